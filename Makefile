@@ -1,0 +1,95 @@
+# Building, installing and testing pgfairq.
+#
+#   make check        every test, on throwaway clusters; installs what is missing
+#   make demo         a demonstration on a throwaway cluster of its own
+#   make demo-clean   stop and delete that cluster
+#   make bench        the measurements in README.md
+#
+#   make              build against $(PG_CONFIG)
+#   make install      install into the server $(PG_CONFIG) belongs to
+#   make installcheck tests against a running server that has
+#                     shared_preload_libraries = 'pgfairq'
+#
+# WERROR=1 turns warnings into errors.
+
+PG_CONFIG ?= pg_config
+
+# These goals run on a machine where pg_config may not exist yet, so they must
+# not read PGXS (which also has a 'check' of its own that only refuses).
+SCRIPT_GOALS = check demo demo-clean bench
+
+ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
+
+ifneq ($(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
+$(error give $(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)) and $(filter-out $(SCRIPT_GOALS),$(MAKECMDGOALS)) to make one after the other)
+endif
+
+# Only a pg_config that somebody chose is passed on; without one the scripts
+# look for an installed server themselves.
+ifneq ($(filter command environment,$(origin PG_CONFIG)),)
+export PG_CONFIG
+endif
+
+.PHONY: $(SCRIPT_GOALS)
+.NOTPARALLEL:
+
+check:
+	@test/scripts/check.sh
+
+demo:
+	@test/demo/demo.sh
+
+demo-clean:
+	@test/demo/demo.sh --clean
+
+bench:
+	@test/bench/bench.sh
+
+else
+
+EXTENSION = pgfairq
+MODULE_big = pgfairq
+PGFILEDESC = "pgfairq - a fair task queue"
+
+EXTVERSION = $(shell sed -n "s/^default_version *= *'\([^']*\)'.*/\1/p" pgfairq.control)
+
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
+PG_CPPFLAGS = -Isrc
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-sign-compare
+ifdef WERROR
+PG_CFLAGS += -Werror
+endif
+
+# The install script is put together from its fragments.
+SQL_SCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
+SQL_FRAGMENTS = $(sort $(wildcard sql/install/*.sql))
+DATA_built = $(SQL_SCRIPT)
+
+# setup creates the extension in the regression database and comes first.
+# pg_regress finds the tests in test/sql and test/specs through --inputdir. It
+# looks for expected/ below the output directory first, which is this one.
+REGRESS = setup $(filter-out setup,$(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql))))
+REGRESS_OPTS = --inputdir=test
+ISOLATION = $(sort $(patsubst test/specs/%.spec,%,$(wildcard test/specs/*.spec)))
+ISOLATION_OPTS = --inputdir=test --outputdir=.
+
+PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
+TAP_TESTS = $(if $(PROVE_TESTS),1)
+
+EXTRA_CLEAN = sql/$(EXTENSION)--*.sql tmp_check results output_iso
+
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+ifeq ($(PGXS),)
+$(error '$(PG_CONFIG) --pgxs' says nothing: install the server's development package, or give PG_CONFIG=/path/to/pg_config)
+endif
+include $(PGXS)
+
+$(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
+	@test -n "$(SQL_FRAGMENTS)" || { echo "no fragments in sql/install" >&2; exit 1; }
+	{ printf '%s\n\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; cat $(SQL_FRAGMENTS); } > $@.tmp
+	mv $@.tmp $@
+
+# PGXS does not follow #include; every object is rebuilt when a header changes.
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) Makefile
+
+endif
