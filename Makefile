@@ -55,7 +55,8 @@ EXTVERSION = $(shell sed -n "s/^default_version *= *'\([^']*\)'.*/\1/p" pgfairq.
 
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
 PG_CPPFLAGS = -Isrc
-PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-sign-compare
+# The server's headers and its function interface leave parameters unused.
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
 ifdef WERROR
 PG_CFLAGS += -Werror
 endif
@@ -67,11 +68,12 @@ DATA_built = $(SQL_SCRIPT)
 
 # setup creates the extension in the regression database and comes first.
 # pg_regress finds the tests in test/sql and test/specs through --inputdir. It
-# looks for expected/ below the output directory first, which is this one.
+# looks for expected/ below the output directory first, which is this one. The
+# isolation tests have a database of their own, with the extension in it.
 REGRESS = setup $(filter-out setup,$(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql))))
 REGRESS_OPTS = --inputdir=test
 ISOLATION = $(sort $(patsubst test/specs/%.spec,%,$(wildcard test/specs/*.spec)))
-ISOLATION_OPTS = --inputdir=test --outputdir=.
+ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
 TAP_TESTS = $(if $(PROVE_TESTS),1)
