@@ -1,0 +1,226 @@
+#!/usr/bin/env bash
+# make check: every test of pgfairq, on throwaway clusters and on a copy of the
+# installed PostgreSQL. The last line is the sum over all suites.
+#
+#   SUITES="regress tap"     only these (build regress isolation tap pgtap readme)
+#   PROVE_TESTS="test/t/…"   only these TAP tests
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
+
+SUITES=${SUITES:-regress isolation tap pgtap readme}
+for suite in $SUITES; do
+	case $suite in
+	regress | isolation | tap | pgtap | readme) ;;
+	*) die "there is no suite '$suite', only regress, isolation, tap, pgtap and readme" ;;
+	esac
+done
+
+"$CHECKOUT/test/scripts/prerequisites.sh" check
+find_pg_config || die "no usable PostgreSQL"
+find_python || die "no Python with psycopg"
+
+running= # the process of the suite under way
+failures=0
+cleanup() {
+	trap - EXIT INT TERM
+	if [ -n "$running" ]; then
+		kill "$running" 2>/dev/null || true
+		wait "$running" 2>/dev/null || true
+	fi
+	cd /
+	stop_clusters_below "$WORK"
+	if [ "$failures" -gt 0 ] && [ -z "${CI:-}" ]; then
+		warn "The logs are in $WORK, which may be deleted."
+	else
+		rm -rf "$WORK"
+	fi
+}
+make_work_directory check
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+tree=$WORK/tree
+root=$WORK/root
+
+# --- running and counting ---------------------------------------------------
+
+total_passed=0
+total_failed=0
+summary=()
+
+# From the output of pg_regress 15 ("test x ... ok"), of later ones and of
+# prove (TAP): "passed failed". What is skipped is neither.
+count_results() {
+	awk '
+		/^test +[^ ]+ +\.\.\. +ok( |$)/     { passed++ }
+		/^test +[^ ]+ +\.\.\. +FAILED/      { failed++ }
+		/^ok( |$)/ && tolower($0) !~ /# skip/ { passed++ }
+		/^not ok( |$)/ && $0 !~ /# TODO/    { failed++ }
+		END { print passed + 0, failed + 0 }' "$1"
+}
+
+# run_suite NAME SECONDS COMMAND...: shows and counts what the command prints.
+# A suite that fails without a failed test, or runs none, is one failure.
+run_suite() {
+	local name=$1 limit=$2 log=$WORK/$1.log status=0 passed failed started=$SECONDS note=
+	shift 2
+	: >"$log"
+	(EXEC=yes as_test_user timeout -k 20 "$limit" "$@") </dev/null >"$log" 2>&1 &
+	running=$!
+	tail -n +1 -s 0.2 -f --pid=$running "$log" &
+	local shown=$!
+	wait $running || status=$?
+	running=
+	wait $shown || true
+	read -r passed failed < <(count_results "$log")
+	if [ $status -eq 124 ] || [ $status -eq 137 ]; then
+		note="stopped after $limit s"
+	elif [ $status -ne 0 ] && [ "$failed" -eq 0 ]; then
+		note="exit code $status"
+	elif [ $((passed + failed)) -eq 0 ]; then
+		note="no test was run"
+	fi
+	if [ -n "$note" ]; then
+		failed=$((failed + 1))
+		say "$name: $note"
+	fi
+	record "$name" "$passed" "$failed" $((SECONDS - started))
+	[ "$failed" -eq 0 ]
+}
+
+record() {
+	total_passed=$((total_passed + $2))
+	total_failed=$((total_failed + $3))
+	failures=$total_failed
+	summary+=("$(printf '%-10s %5d passed %4d failed %5d s' "$1" "$2" "$3" "$4")")
+}
+
+heading() { printf '\n=== %s\n\n' "$*"; }
+
+# A cluster of its own for a suite.
+suite_cluster() {
+	cluster_make "$WORK/$1" "fsync = off" "max_prepared_transactions = 10" "log_line_prefix = '%m [%p] %q%a '" &&
+		cluster_start "$WORK/$1"
+}
+
+# suite_end NAME: a server process that died is a failure even when every
+# answer was right.
+suite_end() {
+	local log=$WORK/$1/log
+	cluster_stop "$WORK/$1" || true
+	if grep -E 'PANIC:|TRAP:|was terminated by signal' "$log" >/dev/null; then
+		say "$1: a server process died"
+		record "$1 server" 0 1 0
+		cluster_log "$WORK/$1"
+	fi
+	rm -rf "${WORK:?}/$1/data"
+}
+
+installcheck() { # installcheck NAME SECONDS MAKE-ARGUMENT...
+	local name=$1 limit=$2
+	shift 2
+	run_suite "$name" "$limit" env PGHOST="$WORK/$name/socket" PGUSER=postgres \
+		make --no-print-directory -C "$tree" installcheck PG_CONFIG="$PRIVATE_CONFIG" "$@"
+}
+
+show_diffs() {
+	if [ -s "$tree/regression.diffs" ]; then
+		head -n 400 "$tree/regression.diffs"
+		mv "$tree/regression.diffs" "$WORK/$1.diffs"
+	fi
+}
+
+# --- the suites -------------------------------------------------------------
+# Each answers false only when it could not be run at all.
+
+suite_regress() {
+	suite_cluster regress || return
+	if ! installcheck regress 300 ISOLATION= TAP_TESTS=; then
+		show_diffs regress
+		cluster_log "$WORK/regress"
+	fi
+	suite_end regress
+}
+
+suite_isolation() {
+	suite_cluster isolation || return
+	if ! installcheck isolation 300 REGRESS= TAP_TESTS=; then
+		show_diffs isolation
+		cluster_log "$WORK/isolation"
+	fi
+	suite_end isolation
+}
+
+suite_tap() {
+	local program log
+	if ! installcheck tap 600 REGRESS= ISOLATION= PROVE_FLAGS="-v --timer" \
+		${PROVE_TESTS:+PROVE_TESTS="$PROVE_TESTS"}; then
+		# prove names the programs that failed at the end: "test/t/001_x.pl (Wstat: …"
+		sed -n 's,^\(test/t/[^ ]*\)\.pl *(Wstat.*,\1,p' "$WORK/tap.log" | sort -u | while read -r program; do
+			for log in "$tree"/tmp_check/log/*"$(basename "$program")"*; do
+				say "--- the last lines of $log"
+				tail -n 60 "$log"
+			done
+		done
+	fi
+	return 0
+}
+
+# Each file of test/pgtap has a database of its own with both extensions.
+suite_pgtap() {
+	suite_cluster pgtap || return
+	cluster_psql "$WORK/pgtap" postgres -c "CREATE DATABASE pgtap_template" &&
+		cluster_psql "$WORK/pgtap" pgtap_template -c "CREATE EXTENSION pgtap" -c "CREATE EXTENSION pgfairq" || return
+	run_suite pgtap 300 env PGHOST="$WORK/pgtap/socket" PGUSER=postgres PATH="$BINDIR:$PATH" bash -c '
+		cd "$1" || exit
+		status=0
+		for file in test/pgtap/*.sql; do
+			[ -e "$file" ] || continue
+			database=pgtap_$(basename "$file" .sql)
+			createdb -T pgtap_template "$database" &&
+				pg_prove -v --timer -d "$database" "$file" || status=1
+		done
+		exit $status' pgtap "$tree" || cluster_log "$WORK/pgtap"
+	suite_end pgtap
+}
+
+suite_readme() {
+	suite_cluster readme || return
+	cluster_psql "$WORK/readme" postgres -c "CREATE DATABASE app" || return
+	if [ -d "$NODE_PACKAGES" ]; then
+		as_test_user mkdir -p "$WORK/node_modules"
+		tar -c -C "$NODE_PACKAGES" . | as_test_user tar -x -C "$WORK/node_modules"
+	fi
+	run_suite readme 300 env PGHOST="$WORK/readme/socket" PGUSER=postgres PGDATABASE=app PATH="$BINDIR:$PATH" \
+		NODE_PATH="$WORK/node_modules:$NODE_PATH" \
+		"$PYTHON" "$tree/test/scripts/readme_commands.py" "$tree/README.md" || cluster_log "$WORK/readme"
+	suite_end readme
+}
+
+# --- all of it --------------------------------------------------------------
+
+say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2) of $("$PG_CONFIG" --bindir), as user $TEST_USER, in $WORK"
+
+heading "build"
+copy_tree "$tree"
+make_private_server "$root"
+if build_and_install "$tree" "$root" WERROR=1 >"$WORK/build.log" 2>&1; then
+	say "built and installed, without a warning"
+	for suite in $SUITES; do
+		heading "$suite"
+		if ! "suite_$suite"; then
+			record "$suite" 0 1 0
+		fi
+		stop_clusters_below "$WORK"
+	done
+else
+	cat "$WORK/build.log"
+	record build 0 1 $SECONDS
+fi
+
+heading "summary ($SECONDS s)"
+printf '%s\n' "${summary[@]}"
+say "$total_passed passed, $total_failed failed"
+[ "$total_failed" -eq 0 ]

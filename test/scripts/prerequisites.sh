@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Installs what a purpose needs and this machine lacks.
+#
+#   prerequisites.sh build|demo|check|bench
+#
+# It looks for programs and modules, not for packages, so that a server built
+# from source will do. What is missing it takes from Debian's packages, as root
+# or through sudo; where it may not, it says what to install.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+purpose=${1:-check}
+case $purpose in
+build | demo | check | bench) ;;
+*) die "usage: ${0##*/} build|demo|check|bench" ;;
+esac
+
+# --- what is missing --------------------------------------------------------
+
+missing=()  # words for people
+packages=() # the packages that bring it
+npm_pg=no
+
+need() { # NEED WHAT PACKAGE...
+	missing+=("$1")
+	shift
+	packages+=("$@")
+}
+
+# The server's major version in package names: that of the PG_CONFIG asked for,
+# of a server that is there without its headers, or the distribution's own,
+# which is not known before the package lists are read.
+server_major() {
+	local major
+	if [ -n "${PG_CONFIG:-}" ]; then
+		pg_major "$PG_CONFIG" | grep . && return
+		printf '%s\n' "$PG_CONFIG" | sed -n 's,^/usr/lib/postgresql/\([0-9]*\)/bin/pg_config$,\1,p'
+		return
+	fi
+	for major in $(seq $NEWEST_SUPPORTED -1 $OLDEST_SUPPORTED); do
+		if [ -x "/usr/lib/postgresql/$major/bin/postgres" ]; then
+			echo "$major"
+			return
+		fi
+	done
+	apt-cache depends postgresql 2>/dev/null | sed -n 's/^ *Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1
+}
+
+look() {
+	local major sharedir
+	missing=() packages=() npm_pg=no
+	major=$(server_major)
+	if ! find_pg_config; then
+		if [ -n "$major" ] && ! supported_major "$major"; then
+			die "PostgreSQL $major is not supported, only $OLDEST_SUPPORTED to $NEWEST_SUPPORTED; give PG_CONFIG=/path/to/pg_config of one"
+		fi
+		need "PostgreSQL ${major:-$OLDEST_SUPPORTED to $NEWEST_SUPPORTED} and its server headers" \
+			"postgresql-${major:-VERSION}" "postgresql-server-dev-${major:-VERSION}"
+	else
+		major=$(pg_major "$PG_CONFIG")
+	fi
+	if ! have make || ! { have gcc || have cc; } || [ ! -e /usr/include/stdio.h ]; then
+		need "make and a C compiler" build-essential
+	fi
+	[ "$purpose" != build ] || return 0
+
+	find_python || need "Python 3 with psycopg" python3 python3-psycopg
+	[ "$purpose" = check ] || return 0
+
+	have prove || need "prove" perl
+	perl -MIPC::Run -e 1 2>/dev/null || need "Perl's IPC::Run" libipc-run-perl
+	sharedir=$([ -n "${PG_CONFIG:-}" ] && "$PG_CONFIG" --sharedir 2>/dev/null || true)
+	[ -f "$sharedir/extension/pgtap.control" ] || need "pgTAP" "postgresql-${major:-VERSION}-pgtap"
+	have pg_prove || need "pg_prove" libtap-parser-sourcehandler-pgtap-perl
+	have sqlsmith || need "sqlsmith" sqlsmith
+	if ! have node; then
+		need "Node.js with the package pg" nodejs node-pg
+	elif ! node -e 'require("pg")' 2>/dev/null; then
+		# Debian's node-pg wants Debian's nodejs; beside another one only npm will do.
+		if ! have npm || apt-get install -s --no-install-recommends node-pg >/dev/null 2>&1; then
+			need "Node's package pg" node-pg
+		else
+			missing+=("Node's package pg")
+			npm_pg=yes
+		fi
+	fi
+}
+
+look
+if [ ${#missing[@]} -eq 0 ]; then
+	exit 0
+fi
+say "Missing:"
+printf '  %s\n' "${missing[@]}"
+
+# --- get it -----------------------------------------------------------------
+
+as_root=()
+if [ ${#packages[@]} -gt 0 ]; then
+	hint="install it and try again; on Debian: apt-get install ${packages[*]}"
+	case $hint in *VERSION*) hint="$hint (VERSION is one of $OLDEST_SUPPORTED to $NEWEST_SUPPORTED)" ;; esac
+	have apt-get || die "this machine has no apt-get; $hint"
+	if [ "$(id -u)" -ne 0 ]; then
+		have sudo || die "only root can install packages, and there is no sudo; as root, $hint"
+		as_root=(sudo)
+		if [ ! -t 0 ]; then as_root=(sudo -n); fi
+		"${as_root[@]}" true || die "sudo refuses; as root, $hint"
+	fi
+	apt_get() {
+		"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"
+	}
+
+	say "Reading the package lists (apt-get update)."
+	apt_get update >/dev/null
+	look # the distribution's PostgreSQL version is known only now
+	case ${packages[*]} in
+	*VERSION*) die "no package of PostgreSQL $OLDEST_SUPPORTED to $NEWEST_SUPPORTED found; give PG_CONFIG=/path/to/pg_config of one" ;;
+	esac
+
+	# Debian's server package makes a cluster of its own and starts it. Nobody
+	# asked for one, so it is told not to, for this installation only.
+	no_cluster=/etc/postgresql-common/createcluster.d/pgfairq-prerequisites.conf
+	cleanup() {
+		"${as_root[@]}" rm -f "$no_cluster"
+		[ -n "$had_directory" ] || "${as_root[@]}" rmdir --ignore-fail-on-non-empty "${no_cluster%/*}"
+	}
+	had_directory=$([ ! -d "${no_cluster%/*}" ] || echo yes)
+	trap cleanup EXIT
+	"${as_root[@]}" mkdir -p "${no_cluster%/*}"
+	printf '%s\n' "# left by an interrupted installation; may be deleted" "create_main_cluster = false" |
+		"${as_root[@]}" tee "$no_cluster" >/dev/null
+
+	say "Installing: ${packages[*]}"
+	log=$(mktemp)
+	if ! apt_get install --no-install-recommends "${packages[@]}" >"$log" 2>&1; then
+		tail -n 40 "$log" >&2
+		rm -f "$log"
+		die "apt-get could not install: ${packages[*]}"
+	fi
+	rm -f "$log"
+	look
+fi
+
+if [ $npm_pg = yes ]; then
+	say "Installing: pg from npm, into test/.node"
+	mkdir -p "$(dirname "$NODE_PACKAGES")"
+	npm install --silent --no-fund --no-audit --no-save --prefix "$(dirname "$NODE_PACKAGES")" pg@8 >/dev/null ||
+		die "npm could not install pg; install it and try again"
+	look
+fi
+
+if [ ${#missing[@]} -gt 0 ]; then
+	warn "Still missing:"
+	printf '  %s\n' "${missing[@]}" >&2
+	exit 1
+fi

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Runs the examples of a Markdown file, in order, and reports in TAP.
+
+An example is a fenced block in sql, python, js or sh with a comment on the
+line above the fence:
+
+    <!-- test: NAME -->         runs it; it must succeed
+    <!-- no-test: REASON -->    does not
+
+A block in sql, python or js must have one of the two, so that no example goes
+untested without a reason. Sh blocks without a comment are left alone.
+
+Where and as whom psql, Python and Node connect is left to PGHOST, PGDATABASE
+and so on. Each block has a process of its own, all share the database.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+LANGUAGES = {
+    "sql": "sql", "postgresql": "sql", "pgsql": "sql",
+    "python": "python", "py": "python",
+    "js": "js", "javascript": "js", "mjs": "mjs",
+    "sh": "sh", "bash": "sh", "shell": "sh",
+}
+MUST_BE_MARKED = {"sql", "python", "js", "mjs"}
+TIME_LIMIT = 60
+
+FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})\s*([A-Za-z0-9_+-]*)[^`]*$")
+MARKER = re.compile(r"^\s*<!--\s*(test|no-test):\s*(.*?)\s*-->\s*$")
+
+
+class Block:
+    def __init__(self, line, language, verb, name):
+        self.line = line
+        self.language = language
+        self.verb = verb
+        self.name = name
+        self.text = []
+
+
+def blocks_of(lines):
+    """The fenced blocks, each with the marker on the line above it."""
+    block = None
+    stray = []
+    previous = ""
+    for number, line in enumerate(lines, 1):
+        line = line.rstrip("\n")
+        if block is None:
+            fence = FENCE.match(line)
+            if fence:
+                indent, closing, language = len(fence[1]), fence[2], fence[3].lower()
+                marker = MARKER.match(previous)
+                verb, name = (marker[1], marker[2]) if marker else (None, "")
+                block = Block(number, LANGUAGES.get(language, language), verb, name)
+            elif MARKER.match(previous):
+                stray.append(number - 1)
+        elif line.strip() and line.strip() == closing[0] * len(line.strip()) and len(line.strip()) >= len(closing):
+            yield block
+            block = None
+        else:
+            block.text.append(line[indent:] if line[:indent].isspace() else line)
+        previous = line if block is None else ""
+    if block is not None:
+        raise SystemExit(f"Bail out! the block in line {block.line} has no end")
+    if stray:
+        raise SystemExit(f"Bail out! no block below the comment in line {stray[0]}")
+
+
+def command_for(language, path):
+    return {
+        "sql": ["psql", "-X", "-v", "ON_ERROR_STOP=1", "-f", path],
+        "python": [sys.executable, path],
+        "js": ["node", path],
+        "mjs": ["node", path],
+        "sh": ["bash", "-eu", "-o", "pipefail", path],
+    }[language]
+
+
+def offer_node_packages(directory):
+    """An import, other than require, does not look in NODE_PATH."""
+    for packages in os.environ.get("NODE_PATH", "").split(":"):
+        if os.path.isdir(os.path.join(packages, "pg")):
+            os.symlink(packages, os.path.join(directory, "node_modules"))
+            return
+
+
+def run(block, directory):
+    """The output of a block and whether it succeeded."""
+    suffix = {"python": "py"}.get(block.language, block.language)
+    if suffix == "js" and re.search(r"^import\b", "\n".join(block.text), re.MULTILINE):
+        suffix = "mjs"
+    path = os.path.join(directory, f"line{block.line}.{suffix}")
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("\n".join(block.text) + "\n")
+    try:
+        done = subprocess.run(command_for(block.language, path), cwd=directory, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIME_LIMIT)
+        return done.stdout.decode("utf-8", "replace"), done.returncode == 0
+    except subprocess.TimeoutExpired as late:
+        return (late.stdout or b"").decode("utf-8", "replace") + f"\nnot finished after {TIME_LIMIT} s", False
+    except OSError as error:
+        return str(error), False
+
+
+def main():
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: readme_commands.py FILE.md")
+    path = sys.argv[1]
+    title = os.path.basename(path)
+    with open(path, encoding="utf-8") as lines:
+        blocks = list(blocks_of(lines))
+
+    count = failed = 0
+    names = set()
+    with tempfile.TemporaryDirectory() as directory:
+        offer_node_packages(directory)
+        for block in blocks:
+            where = f"{title}:{block.line} {block.language}"
+            problem = None
+            if block.verb is None:
+                if block.language not in MUST_BE_MARKED:
+                    continue
+                problem = "no <!-- test: NAME --> or <!-- no-test: REASON --> on the line above"
+            elif not block.name:
+                problem = f"the comment above gives no {'name' if block.verb == 'test' else 'reason'}"
+            elif block.verb == "test" and block.language not in LANGUAGES.values():
+                problem = f"no way to run '{block.language}'"
+            elif block.verb == "test" and block.name in names:
+                problem = f"there is another test '{block.name}'"
+
+            count += 1
+            if block.verb == "no-test" and problem is None:
+                print(f"ok {count} - {where} # SKIP {block.name}", flush=True)
+                continue
+            if problem is None:
+                names.add(block.name)
+                output, succeeded = run(block, directory)
+            else:
+                output, succeeded = problem, False
+            if not succeeded:
+                failed += 1
+            print(f"{'ok' if succeeded else 'not ok'} {count} - {where} {block.name}".rstrip(), flush=True)
+            for line in output.rstrip().splitlines():
+                print(f"#   {line}", flush=True)
+    print(f"1..{count}")
+    return 1 if failed or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
