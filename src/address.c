@@ -218,9 +218,10 @@ is_digit(char c)
  * Read a decimal number: an optional sign, digits, optionally a point and
  * more digits.  White space around it is skipped.
  *
- * The fraction is rounded to the nearest unit, halves away from zero; that
- * can carry into the whole part.  Only the first 18 digits after the point
- * count, a billion times finer than a unit.
+ * The fraction is rounded to the nearest unit, which can carry into the whole
+ * part.  Only the first 18 digits after the point count: that is hundreds of
+ * millions of times finer than a unit, and as halves of a unit have 33 digits,
+ * the nearest one is never in doubt.
  *
  * Returns where the number ends, or NULL if there is none.
  */

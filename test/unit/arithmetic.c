@@ -1,0 +1,260 @@
+/*-------------------------------------------------------------------------
+ *
+ * arithmetic.c
+ *	  Tests of layer 0 that SQL cannot reach: virtual time, the bucket of an
+ *	  address, the ends of lanes.  Prints TAP; test/unit/run.sh builds it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "address.h"
+#include "virtual_time.h"
+
+#undef printf					/* the C library's, not the server's */
+
+typedef __int128 Wide;
+
+static int	tests = 0;
+static int	failures = 0;
+
+static void
+ok(bool result, const char *name)
+{
+	tests++;
+	if (!result)
+		failures++;
+	printf("%s %d - %s\n", result ? "ok" : "not ok", tests, name);
+}
+
+/* splitmix64: the same numbers in every run. */
+static uint64
+next_random(void)
+{
+	static uint64 state = 42;
+	uint64		z = (state += UINT64CONST(0x9e3779b97f4a7c15));
+
+	z = (z ^ (z >> 30)) * UINT64CONST(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64CONST(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+static Wide
+units_of(VirtualTime t)
+{
+	return (Wide) t.whole * ((Wide) 1 << 32) + t.fraction;
+}
+
+static bool
+is(VirtualTime t, int64 whole, uint32 fraction)
+{
+	return t.whole == whole && t.fraction == fraction;
+}
+
+/* 10^from to 10^to, evenly in the exponent. */
+static double
+random_power(double from, double to)
+{
+	return pow(10, from + (to - from) * ((double) (next_random() >> 11) / 9007199254740992.0));
+}
+
+static void
+test_virtual_time(void)
+{
+	const VirtualTime zero = {0, 0};
+	const VirtualTime largest = {PG_INT64_MAX, PG_UINT32_MAX};
+	const VirtualTime before = {-1, PG_UINT32_MAX};
+	VirtualTime t;
+	bool		exact = true;
+	bool		ordered = true;
+	int			i;
+
+	ok(is(virtual_time_add(zero, 1, 1), 1, 0), "1 / 1");
+	ok(is(virtual_time_add(zero, 1, 4), 0, 0x40000000), "1 / 4");
+	ok(is(virtual_time_add(zero, 1, 3), 0, 0x55555555), "1 / 3");
+	ok(is(virtual_time_add(zero, 5, 2), 2, 0x80000000), "5 / 2");
+	ok(is(virtual_time_add(zero, FAIRQ_MAX_COST, FAIRQ_MIN_WEIGHT), 1000000000, 0), "the largest step");
+	ok(is(virtual_time_add(zero, FAIRQ_MIN_COST, FAIRQ_MAX_WEIGHT), 0, 4295), "the smallest step");
+	ok(is(virtual_time_add(before, 1.0 / 4294967296.0, 1), 0, 0), "the fraction carries, from -2^-32 to 0");
+	ok(is(virtual_time_add(before, 1.75, 1), 1, 0xbfffffff), "1.75 - 2^-32");
+	ok(is(virtual_time_add(zero, 0.9999999999999, 1), 1, 0), "a step that rounds up to 1");
+	ok(is(virtual_time_add(zero, 1e-30, 1), 0, 1) &&
+	   is(virtual_time_add(zero, 0, 1), 0, 1) &&
+	   is(virtual_time_add(zero, -1, 1), 0, 1) &&
+	   is(virtual_time_add(zero, NAN, 1), 0, 1) &&
+	   is(virtual_time_add(zero, 1, INFINITY), 0, 1) &&
+	   is(virtual_time_add(zero, 0, 0), 0, 1), "never less than one unit");
+	ok(is(virtual_time_add(largest, 1, 1), largest.whole, largest.fraction) &&
+	   is(virtual_time_add(largest, 1e-30, 1), largest.whole, largest.fraction) &&
+	   is(virtual_time_add(zero, 1, 0), largest.whole, largest.fraction) &&
+	   is(virtual_time_add(zero, INFINITY, 1), largest.whole, largest.fraction) &&
+	   is(virtual_time_add(zero, 1e300, 1), largest.whole, largest.fraction) &&
+	   is(virtual_time_add(zero, 9223372036854775808.0, 1), largest.whole, largest.fraction),
+	   "never more than the largest");
+	t.whole = PG_INT64_MAX;
+	t.fraction = 5;
+	ok(is(virtual_time_add(t, 0.5, 1), PG_INT64_MAX, 0x80000005) &&
+	   is(virtual_time_add(t, 1, 1), largest.whole, largest.fraction) &&
+	   is(virtual_time_add(virtual_time_add(t, 0.75, 1), 0.75, 1), largest.whole, largest.fraction),
+	   "up to the largest, and not around it");
+	ok(is(virtual_time_add(zero, 9223372036854774784.0, 1), PG_INT64_MAX - 1023, 0),
+	   "the largest step that fits");
+	t.whole = PG_INT64_MIN;
+	t.fraction = 0;
+	ok(is(virtual_time_add(t, 9223372036854774784.0, 1), -1024, 0), "from the smallest");
+
+	for (i = 0; i < 100000; i++)
+	{
+		double		cost = random_power(-3, 6);
+		double		weight = random_power(-3, 3);
+		Wide		step;
+		VirtualTime u;
+
+		t.whole = (int64) (next_random() >> (1 + next_random() % 62)) - 1000;
+		t.fraction = (uint32) next_random();
+		u = virtual_time_add(t, cost, weight);
+		step = (Wide) llrintl((long double) (cost / weight) * 4294967296.0L);
+		if (units_of(t) + step > units_of(largest))
+			step = units_of(largest) - units_of(t);
+		exact = exact && units_of(u) - units_of(t) == step;
+		ordered = ordered &&
+			virtual_time_compare(t, u) < 0 && virtual_time_compare(u, t) > 0 &&
+			virtual_time_compare(t, t) == 0 &&
+			virtual_time_compare(virtual_time_max(t, u), u) == 0 &&
+			virtual_time_compare(virtual_time_max(u, t), u) == 0;
+	}
+	ok(exact, "steps are exact to the nearest unit");
+	ok(ordered, "and times are ordered as their values");
+}
+
+/*
+ * Chi-squared of the counts against an even spread, in standard deviations
+ * from what chance gives.
+ */
+static double
+unevenness(const int *counts, int buckets, int total)
+{
+	double		expected = (double) total / buckets;
+	double		chi = 0;
+	int			i;
+
+	for (i = 0; i < buckets; i++)
+		chi += (counts[i] - expected) * (counts[i] - expected) / expected;
+	return (chi - (buckets - 1)) / sqrt(2.0 * (buckets - 1));
+}
+
+static void
+test_bucket_of(void)
+{
+	static const int bucket_counts[] = {2, 3, 7, 10, 16, 64, 100, 1000, 1023, 1024};
+	const int	total = 200000;
+	double		worst = 0;
+	bool		in_range = true;
+	bool		consecutive = true;
+	bool		one = true;
+	int			n;
+
+	for (n = 0; n < (int) lengthof(bucket_counts); n++)
+	{
+		const int	buckets = bucket_counts[n];
+		int			step;
+		int			i;
+
+		/* One group: its blocks, in steps of 1, of 2^k, of fractions. */
+		for (step = 0; step < 96; step++)
+		{
+			int			counts[FAIRQ_MAX_BUCKETS] = {0};
+			Wide		by = (Wide) 1 << (step % 64);
+
+			if (step >= 64)
+				by = (Wide) (next_random() >> 24);
+			for (i = 0; i < total; i++)
+			{
+				Wide		at = i * by;
+				int			bucket = address_bucket_of((int64) (at >> 32), (uint32) at, 12345, buckets);
+
+				if (bucket < 0 || bucket >= buckets)
+					in_range = false;
+				else
+					counts[bucket]++;
+			}
+			worst = Max(worst, unevenness(counts, buckets, total));
+		}
+
+		/* One block: consecutive slots, also around 2^63 and 2^32. */
+		for (i = 0; i < 1000; i++)
+		{
+			int64		block = (int64) next_random();
+			uint32		fraction = (uint32) next_random();
+			uint64		slot = next_random() >> (next_random() % 64);
+
+			if (i % 3 == 1)
+				slot = (uint64) PG_INT64_MAX - i % 10;
+			if (i % 3 == 2)
+				slot = (uint64) PG_UINT32_MAX - i % 10;
+			if (slot == PG_UINT64_MAX)
+				slot--;
+			consecutive = consecutive &&
+				(address_bucket_of(block, fraction, slot, buckets) + 1) % buckets ==
+				address_bucket_of(block, fraction, slot + 1, buckets);
+			one = one && address_bucket_of(block, fraction, slot, 1) == 0;
+		}
+	}
+	ok(in_range, "buckets are from 0 to the number of buckets");
+	printf("# worst of 960 spreads: %.1f standard deviations\n", worst);
+	ok(worst < 6, "blocks of one group spread evenly over the buckets");
+	ok(consecutive, "consecutive slots of one block fall into consecutive buckets");
+	ok(one, "one bucket takes all");
+
+	/* Rows on disk depend on these. */
+	ok(address_bucket_of(0, 0, 0, 1024) == 0 &&
+	   address_bucket_of(1, 0, 0, 1024) == 552 &&
+	   address_bucket_of(0, 1, 0, 1024) == 492 &&
+	   address_bucket_of(-1, 0x80000000, 77, 1000) == 898 &&
+	   address_bucket_of(PG_INT64_MAX, PG_UINT32_MAX, PG_INT64_MAX, 16) == 6,
+	   "the bucket of an address is what it always was");
+}
+
+static void
+test_lanes(void)
+{
+	const int	last = FAIRQ_MAX_BUCKETS - 1;
+	FairqAddress start;
+	FairqAddress end;
+	FairqAddress next;
+	FairqAddress a = {0};
+
+	address_lane_start(&start, 5, 3);
+	address_lane_end(&end, 5, 3);
+	address_lane_start(&next, 5, 4);
+	a.bucket = 5;
+	a.class = 3;
+	a.block = PG_INT64_MIN;
+	ok(memcmp(&a, &start, sizeof(a)) == 0, "a lane starts with its smallest address");
+	a.block = PG_INT64_MAX;
+	a.fraction = PG_UINT32_MAX;
+	a.slot = PG_INT64_MAX;
+	ok(address_compare(&a, &end) < 0 && address_compare_in_lane(&a, &end) < 0 &&
+	   address_compare(&start, &a) < 0 && address_compare(&end, &next) < 0 &&
+	   end.unused == 0, "and ends above its largest, before the next");
+	address_lane_end(&end, 5, FAIRQ_CLASSES - 1);
+	address_lane_start(&next, 6, 0);
+	ok(address_compare(&end, &next) < 0 && address_compare_in_lane(&end, &next) > 0,
+	   "the last class of a bucket ends before the next bucket");
+	address_lane_start(&start, last, FAIRQ_CLASSES - 1);
+	address_lane_end(&end, last, FAIRQ_CLASSES - 1);
+	ok(start.bucket == last && end.bucket == last && start.class == FAIRQ_CLASSES - 1,
+	   "also of the last bucket and class");
+}
+
+int
+main(void)
+{
+	test_virtual_time();
+	test_bucket_of();
+	test_lanes();
+	printf("1..%d\n", tests);
+	return failures > 0;
+}
