@@ -128,9 +128,8 @@ address_bucket_of(int64 block, uint32 fraction, uint64 slot, int buckets)
 	hash = (hash ^ (hash >> 27)) * UINT64CONST(0x94d049bb133111eb);
 	hash ^= hash >> 31;
 
-	/* Each reduced by itself, as the sum could wrap around. */
-	return (int) ((hash % (uint64) buckets + slot % (uint64) buckets) %
-				  (uint64) buckets);
+	/* The hash is reduced first: with a slot below 2^63 the sum cannot wrap. */
+	return (int) ((hash % (uint64) buckets + slot) % (uint64) buckets);
 }
 
 

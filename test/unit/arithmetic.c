@@ -183,19 +183,18 @@ test_bucket_of(void)
 			worst = Max(worst, unevenness(counts, buckets, total));
 		}
 
-		/* One block: consecutive slots, also around 2^63 and 2^32. */
+		/* One block: consecutive slots, also around 2^32 and up to 2^63. */
 		for (i = 0; i < 1000; i++)
 		{
 			int64		block = (int64) next_random();
 			uint32		fraction = (uint32) next_random();
-			uint64		slot = next_random() >> (next_random() % 64);
+			uint64		slot = next_random() >> (1 + next_random() % 63);
 
 			if (i % 3 == 1)
-				slot = (uint64) PG_INT64_MAX - i % 10;
+				slot = (uint64) PG_INT64_MAX - 1 - i % 10;
 			if (i % 3 == 2)
 				slot = (uint64) PG_UINT32_MAX - i % 10;
-			if (slot == PG_UINT64_MAX)
-				slot--;
+			slot = Min(slot, (uint64) PG_INT64_MAX - 1);
 			consecutive = consecutive &&
 				(address_bucket_of(block, fraction, slot, buckets) + 1) % buckets ==
 				address_bucket_of(block, fraction, slot + 1, buckets);
@@ -213,6 +212,7 @@ test_bucket_of(void)
 	   address_bucket_of(1, 0, 0, 1024) == 552 &&
 	   address_bucket_of(0, 1, 0, 1024) == 492 &&
 	   address_bucket_of(-1, 0x80000000, 77, 1000) == 898 &&
+	   address_bucket_of(1, 0, PG_INT64_MAX, 1000) == 479 &&
 	   address_bucket_of(PG_INT64_MAX, PG_UINT32_MAX, PG_INT64_MAX, 16) == 6,
 	   "the bucket of an address is what it always was");
 }
