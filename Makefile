@@ -3,7 +3,7 @@
 #   make check        every test, on throwaway clusters; installs what is missing
 #   make demo         a demonstration on a throwaway cluster of its own
 #   make demo-clean   stop and delete that cluster
-#   make bench        the measurements in README.md
+#   make bench        the measurements in README.md (BENCH="full W1 W3": more, or only these)
 #
 #   make              build against $(PG_CONFIG)
 #   make install      install into the server $(PG_CONFIG) belongs to
@@ -43,7 +43,7 @@ demo-clean:
 	@test/demo/demo.sh --clean
 
 bench:
-	@test/bench/bench.sh
+	@test/scripts/bench.sh $(BENCH)
 
 else
 

@@ -2,17 +2,17 @@
 # make check: every test of pgfairq, on throwaway clusters and on a copy of the
 # installed PostgreSQL. The last line is the sum over all suites.
 #
-#   SUITES="regress tap"     only these (build regress isolation tap pgtap readme)
+#   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme)
 #   PROVE_TESTS="test/t/…"   only these TAP tests
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
 
-SUITES=${SUITES:-regress isolation tap pgtap readme}
+SUITES=${SUITES:-unit regress isolation tap pgtap readme}
 for suite in $SUITES; do
 	case $suite in
-	regress | isolation | tap | pgtap | readme) ;;
-	*) die "there is no suite '$suite', only regress, isolation, tap, pgtap and readme" ;;
+	unit | regress | isolation | tap | pgtap | readme) ;;
+	*) die "there is no suite '$suite', only unit, regress, isolation, tap, pgtap and readme" ;;
 	esac
 done
 
@@ -31,6 +31,7 @@ cleanup() {
 	cd /
 	stop_clusters_below "$WORK"
 	if [ "$failures" -gt 0 ] && [ -z "${CI:-}" ]; then
+		rm -rf "${root:?}"
 		warn "The logs are in $WORK, which may be deleted."
 	else
 		rm -rf "$WORK"
@@ -56,8 +57,8 @@ count_results() {
 	awk '
 		/^test +[^ ]+ +\.\.\. +ok( |$)/     { passed++ }
 		/^test +[^ ]+ +\.\.\. +FAILED/      { failed++ }
-		/^ok( |$)/ && tolower($0) !~ /# skip/ { passed++ }
-		/^not ok( |$)/ && $0 !~ /# TODO/    { failed++ }
+		/^ok [0-9]+( +-.*)?$/ && tolower($0) !~ /[^\\]# (skip|todo)/ { passed++ }
+		/^not ok [0-9]+( +-.*)?$/ && tolower($0) !~ /[^\\]# todo/   { failed++ }
 		END { print passed + 0, failed + 0 }' "$1"
 }
 
@@ -122,7 +123,7 @@ installcheck() { # installcheck NAME SECONDS MAKE-ARGUMENT...
 	local name=$1 limit=$2
 	shift 2
 	run_suite "$name" "$limit" env PGHOST="$WORK/$name/socket" PGUSER=postgres \
-		make --no-print-directory -C "$tree" installcheck PG_CONFIG="$PRIVATE_CONFIG" "$@"
+		PYTHON="$PYTHON" make -s --no-print-directory -C "$tree" installcheck PG_CONFIG="$PRIVATE_CONFIG" "$@"
 }
 
 show_diffs() {
@@ -134,6 +135,11 @@ show_diffs() {
 
 # --- the suites -------------------------------------------------------------
 # Each answers false only when it could not be run at all.
+
+suite_unit() {
+	run_suite unit 120 env PG_CONFIG="$PG_CONFIG" "$tree/test/unit/run.sh"
+	return 0
+}
 
 suite_regress() {
 	suite_cluster regress || return

@@ -153,7 +153,7 @@ make_private_server() {
 		die "the copy of PostgreSQL in $root looks for its libraries in $("$PRIVATE_CONFIG" --pkglibdir)"
 }
 
-# Builds the copied tree and installs it into the private server.
+# Builds the copied tree, with make's variables given, and installs it into the private server.
 build_and_install() {
 	local tree=$1 root=$2
 	shift 2
