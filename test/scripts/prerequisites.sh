@@ -51,6 +51,9 @@ look() {
 	missing=() packages=() npm_pg=no
 	major=$(server_major)
 	if ! find_pg_config; then
+		if [ -n "${PG_CONFIG:-}" ] && [ -z "$major" ]; then
+			die "PG_CONFIG=$PG_CONFIG cannot be run"
+		fi
 		if [ -n "$major" ] && ! supported_major "$major"; then
 			die "PostgreSQL $major is not supported, only $OLDEST_SUPPORTED to $NEWEST_SUPPORTED; give PG_CONFIG=/path/to/pg_config of one"
 		fi
