@@ -64,9 +64,8 @@ def find_files():
     for shelf in SHELVES + MORE_SHELVES:
         if shelf in MORE_SHELVES and len(files) >= AT_LEAST:
             break
-        if os.path.isdir(shelf):
-            searched.append(shelf)
-            files += text_files(shelf, seen)
+        searched.append(shelf)
+        files += text_files(shelf, seen)
     return files, searched
 
 
@@ -274,7 +273,9 @@ def main():
     monitor.execute("CREATE TABLE counted (task bigint NOT NULL UNIQUE, tenant text, file text, lines bigint, words bigint,"
                     " worker int, attempt int, enqueued_at timestamptz, claimed_at timestamptz, PRIMARY KEY (tenant, file))")
 
-    print(f"Text files below {', '.join(searched)} are to be counted.")
+    print(f"The text files below {', '.join(searched[:len(SHELVES)])} are to be counted.")
+    if len(searched) > len(SHELVES):
+        print(f"(There are few on this machine: those below {', '.join(searched[len(SHELVES):])} are added.)")
     enqueue(monitor, "bob", bob)
     enqueue(monitor, "alice", alice)
     print(f"\n{WORKERS} workers claim {BATCH} at a time, count lines and words, and write result and ack in one transaction.")
