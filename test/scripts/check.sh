@@ -123,7 +123,7 @@ installcheck() { # installcheck NAME SECONDS MAKE-ARGUMENT...
 	local name=$1 limit=$2
 	shift 2
 	run_suite "$name" "$limit" env PGHOST="$WORK/$name/socket" PGUSER=postgres \
-		PYTHON="$PYTHON" make -s --no-print-directory -C "$tree" installcheck PG_CONFIG="$PRIVATE_CONFIG" "$@"
+		FAIRQ_PYTHON="$PYTHON" make -s --no-print-directory -C "$tree" installcheck PG_CONFIG="$PRIVATE_CONFIG" "$@"
 }
 
 show_diffs() {
