@@ -43,7 +43,7 @@ server_major() {
 			return
 		fi
 	done
-	apt-cache depends postgresql 2>/dev/null | sed -n 's/^ *Depends: postgresql-\([0-9]*\)$/\1/p' | head -n 1
+	{ apt-cache depends postgresql 2>/dev/null || true; } | sed -n 's/^ *Depends: postgresql-\([0-9]*\)$/\1/p'
 }
 
 look() {
@@ -57,8 +57,13 @@ look() {
 		if [ -n "$major" ] && ! supported_major "$major"; then
 			die "PostgreSQL $major is not supported, only $OLDEST_SUPPORTED to $NEWEST_SUPPORTED; give PG_CONFIG=/path/to/pg_config of one"
 		fi
-		need "PostgreSQL ${major:-$OLDEST_SUPPORTED to $NEWEST_SUPPORTED} and its server headers" \
-			"postgresql-${major:-VERSION}" "postgresql-server-dev-${major:-VERSION}"
+		# A server that is there is not named: it would be upgraded and restarted.
+		if [ -n "$major" ] && [ -x "/usr/lib/postgresql/$major/bin/postgres" ]; then
+			need "the server headers of PostgreSQL $major" "postgresql-server-dev-$major"
+		else
+			need "PostgreSQL ${major:-$OLDEST_SUPPORTED to $NEWEST_SUPPORTED} and its server headers" \
+				"postgresql-${major:-VERSION}" "postgresql-server-dev-${major:-VERSION}"
+		fi
 	else
 		major=$(pg_major "$PG_CONFIG")
 	fi
