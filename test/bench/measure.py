@@ -1,0 +1,182 @@
+"""psql, pgbench and the processor time of one throwaway cluster."""
+
+import glob
+import os
+import re
+import resource
+import subprocess
+import time
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class BenchError(Exception):
+    pass
+
+
+class Cluster:
+    def __init__(self, bindir, data, work):
+        self.bindir, self.data, self.work = bindir, data, work
+        with open(os.path.join(data, "postmaster.pid")) as pidfile:
+            self.postmaster = int(pidfile.readline())
+
+    def psql_command(self):
+        return [os.path.join(self.bindir, "psql"), "-XAtq", "-F", "\t", "-v", "ON_ERROR_STOP=1"]
+
+    def sql(self, *statements):
+        """Runs each statement by itself; returns the rows of all as lists of text."""
+        command = self.psql_command()
+        for statement in statements:
+            command += ["-c", statement]
+        return self._psql(command)
+
+    def sql_file(self, path):
+        return self._psql(self.psql_command() + ["-f", path])
+
+    def _psql(self, command):
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if run.returncode != 0:
+            raise BenchError("psql failed: %s" % run.stderr.strip())
+        return [line.split("\t") for line in run.stdout.splitlines()]
+
+    def value(self, statement):
+        return self.sql(statement)[0][0]
+
+    def number(self, statement):
+        return int(self.value(statement))
+
+    def server_cpu(self):
+        """Processor seconds of the server: what ended and what runs."""
+        total = 0
+        for stat in self._stats():
+            if int(stat[0]) == self.postmaster:
+                total += sum(int(field) for field in stat[13:17])
+            elif int(stat[3]) == self.postmaster:
+                total += int(stat[13]) + int(stat[14])
+        return total / TICK
+
+    @staticmethod
+    def _stats():
+        for path in glob.glob("/proc/[0-9]*/stat"):
+            try:
+                with open(path) as stat:
+                    text = stat.read()
+            except OSError:
+                continue  # it has ended since
+            pid, rest = text.split(" (", 1)
+            yield [pid, ""] + rest.rsplit(")", 1)[1].split()
+
+
+def machine_cpu():
+    """Busy processor seconds of the whole machine since it started."""
+    with open("/proc/stat") as stat:
+        fields = [int(field) for field in stat.readline().split()[1:]]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = fields[:8]
+    return (user + nice + system + irq + softirq + steal) / TICK
+
+
+def children_cpu():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+class HeldSnapshot:
+    """Another session, idle in a REPEATABLE READ transaction."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+
+    def __enter__(self):
+        self.session = subprocess.Popen(self.cluster.psql_command(), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.session.stdin.write("SET application_name = 'held snapshot';\n"
+                                 "BEGIN ISOLATION LEVEL REPEATABLE READ;\n"
+                                 "SELECT count(*) FROM pg_catalog.pg_class;\n")
+        self.session.stdin.flush()
+        self.session.stdout.readline()
+        self.check()
+        return self
+
+    def check(self):
+        if self.cluster.number("SELECT count(*) FROM pg_catalog.pg_stat_activity"
+                               " WHERE application_name = 'held snapshot' AND backend_xmin IS NOT NULL") != 1:
+            raise BenchError("the other session does not hold its snapshot")
+
+    def __exit__(self, *_):
+        self.session.stdin.close()
+        self.session.wait()
+        self.session.stdout.close()
+
+
+def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=1, warmup=0,
+            variables=None, generic=False):
+    """One run of pgbench.
+
+    seconds: by time; the rate is the mean of the progress intervals after
+    `warmup` seconds, in which sessions fill their caches.
+    transactions: a fixed number over all clients; the rate is taken between
+    the completion of the first fifth and of 95 %, from the log of every
+    transaction: neither start-up nor the last stragglers count.
+    """
+    command = [os.path.join(cluster.bindir, "pgbench"), "-n", "-M", "prepared", "-f", script,
+               "-c", str(clients), "-j", str(min(clients, os.cpu_count() or 1, 8))]
+    for name, value in (variables or {}).items():
+        command += ["-D", "%s=%s" % (name, value)]
+    prefix = os.path.join(cluster.work, "pgbench_log")
+    if seconds:
+        command += ["-T", str(seconds + warmup), "-P", str(interval)]
+    else:
+        per_client = max(1, transactions // clients)
+        command += ["-t", str(per_client), "-l", "--log-prefix", prefix]
+    environment = dict(os.environ)
+    if generic:
+        environment["PGOPTIONS"] = "-c plan_cache_mode=force_generic_plan"
+
+    wal = cluster.value("SELECT pg_catalog.pg_current_wal_insert_lsn()")
+    checkpoints = cluster.number("SELECT checkpoints_timed + checkpoints_req FROM pg_catalog.pg_stat_bgwriter")
+    server, children, machine, start = cluster.server_cpu(), children_cpu(), machine_cpu(), time.monotonic()
+    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    taken, machine, children = time.monotonic() - start, machine_cpu() - machine, children_cpu() - children
+    if run.returncode != 0:
+        lines = [line for line in run.stderr.splitlines() if not line.startswith("progress:")]
+        raise BenchError("pgbench %s failed: %s" % (os.path.basename(script), "\n".join(lines[:5])))
+    wal, checkpointed = cluster.sql(
+        "SELECT pg_catalog.pg_current_wal_insert_lsn() - '%s'::pg_lsn" % wal,
+        "SELECT checkpoints_timed + checkpoints_req - %d FROM pg_catalog.pg_stat_bgwriter" % checkpoints)
+    server = cluster.server_cpu() - server
+
+    processed = int(re.search(r"actually processed: (\d+)", run.stdout).group(1))
+    intervals = [(float(at), float(tps)) for at, tps in
+                 re.findall(r"^progress: ([\d.]+) s, ([\d.]+) tps", run.stderr, re.M)]
+    if seconds:
+        counted = [tps for at, tps in intervals if at > warmup + 0.5 * interval]
+        if not counted:
+            raise BenchError("pgbench reported no progress; let it run longer")
+        rate = sum(counted) / len(counted)
+    else:
+        rate = rate_from_logs(prefix)
+    return {
+        "rate": rate,
+        "intervals": intervals,
+        "transactions": processed,
+        "latency_ms": float(re.search(r"latency average = ([\d.]+)", run.stdout).group(1)),
+        "wal": int(wal[0]),
+        "server_cpu": server,
+        "foreign_cpu": max(0.0, (machine - server - children) / (taken * os.cpu_count())),
+        "checkpoints": int(checkpointed[0]),
+    }
+
+
+def rate_from_logs(prefix):
+    finished = []
+    for path in glob.glob(prefix + ".*"):
+        with open(path) as log:
+            for line in log:
+                fields = line.split()
+                finished.append(int(fields[4]) + int(fields[5]) / 1e6)
+        os.unlink(path)
+    finished.sort()
+    first, last = len(finished) // 5, len(finished) * 95 // 100 - 1
+    if last <= first or finished[last] <= finished[first]:
+        raise BenchError("too few transactions for a rate")
+    return (last - first) / (finished[last] - finished[first])

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# test/bench/run.sh [quick|full] [W1 W2 W3 W4 W6 W7 ...]
+#
+# Starts ONE throwaway cluster with pgfairq preloaded, measures pgfairq beside
+# the bare statements and beside the classic SKIP LOCKED table, writes
+# test/bench/results/<mode>.md and .csv, and removes the cluster.
+# What is measured, how to read it, and the settings: test/bench/README.md.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$here/../scripts/common.sh"
+. "$here/../scripts/cluster.sh"
+
+mode=quick
+case ${1:-} in
+	quick|full) mode=$1; shift ;;
+	''|W[0-9]*) ;;
+	*) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+esac
+for workload; do
+	case $workload in
+		W1|W2|W3|W4|W6|W7) ;;
+		*) die "no workload $workload" ;;
+	esac
+done
+
+# A server that was chosen need not be one to build with.
+[ -n "${PG_CONFIG:-}" ] || find_pg_config || die "no usable PostgreSQL (set PG_CONFIG)"
+BINDIR=$("$PG_CONFIG" --bindir)
+[ -x "$BINDIR/pgbench" ] || die "$BINDIR/pgbench is missing"
+[ -f "$("$PG_CONFIG" --pkglibdir)/pgfairq.so" ] ||
+	die "pgfairq is not installed in $("$PG_CONFIG" --pkglibdir): make install, or let make bench do it"
+
+# Not /tmp, which may be a tmpfs: there fsync costs nothing.
+WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/pgfairq-bench.XXXXXX")
+[ "$(id -u)" -ne 0 ] || chown "$TEST_USER" "$WORK"
+cluster=$WORK/cluster
+
+cleanup() {
+	local status=$?
+	trap - EXIT
+	[ "$status" -eq 0 ] || cluster_log "$cluster" 15 >&2
+	cluster_stop "$cluster" immediate || true
+	rm -rf "$WORK"
+	exit "$status"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# No checkpoint may fall into a measurement: bench.py asks for them in between.
+say "bench: a cluster in $WORK"
+cluster_make "$cluster" \
+	"max_connections = 200" \
+	"shared_buffers = ${BENCH_SHARED_BUFFERS:-2GB}" \
+	"fsync = on" \
+	"synchronous_commit = on" \
+	"full_page_writes = on" \
+	"checkpoint_timeout = 1d" \
+	"max_wal_size = 24GB" \
+	"min_wal_size = 4GB" \
+	"maintenance_work_mem = 256MB" \
+	"jit = off" \
+	"autovacuum = off" \
+	"autovacuum_naptime = 10s"
+cluster_start "$cluster"
+
+export PGHOST=$cluster/socket PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
+unset PGOPTIONS PGSERVICE PGPASSWORD PGHOSTADDR
+"${PYTHON:-python3}" -B "$here/bench.py" --mode "$mode" --bindir "$BINDIR" --data "$cluster/data" --work "$WORK" \
+	--results "${BENCH_RESULTS:-$here/results}" "$@"
