@@ -1,9 +1,11 @@
 """One worker of the demo: claims files, counts their lines and words, and
 writes each result and its acknowledgement in one transaction."""
 
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 import psycopg
@@ -13,24 +15,35 @@ BATCH = 10
 LEASE = "2 s"
 
 
-def unprintable_bytes_make_no_word():
-    """Whether this machine's wc, in the C locale, ignores bytes that cannot be
-    printed when it looks for words. Older ones do, newer ones do not."""
-    out = subprocess.run(["wc", "-w"], input=b"\200", stdout=subprocess.PIPE, env={"LC_ALL": "C"},
-                         check=True).stdout
-    return out.strip() == b"0"
+def wc_bytes():
+    """Which bytes part words for this machine's wc, in the C locale, and which
+    make none: its versions differ in control characters and in what is not
+    ASCII. Each byte alone, and each between two letters, is a file for it."""
+    with tempfile.TemporaryDirectory() as directory:
+        paths = []
+        for byte in range(256):
+            for text in (b"a%ca" % byte, b"%c" % byte):
+                paths.append(os.path.join(directory, str(len(paths))))
+                with open(paths[-1], "wb") as file:
+                    file.write(text)
+        out = subprocess.run(["wc", "-w", *paths], stdout=subprocess.PIPE, check=True,
+                             env={**os.environ, "LC_ALL": "C"}).stdout
+    words = [int(line.split()[0]) for line in out.splitlines()]
+    parting = bytes(byte for byte in range(256) if words[2 * byte] == 2)
+    silent = bytes(byte for byte in range(256) if words[2 * byte + 1] == 0 and byte not in parting)
+    return parting, silent
 
 
-SPACES = b" \t\n\v\f\r"
-IGNORED = bytes(byte for byte in range(256) if byte not in SPACES and not 0x20 < byte < 0x7F) \
-    if unprintable_bytes_make_no_word() else b""
+PARTING, SILENT = wc_bytes()
+BLANKED = bytes.maketrans(PARTING, b" " * len(PARTING))
 
 
 def count(path):
     """Lines and words of a file, as wc counts them."""
     with open(path, "rb") as file:
         data = file.read()
-    return data.count(b"\n"), len(data.translate(None, IGNORED).split())
+    words = data.translate(BLANKED, SILENT).split(b" ")
+    return data.count(b"\n"), len(words) - words.count(b"")
 
 
 def work(number):
