@@ -78,7 +78,7 @@ ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
 TAP_TESTS = $(if $(PROVE_TESTS),1)
 
-EXTRA_CLEAN = sql/$(EXTENSION)--*.sql tmp_check results output_iso
+EXTRA_CLEAN = $(SQL_SCRIPT).tmp
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 ifeq ($(PGXS),)
