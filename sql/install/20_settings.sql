@@ -1,0 +1,21 @@
+-- The settings of queues. A queue is a row here and a table fairq.q_<name>.
+CREATE TABLE fairq.queue (
+    queue pg_catalog.text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY,
+    policy pg_catalog.text NOT NULL,
+    buckets pg_catalog.int4 NOT NULL,
+    lease pg_catalog.interval NOT NULL,
+    max_attempts pg_catalog.int4 NOT NULL,
+    backoff_base pg_catalog.interval NOT NULL DEFAULT '1 s',
+    backoff_max pg_catalog.interval NOT NULL DEFAULT '1 h',
+    max_ready pg_catalog.int8 NOT NULL DEFAULT 1000000,
+    max_ready_per_group pg_catalog.int8 NOT NULL DEFAULT 10000,
+    max_tasks pg_catalog.int8,
+    keep_done pg_catalog.interval,
+    durable_leases pg_catalog.bool NOT NULL DEFAULT false,
+    paused pg_catalog.bool NOT NULL DEFAULT false
+);
+SELECT pg_catalog.pg_extension_config_dump('fairq.queue', '');
+REVOKE ALL ON fairq.queue FROM PUBLIC;
+GRANT SELECT ON fairq.queue TO PUBLIC;
+COMMENT ON TABLE fairq.queue IS 'Settings of queues; written by fairq.create_queue() and fairq.alter_queue(), read through the view fairq.queues';
+

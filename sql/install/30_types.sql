@@ -1,0 +1,33 @@
+CREATE TYPE fairq.task AS (
+    id pg_catalog.int8,
+    receipt pg_catalog.uuid,
+    group_key pg_catalog.text,
+    payload pg_catalog.jsonb,
+    headers pg_catalog.jsonb,
+    priority pg_catalog.int8,
+    attempt pg_catalog.int4,
+    enqueued_at pg_catalog.timestamptz,
+    lease_until pg_catalog.timestamptz,
+    address fairq.address
+);
+COMMENT ON TYPE fairq.task IS 'A task as a claimer gets it: attempt counts from 1, receipt names the lease, which ends at lease_until';
+
+CREATE TYPE fairq.task_status AS (
+    id pg_catalog.int8,
+    state pg_catalog.text,
+    group_key pg_catalog.text,
+    payload pg_catalog.jsonb,
+    headers pg_catalog.jsonb,
+    priority pg_catalog.int8,
+    cost pg_catalog.float4,
+    attempts pg_catalog.int4,
+    max_attempts pg_catalog.int4,
+    enqueued_at pg_catalog.timestamptz,
+    run_at pg_catalog.timestamptz,
+    lease_until pg_catalog.timestamptz,
+    address fairq.address,
+    unique_key pg_catalog.text,
+    last_error pg_catalog.text
+);
+COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it: attempts counts those that ended in ack, nack or expiry, lease_until is null unless it is leased';
+

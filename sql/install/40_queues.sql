@@ -1,0 +1,53 @@
+CREATE FUNCTION fairq.create_queue(queue text,
+    policy text DEFAULT 'fair', buckets int DEFAULT 16,
+    lease interval DEFAULT '30 s', max_attempts int DEFAULT 20,
+    backoff_base interval DEFAULT '1 s', backoff_max interval DEFAULT '1 h',
+    max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000,
+    max_tasks bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
+    durable_leases boolean DEFAULT false)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_create_queue';
+COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean) IS
+'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit. Errors: 42710 if it exists, 22023 for a bad value, 0A000 for a value this version does not support.';
+
+CREATE FUNCTION fairq.alter_queue(queue text,
+    buckets int DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL,
+    backoff_base interval DEFAULT NULL, backoff_max interval DEFAULT NULL,
+    max_ready bigint DEFAULT NULL, max_ready_per_group bigint DEFAULT NULL,
+    max_tasks bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
+    durable_leases boolean DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_alter_queue';
+COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean) IS
+'Change settings of a queue; null leaves one as it is. For its owner. In force for statements that begin after the commit. Errors: 42704 for an unknown queue, 42501, 22023, 0A000 (the number of buckets cannot be changed by this version).';
+
+CREATE FUNCTION fairq.drop_queue(queue text)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_drop_queue';
+COMMENT ON FUNCTION fairq.drop_queue(text) IS
+'Drop a queue with all its tasks. For its owner. Returns false if there is none. Waits for transactions that use the queue.';
+
+CREATE FUNCTION fairq.purge(queue text, group_key text DEFAULT NULL)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_purge';
+COMMENT ON FUNCTION fairq.purge(text, text) IS
+'Remove every task that is not leased, of one group or of all, the dead included. Needs DELETE. Returns how many. Reads the whole table.';
+
+CREATE FUNCTION fairq.pause(queue text, group_key text DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_pause';
+COMMENT ON FUNCTION fairq.pause(text, text) IS
+'Pause a queue: claims return nothing until fairq.resume(). Tasks can still be enqueued, and leases settled. For its owner. group_key is not supported by this version (0A000).';
+
+CREATE FUNCTION fairq.resume(queue text, group_key text DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_resume';
+COMMENT ON FUNCTION fairq.resume(text, text) IS
+'Let claims from a paused queue go on. For its owner. group_key is not supported by this version (0A000).';
+
+CREATE FUNCTION fairq.row_written()
+RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_row_written';
+COMMENT ON FUNCTION fairq.row_written() IS
+'Row trigger of queue tables: tells the engine of rows that are written by SQL, COPY or logical replication.';
+

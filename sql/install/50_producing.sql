@@ -1,0 +1,19 @@
+CREATE FUNCTION fairq.enqueue(queue text, payload jsonb,
+    group_key text DEFAULT '', priority bigint DEFAULT 0, cost real DEFAULT 1,
+    run_at timestamptz DEFAULT NULL,
+    unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
+    max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_enqueue';
+COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb) IS
+'Enqueue a task; returns its id. It exists when and only when the transaction commits. group_key: whom it counts for, up to 1024 bytes; priority: 0 to 9 under policy fair, any under policy priority, lower first; cost: from 0.001 to 1000000, what it counts for; max_attempts and lease: instead of the queue''s. Needs INSERT. run_at and unique_key are not supported by this version (0A000). Errors: 42704, 42501, 22023, 53400 (too many groups or lanes).';
+
+CREATE FUNCTION fairq.enqueue_many(queue text, payloads jsonb[],
+    group_keys text[] DEFAULT NULL, priorities bigint[] DEFAULT NULL,
+    costs real[] DEFAULT NULL, run_ats timestamptz[] DEFAULT NULL,
+    unique_keys text[] DEFAULT NULL, on_duplicate text DEFAULT 'keep')
+RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_enqueue_many';
+COMMENT ON FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text) IS
+'Enqueue tasks; returns their ids in the order given. Arrays have one dimension and the same length; an array of length 1 stands for all, a null element for the default. Else as fairq.enqueue().';
+

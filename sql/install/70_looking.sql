@@ -1,0 +1,82 @@
+CREATE FUNCTION fairq.peek(queue text, max_tasks int DEFAULT 10)
+RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'fairq_peek';
+COMMENT ON FUNCTION fairq.peek(text, int) IS
+'What fairq.claim() would return next, in order, without leasing it: receipt and lease_until are null. Needs SELECT.';
+
+CREATE FUNCTION fairq.get_task(queue text, id bigint)
+RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
+AS 'MODULE_PATHNAME', 'fairq_get_task';
+COMMENT ON FUNCTION fairq.get_task(text, bigint) IS
+'One task in whatever state; no row if there is none. Needs SELECT.';
+
+CREATE FUNCTION fairq.tasks(queue text, state text DEFAULT NULL, group_key text DEFAULT NULL)
+RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
+AS 'MODULE_PATHNAME', 'fairq_tasks';
+COMMENT ON FUNCTION fairq.tasks(text, text, text) IS
+'All tasks, or those of one state (ready, leased, scheduled, overflow, held, dead) or one group, in no order. Needs SELECT. Reads the whole table.';
+
+CREATE FUNCTION fairq.cancel(queue text, id bigint)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_cancel';
+COMMENT ON FUNCTION fairq.cancel(text, bigint) IS
+'Remove a task: it will not run again, and if it is leased the lease is lost. Returns false if there is none. Waits for a transaction that is settling it. Needs DELETE.';
+
+CREATE FUNCTION fairq.revive(queue text, id bigint DEFAULT NULL)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_revive';
+COMMENT ON FUNCTION fairq.revive(text, bigint) IS
+'Make a dead task, or all, ready again with all attempts. Returns how many. Needs SELECT and UPDATE.';
+
+CREATE FUNCTION fairq.stats_of_queues(
+    OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,
+    OUT overflow bigint, OUT held bigint, OUT dead bigint, OUT oldest_ready_age interval,
+    OUT enqueued bigint, OUT claimed bigint, OUT acked bigint, OUT nacked bigint,
+    OUT released bigint, OUT expired bigint, OUT cancelled bigint, OUT dead_total bigint,
+    OUT stats_reset timestamptz)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
+COMMENT ON FUNCTION fairq.stats_of_queues() IS
+'What is behind the view fairq.queue_stats';
+
+CREATE FUNCTION fairq.stats_of_buckets(
+    OUT queue text, OUT bucket int, OUT class int, OUT ready bigint, OUT complete boolean,
+    OUT next_address fairq.address, OUT frontier fairq.address)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
+AS 'MODULE_PATHNAME', 'fairq_stats_of_buckets';
+COMMENT ON FUNCTION fairq.stats_of_buckets() IS
+'What is behind the view fairq.bucket_stats';
+
+CREATE FUNCTION fairq.live_leases(
+    OUT queue text, OUT id bigint, OUT receipt uuid, OUT lease_until timestamptz,
+    OUT attempt int, OUT state text, OUT pid int)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
+AS 'MODULE_PATHNAME', 'fairq_live_leases';
+COMMENT ON FUNCTION fairq.live_leases() IS
+'What is behind the view fairq.leases';
+
+-- All dead tasks of the queues that the caller may read.
+CREATE FUNCTION fairq.dead_of_queues(
+    OUT queue text, OUT id bigint, OUT group_key text, OUT payload jsonb, OUT headers jsonb,
+    OUT priority bigint, OUT attempts int, OUT enqueued_at timestamptz, OUT last_error text)
+RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT q.queue FROM fairq.queue q
+                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue
+                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
+                AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
+                ORDER BY q.queue
+    LOOP
+        RETURN QUERY SELECT name, t.id, t.group_key, t.payload, t.headers,
+            t.priority, t.attempts, t.enqueued_at, t.last_error
+            FROM fairq.tasks(name, 'dead') t;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION fairq.dead_of_queues() IS
+'What is behind the view fairq.dead_tasks';
+

@@ -1,0 +1,27 @@
+CREATE VIEW fairq.queues AS
+SELECT q.queue, c.relowner::pg_catalog.regrole AS owner, c.oid::pg_catalog.regclass AS relation,
+    q.policy, q.buckets, q.lease, q.max_attempts, q.backoff_base, q.backoff_max,
+    q.max_ready, q.max_ready_per_group, q.max_tasks, q.keep_done, q.durable_leases, q.paused
+FROM fairq.queue q
+JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)
+    AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;
+COMMENT ON VIEW fairq.queues IS 'The queues of this database and their settings';
+
+CREATE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
+COMMENT ON VIEW fairq.queue_stats IS
+'For each queue how many tasks are in each state, how long the longest waiting at the front has waited, and what happened since stats_reset. Shows the queues that one may read, to pg_monitor all.';
+
+CREATE VIEW fairq.bucket_stats AS SELECT * FROM fairq.stats_of_buckets();
+COMMENT ON VIEW fairq.bucket_stats IS
+'For each bucket and class in use what is in its window (ready), whether that is all there is (complete), the first address in it, and the frontier, from which on the index is read';
+
+CREATE VIEW fairq.leases AS SELECT * FROM fairq.live_leases();
+COMMENT ON VIEW fairq.leases IS
+'The tasks in flight: until when, the number of the attempt, held, settling or expired, and the process id of the backend that claimed';
+
+CREATE VIEW fairq.dead_tasks AS SELECT * FROM fairq.dead_of_queues();
+COMMENT ON VIEW fairq.dead_tasks IS
+'The tasks whose attempts are used up, of the queues that one may read. Reads their tables.';
+
+GRANT SELECT ON fairq.queues, fairq.queue_stats, fairq.bucket_stats, fairq.leases, fairq.dead_tasks TO PUBLIC;
+

@@ -1,0 +1,642 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim.c
+ *	  The verb claim.
+ *
+ * A claim takes entries from the fronts of the queue's lanes, in the order of
+ * their addresses across lanes, reads each entry's row by TID and puts a lease
+ * on the task.  It writes nothing: no row, no WAL, no transaction id (invariant
+ * I4).
+ *
+ * The look at the row and the lease happen under one share lock on the row's
+ * page.  Whoever deletes or changes a row needs that lock exclusively.  So if
+ * the row was alive when we looked, it is when we have the lease; without the
+ * lock an ack could come in between: the row deleted, its lease dropped, and we
+ * would grant a lease on a finished task (invariant I2).
+ *
+ * An entry that leads nowhere is dropped: whoever has the row in hand (inserts
+ * it, deletes it, or has a lease) offers it again when he is done, if it is to
+ * be claimed then.  Between lane and lease entries are held by handover.c,
+ * which gives them back if we fail.
+ *
+ * Nothing here waits, but in one case: when there is nothing to claim and another
+ * claimer is reading the index of a lane, its refill is waited for.  That is a
+ * few dozen microseconds, and the alternative is to say that a queue is empty
+ * that is not.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "claim.h"
+#include "handover.h"
+#include "lanes.h"
+#include "placement.h"
+#include "recovery.h"
+#include "settings.h"
+
+/* A claim in progress. */
+typedef struct Claim
+{
+	Relation	rel;
+	QueueInfo  *info;
+	int			queue;			/* number of its state */
+	const ClaimRequest *request;
+	ClaimSink	sink;
+	void	   *arg;
+	RowReader	row;
+	TimestampTz now;
+	int			got;
+	Lane	   *refilling;		/* a lane that somebody else is reading */
+} Claim;
+
+/* How long a claim of the row's task lasts, in microseconds. */
+int64
+claim_lease_of(RowReader *row)
+{
+	if (!row_is_null(row, COLUMN_LEASE))
+		return queue_catalog_usecs(DatumGetIntervalP(row_value(row, COLUMN_LEASE)));
+	return row->info->lease;
+}
+
+/* How many attempts the row's task has; 0: no limit. */
+int
+claim_max_attempts_of(RowReader *row)
+{
+	if (!row_is_null(row, COLUMN_MAX_ATTEMPTS))
+		return DatumGetInt32(row_value(row, COLUMN_MAX_ATTEMPTS));
+	return row->info->max_attempts;
+}
+
+/*
+ * Read on in the index of a lane.  Returns false if there is nothing to read
+ * or somebody else is reading.
+ */
+bool
+claim_refill(Relation rel, QueueInfo *info, Lane *lane)
+{
+	LaneEntry	from;
+	LaneEntry	next;
+	LaneEntry  *entries;
+	int			room;
+	int			n;
+	bool		more;
+
+	if (!lanes_refill_begin(lane, &from, &room))
+		return false;
+	entries = palloc(room * sizeof(LaneEntry));
+	n = queue_relation_walk(rel, info, lane, &from, room, entries, &next, &more);
+	lanes_refill_end(lane, entries, n, more ? &next : NULL);
+	pfree(entries);
+	return true;
+}
+
+static bool
+bucket_wanted(const ClaimRequest *request, int bucket)
+{
+	if (request->bucket_count < 0)
+		return true;
+	for (int i = 0; i < request->bucket_count; i++)
+	{
+		if (request->buckets[i] == bucket)
+			return true;
+	}
+	return false;
+}
+
+static bool
+group_wanted(Claim *claim)
+{
+	const ClaimRequest *request = claim->request;
+	text	   *key;
+
+	if (request->group_count < 0)
+		return true;
+	key = DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY));
+	for (int i = 0; i < request->group_count; i++)
+	{
+		if (VARSIZE_ANY_EXHDR(key) == VARSIZE_ANY_EXHDR(request->groups[i]) &&
+			memcmp(VARDATA_ANY(key), VARDATA_ANY(request->groups[i]),
+				   VARSIZE_ANY_EXHDR(key)) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The last attempt of a task has run out: it is dead.  Its lease is settling,
+ * and ours.
+ */
+static void
+bury(Claim *claim, const LeaseInfo *lease)
+{
+	RowReader  *row = &claim->row;
+	FairqAddress address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	ItemPointerData tid = row->tuple.t_self;
+
+	handover_settled(lease);
+	row_is_null(row, COLUMN_ADDRESS) = true;
+	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
+	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(lease->attempt);
+	row_value(row, COLUMN_LAST_ERROR) = CStringGetTextDatum("lease expired");
+	row_is_null(row, COLUMN_LAST_ERROR) = false;
+	if (queue_relation_update(claim->rel, claim->info, &tid, row->values, row->nulls))
+	{
+		handover_count(claim->info->state, QUEUE_DIED, 1);
+		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
+		handover_count(claim->info->state, QUEUE_DEAD, 1);
+	}
+	else
+		handover_lower_at_commit(placement_lane(claim->info, &address), &address);
+}
+
+/*
+ * Put a lease on the task whose row is read and locked, and unlock the row.
+ * Returns whether it is ours.
+ */
+static bool
+grant(Claim *claim, Lane *lane)
+{
+	RowReader  *row = &claim->row;
+	const FairqAddress *address;
+	int64		usecs = claim->request->lease;
+	LeaseInfo	lease;
+	LeaseGrant	result;
+
+	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	if (usecs < 0)
+		usecs = claim_lease_of(row);
+	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
+						  &row->tuple.t_self,
+						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
+						  claim_max_attempts_of(row),
+						  claim->now, claim->now + usecs, &lease);
+	row_reader_unlock(row);
+
+	switch (result)
+	{
+		case LEASE_BUSY:
+			return false;
+
+		case LEASE_EXHAUSTED:
+			bury(claim, &lease);
+			queue_state_count(claim->info->state, QUEUE_EXPIRED, 1);
+			return false;
+
+		case LEASE_TAKEN_OVER:
+			queue_state_count(claim->info->state, QUEUE_EXPIRED, 1);
+			break;
+
+		case LEASE_GRANTED:
+			break;
+	}
+
+	handover_claimed(&lease, result == LEASE_TAKEN_OVER, lane, address,
+					 &row->tuple.t_self);
+	if (claim->request->pop)
+	{
+		leases_settle(&lease.ref, &lease);
+		handover_settled(&lease);
+	}
+	claim->sink(row, &lease, claim->arg);
+	claim->got++;
+
+	if (claim->request->pop)
+	{
+		if (!queue_relation_delete(claim->rel, &row->tuple.t_self))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("task " INT64_FORMAT " of queue \"%s\" was changed by somebody else",
+							lease.task, claim->info->name),
+					 errhint("Try the transaction again.")));
+		handover_count(claim->info->state, QUEUE_ACKED, 1);
+		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
+	}
+	return true;
+}
+
+/* ----------------------------------------------------------------
+ * From the lanes
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Take up to max entries from the lanes of a class, the lowest address first,
+ * into the hands of handover.c.  Returns how many.
+ */
+static int
+take_from_class(Claim *claim, int class, int max)
+{
+	QueueState *state = claim->info->state;
+	int			buckets = state->buckets;
+	int			first = state->orders[class].first_lane;
+	LaneTop		few_tops[64];
+	LaneTop    *tops = few_tops;
+	LaneEntry	entries[LANE_WINDOW];
+	int			total = 0;
+	bool		nowait = true;
+	bool		empty = true;
+
+	if (first < 0)
+		return 0;
+	if (buckets > (int) lengthof(few_tops))
+		tops = palloc(buckets * sizeof(LaneTop));
+	for (int i = 0; i < buckets; i++)
+	{
+		lanes_look(lanes_get(first + i), &tops[i]);
+		if (tops[i].view != LANE_EMPTY)
+		{
+			empty = false;
+			if (!bucket_wanted(claim->request, i))
+				tops[i].view = LANE_EMPTY;
+		}
+	}
+	if (empty)
+		queue_state_idle(&state->orders[class]);
+
+	while (total < max)
+	{
+		int			best = -1;
+		bool		locked = false;
+		Lane	   *lane;
+		int			n;
+
+		for (int i = 0; i < buckets; i++)
+		{
+			if (tops[i].view == LANE_READY || tops[i].view == LANE_UNREAD)
+			{
+				if (best < 0 ||
+					lanes_compare(&tops[i].first, &tops[best].first) < 0)
+					best = i;
+			}
+			else if (tops[i].view == LANE_LOCKED)
+				locked = true;
+			else if (tops[i].view == LANE_REFILLING)
+				claim->refilling = lanes_get(first + i);
+		}
+		if (best < 0 && locked)
+		{
+			/* What is left was locked when we came: now insist on it. */
+			for (int i = 0; i < buckets; i++)
+			{
+				if (tops[i].view == LANE_LOCKED)
+					tops[i].view = LANE_READY;
+			}
+			nowait = false;
+			continue;
+		}
+		if (best < 0)
+			break;
+
+		lane = lanes_get(first + best);
+		if (tops[best].view == LANE_UNREAD)
+		{
+			claim_refill(claim->rel, claim->info, lane);
+			lanes_look(lane, &tops[best]);
+			continue;
+		}
+
+		n = lanes_take(lane, Min(LANE_WINDOW, Max(1, (max - total) / buckets)),
+					   entries, &tops[best], nowait);
+		if (n < 0)
+		{
+			tops[best].view = LANE_LOCKED;	/* try the others first */
+			continue;
+		}
+		handover_hold(lane, entries, n);
+		total += n;
+		if (tops[best].low && claim_refill(claim->rel, claim->info, lane))
+			lanes_look(lane, &tops[best]);
+	}
+	if (tops != few_tops)
+		pfree(tops);
+	return total;
+}
+
+/*
+ * Lease what is in hand.
+ */
+static void
+lease_held(Claim *claim, int class)
+{
+	QueueInfo  *info = claim->info;
+	QueueOrder *order = &info->state->orders[class];
+	VirtualTime start = {PG_INT64_MIN, 0};
+	VirtualTime finish = start;
+	LaneEntry  *entries;
+	Lane	  **lanes;
+	int			n = handover_held(&entries, &lanes);
+
+	for (int i = 0; i < n; i++)
+	{
+		Lane	   *lane = lanes[i];
+		FairqAddress place;
+		RowReader  *row = &claim->row;
+
+		switch (row_reader_lock(row, &entries[i].tid))
+		{
+			case ROW_GONE:
+			case ROW_IN_PROGRESS:
+				continue;
+			case ROW_IN_DOUBT:
+				lanes_doubt(lane, row->in_progress, &entries[i]);
+				continue;
+			case ROW_LIVE:
+				break;
+		}
+
+		/* Another row may be there by now. */
+		lanes_entry_address(lane, &entries[i], &place);
+		if (row_is_null(row, COLUMN_ADDRESS) ||
+			address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+		{
+			row_reader_unlock(row);
+			continue;
+		}
+		if (!grant(claim, lane))
+			continue;
+
+		if (info->policy == QUEUE_FAIR)
+		{
+			VirtualTime s = {place.block, place.fraction};
+
+			start = virtual_time_max(start, s);
+			finish = virtual_time_max(finish,
+									  virtual_time_add(s, DatumGetFloat4(row_value(row, COLUMN_COST)), 1.0));
+		}
+	}
+	handover_let_go(n);
+	if (start.whole != PG_INT64_MIN)
+		queue_state_advance(order, start, finish);
+}
+
+static void
+claim_from_lanes(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	int			max = claim->request->max_tasks;
+
+	for (int class = 0; class < state->classes && claim->got < max; class++)
+	{
+		while (claim->got < max)
+		{
+			int			want = Min(max - claim->got, LANE_WINDOW);
+			int			reserved;
+
+			CHECK_FOR_INTERRUPTS();
+			if (state->orders[class].first_lane < 0)
+				break;
+			reserved = leases_reserve(want);
+			if (reserved == 0)
+			{
+				if (claim->got > 0)
+					return;
+				ereport(ERROR,
+						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						 errmsg("cannot lease a task of queue \"%s\": there are %d leases already",
+								claim->info->name, settings_max_leases),
+						 errhint("Raise the setting \"%s\" and restart the server, or acknowledge tasks in flight.",
+								 "pgfairq.max_leases")));
+			}
+			handover_reserve(want * 2 + 8);
+			if (take_from_class(claim, class, Min(want, reserved)) == 0)
+				break;
+			lease_held(claim, class);
+		}
+	}
+}
+
+/* ----------------------------------------------------------------
+ * Other sources
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Take over tasks whose leases have run out.
+ */
+static void
+claim_expired(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	LeaseInfo  *expired;
+	int			max = Min(claim->request->max_tasks, 1024);
+	int			n;
+
+	if (likely(pg_atomic_read_u32(&state->expired) == 0))
+		return;
+	expired = palloc(max * sizeof(LeaseInfo));
+	n = leases_expired(claim->queue, max, expired);
+	for (int i = 0; i < n; i++)
+	{
+		RowReader  *row = &claim->row;
+		ItemPointerData tid = expired[i].tid;
+		RowStatus	status;
+		const FairqAddress *address;
+
+		CHECK_FOR_INTERRUPTS();
+		if (leases_reserve(1) == 0)
+			break;
+		handover_reserve(8);
+		status = row_reader_lock(row, &tid);
+		if (status == ROW_GONE ||
+			(status == ROW_LIVE &&
+			 DatumGetInt64(row_value(row, COLUMN_ID)) != expired[i].task))
+		{
+			if (status == ROW_LIVE)
+				row_reader_unlock(row);
+			if (queue_relation_find(claim->rel, claim->info, expired[i].task, &tid))
+				status = row_reader_lock(row, &tid);
+			else
+				status = ROW_GONE;
+		}
+		if (status == ROW_GONE)
+			leases_drop(&expired[i].ref);	/* nothing to take over */
+		if (status != ROW_LIVE)
+			continue;
+
+		if (DatumGetInt64(row_value(row, COLUMN_ID)) != expired[i].task ||
+			row_is_null(row, COLUMN_ADDRESS))
+		{
+			row_reader_unlock(row);
+			continue;
+		}
+		address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+		if (!bucket_wanted(claim->request, address->bucket) || !group_wanted(claim))
+		{
+			row_reader_unlock(row);
+			continue;
+		}
+		if (address->class < state->classes && address->bucket < state->buckets &&
+			state->orders[address->class].first_lane >= 0)
+			grant(claim, lanes_get(state->orders[address->class].first_lane +
+								   address->bucket));
+		else
+			row_reader_unlock(row);
+	}
+	pfree(expired);
+}
+
+/*
+ * Claim tasks of some groups only: walk through the lanes from the start and
+ * pass over the others.  Lanes are left as they are: whoever comes to an entry
+ * of a task that we leased passes over it.
+ */
+static void
+claim_of_groups(Claim *claim)
+{
+	QueueInfo  *info = claim->info;
+	QueueState *state = info->state;
+	int			max = claim->request->max_tasks;
+	LaneEntry  *entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+
+	for (int class = 0; class < state->classes; class++)
+	{
+		int			first = state->orders[class].first_lane;
+		LaneEntry  *nexts;
+		bool	   *more;
+		bool		any = (first >= 0);
+
+		if (first < 0)
+			continue;
+		nexts = palloc0(state->buckets * sizeof(LaneEntry));
+		more = palloc(state->buckets * sizeof(bool));
+		for (int b = 0; b < state->buckets; b++)
+		{
+			nexts[b].block = PG_INT64_MIN;
+			more[b] = bucket_wanted(claim->request, b);
+		}
+
+		/* In strides through all lanes, so that none is far ahead. */
+		while (any && claim->got < max)
+		{
+			any = false;
+			for (int b = 0; b < state->buckets && claim->got < max; b++)
+			{
+				Lane	   *lane = lanes_get(first + b);
+				int			n;
+
+				if (!more[b])
+					continue;
+				CHECK_FOR_INTERRUPTS();
+				n = queue_relation_walk(claim->rel, info, lane, &nexts[b],
+										LANE_WINDOW / 8, entries, &nexts[b], &more[b]);
+				any |= more[b];
+				for (int i = 0; i < n && claim->got < max; i++)
+				{
+					RowReader  *row = &claim->row;
+					FairqAddress place;
+
+					if (leases_reserve(1) == 0)
+						return;
+					handover_reserve(8);
+					if (row_reader_lock(row, &entries[i].tid) != ROW_LIVE)
+						continue;
+					lanes_entry_address(lane, &entries[i], &place);
+					if (row_is_null(row, COLUMN_ADDRESS) ||
+						address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0 ||
+						!group_wanted(claim))
+					{
+						row_reader_unlock(row);
+						continue;
+					}
+					grant(claim, lane);
+				}
+			}
+		}
+		pfree(nexts);
+		pfree(more);
+		if (claim->got >= max)
+			break;
+	}
+	pfree(entries);
+}
+
+/*
+ * Prepared transactions hand nothing over when they end.  Look whether any has
+ * that we know to have written rows.  Returns whether one had.
+ */
+static bool
+resolve_doubts(QueueState *state)
+{
+	bool		any = false;
+
+	for (int class = 0; class < state->classes; class++)
+	{
+		int			first = state->orders[class].first_lane;
+
+		for (int b = 0; first >= 0 && b < state->buckets; b++)
+		{
+			LaneDoubt	doubts[LANE_DOUBTS];
+			int			n = lanes_doubts(lanes_get(first + b), doubts);
+
+			for (int i = 0; i < n; i++)
+			{
+				if (TransactionIdIsValid(doubts[i].xid) &&
+					TransactionIdIsInProgress(doubts[i].xid))
+					continue;
+				lanes_resolve(lanes_get(first + b), &doubts[i]);
+				any = true;
+			}
+		}
+	}
+	return any;
+}
+
+/*
+ * Claim up to request->max_tasks tasks, and give each to sink.  Returns how
+ * many: fewer than asked for only if there are no more that may be claimed.
+ *
+ * rel is locked in RowShareLock mode (pop: RowExclusiveLock) or stronger, and
+ * stays so until the end of the transaction.
+ */
+int
+claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
+			ClaimSink sink, void *arg)
+{
+	Claim		claim = {0};
+	bool		doubts_resolved = false;
+
+	if (info->paused)
+		return 0;
+
+	claim.rel = rel;
+	claim.info = info;
+	claim.queue = queue_state_number(info->state);
+	claim.request = request;
+	claim.sink = sink;
+	claim.arg = arg;
+	claim.now = GetCurrentTimestamp();
+	leases_tick(claim.now);
+	recovery_classes(rel, info);
+	row_reader_begin(&claim.row, rel, info);
+
+	claim_expired(&claim);
+	while (claim.got < request->max_tasks)
+	{
+		claim.refilling = NULL;
+		if (request->group_count >= 0)
+			claim_of_groups(&claim);
+		else
+			claim_from_lanes(&claim);
+		if (claim.got >= request->max_tasks)
+			break;
+		if (claim.refilling != NULL && claim.got == 0)
+		{
+			lanes_refill_wait(claim.refilling);
+			continue;
+		}
+		if (doubts_resolved || !resolve_doubts(info->state))
+			break;
+		doubts_resolved = true;
+	}
+	leases_return_reserved();
+	row_reader_end(&claim.row);
+	queue_state_count(info->state, QUEUE_CLAIMED, claim.got);
+	return claim.got;
+}

@@ -1,0 +1,85 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  The differences between PostgreSQL 15, 16, 17 and 18, in one place.
+ *
+ * Everything else is written for the newest of them in the terms below; no
+ * other file looks at PG_VERSION_NUM.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_COMPAT_H
+#define FAIRQ_COMPAT_H
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/tableam.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
+#include "nodes/execnodes.h"
+#include "utils/acl.h"
+#include "utils/rel.h"
+
+#if PG_VERSION_NUM < 150000
+#error "pgfairq needs PostgreSQL 15 or later"
+#endif
+
+/* 16 renamed the file of a relation and gave it a type. */
+#if PG_VERSION_NUM >= 160000
+#define fairq_relation_file(rel) ((rel)->rd_locator.relNumber)
+#else
+typedef Oid RelFileNumber;
+#define InvalidRelFileNumber InvalidOid
+#define fairq_relation_file(rel) ((rel)->rd_node.relNode)
+#endif
+
+/* 16 has one function for the privileges on all kinds of objects. */
+#if PG_VERSION_NUM >= 160000
+#define fairq_namespace_aclcheck(oid, role, mode) \
+	object_aclcheck(NamespaceRelationId, oid, role, mode)
+#define fairq_relation_ownercheck(oid, role) \
+	object_ownercheck(RelationRelationId, oid, role)
+#else
+#define fairq_namespace_aclcheck(oid, role, mode) \
+	pg_namespace_aclcheck(oid, role, mode)
+#define fairq_relation_ownercheck(oid, role) \
+	pg_class_ownercheck(oid, role)
+#endif
+
+/* 18 counts index searches for EXPLAIN; we have none to show. */
+#if PG_VERSION_NUM >= 180000
+#define fairq_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, NULL, nkeys, 0)
+#else
+#define fairq_index_beginscan(heap, index, snapshot, nkeys) \
+	index_beginscan(heap, index, snapshot, nkeys, 0)
+#endif
+
+/*
+ * 16 tells which indexes an update concerns instead of whether any.  Returns
+ * the result of heap_update and whether new index entries are needed.
+ */
+static inline TM_Result
+fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,
+				  CommandId cid, bool wait, TM_FailureData *tmfd,
+				  bool *needs_index_entries)
+{
+	LockTupleMode lockmode;
+	TM_Result	result;
+
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes update_indexes;
+
+	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, wait, tmfd,
+						 &lockmode, &update_indexes);
+	*needs_index_entries = (result == TM_Ok && update_indexes != TU_None);
+#else
+	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, wait, tmfd,
+						 &lockmode);
+	*needs_index_entries = (result == TM_Ok && !HeapTupleIsHeapOnly(tuple));
+#endif
+	return result;
+}
+
+#endif							/* FAIRQ_COMPAT_H */

@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * enqueue.c
+ *	  The verb enqueue.
+ *
+ * One heap insert, its index entries, and at commit an offer to the lane.  The
+ * address comes from shared memory before the row is written; no row is locked
+ * and no row is shared (invariant I6).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "enqueue.h"
+#include "handover.h"
+#include "placement.h"
+#include "queue_relation.h"
+
+/* Tasks that are placed and written in one go, to bound memory. */
+#define ENQUEUE_BATCH	1000
+
+static void
+enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
+			  const NewTask *tasks, int64 *ids)
+{
+	int			natts = info->natts;
+	Datum	   *value_area = palloc0(n * natts * sizeof(Datum));
+	bool	   *null_area = palloc(n * natts * sizeof(bool));
+	Datum	  **values = palloc(n * sizeof(Datum *));
+	bool	  **nulls = palloc(n * sizeof(bool *));
+	Place	   *places = palloc(n * sizeof(Place));
+	int		   *placed = palloc(n * sizeof(int));
+	ItemPointer tids = palloc(n * sizeof(ItemPointerData));
+	TimestampTz now = GetCurrentTimestamp();
+	int			have_ids = 0;
+
+	while (have_ids < n)
+	{
+		int			got;
+		int64		first = queue_relation_new_ids(info, n - have_ids, &got);
+
+		for (int i = 0; i < got; i++)
+			ids[have_ids++] = first + i;
+	}
+
+	memset(null_area, true, n * natts * sizeof(bool));
+	for (int i = 0; i < n; i++)
+	{
+		const NewTask *task = &tasks[i];
+
+		placement_assign(placement, ids[i], VARDATA_ANY(task->group_key),
+						 VARSIZE_ANY_EXHDR(task->group_key), task->priority,
+						 now, task->cost, &places[i]);
+		placed[i] = handover_placed(places[i].lane, &places[i].address,
+									places[i].tagged ? &places[i].tag : NULL);
+
+		values[i] = value_area + i * natts;
+		nulls[i] = null_area + i * natts;
+#define SET(column, value) \
+		do { \
+			values[i][info->columns[column] - 1] = (value); \
+			nulls[i][info->columns[column] - 1] = false; \
+		} while (0)
+		SET(COLUMN_ID, Int64GetDatum(ids[i]));
+		SET(COLUMN_ADDRESS, FairqAddressPGetDatum(&places[i].address));
+		SET(COLUMN_ENQUEUED_AT, TimestampTzGetDatum(now));
+		SET(COLUMN_PRIORITY, Int64GetDatum(task->priority));
+		SET(COLUMN_COST, Float4GetDatum(task->cost));
+		SET(COLUMN_ATTEMPTS, Int32GetDatum(0));
+		SET(COLUMN_STATE, CharGetDatum(TASK_READY));
+		SET(COLUMN_GROUP_KEY, PointerGetDatum(task->group_key));
+		SET(COLUMN_PAYLOAD, task->payload);
+		if (info->policy == QUEUE_TIME)
+			SET(COLUMN_RUN_AT, TimestampTzGetDatum(now));
+		if (task->max_attempts >= 0)
+			SET(COLUMN_MAX_ATTEMPTS, Int32GetDatum(task->max_attempts));
+		if (task->lease != NULL)
+			SET(COLUMN_LEASE, IntervalPGetDatum(task->lease));
+		if (task->has_headers)
+			SET(COLUMN_HEADERS, task->headers);
+#undef SET
+	}
+
+	queue_relation_insert(rel, info, n, values, nulls, tids);
+	for (int i = 0; i < n; i++)
+		handover_written(placed[i], &tids[i]);
+}
+
+/*
+ * Enqueue n tasks, and set ids to theirs.  They exist when and only when the
+ * transaction commits.
+ *
+ * rel is locked in RowExclusiveLock mode, and stays so until the end of the
+ * transaction.
+ */
+void
+enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
+			  int64 *ids)
+{
+	Placement	placement;
+
+	if (n == 0)
+		return;
+	placement_begin(&placement, rel, info);
+	for (int done = 0; done < n; done += ENQUEUE_BATCH)
+		enqueue_batch(&placement, rel, info, Min(ENQUEUE_BATCH, n - done),
+					  tasks + done, ids + done);
+	handover_count(info->state, QUEUE_ENQUEUED, n);
+	handover_count(info->state, QUEUE_ADDRESSED, n);
+}

@@ -1,0 +1,439 @@
+/*-------------------------------------------------------------------------
+ *
+ * groups.c
+ *	  Groups: the tags that share a queue fairly between them.
+ *
+ * Start-time fair queueing (see virtual_time.h) needs one number a group: F,
+ * the finish tag of its last task.  It is kept here, for each group, queue and
+ * priority class, together with the group's slot, the tie-break between groups
+ * of one start tag.  So a producer gets a task's address without a row lock
+ * and without waiting for any other transaction (invariant I6).
+ *
+ * A group whose F is not beyond virtual time carries no information: its next
+ * task gets the start tag v whether it is known or not.  It is forgotten when
+ * its entry is wanted.  Its slot may then be another group's at once, without
+ * two tasks ever having the same address: all start tags the old one gave out
+ * are below its F, so below v, and all that the new one gives out are not.
+ *
+ * A group's key is known by 128 bits of hash, with a seed that is new at each
+ * start of the server.  Should two keys ever collide (one in 10^26 with a
+ * million groups) they would share one place in the fair order, no more.
+ *
+ * Entries are found through chains of a hash table, in partitions with a lock
+ * each, and each order (class of a queue) links its groups in a ring.  A new
+ * group first looks at the next two of the ring and takes over the entry of
+ * one that can be forgotten, slot and all: so there are never more than about
+ * twice as many entries as there are groups with work.
+ *
+ * Locking: the lock of the partition guards its chains and the entries in
+ * them.  The creation lock guards rings, free list and slot counters, and
+ * is taken before a partition's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "groups.h"
+#include "settings.h"
+#include "shared_state.h"
+
+#define PARTITIONS		256
+
+typedef struct GroupKey
+{
+	uint64		low;
+	uint64		high;
+	uint16		queue;
+	uint8		class;
+} GroupKey;
+
+typedef struct FairGroup
+{
+	/* partition's lock */
+	GroupKey	key;
+	VirtualTime finish;			/* F */
+	uint32		hash_next;
+
+	/* creation lock */
+	uint32		ring_next;		/* or next in the free list */
+
+	/* both to change */
+	uint64		slot;
+	bool		in_use;
+} FairGroup;
+
+typedef struct GroupTable
+{
+	LWLock		creation_lock;
+	uint32		free_head;
+	uint32		high_water;
+	uint64		seeds[2];
+	LWLockPadded partitions[PARTITIONS];
+} GroupTable;
+
+static GroupTable *table = NULL;
+static uint32 *chains = NULL;
+static FairGroup *groups = NULL;
+static uint32 chain_mask;
+
+#define TABLE_SIZE	CACHELINEALIGN(sizeof(GroupTable))
+
+static uint32
+chains_wanted(void)
+{
+	return pg_nextpower2_32(Max(settings_max_groups, PARTITIONS));
+}
+
+Size
+groups_shmem_size(void)
+{
+	Size		size = TABLE_SIZE;
+
+	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
+	return add_size(size, mul_size(settings_max_groups, sizeof(FairGroup)));
+}
+
+void
+groups_shmem_init(void *area, bool found)
+{
+	char	   *p = area;
+
+	table = (GroupTable *) p;
+	p += TABLE_SIZE;
+	chains = (uint32 *) p;
+	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
+	groups = (FairGroup *) p;
+	chain_mask = chains_wanted() - 1;
+	if (found)
+		return;
+
+	LWLockInitialize(&table->creation_lock,
+					 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
+	table->free_head = FAIRQ_NO_GROUP;
+	table->high_water = 0;
+	if (!pg_strong_random(table->seeds, sizeof(table->seeds)))
+	{
+		table->seeds[0] = (uint64) GetCurrentTimestamp();
+		table->seeds[1] = table->seeds[0] * UINT64CONST(0x9E3779B97F4A7C15);
+	}
+	for (int i = 0; i < PARTITIONS; i++)
+		LWLockInitialize(&table->partitions[i].lock,
+						 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
+	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
+}
+
+static void
+make_key(QueueState *queue, int class, const char *key, int keylen,
+		 GroupKey *result)
+{
+	result->low = hash_bytes_extended((const unsigned char *) key, keylen,
+									  table->seeds[0]);
+	result->high = hash_bytes_extended((const unsigned char *) key, keylen,
+									   table->seeds[1]);
+	result->queue = queue_state_number(queue);
+	result->class = class;
+}
+
+static inline uint32
+key_hash(const GroupKey *key)
+{
+	return hash_combine((uint32) key->low, key->queue * FAIRQ_CLASSES + key->class);
+}
+
+static inline LWLock *
+partition_lock(uint32 hash)
+{
+	return &table->partitions[hash % PARTITIONS].lock;
+}
+
+static inline bool
+key_equal(const GroupKey *a, const GroupKey *b)
+{
+	return a->low == b->low && a->high == b->high &&
+		a->queue == b->queue && a->class == b->class;
+}
+
+static FairGroup *
+search_chain(uint32 hash, const GroupKey *key)
+{
+	uint32		number = chains[hash & chain_mask];
+
+	while (number != FAIRQ_NO_GROUP)
+	{
+		if (key_equal(&groups[number].key, key))
+			return &groups[number];
+		number = groups[number].hash_next;
+	}
+	return NULL;
+}
+
+/*
+ * Take a group out of its chain, if it can be forgotten at virtual time v.
+ * Creation lock held.
+ */
+static bool
+unlink_if_idle(FairGroup *group, VirtualTime v)
+{
+	uint32		hash = key_hash(&group->key);
+	LWLock	   *lock = partition_lock(hash);
+	bool		idle;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	idle = virtual_time_compare(group->finish, v) <= 0;
+	if (idle)
+	{
+		uint32	   *link = &chains[hash & chain_mask];
+
+		while (&groups[*link] != group)
+			link = &groups[*link].hash_next;
+		*link = group->hash_next;
+		group->in_use = false;
+	}
+	LWLockRelease(lock);
+	return idle;
+}
+
+/*
+ * An entry for a new group of an order, in its ring and with a slot; NULL if
+ * all are taken.  Creation lock held.
+ */
+static FairGroup *
+new_entry(QueueOrder *order, VirtualTime v)
+{
+	FairGroup	   *group;
+
+	for (int i = 0; i < 2 && order->group_ring != FAIRQ_NO_GROUP; i++)
+	{
+		group = &groups[order->group_ring];
+		order->group_ring = group->ring_next;
+		if (unlink_if_idle(group, v))
+			return group;
+	}
+
+	if (table->free_head != FAIRQ_NO_GROUP)
+	{
+		group = &groups[table->free_head];
+		table->free_head = group->ring_next;
+	}
+	else if (table->high_water < (uint32) settings_max_groups)
+		group = &groups[table->high_water++];
+	else
+		return NULL;
+
+	group->slot = order->next_slot++;
+	if (order->group_ring == FAIRQ_NO_GROUP)
+		group->ring_next = group - groups;
+	else
+	{
+		group->ring_next = groups[order->group_ring].ring_next;
+		groups[order->group_ring].ring_next = group - groups;
+	}
+	order->group_ring = group - groups;
+	return group;
+}
+
+/*
+ * Free the entries of all groups of an order that can be forgotten.  Returns
+ * how many.
+ */
+int
+groups_reclaim(QueueState *queue, int class)
+{
+	QueueOrder *order = &queue->orders[class];
+	VirtualTime v = queue_state_virtual_time(order);
+	uint32		previous;
+	uint32		last;
+	int			freed = 0;
+
+	LWLockAcquire(&table->creation_lock, LW_EXCLUSIVE);
+	last = previous = order->group_ring;
+	while (previous != FAIRQ_NO_GROUP)
+	{
+		uint32		number = groups[previous].ring_next;
+
+		if (unlink_if_idle(&groups[number], v))
+		{
+			groups[previous].ring_next = groups[number].ring_next;
+			groups[number].ring_next = table->free_head;
+			table->free_head = number;
+			freed++;
+			if (number == previous)
+				order->group_ring = previous = FAIRQ_NO_GROUP;
+			else if (number == last)
+			{
+				order->group_ring = previous;
+				break;
+			}
+		}
+		else
+		{
+			previous = number;
+			if (number == last)
+				break;
+		}
+	}
+	LWLockRelease(&table->creation_lock);
+	return freed;
+}
+
+/*
+ * Find a group, made if there is none; returns with its partition locked.
+ */
+static FairGroup *
+lock_group(QueueState *queue, const GroupKey *key, VirtualTime v)
+{
+	uint32		hash = key_hash(key);
+	LWLock	   *lock = partition_lock(hash);
+	bool		reclaimed = false;
+
+	for (;;)
+	{
+		FairGroup	   *group;
+
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		group = search_chain(hash, key);
+		if (group != NULL)
+			return group;
+		LWLockRelease(lock);
+
+		LWLockAcquire(&table->creation_lock, LW_EXCLUSIVE);
+
+		/* Under the creation lock nobody else can make it: look once more. */
+		LWLockAcquire(lock, LW_SHARED);
+		group = search_chain(hash, key);
+		LWLockRelease(lock);
+		if (group == NULL)
+		{
+			group = new_entry(&queue->orders[key->class], v);
+			if (group != NULL)
+			{
+				LWLockAcquire(lock, LW_EXCLUSIVE);
+				group->key = *key;
+				group->finish = v;
+				group->in_use = true;
+				group->hash_next = chains[hash & chain_mask];
+				chains[hash & chain_mask] = group - groups;
+				LWLockRelease(&table->creation_lock);
+				return group;
+			}
+		}
+		LWLockRelease(&table->creation_lock);
+
+		if (group == NULL)
+		{
+			if (reclaimed || queue_state_reclaim_groups() == 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+						 errmsg("cannot have more than %d groups with work at a time",
+								settings_max_groups),
+						 errhint("Raise the setting \"%s\" and restart the server, or try again when tasks have been claimed.",
+								 "pgfairq.max_groups")));
+			reclaimed = true;
+		}
+	}
+}
+
+/*
+ * Give a task of a group its tags: S = max(v, F), F = S + cost / weight.
+ */
+void
+groups_tag(QueueState *queue, int class, const char *key, int keylen,
+		   VirtualTime v, double cost, double weight, GroupTag *tag)
+{
+	GroupKey	group_key;
+	FairGroup	   *group;
+
+	make_key(queue, class, key, keylen, &group_key);
+	group = lock_group(queue, &group_key, v);
+	tag->start = virtual_time_max(v, group->finish);
+	tag->finish = virtual_time_add(tag->start, cost, weight);
+	tag->slot = group->slot;
+	tag->group = group - groups;
+	group->finish = tag->finish;
+	LWLockRelease(partition_lock(key_hash(&group_key)));
+}
+
+/*
+ * The task was not enqueued after all.  If the group has had no task since, it
+ * has its tag back; else there is a gap.
+ */
+void
+groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish)
+{
+	FairGroup	   *group = &groups[number];
+	LWLock	   *lock;
+
+	/*
+	 * The entry may be another group's by now, and its key may change until
+	 * the creation lock is held.  Shared: nobody makes or takes over entries.
+	 */
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	if (group->in_use && group->slot == slot)
+	{
+		lock = partition_lock(key_hash(&group->key));
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		if (virtual_time_compare(group->finish, finish) == 0)
+			group->finish = start;
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&table->creation_lock);
+}
+
+/*
+ * A row says that a group got at least as far as finish, in this slot.
+ */
+void
+groups_restore(QueueState *queue, int class, const char *key, int keylen,
+			   VirtualTime finish, uint64 slot)
+{
+	GroupKey	group_key;
+	FairGroup	   *group;
+	VirtualTime start = {PG_INT64_MIN, 0};
+
+	make_key(queue, class, key, keylen, &group_key);
+	group = lock_group(queue, &group_key, start);
+	if (virtual_time_compare(group->finish, finish) < 0)
+	{
+		group->finish = finish;
+		group->slot = slot;
+	}
+	LWLockRelease(partition_lock(key_hash(&group_key)));
+
+	if (queue->orders[class].next_slot <= slot)
+	{
+		LWLockAcquire(&table->creation_lock, LW_EXCLUSIVE);
+		queue->orders[class].next_slot =
+			Max(queue->orders[class].next_slot, slot + 1);
+		LWLockRelease(&table->creation_lock);
+	}
+}
+
+/*
+ * Free the groups of a queue that is gone.
+ */
+void
+groups_forget_queue(int queue)
+{
+	LWLockAcquire(&table->creation_lock, LW_EXCLUSIVE);
+	for (uint32 i = 0; i < table->high_water; i++)
+	{
+		FairGroup	   *group = &groups[i];
+		VirtualTime end = {PG_INT64_MAX, PG_UINT32_MAX};
+
+		if (!group->in_use || group->key.queue != queue)
+			continue;
+		if (unlink_if_idle(group, end))
+		{
+			group->ring_next = table->free_head;
+			table->free_head = i;
+		}
+	}
+	LWLockRelease(&table->creation_lock);
+}

@@ -1,0 +1,517 @@
+/*-------------------------------------------------------------------------
+ *
+ * handover.c
+ *	  What a transaction owes to others when it ends.
+ *
+ * Tasks change hands at the end of transactions: an enqueued row becomes
+ * claimable at commit; a claim that is rolled back gives its leases back and
+ * offers the rows to the next claimer; a lease that is being settled ends at
+ * commit and goes on at rollback.  This file keeps the list of what is owed,
+ * in order, each item with its subtransaction, and carries it out in the
+ * callbacks: forwards at commit, backwards at rollback.  Backwards, because
+ * what came later was built on what came before: a task claimed and acked in
+ * one transaction is first unsettled, then its lease is dropped, then the row
+ * offered.  Always in that order: a row offered while its lease still stands
+ * would be taken for somebody else's, passed over and lost until found again.
+ *
+ * The callbacks run when the transaction has ended for everybody else (it is
+ * out of the proc array) and while it still has its locks on the relations.  The
+ * first is what lanes.c relies on; the second keeps the shared state of a
+ * queue from being released under us.  They must not fail, so they allocate
+ * nothing: what they need is in the list.
+ *
+ * A list of millions of items would be a lot of memory.  When it is full the
+ * items of new rows are folded: for each lane the lowest address, from which
+ * the index is read again.  The only loss is a slower refill.
+ *
+ * A prepared transaction gives no callback when it ends, and the process that
+ * ends it knows nothing of our list.  So PREPARE TRANSACTION is refused when
+ * there are leases in the list.  Rows enqueued in it are left in doubt: see
+ * claim.c, which remembers the place of a row whose transaction is prepared.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+
+#include "handover.h"
+
+/* Items before new rows are folded: 96 MB. */
+#define MAX_ITEMS		(1024 * 1024)
+
+typedef enum HandoverKind
+{
+	HANDOVER_ENQUEUED,			/* commit: offer; abort: untag */
+	HANDOVER_OFFER_AT_COMMIT,
+	HANDOVER_OFFER_AT_ABORT,
+	HANDOVER_LOWER_AT_COMMIT,
+	HANDOVER_LOWER_AT_ABORT,
+	HANDOVER_CLAIMED,			/* abort: drop the lease, offer */
+	HANDOVER_TAKEN_OVER,		/* abort: let the lease run out again */
+	HANDOVER_SETTLED,			/* commit: drop the lease; abort: unsettle */
+	HANDOVER_COUNT,				/* commit: add to a counter */
+	HANDOVER_RELEASE_QUEUE		/* commit: forget a queue */
+} HandoverKind;
+
+typedef struct HandoverItem
+{
+	uint8		kind;			/* a HandoverKind */
+	SubTransactionId subid;
+	Lane	   *lane;
+	FairqAddress address;
+	ItemPointerData tid;
+	union
+	{
+		LeaseRef	lease;
+		struct
+		{
+			VirtualTime finish;
+			uint32		group;
+		}			tag;
+		struct
+		{
+			QueueState *queue;
+			QueueCounter counter;
+			int64		n;
+		}			count;
+		struct
+		{
+			Oid			database;
+			Oid			relation;
+		}			release;
+	}			u;
+} HandoverItem;
+
+static HandoverItem *items = NULL;
+static int	items_count = 0;
+static int	items_size = 0;
+static int	lease_items = 0;	/* those that forbid PREPARE TRANSACTION */
+
+/*
+ * Entries on their way from a lane to a lease.  They are in no window any
+ * more, so if the claimer fails they go back.
+ */
+#define MAX_HELD		LANE_WINDOW
+
+static LaneEntry held_entries[MAX_HELD];
+static Lane *held_lanes[MAX_HELD];
+static int	held_count = 0;
+
+/*
+ * Make room for n items.  Before something is done in shared memory that an
+ * item has to undo: adding the item cannot fail then.
+ */
+void
+handover_reserve(int n)
+{
+	int			size = Max(items_size, 128);
+
+	if (items_count + n <= items_size)
+		return;
+	while (size < items_count + n)
+		size *= 2;
+	if (items == NULL)
+		items = MemoryContextAllocHuge(TopMemoryContext,
+									   size * sizeof(HandoverItem));
+	else
+		items = repalloc_huge(items, size * sizeof(HandoverItem));
+	items_size = size;
+}
+
+static HandoverItem *
+new_item(HandoverKind kind)
+{
+	HandoverItem *item;
+
+	handover_reserve(1);
+	item = &items[items_count++];
+	item->kind = kind;
+	item->subid = GetCurrentSubTransactionId();
+	return item;
+}
+
+/*
+ * Fold a row into the lowest address of its lane and subtransaction.
+ */
+static void
+lower_item(HandoverKind kind, Lane *lane, const FairqAddress *address)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	HandoverItem *item;
+
+	for (int i = items_count - 1; i >= 0 && i >= items_count - 2 * FAIRQ_MAX_BUCKETS; i--)
+	{
+		item = &items[i];
+		if (item->subid != subid)
+			break;
+		if (item->kind == kind && item->lane == lane)
+		{
+			if (address_compare(address, &item->address) < 0)
+				item->address = *address;
+			return;
+		}
+	}
+	item = new_item(kind);
+	item->lane = lane;
+	item->address = *address;
+}
+
+static void
+place_item(HandoverKind kind, Lane *lane, const FairqAddress *address,
+		   const ItemPointerData *tid)
+{
+	HandoverItem *item = new_item(kind);
+
+	item->lane = lane;
+	item->address = *address;
+	item->tid = *tid;
+}
+
+/*
+ * A row is going to be written at a new address.  tag is NULL where there are
+ * no groups.  Said before the row is written, so that the tag is given back if
+ * that fails; the result is for handover_written to say where the row is.
+ */
+int
+handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
+{
+	HandoverItem *item;
+
+	if (items_count >= MAX_ITEMS)
+	{
+		lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
+		return -1;
+	}
+	item = new_item(tag ? HANDOVER_ENQUEUED : HANDOVER_OFFER_AT_COMMIT);
+	item->lane = lane;
+	item->address = *address;
+	ItemPointerSetInvalid(&item->tid);
+	if (tag != NULL)
+	{
+		item->u.tag.finish = tag->finish;
+		item->u.tag.group = tag->group;
+	}
+	return items_count - 1;
+}
+
+void
+handover_written(int placed, const ItemPointerData *tid)
+{
+	if (placed >= 0)
+		items[placed].tid = *tid;
+}
+
+void
+handover_offer_at_commit(Lane *lane, const FairqAddress *address,
+						 const ItemPointerData *tid)
+{
+	if (items_count >= MAX_ITEMS)
+		lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
+	else
+		place_item(HANDOVER_OFFER_AT_COMMIT, lane, address, tid);
+}
+
+/*
+ * A claimable row is being deleted or changed.
+ */
+void
+handover_offer_at_abort(Lane *lane, const FairqAddress *address,
+						const ItemPointerData *tid)
+{
+	if (items_count >= MAX_ITEMS)
+		lower_item(HANDOVER_LOWER_AT_ABORT, lane, address);
+	else
+		place_item(HANDOVER_OFFER_AT_ABORT, lane, address, tid);
+}
+
+void
+handover_lower_at_commit(Lane *lane, const FairqAddress *address)
+{
+	lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
+}
+
+void
+handover_lower_at_abort(Lane *lane, const FairqAddress *address)
+{
+	lower_item(HANDOVER_LOWER_AT_ABORT, lane, address);
+}
+
+/*
+ * A lease was granted.
+ */
+void
+handover_claimed(const LeaseInfo *lease, bool taken_over, Lane *lane,
+				 const FairqAddress *address, const ItemPointerData *tid)
+{
+	HandoverItem *item;
+
+	item = new_item(taken_over ? HANDOVER_TAKEN_OVER : HANDOVER_CLAIMED);
+	item->lane = lane;
+	item->address = *address;
+	item->tid = *tid;
+	item->u.lease = lease->ref;
+	lease_items++;
+}
+
+/*
+ * A lease is settling.
+ */
+void
+handover_settled(const LeaseInfo *lease)
+{
+	HandoverItem *item = new_item(HANDOVER_SETTLED);
+
+	item->u.lease = lease->ref;
+	lease_items++;
+}
+
+/*
+ * Count at commit.  Runs of the same counter are one item.
+ */
+void
+handover_count(QueueState *queue, QueueCounter counter, int64 n)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	HandoverItem *item;
+
+	for (int i = items_count - 1; i >= 0 && i >= items_count - 4; i--)
+	{
+		item = &items[i];
+		if (item->kind == HANDOVER_COUNT && item->subid == subid &&
+			item->u.count.queue == queue && item->u.count.counter == counter)
+		{
+			item->u.count.n += n;
+			return;
+		}
+	}
+	item = new_item(HANDOVER_COUNT);
+	item->u.count.queue = queue;
+	item->u.count.counter = counter;
+	item->u.count.n = n;
+}
+
+/*
+ * A queue's relation is being dropped (relation InvalidOid: a database is).
+ */
+void
+handover_release_queue(Oid database, Oid relation)
+{
+	HandoverItem *item = new_item(HANDOVER_RELEASE_QUEUE);
+
+	item->u.release.database = database;
+	item->u.release.relation = relation;
+}
+
+/*
+ * Entries were taken from a lane.
+ */
+void
+handover_hold(Lane *lane, const LaneEntry *entries, int n)
+{
+	Assert(held_count + n <= MAX_HELD);
+	for (int i = 0; i < n; i++)
+	{
+		held_entries[held_count] = entries[i];
+		held_lanes[held_count] = lane;
+		held_count++;
+	}
+}
+
+int
+handover_held(LaneEntry **entries, Lane ***lanes)
+{
+	*entries = held_entries;
+	*lanes = held_lanes;
+	return held_count;
+}
+
+/*
+ * Give back what is held but for the first done entries.
+ */
+void
+handover_let_go(int done)
+{
+	for (int i = done; i < held_count; i++)
+	{
+		FairqAddress address;
+
+		lanes_entry_address(held_lanes[i], &held_entries[i], &address);
+		lanes_offer(held_lanes[i], &address, &held_entries[i].tid);
+	}
+	held_count = 0;
+}
+
+static void
+carry_out_commit(const HandoverItem *item)
+{
+	switch ((HandoverKind) item->kind)
+	{
+		case HANDOVER_ENQUEUED:
+		case HANDOVER_OFFER_AT_COMMIT:
+			lanes_offer(item->lane, &item->address, &item->tid);
+			break;
+		case HANDOVER_LOWER_AT_COMMIT:
+			lanes_lower(item->lane, &item->address);
+			break;
+		case HANDOVER_SETTLED:
+			leases_drop(&item->u.lease);
+			break;
+		case HANDOVER_COUNT:
+			queue_state_count(item->u.count.queue, item->u.count.counter,
+							  item->u.count.n);
+			break;
+		case HANDOVER_RELEASE_QUEUE:
+			queue_state_release(item->u.release.database,
+								item->u.release.relation);
+			break;
+		case HANDOVER_OFFER_AT_ABORT:
+		case HANDOVER_LOWER_AT_ABORT:
+		case HANDOVER_CLAIMED:
+		case HANDOVER_TAKEN_OVER:
+			break;
+	}
+}
+
+static void
+carry_out_abort(const HandoverItem *item)
+{
+	switch ((HandoverKind) item->kind)
+	{
+		case HANDOVER_ENQUEUED:
+			{
+				VirtualTime start = {item->address.block, item->address.fraction};
+
+				groups_untag(item->address.slot, item->u.tag.group, start,
+							 item->u.tag.finish);
+			}
+			break;
+		case HANDOVER_OFFER_AT_ABORT:
+			lanes_offer(item->lane, &item->address, &item->tid);
+			break;
+		case HANDOVER_LOWER_AT_ABORT:
+			lanes_lower(item->lane, &item->address);
+			break;
+		case HANDOVER_CLAIMED:
+			if (leases_drop(&item->u.lease))
+				lanes_offer(item->lane, &item->address, &item->tid);
+			break;
+		case HANDOVER_TAKEN_OVER:
+			leases_expire(&item->u.lease);
+			break;
+		case HANDOVER_SETTLED:
+			leases_unsettle(&item->u.lease);
+			break;
+		case HANDOVER_OFFER_AT_COMMIT:
+		case HANDOVER_LOWER_AT_COMMIT:
+		case HANDOVER_COUNT:
+		case HANDOVER_RELEASE_QUEUE:
+			break;
+	}
+}
+
+/* Nothing is owed any more; give a large list's memory back. */
+static void
+forget_items(void)
+{
+	items_count = 0;
+	lease_items = 0;
+	if (items_size > 16384)
+	{
+		pfree(items);
+		items = NULL;
+		items_size = 0;
+	}
+}
+
+/* What a failed claim left half done. */
+static void
+clean_up_claim(void)
+{
+	lanes_at_abort();
+	leases_return_reserved();
+	handover_let_go(0);
+}
+
+static void
+handover_xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PARALLEL_COMMIT:
+			for (int i = 0; i < items_count; i++)
+				carry_out_commit(&items[i]);
+			forget_items();
+			break;
+
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PARALLEL_ABORT:
+			clean_up_claim();
+			for (int i = items_count - 1; i >= 0; i--)
+				carry_out_abort(&items[i]);
+			forget_items();
+			break;
+
+		case XACT_EVENT_PRE_PREPARE:
+			if (lease_items > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
+						 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
+			break;
+
+		case XACT_EVENT_PREPARE:
+			/* Its rows are in doubt; whoever reads them remembers them. */
+			forget_items();
+			break;
+
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+			break;
+	}
+}
+
+static void
+handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
+						  SubTransactionId parent, void *arg)
+{
+	switch (event)
+	{
+		case SUBXACT_EVENT_COMMIT_SUB:
+			for (int i = items_count - 1; i >= 0 && items[i].subid >= subid; i--)
+				items[i].subid = parent;
+			break;
+
+		case SUBXACT_EVENT_ABORT_SUB:
+			clean_up_claim();
+			while (items_count > 0 && items[items_count - 1].subid >= subid)
+			{
+				const HandoverItem *item = &items[items_count - 1];
+
+				carry_out_abort(item);
+				if (item->kind == HANDOVER_CLAIMED ||
+					item->kind == HANDOVER_TAKEN_OVER ||
+					item->kind == HANDOVER_SETTLED)
+					lease_items--;
+				items_count--;
+			}
+			break;
+
+		case SUBXACT_EVENT_START_SUB:
+		case SUBXACT_EVENT_PRE_COMMIT_SUB:
+			break;
+	}
+}
+
+/*
+ * Register the callbacks.  Called once a process, from _PG_init.
+ */
+void
+handover_register(void)
+{
+	RegisterXactCallback(handover_xact_callback, NULL);
+	RegisterSubXactCallback(handover_subxact_callback, NULL);
+}

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * handover.h
+ *	  What a transaction owes to others when it ends.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_HANDOVER_H
+#define FAIRQ_HANDOVER_H
+
+#include "groups.h"
+#include "lanes.h"
+#include "leases.h"
+#include "queue_state.h"
+
+extern void handover_register(void);
+extern void handover_reserve(int n);
+
+extern int	handover_placed(Lane *lane, const FairqAddress *address,
+							const GroupTag *tag);
+extern void handover_written(int placed, const ItemPointerData *tid);
+extern void handover_offer_at_commit(Lane *lane, const FairqAddress *address,
+									 const ItemPointerData *tid);
+extern void handover_offer_at_abort(Lane *lane, const FairqAddress *address,
+									const ItemPointerData *tid);
+extern void handover_lower_at_commit(Lane *lane, const FairqAddress *address);
+extern void handover_lower_at_abort(Lane *lane, const FairqAddress *address);
+extern void handover_claimed(const LeaseInfo *lease, bool taken_over, Lane *lane,
+							 const FairqAddress *address,
+							 const ItemPointerData *tid);
+extern void handover_settled(const LeaseInfo *lease);
+extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
+extern void handover_release_queue(Oid database, Oid relation);
+
+/* Entries taken from lanes that are neither leased nor given up yet. */
+extern void handover_hold(Lane *lane, const LaneEntry *entries, int n);
+extern int	handover_held(LaneEntry **entries, Lane ***lanes);
+extern void handover_let_go(int done);
+
+#endif							/* FAIRQ_HANDOVER_H */

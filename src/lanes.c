@@ -1,0 +1,526 @@
+/*-------------------------------------------------------------------------
+ *
+ * lanes.c
+ *	  Lanes: how far each part of a queue has been claimed.
+ *
+ * A lane is the part of a queue's fair order that has one priority class and
+ * one bucket: a contiguous range of the index on address.  It is claimed from
+ * front to back, and what has been claimed is not looked at again, so that a
+ * claim costs the same whatever lies behind it (invariant I5).
+ *
+ * For that a lane has a window and a frontier.
+ *
+ *	 The window is a sorted array of places (address, TID), bounded.
+ *	 The frontier is a place.  Every claimable row before the frontier is in
+ *	 the window, or in the hands of a claimer; rows from the frontier on are
+ *	 found by reading the index from there.
+ *
+ * Claimers take from the front of the window.  When it runs low one of them
+ * reads on in the index and moves the frontier (a refill).  When a refill
+ * comes to the end of the lane the frontier is infinitely far: the lane is
+ * complete, and a shallow queue is then served without touching the index.
+ *
+ * Rows that become claimable before the frontier are handed over by name by
+ * whoever made them so, at the end of the transaction (handover.c): offered.
+ * An offer from the frontier on needs no entry, the index has the row.  If the
+ * window is full the entry furthest back is dropped and the frontier lowered
+ * to it, never the newcomer: the index still has the dropped one.
+ *
+ * The race that matters.  A refill reads the index without the lane's lock,
+ * leaf page by leaf page.  A row that commits meanwhile may be missed, because
+ * its entry came onto a page after the page was read, or because it was seen
+ * while its transaction was in progress.  While a refill is under way every
+ * offer is therefore entered, also from the frontier on.  An offer is made
+ * after the transaction has ended for everybody; so if it comes before the
+ * refill begins, the refill sees a finished row, and if it comes after, it
+ * either finds the refill under way and enters the row, or finds the frontier
+ * moved past the row and enters it, or not moved so far: then the row is yet
+ * to be read.  Begin, end and offer each hold the lane's lock, which orders
+ * them.  What was entered from the new frontier on is pruned at the end.
+ *
+ * An entry too many does no harm: the row and the lease table decide.
+ *
+ * Locking: lane->lock guards a lane and is held for a copy within memory at
+ * most.  The directory lock guards which lanes are in use.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "miscadmin.h"
+#include "storage/shmem.h"
+#include "utils/wait_event.h"
+
+#include "lanes.h"
+#include "settings.h"
+#include "shared_state.h"
+
+typedef struct LaneDirectory
+{
+	LWLock		lock;
+	int			high_water;		/* lanes at and beyond were never used */
+} LaneDirectory;
+
+static LaneDirectory *directory = NULL;
+static Lane *lanes = NULL;
+
+/* The lane that this backend is refilling, to be let go if that fails. */
+static Lane *refilling = NULL;
+
+#define LANES_OFFSET	CACHELINEALIGN(sizeof(LaneDirectory))
+
+Size
+lanes_shmem_size(void)
+{
+	return add_size(LANES_OFFSET, mul_size(settings_max_lanes, sizeof(Lane)));
+}
+
+void
+lanes_shmem_init(void *area, bool found)
+{
+	directory = area;
+	lanes = (Lane *) ((char *) area + LANES_OFFSET);
+	if (found)
+		return;
+	LWLockInitialize(&directory->lock,
+					 shared_state_tranche(FAIRQ_TRANCHE_LANE));
+	directory->high_water = 0;
+}
+
+/*
+ * The smallest place of all: the frontier of a lane of which nothing is known.
+ */
+static void
+set_to_start(LaneEntry *entry)
+{
+	entry->block = PG_INT64_MIN;
+	entry->fraction = 0;
+	entry->slot = 0;
+	ItemPointerSet(&entry->tid, 0, 0);
+}
+
+/*
+ * Set up n adjacent lanes of one class, for the buckets 0 .. n - 1.  Returns
+ * the number of the first, or -1 if there is no room.
+ */
+int
+lanes_allocate(int n, int class)
+{
+	int			first = -1;
+	int			run = 0;
+
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < settings_max_lanes && run < n; i++)
+	{
+		if (i < directory->high_water && lanes[i].in_use)
+			run = 0;
+		else
+			run++;
+		if (run == n)
+			first = i - n + 1;
+	}
+	for (int i = 0; first >= 0 && i < n; i++)
+	{
+		Lane	   *lane = &lanes[first + i];
+
+		memset(lane, 0, offsetof(Lane, entries));
+		LWLockInitialize(&lane->lock,
+						 shared_state_tranche(FAIRQ_TRANCHE_LANE));
+		ConditionVariableInit(&lane->refilled);
+		lane->bucket = i;
+		lane->class = class;
+		set_to_start(&lane->frontier);
+		lane->in_use = true;
+		directory->high_water = Max(directory->high_water, first + i + 1);
+	}
+	LWLockRelease(&directory->lock);
+	return first;
+}
+
+void
+lanes_free(int first, int n)
+{
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < n; i++)
+		lanes[first + i].in_use = false;
+	LWLockRelease(&directory->lock);
+}
+
+Lane *
+lanes_get(int number)
+{
+	Assert(number >= 0 && number < settings_max_lanes);
+	return &lanes[number];
+}
+
+/*
+ * The index in entries[] of the first entry not before place.  Lane locked.
+ */
+static int
+lower_bound(const Lane *lane, const LaneEntry *place)
+{
+	int			low = lane->head;
+	int			high = lane->head + lane->count;
+
+	/* What comes to a busy queue mostly belongs at its end. */
+	if (low == high || lanes_compare(&lane->entries[high - 1], place) < 0)
+		return high;
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (lanes_compare(&lane->entries[middle], place) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
+ * Let the window end before place, and the frontier be there at the most.
+ * Lane locked exclusively.
+ */
+static void
+cut(Lane *lane, const LaneEntry *place)
+{
+	lane->count = lower_bound(lane, place) - lane->head;
+	if (lane->complete || lanes_compare(place, &lane->frontier) < 0)
+	{
+		lane->complete = false;
+		lane->frontier = *place;
+	}
+	if (lane->refilling &&
+		(!lane->limited || lanes_compare(place, &lane->limit) < 0))
+	{
+		lane->limited = true;
+		lane->limit = *place;
+	}
+}
+
+/*
+ * Enter a place into the window.  Lane locked exclusively.
+ */
+static void
+enter(Lane *lane, const LaneEntry *place)
+{
+	int			at;
+	int			end;
+
+	if (lane->count == LANE_WINDOW)
+	{
+		LaneEntry	last = lane->entries[lane->head + lane->count - 1];
+
+		if (lanes_compare(place, &last) > 0)
+			last = *place;
+		cut(lane, &last);
+		if (lane->count == LANE_WINDOW)
+			return;				/* the newcomer itself was the last */
+	}
+
+	at = lower_bound(lane, place);
+	end = lane->head + lane->count;
+	if (at < end && lanes_compare(&lane->entries[at], place) == 0)
+		return;
+	if (lane->head > 0 && (end == LANE_WINDOW || at - lane->head < end - at))
+	{
+		memmove(&lane->entries[lane->head - 1], &lane->entries[lane->head],
+				(at - lane->head) * sizeof(LaneEntry));
+		lane->head--;
+		at--;
+	}
+	else
+		memmove(&lane->entries[at + 1], &lane->entries[at],
+				(end - at) * sizeof(LaneEntry));
+	lane->entries[at] = *place;
+	lane->count++;
+}
+
+/*
+ * A row that may be claimed: its inserter has committed, or its claimer or
+ * deleter has given it back.  Never fails: called at the end of transactions.
+ */
+void
+lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
+{
+	LaneEntry	place;
+
+	lanes_entry(&place, address, tid);
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	if (lane->complete || lane->refilling ||
+		lanes_compare(&place, &lane->frontier) < 0)
+		enter(lane, &place);
+	LWLockRelease(&lane->lock);
+}
+
+/*
+ * There may be claimable rows from address on that nobody can name (NULL:
+ * anywhere): have the index read again from there.
+ */
+void
+lanes_lower(Lane *lane, const FairqAddress *address)
+{
+	LaneEntry	place;
+
+	set_to_start(&place);
+	if (address != NULL)
+		lanes_entry(&place, address, &place.tid);
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	cut(lane, &place);
+	LWLockRelease(&lane->lock);
+}
+
+static void
+look(const Lane *lane, LaneTop *top)
+{
+	top->low = !lane->complete && !lane->refilling &&
+		lane->count < LANE_LOW_WATER;
+	if (lane->count > 0 &&
+		(!lane->refilling || lane->complete ||
+		 lanes_compare(&lane->entries[lane->head], &lane->frontier) < 0))
+	{
+		top->view = LANE_READY;
+		top->first = lane->entries[lane->head];
+	}
+	else if (lane->complete)
+		top->view = LANE_EMPTY;
+	else
+	{
+		top->view = lane->refilling ? LANE_REFILLING : LANE_UNREAD;
+		top->first = lane->frontier;
+	}
+}
+
+/*
+ * What is next in a lane.  Without the lock, as a claimer looks at all lanes
+ * before it takes from one: a torn answer makes it take from another lane
+ * than the one least far along, no more.
+ */
+void
+lanes_look(const Lane *lane, LaneTop *top)
+{
+	int			head = ((volatile const Lane *) lane)->head;
+
+	if (head >= LANE_WINDOW)
+		head = LANE_WINDOW - 1;
+	top->low = false;
+	if (((volatile const Lane *) lane)->count > 0)
+	{
+		top->view = LANE_READY;
+		top->first = lane->entries[head];
+	}
+	else if (((volatile const Lane *) lane)->complete)
+		top->view = LANE_EMPTY;
+	else
+	{
+		top->view = lane->refilling ? LANE_REFILLING : LANE_UNREAD;
+		top->first = lane->frontier;
+	}
+}
+
+/*
+ * Take up to max entries from the front of the window and say what is next.
+ * Returns how many; -1 if nowait and the lane is locked.
+ */
+int
+lanes_take(Lane *lane, int max, LaneEntry *entries, LaneTop *top, bool nowait)
+{
+	int			n;
+
+	if (!nowait)
+		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	else if (!LWLockConditionalAcquire(&lane->lock, LW_EXCLUSIVE))
+		return -1;
+
+	n = Min(max, lane->count);
+	if (lane->refilling && !lane->complete)
+		n = Min(n, lower_bound(lane, &lane->frontier) - lane->head);
+	memcpy(entries, &lane->entries[lane->head], n * sizeof(LaneEntry));
+	lane->count -= n;
+	lane->head = (lane->count == 0) ? 0 : lane->head + n;
+	look(lane, top);
+	LWLockRelease(&lane->lock);
+	return n;
+}
+
+/*
+ * Copy the whole window, for those who only look.  Returns the number of
+ * entries; entries has room for LANE_WINDOW.
+ */
+int
+lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
+				  bool *complete)
+{
+	int			n;
+
+	LWLockAcquire(&lane->lock, LW_SHARED);
+	n = lane->count;
+	memcpy(entries, &lane->entries[lane->head], n * sizeof(LaneEntry));
+	lanes_entry_address(lane, &lane->frontier, frontier);
+	*complete = lane->complete;
+	LWLockRelease(&lane->lock);
+	return n;
+}
+
+/*
+ * Begin to read the index of a lane.  Returns false if there is nothing to
+ * read or somebody else is reading.  Else the caller reads up to *room + 1
+ * entries from *from on, and calls lanes_refill_end.
+ */
+bool
+lanes_refill_begin(Lane *lane, LaneEntry *from, int *room)
+{
+	bool		begun = false;
+
+	Assert(refilling == NULL);
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	if (!lane->complete && !lane->refilling && lane->count < LANE_WINDOW)
+	{
+		lane->refilling = true;
+		lane->limited = false;
+		*from = lane->frontier;
+		*room = LANE_WINDOW - lane->count;
+		begun = true;
+		refilling = lane;
+	}
+	LWLockRelease(&lane->lock);
+	return begun;
+}
+
+/*
+ * End a refill: n entries were read, in order, and next is the one after
+ * them (NULL: there is none, the lane was read to its end).
+ */
+void
+lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
+				 const LaneEntry *next)
+{
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	lane->refilling = false;
+	lane->complete = (next == NULL);
+	if (next != NULL)
+	{
+		lane->frontier = *next;
+		cut(lane, next);
+	}
+	if (lane->limited)
+		cut(lane, &lane->limit);
+	for (int i = 0; i < n; i++)
+	{
+		/* A full window moves the frontier, and there is no need to go on. */
+		if (!lane->complete &&
+			lanes_compare(&entries[i], &lane->frontier) >= 0)
+			break;
+		enter(lane, &entries[i]);
+	}
+	LWLockRelease(&lane->lock);
+	refilling = NULL;
+	ConditionVariableBroadcast(&lane->refilled);
+}
+
+/*
+ * Wait until the refill under way has ended.
+ */
+void
+lanes_refill_wait(Lane *lane)
+{
+	ConditionVariablePrepareToSleep(&lane->refilled);
+	for (;;)
+	{
+		bool		under_way;
+
+		LWLockAcquire(&lane->lock, LW_SHARED);
+		under_way = lane->refilling;
+		LWLockRelease(&lane->lock);
+		if (!under_way)
+			break;
+		ConditionVariableSleep(&lane->refilled, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+}
+
+/*
+ * The transaction failed: if it did so in a refill, nothing was read.
+ */
+void
+lanes_at_abort(void)
+{
+	Lane	   *lane = refilling;
+
+	if (lane == NULL)
+		return;
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	lane->refilling = false;
+	/* What was entered from the frontier on is in the index anyway. */
+	if (!lane->complete)
+		cut(lane, &lane->frontier);
+	LWLockRelease(&lane->lock);
+	refilling = NULL;
+	ConditionVariableBroadcast(&lane->refilled);
+}
+
+/*
+ * A row in a place is in doubt: a prepared transaction has written it.
+ */
+void
+lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
+{
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	if (lane->doubt_count < LANE_DOUBTS)
+	{
+		lane->doubts[lane->doubt_count].xid = xid;
+		lane->doubts[lane->doubt_count].place = *place;
+		lane->doubt_count++;
+	}
+	else
+	{
+		LaneDoubt  *last = &lane->doubts[LANE_DOUBTS - 1];
+
+		/* From now on it is looked at again whenever there is nothing else. */
+		last->xid = InvalidTransactionId;
+		if (lanes_compare(place, &last->place) < 0)
+			last->place = *place;
+	}
+	LWLockRelease(&lane->lock);
+}
+
+/*
+ * Copy the doubts of a lane.  Returns how many.
+ */
+int
+lanes_doubts(Lane *lane, LaneDoubt *doubts)
+{
+	int			n;
+
+	/* Without the lock: hardly ever is there any. */
+	if (((volatile Lane *) lane)->doubt_count == 0)
+		return 0;
+	LWLockAcquire(&lane->lock, LW_SHARED);
+	n = lane->doubt_count;
+	memcpy(doubts, lane->doubts, n * sizeof(LaneDoubt));
+	LWLockRelease(&lane->lock);
+	return n;
+}
+
+/*
+ * The transaction of a doubt has ended, or may have: look at the row again.
+ */
+void
+lanes_resolve(Lane *lane, const LaneDoubt *doubt)
+{
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < lane->doubt_count; i++)
+	{
+		LaneDoubt  *other = &lane->doubts[i];
+
+		if (other->xid == doubt->xid &&
+			lanes_compare(&other->place, &doubt->place) == 0)
+		{
+			lane->doubts[i] = lane->doubts[--lane->doubt_count];
+			cut(lane, &doubt->place);
+			break;
+		}
+	}
+	LWLockRelease(&lane->lock);
+}

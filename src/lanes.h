@@ -1,0 +1,147 @@
+/*-------------------------------------------------------------------------
+ *
+ * lanes.h
+ *	  Lanes: how far each part of a queue has been claimed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_LANES_H
+#define FAIRQ_LANES_H
+
+#include "storage/condition_variable.h"
+#include "storage/itemptr.h"
+#include "storage/lwlock.h"
+
+#include "address.h"
+
+/* Entries in the window of a lane. */
+#define LANE_WINDOW		512
+
+/* A window that holds less than this is refilled in passing. */
+#define LANE_LOW_WATER	64
+
+/*
+ * A task's place in a lane, and where its row was seen.  Bucket and class are
+ * the lane's.  Places are ordered by address and then TID, as in the B-tree.
+ */
+typedef struct LaneEntry
+{
+	int64		block;
+	uint64		slot;
+	uint32		fraction;
+	ItemPointerData tid;
+} LaneEntry;
+
+/*
+ * A row that a prepared transaction has written.  Nobody hands it over when
+ * that ends, so the lane remembers it.
+ */
+#define LANE_DOUBTS		8
+
+typedef struct LaneDoubt
+{
+	TransactionId xid;			/* invalid: several, more than there is room for */
+	LaneEntry	place;
+} LaneDoubt;
+
+typedef struct Lane
+{
+	LWLock		lock;			/* guards all the rest */
+
+	bool		in_use;			/* directory lock of lanes.c */
+	bool		complete;		/* the window has all there is: the frontier is
+								 * infinitely far */
+	bool		refilling;		/* somebody reads the index, from the frontier on */
+	bool		limited;		/* entries from limit on were let go meanwhile */
+	uint16		bucket;
+	uint8		class;
+	int			head;			/* the window is entries[head .. head+count-1] */
+	int			count;
+	LaneEntry	frontier;		/* what lies before is in the window */
+	LaneEntry	limit;
+	ConditionVariable refilled;
+	int			doubt_count;
+	LaneDoubt	doubts[LANE_DOUBTS];
+
+	LaneEntry	entries[LANE_WINDOW];	/* in order */
+} Lane;
+
+/* What is next in a lane, as far as can be seen without its lock. */
+typedef enum LaneView
+{
+	LANE_EMPTY,					/* nothing there */
+	LANE_READY,					/* first is the next entry */
+	LANE_UNREAD,				/* nothing before first; the index has to be read */
+	LANE_REFILLING,				/* the same, and somebody is reading */
+	LANE_LOCKED					/* a claimer's note: it was locked */
+} LaneView;
+
+typedef struct LaneTop
+{
+	LaneView	view;
+	bool		low;			/* the window should be refilled in passing */
+	LaneEntry	first;
+} LaneTop;
+
+extern Size lanes_shmem_size(void);
+extern void lanes_shmem_init(void *area, bool found);
+
+extern int	lanes_allocate(int n, int class);
+extern void lanes_free(int first, int n);
+extern Lane *lanes_get(int number);
+
+extern void lanes_offer(Lane *lane, const FairqAddress *address,
+						const ItemPointerData *tid);
+extern void lanes_lower(Lane *lane, const FairqAddress *address);
+extern void lanes_look(const Lane *lane, LaneTop *top);
+extern int	lanes_take(Lane *lane, int max, LaneEntry *entries, LaneTop *top,
+					   bool nowait);
+extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
+							  FairqAddress *frontier, bool *complete);
+
+extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
+extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
+							 const LaneEntry *next);
+extern void lanes_refill_wait(Lane *lane);
+extern void lanes_at_abort(void);
+
+extern void lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place);
+extern int	lanes_doubts(Lane *lane, LaneDoubt *doubts);
+extern void lanes_resolve(Lane *lane, const LaneDoubt *doubt);
+
+static inline int
+lanes_compare(const LaneEntry *a, const LaneEntry *b)
+{
+	if (a->block != b->block)
+		return (a->block < b->block) ? -1 : 1;
+	if (a->fraction != b->fraction)
+		return (a->fraction < b->fraction) ? -1 : 1;
+	if (a->slot != b->slot)
+		return (a->slot < b->slot) ? -1 : 1;
+	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
+							  unconstify(ItemPointerData *, &b->tid));
+}
+
+static inline void
+lanes_entry(LaneEntry *entry, const FairqAddress *address,
+			const ItemPointerData *tid)
+{
+	entry->block = address->block;
+	entry->fraction = address->fraction;
+	entry->slot = address->slot;
+	entry->tid = *tid;
+}
+
+static inline void
+lanes_entry_address(const Lane *lane, const LaneEntry *entry,
+					FairqAddress *address)
+{
+	address->block = entry->block;
+	address->slot = entry->slot;
+	address->fraction = entry->fraction;
+	address->bucket = lane->bucket;
+	address->class = lane->class;
+	address->unused = 0;
+}
+
+#endif							/* FAIRQ_LANES_H */

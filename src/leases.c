@@ -1,0 +1,797 @@
+/*-------------------------------------------------------------------------
+ *
+ * leases.c
+ *	  Leases: who may work on which task until when.
+ *
+ * A claim does not touch the task's row.  That a task is leased is known here
+ * and nowhere else; this table and the row are what invariant I2 (no two live
+ * leases on one task) rests on.  A crash forgets all leases, and the tasks are
+ * delivered again.
+ *
+ * An entry is 64 bytes.  It is found in two ways:
+ *
+ *	 by task: a hash table of chains, in partitions with a lock each;
+ *	 by receipt: the receipt is a uuid that holds the entry's number, and a
+ *	 token that is new with every lease, so that an old receipt finds nothing.
+ *
+ * and is in one list of its partition's timing wheel, for its deadline (George
+ * Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987):
+ * WHEEL_SLOTS lists for a tick of TICK_USECS each, round and round.  A lease
+ * that runs longer than a round is looked at once a round.  When its tick has
+ * passed it goes to the list of the expired, where claims find it and take it
+ * over.  So it takes no scan to know what has expired.
+ *
+ * A lease is held, or settling: its task's row is being deleted or changed by
+ * a transaction in progress, and until that ends the lease does not expire.
+ *
+ * Locking: the lock of the partition guards its chains, its wheel and the
+ * entries in them.  The lock of the free list guards the free list.  A partition
+ * may be locked before the free list, not after.  A claim grants a lease while
+ * it has a share lock on the row's page (see claim.c for why), so nothing here
+ * looks at a page.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "port/pg_bitutils.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "leases.h"
+#include "queue_state.h"
+#include "settings.h"
+#include "shared_state.h"
+
+#define PARTITIONS		256
+#define WHEEL_SLOTS		256
+#define WHEEL_EXPIRED	WHEEL_SLOTS /* one list more */
+#define TICK_USECS		INT64CONST(250000)
+#define NO_ENTRY		PG_UINT32_MAX
+
+/* A token has 62 bits; the uuid's variant takes the other two. */
+#define TOKEN_MASK		((UINT64CONST(1) << 62) - 1)
+
+typedef enum LeaseState
+{
+	LEASE_FREE,
+	LEASE_HELD,
+	LEASE_SETTLING
+} LeaseState;
+
+typedef struct Lease
+{
+	int64		task;
+	uint64		token;
+	TimestampTz deadline;
+	ItemPointerData tid;
+	uint16		queue;
+	uint32		hash_next;		/* next in the chain, or in the free list */
+	uint32		wheel_next;
+	uint32		wheel_prev;
+	uint16		wheel_slot;
+	uint8		partition;
+	uint8		state;			/* a LeaseState */
+	int32		attempt;
+	int32		pid;
+} Lease;
+
+StaticAssertDecl(sizeof(Lease) <= 64, "a lease fits a cache line");
+
+typedef struct Partition
+{
+	LWLock		lock;
+	int64		tick;			/* the wheel has been turned up to this one */
+	uint32		used;			/* entries */
+	uint32		wheel[WHEEL_SLOTS + 1];
+} Partition;
+
+typedef struct LeaseTable
+{
+	LWLock		free_lock;
+	uint32		free_head;		/* free_lock: entries that were used before */
+	uint32		high_water;		/* free_lock: entries from here on never were */
+	uint32		salt;			/* 20 bits, new at each start */
+	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels to
+								 * this one */
+	Partition	partitions[PARTITIONS];
+} LeaseTable;
+
+static LeaseTable *table = NULL;
+static uint32 *chains = NULL;
+static Lease *entries = NULL;
+static uint32 chain_mask;
+
+/* Entries that this backend took off the free list and has not used yet. */
+static uint32 *reserved = NULL;
+static int	reserved_count = 0;
+static int	reserved_size = 0;
+
+/* Of this backend, seeded from a strong source. */
+static pg_prng_state token_state;
+static bool token_seeded = false;
+
+#define TABLE_SIZE	CACHELINEALIGN(sizeof(LeaseTable))
+
+static uint32
+chains_wanted(void)
+{
+	return pg_nextpower2_32(Max(settings_max_leases, PARTITIONS));
+}
+
+Size
+leases_shmem_size(void)
+{
+	Size		size = TABLE_SIZE;
+
+	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
+	return add_size(size, mul_size(settings_max_leases, sizeof(Lease)));
+}
+
+void
+leases_shmem_init(void *area, bool found)
+{
+	char	   *p = area;
+
+	table = (LeaseTable *) p;
+	p += TABLE_SIZE;
+	chains = (uint32 *) p;
+	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
+	entries = (Lease *) p;
+	chain_mask = chains_wanted() - 1;
+	if (found)
+		return;
+
+	LWLockInitialize(&table->free_lock,
+					 shared_state_tranche(FAIRQ_TRANCHE_LEASE_FREE));
+	table->free_head = NO_ENTRY;
+	table->high_water = 0;
+	if (!pg_strong_random(&table->salt, sizeof(table->salt)))
+		table->salt = (uint32) GetCurrentTimestamp();
+	table->salt &= 0xFFFFF;
+	pg_atomic_init_u64(&table->tick, 0);
+	for (int i = 0; i < PARTITIONS; i++)
+	{
+		Partition  *partition = &table->partitions[i];
+
+		LWLockInitialize(&partition->lock,
+						 shared_state_tranche(FAIRQ_TRANCHE_LEASE));
+		partition->tick = 0;
+		partition->used = 0;
+		for (int j = 0; j <= WHEEL_SLOTS; j++)
+			partition->wheel[j] = NO_ENTRY;
+	}
+	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
+}
+
+static inline uint32
+lease_hash(int queue, int64 task)
+{
+	return murmurhash32(murmurhash32((uint32) (task >> 32) * 16384 + queue) + (uint32) task);
+}
+
+static inline Partition *
+partition_of(uint32 hash)
+{
+	return &table->partitions[hash % PARTITIONS];
+}
+
+static uint64
+new_token(void)
+{
+	uint64		token;
+
+	if (!token_seeded)
+	{
+		uint64		seed;
+
+		if (!pg_strong_random(&seed, sizeof(seed)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random values for receipts")));
+		pg_prng_seed(&token_state, seed);
+		token_seeded = true;
+	}
+	do
+		token = pg_prng_uint64(&token_state) & TOKEN_MASK;
+	while (token == 0);
+	return token;
+}
+
+/* ----------------------------------------------------------------
+ * The wheel.  The partition is locked exclusively.
+ * ----------------------------------------------------------------
+ */
+
+static void
+wheel_link(Partition *partition, uint32 number, int slot)
+{
+	Lease	   *lease = &entries[number];
+	uint32		head = partition->wheel[slot];
+
+	lease->wheel_slot = slot;
+	lease->wheel_prev = NO_ENTRY;
+	lease->wheel_next = head;
+	if (head != NO_ENTRY)
+		entries[head].wheel_prev = number;
+	partition->wheel[slot] = number;
+	if (slot == WHEEL_EXPIRED)
+		pg_atomic_fetch_add_u32(&queue_state_by_number(lease->queue)->expired, 1);
+}
+
+static void
+wheel_unlink(Partition *partition, uint32 number)
+{
+	Lease	   *lease = &entries[number];
+
+	if (lease->wheel_prev == NO_ENTRY)
+		partition->wheel[lease->wheel_slot] = lease->wheel_next;
+	else
+		entries[lease->wheel_prev].wheel_next = lease->wheel_next;
+	if (lease->wheel_next != NO_ENTRY)
+		entries[lease->wheel_next].wheel_prev = lease->wheel_prev;
+	if (lease->wheel_slot == WHEEL_EXPIRED)
+		pg_atomic_fetch_sub_u32(&queue_state_by_number(lease->queue)->expired, 1);
+}
+
+/* Link a lease where its deadline, rounded up to a tick, belongs. */
+static void
+wheel_schedule(Partition *partition, uint32 number)
+{
+	int64		tick = entries[number].deadline / TICK_USECS + 1;
+
+	tick = Max(tick, partition->tick + 1);
+	wheel_link(partition, number, tick % WHEEL_SLOTS);
+}
+
+/*
+ * Turn the wheel of a partition to a tick: what has expired goes to the list
+ * of the expired; what is settling, or runs for another round, stays.
+ */
+static void
+wheel_turn(Partition *partition, int64 tick, TimestampTz now)
+{
+	int64		from;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	from = Max(partition->tick + 1, tick - WHEEL_SLOTS + 1);
+	partition->tick = Max(partition->tick, tick);
+	for (int64 t = from; t <= tick; t++)
+	{
+		uint32		number = partition->wheel[t % WHEEL_SLOTS];
+
+		while (number != NO_ENTRY)
+		{
+			Lease	   *lease = &entries[number];
+			uint32		next = lease->wheel_next;
+
+			if (lease->deadline <= now)
+			{
+				wheel_unlink(partition, number);
+				if (lease->state == LEASE_SETTLING)
+					wheel_schedule(partition, number);
+				else
+					wheel_link(partition, number, WHEEL_EXPIRED);
+			}
+			number = next;
+		}
+	}
+	LWLockRelease(&partition->lock);
+}
+
+/*
+ * Look once a tick what has expired.  Called by every claim; the first one of
+ * a tick does the work, which is in proportion to what expires.
+ */
+void
+leases_tick(TimestampTz now)
+{
+	int64		tick = now / TICK_USECS;
+	uint64		turned = pg_atomic_read_u64(&table->tick);
+
+	if ((int64) turned >= tick ||
+		!pg_atomic_compare_exchange_u64(&table->tick, &turned, tick))
+		return;
+	for (int i = 0; i < PARTITIONS; i++)
+		wheel_turn(&table->partitions[i], tick, now);
+}
+
+/* ----------------------------------------------------------------
+ * Free entries
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Take up to n entries off the free list, for leases_grant to use.  Returns
+ * how many there are; the caller returns what it did not use (if it fails,
+ * leases_return_reserved is called at the end of the transaction).
+ */
+int
+leases_reserve(int n)
+{
+	if (reserved_count > 0)
+		leases_return_reserved();
+	if (n > reserved_size)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		if (reserved != NULL)
+			pfree(reserved);
+		reserved = NULL;
+		reserved_size = 0;
+		reserved = palloc(n * sizeof(uint32));
+		reserved_size = n;
+		MemoryContextSwitchTo(old);
+	}
+
+	LWLockAcquire(&table->free_lock, LW_EXCLUSIVE);
+	while (reserved_count < n)
+	{
+		if (table->free_head != NO_ENTRY)
+		{
+			reserved[reserved_count] = table->free_head;
+			table->free_head = entries[table->free_head].hash_next;
+		}
+		else if (table->high_water < (uint32) settings_max_leases)
+			reserved[reserved_count] = table->high_water++;
+		else
+			break;
+		reserved_count++;
+	}
+	LWLockRelease(&table->free_lock);
+	return reserved_count;
+}
+
+void
+leases_return_reserved(void)
+{
+	if (reserved_count == 0)
+		return;
+	LWLockAcquire(&table->free_lock, LW_EXCLUSIVE);
+	while (reserved_count > 0)
+	{
+		Lease	   *lease = &entries[reserved[--reserved_count]];
+
+		lease->state = LEASE_FREE;
+		lease->token = 0;
+		lease->hash_next = table->free_head;
+		table->free_head = lease - entries;
+	}
+	LWLockRelease(&table->free_lock);
+}
+
+static void
+free_entry(uint32 number)
+{
+	LWLockAcquire(&table->free_lock, LW_EXCLUSIVE);
+	entries[number].hash_next = table->free_head;
+	table->free_head = number;
+	LWLockRelease(&table->free_lock);
+}
+
+/* ----------------------------------------------------------------
+ * Leases
+ * ----------------------------------------------------------------
+ */
+
+static void
+copy_lease(uint32 number, LeaseInfo *info)
+{
+	const Lease *lease = &entries[number];
+
+	info->ref.entry = number;
+	info->ref.token = lease->token;
+	info->queue = lease->queue;
+	info->task = lease->task;
+	info->tid = lease->tid;
+	info->deadline = lease->deadline;
+	info->attempt = lease->attempt;
+	info->pid = lease->pid;
+	info->settling = (lease->state == LEASE_SETTLING);
+}
+
+static uint32
+search_chain(uint32 hash, int queue, int64 task)
+{
+	uint32		number = chains[hash & chain_mask];
+
+	while (number != NO_ENTRY &&
+		   (entries[number].task != task || entries[number].queue != queue))
+		number = entries[number].hash_next;
+	return number;
+}
+
+/*
+ * Grant a lease on a task, if nobody has one that lives.
+ *
+ * attempt is the number that this attempt has if the task was not leased
+ * before in vain; max_attempts of the task, 0 for no limit; deadline when the
+ * lease ends.  There is a reserved entry.  The caller holds the page of the
+ * row locked, so nobody can delete it between the caller's look and the lease.
+ * On LEASE_EXHAUSTED the lease is settling, and the caller's.
+ */
+LeaseGrant
+leases_grant(int queue, int64 task, const ItemPointerData *tid,
+			 int attempt, int max_attempts,
+			 TimestampTz now, TimestampTz deadline, LeaseInfo *info)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint64		token = new_token();
+	LeaseGrant	result = LEASE_GRANTED;
+	uint32		number;
+	Lease	   *lease;
+
+	Assert(reserved_count > 0);
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number == NO_ENTRY)
+	{
+		number = reserved[--reserved_count];
+		lease = &entries[number];
+		lease->task = task;
+		lease->queue = queue;
+		lease->partition = hash % PARTITIONS;
+		lease->attempt = attempt;
+		lease->hash_next = chains[hash & chain_mask];
+		chains[hash & chain_mask] = number;
+		partition->used++;
+	}
+	else
+	{
+		lease = &entries[number];
+		if (lease->state == LEASE_SETTLING || lease->deadline > now)
+		{
+			LWLockRelease(&partition->lock);
+			return LEASE_BUSY;
+		}
+		wheel_unlink(partition, number);
+		if (max_attempts > 0 && lease->attempt >= max_attempts)
+			result = LEASE_EXHAUSTED;
+		else
+		{
+			result = LEASE_TAKEN_OVER;
+			lease->attempt++;
+		}
+	}
+	lease->state = (result == LEASE_EXHAUSTED) ? LEASE_SETTLING : LEASE_HELD;
+	lease->token = token;
+	lease->tid = *tid;
+	lease->deadline = deadline;
+	lease->pid = MyProcPid;
+	wheel_schedule(partition, number);
+	copy_lease(number, info);
+	LWLockRelease(&partition->lock);
+	return result;
+}
+
+/*
+ * The receipt of a lease: entry, partition and salt, token, in a uuid of
+ * version 8 (RFC 9562: custom).
+ */
+void
+leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
+{
+	uint64		high;
+	uint64		low;
+	uint32		partition = lease_hash(lease->queue, lease->task) % PARTITIONS;
+
+	high = ((uint64) lease->ref.entry << 32) | (partition << 24) |
+		((table->salt >> 12) << 16) | (8 << 12) | (table->salt & 0xFFF);
+	low = (UINT64CONST(2) << 62) | lease->ref.token;
+	for (int i = 0; i < 8; i++)
+	{
+		receipt->data[i] = (uint8) (high >> (56 - 8 * i));
+		receipt->data[8 + i] = (uint8) (low >> (56 - 8 * i));
+	}
+}
+
+/*
+ * The lease that a receipt names, if it can be one of this server's.
+ */
+bool
+leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref)
+{
+	uint64		high = 0;
+	uint64		low = 0;
+	uint32		salt;
+
+	for (int i = 0; i < 8; i++)
+	{
+		high = (high << 8) | receipt->data[i];
+		low = (low << 8) | receipt->data[8 + i];
+	}
+	salt = (((high >> 16) & 0xFF) << 12) | (high & 0xFFF);
+	ref->entry = high >> 32;
+	ref->token = low & TOKEN_MASK;
+	return salt == table->salt && ((high >> 12) & 0xF) == 8 &&
+		(low >> 62) == 2 && ref->entry < (uint32) settings_max_leases &&
+		ref->token != 0;
+}
+
+/*
+ * Lock the partition of a lease, if the lease is still there.  The partition
+ * of an entry may be read without a lock: if the entry is used for another
+ * lease meanwhile, the token under the lock tells.
+ */
+static Partition *
+lock_lease(const LeaseRef *ref, LWLockMode mode)
+{
+	Lease	   *lease = &entries[ref->entry];
+
+	for (;;)
+	{
+		uint8		number = ((volatile Lease *) lease)->partition;
+		Partition  *partition = &table->partitions[number];
+
+		LWLockAcquire(&partition->lock, mode);
+		if (lease->partition == number)
+		{
+			if (lease->state != LEASE_FREE && lease->token == ref->token)
+				return partition;
+			LWLockRelease(&partition->lock);
+			return NULL;
+		}
+		LWLockRelease(&partition->lock);
+	}
+}
+
+/*
+ * Read a lease.  Returns false if it is over.
+ */
+bool
+leases_look(const LeaseRef *ref, LeaseInfo *info)
+{
+	Partition  *partition = lock_lease(ref, LW_SHARED);
+
+	if (partition == NULL)
+		return false;
+	copy_lease(ref->entry, info);
+	LWLockRelease(&partition->lock);
+	return true;
+}
+
+/*
+ * The lease on a task.  Returns false if there is none.
+ */
+bool
+leases_find(int queue, int64 task, LeaseInfo *info)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_SHARED);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+		copy_lease(number, info);
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
+ * Begin to settle a lease.  Returns false if it is over, or somebody (the
+ * caller included) is settling it already: then it is not the caller's any
+ * more.  At the end of the transaction it is dropped or unsettled.
+ */
+bool
+leases_settle(const LeaseRef *ref, LeaseInfo *info)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &entries[ref->entry];
+	bool		held;
+
+	if (partition == NULL)
+		return false;
+	held = (lease->state == LEASE_HELD);
+	if (held)
+	{
+		lease->state = LEASE_SETTLING;
+		if (lease->wheel_slot == WHEEL_EXPIRED)
+		{
+			wheel_unlink(partition, ref->entry);
+			wheel_schedule(partition, ref->entry);
+		}
+		copy_lease(ref->entry, info);
+	}
+	LWLockRelease(&partition->lock);
+	return held;
+}
+
+/*
+ * The settling transaction failed: the lease is as it was.
+ */
+void
+leases_unsettle(const LeaseRef *ref)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+
+	if (partition == NULL)
+		return;
+	entries[ref->entry].state = LEASE_HELD;
+	LWLockRelease(&partition->lock);
+}
+
+/* Unlink an entry from chain and wheel.  Partition locked exclusively. */
+static void
+remove_entry(Partition *partition, uint32 number)
+{
+	Lease	   *lease = &entries[number];
+	uint32	   *link = &chains[lease_hash(lease->queue, lease->task) & chain_mask];
+
+	while (*link != number)
+		link = &entries[*link].hash_next;
+	*link = lease->hash_next;
+	wheel_unlink(partition, number);
+	partition->used--;
+	lease->state = LEASE_FREE;
+	lease->token = 0;
+}
+
+/*
+ * End a lease.  Returns false if it was over already.
+ */
+bool
+leases_drop(const LeaseRef *ref)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+
+	if (partition == NULL)
+		return false;
+	remove_entry(partition, ref->entry);
+	LWLockRelease(&partition->lock);
+	free_entry(ref->entry);
+	return true;
+}
+
+/*
+ * Let a lease that was taken over run out again: the take-over was rolled
+ * back.  The attempt that did not happen is not counted, those before are.
+ */
+void
+leases_expire(const LeaseRef *ref)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &entries[ref->entry];
+
+	if (partition == NULL)
+		return;
+	wheel_unlink(partition, ref->entry);
+	lease->token = 0;			/* the receipt that was given out is void */
+	lease->state = LEASE_HELD;
+	lease->attempt--;
+	lease->deadline = 0;
+	wheel_link(partition, ref->entry, WHEEL_EXPIRED);
+	LWLockRelease(&partition->lock);
+}
+
+/*
+ * Move the deadline of a lease.  Returns false if it is over or settling.
+ */
+bool
+leases_extend(const LeaseRef *ref, TimestampTz deadline)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &entries[ref->entry];
+	bool		held;
+
+	if (partition == NULL)
+		return false;
+	held = (lease->state == LEASE_HELD);
+	if (held)
+	{
+		wheel_unlink(partition, ref->entry);
+		lease->deadline = deadline;
+		wheel_schedule(partition, ref->entry);
+	}
+	LWLockRelease(&partition->lock);
+	return held;
+}
+
+/*
+ * Up to max leases of a queue that have expired.  Returns how many.
+ */
+int
+leases_expired(int queue, int max, LeaseInfo *leases)
+{
+	int			n = 0;
+	uint32		start = (uint32) MyProcPid;
+
+	for (uint32 i = 0; i < PARTITIONS && n < max; i++)
+	{
+		Partition  *partition = &table->partitions[(start + i) % PARTITIONS];
+		uint32		number;
+
+		/* Without the lock: a look that may be a tick late. */
+		if (partition->wheel[WHEEL_EXPIRED] == NO_ENTRY)
+			continue;
+		LWLockAcquire(&partition->lock, LW_SHARED);
+		number = partition->wheel[WHEEL_EXPIRED];
+		while (number != NO_ENTRY && n < max)
+		{
+			if (entries[number].queue == queue)
+				copy_lease(number, &leases[n++]);
+			number = entries[number].wheel_next;
+		}
+		LWLockRelease(&partition->lock);
+	}
+	return n;
+}
+
+/*
+ * How many leases a queue has.  Looks at all leases of the server: for views.
+ */
+int
+leases_count(int queue)
+{
+	int			n = 0;
+
+	for (uint32 i = 0; i < table->high_water; i++)
+	{
+		if (entries[i].state != LEASE_FREE && entries[i].queue == queue)
+			n++;
+	}
+	return n;
+}
+
+/*
+ * Copy all leases into a palloc'd array.  Returns how many.
+ */
+int
+leases_list(LeaseInfo **leases)
+{
+	int			n = 0;
+	int			size = 1024;
+
+	*leases = palloc(size * sizeof(LeaseInfo));
+	for (int p = 0; p < PARTITIONS; p++)
+	{
+		Partition  *partition = &table->partitions[p];
+		uint32		used = partition->used;
+
+		if (used == 0)
+			continue;
+		/* Room first: nothing is allocated under the lock. */
+		while (n + (int) used * 2 + 64 > size)
+		{
+			size *= 2;
+			*leases = repalloc_huge(*leases, size * sizeof(LeaseInfo));
+		}
+		LWLockAcquire(&partition->lock, LW_SHARED);
+		for (int slot = 0; slot <= WHEEL_SLOTS; slot++)
+		{
+			for (uint32 number = partition->wheel[slot];
+				 number != NO_ENTRY && n < size;
+				 number = entries[number].wheel_next)
+				copy_lease(number, &(*leases)[n++]);
+		}
+		LWLockRelease(&partition->lock);
+	}
+	return n;
+}
+
+/*
+ * End all leases of a queue that is gone.
+ */
+void
+leases_forget_queue(int queue)
+{
+	for (uint32 i = 0; i < table->high_water; i++)
+	{
+		LeaseRef	ref;
+		Lease	   *lease = &entries[i];
+
+		if (lease->state == LEASE_FREE || lease->queue != queue)
+			continue;
+		ref.entry = i;
+		ref.token = lease->token;
+		leases_drop(&ref);
+	}
+}

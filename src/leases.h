@@ -1,0 +1,70 @@
+/*-------------------------------------------------------------------------
+ *
+ * leases.h
+ *	  Leases: who may work on which task until when.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_LEASES_H
+#define FAIRQ_LEASES_H
+
+#include "datatype/timestamp.h"
+#include "storage/itemptr.h"
+#include "utils/uuid.h"
+
+/* Names one lease, for ever: an entry's number and the token it has. */
+typedef struct LeaseRef
+{
+	uint32		entry;
+	uint64		token;
+} LeaseRef;
+
+typedef enum LeaseGrant
+{
+	LEASE_GRANTED,				/* the task is the caller's */
+	LEASE_TAKEN_OVER,			/* the same, its lease had run out */
+	LEASE_EXHAUSTED,			/* its lease had run out, and that was the last
+								 * attempt; the caller settles it */
+	LEASE_BUSY					/* somebody else has it */
+} LeaseGrant;
+
+/* What is known of a lease: a copy for those who look. */
+typedef struct LeaseInfo
+{
+	LeaseRef	ref;
+	int			queue;			/* number of the queue's state */
+	int64		task;
+	ItemPointerData tid;		/* a hint */
+	TimestampTz deadline;
+	int			attempt;
+	int			pid;			/* of the backend that claimed */
+	bool		settling;
+} LeaseInfo;
+
+extern Size leases_shmem_size(void);
+extern void leases_shmem_init(void *area, bool found);
+
+extern int	leases_reserve(int n);
+extern void leases_return_reserved(void);
+extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
+							   int attempt, int max_attempts,
+							   TimestampTz now, TimestampTz deadline,
+							   LeaseInfo *lease);
+
+extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
+extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
+extern bool leases_look(const LeaseRef *ref, LeaseInfo *lease);
+extern bool leases_find(int queue, int64 task, LeaseInfo *lease);
+extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
+extern void leases_unsettle(const LeaseRef *ref);
+extern bool leases_drop(const LeaseRef *ref);
+extern void leases_expire(const LeaseRef *ref);
+extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline);
+
+extern void leases_tick(TimestampTz now);
+extern int	leases_expired(int queue, int max, LeaseInfo *leases);
+extern int	leases_count(int queue);
+extern int	leases_list(LeaseInfo **leases);
+extern void leases_forget_queue(int queue);
+
+#endif							/* FAIRQ_LEASES_H */

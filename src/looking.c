@@ -1,0 +1,551 @@
+/*-------------------------------------------------------------------------
+ *
+ * looking.c
+ *	  The functions of schema fairq that change nothing: tasks and figures.
+ *
+ * Tasks are read with the caller's snapshot, as any SELECT reads them, and
+ * with the privileges of a SELECT.  Whether a task is leased is looked up in
+ * the lease table, so it is as of now.
+ *
+ * The functions behind the views show the queues that the caller may read, and
+ * all of them to members of pg_monitor.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/relscan.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "catalog/pg_authid_d.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "claim.h"
+#include "recovery.h"
+#include "sql_api.h"
+
+PG_FUNCTION_INFO_V1(fairq_peek);
+PG_FUNCTION_INFO_V1(fairq_get_task);
+PG_FUNCTION_INFO_V1(fairq_tasks);
+PG_FUNCTION_INFO_V1(fairq_stats_of_queues);
+PG_FUNCTION_INFO_V1(fairq_stats_of_buckets);
+PG_FUNCTION_INFO_V1(fairq_live_leases);
+
+/* ----------------------------------------------------------------
+ * Tasks
+ * ----------------------------------------------------------------
+ */
+
+/* One that peek may show. */
+typedef struct Candidate
+{
+	FairqAddress address;
+	ItemPointerData tid;
+} Candidate;
+
+static int
+compare_candidates(const void *a, const void *b)
+{
+	const FairqAddress *x = &((const Candidate *) a)->address;
+	const FairqAddress *y = &((const Candidate *) b)->address;
+
+	if (x->class != y->class)
+		return (x->class < y->class) ? -1 : 1;
+	return address_compare_in_lane(x, y);
+}
+
+/*
+ * The first max candidates of a lane that are ready: from the window, and from
+ * the index where that ends.  Returns how many.
+ */
+static int
+lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
+				int max, Candidate *candidates)
+{
+	LaneEntry	entries[LANE_WINDOW];
+	FairqAddress frontier;
+	LaneEntry	from = {0};
+	bool		complete;
+	int			n = lanes_copy_window(lane, entries, &frontier, &complete);
+	bool		more = !complete;
+	int			found = 0;
+	LeaseInfo	lease;
+
+	lanes_entry(&from, &frontier, &from.tid);
+	for (;;)
+	{
+		for (int i = 0; i < n && found < max; i++)
+		{
+			FairqAddress place;
+
+			CHECK_FOR_INTERRUPTS();
+			if (row_reader_read(row, &entries[i].tid) != ROW_LIVE)
+				continue;
+			lanes_entry_address(lane, &entries[i], &place);
+			if (row_is_null(row, COLUMN_ADDRESS) ||
+				address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+				continue;
+			if (leases_find(queue_state_number(info->state),
+							DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
+				(lease.settling || lease.deadline > GetCurrentTimestamp()))
+				continue;
+			if (found > 0 &&
+				address_compare(&candidates[found - 1].address, &place) == 0 &&
+				ItemPointerEquals(&candidates[found - 1].tid, &row->tuple.t_self))
+				continue;
+			candidates[found].address = place;
+			candidates[found].tid = row->tuple.t_self;
+			found++;
+		}
+		if (!more || found == max)
+			return found;
+		n = queue_relation_walk(rel, info, lane, &from, LANE_WINDOW, entries,
+								&from, &more);
+	}
+}
+
+/*
+ * fairq.peek(queue, max_tasks): what claim would return next, in order.
+ */
+Datum
+fairq_peek(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.peek()";
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			max = PG_ARGISNULL(1) ? 10 : PG_GETARG_INT32(1);
+	Relation	rel;
+	QueueInfo  *info;
+	QueueState *state;
+	RowReader	row;
+	int			shown = 0;
+
+	sql_api_require_preload(function);
+	if (max < 1 || max > 100000)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s: argument \"max_tasks\" is %d", function, max),
+				 errhint("It must be from 1 to 100000.")));
+	info = queue_catalog_open(sql_api_queue_name(fcinfo, function),
+							  AccessShareLock, ACL_SELECT, &rel);
+	state = info->state;
+	InitMaterializedSRF(fcinfo, 0);
+	recovery_classes(rel, info);
+	row_reader_begin(&row, rel, info);
+	for (int class = 0; class < state->classes && shown < max && !info->paused; class++)
+	{
+		int			first = state->orders[class].first_lane;
+		Candidate  *candidates;
+		int			n = 0;
+
+		if (first < 0)
+			continue;
+		candidates = MemoryContextAllocHuge(CurrentMemoryContext,
+											(Size) state->buckets * (max - shown) *
+											sizeof(Candidate));
+		for (int b = 0; b < state->buckets; b++)
+			n += lane_candidates(rel, info, lanes_get(first + b), &row,
+								 max - shown, candidates + n);
+		qsort(candidates, n, sizeof(Candidate), compare_candidates);
+		for (int i = 0; i < n && shown < max; i++)
+		{
+			if (row_reader_read(&row, &candidates[i].tid) != ROW_LIVE)
+				continue;
+			sql_api_put_task(&row, NULL, rsinfo);
+			shown++;
+		}
+		pfree(candidates);
+	}
+	row_reader_end(&row);
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/*
+ * One row of type fairq.task_status, if it is in the state and the group asked
+ * for (NULL: any).
+ */
+static void
+put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
+		   TupleDesc tupdesc, const char *wanted_state, const text *group)
+{
+	static const QueueColumn shown[] = {
+		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
+		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
+		COLUMN_ENQUEUED_AT, COLUMN_RUN_AT, COLUMN_LEASE /* lease_until */ ,
+		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR
+	};
+	Datum		row[MaxHeapAttributeNumber];
+	bool		row_nulls[MaxHeapAttributeNumber];
+	Datum		values[lengthof(shown)];
+	bool		nulls[lengthof(shown)];
+	LeaseInfo	lease;
+	const char *state;
+	bool		leased = false;
+
+	heap_deform_tuple(tuple, tupdesc, row, row_nulls);
+	for (int i = 0; i < (int) lengthof(shown); i++)
+	{
+		values[i] = row[info->columns[shown[i]] - 1];
+		nulls[i] = row_nulls[info->columns[shown[i]] - 1];
+	}
+
+	if (nulls[12])
+		state = "dead";
+	else
+	{
+		leased = leases_find(queue_state_number(info->state),
+							 DatumGetInt64(values[0]), &lease) &&
+			(lease.settling || lease.deadline > GetCurrentTimestamp());
+		state = leased ? "leased" : "ready";
+	}
+	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
+		return;
+	if (group != NULL)
+	{
+		text	   *key = DatumGetTextPP(values[2]);
+
+		if (VARSIZE_ANY_EXHDR(key) != VARSIZE_ANY_EXHDR(group) ||
+			memcmp(VARDATA_ANY(key), VARDATA_ANY(group), VARSIZE_ANY_EXHDR(group)) != 0)
+			return;
+	}
+
+	values[1] = CStringGetTextDatum(state);
+	if (nulls[8])
+	{
+		values[8] = Int32GetDatum(info->max_attempts);
+		nulls[8] = false;
+	}
+	nulls[11] = !leased;
+	if (leased)
+		values[11] = TimestampTzGetDatum(lease.deadline);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * fairq.get_task(queue, id): one task in whatever state.
+ */
+Datum
+fairq_get_task(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.get_task()";
+	Relation	rel;
+	Relation	index;
+	QueueInfo  *info;
+	IndexScanDesc scan;
+	ScanKeyData key;
+	TupleTableSlot *slot;
+
+	sql_api_require_preload(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s: argument \"id\" is null", function),
+				 errhint("Give the id of a task.")));
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	InitMaterializedSRF(fcinfo, 0);
+
+	index = index_open(info->id_index, AccessShareLock);
+	slot = table_slot_create(rel, NULL);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, PG_GETARG_DATUM(1));
+	scan = fairq_index_beginscan(rel, index, GetActiveSnapshot(), 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	if (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		bool		should_free;
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+
+		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
+				   RelationGetDescr(rel), NULL, NULL);
+		if (should_free)
+			heap_freetuple(tuple);
+	}
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, AccessShareLock);
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/*
+ * fairq.tasks(queue, state, group_key): all tasks, or some.
+ */
+Datum
+fairq_tasks(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.tasks()";
+	static const char *const states[] = {
+		"ready", "leased", "scheduled", "overflow", "held", "dead"
+	};
+	Relation	rel;
+	QueueInfo  *info;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+	char	   *state = NULL;
+	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
+
+	sql_api_require_preload(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	if (!PG_ARGISNULL(1))
+	{
+		bool		known = false;
+
+		state = text_to_cstring(PG_GETARG_TEXT_PP(1));
+		for (int i = 0; i < (int) lengthof(states); i++)
+			known |= (strcmp(state, states[i]) == 0);
+		if (!known)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s: argument \"state\" is \"%s\"", function, state),
+					 errhint("It must be ready, leased, scheduled, overflow, held or dead.")));
+	}
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	InitMaterializedSRF(fcinfo, 0);
+	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
+				   RelationGetDescr(rel), state, group);
+	}
+	table_endscan(scan);
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/* ----------------------------------------------------------------
+ * Figures
+ * ----------------------------------------------------------------
+ */
+
+static bool
+may_see(Oid relation)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR) ||
+		pg_class_aclcheck(relation, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+}
+
+/*
+ * The queues of this database that the caller may see: their tables' oids.
+ */
+static List *
+visible_queues(void)
+{
+	List	   *result = NIL;
+	Oid			schema = queue_catalog_schema(false);
+	Oid			relid = get_relname_relid("queue", schema);
+	Relation	rel = table_open(relid, AccessShareLock);
+	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		bool		isnull;
+		Datum		name = heap_getattr(tuple, get_attnum(relid, "queue"),
+										RelationGetDescr(rel), &isnull);
+		char		relname[NAMEDATALEN];
+		Oid			table;
+
+		queue_catalog_relation_name(TextDatumGetCString(name), relname);
+		table = get_relname_relid(relname, schema);
+		if (OidIsValid(table) && may_see(table))
+			result = lappend_oid(result, table);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+/*
+ * When the longest waiting of the tasks at the fronts of the lanes was
+ * enqueued.  Returns false if none is ready.
+ */
+static bool
+oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
+{
+	QueueState *state = info->state;
+	RowReader	row;
+	bool		any = false;
+
+	row_reader_begin(&row, rel, info);
+	for (int class = 0; class < state->classes; class++)
+	{
+		int			first = state->orders[class].first_lane;
+
+		for (int b = 0; first >= 0 && b < state->buckets; b++)
+		{
+			Candidate	candidate;
+			TimestampTz at;
+
+			if (lane_candidates(rel, info, lanes_get(first + b), &row, 1, &candidate) == 0 ||
+				row_reader_read(&row, &candidate.tid) != ROW_LIVE)
+				continue;
+			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
+			if (!any || at < *oldest)
+				*oldest = at;
+			any = true;
+		}
+	}
+	row_reader_end(&row);
+	return any;
+}
+
+/*
+ * fairq.stats_of_queues(): one row a queue.
+ */
+Datum
+fairq_stats_of_queues(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *queues;
+	ListCell   *lc;
+
+	sql_api_require_preload("fairq.stats_of_queues()");
+	InitMaterializedSRF(fcinfo, 0);
+	queues = visible_queues();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock,
+													   0, &rel);
+		QueueState *state;
+		Datum		values[17] = {0};
+		bool		nulls[17] = {false};
+		int64		leased;
+		TimestampTz oldest = 0;
+
+		if (info == NULL)
+			continue;
+		state = info->state;
+		recovery_tags(rel, info);
+		recovery_classes(rel, info);
+		leased = leases_count(queue_state_number(state));
+		values[0] = CStringGetTextDatum(info->name);
+		values[1] = Int64GetDatum(Max(queue_state_counter(state, QUEUE_ADDRESSED) - leased, 0));
+		values[2] = Int64GetDatum(leased);
+		values[3] = values[4] = values[5] = Int64GetDatum(0);
+		values[6] = Int64GetDatum(queue_state_counter(state, QUEUE_DEAD));
+		if (oldest_ready(rel, info, &oldest))
+			values[7] = DirectFunctionCall2(timestamp_mi,
+											TimestampTzGetDatum(GetCurrentTimestamp()),
+											TimestampTzGetDatum(oldest));
+		else
+			nulls[7] = true;
+		for (int i = QUEUE_ENQUEUED; i <= QUEUE_DIED; i++)
+			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
+		values[16] = TimestampTzGetDatum(state->stats_reset);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * fairq.stats_of_buckets(): one row a lane that is set up.
+ */
+Datum
+fairq_stats_of_buckets(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *queues;
+	ListCell   *lc;
+
+	sql_api_require_preload("fairq.stats_of_buckets()");
+	InitMaterializedSRF(fcinfo, 0);
+	queues = visible_queues();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock,
+													   0, &rel);
+
+		if (info == NULL)
+			continue;
+		recovery_classes(rel, info);
+		for (int class = 0; class < info->state->classes; class++)
+		{
+			int			first = info->state->orders[class].first_lane;
+
+			for (int b = 0; first >= 0 && b < info->state->buckets; b++)
+			{
+				LaneEntry	entries[LANE_WINDOW];
+				FairqAddress *frontier = palloc(sizeof(FairqAddress));
+				FairqAddress *next = palloc(sizeof(FairqAddress));
+				bool		complete;
+				Datum		values[7];
+				bool		nulls[7] = {false};
+				Lane	   *lane = lanes_get(first + b);
+				int			n = lanes_copy_window(lane, entries, frontier, &complete);
+
+				values[0] = CStringGetTextDatum(info->name);
+				values[1] = Int32GetDatum(b);
+				values[2] = Int32GetDatum(class);
+				values[3] = Int32GetDatum(n);
+				values[4] = BoolGetDatum(complete);
+				nulls[5] = (n == 0);
+				if (n > 0)
+					lanes_entry_address(lane, &entries[0], next);
+				values[5] = FairqAddressPGetDatum(next);
+				nulls[6] = complete || frontier->block == PG_INT64_MIN;
+				values[6] = FairqAddressPGetDatum(frontier);
+				tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+			}
+		}
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * fairq.live_leases(): one row a lease of a queue of this database.
+ */
+Datum
+fairq_live_leases(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	LeaseInfo  *leases;
+	TimestampTz now = GetCurrentTimestamp();
+	int			n;
+
+	sql_api_require_preload("fairq.live_leases()");
+	InitMaterializedSRF(fcinfo, 0);
+	n = leases_list(&leases);
+	for (int i = 0; i < n; i++)
+	{
+		QueueState *state = queue_state_by_number(leases[i].queue);
+		Datum		values[7];
+		bool		nulls[7] = {false};
+		pg_uuid_t	receipt;
+		char	   *relname;
+
+		CHECK_FOR_INTERRUPTS();
+		if (state->database != MyDatabaseId || leases[i].ref.token == 0 ||
+			!may_see(state->relation))
+			continue;
+		relname = get_rel_name(state->relation);
+		if (relname == NULL)
+			continue;
+		leases_to_receipt(&leases[i], &receipt);
+		values[0] = CStringGetTextDatum(relname + strlen("q_"));
+		values[1] = Int64GetDatum(leases[i].task);
+		values[2] = UUIDPGetDatum(&receipt);
+		values[3] = TimestampTzGetDatum(leases[i].deadline);
+		values[4] = Int32GetDatum(leases[i].attempt);
+		values[5] = CStringGetTextDatum(leases[i].settling ? "settling" :
+										leases[i].deadline > now ? "held" : "expired");
+		values[6] = Int32GetDatum(leases[i].pid);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * placement.c
+ *	  Giving a task its place in the order.
+ *
+ * The address is the schedule (DESIGN's first sentence), and here it is made:
+ * under policy fair from the group's tags, by start-time fair queueing; under
+ * policy priority and time the block is the number given, and the slot the
+ * task's id, so that ties are served first come, first served.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "placement.h"
+#include "recovery.h"
+
+/*
+ * Before a statement gives places to tasks.
+ */
+void
+placement_begin(Placement *placement, Relation rel, QueueInfo *info)
+{
+	placement->rel = rel;
+	placement->info = info;
+	memset(placement->read, 0, sizeof(placement->read));
+	recovery_tags(rel, info);
+}
+
+/*
+ * The place of one task.  priority is checked: 0..9 under policy fair; run_at
+ * is only looked at under policy time.
+ */
+void
+placement_assign(Placement *placement, int64 id, const char *key, int keylen,
+				 int64 priority, TimestampTz run_at, double cost, Place *place)
+{
+	QueueInfo  *info = placement->info;
+	FairqAddress *address = &place->address;
+
+	address->unused = 0;
+	address->class = 0;
+	address->fraction = 0;
+	address->slot = id;
+	place->tagged = (info->policy == QUEUE_FAIR);
+	switch (info->policy)
+	{
+		case QUEUE_FAIR:
+			{
+				int			class = (int) priority;
+
+				if (!placement->read[class])
+				{
+					placement->v[class] =
+						queue_state_virtual_time(&info->state->orders[class]);
+					placement->read[class] = true;
+				}
+				groups_tag(info->state, class, key, keylen,
+						   placement->v[class], cost, 1.0, &place->tag);
+				address->class = class;
+				address->block = place->tag.start.whole;
+				address->fraction = place->tag.start.fraction;
+				address->slot = place->tag.slot;
+			}
+			break;
+		case QUEUE_PRIORITY:
+			address->block = priority;
+			break;
+		case QUEUE_TIME:
+			address->block = run_at;
+			break;
+	}
+	address->bucket = address_bucket_of(address->block, address->fraction,
+										address->slot, info->state->buckets);
+	place->lane = placement_lane(info, address);
+}
+
+/*
+ * The lane that an address is in.  An address may come from a row that a user
+ * wrote, so it is checked.
+ */
+Lane *
+placement_lane(QueueInfo *info, const FairqAddress *address)
+{
+	if (address->bucket >= info->state->buckets ||
+		address->class >= info->state->classes)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("address of bucket %d and class %d is not one of queue \"%s\"",
+						address->bucket, address->class, info->name),
+				 errhint("The queue has the buckets 0 to %d and the classes 0 to %d.",
+						 info->state->buckets - 1, info->state->classes - 1)));
+	return lanes_get(queue_catalog_first_lane(info, address->class) + address->bucket);
+}

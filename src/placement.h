@@ -1,0 +1,39 @@
+/*-------------------------------------------------------------------------
+ *
+ * placement.h
+ *	  Giving a task its place in the order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_PLACEMENT_H
+#define FAIRQ_PLACEMENT_H
+
+#include "groups.h"
+#include "lanes.h"
+#include "queue_catalog.h"
+
+/* What virtual time was when a statement began, read once for each class. */
+typedef struct Placement
+{
+	Relation	rel;
+	QueueInfo  *info;
+	bool		read[FAIRQ_CLASSES];
+	VirtualTime v[FAIRQ_CLASSES];
+} Placement;
+
+/* A task's place: where it is, and what it owes there. */
+typedef struct Place
+{
+	FairqAddress address;
+	Lane	   *lane;
+	GroupTag	tag;
+	bool		tagged;
+} Place;
+
+extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
+extern void placement_assign(Placement *placement, int64 id,
+							 const char *key, int keylen, int64 priority,
+							 TimestampTz run_at, double cost, Place *place);
+extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
+
+#endif							/* FAIRQ_PLACEMENT_H */

@@ -1,0 +1,268 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_admin.c
+ *	  Creating, altering and dropping queues.
+ *
+ * The table of a queue is created by the caller, and is the caller's: whoever
+ * may create in schema fairq may create queues.  The settings are in a table of
+ * the extension, which only the extension's owner may write, so for that we
+ * act as the owner, after checking that the caller owns the queue.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_class_d.h"
+#include "catalog/pg_type_d.h"
+#include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "queue_admin.h"
+
+static Oid
+settings_owner(void)
+{
+	Oid			relation = get_relname_relid("queue", queue_catalog_schema(false));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "table fairq.queue is missing");
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+static void
+execute(const char *command)
+{
+	int			result = SPI_execute(command, false, 0);
+
+	if (result < 0)
+		elog(ERROR, "SPI_execute failed (%s): %s",
+			 SPI_result_code_string(result), command);
+}
+
+/*
+ * Write to fairq.queue as its owner.  $1 is the name of the queue, $2 to $5
+ * are the settings.
+ */
+static void
+execute_as_owner(const char *command, const char *name,
+				 const QueueSettings *settings, bool paused)
+{
+	Oid			types[6] = {TEXTOID, TEXTOID, INT4OID, INTERVALOID, INT4OID, BOOLOID};
+	Datum		values[6] = {0};
+	char		nulls[7] = "      ";
+	Oid			user;
+	int			security;
+	int			result;
+
+	values[0] = CStringGetTextDatum(name);
+	if (settings != NULL && settings->policy != NULL)
+		values[1] = CStringGetTextDatum(settings->policy);
+	else
+		nulls[1] = 'n';
+	if (settings != NULL && settings->buckets != NULL)
+		values[2] = Int32GetDatum(*settings->buckets);
+	else
+		nulls[2] = 'n';
+	if (settings != NULL && settings->lease != NULL)
+		values[3] = IntervalPGetDatum(settings->lease);
+	else
+		nulls[3] = 'n';
+	if (settings != NULL && settings->max_attempts != NULL)
+		values[4] = Int32GetDatum(*settings->max_attempts);
+	else
+		nulls[4] = 'n';
+	values[5] = BoolGetDatum(paused);
+
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(settings_owner(),
+						   security | SECURITY_LOCAL_USERID_CHANGE);
+	result = SPI_execute_with_args(command, 6, types, values, nulls, false, 0);
+	SetUserIdAndSecContext(user, security);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_with_args failed (%s): %s",
+			 SPI_result_code_string(result), command);
+}
+
+/*
+ * Create a queue.  The caller needs CREATE on schema fairq.
+ */
+void
+queue_admin_create(const text *name, const QueueSettings *settings)
+{
+	char		queue[NAMEDATALEN];
+	char		relname[NAMEDATALEN];
+	char		sequence[NAMEDATALEN];
+	char		index[NAMEDATALEN];
+	Oid			schema = queue_catalog_schema(false);
+	const char *table;
+	StringInfoData sql;
+
+	queue_catalog_check_name(name, queue);
+	queue_catalog_relation_name(queue, relname);
+	if (fairq_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to create queue \"%s\"", queue),
+				 errhint("It takes the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+	if (OidIsValid(get_relname_relid(relname, schema)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("queue \"%s\" already exists", queue),
+				 errhint("Choose another name, or drop the queue with fairq.drop_queue().")));
+
+	table = quote_qualified_identifier(QUEUE_SCHEMA, relname);
+	snprintf(sequence, sizeof(sequence), "q_%s_id_seq", queue);
+	snprintf(index, sizeof(index), "q_%s_address", queue);
+
+	SPI_connect();
+	initStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "CREATE TABLE %s ("
+					 " id pg_catalog.int8 NOT NULL,"
+					 " address fairq.address,"
+					 " enqueued_at pg_catalog.timestamptz NOT NULL,"
+					 " priority pg_catalog.int8 NOT NULL,"
+					 " cost pg_catalog.float4 NOT NULL,"
+					 " attempts pg_catalog.int4 NOT NULL,"
+					 " state pg_catalog.\"char\" NOT NULL,"
+					 " run_at pg_catalog.timestamptz,"
+					 " max_attempts pg_catalog.int4,"
+					 " lease pg_catalog.interval,"
+					 " group_key pg_catalog.text NOT NULL,"
+					 " payload pg_catalog.jsonb NOT NULL,"
+					 " headers pg_catalog.jsonb,"
+					 " unique_key pg_catalog.text,"
+					 " last_error pg_catalog.text,"
+					 " CONSTRAINT %s PRIMARY KEY (id)"
+					 ") WITH (autovacuum_vacuum_scale_factor = 0.05)",
+					 table, quote_identifier(psprintf("q_%s_pkey", queue)));
+	execute(sql.data);
+
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (address)"
+					 " WHERE address IS NOT NULL",
+					 quote_identifier(index), table);
+	execute(sql.data);
+
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE SEQUENCE %s INCREMENT BY %d MINVALUE 1 START WITH 1 OWNED BY %s.id",
+					 quote_qualified_identifier(QUEUE_SCHEMA, sequence),
+					 QUEUE_ID_BLOCK, table);
+	execute(sql.data);
+
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE TRIGGER fairq_row_written"
+					 " AFTER INSERT OR UPDATE OR DELETE ON %s"
+					 " FOR EACH ROW EXECUTE FUNCTION fairq.row_written()",
+					 table);
+	execute(sql.data);
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "ALTER TABLE %s ENABLE ALWAYS TRIGGER fairq_row_written",
+					 table);
+	execute(sql.data);
+
+	/* Settings that a dropped table of this name has left behind are void. */
+	execute_as_owner("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
+					 queue, NULL, false);
+	execute_as_owner("INSERT INTO fairq.queue (queue, policy, buckets, lease, max_attempts, paused)"
+					 " VALUES ($1, $2, $3, $4, $5, $6)",
+					 queue, settings, false);
+	SPI_finish();
+}
+
+/* Open a queue that its owner is going to change. */
+static QueueInfo *
+open_to_change(const text *name, Relation *rel)
+{
+	QueueInfo  *info = queue_catalog_open(name, ShareUpdateExclusiveLock, 0, rel);
+
+	queue_catalog_check_owner(info);
+	return info;
+}
+
+/*
+ * Change settings of a queue; those not given stay.  In force for statements
+ * that begin after the transaction has committed.
+ */
+void
+queue_admin_alter(const text *name, const QueueSettings *settings)
+{
+	Relation	rel;
+	QueueInfo  *info = open_to_change(name, &rel);
+
+	if (settings->buckets != NULL && *settings->buckets != info->buckets)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot change the number of buckets of queue \"%s\" from %d to %d",
+						info->name, info->buckets, *settings->buckets),
+				 errhint("This version cannot; create another queue, or leave \"buckets\" out.")));
+	SPI_connect();
+	execute_as_owner("UPDATE fairq.queue SET"
+					 " lease = coalesce($4, lease),"
+					 " max_attempts = coalesce($5, max_attempts)"
+					 " WHERE queue OPERATOR(pg_catalog.=) $1",
+					 info->name, settings, false);
+	SPI_finish();
+	CacheInvalidateRelcache(rel);
+	relation_close(rel, NoLock);
+}
+
+/*
+ * Stop (or let go on) claims from a queue.
+ */
+void
+queue_admin_pause(const text *name, bool paused)
+{
+	Relation	rel;
+	QueueInfo  *info = open_to_change(name, &rel);
+
+	SPI_connect();
+	execute_as_owner("UPDATE fairq.queue SET paused = $6"
+					 " WHERE queue OPERATOR(pg_catalog.=) $1",
+					 info->name, NULL, paused);
+	SPI_finish();
+	CacheInvalidateRelcache(rel);
+	relation_close(rel, NoLock);
+}
+
+/*
+ * Drop a queue with all its tasks.  Returns false if there is none.
+ */
+bool
+queue_admin_drop(const text *name)
+{
+	char		queue[NAMEDATALEN];
+	char		relname[NAMEDATALEN];
+	Oid			schema = queue_catalog_schema(false);
+	Oid			relation;
+
+	queue_catalog_check_name(name, queue);
+	queue_catalog_relation_name(queue, relname);
+	relation = get_relname_relid(relname, schema);
+	if (!OidIsValid(relation))
+		return false;
+	if (!fairq_relation_ownercheck(relation, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of queue \"%s\"", queue),
+				 errhint("Use the role that owns the queue's table.")));
+
+	SPI_connect();
+	execute(psprintf("DROP TABLE %s",
+					 quote_qualified_identifier(QUEUE_SCHEMA, relname)));
+	execute_as_owner("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
+					 queue, NULL, false);
+	SPI_finish();
+	return true;
+}

@@ -1,0 +1,597 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_catalog.c
+ *	  Which queues there are, and how they are set.
+ *
+ * A queue is a table fairq.q_<name> and a row of settings in fairq.queue.
+ * Here is the cache of what a backend needs to know about both.  A cached
+ * queue is found by name and marked invalid when anything about its table
+ * changes; whoever changes its settings says so with an invalidation of the
+ * table's relcache entry (queue_admin.c).  To see that in time the table is
+ * locked first, which reads pending invalidations, and then looked at.
+ *
+ * Rows are read and written directly (queue_relation.c), past the executor.
+ * What the executor would have honoured and we do not is found out here, once
+ * an entry is made, and refused with a clear error.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/table.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_type_d.h"
+#include "commands/defrem.h"
+#include "commands/trigger.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rls.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "lanes.h"
+#include "queue_catalog.h"
+
+static HTAB *cache = NULL;
+
+/* Name and type of our columns; the type of address is looked up. */
+static const struct
+{
+	const char *name;
+	Oid			type;
+}			expected_columns[QUEUE_COLUMNS] = {
+	{"id", INT8OID},
+	{"address", InvalidOid},
+	{"enqueued_at", TIMESTAMPTZOID},
+	{"priority", INT8OID},
+	{"cost", FLOAT4OID},
+	{"attempts", INT4OID},
+	{"state", CHAROID},
+	{"run_at", TIMESTAMPTZOID},
+	{"max_attempts", INT4OID},
+	{"lease", INTERVALOID},
+	{"group_key", TEXTOID},
+	{"payload", JSONBOID},
+	{"headers", JSONBOID},
+	{"unique_key", TEXTOID},
+	{"last_error", TEXTOID},
+};
+
+static void
+relcache_callback(Datum arg, Oid relation)
+{
+	HASH_SEQ_STATUS status;
+	QueueInfo  *info;
+
+	if (cache == NULL)
+		return;
+	hash_seq_init(&status, cache);
+	while ((info = hash_seq_search(&status)) != NULL)
+	{
+		if (!OidIsValid(relation) || info->relation == relation)
+			info->valid = false;
+	}
+}
+
+/*
+ * Register for invalidations.  Called once a process, from _PG_init, before
+ * anything is cached.
+ */
+void
+queue_catalog_register(void)
+{
+	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+}
+
+Oid
+queue_catalog_schema(bool missing_ok)
+{
+	return get_namespace_oid(QUEUE_SCHEMA, missing_ok);
+}
+
+/*
+ * Check the name of a queue and copy it to result, which has NAMEDATALEN bytes.
+ */
+void
+queue_catalog_check_name(const text *name, char *result)
+{
+	int			len = VARSIZE_ANY_EXHDR(name);
+
+	if (len == 0 || len > QUEUE_NAME_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid queue name \"%.*s\"%s",
+						Min(len, 100), VARDATA_ANY(name),
+						len > 100 ? "..." : ""),
+				 errhint("The name of a queue has 1 to %d bytes.", QUEUE_NAME_MAX)));
+	memset(result, 0, NAMEDATALEN);
+	memcpy(result, VARDATA_ANY(name), len);
+}
+
+/*
+ * The name of the table of a queue.
+ */
+void
+queue_catalog_relation_name(const char *queue, char *result)
+{
+	snprintf(result, NAMEDATALEN, "q_%s", queue);
+}
+
+static void
+unknown_queue(const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("queue \"%s\" does not exist", name),
+			 errhint("Create it with fairq.create_queue(), or see the view fairq.queues for those there are.")));
+}
+
+static void
+unfit_table(Relation rel, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+			 errmsg("table \"%s.%s\" cannot be used as the table of a queue",
+					QUEUE_SCHEMA, RelationGetRelationName(rel)),
+			 errdetail_internal("%s", detail),
+			 errhint("Undo the change that was made to the table.")));
+}
+
+/*
+ * Find our columns, and whether there is anything else.
+ */
+static void
+examine_columns(QueueInfo *info, Relation rel)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	TupleConstr *constr = tupdesc->constr;
+	Oid			address_type;
+
+	address_type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+								   CStringGetDatum("address"),
+								   ObjectIdGetDatum(queue_catalog_schema(false)));
+	info->natts = tupdesc->natts;
+	info->plain = true;
+	memset(info->columns, 0, sizeof(info->columns));
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+		int			column;
+
+		if (att->attisdropped)
+			continue;
+		for (column = 0; column < QUEUE_COLUMNS; column++)
+		{
+			if (strcmp(NameStr(att->attname), expected_columns[column].name) == 0)
+				break;
+		}
+		if (column == QUEUE_COLUMNS)
+		{
+			if (att->attgenerated != '\0')
+				unfit_table(rel, psprintf("Column \"%s\" is generated.", NameStr(att->attname)));
+			if (att->atthasdef || att->attnotnull || att->attidentity != '\0')
+				info->plain = false;
+			continue;
+		}
+		if (att->atttypid != (OidIsValid(expected_columns[column].type) ?
+							  expected_columns[column].type : address_type))
+			unfit_table(rel, psprintf("Column \"%s\" has another type.", NameStr(att->attname)));
+		info->columns[column] = att->attnum;
+	}
+	for (int column = 0; column < QUEUE_COLUMNS; column++)
+	{
+		if (info->columns[column] == 0)
+			unfit_table(rel, psprintf("Column \"%s\" is missing.",
+									  expected_columns[column].name));
+	}
+	if (constr != NULL && constr->num_check > 0)
+		info->plain = false;
+}
+
+/*
+ * Find the indexes that the engine walks.  Other indexes are maintained.
+ */
+static void
+examine_indexes(QueueInfo *info, Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	info->id_index = InvalidOid;
+	info->address_index = InvalidOid;
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+
+		if (form->indisexclusion || !form->indimmediate)
+			unfit_table(rel, psprintf("Index \"%s\" belongs to an exclusion constraint or to one that is deferrable.",
+									  RelationGetRelationName(index)));
+		if (form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
+			form->indnkeyatts == 1 && form->indnatts == 1)
+		{
+			if (form->indkey.values[0] == info->columns[COLUMN_ID] &&
+				form->indisunique &&
+				heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
+				info->id_index = RelationGetRelid(index);
+
+			/*
+			 * The predicate is taken to be ours.  Any other that lets rows
+			 * with an address through would do, and one that does not would
+			 * only hide tasks from claims.
+			 */
+			if (form->indkey.values[0] == info->columns[COLUMN_ADDRESS] &&
+				!form->indisunique)
+				info->address_index = RelationGetRelid(index);
+		}
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	if (!OidIsValid(info->id_index) || !OidIsValid(info->address_index))
+		unfit_table(rel, OidIsValid(info->id_index) ?
+					"It has no valid index on column \"address\"." :
+					"It has no valid unique index on column \"id\".");
+}
+
+/*
+ * Only our own row trigger may be there: we do not fire triggers.
+ */
+static void
+examine_triggers(Relation rel)
+{
+	TriggerDesc *triggers = rel->trigdesc;
+	Oid			schema = queue_catalog_schema(false);
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		Trigger    *trigger = &triggers->triggers[i];
+
+		if (get_func_namespace(trigger->tgfoid) != schema &&
+			trigger->tgenabled != TRIGGER_DISABLED)
+			unfit_table(rel, psprintf("Trigger \"%s\" would not be fired.", trigger->tgname));
+	}
+}
+
+/* The length of an interval in microseconds, a month counted as 30 days. */
+int64
+queue_catalog_usecs(const Interval *interval)
+{
+	return interval->time +
+		(interval->day + interval->month * INT64CONST(30)) * USECS_PER_DAY;
+}
+
+/*
+ * Read the settings of a queue.  Returns false if it has none.
+ */
+static bool
+read_settings(QueueInfo *info)
+{
+	Oid			relid = get_relname_relid("queue", queue_catalog_schema(false));
+	Relation	rel = table_open(relid, AccessShareLock);
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found;
+	Oid			index = InvalidOid;
+	List	   *indexes = RelationGetIndexList(rel);
+
+	if (indexes != NIL)
+		index = linitial_oid(indexes);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(info->name));
+	scan = systable_beginscan(rel, index, OidIsValid(index), NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	found = HeapTupleIsValid(tuple);
+	if (found)
+	{
+		Datum		values[32];
+		bool		nulls[32];
+		char	   *policy;
+
+		Assert(tupdesc->natts <= lengthof(values));
+		heap_deform_tuple(tuple, tupdesc, values, nulls);
+#define SETTING(name) values[get_attnum(relid, name) - 1]
+		policy = TextDatumGetCString(SETTING("policy"));
+		info->policy = strcmp(policy, "fair") == 0 ? QUEUE_FAIR :
+			strcmp(policy, "priority") == 0 ? QUEUE_PRIORITY : QUEUE_TIME;
+		info->buckets = DatumGetInt32(SETTING("buckets"));
+		info->lease = queue_catalog_usecs(DatumGetIntervalP(SETTING("lease")));
+		info->max_attempts = DatumGetInt32(SETTING("max_attempts"));
+		info->paused = DatumGetBool(SETTING("paused"));
+#undef SETTING
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/*
+ * Fill a cache entry from the catalogs.  The relation is open and locked.
+ */
+static void
+fill_entry(QueueInfo *info, Relation rel)
+{
+	char		sequence[NAMEDATALEN];
+
+	if (rel->rd_rel->relkind != RELKIND_RELATION)
+		unfit_table(rel, "It is not an ordinary table.");
+	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
+		unfit_table(rel, "Its access method is not heap.");
+	if (rel->rd_rel->relispartition || rel->rd_rel->relhassubclass)
+		unfit_table(rel, "It takes part in partitioning or inheritance.");
+	if (rel->rd_rel->relhasrules)
+		unfit_table(rel, "It has rules, which would not be applied.");
+	examine_columns(info, rel);
+	examine_indexes(info, rel);
+	examine_triggers(rel);
+	if (!read_settings(info))
+		unknown_queue(info->name);
+
+	snprintf(sequence, sizeof(sequence), "q_%s_id_seq", info->name);
+	info->id_sequence = get_relname_relid(sequence, RelationGetNamespace(rel));
+	if (!OidIsValid(info->id_sequence))
+		unfit_table(rel, psprintf("Its sequence \"%s\" is missing.", sequence));
+
+	info->relation = RelationGetRelid(rel);
+	info->state = queue_state_attach(info->relation, info->buckets,
+									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
+	info->valid = true;
+}
+
+/*
+ * If the table's file is another one than the lanes were filled from (VACUUM
+ * FULL, CLUSTER, TRUNCATE, or the first time), the lanes' TIDs mean nothing:
+ * have them read again, and the tags and depths too.
+ */
+static void
+check_file(QueueInfo *info, Relation rel)
+{
+	QueueState *state = info->state;
+
+	if (likely(state->relation_file == fairq_relation_file(rel)))
+		return;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	if (state->relation_file != fairq_relation_file(rel))
+	{
+		for (int class = 0; class < state->classes; class++)
+		{
+			int			first = state->orders[class].first_lane;
+
+			for (int i = 0; first >= 0 && i < state->buckets; i++)
+				lanes_lower(lanes_get(first + i), NULL);
+		}
+		SpinLockAcquire(&state->recovery_mutex);
+		if (state->recovery == QUEUE_KNOWN)
+			state->recovery = QUEUE_UNKNOWN;
+		state->classes_known = false;
+		SpinLockRelease(&state->recovery_mutex);
+		state->relation_file = fairq_relation_file(rel);
+	}
+	LWLockRelease(&state->lock);
+}
+
+static void
+check_privileges(QueueInfo *info, Relation rel, AclMode privileges)
+{
+	if (privileges == 0)
+		return;
+	for (int i = 0; i < N_ACL_RIGHTS; i++)
+	{
+		AclMode		mode = privileges & (UINT64CONST(1) << i);
+
+		if (mode != 0 &&
+			pg_class_aclcheck(info->relation, GetUserId(), mode) != ACLCHECK_OK)
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("permission denied for queue \"%s\"", info->name),
+					 errhint("It takes the privilege %s on table %s.",
+							 mode == ACL_INSERT ? "INSERT" :
+							 mode == ACL_SELECT ? "SELECT" :
+							 mode == ACL_UPDATE ? "UPDATE" : "DELETE",
+							 quote_qualified_identifier(QUEUE_SCHEMA,
+														RelationGetRelationName(rel)))));
+	}
+	if (rel->rd_rel->relrowsecurity &&
+		check_enable_rls(info->relation, InvalidOid, true) == RLS_ENABLED)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("row security is enabled for queue \"%s\"", info->name),
+				 errdetail("Policies are not applied to the rows of a queue."),
+				 errhint("Disable row security on the table, or use a role that bypasses it.")));
+}
+
+static QueueInfo *
+cache_entry(const char *name)
+{
+	QueueInfo  *info;
+	bool		found;
+
+	if (cache == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = NAMEDATALEN;
+		ctl.entrysize = sizeof(QueueInfo);
+		ctl.hcxt = TopMemoryContext;
+		cache = hash_create("pgfairq queues", 32, &ctl,
+							HASH_ELEM | HASH_STRINGS | HASH_CONTEXT);
+	}
+	info = hash_search(cache, name, HASH_ENTER, &found);
+	if (!found)
+	{
+		info->valid = false;
+		info->relation = InvalidOid;
+		info->state = NULL;
+	}
+	return info;
+}
+
+static QueueInfo *
+open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel)
+{
+	for (;;)
+	{
+		QueueInfo  *info = cache_entry(name);
+		Oid			relation = info->relation;
+
+		if (!info->valid)
+		{
+			char		relname[NAMEDATALEN];
+			Oid			schema = queue_catalog_schema(true);
+
+			queue_catalog_relation_name(name, relname);
+			relation = OidIsValid(schema) ?
+				get_relname_relid(relname, schema) : InvalidOid;
+			if (!OidIsValid(relation))
+			{
+				hash_search(cache, name, HASH_REMOVE, NULL);
+				if (missing_ok)
+					return NULL;
+				unknown_queue(name);
+			}
+		}
+
+		*rel = try_relation_open(relation, lockmode);
+		if (*rel != NULL && info->valid && info->relation == relation)
+		{
+			check_file(info, *rel);
+			return info;
+		}
+		if (*rel != NULL && !info->valid)
+		{
+			char		relname[NAMEDATALEN];
+
+			/* Renamed or replaced before it was locked: look again. */
+			queue_catalog_relation_name(name, relname);
+			if (get_relname_relid(relname, RelationGetNamespace(*rel)) == relation)
+			{
+				fill_entry(info, *rel);
+				if (info->valid)
+				{
+					check_file(info, *rel);
+					return info;
+				}
+			}
+		}
+		if (*rel != NULL)
+			relation_close(*rel, lockmode);
+		info->valid = false;
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Open a queue's table, and return what is known about the queue.
+ *
+ * name is checked; privileges are those the caller must have on the table, by
+ * GetUserId().  Errors: 22023 for a bad name, 42704 for an unknown queue, 42501
+ * for a missing privilege, 42P16 for a table that is not fit.
+ */
+QueueInfo *
+queue_catalog_open(const text *name, LOCKMODE lockmode, AclMode privileges,
+				   Relation *rel)
+{
+	char		key[NAMEDATALEN];
+	QueueInfo  *info;
+
+	queue_catalog_check_name(name, key);
+	info = open_by_name(key, lockmode, false, rel);
+	check_privileges(info, *rel, privileges);
+	return info;
+}
+
+/*
+ * The same for a table, which may not be a queue's, or be gone: NULL then.
+ */
+QueueInfo *
+queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
+							AclMode privileges, Relation *rel)
+{
+	QueueInfo  *info = NULL;
+	char		name[NAMEDATALEN] = "";
+	char	   *relname;
+
+	/* A backend mostly works on a queue or two: a short walk. */
+	if (cache != NULL)
+	{
+		HASH_SEQ_STATUS status;
+
+		hash_seq_init(&status, cache);
+		while ((info = hash_seq_search(&status)) != NULL)
+		{
+			if (info->valid && info->relation == relation)
+			{
+				strlcpy(name, info->name, NAMEDATALEN);
+				hash_seq_term(&status);
+				break;
+			}
+		}
+	}
+	if (name[0] == '\0')
+	{
+		relname = get_rel_name(relation);
+		if (relname == NULL || strncmp(relname, "q_", 2) != 0)
+			return NULL;
+		strlcpy(name, relname + 2, NAMEDATALEN);
+	}
+	info = open_by_name(name, lockmode, true, rel);
+	if (info != NULL)
+		check_privileges(info, *rel, privileges);
+	return info;
+}
+
+/*
+ * Only the owner may go on.
+ */
+void
+queue_catalog_check_owner(const QueueInfo *info)
+{
+	if (!fairq_relation_ownercheck(info->relation, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of queue \"%s\"", info->name),
+				 errhint("Use the role that owns the queue's table.")));
+}
+
+/*
+ * The first lane of a class of a queue, set up if it is not there yet.
+ */
+int
+queue_catalog_first_lane(QueueInfo *info, int class)
+{
+	QueueState *state = info->state;
+	int			first = state->orders[class].first_lane;
+
+	if (likely(first >= 0))
+		return first;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	first = state->orders[class].first_lane;
+	if (first < 0)
+	{
+		first = lanes_allocate(state->buckets, class);
+		state->orders[class].first_lane = first;
+	}
+	LWLockRelease(&state->lock);
+
+	if (first < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot set up %d more lanes for queue \"%s\"",
+						state->buckets, info->name),
+				 errhint("Raise the setting \"%s\" and restart the server, or use fewer queues, buckets or priority classes.",
+						 "pgfairq.max_lanes")));
+	return first;
+}

@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_catalog.h
+ *	  Which queues there are, and how they are set.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_QUEUE_CATALOG_H
+#define FAIRQ_QUEUE_CATALOG_H
+
+#include "datatype/timestamp.h"
+#include "utils/relcache.h"
+
+#include "compat.h"
+#include "queue_state.h"
+
+#define QUEUE_NAME_MAX	48		/* bytes */
+#define QUEUE_SCHEMA	"fairq"
+#define QUEUE_ID_BLOCK	1000	/* the increment of the sequence of ids */
+
+typedef enum QueuePolicy
+{
+	QUEUE_FAIR,
+	QUEUE_PRIORITY,
+	QUEUE_TIME
+} QueuePolicy;
+
+/* The columns of a queue's table that are ours; a user may add others. */
+typedef enum QueueColumn
+{
+	COLUMN_ID,
+	COLUMN_ADDRESS,
+	COLUMN_ENQUEUED_AT,
+	COLUMN_PRIORITY,
+	COLUMN_COST,
+	COLUMN_ATTEMPTS,
+	COLUMN_STATE,
+	COLUMN_RUN_AT,
+	COLUMN_MAX_ATTEMPTS,
+	COLUMN_LEASE,
+	COLUMN_GROUP_KEY,
+	COLUMN_PAYLOAD,
+	COLUMN_HEADERS,
+	COLUMN_UNIQUE_KEY,
+	COLUMN_LAST_ERROR
+} QueueColumn;
+
+#define QUEUE_COLUMNS	(COLUMN_LAST_ERROR + 1)
+
+/* What column state says. */
+#define TASK_READY		'r'		/* ready or leased */
+#define TASK_DEAD		'd'
+
+/*
+ * What a backend knows about a queue of its database.  Good for as long as
+ * the relation is open.
+ */
+typedef struct QueueInfo
+{
+	char		name[NAMEDATALEN];	/* hash key: the name of the queue */
+	bool		valid;
+	Oid			relation;
+	Oid			id_sequence;
+	Oid			id_index;
+	Oid			address_index;
+	AttrNumber	columns[QUEUE_COLUMNS];
+	int			natts;
+	bool		plain;			/* no column and no constraint but ours */
+
+	QueuePolicy policy;
+	int			buckets;
+	int64		lease;			/* microseconds */
+	int			max_attempts;	/* 0: no limit */
+	bool		paused;
+
+	QueueState *state;
+} QueueInfo;
+
+extern void queue_catalog_register(void);
+extern int64 queue_catalog_usecs(const Interval *interval);
+extern Oid	queue_catalog_schema(bool missing_ok);
+extern void queue_catalog_check_name(const text *name, char *result);
+extern void queue_catalog_relation_name(const char *queue, char *result);
+extern QueueInfo *queue_catalog_open(const text *name, LOCKMODE lockmode,
+									 AclMode privileges, Relation *rel);
+extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
+											  AclMode privileges, Relation *rel);
+extern void queue_catalog_check_owner(const QueueInfo *info);
+extern int	queue_catalog_first_lane(QueueInfo *info, int class);
+
+#endif							/* FAIRQ_QUEUE_CATALOG_H */

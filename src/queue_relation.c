@@ -1,0 +1,626 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_relation.c
+ *	  The rows of a queue: the only reader and writer of queue tables.
+ *
+ * Rows are read by TID and written past the executor.  Reading by TID is what
+ * makes a claim and an ack cheap: neither looks into an index.  Writing goes
+ * through heap_multi_insert, which writes one WAL record a page.  What the
+ * executor would do around a write is done here: constraints, defaults of a
+ * user's columns, all indexes.  What is not done is refused when the queue is
+ * opened (queue_catalog.c).
+ *
+ * Rows are looked at as they are now (a dirty snapshot), not as the
+ * transaction's snapshot shows them: claims and acks act on the present, in
+ * every isolation level, as row locks do.
+ *
+ * Locking: the caller has a lock on the relation.  row_reader_lock returns with
+ * a share lock on the row's page; the caller may then lock a partition of the
+ * lease table, and nothing else, until row_reader_unlock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relscan.h"
+#include "access/subtrans.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "commands/sequence.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "rewrite/rewriteHandler.h"
+#include "storage/bufmgr.h"
+#include "storage/procarray.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "queue_relation.h"
+
+/* Rows that are written in one go. */
+#define INSERT_BATCH	1000
+
+/* Strategy number and procedure of >= of fairq.address. */
+static FmgrInfo address_ge;
+static Oid	address_opfamily = InvalidOid;
+
+/* ----------------------------------------------------------------
+ * Reading
+ * ----------------------------------------------------------------
+ */
+
+void
+row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
+{
+	reader->rel = rel;
+	reader->info = info;
+	reader->buffer = InvalidBuffer;
+	reader->locked = false;
+	reader->blocks = 0;
+	reader->values = palloc(info->natts * sizeof(Datum));
+	reader->nulls = palloc(info->natts * sizeof(bool));
+}
+
+/*
+ * Is a transaction in progress prepared?  A prepared one has no process.
+ */
+static bool
+is_prepared(TransactionId xid)
+{
+	TransactionId top = SubTransGetTopmostTransaction(xid);
+
+	return BackendXidGetPid(top) == 0 && TransactionIdIsInProgress(top);
+}
+
+/*
+ * Read the row at a TID, or the one that a chain of heap-only tuples leads to.
+ * With ROW_LIVE its page is share-locked, until row_reader_unlock; else not.
+ */
+RowStatus
+row_reader_lock(RowReader *reader, const ItemPointerData *tid)
+{
+	ItemPointerData at = *tid;
+	SnapshotData dirty;
+	bool		first = true;
+	bool		found;
+	TransactionId busy = InvalidTransactionId;
+
+	Assert(!reader->locked);
+
+	/* The table may be shorter than when the TID was noted, or longer. */
+	if (ItemPointerGetBlockNumberNoCheck(&at) >= reader->blocks)
+	{
+		reader->blocks = RelationGetNumberOfBlocks(reader->rel);
+		if (ItemPointerGetBlockNumberNoCheck(&at) >= reader->blocks)
+			return ROW_GONE;
+	}
+
+	reader->buffer = ReleaseAndReadBuffer(reader->buffer, reader->rel,
+										  ItemPointerGetBlockNumberNoCheck(&at));
+	InitDirtySnapshot(dirty);
+	LockBuffer(reader->buffer, BUFFER_LOCK_SHARE);
+	found = heap_hot_search_buffer(&at, reader->rel, reader->buffer, &dirty,
+								   &reader->tuple, NULL, first);
+	if (found)
+	{
+		if (TransactionIdIsValid(dirty.xmin))
+			busy = dirty.xmin;
+		else if (TransactionIdIsValid(dirty.xmax))
+			busy = dirty.xmax;
+		else if (!HeapTupleHeaderXminCommitted(reader->tuple.t_data) &&
+				 TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(reader->tuple.t_data)))
+		{
+			/* Our own: handed over when we commit. */
+			LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
+			reader->in_progress = InvalidTransactionId;
+			return ROW_IN_PROGRESS;
+		}
+	}
+	if (!found || TransactionIdIsValid(busy))
+	{
+		LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
+		if (!found)
+			return ROW_GONE;
+		reader->in_progress = busy;
+		return is_prepared(busy) ? ROW_IN_DOUBT : ROW_IN_PROGRESS;
+	}
+
+	reader->tuple.t_self = at;
+	reader->locked = true;
+	heap_deform_tuple(&reader->tuple, RelationGetDescr(reader->rel),
+					  reader->values, reader->nulls);
+	return ROW_LIVE;
+}
+
+void
+row_reader_unlock(RowReader *reader)
+{
+	Assert(reader->locked);
+	LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
+	reader->locked = false;
+}
+
+/*
+ * The same without keeping the lock.
+ */
+RowStatus
+row_reader_read(RowReader *reader, const ItemPointerData *tid)
+{
+	RowStatus	status = row_reader_lock(reader, tid);
+
+	if (status == ROW_LIVE)
+		row_reader_unlock(reader);
+	return status;
+}
+
+/*
+ * Read the row of a task.  hint is where it was last seen; if it is not there
+ * (VACUUM FULL, CLUSTER, an UPDATE by a user), it is looked up by id.
+ */
+RowStatus
+row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
+{
+	ItemPointerData tid;
+	RowStatus	status;
+
+	if (hint != NULL && ItemPointerIsValid(unconstify(ItemPointerData *, hint)))
+	{
+		status = row_reader_read(reader, hint);
+		if (status == ROW_LIVE &&
+			DatumGetInt64(row_value(reader, COLUMN_ID)) == id)
+			return status;
+	}
+	if (!queue_relation_find(reader->rel, reader->info, id, &tid))
+		return ROW_GONE;
+	return row_reader_read(reader, &tid);
+}
+
+void
+row_reader_end(RowReader *reader)
+{
+	Assert(!reader->locked);
+	if (BufferIsValid(reader->buffer))
+		ReleaseBuffer(reader->buffer);
+	reader->buffer = InvalidBuffer;
+	pfree(reader->values);
+	pfree(reader->nulls);
+}
+
+/* The scan key of all addresses from one on. */
+static void
+begin_lane_scan(Relation index, const FairqAddress *from, ScanKey key)
+{
+	if (address_opfamily != index->rd_opfamily[0])
+	{
+		Oid			type = index->rd_opcintype[0];
+		Oid			op = get_opfamily_member(index->rd_opfamily[0], type, type,
+											 BTGreaterEqualStrategyNumber);
+
+		fmgr_info_cxt(get_opcode(op), &address_ge, TopMemoryContext);
+		address_opfamily = index->rd_opfamily[0];
+	}
+	ScanKeyEntryInitializeWithInfo(key, 0, 1, BTGreaterEqualStrategyNumber,
+								   InvalidOid, InvalidOid, &address_ge,
+								   FairqAddressPGetDatum(from));
+}
+
+/*
+ * Read the index of a lane from a place on, up to max entries in order, into
+ * entries.  Rows are not looked at.  Returns how many; *more: there is one more
+ * entry, and it is *next.
+ */
+int
+queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
+					const LaneEntry *from, int max,
+					LaneEntry *entries, LaneEntry *next, bool *more)
+{
+	Relation	index = index_open(info->address_index, AccessShareLock);
+	IndexScanDesc scan;
+	ScanKeyData key;
+	FairqAddress start;
+	ItemPointer tid;
+	int			n = 0;
+
+	*more = false;
+	lanes_entry_address(lane, from, &start);
+	begin_lane_scan(index, &start, &key);
+	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
+	/* Before index_rescan: B-tree decides there whether to keep the tuples. */
+	scan->xs_want_itup = true;
+	index_rescan(scan, &key, 1, NULL, 0);
+
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		bool		isnull;
+		FairqAddress *address;
+		LaneEntry	entry;
+
+		address = DatumGetFairqAddressP(index_getattr(scan->xs_itup, 1,
+													  scan->xs_itupdesc, &isnull));
+		if (isnull || address->bucket != start.bucket || address->class != start.class)
+			break;
+		lanes_entry(&entry, address, tid);
+		if (lanes_compare(&entry, from) < 0)
+			continue;			/* the same address, seen before */
+		if (n == max)
+		{
+			*next = entry;
+			*more = true;
+			break;
+		}
+		entries[n++] = entry;
+	}
+	index_endscan(scan);
+	index_close(index, AccessShareLock);
+	return n;
+}
+
+/*
+ * The lowest class above *class that a bucket has entries of; -1 to begin.
+ */
+bool
+queue_relation_class_after(Relation rel, QueueInfo *info, int bucket, int *class)
+{
+	Relation	index = index_open(info->address_index, AccessShareLock);
+	IndexScanDesc scan;
+	ScanKeyData key;
+	FairqAddress start;
+	bool		found = false;
+
+	address_lane_start(&start, bucket, *class + 1);
+	begin_lane_scan(index, &start, &key);
+	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
+	scan->xs_want_itup = true;
+	index_rescan(scan, &key, 1, NULL, 0);
+	if (index_getnext_tid(scan, ForwardScanDirection) != NULL)
+	{
+		bool		isnull;
+		FairqAddress *address;
+
+		address = DatumGetFairqAddressP(index_getattr(scan->xs_itup, 1,
+													  scan->xs_itupdesc, &isnull));
+		if (!isnull && address->bucket == bucket)
+		{
+			*class = address->class;
+			found = true;
+		}
+	}
+	index_endscan(scan);
+	index_close(index, AccessShareLock);
+	return found;
+}
+
+/*
+ * Find the row of a task by id, through the index.
+ */
+bool
+queue_relation_find(Relation rel, QueueInfo *info, int64 id, ItemPointer tid)
+{
+	Relation	index = index_open(info->id_index, AccessShareLock);
+	SnapshotData dirty;
+	IndexScanDesc scan;
+	ScanKeyData key;
+	TupleTableSlot *slot;
+	bool		found;
+
+	InitDirtySnapshot(dirty);
+	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsBufferHeapTuple);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	scan = fairq_index_beginscan(rel, index, &dirty, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, slot);
+	if (found)
+		*tid = slot->tts_tid;
+	index_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, AccessShareLock);
+	return found;
+}
+
+/* ----------------------------------------------------------------
+ * Writing
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Get new ids for tasks: n or fewer, *got, from the result on.
+ *
+ * Ids come from a sequence in blocks, the sequence's increment, that are shared
+ * between backends.
+ */
+int64
+queue_relation_new_ids(QueueInfo *info, int n, int *got)
+{
+	int64		first;
+
+	*got = queue_state_take_ids(info->state, n, &first);
+	while (*got == 0)
+	{
+		int64		block = nextval_internal(info->id_sequence, false);
+
+		queue_state_give_ids(info->state, block, block + QUEUE_ID_BLOCK);
+		*got = queue_state_take_ids(info->state, n, &first);
+	}
+	return first;
+}
+
+/* What writing rows needs beyond the rows. */
+typedef struct WriteState
+{
+	EState	   *estate;
+	ResultRelInfo *result;
+	TupleTableSlot *slot;
+} WriteState;
+
+static void
+write_begin(WriteState *state, Relation rel)
+{
+	if (state->estate != NULL)
+		return;
+	state->estate = CreateExecutorState();
+	state->result = makeNode(ResultRelInfo);
+	InitResultRelInfo(state->result, rel, 1, NULL, 0);
+	state->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+}
+
+static void
+write_end(WriteState *state)
+{
+	if (state->estate == NULL)
+		return;
+	ExecDropSingleTupleTableSlot(state->slot);
+	FreeExecutorState(state->estate);
+	state->estate = NULL;
+}
+
+/*
+ * A user's columns get their defaults.
+ */
+static void
+fill_defaults(WriteState *state, Relation rel, QueueInfo *info,
+			  Datum *values, bool *nulls)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+
+	write_begin(state, rel);
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+		Expr	   *expr;
+		bool		ours = false;
+
+		for (int c = 0; c < QUEUE_COLUMNS; c++)
+			ours |= (info->columns[c] == att->attnum);
+		if (ours || att->attisdropped)
+			continue;
+		expr = (Expr *) build_column_default(rel, att->attnum);
+		if (expr != NULL)
+			values[i] = ExecEvalExpr(ExecPrepareExpr(expr, state->estate),
+									 GetPerTupleExprContext(state->estate),
+									 &nulls[i]);
+	}
+}
+
+static void
+check_constraints(WriteState *state, Relation rel, HeapTuple tuple)
+{
+	write_begin(state, rel);
+	ExecStoreHeapTuple(tuple, state->slot, false);
+	if (rel->rd_att->constr != NULL)
+		ExecConstraints(state->result, state->slot, state->estate);
+	ExecClearTuple(state->slot);
+}
+
+/*
+ * Enter rows into all indexes of the table.
+ */
+static void
+insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
+					 HeapTuple *tuples, Datum **values, bool **nulls)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Oid			oid = lfirst_oid(lc);
+		Relation	index = index_open(oid, RowExclusiveLock);
+		IndexInfo  *index_info = BuildIndexInfo(index);
+		IndexUniqueCheck unique = index->rd_index->indisunique ?
+			UNIQUE_CHECK_YES : UNIQUE_CHECK_NO;
+		int			column = -1;
+		ExprState  *predicate = NULL;
+
+		if (!index_info->ii_ReadyForInserts)
+		{
+			index_close(index, RowExclusiveLock);
+			continue;
+		}
+
+		/* Our own two need no executor. */
+		if (oid == info->id_index)
+			column = info->columns[COLUMN_ID] - 1;
+		else if (oid == info->address_index)
+			column = info->columns[COLUMN_ADDRESS] - 1;
+		else
+		{
+			write_begin(state, rel);
+			GetPerTupleExprContext(state->estate)->ecxt_scantuple = state->slot;
+			predicate = ExecPrepareQual(index_info->ii_Predicate, state->estate);
+		}
+
+		for (int i = 0; i < n; i++)
+		{
+			Datum		index_values[INDEX_MAX_KEYS];
+			bool		index_nulls[INDEX_MAX_KEYS];
+
+			if (column >= 0)
+			{
+				if (nulls[i][column])
+					continue;
+				index_values[0] = values[i][column];
+				index_nulls[0] = false;
+			}
+			else
+			{
+				ExecStoreHeapTuple(tuples[i], state->slot, false);
+				ResetPerTupleExprContext(state->estate);
+				if (predicate != NULL &&
+					!ExecQual(predicate, GetPerTupleExprContext(state->estate)))
+					continue;
+				FormIndexDatum(index_info, state->slot, state->estate,
+							   index_values, index_nulls);
+			}
+			index_insert(index, index_values, index_nulls, &tuples[i]->t_self,
+						 rel, unique, false, index_info);
+		}
+		if (column < 0)
+			ExecClearTuple(state->slot);
+		index_close(index, RowExclusiveLock);
+	}
+	list_free(indexes);
+}
+
+static void
+insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
+			 Datum **values, bool **nulls, ItemPointer tids)
+{
+	HeapTuple  *tuples = palloc(n * sizeof(HeapTuple));
+	CommandId	cid = GetCurrentCommandId(true);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (!info->plain)
+			fill_defaults(state, rel, info, values[i], nulls[i]);
+		tuples[i] = heap_form_tuple(RelationGetDescr(rel), values[i], nulls[i]);
+		tuples[i]->t_tableOid = RelationGetRelid(rel);
+		if (!info->plain)
+			check_constraints(state, rel, tuples[i]);
+	}
+
+	if (n == 1)
+		heap_insert(rel, tuples[0], cid, 0, NULL);
+	else
+	{
+		TupleTableSlot **slots = palloc(n * sizeof(TupleTableSlot *));
+
+		for (int i = 0; i < n; i++)
+		{
+			slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+			ExecStoreHeapTuple(tuples[i], slots[i], false);
+		}
+		heap_multi_insert(rel, slots, n, cid, 0, NULL);
+		for (int i = 0; i < n; i++)
+		{
+			tuples[i]->t_self = slots[i]->tts_tid;
+			ExecDropSingleTupleTableSlot(slots[i]);
+		}
+	}
+	insert_index_entries(state, rel, info, n, tuples, values, nulls);
+	for (int i = 0; i < n; i++)
+		tids[i] = tuples[i]->t_self;
+}
+
+/*
+ * Insert n rows, given by attribute number - 1, and say where they are.
+ */
+void
+queue_relation_insert(Relation rel, QueueInfo *info, int n,
+					  Datum **values, bool **nulls, ItemPointer tids)
+{
+	MemoryContext batch_context;
+	MemoryContext old;
+	WriteState	state = {0};
+
+	if (n == 1)
+	{
+		insert_batch(&state, rel, info, 1, values, nulls, tids);
+		write_end(&state);
+		return;
+	}
+
+	batch_context = AllocSetContextCreate(CurrentMemoryContext,
+										  "pgfairq insert",
+										  ALLOCSET_DEFAULT_SIZES);
+	for (int done = 0; done < n; done += INSERT_BATCH)
+	{
+		CHECK_FOR_INTERRUPTS();
+		old = MemoryContextSwitchTo(batch_context);
+		insert_batch(&state, rel, info, Min(INSERT_BATCH, n - done),
+					 values + done, nulls + done, tids + done);
+		write_end(&state);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(batch_context);
+	}
+	MemoryContextDelete(batch_context);
+}
+
+/*
+ * What became of a write to a row that only its lease's holder, an owner or a
+ * user with SQL of his own may touch.  Returns whether it was done.
+ */
+static bool
+written(TM_Result result, Relation rel)
+{
+	switch (result)
+	{
+		case TM_Ok:
+			return true;
+		case TM_SelfModified:
+		case TM_Updated:
+		case TM_Deleted:
+		case TM_Invisible:
+			return false;
+		case TM_BeingModified:
+		case TM_WouldBlock:
+			break;
+	}
+	elog(ERROR, "unexpected result %d of a write to table \"%s\"",
+		 result, RelationGetRelationName(rel));
+	return false;
+}
+
+/*
+ * Delete the row at a TID.  Returns false if somebody else did, or moved it.
+ */
+bool
+queue_relation_delete(Relation rel, const ItemPointerData *tid)
+{
+	TM_FailureData tmfd;
+	ItemPointerData at = *tid;
+
+	return written(heap_delete(rel, &at, GetCurrentCommandId(true),
+							   InvalidSnapshot, true, &tmfd, false), rel);
+}
+
+/*
+ * Replace the row at *tid by one with these values, and set *tid to where it
+ * is.  Returns false if somebody else changed it.
+ */
+bool
+queue_relation_update(Relation rel, QueueInfo *info, ItemPointer tid,
+					  Datum *values, bool *nulls)
+{
+	WriteState	state = {0};
+	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	TM_FailureData tmfd;
+	bool		needs_entries;
+	bool		done;
+
+	tuple->t_tableOid = RelationGetRelid(rel);
+	if (!info->plain)
+		check_constraints(&state, rel, tuple);
+	done = written(fairq_heap_update(rel, tid, tuple, GetCurrentCommandId(true),
+									 true, &tmfd, &needs_entries), rel);
+	if (done && needs_entries)
+		insert_index_entries(&state, rel, info, 1, &tuple, &values, &nulls);
+	*tid = tuple->t_self;
+	write_end(&state);
+	return done;
+}

@@ -1,0 +1,75 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_relation.h
+ *	  The rows of a queue: the only reader and writer of queue tables.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_QUEUE_RELATION_H
+#define FAIRQ_QUEUE_RELATION_H
+
+#include "access/htup.h"
+#include "storage/buf.h"
+#include "utils/snapshot.h"
+
+#include "address.h"
+#include "lanes.h"
+#include "queue_catalog.h"
+
+typedef enum RowStatus
+{
+	ROW_LIVE,					/* committed, and nobody is changing it */
+	ROW_GONE,					/* not there (any more) */
+	ROW_IN_PROGRESS,			/* being inserted, changed or deleted by another
+								 * backend, or just inserted by this one */
+	ROW_IN_DOUBT				/* the same, and the transaction is prepared */
+} RowStatus;
+
+/*
+ * Reads rows, one after the other.  What was read is good until the next read
+ * or row_reader_end: it points into the page, which is pinned.
+ */
+typedef struct RowReader
+{
+	Relation	rel;
+	QueueInfo  *info;
+	Buffer		buffer;
+	bool		locked;
+	BlockNumber blocks;			/* the table has at least so many */
+	HeapTupleData tuple;		/* tuple.t_self: where it is */
+	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT */
+	Datum	   *values;			/* by attribute number - 1 */
+	bool	   *nulls;
+} RowReader;
+
+#define row_value(reader, column) \
+	((reader)->values[(reader)->info->columns[column] - 1])
+#define row_is_null(reader, column) \
+	((reader)->nulls[(reader)->info->columns[column] - 1])
+
+extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
+extern RowStatus row_reader_lock(RowReader *reader, const ItemPointerData *tid);
+extern void row_reader_unlock(RowReader *reader);
+extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
+extern RowStatus row_reader_task(RowReader *reader, int64 id,
+								 const ItemPointerData *hint);
+extern void row_reader_end(RowReader *reader);
+
+extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
+								const LaneEntry *from, int max,
+								LaneEntry *entries, LaneEntry *next,
+								bool *more);
+extern bool queue_relation_class_after(Relation rel, QueueInfo *info, int bucket,
+									   int *class);
+extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
+								ItemPointer tid);
+
+extern int64 queue_relation_new_ids(QueueInfo *info, int n, int *got);
+extern void queue_relation_insert(Relation rel, QueueInfo *info, int n,
+								  Datum **values, bool **nulls,
+								  ItemPointer tids);
+extern bool queue_relation_delete(Relation rel, const ItemPointerData *tid);
+extern bool queue_relation_update(Relation rel, QueueInfo *info,
+								  ItemPointer tid, Datum *values, bool *nulls);
+
+#endif							/* FAIRQ_QUEUE_RELATION_H */

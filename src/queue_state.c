@@ -1,0 +1,283 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_state.c
+ *	  What all processes know about a queue: the shared part.
+ *
+ * An array of QueueState, found by (database, relation).  A backend keeps the
+ * pointer in its own cache (queue_catalog.c) and may use it while it holds a
+ * lock on the queue's relation: a queue is released when its relation is
+ * dropped, which needs an exclusive lock on it.
+ *
+ * All of it is a hint in the sense of DESIGN's fourth sentence: a new state
+ * starts empty and is filled from the rows (recovery.c).
+ *
+ * Locking: the directory lock guards which entries are in use.  Each field of
+ * a QueueState names its own guard.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "groups.h"
+#include "lanes.h"
+#include "leases.h"
+#include "queue_state.h"
+#include "settings.h"
+#include "shared_state.h"
+
+typedef struct QueueDirectory
+{
+	LWLock		lock;
+	int			high_water;		/* entries at and beyond were never used */
+	QueueState	queues[FLEXIBLE_ARRAY_MEMBER];
+} QueueDirectory;
+
+static QueueDirectory *directory = NULL;
+
+Size
+queue_state_shmem_size(void)
+{
+	return add_size(offsetof(QueueDirectory, queues),
+					mul_size(settings_max_queues, sizeof(QueueState)));
+}
+
+void
+queue_state_shmem_init(void *area, bool found)
+{
+	directory = area;
+	if (found)
+		return;
+	LWLockInitialize(&directory->lock,
+					 shared_state_tranche(FAIRQ_TRANCHE_QUEUE));
+	directory->high_water = 0;
+}
+
+static QueueState *
+queue_state_search(Oid database, Oid relation)
+{
+	for (int i = 0; i < directory->high_water; i++)
+	{
+		QueueState *queue = &directory->queues[i];
+
+		if (queue->in_use && queue->relation == relation &&
+			queue->database == database)
+			return queue;
+	}
+	return NULL;
+}
+
+static void
+queue_state_init(QueueState *queue, Oid database, Oid relation,
+				 int buckets, int classes)
+{
+	memset(queue, 0, sizeof(QueueState));
+	queue->database = database;
+	queue->relation = relation;
+	queue->buckets = buckets;
+	queue->classes = classes;
+	LWLockInitialize(&queue->lock, shared_state_tranche(FAIRQ_TRANCHE_QUEUE));
+	SpinLockInit(&queue->id_mutex);
+	SpinLockInit(&queue->recovery_mutex);
+	queue->relation_file = InvalidRelFileNumber;
+	queue->recovery = QUEUE_UNKNOWN;
+	ConditionVariableInit(&queue->recovery_done);
+	queue->stats_reset = GetCurrentTimestamp();
+	pg_atomic_init_u32(&queue->expired, 0);
+	for (int i = 0; i < QUEUE_COUNTERS; i++)
+		pg_atomic_init_u64(&queue->counters[i], 0);
+	for (int i = 0; i < FAIRQ_CLASSES; i++)
+	{
+		SpinLockInit(&queue->orders[i].mutex);
+		queue->orders[i].group_ring = FAIRQ_NO_GROUP;
+		queue->orders[i].first_lane = -1;
+	}
+	queue->in_use = true;
+}
+
+/*
+ * The shared state of a queue of this database, made if there is none.  The
+ * caller holds a lock on the relation.
+ */
+QueueState *
+queue_state_attach(Oid relation, int buckets, int classes)
+{
+	QueueState *queue;
+
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	queue = queue_state_search(MyDatabaseId, relation);
+	LWLockRelease(&directory->lock);
+	if (queue != NULL)
+		return queue;
+
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	queue = queue_state_search(MyDatabaseId, relation);
+	for (int i = 0; queue == NULL && i < settings_max_queues; i++)
+	{
+		if (i >= directory->high_water || !directory->queues[i].in_use)
+		{
+			queue = &directory->queues[i];
+			queue_state_init(queue, MyDatabaseId, relation, buckets, classes);
+			directory->high_water = Max(directory->high_water, i + 1);
+		}
+	}
+	LWLockRelease(&directory->lock);
+
+	if (queue == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot use more than %d queues at a time",
+						settings_max_queues),
+				 errhint("Raise the setting \"%s\" and restart the server, or drop queues that are not needed.",
+						 "pgfairq.max_queues")));
+	return queue;
+}
+
+/*
+ * The shared state of a queue of this database, or NULL.
+ */
+QueueState *
+queue_state_find(Oid relation)
+{
+	QueueState *queue;
+
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	queue = queue_state_search(MyDatabaseId, relation);
+	LWLockRelease(&directory->lock);
+	return queue;
+}
+
+QueueState *
+queue_state_by_number(int number)
+{
+	Assert(number >= 0 && number < settings_max_queues);
+	return &directory->queues[number];
+}
+
+int
+queue_state_number(const QueueState *queue)
+{
+	return (int) (queue - directory->queues);
+}
+
+/*
+ * Forget a queue whose relation is gone (or all of a database's, when
+ * relation is InvalidOid): its leases, its lanes, its groups.
+ */
+void
+queue_state_release(Oid database, Oid relation)
+{
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < directory->high_water; i++)
+	{
+		QueueState *queue = &directory->queues[i];
+
+		if (!queue->in_use || queue->database != database ||
+			(OidIsValid(relation) && queue->relation != relation))
+			continue;
+
+		leases_forget_queue(i);
+		groups_forget_queue(i);
+		for (int class = 0; class < queue->classes; class++)
+		{
+			if (queue->orders[class].first_lane >= 0)
+				lanes_free(queue->orders[class].first_lane, queue->buckets);
+		}
+		queue->in_use = false;
+	}
+	LWLockRelease(&directory->lock);
+}
+
+/*
+ * Free the entries of groups without work, of all queues.  Returns how many.
+ */
+int
+queue_state_reclaim_groups(void)
+{
+	int			freed = 0;
+
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	for (int i = 0; i < directory->high_water; i++)
+	{
+		QueueState *queue = &directory->queues[i];
+
+		for (int class = 0; queue->in_use && class < queue->classes; class++)
+			freed += groups_reclaim(queue, class);
+	}
+	LWLockRelease(&directory->lock);
+	return freed;
+}
+
+/*
+ * Take up to n ids from the block at hand.  Returns how many, from *first on;
+ * 0: the block is used up and the caller fetches another one.
+ */
+int
+queue_state_take_ids(QueueState *queue, int n, int64 *first)
+{
+	int64		taken;
+
+	SpinLockAcquire(&queue->id_mutex);
+	taken = Min((int64) n, queue->end_id - queue->next_id);
+	*first = queue->next_id;
+	queue->next_id += taken;
+	SpinLockRelease(&queue->id_mutex);
+	return (int) taken;
+}
+
+/*
+ * Put the ids first .. end - 1 at everybody's disposal.  A block that was
+ * overtaken by a later one is let go, so that ids never run backwards.
+ */
+void
+queue_state_give_ids(QueueState *queue, int64 first, int64 end)
+{
+	SpinLockAcquire(&queue->id_mutex);
+	if (first >= queue->end_id)
+	{
+		queue->next_id = first;
+		queue->end_id = end;
+	}
+	SpinLockRelease(&queue->id_mutex);
+}
+
+/*
+ * A task was claimed: virtual time is at least its start tag.
+ */
+void
+queue_state_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
+{
+	SpinLockAcquire(&order->mutex);
+	order->virtual_time = virtual_time_max(order->virtual_time, start);
+	order->served_finish = virtual_time_max(order->served_finish, finish);
+	SpinLockRelease(&order->mutex);
+}
+
+/*
+ * Nothing is ready: the busy period is over, and whoever comes next starts
+ * level.  Start-time fair queueing sets virtual time to the highest finish
+ * tag of a task that was served (not: assigned; tasks of a transaction still
+ * open must not be put ahead of everybody who comes meanwhile).
+ */
+void
+queue_state_idle(QueueOrder *order)
+{
+	SpinLockAcquire(&order->mutex);
+	order->virtual_time = virtual_time_max(order->virtual_time,
+										   order->served_finish);
+	SpinLockRelease(&order->mutex);
+}
+
+VirtualTime
+queue_state_virtual_time(QueueOrder *order)
+{
+	VirtualTime result;
+
+	SpinLockAcquire(&order->mutex);
+	result = order->virtual_time;
+	SpinLockRelease(&order->mutex);
+	return result;
+}

@@ -1,0 +1,123 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_state.h
+ *	  What all processes know about a queue: the shared part.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_QUEUE_STATE_H
+#define FAIRQ_QUEUE_STATE_H
+
+#include "datatype/timestamp.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/lwlock.h"
+#include "storage/spin.h"
+
+#include "address.h"
+#include "compat.h"
+#include "virtual_time.h"
+
+/* What is counted since stats_reset. */
+typedef enum QueueCounter
+{
+	QUEUE_ENQUEUED,
+	QUEUE_CLAIMED,
+	QUEUE_ACKED,
+	QUEUE_NACKED,
+	QUEUE_RELEASED,
+	QUEUE_EXPIRED,
+	QUEUE_CANCELLED,
+	QUEUE_DIED,
+	/* how many there are now; never reset */
+	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
+	QUEUE_DEAD
+} QueueCounter;
+
+#define QUEUE_COUNTERS	(QUEUE_DEAD + 1)
+
+/*
+ * One fair order: the tags of a priority class.  Queues of the policies
+ * priority and time use the first one only, for its lanes.
+ */
+typedef struct QueueOrder
+{
+	slock_t		mutex;			/* guards virtual_time and served_finish */
+	VirtualTime virtual_time;	/* v: the highest block claimed so far */
+	VirtualTime served_finish;	/* the highest finish tag of a claimed task */
+	uint64		next_slot;		/* group lock: slots handed out so far */
+	uint32		group_ring;		/* group lock: some group of this order, the
+								 * hand of the clock that finds idle ones */
+	int			first_lane;		/* queue's lock to set, once; -1: none yet.
+								 * Lanes first_lane .. + buckets - 1 */
+} QueueOrder;
+
+typedef enum QueueRecovery
+{
+	QUEUE_UNKNOWN,				/* tags and depths have to be read from the rows */
+	QUEUE_RECOVERING,			/* somebody does */
+	QUEUE_KNOWN
+} QueueRecovery;
+
+typedef struct QueueState
+{
+	/* Identity; guarded by the directory lock, fixed while in use. */
+	bool		in_use;
+	Oid			database;
+	Oid			relation;
+	int			buckets;
+	int			classes;		/* FAIRQ_CLASSES under policy fair, else 1 */
+
+	LWLock		lock;			/* allocation of lanes, relation_file */
+	RelFileNumber relation_file;	/* the file that the lanes' TIDs are of */
+
+	slock_t		id_mutex;		/* guards the ids */
+	int64		next_id;		/* ids next_id .. end_id - 1 are free */
+	int64		end_id;
+
+	slock_t		recovery_mutex; /* guards the next two */
+	QueueRecovery recovery;
+	bool		classes_known;	/* every class with rows has its lanes */
+	ConditionVariable recovery_done;
+
+	TimestampTz stats_reset;
+	pg_atomic_uint32 expired;	/* leases past their deadline, not taken over */
+	pg_atomic_uint64 counters[QUEUE_COUNTERS];
+
+	QueueOrder	orders[FAIRQ_CLASSES];
+} QueueState;
+
+extern Size queue_state_shmem_size(void);
+extern void queue_state_shmem_init(void *area, bool found);
+
+extern QueueState *queue_state_attach(Oid relation, int buckets, int classes);
+extern QueueState *queue_state_find(Oid relation);
+extern QueueState *queue_state_by_number(int number);
+extern int	queue_state_number(const QueueState *queue);
+extern void queue_state_release(Oid database, Oid relation);
+extern int	queue_state_reclaim_groups(void);
+
+extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
+extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
+
+extern void queue_state_advance(QueueOrder *order, VirtualTime start,
+								VirtualTime finish);
+extern void queue_state_idle(QueueOrder *order);
+extern VirtualTime queue_state_virtual_time(QueueOrder *order);
+
+static inline void
+queue_state_count(QueueState *queue, QueueCounter counter, int64 n)
+{
+	pg_atomic_fetch_add_u64(&queue->counters[counter], n);
+}
+
+/* A depth that direct SQL made drift below zero reads as zero. */
+static inline int64
+queue_state_counter(QueueState *queue, QueueCounter counter)
+{
+	int64		n = (int64) pg_atomic_read_u64(&queue->counters[counter]);
+
+	return Max(n, 0);
+}
+
+#endif							/* FAIRQ_QUEUE_STATE_H */

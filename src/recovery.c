@@ -1,0 +1,179 @@
+/*-------------------------------------------------------------------------
+ *
+ * recovery.c
+ *	  Reading from the rows what shared memory does not know.
+ *
+ * After a start of the server, a restore, VACUUM FULL, CLUSTER or TRUNCATE
+ * shared memory knows nothing of a queue, or nothing that is true.  Nobody has
+ * to do anything about it (invariant I9): lanes begin with the frontier at the
+ * start and are filled by the first claims, and the rest is read here by the
+ * first who needs it.
+ *
+ *	 Claims need to know which priority classes have rows: a few look-ups in
+ *	 the index for each bucket.
+ *	 Producers need the groups' tags, to give a group with a backlog an address
+ *	 behind it: one pass over the table.  The same pass counts what there is.
+ *
+ * Virtual time starts at the first row there is: what was claimed before is
+ * either gone or to be delivered again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/tableam.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+#include "groups.h"
+#include "queue_relation.h"
+#include "recovery.h"
+
+/*
+ * See that every class with rows has its lanes.
+ */
+void
+recovery_classes(Relation rel, QueueInfo *info)
+{
+	QueueState *state = info->state;
+
+	if (likely(state->classes_known))
+		return;
+	for (int bucket = 0; bucket < state->buckets; bucket++)
+	{
+		int			class = -1;
+
+		CHECK_FOR_INTERRUPTS();
+		while (class < state->classes - 1 &&
+			   queue_relation_class_after(rel, info, bucket, &class))
+		{
+			if (class < state->classes)
+				queue_catalog_first_lane(info, class);
+		}
+	}
+	SpinLockAcquire(&state->recovery_mutex);
+	state->classes_known = true;
+	SpinLockRelease(&state->recovery_mutex);
+}
+
+static void
+set_recovery(QueueState *state, QueueRecovery recovery)
+{
+	SpinLockAcquire(&state->recovery_mutex);
+	state->recovery = recovery;
+	SpinLockRelease(&state->recovery_mutex);
+	ConditionVariableBroadcast(&state->recovery_done);
+}
+
+/* The pass was cut short; somebody else has to do it. */
+static void
+recovery_failed(int code, Datum arg)
+{
+	set_recovery((QueueState *) DatumGetPointer(arg), QUEUE_UNKNOWN);
+}
+
+static void
+read_rows(Relation rel, QueueInfo *info)
+{
+	QueueState *state = info->state;
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	Datum	   *values = palloc(tupdesc->natts * sizeof(Datum));
+	bool	   *nulls = palloc(tupdesc->natts * sizeof(bool));
+	VirtualTime first[FAIRQ_CLASSES];
+	bool		any[FAIRQ_CLASSES] = {false};
+	int64		addressed = 0;
+	int64		dead = 0;
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		FairqAddress *address;
+		text	   *key;
+		VirtualTime start;
+
+		CHECK_FOR_INTERRUPTS();
+		heap_deform_tuple(tuple, tupdesc, values, nulls);
+#define VALUE(column) values[info->columns[column] - 1]
+		if (nulls[info->columns[COLUMN_ADDRESS] - 1])
+		{
+			if (DatumGetChar(VALUE(COLUMN_STATE)) == TASK_DEAD)
+				dead++;
+			continue;
+		}
+		addressed++;
+		if (info->policy != QUEUE_FAIR)
+			continue;
+		address = DatumGetFairqAddressP(VALUE(COLUMN_ADDRESS));
+		if (address->class >= state->classes)
+			continue;
+		start.whole = address->block;
+		start.fraction = address->fraction;
+		if (!any[address->class] ||
+			virtual_time_compare(start, first[address->class]) < 0)
+			first[address->class] = start;
+		any[address->class] = true;
+		key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
+		groups_restore(state, address->class,
+					   VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+					   virtual_time_add(start,
+										DatumGetFloat4(VALUE(COLUMN_COST)), 1.0),
+					   address->slot);
+		if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))
+			pfree(key);
+#undef VALUE
+	}
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+
+	for (int class = 0; class < FAIRQ_CLASSES; class++)
+	{
+		if (any[class])
+			queue_state_advance(&state->orders[class], first[class], first[class]);
+	}
+	pg_atomic_write_u64(&state->counters[QUEUE_ADDRESSED], addressed);
+	pg_atomic_write_u64(&state->counters[QUEUE_DEAD], dead);
+}
+
+/*
+ * See that the groups' tags and the depths are known.  Waits if somebody else
+ * is reading them.
+ */
+void
+recovery_tags(Relation rel, QueueInfo *info)
+{
+	QueueState *state = info->state;
+
+	while (unlikely(state->recovery != QUEUE_KNOWN))
+	{
+		QueueRecovery before;
+
+		SpinLockAcquire(&state->recovery_mutex);
+		before = state->recovery;
+		if (before == QUEUE_UNKNOWN)
+			state->recovery = QUEUE_RECOVERING;
+		SpinLockRelease(&state->recovery_mutex);
+
+		if (before == QUEUE_UNKNOWN)
+		{
+			PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
+			{
+				read_rows(rel, info);
+			}
+			PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
+			set_recovery(state, QUEUE_KNOWN);
+		}
+		else if (before == QUEUE_RECOVERING)
+		{
+			ConditionVariablePrepareToSleep(&state->recovery_done);
+			if (((volatile QueueState *) state)->recovery == QUEUE_RECOVERING)
+				ConditionVariableSleep(&state->recovery_done, PG_WAIT_EXTENSION);
+			ConditionVariableCancelSleep();
+		}
+	}
+}

@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * recovery.h
+ *	  Reading from the rows what shared memory does not know.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_RECOVERY_H
+#define FAIRQ_RECOVERY_H
+
+#include "queue_catalog.h"
+
+extern void recovery_classes(Relation rel, QueueInfo *info);
+extern void recovery_tags(Relation rel, QueueInfo *info);
+
+#endif							/* FAIRQ_RECOVERY_H */

@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.c
+ *	  The settings pgfairq.*.
+ *
+ * All of them size shared memory and so are fixed at server start.  What they
+ * reserve is address space: a page of it takes memory when it is first used.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/guc.h"
+
+#include "settings.h"
+
+int			settings_max_queues = 256;
+int			settings_max_lanes = 4096;
+int			settings_max_groups = 1024 * 1024;
+int			settings_max_leases = 1024 * 1024;
+
+/*
+ * Define the settings.  Called once, from _PG_init.
+ *
+ * Without preload there is no shared memory to size: they are not defined
+ * then, because a PGC_POSTMASTER setting cannot be added to a running server.
+ */
+void
+settings_define(void)
+{
+	DefineCustomIntVariable("pgfairq.max_queues",
+							"Maximum number of queues in use at a time, over all databases.",
+							NULL,
+							&settings_max_queues,
+							256, 1, 16384,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.max_lanes",
+							"Maximum number of lanes, over all databases.",
+							"A queue has one lane for each bucket and priority class in use. A lane takes 16 kB once used.",
+							&settings_max_lanes,
+							4096, 1, 1024 * 1024,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.max_groups",
+							"Maximum number of groups with work at a time, over all databases.",
+							"A group takes 64 bytes for each priority class it has work in.",
+							&settings_max_groups,
+							1024 * 1024, 16, 256 * 1024 * 1024,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.max_leases",
+							"Maximum number of tasks in flight at a time, over all databases.",
+							"A lease takes 64 bytes.",
+							&settings_max_leases,
+							1024 * 1024, 16, 128 * 1024 * 1024,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	MarkGUCPrefixReserved("pgfairq");
+}

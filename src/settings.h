@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *	  The settings pgfairq.*.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_SETTINGS_H
+#define FAIRQ_SETTINGS_H
+
+extern int	settings_max_queues;
+extern int	settings_max_lanes;
+extern int	settings_max_groups;
+extern int	settings_max_leases;
+
+extern void settings_define(void);
+
+#endif							/* FAIRQ_SETTINGS_H */

@@ -1,0 +1,132 @@
+/*-------------------------------------------------------------------------
+ *
+ * shared_state.c
+ *	  The shared memory of pgfairq: its size, its start, its guards.
+ *
+ * Each module of layer 2 says how much it needs and sets up its part; here
+ * they are put into one named area each.  Everything is of fixed size, sized
+ * by settings.c (invariant I10), for two reasons: a commit callback must not
+ * fail, so it cannot allocate, and an array index is a reference that holds
+ * in every process.  The areas are reserved, not touched: the kernel hands
+ * out a page of them when it is first written.
+ *
+ * Locking: the order in which a process may take our locks is
+ *
+ *		queue -> group -> lane
+ *		lease partition -> lease free list
+ *
+ * and a buffer content lock may be held while a lease partition is locked
+ * (claim), never the other way round.  Nothing here is held while anything
+ * that can error, sleep or do I/O is called.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+#include "groups.h"
+#include "lanes.h"
+#include "leases.h"
+#include "queue_state.h"
+#include "shared_state.h"
+
+typedef struct SharedHeader
+{
+	int			tranches[FAIRQ_TRANCHES];
+} SharedHeader;
+
+static const char *const tranche_names[FAIRQ_TRANCHES] = {
+	"FairqQueue",
+	"FairqLane",
+	"FairqGroup",
+	"FairqLease",
+	"FairqLeaseFree"
+};
+
+/* The parts, in the order of their set-up. */
+static const struct
+{
+	const char *name;
+	Size		(*size) (void);
+	void		(*init) (void *area, bool found);
+}			parts[] = {
+	{"pgfairq queues", queue_state_shmem_size, queue_state_shmem_init},
+	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
+	{"pgfairq groups", groups_shmem_size, groups_shmem_init},
+	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
+};
+
+static SharedHeader *header = NULL;
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+shared_state_shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+
+	RequestAddinShmemSpace(MAXALIGN(sizeof(SharedHeader)));
+	for (int i = 0; i < (int) lengthof(parts); i++)
+		RequestAddinShmemSpace(add_size(parts[i].size(), PG_CACHE_LINE_SIZE));
+}
+
+static void
+shared_state_shmem_startup(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	header = ShmemInitStruct("pgfairq", sizeof(SharedHeader), &found);
+	if (!found)
+	{
+		for (int i = 0; i < FAIRQ_TRANCHES; i++)
+			header->tranches[i] = LWLockNewTrancheId();
+	}
+	for (int i = 0; i < FAIRQ_TRANCHES; i++)
+		LWLockRegisterTranche(header->tranches[i], tranche_names[i]);
+
+	for (int i = 0; i < (int) lengthof(parts); i++)
+	{
+		void	   *area = ShmemInitStruct(parts[i].name, parts[i].size(), &found);
+
+		parts[i].init(area, found);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * Ask for shared memory.  Called from _PG_init while libraries are preloaded.
+ */
+void
+shared_state_request(void)
+{
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = shared_state_shmem_request;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = shared_state_shmem_startup;
+}
+
+/*
+ * Is there shared memory, that is, was the library preloaded?
+ */
+bool
+shared_state_ready(void)
+{
+	return header != NULL;
+}
+
+/*
+ * The tranche id of one of our kinds of LWLocks.
+ */
+int
+shared_state_tranche(FairqTranche tranche)
+{
+	return header->tranches[tranche];
+}

@@ -1,0 +1,950 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_api.c
+ *	  The functions of schema fairq that change something: arguments,
+ *	  privileges, and whether the server is in a state to serve them.
+ *
+ * Nothing is decided here; each function checks what it was given and calls
+ * one verb.  The interface (names, defaults, results) is in sql/install.
+ *
+ * The functions are not strict: a NULL for an optional argument stands for its
+ * default, and a NULL for a queue or a receipt is an error, not a silent no-op.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/pg_type_d.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "claim.h"
+#include "enqueue.h"
+#include "queue_admin.h"
+#include "settle.h"
+#include "shared_state.h"
+#include "sql_api.h"
+#include "virtual_time.h"
+
+#define MAX_CLAIM		100000
+#define MAX_GROUP_KEY	1024
+#define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
+
+PG_FUNCTION_INFO_V1(fairq_create_queue);
+PG_FUNCTION_INFO_V1(fairq_alter_queue);
+PG_FUNCTION_INFO_V1(fairq_drop_queue);
+PG_FUNCTION_INFO_V1(fairq_purge);
+PG_FUNCTION_INFO_V1(fairq_pause);
+PG_FUNCTION_INFO_V1(fairq_resume);
+PG_FUNCTION_INFO_V1(fairq_enqueue);
+PG_FUNCTION_INFO_V1(fairq_enqueue_many);
+PG_FUNCTION_INFO_V1(fairq_claim);
+PG_FUNCTION_INFO_V1(fairq_ack);
+PG_FUNCTION_INFO_V1(fairq_ack_many);
+PG_FUNCTION_INFO_V1(fairq_ack_and_claim);
+PG_FUNCTION_INFO_V1(fairq_nack);
+PG_FUNCTION_INFO_V1(fairq_nack_many);
+PG_FUNCTION_INFO_V1(fairq_extend);
+PG_FUNCTION_INFO_V1(fairq_extend_many);
+PG_FUNCTION_INFO_V1(fairq_release);
+PG_FUNCTION_INFO_V1(fairq_release_many);
+PG_FUNCTION_INFO_V1(fairq_pop);
+PG_FUNCTION_INFO_V1(fairq_cancel);
+PG_FUNCTION_INFO_V1(fairq_revive);
+
+/* ----------------------------------------------------------------
+ * Arguments
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Refuse if the engine is not there (55000).
+ */
+void
+sql_api_require_preload(const char *function)
+{
+	if (!shared_state_ready())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s: library \"pgfairq\" was not loaded at server start",
+						function),
+				 errhint("Add pgfairq to the setting shared_preload_libraries and restart the server.")));
+}
+
+/* A function that changes something begins: 55000, 25006. */
+static void
+begin(const char *function)
+{
+	sql_api_require_preload(function);
+	PreventCommandDuringRecovery(function);
+	if (XactReadOnly)
+		PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+}
+
+static void
+bad_argument(const char *function, const char *argument, const char *problem,
+			 const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s: argument \"%s\" %s", function, argument, problem),
+			 errhint("%s", hint)));
+}
+
+static void
+not_supported(const char *function, const char *argument, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("%s: argument \"%s\" is not supported by this version with the value given",
+					function, argument),
+			 errhint("%s", hint)));
+}
+
+/* The queue's name, argument 0. */
+text *
+sql_api_queue_name(FunctionCallInfo fcinfo, const char *function)
+{
+	if (PG_ARGISNULL(0))
+		bad_argument(function, "queue", "is null", "Give the name of a queue.");
+	return PG_GETARG_TEXT_PP(0);
+}
+
+/*
+ * A duration in microseconds; fallback if it is null.  It has to be above
+ * zero, or at least zero, and at most ten years.
+ */
+static int64
+duration_argument(FunctionCallInfo fcinfo, int number, const char *function,
+				  const char *argument, int64 fallback, bool zero_ok)
+{
+	Interval   *interval;
+	double		approximate;
+	int64		usecs;
+
+	if (PG_ARGISNULL(number))
+		return fallback;
+	interval = PG_GETARG_INTERVAL_P(number);
+	/* In floating point first: the sum of the parts may not fit. */
+	approximate = (double) interval->time +
+		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
+	usecs = (approximate > MAX_DURATION || approximate < 0) ?
+		0 : queue_catalog_usecs(interval);
+	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
+		bad_argument(function, argument,
+					 psprintf("is %s", DatumGetCString(DirectFunctionCall1(interval_out,
+																		   IntervalPGetDatum(interval)))),
+					 zero_ok ? "It must be from 0 to 10 years." :
+					 "It must be above 0 and at most 10 years.");
+	return usecs;
+}
+
+static int
+max_tasks_argument(FunctionCallInfo fcinfo, int number, const char *function,
+				   int fallback)
+{
+	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
+
+	if (max < 1 || max > MAX_CLAIM)
+		bad_argument(function, "max_tasks", psprintf("is %d", max),
+					 psprintf("It must be from 1 to %d.", MAX_CLAIM));
+	return max;
+}
+
+static int
+max_attempts_argument(FunctionCallInfo fcinfo, int number, const char *function,
+					  int fallback)
+{
+	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
+
+	if (!PG_ARGISNULL(number) && max < 0)
+		bad_argument(function, "max_attempts", psprintf("is %d", max),
+					 "It must be 0, for no limit, or more.");
+	return max;
+}
+
+static void
+session_and_wait_arguments(FunctionCallInfo fcinfo, int session, int wait,
+						   const char *function)
+{
+	if (session >= 0 && !PG_ARGISNULL(session))
+		not_supported(function, "session", "Leave it out: sessions come with a later version.");
+	if (duration_argument(fcinfo, wait, function, "wait", 0, true) != 0)
+		not_supported(function, "wait", "Leave it out, and claim again after a pause.");
+}
+
+/*
+ * The elements of a one-dimensional array.  Returns how many; -1 if the
+ * argument is null.
+ */
+static int
+array_argument(FunctionCallInfo fcinfo, int number, const char *function,
+			   const char *argument, Oid type, int16 length, bool by_value,
+			   char align, Datum **elements, bool **nulls)
+{
+	ArrayType  *array;
+	int			n;
+
+	if (PG_ARGISNULL(number))
+		return -1;
+	array = PG_GETARG_ARRAYTYPE_P(number);
+	if (ARR_NDIM(array) > 1)
+		bad_argument(function, argument,
+					 psprintf("has %d dimensions", ARR_NDIM(array)),
+					 "Give an array of one dimension.");
+	deconstruct_array(array, type, length, by_value, align, elements, nulls, &n);
+	return n;
+}
+
+/* An array without nulls. */
+static void
+refuse_null_elements(const bool *nulls, int n, const char *function,
+					 const char *argument)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (nulls[i])
+			bad_argument(function, argument,
+						 psprintf("has a null at position %d", i + 1),
+						 "Give an array without nulls.");
+	}
+}
+
+static pg_uuid_t *
+receipt_argument(FunctionCallInfo fcinfo, const char *function)
+{
+	if (PG_ARGISNULL(0))
+		bad_argument(function, "receipt", "is null",
+					 "Give the receipt that fairq.claim() returned.");
+	return PG_GETARG_UUID_P(0);
+}
+
+static int
+receipts_argument(FunctionCallInfo fcinfo, int number, const char *function,
+				  Datum **receipts)
+{
+	bool	   *nulls;
+	int			n = array_argument(fcinfo, number, function, "receipts",
+								   UUIDOID, UUID_LEN, false, TYPALIGN_CHAR,
+								   receipts, &nulls);
+
+	if (n < 0)
+		bad_argument(function, "receipts", "is null",
+					 "Give an array of receipts; it may be empty.");
+	refuse_null_elements(nulls, n, function, "receipts");
+	return n;
+}
+
+static void
+bucket_arguments(FunctionCallInfo fcinfo, int number, const char *function,
+				 QueueInfo *info, ClaimRequest *request)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int		   *buckets;
+	int			n = array_argument(fcinfo, number, function, "buckets",
+								   INT4OID, sizeof(int32), true, TYPALIGN_INT,
+								   &elements, &nulls);
+
+	request->bucket_count = n;
+	if (n < 0)
+		return;
+	refuse_null_elements(nulls, n, function, "buckets");
+	request->buckets = buckets = palloc((n + 1) * sizeof(int));
+	for (int i = 0; i < n; i++)
+	{
+		buckets[i] = DatumGetInt32(elements[i]);
+		if (buckets[i] < 0 || buckets[i] >= info->buckets)
+			bad_argument(function, "buckets", psprintf("has %d", buckets[i]),
+						 psprintf("Queue \"%s\" has the buckets 0 to %d.",
+								  info->name, info->buckets - 1));
+	}
+}
+
+static void
+group_arguments(FunctionCallInfo fcinfo, int number, const char *function,
+				ClaimRequest *request)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n = array_argument(fcinfo, number, function, "group_keys",
+								   TEXTOID, -1, false, TYPALIGN_INT,
+								   &elements, &nulls);
+
+	request->group_count = n;
+	if (n < 0)
+		return;
+	refuse_null_elements(nulls, n, function, "group_keys");
+	request->groups = palloc((n + 1) * sizeof(text *));
+	for (int i = 0; i < n; i++)
+		request->groups[i] = DatumGetTextPP(elements[i]);
+}
+
+/* ----------------------------------------------------------------
+ * Queues
+ * ----------------------------------------------------------------
+ */
+
+/* Is a duration given that is not the default? */
+static bool
+other_duration(FunctionCallInfo fcinfo, int number, int64 usecs)
+{
+	return !PG_ARGISNULL(number) &&
+		queue_catalog_usecs(PG_GETARG_INTERVAL_P(number)) != usecs;
+}
+
+/*
+ * Arguments of create_queue and alter_queue from number on: lease,
+ * max_attempts, and those that this version only takes with their defaults.
+ */
+static void
+settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
+				   QueueSettings *settings, int *max_attempts)
+{
+	const char *hint = "Leave it out: this version only has the default.";
+
+	(void) duration_argument(fcinfo, number, function, "lease", 0, false);
+	if (!PG_ARGISNULL(number))
+		settings->lease = PG_GETARG_INTERVAL_P(number);
+	*max_attempts = max_attempts_argument(fcinfo, number + 1, function, 0);
+	if (!PG_ARGISNULL(number + 1))
+		settings->max_attempts = max_attempts;
+
+	(void) duration_argument(fcinfo, number + 2, function, "backoff_base", 0, true);
+	(void) duration_argument(fcinfo, number + 3, function, "backoff_max", 0, true);
+	if (other_duration(fcinfo, number + 2, USECS_PER_SEC))
+		not_supported(function, "backoff_base", hint);
+	if (other_duration(fcinfo, number + 3, USECS_PER_HOUR))
+		not_supported(function, "backoff_max", hint);
+	for (int i = 4; i <= 6; i++)
+	{
+		static const char *const names[] = {"max_ready", "max_ready_per_group", "max_tasks"};
+
+		if (!PG_ARGISNULL(number + i) && PG_GETARG_INT64(number + i) < 1)
+			bad_argument(function, names[i - 4],
+						 psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + i)),
+						 "It must be 1 or more.");
+	}
+	if (!PG_ARGISNULL(number + 4) && PG_GETARG_INT64(number + 4) != 1000000)
+		not_supported(function, "max_ready", hint);
+	if (!PG_ARGISNULL(number + 5) && PG_GETARG_INT64(number + 5) != 10000)
+		not_supported(function, "max_ready_per_group", hint);
+	if (!PG_ARGISNULL(number + 6))
+		not_supported(function, "max_tasks", hint);
+	(void) duration_argument(fcinfo, number + 7, function, "keep_done", 0, true);
+	if (!PG_ARGISNULL(number + 7))
+		not_supported(function, "keep_done", hint);
+	if (!PG_ARGISNULL(number + 8) && PG_GETARG_BOOL(number + 8))
+		not_supported(function, "durable_leases", hint);
+}
+
+Datum
+fairq_create_queue(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.create_queue()";
+	QueueSettings settings = {0};
+	int			buckets = PG_ARGISNULL(2) ? 16 : PG_GETARG_INT32(2);
+	int			max_attempts;
+	static const Interval lease = {30 * USECS_PER_SEC, 0, 0};
+	static const int attempts = 20;
+
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	settings.policy = PG_ARGISNULL(1) ? "fair" : text_to_cstring(PG_GETARG_TEXT_PP(1));
+	if (strcmp(settings.policy, "fair") != 0 &&
+		strcmp(settings.policy, "priority") != 0 &&
+		strcmp(settings.policy, "time") != 0)
+		bad_argument(function, "policy", psprintf("is \"%s\"", settings.policy),
+					 "It must be 'fair', 'priority' or 'time'.");
+	if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
+		bad_argument(function, "buckets", psprintf("is %d", buckets),
+					 psprintf("It must be from 1 to %d.", FAIRQ_MAX_BUCKETS));
+	settings.buckets = &buckets;
+	settings_arguments(fcinfo, 3, function, &settings, &max_attempts);
+	if (settings.lease == NULL)
+		settings.lease = &lease;
+	if (settings.max_attempts == NULL)
+		settings.max_attempts = &attempts;
+	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_alter_queue(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.alter_queue()";
+	QueueSettings settings = {0};
+	int			buckets = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
+	int			max_attempts;
+
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	if (!PG_ARGISNULL(1))
+	{
+		if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
+			bad_argument(function, "buckets", psprintf("is %d", buckets),
+						 psprintf("It must be from 1 to %d.", FAIRQ_MAX_BUCKETS));
+		settings.buckets = &buckets;
+	}
+	settings_arguments(fcinfo, 2, function, &settings, &max_attempts);
+	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_drop_queue(PG_FUNCTION_ARGS)
+{
+	begin("fairq.drop_queue()");
+	PG_RETURN_BOOL(queue_admin_drop(sql_api_queue_name(fcinfo, "fairq.drop_queue()")));
+}
+
+Datum
+fairq_purge(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.purge()";
+	Relation	rel;
+	QueueInfo  *info;
+	int64		purged;
+
+	begin(function);
+	info = queue_catalog_open(sql_api_queue_name(fcinfo, function),
+							  RowExclusiveLock, ACL_DELETE, &rel);
+	purged = settle_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
+	relation_close(rel, NoLock);
+	PG_RETURN_INT64(purged);
+}
+
+static void
+pause_or_resume(FunctionCallInfo fcinfo, const char *function, bool paused)
+{
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	if (!PG_ARGISNULL(1))
+		not_supported(function, "group_key", "Leave it out, for the queue as a whole.");
+	queue_admin_pause(PG_GETARG_TEXT_PP(0), paused);
+}
+
+Datum
+fairq_pause(PG_FUNCTION_ARGS)
+{
+	pause_or_resume(fcinfo, "fairq.pause()", true);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_resume(PG_FUNCTION_ARGS)
+{
+	pause_or_resume(fcinfo, "fairq.resume()", false);
+	PG_RETURN_VOID();
+}
+
+/* ----------------------------------------------------------------
+ * Producing
+ * ----------------------------------------------------------------
+ */
+
+static void
+check_task(const char *function, QueueInfo *info, const NewTask *task)
+{
+	if (VARSIZE_ANY_EXHDR(task->group_key) > MAX_GROUP_KEY)
+		bad_argument(function, "group_key",
+					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->group_key)),
+					 psprintf("It may have %d.", MAX_GROUP_KEY));
+	if (info->policy == QUEUE_FAIR &&
+		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
+		bad_argument(function, "priority",
+					 psprintf("is " INT64_FORMAT, task->priority),
+					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
+							  info->name, FAIRQ_CLASSES - 1));
+	/* Also false for NaN. */
+	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
+		bad_argument(function, "cost", psprintf("is %g", task->cost),
+					 "It must be from 0.001 to 1000000.");
+}
+
+static void
+on_duplicate_argument(FunctionCallInfo fcinfo, int number, const char *function)
+{
+	char	   *value;
+
+	if (PG_ARGISNULL(number))
+		return;
+	value = text_to_cstring(PG_GETARG_TEXT_PP(number));
+	if (strcmp(value, "replace") == 0)
+		not_supported(function, "on_duplicate", "Leave it out: unique keys come with a later version.");
+	if (strcmp(value, "keep") != 0)
+		bad_argument(function, "on_duplicate", psprintf("is \"%s\"", value),
+					 "It must be 'keep' or 'replace'.");
+}
+
+Datum
+fairq_enqueue(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.enqueue()";
+	NewTask		task = {0};
+	Relation	rel;
+	QueueInfo  *info;
+	int64		id;
+
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	if (PG_ARGISNULL(1))
+		bad_argument(function, "payload", "is null",
+					 "Give a payload; the JSON value null is one.");
+	if (!PG_ARGISNULL(5))
+		not_supported(function, "run_at", "Leave it out: schedules come with a later version.");
+	if (!PG_ARGISNULL(6))
+		not_supported(function, "unique_key", "Leave it out: unique keys come with a later version.");
+	on_duplicate_argument(fcinfo, 7, function);
+
+	task.payload = PG_GETARG_DATUM(1);
+	task.group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
+	task.priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
+	task.cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
+	task.max_attempts = max_attempts_argument(fcinfo, 8, function, -1);
+	(void) duration_argument(fcinfo, 9, function, "lease", 0, false);
+	task.lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
+	task.has_headers = !PG_ARGISNULL(10);
+	if (task.has_headers)
+		task.headers = PG_GETARG_DATUM(10);
+
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
+	check_task(function, info, &task);
+	enqueue_tasks(rel, info, 1, &task, &id);
+	relation_close(rel, NoLock);
+	PG_RETURN_INT64(id);
+}
+
+/* One of the arrays of enqueue_many. */
+typedef struct TaskArray
+{
+	int			n;				/* -1: not given */
+	Datum	   *elements;
+	bool	   *nulls;
+} TaskArray;
+
+static void
+task_array(FunctionCallInfo fcinfo, int number, const char *function,
+		   const char *argument, Oid type, int16 length, bool by_value,
+		   char align, TaskArray *array, int *total)
+{
+	array->n = array_argument(fcinfo, number, function, argument, type, length,
+							  by_value, align, &array->elements, &array->nulls);
+	if (array->n < 0 || array->n == 1)
+		return;
+	if (*total >= 0 && array->n != *total)
+		bad_argument(function, argument,
+					 psprintf("has %d elements, another array has %d", array->n, *total),
+					 "Give arrays of the same length; an array of length 1 stands for all.");
+	*total = array->n;
+}
+
+/* Element i of an array; false if it is null or not given. */
+static bool
+task_element(const TaskArray *array, int i, Datum *value)
+{
+	if (array->n < 0)
+		return false;
+	if (array->n == 1)
+		i = 0;
+	*value = array->elements[i];
+	return !array->nulls[i];
+}
+
+Datum
+fairq_enqueue_many(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.enqueue_many()";
+	TaskArray	payloads;
+	TaskArray	group_keys;
+	TaskArray	priorities;
+	TaskArray	costs;
+	TaskArray	unsupported;
+	text	   *no_group = cstring_to_text("");
+	int			n = -1;
+	NewTask    *tasks;
+	int64	   *ids;
+	Datum	   *result;
+	Relation	rel;
+	QueueInfo  *info;
+
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	task_array(fcinfo, 1, function, "payloads", JSONBOID, -1, false, TYPALIGN_INT,
+			   &payloads, &n);
+	if (payloads.n < 0)
+		bad_argument(function, "payloads", "is null",
+					 "Give an array of payloads; it may be empty.");
+	refuse_null_elements(payloads.nulls, payloads.n, function, "payloads");
+	task_array(fcinfo, 2, function, "group_keys", TEXTOID, -1, false, TYPALIGN_INT,
+			   &group_keys, &n);
+	task_array(fcinfo, 3, function, "priorities", INT8OID, sizeof(int64),
+			   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &priorities, &n);
+	task_array(fcinfo, 4, function, "costs", FLOAT4OID, sizeof(float4), true,
+			   TYPALIGN_INT, &costs, &n);
+	task_array(fcinfo, 5, function, "run_ats", TIMESTAMPTZOID, sizeof(int64),
+			   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &unsupported, &n);
+	for (int i = 0; i < unsupported.n; i++)
+	{
+		if (!unsupported.nulls[i])
+			not_supported(function, "run_ats", "Leave it out: schedules come with a later version.");
+	}
+	task_array(fcinfo, 6, function, "unique_keys", TEXTOID, -1, false, TYPALIGN_INT,
+			   &unsupported, &n);
+	for (int i = 0; i < unsupported.n; i++)
+	{
+		if (!unsupported.nulls[i])
+			not_supported(function, "unique_keys", "Leave it out: unique keys come with a later version.");
+	}
+	on_duplicate_argument(fcinfo, 7, function);
+
+	if (n < 0)
+		n = 1;					/* all arrays that are given have length 1 */
+
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
+	tasks = palloc0_array(NewTask, n + 1);
+	ids = palloc_array(int64, n + 1);
+	for (int i = 0; i < n; i++)
+	{
+		Datum		value;
+
+		(void) task_element(&payloads, i, &tasks[i].payload);
+		tasks[i].group_key = task_element(&group_keys, i, &value) ?
+			DatumGetTextPP(value) : no_group;
+		tasks[i].priority = task_element(&priorities, i, &value) ?
+			DatumGetInt64(value) : 0;
+		tasks[i].cost = task_element(&costs, i, &value) ? DatumGetFloat4(value) : 1;
+		tasks[i].max_attempts = -1;
+		check_task(function, info, &tasks[i]);
+	}
+	enqueue_tasks(rel, info, n, tasks, ids);
+	relation_close(rel, NoLock);
+
+	result = palloc_array(Datum, n + 1);
+	for (int i = 0; i < n; i++)
+		result[i] = Int64GetDatum(ids[i]);
+	PG_RETURN_ARRAYTYPE_P(construct_array(result, n, INT8OID, sizeof(int64),
+										  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+}
+
+/* ----------------------------------------------------------------
+ * Consuming
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * One row of type fairq.task.  lease is NULL for those who only look.
+ */
+void
+sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
+{
+	ReturnSetInfo *rsinfo = arg;
+	Datum		values[10];
+	bool		nulls[10] = {false};
+	pg_uuid_t	receipt;
+
+	values[0] = row_value(row, COLUMN_ID);
+	values[2] = row_value(row, COLUMN_GROUP_KEY);
+	values[3] = row_value(row, COLUMN_PAYLOAD);
+	values[4] = row_value(row, COLUMN_HEADERS);
+	nulls[4] = row_is_null(row, COLUMN_HEADERS);
+	values[5] = row_value(row, COLUMN_PRIORITY);
+	values[7] = row_value(row, COLUMN_ENQUEUED_AT);
+	values[9] = row_value(row, COLUMN_ADDRESS);
+	if (lease != NULL)
+	{
+		leases_to_receipt(lease, &receipt);
+		values[1] = UUIDPGetDatum(&receipt);
+		values[6] = Int32GetDatum(lease->attempt);
+		values[8] = TimestampTzGetDatum(lease->deadline);
+	}
+	else
+	{
+		nulls[1] = nulls[8] = true;
+		values[6] = Int32GetDatum(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1);
+	}
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+static void
+claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
+		   int buckets, int group_keys)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	QueueInfo  *info;
+
+	request->bucket_count = -1;
+	request->group_count = -1;
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0),
+							  request->pop ? RowExclusiveLock : RowShareLock,
+							  request->pop ? ACL_SELECT | ACL_DELETE : ACL_SELECT | ACL_UPDATE,
+							  &rel);
+	if (buckets >= 0)
+		bucket_arguments(fcinfo, buckets, function, info, request);
+	if (group_keys >= 0)
+		group_arguments(fcinfo, group_keys, function, request);
+	InitMaterializedSRF(fcinfo, 0);
+	claim_tasks(rel, info, request, sql_api_put_task, rsinfo);
+	relation_close(rel, NoLock);
+}
+
+Datum
+fairq_claim(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.claim()";
+	ClaimRequest request = {0};
+
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	request.max_tasks = max_tasks_argument(fcinfo, 1, function, 1);
+	request.lease = duration_argument(fcinfo, 2, function, "lease", -1, false);
+	session_and_wait_arguments(fcinfo, 3, 4, function);
+	claim_into(fcinfo, function, &request, 5, 6);
+	return (Datum) 0;
+}
+
+Datum
+fairq_pop(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.pop()";
+	ClaimRequest request = {0};
+
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	request.max_tasks = max_tasks_argument(fcinfo, 1, function, 1);
+	request.lease = -1;
+	request.pop = true;
+	session_and_wait_arguments(fcinfo, -1, 2, function);
+	claim_into(fcinfo, function, &request, 3, 4);
+	return (Datum) 0;
+}
+
+Datum
+fairq_ack_and_claim(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.ack_and_claim()";
+	ClaimRequest request = {0};
+	Settlement	settlement;
+	Datum	   *receipts;
+	int			n;
+
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	n = receipts_argument(fcinfo, 1, function, &receipts);
+	request.max_tasks = max_tasks_argument(fcinfo, 2, function, 1);
+	request.lease = duration_argument(fcinfo, 3, function, "lease", -1, false);
+	session_and_wait_arguments(fcinfo, 4, 5, function);
+
+	settle_begin(&settlement, SETTLE_ACK);
+	for (int i = 0; i < n; i++)
+		settle_lease(&settlement, DatumGetUUIDP(receipts[i]));
+	settle_end(&settlement);
+	claim_into(fcinfo, function, &request, -1, -1);
+	return (Datum) 0;
+}
+
+Datum
+fairq_ack(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.ack()";
+	Settlement	settlement;
+	bool		done;
+
+	begin(function);
+	settle_begin(&settlement, SETTLE_ACK);
+	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
+	settle_end(&settlement);
+	PG_RETURN_BOOL(done);
+}
+
+/*
+ * Settle the receipts in argument 0, and return those that were.  errors, if
+ * given, has an error for each, or one for all.
+ */
+static void
+settle_many(FunctionCallInfo fcinfo, const char *function,
+			Settlement *settlement, const TaskArray *errors)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Datum	   *receipts;
+	int			n = receipts_argument(fcinfo, 0, function, &receipts);
+
+	if (errors != NULL && errors->n >= 0 && errors->n != 1 && errors->n != n)
+		bad_argument(function, "errors",
+					 psprintf("has %d elements, for %d receipts", errors->n, n),
+					 "Give an error for each receipt, or one for all.");
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	for (int i = 0; i < n; i++)
+	{
+		bool		isnull = false;
+		Datum		error;
+
+		CHECK_FOR_INTERRUPTS();
+		if (errors != NULL)
+			settlement->error = task_element(errors, i, &error) ?
+				DatumGetTextPP(error) : NULL;
+		if (settle_lease(settlement, DatumGetUUIDP(receipts[i])))
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+								 &receipts[i], &isnull);
+	}
+	settle_end(settlement);
+}
+
+Datum
+fairq_ack_many(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.ack_many()";
+	Settlement	settlement;
+
+	begin(function);
+	settle_begin(&settlement, SETTLE_ACK);
+	settle_many(fcinfo, function, &settlement, NULL);
+	return (Datum) 0;
+}
+
+static void
+delay_argument(FunctionCallInfo fcinfo, int number, const char *function)
+{
+	if (duration_argument(fcinfo, number, function, "delay", -1, true) != 0)
+		not_supported(function, "delay",
+					  "Say delay => '0': delays and the queue's backoff come with a later version.");
+}
+
+Datum
+fairq_nack(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.nack()";
+	Settlement	settlement;
+	bool		done;
+
+	begin(function);
+	settle_begin(&settlement, SETTLE_NACK);
+	(void) receipt_argument(fcinfo, function);
+	settlement.error = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
+	delay_argument(fcinfo, 2, function);
+	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
+	settle_end(&settlement);
+	PG_RETURN_BOOL(done);
+}
+
+Datum
+fairq_nack_many(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.nack_many()";
+	Settlement	settlement;
+	TaskArray	errors;
+
+	begin(function);
+	settle_begin(&settlement, SETTLE_NACK);
+	errors.n = array_argument(fcinfo, 1, function, "errors", TEXTOID, -1, false,
+							  TYPALIGN_INT, &errors.elements, &errors.nulls);
+	delay_argument(fcinfo, 2, function);
+	settle_many(fcinfo, function, &settlement, &errors);
+	return (Datum) 0;
+}
+
+Datum
+fairq_extend(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.extend()";
+	Settlement	settlement;
+	bool		done;
+
+	begin(function);
+	settle_begin(&settlement, SETTLE_EXTEND);
+	(void) receipt_argument(fcinfo, function);
+	settlement.lease = duration_argument(fcinfo, 1, function, "lease", -1, false);
+	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
+	settle_end(&settlement);
+	if (!done)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(settlement.deadline);
+}
+
+Datum
+fairq_extend_many(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.extend_many()";
+	Settlement	settlement;
+
+	begin(function);
+	settle_begin(&settlement, SETTLE_EXTEND);
+	settlement.lease = duration_argument(fcinfo, 1, function, "lease", -1, false);
+	settle_many(fcinfo, function, &settlement, NULL);
+	return (Datum) 0;
+}
+
+Datum
+fairq_release(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.release()";
+	Settlement	settlement;
+	bool		done;
+
+	begin(function);
+	settle_begin(&settlement, SETTLE_RELEASE);
+	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
+	settle_end(&settlement);
+	PG_RETURN_BOOL(done);
+}
+
+Datum
+fairq_release_many(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.release_many()";
+	Settlement	settlement;
+
+	begin(function);
+	settle_begin(&settlement, SETTLE_RELEASE);
+	settle_many(fcinfo, function, &settlement, NULL);
+	return (Datum) 0;
+}
+
+/* ----------------------------------------------------------------
+ * Tasks by id
+ * ----------------------------------------------------------------
+ */
+
+Datum
+fairq_cancel(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.cancel()";
+	Relation	rel;
+	QueueInfo  *info;
+	bool		done;
+
+	begin(function);
+	(void) sql_api_queue_name(fcinfo, function);
+	if (PG_ARGISNULL(1))
+		bad_argument(function, "id", "is null", "Give the id of a task.");
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
+	done = settle_cancel(rel, info, PG_GETARG_INT64(1));
+	relation_close(rel, NoLock);
+	PG_RETURN_BOOL(done);
+}
+
+Datum
+fairq_revive(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.revive()";
+	Relation	rel;
+	QueueInfo  *info;
+	int64		revived;
+
+	begin(function);
+	info = queue_catalog_open(sql_api_queue_name(fcinfo, function), RowExclusiveLock,
+							  ACL_SELECT | ACL_UPDATE, &rel);
+	revived = settle_revive(rel, info, PG_ARGISNULL(1),
+							PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));
+	relation_close(rel, NoLock);
+	PG_RETURN_INT64(revived);
+}

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_api.h
+ *	  What the files with SQL functions share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_SQL_API_H
+#define FAIRQ_SQL_API_H
+
+#include "fmgr.h"
+
+#include "leases.h"
+#include "queue_relation.h"
+
+extern void sql_api_require_preload(const char *function);
+extern text *sql_api_queue_name(FunctionCallInfo fcinfo, const char *function);
+extern void sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg);
+
+#endif							/* FAIRQ_SQL_API_H */
