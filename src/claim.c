@@ -197,8 +197,7 @@ grant(Claim *claim, Lane *lane)
 			break;
 	}
 
-	handover_claimed(&lease, result == LEASE_TAKEN_OVER, lane, address,
-					 &row->tuple.t_self);
+	handover_claimed(&lease, result == LEASE_TAKEN_OVER, lane, address);
 	if (claim->request->pop)
 	{
 		leases_settle(&lease.ref, &lease);
@@ -320,6 +319,24 @@ take_from_class(Claim *claim, int class, int max)
 }
 
 /*
+ * An entry led to a row with another address than its own.  Enter it where it
+ * belongs, should nobody else have.
+ */
+static void
+offer_row(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	RowReader  *row = &claim->row;
+	const FairqAddress *address;
+
+	if (row_is_null(row, COLUMN_ADDRESS))
+		return;
+	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	if (address->bucket < state->buckets && address->class < state->classes)
+		lanes_offer(placement_lane(claim->info, address), address, &row->tuple.t_self);
+}
+
+/*
  * Lease what is in hand.
  */
 static void
@@ -351,12 +368,13 @@ lease_held(Claim *claim, int class)
 				break;
 		}
 
-		/* Another row may be there by now. */
+		/* Another row may be there by now, or the same with another address. */
 		lanes_entry_address(lane, &entries[i], &place);
 		if (row_is_null(row, COLUMN_ADDRESS) ||
 			address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
 		{
 			row_reader_unlock(row);
+			offer_row(claim);
 			continue;
 		}
 		if (!grant(claim, lane))
@@ -456,7 +474,7 @@ claim_expired(Claim *claim)
 				status = ROW_GONE;
 		}
 		if (status == ROW_GONE)
-			leases_drop(&expired[i].ref);	/* nothing to take over */
+			leases_drop(&expired[i].ref, NULL);	/* nothing to take over */
 		if (status != ROW_LIVE)
 			continue;
 

@@ -244,14 +244,13 @@ handover_lower_at_abort(Lane *lane, const FairqAddress *address)
  */
 void
 handover_claimed(const LeaseInfo *lease, bool taken_over, Lane *lane,
-				 const FairqAddress *address, const ItemPointerData *tid)
+				 const FairqAddress *address)
 {
 	HandoverItem *item;
 
 	item = new_item(taken_over ? HANDOVER_TAKEN_OVER : HANDOVER_CLAIMED);
 	item->lane = lane;
 	item->address = *address;
-	item->tid = *tid;
 	item->u.lease = lease->ref;
 	lease_items++;
 }
@@ -357,7 +356,7 @@ carry_out_commit(const HandoverItem *item)
 			lanes_lower(item->lane, &item->address);
 			break;
 		case HANDOVER_SETTLED:
-			leases_drop(&item->u.lease);
+			leases_drop(&item->u.lease, NULL);
 			break;
 		case HANDOVER_COUNT:
 			queue_state_count(item->u.count.queue, item->u.count.counter,
@@ -395,8 +394,12 @@ carry_out_abort(const HandoverItem *item)
 			lanes_lower(item->lane, &item->address);
 			break;
 		case HANDOVER_CLAIMED:
-			if (leases_drop(&item->u.lease))
-				lanes_offer(item->lane, &item->address, &item->tid);
+			{
+				ItemPointerData tid;
+
+				if (leases_drop(&item->u.lease, &tid))
+					lanes_offer(item->lane, &item->address, &tid);
+			}
 			break;
 		case HANDOVER_TAKEN_OVER:
 			leases_expire(&item->u.lease);

@@ -26,8 +26,7 @@ extern void handover_offer_at_abort(Lane *lane, const FairqAddress *address,
 extern void handover_lower_at_commit(Lane *lane, const FairqAddress *address);
 extern void handover_lower_at_abort(Lane *lane, const FairqAddress *address);
 extern void handover_claimed(const LeaseInfo *lease, bool taken_over, Lane *lane,
-							 const FairqAddress *address,
-							 const ItemPointerData *tid);
+							 const FairqAddress *address);
 extern void handover_settled(const LeaseInfo *lease);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_release_queue(Oid database, Oid relation);

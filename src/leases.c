@@ -449,6 +449,12 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid,
 		lease = &entries[number];
 		if (lease->state == LEASE_SETTLING || lease->deadline > now)
 		{
+			/*
+			 * The caller has just seen where the row is.  If it was moved, by
+			 * an UPDATE with SQL, its entry that led here was the only one;
+			 * whoever gives the lease back offers the row from here.
+			 */
+			lease->tid = *tid;
 			LWLockRelease(&partition->lock);
 			return LEASE_BUSY;
 		}
@@ -636,15 +642,18 @@ remove_entry(Partition *partition, uint32 number)
 }
 
 /*
- * End a lease.  Returns false if it was over already.
+ * End a lease, and say where its task's row was seen last (if tid is not NULL).
+ * Returns false if it was over already.
  */
 bool
-leases_drop(const LeaseRef *ref)
+leases_drop(const LeaseRef *ref, ItemPointer tid)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 
 	if (partition == NULL)
 		return false;
+	if (tid != NULL)
+		*tid = entries[ref->entry].tid;
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
 	free_entry(ref->entry);
@@ -792,6 +801,6 @@ leases_forget_queue(int queue)
 			continue;
 		ref.entry = i;
 		ref.token = lease->token;
-		leases_drop(&ref);
+		leases_drop(&ref, NULL);
 	}
 }

@@ -57,7 +57,7 @@ extern bool leases_look(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_find(int queue, int64 task, LeaseInfo *lease);
 extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
 extern void leases_unsettle(const LeaseRef *ref);
-extern bool leases_drop(const LeaseRef *ref);
+extern bool leases_drop(const LeaseRef *ref, ItemPointer tid);
 extern void leases_expire(const LeaseRef *ref);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline);
 

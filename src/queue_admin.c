@@ -122,8 +122,9 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 				 errhint("Choose another name, or drop the queue with fairq.drop_queue().")));
 
 	table = quote_qualified_identifier(QUEUE_SCHEMA, relname);
-	snprintf(sequence, sizeof(sequence), "q_%s_id_seq", queue);
-	snprintf(index, sizeof(index), "q_%s_address", queue);
+	/* Names that no other queue's table can have. */
+	snprintf(sequence, sizeof(sequence), "ids_of_%s", queue);
+	snprintf(index, sizeof(index), "address_of_%s", queue);
 
 	SPI_connect();
 	initStringInfo(&sql);
@@ -146,7 +147,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 " last_error pg_catalog.text,"
 					 " CONSTRAINT %s PRIMARY KEY (id)"
 					 ") WITH (autovacuum_vacuum_scale_factor = 0.05)",
-					 table, quote_identifier(psprintf("q_%s_pkey", queue)));
+					 table, quote_identifier(psprintf("id_of_%s", queue)));
 	execute(sql.data);
 
 	resetStringInfo(&sql);

@@ -27,6 +27,7 @@
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
 #include "commands/trigger.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -44,27 +45,28 @@
 
 static HTAB *cache = NULL;
 
-/* Name and type of our columns; the type of address is looked up. */
+/* Our columns, as queue_admin.c makes them; the type of address is looked up. */
 static const struct
 {
 	const char *name;
 	Oid			type;
+	bool		not_null;
 }			expected_columns[QUEUE_COLUMNS] = {
-	{"id", INT8OID},
-	{"address", InvalidOid},
-	{"enqueued_at", TIMESTAMPTZOID},
-	{"priority", INT8OID},
-	{"cost", FLOAT4OID},
-	{"attempts", INT4OID},
-	{"state", CHAROID},
-	{"run_at", TIMESTAMPTZOID},
-	{"max_attempts", INT4OID},
-	{"lease", INTERVALOID},
-	{"group_key", TEXTOID},
-	{"payload", JSONBOID},
-	{"headers", JSONBOID},
-	{"unique_key", TEXTOID},
-	{"last_error", TEXTOID},
+	{"id", INT8OID, true},
+	{"address", InvalidOid, false},
+	{"enqueued_at", TIMESTAMPTZOID, true},
+	{"priority", INT8OID, true},
+	{"cost", FLOAT4OID, true},
+	{"attempts", INT4OID, true},
+	{"state", CHAROID, true},
+	{"run_at", TIMESTAMPTZOID, false},
+	{"max_attempts", INT4OID, false},
+	{"lease", INTERVALOID, false},
+	{"group_key", TEXTOID, true},
+	{"payload", JSONBOID, true},
+	{"headers", JSONBOID, false},
+	{"unique_key", TEXTOID, false},
+	{"last_error", TEXTOID, false},
 };
 
 static void
@@ -111,7 +113,8 @@ queue_catalog_check_name(const text *name, char *result)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid queue name \"%.*s\"%s",
-						Min(len, 100), VARDATA_ANY(name),
+						pg_mbcliplen(VARDATA_ANY(name), len, 100),
+						VARDATA_ANY(name),
 						len > 100 ? "..." : ""),
 				 errhint("The name of a queue has 1 to %d bytes.", QUEUE_NAME_MAX)));
 	memset(result, 0, NAMEDATALEN);
@@ -179,10 +182,16 @@ examine_columns(QueueInfo *info, Relation rel)
 		{
 			if (att->attgenerated != '\0')
 				unfit_table(rel, psprintf("Column \"%s\" is generated.", NameStr(att->attname)));
+			if (!att->atthasdef && get_typtype(att->atttypid) == TYPTYPE_DOMAIN)
+				unfit_table(rel, psprintf("Column \"%s\" is of a domain and has no default.",
+										  NameStr(att->attname)));
 			if (att->atthasdef || att->attnotnull || att->attidentity != '\0')
 				info->plain = false;
 			continue;
 		}
+		/* A constraint that we do not rely on, but the user does. */
+		if (att->attnotnull && !expected_columns[column].not_null)
+			info->plain = false;
 		if (att->atttypid != (OidIsValid(expected_columns[column].type) ?
 							  expected_columns[column].type : address_type))
 			unfit_table(rel, psprintf("Column \"%s\" has another type.", NameStr(att->attname)));
@@ -338,7 +347,7 @@ fill_entry(QueueInfo *info, Relation rel)
 	if (!read_settings(info))
 		unknown_queue(info->name);
 
-	snprintf(sequence, sizeof(sequence), "q_%s_id_seq", info->name);
+	snprintf(sequence, sizeof(sequence), "ids_of_%s", info->name);
 	info->id_sequence = get_relname_relid(sequence, RelationGetNamespace(rel));
 	if (!OidIsValid(info->id_sequence))
 		unfit_table(rel, psprintf("Its sequence \"%s\" is missing.", sequence));
