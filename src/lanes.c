@@ -219,11 +219,19 @@ enter(Lane *lane, const LaneEntry *place)
 			return;				/* the newcomer itself was the last */
 	}
 
+	/* Taking from the front makes room there: move it to the end, all at once. */
+	if (lane->head > 0 && lane->head + lane->count == LANE_WINDOW)
+	{
+		memmove(lane->entries, &lane->entries[lane->head],
+				lane->count * sizeof(LaneEntry));
+		lane->head = 0;
+	}
+
 	at = lower_bound(lane, place);
 	end = lane->head + lane->count;
 	if (at < end && lanes_compare(&lane->entries[at], place) == 0)
 		return;
-	if (lane->head > 0 && (end == LANE_WINDOW || at - lane->head < end - at))
+	if (lane->head > 0 && at - lane->head < end - at)
 	{
 		memmove(&lane->entries[lane->head - 1], &lane->entries[lane->head],
 				(at - lane->head) * sizeof(LaneEntry));
