@@ -1,0 +1,129 @@
+# Sixteen clients use one queue in every way there is for a minute, while
+# backends are terminated, clients are killed with signal 9 and replaced, and
+# the table is vacuumed, rewritten, clustered and reindexed.  Then the queue is
+# drained: every committed task must have been acknowledged exactly once.
+#
+# FAIRQ_STRESS_SECONDS sets the duration, FAIRQ_STRESS_SEED repeats a run as
+# far as the scheduler allows, FAIRQ_STRESS_CLIENTS the number of clients.
+#
+# Shown: I1 (none lost), I2 (no two live leases on one task), I3 (no second
+# ack), I8 (what may run is claimable: the drain finds every row).
+#
+# To see it fail, take one of these guards out of the engine:
+# - the look into the lease table before a task is handed out: overlaps,
+#   leases lost too early;
+# - the test that the receipt is that of the lease, in ack: acks of leases that
+#   have ended, tasks acknowledged twice;
+# - the mark "settling" of a lease whose ack is not committed, or that it keeps
+#   the lease from running out: a task handed out while its ack is under way;
+# - the hand-over of a claim's tasks at rollback, or of an enqueue's at commit:
+#   rows that no claim finds, so that the queue is not empty after the drain;
+# - the test, in ack, that the row at the remembered place is the task: after
+#   VACUUM FULL or CLUSTER other tasks are deleted than those acknowledged.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use IPC::Run;
+use JSON::PP;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $seconds = $ENV{FAIRQ_STRESS_SECONDS} // 60;
+my $clients = $ENV{FAIRQ_STRESS_CLIENTS} // 16;
+my $seed = $ENV{FAIRQ_STRESS_SEED} // time;
+
+my $node = fairq_node('stress', conf => <<'CONF');
+max_connections = 60
+shared_buffers = 128MB
+autovacuum = on
+autovacuum_naptime = 1s
+CONF
+
+my $directory = PostgreSQL::Test::Utils::tempdir();
+my ($out, $err) = ('', '');
+
+IPC::Run::run(
+	[
+		python_program('stress.py'),
+		'--conninfo' => $node->connstr('postgres'),
+		'--directory' => $directory,
+		'--seconds' => $seconds,
+		'--clients' => $clients,
+		'--seed' => $seed
+	],
+	'>', \$out, '2>', \$err,
+	IPC::Run::timeout($seconds + 180));
+is($?, 0, "the load ran to its end (seed $seed)") or diag($err);
+
+my $r = eval { decode_json($out) } or die "no report: $@\n$out\n$err";
+note($out);
+
+# That something happened at all.
+my $few = $seconds * 5;
+cmp_ok($r->{produced}, '>', $few, "tasks: $r->{produced}");
+cmp_ok($r->{intervals}, '>', $few, "leases held for a while: $r->{intervals}");
+foreach my $how (qw(ack ack_many ack_and_claim pop savepoint drain))
+{
+	cmp_ok($r->{how}{$how} // 0, '>', 0,
+		"acknowledged by $how: " . ($r->{how}{$how} // 0));
+}
+foreach my $action (
+	qw(enqueue_slowly settle_nack settle_release extend cancel walk_away try_stale)
+  )
+{
+	cmp_ok($r->{actions}{$action} // 0, '>', 0,
+		"$action: " . ($r->{actions}{$action} // 0));
+}
+cmp_ok($r->{cancelled}, '>', 0, "tasks cancelled: $r->{cancelled}");
+cmp_ok($r->{terminated}, '>', $seconds / 2,
+	"backends terminated: $r->{terminated}");
+cmp_ok($r->{killed}, '>', $seconds / 8, "clients killed: $r->{killed}");
+foreach my $word ('VACUUM', 'ANALYZE', 'VACUUM FULL', 'CLUSTER',
+	'REINDEX TABLE CONCURRENTLY')
+{
+	cmp_ok($r->{maintenance}{$word} // 0, '>', 0, "$word ran");
+}
+is_deeply($r->{maintenance_errors}, [], 'and without an error');
+is_deeply($r->{broken}, [], 'no client broke down');
+
+# What must hold.
+is($r->{violations_count}, 0, 'no client saw anything wrong')
+  or diag(join "\n", @{ $r->{violations} });
+is($r->{overlaps_count}, 0, 'no task had two holders at a time')
+  or diag(join "\n", @{ $r->{overlaps} });
+is($r->{left}, 0, "the drain found every task (it took $r->{drained})")
+  or diag(join "\n", @{ $r->{left_rows} });
+is($r->{lost_count}, 0, 'no task was lost')
+  or diag(join "\n", @{ $r->{lost} });
+is_deeply($r->{acked_twice}, [], 'no task was acknowledged twice');
+is_deeply($r->{acked_and_cancelled}, [], 'nor acknowledged and cancelled');
+is($r->{cancelled_twice}, 0, 'no task was cancelled twice');
+is($r->{produced_twice}, 0, 'no id was given twice');
+is_deeply($r->{from_nowhere}, [],
+	'no task came from a transaction that did not commit');
+is_deeply($r->{other_payload}, [], 'every task came with its own payload');
+is($r->{results} + $r->{cancelled},
+	$r->{produced}, 'acknowledged and cancelled are all');
+is($r->{receipts_again}, 0, 'no receipt is good a second time');
+is($r->{leases}, 0, 'no leases are left');
+
+my $stats = $r->{stats};
+is($stats->{$_} // 0, 0, "queue_stats: $_ is 0") foreach qw(ready leased dead);
+is($stats->{enqueued}, $r->{produced}, 'queue_stats: enqueued');
+is($stats->{cancelled}, $r->{cancelled}, 'queue_stats: cancelled');
+is($stats->{acked}, $r->{results}, 'queue_stats: acked');
+cmp_ok($stats->{claimed}, '>=', $stats->{acked}, 'queue_stats: claimed');
+cmp_ok($stats->{$_}, '>', 0, "queue_stats: $_")
+  foreach qw(nacked released expired);
+
+$node->stop;
+is( PostgreSQL::Test::Utils::slurp_file($node->logfile) =~
+	  /(PANIC|TRAP|was terminated by signal|server process .* exited).*/ ? $& : '',
+	'', 'no server process broke down');
+
+done_testing();

@@ -1,0 +1,441 @@
+# Shared memory that is full is a clear error, never a crash and never a
+# silent drop (I10); and the places where pgfairq does not work say so.
+#
+# To see it fail, take one of these guards out of the engine:
+# - the test for room in the table of leases, groups, lanes or queues: the
+#   server crashes, or tasks are lost;
+# - that an error half way through a claim gives back the leases it took:
+#   tasks that nobody can claim until their leases run out;
+# - that a group without work gives its place back: the limit of groups is
+#   reached although few have work;
+# - the tests for recovery, a read-only transaction, a prepared transaction,
+#   and the preloaded library.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+#
+# Not preloaded
+#
+{
+	my $node = fairq_node('bare', preload => 0);
+
+	sql($node, 'CREATE EXTENSION pgfairq');
+	pass('not preloaded: CREATE EXTENSION works');
+
+	my $r = "'00000000-0000-0000-0000-000000000001'";
+	foreach my $call (
+		"fairq.create_queue('q')", "fairq.alter_queue('q', lease => '1 s')",
+		"fairq.drop_queue('q')", "fairq.purge('q')",
+		"fairq.pause('q')", "fairq.resume('q')",
+		"fairq.enqueue('q', '{}')", "fairq.enqueue_many('q', ARRAY['{}'::jsonb])",
+		"fairq.claim('q')", "fairq.pop('q')",
+		"fairq.ack($r)", "fairq.ack_many(ARRAY[$r]::uuid[])",
+		"fairq.ack_and_claim('q', ARRAY[$r]::uuid[])", "fairq.nack($r)",
+		"fairq.nack_many(ARRAY[$r]::uuid[])", "fairq.extend($r)",
+		"fairq.extend_many(ARRAY[$r]::uuid[])", "fairq.release($r)",
+		"fairq.release_many(ARRAY[$r]::uuid[])", "fairq.peek('q')",
+		"fairq.get_task('q', 1)", "fairq.tasks('q')",
+		"fairq.cancel('q', 1)", "fairq.revive('q')")
+	{
+		refused($node, "SELECT * FROM $call", '55000', undef,
+			qr/shared_preload_libraries/, "not preloaded: $call");
+	}
+	foreach my $view ('queue_stats', 'bucket_stats', 'leases')
+	{
+		refused($node, "SELECT * FROM fairq.$view",
+			'55000', undef, qr/shared_preload_libraries/,
+			"not preloaded: view $view");
+	}
+	is(sql($node, 'SELECT * FROM fairq.queues'),
+		'', 'not preloaded: the settings can be read');
+	is( sql(
+			$node,
+			"SELECT '(3,7.5,9)'::fairq.address, fairq.bucket('(3,7.5,9)')"),
+		'(3,7.5,9)|3',
+		'not preloaded: the type works');
+	is( sql($node, 'DROP EXTENSION pgfairq CASCADE; CREATE EXTENSION pgfairq; LOAD \'pgfairq\'; SELECT 1'),
+		'1', 'not preloaded: dropped, created, loaded');
+
+	# A queue table of a server with the library, in one without: rows are
+	# not accepted silently, as nobody would hear of them.
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pgfairq'\n");
+	$node->restart;
+	sql($node, "SELECT fairq.create_queue('q'); SELECT fairq.enqueue('q', '1')");
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = ''\n");
+	$node->restart;
+	is(sql($node, 'SELECT payload FROM fairq.q_q'),
+		'1', 'not preloaded any more: the table is a table');
+	refused($node, "SELECT fairq.claim('q')", '55000', undef,
+		qr/shared_preload_libraries/, 'not preloaded any more: claim');
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'pgfairq'\n");
+	$node->restart;
+	is(sql($node, "SELECT payload FROM fairq.claim('q')"),
+		'1', 'preloaded again: the task is there');
+	$node->stop;
+}
+
+#
+# Tiny limits
+#
+{
+	my $node = fairq_node('tiny', conf => <<'CONF');
+pgfairq.max_queues = 4
+pgfairq.max_lanes = 40
+pgfairq.max_groups = 100
+pgfairq.max_leases = 50
+max_connections = 30
+CONF
+	my $count = sub { return sql($node, "SELECT count(*) FROM fairq.q_$_[0]") };
+
+	# Leases
+	sql($node, <<'SQL');
+SELECT fairq.create_queue('q', buckets => 4);
+SELECT count(fairq.enqueue_many('q', array_fill('{}'::jsonb, ARRAY[500]), group_keys => ARRAY['a']));
+CREATE TABLE held (receipt uuid);
+SQL
+	# In ever smaller claims until even one is refused: a claim of more than
+	# there is room for may give fewer or nothing, but what it takes it says.
+	my $state = '';
+	foreach my $n (100, 30, 10, (1) x 200)
+	{
+		($state) = error_of($node,
+			"INSERT INTO held SELECT receipt FROM fairq.claim('q', $n, lease => '1 h')"
+		);
+		last if $n == 1 && $state;
+	}
+	is($state, '53400', 'leases: the last claim of one is refused');
+	my $held = sql($node, 'SELECT count(*) FROM held');
+	cmp_ok($held, '>=', 40, "leases: $held could be held");
+	cmp_ok($held, '<=', 100, 'leases: and no more than a little beyond the limit');
+	refused($node, "SELECT count(*) FROM fairq.claim('q', 100)",
+		'53400', undef, qr/pgfairq\.max_leases/,
+		'leases: the error names the setting');
+	is(sql($node, 'SELECT count(*) FROM fairq.leases'),
+		$held, 'leases: what a refused claim took it gave back');
+	is($count->('q'), 500, 'leases: nothing is lost');
+
+	# In a function that catches the error
+	is( sql(
+			$node, <<'SQL'),
+DO $$
+BEGIN
+	FOR i IN 1 .. 20 LOOP
+		BEGIN
+			PERFORM fairq.claim('q', 100);
+			RAISE 'no error';
+		EXCEPTION WHEN configuration_limit_exceeded THEN
+			NULL;
+		END;
+	END LOOP;
+END $$;
+SELECT count(*) FROM fairq.leases;
+SQL
+		$held,
+		'leases: also if the error is caught');
+
+	# pop needs room too, or not, but never loses anything
+	my ($pop) = error_of($node, "SELECT fairq.pop('q', 20)");
+	like($pop, qr/^(53400)?$/, "pop when there is no room: $pop");
+	my $left = $pop ? 500 : 480;
+	is($count->('q'), $left, 'pop: nothing is lost');
+
+	is( sql(
+			$node,
+			'SELECT count(*) FROM fairq.ack_many(ARRAY(SELECT receipt FROM held))'
+		),
+		$held,
+		'leases: acks work');
+	$left -= $held;
+	# And everything else comes, in rounds of what there is room for.
+	sql($node, <<'SQL');
+DO $$
+DECLARE
+	r uuid[];
+BEGIN
+	LOOP
+		r := ARRAY(SELECT receipt FROM fairq.claim('q', 10));
+		EXIT WHEN r = '{}';
+		PERFORM fairq.ack_many(r);
+		COMMIT;
+	END LOOP;
+END $$;
+SQL
+	is($count->('q'), 0, "leases: works again after acks, the $left left came");
+
+	# Lanes: 40 are there; a queue with 16 buckets and several classes
+	# needs many.
+	sql($node, "SELECT fairq.create_queue('lanes', buckets => 16)");
+	my ($s, $m, $h);
+	my $tried = 0;
+	foreach my $priority (0 .. 9)
+	{
+		($s, $m, $h) = error_of($node,
+			"SELECT count(fairq.enqueue_many('lanes', array_fill('{}'::jsonb, ARRAY[50]), priorities => ARRAY[$priority]))"
+		);
+		last if $s;
+		$tried++;
+	}
+  SKIP:
+	{
+		# Where a lane needs no memory of its own until it is claimed from,
+		# enqueue need not fail; then the claim must.
+		my $rows = $count->('lanes');
+		is($rows, 50 * $tried, "lanes: what was accepted is there ($tried classes)");
+		if (!$s)
+		{
+			($s, $m, $h) = error_of($node, "SELECT count(*) FROM fairq.pop('lanes', 40) x, generate_series(1, 20)");
+		}
+		is($s, '53400', 'lanes: clear error');
+		like($h, qr/pgfairq\.max_lanes/, 'lanes: the hint names the setting');
+		is($count->('lanes'), $rows, 'lanes: nothing is lost');
+	}
+	is(sql($node, "SELECT fairq.drop_queue('lanes')"), 't', 'lanes: dropped');
+	is( sql(
+			$node,
+			"SELECT fairq.create_queue('again', buckets => 16); SELECT fairq.enqueue('again', '7') > 0; SELECT payload FROM fairq.claim('again'); SELECT fairq.drop_queue('again')"
+		),
+		"\nt\n7\nt",
+		'lanes: works again');
+
+	# Groups
+	sql($node, "SELECT fairq.create_queue('g', buckets => 2)");
+	$state = '';
+	my $groups = 0;
+	foreach my $i (1 .. 1000)
+	{
+		($s, $m, $h) = error_of($node,
+			"SELECT fairq.enqueue_many('g', array_fill('{}'::jsonb, ARRAY[20]), group_keys => ARRAY(SELECT 'g$i-' || j FROM generate_series(1, 20) j))"
+		);
+		last if $s;
+		$groups += 20;
+		last if $groups > 2000;
+	}
+	is($s, '53400', "groups: clear error after $groups");
+	like($h, qr/pgfairq\.max_groups/, 'groups: the hint names the setting');
+	is($count->('g'), $groups, 'groups: nothing is lost and nothing half done');
+	is( sql(
+			$node,
+			"SELECT fairq.enqueue('g', '{}', group_key => 'g1-1') > 0"),
+		't',
+		'groups: one that is known goes on');
+	sql($node, <<'SQL');
+DO $$
+DECLARE
+	r uuid[];
+BEGIN
+	LOOP
+		r := ARRAY(SELECT receipt FROM fairq.claim('g', 10));
+		EXIT WHEN r = '{}';
+		PERFORM fairq.ack_many(r);
+		COMMIT;
+	END LOOP;
+END $$;
+SQL
+	is($count->('g'), 0, 'groups: all come');
+	# Groups without work give their places back, so any number may pass.
+	my ($one) = error_of($node, <<'SQL');
+DO $$
+BEGIN
+	FOR i IN 1 .. 1000 LOOP
+		PERFORM fairq.enqueue('g', '{}', group_key => 'passing' || i);
+		COMMIT;
+		PERFORM fairq.ack(receipt) FROM fairq.claim('g', 1);
+		COMMIT;
+	END LOOP;
+END $$;
+SQL
+	is($one, '', 'groups: a thousand may come and go where a hundred have room');
+	is($count->('g'), 0, 'groups: and be served');
+	# Also those whose enqueue was rolled back
+	($one) = error_of($node, <<'SQL');
+DO $$
+BEGIN
+	FOR i IN 1 .. 1000 LOOP
+		PERFORM fairq.enqueue('g', '{}', group_key => 'undone' || i);
+		ROLLBACK;
+	END LOOP;
+END $$;
+SQL
+	is($one, '', 'groups: a thousand whose enqueue is rolled back');
+	sql($node, "SELECT fairq.drop_queue('g')");
+
+	# Queues
+	$state = '';
+	my $queues = 0;
+	my $hint = '';
+	foreach my $i (1 .. 10)
+	{
+		($state, $m, $hint) = error_of($node,
+			"SELECT fairq.create_queue('n$i', buckets => 1); SELECT fairq.enqueue('n$i', '{}'); SELECT fairq.claim('n$i')"
+		);
+		last if $state;
+		$queues++;
+	}
+	is($state, '53400', "queues: clear error after $queues and one");
+	like($hint, qr/pgfairq\.max_queues/, 'queues: the hint names the setting');
+	is(sql($node, "SELECT fairq.drop_queue('n1')"), 't', 'queues: drop one');
+	is( sql(
+			$node,
+			"SELECT fairq.create_queue('more', buckets => 1); SELECT fairq.enqueue('more', '8') > 0; SELECT payload FROM fairq.claim('more')"
+		),
+		"\nt\n8",
+		'queues: and there is room');
+	unlike(
+		PostgreSQL::Test::Utils::slurp_file($node->logfile),
+		qr/PANIC|TRAP|terminated by signal/,
+		'tiny limits: no process broke down');
+	$node->stop;
+}
+
+#
+# A million groups
+#
+{
+	my $node = fairq_node('million', conf => <<'CONF');
+shared_buffers = 512MB
+max_wal_size = 4GB
+CONF
+	sql($node, <<'SQL');
+SELECT fairq.create_queue('m', max_attempts => 0);
+SELECT count(*) FROM (
+	SELECT fairq.enqueue_many('m', ARRAY['{}'::jsonb],
+		group_keys => ARRAY(SELECT 'group ' || g FROM generate_series(c * 10000, c * 10000 + 9999) g))
+	  FROM generate_series(0, 99) c OFFSET 0) x;
+SQL
+	is(sql($node, 'SELECT count(*), count(DISTINCT group_key) FROM fairq.q_m'),
+		'1000000|1000000', 'a million groups with a task each');
+	is( sql(
+			$node,
+			"SELECT fairq.enqueue('m', '{}', group_key => 'group 5') > 0; SELECT group_key FROM fairq.claim('m', 1, group_keys => ARRAY['group 999999'])"
+		),
+		"t\ngroup 999999",
+		'the last is found');
+	# Most of them served, and as many new ones: places are used again.
+	is( sql(
+			$node, <<'SQL'),
+SELECT count(*) FROM (SELECT fairq.pop('m', 10000) FROM generate_series(1, 50)) x;
+SELECT count(*) FROM (
+	SELECT fairq.enqueue_many('m', ARRAY['{}'::jsonb],
+		group_keys => ARRAY(SELECT 'other ' || g FROM generate_series(c * 10000, c * 10000 + 9999) g))
+	  FROM generate_series(0, 29) c OFFSET 0) x;
+SELECT count(*) FROM fairq.q_m;
+SQL
+		"500000\n30\n800001",
+		'300,000 others after half of them were served');
+	$node->stop;
+}
+
+#
+# Hot standby
+#
+{
+	my $node = fairq_node('primary', init => { allows_streaming => 1 });
+	sql($node, "SELECT fairq.create_queue('q', buckets => 1); SELECT fairq.enqueue('q', '1'); SELECT fairq.enqueue('q', '2'); SELECT fairq.enqueue('q', '3', group_key => 'b')");
+	$node->backup('b');
+	my $standby = PostgreSQL::Test::Cluster->new('standby');
+	$standby->init_from_backup($node, 'b', has_streaming => 1);
+	$standby->start;
+	sql($node, "SELECT fairq.enqueue('q', '4')");
+	$node->wait_for_catchup($standby);
+
+	my $r = sql($node, "SELECT receipt FROM fairq.claim('q')");
+	my @calls = (
+		"fairq.create_queue('x')", "fairq.alter_queue('q', lease => '1 s')",
+		"fairq.drop_queue('q')", "fairq.purge('q')", "fairq.pause('q')",
+		"fairq.resume('q')", "fairq.enqueue('q', '{}')",
+		"fairq.enqueue_many('q', ARRAY['{}'::jsonb])",
+		"fairq.claim('q')", "fairq.pop('q')", "fairq.ack('$r')",
+		"fairq.ack_many(ARRAY['$r']::uuid[])",
+		"fairq.ack_and_claim('q', ARRAY['$r']::uuid[])",
+		"fairq.nack('$r', 'no', '0')",
+		"fairq.nack_many(ARRAY['$r']::uuid[], delay => '0')",
+		"fairq.extend('$r')", "fairq.extend_many(ARRAY['$r']::uuid[])",
+		"fairq.release('$r')", "fairq.release_many(ARRAY['$r']::uuid[])",
+		"fairq.cancel('q', 1)", "fairq.revive('q')");
+	foreach my $call (@calls)
+	{
+		refused($standby, "SELECT * FROM $call", '25006', undef, undef,
+			"hot standby: $call");
+		refused($node, "BEGIN READ ONLY; SELECT * FROM $call",
+			'25006', undef, undef, "read-only transaction: $call");
+	}
+	foreach my $look (
+		'fairq.queues', "fairq.tasks('q')", "fairq.get_task('q', 1)",
+		'fairq.dead_tasks', 'fairq.q_q')
+	{
+		is((error_of($standby, "SELECT * FROM $look"))[0],
+			'', "hot standby: $look can be read");
+		is((error_of($node, "BEGIN READ ONLY; SELECT * FROM $look"))[0],
+			'', "read-only transaction: $look can be read");
+	}
+	is(sql($standby, 'SELECT count(*) FROM fairq.q_q'),
+		4, 'the standby has the tasks');
+
+	# Promoted it goes on without anyone doing anything (I9). What the
+	# primary had leased is claimable.
+	$node->stop;
+	$standby->promote;
+	is( sql(
+			$standby,
+			"SELECT fairq.enqueue('q', '5') > 0; SELECT string_agg(payload::text, ' ') FROM fairq.claim('q', 10)"
+		),
+		"t\n1 3 2 4 5",
+		'promoted: tasks are claimable in their order, new ones behind');
+	is(sql($standby, "SELECT fairq.ack('$r')"),
+		'f', 'promoted: receipts of the primary are no good');
+	$standby->stop;
+}
+
+#
+# Prepared transactions
+#
+{
+	my $node = fairq_node('prepare', conf => 'max_prepared_transactions = 5');
+
+	sql($node, <<'SQL');
+SELECT fairq.create_queue('q', buckets => 1, max_attempts => 0);
+SELECT fairq.enqueue('q', to_jsonb(i)) FROM generate_series(1, 20) i;
+CREATE TABLE held AS SELECT * FROM fairq.claim('q', 10, lease => '1 h');
+SQL
+	my $task = '(SELECT receipt FROM held ORDER BY id LIMIT 1)';
+	foreach my $verb (
+		"fairq.claim('q')", "fairq.pop('q')", "fairq.ack($task)",
+		"fairq.nack($task, 'no', '0')", "fairq.release($task)",
+		"fairq.ack_and_claim('q', ARRAY[$task])")
+	{
+		refused($node,
+			"BEGIN; SELECT * FROM $verb; PREPARE TRANSACTION 'p'",
+			'0A000', undef, undef, "PREPARE TRANSACTION after $verb");
+	}
+	refused(
+		$node,
+		"BEGIN; SAVEPOINT a; SELECT * FROM fairq.claim('q'); RELEASE a; PREPARE TRANSACTION 'p'",
+		'0A000', undef, undef,
+		'PREPARE TRANSACTION after a claim in a savepoint');
+	is( sql(
+			$node,
+			"BEGIN; SAVEPOINT a; SELECT FROM fairq.claim('q'); ROLLBACK TO a; SELECT fairq.enqueue('q', '99') > 0; PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'"
+		),
+		"\nt",
+		'but not after one that was rolled back');
+	is(sql($node, 'SELECT count(*) FROM pg_prepared_xacts'),
+		0, 'nothing is prepared');
+	is(sql($node, 'SELECT count(*) FROM held WHERE fairq.ack(receipt)'),
+		10, 'all leases are as they were');
+	is( sql(
+			$node,
+			"SELECT string_agg(payload::text, ' ') FROM fairq.claim('q', 100)"),
+		join(' ', 11 .. 20),
+		'and so are the tasks');
+	$node->stop;
+}
+
+done_testing();

@@ -1,0 +1,247 @@
+# What the TAP tests of pgfairq share: nodes with the library preloaded,
+# sessions that survive errors, and checks for SQLSTATEs.
+
+package FairqNode;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+
+our @EXPORT = qw(
+  fairq_node
+  sql
+  rows
+  column
+  error_of
+  refused
+  session
+  wait_for
+  wait_for_crash_restart
+  start_after_kill
+  python_program
+);
+
+# A running node with the library preloaded and the extension in database
+# postgres.  Parameters: conf (lines of postgresql.conf), preload (0: not
+# preloaded, and no extension is created), init (parameters of init).
+sub fairq_node
+{
+	my ($name, %params) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(%{ $params{init} // {} });
+	$node->append_conf('postgresql.conf', <<'CONF');
+log_statement = none
+autovacuum = off
+CONF
+	$node->append_conf('postgresql.conf',
+		"shared_preload_libraries = 'pgfairq'\n")
+	  unless defined $params{preload} && !$params{preload};
+	$node->append_conf('postgresql.conf', $params{conf})
+	  if defined $params{conf};
+	$node->start;
+	sql($node, 'CREATE EXTENSION pgfairq')
+	  unless defined $params{preload} && !$params{preload};
+	return $node;
+}
+
+# The output of a script in a session of its own; dies on an error.
+sub sql
+{
+	my ($node, $sql, $db) = @_;
+
+	return $node->safe_psql($db // 'postgres', $sql);
+}
+
+# The same as a list of rows, each a list of columns.
+sub rows
+{
+	my ($node, $sql, $db) = @_;
+
+	return map { [ split /\|/, $_, -1 ] } split /\n/, sql($node, $sql, $db);
+}
+
+# The first column of the result.
+sub column
+{
+	my ($node, $sql, $db) = @_;
+
+	return map { $_->[0] } rows($node, $sql, $db);
+}
+
+# SQLSTATE, message and hint of the error a script ends with; empty strings
+# if there is none.
+sub error_of
+{
+	my ($node, $sql, $db) = @_;
+	my ($ret, $out, $err) =
+	  $node->psql($db // 'postgres', "\\set VERBOSITY verbose\n$sql");
+
+	my ($state, $message) = $err =~ /(?:ERROR|FATAL):  (\w{5}): (.*)/;
+	my ($hint) = $err =~ /^HINT:  (.*)/m;
+	return ($state // '', $message // '', $hint // '', $err);
+}
+
+# One test: the script is refused with this SQLSTATE, and message and hint
+# are like these.
+sub refused
+{
+	my ($node, $sql, $state, $message_like, $hint_like, $name, $db) = @_;
+	my ($s, $m, $h, $err) = error_of($node, $sql, $db);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $good = $s eq $state
+	  && (!defined $message_like || $m =~ $message_like)
+	  && (!defined $hint_like || $h =~ $hint_like);
+	ok($good, $name)
+	  or diag("expected $state, got $s\nmessage: $m\nhint: $h\nall: $err");
+	return;
+}
+
+# A session that stays open.  query() answers the output; error() what the
+# last query wrote to standard error.
+sub session
+{
+	my ($node, $db) = @_;
+
+	return FairqSession->new($node, $db // 'postgres');
+}
+
+# Ask until the answer is true.  A time-out answers false; what is waited for
+# is always a condition, never an amount of time.
+sub wait_for
+{
+	my ($condition, $seconds) = @_;
+	my $deadline =
+	  time() + ($seconds // $PostgreSQL::Test::Utils::timeout_default);
+
+	while (1)
+	{
+		return 1 if $condition->();
+		return 0 if time() > $deadline;
+		usleep(20_000);
+	}
+}
+
+# Wait until a server that ends all its processes after a crash takes
+# connections again.
+sub wait_for_crash_restart
+{
+	my ($node, $postmaster_was_up_at) = @_;
+
+	return wait_for(
+		sub {
+			my ($ret, $out, $err) = $node->psql('postgres',
+				"SELECT pg_postmaster_start_time() IS NOT NULL AND NOT pg_is_in_recovery()"
+			);
+			return $ret == 0 && $out eq 't';
+		});
+}
+
+# Start a node whose postmaster was killed: the children it left behind hold
+# on to shared memory until they have noticed.
+sub start_after_kill
+{
+	my ($node) = @_;
+
+	return wait_for(sub { $node->start(fail_ok => 1) });
+}
+
+# The command line of a Python program in test/load.
+sub python_program
+{
+	my ($program) = @_;
+	my $dir = __FILE__;
+	$dir =~ s{t/lib/[^/]*$}{load};
+
+	foreach my $python (grep { defined } $ENV{FAIRQ_PYTHON},
+		'/usr/bin/python3', 'python3')
+	{
+		my ($out, $err);
+		my $good = eval {
+			IPC::Run::run(
+				[
+					$python, '-c',
+					'import psycopg, sys; sys.exit(psycopg.__version__ < "3")'
+				],
+				'>', \$out, '2>', \$err);
+		};
+		return ($python, '-B', "$dir/$program") if $good;
+	}
+	die
+	  "a python3 with psycopg 3 is needed (Debian: python3-psycopg), or FAIRQ_PYTHON";
+}
+
+package FairqSession;
+
+sub new
+{
+	my ($class, $node, $db) = @_;
+
+	return bless {
+		psql => $node->background_psql($db, on_error_stop => 0),
+		error => ''
+	}, $class;
+}
+
+# Answers the output.
+sub query
+{
+	my ($self, $sql) = @_;
+
+	$self->{psql}{stderr} = '';
+	$self->{psql}->set_query_timer_restart;
+	my $out = $self->{psql}->query($sql);
+	$self->{error} = $self->{psql}{stderr};
+	$self->{psql}{stderr} = '';
+	return $out;
+}
+
+# The same; dies if there was an error.
+sub safe
+{
+	my ($self, $sql) = @_;
+	my $out = $self->query($sql);
+
+	die "query failed: $self->{error}\n$sql" if $self->{error} =~ /ERROR|FATAL/;
+	return $out;
+}
+
+sub error
+{
+	my ($self) = @_;
+
+	return $self->{error};
+}
+
+# Send a query and do not wait for its end.
+sub send
+{
+	my ($self, $sql) = @_;
+
+	$self->{psql}->query_until(qr/sent/, "\\echo sent\n$sql;\n");
+	return;
+}
+
+sub pid
+{
+	my ($self) = @_;
+
+	return $self->safe('SELECT pg_backend_pid()');
+}
+
+sub quit
+{
+	my ($self) = @_;
+
+	eval { $self->{psql}->quit };
+	return;
+}
+
+1;
