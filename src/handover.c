@@ -91,6 +91,20 @@ static int	items_size = 0;
 static int	lease_items = 0;	/* those that forbid PREPARE TRANSACTION */
 
 /*
+ * Tables of queues that were created in this transaction and have a shared
+ * state already, with the subtransaction that created them.  If that is
+ * rolled back there never was such a table, and its state goes.
+ */
+#define MAX_CREATED		64
+
+static struct
+{
+	Oid			relation;
+	SubTransactionId subid;
+}			created[MAX_CREATED];
+static int	created_count = 0;
+
+/*
  * Entries on their way from a lane to a lease.  They are in no window any
  * more, so if the claimer fails they go back.
  */
@@ -305,6 +319,41 @@ handover_release_queue(Oid database, Oid relation)
 }
 
 /*
+ * A queue's state was set up whose table is new in this transaction.  Beyond
+ * MAX_CREATED of them a rollback leaves states behind, until the next restart.
+ */
+void
+handover_created(Oid relation, SubTransactionId subid)
+{
+	for (int i = 0; i < created_count; i++)
+	{
+		if (created[i].relation == relation)
+			return;
+	}
+	if (created_count < MAX_CREATED)
+	{
+		created[created_count].relation = relation;
+		created[created_count].subid = subid;
+		created_count++;
+	}
+}
+
+static void
+release_created(SubTransactionId subid)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < created_count; i++)
+	{
+		if (created[i].subid >= subid)
+			queue_state_release(MyDatabaseId, created[i].relation);
+		else
+			created[kept++] = created[i];
+	}
+	created_count = kept;
+}
+
+/*
  * Entries were taken from a lane.
  */
 void
@@ -421,6 +470,7 @@ forget_items(void)
 {
 	items_count = 0;
 	lease_items = 0;
+	created_count = 0;
 	if (items_size > 16384)
 	{
 		pfree(items);
@@ -455,6 +505,7 @@ handover_xact_callback(XactEvent event, void *arg)
 			clean_up_claim();
 			for (int i = items_count - 1; i >= 0; i--)
 				carry_out_abort(&items[i]);
+			release_created(InvalidSubTransactionId);
 			forget_items();
 			break;
 
@@ -486,6 +537,11 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 		case SUBXACT_EVENT_COMMIT_SUB:
 			for (int i = items_count - 1; i >= 0 && items[i].subid >= subid; i--)
 				items[i].subid = parent;
+			for (int i = 0; i < created_count; i++)
+			{
+				if (created[i].subid >= subid)
+					created[i].subid = parent;
+			}
 			break;
 
 		case SUBXACT_EVENT_ABORT_SUB:
@@ -501,6 +557,7 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 					lease_items--;
 				items_count--;
 			}
+			release_created(subid);
 			break;
 
 		case SUBXACT_EVENT_START_SUB:

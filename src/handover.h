@@ -30,6 +30,7 @@ extern void handover_claimed(const LeaseInfo *lease, bool taken_over, Lane *lane
 extern void handover_settled(const LeaseInfo *lease);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_release_queue(Oid database, Oid relation);
+extern void handover_created(Oid relation, SubTransactionId subid);
 
 /* Entries taken from lanes that are neither leased nor given up yet. */
 extern void handover_hold(Lane *lane, const LaneEntry *entries, int n);

@@ -40,6 +40,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "handover.h"
 #include "lanes.h"
 #include "queue_catalog.h"
 
@@ -355,6 +356,8 @@ fill_entry(QueueInfo *info, Relation rel)
 	info->relation = RelationGetRelid(rel);
 	info->state = queue_state_attach(info->relation, info->buckets,
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
+	if (rel->rd_createSubid != InvalidSubTransactionId)
+		handover_created(info->relation, rel->rd_createSubid);
 	info->valid = true;
 }
 
