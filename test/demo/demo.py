@@ -266,7 +266,7 @@ def main():
         print(f"only {len(files)} text files below {', '.join(searched)}; the demo needs {AT_LEAST}", file=sys.stderr)
         return 1
     bob = files
-    alice = [next((file for file in files if file.endswith("/GPL-3")), files[0])]
+    alice = files[:1]
 
     monitor = psycopg.connect(application_name="demo", autocommit=True)
     monitor.execute("SELECT fairq.create_queue(%s)", (QUEUE,))

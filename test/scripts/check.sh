@@ -100,9 +100,11 @@ record() {
 
 heading() { printf '\n=== %s\n\n' "$*"; }
 
-# A cluster of its own for a suite.
+# A cluster of its own for a suite. Its log is about the server: the errors that
+# tests provoke are in their results.
 suite_cluster() {
-	cluster_make "$WORK/$1" "fsync = off" "max_prepared_transactions = 10" "log_line_prefix = '%m [%p] %q%a '" &&
+	cluster_make "$WORK/$1" "fsync = off" "max_prepared_transactions = 10" \
+		"log_min_messages = log" "log_line_prefix = '%m [%p] %q%a '" &&
 		cluster_start "$WORK/$1"
 }
 
@@ -163,8 +165,14 @@ suite_tap() {
 	local program log
 	if ! installcheck tap 600 REGRESS= ISOLATION= PROVE_FLAGS="-v --timer" \
 		${PROVE_TESTS:+PROVE_TESTS="$PROVE_TESTS"}; then
-		# prove names the programs that failed at the end: "test/t/001_x.pl (Wstat: …"
-		sed -n 's,^\(test/t/[^ ]*\)\.pl *(Wstat.*,\1,p' "$WORK/tap.log" | sort -u | while read -r program; do
+		# prove names the programs that failed at the end, "test/t/001_x.pl (Wstat: …",
+		# but for one that stopped everything, which is the last it has named at all.
+		{
+			sed -n 's,^\(test/t/[^ ]*\)\.pl *(Wstat.*,\1,p' "$WORK/tap.log"
+			if grep -q '^FAILED--Further testing stopped' "$WORK/tap.log"; then
+				sed -n 's,^\[[0-9:]*\] \(test/t/[^ ]*\)\.pl .*,\1,p' "$WORK/tap.log" | tail -n 1
+			fi
+		} | sort -u | while read -r program; do
 			for log in "$tree"/tmp_check/log/*"$(basename "$program")"*; do
 				say "--- the last lines of $log"
 				tail -n 60 "$log"
