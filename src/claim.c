@@ -54,6 +54,7 @@ typedef struct Claim
 	TimestampTz now;
 	int			got;
 	Lane	   *refilling;		/* a lane that somebody else is reading */
+	bool		drained;		/* the class has nothing left */
 } Claim;
 
 /* How long a claim of the row's task lasts, in microseconds. */
@@ -226,8 +227,26 @@ grant(Claim *claim, Lane *lane)
  */
 
 /*
+ * There is no lease to be had for want of entries.
+ */
+static void
+no_leases(Claim *claim)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("cannot lease a task of queue \"%s\": there are %d leases already",
+					claim->info->name, settings_max_leases),
+			 errhint("Raise the setting \"%s\" and restart the server, or acknowledge tasks in flight.",
+					 "pgfairq.max_leases")));
+}
+
+/*
  * Take up to max entries from the lanes of a class, the lowest address first,
  * into the hands of handover.c.  Returns how many.
+ *
+ * A merge of the lanes: from the lane least far along, up to where the next
+ * one is.  Only a lane that another claimer has locked at that moment is left
+ * for later.
  */
 static int
 take_from_class(Claim *claim, int class, int max)
@@ -240,7 +259,6 @@ take_from_class(Claim *claim, int class, int max)
 	LaneEntry	entries[LANE_WINDOW];
 	int			total = 0;
 	bool		nowait = true;
-	bool		empty = true;
 
 	if (first < 0)
 		return 0;
@@ -248,20 +266,16 @@ take_from_class(Claim *claim, int class, int max)
 		tops = palloc(buckets * sizeof(LaneTop));
 	for (int i = 0; i < buckets; i++)
 	{
-		lanes_look(lanes_get(first + i), &tops[i]);
-		if (tops[i].view != LANE_EMPTY)
-		{
-			empty = false;
-			if (!bucket_wanted(claim->request, i))
-				tops[i].view = LANE_EMPTY;
-		}
+		if (bucket_wanted(claim->request, i))
+			lanes_look(lanes_get(first + i), &tops[i]);
+		else
+			tops[i].view = LANE_EMPTY;
 	}
-	if (empty)
-		queue_state_idle(&state->orders[class]);
 
 	while (total < max)
 	{
 		int			best = -1;
+		int			second = -1;
 		bool		locked = false;
 		Lane	   *lane;
 		int			n;
@@ -272,7 +286,13 @@ take_from_class(Claim *claim, int class, int max)
 			{
 				if (best < 0 ||
 					lanes_compare(&tops[i].first, &tops[best].first) < 0)
+				{
+					second = best;
 					best = i;
+				}
+				else if (second < 0 ||
+						 lanes_compare(&tops[i].first, &tops[second].first) < 0)
+					second = i;
 			}
 			else if (tops[i].view == LANE_LOCKED)
 				locked = true;
@@ -301,7 +321,8 @@ take_from_class(Claim *claim, int class, int max)
 			continue;
 		}
 
-		n = lanes_take(lane, Min(LANE_WINDOW, Max(1, (max - total) / buckets)),
+		n = lanes_take(lane, max - total,
+					   second < 0 ? NULL : &tops[second].first,
 					   entries, &tops[best], nowait);
 		if (n < 0)
 		{
@@ -313,6 +334,9 @@ take_from_class(Claim *claim, int class, int max)
 		if (tops[best].low && claim_refill(claim->rel, claim->info, lane))
 			lanes_look(lane, &tops[best]);
 	}
+	claim->drained = (claim->request->bucket_count < 0);
+	for (int i = 0; i < buckets; i++)
+		claim->drained &= (tops[i].view == LANE_EMPTY);
 	if (tops != few_tops)
 		pfree(tops);
 	return total;
@@ -392,6 +416,8 @@ lease_held(Claim *claim, int class)
 	handover_let_go(n);
 	if (start.whole != PG_INT64_MIN)
 		queue_state_advance(order, start, finish);
+	if (claim->drained)
+		queue_state_idle(order);
 }
 
 static void
@@ -406,6 +432,7 @@ claim_from_lanes(Claim *claim)
 		{
 			int			want = Min(max - claim->got, LANE_WINDOW);
 			int			reserved;
+			int			taken;
 
 			CHECK_FOR_INTERRUPTS();
 			if (state->orders[class].first_lane < 0)
@@ -413,19 +440,15 @@ claim_from_lanes(Claim *claim)
 			reserved = leases_reserve(want);
 			if (reserved == 0)
 			{
-				if (claim->got > 0)
-					return;
-				ereport(ERROR,
-						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						 errmsg("cannot lease a task of queue \"%s\": there are %d leases already",
-								claim->info->name, settings_max_leases),
-						 errhint("Raise the setting \"%s\" and restart the server, or acknowledge tasks in flight.",
-								 "pgfairq.max_leases")));
+				if (claim->got == 0)
+					no_leases(claim);
+				return;
 			}
 			handover_reserve(want * 2 + 8);
-			if (take_from_class(claim, class, Min(want, reserved)) == 0)
-				break;
+			taken = take_from_class(claim, class, Min(want, reserved));
 			lease_held(claim, class);
+			if (taken == 0)
+				break;
 		}
 	}
 }
@@ -551,7 +574,11 @@ claim_of_groups(Claim *claim)
 					FairqAddress place;
 
 					if (leases_reserve(1) == 0)
+					{
+						if (claim->got == 0)
+							no_leases(claim);
 						return;
+					}
 					handover_reserve(8);
 					if (row_reader_lock(row, &entries[i].tid) != ROW_LIVE)
 						continue;
@@ -634,6 +661,8 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	recovery_classes(rel, info);
 	row_reader_begin(&claim.row, rel, info);
 
+	if (queue_state_tick(info->state, claim.now))
+		resolve_doubts(info->state);
 	claim_expired(&claim);
 	while (claim.got < request->max_tasks)
 	{

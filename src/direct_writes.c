@@ -64,11 +64,11 @@ fairq_row_written(PG_FUNCTION_ARGS)
 
 	/* Not preloaded: there is no engine to tell. */
 	if (!shared_state_ready())
-		PG_RETURN_NULL();
+		PG_RETURN_POINTER(NULL);
 	info = queue_catalog_open_relation(RelationGetRelid(trigger->tg_relation),
 									   NoLock, 0, &rel);
 	if (info == NULL)
-		PG_RETURN_NULL();
+		PG_RETURN_POINTER(NULL);
 	state = info->state;
 	tupdesc = RelationGetDescr(rel);
 
@@ -99,5 +99,5 @@ fairq_row_written(PG_FUNCTION_ARGS)
 			handover_count(state, QUEUE_DEAD, 1);
 	}
 	relation_close(rel, NoLock);
-	PG_RETURN_NULL();
+	PG_RETURN_POINTER(NULL);
 }

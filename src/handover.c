@@ -26,8 +26,8 @@
  *
  * A prepared transaction gives no callback when it ends, and the process that
  * ends it knows nothing of our list.  So PREPARE TRANSACTION is refused when
- * there are leases in the list.  Rows enqueued in it are left in doubt: see
- * claim.c, which remembers the place of a row whose transaction is prepared.
+ * there are leases in the list.  Rows written in it are left in doubt: their
+ * lanes remember the first, and claims look whether the transaction has ended.
  *
  *-------------------------------------------------------------------------
  */
@@ -89,6 +89,7 @@ static HandoverItem *items = NULL;
 static int	items_count = 0;
 static int	items_size = 0;
 static int	lease_items = 0;	/* those that forbid PREPARE TRANSACTION */
+static TransactionId preparing_xid = InvalidTransactionId;
 
 /*
  * Tables of queues that were created in this transaction and have a shared
@@ -464,6 +465,38 @@ carry_out_abort(const HandoverItem *item)
 	}
 }
 
+/*
+ * The transaction is prepared.  Nobody tells us when it ends and how, so its
+ * rows are in doubt; claims look after the doubts of a lane.  Counted is what
+ * will have happened if it commits, as most do.
+ */
+static void
+carry_out_prepare(const HandoverItem *item)
+{
+	LaneEntry	place;
+
+	switch ((HandoverKind) item->kind)
+	{
+		case HANDOVER_ENQUEUED:
+		case HANDOVER_OFFER_AT_COMMIT:
+		case HANDOVER_OFFER_AT_ABORT:
+		case HANDOVER_LOWER_AT_COMMIT:
+		case HANDOVER_LOWER_AT_ABORT:
+			ItemPointerSet(&place.tid, 0, 0);
+			lanes_entry(&place, &item->address, &place.tid);
+			lanes_doubt(item->lane, preparing_xid, &place);
+			break;
+		case HANDOVER_COUNT:
+			carry_out_commit(item);
+			break;
+		case HANDOVER_CLAIMED:
+		case HANDOVER_TAKEN_OVER:
+		case HANDOVER_SETTLED:
+		case HANDOVER_RELEASE_QUEUE:
+			break;
+	}
+}
+
 /* Nothing is owed any more; give a large list's memory back. */
 static void
 forget_items(void)
@@ -515,10 +548,12 @@ handover_xact_callback(XactEvent event, void *arg)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
 						 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
+			preparing_xid = GetTopTransactionIdIfAny();
 			break;
 
 		case XACT_EVENT_PREPARE:
-			/* Its rows are in doubt; whoever reads them remembers them. */
+			for (int i = 0; i < items_count; i++)
+				carry_out_prepare(&items[i]);
 			forget_items();
 			break;
 

@@ -328,11 +328,13 @@ lanes_look(const Lane *lane, LaneTop *top)
 }
 
 /*
- * Take up to max entries from the front of the window and say what is next.
- * Returns how many; -1 if nowait and the lane is locked.
+ * Take up to max entries from the front of the window, but none that comes after
+ * upto (NULL: any), and say what is next.  Returns how many; -1 if nowait and
+ * the lane is locked.
  */
 int
-lanes_take(Lane *lane, int max, LaneEntry *entries, LaneTop *top, bool nowait)
+lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
+		   LaneTop *top, bool nowait)
 {
 	int			n;
 
@@ -344,6 +346,11 @@ lanes_take(Lane *lane, int max, LaneEntry *entries, LaneTop *top, bool nowait)
 	n = Min(max, lane->count);
 	if (lane->refilling && !lane->complete)
 		n = Min(n, lower_bound(lane, &lane->frontier) - lane->head);
+	for (int i = 0; upto != NULL && i < n; i++)
+	{
+		if (lanes_compare(&lane->entries[lane->head + i], upto) > 0)
+			n = i;
+	}
 	memcpy(entries, &lane->entries[lane->head], n * sizeof(LaneEntry));
 	lane->count -= n;
 	lane->head = (lane->count == 0) ? 0 : lane->head + n;
@@ -469,12 +476,25 @@ lanes_at_abort(void)
 }
 
 /*
- * A row in a place is in doubt: a prepared transaction has written it.
+ * A row in a place is in doubt: a prepared transaction has written it.  Of
+ * several rows of one transaction the first is remembered.
  */
 void
 lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
 {
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < lane->doubt_count; i++)
+	{
+		LaneDoubt  *doubt = &lane->doubts[i];
+
+		if (doubt->xid == xid)
+		{
+			if (lanes_compare(place, &doubt->place) < 0)
+				doubt->place = *place;
+			LWLockRelease(&lane->lock);
+			return;
+		}
+	}
 	if (lane->doubt_count < LANE_DOUBTS)
 	{
 		lane->doubts[lane->doubt_count].xid = xid;

@@ -32,7 +32,7 @@ placement_begin(Placement *placement, Relation rel, QueueInfo *info)
  * is only looked at under policy time.
  */
 void
-placement_assign(Placement *placement, int64 id, const char *key, int keylen,
+placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 				 int64 priority, TimestampTz run_at, double cost, Place *place)
 {
 	QueueInfo  *info = placement->info;
@@ -41,7 +41,7 @@ placement_assign(Placement *placement, int64 id, const char *key, int keylen,
 	address->unused = 0;
 	address->class = 0;
 	address->fraction = 0;
-	address->slot = id;
+	address->slot = turn;
 	place->tagged = (info->policy == QUEUE_FAIR);
 	switch (info->policy)
 	{

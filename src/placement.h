@@ -31,7 +31,7 @@ typedef struct Place
 } Place;
 
 extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
-extern void placement_assign(Placement *placement, int64 id,
+extern void placement_assign(Placement *placement, int64 turn,
 							 const char *key, int keylen, int64 priority,
 							 TimestampTz run_at, double cost, Place *place);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);

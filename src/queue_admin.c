@@ -116,10 +116,18 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 				 errmsg("permission denied to create queue \"%s\"", queue),
 				 errhint("It takes the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
 	if (OidIsValid(get_relname_relid(relname, schema)))
+	{
+		if (queue_catalog_has_settings(queue))
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("queue \"%s\" already exists", queue),
+					 errhint("Choose another name, or drop the queue with fairq.drop_queue().")));
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("queue \"%s\" already exists", queue),
-				 errhint("Choose another name, or drop the queue with fairq.drop_queue().")));
+				 errmsg("cannot create queue \"%s\": there is a relation %s that is not a queue's",
+						queue, quote_qualified_identifier(QUEUE_SCHEMA, relname)),
+				 errhint("Choose another name, or rename or drop that relation.")));
+	}
 
 	table = quote_qualified_identifier(QUEUE_SCHEMA, relname);
 	/* Names that no other queue's table can have. */
@@ -251,7 +259,7 @@ queue_admin_drop(const text *name)
 	queue_catalog_check_name(name, queue);
 	queue_catalog_relation_name(queue, relname);
 	relation = get_relname_relid(relname, schema);
-	if (!OidIsValid(relation))
+	if (!OidIsValid(relation) || !queue_catalog_has_settings(queue))
 		return false;
 	if (!fairq_relation_ownercheck(relation, GetUserId()))
 		ereport(ERROR,

@@ -327,6 +327,18 @@ read_settings(QueueInfo *info)
 }
 
 /*
+ * Is there a queue of this name, as far as the settings know?
+ */
+bool
+queue_catalog_has_settings(const char *queue)
+{
+	QueueInfo	info = {0};
+
+	strlcpy(info.name, queue, NAMEDATALEN);
+	return read_settings(&info);
+}
+
+/*
  * Fill a cache entry from the catalogs.  The relation is open and locked.
  */
 static void

@@ -71,11 +71,43 @@ row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
  * Is a transaction in progress prepared?  A prepared one has no process.
  */
 static bool
-is_prepared(TransactionId xid)
+is_prepared(TransactionId top)
 {
-	TransactionId top = SubTransGetTopmostTransaction(xid);
-
 	return BackendXidGetPid(top) == 0 && TransactionIdIsInProgress(top);
+}
+
+/*
+ * Find the row at a TID or, if that is the start of a chain of heap-only
+ * tuples, in the chain.  An index leads to starts only, but whoever hands a
+ * row over names the row itself.
+ */
+static bool
+search_row(RowReader *reader, ItemPointer at, Snapshot snapshot)
+{
+	Page		page = BufferGetPage(reader->buffer);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(at);
+	HeapTuple	tuple = &reader->tuple;
+
+	if (offset >= FirstOffsetNumber && offset <= PageGetMaxOffsetNumber(page))
+	{
+		ItemId		item = PageGetItemId(page, offset);
+
+		if (ItemIdIsNormal(item))
+		{
+			tuple->t_data = (HeapTupleHeader) PageGetItem(page, item);
+			tuple->t_len = ItemIdGetLength(item);
+			tuple->t_tableOid = RelationGetRelid(reader->rel);
+			tuple->t_self = *at;
+			if (HeapTupleSatisfiesVisibility(tuple, snapshot, reader->buffer))
+			{
+				HeapCheckForSerializableConflictOut(true, reader->rel, tuple,
+													reader->buffer, snapshot);
+				return true;
+			}
+		}
+	}
+	return heap_hot_search_buffer(at, reader->rel, reader->buffer, snapshot,
+								  tuple, NULL, true);
 }
 
 /*
@@ -87,7 +119,6 @@ row_reader_lock(RowReader *reader, const ItemPointerData *tid)
 {
 	ItemPointerData at = *tid;
 	SnapshotData dirty;
-	bool		first = true;
 	bool		found;
 	TransactionId busy = InvalidTransactionId;
 
@@ -105,8 +136,7 @@ row_reader_lock(RowReader *reader, const ItemPointerData *tid)
 										  ItemPointerGetBlockNumberNoCheck(&at));
 	InitDirtySnapshot(dirty);
 	LockBuffer(reader->buffer, BUFFER_LOCK_SHARE);
-	found = heap_hot_search_buffer(&at, reader->rel, reader->buffer, &dirty,
-								   &reader->tuple, NULL, first);
+	found = search_row(reader, &at, &dirty);
 	if (found)
 	{
 		if (TransactionIdIsValid(dirty.xmin))
@@ -127,6 +157,7 @@ row_reader_lock(RowReader *reader, const ItemPointerData *tid)
 		LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
 		if (!found)
 			return ROW_GONE;
+		busy = SubTransGetTopmostTransaction(busy);
 		reader->in_progress = busy;
 		return is_prepared(busy) ? ROW_IN_DOUBT : ROW_IN_PROGRESS;
 	}
@@ -365,7 +396,8 @@ write_begin(WriteState *state, Relation rel)
 		return;
 	state->estate = CreateExecutorState();
 	state->result = makeNode(ResultRelInfo);
-	InitResultRelInfo(state->result, rel, 1, NULL, 0);
+	/* No range table, so no index into one. */
+	InitResultRelInfo(state->result, rel, 0, NULL, 0);
 	state->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
 }
 

@@ -86,6 +86,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation,
 	queue->recovery = QUEUE_UNKNOWN;
 	ConditionVariableInit(&queue->recovery_done);
 	queue->stats_reset = GetCurrentTimestamp();
+	pg_atomic_init_u64(&queue->tick, 0);
 	pg_atomic_init_u32(&queue->expired, 0);
 	for (int i = 0; i < QUEUE_COUNTERS; i++)
 		pg_atomic_init_u64(&queue->counters[i], 0);
@@ -242,6 +243,20 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 		queue->end_id = end;
 	}
 	SpinLockRelease(&queue->id_mutex);
+}
+
+/*
+ * True for one caller each quarter of a second, who then looks at what need
+ * not be looked at by every claim.
+ */
+bool
+queue_state_tick(QueueState *queue, TimestampTz now)
+{
+	uint64		tick = now / (USECS_PER_SEC / 4);
+	uint64		last = pg_atomic_read_u64(&queue->tick);
+
+	return last < tick &&
+		pg_atomic_compare_exchange_u64(&queue->tick, &last, tick);
 }
 
 /*

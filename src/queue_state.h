@@ -81,6 +81,8 @@ typedef struct QueueState
 	ConditionVariable recovery_done;
 
 	TimestampTz stats_reset;
+	pg_atomic_uint64 tick;		/* of the last look at what claims look at now
+								 * and then */
 	pg_atomic_uint32 expired;	/* leases past their deadline, not taken over */
 	pg_atomic_uint64 counters[QUEUE_COUNTERS];
 
@@ -100,6 +102,7 @@ extern int	queue_state_reclaim_groups(void);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
 extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
 
+extern bool queue_state_tick(QueueState *queue, TimestampTz now);
 extern void queue_state_advance(QueueOrder *order, VirtualTime start,
 								VirtualTime finish);
 extern void queue_state_idle(QueueOrder *order);

@@ -23,6 +23,7 @@
 
 #include "access/htup_details.h"
 #include "access/tableam.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
@@ -55,6 +56,10 @@ recovery_classes(Relation rel, QueueInfo *info)
 				queue_catalog_first_lane(info, class);
 		}
 	}
+
+	/* On a standby more classes may come, and nobody would tell. */
+	if (RecoveryInProgress())
+		return;
 	SpinLockAcquire(&state->recovery_mutex);
 	state->classes_known = true;
 	SpinLockRelease(&state->recovery_mutex);
@@ -76,13 +81,18 @@ recovery_failed(int code, Datum arg)
 	set_recovery((QueueState *) DatumGetPointer(arg), QUEUE_UNKNOWN);
 }
 
+/*
+ * Read all rows; count them, and unless tags is false note what they say of
+ * tags.
+ */
 static void
-read_rows(Relation rel, QueueInfo *info)
+read_rows(Relation rel, QueueInfo *info, bool tags,
+		  int64 *addressed_rows, int64 *dead_rows)
 {
 	QueueState *state = info->state;
 	TupleDesc	tupdesc = RelationGetDescr(rel);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
+	Snapshot	snapshot;
+	TableScanDesc scan;
 	Datum	   *values = palloc(tupdesc->natts * sizeof(Datum));
 	bool	   *nulls = palloc(tupdesc->natts * sizeof(bool));
 	VirtualTime first[FAIRQ_CLASSES];
@@ -91,6 +101,8 @@ read_rows(Relation rel, QueueInfo *info)
 	int64		dead = 0;
 	HeapTuple	tuple;
 
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	scan = table_beginscan(rel, snapshot, 0, NULL);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		FairqAddress *address;
@@ -107,7 +119,7 @@ read_rows(Relation rel, QueueInfo *info)
 			continue;
 		}
 		addressed++;
-		if (info->policy != QUEUE_FAIR)
+		if (info->policy != QUEUE_FAIR || !tags)
 			continue;
 		address = DatumGetFairqAddressP(VALUE(COLUMN_ADDRESS));
 		if (address->class >= state->classes)
@@ -136,8 +148,8 @@ read_rows(Relation rel, QueueInfo *info)
 		if (any[class])
 			queue_state_advance(&state->orders[class], first[class], first[class]);
 	}
-	pg_atomic_write_u64(&state->counters[QUEUE_ADDRESSED], addressed);
-	pg_atomic_write_u64(&state->counters[QUEUE_DEAD], dead);
+	*addressed_rows = addressed;
+	*dead_rows = dead;
 }
 
 /*
@@ -161,11 +173,26 @@ recovery_tags(Relation rel, QueueInfo *info)
 
 		if (before == QUEUE_UNKNOWN)
 		{
+			int64		addressed_before;
+			int64		dead_before;
+			int64		addressed;
+			int64		dead;
+
+			/*
+			 * Others go on counting what they commit.  What we read replaces
+			 * what was counted up to now, and what they count from now on is
+			 * added.  (A transaction that is between its end and its counting
+			 * just now is counted twice: a figure that is off, no more.)
+			 */
+			addressed_before = (int64) pg_atomic_read_u64(&state->counters[QUEUE_ADDRESSED]);
+			dead_before = (int64) pg_atomic_read_u64(&state->counters[QUEUE_DEAD]);
 			PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
 			{
-				read_rows(rel, info);
+				read_rows(rel, info, true, &addressed, &dead);
 			}
 			PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
+			queue_state_count(state, QUEUE_ADDRESSED, addressed - addressed_before);
+			queue_state_count(state, QUEUE_DEAD, dead - dead_before);
 			set_recovery(state, QUEUE_KNOWN);
 		}
 		else if (before == QUEUE_RECOVERING)
@@ -176,4 +203,21 @@ recovery_tags(Relation rel, QueueInfo *info)
 			ConditionVariableCancelSleep();
 		}
 	}
+}
+
+/*
+ * How many rows have an address, and how many tasks are dead.  On a standby
+ * nobody counts, so there they are read each time.
+ */
+void
+recovery_depths(Relation rel, QueueInfo *info, int64 *addressed, int64 *dead)
+{
+	if (RecoveryInProgress())
+	{
+		read_rows(rel, info, false, addressed, dead);
+		return;
+	}
+	recovery_tags(rel, info);
+	*addressed = queue_state_counter(info->state, QUEUE_ADDRESSED);
+	*dead = queue_state_counter(info->state, QUEUE_DEAD);
 }

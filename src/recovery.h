@@ -12,5 +12,7 @@
 
 extern void recovery_classes(Relation rel, QueueInfo *info);
 extern void recovery_tags(Relation rel, QueueInfo *info);
+extern void recovery_depths(Relation rel, QueueInfo *info,
+							int64 *addressed, int64 *dead);
 
 #endif							/* FAIRQ_RECOVERY_H */

@@ -136,12 +136,12 @@ replace_task(RowReader *row, Placement *placement)
 	ItemPointerData tid = row->tuple.t_self;
 	Place		place;
 	int			placed;
+	int			got;
+	int64		turn = queue_relation_new_ids(row->info, 1, &got);
 
-	placement_assign(placement, DatumGetInt64(row_value(row, COLUMN_ID)),
-					 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)),
-					 row_is_null(row, COLUMN_RUN_AT) ? GetCurrentTimestamp() :
-					 DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)),
+					 GetCurrentTimestamp(),
 					 DatumGetFloat4(row_value(row, COLUMN_COST)), &place);
 	placed = handover_placed(place.lane, &place.address,
 							 place.tagged ? &place.tag : NULL);
@@ -182,6 +182,20 @@ put_back(Settlement *settlement, const LeaseInfo *lease)
 		return false;
 	count_dead(settlement->info);
 	return true;
+}
+
+/*
+ * The attempts that expired before this lease took the task over are known to
+ * the lease only.  Before it is given up without one of its own, write them
+ * down.
+ */
+static bool
+keep_attempts(RowReader *row, const LeaseInfo *lease, ItemPointer tid)
+{
+	if (DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == lease->attempt - 1)
+		return true;
+	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(lease->attempt - 1);
+	return queue_relation_update(row->rel, row->info, tid, row->values, row->nulls);
 }
 
 static bool
@@ -245,13 +259,17 @@ settle_lease(Settlement *settlement, const pg_uuid_t *receipt)
 		case SETTLE_RELEASE:
 			if (!row_is_null(row, COLUMN_ADDRESS))
 			{
-				const FairqAddress *address;
+				FairqAddress address;
+				ItemPointerData tid = row->tuple.t_self;
 
-				address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-				handover_offer_at_commit(placement_lane(settlement->info, address),
-										 address, &row->tuple.t_self);
-				handover_count(state, QUEUE_RELEASED, 1);
-				done = true;
+				address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+				done = keep_attempts(row, &lease, &tid);
+				if (done)
+				{
+					handover_offer_at_commit(placement_lane(settlement->info, &address),
+											 &address, &tid);
+					handover_count(state, QUEUE_RELEASED, 1);
+				}
 			}
 			break;
 

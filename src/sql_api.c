@@ -18,6 +18,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/array.h"
@@ -64,6 +65,9 @@ PG_FUNCTION_INFO_V1(fairq_revive);
  * ----------------------------------------------------------------
  */
 
+/* The queue that the call at hand names, for messages; NULL: none (yet). */
+static const text *call_queue = NULL;
+
 /*
  * Refuse if the engine is not there (55000).
  */
@@ -82,11 +86,25 @@ sql_api_require_preload(const char *function)
 static void
 begin(const char *function)
 {
+	call_queue = NULL;
 	sql_api_require_preload(function);
 	PreventCommandDuringRecovery(function);
 	if (XactReadOnly)
 		PreventCommandIfReadOnly(function);
 	PreventCommandIfParallelMode(function);
+}
+
+static const char *
+call_text(const char *function)
+{
+	int			len;
+
+	if (call_queue == NULL)
+		return function;
+	len = VARSIZE_ANY_EXHDR(call_queue);
+	return psprintf("%s for queue \"%.*s\"", function,
+					pg_mbcliplen(VARDATA_ANY(call_queue), len, 100),
+					VARDATA_ANY(call_queue));
 }
 
 static void
@@ -95,17 +113,18 @@ bad_argument(const char *function, const char *argument, const char *problem,
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s: argument \"%s\" %s", function, argument, problem),
+			 errmsg("%s: argument \"%s\" %s", call_text(function), argument, problem),
 			 errhint("%s", hint)));
 }
 
 static void
-not_supported(const char *function, const char *argument, const char *hint)
+not_supported(const char *function, const char *argument, const char *problem,
+			  const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("%s: argument \"%s\" is not supported by this version with the value given",
-					function, argument),
+			 errmsg("%s: argument \"%s\" %s, which this version does not support",
+					call_text(function), argument, problem),
 			 errhint("%s", hint)));
 }
 
@@ -115,7 +134,17 @@ sql_api_queue_name(FunctionCallInfo fcinfo, const char *function)
 {
 	if (PG_ARGISNULL(0))
 		bad_argument(function, "queue", "is null", "Give the name of a queue.");
-	return PG_GETARG_TEXT_PP(0);
+	call_queue = PG_GETARG_TEXT_PP(0);
+	return unconstify(text *, call_queue);
+}
+
+/* A duration as it was given, for messages. */
+static const char *
+duration_text(FunctionCallInfo fcinfo, int number)
+{
+	return psprintf("is %s",
+					DatumGetCString(DirectFunctionCall1(interval_out,
+														PG_GETARG_DATUM(number))));
 }
 
 /*
@@ -139,9 +168,7 @@ duration_argument(FunctionCallInfo fcinfo, int number, const char *function,
 	usecs = (approximate > MAX_DURATION || approximate < 0) ?
 		0 : queue_catalog_usecs(interval);
 	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
-		bad_argument(function, argument,
-					 psprintf("is %s", DatumGetCString(DirectFunctionCall1(interval_out,
-																		   IntervalPGetDatum(interval)))),
+		bad_argument(function, argument, duration_text(fcinfo, number),
 					 zero_ok ? "It must be from 0 to 10 years." :
 					 "It must be above 0 and at most 10 years.");
 	return usecs;
@@ -176,9 +203,9 @@ session_and_wait_arguments(FunctionCallInfo fcinfo, int session, int wait,
 						   const char *function)
 {
 	if (session >= 0 && !PG_ARGISNULL(session))
-		not_supported(function, "session", "Leave it out: sessions come with a later version.");
+		not_supported(function, "session", "is given", "Leave it out: sessions come with a later version.");
 	if (duration_argument(fcinfo, wait, function, "wait", 0, true) != 0)
-		not_supported(function, "wait", "Leave it out, and claim again after a pause.");
+		not_supported(function, "wait", duration_text(fcinfo, wait), "Leave it out, and claim again after a pause.");
 }
 
 /*
@@ -321,9 +348,9 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 	(void) duration_argument(fcinfo, number + 2, function, "backoff_base", 0, true);
 	(void) duration_argument(fcinfo, number + 3, function, "backoff_max", 0, true);
 	if (other_duration(fcinfo, number + 2, USECS_PER_SEC))
-		not_supported(function, "backoff_base", hint);
+		not_supported(function, "backoff_base", duration_text(fcinfo, number + 2), hint);
 	if (other_duration(fcinfo, number + 3, USECS_PER_HOUR))
-		not_supported(function, "backoff_max", hint);
+		not_supported(function, "backoff_max", duration_text(fcinfo, number + 3), hint);
 	for (int i = 4; i <= 6; i++)
 	{
 		static const char *const names[] = {"max_ready", "max_ready_per_group", "max_tasks"};
@@ -334,16 +361,19 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 						 "It must be 1 or more.");
 	}
 	if (!PG_ARGISNULL(number + 4) && PG_GETARG_INT64(number + 4) != 1000000)
-		not_supported(function, "max_ready", hint);
+		not_supported(function, "max_ready",
+					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 4)), hint);
 	if (!PG_ARGISNULL(number + 5) && PG_GETARG_INT64(number + 5) != 10000)
-		not_supported(function, "max_ready_per_group", hint);
+		not_supported(function, "max_ready_per_group",
+					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 5)), hint);
 	if (!PG_ARGISNULL(number + 6))
-		not_supported(function, "max_tasks", hint);
+		not_supported(function, "max_tasks",
+					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 6)), hint);
 	(void) duration_argument(fcinfo, number + 7, function, "keep_done", 0, true);
 	if (!PG_ARGISNULL(number + 7))
-		not_supported(function, "keep_done", hint);
+		not_supported(function, "keep_done", duration_text(fcinfo, number + 7), hint);
 	if (!PG_ARGISNULL(number + 8) && PG_GETARG_BOOL(number + 8))
-		not_supported(function, "durable_leases", hint);
+		not_supported(function, "durable_leases", "is true", hint);
 }
 
 Datum
@@ -428,7 +458,7 @@ pause_or_resume(FunctionCallInfo fcinfo, const char *function, bool paused)
 	begin(function);
 	(void) sql_api_queue_name(fcinfo, function);
 	if (!PG_ARGISNULL(1))
-		not_supported(function, "group_key", "Leave it out, for the queue as a whole.");
+		not_supported(function, "group_key", "is given", "Leave it out, for the queue as a whole.");
 	queue_admin_pause(PG_GETARG_TEXT_PP(0), paused);
 }
 
@@ -479,7 +509,7 @@ on_duplicate_argument(FunctionCallInfo fcinfo, int number, const char *function)
 		return;
 	value = text_to_cstring(PG_GETARG_TEXT_PP(number));
 	if (strcmp(value, "replace") == 0)
-		not_supported(function, "on_duplicate", "Leave it out: unique keys come with a later version.");
+		not_supported(function, "on_duplicate", "is \"replace\"", "Leave it out: unique keys come with a later version.");
 	if (strcmp(value, "keep") != 0)
 		bad_argument(function, "on_duplicate", psprintf("is \"%s\"", value),
 					 "It must be 'keep' or 'replace'.");
@@ -500,9 +530,9 @@ fairq_enqueue(PG_FUNCTION_ARGS)
 		bad_argument(function, "payload", "is null",
 					 "Give a payload; the JSON value null is one.");
 	if (!PG_ARGISNULL(5))
-		not_supported(function, "run_at", "Leave it out: schedules come with a later version.");
+		not_supported(function, "run_at", "is given", "Leave it out: schedules come with a later version.");
 	if (!PG_ARGISNULL(6))
-		not_supported(function, "unique_key", "Leave it out: unique keys come with a later version.");
+		not_supported(function, "unique_key", "is given", "Leave it out: unique keys come with a later version.");
 	on_duplicate_argument(fcinfo, 7, function);
 
 	task.payload = PG_GETARG_DATUM(1);
@@ -595,14 +625,14 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	for (int i = 0; i < unsupported.n; i++)
 	{
 		if (!unsupported.nulls[i])
-			not_supported(function, "run_ats", "Leave it out: schedules come with a later version.");
+			not_supported(function, "run_ats", "is given", "Leave it out: schedules come with a later version.");
 	}
 	task_array(fcinfo, 6, function, "unique_keys", TEXTOID, -1, false, TYPALIGN_INT,
 			   &unsupported, &n);
 	for (int i = 0; i < unsupported.n; i++)
 	{
 		if (!unsupported.nulls[i])
-			not_supported(function, "unique_keys", "Leave it out: unique keys come with a later version.");
+			not_supported(function, "unique_keys", "is given", "Leave it out: unique keys come with a later version.");
 	}
 	on_duplicate_argument(fcinfo, 7, function);
 
@@ -816,6 +846,7 @@ delay_argument(FunctionCallInfo fcinfo, int number, const char *function)
 {
 	if (duration_argument(fcinfo, number, function, "delay", -1, true) != 0)
 		not_supported(function, "delay",
+					  PG_ARGISNULL(number) ? "is null" : duration_text(fcinfo, number),
 					  "Say delay => '0': delays and the queue's backoff come with a later version.");
 }
 
