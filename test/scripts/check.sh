@@ -63,6 +63,16 @@ count_results() {
 		END { print passed + 0, failed + 0 }' "$1"
 }
 
+# The server's test modules note every exchange with a psql in the background;
+# those are left to the logs.
+hide_exchanges() {
+	perl -ne 'BEGIN { $| = 1 }
+		$hide = 1 if /^# (connect output:|issuing query \d+ via background psql|results query \d+:)/;
+		$hide = 0 if !/^#/;
+		print unless $hide;
+		$hide = 0 if /^# \}$/'
+}
+
 # run_suite NAME SECONDS COMMAND...: shows and counts what the command prints.
 # A suite that fails without a failed test, or runs none, is one failure.
 run_suite() {
@@ -71,7 +81,7 @@ run_suite() {
 	: >"$log"
 	(EXEC=yes as_test_user timeout -k 20 "$limit" "$@") </dev/null >"$log" 2>&1 &
 	running=$!
-	tail -n +1 -s 0.2 -f --pid=$running "$log" &
+	tail -n +1 -s 0.2 -f --pid=$running "$log" | hide_exchanges &
 	local shown=$!
 	wait $running || status=$?
 	running=
