@@ -132,6 +132,14 @@ class Workers:
         self.killed = None
         self.orphans = []  # the tasks the killed one held
 
+    def wait_until_ready(self, monitor):
+        while True:
+            self.check_alive()
+            ready, = monitor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'worker %'").fetchone()
+            if ready == WORKERS:
+                return
+            time.sleep(0.01)
+
     def check_alive(self):
         for number, process in self.processes.items():
             if number != self.killed and process.poll() is not None:
@@ -175,9 +183,8 @@ def enqueue(connection, tenant, files):
           f"  ({time.monotonic() - started:.2f} s)")
 
 
-def run_workers(monitor, total):
+def watch_workers(monitor, workers, total):
     progress = Progress(total)
-    workers = Workers()
     done = 0
     last_news = time.monotonic()
     try:
@@ -198,8 +205,6 @@ def run_workers(monitor, total):
             time.sleep(0.1 if workers.killed or done < 0.4 * total else 0.01)
     finally:
         progress.end()
-        workers.end()
-    return workers
 
 
 def report(monitor, workers, bob, alice, said_by_wc):
@@ -273,13 +278,22 @@ def main():
     monitor.execute("CREATE TABLE counted (task bigint NOT NULL UNIQUE, tenant text, file text, lines bigint, words bigint,"
                     " worker int, attempt int, enqueued_at timestamptz, claimed_at timestamptz, PRIMARY KEY (tenant, file))")
 
-    print(f"The text files below {', '.join(searched[:len(SHELVES)])} are to be counted.")
-    if len(searched) > len(SHELVES):
-        print(f"(There are few on this machine: those below {', '.join(searched[len(SHELVES):])} are added.)")
-    enqueue(monitor, "bob", bob)
-    enqueue(monitor, "alice", alice)
-    print(f"\n{WORKERS} workers claim {BATCH} at a time, count lines and words, and write result and ack in one transaction.")
-    workers = run_workers(monitor, len(bob) + len(alice))
+    print(f"{WORKERS} workers claim {BATCH} files at a time, count lines and words, and write result and ack in one transaction.")
+    workers = Workers()
+    try:
+        monitor.execute("SELECT fairq.pause(%s)", (QUEUE,))
+        workers.wait_until_ready(monitor)
+        print("They are ready; the queue is paused until all files are enqueued:")
+        print()
+        enqueue(monitor, "bob", bob)
+        enqueue(monitor, "alice", alice)
+        print(f"  (bob's are the text files below {' and '.join(searched[:len(SHELVES)])}", end="")
+        print(f"; as these are few, also below {' and '.join(searched[len(SHELVES):])})" if searched[len(SHELVES):] else ")")
+        print()
+        monitor.execute("SELECT fairq.resume(%s)", (QUEUE,))
+        watch_workers(monitor, workers, len(bob) + len(alice))
+    finally:
+        workers.end()
     return 0 if report(monitor, workers, bob, alice, wc(files)) else 1
 
 
