@@ -1,0 +1,101 @@
+-- The functions that applications rely on: names, arguments, defaults, results
+-- and promises to the planner, as the interface states them. This may only
+-- grow.
+\set ON_ERROR_STOP on
+SET client_min_messages = warning;
+SET intervalstyle = postgres;
+BEGIN;
+CREATE TEMP TABLE contract (n int GENERATED ALWAYS AS IDENTITY, name text, arguments text, result text);
+INSERT INTO contract (name, arguments, result) VALUES
+    ('create_queue',
+     $$queue text, policy text DEFAULT 'fair'::text, buckets integer DEFAULT 16, lease interval DEFAULT '00:00:30'::interval, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT '00:00:01'::interval, backoff_max interval DEFAULT '01:00:00'::interval, max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000, max_tasks bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT false$$,
+     'void'),
+    ('alter_queue',
+     $$queue text, buckets integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, backoff_base interval DEFAULT NULL::interval, backoff_max interval DEFAULT NULL::interval, max_ready bigint DEFAULT NULL::bigint, max_ready_per_group bigint DEFAULT NULL::bigint, max_tasks bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT NULL::boolean$$,
+     'void'),
+    ('drop_queue', 'queue text', 'boolean'),
+    ('purge', 'queue text, group_key text DEFAULT NULL::text', 'bigint'),
+    ('pause', 'queue text, group_key text DEFAULT NULL::text', 'void'),
+    ('resume', 'queue text, group_key text DEFAULT NULL::text', 'void'),
+    ('enqueue',
+     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT 0, cost real DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb$$,
+     'bigint'),
+    ('enqueue_many',
+     $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs real[] DEFAULT NULL::real[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text$$,
+     'bigint[]'),
+    ('claim',
+     $$queue text, max_tasks integer DEFAULT 1, lease interval DEFAULT NULL::interval, session uuid DEFAULT NULL::uuid, wait interval DEFAULT '00:00:00'::interval, buckets integer[] DEFAULT NULL::integer[], group_keys text[] DEFAULT NULL::text[]$$,
+     'SETOF fairq.task'),
+    ('ack', 'receipt uuid', 'boolean'),
+    ('ack_many', 'receipts uuid[]', 'SETOF uuid'),
+    ('ack_and_claim',
+     $$queue text, receipts uuid[], max_tasks integer DEFAULT 1, lease interval DEFAULT NULL::interval, session uuid DEFAULT NULL::uuid, wait interval DEFAULT '00:00:00'::interval$$,
+     'SETOF fairq.task'),
+    ('nack', 'receipt uuid, error text DEFAULT NULL::text, delay interval DEFAULT NULL::interval', 'boolean'),
+    ('nack_many', 'receipts uuid[], errors text[] DEFAULT NULL::text[], delay interval DEFAULT NULL::interval', 'SETOF uuid'),
+    ('extend', 'receipt uuid, lease interval DEFAULT NULL::interval', 'timestamp with time zone'),
+    ('extend_many', 'receipts uuid[], lease interval DEFAULT NULL::interval', 'SETOF uuid'),
+    ('release', 'receipt uuid', 'boolean'),
+    ('release_many', 'receipts uuid[]', 'SETOF uuid'),
+    ('pop',
+     $$queue text, max_tasks integer DEFAULT 1, wait interval DEFAULT '00:00:00'::interval, buckets integer[] DEFAULT NULL::integer[], group_keys text[] DEFAULT NULL::text[]$$,
+     'SETOF fairq.task'),
+    ('peek', 'queue text, max_tasks integer DEFAULT 10', 'SETOF fairq.task'),
+    ('get_task', 'queue text, id bigint', 'SETOF fairq.task_status'),
+    ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text', 'SETOF fairq.task_status'),
+    ('cancel', 'queue text, id bigint', 'boolean'),
+    ('revive', 'queue text, id bigint DEFAULT NULL::bigint', 'bigint');
+
+-- What is there beside these: the parts of the type address, and what is behind the views.
+CREATE TEMP TABLE supporting (name text);
+INSERT INTO supporting VALUES
+    ('address_in'), ('address_out'), ('address_recv'), ('address_send'), ('bucket'), ('class'), ('block'), ('slot'),
+    ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
+    ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
+    ('row_written'), ('stats_of_queues'), ('stats_of_buckets'), ('live_leases'), ('dead_of_queues');
+
+SELECT plan((12 + 9 * (SELECT count(*) FROM contract))::int);
+
+CREATE TEMP TABLE present AS
+    SELECT p.*, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result, l.lanname
+        FROM pg_proc p JOIN pg_language l ON l.oid = prolang WHERE pronamespace = 'fairq'::regnamespace;
+
+SELECT is((SELECT count(*) FROM present p WHERE p.proname = c.name), 1::bigint, c.name || ' is there, and is not overloaded')
+    FROM contract c ORDER BY n;
+SELECT is(p.arguments, c.arguments, c.name || ' has the stated arguments and defaults')
+    FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT is(p.result, c.result, c.name || ' returns what is stated') FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT is(p.provolatile, 'v', c.name || ' is volatile') FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT is(p.proparallel, 'u', c.name || ' is parallel unsafe') FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT is(p.proisstrict, false, c.name || ' is called on null input: null stands for a default or is an error')
+    FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT is(p.prosecdef, false, c.name || ' runs with the rights of its caller') FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT ok(has_function_privilege('public', p.oid, 'EXECUTE'), c.name || ' may be called by everyone')
+    FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT ok(length(obj_description(p.oid, 'pg_proc')) > 40, c.name || ' has a comment worth the name')
+    FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+
+SELECT set_eq('SELECT proname::text FROM present', 'SELECT name FROM contract UNION ALL SELECT name FROM supporting',
+    'there are no functions but these');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE obj_description(oid, ''pg_proc'') IS NULL', 'every function has a comment');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prosecdef AND NOT coalesce(proconfig::text ~ ''search_path=(""|pg_catalog, pg_temp)'', false)',
+    'a security definer function has a search_path of its own');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname IN (''sql'', ''plpgsql'') AND NOT coalesce(proconfig::text LIKE ''%search_path=%'', false)',
+    'so has every function that is not in C');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname NOT IN (''c'', ''plpgsql'', ''sql'')', 'no function is in a language that has to be installed');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname = ''c'' AND probin <> ''$libdir/pgfairq''', 'all C functions are in our library');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prokind <> ''f''', 'there are no procedures and aggregates yet');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE (proname LIKE ''address%'' OR proname IN (''bucket'', ''class'', ''block'', ''slot''))
+    AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)', 'the functions of the type address are immutable, strict and parallel safe');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT LIKE ''address%'' AND proname NOT IN (''bucket'', ''class'', ''block'', ''slot'') AND provolatile <> ''v''',
+    'all others are volatile');
+SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
+    'no function has OUT or VARIADIC arguments');
+-- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.
+SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > 2',
+    'every argument after the first two has a default');
+SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE ''-'' = ANY (proargnames) OR cardinality(proargnames) <> pronargs',
+    'every argument has a name');
+
+SELECT * FROM finish();
+ROLLBACK;

@@ -1,0 +1,125 @@
+-- What the extension consists of: views, types, operators, settings, the table
+-- of a queue, and the privileges on them.
+\set ON_ERROR_STOP on
+SET client_min_messages = warning;
+BEGIN;
+SELECT no_plan();
+
+-- The extension.
+SELECT is(extversion, '0.1.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
+SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
+SELECT is((SELECT array_agg(c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.queue'], 'pg_dump carries the settings of queues')
+    FROM pg_extension WHERE extname = 'pgfairq';
+SELECT isnt(obj_description(oid, 'pg_extension'), NULL, 'it has a comment') FROM pg_extension WHERE extname = 'pgfairq';
+
+-- Its objects.
+CREATE TEMP VIEW members AS
+    SELECT d.classid, d.objid, i.* FROM pg_depend d, LATERAL pg_identify_object(classid, objid, 0) i
+        WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+            AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pgfairq');
+SELECT ok((SELECT count(*) FROM members WHERE type = 'function') > 30, 'it has functions');
+SELECT is_empty('SELECT type, identity FROM members WHERE schema IS DISTINCT FROM ''fairq'' AND (type, identity) <> (''schema'', ''fairq'')',
+    'nothing lives outside schema fairq');
+SELECT is_empty('SELECT type, identity FROM members WHERE type IN (''cast'', ''event trigger'', ''foreign-data wrapper'', ''language'', ''access method'', ''publication'')',
+    'it brings nothing that works on the whole database');
+SELECT is_empty('SELECT type, identity FROM members WHERE obj_description(objid, classid::regclass::name) IS NULL
+    AND NOT (type = ''type'' AND (identity LIKE ''%[]'' OR objid IN (SELECT reltype FROM pg_class)))', 'every object has a comment');
+SELECT is_empty('SELECT c.oid::regclass FROM pg_class c WHERE relnamespace = ''fairq''::regnamespace AND relkind IN (''r'', ''v'', ''S'', ''m'', ''p'')
+    AND NOT EXISTS (SELECT FROM members WHERE objid = c.oid)', 'there are no other relations in the schema before there are queues');
+SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::regnamespace AND relname LIKE ''q\_%''',
+    'no relation has a name that a queue could want');
+
+-- Views, with at least these columns.
+CREATE TEMP TABLE contract (view text, name text, type text);
+INSERT INTO contract
+    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_tasks,keep_done,durable_leases,paused}'::text[],
+        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,boolean}'::text[]) c(n, t)
+    UNION ALL
+    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total}'::text[]) n
+    UNION ALL
+    VALUES ('queue_stats', 'queue', 'text'), ('queue_stats', 'oldest_ready_age', 'interval'), ('queue_stats', 'stats_reset', 'timestamp with time zone'),
+        ('bucket_stats', 'queue', 'text'), ('bucket_stats', 'bucket', 'integer'), ('bucket_stats', 'class', 'integer'), ('bucket_stats', 'ready', 'bigint'),
+        ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
+        ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
+        ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
+        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text');
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'bucket_stats', 'leases', 'dead_tasks']);
+SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
+SELECT isnt(obj_description(('fairq.' || view)::regclass, 'pg_class'), NULL, format('view %s has a comment', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
+SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_monitor may read view %s, and no more', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
+
+-- Privileges.
+SELECT schema_privs_are('fairq', 'public', ARRAY['USAGE'], 'everyone may use the schema, nobody but who is told may create in it');
+SELECT is_empty('SELECT c.oid::regclass, a.* FROM pg_class c, aclexplode(relacl) a WHERE relnamespace = ''fairq''::regnamespace AND grantee = 0 AND privilege_type <> ''SELECT''',
+    'PUBLIC may read at most');
+SELECT tables_are('fairq', ARRAY['queue']);
+SELECT table_privs_are('fairq', 'queue', 'public', ARRAY['SELECT'], 'the settings are written through functions only');
+
+-- Types.
+CREATE FUNCTION pg_temp.attributes(type regtype) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', ' ORDER BY attnum)
+        FROM pg_attribute JOIN pg_type t ON attrelid = typrelid WHERE t.oid = type AND attnum > 0 AND NOT attisdropped
+$$;
+SELECT is(pg_temp.attributes('fairq.task'),
+    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address',
+    'type task');
+SELECT is(pg_temp.attributes('fairq.task_status'),
+    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text',
+    'type task_status');
+SELECT is((typtype, typlen, typbyval, typalign, typstorage)::text, '(b,24,f,d,p)', 'type address is of fixed size') FROM pg_type WHERE oid = 'fairq.address'::regtype;
+SELECT isnt((typinput = 0 OR typoutput = 0 OR typreceive = 0 OR typsend = 0), true, 'type address goes in and out as text and binary') FROM pg_type WHERE oid = 'fairq.address'::regtype;
+SELECT set_eq($$SELECT amname::text FROM pg_opclass JOIN pg_am a ON a.oid = opcmethod WHERE opcintype = 'fairq.address'::regtype AND opcdefault AND opcnamespace = 'fairq'::regnamespace$$,
+    ARRAY['btree', 'hash'], 'type address has a default btree and a default hash operator class');
+SELECT set_eq($$SELECT oprname::text || ' ' || oprresult::regtype FROM pg_operator WHERE oprleft = 'fairq.address'::regtype AND oprright = 'fairq.address'::regtype AND oprnamespace = 'fairq'::regnamespace$$,
+    ARRAY['= boolean', '<> boolean', '< boolean', '<= boolean', '> boolean', '>= boolean'], 'type address has these operators');
+SELECT is_empty($$SELECT oprname FROM pg_operator WHERE oprleft = 'fairq.address'::regtype AND (oprcom = 0 OR oprnegate = 0 OR oprrest = 0 OR oprjoin = 0)$$,
+    'each with commutator, negator and estimators');
+SELECT is_empty($$SELECT opcname FROM pg_opclass WHERE opcnamespace = 'fairq'::regnamespace AND NOT amvalidate(oid)$$, 'the operator classes are valid');
+SELECT function_returns('fairq', 'bucket', ARRAY['fairq.address'], 'integer');
+SELECT function_returns('fairq', 'class', ARRAY['fairq.address'], 'integer');
+SELECT function_returns('fairq', 'block', ARRAY['fairq.address'], 'numeric');
+SELECT function_returns('fairq', 'slot', ARRAY['fairq.address'], 'bigint');
+
+-- Settings.
+SELECT set_has('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%''',
+    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases'')', 'there are these settings');
+SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND coalesce(short_desc, '''') = ''''', 'each has a description');
+SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> ''postmaster''', 'each is fixed at server start');
+SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases'),
+    '256 4096 1048576 1048576', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
+SELECT throws_ok('SET pgfairq.no_such_setting = 1', '42602', NULL, 'the prefix is ours');
+
+-- The table of a queue.
+CREATE ROLE pgtap_fairq_owner;
+GRANT CREATE ON SCHEMA fairq TO pgtap_fairq_owner;
+SET ROLE pgtap_fairq_owner;
+SELECT lives_ok('SELECT fairq.create_queue(''Tap queue'')', 'a queue is created');
+RESET ROLE;
+SELECT has_table('fairq', 'q_Tap queue', 'its table is q_ and the name');
+SELECT table_owner_is('fairq', 'q_Tap queue', 'pgtap_fairq_owner', 'it belongs to its creator');
+SELECT is((SELECT (relkind, relpersistence, relrowsecurity)::text FROM pg_class WHERE oid = 'fairq."q_Tap queue"'::regclass), '(r,p,f)', 'it is an ordinary table');
+SELECT is_empty('SELECT 1 FROM pg_depend WHERE deptype IN (''e'', ''x'') AND objid = ''fairq."q_Tap queue"''::regclass', 'it is none of the extension''s, so pg_dump carries its rows');
+SELECT is_empty('SELECT a.* FROM pg_class c, aclexplode(relacl) a WHERE c.oid = ''fairq."q_Tap queue"''::regclass AND grantee <> relowner', 'nobody else has privileges on it');
+CREATE TEMP TABLE columns (name text, type text, needed boolean);
+INSERT INTO columns VALUES ('id', 'bigint', true), ('address', 'fairq.address', false), ('state', '"char"', true), ('group_key', 'text', true), ('priority', 'bigint', true),
+    ('cost', 'real', true), ('payload', 'jsonb', true), ('headers', 'jsonb', false), ('enqueued_at', 'timestamp with time zone', true),
+    ('run_at', 'timestamp with time zone', false), ('attempts', 'integer', true), ('max_attempts', 'integer', false), ('lease', 'interval', false),
+    ('unique_key', 'text', false), ('last_error', 'text', false);
+SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."q_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
+    'TABLE columns', 'it has these columns');
+SELECT col_is_pk('fairq', 'q_Tap queue', 'id', 'id is the primary key');
+SELECT set_has('SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indrelid = ''fairq."q_Tap queue"''::regclass AND NOT indisprimary AND NOT indisunique
+    AND indkey::text = (SELECT attnum::text FROM pg_attribute WHERE attrelid = indrelid AND attname = ''address'')', 'VALUES (''(address IS NOT NULL)'')', 'address has a partial index');
+SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."q_Tap queue"'::regclass), 2::bigint, 'there is no index but these two');
+SELECT is((SELECT array_agg(tgenabled) FROM pg_trigger WHERE tgrelid = 'fairq."q_Tap queue"'::regclass), '{A}'::"char"[], 'one trigger, which replication fires too');
+SELECT isnt((SELECT objid FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'a' AND refobjid = 'fairq."q_Tap queue"'::regclass
+    AND refobjsubid = (SELECT attnum FROM pg_attribute WHERE attrelid = refobjid AND attname = 'id')
+    AND objid IN (SELECT oid FROM pg_class WHERE relkind = 'S')), NULL, 'the sequence of ids belongs to column id');
+-- Ids come in the order of enqueues, within a session.
+SELECT ok(fairq.enqueue('Tap queue', '1') < fairq.enqueue('Tap queue', '2'), 'ids ascend');
+SELECT is(fairq.drop_queue('Tap queue'), true, 'the queue is dropped');
+SELECT hasnt_table('fairq', 'q_Tap queue', 'and its table with it');
+SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::regnamespace AND relname LIKE ''%Tap queue%''', 'and all that belonged to it');
+
+SELECT * FROM finish();
+ROLLBACK;
