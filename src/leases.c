@@ -97,7 +97,7 @@ typedef struct LeaseTable
 	LWLock		free_lock;
 	uint32		free_head;		/* free_lock: entries that were used before */
 	uint32		high_water;		/* free_lock: entries from here on never were */
-	uint32		salt;			/* 20 bits, new at each start */
+	uint32		salt;			/* 28 bits, new at each start */
 	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels to
 								 * this one */
 	Partition	partitions[PARTITIONS];
@@ -154,7 +154,7 @@ leases_shmem_init(void *area, bool found)
 	table->high_water = 0;
 	if (!pg_strong_random(&table->salt, sizeof(table->salt)))
 		table->salt = (uint32) GetCurrentTimestamp();
-	table->salt &= 0xFFFFF;
+	table->salt &= 0xFFFFFFF;
 	pg_atomic_init_u64(&table->tick, 0);
 	for (int i = 0; i < PARTITIONS; i++)
 	{
@@ -479,18 +479,17 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid,
 }
 
 /*
- * The receipt of a lease: entry, partition and salt, token, in a uuid of
- * version 8 (RFC 9562: custom).
+ * The receipt of a lease: entry, salt and token, in a uuid of version 8 (RFC
+ * 9562: custom).  Every bit of it counts.
  */
 void
 leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
 {
 	uint64		high;
 	uint64		low;
-	uint32		partition = lease_hash(lease->queue, lease->task) % PARTITIONS;
 
-	high = ((uint64) lease->ref.entry << 32) | (partition << 24) |
-		((table->salt >> 12) << 16) | (8 << 12) | (table->salt & 0xFFF);
+	high = ((uint64) lease->ref.entry << 32) | ((table->salt >> 12) << 16) |
+		(8 << 12) | (table->salt & 0xFFF);
 	low = (UINT64CONST(2) << 62) | lease->ref.token;
 	for (int i = 0; i < 8; i++)
 	{
@@ -514,7 +513,7 @@ leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref)
 		high = (high << 8) | receipt->data[i];
 		low = (low << 8) | receipt->data[8 + i];
 	}
-	salt = (((high >> 16) & 0xFF) << 12) | (high & 0xFFF);
+	salt = (((high >> 16) & 0xFFFF) << 12) | (high & 0xFFF);
 	ref->entry = high >> 32;
 	ref->token = low & TOKEN_MASK;
 	return salt == table->salt && ((high >> 12) & 0xF) == 8 &&

@@ -345,7 +345,8 @@ fairq_tasks(PG_FUNCTION_ARGS)
 		if (!known)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("%s: argument \"state\" is \"%s\"", function, state),
+					 errmsg("%s: argument \"state\" is %s", function,
+							sql_api_quote(state, strlen(state))),
 					 errhint("It must be ready, leased, scheduled, overflow, held or dead.")));
 	}
 	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);

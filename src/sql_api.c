@@ -94,17 +94,25 @@ begin(const char *function)
 	PreventCommandIfParallelMode(function);
 }
 
+/*
+ * A value as it was given, in quotes, for messages: not more than 100 bytes.
+ */
+const char *
+sql_api_quote(const char *value, int len)
+{
+	int			clipped = pg_mbcliplen(value, len, 100);
+
+	return psprintf("\"%.*s\"%s", clipped, value, clipped < len ? "..." : "");
+}
+
 static const char *
 call_text(const char *function)
 {
-	int			len;
-
 	if (call_queue == NULL)
 		return function;
-	len = VARSIZE_ANY_EXHDR(call_queue);
-	return psprintf("%s for queue \"%.*s\"", function,
-					pg_mbcliplen(VARDATA_ANY(call_queue), len, 100),
-					VARDATA_ANY(call_queue));
+	return psprintf("%s for queue %s", function,
+					sql_api_quote(VARDATA_ANY(call_queue),
+								  VARSIZE_ANY_EXHDR(call_queue)));
 }
 
 static void
@@ -392,7 +400,8 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 	if (strcmp(settings.policy, "fair") != 0 &&
 		strcmp(settings.policy, "priority") != 0 &&
 		strcmp(settings.policy, "time") != 0)
-		bad_argument(function, "policy", psprintf("is \"%s\"", settings.policy),
+		bad_argument(function, "policy",
+					 psprintf("is %s", sql_api_quote(settings.policy, strlen(settings.policy))),
 					 "It must be 'fair', 'priority' or 'time'.");
 	if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
 		bad_argument(function, "buckets", psprintf("is %d", buckets),
@@ -496,7 +505,7 @@ check_task(const char *function, QueueInfo *info, const NewTask *task)
 							  info->name, FAIRQ_CLASSES - 1));
 	/* Also false for NaN. */
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
-		bad_argument(function, "cost", psprintf("is %g", task->cost),
+		bad_argument(function, "cost", psprintf("is %.9g", task->cost),
 					 "It must be from 0.001 to 1000000.");
 }
 
@@ -511,7 +520,8 @@ on_duplicate_argument(FunctionCallInfo fcinfo, int number, const char *function)
 	if (strcmp(value, "replace") == 0)
 		not_supported(function, "on_duplicate", "is \"replace\"", "Leave it out: unique keys come with a later version.");
 	if (strcmp(value, "keep") != 0)
-		bad_argument(function, "on_duplicate", psprintf("is \"%s\"", value),
+		bad_argument(function, "on_duplicate",
+					 psprintf("is %s", sql_api_quote(value, strlen(value))),
 					 "It must be 'keep' or 'replace'.");
 }
 
