@@ -50,9 +50,9 @@
 #include "shared_state.h"
 
 #define PARTITIONS		256
-#define WHEEL_SLOTS		256
+#define WHEEL_SLOTS		1024
 #define WHEEL_EXPIRED	WHEEL_SLOTS /* one list more */
-#define TICK_USECS		INT64CONST(250000)
+#define TICK_USECS		INT64CONST(50000)
 #define NO_ENTRY		PG_UINT32_MAX
 
 /* A token has 62 bits; the uuid's variant takes the other two. */

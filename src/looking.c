@@ -242,7 +242,8 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 			bool		live = lease.settling || lease.deadline > GetCurrentTimestamp();
 
 			/* Attempts that expired are known to the lease only. */
-			values[7] = Int32GetDatum(live ? lease.attempt - 1 : lease.attempt);
+			values[7] = Int32GetDatum(Max(DatumGetInt32(values[7]),
+										  live ? lease.attempt - 1 : lease.attempt));
 			leased = live;
 		}
 		state = leased ? "leased" : "ready";

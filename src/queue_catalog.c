@@ -23,6 +23,7 @@
 #include "catalog/indexing.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
@@ -268,7 +269,10 @@ examine_triggers(Relation rel)
 
 		if (get_func_namespace(trigger->tgfoid) != schema &&
 			trigger->tgenabled != TRIGGER_DISABLED)
-			unfit_table(rel, psprintf("Trigger \"%s\" would not be fired.", trigger->tgname));
+			unfit_table(rel, OidIsValid(trigger->tgconstraint) ?
+						psprintf("Constraint \"%s\" would not be checked.",
+								 get_constraint_name(trigger->tgconstraint)) :
+						psprintf("Trigger \"%s\" would not be fired.", trigger->tgname));
 	}
 }
 
@@ -350,9 +354,11 @@ fill_entry(QueueInfo *info, Relation rel)
 		unfit_table(rel, "It is not an ordinary table.");
 	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
 		unfit_table(rel, "Its access method is not heap.");
-	if (rel->rd_rel->relispartition || rel->rd_rel->relhassubclass)
+	if (rel->rd_rel->relispartition ||
+		(rel->rd_rel->relhassubclass &&
+		 find_inheritance_children(RelationGetRelid(rel), NoLock) != NIL))
 		unfit_table(rel, "It takes part in partitioning or inheritance.");
-	if (rel->rd_rel->relhasrules)
+	if (rel->rd_rules != NULL)
 		unfit_table(rel, "It has rules, which would not be applied.");
 	examine_columns(info, rel);
 	examine_indexes(info, rel);
