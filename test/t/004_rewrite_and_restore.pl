@@ -443,8 +443,8 @@ my $settings = 'SELECT * FROM fairq.queues ORDER BY queue COLLATE "C"';
 is(sql($node, $settings, 'target'),
 	sql($node, $settings, 'source'), 'the settings of all queues');
 my $tasks = <<'SQL';
-SELECT q, id, CASE state WHEN 'leased' THEN 'ready' ELSE state END, group_key, payload, headers, priority, cost, attempts, max_attempts, enqueued_at, last_error
-  FROM fairq.queues, LATERAL fairq.tasks(queue), LATERAL (SELECT queue) AS _ (q) ORDER BY q COLLATE "C", id
+SELECT queue, id, CASE state WHEN 'leased' THEN 'ready' ELSE state END, group_key, payload, headers, priority, cost, attempts, t.max_attempts, enqueued_at, last_error
+  FROM fairq.queues q, LATERAL fairq.tasks(queue) t ORDER BY queue COLLATE "C", id
 SQL
 is(sql($node, $tasks, 'target'), sql($node, $tasks, 'source'), 'all tasks');
 is( sql(

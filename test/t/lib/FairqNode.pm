@@ -150,7 +150,12 @@ sub start_after_kill
 {
 	my ($node) = @_;
 
-	return wait_for(sub { $node->start(fail_ok => 1) });
+	return wait_for(
+		sub {
+			# A start that fails leaves the pid of the killed one behind.
+			$node->{_pid} = undef;
+			return $node->start(fail_ok => 1);
+		});
 }
 
 # The command line of a Python program in test/load.
