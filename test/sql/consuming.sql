@@ -1,0 +1,228 @@
+-- Consuming: claim, pop and ack_and_claim with every argument.
+-- The queues of this file start with "con".
+
+-- What became of a statement: its result, or its error and hint.
+CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    result text;
+    hint text;
+BEGIN
+    EXECUTE statement INTO result;
+    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
+END
+$$;
+\pset format unaligned
+\pset null (null)
+SELECT fairq.create_queue('con', buckets => 1);
+-- The queue anew: 1 of b, 2 of c, 3 of a, 4 of b ...
+CREATE PROCEDURE pg_temp.refill(queue text, most int) LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM fairq.drop_queue(queue), fairq.create_queue(queue, buckets => 1);
+    COMMIT;
+    PERFORM fairq.enqueue(queue, to_jsonb(n), group_key => (ARRAY['a', 'b', 'c'])[1 + n % 3]) FROM generate_series(1, most) n;
+END
+$$;
+
+-- An empty queue.
+SELECT * FROM fairq.claim('con');
+SELECT * FROM fairq.claim('con', 100000);
+SELECT * FROM fairq.pop('con');
+SELECT * FROM fairq.ack_and_claim('con', '{}');
+
+-- What a claim tells.
+SELECT fairq.enqueue('con', '{"file": 1}', group_key => 'bob', priority => 2, headers => '{"h": true}') AS id \gset
+SELECT c.id = :id AS id, pg_typeof(receipt), group_key, payload, headers, priority, attempt,
+       c.enqueued_at = t.enqueued_at AS enqueued_at, c.lease_until BETWEEN now() + interval '25 s' AND clock_timestamp() + interval '30 s' AS lease_until,
+       c.address OPERATOR(fairq.=) t.address AS address, t.state AS state_before
+    FROM fairq.get_task('con', :id) t, LATERAL fairq.claim('con') c(id, receipt, group_key_, payload_, headers_, priority_, attempt)
+\gx
+SELECT state, attempts FROM fairq.get_task('con', :id);
+-- It is one holder's alone.
+SELECT count(*) FROM fairq.claim('con', 10);
+SELECT count(*) FROM fairq.pop('con', 10);
+SELECT count(*) FROM fairq.peek('con');
+
+-- max_tasks: as many as asked, fewer only when there is no more. NULL is the default.
+CALL pg_temp.refill('con', 12);
+SELECT count(*) FROM fairq.claim('con');
+SELECT count(*) FROM fairq.claim('con', NULL);
+SELECT count(*) FROM fairq.claim('con', 3);
+SELECT count(*) FROM fairq.claim('con', max_tasks => 4);
+SELECT count(*) FROM fairq.claim('con', 100000);
+SELECT count(*) FROM fairq.claim('con', 100000);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', 0) $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', -1) $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', 100001) $$);
+
+-- lease: the claim's, else the task's, else the queue's.
+SELECT count(fairq.cancel('con', id)) FROM fairq.tasks('con');
+SELECT count(fairq.enqueue('con', to_jsonb(n), lease => l)) FROM (VALUES (1, NULL::interval), (2, '1 h')) v(n, l);
+CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('con', 10);
+SELECT payload, round(extract(epoch FROM lease_until - now()) / 10) * 10 AS seconds FROM claimed ORDER BY id;
+SELECT count(fairq.release(receipt)) FROM claimed;
+SELECT payload, round(extract(epoch FROM lease_until - now()) / 10) * 10 AS seconds FROM fairq.claim('con', 10, lease => '2 h') ORDER BY id;
+SELECT t.payload, round(extract(epoch FROM l.lease_until - now()) / 10) * 10 AS seconds, t.lease_until = l.lease_until AS same
+    FROM fairq.leases l JOIN fairq.tasks('con') t USING (id) WHERE l.queue = 'con' ORDER BY id;
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', lease => '0') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', lease => '-1 s') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', lease => '11 years') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', lease => '10 years') $$);
+
+-- group_keys: only theirs, in the order between them. Nobody's is nobody's.
+CALL pg_temp.refill('con', 12);
+SELECT string_agg(payload::text, ' ') FROM fairq.claim('con', 100, group_keys => '{c}');
+SELECT string_agg(payload::text, ' ') FROM fairq.claim('con', 5, group_keys => '{b,a,b}');
+SELECT count(*) FROM fairq.claim('con', 100, group_keys => '{}');
+SELECT count(*) FROM fairq.claim('con', 100, group_keys => '{nobody}');
+SELECT count(*) FROM fairq.claim('con', 100, group_keys => '{A,""}');
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', 100, group_keys => '{a,NULL}') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', 100, group_keys => '{{a},{b}}') $$);
+SELECT string_agg(payload::text, ' ') FROM fairq.claim('con', 100, group_keys => NULL);
+-- What the cursor has passed is found: the first of b, then a and c before it.
+CALL pg_temp.refill('con', 30);
+SELECT string_agg(payload::text, ' ') FROM fairq.claim('con', 8, group_keys => '{b}');
+SELECT string_agg(payload::text, ' ') FROM fairq.claim('con', 10);
+SELECT count(*) FROM fairq.claim('con', 100);
+-- One group behind a thousand tasks of another.
+SELECT fairq.create_queue('con deep', buckets => 4);
+SELECT cardinality(fairq.enqueue_many('con deep', array_agg(to_jsonb(n)), '{deep}')) FROM generate_series(1, 3000) n;
+SELECT cardinality(fairq.enqueue_many('con deep', array_agg(to_jsonb(n)), '{late}')) FROM generate_series(1, 1000) n;
+SELECT count(*) FROM fairq.claim('con deep', 3000, group_keys => '{deep}');
+SELECT fairq.enqueue('con deep', '"another"', group_key => 'other') IS NOT NULL;
+SELECT payload FROM fairq.claim('con deep', 10, group_keys => '{other}');
+SELECT count(*), count(DISTINCT payload) FROM fairq.claim('con deep', 10000);
+
+-- buckets: only those; together they are the queue.
+SELECT fairq.create_queue('con buckets', buckets => 5);
+SELECT count(fairq.enqueue('con buckets', to_jsonb(n), group_key => 'g' || n % 4)) FROM generate_series(1, 200) n;
+CREATE TEMP TABLE by_bucket AS SELECT b, c.* FROM generate_series(0, 3) b, LATERAL fairq.claim('con buckets', 20, buckets => ARRAY[b]) c;
+SELECT b, count(*), bool_and(fairq.bucket(address) = b) FROM by_bucket GROUP BY b ORDER BY b;
+SELECT count(*), bool_and(fairq.bucket(address) IN (1, 3)) FROM fairq.claim('con buckets', 5, buckets => '{3,1,3}');
+SELECT count(*) FROM fairq.claim('con buckets', 100, buckets => '{}');
+SELECT bool_and(fairq.bucket(address) = 4), count(*) > 0 FROM fairq.claim('con buckets', 1000, buckets => '{4}');
+SELECT count(*) FROM fairq.claim('con buckets', 1000, buckets => '{4}');
+SELECT count(*) > 0, bool_and(group_key <> 'g3') FROM fairq.claim('con buckets', 1000, buckets => NULL, group_keys => '{g0,g1,g2}');
+SELECT count(*) > 0, bool_and(group_key = 'g3') FROM fairq.claim('con buckets', 1000, buckets => '{0,1,2,3,4}');
+SELECT count(*), count(DISTINCT id) FROM fairq.leases WHERE queue = 'con buckets';
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets => '{5}') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets => '{0,-1}') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets => '{0,NULL}') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets => '{{0},{1}}') $$);
+
+-- Sessions and waiting are still to come.
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', session => 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => '1 s') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => '0') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => NULL, session => NULL) $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.pop('con', wait => '1 s') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('con', '{}', session => 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('con', '{}', wait => '1 s') $$);
+
+-- What can be claimed once its lease has run out, which the queue may notice up to a second late.
+CREATE FUNCTION pg_temp.claim_expired(queue text, most int, lease interval DEFAULT '1 h') RETURNS SETOF fairq.task LANGUAGE plpgsql AS $$
+DECLARE
+    started timestamptz := clock_timestamp();
+BEGIN
+    LOOP
+        RETURN QUERY SELECT * FROM fairq.claim(queue, most, lease);
+        EXIT WHEN FOUND OR clock_timestamp() > started + interval '10 s' OR most = (SELECT count(*) FROM fairq.tasks(queue, 'dead'));
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+END
+$$;
+-- A lease that has run out is taken over, and that was an attempt.
+SELECT fairq.create_queue('con expired', buckets => 1, max_attempts => 3);
+SELECT count(fairq.enqueue('con expired', to_jsonb(n))) FROM generate_series(1, 2) n;
+TRUNCATE claimed;
+INSERT INTO claimed SELECT * FROM fairq.claim('con expired', 2, lease => '1 microsecond');
+SELECT payload, attempt FROM pg_temp.claim_expired('con expired', 10, lease => '1 microsecond') ORDER BY id;
+SELECT payload, attempt FROM pg_temp.claim_expired('con expired', 10) ORDER BY id;
+SELECT payload, state, attempts FROM fairq.tasks('con expired') ORDER BY id;
+SELECT count(*) FROM fairq.claim('con expired', 10);
+-- The former holder has lost it.
+SELECT fairq.ack(receipt), fairq.nack(receipt, delay => '0'), fairq.release(receipt), fairq.extend(receipt) IS NULL AS extend_lost FROM claimed;
+SELECT payload, state, attempts FROM fairq.tasks('con expired') ORDER BY id;
+-- The attempts are used up: dead.
+SELECT count(fairq.cancel('con expired', id)) FROM fairq.tasks('con expired');
+SELECT count(fairq.enqueue('con expired', to_jsonb(n), max_attempts => n)) FROM generate_series(1, 2) n;
+SELECT payload, attempt FROM fairq.claim('con expired', 2, lease => '1 microsecond') ORDER BY id;
+SELECT payload, attempt FROM pg_temp.claim_expired('con expired', 2, lease => '1 microsecond') ORDER BY id;
+SELECT payload, attempt FROM pg_temp.claim_expired('con expired', 2, lease => '1 microsecond') ORDER BY id;
+SELECT payload, state, attempts, max_attempts, last_error IS NOT NULL AS says_why FROM fairq.tasks('con expired') ORDER BY id;
+SELECT ready, leased, dead, expired, dead_total FROM fairq.queue_stats WHERE queue = 'con expired';
+-- A lease that has run out and was not taken over is still good for an ack.
+SELECT count(fairq.enqueue('con expired', '"late"'));
+SELECT receipt FROM fairq.claim('con expired', lease => '1 microsecond') \gset
+SELECT fairq.ack(:'receipt');
+SELECT count(*) FROM fairq.tasks('con expired', 'ready');
+SELECT count(*) FROM fairq.tasks('con expired', 'leased');
+
+-- Untyped parameters find their types, as a driver sends them.
+CALL pg_temp.refill('con', 30);
+PREPARE claim_all AS SELECT count(*) FROM fairq.claim($1, $2, lease => $3, session => $4, wait => $5, buckets => $6, group_keys => $7);
+EXECUTE claim_all('con', '2', '00:01', NULL, '0', '{0}', '{a,b}');
+PREPARE claim_some AS SELECT count(*) FROM fairq.claim($1, $2);
+EXECUTE claim_some('con', '2');
+PREPARE pop_all AS SELECT count(*) FROM fairq.pop($1, $2, wait => $3, buckets => $4, group_keys => $5);
+EXECUTE pop_all('con', '2', '0', '{0}', '{c}');
+PREPARE ack_and_claim_all AS SELECT count(*) FROM fairq.ack_and_claim($1, $2, $3, lease => $4, session => $5, wait => $6);
+EXECUTE ack_and_claim_all('con', '{}', '2', '00:01', NULL, '0');
+SELECT name, parameter_types FROM pg_prepared_statements ORDER BY name COLLATE "C";
+-- All by place.
+SELECT count(*) FROM fairq.claim('con', 2, '1 min', NULL, '0', '{0}', '{a}');
+SELECT count(*) FROM fairq.pop('con', 2, '0', '{0}', '{a}');
+SELECT count(*) FROM fairq.ack_and_claim('con', '{}', 2, '1 min', NULL, '0');
+
+-- pop: claimed and acknowledged in one, gone when the transaction commits.
+CALL pg_temp.refill('con', 9);
+SELECT payload, group_key, priority, attempt, headers, enqueued_at IS NOT NULL AS enqueued, address IS NOT NULL AS addressed FROM fairq.pop('con');
+SELECT string_agg(payload::text, ' ') FROM fairq.pop('con', 3);
+SELECT string_agg(payload::text, ' ') FROM fairq.pop('con', group_keys => '{b}', max_tasks => 2);
+SELECT state, count(*) FROM fairq.tasks('con') GROUP BY state;
+SELECT count(*) FROM fairq.leases WHERE queue = 'con';
+SELECT string_agg(payload::text, ' ') FROM fairq.pop('con', 100, buckets => '{0}');
+SELECT count(*) FROM fairq.tasks('con');
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.pop('con', 0) $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.pop('con', buckets => '{1}') $$);
+
+-- ack_and_claim: what is acknowledged is gone, what is claimed is new.
+CALL pg_temp.refill('con', 9);
+TRUNCATE claimed;
+INSERT INTO claimed SELECT * FROM fairq.ack_and_claim('con', '{}', 2);
+SELECT string_agg(payload::text, ' ') FROM claimed;
+CREATE TEMP TABLE next AS SELECT * FROM fairq.ack_and_claim('con', ARRAY(SELECT receipt FROM claimed), 3, lease => '1 h');
+SELECT string_agg(payload::text, ' '), min(lease_until) > now() + interval '59 min' AS one_hour FROM next;
+SELECT state, string_agg(payload::text, ' ' ORDER BY id) FROM fairq.tasks('con') GROUP BY state ORDER BY state;
+-- Receipts that are lost, or come twice, do no harm.
+SELECT string_agg(payload::text, ' ') FROM fairq.ack_and_claim('con',
+    ARRAY(SELECT receipt FROM claimed UNION ALL SELECT receipt FROM next UNION ALL SELECT receipt FROM next UNION ALL SELECT gen_random_uuid()));
+SELECT state, string_agg(payload::text, ' ' ORDER BY id) FROM fairq.tasks('con') GROUP BY state ORDER BY state;
+-- An error in its claim takes the acks back with it.
+TRUNCATE next;
+INSERT INTO next SELECT * FROM fairq.claim('con', 2);
+SELECT count(*) FROM fairq.ack_and_claim('con', ARRAY(SELECT receipt FROM next), 0);
+SELECT count(*) FROM fairq.ack_and_claim('con', ARRAY(SELECT receipt FROM next), 1, lease => '-1 s');
+SELECT fairq.ack(receipt) FROM next;
+
+-- A claim in any place of a query. What was claimed is leased, whether the rest of the query wants it or not.
+CALL pg_temp.refill('con', 30);
+SELECT count(*) FROM (SELECT id FROM fairq.claim('con', 4) LIMIT 1) s;
+SELECT count(*) FROM fairq.leases WHERE queue = 'con';
+WITH c AS (SELECT * FROM fairq.claim('con', 2)), a AS (SELECT fairq.ack(receipt) AS acked FROM c) SELECT acked FROM a;
+SELECT (fairq.claim('con', 2)).payload;
+SELECT (fairq.claim('con', 2)).payload LIMIT 1;
+SELECT count(*) FROM fairq.leases WHERE queue = 'con';
+SELECT n, c.payload FROM generate_series(1, 3) n, LATERAL fairq.claim('con', n) c ORDER BY n, c.id;
+SELECT count(*), count(DISTINCT a.id), count(DISTINCT b.id), bool_or(a.id = b.id) AS same FROM fairq.claim('con') a CROSS JOIN fairq.claim('con') b;
+SELECT payload FROM fairq.claim('con', (SELECT 2)) WHERE payload::int % 2 = 0;
+SELECT ARRAY(SELECT payload FROM fairq.claim('con', 2));
+SELECT EXISTS (SELECT FROM fairq.claim('con'));
+SELECT count(*) FROM fairq.leases WHERE queue = 'con';
+SELECT string_agg(payload::text, ' ' ORDER BY id) FROM fairq.tasks('con', 'ready');
+
+SELECT bool_and(fairq.drop_queue(queue)) FROM fairq.queues WHERE queue LIKE 'con%';
+SELECT queue FROM fairq.queues;
+SELECT queue, count(*) FROM fairq.leases GROUP BY queue;
