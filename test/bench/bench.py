@@ -45,10 +45,13 @@ PLANS = {
     },
 }
 
+# WAL made before the first measurement, in GB: more than lies between two checkpoints.
+WAL = {"quick": 4, "full": 12}
+
 
 class Bench:
-    def __init__(self, cluster, results, plans, only_systems):
-        self.cluster, self.results, self.plans = cluster, results, plans
+    def __init__(self, cluster, results, plans, wal, only_systems):
+        self.cluster, self.results, self.plans, self.wal = cluster, results, plans, wal
         self.only_systems = only_systems
         self.scripts = os.path.join(cluster.work, "scripts")
         self.queue_options = ""
@@ -61,6 +64,8 @@ class Bench:
     # -- tables ------------------------------------------------------------
 
     def setup(self):
+        progress("setup: %d GB of WAL files" % self.wal)
+        self.make_wal_files()
         self.cluster.sql("CREATE EXTENSION pgfairq")
         self.find_queue_options()
         self.create_queue("bench")
@@ -68,6 +73,17 @@ class Bench:
         self.cluster.sql_file(os.path.join(HERE, "setup.sql"))
         self.write_scripts()
         self.recreate("pgfairq")
+
+    def make_wal_files(self):
+        """Writing to a new WAL file is slower than to a recycled one; make what will be needed."""
+        segments = self.wal * 1024 // self.cluster.number(
+            "SELECT setting::bigint / 1048576 FROM pg_catalog.pg_settings WHERE name = 'wal_segment_size'")
+        self.cluster.sql(
+            "ALTER SYSTEM SET min_wal_size = '%dGB'" % (self.wal + 1), "SELECT pg_reload_conf()",
+            "SET wal_init_zero = off",
+            "DO $$ BEGIN FOR i IN 1 .. %d LOOP PERFORM pg_logical_emit_message(false, '', '');"
+            " PERFORM pg_switch_wal(); END LOOP; END $$" % segments,
+            "CHECKPOINT")
 
     def find_queue_options(self):
         """Backlogs here are above the default limits, in versions that have limits."""
@@ -227,7 +243,8 @@ class Bench:
                 size = self.cluster.number("SELECT pg_total_relation_size('%s')" % self.table(system))
             left = self.depth(system) - 10000
             share = run["tasks_per_s"] / run["rate"]
-            windows = [tps * share for at, tps in run["intervals"]][:plan["seconds"] // plan["window"]]
+            windows = [(each.tps * share, each.session_cpu * 1e6 / max(1, each.tps * share * plan["window"]))
+                       for each in run["intervals"]][:plan["seconds"] // plan["window"]]
             self.results.add_series(system, clients, plan["window"], windows, without["tasks_per_s"], size, left)
             self.recreate(system)
         self.cluster.sql("ALTER SYSTEM RESET autovacuum", "SELECT pg_reload_conf()")
@@ -290,7 +307,9 @@ def override(plans):
         if os.environ.get("BENCH_ROUNDS") and "rounds" in plan:
             plan["rounds"] = int(os.environ["BENCH_ROUNDS"])
         if os.environ.get("BENCH_SECONDS") and "seconds" in plan:
-            plan["seconds"] = int(os.environ["BENCH_SECONDS"])
+            plan["seconds"] = max(2, int(os.environ["BENCH_SECONDS"]))
+        if "window" in plan:
+            plan["window"] = min(plan["window"], plan["seconds"] // 2)
 
 
 def main():
@@ -314,12 +333,14 @@ def main():
 
     cluster = Cluster(arguments.bindir, arguments.data, arguments.work)
     results = Results(arguments.mode, cluster, plans)
-    bench = Bench(cluster, results, plans, only_systems)
+    bench = Bench(cluster, results, plans, WAL[arguments.mode], only_systems)
     name = arguments.mode + ("-" + "-".join(workloads) if arguments.workloads else "")
     try:
         bench.setup()
         for workload in workloads:
             getattr(bench, workload.lower())()
+    except KeyboardInterrupt:
+        sys.exit(130)
     except BenchError as error:
         if results.any():
             results.write(arguments.results, name + "-incomplete")

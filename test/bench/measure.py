@@ -1,5 +1,6 @@
 """psql, pgbench and the processor time of one throwaway cluster."""
 
+import collections
 import glob
 import os
 import re
@@ -55,6 +56,22 @@ class Cluster:
                 total += int(stat[13]) + int(stat[14])
         return total / TICK
 
+    def session_cpu(self):
+        """Processor seconds of the clients' sessions that run; not those of autovacuum."""
+        total = 0
+        for stat in self._stats():
+            if int(stat[3]) == self.postmaster and "[local]" in self._title(stat[0]):
+                total += int(stat[13]) + int(stat[14])
+        return total / TICK
+
+    @staticmethod
+    def _title(pid):
+        try:
+            with open("/proc/%s/cmdline" % pid) as title:
+                return title.read()
+        except OSError:
+            return ""
+
     @staticmethod
     def _stats():
         for path in glob.glob("/proc/[0-9]*/stat"):
@@ -78,6 +95,10 @@ def machine_cpu():
 def children_cpu():
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+# What pgbench tells of its progress, and its sessions' processor seconds meanwhile.
+Interval = collections.namedtuple("Interval", "end tps session_cpu")
 
 
 class HeldSnapshot:
@@ -135,21 +156,27 @@ def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=
     wal = cluster.value("SELECT pg_catalog.pg_current_wal_insert_lsn()")
     checkpoints = cluster.number("SELECT checkpoints_timed + checkpoints_req FROM pg_catalog.pg_stat_bgwriter")
     server, children, machine, start = cluster.server_cpu(), children_cpu(), machine_cpu(), time.monotonic()
-    run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    intervals, messages, cpu = [], [], 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as run:
+        for line in run.stderr:
+            found = re.match(r"progress: ([\d.]+) s, ([\d.]+) tps", line)
+            if found:
+                cpu_then, cpu = cpu, cluster.session_cpu()
+                intervals.append(Interval(float(found.group(1)), float(found.group(2)), cpu - cpu_then))
+            else:
+                messages.append(line.rstrip())
+        output = run.stdout.read()
     taken, machine, children = time.monotonic() - start, machine_cpu() - machine, children_cpu() - children
     if run.returncode != 0:
-        lines = [line for line in run.stderr.splitlines() if not line.startswith("progress:")]
-        raise BenchError("pgbench %s failed: %s" % (os.path.basename(script), "\n".join(lines[:5])))
+        raise BenchError("pgbench %s failed: %s" % (os.path.basename(script), "\n".join(messages[:5])))
     wal, checkpointed = cluster.sql(
         "SELECT pg_catalog.pg_current_wal_insert_lsn() - '%s'::pg_lsn" % wal,
         "SELECT checkpoints_timed + checkpoints_req - %d FROM pg_catalog.pg_stat_bgwriter" % checkpoints)
     server = cluster.server_cpu() - server
 
-    processed = int(re.search(r"actually processed: (\d+)", run.stdout).group(1))
-    intervals = [(float(at), float(tps)) for at, tps in
-                 re.findall(r"^progress: ([\d.]+) s, ([\d.]+) tps", run.stderr, re.M)]
+    processed = int(re.search(r"actually processed: (\d+)", output).group(1))
     if seconds:
-        counted = [tps for at, tps in intervals if at > warmup + 0.5 * interval]
+        counted = [each.tps for each in intervals if each.end > warmup + 0.5 * interval]
         if not counted:
             raise BenchError("pgbench reported no progress; let it run longer")
         rate = sum(counted) / len(counted)
@@ -159,7 +186,7 @@ def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=
         "rate": rate,
         "intervals": intervals,
         "transactions": processed,
-        "latency_ms": float(re.search(r"latency average = ([\d.]+)", run.stdout).group(1)),
+        "latency_ms": float(re.search(r"latency average = ([\d.]+)", output).group(1)),
         "wal": int(wal[0]),
         "server_cpu": server,
         "foreign_cpu": max(0.0, (machine - server - children) / (taken * os.cpu_count())),

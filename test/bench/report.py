@@ -28,7 +28,7 @@ GOAL_W6 = 0.85
 GOAL_W7 = 1.5
 
 CSV_COLUMNS = ["workload", "system", "clients", "round", "tasks_per_s", "tasks", "transactions", "latency_ms",
-               "wal_bytes_per_task", "server_us_per_task", "foreign_cpu", "checkpoints"]
+               "wal_bytes_per_task", "server_us_per_task", "session_us_per_task", "foreign_cpu", "checkpoints"]
 
 
 def count(number):
@@ -60,8 +60,9 @@ class Results:
             "server_us_per_task": round(run["server_cpu"] * 1e6 / tasks, 2),
             "foreign_cpu": round(run["foreign_cpu"], 3), "checkpoints": run["checkpoints"]})
 
-    def add_series(self, system, clients, window, rates, without, size, left):
-        self.series.append((system, clients, window, rates, without, size, left))
+    def add_series(self, system, clients, window, windows, without, size, left):
+        """windows: pairs of tasks/s and the sessions' microseconds a task."""
+        self.series.append((system, clients, window, windows, without, size, left))
 
     def add_cost(self, system, subject, median, p95, measured):
         self.costs.append((system, subject, median, p95, measured))
@@ -100,9 +101,9 @@ class Results:
                 if ratio is not None:
                     lines.append((workload, number, "%s / %s" % (system, reference), "%.2f" % ratio,
                                   "at least %.2f" % least, "yes" if ratio >= least else "**no**"))
-        for system, clients, _window, rates, _without, _size, _left in self.series:
-            if system == "pgfairq" and len(rates) > 1:
-                ratio = rates[-1] / rates[0]
+        for system, clients, _window, windows, _without, _size, _left in self.series:
+            if system == "pgfairq" and len(windows) > 1:
+                ratio = windows[-1][0] / windows[0][0]
                 lines.append(("W6", clients, "last window / first", "%.2f" % ratio, "at least %.2f" % GOAL_W6,
                               "yes" if ratio >= GOAL_W6 else "**no**"))
         for system, what, ratio in self.cost_ratios():
@@ -136,21 +137,25 @@ class Results:
                 rows.append([clients, system, count(statistics.median(rates)),
                              "%s … %s" % (count(min(rates)), count(max(rates)))] + ratios +
                             ["%.0f" % statistics.median(cell["wal_bytes_per_task"] for cell in cells),
-                             "%.1f" % statistics.median(cell["server_us_per_task"] for cell in cells)])
+                             "%.1f" % statistics.median(cell["server_us_per_task"] for cell in cells),
+                             "%.0f %%" % (100 * max(cell["foreign_cpu"] for cell in cells))])
         return table(["clients", "system", "tasks/s (median)", "lowest … highest"] +
                      ["/ " + reference for reference in references] +
-                     ["WAL bytes a task", "server CPU µs a task"], rows)
+                     ["WAL bytes a task", "server CPU µs a task", "others' CPU, most"], rows)
 
     def series_section(self):
-        rows = []
-        for system, clients, _window, rates, without, size, left in self.series:
+        rows, costs = [], []
+        for system, clients, _window, windows, without, size, left in self.series:
+            rates, cpu = [each[0] for each in windows], [each[1] for each in windows]
             rows.append([system, clients, count(without), " ".join("%.0fk" % (rate / 1000) for rate in rates),
-                         "%.2f" % (rates[-1] / rates[0]) if len(rates) > 1 else "",
-                         "%.2f" % (rates[-1] / without) if rates else "", "%.1f GB" % (size / 1e9), count(left)])
+                         "%.2f" % (rates[-1] / rates[0]), "%.2f" % (rates[-1] / without),
+                         "%.1f GB" % (size / 1e9), count(left)])
+            costs.append([system, clients, " ".join("%.1f" % each for each in cpu), "%.2f" % (cpu[-1] / cpu[0])])
         window = self.series[0][2]
         return table(["system", "clients", "tasks/s without the snapshot",
                       "tasks/s with it, each %d s" % window, "last / first", "last / without",
-                      "table and indexes", "tasks left by short claims"], rows)
+                      "table and indexes", "tasks left by short claims"], rows) + "\n" + table(
+                          ["system", "clients", "sessions' CPU µs a task, each %d s" % window, "last / first"], costs)
 
     def cost_section(self):
         rows = [[system, subject.replace("_", " "), measured, count(median), count(p95)]
@@ -204,10 +209,11 @@ class Results:
             writer = csv.DictWriter(target, CSV_COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.rows)
-            for system, clients, window, rates, _without, _size, _left in self.series:
-                for number, rate in enumerate(rates):
+            for system, clients, window, windows, _without, _size, _left in self.series:
+                for number, (rate, cpu) in enumerate(windows):
                     writer.writerow({"workload": "W6 window of %d s" % window, "system": system, "clients": clients,
-                                     "round": number + 1, "tasks_per_s": round(rate, 1)})
+                                     "round": number + 1, "tasks_per_s": round(rate, 1),
+                                     "session_us_per_task": round(cpu, 2)})
             for system, subject, median, _p95, measured in self.costs:
                 writer.writerow({"workload": "W7 " + subject, "system": system, "clients": 1,
                                  "tasks": 100 * measured, "latency_ms": round(median / 1000, 4)})

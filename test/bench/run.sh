@@ -57,7 +57,6 @@ cluster_make "$cluster" \
 	"full_page_writes = on" \
 	"checkpoint_timeout = 1d" \
 	"max_wal_size = 24GB" \
-	"min_wal_size = 4GB" \
 	"maintenance_work_mem = 256MB" \
 	"jit = off" \
 	"autovacuum = off" \
