@@ -440,13 +440,13 @@ SELECT count(*) FROM fairq.claim('tra new');
 SELECT current_setting('max_prepared_transactions')::int = 0 AS disabled \gset
 \if :disabled
 ROLLBACK;
-SELECT count(fairq.enqueue('tra', '"prepared"'));
 \else
 PREPARE TRANSACTION 'tra enqueue';
 \endif
 SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'tra%' AND gid <> 'tra enqueue';
 SELECT string_agg(payload::text, ' ') FROM fairq.claim('tra', 10);
 \if :disabled
+SELECT count(fairq.enqueue('tra', '"prepared"')) AS enqueued \gset
 \else
 COMMIT PREPARED 'tra enqueue';
 \endif
