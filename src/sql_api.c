@@ -23,6 +23,7 @@
 #include "tcop/utility.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -505,7 +506,7 @@ check_task(const char *function, QueueInfo *info, const NewTask *task)
 							  info->name, FAIRQ_CLASSES - 1));
 	/* Also false for NaN. */
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
-		bad_argument(function, "cost", psprintf("is %.9g", task->cost),
+		bad_argument(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
 					 "It must be from 0.001 to 1000000.");
 }
 
