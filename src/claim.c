@@ -40,6 +40,7 @@
 #include "placement.h"
 #include "recovery.h"
 #include "settings.h"
+#include "wakeup.h"
 
 /* A claim in progress. */
 typedef struct Claim
@@ -55,6 +56,7 @@ typedef struct Claim
 	int			got;
 	Lane	   *refilling;		/* a lane that somebody else is reading */
 	bool		drained;		/* the class has nothing left */
+	TimestampTz first_deadline; /* of the leases granted */
 } Claim;
 
 /* How long a claim of the row's task lasts, in microseconds. */
@@ -131,33 +133,6 @@ group_wanted(Claim *claim)
 }
 
 /*
- * The last attempt of a task has run out: it is dead.  Its lease is settling,
- * and ours.
- */
-static void
-bury(Claim *claim, const LeaseInfo *lease)
-{
-	RowReader  *row = &claim->row;
-	FairqAddress address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	ItemPointerData tid = row->tuple.t_self;
-
-	handover_settled(lease);
-	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
-	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(lease->attempt);
-	row_value(row, COLUMN_LAST_ERROR) = CStringGetTextDatum("lease expired");
-	row_is_null(row, COLUMN_LAST_ERROR) = false;
-	if (queue_relation_update(claim->rel, claim->info, &tid, row->values, row->nulls))
-	{
-		handover_count(claim->info->state, QUEUE_DIED, 1);
-		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
-		handover_count(claim->info->state, QUEUE_DEAD, 1);
-	}
-	else
-		handover_lower_at_commit(placement_lane(claim->info, &address), &address);
-}
-
-/*
  * Put a lease on the task whose row is read and locked, and unlock the row.
  * Returns whether it is ours.
  */
@@ -176,29 +151,13 @@ grant(Claim *claim, Lane *lane)
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
 						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
-						  claim_max_attempts_of(row),
-						  claim->now, claim->now + usecs, &lease);
+						  claim->now + usecs, &lease);
 	row_reader_unlock(row);
+	if (result == LEASE_BUSY)
+		return false;
 
-	switch (result)
-	{
-		case LEASE_BUSY:
-			return false;
-
-		case LEASE_EXHAUSTED:
-			bury(claim, &lease);
-			queue_state_count(claim->info->state, QUEUE_EXPIRED, 1);
-			return false;
-
-		case LEASE_TAKEN_OVER:
-			queue_state_count(claim->info->state, QUEUE_EXPIRED, 1);
-			break;
-
-		case LEASE_GRANTED:
-			break;
-	}
-
-	handover_claimed(&lease, result == LEASE_TAKEN_OVER, lane, address);
+	handover_claimed(&lease, lane, address);
+	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
 	if (claim->request->pop)
 	{
 		leases_settle(&lease.ref, &lease);
@@ -459,71 +418,6 @@ claim_from_lanes(Claim *claim)
  */
 
 /*
- * Take over tasks whose leases have run out.
- */
-static void
-claim_expired(Claim *claim)
-{
-	QueueState *state = claim->info->state;
-	LeaseInfo  *expired;
-	int			max = Min(claim->request->max_tasks, 1024);
-	int			n;
-
-	if (likely(pg_atomic_read_u32(&state->expired) == 0))
-		return;
-	expired = palloc(max * sizeof(LeaseInfo));
-	n = leases_expired(claim->queue, max, expired);
-	for (int i = 0; i < n; i++)
-	{
-		RowReader  *row = &claim->row;
-		ItemPointerData tid = expired[i].tid;
-		RowStatus	status;
-		const FairqAddress *address;
-
-		CHECK_FOR_INTERRUPTS();
-		if (leases_reserve(1) == 0)
-			break;
-		handover_reserve(8);
-		status = row_reader_lock(row, &tid);
-		if (status == ROW_GONE ||
-			(status == ROW_LIVE &&
-			 DatumGetInt64(row_value(row, COLUMN_ID)) != expired[i].task))
-		{
-			if (status == ROW_LIVE)
-				row_reader_unlock(row);
-			if (queue_relation_find(claim->rel, claim->info, expired[i].task, &tid))
-				status = row_reader_lock(row, &tid);
-			else
-				status = ROW_GONE;
-		}
-		if (status == ROW_GONE)
-			leases_drop(&expired[i].ref, NULL);	/* nothing to take over */
-		if (status != ROW_LIVE)
-			continue;
-
-		if (DatumGetInt64(row_value(row, COLUMN_ID)) != expired[i].task ||
-			row_is_null(row, COLUMN_ADDRESS))
-		{
-			row_reader_unlock(row);
-			continue;
-		}
-		address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-		if (!bucket_wanted(claim->request, address->bucket) || !group_wanted(claim))
-		{
-			row_reader_unlock(row);
-			continue;
-		}
-		if (address->class < state->classes && address->bucket < state->buckets &&
-			state->orders[address->class].first_lane >= 0)
-			grant(claim, lanes_get(state->orders[address->class].first_lane +
-								   address->bucket));
-		else
-			row_reader_unlock(row);
-	}
-	pfree(expired);
-}
-
-/*
  * Claim tasks of some groups only: walk through the lanes from the start and
  * pass over the others.  Lanes are left as they are: whoever comes to an entry
  * of a task that we leased passes over it.
@@ -604,12 +498,12 @@ claim_of_groups(Claim *claim)
 
 /*
  * Prepared transactions hand nothing over when they end.  Look whether any has
- * that we know to have written rows.  Returns whether one had.
+ * that we know to have written rows.  Returns whether others have not.
  */
-static bool
-resolve_doubts(QueueState *state)
+bool
+claim_resolve_doubts(QueueState *state)
 {
-	bool		any = false;
+	bool		left = false;
 
 	for (int class = 0; class < state->classes; class++)
 	{
@@ -624,13 +518,13 @@ resolve_doubts(QueueState *state)
 			{
 				if (TransactionIdIsValid(doubts[i].xid) &&
 					TransactionIdIsInProgress(doubts[i].xid))
-					continue;
-				lanes_resolve(lanes_get(first + b), &doubts[i]);
-				any = true;
+					left = true;
+				else
+					lanes_resolve(lanes_get(first + b), &doubts[i]);
 			}
 		}
 	}
-	return any;
+	return left;
 }
 
 /*
@@ -645,7 +539,6 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			ClaimSink sink, void *arg)
 {
 	Claim		claim = {0};
-	bool		doubts_resolved = false;
 
 	if (info->paused)
 		return 0;
@@ -657,13 +550,12 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	claim.sink = sink;
 	claim.arg = arg;
 	claim.now = GetCurrentTimestamp();
-	leases_tick(claim.now);
+	claim.first_deadline = DT_NOEND;
 	recovery_classes(rel, info);
 	row_reader_begin(&claim.row, rel, info);
 
 	if (queue_state_tick(info->state, claim.now))
-		resolve_doubts(info->state);
-	claim_expired(&claim);
+		(void) claim_resolve_doubts(info->state);
 	while (claim.got < request->max_tasks)
 	{
 		claim.refilling = NULL;
@@ -678,12 +570,12 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			lanes_refill_wait(claim.refilling);
 			continue;
 		}
-		if (doubts_resolved || !resolve_doubts(info->state))
-			break;
-		doubts_resolved = true;
+		break;
 	}
 	leases_return_reserved();
 	row_reader_end(&claim.row);
+	if (!request->pop)
+		wakeup_at(MyDatabaseId, claim.first_deadline);
 	queue_state_count(info->state, QUEUE_CLAIMED, claim.got);
 	return claim.got;
 }

@@ -32,6 +32,7 @@ extern int	claim_tasks(Relation rel, QueueInfo *info,
 						ClaimSink sink, void *arg);
 extern int64 claim_lease_of(RowReader *row);
 extern int	claim_max_attempts_of(RowReader *row);
+extern bool claim_resolve_doubts(QueueState *state);
 extern bool claim_refill(Relation rel, QueueInfo *info, Lane *lane);
 
 #endif							/* FAIRQ_CLAIM_H */

@@ -13,13 +13,19 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_database_d.h"
+#include "catalog/pg_extension_d.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
 #include "miscadmin.h"
+#include "tcop/utility.h"
 
 #include "database_hooks.h"
 #include "handover.h"
 #include "shared_state.h"
+#include "wakeup.h"
 
 static object_access_hook_type prev_object_access_hook = NULL;
+static ProcessUtility_hook_type prev_process_utility_hook = NULL;
 
 static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
@@ -28,12 +34,99 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, class, object, subobject, arg);
 
-	if (access != OAT_DROP || subobject != 0 || !shared_state_ready())
+	if (!shared_state_ready())
+		return;
+	if (access == OAT_POST_CREATE && class == ExtensionRelationId)
+		handover_probe();
+	if (access == OAT_POST_CREATE && class == DatabaseRelationId)
+		handover_probe();
+	if (access != OAT_DROP || subobject != 0)
 		return;
 	if (class == RelationRelationId && queue_state_find(object) != NULL)
 		handover_release_queue(MyDatabaseId, object);
 	else if (class == DatabaseRelationId)
 		handover_release_queue(object, InvalidOid);
+	else if (class == ExtensionRelationId)
+		handover_probe();
+}
+
+/*
+ * The database that a command wants for itself; InvalidOid: none.
+ */
+static Oid
+wanted_database(Node *command)
+{
+	const char *name = NULL;
+
+	switch (nodeTag(command))
+	{
+		case T_DropdbStmt:
+			name = castNode(DropdbStmt, command)->dbname;
+			break;
+		case T_RenameStmt:
+			if (castNode(RenameStmt, command)->renameType == OBJECT_DATABASE)
+				name = castNode(RenameStmt, command)->subname;
+			break;
+		case T_CreatedbStmt:
+			{
+				ListCell   *lc;
+
+				foreach(lc, castNode(CreatedbStmt, command)->options)
+				{
+					DefElem    *option = lfirst_node(DefElem, lc);
+
+					if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
+						name = defGetString(option);
+				}
+			}
+			break;
+		case T_AlterDatabaseStmt:
+			{
+				ListCell   *lc;
+
+				foreach(lc, castNode(AlterDatabaseStmt, command)->options)
+				{
+					if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+						name = castNode(AlterDatabaseStmt, command)->dbname;
+				}
+			}
+			break;
+		default:
+			break;
+	}
+	return name == NULL ? InvalidOid : get_database_oid(name, true);
+}
+
+/*
+ * DROP DATABASE and its like fail while anybody is connected, and our worker
+ * is: have it leave first.
+ */
+static void
+process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *environment, DestReceiver *dest,
+				QueryCompletion *completion)
+{
+	Oid			database = shared_state_ready() ?
+		wanted_database(pstmt->utilityStmt) : InvalidOid;
+
+	if (OidIsValid(database))
+		wakeup_hold(database);
+	PG_TRY();
+	{
+		if (prev_process_utility_hook)
+			prev_process_utility_hook(pstmt, query, read_only_tree, context,
+									  params, environment, dest, completion);
+		else
+			standard_ProcessUtility(pstmt, query, read_only_tree, context,
+									params, environment, dest, completion);
+	}
+	PG_FINALLY();
+	{
+		if (OidIsValid(database))
+			wakeup_unhold(database);
+	}
+	PG_END_TRY();
 }
 
 /*
@@ -44,4 +137,6 @@ database_hooks_install(void)
 {
 	prev_object_access_hook = object_access_hook;
 	object_access_hook = object_access;
+	prev_process_utility_hook = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
 }

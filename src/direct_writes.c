@@ -24,20 +24,43 @@
 
 PG_FUNCTION_INFO_V1(fairq_row_written);
 
-/* Read the address and state of a row.  Returns whether it has an address. */
-static bool
-row_address(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
-			FairqAddress *address, bool *dead)
+/*
+ * A row is there (change 1) or not any more (change -1) when the transaction
+ * has committed.
+ */
+static void
+note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 {
 	bool		isnull;
 	Datum		value;
+	char		task_state;
 
-	value = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
-	*dead = !isnull && DatumGetChar(value) == TASK_DEAD;
 	value = heap_getattr(tuple, info->columns[COLUMN_ADDRESS], tupdesc, &isnull);
 	if (!isnull)
-		*address = *DatumGetFairqAddressP(value);
-	return !isnull;
+	{
+		FairqAddress address = *DatumGetFairqAddressP(value);
+		Lane	   *lane = placement_lane(info, &address);
+
+		/* An old row is as it was if this is rolled back. */
+		if (change > 0)
+			handover_offer_at_commit(lane, &address, &tuple->t_self);
+		else
+			handover_offer_at_abort(lane, &address, &tuple->t_self);
+		handover_count(info->state, QUEUE_ADDRESSED, change);
+		return;
+	}
+
+	value = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
+	task_state = isnull ? TASK_READY : DatumGetChar(value);
+	if (task_state == TASK_DEAD)
+		handover_count(info->state, QUEUE_DEAD, change);
+	else if (task_state == TASK_SCHEDULED)
+	{
+		handover_count(info->state, QUEUE_SCHEDULED, change);
+		value = heap_getattr(tuple, info->columns[COLUMN_RUN_AT], tupdesc, &isnull);
+		if (change > 0 && !isnull)
+			handover_scheduled(info->state, DatumGetTimestampTz(value));
+	}
 }
 
 /*
@@ -48,11 +71,8 @@ fairq_row_written(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
 	QueueInfo  *info;
-	QueueState *state;
 	Relation	rel;
 	TupleDesc	tupdesc;
-	FairqAddress address;
-	bool		dead;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
 		!TRIGGER_FIRED_AFTER(trigger->tg_event))
@@ -69,35 +89,13 @@ fairq_row_written(PG_FUNCTION_ARGS)
 									   NoLock, 0, &rel);
 	if (info == NULL)
 		PG_RETURN_POINTER(NULL);
-	state = info->state;
 	tupdesc = RelationGetDescr(rel);
 
 	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-	{
-		/* The old row is as it was if this is rolled back. */
-		if (row_address(info, trigger->tg_trigtuple, tupdesc, &address, &dead))
-		{
-			handover_offer_at_abort(placement_lane(info, &address), &address,
-									&trigger->tg_trigtuple->t_self);
-			handover_count(state, QUEUE_ADDRESSED, -1);
-		}
-		else if (dead)
-			handover_count(state, QUEUE_DEAD, -1);
-	}
+		note_row(info, trigger->tg_trigtuple, tupdesc, -1);
 	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
-	{
-		HeapTuple	tuple = TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ?
-			trigger->tg_trigtuple : trigger->tg_newtuple;
-
-		if (row_address(info, tuple, tupdesc, &address, &dead))
-		{
-			handover_offer_at_commit(placement_lane(info, &address), &address,
-									 &tuple->t_self);
-			handover_count(state, QUEUE_ADDRESSED, 1);
-		}
-		else if (dead)
-			handover_count(state, QUEUE_DEAD, 1);
-	}
+		note_row(info, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ?
+				 trigger->tg_trigtuple : trigger->tg_newtuple, tupdesc, 1);
 	relation_close(rel, NoLock);
 	PG_RETURN_POINTER(NULL);
 }

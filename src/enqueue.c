@@ -50,12 +50,18 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 	for (int i = 0; i < n; i++)
 	{
 		const NewTask *task = &tasks[i];
+		bool		scheduled = (task->run_at > now);
 
-		placement_assign(placement, ids[i], VARDATA_ANY(task->group_key),
-						 VARSIZE_ANY_EXHDR(task->group_key), task->priority,
-						 now, task->cost, &places[i]);
-		placed[i] = handover_placed(places[i].lane, &places[i].address,
-									places[i].tagged ? &places[i].tag : NULL);
+		placed[i] = -1;
+		if (!scheduled)
+		{
+			placement_assign(placement, ids[i], VARDATA_ANY(task->group_key),
+							 VARSIZE_ANY_EXHDR(task->group_key), task->priority,
+							 task->run_at == DT_NOBEGIN ? now : task->run_at,
+							 task->cost, &places[i]);
+			placed[i] = handover_placed(places[i].lane, &places[i].address,
+										places[i].tagged ? &places[i].tag : NULL);
+		}
 
 		values[i] = value_area + i * natts;
 		nulls[i] = null_area + i * natts;
@@ -65,15 +71,18 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 			nulls[i][info->columns[column] - 1] = false; \
 		} while (0)
 		SET(COLUMN_ID, Int64GetDatum(ids[i]));
-		SET(COLUMN_ADDRESS, FairqAddressPGetDatum(&places[i].address));
+		if (!scheduled)
+			SET(COLUMN_ADDRESS, FairqAddressPGetDatum(&places[i].address));
 		SET(COLUMN_ENQUEUED_AT, TimestampTzGetDatum(now));
 		SET(COLUMN_PRIORITY, Int64GetDatum(task->priority));
 		SET(COLUMN_COST, Float4GetDatum(task->cost));
 		SET(COLUMN_ATTEMPTS, Int32GetDatum(0));
-		SET(COLUMN_STATE, CharGetDatum(TASK_READY));
+		SET(COLUMN_STATE, CharGetDatum(scheduled ? TASK_SCHEDULED : TASK_READY));
 		SET(COLUMN_GROUP_KEY, PointerGetDatum(task->group_key));
 		SET(COLUMN_PAYLOAD, task->payload);
-		if (info->policy == QUEUE_TIME)
+		if (task->run_at != DT_NOBEGIN)
+			SET(COLUMN_RUN_AT, TimestampTzGetDatum(task->run_at));
+		else if (info->policy == QUEUE_TIME)
 			SET(COLUMN_RUN_AT, TimestampTzGetDatum(now));
 		if (task->max_attempts >= 0)
 			SET(COLUMN_MAX_ATTEMPTS, Int32GetDatum(task->max_attempts));
@@ -86,7 +95,13 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 
 	queue_relation_insert(rel, info, n, values, nulls, tids);
 	for (int i = 0; i < n; i++)
+	{
 		handover_written(placed[i], &tids[i]);
+		if (tasks[i].run_at > now)
+			handover_scheduled(info->state, tasks[i].run_at);
+		handover_count(info->state,
+					   tasks[i].run_at > now ? QUEUE_SCHEDULED : QUEUE_ADDRESSED, 1);
+	}
 }
 
 /*
@@ -109,5 +124,4 @@ enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
 		enqueue_batch(&placement, rel, info, Min(ENQUEUE_BATCH, n - done),
 					  tasks + done, ids + done);
 	handover_count(info->state, QUEUE_ENQUEUED, n);
-	handover_count(info->state, QUEUE_ADDRESSED, n);
 }

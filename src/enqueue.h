@@ -17,6 +17,7 @@ typedef struct NewTask
 	text	   *group_key;
 	int64		priority;
 	float4		cost;
+	TimestampTz run_at;			/* DT_NOBEGIN: now */
 	int			max_attempts;	/* -1: the queue's */
 	Interval   *lease;			/* NULL: the queue's */
 	bool		has_headers;

@@ -38,6 +38,7 @@
 #include "utils/memutils.h"
 
 #include "handover.h"
+#include "wakeup.h"
 
 /* Items before new rows are folded: 96 MB. */
 #define MAX_ITEMS		(1024 * 1024)
@@ -50,9 +51,11 @@ typedef enum HandoverKind
 	HANDOVER_LOWER_AT_COMMIT,
 	HANDOVER_LOWER_AT_ABORT,
 	HANDOVER_CLAIMED,			/* abort: drop the lease, offer */
-	HANDOVER_TAKEN_OVER,		/* abort: let the lease run out again */
 	HANDOVER_SETTLED,			/* commit: drop the lease; abort: unsettle */
 	HANDOVER_COUNT,				/* commit: add to a counter */
+	HANDOVER_SCHEDULED,			/* commit: wake the worker in time */
+	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
+	HANDOVER_PROBE,				/* commit: have the launcher look */
 	HANDOVER_RELEASE_QUEUE		/* commit: forget a queue */
 } HandoverKind;
 
@@ -77,6 +80,11 @@ typedef struct HandoverItem
 			QueueCounter counter;
 			int64		n;
 		}			count;
+		struct
+		{
+			QueueState *queue;
+			TimestampTz when;
+		}			due;
 		struct
 		{
 			Oid			database;
@@ -258,12 +266,12 @@ handover_lower_at_abort(Lane *lane, const FairqAddress *address)
  * A lease was granted.
  */
 void
-handover_claimed(const LeaseInfo *lease, bool taken_over, Lane *lane,
+handover_claimed(const LeaseInfo *lease, Lane *lane,
 				 const FairqAddress *address)
 {
 	HandoverItem *item;
 
-	item = new_item(taken_over ? HANDOVER_TAKEN_OVER : HANDOVER_CLAIMED);
+	item = new_item(HANDOVER_CLAIMED);
 	item->lane = lane;
 	item->address = *address;
 	item->u.lease = lease->ref;
@@ -305,6 +313,50 @@ handover_count(QueueState *queue, QueueCounter counter, int64 n)
 	item->u.count.queue = queue;
 	item->u.count.counter = counter;
 	item->u.count.n = n;
+}
+
+static void
+due_item(HandoverKind kind, QueueState *queue, TimestampTz when)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	HandoverItem *item = items_count > 0 ? &items[items_count - 1] : NULL;
+
+	/* Of a run of them the earliest says it all. */
+	if (item == NULL || item->kind != kind || item->subid != subid ||
+		item->u.due.queue != queue)
+	{
+		item = new_item(kind);
+		item->u.due.queue = queue;
+		item->u.due.when = when;
+	}
+	item->u.due.when = Min(item->u.due.when, when);
+}
+
+/*
+ * A task was scheduled.
+ */
+void
+handover_scheduled(QueueState *queue, TimestampTz due)
+{
+	due_item(HANDOVER_SCHEDULED, queue, due);
+}
+
+/*
+ * What was due before frontier is made ready by this transaction.
+ */
+void
+handover_due_read(QueueState *queue, TimestampTz frontier)
+{
+	due_item(HANDOVER_DUE_READ, queue, frontier);
+}
+
+/*
+ * Extensions or databases come or go: perhaps ours.
+ */
+void
+handover_probe(void)
+{
+	(void) new_item(HANDOVER_PROBE);
 }
 
 /*
@@ -412,6 +464,16 @@ carry_out_commit(const HandoverItem *item)
 			queue_state_count(item->u.count.queue, item->u.count.counter,
 							  item->u.count.n);
 			break;
+		case HANDOVER_SCHEDULED:
+			queue_state_scheduled(item->u.due.queue, item->u.due.when);
+			wakeup_at(item->u.due.queue->database, item->u.due.when);
+			break;
+		case HANDOVER_DUE_READ:
+			queue_state_due_end(item->u.due.queue, item->u.due.when);
+			break;
+		case HANDOVER_PROBE:
+			wakeup_probe(MyDatabaseId);
+			break;
 		case HANDOVER_RELEASE_QUEUE:
 			queue_state_release(item->u.release.database,
 								item->u.release.relation);
@@ -419,7 +481,6 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_ABORT:
 		case HANDOVER_CLAIMED:
-		case HANDOVER_TAKEN_OVER:
 			break;
 	}
 }
@@ -451,15 +512,15 @@ carry_out_abort(const HandoverItem *item)
 					lanes_offer(item->lane, &item->address, &tid);
 			}
 			break;
-		case HANDOVER_TAKEN_OVER:
-			leases_expire(&item->u.lease);
-			break;
 		case HANDOVER_SETTLED:
 			leases_unsettle(&item->u.lease);
 			break;
 		case HANDOVER_OFFER_AT_COMMIT:
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_COUNT:
+		case HANDOVER_SCHEDULED:
+		case HANDOVER_DUE_READ:
+		case HANDOVER_PROBE:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
 	}
@@ -487,10 +548,12 @@ carry_out_prepare(const HandoverItem *item)
 			lanes_doubt(item->lane, preparing_xid, &place);
 			break;
 		case HANDOVER_COUNT:
+		case HANDOVER_SCHEDULED:
+		case HANDOVER_PROBE:
 			carry_out_commit(item);
 			break;
+		case HANDOVER_DUE_READ:
 		case HANDOVER_CLAIMED:
-		case HANDOVER_TAKEN_OVER:
 		case HANDOVER_SETTLED:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
@@ -587,7 +650,6 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 
 				carry_out_abort(item);
 				if (item->kind == HANDOVER_CLAIMED ||
-					item->kind == HANDOVER_TAKEN_OVER ||
 					item->kind == HANDOVER_SETTLED)
 					lease_items--;
 				items_count--;

@@ -25,10 +25,13 @@ extern void handover_offer_at_abort(Lane *lane, const FairqAddress *address,
 									const ItemPointerData *tid);
 extern void handover_lower_at_commit(Lane *lane, const FairqAddress *address);
 extern void handover_lower_at_abort(Lane *lane, const FairqAddress *address);
-extern void handover_claimed(const LeaseInfo *lease, bool taken_over, Lane *lane,
+extern void handover_claimed(const LeaseInfo *lease, Lane *lane,
 							 const FairqAddress *address);
 extern void handover_settled(const LeaseInfo *lease);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
+extern void handover_scheduled(QueueState *queue, TimestampTz due);
+extern void handover_due_read(QueueState *queue, TimestampTz frontier);
+extern void handover_probe(void);
 extern void handover_release_queue(Oid database, Oid relation);
 extern void handover_created(Oid relation, SubTransactionId subid);
 

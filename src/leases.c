@@ -18,8 +18,8 @@
  * Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987):
  * WHEEL_SLOTS lists for a tick of TICK_USECS each, round and round.  A lease
  * that runs longer than a round is looked at once a round.  When its tick has
- * passed it goes to the list of the expired, where claims find it and take it
- * over.  So it takes no scan to know what has expired.
+ * passed it goes to the list of the expired, from where its task is put back
+ * (settle.c).  So it takes no scan to know what has expired.
  *
  * A lease is held, or settling: its task's row is being deleted or changed by
  * a transaction in progress, and until that ends the lease does not expire.
@@ -286,8 +286,7 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 }
 
 /*
- * Look once a tick what has expired.  Called by every claim; the first one of
- * a tick does the work, which is in proportion to what expires.
+ * Look once a tick what has expired.  The first caller of a tick does the work, which is in proportion to what expires.
  */
 void
 leases_tick(TimestampTz now)
@@ -408,23 +407,20 @@ search_chain(uint32 hash, int queue, int64 task)
 }
 
 /*
- * Grant a lease on a task, if nobody has one that lives.
+ * Grant a lease on a task, if nobody has one.
  *
- * attempt is the number that this attempt has if the task was not leased
- * before in vain; max_attempts of the task, 0 for no limit; deadline when the
- * lease ends.  There is a reserved entry.  The caller holds the page of the
- * row locked, so nobody can delete it between the caller's look and the lease.
- * On LEASE_EXHAUSTED the lease is settling, and the caller's.
+ * attempt is its number, and deadline when it ends.  There is a reserved entry.
+ * The caller holds the page of the row locked, so nobody can delete it between
+ * the caller's look and the lease.  A lease that has run out is a lease until
+ * its task is put back.
  */
 LeaseGrant
-leases_grant(int queue, int64 task, const ItemPointerData *tid,
-			 int attempt, int max_attempts,
-			 TimestampTz now, TimestampTz deadline, LeaseInfo *info)
+leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
+			 TimestampTz deadline, LeaseInfo *info)
 {
 	uint32		hash = lease_hash(queue, task);
 	Partition  *partition = partition_of(hash);
 	uint64		token = new_token();
-	LeaseGrant	result = LEASE_GRANTED;
 	uint32		number;
 	Lease	   *lease;
 
@@ -432,50 +428,36 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid,
 
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	number = search_chain(hash, queue, task);
-	if (number == NO_ENTRY)
+	if (number != NO_ENTRY)
 	{
-		number = reserved[--reserved_count];
-		lease = &entries[number];
-		lease->task = task;
-		lease->queue = queue;
-		lease->partition = hash % PARTITIONS;
-		lease->attempt = attempt;
-		lease->hash_next = chains[hash & chain_mask];
-		chains[hash & chain_mask] = number;
-		partition->used++;
+		/*
+		 * The caller has just seen where the row is.  If it was moved, by an
+		 * UPDATE with SQL, its entry that led here was the only one; whoever
+		 * gives the lease back offers the row from here.
+		 */
+		entries[number].tid = *tid;
+		LWLockRelease(&partition->lock);
+		return LEASE_BUSY;
 	}
-	else
-	{
-		lease = &entries[number];
-		if (lease->state == LEASE_SETTLING || lease->deadline > now)
-		{
-			/*
-			 * The caller has just seen where the row is.  If it was moved, by
-			 * an UPDATE with SQL, its entry that led here was the only one;
-			 * whoever gives the lease back offers the row from here.
-			 */
-			lease->tid = *tid;
-			LWLockRelease(&partition->lock);
-			return LEASE_BUSY;
-		}
-		wheel_unlink(partition, number);
-		if (max_attempts > 0 && lease->attempt >= max_attempts)
-			result = LEASE_EXHAUSTED;
-		else
-		{
-			result = LEASE_TAKEN_OVER;
-			lease->attempt++;
-		}
-	}
-	lease->state = (result == LEASE_EXHAUSTED) ? LEASE_SETTLING : LEASE_HELD;
+
+	number = reserved[--reserved_count];
+	lease = &entries[number];
+	lease->task = task;
+	lease->queue = queue;
+	lease->partition = hash % PARTITIONS;
+	lease->attempt = attempt;
+	lease->state = LEASE_HELD;
 	lease->token = token;
 	lease->tid = *tid;
 	lease->deadline = deadline;
 	lease->pid = MyProcPid;
+	lease->hash_next = chains[hash & chain_mask];
+	chains[hash & chain_mask] = number;
+	partition->used++;
 	wheel_schedule(partition, number);
 	copy_lease(number, info);
 	LWLockRelease(&partition->lock);
-	return result;
+	return LEASE_GRANTED;
 }
 
 /*
@@ -581,13 +563,8 @@ leases_find(int queue, int64 task, LeaseInfo *info)
 	return number != NO_ENTRY;
 }
 
-/*
- * Begin to settle a lease.  Returns false if it is over, or somebody (the
- * caller included) is settling it already: then it is not the caller's any
- * more.  At the end of the transaction it is dropped or unsettled.
- */
-bool
-leases_settle(const LeaseRef *ref, LeaseInfo *info)
+static bool
+begin_settling(const LeaseRef *ref, LeaseInfo *info, bool expired_only)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 	Lease	   *lease = &entries[ref->entry];
@@ -595,7 +572,8 @@ leases_settle(const LeaseRef *ref, LeaseInfo *info)
 
 	if (partition == NULL)
 		return false;
-	held = (lease->state == LEASE_HELD);
+	held = (lease->state == LEASE_HELD &&
+			(!expired_only || lease->wheel_slot == WHEEL_EXPIRED));
 	if (held)
 	{
 		lease->state = LEASE_SETTLING;
@@ -608,6 +586,27 @@ leases_settle(const LeaseRef *ref, LeaseInfo *info)
 	}
 	LWLockRelease(&partition->lock);
 	return held;
+}
+
+/*
+ * Begin to settle a lease.  Returns false if it is over, or somebody (the
+ * caller included) is settling it already: then it is not the caller's any
+ * more.  At the end of the transaction it is dropped or unsettled.
+ */
+bool
+leases_settle(const LeaseRef *ref, LeaseInfo *info)
+{
+	return begin_settling(ref, info, false);
+}
+
+/*
+ * The same for whoever puts back what has run out: not if the lease was
+ * extended meanwhile.
+ */
+bool
+leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
+{
+	return begin_settling(ref, info, true);
 }
 
 /*
@@ -657,27 +656,6 @@ leases_drop(const LeaseRef *ref, ItemPointer tid)
 	LWLockRelease(&partition->lock);
 	free_entry(ref->entry);
 	return true;
-}
-
-/*
- * Let a lease that was taken over run out again: the take-over was rolled
- * back.  The attempt that did not happen is not counted, those before are.
- */
-void
-leases_expire(const LeaseRef *ref)
-{
-	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
-	Lease	   *lease = &entries[ref->entry];
-
-	if (partition == NULL)
-		return;
-	wheel_unlink(partition, ref->entry);
-	lease->token = 0;			/* the receipt that was given out is void */
-	lease->state = LEASE_HELD;
-	lease->attempt--;
-	lease->deadline = 0;
-	wheel_link(partition, ref->entry, WHEEL_EXPIRED);
-	LWLockRelease(&partition->lock);
 }
 
 /*
@@ -731,6 +709,32 @@ leases_expired(int queue, int max, LeaseInfo *leases)
 		LWLockRelease(&partition->lock);
 	}
 	return n;
+}
+
+/*
+ * When the next lease of the server may run out: never later than it does, and
+ * DT_NOEND if there is none.  Without locks; a lease that is granted meanwhile
+ * is announced by whoever claims.
+ */
+TimestampTz
+leases_next_deadline(TimestampTz now)
+{
+	int64		tick = now / TICK_USECS;
+	int			nearest = WHEEL_SLOTS;
+
+	for (int i = 0; i < PARTITIONS; i++)
+	{
+		Partition  *partition = &table->partitions[i];
+
+		if (((volatile Partition *) partition)->used == 0)
+			continue;
+		for (int ahead = 0; ahead < nearest; ahead++)
+		{
+			if (partition->wheel[(tick + 1 + ahead) % WHEEL_SLOTS] != NO_ENTRY)
+				nearest = ahead;
+		}
+	}
+	return nearest == WHEEL_SLOTS ? DT_NOEND : (tick + 1 + nearest) * TICK_USECS;
 }
 
 /*

@@ -22,9 +22,6 @@ typedef struct LeaseRef
 typedef enum LeaseGrant
 {
 	LEASE_GRANTED,				/* the task is the caller's */
-	LEASE_TAKEN_OVER,			/* the same, its lease had run out */
-	LEASE_EXHAUSTED,			/* its lease had run out, and that was the last
-								 * attempt; the caller settles it */
 	LEASE_BUSY					/* somebody else has it */
 } LeaseGrant;
 
@@ -47,22 +44,21 @@ extern void leases_shmem_init(void *area, bool found);
 extern int	leases_reserve(int n);
 extern void leases_return_reserved(void);
 extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
-							   int attempt, int max_attempts,
-							   TimestampTz now, TimestampTz deadline,
-							   LeaseInfo *lease);
+							   int attempt, TimestampTz deadline, LeaseInfo *lease);
 
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
 extern bool leases_look(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_find(int queue, int64 task, LeaseInfo *lease);
 extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
+extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);
 extern void leases_unsettle(const LeaseRef *ref);
 extern bool leases_drop(const LeaseRef *ref, ItemPointer tid);
-extern void leases_expire(const LeaseRef *ref);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline);
 
 extern void leases_tick(TimestampTz now);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
+extern TimestampTz leases_next_deadline(TimestampTz now);
 extern int	leases_count(int queue);
 extern int	leases_list(LeaseInfo **leases);
 extern void leases_forget_queue(int queue);

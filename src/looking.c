@@ -97,8 +97,7 @@ lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 				address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
 				continue;
 			if (leases_find(queue_state_number(info->state),
-							DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
-				(lease.settling || lease.deadline > GetCurrentTimestamp()))
+							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 				continue;
 			if (found > 0 &&
 				address_compare(&candidates[found - 1].address, &place) == 0 &&
@@ -113,35 +112,6 @@ lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 		n = queue_relation_walk(rel, info, lane, &from, LANE_WINDOW, entries,
 								&from, &more);
 	}
-}
-
-/*
- * Show up to max tasks whose leases have run out: a claim takes them first.
- * Returns how many.
- */
-static int
-peek_expired(RowReader *row, int max, ReturnSetInfo *rsinfo)
-{
-	LeaseInfo  *expired;
-	int			n;
-	int			shown = 0;
-
-	leases_tick(GetCurrentTimestamp());
-	if (pg_atomic_read_u32(&row->info->state->expired) == 0)
-		return 0;
-	expired = palloc(max * sizeof(LeaseInfo));
-	n = leases_expired(queue_state_number(row->info->state), max, expired);
-	for (int i = 0; i < n; i++)
-	{
-		if (row_reader_task(row, expired[i].task, &expired[i].tid) != ROW_LIVE ||
-			row_is_null(row, COLUMN_ADDRESS))
-			continue;
-		row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(expired[i].attempt);
-		sql_api_put_task(row, NULL, rsinfo);
-		shown++;
-	}
-	pfree(expired);
-	return shown;
 }
 
 /*
@@ -171,8 +141,6 @@ fairq_peek(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	recovery_classes(rel, info);
 	row_reader_begin(&row, rel, info);
-	if (!info->paused)
-		shown = peek_expired(&row, max, rsinfo);
 	for (int class = 0; class < state->classes && shown < max && !info->paused; class++)
 	{
 		int			first = state->orders[class].first_lane;
@@ -232,20 +200,11 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 	}
 
 	if (nulls[12])
-		state = "dead";
+		state = DatumGetChar(values[1]) == TASK_SCHEDULED ? "scheduled" : "dead";
 	else
 	{
 		leased = leases_find(queue_state_number(info->state),
 							 DatumGetInt64(values[0]), &lease);
-		if (leased)
-		{
-			bool		live = lease.settling || lease.deadline > GetCurrentTimestamp();
-
-			/* Attempts that expired are known to the lease only. */
-			values[7] = Int32GetDatum(Max(DatumGetInt32(values[7]),
-										  live ? lease.attempt - 1 : lease.attempt));
-			leased = live;
-		}
 		state = leased ? "leased" : "ready";
 	}
 	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
@@ -462,22 +421,22 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 		QueueState *state;
 		Datum		values[17] = {0};
 		bool		nulls[17] = {false};
-		int64		addressed;
-		int64		dead;
+		QueueDepths depths;
 		int64		leased;
 		TimestampTz oldest = 0;
 
 		if (info == NULL)
 			continue;
 		state = info->state;
-		recovery_depths(rel, info, &addressed, &dead);
+		recovery_depths(rel, info, &depths);
 		recovery_classes(rel, info);
 		leased = leases_count(queue_state_number(state));
 		values[0] = CStringGetTextDatum(info->name);
-		values[1] = Int64GetDatum(Max(addressed - leased, 0));
+		values[1] = Int64GetDatum(Max(depths.addressed - leased, 0));
 		values[2] = Int64GetDatum(leased);
-		values[3] = values[4] = values[5] = Int64GetDatum(0);
-		values[6] = Int64GetDatum(dead);
+		values[3] = Int64GetDatum(depths.scheduled);
+		values[4] = values[5] = Int64GetDatum(0);
+		values[6] = Int64GetDatum(depths.dead);
 		if (oldest_ready(rel, info, &oldest))
 			values[7] = DirectFunctionCall2(timestamp_mi,
 											TimestampTzGetDatum(GetCurrentTimestamp()),

@@ -12,6 +12,7 @@
 
 #include "database_hooks.h"
 #include "handover.h"
+#include "launcher.h"
 #include "queue_catalog.h"
 #include "settings.h"
 #include "shared_state.h"
@@ -36,4 +37,5 @@ _PG_init(void)
 	queue_catalog_register();
 	handover_register();
 	database_hooks_install();
+	launcher_register();
 }

@@ -12,6 +12,9 @@
  */
 #include "postgres.h"
 
+#include "utils/timestamp.h"
+
+#include "handover.h"
 #include "placement.h"
 #include "recovery.h"
 
@@ -73,6 +76,38 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 	address->bucket = address_bucket_of(address->block, address->fraction,
 										address->slot, info->state->buckets);
 	place->lane = placement_lane(info, address);
+}
+
+/*
+ * Give the task that row has read a fresh place, and write it: it is ready
+ * when the transaction commits.  Returns false if somebody else changed it.
+ */
+bool
+placement_replace(Placement *placement, RowReader *row)
+{
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	ItemPointerData tid = row->tuple.t_self;
+	TimestampTz run_at = GetCurrentTimestamp();
+	Place		place;
+	int			placed;
+	int			got;
+	int64		turn = queue_relation_new_ids(row->info, 1, &got);
+
+	/* What was scheduled is in order of when it was due. */
+	if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_SCHEDULED)
+		run_at = DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT));
+	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), run_at,
+					 DatumGetFloat4(row_value(row, COLUMN_COST)), &place);
+	placed = handover_placed(place.lane, &place.address,
+							 place.tagged ? &place.tag : NULL);
+	row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place.address);
+	row_is_null(row, COLUMN_ADDRESS) = false;
+	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_READY);
+	if (!queue_relation_update(row->rel, row->info, &tid, row->values, row->nulls))
+		return false;
+	handover_written(placed, &tid);
+	return true;
 }
 
 /*

@@ -51,16 +51,17 @@ execute(const char *command)
 }
 
 /*
- * Write to fairq.queue as its owner.  $1 is the name of the queue, $2 to $5
- * are the settings.
+ * Write to fairq.queue as its owner.  $1 is the name of the queue, $2 to $7
+ * are the settings, $8 is paused.
  */
 static void
 execute_as_owner(const char *command, const char *name,
 				 const QueueSettings *settings, bool paused)
 {
-	Oid			types[6] = {TEXTOID, TEXTOID, INT4OID, INTERVALOID, INT4OID, BOOLOID};
-	Datum		values[6] = {0};
-	char		nulls[7] = "      ";
+	Oid			types[8] = {TEXTOID, TEXTOID, INT4OID, INTERVALOID, INT4OID,
+	INTERVALOID, INTERVALOID, BOOLOID};
+	Datum		values[8] = {0};
+	char		nulls[9] = "        ";
 	Oid			user;
 	int			security;
 	int			result;
@@ -82,12 +83,20 @@ execute_as_owner(const char *command, const char *name,
 		values[4] = Int32GetDatum(*settings->max_attempts);
 	else
 		nulls[4] = 'n';
-	values[5] = BoolGetDatum(paused);
+	if (settings != NULL && settings->backoff_base != NULL)
+		values[5] = IntervalPGetDatum(settings->backoff_base);
+	else
+		nulls[5] = 'n';
+	if (settings != NULL && settings->backoff_max != NULL)
+		values[6] = IntervalPGetDatum(settings->backoff_max);
+	else
+		nulls[6] = 'n';
+	values[7] = BoolGetDatum(paused);
 
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(settings_owner(),
 						   security | SECURITY_LOCAL_USERID_CHANGE);
-	result = SPI_execute_with_args(command, 6, types, values, nulls, false, 0);
+	result = SPI_execute_with_args(command, 8, types, values, nulls, false, 0);
 	SetUserIdAndSecContext(user, security);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_with_args failed (%s): %s",
@@ -165,6 +174,13 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	execute(sql.data);
 
 	resetStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (run_at)"
+					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
+					 quote_identifier(psprintf("due_of_%s", queue)), table,
+					 TASK_SCHEDULED);
+	execute(sql.data);
+
+	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE SEQUENCE %s INCREMENT BY %d MINVALUE 1 START WITH 1 OWNED BY %s.id",
 					 quote_qualified_identifier(QUEUE_SCHEMA, sequence),
 					 QUEUE_ID_BLOCK, table);
@@ -184,8 +200,9 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	/* Settings that a dropped table of this name has left behind are void. */
 	execute_as_owner("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
 					 queue, NULL, false);
-	execute_as_owner("INSERT INTO fairq.queue (queue, policy, buckets, lease, max_attempts, paused)"
-					 " VALUES ($1, $2, $3, $4, $5, $6)",
+	execute_as_owner("INSERT INTO fairq.queue (queue, policy, buckets, lease, max_attempts,"
+					 " backoff_base, backoff_max, paused)"
+					 " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
 					 queue, settings, false);
 	SPI_finish();
 }
@@ -219,7 +236,9 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	SPI_connect();
 	execute_as_owner("UPDATE fairq.queue SET"
 					 " lease = coalesce($4, lease),"
-					 " max_attempts = coalesce($5, max_attempts)"
+					 " max_attempts = coalesce($5, max_attempts),"
+					 " backoff_base = coalesce($6, backoff_base),"
+					 " backoff_max = coalesce($7, backoff_max)"
 					 " WHERE queue OPERATOR(pg_catalog.=) $1",
 					 info->name, settings, false);
 	SPI_finish();
@@ -237,7 +256,7 @@ queue_admin_pause(const text *name, bool paused)
 	QueueInfo  *info = open_to_change(name, &rel);
 
 	SPI_connect();
-	execute_as_owner("UPDATE fairq.queue SET paused = $6"
+	execute_as_owner("UPDATE fairq.queue SET paused = $8"
 					 " WHERE queue OPERATOR(pg_catalog.=) $1",
 					 info->name, NULL, paused);
 	SPI_finish();

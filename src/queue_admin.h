@@ -17,6 +17,8 @@ typedef struct QueueSettings
 	const int  *buckets;
 	const Interval *lease;
 	const int  *max_attempts;
+	const Interval *backoff_base;
+	const Interval *backoff_max;
 } QueueSettings;
 
 extern void queue_admin_create(const text *name, const QueueSettings *settings);

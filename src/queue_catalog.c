@@ -220,6 +220,7 @@ examine_indexes(QueueInfo *info, Relation rel)
 
 	info->id_index = InvalidOid;
 	info->address_index = InvalidOid;
+	info->due_index = InvalidOid;
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
@@ -244,14 +245,21 @@ examine_indexes(QueueInfo *info, Relation rel)
 			if (form->indkey.values[0] == info->columns[COLUMN_ADDRESS] &&
 				!form->indisunique)
 				info->address_index = RelationGetRelid(index);
+			if (form->indkey.values[0] == info->columns[COLUMN_RUN_AT] &&
+				!form->indisunique &&
+				strncmp(RelationGetRelationName(index), "due_of_", 7) == 0)
+				info->due_index = RelationGetRelid(index);
 		}
 		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);
-	if (!OidIsValid(info->id_index) || !OidIsValid(info->address_index))
-		unfit_table(rel, OidIsValid(info->id_index) ?
-					"It has no valid index on column \"address\"." :
-					"It has no valid unique index on column \"id\".");
+	if (!OidIsValid(info->id_index))
+		unfit_table(rel, "It has no valid unique index on column \"id\".");
+	if (!OidIsValid(info->address_index))
+		unfit_table(rel, "It has no valid index on column \"address\".");
+	if (!OidIsValid(info->due_index))
+		unfit_table(rel, psprintf("It has no valid index \"due_of_%s\" on column \"run_at\".",
+								  info->name));
 }
 
 /*
@@ -322,12 +330,45 @@ read_settings(QueueInfo *info)
 		info->buckets = DatumGetInt32(SETTING("buckets"));
 		info->lease = queue_catalog_usecs(DatumGetIntervalP(SETTING("lease")));
 		info->max_attempts = DatumGetInt32(SETTING("max_attempts"));
+		info->backoff_base = queue_catalog_usecs(DatumGetIntervalP(SETTING("backoff_base")));
+		info->backoff_max = queue_catalog_usecs(DatumGetIntervalP(SETTING("backoff_max")));
 		info->paused = DatumGetBool(SETTING("paused"));
 #undef SETTING
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
 	return found;
+}
+
+/*
+ * The tables of all queues of the database, in a list of Oid.
+ */
+List *
+queue_catalog_list(void)
+{
+	List	   *result = NIL;
+	Oid			schema = queue_catalog_schema(false);
+	Oid			relid = get_relname_relid("queue", schema);
+	Relation	rel = table_open(relid, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		bool		isnull;
+		Datum		name = heap_getattr(tuple, get_attnum(relid, "queue"),
+										RelationGetDescr(rel), &isnull);
+		char		relname[NAMEDATALEN];
+		Oid			queue;
+
+		queue_catalog_relation_name(TextDatumGetCString(name), relname);
+		queue = get_relname_relid(relname, schema);
+		if (OidIsValid(queue))
+			result = lappend_oid(result, queue);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return result;
 }
 
 /*

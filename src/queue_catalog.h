@@ -49,6 +49,7 @@ typedef enum QueueColumn
 
 /* What column state says. */
 #define TASK_READY		'r'		/* ready or leased */
+#define TASK_SCHEDULED	's'		/* until run_at */
 #define TASK_DEAD		'd'
 
 /*
@@ -63,6 +64,7 @@ typedef struct QueueInfo
 	Oid			id_sequence;
 	Oid			id_index;
 	Oid			address_index;
+	Oid			due_index;
 	AttrNumber	columns[QUEUE_COLUMNS];
 	int			natts;
 	bool		plain;			/* no column and no constraint but ours */
@@ -71,6 +73,8 @@ typedef struct QueueInfo
 	int			buckets;
 	int64		lease;			/* microseconds */
 	int			max_attempts;	/* 0: no limit */
+	int64		backoff_base;	/* microseconds */
+	int64		backoff_max;
 	bool		paused;
 
 	QueueState *state;
@@ -87,6 +91,7 @@ extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 											  AclMode privileges, Relation *rel);
 extern bool queue_catalog_has_settings(const char *queue);
 extern void queue_catalog_check_owner(const QueueInfo *info);
+extern List *queue_catalog_list(void);
 extern int	queue_catalog_first_lane(QueueInfo *info, int class);
 
 #endif							/* FAIRQ_QUEUE_CATALOG_H */

@@ -328,6 +328,47 @@ queue_relation_class_after(Relation rel, QueueInfo *info, int bucket, int *class
 }
 
 /*
+ * The rows of scheduled tasks that are due from a time on and until now: up to
+ * max.  Returns how many, and when the next one after them is due (DT_NOEND:
+ * none).  Rows are not looked at.
+ */
+int
+queue_relation_due(Relation rel, QueueInfo *info, TimestampTz from,
+				   TimestampTz now, int max, ItemPointer tids, TimestampTz *next)
+{
+	Relation	index = index_open(info->due_index, AccessShareLock);
+	IndexScanDesc scan;
+	ScanKeyData key;
+	ItemPointer tid;
+	int			n = 0;
+
+	*next = DT_NOEND;
+	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
+				TimestampTzGetDatum(from));
+	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
+	scan->xs_want_itup = true;
+	index_rescan(scan, &key, 1, NULL, 0);
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		bool		isnull;
+		TimestampTz due = DatumGetTimestampTz(index_getattr(scan->xs_itup, 1,
+															scan->xs_itupdesc, &isnull));
+
+		if (isnull)
+			break;
+		if (due > now || n == max)
+		{
+			*next = due;
+			break;
+		}
+		tids[n++] = *tid;
+	}
+	index_endscan(scan);
+	index_close(index, AccessShareLock);
+	return n;
+}
+
+/*
  * Find the row of a task by id, through the index.
  */
 bool
@@ -475,11 +516,13 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 			continue;
 		}
 
-		/* Our own two need no executor. */
+		/* Our own need no executor. */
 		if (oid == info->id_index)
 			column = info->columns[COLUMN_ID] - 1;
 		else if (oid == info->address_index)
 			column = info->columns[COLUMN_ADDRESS] - 1;
+		else if (oid == info->due_index)
+			column = info->columns[COLUMN_RUN_AT] - 1;
 		else
 		{
 			write_begin(state, rel);
@@ -494,7 +537,9 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 
 			if (column >= 0)
 			{
-				if (nulls[i][column])
+				if (nulls[i][column] ||
+					(oid == info->due_index &&
+					 DatumGetChar(values[i][info->columns[COLUMN_STATE] - 1]) != TASK_SCHEDULED))
 					continue;
 				index_values[0] = values[i][column];
 				index_nulls[0] = false;

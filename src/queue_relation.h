@@ -61,6 +61,9 @@ extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
 								bool *more);
 extern bool queue_relation_class_after(Relation rel, QueueInfo *info, int bucket,
 									   int *class);
+extern int	queue_relation_due(Relation rel, QueueInfo *info, TimestampTz from,
+							   TimestampTz now, int max, ItemPointer tids,
+							   TimestampTz *next);
 extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
 								ItemPointer tid);
 

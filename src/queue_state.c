@@ -82,6 +82,9 @@ queue_state_init(QueueState *queue, Oid database, Oid relation,
 	LWLockInitialize(&queue->lock, shared_state_tranche(FAIRQ_TRANCHE_QUEUE));
 	SpinLockInit(&queue->id_mutex);
 	SpinLockInit(&queue->recovery_mutex);
+	SpinLockInit(&queue->due_mutex);
+	queue->due_frontier = DT_NOBEGIN;
+	queue->due_limit = DT_NOEND;
 	queue->relation_file = InvalidRelFileNumber;
 	queue->recovery = QUEUE_UNKNOWN;
 	ConditionVariableInit(&queue->recovery_done);
@@ -243,6 +246,50 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 		queue->end_id = end;
 	}
 	SpinLockRelease(&queue->id_mutex);
+}
+
+/*
+ * A task was scheduled, and its transaction has committed.
+ *
+ * Scheduled tasks are found through an index on when they are due, which is
+ * read from a frontier on, as lanes are: entries of tasks that were due long
+ * ago may stay in the index for as long as some snapshot needs them.
+ */
+void
+queue_state_scheduled(QueueState *queue, TimestampTz due)
+{
+	SpinLockAcquire(&queue->due_mutex);
+	queue->due_frontier = Min(queue->due_frontier, due);
+	queue->due_limit = Min(queue->due_limit, due);
+	SpinLockRelease(&queue->due_mutex);
+}
+
+/*
+ * Begin to read what is due.  Returns from when on.  One at a time: the caller
+ * has the maintenance lock of the queue.
+ */
+TimestampTz
+queue_state_due_begin(QueueState *queue)
+{
+	TimestampTz frontier;
+
+	SpinLockAcquire(&queue->due_mutex);
+	frontier = queue->due_frontier;
+	queue->due_limit = DT_NOEND;
+	SpinLockRelease(&queue->due_mutex);
+	return frontier;
+}
+
+/*
+ * All that is due before frontier is ready, but for what was scheduled while it
+ * was read.  Called when that has committed.
+ */
+void
+queue_state_due_end(QueueState *queue, TimestampTz frontier)
+{
+	SpinLockAcquire(&queue->due_mutex);
+	queue->due_frontier = Min(frontier, queue->due_limit);
+	SpinLockRelease(&queue->due_mutex);
 }
 
 /*

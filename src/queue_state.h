@@ -31,6 +31,7 @@ typedef enum QueueCounter
 	QUEUE_DIED,
 	/* how many there are now; never reset */
 	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
+	QUEUE_SCHEDULED,
 	QUEUE_DEAD
 } QueueCounter;
 
@@ -80,6 +81,10 @@ typedef struct QueueState
 	bool		classes_known;	/* every class with rows has its lanes */
 	ConditionVariable recovery_done;
 
+	slock_t		due_mutex;		/* guards the next two */
+	TimestampTz due_frontier;	/* scheduled tasks due before this are in hand */
+	TimestampTz due_limit;		/* what was scheduled meanwhile is due from here */
+
 	TimestampTz stats_reset;
 	pg_atomic_uint64 tick;		/* of the last look at what claims look at now
 								 * and then */
@@ -102,6 +107,9 @@ extern int	queue_state_reclaim_groups(void);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
 extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
 
+extern void queue_state_scheduled(QueueState *queue, TimestampTz due);
+extern TimestampTz queue_state_due_begin(QueueState *queue);
+extern void queue_state_due_end(QueueState *queue, TimestampTz frontier);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);
 extern void queue_state_advance(QueueOrder *order, VirtualTime start,
 								VirtualTime finish);

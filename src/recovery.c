@@ -87,7 +87,7 @@ recovery_failed(int code, Datum arg)
  */
 static void
 read_rows(Relation rel, QueueInfo *info, bool tags,
-		  int64 *addressed_rows, int64 *dead_rows)
+		  QueueDepths *depths)
 {
 	QueueState *state = info->state;
 	TupleDesc	tupdesc = RelationGetDescr(rel);
@@ -97,9 +97,9 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 	bool	   *nulls = palloc(tupdesc->natts * sizeof(bool));
 	VirtualTime first[FAIRQ_CLASSES];
 	bool		any[FAIRQ_CLASSES] = {false};
-	int64		addressed = 0;
-	int64		dead = 0;
 	HeapTuple	tuple;
+
+	memset(depths, 0, sizeof(QueueDepths));
 
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	scan = table_beginscan(rel, snapshot, 0, NULL);
@@ -114,11 +114,18 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 #define VALUE(column) values[info->columns[column] - 1]
 		if (nulls[info->columns[COLUMN_ADDRESS] - 1])
 		{
-			if (DatumGetChar(VALUE(COLUMN_STATE)) == TASK_DEAD)
-				dead++;
+			switch (DatumGetChar(VALUE(COLUMN_STATE)))
+			{
+				case TASK_SCHEDULED:
+					depths->scheduled++;
+					break;
+				case TASK_DEAD:
+					depths->dead++;
+					break;
+			}
 			continue;
 		}
-		addressed++;
+		depths->addressed++;
 		if (info->policy != QUEUE_FAIR || !tags)
 			continue;
 		address = DatumGetFairqAddressP(VALUE(COLUMN_ADDRESS));
@@ -148,8 +155,6 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 		if (any[class])
 			queue_state_advance(&state->orders[class], first[class], first[class]);
 	}
-	*addressed_rows = addressed;
-	*dead_rows = dead;
 }
 
 /*
@@ -173,10 +178,8 @@ recovery_tags(Relation rel, QueueInfo *info)
 
 		if (before == QUEUE_UNKNOWN)
 		{
-			int64		addressed_before;
-			int64		dead_before;
-			int64		addressed;
-			int64		dead;
+			QueueDepths before_reading;
+			QueueDepths depths;
 
 			/*
 			 * Others go on counting what they commit.  What we read replaces
@@ -184,15 +187,19 @@ recovery_tags(Relation rel, QueueInfo *info)
 			 * added.  (A transaction that is between its end and its counting
 			 * just now is counted twice: a figure that is off, no more.)
 			 */
-			addressed_before = (int64) pg_atomic_read_u64(&state->counters[QUEUE_ADDRESSED]);
-			dead_before = (int64) pg_atomic_read_u64(&state->counters[QUEUE_DEAD]);
+			before_reading.addressed = (int64) pg_atomic_read_u64(&state->counters[QUEUE_ADDRESSED]);
+			before_reading.scheduled = (int64) pg_atomic_read_u64(&state->counters[QUEUE_SCHEDULED]);
+			before_reading.dead = (int64) pg_atomic_read_u64(&state->counters[QUEUE_DEAD]);
 			PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
 			{
-				read_rows(rel, info, true, &addressed, &dead);
+				read_rows(rel, info, true, &depths);
 			}
 			PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
-			queue_state_count(state, QUEUE_ADDRESSED, addressed - addressed_before);
-			queue_state_count(state, QUEUE_DEAD, dead - dead_before);
+			queue_state_count(state, QUEUE_ADDRESSED,
+							  depths.addressed - before_reading.addressed);
+			queue_state_count(state, QUEUE_SCHEDULED,
+							  depths.scheduled - before_reading.scheduled);
+			queue_state_count(state, QUEUE_DEAD, depths.dead - before_reading.dead);
 			set_recovery(state, QUEUE_KNOWN);
 		}
 		else if (before == QUEUE_RECOVERING)
@@ -206,18 +213,19 @@ recovery_tags(Relation rel, QueueInfo *info)
 }
 
 /*
- * How many rows have an address, and how many tasks are dead.  On a standby
- * nobody counts, so there they are read each time.
+ * How many tasks are in which state.  On a standby nobody counts, so there they
+ * are read each time.
  */
 void
-recovery_depths(Relation rel, QueueInfo *info, int64 *addressed, int64 *dead)
+recovery_depths(Relation rel, QueueInfo *info, QueueDepths *depths)
 {
 	if (RecoveryInProgress())
 	{
-		read_rows(rel, info, false, addressed, dead);
+		read_rows(rel, info, false, depths);
 		return;
 	}
 	recovery_tags(rel, info);
-	*addressed = queue_state_counter(info->state, QUEUE_ADDRESSED);
-	*dead = queue_state_counter(info->state, QUEUE_DEAD);
+	depths->addressed = queue_state_counter(info->state, QUEUE_ADDRESSED);
+	depths->scheduled = queue_state_counter(info->state, QUEUE_SCHEDULED);
+	depths->dead = queue_state_counter(info->state, QUEUE_DEAD);
 }

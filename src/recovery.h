@@ -10,9 +10,16 @@
 
 #include "queue_catalog.h"
 
+/* How many tasks there are. */
+typedef struct QueueDepths
+{
+	int64		addressed;		/* ready or leased */
+	int64		scheduled;
+	int64		dead;
+} QueueDepths;
+
 extern void recovery_classes(Relation rel, QueueInfo *info);
 extern void recovery_tags(Relation rel, QueueInfo *info);
-extern void recovery_depths(Relation rel, QueueInfo *info,
-							int64 *addressed, int64 *dead);
+extern void recovery_depths(Relation rel, QueueInfo *info, QueueDepths *depths);
 
 #endif							/* FAIRQ_RECOVERY_H */

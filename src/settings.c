@@ -19,6 +19,7 @@ int			settings_max_queues = 256;
 int			settings_max_lanes = 4096;
 int			settings_max_groups = 1024 * 1024;
 int			settings_max_leases = 1024 * 1024;
+int			settings_max_workers = 8;
 
 /*
  * Define the settings.  Called once, from _PG_init.
@@ -55,6 +56,13 @@ settings_define(void)
 							"A lease takes 64 bytes.",
 							&settings_max_leases,
 							1024 * 1024, 16, 128 * 1024 * 1024,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.max_workers",
+							"Maximum number of databases that have a background worker.",
+							"They count against max_worker_processes, with one more for the launcher. 0: none, and no launcher; maintain queues with fairq.maintain() then.",
+							&settings_max_workers,
+							8, 0, 1024,
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pgfairq");

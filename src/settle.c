@@ -22,10 +22,13 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/tableam.h"
 #include "access/xact.h"
+#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -118,84 +121,149 @@ read_task(RowReader *row, int64 id, const ItemPointerData *hint)
 	}
 }
 
+/*
+ * Somebody changed the row that was read with SQL of his own while we settled.
+ * What he offered may have been passed over, for it was leased: have it looked
+ * at again.
+ */
 static void
-count_dead(QueueInfo *info)
+look_again(QueueInfo *info, RowReader *row)
 {
-	handover_count(info->state, QUEUE_DIED, 1);
-	handover_count(info->state, QUEUE_ADDRESSED, -1);
-	handover_count(info->state, QUEUE_DEAD, 1);
+	FairqAddress address;
+
+	if (row_is_null(row, COLUMN_ADDRESS))
+		return;
+	address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	handover_lower_at_commit(placement_lane(info, &address), &address);
+}
+
+/* The depth that a task's state counts in. */
+static QueueCounter
+depth_of(char state)
+{
+	switch (state)
+	{
+		case TASK_SCHEDULED:
+			return QUEUE_SCHEDULED;
+		case TASK_DEAD:
+			return QUEUE_DEAD;
+	}
+	return QUEUE_ADDRESSED;
+}
+
+static void
+count_move(QueueInfo *info, char from, char to)
+{
+	handover_count(info->state, depth_of(from), -1);
+	handover_count(info->state, depth_of(to), 1);
 }
 
 /*
- * Give the task that row has read a fresh place and write it.
+ * The wait after an attempt: exponential, with a jitter of 10 % either way so
+ * that tasks that failed together are not retried together (Goodman's queue).
  */
-static bool
-replace_task(RowReader *row, Placement *placement)
+static int64
+backoff(const QueueInfo *info, int attempt)
 {
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	ItemPointerData tid = row->tuple.t_self;
-	Place		place;
-	int			placed;
-	int			got;
-	int64		turn = queue_relation_new_ids(row->info, 1, &got);
+	double		usecs = ldexp((double) info->backoff_base, Min(attempt - 1, 62));
 
-	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)),
-					 GetCurrentTimestamp(),
-					 DatumGetFloat4(row_value(row, COLUMN_COST)), &place);
-	placed = handover_placed(place.lane, &place.address,
-							 place.tagged ? &place.tag : NULL);
-	row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place.address);
-	row_is_null(row, COLUMN_ADDRESS) = false;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_READY);
-	if (!queue_relation_update(row->rel, row->info, &tid, row->values, row->nulls))
-		return false;
-	handover_written(placed, &tid);
-	return true;
+	usecs = Min(usecs, (double) info->backoff_max);
+	return (int64) (usecs * (0.9 + 0.2 * pg_prng_double(&pg_global_prng_state)));
 }
 
-/* The task's attempt failed: back with it, or to the dead. */
+/*
+ * The task that row has read has had an attempt that failed: it is ready again
+ * after a wait (delay in microseconds; -1: the queue's backoff), or dead if that
+ * was the last one.
+ */
 static bool
-put_back(Settlement *settlement, const LeaseInfo *lease)
+put_back(RowReader *row, Placement *placement, bool *placing,
+		 const LeaseInfo *lease, text *error, int64 delay)
 {
-	RowReader  *row = &settlement->row;
+	QueueInfo  *info = row->info;
 	int			max_attempts = claim_max_attempts_of(row);
 	ItemPointerData tid = row->tuple.t_self;
+	TimestampTz due;
 
 	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(lease->attempt);
-	if (settlement->error != NULL)
+	if (error != NULL)
 	{
-		row_value(row, COLUMN_LAST_ERROR) = PointerGetDatum(settlement->error);
+		row_value(row, COLUMN_LAST_ERROR) = PointerGetDatum(error);
 		row_is_null(row, COLUMN_LAST_ERROR) = false;
 	}
-	if (max_attempts == 0 || lease->attempt < max_attempts)
+
+	if (max_attempts > 0 && lease->attempt >= max_attempts)
 	{
-		if (!settlement->placing)
-			placement_begin(&settlement->placement, settlement->rel, settlement->info);
-		settlement->placing = true;
-		return replace_task(row, &settlement->placement);
+		row_is_null(row, COLUMN_ADDRESS) = true;
+		row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
+		if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls))
+			return false;
+		handover_count(info->state, QUEUE_DIED, 1);
+		count_move(info, TASK_READY, TASK_DEAD);
+		return true;
 	}
 
+	if (delay < 0)
+		delay = backoff(info, lease->attempt);
+	if (delay == 0)
+	{
+		if (!*placing)
+			placement_begin(placement, row->rel, info);
+		*placing = true;
+		return placement_replace(placement, row);
+	}
+
+	due = GetCurrentTimestamp() + delay;
 	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
-	if (!queue_relation_update(row->rel, row->info, &tid, row->values, row->nulls))
+	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
+	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
+	row_is_null(row, COLUMN_RUN_AT) = false;
+	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls))
 		return false;
-	count_dead(settlement->info);
+	handover_scheduled(info->state, due);
+	count_move(info, TASK_READY, TASK_SCHEDULED);
 	return true;
 }
 
 /*
- * The attempts that expired before this lease took the task over are known to
- * the lease only.  Before it is given up without one of its own, write them
- * down.
+ * Put back the tasks of up to max leases that have run out.  Returns how many
+ * there were.
  */
-static bool
-keep_attempts(RowReader *row, const LeaseInfo *lease, ItemPointer tid)
+int
+settle_expired(Relation rel, QueueInfo *info, int max)
 {
-	if (DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == lease->attempt - 1)
-		return true;
-	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(lease->attempt - 1);
-	return queue_relation_update(row->rel, row->info, tid, row->values, row->nulls);
+	LeaseInfo  *expired;
+	Placement	placement;
+	RowReader	row;
+	bool		placing = false;
+	text	   *error;
+	int			n;
+
+	if (pg_atomic_read_u32(&info->state->expired) == 0)
+		return 0;
+	expired = palloc(max * sizeof(LeaseInfo));
+	n = leases_expired(queue_state_number(info->state), max, expired);
+	error = cstring_to_text("lease expired");
+	row_reader_begin(&row, rel, info);
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		handover_reserve(8);
+		if (!leases_settle_expired(&expired[i].ref, &expired[i]))
+			continue;			/* acked, extended or given up just now */
+		handover_settled(&expired[i]);
+		if (row_reader_task(&row, expired[i].task, &expired[i].tid) != ROW_LIVE ||
+			DatumGetInt64(row_value(&row, COLUMN_ID)) != expired[i].task ||
+			row_is_null(&row, COLUMN_ADDRESS))
+			continue;			/* removed; or in the hands of who removes it */
+		if (put_back(&row, &placement, &placing, &expired[i], error, -1))
+			handover_count(info->state, QUEUE_EXPIRED, 1);
+		else
+			look_again(info, &row);
+	}
+	row_reader_end(&row);
+	pfree(expired);
+	return n;
 }
 
 static bool
@@ -251,7 +319,8 @@ settle_lease(Settlement *settlement, const pg_uuid_t *receipt)
 			break;
 
 		case SETTLE_NACK:
-			done = put_back(settlement, &lease);
+			done = put_back(row, &settlement->placement, &settlement->placing,
+							&lease, settlement->error, settlement->delay);
 			if (done)
 				handover_count(state, QUEUE_NACKED, 1);
 			break;
@@ -259,17 +328,13 @@ settle_lease(Settlement *settlement, const pg_uuid_t *receipt)
 		case SETTLE_RELEASE:
 			if (!row_is_null(row, COLUMN_ADDRESS))
 			{
-				FairqAddress address;
-				ItemPointerData tid = row->tuple.t_self;
+				const FairqAddress *address;
 
-				address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-				done = keep_attempts(row, &lease, &tid);
-				if (done)
-				{
-					handover_offer_at_commit(placement_lane(settlement->info, &address),
-											 &address, &tid);
-					handover_count(state, QUEUE_RELEASED, 1);
-				}
+				address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+				handover_offer_at_commit(placement_lane(settlement->info, address),
+										 address, &row->tuple.t_self);
+				handover_count(state, QUEUE_RELEASED, 1);
+				done = true;
 			}
 			break;
 
@@ -277,16 +342,8 @@ settle_lease(Settlement *settlement, const pg_uuid_t *receipt)
 			break;
 	}
 
-	/*
-	 * Somebody changed the row with SQL of his own while we settled.  What he
-	 * offered may have been passed over, for it was leased: look again.
-	 */
-	if (!done && !row_is_null(row, COLUMN_ADDRESS))
-	{
-		FairqAddress address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-
-		handover_lower_at_commit(placement_lane(settlement->info, &address), &address);
-	}
+	if (!done)
+		look_again(settlement->info, row);
 	return done;
 }
 
@@ -332,7 +389,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 		}
 		settle_deleted(info, id);
 		handover_count(info->state, QUEUE_CANCELLED, 1);
-		handover_count(info->state, addressed ? QUEUE_ADDRESSED : QUEUE_DEAD, -1);
+		handover_count(info->state, depth_of(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
 		done = true;
 		break;
 	}
@@ -391,7 +448,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (!queue_relation_delete(rel, &tid))
 			continue;
 		settle_deleted(info, id);
-		handover_count(info->state, addressed ? QUEUE_ADDRESSED : QUEUE_DEAD, -1);
+		handover_count(info->state, depth_of(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
 		purged++;
 	}
 	row_reader_end(&row);
@@ -435,10 +492,9 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_DEAD)
 		{
 			row_value(&row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
-			if (replace_task(&row, &placement))
+			if (placement_replace(&placement, &row))
 			{
-				handover_count(info->state, QUEUE_ADDRESSED, 1);
-				handover_count(info->state, QUEUE_DEAD, -1);
+				count_move(info, TASK_DEAD, TASK_READY);
 				revived++;
 			}
 		}

@@ -26,6 +26,7 @@ typedef struct Settlement
 {
 	SettleVerb	verb;
 	text	   *error;			/* nack: NULL or what went wrong */
+	int64		delay;			/* nack: microseconds; -1: the queue's backoff */
 	int64		lease;			/* extend: microseconds; -1: the task's or queue's */
 	TimestampTz deadline;		/* result of extend */
 
@@ -41,6 +42,7 @@ extern void settle_begin(Settlement *settlement, SettleVerb verb);
 extern bool settle_lease(Settlement *settlement, const pg_uuid_t *receipt);
 extern void settle_end(Settlement *settlement);
 
+extern int	settle_expired(Relation rel, QueueInfo *info, int max);
 extern bool settle_cancel(Relation rel, QueueInfo *info, int64 id);
 extern int64 settle_purge(Relation rel, QueueInfo *info, const text *group);
 extern int64 settle_revive(Relation rel, QueueInfo *info, bool all, int64 id);

@@ -32,6 +32,7 @@
 #include "leases.h"
 #include "queue_state.h"
 #include "shared_state.h"
+#include "wakeup.h"
 
 typedef struct SharedHeader
 {
@@ -43,7 +44,8 @@ static const char *const tranche_names[FAIRQ_TRANCHES] = {
 	"FairqLane",
 	"FairqGroup",
 	"FairqLease",
-	"FairqLeaseFree"
+	"FairqLeaseFree",
+	"FairqWorker"
 };
 
 /* The parts, in the order of their set-up. */
@@ -57,6 +59,7 @@ static const struct
 	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
 	{"pgfairq groups", groups_shmem_size, groups_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
+	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
 };
 
 static SharedHeader *header = NULL;

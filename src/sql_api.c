@@ -20,6 +20,7 @@
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "tcop/utility.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -29,14 +30,17 @@
 
 #include "claim.h"
 #include "enqueue.h"
+#include "maintain.h"
 #include "queue_admin.h"
 #include "settle.h"
 #include "shared_state.h"
 #include "sql_api.h"
 #include "virtual_time.h"
+#include "wakeup.h"
 
 #define MAX_CLAIM		100000
 #define MAX_GROUP_KEY	1024
+#define MAX_PASSES		10
 #define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
 
 PG_FUNCTION_INFO_V1(fairq_create_queue);
@@ -60,6 +64,7 @@ PG_FUNCTION_INFO_V1(fairq_release_many);
 PG_FUNCTION_INFO_V1(fairq_pop);
 PG_FUNCTION_INFO_V1(fairq_cancel);
 PG_FUNCTION_INFO_V1(fairq_revive);
+PG_FUNCTION_INFO_V1(fairq_maintain);
 
 /* ----------------------------------------------------------------
  * Arguments
@@ -329,14 +334,6 @@ group_arguments(FunctionCallInfo fcinfo, int number, const char *function,
  * ----------------------------------------------------------------
  */
 
-/* Is a duration given that is not the default? */
-static bool
-other_duration(FunctionCallInfo fcinfo, int number, int64 usecs)
-{
-	return !PG_ARGISNULL(number) &&
-		queue_catalog_usecs(PG_GETARG_INTERVAL_P(number)) != usecs;
-}
-
 /*
  * Arguments of create_queue and alter_queue from number on: lease,
  * max_attempts, and those that this version only takes with their defaults.
@@ -356,10 +353,10 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 
 	(void) duration_argument(fcinfo, number + 2, function, "backoff_base", 0, true);
 	(void) duration_argument(fcinfo, number + 3, function, "backoff_max", 0, true);
-	if (other_duration(fcinfo, number + 2, USECS_PER_SEC))
-		not_supported(function, "backoff_base", duration_text(fcinfo, number + 2), hint);
-	if (other_duration(fcinfo, number + 3, USECS_PER_HOUR))
-		not_supported(function, "backoff_max", duration_text(fcinfo, number + 3), hint);
+	if (!PG_ARGISNULL(number + 2))
+		settings->backoff_base = PG_GETARG_INTERVAL_P(number + 2);
+	if (!PG_ARGISNULL(number + 3))
+		settings->backoff_max = PG_GETARG_INTERVAL_P(number + 3);
 	for (int i = 4; i <= 6; i++)
 	{
 		static const char *const names[] = {"max_ready", "max_ready_per_group", "max_tasks"};
@@ -394,6 +391,8 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 	int			max_attempts;
 	static const Interval lease = {30 * USECS_PER_SEC, 0, 0};
 	static const int attempts = 20;
+	static const Interval backoff_base = {USECS_PER_SEC, 0, 0};
+	static const Interval backoff_max = {USECS_PER_HOUR, 0, 0};
 
 	begin(function);
 	(void) sql_api_queue_name(fcinfo, function);
@@ -413,6 +412,10 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 		settings.lease = &lease;
 	if (settings.max_attempts == NULL)
 		settings.max_attempts = &attempts;
+	if (settings.backoff_base == NULL)
+		settings.backoff_base = &backoff_base;
+	if (settings.backoff_max == NULL)
+		settings.backoff_max = &backoff_max;
 	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
@@ -504,6 +507,9 @@ check_task(const char *function, QueueInfo *info, const NewTask *task)
 					 psprintf("is " INT64_FORMAT, task->priority),
 					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
 							  info->name, FAIRQ_CLASSES - 1));
+	if (task->run_at == DT_NOEND)
+		bad_argument(function, "run_at", "is infinity",
+					 "Give a time that comes, or leave it out.");
 	/* Also false for NaN. */
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
 		bad_argument(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
@@ -540,13 +546,12 @@ fairq_enqueue(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1))
 		bad_argument(function, "payload", "is null",
 					 "Give a payload; the JSON value null is one.");
-	if (!PG_ARGISNULL(5))
-		not_supported(function, "run_at", "is given", "Leave it out: schedules come with a later version.");
 	if (!PG_ARGISNULL(6))
 		not_supported(function, "unique_key", "is given", "Leave it out: unique keys come with a later version.");
 	on_duplicate_argument(fcinfo, 7, function);
 
 	task.payload = PG_GETARG_DATUM(1);
+	task.run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
 	task.group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
 	task.priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
 	task.cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
@@ -608,6 +613,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	TaskArray	group_keys;
 	TaskArray	priorities;
 	TaskArray	costs;
+	TaskArray	run_ats;
 	TaskArray	unsupported;
 	text	   *no_group = cstring_to_text("");
 	int			n = -1;
@@ -632,12 +638,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	task_array(fcinfo, 4, function, "costs", FLOAT4OID, sizeof(float4), true,
 			   TYPALIGN_INT, &costs, &n);
 	task_array(fcinfo, 5, function, "run_ats", TIMESTAMPTZOID, sizeof(int64),
-			   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &unsupported, &n);
-	for (int i = 0; i < unsupported.n; i++)
-	{
-		if (!unsupported.nulls[i])
-			not_supported(function, "run_ats", "is given", "Leave it out: schedules come with a later version.");
-	}
+			   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &run_ats, &n);
 	task_array(fcinfo, 6, function, "unique_keys", TEXTOID, -1, false, TYPALIGN_INT,
 			   &unsupported, &n);
 	for (int i = 0; i < unsupported.n; i++)
@@ -663,6 +664,8 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 		tasks[i].priority = task_element(&priorities, i, &value) ?
 			DatumGetInt64(value) : 0;
 		tasks[i].cost = task_element(&costs, i, &value) ? DatumGetFloat4(value) : 1;
+		tasks[i].run_at = task_element(&run_ats, i, &value) ?
+			DatumGetTimestampTz(value) : DT_NOBEGIN;
 		tasks[i].max_attempts = -1;
 		check_task(function, info, &tasks[i]);
 	}
@@ -715,6 +718,22 @@ sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
+/*
+ * There is nothing to claim, and no worker to see to it that there is: do its
+ * work, for the next claim.  Only if there is any: it takes a transaction id.
+ */
+static void
+maintain_without_worker(Relation rel, QueueInfo *info)
+{
+	TimestampTz next;
+
+	if (maintain_is_due(info))
+	{
+		LockRelationOid(RelationGetRelid(rel), RowExclusiveLock);
+		(void) maintain_pass(rel, info, NULL, &next);
+	}
+}
+
 static void
 claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		   int buckets, int group_keys)
@@ -734,7 +753,9 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 	if (group_keys >= 0)
 		group_arguments(fcinfo, group_keys, function, request);
 	InitMaterializedSRF(fcinfo, 0);
-	claim_tasks(rel, info, request, sql_api_put_task, rsinfo);
+	if (claim_tasks(rel, info, request, sql_api_put_task, rsinfo) == 0 &&
+		!wakeup_worker_alive(MyDatabaseId) && !info->paused)
+		maintain_without_worker(rel, info);
 	relation_close(rel, NoLock);
 }
 
@@ -852,15 +873,6 @@ fairq_ack_many(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-static void
-delay_argument(FunctionCallInfo fcinfo, int number, const char *function)
-{
-	if (duration_argument(fcinfo, number, function, "delay", -1, true) != 0)
-		not_supported(function, "delay",
-					  PG_ARGISNULL(number) ? "is null" : duration_text(fcinfo, number),
-					  "Say delay => '0': delays and the queue's backoff come with a later version.");
-}
-
 Datum
 fairq_nack(PG_FUNCTION_ARGS)
 {
@@ -872,7 +884,7 @@ fairq_nack(PG_FUNCTION_ARGS)
 	settle_begin(&settlement, SETTLE_NACK);
 	(void) receipt_argument(fcinfo, function);
 	settlement.error = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
-	delay_argument(fcinfo, 2, function);
+	settlement.delay = duration_argument(fcinfo, 2, function, "delay", -1, true);
 	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
@@ -889,7 +901,7 @@ fairq_nack_many(PG_FUNCTION_ARGS)
 	settle_begin(&settlement, SETTLE_NACK);
 	errors.n = array_argument(fcinfo, 1, function, "errors", TEXTOID, -1, false,
 							  TYPALIGN_INT, &errors.elements, &errors.nulls);
-	delay_argument(fcinfo, 2, function);
+	settlement.delay = duration_argument(fcinfo, 2, function, "delay", -1, true);
 	settle_many(fcinfo, function, &settlement, &errors);
 	return (Datum) 0;
 }
@@ -972,6 +984,32 @@ fairq_cancel(PG_FUNCTION_ARGS)
 	done = settle_cancel(rel, info, PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);
 	PG_RETURN_BOOL(done);
+}
+
+/*
+ * fairq.maintain(queue): a worker's passes by hand.
+ */
+Datum
+fairq_maintain(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.maintain()";
+	Relation	rel;
+	QueueInfo  *info;
+	int64		moved = 0;
+	TimestampTz next;
+
+	begin(function);
+	info = queue_catalog_open(sql_api_queue_name(fcinfo, function), RowExclusiveLock,
+							  ACL_SELECT | ACL_UPDATE, &rel);
+	for (int pass = 0; pass < MAX_PASSES; pass++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!maintain_pass(rel, info, &moved, &next))
+			break;
+		CommandCounterIncrement();
+	}
+	relation_close(rel, NoLock);
+	PG_RETURN_INT64(moved);
 }
 
 Datum

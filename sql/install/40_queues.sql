@@ -45,6 +45,12 @@ AS 'MODULE_PATHNAME', 'fairq_resume';
 COMMENT ON FUNCTION fairq.resume(text, text) IS
 'Let claims from a paused queue go on. For its owner. group_key is not supported by this version (0A000).';
 
+CREATE FUNCTION fairq.maintain(queue text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_maintain';
+COMMENT ON FUNCTION fairq.maintain(text) IS
+'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready. Up to 10000 of each a call; returns how many. For servers without a free worker process. Needs SELECT and UPDATE.';
+
 CREATE FUNCTION fairq.row_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_row_written';

@@ -1,0 +1,222 @@
+/*-------------------------------------------------------------------------
+ *
+ * database_worker.c
+ *	  The process that maintains the queues of a database.
+ *
+ * It only makes tasks claimable and is never in the way: its transactions are
+ * short, and it has none while it sleeps, which is until the next thing is due
+ * or somebody makes something due earlier (wakeup.c).  It ends when the
+ * extension is dropped or somebody wants the database for himself.
+ *
+ * An error in a queue's maintenance is logged once; the queue is left alone for
+ * a while, longer each time, and the others go on.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "commands/extension.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "tcop/tcopprot.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "database_worker.h"
+#include "maintain.h"
+#include "queue_catalog.h"
+#include "wakeup.h"
+
+#define FIRST_RETRY_SECS	1
+#define LAST_RETRY_SECS		300
+
+/* A queue whose maintenance failed. */
+typedef struct FailingQueue
+{
+	Oid			relation;		/* hash key */
+	int			failures;
+	int			sqlerrcode;		/* of the error that was logged */
+	TimestampTz retry_at;
+} FailingQueue;
+
+static int	my_slot = -1;
+static WorkerEnd my_end = WORKER_FAILED;
+static HTAB *failing = NULL;
+
+static void
+worker_exit(int code, Datum arg)
+{
+	wakeup_worker_end(my_slot, my_end);
+}
+
+/*
+ * Note that a queue failed, and log the error unless it is the one that was
+ * logged last.  Called where PG_CATCH is; returns when to try again.
+ */
+static TimestampTz
+queue_failed(Oid relation)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+	ErrorData  *error = CopyErrorData();
+	FailingQueue *entry;
+	bool		found;
+
+	entry = hash_search(failing, &relation, HASH_ENTER, &found);
+	if (!found)
+		entry->failures = 0;
+	if (!found || entry->sqlerrcode != error->sqlerrcode)
+		EmitErrorReport();
+	entry->sqlerrcode = error->sqlerrcode;
+	entry->retry_at = GetCurrentTimestamp() +
+		Min(FIRST_RETRY_SECS << Min(entry->failures, 10), LAST_RETRY_SECS) * USECS_PER_SEC;
+	entry->failures++;
+	FreeErrorData(error);
+	MemoryContextSwitchTo(old);
+	return entry->retry_at;
+}
+
+/*
+ * Maintain one queue until nothing is due.  Returns when something will be.
+ */
+static TimestampTz
+maintain_one(Oid relation)
+{
+	FailingQueue *entry = hash_search(failing, &relation, HASH_FIND, NULL);
+	volatile TimestampTz next = PG_INT64_MAX;
+	volatile bool more = true;
+
+	if (entry != NULL && entry->retry_at > GetCurrentTimestamp())
+		return entry->retry_at;
+
+	PG_TRY();
+	{
+		while (more && !wakeup_stop_requested(my_slot))
+		{
+			Relation	rel;
+			QueueInfo  *info;
+			TimestampTz due = PG_INT64_MAX;
+
+			CHECK_FOR_INTERRUPTS();
+			SetCurrentStatementStartTimestamp();
+			StartTransactionCommand();
+			PushActiveSnapshot(GetTransactionSnapshot());
+			more = false;
+			info = queue_catalog_open_relation(relation, RowExclusiveLock, 0, &rel);
+			if (info != NULL)
+			{
+				more = maintain_pass(rel, info, NULL, &due);
+				relation_close(rel, NoLock);
+			}
+			PopActiveSnapshot();
+			CommitTransactionCommand();
+			pgstat_report_stat(false);
+			next = due;
+		}
+		if (entry != NULL)
+			hash_search(failing, &relation, HASH_REMOVE, NULL);
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		next = queue_failed(relation);
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+	return next;
+}
+
+/*
+ * The queues of the database; *exists: the extension is there.
+ */
+static List *
+list_queues(bool *exists)
+{
+	List	   *result;
+	MemoryContext old;
+
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	*exists = OidIsValid(get_extension_oid("pgfairq", true));
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	result = *exists ? queue_catalog_list() : NIL;
+	MemoryContextSwitchTo(old);
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	return result;
+}
+
+/*
+ * The worker of a database.  arg: its slot.
+ */
+void
+database_worker_main(Datum arg)
+{
+	HASHCTL		ctl = {0};
+	Oid			database;
+
+	my_slot = DatumGetInt32(arg);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, die);
+	BackgroundWorkerUnblockSignals();
+	database = wakeup_worker_begin(my_slot);
+	before_shmem_exit(worker_exit, (Datum) 0);
+	if (!OidIsValid(database))
+		proc_exit(0);
+	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+
+	ctl.keysize = sizeof(Oid);
+	ctl.entrysize = sizeof(FailingQueue);
+	failing = hash_create("pgfairq failing queues", 16, &ctl, HASH_ELEM | HASH_BLOBS);
+
+	while (!wakeup_stop_requested(my_slot))
+	{
+		TimestampTz next = PG_INT64_MAX;
+		List	   *queues;
+		ListCell   *lc;
+		bool		exists;
+		long		timeout;
+
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+
+		wakeup_pass_begins(my_slot);
+		queues = list_queues(&exists);
+		if (!exists)
+		{
+			my_end = WORKER_NOT_NEEDED;
+			proc_exit(0);
+		}
+		foreach(lc, queues)
+			next = Min(next, maintain_one(lfirst_oid(lc)));
+		list_free(queues);
+
+		next = wakeup_next(my_slot, next);
+		timeout = (next == PG_INT64_MAX) ? -1 :
+			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), next);
+		pgstat_report_stat(true);
+		if (timeout != 0)
+			(void) WaitLatch(MyLatch,
+							 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH |
+							 (timeout > 0 ? WL_TIMEOUT : 0),
+							 timeout, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+	}
+	my_end = WORKER_STOPPED;
+	proc_exit(0);
+}

@@ -1,0 +1,106 @@
+/*-------------------------------------------------------------------------
+ *
+ * maintain.c
+ *	  One bounded pass of what time does to a queue.
+ *
+ * Leases that have run out, tasks that have become due, transactions that were
+ * prepared and have ended.  The background worker calls it when something is
+ * due, fairq.maintain() at a user's wish; claims that come up short call it
+ * where there is no worker.  It is bounded: the transaction is short, and the
+ * caller comes again if there is more.
+ *
+ * One pass at a time on a queue: the maintenance lock, which is tried, not
+ * waited for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class_d.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/timestamp.h"
+
+#include "claim.h"
+#include "leases.h"
+#include "maintain.h"
+#include "promote.h"
+#include "settle.h"
+
+/* Rows that a pass writes. */
+#define PASS_ROWS		1000
+
+/* How often to look after prepared transactions, in microseconds. */
+#define DOUBT_USECS		INT64CONST(250000)
+
+/*
+ * The maintenance lock of a queue: an object lock on a part of its table that
+ * no table has.
+ */
+static bool
+lock_maintenance(Relation rel)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId,
+					   RelationGetRelid(rel), PG_UINT16_MAX);
+	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * Do what is due, up to a bound.  Returns whether there is more to do now; else
+ * *next is when to come again, or earlier if somebody schedules something.
+ * *moved (may be NULL) counts the tasks that were moved.
+ *
+ * rel is locked in RowExclusiveLock mode.  The work is the caller's
+ * transaction's: its tasks can be claimed when it commits.
+ */
+bool
+maintain_pass(Relation rel, QueueInfo *info, int64 *moved, TimestampTz *next)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz due;
+	int			expired;
+	int			promoted;
+	bool		more_due;
+
+	*next = DT_NOEND;
+	if (!lock_maintenance(rel))
+	{
+		*next = now + USECS_PER_SEC;
+		return false;
+	}
+	leases_tick(now);
+	expired = settle_expired(rel, info, PASS_ROWS);
+	promoted = promote_due(rel, info, now, PASS_ROWS, &due, &more_due);
+	if (claim_resolve_doubts(info->state))
+		*next = now + DOUBT_USECS;
+	*next = Min(*next, due);
+	if (moved != NULL)
+		*moved += expired + promoted;
+	return more_due ||
+		(expired > 0 && pg_atomic_read_u32(&info->state->expired) > 0);
+}
+
+/*
+ * Does a queue look as if a pass would find something to do?  Cheap.
+ */
+bool
+maintain_is_due(QueueInfo *info)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	leases_tick(now);
+	return pg_atomic_read_u32(&info->state->expired) > 0 ||
+		queue_state_due_begin(info->state) <= now;
+}
+
+/*
+ * When the next lease of the server may run out.
+ */
+TimestampTz
+maintain_next_lease(void)
+{
+	return leases_next_deadline(GetCurrentTimestamp());
+}

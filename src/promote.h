@@ -1,0 +1,16 @@
+/*-------------------------------------------------------------------------
+ *
+ * promote.h
+ *	  Making waiting tasks ready.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_PROMOTE_H
+#define FAIRQ_PROMOTE_H
+
+#include "queue_catalog.h"
+
+extern int	promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
+						TimestampTz *next, bool *more);
+
+#endif							/* FAIRQ_PROMOTE_H */
