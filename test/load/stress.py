@@ -210,10 +210,11 @@ class Client:
 
     def record(self, receipts, how):
         """The results of the tasks acknowledged, in the same transaction."""
-        for receipt in receipts:
-            task, until, payload = self.held[receipt]
-            self.run("INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, %s)",
-                     task, receipt, payload["n"], how)
+        held = [(self.held[receipt], receipt) for receipt in receipts]
+        if held:
+            self.run("INSERT INTO results (task, receipt, n, how)"
+                     " SELECT i, r, n, %s FROM unnest(%s::bigint[], %s::uuid[], %s::text[]) u(i, r, n)",
+                     how, [h[0] for h, _ in held], [r for _, r in held], [h[2]["n"] for h, _ in held])
 
     def payload(self, group, **more):
         self.counter += 1
@@ -298,7 +299,7 @@ class Client:
 
         def body():
             function(receipts)
-            if self.chance(0.05):
+            if self.chance(0.03):
                 time.sleep(self.random.uniform(0, 2.5))
             self.maybe_roll_back(0.2)
 
@@ -388,14 +389,13 @@ class Client:
 
     def pop(self):
         def body():
-            limit = self.random.choice([1, 5, 20])
+            limit = self.random.choice([1, 5, 20, 100])
             tasks = self.all("SELECT id, receipt, group_key, payload, attempt, lease_until,"
                              " fairq.bucket(address) FROM fairq.pop(%s, %s)", QUEUE, limit)
             if len(tasks) > limit:
                 self.log.violation("pop of %d gave %d" % (limit, len(tasks)))
-            for t in tasks:
-                self.run("INSERT INTO results (task, n, how) VALUES (%s, %s, 'pop')",
-                         t[0], t[3]["n"])
+            self.run("INSERT INTO results (task, n, how) SELECT i, n, 'pop' FROM unnest(%s::bigint[], %s::text[]) u(i, n)",
+                     [t[0] for t in tasks], [t[3]["n"] for t in tasks])
             if self.chance(0.1):
                 time.sleep(self.random.uniform(0, 0.5))
             self.maybe_roll_back(0.3)
@@ -504,12 +504,26 @@ class Client:
         ("look", 1),
     ]
 
+    def weights(self, left):
+        """In turn: more comes than goes, more goes than comes, and only a
+        few come, so that the queue is deep, gets empty and stays so."""
+        phase = int(left / 5) % 3
+        result = []
+        for name, weight in self.ACTIONS:
+            if phase != 0 and name == "enqueue_many":
+                weight = 0
+            elif phase == 1 and name == "enqueue_one":
+                weight /= 4
+            elif phase == 1 and name in ("settle_ack_many", "claim_and_hold", "pop"):
+                weight *= 3
+            result.append(weight)
+        return result
+
     def work(self, deadline):
         names = [name for name, _ in self.ACTIONS]
-        weights = [weight for _, weight in self.ACTIONS]
         self.connect()
         while time.time() < deadline:
-            name = self.random.choices(names, weights)[0]
+            name = self.random.choices(names, self.weights(deadline - time.time()))[0]
             self.settling = []
             try:
                 getattr(self, name)()
@@ -702,9 +716,9 @@ def drain(conn, last_deadline):
                 "SELECT id, receipt, payload->>'n' FROM fairq.claim(%s, 1000)", (QUEUE,)).fetchall()
             acked = {r[0] for r in conn.execute(
                 "SELECT * FROM fairq.ack_many(%s)", ([t[1] for t in tasks],))}
-            for t in tasks:
-                if t[1] in acked:
-                    conn.execute("INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'drain')", t)
+            conn.cursor().executemany(
+                "INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'drain')",
+                [t for t in tasks if t[1] in acked])
         drained += len(tasks)
         if not tasks:
             if asked > last_deadline + 1:
