@@ -160,23 +160,26 @@ grant(Claim *claim, Lane *lane)
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
 	if (claim->request->pop)
 	{
+		if (!queue_relation_delete(claim->rel, &row->tuple.t_self, false))
+		{
+			LaneEntry	entry;
+
+			/*
+			 * Somebody has the row locked, or has just changed it: a claim does
+			 * not wait.  Look at it again soon.
+			 */
+			lanes_entry(&entry, address, &row->tuple.t_self);
+			(void) leases_drop(&lease.ref, NULL);
+			lanes_doubt(lane, InvalidTransactionId, &entry);
+			return false;
+		}
 		leases_settle(&lease.ref, &lease);
 		handover_settled(&lease);
-	}
-	claim->sink(row, &lease, claim->arg);
-	claim->got++;
-
-	if (claim->request->pop)
-	{
-		if (!queue_relation_delete(claim->rel, &row->tuple.t_self))
-			ereport(ERROR,
-					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
-					 errmsg("task " INT64_FORMAT " of queue \"%s\" was changed by somebody else",
-							lease.task, claim->info->name),
-					 errhint("Try the transaction again.")));
 		handover_count(claim->info->state, QUEUE_ACKED, 1);
 		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
 	}
+	claim->sink(row, &lease, claim->arg);
+	claim->got++;
 	return true;
 }
 
@@ -239,6 +242,7 @@ take_from_class(Claim *claim, int class, int max)
 		Lane	   *lane;
 		int			n;
 
+		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < buckets; i++)
 		{
 			if (tops[i].view == LANE_READY || tops[i].view == LANE_UNREAD)
@@ -338,11 +342,23 @@ lease_held(Claim *claim, int class)
 		Lane	   *lane = lanes[i];
 		FairqAddress place;
 		RowReader  *row = &claim->row;
+		LeaseInfo	lease;
 
 		switch (row_reader_lock(row, &entries[i].tid))
 		{
 			case ROW_GONE:
+			case ROW_OWN:		/* handed over when we commit */
+				continue;
 			case ROW_IN_PROGRESS:
+				/*
+				 * Who inserts it hands it over.  So does who deletes it, if he
+				 * is one of us; a user's statement may fail before its
+				 * triggers are fired, and nobody would know.
+				 */
+				if (row->deleting &&
+					!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
+								 &lease))
+					lanes_doubt(lane, row->in_progress, &entries[i]);
 				continue;
 			case ROW_IN_DOUBT:
 				lanes_doubt(lane, row->in_progress, &entries[i]);

@@ -206,7 +206,7 @@ database_worker_main(Datum arg)
 			next = Min(next, maintain_one(lfirst_oid(lc)));
 		list_free(queues);
 
-		next = wakeup_next(my_slot, next);
+		next = wakeup_next(my_slot, Min(next, maintain_next_lease()));
 		timeout = (next == PG_INT64_MAX) ? -1 :
 			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), next);
 		pgstat_report_stat(true);

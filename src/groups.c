@@ -387,6 +387,76 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish)
 }
 
 /*
+ * How far a group has got.  Returns false if there is no such group.
+ */
+bool
+groups_look(QueueState *queue, int class, const char *key, int keylen,
+			GroupTag *tag)
+{
+	GroupKey	group_key;
+	LWLock	   *lock;
+	FairGroup  *group;
+
+	make_key(queue, class, key, keylen, &group_key);
+	lock = partition_lock(key_hash(&group_key));
+	LWLockAcquire(lock, LW_SHARED);
+	group = search_chain(key_hash(&group_key), &group_key);
+	if (group != NULL)
+	{
+		tag->finish = group->finish;
+		tag->slot = group->slot;
+		tag->group = group - groups;
+	}
+	LWLockRelease(lock);
+	return group != NULL;
+}
+
+/* Take back what a group has not been served.  Creation lock held. */
+static void
+level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
+{
+	LWLock	   *lock = partition_lock(key_hash(&group->key));
+	VirtualTime level;
+
+	level = virtual_time_add(queue_state_virtual_time(&queue->orders[group->key.class]),
+							 1.0, 1.0);
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if ((if_finish == NULL ||
+		 virtual_time_compare(group->finish, *if_finish) == 0) &&
+		virtual_time_compare(group->finish, level) > 0)
+		group->finish = level;
+	LWLockRelease(lock);
+}
+
+/*
+ * The tasks of a group were purged: it did not get the service that they were
+ * to be charged for, and starts one task behind virtual time (one may be in
+ * flight).  Not if it has had new ones since it was at finish.  FAIRQ_NO_GROUP:
+ * all groups of the queue.
+ */
+void
+groups_level(QueueState *queue, uint32 number, VirtualTime finish)
+{
+	int			queue_number = queue_state_number(queue);
+
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	if (number != FAIRQ_NO_GROUP)
+	{
+		if (groups[number].in_use && groups[number].key.queue == queue_number)
+			level_group(queue, &groups[number], &finish);
+	}
+	else
+	{
+		for (uint32 i = 0; i < table->high_water; i++)
+		{
+			if (groups[i].in_use && groups[i].key.queue == queue_number)
+				level_group(queue, &groups[i], NULL);
+		}
+	}
+	LWLockRelease(&table->creation_lock);
+}
+
+/*
  * A row says that a group got at least as far as finish, in this slot.
  */
 void

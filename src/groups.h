@@ -30,6 +30,9 @@ extern void groups_tag(QueueState *queue, int class,
 					   double cost, double weight, GroupTag *tag);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
 						 VirtualTime finish);
+extern bool groups_look(QueueState *queue, int class, const char *key, int keylen,
+						GroupTag *tag);
+extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
 extern void groups_restore(QueueState *queue, int class,
 						   const char *key, int keylen,
 						   VirtualTime finish, uint64 slot);

@@ -13,6 +13,8 @@
  * one transaction is first unsettled, then its lease is dropped, then the row
  * offered.  Always in that order: a row offered while its lease still stands
  * would be taken for somebody else's, passed over and lost until found again.
+ * For the same reason all leases that end at commit end before any row is
+ * offered, for the row may have been written before the lease was settled.
  *
  * The callbacks run when the transaction has ended for everybody else (it is
  * out of the proc array) and while it still has its locks on the relations.  The
@@ -52,6 +54,8 @@ typedef enum HandoverKind
 	HANDOVER_LOWER_AT_ABORT,
 	HANDOVER_CLAIMED,			/* abort: drop the lease, offer */
 	HANDOVER_SETTLED,			/* commit: drop the lease; abort: unsettle */
+	HANDOVER_RELEASED,			/* the same; commit: offer, too */
+	HANDOVER_PURGED,			/* commit: groups start level */
 	HANDOVER_COUNT,				/* commit: add to a counter */
 	HANDOVER_SCHEDULED,			/* commit: wake the worker in time */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
@@ -85,6 +89,12 @@ typedef struct HandoverItem
 			QueueState *queue;
 			TimestampTz when;
 		}			due;
+		struct
+		{
+			QueueState *queue;
+			VirtualTime finish;
+			uint32		group;
+		}			purged;
 		struct
 		{
 			Oid			database;
@@ -291,6 +301,34 @@ handover_settled(const LeaseInfo *lease)
 }
 
 /*
+ * A lease is being given back: its task is as it was.
+ */
+void
+handover_released(const LeaseInfo *lease, Lane *lane, const FairqAddress *address)
+{
+	HandoverItem *item = new_item(HANDOVER_RELEASED);
+
+	item->lane = lane;
+	item->address = *address;
+	item->u.lease = lease->ref;
+	lease_items++;
+}
+
+/*
+ * The tasks of a group are being removed (tag NULL: of all groups).
+ */
+void
+handover_purged(QueueState *queue, const GroupTag *tag)
+{
+	HandoverItem *item = new_item(HANDOVER_PURGED);
+
+	item->u.purged.queue = queue;
+	item->u.purged.group = tag ? tag->group : FAIRQ_NO_GROUP;
+	if (tag)
+		item->u.purged.finish = tag->finish;
+}
+
+/*
  * Count at commit.  Runs of the same counter are one item.
  */
 void
@@ -445,6 +483,22 @@ handover_let_go(int done)
 	held_count = 0;
 }
 
+/*
+ * First of all at commit the leases that were settled end, wherever they are
+ * in the list.
+ */
+static void
+end_lease(HandoverItem *item)
+{
+	if (item->kind == HANDOVER_SETTLED)
+		leases_drop(&item->u.lease, NULL);
+	else if (item->kind == HANDOVER_RELEASED)
+	{
+		ItemPointerSetInvalid(&item->tid);
+		(void) leases_drop(&item->u.lease, &item->tid);
+	}
+}
+
 static void
 carry_out_commit(const HandoverItem *item)
 {
@@ -457,8 +511,13 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_LOWER_AT_COMMIT:
 			lanes_lower(item->lane, &item->address);
 			break;
-		case HANDOVER_SETTLED:
-			leases_drop(&item->u.lease, NULL);
+		case HANDOVER_RELEASED:
+			if (ItemPointerIsValid(&item->tid))
+				lanes_offer(item->lane, &item->address, &item->tid);
+			break;
+		case HANDOVER_PURGED:
+			groups_level(item->u.purged.queue, item->u.purged.group,
+						 item->u.purged.finish);
 			break;
 		case HANDOVER_COUNT:
 			queue_state_count(item->u.count.queue, item->u.count.counter,
@@ -481,6 +540,7 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_ABORT:
 		case HANDOVER_CLAIMED:
+		case HANDOVER_SETTLED:
 			break;
 	}
 }
@@ -508,11 +568,12 @@ carry_out_abort(const HandoverItem *item)
 			{
 				ItemPointerData tid;
 
-				if (leases_drop(&item->u.lease, &tid))
+				if (leases_give_back(&item->u.lease, &tid))
 					lanes_offer(item->lane, &item->address, &tid);
 			}
 			break;
 		case HANDOVER_SETTLED:
+		case HANDOVER_RELEASED:
 			leases_unsettle(&item->u.lease);
 			break;
 		case HANDOVER_OFFER_AT_COMMIT:
@@ -520,6 +581,7 @@ carry_out_abort(const HandoverItem *item)
 		case HANDOVER_COUNT:
 		case HANDOVER_SCHEDULED:
 		case HANDOVER_DUE_READ:
+		case HANDOVER_PURGED:
 		case HANDOVER_PROBE:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
@@ -549,12 +611,14 @@ carry_out_prepare(const HandoverItem *item)
 			break;
 		case HANDOVER_COUNT:
 		case HANDOVER_SCHEDULED:
+		case HANDOVER_PURGED:
 		case HANDOVER_PROBE:
 			carry_out_commit(item);
 			break;
 		case HANDOVER_DUE_READ:
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
+		case HANDOVER_RELEASED:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
 	}
@@ -591,6 +655,8 @@ handover_xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
+			for (int i = 0; lease_items > 0 && i < items_count; i++)
+				end_lease(&items[i]);
 			for (int i = 0; i < items_count; i++)
 				carry_out_commit(&items[i]);
 			forget_items();
@@ -650,7 +716,8 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 
 				carry_out_abort(item);
 				if (item->kind == HANDOVER_CLAIMED ||
-					item->kind == HANDOVER_SETTLED)
+					item->kind == HANDOVER_SETTLED ||
+					item->kind == HANDOVER_RELEASED)
 					lease_items--;
 				items_count--;
 			}

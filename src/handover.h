@@ -28,6 +28,9 @@ extern void handover_lower_at_abort(Lane *lane, const FairqAddress *address);
 extern void handover_claimed(const LeaseInfo *lease, Lane *lane,
 							 const FairqAddress *address);
 extern void handover_settled(const LeaseInfo *lease);
+extern void handover_released(const LeaseInfo *lease, Lane *lane,
+							  const FairqAddress *address);
+extern void handover_purged(QueueState *queue, const GroupTag *tag);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);
 extern void handover_due_read(QueueState *queue, TimestampTz frontier);

@@ -659,6 +659,37 @@ leases_drop(const LeaseRef *ref, ItemPointer tid)
 }
 
 /*
+ * The claim of a lease was rolled back: end it, and say where the row was seen
+ * last.  Returns false if there is nothing to offer, because the lease is over
+ * or somebody else is settling it, with a receipt that was passed on before
+ * the claim had committed.  It goes on for him then, and runs out at once
+ * should he not settle it.
+ */
+bool
+leases_give_back(const LeaseRef *ref, ItemPointer tid)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &entries[ref->entry];
+
+	if (partition == NULL)
+		return false;
+	if (lease->state == LEASE_SETTLING)
+	{
+		wheel_unlink(partition, ref->entry);
+		lease->deadline = 0;
+		lease->attempt--;
+		wheel_schedule(partition, ref->entry);
+		LWLockRelease(&partition->lock);
+		return false;
+	}
+	*tid = lease->tid;
+	remove_entry(partition, ref->entry);
+	LWLockRelease(&partition->lock);
+	free_entry(ref->entry);
+	return true;
+}
+
+/*
  * Move the deadline of a lease.  Returns false if it is over or settling.
  */
 bool
@@ -688,8 +719,10 @@ int
 leases_expired(int queue, int max, LeaseInfo *leases)
 {
 	int			n = 0;
-	uint32		start = (uint32) MyProcPid;
+	static uint32 start = 0;
 
+	/* From another one each time: what cannot be put back now is passed by. */
+	start++;
 	for (uint32 i = 0; i < PARTITIONS && n < max; i++)
 	{
 		Partition  *partition = &table->partitions[(start + i) % PARTITIONS];

@@ -53,6 +53,7 @@ extern bool leases_find(int queue, int64 task, LeaseInfo *lease);
 extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);
 extern void leases_unsettle(const LeaseRef *ref);
+extern bool leases_give_back(const LeaseRef *ref, ItemPointer tid);
 extern bool leases_drop(const LeaseRef *ref, ItemPointer tid);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline);
 

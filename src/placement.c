@@ -80,10 +80,11 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 
 /*
  * Give the task that row has read a fresh place, and write it: it is ready
- * when the transaction commits.  Returns false if somebody else changed it.
+ * when the transaction commits.  Returns false if somebody else changed it, or
+ * has it locked and wait is false.
  */
 bool
-placement_replace(Placement *placement, RowReader *row)
+placement_replace(Placement *placement, RowReader *row, bool wait)
 {
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 	ItemPointerData tid = row->tuple.t_self;
@@ -104,7 +105,7 @@ placement_replace(Placement *placement, RowReader *row)
 	row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place.address);
 	row_is_null(row, COLUMN_ADDRESS) = false;
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_READY);
-	if (!queue_relation_update(row->rel, row->info, &tid, row->values, row->nulls))
+	if (!queue_relation_update(row->rel, row->info, &tid, row->values, row->nulls, wait))
 		return false;
 	handover_written(placed, &tid);
 	return true;

@@ -35,7 +35,7 @@ extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info)
 extern void placement_assign(Placement *placement, int64 turn,
 							 const char *key, int keylen, int64 priority,
 							 TimestampTz run_at, double cost, Place *place);
-extern bool placement_replace(Placement *placement, RowReader *row);
+extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
 
 #endif							/* FAIRQ_PLACEMENT_H */

@@ -27,40 +27,54 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 			TimestampTz *next, bool *more)
 {
 	QueueState *state = info->state;
-	ItemPointerData *tids;
+	DueEntry   *entries;
 	Placement	placement;
 	RowReader	row;
 	TimestampTz from = queue_state_due_begin(state);
+	TimestampTz skipped = DT_NOEND;
 	int			n;
 	int			promoted = 0;
 
 	*more = false;
+	*next = from;
 	if (from > now)
-	{
-		*next = from;
 		return 0;
-	}
-	tids = palloc(max * sizeof(ItemPointerData));
-	n = queue_relation_due(rel, info, from, now, max, tids, next);
+	entries = palloc(max * sizeof(DueEntry));
+	n = queue_relation_due(rel, info, from, now, max, entries, next);
 	*more = (*next <= now);
 	if (n > 0)
 		placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
 	for (int i = 0; i < n; i++)
 	{
+		RowStatus	status;
+
 		CHECK_FOR_INTERRUPTS();
-		if (row_reader_read(&row, &tids[i]) != ROW_LIVE ||
-			DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_SCHEDULED ||
-			DatumGetTimestampTz(row_value(&row, COLUMN_RUN_AT)) > now)
+		status = row_reader_read(&row, &entries[i].tid);
+
+		/* Who inserts or moves it says so when he commits. */
+		if (status == ROW_GONE || status == ROW_OWN ||
+			(status == ROW_IN_PROGRESS && !row.deleting))
 			continue;
-		if (!placement_replace(&placement, &row))
+		if (status == ROW_LIVE &&
+			(DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_SCHEDULED ||
+			 DatumGetTimestampTz(row_value(&row, COLUMN_RUN_AT)) > now))
 			continue;
+
+		/* In somebody's hands: come again, and do not wait. */
+		if (status != ROW_LIVE || !placement_replace(&placement, &row, false))
+		{
+			skipped = Min(skipped, entries[i].due);
+			continue;
+		}
 		handover_count(state, QUEUE_SCHEDULED, -1);
 		handover_count(state, QUEUE_ADDRESSED, 1);
 		promoted++;
 	}
 	row_reader_end(&row);
-	pfree(tids);
-	handover_due_read(state, *next);
+	pfree(entries);
+	handover_due_read(state, Min(*next, skipped));
+	if (skipped != DT_NOEND && !*more)
+		*next = Min(*next, now + USECS_PER_SEC);
 	return promoted;
 }

@@ -217,7 +217,9 @@ examine_indexes(QueueInfo *info, Relation rel)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
+	char		due_name[NAMEDATALEN];
 
+	snprintf(due_name, sizeof(due_name), "due_of_%s", info->name);
 	info->id_index = InvalidOid;
 	info->address_index = InvalidOid;
 	info->due_index = InvalidOid;
@@ -230,24 +232,26 @@ examine_indexes(QueueInfo *info, Relation rel)
 			unfit_table(rel, psprintf("Index \"%s\" belongs to an exclusion constraint or to one that is deferrable.",
 									  RelationGetRelationName(index)));
 		if (form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
-			form->indnkeyatts == 1 && form->indnatts == 1)
+			form->indnkeyatts == 1 && form->indnatts == 1 &&
+			index->rd_indoption[0] == 0 &&
+			index->rd_opfamily[0] ==
+			get_opclass_family(GetDefaultOpClass(index->rd_opcintype[0], BTREE_AM_OID)))
 		{
+			List	   *predicate = RelationGetIndexPredicate(index);
+
 			if (form->indkey.values[0] == info->columns[COLUMN_ID] &&
-				form->indisunique &&
-				heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL))
+				form->indisunique && predicate == NIL)
 				info->id_index = RelationGetRelid(index);
 
-			/*
-			 * The predicate is taken to be ours.  Any other that lets rows
-			 * with an address through would do, and one that does not would
-			 * only hide tasks from claims.
-			 */
+			/* Others on the same column are maintained, but not walked. */
 			if (form->indkey.values[0] == info->columns[COLUMN_ADDRESS] &&
-				!form->indisunique)
+				!form->indisunique && list_length(predicate) == 1 &&
+				IsA(linitial(predicate), NullTest) &&
+				linitial_node(NullTest, predicate)->nulltesttype == IS_NOT_NULL)
 				info->address_index = RelationGetRelid(index);
 			if (form->indkey.values[0] == info->columns[COLUMN_RUN_AT] &&
-				!form->indisunique &&
-				strncmp(RelationGetRelationName(index), "due_of_", 7) == 0)
+				!form->indisunique && predicate != NIL &&
+				strcmp(RelationGetRelationName(index), due_name) == 0)
 				info->due_index = RelationGetRelid(index);
 		}
 		index_close(index, AccessShareLock);

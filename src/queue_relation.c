@@ -120,6 +120,7 @@ row_reader_lock(RowReader *reader, const ItemPointerData *tid)
 	ItemPointerData at = *tid;
 	SnapshotData dirty;
 	bool		found;
+	bool		own = false;
 	TransactionId busy = InvalidTransactionId;
 
 	Assert(!reader->locked);
@@ -139,18 +140,19 @@ row_reader_lock(RowReader *reader, const ItemPointerData *tid)
 	found = search_row(reader, &at, &dirty);
 	if (found)
 	{
+		reader->deleting = false;
 		if (TransactionIdIsValid(dirty.xmin))
 			busy = dirty.xmin;
 		else if (TransactionIdIsValid(dirty.xmax))
+		{
 			busy = dirty.xmax;
+			reader->deleting = true;
+			heap_deform_tuple(&reader->tuple, RelationGetDescr(reader->rel),
+							  reader->values, reader->nulls);
+		}
 		else if (!HeapTupleHeaderXminCommitted(reader->tuple.t_data) &&
 				 TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(reader->tuple.t_data)))
-		{
-			/* Our own: handed over when we commit. */
-			LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
-			reader->in_progress = InvalidTransactionId;
-			return ROW_IN_PROGRESS;
-		}
+			own = true;
 	}
 	if (!found || TransactionIdIsValid(busy))
 	{
@@ -163,9 +165,14 @@ row_reader_lock(RowReader *reader, const ItemPointerData *tid)
 	}
 
 	reader->tuple.t_self = at;
-	reader->locked = true;
 	heap_deform_tuple(&reader->tuple, RelationGetDescr(reader->rel),
 					  reader->values, reader->nulls);
+	if (own)
+	{
+		LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
+		return ROW_OWN;
+	}
+	reader->locked = true;
 	return ROW_LIVE;
 }
 
@@ -203,7 +210,7 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 	if (hint != NULL && ItemPointerIsValid(unconstify(ItemPointerData *, hint)))
 	{
 		status = row_reader_read(reader, hint);
-		if (status == ROW_LIVE &&
+		if ((status == ROW_LIVE || status == ROW_OWN) &&
 			DatumGetInt64(row_value(reader, COLUMN_ID)) == id)
 			return status;
 	}
@@ -334,7 +341,7 @@ queue_relation_class_after(Relation rel, QueueInfo *info, int bucket, int *class
  */
 int
 queue_relation_due(Relation rel, QueueInfo *info, TimestampTz from,
-				   TimestampTz now, int max, ItemPointer tids, TimestampTz *next)
+				   TimestampTz now, int max, DueEntry *entries, TimestampTz *next)
 {
 	Relation	index = index_open(info->due_index, AccessShareLock);
 	IndexScanDesc scan;
@@ -361,7 +368,8 @@ queue_relation_due(Relation rel, QueueInfo *info, TimestampTz from,
 			*next = due;
 			break;
 		}
-		tids[n++] = *tid;
+		entries[n].due = due;
+		entries[n++].tid = *tid;
 	}
 	index_endscan(scan);
 	index_close(index, AccessShareLock);
@@ -643,7 +651,7 @@ queue_relation_insert(Relation rel, QueueInfo *info, int n,
  * user with SQL of his own may touch.  Returns whether it was done.
  */
 static bool
-written(TM_Result result, Relation rel)
+written(TM_Result result)
 {
 	switch (result)
 	{
@@ -656,33 +664,33 @@ written(TM_Result result, Relation rel)
 			return false;
 		case TM_BeingModified:
 		case TM_WouldBlock:
-			break;
+			return false;		/* and we were not to wait */
 	}
-	elog(ERROR, "unexpected result %d of a write to table \"%s\"",
-		 result, RelationGetRelationName(rel));
 	return false;
 }
 
 /*
- * Delete the row at a TID.  Returns false if somebody else did, or moved it.
+ * Delete the row at a TID.  Returns false if somebody else did, or moved it, or
+ * has it locked and wait is false.
  */
 bool
-queue_relation_delete(Relation rel, const ItemPointerData *tid)
+queue_relation_delete(Relation rel, const ItemPointerData *tid, bool wait)
 {
 	TM_FailureData tmfd;
 	ItemPointerData at = *tid;
 
 	return written(heap_delete(rel, &at, GetCurrentCommandId(true),
-							   InvalidSnapshot, true, &tmfd, false), rel);
+							   InvalidSnapshot, wait, &tmfd, false));
 }
 
 /*
  * Replace the row at *tid by one with these values, and set *tid to where it
- * is.  Returns false if somebody else changed it.
+ * is.  Returns false if somebody else changed it, or has it locked and wait is
+ * false.
  */
 bool
 queue_relation_update(Relation rel, QueueInfo *info, ItemPointer tid,
-					  Datum *values, bool *nulls)
+					  Datum *values, bool *nulls, bool wait)
 {
 	WriteState	state = {0};
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
@@ -694,7 +702,7 @@ queue_relation_update(Relation rel, QueueInfo *info, ItemPointer tid,
 	if (!info->plain)
 		check_constraints(&state, rel, tuple);
 	done = written(fairq_heap_update(rel, tid, tuple, GetCurrentCommandId(true),
-									 true, &tmfd, &needs_entries), rel);
+									 wait, &tmfd, &needs_entries));
 	if (done && needs_entries)
 		insert_index_entries(&state, rel, info, 1, &tuple, &values, &nulls);
 	*tid = tuple->t_self;

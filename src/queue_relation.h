@@ -21,8 +21,10 @@ typedef enum RowStatus
 	ROW_LIVE,					/* committed, and nobody is changing it */
 	ROW_GONE,					/* not there (any more) */
 	ROW_IN_PROGRESS,			/* being inserted, changed or deleted by another
-								 * backend, or just inserted by this one */
-	ROW_IN_DOUBT				/* the same, and the transaction is prepared */
+								 * backend */
+	ROW_IN_DOUBT,				/* the same, and the transaction is prepared */
+	ROW_OWN						/* written by this transaction; it is read, but
+								 * not locked */
 } RowStatus;
 
 /*
@@ -37,10 +39,18 @@ typedef struct RowReader
 	bool		locked;
 	BlockNumber blocks;			/* the table has at least so many */
 	HeapTupleData tuple;		/* tuple.t_self: where it is */
-	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT */
+	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by whom */
+	bool		deleting;		/* and it is a row that is there now; it is read */
 	Datum	   *values;			/* by attribute number - 1 */
 	bool	   *nulls;
 } RowReader;
+
+/* A scheduled task's entry in the index. */
+typedef struct DueEntry
+{
+	TimestampTz due;
+	ItemPointerData tid;
+} DueEntry;
 
 #define row_value(reader, column) \
 	((reader)->values[(reader)->info->columns[column] - 1])
@@ -62,7 +72,7 @@ extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
 extern bool queue_relation_class_after(Relation rel, QueueInfo *info, int bucket,
 									   int *class);
 extern int	queue_relation_due(Relation rel, QueueInfo *info, TimestampTz from,
-							   TimestampTz now, int max, ItemPointer tids,
+							   TimestampTz now, int max, DueEntry *entries,
 							   TimestampTz *next);
 extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
 								ItemPointer tid);
@@ -71,8 +81,10 @@ extern int64 queue_relation_new_ids(QueueInfo *info, int n, int *got);
 extern void queue_relation_insert(Relation rel, QueueInfo *info, int n,
 								  Datum **values, bool **nulls,
 								  ItemPointer tids);
-extern bool queue_relation_delete(Relation rel, const ItemPointerData *tid);
+extern bool queue_relation_delete(Relation rel, const ItemPointerData *tid,
+								  bool wait);
 extern bool queue_relation_update(Relation rel, QueueInfo *info,
-								  ItemPointer tid, Datum *values, bool *nulls);
+								  ItemPointer tid, Datum *values, bool *nulls,
+								  bool wait);
 
 #endif							/* FAIRQ_QUEUE_RELATION_H */

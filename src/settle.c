@@ -106,35 +106,17 @@ read_task(RowReader *row, int64 id, const ItemPointerData *hint)
 		switch (row_reader_task(row, id, hint))
 		{
 			case ROW_LIVE:
+			case ROW_OWN:
 				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
 			case ROW_GONE:
 				return false;
 			case ROW_IN_PROGRESS:
 			case ROW_IN_DOUBT:
-				/* Our own new row: it is not there for anybody yet. */
-				if (!TransactionIdIsValid(row->in_progress))
-					return false;
 				XactLockTableWait(row->in_progress, row->rel,
 								  &row->tuple.t_self, XLTW_None);
 				break;
 		}
 	}
-}
-
-/*
- * Somebody changed the row that was read with SQL of his own while we settled.
- * What he offered may have been passed over, for it was leased: have it looked
- * at again.
- */
-static void
-look_again(QueueInfo *info, RowReader *row)
-{
-	FairqAddress address;
-
-	if (row_is_null(row, COLUMN_ADDRESS))
-		return;
-	address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	handover_lower_at_commit(placement_lane(info, &address), &address);
 }
 
 /* The depth that a task's state counts in. */
@@ -178,7 +160,7 @@ backoff(const QueueInfo *info, int attempt)
  */
 static bool
 put_back(RowReader *row, Placement *placement, bool *placing,
-		 const LeaseInfo *lease, text *error, int64 delay)
+		 const LeaseInfo *lease, text *error, int64 delay, bool wait)
 {
 	QueueInfo  *info = row->info;
 	int			max_attempts = claim_max_attempts_of(row);
@@ -196,7 +178,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	{
 		row_is_null(row, COLUMN_ADDRESS) = true;
 		row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
-		if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls))
+		if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 			return false;
 		handover_count(info->state, QUEUE_DIED, 1);
 		count_move(info, TASK_READY, TASK_DEAD);
@@ -210,7 +192,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 		if (!*placing)
 			placement_begin(placement, row->rel, info);
 		*placing = true;
-		return placement_replace(placement, row);
+		return placement_replace(placement, row, wait);
 	}
 
 	due = GetCurrentTimestamp() + delay;
@@ -218,7 +200,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
 	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
 	row_is_null(row, COLUMN_RUN_AT) = false;
-	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls))
+	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 		return false;
 	handover_scheduled(info->state, due);
 	count_move(info, TASK_READY, TASK_SCHEDULED);
@@ -227,7 +209,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 
 /*
  * Put back the tasks of up to max leases that have run out.  Returns how many
- * there were.
+ * were.
  */
 int
 settle_expired(Relation rel, QueueInfo *info, int max)
@@ -235,8 +217,11 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 	LeaseInfo  *expired;
 	Placement	placement;
 	RowReader	row;
+	volatile bool gone;
+	volatile bool done;
 	bool		placing = false;
 	text	   *error;
+	volatile int put = 0;
 	int			n;
 
 	if (pg_atomic_read_u32(&info->state->expired) == 0)
@@ -251,19 +236,38 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 		handover_reserve(8);
 		if (!leases_settle_expired(&expired[i].ref, &expired[i]))
 			continue;			/* acked, extended or given up just now */
-		handover_settled(&expired[i]);
-		if (row_reader_task(&row, expired[i].task, &expired[i].tid) != ROW_LIVE ||
-			DatumGetInt64(row_value(&row, COLUMN_ID)) != expired[i].task ||
-			row_is_null(&row, COLUMN_ADDRESS))
-			continue;			/* removed; or in the hands of who removes it */
-		if (put_back(&row, &placement, &placing, &expired[i], error, -1))
-			handover_count(info->state, QUEUE_EXPIRED, 1);
+
+		/*
+		 * If the row is in somebody's hands, by SQL of a user or a cancel, it is
+		 * not waited for: the lease stays as it is, for the next pass.
+		 */
+		PG_TRY();
+		{
+			RowStatus	status = row_reader_task(&row, expired[i].task, &expired[i].tid);
+
+			gone = (status == ROW_GONE);
+			done = (status == ROW_LIVE &&
+					DatumGetInt64(row_value(&row, COLUMN_ID)) == expired[i].task &&
+					!row_is_null(&row, COLUMN_ADDRESS) &&
+					put_back(&row, &placement, &placing, &expired[i], error, -1, false));
+		}
+		PG_CATCH();
+		{
+			leases_unsettle(&expired[i].ref);
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+		if (done || gone)
+			handover_settled(&expired[i]);
 		else
-			look_again(info, &row);
+			leases_unsettle(&expired[i].ref);
+		if (done)
+			handover_count(info->state, QUEUE_EXPIRED, 1);
+		put += done || gone;
 	}
 	row_reader_end(&row);
 	pfree(expired);
-	return n;
+	return put;
 }
 
 static bool
@@ -279,6 +283,27 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 	}
 	settlement->deadline = GetCurrentTimestamp() + usecs;
 	return leases_extend(&lease->ref, settlement->deadline);
+}
+
+/*
+ * Give a task back to its place.  The lease is settling.
+ */
+static bool
+release_task(Settlement *settlement, const LeaseInfo *lease)
+{
+	RowReader  *row = &settlement->row;
+	const FairqAddress *address;
+
+	/* Nothing is to be released before this is known to end the lease. */
+	if (!read_task(row, lease->task, &lease->tid) || row_is_null(row, COLUMN_ADDRESS))
+	{
+		handover_settled(lease);
+		return false;
+	}
+	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	handover_released(lease, placement_lane(settlement->info, address), address);
+	handover_count(settlement->info->state, QUEUE_RELEASED, 1);
+	return true;
 }
 
 /*
@@ -303,48 +328,30 @@ settle_lease(Settlement *settlement, const pg_uuid_t *receipt)
 	handover_reserve(8);
 	if (!leases_settle(&ref, &lease))
 		return false;
+	if (settlement->verb == SETTLE_RELEASE)
+		return release_task(settlement, &lease);
 	handover_settled(&lease);
-	if (!read_task(row, lease.task, &lease.tid))
-		return false;
 
-	switch (settlement->verb)
+	/* Again if the row was changed, with SQL, between the look and the write. */
+	while (!done && read_task(row, lease.task, &lease.tid))
 	{
-		case SETTLE_ACK:
-			done = queue_relation_delete(settlement->rel, &row->tuple.t_self);
-			if (done)
-			{
-				handover_count(state, QUEUE_ACKED, 1);
-				handover_count(state, QUEUE_ADDRESSED, -1);
-			}
-			break;
-
-		case SETTLE_NACK:
+		CHECK_FOR_INTERRUPTS();
+		if (settlement->verb == SETTLE_ACK)
+			done = queue_relation_delete(settlement->rel, &row->tuple.t_self, true);
+		else
 			done = put_back(row, &settlement->placement, &settlement->placing,
-							&lease, settlement->error, settlement->delay);
-			if (done)
-				handover_count(state, QUEUE_NACKED, 1);
-			break;
-
-		case SETTLE_RELEASE:
-			if (!row_is_null(row, COLUMN_ADDRESS))
-			{
-				const FairqAddress *address;
-
-				address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-				handover_offer_at_commit(placement_lane(settlement->info, address),
-										 address, &row->tuple.t_self);
-				handover_count(state, QUEUE_RELEASED, 1);
-				done = true;
-			}
-			break;
-
-		case SETTLE_EXTEND:
-			break;
+							&lease, settlement->error, settlement->delay, true);
 	}
-
 	if (!done)
-		look_again(settlement->info, row);
-	return done;
+		return false;
+	if (settlement->verb == SETTLE_ACK)
+	{
+		handover_count(state, QUEUE_ACKED, 1);
+		handover_count(state, QUEUE_ADDRESSED, -1);
+	}
+	else
+		handover_count(state, QUEUE_NACKED, 1);
+	return true;
 }
 
 /*
@@ -382,7 +389,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 		tid = row.tuple.t_self;
 		if (addressed)
 			handover_offer_at_abort(placement_lane(info, &address), &address, &tid);
-		if (!queue_relation_delete(rel, &tid))
+		if (!queue_relation_delete(rel, &tid, true))
 		{
 			CHECK_FOR_INTERRUPTS();
 			continue;			/* moved meanwhile: look again */
@@ -410,6 +417,18 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	HeapTuple	tuple;
 	int64		purged = 0;
 
+	/* What is removed is not to be charged for. */
+	if (info->policy == QUEUE_FAIR && group == NULL)
+		handover_purged(info->state, NULL);
+	for (int class = 0; info->policy == QUEUE_FAIR && group != NULL && class < FAIRQ_CLASSES; class++)
+	{
+		GroupTag	tag;
+
+		if (groups_look(info->state, class, VARDATA_ANY(group),
+						VARSIZE_ANY_EXHDR(group), &tag))
+			handover_purged(info->state, &tag);
+	}
+
 	row_reader_begin(&row, rel, info);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
@@ -421,11 +440,20 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		int64		id;
 
 		CHECK_FOR_INTERRUPTS();
-		if (row_reader_lock(&row, &tid) != ROW_LIVE)
-			continue;
-		id = DatumGetInt64(row_value(&row, COLUMN_ID));
-		leased = leases_find(queue, id, &lease);
-		row_reader_unlock(&row);
+		switch (row_reader_lock(&row, &tid))
+		{
+			case ROW_LIVE:
+				id = DatumGetInt64(row_value(&row, COLUMN_ID));
+				leased = leases_find(queue, id, &lease);
+				row_reader_unlock(&row);
+				break;
+			case ROW_OWN:
+				id = DatumGetInt64(row_value(&row, COLUMN_ID));
+				leased = leases_find(queue, id, &lease);
+				break;
+			default:
+				continue;
+		}
 		if (leased)
 			continue;
 		if (group != NULL)
@@ -445,7 +473,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
 			handover_lower_at_abort(placement_lane(info, &address), &address);
 		}
-		if (!queue_relation_delete(rel, &tid))
+		if (!queue_relation_delete(rel, &tid, true))
 			continue;
 		settle_deleted(info, id);
 		handover_count(info->state, depth_of(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
@@ -492,7 +520,7 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_DEAD)
 		{
 			row_value(&row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
-			if (placement_replace(&placement, &row))
+			if (placement_replace(&placement, &row, true))
 			{
 				count_move(info, TASK_DEAD, TASK_READY);
 				revived++;

@@ -80,6 +80,7 @@ static const text *call_queue = NULL;
 void
 sql_api_require_preload(const char *function)
 {
+	call_queue = NULL;
 	if (!shared_state_ready())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -92,7 +93,6 @@ sql_api_require_preload(const char *function)
 static void
 begin(const char *function)
 {
-	call_queue = NULL;
 	sql_api_require_preload(function);
 	PreventCommandDuringRecovery(function);
 	if (XactReadOnly)
