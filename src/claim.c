@@ -221,6 +221,7 @@ take_from_class(Claim *claim, int class, int max)
 	LaneEntry	entries[LANE_WINDOW];
 	int			total = 0;
 	bool		nowait = true;
+	bool		others_empty = true;
 
 	if (first < 0)
 		return 0;
@@ -228,10 +229,12 @@ take_from_class(Claim *claim, int class, int max)
 		tops = palloc(buckets * sizeof(LaneTop));
 	for (int i = 0; i < buckets; i++)
 	{
-		if (bucket_wanted(claim->request, i))
-			lanes_look(lanes_get(first + i), &tops[i]);
-		else
+		lanes_look(lanes_get(first + i), &tops[i]);
+		if (!bucket_wanted(claim->request, i))
+		{
+			others_empty &= (tops[i].view == LANE_EMPTY);
 			tops[i].view = LANE_EMPTY;
+		}
 	}
 
 	while (total < max)
@@ -297,7 +300,7 @@ take_from_class(Claim *claim, int class, int max)
 		if (tops[best].low && claim_refill(claim->rel, claim->info, lane))
 			lanes_look(lane, &tops[best]);
 	}
-	claim->drained = (claim->request->bucket_count < 0);
+	claim->drained = others_empty;
 	for (int i = 0; i < buckets; i++)
 		claim->drained &= (tops[i].view == LANE_EMPTY);
 	if (tops != few_tops)
@@ -452,6 +455,8 @@ claim_of_groups(Claim *claim)
 		LaneEntry  *nexts;
 		bool	   *more;
 		bool		any = (first >= 0);
+		VirtualTime finish = {PG_INT64_MIN, 0};
+		VirtualTime left = {PG_INT64_MAX, 0};	/* the first that we pass over */
 
 		if (first < 0)
 			continue;
@@ -471,6 +476,7 @@ claim_of_groups(Claim *claim)
 			{
 				Lane	   *lane = lanes_get(first + b);
 				int			n;
+				int			i;
 
 				if (!more[b])
 					continue;
@@ -478,10 +484,12 @@ claim_of_groups(Claim *claim)
 				n = queue_relation_walk(claim->rel, info, lane, &nexts[b],
 										LANE_WINDOW / 8, entries, &nexts[b], &more[b]);
 				any |= more[b];
-				for (int i = 0; i < n && claim->got < max; i++)
+				for (i = 0; i < n && claim->got < max; i++)
 				{
 					RowReader  *row = &claim->row;
 					FairqAddress place;
+					VirtualTime start;
+					LeaseInfo	lease;
 
 					if (leases_reserve(1) == 0)
 					{
@@ -494,16 +502,52 @@ claim_of_groups(Claim *claim)
 						continue;
 					lanes_entry_address(lane, &entries[i], &place);
 					if (row_is_null(row, COLUMN_ADDRESS) ||
-						address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0 ||
-						!group_wanted(claim))
+						address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
 					{
 						row_reader_unlock(row);
 						continue;
 					}
-					grant(claim, lane);
+					start.whole = place.block;
+					start.fraction = place.fraction;
+					if (!group_wanted(claim))
+					{
+						row_reader_unlock(row);
+						if (virtual_time_compare(start, left) < 0 &&
+							!leases_find(claim->queue,
+										 DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+							left = start;
+						continue;
+					}
+					if (grant(claim, lane))
+						finish = virtual_time_max(finish,
+												  virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)), 1.0));
+				}
+				if (i < n)
+				{
+					VirtualTime next = {entries[i].block, entries[i].fraction};
+
+					if (virtual_time_compare(next, left) < 0)
+						left = next;
 				}
 			}
 		}
+
+		/*
+		 * Virtual time goes on to the first task that is left: of those passed
+		 * over, or of those that the walk did not come to.
+		 */
+		for (int b = 0; b < state->buckets; b++)
+		{
+			VirtualTime next = {nexts[b].block, nexts[b].fraction};
+
+			if (more[b] && virtual_time_compare(next, left) < 0)
+				left = next;
+			if (!bucket_wanted(claim->request, b))
+				left.whole = PG_INT64_MIN;
+		}
+		if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
+			queue_state_advance(&state->orders[class],
+								left.whole == PG_INT64_MAX ? finish : left, finish);
 		pfree(nexts);
 		pfree(more);
 		if (claim->got >= max)

@@ -10,14 +10,21 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_database_d.h"
 #include "catalog/pg_extension_d.h"
+#include "catalog/pg_trigger.h"
 #include "commands/dbcommands.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "database_hooks.h"
 #include "handover.h"
@@ -26,6 +33,34 @@
 
 static object_access_hook_type prev_object_access_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;
+
+/*
+ * The table of a trigger, if it is the one that queue tables have.
+ */
+static Oid
+table_of_trigger(Oid trigger)
+{
+	Relation	rel = table_open(TriggerRelationId, AccessShareLock);
+	Oid			table = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(trigger));
+	scan = systable_beginscan(rel, TriggerOidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_trigger form = (Form_pg_trigger) GETSTRUCT(tuple);
+
+		if (strcmp(NameStr(form->tgname), "fairq_row_written") == 0)
+			table = form->tgrelid;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return table;
+}
 
 static void
 object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
@@ -40,6 +75,14 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 		handover_probe();
 	if (access == OAT_POST_CREATE && class == DatabaseRelationId)
 		handover_probe();
+	/* A trigger is enabled or disabled: rows may have been written without. */
+	if (access == OAT_POST_ALTER && class == TriggerRelationId)
+	{
+		Oid			table = table_of_trigger(object);
+
+		if (OidIsValid(table))
+			handover_read_again(table);
+	}
 	if (access != OAT_DROP || subobject != 0)
 		return;
 	if (class == RelationRelationId && queue_state_find(object) != NULL)

@@ -242,9 +242,12 @@ new_entry(QueueOrder *order, VirtualTime v)
 /*
  * Free the entries of all groups of an order that can be forgotten.  Returns
  * how many.
+ *
+ * If nothing is ready it ends the busy period first, at the highest F: groups
+ * whose tasks were cancelled or purged were never served as far as they got.
  */
 int
-groups_reclaim(QueueState *queue, int class)
+groups_reclaim(QueueState *queue, int class, bool nothing_ready)
 {
 	QueueOrder *order = &queue->orders[class];
 	VirtualTime v = queue_state_virtual_time(order);
@@ -253,6 +256,17 @@ groups_reclaim(QueueState *queue, int class)
 	int			freed = 0;
 
 	LWLockAcquire(&table->creation_lock, LW_EXCLUSIVE);
+	if (nothing_ready && order->group_ring != FAIRQ_NO_GROUP)
+	{
+		uint32		number = order->group_ring;
+
+		do
+		{
+			v = virtual_time_max(v, groups[number].finish);
+			number = groups[number].ring_next;
+		} while (number != order->group_ring);
+		queue_state_advance(order, v, v);
+	}
 	last = previous = order->group_ring;
 	while (previous != FAIRQ_NO_GROUP)
 	{

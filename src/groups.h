@@ -36,7 +36,7 @@ extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
 extern void groups_restore(QueueState *queue, int class,
 						   const char *key, int keylen,
 						   VirtualTime finish, uint64 slot);
-extern int	groups_reclaim(QueueState *queue, int class);
+extern int	groups_reclaim(QueueState *queue, int class, bool nothing_ready);
 extern void groups_forget_queue(int queue);
 
 #endif							/* FAIRQ_GROUPS_H */

@@ -55,7 +55,9 @@ typedef enum HandoverKind
 	HANDOVER_CLAIMED,			/* abort: drop the lease, offer */
 	HANDOVER_SETTLED,			/* commit: drop the lease; abort: unsettle */
 	HANDOVER_RELEASED,			/* the same; commit: offer, too */
+	HANDOVER_CANCELLED,			/* commit: untag */
 	HANDOVER_PURGED,			/* commit: groups start level */
+	HANDOVER_READ_AGAIN,		/* commit: have a queue's rows read anew */
 	HANDOVER_COUNT,				/* commit: add to a counter */
 	HANDOVER_SCHEDULED,			/* commit: wake the worker in time */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
@@ -315,6 +317,28 @@ handover_released(const LeaseInfo *lease, Lane *lane, const FairqAddress *addres
 }
 
 /*
+ * A task is being removed that was the last of its group.
+ */
+void
+handover_cancelled(const FairqAddress *address, const GroupTag *tag)
+{
+	HandoverItem *item = new_item(HANDOVER_CANCELLED);
+
+	item->address = *address;
+	item->u.tag.finish = tag->finish;
+	item->u.tag.group = tag->group;
+}
+
+/*
+ * Rows may have been written without our trigger.
+ */
+void
+handover_read_again(Oid relation)
+{
+	new_item(HANDOVER_READ_AGAIN)->u.release.relation = relation;
+}
+
+/*
  * The tasks of a group are being removed (tag NULL: of all groups).
  */
 void
@@ -483,6 +507,15 @@ handover_let_go(int done)
 	held_count = 0;
 }
 
+/* A task is not going to be served: its group has its tag back. */
+static void
+untag(const HandoverItem *item)
+{
+	VirtualTime start = {item->address.block, item->address.fraction};
+
+	groups_untag(item->address.slot, item->u.tag.group, start, item->u.tag.finish);
+}
+
 /*
  * First of all at commit the leases that were settled end, wherever they are
  * in the list.
@@ -514,6 +547,12 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_RELEASED:
 			if (ItemPointerIsValid(&item->tid))
 				lanes_offer(item->lane, &item->address, &item->tid);
+			break;
+		case HANDOVER_CANCELLED:
+			untag(item);
+			break;
+		case HANDOVER_READ_AGAIN:
+			queue_state_read_again(item->u.release.relation);
 			break;
 		case HANDOVER_PURGED:
 			groups_level(item->u.purged.queue, item->u.purged.group,
@@ -551,12 +590,7 @@ carry_out_abort(const HandoverItem *item)
 	switch ((HandoverKind) item->kind)
 	{
 		case HANDOVER_ENQUEUED:
-			{
-				VirtualTime start = {item->address.block, item->address.fraction};
-
-				groups_untag(item->address.slot, item->u.tag.group, start,
-							 item->u.tag.finish);
-			}
+			untag(item);
 			break;
 		case HANDOVER_OFFER_AT_ABORT:
 			lanes_offer(item->lane, &item->address, &item->tid);
@@ -581,7 +615,9 @@ carry_out_abort(const HandoverItem *item)
 		case HANDOVER_COUNT:
 		case HANDOVER_SCHEDULED:
 		case HANDOVER_DUE_READ:
+		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
+		case HANDOVER_READ_AGAIN:
 		case HANDOVER_PROBE:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
@@ -611,7 +647,9 @@ carry_out_prepare(const HandoverItem *item)
 			break;
 		case HANDOVER_COUNT:
 		case HANDOVER_SCHEDULED:
+		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
+		case HANDOVER_READ_AGAIN:
 		case HANDOVER_PROBE:
 			carry_out_commit(item);
 			break;

@@ -30,6 +30,8 @@ extern void handover_claimed(const LeaseInfo *lease, Lane *lane,
 extern void handover_settled(const LeaseInfo *lease);
 extern void handover_released(const LeaseInfo *lease, Lane *lane,
 							  const FairqAddress *address);
+extern void handover_read_again(Oid relation);
+extern void handover_cancelled(const FairqAddress *address, const GroupTag *tag);
 extern void handover_purged(QueueState *queue, const GroupTag *tag);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);

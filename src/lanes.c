@@ -212,10 +212,15 @@ enter(Lane *lane, const LaneEntry *place)
 	{
 		LaneEntry	last = lane->entries[lane->head + lane->count - 1];
 
+		/*
+		 * All of its address, for an offer may name a heap-only tuple, whose
+		 * TID is not the one in the index.
+		 */
 		if (lanes_compare(place, &last) > 0)
 			last = *place;
+		ItemPointerSet(&last.tid, 0, 0);
 		cut(lane, &last);
-		if (lane->count == LANE_WINDOW)
+		if (lanes_compare(place, &last) >= 0)
 			return;				/* the newcomer itself was the last */
 	}
 
@@ -253,11 +258,14 @@ void
 lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
 {
 	LaneEntry	place;
+	LaneEntry	first_of_address;
 
 	lanes_entry(&place, address, tid);
+	first_of_address = place;
+	ItemPointerSet(&first_of_address.tid, 0, 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	if (lane->complete || lane->refilling ||
-		lanes_compare(&place, &lane->frontier) < 0)
+		lanes_compare(&first_of_address, &lane->frontier) < 0)
 		enter(lane, &place);
 	LWLockRelease(&lane->lock);
 }
@@ -416,8 +424,12 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 	lane->complete = (next == NULL);
 	if (next != NULL)
 	{
+		LaneEntry	last_of_address = *next;
+
+		/* Prune what was entered meanwhile beyond it; an address stays whole. */
+		ItemPointerSet(&last_of_address.tid, MaxBlockNumber, PG_UINT16_MAX);
 		lane->frontier = *next;
-		cut(lane, next);
+		lane->count = lower_bound(lane, &last_of_address) - lane->head;
 	}
 	if (lane->limited)
 		cut(lane, &lane->limit);
@@ -476,40 +488,37 @@ lanes_at_abort(void)
 }
 
 /*
- * A row in a place is in doubt: a prepared transaction has written it.  Of
- * several rows of one transaction the first is remembered.
+ * A row in a place is in doubt: it is in the hands of a transaction (invalid:
+ * of some) that will not say so when it ends.  Of several rows of one
+ * transaction the first is remembered.
  */
 void
 lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
 {
+	LaneEntry	first = *place;
+	LaneDoubt  *doubt = NULL;
+
+	ItemPointerSet(&first.tid, 0, 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < lane->doubt_count; i++)
+	for (int i = 0; i < lane->doubt_count && doubt == NULL; i++)
 	{
-		LaneDoubt  *doubt = &lane->doubts[i];
-
-		if (doubt->xid == xid)
-		{
-			if (lanes_compare(place, &doubt->place) < 0)
-				doubt->place = *place;
-			LWLockRelease(&lane->lock);
-			return;
-		}
+		if (lane->doubts[i].xid == xid)
+			doubt = &lane->doubts[i];
 	}
-	if (lane->doubt_count < LANE_DOUBTS)
+	if (doubt == NULL && lane->doubt_count < LANE_DOUBTS)
 	{
-		lane->doubts[lane->doubt_count].xid = xid;
-		lane->doubts[lane->doubt_count].place = *place;
-		lane->doubt_count++;
+		doubt = &lane->doubts[lane->doubt_count++];
+		doubt->xid = xid;
+		doubt->place = first;
 	}
-	else
+	else if (doubt == NULL)
 	{
-		LaneDoubt  *last = &lane->doubts[LANE_DOUBTS - 1];
-
-		/* From now on it is looked at again whenever there is nothing else. */
-		last->xid = InvalidTransactionId;
-		if (lanes_compare(place, &last->place) < 0)
-			last->place = *place;
+		/* One too many: from now on it is looked at again each time. */
+		doubt = &lane->doubts[LANE_DOUBTS - 1];
+		doubt->xid = InvalidTransactionId;
 	}
+	if (lanes_compare(&first, &doubt->place) < 0)
+		doubt->place = first;
 	LWLockRelease(&lane->lock);
 }
 

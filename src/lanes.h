@@ -33,8 +33,9 @@ typedef struct LaneEntry
 } LaneEntry;
 
 /*
- * A row that a prepared transaction has written.  Nobody hands it over when
- * that ends, so the lane remembers it.
+ * A row in the hands of a transaction that does not hand it over when it ends:
+ * a prepared one, or a user's statement that may fail before its triggers are
+ * fired.  So the lane remembers it, and looks again when that has ended.
  */
 #define LANE_DOUBTS		8
 

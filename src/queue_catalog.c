@@ -267,25 +267,29 @@ examine_indexes(QueueInfo *info, Relation rel)
 }
 
 /*
- * Only our own row trigger may be there: we do not fire triggers.
+ * Our own row trigger has to be there, and no other: we do not fire triggers.
  */
 static void
 examine_triggers(Relation rel)
 {
 	TriggerDesc *triggers = rel->trigdesc;
 	Oid			schema = queue_catalog_schema(false);
+	bool		ours = false;
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
 	{
 		Trigger    *trigger = &triggers->triggers[i];
 
-		if (get_func_namespace(trigger->tgfoid) != schema &&
-			trigger->tgenabled != TRIGGER_DISABLED)
+		if (get_func_namespace(trigger->tgfoid) == schema)
+			ours |= (trigger->tgenabled == TRIGGER_FIRES_ALWAYS);
+		else if (trigger->tgenabled != TRIGGER_DISABLED)
 			unfit_table(rel, OidIsValid(trigger->tgconstraint) ?
 						psprintf("Constraint \"%s\" would not be checked.",
 								 get_constraint_name(trigger->tgconstraint)) :
 						psprintf("Trigger \"%s\" would not be fired.", trigger->tgname));
 	}
+	if (!ours)
+		unfit_table(rel, "Its trigger \"fairq_row_written\" is missing or not enabled ALWAYS.");
 }
 
 /* The length of an interval in microseconds, a month counted as 30 days. */
@@ -617,11 +621,18 @@ queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 	if (name[0] == '\0')
 	{
 		relname = get_rel_name(relation);
-		if (relname == NULL || strncmp(relname, "q_", 2) != 0)
+		if (relname == NULL || strncmp(relname, "q_", 2) != 0 ||
+			get_rel_namespace(relation) != queue_catalog_schema(true))
 			return NULL;
 		strlcpy(name, relname + 2, NAMEDATALEN);
 	}
 	info = open_by_name(name, lockmode, true, rel);
+	if (info != NULL && info->relation != relation)
+	{
+		/* Renamed, or replaced by another of its name. */
+		relation_close(*rel, lockmode);
+		return NULL;
+	}
 	if (info != NULL)
 		check_privileges(info, *rel, privileges);
 	return info;

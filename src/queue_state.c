@@ -196,6 +196,43 @@ queue_state_release(Oid database, Oid relation)
 }
 
 /*
+ * Rows of a queue of this database may have been written without anybody being
+ * told: have the next who opens it read them anew.
+ */
+void
+queue_state_read_again(Oid relation)
+{
+	QueueState *queue;
+
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	queue = queue_state_search(MyDatabaseId, relation);
+	if (queue != NULL)
+	{
+		LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+		queue->relation_file = InvalidRelFileNumber;
+		LWLockRelease(&queue->lock);
+	}
+	LWLockRelease(&directory->lock);
+}
+
+/* Is there nothing to claim in an order, as far as its lanes know? */
+static bool
+nothing_ready(QueueState *queue, int class)
+{
+	int			first = queue->orders[class].first_lane;
+
+	for (int i = 0; first >= 0 && i < queue->buckets; i++)
+	{
+		LaneTop		top;
+
+		lanes_look(lanes_get(first + i), &top);
+		if (top.view != LANE_EMPTY)
+			return false;
+	}
+	return true;
+}
+
+/*
  * Free the entries of groups without work, of all queues.  Returns how many.
  */
 int
@@ -209,7 +246,7 @@ queue_state_reclaim_groups(void)
 		QueueState *queue = &directory->queues[i];
 
 		for (int class = 0; queue->in_use && class < queue->classes; class++)
-			freed += groups_reclaim(queue, class);
+			freed += groups_reclaim(queue, class, nothing_ready(queue, class));
 	}
 	LWLockRelease(&directory->lock);
 	return freed;

@@ -103,6 +103,7 @@ extern QueueState *queue_state_by_number(int number);
 extern int	queue_state_number(const QueueState *queue);
 extern void queue_state_release(Oid database, Oid relation);
 extern int	queue_state_reclaim_groups(void);
+extern void queue_state_read_again(Oid relation);
 
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
 extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);

@@ -369,6 +369,26 @@ settle_deleted(QueueInfo *info, int64 id)
 }
 
 /*
+ * The task that row has read is going to be removed: if it was the last of its
+ * group, the group is not charged for it.
+ */
+static void
+uncharge(QueueInfo *info, RowReader *row, const FairqAddress *address)
+{
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	VirtualTime start = {address->block, address->fraction};
+	GroupTag	tag;
+
+	if (info->policy == QUEUE_FAIR &&
+		groups_look(info->state, address->class, VARDATA_ANY(key),
+					VARSIZE_ANY_EXHDR(key), &tag) &&
+		virtual_time_compare(tag.finish,
+							 virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)),
+											  1.0)) == 0)
+		handover_cancelled(address, &tag);
+}
+
+/*
  * Remove a task in whatever state.  Returns false if there is none.
  */
 bool
@@ -388,7 +408,10 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
 		tid = row.tuple.t_self;
 		if (addressed)
+		{
 			handover_offer_at_abort(placement_lane(info, &address), &address, &tid);
+			uncharge(info, &row, &address);
+		}
 		if (!queue_relation_delete(rel, &tid, true))
 		{
 			CHECK_FOR_INTERRUPTS();
