@@ -487,6 +487,33 @@ class Client:
         self.transaction(body)
         self.is_over(receipt, task, n)
 
+    def share(self):
+        """Let anybody acknowledge what this client has claimed."""
+        tasks = self.claim(self.random.choice([1, 10]))
+        if tasks:
+            self.run("INSERT INTO shared SELECT * FROM unnest(%s::bigint[], %s::uuid[], %s::text[])",
+                     [t[0] for t in tasks], [t[1] for t in tasks], [t[3]["n"] for t in tasks])
+            self.holds(tasks)
+            for t in tasks:
+                del self.held[t[1]]
+
+    def ack_shared(self):
+        """Several clients may try the same receipt at the same time."""
+        rows = self.all("SELECT task, receipt, n FROM shared ORDER BY task DESC LIMIT 3")
+        if not rows:
+            return
+        task, receipt, n = self.random.choice(rows)
+
+        def body():
+            if self.all("SELECT fairq.ack(%s)", receipt)[0][0]:
+                self.run("INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'shared')",
+                         task, receipt, n)
+                time.sleep(self.random.uniform(0, 0.02))
+            self.maybe_roll_back(0.3)
+            self.run("DELETE FROM shared WHERE receipt = %s", receipt)
+
+        self.transaction(body)
+
     def look(self):
         """Look at things, which must disturb nobody."""
         self.run("SELECT count(*) FROM fairq.peek(%s, 10)", QUEUE)
@@ -500,7 +527,7 @@ class Client:
         ("claim_and_hold", 14), ("claim_in_transaction", 6),
         ("settle_ack", 12), ("settle_ack_many", 8), ("ack_and_claim", 8),
         ("settle_nack", 4), ("settle_release", 4), ("pop", 6), ("extend", 4),
-        ("cancel", 1), ("savepoints", 4), ("walk_away", 1), ("try_stale", 3),
+        ("cancel", 1), ("savepoints", 4), ("walk_away", 1), ("try_stale", 3), ("share", 3), ("ack_shared", 6),
         ("look", 1),
     ]
 
@@ -795,6 +822,7 @@ def main():
         conn.execute("CREATE TABLE produced (task bigint, n text)")
         conn.execute("CREATE TABLE results (task bigint, receipt uuid, n text, how text)")
         conn.execute("CREATE TABLE cancelled (task bigint)")
+        conn.execute("CREATE TABLE shared (task bigint, receipt uuid, n text)")
         if args.cluster_index is None:
             args.cluster_index = conn.execute(
                 "SELECT quote_ident(relname) FROM pg_index JOIN pg_class c ON c.oid = indexrelid"

@@ -67,7 +67,7 @@ note($out);
 my $few = $seconds * 5;
 cmp_ok($r->{produced}, '>', $few, "tasks: $r->{produced}");
 cmp_ok($r->{intervals}, '>', $few, "leases held for a while: $r->{intervals}");
-foreach my $how (qw(ack ack_many ack_and_claim pop savepoint drain))
+foreach my $how (qw(ack ack_many ack_and_claim pop savepoint shared drain))
 {
 	cmp_ok($r->{how}{$how} // 0, '>', 0,
 		"acknowledged by $how: " . ($r->{how}{$how} // 0));

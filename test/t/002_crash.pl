@@ -84,6 +84,8 @@ TRUNCATE results;
 SELECT fairq.create_queue('$q', buckets => 1);
 SELECT fairq.create_queue('dead$q', max_attempts => 1);
 SELECT fairq.create_queue('many$q');
+SELECT put('$q', 'z', 1, 100);
+SELECT count(*) FROM fairq.pop('$q', 100);
 SELECT put('$q', 'a', 1, 20), put('$q', 'b', 1, 20);
 SELECT put('many$q', 'a', 1, 100), put('many$q', 'b', 1, 100);
 SELECT fairq.enqueue('dead$q', '{"n": "dead"}');
@@ -151,6 +153,7 @@ SQL
 	my %at;
 	@at{@order} = 1 .. @order;
 	cmp_ok($at{c1}, '<=', 4, "$way: a new group is served soon");
+	cmp_ok($at{c5}, '>=', 9, "$way: and not before all others");
 	cmp_ok($at{b3}, '>', $at{b20},
 		"$way: what was put back keeps its new place");
 
