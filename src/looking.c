@@ -31,6 +31,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "arguments.h"
 #include "claim.h"
 #include "recovery.h"
 #include "sql_api.h"
@@ -129,13 +130,13 @@ fairq_peek(PG_FUNCTION_ARGS)
 	RowReader	row;
 	int			shown = 0;
 
-	sql_api_require_preload(function);
+	arguments_require_preload(function);
 	if (max < 1 || max > 100000)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s: argument \"max_tasks\" is %d", function, max),
 				 errhint("It must be from 1 to 100000.")));
-	info = queue_catalog_open(sql_api_queue_name(fcinfo, function),
+	info = queue_catalog_open(arguments_queue(fcinfo, function),
 							  AccessShareLock, ACL_SELECT, &rel);
 	state = info->state;
 	InitMaterializedSRF(fcinfo, 0);
@@ -244,8 +245,8 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	ScanKeyData key;
 	TupleTableSlot *slot;
 
-	sql_api_require_preload(function);
-	(void) sql_api_queue_name(fcinfo, function);
+	arguments_require_preload(function);
+	(void) arguments_queue(fcinfo, function);
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -293,8 +294,8 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	char	   *state = NULL;
 	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
 
-	sql_api_require_preload(function);
-	(void) sql_api_queue_name(fcinfo, function);
+	arguments_require_preload(function);
+	(void) arguments_queue(fcinfo, function);
 	if (!PG_ARGISNULL(1))
 	{
 		bool		known = false;
@@ -306,7 +307,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("%s: argument \"state\" is %s", function,
-							sql_api_quote(state, strlen(state))),
+							arguments_quote(state, strlen(state))),
 					 errhint("It must be ready, leased, scheduled, overflow, held or dead.")));
 	}
 	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
@@ -410,7 +411,7 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 	List	   *queues;
 	ListCell   *lc;
 
-	sql_api_require_preload("fairq.stats_of_queues()");
+	arguments_require_preload("fairq.stats_of_queues()");
 	InitMaterializedSRF(fcinfo, 0);
 	queues = visible_queues();
 	foreach(lc, queues)
@@ -462,7 +463,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 	List	   *queues;
 	ListCell   *lc;
 
-	sql_api_require_preload("fairq.stats_of_buckets()");
+	arguments_require_preload("fairq.stats_of_buckets()");
 	InitMaterializedSRF(fcinfo, 0);
 	queues = visible_queues();
 	foreach(lc, queues)
@@ -519,7 +520,7 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 	TimestampTz now = GetCurrentTimestamp();
 	int			n;
 
-	sql_api_require_preload("fairq.live_leases()");
+	arguments_require_preload("fairq.live_leases()");
 	InitMaterializedSRF(fcinfo, 0);
 	n = leases_list(&leases);
 	for (int i = 0; i < n; i++)

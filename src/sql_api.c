@@ -18,16 +18,15 @@
 #include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "tcop/utility.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
+#include "arguments.h"
 #include "claim.h"
 #include "enqueue.h"
 #include "maintain.h"
@@ -38,10 +37,8 @@
 #include "virtual_time.h"
 #include "wakeup.h"
 
-#define MAX_CLAIM		100000
 #define MAX_GROUP_KEY	1024
 #define MAX_PASSES		10
-#define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
 
 PG_FUNCTION_INFO_V1(fairq_create_queue);
 PG_FUNCTION_INFO_V1(fairq_alter_queue);
@@ -67,269 +64,6 @@ PG_FUNCTION_INFO_V1(fairq_revive);
 PG_FUNCTION_INFO_V1(fairq_maintain);
 
 /* ----------------------------------------------------------------
- * Arguments
- * ----------------------------------------------------------------
- */
-
-/* The queue that the call at hand names, for messages; NULL: none (yet). */
-static const text *call_queue = NULL;
-
-/*
- * Refuse if the engine is not there (55000).
- */
-void
-sql_api_require_preload(const char *function)
-{
-	call_queue = NULL;
-	if (!shared_state_ready())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot execute %s: library \"pgfairq\" was not loaded at server start",
-						function),
-				 errhint("Add pgfairq to the setting shared_preload_libraries and restart the server.")));
-}
-
-/* A function that changes something begins: 55000, 25006. */
-static void
-begin(const char *function)
-{
-	sql_api_require_preload(function);
-	PreventCommandDuringRecovery(function);
-	if (XactReadOnly)
-		PreventCommandIfReadOnly(function);
-	PreventCommandIfParallelMode(function);
-}
-
-/*
- * A value as it was given, in quotes, for messages: not more than 100 bytes.
- */
-const char *
-sql_api_quote(const char *value, int len)
-{
-	int			clipped = pg_mbcliplen(value, len, 100);
-
-	return psprintf("\"%.*s\"%s", clipped, value, clipped < len ? "..." : "");
-}
-
-static const char *
-call_text(const char *function)
-{
-	if (call_queue == NULL)
-		return function;
-	return psprintf("%s for queue %s", function,
-					sql_api_quote(VARDATA_ANY(call_queue),
-								  VARSIZE_ANY_EXHDR(call_queue)));
-}
-
-static void
-bad_argument(const char *function, const char *argument, const char *problem,
-			 const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s: argument \"%s\" %s", call_text(function), argument, problem),
-			 errhint("%s", hint)));
-}
-
-static void
-not_supported(const char *function, const char *argument, const char *problem,
-			  const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("%s: argument \"%s\" %s, which this version does not support",
-					call_text(function), argument, problem),
-			 errhint("%s", hint)));
-}
-
-/* The queue's name, argument 0. */
-text *
-sql_api_queue_name(FunctionCallInfo fcinfo, const char *function)
-{
-	if (PG_ARGISNULL(0))
-		bad_argument(function, "queue", "is null", "Give the name of a queue.");
-	call_queue = PG_GETARG_TEXT_PP(0);
-	return unconstify(text *, call_queue);
-}
-
-/* A duration as it was given, for messages. */
-static const char *
-duration_text(FunctionCallInfo fcinfo, int number)
-{
-	return psprintf("is %s",
-					DatumGetCString(DirectFunctionCall1(interval_out,
-														PG_GETARG_DATUM(number))));
-}
-
-/*
- * A duration in microseconds; fallback if it is null.  It has to be above
- * zero, or at least zero, and at most ten years.
- */
-static int64
-duration_argument(FunctionCallInfo fcinfo, int number, const char *function,
-				  const char *argument, int64 fallback, bool zero_ok)
-{
-	Interval   *interval;
-	double		approximate;
-	int64		usecs;
-
-	if (PG_ARGISNULL(number))
-		return fallback;
-	interval = PG_GETARG_INTERVAL_P(number);
-	/* In floating point first: the sum of the parts may not fit. */
-	approximate = (double) interval->time +
-		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
-	usecs = (approximate > MAX_DURATION || approximate < 0) ?
-		0 : queue_catalog_usecs(interval);
-	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
-		bad_argument(function, argument, duration_text(fcinfo, number),
-					 zero_ok ? "It must be from 0 to 10 years." :
-					 "It must be above 0 and at most 10 years.");
-	return usecs;
-}
-
-static int
-max_tasks_argument(FunctionCallInfo fcinfo, int number, const char *function,
-				   int fallback)
-{
-	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
-
-	if (max < 1 || max > MAX_CLAIM)
-		bad_argument(function, "max_tasks", psprintf("is %d", max),
-					 psprintf("It must be from 1 to %d.", MAX_CLAIM));
-	return max;
-}
-
-static int
-max_attempts_argument(FunctionCallInfo fcinfo, int number, const char *function,
-					  int fallback)
-{
-	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
-
-	if (!PG_ARGISNULL(number) && max < 0)
-		bad_argument(function, "max_attempts", psprintf("is %d", max),
-					 "It must be 0, for no limit, or more.");
-	return max;
-}
-
-static void
-session_and_wait_arguments(FunctionCallInfo fcinfo, int session, int wait,
-						   const char *function)
-{
-	if (session >= 0 && !PG_ARGISNULL(session))
-		not_supported(function, "session", "is given", "Leave it out: sessions come with a later version.");
-	if (duration_argument(fcinfo, wait, function, "wait", 0, true) != 0)
-		not_supported(function, "wait", duration_text(fcinfo, wait), "Leave it out, and claim again after a pause.");
-}
-
-/*
- * The elements of a one-dimensional array.  Returns how many; -1 if the
- * argument is null.
- */
-static int
-array_argument(FunctionCallInfo fcinfo, int number, const char *function,
-			   const char *argument, Oid type, int16 length, bool by_value,
-			   char align, Datum **elements, bool **nulls)
-{
-	ArrayType  *array;
-	int			n;
-
-	if (PG_ARGISNULL(number))
-		return -1;
-	array = PG_GETARG_ARRAYTYPE_P(number);
-	if (ARR_NDIM(array) > 1)
-		bad_argument(function, argument,
-					 psprintf("has %d dimensions", ARR_NDIM(array)),
-					 "Give an array of one dimension.");
-	deconstruct_array(array, type, length, by_value, align, elements, nulls, &n);
-	return n;
-}
-
-/* An array without nulls. */
-static void
-refuse_null_elements(const bool *nulls, int n, const char *function,
-					 const char *argument)
-{
-	for (int i = 0; i < n; i++)
-	{
-		if (nulls[i])
-			bad_argument(function, argument,
-						 psprintf("has a null at position %d", i + 1),
-						 "Give an array without nulls.");
-	}
-}
-
-static pg_uuid_t *
-receipt_argument(FunctionCallInfo fcinfo, const char *function)
-{
-	if (PG_ARGISNULL(0))
-		bad_argument(function, "receipt", "is null",
-					 "Give the receipt that fairq.claim() returned.");
-	return PG_GETARG_UUID_P(0);
-}
-
-static int
-receipts_argument(FunctionCallInfo fcinfo, int number, const char *function,
-				  Datum **receipts)
-{
-	bool	   *nulls;
-	int			n = array_argument(fcinfo, number, function, "receipts",
-								   UUIDOID, UUID_LEN, false, TYPALIGN_CHAR,
-								   receipts, &nulls);
-
-	if (n < 0)
-		bad_argument(function, "receipts", "is null",
-					 "Give an array of receipts; it may be empty.");
-	refuse_null_elements(nulls, n, function, "receipts");
-	return n;
-}
-
-static void
-bucket_arguments(FunctionCallInfo fcinfo, int number, const char *function,
-				 QueueInfo *info, ClaimRequest *request)
-{
-	Datum	   *elements;
-	bool	   *nulls;
-	int		   *buckets;
-	int			n = array_argument(fcinfo, number, function, "buckets",
-								   INT4OID, sizeof(int32), true, TYPALIGN_INT,
-								   &elements, &nulls);
-
-	request->bucket_count = n;
-	if (n < 0)
-		return;
-	refuse_null_elements(nulls, n, function, "buckets");
-	request->buckets = buckets = palloc((n + 1) * sizeof(int));
-	for (int i = 0; i < n; i++)
-	{
-		buckets[i] = DatumGetInt32(elements[i]);
-		if (buckets[i] < 0 || buckets[i] >= info->buckets)
-			bad_argument(function, "buckets", psprintf("has %d", buckets[i]),
-						 psprintf("Queue \"%s\" has the buckets 0 to %d.",
-								  info->name, info->buckets - 1));
-	}
-}
-
-static void
-group_arguments(FunctionCallInfo fcinfo, int number, const char *function,
-				ClaimRequest *request)
-{
-	Datum	   *elements;
-	bool	   *nulls;
-	int			n = array_argument(fcinfo, number, function, "group_keys",
-								   TEXTOID, -1, false, TYPALIGN_INT,
-								   &elements, &nulls);
-
-	request->group_count = n;
-	if (n < 0)
-		return;
-	refuse_null_elements(nulls, n, function, "group_keys");
-	request->groups = palloc((n + 1) * sizeof(text *));
-	for (int i = 0; i < n; i++)
-		request->groups[i] = DatumGetTextPP(elements[i]);
-}
-
-/* ----------------------------------------------------------------
  * Queues
  * ----------------------------------------------------------------
  */
@@ -344,15 +78,15 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 {
 	const char *hint = "Leave it out: this version only has the default.";
 
-	(void) duration_argument(fcinfo, number, function, "lease", 0, false);
+	(void) arguments_duration(fcinfo, number, function, "lease", 0, false);
 	if (!PG_ARGISNULL(number))
 		settings->lease = PG_GETARG_INTERVAL_P(number);
-	*max_attempts = max_attempts_argument(fcinfo, number + 1, function, 0);
+	*max_attempts = arguments_max_attempts(fcinfo, number + 1, function, 0);
 	if (!PG_ARGISNULL(number + 1))
 		settings->max_attempts = max_attempts;
 
-	(void) duration_argument(fcinfo, number + 2, function, "backoff_base", 0, true);
-	(void) duration_argument(fcinfo, number + 3, function, "backoff_max", 0, true);
+	(void) arguments_duration(fcinfo, number + 2, function, "backoff_base", 0, true);
+	(void) arguments_duration(fcinfo, number + 3, function, "backoff_max", 0, true);
 	if (!PG_ARGISNULL(number + 2))
 		settings->backoff_base = PG_GETARG_INTERVAL_P(number + 2);
 	if (!PG_ARGISNULL(number + 3))
@@ -362,24 +96,24 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 		static const char *const names[] = {"max_ready", "max_ready_per_group", "max_tasks"};
 
 		if (!PG_ARGISNULL(number + i) && PG_GETARG_INT64(number + i) < 1)
-			bad_argument(function, names[i - 4],
+			arguments_bad(function, names[i - 4],
 						 psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + i)),
 						 "It must be 1 or more.");
 	}
 	if (!PG_ARGISNULL(number + 4) && PG_GETARG_INT64(number + 4) != 1000000)
-		not_supported(function, "max_ready",
+		arguments_unsupported(function, "max_ready",
 					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 4)), hint);
 	if (!PG_ARGISNULL(number + 5) && PG_GETARG_INT64(number + 5) != 10000)
-		not_supported(function, "max_ready_per_group",
+		arguments_unsupported(function, "max_ready_per_group",
 					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 5)), hint);
 	if (!PG_ARGISNULL(number + 6))
-		not_supported(function, "max_tasks",
+		arguments_unsupported(function, "max_tasks",
 					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 6)), hint);
-	(void) duration_argument(fcinfo, number + 7, function, "keep_done", 0, true);
+	(void) arguments_duration(fcinfo, number + 7, function, "keep_done", 0, true);
 	if (!PG_ARGISNULL(number + 7))
-		not_supported(function, "keep_done", duration_text(fcinfo, number + 7), hint);
+		arguments_unsupported(function, "keep_done", arguments_duration_text(fcinfo, number + 7), hint);
 	if (!PG_ARGISNULL(number + 8) && PG_GETARG_BOOL(number + 8))
-		not_supported(function, "durable_leases", "is true", hint);
+		arguments_unsupported(function, "durable_leases", "is true", hint);
 }
 
 Datum
@@ -394,17 +128,17 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 	static const Interval backoff_base = {USECS_PER_SEC, 0, 0};
 	static const Interval backoff_max = {USECS_PER_HOUR, 0, 0};
 
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
 	settings.policy = PG_ARGISNULL(1) ? "fair" : text_to_cstring(PG_GETARG_TEXT_PP(1));
 	if (strcmp(settings.policy, "fair") != 0 &&
 		strcmp(settings.policy, "priority") != 0 &&
 		strcmp(settings.policy, "time") != 0)
-		bad_argument(function, "policy",
-					 psprintf("is %s", sql_api_quote(settings.policy, strlen(settings.policy))),
+		arguments_bad(function, "policy",
+					 psprintf("is %s", arguments_quote(settings.policy, strlen(settings.policy))),
 					 "It must be 'fair', 'priority' or 'time'.");
 	if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
-		bad_argument(function, "buckets", psprintf("is %d", buckets),
+		arguments_bad(function, "buckets", psprintf("is %d", buckets),
 					 psprintf("It must be from 1 to %d.", FAIRQ_MAX_BUCKETS));
 	settings.buckets = &buckets;
 	settings_arguments(fcinfo, 3, function, &settings, &max_attempts);
@@ -428,12 +162,12 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 	int			buckets = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
 	int			max_attempts;
 
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
 	if (!PG_ARGISNULL(1))
 	{
 		if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
-			bad_argument(function, "buckets", psprintf("is %d", buckets),
+			arguments_bad(function, "buckets", psprintf("is %d", buckets),
 						 psprintf("It must be from 1 to %d.", FAIRQ_MAX_BUCKETS));
 		settings.buckets = &buckets;
 	}
@@ -445,8 +179,8 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 Datum
 fairq_drop_queue(PG_FUNCTION_ARGS)
 {
-	begin("fairq.drop_queue()");
-	PG_RETURN_BOOL(queue_admin_drop(sql_api_queue_name(fcinfo, "fairq.drop_queue()")));
+	arguments_begin("fairq.drop_queue()");
+	PG_RETURN_BOOL(queue_admin_drop(arguments_queue(fcinfo, "fairq.drop_queue()")));
 }
 
 Datum
@@ -457,8 +191,8 @@ fairq_purge(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	int64		purged;
 
-	begin(function);
-	info = queue_catalog_open(sql_api_queue_name(fcinfo, function),
+	arguments_begin(function);
+	info = queue_catalog_open(arguments_queue(fcinfo, function),
 							  RowExclusiveLock, ACL_DELETE, &rel);
 	purged = settle_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
 	relation_close(rel, NoLock);
@@ -468,10 +202,10 @@ fairq_purge(PG_FUNCTION_ARGS)
 static void
 pause_or_resume(FunctionCallInfo fcinfo, const char *function, bool paused)
 {
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
 	if (!PG_ARGISNULL(1))
-		not_supported(function, "group_key", "is given", "Leave it out, for the queue as a whole.");
+		arguments_unsupported(function, "group_key", "is given", "Leave it out, for the queue as a whole.");
 	queue_admin_pause(PG_GETARG_TEXT_PP(0), paused);
 }
 
@@ -498,21 +232,21 @@ static void
 check_task(const char *function, QueueInfo *info, const NewTask *task)
 {
 	if (VARSIZE_ANY_EXHDR(task->group_key) > MAX_GROUP_KEY)
-		bad_argument(function, "group_key",
+		arguments_bad(function, "group_key",
 					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->group_key)),
 					 psprintf("It may have %d.", MAX_GROUP_KEY));
 	if (info->policy == QUEUE_FAIR &&
 		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
-		bad_argument(function, "priority",
+		arguments_bad(function, "priority",
 					 psprintf("is " INT64_FORMAT, task->priority),
 					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
 							  info->name, FAIRQ_CLASSES - 1));
 	if (task->run_at == DT_NOEND)
-		bad_argument(function, "run_at", "is infinity",
+		arguments_bad(function, "run_at", "is infinity",
 					 "Give a time that comes, or leave it out.");
 	/* Also false for NaN. */
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
-		bad_argument(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
+		arguments_bad(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
 					 "It must be from 0.001 to 1000000.");
 }
 
@@ -525,10 +259,10 @@ on_duplicate_argument(FunctionCallInfo fcinfo, int number, const char *function)
 		return;
 	value = text_to_cstring(PG_GETARG_TEXT_PP(number));
 	if (strcmp(value, "replace") == 0)
-		not_supported(function, "on_duplicate", "is \"replace\"", "Leave it out: unique keys come with a later version.");
+		arguments_unsupported(function, "on_duplicate", "is \"replace\"", "Leave it out: unique keys come with a later version.");
 	if (strcmp(value, "keep") != 0)
-		bad_argument(function, "on_duplicate",
-					 psprintf("is %s", sql_api_quote(value, strlen(value))),
+		arguments_bad(function, "on_duplicate",
+					 psprintf("is %s", arguments_quote(value, strlen(value))),
 					 "It must be 'keep' or 'replace'.");
 }
 
@@ -541,13 +275,13 @@ fairq_enqueue(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	int64		id;
 
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
 	if (PG_ARGISNULL(1))
-		bad_argument(function, "payload", "is null",
+		arguments_bad(function, "payload", "is null",
 					 "Give a payload; the JSON value null is one.");
 	if (!PG_ARGISNULL(6))
-		not_supported(function, "unique_key", "is given", "Leave it out: unique keys come with a later version.");
+		arguments_unsupported(function, "unique_key", "is given", "Leave it out: unique keys come with a later version.");
 	on_duplicate_argument(fcinfo, 7, function);
 
 	task.payload = PG_GETARG_DATUM(1);
@@ -555,8 +289,8 @@ fairq_enqueue(PG_FUNCTION_ARGS)
 	task.group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
 	task.priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
 	task.cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
-	task.max_attempts = max_attempts_argument(fcinfo, 8, function, -1);
-	(void) duration_argument(fcinfo, 9, function, "lease", 0, false);
+	task.max_attempts = arguments_max_attempts(fcinfo, 8, function, -1);
+	(void) arguments_duration(fcinfo, 9, function, "lease", 0, false);
 	task.lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
 	task.has_headers = !PG_ARGISNULL(10);
 	if (task.has_headers)
@@ -582,12 +316,12 @@ task_array(FunctionCallInfo fcinfo, int number, const char *function,
 		   const char *argument, Oid type, int16 length, bool by_value,
 		   char align, TaskArray *array, int *total)
 {
-	array->n = array_argument(fcinfo, number, function, argument, type, length,
+	array->n = arguments_array(fcinfo, number, function, argument, type, length,
 							  by_value, align, &array->elements, &array->nulls);
 	if (array->n < 0 || array->n == 1)
 		return;
 	if (*total >= 0 && array->n != *total)
-		bad_argument(function, argument,
+		arguments_bad(function, argument,
 					 psprintf("has %d elements, another array has %d", array->n, *total),
 					 "Give arrays of the same length; an array of length 1 stands for all.");
 	*total = array->n;
@@ -623,14 +357,14 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	Relation	rel;
 	QueueInfo  *info;
 
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
 	task_array(fcinfo, 1, function, "payloads", JSONBOID, -1, false, TYPALIGN_INT,
 			   &payloads, &n);
 	if (payloads.n < 0)
-		bad_argument(function, "payloads", "is null",
+		arguments_bad(function, "payloads", "is null",
 					 "Give an array of payloads; it may be empty.");
-	refuse_null_elements(payloads.nulls, payloads.n, function, "payloads");
+	arguments_no_nulls(payloads.nulls, payloads.n, function, "payloads");
 	task_array(fcinfo, 2, function, "group_keys", TEXTOID, -1, false, TYPALIGN_INT,
 			   &group_keys, &n);
 	task_array(fcinfo, 3, function, "priorities", INT8OID, sizeof(int64),
@@ -644,7 +378,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	for (int i = 0; i < unsupported.n; i++)
 	{
 		if (!unsupported.nulls[i])
-			not_supported(function, "unique_keys", "is given", "Leave it out: unique keys come with a later version.");
+			arguments_unsupported(function, "unique_keys", "is given", "Leave it out: unique keys come with a later version.");
 	}
 	on_duplicate_argument(fcinfo, 7, function);
 
@@ -749,9 +483,9 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 							  request->pop ? ACL_SELECT | ACL_DELETE : ACL_SELECT | ACL_UPDATE,
 							  &rel);
 	if (buckets >= 0)
-		bucket_arguments(fcinfo, buckets, function, info, request);
+		arguments_buckets(fcinfo, buckets, function, info, request);
 	if (group_keys >= 0)
-		group_arguments(fcinfo, group_keys, function, request);
+		arguments_groups(fcinfo, group_keys, function, request);
 	InitMaterializedSRF(fcinfo, 0);
 	if (claim_tasks(rel, info, request, sql_api_put_task, rsinfo) == 0 &&
 		!wakeup_worker_alive(MyDatabaseId) && !info->paused)
@@ -765,11 +499,11 @@ fairq_claim(PG_FUNCTION_ARGS)
 	const char *function = "fairq.claim()";
 	ClaimRequest request = {0};
 
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
-	request.max_tasks = max_tasks_argument(fcinfo, 1, function, 1);
-	request.lease = duration_argument(fcinfo, 2, function, "lease", -1, false);
-	session_and_wait_arguments(fcinfo, 3, 4, function);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
+	request.max_tasks = arguments_max_tasks(fcinfo, 1, function, 1);
+	request.lease = arguments_duration(fcinfo, 2, function, "lease", -1, false);
+	arguments_session_and_wait(fcinfo, 3, 4, function);
 	claim_into(fcinfo, function, &request, 5, 6);
 	return (Datum) 0;
 }
@@ -780,12 +514,12 @@ fairq_pop(PG_FUNCTION_ARGS)
 	const char *function = "fairq.pop()";
 	ClaimRequest request = {0};
 
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
-	request.max_tasks = max_tasks_argument(fcinfo, 1, function, 1);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
+	request.max_tasks = arguments_max_tasks(fcinfo, 1, function, 1);
 	request.lease = -1;
 	request.pop = true;
-	session_and_wait_arguments(fcinfo, -1, 2, function);
+	arguments_session_and_wait(fcinfo, -1, 2, function);
 	claim_into(fcinfo, function, &request, 3, 4);
 	return (Datum) 0;
 }
@@ -799,12 +533,12 @@ fairq_ack_and_claim(PG_FUNCTION_ARGS)
 	Datum	   *receipts;
 	int			n;
 
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
-	n = receipts_argument(fcinfo, 1, function, &receipts);
-	request.max_tasks = max_tasks_argument(fcinfo, 2, function, 1);
-	request.lease = duration_argument(fcinfo, 3, function, "lease", -1, false);
-	session_and_wait_arguments(fcinfo, 4, 5, function);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
+	n = arguments_receipts(fcinfo, 1, function, &receipts);
+	request.max_tasks = arguments_max_tasks(fcinfo, 2, function, 1);
+	request.lease = arguments_duration(fcinfo, 3, function, "lease", -1, false);
+	arguments_session_and_wait(fcinfo, 4, 5, function);
 
 	settle_begin(&settlement, SETTLE_ACK);
 	for (int i = 0; i < n; i++)
@@ -821,9 +555,9 @@ fairq_ack(PG_FUNCTION_ARGS)
 	Settlement	settlement;
 	bool		done;
 
-	begin(function);
+	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_ACK);
-	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
+	done = settle_lease(&settlement, arguments_receipt(fcinfo, function));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }
@@ -838,10 +572,10 @@ settle_many(FunctionCallInfo fcinfo, const char *function,
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Datum	   *receipts;
-	int			n = receipts_argument(fcinfo, 0, function, &receipts);
+	int			n = arguments_receipts(fcinfo, 0, function, &receipts);
 
 	if (errors != NULL && errors->n >= 0 && errors->n != 1 && errors->n != n)
-		bad_argument(function, "errors",
+		arguments_bad(function, "errors",
 					 psprintf("has %d elements, for %d receipts", errors->n, n),
 					 "Give an error for each receipt, or one for all.");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
@@ -867,7 +601,7 @@ fairq_ack_many(PG_FUNCTION_ARGS)
 	const char *function = "fairq.ack_many()";
 	Settlement	settlement;
 
-	begin(function);
+	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_ACK);
 	settle_many(fcinfo, function, &settlement, NULL);
 	return (Datum) 0;
@@ -880,12 +614,12 @@ fairq_nack(PG_FUNCTION_ARGS)
 	Settlement	settlement;
 	bool		done;
 
-	begin(function);
+	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_NACK);
-	(void) receipt_argument(fcinfo, function);
+	(void) arguments_receipt(fcinfo, function);
 	settlement.error = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
-	settlement.delay = duration_argument(fcinfo, 2, function, "delay", -1, true);
-	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
+	settlement.delay = arguments_duration(fcinfo, 2, function, "delay", -1, true);
+	done = settle_lease(&settlement, arguments_receipt(fcinfo, function));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }
@@ -897,11 +631,11 @@ fairq_nack_many(PG_FUNCTION_ARGS)
 	Settlement	settlement;
 	TaskArray	errors;
 
-	begin(function);
+	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_NACK);
-	errors.n = array_argument(fcinfo, 1, function, "errors", TEXTOID, -1, false,
+	errors.n = arguments_array(fcinfo, 1, function, "errors", TEXTOID, -1, false,
 							  TYPALIGN_INT, &errors.elements, &errors.nulls);
-	settlement.delay = duration_argument(fcinfo, 2, function, "delay", -1, true);
+	settlement.delay = arguments_duration(fcinfo, 2, function, "delay", -1, true);
 	settle_many(fcinfo, function, &settlement, &errors);
 	return (Datum) 0;
 }
@@ -913,11 +647,11 @@ fairq_extend(PG_FUNCTION_ARGS)
 	Settlement	settlement;
 	bool		done;
 
-	begin(function);
+	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_EXTEND);
-	(void) receipt_argument(fcinfo, function);
-	settlement.lease = duration_argument(fcinfo, 1, function, "lease", -1, false);
-	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
+	(void) arguments_receipt(fcinfo, function);
+	settlement.lease = arguments_duration(fcinfo, 1, function, "lease", -1, false);
+	done = settle_lease(&settlement, arguments_receipt(fcinfo, function));
 	settle_end(&settlement);
 	if (!done)
 		PG_RETURN_NULL();
@@ -930,9 +664,9 @@ fairq_extend_many(PG_FUNCTION_ARGS)
 	const char *function = "fairq.extend_many()";
 	Settlement	settlement;
 
-	begin(function);
+	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_EXTEND);
-	settlement.lease = duration_argument(fcinfo, 1, function, "lease", -1, false);
+	settlement.lease = arguments_duration(fcinfo, 1, function, "lease", -1, false);
 	settle_many(fcinfo, function, &settlement, NULL);
 	return (Datum) 0;
 }
@@ -944,9 +678,9 @@ fairq_release(PG_FUNCTION_ARGS)
 	Settlement	settlement;
 	bool		done;
 
-	begin(function);
+	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_RELEASE);
-	done = settle_lease(&settlement, receipt_argument(fcinfo, function));
+	done = settle_lease(&settlement, arguments_receipt(fcinfo, function));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }
@@ -957,7 +691,7 @@ fairq_release_many(PG_FUNCTION_ARGS)
 	const char *function = "fairq.release_many()";
 	Settlement	settlement;
 
-	begin(function);
+	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_RELEASE);
 	settle_many(fcinfo, function, &settlement, NULL);
 	return (Datum) 0;
@@ -976,10 +710,10 @@ fairq_cancel(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	bool		done;
 
-	begin(function);
-	(void) sql_api_queue_name(fcinfo, function);
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
 	if (PG_ARGISNULL(1))
-		bad_argument(function, "id", "is null", "Give the id of a task.");
+		arguments_bad(function, "id", "is null", "Give the id of a task.");
 	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
 	done = settle_cancel(rel, info, PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);
@@ -998,8 +732,8 @@ fairq_maintain(PG_FUNCTION_ARGS)
 	int64		moved = 0;
 	TimestampTz next;
 
-	begin(function);
-	info = queue_catalog_open(sql_api_queue_name(fcinfo, function), RowExclusiveLock,
+	arguments_begin(function);
+	info = queue_catalog_open(arguments_queue(fcinfo, function), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
 	for (int pass = 0; pass < MAX_PASSES; pass++)
 	{
@@ -1020,8 +754,8 @@ fairq_revive(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	int64		revived;
 
-	begin(function);
-	info = queue_catalog_open(sql_api_queue_name(fcinfo, function), RowExclusiveLock,
+	arguments_begin(function);
+	info = queue_catalog_open(arguments_queue(fcinfo, function), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
 	revived = settle_revive(rel, info, PG_ARGISNULL(1),
 							PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));

@@ -13,9 +13,6 @@
 #include "leases.h"
 #include "queue_relation.h"
 
-extern void sql_api_require_preload(const char *function);
-extern text *sql_api_queue_name(FunctionCallInfo fcinfo, const char *function);
-extern const char *sql_api_quote(const char *value, int len);
 extern void sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg);
 
 #endif							/* FAIRQ_SQL_API_H */

@@ -1,0 +1,286 @@
+/*-------------------------------------------------------------------------
+ *
+ * arguments.c
+ *	  Reading and checking the arguments of SQL functions.
+ *
+ * What a caller can get wrong is said here: with the right SQLSTATE, the name
+ * of the queue and the value, and a hint at what to do.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type_d.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "arguments.h"
+#include "shared_state.h"
+
+#define MAX_CLAIM		100000
+#define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
+
+/* The queue that the call at hand names, for messages; NULL: none (yet). */
+static const text *call_queue = NULL;
+
+/*
+ * Refuse if the engine is not there (55000).
+ */
+void
+arguments_require_preload(const char *function)
+{
+	call_queue = NULL;
+	if (!shared_state_ready())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s: library \"pgfairq\" was not loaded at server start",
+						function),
+				 errhint("Add pgfairq to the setting shared_preload_libraries and restart the server.")));
+}
+
+/* A function that changes something begins: 55000, 25006. */
+void
+arguments_begin(const char *function)
+{
+	arguments_require_preload(function);
+	PreventCommandDuringRecovery(function);
+	if (XactReadOnly)
+		PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+}
+
+/*
+ * A value as it was given, in quotes, for messages: not more than 100 bytes.
+ */
+const char *
+arguments_quote(const char *value, int len)
+{
+	int			clipped = pg_mbcliplen(value, len, 100);
+
+	return psprintf("\"%.*s\"%s", clipped, value, clipped < len ? "..." : "");
+}
+
+static const char *
+call_text(const char *function)
+{
+	if (call_queue == NULL)
+		return function;
+	return psprintf("%s for queue %s", function,
+					arguments_quote(VARDATA_ANY(call_queue),
+								  VARSIZE_ANY_EXHDR(call_queue)));
+}
+
+void
+arguments_bad(const char *function, const char *argument, const char *problem,
+			 const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s: argument \"%s\" %s", call_text(function), argument, problem),
+			 errhint("%s", hint)));
+}
+
+void
+arguments_unsupported(const char *function, const char *argument, const char *problem,
+			  const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("%s: argument \"%s\" %s, which this version does not support",
+					call_text(function), argument, problem),
+			 errhint("%s", hint)));
+}
+
+/* The queue's name, argument 0. */
+text *
+arguments_queue(FunctionCallInfo fcinfo, const char *function)
+{
+	if (PG_ARGISNULL(0))
+		arguments_bad(function, "queue", "is null", "Give the name of a queue.");
+	call_queue = PG_GETARG_TEXT_PP(0);
+	return unconstify(text *, call_queue);
+}
+
+/* A duration as it was given, for messages. */
+const char *
+arguments_duration_text(FunctionCallInfo fcinfo, int number)
+{
+	return psprintf("is %s",
+					DatumGetCString(DirectFunctionCall1(interval_out,
+														PG_GETARG_DATUM(number))));
+}
+
+/*
+ * A duration in microseconds; fallback if it is null.  It has to be above
+ * zero, or at least zero, and at most ten years.
+ */
+int64
+arguments_duration(FunctionCallInfo fcinfo, int number, const char *function,
+				  const char *argument, int64 fallback, bool zero_ok)
+{
+	Interval   *interval;
+	double		approximate;
+	int64		usecs;
+
+	if (PG_ARGISNULL(number))
+		return fallback;
+	interval = PG_GETARG_INTERVAL_P(number);
+	/* In floating point first: the sum of the parts may not fit. */
+	approximate = (double) interval->time +
+		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
+	usecs = (approximate > MAX_DURATION || approximate < 0) ?
+		0 : queue_catalog_usecs(interval);
+	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
+		arguments_bad(function, argument, arguments_duration_text(fcinfo, number),
+					 zero_ok ? "It must be from 0 to 10 years." :
+					 "It must be above 0 and at most 10 years.");
+	return usecs;
+}
+
+int
+arguments_max_tasks(FunctionCallInfo fcinfo, int number, const char *function,
+				   int fallback)
+{
+	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
+
+	if (max < 1 || max > MAX_CLAIM)
+		arguments_bad(function, "max_tasks", psprintf("is %d", max),
+					 psprintf("It must be from 1 to %d.", MAX_CLAIM));
+	return max;
+}
+
+int
+arguments_max_attempts(FunctionCallInfo fcinfo, int number, const char *function,
+					  int fallback)
+{
+	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
+
+	if (!PG_ARGISNULL(number) && max < 0)
+		arguments_bad(function, "max_attempts", psprintf("is %d", max),
+					 "It must be 0, for no limit, or more.");
+	return max;
+}
+
+void
+arguments_session_and_wait(FunctionCallInfo fcinfo, int session, int wait,
+						   const char *function)
+{
+	if (session >= 0 && !PG_ARGISNULL(session))
+		arguments_unsupported(function, "session", "is given", "Leave it out: sessions come with a later version.");
+	if (arguments_duration(fcinfo, wait, function, "wait", 0, true) != 0)
+		arguments_unsupported(function, "wait", arguments_duration_text(fcinfo, wait), "Leave it out, and claim again after a pause.");
+}
+
+/*
+ * The elements of a one-dimensional array.  Returns how many; -1 if the
+ * argument is null.
+ */
+int
+arguments_array(FunctionCallInfo fcinfo, int number, const char *function,
+			   const char *argument, Oid type, int16 length, bool by_value,
+			   char align, Datum **elements, bool **nulls)
+{
+	ArrayType  *array;
+	int			n;
+
+	if (PG_ARGISNULL(number))
+		return -1;
+	array = PG_GETARG_ARRAYTYPE_P(number);
+	if (ARR_NDIM(array) > 1)
+		arguments_bad(function, argument,
+					 psprintf("has %d dimensions", ARR_NDIM(array)),
+					 "Give an array of one dimension.");
+	deconstruct_array(array, type, length, by_value, align, elements, nulls, &n);
+	return n;
+}
+
+/* An array without nulls. */
+void
+arguments_no_nulls(const bool *nulls, int n, const char *function,
+					 const char *argument)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (nulls[i])
+			arguments_bad(function, argument,
+						 psprintf("has a null at position %d", i + 1),
+						 "Give an array without nulls.");
+	}
+}
+
+pg_uuid_t *
+arguments_receipt(FunctionCallInfo fcinfo, const char *function)
+{
+	if (PG_ARGISNULL(0))
+		arguments_bad(function, "receipt", "is null",
+					 "Give the receipt that fairq.claim() returned.");
+	return PG_GETARG_UUID_P(0);
+}
+
+int
+arguments_receipts(FunctionCallInfo fcinfo, int number, const char *function,
+				  Datum **receipts)
+{
+	bool	   *nulls;
+	int			n = arguments_array(fcinfo, number, function, "receipts",
+								   UUIDOID, UUID_LEN, false, TYPALIGN_CHAR,
+								   receipts, &nulls);
+
+	if (n < 0)
+		arguments_bad(function, "receipts", "is null",
+					 "Give an array of receipts; it may be empty.");
+	arguments_no_nulls(nulls, n, function, "receipts");
+	return n;
+}
+
+void
+arguments_buckets(FunctionCallInfo fcinfo, int number, const char *function,
+				 QueueInfo *info, ClaimRequest *request)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int		   *buckets;
+	int			n = arguments_array(fcinfo, number, function, "buckets",
+								   INT4OID, sizeof(int32), true, TYPALIGN_INT,
+								   &elements, &nulls);
+
+	request->bucket_count = n;
+	if (n < 0)
+		return;
+	arguments_no_nulls(nulls, n, function, "buckets");
+	request->buckets = buckets = palloc((n + 1) * sizeof(int));
+	for (int i = 0; i < n; i++)
+	{
+		buckets[i] = DatumGetInt32(elements[i]);
+		if (buckets[i] < 0 || buckets[i] >= info->buckets)
+			arguments_bad(function, "buckets", psprintf("has %d", buckets[i]),
+						 psprintf("Queue \"%s\" has the buckets 0 to %d.",
+								  info->name, info->buckets - 1));
+	}
+}
+
+void
+arguments_groups(FunctionCallInfo fcinfo, int number, const char *function,
+				ClaimRequest *request)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n = arguments_array(fcinfo, number, function, "group_keys",
+								   TEXTOID, -1, false, TYPALIGN_INT,
+								   &elements, &nulls);
+
+	request->group_count = n;
+	if (n < 0)
+		return;
+	arguments_no_nulls(nulls, n, function, "group_keys");
+	request->groups = palloc((n + 1) * sizeof(text *));
+	for (int i = 0; i < n; i++)
+		request->groups[i] = DatumGetTextPP(elements[i]);
+}

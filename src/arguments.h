@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * arguments.h
+ *	  Reading and checking the arguments of SQL functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_ARGUMENTS_H
+#define FAIRQ_ARGUMENTS_H
+
+#include "fmgr.h"
+#include "utils/uuid.h"
+
+#include "claim.h"
+#include "queue_catalog.h"
+
+extern void arguments_require_preload(const char *function);
+extern void arguments_begin(const char *function);
+extern const char *arguments_quote(const char *value, int len);
+extern void arguments_bad(const char *function, const char *argument,
+								const char *problem, const char *hint);
+extern void arguments_unsupported(const char *function, const char *argument,
+								const char *problem, const char *hint);
+extern text *arguments_queue(FunctionCallInfo fcinfo, const char *function);
+extern const char *arguments_duration_text(FunctionCallInfo fcinfo, int number);
+extern int64 arguments_duration(FunctionCallInfo fcinfo, int number,
+								const char *function, const char *argument,
+								int64 fallback, bool zero_ok);
+extern int arguments_max_tasks(FunctionCallInfo fcinfo, int number,
+								const char *function, int fallback);
+extern int arguments_max_attempts(FunctionCallInfo fcinfo, int number,
+								const char *function, int fallback);
+extern void arguments_session_and_wait(FunctionCallInfo fcinfo, int session,
+								int wait, const char *function);
+extern int arguments_array(FunctionCallInfo fcinfo, int number,
+								const char *function, const char *argument,
+								Oid type, int16 length, bool by_value,
+								char align, Datum **elements, bool **nulls);
+extern void arguments_no_nulls(const bool *nulls, int n, const char *function,
+								const char *argument);
+extern pg_uuid_t *arguments_receipt(FunctionCallInfo fcinfo,
+								const char *function);
+extern int arguments_receipts(FunctionCallInfo fcinfo, int number,
+								const char *function, Datum **receipts);
+extern void arguments_buckets(FunctionCallInfo fcinfo, int number,
+								const char *function, QueueInfo *info,
+								ClaimRequest *request);
+extern void arguments_groups(FunctionCallInfo fcinfo, int number,
+								const char *function, ClaimRequest *request);
+
+#endif							/* FAIRQ_ARGUMENTS_H */
