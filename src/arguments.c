@@ -15,6 +15,7 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -168,14 +169,47 @@ arguments_max_attempts(FunctionCallInfo fcinfo, int number, const char *function
 	return max;
 }
 
-void
-arguments_session_and_wait(FunctionCallInfo fcinfo, int session, int wait,
-						   const char *function)
+/*
+ * The number of the session that is given, which has to live and to be the
+ * caller's; NO_SESSION if it is null.
+ */
+uint32
+arguments_session(FunctionCallInfo fcinfo, int number, const char *function)
 {
-	if (session >= 0 && !PG_ARGISNULL(session))
-		arguments_unsupported(function, "session", "is given", "Leave it out: sessions come with a later version.");
+	SessionInfo session;
+
+	if (PG_ARGISNULL(number))
+		return NO_SESSION;
+	if (!sessions_find(PG_GETARG_UUID_P(number), &session))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s: session \"%s\" is over", call_text(function),
+						DatumGetCString(DirectFunctionCall1(uuid_out,
+															PG_GETARG_DATUM(number)))),
+				 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
+	arguments_session_owner(function, &session);
+	return session.ref.number;
+}
+
+/*
+ * A session is its role's.
+ */
+void
+arguments_session_owner(const char *function, const SessionInfo *session)
+{
+	if (!has_privs_of_role(GetUserId(), session->role))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("%s: the session belongs to another role", call_text(function)),
+				 errhint("Use the role that opened it.")));
+}
+
+void
+arguments_wait(FunctionCallInfo fcinfo, int wait, const char *function)
+{
 	if (arguments_duration(fcinfo, wait, function, "wait", 0, true) != 0)
-		arguments_unsupported(function, "wait", arguments_duration_text(fcinfo, wait), "Leave it out, and claim again after a pause.");
+		arguments_unsupported(function, "wait", arguments_duration_text(fcinfo, wait),
+							  "Leave it out, and claim again after a pause.");
 }
 
 /*

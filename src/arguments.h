@@ -13,6 +13,7 @@
 
 #include "claim.h"
 #include "queue_catalog.h"
+#include "sessions.h"
 
 extern void arguments_require_preload(const char *function);
 extern void arguments_begin(const char *function);
@@ -30,8 +31,12 @@ extern int arguments_max_tasks(FunctionCallInfo fcinfo, int number,
 								const char *function, int fallback);
 extern int arguments_max_attempts(FunctionCallInfo fcinfo, int number,
 								const char *function, int fallback);
-extern void arguments_session_and_wait(FunctionCallInfo fcinfo, int session,
-								int wait, const char *function);
+extern uint32 arguments_session(FunctionCallInfo fcinfo, int number,
+								const char *function);
+extern void arguments_session_owner(const char *function,
+									const SessionInfo *session);
+extern void arguments_wait(FunctionCallInfo fcinfo, int wait,
+						   const char *function);
 extern int arguments_array(FunctionCallInfo fcinfo, int number,
 								const char *function, const char *argument,
 								Oid type, int16 length, bool by_value,

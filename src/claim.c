@@ -142,16 +142,17 @@ grant(Claim *claim, Lane *lane)
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
 	int64		usecs = claim->request->lease;
+	TimestampTz deadline;
 	LeaseInfo	lease;
 	LeaseGrant	result;
 
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	if (usecs < 0)
-		usecs = claim_lease_of(row);
+	deadline = (usecs < 0 && claim->request->session != NO_SESSION) ? DT_NOEND :
+		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
 						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
-						  claim->now + usecs, &lease);
+						  deadline, claim->request->session, &lease);
 	row_reader_unlock(row);
 	if (result == LEASE_BUSY)
 		return false;

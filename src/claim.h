@@ -21,6 +21,7 @@ typedef struct ClaimRequest
 	const int  *buckets;
 	int			group_count;	/* -1: all */
 	text	  **groups;
+	uint32		session;		/* NO_SESSION: none */
 	bool		pop;			/* claim and ack at once */
 } ClaimRequest;
 

@@ -61,6 +61,7 @@ typedef enum HandoverKind
 	HANDOVER_COUNT,				/* commit: add to a counter */
 	HANDOVER_SCHEDULED,			/* commit: wake the worker in time */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
+	HANDOVER_SESSION_CLOSED,	/* commit: end a session */
 	HANDOVER_PROBE,				/* commit: have the launcher look */
 	HANDOVER_RELEASE_QUEUE		/* commit: forget a queue */
 } HandoverKind;
@@ -75,6 +76,7 @@ typedef struct HandoverItem
 	union
 	{
 		LeaseRef	lease;
+		SessionRef	session;
 		struct
 		{
 			VirtualTime finish;
@@ -89,7 +91,7 @@ typedef struct HandoverItem
 		struct
 		{
 			QueueState *queue;
-			TimestampTz when;
+			DuePlace	place;
 		}			due;
 		struct
 		{
@@ -377,39 +379,44 @@ handover_count(QueueState *queue, QueueCounter counter, int64 n)
 	item->u.count.n = n;
 }
 
-static void
-due_item(HandoverKind kind, QueueState *queue, TimestampTz when)
-{
-	SubTransactionId subid = GetCurrentSubTransactionId();
-	HandoverItem *item = items_count > 0 ? &items[items_count - 1] : NULL;
-
-	/* Of a run of them the earliest says it all. */
-	if (item == NULL || item->kind != kind || item->subid != subid ||
-		item->u.due.queue != queue)
-	{
-		item = new_item(kind);
-		item->u.due.queue = queue;
-		item->u.due.when = when;
-	}
-	item->u.due.when = Min(item->u.due.when, when);
-}
-
 /*
- * A task was scheduled.
+ * A task was scheduled.  Of a run of them the earliest says it all.
  */
 void
 handover_scheduled(QueueState *queue, TimestampTz due)
 {
-	due_item(HANDOVER_SCHEDULED, queue, due);
+	HandoverItem *item = items_count > 0 ? &items[items_count - 1] : NULL;
+
+	if (item == NULL || item->kind != HANDOVER_SCHEDULED ||
+		item->subid != GetCurrentSubTransactionId() || item->u.due.queue != queue)
+	{
+		item = new_item(HANDOVER_SCHEDULED);
+		item->u.due.queue = queue;
+		item->u.due.place.due = due;
+		ItemPointerSet(&item->u.due.place.tid, 0, 0);
+	}
+	item->u.due.place.due = Min(item->u.due.place.due, due);
 }
 
 /*
  * What was due before frontier is made ready by this transaction.
  */
 void
-handover_due_read(QueueState *queue, TimestampTz frontier)
+handover_due_read(QueueState *queue, const DuePlace *frontier)
 {
-	due_item(HANDOVER_DUE_READ, queue, frontier);
+	HandoverItem *item = new_item(HANDOVER_DUE_READ);
+
+	item->u.due.queue = queue;
+	item->u.due.place = *frontier;
+}
+
+/*
+ * A session is being closed.
+ */
+void
+handover_session_closed(const SessionRef *session)
+{
+	new_item(HANDOVER_SESSION_CLOSED)->u.session = *session;
 }
 
 /*
@@ -563,11 +570,14 @@ carry_out_commit(const HandoverItem *item)
 							  item->u.count.n);
 			break;
 		case HANDOVER_SCHEDULED:
-			queue_state_scheduled(item->u.due.queue, item->u.due.when);
-			wakeup_at(item->u.due.queue->database, item->u.due.when);
+			queue_state_scheduled(item->u.due.queue, item->u.due.place.due);
+			wakeup_at(item->u.due.queue->database, item->u.due.place.due);
 			break;
 		case HANDOVER_DUE_READ:
-			queue_state_due_end(item->u.due.queue, item->u.due.when);
+			queue_state_due_end(item->u.due.queue, &item->u.due.place);
+			break;
+		case HANDOVER_SESSION_CLOSED:
+			sessions_close(&item->u.session);
 			break;
 		case HANDOVER_PROBE:
 			wakeup_probe(MyDatabaseId);
@@ -618,6 +628,7 @@ carry_out_abort(const HandoverItem *item)
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
 		case HANDOVER_READ_AGAIN:
+		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_PROBE:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
@@ -650,6 +661,7 @@ carry_out_prepare(const HandoverItem *item)
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
 		case HANDOVER_READ_AGAIN:
+		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_PROBE:
 			carry_out_commit(item);
 			break;

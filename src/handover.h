@@ -12,6 +12,7 @@
 #include "lanes.h"
 #include "leases.h"
 #include "queue_state.h"
+#include "sessions.h"
 
 extern void handover_register(void);
 extern void handover_reserve(int n);
@@ -35,7 +36,8 @@ extern void handover_cancelled(const FairqAddress *address, const GroupTag *tag)
 extern void handover_purged(QueueState *queue, const GroupTag *tag);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);
-extern void handover_due_read(QueueState *queue, TimestampTz frontier);
+extern void handover_due_read(QueueState *queue, const DuePlace *frontier);
+extern void handover_session_closed(const SessionRef *session);
 extern void handover_probe(void);
 extern void handover_release_queue(Oid database, Oid relation);
 extern void handover_created(Oid relation, SubTransactionId subid);

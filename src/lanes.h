@@ -14,11 +14,16 @@
 
 #include "address.h"
 
-/* Entries in the window of a lane. */
+/*
+ * Entries in the window of a lane.  Tests build with a few, so that windows
+ * overflow and are refilled all the time.
+ */
+#ifndef LANE_WINDOW
 #define LANE_WINDOW		512
+#endif
 
 /* A window that holds less than this is refilled in passing. */
-#define LANE_LOW_WATER	64
+#define LANE_LOW_WATER	(LANE_WINDOW / 8)
 
 /*
  * A task's place in a lane, and where its row was seen.  Bucket and class are

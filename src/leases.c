@@ -46,6 +46,7 @@
 
 #include "leases.h"
 #include "queue_state.h"
+#include "sessions.h"
 #include "settings.h"
 #include "shared_state.h"
 
@@ -80,6 +81,7 @@ typedef struct Lease
 	uint8		state;			/* a LeaseState */
 	int32		attempt;
 	int32		pid;
+	uint32		session;
 } Lease;
 
 StaticAssertDecl(sizeof(Lease) <= 64, "a lease fits a cache line");
@@ -392,6 +394,7 @@ copy_lease(uint32 number, LeaseInfo *info)
 	info->deadline = lease->deadline;
 	info->attempt = lease->attempt;
 	info->pid = lease->pid;
+	info->session = lease->session;
 	info->settling = (lease->state == LEASE_SETTLING);
 }
 
@@ -409,14 +412,15 @@ search_chain(uint32 hash, int queue, int64 task)
 /*
  * Grant a lease on a task, if nobody has one.
  *
- * attempt is its number, and deadline when it ends.  There is a reserved entry.
+ * attempt is its number, deadline when it ends, and session whose it is (or
+ * NO_SESSION).  There is a reserved entry.
  * The caller holds the page of the row locked, so nobody can delete it between
  * the caller's look and the lease.  A lease that has run out is a lease until
  * its task is put back.
  */
 LeaseGrant
 leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
-			 TimestampTz deadline, LeaseInfo *info)
+			 TimestampTz deadline, uint32 session, LeaseInfo *info)
 {
 	uint32		hash = lease_hash(queue, task);
 	Partition  *partition = partition_of(hash);
@@ -451,6 +455,9 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	lease->tid = *tid;
 	lease->deadline = deadline;
 	lease->pid = MyProcPid;
+	lease->session = session;
+	if (session != NO_SESSION)
+		sessions_lease_begins(session);
 	lease->hash_next = chains[hash & chain_mask];
 	chains[hash & chain_mask] = number;
 	partition->used++;
@@ -635,6 +642,8 @@ remove_entry(Partition *partition, uint32 number)
 	*link = lease->hash_next;
 	wheel_unlink(partition, number);
 	partition->used--;
+	if (lease->session != NO_SESSION)
+		sessions_lease_ends(lease->session);
 	lease->state = LEASE_FREE;
 	lease->token = 0;
 }
@@ -710,6 +719,65 @@ leases_extend(const LeaseRef *ref, TimestampTz deadline)
 	}
 	LWLockRelease(&partition->lock);
 	return held;
+}
+
+/*
+ * A session is over: its leases have run out.  Looks at all leases there are,
+ * for sessions that end with leases are few.
+ */
+void
+leases_end_session(uint32 session)
+{
+	for (uint32 i = 0; i < table->high_water; i++)
+	{
+		Lease	   *lease = &entries[i];
+		Partition  *partition;
+		LeaseRef	ref;
+
+		if (lease->state == LEASE_FREE || lease->session != session)
+			continue;
+		ref.entry = i;
+		ref.token = lease->token;
+		partition = lock_lease(&ref, LW_EXCLUSIVE);
+		if (partition == NULL)
+			continue;
+		if (lease->session == session && lease->wheel_slot != WHEEL_EXPIRED)
+		{
+			wheel_unlink(partition, i);
+			lease->deadline = 0;
+			if (lease->state == LEASE_HELD)
+				wheel_link(partition, i, WHEEL_EXPIRED);
+			else
+				wheel_schedule(partition, i);
+		}
+		LWLockRelease(&partition->lock);
+	}
+}
+
+/*
+ * The leases of a session, in a palloc'd array.  Returns how many.
+ */
+int
+leases_of_session(uint32 session, LeaseRef **refs)
+{
+	int			n = 0;
+	int			size = 64;
+
+	*refs = palloc(size * sizeof(LeaseRef));
+	for (uint32 i = 0; i < table->high_water; i++)
+	{
+		if (entries[i].state == LEASE_FREE || entries[i].session != session)
+			continue;
+		if (n == size)
+		{
+			size *= 2;
+			*refs = repalloc_huge(*refs, size * sizeof(LeaseRef));
+		}
+		(*refs)[n].entry = i;
+		(*refs)[n].token = entries[i].token;
+		n++;
+	}
+	return n;
 }
 
 /*

@@ -35,6 +35,7 @@ typedef struct LeaseInfo
 	TimestampTz deadline;
 	int			attempt;
 	int			pid;			/* of the backend that claimed */
+	uint32		session;		/* NO_SESSION: none */
 	bool		settling;
 } LeaseInfo;
 
@@ -44,7 +45,8 @@ extern void leases_shmem_init(void *area, bool found);
 extern int	leases_reserve(int n);
 extern void leases_return_reserved(void);
 extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
-							   int attempt, TimestampTz deadline, LeaseInfo *lease);
+							   int attempt, TimestampTz deadline, uint32 session,
+							   LeaseInfo *lease);
 
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
@@ -58,6 +60,8 @@ extern bool leases_drop(const LeaseRef *ref, ItemPointer tid);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline);
 
 extern void leases_tick(TimestampTz now);
+extern void leases_end_session(uint32 session);
+extern int	leases_of_session(uint32 session, LeaseRef **refs);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
 extern TimestampTz leases_next_deadline(TimestampTz now);
 extern int	leases_count(int queue);

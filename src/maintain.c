@@ -26,6 +26,7 @@
 #include "leases.h"
 #include "maintain.h"
 #include "promote.h"
+#include "sessions.h"
 #include "settle.h"
 
 /* Rows that a pass writes. */
@@ -46,6 +47,20 @@ lock_maintenance(Relation rel)
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId,
 					   RelationGetRelid(rel), PG_UINT16_MAX);
 	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * Sessions that have missed their ttl, or were closed with leases, are over:
+ * so are their leases, of whatever queue.
+ */
+static void
+end_sessions(TimestampTz now)
+{
+	uint32		over[64];
+	int			n = sessions_overdue(now, lengthof(over), over);
+
+	for (int i = 0; i < n; i++)
+		leases_end_session(over[i]);
 }
 
 /*
@@ -71,6 +86,7 @@ maintain_pass(Relation rel, QueueInfo *info, int64 *moved, TimestampTz *next)
 		*next = now + USECS_PER_SEC;
 		return false;
 	}
+	end_sessions(now);
 	leases_tick(now);
 	expired = settle_expired(rel, info, PASS_ROWS);
 	promoted = promote_due(rel, info, now, PASS_ROWS, &due, &more_due);
@@ -91,16 +107,18 @@ maintain_is_due(QueueInfo *info)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
+	end_sessions(now);
 	leases_tick(now);
 	return pg_atomic_read_u32(&info->state->expired) > 0 ||
-		queue_state_due_begin(info->state) <= now;
+		((volatile QueueState *) info->state)->due_frontier.due <= now;
 }
 
 /*
- * When the next lease of the server may run out.
+ * When the next lease of the server, or session of the database, may end.
  */
 TimestampTz
 maintain_next_lease(void)
 {
-	return leases_next_deadline(GetCurrentTimestamp());
+	return Min(leases_next_deadline(GetCurrentTimestamp()),
+			   sessions_next_deadline(MyDatabaseId));
 }

@@ -27,21 +27,24 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 			TimestampTz *next, bool *more)
 {
 	QueueState *state = info->state;
-	DueEntry   *entries;
+	DuePlace   *entries;
 	Placement	placement;
 	RowReader	row;
-	TimestampTz from = queue_state_due_begin(state);
-	TimestampTz skipped = DT_NOEND;
+	DuePlace	from;
+	DuePlace	after;
+	DuePlace	skipped = {DT_NOEND, {{0, 0}, 0}};
 	int			n;
 	int			promoted = 0;
 
+	queue_state_due_begin(state, &from);
 	*more = false;
-	*next = from;
-	if (from > now)
+	*next = from.due;
+	if (from.due > now)
 		return 0;
-	entries = palloc(max * sizeof(DueEntry));
-	n = queue_relation_due(rel, info, from, now, max, entries, next);
-	*more = (*next <= now);
+	entries = palloc(max * sizeof(DuePlace));
+	n = queue_relation_due(rel, info, &from, now, max, entries, &after);
+	*next = after.due;
+	*more = (after.due <= now);
 	if (n > 0)
 		placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
@@ -64,7 +67,8 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		/* In somebody's hands: come again, and do not wait. */
 		if (status != ROW_LIVE || !placement_replace(&placement, &row, false))
 		{
-			skipped = Min(skipped, entries[i].due);
+			if (skipped.due == DT_NOEND)
+				skipped = entries[i];
 			continue;
 		}
 		handover_count(state, QUEUE_SCHEDULED, -1);
@@ -73,8 +77,12 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 	}
 	row_reader_end(&row);
 	pfree(entries);
-	handover_due_read(state, Min(*next, skipped));
-	if (skipped != DT_NOEND && !*more)
+	handover_due_read(state, skipped.due == DT_NOEND ? &after : &skipped);
+	if (skipped.due != DT_NOEND)
+	{
+		/* Those after it were looked at, and will be again. */
+		*more = false;
 		*next = Min(*next, now + USECS_PER_SEC);
+	}
 	return promoted;
 }

@@ -399,6 +399,8 @@ fill_entry(QueueInfo *info, Relation rel)
 {
 	char		sequence[NAMEDATALEN];
 
+	if (!read_settings(info))
+		unknown_queue(info->name);
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		unfit_table(rel, "It is not an ordinary table.");
 	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
@@ -412,8 +414,6 @@ fill_entry(QueueInfo *info, Relation rel)
 	examine_columns(info, rel);
 	examine_indexes(info, rel);
 	examine_triggers(rel);
-	if (!read_settings(info))
-		unknown_queue(info->name);
 
 	snprintf(sequence, sizeof(sequence), "ids_of_%s", info->name);
 	info->id_sequence = get_relname_relid(sequence, RelationGetNamespace(rel));
@@ -451,6 +451,7 @@ check_file(QueueInfo *info, Relation rel)
 			for (int i = 0; first >= 0 && i < state->buckets; i++)
 				lanes_lower(lanes_get(first + i), NULL);
 		}
+		queue_state_scheduled(state, DT_NOBEGIN);
 		SpinLockAcquire(&state->recovery_mutex);
 		if (state->recovery == QUEUE_KNOWN)
 			state->recovery = QUEUE_UNKNOWN;

@@ -335,13 +335,13 @@ queue_relation_class_after(Relation rel, QueueInfo *info, int bucket, int *class
 }
 
 /*
- * The rows of scheduled tasks that are due from a time on and until now: up to
- * max.  Returns how many, and when the next one after them is due (DT_NOEND:
+ * The entries of scheduled tasks from a place on that are due now: up to max.
+ * Returns how many, and which is the next one after them (due at DT_NOEND:
  * none).  Rows are not looked at.
  */
 int
-queue_relation_due(Relation rel, QueueInfo *info, TimestampTz from,
-				   TimestampTz now, int max, DueEntry *entries, TimestampTz *next)
+queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
+				   TimestampTz now, int max, DuePlace *entries, DuePlace *next)
 {
 	Relation	index = index_open(info->due_index, AccessShareLock);
 	IndexScanDesc scan;
@@ -349,27 +349,31 @@ queue_relation_due(Relation rel, QueueInfo *info, TimestampTz from,
 	ItemPointer tid;
 	int			n = 0;
 
-	*next = DT_NOEND;
+	next->due = DT_NOEND;
+	ItemPointerSet(&next->tid, 0, 0);
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
-				TimestampTzGetDatum(from));
+				TimestampTzGetDatum(from->due));
 	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
 	scan->xs_want_itup = true;
 	index_rescan(scan, &key, 1, NULL, 0);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{
+		DuePlace	place;
 		bool		isnull;
-		TimestampTz due = DatumGetTimestampTz(index_getattr(scan->xs_itup, 1,
-															scan->xs_itupdesc, &isnull));
 
+		place.due = DatumGetTimestampTz(index_getattr(scan->xs_itup, 1,
+													  scan->xs_itupdesc, &isnull));
+		place.tid = *tid;
 		if (isnull)
 			break;
-		if (due > now || n == max)
+		if (queue_state_compare_due(&place, from) < 0)
+			continue;
+		if (place.due > now || n == max)
 		{
-			*next = due;
+			*next = place;
 			break;
 		}
-		entries[n].due = due;
-		entries[n++].tid = *tid;
+		entries[n++] = place;
 	}
 	index_endscan(scan);
 	index_close(index, AccessShareLock);

@@ -45,13 +45,6 @@ typedef struct RowReader
 	bool	   *nulls;
 } RowReader;
 
-/* A scheduled task's entry in the index. */
-typedef struct DueEntry
-{
-	TimestampTz due;
-	ItemPointerData tid;
-} DueEntry;
-
 #define row_value(reader, column) \
 	((reader)->values[(reader)->info->columns[column] - 1])
 #define row_is_null(reader, column) \
@@ -71,9 +64,9 @@ extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
 								bool *more);
 extern bool queue_relation_class_after(Relation rel, QueueInfo *info, int bucket,
 									   int *class);
-extern int	queue_relation_due(Relation rel, QueueInfo *info, TimestampTz from,
-							   TimestampTz now, int max, DueEntry *entries,
-							   TimestampTz *next);
+extern int	queue_relation_due(Relation rel, QueueInfo *info,
+							   const DuePlace *from, TimestampTz now, int max,
+							   DuePlace *entries, DuePlace *next);
 extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
 								ItemPointer tid);
 

@@ -83,8 +83,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation,
 	SpinLockInit(&queue->id_mutex);
 	SpinLockInit(&queue->recovery_mutex);
 	SpinLockInit(&queue->due_mutex);
-	queue->due_frontier = DT_NOBEGIN;
-	queue->due_limit = DT_NOEND;
+	queue->due_frontier.due = DT_NOBEGIN;
+	queue->due_limit.due = DT_NOEND;
 	queue->relation_file = InvalidRelFileNumber;
 	queue->recovery = QUEUE_UNKNOWN;
 	ConditionVariableInit(&queue->recovery_done);
@@ -295,37 +295,50 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 void
 queue_state_scheduled(QueueState *queue, TimestampTz due)
 {
+	DuePlace	place = {due, {{0, 0}, 0}};
+
 	SpinLockAcquire(&queue->due_mutex);
-	queue->due_frontier = Min(queue->due_frontier, due);
-	queue->due_limit = Min(queue->due_limit, due);
+	if (queue_state_compare_due(&place, &queue->due_frontier) < 0)
+		queue->due_frontier = place;
+	if (queue_state_compare_due(&place, &queue->due_limit) < 0)
+		queue->due_limit = place;
 	SpinLockRelease(&queue->due_mutex);
 }
 
-/*
- * Begin to read what is due.  Returns from when on.  One at a time: the caller
- * has the maintenance lock of the queue.
- */
-TimestampTz
-queue_state_due_begin(QueueState *queue)
+int
+queue_state_compare_due(const DuePlace *a, const DuePlace *b)
 {
-	TimestampTz frontier;
-
-	SpinLockAcquire(&queue->due_mutex);
-	frontier = queue->due_frontier;
-	queue->due_limit = DT_NOEND;
-	SpinLockRelease(&queue->due_mutex);
-	return frontier;
+	if (a->due != b->due)
+		return (a->due < b->due) ? -1 : 1;
+	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
+							  unconstify(ItemPointerData *, &b->tid));
 }
 
 /*
- * All that is due before frontier is ready, but for what was scheduled while it
- * was read.  Called when that has committed.
+ * Begin to read what is due: from where on.  One at a time: the caller has the
+ * maintenance lock of the queue.
  */
 void
-queue_state_due_end(QueueState *queue, TimestampTz frontier)
+queue_state_due_begin(QueueState *queue, DuePlace *from)
 {
 	SpinLockAcquire(&queue->due_mutex);
-	queue->due_frontier = Min(frontier, queue->due_limit);
+	*from = queue->due_frontier;
+	queue->due_limit.due = DT_NOEND;
+	ItemPointerSet(&queue->due_limit.tid, 0, 0);
+	SpinLockRelease(&queue->due_mutex);
+}
+
+/*
+ * All that is before frontier is ready, but for what was scheduled while it was
+ * read.  Called when that has committed.
+ */
+void
+queue_state_due_end(QueueState *queue, const DuePlace *frontier)
+{
+	SpinLockAcquire(&queue->due_mutex);
+	queue->due_frontier =
+		queue_state_compare_due(frontier, &queue->due_limit) < 0 ?
+		*frontier : queue->due_limit;
 	SpinLockRelease(&queue->due_mutex);
 }
 

@@ -11,6 +11,7 @@
 #include "datatype/timestamp.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
+#include "storage/itemptr.h"
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
@@ -60,6 +61,13 @@ typedef enum QueueRecovery
 	QUEUE_KNOWN
 } QueueRecovery;
 
+/* A place in the index of scheduled tasks, by when they are due and TID. */
+typedef struct DuePlace
+{
+	TimestampTz due;
+	ItemPointerData tid;
+} DuePlace;
+
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -82,8 +90,10 @@ typedef struct QueueState
 	ConditionVariable recovery_done;
 
 	slock_t		due_mutex;		/* guards the next two */
-	TimestampTz due_frontier;	/* scheduled tasks due before this are in hand */
-	TimestampTz due_limit;		/* what was scheduled meanwhile is due from here */
+	DuePlace	due_frontier;	/* scheduled tasks before this are in hand */
+	DuePlace	due_limit;		/* what was scheduled meanwhile is from here on */
+
+	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
 
 	TimestampTz stats_reset;
 	pg_atomic_uint64 tick;		/* of the last look at what claims look at now
@@ -109,8 +119,9 @@ extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
 extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
 
 extern void queue_state_scheduled(QueueState *queue, TimestampTz due);
-extern TimestampTz queue_state_due_begin(QueueState *queue);
-extern void queue_state_due_end(QueueState *queue, TimestampTz frontier);
+extern int	queue_state_compare_due(const DuePlace *a, const DuePlace *b);
+extern void queue_state_due_begin(QueueState *queue, DuePlace *from);
+extern void queue_state_due_end(QueueState *queue, const DuePlace *frontier);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);
 extern void queue_state_advance(QueueOrder *order, VirtualTime start,
 								VirtualTime finish);

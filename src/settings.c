@@ -19,6 +19,7 @@ int			settings_max_queues = 256;
 int			settings_max_lanes = 4096;
 int			settings_max_groups = 1024 * 1024;
 int			settings_max_leases = 1024 * 1024;
+int			settings_max_sessions = 1024;
 int			settings_max_workers = 8;
 
 /*
@@ -56,6 +57,13 @@ settings_define(void)
 							"A lease takes 64 bytes.",
 							&settings_max_leases,
 							1024 * 1024, 16, 128 * 1024 * 1024,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.max_sessions",
+							"Maximum number of sessions open at a time, over all databases.",
+							NULL,
+							&settings_max_sessions,
+							1024, 1, 65535,
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.max_workers",

@@ -12,6 +12,7 @@ extern int	settings_max_queues;
 extern int	settings_max_lanes;
 extern int	settings_max_groups;
 extern int	settings_max_leases;
+extern int	settings_max_sessions;
 extern int	settings_max_workers;
 
 extern void settings_define(void);

@@ -37,6 +37,7 @@
 
 #include "claim.h"
 #include "handover.h"
+#include "sessions.h"
 #include "settle.h"
 
 static const AclMode verb_privileges[] = {
@@ -149,8 +150,8 @@ backoff(const QueueInfo *info, int attempt)
 {
 	double		usecs = ldexp((double) info->backoff_base, Min(attempt - 1, 62));
 
-	usecs = Min(usecs, (double) info->backoff_max);
-	return (int64) (usecs * (0.9 + 0.2 * pg_prng_double(&pg_global_prng_state)));
+	usecs *= 0.9 + 0.2 * pg_prng_double(&pg_global_prng_state);
+	return (int64) Min(usecs, (double) info->backoff_max);
 }
 
 /*
@@ -220,7 +221,8 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 	volatile bool gone;
 	volatile bool done;
 	bool		placing = false;
-	text	   *error;
+	text	   *lease_error;
+	text	   *session_error;
 	volatile int put = 0;
 	int			n;
 
@@ -228,7 +230,8 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 		return 0;
 	expired = palloc(max * sizeof(LeaseInfo));
 	n = leases_expired(queue_state_number(info->state), max, expired);
-	error = cstring_to_text("lease expired");
+	lease_error = cstring_to_text("lease expired");
+	session_error = cstring_to_text("session over");
 	row_reader_begin(&row, rel, info);
 	for (int i = 0; i < n; i++)
 	{
@@ -249,7 +252,10 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 			done = (status == ROW_LIVE &&
 					DatumGetInt64(row_value(&row, COLUMN_ID)) == expired[i].task &&
 					!row_is_null(&row, COLUMN_ADDRESS) &&
-					put_back(&row, &placement, &placing, &expired[i], error, -1, false));
+					put_back(&row, &placement, &placing, &expired[i],
+							 expired[i].session != NO_SESSION &&
+							 !sessions_alive(expired[i].session) ?
+							 session_error : lease_error, -1, false));
 		}
 		PG_CATCH();
 		{
@@ -275,6 +281,12 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 {
 	int64		usecs = settlement->lease;
 
+	if (usecs < 0 && lease->session != NO_SESSION)
+	{
+		/* As long as its session, as it was claimed. */
+		settlement->deadline = DT_NOEND;
+		return leases_extend(&lease->ref, DT_NOEND);
+	}
 	if (usecs < 0)
 	{
 		if (!read_task(&settlement->row, lease->task, &lease->tid))
@@ -307,18 +319,30 @@ release_task(Settlement *settlement, const LeaseInfo *lease)
 }
 
 /*
- * Settle one lease.  Returns whether it was the caller's to settle, and is.
+ * Settle the lease that a receipt names.  Returns whether it was the caller's
+ * to settle, and is.
  */
 bool
-settle_lease(Settlement *settlement, const pg_uuid_t *receipt)
+settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
+{
+	LeaseRef	ref;
+
+	return leases_from_receipt(receipt, &ref) && settle_lease(settlement, &ref);
+}
+
+/*
+ * Settle one lease.
+ */
+bool
+settle_lease(Settlement *settlement, const LeaseRef *ref)
 {
 	RowReader  *row = &settlement->row;
 	QueueState *state;
-	LeaseRef	ref;
 	LeaseInfo	lease;
 	bool		done = false;
 
-	if (!leases_from_receipt(receipt, &ref) || !leases_look(&ref, &lease) ||
+	if (!leases_look(ref, &lease) ||
+		(lease.session != NO_SESSION && !sessions_alive(lease.session)) ||
 		!open_queue(settlement, &lease))
 		return false;
 	state = settlement->info->state;
@@ -326,7 +350,7 @@ settle_lease(Settlement *settlement, const pg_uuid_t *receipt)
 		return extend_lease(settlement, &lease);
 
 	handover_reserve(8);
-	if (!leases_settle(&ref, &lease))
+	if (!leases_settle(ref, &lease))
 		return false;
 	if (settlement->verb == SETTLE_RELEASE)
 		return release_task(settlement, &lease);

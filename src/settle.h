@@ -39,7 +39,8 @@ typedef struct Settlement
 } Settlement;
 
 extern void settle_begin(Settlement *settlement, SettleVerb verb);
-extern bool settle_lease(Settlement *settlement, const pg_uuid_t *receipt);
+extern bool settle_receipt(Settlement *settlement, const pg_uuid_t *receipt);
+extern bool settle_lease(Settlement *settlement, const LeaseRef *ref);
 extern void settle_end(Settlement *settlement);
 
 extern int	settle_expired(Relation rel, QueueInfo *info, int max);

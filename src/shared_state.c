@@ -31,6 +31,7 @@
 #include "lanes.h"
 #include "leases.h"
 #include "queue_state.h"
+#include "sessions.h"
 #include "shared_state.h"
 #include "wakeup.h"
 
@@ -45,7 +46,8 @@ static const char *const tranche_names[FAIRQ_TRANCHES] = {
 	"FairqGroup",
 	"FairqLease",
 	"FairqLeaseFree",
-	"FairqWorker"
+	"FairqWorker",
+	"FairqSession"
 };
 
 /* The parts, in the order of their set-up. */
@@ -59,6 +61,7 @@ static const struct
 	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
 	{"pgfairq groups", groups_shmem_size, groups_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
+	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
 };
 

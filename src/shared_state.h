@@ -18,10 +18,11 @@ typedef enum FairqTranche
 	FAIRQ_TRANCHE_GROUP,
 	FAIRQ_TRANCHE_LEASE,
 	FAIRQ_TRANCHE_LEASE_FREE,
-	FAIRQ_TRANCHE_WORKER
+	FAIRQ_TRANCHE_WORKER,
+	FAIRQ_TRANCHE_SESSION
 } FairqTranche;
 
-#define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_WORKER + 1)
+#define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_SESSION + 1)
 
 extern void shared_state_request(void);
 extern bool shared_state_ready(void);

@@ -31,6 +31,7 @@
 #include "enqueue.h"
 #include "maintain.h"
 #include "queue_admin.h"
+#include "sessions.h"
 #include "settle.h"
 #include "shared_state.h"
 #include "sql_api.h"
@@ -468,6 +469,22 @@ maintain_without_worker(Relation rel, QueueInfo *info)
 	}
 }
 
+/*
+ * A session that has had buckets dealt out to it may claim from those only.
+ */
+static void
+refuse_lost_buckets(QueueInfo *info, const ClaimRequest *request)
+{
+	int			lost = sessions_lost_bucket(info->state, request->session,
+											request->buckets, request->bucket_count);
+
+	if (lost >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("bucket %d of queue \"%s\" is not the session's", lost, info->name),
+				 errhint("It has been dealt to another session; ask fairq.my_buckets() again.")));
+}
+
 static void
 claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		   int buckets, int group_keys)
@@ -486,6 +503,8 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		arguments_buckets(fcinfo, buckets, function, info, request);
 	if (group_keys >= 0)
 		arguments_groups(fcinfo, group_keys, function, request);
+	if (request->session != NO_SESSION && request->bucket_count > 0)
+		refuse_lost_buckets(info, request);
 	InitMaterializedSRF(fcinfo, 0);
 	if (claim_tasks(rel, info, request, sql_api_put_task, rsinfo) == 0 &&
 		!wakeup_worker_alive(MyDatabaseId) && !info->paused)
@@ -503,7 +522,8 @@ fairq_claim(PG_FUNCTION_ARGS)
 	(void) arguments_queue(fcinfo, function);
 	request.max_tasks = arguments_max_tasks(fcinfo, 1, function, 1);
 	request.lease = arguments_duration(fcinfo, 2, function, "lease", -1, false);
-	arguments_session_and_wait(fcinfo, 3, 4, function);
+	request.session = arguments_session(fcinfo, 3, function);
+	arguments_wait(fcinfo, 4, function);
 	claim_into(fcinfo, function, &request, 5, 6);
 	return (Datum) 0;
 }
@@ -519,7 +539,7 @@ fairq_pop(PG_FUNCTION_ARGS)
 	request.max_tasks = arguments_max_tasks(fcinfo, 1, function, 1);
 	request.lease = -1;
 	request.pop = true;
-	arguments_session_and_wait(fcinfo, -1, 2, function);
+	arguments_wait(fcinfo, 2, function);
 	claim_into(fcinfo, function, &request, 3, 4);
 	return (Datum) 0;
 }
@@ -538,11 +558,12 @@ fairq_ack_and_claim(PG_FUNCTION_ARGS)
 	n = arguments_receipts(fcinfo, 1, function, &receipts);
 	request.max_tasks = arguments_max_tasks(fcinfo, 2, function, 1);
 	request.lease = arguments_duration(fcinfo, 3, function, "lease", -1, false);
-	arguments_session_and_wait(fcinfo, 4, 5, function);
+	request.session = arguments_session(fcinfo, 4, function);
+	arguments_wait(fcinfo, 5, function);
 
 	settle_begin(&settlement, SETTLE_ACK);
 	for (int i = 0; i < n; i++)
-		settle_lease(&settlement, DatumGetUUIDP(receipts[i]));
+		settle_receipt(&settlement, DatumGetUUIDP(receipts[i]));
 	settle_end(&settlement);
 	claim_into(fcinfo, function, &request, -1, -1);
 	return (Datum) 0;
@@ -557,7 +578,7 @@ fairq_ack(PG_FUNCTION_ARGS)
 
 	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_ACK);
-	done = settle_lease(&settlement, arguments_receipt(fcinfo, function));
+	done = settle_receipt(&settlement, arguments_receipt(fcinfo, function));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }
@@ -588,7 +609,7 @@ settle_many(FunctionCallInfo fcinfo, const char *function,
 		if (errors != NULL)
 			settlement->error = task_element(errors, i, &error) ?
 				DatumGetTextPP(error) : NULL;
-		if (settle_lease(settlement, DatumGetUUIDP(receipts[i])))
+		if (settle_receipt(settlement, DatumGetUUIDP(receipts[i])))
 			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
 								 &receipts[i], &isnull);
 	}
@@ -619,7 +640,7 @@ fairq_nack(PG_FUNCTION_ARGS)
 	(void) arguments_receipt(fcinfo, function);
 	settlement.error = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
 	settlement.delay = arguments_duration(fcinfo, 2, function, "delay", -1, true);
-	done = settle_lease(&settlement, arguments_receipt(fcinfo, function));
+	done = settle_receipt(&settlement, arguments_receipt(fcinfo, function));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }
@@ -651,7 +672,7 @@ fairq_extend(PG_FUNCTION_ARGS)
 	settle_begin(&settlement, SETTLE_EXTEND);
 	(void) arguments_receipt(fcinfo, function);
 	settlement.lease = arguments_duration(fcinfo, 1, function, "lease", -1, false);
-	done = settle_lease(&settlement, arguments_receipt(fcinfo, function));
+	done = settle_receipt(&settlement, arguments_receipt(fcinfo, function));
 	settle_end(&settlement);
 	if (!done)
 		PG_RETURN_NULL();
@@ -680,7 +701,7 @@ fairq_release(PG_FUNCTION_ARGS)
 
 	arguments_begin(function);
 	settle_begin(&settlement, SETTLE_RELEASE);
-	done = settle_lease(&settlement, arguments_receipt(fcinfo, function));
+	done = settle_receipt(&settlement, arguments_receipt(fcinfo, function));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }

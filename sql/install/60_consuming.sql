@@ -4,7 +4,7 @@ CREATE FUNCTION fairq.claim(queue text, max_tasks int DEFAULT 1,
 RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_claim';
 COMMENT ON FUNCTION fairq.claim(text, int, interval, uuid, interval, int[], text[]) IS
-'Lease up to max_tasks (1 to 100000) tasks, in the queue''s order; fewer only if there are no more. lease: how long, instead of the task''s or the queue''s; buckets: only from these; group_keys: only of these, at the price of walking over the others. Writes nothing; a rollback gives the leases back. Needs SELECT and UPDATE. session and wait are not supported by this version (0A000). Errors: 42704, 42501, 22023, 53400 (too many leases).';
+'Lease up to max_tasks (1 to 100000) tasks, in the queue''s order; fewer only if there are no more. lease: how long, instead of the task''s or the queue''s; buckets: only from these; group_keys: only of these, at the price of walking over the others. Writes nothing; a rollback gives the leases back. session: the leases live as long as it does, or as lease says if that is less. Needs SELECT and UPDATE. wait is not supported by this version (0A000). Errors: 42704, 42501, 22023, 53400 (too many leases), 55000 (the session is over, or a bucket is another session''s).';
 
 CREATE FUNCTION fairq.ack(receipt uuid)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -29,7 +29,7 @@ CREATE FUNCTION fairq.nack(receipt uuid, error text DEFAULT NULL, delay interval
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_nack';
 COMMENT ON FUNCTION fairq.nack(uuid, text, interval) IS
-'The attempt failed: put the task back with a fresh address, or to the dead if that was its last attempt. error is kept as last_error. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. This version takes delay => ''0'' only (0A000).';
+'The attempt failed: put the task back with a fresh address, after a wait, or to the dead if that was its last attempt. error is kept as last_error. delay: how long it waits before it is ready again; null: the queue''s backoff, backoff_base * 2^(n-1) after attempt n with a jitter of 10 %, up to backoff_max. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE.';
 
 CREATE FUNCTION fairq.nack_many(receipts uuid[], errors text[] DEFAULT NULL, delay interval DEFAULT NULL)
 RETURNS SETOF uuid LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10

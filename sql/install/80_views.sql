@@ -19,9 +19,13 @@ CREATE VIEW fairq.leases AS SELECT * FROM fairq.live_leases();
 COMMENT ON VIEW fairq.leases IS
 'The tasks in flight: until when, the number of the attempt, held, settling or expired, and the process id of the backend that claimed';
 
+CREATE VIEW fairq.sessions AS SELECT * FROM fairq.open_sessions();
+COMMENT ON VIEW fairq.sessions IS
+'The sessions of this database: of one''s own roles, to pg_monitor all. alive_until is null when one is over and its last leases are being given back; pid is that of the backend that opened it.';
+
 CREATE VIEW fairq.dead_tasks AS SELECT * FROM fairq.dead_of_queues();
 COMMENT ON VIEW fairq.dead_tasks IS
 'The tasks whose attempts are used up, of the queues that one may read. Reads their tables.';
 
-GRANT SELECT ON fairq.queues, fairq.queue_stats, fairq.bucket_stats, fairq.leases, fairq.dead_tasks TO PUBLIC;
+GRANT SELECT ON fairq.queues, fairq.queue_stats, fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks TO PUBLIC;
 
