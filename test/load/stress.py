@@ -660,8 +660,8 @@ class Maintenance(threading.Thread):
         total = self.deadline - self.begin
         if self.args.crash_every:
             return
-        plan = [(0.3, "VACUUM FULL " + TABLE), (0.6, "CLUSTER " + TABLE + " USING " + self.args.cluster_index),
-                (0.8, "REINDEX TABLE CONCURRENTLY " + TABLE)]
+        plan = [(0.2, "VACUUM FULL " + TABLE), (0.4, "CLUSTER " + TABLE + " USING " + self.args.cluster_index),
+                (0.6, "REINDEX TABLE CONCURRENTLY " + TABLE)]
         try:
             with psycopg.connect(self.args.conninfo, autocommit=True) as conn:
                 while time.time() < self.deadline - 1:
@@ -817,7 +817,7 @@ def main():
     args = parser.parse_args()
 
     with psycopg.connect(args.conninfo, autocommit=True) as conn:
-        conn.execute("SELECT fairq.create_queue(%s, buckets => %s, lease => %s::interval, max_attempts => 0)",
+        conn.execute("SELECT fairq.create_queue(%s, buckets => %s, lease => %s::interval, max_attempts => 0, backoff_base => '0')",
                      (QUEUE, BUCKETS, LEASE))
         conn.execute("CREATE TABLE produced (task bigint, n text)")
         conn.execute("CREATE TABLE results (task bigint, receipt uuid, n text, how text)")

@@ -17,6 +17,7 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('purge', 'queue text, group_key text DEFAULT NULL::text', 'bigint'),
     ('pause', 'queue text, group_key text DEFAULT NULL::text', 'void'),
     ('resume', 'queue text, group_key text DEFAULT NULL::text', 'void'),
+    ('maintain', 'queue text', 'bigint'),
     ('enqueue',
      $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT 0, cost real DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb$$,
      'bigint'),

@@ -82,11 +82,11 @@ SELECT function_returns('fairq', 'slot', ARRAY['fairq.address'], 'bigint');
 
 -- Settings.
 SELECT set_has('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%''',
-    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases'')', 'there are these settings');
+    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers'')', 'there are these settings');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND coalesce(short_desc, '''') = ''''', 'each has a description');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> ''postmaster''', 'each is fixed at server start');
-SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases'),
-    '256 4096 1048576 1048576', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
+SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases')
+    || ' ' || current_setting('pgfairq.max_workers'), '256 4096 1048576 1048576 8', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
 SELECT throws_ok('SET pgfairq.no_such_setting = 1', '42602', NULL, 'the prefix is ours');
 
 -- The table of a queue.
@@ -110,7 +110,9 @@ SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnul
 SELECT col_is_pk('fairq', 'q_Tap queue', 'id', 'id is the primary key');
 SELECT set_has('SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indrelid = ''fairq."q_Tap queue"''::regclass AND NOT indisprimary AND NOT indisunique
     AND indkey::text = (SELECT attnum::text FROM pg_attribute WHERE attrelid = indrelid AND attname = ''address'')', 'VALUES (''(address IS NOT NULL)'')', 'address has a partial index');
-SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."q_Tap queue"'::regclass), 2::bigint, 'there is no index but these two');
+SELECT set_has('SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indrelid = ''fairq."q_Tap queue"''::regclass AND NOT indisprimary AND NOT indisunique
+    AND indkey::text = (SELECT attnum::text FROM pg_attribute WHERE attrelid = indrelid AND attname = ''run_at'')', 'VALUES (''(state = ''''s''''::"char")'')', 'so has run_at');
+SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."q_Tap queue"'::regclass), 3::bigint, 'there is no index but these three');
 SELECT is((SELECT array_agg(tgenabled) FROM pg_trigger WHERE tgrelid = 'fairq."q_Tap queue"'::regclass), '{A}'::"char"[], 'one trigger, which replication fires too');
 SELECT isnt((SELECT objid FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'a' AND refobjid = 'fairq."q_Tap queue"'::regclass
     AND refobjsubid = (SELECT attnum FROM pg_attribute WHERE attrelid = refobjid AND attname = 'id')

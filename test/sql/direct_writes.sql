@@ -371,22 +371,37 @@ SELECT pg_temp.each_verb();
 ALTER TABLE fairq.q_dir ADD last_error text;
 SELECT pg_temp.all_of('dir');
 -- An index of ours that is gone.
-SELECT format('DROP INDEX %s', indexrelid::regclass) AS drop_it, pg_get_indexdef(indexrelid) AS make_it FROM pg_index
-    WHERE indrelid = 'fairq.q_dir'::regclass AND NOT indisprimary \gset
-:drop_it;
+SELECT format('DROP INDEX %s', indexrelid::regclass) AS drop_address, pg_get_indexdef(indexrelid) AS make_address FROM pg_index
+    WHERE indrelid = 'fairq.q_dir'::regclass AND pg_get_indexdef(indexrelid) LIKE '%(address)%' \gset
+SELECT format('DROP INDEX %s', indexrelid::regclass) AS drop_due, pg_get_indexdef(indexrelid) AS make_due FROM pg_index
+    WHERE indrelid = 'fairq.q_dir'::regclass AND pg_get_indexdef(indexrelid) LIKE '%(run_at)%' \gset
+:drop_address;
 SELECT pg_temp.each_verb();
-:make_it;
+:make_address;
+:drop_due;
+SELECT pg_temp.each_verb();
+:make_due;
 SELECT conname AS primary_key FROM pg_constraint WHERE conrelid = 'fairq.q_dir'::regclass AND contype = 'p' \gset
 ALTER TABLE fairq.q_dir DROP CONSTRAINT :"primary_key";
 SELECT pg_temp.each_verb();
-ALTER TABLE fairq.q_dir ADD PRIMARY KEY (id);
+ALTER TABLE fairq.q_dir ADD CONSTRAINT :"primary_key" PRIMARY KEY (id);
 SELECT fairq.ack(pg_temp.receipt(1));
 SELECT pg_temp.drain();
--- The row trigger of ours that is gone or disabled: the verbs do without.
+-- The row trigger of ours that is gone, disabled, or not fired for replicated rows.
+CALL pg_temp.refill(2);
+TRUNCATE claimed;
+INSERT INTO claimed SELECT * FROM fairq.claim('dir', 1);
 ALTER TABLE fairq.q_dir DISABLE TRIGGER ALL;
-SELECT count(fairq.enqueue('dir', '"without a trigger"'));
-SELECT pg_temp.drain();
+SELECT pg_temp.each_verb();
+ALTER TABLE fairq.q_dir ENABLE TRIGGER fairq_row_written;
+SELECT pg_temp.try($$ SELECT count(fairq.enqueue('dir', '1')) $$);
+SELECT pg_get_triggerdef(oid) AS make_trigger FROM pg_trigger WHERE tgrelid = 'fairq.q_dir'::regclass \gset
+DROP TRIGGER fairq_row_written ON fairq.q_dir;
+SELECT pg_temp.try($$ SELECT count(fairq.enqueue('dir', '1')) $$);
+:make_trigger;
 ALTER TABLE fairq.q_dir ENABLE ALWAYS TRIGGER fairq_row_written;
+SELECT fairq.ack(pg_temp.receipt(1));
+SELECT pg_temp.drain();
 
 -- Row security: refused for those who are subject to it.
 CALL pg_temp.refill(2);

@@ -76,6 +76,7 @@ BEGIN
         ('cancel', $v$ SELECT fairq.cancel('pri', (SELECT id FROM claimed WHERE payload = '5')) $v$),
         ('purge', $v$ SELECT fairq.purge('pri') > 0 $v$),
         ('revive', $v$ SELECT fairq.revive('pri', (SELECT id FROM dead)) $v$),
+        ('maintain', $v$ SELECT fairq.maintain('pri') $v$),
         ('peek', $v$ SELECT count(*) FROM fairq.peek('pri', 1) $v$),
         ('get_task', $v$ SELECT count(*) FROM fairq.get_task('pri', (SELECT id FROM dead)) $v$),
         ('tasks', $v$ SELECT count(*) FROM fairq.tasks('pri', 'dead') $v$),

@@ -111,13 +111,10 @@ SELECT payload, lease_until BETWEEN now() + interval '9 min' AND now() + interva
 SELECT payload, state, attempts, max_attempts FROM fairq.tasks('pro own') ORDER BY id;
 
 -- What is still to come is refused.
-SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', run_at => now() + interval '1 h') $$);
-SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', run_at => now() - interval '1 h') $$);
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', unique_key => 'k') $$);
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', unique_key => '') $$);
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', on_duplicate => 'replace') $$);
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', on_duplicate => 'ignore') $$);
-SELECT pg_temp.try($$ SELECT fairq.enqueue_many('pro', '{1}', run_ats => ARRAY[now()]) $$);
 SELECT pg_temp.try($$ SELECT fairq.enqueue_many('pro', '{1}', unique_keys => '{k}') $$);
 SELECT pg_temp.try($$ SELECT fairq.enqueue_many('pro', '{1}', on_duplicate => 'replace') $$);
 SELECT count(*) FROM fairq.tasks('pro');

@@ -32,12 +32,12 @@ SELECT count(*), count(DISTINCT (policy, buckets, lease, max_attempts, backoff_b
     FROM fairq.queues WHERE queue IN ('que defaults', 'que nulls');
 
 -- All arguments by place, and by name.
-SELECT fairq.create_queue('que places', 'priority', 3, '1 min', 7, '1 s', '1 h', 1000000, 10000, NULL, NULL, false);
+SELECT fairq.create_queue('que places', 'priority', 3, '1 min', 7, '2 s', '2 h', 1000000, 10000, NULL, NULL, false);
 SELECT fairq.create_queue(queue => 'que names', policy => 'time', buckets => 1024, lease => '10 years', max_attempts => 0,
-    backoff_base => '1 s', backoff_max => '1 h', max_ready => 1000000, max_ready_per_group => 10000,
+    backoff_base => '10 years', backoff_max => '10 years', max_ready => 1000000, max_ready_per_group => 10000,
     max_tasks => NULL, keep_done => NULL, durable_leases => false);
-SELECT fairq.create_queue('que least', buckets => 1, lease => '1 microsecond', max_attempts => 2147483647);
-SELECT queue, policy, buckets, lease, max_attempts FROM fairq.queues WHERE queue LIKE 'que %' ORDER BY queue COLLATE "C";
+SELECT fairq.create_queue('que least', buckets => 1, lease => '1 microsecond', max_attempts => 2147483647, backoff_base => '0', backoff_max => '0');
+SELECT queue, policy, buckets, lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue LIKE 'que %' ORDER BY queue COLLATE "C";
 
 -- An untyped parameter finds its type, as a driver sends it.
 PREPARE create_one AS SELECT fairq.create_queue($1, policy => $2, buckets => $3, lease => $4, max_attempts => $5,
@@ -72,8 +72,10 @@ SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', lease => '0') $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', lease => '-1 s') $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', lease => '11 years') $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_attempts => -1) $$);
-SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_base => '2 s') $$);
-SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_max => '2 h') $$);
+SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_base => '-2 s') $$);
+SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_base => '11 years') $$);
+SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_max => '-2 h') $$);
+SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_max => '11 years') $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_ready => 10) $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_ready_per_group => 10) $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_tasks => 10) $$);
@@ -96,15 +98,19 @@ SELECT fairq.alter_queue('que defaults', lease => '5 min');
 SELECT lease, max_attempts FROM fairq.queues WHERE queue = 'que defaults';
 SELECT fairq.alter_queue('que defaults', max_attempts => 3);
 SELECT lease, max_attempts FROM fairq.queues WHERE queue = 'que defaults';
+SELECT fairq.alter_queue('que defaults', backoff_base => '2 s');
+SELECT lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue = 'que defaults';
+SELECT fairq.alter_queue('que defaults', backoff_max => '2 h');
+SELECT lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue = 'que defaults';
 SELECT fairq.alter_queue('que defaults', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-SELECT lease, max_attempts FROM fairq.queues WHERE queue = 'que defaults';
+SELECT lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue = 'que defaults';
 -- The number it has is no change; another one is not to be had yet.
 SELECT fairq.alter_queue('que defaults', buckets => 16);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', buckets => 8) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', lease => '0') $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_attempts => -1) $$);
-SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', backoff_base => '2 s') $$);
-SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', backoff_max => '2 h') $$);
+SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', backoff_base => '-2 s') $$);
+SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', backoff_max => '-2 h') $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_ready => 10) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_ready_per_group => 10) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_tasks => 10) $$);

@@ -450,6 +450,18 @@ SELECT count(fairq.enqueue('tra', '"prepared"')) AS enqueued \gset
 \else
 COMMIT PREPARED 'tra enqueue';
 \endif
+-- Nobody tells when a prepared transaction ends: it is noticed within a second.
+DO $$
+DECLARE
+    started timestamptz := clock_timestamp();
+BEGIN
+    WHILE (SELECT count(*) FROM fairq.peek('tra')) = 0 AND clock_timestamp() < started + interval '10 s' LOOP
+        PERFORM fairq.maintain('tra');
+        COMMIT;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+END
+$$;
 SELECT string_agg(payload::text, ' ') FROM fairq.claim('tra', 10);
 
 -- Read-only transactions, and those of other isolation levels.

@@ -252,7 +252,7 @@ foreach my $buckets (1, 16)
 	{
 		my $s = session($node);
 
-		sql($node, "SELECT fairq.create_queue('x', buckets => $buckets); SELECT put('x', 'x', 10, 10)");
+		sql($node, "SELECT fairq.create_queue('x', buckets => $buckets, backoff_base => '0'); SELECT put('x', 'x', 10, 10)");
 		$s->safe(
 			"CREATE TEMP TABLE h AS SELECT * FROM fairq.claim('x', 5, lease => '100 ms')"
 		);
@@ -271,7 +271,7 @@ foreach my $buckets (1, 16)
 			"$b: the leases run out");
 		is( sql($node, "SELECT count(*) FROM fairq.claim('x', 10)"),
 			0,
-			"$b: nobody takes a task over whose ack is under way");
+			"$b: nobody gets a task whose ack is under way");
 		$s->safe('ROLLBACK');
 		my $got = 0;
 		wait_for(
@@ -327,6 +327,7 @@ foreach my $buckets (1, 16)
 			[ 'INSERT ... SELECT', $insert ],
 			[ 'INSERT ... SELECT in a savepoint', "BEGIN; SAVEPOINT a; $insert; RELEASE a; COMMIT" ],
 			[ 'INSERT of a few', "$insert WHERE id % 100 = 0" ],
+			[ 'INSERT as a replica', "SET session_replication_role = replica; $insert" ],
 			[ 'COPY', "UPDATE old SET id = id + 10000000;\n\\copy old TO '$file'\n\\copy fairq.q_x FROM '$file'" ])
 		{
 			my ($name, $script) = @$way;
@@ -404,6 +405,35 @@ foreach my $buckets (1, 16)
 	is(sql($node, "SELECT rest('x')"), 'good', "$b: and then all others");
 	sql($node, "SELECT fairq.drop_queue('x')");
 }
+
+#
+# Logical replication into a queue
+#
+$node->append_conf('postgresql.conf', "wal_level = logical\nmax_wal_senders = 5\nmax_replication_slots = 5\n");
+$node->restart;
+sql($node, 'CREATE DATABASE source');
+sql($node, <<'SQL', 'source');
+CREATE EXTENSION pgfairq;
+SELECT fairq.create_queue('x', buckets => 1);
+CREATE PUBLICATION p FOR TABLE fairq.q_x;
+SELECT FROM pg_create_logical_replication_slot('s', 'pgoutput');
+SELECT fairq.enqueue('x', '{"g": "late"}', group_key => 'late');
+SQL
+sql($node, "SELECT fairq.create_queue('x', buckets => 1); SELECT setval('fairq.ids_of_x', 1000000); SELECT put('x', 'x', 10, 200); SELECT count(*) FROM fairq.claim('x', 1500, lease => '1 h')");
+sql($node, sprintf("CREATE SUBSCRIPTION s CONNECTION '%s' PUBLICATION p WITH (create_slot = false, copy_data = false)", $node->connstr('source') =~ s/'/''/gr));
+ok( wait_for(
+		sub { sql($node, "SELECT count(*) FROM fairq.q_x WHERE group_key = 'late'") == 1 }
+	),
+	'logical replication: the row is there');
+is(sql($node, "SELECT payload->>'g' FROM fairq.claim('x', 1, lease => '1 h')"),
+	'late', 'logical replication: it is next');
+sql($node, "SELECT fairq.ack(receipt) FROM fairq.claim('x', 1)", 'source');
+ok( wait_for(
+		sub { sql($node, "SELECT count(*) FROM fairq.q_x WHERE group_key = 'late'") == 0 }
+	),
+	'logical replication: and gone when it is gone there');
+is(sql($node, "SELECT rest('x')"), 'good', 'logical replication: all others');
+sql($node, 'DROP SUBSCRIPTION s');
 
 $node->stop;
 done_testing();

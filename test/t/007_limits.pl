@@ -333,6 +333,31 @@ SELECT count(*), count(DISTINCT group_key) FROM fairq.q_m;
 SQL
 		"1000000\n60\n600000|600000",
 		'600,000 others after they were served');
+
+	# More rows in one transaction than are remembered one by one, while
+	# others go on; and the same undone in part.
+	sql($node, "SELECT fairq.create_queue('big', buckets => 4)");
+	my $p = session($node);
+	$p->safe('BEGIN');
+	foreach my $group ('x', 'y', 'x')
+	{
+		$p->safe("SAVEPOINT a; SELECT count(*) FROM (SELECT fairq.enqueue_many('big', array_fill('{}'::jsonb, ARRAY[10000]), group_keys => ARRAY['$group']) FROM generate_series(1, 55)) x");
+		$p->safe('ROLLBACK TO a') if $group eq 'y';
+	}
+	is( sql(
+			$node,
+			"SELECT count(fairq.enqueue_many('big', array_fill('{}'::jsonb, ARRAY[20000]), group_keys => ARRAY['z'])); SELECT count(*) FROM fairq.pop('big', 50000)"
+		),
+		"1\n20000",
+		'others go on beside a transaction that enqueues more than a million');
+	$p->safe('COMMIT');
+	# In transactions of their own: each holds a lease for every task.
+	my $came = 0;
+	$came += $_
+	  foreach column($node, "SELECT count(*) FROM fairq.pop('big', 100000);\n" x 13);
+	is($came, 1100000, 'its 1,100,000 tasks come');
+	is(sql($node, 'SELECT count(*) FROM fairq.q_big'), 0, 'and no others');
+	$p->quit;
 	$node->stop;
 }
 
@@ -382,6 +407,20 @@ SQL
 	is(sql($standby, 'SELECT count(*) FROM fairq.q_q'),
 		4, 'the standby has the tasks');
 
+	# Looking at a queue on the standby must not make it believe that it
+	# knows the queue: the primary goes on.
+	foreach my $look ("fairq.peek('q')", 'fairq.queue_stats',
+		'fairq.bucket_stats', 'fairq.leases')
+	{
+		is((error_of($standby, "SELECT * FROM $look"))[0],
+			'', "hot standby: $look can be read");
+	}
+	sql($node, "SELECT fairq.enqueue('q', '\"low\"', priority => 5); SELECT fairq.enqueue('q', '\"late\"')");
+	$node->wait_for_catchup($standby);
+	is( sql($standby, "SELECT string_agg(payload::text, ' ') FROM fairq.peek('q')"),
+		'1 3 2 4 "late" "low"',
+		'hot standby: peek shows what is there now');
+
 	# Promoted it goes on without anyone doing anything (I9). What the
 	# primary had leased is claimable.
 	$node->stop;
@@ -390,7 +429,7 @@ SQL
 			$standby,
 			"SELECT fairq.enqueue('q', '5') > 0; SELECT string_agg(payload::text, ' ') FROM fairq.claim('q', 10)"
 		),
-		"t\n1 3 2 4 5",
+		"t\n1 3 2 4 \"late\" 5 \"low\"",
 		'promoted: tasks are claimable in their order, new ones behind');
 	is(sql($standby, "SELECT fairq.ack('$r')"),
 		'f', 'promoted: receipts of the primary are no good');
