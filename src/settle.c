@@ -151,7 +151,11 @@ backoff(const QueueInfo *info, int attempt)
 	double		usecs = ldexp((double) info->backoff_base, Min(attempt - 1, 62));
 
 	usecs *= 0.9 + 0.2 * pg_prng_double(&pg_global_prng_state);
-	return (int64) Min(usecs, (double) info->backoff_max);
+
+	/* At the cap, too, but never beyond it. */
+	if (usecs > info->backoff_max)
+		usecs = info->backoff_max * (1.0 - 0.1 * pg_prng_double(&pg_global_prng_state));
+	return (int64) usecs;
 }
 
 /*
