@@ -329,7 +329,7 @@ read_settings(QueueInfo *info)
 		bool		nulls[32];
 		char	   *policy;
 
-		Assert(tupdesc->natts <= lengthof(values));
+		Assert(tupdesc->natts <= (int) lengthof(values));
 		heap_deform_tuple(tuple, tupdesc, values, nulls);
 #define SETTING(name) values[get_attnum(relid, name) - 1]
 		policy = TextDatumGetCString(SETTING("policy"));
