@@ -41,6 +41,10 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('pop',
      $$queue text, max_tasks integer DEFAULT 1, wait interval DEFAULT '00:00:00'::interval, buckets integer[] DEFAULT NULL::integer[], group_keys text[] DEFAULT NULL::text[]$$,
      'SETOF fairq.task'),
+    ('open_session', $$name text DEFAULT NULL::text, ttl interval DEFAULT '00:00:10'::interval, bound boolean DEFAULT false$$, 'uuid'),
+    ('heartbeat', 'session uuid', 'boolean'),
+    ('close_session', 'session uuid', 'integer'),
+    ('my_buckets', 'queue text, session uuid', 'integer[]'),
     ('peek', 'queue text, max_tasks integer DEFAULT 10', 'SETOF fairq.task'),
     ('get_task', 'queue text, id bigint', 'SETOF fairq.task_status'),
     ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text', 'SETOF fairq.task_status'),
@@ -53,7 +57,7 @@ INSERT INTO supporting VALUES
     ('address_in'), ('address_out'), ('address_recv'), ('address_send'), ('bucket'), ('class'), ('block'), ('slot'),
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
-    ('row_written'), ('stats_of_queues'), ('stats_of_buckets'), ('live_leases'), ('dead_of_queues');
+    ('row_written'), ('stats_of_queues'), ('stats_of_buckets'), ('live_leases'), ('dead_of_queues'), ('open_sessions');
 
 SELECT plan((12 + 9 * (SELECT count(*) FROM contract))::int);
 

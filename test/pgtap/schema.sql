@@ -41,9 +41,11 @@ INSERT INTO contract
         ('bucket_stats', 'queue', 'text'), ('bucket_stats', 'bucket', 'integer'), ('bucket_stats', 'class', 'integer'), ('bucket_stats', 'ready', 'bigint'),
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
         ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
+        ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
+        ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
         ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
         ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'bucket_stats', 'leases', 'dead_tasks']);
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'bucket_stats', 'leases', 'sessions', 'dead_tasks']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 SELECT isnt(obj_description(('fairq.' || view)::regclass, 'pg_class'), NULL, format('view %s has a comment', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
 SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_monitor may read view %s, and no more', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
@@ -82,11 +84,11 @@ SELECT function_returns('fairq', 'slot', ARRAY['fairq.address'], 'bigint');
 
 -- Settings.
 SELECT set_has('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%''',
-    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers'')', 'there are these settings');
+    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions'')', 'there are these settings');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND coalesce(short_desc, '''') = ''''', 'each has a description');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> ''postmaster''', 'each is fixed at server start');
 SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases')
-    || ' ' || current_setting('pgfairq.max_workers'), '256 4096 1048576 1048576 8', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
+    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions'), '256 4096 1048576 1048576 8 1024', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
 SELECT throws_ok('SET pgfairq.no_such_setting = 1', '42602', NULL, 'the prefix is ours');
 
 -- The table of a queue.

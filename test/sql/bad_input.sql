@@ -52,7 +52,9 @@ INSERT INTO good SELECT proname, 'receipt', quote_literal((SELECT receipt FROM l
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'receipt';
 INSERT INTO good SELECT proname, 'receipts', quote_literal(ARRAY(SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id))
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND 'receipts' = ANY (proargnames);
-INSERT INTO good VALUES ('nack', 'delay', '''0'''), ('nack_many', 'delay', '''0''');
+INSERT INTO good VALUES ('nack', 'delay', '''0'''), ('nack_many', 'delay', '''0'''), ('open_session', 'ttl', '''1 h''');
+SELECT fairq.open_session('bad', '1 h') AS session \gset
+INSERT INTO good SELECT f, 'session', quote_literal(:'session') FROM unnest('{heartbeat,close_session,my_buckets}'::text[]) f;
 
 -- What is bad, by the type of the argument.
 CREATE TEMP TABLE bad (type regtype, value text);
@@ -179,6 +181,10 @@ SELECT fairq.revive('bad fair');
 SELECT count(*), bool_and(fairq.ack(receipt)) FROM fairq.claim('bad fair', 100);
 SELECT count(*) FROM pg_temp.everything;
 
+-- The session is still there, and those that were opened without need.
+SELECT fairq.heartbeat(:'session');
+SELECT count(*) > 0, sum(fairq.close_session(session)) FROM fairq.sessions;
+SELECT count(*) FROM fairq.sessions WHERE alive_until IS NOT NULL;
 SELECT bool_and(fairq.drop_queue(queue)) FROM fairq.queues WHERE queue LIKE 'bad%';
 SELECT queue FROM fairq.queues;
 SELECT queue, count(*) FROM fairq.leases GROUP BY queue;

@@ -112,7 +112,7 @@ SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets =>
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets => '{0,NULL}') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets => '{{0},{1}}') $$);
 
--- Sessions and waiting are still to come.
+-- A session that is over, or never was. Waiting is still to come.
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', session => 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => '1 s') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => '0') $$);

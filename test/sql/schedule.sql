@@ -128,7 +128,7 @@ SELECT attempts, count(*), least(10 * 2 ^ (attempts - 1), 1000) AS wait,
        bool_and(state = 'scheduled') AS scheduled,
        min(seconds) >= 0.9 * least(10 * 2 ^ (attempts - 1), 1000) AS not_less,
        max(seconds) <= least(1.1 * 10 * 2 ^ (attempts - 1), 1000) + 30 AS not_more,
-       max(seconds) - min(seconds) > 0.01 * least(10 * 2 ^ (attempts - 1), 1000) AS spread
+       CASE WHEN 10 * 2 ^ (attempts - 1) < 1000 THEN max(seconds) - min(seconds) > 0.01 * 10 * 2 ^ (attempts - 1) END AS spread
     FROM (SELECT *, extract(epoch FROM run_at - :'before'::timestamptz)::float8 AS seconds FROM fairq.tasks('sch backoff')) t
     GROUP BY attempts ORDER BY attempts;
 SELECT ready, leased, scheduled, nacked FROM fairq.queue_stats WHERE queue = 'sch backoff';
