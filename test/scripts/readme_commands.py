@@ -6,6 +6,8 @@ line above the fence:
 
     <!-- test: NAME -->         runs it; it must succeed
     <!-- no-test: REASON -->    does not
+    <!-- output -->             is no example, but what the last one must have
+                                printed: these lines, in this order, among others
 
 A block in sql, python or js must have one of the two, so that no example goes
 untested without a reason. Sh blocks without a comment are left alone.
@@ -30,7 +32,7 @@ MUST_BE_MARKED = {"sql", "python", "js", "mjs"}
 TIME_LIMIT = 60
 
 FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})\s*([A-Za-z0-9_+-]*)[^`]*$")
-MARKER = re.compile(r"^\s*<!--\s*(test|no-test):\s*(.*?)\s*-->\s*$")
+MARKER = re.compile(r"^\s*<!--\s*(test|no-test|output)(?::\s*(.*?))?\s*-->\s*$")
 
 
 class Block:
@@ -54,7 +56,7 @@ def blocks_of(lines):
             if fence:
                 indent, closing, language = len(fence[1]), fence[2], fence[3].lower()
                 marker = MARKER.match(previous)
-                verb, name = (marker[1], marker[2]) if marker else (None, "")
+                verb, name = (marker[1], marker[2] or "") if marker else (None, "")
                 block = Block(number, LANGUAGES.get(language, language), verb, name)
             elif MARKER.match(previous):
                 stray.append(number - 1)
@@ -106,6 +108,17 @@ def run(block, directory):
         return str(error), False
 
 
+def missing_line(wanted, output):
+    """The first of the wanted lines that is not in the output after the one
+    before it, however they are spaced; None if all are."""
+    lines = iter(" ".join(line.split()) for line in output.splitlines())
+    for line in wanted:
+        line = " ".join(line.split())
+        if line and line not in lines:  # goes on behind the line it finds
+            return line
+    return None
+
+
 def main():
     if len(sys.argv) != 2:
         raise SystemExit("usage: readme_commands.py FILE.md")
@@ -116,11 +129,20 @@ def main():
 
     count = failed = 0
     names = set()
+    output = ""
     with tempfile.TemporaryDirectory() as directory:
         offer_node_packages(directory)
         for block in blocks:
             where = f"{title}:{block.line} {block.language}"
             problem = None
+            if block.verb == "output":
+                count += 1
+                line = missing_line(block.text, output)
+                failed += line is not None
+                print(f"{'not ok' if line else 'ok'} {count} - {title}:{block.line} output", flush=True)
+                if line:
+                    print(f"#   not printed, or not in this order: {line}", flush=True)
+                continue
             if block.verb is None:
                 if block.language not in MUST_BE_MARKED:
                     continue
