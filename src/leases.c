@@ -890,6 +890,102 @@ leases_list(LeaseInfo **leases)
 	return n;
 }
 
+/* ----------------------------------------------------------------
+ * Across a restart: in the postmaster, alone
+ * ----------------------------------------------------------------
+ */
+
+uint32
+leases_salt(void)
+{
+	return table->salt;
+}
+
+void
+leases_set_salt(uint32 salt)
+{
+	table->salt = salt & 0xFFFFFFF;
+}
+
+/*
+ * What is kept of a lease: 1; 0 if there is none of this number, or its session
+ * is not kept; -1 if there are none from here on.
+ */
+int
+leases_save(int number, SavedLease *saved)
+{
+	Lease	   *lease = &entries[number];
+	SavedSession session;
+
+	if ((uint32) number >= table->high_water)
+		return -1;
+	if (lease->state != LEASE_HELD ||
+		(lease->session != NO_SESSION && !sessions_save(lease->session, &session)))
+		return 0;
+	memset(saved, 0, sizeof(SavedLease));
+	saved->ref.entry = number;
+	saved->ref.token = lease->token;
+	saved->task = lease->task;
+	saved->deadline = lease->deadline;
+	saved->queue = lease->queue;
+	saved->attempt = lease->attempt;
+	saved->session = lease->session;
+	saved->tid = lease->tid;
+	return 1;
+}
+
+/*
+ * Grant a lease as it was, if it fits.
+ */
+void
+leases_restore(const SavedLease *saved)
+{
+	uint32		hash = lease_hash(saved->queue, saved->task);
+	Partition  *partition = partition_of(hash);
+	uint32		number = saved->ref.entry;
+	Lease	   *lease;
+	SavedQueue	queue;
+
+	if (number >= (uint32) settings_max_leases || saved->ref.token == 0 ||
+		saved->queue < 0 || saved->queue >= settings_max_queues ||
+		!queue_state_save(saved->queue, &queue) ||
+		saved->session > (uint32) settings_max_sessions ||
+		search_chain(hash, saved->queue, saved->task) != NO_ENTRY)
+		return;
+
+	/* Entries in between that were free are free now. */
+	while (table->high_water <= number)
+	{
+		uint32		free = table->high_water++;
+
+		entries[free].state = LEASE_FREE;
+		if (free < number)
+		{
+			entries[free].hash_next = table->free_head;
+			table->free_head = free;
+		}
+	}
+	lease = &entries[number];
+	if (lease->state != LEASE_FREE || number != table->high_water - 1)
+		return;
+	lease->task = saved->task;
+	lease->queue = saved->queue;
+	lease->partition = hash % PARTITIONS;
+	lease->attempt = saved->attempt;
+	lease->state = LEASE_HELD;
+	lease->token = saved->ref.token;
+	lease->tid = saved->tid;
+	lease->deadline = saved->deadline;
+	lease->pid = 0;
+	lease->session = saved->session;
+	if (saved->session != NO_SESSION)
+		sessions_lease_begins(saved->session);
+	lease->hash_next = chains[hash & chain_mask];
+	chains[hash & chain_mask] = number;
+	partition->used++;
+	wheel_schedule(partition, number);
+}
+
 /*
  * End all leases of a queue that is gone.
  */

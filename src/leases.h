@@ -39,6 +39,18 @@ typedef struct LeaseInfo
 	bool		settling;
 } LeaseInfo;
 
+/* What of a lease is kept across a restart. */
+typedef struct SavedLease
+{
+	LeaseRef	ref;
+	int64		task;
+	TimestampTz deadline;
+	int			queue;
+	int			attempt;
+	uint32		session;
+	ItemPointerData tid;
+} SavedLease;
+
 extern Size leases_shmem_size(void);
 extern void leases_shmem_init(void *area, bool found);
 
@@ -66,6 +78,10 @@ extern int	leases_expired(int queue, int max, LeaseInfo *leases);
 extern TimestampTz leases_next_deadline(TimestampTz now);
 extern int	leases_count(int queue);
 extern int	leases_list(LeaseInfo **leases);
+extern uint32 leases_salt(void);
+extern void leases_set_salt(uint32 salt);
+extern int	leases_save(int number, SavedLease *saved);
+extern void leases_restore(const SavedLease *saved);
 extern void leases_forget_queue(int queue);
 
 #endif							/* FAIRQ_LEASES_H */

@@ -393,3 +393,40 @@ queue_state_virtual_time(QueueOrder *order)
 	SpinLockRelease(&order->mutex);
 	return result;
 }
+
+/*
+ * What is kept of a queue; false if there is none of this number.
+ */
+bool
+queue_state_save(int number, SavedQueue *saved)
+{
+	QueueState *queue = &directory->queues[number];
+
+	if (number >= directory->high_water || !queue->in_use)
+		return false;
+	memset(saved, 0, sizeof(SavedQueue));
+	saved->number = number;
+	saved->database = queue->database;
+	saved->relation = queue->relation;
+	saved->buckets = queue->buckets;
+	saved->classes = queue->classes;
+	return true;
+}
+
+/*
+ * Set a queue up as it was, if it fits.
+ */
+void
+queue_state_restore(const SavedQueue *saved)
+{
+	if (saved->number < 0 || saved->number >= settings_max_queues ||
+		!OidIsValid(saved->database) || !OidIsValid(saved->relation) ||
+		saved->buckets < 1 || saved->buckets > FAIRQ_MAX_BUCKETS ||
+		(saved->classes != 1 && saved->classes != FAIRQ_CLASSES))
+		return;
+	for (int i = directory->high_water; i < saved->number; i++)
+		directory->queues[i].in_use = false;
+	queue_state_init(&directory->queues[saved->number], saved->database,
+					 saved->relation, saved->buckets, saved->classes);
+	directory->high_water = Max(directory->high_water, saved->number + 1);
+}

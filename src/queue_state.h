@@ -104,6 +104,16 @@ typedef struct QueueState
 	QueueOrder	orders[FAIRQ_CLASSES];
 } QueueState;
 
+/* What of a queue is kept across a restart: which one its number means. */
+typedef struct SavedQueue
+{
+	int			number;
+	Oid			database;
+	Oid			relation;
+	int			buckets;
+	int			classes;
+} SavedQueue;
+
 extern Size queue_state_shmem_size(void);
 extern void queue_state_shmem_init(void *area, bool found);
 
@@ -112,6 +122,8 @@ extern QueueState *queue_state_find(Oid relation);
 extern QueueState *queue_state_by_number(int number);
 extern int	queue_state_number(const QueueState *queue);
 extern void queue_state_release(Oid database, Oid relation);
+extern bool queue_state_save(int number, SavedQueue *saved);
+extern void queue_state_restore(const SavedQueue *saved);
 extern int	queue_state_reclaim_groups(void);
 extern void queue_state_read_again(Oid relation);
 

@@ -300,6 +300,55 @@ sessions_close(const SessionRef *ref)
 }
 
 /*
+ * What is kept of a session; false if it does not live, or is bound to a
+ * connection, which does not outlive the server.
+ */
+bool
+sessions_save(uint32 number, SavedSession *saved)
+{
+	Session    *session = &table->sessions[number - 1];
+
+	if (session->token == 0 || session->bound ||
+		!is_alive(session, GetCurrentTimestamp()))
+		return false;
+	memset(saved, 0, sizeof(SavedSession));
+	saved->ref.number = number;
+	saved->ref.token = session->token;
+	saved->database = session->database;
+	saved->role = session->role;
+	saved->ttl = session->ttl;
+	saved->opened_at = session->opened_at;
+	strlcpy(saved->name, session->name, NAMEDATALEN);
+	return true;
+}
+
+/*
+ * Open a session as it was, with another ttl to go: its worker could not send a
+ * heartbeat while the server was down.
+ */
+void
+sessions_restore(const SavedSession *saved)
+{
+	Session    *session;
+
+	if (saved->ref.number < 1 || saved->ref.number > (uint32) settings_max_sessions ||
+		saved->ref.token == 0 || saved->ttl <= 0)
+		return;
+	session = &table->sessions[saved->ref.number - 1];
+	session->token = saved->ref.token;
+	session->database = saved->database;
+	session->role = saved->role;
+	session->ttl = saved->ttl;
+	session->opened_at = saved->opened_at;
+	session->bound = false;
+	session->reaped = false;
+	session->pid = 0;
+	strlcpy(session->name, saved->name, NAMEDATALEN);
+	pg_atomic_write_u64(&session->deadline, GetCurrentTimestamp() + saved->ttl);
+	table->high_water = Max(table->high_water, (int) saved->ref.number);
+}
+
+/*
  * Does the session of a lease live?
  */
 bool

@@ -38,6 +38,17 @@ typedef struct SessionInfo
 	int			leases;
 } SessionInfo;
 
+/* What of a session is kept across a restart. */
+typedef struct SavedSession
+{
+	SessionRef	ref;
+	Oid			database;
+	Oid			role;
+	int64		ttl;
+	TimestampTz opened_at;
+	char		name[NAMEDATALEN];
+} SavedSession;
+
 extern Size sessions_shmem_size(void);
 extern void sessions_shmem_init(void *area, bool found);
 
@@ -49,6 +60,9 @@ extern bool sessions_heartbeat(const SessionRef *ref);
 extern void sessions_close(const SessionRef *ref);
 extern bool sessions_alive(uint32 number);
 extern int	sessions_list(SessionInfo **sessions);
+
+extern bool sessions_save(uint32 number, SavedSession *saved);
+extern void sessions_restore(const SavedSession *saved);
 
 extern void sessions_lease_begins(uint32 number);
 extern void sessions_lease_ends(uint32 number);

@@ -29,6 +29,7 @@
 
 #include "groups.h"
 #include "lanes.h"
+#include "lease_file.h"
 #include "leases.h"
 #include "queue_state.h"
 #include "sessions.h"
@@ -105,6 +106,9 @@ shared_state_shmem_startup(void)
 		parts[i].init(area, found);
 	}
 	LWLockRelease(AddinShmemInitLock);
+
+	if (!IsUnderPostmaster)
+		lease_file_startup();
 }
 
 /*

@@ -1,0 +1,220 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_file.c
+ *	  Leases and sessions across a restart.
+ *
+ * A clean shutdown writes what lives to a file, and the next start reads it, so
+ * that workers that go on through a restart keep their tasks and their
+ * receipts stay good.  A crash leaves no file: leases are forgotten then, and
+ * their tasks delivered again.
+ *
+ * The file is removed as soon as it has been read: it must never be read twice.
+ * It has a version and a checksum, and its contents are checked all the same;
+ * a file that does not fit is left unread with a line in the log.  Nothing
+ * depends on it but who holds which task.
+ *
+ * All of this runs in the postmaster, before and after all other processes, so
+ * nothing is locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "port/pg_crc32c.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "utils/timestamp.h"
+
+#include "lease_file.h"
+#include "leases.h"
+#include "queue_state.h"
+#include "sessions.h"
+#include "settings.h"
+
+#define LEASE_FILE		PGSTAT_STAT_PERMANENT_DIRECTORY "/pgfairq.leases"
+#define LEASE_FILE_MAGIC	0x46514C01	/* change it with any of the structs */
+
+typedef struct LeaseFileHeader
+{
+	uint32		magic;
+	uint32		salt;			/* of the receipts */
+	int			queues;
+	int			sessions;
+	int			leases;
+	pg_crc32c	crc;			/* of all that follows */
+} LeaseFileHeader;
+
+static void
+write_part(FILE *file, const void *data, size_t size, pg_crc32c *crc)
+{
+	COMP_CRC32C(*crc, data, size);
+	/* Errors show in ferror, at the end. */
+	(void) fwrite(data, size, 1, file);
+}
+
+/*
+ * The postmaster exits: write the file, if that is a clean shutdown.
+ */
+static void
+save(int code, Datum arg)
+{
+	LeaseFileHeader header = {0};
+	FILE	   *file;
+	SavedQueue	queue;
+	SavedSession session;
+	SavedLease	lease;
+
+	if (code != 0)
+		return;
+	file = AllocateFile(LEASE_FILE ".tmp", PG_BINARY_W);
+	if (file == NULL)
+		goto failed;
+
+	header.magic = LEASE_FILE_MAGIC;
+	header.salt = leases_salt();
+	INIT_CRC32C(header.crc);
+	if (fwrite(&header, sizeof(header), 1, file) != 1)
+		goto failed;
+	for (int i = 0; i < settings_max_queues; i++)
+	{
+		if (queue_state_save(i, &queue))
+		{
+			write_part(file, &queue, sizeof(queue), &header.crc);
+			header.queues++;
+		}
+	}
+	for (int i = 1; i <= settings_max_sessions; i++)
+	{
+		if (sessions_save(i, &session))
+		{
+			write_part(file, &session, sizeof(session), &header.crc);
+			header.sessions++;
+		}
+	}
+	for (int i = 0; i < settings_max_leases && leases_save(i, &lease) >= 0; i++)
+	{
+		if (leases_save(i, &lease) > 0)
+		{
+			write_part(file, &lease, sizeof(lease), &header.crc);
+			header.leases++;
+		}
+	}
+	FIN_CRC32C(header.crc);
+	if (header.leases == 0 && header.sessions == 0)
+	{
+		FreeFile(file);
+		unlink(LEASE_FILE ".tmp");
+		return;
+	}
+	if (fseek(file, 0, SEEK_SET) != 0 ||
+		fwrite(&header, sizeof(header), 1, file) != 1 || ferror(file))
+		goto failed;
+	if (FreeFile(file) != 0)
+	{
+		file = NULL;
+		goto failed;
+	}
+	(void) durable_rename(LEASE_FILE ".tmp", LEASE_FILE, LOG);
+	return;
+
+failed:
+	ereport(LOG,
+			(errcode_for_file_access(),
+			 errmsg("could not write file \"%s\": %m", LEASE_FILE ".tmp"),
+			 errdetail("Leases are forgotten, and their tasks will be delivered again.")));
+	if (file != NULL)
+		FreeFile(file);
+	unlink(LEASE_FILE ".tmp");
+}
+
+/* Read the next part; false at a premature end. */
+static bool
+read_part(FILE *file, void *data, size_t size, pg_crc32c *crc)
+{
+	if (fread(data, size, 1, file) != 1)
+		return false;
+	COMP_CRC32C(*crc, data, size);
+	return true;
+}
+
+/*
+ * Go through the file after the header.  Without restore only the checksum is
+ * looked at.  Returns whether it is right.
+ */
+static bool
+read_parts(FILE *file, const LeaseFileHeader *header, bool restore)
+{
+	pg_crc32c	crc;
+	SavedQueue	queue;
+	SavedSession session;
+	SavedLease	lease;
+
+	INIT_CRC32C(crc);
+	for (int i = 0; i < header->queues; i++)
+	{
+		if (!read_part(file, &queue, sizeof(queue), &crc))
+			return false;
+		if (restore)
+			queue_state_restore(&queue);
+	}
+	for (int i = 0; i < header->sessions; i++)
+	{
+		if (!read_part(file, &session, sizeof(session), &crc))
+			return false;
+		if (restore)
+			sessions_restore(&session);
+	}
+	for (int i = 0; i < header->leases; i++)
+	{
+		if (!read_part(file, &lease, sizeof(lease), &crc))
+			return false;
+		if (restore)
+			leases_restore(&lease);
+	}
+	FIN_CRC32C(crc);
+	return EQ_CRC32C(crc, header->crc);
+}
+
+static void
+load(void)
+{
+	FILE	   *file = AllocateFile(LEASE_FILE, PG_BINARY_R);
+	LeaseFileHeader header;
+
+	if (file == NULL)
+	{
+		if (errno != ENOENT)
+			ereport(LOG,
+					(errcode_for_file_access(),
+					 errmsg("could not open file \"%s\": %m", LEASE_FILE)));
+		return;
+	}
+	if (fread(&header, sizeof(header), 1, file) == 1 &&
+		header.magic == LEASE_FILE_MAGIC &&
+		read_parts(file, &header, false) &&
+		fseek(file, sizeof(header), SEEK_SET) == 0)
+	{
+		leases_set_salt(header.salt);
+		(void) read_parts(file, &header, true);
+	}
+	else
+		ereport(LOG,
+				(errmsg("ignoring file \"%s\": it is damaged or of another version", LEASE_FILE),
+				 errdetail("Leases are forgotten, and their tasks will be delivered again.")));
+	FreeFile(file);
+	unlink(LEASE_FILE);
+}
+
+/*
+ * Shared memory has been set up.  Called in the postmaster only.
+ */
+void
+lease_file_startup(void)
+{
+	on_shmem_exit(save, (Datum) 0);
+	load();
+}
