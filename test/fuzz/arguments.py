@@ -1,0 +1,610 @@
+#!/usr/bin/python3
+"""Random calls of every function of pgfairq, with arguments of all kinds.
+
+What the functions are and what arguments they take is read from the catalog.
+Each argument is left out, sensible, or as bad as its type allows.  Calls are
+made one by one or in transactions with savepoints, which commit or roll back.
+
+The program keeps books by the functions' own answers: what was enqueued and
+not acknowledged, popped, cancelled or purged since is there, nothing else is;
+nobody gets a task that somebody holds; an attempt is counted once.  Each
+worker has queues of its own, so that its books are complete.
+
+The result is one JSON object on standard output: calls, errors by SQLSTATE
+and violations.  The exit code is 1 if there are violations.
+
+    arguments.py --dsn "host=… dbname=…" --seed 1 --seconds 10 --workers 2
+"""
+
+import argparse
+import copy
+import datetime
+import json
+import multiprocessing
+import random
+import re
+import sys
+import time
+import traceback
+import uuid
+
+import psycopg
+from psycopg.types.datetime import TimestamptzLoader
+
+POLICIES = ["fair", "priority", "time"]
+GROUPS = ["", "a", "b", "Ünïcode 漢", "x" * 1024]
+
+# What a caller may be told.  Anything else is a finding, an internal error
+# above all.
+EXPECTED = {
+    "22023",  # bad argument
+    "42704",  # unknown queue
+    "42710",  # queue exists
+    "0A000",  # not supported by this version
+    "22003", "22007", "22008", "22P02", "22P05", "22021",  # not even of the type
+    "2202E", "22000", "42804",  # arrays that are none
+    "53400",  # limit reached
+    "55000",  # session over
+}
+
+TYPES = {
+    "text": ["", "FAIR", "%s%n", "a" * 48, "b" * 49, "é" * 25, "漢" * 40, "'; --", "NUL\\0", "x" * 100000],
+    "jsonb": ["null", "{}", "[]", '"\\u0000"', "{", '{"a": [1, {"b": "é"}]}', "1e400", '"' + "long " * 2000 + '"', "[" * 100 + "]" * 100],
+    "integer": ["0", "-1", "1", "9", "1024", "1025", "100000", "100001", "2147483647", "-2147483648", "2147483648", "1.5", "x"],
+    "bigint": ["0", "-1", "9", "10", "1000000", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "x"],
+    "real": ["0", "-0", "1", "0.001", "0.0009", "1000000", "1000001", "NaN", "Infinity", "-Infinity", "1e-45", "3e38", "1e39", "x"],
+    "interval": ["0", "1 microsecond", "-1 microsecond", "1 s", "1 h", "10 years", "11 years", "-1 day", "1 mon -30 days",
+                 "178000000 years", "-178000000 years", "2147483647 days", "1 day -24:00:00", "x"],
+    "timestamp with time zone": ["now", "infinity", "-infinity", "epoch", "4713-01-01 BC", "294276-12-31", "300000-01-01", "x"],
+    "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "x"],
+    "boolean": ["true", "false", "x"],
+}
+
+
+class Finding(Exception):
+    pass
+
+
+class Times(TimestamptzLoader):
+    """Times beyond what Python can hold are the last it can."""
+
+    def load(self, data):
+        try:
+            return super().load(data)
+        except psycopg.DataError:
+            return datetime.datetime.max.replace(tzinfo=datetime.timezone.utc)
+
+
+class Books:
+    """What there must be, by the answers so far.  Copied at each savepoint."""
+
+    def __init__(self):
+        self.queues = {}  # name -> {id: Task}
+        self.leases = {}  # receipt -> (queue, id, attempt)
+
+
+class Task:
+    __slots__ = ("group", "attempts")
+
+    def __init__(self, group):
+        self.group = group
+        self.attempts = 0  # None: not known
+
+    def __deepcopy__(self, memo):
+        task = Task(self.group)
+        task.attempts = self.attempts
+        return task
+
+
+class Worker:
+    def __init__(self, dsn, seed, number, trace):
+        self.trace = open("%s.%d" % (trace, number), "w") if trace else None
+        self.random = random.Random("%s/%s" % (seed, number))
+        self.connection = psycopg.connect(dsn, autocommit=True)
+        self.connection.adapters.register_loader("timestamptz", Times)
+        self.prefix = "fuzz%d " % number
+        self.books = Books()
+        self.deadlines = {}  # receipt -> when it ends; extend is not undone by a rollback
+        self.seen = []  # receipts of all times
+        self.sessions = set()
+        self.calls = {}
+        self.errors = {}
+        self.functions = {}
+        self.log = []
+
+    def note(self, text):
+        """What is done, for those who have to find out why."""
+        self.log.append(text[:500])
+        del self.log[:-24]
+        if self.trace:
+            print(text, file=self.trace, flush=True)
+
+    def control(self, sql):
+        self.note(sql)
+        self.execute(sql)
+
+    def execute(self, sql, parameters=()):
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, parameters, prepare=self.random.random() < 0.3)
+            return cursor.fetchall() if cursor.description else []
+
+    # --- arguments ---------------------------------------------------------
+
+    def read_catalog(self):
+        for name, names, types, defaults in self.execute(
+                "SELECT proname::text, proargnames, ARRAY(SELECT format_type(t, NULL) FROM unnest(proargtypes::oid[]) t), pronargdefaults "
+                "FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargmodes IS NULL AND proargnames IS NOT NULL "
+                "ORDER BY proname"):
+            required = len(names) - defaults
+            self.functions[name] = [(a, t, i >= required) for i, (a, t) in enumerate(zip(names, types))]
+        if len(self.functions) < 20:
+            raise Finding("only %d functions in the catalog" % len(self.functions))
+
+    def bad(self, type_name):
+        if self.random.random() < 0.25:
+            return None
+        if type_name.endswith("[]"):
+            return self.random_array(type_name[:-2])
+        return self.random.choice(TYPES[type_name])
+
+    def array(self, values):
+        quoted = ["NULL" if v is None else '"' + v.replace("\\", "\\\\").replace('"', '\\"') + '"' for v in values]
+        return "{" + ",".join(quoted) + "}"
+
+    def random_array(self, element):
+        kind = self.random.randrange(6)
+        if kind == 0:
+            return "{}"
+        if kind == 1:
+            return "{{%s},{%s}}" % tuple(self.array([self.random.choice(TYPES[element])])[1:-1] for _ in range(2))
+        if kind == 2:
+            return "[5:6]=" + self.array([self.random.choice(TYPES[element]) for _ in range(2)])
+        values = [self.random.choice(TYPES[element] + [None]) for _ in range(self.random.choice([1, 2, 3, 50]))]
+        return self.array(values)
+
+    def a_queue(self):
+        if self.books.queues and self.random.random() < 0.95:
+            return self.random.choice(sorted(self.books.queues))
+        return self.prefix + str(self.random.randrange(8))
+
+    def an_id(self, queue):
+        tasks = self.books.queues.get(queue)
+        if tasks and self.random.random() < 0.9:
+            return str(self.random.choice(sorted(tasks)))
+        return str(self.random.choice([0, -1, 1, 10 ** 15, self.random.randrange(3000)]))
+
+    def a_receipt(self):
+        r = self.random.random()
+        if self.books.leases and r < 0.7:
+            return self.random.choice(sorted(self.books.leases))
+        if self.seen and r < 0.95:
+            return self.random.choice(self.seen[-200:])
+        return "%032x" % self.random.getrandbits(128)
+
+    def good(self, function, argument, type_name, queue, several):
+        r = self.random
+        if argument == "queue":
+            return queue
+        if argument == "receipt":
+            return self.a_receipt()
+        if argument == "receipts":
+            return self.array([self.a_receipt() for _ in range(several)])
+        if argument == "id":
+            return self.an_id(queue)
+        if argument == "policy":
+            return r.choice(POLICIES)
+        if argument == "buckets":
+            return str(r.choice([1, 2, 16])) if type_name == "integer" else self.array([str(r.randrange(2)) for _ in range(2)])
+        if argument == "lease":
+            return r.choice(["1 microsecond", "1 ms", "50 ms", "1 h", "1 day"])
+        if argument == "wait":
+            return "0"
+        if argument == "session":
+            if function in ("claim", "ack_and_claim") and r.random() < 0.7:
+                return None
+            return r.choice(sorted(self.sessions) + ["%032x" % r.getrandbits(128)])
+        if argument == "ttl":
+            return r.choice(["1 h", "1 h", "1 microsecond", "50 ms"])
+        if argument == "bound":
+            return r.choice(["true", "false"])
+        if argument == "name":
+            return "worker"
+        if argument == "delay":
+            return r.choice(["0", "0", "10 ms", "1 s", None])
+        if argument in ("backoff_base", "backoff_max"):
+            return r.choice(["0", "10 ms", "1 s"])
+        if argument == "run_at":
+            return r.choice([None, "now", self.soon(), self.soon()])
+        if argument == "run_ats":
+            return self.array([r.choice([None, "yesterday", self.soon()]) for _ in range(r.choice([1, several]))])
+        if argument == "max_attempts":
+            return str(r.choice([0, 1, 3, 20]))
+        if argument == "max_tasks" and function not in ("create_queue", "alter_queue"):
+            return str(r.choice([1, 1, 2, 10, 100, 100000]))
+        if argument == "payload":
+            return json.dumps({"n": r.randrange(1000)})
+        if argument == "payloads":
+            return self.array([json.dumps(i) for i in range(several)])
+        if argument == "group_key" and function not in ("pause", "resume"):
+            return r.choice(GROUPS)
+        if argument == "group_keys":
+            return self.array([r.choice(GROUPS) for _ in range(r.choice([1, several]))])
+        if argument == "priority":
+            return str(r.randrange(10))
+        if argument == "priorities":
+            return self.array([str(r.randrange(10)) for _ in range(r.choice([1, several]))])
+        if argument == "cost":
+            return r.choice(["1", "0.5", "7", "0.001", "1000000"])
+        if argument == "costs":
+            return self.array([r.choice(["1", "0.5", "7"]) for _ in range(r.choice([1, several]))])
+        if argument == "headers":
+            return '{"h": 1}'
+        if argument == "error":
+            return "went wrong"
+        if argument == "errors":
+            return self.array(["went wrong"] * r.choice([1, several]))
+        if argument == "state":
+            return r.choice(["ready", "leased", "dead", "held"])
+        if argument == "on_duplicate":
+            return "keep"
+        return None
+
+    def soon(self):
+        when = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(milliseconds=self.random.choice([1, 20, 200, 10 ** 8]))
+        return when.isoformat()
+
+    # --- one call ----------------------------------------------------------
+
+    def call(self):
+        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "enqueue": 12, "enqueue_many": 8, "claim": 10, "ack": 8, "ack_many": 5}
+        names = sorted(self.functions)
+        function = self.random.choices(names, [weights.get(n, 4) for n in names])[0]
+        queue = self.a_queue()
+        several = self.random.choice([0, 1, 2, 3, 3, 5, 40])
+        wildness = self.random.choice([0, 0, 0.1, 0.5])
+        arguments = {}
+        for argument, type_name, optional in self.functions[function]:
+            wild = self.random.random() < wildness
+            if optional and not wild and self.random.random() < 0.6:
+                continue
+            value = self.bad(type_name) if wild else self.good(function, argument, type_name, queue, several)
+            arguments[argument] = (value, type_name)
+        sql = "SELECT clock_timestamp(), f.* FROM fairq.%s(%s) f" % (
+            function, ", ".join("%s => %%s::%s" % (a, t) for a, (v, t) in arguments.items()))
+        parameters = [v for v, t in arguments.values()]
+        self.note("%s(%s)" % (function, ", ".join("%s => %s" % (a, repr(v)[:200]) for a, (v, t) in arguments.items())))
+        try:
+            answer = self.execute(sql, parameters)
+            self.note("  -> %s" % " ".join(str(row[1:4] if len(row) > 2 else row[1]) for row in answer[:20]))
+        except psycopg.Error as error:
+            state = error.sqlstate or "connection"
+            self.note("  -> %s %s" % (state, str(error).splitlines()[0]))
+            self.errors[state] = self.errors.get(state, 0) + 1
+            if state not in EXPECTED:
+                raise Finding("%s: %s" % (state, str(error).strip()[:500]))
+            return False
+        self.calls[function] = self.calls.get(function, 0) + 1
+        self.book(function, {a: v for a, (v, t) in arguments.items()}, answer)
+        return True
+
+    # --- the books ---------------------------------------------------------
+
+    def tasks(self, queue):
+        return {row[0] for row in self.execute("SELECT id FROM fairq.tasks(%s)", (queue,))}
+
+    def refused(self, receipts, at):
+        """These were not good: so they must not be, unless they have run out."""
+        for receipt in receipts:
+            if receipt in self.books.leases and self.deadlines[receipt] > at:
+                raise Finding("receipt %s was refused, though it is good until %s" % (receipt, self.deadlines[receipt]))
+
+    def receipts(self, text):
+        return {str(uuid.UUID(receipt)) for receipt in re.findall("[0-9a-f-]{32,36}", text)}
+
+    def claimed(self, queue, rows, keep, session=None):
+        tasks = self.books.queues[queue]
+        ids = [row[1] for row in rows]
+        if len(set(ids)) != len(ids):
+            raise Finding("a claim returned a task twice")
+        holders = {}
+        for receipt, (lease_queue, lease_id, attempt) in self.books.leases.items():
+            if lease_queue == queue:
+                holders[lease_id] = receipt
+        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address in rows:
+            if task_id not in tasks:
+                raise Finding("claimed task %d, which is not there" % task_id)
+            task = tasks[task_id]
+            if task.group != group:
+                raise Finding("task %d was of group %r, now %r" % (task_id, task.group, group))
+            former = holders.get(task_id)
+            if former is not None:
+                if self.deadlines[former] > at:
+                    raise Finding("task %d is claimed by a second one until %s" % (task_id, self.deadlines[former]))
+                # Its lease ran out.  That was an attempt, but for one that has died of it and was revived since.
+                attempts = self.books.leases.pop(former)[2]
+                if task.attempts is not None:
+                    task.attempts = attempts
+            if task.attempts is not None and attempt != task.attempts + 1:
+                raise Finding("task %d: attempt %d after %d" % (task_id, attempt, task.attempts))
+            task.attempts = attempt - 1
+            if keep:
+                self.books.leases[str(receipt)] = (queue, task_id, attempt)
+                # A session may be over at any time.
+                self.deadlines[str(receipt)] = at if session else lease_until
+                self.seen.append(str(receipt))
+            else:
+                del tasks[task_id]
+
+    def remove(self, queue, task_id):
+        del self.books.queues[queue][task_id]
+        for receipt, (lease_queue, lease_id, attempt) in list(self.books.leases.items()):
+            if lease_queue == queue and lease_id == task_id:
+                del self.books.leases[receipt]
+
+    def book(self, function, arguments, answer):
+        queue = arguments.get("queue")
+        first = answer[0][1] if answer and len(answer[0]) > 1 else None
+        if function == "create_queue":
+            if queue in self.books.queues:
+                raise Finding("created a queue that was there")
+            self.books.queues[queue] = {}
+        elif function == "drop_queue":
+            if first != (queue in self.books.queues):
+                raise Finding("drop_queue said %s" % first)
+            for receipt, (lease_queue, lease_id, attempt) in list(self.books.leases.items()):
+                if lease_queue == queue:
+                    del self.books.leases[receipt]
+            self.books.queues.pop(queue, None)
+        elif function == "enqueue":
+            if first in self.books.queues[queue]:
+                raise Finding("id %d was given out twice" % first)
+            self.books.queues[queue][first] = Task(arguments.get("group_key") or "")
+        elif function == "enqueue_many":
+            rows = self.execute("SELECT id, group_key FROM fairq.tasks(%s) WHERE id = ANY (%s)", (queue, first))
+            if len(rows) != len(first) or any(i in self.books.queues[queue] for i in first):
+                raise Finding("enqueue_many returned %d ids, %d are there" % (len(first), len(rows)))
+            for task_id, group in rows:
+                self.books.queues[queue][task_id] = Task(group)
+        elif function == "claim":
+            self.claimed(queue, answer, True, arguments.get("session"))
+        elif function == "pop":
+            self.claimed(queue, answer, False)
+        elif function == "ack_and_claim":
+            # Which receipts were good it does not say: those whose tasks are gone.
+            for receipt in self.receipts(arguments["receipts"]):
+                lease = self.books.leases.get(receipt)
+                if lease is not None and lease[1] not in self.tasks(lease[0]):
+                    del self.books.queues[lease[0]][lease[1]]
+                    del self.books.leases[receipt]
+            self.claimed(queue, answer, True, arguments.get("session"))
+        elif function in ("ack", "nack", "release"):
+            if first:
+                self.settle(function, str(uuid.UUID(arguments["receipt"])))
+            else:
+                self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
+        elif function in ("ack_many", "nack_many", "release_many"):
+            good = [str(row[1]) for row in answer]
+            if len(good) != len(set(good)):
+                raise Finding("a receipt was good twice")
+            for receipt in good:
+                self.settle(function[:-5], receipt)
+            self.refused(self.receipts(arguments["receipts"]) - set(good), self.now())
+        elif function == "extend":
+            if first is not None:
+                receipt = str(uuid.UUID(arguments["receipt"]))
+                if receipt not in self.books.leases:
+                    raise Finding("extended a lease that is over")
+                self.deadlines[receipt] = first
+            else:
+                self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
+        elif function == "extend_many":
+            good = {str(row[1]) for row in answer}
+            self.refused(self.receipts(arguments["receipts"]) - good, self.now())
+            for receipt in good:
+                if receipt not in self.books.leases:
+                    raise Finding("extended a lease that is over")
+                # It may be over by now; then by any deadline.
+                row = self.execute("SELECT lease_until FROM fairq.leases WHERE receipt = %s", (receipt,))
+                self.deadlines[receipt] = row[0][0] if row else answer[0][0]
+        elif function == "cancel":
+            task_id = int(arguments["id"])
+            if first != (task_id in self.books.queues[queue]):
+                raise Finding("cancel of task %d said %s" % (task_id, first))
+            if first:
+                self.remove(queue, task_id)
+        elif function == "purge":
+            left = self.tasks(queue)
+            gone = set(self.books.queues[queue]) - left
+            if len(gone) != first:
+                raise Finding("purge said %d, %d are gone" % (first, len(gone)))
+            held = {l[1]: r for r, l in self.books.leases.items() if l[0] == queue}
+            for task_id in gone:
+                if task_id in held and self.deadlines[held[task_id]] > answer[0][0]:
+                    raise Finding("purge took task %d, which is leased" % task_id)
+                if arguments.get("group_key") is not None and self.books.queues[queue][task_id].group != arguments["group_key"]:
+                    raise Finding("purge took a task of another group")
+                self.remove(queue, task_id)
+        elif function == "revive":
+            for task in self.books.queues[queue].values():
+                task.attempts = None
+        elif function == "open_session":
+            self.sessions.add(str(first))
+            if len(self.sessions) > 20:
+                self.sessions.pop()
+        elif function == "close_session":
+            # Which leases were its own only their absence tells.
+            if first:
+                held = {str(row[0]) for row in self.execute("SELECT receipt FROM fairq.leases WHERE state <> 'settling'")}
+                for receipt, (lease_queue, lease_id, attempt) in list(self.books.leases.items()):
+                    if receipt not in held:
+                        del self.books.leases[receipt]
+                        self.books.queues[lease_queue][lease_id].attempts = None
+        elif function == "get_task":
+            if bool(answer) != (int(arguments["id"]) in self.books.queues[queue]):
+                raise Finding("get_task found %d rows" % len(answer))
+
+    def now(self):
+        return self.execute("SELECT clock_timestamp()")[0][0]
+
+    def settle(self, verb, receipt):
+        if receipt not in self.books.leases:
+            raise Finding("receipt %s was good, though it is over" % receipt)
+        queue, task_id, attempt = self.books.leases.pop(receipt)
+        task = self.books.queues[queue][task_id]
+        if verb == "ack":
+            del self.books.queues[queue][task_id]
+        elif verb == "nack":
+            task.attempts = attempt
+
+    def audit(self):
+        """The books and the queues say the same."""
+        names = {row[0] for row in self.execute("SELECT queue FROM fairq.queues WHERE queue LIKE %s", (self.prefix + "%",))}
+        own = {q for q in self.books.queues if q.startswith(self.prefix)}
+        if names != own:
+            raise Finding("queues: %s there, %s by the books" % (sorted(names), sorted(own)))
+        for queue in own:
+            there = self.tasks(queue)
+            books = set(self.books.queues[queue])
+            if there != books:
+                raise Finding("queue %s: tasks %s too many, %s missing" % (queue, sorted(there - books)[:10], sorted(books - there)[:10]))
+
+    # --- transactions ------------------------------------------------------
+
+    def transaction(self):
+        kind = self.random.random()
+        if kind < 0.4:
+            self.call()
+            return
+        self.doubtful = set()
+        before = copy.deepcopy(self.books)
+        self.control("BEGIN" if self.random.random() < 0.8 else "BEGIN ISOLATION LEVEL REPEATABLE READ")
+        for _ in range(self.random.choice([1, 2, 5])):
+            saved = copy.deepcopy(self.books)
+            self.control("SAVEPOINT s")
+            if not self.call() or self.random.random() < 0.25:
+                self.control("ROLLBACK TO s")
+                self.restore(saved)
+            elif self.random.random() < 0.5:
+                self.control("RELEASE s")
+        if kind < 0.8:
+            self.control("COMMIT")
+        else:
+            self.control("ROLLBACK")
+            self.restore(before)
+
+    def restore(self, books):
+        """Rolled back.  A lease that ran out meanwhile may have counted all the same."""
+        now = self.now()
+        for receipt, (queue, task_id, attempt) in self.books.leases.items():
+            if receipt not in books.leases and self.deadlines[receipt] <= now:
+                self.doubtful.add((queue, task_id))
+        for queue, task_id in self.doubtful:
+            if task_id in books.queues.get(queue, ()):
+                books.queues[queue][task_id].attempts = None
+        self.books = books
+
+    def run(self, seconds, most):
+        self.read_catalog()
+        for row in self.execute("SELECT fairq.drop_queue(queue) FROM fairq.queues WHERE queue LIKE %s", (self.prefix + "%",)):
+            pass
+        violations = []
+        start = time.monotonic()
+        transactions = 0
+        try:
+            for n, policy in enumerate(POLICIES):
+                name = self.prefix + str(n)
+                self.execute("SELECT fairq.create_queue(%s, %s, buckets => %s, lease => '1 h')", (name, policy, 2))
+                self.books.queues[name] = {}
+            while time.monotonic() - start < seconds and transactions < most:
+                self.transaction()
+                transactions += 1
+                if transactions % 50 == 0:
+                    self.audit()
+                # A name with odd characters is not audited; keep queues few and small.
+                for queue, tasks in list(self.books.queues.items()):
+                    if not queue.startswith(self.prefix) or len(tasks) > 2000:
+                        self.execute("SELECT fairq.drop_queue(%s)", (queue,))
+                        del self.books.queues[queue]
+                        self.books.leases = {r: l for r, l in self.books.leases.items() if l[0] != queue}
+            self.audit()
+            self.drain()
+        except Finding as finding:
+            violations.append("worker %r: %s\n  after %s" % (self.prefix, finding, self.last_calls()))
+        except Exception:
+            violations.append("worker %r: %s\n  after %s" % (self.prefix, traceback.format_exc(), self.last_calls()))
+        return {"transactions": transactions, "calls": self.calls, "errors": self.errors, "violations": violations}
+
+    def last_calls(self):
+        return "\n        ".join(self.log)
+
+    def drain(self):
+        """Every task that is left can be had, by its holder or by a claim."""
+        for queue in sorted(self.books.queues):
+            self.execute("SELECT fairq.resume(%s)", (queue,))
+            self.execute("SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = %s", (queue,))
+            self.execute("SELECT fairq.revive(%s)", (queue,))
+            got = set()
+            deadline = time.monotonic() + 10
+            while time.monotonic() < deadline:
+                # What waits for its time does so no longer.
+                self.execute('UPDATE fairq."q_%s" SET run_at = now() WHERE state = \'s\' AND run_at > now()' % queue)
+                self.execute("SELECT fairq.maintain(%s)", (queue,))
+                rows = self.execute("SELECT id, fairq.ack(receipt) FROM fairq.claim(%s, 1000)", (queue,))
+                if not all(acked for task_id, acked in rows) or got & {task_id for task_id, acked in rows}:
+                    raise Finding("draining %s: a task twice, or not acknowledged" % queue)
+                got |= {task_id for task_id, acked in rows}
+                if not rows:
+                    if not self.tasks(queue):
+                        break
+                    # A lease that ran out may have died of it.
+                    self.execute("SELECT fairq.revive(%s)", (queue,))
+                    time.sleep(0.05)
+            if got != set(self.books.queues[queue]):
+                raise Finding("draining %s: %d tasks were got, %d are by the books; missing %s" % (
+                    queue, len(got), len(self.books.queues[queue]), sorted(set(self.books.queues[queue]) - got)[:10]))
+            self.execute("SELECT fairq.drop_queue(%s)", (queue,))
+
+
+def work(arguments):
+    dsn, seed, number, trace, seconds, most = arguments
+    try:
+        return Worker(dsn, seed, number, trace).run(seconds, most)
+    except Exception:
+        return {"transactions": 0, "calls": {}, "errors": {}, "violations": [traceback.format_exc()]}
+
+
+def add(total, part):
+    for key, n in part.items():
+        total[key] = total.get(key, 0) + n
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dsn", default="")
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--transactions", type=int, default=10 ** 9, help="of each worker, at most")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--trace", help="write every call of worker N to this file with .N")
+    options = parser.parse_args()
+
+    with multiprocessing.Pool(options.workers) as pool:
+        parts = pool.map(work, [(options.dsn, options.seed, n, options.trace, options.seconds, options.transactions) for n in range(options.workers)], 1)
+    result = {"transactions": 0, "calls": {}, "errors": {}, "violations": []}
+    for part in parts:
+        result["transactions"] += part["transactions"]
+        add(result["calls"], part["calls"])
+        add(result["errors"], part["errors"])
+        result["violations"] += part["violations"]
+    with psycopg.connect(options.dsn, autocommit=True) as connection:
+        left = connection.execute("SELECT (SELECT count(*) FROM fairq.queues WHERE queue LIKE 'fuzz%'), (SELECT count(*) FROM fairq.leases "
+                                  "WHERE queue LIKE 'fuzz%')").fetchone()
+    if any(left) and not result["violations"]:
+        result["violations"].append("%d queues and %d leases are left" % left)
+    json.dump(result, sys.stdout, indent=1, sort_keys=True, ensure_ascii=False)
+    print()
+    return 1 if result["violations"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
