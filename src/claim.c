@@ -223,6 +223,7 @@ take_from_class(Claim *claim, int class, int max)
 	int			total = 0;
 	bool		nowait = true;
 	bool		others_empty = true;
+	bool		looked_twice = false;
 
 	if (first < 0)
 		return 0;
@@ -275,6 +276,17 @@ take_from_class(Claim *claim, int class, int max)
 					tops[i].view = LANE_READY;
 			}
 			nowait = false;
+			continue;
+		}
+		if (best < 0 && !looked_twice)
+		{
+			/* A look without the lock may be wrong. */
+			for (int i = 0; i < buckets; i++)
+			{
+				if (bucket_wanted(claim->request, i))
+					lanes_look_locked(lanes_get(first + i), &tops[i]);
+			}
+			looked_twice = true;
 			continue;
 		}
 		if (best < 0)
@@ -499,24 +511,29 @@ claim_of_groups(Claim *claim)
 						return;
 					}
 					handover_reserve(8);
-					if (row_reader_lock(row, &entries[i].tid) != ROW_LIVE)
+					/* The key is looked at without the page's lock: it may be toasted. */
+					if (row_reader_read(row, &entries[i].tid) != ROW_LIVE)
 						continue;
 					lanes_entry_address(lane, &entries[i], &place);
 					if (row_is_null(row, COLUMN_ADDRESS) ||
 						address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
-					{
-						row_reader_unlock(row);
 						continue;
-					}
 					start.whole = place.block;
 					start.fraction = place.fraction;
 					if (!group_wanted(claim))
 					{
-						row_reader_unlock(row);
 						if (virtual_time_compare(start, left) < 0 &&
 							!leases_find(claim->queue,
 										 DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 							left = start;
+						continue;
+					}
+					if (row_reader_lock(row, &entries[i].tid) != ROW_LIVE)
+						continue;
+					if (row_is_null(row, COLUMN_ADDRESS) ||
+						address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+					{
+						row_reader_unlock(row);
 						continue;
 					}
 					if (grant(claim, lane))
@@ -626,7 +643,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			claim_from_lanes(&claim);
 		if (claim.got >= request->max_tasks)
 			break;
-		if (claim.refilling != NULL && claim.got == 0)
+		if (claim.refilling != NULL)
 		{
 			lanes_refill_wait(claim.refilling);
 			continue;

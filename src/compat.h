@@ -16,9 +16,11 @@
 #include "access/tableam.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
 #include "nodes/execnodes.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/rel.h"
 
 #if PG_VERSION_NUM < 150000
@@ -40,11 +42,25 @@ typedef Oid RelFileNumber;
 	object_aclcheck(NamespaceRelationId, oid, role, mode)
 #define fairq_relation_ownercheck(oid, role) \
 	object_ownercheck(RelationRelationId, oid, role)
+#define fairq_database_ownercheck(oid, role) \
+	object_ownercheck(DatabaseRelationId, oid, role)
 #else
 #define fairq_namespace_aclcheck(oid, role, mode) \
 	pg_namespace_aclcheck(oid, role, mode)
 #define fairq_relation_ownercheck(oid, role) \
 	pg_class_ownercheck(oid, role)
+#define fairq_database_ownercheck(oid, role) \
+	pg_database_ownercheck(oid, role)
+#endif
+
+/* 17 has a search_path for maintenance commands; before it is set by hand. */
+#if PG_VERSION_NUM >= 170000
+#define fairq_restrict_search_path() RestrictSearchPath()
+#else
+#define fairq_restrict_search_path() \
+	((void) set_config_option("search_path", "pg_catalog, pg_temp", \
+							  PGC_USERSET, PGC_S_SESSION, \
+							  GUC_ACTION_SAVE, true, 0, false))
 #endif
 
 /* 18 counts index searches for EXPLAIN; we have none to show. */
@@ -54,6 +70,13 @@ typedef Oid RelFileNumber;
 #else
 #define fairq_index_beginscan(heap, index, snapshot, nkeys) \
 	index_beginscan(heap, index, snapshot, nkeys, 0)
+#endif
+
+/* 17 has indexes keep something between inserts. */
+#if PG_VERSION_NUM >= 170000
+#define fairq_index_insert_cleanup(index, info) index_insert_cleanup(index, info)
+#else
+#define fairq_index_insert_cleanup(index, info) ((void) 0)
 #endif
 
 /*

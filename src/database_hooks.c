@@ -14,6 +14,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_authid.h"
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_database_d.h"
 #include "catalog/pg_extension_d.h"
@@ -25,7 +26,9 @@
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
+#include "compat.h"
 #include "database_hooks.h"
 #include "handover.h"
 #include "shared_state.h"
@@ -75,8 +78,9 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 		handover_probe();
 	if (access == OAT_POST_CREATE && class == DatabaseRelationId)
 		handover_probe();
-	/* A trigger is enabled or disabled: rows may have been written without. */
-	if (access == OAT_POST_ALTER && class == TriggerRelationId)
+	/* A trigger is enabled, disabled or made: rows may have come without it. */
+	if ((access == OAT_POST_ALTER || access == OAT_POST_CREATE) &&
+		class == TriggerRelationId)
 	{
 		Oid			table = table_of_trigger(object);
 
@@ -93,6 +97,21 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 		handover_probe();
 }
 
+static bool
+may_create_databases(void)
+{
+	HeapTuple	tuple;
+	bool		may = superuser();
+
+	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	if (HeapTupleIsValid(tuple))
+	{
+		may |= ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+		ReleaseSysCache(tuple);
+	}
+	return may;
+}
+
 /*
  * The database that a command wants for itself; InvalidOid: none.
  */
@@ -100,6 +119,7 @@ static Oid
 wanted_database(Node *command)
 {
 	const char *name = NULL;
+	Oid			database;
 
 	switch (nodeTag(command))
 	{
@@ -137,7 +157,15 @@ wanted_database(Node *command)
 		default:
 			break;
 	}
-	return name == NULL ? InvalidOid : get_database_oid(name, true);
+	database = name == NULL ? InvalidOid : get_database_oid(name, true);
+	if (!OidIsValid(database))
+		return InvalidOid;
+
+	/* Only who may carry the command out has our worker leave. */
+	if (nodeTag(command) == T_CreatedbStmt ? !may_create_databases() :
+		!fairq_database_ownercheck(database, GetUserId()))
+		return InvalidOid;
+	return database;
 }
 
 /*
@@ -153,10 +181,10 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	Oid			database = shared_state_ready() ?
 		wanted_database(pstmt->utilityStmt) : InvalidOid;
 
-	if (OidIsValid(database))
-		wakeup_hold(database);
 	PG_TRY();
 	{
+		if (OidIsValid(database))
+			wakeup_hold(database);
 		if (prev_process_utility_hook)
 			prev_process_utility_hook(pstmt, query, read_only_tree, context,
 									  params, environment, dest, completion);

@@ -24,6 +24,7 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -85,44 +86,61 @@ queue_failed(Oid relation)
 }
 
 /*
+ * One pass on a queue, in a transaction of its own.  Returns whether there is
+ * more to do now; *next is when to come again.
+ *
+ * Nothing is waited for: behind a lock on one queue's table all others would
+ * wait, too, and whoever drops the extension or wants the database would meet us
+ * with one lock in hand, waiting for another.
+ */
+static bool
+one_pass(Oid relation, TimestampTz *next)
+{
+	Maintenance maintenance = {0};
+	bool		more = false;
+
+	maintenance.next = PG_INT64_MAX;
+	SetCurrentStatementStartTimestamp();
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	if (queue_catalog_lock_settings() &&
+		ConditionalLockRelationOid(relation, RowExclusiveLock))
+	{
+		Relation	rel;
+		QueueInfo  *info = queue_catalog_open_relation(relation, NoLock, 0, &rel);
+
+		if (info != NULL)
+		{
+			more = maintain_pass(rel, info, &maintenance);
+			relation_close(rel, NoLock);
+		}
+	}
+	else
+		maintenance.next = GetCurrentTimestamp() + USECS_PER_SEC;
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+	pgstat_report_stat(false);
+	*next = maintenance.next;
+	return more;
+}
+
+/*
  * Maintain one queue until nothing is due.  Returns when something will be.
  */
 static TimestampTz
 maintain_one(Oid relation)
 {
 	FailingQueue *entry = hash_search(failing, &relation, HASH_FIND, NULL);
-	volatile TimestampTz next = PG_INT64_MAX;
-	volatile bool more = true;
+	TimestampTz next = PG_INT64_MAX;
 
 	if (entry != NULL && entry->retry_at > GetCurrentTimestamp())
 		return entry->retry_at;
 
 	PG_TRY();
 	{
-		while (more && !wakeup_stop_requested(my_slot))
-		{
-			Relation	rel;
-			QueueInfo  *info;
-			TimestampTz due = PG_INT64_MAX;
-
+		while (!wakeup_stop_requested(my_slot) && one_pass(relation, &next))
 			CHECK_FOR_INTERRUPTS();
-			SetCurrentStatementStartTimestamp();
-			StartTransactionCommand();
-			PushActiveSnapshot(GetTransactionSnapshot());
-			more = false;
-			info = queue_catalog_open_relation(relation, RowExclusiveLock, 0, &rel);
-			if (info != NULL)
-			{
-				more = maintain_pass(rel, info, NULL, &due);
-				relation_close(rel, NoLock);
-			}
-			PopActiveSnapshot();
-			CommitTransactionCommand();
-			pgstat_report_stat(false);
-			next = due;
-		}
-		if (entry != NULL)
-			hash_search(failing, &relation, HASH_REMOVE, NULL);
+		hash_search(failing, &relation, HASH_REMOVE, NULL);
 	}
 	PG_CATCH();
 	{
@@ -137,23 +155,42 @@ maintain_one(Oid relation)
 }
 
 /*
- * The queues of the database; *exists: the extension is there.
+ * The queues of the database.  *exists: the extension is there.  *next is when
+ * to look again should they not be seen now.
  */
 static List *
-list_queues(bool *exists)
+list_queues(bool *exists, TimestampTz *next)
 {
-	List	   *result;
-	MemoryContext old;
+	List	   *volatile result = NIL;
 
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	*exists = OidIsValid(get_extension_oid("pgfairq", true));
-	old = MemoryContextSwitchTo(TopMemoryContext);
-	result = *exists ? queue_catalog_list() : NIL;
-	MemoryContextSwitchTo(old);
-	PopActiveSnapshot();
-	CommitTransactionCommand();
+	*exists = true;
+	PG_TRY();
+	{
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		PushActiveSnapshot(GetTransactionSnapshot());
+		*exists = OidIsValid(get_extension_oid("pgfairq", true));
+		if (*exists && queue_catalog_lock_settings())
+		{
+			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+			result = queue_catalog_list();
+			MemoryContextSwitchTo(old);
+		}
+		else
+			*next = GetCurrentTimestamp() + USECS_PER_SEC;
+		PopActiveSnapshot();
+		CommitTransactionCommand();
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		*next = queue_failed(InvalidOid);
+		AbortCurrentTransaction();
+		FlushErrorState();
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
 	return result;
 }
 
@@ -168,13 +205,19 @@ database_worker_main(Datum arg)
 
 	my_slot = DatumGetInt32(arg);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGINT, SIG_IGN);	/* there is no query to cancel */
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	database = wakeup_worker_begin(my_slot);
-	before_shmem_exit(worker_exit, (Datum) 0);
-	if (!OidIsValid(database))
+	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(database));
+	if (!wakeup_worker_begin(my_slot, database))
 		proc_exit(0);
+	before_shmem_exit(worker_exit, (Datum) 0);
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
+
+	/* If there has to be a loser, let it be us, and soon. */
+	SetConfigOption("deadlock_timeout", "100ms", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("lock_timeout", "1s", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("statement_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 
 	ctl.keysize = sizeof(Oid);
 	ctl.entrysize = sizeof(FailingQueue);
@@ -196,7 +239,7 @@ database_worker_main(Datum arg)
 		}
 
 		wakeup_pass_begins(my_slot);
-		queues = list_queues(&exists);
+		queues = list_queues(&exists, &next);
 		if (!exists)
 		{
 			my_end = WORKER_NOT_NEEDED;

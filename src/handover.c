@@ -47,6 +47,7 @@
 
 typedef enum HandoverKind
 {
+	HANDOVER_NOTHING,			/* what was owed has been taken back */
 	HANDOVER_ENQUEUED,			/* commit: offer; abort: untag */
 	HANDOVER_OFFER_AT_COMMIT,
 	HANDOVER_OFFER_AT_ABORT,
@@ -60,6 +61,7 @@ typedef enum HandoverKind
 	HANDOVER_READ_AGAIN,		/* commit: have a queue's rows read anew */
 	HANDOVER_COUNT,				/* commit: add to a counter */
 	HANDOVER_SCHEDULED,			/* commit: wake the worker in time */
+	HANDOVER_DUE_DONE,			/* commit: forget a due task that was skipped */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
 	HANDOVER_SESSION_CLOSED,	/* commit: end a session */
 	HANDOVER_PROBE,				/* commit: have the launcher look */
@@ -170,6 +172,15 @@ new_item(HandoverKind kind)
 	return item;
 }
 
+/* A task is not going to be served: its group has its tag back. */
+static void
+untag(const HandoverItem *item)
+{
+	VirtualTime start = {item->address.block, item->address.fraction};
+
+	groups_untag(item->address.slot, item->u.tag.group, start, item->u.tag.finish);
+}
+
 /*
  * Fold a row into the lowest address of its lane and subtransaction.
  */
@@ -241,6 +252,19 @@ handover_written(int placed, const ItemPointerData *tid)
 		items[placed].tid = *tid;
 }
 
+/*
+ * The row was not written after all: the group has its tag back.
+ */
+void
+handover_not_written(int placed)
+{
+	if (placed < 0)
+		return;
+	if (items[placed].kind == HANDOVER_ENQUEUED)
+		untag(&items[placed]);
+	items[placed].kind = HANDOVER_NOTHING;
+}
+
 void
 handover_offer_at_commit(Lane *lane, const FairqAddress *address,
 						 const ItemPointerData *tid)
@@ -293,29 +317,45 @@ handover_claimed(const LeaseInfo *lease, Lane *lane,
 }
 
 /*
- * A lease is settling.
+ * A lease is settling.  Nothing may come between that and this: whatever fails
+ * later, the lease is unsettled.  The result names the item to the next two.
  */
-void
+int
 handover_settled(const LeaseInfo *lease)
 {
 	HandoverItem *item = new_item(HANDOVER_SETTLED);
 
 	item->u.lease = lease->ref;
 	lease_items++;
+	return items_count - 1;
 }
 
 /*
- * A lease is being given back: its task is as it was.
+ * The lease is given back: its task is as it was.
  */
 void
-handover_released(const LeaseInfo *lease, Lane *lane, const FairqAddress *address)
+handover_released(int settled, Lane *lane, const FairqAddress *address)
 {
-	HandoverItem *item = new_item(HANDOVER_RELEASED);
+	HandoverItem *item = &items[settled];
 
+	Assert(item->kind == HANDOVER_SETTLED);
+	item->kind = HANDOVER_RELEASED;
 	item->lane = lane;
 	item->address = *address;
-	item->u.lease = lease->ref;
-	lease_items++;
+}
+
+/*
+ * It did not come to that: the lease goes on.
+ */
+void
+handover_not_settled(int settled)
+{
+	HandoverItem *item = &items[settled];
+
+	Assert(item->kind == HANDOVER_SETTLED);
+	leases_unsettle(&item->u.lease);
+	item->kind = HANDOVER_NOTHING;
+	lease_items--;
 }
 
 /*
@@ -396,6 +436,18 @@ handover_scheduled(QueueState *queue, TimestampTz due)
 		ItemPointerSet(&item->u.due.place.tid, 0, 0);
 	}
 	item->u.due.place.due = Min(item->u.due.place.due, due);
+}
+
+/*
+ * A due task that was skipped is made ready by this transaction, or is gone.
+ */
+void
+handover_due_done(QueueState *queue, const DuePlace *place)
+{
+	HandoverItem *item = new_item(HANDOVER_DUE_DONE);
+
+	item->u.due.queue = queue;
+	item->u.due.place = *place;
 }
 
 /*
@@ -514,15 +566,6 @@ handover_let_go(int done)
 	held_count = 0;
 }
 
-/* A task is not going to be served: its group has its tag back. */
-static void
-untag(const HandoverItem *item)
-{
-	VirtualTime start = {item->address.block, item->address.fraction};
-
-	groups_untag(item->address.slot, item->u.tag.group, start, item->u.tag.finish);
-}
-
 /*
  * First of all at commit the leases that were settled end, wherever they are
  * in the list.
@@ -560,6 +603,7 @@ carry_out_commit(const HandoverItem *item)
 			break;
 		case HANDOVER_READ_AGAIN:
 			queue_state_read_again(item->u.release.relation);
+			wakeup_at(MyDatabaseId, 0);
 			break;
 		case HANDOVER_PURGED:
 			groups_level(item->u.purged.queue, item->u.purged.group,
@@ -588,8 +632,12 @@ carry_out_commit(const HandoverItem *item)
 			break;
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_ABORT:
+		case HANDOVER_DUE_DONE:
+			queue_state_due_done(item->u.due.queue, &item->u.due.place);
+			break;
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
+		case HANDOVER_NOTHING:
 			break;
 	}
 }
@@ -614,6 +662,8 @@ carry_out_abort(const HandoverItem *item)
 
 				if (leases_give_back(&item->u.lease, &tid))
 					lanes_offer(item->lane, &item->address, &tid);
+				else
+					wakeup_at(MyDatabaseId, 0);
 			}
 			break;
 		case HANDOVER_SETTLED:
@@ -624,7 +674,9 @@ carry_out_abort(const HandoverItem *item)
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_COUNT:
 		case HANDOVER_SCHEDULED:
+		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
+		case HANDOVER_NOTHING:
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
 		case HANDOVER_READ_AGAIN:
@@ -665,7 +717,9 @@ carry_out_prepare(const HandoverItem *item)
 		case HANDOVER_PROBE:
 			carry_out_commit(item);
 			break;
+		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
+		case HANDOVER_NOTHING:
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
 		case HANDOVER_RELEASED:

@@ -20,6 +20,7 @@ extern void handover_reserve(int n);
 extern int	handover_placed(Lane *lane, const FairqAddress *address,
 							const GroupTag *tag);
 extern void handover_written(int placed, const ItemPointerData *tid);
+extern void handover_not_written(int placed);
 extern void handover_offer_at_commit(Lane *lane, const FairqAddress *address,
 									 const ItemPointerData *tid);
 extern void handover_offer_at_abort(Lane *lane, const FairqAddress *address,
@@ -28,14 +29,15 @@ extern void handover_lower_at_commit(Lane *lane, const FairqAddress *address);
 extern void handover_lower_at_abort(Lane *lane, const FairqAddress *address);
 extern void handover_claimed(const LeaseInfo *lease, Lane *lane,
 							 const FairqAddress *address);
-extern void handover_settled(const LeaseInfo *lease);
-extern void handover_released(const LeaseInfo *lease, Lane *lane,
-							  const FairqAddress *address);
+extern int	handover_settled(const LeaseInfo *lease);
+extern void handover_released(int settled, Lane *lane, const FairqAddress *address);
+extern void handover_not_settled(int settled);
 extern void handover_read_again(Oid relation);
 extern void handover_cancelled(const FairqAddress *address, const GroupTag *tag);
 extern void handover_purged(QueueState *queue, const GroupTag *tag);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);
+extern void handover_due_done(QueueState *queue, const DuePlace *place);
 extern void handover_due_read(QueueState *queue, const DuePlace *frontier);
 extern void handover_session_closed(const SessionRef *session);
 extern void handover_probe(void);

@@ -336,6 +336,17 @@ lanes_look(const Lane *lane, LaneTop *top)
 }
 
 /*
+ * The same with the lock, for who is about to say that there is nothing.
+ */
+void
+lanes_look_locked(Lane *lane, LaneTop *top)
+{
+	LWLockAcquire(&lane->lock, LW_SHARED);
+	look(lane, top);
+	LWLockRelease(&lane->lock);
+}
+
+/*
  * Take up to max entries from the front of the window, but none that comes after
  * upto (NULL: any), and say what is next.  Returns how many; -1 if nowait and
  * the lane is locked.

@@ -100,6 +100,7 @@ extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);
+extern void lanes_look_locked(Lane *lane, LaneTop *top);
 extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
 					   LaneEntry *entries, LaneTop *top, bool nowait);
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,

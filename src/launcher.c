@@ -44,8 +44,14 @@
 #include "settings.h"
 #include "wakeup.h"
 
-#define FIRST_RETRY_SECS	5
+#define FIRST_RETRY_SECS	1
 #define LAST_RETRY_SECS		300
+
+/* A worker that has run so long before it failed starts with a clean slate. */
+#define GOOD_RUN_SECS		60
+
+/* How long databases may wait for a slot before the log says so. */
+#define SLOT_WAIT_SECS		30
 
 typedef struct LaunchedDatabase
 {
@@ -54,6 +60,9 @@ typedef struct LaunchedDatabase
 	bool		unserved;
 	int			slot;			/* -1: no worker */
 	BackgroundWorkerHandle *handle;
+	bool		probe_again;	/* somebody asked while it had a worker */
+	TimestampTz started_at;
+	TimestampTz waiting_since;	/* 0: not for a slot */
 	int			failures;
 	TimestampTz retry_at;		/* 0: not failed */
 } LaunchedDatabase;
@@ -92,6 +101,9 @@ database_entry(Oid oid)
 		entry->unserved = false;
 		entry->slot = wakeup_slot_of(oid);	/* of an earlier launcher */
 		entry->handle = NULL;
+		entry->probe_again = false;
+		entry->started_at = GetCurrentTimestamp();
+		entry->waiting_since = 0;
 		entry->failures = 0;
 		entry->retry_at = 0;
 	}
@@ -161,12 +173,15 @@ check_worker(LaunchedDatabase *entry)
 	switch (wakeup_unreserve(entry->slot))
 	{
 		case WORKER_NOT_NEEDED:
-			entry->unserved = true;
+			/* Unless the extension came while the worker was on its way out. */
+			entry->unserved = !entry->probe_again;
 			entry->failures = 0;
 			break;
 		case WORKER_STOPPED:
 			break;
 		case WORKER_FAILED:
+			if (GetCurrentTimestamp() - entry->started_at > GOOD_RUN_SECS * USECS_PER_SEC)
+				entry->failures = 0;
 			entry->retry_at = GetCurrentTimestamp() +
 				Min(FIRST_RETRY_SECS << Min(entry->failures, 10), LAST_RETRY_SECS) *
 				USECS_PER_SEC;
@@ -174,6 +189,7 @@ check_worker(LaunchedDatabase *entry)
 			break;
 	}
 	entry->slot = -1;
+	entry->probe_again = false;
 }
 
 static void
@@ -196,6 +212,7 @@ start_worker(LaunchedDatabase *entry)
 				 entry->database);
 		strlcpy(worker.bgw_type, "pgfairq worker", BGW_MAXLEN);
 		worker.bgw_main_arg = Int32GetDatum(slot);
+		memcpy(worker.bgw_extra, &entry->database, sizeof(Oid));
 		worker.bgw_notify_pid = MyProcPid;
 		old = MemoryContextSwitchTo(TopMemoryContext);
 		started = RegisterDynamicBackgroundWorker(&worker, &entry->handle);
@@ -206,13 +223,21 @@ start_worker(LaunchedDatabase *entry)
 	{
 		entry->slot = slot;
 		entry->retry_at = 0;
+		entry->started_at = GetCurrentTimestamp();
+		entry->waiting_since = 0;
 		slots_exhausted = false;
 		return;
 	}
 
+	/* Slots are short while many databases are probed; only for a while. */
 	entry->handle = NULL;
-	entry->retry_at = GetCurrentTimestamp() + LAST_RETRY_SECS / 10 * USECS_PER_SEC;
-	if (!slots_exhausted)
+	entry->retry_at = GetCurrentTimestamp() + USECS_PER_SEC;
+	if (entry->waiting_since == 0)
+		entry->waiting_since = GetCurrentTimestamp();
+	if (!slots_exhausted &&
+		GetCurrentTimestamp() - entry->waiting_since > SLOT_WAIT_SECS * USECS_PER_SEC)
+	{
+		slots_exhausted = true;
 		ereport(WARNING,
 				(errmsg("could not start a pgfairq worker for the database with OID %u", entry->database),
 				 slot < 0 ?
@@ -220,7 +245,7 @@ start_worker(LaunchedDatabase *entry)
 						 "pgfairq.max_workers") :
 				 errhint("Raise the setting \"%s\" and restart the server, or call fairq.maintain() for the queues there.",
 						 "max_worker_processes")));
-	slots_exhausted = true;
+	}
 	if (slot >= 0)
 		(void) wakeup_unreserve(slot);
 }
@@ -250,6 +275,7 @@ launch(void)
 		{
 			entry->unserved = false;
 			entry->retry_at = 0;
+			entry->probe_again = (entry->slot >= 0);
 		}
 	}
 
@@ -288,6 +314,7 @@ launcher_main(Datum arg)
 	HASHCTL		ctl = {0};
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGINT, SIG_IGN);	/* there is no query to cancel */
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);

@@ -49,12 +49,16 @@
 #include "sessions.h"
 #include "settings.h"
 #include "shared_state.h"
+#include "wakeup.h"
 
 #define PARTITIONS		256
 #define WHEEL_SLOTS		1024
 #define WHEEL_EXPIRED	WHEEL_SLOTS /* one list more */
 #define TICK_USECS		INT64CONST(50000)
 #define NO_ENTRY		PG_UINT32_MAX
+
+/* How often a lease that is settling past its deadline is looked at: 1 s. */
+#define SETTLING_TICKS	20
 
 /* A token has 62 bits; the uuid's variant takes the other two. */
 #define TOKEN_MASK		((UINT64CONST(1) << 62) - 1)
@@ -277,7 +281,7 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 			{
 				wheel_unlink(partition, number);
 				if (lease->state == LEASE_SETTLING)
-					wheel_schedule(partition, number);
+					wheel_link(partition, number, (tick + SETTLING_TICKS) % WHEEL_SLOTS);
 				else
 					wheel_link(partition, number, WHEEL_EXPIRED);
 			}
@@ -617,17 +621,28 @@ leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * The settling transaction failed: the lease is as it was.
+ * The settling transaction failed: the lease is as it was, and if it should
+ * have run out meanwhile it does.
  */
 void
 leases_unsettle(const LeaseRef *ref)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &entries[ref->entry];
+	Oid			database = InvalidOid;
 
 	if (partition == NULL)
 		return;
-	entries[ref->entry].state = LEASE_HELD;
+	lease->state = LEASE_HELD;
+	if (lease->deadline <= GetCurrentTimestamp() && lease->wheel_slot != WHEEL_EXPIRED)
+	{
+		wheel_unlink(partition, ref->entry);
+		wheel_link(partition, ref->entry, WHEEL_EXPIRED);
+		database = queue_state_by_number(lease->queue)->database;
+	}
 	LWLockRelease(&partition->lock);
+	if (OidIsValid(database))
+		wakeup_at(database, GetCurrentTimestamp() + TICK_USECS);
 }
 
 /* Unlink an entry from chain and wheel.  Partition locked exclusively. */

@@ -63,40 +63,67 @@ end_sessions(TimestampTz now)
 		leases_end_session(over[i]);
 }
 
-/*
- * Do what is due, up to a bound.  Returns whether there is more to do now; else
- * *next is when to come again, or earlier if somebody schedules something.
- * *moved (may be NULL) counts the tasks that were moved.
- *
- * rel is locked in RowExclusiveLock mode.  The work is the caller's
- * transaction's: its tasks can be claimed when it commits.
- */
-bool
-maintain_pass(Relation rel, QueueInfo *info, int64 *moved, TimestampTz *next)
+static bool
+do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz due;
 	int			expired;
 	int			promoted;
-	bool		more_due;
+	bool		more;
 
-	*next = DT_NOEND;
+	maintenance->next = DT_NOEND;
 	if (!lock_maintenance(rel))
 	{
-		*next = now + USECS_PER_SEC;
+		maintenance->next = now + USECS_PER_SEC;
 		return false;
 	}
+	if (!maintenance->begun)
+		queue_state_due_begin(info->state, &maintenance->due_from);
+	maintenance->begun = true;
 	end_sessions(now);
 	leases_tick(now);
 	expired = settle_expired(rel, info, PASS_ROWS);
-	promoted = promote_due(rel, info, now, PASS_ROWS, &due, &more_due);
+	promoted = promote_due(rel, info, now, PASS_ROWS, &maintenance->due_from,
+						   &maintenance->next, &more);
 	if (claim_resolve_doubts(info->state))
-		*next = now + DOUBT_USECS;
-	*next = Min(*next, due);
-	if (moved != NULL)
-		*moved += expired + promoted;
-	return more_due ||
-		(expired > 0 && pg_atomic_read_u32(&info->state->expired) > 0);
+		maintenance->next = Min(maintenance->next, now + DOUBT_USECS);
+	if (pg_atomic_read_u32(&info->state->expired) > 0)
+	{
+		/* More, or they are in somebody's hands and have to wait. */
+		more |= (expired > 0);
+		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
+	}
+	maintenance->moved += expired + promoted;
+	return more;
+}
+
+/*
+ * Do what is due, up to a bound.  Returns whether there is more to do now; else
+ * maintenance->next is when to come again, or earlier if somebody schedules
+ * something.
+ *
+ * rel is locked in RowExclusiveLock mode.  The work is the caller's
+ * transaction's: its tasks can be claimed when it commits.  It is done as the
+ * owner of the queue, for writing a row runs what the owner has attached to
+ * the table (constraints, index expressions).
+ */
+bool
+maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
+{
+	Oid			user;
+	int			security;
+	int			nest_level;
+	bool		more;
+
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(rel->rd_rel->relowner,
+						   security | SECURITY_RESTRICTED_OPERATION);
+	nest_level = NewGUCNestLevel();
+	fairq_restrict_search_path();
+	more = do_pass(rel, info, maintenance);
+	AtEOXact_GUC(false, nest_level);
+	SetUserIdAndSecContext(user, security);
+	return more;
 }
 
 /*

@@ -10,8 +10,16 @@
 
 #include "queue_catalog.h"
 
-extern bool maintain_pass(Relation rel, QueueInfo *info, int64 *moved,
-						  TimestampTz *next);
+/* Passes of one transaction, which go on from each other. */
+typedef struct Maintenance
+{
+	bool		begun;
+	DuePlace	due_from;		/* where to read on in what is due */
+	int64		moved;			/* tasks, by all passes */
+	TimestampTz next;			/* when something will be due again */
+} Maintenance;
+
+extern bool maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance);
 extern bool maintain_is_due(QueueInfo *info);
 extern TimestampTz maintain_next_lease(void);
 

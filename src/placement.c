@@ -106,7 +106,10 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 	row_is_null(row, COLUMN_ADDRESS) = false;
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_READY);
 	if (!queue_relation_update(row->rel, row->info, &tid, row->values, row->nulls, wait))
+	{
+		handover_not_written(placed);
 		return false;
+	}
 	handover_written(placed, &tid);
 	return true;
 }

@@ -18,71 +18,107 @@
 #include "promote.h"
 #include "queue_relation.h"
 
+/* What became of an entry of a scheduled task. */
+typedef enum Promotion
+{
+	PROMOTED,
+	NOT_DUE,					/* moved or gone; whoever did that has said so */
+	IN_HANDS					/* of somebody who will not say when he is done */
+} Promotion;
+
+static Promotion
+promote_entry(Placement *placement, RowReader *row, const DuePlace *entry,
+			  TimestampTz now)
+{
+	switch (row_reader_read(row, &entry->tid))
+	{
+		case ROW_GONE:
+		case ROW_OWN:
+			return NOT_DUE;
+		case ROW_IN_PROGRESS:
+			if (!row->deleting)
+				return NOT_DUE;
+			return IN_HANDS;
+		case ROW_IN_DOUBT:
+			return IN_HANDS;
+		case ROW_LIVE:
+			break;
+	}
+	if (DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_SCHEDULED ||
+		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now)
+		return NOT_DUE;
+	return placement_replace(placement, row, false) ? PROMOTED : IN_HANDS;
+}
+
 /*
- * Make up to max tasks ready that are due at now.  Returns how many.  *more:
+ * Make tasks ready that are due at now; up to max entries of the index are
+ * looked at, from *from on, which is moved.  Returns how many are ready.  *more:
  * there are more of them; else *next is when the next one is due.
+ *
+ * Rows in somebody's hands are not waited for, and nobody else waits for them:
+ * the queue remembers them apart (if there are too many it reads on from the
+ * first of them), and they are looked at again each second.
  */
 int
 promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
-			TimestampTz *next, bool *more)
+			DuePlace *from, TimestampTz *next, bool *more)
 {
 	QueueState *state = info->state;
+	DuePlace	skipped[DUE_SKIPPED];
+	int			skipped_count = queue_state_skipped(state, skipped);
+	DuePlace	frontier = *from;
 	DuePlace   *entries;
 	Placement	placement;
 	RowReader	row;
-	DuePlace	from;
-	DuePlace	after;
-	DuePlace	skipped = {DT_NOEND, {{0, 0}, 0}};
 	int			n;
 	int			promoted = 0;
 
-	queue_state_due_begin(state, &from);
 	*more = false;
-	*next = from.due;
-	if (from.due > now)
+	*next = from->due;
+	if (from->due > now && skipped_count == 0)
 		return 0;
-	entries = palloc(max * sizeof(DuePlace));
-	n = queue_relation_due(rel, info, &from, now, max, entries, &after);
-	*next = after.due;
-	*more = (after.due <= now);
-	if (n > 0)
-		placement_begin(&placement, rel, info);
+
+	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < skipped_count; i++)
 	{
-		RowStatus	status;
+		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);
 
-		CHECK_FOR_INTERRUPTS();
-		status = row_reader_read(&row, &entries[i].tid);
+		if (result != IN_HANDS)
+			handover_due_done(state, &skipped[i]);
+		promoted += (result == PROMOTED);
+	}
 
-		/* Who inserts or moves it says so when he commits. */
-		if (status == ROW_GONE || status == ROW_OWN ||
-			(status == ROW_IN_PROGRESS && !row.deleting))
-			continue;
-		if (status == ROW_LIVE &&
-			(DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_SCHEDULED ||
-			 DatumGetTimestampTz(row_value(&row, COLUMN_RUN_AT)) > now))
-			continue;
+	if (from->due <= now)
+	{
+		bool		held_back = false;
 
-		/* In somebody's hands: come again, and do not wait. */
-		if (status != ROW_LIVE || !placement_replace(&placement, &row, false))
+		entries = palloc(max * sizeof(DuePlace));
+		n = queue_relation_due(rel, info, from, now, max, entries, from);
+		*next = from->due;
+		*more = (from->due <= now);
+		frontier = *from;
+		for (int i = 0; i < n; i++)
 		{
-			if (skipped.due == DT_NOEND)
-				skipped = entries[i];
-			continue;
+			Promotion	result;
+
+			CHECK_FOR_INTERRUPTS();
+			result = promote_entry(&placement, &row, &entries[i], now);
+			promoted += (result == PROMOTED);
+			if (result == IN_HANDS && !held_back && !queue_state_skip(state, &entries[i]))
+			{
+				frontier = entries[i];
+				held_back = true;
+			}
 		}
-		handover_count(state, QUEUE_SCHEDULED, -1);
-		handover_count(state, QUEUE_ADDRESSED, 1);
-		promoted++;
+		pfree(entries);
+		handover_due_read(state, &frontier);
 	}
 	row_reader_end(&row);
-	pfree(entries);
-	handover_due_read(state, skipped.due == DT_NOEND ? &after : &skipped);
-	if (skipped.due != DT_NOEND)
-	{
-		/* Those after it were looked at, and will be again. */
-		*more = false;
+	handover_count(state, QUEUE_SCHEDULED, -promoted);
+	handover_count(state, QUEUE_ADDRESSED, promoted);
+	if (queue_state_skipped(state, skipped) > 0 ||
+		queue_state_compare_due(&frontier, from) < 0)
 		*next = Min(*next, now + USECS_PER_SEC);
-	}
 	return promoted;
 }

@@ -11,6 +11,6 @@
 #include "queue_catalog.h"
 
 extern int	promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
-						TimestampTz *next, bool *more);
+						DuePlace *from, TimestampTz *next, bool *more);
 
 #endif							/* FAIRQ_PROMOTE_H */

@@ -145,6 +145,11 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 
 	SPI_connect();
 	initStringInfo(&sql);
+
+	/*
+	 * VACUUM is not to cut off the empty end of the table: it would lock it
+	 * exclusively for that, again and again, and the space is soon used.
+	 */
 	appendStringInfo(&sql,
 					 "CREATE TABLE %s ("
 					 " id pg_catalog.int8 NOT NULL,"
@@ -163,7 +168,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 " unique_key pg_catalog.text,"
 					 " last_error pg_catalog.text,"
 					 " CONSTRAINT %s PRIMARY KEY (id)"
-					 ") WITH (autovacuum_vacuum_scale_factor = 0.05)",
+					 ") WITH (autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off)",
 					 table, quote_identifier(psprintf("id_of_%s", queue)));
 	execute(sql.data);
 

@@ -30,6 +30,7 @@
 #include "commands/trigger.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -46,6 +47,9 @@
 #include "queue_catalog.h"
 
 static HTAB *cache = NULL;
+
+/* Counts all invalidations, to notice one that comes while an entry is filled. */
+static uint64 invalidations = 0;
 
 /* Our columns, as queue_admin.c makes them; the type of address is looked up. */
 static const struct
@@ -77,6 +81,7 @@ relcache_callback(Datum arg, Oid relation)
 	HASH_SEQ_STATUS status;
 	QueueInfo  *info;
 
+	invalidations++;
 	if (cache == NULL)
 		return;
 	hash_seq_init(&status, cache);
@@ -296,6 +301,14 @@ examine_triggers(Relation rel)
 int64
 queue_catalog_usecs(const Interval *interval)
 {
+	double		usecs = (double) interval->time +
+		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
+
+	/* Who writes rows with SQL may write anything: nothing is beyond a century. */
+	if (usecs < 0)
+		return 0;
+	if (usecs > 36525.0 * USECS_PER_DAY)
+		return INT64CONST(36525) * USECS_PER_DAY;
 	return interval->time +
 		(interval->day + interval->month * INT64CONST(30)) * USECS_PER_DAY;
 }
@@ -349,6 +362,19 @@ read_settings(QueueInfo *info)
 }
 
 /*
+ * Lock the table of settings for reading, unless that has to be waited for.
+ */
+bool
+queue_catalog_lock_settings(void)
+{
+	Oid			schema = queue_catalog_schema(true);
+	Oid			relid = OidIsValid(schema) ? get_relname_relid("queue", schema) : InvalidOid;
+
+	return OidIsValid(relid) && ConditionalLockRelationOid(relid, AccessShareLock) &&
+		get_relname_relid("queue", schema) == relid;
+}
+
+/*
  * The tables of all queues of the database, in a list of Oid.
  */
 List *
@@ -398,6 +424,7 @@ static void
 fill_entry(QueueInfo *info, Relation rel)
 {
 	char		sequence[NAMEDATALEN];
+	uint64		before = invalidations;
 
 	if (!read_settings(info))
 		unknown_queue(info->name);
@@ -425,7 +452,9 @@ fill_entry(QueueInfo *info, Relation rel)
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	if (rel->rd_createSubid != InvalidSubTransactionId)
 		handover_created(info->relation, rel->rd_createSubid);
-	info->valid = true;
+
+	/* Something may have changed since it was read: read it once more. */
+	info->valid = (before == invalidations);
 }
 
 /*

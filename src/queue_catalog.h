@@ -91,6 +91,7 @@ extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 											  AclMode privileges, Relation *rel);
 extern bool queue_catalog_has_settings(const char *queue);
 extern void queue_catalog_check_owner(const QueueInfo *info);
+extern bool queue_catalog_lock_settings(void);
 extern List *queue_catalog_list(void);
 extern int	queue_catalog_first_lane(QueueInfo *info, int class);
 

@@ -214,9 +214,37 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 			DatumGetInt64(row_value(reader, COLUMN_ID)) == id)
 			return status;
 	}
-	if (!queue_relation_find(reader->rel, reader->info, id, &tid))
-		return ROW_GONE;
-	return row_reader_read(reader, &tid);
+
+	/*
+	 * A row that moves while it is looked for may be missed: its old version is
+	 * gone when it is read, and the new entry came behind where the index was
+	 * read.  A snapshot sees one of them, so if that finds none it is gone.
+	 */
+	for (;;)
+	{
+		SnapshotData dirty;
+
+		CHECK_FOR_INTERRUPTS();
+		InitDirtySnapshot(dirty);
+		if (queue_relation_find(reader->rel, reader->info, id, &dirty, &tid))
+		{
+			status = row_reader_read(reader, &tid);
+			if (status != ROW_GONE)
+				return status;
+		}
+		else
+		{
+			Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
+			bool		found;
+
+			/* What this very command has deleted is gone, too. */
+			latest->curcid = InvalidCommandId;
+			found = queue_relation_find(reader->rel, reader->info, id, latest, &tid);
+			UnregisterSnapshot(latest);
+			if (!found)
+				return ROW_GONE;
+		}
+	}
 }
 
 void
@@ -384,19 +412,18 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
  * Find the row of a task by id, through the index.
  */
 bool
-queue_relation_find(Relation rel, QueueInfo *info, int64 id, ItemPointer tid)
+queue_relation_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
+					ItemPointer tid)
 {
 	Relation	index = index_open(info->id_index, AccessShareLock);
-	SnapshotData dirty;
 	IndexScanDesc scan;
 	ScanKeyData key;
 	TupleTableSlot *slot;
 	bool		found;
 
-	InitDirtySnapshot(dirty);
 	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsBufferHeapTuple);
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
-	scan = fairq_index_beginscan(rel, index, &dirty, 1);
+	scan = fairq_index_beginscan(rel, index, snapshot, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	found = index_getnext_slot(scan, ForwardScanDirection, slot);
 	if (found)
@@ -571,6 +598,7 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 		}
 		if (column < 0)
 			ExecClearTuple(state->slot);
+		fairq_index_insert_cleanup(index, index_info);
 		index_close(index, RowExclusiveLock);
 	}
 	list_free(indexes);

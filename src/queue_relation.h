@@ -68,7 +68,7 @@ extern int	queue_relation_due(Relation rel, QueueInfo *info,
 							   const DuePlace *from, TimestampTz now, int max,
 							   DuePlace *entries, DuePlace *next);
 extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
-								ItemPointer tid);
+								Snapshot snapshot, ItemPointer tid);
 
 extern int64 queue_relation_new_ids(QueueInfo *info, int n, int *got);
 extern void queue_relation_insert(Relation rel, QueueInfo *info, int n,

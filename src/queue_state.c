@@ -315,6 +315,55 @@ queue_state_compare_due(const DuePlace *a, const DuePlace *b)
 }
 
 /*
+ * Remember a due task that is in somebody's hands.  False if there are too many.
+ */
+bool
+queue_state_skip(QueueState *queue, const DuePlace *place)
+{
+	bool		room;
+
+	SpinLockAcquire(&queue->due_mutex);
+	room = (queue->due_skipped_count < DUE_SKIPPED);
+	if (room)
+		queue->due_skipped[queue->due_skipped_count++] = *place;
+	SpinLockRelease(&queue->due_mutex);
+	return room;
+}
+
+/*
+ * Copy what is remembered; places has room for DUE_SKIPPED.
+ */
+int
+queue_state_skipped(QueueState *queue, DuePlace *places)
+{
+	int			n;
+
+	SpinLockAcquire(&queue->due_mutex);
+	n = queue->due_skipped_count;
+	memcpy(places, queue->due_skipped, n * sizeof(DuePlace));
+	SpinLockRelease(&queue->due_mutex);
+	return n;
+}
+
+/*
+ * One of them is ready or gone, and that has committed.
+ */
+void
+queue_state_due_done(QueueState *queue, const DuePlace *place)
+{
+	SpinLockAcquire(&queue->due_mutex);
+	for (int i = 0; i < queue->due_skipped_count; i++)
+	{
+		if (queue_state_compare_due(&queue->due_skipped[i], place) == 0)
+		{
+			queue->due_skipped[i] = queue->due_skipped[--queue->due_skipped_count];
+			break;
+		}
+	}
+	SpinLockRelease(&queue->due_mutex);
+}
+
+/*
  * Begin to read what is due: from where on.  One at a time: the caller has the
  * maintenance lock of the queue.
  */

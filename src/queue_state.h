@@ -68,6 +68,9 @@ typedef struct DuePlace
 	ItemPointerData tid;
 } DuePlace;
 
+/* Due tasks in somebody's hands that are remembered apart. */
+#define DUE_SKIPPED		32
+
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -89,8 +92,10 @@ typedef struct QueueState
 	bool		classes_known;	/* every class with rows has its lanes */
 	ConditionVariable recovery_done;
 
-	slock_t		due_mutex;		/* guards the next two */
+	slock_t		due_mutex;		/* guards the next four */
 	DuePlace	due_frontier;	/* scheduled tasks before this are in hand */
+	int			due_skipped_count;
+	DuePlace	due_skipped[DUE_SKIPPED];	/* in somebody's hands when due */
 	DuePlace	due_limit;		/* what was scheduled meanwhile is from here on */
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
@@ -132,6 +137,9 @@ extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
 
 extern void queue_state_scheduled(QueueState *queue, TimestampTz due);
 extern int	queue_state_compare_due(const DuePlace *a, const DuePlace *b);
+extern bool queue_state_skip(QueueState *queue, const DuePlace *place);
+extern int	queue_state_skipped(QueueState *queue, DuePlace *places);
+extern void queue_state_due_done(QueueState *queue, const DuePlace *place);
 extern void queue_state_due_begin(QueueState *queue, DuePlace *from);
 extern void queue_state_due_end(QueueState *queue, const DuePlace *frontier);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);

@@ -39,6 +39,7 @@
 #include "handover.h"
 #include "sessions.h"
 #include "settle.h"
+#include "wakeup.h"
 
 static const AclMode verb_privileges[] = {
 	[SETTLE_ACK] = ACL_DELETE,
@@ -222,12 +223,10 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 	LeaseInfo  *expired;
 	Placement	placement;
 	RowReader	row;
-	volatile bool gone;
-	volatile bool done;
 	bool		placing = false;
 	text	   *lease_error;
 	text	   *session_error;
-	volatile int put = 0;
+	int			put = 0;
 	int			n;
 
 	if (pg_atomic_read_u32(&info->state->expired) == 0)
@@ -239,41 +238,34 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 	row_reader_begin(&row, rel, info);
 	for (int i = 0; i < n; i++)
 	{
+		RowStatus	status;
+		int			settled;
+
 		CHECK_FOR_INTERRUPTS();
 		handover_reserve(8);
 		if (!leases_settle_expired(&expired[i].ref, &expired[i]))
 			continue;			/* acked, extended or given up just now */
 
+		settled = handover_settled(&expired[i]);
+
 		/*
 		 * If the row is in somebody's hands, by SQL of a user or a cancel, it is
 		 * not waited for: the lease stays as it is, for the next pass.
 		 */
-		PG_TRY();
+		status = row_reader_task(&row, expired[i].task, &expired[i].tid);
+		if (status == ROW_GONE)
+			put++;
+		else if (status == ROW_LIVE && !row_is_null(&row, COLUMN_ADDRESS) &&
+				 put_back(&row, &placement, &placing, &expired[i],
+						  expired[i].session != NO_SESSION &&
+						  !sessions_alive(expired[i].session) ?
+						  session_error : lease_error, -1, false))
 		{
-			RowStatus	status = row_reader_task(&row, expired[i].task, &expired[i].tid);
-
-			gone = (status == ROW_GONE);
-			done = (status == ROW_LIVE &&
-					DatumGetInt64(row_value(&row, COLUMN_ID)) == expired[i].task &&
-					!row_is_null(&row, COLUMN_ADDRESS) &&
-					put_back(&row, &placement, &placing, &expired[i],
-							 expired[i].session != NO_SESSION &&
-							 !sessions_alive(expired[i].session) ?
-							 session_error : lease_error, -1, false));
-		}
-		PG_CATCH();
-		{
-			leases_unsettle(&expired[i].ref);
-			PG_RE_THROW();
-		}
-		PG_END_TRY();
-		if (done || gone)
-			handover_settled(&expired[i]);
-		else
-			leases_unsettle(&expired[i].ref);
-		if (done)
 			handover_count(info->state, QUEUE_EXPIRED, 1);
-		put += done || gone;
+			put++;
+		}
+		else
+			handover_not_settled(settled);
 	}
 	row_reader_end(&row);
 	pfree(expired);
@@ -298,26 +290,25 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 		usecs = claim_lease_of(&settlement->row);
 	}
 	settlement->deadline = GetCurrentTimestamp() + usecs;
-	return leases_extend(&lease->ref, settlement->deadline);
+	if (!leases_extend(&lease->ref, settlement->deadline))
+		return false;
+	wakeup_at(MyDatabaseId, settlement->deadline);
+	return true;
 }
 
 /*
  * Give a task back to its place.  The lease is settling.
  */
 static bool
-release_task(Settlement *settlement, const LeaseInfo *lease)
+release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 {
 	RowReader  *row = &settlement->row;
 	const FairqAddress *address;
 
-	/* Nothing is to be released before this is known to end the lease. */
 	if (!read_task(row, lease->task, &lease->tid) || row_is_null(row, COLUMN_ADDRESS))
-	{
-		handover_settled(lease);
 		return false;
-	}
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	handover_released(lease, placement_lane(settlement->info, address), address);
+	handover_released(settled, placement_lane(settlement->info, address), address);
 	handover_count(settlement->info->state, QUEUE_RELEASED, 1);
 	return true;
 }
@@ -343,6 +334,7 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 	RowReader  *row = &settlement->row;
 	QueueState *state;
 	LeaseInfo	lease;
+	int			settled;
 	bool		done = false;
 
 	if (!leases_look(ref, &lease) ||
@@ -356,9 +348,9 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 	handover_reserve(8);
 	if (!leases_settle(ref, &lease))
 		return false;
+	settled = handover_settled(&lease);
 	if (settlement->verb == SETTLE_RELEASE)
-		return release_task(settlement, &lease);
-	handover_settled(&lease);
+		return release_task(settlement, &lease, settled);
 
 	/* Again if the row was changed, with SQL, between the look and the write. */
 	while (!done && read_task(row, lease.task, &lease.tid))

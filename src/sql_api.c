@@ -39,7 +39,7 @@
 #include "wakeup.h"
 
 #define MAX_GROUP_KEY	1024
-#define MAX_PASSES		10
+#define MAX_MAINTAINED	10000
 
 PG_FUNCTION_INFO_V1(fairq_create_queue);
 PG_FUNCTION_INFO_V1(fairq_alter_queue);
@@ -460,13 +460,11 @@ sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 static void
 maintain_without_worker(Relation rel, QueueInfo *info)
 {
-	TimestampTz next;
+	Maintenance maintenance = {0};
 
-	if (maintain_is_due(info))
-	{
-		LockRelationOid(RelationGetRelid(rel), RowExclusiveLock);
-		(void) maintain_pass(rel, info, NULL, &next);
-	}
+	if (maintain_is_due(info) &&
+		ConditionalLockRelationOid(RelationGetRelid(rel), RowExclusiveLock))
+		(void) maintain_pass(rel, info, &maintenance);
 }
 
 /*
@@ -750,21 +748,19 @@ fairq_maintain(PG_FUNCTION_ARGS)
 	const char *function = "fairq.maintain()";
 	Relation	rel;
 	QueueInfo  *info;
-	int64		moved = 0;
-	TimestampTz next;
+	Maintenance maintenance = {0};
 
 	arguments_begin(function);
 	info = queue_catalog_open(arguments_queue(fcinfo, function), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
-	for (int pass = 0; pass < MAX_PASSES; pass++)
+	while (maintain_pass(rel, info, &maintenance) &&
+		   maintenance.moved < MAX_MAINTAINED)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!maintain_pass(rel, info, &moved, &next))
-			break;
 		CommandCounterIncrement();
 	}
 	relation_close(rel, NoLock);
-	PG_RETURN_INT64(moved);
+	PG_RETURN_INT64(maintenance.moved);
 }
 
 Datum

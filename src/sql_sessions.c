@@ -161,6 +161,9 @@ fairq_open_sessions(PG_FUNCTION_ARGS)
 		pg_uuid_t	uuid;
 		Interval	ttl = {session->ttl, 0, 0};
 
+		/* One that is over and has no leases is about to be forgotten. */
+		if (session->deadline <= now && session->leases == 0)
+			continue;
 		if (session->database != MyDatabaseId ||
 			(!has_privs_of_role(GetUserId(), session->role) &&
 			 !has_privs_of_role(GetUserId(), ROLE_PG_MONITOR)))

@@ -367,24 +367,30 @@ wakeup_probes(Oid *databases, int max, bool *all)
  */
 
 /*
- * The worker has started.  Returns its database.
+ * The worker of a database has started.  Returns false if the slot is not its
+ * own any more: the launcher that started it is gone, and the new one has given
+ * the slot away.
  */
-Oid
-wakeup_worker_begin(int slot)
+bool
+wakeup_worker_begin(int slot, Oid database)
 {
-	Oid			database;
+	bool		ours;
 
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	database = state->slots[slot].database;
-	if (OidIsValid(database))
+	ours = (state->slots[slot].database == database && !state->slots[slot].running);
+	if (ours)
 	{
 		state->slots[slot].running = true;
 		state->slots[slot].latch = &MyProc->procLatch;
 	}
 	LWLockRelease(&state->lock);
-	return database;
+	return ours;
 }
 
+/*
+ * The worker ends.  The launcher may not be the one that started it, which
+ * would be told by the postmaster.
+ */
 void
 wakeup_worker_end(int slot, WorkerEnd end)
 {
@@ -392,6 +398,8 @@ wakeup_worker_end(int slot, WorkerEnd end)
 	state->slots[slot].running = false;
 	state->slots[slot].latch = NULL;
 	state->slots[slot].end = end;
+	if (state->launcher != NULL)
+		SetLatch(state->launcher);
 	LWLockRelease(&state->lock);
 	ConditionVariableBroadcast(&state->stopped);
 }

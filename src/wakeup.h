@@ -37,7 +37,7 @@ extern bool wakeup_held(Oid database);
 extern int	wakeup_probes(Oid *databases, int max, bool *all);
 
 /* For the worker of a database. */
-extern Oid	wakeup_worker_begin(int slot);
+extern bool wakeup_worker_begin(int slot, Oid database);
 extern void wakeup_worker_end(int slot, WorkerEnd end);
 extern bool wakeup_stop_requested(int slot);
 extern void wakeup_pass_begins(int slot);
