@@ -617,6 +617,9 @@ carry_out_commit(const HandoverItem *item)
 			queue_state_scheduled(item->u.due.queue, item->u.due.place.due);
 			wakeup_at(item->u.due.queue->database, item->u.due.place.due);
 			break;
+		case HANDOVER_DUE_DONE:
+			queue_state_due_done(item->u.due.queue, &item->u.due.place);
+			break;
 		case HANDOVER_DUE_READ:
 			queue_state_due_end(item->u.due.queue, &item->u.due.place);
 			break;
@@ -632,9 +635,6 @@ carry_out_commit(const HandoverItem *item)
 			break;
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_ABORT:
-		case HANDOVER_DUE_DONE:
-			queue_state_due_done(item->u.due.queue, &item->u.due.place);
-			break;
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
 		case HANDOVER_NOTHING:

@@ -26,6 +26,7 @@
 #include "lanes.h"
 #include "leases.h"
 #include "queue_state.h"
+#include "sessions.h"
 #include "settings.h"
 #include "shared_state.h"
 
@@ -185,6 +186,7 @@ queue_state_release(Oid database, Oid relation)
 
 		leases_forget_queue(i);
 		groups_forget_queue(i);
+		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)
 		{
 			if (queue->orders[class].first_lane >= 0)

@@ -557,6 +557,26 @@ sessions_deal(QueueState *queue, uint32 number, int *buckets)
 }
 
 /*
+ * A queue is gone: it has no members.
+ */
+void
+sessions_forget_queue(QueueState *queue)
+{
+	uint32		number = queue_state_number(queue);
+	int			kept = 0;
+
+	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < table->member_count; i++)
+	{
+		if (table->members[i].queue != number)
+			table->members[kept++] = table->members[i];
+	}
+	table->member_count = kept;
+	memset(queue->owners, 0, sizeof(queue->owners));
+	LWLockRelease(&table->lock);
+}
+
+/*
  * Of n buckets that a session wants to claim from, the first that is another's
  * by now; -1: none.  A session that never asked for its buckets may claim from
  * all.
