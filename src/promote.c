@@ -92,9 +92,11 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 	if (from->due <= now)
 	{
 		bool		held_back = false;
+		DuePlace	after;
 
 		entries = palloc(max * sizeof(DuePlace));
-		n = queue_relation_due(rel, info, from, now, max, entries, from);
+		n = queue_relation_due(rel, info, from, now, max, entries, &after);
+		*from = after;
 		*next = from->due;
 		*more = (from->due <= now);
 		frontier = *from;
