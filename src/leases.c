@@ -283,7 +283,12 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 				if (lease->state == LEASE_SETTLING)
 					wheel_link(partition, number, (tick + SETTLING_TICKS) % WHEEL_SLOTS);
 				else
+				{
 					wheel_link(partition, number, WHEEL_EXPIRED);
+
+					/* Whoever turns the wheel may be of another database. */
+					wakeup_at(queue_state_by_number(lease->queue)->database, now);
+				}
 			}
 			number = next;
 		}
@@ -835,22 +840,26 @@ leases_expired(int queue, int max, LeaseInfo *leases)
 TimestampTz
 leases_next_deadline(TimestampTz now)
 {
-	int64		tick = now / TICK_USECS;
-	int			nearest = WHEEL_SLOTS;
+	int64		nearest = PG_INT64_MAX;
 
 	for (int i = 0; i < PARTITIONS; i++)
 	{
 		Partition  *partition = &table->partitions[i];
+		int64		tick;
 
 		if (((volatile Partition *) partition)->used == 0)
 			continue;
-		for (int ahead = 0; ahead < nearest; ahead++)
+
+		/* From where this wheel has been turned to, not from now. */
+		tick = ((volatile Partition *) partition)->tick;
+		tick = Max(tick, now / TICK_USECS - WHEEL_SLOTS + 1) + 1;
+		for (int ahead = 0; ahead < WHEEL_SLOTS && tick + ahead < nearest; ahead++)
 		{
-			if (partition->wheel[(tick + 1 + ahead) % WHEEL_SLOTS] != NO_ENTRY)
-				nearest = ahead;
+			if (partition->wheel[(tick + ahead) % WHEEL_SLOTS] != NO_ENTRY)
+				nearest = tick + ahead;
 		}
 	}
-	return nearest == WHEEL_SLOTS ? DT_NOEND : (tick + 1 + nearest) * TICK_USECS;
+	return nearest == PG_INT64_MAX ? DT_NOEND : nearest * TICK_USECS;
 }
 
 /*

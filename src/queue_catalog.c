@@ -21,12 +21,14 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "catalog/indexing.h"
+#include "catalog/pg_extension_d.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
+#include "commands/extension.h"
 #include "commands/trigger.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -362,14 +364,26 @@ read_settings(QueueInfo *info)
 }
 
 /*
- * Lock the table of settings for reading, unless that has to be waited for.
+ * Lock the extension, and its table of settings for reading, unless that has to
+ * be waited for.  DROP EXTENSION locks the extension first: who has that lock
+ * does not meet it half way.
  */
 bool
 queue_catalog_lock_settings(void)
 {
-	Oid			schema = queue_catalog_schema(true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid("queue", schema) : InvalidOid;
+	Oid			extension = get_extension_oid("pgfairq", true);
+	Oid			schema;
+	Oid			relid;
+	LOCKTAG		tag;
 
+	if (!OidIsValid(extension))
+		return false;
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ExtensionRelationId, extension, 0);
+	if (LockAcquire(&tag, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL ||
+		get_extension_oid("pgfairq", true) != extension)
+		return false;
+	schema = queue_catalog_schema(true);
+	relid = OidIsValid(schema) ? get_relname_relid("queue", schema) : InvalidOid;
 	return OidIsValid(relid) && ConditionalLockRelationOid(relid, AccessShareLock) &&
 		get_relname_relid("queue", schema) == relid;
 }
