@@ -39,6 +39,8 @@ sub fairq_node
 	$node->append_conf('postgresql.conf', <<'CONF');
 log_statement = none
 autovacuum = off
+# nothing takes that long: better an error than a test that hangs
+statement_timeout = 120s
 CONF
 	$node->append_conf('postgresql.conf',
 		"shared_preload_libraries = 'pgfairq'\n")

@@ -1,0 +1,536 @@
+# The background worker: where there is one and where not, that it is never in
+# the way, comes back when it was ended, and costs nothing while it sleeps.
+#
+# To see it fail, take one of these guards out of the engine:
+# - the probe at the end of CREATE EXTENSION, DROP EXTENSION and CREATE
+#   DATABASE: workers that do not come or do not go;
+# - the hook that has the worker leave before DROP DATABASE and its like: they
+#   fail, after five seconds, because somebody is connected;
+# - that a worker ends when it is asked to, also in the middle of its work: the
+#   same;
+# - that the launcher looks after workers of an earlier launcher: a worker that
+#   does not come back;
+# - that maintenance is done as the owner of the queue's table: code of the owner
+#   runs with the rights of a superuser;
+# - the wake-up at commit of a scheduled task: tasks that do not become ready,
+#   wherever it says that maintenance goes on.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+# How long a worker may take to come or go; and to come back when it died, which
+# it does not do at once, for the reason may still be there.
+my $soon = 5;
+my $again = 8;
+
+my $node = fairq_node(
+	'worker',
+	init => { allows_streaming => 1 },
+	conf => <<'CONF');
+restart_after_crash = on
+max_connections = 30
+max_worker_processes = 16
+shared_buffers = 128MB
+CONF
+my $superuser = sql($node, 'SELECT current_user');
+
+# The databases that have a worker.
+sub workers
+{
+	return sql($node,
+		"SELECT string_agg(coalesce(datname, '?'), ' ' ORDER BY datname) FROM pg_stat_activity WHERE backend_type = 'pgfairq worker'"
+	);
+}
+
+sub workers_are
+{
+	my ($expected, $name, $seconds) = @_;
+	my $workers;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok(wait_for(sub { ($workers = workers()) eq $expected }, $seconds // $soon), $name)
+	  or diag("workers: $workers; expected: $expected");
+	return;
+}
+
+# The process id of a database's worker, 0 if there is none; of the launcher.
+sub worker
+{
+	my ($db) = @_;
+
+	return sql($node,
+		"SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND datname = '$db'"
+	);
+}
+
+sub launcher
+{
+	return sql($node,
+		"SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE backend_type = 'pgfairq launcher'"
+	);
+}
+
+# Maintenance goes on: a task that is scheduled now is ready soon after.
+my $scheduled = 0;
+
+sub maintained
+{
+	my ($db, $name, $on) = @_;
+	$on //= $node;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $id = sql($on, "SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + interval '100 ms')", $db);
+	ok( wait_for(
+			sub { sql($on, "SELECT state FROM fairq.get_task('q', $id)", $db) eq 'ready' },
+			$soon),
+		"$name: maintenance goes on")
+	  or diag(sql($on, "SELECT now(), t FROM fairq.get_task('q', $id) t", $db));
+	return;
+}
+
+# One statement works, at the first attempt and in less than the five seconds
+# that the server waits for others to leave a database.
+sub at_once
+{
+	my ($sql, $name) = @_;
+	my $started = time;
+	my ($state, $message) = error_of($node, $sql);
+	my $seconds = time - $started;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	ok($state eq '' && $seconds < $soon, $name)
+	  or diag("$seconds s, $state $message");
+	return;
+}
+
+# The time of the CPU that a process has used, in ticks of a hundredth of a
+# second.
+sub cpu_ticks
+{
+	my ($pid) = @_;
+	my $stat = PostgreSQL::Test::Utils::slurp_file("/proc/$pid/stat");
+
+	$stat =~ s/^.*\) //s;
+	my @fields = split / /, $stat;
+	return $fields[11] + $fields[12];
+}
+
+# The part of the server's log that was written since.
+sub log_since
+{
+	my ($offset) = @_;
+
+	return PostgreSQL::Test::Utils::slurp_file($node->logfile, $offset);
+}
+
+#
+# Where there is a worker
+#
+ok(wait_for(sub { launcher() > 0 }, $soon), 'there is a launcher');
+workers_are('postgres', 'a worker in the database with the extension');
+sql($node, 'CREATE DATABASE bare');
+sql($node, 'CREATE DATABASE app');
+sql($node, 'CREATE EXTENSION pgfairq', 'app');
+workers_are('app postgres', 'CREATE EXTENSION brings a worker, where it is and nowhere else');
+sql($node, 'DROP EXTENSION pgfairq', 'app');
+workers_are('postgres', 'DROP EXTENSION ends it');
+sql($node, 'BEGIN; CREATE EXTENSION pgfairq; ROLLBACK', 'app');
+sql($node, 'BEGIN; DROP EXTENSION pgfairq; ROLLBACK');
+sql($node, 'BEGIN; DROP EXTENSION pgfairq; CREATE EXTENSION pgfairq; COMMIT');
+workers_are('postgres', 'what is rolled back changes nothing');
+
+# Again and again, with queues, while the worker looks at them.
+my $offset = -s $node->logfile;
+my @errors;
+for my $i (1 .. 15)
+{
+	my (undef, undef, undef, $errors) = error_of($node, <<'SQL', 'app');
+CREATE EXTENSION IF NOT EXISTS pgfairq;
+SELECT fairq.create_queue('a'), fairq.create_queue('b'), fairq.create_queue('c');
+SELECT fairq.enqueue(q, '1', run_at => clock_timestamp() + interval '1 ms') FROM unnest('{a,b,c}'::text[]) q;
+SELECT fairq.drop_queue('b');
+DROP EXTENSION pgfairq CASCADE;
+SQL
+	push @errors, $errors =~ /(?:ERROR|FATAL):.*/g;
+}
+is("@errors", '', 'CREATE and DROP EXTENSION many times: never in the way');
+sql($node, 'DROP EXTENSION IF EXISTS pgfairq CASCADE', 'app');
+workers_are('postgres', 'CREATE and DROP EXTENSION many times: gone');
+sql($node, 'CREATE EXTENSION pgfairq', 'app');
+workers_are('app postgres', 'CREATE and DROP EXTENSION many times: there');
+is(log_since($offset) =~ /^.*(ERROR|PANIC|WARNING):.*$/m ? $& : '',
+	'', 'CREATE and DROP EXTENSION many times: no errors');
+sql($node, "SELECT fairq.create_queue('q')", $_) foreach 'postgres', 'app';
+maintained('app', 'CREATE EXTENSION');
+
+# Templates are there to be copied.
+sql($node, 'CREATE EXTENSION pgfairq', 'template1');
+at_once('CREATE DATABASE child', 'template1 with the extension can be copied');
+workers_are('app child postgres', 'a copy of it has a worker, the template has none');
+at_once('DROP DATABASE child', 'and the copy be dropped');
+sql($node, 'DROP EXTENSION pgfairq', 'template1');
+sql($node, 'ALTER DATABASE app IS_TEMPLATE true');
+workers_are('postgres', 'a database that becomes a template loses its worker');
+sql($node, 'ALTER DATABASE app IS_TEMPLATE false');
+workers_are('app postgres', 'and has one again when it is one no more');
+
+#
+# Never in the way
+#
+at_once('ALTER DATABASE app RENAME TO "App 2"', 'ALTER DATABASE … RENAME');
+workers_are('App 2 postgres', 'RENAME: the worker is back');
+maintained('App 2', 'RENAME');
+sql($node, "SELECT fairq.enqueue('q', '\"late\"', run_at => clock_timestamp() + interval '1 s')", 'App 2');
+at_once('CREATE DATABASE copy TEMPLATE "App 2"', 'CREATE DATABASE … TEMPLATE');
+workers_are('App 2 copy postgres', 'TEMPLATE: both have workers');
+foreach my $db ('App 2', 'copy')
+{
+	maintained($db, "TEMPLATE, $db");
+	ok( wait_for(
+			sub { sql($node, "SELECT state FROM fairq.tasks('q') WHERE payload = '\"late\"'", $db) eq 'ready' }
+		),
+		"TEMPLATE, $db: what was scheduled becomes ready in each");
+}
+my $tablespace = PostgreSQL::Test::Utils::tempdir();
+sql($node, "CREATE TABLESPACE elsewhere LOCATION '$tablespace'");
+at_once('ALTER DATABASE copy SET TABLESPACE elsewhere', 'ALTER DATABASE … SET TABLESPACE');
+workers_are('App 2 copy postgres', 'SET TABLESPACE: the worker is back');
+maintained('copy', 'SET TABLESPACE');
+
+# In vain, because somebody else is connected, or because it is not permitted.
+{
+	my $other = session($node, 'copy');
+	my ($state) = error_of($node, 'ALTER DATABASE copy RENAME TO other');
+	is($state, '55006', 'RENAME in vain: somebody is connected');
+	workers_are('App 2 copy postgres', 'RENAME in vain: the worker is back');
+	maintained('copy', 'RENAME in vain');
+	$other->quit;
+}
+sql($node, 'CREATE ROLE nobody LOGIN');
+{
+	my $before = worker('copy');
+	foreach my $command ('DROP DATABASE copy', 'ALTER DATABASE copy RENAME TO mine',
+		'CREATE DATABASE mine TEMPLATE copy')
+	{
+		my ($state) = error_of($node, "SET ROLE nobody; $command");
+		is($state, '42501', "not permitted: $command");
+	}
+	is(worker('copy'), $before, 'not permitted: the worker does not care');
+}
+
+# In the middle of its work.
+sql($node, <<'SQL', 'copy');
+SELECT fairq.create_queue('busy', backoff_base => '0');
+SELECT cardinality(fairq.enqueue_many('busy', array_fill('{}'::jsonb, ARRAY[20000])));
+SELECT count(*) FROM fairq.claim('busy', 20000, lease => '300 ms');
+SQL
+ok( wait_for(
+		sub { sql($node, 'SELECT count(*) < 20000 FROM fairq.leases', 'copy') eq 't' }
+	),
+	'DROP DATABASE: the worker is at work');
+at_once('DROP DATABASE copy', 'DROP DATABASE');
+workers_are('App 2 postgres', 'DROP DATABASE: its worker is gone');
+at_once('DROP DATABASE "App 2"', 'DROP DATABASE, the worker asleep');
+workers_are('postgres', 'DROP DATABASE, the worker asleep: it is gone');
+sql($node, 'CREATE DATABASE app');
+sql($node, "CREATE EXTENSION pgfairq; SELECT fairq.create_queue('q')", 'app');
+workers_are('app postgres', 'a database of an old name');
+
+#
+# As whom it works: code of a queue's owner is run as the owner.
+#
+sql($node, <<'SQL');
+CREATE ROLE owner LOGIN;
+GRANT CREATE ON SCHEMA fairq, public TO owner;
+SET ROLE owner;
+SELECT fairq.create_queue('owned');
+CREATE FUNCTION public.check_it(jsonb) RETURNS boolean LANGUAGE plpgsql AS
+$$BEGIN RAISE LOG 'checked as %', current_user; RETURN true; END$$;
+CREATE FUNCTION public.index_it(jsonb) RETURNS text LANGUAGE plpgsql IMMUTABLE AS
+$$BEGIN RAISE LOG 'indexed as %', current_user; RETURN $1::text; END$$;
+ALTER TABLE fairq.q_owned ADD CHECK (public.check_it(payload));
+CREATE INDEX ON fairq.q_owned (public.index_it(payload));
+SQL
+$offset = -s $node->logfile;
+sql($node, <<'SQL');
+SET ROLE owner;
+SELECT fairq.enqueue('owned', '1', run_at => clock_timestamp() + interval '100 ms');
+SELECT fairq.enqueue('owned', '2');
+SELECT count(*) FROM fairq.claim('owned', lease => '100 ms');
+SQL
+ok( wait_for(
+		sub { sql($node, "SELECT count(*) FROM fairq.tasks('owned') WHERE state = 'ready' AND payload = '1' OR attempts = 1") eq '2' },
+		$soon),
+	'a queue of somebody else: maintained');
+my @as = sort keys %{ { map { $_ => 1 } log_since($offset) =~ /((?:checked|indexed) as \w+)/g } };
+is("@as", 'checked as owner indexed as owner',
+	'a queue of somebody else: its code is run as its owner');
+
+#
+# Asleep.  It waits for a task that is due in an hour, and for a lease that runs
+# as long; while the launcher is restarted, which is no business of the
+# workers.
+#
+sql($node, <<'SQL');
+SELECT fairq.enqueue('q', '1', run_at => now() + interval '1 hour');
+SELECT count(*) FROM fairq.claim('q', 1, lease => '1 hour');
+SQL
+ok( wait_for(
+		sub {
+			sql($node,
+				"SELECT bool_and(wait_event_type = 'Extension' AND backend_xmin IS NULL AND backend_xid IS NULL AND xact_start IS NULL) AND count(*) = 2 FROM pg_stat_activity WHERE backend_type = 'pgfairq worker'"
+			) eq 't';
+		},
+		$soon),
+	'asleep: it waits, and has no transaction and no snapshot');
+my %before = map { $_ => worker($_) } 'postgres', 'app';
+my $launcher = launcher();
+my $watched = session($node);
+SKIP:
+{
+	skip 'no /proc to read CPU times from', 3 unless -r "/proc/$launcher/stat";
+	my $started = time;
+	my @ticks = map { cpu_ticks($_) } $launcher, values %before;
+
+	# Two seconds of nothing: this is what is measured.
+	$watched->safe('SELECT pg_sleep(2)');
+	foreach my $pid ($launcher, values %before)
+	{
+		cmp_ok(cpu_ticks($pid) - shift @ticks, '<', 2, 'asleep: it uses no CPU');
+	}
+}
+is( sql($node,
+		"SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^pgfairq' AND (backend_xmin IS NOT NULL OR xact_start IS NOT NULL)"
+	),
+	0,
+	'asleep: no snapshot, also later');
+
+#
+# It comes back
+#
+
+# A cancel is for queries; there is none.
+$watched->safe("SELECT pg_cancel_backend($before{app})");
+maintained('app', 'worker cancelled');
+is(worker('app'), $before{app}, 'worker cancelled: it is still the same');
+
+$watched->safe("SELECT pg_terminate_backend($launcher)");
+ok(wait_for(sub { my $l = launcher(); $l > 0 && $l != $launcher }, $again), 'launcher ended: it is back');
+is(worker($_), $before{$_}, "launcher ended: the worker of $_ went on") foreach sort keys %before;
+maintained('app', 'launcher ended');
+
+# The new launcher has not started this worker. Until it is back claims that
+# find nothing do its work.
+sub ended
+{
+	my ($db, $name) = @_;
+	my $before = worker($db);
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)", $db);
+	my $id = sql($node, "SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + interval '100 ms')", $db);
+	sql($node, "SELECT pg_terminate_backend($before, 5000)");
+	ok(wait_for(sub { sql($node, "SELECT id FROM fairq.claim('q')", $db) eq $id }, 2), "$name: a claim does its work meanwhile");
+	ok(wait_for(sub { my $w = worker($db); $w > 0 && $w != $before }, $again), "$name: it is back");
+	maintained($db, $name);
+	return;
+}
+ended('app', 'worker ended');
+ended('app', 'worker ended after it had worked again');
+$watched->quit;
+
+# Signal 9 restarts the server.
+foreach my $who ('worker', 'launcher')
+{
+	my $id = sql($node, "SELECT count(*) FROM fairq.pop('q', 1000); SELECT fairq.enqueue('q', '1')", 'app') =~ s/.*\n//r;
+	my $later = sql($node, "SELECT id FROM fairq.claim('q', lease => '1 hour'); SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + interval '1 s')", 'app') =~ s/.*\n//r;
+
+	wait_for(sub { worker('app') > 0 && launcher() > 0 });
+	$offset = -s $node->logfile;
+	my $pid = $who eq 'worker' ? worker('app') : launcher();
+	die "there is no $who to kill" if $pid == 0;
+	kill 9, $pid;
+	$node->wait_for_log(qr/all server processes terminated; reinitializing/, $offset);
+	ok(wait_for_crash_restart($node), "$who killed: the server is up again");
+	workers_are('app postgres', "$who killed: the workers are back");
+	ok(launcher() > 0, "$who killed: so is the launcher");
+	is(sql($node, "SELECT id FROM fairq.claim('q', lease => '300 ms')", 'app'), $id, "$who killed: the lease is forgotten");
+	ok(wait_for(sub { sql($node, "SELECT attempts FROM fairq.get_task('q', $id)", 'app') == 1 }, $soon), "$who killed: a lease runs out");
+	ok(wait_for(sub { sql($node, "SELECT state FROM fairq.get_task('q', $later)", 'app') eq 'ready' }, $soon), "$who killed: what was scheduled becomes ready");
+	maintained('app', "$who killed");
+}
+
+#
+# Shutdown
+#
+sub stopped
+{
+	my ($name) = @_;
+	my $started = time;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	$node->stop('fast');
+	my $seconds = time - $started;
+	cmp_ok($seconds, '<', $soon, "$name: it takes no time") or diag("$seconds s");
+	return;
+}
+stopped('fast shutdown, workers asleep');
+$node->start;
+workers_are('app postgres', 'after a restart');
+sql($node, "SELECT fairq.create_queue('busy', backoff_base => '1 hour')");
+
+# The figures may say that it was too fast; then once more.
+my $put_back;
+for my $try (1 .. 3)
+{
+	sql($node, <<'SQL');
+SELECT fairq.purge('busy');
+SELECT cardinality(fairq.enqueue_many('busy', array_fill('{}'::jsonb, ARRAY[20000])));
+SELECT count(*) FROM fairq.claim('busy', 20000, lease => '300 ms');
+SQL
+	wait_for(sub { sql($node, 'SELECT count(*) < 20000 FROM fairq.leases') eq 't' });
+	stopped("fast shutdown, a worker at work ($try)");
+	$node->start;
+	$put_back = sql($node, 'SELECT count(*) FROM fairq.q_busy WHERE attempts = 1');
+	last if $put_back > 0 && $put_back < 20000;
+}
+ok($put_back > 0 && $put_back < 20000, "fast shutdown, a worker at work: $put_back leases were put back");
+is(sql($node, 'SELECT count(*) FROM fairq.pop(\'busy\', 20000)'),
+	20000 - $put_back, 'fast shutdown, a worker at work: the others can be claimed');
+
+# What the worker writes need not wait for a standby: nobody is told of it.
+workers_are('app postgres', 'after the next restart');
+$node->append_conf('postgresql.conf', "synchronous_standby_names = 'nobody'\n");
+$node->reload;
+ok(wait_for(sub { sql($node, 'SHOW synchronous_standby_names') eq 'nobody' }), 'synchronous replication without a standby');
+{
+	local $ENV{PGOPTIONS} = '-c synchronous_commit=local';
+	maintained('app', 'synchronous replication without a standby');
+}
+stopped('fast shutdown, synchronous replication without a standby');
+$node->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
+
+#
+# Not enough workers.  With one, and many databases that need none.
+#
+$node->append_conf('postgresql.conf', "pgfairq.max_workers = 1\n");
+$node->start;
+sql($node, 'DROP EXTENSION pgfairq CASCADE');
+sql($node, "CREATE DATABASE bare$_") foreach 1 .. 4;
+$node->stop;
+$offset = -s $node->logfile;
+$node->start;
+workers_are('app', 'one worker: it is where it is needed');
+is(log_since($offset) =~ /WARNING:.*/ ? $& : '', '', 'one worker: nobody needs another');
+sql($node, "CREATE EXTENSION pgfairq; SELECT fairq.create_queue('q')");
+$node->wait_for_log(qr/WARNING:  could not start a pgfairq worker/, $offset);
+like(log_since($offset), qr/HINT:.*pgfairq\.max_workers/, 'one worker, needed twice: a warning that names the setting');
+sql($node, 'DROP DATABASE bare1');
+sql($node, 'CREATE DATABASE bare1');
+sql($node, 'CREATE EXTENSION pgfairq; DROP EXTENSION pgfairq', 'bare1');
+{
+	my $id = sql($node, "SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + interval '100 ms')");
+	ok( wait_for(sub { sql($node, "SELECT id FROM fairq.claim('q')") eq $id }, 2),
+		'one worker, needed twice: claims do the work of the other');
+}
+maintained('app', 'one worker, needed twice');
+sql($node, 'DROP EXTENSION pgfairq CASCADE', 'app');
+workers_are('postgres', 'one worker: it goes to where it is needed now');
+is(() = log_since($offset) =~ /WARNING:/g, 1, 'one worker, needed twice: the warning was logged once');
+
+#
+# No workers
+#
+sql($node, 'CREATE EXTENSION pgfairq', 'app');
+$node->append_conf('postgresql.conf', "pgfairq.max_workers = 0\n");
+$node->restart;
+sql($node, <<'SQL');
+SELECT fairq.create_queue('none', backoff_base => '0');
+SELECT fairq.enqueue('none', '"expires"');
+SELECT count(*) FROM fairq.claim('none', lease => '100 ms');
+SELECT fairq.enqueue('none', '"due"', run_at => clock_timestamp() + interval '100 ms');
+SELECT fairq.enqueue('none', '"not due"', run_at => clock_timestamp() + interval '1 hour');
+SQL
+my $moved = 0;
+ok(wait_for(sub { ($moved += sql($node, "SELECT fairq.maintain('none')")) == 2 }, $soon), 'no workers: maintain() does it');
+is(sql($node, "SELECT string_agg(payload #>> '{}' || ' ' || attempts, ', ' ORDER BY id) FROM fairq.tasks('none', 'ready')"),
+	'expires 1, due 0', 'no workers: maintain() did what was due');
+is(sql($node, "SELECT fairq.maintain('none')"), 0, 'no workers: maintain() finds nothing more');
+is(sql($node, "SELECT count(*) FROM fairq.claim('none', 2, lease => '100 ms')"), 2, 'no workers: they can be claimed');
+ok( wait_for(sub { sql($node, "SELECT string_agg(payload #>> '{}' || ' ' || attempt, ', ' ORDER BY id) FROM fairq.claim('none', 2, lease => '1 hour')") eq 'expires 2, due 1' }, $soon),
+	'no workers: a claim that finds nothing does it too');
+
+# 2,500 at the same time: as often as it takes.
+sql($node, "SELECT cardinality(fairq.enqueue_many('none', array_fill('{}'::jsonb, ARRAY[2500]), run_ats => ARRAY[clock_timestamp() + interval '500 ms']))");
+$moved = 0;
+ok(wait_for(sub { ($moved += sql($node, "SELECT fairq.maintain('none')")) == 2500 }, $soon), 'no workers: maintain() of many')
+  or diag("moved: $moved");
+
+# By whom it is called makes no difference.
+sql($node, <<'SQL');
+GRANT CREATE ON SCHEMA fairq TO owner;
+SET ROLE owner;
+SELECT fairq.create_queue('owned');
+ALTER TABLE fairq.q_owned ADD CHECK (public.check_it(payload));
+SELECT fairq.enqueue('owned', '1', run_at => clock_timestamp() + interval '100 ms');
+SQL
+$offset = -s $node->logfile;
+ok(wait_for(sub { sql($node, "SELECT fairq.maintain('owned')") == 1 }, $soon), 'maintain() of a queue of somebody else');
+is(log_since($offset) =~ /checked as \w+/ ? $& : '', 'checked as owner', 'maintain() of a queue of somebody else: its code is run as its owner');
+is(launcher() . workers(), '0', 'no workers: nor a launcher');
+
+#
+# A standby, which becomes a primary.
+#
+$node->append_conf('postgresql.conf', "pgfairq.max_workers = 8\n");
+$node->restart;
+workers_are('app postgres', 'workers again');
+sql($node, "SELECT fairq.create_queue('q')", 'app');
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->start;
+sql($node, <<'SQL');
+SELECT fairq.create_queue('s', backoff_base => '1 hour');
+SELECT fairq.enqueue('s', '"leased"');
+SELECT count(*) FROM fairq.claim('s', lease => '1 hour');
+SELECT fairq.enqueue('s', '"due"', run_at => clock_timestamp() + interval '1 s');
+SELECT fairq.enqueue('s', '"not due"', run_at => clock_timestamp() + interval '1 hour');
+SQL
+# What became ready there is ready here.
+ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('s', 'ready')") == 1 }, $soon), 'standby: the primary has a worker');
+sql($node, "SELECT fairq.enqueue('s', '\"due later\"', run_at => clock_timestamp() + interval '1 s')");
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+is(sql($standby, "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^pgfairq'"), 0, 'standby: no launcher and no worker');
+is( sql($standby, "SELECT string_agg(payload #>> '{}', ', ' ORDER BY id) FROM fairq.tasks('s', 'ready')"),
+	'leased, due',
+	'standby: tasks');
+$node->stop('immediate');
+$standby->promote;
+ok( wait_for(
+		sub { sql($standby, "SELECT string_agg(datname, ' ' ORDER BY datname) FROM pg_stat_activity WHERE backend_type = 'pgfairq worker'") eq 'app postgres' },
+		$soon),
+	'promoted: it has workers');
+ok( wait_for(
+		sub { sql($standby, "SELECT string_agg(payload #>> '{}', ', ' ORDER BY id) FROM fairq.tasks('s', 'ready')") eq 'leased, due, due later' },
+		$soon),
+	'promoted: what was scheduled becomes ready');
+maintained('app', 'promoted', $standby);
+$standby->stop;
+
+foreach my $n ($node, $standby)
+{
+	is( PostgreSQL::Test::Utils::slurp_file($n->logfile) =~ /(PANIC|TRAP|was terminated by signal (?!9:)).*/ ? $& : '',
+		'', 'no server process broke down: ' . $n->name);
+}
+
+done_testing();
