@@ -22,6 +22,8 @@
 
 #include <unistd.h>
 
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "port/pg_crc32c.h"
@@ -48,6 +50,24 @@ typedef struct LeaseFileHeader
 	pg_crc32c	crc;			/* of all that follows */
 } LeaseFileHeader;
 
+/*
+ * Was the server shut down cleanly?  The exit code does not tell: it is 0 after
+ * an immediate shutdown, too, which leaves in shared memory what killed
+ * backends were at.
+ */
+static bool
+shut_down_cleanly(void)
+{
+	bool		crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	bool		clean;
+
+	clean = crc_ok && (control->state == DB_SHUTDOWNED ||
+					   control->state == DB_SHUTDOWNED_IN_RECOVERY);
+	pfree(control);
+	return clean;
+}
+
 static void
 write_part(FILE *file, const void *data, size_t size, pg_crc32c *crc)
 {
@@ -68,7 +88,7 @@ save(int code, Datum arg)
 	SavedSession session;
 	SavedLease	lease;
 
-	if (code != 0)
+	if (code != 0 || !shut_down_cleanly())
 		return;
 	file = AllocateFile(LEASE_FILE ".tmp", PG_BINARY_W);
 	if (file == NULL)
@@ -193,7 +213,10 @@ load(void)
 					 errmsg("could not open file \"%s\": %m", LEASE_FILE)));
 		return;
 	}
-	if (fread(&header, sizeof(header), 1, file) == 1 &&
+	if (!shut_down_cleanly())
+		ereport(LOG,
+				(errmsg("ignoring file \"%s\": the server was not shut down after it was written", LEASE_FILE)));
+	else if (fread(&header, sizeof(header), 1, file) == 1 &&
 		header.magic == LEASE_FILE_MAGIC &&
 		read_parts(file, &header, false) &&
 		fseek(file, sizeof(header), SEEK_SET) == 0)
