@@ -86,7 +86,7 @@ queue_failed(Oid relation)
 }
 
 /*
- * One pass on a queue, in a transaction of its own.  Returns whether there is
+ * A pass in a transaction of its own.  Returns whether there is
  * more to do now; *next is when to come again.
  *
  * Nothing is waited for: behind a lock on one queue's table all others would
@@ -125,7 +125,8 @@ one_pass(Oid relation, TimestampTz *next)
 }
 
 /*
- * Maintain one queue until nothing is due.  Returns when something will be.
+ * One pass on a queue, if it is not failing.  Returns when it wants the next:
+ * at once if there is more to do, but the other queues have theirs first.
  */
 static TimestampTz
 maintain_one(Oid relation)
@@ -138,8 +139,8 @@ maintain_one(Oid relation)
 
 	PG_TRY();
 	{
-		while (!wakeup_stop_requested(my_slot) && one_pass(relation, &next))
-			CHECK_FOR_INTERRUPTS();
+		if (one_pass(relation, &next))
+			next = GetCurrentTimestamp();
 		hash_search(failing, &relation, HASH_REMOVE, NULL);
 	}
 	PG_CATCH();

@@ -1,0 +1,104 @@
+# Leases and sessions across restarts of the server.
+#
+# A clean shutdown keeps them; a crash, an immediate shutdown and a damaged file
+# do not, and the tasks are delivered again.  Seen to fail without the guard:
+# lease_file.c, save() not called (the first part), shut_down_cleanly() always
+# true (immediate shutdown), the checksum not compared (damaged file).
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = fairq_node('restart');
+my $file = $node->data_dir . '/pg_stat/pgfairq.leases';
+
+sql($node, "SELECT fairq.create_queue('r', backoff_base => '0')");
+
+# Five tasks, of which four are leased: by a session, by a bound one, for an
+# hour, and for a moment.
+sub fill
+{
+	sql($node, "SELECT fairq.purge('r')");
+	sql($node, "SELECT count(fairq.enqueue('r', to_jsonb(i))) FROM generate_series(1, 5) i");
+	my $session = sql($node, "SELECT fairq.open_session('w', '1 h')");
+	sql($node, "SELECT id FROM fairq.claim('r', session => '$session')");
+	sql($node, "SELECT id FROM fairq.claim('r', session => fairq.open_session('b', '1 h', true))");
+	my $hour = sql($node, "SELECT receipt FROM fairq.claim('r', lease => '1 h')");
+	sql($node, "SELECT id FROM fairq.claim('r', lease => '10 ms')");
+	return ($session, $hour);
+}
+
+sub leased
+{
+	return sql($node,
+		"SELECT count(*) FROM fairq.leases WHERE queue = 'r' AND state = 'held' AND lease_until > now()");
+}
+
+# Clean: fast and smart
+for my $mode ('fast', 'smart')
+{
+	my ($session, $hour) = fill();
+
+	$node->stop($mode);
+	ok(-e $file, "$mode shutdown: the file is written");
+	$node->start;
+	ok(!-e $file, "$mode shutdown: it is read once, and removed");
+	is(leased(), 2, "$mode shutdown: the leases of the session and of the hour live");
+	is(sql($node, "SELECT name FROM fairq.sessions"), 'w',
+		"$mode shutdown: so does the session, but not the bound one");
+	is(sql($node, "SELECT fairq.heartbeat('$session')"), 't',
+		"$mode shutdown: it has its heartbeat");
+	is(sql($node, "SELECT fairq.ack('$hour')"), 't',
+		"$mode shutdown: a receipt of before is good");
+	is(sql($node, "SELECT fairq.ack('$hour')"), 'f', "$mode shutdown: once");
+	ok( wait_for(
+			sub { sql($node, "SELECT count(*) FROM fairq.tasks('r', 'ready')") eq '3' }, 30),
+		"$mode shutdown: what was leased to a connection or ran out is ready");
+	is(sql($node, "SELECT fairq.close_session('$session')"), 1,
+		"$mode shutdown: the session gives its lease back");
+	is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('r', 10)"), 4,
+		"$mode shutdown: nothing is lost, nothing doubled");
+}
+
+# Not clean
+my ($session, $hour) = fill();
+my $open = session($node);
+$open->safe('BEGIN');
+is($open->safe("SELECT count(*) FROM fairq.claim('r', lease => '10 h')"), 1,
+	'a claim is under way');
+$node->stop('immediate');
+ok(!-e $file, 'immediate shutdown: no file');
+$node->start;
+is(leased(), 0, 'immediate shutdown: leases are forgotten');
+is(sql($node, "SELECT fairq.ack('$hour')"), 'f', 'immediate shutdown: receipts are void');
+is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('r', 10)"), 5,
+	'immediate shutdown: all tasks are delivered again');
+
+# Damaged, cut off, of another version: never trusted
+for my $damage ('a bit flipped', 'cut off', 'another version', 'empty')
+{
+	fill();
+	$node->stop('fast');
+	my $content = slurp_file($file);
+	substr($content, length($content) - 20, 1) ^= "\x01" if $damage eq 'a bit flipped';
+	$content = substr($content, 0, length($content) - 1) if $damage eq 'cut off';
+	substr($content, 0, 1) ^= "\x01" if $damage eq 'another version';
+	$content = '' if $damage eq 'empty';
+	open my $out, '>:raw', $file or die "$file: $!";
+	print $out $content;
+	close $out;
+	$node->start;
+	ok(!-e $file, "$damage: the file is removed");
+	is(leased(), 0, "$damage: it is not used");
+	is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('r', 10)"), 5,
+		"$damage: all tasks are delivered again");
+}
+
+$node->stop;
+done_testing();
