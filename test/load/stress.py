@@ -664,7 +664,7 @@ class Maintenance(threading.Thread):
                 (0.6, "REINDEX TABLE CONCURRENTLY " + TABLE)]
         try:
             with psycopg.connect(self.args.conninfo, autocommit=True) as conn:
-                while time.time() < self.deadline - 1:
+                while plan or time.time() < self.deadline - 1:
                     if plan and time.time() >= self.begin + plan[0][0] * total:
                         command = plan.pop(0)[1]
                     else:
