@@ -147,7 +147,9 @@ grant(Claim *claim, Lane *lane)
 	LeaseGrant	result;
 
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	deadline = (usecs < 0 && claim->request->session != NO_SESSION) ? DT_NOEND :
+	/* A pop lasts as long as its transaction: it must not run out before. */
+	deadline = claim->request->pop ||
+		(usecs < 0 && claim->request->session != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
