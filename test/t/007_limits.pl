@@ -170,6 +170,23 @@ END $$;
 SQL
 	is($count->('q'), 0, "leases: works again after acks, the $left left came");
 
+	# An error of another kind in the middle of a claim, when some tasks are
+	# leased and others are on their way: its result does not fit.
+	sql($node, <<'SQL');
+SELECT fairq.create_queue('big', buckets => 2);
+SELECT count(fairq.enqueue('big', to_jsonb(repeat('x', 10) || i))) FROM generate_series(1, 30) i;
+UPDATE fairq.q_big SET payload = to_jsonb((SELECT string_agg(md5(i::text || id), '') FROM generate_series(1, 3000) i));
+SQL
+	my ($full) = error_of($node,
+		"SET work_mem = '64kB'; SET temp_file_limit = '500kB'; SELECT count(*) FROM fairq.claim('big', 30)"
+	);
+	is($full, '53400', 'a claim whose result does not fit is refused');
+	is(sql($node, 'SELECT count(*) FROM fairq.leases'),
+		0, 'and gives back what it took');
+	is(sql($node, "SELECT count(*) FROM fairq.pop('big', 100)"),
+		30, 'so that it comes');
+	is(sql($node, "SELECT fairq.drop_queue('big')"), 't', 'dropped');
+
 	# Lanes: 40 are there; a queue with 16 buckets and several classes
 	# needs many.
 	sql($node, "SELECT fairq.create_queue('lanes', buckets => 16)");
