@@ -63,6 +63,7 @@ typedef enum HandoverKind
 	HANDOVER_SCHEDULED,			/* commit: wake the worker in time */
 	HANDOVER_DUE_DONE,			/* commit: forget a due task that was skipped */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
+	HANDOVER_DUE_HELD,			/* commit: have it read again from there on */
 	HANDOVER_SESSION_CLOSED,	/* commit: end a session */
 	HANDOVER_PROBE,				/* commit: have the launcher look */
 	HANDOVER_RELEASE_QUEUE		/* commit: forget a queue */
@@ -463,6 +464,19 @@ handover_due_read(QueueState *queue, const DuePlace *frontier)
 }
 
 /*
+ * From place on there are more due tasks in the hands of others than can be
+ * remembered.
+ */
+void
+handover_due_held(QueueState *queue, const DuePlace *place)
+{
+	HandoverItem *item = new_item(HANDOVER_DUE_HELD);
+
+	item->u.due.queue = queue;
+	item->u.due.place = *place;
+}
+
+/*
  * A session is being closed.
  */
 void
@@ -623,6 +637,9 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_DUE_READ:
 			queue_state_due_end(item->u.due.queue, &item->u.due.place);
 			break;
+		case HANDOVER_DUE_HELD:
+			queue_state_hold_due(item->u.due.queue, &item->u.due.place);
+			break;
 		case HANDOVER_SESSION_CLOSED:
 			sessions_close(&item->u.session);
 			break;
@@ -676,6 +693,7 @@ carry_out_abort(const HandoverItem *item)
 		case HANDOVER_SCHEDULED:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
+		case HANDOVER_DUE_HELD:
 		case HANDOVER_NOTHING:
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
@@ -719,6 +737,7 @@ carry_out_prepare(const HandoverItem *item)
 			break;
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
+		case HANDOVER_DUE_HELD:
 		case HANDOVER_NOTHING:
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:

@@ -39,6 +39,7 @@ extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);
 extern void handover_due_done(QueueState *queue, const DuePlace *place);
 extern void handover_due_read(QueueState *queue, const DuePlace *frontier);
+extern void handover_due_held(QueueState *queue, const DuePlace *place);
 extern void handover_session_closed(const SessionRef *session);
 extern void handover_probe(void);
 extern void handover_release_queue(Oid database, Oid relation);

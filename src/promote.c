@@ -56,8 +56,9 @@ promote_entry(Placement *placement, RowReader *row, const DuePlace *entry,
  * there are more of them; else *next is when the next one is due.
  *
  * Rows in somebody's hands are not waited for, and nobody else waits for them:
- * the queue remembers them apart (if there are too many it reads on from the
- * first of them), and they are looked at again each second.
+ * the queue remembers them apart, and they are looked at again each second.  If
+ * there are too many to remember, all is read again from the first of those on,
+ * once everything that is due has been read.
  */
 int
 promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
@@ -66,7 +67,7 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 	QueueState *state = info->state;
 	DuePlace	skipped[DUE_SKIPPED];
 	int			skipped_count = queue_state_skipped(state, skipped);
-	DuePlace	frontier = *from;
+	TimestampTz retry = DT_NOEND;
 	DuePlace   *entries;
 	Placement	placement;
 	RowReader	row;
@@ -99,7 +100,6 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		*from = after;
 		*next = from->due;
 		*more = (from->due <= now);
-		frontier = *from;
 		for (int i = 0; i < n; i++)
 		{
 			Promotion	result;
@@ -109,18 +109,21 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 			promoted += (result == PROMOTED);
 			if (result == IN_HANDS && !held_back && !queue_state_skip(state, &entries[i]))
 			{
-				frontier = entries[i];
+				handover_due_held(state, &entries[i]);
 				held_back = true;
 			}
 		}
 		pfree(entries);
-		handover_due_read(state, &frontier);
+		handover_due_read(state, from);
+		if (held_back)
+			retry = now + USECS_PER_SEC;
 	}
 	row_reader_end(&row);
 	handover_count(state, QUEUE_SCHEDULED, -promoted);
 	handover_count(state, QUEUE_ADDRESSED, promoted);
 	if (queue_state_skipped(state, skipped) > 0 ||
-		queue_state_compare_due(&frontier, from) < 0)
-		*next = Min(*next, now + USECS_PER_SEC);
+		((volatile QueueState *) state)->due_held.due <= now)
+		retry = now + USECS_PER_SEC;
+	*next = Min(*next, retry);
 	return promoted;
 }

@@ -85,6 +85,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation,
 	SpinLockInit(&queue->recovery_mutex);
 	SpinLockInit(&queue->due_mutex);
 	queue->due_frontier.due = DT_NOBEGIN;
+	queue->due_held.due = DT_NOEND;
 	queue->due_limit.due = DT_NOEND;
 	queue->relation_file = InvalidRelFileNumber;
 	queue->recovery = QUEUE_UNKNOWN;
@@ -366,13 +367,45 @@ queue_state_due_done(QueueState *queue, const DuePlace *place)
 }
 
 /*
- * Begin to read what is due: from where on.  One at a time: the caller has the
- * maintenance lock of the queue.
+ * There are too many of them: what is left is read again, from place on, when
+ * all that is due has been read.
  */
 void
-queue_state_due_begin(QueueState *queue, DuePlace *from)
+queue_state_hold_due(QueueState *queue, const DuePlace *place)
 {
 	SpinLockAcquire(&queue->due_mutex);
+	if (queue_state_compare_due(place, &queue->due_held) < 0)
+		queue->due_held = *place;
+	SpinLockRelease(&queue->due_mutex);
+}
+
+/*
+ * When there is something to read.
+ */
+TimestampTz
+queue_state_next_due(QueueState *queue)
+{
+	TimestampTz result;
+
+	SpinLockAcquire(&queue->due_mutex);
+	result = Min(queue->due_frontier.due, queue->due_held.due);
+	SpinLockRelease(&queue->due_mutex);
+	return result;
+}
+
+/*
+ * Begin to read what is due now: from where on.  One at a time: the caller has
+ * the maintenance lock of the queue.
+ */
+void
+queue_state_due_begin(QueueState *queue, TimestampTz now, DuePlace *from)
+{
+	SpinLockAcquire(&queue->due_mutex);
+	if (queue->due_frontier.due > now && queue->due_held.due <= now)
+	{
+		queue->due_frontier = queue->due_held;
+		queue->due_held.due = DT_NOEND;
+	}
 	*from = queue->due_frontier;
 	queue->due_limit.due = DT_NOEND;
 	ItemPointerSet(&queue->due_limit.tid, 0, 0);
