@@ -52,11 +52,11 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 
 	value = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
 	task_state = isnull ? TASK_READY : DatumGetChar(value);
-	if (task_state == TASK_DEAD)
-		handover_count(info->state, QUEUE_DEAD, change);
-	else if (task_state == TASK_SCHEDULED)
+	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
+		return;					/* ready, but nowhere: nobody gets it */
+	handover_count(info->state, queue_catalog_depth(task_state), change);
+	if (task_state == TASK_SCHEDULED)
 	{
-		handover_count(info->state, QUEUE_SCHEDULED, change);
 		value = heap_getattr(tuple, info->columns[COLUMN_RUN_AT], tupdesc, &isnull);
 		if (change > 0 && !isnull)
 			handover_scheduled(info->state, DatumGetTimestampTz(value));

@@ -201,7 +201,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 	}
 
 	if (nulls[12])
-		state = DatumGetChar(values[1]) == TASK_SCHEDULED ? "scheduled" : "dead";
+		state = queue_catalog_state_name(DatumGetChar(values[1]));
 	else
 	{
 		leased = leases_find(queue_state_number(info->state),
@@ -429,15 +429,16 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 		if (info == NULL)
 			continue;
 		state = info->state;
-		recovery_depths(rel, info, &depths);
+		recovery_depths(rel, info, depths);
 		recovery_classes(rel, info);
 		leased = leases_count(queue_state_number(state));
 		values[0] = CStringGetTextDatum(info->name);
-		values[1] = Int64GetDatum(Max(depths.addressed - leased, 0));
+		values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - leased, 0));
 		values[2] = Int64GetDatum(leased);
-		values[3] = Int64GetDatum(depths.scheduled);
-		values[4] = values[5] = Int64GetDatum(0);
-		values[6] = Int64GetDatum(depths.dead);
+		values[3] = Int64GetDatum(depths[QUEUE_SCHEDULED]);
+		values[4] = Int64GetDatum(depths[QUEUE_OVERFLOW]);
+		values[5] = Int64GetDatum(depths[QUEUE_HELD]);
+		values[6] = Int64GetDatum(depths[QUEUE_DEAD]);
 		if (oldest_ready(rel, info, &oldest))
 			values[7] = DirectFunctionCall2(timestamp_mi,
 											TimestampTzGetDatum(GetCurrentTimestamp()),

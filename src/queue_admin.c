@@ -50,57 +50,100 @@ execute(const char *command)
 			 SPI_result_code_string(result), command);
 }
 
+/* The columns of fairq.queue. */
+static const struct
+{
+	const char *name;
+	Oid			type;
+}			setting_columns[QUEUE_SETTINGS] = {
+	[SETTING_POLICY] = {"policy", TEXTOID},
+	[SETTING_BUCKETS] = {"buckets", INT4OID},
+	[SETTING_LEASE] = {"lease", INTERVALOID},
+	[SETTING_MAX_ATTEMPTS] = {"max_attempts", INT4OID},
+	[SETTING_BACKOFF_BASE] = {"backoff_base", INTERVALOID},
+	[SETTING_BACKOFF_MAX] = {"backoff_max", INTERVALOID},
+	[SETTING_MAX_READY] = {"max_ready", INT8OID},
+	[SETTING_MAX_READY_PER_GROUP] = {"max_ready_per_group", INT8OID},
+	[SETTING_MAX_TASKS] = {"max_tasks", INT8OID},
+	[SETTING_KEEP_DONE] = {"keep_done", INTERVALOID},
+	[SETTING_DURABLE_LEASES] = {"durable_leases", BOOLOID},
+	[SETTING_CHARGE] = {"charge", TEXTOID},
+	[SETTING_NOTIFY] = {"notify", BOOLOID},
+	[SETTING_PAUSED] = {"paused", BOOLOID},
+};
+
 /*
- * Write to fairq.queue as its owner.  $1 is the name of the queue, $2 to $7
- * are the settings, $8 is paused.
+ * Run a command on the extension's tables as their owner.
  */
 static void
-execute_as_owner(const char *command, const char *name,
-				 const QueueSettings *settings, bool paused)
+execute_as_owner(const char *command, int n, Oid *types, Datum *values,
+				 const char *nulls)
 {
-	Oid			types[8] = {TEXTOID, TEXTOID, INT4OID, INTERVALOID, INT4OID,
-	INTERVALOID, INTERVALOID, BOOLOID};
-	Datum		values[8] = {0};
-	char		nulls[9] = "        ";
 	Oid			user;
 	int			security;
 	int			result;
 
-	values[0] = CStringGetTextDatum(name);
-	if (settings != NULL && settings->policy != NULL)
-		values[1] = CStringGetTextDatum(settings->policy);
-	else
-		nulls[1] = 'n';
-	if (settings != NULL && settings->buckets != NULL)
-		values[2] = Int32GetDatum(*settings->buckets);
-	else
-		nulls[2] = 'n';
-	if (settings != NULL && settings->lease != NULL)
-		values[3] = IntervalPGetDatum(settings->lease);
-	else
-		nulls[3] = 'n';
-	if (settings != NULL && settings->max_attempts != NULL)
-		values[4] = Int32GetDatum(*settings->max_attempts);
-	else
-		nulls[4] = 'n';
-	if (settings != NULL && settings->backoff_base != NULL)
-		values[5] = IntervalPGetDatum(settings->backoff_base);
-	else
-		nulls[5] = 'n';
-	if (settings != NULL && settings->backoff_max != NULL)
-		values[6] = IntervalPGetDatum(settings->backoff_max);
-	else
-		nulls[6] = 'n';
-	values[7] = BoolGetDatum(paused);
-
 	GetUserIdAndSecContext(&user, &security);
 	SetUserIdAndSecContext(settings_owner(),
 						   security | SECURITY_LOCAL_USERID_CHANGE);
-	result = SPI_execute_with_args(command, 8, types, values, nulls, false, 0);
+	result = SPI_execute_with_args(command, n, types, values, nulls, false, 0);
 	SetUserIdAndSecContext(user, security);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_with_args failed (%s): %s",
 			 SPI_result_code_string(result), command);
+}
+
+/*
+ * Write the settings that are given: a new row, or to that of the queue.
+ */
+static void
+write_settings(const char *queue, const QueueSettings *settings, bool new)
+{
+	Oid			types[QUEUE_SETTINGS + 1] = {TEXTOID};
+	Datum		values[QUEUE_SETTINGS + 1] = {CStringGetTextDatum(queue)};
+	char		nulls[QUEUE_SETTINGS + 2] = " ";
+	StringInfoData names;
+	StringInfoData parameters;
+	int			n = 1;
+
+	initStringInfo(&names);
+	initStringInfo(&parameters);
+	for (int i = 0; i < QUEUE_SETTINGS; i++)
+	{
+		if (!settings->given[i])
+			continue;
+		types[n] = setting_columns[i].type;
+		values[n] = settings->values[i];
+		nulls[n] = settings->nulls[i] ? 'n' : ' ';
+		n++;
+		if (new)
+		{
+			appendStringInfo(&names, ", %s", setting_columns[i].name);
+			appendStringInfo(&parameters, ", $%d", n);
+		}
+		else
+			appendStringInfo(&names, "%s%s = $%d", n > 2 ? ", " : "",
+							 setting_columns[i].name, n);
+	}
+	if (new)
+		execute_as_owner(psprintf("INSERT INTO fairq.queue (queue%s) VALUES ($1%s)",
+								  names.data, parameters.data),
+						 n, types, values, nulls);
+	else if (n > 1)
+		execute_as_owner(psprintf("UPDATE fairq.queue SET %s WHERE queue OPERATOR(pg_catalog.=) $1",
+								  names.data),
+						 n, types, values, nulls);
+}
+
+/* Forget the settings of a queue. */
+static void
+delete_settings(const char *queue)
+{
+	Oid			type = TEXTOID;
+	Datum		value = CStringGetTextDatum(queue);
+
+	execute_as_owner("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
+					 1, &type, &value, " ");
 }
 
 /*
@@ -203,12 +246,8 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	execute(sql.data);
 
 	/* Settings that a dropped table of this name has left behind are void. */
-	execute_as_owner("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
-					 queue, NULL, false);
-	execute_as_owner("INSERT INTO fairq.queue (queue, policy, buckets, lease, max_attempts,"
-					 " backoff_base, backoff_max, paused)"
-					 " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-					 queue, settings, false);
+	delete_settings(queue);
+	write_settings(queue, settings, true);
 	SPI_finish();
 }
 
@@ -232,20 +271,16 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	Relation	rel;
 	QueueInfo  *info = open_to_change(name, &rel);
 
-	if (settings->buckets != NULL && *settings->buckets != info->buckets)
+	if (settings->given[SETTING_BUCKETS] &&
+		DatumGetInt32(settings->values[SETTING_BUCKETS]) != info->buckets)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot change the number of buckets of queue \"%s\" from %d to %d",
-						info->name, info->buckets, *settings->buckets),
+						info->name, info->buckets,
+						DatumGetInt32(settings->values[SETTING_BUCKETS])),
 				 errhint("This version cannot; create another queue, or leave \"buckets\" out.")));
 	SPI_connect();
-	execute_as_owner("UPDATE fairq.queue SET"
-					 " lease = coalesce($4, lease),"
-					 " max_attempts = coalesce($5, max_attempts),"
-					 " backoff_base = coalesce($6, backoff_base),"
-					 " backoff_max = coalesce($7, backoff_max)"
-					 " WHERE queue OPERATOR(pg_catalog.=) $1",
-					 info->name, settings, false);
+	write_settings(info->name, settings, false);
 	SPI_finish();
 	CacheInvalidateRelcache(rel);
 	relation_close(rel, NoLock);
@@ -257,13 +292,13 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 void
 queue_admin_pause(const text *name, bool paused)
 {
+	QueueSettings settings = {0};
 	Relation	rel;
 	QueueInfo  *info = open_to_change(name, &rel);
 
+	queue_setting(&settings, SETTING_PAUSED, BoolGetDatum(paused));
 	SPI_connect();
-	execute_as_owner("UPDATE fairq.queue SET paused = $8"
-					 " WHERE queue OPERATOR(pg_catalog.=) $1",
-					 info->name, NULL, paused);
+	write_settings(info->name, &settings, false);
 	SPI_finish();
 	CacheInvalidateRelcache(rel);
 	relation_close(rel, NoLock);
@@ -294,8 +329,7 @@ queue_admin_drop(const text *name)
 	SPI_connect();
 	execute(psprintf("DROP TABLE %s",
 					 quote_qualified_identifier(QUEUE_SCHEMA, relname)));
-	execute_as_owner("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
-					 queue, NULL, false);
+	delete_settings(queue);
 	SPI_finish();
 	return true;
 }

@@ -10,16 +10,42 @@
 
 #include "queue_catalog.h"
 
-/* Settings as given; NULL: not given. */
+/* What can be set of a queue: the columns of fairq.queue. */
+typedef enum QueueSetting
+{
+	SETTING_POLICY,
+	SETTING_BUCKETS,
+	SETTING_LEASE,
+	SETTING_MAX_ATTEMPTS,
+	SETTING_BACKOFF_BASE,
+	SETTING_BACKOFF_MAX,
+	SETTING_MAX_READY,
+	SETTING_MAX_READY_PER_GROUP,
+	SETTING_MAX_TASKS,
+	SETTING_KEEP_DONE,
+	SETTING_DURABLE_LEASES,
+	SETTING_CHARGE,
+	SETTING_NOTIFY,
+	SETTING_PAUSED
+} QueueSetting;
+
+#define QUEUE_SETTINGS	(SETTING_PAUSED + 1)
+
+/* Settings as given; those not given have their default, or stay as they are. */
 typedef struct QueueSettings
 {
-	const char *policy;
-	const int  *buckets;
-	const Interval *lease;
-	const int  *max_attempts;
-	const Interval *backoff_base;
-	const Interval *backoff_max;
+	bool		given[QUEUE_SETTINGS];
+	bool		nulls[QUEUE_SETTINGS];
+	Datum		values[QUEUE_SETTINGS];
 } QueueSettings;
+
+static inline void
+queue_setting(QueueSettings *settings, QueueSetting which, Datum value)
+{
+	settings->given[which] = true;
+	settings->nulls[which] = false;
+	settings->values[which] = value;
+}
 
 extern void queue_admin_create(const text *name, const QueueSettings *settings);
 extern void queue_admin_alter(const text *name, const QueueSettings *settings);

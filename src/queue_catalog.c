@@ -299,6 +299,46 @@ examine_triggers(Relation rel)
 		unfit_table(rel, "Its trigger \"fairq_row_written\" is missing or not enabled ALWAYS.");
 }
 
+/*
+ * The depth that a task counts in, by what column state says.
+ */
+QueueCounter
+queue_catalog_depth(char state)
+{
+	switch (state)
+	{
+		case TASK_SCHEDULED:
+			return QUEUE_SCHEDULED;
+		case TASK_OVERFLOW:
+			return QUEUE_OVERFLOW;
+		case TASK_HELD:
+			return QUEUE_HELD;
+		case TASK_DEAD:
+			return QUEUE_DEAD;
+	}
+	return QUEUE_ADDRESSED;
+}
+
+/*
+ * What users call a state.  A ready task may be leased; the row does not say.
+ */
+const char *
+queue_catalog_state_name(char state)
+{
+	switch (state)
+	{
+		case TASK_SCHEDULED:
+			return "scheduled";
+		case TASK_OVERFLOW:
+			return "overflow";
+		case TASK_HELD:
+			return "held";
+		case TASK_DEAD:
+			return "dead";
+	}
+	return "ready";
+}
+
 /* The length of an interval in microseconds, a month counted as 30 days. */
 int64
 queue_catalog_usecs(const Interval *interval)
@@ -347,6 +387,7 @@ read_settings(QueueInfo *info)
 		Assert(tupdesc->natts <= (int) lengthof(values));
 		heap_deform_tuple(tuple, tupdesc, values, nulls);
 #define SETTING(name) values[get_attnum(relid, name) - 1]
+#define IS_NULL(name) nulls[get_attnum(relid, name) - 1]
 		policy = TextDatumGetCString(SETTING("policy"));
 		info->policy = strcmp(policy, "fair") == 0 ? QUEUE_FAIR :
 			strcmp(policy, "priority") == 0 ? QUEUE_PRIORITY : QUEUE_TIME;
@@ -355,7 +396,17 @@ read_settings(QueueInfo *info)
 		info->max_attempts = DatumGetInt32(SETTING("max_attempts"));
 		info->backoff_base = queue_catalog_usecs(DatumGetIntervalP(SETTING("backoff_base")));
 		info->backoff_max = queue_catalog_usecs(DatumGetIntervalP(SETTING("backoff_max")));
+		info->max_ready = DatumGetInt64(SETTING("max_ready"));
+		info->max_ready_per_group = DatumGetInt64(SETTING("max_ready_per_group"));
+		info->max_tasks = IS_NULL("max_tasks") ? 0 :
+			DatumGetInt64(SETTING("max_tasks"));
+		info->keep_done = IS_NULL("keep_done") ? 0 :
+			queue_catalog_usecs(DatumGetIntervalP(SETTING("keep_done")));
+		info->durable_leases = DatumGetBool(SETTING("durable_leases"));
+		info->charge_seconds = strcmp(TextDatumGetCString(SETTING("charge")), "seconds") == 0;
+		info->notify = DatumGetBool(SETTING("notify"));
 		info->paused = DatumGetBool(SETTING("paused"));
+#undef IS_NULL
 #undef SETTING
 	}
 	systable_endscan(scan);

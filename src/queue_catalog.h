@@ -50,6 +50,8 @@ typedef enum QueueColumn
 /* What column state says. */
 #define TASK_READY		'r'		/* ready or leased */
 #define TASK_SCHEDULED	's'		/* until run_at */
+#define TASK_OVERFLOW	'o'		/* until there is room */
+#define TASK_HELD		'h'		/* behind another of its unique key */
 #define TASK_DEAD		'd'
 
 /*
@@ -75,6 +77,13 @@ typedef struct QueueInfo
 	int			max_attempts;	/* 0: no limit */
 	int64		backoff_base;	/* microseconds */
 	int64		backoff_max;
+	int64		max_ready;
+	int64		max_ready_per_group;
+	int64		max_tasks;		/* 0: no limit */
+	int64		keep_done;		/* microseconds; 0: finished tasks are deleted */
+	bool		durable_leases;
+	bool		charge_seconds;
+	bool		notify;
 	bool		paused;
 
 	QueueState *state;
@@ -91,6 +100,8 @@ extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 											  AclMode privileges, Relation *rel);
 extern bool queue_catalog_has_settings(const char *queue);
 extern void queue_catalog_check_owner(const QueueInfo *info);
+extern QueueCounter queue_catalog_depth(char state);
+extern const char *queue_catalog_state_name(char state);
 extern bool queue_catalog_lock_settings(void);
 extern List *queue_catalog_list(void);
 extern int	queue_catalog_first_lane(QueueInfo *info, int class);

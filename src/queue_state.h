@@ -33,10 +33,13 @@ typedef enum QueueCounter
 	/* how many there are now; never reset */
 	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
 	QUEUE_SCHEDULED,
+	QUEUE_OVERFLOW,
+	QUEUE_HELD,
 	QUEUE_DEAD
 } QueueCounter;
 
 #define QUEUE_COUNTERS	(QUEUE_DEAD + 1)
+#define QUEUE_FIRST_DEPTH	QUEUE_ADDRESSED
 
 /*
  * One fair order: the tags of a priority class.  Queues of the policies

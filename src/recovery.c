@@ -87,7 +87,7 @@ recovery_failed(int code, Datum arg)
  */
 static void
 read_rows(Relation rel, QueueInfo *info, bool tags,
-		  QueueDepths *depths)
+		  QueueDepths depths)
 {
 	QueueState *state = info->state;
 	TupleDesc	tupdesc = RelationGetDescr(rel);
@@ -114,18 +114,13 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 #define VALUE(column) values[info->columns[column] - 1]
 		if (nulls[info->columns[COLUMN_ADDRESS] - 1])
 		{
-			switch (DatumGetChar(VALUE(COLUMN_STATE)))
-			{
-				case TASK_SCHEDULED:
-					depths->scheduled++;
-					break;
-				case TASK_DEAD:
-					depths->dead++;
-					break;
-			}
+			QueueCounter depth = queue_catalog_depth(DatumGetChar(VALUE(COLUMN_STATE)));
+
+			if (depth != QUEUE_ADDRESSED)
+				depths[depth]++;
 			continue;
 		}
-		depths->addressed++;
+		depths[QUEUE_ADDRESSED]++;
 		if (info->policy != QUEUE_FAIR || !tags)
 			continue;
 		address = DatumGetFairqAddressP(VALUE(COLUMN_ADDRESS));
@@ -187,19 +182,15 @@ recovery_tags(Relation rel, QueueInfo *info)
 			 * added.  (A transaction that is between its end and its counting
 			 * just now is counted twice: a figure that is off, no more.)
 			 */
-			before_reading.addressed = (int64) pg_atomic_read_u64(&state->counters[QUEUE_ADDRESSED]);
-			before_reading.scheduled = (int64) pg_atomic_read_u64(&state->counters[QUEUE_SCHEDULED]);
-			before_reading.dead = (int64) pg_atomic_read_u64(&state->counters[QUEUE_DEAD]);
+			for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
+				before_reading[i] = (int64) pg_atomic_read_u64(&state->counters[i]);
 			PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
 			{
-				read_rows(rel, info, true, &depths);
+				read_rows(rel, info, true, depths);
 			}
 			PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
-			queue_state_count(state, QUEUE_ADDRESSED,
-							  depths.addressed - before_reading.addressed);
-			queue_state_count(state, QUEUE_SCHEDULED,
-							  depths.scheduled - before_reading.scheduled);
-			queue_state_count(state, QUEUE_DEAD, depths.dead - before_reading.dead);
+			for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
+				queue_state_count(state, i, depths[i] - before_reading[i]);
 			set_recovery(state, QUEUE_KNOWN);
 		}
 		else if (before == QUEUE_RECOVERING)
@@ -217,7 +208,7 @@ recovery_tags(Relation rel, QueueInfo *info)
  * are read each time.
  */
 void
-recovery_depths(Relation rel, QueueInfo *info, QueueDepths *depths)
+recovery_depths(Relation rel, QueueInfo *info, QueueDepths depths)
 {
 	if (RecoveryInProgress())
 	{
@@ -225,7 +216,6 @@ recovery_depths(Relation rel, QueueInfo *info, QueueDepths *depths)
 		return;
 	}
 	recovery_tags(rel, info);
-	depths->addressed = queue_state_counter(info->state, QUEUE_ADDRESSED);
-	depths->scheduled = queue_state_counter(info->state, QUEUE_SCHEDULED);
-	depths->dead = queue_state_counter(info->state, QUEUE_DEAD);
+	for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
+		depths[i] = queue_state_counter(info->state, i);
 }

@@ -10,16 +10,11 @@
 
 #include "queue_catalog.h"
 
-/* How many tasks there are. */
-typedef struct QueueDepths
-{
-	int64		addressed;		/* ready or leased */
-	int64		scheduled;
-	int64		dead;
-} QueueDepths;
+/* How many tasks there are: by QueueCounter, those from QUEUE_FIRST_DEPTH on. */
+typedef int64 QueueDepths[QUEUE_COUNTERS];
 
 extern void recovery_classes(Relation rel, QueueInfo *info);
 extern void recovery_tags(Relation rel, QueueInfo *info);
-extern void recovery_depths(Relation rel, QueueInfo *info, QueueDepths *depths);
+extern void recovery_depths(Relation rel, QueueInfo *info, QueueDepths depths);
 
 #endif							/* FAIRQ_RECOVERY_H */

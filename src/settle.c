@@ -121,25 +121,11 @@ read_task(RowReader *row, int64 id, const ItemPointerData *hint)
 	}
 }
 
-/* The depth that a task's state counts in. */
-static QueueCounter
-depth_of(char state)
-{
-	switch (state)
-	{
-		case TASK_SCHEDULED:
-			return QUEUE_SCHEDULED;
-		case TASK_DEAD:
-			return QUEUE_DEAD;
-	}
-	return QUEUE_ADDRESSED;
-}
-
 static void
 count_move(QueueInfo *info, char from, char to)
 {
-	handover_count(info->state, depth_of(from), -1);
-	handover_count(info->state, depth_of(to), 1);
+	handover_count(info->state, queue_catalog_depth(from), -1);
+	handover_count(info->state, queue_catalog_depth(to), 1);
 }
 
 /*
@@ -439,7 +425,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 		}
 		settle_deleted(info, id);
 		handover_count(info->state, QUEUE_CANCELLED, 1);
-		handover_count(info->state, depth_of(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
+		handover_count(info->state, queue_catalog_depth(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
 		done = true;
 		break;
 	}
@@ -519,7 +505,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (!queue_relation_delete(rel, &tid, true))
 			continue;
 		settle_deleted(info, id);
-		handover_count(info->state, depth_of(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
+		handover_count(info->state, queue_catalog_depth(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
 		purged++;
 	}
 	row_reader_end(&row);

@@ -70,51 +70,112 @@ PG_FUNCTION_INFO_V1(fairq_maintain);
  */
 
 /*
- * Arguments of create_queue and alter_queue from number on: lease,
- * max_attempts, and those that this version only takes with their defaults.
+ * Arguments of create_queue and alter_queue from number on: all but policy and
+ * buckets.  Where null means that there is no such limit, 0 says so, too.
  */
 static void
 settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
-				   QueueSettings *settings, int *max_attempts)
+				   QueueSettings *settings)
 {
+	static const struct
+	{
+		QueueSetting setting;
+		const char *name;
+		bool		zero_ok;
+	}			arguments[] = {
+		{SETTING_LEASE, "lease", false},
+		{SETTING_MAX_ATTEMPTS, "max_attempts", true},
+		{SETTING_BACKOFF_BASE, "backoff_base", true},
+		{SETTING_BACKOFF_MAX, "backoff_max", true},
+		{SETTING_MAX_READY, "max_ready", false},
+		{SETTING_MAX_READY_PER_GROUP, "max_ready_per_group", false},
+		{SETTING_MAX_TASKS, "max_tasks", true},
+		{SETTING_KEEP_DONE, "keep_done", true},
+		{SETTING_DURABLE_LEASES, "durable_leases", false},
+		{SETTING_CHARGE, "charge", false},
+		{SETTING_NOTIFY, "notify", false},
+	};
 	const char *hint = "Leave it out: this version only has the default.";
 
-	(void) arguments_duration(fcinfo, number, function, "lease", 0, false);
-	if (!PG_ARGISNULL(number))
-		settings->lease = PG_GETARG_INTERVAL_P(number);
-	*max_attempts = arguments_max_attempts(fcinfo, number + 1, function, 0);
-	if (!PG_ARGISNULL(number + 1))
-		settings->max_attempts = max_attempts;
-
-	(void) arguments_duration(fcinfo, number + 2, function, "backoff_base", 0, true);
-	(void) arguments_duration(fcinfo, number + 3, function, "backoff_max", 0, true);
-	if (!PG_ARGISNULL(number + 2))
-		settings->backoff_base = PG_GETARG_INTERVAL_P(number + 2);
-	if (!PG_ARGISNULL(number + 3))
-		settings->backoff_max = PG_GETARG_INTERVAL_P(number + 3);
-	for (int i = 4; i <= 6; i++)
+	for (int i = 0; i < (int) lengthof(arguments); i++)
 	{
-		static const char *const names[] = {"max_ready", "max_ready_per_group", "max_tasks"};
+		QueueSetting setting = arguments[i].setting;
+		const char *name = arguments[i].name;
+		int			at = number + i;
 
-		if (!PG_ARGISNULL(number + i) && PG_GETARG_INT64(number + i) < 1)
-			arguments_bad(function, names[i - 4],
-						 psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + i)),
-						 "It must be 1 or more.");
+		if (PG_ARGISNULL(at))
+			continue;
+		queue_setting(settings, setting, PG_GETARG_DATUM(at));
+		switch (setting)
+		{
+			case SETTING_LEASE:
+			case SETTING_BACKOFF_BASE:
+			case SETTING_BACKOFF_MAX:
+			case SETTING_KEEP_DONE:
+				if (arguments_duration(fcinfo, at, function, name, 0,
+									   arguments[i].zero_ok) == 0)
+					settings->nulls[setting] = (setting == SETTING_KEEP_DONE);
+				break;
+			case SETTING_MAX_ATTEMPTS:
+				(void) arguments_max_attempts(fcinfo, at, function, 0);
+				break;
+			case SETTING_MAX_READY:
+			case SETTING_MAX_READY_PER_GROUP:
+			case SETTING_MAX_TASKS:
+				if (PG_GETARG_INT64(at) < (arguments[i].zero_ok ? 0 : 1))
+					arguments_bad(function, name,
+								  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(at)),
+								  arguments[i].zero_ok ? "It must be 0 (no limit) or more." :
+								  "It must be 1 or more.");
+				settings->nulls[setting] = (PG_GETARG_INT64(at) == 0);
+				break;
+			case SETTING_CHARGE:
+				{
+					char	   *value = text_to_cstring(PG_GETARG_TEXT_PP(at));
+
+					if (strcmp(value, "cost") != 0 && strcmp(value, "seconds") != 0)
+						arguments_bad(function, name,
+									  psprintf("is %s", arguments_quote(value, strlen(value))),
+									  "It must be 'cost' or 'seconds'.");
+					if (strcmp(value, "cost") != 0)
+						arguments_unsupported(function, name, "is 'seconds'", hint);
+				}
+				break;
+			default:
+				break;
+		}
 	}
-	if (!PG_ARGISNULL(number + 4) && PG_GETARG_INT64(number + 4) != 1000000)
-		arguments_unsupported(function, "max_ready",
-					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 4)), hint);
-	if (!PG_ARGISNULL(number + 5) && PG_GETARG_INT64(number + 5) != 10000)
-		arguments_unsupported(function, "max_ready_per_group",
-					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 5)), hint);
-	if (!PG_ARGISNULL(number + 6))
-		arguments_unsupported(function, "max_tasks",
-					  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number + 6)), hint);
-	(void) arguments_duration(fcinfo, number + 7, function, "keep_done", 0, true);
-	if (!PG_ARGISNULL(number + 7))
-		arguments_unsupported(function, "keep_done", arguments_duration_text(fcinfo, number + 7), hint);
-	if (!PG_ARGISNULL(number + 8) && PG_GETARG_BOOL(number + 8))
+	if (settings->given[SETTING_MAX_READY] &&
+		DatumGetInt64(settings->values[SETTING_MAX_READY]) != 1000000)
+		arguments_unsupported(function, "max_ready", "is given", hint);
+	if (settings->given[SETTING_MAX_READY_PER_GROUP] &&
+		DatumGetInt64(settings->values[SETTING_MAX_READY_PER_GROUP]) != 10000)
+		arguments_unsupported(function, "max_ready_per_group", "is given", hint);
+	if (settings->given[SETTING_MAX_TASKS] && !settings->nulls[SETTING_MAX_TASKS])
+		arguments_unsupported(function, "max_tasks", "is given", hint);
+	if (settings->given[SETTING_KEEP_DONE] && !settings->nulls[SETTING_KEEP_DONE])
+		arguments_unsupported(function, "keep_done", "is given", hint);
+	if (settings->given[SETTING_DURABLE_LEASES] &&
+		DatumGetBool(settings->values[SETTING_DURABLE_LEASES]))
 		arguments_unsupported(function, "durable_leases", "is true", hint);
+	if (settings->given[SETTING_NOTIFY] && DatumGetBool(settings->values[SETTING_NOTIFY]))
+		arguments_unsupported(function, "notify", "is true", hint);
+}
+
+/* How many buckets: argument number. */
+static void
+buckets_argument(FunctionCallInfo fcinfo, int number, const char *function,
+				 QueueSettings *settings)
+{
+	int			buckets;
+
+	if (PG_ARGISNULL(number))
+		return;
+	buckets = PG_GETARG_INT32(number);
+	if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
+		arguments_bad(function, "buckets", psprintf("is %d", buckets),
+					  psprintf("It must be from 1 to %d.", FAIRQ_MAX_BUCKETS));
+	queue_setting(settings, SETTING_BUCKETS, Int32GetDatum(buckets));
 }
 
 Datum
@@ -122,35 +183,22 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 {
 	const char *function = "fairq.create_queue()";
 	QueueSettings settings = {0};
-	int			buckets = PG_ARGISNULL(2) ? 16 : PG_GETARG_INT32(2);
-	int			max_attempts;
-	static const Interval lease = {30 * USECS_PER_SEC, 0, 0};
-	static const int attempts = 20;
-	static const Interval backoff_base = {USECS_PER_SEC, 0, 0};
-	static const Interval backoff_max = {USECS_PER_HOUR, 0, 0};
 
 	arguments_begin(function);
 	(void) arguments_queue(fcinfo, function);
-	settings.policy = PG_ARGISNULL(1) ? "fair" : text_to_cstring(PG_GETARG_TEXT_PP(1));
-	if (strcmp(settings.policy, "fair") != 0 &&
-		strcmp(settings.policy, "priority") != 0 &&
-		strcmp(settings.policy, "time") != 0)
-		arguments_bad(function, "policy",
-					 psprintf("is %s", arguments_quote(settings.policy, strlen(settings.policy))),
-					 "It must be 'fair', 'priority' or 'time'.");
-	if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
-		arguments_bad(function, "buckets", psprintf("is %d", buckets),
-					 psprintf("It must be from 1 to %d.", FAIRQ_MAX_BUCKETS));
-	settings.buckets = &buckets;
-	settings_arguments(fcinfo, 3, function, &settings, &max_attempts);
-	if (settings.lease == NULL)
-		settings.lease = &lease;
-	if (settings.max_attempts == NULL)
-		settings.max_attempts = &attempts;
-	if (settings.backoff_base == NULL)
-		settings.backoff_base = &backoff_base;
-	if (settings.backoff_max == NULL)
-		settings.backoff_max = &backoff_max;
+	if (!PG_ARGISNULL(1))
+	{
+		char	   *policy = text_to_cstring(PG_GETARG_TEXT_PP(1));
+
+		if (strcmp(policy, "fair") != 0 && strcmp(policy, "priority") != 0 &&
+			strcmp(policy, "time") != 0)
+			arguments_bad(function, "policy",
+						  psprintf("is %s", arguments_quote(policy, strlen(policy))),
+						  "It must be 'fair', 'priority' or 'time'.");
+		queue_setting(&settings, SETTING_POLICY, PG_GETARG_DATUM(1));
+	}
+	buckets_argument(fcinfo, 2, function, &settings);
+	settings_arguments(fcinfo, 3, function, &settings);
 	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
@@ -160,19 +208,11 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 {
 	const char *function = "fairq.alter_queue()";
 	QueueSettings settings = {0};
-	int			buckets = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
-	int			max_attempts;
 
 	arguments_begin(function);
 	(void) arguments_queue(fcinfo, function);
-	if (!PG_ARGISNULL(1))
-	{
-		if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
-			arguments_bad(function, "buckets", psprintf("is %d", buckets),
-						 psprintf("It must be from 1 to %d.", FAIRQ_MAX_BUCKETS));
-		settings.buckets = &buckets;
-	}
-	settings_arguments(fcinfo, 2, function, &settings, &max_attempts);
+	buckets_argument(fcinfo, 1, function, &settings);
+	settings_arguments(fcinfo, 2, function, &settings);
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }

@@ -1,10 +1,10 @@
 -- The settings of queues. A queue is a row here and a table fairq.q_<name>.
 CREATE TABLE fairq.queue (
     queue pg_catalog.text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY,
-    policy pg_catalog.text NOT NULL,
-    buckets pg_catalog.int4 NOT NULL,
-    lease pg_catalog.interval NOT NULL,
-    max_attempts pg_catalog.int4 NOT NULL,
+    policy pg_catalog.text NOT NULL DEFAULT 'fair',
+    buckets pg_catalog.int4 NOT NULL DEFAULT 16,
+    lease pg_catalog.interval NOT NULL DEFAULT '30 s',
+    max_attempts pg_catalog.int4 NOT NULL DEFAULT 20,
     backoff_base pg_catalog.interval NOT NULL DEFAULT '1 s',
     backoff_max pg_catalog.interval NOT NULL DEFAULT '1 h',
     max_ready pg_catalog.int8 NOT NULL DEFAULT 1000000,
@@ -12,6 +12,8 @@ CREATE TABLE fairq.queue (
     max_tasks pg_catalog.int8,
     keep_done pg_catalog.interval,
     durable_leases pg_catalog.bool NOT NULL DEFAULT false,
+    charge pg_catalog.text NOT NULL DEFAULT 'cost',
+    notify pg_catalog.bool NOT NULL DEFAULT false,
     paused pg_catalog.bool NOT NULL DEFAULT false
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.queue', '');

@@ -4,10 +4,10 @@ CREATE FUNCTION fairq.create_queue(queue text,
     backoff_base interval DEFAULT '1 s', backoff_max interval DEFAULT '1 h',
     max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000,
     max_tasks bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
-    durable_leases boolean DEFAULT false)
+    durable_leases boolean DEFAULT false, charge text DEFAULT 'cost', notify boolean DEFAULT false)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_create_queue';
-COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean) IS
+COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean) IS
 'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt. Errors: 42710 if it exists, 22023 for a bad value, 0A000 for a value this version does not support.';
 
 CREATE FUNCTION fairq.alter_queue(queue text,
@@ -15,11 +15,11 @@ CREATE FUNCTION fairq.alter_queue(queue text,
     backoff_base interval DEFAULT NULL, backoff_max interval DEFAULT NULL,
     max_ready bigint DEFAULT NULL, max_ready_per_group bigint DEFAULT NULL,
     max_tasks bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
-    durable_leases boolean DEFAULT NULL)
+    durable_leases boolean DEFAULT NULL, charge text DEFAULT NULL, notify boolean DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_alter_queue';
-COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean) IS
-'Change settings of a queue; null leaves one as it is. For its owner. In force for statements that begin after the commit. Errors: 42704 for an unknown queue, 42501, 22023, 0A000 (the number of buckets cannot be changed by this version).';
+COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean) IS
+'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_tasks or keep_done away. For its owner. In force for statements that begin after the commit. Errors: 42704 for an unknown queue, 42501, 22023, 0A000 (the number of buckets cannot be changed by this version).';
 
 CREATE FUNCTION fairq.drop_queue(queue text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE

@@ -8,10 +8,10 @@ BEGIN;
 CREATE TEMP TABLE contract (n int GENERATED ALWAYS AS IDENTITY, name text, arguments text, result text);
 INSERT INTO contract (name, arguments, result) VALUES
     ('create_queue',
-     $$queue text, policy text DEFAULT 'fair'::text, buckets integer DEFAULT 16, lease interval DEFAULT '00:00:30'::interval, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT '00:00:01'::interval, backoff_max interval DEFAULT '01:00:00'::interval, max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000, max_tasks bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT false$$,
+     $$queue text, policy text DEFAULT 'fair'::text, buckets integer DEFAULT 16, lease interval DEFAULT '00:00:30'::interval, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT '00:00:01'::interval, backoff_max interval DEFAULT '01:00:00'::interval, max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000, max_tasks bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT false, charge text DEFAULT 'cost'::text, notify boolean DEFAULT false$$,
      'void'),
     ('alter_queue',
-     $$queue text, buckets integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, backoff_base interval DEFAULT NULL::interval, backoff_max interval DEFAULT NULL::interval, max_ready bigint DEFAULT NULL::bigint, max_ready_per_group bigint DEFAULT NULL::bigint, max_tasks bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT NULL::boolean$$,
+     $$queue text, buckets integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, backoff_base interval DEFAULT NULL::interval, backoff_max interval DEFAULT NULL::interval, max_ready bigint DEFAULT NULL::bigint, max_ready_per_group bigint DEFAULT NULL::bigint, max_tasks bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT NULL::boolean, charge text DEFAULT NULL::text, notify boolean DEFAULT NULL::boolean$$,
      'void'),
     ('drop_queue', 'queue text', 'boolean'),
     ('purge', 'queue text, group_key text DEFAULT NULL::text', 'bigint'),
