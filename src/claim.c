@@ -142,6 +142,8 @@ grant(Claim *claim, Lane *lane)
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
 	int64		usecs = claim->request->lease;
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	uint32		group;
 	TimestampTz deadline;
 	LeaseInfo	lease;
 	LeaseGrant	result;
@@ -151,13 +153,19 @@ grant(Claim *claim, Lane *lane)
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
+	group = groups_lease_begins(claim->info->state, address->class,
+								VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
 						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
-						  deadline, claim->request->session, &lease);
+						  claim->now, deadline, claim->request->session, group,
+						  &lease);
 	row_reader_unlock(row);
 	if (result == LEASE_BUSY)
+	{
+		groups_lease_refused(group);
 		return false;
+	}
 
 	handover_claimed(&lease, lane, address);
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);

@@ -59,6 +59,8 @@ typedef struct FairGroup
 	/* partition's lock */
 	GroupKey	key;
 	VirtualTime finish;			/* F */
+	int32		ready;			/* tasks with an address that nobody has: a hint */
+	int32		leased;			/* tasks in flight */
 	uint32		hash_next;
 
 	/* creation lock */
@@ -186,7 +188,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	bool		idle;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	idle = virtual_time_compare(group->finish, v) <= 0;
+	idle = virtual_time_compare(group->finish, v) <= 0 && group->leased == 0;
 	if (idle)
 	{
 		uint32	   *link = &chains[hash & chain_mask];
@@ -331,6 +333,8 @@ lock_group(QueueState *queue, const GroupKey *key, VirtualTime v)
 				LWLockAcquire(lock, LW_EXCLUSIVE);
 				group->key = *key;
 				group->finish = v;
+				group->ready = 0;
+				group->leased = 0;
 				group->in_use = true;
 				group->hash_next = chains[hash & chain_mask];
 				chains[hash & chain_mask] = group - groups;
@@ -371,7 +375,90 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 	tag->slot = group->slot;
 	tag->group = group - groups;
 	group->finish = tag->finish;
+	group->ready++;
 	LWLockRelease(partition_lock(key_hash(&group_key)));
+}
+
+/*
+ * Lock the partition of a group that cannot be forgotten now.
+ */
+static LWLock *
+lock_number(uint32 number)
+{
+	LWLock	   *lock = partition_lock(key_hash(&groups[number].key));
+
+	Assert(groups[number].in_use);
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	return lock;
+}
+
+/*
+ * A task of a group is going to be leased.  Returns the group's number, for the
+ * lease: until that ends the group is not forgotten.
+ */
+uint32
+groups_lease_begins(QueueState *queue, int class, const char *key, int keylen)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	make_key(queue, class, key, keylen, &group_key);
+	group = lock_group(queue, &group_key, 
+					   queue_state_virtual_time(&queue->orders[class]));
+	group->leased++;
+	if (group->ready > 0)
+		group->ready--;
+	LWLockRelease(partition_lock(key_hash(&group_key)));
+	return group - groups;
+}
+
+/*
+ * Somebody else has a lease on it.
+ */
+void
+groups_lease_refused(uint32 number)
+{
+	LWLock	   *lock = lock_number(number);
+
+	groups[number].leased--;
+	LWLockRelease(lock);
+}
+
+/*
+ * A lease has ended.
+ */
+void
+groups_lease_ends(uint32 number)
+{
+	LWLock	   *lock;
+
+	if (number == FAIRQ_NO_GROUP)
+		return;
+	lock = lock_number(number);
+	groups[number].leased--;
+	LWLockRelease(lock);
+}
+
+/*
+ * n tasks more of a group are ready, or less.  The group may have been
+ * forgotten, and its entry be another's by now: it is a hint.
+ */
+void
+groups_ready(QueueState *queue, uint32 number, int n)
+{
+	LWLock	   *lock;
+
+	if (number == FAIRQ_NO_GROUP)
+		return;
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	if (groups[number].in_use &&
+		groups[number].key.queue == queue_state_number(queue))
+	{
+		lock = lock_number(number);
+		groups[number].ready = Max(groups[number].ready + n, 0);
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&table->creation_lock);
 }
 
 /*
@@ -395,6 +482,8 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish)
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		if (virtual_time_compare(group->finish, finish) == 0)
 			group->finish = start;
+		if (group->ready > 0)
+			group->ready--;
 		LWLockRelease(lock);
 	}
 	LWLockRelease(&table->creation_lock);

@@ -28,6 +28,11 @@ extern void groups_shmem_init(void *area, bool found);
 extern void groups_tag(QueueState *queue, int class,
 					   const char *key, int keylen, VirtualTime v,
 					   double cost, double weight, GroupTag *tag);
+extern uint32 groups_lease_begins(QueueState *queue, int class,
+								  const char *key, int keylen);
+extern void groups_lease_refused(uint32 group);
+extern void groups_lease_ends(uint32 group);
+extern void groups_ready(QueueState *queue, uint32 group, int n);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
 						 VirtualTime finish);
 extern bool groups_look(QueueState *queue, int class, const char *key, int keylen,

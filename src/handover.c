@@ -581,6 +581,16 @@ handover_let_go(int done)
 }
 
 /*
+ * The lease of an item has ended, and its task is as it was before.
+ */
+static void
+give_back(HandoverItem *item, const LeaseInfo *lease)
+{
+	item->tid = lease->tid;
+	groups_ready(queue_state_by_number(lease->queue), lease->group, 1);
+}
+
+/*
  * First of all at commit the leases that were settled end, wherever they are
  * in the list.
  */
@@ -588,11 +598,14 @@ static void
 end_lease(HandoverItem *item)
 {
 	if (item->kind == HANDOVER_SETTLED)
-		leases_drop(&item->u.lease, NULL);
+		(void) leases_drop(&item->u.lease, NULL);
 	else if (item->kind == HANDOVER_RELEASED)
 	{
+		LeaseInfo	lease;
+
 		ItemPointerSetInvalid(&item->tid);
-		(void) leases_drop(&item->u.lease, &item->tid);
+		if (leases_drop(&item->u.lease, &lease))
+			give_back(item, &lease);
 	}
 }
 
@@ -660,7 +673,7 @@ carry_out_commit(const HandoverItem *item)
 }
 
 static void
-carry_out_abort(const HandoverItem *item)
+carry_out_abort(HandoverItem *item)
 {
 	switch ((HandoverKind) item->kind)
 	{
@@ -675,10 +688,13 @@ carry_out_abort(const HandoverItem *item)
 			break;
 		case HANDOVER_CLAIMED:
 			{
-				ItemPointerData tid;
+				LeaseInfo	lease;
 
-				if (leases_give_back(&item->u.lease, &tid))
-					lanes_offer(item->lane, &item->address, &tid);
+				if (leases_give_back(&item->u.lease, &lease))
+				{
+					give_back(item, &lease);
+					lanes_offer(item->lane, &item->address, &item->tid);
+				}
 				else
 					wakeup_at(MyDatabaseId, 0);
 			}
@@ -835,7 +851,7 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 			clean_up_claim();
 			while (items_count > 0 && items[items_count - 1].subid >= subid)
 			{
-				const HandoverItem *item = &items[items_count - 1];
+				HandoverItem *item = &items[items_count - 1];
 
 				carry_out_abort(item);
 				if (item->kind == HANDOVER_CLAIMED ||

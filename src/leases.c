@@ -8,7 +8,7 @@
  * leases on one task) rests on.  A crash forgets all leases, and the tasks are
  * delivered again.
  *
- * An entry is 64 bytes.  It is found in two ways:
+ * An entry is 72 bytes.  It is found in two ways:
  *
  *	 by task: a hash table of chains, in partitions with a lock each;
  *	 by receipt: the receipt is a uuid that holds the entry's number, and a
@@ -44,6 +44,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "groups.h"
 #include "leases.h"
 #include "queue_state.h"
 #include "sessions.h"
@@ -86,9 +87,9 @@ typedef struct Lease
 	int32		attempt;
 	int32		pid;
 	uint32		session;
+	uint32		group;
+	TimestampTz started;
 } Lease;
-
-StaticAssertDecl(sizeof(Lease) <= 64, "a lease fits a cache line");
 
 typedef struct Partition
 {
@@ -404,6 +405,8 @@ copy_lease(uint32 number, LeaseInfo *info)
 	info->attempt = lease->attempt;
 	info->pid = lease->pid;
 	info->session = lease->session;
+	info->group = lease->group;
+	info->started = lease->started;
 	info->settling = (lease->state == LEASE_SETTLING);
 }
 
@@ -421,15 +424,17 @@ search_chain(uint32 hash, int queue, int64 task)
 /*
  * Grant a lease on a task, if nobody has one.
  *
- * attempt is its number, deadline when it ends, and session whose it is (or
- * NO_SESSION).  There is a reserved entry.
+ * attempt is its number, started is now, deadline when it ends, session whose
+ * it is (or NO_SESSION), and group that of the task, which counts it already
+ * (groups_lease_begins).  There is a reserved entry.
  * The caller holds the page of the row locked, so nobody can delete it between
  * the caller's look and the lease.  A lease that has run out is a lease until
  * its task is put back.
  */
 LeaseGrant
 leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
-			 TimestampTz deadline, uint32 session, LeaseInfo *info)
+			 TimestampTz started, TimestampTz deadline, uint32 session,
+			 uint32 group, LeaseInfo *info)
 {
 	uint32		hash = lease_hash(queue, task);
 	Partition  *partition = partition_of(hash);
@@ -465,6 +470,8 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	lease->deadline = deadline;
 	lease->pid = MyProcPid;
 	lease->session = session;
+	lease->group = group;
+	lease->started = started;
 	if (session != NO_SESSION)
 		sessions_lease_begins(session);
 	lease->hash_next = chains[hash & chain_mask];
@@ -669,21 +676,24 @@ remove_entry(Partition *partition, uint32 number)
 }
 
 /*
- * End a lease, and say where its task's row was seen last (if tid is not NULL).
- * Returns false if it was over already.
+ * End a lease, and say what it was (if info is not NULL): where its task's row
+ * was seen last.  Returns false if it was over already.
  */
 bool
-leases_drop(const LeaseRef *ref, ItemPointer tid)
+leases_drop(const LeaseRef *ref, LeaseInfo *info)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	uint32		group;
 
 	if (partition == NULL)
 		return false;
-	if (tid != NULL)
-		*tid = entries[ref->entry].tid;
+	group = entries[ref->entry].group;
+	if (info != NULL)
+		copy_lease(ref->entry, info);
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
 	free_entry(ref->entry);
+	groups_lease_ends(group);
 	return true;
 }
 
@@ -695,10 +705,11 @@ leases_drop(const LeaseRef *ref, ItemPointer tid)
  * should he not settle it.
  */
 bool
-leases_give_back(const LeaseRef *ref, ItemPointer tid)
+leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 	Lease	   *lease = &entries[ref->entry];
+	uint32		group;
 
 	if (partition == NULL)
 		return false;
@@ -711,10 +722,12 @@ leases_give_back(const LeaseRef *ref, ItemPointer tid)
 		LWLockRelease(&partition->lock);
 		return false;
 	}
-	*tid = lease->tid;
+	copy_lease(ref->entry, info);
+	group = lease->group;
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
 	free_entry(ref->entry);
+	groups_lease_ends(group);
 	return true;
 }
 
@@ -954,6 +967,7 @@ leases_save(int number, SavedLease *saved)
 	saved->queue = lease->queue;
 	saved->attempt = lease->attempt;
 	saved->session = lease->session;
+	saved->started = lease->started;
 	saved->tid = lease->tid;
 	return 1;
 }
@@ -1002,6 +1016,8 @@ leases_restore(const SavedLease *saved)
 	lease->deadline = saved->deadline;
 	lease->pid = 0;
 	lease->session = saved->session;
+	lease->group = FAIRQ_NO_GROUP;
+	lease->started = saved->started;
 	if (saved->session != NO_SESSION)
 		sessions_lease_begins(saved->session);
 	lease->hash_next = chains[hash & chain_mask];

@@ -36,6 +36,8 @@ typedef struct LeaseInfo
 	int			attempt;
 	int			pid;			/* of the backend that claimed */
 	uint32		session;		/* NO_SESSION: none */
+	uint32		group;			/* groups.c's number; FAIRQ_NO_GROUP: not known */
+	TimestampTz started;		/* when it was claimed */
 	bool		settling;
 } LeaseInfo;
 
@@ -48,6 +50,7 @@ typedef struct SavedLease
 	int			queue;
 	int			attempt;
 	uint32		session;
+	TimestampTz started;
 	ItemPointerData tid;
 } SavedLease;
 
@@ -57,8 +60,9 @@ extern void leases_shmem_init(void *area, bool found);
 extern int	leases_reserve(int n);
 extern void leases_return_reserved(void);
 extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
-							   int attempt, TimestampTz deadline, uint32 session,
-							   LeaseInfo *lease);
+							   int attempt, TimestampTz started,
+							   TimestampTz deadline, uint32 session,
+							   uint32 group, LeaseInfo *lease);
 
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
@@ -67,8 +71,8 @@ extern bool leases_find(int queue, int64 task, LeaseInfo *lease);
 extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);
 extern void leases_unsettle(const LeaseRef *ref);
-extern bool leases_give_back(const LeaseRef *ref, ItemPointer tid);
-extern bool leases_drop(const LeaseRef *ref, ItemPointer tid);
+extern bool leases_give_back(const LeaseRef *ref, LeaseInfo *lease);
+extern bool leases_drop(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline);
 
 extern void leases_tick(TimestampTz now);
