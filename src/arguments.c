@@ -24,8 +24,10 @@
 
 #include "arguments.h"
 #include "shared_state.h"
+#include "virtual_time.h"
 
 #define MAX_CLAIM		100000
+#define MAX_GROUP_KEY	1024
 #define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
 
 /* The queue that the call at hand names, for messages; NULL: none (yet). */
@@ -107,6 +109,15 @@ arguments_queue(FunctionCallInfo fcinfo, const char *function)
 		arguments_bad(function, "queue", "is null", "Give the name of a queue.");
 	call_queue = PG_GETARG_TEXT_PP(0);
 	return unconstify(text *, call_queue);
+}
+
+/*
+ * What is checked from here on concerns this queue: messages name it.
+ */
+void
+arguments_concern(const text *queue)
+{
+	call_queue = queue;
 }
 
 /* A duration as it was given, for messages. */
@@ -317,4 +328,71 @@ arguments_groups(FunctionCallInfo fcinfo, int number, const char *function,
 	request->groups = palloc((n + 1) * sizeof(text *));
 	for (int i = 0; i < n; i++)
 		request->groups[i] = DatumGetTextPP(elements[i]);
+}
+
+/*
+ * Check what of a task depends on its queue, and what is checked alike for all.
+ */
+void
+arguments_check_task(const char *function, const QueueInfo *info, const NewTask *task)
+{
+	if (VARSIZE_ANY_EXHDR(task->group_key) > MAX_GROUP_KEY)
+		arguments_bad(function, "group_key",
+					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->group_key)),
+					 psprintf("It may have %d.", MAX_GROUP_KEY));
+	if (info->policy == QUEUE_FAIR &&
+		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
+		arguments_bad(function, "priority",
+					 psprintf("is " INT64_FORMAT, task->priority),
+					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
+							  info->name, FAIRQ_CLASSES - 1));
+	if (task->run_at == DT_NOEND)
+		arguments_bad(function, "run_at", "is infinity",
+					 "Give a time that comes, or leave it out.");
+	/* Also false for NaN. */
+	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
+		arguments_bad(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
+					 "It must be from 0.001 to 1000000.");
+}
+
+void
+arguments_on_duplicate(FunctionCallInfo fcinfo, int number, const char *function)
+{
+	char	   *value;
+
+	if (PG_ARGISNULL(number))
+		return;
+	value = text_to_cstring(PG_GETARG_TEXT_PP(number));
+	if (strcmp(value, "replace") == 0)
+		arguments_unsupported(function, "on_duplicate", "is \"replace\"", "Leave it out: unique keys come with a later version.");
+	if (strcmp(value, "keep") != 0)
+		arguments_bad(function, "on_duplicate",
+					 psprintf("is %s", arguments_quote(value, strlen(value))),
+					 "It must be 'keep' or 'replace'.");
+}
+
+/*
+ * The task that enqueue and publish are given: arguments 1 to 10.
+ */
+void
+arguments_task(FunctionCallInfo fcinfo, const char *function, NewTask *task)
+{
+	if (PG_ARGISNULL(1))
+		arguments_bad(function, "payload", "is null",
+					 "Give a payload; the JSON value null is one.");
+	if (!PG_ARGISNULL(6))
+		arguments_unsupported(function, "unique_key", "is given", "Leave it out: unique keys come with a later version.");
+	arguments_on_duplicate(fcinfo, 7, function);
+
+	task->payload = PG_GETARG_DATUM(1);
+	task->run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
+	task->group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
+	task->priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
+	task->cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
+	task->max_attempts = arguments_max_attempts(fcinfo, 8, function, -1);
+	(void) arguments_duration(fcinfo, 9, function, "lease", 0, false);
+	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
+	task->has_headers = !PG_ARGISNULL(10);
+	if (task->has_headers)
+		task->headers = PG_GETARG_DATUM(10);
 }

@@ -12,6 +12,7 @@
 #include "utils/uuid.h"
 
 #include "claim.h"
+#include "enqueue.h"
 #include "queue_catalog.h"
 #include "sessions.h"
 
@@ -23,6 +24,7 @@ extern void arguments_bad(const char *function, const char *argument,
 extern void arguments_unsupported(const char *function, const char *argument,
 								const char *problem, const char *hint);
 extern text *arguments_queue(FunctionCallInfo fcinfo, const char *function);
+extern void arguments_concern(const text *queue);
 extern const char *arguments_duration_text(FunctionCallInfo fcinfo, int number);
 extern int64 arguments_duration(FunctionCallInfo fcinfo, int number,
 								const char *function, const char *argument,
@@ -52,5 +54,11 @@ extern void arguments_buckets(FunctionCallInfo fcinfo, int number,
 								ClaimRequest *request);
 extern void arguments_groups(FunctionCallInfo fcinfo, int number,
 								const char *function, ClaimRequest *request);
+extern void arguments_on_duplicate(FunctionCallInfo fcinfo, int number,
+								const char *function);
+extern void arguments_task(FunctionCallInfo fcinfo, const char *function,
+								NewTask *task);
+extern void arguments_check_task(const char *function, const QueueInfo *info,
+								const NewTask *task);
 
 #endif							/* FAIRQ_ARGUMENTS_H */

@@ -38,7 +38,6 @@
 #include "virtual_time.h"
 #include "wakeup.h"
 
-#define MAX_GROUP_KEY	1024
 #define MAX_MAINTAINED	10000
 
 PG_FUNCTION_INFO_V1(fairq_create_queue);
@@ -269,44 +268,6 @@ fairq_resume(PG_FUNCTION_ARGS)
  * ----------------------------------------------------------------
  */
 
-static void
-check_task(const char *function, QueueInfo *info, const NewTask *task)
-{
-	if (VARSIZE_ANY_EXHDR(task->group_key) > MAX_GROUP_KEY)
-		arguments_bad(function, "group_key",
-					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->group_key)),
-					 psprintf("It may have %d.", MAX_GROUP_KEY));
-	if (info->policy == QUEUE_FAIR &&
-		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
-		arguments_bad(function, "priority",
-					 psprintf("is " INT64_FORMAT, task->priority),
-					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
-							  info->name, FAIRQ_CLASSES - 1));
-	if (task->run_at == DT_NOEND)
-		arguments_bad(function, "run_at", "is infinity",
-					 "Give a time that comes, or leave it out.");
-	/* Also false for NaN. */
-	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
-		arguments_bad(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
-					 "It must be from 0.001 to 1000000.");
-}
-
-static void
-on_duplicate_argument(FunctionCallInfo fcinfo, int number, const char *function)
-{
-	char	   *value;
-
-	if (PG_ARGISNULL(number))
-		return;
-	value = text_to_cstring(PG_GETARG_TEXT_PP(number));
-	if (strcmp(value, "replace") == 0)
-		arguments_unsupported(function, "on_duplicate", "is \"replace\"", "Leave it out: unique keys come with a later version.");
-	if (strcmp(value, "keep") != 0)
-		arguments_bad(function, "on_duplicate",
-					 psprintf("is %s", arguments_quote(value, strlen(value))),
-					 "It must be 'keep' or 'replace'.");
-}
-
 Datum
 fairq_enqueue(PG_FUNCTION_ARGS)
 {
@@ -318,27 +279,9 @@ fairq_enqueue(PG_FUNCTION_ARGS)
 
 	arguments_begin(function);
 	(void) arguments_queue(fcinfo, function);
-	if (PG_ARGISNULL(1))
-		arguments_bad(function, "payload", "is null",
-					 "Give a payload; the JSON value null is one.");
-	if (!PG_ARGISNULL(6))
-		arguments_unsupported(function, "unique_key", "is given", "Leave it out: unique keys come with a later version.");
-	on_duplicate_argument(fcinfo, 7, function);
-
-	task.payload = PG_GETARG_DATUM(1);
-	task.run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
-	task.group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
-	task.priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
-	task.cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
-	task.max_attempts = arguments_max_attempts(fcinfo, 8, function, -1);
-	(void) arguments_duration(fcinfo, 9, function, "lease", 0, false);
-	task.lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
-	task.has_headers = !PG_ARGISNULL(10);
-	if (task.has_headers)
-		task.headers = PG_GETARG_DATUM(10);
-
+	arguments_task(fcinfo, function, &task);
 	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
-	check_task(function, info, &task);
+	arguments_check_task(function, info, &task);
 	enqueue_tasks(rel, info, 1, &task, &id);
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(id);
@@ -421,7 +364,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 		if (!unsupported.nulls[i])
 			arguments_unsupported(function, "unique_keys", "is given", "Leave it out: unique keys come with a later version.");
 	}
-	on_duplicate_argument(fcinfo, 7, function);
+	arguments_on_duplicate(fcinfo, 7, function);
 
 	if (n < 0)
 		n = 1;					/* all arrays that are given have length 1 */
@@ -442,7 +385,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 		tasks[i].run_at = task_element(&run_ats, i, &value) ?
 			DatumGetTimestampTz(value) : DT_NOBEGIN;
 		tasks[i].max_attempts = -1;
-		check_task(function, info, &tasks[i]);
+		arguments_check_task(function, info, &tasks[i]);
 	}
 	enqueue_tasks(rel, info, n, tasks, ids);
 	relation_close(rel, NoLock);
