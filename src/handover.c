@@ -60,8 +60,8 @@ typedef enum HandoverKind
 	HANDOVER_PURGED,			/* commit: groups start level */
 	HANDOVER_READ_AGAIN,		/* commit: have a queue's rows read anew */
 	HANDOVER_COUNT,				/* commit: add to a counter */
-	HANDOVER_SCHEDULED,			/* commit: wake the worker in time */
-	HANDOVER_DUE_DONE,			/* commit: forget a due task that was skipped */
+	HANDOVER_DUE_ADDED,			/* commit: wake the worker in time */
+	HANDOVER_DUE_DONE,			/* commit: forget a due row that was skipped */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
 	HANDOVER_DUE_HELD,			/* commit: have it read again from there on */
 	HANDOVER_SESSION_CLOSED,	/* commit: end a session */
@@ -93,8 +93,9 @@ typedef struct HandoverItem
 		}			count;
 		struct
 		{
-			QueueState *queue;
+			DueCursor  *cursor;
 			DuePlace	place;
+			TimestampTz wake_at;
 		}			due;
 		struct
 		{
@@ -421,58 +422,70 @@ handover_count(QueueState *queue, QueueCounter counter, int64 n)
 }
 
 /*
- * A task was scheduled.  Of a run of them the earliest says it all.
+ * A row was added that cursor has to find, and the worker to look for at
+ * wake_at.  Of a run of them the earliest says it all.
+ */
+void
+handover_due_added(DueCursor *cursor, TimestampTz due, TimestampTz wake_at)
+{
+	HandoverItem *item = items_count > 0 ? &items[items_count - 1] : NULL;
+
+	if (item == NULL || item->kind != HANDOVER_DUE_ADDED ||
+		item->subid != GetCurrentSubTransactionId() || item->u.due.cursor != cursor)
+	{
+		item = new_item(HANDOVER_DUE_ADDED);
+		item->u.due.cursor = cursor;
+		item->u.due.place.due = due;
+		ItemPointerSet(&item->u.due.place.tid, 0, 0);
+		item->u.due.wake_at = wake_at;
+	}
+	item->u.due.place.due = Min(item->u.due.place.due, due);
+	item->u.due.wake_at = Min(item->u.due.wake_at, wake_at);
+}
+
+/*
+ * A task was scheduled.
  */
 void
 handover_scheduled(QueueState *queue, TimestampTz due)
 {
-	HandoverItem *item = items_count > 0 ? &items[items_count - 1] : NULL;
-
-	if (item == NULL || item->kind != HANDOVER_SCHEDULED ||
-		item->subid != GetCurrentSubTransactionId() || item->u.due.queue != queue)
-	{
-		item = new_item(HANDOVER_SCHEDULED);
-		item->u.due.queue = queue;
-		item->u.due.place.due = due;
-		ItemPointerSet(&item->u.due.place.tid, 0, 0);
-	}
-	item->u.due.place.due = Min(item->u.due.place.due, due);
+	handover_due_added(&queue->due, due, due);
 }
 
 /*
- * A due task that was skipped is made ready by this transaction, or is gone.
+ * A due row that was skipped is dealt with by this transaction, or is gone.
  */
 void
-handover_due_done(QueueState *queue, const DuePlace *place)
+handover_due_done(DueCursor *cursor, const DuePlace *place)
 {
 	HandoverItem *item = new_item(HANDOVER_DUE_DONE);
 
-	item->u.due.queue = queue;
+	item->u.due.cursor = cursor;
 	item->u.due.place = *place;
 }
 
 /*
- * What was due before frontier is made ready by this transaction.
+ * What was due before frontier is dealt with by this transaction.
  */
 void
-handover_due_read(QueueState *queue, const DuePlace *frontier)
+handover_due_read(DueCursor *cursor, const DuePlace *frontier)
 {
 	HandoverItem *item = new_item(HANDOVER_DUE_READ);
 
-	item->u.due.queue = queue;
+	item->u.due.cursor = cursor;
 	item->u.due.place = *frontier;
 }
 
 /*
- * From place on there are more due tasks in the hands of others than can be
+ * From place on there are more due rows in the hands of others than can be
  * remembered.
  */
 void
-handover_due_held(QueueState *queue, const DuePlace *place)
+handover_due_held(DueCursor *cursor, const DuePlace *place)
 {
 	HandoverItem *item = new_item(HANDOVER_DUE_HELD);
 
-	item->u.due.queue = queue;
+	item->u.due.cursor = cursor;
 	item->u.due.place = *place;
 }
 
@@ -640,18 +653,18 @@ carry_out_commit(const HandoverItem *item)
 			queue_state_count(item->u.count.queue, item->u.count.counter,
 							  item->u.count.n);
 			break;
-		case HANDOVER_SCHEDULED:
-			queue_state_scheduled(item->u.due.queue, item->u.due.place.due);
-			wakeup_at(item->u.due.queue->database, item->u.due.place.due);
+		case HANDOVER_DUE_ADDED:
+			due_cursor_add(item->u.due.cursor, item->u.due.place.due);
+			wakeup_at(MyDatabaseId, item->u.due.wake_at);
 			break;
 		case HANDOVER_DUE_DONE:
-			queue_state_due_done(item->u.due.queue, &item->u.due.place);
+			due_cursor_done(item->u.due.cursor, &item->u.due.place);
 			break;
 		case HANDOVER_DUE_READ:
-			queue_state_due_end(item->u.due.queue, &item->u.due.place);
+			due_cursor_end(item->u.due.cursor, &item->u.due.place);
 			break;
 		case HANDOVER_DUE_HELD:
-			queue_state_hold_due(item->u.due.queue, &item->u.due.place);
+			due_cursor_hold(item->u.due.cursor, &item->u.due.place);
 			break;
 		case HANDOVER_SESSION_CLOSED:
 			sessions_close(&item->u.session);
@@ -706,7 +719,7 @@ carry_out_abort(HandoverItem *item)
 		case HANDOVER_OFFER_AT_COMMIT:
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_COUNT:
-		case HANDOVER_SCHEDULED:
+		case HANDOVER_DUE_ADDED:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
 		case HANDOVER_DUE_HELD:
@@ -743,7 +756,7 @@ carry_out_prepare(const HandoverItem *item)
 			lanes_doubt(item->lane, preparing_xid, &place);
 			break;
 		case HANDOVER_COUNT:
-		case HANDOVER_SCHEDULED:
+		case HANDOVER_DUE_ADDED:
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
 		case HANDOVER_READ_AGAIN:

@@ -37,9 +37,11 @@ extern void handover_cancelled(const FairqAddress *address, const GroupTag *tag)
 extern void handover_purged(QueueState *queue, const GroupTag *tag);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);
-extern void handover_due_done(QueueState *queue, const DuePlace *place);
-extern void handover_due_read(QueueState *queue, const DuePlace *frontier);
-extern void handover_due_held(QueueState *queue, const DuePlace *place);
+extern void handover_due_added(DueCursor *cursor, TimestampTz due,
+							   TimestampTz wake_at);
+extern void handover_due_done(DueCursor *cursor, const DuePlace *place);
+extern void handover_due_read(DueCursor *cursor, const DuePlace *frontier);
+extern void handover_due_held(DueCursor *cursor, const DuePlace *place);
 extern void handover_session_closed(const SessionRef *session);
 extern void handover_probe(void);
 extern void handover_release_queue(Oid database, Oid relation);

@@ -78,7 +78,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		return false;
 	}
 	if (!maintenance->begun)
-		queue_state_due_begin(info->state, now, &maintenance->due_from);
+		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
 	maintenance->begun = true;
 	end_sessions(now);
 	leases_tick(now);
@@ -137,7 +137,7 @@ maintain_is_due(QueueInfo *info)
 	end_sessions(now);
 	leases_tick(now);
 	return pg_atomic_read_u32(&info->state->expired) > 0 ||
-		queue_state_next_due(info->state) <= now;
+		due_cursor_next(&info->state->due) <= now;
 }
 
 /*

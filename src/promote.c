@@ -66,7 +66,7 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 {
 	QueueState *state = info->state;
 	DuePlace	skipped[DUE_SKIPPED];
-	int			skipped_count = queue_state_skipped(state, skipped);
+	int			skipped_count = due_cursor_skipped(&state->due, skipped);
 	TimestampTz retry = DT_NOEND;
 	DuePlace   *entries;
 	Placement	placement;
@@ -86,7 +86,7 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);
 
 		if (result != IN_HANDS)
-			handover_due_done(state, &skipped[i]);
+			handover_due_done(&state->due, &skipped[i]);
 		promoted += (result == PROMOTED);
 	}
 
@@ -107,22 +107,22 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 			CHECK_FOR_INTERRUPTS();
 			result = promote_entry(&placement, &row, &entries[i], now);
 			promoted += (result == PROMOTED);
-			if (result == IN_HANDS && !held_back && !queue_state_skip(state, &entries[i]))
+			if (result == IN_HANDS && !held_back &&
+				!due_cursor_skip(&state->due, &entries[i]))
 			{
-				handover_due_held(state, &entries[i]);
+				handover_due_held(&state->due, &entries[i]);
 				held_back = true;
 			}
 		}
 		pfree(entries);
-		handover_due_read(state, from);
+		handover_due_read(&state->due, from);
 		if (held_back)
 			retry = now + USECS_PER_SEC;
 	}
 	row_reader_end(&row);
 	handover_count(state, QUEUE_SCHEDULED, -promoted);
 	handover_count(state, QUEUE_ADDRESSED, promoted);
-	if (queue_state_skipped(state, skipped) > 0 ||
-		((volatile QueueState *) state)->due_held.due <= now)
+	if (due_cursor_holds(&state->due, now))
 		retry = now + USECS_PER_SEC;
 	*next = Min(*next, retry);
 	return promoted;

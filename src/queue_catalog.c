@@ -545,7 +545,7 @@ check_file(QueueInfo *info, Relation rel)
 			for (int i = 0; first >= 0 && i < state->buckets; i++)
 				lanes_lower(lanes_get(first + i), NULL);
 		}
-		queue_state_scheduled(state, DT_NOBEGIN);
+		due_cursor_add(&state->due, DT_NOBEGIN);
 		SpinLockAcquire(&state->recovery_mutex);
 		if (state->recovery == QUEUE_KNOWN)
 			state->recovery = QUEUE_UNKNOWN;

@@ -394,7 +394,7 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
 		place.tid = *tid;
 		if (isnull)
 			break;
-		if (queue_state_compare_due(&place, from) < 0)
+		if (due_compare(&place, from) < 0)
 			continue;
 		if (place.due > now || n == max)
 		{

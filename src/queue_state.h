@@ -17,6 +17,7 @@
 
 #include "address.h"
 #include "compat.h"
+#include "due_cursor.h"
 #include "virtual_time.h"
 
 /* What is counted since stats_reset. */
@@ -64,16 +65,6 @@ typedef enum QueueRecovery
 	QUEUE_KNOWN
 } QueueRecovery;
 
-/* A place in the index of scheduled tasks, by when they are due and TID. */
-typedef struct DuePlace
-{
-	TimestampTz due;
-	ItemPointerData tid;
-} DuePlace;
-
-/* Due tasks in somebody's hands that are remembered apart. */
-#define DUE_SKIPPED		32
-
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -95,13 +86,7 @@ typedef struct QueueState
 	bool		classes_known;	/* every class with rows has its lanes */
 	ConditionVariable recovery_done;
 
-	slock_t		due_mutex;		/* guards the next five */
-	DuePlace	due_frontier;	/* scheduled tasks before this are in hand */
-	DuePlace	due_held;		/* ... but for some from here on, which were in
-								 * somebody's hands when they were read */
-	int			due_skipped_count;
-	DuePlace	due_skipped[DUE_SKIPPED];	/* in somebody's hands when due */
-	DuePlace	due_limit;		/* what was scheduled meanwhile is from here on */
+	DueCursor	due;			/* scheduled tasks, by when they are due */
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
 
@@ -140,16 +125,6 @@ extern void queue_state_read_again(Oid relation);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
 extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
 
-extern void queue_state_scheduled(QueueState *queue, TimestampTz due);
-extern int	queue_state_compare_due(const DuePlace *a, const DuePlace *b);
-extern TimestampTz queue_state_next_due(QueueState *queue);
-extern void queue_state_hold_due(QueueState *queue, const DuePlace *place);
-extern bool queue_state_skip(QueueState *queue, const DuePlace *place);
-extern int	queue_state_skipped(QueueState *queue, DuePlace *places);
-extern void queue_state_due_done(QueueState *queue, const DuePlace *place);
-extern void queue_state_due_begin(QueueState *queue, TimestampTz now,
-								  DuePlace *from);
-extern void queue_state_due_end(QueueState *queue, const DuePlace *frontier);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);
 extern void queue_state_advance(QueueOrder *order, VirtualTime start,
 								VirtualTime finish);
