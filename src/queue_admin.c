@@ -73,11 +73,13 @@ static const struct
 };
 
 /*
- * Run a command on the extension's tables as their owner.
+ * Run a command on the extension's tables as their owner.  The caller has
+ * connected to SPI, and checked that it may be done.  Returns how many rows were
+ * written.
  */
-static void
-execute_as_owner(const char *command, int n, Oid *types, Datum *values,
-				 const char *nulls)
+uint64
+queue_admin_execute(const char *command, int n, Oid *types, Datum *values,
+					const char *nulls)
 {
 	Oid			user;
 	int			security;
@@ -91,6 +93,7 @@ execute_as_owner(const char *command, int n, Oid *types, Datum *values,
 	if (result < 0)
 		elog(ERROR, "SPI_execute_with_args failed (%s): %s",
 			 SPI_result_code_string(result), command);
+	return SPI_processed;
 }
 
 /*
@@ -126,24 +129,24 @@ write_settings(const char *queue, const QueueSettings *settings, bool new)
 							 setting_columns[i].name, n);
 	}
 	if (new)
-		execute_as_owner(psprintf("INSERT INTO fairq.queue (queue%s) VALUES ($1%s)",
-								  names.data, parameters.data),
-						 n, types, values, nulls);
+		queue_admin_execute(psprintf("INSERT INTO fairq.queue (queue%s) VALUES ($1%s)",
+									 names.data, parameters.data),
+							n, types, values, nulls);
 	else if (n > 1)
-		execute_as_owner(psprintf("UPDATE fairq.queue SET %s WHERE queue OPERATOR(pg_catalog.=) $1",
-								  names.data),
-						 n, types, values, nulls);
+		queue_admin_execute(psprintf("UPDATE fairq.queue SET %s WHERE queue OPERATOR(pg_catalog.=) $1",
+									 names.data),
+							n, types, values, nulls);
 }
 
-/* Forget the settings of a queue. */
+/* Forget the settings of a queue, and what it has subscribed to. */
 static void
 delete_settings(const char *queue)
 {
 	Oid			type = TEXTOID;
 	Datum		value = CStringGetTextDatum(queue);
 
-	execute_as_owner("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
-					 1, &type, &value, " ");
+	queue_admin_execute("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
+						1, &type, &value, " ");
 }
 
 /*
@@ -251,9 +254,9 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	SPI_finish();
 }
 
-/* Open a queue that its owner is going to change. */
-static QueueInfo *
-open_to_change(const text *name, Relation *rel)
+/* Open a queue that its owner is going to change, one at a time. */
+QueueInfo *
+queue_admin_open(const text *name, Relation *rel)
 {
 	QueueInfo  *info = queue_catalog_open(name, ShareUpdateExclusiveLock, 0, rel);
 
@@ -269,7 +272,7 @@ void
 queue_admin_alter(const text *name, const QueueSettings *settings)
 {
 	Relation	rel;
-	QueueInfo  *info = open_to_change(name, &rel);
+	QueueInfo  *info = queue_admin_open(name, &rel);
 
 	if (settings->given[SETTING_BUCKETS] &&
 		DatumGetInt32(settings->values[SETTING_BUCKETS]) != info->buckets)
@@ -294,7 +297,7 @@ queue_admin_pause(const text *name, bool paused)
 {
 	QueueSettings settings = {0};
 	Relation	rel;
-	QueueInfo  *info = open_to_change(name, &rel);
+	QueueInfo  *info = queue_admin_open(name, &rel);
 
 	queue_setting(&settings, SETTING_PAUSED, BoolGetDatum(paused));
 	SPI_connect();

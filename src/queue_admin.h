@@ -51,5 +51,8 @@ extern void queue_admin_create(const text *name, const QueueSettings *settings);
 extern void queue_admin_alter(const text *name, const QueueSettings *settings);
 extern bool queue_admin_drop(const text *name);
 extern void queue_admin_pause(const text *name, bool paused);
+extern QueueInfo *queue_admin_open(const text *name, Relation *rel);
+extern uint64 queue_admin_execute(const char *command, int n, Oid *types,
+								  Datum *values, const char *nulls);
 
 #endif							/* FAIRQ_QUEUE_ADMIN_H */

@@ -27,5 +27,11 @@ CREATE VIEW fairq.dead_tasks AS SELECT * FROM fairq.dead_of_queues();
 COMMENT ON VIEW fairq.dead_tasks IS
 'The tasks whose attempts are used up, of the queues that one may read. Reads their tables.';
 
-GRANT SELECT ON fairq.queues, fairq.queue_stats, fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks TO PUBLIC;
+CREATE VIEW fairq.topics AS
+SELECT t.topic, t.queue
+FROM fairq.topic t
+JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) t.queue;
+COMMENT ON VIEW fairq.topics IS 'The subscriptions of the queues of this database: which topics, with the wildcards * and #, each has';
+
+GRANT SELECT ON fairq.topics, fairq.queues, fairq.queue_stats, fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks TO PUBLIC;
 

@@ -8,7 +8,7 @@ SELECT no_plan();
 -- The extension.
 SELECT is(extversion, '0.1.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
-SELECT is((SELECT array_agg(c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.queue'], 'pg_dump carries the settings of queues')
+SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.queue', 'fairq.topic'], 'pg_dump carries the settings of queues')
     FROM pg_extension WHERE extname = 'pgfairq';
 SELECT isnt(obj_description(oid, 'pg_extension'), NULL, 'it has a comment') FROM pg_extension WHERE extname = 'pgfairq';
 
@@ -43,9 +43,10 @@ INSERT INTO contract
         ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
         ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
+        ('topics', 'topic', 'text'), ('topics', 'queue', 'text'),
         ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
         ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'bucket_stats', 'leases', 'sessions', 'dead_tasks']);
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'topics']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 SELECT isnt(obj_description(('fairq.' || view)::regclass, 'pg_class'), NULL, format('view %s has a comment', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
 SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_monitor may read view %s, and no more', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
@@ -54,8 +55,8 @@ SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_
 SELECT schema_privs_are('fairq', 'public', ARRAY['USAGE'], 'everyone may use the schema, nobody but who is told may create in it');
 SELECT is_empty('SELECT c.oid::regclass, a.* FROM pg_class c, aclexplode(relacl) a WHERE relnamespace = ''fairq''::regnamespace AND grantee = 0 AND privilege_type <> ''SELECT''',
     'PUBLIC may read at most');
-SELECT tables_are('fairq', ARRAY['queue']);
-SELECT table_privs_are('fairq', 'queue', 'public', ARRAY['SELECT'], 'the settings are written through functions only');
+SELECT tables_are('fairq', ARRAY['queue', 'topic']);
+SELECT table_privs_are('fairq', t, 'public', ARRAY['SELECT'], t || ' is written through functions only') FROM unnest('{queue,topic}'::text[]) t;
 
 -- Types.
 CREATE FUNCTION pg_temp.attributes(type regtype) RETURNS text LANGUAGE sql AS $$

@@ -52,6 +52,9 @@ INSERT INTO good SELECT proname, 'receipt', quote_literal((SELECT receipt FROM l
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'receipt';
 INSERT INTO good SELECT proname, 'receipts', quote_literal(ARRAY(SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id))
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND 'receipts' = ANY (proargnames);
+INSERT INTO good VALUES ('publish', 'topic', '''bad.topic'''), ('publish', 'payload', '''1''');
+INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f, (VALUES ('topic', '''bad.*'''), ('queue', '''bad fair''')) v(a, v);
+SELECT fairq.subscribe('bad.#', 'bad fair');
 INSERT INTO good VALUES ('nack', 'delay', '''0'''), ('nack_many', 'delay', '''0'''), ('open_session', 'ttl', '''1 h''');
 SELECT fairq.open_session('bad', '1 h') AS session \gset
 INSERT INTO good SELECT f, 'session', quote_literal(:'session') FROM unnest('{heartbeat,close_session,my_buckets}'::text[]) f;
@@ -154,6 +157,11 @@ SELECT statement, pg_temp.try(statement) FROM (VALUES
     (18, $v$SELECT fairq.claim()$v$),
     (19, $v$SELECT fairq.enqueue('bad fair')$v$),
     (20, $v$SELECT fairq.enqueue('bad fair', 'not json')$v$)) v(n, statement) ORDER BY n;
+
+-- Published to queues of which one does not take the task.
+SELECT fairq.subscribe('bad.#', 'bad priority'), fairq.subscribe('bad.#', 'bad time');
+SELECT pg_temp.try($v$SELECT fairq.publish('bad', '1', priority => 10)$v$), pg_temp.try($v$SELECT fairq.publish('bad', '1', run_at => 'infinity')$v$);
+SELECT fairq.publish('bad', '1', priority => 10);
 
 -- Receipts that are not what they seem: of another queue, with one bit changed.
 SELECT count(*) FROM leased, generate_series(0, 127) bit,

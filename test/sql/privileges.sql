@@ -41,6 +41,7 @@ SELECT relname, relkind, relowner::regrole FROM pg_class WHERE relnamespace = 'f
     AND relkind IN ('r', 'S') ORDER BY relkind;
 -- The owner may do everything.
 SELECT count(fairq.enqueue('pri', to_jsonb(n))) FROM generate_series(1, 50) n;
+SELECT fairq.subscribe('pri', 'pri');
 SELECT fairq.ack(receipt) FROM fairq.claim('pri');
 SELECT fairq.nack(receipt, delay => '0') FROM fairq.claim('pri');
 SELECT fairq.alter_queue('pri', lease => '1 h');
@@ -80,6 +81,9 @@ BEGIN
         ('peek', $v$ SELECT count(*) FROM fairq.peek('pri', 1) $v$),
         ('get_task', $v$ SELECT count(*) FROM fairq.get_task('pri', (SELECT id FROM dead)) $v$),
         ('tasks', $v$ SELECT count(*) FROM fairq.tasks('pri', 'dead') $v$),
+        ('publish', $v$ SELECT fairq.publish('pri', '1') $v$),
+        ('subscribe', $v$ SELECT fairq.subscribe('pri', 'pri') $v$),
+        ('unsubscribe', $v$ SELECT fairq.unsubscribe('pri', 'pri') $v$),
         ('alter_queue', $v$ SELECT fairq.alter_queue('pri', lease => '1 h') $v$),
         ('pause', $v$ SELECT fairq.pause('pri') $v$),
         ('resume', $v$ SELECT fairq.resume('pri') $v$),
@@ -178,7 +182,8 @@ CREATE FUNCTION pg_temp.each_view() RETURNS SETOF text LANGUAGE sql AS $$
         (3, 'bucket_stats', $v$ SELECT count(*) > 0 FROM fairq.bucket_stats $v$),
         (4, 'leases', $v$ SELECT count(*) FROM fairq.leases $v$),
         (5, 'dead_tasks', $v$ SELECT count(*) FROM fairq.dead_tasks $v$),
-        (6, 'the table', $v$ SELECT count(*) > 0 FROM fairq."q_pri" $v$)) v(n, view, statement) ORDER BY n
+        (6, 'topics', $v$ SELECT string_agg(topic || ' ' || queue, ', ') FROM fairq.topics $v$),
+        (7, 'the table', $v$ SELECT count(*) > 0 FROM fairq."q_pri" $v$)) v(n, view, statement) ORDER BY n
 $$;
 SET ROLE regress_fairq_owner;
 SELECT pg_temp.each_view();
@@ -197,6 +202,9 @@ SELECT pg_temp.try($$ UPDATE fairq.queue SET lease = '1 s' $$);
 SELECT pg_temp.try($$ DELETE FROM fairq.queue $$);
 SELECT pg_temp.try($$ INSERT INTO fairq.queue (queue) VALUES ('x') $$);
 SELECT pg_temp.try($$ TRUNCATE fairq.queue $$);
+SELECT pg_temp.try($$ UPDATE fairq.topic SET topic = 'other' $$);
+SELECT pg_temp.try($$ DELETE FROM fairq.topic $$);
+SELECT pg_temp.try($$ INSERT INTO fairq.topic VALUES ('other', 'pri') $$);
 -- The trigger function is good for nothing else.
 SELECT pg_temp.try($$ SELECT fairq.row_written() $$);
 CREATE TEMP TABLE other (id bigint, address fairq.address, state "char");

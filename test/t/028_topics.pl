@@ -1,0 +1,113 @@
+# Topics: subscriptions through dump and restore, and publishers against
+# everything that changes who is to get what.
+#
+# Shown: a restored database has the subscriptions of its queues, and they
+# work there; subscriptions whose table is gone are with nobody there either.
+# Under load no publisher sees an error, and what publish() said is what is in
+# the queues, while these are subscribed, unsubscribed, dropped and made anew.
+#
+# To see it fail: leave fairq.topic out of pg_extension_config_dump (nothing is
+# published in the copy); open the queues in topics_publish with
+# queue_catalog_open() (publishers fail with 42704 while queues are dropped).
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = fairq_node('topics', conf => "max_connections = 30\n");
+
+#
+# Dump and restore
+#
+sql($node, <<'SQL');
+SELECT fairq.create_queue('a queue'), fairq.create_queue('other'), fairq.create_queue('gone');
+SELECT fairq.subscribe('x.*', 'a queue'), fairq.subscribe('#', 'a queue'),
+       fairq.subscribe('x.#.z', 'other'), fairq.subscribe('#', 'gone');
+DROP TABLE fairq.q_gone;
+SELECT fairq.publish('x.y', '"before"');
+SQL
+my $dump = $node->backup_dir . '/topics.dump';
+$node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, 'postgres' ], 'pg_dump');
+foreach my $way ([], [ '-j', '2' ], [ '--disable-triggers' ])
+{
+	my $copy = 'copy' . join('', @$way);
+
+	$node->command_ok([ 'createdb', $copy ], "createdb $copy");
+	$node->command_ok([ 'pg_restore', @$way, '-d', $copy, $dump ], "pg_restore @$way");
+	is(join(', ', map { "@$_" } rows($node, 'SELECT topic, queue FROM fairq.topics ORDER BY 1, 2', $copy)),
+		'# a queue, x.#.z other, x.* a queue', 'the subscriptions of the queues are there');
+	is(sql($node, q{SELECT fairq.publish('x.z', '"after"'), fairq.publish('y', '"after"')}, $copy),
+		'2|1', 'and what is published comes in');
+	sql($node, q{SELECT fairq.create_queue('gone')}, $copy);
+	is(sql($node, q{SELECT fairq.publish('y', '"after"')}, $copy), '1',
+		'a queue of a name that had subscriptions begins without');
+}
+
+#
+# Publishers against the rest.  Each publisher notes what publish() said; a
+# queue that was dropped has the tasks that were noted for it or its successor
+# at most, one that stayed has them all.
+#
+sql($node, <<'SQL');
+SELECT fairq.create_queue('stays'), fairq.subscribe('t.#', 'stays');
+CREATE TABLE published (said int);
+SQL
+my %script = (
+	publish => <<'SQL',
+INSERT INTO published SELECT fairq.publish('t.a', '1');
+SQL
+	subscribe => <<'SQL',
+\set n random(1, 3)
+SELECT fairq.subscribe('t.*', queue), fairq.unsubscribe('t.a', queue) FROM fairq.queues WHERE queue = 'comes :n';
+SELECT fairq.unsubscribe('t.*', queue), fairq.subscribe('t.a', queue) FROM fairq.queues WHERE queue = 'comes :n';
+SQL
+	drop => <<'SQL',
+\set n random(1, 3)
+BEGIN;
+SELECT fairq.drop_queue('comes ' || :n);
+SELECT fairq.create_queue('comes ' || :n, buckets => 1);
+SELECT fairq.subscribe('#', 'comes ' || :n);
+COMMIT;
+SQL
+);
+my %clients = (publish => 4, subscribe => 2, drop => 1);
+my %handle;
+my %out;
+
+foreach my $what (sort keys %script)
+{
+	my $file = $node->basedir . "/$what.sql";
+
+	append_to_file($file, $script{$what});
+	$out{$what} = '';
+	$handle{$what} = IPC::Run::start(
+		[
+			'pgbench', '-n', '-T', '5', '-c', $clients{$what}, '-f', $file,
+			'--max-tries=1', '-h', $node->host, '-p', $node->port, 'postgres'
+		],
+		'>&', \$out{$what});
+}
+foreach my $what (sort keys %handle)
+{
+	IPC::Run::finish($handle{$what});
+}
+foreach my $what ('publish', 'drop')
+{
+	unlike($out{$what}, qr/ERROR|aborted/, "no $what failed") or diag($out{$what});
+}
+my ($published, $said) = @{ (rows($node, 'SELECT count(*), sum(said) FROM published'))[0] };
+cmp_ok($published, '>', 0, "published $published times");
+is(sql($node, q{SELECT count(*) FROM fairq.tasks('stays')}), $published,
+	'each came into the queue that stayed');
+my ($gone) = column($node, q{SELECT count(*) FROM fairq.topic t WHERE NOT EXISTS (SELECT FROM fairq.queue q WHERE q.queue = t.queue)});
+is($gone, '0', 'no subscription is left of a queue that is not there');
+my ($here) = column($node, q{SELECT sum(n) FROM fairq.queues, LATERAL (SELECT count(*) n FROM fairq.tasks(queue)) t WHERE queue LIKE 'comes%'});
+cmp_ok($published + $here, '<=', $said, 'no more than publish() said is in the others');
+$node->stop;
+done_testing();
