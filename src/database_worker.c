@@ -79,7 +79,14 @@ queue_failed(Oid relation)
 	entry->sqlerrcode = error->sqlerrcode;
 	entry->retry_at = GetCurrentTimestamp() +
 		Min(FIRST_RETRY_SECS << Min(entry->failures, 10), LAST_RETRY_SECS) * USECS_PER_SEC;
-	entry->failures++;
+
+	/*
+	 * A table that is not fit may be one that is being restored: its indexes and
+	 * its trigger come last, after minutes perhaps, and then what is due in it
+	 * must not wait as long again.  To look at it costs little.
+	 */
+	if (error->sqlerrcode != ERRCODE_INVALID_TABLE_DEFINITION)
+		entry->failures++;
 	FreeErrorData(error);
 	MemoryContextSwitchTo(old);
 	return entry->retry_at;
