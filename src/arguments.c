@@ -181,16 +181,16 @@ arguments_max_attempts(FunctionCallInfo fcinfo, int number, const char *function
 }
 
 /*
- * The number of the session that is given, which has to live and to be the
- * caller's; NO_SESSION if it is null.
+ * The session that is given, which has to live and to be the caller's; its
+ * number is NO_SESSION if it is null.
  */
-uint32
+SessionRef
 arguments_session(FunctionCallInfo fcinfo, int number, const char *function)
 {
-	SessionInfo session;
+	SessionInfo session = {.ref = {.number = NO_SESSION}};
 
 	if (PG_ARGISNULL(number))
-		return NO_SESSION;
+		return session.ref;
 	if (!sessions_find(PG_GETARG_UUID_P(number), &session))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -199,7 +199,7 @@ arguments_session(FunctionCallInfo fcinfo, int number, const char *function)
 															PG_GETARG_DATUM(number)))),
 				 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
 	arguments_session_owner(function, &session);
-	return session.ref.number;
+	return session.ref;
 }
 
 /*

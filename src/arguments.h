@@ -33,8 +33,8 @@ extern int arguments_max_tasks(FunctionCallInfo fcinfo, int number,
 								const char *function, int fallback);
 extern int arguments_max_attempts(FunctionCallInfo fcinfo, int number,
 								const char *function, int fallback);
-extern uint32 arguments_session(FunctionCallInfo fcinfo, int number,
-								const char *function);
+extern SessionRef arguments_session(FunctionCallInfo fcinfo, int number,
+									const char *function);
 extern void arguments_session_owner(const char *function,
 									const SessionInfo *session);
 extern void arguments_wait(FunctionCallInfo fcinfo, int wait,

@@ -133,6 +133,20 @@ group_wanted(Claim *claim)
 }
 
 /*
+ * The session was alive when the claim began.  Since then it may have waited, for
+ * the queue's table or for a row that it acknowledged.
+ */
+static void
+session_over(Claim *claim)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot lease a task of queue \"%s\": the session is over",
+					claim->info->name),
+			 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
+}
+
+/*
  * Put a lease on the task whose row is read and locked, and unlock the row.
  * Returns whether it is ours.
  */
@@ -151,19 +165,21 @@ grant(Claim *claim, Lane *lane)
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 	/* A pop lasts as long as its transaction: it must not run out before. */
 	deadline = claim->request->pop ||
-		(usecs < 0 && claim->request->session != NO_SESSION) ? DT_NOEND :
+		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
 	group = groups_lease_begins(claim->info->state, address->class,
 								VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
 						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
-						  claim->now, deadline, claim->request->session, group,
+						  claim->now, deadline, &claim->request->session, group,
 						  &lease);
 	row_reader_unlock(row);
-	if (result == LEASE_BUSY)
+	if (result != LEASE_GRANTED)
 	{
 		groups_lease_refused(group);
+		if (result == LEASE_SESSION_OVER)
+			session_over(claim);
 		return false;
 	}
 

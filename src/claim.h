@@ -11,6 +11,7 @@
 #include "leases.h"
 #include "queue_catalog.h"
 #include "queue_relation.h"
+#include "sessions.h"
 
 /* What a claimer asks for; all values are checked. */
 typedef struct ClaimRequest
@@ -21,7 +22,7 @@ typedef struct ClaimRequest
 	const int  *buckets;
 	int			group_count;	/* -1: all */
 	text	  **groups;
-	uint32		session;		/* NO_SESSION: none */
+	SessionRef	session;		/* number NO_SESSION: none */
 	bool		pop;			/* claim and ack at once */
 } ClaimRequest;
 

@@ -425,7 +425,7 @@ search_chain(uint32 hash, int queue, int64 task)
  * Grant a lease on a task, if nobody has one.
  *
  * attempt is its number, started is now, deadline when it ends, session whose
- * it is (or NO_SESSION), and group that of the task, which counts it already
+ * it is (or of number NO_SESSION), and group that of the task, which counts it already
  * (groups_lease_begins).  There is a reserved entry.
  * The caller holds the page of the row locked, so nobody can delete it between
  * the caller's look and the lease.  A lease that has run out is a lease until
@@ -433,7 +433,7 @@ search_chain(uint32 hash, int queue, int64 task)
  */
 LeaseGrant
 leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
-			 TimestampTz started, TimestampTz deadline, uint32 session,
+			 TimestampTz started, TimestampTz deadline, const SessionRef *session,
 			 uint32 group, LeaseInfo *info)
 {
 	uint32		hash = lease_hash(queue, task);
@@ -457,6 +457,11 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 		LWLockRelease(&partition->lock);
 		return LEASE_BUSY;
 	}
+	if (session->number != NO_SESSION && !sessions_lease_begins(session))
+	{
+		LWLockRelease(&partition->lock);
+		return LEASE_SESSION_OVER;
+	}
 
 	number = reserved[--reserved_count];
 	lease = &entries[number];
@@ -469,11 +474,9 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	lease->tid = *tid;
 	lease->deadline = deadline;
 	lease->pid = MyProcPid;
-	lease->session = session;
+	lease->session = session->number;
 	lease->group = group;
 	lease->started = started;
-	if (session != NO_SESSION)
-		sessions_lease_begins(session);
 	lease->hash_next = chains[hash & chain_mask];
 	chains[hash & chain_mask] = number;
 	partition->used++;
@@ -1019,7 +1022,7 @@ leases_restore(const SavedLease *saved)
 	lease->group = FAIRQ_NO_GROUP;
 	lease->started = saved->started;
 	if (saved->session != NO_SESSION)
-		sessions_lease_begins(saved->session);
+		sessions_lease_restored(saved->session);
 	lease->hash_next = chains[hash & chain_mask];
 	chains[hash & chain_mask] = number;
 	partition->used++;

@@ -12,6 +12,8 @@
 #include "storage/itemptr.h"
 #include "utils/uuid.h"
 
+#include "sessions.h"
+
 /* Names one lease, for ever: an entry's number and the token it has. */
 typedef struct LeaseRef
 {
@@ -22,7 +24,8 @@ typedef struct LeaseRef
 typedef enum LeaseGrant
 {
 	LEASE_GRANTED,				/* the task is the caller's */
-	LEASE_BUSY					/* somebody else has it */
+	LEASE_BUSY,					/* somebody else has it */
+	LEASE_SESSION_OVER			/* the session that should have it is over */
 } LeaseGrant;
 
 /* What is known of a lease: a copy for those who look. */
@@ -61,7 +64,7 @@ extern int	leases_reserve(int n);
 extern void leases_return_reserved(void);
 extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
 							   int attempt, TimestampTz started,
-							   TimestampTz deadline, uint32 session,
+							   TimestampTz deadline, const SessionRef *session,
 							   uint32 group, LeaseInfo *lease);
 
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);

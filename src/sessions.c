@@ -357,8 +357,26 @@ sessions_alive(uint32 number)
 	return is_alive(&table->sessions[number - 1], GetCurrentTimestamp());
 }
 
+/*
+ * A lease of the session begins, if the session is not over.  First it is
+ * counted, then looked at: a session that has leases keeps its slot, so it
+ * cannot become another one in between.
+ */
+bool
+sessions_lease_begins(const SessionRef *ref)
+{
+	Session    *session = &table->sessions[ref->number - 1];
+
+	pg_atomic_fetch_add_u32(&session->leases, 1);
+	if (((volatile Session *) session)->token == ref->token &&
+		is_alive(session, GetCurrentTimestamp()))
+		return true;
+	pg_atomic_fetch_sub_u32(&session->leases, 1);
+	return false;
+}
+
 void
-sessions_lease_begins(uint32 number)
+sessions_lease_restored(uint32 number)
 {
 	pg_atomic_fetch_add_u32(&table->sessions[number - 1].leases, 1);
 }

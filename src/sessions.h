@@ -64,7 +64,8 @@ extern int	sessions_list(SessionInfo **sessions);
 extern bool sessions_save(uint32 number, SavedSession *saved);
 extern void sessions_restore(const SavedSession *saved);
 
-extern void sessions_lease_begins(uint32 number);
+extern bool sessions_lease_begins(const SessionRef *ref);
+extern void sessions_lease_restored(uint32 number);
 extern void sessions_lease_ends(uint32 number);
 extern int	sessions_overdue(TimestampTz now, int max, uint32 *numbers);
 extern TimestampTz sessions_next_deadline(Oid database);

@@ -458,7 +458,7 @@ maintain_without_worker(Relation rel, QueueInfo *info)
 static void
 refuse_lost_buckets(QueueInfo *info, const ClaimRequest *request)
 {
-	int			lost = sessions_lost_bucket(info->state, request->session,
+	int			lost = sessions_lost_bucket(info->state, request->session.number,
 											request->buckets, request->bucket_count);
 
 	if (lost >= 0)
@@ -486,7 +486,7 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		arguments_buckets(fcinfo, buckets, function, info, request);
 	if (group_keys >= 0)
 		arguments_groups(fcinfo, group_keys, function, request);
-	if (request->session != NO_SESSION && request->bucket_count > 0)
+	if (request->session.number != NO_SESSION && request->bucket_count > 0)
 		refuse_lost_buckets(info, request);
 	InitMaterializedSRF(fcinfo, 0);
 	if (claim_tasks(rel, info, request, sql_api_put_task, rsinfo) == 0 &&

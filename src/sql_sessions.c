@@ -123,7 +123,7 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 	info = queue_catalog_open(arguments_queue(fcinfo, function), AccessShareLock,
 							  ACL_SELECT, &rel);
 	(void) session_argument(fcinfo, 1, function);
-	session = arguments_session(fcinfo, 1, function);
+	session = arguments_session(fcinfo, 1, function).number;
 	buckets = palloc(info->state->buckets * sizeof(int));
 	n = sessions_deal(info->state, session, buckets);
 	if (n < 0)
