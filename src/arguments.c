@@ -285,6 +285,22 @@ arguments_receipts(FunctionCallInfo fcinfo, int number, const char *function,
 	return n;
 }
 
+/*
+ * A session that has had buckets dealt out to it may claim from those only.
+ */
+static void
+refuse_lost_buckets(QueueInfo *info, const ClaimRequest *request)
+{
+	int			lost = sessions_lost_bucket(info->state, info->buckets, request->session.number,
+											request->buckets, request->bucket_count);
+
+	if (lost >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("bucket %d of queue \"%s\" is not the session's", lost, info->name),
+				 errhint("It has been dealt to another session, or the queue has fewer buckets now; ask fairq.my_buckets() again.")));
+}
+
 void
 arguments_buckets(FunctionCallInfo fcinfo, int number, const char *function,
 				 QueueInfo *info, ClaimRequest *request)
@@ -302,8 +318,13 @@ arguments_buckets(FunctionCallInfo fcinfo, int number, const char *function,
 	arguments_no_nulls(nulls, n, function, "buckets");
 	request->buckets = buckets = palloc((n + 1) * sizeof(int));
 	for (int i = 0; i < n; i++)
-	{
 		buckets[i] = DatumGetInt32(elements[i]);
+
+	/* First, for a session's bucket may be none of the queue's any more. */
+	if (request->session.number != NO_SESSION)
+		refuse_lost_buckets(info, request);
+	for (int i = 0; i < n; i++)
+	{
 		if (buckets[i] < 0 || buckets[i] >= info->buckets)
 			arguments_bad(function, "buckets", psprintf("has %d", buckets[i]),
 						 psprintf("Queue \"%s\" has the buckets 0 to %d.",

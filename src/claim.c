@@ -49,6 +49,8 @@ typedef struct Claim
 	QueueInfo  *info;
 	int			queue;			/* number of its state */
 	const ClaimRequest *request;
+	int			buckets;		/* of the queue, and ... */
+	bool	   *wanted;			/* those asked for; NULL: all */
 	ClaimSink	sink;
 	void	   *arg;
 	RowReader	row;
@@ -100,17 +102,15 @@ claim_refill(Relation rel, QueueInfo *info, Lane *lane)
 	return true;
 }
 
-static bool
-bucket_wanted(const ClaimRequest *request, int bucket)
+/*
+ * Is a lane of a bucket that the caller asked for?  Buckets from when the queue
+ * had more of them go with those there are, in turn, so that who owns one of
+ * these (sessions.c) owns those, too.
+ */
+static inline bool
+bucket_wanted(const Claim *claim, const Lane *lane)
 {
-	if (request->bucket_count < 0)
-		return true;
-	for (int i = 0; i < request->bucket_count; i++)
-	{
-		if (request->buckets[i] == bucket)
-			return true;
-	}
-	return false;
+	return claim->wanted == NULL || claim->wanted[lane->bucket % claim->buckets];
 }
 
 static bool
@@ -229,6 +229,45 @@ no_leases(Claim *claim)
 					 "pgfairq.max_leases")));
 }
 
+/* A lane that a claim may take from. */
+typedef struct Source
+{
+	Lane	   *lane;
+	LaneTop		top;
+} Source;
+
+/*
+ * Look at the lanes of a class of buckets below high: those that have anything
+ * to take, as far as can be seen (locked: for certain).  Returns how many.
+ */
+static int
+find_sources(Claim *claim, int class, int high, bool locked, Source *sources,
+			 bool *others_empty)
+{
+	const LaneSet *set = &claim->info->state->orders[class].lanes;
+	Lane	   *lane;
+	int			n = 0;
+
+	*others_empty = true;
+	for (int b = 0; (lane = lanes_next(set, &b)) != NULL && b < high; b++)
+	{
+		Source	   *source = &sources[n];
+
+		source->lane = lane;
+		if (locked)
+			lanes_look_locked(lane, &source->top);
+		else
+			lanes_look(lane, &source->top);
+		if (source->top.view == LANE_EMPTY)
+			continue;
+		if (bucket_wanted(claim, lane))
+			n++;
+		else
+			*others_empty = false;
+	}
+	return n;
+}
+
 /*
  * Take up to max entries from the lanes of a class, the lowest address first,
  * into the hands of handover.c.  Returns how many.
@@ -240,110 +279,93 @@ no_leases(Claim *claim)
 static int
 take_from_class(Claim *claim, int class, int max)
 {
-	QueueState *state = claim->info->state;
-	int			buckets = state->buckets;
-	int			first = state->orders[class].first_lane;
-	LaneTop		few_tops[64];
-	LaneTop    *tops = few_tops;
+	int			high = claim->info->state->orders[class].lanes.high;
+	int			n_sources;
+	Source		few_sources[64];
+	Source	   *sources = few_sources;
 	LaneEntry	entries[LANE_WINDOW];
 	int			total = 0;
 	bool		nowait = true;
 	bool		others_empty = true;
 	bool		looked_twice = false;
 
-	if (first < 0)
-		return 0;
-	if (buckets > (int) lengthof(few_tops))
-		tops = palloc(buckets * sizeof(LaneTop));
-	for (int i = 0; i < buckets; i++)
-	{
-		lanes_look(lanes_get(first + i), &tops[i]);
-		if (!bucket_wanted(claim->request, i))
-		{
-			others_empty &= (tops[i].view == LANE_EMPTY);
-			tops[i].view = LANE_EMPTY;
-		}
-	}
+	if (high > (int) lengthof(few_sources))
+		sources = palloc(high * sizeof(Source));
+	n_sources = find_sources(claim, class, high, false, sources, &others_empty);
 
 	while (total < max)
 	{
-		int			best = -1;
-		int			second = -1;
+		Source	   *best = NULL;
+		Source	   *second = NULL;
 		bool		locked = false;
-		Lane	   *lane;
 		int			n;
 
 		CHECK_FOR_INTERRUPTS();
-		for (int i = 0; i < buckets; i++)
+		for (Source *source = sources; source < sources + n_sources; source++)
 		{
-			if (tops[i].view == LANE_READY || tops[i].view == LANE_UNREAD)
+			if (source->top.view == LANE_READY || source->top.view == LANE_UNREAD)
 			{
-				if (best < 0 ||
-					lanes_compare(&tops[i].first, &tops[best].first) < 0)
+				if (best == NULL ||
+					lanes_compare(&source->top.first, &best->top.first) < 0)
 				{
 					second = best;
-					best = i;
+					best = source;
 				}
-				else if (second < 0 ||
-						 lanes_compare(&tops[i].first, &tops[second].first) < 0)
-					second = i;
+				else if (second == NULL ||
+						 lanes_compare(&source->top.first, &second->top.first) < 0)
+					second = source;
 			}
-			else if (tops[i].view == LANE_LOCKED)
+			else if (source->top.view == LANE_LOCKED)
 				locked = true;
-			else if (tops[i].view == LANE_REFILLING)
-				claim->refilling = lanes_get(first + i);
+			else if (source->top.view == LANE_REFILLING)
+				claim->refilling = source->lane;
 		}
-		if (best < 0 && locked)
+		if (best == NULL && locked)
 		{
 			/* What is left was locked when we came: now insist on it. */
-			for (int i = 0; i < buckets; i++)
+			for (int i = 0; i < n_sources; i++)
 			{
-				if (tops[i].view == LANE_LOCKED)
-					tops[i].view = LANE_READY;
+				if (sources[i].top.view == LANE_LOCKED)
+					sources[i].top.view = LANE_READY;
 			}
 			nowait = false;
 			continue;
 		}
-		if (best < 0 && !looked_twice)
+		if (best == NULL && !looked_twice)
 		{
 			/* A look without the lock may be wrong. */
-			for (int i = 0; i < buckets; i++)
-			{
-				if (bucket_wanted(claim->request, i))
-					lanes_look_locked(lanes_get(first + i), &tops[i]);
-			}
+			n_sources = find_sources(claim, class, high, true, sources, &others_empty);
 			looked_twice = true;
 			continue;
 		}
-		if (best < 0)
+		if (best == NULL)
 			break;
 
-		lane = lanes_get(first + best);
-		if (tops[best].view == LANE_UNREAD)
+		if (best->top.view == LANE_UNREAD)
 		{
-			claim_refill(claim->rel, claim->info, lane);
-			lanes_look(lane, &tops[best]);
+			claim_refill(claim->rel, claim->info, best->lane);
+			lanes_look(best->lane, &best->top);
 			continue;
 		}
 
-		n = lanes_take(lane, max - total,
-					   second < 0 ? NULL : &tops[second].first,
-					   entries, &tops[best], nowait);
+		n = lanes_take(best->lane, max - total,
+					   second == NULL ? NULL : &second->top.first,
+					   entries, &best->top, nowait);
 		if (n < 0)
 		{
-			tops[best].view = LANE_LOCKED;	/* try the others first */
+			best->top.view = LANE_LOCKED;	/* try the others first */
 			continue;
 		}
-		handover_hold(lane, entries, n);
+		handover_hold(best->lane, entries, n);
 		total += n;
-		if (tops[best].low && claim_refill(claim->rel, claim->info, lane))
-			lanes_look(lane, &tops[best]);
+		if (best->top.low && claim_refill(claim->rel, claim->info, best->lane))
+			lanes_look(best->lane, &best->top);
 	}
 	claim->drained = others_empty;
-	for (int i = 0; i < buckets; i++)
-		claim->drained &= (tops[i].view == LANE_EMPTY);
-	if (tops != few_tops)
-		pfree(tops);
+	for (int i = 0; i < n_sources; i++)
+		claim->drained &= (sources[i].top.view == LANE_EMPTY);
+	if (sources != few_sources)
+		pfree(sources);
 	return total;
 }
 
@@ -357,12 +379,15 @@ offer_row(Claim *claim)
 	QueueState *state = claim->info->state;
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
+	Lane	   *lane = NULL;
 
 	if (row_is_null(row, COLUMN_ADDRESS))
 		return;
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	if (address->bucket < state->buckets && address->class < state->classes)
-		lanes_offer(placement_lane(claim->info, address), address, &row->tuple.t_self);
+	if (address->class < state->classes)
+		lane = lanes_of(&state->orders[address->class].lanes, address->bucket);
+	if (lane != NULL)
+		lanes_offer(lane, address, &row->tuple.t_self);
 }
 
 /*
@@ -452,7 +477,7 @@ claim_from_lanes(Claim *claim)
 			int			taken;
 
 			CHECK_FOR_INTERRUPTS();
-			if (state->orders[class].first_lane < 0)
+			if (!lanes_any(&state->orders[class].lanes))
 				break;
 			reserved = leases_reserve(want);
 			if (reserved == 0)
@@ -490,30 +515,37 @@ claim_of_groups(Claim *claim)
 
 	for (int class = 0; class < state->classes; class++)
 	{
-		int			first = state->orders[class].first_lane;
+		Lane	  **lanes;
 		LaneEntry  *nexts;
 		bool	   *more;
-		bool		any = (first >= 0);
+		int			n_lanes = 0;
+		bool		any = true;
 		VirtualTime finish = {PG_INT64_MIN, 0};
 		VirtualTime left = {PG_INT64_MAX, 0};	/* the first that we pass over */
 
-		if (first < 0)
+		if (!lanes_any(&state->orders[class].lanes))
 			continue;
-		nexts = palloc0(state->buckets * sizeof(LaneEntry));
-		more = palloc(state->buckets * sizeof(bool));
-		for (int b = 0; b < state->buckets; b++)
+		lanes = palloc(FAIRQ_MAX_BUCKETS * sizeof(Lane *));
+		for (int b = 0; (lanes[n_lanes] = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 		{
-			nexts[b].block = PG_INT64_MIN;
-			more[b] = bucket_wanted(claim->request, b);
+			if (++n_lanes == FAIRQ_MAX_BUCKETS)
+				break;
+		}
+		nexts = palloc0(n_lanes * sizeof(LaneEntry));
+		more = palloc(n_lanes * sizeof(bool));
+		for (int i = 0; i < n_lanes; i++)
+		{
+			nexts[i].block = PG_INT64_MIN;
+			more[i] = bucket_wanted(claim, lanes[i]);
 		}
 
 		/* In strides through all lanes, so that none is far ahead. */
 		while (any && claim->got < max)
 		{
 			any = false;
-			for (int b = 0; b < state->buckets && claim->got < max; b++)
+			for (int b = 0; b < n_lanes && claim->got < max; b++)
 			{
-				Lane	   *lane = lanes_get(first + b);
+				Lane	   *lane = lanes[b];
 				int			n;
 				int			i;
 
@@ -580,18 +612,19 @@ claim_of_groups(Claim *claim)
 		 * Virtual time goes on to the first task that is left: of those passed
 		 * over, or of those that the walk did not come to.
 		 */
-		for (int b = 0; b < state->buckets; b++)
+		for (int b = 0; b < n_lanes; b++)
 		{
 			VirtualTime next = {nexts[b].block, nexts[b].fraction};
 
 			if (more[b] && virtual_time_compare(next, left) < 0)
 				left = next;
-			if (!bucket_wanted(claim->request, b))
+			if (!bucket_wanted(claim, lanes[b]))
 				left.whole = PG_INT64_MIN;
 		}
 		if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
 			queue_state_advance(&state->orders[class],
 								left.whole == PG_INT64_MAX ? finish : left, finish);
+		pfree(lanes);
 		pfree(nexts);
 		pfree(more);
 		if (claim->got >= max)
@@ -611,12 +644,12 @@ claim_resolve_doubts(QueueState *state)
 
 	for (int class = 0; class < state->classes; class++)
 	{
-		int			first = state->orders[class].first_lane;
+		Lane	   *lane;
 
-		for (int b = 0; first >= 0 && b < state->buckets; b++)
+		for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 		{
 			LaneDoubt	doubts[LANE_DOUBTS];
-			int			n = lanes_doubts(lanes_get(first + b), doubts);
+			int			n = lanes_doubts(lane, doubts);
 
 			for (int i = 0; i < n; i++)
 			{
@@ -624,7 +657,7 @@ claim_resolve_doubts(QueueState *state)
 					TransactionIdIsInProgress(doubts[i].xid))
 					left = true;
 				else
-					lanes_resolve(lanes_get(first + b), &doubts[i]);
+					lanes_resolve(lane, &doubts[i]);
 			}
 		}
 	}
@@ -655,6 +688,17 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	claim.arg = arg;
 	claim.now = GetCurrentTimestamp();
 	claim.first_deadline = DT_NOEND;
+	claim.buckets = info->buckets;
+	if (request->bucket_count >= 0)
+	{
+		claim.wanted = palloc0(claim.buckets * sizeof(bool));
+		for (int i = 0; i < request->bucket_count; i++)
+		{
+			/* There may be fewer than when they were checked. */
+			if (request->buckets[i] < claim.buckets)
+				claim.wanted[request->buckets[i]] = true;
+		}
+	}
 	recovery_classes(rel, info);
 	row_reader_begin(&claim.row, rel, info);
 

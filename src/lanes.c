@@ -41,7 +41,8 @@
  * An entry too many does no harm: the row and the lease table decide.
  *
  * Locking: lane->lock guards a lane and is held for a copy within memory at
- * most.  The directory lock guards which lanes are in use.
+ * most.  The directory lock guards which lanes are in use.  Which are whose is in
+ * sets (LaneSet), which their owner guards and everybody reads without a lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -60,6 +61,7 @@ typedef struct LaneDirectory
 {
 	LWLock		lock;
 	int			high_water;		/* lanes at and beyond were never used */
+	int			in_use;			/* lanes that are */
 } LaneDirectory;
 
 static LaneDirectory *directory = NULL;
@@ -86,6 +88,7 @@ lanes_shmem_init(void *area, bool found)
 	LWLockInitialize(&directory->lock,
 					 shared_state_tranche(FAIRQ_TRANCHE_LANE));
 	directory->high_water = 0;
+	directory->in_use = 0;
 }
 
 /*
@@ -100,51 +103,89 @@ set_to_start(LaneEntry *entry)
 	ItemPointerSet(&entry->tid, 0, 0);
 }
 
-/*
- * Set up n adjacent lanes of one class, for the buckets 0 .. n - 1.  Returns
- * the number of the first, or -1 if there is no room.
- */
-int
-lanes_allocate(int n, int class)
+/* Give bucket its lane, the first free one from *at on.  Directory locked. */
+static void
+set_up_lane(LaneSet *set, int bucket, int *at)
 {
-	int			first = -1;
-	int			run = 0;
+	Lane	   *lane;
 
-	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < settings_max_lanes && run < n; i++)
-	{
-		if (i < directory->high_water && lanes[i].in_use)
-			run = 0;
-		else
-			run++;
-		if (run == n)
-			first = i - n + 1;
-	}
-	for (int i = 0; first >= 0 && i < n; i++)
-	{
-		Lane	   *lane = &lanes[first + i];
+	while (*at < directory->high_water && lanes[*at].in_use)
+		(*at)++;
+	lane = &lanes[*at];
+	memset(lane, 0, offsetof(Lane, entries));
+	LWLockInitialize(&lane->lock, shared_state_tranche(FAIRQ_TRANCHE_LANE));
+	ConditionVariableInit(&lane->refilled);
+	lane->bucket = bucket;
+	lane->class = set->class;
+	set_to_start(&lane->frontier);
+	lane->in_use = true;
+	directory->in_use++;
+	directory->high_water = Max(directory->high_water, *at + 1);
 
-		memset(lane, 0, offsetof(Lane, entries));
-		LWLockInitialize(&lane->lock,
-						 shared_state_tranche(FAIRQ_TRANCHE_LANE));
-		ConditionVariableInit(&lane->refilled);
-		lane->bucket = i;
-		lane->class = class;
-		set_to_start(&lane->frontier);
-		lane->in_use = true;
-		directory->high_water = Max(directory->high_water, first + i + 1);
-	}
-	LWLockRelease(&directory->lock);
-	return first;
+	/* Others find it as soon as this is written, without a lock. */
+	pg_write_barrier();
+	((volatile LaneSet *) set)->lanes[bucket] = *at + 1;
+	pg_write_barrier();
+	if (set->high <= bucket)
+		((volatile LaneSet *) set)->high = bucket + 1;
 }
 
+/*
+ * See that in n sets the buckets 0 .. buckets - 1, and other (-1: none), have
+ * lanes: all of them or, if there are too few left, none that has not one yet.
+ * Returns false then; *missing is how many it would have taken.  The caller has
+ * a lock that lets nobody else change the sets.
+ *
+ * A new lane knows nothing: its frontier is at the start, and whatever is there
+ * already is found by reading the index.  So lanes can be added at any time.
+ */
+bool
+lanes_set_up(LaneSet *const *sets, int n, int buckets, int other, int *missing)
+{
+	bool		room;
+	int			at = 0;
+
+	*missing = 0;
+	for (int i = 0; i < n; i++)
+	{
+		for (int b = 0; b < buckets; b++)
+			*missing += (sets[i]->lanes[b] == 0);
+		*missing += (other >= buckets && sets[i]->lanes[other] == 0);
+	}
+
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	room = (*missing <= settings_max_lanes - directory->in_use);
+	for (int i = 0; room && i < n; i++)
+	{
+		for (int b = 0; b < buckets; b++)
+		{
+			if (sets[i]->lanes[b] == 0)
+				set_up_lane(sets[i], b, &at);
+		}
+		if (other >= buckets && sets[i]->lanes[other] == 0)
+			set_up_lane(sets[i], other, &at);
+	}
+	LWLockRelease(&directory->lock);
+	return room;
+}
+
+/*
+ * Give the lanes of a set back.  Nobody uses them any more.
+ */
 void
-lanes_free(int first, int n)
+lanes_give_back(LaneSet *set)
 {
 	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < n; i++)
-		lanes[first + i].in_use = false;
+	for (int b = 0; b < set->high; b++)
+	{
+		if (set->lanes[b] == 0)
+			continue;
+		lanes[set->lanes[b] - 1].in_use = false;
+		directory->in_use--;
+	}
 	LWLockRelease(&directory->lock);
+	memset(set->lanes, 0, sizeof(set->lanes));
+	set->high = 0;
 }
 
 Lane *

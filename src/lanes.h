@@ -89,11 +89,25 @@ typedef struct LaneTop
 	LaneEntry	first;
 } LaneTop;
 
+/*
+ * The lanes of one order, by bucket.  Once a bucket has its lane it keeps it,
+ * and so does high what it has reached, until the whole set is given back: so
+ * both are read without a lock.
+ */
+typedef struct LaneSet
+{
+	int			class;
+	int			high;			/* buckets from here on have none */
+	int			lanes[FAIRQ_MAX_BUCKETS];	/* number of the lane, plus one; 0:
+											 * none */
+} LaneSet;
+
 extern Size lanes_shmem_size(void);
 extern void lanes_shmem_init(void *area, bool found);
 
-extern int	lanes_allocate(int n, int class);
-extern void lanes_free(int first, int n);
+extern bool lanes_set_up(LaneSet *const *sets, int n, int buckets, int other,
+						 int *missing);
+extern void lanes_give_back(LaneSet *set);
 extern Lane *lanes_get(int number);
 
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
@@ -115,6 +129,36 @@ extern void lanes_at_abort(void);
 extern void lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place);
 extern int	lanes_doubts(Lane *lane, LaneDoubt *doubts);
 extern void lanes_resolve(Lane *lane, const LaneDoubt *doubt);
+
+/* The lane of a bucket, or NULL if it has none. */
+static inline Lane *
+lanes_of(const LaneSet *set, int bucket)
+{
+	int			number = ((volatile const LaneSet *) set)->lanes[bucket];
+
+	return number > 0 ? lanes_get(number - 1) : NULL;
+}
+
+/* Is there any lane in a set? */
+static inline bool
+lanes_any(const LaneSet *set)
+{
+	return ((volatile const LaneSet *) set)->high > 0;
+}
+
+/* The first lane from a bucket on, which is set to its own; NULL: none. */
+static inline Lane *
+lanes_next(const LaneSet *set, int *bucket)
+{
+	for (int high = ((volatile const LaneSet *) set)->high; *bucket < high; (*bucket)++)
+	{
+		Lane	   *lane = lanes_of(set, *bucket);
+
+		if (lane != NULL)
+			return lane;
+	}
+	return NULL;
+}
 
 static inline int
 lanes_compare(const LaneEntry *a, const LaneEntry *b)

@@ -144,18 +144,22 @@ fairq_peek(PG_FUNCTION_ARGS)
 	row_reader_begin(&row, rel, info);
 	for (int class = 0; class < state->classes && shown < max && !info->paused; class++)
 	{
-		int			first = state->orders[class].first_lane;
-		Candidate  *candidates;
+		const LaneSet *set = &state->orders[class].lanes;
+		Candidate  *candidates = NULL;
+		Lane	   *lane;
 		int			n = 0;
 
-		if (first < 0)
+		for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
+		{
+			Size		size = (Size) (n + max - shown) * sizeof(Candidate);
+
+			candidates = (candidates == NULL) ?
+				MemoryContextAllocHuge(CurrentMemoryContext, size) :
+				repalloc_huge(candidates, size);
+			n += lane_candidates(rel, info, lane, &row, max - shown, candidates + n);
+		}
+		if (n == 0)
 			continue;
-		candidates = MemoryContextAllocHuge(CurrentMemoryContext,
-											(Size) state->buckets * (max - shown) *
-											sizeof(Candidate));
-		for (int b = 0; b < state->buckets; b++)
-			n += lane_candidates(rel, info, lanes_get(first + b), &row,
-								 max - shown, candidates + n);
 		qsort(candidates, n, sizeof(Candidate), compare_candidates);
 		for (int i = 0; i < n && shown < max; i++)
 		{
@@ -381,14 +385,14 @@ oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 	row_reader_begin(&row, rel, info);
 	for (int class = 0; class < state->classes; class++)
 	{
-		int			first = state->orders[class].first_lane;
+		Lane	   *lane;
 
-		for (int b = 0; first >= 0 && b < state->buckets; b++)
+		for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 		{
 			Candidate	candidate;
 			TimestampTz at;
 
-			if (lane_candidates(rel, info, lanes_get(first + b), &row, 1, &candidate) == 0 ||
+			if (lane_candidates(rel, info, lane, &row, 1, &candidate) == 0 ||
 				row_reader_read(&row, &candidate.tid) != ROW_LIVE)
 				continue;
 			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
@@ -478,9 +482,10 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 		recovery_classes(rel, info);
 		for (int class = 0; class < info->state->classes; class++)
 		{
-			int			first = info->state->orders[class].first_lane;
+			const LaneSet *set = &info->state->orders[class].lanes;
+			Lane	   *lane;
 
-			for (int b = 0; first >= 0 && b < info->state->buckets; b++)
+			for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
 			{
 				LaneEntry	entries[LANE_WINDOW];
 				FairqAddress *frontier = palloc(sizeof(FairqAddress));
@@ -488,7 +493,6 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 				bool		complete;
 				Datum		values[7];
 				bool		nulls[7] = {false};
-				Lane	   *lane = lanes_get(first + b);
 				int			n = lanes_copy_window(lane, entries, frontier, &complete);
 
 				values[0] = CStringGetTextDatum(info->name);

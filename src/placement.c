@@ -74,7 +74,7 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 			break;
 	}
 	address->bucket = address_bucket_of(address->block, address->fraction,
-										address->slot, info->state->buckets);
+										address->slot, info->buckets);
 	place->lane = placement_lane(info, address);
 }
 
@@ -121,13 +121,13 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 Lane *
 placement_lane(QueueInfo *info, const FairqAddress *address)
 {
-	if (address->bucket >= info->state->buckets ||
+	if (address->bucket >= FAIRQ_MAX_BUCKETS ||
 		address->class >= info->state->classes)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("address of bucket %d and class %d is not one of queue \"%s\"",
 						address->bucket, address->class, info->name),
-				 errhint("The queue has the buckets 0 to %d and the classes 0 to %d.",
-						 info->state->buckets - 1, info->state->classes - 1)));
-	return lanes_get(queue_catalog_first_lane(info, address->class) + address->bucket);
+				 errhint("A task may be in the buckets 0 to %d, and in the classes 0 to %d.",
+						 FAIRQ_MAX_BUCKETS - 1, info->state->classes - 1)));
+	return queue_catalog_lane(info, address->class, address->bucket);
 }

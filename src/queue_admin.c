@@ -25,6 +25,7 @@
 #include "utils/timestamp.h"
 
 #include "queue_admin.h"
+#include "recovery.h"
 
 static Oid
 settings_owner(void)
@@ -274,14 +275,14 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(name, &rel);
 
+	/* Now, for once it has committed there is nobody to tell that it cannot be. */
 	if (settings->given[SETTING_BUCKETS] &&
-		DatumGetInt32(settings->values[SETTING_BUCKETS]) != info->buckets)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("cannot change the number of buckets of queue \"%s\" from %d to %d",
-						info->name, info->buckets,
-						DatumGetInt32(settings->values[SETTING_BUCKETS])),
-				 errhint("This version cannot; create another queue, or leave \"buckets\" out.")));
+		DatumGetInt32(settings->values[SETTING_BUCKETS]) > info->buckets)
+	{
+		recovery_classes(rel, info);
+		queue_catalog_set_up_lanes(info,
+								   DatumGetInt32(settings->values[SETTING_BUCKETS]));
+	}
 	SPI_connect();
 	write_settings(info->name, settings, false);
 	SPI_finish();

@@ -513,7 +513,7 @@ fill_entry(QueueInfo *info, Relation rel)
 		unfit_table(rel, psprintf("Its sequence \"%s\" is missing.", sequence));
 
 	info->relation = RelationGetRelid(rel);
-	info->state = queue_state_attach(info->relation, info->buckets,
+	info->state = queue_state_attach(info->relation,
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	if (rel->rd_createSubid != InvalidSubTransactionId)
 		handover_created(info->relation, rel->rd_createSubid);
@@ -540,10 +540,10 @@ check_file(QueueInfo *info, Relation rel)
 	{
 		for (int class = 0; class < state->classes; class++)
 		{
-			int			first = state->orders[class].first_lane;
+			Lane	   *lane;
 
-			for (int i = 0; first >= 0 && i < state->buckets; i++)
-				lanes_lower(lanes_get(first + i), NULL);
+			for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
+				lanes_lower(lane, NULL);
 		}
 		due_cursor_add(&state->due, DT_NOBEGIN);
 		SpinLockAcquire(&state->recovery_mutex);
@@ -746,33 +746,70 @@ queue_catalog_check_owner(const QueueInfo *info)
 				 errhint("Use the role that owns the queue's table.")));
 }
 
+static void
+no_lanes(QueueInfo *info, int missing)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("cannot set up %d more lanes for queue \"%s\"", missing, info->name),
+			 errhint("Raise the setting \"%s\" and restart the server, or use fewer queues, buckets or priority classes.",
+					 "pgfairq.max_lanes")));
+}
+
 /*
- * The first lane of a class of a queue, set up if it is not there yet.
+ * The lane of a class and a bucket of a queue, set up if it is not there yet:
+ * with those of all buckets that new tasks of the class go to, so that there is
+ * one moment at which lanes may run out.
+ *
+ * Any bucket may have tasks.  When a queue has fewer buckets than before, what
+ * is in the others stays there; rows come from dumps, by SQL and by replication.
+ * And the number of buckets that a process knows may be out of date.  So lanes
+ * are where tasks are or may come, whatever the settings say; and who looks for
+ * tasks looks at the lanes.
  */
-int
-queue_catalog_first_lane(QueueInfo *info, int class)
+Lane *
+queue_catalog_lane(QueueInfo *info, int class, int bucket)
 {
 	QueueState *state = info->state;
-	int			first = state->orders[class].first_lane;
+	LaneSet    *set = &state->orders[class].lanes;
+	Lane	   *lane = lanes_of(set, bucket);
+	int			missing;
+	bool		done;
 
-	if (likely(first >= 0))
-		return first;
+	if (likely(lane != NULL))
+		return lane;
 
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	first = state->orders[class].first_lane;
-	if (first < 0)
-	{
-		first = lanes_allocate(state->buckets, class);
-		state->orders[class].first_lane = first;
-	}
+	done = lanes_set_up(&set, 1, info->buckets, bucket, &missing);
 	LWLockRelease(&state->lock);
+	if (!done)
+		no_lanes(info, missing);
+	return lanes_of(set, bucket);
+}
 
-	if (first < 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("cannot set up %d more lanes for queue \"%s\"",
-						state->buckets, info->name),
-				 errhint("Raise the setting \"%s\" and restart the server, or use fewer queues, buckets or priority classes.",
-						 "pgfairq.max_lanes")));
-	return first;
+/*
+ * Set up what it takes for new tasks to go to so many buckets, in each class in
+ * use, or at least the first.
+ */
+void
+queue_catalog_set_up_lanes(QueueInfo *info, int buckets)
+{
+	QueueState *state = info->state;
+	LaneSet    *sets[FAIRQ_CLASSES];
+	int			n = 0;
+	int			missing;
+	bool		done;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	for (int class = 0; class < state->classes; class++)
+	{
+		if (lanes_any(&state->orders[class].lanes))
+			sets[n++] = &state->orders[class].lanes;
+	}
+	if (n == 0)
+		sets[n++] = &state->orders[0].lanes;
+	done = lanes_set_up(sets, n, buckets, -1, &missing);
+	LWLockRelease(&state->lock);
+	if (!done)
+		no_lanes(info, missing);
 }

@@ -72,7 +72,8 @@ typedef struct QueueInfo
 	bool		plain;			/* no column and no constraint but ours */
 
 	QueuePolicy policy;
-	int			buckets;
+	int			buckets;		/* new tasks go to 0 .. buckets - 1; others may
+								 * have tasks, too (see queue_catalog_lane) */
 	int64		lease;			/* microseconds */
 	int			max_attempts;	/* 0: no limit */
 	int64		backoff_base;	/* microseconds */
@@ -104,6 +105,7 @@ extern QueueCounter queue_catalog_depth(char state);
 extern const char *queue_catalog_state_name(char state);
 extern bool queue_catalog_lock_settings(void);
 extern List *queue_catalog_list(void);
-extern int	queue_catalog_first_lane(QueueInfo *info, int class);
+extern Lane *queue_catalog_lane(QueueInfo *info, int class, int bucket);
+extern void queue_catalog_set_up_lanes(QueueInfo *info, int buckets);
 
 #endif							/* FAIRQ_QUEUE_CATALOG_H */

@@ -328,10 +328,11 @@ queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
 }
 
 /*
- * The lowest class above *class that a bucket has entries of; -1 to begin.
+ * The first lane after that of *bucket and *class (0 and -1 to begin) that has
+ * entries in the index.  False: there is none.
  */
 bool
-queue_relation_class_after(Relation rel, QueueInfo *info, int bucket, int *class)
+queue_relation_lane_after(Relation rel, QueueInfo *info, int *bucket, int *class)
 {
 	Relation	index = index_open(info->address_index, AccessShareLock);
 	IndexScanDesc scan;
@@ -339,7 +340,15 @@ queue_relation_class_after(Relation rel, QueueInfo *info, int bucket, int *class
 	FairqAddress start;
 	bool		found = false;
 
-	address_lane_start(&start, bucket, *class + 1);
+	if (*class + 1 < FAIRQ_CLASSES)
+		address_lane_start(&start, *bucket, *class + 1);
+	else if (*bucket + 1 < FAIRQ_MAX_BUCKETS)
+		address_lane_start(&start, *bucket + 1, 0);
+	else
+	{
+		index_close(index, AccessShareLock);
+		return false;
+	}
 	begin_lane_scan(index, &start, &key);
 	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
 	scan->xs_want_itup = true;
@@ -351,8 +360,9 @@ queue_relation_class_after(Relation rel, QueueInfo *info, int bucket, int *class
 
 		address = DatumGetFairqAddressP(index_getattr(scan->xs_itup, 1,
 													  scan->xs_itupdesc, &isnull));
-		if (!isnull && address->bucket == bucket)
+		if (!isnull)
 		{
+			*bucket = address->bucket;
 			*class = address->class;
 			found = true;
 		}

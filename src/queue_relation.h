@@ -62,8 +62,8 @@ extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
 								const LaneEntry *from, int max,
 								LaneEntry *entries, LaneEntry *next,
 								bool *more);
-extern bool queue_relation_class_after(Relation rel, QueueInfo *info, int bucket,
-									   int *class);
+extern bool queue_relation_lane_after(Relation rel, QueueInfo *info, int *bucket,
+									  int *class);
 extern int	queue_relation_due(Relation rel, QueueInfo *info,
 							   const DuePlace *from, TimestampTz now, int max,
 							   DuePlace *entries, DuePlace *next);

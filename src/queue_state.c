@@ -72,13 +72,11 @@ queue_state_search(Oid database, Oid relation)
 }
 
 static void
-queue_state_init(QueueState *queue, Oid database, Oid relation,
-				 int buckets, int classes)
+queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 {
 	memset(queue, 0, sizeof(QueueState));
 	queue->database = database;
 	queue->relation = relation;
-	queue->buckets = buckets;
 	queue->classes = classes;
 	LWLockInitialize(&queue->lock, shared_state_tranche(FAIRQ_TRANCHE_QUEUE));
 	SpinLockInit(&queue->id_mutex);
@@ -96,7 +94,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation,
 	{
 		SpinLockInit(&queue->orders[i].mutex);
 		queue->orders[i].group_ring = FAIRQ_NO_GROUP;
-		queue->orders[i].first_lane = -1;
+		queue->orders[i].lanes.class = i;
 	}
 	queue->in_use = true;
 }
@@ -106,7 +104,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation,
  * caller holds a lock on the relation.
  */
 QueueState *
-queue_state_attach(Oid relation, int buckets, int classes)
+queue_state_attach(Oid relation, int classes)
 {
 	QueueState *queue;
 
@@ -123,7 +121,7 @@ queue_state_attach(Oid relation, int buckets, int classes)
 		if (i >= directory->high_water || !directory->queues[i].in_use)
 		{
 			queue = &directory->queues[i];
-			queue_state_init(queue, MyDatabaseId, relation, buckets, classes);
+			queue_state_init(queue, MyDatabaseId, relation, classes);
 			directory->high_water = Max(directory->high_water, i + 1);
 		}
 	}
@@ -186,10 +184,7 @@ queue_state_release(Oid database, Oid relation)
 		groups_forget_queue(i);
 		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)
-		{
-			if (queue->orders[class].first_lane >= 0)
-				lanes_free(queue->orders[class].first_lane, queue->buckets);
-		}
+			lanes_give_back(&queue->orders[class].lanes);
 		queue->in_use = false;
 	}
 	LWLockRelease(&directory->lock);
@@ -219,13 +214,13 @@ queue_state_read_again(Oid relation)
 static bool
 nothing_ready(QueueState *queue, int class)
 {
-	int			first = queue->orders[class].first_lane;
+	Lane	   *lane;
 
-	for (int i = 0; first >= 0 && i < queue->buckets; i++)
+	for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
 	{
 		LaneTop		top;
 
-		lanes_look(lanes_get(first + i), &top);
+		lanes_look(lane, &top);
 		if (top.view != LANE_EMPTY)
 			return false;
 	}
@@ -351,7 +346,6 @@ queue_state_save(int number, SavedQueue *saved)
 	saved->number = number;
 	saved->database = queue->database;
 	saved->relation = queue->relation;
-	saved->buckets = queue->buckets;
 	saved->classes = queue->classes;
 	return true;
 }
@@ -364,12 +358,11 @@ queue_state_restore(const SavedQueue *saved)
 {
 	if (saved->number < 0 || saved->number >= settings_max_queues ||
 		!OidIsValid(saved->database) || !OidIsValid(saved->relation) ||
-		saved->buckets < 1 || saved->buckets > FAIRQ_MAX_BUCKETS ||
 		(saved->classes != 1 && saved->classes != FAIRQ_CLASSES))
 		return;
 	for (int i = directory->high_water; i < saved->number; i++)
 		directory->queues[i].in_use = false;
 	queue_state_init(&directory->queues[saved->number], saved->database,
-					 saved->relation, saved->buckets, saved->classes);
+					 saved->relation, saved->classes);
 	directory->high_water = Max(directory->high_water, saved->number + 1);
 }

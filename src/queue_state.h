@@ -18,6 +18,7 @@
 #include "address.h"
 #include "compat.h"
 #include "due_cursor.h"
+#include "lanes.h"
 #include "virtual_time.h"
 
 /* What is counted since stats_reset. */
@@ -54,8 +55,8 @@ typedef struct QueueOrder
 	uint64		next_slot;		/* group lock: slots handed out so far */
 	uint32		group_ring;		/* group lock: some group of this order, the
 								 * hand of the clock that finds idle ones */
-	int			first_lane;		/* queue's lock to set, once; -1: none yet.
-								 * Lanes first_lane .. + buckets - 1 */
+	LaneSet		lanes;			/* queue's lock to add some; none: the order
+								 * has never been used */
 } QueueOrder;
 
 typedef enum QueueRecovery
@@ -71,7 +72,6 @@ typedef struct QueueState
 	bool		in_use;
 	Oid			database;
 	Oid			relation;
-	int			buckets;
 	int			classes;		/* FAIRQ_CLASSES under policy fair, else 1 */
 
 	LWLock		lock;			/* allocation of lanes, relation_file */
@@ -105,14 +105,13 @@ typedef struct SavedQueue
 	int			number;
 	Oid			database;
 	Oid			relation;
-	int			buckets;
 	int			classes;
 } SavedQueue;
 
 extern Size queue_state_shmem_size(void);
 extern void queue_state_shmem_init(void *area, bool found);
 
-extern QueueState *queue_state_attach(Oid relation, int buckets, int classes);
+extern QueueState *queue_state_attach(Oid relation, int classes);
 extern QueueState *queue_state_find(Oid relation);
 extern QueueState *queue_state_by_number(int number);
 extern int	queue_state_number(const QueueState *queue);

@@ -9,8 +9,8 @@
  * start and are filled by the first claims, and the rest is read here by the
  * first who needs it.
  *
- *	 Claims need to know which priority classes have rows: a few look-ups in
- *	 the index for each bucket.
+ *	 Claims need to know which priority classes and which buckets have rows,
+ *	 which may be more than new tasks go to: a look-up in the index for each.
  *	 Producers need the groups' tags, to give a group with a backlog an address
  *	 behind it: one pass over the table.  The same pass counts what there is.
  *
@@ -35,26 +35,22 @@
 #include "recovery.h"
 
 /*
- * See that every class with rows has its lanes.
+ * See that every class and bucket with rows has its lane.
  */
 void
 recovery_classes(Relation rel, QueueInfo *info)
 {
 	QueueState *state = info->state;
+	int			bucket = 0;
+	int			class = -1;
 
 	if (likely(state->classes_known))
 		return;
-	for (int bucket = 0; bucket < state->buckets; bucket++)
+	while (queue_relation_lane_after(rel, info, &bucket, &class))
 	{
-		int			class = -1;
-
 		CHECK_FOR_INTERRUPTS();
-		while (class < state->classes - 1 &&
-			   queue_relation_class_after(rel, info, bucket, &class))
-		{
-			if (class < state->classes)
-				queue_catalog_first_lane(info, class);
-		}
+		if (class < state->classes)
+			(void) queue_catalog_lane(info, class, bucket);
 	}
 
 	/* On a standby more classes may come, and nobody would tell. */

@@ -486,12 +486,12 @@ sessions_next_deadline(Oid database)
  */
 
 /*
- * Deal the buckets of a queue out between the sessions that live and ask for
- * them, of which the caller's is one.  Returns how many are the caller's, and
- * which; -1 if there are too many members.
+ * Deal bucket_count buckets of a queue out between the sessions that live and
+ * ask for them, of which the caller's is one.  Returns how many are the
+ * caller's, and which; -1 if there are too many members.
  */
 int
-sessions_deal(QueueState *queue, uint32 number, int *buckets)
+sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 {
 	uint32		queue_number = queue_state_number(queue);
 	TimestampTz now = GetCurrentTimestamp();
@@ -536,12 +536,15 @@ sessions_deal(QueueState *queue, uint32 number, int *buckets)
 	{
 		if (table->members[i].queue == queue_number)
 		{
-			share[table->members[i].session] = queue->buckets / members +
-				(next < queue->buckets % members ? 1 : 0);
+			share[table->members[i].session] = bucket_count / members +
+				(next < bucket_count % members ? 1 : 0);
 			next++;
 		}
 	}
-	for (int b = 0; b < queue->buckets; b++)
+	/* There may have been more buckets before, with owners. */
+	for (int b = bucket_count; b < FAIRQ_MAX_BUCKETS; b++)
+		queue->owners[b] = NO_SESSION;
+	for (int b = 0; b < bucket_count; b++)
 	{
 		uint32		owner = queue->owners[b];
 
@@ -551,7 +554,7 @@ sessions_deal(QueueState *queue, uint32 number, int *buckets)
 			owned[owner]++;
 	}
 	next = 0;
-	for (int b = 0; b < queue->buckets; b++)
+	for (int b = 0; b < bucket_count; b++)
 	{
 		if (queue->owners[b] == NO_SESSION)
 		{
@@ -596,11 +599,12 @@ sessions_forget_queue(QueueState *queue)
 
 /*
  * Of n buckets that a session wants to claim from, the first that is another's
- * by now; -1: none.  A session that never asked for its buckets may claim from
- * all.
+ * by now, or none of the bucket_count that the queue has; -1: none.  A session
+ * that never asked for its buckets may claim from all.
  */
 int
-sessions_lost_bucket(QueueState *queue, uint32 number, const int *buckets, int n)
+sessions_lost_bucket(QueueState *queue, int bucket_count, uint32 number,
+					 const int *buckets, int n)
 {
 	uint32		queue_number = queue_state_number(queue);
 	bool		member = false;
@@ -612,7 +616,8 @@ sessions_lost_bucket(QueueState *queue, uint32 number, const int *buckets, int n
 				   table->members[i].queue == queue_number);
 	for (int i = 0; member && i < n && lost < 0; i++)
 	{
-		if (queue->owners[buckets[i]] != number)
+		if (buckets[i] >= 0 && buckets[i] < FAIRQ_MAX_BUCKETS &&
+			(buckets[i] >= bucket_count || queue->owners[buckets[i]] != number))
 			lost = buckets[i];
 	}
 	LWLockRelease(&table->lock);

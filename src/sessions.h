@@ -71,8 +71,9 @@ extern int	sessions_overdue(TimestampTz now, int max, uint32 *numbers);
 extern TimestampTz sessions_next_deadline(Oid database);
 
 extern void sessions_forget_queue(QueueState *queue);
-extern int	sessions_deal(QueueState *queue, uint32 number, int *buckets);
-extern int	sessions_lost_bucket(QueueState *queue, uint32 number,
+extern int	sessions_deal(QueueState *queue, int bucket_count, uint32 number,
+						  int *buckets);
+extern int	sessions_lost_bucket(QueueState *queue, int bucket_count, uint32 number,
 								 const int *buckets, int n);
 
 #endif							/* FAIRQ_SESSIONS_H */

@@ -452,22 +452,6 @@ maintain_without_worker(Relation rel, QueueInfo *info)
 		(void) maintain_pass(rel, info, &maintenance);
 }
 
-/*
- * A session that has had buckets dealt out to it may claim from those only.
- */
-static void
-refuse_lost_buckets(QueueInfo *info, const ClaimRequest *request)
-{
-	int			lost = sessions_lost_bucket(info->state, request->session.number,
-											request->buckets, request->bucket_count);
-
-	if (lost >= 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("bucket %d of queue \"%s\" is not the session's", lost, info->name),
-				 errhint("It has been dealt to another session; ask fairq.my_buckets() again.")));
-}
-
 static void
 claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		   int buckets, int group_keys)
@@ -486,8 +470,6 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		arguments_buckets(fcinfo, buckets, function, info, request);
 	if (group_keys >= 0)
 		arguments_groups(fcinfo, group_keys, function, request);
-	if (request->session.number != NO_SESSION && request->bucket_count > 0)
-		refuse_lost_buckets(info, request);
 	InitMaterializedSRF(fcinfo, 0);
 	if (claim_tasks(rel, info, request, sql_api_put_task, rsinfo) == 0 &&
 		!wakeup_worker_alive(MyDatabaseId) && !info->paused)

@@ -124,8 +124,8 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 							  ACL_SELECT, &rel);
 	(void) session_argument(fcinfo, 1, function);
 	session = arguments_session(fcinfo, 1, function).number;
-	buckets = palloc(info->state->buckets * sizeof(int));
-	n = sessions_deal(info->state, session, buckets);
+	buckets = palloc(info->buckets * sizeof(int));
+	n = sessions_deal(info->state, info->buckets, session, buckets);
 	if (n < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),

@@ -19,7 +19,7 @@ CREATE FUNCTION fairq.alter_queue(queue text,
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_alter_queue';
 COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean) IS
-'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_tasks or keep_done away. For its owner. In force for statements that begin after the commit. Errors: 42704 for an unknown queue, 42501, 22023, 0A000 (the number of buckets cannot be changed by this version).';
+'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_tasks or keep_done away. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. Errors: 42704 for an unknown queue, 42501, 22023, 0A000, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed).';
 
 CREATE FUNCTION fairq.drop_queue(queue text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE

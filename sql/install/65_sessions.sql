@@ -20,7 +20,7 @@ CREATE FUNCTION fairq.my_buckets(queue text, session uuid)
 RETURNS int[] LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_my_buckets';
 COMMENT ON FUNCTION fairq.my_buckets(text, uuid) IS
-'The buckets of a queue that are the session''s: they are dealt out between the live sessions that ask for them, each bucket to one, and dealt again when one joins or leaves. Ask before each claim; fairq.claim(buckets, session) refuses a bucket that has moved (55000). Needs SELECT. Errors: 42704, 42501, 55000 (the session is over).';
+'The buckets of a queue that are the session''s: they are dealt out between the live sessions that ask for them, each bucket to one, and dealt again when one joins or leaves or the number of buckets changes. Tasks left in a bucket b of when there were more go with bucket b mod their number. Ask before each claim; fairq.claim(buckets, session) refuses a bucket that has moved (55000). Needs SELECT. Errors: 42704, 42501, 55000 (the session is over).';
 
 CREATE FUNCTION fairq.open_sessions(
     OUT session uuid, OUT name text, OUT role regrole, OUT opened_at timestamptz,

@@ -79,7 +79,7 @@ ROLLBACK;
 SELECT pg_temp.drain();
 -- An address that cannot be one of this queue, a row without what it takes.
 CALL pg_temp.refill(1);
-SELECT pg_temp.try($$ UPDATE fairq.q_dir SET address = '(1,1,1)' $$);
+SELECT pg_temp.try($$ UPDATE fairq.q_dir SET address = '(1024,1,1)' $$);
 SELECT pg_temp.try($$ UPDATE fairq.q_dir SET address = '(0,9:1,1)' $$);
 SELECT pg_temp.try($$ INSERT INTO fairq.q_dir (id) VALUES (0) $$);
 SELECT pg_temp.try($$ INSERT INTO fairq.q_dir SELECT * FROM fairq.q_dir $$);

@@ -104,9 +104,9 @@ SELECT fairq.alter_queue('que defaults', backoff_max => '2 h');
 SELECT lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue = 'que defaults';
 SELECT fairq.alter_queue('que defaults', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 SELECT lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue = 'que defaults';
--- The number it has is no change; another one is not to be had yet.
+SELECT fairq.alter_queue('que defaults', buckets => 8);
+SELECT buckets, lease, max_attempts FROM fairq.queues WHERE queue = 'que defaults';
 SELECT fairq.alter_queue('que defaults', buckets => 16);
-SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', buckets => 8) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', lease => '0') $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_attempts => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', backoff_base => '-2 s') $$);
