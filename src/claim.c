@@ -725,5 +725,9 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	if (!request->pop)
 		wakeup_at(MyDatabaseId, claim.first_deadline);
 	queue_state_count(info->state, QUEUE_CLAIMED, claim.got);
+
+	/* There is room for tasks of the overflow. */
+	if (unlikely(((volatile QueueState *) info->state)->hungry_count > 0))
+		wakeup_at(MyDatabaseId, claim.now);
 	return claim.got;
 }

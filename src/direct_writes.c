@@ -18,11 +18,41 @@
 #include "fmgr.h"
 #include "utils/rel.h"
 
+#include "groups.h"
 #include "handover.h"
 #include "placement.h"
 #include "shared_state.h"
 
 PG_FUNCTION_INFO_V1(fairq_row_written);
+
+/*
+ * A row in the overflow was written, or (change -1) removed.
+ */
+static void
+note_overflow(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
+{
+	bool		isnull;
+	text	   *key = DatumGetTextPP(heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY],
+												  tupdesc, &isnull));
+	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
+													  tupdesc, &isnull));
+	int			class = Min(Max(priority, 0), info->state->classes - 1);
+	GroupTag	tag;
+
+	if (change < 0)
+	{
+		if (groups_look(info->state, class, VARDATA_ANY(key),
+						VARSIZE_ANY_EXHDR(key), &tag))
+			handover_overflow_removed(info->state, tag.group, 1);
+		return;
+	}
+	handover_reserve(1);
+	groups_overflow(info->state, class, VARDATA_ANY(key),
+					VARSIZE_ANY_EXHDR(key), &tag);
+	handover_overflowed(info->state, tag.group,
+						DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
+												   tupdesc, &isnull)));
+}
 
 /*
  * A row is there (change 1) or not any more (change -1) when the transaction
@@ -55,6 +85,8 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
 		return;					/* ready, but nowhere: nobody gets it */
 	handover_count(info->state, queue_catalog_depth(task_state), change);
+	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR)
+		note_overflow(info, tuple, tupdesc, change);
 	if (task_state == TASK_SCHEDULED)
 	{
 		value = heap_getattr(tuple, info->columns[COLUMN_RUN_AT], tupdesc, &isnull);

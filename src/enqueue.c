@@ -33,6 +33,7 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 	bool	  **nulls = palloc(n * sizeof(bool *));
 	Place	   *places = palloc(n * sizeof(Place));
 	int		   *placed = palloc(n * sizeof(int));
+	char	   *states = palloc(n);
 	ItemPointer tids = palloc(n * sizeof(ItemPointerData));
 	TimestampTz now = GetCurrentTimestamp();
 	int			have_ids = 0;
@@ -50,17 +51,23 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 	for (int i = 0; i < n; i++)
 	{
 		const NewTask *task = &tasks[i];
-		bool		scheduled = (task->run_at > now);
 
 		placed[i] = -1;
-		if (!scheduled)
+		states[i] = task->run_at > now ? TASK_SCHEDULED : TASK_READY;
+		if (states[i] == TASK_READY)
 		{
 			placement_assign(placement, ids[i], VARDATA_ANY(task->group_key),
 							 VARSIZE_ANY_EXHDR(task->group_key), task->priority,
 							 task->run_at == DT_NOBEGIN ? now : task->run_at,
-							 task->cost, &places[i]);
-			placed[i] = handover_placed(places[i].lane, &places[i].address,
-										places[i].tagged ? &places[i].tag : NULL);
+							 task->cost, true, &places[i]);
+			if (places[i].overflow)
+			{
+				states[i] = TASK_OVERFLOW;
+				handover_overflowed(info->state, places[i].tag.group, ids[i]);
+			}
+			else
+				placed[i] = handover_placed(places[i].lane, &places[i].address,
+											places[i].tagged ? &places[i].tag : NULL);
 		}
 
 		values[i] = value_area + i * natts;
@@ -71,13 +78,13 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 			nulls[i][info->columns[column] - 1] = false; \
 		} while (0)
 		SET(COLUMN_ID, Int64GetDatum(ids[i]));
-		if (!scheduled)
+		if (states[i] == TASK_READY)
 			SET(COLUMN_ADDRESS, FairqAddressPGetDatum(&places[i].address));
 		SET(COLUMN_ENQUEUED_AT, TimestampTzGetDatum(now));
 		SET(COLUMN_PRIORITY, Int64GetDatum(task->priority));
 		SET(COLUMN_COST, Float4GetDatum(task->cost));
 		SET(COLUMN_ATTEMPTS, Int32GetDatum(0));
-		SET(COLUMN_STATE, CharGetDatum(scheduled ? TASK_SCHEDULED : TASK_READY));
+		SET(COLUMN_STATE, CharGetDatum(states[i]));
 		SET(COLUMN_GROUP_KEY, PointerGetDatum(task->group_key));
 		SET(COLUMN_PAYLOAD, task->payload);
 		if (task->run_at != DT_NOBEGIN)
@@ -97,10 +104,9 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 	for (int i = 0; i < n; i++)
 	{
 		handover_written(placed[i], &tids[i]);
-		if (tasks[i].run_at > now)
+		if (states[i] == TASK_SCHEDULED)
 			handover_scheduled(info->state, tasks[i].run_at);
-		handover_count(info->state,
-					   tasks[i].run_at > now ? QUEUE_SCHEDULED : QUEUE_ADDRESSED, 1);
+		handover_count(info->state, queue_catalog_depth(states[i]), 1);
 	}
 }
 
@@ -120,6 +126,12 @@ enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
 	if (n == 0)
 		return;
 	placement_begin(&placement, rel, info);
+	if (info->max_tasks > 0 && !handover_room(info->state, n, info->max_tasks))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot enqueue %d more tasks: queue \"%s\" may have " INT64_FORMAT,
+						n, info->name, info->max_tasks),
+				 errhint("Try again when tasks are done, or raise \"max_tasks\" of the queue with fairq.alter_queue().")));
 	for (int done = 0; done < n; done += ENQUEUE_BATCH)
 		enqueue_batch(&placement, rel, info, Min(ENQUEUE_BATCH, n - done),
 					  tasks + done, ids + done);

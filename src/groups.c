@@ -25,9 +25,20 @@
  * one that can be forgotten, slot and all: so there are never more than about
  * twice as many entries as there are groups with work.
  *
+ * Overflow.  A group that has more than max_ready_per_group tasks ready, or one
+ * that comes when max_ready are, has its next tasks put into the overflow: rows
+ * without an address.  While it has any there, all its new ones go there, so
+ * that they stay in order.  When enough of the room is free the group is hungry:
+ * it comes to the end of the queue's list of hungry groups, which the background
+ * worker feeds in turn (promote.c), from the lowest id on that may be there.
+ * How many of its tasks are ready is a hint, as rows may be removed with SQL;
+ * so a group is hungry, too, when virtual time has reached its F or nothing
+ * is ready at all, and a group without rows in the overflow is found out when it
+ * is fed.
+ *
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and
- * is taken before a partition's.
+ * is taken before a partition's.  A queue's hungry_mutex is taken after.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,6 +57,12 @@
 
 #define PARTITIONS		256
 
+/*
+ * A group that may have this many tasks ready, or fewer, is fed one by one;
+ * others when half of the room is free.
+ */
+#define FEED_AT_ONCE	64
+
 typedef struct GroupKey
 {
 	uint64		low;
@@ -54,6 +71,13 @@ typedef struct GroupKey
 	uint8		class;
 } GroupKey;
 
+typedef enum GroupHunger
+{
+	NOT_HUNGRY,
+	HUNGRY,						/* in the list */
+	BEING_FED
+} GroupHunger;
+
 typedef struct FairGroup
 {
 	/* partition's lock */
@@ -61,6 +85,12 @@ typedef struct FairGroup
 	VirtualTime finish;			/* F */
 	int32		ready;			/* tasks with an address that nobody has: a hint */
 	int32		leased;			/* tasks in flight */
+	int32		pending;		/* tasks put into the overflow, not committed yet */
+	int32		overflow;		/* tasks in the overflow: not fewer than there are */
+	int64		overflow_from;	/* they have this id, or a higher one */
+	int64		overflow_limit; /* what came while it was fed is from here on */
+	uint32		hungry_next;
+	uint8		hunger;			/* a GroupHunger */
 	uint32		hash_next;
 
 	/* creation lock */
@@ -76,7 +106,7 @@ typedef struct GroupTable
 	LWLock		creation_lock;
 	uint32		free_head;
 	uint32		high_water;
-	uint64		seeds[2];
+	uint64		seed;
 	LWLockPadded partitions[PARTITIONS];
 } GroupTable;
 
@@ -120,11 +150,8 @@ groups_shmem_init(void *area, bool found)
 					 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
 	table->free_head = FAIRQ_NO_GROUP;
 	table->high_water = 0;
-	if (!pg_strong_random(table->seeds, sizeof(table->seeds)))
-	{
-		table->seeds[0] = (uint64) GetCurrentTimestamp();
-		table->seeds[1] = table->seeds[0] * UINT64CONST(0x9E3779B97F4A7C15);
-	}
+	if (!pg_strong_random(&table->seed, sizeof(table->seed)))
+		table->seed = (uint64) GetCurrentTimestamp() * UINT64CONST(0x9E3779B97F4A7C15);
 	for (int i = 0; i < PARTITIONS; i++)
 		LWLockInitialize(&table->partitions[i].lock,
 						 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
@@ -135,10 +162,10 @@ static void
 make_key(QueueState *queue, int class, const char *key, int keylen,
 		 GroupKey *result)
 {
-	result->low = hash_bytes_extended((const unsigned char *) key, keylen,
-									  table->seeds[0]);
+	/* What hashtextextended(key, 0) is in SQL: the overflow is found by it. */
+	result->low = hash_bytes_extended((const unsigned char *) key, keylen, 0);
 	result->high = hash_bytes_extended((const unsigned char *) key, keylen,
-									   table->seeds[1]);
+									   table->seed);
 	result->queue = queue_state_number(queue);
 	result->class = class;
 }
@@ -146,7 +173,7 @@ make_key(QueueState *queue, int class, const char *key, int keylen,
 static inline uint32
 key_hash(const GroupKey *key)
 {
-	return hash_combine((uint32) key->low, key->queue * FAIRQ_CLASSES + key->class);
+	return hash_combine((uint32) key->high, key->queue * FAIRQ_CLASSES + key->class);
 }
 
 static inline LWLock *
@@ -177,6 +204,18 @@ search_chain(uint32 hash, const GroupKey *key)
 }
 
 /*
+ * Count ready tasks, of the group and of the queue.  Partition locked.
+ */
+static void
+count_ready(QueueState *queue, FairGroup *group, int n)
+{
+	n = Max(n, -group->ready);
+	group->ready += n;
+	if (n != 0)
+		pg_atomic_fetch_add_u64(&queue->ready, (int64) n);
+}
+
+/*
  * Take a group out of its chain, if it can be forgotten at virtual time v.
  * Creation lock held.
  */
@@ -188,7 +227,9 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	bool		idle;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	idle = virtual_time_compare(group->finish, v) <= 0 && group->leased == 0;
+	idle = virtual_time_compare(group->finish, v) <= 0 &&
+		group->leased == 0 && group->pending == 0 && group->overflow == 0 &&
+		group->hunger == NOT_HUNGRY;
 	if (idle)
 	{
 		uint32	   *link = &chains[hash & chain_mask];
@@ -196,6 +237,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 		while (&groups[*link] != group)
 			link = &groups[*link].hash_next;
 		*link = group->hash_next;
+		count_ready(queue_state_by_number(group->key.queue), group, -group->ready);
 		group->in_use = false;
 	}
 	LWLockRelease(lock);
@@ -335,6 +377,10 @@ lock_group(QueueState *queue, const GroupKey *key, VirtualTime v)
 				group->finish = v;
 				group->ready = 0;
 				group->leased = 0;
+				group->pending = 0;
+				group->overflow = 0;
+				group->overflow_from = PG_INT64_MAX;
+				group->hunger = NOT_HUNGRY;
 				group->in_use = true;
 				group->hash_next = chains[hash & chain_mask];
 				chains[hash & chain_mask] = group - groups;
@@ -359,24 +405,71 @@ lock_group(QueueState *queue, const GroupKey *key, VirtualTime v)
 }
 
 /*
- * Give a task of a group its tags: S = max(v, F), F = S + cost / weight.
+ * Enter a group into the list of the hungry.  Partition locked.
  */
-void
+static void
+list_hungry(QueueState *queue, FairGroup *group)
+{
+	uint32		number = group - groups;
+
+	group->hunger = HUNGRY;
+	group->hungry_next = FAIRQ_NO_GROUP;
+	SpinLockAcquire(&queue->hungry_mutex);
+	if (queue->hungry_first == FAIRQ_NO_GROUP)
+		queue->hungry_first = number;
+	else
+		groups[queue->hungry_last].hungry_next = number;
+	queue->hungry_last = number;
+	queue->hungry_count++;
+	SpinLockRelease(&queue->hungry_mutex);
+}
+
+/*
+ * The same if it is.  Partition locked.
+ */
+static inline void
+check_hungry(QueueState *queue, FairGroup *group)
+{
+	int64		max = queue->max_ready_per_group;
+
+	if (unlikely(group->overflow > 0) && group->hunger == NOT_HUNGRY &&
+		group->ready <= (max <= FEED_AT_ONCE ? max - 1 : max / 2))
+		list_hungry(queue, group);
+}
+
+/*
+ * Give a task of a group its tags: S = max(v, F), F = S + cost / weight.
+ *
+ * Returns false if the task has to wait in the overflow, if it may; then
+ * tag->group is its group, which is not forgotten until groups_overflow_ends.
+ */
+bool
 groups_tag(QueueState *queue, int class, const char *key, int keylen,
-		   VirtualTime v, double cost, double weight, GroupTag *tag)
+		   VirtualTime v, double cost, double weight, bool may_overflow,
+		   GroupTag *tag)
 {
 	GroupKey	group_key;
 	FairGroup	   *group;
+	bool		overflow;
 
 	make_key(queue, class, key, keylen, &group_key);
 	group = lock_group(queue, &group_key, v);
-	tag->start = virtual_time_max(v, group->finish);
-	tag->finish = virtual_time_add(tag->start, cost, weight);
-	tag->slot = group->slot;
 	tag->group = group - groups;
-	group->finish = tag->finish;
-	group->ready++;
+	overflow = may_overflow &&
+		(group->overflow > 0 || group->ready >= queue->max_ready_per_group ||
+		 queue_state_ready(queue) >= queue->max_ready);
+	if (overflow)
+		group->pending++;
+	else
+	{
+		tag->start = virtual_time_max(v, group->finish);
+		tag->finish = virtual_time_add(tag->start, cost, weight);
+		tag->slot = group->slot;
+		group->finish = tag->finish;
+		count_ready(queue, group, 1);
+	}
 	LWLockRelease(partition_lock(key_hash(&group_key)));
+	return !overflow;
 }
 
 /*
@@ -406,8 +499,8 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen)
 	group = lock_group(queue, &group_key, 
 					   queue_state_virtual_time(&queue->orders[class]));
 	group->leased++;
-	if (group->ready > 0)
-		group->ready--;
+	count_ready(queue, group, -1);
+	check_hungry(queue, group);
 	LWLockRelease(partition_lock(key_hash(&group_key)));
 	return group - groups;
 }
@@ -455,9 +548,218 @@ groups_ready(QueueState *queue, uint32 number, int n)
 		groups[number].key.queue == queue_state_number(queue))
 	{
 		lock = lock_number(number);
-		groups[number].ready = Max(groups[number].ready + n, 0);
+		count_ready(queue, &groups[number], n);
+		check_hungry(queue, &groups[number]);
 		LWLockRelease(lock);
 	}
+	LWLockRelease(&table->creation_lock);
+}
+
+/*
+ * A task of a group was written to the overflow by somebody else.
+ */
+void
+groups_overflow(QueueState *queue, int class, const char *key, int keylen,
+				GroupTag *tag)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	make_key(queue, class, key, keylen, &group_key);
+	group = lock_group(queue, &group_key,
+					   queue_state_virtual_time(&queue->orders[class]));
+	group->pending++;
+	tag->group = group - groups;
+	LWLockRelease(partition_lock(key_hash(&group_key)));
+}
+
+/*
+ * Tasks of a group were put into the overflow, the lowest id is given, and the
+ * transaction has ended.
+ */
+void
+groups_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
+					 bool committed)
+{
+	LWLock	   *lock = lock_number(number);
+	FairGroup  *group = &groups[number];
+
+	group->pending -= n;
+	if (committed && n > 0)
+	{
+		group->overflow += n;
+		group->overflow_from = Min(group->overflow_from, id);
+		group->overflow_limit = Min(group->overflow_limit, id);
+		check_hungry(queue, group);
+	}
+	LWLockRelease(lock);
+}
+
+/*
+ * n tasks of a group are in the overflow no more, because they were removed.
+ */
+void
+groups_overflow_removed(QueueState *queue, uint32 number, int n)
+{
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	if (groups[number].in_use &&
+		groups[number].key.queue == queue_state_number(queue))
+	{
+		LWLock	   *lock = lock_number(number);
+
+		groups[number].overflow = Max(groups[number].overflow - n, 0);
+		check_hungry(queue, &groups[number]);
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&table->creation_lock);
+}
+
+/*
+ * A row says that a group has a task in the overflow.
+ */
+void
+groups_restore_overflow(QueueState *queue, int class, const char *key, int keylen,
+						int64 id)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	make_key(queue, class, key, keylen, &group_key);
+	group = lock_group(queue, &group_key,
+					   queue_state_virtual_time(&queue->orders[class]));
+	group->overflow++;
+	group->overflow_from = Min(group->overflow_from, id);
+	group->overflow_limit = Min(group->overflow_limit, id);
+	check_hungry(queue, group);
+	LWLockRelease(partition_lock(key_hash(&group_key)));
+}
+
+/*
+ * The next group to feed, of which the caller takes care: groups_fed when the
+ * transaction commits, groups_not_fed if it does not.  Returns false if there is
+ * none, or no room in the queue.
+ */
+bool
+groups_next_hungry(QueueState *queue, HungryGroup *hungry)
+{
+	int64		room = queue->max_ready - queue_state_ready(queue);
+	FairGroup  *group;
+	LWLock	   *lock;
+	int			waiting;
+
+	if (room <= 0)
+		return false;
+	SpinLockAcquire(&queue->hungry_mutex);
+	waiting = queue->hungry_count;
+	hungry->group = queue->hungry_first;
+	if (waiting > 0)
+	{
+		queue->hungry_first = groups[hungry->group].hungry_next;
+		queue->hungry_count--;
+	}
+	SpinLockRelease(&queue->hungry_mutex);
+	if (waiting == 0)
+		return false;
+
+	group = &groups[hungry->group];
+	lock = lock_number(hungry->group);
+	Assert(group->hunger == HUNGRY);
+	group->hunger = BEING_FED;
+	group->overflow_limit = PG_INT64_MAX;
+	hungry->class = group->key.class;
+	hungry->hash = (int64) group->key.low;
+	hungry->from = group->overflow_from;
+	/* What room there is in the queue is shared between the hungry. */
+	hungry->room = Min(Max(room / waiting, 1),
+					   Max(queue->max_ready_per_group - group->ready, 1));
+	LWLockRelease(lock);
+	return true;
+}
+
+/*
+ * A group was fed: moved tasks of its overflow are ready, and the next ones are
+ * from the id next on (PG_INT64_MAX: there are no more).
+ */
+void
+groups_fed(QueueState *queue, uint32 number, int moved, int64 next)
+{
+	LWLock	   *lock = lock_number(number);
+	FairGroup  *group = &groups[number];
+
+	group->overflow_from = Min(next, group->overflow_limit);
+	if (group->overflow_from == PG_INT64_MAX)
+		group->overflow = 0;
+	else
+		group->overflow = Max(group->overflow - moved, 1);
+	group->hunger = NOT_HUNGRY;
+	check_hungry(queue, group);
+	LWLockRelease(lock);
+}
+
+void
+groups_not_fed(QueueState *queue, uint32 number)
+{
+	LWLock	   *lock = lock_number(number);
+
+	list_hungry(queue, &groups[number]);
+	LWLockRelease(lock);
+}
+
+/*
+ * Look for hungry groups of an order that are not in the list.
+ */
+void
+groups_seek_hungry(QueueState *queue, int class, bool nothing_ready)
+{
+	VirtualTime v = queue_state_virtual_time(&queue->orders[class]);
+	uint32		first;
+	uint32		number;
+
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	first = number = queue->orders[class].group_ring;
+	while (number != FAIRQ_NO_GROUP)
+	{
+		FairGroup  *group = &groups[number];
+
+		/* Without its lock first: most have no overflow. */
+		if (((volatile FairGroup *) group)->overflow > 0)
+		{
+			LWLock	   *lock = lock_number(number);
+
+			if (nothing_ready || virtual_time_compare(group->finish, v) <= 0)
+				count_ready(queue, group, -group->ready);
+			check_hungry(queue, group);
+			LWLockRelease(lock);
+		}
+		number = group->ring_next;
+		if (number == first)
+			break;
+	}
+	LWLockRelease(&table->creation_lock);
+}
+
+/*
+ * The rows of a queue are going to be read and counted.
+ */
+void
+groups_count_anew(QueueState *queue)
+{
+	int			queue_number = queue_state_number(queue);
+
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	for (uint32 i = 0; i < table->high_water; i++)
+	{
+		LWLock	   *lock;
+
+		if (!groups[i].in_use || groups[i].key.queue != queue_number)
+			continue;
+		lock = lock_number(i);
+		groups[i].ready = 0;
+		groups[i].overflow = 0;
+		groups[i].overflow_from = PG_INT64_MAX;
+		LWLockRelease(lock);
+	}
+	pg_atomic_write_u64(&queue->ready, 0);
 	LWLockRelease(&table->creation_lock);
 }
 
@@ -482,8 +784,7 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish)
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		if (virtual_time_compare(group->finish, finish) == 0)
 			group->finish = start;
-		if (group->ready > 0)
-			group->ready--;
+		count_ready(queue_state_by_number(group->key.queue), group, -1);
 		LWLockRelease(lock);
 	}
 	LWLockRelease(&table->creation_lock);
@@ -528,6 +829,7 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 		 virtual_time_compare(group->finish, *if_finish) == 0) &&
 		virtual_time_compare(group->finish, level) > 0)
 		group->finish = level;
+	count_ready(queue, group, -group->ready);
 	LWLockRelease(lock);
 }
 
@@ -560,11 +862,12 @@ groups_level(QueueState *queue, uint32 number, VirtualTime finish)
 }
 
 /*
- * A row says that a group got at least as far as finish, in this slot.
+ * A row says that a group got at least as far as finish, in this slot.  leased:
+ * somebody has the task.
  */
 void
 groups_restore(QueueState *queue, int class, const char *key, int keylen,
-			   VirtualTime finish, uint64 slot)
+			   VirtualTime finish, uint64 slot, bool leased)
 {
 	GroupKey	group_key;
 	FairGroup	   *group;
@@ -577,6 +880,8 @@ groups_restore(QueueState *queue, int class, const char *key, int keylen,
 		group->finish = finish;
 		group->slot = slot;
 	}
+	if (!leased)
+		count_ready(queue, group, 1);
 	LWLockRelease(partition_lock(key_hash(&group_key)));
 
 	if (queue->orders[class].next_slot <= slot)
@@ -602,6 +907,9 @@ groups_forget_queue(int queue)
 
 		if (!group->in_use || group->key.queue != queue)
 			continue;
+		group->pending = 0;
+		group->overflow = 0;
+		group->hunger = NOT_HUNGRY;
 		if (unlink_if_idle(group, end))
 		{
 			group->ring_next = table->free_head;

@@ -25,9 +25,32 @@ typedef struct GroupTag
 extern Size groups_shmem_size(void);
 extern void groups_shmem_init(void *area, bool found);
 
-extern void groups_tag(QueueState *queue, int class,
+/* A group that has room for tasks of its overflow. */
+typedef struct HungryGroup
+{
+	uint32		group;
+	int			class;
+	int64		hash;			/* of the key, as SQL has it */
+	int64		from;			/* the first id that may be there */
+	int			room;			/* how many may be moved now */
+} HungryGroup;
+
+extern bool groups_tag(QueueState *queue, int class,
 					   const char *key, int keylen, VirtualTime v,
-					   double cost, double weight, GroupTag *tag);
+					   double cost, double weight, bool may_overflow,
+					   GroupTag *tag);
+extern void groups_overflow(QueueState *queue, int class, const char *key,
+							int keylen, GroupTag *tag);
+extern void groups_overflow_ends(QueueState *queue, uint32 group, int n,
+								 int64 id, bool committed);
+extern void groups_overflow_removed(QueueState *queue, uint32 group, int n);
+extern void groups_restore_overflow(QueueState *queue, int class,
+									const char *key, int keylen, int64 id);
+extern bool groups_next_hungry(QueueState *queue, HungryGroup *hungry);
+extern void groups_fed(QueueState *queue, uint32 group, int moved, int64 next);
+extern void groups_not_fed(QueueState *queue, uint32 group);
+extern void groups_seek_hungry(QueueState *queue, int class, bool nothing_ready);
+extern void groups_count_anew(QueueState *queue);
 extern uint32 groups_lease_begins(QueueState *queue, int class,
 								  const char *key, int keylen);
 extern void groups_lease_refused(uint32 group);
@@ -40,7 +63,7 @@ extern bool groups_look(QueueState *queue, int class, const char *key, int keyle
 extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
 extern void groups_restore(QueueState *queue, int class,
 						   const char *key, int keylen,
-						   VirtualTime finish, uint64 slot);
+						   VirtualTime finish, uint64 slot, bool leased);
 extern int	groups_reclaim(QueueState *queue, int class, bool nothing_ready);
 extern void groups_forget_queue(int queue);
 

@@ -58,8 +58,13 @@ typedef enum HandoverKind
 	HANDOVER_RELEASED,			/* the same; commit: offer, too */
 	HANDOVER_CANCELLED,			/* commit: untag */
 	HANDOVER_PURGED,			/* commit: groups start level */
+	HANDOVER_REMOVED,			/* commit: a group has fewer tasks ready */
+	HANDOVER_OVERFLOW_REMOVED,	/* commit: a group has fewer in the overflow */
+	HANDOVER_OVERFLOWED,		/* a group has tasks in the overflow, or not */
+	HANDOVER_FED,				/* a group's overflow was moved, or not */
 	HANDOVER_READ_AGAIN,		/* commit: have a queue's rows read anew */
 	HANDOVER_COUNT,				/* commit: add to a counter */
+	HANDOVER_ROOM,				/* give back what was reserved for tasks */
 	HANDOVER_DUE_ADDED,			/* commit: wake the worker in time */
 	HANDOVER_DUE_DONE,			/* commit: forget a due row that was skipped */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
@@ -105,6 +110,13 @@ typedef struct HandoverItem
 		}			purged;
 		struct
 		{
+			QueueState *queue;
+			uint32		group;
+			int			n;
+			int64		id;
+		}			overflow;
+		struct
+		{
 			Oid			database;
 			Oid			relation;
 		}			release;
@@ -115,6 +127,7 @@ static HandoverItem *items = NULL;
 static int	items_count = 0;
 static int	items_size = 0;
 static int	lease_items = 0;	/* those that forbid PREPARE TRANSACTION */
+static bool room_reserved = false;	/* some HANDOVER_ROOM is in the list */
 static TransactionId preparing_xid = InvalidTransactionId;
 
 /*
@@ -397,6 +410,121 @@ handover_purged(QueueState *queue, const GroupTag *tag)
 }
 
 /*
+ * Reserve room for n tasks more in a queue that may have max.  Returns false if
+ * there is none.
+ */
+bool
+handover_room(QueueState *queue, int n, int64 max)
+{
+	HandoverItem *item;
+
+	handover_reserve(1);
+	if (!queue_state_reserve(queue, n, max))
+		return false;
+	item = new_item(HANDOVER_ROOM);
+	item->u.overflow.queue = queue;
+	item->u.overflow.n = n;
+	room_reserved = true;
+	return true;
+}
+
+/*
+ * A ready task is being removed.
+ */
+void
+handover_removed(QueueState *queue, uint32 group)
+{
+	HandoverItem *item = new_item(HANDOVER_REMOVED);
+
+	item->u.overflow.queue = queue;
+	item->u.overflow.group = group;
+}
+
+/*
+ * n tasks in the overflow of a group are being removed.
+ */
+void
+handover_overflow_removed(QueueState *queue, uint32 group, int n)
+{
+	HandoverItem *item = new_item(HANDOVER_OVERFLOW_REMOVED);
+
+	item->u.overflow.queue = queue;
+	item->u.overflow.group = group;
+	item->u.overflow.n = n;
+}
+
+/*
+ * A task is put into the overflow of its group.  Room was reserved.
+ */
+void
+handover_overflowed(QueueState *queue, uint32 group, int64 id)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	HandoverItem *item;
+
+	for (int i = items_count - 1; i >= 0 && i >= items_count - 8; i--)
+	{
+		item = &items[i];
+		if (item->kind == HANDOVER_OVERFLOWED && item->subid == subid &&
+			item->u.overflow.queue == queue && item->u.overflow.group == group)
+		{
+			item->u.overflow.n++;
+			item->u.overflow.id = Min(item->u.overflow.id, id);
+			return;
+		}
+	}
+	item = new_item(HANDOVER_OVERFLOWED);
+	item->u.overflow.queue = queue;
+	item->u.overflow.group = group;
+	item->u.overflow.n = 1;
+	item->u.overflow.id = id;
+}
+
+/*
+ * It was not written after all.
+ */
+void
+handover_not_overflowed(QueueState *queue, uint32 group)
+{
+	for (int i = items_count - 1; i >= 0; i--)
+	{
+		HandoverItem *item = &items[i];
+
+		if (item->kind == HANDOVER_OVERFLOWED && item->u.overflow.n > 0 &&
+			item->u.overflow.queue == queue && item->u.overflow.group == group)
+		{
+			item->u.overflow.n--;
+			groups_overflow_ends(queue, group, 1, PG_INT64_MAX, false);
+			return;
+		}
+	}
+}
+
+/*
+ * A group was taken from the list of the hungry; room was reserved.  The result
+ * is for handover_fed to say what came of it.
+ */
+int
+handover_feeding(QueueState *queue, uint32 group)
+{
+	HandoverItem *item = new_item(HANDOVER_FED);
+
+	item->u.overflow.queue = queue;
+	item->u.overflow.group = group;
+	item->u.overflow.n = 0;
+	item->u.overflow.id = PG_INT64_MIN;
+	return items_count - 1;
+}
+
+void
+handover_fed(int feeding, int moved, int64 next)
+{
+	Assert(items[feeding].kind == HANDOVER_FED);
+	items[feeding].u.overflow.n = moved;
+	items[feeding].u.overflow.id = next;
+}
+
+/*
  * Count at commit.  Runs of the same counter are one item.
  */
 void
@@ -649,6 +777,23 @@ carry_out_commit(const HandoverItem *item)
 			groups_level(item->u.purged.queue, item->u.purged.group,
 						 item->u.purged.finish);
 			break;
+		case HANDOVER_REMOVED:
+			groups_ready(item->u.overflow.queue, item->u.overflow.group, -1);
+			break;
+		case HANDOVER_OVERFLOW_REMOVED:
+			groups_overflow_removed(item->u.overflow.queue, item->u.overflow.group,
+									item->u.overflow.n);
+			break;
+		case HANDOVER_OVERFLOWED:
+			groups_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
+								 item->u.overflow.n, item->u.overflow.id, true);
+			if (item->u.overflow.queue->hungry_count > 0)
+				wakeup_at(item->u.overflow.queue->database, 0);
+			break;
+		case HANDOVER_FED:
+			groups_fed(item->u.overflow.queue, item->u.overflow.group,
+					   item->u.overflow.n, item->u.overflow.id);
+			break;
 		case HANDOVER_COUNT:
 			queue_state_count(item->u.count.queue, item->u.count.counter,
 							  item->u.count.n);
@@ -680,6 +825,7 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_LOWER_AT_ABORT:
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
+		case HANDOVER_ROOM:		/* later */
 		case HANDOVER_NOTHING:
 			break;
 	}
@@ -716,8 +862,20 @@ carry_out_abort(HandoverItem *item)
 		case HANDOVER_RELEASED:
 			leases_unsettle(&item->u.lease);
 			break;
+		case HANDOVER_ROOM:
+			queue_state_unreserve(item->u.overflow.queue, item->u.overflow.n);
+			break;
+		case HANDOVER_OVERFLOWED:
+			groups_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
+								 item->u.overflow.n, item->u.overflow.id, false);
+			break;
+		case HANDOVER_FED:
+			groups_not_fed(item->u.overflow.queue, item->u.overflow.group);
+			break;
 		case HANDOVER_OFFER_AT_COMMIT:
 		case HANDOVER_LOWER_AT_COMMIT:
+		case HANDOVER_REMOVED:
+		case HANDOVER_OVERFLOW_REMOVED:
 		case HANDOVER_COUNT:
 		case HANDOVER_DUE_ADDED:
 		case HANDOVER_DUE_DONE:
@@ -740,7 +898,7 @@ carry_out_abort(HandoverItem *item)
  * will have happened if it commits, as most do.
  */
 static void
-carry_out_prepare(const HandoverItem *item)
+carry_out_prepare(HandoverItem *item)
 {
 	LaneEntry	place;
 
@@ -759,10 +917,17 @@ carry_out_prepare(const HandoverItem *item)
 		case HANDOVER_DUE_ADDED:
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
+		case HANDOVER_REMOVED:
+		case HANDOVER_OVERFLOW_REMOVED:
+		case HANDOVER_OVERFLOWED:
 		case HANDOVER_READ_AGAIN:
 		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_PROBE:
 			carry_out_commit(item);
+			break;
+		case HANDOVER_FED:
+		case HANDOVER_ROOM:
+			carry_out_abort(item);
 			break;
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
@@ -782,6 +947,7 @@ forget_items(void)
 {
 	items_count = 0;
 	lease_items = 0;
+	room_reserved = false;
 	created_count = 0;
 	if (items_size > 16384)
 	{
@@ -811,6 +977,14 @@ handover_xact_callback(XactEvent event, void *arg)
 				end_lease(&items[i]);
 			for (int i = 0; i < items_count; i++)
 				carry_out_commit(&items[i]);
+
+			/* Now that the tasks are counted. */
+			for (int i = 0; room_reserved && i < items_count; i++)
+			{
+				if (items[i].kind == HANDOVER_ROOM)
+					queue_state_unreserve(items[i].u.overflow.queue,
+										  items[i].u.overflow.n);
+			}
 			forget_items();
 			break;
 

@@ -35,6 +35,13 @@ extern void handover_not_settled(int settled);
 extern void handover_read_again(Oid relation);
 extern void handover_cancelled(const FairqAddress *address, const GroupTag *tag);
 extern void handover_purged(QueueState *queue, const GroupTag *tag);
+extern bool handover_room(QueueState *queue, int n, int64 max);
+extern void handover_removed(QueueState *queue, uint32 group);
+extern void handover_overflow_removed(QueueState *queue, uint32 group, int n);
+extern void handover_overflowed(QueueState *queue, uint32 group, int64 id);
+extern void handover_not_overflowed(QueueState *queue, uint32 group);
+extern int	handover_feeding(QueueState *queue, uint32 group);
+extern void handover_fed(int feeding, int moved, int64 next);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);
 extern void handover_due_added(DueCursor *cursor, TimestampTz due,

@@ -3,8 +3,8 @@
  * maintain.c
  *	  One bounded pass of what time does to a queue.
  *
- * Leases that have run out, tasks that have become due, transactions that were
- * prepared and have ended.  The background worker calls it when something is
+ * Leases that have run out, tasks that have become due, overflow that there is
+ * room for, transactions that were prepared and have ended.  The background worker calls it when something is
  * due, fairq.maintain() at a user's wish; claims that come up short call it
  * where there is no worker.  It is bounded: the transaction is short, and the
  * caller comes again if there is more.
@@ -69,7 +69,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	TimestampTz now = GetCurrentTimestamp();
 	int			expired;
 	int			promoted;
+	int			fed;
 	bool		more;
+	bool		more_overflow;
 
 	maintenance->next = DT_NOEND;
 	if (!lock_maintenance(rel))
@@ -85,6 +87,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	expired = settle_expired(rel, info, PASS_ROWS);
 	promoted = promote_due(rel, info, now, PASS_ROWS, &maintenance->due_from,
 						   &maintenance->next, &more);
+	fed = promote_overflow(rel, info, now, PASS_ROWS, &maintenance->next,
+						   &more_overflow);
+	more |= more_overflow;
 	if (claim_resolve_doubts(info->state))
 		maintenance->next = Min(maintenance->next, now + DOUBT_USECS);
 	if (pg_atomic_read_u32(&info->state->expired) > 0)
@@ -93,7 +98,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		more |= (expired > 0);
 		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
 	}
-	maintenance->moved += expired + promoted;
+	maintenance->moved += expired + promoted + fed;
 	return more;
 }
 
@@ -137,7 +142,8 @@ maintain_is_due(QueueInfo *info)
 	end_sessions(now);
 	leases_tick(now);
 	return pg_atomic_read_u32(&info->state->expired) > 0 ||
-		due_cursor_next(&info->state->due) <= now;
+		due_cursor_next(&info->state->due) <= now ||
+		queue_state_counter(info->state, QUEUE_OVERFLOW) > 0;
 }
 
 /*

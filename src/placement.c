@@ -33,10 +33,15 @@ placement_begin(Placement *placement, Relation rel, QueueInfo *info)
 /*
  * The place of one task.  priority is checked: 0..9 under policy fair; run_at
  * is only looked at under policy time.
+ *
+ * Under policy fair there may be no room for it (max_ready, max_ready_per_group):
+ * if it may overflow, it does.  The other policies are orders by a number, in
+ * which a task that waits elsewhere would be out of order.
  */
 void
 placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
-				 int64 priority, TimestampTz run_at, double cost, Place *place)
+				 int64 priority, TimestampTz run_at, double cost,
+				 bool may_overflow, Place *place)
 {
 	QueueInfo  *info = placement->info;
 	FairqAddress *address = &place->address;
@@ -46,6 +51,7 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 	address->fraction = 0;
 	address->slot = turn;
 	place->tagged = (info->policy == QUEUE_FAIR);
+	place->overflow = false;
 	switch (info->policy)
 	{
 		case QUEUE_FAIR:
@@ -58,8 +64,14 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 						queue_state_virtual_time(&info->state->orders[class]);
 					placement->read[class] = true;
 				}
-				groups_tag(info->state, class, key, keylen,
-						   placement->v[class], cost, 1.0, &place->tag);
+				/* What the tag owes is noted by the caller, who must not fail. */
+				handover_reserve(1);
+				place->overflow =
+					!groups_tag(info->state, class, key, keylen,
+								placement->v[class], cost, 1.0, may_overflow,
+								&place->tag);
+				if (place->overflow)
+					return;
 				address->class = class;
 				address->block = place->tag.start.whole;
 				address->fraction = place->tag.start.fraction;
@@ -80,37 +92,54 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 
 /*
  * Give the task that row has read a fresh place, and write it: it is ready
- * when the transaction commits.  Returns false if somebody else changed it, or
- * has it locked and wait is false.
+ * when the transaction commits, or in the overflow of its group if it has been
+ * scheduled for its first attempt and there is no room.  Returns false if
+ * somebody else changed it, or has it locked and wait is false.
  */
 bool
 placement_replace(Placement *placement, RowReader *row, bool wait)
 {
+	QueueInfo  *info = row->info;
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	char		state = DatumGetChar(row_value(row, COLUMN_STATE));
 	ItemPointerData tid = row->tuple.t_self;
 	TimestampTz run_at = GetCurrentTimestamp();
 	Place		place;
-	int			placed;
+	int			placed = -1;
 	int			got;
-	int64		turn = queue_relation_new_ids(row->info, 1, &got);
+	int64		turn = queue_relation_new_ids(info, 1, &got);
 
 	/* What was scheduled is in order of when it was due. */
-	if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_SCHEDULED)
+	if (state == TASK_SCHEDULED)
 		run_at = DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT));
 	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), run_at,
-					 DatumGetFloat4(row_value(row, COLUMN_COST)), &place);
-	placed = handover_placed(place.lane, &place.address,
-							 place.tagged ? &place.tag : NULL);
-	row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place.address);
-	row_is_null(row, COLUMN_ADDRESS) = false;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_READY);
-	if (!queue_relation_update(row->rel, row->info, &tid, row->values, row->nulls, wait))
+					 DatumGetFloat4(row_value(row, COLUMN_COST)),
+					 state == TASK_SCHEDULED &&
+					 DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0,
+					 &place);
+	if (place.overflow)
+		handover_overflowed(info->state, place.tag.group,
+							DatumGetInt64(row_value(row, COLUMN_ID)));
+	else
 	{
+		placed = handover_placed(place.lane, &place.address,
+								 place.tagged ? &place.tag : NULL);
+		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place.address);
+	}
+	row_is_null(row, COLUMN_ADDRESS) = place.overflow;
+	row_value(row, COLUMN_STATE) = CharGetDatum(place.overflow ? TASK_OVERFLOW : TASK_READY);
+	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
+	{
+		if (place.overflow)
+			handover_not_overflowed(info->state, place.tag.group);
 		handover_not_written(placed);
 		return false;
 	}
 	handover_written(placed, &tid);
+	handover_count(info->state, queue_catalog_depth(state), -1);
+	handover_count(info->state,
+				   place.overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
 	return true;
 }
 

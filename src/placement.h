@@ -29,12 +29,14 @@ typedef struct Place
 	Lane	   *lane;
 	GroupTag	tag;
 	bool		tagged;
+	bool		overflow;		/* it has none, but waits for room */
 } Place;
 
 extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
 extern void placement_assign(Placement *placement, int64 turn,
 							 const char *key, int keylen, int64 priority,
-							 TimestampTz run_at, double cost, Place *place);
+							 TimestampTz run_at, double cost,
+							 bool may_overflow, Place *place);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
 

@@ -6,6 +6,10 @@
  * A scheduled task has no address: it is not in the way of anybody, however
  * many there are.  When it is due it gets one, as if it were enqueued then.
  *
+ * Nor has a task in the overflow.  It gets one when its group has room again, and
+ * only then is charged for: a weight that was changed meanwhile holds for it.
+ * Groups are fed in turn, each up to what there is room for (groups.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -17,6 +21,12 @@
 #include "placement.h"
 #include "promote.h"
 #include "queue_relation.h"
+#include "recovery.h"
+
+/*
+ * How often to look for groups with room for their overflow that nobody noticed.
+ */
+#define SEEK_USECS		(2 * USECS_PER_SEC)
 
 /* What became of an entry of a scheduled task. */
 typedef enum Promotion
@@ -120,10 +130,101 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 			retry = now + USECS_PER_SEC;
 	}
 	row_reader_end(&row);
-	handover_count(state, QUEUE_SCHEDULED, -promoted);
-	handover_count(state, QUEUE_ADDRESSED, promoted);
 	if (due_cursor_holds(&state->due, now))
 		retry = now + USECS_PER_SEC;
 	*next = Min(*next, retry);
 	return promoted;
+}
+
+/*
+ * Move tasks of the overflow to the groups that have room for them, up to max.
+ * Returns how many.  *more: there are more of them; else *next is lowered to when
+ * to look again.
+ *
+ * Rows in somebody's hands are not waited for; the group is fed from there the
+ * next time.  An inserter in progress says so himself when he has committed.
+ */
+int
+promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
+				 TimestampTz *next, bool *more)
+{
+	QueueState *state = info->state;
+	Placement	placement;
+	RowReader	row;
+	HungryGroup hungry;
+	int64	   *ids;
+	ItemPointer tids;
+	int			moved = 0;
+	bool		again = false;
+
+	*more = false;
+	if (info->policy != QUEUE_FAIR)
+		return 0;
+	if (state->recovery != QUEUE_KNOWN && queue_relation_has_overflow(rel, info))
+		recovery_tags(rel, info);
+	if (queue_state_counter(state, QUEUE_OVERFLOW) > 0)
+	{
+		if (now >= state->hungry_sought + SEEK_USECS)
+		{
+			queue_state_seek_hungry(state);
+			state->hungry_sought = now;
+		}
+		*next = Min(*next, state->hungry_sought + SEEK_USECS);
+	}
+	if (state->hungry_count == 0)
+		return 0;
+
+	placement_begin(&placement, rel, info);
+	row_reader_begin(&row, rel, info);
+	ids = palloc(max * sizeof(int64));
+	tids = palloc(max * sizeof(ItemPointerData));
+	while (moved < max)
+	{
+		int			feeding;
+		int			fed = 0;
+		bool		waits = false;
+		int			n;
+		int64		left;
+
+		CHECK_FOR_INTERRUPTS();
+		handover_reserve(1);
+		if (!groups_next_hungry(state, &hungry))
+			break;
+		feeding = handover_feeding(state, hungry.group);
+		n = queue_relation_overflow(rel, info, hungry.hash, hungry.class, hungry.from,
+									Min(hungry.room, max - moved), ids, tids, &left);
+		for (int i = 0; i < n; i++)
+		{
+			RowStatus	status = row_reader_read(&row, &tids[i]);
+			bool		in_hands = (status == ROW_IN_DOUBT ||
+									(status == ROW_IN_PROGRESS && row.deleting));
+
+			if (status == ROW_LIVE &&
+				DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
+			{
+				if (placement_replace(&placement, &row, false))
+					fed++;
+				else
+					in_hands = true;
+			}
+			if (in_hands)
+			{
+				left = Min(left, ids[i]);
+				waits = true;
+			}
+		}
+		handover_fed(feeding, fed, left);
+		moved += fed;
+
+		/* It may be hungry still, when this is committed. */
+		if (waits)
+			*next = Min(*next, now + USECS_PER_SEC);
+		else if (left != PG_INT64_MAX)
+			again = true;
+	}
+	pfree(ids);
+	pfree(tids);
+	row_reader_end(&row);
+	*more = again || moved >= max;
+	return moved;
 }

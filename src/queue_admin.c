@@ -151,6 +151,26 @@ delete_settings(const char *queue)
 }
 
 /*
+ * Only under policy fair there is an overflow: see placement_assign.
+ */
+static void
+check_overflow(const char *queue, bool fair, const QueueSettings *settings)
+{
+	for (int i = SETTING_MAX_READY; !fair && i <= SETTING_MAX_READY_PER_GROUP; i++)
+	{
+		int64		standard = (i == SETTING_MAX_READY) ? 1000000 : 10000;
+
+		if (settings->given[i] && DatumGetInt64(settings->values[i]) != standard)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("argument \"%s\" is " INT64_FORMAT ", and queue \"%s\" is not of policy fair",
+							setting_columns[i].name,
+							DatumGetInt64(settings->values[i]), queue),
+					 errhint("Leave it out: only under policy fair do tasks wait for room. See \"max_tasks\" for a limit.")));
+	}
+}
+
+/*
  * Create a queue.  The caller needs CREATE on schema fairq.
  */
 void
@@ -171,6 +191,9 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create queue \"%s\"", queue),
 				 errhint("It takes the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+	check_overflow(queue, !settings->given[SETTING_POLICY] ||
+				   strcmp(TextDatumGetCString(settings->values[SETTING_POLICY]), "fair") == 0,
+				   settings);
 	if (OidIsValid(get_relname_relid(relname, schema)))
 	{
 		if (queue_catalog_has_settings(queue))
@@ -232,6 +255,15 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 TASK_SCHEDULED);
 	execute(sql.data);
 
+	/* The overflow, by group, class and id; groups.c has the same hash. */
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree"
+					 " (pg_catalog.hashtextextended(group_key COLLATE pg_catalog.\"C\", 0), priority, id)"
+					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
+					 quote_identifier(psprintf("overflow_of_%s", queue)), table,
+					 TASK_OVERFLOW);
+	execute(sql.data);
+
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE SEQUENCE %s INCREMENT BY %d MINVALUE 1 START WITH 1 OWNED BY %s.id",
 					 quote_qualified_identifier(QUEUE_SCHEMA, sequence),
@@ -274,6 +306,8 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 {
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(name, &rel);
+
+	check_overflow(info->name, info->policy == QUEUE_FAIR, settings);
 
 	/* Now, for once it has committed there is nobody to tell that it cannot be. */
 	if (settings->given[SETTING_BUCKETS] &&

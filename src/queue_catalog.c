@@ -225,11 +225,14 @@ examine_indexes(QueueInfo *info, Relation rel)
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
 	char		due_name[NAMEDATALEN];
+	char		overflow_name[NAMEDATALEN];
 
 	snprintf(due_name, sizeof(due_name), "due_of_%s", info->name);
+	snprintf(overflow_name, sizeof(overflow_name), "overflow_of_%s", info->name);
 	info->id_index = InvalidOid;
 	info->address_index = InvalidOid;
 	info->due_index = InvalidOid;
+	info->overflow_index = InvalidOid;
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
@@ -261,6 +264,13 @@ examine_indexes(QueueInfo *info, Relation rel)
 				strcmp(RelationGetRelationName(index), due_name) == 0)
 				info->due_index = RelationGetRelid(index);
 		}
+		if (form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
+			form->indnkeyatts == 3 && !form->indisunique &&
+			form->indkey.values[0] == 0 &&
+			form->indkey.values[1] == info->columns[COLUMN_PRIORITY] &&
+			form->indkey.values[2] == info->columns[COLUMN_ID] &&
+			strcmp(RelationGetRelationName(index), overflow_name) == 0)
+			info->overflow_index = RelationGetRelid(index);
 		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);
@@ -270,6 +280,9 @@ examine_indexes(QueueInfo *info, Relation rel)
 		unfit_table(rel, "It has no valid index on column \"address\".");
 	if (!OidIsValid(info->due_index))
 		unfit_table(rel, psprintf("It has no valid index \"due_of_%s\" on column \"run_at\".",
+								  info->name));
+	if (!OidIsValid(info->overflow_index))
+		unfit_table(rel, psprintf("It has no valid index \"overflow_of_%s\" on groups and ids.",
 								  info->name));
 }
 
@@ -515,6 +528,8 @@ fill_entry(QueueInfo *info, Relation rel)
 	info->relation = RelationGetRelid(rel);
 	info->state = queue_state_attach(info->relation,
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
+	info->state->max_ready = info->max_ready;
+	info->state->max_ready_per_group = info->max_ready_per_group;
 	if (rel->rd_createSubid != InvalidSubTransactionId)
 		handover_created(info->relation, rel->rd_createSubid);
 

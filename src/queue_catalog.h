@@ -67,6 +67,7 @@ typedef struct QueueInfo
 	Oid			id_index;
 	Oid			address_index;
 	Oid			due_index;
+	Oid			overflow_index;
 	AttrNumber	columns[QUEUE_COLUMNS];
 	int			natts;
 	bool		plain;			/* no column and no constraint but ours */

@@ -419,6 +419,65 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
 }
 
 /*
+ * The entries of a group's overflow from an id on: up to max.  Returns how many,
+ * and the id of the next one after them (PG_INT64_MAX: none).  Rows are not
+ * looked at.
+ */
+int
+queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
+						int64 from, int max, int64 *ids, ItemPointer tids,
+						int64 *next)
+{
+	Relation	index = index_open(info->overflow_index, AccessShareLock);
+	IndexScanDesc scan;
+	ScanKeyData keys[3];
+	ItemPointer tid;
+	int			n = 0;
+
+	*next = PG_INT64_MAX;
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(hash));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum((int64) class));
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
+	scan = fairq_index_beginscan(rel, index, SnapshotAny, 3);
+	scan->xs_want_itup = true;
+	index_rescan(scan, keys, 3, NULL, 0);
+	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
+	{
+		bool		isnull;
+		int64		id = DatumGetInt64(index_getattr(scan->xs_itup, 3,
+													 scan->xs_itupdesc, &isnull));
+
+		if (n == max)
+		{
+			*next = id;
+			break;
+		}
+		ids[n] = id;
+		tids[n++] = *tid;
+	}
+	index_endscan(scan);
+	index_close(index, AccessShareLock);
+	return n;
+}
+
+/*
+ * Is there anything in the overflow of any group, or was there a while ago?
+ */
+bool
+queue_relation_has_overflow(Relation rel, QueueInfo *info)
+{
+	Relation	index = index_open(info->overflow_index, AccessShareLock);
+	IndexScanDesc scan = fairq_index_beginscan(rel, index, SnapshotAny, 0);
+	bool		found;
+
+	index_rescan(scan, NULL, 0, NULL, 0);
+	found = (index_getnext_tid(scan, ForwardScanDirection) != NULL);
+	index_endscan(scan);
+	index_close(index, AccessShareLock);
+	return found;
+}
+
+/*
  * Find the row of a task by id, through the index.
  */
 bool
@@ -539,6 +598,18 @@ check_constraints(WriteState *state, Relation rel, HeapTuple tuple)
 	ExecClearTuple(state->slot);
 }
 
+/* Is any of these rows in a state? */
+static bool
+any_in_state(QueueInfo *info, int n, Datum **values, char state)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (DatumGetChar(values[i][info->columns[COLUMN_STATE] - 1]) == state)
+			return true;
+	}
+	return false;
+}
+
 /*
  * Enter rows into all indexes of the table.
  */
@@ -552,12 +623,22 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 	foreach(lc, indexes)
 	{
 		Oid			oid = lfirst_oid(lc);
-		Relation	index = index_open(oid, RowExclusiveLock);
-		IndexInfo  *index_info = BuildIndexInfo(index);
-		IndexUniqueCheck unique = index->rd_index->indisunique ?
-			UNIQUE_CHECK_YES : UNIQUE_CHECK_NO;
+		Relation	index;
+		IndexInfo  *index_info;
+		IndexUniqueCheck unique;
 		int			column = -1;
 		ExprState  *predicate = NULL;
+
+		/* Most rows are in neither of these. */
+		if ((oid == info->due_index &&
+			 !any_in_state(info, n, values, TASK_SCHEDULED)) ||
+			(oid == info->overflow_index &&
+			 !any_in_state(info, n, values, TASK_OVERFLOW)))
+			continue;
+
+		index = index_open(oid, RowExclusiveLock);
+		index_info = BuildIndexInfo(index);
+		unique = index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO;
 
 		if (!index_info->ii_ReadyForInserts)
 		{

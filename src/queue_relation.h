@@ -67,6 +67,10 @@ extern bool queue_relation_lane_after(Relation rel, QueueInfo *info, int *bucket
 extern int	queue_relation_due(Relation rel, QueueInfo *info,
 							   const DuePlace *from, TimestampTz now, int max,
 							   DuePlace *entries, DuePlace *next);
+extern int	queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash,
+									int class, int64 from, int max, int64 *ids,
+									ItemPointer tids, int64 *next);
+extern bool queue_relation_has_overflow(Relation rel, QueueInfo *info);
 extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
 								Snapshot snapshot, ItemPointer tid);
 

@@ -86,6 +86,12 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->recovery = QUEUE_UNKNOWN;
 	ConditionVariableInit(&queue->recovery_done);
 	queue->stats_reset = GetCurrentTimestamp();
+	queue->max_ready = PG_INT64_MAX;
+	queue->max_ready_per_group = PG_INT64_MAX;
+	pg_atomic_init_u64(&queue->ready, 0);
+	pg_atomic_init_u64(&queue->reserved, 0);
+	SpinLockInit(&queue->hungry_mutex);
+	queue->hungry_first = queue->hungry_last = FAIRQ_NO_GROUP;
 	pg_atomic_init_u64(&queue->tick, 0);
 	pg_atomic_init_u32(&queue->expired, 0);
 	for (int i = 0; i < QUEUE_COUNTERS; i++)
@@ -228,6 +234,17 @@ nothing_ready(QueueState *queue, int class)
 }
 
 /*
+ * Look for groups that have room for tasks of their overflow and that nobody
+ * noticed: how many of a group's tasks are ready is a hint, and may be too high.
+ */
+void
+queue_state_seek_hungry(QueueState *queue)
+{
+	for (int class = 0; class < queue->classes; class++)
+		groups_seek_hungry(queue, class, nothing_ready(queue, class));
+}
+
+/*
  * Free the entries of groups without work, of all queues.  Returns how many.
  */
 int
@@ -245,6 +262,32 @@ queue_state_reclaim_groups(void)
 	}
 	LWLockRelease(&directory->lock);
 	return freed;
+}
+
+/*
+ * Reserve room for n tasks more, of the max that the queue may have.  Those of
+ * open transactions count, the dead do not.  What is reserved is given back when
+ * the transaction has ended and its tasks are counted.
+ */
+bool
+queue_state_reserve(QueueState *queue, int n, int64 max)
+{
+	int64		total = (int64) pg_atomic_add_fetch_u64(&queue->reserved, n);
+
+	total += queue_state_counter(queue, QUEUE_ADDRESSED) +
+		queue_state_counter(queue, QUEUE_SCHEDULED) +
+		queue_state_counter(queue, QUEUE_OVERFLOW) +
+		queue_state_counter(queue, QUEUE_HELD);
+	if (total <= max)
+		return true;
+	queue_state_unreserve(queue, n);
+	return false;
+}
+
+void
+queue_state_unreserve(QueueState *queue, int n)
+{
+	pg_atomic_fetch_sub_u64(&queue->reserved, n);
 }
 
 /*

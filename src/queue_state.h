@@ -88,6 +88,23 @@ typedef struct QueueState
 
 	DueCursor	due;			/* scheduled tasks, by when they are due */
 
+	/* Settings that are looked at with none of the catalogs at hand; written by
+	 * whoever opens the queue with others (queue_catalog.c). */
+	int64		max_ready;
+	int64		max_ready_per_group;
+
+	pg_atomic_uint64 ready;		/* tasks with an address that nobody has; signed,
+								 * and a hint */
+
+	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
+
+	/* Groups that have room for tasks of their overflow: groups.c. */
+	slock_t		hungry_mutex;	/* guards the next three */
+	uint32		hungry_first;
+	uint32		hungry_last;
+	int			hungry_count;
+	TimestampTz hungry_sought;	/* maintenance lock: when all groups were looked at */
+
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
 
 	TimestampTz stats_reset;
@@ -121,6 +138,9 @@ extern void queue_state_restore(const SavedQueue *saved);
 extern int	queue_state_reclaim_groups(void);
 extern void queue_state_read_again(Oid relation);
 
+extern void queue_state_seek_hungry(QueueState *queue);
+extern bool queue_state_reserve(QueueState *queue, int n, int64 max);
+extern void queue_state_unreserve(QueueState *queue, int n);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
 extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
 
@@ -134,6 +154,12 @@ static inline void
 queue_state_count(QueueState *queue, QueueCounter counter, int64 n)
 {
 	pg_atomic_fetch_add_u64(&queue->counters[counter], n);
+}
+
+static inline int64
+queue_state_ready(QueueState *queue)
+{
+	return (int64) pg_atomic_read_u64(&queue->ready);
 }
 
 /* A depth that direct SQL made drift below zero reads as zero. */

@@ -31,6 +31,7 @@
 #include "utils/wait_event.h"
 
 #include "groups.h"
+#include "leases.h"
 #include "queue_relation.h"
 #include "recovery.h"
 
@@ -96,6 +97,9 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 	HeapTuple	tuple;
 
 	memset(depths, 0, sizeof(QueueDepths));
+	/* Before the snapshot is taken: what is committed from now on is counted. */
+	if (tags)
+		groups_count_anew(state);
 
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 	scan = table_beginscan(rel, snapshot, 0, NULL);
@@ -104,6 +108,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 		FairqAddress *address;
 		text	   *key;
 		VirtualTime start;
+		LeaseInfo	lease;
 
 		CHECK_FOR_INTERRUPTS();
 		heap_deform_tuple(tuple, tupdesc, values, nulls);
@@ -114,6 +119,15 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 
 			if (depth != QUEUE_ADDRESSED)
 				depths[depth]++;
+			if (depth == QUEUE_OVERFLOW && tags)
+			{
+				key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
+				groups_restore_overflow(state,
+										Min(Max(DatumGetInt64(VALUE(COLUMN_PRIORITY)), 0),
+											state->classes - 1),
+										VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+										DatumGetInt64(VALUE(COLUMN_ID)));
+			}
 			continue;
 		}
 		depths[QUEUE_ADDRESSED]++;
@@ -133,7 +147,9 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 					   VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 					   virtual_time_add(start,
 										DatumGetFloat4(VALUE(COLUMN_COST)), 1.0),
-					   address->slot);
+					   address->slot,
+					   leases_find(queue_state_number(state),
+								   DatumGetInt64(VALUE(COLUMN_ID)), &lease));
 		if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))
 			pfree(key);
 #undef VALUE

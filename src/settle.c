@@ -32,6 +32,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/hsearch.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -40,6 +41,13 @@
 #include "sessions.h"
 #include "settle.h"
 #include "wakeup.h"
+
+/* Tasks in the overflow of a group that are purged. */
+typedef struct GroupCount
+{
+	uint32		group;			/* hash key */
+	int			n;
+} GroupCount;
 
 static const AclMode verb_privileges[] = {
 	[SETTLE_ACK] = ACL_DELETE,
@@ -361,17 +369,36 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 }
 
 /*
- * The row of a task was deleted: end its lease, if it has one.
+ * The row of a task was deleted: end its lease.  Returns whether it has one.
  */
-static void
+static bool
 settle_deleted(QueueInfo *info, int64 id)
 {
 	LeaseInfo	lease;
 
 	handover_reserve(4);
-	if (leases_find(queue_state_number(info->state), id, &lease) &&
-		leases_settle(&lease.ref, &lease))
+	if (!leases_find(queue_state_number(info->state), id, &lease))
+		return false;
+	if (leases_settle(&lease.ref, &lease))
 		handover_settled(&lease);
+	return true;
+}
+
+/*
+ * The group of the task that row has read; FAIRQ_NO_GROUP if it is not known.
+ */
+static uint32
+group_of(QueueInfo *info, RowReader *row)
+{
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	int64		class = DatumGetInt64(row_value(row, COLUMN_PRIORITY));
+	GroupTag	tag;
+
+	if (info->policy == QUEUE_FAIR && class >= 0 && class < FAIRQ_CLASSES &&
+		groups_look(info->state, (int) class, VARDATA_ANY(key),
+					VARSIZE_ANY_EXHDR(key), &tag))
+		return tag.group;
+	return FAIRQ_NO_GROUP;
 }
 
 /*
@@ -408,6 +435,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 	while (read_task(&row, id, NULL))
 	{
 		FairqAddress address;
+		uint32		group;
 		bool		addressed = !row_is_null(&row, COLUMN_ADDRESS);
 
 		if (addressed)
@@ -423,7 +451,13 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 			CHECK_FOR_INTERRUPTS();
 			continue;			/* moved meanwhile: look again */
 		}
-		settle_deleted(info, id);
+		if (!settle_deleted(info, id) && (group = group_of(info, &row)) != FAIRQ_NO_GROUP)
+		{
+			if (addressed)
+				handover_removed(info->state, group);
+			else if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
+				handover_overflow_removed(info->state, group, 1);
+		}
 		handover_count(info->state, QUEUE_CANCELLED, 1);
 		handover_count(info->state, queue_catalog_depth(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
 		done = true;
@@ -445,6 +479,17 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	RowReader	row;
 	HeapTuple	tuple;
 	int64		purged = 0;
+	HASHCTL		ctl = {0};
+	HTAB	   *overflow;
+	HASH_SEQ_STATUS status;
+	GroupCount *count;
+	bool		found;
+
+	ctl.keysize = sizeof(uint32);
+	ctl.entrysize = sizeof(GroupCount);
+	ctl.hcxt = CurrentMemoryContext;
+	overflow = hash_create("pgfairq purged overflow", 64, &ctl,
+						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	/* What is removed is not to be charged for. */
 	if (info->policy == QUEUE_FAIR && group == NULL)
@@ -505,9 +550,23 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (!queue_relation_delete(rel, &tid, true))
 			continue;
 		settle_deleted(info, id);
+		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
+		{
+			uint32		number = group_of(info, &row);
+			GroupCount *count = hash_search(overflow, &number, HASH_ENTER, &found);
+
+			count->n = found ? count->n + 1 : 1;
+		}
 		handover_count(info->state, queue_catalog_depth(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
 		purged++;
 	}
+	hash_seq_init(&status, overflow);
+	while ((count = hash_seq_search(&status)) != NULL)
+	{
+		if (count->group != FAIRQ_NO_GROUP)
+			handover_overflow_removed(info->state, count->group, count->n);
+	}
+	hash_destroy(overflow);
 	row_reader_end(&row);
 	table_endscan(scan);
 	return purged;
@@ -550,10 +609,7 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 		{
 			row_value(&row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
 			if (placement_replace(&placement, &row, true))
-			{
-				count_move(info, TASK_DEAD, TASK_READY);
 				revived++;
-			}
 		}
 		if (!all)
 			break;

@@ -144,14 +144,6 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 				break;
 		}
 	}
-	if (settings->given[SETTING_MAX_READY] &&
-		DatumGetInt64(settings->values[SETTING_MAX_READY]) != 1000000)
-		arguments_unsupported(function, "max_ready", "is given", hint);
-	if (settings->given[SETTING_MAX_READY_PER_GROUP] &&
-		DatumGetInt64(settings->values[SETTING_MAX_READY_PER_GROUP]) != 10000)
-		arguments_unsupported(function, "max_ready_per_group", "is given", hint);
-	if (settings->given[SETTING_MAX_TASKS] && !settings->nulls[SETTING_MAX_TASKS])
-		arguments_unsupported(function, "max_tasks", "is given", hint);
 	if (settings->given[SETTING_KEEP_DONE] && !settings->nulls[SETTING_KEEP_DONE])
 		arguments_unsupported(function, "keep_done", "is given", hint);
 	if (settings->given[SETTING_DURABLE_LEASES] &&

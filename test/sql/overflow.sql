@@ -1,0 +1,151 @@
+-- Tasks for which there is no room wait in the overflow: max_ready and
+-- max_ready_per_group; max_tasks. What the worker does is done by hand here.
+SELECT fairq.create_queue('ovf', max_ready_per_group => 3, buckets => 4);
+CREATE FUNCTION pg_temp.depths(queue text) RETURNS TABLE (ready bigint, leased bigint, scheduled bigint, overflow bigint, dead bigint)
+LANGUAGE sql AS $$ SELECT s.ready, s.leased, s.scheduled, s.overflow, s.dead FROM fairq.queue_stats s WHERE s.queue = depths.queue $$;
+CREATE FUNCTION pg_temp.by_group(queue text) RETURNS TABLE (group_key text, states text)
+LANGUAGE sql AS $$ SELECT t.group_key, string_agg(t.state || coalesce(' at ' || (t.address IS NOT NULL)::text, ''), ', ' ORDER BY t.id) FROM fairq.tasks(by_group.queue) t GROUP BY 1 ORDER BY 1 $$;
+
+-- The worker may be at it, too: go on until it is so.
+CREATE PROCEDURE pg_temp.until_depths(queue text, ready bigint, overflow bigint) LANGUAGE plpgsql AS $$
+DECLARE
+    d record;
+BEGIN
+    FOR i IN 1 .. 5000 LOOP
+        PERFORM fairq.maintain(until_depths.queue);
+        COMMIT;
+        SELECT * INTO d FROM pg_temp.depths(until_depths.queue);
+        IF d.ready = until_depths.ready AND d.overflow = until_depths.overflow THEN RETURN; END IF;
+        PERFORM pg_sleep(0.002);
+        COMMIT;
+    END LOOP;
+    RAISE NOTICE '%', d;
+END $$;
+
+-- What is beyond the room of a group has no address; another group has its own room.
+SELECT fairq.enqueue_many('ovf', ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 5) n), '{bob}') IS NOT NULL;
+SELECT fairq.enqueue('ovf', '"a1"', 'alice') > 0;
+SELECT * FROM pg_temp.by_group('ovf');
+SELECT * FROM pg_temp.depths('ovf');
+-- In order: while the group has tasks in the overflow its new ones go there.
+SELECT count(*) FROM fairq.pop('ovf', 2, group_keys => '{bob}');
+CALL pg_temp.until_depths('ovf', 4, 0);
+SELECT fairq.enqueue('ovf', '6', 'bob') > 0;
+SELECT payload FROM fairq.pop('ovf', 10, group_keys => '{bob}') ORDER BY payload;
+CALL pg_temp.until_depths('ovf', 2, 0);
+SELECT payload FROM fairq.pop('ovf', 10, group_keys => '{bob}') ORDER BY payload;
+SELECT payload FROM fairq.pop('ovf', 10);
+SELECT * FROM pg_temp.depths('ovf');
+
+-- Rolled back: neither here nor there.
+BEGIN;
+SELECT cardinality(fairq.enqueue_many('ovf', ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 9) n), '{bob}'));
+ROLLBACK;
+SELECT fairq.enqueue('ovf', '1', 'bob') > 0;
+SELECT * FROM pg_temp.by_group('ovf');
+-- A savepoint that is rolled back gives the room back.
+BEGIN;
+SAVEPOINT s;
+SELECT cardinality(fairq.enqueue_many('ovf', ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 9) n), '{bob}'));
+ROLLBACK TO s;
+SELECT cardinality(fairq.enqueue_many('ovf', '{2,3}'::jsonb[], '{bob}'));
+COMMIT;
+SELECT * FROM pg_temp.by_group('ovf');
+
+-- Cancel and purge of what is in the overflow.
+SELECT cardinality(fairq.enqueue_many('ovf', '{4,5,6}'::jsonb[], '{bob}'));
+SELECT fairq.cancel('ovf', id) FROM fairq.tasks('ovf', 'overflow') ORDER BY id LIMIT 1;
+SELECT payload, address, state FROM fairq.tasks('ovf', 'overflow') ORDER BY id;
+SELECT fairq.purge('ovf', 'alice'), fairq.purge('ovf', 'bob');
+SELECT * FROM pg_temp.depths('ovf');
+-- There is room again at once.
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3}'::jsonb[], '{bob}'));
+SELECT * FROM pg_temp.by_group('ovf');
+SELECT fairq.purge('ovf');
+
+-- Put back tasks keep their room; scheduled ones wait for it.
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3}'::jsonb[], '{bob}'));
+SELECT count(*) FROM fairq.claim('ovf', 3);
+SELECT cardinality(fairq.enqueue_many('ovf', '{4,5,6}'::jsonb[], '{bob}'));
+SELECT count(*) FROM fairq.leases l, fairq.nack(l.receipt, delay => '0') WHERE l.queue = 'ovf';
+SELECT * FROM pg_temp.by_group('ovf');
+SELECT fairq.enqueue('ovf', '7', 'bob', run_at => clock_timestamp() + '1 ms') > 0;
+SELECT pg_sleep(0.01);
+CALL pg_temp.until_depths('ovf', 6, 1);
+SELECT payload, state FROM fairq.tasks('ovf', group_key => 'bob') WHERE payload = '7';
+SELECT fairq.purge('ovf');
+
+-- Classes have rooms of their own.
+SELECT fairq.enqueue('ovf', to_jsonb(n), 'bob', priority => p) > 0 AS enqueued, count(*) FROM generate_series(1, 4) n, generate_series(0, 1) p GROUP BY 1;
+SELECT priority, state, count(*) FROM fairq.tasks('ovf') GROUP BY 1, 2 ORDER BY 1, 2;
+SELECT fairq.purge('ovf');
+
+-- The queue as a whole: a newcomer waits, too, and then gets room before those that have some.
+SELECT fairq.alter_queue('ovf', max_ready => 4, max_ready_per_group => 1000);
+SELECT cardinality(fairq.enqueue_many('ovf', ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 6) n), '{bob}'));
+SELECT fairq.enqueue('ovf', '"a"', 'alice') > 0;
+SELECT * FROM pg_temp.by_group('ovf');
+SELECT payload FROM fairq.pop('ovf', 4) ORDER BY payload;
+CALL pg_temp.until_depths('ovf', 3, 0);
+SELECT payload FROM fairq.pop('ovf', 4) ORDER BY payload;
+SELECT * FROM pg_temp.depths('ovf');
+
+-- With SQL: a row that is written into the overflow is moved like any other,
+-- one that is deleted there is not missed.
+SELECT fairq.alter_queue('ovf', max_ready => 1000000, max_ready_per_group => 2);
+INSERT INTO fairq.q_ovf (id, enqueued_at, priority, cost, attempts, state, group_key, payload)
+SELECT -n, now(), 0, 1, 0, 'o', 'carol', to_jsonb(n) FROM generate_series(1, 5) n;
+CALL pg_temp.until_depths('ovf', 2, 3);
+SELECT payload FROM fairq.pop('ovf', 9) ORDER BY payload;
+CALL pg_temp.until_depths('ovf', 2, 1);
+DELETE FROM fairq.q_ovf WHERE state = 'o';
+SELECT payload FROM fairq.pop('ovf', 9) ORDER BY payload;
+CALL pg_temp.until_depths('ovf', 0, 0);
+SELECT * FROM pg_temp.depths('ovf');
+SELECT fairq.enqueue('ovf', '1', 'carol') > 0;
+SELECT count(*) FROM fairq.pop('ovf');
+
+-- VACUUM FULL and TRUNCATE.
+SELECT cardinality(fairq.enqueue_many('ovf', ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 6) n), '{bob}'));
+VACUUM FULL fairq.q_ovf;
+SELECT payload FROM fairq.pop('ovf', 9) ORDER BY payload;
+CALL pg_temp.until_depths('ovf', 2, 2);
+SELECT payload FROM fairq.pop('ovf', 9) ORDER BY payload;
+TRUNCATE fairq.q_ovf;
+CALL pg_temp.until_depths('ovf', 0, 0);
+SELECT * FROM pg_temp.depths('ovf');
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2}'::jsonb[], '{bob}'));
+SELECT * FROM pg_temp.by_group('ovf');
+
+-- The index is needed.
+DROP INDEX fairq.overflow_of_ovf;
+SELECT fairq.enqueue('ovf', '1');
+DROP TABLE fairq.q_ovf;
+
+-- The other policies have no overflow.
+SELECT fairq.create_queue('ovf', 'priority', max_ready => 5);
+SELECT fairq.create_queue('ovf', 'time', max_ready_per_group => 5);
+SELECT fairq.create_queue('ovf', 'priority', max_tasks => 3);
+SELECT fairq.alter_queue('ovf', max_ready => 5);
+
+-- max_tasks: all but the dead, those of open transactions too.
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2}'::jsonb[]));
+SELECT fairq.enqueue('ovf', '3', run_at => 'tomorrow') > 0;
+SELECT fairq.enqueue('ovf', '4');
+SELECT count(*) FROM fairq.pop('ovf');
+SELECT fairq.enqueue_many('ovf', '{1,2}'::jsonb[]);
+BEGIN;
+SELECT fairq.enqueue('ovf', '4') > 0;
+SAVEPOINT s;
+SELECT fairq.enqueue('ovf', '5');
+ROLLBACK TO s;
+ROLLBACK;
+SELECT fairq.enqueue('ovf', '4', max_attempts => 1) > 0;
+SELECT count(*) FROM (SELECT fairq.nack(receipt, 'no', '0') FROM fairq.claim('ovf', 2)) x;
+SELECT * FROM pg_temp.depths('ovf');
+SELECT fairq.enqueue('ovf', '5') > 0;
+SELECT fairq.enqueue('ovf', '6');
+SELECT fairq.alter_queue('ovf', max_tasks => 0);
+SELECT max_tasks FROM fairq.queues WHERE queue = 'ovf';
+SELECT fairq.enqueue('ovf', '6') > 0;
+SELECT fairq.drop_queue('ovf');
