@@ -40,6 +40,7 @@
 #include "placement.h"
 #include "recovery.h"
 #include "settings.h"
+#include "stats.h"
 #include "wakeup.h"
 
 /* A claim in progress. */
@@ -59,6 +60,7 @@ typedef struct Claim
 	Lane	   *refilling;		/* a lane that somebody else is reading */
 	bool		drained;		/* the class has nothing left */
 	TimestampTz first_deadline; /* of the leases granted */
+	StatsBatch	waits;			/* how long the tasks have waited */
 } Claim;
 
 /* How long a claim of the row's task lasts, in microseconds. */
@@ -147,6 +149,20 @@ session_over(Claim *claim)
 }
 
 /*
+ * Since when the row's task could have been claimed: since it was enqueued or,
+ * if that is later, due.
+ */
+static TimestampTz
+ready_since(RowReader *row)
+{
+	TimestampTz since = DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT));
+
+	if (!row_is_null(row, COLUMN_RUN_AT))
+		since = Max(since, DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+	return since;
+}
+
+/*
  * Put a lease on the task whose row is read and locked, and unlock the row.
  * Returns whether it is ours.
  */
@@ -205,6 +221,8 @@ grant(Claim *claim, Lane *lane)
 		handover_count(claim->info->state, QUEUE_ACKED, 1);
 		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
 	}
+	stats_batch_add(&claim->waits, claim->info->state, STATS_WAIT,
+					claim->now - ready_since(row));
 	claim->sink(row, &lease, claim->arg);
 	claim->got++;
 	return true;
@@ -724,7 +742,11 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	row_reader_end(&claim.row);
 	if (!request->pop)
 		wakeup_at(MyDatabaseId, claim.first_deadline);
-	queue_state_count(info->state, QUEUE_CLAIMED, claim.got);
+	if (claim.got > 0)
+	{
+		stats_count(info->state, QUEUE_CLAIMED, claim.got, claim.now);
+		stats_flush(info->state, STATS_WAIT, &claim.waits);
+	}
 
 	/* There is room for tasks of the overflow. */
 	if (unlikely(((volatile QueueState *) info->state)->hungry_count > 0))

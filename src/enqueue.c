@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -18,6 +19,7 @@
 #include "handover.h"
 #include "placement.h"
 #include "queue_relation.h"
+#include "stats.h"
 
 /* Tasks that are placed and written in one go, to bound memory. */
 #define ENQUEUE_BATCH	1000
@@ -111,6 +113,24 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 }
 
 /*
+ * How large payloads are, as jsonb in memory, however they come.
+ */
+static void
+count_payloads(QueueState *queue, int n, const NewTask *tasks)
+{
+	int64		bytes = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		int64		size = toast_raw_datum_size(tasks[i].payload) - VARHDRSZ;
+
+		bytes += size;
+		stats_tally_value(queue, STATS_PAYLOAD, size);
+	}
+	handover_count(queue, QUEUE_PAYLOAD_BYTES, bytes);
+}
+
+/*
  * Enqueue n tasks, and set ids to theirs.  They exist when and only when the
  * transaction commits.
  *
@@ -136,4 +156,5 @@ enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
 		enqueue_batch(&placement, rel, info, Min(ENQUEUE_BATCH, n - done),
 					  tasks + done, ids + done);
 	handover_count(info->state, QUEUE_ENQUEUED, n);
+	count_payloads(info->state, n, tasks);
 }

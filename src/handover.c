@@ -40,6 +40,7 @@
 #include "utils/memutils.h"
 
 #include "handover.h"
+#include "stats.h"
 #include "wakeup.h"
 
 /* Items before new rows are folded: 96 MB. */
@@ -63,7 +64,6 @@ typedef enum HandoverKind
 	HANDOVER_OVERFLOWED,		/* a group has tasks in the overflow, or not */
 	HANDOVER_FED,				/* a group's overflow was moved, or not */
 	HANDOVER_READ_AGAIN,		/* commit: have a queue's rows read anew */
-	HANDOVER_COUNT,				/* commit: add to a counter */
 	HANDOVER_ROOM,				/* give back what was reserved for tasks */
 	HANDOVER_DUE_ADDED,			/* commit: wake the worker in time */
 	HANDOVER_DUE_DONE,			/* commit: forget a due row that was skipped */
@@ -90,12 +90,6 @@ typedef struct HandoverItem
 			VirtualTime finish;
 			uint32		group;
 		}			tag;
-		struct
-		{
-			QueueState *queue;
-			QueueCounter counter;
-			int64		n;
-		}			count;
 		struct
 		{
 			DueCursor  *cursor;
@@ -525,28 +519,13 @@ handover_fed(int feeding, int moved, int64 next)
 }
 
 /*
- * Count at commit.  Runs of the same counter are one item.
+ * Count at commit.  There is no order between counts, and many are alike, so
+ * they have a list of their own.
  */
 void
 handover_count(QueueState *queue, QueueCounter counter, int64 n)
 {
-	SubTransactionId subid = GetCurrentSubTransactionId();
-	HandoverItem *item;
-
-	for (int i = items_count - 1; i >= 0 && i >= items_count - 4; i--)
-	{
-		item = &items[i];
-		if (item->kind == HANDOVER_COUNT && item->subid == subid &&
-			item->u.count.queue == queue && item->u.count.counter == counter)
-		{
-			item->u.count.n += n;
-			return;
-		}
-	}
-	item = new_item(HANDOVER_COUNT);
-	item->u.count.queue = queue;
-	item->u.count.counter = counter;
-	item->u.count.n = n;
+	stats_tally(queue, counter, n);
 }
 
 /*
@@ -794,10 +773,6 @@ carry_out_commit(const HandoverItem *item)
 			groups_fed(item->u.overflow.queue, item->u.overflow.group,
 					   item->u.overflow.n, item->u.overflow.id);
 			break;
-		case HANDOVER_COUNT:
-			queue_state_count(item->u.count.queue, item->u.count.counter,
-							  item->u.count.n);
-			break;
 		case HANDOVER_DUE_ADDED:
 			due_cursor_add(item->u.due.cursor, item->u.due.place.due);
 			wakeup_at(MyDatabaseId, item->u.due.wake_at);
@@ -876,7 +851,6 @@ carry_out_abort(HandoverItem *item)
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_REMOVED:
 		case HANDOVER_OVERFLOW_REMOVED:
-		case HANDOVER_COUNT:
 		case HANDOVER_DUE_ADDED:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
@@ -913,7 +887,6 @@ carry_out_prepare(HandoverItem *item)
 			lanes_entry(&place, &item->address, &place.tid);
 			lanes_doubt(item->lane, preparing_xid, &place);
 			break;
-		case HANDOVER_COUNT:
 		case HANDOVER_DUE_ADDED:
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
@@ -973,6 +946,7 @@ handover_xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
+			stats_at_commit();
 			for (int i = 0; lease_items > 0 && i < items_count; i++)
 				end_lease(&items[i]);
 			for (int i = 0; i < items_count; i++)
@@ -990,6 +964,7 @@ handover_xact_callback(XactEvent event, void *arg)
 
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
+			stats_at_abort();
 			clean_up_claim();
 			for (int i = items_count - 1; i >= 0; i--)
 				carry_out_abort(&items[i]);
@@ -1007,6 +982,7 @@ handover_xact_callback(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_PREPARE:
+			stats_at_commit();
 			for (int i = 0; i < items_count; i++)
 				carry_out_prepare(&items[i]);
 			forget_items();
@@ -1025,6 +1001,7 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 	switch (event)
 	{
 		case SUBXACT_EVENT_COMMIT_SUB:
+			stats_at_subcommit(subid, parent);
 			for (int i = items_count - 1; i >= 0 && items[i].subid >= subid; i--)
 				items[i].subid = parent;
 			for (int i = 0; i < created_count; i++)
@@ -1035,6 +1012,7 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 			break;
 
 		case SUBXACT_EVENT_ABORT_SUB:
+			stats_at_subabort(subid);
 			clean_up_claim();
 			while (items_count > 0 && items[items_count - 1].subid >= subid)
 			{

@@ -35,11 +35,13 @@
 #include "claim.h"
 #include "recovery.h"
 #include "sql_api.h"
+#include "stats.h"
 
 PG_FUNCTION_INFO_V1(fairq_peek);
 PG_FUNCTION_INFO_V1(fairq_get_task);
 PG_FUNCTION_INFO_V1(fairq_tasks);
 PG_FUNCTION_INFO_V1(fairq_stats_of_queues);
+PG_FUNCTION_INFO_V1(fairq_reset_stats);
 PG_FUNCTION_INFO_V1(fairq_stats_of_buckets);
 PG_FUNCTION_INFO_V1(fairq_live_leases);
 
@@ -406,6 +408,86 @@ oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 }
 
 /*
+ * Rates, quantiles of waits and runs, and sizes of payloads: 13 columns.
+ */
+static void
+put_figures(QueueState *state, Datum *values, bool *nulls)
+{
+	static const double quantiles[] = {0.5, 0.95, 0.99, 1.0};
+	TimestampTz now = GetCurrentTimestamp();
+	int64		found[lengthof(quantiles)];
+	int64		n;
+
+	for (int i = 0; i < STATS_RATES; i++)
+		values[i] = Float8GetDatum(stats_rate(state, i, now));
+	for (int h = STATS_WAIT; h <= STATS_RUN; h++)
+	{
+		n = stats_quantiles(state, h, quantiles, 3, found);
+		for (int i = 0; i < 3; i++)
+		{
+			Interval   *interval = palloc0(sizeof(Interval));
+			int			at = STATS_RATES + h * 3 + i;
+
+			nulls[at] = (n == 0);
+			if (n > 0)
+				interval->time = found[i];
+			values[at] = IntervalPGetDatum(interval);
+		}
+	}
+
+	n = stats_quantiles(state, STATS_PAYLOAD, quantiles, 4, found);
+	for (int i = 9; i < 13; i++)
+		nulls[i] = (n == 0);
+	if (n == 0)
+		return;
+	values[9] = Int64GetDatum(queue_state_counter(state, QUEUE_PAYLOAD_BYTES) / n);
+	values[10] = Int64GetDatum(found[0]);
+	values[11] = Int64GetDatum(found[1]);
+	values[12] = Int64GetDatum(found[3]);
+}
+
+/*
+ * fairq.reset_stats(queue): count anew, in one queue or in all of the caller's.
+ * As with the server's own statistics it is done at once and not undone, and
+ * needs no transaction that may write.
+ */
+Datum
+fairq_reset_stats(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.reset_stats()";
+	List	   *queues = NIL;
+	ListCell   *lc;
+
+	arguments_require_preload(function);
+	if (!PG_ARGISNULL(0))
+	{
+		Relation	rel;
+		QueueInfo  *info = queue_catalog_open(arguments_queue(fcinfo, function),
+											  AccessShareLock, 0, &rel);
+
+		queue_catalog_check_owner(info);
+		stats_reset(info->state);
+		relation_close(rel, AccessShareLock);
+		PG_RETURN_VOID();
+	}
+	queues = queue_catalog_list();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info;
+
+		if (!fairq_relation_ownercheck(lfirst_oid(lc), GetUserId()))
+			continue;
+		info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock, 0, &rel);
+		if (info == NULL)
+			continue;
+		stats_reset(info->state);
+		relation_close(rel, AccessShareLock);
+	}
+	PG_RETURN_VOID();
+}
+
+/*
  * fairq.stats_of_queues(): one row a queue.
  */
 Datum
@@ -424,8 +506,8 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 		QueueInfo  *info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock,
 													   0, &rel);
 		QueueState *state;
-		Datum		values[17] = {0};
-		bool		nulls[17] = {false};
+		Datum		values[30] = {0};
+		bool		nulls[30] = {false};
 		QueueDepths depths;
 		int64		leased;
 		TimestampTz oldest = 0;
@@ -451,7 +533,8 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 			nulls[7] = true;
 		for (int i = QUEUE_ENQUEUED; i <= QUEUE_DIED; i++)
 			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
-		values[16] = TimestampTzGetDatum(state->stats_reset);
+		put_figures(state, values + 16, nulls + 16);
+		values[29] = TimestampTzGetDatum(state->stats_reset);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		relation_close(rel, AccessShareLock);
 	}

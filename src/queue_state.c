@@ -29,6 +29,7 @@
 #include "sessions.h"
 #include "settings.h"
 #include "shared_state.h"
+#include "stats.h"
 
 typedef struct QueueDirectory
 {
@@ -102,6 +103,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 		queue->orders[i].group_ring = FAIRQ_NO_GROUP;
 		queue->orders[i].lanes.class = i;
 	}
+	stats_init_queue(queue_state_number(queue));
 	queue->in_use = true;
 }
 

@@ -32,6 +32,7 @@ typedef enum QueueCounter
 	QUEUE_EXPIRED,
 	QUEUE_CANCELLED,
 	QUEUE_DIED,
+	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
 	/* how many there are now; never reset */
 	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
 	QUEUE_SCHEDULED,

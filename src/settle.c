@@ -40,6 +40,7 @@
 #include "handover.h"
 #include "sessions.h"
 #include "settle.h"
+#include "stats.h"
 #include "wakeup.h"
 
 /* Tasks in the overflow of a group that are purged. */
@@ -154,6 +155,16 @@ backoff(const QueueInfo *info, int attempt)
 }
 
 /*
+ * The task that row has read is due, or will be: it waits from then on.
+ */
+static void
+set_due(RowReader *row, TimestampTz due)
+{
+	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
+	row_is_null(row, COLUMN_RUN_AT) = false;
+}
+
+/*
  * The task that row has read has had an attempt that failed: it is ready again
  * after a wait (delay in microseconds; -1: the queue's backoff), or dead if that
  * was the last one.
@@ -192,14 +203,14 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 		if (!*placing)
 			placement_begin(placement, row->rel, info);
 		*placing = true;
+		set_due(row, GetCurrentTimestamp());
 		return placement_replace(placement, row, wait);
 	}
 
 	due = GetCurrentTimestamp() + delay;
 	row_is_null(row, COLUMN_ADDRESS) = true;
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
-	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
-	row_is_null(row, COLUMN_RUN_AT) = false;
+	set_due(row, due);
 	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 		return false;
 	handover_scheduled(info->state, due);
@@ -362,6 +373,9 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 	{
 		handover_count(state, QUEUE_ACKED, 1);
 		handover_count(state, QUEUE_ADDRESSED, -1);
+		if (settlement->now == 0)
+			settlement->now = GetCurrentTimestamp();
+		stats_tally_value(state, STATS_RUN, settlement->now - lease.started);
 	}
 	else
 		handover_count(state, QUEUE_NACKED, 1);
@@ -608,6 +622,7 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_DEAD)
 		{
 			row_value(&row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
+			set_due(&row, GetCurrentTimestamp());
 			if (placement_replace(&placement, &row, true))
 				revived++;
 		}

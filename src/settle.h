@@ -29,6 +29,7 @@ typedef struct Settlement
 	int64		delay;			/* nack: microseconds; -1: the queue's backoff */
 	int64		lease;			/* extend: microseconds; -1: the task's or queue's */
 	TimestampTz deadline;		/* result of extend */
+	TimestampTz now;			/* when the first was acknowledged */
 
 	/* private */
 	Relation	rel;

@@ -34,6 +34,7 @@
 #include "queue_state.h"
 #include "sessions.h"
 #include "shared_state.h"
+#include "stats.h"
 #include "wakeup.h"
 
 typedef struct SharedHeader
@@ -59,6 +60,7 @@ static const struct
 	void		(*init) (void *area, bool found);
 }			parts[] = {
 	{"pgfairq queues", queue_state_shmem_size, queue_state_shmem_init},
+	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
 	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
 	{"pgfairq groups", groups_shmem_size, groups_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},

@@ -33,11 +33,21 @@ CREATE FUNCTION fairq.stats_of_queues(
     OUT overflow bigint, OUT held bigint, OUT dead bigint, OUT oldest_ready_age interval,
     OUT enqueued bigint, OUT claimed bigint, OUT acked bigint, OUT nacked bigint,
     OUT released bigint, OUT expired bigint, OUT cancelled bigint, OUT dead_total bigint,
+    OUT enqueue_rate float8, OUT claim_rate float8, OUT ack_rate float8,
+    OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
+    OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
+    OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
     OUT stats_reset timestamptz)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
 COMMENT ON FUNCTION fairq.stats_of_queues() IS
 'What is behind the view fairq.queue_stats';
+
+CREATE FUNCTION fairq.reset_stats(queue text DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_reset_stats';
+COMMENT ON FUNCTION fairq.reset_stats(text) IS
+'Count anew what the view fairq.queue_stats shows of a queue (null: of all queues that the caller owns), but for how many tasks there are. Done at once, a rollback does not undo it. For the owner of the queue. Errors: 42704, 42501.';
 
 CREATE FUNCTION fairq.stats_of_buckets(
     OUT queue text, OUT bucket int, OUT class int, OUT ready bigint, OUT complete boolean,

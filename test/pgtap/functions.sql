@@ -54,6 +54,7 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('get_task', 'queue text, id bigint', 'SETOF fairq.task_status'),
     ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text', 'SETOF fairq.task_status'),
     ('cancel', 'queue text, id bigint', 'boolean'),
+    ('reset_stats', 'queue text DEFAULT NULL::text', 'void'),
     ('revive', 'queue text, id bigint DEFAULT NULL::bigint', 'bigint');
 
 -- What is there beside these: the parts of the type address, and what is behind the views.

@@ -37,6 +37,12 @@ INSERT INTO contract
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total}'::text[]) n
     UNION ALL
+    SELECT 'queue_stats', n, 'bigint' FROM unnest('{payload_avg,payload_p50,payload_p95,payload_max}'::text[]) n
+    UNION ALL
+    SELECT 'queue_stats', n, 'double precision' FROM unnest('{enqueue_rate,claim_rate,ack_rate}'::text[]) n
+    UNION ALL
+    SELECT 'queue_stats', n, 'interval' FROM unnest('{wait_p50,wait_p95,wait_p99,run_p50,run_p95,run_p99}'::text[]) n
+    UNION ALL
     VALUES ('queue_stats', 'queue', 'text'), ('queue_stats', 'oldest_ready_age', 'interval'), ('queue_stats', 'stats_reset', 'timestamp with time zone'),
         ('bucket_stats', 'queue', 'text'), ('bucket_stats', 'bucket', 'integer'), ('bucket_stats', 'class', 'integer'), ('bucket_stats', 'ready', 'bigint'),
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),

@@ -44,7 +44,8 @@ SELECT queue, state, count(*) FROM before GROUP BY 1, 2 ORDER BY 1, 2;
 CREATE TEMP TABLE good (function text, argument text, value text);
 INSERT INTO good
     SELECT proname, 'queue', CASE proname WHEN 'create_queue' THEN '''bad new''' ELSE '''bad fair''' END
-        FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'queue' AND proargmodes IS NULL;
+        FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'queue' AND proargmodes IS NULL
+            AND proname <> 'reset_stats';       -- is not undone; in stats.sql
 INSERT INTO good VALUES ('enqueue', 'payload', '''1'''), ('enqueue_many', 'payloads', '''{1,2}''');
 INSERT INTO good SELECT proname, 'id', (SELECT id::text FROM before WHERE queue = 'bad fair' AND state = 'ready' ORDER BY id LIMIT 1)
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proname IN ('get_task', 'cancel');

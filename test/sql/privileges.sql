@@ -84,6 +84,7 @@ BEGIN
         ('publish', $v$ SELECT fairq.publish('pri', '1') $v$),
         ('subscribe', $v$ SELECT fairq.subscribe('pri', 'pri') $v$),
         ('unsubscribe', $v$ SELECT fairq.unsubscribe('pri', 'pri') $v$),
+        ('reset_stats', $v$ SELECT fairq.reset_stats('pri') $v$),
         ('alter_queue', $v$ SELECT fairq.alter_queue('pri', lease => '1 h') $v$),
         ('pause', $v$ SELECT fairq.pause('pri') $v$),
         ('resume', $v$ SELECT fairq.resume('pri') $v$),

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * arithmetic.c
- *	  Tests of layer 0 that SQL cannot reach: virtual time, the bucket of an
- *	  address, the ends of lanes.  Prints TAP; test/unit/run.sh builds it.
+ *	  Tests of arithmetic that SQL cannot reach: virtual time, the bucket of an
+ *	  address, the ends of lanes, histograms and rates.  Prints TAP; test/unit/run.sh builds it.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "address.h"
+#include "stats.h"
 #include "virtual_time.h"
 
 #undef printf					/* the C library's, not the server's */
@@ -249,12 +250,93 @@ test_lanes(void)
 	   "also of the last bucket and class");
 }
 
+static void
+test_histograms(void)
+{
+	bool		ascending = true;
+	bool		held = true;
+	bool		narrow = true;
+
+	for (int i = 1; i < STATS_BUCKETS; i++)
+		ascending &= (stats_bucket_top(i) > stats_bucket_top(i - 1));
+	ok(ascending, "the buckets of a histogram ascend");
+	for (int i = 0; i < 1000000; i++)
+	{
+		int64		value = (int64) random_power(0, 14.75);
+		int			bucket = stats_bucket(value);
+		int64		top = stats_bucket_top(bucket);
+
+		held &= (top >= value &&
+				 (bucket == 0 || stats_bucket_top(bucket - 1) < value));
+		narrow &= (top - value <= value / 16);
+	}
+	ok(held, "each value is in its bucket");
+	ok(narrow, "the top of a bucket is above its values by a sixteenth at most");
+	ok(stats_bucket(0) == 0 && stats_bucket(-1) == 0 && stats_bucket(PG_INT64_MIN) == 0,
+	   "what is below zero counts as zero");
+	ok(stats_bucket(PG_INT64_MAX) == STATS_BUCKETS - 1 &&
+	   stats_bucket(STATS_MAX) == STATS_BUCKETS - 1 &&
+	   stats_bucket_top(STATS_BUCKETS - 1) == (int64) STATS_MAX,
+	   "what is above the last bucket counts in it");
+}
+
+/* A ring as stats.c has it, without the atomics. */
+static uint64 ring[STATS_SLOTS];
+
+static void
+ring_add(uint64 number, uint64 n)
+{
+	ring[number % STATS_SLOTS] = stats_slot_add(ring[number % STATS_SLOTS], number, n);
+}
+
+static uint64
+ring_sum(uint64 number)
+{
+	uint64		sum = 0;
+
+	for (int i = 0; i < STATS_SLOTS; i++)
+		sum += stats_slot_count(ring[i], number);
+	return sum;
+}
+
+static void
+test_rates(void)
+{
+	/* Numbers in the year 2026, and about where those in the slots begin anew. */
+	uint64		starts[] = {169000000, 10 * (STATS_SLOT_NUMBER + 1) - 50};
+
+	for (int s = 0; s < 2; s++)
+	{
+		uint64		number = starts[s];
+		bool		exact = true;
+
+		memset(ring, 0, sizeof(ring));
+		for (int i = 0; i < 100; i++, number++)
+		{
+			ring_add(number, 3);
+			ring_add(number, 4);
+			exact &= (ring_sum(number) == 7 * (uint64) Min(i + 1, STATS_WINDOW + 1));
+		}
+		ok(exact, "a minute is counted, and no more");
+		number--;
+		ok(ring_sum(number + STATS_WINDOW) == 7 && ring_sum(number + STATS_WINDOW + 1) == 0 &&
+		   ring_sum(number + 1000000) == 0, "what is older than a minute is not");
+		ring_add(number - STATS_SLOTS, 1);
+		ok(ring_sum(number) == 7 * (STATS_WINDOW + 1) + 1,
+		   "who comes a round late does not wipe out what there is");
+		ring_add(number + 5 * STATS_SLOTS, 2);
+		ok(ring_sum(number + 5 * STATS_SLOTS) == 2, "a slot of rounds ago is begun anew");
+	}
+}
+
 int
 main(void)
 {
 	test_virtual_time();
 	test_bucket_of();
 	test_lanes();
+	test_histograms();
+	test_rates();
 	printf("1..%d\n", tests);
 	return failures > 0;
 }
