@@ -192,6 +192,7 @@ class Client:
     def consume(self):
         if not self.keep_alive():
             self.lose(self.held)
+            return      # to claim with a session of its own, not without
         if not self.held:
             try:
                 tasks = self.claim(self.random.choice([1, 2, 5]))
