@@ -34,6 +34,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "archive.h"
 #include "claim.h"
 #include "handover.h"
 #include "lanes.h"
@@ -61,6 +62,7 @@ typedef struct Claim
 	bool		drained;		/* the class has nothing left */
 	TimestampTz first_deadline; /* of the leases granted */
 	StatsBatch	waits;			/* how long the tasks have waited */
+	ArchiveBatch archive;		/* of tasks popped */
 } Claim;
 
 /* How long a claim of the row's task lasts, in microseconds. */
@@ -218,6 +220,7 @@ grant(Claim *claim, Lane *lane)
 		}
 		leases_settle(&lease.ref, &lease);
 		handover_settled(&lease);
+		archive_add(&claim->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
 		handover_count(claim->info->state, QUEUE_ACKED, 1);
 		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
 	}
@@ -751,5 +754,8 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	/* There is room for tasks of the overflow. */
 	if (unlikely(((volatile QueueState *) info->state)->hungry_count > 0))
 		wakeup_at(MyDatabaseId, claim.now);
+
+	/* Last, for it may run code of the owner's, and fail. */
+	archive_write(&claim.archive, rel, info);
 	return claim.got;
 }

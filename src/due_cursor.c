@@ -45,6 +45,8 @@ due_compare(const DuePlace *a, const DuePlace *b)
 {
 	if (a->due != b->due)
 		return (a->due < b->due) ? -1 : 1;
+	if (a->id != b->id)
+		return (a->id < b->id) ? -1 : 1;
 	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
 							  unconstify(ItemPointerData *, &b->tid));
 }
@@ -55,7 +57,7 @@ due_compare(const DuePlace *a, const DuePlace *b)
 void
 due_cursor_add(DueCursor *cursor, TimestampTz due)
 {
-	DuePlace	place = {due, {{0, 0}, 0}};
+	DuePlace	place = {due, PG_INT64_MIN, {{0, 0}, 0}};
 
 	SpinLockAcquire(&cursor->mutex);
 	if (due_compare(&place, &cursor->frontier) < 0)
@@ -116,14 +118,18 @@ due_cursor_end(DueCursor *cursor, const DuePlace *frontier)
 bool
 due_cursor_skip(DueCursor *cursor, const DuePlace *place)
 {
-	bool		room;
+	bool		there = false;
 
 	SpinLockAcquire(&cursor->mutex);
-	room = (cursor->skipped_count < DUE_SKIPPED);
-	if (room)
+	for (int i = 0; i < cursor->skipped_count; i++)
+		there |= (due_compare(&cursor->skipped[i], place) == 0);
+	if (!there && cursor->skipped_count < DUE_SKIPPED)
+	{
 		cursor->skipped[cursor->skipped_count++] = *place;
+		there = true;
+	}
 	SpinLockRelease(&cursor->mutex);
-	return room;
+	return there;
 }
 
 /*

@@ -12,10 +12,11 @@
 #include "storage/itemptr.h"
 #include "storage/spin.h"
 
-/* A place in an index on times, by time and TID. */
+/* A place in an index on times: by time, id (0 if that is not in it) and TID. */
 typedef struct DuePlace
 {
 	TimestampTz due;
+	int64		id;
 	ItemPointerData tid;
 } DuePlace;
 

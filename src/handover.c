@@ -543,7 +543,6 @@ handover_due_added(DueCursor *cursor, TimestampTz due, TimestampTz wake_at)
 		item = new_item(HANDOVER_DUE_ADDED);
 		item->u.due.cursor = cursor;
 		item->u.due.place.due = due;
-		ItemPointerSet(&item->u.due.place.tid, 0, 0);
 		item->u.due.wake_at = wake_at;
 	}
 	item->u.due.place.due = Min(item->u.due.place.due, due);

@@ -4,10 +4,11 @@
  *	  One bounded pass of what time does to a queue.
  *
  * Leases that have run out, tasks that have become due, overflow that there is
- * room for, transactions that were prepared and have ended.  The background worker calls it when something is
- * due, fairq.maintain() at a user's wish; claims that come up short call it
- * where there is no worker.  It is bounded: the transaction is short, and the
- * caller comes again if there is more.
+ * room for, transactions that were prepared and have ended, rows of the archive
+ * that are old.  The background worker calls it when something is due,
+ * fairq.maintain() at a user's wish; claims that come up short call it where
+ * there is no worker, for what makes tasks ready.  It is bounded: the
+ * transaction is short, and the caller comes again if there is more.
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.
@@ -22,9 +23,11 @@
 #include "storage/lock.h"
 #include "utils/timestamp.h"
 
+#include "archive.h"
 #include "claim.h"
 #include "leases.h"
 #include "maintain.h"
+#include "owner_context.h"
 #include "promote.h"
 #include "sessions.h"
 #include "settle.h"
@@ -99,6 +102,16 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
 	}
 	maintenance->moved += expired + promoted + fed;
+	if (!maintenance->claiming)
+	{
+		TimestampTz next;
+		bool		more_done;
+
+		maintenance->archived += archive_expire(rel, info, now, PASS_ROWS,
+												&maintenance->archive, &next, &more_done);
+		maintenance->next = Min(maintenance->next, next);
+		more |= more_done;
+	}
 	return more;
 }
 
@@ -115,19 +128,12 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 bool
 maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
-	Oid			user;
-	int			security;
-	int			nest_level;
+	OwnerContext context;
 	bool		more;
 
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(rel->rd_rel->relowner,
-						   security | SECURITY_RESTRICTED_OPERATION);
-	nest_level = NewGUCNestLevel();
-	fairq_restrict_search_path();
+	owner_context_enter(rel->rd_rel->relowner, &context);
 	more = do_pass(rel, info, maintenance);
-	AtEOXact_GUC(false, nest_level);
-	SetUserIdAndSecContext(user, security);
+	owner_context_leave(&context);
 	return more;
 }
 

@@ -8,14 +8,18 @@
 #ifndef FAIRQ_MAINTAIN_H
 #define FAIRQ_MAINTAIN_H
 
+#include "archive.h"
 #include "queue_catalog.h"
 
 /* Passes of one transaction, which go on from each other. */
 typedef struct Maintenance
 {
 	bool		begun;
+	bool		claiming;		/* for a claim: only what makes tasks ready */
 	DuePlace	due_from;		/* where to read on in what is due */
+	ArchivePass archive;
 	int64		moved;			/* tasks, by all passes */
+	int64		archived;		/* entries of the archive looked at, by all */
 	TimestampTz next;			/* when something will be due again */
 } Maintenance;
 

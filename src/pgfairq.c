@@ -10,6 +10,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
+#include "archive.h"
 #include "database_hooks.h"
 #include "handover.h"
 #include "launcher.h"
@@ -35,6 +36,7 @@ _PG_init(void)
 	settings_define();
 	shared_state_request();
 	queue_catalog_register();
+	archive_register();
 	handover_register();
 	database_hooks_install();
 	launcher_register();

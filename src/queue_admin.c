@@ -24,6 +24,8 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "archive.h"
+#include "handover.h"
 #include "queue_admin.h"
 #include "recovery.h"
 
@@ -170,6 +172,12 @@ check_overflow(const char *queue, bool fair, const QueueSettings *settings)
 	}
 }
 
+static bool
+wants_archive(const QueueSettings *settings)
+{
+	return settings->given[SETTING_KEEP_DONE] && !settings->nulls[SETTING_KEEP_DONE];
+}
+
 /*
  * Create a queue.  The caller needs CREATE on schema fairq.
  */
@@ -207,6 +215,9 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 						queue, quote_qualified_identifier(QUEUE_SCHEMA, relname)),
 				 errhint("Choose another name, or rename or drop that relation.")));
 	}
+
+	if (wants_archive(settings))
+		archive_check_name(queue);
 
 	table = quote_qualified_identifier(QUEUE_SCHEMA, relname);
 	/* Names that no other queue's table can have. */
@@ -285,6 +296,8 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	delete_settings(queue);
 	write_settings(queue, settings, true);
 	SPI_finish();
+	if (wants_archive(settings))
+		archive_provide(queue, get_relname_relid(relname, schema), GetUserId());
 }
 
 /* Open a queue that its owner is going to change, one at a time. */
@@ -316,6 +329,12 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 		recovery_classes(rel, info);
 		queue_catalog_set_up_lanes(info,
 								   DatumGetInt32(settings->values[SETTING_BUCKETS]));
+	}
+	if (wants_archive(settings))
+	{
+		archive_provide(info->name, RelationGetRelid(rel), rel->rd_rel->relowner);
+		/* What was kept for longer may have to go now. */
+		handover_due_added(&info->state->archive.cursor, DT_NOBEGIN, 0);
 	}
 	SPI_connect();
 	write_settings(info->name, settings, false);
@@ -352,6 +371,7 @@ queue_admin_drop(const text *name)
 	char		relname[NAMEDATALEN];
 	Oid			schema = queue_catalog_schema(false);
 	Oid			relation;
+	char	   *archive;
 
 	queue_catalog_check_name(name, queue);
 	queue_catalog_relation_name(queue, relname);
@@ -364,9 +384,11 @@ queue_admin_drop(const text *name)
 				 errmsg("must be owner of queue \"%s\"", queue),
 				 errhint("Use the role that owns the queue's table.")));
 
+	archive = archive_table_to_drop(queue, relation);
 	SPI_connect();
-	execute(psprintf("DROP TABLE %s",
-					 quote_qualified_identifier(QUEUE_SCHEMA, relname)));
+	execute(psprintf("DROP TABLE %s%s%s",
+					 quote_qualified_identifier(QUEUE_SCHEMA, relname),
+					 archive ? ", " : "", archive ? archive : ""));
 	delete_settings(queue);
 	SPI_finish();
 	return true;

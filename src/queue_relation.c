@@ -388,6 +388,7 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
 	int			n = 0;
 
 	next->due = DT_NOEND;
+	next->id = 0;
 	ItemPointerSet(&next->tid, 0, 0);
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
 				TimestampTzGetDatum(from->due));
@@ -401,6 +402,7 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
 
 		place.due = DatumGetTimestampTz(index_getattr(scan->xs_itup, 1,
 													  scan->xs_itupdesc, &isnull));
+		place.id = 0;
 		place.tid = *tid;
 		if (isnull)
 			break;

@@ -83,6 +83,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	SpinLockInit(&queue->id_mutex);
 	SpinLockInit(&queue->recovery_mutex);
 	due_cursor_init(&queue->due);
+	due_cursor_init(&queue->archive.cursor);
 	queue->relation_file = InvalidRelFileNumber;
 	queue->recovery = QUEUE_UNKNOWN;
 	ConditionVariableInit(&queue->recovery_done);

@@ -67,6 +67,18 @@ typedef enum QueueRecovery
 	QUEUE_KNOWN
 } QueueRecovery;
 
+/* The reading of a queue's archive (archive.c). */
+typedef struct ArchiveState
+{
+	DueCursor	cursor;			/* finished tasks, by when they were */
+	/* The maintenance lock guards the rest. */
+	TimestampTz retry_at;		/* it is left alone until then */
+	int			failures;		/* since something was removed */
+	int			sqlerrcode;		/* of the error that was reported; 0: none */
+	TimestampTz reread_at;		/* when to read from the start again */
+	TimestampTz reread_began;	/* 0: not doing that */
+} ArchiveState;
+
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -88,6 +100,7 @@ typedef struct QueueState
 	ConditionVariable recovery_done;
 
 	DueCursor	due;			/* scheduled tasks, by when they are due */
+	ArchiveState archive;
 
 	/* Settings that are looked at with none of the catalogs at hand; written by
 	 * whoever opens the queue with others (queue_catalog.c). */

@@ -71,6 +71,7 @@ close_queue(Settlement *settlement)
 	if (settlement->rel == NULL)
 		return;
 	row_reader_end(&settlement->row);
+	archive_write(&settlement->archive, settlement->rel, settlement->info);
 	relation_close(settlement->rel, NoLock);
 	settlement->rel = NULL;
 	settlement->placing = false;
@@ -116,8 +117,11 @@ read_task(RowReader *row, int64 id, const ItemPointerData *hint)
 	{
 		switch (row_reader_task(row, id, hint))
 		{
-			case ROW_LIVE:
 			case ROW_OWN:
+				/* It may have been written by this very statement. */
+				CommandCounterIncrement();
+				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
+			case ROW_LIVE:
 				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
 			case ROW_GONE:
 				return false;
@@ -371,6 +375,7 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 		return false;
 	if (settlement->verb == SETTLE_ACK)
 	{
+		archive_add(&settlement->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
 		handover_count(state, QUEUE_ACKED, 1);
 		handover_count(state, QUEUE_ADDRESSED, -1);
 		if (settlement->now == 0)
@@ -383,19 +388,30 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 }
 
 /*
- * The row of a task was deleted: end its lease.  Returns whether it has one.
+ * The row of a task, which row has read, was deleted: end its lease.  Returns
+ * whether it has one.
  */
 static bool
-settle_deleted(QueueInfo *info, int64 id)
+settle_deleted(RowReader *row, ArchiveBatch *archive)
 {
+	QueueInfo  *info = row->info;
+	TimestampTz claimed_at = DT_NOBEGIN;
 	LeaseInfo	lease;
+	bool		leased;
 
 	handover_reserve(4);
-	if (!leases_find(queue_state_number(info->state), id, &lease))
-		return false;
-	if (leases_settle(&lease.ref, &lease))
+	leased = leases_find(queue_state_number(info->state),
+						 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+	if (leased && leases_settle(&lease.ref, &lease))
+	{
 		handover_settled(&lease);
-	return true;
+		claimed_at = lease.started;
+	}
+	archive_add(archive, row,
+				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
+				ARCHIVE_DEAD : ARCHIVE_CANCELLED,
+				DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
+	return leased;
 }
 
 /*
@@ -441,6 +457,7 @@ uncharge(QueueInfo *info, RowReader *row, const FairqAddress *address)
 bool
 settle_cancel(Relation rel, QueueInfo *info, int64 id)
 {
+	ArchiveBatch archive = {0};
 	RowReader	row;
 	ItemPointerData tid;
 	bool		done = false;
@@ -465,7 +482,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 			CHECK_FOR_INTERRUPTS();
 			continue;			/* moved meanwhile: look again */
 		}
-		if (!settle_deleted(info, id) && (group = group_of(info, &row)) != FAIRQ_NO_GROUP)
+		if (!settle_deleted(&row, &archive) && (group = group_of(info, &row)) != FAIRQ_NO_GROUP)
 		{
 			if (addressed)
 				handover_removed(info->state, group);
@@ -478,6 +495,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 		break;
 	}
 	row_reader_end(&row);
+	archive_write(&archive, rel, info);
 	return done;
 }
 
@@ -490,6 +508,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 {
 	int			queue = queue_state_number(info->state);
 	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	ArchiveBatch archive = {0};
 	RowReader	row;
 	HeapTuple	tuple;
 	int64		purged = 0;
@@ -525,19 +544,16 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		LeaseInfo	lease;
 		bool		addressed;
 		bool		leased;
-		int64		id;
 
 		CHECK_FOR_INTERRUPTS();
 		switch (row_reader_lock(&row, &tid))
 		{
 			case ROW_LIVE:
-				id = DatumGetInt64(row_value(&row, COLUMN_ID));
-				leased = leases_find(queue, id, &lease);
+				leased = leases_find(queue, DatumGetInt64(row_value(&row, COLUMN_ID)), &lease);
 				row_reader_unlock(&row);
 				break;
 			case ROW_OWN:
-				id = DatumGetInt64(row_value(&row, COLUMN_ID));
-				leased = leases_find(queue, id, &lease);
+				leased = leases_find(queue, DatumGetInt64(row_value(&row, COLUMN_ID)), &lease);
 				break;
 			default:
 				continue;
@@ -563,7 +579,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		}
 		if (!queue_relation_delete(rel, &tid, true))
 			continue;
-		settle_deleted(info, id);
+		settle_deleted(&row, &archive);
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
 		{
 			uint32		number = group_of(info, &row);
@@ -583,6 +599,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	hash_destroy(overflow);
 	row_reader_end(&row);
 	table_endscan(scan);
+	archive_write(&archive, rel, info);
 	return purged;
 }
 

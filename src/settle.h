@@ -9,6 +9,7 @@
 #ifndef FAIRQ_SETTLE_H
 #define FAIRQ_SETTLE_H
 
+#include "archive.h"
 #include "placement.h"
 #include "queue_catalog.h"
 #include "queue_relation.h"
@@ -37,6 +38,7 @@ typedef struct Settlement
 	RowReader	row;
 	bool		placing;
 	Placement	placement;
+	ArchiveBatch archive;
 } Settlement;
 
 extern void settle_begin(Settlement *settlement, SettleVerb verb);

@@ -144,8 +144,6 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 				break;
 		}
 	}
-	if (settings->given[SETTING_KEEP_DONE] && !settings->nulls[SETTING_KEEP_DONE])
-		arguments_unsupported(function, "keep_done", "is given", hint);
 	if (settings->given[SETTING_DURABLE_LEASES] &&
 		DatumGetBool(settings->values[SETTING_DURABLE_LEASES]))
 		arguments_unsupported(function, "durable_leases", "is true", hint);
@@ -437,7 +435,7 @@ sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 static void
 maintain_without_worker(Relation rel, QueueInfo *info)
 {
-	Maintenance maintenance = {0};
+	Maintenance maintenance = {.claiming = true};
 
 	if (maintain_is_due(info) &&
 		ConditionalLockRelationOid(RelationGetRelid(rel), RowExclusiveLock))
@@ -713,7 +711,8 @@ fairq_maintain(PG_FUNCTION_ARGS)
 	info = queue_catalog_open(arguments_queue(fcinfo, function), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
 	while (maintain_pass(rel, info, &maintenance) &&
-		   maintenance.moved < MAX_MAINTAINED)
+		   maintenance.moved < MAX_MAINTAINED &&
+		   maintenance.archived < MAX_MAINTAINED)
 	{
 		CHECK_FOR_INTERRUPTS();
 		CommandCounterIncrement();

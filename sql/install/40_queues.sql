@@ -8,7 +8,7 @@ CREATE FUNCTION fairq.create_queue(queue text,
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_create_queue';
 COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean) IS
-'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt. Errors: 42710 if it exists, 22023 for a bad value, 0A000 for a value this version does not support.';
+'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all. Errors: 42710 if it exists, 22023 for a bad value, 0A000 for a value this version does not support.';
 
 CREATE FUNCTION fairq.alter_queue(queue text,
     buckets int DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL,
@@ -19,19 +19,19 @@ CREATE FUNCTION fairq.alter_queue(queue text,
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_alter_queue';
 COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean) IS
-'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_tasks or keep_done away. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. Errors: 42704 for an unknown queue, 42501, 22023, 0A000, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed).';
+'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_tasks or keep_done away. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. Errors: 42704 for an unknown queue, 42501, 22023, 0A000, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed).';
 
 CREATE FUNCTION fairq.drop_queue(queue text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_drop_queue';
 COMMENT ON FUNCTION fairq.drop_queue(text) IS
-'Drop a queue with all its tasks. For its owner. Returns false if there is none. Waits for transactions that use the queue.';
+'Drop a queue with all its tasks and its archive. For its owner. Returns false if there is none. Waits for transactions that use the queue.';
 
 CREATE FUNCTION fairq.purge(queue text, group_key text DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_purge';
 COMMENT ON FUNCTION fairq.purge(text, text) IS
-'Remove every task that is not leased, of one group or of all, the dead included. Needs DELETE. Returns how many. Reads the whole table.';
+'Remove every task that is not leased, of one group or of all, the dead included. Needs DELETE. Returns how many. Reads the whole table. If the queue has an archive they are in it as cancelled, or as dead.';
 
 CREATE FUNCTION fairq.pause(queue text, group_key text DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -49,7 +49,7 @@ CREATE FUNCTION fairq.maintain(queue text)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_maintain';
 COMMENT ON FUNCTION fairq.maintain(text) IS
-'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready. Up to 10000 of each a call; returns how many. For servers without a free worker process. Needs SELECT and UPDATE.';
+'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready. Up to 10000 of each a call; returns how many. Old rows of the archive are removed, too, and not counted. For servers without a free worker process. Needs SELECT and UPDATE.';
 
 CREATE FUNCTION fairq.row_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE

@@ -33,5 +33,10 @@ FROM fairq.topic t
 JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) t.queue;
 COMMENT ON VIEW fairq.topics IS 'The subscriptions of the queues of this database: which topics, with the wildcards * and #, each has';
 
-GRANT SELECT ON fairq.topics, fairq.queues, fairq.queue_stats, fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks TO PUBLIC;
+-- Not done_..., which is how the tables of archives are called.
+CREATE VIEW fairq.archived_tasks AS SELECT * FROM fairq.done_of_queues();
+COMMENT ON VIEW fairq.archived_tasks IS
+'The finished tasks that are kept in archives, of the archives that one may read: outcome acked, cancelled or dead, attempts, when claimed and done. Reads their tables.';
+
+GRANT SELECT ON fairq.topics, fairq.queues, fairq.queue_stats, fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks, fairq.archived_tasks TO PUBLIC;
 

@@ -26,8 +26,8 @@ SELECT is_empty('SELECT type, identity FROM members WHERE obj_description(objid,
     AND NOT (type = ''type'' AND (identity LIKE ''%[]'' OR objid IN (SELECT reltype FROM pg_class)))', 'every object has a comment');
 SELECT is_empty('SELECT c.oid::regclass FROM pg_class c WHERE relnamespace = ''fairq''::regnamespace AND relkind IN (''r'', ''v'', ''S'', ''m'', ''p'')
     AND NOT EXISTS (SELECT FROM members WHERE objid = c.oid)', 'there are no other relations in the schema before there are queues');
-SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::regnamespace AND relname LIKE ''q\_%''',
-    'no relation has a name that a queue could want');
+SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::regnamespace AND (relname LIKE ''q\_%'' OR relname LIKE ''done\_%'')',
+    'no relation has a name that a queue could want, or its archive');
 
 -- Views, with at least these columns.
 CREATE TEMP TABLE contract (view text, name text, type text);
@@ -51,8 +51,11 @@ INSERT INTO contract
         ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
         ('topics', 'topic', 'text'), ('topics', 'queue', 'text'),
         ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
-        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'topics']);
+        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'),
+        ('archived_tasks', 'queue', 'text'), ('archived_tasks', 'id', 'bigint'), ('archived_tasks', 'outcome', 'text'), ('archived_tasks', 'group_key', 'text'),
+        ('archived_tasks', 'payload', 'jsonb'), ('archived_tasks', 'attempts', 'integer'), ('archived_tasks', 'enqueued_at', 'timestamp with time zone'),
+        ('archived_tasks', 'claimed_at', 'timestamp with time zone'), ('archived_tasks', 'done_at', 'timestamp with time zone'), ('archived_tasks', 'last_error', 'text');
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'archived_tasks', 'topics']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 SELECT isnt(obj_description(('fairq.' || view)::regclass, 'pg_class'), NULL, format('view %s has a comment', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
 SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_monitor may read view %s, and no more', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
@@ -128,6 +131,28 @@ SELECT isnt((SELECT objid FROM pg_depend WHERE classid = 'pg_class'::regclass AN
     AND objid IN (SELECT oid FROM pg_class WHERE relkind = 'S')), NULL, 'the sequence of ids belongs to column id');
 -- Ids come in the order of enqueues, within a session.
 SELECT ok(fairq.enqueue('Tap queue', '1') < fairq.enqueue('Tap queue', '2'), 'ids ascend');
+
+-- The table of its archive.
+SELECT hasnt_table('fairq', 'done_Tap queue', 'there is no archive unless it is asked for');
+SELECT lives_ok('SELECT fairq.alter_queue(''Tap queue'', keep_done => ''1 day'')', 'an archive is asked for');
+SELECT has_table('fairq', 'done_Tap queue', 'its table is done_ and the name');
+SELECT table_owner_is('fairq', 'done_Tap queue', 'pgtap_fairq_owner', 'it belongs to the owner of the queue, whoever asked for it');
+SELECT is((SELECT (relkind, relpersistence, relrowsecurity)::text FROM pg_class WHERE oid = 'fairq."done_Tap queue"'::regclass), '(r,p,f)', 'it is an ordinary table');
+SELECT is_empty('SELECT 1 FROM pg_depend WHERE deptype IN (''e'', ''x'') AND objid = ''fairq."done_Tap queue"''::regclass', 'it is none of the extension''s, so pg_dump carries its rows');
+SELECT is_empty('SELECT a.* FROM pg_class c, aclexplode(relacl) a WHERE c.oid = ''fairq."done_Tap queue"''::regclass AND grantee <> relowner', 'nobody else has privileges on it');
+TRUNCATE columns;
+INSERT INTO columns VALUES ('id', 'bigint', true), ('outcome', 'text', true), ('group_key', 'text', true), ('priority', 'bigint', true), ('cost', 'real', true),
+    ('attempts', 'integer', true), ('enqueued_at', 'timestamp with time zone', true), ('claimed_at', 'timestamp with time zone', false),
+    ('done_at', 'timestamp with time zone', true), ('run_at', 'timestamp with time zone', false), ('payload', 'jsonb', true), ('headers', 'jsonb', false),
+    ('unique_key', 'text', false), ('last_error', 'text', false);
+SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."done_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
+    'TABLE columns', 'it has these columns');
+SELECT col_is_pk('fairq', 'done_Tap queue', ARRAY['done_at', 'id'], 'its primary key is in the order of time');
+SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."done_Tap queue"'::regclass), 1::bigint, 'it has no other index');
+SELECT is((SELECT count(*) FROM pg_trigger WHERE tgrelid = 'fairq."done_Tap queue"'::regclass), 0::bigint, 'and no trigger');
+SELECT is((SELECT count(*) FROM pg_depend WHERE deptype = 'a' AND objid = 'fairq."done_Tap queue"'::regclass AND refobjid = 'fairq."q_Tap queue"'::regclass), 1::bigint,
+    'it goes with the queue''s table');
+
 SELECT is(fairq.drop_queue('Tap queue'), true, 'the queue is dropped');
 SELECT hasnt_table('fairq', 'q_Tap queue', 'and its table with it');
 SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::regnamespace AND relname LIKE ''%Tap queue%''', 'and all that belonged to it');

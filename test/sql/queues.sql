@@ -79,7 +79,8 @@ SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_max => '11 
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_ready => 0) $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', 'priority', max_ready_per_group => 10) $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_tasks => -1) $$);
-SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', keep_done => '1 day') $$);
+SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', keep_done => '-1 day') $$);
+SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', keep_done => '11 years') $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', durable_leases => true) $$);
 SELECT count(*) FROM fairq.queues WHERE queue = 'que wrong';
 SELECT count(*) FROM pg_class WHERE relname LIKE '%que wrong%';
@@ -114,7 +115,7 @@ SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', backoff_max => '-
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_ready => 0) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_ready_per_group => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_tasks => -1) $$);
-SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', keep_done => '1 day') $$);
+SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', keep_done => '-1 day') $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', durable_leases => true) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', policy => 'time') $$);
 -- One wrong setting: none of the others is taken either.
