@@ -13,6 +13,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xact.h"
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
@@ -300,6 +301,33 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 		archive_provide(queue, get_relname_relid(relname, schema), GetUserId());
 }
 
+/*
+ * A queue is there for all transactions as soon as it is created, but not its
+ * settings, which are written with SQL, for one with an older snapshot.
+ */
+static void
+check_visible(const QueueInfo *info)
+{
+	Oid			type = TEXTOID;
+	Datum		value = CStringGetTextDatum(info->name);
+	int			result;
+	bool		visible;
+
+	SPI_connect();
+	result = SPI_execute_with_args("SELECT FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
+								   1, &type, &value, " ", false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_with_args failed (%s)", SPI_result_code_string(result));
+	visible = (SPI_processed > 0);
+	SPI_finish();
+	if (!visible)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("could not serialize access to queue \"%s\", which was created after the transaction began",
+						info->name),
+				 errhint("Try the transaction again.")));
+}
+
 /* Open a queue that its owner is going to change, one at a time. */
 QueueInfo *
 queue_admin_open(const text *name, Relation *rel)
@@ -307,6 +335,8 @@ queue_admin_open(const text *name, Relation *rel)
 	QueueInfo  *info = queue_catalog_open(name, ShareUpdateExclusiveLock, 0, rel);
 
 	queue_catalog_check_owner(info);
+	if (IsolationUsesXactSnapshot())
+		check_visible(info);
 	return info;
 }
 
