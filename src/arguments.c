@@ -352,15 +352,24 @@ arguments_groups(FunctionCallInfo fcinfo, int number, const char *function,
 }
 
 /*
+ * Check the key of a group.
+ */
+void
+arguments_group_key(const char *function, const text *key)
+{
+	if (VARSIZE_ANY_EXHDR(key) > MAX_GROUP_KEY)
+		arguments_bad(function, "group_key",
+					  psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(key)),
+					  psprintf("It may have %d.", MAX_GROUP_KEY));
+}
+
+/*
  * Check what of a task depends on its queue, and what is checked alike for all.
  */
 void
 arguments_check_task(const char *function, const QueueInfo *info, const NewTask *task)
 {
-	if (VARSIZE_ANY_EXHDR(task->group_key) > MAX_GROUP_KEY)
-		arguments_bad(function, "group_key",
-					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->group_key)),
-					 psprintf("It may have %d.", MAX_GROUP_KEY));
+	arguments_group_key(function, task->group_key);
 	if (info->policy == QUEUE_FAIR &&
 		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
 		arguments_bad(function, "priority",

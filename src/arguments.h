@@ -52,6 +52,7 @@ extern int arguments_receipts(FunctionCallInfo fcinfo, int number,
 extern void arguments_buckets(FunctionCallInfo fcinfo, int number,
 								const char *function, QueueInfo *info,
 								ClaimRequest *request);
+extern void arguments_group_key(const char *function, const text *key);
 extern void arguments_groups(FunctionCallInfo fcinfo, int number,
 								const char *function, ClaimRequest *request);
 extern void arguments_on_duplicate(FunctionCallInfo fcinfo, int number,

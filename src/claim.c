@@ -38,6 +38,7 @@
 #include "claim.h"
 #include "handover.h"
 #include "lanes.h"
+#include "group_limits.h"
 #include "placement.h"
 #include "recovery.h"
 #include "settings.h"
@@ -166,16 +167,20 @@ ready_since(RowReader *row)
 
 /*
  * Put a lease on the task whose row is read and locked, and unlock the row.
- * Returns whether it is ours.
+ * Returns whether it is ours, and its finish tag.  If it is not, because its group
+ * is at its limit, *limit is that; else NO_LIMIT.
  */
 static bool
-grant(Claim *claim, Lane *lane)
+grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 {
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
 	int64		usecs = claim->request->lease;
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	double		cost = DatumGetFloat4(row_value(row, COLUMN_COST));
+	double		weight;
 	uint32		group;
+	VirtualTime start;
 	TimestampTz deadline;
 	LeaseInfo	lease;
 	LeaseGrant	result;
@@ -185,8 +190,17 @@ grant(Claim *claim, Lane *lane)
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
-	group = groups_lease_begins(claim->info->state, address->class,
-								VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	if (!groups_lease_begins(claim->info->state, address->class,
+							 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), cost,
+							 &group, &weight, limit))
+	{
+		row_reader_unlock(row);
+		return false;
+	}
+	*limit = NO_LIMIT;
+	start.whole = address->block;
+	start.fraction = address->fraction;
+	*finish = virtual_time_add(start, cost, weight);
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
 						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
@@ -430,6 +444,8 @@ lease_held(Claim *claim, int class)
 		Lane	   *lane = lanes[i];
 		FairqAddress place;
 		RowReader  *row = &claim->row;
+		VirtualTime task_finish;
+		uint32		limit;
 		LeaseInfo	lease;
 
 		switch (row_reader_lock(row, &entries[i].tid))
@@ -464,16 +480,25 @@ lease_held(Claim *claim, int class)
 			offer_row(claim);
 			continue;
 		}
-		if (!grant(claim, lane))
+		if (!grant(claim, lane, &task_finish, &limit))
+		{
+			/*
+			 * A task that somebody has is his to offer again.  By now the
+			 * group may have it: then whoever comes next may.
+			 */
+			if (limit != NO_LIMIT &&
+				!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
+				!limits_park(limit, lane, &entries[i]))
+				lanes_offer(lane, &place, &entries[i].tid);
 			continue;
+		}
 
 		if (info->policy == QUEUE_FAIR)
 		{
 			VirtualTime s = {place.block, place.fraction};
 
 			start = virtual_time_max(start, s);
-			finish = virtual_time_max(finish,
-									  virtual_time_add(s, DatumGetFloat4(row_value(row, COLUMN_COST)), 1.0));
+			finish = virtual_time_max(finish, task_finish);
 		}
 	}
 	handover_let_go(n);
@@ -580,6 +605,8 @@ claim_of_groups(Claim *claim)
 				{
 					RowReader  *row = &claim->row;
 					FairqAddress place;
+					VirtualTime task_finish;
+					uint32		limit;
 					VirtualTime start;
 					LeaseInfo	lease;
 
@@ -615,9 +642,10 @@ claim_of_groups(Claim *claim)
 						row_reader_unlock(row);
 						continue;
 					}
-					if (grant(claim, lane))
-						finish = virtual_time_max(finish,
-												  virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)), 1.0));
+					if (grant(claim, lane, &task_finish, &limit))
+						finish = virtual_time_max(finish, task_finish);
+					else if (limit != NO_LIMIT && virtual_time_compare(start, left) < 0)
+						left = start;
 				}
 				if (i < n)
 				{

@@ -26,6 +26,22 @@
 PG_FUNCTION_INFO_V1(fairq_row_written);
 
 /*
+ * A row with an address was deleted or changed: its group has one ready less,
+ * unless it was leased (it is a hint).
+ */
+static void
+note_removed(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int class)
+{
+	bool		isnull;
+	text	   *key = DatumGetTextPP(heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY],
+												  tupdesc, &isnull));
+	GroupTag	tag;
+
+	if (groups_look(info->state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &tag))
+		handover_removed(info->state, tag.group);
+}
+
+/*
  * A row in the overflow was written, or (change -1) removed.
  */
 static void
@@ -75,7 +91,10 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 		if (change > 0)
 			handover_offer_at_commit(lane, &address, &tuple->t_self);
 		else
+		{
 			handover_offer_at_abort(lane, &address, &tuple->t_self);
+			note_removed(info, tuple, tupdesc, address.class);
+		}
 		handover_count(info->state, QUEUE_ADDRESSED, change);
 		return;
 	}

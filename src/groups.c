@@ -52,6 +52,7 @@
 #include "utils/timestamp.h"
 
 #include "groups.h"
+#include "group_limits.h"
 #include "settings.h"
 #include "shared_state.h"
 
@@ -91,6 +92,11 @@ typedef struct FairGroup
 	int64		overflow_limit; /* what came while it was fed is from here on */
 	uint32		hungry_next;
 	uint8		hunger;			/* a GroupHunger */
+	uint32		limit;			/* group_limits.c's number, or NO_LIMIT */
+	uint64		served;			/* tasks leased */
+	double		served_cost;
+	int			keylen;
+	char		text[GROUP_KEY_SHOWN];	/* the key, or its beginning */
 	uint32		hash_next;
 
 	/* creation lock */
@@ -238,6 +244,8 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 			link = &groups[*link].hash_next;
 		*link = group->hash_next;
 		count_ready(queue_state_by_number(group->key.queue), group, -group->ready);
+		if (group->limit != NO_LIMIT)
+			limits_detach(group->limit);
 		group->in_use = false;
 	}
 	LWLockRelease(lock);
@@ -342,10 +350,33 @@ groups_reclaim(QueueState *queue, int class, bool nothing_ready)
 }
 
 /*
+ * A group is told its limit.  Partition locked.
+ */
+static void
+set_limit(FairGroup *group, uint32 limit)
+{
+	if (limit == NO_LIMIT || group->limit != NO_LIMIT)
+		return;
+	group->limit = limit;
+	limits_attach(limit, group->leased);
+}
+
+/*
+ * The weight of a group.  Partition locked.
+ */
+static inline double
+weight_of(QueueState *queue, const FairGroup *group)
+{
+	return group->limit == NO_LIMIT ? queue->limits.defaults.weight :
+		limits_weight(group->limit);
+}
+
+/*
  * Find a group, made if there is none; returns with its partition locked.
  */
 static FairGroup *
-lock_group(QueueState *queue, const GroupKey *key, VirtualTime v)
+lock_group(QueueState *queue, const GroupKey *key, const char *text, int keylen,
+		   VirtualTime v)
 {
 	uint32		hash = key_hash(key);
 	LWLock	   *lock = partition_lock(hash);
@@ -381,7 +412,14 @@ lock_group(QueueState *queue, const GroupKey *key, VirtualTime v)
 				group->overflow = 0;
 				group->overflow_from = PG_INT64_MAX;
 				group->hunger = NOT_HUNGRY;
+				group->limit = NO_LIMIT;
+				group->served = 0;
+				group->served_cost = 0;
+				group->keylen = keylen;
+				memcpy(group->text, text, Min(keylen, GROUP_KEY_SHOWN));
 				group->in_use = true;
+				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
+					set_limit(group, limits_find(key->queue, key->low, key->high));
 				group->hash_next = chains[hash & chain_mask];
 				chains[hash & chain_mask] = group - groups;
 				LWLockRelease(&table->creation_lock);
@@ -445,15 +483,15 @@ check_hungry(QueueState *queue, FairGroup *group)
  */
 bool
 groups_tag(QueueState *queue, int class, const char *key, int keylen,
-		   VirtualTime v, double cost, double weight, bool may_overflow,
-		   GroupTag *tag)
+		   VirtualTime v, double cost, bool may_overflow, GroupTag *tag)
 {
 	GroupKey	group_key;
 	FairGroup	   *group;
 	bool		overflow;
 
 	make_key(queue, class, key, keylen, &group_key);
-	group = lock_group(queue, &group_key, v);
+	group = lock_group(queue, &group_key, key, keylen,
+					   v);
 	tag->group = group - groups;
 	overflow = may_overflow &&
 		(group->overflow > 0 || group->ready >= queue->max_ready_per_group ||
@@ -463,7 +501,7 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 	else
 	{
 		tag->start = virtual_time_max(v, group->finish);
-		tag->finish = virtual_time_add(tag->start, cost, weight);
+		tag->finish = virtual_time_add(tag->start, cost, weight_of(queue, group));
 		tag->slot = group->slot;
 		group->finish = tag->finish;
 		count_ready(queue, group, 1);
@@ -486,23 +524,69 @@ lock_number(uint32 number)
 }
 
 /*
- * A task of a group is going to be leased.  Returns the group's number, for the
- * lease: until that ends the group is not forgotten.
+ * A task of a group is going to be leased, of this cost.  Sets *group to the
+ * group's number, for the lease: until that ends the group is not forgotten.
+ * *weight is what the group's is.
+ *
+ * Returns false if the group is at its limit; *limit is its number then.
  */
-uint32
-groups_lease_begins(QueueState *queue, int class, const char *key, int keylen)
+bool
+groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
+					double cost, uint32 *number, double *weight, uint32 *limit)
 {
 	GroupKey	group_key;
 	FairGroup  *group;
+	LWLock	   *lock;
+	bool		may = true;
 
 	make_key(queue, class, key, keylen, &group_key);
-	group = lock_group(queue, &group_key, 
+	lock = partition_lock(key_hash(&group_key));
+	group = lock_group(queue, &group_key, key, keylen,
 					   queue_state_virtual_time(&queue->orders[class]));
-	group->leased++;
-	count_ready(queue, group, -1);
-	check_hungry(queue, group);
-	LWLockRelease(partition_lock(key_hash(&group_key)));
-	return group - groups;
+	if (group->limit == NO_LIMIT && limits_by_default(&queue->limits))
+	{
+		*limit = limits_make(group_key.queue, &queue->limits, group_key.low,
+							 group_key.high, false);
+		if (*limit == NO_LIMIT)
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("cannot limit more than %d groups at a time",
+							settings_max_limits),
+					 errhint("Raise the setting \"%s\" and restart the server.",
+							 "pgfairq.max_limits")));
+		set_limit(group, *limit);
+	}
+	*limit = group->limit;
+	if (group->limit != NO_LIMIT)
+		may = (limits_take(group->limit) == LIMIT_OK);
+	if (may)
+	{
+		group->leased++;
+		group->served++;
+		group->served_cost += cost;
+		count_ready(queue, group, -1);
+		check_hungry(queue, group);
+	}
+	*number = group - groups;
+	*weight = weight_of(queue, group);
+	LWLockRelease(lock);
+	return may;
+}
+
+static void
+lease_ends(uint32 number, bool unused)
+{
+	LWLock	   *lock = lock_number(number);
+	FairGroup  *group = &groups[number];
+	uint32		limit = group->limit;
+
+	/* The limit first: a group with tasks in flight keeps it. */
+	group->leased--;
+	if (unused)
+		group->served--;
+	LWLockRelease(lock);
+	if (limit != NO_LIMIT)
+		limits_give(limit, unused);
 }
 
 /*
@@ -511,10 +595,7 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen)
 void
 groups_lease_refused(uint32 number)
 {
-	LWLock	   *lock = lock_number(number);
-
-	groups[number].leased--;
-	LWLockRelease(lock);
+	lease_ends(number, true);
 }
 
 /*
@@ -523,13 +604,70 @@ groups_lease_refused(uint32 number)
 void
 groups_lease_ends(uint32 number)
 {
-	LWLock	   *lock;
+	if (number != FAIRQ_NO_GROUP)
+		lease_ends(number, false);
+}
 
-	if (number == FAIRQ_NO_GROUP)
-		return;
-	lock = lock_number(number);
-	groups[number].leased--;
-	LWLockRelease(lock);
+/*
+ * A lease is found whose group was not known.  Returns that.
+ */
+uint32
+groups_adopt_lease(QueueState *queue, int class, const char *key, int keylen)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	make_key(queue, class, key, keylen, &group_key);
+	group = lock_group(queue, &group_key, key, keylen,
+					   queue_state_virtual_time(&queue->orders[class]));
+	group->leased++;
+	if (group->limit != NO_LIMIT)
+		limits_adopt(group->limit);
+	LWLockRelease(partition_lock(key_hash(&group_key)));
+	return group - groups;
+}
+
+/*
+ * The limit of a group by its key, made if there is none, to be given settings.
+ * Those who know the group learn it.
+ */
+uint32
+groups_limit(QueueState *queue, const char *key, int keylen)
+{
+	GroupKey	group_key;
+	uint32		limit;
+
+	make_key(queue, 0, key, keylen, &group_key);
+	limit = limits_make(group_key.queue, &queue->limits, group_key.low,
+						group_key.high, true);
+	if (limit == NO_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot have more than %d groups with settings of their own",
+						settings_max_limits),
+				 errhint("Raise the setting \"%s\" and restart the server.",
+						 "pgfairq.max_limits")));
+
+	/*
+	 * Whoever makes a group looks for its limit with the creation lock held: so
+	 * either he finds it, or we find the group.
+	 */
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	for (int class = 0; class < queue->classes; class++)
+	{
+		LWLock	   *lock;
+		FairGroup  *group;
+
+		make_key(queue, class, key, keylen, &group_key);
+		lock = partition_lock(key_hash(&group_key));
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		group = search_chain(key_hash(&group_key), &group_key);
+		if (group != NULL)
+			set_limit(group, limit);
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&table->creation_lock);
+	return limit;
 }
 
 /*
@@ -540,6 +678,7 @@ void
 groups_ready(QueueState *queue, uint32 number, int n)
 {
 	LWLock	   *lock;
+	uint32		limit = NO_LIMIT;
 
 	if (number == FAIRQ_NO_GROUP)
 		return;
@@ -550,8 +689,11 @@ groups_ready(QueueState *queue, uint32 number, int n)
 		lock = lock_number(number);
 		count_ready(queue, &groups[number], n);
 		check_hungry(queue, &groups[number]);
+		limit = groups[number].limit;
 		LWLockRelease(lock);
 	}
+	if (limit != NO_LIMIT && n < 0)
+		limits_freed(limit);
 	LWLockRelease(&table->creation_lock);
 }
 
@@ -566,7 +708,7 @@ groups_overflow(QueueState *queue, int class, const char *key, int keylen,
 	FairGroup  *group;
 
 	make_key(queue, class, key, keylen, &group_key);
-	group = lock_group(queue, &group_key,
+	group = lock_group(queue, &group_key, key, keylen,
 					   queue_state_virtual_time(&queue->orders[class]));
 	group->pending++;
 	tag->group = group - groups;
@@ -625,7 +767,7 @@ groups_restore_overflow(QueueState *queue, int class, const char *key, int keyle
 	FairGroup  *group;
 
 	make_key(queue, class, key, keylen, &group_key);
-	group = lock_group(queue, &group_key,
+	group = lock_group(queue, &group_key, key, keylen,
 					   queue_state_virtual_time(&queue->orders[class]));
 	group->overflow++;
 	group->overflow_from = Min(group->overflow_from, id);
@@ -807,6 +949,7 @@ groups_look(QueueState *queue, int class, const char *key, int keylen,
 	group = search_chain(key_hash(&group_key), &group_key);
 	if (group != NULL)
 	{
+		tag->weight = weight_of(queue, group);
 		tag->finish = group->finish;
 		tag->slot = group->slot;
 		tag->group = group - groups;
@@ -862,19 +1005,22 @@ groups_level(QueueState *queue, uint32 number, VirtualTime finish)
 }
 
 /*
- * A row says that a group got at least as far as finish, in this slot.  leased:
- * somebody has the task.
+ * A row says that a group has a task of this start tag and cost, in this slot.
+ * leased: somebody has the task.
  */
 void
 groups_restore(QueueState *queue, int class, const char *key, int keylen,
-			   VirtualTime finish, uint64 slot, bool leased)
+			   VirtualTime start, double cost, uint64 slot, bool leased)
 {
 	GroupKey	group_key;
 	FairGroup	   *group;
-	VirtualTime start = {PG_INT64_MIN, 0};
+	VirtualTime first = {PG_INT64_MIN, 0};
+	VirtualTime finish;
 
 	make_key(queue, class, key, keylen, &group_key);
-	group = lock_group(queue, &group_key, start);
+	group = lock_group(queue, &group_key, key, keylen,
+					   first);
+	finish = virtual_time_add(start, cost, weight_of(queue, group));
 	if (virtual_time_compare(group->finish, finish) < 0)
 	{
 		group->finish = finish;

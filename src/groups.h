@@ -20,10 +20,14 @@ typedef struct GroupTag
 	VirtualTime finish;			/* F of the group after it */
 	uint64		slot;
 	uint32		group;
+	double		weight;			/* of groups_look only */
 } GroupTag;
 
 extern Size groups_shmem_size(void);
 extern void groups_shmem_init(void *area, bool found);
+
+/* Bytes of a key that views can show. */
+#define GROUP_KEY_SHOWN	48
 
 /* A group that has room for tasks of its overflow. */
 typedef struct HungryGroup
@@ -37,8 +41,7 @@ typedef struct HungryGroup
 
 extern bool groups_tag(QueueState *queue, int class,
 					   const char *key, int keylen, VirtualTime v,
-					   double cost, double weight, bool may_overflow,
-					   GroupTag *tag);
+					   double cost, bool may_overflow, GroupTag *tag);
 extern void groups_overflow(QueueState *queue, int class, const char *key,
 							int keylen, GroupTag *tag);
 extern void groups_overflow_ends(QueueState *queue, uint32 group, int n,
@@ -51,10 +54,14 @@ extern void groups_fed(QueueState *queue, uint32 group, int moved, int64 next);
 extern void groups_not_fed(QueueState *queue, uint32 group);
 extern void groups_seek_hungry(QueueState *queue, int class, bool nothing_ready);
 extern void groups_count_anew(QueueState *queue);
-extern uint32 groups_lease_begins(QueueState *queue, int class,
-								  const char *key, int keylen);
+extern bool groups_lease_begins(QueueState *queue, int class,
+								const char *key, int keylen, double cost,
+								uint32 *group, double *weight, uint32 *limit);
 extern void groups_lease_refused(uint32 group);
 extern void groups_lease_ends(uint32 group);
+extern uint32 groups_adopt_lease(QueueState *queue, int class,
+								 const char *key, int keylen);
+extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
 extern void groups_ready(QueueState *queue, uint32 group, int n);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
 						 VirtualTime finish);
@@ -63,7 +70,7 @@ extern bool groups_look(QueueState *queue, int class, const char *key, int keyle
 extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
 extern void groups_restore(QueueState *queue, int class,
 						   const char *key, int keylen,
-						   VirtualTime finish, uint64 slot, bool leased);
+						   VirtualTime start, double cost, uint64 slot, bool leased);
 extern int	groups_reclaim(QueueState *queue, int class, bool nothing_ready);
 extern void groups_forget_queue(int queue);
 

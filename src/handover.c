@@ -63,6 +63,8 @@ typedef enum HandoverKind
 	HANDOVER_OVERFLOW_REMOVED,	/* commit: a group has fewer in the overflow */
 	HANDOVER_OVERFLOWED,		/* a group has tasks in the overflow, or not */
 	HANDOVER_FED,				/* a group's overflow was moved, or not */
+	HANDOVER_GROUP_SET,			/* commit: a group has other limits */
+	HANDOVER_DEFAULTS_SET,		/* commit: the others of a queue have */
 	HANDOVER_READ_AGAIN,		/* commit: have a queue's rows read anew */
 	HANDOVER_ROOM,				/* give back what was reserved for tasks */
 	HANDOVER_DUE_ADDED,			/* commit: wake the worker in time */
@@ -102,6 +104,12 @@ typedef struct HandoverItem
 			VirtualTime finish;
 			uint32		group;
 		}			purged;
+		struct
+		{
+			QueueState *queue;
+			uint32		limit;
+			LimitSettings settings;
+		}			group_set;
 		struct
 		{
 			QueueState *queue;
@@ -420,6 +428,31 @@ handover_room(QueueState *queue, int n, int64 max)
 	item->u.overflow.n = n;
 	room_reserved = true;
 	return true;
+}
+
+/*
+ * What a group may have is being changed.
+ */
+void
+handover_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings)
+{
+	HandoverItem *item = new_item(HANDOVER_GROUP_SET);
+
+	item->u.group_set.queue = queue;
+	item->u.group_set.limit = limit;
+	item->u.group_set.settings = *settings;
+}
+
+/*
+ * The same of those groups of a queue that were not given anything.
+ */
+void
+handover_defaults_set(QueueState *queue, const LimitSettings *settings)
+{
+	HandoverItem *item = new_item(HANDOVER_DEFAULTS_SET);
+
+	item->u.group_set.queue = queue;
+	item->u.group_set.settings = *settings;
 }
 
 /*
@@ -747,6 +780,14 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_CANCELLED:
 			untag(item);
 			break;
+		case HANDOVER_GROUP_SET:
+			pg_atomic_fetch_add_u32(&item->u.group_set.queue->limits.changes, 1);
+			limits_set(item->u.group_set.limit, &item->u.group_set.settings);
+			break;
+		case HANDOVER_DEFAULTS_SET:
+			item->u.group_set.queue->limits.defaults = item->u.group_set.settings;
+			limits_defaults_changed(queue_state_number(item->u.group_set.queue));
+			break;
 		case HANDOVER_READ_AGAIN:
 			queue_state_read_again(item->u.release.relation);
 			wakeup_at(MyDatabaseId, 0);
@@ -850,6 +891,8 @@ carry_out_abort(HandoverItem *item)
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_REMOVED:
 		case HANDOVER_OVERFLOW_REMOVED:
+		case HANDOVER_GROUP_SET:
+		case HANDOVER_DEFAULTS_SET:
 		case HANDOVER_DUE_ADDED:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
@@ -892,6 +935,8 @@ carry_out_prepare(HandoverItem *item)
 		case HANDOVER_REMOVED:
 		case HANDOVER_OVERFLOW_REMOVED:
 		case HANDOVER_OVERFLOWED:
+		case HANDOVER_GROUP_SET:
+		case HANDOVER_DEFAULTS_SET:
 		case HANDOVER_READ_AGAIN:
 		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_PROBE:

@@ -35,6 +35,10 @@ extern void handover_not_settled(int settled);
 extern void handover_read_again(Oid relation);
 extern void handover_cancelled(const FairqAddress *address, const GroupTag *tag);
 extern void handover_purged(QueueState *queue, const GroupTag *tag);
+extern void handover_group_set(QueueState *queue, uint32 limit,
+							   const LimitSettings *settings);
+extern void handover_defaults_set(QueueState *queue,
+								  const LimitSettings *settings);
 extern bool handover_room(QueueState *queue, int n, int64 max);
 extern void handover_removed(QueueState *queue, uint32 group);
 extern void handover_overflow_removed(QueueState *queue, uint32 group, int n);

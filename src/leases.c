@@ -758,6 +758,26 @@ leases_extend(const LeaseRef *ref, TimestampTz deadline)
 }
 
 /*
+ * A lease that was kept over a restart is of this group, which counts it.
+ */
+void
+leases_adopt(const LeaseRef *ref, uint32 group)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	bool		adopted = false;
+
+	if (partition != NULL)
+	{
+		adopted = (entries[ref->entry].group == FAIRQ_NO_GROUP);
+		if (adopted)
+			entries[ref->entry].group = group;
+		LWLockRelease(&partition->lock);
+	}
+	if (!adopted)
+		groups_lease_ends(group);
+}
+
+/*
  * A session is over: its leases have run out.  Looks at all leases there are,
  * for sessions that end with leases are few.
  */

@@ -78,6 +78,7 @@ extern bool leases_give_back(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_drop(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline);
 
+extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern void leases_tick(TimestampTz now);
 extern void leases_end_session(uint32 session);
 extern int	leases_of_session(uint32 session, LeaseRef **refs);

@@ -93,6 +93,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	fed = promote_overflow(rel, info, now, PASS_ROWS, &maintenance->next,
 						   &more_overflow);
 	more |= more_overflow;
+	maintenance->next = Min(maintenance->next,
+							limits_tick(queue_state_number(info->state),
+										&info->state->limits, now));
 	if (claim_resolve_doubts(info->state))
 		maintenance->next = Min(maintenance->next, now + DOUBT_USECS);
 	if (pg_atomic_read_u32(&info->state->expired) > 0)
@@ -149,7 +152,8 @@ maintain_is_due(QueueInfo *info)
 	leases_tick(now);
 	return pg_atomic_read_u32(&info->state->expired) > 0 ||
 		due_cursor_next(&info->state->due) <= now ||
-		queue_state_counter(info->state, QUEUE_OVERFLOW) > 0;
+		queue_state_counter(info->state, QUEUE_OVERFLOW) > 0 ||
+		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
 }
 
 /*

@@ -68,8 +68,7 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 				handover_reserve(1);
 				place->overflow =
 					!groups_tag(info->state, class, key, keylen,
-								placement->v[class], cost, 1.0, may_overflow,
-								&place->tag);
+								placement->v[class], cost, may_overflow, &place->tag);
 				if (place->overflow)
 					return;
 				address->class = class;

@@ -73,6 +73,10 @@ static const struct
 	[SETTING_DURABLE_LEASES] = {"durable_leases", BOOLOID},
 	[SETTING_CHARGE] = {"charge", TEXTOID},
 	[SETTING_NOTIFY] = {"notify", BOOLOID},
+	[SETTING_GROUP_WEIGHT] = {"group_weight", FLOAT4OID},
+	[SETTING_GROUP_MAX_LEASED] = {"group_max_leased", INT4OID},
+	[SETTING_GROUP_RATE] = {"group_rate", FLOAT4OID},
+	[SETTING_GROUP_BURST] = {"group_burst", INT4OID},
 	[SETTING_PAUSED] = {"paused", BOOLOID},
 };
 
@@ -369,6 +373,21 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	SPI_connect();
 	write_settings(info->name, settings, false);
 	SPI_finish();
+	if (settings->given[SETTING_GROUP_WEIGHT] || settings->given[SETTING_GROUP_MAX_LEASED] ||
+		settings->given[SETTING_GROUP_RATE] || settings->given[SETTING_GROUP_BURST])
+	{
+		LimitSettings defaults = info->group_defaults;
+
+		if (settings->given[SETTING_GROUP_WEIGHT])
+			defaults.weight = DatumGetFloat4(settings->values[SETTING_GROUP_WEIGHT]);
+		if (settings->given[SETTING_GROUP_MAX_LEASED])
+			defaults.max_leased = DatumGetInt32(settings->values[SETTING_GROUP_MAX_LEASED]);
+		if (settings->given[SETTING_GROUP_RATE])
+			defaults.rate = DatumGetFloat4(settings->values[SETTING_GROUP_RATE]);
+		if (settings->given[SETTING_GROUP_BURST])
+			defaults.burst = DatumGetInt32(settings->values[SETTING_GROUP_BURST]);
+		handover_defaults_set(info->state, &defaults);
+	}
 	CacheInvalidateRelcache(rel);
 	relation_close(rel, NoLock);
 }

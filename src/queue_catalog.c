@@ -44,6 +44,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "group_settings.h"
 #include "handover.h"
 #include "lanes.h"
 #include "queue_catalog.h"
@@ -419,6 +420,11 @@ read_settings(QueueInfo *info)
 		info->charge_seconds = strcmp(TextDatumGetCString(SETTING("charge")), "seconds") == 0;
 		info->notify = DatumGetBool(SETTING("notify"));
 		info->paused = DatumGetBool(SETTING("paused"));
+		info->group_defaults.weight = DatumGetFloat4(SETTING("group_weight"));
+		info->group_defaults.max_leased = DatumGetInt32(SETTING("group_max_leased"));
+		info->group_defaults.rate = DatumGetFloat4(SETTING("group_rate"));
+		info->group_defaults.burst = DatumGetInt32(SETTING("group_burst"));
+		info->group_defaults.paused = false;
 #undef IS_NULL
 #undef SETTING
 	}
@@ -530,6 +536,9 @@ fill_entry(QueueInfo *info, Relation rel)
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	info->state->max_ready = info->max_ready;
 	info->state->max_ready_per_group = info->max_ready_per_group;
+	info->state->limits.defaults = info->group_defaults;
+	if (!info->state->limits.known)
+		group_settings_load(info, rel);
 	if (rel->rd_createSubid != InvalidSubTransactionId)
 		handover_created(info->relation, rel->rd_createSubid);
 
@@ -560,6 +569,7 @@ check_file(QueueInfo *info, Relation rel)
 			for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 				lanes_lower(lane, NULL);
 		}
+		limits_forget_parked(queue_state_number(state));
 		due_cursor_add(&state->due, DT_NOBEGIN);
 		SpinLockAcquire(&state->recovery_mutex);
 		if (state->recovery == QUEUE_KNOWN)

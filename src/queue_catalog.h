@@ -87,6 +87,7 @@ typedef struct QueueInfo
 	bool		charge_seconds;
 	bool		notify;
 	bool		paused;
+	LimitSettings group_defaults;
 
 	QueueState *state;
 } QueueInfo;

@@ -92,6 +92,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->max_ready_per_group = PG_INT64_MAX;
 	pg_atomic_init_u64(&queue->ready, 0);
 	pg_atomic_init_u64(&queue->reserved, 0);
+	limits_init_queue(&queue->limits);
 	SpinLockInit(&queue->hungry_mutex);
 	queue->hungry_first = queue->hungry_last = FAIRQ_NO_GROUP;
 	pg_atomic_init_u64(&queue->tick, 0);
@@ -191,6 +192,7 @@ queue_state_release(Oid database, Oid relation)
 
 		leases_forget_queue(i);
 		groups_forget_queue(i);
+		limits_forget_queue(i);
 		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)
 			lanes_give_back(&queue->orders[class].lanes);

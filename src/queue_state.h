@@ -19,6 +19,7 @@
 #include "compat.h"
 #include "due_cursor.h"
 #include "lanes.h"
+#include "group_limits.h"
 #include "virtual_time.h"
 
 /* What is counted since stats_reset. */
@@ -106,6 +107,8 @@ typedef struct QueueState
 	 * whoever opens the queue with others (queue_catalog.c). */
 	int64		max_ready;
 	int64		max_ready_per_group;
+
+	QueueLimits limits;			/* group_limits.c */
 
 	pg_atomic_uint64 ready;		/* tasks with an address that nobody has; signed,
 								 * and a hint */

@@ -145,9 +145,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 		key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
 		groups_restore(state, address->class,
 					   VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-					   virtual_time_add(start,
-										DatumGetFloat4(VALUE(COLUMN_COST)), 1.0),
-					   address->slot,
+					   start, DatumGetFloat4(VALUE(COLUMN_COST)), address->slot,
 					   leases_find(queue_state_number(state),
 								   DatumGetInt64(VALUE(COLUMN_ID)), &lease));
 		if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))

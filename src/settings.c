@@ -18,6 +18,7 @@
 int			settings_max_queues = 256;
 int			settings_max_lanes = 4096;
 int			settings_max_groups = 1024 * 1024;
+int			settings_max_limits = 64 * 1024;
 int			settings_max_leases = 1024 * 1024;
 int			settings_max_sessions = 1024;
 int			settings_max_workers = 8;
@@ -47,14 +48,21 @@ settings_define(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.max_groups",
 							"Maximum number of groups with work at a time, over all databases.",
-							"A group takes 64 bytes for each priority class it has work in.",
+							"A group takes 192 bytes for each priority class it has work in.",
 							&settings_max_groups,
 							1024 * 1024, 16, 256 * 1024 * 1024,
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.max_limits",
+							"Maximum number of groups with settings of their own, or in flight in queues whose defaults limit them, over all databases.",
+							"Each takes 320 bytes.",
+							&settings_max_limits,
+							64 * 1024, 16, 64 * 1024 * 1024,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.max_leases",
 							"Maximum number of tasks in flight at a time, over all databases.",
-							"A lease takes 64 bytes.",
+							"A lease takes 72 bytes.",
 							&settings_max_leases,
 							1024 * 1024, 16, 128 * 1024 * 1024,
 							PGC_POSTMASTER, 0,

@@ -11,6 +11,7 @@
 extern int	settings_max_queues;
 extern int	settings_max_lanes;
 extern int	settings_max_groups;
+extern int	settings_max_limits;
 extern int	settings_max_leases;
 extern int	settings_max_sessions;
 extern int	settings_max_workers;

@@ -421,10 +421,11 @@ static uint32
 group_of(QueueInfo *info, RowReader *row)
 {
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	int64		class = DatumGetInt64(row_value(row, COLUMN_PRIORITY));
+	int64		class = info->policy == QUEUE_FAIR ?
+		DatumGetInt64(row_value(row, COLUMN_PRIORITY)) : 0;
 	GroupTag	tag;
 
-	if (info->policy == QUEUE_FAIR && class >= 0 && class < FAIRQ_CLASSES &&
+	if (class >= 0 && class < FAIRQ_CLASSES &&
 		groups_look(info->state, (int) class, VARDATA_ANY(key),
 					VARSIZE_ANY_EXHDR(key), &tag))
 		return tag.group;
@@ -447,7 +448,7 @@ uncharge(QueueInfo *info, RowReader *row, const FairqAddress *address)
 					VARSIZE_ANY_EXHDR(key), &tag) &&
 		virtual_time_compare(tag.finish,
 							 virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)),
-											  1.0)) == 0)
+											  tag.weight)) == 0)
 		handover_cancelled(address, &tag);
 }
 

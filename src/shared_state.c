@@ -12,6 +12,7 @@
  *
  * Locking: the order in which a process may take our locks is
  *
+ *		queue -> group -> limit
  *		queue -> group -> lane
  *		lease partition -> lease free list
  *
@@ -31,6 +32,7 @@
 #include "lanes.h"
 #include "lease_file.h"
 #include "leases.h"
+#include "group_limits.h"
 #include "queue_state.h"
 #include "sessions.h"
 #include "shared_state.h"
@@ -46,6 +48,7 @@ static const char *const tranche_names[FAIRQ_TRANCHES] = {
 	"FairqQueue",
 	"FairqLane",
 	"FairqGroup",
+	"FairqLimit",
 	"FairqLease",
 	"FairqLeaseFree",
 	"FairqWorker",
@@ -63,6 +66,7 @@ static const struct
 	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
 	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
 	{"pgfairq groups", groups_shmem_size, groups_shmem_init},
+	{"pgfairq limits", limits_shmem_size, limits_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},

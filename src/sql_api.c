@@ -29,6 +29,7 @@
 #include "arguments.h"
 #include "claim.h"
 #include "enqueue.h"
+#include "group_settings.h"
 #include "maintain.h"
 #include "queue_admin.h"
 #include "sessions.h"
@@ -46,6 +47,8 @@ PG_FUNCTION_INFO_V1(fairq_drop_queue);
 PG_FUNCTION_INFO_V1(fairq_purge);
 PG_FUNCTION_INFO_V1(fairq_pause);
 PG_FUNCTION_INFO_V1(fairq_resume);
+PG_FUNCTION_INFO_V1(fairq_set_group);
+PG_FUNCTION_INFO_V1(fairq_set_group_defaults);
 PG_FUNCTION_INFO_V1(fairq_enqueue);
 PG_FUNCTION_INFO_V1(fairq_enqueue_many);
 PG_FUNCTION_INFO_V1(fairq_claim);
@@ -229,14 +232,34 @@ fairq_purge(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(purged);
 }
 
+static text *
+group_argument(FunctionCallInfo fcinfo, int number, const char *function)
+{
+	text	   *group;
+
+	if (PG_ARGISNULL(number))
+		arguments_bad(function, "group_key", "is null", "Give the key of a group.");
+	group = PG_GETARG_TEXT_PP(number);
+	arguments_group_key(function, group);
+	return group;
+}
+
 static void
 pause_or_resume(FunctionCallInfo fcinfo, const char *function, bool paused)
 {
 	arguments_begin(function);
 	(void) arguments_queue(fcinfo, function);
-	if (!PG_ARGISNULL(1))
-		arguments_unsupported(function, "group_key", "is given", "Leave it out, for the queue as a whole.");
-	queue_admin_pause(PG_GETARG_TEXT_PP(0), paused);
+	if (PG_ARGISNULL(1))
+		queue_admin_pause(PG_GETARG_TEXT_PP(0), paused);
+	else
+	{
+		GroupSettings settings = {0};
+
+		settings.has_paused = true;
+		settings.values.paused = paused;
+		group_settings_set(PG_GETARG_TEXT_PP(0), group_argument(fcinfo, 1, function),
+						   &settings);
+	}
 }
 
 Datum
@@ -250,6 +273,81 @@ Datum
 fairq_resume(PG_FUNCTION_ARGS)
 {
 	pause_or_resume(fcinfo, "fairq.resume()", false);
+	PG_RETURN_VOID();
+}
+
+/*
+ * Arguments of set_group from number on: weight, max_leased, rate, burst.
+ */
+static void
+group_settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
+						 GroupSettings *settings)
+{
+	memset(settings, 0, sizeof(GroupSettings));
+	settings->has_weight = !PG_ARGISNULL(number);
+	settings->has_max_leased = !PG_ARGISNULL(number + 1);
+	settings->has_rate = !PG_ARGISNULL(number + 2);
+	settings->has_burst = !PG_ARGISNULL(number + 3);
+
+	/* Also false for NaN. */
+	if (settings->has_weight)
+	{
+		settings->values.weight = PG_GETARG_FLOAT4(number);
+		if (!(settings->values.weight >= (float4) FAIRQ_MIN_WEIGHT &&
+			  settings->values.weight <= (float4) FAIRQ_MAX_WEIGHT))
+			arguments_bad(function, "weight", psprintf("is %g", settings->values.weight),
+						  "It must be from 0.001 to 1000.");
+	}
+	if (settings->has_max_leased)
+	{
+		settings->values.max_leased = PG_GETARG_INT32(number + 1);
+		if (settings->values.max_leased < 0)
+			arguments_bad(function, "max_leased",
+						  psprintf("is %d", settings->values.max_leased),
+						  "It must be 0 (no limit) or more.");
+	}
+	if (settings->has_rate)
+	{
+		settings->values.rate = PG_GETARG_FLOAT4(number + 2);
+		if (settings->values.rate != 0 &&
+			!(settings->values.rate >= 1e-5f && settings->values.rate <= 1e6f))
+			arguments_bad(function, "rate", psprintf("is %g", settings->values.rate),
+						  "It must be 0 (no limit), or from 0.00001 to 1000000 a second.");
+	}
+	if (settings->has_burst)
+	{
+		settings->values.burst = PG_GETARG_INT32(number + 3);
+		if (settings->values.burst < 0 || settings->values.burst > 1000000)
+			arguments_bad(function, "burst", psprintf("is %d", settings->values.burst),
+						  "It must be from 0 (as many as rate) to 1000000.");
+	}
+}
+
+Datum
+fairq_set_group(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.set_group()";
+	GroupSettings settings;
+	text	   *group;
+
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
+	group = group_argument(fcinfo, 1, function);
+	group_settings_arguments(fcinfo, 2, function, &settings);
+	group_settings_set(PG_GETARG_TEXT_PP(0), group, &settings);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_set_group_defaults(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.set_group_defaults()";
+	GroupSettings settings;
+
+	arguments_begin(function);
+	(void) arguments_queue(fcinfo, function);
+	group_settings_arguments(fcinfo, 1, function, &settings);
+	group_settings_set_defaults(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
 

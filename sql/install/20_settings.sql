@@ -14,6 +14,10 @@ CREATE TABLE fairq.queue (
     durable_leases pg_catalog.bool NOT NULL DEFAULT false,
     charge pg_catalog.text NOT NULL DEFAULT 'cost',
     notify pg_catalog.bool NOT NULL DEFAULT false,
+    group_weight pg_catalog.float4 NOT NULL DEFAULT 1,
+    group_max_leased pg_catalog.int4 NOT NULL DEFAULT 0,
+    group_rate pg_catalog.float4 NOT NULL DEFAULT 0,
+    group_burst pg_catalog.int4 NOT NULL DEFAULT 0,
     paused pg_catalog.bool NOT NULL DEFAULT false
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.queue', '');

@@ -37,13 +37,13 @@ CREATE FUNCTION fairq.pause(queue text, group_key text DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_pause';
 COMMENT ON FUNCTION fairq.pause(text, text) IS
-'Pause a queue: claims return nothing until fairq.resume(). Tasks can still be enqueued, and leases settled. For its owner. group_key is not supported by this version (0A000).';
+'Pause a queue: claims return nothing until fairq.resume(). Tasks can still be enqueued, and leases settled. For its owner. group_key: pause that group only.';
 
 CREATE FUNCTION fairq.resume(queue text, group_key text DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_resume';
 COMMENT ON FUNCTION fairq.resume(text, text) IS
-'Let claims from a paused queue go on. For its owner. group_key is not supported by this version (0A000).';
+'Let claims from a paused queue, or group, go on. For its owner.';
 
 CREATE FUNCTION fairq.maintain(queue text)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE

@@ -24,6 +24,8 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('enqueue_many',
      $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs real[] DEFAULT NULL::real[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text$$,
      'bigint[]'),
+    ('set_group', 'queue text, group_key text, weight real DEFAULT NULL::real, max_leased integer DEFAULT NULL::integer, rate real DEFAULT NULL::real, burst integer DEFAULT NULL::integer', 'void'),
+    ('set_group_defaults', 'queue text, weight real DEFAULT NULL::real, max_leased integer DEFAULT NULL::integer, rate real DEFAULT NULL::real, burst integer DEFAULT NULL::integer', 'void'),
     ('subscribe', 'topic text, queue text', 'void'),
     ('unsubscribe', 'topic text, queue text', 'boolean'),
     ('publish',

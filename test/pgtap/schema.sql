@@ -8,7 +8,7 @@ SELECT no_plan();
 -- The extension.
 SELECT is(extversion, '0.1.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
-SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.queue', 'fairq.topic'], 'pg_dump carries the settings of queues')
+SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.group_setting', 'fairq.queue', 'fairq.topic'], 'pg_dump carries the settings of queues')
     FROM pg_extension WHERE extname = 'pgfairq';
 SELECT isnt(obj_description(oid, 'pg_extension'), NULL, 'it has a comment') FROM pg_extension WHERE extname = 'pgfairq';
 
@@ -64,7 +64,7 @@ SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_
 SELECT schema_privs_are('fairq', 'public', ARRAY['USAGE'], 'everyone may use the schema, nobody but who is told may create in it');
 SELECT is_empty('SELECT c.oid::regclass, a.* FROM pg_class c, aclexplode(relacl) a WHERE relnamespace = ''fairq''::regnamespace AND grantee = 0 AND privilege_type <> ''SELECT''',
     'PUBLIC may read at most');
-SELECT tables_are('fairq', ARRAY['queue', 'topic']);
+SELECT tables_are('fairq', ARRAY['group_setting', 'queue', 'topic']);
 SELECT table_privs_are('fairq', t, 'public', ARRAY['SELECT'], t || ' is written through functions only') FROM unnest('{queue,topic}'::text[]) t;
 
 -- Types.

@@ -1,0 +1,86 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_limits.h
+ *	  What a group may have: its weight, and how much of it may be in flight.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_GROUP_LIMITS_H
+#define FAIRQ_GROUP_LIMITS_H
+
+#include "datatype/timestamp.h"
+#include "port/atomics.h"
+
+#include "lanes.h"
+
+#define NO_LIMIT	PG_UINT32_MAX
+
+/* The settings of a group; those below zero are the queue's defaults. */
+typedef struct LimitSettings
+{
+	float4		weight;			/* > 0 */
+	int			max_leased;		/* 0: no limit */
+	float4		rate;			/* tasks a second; 0: no limit */
+	int			burst;			/* 0: the rate, 1 at least */
+	bool		paused;
+} LimitSettings;
+
+/* A queue's part, in its state. */
+typedef struct QueueLimits
+{
+	/* Written by who opens or changes the queue; read without a lock. */
+	LimitSettings defaults;		/* none below zero */
+	bool		known;			/* the groups' settings have been read */
+	pg_atomic_uint32 changes;	/* of groups' settings */
+
+	pg_atomic_uint32 entries;	/* limits that there are */
+	pg_atomic_uint32 waiting;	/* limits with tasks set aside */
+	pg_atomic_uint64 next_token;	/* when the next of them may go on; or never */
+} QueueLimits;
+
+/* A copy for those who look. */
+typedef struct LimitInfo
+{
+	LimitSettings settings;		/* in force */
+	int			leased;
+	int			parked;
+	double		tokens;
+} LimitInfo;
+
+typedef enum LimitAnswer
+{
+	LIMIT_OK,					/* counted */
+	LIMIT_REACHED
+} LimitAnswer;
+
+extern Size limits_shmem_size(void);
+extern void limits_shmem_init(void *area, bool found);
+extern void limits_init_queue(QueueLimits *limits);
+
+extern uint32 limits_find(int queue, uint64 low, uint64 high);
+extern uint32 limits_make(int queue, QueueLimits *limits, uint64 low, uint64 high,
+						  bool given);
+extern void limits_attach(uint32 number, int leased);
+extern void limits_detach(uint32 number);
+extern void limits_adopt(uint32 number);
+extern void limits_defaults_changed(int queue);
+extern void limits_set(uint32 number, const LimitSettings *settings);
+extern double limits_weight(uint32 number);
+extern void limits_look(uint32 number, LimitInfo *info);
+
+extern LimitAnswer limits_take(uint32 number);
+extern void limits_give(uint32 number, bool unused);
+extern void limits_freed(uint32 number);
+extern bool limits_park(uint32 number, Lane *lane, const LaneEntry *entry);
+extern TimestampTz limits_tick(int queue, QueueLimits *limits, TimestampTz now);
+extern void limits_forget_parked(int queue);
+extern void limits_forget_queue(int queue);
+
+/* Does a queue have a default that limits, so that every group has a limit? */
+static inline bool
+limits_by_default(const QueueLimits *limits)
+{
+	return limits->defaults.max_leased > 0 || limits->defaults.rate > 0;
+}
+
+#endif							/* FAIRQ_GROUP_LIMITS_H */

@@ -1,0 +1,207 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_settings.c
+ *	  What groups were given: the rows of fairq.group_setting.
+ *
+ * They are read once for each queue, by the first who opens it after a start of
+ * the server; from then on whoever changes a row hands over what it says, when
+ * that has committed (group_limits.c has it then).  Whoever reads the rows while
+ * one is handed over reads them once more, so that the older does not replace the
+ * newer.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/pg_type_d.h"
+#include "executor/spi.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+#include "group_settings.h"
+#include "groups.h"
+#include "handover.h"
+#include "leases.h"
+#include "queue_admin.h"
+#include "queue_relation.h"
+
+/*
+ * A row of fairq.group_setting, or a result of the same columns from weight on.
+ */
+static void
+values_to_settings(const Datum *values, const bool *nulls, LimitSettings *settings)
+{
+	settings->weight = nulls[0] ? -1 : DatumGetFloat4(values[0]);
+	settings->max_leased = nulls[1] ? -1 : DatumGetInt32(values[1]);
+	settings->rate = nulls[2] ? -1 : DatumGetFloat4(values[2]);
+	settings->burst = nulls[3] ? -1 : DatumGetInt32(values[3]);
+	settings->paused = DatumGetBool(values[4]);
+}
+
+/*
+ * Change what a group was given.  Errors: 42704, 42501, 53400.
+ */
+void
+group_settings_set(const text *queue, const text *group,
+				   const GroupSettings *settings)
+{
+	Relation	rel;
+	QueueInfo  *info = queue_admin_open(queue, &rel);
+	Oid			types[7] = {TEXTOID, TEXTOID, FLOAT4OID, INT4OID, FLOAT4OID, INT4OID, BOOLOID};
+	Datum		values[7] = {0};
+	char		nulls[8] = "       ";
+	Datum		result[5];
+	bool		result_nulls[5];
+	LimitSettings after;
+	uint32		limit;
+
+	values[0] = CStringGetTextDatum(info->name);
+	values[1] = PointerGetDatum(group);
+	values[2] = Float4GetDatum(settings->values.weight);
+	values[3] = Int32GetDatum(settings->values.max_leased);
+	values[4] = Float4GetDatum(settings->values.rate);
+	values[5] = Int32GetDatum(settings->values.burst);
+	values[6] = BoolGetDatum(settings->values.paused);
+	nulls[2] = settings->has_weight ? ' ' : 'n';
+	nulls[3] = settings->has_max_leased ? ' ' : 'n';
+	nulls[4] = settings->has_rate ? ' ' : 'n';
+	nulls[5] = settings->has_burst ? ' ' : 'n';
+	nulls[6] = settings->has_paused ? ' ' : 'n';
+
+	SPI_connect();
+	queue_admin_execute("INSERT INTO fairq.group_setting AS s"
+						" (queue, group_key, weight, max_leased, rate, burst, paused)"
+						" VALUES ($1, $2, $3, $4, $5, $6, coalesce($7, false))"
+						" ON CONFLICT (queue, group_key) DO UPDATE SET"
+						" weight = coalesce($3, s.weight),"
+						" max_leased = coalesce($4, s.max_leased),"
+						" rate = coalesce($5, s.rate),"
+						" burst = coalesce($6, s.burst),"
+						" paused = coalesce($7, s.paused)"
+						" RETURNING weight, max_leased, rate, burst, paused",
+						7, types, values, nulls);
+	if (SPI_processed != 1)
+		elog(ERROR, "settings of a group were written " UINT64_FORMAT " times", SPI_processed);
+	heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, result, result_nulls);
+	values_to_settings(result, result_nulls, &after);
+	SPI_finish();
+
+	limit = groups_limit(info->state, VARDATA_ANY(group), VARSIZE_ANY_EXHDR(group));
+	handover_group_set(info->state, limit, &after);
+	relation_close(rel, NoLock);
+}
+
+/*
+ * Change what the other groups of a queue may have.
+ */
+void
+group_settings_set_defaults(const text *queue, const GroupSettings *settings)
+{
+	QueueSettings changes = {0};
+
+	if (settings->has_weight)
+		queue_setting(&changes, SETTING_GROUP_WEIGHT, Float4GetDatum(settings->values.weight));
+	if (settings->has_max_leased)
+		queue_setting(&changes, SETTING_GROUP_MAX_LEASED, Int32GetDatum(settings->values.max_leased));
+	if (settings->has_rate)
+		queue_setting(&changes, SETTING_GROUP_RATE, Float4GetDatum(settings->values.rate));
+	if (settings->has_burst)
+		queue_setting(&changes, SETTING_GROUP_BURST, Int32GetDatum(settings->values.burst));
+	queue_admin_alter(queue, &changes);
+}
+
+static void
+read_rows(QueueInfo *info)
+{
+	Oid			relid = get_relname_relid("group_setting", queue_catalog_schema(false));
+	Relation	rel = table_open(relid, AccessShareLock);
+	List	   *indexes = RelationGetIndexList(rel);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(info->name));
+	scan = systable_beginscan(rel, indexes != NIL ? linitial_oid(indexes) : InvalidOid,
+							  indexes != NIL, snapshot, 1, &key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Datum		values[7];
+		bool		nulls[7];
+		text	   *group;
+		LimitSettings settings;
+
+		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
+		group = DatumGetTextPP(values[1]);
+		values_to_settings(values + 2, nulls + 2, &settings);
+		limits_set(groups_limit(info->state, VARDATA_ANY(group), VARSIZE_ANY_EXHDR(group)),
+				   &settings);
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * Leases that were kept over a restart do not know their groups, so that nobody
+ * counts them: find out from the rows.
+ */
+static void
+adopt_leases(QueueInfo *info, Relation rel)
+{
+	int			queue = queue_state_number(info->state);
+	LeaseInfo  *leases;
+	int			n = leases_list(&leases);
+	RowReader	row;
+
+	row_reader_begin(&row, rel, info);
+	for (int i = 0; i < n; i++)
+	{
+		RowStatus	status;
+		text	   *key;
+		int			class;
+
+		if (leases[i].queue != queue || leases[i].group != FAIRQ_NO_GROUP)
+			continue;
+		status = row_reader_task(&row, leases[i].task, &leases[i].tid);
+		if (status != ROW_LIVE && status != ROW_OWN)
+			continue;
+		key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
+		class = row_is_null(&row, COLUMN_ADDRESS) ? 0 :
+			DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS))->class;
+		leases_adopt(&leases[i].ref,
+					 groups_adopt_lease(info->state, Min(class, info->state->classes - 1),
+										VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)));
+	}
+	row_reader_end(&row);
+	pfree(leases);
+}
+
+/*
+ * Read what the groups of a queue were given.  The queue's table is open.
+ */
+void
+group_settings_load(QueueInfo *info, Relation rel)
+{
+	QueueLimits *limits = &info->state->limits;
+	uint32		changes;
+
+	/* On a standby nobody hands changes over, and nobody claims. */
+	if (RecoveryInProgress())
+		return;
+	do
+	{
+		changes = pg_atomic_read_u32(&limits->changes);
+		read_rows(info);
+	} while (changes != pg_atomic_read_u32(&limits->changes));
+	adopt_leases(info, rel);
+	limits->known = true;
+}

@@ -1,0 +1,139 @@
+-- What groups may have: weights, limits, rates, pauses.
+SELECT fairq.create_queue('grp', buckets => 4);
+CREATE FUNCTION pg_temp.fill(groups text[], n int) RETURNS bigint LANGUAGE sql AS
+$$ SELECT count(fairq.enqueue('grp', to_jsonb(i), g)) FROM generate_series(1, n) i, unnest(groups) g $$;
+CREATE FUNCTION pg_temp.claimed(n int) RETURNS text LANGUAGE sql AS
+$$ SELECT string_agg(group_key || ' ' || count, ', ' ORDER BY group_key) FROM (SELECT group_key, count(*) FROM fairq.claim('grp', n) GROUP BY 1) c $$;
+CREATE FUNCTION pg_temp.popped(n int) RETURNS text LANGUAGE sql AS
+$$ SELECT string_agg(group_key || ' ' || count, ', ' ORDER BY group_key) FROM (SELECT group_key, count(*) FROM fairq.pop('grp', n) GROUP BY 1) c $$;
+
+-- Shares are as the weights are; a change holds for tasks that come after it.
+SELECT fairq.set_group('grp', 'b', weight => 2), fairq.set_group('grp', 'c', weight => 5);
+SELECT pg_temp.fill('{a,b,c}', 100);
+SELECT pg_temp.popped(16);
+SELECT pg_temp.popped(80);
+SELECT fairq.purge('grp');
+SELECT fairq.set_group('grp', 'c', weight => 1), fairq.set_group_defaults('grp', weight => 4);
+SELECT pg_temp.fill('{a,b,c}', 100);
+SELECT pg_temp.popped(70);
+SELECT fairq.purge('grp');
+SELECT fairq.set_group_defaults('grp', weight => 1), fairq.set_group('grp', 'b', weight => 1);
+
+-- max_leased: no more, and nobody else waits for it.
+SELECT fairq.set_group('grp', 'a', max_leased => 2);
+SELECT pg_temp.fill('{a,b}', 10);
+SELECT pg_temp.claimed(8);
+SELECT pg_temp.claimed(100);
+SELECT pg_temp.claimed(1);
+-- One ends, however that comes about, and the next may start.
+SELECT fairq.ack(receipt) FROM fairq.leases l, fairq.get_task(l.queue, l.id) t WHERE t.group_key = 'a' LIMIT 1;
+SELECT pg_temp.claimed(100);
+SELECT fairq.release(receipt) FROM fairq.leases l, fairq.get_task(l.queue, l.id) t WHERE t.group_key = 'a' LIMIT 1;
+SELECT pg_temp.claimed(100);
+SELECT fairq.nack(receipt, delay => '0') FROM fairq.leases l, fairq.get_task(l.queue, l.id) t WHERE t.group_key = 'a' LIMIT 1;
+SELECT pg_temp.claimed(100);
+SELECT fairq.cancel('grp', l.id) FROM fairq.leases l, fairq.get_task(l.queue, l.id) t WHERE t.group_key = 'a' LIMIT 1;
+BEGIN;
+SELECT pg_temp.claimed(100);
+ROLLBACK;
+SELECT pg_temp.claimed(100);
+-- Only those asked for, and pop, are limited, too.
+SELECT count(*) FROM fairq.claim('grp', 5, group_keys => '{a}');
+SELECT count(*) FROM fairq.pop('grp', 5, group_keys => '{a}');
+-- Those that wait may be removed.
+SELECT count(fairq.cancel('grp', id)) FROM (SELECT id FROM fairq.tasks('grp', 'ready') ORDER BY id LIMIT 2) t;
+SELECT fairq.ack(receipt) FROM fairq.leases l, fairq.get_task(l.queue, l.id) t WHERE t.group_key = 'a' LIMIT 1;
+SELECT pg_temp.claimed(100);
+-- More, by setting; rolled back, it has not been.
+BEGIN;
+SELECT fairq.set_group('grp', 'a', max_leased => 100);
+ROLLBACK;
+SELECT pg_temp.claimed(100);
+SELECT fairq.set_group('grp', 'a', max_leased => 3);
+SELECT pg_temp.claimed(100);
+SELECT fairq.set_group('grp', 'a', max_leased => 0);
+SELECT pg_temp.claimed(100);
+SELECT count(fairq.ack(receipt)) FROM fairq.leases WHERE queue = 'grp';
+SELECT ready, leased FROM fairq.queue_stats WHERE queue = 'grp';
+
+-- What is in flight when a limit comes counts.
+SELECT pg_temp.fill('{a,z}', 6);
+SELECT pg_temp.claimed(6);
+SELECT fairq.set_group_defaults('grp', max_leased => 4);
+SELECT pg_temp.claimed(100);
+SELECT fairq.set_group('grp', 'z', max_leased => 5);
+SELECT pg_temp.claimed(100);
+SELECT fairq.set_group_defaults('grp', max_leased => 0);
+SELECT pg_temp.claimed(100);
+SELECT count(fairq.ack(receipt)) FROM fairq.leases WHERE queue = 'grp';
+
+-- Priority classes are one group.
+SELECT fairq.set_group('grp', 'a', max_leased => 2);
+SELECT count(fairq.enqueue('grp', '1', 'a', priority => p)) FROM generate_series(0, 3) p;
+SELECT pg_temp.claimed(100);
+SELECT fairq.set_group('grp', 'a', max_leased => 0);
+SELECT count(fairq.ack(receipt)) FROM fairq.leases WHERE queue = 'grp';
+SELECT pg_temp.popped(100);
+
+-- Pause and resume.
+SELECT pg_temp.fill('{a,b}', 3);
+SELECT fairq.pause('grp', 'a');
+SELECT pg_temp.popped(100);
+SELECT pg_temp.fill('{a}', 1);
+SELECT pg_temp.popped(100);
+SELECT fairq.resume('grp', 'a');
+SELECT pg_temp.popped(100);
+
+-- Rates: as many as burst at once, and then as they come.
+SELECT fairq.set_group('grp', 'a', rate => 0.001, burst => 3);
+SELECT pg_temp.fill('{a,b}', 6);
+SELECT pg_temp.popped(100);
+SELECT pg_temp.popped(100);
+SELECT fairq.set_group('grp', 'a', rate => 100000, burst => 2);
+SELECT pg_temp.popped(1);
+DO $$ BEGIN FOR i IN 1 .. 1000 LOOP EXIT WHEN NOT EXISTS (SELECT FROM fairq.tasks('grp')); PERFORM fairq.pop('grp', 100); COMMIT; PERFORM pg_sleep(0.01); END LOOP; END $$;
+SELECT count(*) FROM fairq.tasks('grp');
+SELECT fairq.set_group('grp', 'a', rate => 0);
+
+-- VACUUM FULL while places are set aside.
+SELECT fairq.set_group('grp', 'a', max_leased => 1);
+SELECT pg_temp.fill('{a}', 4);
+SELECT pg_temp.claimed(10);
+VACUUM FULL fairq.q_grp;
+SELECT pg_temp.claimed(10);
+DO $$ BEGIN FOR i IN 1 .. 4 LOOP PERFORM fairq.ack(receipt) FROM fairq.leases WHERE queue = 'grp'; COMMIT; PERFORM fairq.claim('grp', 10); COMMIT; END LOOP; END $$;
+SELECT count(*) FROM fairq.tasks('grp');
+
+-- In the other policies there are no weights, but limits.
+SELECT fairq.create_queue('grp prio', 'priority');
+SELECT fairq.set_group('grp prio', 'a', max_leased => 1);
+SELECT count(fairq.enqueue('grp prio', '1', g, priority => p)) FROM generate_series(1, 3) p, unnest('{a,b}'::text[]) g;
+SELECT group_key, count(*) FROM fairq.claim('grp prio', 10) GROUP BY 1 ORDER BY 1;
+SELECT fairq.drop_queue('grp prio');
+
+-- Bad input.
+SELECT fairq.set_group(NULL, 'a');
+SELECT fairq.set_group('grp', NULL);
+SELECT fairq.set_group('grp', repeat('x', 1025));
+SELECT fairq.set_group('none', 'a');
+SELECT fairq.set_group('grp', 'a', weight => 0);
+SELECT fairq.set_group('grp', 'a', weight => 'NaN');
+SELECT fairq.set_group('grp', 'a', weight => 1001);
+SELECT fairq.set_group('grp', 'a', max_leased => -1);
+SELECT fairq.set_group('grp', 'a', rate => -1);
+SELECT fairq.set_group('grp', 'a', rate => 'Infinity');
+SELECT fairq.set_group('grp', 'a', burst => -1);
+SELECT fairq.set_group_defaults('grp', weight => -1);
+SELECT fairq.pause('grp', repeat('x', 1025));
+CREATE ROLE regress_fairq_stranger;
+GRANT ALL ON fairq.q_grp TO regress_fairq_stranger;
+SET ROLE regress_fairq_stranger;
+SELECT fairq.set_group('grp', 'a', weight => 2);
+SELECT fairq.set_group_defaults('grp', weight => 2);
+SELECT fairq.pause('grp', 'a');
+SELECT * FROM fairq.group_setting;
+RESET ROLE;
+-- They go with the queue.
+SELECT fairq.drop_queue('grp');
+SELECT count(*) FROM fairq.group_setting;
+DROP ROLE regress_fairq_stranger;
