@@ -6,7 +6,8 @@
  * A claim takes entries from the fronts of the queue's lanes, in the order of
  * their addresses across lanes, reads each entry's row by TID and puts a lease
  * on the task.  It writes nothing: no row, no WAL, no transaction id (invariant
- * I4).
+ * I4), unless the queue has durable leases, which are written when all are
+ * granted (durable_leases.c).
  *
  * The look at the row and the lease happen under one share lock on the row's
  * page.  Whoever deletes or changes a row needs that lock exclusively.  So if
@@ -36,6 +37,7 @@
 
 #include "archive.h"
 #include "claim.h"
+#include "durable_leases.h"
 #include "handover.h"
 #include "lanes.h"
 #include "group_limits.h"
@@ -64,6 +66,9 @@ typedef struct Claim
 	TimestampTz first_deadline; /* of the leases granted */
 	StatsBatch	waits;			/* how long the tasks have waited */
 	ArchiveBatch archive;		/* of tasks popped */
+	LeaseInfo  *durable;		/* leases to be written, but for a pop */
+	int			durable_count;
+	int			durable_size;
 } Claim;
 
 /* How long a claim of the row's task lasts, in microseconds. */
@@ -135,6 +140,20 @@ group_wanted(Claim *claim)
 			return true;
 	}
 	return false;
+}
+
+/* Leases that were granted are written together, at the end. */
+static void
+note_durable(Claim *claim, const LeaseInfo *lease)
+{
+	if (claim->durable_count == claim->durable_size)
+	{
+		claim->durable_size = Max(2 * claim->durable_size, Min(claim->request->max_tasks, 128));
+		claim->durable = claim->durable == NULL ?
+			palloc(claim->durable_size * sizeof(LeaseInfo)) :
+			repalloc(claim->durable, claim->durable_size * sizeof(LeaseInfo));
+	}
+	claim->durable[claim->durable_count++] = *lease;
 }
 
 /*
@@ -238,6 +257,8 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 		handover_count(claim->info->state, QUEUE_ACKED, 1);
 		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
 	}
+	else if (claim->info->durable_leases)
+		note_durable(claim, &lease);
 	stats_batch_add(&claim->waits, claim->info->state, STATS_WAIT,
 					claim->now - ready_since(row));
 	claim->sink(row, &lease, claim->arg);
@@ -748,6 +769,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 				claim.wanted[request->buckets[i]] = true;
 		}
 	}
+	durable_leases_require(rel, info);
 	recovery_classes(rel, info);
 	row_reader_begin(&claim.row, rel, info);
 
@@ -771,6 +793,11 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	}
 	leases_return_reserved();
 	row_reader_end(&claim.row);
+	if (claim.durable_count > 0)
+	{
+		durable_leases_write(info, claim.durable, claim.durable_count);
+		pfree(claim.durable);
+	}
 	if (!request->pop)
 		wakeup_at(MyDatabaseId, claim.first_deadline);
 	if (claim.got > 0)

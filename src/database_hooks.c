@@ -30,7 +30,9 @@
 
 #include "compat.h"
 #include "database_hooks.h"
+#include "durable_leases.h"
 #include "handover.h"
+#include "queue_catalog.h"
 #include "shared_state.h"
 #include "wakeup.h"
 
@@ -89,8 +91,13 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 	}
 	if (access != OAT_DROP || subobject != 0)
 		return;
-	if (class == RelationRelationId && queue_state_find(object) != NULL)
-		handover_release_queue(MyDatabaseId, object);
+	if (class == RelationRelationId)
+	{
+		if (queue_state_find(object) != NULL)
+			handover_release_queue(MyDatabaseId, object);
+		if (queue_catalog_is_named_so(object))
+			durable_leases_forget_queue(object);
+	}
 	else if (class == DatabaseRelationId)
 		handover_release_queue(object, InvalidOid);
 	else if (class == ExtensionRelationId)

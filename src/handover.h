@@ -53,6 +53,7 @@ extern void handover_due_added(DueCursor *cursor, TimestampTz due,
 extern void handover_due_done(DueCursor *cursor, const DuePlace *place);
 extern void handover_due_read(DueCursor *cursor, const DuePlace *frontier);
 extern void handover_due_held(DueCursor *cursor, const DuePlace *place);
+extern void handover_extended(const LeaseRef *lease, const ItemPointerData *old);
 extern void handover_session_closed(const SessionRef *session);
 extern void handover_probe(void);
 extern void handover_release_queue(Oid database, Oid relation);

@@ -24,9 +24,16 @@
  * A lease is held, or settling: its task's row is being deleted or changed by
  * a transaction in progress, and until that ends the lease does not expire.
  *
+ * A durable lease has a row in a table, too (durable_leases.c), from which it is
+ * restored after a crash.  What is known of that is in a second array, which
+ * costs nothing where there are none.  A restored lease has another entry than
+ * before, so that its receipt does not lead to it: it is moved, and found by its
+ * token in chains of their own.
+ *
  * Locking: the lock of the partition guards its chains, its wheel and the
- * entries in them.  The lock of the free list guards the free list.  A partition
- * may be locked before the free list, not after.  A claim grants a lease while
+ * entries in them.  The lock of the free list guards the free list, the lock of
+ * the moved guards their chains: while it is held the leases in them stay as
+ * they are.  A partition may be locked before either, not after.  A claim grants a lease while
  * it has a share lock on the row's page (see claim.c for why), so nothing here
  * looks at a page.
  *
@@ -83,13 +90,25 @@ typedef struct Lease
 	uint32		wheel_prev;
 	uint16		wheel_slot;
 	uint8		partition;
-	uint8		state;			/* a LeaseState */
+	uint8		state:4;		/* a LeaseState */
+	uint8		durable:1;		/* durables[] says more */
+	uint8		moved:1;		/* and its receipt, too */
 	int32		attempt;
 	int32		pid;
 	uint32		session;
 	uint32		group;
 	TimestampTz started;
 } Lease;
+
+/* Of a durable lease; guarded as the entry is. */
+typedef struct DurablePart
+{
+	ItemPointerData tid;		/* where its row was seen */
+	uint32		moved_next;		/* moved_lock: next in the chain */
+	uint64		receipt;		/* if it is moved: the first half of its receipt */
+} DurablePart;
+
+#define MOVED_CHAINS	4096
 
 typedef struct Partition
 {
@@ -107,12 +126,15 @@ typedef struct LeaseTable
 	uint32		salt;			/* 28 bits, new at each start */
 	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels to
 								 * this one */
+	LWLock		moved_lock;
+	uint32		moved[MOVED_CHAINS];	/* moved_lock */
 	Partition	partitions[PARTITIONS];
 } LeaseTable;
 
 static LeaseTable *table = NULL;
 static uint32 *chains = NULL;
 static Lease *entries = NULL;
+static DurablePart *durables = NULL;
 static uint32 chain_mask;
 
 /* Entries that this backend took off the free list and has not used yet. */
@@ -138,7 +160,8 @@ leases_shmem_size(void)
 	Size		size = TABLE_SIZE;
 
 	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
-	return add_size(size, mul_size(settings_max_leases, sizeof(Lease)));
+	size = add_size(size, CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease))));
+	return add_size(size, mul_size(settings_max_leases, sizeof(DurablePart)));
 }
 
 void
@@ -151,6 +174,8 @@ leases_shmem_init(void *area, bool found)
 	chains = (uint32 *) p;
 	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
 	entries = (Lease *) p;
+	p += CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease)));
+	durables = (DurablePart *) p;
 	chain_mask = chains_wanted() - 1;
 	if (found)
 		return;
@@ -163,6 +188,8 @@ leases_shmem_init(void *area, bool found)
 		table->salt = (uint32) GetCurrentTimestamp();
 	table->salt &= 0xFFFFFFF;
 	pg_atomic_init_u64(&table->tick, 0);
+	LWLockInitialize(&table->moved_lock, shared_state_tranche(FAIRQ_TRANCHE_LEASE));
+	memset(table->moved, 0xFF, sizeof(table->moved));
 	for (int i = 0; i < PARTITIONS; i++)
 	{
 		Partition  *partition = &table->partitions[i];
@@ -408,6 +435,10 @@ copy_lease(uint32 number, LeaseInfo *info)
 	info->group = lease->group;
 	info->started = lease->started;
 	info->settling = (lease->state == LEASE_SETTLING);
+	info->durable = lease->durable;
+	if (lease->durable)
+		info->durable_tid = durables[number].tid;
+	info->receipt = lease->moved ? durables[number].receipt : 0;
 }
 
 static uint32
@@ -470,6 +501,7 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	lease->partition = hash % PARTITIONS;
 	lease->attempt = attempt;
 	lease->state = LEASE_HELD;
+	lease->durable = lease->moved = false;
 	lease->token = token;
 	lease->tid = *tid;
 	lease->deadline = deadline;
@@ -486,6 +518,14 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	return LEASE_GRANTED;
 }
 
+/* The first half of the receipt of a lease that is not moved. */
+static inline uint64
+usual_receipt(uint32 entry)
+{
+	return ((uint64) entry << 32) | ((table->salt >> 12) << 16) |
+		(8 << 12) | (table->salt & 0xFFF);
+}
+
 /*
  * The receipt of a lease: entry, salt and token, in a uuid of version 8 (RFC
  * 9562: custom).  Every bit of it counts.
@@ -493,12 +533,9 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 void
 leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
 {
-	uint64		high;
-	uint64		low;
+	uint64		high = lease->receipt != 0 ? lease->receipt : usual_receipt(lease->ref.entry);
+	uint64		low = (UINT64CONST(2) << 62) | lease->ref.token;
 
-	high = ((uint64) lease->ref.entry << 32) | ((table->salt >> 12) << 16) |
-		(8 << 12) | (table->salt & 0xFFF);
-	low = (UINT64CONST(2) << 62) | lease->ref.token;
 	for (int i = 0; i < 8; i++)
 	{
 		receipt->data[i] = (uint8) (high >> (56 - 8 * i));
@@ -506,27 +543,93 @@ leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
 	}
 }
 
+/* The parts of a receipt; false if it cannot be one. */
+static bool
+split_receipt(const pg_uuid_t *receipt, uint64 *high, uint64 *token)
+{
+	uint64		low = 0;
+
+	*high = 0;
+	for (int i = 0; i < 8; i++)
+	{
+		*high = (*high << 8) | receipt->data[i];
+		low = (low << 8) | receipt->data[8 + i];
+	}
+	*token = low & TOKEN_MASK;
+	return ((*high >> 12) & 0xF) == 8 && (low >> 62) == 2 && *token != 0;
+}
+
 /*
- * The lease that a receipt names, if it can be one of this server's.
+ * The lease that a receipt names, if it can be one of this server's that is
+ * not moved.
  */
 bool
 leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref)
 {
-	uint64		high = 0;
-	uint64		low = 0;
-	uint32		salt;
+	uint64		high;
 
-	for (int i = 0; i < 8; i++)
-	{
-		high = (high << 8) | receipt->data[i];
-		low = (low << 8) | receipt->data[8 + i];
-	}
-	salt = (((high >> 16) & 0xFFFF) << 12) | (high & 0xFFF);
+	if (!split_receipt(receipt, &high, &ref->token))
+		return false;
 	ref->entry = high >> 32;
-	ref->token = low & TOKEN_MASK;
-	return salt == table->salt && ((high >> 12) & 0xF) == 8 &&
-		(low >> 62) == 2 && ref->entry < (uint32) settings_max_leases &&
-		ref->token != 0;
+	return high == usual_receipt(ref->entry) &&
+		ref->entry < (uint32) settings_max_leases;
+}
+
+/* The chain of moved leases with a token. */
+static inline uint32 *
+moved_chain(uint64 token)
+{
+	return &table->moved[token % MOVED_CHAINS];
+}
+
+/*
+ * The moved lease of this database that a receipt names.  A database that was
+ * made of another one has its leases, too, with their receipts.
+ */
+bool
+leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref)
+{
+	uint64		high;
+	uint32		number;
+
+	if (!split_receipt(receipt, &high, &ref->token))
+		return false;
+	LWLockAcquire(&table->moved_lock, LW_SHARED);
+	number = *moved_chain(ref->token);
+	while (number != NO_ENTRY &&
+		   (entries[number].token != ref->token || durables[number].receipt != high ||
+			queue_state_by_number(entries[number].queue)->database != MyDatabaseId))
+		number = durables[number].moved_next;
+	LWLockRelease(&table->moved_lock);
+	ref->entry = number;
+	return number != NO_ENTRY;
+}
+
+/* The lease has a receipt that does not lead to it.  Partition locked. */
+static void
+move_lease(uint32 number, uint64 receipt)
+{
+	uint32	   *chain = moved_chain(entries[number].token);
+
+	entries[number].moved = true;
+	durables[number].receipt = receipt;
+	LWLockAcquire(&table->moved_lock, LW_EXCLUSIVE);
+	durables[number].moved_next = *chain;
+	*chain = number;
+	LWLockRelease(&table->moved_lock);
+}
+
+static void
+unlink_moved(uint32 number)
+{
+	uint32	   *link = moved_chain(entries[number].token);
+
+	LWLockAcquire(&table->moved_lock, LW_EXCLUSIVE);
+	while (*link != number)
+		link = &durables[*link].moved_next;
+	*link = durables[number].moved_next;
+	LWLockRelease(&table->moved_lock);
+	entries[number].moved = false;
 }
 
 /*
@@ -672,6 +775,8 @@ remove_entry(Partition *partition, uint32 number)
 	*link = lease->hash_next;
 	wheel_unlink(partition, number);
 	partition->used--;
+	if (lease->moved)
+		unlink_moved(number);
 	if (lease->session != NO_SESSION)
 		sessions_lease_ends(lease->session);
 	lease->state = LEASE_FREE;
@@ -738,7 +843,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
  * Move the deadline of a lease.  Returns false if it is over or settling.
  */
 bool
-leases_extend(const LeaseRef *ref, TimestampTz deadline)
+leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 	Lease	   *lease = &entries[ref->entry];
@@ -752,6 +857,7 @@ leases_extend(const LeaseRef *ref, TimestampTz deadline)
 		wheel_unlink(partition, ref->entry);
 		lease->deadline = deadline;
 		wheel_schedule(partition, ref->entry);
+		copy_lease(ref->entry, info);
 	}
 	LWLockRelease(&partition->lock);
 	return held;
@@ -775,6 +881,82 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 	}
 	if (!adopted)
 		groups_lease_ends(group);
+}
+
+/*
+ * A lease has a row in fairq.durable_lease now, or has it elsewhere.
+ */
+void
+leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+
+	if (partition == NULL)
+		return;
+	entries[ref->entry].durable = true;
+	durables[ref->entry].tid = *durable_tid;
+	LWLockRelease(&partition->lock);
+}
+
+/*
+ * Grant a lease as it was before a crash, unless it is there.  For a new one
+ * there has to be a reserved entry.  If its session is over it has run out.
+ */
+LeaseRestored
+leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
+{
+	uint32		hash = lease_hash(durable->queue, durable->task);
+	Partition  *partition = partition_of(hash);
+	LeaseRestored result = LEASE_KNOWN;
+	uint64		high;
+	uint64		token;
+	uint32		number;
+	Lease	   *lease;
+
+	if (!split_receipt(&durable->receipt, &high, &token))
+		return LEASE_VOID;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, durable->queue, durable->task);
+	if (number == NO_ENTRY && reserved_count == 0)
+		result = LEASE_NO_ROOM;
+	else if (number != NO_ENTRY && entries[number].token != token)
+		result = LEASE_VOID;
+	else if (number == NO_ENTRY)
+	{
+		result = LEASE_RESTORED;
+		number = reserved[--reserved_count];
+		lease = &entries[number];
+		lease->task = durable->task;
+		lease->queue = durable->queue;
+		lease->partition = hash % PARTITIONS;
+		lease->attempt = durable->attempt;
+		lease->state = LEASE_HELD;
+		lease->moved = false;
+		lease->token = token;
+		lease->tid = durable->tid;
+		lease->deadline = durable->over ? 0 : durable->deadline;
+		lease->pid = 0;
+		lease->session = durable->over ? SESSION_OVER : NO_SESSION;
+		lease->group = durable->group;
+		lease->started = durable->started;
+		lease->hash_next = chains[hash & chain_mask];
+		chains[hash & chain_mask] = number;
+		partition->used++;
+		wheel_schedule(partition, number);
+	}
+	if (result == LEASE_RESTORED || result == LEASE_KNOWN)
+	{
+		lease = &entries[number];
+		lease->durable = true;
+		durables[number].tid = durable->durable_tid;
+		if (!lease->moved && high != usual_receipt(number))
+			move_lease(number, high);
+		ref->entry = number;
+		ref->token = lease->token;
+	}
+	LWLockRelease(&partition->lock);
+	return result;
 }
 
 /*
@@ -1034,6 +1216,7 @@ leases_restore(const SavedLease *saved)
 	lease->partition = hash % PARTITIONS;
 	lease->attempt = saved->attempt;
 	lease->state = LEASE_HELD;
+	lease->durable = lease->moved = false;	/* its row is still to be read */
 	lease->token = saved->ref.token;
 	lease->tid = saved->tid;
 	lease->deadline = saved->deadline;

@@ -42,6 +42,9 @@ typedef struct LeaseInfo
 	uint32		group;			/* groups.c's number; FAIRQ_NO_GROUP: not known */
 	TimestampTz started;		/* when it was claimed */
 	bool		settling;
+	bool		durable;		/* it has a row in fairq.durable_lease ... */
+	ItemPointerData durable_tid;	/* ... which was seen there */
+	uint64		receipt;		/* first half of its receipt; 0: as usual */
 } LeaseInfo;
 
 /* What of a lease is kept across a restart. */
@@ -56,6 +59,29 @@ typedef struct SavedLease
 	TimestampTz started;
 	ItemPointerData tid;
 } SavedLease;
+
+/* A lease as it was written to fairq.durable_lease. */
+typedef struct DurableLease
+{
+	int			queue;
+	int64		task;
+	ItemPointerData tid;		/* of the task's row; a hint */
+	int			attempt;
+	uint32		group;
+	TimestampTz started;
+	TimestampTz deadline;
+	pg_uuid_t	receipt;
+	bool		over;			/* it was of a session, which is over */
+	ItemPointerData durable_tid;	/* of its own row */
+} DurableLease;
+
+typedef enum LeaseRestored
+{
+	LEASE_RESTORED,
+	LEASE_KNOWN,				/* it was there */
+	LEASE_VOID,					/* the task has another one */
+	LEASE_NO_ROOM
+} LeaseRestored;
 
 extern Size leases_shmem_size(void);
 extern void leases_shmem_init(void *area, bool found);
@@ -76,7 +102,13 @@ extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);
 extern void leases_unsettle(const LeaseRef *ref);
 extern bool leases_give_back(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_drop(const LeaseRef *ref, LeaseInfo *lease);
-extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline);
+extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline,
+						  LeaseInfo *lease);
+
+extern void leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid);
+extern LeaseRestored leases_restore_durable(const DurableLease *durable,
+											LeaseRef *ref);
+extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern void leases_tick(TimestampTz now);

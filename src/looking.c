@@ -24,6 +24,7 @@
 #include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
@@ -598,6 +599,29 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Durable leases are restored when their queue is first opened after a crash:
+ * see that those of all queues are, but for what is locked.
+ */
+static void
+restore_leases(void)
+{
+	List	   *queues = visible_queues();
+	ListCell   *lc;
+
+	foreach(lc, queues)
+	{
+		QueueState *state = queue_state_find(lfirst_oid(lc));
+		Relation	rel;
+
+		if ((state == NULL || state->leases != QUEUE_KNOWN) &&
+			ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock) &&
+			queue_catalog_open_relation(lfirst_oid(lc), NoLock, 0, &rel) != NULL)
+			relation_close(rel, AccessShareLock);
+	}
+	list_free(queues);
+}
+
+/*
  * fairq.live_leases(): one row a lease of a queue of this database.
  */
 Datum
@@ -610,6 +634,7 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 
 	arguments_require_preload("fairq.live_leases()");
 	InitMaterializedSRF(fcinfo, 0);
+	restore_leases();
 	n = leases_list(&leases);
 	for (int i = 0; i < n; i++)
 	{

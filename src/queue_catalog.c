@@ -44,6 +44,7 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "durable_leases.h"
 #include "group_settings.h"
 #include "handover.h"
 #include "lanes.h"
@@ -490,6 +491,18 @@ queue_catalog_list(void)
 }
 
 /*
+ * Has a relation such a name as the tables of queues have?
+ */
+bool
+queue_catalog_is_named_so(Oid relation)
+{
+	char	   *name = get_rel_name(relation);
+
+	return name != NULL && strncmp(name, "q_", 2) == 0 &&
+		get_rel_namespace(relation) == queue_catalog_schema(true);
+}
+
+/*
  * Is there a queue of this name, as far as the settings know?
  */
 bool
@@ -581,6 +594,18 @@ check_file(QueueInfo *info, Relation rel)
 	LWLockRelease(&state->lock);
 }
 
+/*
+ * A queue that is used is as it was left: what shared memory knows of it is of
+ * its present file, and its durable leases are leases.
+ */
+static void
+look_after_state(QueueInfo *info, Relation rel)
+{
+	check_file(info, rel);
+	if (unlikely(info->state->leases != QUEUE_KNOWN))
+		durable_leases_restore(rel, info);
+}
+
 static void
 check_privileges(QueueInfo *info, Relation rel, AclMode privileges)
 {
@@ -665,7 +690,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 		*rel = try_relation_open(relation, lockmode);
 		if (*rel != NULL && info->valid && info->relation == relation)
 		{
-			check_file(info, *rel);
+			look_after_state(info, *rel);
 			return info;
 		}
 		if (*rel != NULL && !info->valid)
@@ -679,7 +704,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 				fill_entry(info, *rel);
 				if (info->valid)
 				{
-					check_file(info, *rel);
+					look_after_state(info, *rel);
 					return info;
 				}
 			}
@@ -740,9 +765,10 @@ queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 	}
 	if (name[0] == '\0')
 	{
+		if (!queue_catalog_is_named_so(relation))
+			return NULL;
 		relname = get_rel_name(relation);
-		if (relname == NULL || strncmp(relname, "q_", 2) != 0 ||
-			get_rel_namespace(relation) != queue_catalog_schema(true))
+		if (relname == NULL)
 			return NULL;
 		strlcpy(name, relname + 2, NAMEDATALEN);
 	}

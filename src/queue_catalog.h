@@ -101,6 +101,7 @@ extern QueueInfo *queue_catalog_open(const text *name, LOCKMODE lockmode,
 									 AclMode privileges, Relation *rel);
 extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 											  AclMode privileges, Relation *rel);
+extern bool queue_catalog_is_named_so(Oid relation);
 extern bool queue_catalog_has_settings(const char *queue);
 extern void queue_catalog_check_owner(const QueueInfo *info);
 extern QueueCounter queue_catalog_depth(char state);

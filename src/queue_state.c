@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
+#include "utils/wait_event.h"
 
 #include "groups.h"
 #include "lanes.h"
@@ -86,6 +87,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	due_cursor_init(&queue->archive.cursor);
 	queue->relation_file = InvalidRelFileNumber;
 	queue->recovery = QUEUE_UNKNOWN;
+	queue->leases = QUEUE_UNKNOWN;
+	queue->leases_file = InvalidRelFileNumber;
 	ConditionVariableInit(&queue->recovery_done);
 	queue->stats_reset = GetCurrentTimestamp();
 	queue->max_ready = PG_INT64_MAX;
@@ -219,6 +222,46 @@ queue_state_read_again(Oid relation)
 		LWLockRelease(&queue->lock);
 	}
 	LWLockRelease(&directory->lock);
+}
+
+/*
+ * Begin to read what shared memory does not know of a queue: one at a time.
+ * True: the caller reads it, and says when it is done.  False: it is known;
+ * if somebody else is reading it, that is waited for.
+ */
+bool
+queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
+{
+	for (;;)
+	{
+		QueueRecovery before;
+
+		SpinLockAcquire(&queue->recovery_mutex);
+		before = *what;
+		if (before == QUEUE_UNKNOWN)
+			*what = QUEUE_RECOVERING;
+		SpinLockRelease(&queue->recovery_mutex);
+
+		if (before != QUEUE_RECOVERING)
+			return before == QUEUE_UNKNOWN;
+		ConditionVariablePrepareToSleep(&queue->recovery_done);
+		if (*(volatile QueueRecovery *) what == QUEUE_RECOVERING)
+			ConditionVariableSleep(&queue->recovery_done, PG_WAIT_EXTENSION);
+		ConditionVariableCancelSleep();
+	}
+}
+
+/*
+ * It is known; or, with QUEUE_UNKNOWN, somebody else has to read it.
+ */
+void
+queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
+						 QueueRecovery result)
+{
+	SpinLockAcquire(&queue->recovery_mutex);
+	*what = result;
+	SpinLockRelease(&queue->recovery_mutex);
+	ConditionVariableBroadcast(&queue->recovery_done);
 }
 
 /* Is there nothing to claim in an order, as far as its lanes know? */

@@ -95,10 +95,13 @@ typedef struct QueueState
 	int64		next_id;		/* ids next_id .. end_id - 1 are free */
 	int64		end_id;
 
-	slock_t		recovery_mutex; /* guards the next two */
+	slock_t		recovery_mutex; /* guards the next three */
 	QueueRecovery recovery;
 	bool		classes_known;	/* every class with rows has its lanes */
-	ConditionVariable recovery_done;
+	QueueRecovery leases;		/* are those in the lease table
+								 * that have rows in fairq.durable_lease? */
+	ConditionVariable recovery_done;	/* of either */
+	RelFileNumber leases_file;	/* whoever recovers: the file of those rows */
 
 	DueCursor	due;			/* scheduled tasks, by when they are due */
 	ArchiveState archive;
@@ -152,6 +155,9 @@ extern int	queue_state_number(const QueueState *queue);
 extern void queue_state_release(Oid database, Oid relation);
 extern bool queue_state_save(int number, SavedQueue *saved);
 extern void queue_state_restore(const SavedQueue *saved);
+extern bool queue_state_recovery_begin(QueueState *queue, QueueRecovery *what);
+extern void queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
+									 QueueRecovery result);
 extern int	queue_state_reclaim_groups(void);
 extern void queue_state_read_again(Oid relation);
 

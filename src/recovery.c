@@ -28,7 +28,6 @@
 #include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
-#include "utils/wait_event.h"
 
 #include "groups.h"
 #include "leases.h"
@@ -62,20 +61,13 @@ recovery_classes(Relation rel, QueueInfo *info)
 	SpinLockRelease(&state->recovery_mutex);
 }
 
-static void
-set_recovery(QueueState *state, QueueRecovery recovery)
-{
-	SpinLockAcquire(&state->recovery_mutex);
-	state->recovery = recovery;
-	SpinLockRelease(&state->recovery_mutex);
-	ConditionVariableBroadcast(&state->recovery_done);
-}
-
 /* The pass was cut short; somebody else has to do it. */
 static void
 recovery_failed(int code, Datum arg)
 {
-	set_recovery((QueueState *) DatumGetPointer(arg), QUEUE_UNKNOWN);
+	QueueState *state = (QueueState *) DatumGetPointer(arg);
+
+	queue_state_recovery_end(state, &state->recovery, QUEUE_UNKNOWN);
 }
 
 /*
@@ -173,43 +165,28 @@ recovery_tags(Relation rel, QueueInfo *info)
 
 	while (unlikely(state->recovery != QUEUE_KNOWN))
 	{
-		QueueRecovery before;
+		QueueDepths before_reading;
+		QueueDepths depths;
 
-		SpinLockAcquire(&state->recovery_mutex);
-		before = state->recovery;
-		if (before == QUEUE_UNKNOWN)
-			state->recovery = QUEUE_RECOVERING;
-		SpinLockRelease(&state->recovery_mutex);
+		if (!queue_state_recovery_begin(state, &state->recovery))
+			continue;
 
-		if (before == QUEUE_UNKNOWN)
+		/*
+		 * Others go on counting what they commit.  What we read replaces what
+		 * was counted up to now, and what they count from now on is added.  (A
+		 * transaction that is between its end and its counting just now is
+		 * counted twice: a figure that is off, no more.)
+		 */
+		for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
+			before_reading[i] = (int64) pg_atomic_read_u64(&state->counters[i]);
+		PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
 		{
-			QueueDepths before_reading;
-			QueueDepths depths;
-
-			/*
-			 * Others go on counting what they commit.  What we read replaces
-			 * what was counted up to now, and what they count from now on is
-			 * added.  (A transaction that is between its end and its counting
-			 * just now is counted twice: a figure that is off, no more.)
-			 */
-			for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
-				before_reading[i] = (int64) pg_atomic_read_u64(&state->counters[i]);
-			PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
-			{
-				read_rows(rel, info, true, depths);
-			}
-			PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
-			for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
-				queue_state_count(state, i, depths[i] - before_reading[i]);
-			set_recovery(state, QUEUE_KNOWN);
+			read_rows(rel, info, true, depths);
 		}
-		else if (before == QUEUE_RECOVERING)
-		{
-			ConditionVariablePrepareToSleep(&state->recovery_done);
-			if (((volatile QueueState *) state)->recovery == QUEUE_RECOVERING)
-				ConditionVariableSleep(&state->recovery_done, PG_WAIT_EXTENSION);
-			ConditionVariableCancelSleep();
-		}
+		PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
+		for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
+			queue_state_count(state, i, depths[i] - before_reading[i]);
+		queue_state_recovery_end(state, &state->recovery, QUEUE_KNOWN);
 	}
 }
 

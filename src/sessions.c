@@ -308,7 +308,7 @@ sessions_save(uint32 number, SavedSession *saved)
 {
 	Session    *session = &table->sessions[number - 1];
 
-	if (session->token == 0 || session->bound ||
+	if (number == SESSION_OVER || session->token == 0 || session->bound ||
 		!is_alive(session, GetCurrentTimestamp()))
 		return false;
 	memset(saved, 0, sizeof(SavedSession));
@@ -354,7 +354,8 @@ sessions_restore(const SavedSession *saved)
 bool
 sessions_alive(uint32 number)
 {
-	return is_alive(&table->sessions[number - 1], GetCurrentTimestamp());
+	return number != SESSION_OVER &&
+		is_alive(&table->sessions[number - 1], GetCurrentTimestamp());
 }
 
 /*
@@ -378,13 +379,15 @@ sessions_lease_begins(const SessionRef *ref)
 void
 sessions_lease_restored(uint32 number)
 {
-	pg_atomic_fetch_add_u32(&table->sessions[number - 1].leases, 1);
+	if (number != SESSION_OVER)
+		pg_atomic_fetch_add_u32(&table->sessions[number - 1].leases, 1);
 }
 
 void
 sessions_lease_ends(uint32 number)
 {
-	pg_atomic_fetch_sub_u32(&table->sessions[number - 1].leases, 1);
+	if (number != SESSION_OVER)
+		pg_atomic_fetch_sub_u32(&table->sessions[number - 1].leases, 1);
 }
 
 /*

@@ -16,6 +16,9 @@
 /* A lease of no session. */
 #define NO_SESSION		0
 
+/* Of one that was restored without its session, which is over. */
+#define SESSION_OVER	PG_UINT32_MAX
+
 /* Names a session, for ever: the number of its slot (from 1) and a token. */
 typedef struct SessionRef
 {

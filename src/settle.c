@@ -37,6 +37,7 @@
 #include "utils/timestamp.h"
 
 #include "claim.h"
+#include "durable_leases.h"
 #include "handover.h"
 #include "sessions.h"
 #include "settle.h"
@@ -259,17 +260,27 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 
 		/*
 		 * If the row is in somebody's hands, by SQL of a user or a cancel, it is
-		 * not waited for: the lease stays as it is, for the next pass.
+		 * not waited for: the lease stays as it is, for the next pass.  Neither
+		 * is that of a durable lease, if its claim has not ended.
 		 */
+		if (durable_leases_busy(rel, info, &expired[i]))
+		{
+			handover_not_settled(settled);
+			continue;
+		}
 		status = row_reader_task(&row, expired[i].task, &expired[i].tid);
 		if (status == ROW_GONE)
+		{
+			durable_leases_delete(rel, info, &expired[i]);
 			put++;
+		}
 		else if (status == ROW_LIVE && !row_is_null(&row, COLUMN_ADDRESS) &&
 				 put_back(&row, &placement, &placing, &expired[i],
 						  expired[i].session != NO_SESSION &&
 						  !sessions_alive(expired[i].session) ?
 						  session_error : lease_error, -1, false))
 		{
+			durable_leases_delete(rel, info, &expired[i]);
 			handover_count(info->state, QUEUE_EXPIRED, 1);
 			put++;
 		}
@@ -282,6 +293,17 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 }
 
 static bool
+move_deadline(Settlement *settlement, const LeaseInfo *lease)
+{
+	LeaseInfo	moved;
+
+	if (!leases_extend(&lease->ref, settlement->deadline, &moved))
+		return false;
+	durable_leases_extend(settlement->rel, settlement->info, &moved);
+	return true;
+}
+
+static bool
 extend_lease(Settlement *settlement, const LeaseInfo *lease)
 {
 	int64		usecs = settlement->lease;
@@ -290,7 +312,7 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 	{
 		/* As long as its session, as it was claimed. */
 		settlement->deadline = DT_NOEND;
-		return leases_extend(&lease->ref, DT_NOEND);
+		return move_deadline(settlement, lease);
 	}
 	if (usecs < 0)
 	{
@@ -299,7 +321,7 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 		usecs = claim_lease_of(&settlement->row);
 	}
 	settlement->deadline = GetCurrentTimestamp() + usecs;
-	if (!leases_extend(&lease->ref, settlement->deadline))
+	if (!move_deadline(settlement, lease))
 		return false;
 	wakeup_at(MyDatabaseId, settlement->deadline);
 	return true;
@@ -323,15 +345,55 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 }
 
 /*
- * Settle the lease that a receipt names.  Returns whether it was the caller's
- * to settle, and is.
+ * Settle a lease that was just looked at.
  */
-bool
-settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
+static bool
+settle(Settlement *settlement, LeaseInfo *lease)
 {
-	LeaseRef	ref;
+	RowReader  *row = &settlement->row;
+	QueueState *state;
+	int			settled;
+	bool		done = false;
 
-	return leases_from_receipt(receipt, &ref) && settle_lease(settlement, &ref);
+	if ((lease->session != NO_SESSION && !sessions_alive(lease->session)) ||
+		!open_queue(settlement, lease))
+		return false;
+	state = settlement->info->state;
+	if (settlement->verb == SETTLE_EXTEND)
+		return extend_lease(settlement, lease);
+
+	handover_reserve(8);
+	if (!leases_settle(&lease->ref, lease))
+		return false;
+	settled = handover_settled(lease);
+	durable_leases_delete(settlement->rel, settlement->info, lease);
+	if (settlement->verb == SETTLE_RELEASE)
+		return release_task(settlement, lease, settled);
+
+	/* Again if the row was changed, with SQL, between the look and the write. */
+	while (!done && read_task(row, lease->task, &lease->tid))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (settlement->verb == SETTLE_ACK)
+			done = queue_relation_delete(settlement->rel, &row->tuple.t_self, true);
+		else
+			done = put_back(row, &settlement->placement, &settlement->placing,
+							lease, settlement->error, settlement->delay, true);
+	}
+	if (!done)
+		return false;
+	if (settlement->verb == SETTLE_ACK)
+	{
+		archive_add(&settlement->archive, row, ARCHIVE_ACKED, lease->attempt, lease->started);
+		handover_count(state, QUEUE_ACKED, 1);
+		handover_count(state, QUEUE_ADDRESSED, -1);
+		if (settlement->now == 0)
+			settlement->now = GetCurrentTimestamp();
+		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
+	}
+	else
+		handover_count(state, QUEUE_NACKED, 1);
+	return true;
 }
 
 /*
@@ -340,51 +402,27 @@ settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
 bool
 settle_lease(Settlement *settlement, const LeaseRef *ref)
 {
-	RowReader  *row = &settlement->row;
-	QueueState *state;
 	LeaseInfo	lease;
-	int			settled;
-	bool		done = false;
 
-	if (!leases_look(ref, &lease) ||
-		(lease.session != NO_SESSION && !sessions_alive(lease.session)) ||
-		!open_queue(settlement, &lease))
-		return false;
-	state = settlement->info->state;
-	if (settlement->verb == SETTLE_EXTEND)
-		return extend_lease(settlement, &lease);
+	return leases_look(ref, &lease) && settle(settlement, &lease);
+}
 
-	handover_reserve(8);
-	if (!leases_settle(ref, &lease))
-		return false;
-	settled = handover_settled(&lease);
-	if (settlement->verb == SETTLE_RELEASE)
-		return release_task(settlement, &lease, settled);
+/*
+ * Settle the lease that a receipt names.  Returns whether it was the caller's
+ * to settle, and is.
+ */
+bool
+settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
+{
+	LeaseRef	ref;
+	LeaseInfo	lease;
 
-	/* Again if the row was changed, with SQL, between the look and the write. */
-	while (!done && read_task(row, lease.task, &lease.tid))
+	if (!leases_from_receipt(receipt, &ref) || !leases_look(&ref, &lease))
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (settlement->verb == SETTLE_ACK)
-			done = queue_relation_delete(settlement->rel, &row->tuple.t_self, true);
-		else
-			done = put_back(row, &settlement->placement, &settlement->placing,
-							&lease, settlement->error, settlement->delay, true);
+		if (!durable_leases_find(receipt, &ref) || !leases_look(&ref, &lease))
+			return false;
 	}
-	if (!done)
-		return false;
-	if (settlement->verb == SETTLE_ACK)
-	{
-		archive_add(&settlement->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
-		handover_count(state, QUEUE_ACKED, 1);
-		handover_count(state, QUEUE_ADDRESSED, -1);
-		if (settlement->now == 0)
-			settlement->now = GetCurrentTimestamp();
-		stats_tally_value(state, STATS_RUN, settlement->now - lease.started);
-	}
-	else
-		handover_count(state, QUEUE_NACKED, 1);
-	return true;
+	return settle(settlement, &lease);
 }
 
 /*
@@ -405,6 +443,7 @@ settle_deleted(RowReader *row, ArchiveBatch *archive)
 	if (leased && leases_settle(&lease.ref, &lease))
 	{
 		handover_settled(&lease);
+		durable_leases_delete(row->rel, info, &lease);
 		claimed_at = lease.started;
 	}
 	archive_add(archive, row,
@@ -524,6 +563,8 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	ctl.hcxt = CurrentMemoryContext;
 	overflow = hash_create("pgfairq purged overflow", 64, &ctl,
 						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+
+	durable_leases_require(rel, info);
 
 	/* What is removed is not to be charged for. */
 	if (info->policy == QUEUE_FAIR && group == NULL)

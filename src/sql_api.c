@@ -147,9 +147,6 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 				break;
 		}
 	}
-	if (settings->given[SETTING_DURABLE_LEASES] &&
-		DatumGetBool(settings->values[SETTING_DURABLE_LEASES]))
-		arguments_unsupported(function, "durable_leases", "is true", hint);
 	if (settings->given[SETTING_NOTIFY] && DatumGetBool(settings->values[SETTING_NOTIFY]))
 		arguments_unsupported(function, "notify", "is true", hint);
 }

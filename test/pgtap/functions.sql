@@ -65,7 +65,7 @@ INSERT INTO supporting VALUES
     ('address_in'), ('address_out'), ('address_recv'), ('address_send'), ('bucket'), ('class'), ('block'), ('slot'),
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
-    ('row_written'), ('stats_of_queues'), ('stats_of_buckets'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions');
+    ('row_written'), ('durable_lease_written'), ('stats_of_queues'), ('stats_of_buckets'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions');
 
 SELECT plan((12 + 9 * (SELECT count(*) FROM contract))::int);
 

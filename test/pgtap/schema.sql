@@ -64,8 +64,11 @@ SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_
 SELECT schema_privs_are('fairq', 'public', ARRAY['USAGE'], 'everyone may use the schema, nobody but who is told may create in it');
 SELECT is_empty('SELECT c.oid::regclass, a.* FROM pg_class c, aclexplode(relacl) a WHERE relnamespace = ''fairq''::regnamespace AND grantee = 0 AND privilege_type <> ''SELECT''',
     'PUBLIC may read at most');
-SELECT tables_are('fairq', ARRAY['group_setting', 'queue', 'topic']);
+SELECT tables_are('fairq', ARRAY['group_setting', 'queue', 'topic', 'durable_lease']);
 SELECT table_privs_are('fairq', t, 'public', ARRAY['SELECT'], t || ' is written through functions only') FROM unnest('{queue,topic}'::text[]) t;
+SELECT table_privs_are('fairq', 'durable_lease', 'public', '{}'::text[], 'what leases are worth is nobody''s to read');
+SELECT is_empty('SELECT indexrelid FROM pg_index WHERE indrelid = ''fairq.durable_lease''::regclass', 'leases have no index');
+SELECT is((SELECT array_agg(tgenabled) FROM pg_trigger WHERE tgrelid = 'fairq.durable_lease'::regclass), '{A}'::"char"[], 'rows that do not come from the engine are kept out, by replication too');
 
 -- Types.
 CREATE FUNCTION pg_temp.attributes(type regtype) RETURNS text LANGUAGE sql AS $$

@@ -81,7 +81,6 @@ SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', 'priority', max_rea
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_tasks => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', keep_done => '-1 day') $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', keep_done => '11 years') $$);
-SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', durable_leases => true) $$);
 SELECT count(*) FROM fairq.queues WHERE queue = 'que wrong';
 SELECT count(*) FROM pg_class WHERE relname LIKE '%que wrong%';
 SELECT fairq.drop_queue('que wrong');
@@ -103,6 +102,10 @@ SELECT fairq.alter_queue('que defaults', backoff_base => '2 s');
 SELECT lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue = 'que defaults';
 SELECT fairq.alter_queue('que defaults', backoff_max => '2 h');
 SELECT lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue = 'que defaults';
+SELECT fairq.alter_queue('que defaults', durable_leases => true);
+SELECT lease, durable_leases FROM fairq.queues WHERE queue = 'que defaults';
+SELECT fairq.alter_queue('que defaults', durable_leases => false);
+SELECT lease, durable_leases FROM fairq.queues WHERE queue = 'que defaults';
 SELECT fairq.alter_queue('que defaults', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 SELECT lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue = 'que defaults';
 SELECT fairq.alter_queue('que defaults', buckets => 8);
@@ -116,7 +119,6 @@ SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_ready => 0) $
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_ready_per_group => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_tasks => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', keep_done => '-1 day') $$);
-SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', durable_leases => true) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', policy => 'time') $$);
 -- One wrong setting: none of the others is taken either.
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', lease => '7 min', max_attempts => -1) $$);
