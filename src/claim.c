@@ -197,7 +197,7 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 	int64		usecs = claim->request->lease;
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 	double		cost = DatumGetFloat4(row_value(row, COLUMN_COST));
-	double		weight;
+	double		charge;
 	uint32		group;
 	VirtualTime start;
 	TimestampTz deadline;
@@ -211,7 +211,8 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
 	if (!groups_lease_begins(claim->info->state, address->class,
 							 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), cost,
-							 &group, &weight, limit))
+							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
+							 &group, &charge, limit))
 	{
 		row_reader_unlock(row);
 		return false;
@@ -219,7 +220,7 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 	*limit = NO_LIMIT;
 	start.whole = address->block;
 	start.fraction = address->fraction;
-	*finish = virtual_time_add(start, cost, weight);
+	*finish = virtual_time_add(start, charge, 1.0);
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
 						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
@@ -247,7 +248,7 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 			 * not wait.  Look at it again soon.
 			 */
 			lanes_entry(&entry, address, &row->tuple.t_self);
-			(void) leases_drop(&lease.ref, NULL);
+			(void) leases_drop(&lease.ref, false, NULL);
 			lanes_doubt(lane, InvalidTransactionId, &entry);
 			return false;
 		}
@@ -567,10 +568,106 @@ claim_from_lanes(Claim *claim)
  * ----------------------------------------------------------------
  */
 
+/* A lane that tasks of some groups are looked for in. */
+typedef struct GroupSource
+{
+	Lane	   *lane;
+	LaneEntry  *entries;		/* room for a window */
+	int			at;				/* the next one */
+	int			n;
+	bool		more;			/* the index has more, from next on */
+	LaneEntry	next;
+} GroupSource;
+
 /*
- * Claim tasks of some groups only: walk through the lanes from the start and
- * pass over the others.  Lanes are left as they are: whoever comes to an entry
- * of a task that we leased passes over it.
+ * Begin with what is in the lane's window: all that may be claimed before the
+ * frontier is there.  The index is read from there on, so not what has been
+ * finished long ago.
+ */
+static void
+source_begin(GroupSource *source, Lane *lane)
+{
+	FairqAddress frontier;
+	bool		complete;
+
+	source->lane = lane;
+	source->entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+	source->at = 0;
+	source->n = lanes_copy_window(lane, source->entries, &frontier, &complete);
+	source->more = !complete;
+	ItemPointerSet(&source->next.tid, 0, 0);
+	lanes_entry(&source->next, &frontier, &source->next.tid);
+
+	/* While it is refilled there may be some beyond. */
+	while (source->more && source->n > 0 &&
+		   lanes_compare(&source->entries[source->n - 1], &source->next) >= 0)
+		source->n--;
+}
+
+static bool
+source_has(Claim *claim, GroupSource *source)
+{
+	while (source->at == source->n && source->more)
+	{
+		CHECK_FOR_INTERRUPTS();
+		source->at = 0;
+		source->n = queue_relation_walk(claim->rel, claim->info, source->lane,
+										&source->next, LANE_WINDOW / 8,
+										source->entries, &source->next,
+										&source->more);
+	}
+	return source->at < source->n;
+}
+
+/*
+ * Claim the task at a place if it is of the groups wanted.  *finish is raised to
+ * its finish tag, or *left lowered to its start tag if it is passed over.
+ */
+static void
+claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
+			 VirtualTime *finish, VirtualTime *left)
+{
+	RowReader  *row = &claim->row;
+	FairqAddress place;
+	VirtualTime start;
+	VirtualTime task_finish;
+	LeaseInfo	lease;
+	uint32		limit;
+
+	/* The key is looked at without the page's lock: it may be toasted. */
+	if (row_reader_read(row, &entry->tid) != ROW_LIVE)
+		return;
+	lanes_entry_address(lane, entry, &place);
+	if (row_is_null(row, COLUMN_ADDRESS) ||
+		address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+		return;
+	start.whole = place.block;
+	start.fraction = place.fraction;
+	if (!group_wanted(claim))
+	{
+		if (virtual_time_compare(start, *left) < 0 &&
+			!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+			*left = start;
+		return;
+	}
+	if (row_reader_lock(row, &entry->tid) != ROW_LIVE)
+		return;
+	if (row_is_null(row, COLUMN_ADDRESS) ||
+		address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+	{
+		row_reader_unlock(row);
+		return;
+	}
+	if (grant(claim, lane, &task_finish, &limit))
+		*finish = virtual_time_max(*finish, task_finish);
+	else if (limit != NO_LIMIT && virtual_time_compare(start, *left) < 0)
+		*left = start;
+}
+
+/*
+ * Claim tasks of some groups only: walk through the lanes, in the order of the
+ * addresses across them, and pass over the others.  Lanes are left as they are:
+ * whoever comes to an entry of a task that we leased passes over it.
  */
 static void
 claim_of_groups(Claim *claim)
@@ -578,129 +675,75 @@ claim_of_groups(Claim *claim)
 	QueueInfo  *info = claim->info;
 	QueueState *state = info->state;
 	int			max = claim->request->max_tasks;
-	LaneEntry  *entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+	GroupSource *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(GroupSource));
 
-	for (int class = 0; class < state->classes; class++)
+	for (int class = 0; class < state->classes && claim->got < max; class++)
 	{
-		Lane	  **lanes;
-		LaneEntry  *nexts;
-		bool	   *more;
-		int			n_lanes = 0;
-		bool		any = true;
+		LaneSet    *set = &state->orders[class].lanes;
 		VirtualTime finish = {PG_INT64_MIN, 0};
 		VirtualTime left = {PG_INT64_MAX, 0};	/* the first that we pass over */
+		Lane	   *lane;
+		int			n_sources = 0;
 
-		if (!lanes_any(&state->orders[class].lanes))
-			continue;
-		lanes = palloc(FAIRQ_MAX_BUCKETS * sizeof(Lane *));
-		for (int b = 0; (lanes[n_lanes] = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
+		for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
 		{
-			if (++n_lanes == FAIRQ_MAX_BUCKETS)
-				break;
-		}
-		nexts = palloc0(n_lanes * sizeof(LaneEntry));
-		more = palloc(n_lanes * sizeof(bool));
-		for (int i = 0; i < n_lanes; i++)
-		{
-			nexts[i].block = PG_INT64_MIN;
-			more[i] = bucket_wanted(claim, lanes[i]);
+			if (bucket_wanted(claim, lane))
+				source_begin(&sources[n_sources++], lane);
+			else
+				left.whole = PG_INT64_MIN;
 		}
 
-		/* In strides through all lanes, so that none is far ahead. */
-		while (any && claim->got < max)
+		while (claim->got < max)
 		{
-			any = false;
-			for (int b = 0; b < n_lanes && claim->got < max; b++)
+			GroupSource *best = NULL;
+
+			CHECK_FOR_INTERRUPTS();
+			for (int i = 0; i < n_sources; i++)
 			{
-				Lane	   *lane = lanes[b];
-				int			n;
-				int			i;
+				GroupSource *source = &sources[i];
 
-				if (!more[b])
-					continue;
-				CHECK_FOR_INTERRUPTS();
-				n = queue_relation_walk(claim->rel, info, lane, &nexts[b],
-										LANE_WINDOW / 8, entries, &nexts[b], &more[b]);
-				any |= more[b];
-				for (i = 0; i < n && claim->got < max; i++)
-				{
-					RowReader  *row = &claim->row;
-					FairqAddress place;
-					VirtualTime task_finish;
-					uint32		limit;
-					VirtualTime start;
-					LeaseInfo	lease;
-
-					if (leases_reserve(1) == 0)
-					{
-						if (claim->got == 0)
-							no_leases(claim);
-						return;
-					}
-					handover_reserve(8);
-					/* The key is looked at without the page's lock: it may be toasted. */
-					if (row_reader_read(row, &entries[i].tid) != ROW_LIVE)
-						continue;
-					lanes_entry_address(lane, &entries[i], &place);
-					if (row_is_null(row, COLUMN_ADDRESS) ||
-						address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
-						continue;
-					start.whole = place.block;
-					start.fraction = place.fraction;
-					if (!group_wanted(claim))
-					{
-						if (virtual_time_compare(start, left) < 0 &&
-							!leases_find(claim->queue,
-										 DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
-							left = start;
-						continue;
-					}
-					if (row_reader_lock(row, &entries[i].tid) != ROW_LIVE)
-						continue;
-					if (row_is_null(row, COLUMN_ADDRESS) ||
-						address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
-					{
-						row_reader_unlock(row);
-						continue;
-					}
-					if (grant(claim, lane, &task_finish, &limit))
-						finish = virtual_time_max(finish, task_finish);
-					else if (limit != NO_LIMIT && virtual_time_compare(start, left) < 0)
-						left = start;
-				}
-				if (i < n)
-				{
-					VirtualTime next = {entries[i].block, entries[i].fraction};
-
-					if (virtual_time_compare(next, left) < 0)
-						left = next;
-				}
+				if (source_has(claim, source) &&
+					(best == NULL ||
+					 lanes_compare(&source->entries[source->at],
+								   &best->entries[best->at]) < 0))
+					best = source;
 			}
+			if (best == NULL)
+				break;
+			if (leases_reserve(1) == 0)
+			{
+				if (claim->got == 0)
+					no_leases(claim);
+				return;
+			}
+			handover_reserve(8);
+			claim_wanted(claim, best->lane, &best->entries[best->at++], &finish, &left);
 		}
 
 		/*
 		 * Virtual time goes on to the first task that is left: of those passed
 		 * over, or of those that the walk did not come to.
 		 */
-		for (int b = 0; b < n_lanes; b++)
+		for (int i = 0; i < n_sources; i++)
 		{
-			VirtualTime next = {nexts[b].block, nexts[b].fraction};
+			GroupSource *source = &sources[i];
 
-			if (more[b] && virtual_time_compare(next, left) < 0)
-				left = next;
-			if (!bucket_wanted(claim, lanes[b]))
-				left.whole = PG_INT64_MIN;
+			if (source->at < source->n || source->more)
+			{
+				const LaneEntry *entry = source->at < source->n ?
+					&source->entries[source->at] : &source->next;
+				VirtualTime next = {entry->block, entry->fraction};
+
+				if (virtual_time_compare(next, left) < 0)
+					left = next;
+			}
+			pfree(source->entries);
 		}
 		if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
 			queue_state_advance(&state->orders[class],
 								left.whole == PG_INT64_MAX ? finish : left, finish);
-		pfree(lanes);
-		pfree(nexts);
-		pfree(more);
-		if (claim->got >= max)
-			break;
 	}
-	pfree(entries);
+	pfree(sources);
 }
 
 /*

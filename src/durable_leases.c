@@ -211,7 +211,7 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	result = leases_restore_durable(&lease, &ref);
 	if (result != LEASE_RESTORED)
 	{
-		groups_lease_ends(lease.group);
+		groups_lease_ends(lease.group, 0);
 		return result != LEASE_NO_ROOM;
 	}
 
@@ -225,7 +225,7 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	live = HeapTupleSatisfiesVisibility(tuple, SnapshotSelf, buffer);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	if (!live)
-		(void) leases_drop(&ref, NULL);
+		(void) leases_drop(&ref, false, NULL);
 	else
 		*first_deadline = Min(*first_deadline, lease.over ? 0 : lease.deadline);
 	return true;

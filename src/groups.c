@@ -94,7 +94,10 @@ typedef struct FairGroup
 	uint8		hunger;			/* a GroupHunger */
 	uint32		limit;			/* group_limits.c's number, or NO_LIMIT */
 	uint64		served;			/* tasks leased */
-	double		served_cost;
+	double		served_cost;	/* what they were charged */
+	int64		run_time;		/* of tasks that were worked on, microseconds */
+	double		seconds;		/* what a task takes, by those of late; < 0: none */
+	TimestampTz head_time;		/* the first of the ready tasks came then, or later */
 	int			keylen;
 	char		text[GROUP_KEY_SHOWN];	/* the key, or its beginning */
 	uint32		hash_next;
@@ -372,6 +375,18 @@ weight_of(QueueState *queue, const FairGroup *group)
 }
 
 /*
+ * What a task is charged: its cost, or what tasks of its group have taken of
+ * late.  Partition locked.
+ */
+static inline double
+charge_of(QueueState *queue, const FairGroup *group, double cost)
+{
+	if (!queue->charge_seconds || group->seconds < 0)
+		return cost;
+	return Min(Max(group->seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
+}
+
+/*
  * Find a group, made if there is none; returns with its partition locked.
  */
 static FairGroup *
@@ -415,6 +430,9 @@ lock_group(QueueState *queue, const GroupKey *key, const char *text, int keylen,
 				group->limit = NO_LIMIT;
 				group->served = 0;
 				group->served_cost = 0;
+				group->run_time = 0;
+				group->seconds = -1;
+				group->head_time = 0;
 				group->keylen = keylen;
 				memcpy(group->text, text, Min(keylen, GROUP_KEY_SHOWN));
 				group->in_use = true;
@@ -501,9 +519,13 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 	else
 	{
 		tag->start = virtual_time_max(v, group->finish);
-		tag->finish = virtual_time_add(tag->start, cost, weight_of(queue, group));
+		tag->finish = virtual_time_add(tag->start,
+									   charge_of(queue, group, cost),
+									   weight_of(queue, group));
 		tag->slot = group->slot;
 		group->finish = tag->finish;
+		if (group->ready == 0)
+			group->head_time = GetCurrentTimestamp();
 		count_ready(queue, group, 1);
 	}
 	LWLockRelease(partition_lock(key_hash(&group_key)));
@@ -524,15 +546,16 @@ lock_number(uint32 number)
 }
 
 /*
- * A task of a group is going to be leased, of this cost.  Sets *group to the
- * group's number, for the lease: until that ends the group is not forgotten.
- * *weight is what the group's is.
+ * A task of a group is going to be leased, of this cost and age.  Sets *group to
+ * the group's number, for the lease: until that ends the group is not forgotten.
+ * *charge is what the task is charged, by the group's weight.
  *
  * Returns false if the group is at its limit; *limit is its number then.
  */
 bool
 groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
-					double cost, uint32 *number, double *weight, uint32 *limit)
+					double cost, TimestampTz enqueued_at, uint32 *number,
+					double *charge, uint32 *limit)
 {
 	GroupKey	group_key;
 	FairGroup  *group;
@@ -559,26 +582,41 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
 	*limit = group->limit;
 	if (group->limit != NO_LIMIT)
 		may = (limits_take(group->limit) == LIMIT_OK);
+	cost = charge_of(queue, group, cost);
 	if (may)
 	{
 		group->leased++;
 		group->served++;
 		group->served_cost += cost;
+		group->head_time = Max(group->head_time, enqueued_at);
 		count_ready(queue, group, -1);
 		check_hungry(queue, group);
 	}
 	*number = group - groups;
-	*weight = weight_of(queue, group);
+	*charge = cost / weight_of(queue, group);
 	LWLockRelease(lock);
 	return may;
 }
 
+/* Of what a task took, how much goes into what the next is charged. */
+#define NEW_SECONDS		0.1
+
 static void
-lease_ends(uint32 number, bool unused)
+lease_ends(uint32 number, bool unused, TimestampTz started)
 {
+	int64		usecs = started > 0 ? Max(GetCurrentTimestamp() - started, 0) : 0;
 	LWLock	   *lock = lock_number(number);
 	FairGroup  *group = &groups[number];
 	uint32		limit = group->limit;
+
+	if (started > 0)
+	{
+		double		seconds = usecs / (double) USECS_PER_SEC;
+
+		group->run_time += usecs;
+		group->seconds = group->seconds < 0 ? seconds :
+			group->seconds + NEW_SECONDS * (seconds - group->seconds);
+	}
 
 	/* The limit first: a group with tasks in flight keeps it. */
 	group->leased--;
@@ -595,17 +633,19 @@ lease_ends(uint32 number, bool unused)
 void
 groups_lease_refused(uint32 number)
 {
-	lease_ends(number, true);
+	lease_ends(number, true, 0);
 }
 
 /*
- * A lease has ended.
+ * A lease has ended.  started is when it began if the task was worked on, else 0:
+ * under charge 'seconds' the time that it took is what the group's next tasks
+ * are charged, averaged over some.
  */
 void
-groups_lease_ends(uint32 number)
+groups_lease_ends(uint32 number, TimestampTz started)
 {
 	if (number != FAIRQ_NO_GROUP)
-		lease_ends(number, false);
+		lease_ends(number, false, started);
 }
 
 /*
@@ -1063,4 +1103,60 @@ groups_forget_queue(int queue)
 		}
 	}
 	LWLockRelease(&table->creation_lock);
+}
+
+/*
+ * Copy what is known of the groups of a queue, a palloc'd array of one entry for
+ * each group and class that has an entry.  Returns how many.
+ */
+int
+groups_list(QueueState *queue, GroupInfo **infos)
+{
+	int			queue_number = queue_state_number(queue);
+	uint32		high_water = table->high_water;
+	int			size = 64;
+	int			n = 0;
+
+	*infos = palloc(size * sizeof(GroupInfo));
+	for (uint32 i = 0; i < high_water; i++)
+	{
+		FairGroup  *group = &groups[i];
+		GroupInfo  *info;
+
+		if (!((volatile FairGroup *) group)->in_use ||
+			((volatile FairGroup *) group)->key.queue != queue_number)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (n == size)
+		{
+			size *= 2;
+			*infos = repalloc_huge(*infos, size * sizeof(GroupInfo));
+		}
+
+		/* Shared: nobody makes or takes over entries meanwhile. */
+		LWLockAcquire(&table->creation_lock, LW_SHARED);
+		if (group->in_use && group->key.queue == queue_number)
+		{
+			LWLock	   *lock = lock_number(i);
+
+			info = &(*infos)[n++];
+			info->class = group->key.class;
+			info->hash[0] = group->key.low;
+			info->hash[1] = group->key.high;
+			info->finish = group->finish;
+			info->ready = group->ready;
+			info->leased = group->leased;
+			info->overflow = group->overflow;
+			info->served = group->served;
+			info->served_cost = group->served_cost;
+			info->run_time = group->run_time;
+			info->head_time = group->head_time;
+			info->limit = group->limit;
+			info->keylen = group->keylen;
+			memcpy(info->key, group->text, Min(group->keylen, GROUP_KEY_SHOWN));
+			LWLockRelease(lock);
+		}
+		LWLockRelease(&table->creation_lock);
+	}
+	return n;
 }

@@ -39,6 +39,25 @@ typedef struct HungryGroup
 	int			room;			/* how many may be moved now */
 } HungryGroup;
 
+/* What is known of a group in one class: a copy for those who look. */
+typedef struct GroupInfo
+{
+	int			class;
+	uint64		hash[2];		/* of the key */
+	VirtualTime finish;
+	int			ready;
+	int			leased;
+	int			overflow;
+	uint64		served;
+	double		served_cost;
+	int64		run_time;		/* microseconds */
+	TimestampTz head_time;
+	uint32		limit;
+	int			keylen;
+	char		key[GROUP_KEY_SHOWN];
+} GroupInfo;
+
+extern int	groups_list(QueueState *queue, GroupInfo **infos);
 extern bool groups_tag(QueueState *queue, int class,
 					   const char *key, int keylen, VirtualTime v,
 					   double cost, bool may_overflow, GroupTag *tag);
@@ -56,9 +75,10 @@ extern void groups_seek_hungry(QueueState *queue, int class, bool nothing_ready)
 extern void groups_count_anew(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, int class,
 								const char *key, int keylen, double cost,
-								uint32 *group, double *weight, uint32 *limit);
+								TimestampTz enqueued_at, uint32 *group,
+								double *charge, uint32 *limit);
 extern void groups_lease_refused(uint32 group);
-extern void groups_lease_ends(uint32 group);
+extern void groups_lease_ends(uint32 group, TimestampTz started);
 extern uint32 groups_adopt_lease(QueueState *queue, int class,
 								 const char *key, int keylen);
 extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);

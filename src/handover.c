@@ -764,13 +764,13 @@ static void
 end_lease(HandoverItem *item)
 {
 	if (item->kind == HANDOVER_SETTLED)
-		(void) leases_drop(&item->u.lease, NULL);
+		(void) leases_drop(&item->u.lease, true, NULL);
 	else if (item->kind == HANDOVER_RELEASED)
 	{
 		LeaseInfo	lease;
 
 		ItemPointerSetInvalid(&item->tid);
-		if (leases_drop(&item->u.lease, &lease))
+		if (leases_drop(&item->u.lease, false, &lease))
 			give_back(item, &lease);
 	}
 }

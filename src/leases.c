@@ -785,23 +785,26 @@ remove_entry(Partition *partition, uint32 number)
 
 /*
  * End a lease, and say what it was (if info is not NULL): where its task's row
- * was seen last.  Returns false if it was over already.
+ * was seen last.  used: its task was worked on, which its group is told of.
+ * Returns false if it was over already.
  */
 bool
-leases_drop(const LeaseRef *ref, LeaseInfo *info)
+leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 	uint32		group;
+	TimestampTz started;
 
 	if (partition == NULL)
 		return false;
 	group = entries[ref->entry].group;
+	started = entries[ref->entry].started;
 	if (info != NULL)
 		copy_lease(ref->entry, info);
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
 	free_entry(ref->entry);
-	groups_lease_ends(group);
+	groups_lease_ends(group, used ? started : 0);
 	return true;
 }
 
@@ -835,7 +838,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
 	free_entry(ref->entry);
-	groups_lease_ends(group);
+	groups_lease_ends(group, 0);
 	return true;
 }
 
@@ -880,7 +883,7 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 		LWLockRelease(&partition->lock);
 	}
 	if (!adopted)
-		groups_lease_ends(group);
+		groups_lease_ends(group, 0);
 }
 
 /*
@@ -1247,6 +1250,6 @@ leases_forget_queue(int queue)
 			continue;
 		ref.entry = i;
 		ref.token = lease->token;
-		leases_drop(&ref, NULL);
+		leases_drop(&ref, false, NULL);
 	}
 }

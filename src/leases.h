@@ -101,7 +101,7 @@ extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);
 extern void leases_unsettle(const LeaseRef *ref);
 extern bool leases_give_back(const LeaseRef *ref, LeaseInfo *lease);
-extern bool leases_drop(const LeaseRef *ref, LeaseInfo *lease);
+extern bool leases_drop(const LeaseRef *ref, bool used, LeaseInfo *lease);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline,
 						  LeaseInfo *lease);
 

@@ -34,6 +34,7 @@
 
 #include "arguments.h"
 #include "claim.h"
+#include "looking.h"
 #include "recovery.h"
 #include "sql_api.h"
 #include "stats.h"
@@ -346,8 +347,8 @@ may_see(Oid relation)
 /*
  * The queues of this database that the caller may see: their tables' oids.
  */
-static List *
-visible_queues(void)
+List *
+looking_visible_queues(void)
 {
 	List	   *result = NIL;
 	Oid			schema = queue_catalog_schema(false);
@@ -500,7 +501,7 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 
 	arguments_require_preload("fairq.stats_of_queues()");
 	InitMaterializedSRF(fcinfo, 0);
-	queues = visible_queues();
+	queues = looking_visible_queues();
 	foreach(lc, queues)
 	{
 		Relation	rel;
@@ -554,7 +555,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 
 	arguments_require_preload("fairq.stats_of_buckets()");
 	InitMaterializedSRF(fcinfo, 0);
-	queues = visible_queues();
+	queues = looking_visible_queues();
 	foreach(lc, queues)
 	{
 		Relation	rel;
@@ -605,7 +606,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 static void
 restore_leases(void)
 {
-	List	   *queues = visible_queues();
+	List	   *queues = looking_visible_queues();
 	ListCell   *lc;
 
 	foreach(lc, queues)

@@ -158,11 +158,19 @@ delete_settings(const char *queue)
 }
 
 /*
- * Only under policy fair there is an overflow: see placement_assign.
+ * Only under policy fair there is an overflow (see placement_assign), and are
+ * tasks charged for.
  */
 static void
-check_overflow(const char *queue, bool fair, const QueueSettings *settings)
+check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 {
+	if (!fair && settings->given[SETTING_CHARGE] &&
+		strcmp(TextDatumGetCString(settings->values[SETTING_CHARGE]), "cost") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"charge\" is '%s', and queue \"%s\" is not of policy fair",
+						TextDatumGetCString(settings->values[SETTING_CHARGE]), queue),
+				 errhint("Leave it out: only under policy fair are groups charged for their tasks.")));
 	for (int i = SETTING_MAX_READY; !fair && i <= SETTING_MAX_READY_PER_GROUP; i++)
 	{
 		int64		standard = (i == SETTING_MAX_READY) ? 1000000 : 10000;
@@ -204,7 +212,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create queue \"%s\"", queue),
 				 errhint("It takes the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
-	check_overflow(queue, !settings->given[SETTING_POLICY] ||
+	check_fair_settings(queue, !settings->given[SETTING_POLICY] ||
 				   strcmp(TextDatumGetCString(settings->values[SETTING_POLICY]), "fair") == 0,
 				   settings);
 	if (OidIsValid(get_relname_relid(relname, schema)))
@@ -354,7 +362,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(name, &rel);
 
-	check_overflow(info->name, info->policy == QUEUE_FAIR, settings);
+	check_fair_settings(info->name, info->policy == QUEUE_FAIR, settings);
 
 	/* Now, for once it has committed there is nobody to tell that it cannot be. */
 	if (settings->given[SETTING_BUCKETS] &&

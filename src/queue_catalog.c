@@ -549,6 +549,7 @@ fill_entry(QueueInfo *info, Relation rel)
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	info->state->max_ready = info->max_ready;
 	info->state->max_ready_per_group = info->max_ready_per_group;
+	info->state->charge_seconds = info->charge_seconds;
 	info->state->limits.defaults = info->group_defaults;
 	if (!info->state->limits.known)
 		group_settings_load(info, rel);

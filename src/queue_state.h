@@ -111,6 +111,8 @@ typedef struct QueueState
 	int64		max_ready;
 	int64		max_ready_per_group;
 
+	bool		charge_seconds; /* like max_ready */
+
 	QueueLimits limits;			/* group_limits.c */
 
 	pg_atomic_uint64 ready;		/* tasks with an address that nobody has; signed,

@@ -139,8 +139,6 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 						arguments_bad(function, name,
 									  psprintf("is %s", arguments_quote(value, strlen(value))),
 									  "It must be 'cost' or 'seconds'.");
-					if (strcmp(value, "cost") != 0)
-						arguments_unsupported(function, name, "is 'seconds'", hint);
 				}
 				break;
 			default:

@@ -31,3 +31,11 @@ CREATE TYPE fairq.task_status AS (
 );
 COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it: attempts counts those that ended in ack, nack or expiry, lease_until is null unless it is leased';
 
+CREATE TYPE fairq.task_position AS (
+    state pg_catalog.text,
+    ahead pg_catalog.int8,
+    starts_at pg_catalog.timestamptz,
+    exact pg_catalog.bool
+);
+COMMENT ON TYPE fairq.task_position IS 'A task''s place: how many ready tasks are ahead of it, about when it will start, and whether they were counted or estimated';
+

@@ -57,6 +57,22 @@ AS 'MODULE_PATHNAME', 'fairq_stats_of_buckets';
 COMMENT ON FUNCTION fairq.stats_of_buckets() IS
 'What is behind the view fairq.bucket_stats';
 
+CREATE FUNCTION fairq.stats_of_groups(
+    OUT queue text, OUT group_key text, OUT ready bigint, OUT overflow bigint, OUT leased bigint,
+    OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
+    OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT share_error float8,
+    OUT oldest_wait interval, OUT run_time interval)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
+AS 'MODULE_PATHNAME', 'fairq_stats_of_groups';
+COMMENT ON FUNCTION fairq.stats_of_groups() IS
+'What is behind the view fairq.group_stats';
+
+CREATE FUNCTION fairq.get_task_position(queue text, id bigint)
+RETURNS fairq.task_position LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_get_task_position';
+COMMENT ON FUNCTION fairq.get_task_position(text, bigint) IS
+'How many ready tasks are ahead of a task, and about when it will start if tasks are claimed as they were in the last minute (null if none was). exact: the tasks ahead were counted; up to 10000 are, beyond that it is an estimate, so that it costs the same however long the queue is. What comes later and is served earlier is not foreseen. Of a scheduled task starts_at is when it is due, of one in the overflow, held or dead both are null. Null if there is no such task. Needs SELECT.';
+
 CREATE FUNCTION fairq.live_leases(
     OUT queue text, OUT id bigint, OUT receipt uuid, OUT lease_until timestamptz,
     OUT attempt int, OUT state text, OUT pid int)

@@ -11,6 +11,19 @@ CREATE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
 COMMENT ON VIEW fairq.queue_stats IS
 'For each queue how many tasks are in each state, how long the longest waiting at the front has waited; what happened since stats_reset; how much of it a second in the last minute; how long tasks waited to be claimed and ran until they were acknowledged (quantiles, up to 6.25 % above the true ones); and how many bytes payloads have. Shows the queues that one may read, to pg_monitor all.';
 
+CREATE VIEW fairq.group_stats AS SELECT * FROM fairq.stats_of_groups();
+COMMENT ON VIEW fairq.group_stats IS
+'For each group with work how many of its tasks are ready, in the overflow and leased; what it may have; how many were served since it was idle last, and what they were charged; its share of that and the share that its weight says, between the groups with work; how long its oldest ready task has waited at most; how long its tasks have run. Keys above 48 bytes are cut. Shows the queues that one may read, to pg_monitor all.';
+
+CREATE VIEW fairq.group_settings AS
+SELECT s.queue, s.group_key, s.weight, s.max_leased, s.rate, s.burst, s.paused
+FROM fairq.group_setting s
+JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) s.queue
+WHERE pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')
+    OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW fairq.group_settings IS
+'What groups were given by fairq.set_group(), fairq.pause() and fairq.resume(); null is the default of the queue. Shows the queues that one may read, to pg_monitor all.';
+
 CREATE VIEW fairq.bucket_stats AS SELECT * FROM fairq.stats_of_buckets();
 COMMENT ON VIEW fairq.bucket_stats IS
 'For each bucket and class in use what is in its window (ready), whether that is all there is (complete), the first address in it, and the frontier, from which on the index is read';
@@ -38,5 +51,5 @@ CREATE VIEW fairq.archived_tasks AS SELECT * FROM fairq.done_of_queues();
 COMMENT ON VIEW fairq.archived_tasks IS
 'The finished tasks that are kept in archives, of the archives that one may read: outcome acked, cancelled or dead, attempts, when claimed and done. Reads their tables.';
 
-GRANT SELECT ON fairq.topics, fairq.queues, fairq.queue_stats, fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks, fairq.archived_tasks TO PUBLIC;
+GRANT SELECT ON fairq.topics, fairq.queues, fairq.queue_stats, fairq.group_stats, fairq.group_settings, fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks, fairq.archived_tasks TO PUBLIC;
 

@@ -54,6 +54,7 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('my_buckets', 'queue text, session uuid', 'integer[]'),
     ('peek', 'queue text, max_tasks integer DEFAULT 10', 'SETOF fairq.task'),
     ('get_task', 'queue text, id bigint', 'SETOF fairq.task_status'),
+    ('get_task_position', 'queue text, id bigint', 'fairq.task_position'),
     ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text', 'SETOF fairq.task_status'),
     ('cancel', 'queue text, id bigint', 'boolean'),
     ('reset_stats', 'queue text DEFAULT NULL::text', 'void'),
@@ -65,7 +66,7 @@ INSERT INTO supporting VALUES
     ('address_in'), ('address_out'), ('address_recv'), ('address_send'), ('bucket'), ('class'), ('block'), ('slot'),
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
-    ('row_written'), ('durable_lease_written'), ('stats_of_queues'), ('stats_of_buckets'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions');
+    ('row_written'), ('durable_lease_written'), ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions');
 
 SELECT plan((12 + 9 * (SELECT count(*) FROM contract))::int);
 

@@ -45,6 +45,13 @@ INSERT INTO contract
     UNION ALL
     VALUES ('queue_stats', 'queue', 'text'), ('queue_stats', 'oldest_ready_age', 'interval'), ('queue_stats', 'stats_reset', 'timestamp with time zone'),
         ('bucket_stats', 'queue', 'text'), ('bucket_stats', 'bucket', 'integer'), ('bucket_stats', 'class', 'integer'), ('bucket_stats', 'ready', 'bigint'),
+        ('group_stats', 'queue', 'text'), ('group_stats', 'group_key', 'text'), ('group_stats', 'ready', 'bigint'), ('group_stats', 'overflow', 'bigint'),
+        ('group_stats', 'leased', 'bigint'), ('group_stats', 'weight', 'real'), ('group_stats', 'max_leased', 'integer'), ('group_stats', 'rate', 'real'),
+        ('group_stats', 'burst', 'integer'), ('group_stats', 'tokens', 'double precision'), ('group_stats', 'paused', 'boolean'), ('group_stats', 'served', 'bigint'),
+        ('group_stats', 'share', 'double precision'), ('group_stats', 'expected_share', 'double precision'), ('group_stats', 'share_error', 'double precision'),
+        ('group_stats', 'oldest_wait', 'interval'), ('group_stats', 'run_time', 'interval'),
+        ('group_settings', 'queue', 'text'), ('group_settings', 'group_key', 'text'), ('group_settings', 'weight', 'real'), ('group_settings', 'max_leased', 'integer'),
+        ('group_settings', 'rate', 'real'), ('group_settings', 'burst', 'integer'), ('group_settings', 'paused', 'boolean'),
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
         ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
@@ -55,7 +62,7 @@ INSERT INTO contract
         ('archived_tasks', 'queue', 'text'), ('archived_tasks', 'id', 'bigint'), ('archived_tasks', 'outcome', 'text'), ('archived_tasks', 'group_key', 'text'),
         ('archived_tasks', 'payload', 'jsonb'), ('archived_tasks', 'attempts', 'integer'), ('archived_tasks', 'enqueued_at', 'timestamp with time zone'),
         ('archived_tasks', 'claimed_at', 'timestamp with time zone'), ('archived_tasks', 'done_at', 'timestamp with time zone'), ('archived_tasks', 'last_error', 'text');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'archived_tasks', 'topics']);
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'archived_tasks', 'topics']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 SELECT isnt(obj_description(('fairq.' || view)::regclass, 'pg_class'), NULL, format('view %s has a comment', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
 SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_monitor may read view %s, and no more', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;

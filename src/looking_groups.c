@@ -1,0 +1,365 @@
+/*-------------------------------------------------------------------------
+ *
+ * looking_groups.c
+ *	  Looking at groups, and at a task's place among others.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+
+#include "arguments.h"
+#include "group_limits.h"
+#include "groups.h"
+#include "lanes.h"
+#include "leases.h"
+#include "looking.h"
+#include "queue_relation.h"
+#include "recovery.h"
+#include "stats.h"
+
+PG_FUNCTION_INFO_V1(fairq_stats_of_groups);
+PG_FUNCTION_INFO_V1(fairq_get_task_position);
+
+/* Rows that are looked at to find a place, over all lanes. */
+#define POSITION_ROWS	10000
+
+static int
+compare_groups(const void *a, const void *b)
+{
+	return memcmp(((const GroupInfo *) a)->hash, ((const GroupInfo *) b)->hash,
+				  sizeof(((GroupInfo *) 0)->hash));
+}
+
+/* Make one of a group's classes.  Returns how many groups there are. */
+static int
+merge_classes(GroupInfo *infos, int n)
+{
+	int			kept = 0;
+
+	qsort(infos, n, sizeof(GroupInfo), compare_groups);
+	for (int i = 0; i < n; i++)
+	{
+		GroupInfo  *to = &infos[kept - 1];
+
+		if (kept == 0 || compare_groups(to, &infos[i]) != 0)
+		{
+			infos[kept++] = infos[i];
+			continue;
+		}
+		if (to->ready == 0 ||
+			(infos[i].ready > 0 && infos[i].head_time < to->head_time))
+			to->head_time = infos[i].head_time;
+		to->ready += infos[i].ready;
+		to->leased += infos[i].leased;
+		to->overflow += infos[i].overflow;
+		to->served += infos[i].served;
+		to->served_cost += infos[i].served_cost;
+		to->run_time += infos[i].run_time;
+		if (to->limit == NO_LIMIT)
+			to->limit = infos[i].limit;
+	}
+	return kept;
+}
+
+static inline bool
+has_work(const GroupInfo *info)
+{
+	return info->ready > 0 || info->leased > 0 || info->overflow > 0;
+}
+
+static Datum
+usecs_to_interval(int64 usecs)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = usecs;
+	return IntervalPGetDatum(interval);
+}
+
+/* The key of a group, or its beginning. */
+static Datum
+key_of(const GroupInfo *info)
+{
+	int			len;
+
+	if (info->keylen <= GROUP_KEY_SHOWN)
+		return PointerGetDatum(cstring_to_text_with_len(info->key, info->keylen));
+	len = pg_mbcliplen(info->key, GROUP_KEY_SHOWN, GROUP_KEY_SHOWN);
+	return CStringGetTextDatum(psprintf("%.*s...", len, info->key));
+}
+
+static void
+put_groups(ReturnSetInfo *rsinfo, QueueInfo *queue)
+{
+	QueueState *state = queue->state;
+	TimestampTz now = GetCurrentTimestamp();
+	GroupInfo  *infos;
+	int			n = merge_classes(infos, groups_list(state, &infos));
+	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
+	double		weights = 0;
+	double		served = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (infos[i].limit != NO_LIMIT)
+			limits_look(infos[i].limit, &limits[i]);
+		else
+		{
+			memset(&limits[i], 0, sizeof(LimitInfo));
+			limits[i].settings = state->limits.defaults;
+		}
+		if (has_work(&infos[i]))
+		{
+			weights += limits[i].settings.weight;
+			served += infos[i].served_cost;
+		}
+	}
+	for (int i = 0; i < n; i++)
+	{
+		const GroupInfo *info = &infos[i];
+		const LimitSettings *settings = &limits[i].settings;
+		Datum		values[18];
+		bool		nulls[18] = {false};
+		double		share = served > 0 ? info->served_cost / served : 0;
+		double		expected = settings->weight / weights;
+
+		if (!has_work(info))
+			continue;
+		values[0] = CStringGetTextDatum(queue->name);
+		values[1] = key_of(info);
+		values[2] = Int64GetDatum(info->ready);
+		values[3] = Int64GetDatum(info->overflow);
+		values[4] = Int64GetDatum(info->leased);
+		values[5] = Float4GetDatum(settings->weight);
+		values[6] = Int32GetDatum(settings->max_leased);
+		nulls[6] = (settings->max_leased == 0);
+		values[7] = Float4GetDatum(settings->rate);
+		values[8] = Int32GetDatum(settings->burst);
+		values[9] = Float8GetDatum(limits[i].tokens);
+		nulls[7] = nulls[8] = nulls[9] = (settings->rate == 0);
+		values[10] = BoolGetDatum(settings->paused);
+		values[11] = Int64GetDatum((int64) info->served);
+		values[12] = Float8GetDatum(info->served_cost);
+		values[13] = Float8GetDatum(share);
+		values[14] = Float8GetDatum(expected);
+		values[15] = Float8GetDatum(share - expected);
+		nulls[13] = (served == 0);
+		nulls[14] = (queue->policy != QUEUE_FAIR);
+		nulls[15] = nulls[13] || nulls[14];
+		values[16] = usecs_to_interval(Max(now - info->head_time, 0));
+		nulls[16] = (info->ready == 0);
+		values[17] = usecs_to_interval(info->run_time);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	pfree(infos);
+	pfree(limits);
+}
+
+/*
+ * fairq.stats_of_groups(): one row a group with work.
+ */
+Datum
+fairq_stats_of_groups(PG_FUNCTION_ARGS)
+{
+	List	   *queues;
+	ListCell   *lc;
+
+	arguments_require_preload("fairq.stats_of_groups()");
+	InitMaterializedSRF(fcinfo, 0);
+
+	/* On a standby nobody counts. */
+	if (RecoveryInProgress())
+		return (Datum) 0;
+	queues = looking_visible_queues();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock,
+													   0, &rel);
+
+		if (info == NULL)
+			continue;
+		recovery_tags(rel, info);
+		put_groups((ReturnSetInfo *) fcinfo->resultinfo, info);
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * How many ready tasks of a lane are before an address: up to max rows are looked
+ * at, from the front of the lane on.  If that does not do, the rest is estimated
+ * from how far those rows have come, and *exact is set to false.
+ */
+static double
+count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
+			 const FairqAddress *address, int max, bool *exact)
+{
+	LaneEntry  *entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+	LaneEntry	target;
+	LaneEntry	from;
+	FairqAddress frontier;
+	ItemPointerData first_tid;
+	bool		complete;
+	bool		any = false;
+	int64		first = 0;
+	int64		last = 0;
+	double		ahead = 0;
+	int			looked = 0;
+	int			n = lanes_copy_window(lane, entries, &frontier, &complete);
+	bool		more = !complete;
+
+	ItemPointerSet(&first_tid, 0, 0);
+	lanes_entry(&target, address, &first_tid);
+	lanes_entry(&from, &frontier, &first_tid);
+	for (;;)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			LeaseInfo	lease;
+			FairqAddress place;
+
+			CHECK_FOR_INTERRUPTS();
+			if (lanes_compare(&entries[i], &target) >= 0)
+			{
+				more = false;
+				break;
+			}
+			if (looked++ >= max)
+			{
+				double		passed = (double) last - (double) first;
+
+				*exact = false;
+				if (passed > 0)
+					ahead *= ((double) target.block - (double) first) / passed;
+				pfree(entries);
+				return ahead;
+			}
+			if (!any)
+				first = entries[i].block;
+			any = true;
+			last = entries[i].block;
+			lanes_entry_address(lane, &entries[i], &place);
+			if (row_reader_read(row, &entries[i].tid) == ROW_LIVE &&
+				!row_is_null(row, COLUMN_ADDRESS) &&
+				address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) == 0 &&
+				!leases_find(queue_state_number(info->state),
+							 DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+				ahead++;
+		}
+		if (!more)
+			break;
+		n = queue_relation_walk(rel, info, lane, &from, LANE_WINDOW, entries, &from, &more);
+	}
+	pfree(entries);
+	return ahead;
+}
+
+/*
+ * fairq.get_task_position(queue, id): how many ready tasks are before it, and
+ * when it will start at the rate of late.
+ *
+ * Up to POSITION_ROWS rows are looked at, so it costs the same however long the
+ * queue is; beyond that the result is an estimate.
+ */
+Datum
+fairq_get_task_position(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.get_task_position()";
+	QueueInfo  *info;
+	Relation	rel;
+	RowReader	row;
+	RowStatus	status;
+	TupleDesc	tupdesc;
+	FairqAddress address;
+	LeaseInfo	lease;
+	TimestampTz now = GetCurrentTimestamp();
+	Datum		values[4] = {0};
+	bool		nulls[4] = {false};
+	const char *state_name;
+	char		task_state;
+	bool		exact = true;
+	double		ahead = 0;
+	double		rate;
+	int64		id;
+
+	arguments_require_preload(function);
+	(void) arguments_queue(fcinfo, function);
+	if (PG_ARGISNULL(1))
+		arguments_bad(function, "id", "is null", "Give the id of a task.");
+	id = PG_GETARG_INT64(1);
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	recovery_classes(rel, info);
+	row_reader_begin(&row, rel, info);
+	status = row_reader_task(&row, id, NULL);
+	if (status == ROW_GONE || (status != ROW_LIVE && status != ROW_OWN && !row.deleting))
+	{
+		row_reader_end(&row);
+		relation_close(rel, NoLock);
+		PG_RETURN_NULL();
+	}
+
+	task_state = DatumGetChar(row_value(&row, COLUMN_STATE));
+	state_name = queue_catalog_state_name(task_state);
+	if (row_is_null(&row, COLUMN_ADDRESS))
+	{
+		/* Not ready.  Only of a scheduled one is it known when it will be. */
+		nulls[1] = nulls[3] = true;
+		nulls[2] = (task_state != TASK_SCHEDULED);
+		if (!nulls[2])
+			values[2] = row_value(&row, COLUMN_RUN_AT);
+	}
+	else if (leases_find(queue_state_number(info->state), id, &lease))
+	{
+		state_name = "leased";
+		values[1] = Int64GetDatum(0);
+		values[2] = TimestampTzGetDatum(lease.started);
+		values[3] = BoolGetDatum(true);
+	}
+	else
+	{
+		address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
+		for (int class = 0; class <= address.class && class < info->state->classes; class++)
+		{
+			const LaneSet *set = &info->state->orders[class].lanes;
+			FairqAddress before = address;
+			Lane	   *lane;
+
+			/* All of a class that comes before. */
+			if (class < address.class)
+			{
+				before.block = PG_INT64_MAX;
+				before.fraction = PG_UINT32_MAX;
+				before.slot = PG_UINT64_MAX;
+			}
+			for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
+				ahead += count_before(rel, info, lane, &row, &before,
+									  POSITION_ROWS / Max(info->buckets, 1), &exact);
+		}
+		/* An estimate knows no more than that it is among those there are. */
+		if (!exact)
+			ahead = Min(ahead, (double) queue_state_counter(info->state, QUEUE_ADDRESSED));
+		values[1] = Int64GetDatum((int64) ahead);
+		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
+		nulls[2] = (rate <= 0);
+		if (rate > 0)
+			values[2] = TimestampTzGetDatum(now + (TimestampTz)
+											Min(ahead / rate * USECS_PER_SEC, 1e16));
+		values[3] = BoolGetDatum(exact);
+	}
+	values[0] = CStringGetTextDatum(state_name);
+	row_reader_end(&row);
+	relation_close(rel, NoLock);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+}

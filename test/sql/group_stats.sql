@@ -1,0 +1,93 @@
+-- What is seen of groups, of a task's place, and charging by time.
+SELECT fairq.create_queue('gst', buckets => 4, max_ready_per_group => 5);
+SELECT fairq.set_group('gst', 'b', weight => 3, max_leased => 2), fairq.set_group('gst', 'c', rate => 0.001, burst => 2);
+SELECT count(fairq.enqueue('gst', to_jsonb(i), g, cost => CASE g WHEN 'a' THEN 2 ELSE 1 END)) FROM generate_series(1, 7) i, unnest('{a,b,c}'::text[]) g;
+SELECT group_key, ready, overflow, leased, weight, max_leased, rate, burst, tokens::int AS tokens, paused, served, served_cost, share, round(expected_share::numeric, 3) AS expected,
+    share_error, oldest_wait >= '0' AS waits, run_time
+FROM fairq.group_stats WHERE queue = 'gst' ORDER BY 1;
+CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('gst', 6);
+SELECT group_key, count(*) FROM claimed GROUP BY 1 ORDER BY 1;
+SELECT group_key, leased, tokens::int AS tokens, served, served_cost, round(share::numeric, 3) AS share, round(expected_share::numeric, 3) AS expected, round(share_error::numeric, 3) AS error, run_time
+FROM fairq.group_stats WHERE queue = 'gst' ORDER BY 1;
+SELECT count(fairq.ack(receipt)) FROM claimed;
+SELECT group_key, leased, run_time > '0' AS ran FROM fairq.group_stats WHERE queue = 'gst' ORDER BY 1;
+SELECT * FROM fairq.group_settings WHERE queue = 'gst' ORDER BY group_key;
+SELECT fairq.purge('gst');
+SELECT count(*) FROM fairq.group_stats WHERE queue = 'gst';
+-- Classes of a group are one; a long key is cut, between characters.
+SELECT count(fairq.enqueue('gst', '1', 'b', priority => p)) FROM generate_series(0, 2) p;
+SELECT fairq.enqueue('gst', '1', repeat('é', 25) || repeat('x', 900)) > 0;
+SELECT group_key, ready FROM fairq.group_stats WHERE queue = 'gst' ORDER BY 1;
+SELECT fairq.purge('gst');
+-- Those who may not read the queue do not see its groups.
+SELECT fairq.enqueue('gst', '1') > 0;
+CREATE ROLE regress_fairq_stranger;
+SET ROLE regress_fairq_stranger;
+SELECT count(*) FROM fairq.group_stats;
+SELECT count(*) FROM fairq.group_settings;
+SELECT fairq.get_task_position('gst', 1);
+RESET ROLE;
+GRANT pg_monitor TO regress_fairq_stranger;
+SET ROLE regress_fairq_stranger;
+SELECT count(*) FROM fairq.group_stats WHERE queue = 'gst';
+SELECT count(*) FROM fairq.group_settings WHERE queue = 'gst';
+RESET ROLE;
+DROP ROLE regress_fairq_stranger;
+SELECT fairq.drop_queue('gst');
+SELECT count(*) FROM fairq.group_settings WHERE queue = 'gst';
+
+-- A task's place.
+SELECT fairq.create_queue('gst', buckets => 3);
+CREATE TEMP TABLE ids (n serial, id bigint);
+INSERT INTO ids (id) SELECT fairq.enqueue('gst', to_jsonb(i), g) FROM generate_series(1, 20) i, unnest('{a,b}'::text[]) g;
+SELECT min(ahead), max(ahead), count(DISTINCT ahead), bool_and(exact), count(starts_at), string_agg(DISTINCT state, ',')
+FROM ids, fairq.get_task_position('gst', id);
+-- It is the order in which claims come.
+CREATE TEMP TABLE foretold AS SELECT id, ahead FROM ids, fairq.get_task_position('gst', id);
+SELECT bool_and(foretold.ahead = c.n - 1) FROM (SELECT id, row_number() OVER () AS n FROM fairq.claim('gst', 10)) c JOIN foretold USING (id);
+SELECT (fairq.get_task_position('gst', (SELECT id FROM foretold WHERE ahead = 0))).*, 'leased' AS is WHERE false;
+SELECT state, ahead, starts_at <= clock_timestamp() AS started, exact FROM fairq.get_task_position('gst', (SELECT id FROM foretold WHERE ahead = 0));
+SELECT state, ahead, starts_at > clock_timestamp() AS starts, exact FROM fairq.get_task_position('gst', (SELECT id FROM foretold WHERE ahead = 15));
+-- Lower classes come first.
+SELECT state, ahead FROM fairq.get_task_position('gst', fairq.enqueue('gst', '1', 'z', priority => 3));
+SELECT fairq.enqueue('gst', '1', 'z', priority => 3) AS last \gset
+SELECT state, ahead FROM fairq.get_task_position('gst', :last);
+SELECT fairq.enqueue('gst', '1', run_at => '2100-01-01') AS later \gset
+SELECT state, ahead, starts_at = '2100-01-01' AS due, exact FROM fairq.get_task_position('gst', :later);
+SELECT fairq.get_task_position('gst', -5);
+SELECT fairq.get_task_position('gst', NULL);
+SELECT fairq.get_task_position(NULL, 1);
+SELECT fairq.get_task_position('none', 1);
+SELECT fairq.drop_queue('gst');
+-- Many: an estimate, near the truth.
+SELECT fairq.create_queue('gst', max_ready_per_group => 1000000);
+SELECT fairq.enqueue_many('gst', ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 30000) i)) IS NOT NULL;
+SELECT exact, ahead BETWEEN 19000 AND 21000 AS near FROM fairq.tasks('gst') t, fairq.get_task_position('gst', t.id) WHERE t.payload = '20001';
+SELECT exact, ahead FROM fairq.tasks('gst') t, fairq.get_task_position('gst', t.id) WHERE t.payload = '101';
+SELECT fairq.drop_queue('gst');
+
+-- charge 'seconds': what the tasks of a group take counts, not their cost.
+SELECT fairq.create_queue('gst', charge => 'seconds', buckets => 1);
+SELECT charge FROM fairq.queues WHERE queue = 'gst';
+SELECT fairq.enqueue('gst', '1', 'slow') > 0, fairq.enqueue('gst', '1', 'fast') > 0;
+DO $$
+DECLARE
+    receipts uuid[];
+    slow uuid;
+BEGIN
+    SELECT array_agg(receipt) FILTER (WHERE group_key = 'fast'), max(receipt::text) FILTER (WHERE group_key = 'slow') INTO receipts, slow FROM fairq.claim('gst', 2);
+    COMMIT;
+    PERFORM fairq.ack_many(receipts);
+    COMMIT;
+    PERFORM pg_sleep(0.3);
+    PERFORM fairq.ack(slow);
+END $$;
+-- The slow one's tasks took far more than the fast one's: it gets far fewer.
+SELECT fairq.enqueue_many('gst', ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 50) i), '{slow}') IS NOT NULL,
+    fairq.enqueue_many('gst', ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 50) i), '{fast}') IS NOT NULL;
+SELECT count(*) FILTER (WHERE group_key = 'slow') <= 5 AS few FROM fairq.pop('gst', 40);
+SELECT fairq.alter_queue('gst', charge => 'cost');
+SELECT charge FROM fairq.queues WHERE queue = 'gst';
+SELECT fairq.drop_queue('gst');
+SELECT fairq.create_queue('gst', 'time', charge => 'seconds');
+SELECT fairq.create_queue('gst', charge => 'minutes');
