@@ -387,11 +387,12 @@ charge_of(QueueState *queue, const FairGroup *group, double cost)
 }
 
 /*
- * Find a group, made if there is none; returns with its partition locked.
+ * Find a group, made if there is none; returns with its partition locked.  NULL,
+ * and nothing locked, if there is no entry to be had.
  */
 static FairGroup *
-lock_group(QueueState *queue, const GroupKey *key, const char *text, int keylen,
-		   VirtualTime v)
+try_lock_group(QueueState *queue, const GroupKey *key, const char *text, int keylen,
+			   VirtualTime v)
 {
 	uint32		hash = key_hash(key);
 	LWLock	   *lock = partition_lock(hash);
@@ -449,15 +450,35 @@ lock_group(QueueState *queue, const GroupKey *key, const char *text, int keylen,
 		if (group == NULL)
 		{
 			if (reclaimed || queue_state_reclaim_groups() == 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-						 errmsg("cannot have more than %d groups with work at a time",
-								settings_max_groups),
-						 errhint("Raise the setting \"%s\" and restart the server, or try again when tasks have been claimed.",
-								 "pgfairq.max_groups")));
+				return NULL;
 			reclaimed = true;
 		}
 	}
+}
+
+static void
+no_entry(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("cannot have more than %d groups with work at a time",
+					settings_max_groups),
+			 errhint("Raise the setting \"%s\" and restart the server, or try again when tasks have been claimed.",
+					 "pgfairq.max_groups")));
+}
+
+/*
+ * The same; an error if there is none.
+ */
+static FairGroup *
+lock_group(QueueState *queue, const GroupKey *key, const char *text, int keylen,
+		   VirtualTime v)
+{
+	FairGroup  *group = try_lock_group(queue, key, text, keylen, v);
+
+	if (group == NULL)
+		no_entry();
+	return group;
 }
 
 /*
@@ -564,8 +585,22 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
 
 	make_key(queue, class, key, keylen, &group_key);
 	lock = partition_lock(key_hash(&group_key));
-	group = lock_group(queue, &group_key, key, keylen,
-					   queue_state_virtual_time(&queue->orders[class]));
+	group = try_lock_group(queue, &group_key, key, keylen,
+						   queue_state_virtual_time(&queue->orders[class]));
+	*limit = NO_LIMIT;
+	if (group == NULL)
+	{
+		/*
+		 * Other groups have taken all the entries.  The task is there, and to
+		 * be claimed: only where groups may have limits it has to be counted.
+		 */
+		if (limits_by_default(&queue->limits) ||
+			pg_atomic_read_u32(&queue->limits.entries) > 0)
+			no_entry();
+		*number = FAIRQ_NO_GROUP;
+		*charge = cost / queue->limits.defaults.weight;
+		return true;
+	}
 	if (group->limit == NO_LIMIT && limits_by_default(&queue->limits))
 	{
 		*limit = limits_make(group_key.queue, &queue->limits, group_key.low,
@@ -633,7 +668,8 @@ lease_ends(uint32 number, bool unused, TimestampTz started)
 void
 groups_lease_refused(uint32 number)
 {
-	lease_ends(number, true, 0);
+	if (number != FAIRQ_NO_GROUP)
+		lease_ends(number, true, 0);
 }
 
 /*
