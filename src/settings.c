@@ -48,7 +48,7 @@ settings_define(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.max_groups",
 							"Maximum number of groups with work at a time, over all databases.",
-							"A group takes 192 bytes for each priority class it has work in.",
+							"A group takes about 210 bytes for each priority class it has work in.",
 							&settings_max_groups,
 							1024 * 1024, 16, 256 * 1024 * 1024,
 							PGC_POSTMASTER, 0,
@@ -62,7 +62,7 @@ settings_define(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.max_leases",
 							"Maximum number of tasks in flight at a time, over all databases.",
-							"A lease takes 72 bytes.",
+							"A lease takes about 100 bytes.",
 							&settings_max_leases,
 							1024 * 1024, 16, 128 * 1024 * 1024,
 							PGC_POSTMASTER, 0,
