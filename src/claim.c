@@ -20,10 +20,11 @@
  * be claimed then.  Between lane and lease entries are held by handover.c,
  * which gives them back if we fail.
  *
- * Nothing here waits, but in one case: when there is nothing to claim and another
- * claimer is reading the index of a lane, its refill is waited for.  That is a
- * few dozen microseconds, and the alternative is to say that a queue is empty
- * that is not.
+ * Nothing here waits, but in two cases, where the alternative is to say that a
+ * queue is empty that is not.  When there is nothing to claim and another claimer
+ * is reading the index of a lane, its refill is waited for: a few dozen
+ * microseconds.  And when there is nothing to claim but the worker is about to
+ * move tasks out of the overflow: some milliseconds.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,6 +48,9 @@
 #include "stats.h"
 #include "wakeup.h"
 
+/* How long to wait for tasks of the overflow that are about to be moved. */
+#define FEED_WAIT_USECS	USECS_PER_SEC
+
 /* A claim in progress. */
 typedef struct Claim
 {
@@ -69,6 +73,7 @@ typedef struct Claim
 	LeaseInfo  *durable;		/* leases to be written, but for a pop */
 	int			durable_count;
 	int			durable_size;
+	TimestampTz give_up;		/* waiting for tasks of the overflow */
 } Claim;
 
 /* How long a claim of the row's task lasts, in microseconds. */
@@ -778,6 +783,43 @@ claim_resolve_doubts(QueueState *state)
 }
 
 /*
+ * There is nothing to claim.  If tasks of the overflow that we may claim are about
+ * to be moved, wait for that; or if some have been moved since the lanes were
+ * looked at, when feeds was read.  Returns whether to look again.
+ */
+static bool
+wait_for_overflow(Claim *claim, uint32 feeds)
+{
+	const ClaimRequest *request = claim->request;
+	QueueState *state = claim->info->state;
+	bool		wanted = (request->group_count < 0);
+
+	/* Not for ourselves, nor for what only the next claim without a worker does. */
+	if (likely(!queue_state_feeds(state, feeds)) || handover_feeds() ||
+		!wakeup_worker_alive(MyDatabaseId))
+		return false;
+	for (int i = 0; i < request->group_count && !wanted; i++)
+	{
+		for (int class = 0; class < state->classes && !wanted; class++)
+		{
+			GroupTag	tag;
+
+			wanted = groups_look(state, class, VARDATA_ANY(request->groups[i]),
+								 VARSIZE_ANY_EXHDR(request->groups[i]), &tag) &&
+				tag.hungry;
+		}
+	}
+	if (!wanted)
+		return false;
+	leases_return_reserved();
+	wakeup_at(MyDatabaseId, 0);
+	if (!queue_state_wait_fed(state, feeds, claim->give_up))
+		return false;
+	claim->now = GetCurrentTimestamp();
+	return true;
+}
+
+/*
  * Claim up to request->max_tasks tasks, and give each to sink.  Returns how
  * many: fewer than asked for only if there are no more that may be claimed.
  *
@@ -801,6 +843,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	claim.arg = arg;
 	claim.now = GetCurrentTimestamp();
 	claim.first_deadline = DT_NOEND;
+	claim.give_up = claim.now + FEED_WAIT_USECS;
 	claim.buckets = info->buckets;
 	if (request->bucket_count >= 0)
 	{
@@ -820,6 +863,8 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		(void) claim_resolve_doubts(info->state);
 	while (claim.got < request->max_tasks)
 	{
+		uint32		feeds = ((volatile QueueState *) info->state)->feeds;
+
 		claim.refilling = NULL;
 		if (request->group_count >= 0)
 			claim_of_groups(&claim);
@@ -832,7 +877,8 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			lanes_refill_wait(claim.refilling);
 			continue;
 		}
-		break;
+		if (claim.got > 0 || !wait_for_overflow(&claim, feeds))
+			break;
 	}
 	leases_return_reserved();
 	row_reader_end(&claim.row);
@@ -848,10 +894,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		stats_count(info->state, QUEUE_CLAIMED, claim.got, claim.now);
 		stats_flush(info->state, STATS_WAIT, &claim.waits);
 	}
-
-	/* There is room for tasks of the overflow. */
-	if (unlikely(((volatile QueueState *) info->state)->hungry_count > 0))
-		wakeup_at(MyDatabaseId, claim.now);
+	groups_wake_feeder(info->state);
 
 	/* Last, for it may run code of the owner's, and fail. */
 	archive_write(&claim.archive, rel, info);

@@ -26,6 +26,26 @@
 PG_FUNCTION_INFO_V1(fairq_row_written);
 
 /*
+ * The overflow is found by priority class, so a row with one that is none is
+ * refused, as it is by enqueue.
+ */
+static void
+check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
+{
+	bool		isnull;
+	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
+													  tupdesc, &isnull));
+
+	if (priority < 0 || priority >= info->state->classes)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("priority " INT64_FORMAT " is not one of queue \"%s\"",
+						priority, info->name),
+				 errhint("Under policy \"fair\" priorities are 0 to %d.",
+						 info->state->classes - 1)));
+}
+
+/*
  * A row with an address was deleted or changed: its group has one ready less,
  * unless it was leased (it is a hint).
  */
@@ -81,6 +101,8 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 	Datum		value;
 	char		task_state;
 
+	if (change > 0 && info->policy == QUEUE_FAIR)
+		check_class(info, tuple, tupdesc);
 	value = heap_getattr(tuple, info->columns[COLUMN_ADDRESS], tupdesc, &isnull);
 	if (!isnull)
 	{

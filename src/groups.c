@@ -27,14 +27,19 @@
  *
  * Overflow.  A group that has more than max_ready_per_group tasks ready, or one
  * that comes when max_ready are, has its next tasks put into the overflow: rows
- * without an address.  While it has any there, all its new ones go there, so
- * that they stay in order.  When enough of the room is free the group is hungry:
- * it comes to the end of the queue's list of hungry groups, which the background
- * worker feeds in turn (promote.c), from the lowest id on that may be there.
- * How many of its tasks are ready is a hint, as rows may be removed with SQL;
- * so a group is hungry, too, when virtual time has reached its F or nothing
- * is ready at all, and a group without rows in the overflow is found out when it
- * is fed.
+ * without an address.  While it has any there, committed or not, all its new
+ * ones go there, so that they stay in order.  When some of its room is free the
+ * group is hungry: it comes to the end of the queue's list of hungry groups,
+ * which the background worker feeds in turn (promote.c), from the lowest id on
+ * that may be there, overflow_from.
+ *
+ * Both counts of a group, ready and overflow, are hints: rows may be written with
+ * SQL, and transactions may be prepared.  That a group has nothing in the overflow
+ * is believed only of who has read to the end of it.  So as long as overflow_from
+ * says that there may be something, the group is fed when there is room, or when
+ * the count is at zero: what is there is found then, or overflow_from goes away.
+ * And a group is taken to have nothing ready when virtual time has reached its F
+ * or nothing is ready at all.
  *
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and
@@ -55,14 +60,18 @@
 #include "group_limits.h"
 #include "settings.h"
 #include "shared_state.h"
+#include "wakeup.h"
 
 #define PARTITIONS		256
 
 /*
- * A group that may have this many tasks ready, or fewer, is fed one by one;
- * others when half of the room is free.
+ * A group is fed when this many of its tasks may be moved, or a quarter of what
+ * it may have ready; so tasks are moved some at a time, and the group is far from
+ * running dry.  Likewise the queue as a whole: but an eighth, as who waits for its
+ * room may be new.
  */
-#define FEED_AT_ONCE	64
+#define FEED_AT_ONCE	500
+#define FEED_QUEUE_AT_ONCE	100
 
 typedef struct GroupKey
 {
@@ -88,8 +97,10 @@ typedef struct FairGroup
 	int32		leased;			/* tasks in flight */
 	int32		pending;		/* tasks put into the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow: not fewer than there are */
-	int64		overflow_from;	/* they have this id, or a higher one */
+	int64		overflow_from;	/* they have this id, or a higher one; PG_INT64_MAX:
+								 * there are none */
 	int64		overflow_limit; /* what came while it was fed is from here on */
+	int64		overflow_held;	/* some from here on were in somebody's hands */
 	uint32		hungry_next;
 	uint8		hunger;			/* a GroupHunger */
 	uint32		limit;			/* group_limits.c's number, or NO_LIMIT */
@@ -222,6 +233,23 @@ count_ready(QueueState *queue, FairGroup *group, int n)
 	group->ready += n;
 	if (n != 0)
 		pg_atomic_fetch_add_u64(&queue->ready, (int64) n);
+}
+
+/*
+ * Set how many tasks of a group are in the overflow.  Partition locked.
+ *
+ * With the first one the worker is woken, though there may be no room: it looks
+ * now and then, from then on, whether there is and nobody noticed.
+ */
+static void
+set_overflow(QueueState *queue, FairGroup *group, int n)
+{
+	if (n > 0 && group->overflow == 0 &&
+		pg_atomic_fetch_add_u32(&queue->overflowing, 1) == 0)
+		wakeup_at(queue->database, 0);
+	else if (n == 0 && group->overflow > 0)
+		pg_atomic_fetch_sub_u32(&queue->overflowing, 1);
+	group->overflow = n;
 }
 
 /*
@@ -427,6 +455,8 @@ try_lock_group(QueueState *queue, const GroupKey *key, const char *text, int key
 				group->pending = 0;
 				group->overflow = 0;
 				group->overflow_from = PG_INT64_MAX;
+				group->overflow_limit = PG_INT64_MAX;
+				group->overflow_held = PG_INT64_MAX;
 				group->hunger = NOT_HUNGRY;
 				group->limit = NO_LIMIT;
 				group->served = 0;
@@ -502,16 +532,44 @@ list_hungry(QueueState *queue, FairGroup *group)
 }
 
 /*
- * The same if it is.  Partition locked.
+ * Is a group to be fed?  Partition locked.
+ */
+static inline bool
+is_hungry(QueueState *queue, FairGroup *group)
+{
+	int64		max = queue->max_ready_per_group;
+
+	return unlikely(group->overflow_from != PG_INT64_MAX) &&
+		group->hunger == NOT_HUNGRY &&
+		(group->overflow == 0 ||
+		 group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1));
+}
+
+/*
+ * If it is, enter it into the list; and wake the worker.  Partition locked.
  */
 static inline void
 check_hungry(QueueState *queue, FairGroup *group)
 {
-	int64		max = queue->max_ready_per_group;
-
-	if (unlikely(group->overflow > 0) && group->hunger == NOT_HUNGRY &&
-		group->ready <= (max <= FEED_AT_ONCE ? max - 1 : max / 2))
+	if (is_hungry(queue, group))
 		list_hungry(queue, group);
+	groups_wake_feeder(queue);
+}
+
+/*
+ * Wake the worker if there are hungry groups, and room in the queue.  Never fails:
+ * called at the end of transactions.
+ */
+void
+groups_wake_feeder(QueueState *queue)
+{
+	int64		room;
+
+	if (likely(((volatile QueueState *) queue)->hungry_count == 0))
+		return;
+	room = queue->max_ready - queue_state_ready(queue);
+	if (room > 0 && room >= Min(queue->max_ready / 8, FEED_QUEUE_AT_ONCE))
+		wakeup_at(queue->database, 0);
 }
 
 /*
@@ -533,7 +591,8 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 					   v);
 	tag->group = group - groups;
 	overflow = may_overflow &&
-		(group->overflow > 0 || group->ready >= queue->max_ready_per_group ||
+		(group->overflow > 0 || group->pending > 0 ||
+		 group->ready >= queue->max_ready_per_group ||
 		 queue_state_ready(queue) >= queue->max_ready);
 	if (overflow)
 		group->pending++;
@@ -625,7 +684,10 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
 		group->served_cost += cost;
 		group->head_time = Max(group->head_time, enqueued_at);
 		count_ready(queue, group, -1);
-		check_hungry(queue, group);
+
+		/* The worker is woken when the claim is at its end. */
+		if (is_hungry(queue, group))
+			list_hungry(queue, group);
 	}
 	*number = group - groups;
 	*charge = cost / weight_of(queue, group);
@@ -805,7 +867,7 @@ groups_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 	group->pending -= n;
 	if (committed && n > 0)
 	{
-		group->overflow += n;
+		set_overflow(queue, group, group->overflow + n);
 		group->overflow_from = Min(group->overflow_from, id);
 		group->overflow_limit = Min(group->overflow_limit, id);
 		check_hungry(queue, group);
@@ -814,7 +876,8 @@ groups_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 }
 
 /*
- * n tasks of a group are in the overflow no more, because they were removed.
+ * n tasks of a group are in the overflow no more, because they were removed.  The
+ * group may have been forgotten, and its entry be another's by now.
  */
 void
 groups_overflow_removed(QueueState *queue, uint32 number, int n)
@@ -825,8 +888,15 @@ groups_overflow_removed(QueueState *queue, uint32 number, int n)
 	{
 		LWLock	   *lock = lock_number(number);
 
-		groups[number].overflow = Max(groups[number].overflow - n, 0);
-		check_hungry(queue, &groups[number]);
+		FairGroup  *group = &groups[number];
+
+		set_overflow(queue, group, Max(group->overflow - n, 0));
+		if (group->overflow == 0)
+		{
+			group->overflow_from = Min(group->overflow_from, group->overflow_held);
+			group->overflow_held = PG_INT64_MAX;
+		}
+		check_hungry(queue, group);
 		LWLockRelease(lock);
 	}
 	LWLockRelease(&table->creation_lock);
@@ -845,7 +915,7 @@ groups_restore_overflow(QueueState *queue, int class, const char *key, int keyle
 	make_key(queue, class, key, keylen, &group_key);
 	group = lock_group(queue, &group_key, key, keylen,
 					   queue_state_virtual_time(&queue->orders[class]));
-	group->overflow++;
+	set_overflow(queue, group, group->overflow + 1);
 	group->overflow_from = Min(group->overflow_from, id);
 	group->overflow_limit = Min(group->overflow_limit, id);
 	check_hungry(queue, group);
@@ -854,13 +924,15 @@ groups_restore_overflow(QueueState *queue, int class, const char *key, int keyle
 
 /*
  * The next group to feed, of which the caller takes care: groups_fed when the
- * transaction commits, groups_not_fed if it does not.  Returns false if there is
+ * transaction commits, groups_not_fed if it does not, and then queue_state_fed.
+ * Returns false if there is
  * none, or no room in the queue.
  */
 bool
 groups_next_hungry(QueueState *queue, HungryGroup *hungry)
 {
 	int64		room = queue->max_ready - queue_state_ready(queue);
+	int64		room_of_group;
 	FairGroup  *group;
 	LWLock	   *lock;
 	int			waiting;
@@ -874,6 +946,7 @@ groups_next_hungry(QueueState *queue, HungryGroup *hungry)
 	{
 		queue->hungry_first = groups[hungry->group].hungry_next;
 		queue->hungry_count--;
+		queue->being_fed++;
 	}
 	SpinLockRelease(&queue->hungry_mutex);
 	if (waiting == 0)
@@ -888,29 +961,35 @@ groups_next_hungry(QueueState *queue, HungryGroup *hungry)
 	hungry->hash = (int64) group->key.low;
 	hungry->from = group->overflow_from;
 	/* What room there is in the queue is shared between the hungry. */
-	hungry->room = Min(Max(room / waiting, 1),
-					   Max(queue->max_ready_per_group - group->ready, 1));
+	room_of_group = Min(Max(room / waiting, 1),
+						queue->max_ready_per_group - group->ready);
+	hungry->room = (int) Min(Max(room_of_group, 0), PG_INT32_MAX);
 	LWLockRelease(lock);
 	return true;
 }
 
 /*
  * A group was fed: moved tasks of its overflow are ready, and the next ones are
- * from the id next on (PG_INT64_MAX: there are no more).
+ * from the id next on (PG_INT64_MAX: there are no more), but for some in
+ * somebody's hands from the id held on.
  */
 void
-groups_fed(QueueState *queue, uint32 number, int moved, int64 next)
+groups_fed(QueueState *queue, uint32 number, int moved, int64 next, int64 held)
 {
 	LWLock	   *lock = lock_number(number);
 	FairGroup  *group = &groups[number];
 
 	group->overflow_from = Min(next, group->overflow_limit);
-	if (group->overflow_from == PG_INT64_MAX)
-		group->overflow = 0;
+	group->overflow_held = Min(held, group->overflow_held);
+	if (group->overflow_from == PG_INT64_MAX && group->overflow_held == PG_INT64_MAX)
+		set_overflow(queue, group, 0);
 	else
-		group->overflow = Max(group->overflow - moved, 1);
+		set_overflow(queue, group, Max(group->overflow - moved, 1));
 	group->hunger = NOT_HUNGRY;
-	check_hungry(queue, group);
+
+	/* The worker needs no waking: it comes again as long as anybody is hungry. */
+	if (is_hungry(queue, group))
+		list_hungry(queue, group);
 	LWLockRelease(lock);
 }
 
@@ -924,10 +1003,12 @@ groups_not_fed(QueueState *queue, uint32 number)
 }
 
 /*
- * Look for hungry groups of an order that are not in the list.
+ * Look for hungry groups of an order that are not in the list.  Tasks that were
+ * in somebody's hands are looked at again by groups that have no others left, or
+ * (held) by all.
  */
 void
-groups_seek_hungry(QueueState *queue, int class, bool nothing_ready)
+groups_seek_hungry(QueueState *queue, int class, bool nothing_ready, bool held)
 {
 	VirtualTime v = queue_state_virtual_time(&queue->orders[class]);
 	uint32		first;
@@ -946,6 +1027,12 @@ groups_seek_hungry(QueueState *queue, int class, bool nothing_ready)
 
 			if (nothing_ready || virtual_time_compare(group->finish, v) <= 0)
 				count_ready(queue, group, -group->ready);
+			if (group->hunger == NOT_HUNGRY &&
+				(held || group->overflow_from == PG_INT64_MAX))
+			{
+				group->overflow_from = Min(group->overflow_from, group->overflow_held);
+				group->overflow_held = PG_INT64_MAX;
+			}
 			check_hungry(queue, group);
 			LWLockRelease(lock);
 		}
@@ -973,8 +1060,9 @@ groups_count_anew(QueueState *queue)
 			continue;
 		lock = lock_number(i);
 		groups[i].ready = 0;
-		groups[i].overflow = 0;
+		set_overflow(queue, &groups[i], 0);
 		groups[i].overflow_from = PG_INT64_MAX;
+		groups[i].overflow_held = PG_INT64_MAX;
 		LWLockRelease(lock);
 	}
 	pg_atomic_write_u64(&queue->ready, 0);
@@ -998,11 +1086,14 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish)
 	LWLockAcquire(&table->creation_lock, LW_SHARED);
 	if (group->in_use && group->slot == slot)
 	{
+		QueueState *queue = queue_state_by_number(group->key.queue);
+
 		lock = partition_lock(key_hash(&group->key));
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		if (virtual_time_compare(group->finish, finish) == 0)
 			group->finish = start;
-		count_ready(queue_state_by_number(group->key.queue), group, -1);
+		count_ready(queue, group, -1);
+		check_hungry(queue, group);
 		LWLockRelease(lock);
 	}
 	LWLockRelease(&table->creation_lock);
@@ -1029,6 +1120,7 @@ groups_look(QueueState *queue, int class, const char *key, int keylen,
 		tag->finish = group->finish;
 		tag->slot = group->slot;
 		tag->group = group - groups;
+		tag->hungry = (group->hunger != NOT_HUNGRY);
 	}
 	LWLockRelease(lock);
 	return group != NULL;
@@ -1049,6 +1141,7 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 		virtual_time_compare(group->finish, level) > 0)
 		group->finish = level;
 	count_ready(queue, group, -group->ready);
+	check_hungry(queue, group);
 	LWLockRelease(lock);
 }
 

@@ -21,6 +21,8 @@ typedef struct GroupTag
 	uint64		slot;
 	uint32		group;
 	double		weight;			/* of groups_look only */
+	bool		hungry;			/* of groups_look only: its overflow is about to be
+								 * moved */
 } GroupTag;
 
 extern Size groups_shmem_size(void);
@@ -36,7 +38,8 @@ typedef struct HungryGroup
 	int			class;
 	int64		hash;			/* of the key, as SQL has it */
 	int64		from;			/* the first id that may be there */
-	int			room;			/* how many may be moved now */
+	int			room;			/* how many may be moved now; 0: look whether there
+								 * are any */
 } HungryGroup;
 
 /* What is known of a group in one class: a copy for those who look. */
@@ -68,10 +71,13 @@ extern void groups_overflow_ends(QueueState *queue, uint32 group, int n,
 extern void groups_overflow_removed(QueueState *queue, uint32 group, int n);
 extern void groups_restore_overflow(QueueState *queue, int class,
 									const char *key, int keylen, int64 id);
+extern void groups_wake_feeder(QueueState *queue);
 extern bool groups_next_hungry(QueueState *queue, HungryGroup *hungry);
-extern void groups_fed(QueueState *queue, uint32 group, int moved, int64 next);
+extern void groups_fed(QueueState *queue, uint32 group, int moved, int64 next,
+					   int64 held);
 extern void groups_not_fed(QueueState *queue, uint32 group);
-extern void groups_seek_hungry(QueueState *queue, int class, bool nothing_ready);
+extern void groups_seek_hungry(QueueState *queue, int class, bool nothing_ready,
+							   bool held);
 extern void groups_count_anew(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, int class,
 								const char *key, int keylen, double cost,

@@ -117,6 +117,7 @@ typedef struct HandoverItem
 			uint32		group;
 			int			n;
 			int64		id;
+			int64		held;
 		}			overflow;
 		struct
 		{
@@ -131,6 +132,15 @@ static int	items_count = 0;
 static int	items_size = 0;
 static int	lease_items = 0;	/* those that forbid PREPARE TRANSACTION */
 static bool room_reserved = false;	/* some HANDOVER_ROOM is in the list */
+static int	feedings = 0;		/* groups that are being fed */
+
+/*
+ * Where in the list the overflow of a group was noted last: a hint, by group.  So
+ * there is one item for each group, not for each task.
+ */
+#define OVERFLOW_HINTS	1024
+static int	overflow_hints[OVERFLOW_HINTS];
+
 static TransactionId preparing_xid = InvalidTransactionId;
 
 /*
@@ -494,27 +504,35 @@ handover_overflow_removed(QueueState *queue, uint32 group, int n)
 	item->u.overflow.n = n;
 }
 
+/* The item of this subtransaction for the overflow of a group, or NULL. */
+static HandoverItem *
+overflow_item(QueueState *queue, uint32 group)
+{
+	int			i = overflow_hints[group % OVERFLOW_HINTS];
+
+	if (i < items_count && items[i].kind == HANDOVER_OVERFLOWED &&
+		items[i].subid == GetCurrentSubTransactionId() &&
+		items[i].u.overflow.queue == queue && items[i].u.overflow.group == group)
+		return &items[i];
+	return NULL;
+}
+
 /*
  * A task is put into the overflow of its group.  Room was reserved.
  */
 void
 handover_overflowed(QueueState *queue, uint32 group, int64 id)
 {
-	SubTransactionId subid = GetCurrentSubTransactionId();
-	HandoverItem *item;
+	HandoverItem *item = overflow_item(queue, group);
 
-	for (int i = items_count - 1; i >= 0 && i >= items_count - 8; i--)
+	if (item != NULL)
 	{
-		item = &items[i];
-		if (item->kind == HANDOVER_OVERFLOWED && item->subid == subid &&
-			item->u.overflow.queue == queue && item->u.overflow.group == group)
-		{
-			item->u.overflow.n++;
-			item->u.overflow.id = Min(item->u.overflow.id, id);
-			return;
-		}
+		item->u.overflow.n++;
+		item->u.overflow.id = Min(item->u.overflow.id, id);
+		return;
 	}
 	item = new_item(HANDOVER_OVERFLOWED);
+	overflow_hints[group % OVERFLOW_HINTS] = items_count - 1;
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
 	item->u.overflow.n = 1;
@@ -522,23 +540,19 @@ handover_overflowed(QueueState *queue, uint32 group, int64 id)
 }
 
 /*
- * It was not written after all.
+ * The task that was noted last was not written after all.
  */
 void
 handover_not_overflowed(QueueState *queue, uint32 group)
 {
-	for (int i = items_count - 1; i >= 0; i--)
-	{
-		HandoverItem *item = &items[i];
+	HandoverItem *item = overflow_item(queue, group);
 
-		if (item->kind == HANDOVER_OVERFLOWED && item->u.overflow.n > 0 &&
-			item->u.overflow.queue == queue && item->u.overflow.group == group)
-		{
-			item->u.overflow.n--;
-			groups_overflow_ends(queue, group, 1, PG_INT64_MAX, false);
-			return;
-		}
-	}
+	Assert(item != NULL);
+
+	/* Without tasks the group may be forgotten, and so must the item be. */
+	if (--item->u.overflow.n == 0)
+		item->kind = HANDOVER_NOTHING;
+	groups_overflow_ends(queue, group, 1, PG_INT64_MAX, false);
 }
 
 /*
@@ -554,15 +568,27 @@ handover_feeding(QueueState *queue, uint32 group)
 	item->u.overflow.group = group;
 	item->u.overflow.n = 0;
 	item->u.overflow.id = PG_INT64_MIN;
+	item->u.overflow.held = PG_INT64_MAX;
+	feedings++;
 	return items_count - 1;
 }
 
+/*
+ * Is any group being fed by this transaction?
+ */
+bool
+handover_feeds(void)
+{
+	return feedings > 0;
+}
+
 void
-handover_fed(int feeding, int moved, int64 next)
+handover_fed(int feeding, int moved, int64 next, int64 held)
 {
 	Assert(items[feeding].kind == HANDOVER_FED);
 	items[feeding].u.overflow.n = moved;
 	items[feeding].u.overflow.id = next;
+	items[feeding].u.overflow.held = held;
 }
 
 /*
@@ -820,12 +846,11 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_OVERFLOWED:
 			groups_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
 								 item->u.overflow.n, item->u.overflow.id, true);
-			if (item->u.overflow.queue->hungry_count > 0)
-				wakeup_at(item->u.overflow.queue->database, 0);
 			break;
 		case HANDOVER_FED:
 			groups_fed(item->u.overflow.queue, item->u.overflow.group,
-					   item->u.overflow.n, item->u.overflow.id);
+					   item->u.overflow.n, item->u.overflow.id,
+					   item->u.overflow.held);
 			break;
 		case HANDOVER_DUE_ADDED:
 			due_cursor_add(item->u.due.cursor, item->u.due.place.due);
@@ -901,6 +926,8 @@ carry_out_abort(HandoverItem *item)
 			break;
 		case HANDOVER_FED:
 			groups_not_fed(item->u.overflow.queue, item->u.overflow.group);
+			queue_state_fed(item->u.overflow.queue, false);
+			feedings--;
 			break;
 		case HANDOVER_EXTENDED:
 			leases_set_durable(&item->u.lease, &item->tid);
@@ -984,6 +1011,7 @@ forget_items(void)
 	items_count = 0;
 	lease_items = 0;
 	room_reserved = false;
+	feedings = 0;
 	created_count = 0;
 	if (items_size > 16384)
 	{
@@ -1015,12 +1043,14 @@ handover_xact_callback(XactEvent event, void *arg)
 			for (int i = 0; i < items_count; i++)
 				carry_out_commit(&items[i]);
 
-			/* Now that the tasks are counted. */
-			for (int i = 0; room_reserved && i < items_count; i++)
+			/* Now that the tasks are counted and offered. */
+			for (int i = 0; (room_reserved || feedings > 0) && i < items_count; i++)
 			{
 				if (items[i].kind == HANDOVER_ROOM)
 					queue_state_unreserve(items[i].u.overflow.queue,
 										  items[i].u.overflow.n);
+				else if (items[i].kind == HANDOVER_FED)
+					queue_state_fed(items[i].u.overflow.queue, true);
 			}
 			forget_items();
 			break;

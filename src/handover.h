@@ -45,7 +45,8 @@ extern void handover_overflow_removed(QueueState *queue, uint32 group, int n);
 extern void handover_overflowed(QueueState *queue, uint32 group, int64 id);
 extern void handover_not_overflowed(QueueState *queue, uint32 group);
 extern int	handover_feeding(QueueState *queue, uint32 group);
-extern void handover_fed(int feeding, int moved, int64 next);
+extern bool handover_feeds(void);
+extern void handover_fed(int feeding, int moved, int64 next, int64 held);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);
 extern void handover_due_added(DueCursor *cursor, TimestampTz due,

@@ -152,7 +152,8 @@ maintain_is_due(QueueInfo *info)
 	leases_tick(now);
 	return pg_atomic_read_u32(&info->state->expired) > 0 ||
 		due_cursor_next(&info->state->due) <= now ||
-		queue_state_counter(info->state, QUEUE_OVERFLOW) > 0 ||
+		pg_atomic_read_u32(&info->state->overflowing) > 0 ||
+		info->state->hungry_count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
 }
 

@@ -56,7 +56,8 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 	{
 		case QUEUE_FAIR:
 			{
-				int			class = (int) priority;
+				/* A row that was written with SQL may have any priority. */
+				int			class = (int) Min(Max(priority, 0), info->state->classes - 1);
 
 				if (!placement->read[class])
 				{
@@ -91,9 +92,9 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 
 /*
  * Give the task that row has read a fresh place, and write it: it is ready
- * when the transaction commits, or in the overflow of its group if it has been
- * scheduled for its first attempt and there is no room.  Returns false if
- * somebody else changed it, or has it locked and wait is false.
+ * when the transaction commits, or in the overflow of its group if there is no
+ * room and it has been scheduled for its first attempt, or dead.  Returns false
+ * if somebody else changed it, or has it locked and wait is false.
  */
 bool
 placement_replace(Placement *placement, RowReader *row, bool wait)
@@ -106,7 +107,10 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 	Place		place;
 	int			placed = -1;
 	int			got;
-	int64		turn = queue_relation_new_ids(info, 1, &got);
+	int64		turn = 0;
+
+	if (info->policy != QUEUE_FAIR)
+		turn = queue_relation_new_ids(info, 1, &got);
 
 	/* What was scheduled is in order of when it was due. */
 	if (state == TASK_SCHEDULED)
@@ -114,8 +118,9 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), run_at,
 					 DatumGetFloat4(row_value(row, COLUMN_COST)),
-					 state == TASK_SCHEDULED &&
-					 DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0,
+					 state == TASK_DEAD ||
+					 (state == TASK_SCHEDULED &&
+					  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0),
 					 &place);
 	if (place.overflow)
 		handover_overflowed(info->state, place.tag.group,

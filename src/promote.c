@@ -24,9 +24,16 @@
 #include "recovery.h"
 
 /*
- * How often to look for groups with room for their overflow that nobody noticed.
+ * How long to wait before looking for groups with room for their overflow that
+ * nobody noticed, and how many times before all look at the tasks again that were
+ * in somebody's hands.
  */
-#define SEEK_USECS		(2 * USECS_PER_SEC)
+#define SEEK_USECS		(USECS_PER_SEC / 2)
+#define SEEKS_HELD		4
+
+/* Entries of the overflow that a pass looks at, and at least at a time. */
+#define PASS_LOOKS		10000
+#define FEED_LOOKS		32
 
 /* What became of an entry of a scheduled task. */
 typedef enum Promotion
@@ -137,12 +144,84 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 }
 
 /*
+ * See to it that groups that have room are in the list of the hungry, though
+ * nobody noticed that they have.  Done now and then while there is any overflow,
+ * and the less often the longer it takes.  Returns when to do it again.
+ */
+static TimestampTz
+seek_hungry(QueueState *state, TimestampTz now)
+{
+	TimestampTz begun = GetCurrentTimestamp();
+
+	if (pg_atomic_read_u32(&state->overflowing) == 0)
+		return DT_NOEND;
+	if (now < state->hungry_seek_at)
+		return state->hungry_seek_at;
+	queue_state_seek_hungry(state, state->hungry_seeks++ % SEEKS_HELD == 0);
+	state->hungry_seek_at = now + SEEK_USECS + 20 * (GetCurrentTimestamp() - begun);
+	return state->hungry_seek_at;
+}
+
+/*
+ * Move tasks of the overflow to a group, as many as there is room for.  Returns
+ * how many; *looked is raised by how many entries were looked at.
+ */
+static int
+feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
+		   int64 *ids, ItemPointer tids, int *looked)
+{
+	QueueInfo  *info = placement->info;
+	int			feeding = handover_feeding(info->state, hungry->group);
+	int			fed = 0;
+	int64		next = hungry->from;
+	int64		held = PG_INT64_MAX;
+	bool		full = false;
+
+	while (!full && next != PG_INT64_MAX && *looked < PASS_LOOKS)
+	{
+		int			n = queue_relation_overflow(placement->rel, info, hungry->hash,
+												hungry->class, next,
+												Max(hungry->room - fed, FEED_LOOKS),
+												ids, tids, &next);
+
+		*looked += n + 1;
+		for (int i = 0; i < n && !full; i++)
+		{
+			RowStatus	status = row_reader_read(row, &tids[i]);
+			bool		in_hands = (status == ROW_IN_DOUBT ||
+									(status == ROW_IN_PROGRESS && row->deleting));
+
+			CHECK_FOR_INTERRUPTS();
+			if (status == ROW_LIVE &&
+				DatumGetInt64(row_value(row, COLUMN_ID)) == ids[i] &&
+				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
+			{
+				if (fed == hungry->room)
+				{
+					next = ids[i];
+					full = true;
+				}
+				else if (placement_replace(placement, row, false))
+					fed++;
+				else
+					in_hands = true;
+			}
+			if (in_hands)
+				held = Min(held, ids[i]);
+		}
+	}
+	handover_fed(feeding, fed, next, held);
+	return fed;
+}
+
+/*
  * Move tasks of the overflow to the groups that have room for them, up to max.
  * Returns how many.  *more: there are more of them; else *next is lowered to when
  * to look again.
  *
- * Rows in somebody's hands are not waited for; the group is fed from there the
- * next time.  An inserter in progress says so himself when he has committed.
+ * Rows in somebody's hands are not waited for, and nobody else waits for them:
+ * they are looked at again later, from the first of them on (groups_seek_hungry).
+ * An inserter in progress says so himself when he has committed.
  */
 int
 promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
@@ -155,76 +234,37 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 	int64	   *ids;
 	ItemPointer tids;
 	int			moved = 0;
-	bool		again = false;
+	int			looked = 0;
 
 	*more = false;
 	if (info->policy != QUEUE_FAIR)
 		return 0;
 	if (state->recovery != QUEUE_KNOWN && queue_relation_has_overflow(rel, info))
 		recovery_tags(rel, info);
-	if (queue_state_counter(state, QUEUE_OVERFLOW) > 0)
-	{
-		if (now >= state->hungry_sought + SEEK_USECS)
-		{
-			queue_state_seek_hungry(state);
-			state->hungry_sought = now;
-		}
-		*next = Min(*next, state->hungry_sought + SEEK_USECS);
-	}
+	*next = Min(*next, seek_hungry(state, now));
 	if (state->hungry_count == 0)
 		return 0;
 
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
-	ids = palloc(max * sizeof(int64));
-	tids = palloc(max * sizeof(ItemPointerData));
-	while (moved < max)
+	ids = palloc((max + FEED_LOOKS) * sizeof(int64));
+	tids = palloc((max + FEED_LOOKS) * sizeof(ItemPointerData));
+	for (;;)
 	{
-		int			feeding;
-		int			fed = 0;
-		bool		waits = false;
-		int			n;
-		int64		left;
-
-		CHECK_FOR_INTERRUPTS();
+		*more = (moved >= max || looked >= PASS_LOOKS);
+		if (*more)
+			break;
 		handover_reserve(1);
 		if (!groups_next_hungry(state, &hungry))
 			break;
-		feeding = handover_feeding(state, hungry.group);
-		n = queue_relation_overflow(rel, info, hungry.hash, hungry.class, hungry.from,
-									Min(hungry.room, max - moved), ids, tids, &left);
-		for (int i = 0; i < n; i++)
-		{
-			RowStatus	status = row_reader_read(&row, &tids[i]);
-			bool		in_hands = (status == ROW_IN_DOUBT ||
-									(status == ROW_IN_PROGRESS && row.deleting));
-
-			if (status == ROW_LIVE &&
-				DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
-			{
-				if (placement_replace(&placement, &row, false))
-					fed++;
-				else
-					in_hands = true;
-			}
-			if (in_hands)
-			{
-				left = Min(left, ids[i]);
-				waits = true;
-			}
-		}
-		handover_fed(feeding, fed, left);
-		moved += fed;
-
-		/* It may be hungry still, when this is committed. */
-		if (waits)
-			*next = Min(*next, now + USECS_PER_SEC);
-		else if (left != PG_INT64_MAX)
-			again = true;
+		hungry.room = Min(hungry.room, max - moved);
+		moved += feed_group(&placement, &row, &hungry, ids, tids, &looked);
 	}
+
+	/* Those that were fed may be hungry still, when this is committed. */
+	*more |= (moved > 0);
 	pfree(ids);
 	pfree(tids);
 	row_reader_end(&row);
-	*more = again || moved >= max;
 	return moved;
 }

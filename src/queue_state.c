@@ -96,8 +96,10 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	pg_atomic_init_u64(&queue->ready, 0);
 	pg_atomic_init_u64(&queue->reserved, 0);
 	limits_init_queue(&queue->limits);
+	pg_atomic_init_u32(&queue->overflowing, 0);
 	SpinLockInit(&queue->hungry_mutex);
 	queue->hungry_first = queue->hungry_last = FAIRQ_NO_GROUP;
+	ConditionVariableInit(&queue->fed);
 	pg_atomic_init_u64(&queue->tick, 0);
 	pg_atomic_init_u32(&queue->expired, 0);
 	for (int i = 0; i < QUEUE_COUNTERS; i++)
@@ -282,14 +284,78 @@ nothing_ready(QueueState *queue, int class)
 }
 
 /*
+ * A group was fed, and its tasks have been offered; or (fed false) it is in the
+ * list of the hungry again.
+ */
+void
+queue_state_fed(QueueState *queue, bool fed)
+{
+	SpinLockAcquire(&queue->hungry_mutex);
+	queue->being_fed--;
+	if (fed)
+	{
+		queue->feeds++;
+		queue->feeds_late = false;
+	}
+	SpinLockRelease(&queue->hungry_mutex);
+	if (fed)
+		ConditionVariableBroadcast(&queue->fed);
+}
+
+/*
+ * Will any group be fed soon, by all we know, or was one since feeds was read?
+ */
+bool
+queue_state_feeds(QueueState *queue, uint32 feeds)
+{
+	bool		result;
+
+	SpinLockAcquire(&queue->hungry_mutex);
+	result = queue->feeds != feeds ||
+		((queue->hungry_count > 0 || queue->being_fed > 0) && !queue->feeds_late);
+	SpinLockRelease(&queue->hungry_mutex);
+	return result;
+}
+
+/*
+ * Wait until a group is fed that was not when feeds was read.  False if that has
+ * not happened by give_up; then nobody waits any more until it has.
+ */
+bool
+queue_state_wait_fed(QueueState *queue, uint32 feeds, TimestampTz give_up)
+{
+	bool		done;
+	bool		late;
+
+	ConditionVariablePrepareToSleep(&queue->fed);
+	for (;;)
+	{
+		TimestampTz now = GetCurrentTimestamp();
+
+		SpinLockAcquire(&queue->hungry_mutex);
+		done = (queue->feeds != feeds);
+		late = queue->feeds_late || now >= give_up;
+		if (!done)
+			queue->feeds_late = late;
+		SpinLockRelease(&queue->hungry_mutex);
+		if (done || late)
+			break;
+		ConditionVariableTimedSleep(&queue->fed, (give_up - now) / 1000 + 1,
+									PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+	return done && !late;
+}
+
+/*
  * Look for groups that have room for tasks of their overflow and that nobody
  * noticed: how many of a group's tasks are ready is a hint, and may be too high.
  */
 void
-queue_state_seek_hungry(QueueState *queue)
+queue_state_seek_hungry(QueueState *queue, bool held)
 {
 	for (int class = 0; class < queue->classes; class++)
-		groups_seek_hungry(queue, class, nothing_ready(queue, class));
+		groups_seek_hungry(queue, class, nothing_ready(queue, class), held);
 }
 
 /*

@@ -118,14 +118,21 @@ typedef struct QueueState
 	pg_atomic_uint64 ready;		/* tasks with an address that nobody has; signed,
 								 * and a hint */
 
+	pg_atomic_uint32 overflowing;	/* groups that may have tasks in the overflow */
+
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
 
 	/* Groups that have room for tasks of their overflow: groups.c. */
-	slock_t		hungry_mutex;	/* guards the next three */
+	slock_t		hungry_mutex;	/* guards the next six */
 	uint32		hungry_first;
 	uint32		hungry_last;
 	int			hungry_count;
-	TimestampTz hungry_sought;	/* maintenance lock: when all groups were looked at */
+	int			being_fed;		/* groups, by transactions under way */
+	uint32		feeds;			/* groups that were fed, and their tasks offered */
+	bool		feeds_late;		/* somebody has waited for that in vain */
+	ConditionVariable fed;
+	TimestampTz hungry_seek_at; /* maintenance lock: when to look at all groups */
+	uint32		hungry_seeks;	/* the same: how often that was done */
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
 
@@ -163,7 +170,11 @@ extern void queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 extern int	queue_state_reclaim_groups(void);
 extern void queue_state_read_again(Oid relation);
 
-extern void queue_state_seek_hungry(QueueState *queue);
+extern void queue_state_fed(QueueState *queue, bool fed);
+extern bool queue_state_feeds(QueueState *queue, uint32 feeds);
+extern bool queue_state_wait_fed(QueueState *queue, uint32 feeds,
+								 TimestampTz give_up);
+extern void queue_state_seek_hungry(QueueState *queue, bool held);
 extern bool queue_state_reserve(QueueState *queue, int n, int64 max);
 extern void queue_state_unreserve(QueueState *queue, int n);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);

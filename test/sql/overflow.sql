@@ -105,6 +105,39 @@ SELECT * FROM pg_temp.depths('ovf');
 SELECT fairq.enqueue('ovf', '1', 'carol') > 0;
 SELECT count(*) FROM fairq.pop('ovf');
 
+-- In order within a transaction, even if there is room again meanwhile.
+BEGIN;
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3}'::jsonb[], '{dora}'));
+SELECT fairq.alter_queue('ovf', max_ready_per_group => 10);
+SELECT fairq.enqueue('ovf', '4', 'dora') > 0;
+COMMIT;
+CALL pg_temp.until_depths('ovf', 4, 0);
+SELECT payload FROM fairq.pop('ovf', 9);
+-- A limit that is none, while there is overflow.
+SELECT fairq.alter_queue('ovf', max_ready_per_group => 2);
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3,4}'::jsonb[], '{dora}'));
+SELECT fairq.alter_queue('ovf', max_ready_per_group => 9223372036854775807, max_ready => 9223372036854775807);
+CALL pg_temp.until_depths('ovf', 4, 0);
+SELECT payload FROM fairq.pop('ovf', 9);
+SELECT fairq.alter_queue('ovf', max_ready_per_group => 2, max_ready => 1000000);
+-- Tasks that are cancelled make room.
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3,4}'::jsonb[], '{dora}'));
+SELECT count(fairq.cancel('ovf', id)) FROM fairq.tasks('ovf', 'ready');
+CALL pg_temp.until_depths('ovf', 2, 0);
+SELECT payload FROM fairq.pop('ovf', 9);
+-- The dead come back as far as there is room.
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2}'::jsonb[], '{dora}'));
+SELECT cardinality(fairq.enqueue_many('ovf', '{3,4}'::jsonb[], '{carol}'));
+UPDATE fairq.q_ovf SET state = 'd', address = NULL, group_key = 'dora';
+SELECT fairq.revive('ovf');
+SELECT * FROM pg_temp.depths('ovf');
+SELECT count(*) FROM fairq.pop('ovf', 9);
+CALL pg_temp.until_depths('ovf', 2, 0);
+SELECT count(*) FROM fairq.pop('ovf', 9);
+-- There are ten classes; a row of another one would never be found.
+INSERT INTO fairq.q_ovf (id, enqueued_at, priority, cost, attempts, state, group_key, payload, run_at)
+VALUES (-9, now(), 10, 1, 0, 's', 'carol', '1', now());
+
 -- VACUUM FULL and TRUNCATE.
 SELECT cardinality(fairq.enqueue_many('ovf', ARRAY(SELECT to_jsonb(n) FROM generate_series(1, 6) n), '{bob}'));
 VACUUM FULL fairq.q_ovf;

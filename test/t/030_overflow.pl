@@ -1,0 +1,467 @@
+# Tasks for which there is no room: max_ready, max_ready_per_group, max_tasks.
+#
+# Shown: what waits in the overflow is in nobody's way, comes in order and to the
+# end, and groups share the room fairly; with a worker alive no claim finds a
+# queue empty whose overflow is not, and without one each claim that finds
+# nothing moves some; after a crash, a restart and in a restored copy nobody has
+# to do anything; rows in somebody's hands hold nobody up and come when they are
+# let go; and in the thick of it nothing is lost or done twice, and there are
+# never more than max_tasks.
+#
+# To see it fail, take one of these guards out of the engine:
+# - a claim waits for what is about to be moved (claim.c, wait_for_overflow):
+#   claims that find nothing;
+# - the claim that finds nothing does a pass where there is no worker;
+# - a group with overflow, committed or not, puts all into it (groups_tag): order;
+# - rows in somebody's hands are remembered, and looked at again (overflow_held);
+#   and the feeder reads on past them;
+# - a group whose count says that its overflow is gone is looked at once more
+#   (is_hungry): tasks whose removal was rolled back after a PREPARE stay;
+# - what is committed while its group is fed is read again (overflow_limit);
+# - recovery counts the overflow (groups_restore_overflow): nothing after a crash;
+# - hungry groups take turns, and share what room there is (groups_next_hungry);
+# - a task of a transaction that is rolled back makes room (groups_untag);
+# - open transactions count in max_tasks (queue_state_reserve).
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $hammer_seconds = $ENV{FAIRQ_HAMMER_SECONDS} // 10;
+
+my $node = fairq_node('overflow', conf => <<'CONF');
+max_connections = 60
+max_prepared_transactions = 10
+shared_buffers = 128MB
+CONF
+
+sql($node, <<'SQL');
+CREATE FUNCTION numbers(a int, b int) RETURNS jsonb[] LANGUAGE sql AS $$ SELECT array_agg(to_jsonb(n) ORDER BY n) FROM generate_series(a, b) n $$;
+CREATE UNLOGGED TABLE results (place bigserial, queue text, who text, payload jsonb, id bigint);
+CREATE UNLOGGED TABLE empties (queue text, overflow bigint);
+SQL
+
+# pgbench with scripts: name => [weight, text].
+my $directory = PostgreSQL::Test::Utils::tempdir();
+sub pgbench
+{
+	my ($scripts, @options) = @_;
+	my ($out, $err) = ('', '');
+	my @files;
+
+	foreach my $name (sort keys %$scripts)
+	{
+		open my $f, '>', "$directory/$name.sql" or die $!;
+		print $f $scripts->{$name}[1];
+		close $f;
+		push @files, '-f', "$directory/$name.sql\@$scripts->{$name}[0]";
+	}
+	my $good = IPC::Run::run(
+		[
+			'pgbench', '-n', '-h', $node->host, '-p', $node->port,
+			@files, @options, 'postgres'
+		],
+		'>', \$out, '2>', \$err);
+	BAIL_OUT("pgbench: $err") if !$good || $err =~ /ERROR|aborted/;
+	return;
+}
+
+# Claims :n tasks, acknowledges them and notes in which order they came.  If
+# there are none, but is some overflow still there afterwards, that is noted.
+my $consume = <<'SQL';
+WITH c AS MATERIALIZED (SELECT * FROM fairq.claim(:q, :n)),
+    r AS (INSERT INTO results (queue, who, payload, id) SELECT :q, group_key, payload, id FROM c)
+SELECT count(*) AS got, coalesce(array_agg(receipt), '{}') AS receipts FROM c \gset
+\if :got
+SELECT count(*) AS acked FROM fairq.ack_many(':receipts'::uuid[]) \gset
+\else
+INSERT INTO empties SELECT :q, count(*) FROM fairq.tasks(:q, 'overflow') HAVING count(*) > 0;
+\endif
+SQL
+
+#
+# The case: bob has fifty thousand tasks when alice comes with ten
+#
+foreach my $q ('with', 'without')
+{
+	my $max = ($q eq 'with') ? 1000 : 1000000000;
+
+	sql($node, <<SQL);
+SELECT fairq.create_queue('$q', max_ready_per_group => $max);
+SELECT count(fairq.enqueue_many('$q', numbers(n, n + 999), '{bob}')) FROM generate_series(1, 50000, 1000) n;
+SELECT fairq.enqueue_many('$q', numbers(1, 10), '{alice}');
+SQL
+}
+is( sql($node, "SELECT ready, overflow FROM fairq.queue_stats WHERE queue = 'with'"),
+	'1010|49000', 'bob: a thousand tasks are ready, the others wait');
+foreach my $q ('with', 'without')
+{
+	sql($node, join('', ("INSERT INTO results (queue, who, payload) SELECT 'first of $q', group_key, payload FROM fairq.pop('$q');\n") x 40));
+}
+my $order = "SELECT string_agg(who || payload, ' ' ORDER BY place) FROM results WHERE queue = 'first of %s'";
+is( sql($node, sprintf($order, 'with')),
+	sql($node, sprintf($order, 'without')),
+	'one by one the tasks come in the same order as without overflow');
+like(sql($node, sprintf($order, 'with')), qr/^bob1 (alice\d+ bob\d+ ){10}bob/, 'and that is in turn');
+
+sql($node, "SELECT fairq.enqueue_many('with', numbers(11, 20), '{alice}')");
+pgbench({ consume => [ 1, $consume ] }, '-c', 4, '-j', 2, '-t', 1350, '-D', "q='with'", '-D', 'n=10');
+is( sql($node, "SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE who = 'bob') FROM results WHERE queue = 'with'"),
+	'49980|49980|49970', 'four claimers have it all, each task once');
+is(sql($node, 'SELECT count(*) FROM fairq.q_with'), 0, 'bob has no overflow left');
+is(sql($node, "SELECT count(*), max(overflow) FROM empties WHERE queue = 'with'"),
+	'0|', 'no claim found nothing while there was overflow');
+my $position = sql($node, "SELECT max(p) FROM (SELECT who, row_number() OVER (ORDER BY place) AS p FROM results WHERE queue = 'with') x WHERE who = 'alice'");
+cmp_ok($position, '<=', 160, "alice has had her ten when $position tasks are done, four claims of ten at a time");
+is( sql($node, "SELECT ready, leased, overflow, enqueued, acked FROM fairq.queue_stats WHERE queue = 'with'"),
+	'0|0|0|50020|50020', 'the statistics say so');
+
+#
+# One claimer gets a group's tasks in order, whatever happens to room, with a
+# producer at work at the same time
+#
+sql($node, "SELECT fairq.create_queue('fifo', max_ready_per_group => 40)");
+my $producer = IPC::Run::start(
+	[
+		'psql', '-X', '-q', '-h', $node->host, '-p', $node->port, 'postgres', '-c', <<'SQL' ], '>', \my $producer_out, '2>', \my $producer_err);
+DO $$
+BEGIN
+    FOR n IN 1 .. 4000 BY 20 LOOP
+        PERFORM fairq.enqueue_many('fifo', numbers(n, n + 14), '{bob}');
+        PERFORM fairq.enqueue('fifo', to_jsonb(m), 'bob') FROM generate_series(n + 15, n + 19) m;
+        COMMIT;
+    END LOOP;
+END $$
+SQL
+wait_for(
+	sub {
+		pgbench({ consume => [ 1, $consume ] }, '-c', 1, '-t', 150, '-D', "q='fifo'", '-D', 'n=7');
+		return sql($node, "SELECT count(*) FROM results WHERE queue = 'fifo'") >= 4000;
+	},
+	60);
+ok($producer->finish, 'the producer has ended') or diag($producer_err);
+is( sql($node, "SELECT count(*), count(*) FILTER (WHERE payload::int <> n) FROM (SELECT payload, row_number() OVER (ORDER BY place) AS n FROM results WHERE queue = 'fifo') x"),
+	'4000|0', 'first come, first served within a group');
+is(sql($node, "SELECT count(*) FROM empties WHERE queue = 'fifo'"), 0, 'and there was always one');
+
+#
+# Within one transaction, too, if others make room meanwhile
+#
+sql($node, "SELECT fairq.create_queue('one', max_ready_per_group => 2, buckets => 1); SELECT fairq.enqueue_many('one', numbers(1, 2), '{bob}')");
+my $one = session($node);
+my $two = session($node);
+$one->safe("BEGIN; SELECT fairq.enqueue('one', '3', 'bob')");
+is($two->safe("SELECT count(*) FROM fairq.pop('one', 9)"), 2, 'what is ready is claimed');
+$one->safe("SELECT fairq.enqueue('one', '4', 'bob')");
+$one->safe('COMMIT');
+my @payloads;
+wait_for(sub { push @payloads, split /\n/, $two->safe("SELECT payload FROM fairq.pop('one', 9)"); return @payloads >= 2; });
+is("@payloads", '3 4', 'what a transaction enqueues is in order');
+
+#
+# Room that open transactions have taken and give back
+#
+$one->safe("BEGIN; SELECT fairq.enqueue_many('one', numbers(1, 2), '{bob}')");
+$two->safe("SELECT fairq.enqueue('one', '3', 'bob')");
+is($two->safe("SELECT state FROM fairq.tasks('one')"), 'overflow', 'tasks that are not committed take room');
+$one->safe('ROLLBACK');
+is($two->safe("SELECT payload FROM fairq.pop('one', 9)"), 3, 'with the rollback there is room: the next claim has the task');
+$one->safe("BEGIN; SELECT fairq.enqueue_many('one', numbers(1, 2), '{bob}')");
+$two->safe("SELECT fairq.enqueue('one', '4', 'bob')");
+ok(wait_for(sub { return $two->safe("SELECT payload FROM fairq.pop('one', 9)") eq '4'; }),
+	'and it does not wait for the end of the transaction if there is nothing else to do');
+$one->safe('ROLLBACK');
+
+#
+# Rows in somebody's hands
+#
+sql($node, "SELECT fairq.create_queue('hands', max_ready_per_group => 2); SELECT fairq.enqueue_many('hands', numbers(1, 60), '{bob}')");
+$one->safe("BEGIN; SELECT FROM fairq.q_hands WHERE payload = '3' FOR UPDATE");
+sql($node, "BEGIN; SELECT fairq.cancel('hands', id) FROM fairq.tasks('hands') WHERE payload IN ('4', '6'); PREPARE TRANSACTION 'cancelled'");
+sql($node, "BEGIN; SELECT fairq.enqueue_many('hands', numbers(101, 105), '{bob}'); PREPARE TRANSACTION 'enqueued'");
+my %came;
+my $collect = sub {
+	my ($q) = @_;
+	$came{$_}++ foreach column($node, "SELECT payload FROM fairq.pop('$q', 1000)");
+	return scalar keys %came;
+};
+ok(wait_for(sub { return $collect->('hands') == 57; }, 60), 'hold nobody up');
+is(join(' ', sort { $a <=> $b } keys %came), join(' ', 1, 2, 5, 7 .. 60), 'all but those came');
+$one->safe('ROLLBACK');
+ok(wait_for(sub { return $collect->('hands') == 58; }, 20) && $came{3}, 'a row that was locked comes when it is unlocked');
+sql($node, "ROLLBACK PREPARED 'cancelled'");
+ok(wait_for(sub { return $collect->('hands') == 60; }, 20) && $came{4} && $came{6}, 'those that are not cancelled after all come');
+sql($node, "COMMIT PREPARED 'enqueued'");
+ok(wait_for(sub { return $collect->('hands') == 65; }, 20), 'those of a prepared transaction come when it is committed');
+
+# The same if all that the count knows of is removed, and is not.
+sql($node, "SELECT fairq.enqueue_many('hands', numbers(201, 204), '{carol}')");
+sql($node, "BEGIN; SELECT fairq.cancel('hands', id) FROM fairq.tasks('hands', 'overflow'); PREPARE TRANSACTION 'cancelled'");
+sql($node, "ROLLBACK PREPARED 'cancelled'");
+ok(wait_for(sub { return $collect->('hands') == 69; }, 20), 'a group whose overflow seemed to be gone has it still');
+is((grep { $_ > 1 } values %came), 0, 'and nothing came twice');
+
+#
+# All share the room of the queue
+#
+sql($node, <<'SQL');
+SELECT fairq.create_queue('shared', max_ready => 100);
+SELECT count(fairq.enqueue_many('shared', numbers(1, 20), ARRAY['g' || n])) FROM generate_series(1, 200) n;
+SQL
+is(sql($node, "SELECT ready, overflow FROM fairq.queue_stats WHERE queue = 'shared'"), '100|3900', 'a hundred tasks are ready, of the first five groups');
+pgbench({ consume => [ 1, $consume ] }, '-c', 1, '-t', 200, '-D', "q='shared'", '-D', 'n=10');
+my ($done, $groups, $min, $max) = @{ (rows($node, "SELECT sum(n), count(*), min(n), max(n) FROM (SELECT count(*) AS n FROM results WHERE queue = 'shared' AND who NOT IN ('g1', 'g2', 'g3', 'g4', 'g5') GROUP BY who) x"))[0] };
+cmp_ok($done, '>=', 1800, "half of the tasks are done, $done of those that waited");
+is($groups, 195, 'each group had some');
+cmp_ok($max - $min, '<=', 4, "and about the same: $min to $max");
+sql($node, "SELECT fairq.enqueue('shared', '1', 'new')");
+pgbench({ consume => [ 1, $consume ] }, '-c', 2, '-t', 150, '-D', "q='shared'", '-D', 'n=10');
+$position = sql($node, "SELECT p FROM (SELECT who, row_number() OVER (ORDER BY place) - $done - 100 AS p FROM results WHERE queue = 'shared') x WHERE who = 'new'");
+ok($position, 'a newcomer was served');
+cmp_ok($position || 9999, '<=', 500, "and did not wait for the two thousand before him, but for $position");
+is(sql($node, "SELECT count(*), count(DISTINCT id) FROM results WHERE queue = 'shared'"), '4001|4001', 'to the end');
+is(sql($node, "SELECT count(*) FROM empties WHERE queue = 'shared'"), 0, 'no claim found nothing');
+
+#
+# max_tasks
+#
+sql($node, "SELECT fairq.create_queue('max', max_tasks => 10); SELECT fairq.enqueue_many('max', numbers(1, 4))");
+$one->safe("BEGIN; SELECT fairq.enqueue_many('max', numbers(5, 8))");
+refused($node, "SELECT fairq.enqueue_many('max', numbers(9, 11))", '53400', qr/queue "max" may have 10/, qr/max_tasks/, 'tasks of open transactions count');
+sql($node, "SELECT fairq.enqueue_many('max', numbers(9, 10))");
+$one->safe('ROLLBACK');
+sql($node, "SELECT fairq.enqueue_many('max', numbers(11, 14))");
+refused($node, "SELECT fairq.enqueue('max', '15')", '53400', undef, undef, 'and then they do not');
+
+#
+# A crash, a clean restart, a restored copy
+#
+my $fill = sub {
+	my ($q) = @_;
+	sql($node, <<SQL);
+SELECT fairq.create_queue('$q', max_ready_per_group => 10, max_ready => 40, backoff_base => '0');
+SELECT fairq.enqueue_many('$q', numbers(n, n + 59), ARRAY[g || n]) FROM generate_series(1, 240, 60) n, (VALUES ('a'), ('b')) v (g);
+SELECT count(fairq.ack(receipt)) FROM fairq.claim('$q', 5);
+SELECT count(*) FROM fairq.claim('$q', 5, lease => '100 ms');
+SQL
+	return;
+};
+my $drains = sub {
+	my ($q, $what, $db) = @_;
+	my $came = 0;
+	my %ids;
+
+	ok(wait_for(
+			sub {
+				foreach (column($node, "SELECT id FROM fairq.pop('$q', 1000)", $db)) { $ids{$_}++; $came++; }
+				return $came >= 475;
+			},
+			30),
+		"$what: the overflow comes");
+	is(scalar keys %ids, 475, "$what: each once");
+	is(sql($node, "SELECT count(*) FROM fairq.q_$q", $db), 0, "$what: to the end");
+	return;
+};
+$fill->('crash');
+$fill->('copy');
+my $dump = "$directory/dump";
+$node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
+kill 'KILL', $node->{_pid};
+ok(start_after_kill($node), 'the server is back after kill -9');
+$drains->('crash', 'crash');
+$fill->('restart');
+$node->restart;
+$drains->('restart', 'restart');
+sql($node, 'CREATE DATABASE copy');
+$node->command_ok([ 'pg_restore', '-e', '-d', $node->connstr('copy'), $dump ], 'pg_restore');
+$drains->('copy', 'copy', 'copy');
+$_->quit foreach ($one, $two);
+
+#
+# Sixteen clients at it all at once
+#
+sql($node, <<'SQL');
+DROP TABLE results, empties;
+CREATE TABLE produced (id bigint);
+CREATE TABLE acked (id bigint);
+CREATE TABLE cancelled (id bigint);
+CREATE TABLE purged (n bigint);
+CREATE TABLE refused (n bigint);
+SELECT fairq.create_queue('hammer', buckets => 3, max_ready_per_group => 20, max_ready => 200, max_tasks => 5000, max_attempts => 0, backoff_base => '0');
+CREATE FUNCTION produce(g int, n int) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO produced SELECT unnest(fairq.enqueue_many('hammer', array_fill('{}'::jsonb, ARRAY[n]), group_keys => ARRAY(SELECT 'g' || (g + i % 3) FROM generate_series(1, n) i)));
+EXCEPTION WHEN configuration_limit_exceeded THEN
+    INSERT INTO refused VALUES (n);
+END $$;
+SQL
+my %hammer = (
+	enqueue => [ 20, <<'SQL' ],
+\set g random(1, 30)
+\set end random(1, 10)
+BEGIN;
+SELECT produce(:g, 1);
+\if :end = 1
+ROLLBACK;
+\else
+COMMIT;
+\endif
+SQL
+	enqueue_many => [ 20, <<'SQL' ],
+\set g random(1, 30)
+\set n random(1, 400)
+\set end random(1, 10)
+BEGIN;
+SELECT produce(:g, :n);
+SAVEPOINT a;
+SELECT produce(:g, 30);
+\if :end < 3
+ROLLBACK TO a;
+SELECT produce(:g, 3);
+\elif :end < 5
+ROLLBACK;
+BEGIN;
+\endif
+COMMIT;
+SQL
+	consume => [ 60, <<'SQL' ],
+\set n random(1, 50)
+\set end random(1, 5)
+BEGIN;
+WITH c AS MATERIALIZED (SELECT id, receipt FROM fairq.claim('hammer', :n)) INSERT INTO acked SELECT id FROM c WHERE fairq.ack(receipt);
+\if :end = 1
+ROLLBACK;
+\else
+COMMIT;
+\endif
+SQL
+	steps => [ 20, <<'SQL' ],
+\set end random(1, 5)
+SELECT coalesce(max(id), 0) AS id, coalesce(max(receipt::text), '00000000-0000-0000-0000-000000000000') AS receipt FROM fairq.claim('hammer', 1) \gset
+BEGIN;
+INSERT INTO acked SELECT :id WHERE fairq.ack(':receipt');
+\if :end = 1
+ROLLBACK;
+SELECT fairq.nack(':receipt', NULL, '0');
+\elif :end = 2
+ROLLBACK;
+SELECT fairq.release(':receipt');
+\else
+COMMIT;
+\endif
+SQL
+	walk_away => [ 2, <<'SQL' ],
+SELECT count(*) FROM fairq.claim('hammer', 2, lease => '100 ms');
+SQL
+	cancel => [ 10, <<'SQL' ],
+\set end random(1, 3)
+BEGIN;
+WITH t AS MATERIALIZED (SELECT id FROM fairq.q_hammer OFFSET random() * 200 LIMIT 3) INSERT INTO cancelled SELECT id FROM t WHERE fairq.cancel('hammer', id);
+\if :end = 1
+ROLLBACK;
+\else
+COMMIT;
+\endif
+SQL
+	purge => [ 1, <<'SQL' ]);
+\set g random(1, 40)
+\set end random(1, 3)
+BEGIN;
+INSERT INTO purged SELECT fairq.purge('hammer', group_key => 'g' || :g);
+\if :end = 1
+ROLLBACK;
+\else
+COMMIT;
+\endif
+SQL
+my $stop = time() + $hammer_seconds;
+my ($vacuum_out, $vacuum_err, $kill_out, $kill_err) = ('', '', '', '');
+my @beside = (
+	IPC::Run::start(
+		[
+			'psql', '-X', '-q', '-h', $node->host, '-p', $node->port,
+			(map { ('-c', 'VACUUM fairq.q_hammer', '-c', 'SELECT pg_sleep(0.3)') } 1 .. $hammer_seconds * 2),
+			'postgres'
+		],
+		'>', \$vacuum_out, '2>', \$vacuum_err));
+
+# Producers that are killed in the middle, and somebody who counts.
+my $most = 0;
+my $most_ready = 0;
+my $killed = 0;
+my $pid = fork() // die "cannot fork: $!";
+if ($pid == 0)
+{
+	while (time() < $stop)
+	{
+		$node->psql('postgres', "BEGIN; SELECT produce(1, 50); SAVEPOINT a; SELECT produce(7, 50); SELECT pg_terminate_backend(pg_backend_pid())");
+		$killed++;
+		my ($n, $ready) = @{ (rows($node, "SELECT count(*), count(*) FILTER (WHERE state = 'r') FROM fairq.q_hammer"))[0] };
+		$most = $n if $n > $most;
+		$most_ready = $ready if $ready > $most_ready;
+	}
+	open my $f, '>', "$directory/observed" or die $!;
+	print $f "$killed $most $most_ready";
+	close $f;
+	require POSIX;
+	POSIX::_exit(0);
+}
+pgbench(\%hammer, '-c', 16, '-j', 2, '-T', $hammer_seconds);
+waitpid $pid, 0;
+ok(!(grep { !$_->finish } @beside), 'VACUUM ran') or diag($vacuum_err);
+($killed, $most, $most_ready) = split / /, PostgreSQL::Test::Utils::slurp_file("$directory/observed");
+my $refused = sql($node, 'SELECT count(*) FROM refused');
+my ($produced) = column($node, 'SELECT count(*) FROM produced');
+note("$produced produced, $refused times refused, $killed producers killed; at most $most tasks, $most_ready of them ready or leased");
+cmp_ok($produced, '>', 100 * $hammer_seconds, 'much was produced');
+cmp_ok($killed, '>', 3, 'producers were killed');
+cmp_ok($refused, '>', 0, 'the queue was full at times');
+cmp_ok($most, '<=', 5000, 'and never fuller than it may be');
+
+my $left = sql($node, 'SELECT count(*) FROM fairq.q_hammer');
+ok(wait_for(
+		sub {
+			sql($node, "INSERT INTO acked SELECT id FROM fairq.pop('hammer', 10000)");
+			return sql($node, 'SELECT count(*) FROM fairq.q_hammer') == 0;
+		},
+		60),
+	"a drain finds what was left, $left tasks");
+is( sql($node, 'SELECT count(*) FROM acked') + sql($node, 'SELECT count(*) FROM cancelled') + sql($node, 'SELECT coalesce(sum(n), 0) FROM purged'),
+	$produced, 'each task was acknowledged, cancelled or purged, and nothing else was');
+is(sql($node, 'SELECT count(*) FROM (SELECT id FROM (TABLE acked UNION ALL TABLE cancelled) x GROUP BY id HAVING count(*) > 1) y'), 0, 'none twice');
+is(sql($node, 'SELECT count(*) FROM (SELECT id FROM (TABLE acked UNION ALL TABLE cancelled) y EXCEPT SELECT id FROM produced) x'), 0, 'none that was rolled back');
+is(sql($node, "SELECT ready, leased, scheduled, overflow FROM fairq.queue_stats WHERE queue = 'hammer'"), '0|0|0|0', 'the statistics say that the queue is empty');
+is(sql($node, "SELECT cardinality(fairq.enqueue_many('hammer', array_fill('{}'::jsonb, ARRAY[5000]), ARRAY(SELECT 'h' || n % 500 FROM generate_series(1, 5000) n)))"), 5000, 'all its room is there again');
+
+#
+# Without a worker
+#
+$node->append_conf('postgresql.conf', 'pgfairq.max_workers = 0');
+$node->restart;
+is(sql($node, "SELECT count(*) FROM fairq.pop('hammer', 10000)"), 200, 'without a worker: what is ready');
+my ($sum, $turns) = (200, 0);
+while ($sum < 5000 && $turns++ < 200)
+{
+	$sum += sql($node, "SELECT count(*) FROM fairq.pop('hammer', 10000)");
+}
+is($sum, 5000, 'a claim that finds nothing moves some, and the next one has them');
+sql($node, "SELECT fairq.create_queue('alone', max_ready_per_group => 3); SELECT fairq.enqueue_many('alone', numbers(1, 10), '{bob}')");
+is(join(' ', map { sql($node, "SELECT count(*) FROM fairq.claim('alone', 10)") } 1 .. 4), '3 0 3 0', 'as many as there is room for');
+$node->stop('immediate');
+$node->start;
+is(join(' ', sort { $b <=> $a } map { sql($node, "SELECT count(*) FROM fairq.pop('alone', 10)") } 1 .. 5), '9 1 0 0 0', 'after a crash, too');
+
+$node->stop;
+unlike(
+	PostgreSQL::Test::Utils::slurp_file($node->logfile),
+	qr/PANIC|TRAP|terminated by signal 6|terminated by signal 11/,
+	'no process broke down');
+done_testing();
