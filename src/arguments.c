@@ -28,6 +28,7 @@
 
 #define MAX_CLAIM		100000
 #define MAX_GROUP_KEY	1024
+#define MAX_UNIQUE_KEY	1024
 #define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
 
 /* The queue that the call at hand names, for messages; NULL: none (yet). */
@@ -376,6 +377,12 @@ arguments_check_task(const char *function, const QueueInfo *info, const NewTask 
 					 psprintf("is " INT64_FORMAT, task->priority),
 					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
 							  info->name, FAIRQ_CLASSES - 1));
+	if (task->unique_key != NULL &&
+		(VARSIZE_ANY_EXHDR(task->unique_key) == 0 ||
+		 VARSIZE_ANY_EXHDR(task->unique_key) > MAX_UNIQUE_KEY))
+		arguments_bad(function, "unique_key",
+					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->unique_key)),
+					 psprintf("It must have 1 to %d, or be null for none.", MAX_UNIQUE_KEY));
 	if (task->run_at == DT_NOEND)
 		arguments_bad(function, "run_at", "is infinity",
 					 "Give a time that comes, or leave it out.");
@@ -385,20 +392,25 @@ arguments_check_task(const char *function, const QueueInfo *info, const NewTask 
 					 "It must be from 0.001 to 1000000.");
 }
 
-void
+/*
+ * What to do with a task of the same unique key that waits: returns whether it
+ * is to be replaced.
+ */
+bool
 arguments_on_duplicate(FunctionCallInfo fcinfo, int number, const char *function)
 {
 	char	   *value;
 
 	if (PG_ARGISNULL(number))
-		return;
+		return false;
 	value = text_to_cstring(PG_GETARG_TEXT_PP(number));
 	if (strcmp(value, "replace") == 0)
-		arguments_unsupported(function, "on_duplicate", "is \"replace\"", "Leave it out: unique keys come with a later version.");
+		return true;
 	if (strcmp(value, "keep") != 0)
 		arguments_bad(function, "on_duplicate",
 					 psprintf("is %s", arguments_quote(value, strlen(value))),
 					 "It must be 'keep' or 'replace'.");
+	return false;
 }
 
 /*
@@ -410,10 +422,8 @@ arguments_task(FunctionCallInfo fcinfo, const char *function, NewTask *task)
 	if (PG_ARGISNULL(1))
 		arguments_bad(function, "payload", "is null",
 					 "Give a payload; the JSON value null is one.");
-	if (!PG_ARGISNULL(6))
-		arguments_unsupported(function, "unique_key", "is given", "Leave it out: unique keys come with a later version.");
-	arguments_on_duplicate(fcinfo, 7, function);
-
+	task->unique_key = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
+	task->replace = arguments_on_duplicate(fcinfo, 7, function);
 	task->payload = PG_GETARG_DATUM(1);
 	task->run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
 	task->group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);

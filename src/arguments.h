@@ -55,7 +55,7 @@ extern void arguments_buckets(FunctionCallInfo fcinfo, int number,
 extern void arguments_group_key(const char *function, const text *key);
 extern void arguments_groups(FunctionCallInfo fcinfo, int number,
 								const char *function, ClaimRequest *request);
-extern void arguments_on_duplicate(FunctionCallInfo fcinfo, int number,
+extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number,
 								const char *function);
 extern void arguments_task(FunctionCallInfo fcinfo, const char *function,
 								NewTask *task);

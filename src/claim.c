@@ -46,6 +46,7 @@
 #include "recovery.h"
 #include "settings.h"
 #include "stats.h"
+#include "unique_keys.h"
 #include "wakeup.h"
 
 /* How long to wait for tasks of the overflow that are about to be moved. */
@@ -260,6 +261,7 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 		leases_settle(&lease.ref, &lease);
 		handover_settled(&lease);
 		archive_add(&claim->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
+		unique_keys_gone(row);
 		handover_count(claim->info->state, QUEUE_ACKED, 1);
 		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
 	}

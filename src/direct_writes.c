@@ -103,6 +103,13 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 
 	if (change > 0 && info->policy == QUEUE_FAIR)
 		check_class(info, tuple, tupdesc);
+	/* It may be held behind others, or others behind it. */
+	value = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
+	task_state = isnull ? TASK_READY : DatumGetChar(value);
+	if (task_state == TASK_HELD ||
+		!heap_attisnull(tuple, info->columns[COLUMN_UNIQUE_KEY], tupdesc))
+		handover_look(info->state);
+
 	value = heap_getattr(tuple, info->columns[COLUMN_ADDRESS], tupdesc, &isnull);
 	if (!isnull)
 	{
@@ -121,8 +128,6 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 		return;
 	}
 
-	value = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
-	task_state = isnull ? TASK_READY : DatumGetChar(value);
 	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
 		return;					/* ready, but nowhere: nobody gets it */
 	handover_count(info->state, queue_catalog_depth(task_state), change);

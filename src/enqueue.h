@@ -22,6 +22,8 @@ typedef struct NewTask
 	Interval   *lease;			/* NULL: the queue's */
 	bool		has_headers;
 	Datum		headers;		/* jsonb */
+	text	   *unique_key;		/* NULL: none */
+	bool		replace;		/* a task of this key that waits */
 } NewTask;
 
 extern void enqueue_tasks(Relation rel, QueueInfo *info, int n,

@@ -1074,7 +1074,8 @@ groups_count_anew(QueueState *queue)
  * has its tag back; else there is a gap.
  */
 void
-groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish)
+groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
+			 bool was_ready)
 {
 	FairGroup	   *group = &groups[number];
 	LWLock	   *lock;
@@ -1092,7 +1093,8 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish)
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		if (virtual_time_compare(group->finish, finish) == 0)
 			group->finish = start;
-		count_ready(queue, group, -1);
+		if (was_ready)
+			count_ready(queue, group, -1);
 		check_hungry(queue, group);
 		LWLockRelease(lock);
 	}

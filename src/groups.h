@@ -90,7 +90,7 @@ extern uint32 groups_adopt_lease(QueueState *queue, int class,
 extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
 extern void groups_ready(QueueState *queue, uint32 group, int n);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
-						 VirtualTime finish);
+						 VirtualTime finish, bool was_ready);
 extern bool groups_look(QueueState *queue, int class, const char *key, int keylen,
 						GroupTag *tag);
 extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);

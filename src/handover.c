@@ -72,6 +72,9 @@ typedef enum HandoverKind
 	HANDOVER_DUE_DONE,			/* commit: forget a due row that was skipped */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
 	HANDOVER_DUE_HELD,			/* commit: have it read again from there on */
+	HANDOVER_HELD,				/* look at it, unless others will */
+	HANDOVER_LOOK,				/* commit: look at all that are held */
+	HANDOVER_LOOKED,			/* abort: look again */
 	HANDOVER_SESSION_CLOSED,	/* commit: end a session */
 	HANDOVER_PROBE,				/* commit: have the launcher look */
 	HANDOVER_RELEASE_QUEUE		/* commit: forget a queue */
@@ -99,6 +102,12 @@ typedef struct HandoverItem
 			DuePlace	place;
 			TimestampTz wake_at;
 		}			due;
+		struct
+		{
+			QueueState *queue;
+			int64		task;
+			int64		before;
+		}			held;
 		struct
 		{
 			QueueState *queue;
@@ -206,7 +215,9 @@ untag(const HandoverItem *item)
 {
 	VirtualTime start = {item->address.block, item->address.fraction};
 
-	groups_untag(item->address.slot, item->u.tag.group, start, item->u.tag.finish);
+	/* What is cancelled may be leased, so who does it says what it was. */
+	groups_untag(item->address.slot, item->u.tag.group, start, item->u.tag.finish,
+				 item->kind == HANDOVER_ENQUEUED);
 }
 
 /*
@@ -669,6 +680,49 @@ handover_due_held(DueCursor *cursor, const DuePlace *place)
 }
 
 /*
+ * A task that is held behind another one was written.
+ */
+void
+handover_task_held(QueueState *queue, int64 task, int64 before)
+{
+	HandoverItem *item = new_item(HANDOVER_HELD);
+
+	item->u.held.queue = queue;
+	item->u.held.task = task;
+	item->u.held.before = before;
+}
+
+/*
+ * Tasks go that others may be held behind, and nobody has looked which.
+ */
+void
+handover_look(QueueState *queue)
+{
+	/* Of a run of them one is enough; other items may be in between. */
+	for (int i = items_count - 1; i >= 0 && i >= items_count - 4; i--)
+	{
+		if (items[i].kind == HANDOVER_LOOK && items[i].u.held.queue == queue &&
+			items[i].subid == GetCurrentSubTransactionId())
+			return;
+	}
+	new_item(HANDOVER_LOOK)->u.held.queue = queue;
+}
+
+/*
+ * What was to be looked at is in this transaction's hands: a held task, or all
+ * from an id on.
+ */
+void
+handover_looked(QueueState *queue, int64 task, bool all)
+{
+	HandoverItem *item = new_item(HANDOVER_LOOKED);
+
+	item->u.held.queue = queue;
+	item->u.held.task = task;
+	item->u.held.before = all;
+}
+
+/*
  * A session is being closed.
  */
 void
@@ -802,6 +856,31 @@ end_lease(HandoverItem *item)
 }
 
 static void
+look_at_held(const HandoverItem *item)
+{
+	if (item->kind == HANDOVER_LOOK)
+		queue_state_look_from(item->u.held.queue, PG_INT64_MIN);
+	else if (item->kind == HANDOVER_LOOKED && item->u.held.before)
+		queue_state_look_from(item->u.held.queue, item->u.held.task);
+	else
+		queue_state_look(item->u.held.queue, item->u.held.task);
+	wakeup_at(item->u.held.queue->database, 0);
+}
+
+/*
+ * A task that is held has been written, or is as it was.  Whoever ends the lease
+ * of the task before it from now on sees it.  Who has looked already may not
+ * have, or left it to us: his lease says so until it is over.
+ */
+static void
+look_behind(const HandoverItem *item)
+{
+	if (!leases_will_look(queue_state_number(item->u.held.queue),
+						  item->u.held.before))
+		look_at_held(item);
+}
+
+static void
 carry_out_commit(const HandoverItem *item)
 {
 	switch ((HandoverKind) item->kind)
@@ -865,6 +944,12 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_DUE_HELD:
 			due_cursor_hold(item->u.due.cursor, &item->u.due.place);
 			break;
+		case HANDOVER_HELD:
+			look_behind(item);
+			break;
+		case HANDOVER_LOOK:
+			look_at_held(item);
+			break;
 		case HANDOVER_SESSION_CLOSED:
 			sessions_close(&item->u.session);
 			break;
@@ -881,6 +966,7 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_SETTLED:
 		case HANDOVER_EXTENDED:
 		case HANDOVER_ROOM:		/* later */
+		case HANDOVER_LOOKED:
 		case HANDOVER_NOTHING:
 			break;
 	}
@@ -932,6 +1018,12 @@ carry_out_abort(HandoverItem *item)
 		case HANDOVER_EXTENDED:
 			leases_set_durable(&item->u.lease, &item->tid);
 			break;
+		case HANDOVER_HELD:
+			look_behind(item);
+			break;
+		case HANDOVER_LOOKED:
+			look_at_held(item);
+			break;
 		case HANDOVER_OFFER_AT_COMMIT:
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_REMOVED:
@@ -946,6 +1038,7 @@ carry_out_abort(HandoverItem *item)
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
 		case HANDOVER_READ_AGAIN:
+		case HANDOVER_LOOK:
 		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_PROBE:
 		case HANDOVER_RELEASE_QUEUE:
@@ -986,6 +1079,12 @@ carry_out_prepare(HandoverItem *item)
 		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_PROBE:
 			carry_out_commit(item);
+			break;
+		case HANDOVER_HELD:
+		case HANDOVER_LOOK:
+		case HANDOVER_LOOKED:
+			/* Passes look again and again while it is in doubt. */
+			look_at_held(item);
 			break;
 		case HANDOVER_FED:
 		case HANDOVER_ROOM:

@@ -93,6 +93,7 @@ typedef struct Lease
 	uint8		state:4;		/* a LeaseState */
 	uint8		durable:1;		/* durables[] says more */
 	uint8		moved:1;		/* and its receipt, too */
+	uint8		closing:1;		/* its transaction has looked for a held task */
 	int32		attempt;
 	int32		pid;
 	uint32		session;
@@ -502,6 +503,7 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	lease->attempt = attempt;
 	lease->state = LEASE_HELD;
 	lease->durable = lease->moved = false;
+	lease->closing = false;
 	lease->token = token;
 	lease->tid = *tid;
 	lease->deadline = deadline;
@@ -690,6 +692,44 @@ leases_find(int queue, int64 task, LeaseInfo *info)
 		copy_lease(number, info);
 	LWLockRelease(&partition->lock);
 	return number != NO_ENTRY;
+}
+
+/*
+ * The transaction that settles a task's lease is going to look, for the last time,
+ * whether another task is held behind it.  Should it fail the lease goes on
+ * and says so still, for another one may have said so, too: a look too many.
+ */
+void
+leases_closing(int queue, int64 task)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY && entries[number].state == LEASE_SETTLING)
+		entries[number].closing = true;
+	LWLockRelease(&partition->lock);
+}
+
+/*
+ * Is a task leased, and has who ends the lease yet to look for a task that is held
+ * behind it?
+ */
+bool
+leases_will_look(int queue, int64 task)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+	bool		result;
+
+	LWLockAcquire(&partition->lock, LW_SHARED);
+	number = search_chain(hash, queue, task);
+	result = (number != NO_ENTRY && !entries[number].closing);
+	LWLockRelease(&partition->lock);
+	return result;
 }
 
 static bool
@@ -1220,6 +1260,7 @@ leases_restore(const SavedLease *saved)
 	lease->attempt = saved->attempt;
 	lease->state = LEASE_HELD;
 	lease->durable = lease->moved = false;	/* its row is still to be read */
+	lease->closing = false;
 	lease->token = saved->ref.token;
 	lease->tid = saved->tid;
 	lease->deadline = saved->deadline;

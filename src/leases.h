@@ -97,6 +97,8 @@ extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
 extern bool leases_look(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_find(int queue, int64 task, LeaseInfo *lease);
+extern void leases_closing(int queue, int64 task);
+extern bool leases_will_look(int queue, int64 task);
 extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);
 extern void leases_unsettle(const LeaseRef *ref);

@@ -31,6 +31,7 @@
 #include "promote.h"
 #include "sessions.h"
 #include "settle.h"
+#include "unique_keys.h"
 
 /* Rows that a pass writes. */
 #define PASS_ROWS		1000
@@ -73,6 +74,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	int			expired;
 	int			promoted;
 	int			fed;
+	int			let_run;
 	bool		more;
 	bool		more_overflow;
 
@@ -96,6 +98,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	maintenance->next = Min(maintenance->next,
 							limits_tick(queue_state_number(info->state),
 										&info->state->limits, now));
+	let_run = unique_keys_look(rel, info, PASS_ROWS, &maintenance->next, &more);
 	if (claim_resolve_doubts(info->state))
 		maintenance->next = Min(maintenance->next, now + DOUBT_USECS);
 	if (pg_atomic_read_u32(&info->state->expired) > 0)
@@ -104,7 +107,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		more |= (expired > 0);
 		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
 	}
-	maintenance->moved += expired + promoted + fed;
+	maintenance->moved += expired + promoted + fed + let_run;
 	if (!maintenance->claiming)
 	{
 		TimestampTz next;
@@ -151,6 +154,7 @@ maintain_is_due(QueueInfo *info)
 	end_sessions(now);
 	leases_tick(now);
 	return pg_atomic_read_u32(&info->state->expired) > 0 ||
+		queue_state_has_looks(info->state) ||
 		due_cursor_next(&info->state->due) <= now ||
 		pg_atomic_read_u32(&info->state->overflowing) > 0 ||
 		info->state->hungry_count > 0 ||

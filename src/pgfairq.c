@@ -17,6 +17,7 @@
 #include "queue_catalog.h"
 #include "settings.h"
 #include "shared_state.h"
+#include "unique_keys.h"
 
 PG_MODULE_MAGIC;
 
@@ -38,6 +39,7 @@ _PG_init(void)
 	queue_catalog_register();
 	archive_register();
 	handover_register();
+	unique_keys_register();
 	database_hooks_install();
 	launcher_register();
 }

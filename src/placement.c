@@ -91,19 +91,18 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 }
 
 /*
- * Give the task that row has read a fresh place, and write it: it is ready
- * when the transaction commits, or in the overflow of its group if there is no
- * room and it has been scheduled for its first attempt, or dead.  Returns false
- * if somebody else changed it, or has it locked and wait is false.
+ * Give the task that row has read, and that was in the state from, a fresh place,
+ * and write it: it is ready when the transaction commits, or in the overflow of
+ * its group if it may be and there is no room; row->tuple.t_self says where.
+ * Returns false if somebody else changed it, or has it locked and wait is false.
  */
 bool
-placement_replace(Placement *placement, RowReader *row, bool wait)
+placement_move(Placement *placement, RowReader *row, char from,
+			   TimestampTz run_at, bool may_overflow, bool wait)
 {
 	QueueInfo  *info = row->info;
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	char		state = DatumGetChar(row_value(row, COLUMN_STATE));
 	ItemPointerData tid = row->tuple.t_self;
-	TimestampTz run_at = GetCurrentTimestamp();
 	Place		place;
 	int			placed = -1;
 	int			got;
@@ -112,15 +111,9 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 	if (info->policy != QUEUE_FAIR)
 		turn = queue_relation_new_ids(info, 1, &got);
 
-	/* What was scheduled is in order of when it was due. */
-	if (state == TASK_SCHEDULED)
-		run_at = DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT));
 	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), run_at,
-					 DatumGetFloat4(row_value(row, COLUMN_COST)),
-					 state == TASK_DEAD ||
-					 (state == TASK_SCHEDULED &&
-					  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0),
+					 DatumGetFloat4(row_value(row, COLUMN_COST)), may_overflow,
 					 &place);
 	if (place.overflow)
 		handover_overflowed(info->state, place.tag.group,
@@ -141,10 +134,88 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 		return false;
 	}
 	handover_written(placed, &tid);
-	handover_count(info->state, queue_catalog_depth(state), -1);
+	row->tuple.t_self = tid;
+	handover_count(info->state, queue_catalog_depth(from), -1);
 	handover_count(info->state,
 				   place.overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
 	return true;
+}
+
+/*
+ * The same for a task whose time has come, as its row says.  What was scheduled is
+ * in order of when it was due.  It may overflow if it was scheduled for its first
+ * attempt, or is dead.
+ */
+bool
+placement_replace(Placement *placement, RowReader *row, bool wait)
+{
+	char		state = DatumGetChar(row_value(row, COLUMN_STATE));
+	bool		scheduled = (state == TASK_SCHEDULED);
+
+	return placement_move(placement, row, state,
+						  scheduled ? DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) :
+						  GetCurrentTimestamp(),
+						  state == TASK_DEAD ||
+						  (scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0),
+						  wait);
+}
+
+/*
+ * The number of the group of the task that row has read; FAIRQ_NO_GROUP if it is
+ * not known.
+ */
+uint32
+placement_group(RowReader *row)
+{
+	QueueInfo  *info = row->info;
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	int64		class = info->policy == QUEUE_FAIR ?
+		DatumGetInt64(row_value(row, COLUMN_PRIORITY)) : 0;
+	GroupTag	tag;
+
+	if (class >= 0 && class < FAIRQ_CLASSES &&
+		groups_look(info->state, (int) class, VARDATA_ANY(key),
+					VARSIZE_ANY_EXHDR(key), &tag))
+		return tag.group;
+	return FAIRQ_NO_GROUP;
+}
+
+/*
+ * The task that row has read is going to be removed or moved: if it was the last
+ * of its group, the group is not charged for it.
+ */
+void
+placement_uncharge(RowReader *row, const FairqAddress *address)
+{
+	QueueInfo  *info = row->info;
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	VirtualTime start = {address->block, address->fraction};
+	GroupTag	tag;
+
+	if (info->policy == QUEUE_FAIR &&
+		groups_look(info->state, address->class, VARDATA_ANY(key),
+					VARSIZE_ANY_EXHDR(key), &tag) &&
+		virtual_time_compare(tag.finish,
+							 virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)),
+											  tag.weight)) == 0)
+		handover_cancelled(address, &tag);
+}
+
+/*
+ * The task that row has read, which nobody has leased, leaves its place: its
+ * group has room.
+ */
+void
+placement_leaves(RowReader *row)
+{
+	uint32		group = placement_group(row);
+
+	if (group == FAIRQ_NO_GROUP)
+		return;
+	if (!row_is_null(row, COLUMN_ADDRESS))
+		handover_removed(row->info->state, group);
+	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
+		handover_overflow_removed(row->info->state, group, 1);
 }
 
 /*

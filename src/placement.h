@@ -37,6 +37,11 @@ extern void placement_assign(Placement *placement, int64 turn,
 							 const char *key, int keylen, int64 priority,
 							 TimestampTz run_at, double cost,
 							 bool may_overflow, Place *place);
+extern bool placement_move(Placement *placement, RowReader *row, char from,
+						   TimestampTz run_at, bool may_overflow, bool wait);
+extern uint32 placement_group(RowReader *row);
+extern void placement_uncharge(RowReader *row, const FairqAddress *address);
+extern void placement_leaves(RowReader *row);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
 

@@ -288,6 +288,19 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 TASK_OVERFLOW);
 	execute(sql.data);
 
+	/* By bytes: what an update of the locale data cannot spoil. */
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (unique_key COLLATE pg_catalog.\"C\")"
+					 " WHERE unique_key IS NOT NULL AND state OPERATOR(pg_catalog.<>) '%c'",
+					 quote_identifier(psprintf("key_of_%s", queue)), table, TASK_DEAD);
+	execute(sql.data);
+
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (id)"
+					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
+					 quote_identifier(psprintf("held_of_%s", queue)), table, TASK_HELD);
+	execute(sql.data);
+
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE SEQUENCE %s INCREMENT BY %d MINVALUE 1 START WITH 1 OWNED BY %s.id",
 					 quote_qualified_identifier(QUEUE_SCHEMA, sequence),

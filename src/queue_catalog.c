@@ -228,13 +228,19 @@ examine_indexes(QueueInfo *info, Relation rel)
 	ListCell   *lc;
 	char		due_name[NAMEDATALEN];
 	char		overflow_name[NAMEDATALEN];
+	char		key_name[NAMEDATALEN];
+	char		held_name[NAMEDATALEN];
 
 	snprintf(due_name, sizeof(due_name), "due_of_%s", info->name);
 	snprintf(overflow_name, sizeof(overflow_name), "overflow_of_%s", info->name);
+	snprintf(key_name, sizeof(key_name), "key_of_%s", info->name);
+	snprintf(held_name, sizeof(held_name), "held_of_%s", info->name);
 	info->id_index = InvalidOid;
 	info->address_index = InvalidOid;
 	info->due_index = InvalidOid;
 	info->overflow_index = InvalidOid;
+	info->key_index = InvalidOid;
+	info->held_index = InvalidOid;
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
@@ -265,6 +271,14 @@ examine_indexes(QueueInfo *info, Relation rel)
 				!form->indisunique && predicate != NIL &&
 				strcmp(RelationGetRelationName(index), due_name) == 0)
 				info->due_index = RelationGetRelid(index);
+			if (form->indkey.values[0] == info->columns[COLUMN_UNIQUE_KEY] &&
+				!form->indisunique && predicate != NIL &&
+				strcmp(RelationGetRelationName(index), key_name) == 0)
+				info->key_index = RelationGetRelid(index);
+			if (form->indkey.values[0] == info->columns[COLUMN_ID] &&
+				!form->indisunique && predicate != NIL &&
+				strcmp(RelationGetRelationName(index), held_name) == 0)
+				info->held_index = RelationGetRelid(index);
 		}
 		if (form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
 			form->indnkeyatts == 3 && !form->indisunique &&
@@ -285,6 +299,12 @@ examine_indexes(QueueInfo *info, Relation rel)
 								  info->name));
 	if (!OidIsValid(info->overflow_index))
 		unfit_table(rel, psprintf("It has no valid index \"overflow_of_%s\" on groups and ids.",
+								  info->name));
+	if (!OidIsValid(info->key_index))
+		unfit_table(rel, psprintf("It has no valid index \"key_of_%s\" on column \"unique_key\".",
+								  info->name));
+	if (!OidIsValid(info->held_index))
+		unfit_table(rel, psprintf("It has no valid index \"held_of_%s\" on column \"id\".",
 								  info->name));
 }
 
@@ -585,6 +605,7 @@ check_file(QueueInfo *info, Relation rel)
 		}
 		limits_forget_parked(queue_state_number(state));
 		due_cursor_add(&state->due, DT_NOBEGIN);
+		queue_state_look_from(state, PG_INT64_MIN);
 		SpinLockAcquire(&state->recovery_mutex);
 		if (state->recovery == QUEUE_KNOWN)
 			state->recovery = QUEUE_UNKNOWN;

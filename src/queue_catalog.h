@@ -68,6 +68,8 @@ typedef struct QueueInfo
 	Oid			address_index;
 	Oid			due_index;
 	Oid			overflow_index;
+	Oid			key_index;
+	Oid			held_index;
 	AttrNumber	columns[QUEUE_COLUMNS];
 	int			natts;
 	bool		plain;			/* no column and no constraint but ours */

@@ -600,16 +600,44 @@ check_constraints(WriteState *state, Relation rel, HeapTuple tuple)
 	ExecClearTuple(state->slot);
 }
 
-/* Is any of these rows in a state? */
-static bool
-any_in_state(QueueInfo *info, int n, Datum **values, char state)
+/*
+ * The column, by attribute number - 1, that an index of ours is on; -1: it is a
+ * user's, or on more than that.
+ */
+static int
+index_column(QueueInfo *info, Oid index)
 {
-	for (int i = 0; i < n; i++)
-	{
-		if (DatumGetChar(values[i][info->columns[COLUMN_STATE] - 1]) == state)
-			return true;
-	}
-	return false;
+	if (index == info->id_index || index == info->held_index)
+		return info->columns[COLUMN_ID] - 1;
+	if (index == info->address_index)
+		return info->columns[COLUMN_ADDRESS] - 1;
+	if (index == info->due_index)
+		return info->columns[COLUMN_RUN_AT] - 1;
+	if (index == info->key_index)
+		return info->columns[COLUMN_UNIQUE_KEY] - 1;
+	return -1;
+}
+
+/*
+ * Has a row an entry in an index?  The predicates of ours, in C; those of a
+ * user's are looked at later.
+ */
+static bool
+has_entry(QueueInfo *info, Oid index, const Datum *values, const bool *nulls)
+{
+	char		state = DatumGetChar(values[info->columns[COLUMN_STATE] - 1]);
+
+	if (index == info->address_index)
+		return !nulls[info->columns[COLUMN_ADDRESS] - 1];
+	if (index == info->due_index)
+		return state == TASK_SCHEDULED;
+	if (index == info->overflow_index)
+		return state == TASK_OVERFLOW;
+	if (index == info->held_index)
+		return state == TASK_HELD;
+	if (index == info->key_index)
+		return state != TASK_DEAD && !nulls[info->columns[COLUMN_UNIQUE_KEY] - 1];
+	return true;
 }
 
 /*
@@ -628,14 +656,14 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 		Relation	index;
 		IndexInfo  *index_info;
 		IndexUniqueCheck unique;
-		int			column = -1;
+		int			column = index_column(info, oid);
 		ExprState  *predicate = NULL;
+		bool		any = false;
 
-		/* Most rows are in neither of these. */
-		if ((oid == info->due_index &&
-			 !any_in_state(info, n, values, TASK_SCHEDULED)) ||
-			(oid == info->overflow_index &&
-			 !any_in_state(info, n, values, TASK_OVERFLOW)))
+		/* Most rows are in few of them. */
+		for (int i = 0; i < n && !any; i++)
+			any = has_entry(info, oid, values[i], nulls[i]);
+		if (!any)
 			continue;
 
 		index = index_open(oid, RowExclusiveLock);
@@ -648,14 +676,8 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 			continue;
 		}
 
-		/* Our own need no executor. */
-		if (oid == info->id_index)
-			column = info->columns[COLUMN_ID] - 1;
-		else if (oid == info->address_index)
-			column = info->columns[COLUMN_ADDRESS] - 1;
-		else if (oid == info->due_index)
-			column = info->columns[COLUMN_RUN_AT] - 1;
-		else
+		/* Our own need no executor, but for the overflow's. */
+		if (column < 0)
 		{
 			write_begin(state, rel);
 			GetPerTupleExprContext(state->estate)->ecxt_scantuple = state->slot;
@@ -667,12 +689,11 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 			Datum		index_values[INDEX_MAX_KEYS];
 			bool		index_nulls[INDEX_MAX_KEYS];
 
+			if (!has_entry(info, oid, values[i], nulls[i]) ||
+				(column >= 0 && nulls[i][column]))
+				continue;
 			if (column >= 0)
 			{
-				if (nulls[i][column] ||
-					(oid == info->due_index &&
-					 DatumGetChar(values[i][info->columns[COLUMN_STATE] - 1]) != TASK_SCHEDULED))
-					continue;
 				index_values[0] = values[i][column];
 				index_nulls[0] = false;
 			}

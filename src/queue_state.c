@@ -83,6 +83,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	LWLockInitialize(&queue->lock, shared_state_tranche(FAIRQ_TRANCHE_QUEUE));
 	SpinLockInit(&queue->id_mutex);
 	SpinLockInit(&queue->recovery_mutex);
+	SpinLockInit(&queue->looks_mutex);
+	queue->look_from = PG_INT64_MIN;
 	due_cursor_init(&queue->due);
 	due_cursor_init(&queue->archive.cursor);
 	queue->relation_file = InvalidRelFileNumber;
@@ -435,6 +437,61 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 		queue->end_id = end;
 	}
 	SpinLockRelease(&queue->id_mutex);
+}
+
+/*
+ * A held task may have nothing before it any more: have a pass look at it.
+ */
+void
+queue_state_look(QueueState *queue, int64 task)
+{
+	bool		there = false;
+
+	SpinLockAcquire(&queue->looks_mutex);
+	for (int i = 0; i < queue->look_count && !there; i++)
+		there = (queue->looks[i] == task);
+	if (!there && queue->look_count < HELD_LOOKS)
+		queue->looks[queue->look_count++] = task;
+	else if (!there)
+		queue->look_from = Min(queue->look_from, task);
+	SpinLockRelease(&queue->looks_mutex);
+}
+
+/*
+ * Have a pass look at all held tasks from an id on.
+ */
+void
+queue_state_look_from(QueueState *queue, int64 from)
+{
+	SpinLockAcquire(&queue->looks_mutex);
+	queue->look_from = Min(queue->look_from, from);
+	SpinLockRelease(&queue->looks_mutex);
+}
+
+/*
+ * Take what is to be looked at: the result says how many tasks there are, which
+ * has room for HELD_LOOKS, and *from from where on all (PG_INT64_MAX: none).
+ */
+int
+queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from)
+{
+	int			n;
+
+	SpinLockAcquire(&queue->looks_mutex);
+	n = queue->look_count;
+	memcpy(tasks, queue->looks, n * sizeof(int64));
+	*from = queue->look_from;
+	queue->look_count = 0;
+	queue->look_from = PG_INT64_MAX;
+	SpinLockRelease(&queue->looks_mutex);
+	return n;
+}
+
+bool
+queue_state_has_looks(QueueState *queue)
+{
+	return ((volatile QueueState *) queue)->look_count > 0 ||
+		((volatile QueueState *) queue)->look_from != PG_INT64_MAX;
 }
 
 /*

@@ -80,6 +80,9 @@ typedef struct ArchiveState
 	TimestampTz reread_began;	/* 0: not doing that */
 } ArchiveState;
 
+/* Held tasks to look at that are remembered one by one. */
+#define HELD_LOOKS		32
+
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -134,6 +137,11 @@ typedef struct QueueState
 	TimestampTz hungry_seek_at; /* maintenance lock: when to look at all groups */
 	uint32		hungry_seeks;	/* the same: how often that was done */
 
+	slock_t		looks_mutex;	/* guards the next three */
+	int			look_count;
+	int64		looks[HELD_LOOKS];	/* held tasks that may have nothing before them */
+	int64		look_from;		/* and all from this id on; PG_INT64_MAX: none */
+
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
 
 	TimestampTz stats_reset;
@@ -180,6 +188,10 @@ extern void queue_state_unreserve(QueueState *queue, int n);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
 extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
 
+extern void queue_state_look(QueueState *queue, int64 task);
+extern void queue_state_look_from(QueueState *queue, int64 from);
+extern int	queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from);
+extern bool queue_state_has_looks(QueueState *queue);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);
 extern void queue_state_advance(QueueOrder *order, VirtualTime start,
 								VirtualTime finish);

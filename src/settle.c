@@ -42,6 +42,7 @@
 #include "sessions.h"
 #include "settle.h"
 #include "stats.h"
+#include "unique_keys.h"
 #include "wakeup.h"
 
 /* Tasks in the overflow of a group that are purged. */
@@ -198,6 +199,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 			return false;
 		handover_count(info->state, QUEUE_DIED, 1);
 		count_move(info, TASK_READY, TASK_DEAD);
+		unique_keys_gone(row);
 		return true;
 	}
 
@@ -385,6 +387,7 @@ settle(Settlement *settlement, LeaseInfo *lease)
 	if (settlement->verb == SETTLE_ACK)
 	{
 		archive_add(&settlement->archive, row, ARCHIVE_ACKED, lease->attempt, lease->started);
+		unique_keys_gone(row);
 		handover_count(state, QUEUE_ACKED, 1);
 		handover_count(state, QUEUE_ADDRESSED, -1);
 		if (settlement->now == 0)
@@ -454,44 +457,6 @@ settle_deleted(RowReader *row, ArchiveBatch *archive)
 }
 
 /*
- * The group of the task that row has read; FAIRQ_NO_GROUP if it is not known.
- */
-static uint32
-group_of(QueueInfo *info, RowReader *row)
-{
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	int64		class = info->policy == QUEUE_FAIR ?
-		DatumGetInt64(row_value(row, COLUMN_PRIORITY)) : 0;
-	GroupTag	tag;
-
-	if (class >= 0 && class < FAIRQ_CLASSES &&
-		groups_look(info->state, (int) class, VARDATA_ANY(key),
-					VARSIZE_ANY_EXHDR(key), &tag))
-		return tag.group;
-	return FAIRQ_NO_GROUP;
-}
-
-/*
- * The task that row has read is going to be removed: if it was the last of its
- * group, the group is not charged for it.
- */
-static void
-uncharge(QueueInfo *info, RowReader *row, const FairqAddress *address)
-{
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	VirtualTime start = {address->block, address->fraction};
-	GroupTag	tag;
-
-	if (info->policy == QUEUE_FAIR &&
-		groups_look(info->state, address->class, VARDATA_ANY(key),
-					VARSIZE_ANY_EXHDR(key), &tag) &&
-		virtual_time_compare(tag.finish,
-							 virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)),
-											  tag.weight)) == 0)
-		handover_cancelled(address, &tag);
-}
-
-/*
  * Remove a task in whatever state.  Returns false if there is none.
  */
 bool
@@ -506,7 +471,6 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 	while (read_task(&row, id, NULL))
 	{
 		FairqAddress address;
-		uint32		group;
 		bool		addressed = !row_is_null(&row, COLUMN_ADDRESS);
 
 		if (addressed)
@@ -515,20 +479,17 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 		if (addressed)
 		{
 			handover_offer_at_abort(placement_lane(info, &address), &address, &tid);
-			uncharge(info, &row, &address);
+			placement_uncharge(&row, &address);
 		}
 		if (!queue_relation_delete(rel, &tid, true))
 		{
 			CHECK_FOR_INTERRUPTS();
 			continue;			/* moved meanwhile: look again */
 		}
-		if (!settle_deleted(&row, &archive) && (group = group_of(info, &row)) != FAIRQ_NO_GROUP)
-		{
-			if (addressed)
-				handover_removed(info->state, group);
-			else if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
-				handover_overflow_removed(info->state, group, 1);
-		}
+		if (!settle_deleted(&row, &archive))
+			placement_leaves(&row);
+		if (DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_HELD)
+			unique_keys_gone(&row);
 		handover_count(info->state, QUEUE_CANCELLED, 1);
 		handover_count(info->state, queue_catalog_depth(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
 		done = true;
@@ -552,6 +513,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	RowReader	row;
 	HeapTuple	tuple;
 	int64		purged = 0;
+	bool		look = false;
 	HASHCTL		ctl = {0};
 	HTAB	   *overflow;
 	HASH_SEQ_STATUS status;
@@ -622,9 +584,10 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (!queue_relation_delete(rel, &tid, true))
 			continue;
 		settle_deleted(&row, &archive);
+		look |= !row_is_null(&row, COLUMN_UNIQUE_KEY);
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
 		{
-			uint32		number = group_of(info, &row);
+			uint32		number = placement_group(&row);
 			GroupCount *count = hash_search(overflow, &number, HASH_ENTER, &found);
 
 			count->n = found ? count->n + 1 : 1;
@@ -639,10 +602,56 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 			handover_overflow_removed(info->state, count->group, count->n);
 	}
 	hash_destroy(overflow);
+	if (look)
+		handover_look(info->state);
 	row_reader_end(&row);
 	table_endscan(scan);
 	archive_write(&archive, rel, info);
 	return purged;
+}
+
+/*
+ * Make the dead task that row has read ready again, with all its attempts.  Is
+ * another one of its unique key in flight, it is held behind that; does another
+ * one wait, it stays dead.
+ */
+static bool
+revive_task(Placement *placement, RowReader *row)
+{
+	QueueInfo  *info = row->info;
+	bool		has_key = !row_is_null(row, COLUMN_UNIQUE_KEY);
+	UniqueKey	key = {.found = KEY_FREE};
+	bool		done = false;
+
+	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
+	set_due(row, GetCurrentTimestamp());
+	if (has_key)
+		unique_keys_take_for_revival(row->rel, info,
+									 DatumGetTextPP(row_value(row, COLUMN_UNIQUE_KEY)),
+									 &key);
+	switch (key.found)
+	{
+		case KEY_FREE:
+			done = placement_replace(placement, row, true);
+			break;
+		case KEY_IN_FLIGHT:
+			row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
+			handover_reserve(4);
+			done = queue_relation_update(row->rel, info, &row->tuple.t_self,
+										 row->values, row->nulls, true);
+			if (done)
+			{
+				handover_task_held(info->state,
+								   DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
+				count_move(info, TASK_DEAD, TASK_HELD);
+			}
+			break;
+		case KEY_WAITING:
+			break;
+	}
+	if (has_key)
+		unique_keys_let_go(&key);
+	return done;
 }
 
 /*
@@ -678,13 +687,9 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 		else if (!read_task(&row, id, NULL))
 			break;
 
-		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_DEAD)
-		{
-			row_value(&row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
-			set_due(&row, GetCurrentTimestamp());
-			if (placement_replace(&placement, &row, true))
-				revived++;
-		}
+		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_DEAD &&
+			revive_task(&placement, &row))
+			revived++;
 		if (!all)
 			break;
 	}

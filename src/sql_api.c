@@ -415,7 +415,8 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	TaskArray	priorities;
 	TaskArray	costs;
 	TaskArray	run_ats;
-	TaskArray	unsupported;
+	TaskArray	unique_keys;
+	bool		replace;
 	text	   *no_group = cstring_to_text("");
 	int			n = -1;
 	NewTask    *tasks;
@@ -441,13 +442,8 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	task_array(fcinfo, 5, function, "run_ats", TIMESTAMPTZOID, sizeof(int64),
 			   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &run_ats, &n);
 	task_array(fcinfo, 6, function, "unique_keys", TEXTOID, -1, false, TYPALIGN_INT,
-			   &unsupported, &n);
-	for (int i = 0; i < unsupported.n; i++)
-	{
-		if (!unsupported.nulls[i])
-			arguments_unsupported(function, "unique_keys", "is given", "Leave it out: unique keys come with a later version.");
-	}
-	arguments_on_duplicate(fcinfo, 7, function);
+			   &unique_keys, &n);
+	replace = arguments_on_duplicate(fcinfo, 7, function);
 
 	if (n < 0)
 		n = 1;					/* all arrays that are given have length 1 */
@@ -467,6 +463,9 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 		tasks[i].cost = task_element(&costs, i, &value) ? DatumGetFloat4(value) : 1;
 		tasks[i].run_at = task_element(&run_ats, i, &value) ?
 			DatumGetTimestampTz(value) : DT_NOBEGIN;
+		tasks[i].unique_key = task_element(&unique_keys, i, &value) ?
+			DatumGetTextPP(value) : NULL;
+		tasks[i].replace = replace;
 		tasks[i].max_attempts = -1;
 		arguments_check_task(function, info, &tasks[i]);
 	}

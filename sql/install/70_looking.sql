@@ -26,7 +26,7 @@ CREATE FUNCTION fairq.revive(queue text, id bigint DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_revive';
 COMMENT ON FUNCTION fairq.revive(text, bigint) IS
-'Make a dead task, or all, ready again with all attempts. Returns how many. Needs SELECT and UPDATE.';
+'Make a dead task, or all, ready again with all attempts: held if another one of its unique key is in flight, and not at all if one waits. Returns how many. Needs SELECT and UPDATE.';
 
 CREATE FUNCTION fairq.stats_of_queues(
     OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,

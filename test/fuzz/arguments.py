@@ -84,14 +84,15 @@ class Books:
 
 
 class Task:
-    __slots__ = ("group", "attempts")
+    __slots__ = ("group", "attempts", "key")
 
-    def __init__(self, group):
+    def __init__(self, group, key=None):
         self.group = group
         self.attempts = 0  # None: not known
+        self.key = key
 
     def __deepcopy__(self, memo):
-        task = Task(self.group)
+        task = Task(self.group, self.key)
         task.attempts = self.attempts
         return task
 
@@ -246,7 +247,11 @@ class Worker:
         if argument == "state":
             return r.choice(["ready", "leased", "dead", "held"])
         if argument == "on_duplicate":
-            return "keep"
+            return r.choice(["keep", "replace"])
+        if argument == "unique_key":
+            return r.choice(["k1", "k2", "k3"])
+        if argument == "unique_keys":
+            return self.array([r.choice(["k1", "k2", "k3", None]) for _ in range(r.choice([1, several]))])
         return None
 
     def soon(self):
@@ -301,6 +306,16 @@ class Worker:
     def receipts(self, text):
         return {str(uuid.UUID(receipt)) for receipt in re.findall("[0-9a-f-]{32,36}", text)}
 
+    def enqueued(self, queue, task_id, group, key, on_duplicate):
+        task = self.books.queues[queue].get(task_id)
+        if task is None:
+            self.books.queues[queue][task_id] = Task(group, key)
+        elif key is None or task.key != key:
+            raise Finding("id %d was given out twice" % task_id)
+        elif on_duplicate == "replace":
+            task.group = group
+            task.attempts = None  # none, unless it was new in this very call
+
     def claimed(self, queue, rows, keep, session=None):
         tasks = self.books.queues[queue]
         ids = [row[1] for row in rows]
@@ -317,6 +332,9 @@ class Worker:
             if task.group != group:
                 raise Finding("task %d was of group %r, now %r" % (task_id, task.group, group))
             former = holders.get(task_id)
+            for holder, held in holders.items():
+                if task.key is not None and holder != task_id and holder in tasks and tasks[holder].key == task.key and self.deadlines[held] > at:
+                    raise Finding("tasks %d and %d of key %r are in flight" % (holder, task_id, task.key))
             if former is not None:
                 if self.deadlines[former] > at:
                     raise Finding("task %d is claimed by a second one until %s" % (task_id, self.deadlines[former]))
@@ -356,15 +374,13 @@ class Worker:
                     del self.books.leases[receipt]
             self.books.queues.pop(queue, None)
         elif function == "enqueue":
-            if first in self.books.queues[queue]:
-                raise Finding("id %d was given out twice" % first)
-            self.books.queues[queue][first] = Task(arguments.get("group_key") or "")
+            self.enqueued(queue, first, arguments.get("group_key") or "", arguments.get("unique_key"), arguments.get("on_duplicate"))
         elif function == "enqueue_many":
-            rows = self.execute("SELECT id, group_key FROM fairq.tasks(%s) WHERE id = ANY (%s)", (queue, first))
-            if len(rows) != len(first) or any(i in self.books.queues[queue] for i in first):
+            rows = self.execute("SELECT id, group_key, unique_key FROM fairq.tasks(%s) WHERE id = ANY (%s)", (queue, first))
+            if len(rows) != len(set(first)) or len(rows) < len(first) and arguments.get("unique_keys") is None:
                 raise Finding("enqueue_many returned %d ids, %d are there" % (len(first), len(rows)))
-            for task_id, group in rows:
-                self.books.queues[queue][task_id] = Task(group)
+            for task_id, group, key in rows:
+                self.enqueued(queue, task_id, group, key, arguments.get("on_duplicate"))
         elif function == "claim":
             self.claimed(queue, answer, True, arguments.get("session"))
         elif function == "pop":
@@ -541,6 +557,9 @@ class Worker:
         """Every task that is left can be had, by its holder or by a claim."""
         for queue in sorted(self.books.queues):
             self.execute("SELECT fairq.resume(%s)", (queue,))
+            self.execute("SELECT fairq.set_group_defaults(%s, max_leased => 0, rate => 0)", (queue,))
+            self.execute("SELECT fairq.set_group(queue, group_key, max_leased => 0, rate => 0), fairq.resume(queue, group_key)"
+                         " FROM fairq.group_settings WHERE queue = %s", (queue,))
             self.execute("SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = %s", (queue,))
             self.execute("SELECT fairq.revive(%s)", (queue,))
             got = set()

@@ -134,7 +134,7 @@ SELECT set_has('SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indrel
     AND indkey::text = (SELECT attnum::text FROM pg_attribute WHERE attrelid = indrelid AND attname = ''address'')', 'VALUES (''(address IS NOT NULL)'')', 'address has a partial index');
 SELECT set_has('SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indrelid = ''fairq."q_Tap queue"''::regclass AND NOT indisprimary AND NOT indisunique
     AND indkey::text = (SELECT attnum::text FROM pg_attribute WHERE attrelid = indrelid AND attname = ''run_at'')', 'VALUES (''(state = ''''s''''::"char")'')', 'so has run_at');
-SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."q_Tap queue"'::regclass), 4::bigint, 'there is no index but these and that of the overflow');
+SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."q_Tap queue"'::regclass), 6::bigint, 'there is no index but these and those of the overflow, of unique keys and of what is held');
 SELECT is((SELECT array_agg(tgenabled) FROM pg_trigger WHERE tgrelid = 'fairq."q_Tap queue"'::regclass), '{A}'::"char"[], 'one trigger, which replication fires too');
 SELECT isnt((SELECT objid FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'a' AND refobjid = 'fairq."q_Tap queue"'::regclass
     AND refobjsubid = (SELECT attnum FROM pg_attribute WHERE attrelid = refobjid AND attname = 'id')

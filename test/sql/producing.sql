@@ -110,15 +110,10 @@ SELECT payload, lease_until BETWEEN now() + interval '9 min' AND now() + interva
     FROM fairq.claim('pro own', 10) ORDER BY id;
 SELECT payload, state, attempts, max_attempts FROM fairq.tasks('pro own') ORDER BY id;
 
--- What is still to come is refused.
-SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', unique_key => 'k') $$);
-SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', unique_key => '') $$);
-SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', on_duplicate => 'replace') $$);
+-- Unique keys have a file of their own: unique_keys.sql.
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', on_duplicate => 'ignore') $$);
-SELECT pg_temp.try($$ SELECT fairq.enqueue_many('pro', '{1}', unique_keys => '{k}') $$);
-SELECT pg_temp.try($$ SELECT fairq.enqueue_many('pro', '{1}', on_duplicate => 'replace') $$);
+SELECT pg_temp.try($$ SELECT fairq.enqueue_many('pro', '{1}', on_duplicate => 'ignore') $$);
 SELECT count(*) FROM fairq.tasks('pro');
-
 -- enqueue_many: ids in the order given.
 SELECT fairq.enqueue_many('pro', '{10,20,30}', '{a,b,a}', '{0,5,9}', '{1,2,3}') AS ids \gset
 SELECT n, payload, group_key, priority, cost, state, attempts, max_attempts
