@@ -32,8 +32,8 @@ SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::re
 -- Views, with at least these columns.
 CREATE TEMP TABLE contract (view text, name text, type text);
 INSERT INTO contract
-    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_tasks,keep_done,durable_leases,charge,notify,paused}'::text[],
-        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,boolean}'::text[]) c(n, t)
+    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_tasks,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused}'::text[],
+        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean}'::text[]) c(n, t)
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total}'::text[]) n
     UNION ALL
