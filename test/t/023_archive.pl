@@ -176,6 +176,8 @@ sub expire_hands
 }
 my @hands = (
 	[ 'locked', "SELECT count(*) FROM (SELECT FROM fairq.done_hands WHERE id % 2 = 0 FOR UPDATE) x", 'COMMIT' ],
+	[ 'locked, then updated', "SELECT count(*) FROM (SELECT FROM fairq.done_hands WHERE id % 2 = 0 FOR UPDATE) x",
+		"UPDATE fairq.done_hands SET group_key = 'new' WHERE id % 2 = 0; COMMIT" ],
 	[ 'locked FOR KEY SHARE', "SELECT count(*) FROM (SELECT FROM fairq.done_hands WHERE id % 2 = 0 FOR KEY SHARE) x", 'ROLLBACK' ],
 	[ 'updated', "UPDATE fairq.done_hands SET headers = '{}' WHERE id % 2 = 0", 'COMMIT' ],
 	[ 'updated, not in place', "UPDATE fairq.done_hands SET group_key = 'new' WHERE id % 2 = 0", 'COMMIT' ],
@@ -188,7 +190,7 @@ foreach my $case (@hands)
 	my ($what, $statement, $end) = @$case;
 
 	# More than are remembered apart, and a few.
-	foreach my $n ($what =~ /^(locked|updated, not in place)$/ ? (6, 100) : 100)
+	foreach my $n ($what =~ /^(locked|locked, then updated|updated, not in place)$/ ? (6, 100) : 100)
 	{
 		sql($node, finish('hands', $n));
 		sql($node, $_) foreach split /; /, $old;
@@ -207,8 +209,8 @@ sql($node, finish('hands', 5));
 sql($node, $_) foreach split /; /, $old;
 $user->safe('BEGIN');
 $user->safe('LOCK TABLE fairq.done_hands IN SHARE MODE');
-sql($node, "SELECT fairq.enqueue('hands', '2'); SELECT count(*) FROM fairq.claim('hands', lease => '100 ms')");
 expire_hands();
+sql($node, "SELECT fairq.enqueue('hands', '2'); SELECT count(*) FROM fairq.claim('hands', lease => '100 ms')");
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('hands', 'ready')") == 1 }, $soon),
 	'the table locked: leases end');
 $user->safe('COMMIT');
