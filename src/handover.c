@@ -38,6 +38,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 
 #include "handover.h"
 #include "stats.h"
@@ -76,6 +77,7 @@ typedef enum HandoverKind
 	HANDOVER_LOOK,				/* commit: look at all that are held */
 	HANDOVER_LOOKED,			/* abort: look again */
 	HANDOVER_SESSION_CLOSED,	/* commit: end a session */
+	HANDOVER_SETTINGS,			/* commit: wake the worker, when he can see it */
 	HANDOVER_PROBE,				/* commit: have the launcher look */
 	HANDOVER_RELEASE_QUEUE		/* commit: forget a queue */
 } HandoverKind;
@@ -151,6 +153,7 @@ static int	feedings = 0;		/* groups that are being fed */
 static int	overflow_hints[OVERFLOW_HINTS];
 
 static TransactionId preparing_xid = InvalidTransactionId;
+static bool wake_when_seen = false;
 
 /*
  * Tables of queues that were created in this transaction and have a shared
@@ -732,6 +735,15 @@ handover_session_closed(const SessionRef *session)
 }
 
 /*
+ * Settings of a queue are changed: something else may be due now.
+ */
+void
+handover_settings(void)
+{
+	(void) new_item(HANDOVER_SETTINGS);
+}
+
+/*
  * Extensions or databases come or go: perhaps ours.
  */
 void
@@ -953,6 +965,9 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_SESSION_CLOSED:
 			sessions_close(&item->u.session);
 			break;
+		case HANDOVER_SETTINGS:
+			wake_when_seen = true;
+			break;
 		case HANDOVER_PROBE:
 			wakeup_probe(MyDatabaseId);
 			break;
@@ -1040,6 +1055,7 @@ carry_out_abort(HandoverItem *item)
 		case HANDOVER_READ_AGAIN:
 		case HANDOVER_LOOK:
 		case HANDOVER_SESSION_CLOSED:
+		case HANDOVER_SETTINGS:
 		case HANDOVER_PROBE:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
@@ -1077,6 +1093,7 @@ carry_out_prepare(HandoverItem *item)
 		case HANDOVER_DEFAULTS_SET:
 		case HANDOVER_READ_AGAIN:
 		case HANDOVER_SESSION_CLOSED:
+		case HANDOVER_SETTINGS:
 		case HANDOVER_PROBE:
 			carry_out_commit(item);
 			break;
@@ -1228,11 +1245,25 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 }
 
 /*
+ * Invalidations are sent after the callback at commit, and locks released after
+ * that.  A worker that were woken then might still go by the old settings.
+ */
+static void
+handover_release_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
+{
+	if (!wake_when_seen || phase != RESOURCE_RELEASE_AFTER_LOCKS)
+		return;
+	wake_when_seen = false;
+	wakeup_at(MyDatabaseId, 0);
+}
+
+/*
  * Register the callbacks.  Called once a process, from _PG_init.
  */
 void
 handover_register(void)
 {
+	RegisterResourceReleaseCallback(handover_release_callback, NULL);
 	RegisterXactCallback(handover_xact_callback, NULL);
 	RegisterSubXactCallback(handover_subxact_callback, NULL);
 }

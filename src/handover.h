@@ -59,6 +59,7 @@ extern void handover_task_held(QueueState *queue, int64 task, int64 before);
 extern void handover_look(QueueState *queue);
 extern void handover_looked(QueueState *queue, int64 task, bool all);
 extern void handover_session_closed(const SessionRef *session);
+extern void handover_settings(void);
 extern void handover_probe(void);
 extern void handover_release_queue(Oid database, Oid relation);
 extern void handover_created(Oid relation, SubTransactionId subid);

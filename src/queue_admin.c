@@ -388,8 +388,8 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	if (wants_archive(settings))
 	{
 		archive_provide(info->name, RelationGetRelid(rel), rel->rd_rel->relowner);
-		/* What was kept for longer may have to go now. */
-		handover_due_added(&info->state->archive.cursor, DT_NOBEGIN, 0);
+		/* Rows may be there that nobody has read yet. */
+		handover_due_added(&info->state->archive.cursor, DT_NOBEGIN, DT_NOEND);
 	}
 	SPI_connect();
 	write_settings(info->name, settings, false);
@@ -410,6 +410,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 		handover_defaults_set(info->state, &defaults);
 	}
 	CacheInvalidateRelcache(rel);
+	handover_settings();
 	relation_close(rel, NoLock);
 }
 

@@ -157,6 +157,15 @@ sql($node, "UPDATE fairq.done_sleep SET done_at = done_at - interval '1 h'; SELE
 is(rows_in('sleep'), 50, 'no archive any more: what is there stays');
 sql($node, "SELECT fairq.alter_queue('sleep', keep_done => '30 min')");
 becomes_empty('sleep', 'an archive again');
+# The worker must not be awake before it can see the new setting.
+for my $round (1 .. 20)
+{
+	sql($node, "SELECT fairq.alter_queue('sleep', keep_done => '1 day');" . finish('sleep', 5));
+	sql($node, "UPDATE fairq.done_sleep SET done_at = done_at - interval '1 h'");
+	sql($node, "SELECT fairq.alter_queue('sleep', keep_done => '30 min')");
+	last unless wait_for(sub { rows_in('sleep') == 0 }, $soon);
+}
+is(rows_in('sleep'), 0, 'a shorter time, again and again');
 
 #
 # Rows in somebody's hands are not waited for, and not forgotten.
