@@ -191,3 +191,19 @@ due_cursor_holds(DueCursor *cursor, TimestampTz now)
 	SpinLockRelease(&cursor->mutex);
 	return result;
 }
+
+/*
+ * Will a row that is due at a time be read, as far as the cursor knows?
+ */
+bool
+due_cursor_has(DueCursor *cursor, TimestampTz due)
+{
+	bool		result;
+
+	SpinLockAcquire(&cursor->mutex);
+	result = (due >= cursor->frontier.due || due >= cursor->held.due);
+	for (int i = 0; i < cursor->skipped_count; i++)
+		result |= (cursor->skipped[i].due == due);
+	SpinLockRelease(&cursor->mutex);
+	return result;
+}

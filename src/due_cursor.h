@@ -12,7 +12,10 @@
 #include "storage/itemptr.h"
 #include "storage/spin.h"
 
-/* A place in an index on times: by time, id (0 if that is not in it) and TID. */
+/*
+ * A place in an index on times, or other numbers: by time, id (0 if that is not in
+ * it) and TID.
+ */
 typedef struct DuePlace
 {
 	TimestampTz due;
@@ -44,6 +47,7 @@ extern bool due_cursor_skip(DueCursor *cursor, const DuePlace *place);
 extern int	due_cursor_skipped(DueCursor *cursor, DuePlace *places);
 extern void due_cursor_done(DueCursor *cursor, const DuePlace *place);
 extern void due_cursor_hold(DueCursor *cursor, const DuePlace *place);
+extern bool due_cursor_has(DueCursor *cursor, TimestampTz due);
 extern bool due_cursor_holds(DueCursor *cursor, TimestampTz now);
 
 #endif							/* FAIRQ_DUE_CURSOR_H */

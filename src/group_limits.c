@@ -665,6 +665,20 @@ limits_look(uint32 number, LimitInfo *info)
 	LWLockRelease(entry_lock(number));
 }
 
+/*
+ * Is anything of the group set aside?
+ */
+bool
+limits_waits(uint32 number)
+{
+	bool		result;
+
+	LWLockAcquire(entry_lock(number), LW_SHARED);
+	result = (entries[number].parked > 0 || entries[number].dropped);
+	LWLockRelease(entry_lock(number));
+	return result;
+}
+
 /* ----------------------------------------------------------------
  * Claims
  * ----------------------------------------------------------------

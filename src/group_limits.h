@@ -71,6 +71,7 @@ extern void limits_look(uint32 number, LimitInfo *info);
 extern LimitAnswer limits_take(uint32 number);
 extern void limits_give(uint32 number, bool unused);
 extern void limits_freed(uint32 number);
+extern bool limits_waits(uint32 number);
 extern bool limits_park(uint32 number, Lane *lane, const LaneEntry *entry);
 extern TimestampTz limits_tick(int queue, QueueLimits *limits, TimestampTz now);
 extern void limits_forget_parked(int queue);

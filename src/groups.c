@@ -766,6 +766,22 @@ groups_adopt_lease(QueueState *queue, int class, const char *key, int keylen)
 }
 
 /*
+ * Has a group tasks set aside, until it may have them in flight?
+ */
+bool
+groups_waits(QueueState *queue, const char *key, int keylen)
+{
+	GroupKey	group_key;
+	uint32		limit;
+
+	if (pg_atomic_read_u32(&queue->limits.waiting) == 0)
+		return false;
+	make_key(queue, 0, key, keylen, &group_key);
+	limit = limits_find(group_key.queue, group_key.low, group_key.high);
+	return limit != NO_LIMIT && limits_waits(limit);
+}
+
+/*
  * The limit of a group by its key, made if there is none, to be given settings.
  * Those who know the group learn it.
  */

@@ -88,6 +88,7 @@ extern void groups_lease_ends(uint32 group, TimestampTz started);
 extern uint32 groups_adopt_lease(QueueState *queue, int class,
 								 const char *key, int keylen);
 extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
+extern bool groups_waits(QueueState *queue, const char *key, int keylen);
 extern void groups_ready(QueueState *queue, uint32 group, int n);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
 						 VirtualTime finish, bool was_ready);

@@ -328,6 +328,33 @@ lanes_lower(Lane *lane, const FairqAddress *address)
 	LWLockRelease(&lane->lock);
 }
 
+/*
+ * Will claimers come across a row of this address, as far as the lane knows?
+ */
+bool
+lanes_has(Lane *lane, const FairqAddress *address)
+{
+	LaneEntry	first_of_address;
+	bool		result;
+	int			at;
+
+	lanes_entry(&first_of_address, address, &first_of_address.tid);
+	ItemPointerSet(&first_of_address.tid, 0, 0);
+	LWLockAcquire(&lane->lock, LW_SHARED);
+	result = !lane->complete &&
+		lanes_compare(&first_of_address, &lane->frontier) >= 0;
+	at = lower_bound(lane, &first_of_address);
+	if (at < lane->head + lane->count)
+	{
+		LaneEntry	found = lane->entries[at];
+
+		found.tid = first_of_address.tid;
+		result |= (lanes_compare(&found, &first_of_address) == 0);
+	}
+	LWLockRelease(&lane->lock);
+	return result;
+}
+
 static void
 look(const Lane *lane, LaneTop *top)
 {

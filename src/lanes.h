@@ -113,6 +113,7 @@ extern Lane *lanes_get(int number);
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);
+extern bool lanes_has(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);
 extern void lanes_look_locked(Lane *lane, LaneTop *top);
 extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,

@@ -508,8 +508,8 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 		QueueInfo  *info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock,
 													   0, &rel);
 		QueueState *state;
-		Datum		values[30] = {0};
-		bool		nulls[30] = {false};
+		Datum		values[31] = {0};
+		bool		nulls[31] = {false};
 		QueueDepths depths;
 		int64		leased;
 		TimestampTz oldest = 0;
@@ -533,10 +533,10 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 											TimestampTzGetDatum(oldest));
 		else
 			nulls[7] = true;
-		for (int i = QUEUE_ENQUEUED; i <= QUEUE_DIED; i++)
+		for (int i = QUEUE_ENQUEUED; i <= QUEUE_SWEPT; i++)
 			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
-		put_figures(state, values + 16, nulls + 16);
-		values[29] = TimestampTzGetDatum(state->stats_reset);
+		put_figures(state, values + 17, nulls + 17);
+		values[30] = TimestampTzGetDatum(state->stats_reset);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 		relation_close(rel, AccessShareLock);
 	}

@@ -5,10 +5,11 @@
  *
  * Leases that have run out, tasks that have become due, overflow that there is
  * room for, transactions that were prepared and have ended, rows of the archive
- * that are old.  The background worker calls it when something is due,
- * fairq.maintain() at a user's wish; claims that come up short call it where
- * there is no worker, for what makes tasks ready.  It is bounded: the
- * transaction is short, and the caller comes again if there is more.
+ * that are old; and now and then a look for what was overlooked.  The background
+ * worker calls it when something is due, fairq.maintain() at a user's wish;
+ * claims that come up short call it where there is no worker, for what makes
+ * tasks ready.  It is bounded: the transaction is short, and the caller comes
+ * again if there is more.
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.
@@ -31,6 +32,7 @@
 #include "promote.h"
 #include "sessions.h"
 #include "settle.h"
+#include "sweep.h"
 #include "unique_keys.h"
 
 /* Rows that a pass writes. */
@@ -75,6 +77,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	int			promoted;
 	int			fed;
 	int			let_run;
+	bool		first = !maintenance->begun;
 	bool		more;
 	bool		more_overflow;
 
@@ -107,6 +110,8 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		more |= (expired > 0);
 		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
 	}
+	more |= sweep_pass(rel, info, now, first && maintenance->by_hand,
+					   &maintenance->next);
 	maintenance->moved += expired + promoted + fed + let_run;
 	if (!maintenance->claiming)
 	{
@@ -155,7 +160,7 @@ maintain_is_due(QueueInfo *info)
 	leases_tick(now);
 	return pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
-		due_cursor_next(&info->state->due) <= now ||
+		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
 		pg_atomic_read_u32(&info->state->overflowing) > 0 ||
 		info->state->hungry_count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;

@@ -16,6 +16,7 @@ typedef struct Maintenance
 {
 	bool		begun;
 	bool		claiming;		/* for a claim: only what makes tasks ready */
+	bool		by_hand;		/* at a user's wish, not because it is time */
 	DuePlace	due_from;		/* where to read on in what is due */
 	ArchivePass archive;
 	int64		moved;			/* tasks, by all passes */

@@ -42,6 +42,8 @@
 #include "utils/snapmgr.h"
 
 #include "queue_relation.h"
+#include "settings.h"
+#include "wakeup.h"
 
 /* Rows that are written in one go. */
 #define INSERT_BATCH	1000
@@ -373,15 +375,15 @@ queue_relation_lane_after(Relation rel, QueueInfo *info, int *bucket, int *class
 }
 
 /*
- * The entries of scheduled tasks from a place on that are due now: up to max.
- * Returns how many, and which is the next one after them (due at DT_NOEND:
- * none).  Rows are not looked at.
+ * The entries of an index on times or ids, from a place on, up to a value and at
+ * most max.  Returns how many, and which is the next one after them (due at
+ * DT_NOEND: none).  Rows are not looked at.
  */
-int
-queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
-				   TimestampTz now, int max, DuePlace *entries, DuePlace *next)
+static int
+read_places(Relation rel, Oid index_oid, RegProcedure ge, const DuePlace *from,
+			int64 last, int max, DuePlace *entries, DuePlace *next)
 {
-	Relation	index = index_open(info->due_index, AccessShareLock);
+	Relation	index = index_open(index_oid, AccessShareLock);
 	IndexScanDesc scan;
 	ScanKeyData key;
 	ItemPointer tid;
@@ -390,8 +392,7 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
 	next->due = DT_NOEND;
 	next->id = 0;
 	ItemPointerSet(&next->tid, 0, 0);
-	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
-				TimestampTzGetDatum(from->due));
+	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, ge, Int64GetDatum(from->due));
 	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
 	scan->xs_want_itup = true;
 	index_rescan(scan, &key, 1, NULL, 0);
@@ -400,15 +401,15 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
 		DuePlace	place;
 		bool		isnull;
 
-		place.due = DatumGetTimestampTz(index_getattr(scan->xs_itup, 1,
-													  scan->xs_itupdesc, &isnull));
+		place.due = DatumGetInt64(index_getattr(scan->xs_itup, 1,
+												scan->xs_itupdesc, &isnull));
 		place.id = 0;
 		place.tid = *tid;
 		if (isnull)
 			break;
 		if (due_compare(&place, from) < 0)
 			continue;
-		if (place.due > now || n == max)
+		if (place.due > last || n == max)
 		{
 			*next = place;
 			break;
@@ -418,6 +419,28 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
 	index_endscan(scan);
 	index_close(index, AccessShareLock);
 	return n;
+}
+
+/*
+ * The entries of scheduled tasks that are due now.
+ */
+int
+queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
+				   TimestampTz now, int max, DuePlace *entries, DuePlace *next)
+{
+	return read_places(rel, info->due_index, F_TIMESTAMPTZ_GE, from, now, max,
+					   entries, next);
+}
+
+/*
+ * The entries of tasks with ids below upto.
+ */
+int
+queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
+				   int64 upto, int max, DuePlace *entries, DuePlace *next)
+{
+	return read_places(rel, info->id_index, F_INT8GE, from, upto - 1, max,
+					   entries, next);
 }
 
 /*
@@ -514,21 +537,28 @@ queue_relation_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
  * Get new ids for tasks: n or fewer, *got, from the result on.
  *
  * Ids come from a sequence in blocks, the sequence's increment, that are shared
- * between backends.
+ * between backends.  Whoever takes one has a transaction id: so, when no old
+ * transaction is running any more, nobody is left who could use an old id
+ * (sweep.c).
  */
 int64
 queue_relation_new_ids(QueueInfo *info, int n, int *got)
 {
 	int64		first;
+	bool		wake_sweep;
 
-	*got = queue_state_take_ids(info->state, n, &first);
+	(void) GetTopTransactionId();
+	*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
 	while (*got == 0)
 	{
 		int64		block = nextval_internal(info->id_sequence, false);
 
 		queue_state_give_ids(info->state, block, block + QUEUE_ID_BLOCK);
-		*got = queue_state_take_ids(info->state, n, &first);
+		*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
 	}
+	if (wake_sweep && settings_sweep_interval > 0)
+		wakeup_at(MyDatabaseId, GetCurrentTimestamp() +
+				  settings_sweep_interval * INT64CONST(1000));
 	return first;
 }
 

@@ -71,6 +71,9 @@ extern int	queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash,
 									int class, int64 from, int max, int64 *ids,
 									ItemPointer tids, int64 *next);
 extern bool queue_relation_has_overflow(Relation rel, QueueInfo *info);
+extern int	queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
+							   int64 upto, int max, DuePlace *entries,
+							   DuePlace *next);
 extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
 								Snapshot snapshot, ItemPointer tid);
 

@@ -87,6 +87,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->look_from = PG_INT64_MIN;
 	due_cursor_init(&queue->due);
 	due_cursor_init(&queue->archive.cursor);
+	queue->sweep_sleeps = true;
+	queue->sweep.hand.due = PG_INT64_MIN;
 	queue->relation_file = InvalidRelFileNumber;
 	queue->recovery = QUEUE_UNKNOWN;
 	queue->leases = QUEUE_UNKNOWN;
@@ -408,10 +410,11 @@ queue_state_unreserve(QueueState *queue, int n)
 
 /*
  * Take up to n ids from the block at hand.  Returns how many, from *first on;
- * 0: the block is used up and the caller fetches another one.
+ * 0: the block is used up and the caller fetches another one.  *wake_sweep: it
+ * is some time since the last one took any, and the sweep has to be woken.
  */
 int
-queue_state_take_ids(QueueState *queue, int n, int64 *first)
+queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
 {
 	int64		taken;
 
@@ -419,6 +422,9 @@ queue_state_take_ids(QueueState *queue, int n, int64 *first)
 	taken = Min((int64) n, queue->end_id - queue->next_id);
 	*first = queue->next_id;
 	queue->next_id += taken;
+	*wake_sweep = (taken > 0 && queue->sweep_sleeps);
+	if (taken > 0)
+		queue->sweep_sleeps = false;
 	SpinLockRelease(&queue->id_mutex);
 	return (int) taken;
 }
@@ -433,6 +439,8 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 	SpinLockAcquire(&queue->id_mutex);
 	if (first >= queue->end_id)
 	{
+		if (queue->end_id == 0)
+			queue->first_id = first;
 		queue->next_id = first;
 		queue->end_id = end;
 	}
@@ -492,6 +500,33 @@ queue_state_has_looks(QueueState *queue)
 {
 	return ((volatile QueueState *) queue)->look_count > 0 ||
 		((volatile QueueState *) queue)->look_from != PG_INT64_MAX;
+}
+
+/*
+ * The ids that were given out since the start are from *first on, below *end.
+ */
+void
+queue_state_ids(QueueState *queue, int64 *first, int64 *end)
+{
+	SpinLockAcquire(&queue->id_mutex);
+	*first = queue->first_id;
+	*end = queue->next_id;
+	SpinLockRelease(&queue->id_mutex);
+}
+
+/*
+ * The sweep has looked at all ids below done: are these all, so that it may sleep
+ * until another one is taken?
+ */
+bool
+queue_state_sweep_sleeps(QueueState *queue, int64 done)
+{
+	bool		sleeps;
+
+	SpinLockAcquire(&queue->id_mutex);
+	sleeps = queue->sweep_sleeps = (done >= queue->next_id);
+	SpinLockRelease(&queue->id_mutex);
+	return sleeps;
 }
 
 /*

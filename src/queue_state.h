@@ -33,6 +33,7 @@ typedef enum QueueCounter
 	QUEUE_EXPIRED,
 	QUEUE_CANCELLED,
 	QUEUE_DIED,
+	QUEUE_SWEPT,				/* tasks that nobody had handed over */
 	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
 	/* how many there are now; never reset */
 	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
@@ -83,6 +84,33 @@ typedef struct ArchiveState
 /* Held tasks to look at that are remembered one by one. */
 #define HELD_LOOKS		32
 
+/* A task that looks as if nobody had handed it over. */
+typedef struct SweepSuspect
+{
+	int64		id;
+	TimestampTz since;
+} SweepSuspect;
+
+#define SWEEP_SUSPECTS	512
+
+/* How far the tasks have been looked through for lost ones: sweep.c. */
+typedef struct QueueSweep
+{
+	TimestampTz begun_at;		/* of the last sweep */
+	bool		under_way;
+	bool		reported;		/* something found, in the log */
+	bool		lossy;			/* suspects turned out to be lost */
+	bool		turn_hand;		/* something has happened since the one before */
+	uint64		activity;		/* what had happened when it began */
+	int64		record_id;		/* ids below were given out, 0: no record, ... */
+	uint64		record_xid;		/* ... to transactions below */
+	DuePlace	done;			/* ids below have been looked at for good */
+	DuePlace	looked;			/* ... and these once */
+	DuePlace	hand;			/* how far round the whole of them */
+	int			suspect_count;
+	SweepSuspect suspects[SWEEP_SUSPECTS];
+} QueueSweep;
+
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -97,6 +125,8 @@ typedef struct QueueState
 	slock_t		id_mutex;		/* guards the ids */
 	int64		next_id;		/* ids next_id .. end_id - 1 are free */
 	int64		end_id;
+	int64		first_id;		/* of all that were given out since the start */
+	bool		sweep_sleeps;	/* it has looked at them all */
 
 	slock_t		recovery_mutex; /* guards the next three */
 	QueueRecovery recovery;
@@ -108,6 +138,7 @@ typedef struct QueueState
 
 	DueCursor	due;			/* scheduled tasks, by when they are due */
 	ArchiveState archive;
+	QueueSweep	sweep;			/* maintenance lock */
 
 	/* Settings that are looked at with none of the catalogs at hand; written by
 	 * whoever opens the queue with others (queue_catalog.c). */
@@ -185,8 +216,11 @@ extern bool queue_state_wait_fed(QueueState *queue, uint32 feeds,
 extern void queue_state_seek_hungry(QueueState *queue, bool held);
 extern bool queue_state_reserve(QueueState *queue, int n, int64 max);
 extern void queue_state_unreserve(QueueState *queue, int n);
-extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first);
+extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first,
+								 bool *wake_sweep);
 extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
+extern void queue_state_ids(QueueState *queue, int64 *first, int64 *end);
+extern bool queue_state_sweep_sleeps(QueueState *queue, int64 done);
 
 extern void queue_state_look(QueueState *queue, int64 task);
 extern void queue_state_look_from(QueueState *queue, int64 from);

@@ -3,8 +3,8 @@
  * settings.c
  *	  The settings pgfairq.*.
  *
- * All of them size shared memory and so are fixed at server start.  What they
- * reserve is address space: a page of it takes memory when it is first used.
+ * Those that size shared memory are fixed at server start.  What they reserve is
+ * address space: a page of it takes memory when it is first used.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +22,7 @@ int			settings_max_limits = 64 * 1024;
 int			settings_max_leases = 1024 * 1024;
 int			settings_max_sessions = 1024;
 int			settings_max_workers = 8;
+int			settings_sweep_interval = 10000;
 
 /*
  * Define the settings.  Called once, from _PG_init.
@@ -80,6 +81,13 @@ settings_define(void)
 							&settings_max_workers,
 							8, 0, 1024,
 							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.sweep_interval",
+							"Time between looks through new tasks for such as nobody handed over.",
+							"0: never, but for fairq.maintain().",
+							&settings_sweep_interval,
+							10000, 0, 24 * 60 * 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pgfairq");
 }

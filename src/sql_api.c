@@ -797,7 +797,7 @@ fairq_maintain(PG_FUNCTION_ARGS)
 	const char *function = "fairq.maintain()";
 	Relation	rel;
 	QueueInfo  *info;
-	Maintenance maintenance = {0};
+	Maintenance maintenance = {.by_hand = true};
 
 	arguments_begin(function);
 	info = queue_catalog_open(arguments_queue(fcinfo, function), RowExclusiveLock,

@@ -49,7 +49,7 @@ CREATE FUNCTION fairq.maintain(queue text)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_maintain';
 COMMENT ON FUNCTION fairq.maintain(text) IS
-'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready. Up to 10000 of each a call; returns how many. Old rows of the archive are removed, too, and not counted. For servers without a free worker process. Needs SELECT and UPDATE.';
+'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready. Up to 10000 of each a call; returns how many. Old rows of the archive are removed, too, and not counted. It also goes on with the sweep, which looks for tasks that nobody handed over. For servers without a free worker process. Needs SELECT and UPDATE.';
 
 CREATE FUNCTION fairq.row_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE

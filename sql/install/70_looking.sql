@@ -33,6 +33,7 @@ CREATE FUNCTION fairq.stats_of_queues(
     OUT overflow bigint, OUT held bigint, OUT dead bigint, OUT oldest_ready_age interval,
     OUT enqueued bigint, OUT claimed bigint, OUT acked bigint, OUT nacked bigint,
     OUT released bigint, OUT expired bigint, OUT cancelled bigint, OUT dead_total bigint,
+    OUT swept bigint,
     OUT enqueue_rate float8, OUT claim_rate float8, OUT ack_rate float8,
     OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,

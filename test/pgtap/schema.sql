@@ -35,7 +35,7 @@ INSERT INTO contract
     SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_tasks,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused}'::text[],
         '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean}'::text[]) c(n, t)
     UNION ALL
-    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total}'::text[]) n
+    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept}'::text[]) n
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{payload_avg,payload_p50,payload_p95,payload_max}'::text[]) n
     UNION ALL
@@ -104,11 +104,11 @@ SELECT function_returns('fairq', 'slot', ARRAY['fairq.address'], 'bigint');
 
 -- Settings.
 SELECT set_has('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%''',
-    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions'')', 'there are these settings');
+    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.sweep_interval'')', 'there are these settings');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND coalesce(short_desc, '''') = ''''', 'each has a description');
-SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> ''postmaster''', 'each is fixed at server start');
+SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> CASE name WHEN ''pgfairq.sweep_interval'' THEN ''sighup'' ELSE ''postmaster'' END', 'each is fixed at server start, but for one');
 SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases')
-    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions'), '256 4096 1048576 1048576 8 1024', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
+    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions') || ' ' || current_setting('pgfairq.sweep_interval'), '256 4096 1048576 1048576 8 1024 10s', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
 SELECT throws_ok('SET pgfairq.no_such_setting = 1', '42602', NULL, 'the prefix is ours');
 
 -- The table of a queue.

@@ -111,6 +111,7 @@ DECLARE
 BEGIN
     PERFORM fairq.create_queue('buc one', policy, 1);
     PERFORM fairq.create_queue('buc many', policy, 4);
+    COMMIT; -- both are read anew after that, before there is any task
     FOREACH buckets IN ARRAY '{4,1,40,3,300,16}'::int[] LOOP
         PERFORM fairq.alter_queue('buc many', buckets);
         FOR i IN 1..60 LOOP

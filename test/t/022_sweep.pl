@@ -1,0 +1,297 @@
+# The sweep finds tasks that nobody handed over.
+#
+# Rows are made to slip by for real: the trigger of the table is switched off
+# behind everybody's back, by a change of the catalog, and they are inserted at
+# addresses that claims have passed.
+#
+# Shown: such tasks are claimed within a sweep's interval and a second, also
+# while a transaction stays open or prepared, and are not without the sweep;
+# scheduled ones, too; in the end also those whose ids are long past.  What a
+# sweep reads does not grow while a snapshot is held, and it sleeps when there
+# is nothing new.  Under load it takes nothing for lost that is not.
+#
+# To see it fail, take one of these guards out of sweep.c:
+# - go_on(): look at nothing with look_at_ids() for good, while unsettled, or
+#   by the hand: tasks are not found by the first, third, or last part;
+# - is_overlooked(): leave out a state: those tasks are not found; do not look
+#   into the window, or for leases: tasks are taken for lost under load;
+# - mend at once what look_at_ids() suspects: the same;
+# - set sweep->done to 0 with each record: the reading grows;
+# - is_wanted(): always true: it does not sleep.
+# And in queue_relation_new_ids() the wake-up: the second part, whose sweep
+# sleeps when it begins.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $node = fairq_node('sweep', conf => <<'CONF');
+pgfairq.sweep_interval = 0
+max_prepared_transactions = 5
+max_connections = 30
+CONF
+my $slack = 20;    # for a slow machine
+
+sub sweep_every
+{
+	my ($interval) = @_;
+
+	sql($node, "ALTER SYSTEM SET pgfairq.sweep_interval = '$interval'");
+	sql($node, 'SELECT pg_reload_conf()');
+	return;
+}
+
+# Insert rows that the trigger does not see; as columns of jsonb.
+sub slip
+{
+	my ($rows) = @_;
+	my $trigger = "tgrelid = 'fairq.q_s'::regclass AND tgname = 'fairq_row_written'";
+
+	sql($node, "UPDATE pg_trigger SET tgenabled = 'D' WHERE $trigger");
+	sql($node, <<"SQL");
+INSERT INTO fairq.q_s (id, address, enqueued_at, priority, cost, attempts, state, run_at, group_key, payload)
+SELECT (r->>'id')::bigint, (r->>'address')::fairq.address, now(), 0, 1, 0, coalesce(r->>'state', 'r')::"char",
+	(r->>'run_at')::timestamptz, 'slipped', '"slipped"'
+FROM ($rows) t(r);
+SQL
+	sql($node, "UPDATE pg_trigger SET tgenabled = 'A' WHERE $trigger; UPDATE pg_class SET relname = relname WHERE oid = 'fairq.q_s'::regclass");
+	return;
+}
+
+# Ids that nobody uses.
+sub ids
+{
+	my ($n) = @_;
+
+	return sql($node, "BEGIN; SELECT fairq.enqueue_many('s', array_fill('0'::jsonb, ARRAY[$n])); ROLLBACK");
+}
+
+# Rows to slip by, ready, in the lanes of two classes.
+sub ready
+{
+	my ($ids) = @_;
+
+	return "SELECT jsonb_build_object('id', id, 'address', format('(%s,%s:5,%s)', abs(id) % 4, abs(id) % 2, abs(id))) FROM unnest('$ids'::bigint[]) id";
+}
+
+sub claimed
+{
+	return sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('s', 1000)");
+}
+
+sub swept
+{
+	return sql($node, "SELECT swept FROM fairq.queue_stats WHERE queue = 's'");
+}
+
+# A pass of the worker on the queue: when what is scheduled is ready, it has read
+# up to there.
+sub worker_passes
+{
+	sql($node, "SELECT fairq.enqueue('s', '\"due\"', run_at => clock_timestamp() + interval '200 ms')");
+	ok( wait_for(
+			sub { sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('s', 1000) WHERE payload = '\"due\"'") eq '1' }),
+		'a pass of the worker');
+	return;
+}
+
+sub entries_read
+{
+	return sql($node, "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'id_of_s'");
+}
+
+# Wait until sweeps have read up to a number of entries, and then no more for
+# several intervals.
+sub asleep
+{
+	my ($least) = @_;
+
+	return wait_for(
+		sub {
+			my $before = entries_read();
+
+			sql($node, 'SELECT pg_sleep(2.5)');
+			return $before >= $least && entries_read() == $before;
+		}, 60);
+}
+
+# Claim until there are so many, and no more.
+sub claims
+{
+	my ($n) = @_;
+	my $got = 0;
+
+	return wait_for(sub { ($got += claimed()) >= $n }, $slack) && $got == $n;
+}
+
+sql($node, "SELECT fairq.create_queue('s', buckets => 4)");
+# All lanes are there and have been read to their ends.
+sql($node, "SELECT fairq.enqueue('s', to_jsonb(i), group_key => i::text, priority => i % 2) FROM generate_series(1, 40) i");
+is(claimed(), 40, 'the first tasks');
+# Dead ones, before all others: the hand takes its time to get past them.
+sql($node, <<'SQL');
+INSERT INTO fairq.q_s (id, enqueued_at, priority, cost, attempts, state, group_key, payload)
+SELECT id, now(), 0, 1, 0, 'd', '', '0' FROM generate_series(-30000, -5001) id
+SQL
+
+#
+# Not without the sweep; by hand; with it
+#
+slip(ready(ids(30)));
+is(claimed(), 0, 'slipped by: nothing to claim');
+worker_passes() for (1 .. 3);
+is(claimed(), 0, 'nor after passes of a worker that does not sweep');
+is(sql($node, "SELECT count(*) FROM fairq.tasks('s', 'ready')"), 30, 'but they are there');
+sweep_every('1s');
+ok(claims(30), 'a sweep finds them');
+is(swept(), 30, 'and counts them');
+my $log = slurp_file($node->logfile);
+is(scalar(() = $log =~ /LOG:  tasks of queue "s" had been handed over by nobody/g), 1, 'there is a line in the log');
+
+sweep_every('0');
+slip(ready(ids(600)));
+worker_passes();
+is(claimed(), 0, 'slipped by: nothing');
+my $calls = 0;
+my $got = 0;
+ok(wait_for(
+		sub {
+			sql($node, "SELECT fairq.maintain('s')");
+			$calls++;
+			return ($got += claimed()) == 600;
+		}, $slack), "fairq.maintain() finds them by hand ($calls calls)");
+is(swept(), 630, 'and counts them');
+
+#
+# In time: from the commit of the oldest transaction on
+#
+sweep_every('1s');
+ok(asleep(1), 'a sweep that has looked at everything sleeps');
+my $open = session($node);
+$open->safe("BEGIN; SELECT fairq.enqueue('s', '1'); SAVEPOINT s");
+my $ids = $open->safe("SELECT fairq.enqueue_many('s', array_fill('0'::jsonb, ARRAY[30]))");
+$ids =~ s/\s//g;
+$open->safe('ROLLBACK TO s');
+slip(ready($ids));
+$open->safe('COMMIT');
+# Nothing but the ids that were taken wakes the worker.
+my $begin = time();
+ok(wait_for(sub { swept() >= 660 }, $slack), 'slipped by while sweeps go on: found in time');
+note(sprintf('it took %.2f s', time() - $begin));
+is(swept(), 660, 'the 30, and not the task of the transaction itself');
+ok(claims(31), 'and all of them are claimed');
+
+#
+# While a transaction that writes stays open, here a prepared one
+#
+sql($node, "BEGIN; SELECT fairq.enqueue('s', '1'); PREPARE TRANSACTION 'p'");
+sweep_every('0');
+slip(ready(ids(30)));
+sweep_every('1s');
+ok(claims(30), 'found while a transaction is prepared');
+sweep_every('0');
+slip(ready(ids(30)));
+sweep_every('1s');
+ok(claims(30), 'again');
+sql($node, "COMMIT PREPARED 'p'");
+ok(claims(1), 'its own task comes');
+is(swept(), 720, 'and was not lost');
+
+#
+# Scheduled
+#
+sql($node, "SELECT fairq.enqueue('s', '1', run_at => now() + interval '1 day') FROM generate_series(1, 10)");
+sweep_every('0');
+worker_passes();
+slip("SELECT jsonb_build_object('id', id, 'state', 's', 'run_at', now() - interval '1 s') FROM unnest('" . ids(30) . "'::bigint[]) id");
+worker_passes() for (1 .. 3);
+is(claimed(), 0, 'scheduled tasks slipped by');
+sweep_every('1s');
+ok(claims(30), 'they are found, and become ready');
+is(swept(), 750, 'and are counted');
+
+#
+# Tasks that are set aside, as their group has all it may have
+#
+sql($node, "SELECT fairq.set_group('s', 'few', max_leased => 1); SELECT count(fairq.enqueue('s', '1', group_key => 'few')) FROM generate_series(1, 20)");
+my $receipt = sql($node, "SELECT receipt FROM fairq.claim('s', 20)");
+is(claimed(), 0, 'no more of the group may be had');
+ok(asleep(entries_read() + 20), 'a sweep has looked at them');
+is(swept(), 750, 'they are not lost');
+sql($node, "SELECT fairq.ack('$receipt')");
+ok(claims(19), 'and come one after the other');
+
+#
+# An id that is none of the sequence's: the hand comes round to it
+#
+sweep_every('100ms');
+slip(ready('{-5,-4}'));
+$got = 0;
+ok(wait_for(
+		sub {
+			sql($node, "SELECT count(*) FROM fairq.enqueue('s', '1')");
+			$got += sql($node, "SELECT count(*) FILTER (WHERE group_key = 'slipped') FROM fairq.pop('s', 1000)");
+			return $got == 2;
+		}, 60), 'ids of long ago are found as long as there is something going on');
+is(swept(), 752, 'and are counted');
+
+#
+# A snapshot is held: what is read does not grow
+#
+sweep_every('200ms');
+my $reader = session($node);
+$reader->safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM fairq.q_s');
+my @read;
+foreach my $round (1 .. 6)
+{
+	my $before = entries_read();
+
+	sql($node, "SELECT count(fairq.enqueue_many('s', array_fill('1'::jsonb, ARRAY[1000]))) FROM generate_series(1, 3)");
+	# Once while they are ready, in windows and beyond, and once when they are not.
+	asleep($before + 3000) if $round == 3;
+	sql($node, "SELECT count(*) FROM fairq.pop('s', 10000)");
+	asleep($before + 3000);
+	push @read, entries_read() - $before;
+}
+$reader->safe('COMMIT');
+cmp_ok($read[0], '>=', 3000, "a sweep looks at what is new (@read)");
+cmp_ok($read[5], '<', 9000, 'and not at 18,000 finished rows');
+is(swept(), 752, 'nothing is taken for lost');
+
+#
+# Under load: nothing is taken for lost
+#
+sql($node, 'VACUUM fairq.q_s');
+sweep_every('100ms');
+my $script = PostgreSQL::Test::Utils::tempdir() . '/load.sql';
+open my $out, '>', $script or die "$script: $!";
+print $out <<'SQL';
+SELECT fairq.enqueue('s', '1', group_key => :client_id::text, run_at => CASE WHEN random() < 0.1 THEN now() + interval '50 ms' END);
+SELECT fairq.enqueue_many('s', array_fill('1'::jsonb, ARRAY[10]));
+SELECT count(fairq.ack(receipt)) FROM fairq.claim('s', 7);
+SELECT count(fairq.nack(receipt, delay => '0')) FROM fairq.claim('s', 2);
+SELECT count(fairq.release(receipt)) FROM fairq.claim('s', 2);
+BEGIN;
+SELECT count(*) FROM fairq.pop('s', 3);
+ROLLBACK;
+SELECT count(*) FROM fairq.pop('s', 6);
+SQL
+close $out;
+my ($stdout, $stderr) = ('', '');
+IPC::Run::run([ 'pgbench', '--no-vacuum', '--client=4', '--time=8', "--file=$script", $node->connstr('postgres') ],
+	'>', \$stdout, '2>', \$stderr, IPC::Run::timeout(120));
+is($?, 0, 'load') or diag($stderr);
+is(swept(), 752, 'nothing is taken for lost under load');
+$log = slurp_file($node->logfile);
+is(scalar(() = $log =~ /had been handed over by nobody/g), 1, 'there is still one line in the log');
+
+$node->stop;
+done_testing();
