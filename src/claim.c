@@ -68,6 +68,8 @@ typedef struct Claim
 	int			got;
 	Lane	   *refilling;		/* a lane that somebody else is reading */
 	bool		drained;		/* the class has nothing left */
+	bool		stray;			/* an entry led nowhere: perhaps one that was
+								 * offered for a group at its limit */
 	TimestampTz first_deadline; /* of the leases granted */
 	StatsBatch	waits;			/* how long the tasks have waited */
 	ArchiveBatch archive;		/* of tasks popped */
@@ -477,9 +479,18 @@ lease_held(Claim *claim, int class)
 		uint32		limit;
 		LeaseInfo	lease;
 
+		/* What is before the rest may not be in a lane yet: they go back. */
+		if (unlikely(claim->stray) && limits_waiting(&info->state->limits))
+		{
+			n = i;
+			break;
+		}
+
 		switch (row_reader_lock(row, &entries[i].tid))
 		{
 			case ROW_GONE:
+				claim->stray = true;
+				continue;
 			case ROW_OWN:		/* handed over when we commit */
 				continue;
 			case ROW_IN_PROGRESS:
@@ -506,6 +517,7 @@ lease_held(Claim *claim, int class)
 			address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
 		{
 			row_reader_unlock(row);
+			claim->stray = true;
 			offer_row(claim);
 			continue;
 		}
@@ -564,7 +576,15 @@ claim_from_lanes(Claim *claim)
 			handover_reserve(want * 2 + 8);
 			taken = take_from_class(claim, class, Min(want, reserved));
 			lease_held(claim, class);
-			if (taken == 0)
+
+			/* Then the group may have the next one, of whatever class. */
+			if (claim->stray && limits_waiting(&state->limits))
+			{
+				(void) limits_tick(claim->queue, &state->limits, claim->now, NULL);
+				class = -1;
+			}
+			claim->stray = false;
+			if (taken == 0 || class < 0)
 				break;
 		}
 	}
@@ -643,11 +663,17 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
 
 	/* The key is looked at without the page's lock: it may be toasted. */
 	if (row_reader_read(row, &entry->tid) != ROW_LIVE)
+	{
+		claim->stray = true;
 		return;
+	}
 	lanes_entry_address(lane, entry, &place);
 	if (row_is_null(row, COLUMN_ADDRESS) ||
 		address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+	{
+		claim->stray = true;
 		return;
+	}
 	start.whole = place.block;
 	start.fraction = place.fraction;
 	if (!group_wanted(claim))
@@ -833,6 +859,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			ClaimSink sink, void *arg)
 {
 	Claim		claim = {0};
+	bool		sought = false;
 
 	if (info->paused)
 		return 0;
@@ -869,7 +896,23 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 
 		claim.refilling = NULL;
 		if (request->group_count >= 0)
-			claim_of_groups(&claim);
+		{
+			int			offers = 0;
+
+			/*
+			 * It looks at lanes only: all that may be claimed is to be there,
+			 * and what is offered there may lead nowhere.
+			 */
+			do
+			{
+				if (limits_waiting(&info->state->limits))
+					(void) limits_tick(claim.queue, &info->state->limits,
+									   claim.now, &offers);
+				else
+					offers = 0;
+				claim_of_groups(&claim);
+			} while (offers > 0 && claim.got < request->max_tasks);
+		}
 		else
 			claim_from_lanes(&claim);
 		if (claim.got >= request->max_tasks)
@@ -877,6 +920,13 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		if (claim.refilling != NULL)
 		{
 			lanes_refill_wait(claim.refilling);
+			continue;
+		}
+
+		/* Should what was offered of a group at its limit have gone astray. */
+		if (!sought && limits_seek(claim.queue, &info->state->limits, claim.now))
+		{
+			sought = true;
 			continue;
 		}
 		if (claim.got > 0 || !wait_for_overflow(&claim, feeds))

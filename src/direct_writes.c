@@ -50,15 +50,16 @@ check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
  * unless it was leased (it is a hint).
  */
 static void
-note_removed(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int class)
+note_removed(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
+			 const FairqAddress *address)
 {
 	bool		isnull;
 	text	   *key = DatumGetTextPP(heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY],
 												  tupdesc, &isnull));
 	GroupTag	tag;
 
-	if (groups_look(info->state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &tag))
-		handover_removed(info->state, tag.group);
+	if (groups_look(info->state, address->class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &tag))
+		handover_removed(info->state, tag.group, address);
 }
 
 /*
@@ -122,7 +123,7 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 		else
 		{
 			handover_offer_at_abort(lane, &address, &tuple->t_self);
-			note_removed(info, tuple, tupdesc, address.class);
+			note_removed(info, tuple, tupdesc, &address);
 		}
 		handover_count(info->state, QUEUE_ADDRESSED, change);
 		return;

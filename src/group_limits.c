@@ -21,7 +21,7 @@
  * aside what may be had.
  *
  * A place that is offered may lead to a row that is gone.  Who removes a ready
- * task says so (limits_freed), and the next one is offered; should nobody have
+ * task says so (limits_removed), and the next one is offered; should nobody have
  * said so, limits_tick, which the worker calls each second while anything is
  * set aside, does.  There is room for MAX_PARKED places.  When that is used up,
  * the lowest place that was let go is remembered, and when the group may go on
@@ -57,6 +57,9 @@
 /* Places that can be set aside, of all groups. */
 #define MAX_PARKED		(2 * settings_max_limits)
 
+/* How often claims look for groups that may go on, in microseconds. */
+#define SEEK_USECS		INT64CONST(50000)
+
 /* Places that are offered in one go. */
 #define OFFERS			32
 
@@ -74,7 +77,6 @@ typedef struct GroupLimit
 	bool		dropped;		/* places were let go: from dropped_from on */
 	int			references;		/* groups that know it: its classes */
 	int			leased;
-	int			offered;		/* places that are in lanes again, unclaimed */
 	LimitSettings settings;
 	double		tokens;
 	TimestampTz token_time;		/* tokens are counted up to then */
@@ -168,6 +170,7 @@ limits_init_queue(QueueLimits *limits)
 	pg_atomic_init_u32(&limits->entries, 0);
 	pg_atomic_init_u32(&limits->waiting, 0);
 	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
+	pg_atomic_init_u64(&limits->sought, 0);
 }
 
 static inline LWLock *
@@ -322,6 +325,15 @@ set_waiting(GroupLimit *limit, bool was)
 		pg_atomic_fetch_sub_u32(&limits_of(limit)->waiting, 1);
 }
 
+/* Does a place come after another, across lanes? */
+static inline bool
+place_after(const Lane *lane, const LaneEntry *entry, const ParkedPlace *other)
+{
+	if (lane->class != other->lane->class)
+		return lane->class > other->lane->class;
+	return lanes_compare(entry, &other->entry) > 0;
+}
+
 /*
  * Set a place aside.  Entry locked.
  *
@@ -336,21 +348,24 @@ insert_place(GroupLimit *limit, Lane *lane, const LaneEntry *entry)
 
 	if (number == NO_PLACE)
 	{
-		if (!limit->dropped || lanes_compare(entry, &limit->dropped_from) < 0)
+		if (!limit->dropped || lane->class < limit->dropped_class ||
+			(lane->class == limit->dropped_class &&
+			 lanes_compare(entry, &limit->dropped_from) < 0))
+		{
 			limit->dropped_from = *entry;
+			limit->dropped_class = lane->class;
+		}
 		limit->dropped = true;
-		limit->dropped_class = lane->class;
 		set_waiting(limit, was);
 		return;
 	}
 	places[number].entry = *entry;
 	places[number].lane = lane;
-	if (limit->parked > 0 &&
-		lanes_compare(entry, &places[limit->last].entry) >= 0)
+	if (limit->parked > 0 && place_after(lane, entry, &places[limit->last]))
 		link = &places[limit->last].next;
 	else
 	{
-		while (*link != NO_PLACE && lanes_compare(&places[*link].entry, entry) < 0)
+		while (*link != NO_PLACE && place_after(lane, entry, &places[*link]))
 			link = &places[*link].next;
 	}
 	places[number].next = *link;
@@ -363,11 +378,17 @@ insert_place(GroupLimit *limit, Lane *lane, const LaneEntry *entry)
 
 /*
  * Offer to their lanes as many places as the group may have tasks, the first
- * ones.  Called without locks, but for that of a group's partition.
+ * ones, up to max.  Called without locks, but for that of a group's partition.
+ *
+ * There are to be as many of its places in the lanes as it may have tasks, if it
+ * has so many.  A task that is claimed is one less of both; a lease that ends is
+ * one more that it may have, so one place is offered.  What is too much comes
+ * back when it is met with the group at its limit.  Returns how many were offered.
  */
-static void
-go_on(uint32 number)
+static int
+go_on(uint32 number, int max)
 {
+	int			offered = 0;
 	GroupLimit *limit = &entries[number];
 	LWLock	   *lock = entry_lock(number);
 	bool		more = true;
@@ -381,19 +402,20 @@ go_on(uint32 number)
 		TimestampTz token;
 		bool		was;
 		LaneEntry	dropped_from;
-		LaneSet    *dropped = NULL;
+		int			dropped_class = -1;
+		QueueState *queue = queue_state_by_number(limit->queue);
 
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		was = (limit->parked > 0 || limit->dropped);
 		if (!limit->in_use || !was)
 		{
 			LWLockRelease(lock);
-			return;
+			return offered;
 		}
 		may = room(limit, &settings, &token);
 		if (may == 0)
 			note_token(limit, token);
-		may -= Min(limit->offered, may);
+		may = Min(may, max);
 		while (limit->parked > 0 && n < may && n < OFFERS)
 		{
 			uint32		first = limit->first;
@@ -403,13 +425,14 @@ go_on(uint32 number)
 			limit->parked--;
 			free_place(first);
 		}
-		limit->offered += n;
+		max -= n;
+		offered += n;
 		more = (n == OFFERS);
 		if (limit->parked == 0 && limit->dropped && may > n)
 		{
 			limit->dropped = false;
 			dropped_from = limit->dropped_from;
-			dropped = &queue_state_by_number(limit->queue)->orders[limit->dropped_class].lanes;
+			dropped_class = limit->dropped_class;
 		}
 		set_waiting(limit, was);
 		LWLockRelease(lock);
@@ -421,19 +444,22 @@ go_on(uint32 number)
 			lanes_entry_address(offers[i].lane, &offers[i].entry, &address);
 			lanes_offer(offers[i].lane, &address, &offers[i].entry.tid);
 		}
-		if (dropped != NULL)
+
+		/* Of the classes behind it is not known where they have to be read. */
+		for (int class = dropped_class; class >= 0 && class < queue->classes; class++)
 		{
 			Lane	   *lane;
 
-			for (int b = 0; (lane = lanes_next(dropped, &b)) != NULL; b++)
+			for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
 			{
 				FairqAddress address;
 
 				lanes_entry_address(lane, &dropped_from, &address);
-				lanes_lower(lane, &address);
+				lanes_lower(lane, class == dropped_class ? &address : NULL);
 			}
 		}
 	}
+	return offered;
 }
 
 /* Let go of all places.  Entry locked. */
@@ -451,7 +477,6 @@ clear_places(GroupLimit *limit)
 	}
 	limit->last = NO_PLACE;
 	limit->parked = 0;
-	limit->offered = 0;
 	limit->dropped = false;
 	set_waiting(limit, was);
 }
@@ -553,7 +578,6 @@ limits_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool given)
 	limit->dropped = false;
 	limit->references = 0;
 	limit->leased = 0;
-	limit->offered = 0;
 	limit->settings = none;
 	limit->first = limit->last = NO_PLACE;
 	limit->parked = 0;
@@ -634,9 +658,8 @@ limits_set(uint32 number, const LimitSettings *settings)
 		limit->tokens = after.burst;
 		limit->token_time = GetCurrentTimestamp();
 	}
-	limit->offered = 0;
 	LWLockRelease(entry_lock(number));
-	go_on(number);
+	(void) go_on(number, INT_MAX);
 }
 
 /*
@@ -701,8 +724,6 @@ limits_take(uint32 number)
 	if (may)
 	{
 		limit->leased++;
-		if (limit->offered > 0)
-			limit->offered--;
 		if (settings.rate > 0)
 			limit->tokens -= 1;
 
@@ -733,19 +754,77 @@ limits_give(uint32 number, bool unused)
 	if (unused)
 		limit->tokens += 1;
 	LWLockRelease(entry_lock(number));
-	go_on(number);
+	(void) go_on(number, 1);
 }
 
 /*
- * A ready task of the group was removed: it may have been one that was offered.
+ * A ready task of the group was removed: its place is let go, if it is set aside.
+ * If it was in a lane already the next one is offered.
  */
 void
-limits_freed(uint32 number)
+limits_removed(uint32 number, const FairqAddress *address)
 {
+	GroupLimit *limit = &entries[number];
+	uint32	   *link = &limit->first;
+	uint32		previous = NO_PLACE;
+	bool		was;
+
 	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	entries[number].offered = 0;
+	was = (limit->parked > 0 || limit->dropped);
+	while (*link != NO_PLACE)
+	{
+		uint32		place = *link;
+		FairqAddress other;
+
+		lanes_entry_address(places[place].lane, &places[place].entry, &other);
+		if (address_compare(&other, address) == 0)
+		{
+			*link = places[place].next;
+			if (limit->last == place)
+				limit->last = previous;
+			limit->parked--;
+			free_place(place);
+		}
+		else
+		{
+			previous = place;
+			link = &places[place].next;
+		}
+	}
+	set_waiting(limit, was);
 	LWLockRelease(entry_lock(number));
-	go_on(number);
+	(void) go_on(number, 1);
+}
+
+/*
+ * The group's ready tasks were removed, or most of them.  What is set aside is of
+ * no use; should some be left, the lanes are read again from the first place on.
+ */
+void
+limits_purged(uint32 number)
+{
+	GroupLimit *limit = &entries[number];
+	ParkedPlace first;
+
+	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	if (limit->parked > 0)
+	{
+		bool		was_dropped = limit->dropped;
+
+		first = places[limit->first];
+		clear_places(limit);
+		if (!was_dropped || first.lane->class < limit->dropped_class ||
+			(first.lane->class == limit->dropped_class &&
+			 lanes_compare(&first.entry, &limit->dropped_from) < 0))
+		{
+			limit->dropped_class = first.lane->class;
+			limit->dropped_from = first.entry;
+		}
+		limit->dropped = true;
+		set_waiting(limit, false);
+	}
+	LWLockRelease(entry_lock(number));
+	(void) go_on(number, INT_MAX);
 }
 
 /*
@@ -766,8 +845,6 @@ limits_park(uint32 number, Lane *lane, const LaneEntry *entry)
 	if (!may)
 	{
 		insert_place(limit, lane, entry);
-		if (limit->offered > 0)
-			limit->offered--;
 		if (token != DT_NOEND)
 		{
 			note_token(limit, token);
@@ -781,11 +858,16 @@ limits_park(uint32 number, Lane *lane, const LaneEntry *entry)
 }
 
 /*
- * Let the groups of a queue go on that may.  Returns when to look again.
+ * Let the groups of a queue go on that may.  Returns when to look again, and sets
+ * *offers (if it is not NULL) to how many places were offered.
  */
 TimestampTz
-limits_tick(int queue, QueueLimits *limits, TimestampTz now)
+limits_tick(int queue, QueueLimits *limits, TimestampTz now, int *offers)
 {
+	int			offered = 0;
+
+	if (offers != NULL)
+		*offers = 0;
 	if (pg_atomic_read_u32(&limits->waiting) == 0)
 		return DT_NOEND;
 	pg_atomic_write_u64(&limits->next_token, (uint64) DT_NOEND);
@@ -796,11 +878,32 @@ limits_tick(int queue, QueueLimits *limits, TimestampTz now)
 		if (!limit->in_use || limit->queue != queue ||
 			(limit->parked == 0 && !limit->dropped))
 			continue;
-		/* Should an offer have gone astray. */
-		limits_freed(i);
+		/* Those with tokens again, or should an offer have gone astray. */
+		offered += go_on(i, INT_MAX);
 	}
+	if (offers != NULL)
+		*offers = offered;
 	return Min((TimestampTz) pg_atomic_read_u64(&limits->next_token),
 			   now + USECS_PER_SEC);
+}
+
+/*
+ * The same for a claim that has come up short, if that has not been done for a
+ * while.  Returns whether it was.
+ */
+bool
+limits_seek(int queue, QueueLimits *limits, TimestampTz now)
+{
+	uint64		sought;
+
+	if (pg_atomic_read_u32(&limits->waiting) == 0)
+		return false;
+	sought = pg_atomic_read_u64(&limits->sought);
+	if (now < (TimestampTz) sought + SEEK_USECS ||
+		!pg_atomic_compare_exchange_u64(&limits->sought, &sought, (uint64) now))
+		return false;
+	(void) limits_tick(queue, limits, now, NULL);
+	return true;
 }
 
 /*

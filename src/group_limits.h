@@ -35,6 +35,7 @@ typedef struct QueueLimits
 
 	pg_atomic_uint32 entries;	/* limits that there are */
 	pg_atomic_uint32 waiting;	/* limits with tasks set aside */
+	pg_atomic_uint64 sought;	/* when claims looked for groups that may go on */
 	pg_atomic_uint64 next_token;	/* when the next of them may go on; or never */
 } QueueLimits;
 
@@ -70,12 +71,22 @@ extern void limits_look(uint32 number, LimitInfo *info);
 
 extern LimitAnswer limits_take(uint32 number);
 extern void limits_give(uint32 number, bool unused);
-extern void limits_freed(uint32 number);
 extern bool limits_waits(uint32 number);
+extern void limits_removed(uint32 number, const FairqAddress *address);
+extern void limits_purged(uint32 number);
 extern bool limits_park(uint32 number, Lane *lane, const LaneEntry *entry);
-extern TimestampTz limits_tick(int queue, QueueLimits *limits, TimestampTz now);
+extern TimestampTz limits_tick(int queue, QueueLimits *limits, TimestampTz now,
+							   int *offers);
+extern bool limits_seek(int queue, QueueLimits *limits, TimestampTz now);
 extern void limits_forget_parked(int queue);
 extern void limits_forget_queue(int queue);
+
+/* Are places of any group set aside? */
+static inline bool
+limits_waiting(QueueLimits *limits)
+{
+	return pg_atomic_read_u32(&limits->waiting) > 0;
+}
 
 /* Does a queue have a default that limits, so that every group has a limit? */
 static inline bool

@@ -825,30 +825,51 @@ groups_limit(QueueState *queue, const char *key, int keylen)
 }
 
 /*
- * n tasks more of a group are ready, or less.  The group may have been
- * forgotten, and its entry be another's by now: it is a hint.
+ * n tasks more of a group are ready, or less; in *limit is its limit.  The group
+ * may have been forgotten, and its entry be another's by now: it is a hint.
  */
-void
-groups_ready(QueueState *queue, uint32 number, int n)
+static void
+change_ready(QueueState *queue, uint32 number, int n, uint32 *limit)
 {
-	LWLock	   *lock;
-	uint32		limit = NO_LIMIT;
-
+	*limit = NO_LIMIT;
 	if (number == FAIRQ_NO_GROUP)
 		return;
 	LWLockAcquire(&table->creation_lock, LW_SHARED);
 	if (groups[number].in_use &&
 		groups[number].key.queue == queue_state_number(queue))
 	{
-		lock = lock_number(number);
+		LWLock	   *lock = lock_number(number);
+
 		count_ready(queue, &groups[number], n);
 		check_hungry(queue, &groups[number]);
-		limit = groups[number].limit;
+		*limit = groups[number].limit;
 		LWLockRelease(lock);
 	}
-	if (limit != NO_LIMIT && n < 0)
-		limits_freed(limit);
 	LWLockRelease(&table->creation_lock);
+}
+
+/*
+ * A task of a group is ready again, at its old place.
+ */
+void
+groups_ready(QueueState *queue, uint32 number)
+{
+	uint32		limit;
+
+	change_ready(queue, number, 1, &limit);
+}
+
+/*
+ * A ready task of a group was removed, with this address.
+ */
+void
+groups_removed(QueueState *queue, uint32 number, const FairqAddress *address)
+{
+	uint32		limit;
+
+	change_ready(queue, number, -1, &limit);
+	if (limit != NO_LIMIT)
+		limits_removed(limit, address);
 }
 
 /*
@@ -1150,6 +1171,7 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 {
 	LWLock	   *lock = partition_lock(key_hash(&group->key));
 	VirtualTime level;
+	uint32		limit;
 
 	level = virtual_time_add(queue_state_virtual_time(&queue->orders[group->key.class]),
 							 1.0, 1.0);
@@ -1160,7 +1182,10 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 		group->finish = level;
 	count_ready(queue, group, -group->ready);
 	check_hungry(queue, group);
+	limit = group->limit;
 	LWLockRelease(lock);
+	if (limit != NO_LIMIT)
+		limits_purged(limit);
 }
 
 /*

@@ -89,7 +89,9 @@ extern uint32 groups_adopt_lease(QueueState *queue, int class,
 								 const char *key, int keylen);
 extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
 extern bool groups_waits(QueueState *queue, const char *key, int keylen);
-extern void groups_ready(QueueState *queue, uint32 group, int n);
+extern void groups_ready(QueueState *queue, uint32 group);
+extern void groups_removed(QueueState *queue, uint32 group,
+						   const FairqAddress *address);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
 						 VirtualTime finish, bool was_ready);
 extern bool groups_look(QueueState *queue, int class, const char *key, int keylen,

@@ -497,12 +497,14 @@ handover_defaults_set(QueueState *queue, const LimitSettings *settings)
  * A ready task is being removed.
  */
 void
-handover_removed(QueueState *queue, uint32 group)
+handover_removed(QueueState *queue, uint32 group,
+				 const FairqAddress *address)
 {
 	HandoverItem *item = new_item(HANDOVER_REMOVED);
 
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
+	item->address = *address;
 }
 
 /*
@@ -845,7 +847,7 @@ static void
 give_back(HandoverItem *item, const LeaseInfo *lease)
 {
 	item->tid = lease->tid;
-	groups_ready(queue_state_by_number(lease->queue), lease->group, 1);
+	groups_ready(queue_state_by_number(lease->queue), lease->group);
 }
 
 /*
@@ -928,7 +930,8 @@ carry_out_commit(const HandoverItem *item)
 						 item->u.purged.finish);
 			break;
 		case HANDOVER_REMOVED:
-			groups_ready(item->u.overflow.queue, item->u.overflow.group, -1);
+			groups_removed(item->u.overflow.queue, item->u.overflow.group,
+						   &item->address);
 			break;
 		case HANDOVER_OVERFLOW_REMOVED:
 			groups_overflow_removed(item->u.overflow.queue, item->u.overflow.group,

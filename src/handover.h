@@ -40,7 +40,8 @@ extern void handover_group_set(QueueState *queue, uint32 limit,
 extern void handover_defaults_set(QueueState *queue,
 								  const LimitSettings *settings);
 extern bool handover_room(QueueState *queue, int n, int64 max);
-extern void handover_removed(QueueState *queue, uint32 group);
+extern void handover_removed(QueueState *queue, uint32 group,
+							 const FairqAddress *address);
 extern void handover_overflow_removed(QueueState *queue, uint32 group, int n);
 extern void handover_overflowed(QueueState *queue, uint32 group, int64 id);
 extern void handover_not_overflowed(QueueState *queue, uint32 group);

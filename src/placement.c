@@ -213,7 +213,8 @@ placement_leaves(RowReader *row)
 	if (group == FAIRQ_NO_GROUP)
 		return;
 	if (!row_is_null(row, COLUMN_ADDRESS))
-		handover_removed(row->info->state, group);
+		handover_removed(row->info->state, group,
+						 DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		handover_overflow_removed(row->info->state, group, 1);
 }

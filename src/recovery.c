@@ -94,6 +94,9 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 		groups_count_anew(state);
 
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	/* Without our own changes: they are counted when they are committed. */
+	snapshot->curcid = FirstCommandId;
 	scan = table_beginscan(rel, snapshot, 0, NULL);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
