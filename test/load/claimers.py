@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""Claimers side by side, for test/t/005_fair_order.pl.
+"""Claimers side by side, for test/t/005_fair_order.pl and 032_shares.pl.
 
 Each process claims again and again until the queue gives nothing, and
 acknowledges nothing, so that what comes out is the order of claims alone.
+With --fail GROUP tasks are acknowledged, but those of GROUP fail, with --delay.
 Printed: one JSON list of [time, task, group, cost, claimer], in the order in
 which the claims returned. The time is taken by the server after the claim has
 returned, per row, so rows of one claim stay in their order.
@@ -22,7 +23,7 @@ import psycopg
 
 CLAIM = ("WITH c AS MATERIALIZED (SELECT * FROM fairq.claim(%s, %s, lease => '1 h'))"
          " SELECT extract(epoch FROM clock_timestamp())::float8, id, group_key,"
-         " coalesce((payload->>'cost')::float8, 1) FROM c")
+         " coalesce((payload->>'cost')::float8, 1), receipt FROM c")
 
 
 def claimer(args, number, barrier, count, queue):
@@ -36,7 +37,12 @@ def claimer(args, number, barrier, count, queue):
                 break
             with count.get_lock():
                 count.value += len(tasks)
-            result.extend(list(t) + [number] for t in tasks)
+            result.extend(list(t[:4]) + [number] for t in tasks)
+            if args.fail:
+                failed = [t[4] for t in tasks if t[2] == args.fail]
+                done = [t[4] for t in tasks if t[2] != args.fail]
+                conn.execute("SELECT (SELECT count(*) FROM fairq.ack_many(%s)), (SELECT count(*) FROM fairq.nack_many(%s, delay => %s))",
+                             (done, failed, args.delay))
     queue.put(result)
 
 
@@ -64,6 +70,8 @@ def main():
     parser.add_argument("--batch", type=int, default=10)
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--newcomer", nargs=3)
+    parser.add_argument("--fail")
+    parser.add_argument("--delay")
     args = parser.parse_args()
 
     barrier = multiprocessing.Barrier(args.claimers + (args.newcomer is not None))
