@@ -1057,8 +1057,12 @@ groups_seek_hungry(QueueState *queue, int class, bool nothing_ready, bool held)
 	{
 		FairGroup  *group = &groups[number];
 
-		/* Without its lock first: most have no overflow. */
-		if (((volatile FairGroup *) group)->overflow > 0)
+		/*
+		 * Without its lock first: most have neither.  What a group without
+		 * overflow is wrongly thought to have ready takes the others' room.
+		 */
+		if (((volatile FairGroup *) group)->overflow > 0 ||
+			((volatile FairGroup *) group)->ready > 0)
 		{
 			LWLock	   *lock = lock_number(number);
 

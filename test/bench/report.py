@@ -11,6 +11,7 @@ TITLES = {
     "W2": "W2: enqueue 100 a statement",
     "W3": "W3: claim 1 + ack 1",
     "W4": "W4: claim 100 + ack 100 from a backlog of a million tasks in 1000 groups",
+    "W5": "W5: claim n + ack n from a backlog of a million tasks in one group, ready or in the overflow",
     "W6": "W6: enqueue 100 + claim 100 + ack 100 while another session holds a snapshot",
     "W7": "W7: a claim of 100 in the server, one client",
 }
@@ -23,6 +24,9 @@ GOALS = [
     ("W3", "pgfairq_fused", "skip", (16,), 3.5),
     ("W4", "pgfairq", "skip", (4,), 3.0),
     ("W4", "pgfairq", "skip", (16, 64), 4.0),
+    ("W5", "overflow_1", "ready_1", (4, 16), 0.7),
+    ("W5", "overflow_10", "ready_10", (4, 16), 0.7),
+    ("W5", "overflow_100", "ready_100", (4, 16), 0.7),
 ]
 GOAL_W6 = 0.85
 GOAL_W7 = 1.5
@@ -187,7 +191,7 @@ class Results:
         if goals:
             text.append("## Goals\n")
             text.append(table(["workload", "clients", "ratio", "measured", "goal", "reached"], goals))
-        for workload in ("W1", "W2", "W3", "W4"):
+        for workload in ("W1", "W2", "W3", "W4", "W5"):
             if self.clients_of(workload):
                 text.append("## %s\n" % TITLES[workload])
                 text.append(self.rate_section(workload))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test/bench/run.sh [quick|full] [W1 W2 W3 W4 W6 W7 ...]
+# test/bench/run.sh [quick|full] [W1 W2 W3 W4 W5 W6 W7 ...]
 #
 # Starts ONE throwaway cluster with pgfairq preloaded, measures pgfairq beside
 # the bare statements and beside the classic SKIP LOCKED table, writes
@@ -18,7 +18,7 @@ case ${1:-} in
 esac
 for workload; do
 	case $workload in
-		W1|W2|W3|W4|W6|W7) ;;
+		W1|W2|W3|W4|W5|W6|W7) ;;
 		*) die "no workload $workload" ;;
 	esac
 done
