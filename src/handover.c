@@ -941,11 +941,6 @@ carry_out_commit(const HandoverItem *item)
 			groups_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
 								 item->u.overflow.n, item->u.overflow.id, true);
 			break;
-		case HANDOVER_FED:
-			groups_fed(item->u.overflow.queue, item->u.overflow.group,
-					   item->u.overflow.n, item->u.overflow.id,
-					   item->u.overflow.held);
-			break;
 		case HANDOVER_DUE_ADDED:
 			due_cursor_add(item->u.due.cursor, item->u.due.place.due);
 			wakeup_at(MyDatabaseId, item->u.due.wake_at);
@@ -983,10 +978,31 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
 		case HANDOVER_EXTENDED:
-		case HANDOVER_ROOM:		/* later */
+		case HANDOVER_ROOM:		/* later: end_of_commit */
+		case HANDOVER_FED:
 		case HANDOVER_LOOKED:
 		case HANDOVER_NOTHING:
 			break;
+	}
+}
+
+/*
+ * Last of all at commit, when all tasks are counted and offered: room is no longer
+ * reserved for them, and groups are told what they were fed.  A group that hears
+ * that its overflow is empty gives its next task an address at once, and that must
+ * not be claimed before those that were moved can be.
+ */
+static void
+end_of_commit(const HandoverItem *item)
+{
+	if (item->kind == HANDOVER_ROOM)
+		queue_state_unreserve(item->u.overflow.queue, item->u.overflow.n);
+	else if (item->kind == HANDOVER_FED)
+	{
+		groups_fed(item->u.overflow.queue, item->u.overflow.group,
+				   item->u.overflow.n, item->u.overflow.id,
+				   item->u.overflow.held);
+		queue_state_fed(item->u.overflow.queue, true);
 	}
 }
 
@@ -1162,15 +1178,8 @@ handover_xact_callback(XactEvent event, void *arg)
 			for (int i = 0; i < items_count; i++)
 				carry_out_commit(&items[i]);
 
-			/* Now that the tasks are counted and offered. */
 			for (int i = 0; (room_reserved || feedings > 0) && i < items_count; i++)
-			{
-				if (items[i].kind == HANDOVER_ROOM)
-					queue_state_unreserve(items[i].u.overflow.queue,
-										  items[i].u.overflow.n);
-				else if (items[i].kind == HANDOVER_FED)
-					queue_state_fed(items[i].u.overflow.queue, true);
-			}
+				end_of_commit(&items[i]);
 			forget_items();
 			break;
 

@@ -108,7 +108,7 @@ foreach my $buckets (1, 16)
 		my $what = "$b, $groups group(s) with $number task(s)";
 		my $p = session($node);
 
-		sql($node, "SELECT fairq.create_queue('l', buckets => $buckets)");
+		sql($node, "SELECT fairq.create_queue('l', buckets => $buckets, max_ready_per_group => 100000)");
 		$p->safe('BEGIN');
 		is($p->safe("SELECT put('l', 'late', $groups, $number)"),
 			$all, "$what: enqueued and not committed");
