@@ -12,9 +12,10 @@
 # - a claim waits for what is about to be moved (claim.c, wait_for_overflow):
 #   claims that find nothing;
 # - the claim that finds nothing does a pass where there is no worker;
+# - with the first task in the overflow the worker is woken, to look now and then
+#   whether there is room (set_overflow);
 # - a group with overflow, committed or not, puts all into it (groups_tag): order;
 # - rows in somebody's hands are remembered, and looked at again (overflow_held);
-#   and the feeder reads on past them;
 # - a group whose count says that its overflow is gone is looked at once more
 #   (is_hungry): tasks whose removal was rolled back after a PREPARE stay;
 # - what is committed while its group is fed is read again (overflow_limit);
