@@ -102,10 +102,24 @@ TRUNCATE fairq.done_arc;
 
 -- All that is known of a task is kept.
 SELECT fairq.enqueue('arc', jsonb_build_object('small', 1, 'large', repeat(md5('x'), 100000)), group_key => 'some group', priority => 3, cost => 2.5,
-    run_at => '2001-02-03 04:05:06+00', headers => '{"trace": 1}') AS id \gset
+    run_at => '2001-02-03 04:05:06+00', unique_key => 'only one', headers => '{"trace": 1}') AS id \gset
 CREATE TEMP TABLE original AS SELECT * FROM fairq.q_arc WHERE id = :id;
 SELECT fairq.ack(receipt) FROM fairq.claim('arc');
 SELECT count(*) FROM original o JOIN fairq.done_arc d USING (id, enqueued_at, run_at, priority, cost, group_key, payload, headers) WHERE o.unique_key IS NOT DISTINCT FROM d.unique_key;
+-- In whatever state it was: held behind another one of its key, in the overflow. What waited behind it comes.
+SELECT fairq.create_queue('arc states', keep_done => '1 day', max_ready_per_group => 1);
+SELECT fairq.enqueue('arc states', '"first"', unique_key => 'k') > 0;
+SELECT receipt FROM fairq.claim('arc states') \gset
+SELECT fairq.enqueue('arc states', '"held"', unique_key => 'k') AS held \gset
+SELECT fairq.enqueue('arc states', '"ready"') > 0;
+SELECT count(fairq.enqueue('arc states', '"overflow"')) FROM generate_series(1, 2);
+SELECT state, count(*) FROM fairq.tasks('arc states') GROUP BY 1 ORDER BY 1;
+SELECT fairq.cancel('arc states', :held);
+SELECT fairq.enqueue('arc states', '"held again"', unique_key => 'k') > 0;
+SELECT fairq.ack(:'receipt');
+SELECT fairq.purge('arc states');
+SELECT payload, outcome, unique_key FROM fairq."done_arc states" ORDER BY id;
+SELECT fairq.drop_queue('arc states');
 -- Values that the table keeps out of line, incompressible ones: after the row they came from is vacuumed away.
 SELECT count(fairq.enqueue('arc', to_jsonb((SELECT string_agg(md5(n::text || m), '') FROM generate_series(1, 500) m)))) FROM generate_series(1, 20) n;
 CREATE TEMP TABLE originals AS SELECT id, md5(payload::text) AS hash FROM fairq.q_arc;
