@@ -890,6 +890,10 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 
 	if (queue_state_tick(info->state, claim.now))
 		(void) claim_resolve_doubts(info->state);
+	/* Tokens that have come, whether there is a worker or not. */
+	if (limits_waiting(&info->state->limits) &&
+		(TimestampTz) pg_atomic_read_u64(&info->state->limits.next_token) <= claim.now)
+		(void) limits_seek(claim.queue, &info->state->limits, claim.now);
 	while (claim.got < request->max_tasks)
 	{
 		uint32		feeds = ((volatile QueueState *) info->state)->feeds;

@@ -343,8 +343,22 @@ static void
 insert_place(GroupLimit *limit, Lane *lane, const LaneEntry *entry)
 {
 	bool		was = (limit->parked > 0 || limit->dropped);
-	uint32		number = new_place();
 	uint32	   *link = &limit->first;
+	uint32		number;
+
+	if (limit->parked > 0 && place_after(lane, entry, &places[limit->last]))
+		link = &places[limit->last].next;
+	else
+	{
+		while (*link != NO_PLACE && place_after(lane, entry, &places[*link]))
+			link = &places[*link].next;
+
+		/* A lane that was read again leads to the same rows. */
+		if (*link != NO_PLACE && places[*link].lane == lane &&
+			lanes_compare(&places[*link].entry, entry) == 0)
+			return;
+	}
+	number = new_place();
 
 	if (number == NO_PLACE)
 	{
@@ -361,13 +375,6 @@ insert_place(GroupLimit *limit, Lane *lane, const LaneEntry *entry)
 	}
 	places[number].entry = *entry;
 	places[number].lane = lane;
-	if (limit->parked > 0 && place_after(lane, entry, &places[limit->last]))
-		link = &places[limit->last].next;
-	else
-	{
-		while (*link != NO_PLACE && place_after(lane, entry, &places[*link]))
-			link = &places[*link].next;
-	}
 	places[number].next = *link;
 	*link = number;
 	if (places[number].next == NO_PLACE)
@@ -495,8 +502,9 @@ free_unneeded(uint32 number)
 	bool		unneeded;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
+	/* A lease that has just ended may not have been counted off yet. */
 	unneeded = limit->in_use && !limit->given && limit->references == 0 &&
-		limit->parked == 0 && !limit->dropped;
+		limit->leased == 0 && limit->parked == 0 && !limit->dropped;
 	if (unneeded)
 	{
 		/* A group that is forgotten must not have its tokens anew. */
@@ -607,9 +615,27 @@ limits_attach(uint32 number, int leased)
 void
 limits_detach(uint32 number)
 {
+	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
 	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
 	entries[number].references--;
 	LWLockRelease(entry_lock(number));
+	(void) free_unneeded(number);
+	LWLockRelease(&table->lock);
+}
+
+/*
+ * Does a group need its limit, though it has no tasks in flight?
+ */
+bool
+limits_needed(uint32 number)
+{
+	GroupLimit *limit = &entries[number];
+	bool		needed;
+
+	LWLockAcquire(entry_lock(number), LW_SHARED);
+	needed = limit->given || limit->parked > 0 || limit->dropped;
+	LWLockRelease(entry_lock(number));
+	return needed;
 }
 
 /*
@@ -939,6 +965,7 @@ limits_forget_queue(int queue)
 		clear_places(limit);
 		limit->given = false;
 		limit->references = 0;
+		limit->leased = 0;
 		limit->settings.rate = 0;
 		LWLockRelease(entry_lock(i));
 		(void) free_unneeded(i);

@@ -63,6 +63,7 @@ extern uint32 limits_make(int queue, QueueLimits *limits, uint64 low, uint64 hig
 						  bool given);
 extern void limits_attach(uint32 number, int leased);
 extern void limits_detach(uint32 number);
+extern bool limits_needed(uint32 number);
 extern void limits_adopt(uint32 number);
 extern void limits_defaults_changed(int queue);
 extern void limits_set(uint32 number, const LimitSettings *settings);

@@ -266,7 +266,8 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	idle = virtual_time_compare(group->finish, v) <= 0 &&
 		group->leased == 0 && group->pending == 0 && group->overflow == 0 &&
-		group->hunger == NOT_HUNGRY;
+		group->hunger == NOT_HUNGRY &&
+		(group->limit == NO_LIMIT || !limits_waits(group->limit));
 	if (idle)
 	{
 		uint32	   *link = &chains[hash & chain_mask];
@@ -626,6 +627,36 @@ lock_number(uint32 number)
 }
 
 /*
+ * There is no room for limits: groups without tasks in flight do without theirs,
+ * if that is their queue's default.  No partition is locked.
+ */
+static void
+let_go_of_limits(void)
+{
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	for (uint32 i = 0; i < table->high_water; i++)
+	{
+		FairGroup  *group = &groups[i];
+		LWLock	   *lock;
+
+		/* Without its lock first: most have none. */
+		if (!group->in_use ||
+			((volatile FairGroup *) group)->limit == NO_LIMIT ||
+			((volatile FairGroup *) group)->leased > 0)
+			continue;
+		lock = lock_number(i);
+		if (group->limit != NO_LIMIT && group->leased == 0 &&
+			!limits_needed(group->limit))
+		{
+			limits_detach(group->limit);
+			group->limit = NO_LIMIT;
+		}
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&table->creation_lock);
+}
+
+/*
  * A task of a group is going to be leased, of this cost and age.  Sets *group to
  * the group's number, for the lease: until that ends the group is not forgotten.
  * *charge is what the task is charged, by the group's weight.
@@ -664,6 +695,15 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
 	{
 		*limit = limits_make(group_key.queue, &queue->limits, group_key.low,
 							 group_key.high, false);
+		if (unlikely(*limit == NO_LIMIT))
+		{
+			LWLockRelease(lock);
+			let_go_of_limits();
+			group = lock_group(queue, &group_key, key, keylen,
+							   queue_state_virtual_time(&queue->orders[class]));
+			*limit = limits_make(group_key.queue, &queue->limits, group_key.low,
+								 group_key.high, false);
+		}
 		if (*limit == NO_LIMIT)
 			ereport(ERROR,
 					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

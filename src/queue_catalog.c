@@ -596,6 +596,8 @@ check_file(QueueInfo *info, Relation rel)
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	if (state->relation_file != fairq_relation_file(rel))
 	{
+		/* First: what is set aside from now on may have been read since. */
+		limits_forget_parked(queue_state_number(state));
 		for (int class = 0; class < state->classes; class++)
 		{
 			Lane	   *lane;
@@ -603,7 +605,6 @@ check_file(QueueInfo *info, Relation rel)
 			for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 				lanes_lower(lane, NULL);
 		}
-		limits_forget_parked(queue_state_number(state));
 		due_cursor_add(&state->due, DT_NOBEGIN);
 		queue_state_look_from(state, PG_INT64_MIN);
 		SpinLockAcquire(&state->recovery_mutex);

@@ -200,6 +200,7 @@ queue_state_release(Oid database, Oid relation)
 			continue;
 
 		leases_forget_queue(i);
+		limits_forget_parked(i);
 		groups_forget_queue(i);
 		limits_forget_queue(i);
 		sessions_forget_queue(queue);
