@@ -27,6 +27,13 @@
 #error "pgfairq needs PostgreSQL 15 or later"
 #endif
 
+/* Shared by some of our files, and nobody else's: as cheap as if it were static. */
+#ifdef __GNUC__
+#define FAIRQ_PRIVATE __attribute__((visibility("hidden")))
+#else
+#define FAIRQ_PRIVATE
+#endif
+
 /* 16 renamed the file of a relation and gave it a type. */
 #if PG_VERSION_NUM >= 160000
 #define fairq_relation_file(rel) ((rel)->rd_locator.relNumber)

@@ -14,7 +14,7 @@
  *
  *		queue -> group -> limit
  *		queue -> group -> lane
- *		lease partition -> lease free list
+ *		lease partition -> lease free list, or moved leases
  *
  * and a buffer content lock may be held while a lease partition is locked
  * (claim), never the other way round.  Nothing here is held while anything
