@@ -54,7 +54,6 @@
 
 #include "durable_leases.h"
 #include "groups.h"
-#include "handover.h"
 #include "queue_relation.h"
 #include "sessions.h"
 #include "settings.h"
@@ -363,8 +362,9 @@ look_at(Relation table, const ItemPointerData *tid, Oid queue, int64 task,
  * Find the row of a lease that is durable.
  *
  * A row that is not where it was may have been moved by VACUUM FULL, and then
- * all are read again.  One that is nowhere was deleted by hand, or the claim was
- * rolled back whose receipt was passed on before it had ended.
+ * all are read again.  Or an extend was rolled back, and it is where it was before;
+ * that is rare enough to look for it.  One that is nowhere was deleted by hand,
+ * or the claim was rolled back whose receipt was passed on before it had ended.
  */
 static DurableStatus
 find_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
@@ -515,7 +515,6 @@ durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 								   &tmfd, &needs_entries);
 		if (result == TM_Ok)
 		{
-			handover_extended(&lease->ref, &old);
 			leases_set_durable(&lease->ref, &new->t_self);
 			/* The same command may go on to settle the lease. */
 			CommandCounterIncrement();

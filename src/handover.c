@@ -58,7 +58,6 @@ typedef enum HandoverKind
 	HANDOVER_CLAIMED,			/* abort: drop the lease, offer */
 	HANDOVER_SETTLED,			/* commit: drop the lease; abort: unsettle */
 	HANDOVER_RELEASED,			/* the same; commit: offer, too */
-	HANDOVER_EXTENDED,			/* abort: the lease's own row is where it was */
 	HANDOVER_CANCELLED,			/* commit: untag */
 	HANDOVER_PURGED,			/* commit: groups start level */
 	HANDOVER_REMOVED,			/* commit: a group has fewer tasks ready */
@@ -398,19 +397,6 @@ handover_not_settled(int settled)
 	leases_unsettle(&item->u.lease);
 	item->kind = HANDOVER_NOTHING;
 	lease_items--;
-}
-
-/*
- * The row of a durable lease was at old, and is written anew.
- */
-void
-handover_extended(const LeaseRef *lease, const ItemPointerData *old)
-{
-	HandoverItem *item = new_item(HANDOVER_EXTENDED);
-
-	item->u.lease = *lease;
-	item->tid = *old;
-	lease_items++;
 }
 
 /*
@@ -977,7 +963,6 @@ carry_out_commit(const HandoverItem *item)
 		case HANDOVER_LOWER_AT_ABORT:
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
-		case HANDOVER_EXTENDED:
 		case HANDOVER_ROOM:		/* later: end_of_commit */
 		case HANDOVER_FED:
 		case HANDOVER_LOOKED:
@@ -1048,9 +1033,6 @@ carry_out_abort(HandoverItem *item)
 			groups_not_fed(item->u.overflow.queue, item->u.overflow.group);
 			queue_state_fed(item->u.overflow.queue, false);
 			feedings--;
-			break;
-		case HANDOVER_EXTENDED:
-			leases_set_durable(&item->u.lease, &item->tid);
 			break;
 		case HANDOVER_HELD:
 			look_behind(item);
@@ -1133,7 +1115,6 @@ carry_out_prepare(HandoverItem *item)
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
 		case HANDOVER_RELEASED:
-		case HANDOVER_EXTENDED:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
 	}
@@ -1242,8 +1223,7 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 				carry_out_abort(item);
 				if (item->kind == HANDOVER_CLAIMED ||
 					item->kind == HANDOVER_SETTLED ||
-					item->kind == HANDOVER_RELEASED ||
-					item->kind == HANDOVER_EXTENDED)
+					item->kind == HANDOVER_RELEASED)
 					lease_items--;
 				items_count--;
 			}

@@ -55,7 +55,6 @@ extern void handover_due_added(DueCursor *cursor, TimestampTz due,
 extern void handover_due_done(DueCursor *cursor, const DuePlace *place);
 extern void handover_due_read(DueCursor *cursor, const DuePlace *frontier);
 extern void handover_due_held(DueCursor *cursor, const DuePlace *place);
-extern void handover_extended(const LeaseRef *lease, const ItemPointerData *old);
 extern void handover_task_held(QueueState *queue, int64 task, int64 before);
 extern void handover_look(QueueState *queue);
 extern void handover_looked(QueueState *queue, int64 task, bool all);

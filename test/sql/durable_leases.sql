@@ -129,9 +129,14 @@ BEGIN;
 SELECT pg_temp.hold('dur', 1);
 PREPARE TRANSACTION 'dur';
 SELECT pg_temp.hold('dur', 1);
+SELECT receipt FROM fairq.leases WHERE queue = 'dur' \gset
 BEGIN;
-SELECT count(fairq.extend(receipt)) FROM held;
+SELECT fairq.extend(:'receipt', '8 h') > now();
 PREPARE TRANSACTION 'dur';
+ROLLBACK PREPARED 'dur';
+SELECT pg_temp.leases_of('dur');
+SELECT fairq.ack(:'receipt');
+SELECT pg_temp.leases_of('dur');
 
 -- A lease that runs out.
 SELECT pg_temp.queue('dur', 3);
@@ -159,7 +164,12 @@ SELECT pg_temp.queue('dur', 9);
 SELECT pg_temp.hold('dur', 9);
 SELECT fairq.ack(pg_temp.receipt(1));
 VACUUM FULL fairq.durable_lease;
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_get_numscans('fairq.durable_lease'::regclass) AS scans \gset
 SELECT fairq.ack(pg_temp.receipt(2)), fairq.nack(pg_temp.receipt(3), delay => '1 h'), fairq.extend(pg_temp.receipt(4), '7 h') > now();
+-- All are found again with one look through the table.
+SELECT pg_stat_force_next_flush();
+SELECT pg_stat_get_numscans('fairq.durable_lease'::regclass) - :scans;
 SELECT pg_temp.leases_of('dur');
 VACUUM FULL fairq.q_dur;
 SELECT fairq.release(pg_temp.receipt(4)), fairq.cancel('dur', 5);

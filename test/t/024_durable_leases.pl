@@ -269,6 +269,19 @@ is(sql($node, "SELECT fairq.ack('$d{a1}')"), 't', 'one ends');
 is(sql($node, "SELECT count(*) FROM fairq.claim('d', 9)"), 1, 'and another begins');
 
 #
+# So does a unique key: what is held stays so until the task before it ends
+#
+sql($node, "SELECT fill('d', 0, true); SELECT fairq.enqueue('d', '\"first\"', unique_key => 'k')");
+%d = claim($node, 'd', 1);
+sql($node, "SELECT fairq.enqueue('d', '\"second\"', unique_key => 'k')");
+$node->stop('immediate');
+$node->start;
+is(sql($node, "SELECT count(*) FROM fairq.claim('d', 9)"), 0, 'a task that is held behind one in flight stays held');
+is(tasks($node, 'd'), 'first leased, second held', 'and says so');
+is(sql($node, "SELECT fairq.ack('$d{first}')"), 't', 'the one in flight ends');
+is(join(' ', keys %{ { claim($node, 'd', 9) } }), 'second', 'and the one behind it comes');
+
+#
 # Fewer leases than there were
 #
 sql($node, "SELECT fill('d', 50, true), fill('p', 5, false)");
