@@ -216,14 +216,6 @@ arguments_session_owner(const char *function, const SessionInfo *session)
 				 errhint("Use the role that opened it.")));
 }
 
-void
-arguments_wait(FunctionCallInfo fcinfo, int wait, const char *function)
-{
-	if (arguments_duration(fcinfo, wait, function, "wait", 0, true) != 0)
-		arguments_unsupported(function, "wait", arguments_duration_text(fcinfo, wait),
-							  "Leave it out, and claim again after a pause.");
-}
-
 /*
  * The elements of a one-dimensional array.  Returns how many; -1 if the
  * argument is null.

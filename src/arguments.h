@@ -37,8 +37,6 @@ extern SessionRef arguments_session(FunctionCallInfo fcinfo, int number,
 									const char *function);
 extern void arguments_session_owner(const char *function,
 									const SessionInfo *session);
-extern void arguments_wait(FunctionCallInfo fcinfo, int wait,
-						   const char *function);
 extern int arguments_array(FunctionCallInfo fcinfo, int number,
 								const char *function, const char *argument,
 								Oid type, int16 length, bool by_value,

@@ -457,6 +457,44 @@ offer_row(Claim *claim)
 }
 
 /*
+ * Can the task whose row is read be leased, as far as the row says?  If not,
+ * somebody hands it over, or it is noted to be in doubt.
+ */
+static bool
+can_be_leased(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *entry)
+{
+	RowReader  *row = &claim->row;
+	LeaseInfo	lease;
+
+	switch (status)
+	{
+		case ROW_GONE:
+			claim->stray = true;
+			return false;
+		case ROW_OWN:			/* handed over when we commit */
+			return false;
+		case ROW_IN_PROGRESS:
+
+			/*
+			 * Who inserts it hands it over.  So does who deletes it, if he is
+			 * one of us; a user's statement may fail before its triggers are
+			 * fired, and nobody would know.
+			 */
+			if (row->deleting &&
+				!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
+							 &lease))
+				lanes_doubt(lane, row->in_progress, entry);
+			return false;
+		case ROW_IN_DOUBT:
+			lanes_doubt(lane, row->in_progress, entry);
+			return false;
+		case ROW_LIVE:
+			break;
+	}
+	return true;
+}
+
+/*
  * Lease what is in hand.
  */
 static void
@@ -486,30 +524,8 @@ lease_held(Claim *claim, int class)
 			break;
 		}
 
-		switch (row_reader_lock(row, &entries[i].tid))
-		{
-			case ROW_GONE:
-				claim->stray = true;
-				continue;
-			case ROW_OWN:		/* handed over when we commit */
-				continue;
-			case ROW_IN_PROGRESS:
-				/*
-				 * Who inserts it hands it over.  So does who deletes it, if he
-				 * is one of us; a user's statement may fail before its
-				 * triggers are fired, and nobody would know.
-				 */
-				if (row->deleting &&
-					!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
-								 &lease))
-					lanes_doubt(lane, row->in_progress, &entries[i]);
-				continue;
-			case ROW_IN_DOUBT:
-				lanes_doubt(lane, row->in_progress, &entries[i]);
-				continue;
-			case ROW_LIVE:
-				break;
-		}
+		if (!can_be_leased(claim, lane, row_reader_lock(row, &entries[i].tid), &entries[i]))
+			continue;
 
 		/* Another row may be there by now, or the same with another address. */
 		lanes_entry_address(lane, &entries[i], &place);
@@ -662,7 +678,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
 	uint32		limit;
 
 	/* The key is looked at without the page's lock: it may be toasted. */
-	if (row_reader_read(row, &entry->tid) != ROW_LIVE)
+	if (!can_be_leased(claim, lane, row_reader_read(row, &entry->tid), entry))
 	{
 		claim->stray = true;
 		return;
@@ -683,7 +699,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
 			*left = start;
 		return;
 	}
-	if (row_reader_lock(row, &entry->tid) != ROW_LIVE)
+	if (!can_be_leased(claim, lane, row_reader_lock(row, &entry->tid), entry))
 		return;
 	if (row_is_null(row, COLUMN_ADDRESS) ||
 		address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
@@ -693,8 +709,14 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
 	}
 	if (grant(claim, lane, &task_finish, &limit))
 		*finish = virtual_time_max(*finish, task_finish);
-	else if (limit != NO_LIMIT && virtual_time_compare(start, *left) < 0)
-		*left = start;
+	else if (limit != NO_LIMIT)
+	{
+		if (virtual_time_compare(start, *left) < 0)
+			*left = start;
+		if (!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
+			!limits_note(limit, lane, entry))
+			lanes_offer(lane, &place, &entry->tid);
+	}
 }
 
 /*

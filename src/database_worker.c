@@ -8,6 +8,10 @@
  * or somebody makes something due earlier (wakeup.c).  It ends when the
  * extension is dropped or somebody wants the database for himself.
  *
+ * It also runs errands for those who wait or listen (waiting.c): it sends what is
+ * to NOTIFY, in a transaction of its own, so that producers do not, for whom it
+ * would mean to commit one after the other.
+ *
  * An error in a queue's maintenance is logged once; the queue is left alone for
  * a while, longer each time, and the others go on.
  *
@@ -17,6 +21,7 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
+#include "commands/async.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
 #include "pgstat.h"
@@ -27,6 +32,7 @@
 #include "storage/lmgr.h"
 #include "tcop/tcopprot.h"
 #include "utils/hsearch.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -35,10 +41,14 @@
 #include "database_worker.h"
 #include "maintain.h"
 #include "queue_catalog.h"
+#include "waiting.h"
 #include "wakeup.h"
 
 #define FIRST_RETRY_SECS	1
 #define LAST_RETRY_SECS		300
+
+/* Queues to NOTIFY of in one transaction. */
+#define MAX_NOTIFIED		64
 
 /* A queue whose maintenance failed. */
 typedef struct FailingQueue
@@ -52,6 +62,7 @@ typedef struct FailingQueue
 static int	my_slot = -1;
 static WorkerEnd my_end = WORKER_FAILED;
 static HTAB *failing = NULL;
+static bool notify_failed = false;
 
 static void
 worker_exit(int code, Datum arg)
@@ -203,6 +214,69 @@ list_queues(bool *exists, TimestampTz *next)
 }
 
 /*
+ * NOTIFY of queues: channel fairq_<queue>, without payload.
+ */
+static void
+send_notifications(int n, const int *queues)
+{
+	PG_TRY();
+	{
+		SetCurrentStatementStartTimestamp();
+		StartTransactionCommand();
+		for (int i = 0; i < n; i++)
+		{
+			char	   *relname = get_rel_name(queue_state_by_number(queues[i])->relation);
+			char		channel[NAMEDATALEN];
+
+			/* Unless it is just being dropped. */
+			if (relname == NULL || strncmp(relname, "q_", 2) != 0)
+				continue;
+			snprintf(channel, sizeof(channel), "fairq_%s", relname + 2);
+			Async_Notify(channel, NULL);
+		}
+		CommitTransactionCommand();
+		pgstat_report_stat(false);
+		notify_failed = false;
+	}
+	PG_CATCH();
+	{
+		HOLD_INTERRUPTS();
+		if (!notify_failed)
+			EmitErrorReport();
+		notify_failed = true;
+		AbortCurrentTransaction();
+		FlushErrorState();
+		for (int i = 0; i < n; i++)
+			waiting_notify_again(queues[i], GetCurrentTimestamp() +
+								 FIRST_RETRY_SECS * USECS_PER_SEC);
+		RESUME_INTERRUPTS();
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Do what is to be done now for those who wait and listen.  Returns when to come
+ * again.
+ */
+static TimestampTz
+run_errands(Oid database)
+{
+	int			queues[MAX_NOTIFIED];
+	TimestampTz next;
+	int			n;
+
+	wakeup_errands_begin(my_slot);
+	n = waiting_errands(database, GetCurrentTimestamp(), MAX_NOTIFIED, queues, &next);
+	if (n > 0)
+	{
+		send_notifications(n, queues);
+		if (notify_failed)
+			next = Min(next, GetCurrentTimestamp() + FIRST_RETRY_SECS * USECS_PER_SEC);
+	}
+	return wakeup_next_errand(my_slot, next);
+}
+
+/*
  * The worker of a database.  arg: its slot.
  */
 void
@@ -210,6 +284,7 @@ database_worker_main(Datum arg)
 {
 	HASHCTL		ctl = {0};
 	Oid			database;
+	TimestampTz next = 0;
 
 	my_slot = DatumGetInt32(arg);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -243,10 +318,7 @@ database_worker_main(Datum arg)
 
 	while (!wakeup_stop_requested(my_slot))
 	{
-		TimestampTz next = PG_INT64_MAX;
-		List	   *queues;
-		ListCell   *lc;
-		bool		exists;
+		TimestampTz until;
 		long		timeout;
 
 		CHECK_FOR_INTERRUPTS();
@@ -256,20 +328,30 @@ database_worker_main(Datum arg)
 			ProcessConfigFile(PGC_SIGHUP);
 		}
 
-		wakeup_pass_begins(my_slot);
-		queues = list_queues(&exists, &next);
-		if (!exists)
+		next = wakeup_next(my_slot, next);
+		if (next <= GetCurrentTimestamp())
 		{
-			my_end = WORKER_NOT_NEEDED;
-			proc_exit(0);
-		}
-		foreach(lc, queues)
-			next = Min(next, maintain_one(lfirst_oid(lc)));
-		list_free(queues);
+			List	   *queues;
+			ListCell   *lc;
+			bool		exists;
 
-		next = wakeup_next(my_slot, Min(next, maintain_next_lease()));
-		timeout = (next == PG_INT64_MAX) ? -1 :
-			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), next);
+			wakeup_pass_begins(my_slot);
+			next = PG_INT64_MAX;
+			queues = list_queues(&exists, &next);
+			if (!exists)
+			{
+				my_end = WORKER_NOT_NEEDED;
+				proc_exit(0);
+			}
+			foreach(lc, queues)
+				next = Min(next, maintain_one(lfirst_oid(lc)));
+			list_free(queues);
+			next = wakeup_next(my_slot, Min(next, maintain_next_lease()));
+		}
+
+		until = Min(next, run_errands(database));
+		timeout = (until == PG_INT64_MAX) ? -1 :
+			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		pgstat_report_stat(true);
 		if (timeout != 0)
 			(void) WaitLatch(MyLatch,

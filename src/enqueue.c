@@ -84,8 +84,12 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 		handover_overflowed(placement->info->state, place->place.tag.group, place->id);
 	}
 	else
+	{
 		place->placed = handover_placed(place->place.lane, &place->place.address,
 										place->place.tagged ? &place->place.tag : NULL);
+		handover_group(place->placed, VARDATA_ANY(task->group_key),
+					   VARSIZE_ANY_EXHDR(task->group_key));
+	}
 }
 
 /*

@@ -853,12 +853,8 @@ limits_purged(uint32 number)
 	(void) go_on(number, INT_MAX);
 }
 
-/*
- * Set a place of the group aside.  Returns false if the group may have the task
- * by now.
- */
-bool
-limits_park(uint32 number, Lane *lane, const LaneEntry *entry)
+static bool
+set_aside(uint32 number, Lane *lane, const LaneEntry *entry, bool if_none)
 {
 	GroupLimit *limit = &entries[number];
 	LimitSettings settings;
@@ -870,7 +866,8 @@ limits_park(uint32 number, Lane *lane, const LaneEntry *entry)
 	may = (room(limit, &settings, &token) > 0);
 	if (!may)
 	{
-		insert_place(limit, lane, entry);
+		if (!if_none || (limit->parked == 0 && !limit->dropped))
+			insert_place(limit, lane, entry);
 		if (token != DT_NOEND)
 		{
 			note_token(limit, token);
@@ -881,6 +878,27 @@ limits_park(uint32 number, Lane *lane, const LaneEntry *entry)
 	if (OidIsValid(database))
 		wakeup_at(database, token);
 	return !may;
+}
+
+/*
+ * Set a place of the group aside.  Returns false if the group may have the task
+ * by now.
+ */
+bool
+limits_park(uint32 number, Lane *lane, const LaneEntry *entry)
+{
+	return set_aside(number, lane, entry, false);
+}
+
+/*
+ * The same for who reads the index and takes nothing out of lanes: a place is set
+ * aside if none of the group is, so that the group goes on with an offer and who
+ * waits for it is told.
+ */
+bool
+limits_note(uint32 number, Lane *lane, const LaneEntry *entry)
+{
+	return set_aside(number, lane, entry, true);
 }
 
 /*

@@ -76,6 +76,7 @@ extern bool limits_waits(uint32 number);
 extern void limits_removed(uint32 number, const FairqAddress *address);
 extern void limits_purged(uint32 number);
 extern bool limits_park(uint32 number, Lane *lane, const LaneEntry *entry);
+extern bool limits_note(uint32 number, Lane *lane, const LaneEntry *entry);
 extern TimestampTz limits_tick(int queue, QueueLimits *limits, TimestampTz now,
 							   int *offers);
 extern bool limits_seek(int queue, QueueLimits *limits, TimestampTz now);

@@ -42,6 +42,7 @@
 
 #include "handover.h"
 #include "stats.h"
+#include "waiting.h"
 #include "wakeup.h"
 
 /* Items before new rows are folded: 96 MB. */
@@ -76,7 +77,7 @@ typedef enum HandoverKind
 	HANDOVER_LOOK,				/* commit: look at all that are held */
 	HANDOVER_LOOKED,			/* abort: look again */
 	HANDOVER_SESSION_CLOSED,	/* commit: end a session */
-	HANDOVER_SETTINGS,			/* commit: wake the worker, when he can see it */
+	HANDOVER_SETTINGS,			/* commit: a queue's settings have changed */
 	HANDOVER_PROBE,				/* commit: have the launcher look */
 	HANDOVER_RELEASE_QUEUE		/* commit: forget a queue */
 } HandoverKind;
@@ -88,6 +89,7 @@ typedef struct HandoverItem
 	Lane	   *lane;
 	FairqAddress address;
 	ItemPointerData tid;
+	uint16		group;			/* of a task that is offered, for those who wait */
 	union
 	{
 		LeaseRef	lease;
@@ -207,6 +209,7 @@ new_item(HandoverKind kind)
 	handover_reserve(1);
 	item = &items[items_count++];
 	item->kind = kind;
+	item->group = WAITING_ANY_GROUP;
 	item->subid = GetCurrentSubTransactionId();
 	return item;
 }
@@ -284,6 +287,16 @@ handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 		item->u.tag.group = tag->group;
 	}
 	return items_count - 1;
+}
+
+/*
+ * Whose task it is, for those who wait for some groups only.
+ */
+void
+handover_group(int placed, const char *key, int keylen)
+{
+	if (placed >= 0)
+		items[placed].group = waiting_group(key, keylen);
 }
 
 void
@@ -723,12 +736,12 @@ handover_session_closed(const SessionRef *session)
 }
 
 /*
- * Settings of a queue are changed: something else may be due now.
+ * Settings of a queue are changed: something else may be due now, or claimable.
  */
 void
-handover_settings(void)
+handover_settings(Oid relation)
 {
-	(void) new_item(HANDOVER_SETTINGS);
+	new_item(HANDOVER_SETTINGS)->u.release.relation = relation;
 }
 
 /*
@@ -887,7 +900,7 @@ carry_out_commit(const HandoverItem *item)
 	{
 		case HANDOVER_ENQUEUED:
 		case HANDOVER_OFFER_AT_COMMIT:
-			lanes_offer(item->lane, &item->address, &item->tid);
+			lanes_offer_of_group(item->lane, &item->address, &item->tid, item->group);
 			break;
 		case HANDOVER_LOWER_AT_COMMIT:
 			lanes_lower(item->lane, &item->address);
@@ -950,6 +963,7 @@ carry_out_commit(const HandoverItem *item)
 			sessions_close(&item->u.session);
 			break;
 		case HANDOVER_SETTINGS:
+			queue_state_settings_changed(item->u.release.relation);
 			wake_when_seen = true;
 			break;
 		case HANDOVER_PROBE:
@@ -1144,6 +1158,7 @@ clean_up_claim(void)
 	lanes_at_abort();
 	leases_return_reserved();
 	handover_let_go(0);
+	waiting_at_abort();
 }
 
 static void
@@ -1154,6 +1169,7 @@ handover_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 			stats_at_commit();
+			waiting_defer();
 			for (int i = 0; lease_items > 0 && i < items_count; i++)
 				end_lease(&items[i]);
 			for (int i = 0; i < items_count; i++)
@@ -1161,16 +1177,19 @@ handover_xact_callback(XactEvent event, void *arg)
 
 			for (int i = 0; (room_reserved || feedings > 0) && i < items_count; i++)
 				end_of_commit(&items[i]);
+			waiting_say();
 			forget_items();
 			break;
 
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			stats_at_abort();
+			waiting_defer();
 			clean_up_claim();
 			for (int i = items_count - 1; i >= 0; i--)
 				carry_out_abort(&items[i]);
 			release_created(InvalidSubTransactionId);
+			waiting_say();
 			forget_items();
 			break;
 
@@ -1215,6 +1234,7 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 
 		case SUBXACT_EVENT_ABORT_SUB:
 			stats_at_subabort(subid);
+			waiting_defer();
 			clean_up_claim();
 			while (items_count > 0 && items[items_count - 1].subid >= subid)
 			{
@@ -1228,6 +1248,7 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 				items_count--;
 			}
 			release_created(subid);
+			waiting_say();
 			break;
 
 		case SUBXACT_EVENT_START_SUB:

@@ -19,6 +19,7 @@ extern void handover_reserve(int n);
 
 extern int	handover_placed(Lane *lane, const FairqAddress *address,
 							const GroupTag *tag);
+extern void handover_group(int placed, const char *key, int keylen);
 extern void handover_written(int placed, const ItemPointerData *tid);
 extern void handover_not_written(int placed);
 extern void handover_offer_at_commit(Lane *lane, const FairqAddress *address,
@@ -59,7 +60,7 @@ extern void handover_task_held(QueueState *queue, int64 task, int64 before);
 extern void handover_look(QueueState *queue);
 extern void handover_looked(QueueState *queue, int64 task, bool all);
 extern void handover_session_closed(const SessionRef *session);
-extern void handover_settings(void);
+extern void handover_settings(Oid relation);
 extern void handover_probe(void);
 extern void handover_release_queue(Oid database, Oid relation);
 extern void handover_created(Oid relation, SubTransactionId subid);

@@ -40,6 +40,9 @@
  *
  * An entry too many does no harm: the row and the lease table decide.
  *
+ * Who waits for tasks (waiting.c) is told here, of each offer and of each frontier
+ * that is lowered, so whatever makes tasks claimable comes by.
+ *
  * Locking: lane->lock guards a lane and is held for a copy within memory at
  * most.  The directory lock guards which lanes are in use.  Which are whose is in
  * sets (LaneSet), which their owner guards and everybody reads without a lock.
@@ -51,11 +54,15 @@
 #include "access/transam.h"
 #include "miscadmin.h"
 #include "storage/shmem.h"
+#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "lanes.h"
+#include "queue_state.h"
 #include "settings.h"
 #include "shared_state.h"
+#include "waiting.h"
+#include "wakeup.h"
 
 typedef struct LaneDirectory
 {
@@ -115,6 +122,7 @@ set_up_lane(LaneSet *set, int bucket, int *at)
 	memset(lane, 0, offsetof(Lane, entries));
 	LWLockInitialize(&lane->lock, shared_state_tranche(FAIRQ_TRANCHE_LANE));
 	ConditionVariableInit(&lane->refilled);
+	lane->queue = set->queue;
 	lane->bucket = bucket;
 	lane->class = set->class;
 	set_to_start(&lane->frontier);
@@ -294,9 +302,22 @@ enter(Lane *lane, const LaneEntry *place)
 /*
  * A row that may be claimed: its inserter has committed, or its claimer or
  * deleter has given it back.  Never fails: called at the end of transactions.
+ *
+ * Who waits for one is told when the lane's lock was taken and let go, so that
+ * the row is seen by whoever joined those who wait too late to be told.
  */
 void
 lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
+{
+	lanes_offer_of_group(lane, address, tid, WAITING_ANY_GROUP);
+}
+
+/*
+ * The same if the group is known (waiting_group).
+ */
+void
+lanes_offer_of_group(Lane *lane, const FairqAddress *address,
+					 const ItemPointerData *tid, uint16 group)
 {
 	LaneEntry	place;
 	LaneEntry	first_of_address;
@@ -309,6 +330,7 @@ lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
 		lanes_compare(&first_of_address, &lane->frontier) < 0)
 		enter(lane, &place);
 	LWLockRelease(&lane->lock);
+	waiting_offered(lane->queue, lane->bucket, group);
 }
 
 /*
@@ -326,6 +348,7 @@ lanes_lower(Lane *lane, const FairqAddress *address)
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	cut(lane, &place);
 	LWLockRelease(&lane->lock);
+	waiting_lowered(lane->queue, lane->bucket);
 }
 
 /*
@@ -599,6 +622,10 @@ lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
 	if (lanes_compare(&first, &doubt->place) < 0)
 		doubt->place = first;
 	LWLockRelease(&lane->lock);
+
+	/* Claims look after it, but perhaps all claimers are asleep. */
+	wakeup_at(queue_state_by_number(lane->queue)->database,
+			  GetCurrentTimestamp() + LANE_DOUBT_USECS);
 }
 
 /*
@@ -639,4 +666,5 @@ lanes_resolve(Lane *lane, const LaneDoubt *doubt)
 		}
 	}
 	LWLockRelease(&lane->lock);
+	waiting_lowered(lane->queue, lane->bucket);
 }

@@ -44,6 +44,9 @@ typedef struct LaneEntry
  */
 #define LANE_DOUBTS		8
 
+/* How often to look whether it has, in microseconds. */
+#define LANE_DOUBT_USECS	INT64CONST(250000)
+
 typedef struct LaneDoubt
 {
 	TransactionId xid;			/* invalid: several, more than there is room for */
@@ -59,6 +62,7 @@ typedef struct Lane
 								 * infinitely far */
 	bool		refilling;		/* somebody reads the index, from the frontier on */
 	bool		limited;		/* entries from limit on were let go meanwhile */
+	int			queue;			/* number of its state */
 	uint16		bucket;
 	uint8		class;
 	int			head;			/* the window is entries[head .. head+count-1] */
@@ -96,6 +100,7 @@ typedef struct LaneTop
  */
 typedef struct LaneSet
 {
+	int			queue;			/* number of its state */
 	int			class;
 	int			high;			/* buckets from here on have none */
 	int			lanes[FAIRQ_MAX_BUCKETS];	/* number of the lane, plus one; 0:
@@ -112,6 +117,8 @@ extern Lane *lanes_get(int number);
 
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
+extern void lanes_offer_of_group(Lane *lane, const FairqAddress *address,
+								 const ItemPointerData *tid, uint16 group);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);
 extern bool lanes_has(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);

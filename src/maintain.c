@@ -26,6 +26,7 @@
 
 #include "archive.h"
 #include "claim.h"
+#include "lanes.h"
 #include "leases.h"
 #include "maintain.h"
 #include "owner_context.h"
@@ -37,9 +38,6 @@
 
 /* Rows that a pass writes. */
 #define PASS_ROWS		1000
-
-/* How often to look after prepared transactions, in microseconds. */
-#define DOUBT_USECS		INT64CONST(250000)
 
 /*
  * The maintenance lock of a queue: an object lock on a part of its table that
@@ -103,7 +101,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 										&info->state->limits, now, NULL));
 	let_run = unique_keys_look(rel, info, PASS_ROWS, &maintenance->next, &more);
 	if (claim_resolve_doubts(info->state))
-		maintenance->next = Min(maintenance->next, now + DOUBT_USECS);
+		maintenance->next = Min(maintenance->next, now + LANE_DOUBT_USECS);
 	if (pg_atomic_read_u32(&info->state->expired) > 0)
 	{
 		/* More, or they are in somebody's hands and have to wait. */
@@ -164,6 +162,15 @@ maintain_is_due(QueueInfo *info)
 		pg_atomic_read_u32(&info->state->overflowing) > 0 ||
 		info->state->hungry_count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
+}
+
+/*
+ * When there may be something to do of a queue, for who has no worker.
+ */
+TimestampTz
+maintain_next_due(QueueInfo *info)
+{
+	return Min(due_cursor_next(&info->state->due), maintain_next_lease());
 }
 
 /*

@@ -26,6 +26,7 @@ typedef struct Maintenance
 
 extern bool maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance);
 extern bool maintain_is_due(QueueInfo *info);
+extern TimestampTz maintain_next_due(QueueInfo *info);
 extern TimestampTz maintain_next_lease(void);
 
 #endif							/* FAIRQ_MAINTAIN_H */

@@ -122,6 +122,7 @@ placement_move(Placement *placement, RowReader *row, char from,
 	{
 		placed = handover_placed(place.lane, &place.address,
 								 place.tagged ? &place.tag : NULL);
+		handover_group(placed, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place.address);
 	}
 	row_is_null(row, COLUMN_ADDRESS) = place.overflow;

@@ -322,6 +322,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	delete_settings(queue);
 	write_settings(queue, settings, true);
 	SPI_finish();
+	handover_settings(get_relname_relid(relname, schema));
 	if (wants_archive(settings))
 		archive_provide(queue, get_relname_relid(relname, schema), GetUserId());
 }
@@ -363,6 +364,14 @@ queue_admin_open(const text *name, Relation *rel)
 	if (IsolationUsesXactSnapshot())
 		check_visible(info);
 	return info;
+}
+
+/* Tell everybody, at commit. */
+static void
+settings_changed(Relation rel)
+{
+	CacheInvalidateRelcache(rel);
+	handover_settings(RelationGetRelid(rel));
 }
 
 /*
@@ -409,8 +418,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 			defaults.burst = DatumGetInt32(settings->values[SETTING_GROUP_BURST]);
 		handover_defaults_set(info->state, &defaults);
 	}
-	CacheInvalidateRelcache(rel);
-	handover_settings();
+	settings_changed(rel);
 	relation_close(rel, NoLock);
 }
 
@@ -428,7 +436,7 @@ queue_admin_pause(const text *name, bool paused)
 	SPI_connect();
 	write_settings(info->name, &settings, false);
 	SPI_finish();
-	CacheInvalidateRelcache(rel);
+	settings_changed(rel);
 	relation_close(rel, NoLock);
 }
 

@@ -20,6 +20,7 @@
 
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "catalog/indexing.h"
 #include "catalog/pg_extension_d.h"
 #include "catalog/pg_am_d.h"
@@ -49,6 +50,7 @@
 #include "handover.h"
 #include "lanes.h"
 #include "queue_catalog.h"
+#include "waiting.h"
 
 static HTAB *cache = NULL;
 
@@ -419,6 +421,8 @@ read_settings(QueueInfo *info)
 		bool		nulls[32];
 		char	   *policy;
 
+		info->own_settings =
+			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 		Assert(tupdesc->natts <= (int) lengthof(values));
 		heap_deform_tuple(tuple, tupdesc, values, nulls);
 #define SETTING(name) values[get_attnum(relid, name) - 1]
@@ -542,6 +546,10 @@ fill_entry(QueueInfo *info, Relation rel)
 {
 	char		sequence[NAMEDATALEN];
 	uint64		before = invalidations;
+	QueueState *state = queue_state_find(RelationGetRelid(rel));
+
+	info->settings = state ? pg_atomic_read_u32(&state->settings) : 0;
+	pg_read_barrier();
 
 	if (!read_settings(info))
 		unknown_queue(info->name);
@@ -575,6 +583,11 @@ fill_entry(QueueInfo *info, Relation rel)
 		group_settings_load(info, rel);
 	if (rel->rd_createSubid != InvalidSubTransactionId)
 		handover_created(info->relation, rel->rd_createSubid);
+
+	/* Producers' commits see this; what they do not see is not yet in force. */
+	if (!info->own_settings &&
+		info->settings == pg_atomic_read_u32(&info->state->settings))
+		waiting_set_notify(info->state, info->notify && !info->paused);
 
 	/* Something may have changed since it was read: read it once more. */
 	info->valid = (before == invalidations);
@@ -711,6 +724,10 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 		}
 
 		*rel = try_relation_open(relation, lockmode);
+		/* Invalidations may come after those who wait for them were told. */
+		if (*rel != NULL && info->valid && info->relation == relation &&
+			info->settings != pg_atomic_read_u32(&info->state->settings))
+			info->valid = false;
 		if (*rel != NULL && info->valid && info->relation == relation)
 		{
 			look_after_state(info, *rel);

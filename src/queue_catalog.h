@@ -90,6 +90,8 @@ typedef struct QueueInfo
 	bool		notify;
 	bool		paused;
 	LimitSettings group_defaults;
+	bool		own_settings;	/* written by this transaction */
+	uint32		settings;		/* how often they had changed when they were read */
 
 	QueueState *state;
 } QueueInfo;

@@ -31,6 +31,7 @@
 #include "settings.h"
 #include "shared_state.h"
 #include "stats.h"
+#include "waiting.h"
 
 typedef struct QueueDirectory
 {
@@ -104,6 +105,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	SpinLockInit(&queue->hungry_mutex);
 	queue->hungry_first = queue->hungry_last = FAIRQ_NO_GROUP;
 	ConditionVariableInit(&queue->fed);
+	pg_atomic_init_u32(&queue->settings, 0);
+	pg_atomic_init_u64(&queue->pass_after, 0);
 	pg_atomic_init_u64(&queue->tick, 0);
 	pg_atomic_init_u32(&queue->expired, 0);
 	for (int i = 0; i < QUEUE_COUNTERS; i++)
@@ -112,6 +115,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	{
 		SpinLockInit(&queue->orders[i].mutex);
 		queue->orders[i].group_ring = FAIRQ_NO_GROUP;
+		queue->orders[i].lanes.queue = queue_state_number(queue);
 		queue->orders[i].lanes.class = i;
 	}
 	stats_init_queue(queue_state_number(queue));
@@ -207,6 +211,7 @@ queue_state_release(Oid database, Oid relation)
 		for (int class = 0; class < queue->classes; class++)
 			lanes_give_back(&queue->orders[class].lanes);
 		queue->in_use = false;
+		waiting_queue_gone(i);
 	}
 	LWLockRelease(&directory->lock);
 }
@@ -361,6 +366,46 @@ queue_state_seek_hungry(QueueState *queue, bool held)
 {
 	for (int class = 0; class < queue->classes; class++)
 		groups_seek_hungry(queue, class, nothing_ready(queue, class), held);
+}
+
+/*
+ * Does a bucket, or with a negative number any, look as if there were something
+ * to claim?  Without locks, also for a queue that is being dropped.
+ */
+bool
+queue_state_has_ready(QueueState *queue, int bucket)
+{
+	for (int class = 0; class < queue->classes; class++)
+	{
+		Lane	   *lane = bucket < 0 ? NULL : lanes_of(&queue->orders[class].lanes, bucket);
+		LaneTop		top;
+
+		if (bucket < 0 && !nothing_ready(queue, class))
+			return true;
+		if (lane == NULL)
+			continue;
+		lanes_look(lane, &top);
+		if (top.view != LANE_EMPTY)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Settings of a queue of this database have changed, and that has committed.
+ * Other backends are sent invalidations a moment later, when those who waited
+ * for the change may have looked already: so it is counted, too.
+ */
+void
+queue_state_settings_changed(Oid relation)
+{
+	QueueState *queue = queue_state_find(relation);
+
+	if (queue != NULL)
+	{
+		pg_atomic_fetch_add_u32(&queue->settings, 1);
+		waiting_settings_changed(queue);
+	}
 }
 
 /*

@@ -175,6 +175,9 @@ typedef struct QueueState
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
 
+	pg_atomic_uint32 settings;	/* counts their changes that have committed */
+	pg_atomic_uint64 pass_after;	/* no use in a claim's pass of maintenance
+									 * before this */
 	TimestampTz stats_reset;
 	pg_atomic_uint64 tick;		/* of the last look at what claims look at now
 								 * and then */
@@ -207,6 +210,8 @@ extern bool queue_state_recovery_begin(QueueState *queue, QueueRecovery *what);
 extern void queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 									 QueueRecovery result);
 extern int	queue_state_reclaim_groups(void);
+extern bool queue_state_has_ready(QueueState *queue, int bucket);
+extern void queue_state_settings_changed(Oid relation);
 extern void queue_state_read_again(Oid relation);
 
 extern void queue_state_fed(QueueState *queue, bool fed);

@@ -15,6 +15,7 @@
  *		queue -> group -> limit
  *		queue -> group -> lane
  *		lease partition -> lease free list, or moved leases
+ *		any of them -> list of waiters
  *
  * and a buffer content lock may be held while a lease partition is locked
  * (claim), never the other way round.  Nothing here is held while anything
@@ -37,6 +38,7 @@
 #include "sessions.h"
 #include "shared_state.h"
 #include "stats.h"
+#include "waiting.h"
 #include "wakeup.h"
 
 typedef struct SharedHeader
@@ -52,7 +54,8 @@ static const char *const tranche_names[FAIRQ_TRANCHES] = {
 	"FairqLease",
 	"FairqLeaseFree",
 	"FairqWorker",
-	"FairqSession"
+	"FairqSession",
+	"FairqWaiter"
 };
 
 /* The parts, in the order of their set-up. */
@@ -70,6 +73,7 @@ static const struct
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
+	{"pgfairq waiters", waiting_shmem_size, waiting_shmem_init},
 };
 
 static SharedHeader *header = NULL;

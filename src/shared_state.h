@@ -20,10 +20,11 @@ typedef enum FairqTranche
 	FAIRQ_TRANCHE_LEASE,
 	FAIRQ_TRANCHE_LEASE_FREE,
 	FAIRQ_TRANCHE_WORKER,
-	FAIRQ_TRANCHE_SESSION
+	FAIRQ_TRANCHE_SESSION,
+	FAIRQ_TRANCHE_WAITER
 } FairqTranche;
 
-#define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_SESSION + 1)
+#define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_WAITER + 1)
 
 extern void shared_state_request(void);
 extern bool shared_state_ready(void);

@@ -51,17 +51,14 @@ PG_FUNCTION_INFO_V1(fairq_set_group);
 PG_FUNCTION_INFO_V1(fairq_set_group_defaults);
 PG_FUNCTION_INFO_V1(fairq_enqueue);
 PG_FUNCTION_INFO_V1(fairq_enqueue_many);
-PG_FUNCTION_INFO_V1(fairq_claim);
 PG_FUNCTION_INFO_V1(fairq_ack);
 PG_FUNCTION_INFO_V1(fairq_ack_many);
-PG_FUNCTION_INFO_V1(fairq_ack_and_claim);
 PG_FUNCTION_INFO_V1(fairq_nack);
 PG_FUNCTION_INFO_V1(fairq_nack_many);
 PG_FUNCTION_INFO_V1(fairq_extend);
 PG_FUNCTION_INFO_V1(fairq_extend_many);
 PG_FUNCTION_INFO_V1(fairq_release);
 PG_FUNCTION_INFO_V1(fairq_release_many);
-PG_FUNCTION_INFO_V1(fairq_pop);
 PG_FUNCTION_INFO_V1(fairq_cancel);
 PG_FUNCTION_INFO_V1(fairq_revive);
 PG_FUNCTION_INFO_V1(fairq_maintain);
@@ -97,7 +94,6 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 		{SETTING_CHARGE, "charge", false},
 		{SETTING_NOTIFY, "notify", false},
 	};
-	const char *hint = "Leave it out: this version only has the default.";
 
 	for (int i = 0; i < (int) lengthof(arguments); i++)
 	{
@@ -145,8 +141,6 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 				break;
 		}
 	}
-	if (settings->given[SETTING_NOTIFY] && DatumGetBool(settings->values[SETTING_NOTIFY]))
-		arguments_unsupported(function, "notify", "is true", hint);
 }
 
 /* How many buckets: argument number. */
@@ -483,138 +477,6 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
  * Consuming
  * ----------------------------------------------------------------
  */
-
-/*
- * One row of type fairq.task.  lease is NULL for those who only look.
- */
-void
-sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
-{
-	ReturnSetInfo *rsinfo = arg;
-	Datum		values[10];
-	bool		nulls[10] = {false};
-	pg_uuid_t	receipt;
-
-	values[0] = row_value(row, COLUMN_ID);
-	values[2] = row_value(row, COLUMN_GROUP_KEY);
-	values[3] = row_value(row, COLUMN_PAYLOAD);
-	values[4] = row_value(row, COLUMN_HEADERS);
-	nulls[4] = row_is_null(row, COLUMN_HEADERS);
-	values[5] = row_value(row, COLUMN_PRIORITY);
-	values[7] = row_value(row, COLUMN_ENQUEUED_AT);
-	values[9] = row_value(row, COLUMN_ADDRESS);
-	if (lease != NULL)
-	{
-		leases_to_receipt(lease, &receipt);
-		values[1] = UUIDPGetDatum(&receipt);
-		values[6] = Int32GetDatum(lease->attempt);
-		values[8] = TimestampTzGetDatum(lease->deadline);
-		/* A task that was popped is nobody's to keep. */
-		nulls[8] = lease->settling && lease->deadline == DT_NOEND;
-	}
-	else
-	{
-		nulls[1] = nulls[8] = true;
-		values[6] = Int32GetDatum(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1);
-	}
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-}
-
-/*
- * There is nothing to claim, and no worker to see to it that there is: do its
- * work, for the next claim.  Only if there is any: it takes a transaction id.
- */
-static void
-maintain_without_worker(Relation rel, QueueInfo *info)
-{
-	Maintenance maintenance = {.claiming = true};
-
-	if (maintain_is_due(info) &&
-		ConditionalLockRelationOid(RelationGetRelid(rel), RowExclusiveLock))
-		(void) maintain_pass(rel, info, &maintenance);
-}
-
-static void
-claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
-		   int buckets, int group_keys)
-{
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Relation	rel;
-	QueueInfo  *info;
-
-	request->bucket_count = -1;
-	request->group_count = -1;
-	info = queue_catalog_open(PG_GETARG_TEXT_PP(0),
-							  request->pop ? RowExclusiveLock : RowShareLock,
-							  request->pop ? ACL_SELECT | ACL_DELETE : ACL_SELECT | ACL_UPDATE,
-							  &rel);
-	if (buckets >= 0)
-		arguments_buckets(fcinfo, buckets, function, info, request);
-	if (group_keys >= 0)
-		arguments_groups(fcinfo, group_keys, function, request);
-	InitMaterializedSRF(fcinfo, 0);
-	if (claim_tasks(rel, info, request, sql_api_put_task, rsinfo) == 0 &&
-		!wakeup_worker_alive(MyDatabaseId) && !info->paused)
-		maintain_without_worker(rel, info);
-	relation_close(rel, NoLock);
-}
-
-Datum
-fairq_claim(PG_FUNCTION_ARGS)
-{
-	const char *function = "fairq.claim()";
-	ClaimRequest request = {0};
-
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	request.max_tasks = arguments_max_tasks(fcinfo, 1, function, 1);
-	request.lease = arguments_duration(fcinfo, 2, function, "lease", -1, false);
-	request.session = arguments_session(fcinfo, 3, function);
-	arguments_wait(fcinfo, 4, function);
-	claim_into(fcinfo, function, &request, 5, 6);
-	return (Datum) 0;
-}
-
-Datum
-fairq_pop(PG_FUNCTION_ARGS)
-{
-	const char *function = "fairq.pop()";
-	ClaimRequest request = {0};
-
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	request.max_tasks = arguments_max_tasks(fcinfo, 1, function, 1);
-	request.lease = -1;
-	request.pop = true;
-	arguments_wait(fcinfo, 2, function);
-	claim_into(fcinfo, function, &request, 3, 4);
-	return (Datum) 0;
-}
-
-Datum
-fairq_ack_and_claim(PG_FUNCTION_ARGS)
-{
-	const char *function = "fairq.ack_and_claim()";
-	ClaimRequest request = {0};
-	Settlement	settlement;
-	Datum	   *receipts;
-	int			n;
-
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	n = arguments_receipts(fcinfo, 1, function, &receipts);
-	request.max_tasks = arguments_max_tasks(fcinfo, 2, function, 1);
-	request.lease = arguments_duration(fcinfo, 3, function, "lease", -1, false);
-	request.session = arguments_session(fcinfo, 4, function);
-	arguments_wait(fcinfo, 5, function);
-
-	settle_begin(&settlement, SETTLE_ACK);
-	for (int i = 0; i < n; i++)
-		settle_receipt(&settlement, DatumGetUUIDP(receipts[i]));
-	settle_end(&settlement);
-	claim_into(fcinfo, function, &request, -1, -1);
-	return (Datum) 0;
-}
 
 Datum
 fairq_ack(PG_FUNCTION_ARGS)

@@ -10,7 +10,9 @@
  * A worker sleeps until something is due, and says so in its slot.  Whoever
  * makes something due earlier (a task for a certain time, a lease that ends)
  * puts the time there and sets the worker's latch, at commit.  Most leases end
- * later than what the worker waits for anyway; then it is one look.
+ * later than what the worker waits for anyway; then it is one look.  Errands for
+ * those who wait or listen (waiting.c) have a time of their own: they take no
+ * look at the queues.
  *
  *		reserved by the launcher -> begun by the worker -> ended by the worker
  *		or by its exit -> unreserved by the launcher
@@ -18,8 +20,8 @@
  * A database whose worker is in the way (DROP DATABASE) is held: its worker is
  * asked to stop, and no other is started until it is let go.
  *
- * Locking: the lock guards all fields but next_wake, which is atomic.  Only
- * wakeup_at reads slots without the lock: in the worst case it sets the latch of
+ * Locking: the lock guards all fields but next_wake and next_errand, which are
+ * atomic.  Only wakeup_at and wakeup_errand_at read slots without the lock: in the worst case it sets the latch of
  * a process that is not concerned.
  *
  *-------------------------------------------------------------------------
@@ -39,6 +41,7 @@
 
 #include "settings.h"
 #include "shared_state.h"
+#include "waiting.h"
 #include "wakeup.h"
 
 #define MAX_PROBES		16
@@ -58,6 +61,7 @@ typedef struct WorkerSlot
 	WorkerEnd	end;
 	Latch	   *latch;			/* in the proc array */
 	pg_atomic_uint64 next_wake; /* a TimestampTz */
+	pg_atomic_uint64 next_errand;	/* another */
 } WorkerSlot;
 
 typedef struct HeldDatabase
@@ -97,13 +101,46 @@ wakeup_shmem_init(void *area, bool found)
 	LWLockInitialize(&state->lock, shared_state_tranche(FAIRQ_TRANCHE_WORKER));
 	ConditionVariableInit(&state->stopped);
 	for (int i = 0; i < settings_max_workers; i++)
+	{
 		pg_atomic_init_u64(&state->slots[i].next_wake, PG_INT64_MAX);
+		pg_atomic_init_u64(&state->slots[i].next_errand, PG_INT64_MAX);
+	}
 }
 
 /* ----------------------------------------------------------------
  * For everybody
  * ----------------------------------------------------------------
  */
+
+static WorkerSlot *
+slot_of(Oid database)
+{
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		if (state->slots[i].database == database)
+			return &state->slots[i];
+	}
+	return NULL;
+}
+
+/* Have a worker come at a time, if that is before its next. */
+static void
+come_at(WorkerSlot *slot, pg_atomic_uint64 *time, TimestampTz when)
+{
+	uint64		next = pg_atomic_read_u64(time);
+
+	while ((int64) next > when)
+	{
+		if (pg_atomic_compare_exchange_u64(time, &next, when))
+		{
+			Latch	   *latch = slot->latch;
+
+			if (latch != NULL)
+				SetLatch(latch);
+			break;
+		}
+	}
+}
 
 /*
  * Something is due in a database at a time.  Never fails: called at the end of
@@ -112,27 +149,22 @@ wakeup_shmem_init(void *area, bool found)
 void
 wakeup_at(Oid database, TimestampTz when)
 {
-	for (int i = 0; i < settings_max_workers; i++)
-	{
-		WorkerSlot *slot = &state->slots[i];
-		uint64		next;
+	WorkerSlot *slot = slot_of(database);
 
-		if (slot->database != database)
-			continue;
-		next = pg_atomic_read_u64(&slot->next_wake);
-		while ((int64) next > when)
-		{
-			if (pg_atomic_compare_exchange_u64(&slot->next_wake, &next, when))
-			{
-				Latch	   *latch = slot->latch;
+	if (slot != NULL)
+		come_at(slot, &slot->next_wake, when);
+}
 
-				if (latch != NULL)
-					SetLatch(latch);
-				break;
-			}
-		}
-		return;
-	}
+/*
+ * There is something to do for those who wait or listen.  Never fails.
+ */
+void
+wakeup_errand_at(Oid database, TimestampTz when)
+{
+	WorkerSlot *slot = slot_of(database);
+
+	if (slot != NULL)
+		come_at(slot, &slot->next_errand, when);
 }
 
 /*
@@ -282,6 +314,7 @@ wakeup_reserve(Oid database)
 		slot->end = WORKER_FAILED;
 		slot->latch = NULL;
 		pg_atomic_write_u64(&slot->next_wake, PG_INT64_MAX);
+		pg_atomic_write_u64(&slot->next_errand, PG_INT64_MAX);
 		slot->database = database;
 		result = i;
 	}
@@ -388,12 +421,14 @@ wakeup_worker_begin(int slot, Oid database)
 }
 
 /*
- * The worker ends.  The launcher may not be the one that started it, which
+ * The worker of a database ends.  The launcher may not be the one that started it, which
  * would be told by the postmaster.
  */
 void
 wakeup_worker_end(int slot, WorkerEnd end)
 {
+	Oid			database = state->slots[slot].database;
+
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	state->slots[slot].running = false;
 	state->slots[slot].latch = NULL;
@@ -402,6 +437,7 @@ wakeup_worker_end(int slot, WorkerEnd end)
 		SetLatch(state->launcher);
 	LWLockRelease(&state->lock);
 	ConditionVariableBroadcast(&state->stopped);
+	waiting_worker_gone(database);
 }
 
 bool
@@ -426,6 +462,27 @@ wakeup_pass_begins(int slot)
 	pg_memory_barrier();
 }
 
+/* The same for errands. */
+void
+wakeup_errands_begin(int slot)
+{
+	pg_atomic_write_u64(&state->slots[slot].next_errand, PG_INT64_MAX);
+	pg_memory_barrier();
+}
+
+static TimestampTz
+earlier(pg_atomic_uint64 *time, TimestampTz when)
+{
+	uint64		next = pg_atomic_read_u64(time);
+
+	while ((int64) next > when)
+	{
+		if (pg_atomic_compare_exchange_u64(time, &next, when))
+			return when;
+	}
+	return (TimestampTz) next;
+}
+
 /*
  * The worker has looked, and something is due at a time.  Returns when to look
  * again: then, or earlier if somebody has said so meanwhile.
@@ -433,13 +490,12 @@ wakeup_pass_begins(int slot)
 TimestampTz
 wakeup_next(int slot, TimestampTz when)
 {
-	pg_atomic_uint64 *next_wake = &state->slots[slot].next_wake;
-	uint64		next = pg_atomic_read_u64(next_wake);
+	return earlier(&state->slots[slot].next_wake, when);
+}
 
-	while ((int64) next > when)
-	{
-		if (pg_atomic_compare_exchange_u64(next_wake, &next, when))
-			return when;
-	}
-	return (TimestampTz) next;
+/* The same for errands. */
+TimestampTz
+wakeup_next_errand(int slot, TimestampTz when)
+{
+	return earlier(&state->slots[slot].next_errand, when);
 }

@@ -23,6 +23,7 @@ extern void wakeup_shmem_init(void *area, bool found);
 
 /* For everybody. */
 extern void wakeup_at(Oid database, TimestampTz when);
+extern void wakeup_errand_at(Oid database, TimestampTz when);
 extern bool wakeup_worker_alive(Oid database);
 extern void wakeup_probe(Oid database);
 extern void wakeup_hold(Oid database);
@@ -42,5 +43,7 @@ extern void wakeup_worker_end(int slot, WorkerEnd end);
 extern bool wakeup_stop_requested(int slot);
 extern void wakeup_pass_begins(int slot);
 extern TimestampTz wakeup_next(int slot, TimestampTz when);
+extern void wakeup_errands_begin(int slot);
+extern TimestampTz wakeup_next_errand(int slot, TimestampTz when);
 
 #endif							/* FAIRQ_WAKEUP_H */

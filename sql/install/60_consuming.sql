@@ -4,7 +4,7 @@ CREATE FUNCTION fairq.claim(queue text, max_tasks int DEFAULT 1,
 RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_claim';
 COMMENT ON FUNCTION fairq.claim(text, int, interval, uuid, interval, int[], text[]) IS
-'Lease up to max_tasks (1 to 100000) tasks, in the queue''s order; fewer only if there are no more. lease: how long, instead of the task''s or the queue''s; buckets: only from these; group_keys: only of these, at the price of walking over the others. Writes nothing; a rollback gives the leases back. session: the leases live as long as it does, or as lease says if that is less. Needs SELECT and UPDATE. wait is not supported by this version (0A000). Errors: 42704, 42501, 22023, 53400 (too many leases), 55000 (the session is over, or a bucket is another session''s).';
+'Lease up to max_tasks (1 to 100000) tasks, in the queue''s order; fewer only if there are no more. lease: how long, instead of the task''s or the queue''s; buckets: only from these; group_keys: only of these, at the price of walking over the others. Writes nothing; a rollback gives the leases back. session: the leases live as long as it does, or as lease says if that is less. Needs SELECT and UPDATE. wait: while there is nothing to claim, up to 10 years; the statement''s snapshot is held meanwhile. Errors: 42704 (also if the queue is dropped while it waits), 42501, 22023, 53400 (too many leases), 55000 (the session is over, or a bucket is another session''s).';
 
 CREATE FUNCTION fairq.ack(receipt uuid)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -23,7 +23,7 @@ CREATE FUNCTION fairq.ack_and_claim(queue text, receipts uuid[], max_tasks int D
 RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_ack_and_claim';
 COMMENT ON FUNCTION fairq.ack_and_claim(text, uuid[], int, interval, uuid, interval) IS
-'Acknowledge the receipts, as fairq.ack_many(), then claim from the queue, as fairq.claim(), in one call. Receipts that are no longer the caller''s are passed over; use fairq.ack_many() to know which.';
+'Acknowledge the receipts, as fairq.ack_many(), then claim from the queue, as fairq.claim(), in one call. Receipts that are no longer the caller''s are passed over; use fairq.ack_many() to know which. wait: as for fairq.claim(), but only if none was acknowledged: acknowledgements take effect at the commit, so a call that has made one does not wait.';
 
 CREATE FUNCTION fairq.nack(receipt uuid, error text DEFAULT NULL, delay interval DEFAULT NULL)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -67,4 +67,10 @@ RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_pop';
 COMMENT ON FUNCTION fairq.pop(text, int, interval, int[], text[]) IS
 'Claim and acknowledge in the caller''s transaction: if it commits the tasks are done, if it rolls back or its connection is lost they are back in their place at once. Needs SELECT and DELETE. Else as fairq.claim().';
+
+CREATE PROCEDURE fairq.wait(queue text, timeout interval DEFAULT '30 s')
+LANGUAGE C
+AS 'MODULE_PATHNAME', 'fairq_wait';
+COMMENT ON PROCEDURE fairq.wait(text, interval) IS
+'Return when something may be claimable, or after timeout (0 to 10 years). To be called on its own: it ends its transaction and holds neither snapshot nor locks while it waits. Needs SELECT. Errors: 42704 (also if the queue is dropped meanwhile), 42501, 22023, 25001 (in a transaction that is under way).';
 

@@ -61,7 +61,7 @@ BEGIN
                                                   WHEN type = 'integer'::regtype AND name = 'buckets' OR proname IN ('pause', 'resume') AND name = 'group_key' THEN 'NULL'
                                                   ELSE 'm.' || name END, ', ' ORDER BY n) AS picked
                            FROM unnest(proargnames, proargtypes::oid[]) WITH ORDINALITY a(name, type, n)) a
-             WHERE pronamespace = 'fairq'::regnamespace AND pronargs > 0 AND proargnames IS NOT NULL AND proargmodes IS NULL
+             WHERE pronamespace = 'fairq'::regnamespace AND prokind = 'f' AND pronargs > 0 AND proargnames IS NOT NULL AND proargmodes IS NULL
     LOOP
         IF f.proretset THEN
             EXECUTE format('CREATE FUNCTION smith.%I(%s) RETURNS bigint LANGUAGE sql AS %L', 'count_of_' || f.proname, f.arguments,

@@ -48,6 +48,7 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('pop',
      $$queue text, max_tasks integer DEFAULT 1, wait interval DEFAULT '00:00:00'::interval, buckets integer[] DEFAULT NULL::integer[], group_keys text[] DEFAULT NULL::text[]$$,
      'SETOF fairq.task'),
+    ('wait', $$IN queue text, IN timeout interval DEFAULT '00:00:30'::interval$$, NULL),
     ('open_session', $$name text DEFAULT NULL::text, ttl interval DEFAULT '00:00:10'::interval, bound boolean DEFAULT false$$, 'uuid'),
     ('heartbeat', 'session uuid', 'boolean'),
     ('close_session', 'session uuid', 'integer'),
@@ -98,7 +99,7 @@ SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname IN (''sql''
     'so has every function that is not in C');
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname NOT IN (''c'', ''plpgsql'', ''sql'')', 'no function is in a language that has to be installed');
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname = ''c'' AND probin <> ''$libdir/pgfairq''', 'all C functions are in our library');
-SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prokind <> ''f''', 'there are no procedures and aggregates yet');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prokind <> CASE proname WHEN ''wait'' THEN ''p'' ELSE ''f'' END', 'wait is a procedure, all others are functions');
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE (proname LIKE ''address%'' OR proname IN (''bucket'', ''class'', ''block'', ''slot''))
     AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)', 'the functions of the type address are immutable, strict and parallel safe');
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT LIKE ''address%'' AND proname NOT IN (''bucket'', ''class'', ''block'', ''slot'') AND provolatile <> ''v''',

@@ -104,7 +104,7 @@ INSERT INTO bad VALUES
 -- Every function of the interface, every argument, every bad value of its type.
 CREATE TEMP TABLE tried AS
     SELECT p.proname AS function, a.n, a.name AS argument, b.value,
-           format('SELECT * FROM fairq.%I(%s)', p.proname,
+           format(CASE prokind WHEN 'p' THEN 'CALL fairq.%I(%s)' ELSE 'SELECT * FROM fairq.%I(%s)' END, p.proname,
                   concat_ws(', ', format('%I => %s', a.name, b.value),
                             (SELECT string_agg(format('%I => %s', g.argument, g.value), ', ') FROM good g
                                 WHERE g.function = p.proname AND g.argument <> a.name))) AS statement

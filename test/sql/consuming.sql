@@ -112,14 +112,14 @@ SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets =>
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets => '{0,NULL}') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con buckets', buckets => '{{0},{1}}') $$);
 
--- A session that is over, or never was. Waiting is still to come.
+-- A session that is over, or never was. Waiting for nothing.
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', session => 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11') $$);
-SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => '1 s') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => '1 ms') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => '0') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => NULL, session => NULL) $$);
-SELECT pg_temp.try($$ SELECT count(*) FROM fairq.pop('con', wait => '1 s') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.pop('con', wait => '1 ms') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('con', '{}', session => 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11') $$);
-SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('con', '{}', wait => '1 s') $$);
+SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('con', '{}', wait => '1 ms') $$);
 
 -- Let time do its work, by hand too should there be no background worker, until a condition holds.
 CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
