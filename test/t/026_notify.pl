@@ -104,7 +104,7 @@ sql($node, "SELECT fairq.claim('q', lease => '300 ms')");
 told('a lease that runs out');
 sql($node, "SELECT fairq.ack(receipt) FROM fairq.claim('q')");
 not_told('no ack');
-sql($node, "SELECT fairq.enqueue('q', '2', run_at => now() + interval '600 ms')");
+sql($node, "SELECT fairq.enqueue('q', '2', run_at => now() + interval '4 s')");
 not_told('no task that is scheduled');
 told('but when it is due');
 
