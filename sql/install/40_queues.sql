@@ -8,7 +8,7 @@ CREATE FUNCTION fairq.create_queue(queue text,
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_create_queue';
 COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean) IS
-'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; notify: NOTIFY fairq_<queue> when something becomes claimable; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all. Errors: 42710 if it exists, 22023 for a bad value, 0A000 for a value this version does not support.';
+'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; max_ready, max_ready_per_group: under policy fair, tasks beyond so many that are ready wait in the overflow; max_tasks: enqueue is refused beyond so many that are not dead, null or 0 for no limit; durable_leases: leases survive a crash; charge: what tasks count for, cost or the seconds that tasks of the group take; notify: NOTIFY fairq_<queue> when something becomes claimable; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all. Errors: 42710 if it exists, 22023 for a bad value.';
 
 CREATE FUNCTION fairq.alter_queue(queue text,
     buckets int DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL,
@@ -19,7 +19,7 @@ CREATE FUNCTION fairq.alter_queue(queue text,
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_alter_queue';
 COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean) IS
-'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_tasks or keep_done away. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. Errors: 42704 for an unknown queue, 42501, 22023, 0A000, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed).';
+'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_tasks or keep_done away. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. Errors: 42704 for an unknown queue, 42501, 22023, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed).';
 
 CREATE FUNCTION fairq.drop_queue(queue text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
