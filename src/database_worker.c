@@ -326,6 +326,9 @@ database_worker_main(Datum arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
+
+			/* What is set otherwise may be due at once. */
+			next = 0;
 		}
 
 		next = wakeup_next(my_slot, next);
