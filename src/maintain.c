@@ -39,6 +39,9 @@
 /* Rows that a pass writes. */
 #define PASS_ROWS		1000
 
+/* Passes of one transaction in which a sweep may ask for more. */
+#define SWEEP_PASSES	100
+
 /*
  * The maintenance lock of a queue: an object lock on a part of its table that
  * no table has.
@@ -108,8 +111,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		more |= (expired > 0);
 		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
 	}
-	more |= sweep_pass(rel, info, now, first && maintenance->by_hand,
-					   &maintenance->next);
+	more |= sweep_pass(rel, info, now, maintenance->by_hand, first,
+					   &maintenance->next) &&
+		++maintenance->sweep_passes < SWEEP_PASSES;
 	maintenance->moved += expired + promoted + fed + let_run;
 	if (!maintenance->claiming)
 	{

@@ -20,6 +20,7 @@ typedef struct Maintenance
 	DuePlace	due_from;		/* where to read on in what is due */
 	ArchivePass archive;
 	int64		moved;			/* tasks, by all passes */
+	int			sweep_passes;	/* in which there was more to look at */
 	int64		archived;		/* entries of the archive looked at, by all */
 	TimestampTz next;			/* when something will be due again */
 } Maintenance;

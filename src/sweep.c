@@ -387,23 +387,24 @@ go_on(Sweeper *sweeper)
 
 /*
  * Do what there is to do of a sweep, up to a bound; begin one if it is time, or
- * if the caller says so.  Returns whether there is more to do now; *next is moved
+ * in the first pass that a user wishes.  Returns whether there is more to do now; *next is moved
  * forward to when to come again.
  *
  * The caller has the maintenance lock.  What is found is handed over when the
  * transaction commits.
  */
 bool
-sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool begin,
-		   TimestampTz *next)
+sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
+		   bool first, TimestampTz *next)
 {
 	QueueSweep *sweep = &info->state->sweep;
 	Sweeper		sweeper = {.info = info, .sweep = sweep, .now = now};
+	bool		begin;
 	bool		more = false;
 
-	if ((settings_sweep_interval == 0 && !begin) || !is_wanted(info->state))
+	if ((settings_sweep_interval == 0 && !by_hand) || !is_wanted(info->state))
 		return false;
-	begin |= (now >= next_sweep(sweep));
+	begin = by_hand ? first : (now >= next_sweep(sweep));
 
 	row_reader_begin(&sweeper.row, rel, info);
 	judge_suspects(&sweeper);

@@ -10,8 +10,8 @@
 
 #include "queue_catalog.h"
 
-extern bool sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool begin,
-					   TimestampTz *next);
+extern bool sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
+					   bool first, TimestampTz *next);
 extern bool sweep_is_due(QueueInfo *info, TimestampTz now);
 
 #endif							/* FAIRQ_SWEEP_H */

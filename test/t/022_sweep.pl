@@ -169,6 +169,11 @@ ok(wait_for(
 			return ($got += claimed()) == 600;
 		}, $slack), "fairq.maintain() finds them by hand ($calls calls)");
 is(swept(), 630, 'and counts them');
+sql($node, "SELECT fairq.enqueue_many('s', array_fill('1'::jsonb, ARRAY[5000]))");
+sql($node, "SELECT count(*) FROM fairq.pop('s', 10000)");
+my $before = entries_read();
+sql($node, "SELECT fairq.maintain('s')");
+cmp_ok(entries_read() - $before, '>=', 5000, 'a call looks at all that is new');
 
 #
 # In time: from the commit of the oldest transaction on
