@@ -400,7 +400,7 @@ sub stopped
 stopped('fast shutdown, workers asleep');
 $node->start;
 workers_are('app postgres', 'after a restart');
-sql($node, "SELECT fairq.create_queue('busy', backoff_base => '1 hour')");
+sql($node, "SELECT fairq.create_queue('busy', backoff_base => '1 hour', max_ready_per_group => 1000000)");
 
 # The figures may say that it was too fast; then once more.
 my $put_back;
