@@ -134,7 +134,7 @@ class Worker:
     def read_catalog(self):
         for name, names, types, defaults in self.execute(
                 "SELECT proname::text, proargnames, ARRAY(SELECT format_type(t, NULL) FROM unnest(proargtypes::oid[]) t), pronargdefaults "
-                "FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargmodes IS NULL AND proargnames IS NOT NULL "
+                "FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND prokind = 'f' AND proargmodes IS NULL AND proargnames IS NOT NULL "
                 "ORDER BY proname"):
             required = len(names) - defaults
             self.functions[name] = [(a, t, i >= required) for i, (a, t) in enumerate(zip(names, types))]
