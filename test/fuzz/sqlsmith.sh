@@ -41,6 +41,9 @@ failed() {
 	failures=$((failures + 1))
 }
 
+# A claim may wait for as long as sqlsmith thinks of.
+"${psql[@]}" -d $database -c "ALTER DATABASE $database SET statement_timeout = '250ms'" >/dev/null
+
 # sqlsmith goes on until it is stopped, and says so with status 130 or 124.
 # It gives up by itself only when the server is gone.
 status=0
@@ -51,6 +54,7 @@ case $status in
 *) failed "sqlsmith ended with status $status: $(printf '%s\n' "$output" | tail -n 3)" ;;
 esac
 
+"${psql[@]}" -d postgres -c "ALTER DATABASE $database RESET statement_timeout" >/dev/null
 for attempt in $(seq 100); do
 	"${psql[@]}" -d $database -c "SELECT 1" >/dev/null 2>&1 && break
 	sleep 0.1
@@ -84,7 +88,7 @@ reached=$("${psql[@]}" -d $database -c "
 missed=$("${psql[@]}" -d $database -c "
 	SELECT string_agg(proname, ' ') FROM pg_proc p LEFT JOIN pg_stat_user_functions s ON s.funcid = p.oid
 	WHERE pronamespace = 'fairq'::regnamespace AND pronargs > 0 AND proargnames IS NOT NULL AND proargmodes IS NULL AND coalesce(calls, 0) = 0")
-if [ "$seconds" -ge 10 ] && [ "$(printf '%s' "$missed" | wc -w)" -gt 10 ]; then
+if [ "$seconds" -ge 10 ] && [ "$(printf '%s' "$missed" | wc -w)" -gt 20 ]; then
 	failed "never reached: $missed"
 fi
 
