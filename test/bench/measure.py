@@ -6,6 +6,7 @@ import os
 import re
 import resource
 import subprocess
+import threading
 import time
 
 TICK = os.sysconf("SC_CLK_TCK")
@@ -18,6 +19,7 @@ class BenchError(Exception):
 class Cluster:
     def __init__(self, bindir, data, work):
         self.bindir, self.data, self.work = bindir, data, work
+        self._version = None
         with open(os.path.join(data, "postmaster.pid")) as pidfile:
             self.postmaster = int(pidfile.readline())
 
@@ -45,6 +47,16 @@ class Cluster:
 
     def number(self, statement):
         return int(self.value(statement))
+
+    def version(self):
+        if self._version is None:
+            self._version = self.number("SHOW server_version_num")
+        return self._version
+
+    def end_sessions(self, application):
+        """Of a program that was killed: they would go on until they next read from it."""
+        self.sql("SELECT pg_terminate_backend(pid, 10000) FROM pg_catalog.pg_stat_activity"
+                 " WHERE application_name = '%s'" % application)
 
     def server_cpu(self):
         """Processor seconds of the server: what ended and what runs."""
@@ -129,18 +141,30 @@ class HeldSnapshot:
         self.session.stdout.close()
 
 
+def checkpoints_done(cluster):
+    """How many there were since the statistics began; PostgreSQL 17 has them in a view of their own."""
+    return cluster.number(
+        "SELECT coalesce((v->>'checkpoints_timed')::bigint + (v->>'checkpoints_req')::bigint,"
+        " (v->>'num_timed')::bigint + (v->>'num_requested')::bigint) FROM (SELECT to_jsonb(s) AS v FROM pg_catalog.%s s) x"
+        % ("pg_stat_checkpointer" if cluster.version() >= 170000 else "pg_stat_bgwriter"))
+
+
 def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=1, warmup=0,
-            variables=None, generic=False):
-    """One run of pgbench.
+            variables=None, environment=None, patience=None):
+    """One run of pgbench. script: a path, or several, each with '@' and its weight.
 
     seconds: by time; the rate is the mean of the progress intervals after
     `warmup` seconds, in which sessions fill their caches.
     transactions: a fixed number over all clients; the rate is taken between
     the completion of the first fifth and of 95 %, from the log of every
     transaction: neither start-up nor the last stragglers count.
+    patience: seconds after which it is given up; what was not finished then
+    is rolled back.
     """
-    command = [os.path.join(cluster.bindir, "pgbench"), "-n", "-M", "prepared", "-f", script,
+    command = [os.path.join(cluster.bindir, "pgbench"), "-n", "-M", "prepared",
                "-c", str(clients), "-j", str(min(clients, os.cpu_count() or 1, 8))]
+    for path in [script] if isinstance(script, str) else script:
+        command += ["-f", path]
     for name, value in (variables or {}).items():
         command += ["-D", "%s=%s" % (name, value)]
     prefix = os.path.join(cluster.work, "pgbench_log")
@@ -149,48 +173,60 @@ def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=
     else:
         per_client = max(1, transactions // clients)
         command += ["-t", str(per_client), "-l", "--log-prefix", prefix]
-    environment = dict(os.environ)
-    if generic:
-        environment["PGOPTIONS"] = "-c plan_cache_mode=force_generic_plan"
+    if patience is None:
+        patience = 60 + 3 * ((seconds or 0) + warmup) + (240 if transactions else 0)
 
     wal = cluster.value("SELECT pg_catalog.pg_current_wal_insert_lsn()")
-    checkpoints = cluster.number("SELECT checkpoints_timed + checkpoints_req FROM pg_catalog.pg_stat_bgwriter")
+    checkpoints = checkpoints_done(cluster)
     server, children, machine, start = cluster.server_cpu(), children_cpu(), machine_cpu(), time.monotonic()
     intervals, messages, cpu = [], [], 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as run:
-        for line in run.stderr:
-            found = re.match(r"progress: ([\d.]+) s, ([\d.]+) tps", line)
-            if found:
-                cpu_then, cpu = cpu, cluster.session_cpu()
-                intervals.append(Interval(float(found.group(1)), float(found.group(2)), cpu - cpu_then))
-            else:
-                messages.append(line.rstrip())
-        output = run.stdout.read()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=dict(os.environ, **(environment or {}))) as run:
+        late = threading.Timer(patience, run.kill)
+        late.start()
+        try:
+            for line in run.stderr:
+                found = re.match(r"progress: ([\d.]+) s, ([\d.]+) tps", line)
+                if found:
+                    cpu_then, cpu = cpu, cluster.session_cpu()
+                    intervals.append(Interval(float(found.group(1)), float(found.group(2)), cpu - cpu_then))
+                else:
+                    messages.append(line.rstrip())
+            output = run.stdout.read()
+            run.wait()
+        finally:
+            late.cancel()
+            if run.poll() is None:
+                run.kill()
     taken, machine, children = time.monotonic() - start, machine_cpu() - machine, children_cpu() - children
     if run.returncode != 0:
-        raise BenchError("pgbench %s failed: %s" % (os.path.basename(script), "\n".join(messages[:5])))
-    wal, checkpointed = cluster.sql(
-        "SELECT pg_catalog.pg_current_wal_insert_lsn() - '%s'::pg_lsn" % wal,
-        "SELECT checkpoints_timed + checkpoints_req - %d FROM pg_catalog.pg_stat_bgwriter" % checkpoints)
+        for path in glob.glob(prefix + ".*"):
+            os.unlink(path)
+        cluster.end_sessions("pgbench")
+        if run.returncode < 0:
+            raise BenchError("pgbench was given up after %d s" % taken)
+        raise BenchError("pgbench failed: %s" % "; ".join(messages[:3]))
+    wal = cluster.number("SELECT pg_catalog.pg_current_wal_insert_lsn() - '%s'::pg_lsn" % wal)
+    checkpointed = checkpoints_done(cluster) - checkpoints
     server = cluster.server_cpu() - server
 
     processed = int(re.search(r"actually processed: (\d+)", output).group(1))
     if seconds:
         counted = [each.tps for each in intervals if each.end > warmup + 0.5 * interval]
-        if not counted:
-            raise BenchError("pgbench reported no progress; let it run longer")
-        rate = sum(counted) / len(counted)
+        # On a machine too busy to report in time: all of it, after the connections were made.
+        rate = sum(counted) / len(counted) if counted else float(re.search(r"tps = ([\d.]+)", output).group(1))
     else:
         rate = rate_from_logs(prefix)
     return {
         "rate": rate,
+        "taken": taken,
         "intervals": intervals,
         "transactions": processed,
         "latency_ms": float(re.search(r"latency average = ([\d.]+)", output).group(1)),
-        "wal": int(wal[0]),
+        "wal": wal,
         "server_cpu": server,
         "foreign_cpu": max(0.0, (machine - server - children) / (taken * os.cpu_count())),
-        "checkpoints": int(checkpointed[0]),
+        "checkpoints": checkpointed,
     }
 
 

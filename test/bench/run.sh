@@ -1,26 +1,22 @@
 #!/usr/bin/env bash
-# test/bench/run.sh [quick|full] [W1 W2 W3 W4 W5 W6 W7 ...]
+# test/bench/run.sh [quick|full] [W1 W2 ...]
 #
 # Starts ONE throwaway cluster with pgfairq preloaded, measures pgfairq beside
-# the bare statements and beside the classic SKIP LOCKED table, writes
-# test/bench/results/<mode>.md and .csv, and removes the cluster.
+# the bare statements and its peers in systems/, all workloads or only those
+# named, writes test/bench/results/<mode>.md and .csv, and removes the cluster.
 # What is measured, how to read it, and the settings: test/bench/README.md.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 . "$here/../scripts/common.sh"
 . "$here/../scripts/cluster.sh"
 
-mode=quick
+mode=full
 case ${1:-} in
 	quick|full) mode=$1; shift ;;
-	''|W[0-9]*) ;;
-	*) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+	-*) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac
 for workload; do
-	case $workload in
-		W1|W2|W3|W4|W5|W6|W7) ;;
-		*) die "no workload $workload" ;;
-	esac
+	[ -f "$here/workloads/${workload,,}.py" ] || die "no workload $workload in $here/workloads"
 done
 
 # A server that was chosen need not be one to build with.
@@ -35,10 +31,17 @@ WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/pgfairq-bench.XXXXXX")
 [ "$(id -u)" -ne 0 ] || chown "$TEST_USER" "$WORK"
 cluster=$WORK/cluster
 
+bench=
 cleanup() {
 	local status=$?
 	trap - EXIT
-	[ "$status" -eq 0 ] || cluster_log "$cluster" 15 >&2
+	trap '' INT TERM
+	# it ends what it started, and the sessions of its clients with it
+	if [ -n "$bench" ]; then
+		kill "$bench" 2>/dev/null || true
+		wait "$bench" 2>/dev/null || true
+	fi
+	[ "$status" -eq 0 ] || [ "$status" -ge 128 ] || cluster_log "$cluster" 15 >&2
 	cluster_stop "$cluster" immediate || true
 	rm -rf "$WORK"
 	exit "$status"
@@ -65,5 +68,11 @@ cluster_start "$cluster"
 
 export PGHOST=$cluster/socket PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
 unset PGOPTIONS PGSERVICE PGPASSWORD PGHOSTADDR
+export BENCH_USER=$TEST_USER
 "${PYTHON:-python3}" -B "$here/bench.py" --mode "$mode" --bindir "$BINDIR" --data "$cluster/data" --work "$WORK" \
-	--results "${BENCH_RESULTS:-$here/results}" "$@"
+	--results "${BENCH_RESULTS:-$here/results}" "$@" &
+bench=$!
+status=0
+wait "$bench" || status=$?
+bench=
+exit "$status"

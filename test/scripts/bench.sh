@@ -8,7 +8,13 @@ set -euo pipefail
 find_pg_config || die "no usable PostgreSQL"
 find_python || die "no Python with psycopg"
 
+bench=
 cleanup() {
+	trap '' INT TERM
+	if [ -n "$bench" ]; then
+		kill "$bench" 2>/dev/null || true
+		wait "$bench" 2>/dev/null || true
+	fi
 	cd /
 	rm -rf "$WORK"
 }
@@ -24,4 +30,10 @@ if ! build_and_install "$WORK/tree" "$WORK/root" >"$WORK/build.log" 2>&1; then
 	die "pgfairq could not be built"
 fi
 
-PG_CONFIG=$PRIVATE_CONFIG PYTHON=$PYTHON "$CHECKOUT/test/bench/run.sh" "$@"
+# In the background, so that a signal to this script need not wait until it has ended by itself.
+PG_CONFIG=$PRIVATE_CONFIG PYTHON=$PYTHON "$CHECKOUT/test/bench/run.sh" ${QUICK:+quick} "$@" &
+bench=$!
+status=0
+wait "$bench" || status=$?
+bench=
+exit "$status"

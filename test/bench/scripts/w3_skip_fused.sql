@@ -1,1 +1,0 @@
-WITH done AS (DELETE FROM bench.skip WHERE id = :id) UPDATE bench.skip SET state = 'running', attempts = attempts + 1, locked_until = now() + '30 s' WHERE id = (SELECT id FROM bench.skip WHERE state = 'ready' ORDER BY priority, id LIMIT 1 FOR UPDATE SKIP LOCKED) RETURNING id, payload \gset

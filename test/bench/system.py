@@ -1,0 +1,168 @@
+"""What a measured system is: a directory below systems/. README.md tells what one consists of."""
+
+import importlib.util
+import os
+
+from measure import pgbench
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DIRECTORY = os.path.join(HERE, "systems")
+# These come first, in this order: pgfairq because the bare table copies its own.
+FIRST = ["pgfairq", "floor", "skip"]
+
+
+class System:
+    """The defaults suit a table <schema>.task with a procedure <schema>.fill(tasks, groups)."""
+
+    title = ""          # what it is, in a few words, for the report
+    fair = False        # does it promise fairness between groups?
+    weights = False     # and in proportion to weights?
+    core = False        # measured in every round and with every number of clients
+    postgres = True     # its tasks are rows of the cluster
+    notes = ""          # what a reader of the figures has to know
+    without = ()        # steps it cannot be measured in although its scripts could be put together
+    pace = {}           # step: more tasks a second than it ever did, to know how many it needs; see tasks_for
+    environment = {}    # of pgbench
+    # Statements for a workload that talks to the server itself, parameters as
+    # libpq has them: enqueue_one($1 payload as text, $2 group), enqueue_many($1
+    # jsonb[], $2 text[]), claim ({n} is the number of tasks) -> (handle text,
+    # group_key text), ack($1 text[] of handles). A system may have none.
+    driver = {}
+
+    def __init__(self, name, bench):
+        self.name, self.bench, self.cluster = name, bench, bench.cluster
+        self.directory = os.path.join(DIRECTORY, name)
+        self.schema = "bench_" + name
+        self.table = self.schema + ".task"
+
+    # -- life ----------------------------------------------------------------
+
+    def missing(self):
+        """Why it cannot be measured here, or nothing. Also the place to install what needs no root."""
+        return None
+
+    def version(self):
+        """What was measured, for the report; nothing for what is in this directory."""
+        return ""
+
+    def setup(self):
+        self.cluster.sql("CREATE SCHEMA " + self.schema)
+        self.cluster.sql_file(os.path.join(self.directory, "setup.sql"))
+
+    def close(self):
+        """Ends what it started outside the cluster. Called once, also after errors."""
+
+    # -- tasks ---------------------------------------------------------------
+
+    def empty(self):
+        self.cluster.sql("TRUNCATE " + self.table)
+
+    def fill(self, tasks, groups=1000, clients=1):
+        """Adds tasks that can be claimed, for that many claimers."""
+        self.cluster.sql("CALL %s.fill(%d, %d)" % (self.schema, tasks, groups))
+
+    def depth(self):
+        """How many tasks there are that are not finished."""
+        return self.cluster.number("SELECT count(*) FROM " + self.table)
+
+    def tables(self):
+        """Those that grow and shrink with the tasks."""
+        return [self.table]
+
+    def vacuum(self):
+        self.cluster.sql("VACUUM ANALYZE " + ", ".join(self.tables()))
+
+    def size(self):
+        return sum(self.cluster.number("SELECT pg_total_relation_size('%s')" % table) for table in self.tables())
+
+    def tasks_for(self, step, seconds):
+        """A backlog that outlasts so many seconds of claiming."""
+        return int(self.pace.get(step, 75000) * seconds * max(1, (os.cpu_count() or 1) / 2))
+
+    # -- measuring -----------------------------------------------------------
+
+    def path(self, step, variant=""):
+        return os.path.join(self.directory, step + ("." + variant if variant else "") + ".sql")
+
+    def has(self, step, variant=""):
+        if step in self.without:
+            return False
+        if os.path.exists(self.path(step, variant)):
+            return True
+        return step == "cycle" and self.has("enqueue_many") and self.has("claim_many")
+
+    def variants(self, step):
+        """The step's other forms: those scripts with a word between the step's name and '.sql'."""
+        names = [name.split(".") for name in sorted(os.listdir(self.directory))]
+        return [parts[1] for parts in names if len(parts) == 3 and (parts[0], parts[2]) == (step, "sql")]
+
+    def substitutions(self):
+        """What stands for @NAME@ in its scripts; besides @BATCH@, the number of tasks of a call."""
+        return {}
+
+    def text(self, step, variant, batch):
+        path = self.path(step, variant)
+        if step == "cycle" and not os.path.exists(path):
+            return self.text("enqueue_many", "", batch) + self.text("claim_many", "", batch)
+        with open(path) as source:
+            text = source.read()
+        for name, value in dict(self.substitutions(), BATCH=str(batch)).items():
+            text = text.replace("@%s@" % name, value)
+        return text if text.endswith("\n") else text + "\n"
+
+    def script(self, step, variant="", batch=100):
+        """The path of the script for pgbench."""
+        directory = os.path.join(self.cluster.work, "scripts")
+        os.makedirs(directory, exist_ok=True)
+        path = os.path.join(directory, "%s-%s%s-%d.sql" % (self.name, step, variant and "-" + variant, batch))
+        with open(path, "w") as target:
+            target.write(self.text(step, variant, batch))
+        return path
+
+    def variables(self, step):
+        """Values of the script's variables at its start; besides n = 0 and the number of clients."""
+        return {}
+
+    def before(self, step, clients):
+        """Just before a measurement, after fill()."""
+
+    def after(self, step, clients):
+        """Just after it, also after one that failed."""
+
+    def run(self, step, variant, clients, batch, variables=None, **options):
+        """One measurement; what it returns: measure.pgbench()."""
+        values = {"n": 0, "clients": clients}
+        values.update(self.variables(step))
+        values.update(variables or {})
+        self.before(step, clients)
+        try:
+            return pgbench(self.cluster, self.script(step, variant, batch), clients, variables=values,
+                           environment=dict(self.environment), **options)
+        finally:
+            self.after(step, clients)
+
+
+class Entry:
+    """A row of a table: a system with one form of a step."""
+
+    def __init__(self, system, step, variant=""):
+        self.system, self.step, self.variant = system, step, variant
+        self.label = system.name + (variant and "_" + variant)
+        self.core = system.core and (not variant or system.name == "pgfairq")
+
+
+def names():
+    found = sorted(name for name in os.listdir(DIRECTORY)
+                   if not name.startswith((".", "_")) and os.path.isdir(os.path.join(DIRECTORY, name)))
+    return [name for name in FIRST if name in found] + [name for name in found if name not in FIRST]
+
+
+def load(name, bench):
+    """systems/<name>/system.py may have a class Peer; without it the defaults have to do."""
+    path = os.path.join(DIRECTORY, name, "system.py")
+    if not os.path.exists(path):
+        return System(name, bench)
+    spec = importlib.util.spec_from_file_location("systems." + name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.Peer(name, bench)

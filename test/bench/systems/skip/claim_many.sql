@@ -1,0 +1,2 @@
+WITH claimed AS (UPDATE bench_skip.task SET state = 'running', attempts = attempts + 1, locked_until = now() + '30 s' WHERE id = ANY (ARRAY(SELECT id FROM bench_skip.task WHERE state = 'ready' ORDER BY priority, id LIMIT @BATCH@ FOR UPDATE SKIP LOCKED)) RETURNING id, payload) SELECT coalesce(array_agg(id), '{}') AS ids FROM claimed \gset
+DELETE FROM bench_skip.task WHERE id = ANY (:ids::bigint[]);

@@ -1,0 +1,35 @@
+import rates
+from measure import BenchError
+
+NAME = "W3"
+TITLE = "claim 1 + ack 1"
+PLANS = {
+    "quick": {"clients": [16], "rounds": 2, "seconds": 1, "peer_rounds": 1, "budget": 60},
+    "full": {"clients": [16, 64], "rounds": 4, "seconds": 2, "peer_clients": [16], "peer_rounds": 2, "budget": 200},
+}
+
+
+def run(bench, plan):
+    """A time, from a queue that stays full."""
+    seconds = plan["seconds"]
+    entries = list(bench.entries("claim_one"))
+    for round_number, clients, entry in bench.rounds(NAME, plan, entries):
+        one = entry.system
+        try:
+            one.empty()
+            # not after it is filled: the first change of each page would be dear
+            bench.checkpoint()
+            one.fill(one.tasks_for("claim_one", seconds + 1), clients=clients)
+            one.vacuum()
+            bench.cell(NAME, entry, clients, round_number, 1, seconds=seconds, warmup=1)
+        except BenchError as error:
+            bench.fail(NAME, entry.label, error)
+    rates.empty_all(bench, NAME, [entry.system for entry in entries])
+
+
+def report(results, plan):
+    return rates.section(results, NAME)
+
+
+def goals(results):
+    return rates.ratio_goals(results, NAME, [("pgfairq", "skip", (16,), 3.0), ("pgfairq_fused", "skip", (16,), 4.5)])
