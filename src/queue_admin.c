@@ -243,27 +243,41 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	/*
 	 * VACUUM is not to cut off the empty end of the table: it would lock it
 	 * exclusively for that, again and again, and the space is soon used.
+	 *
+	 * Columns from priority on are added with what most rows have, which then
+	 * takes no room in these (queue_relation.c); it is not to be a default.
 	 */
 	appendStringInfo(&sql,
 					 "CREATE TABLE %s ("
 					 " id pg_catalog.int8 NOT NULL,"
 					 " address fairq.address,"
 					 " enqueued_at pg_catalog.timestamptz NOT NULL,"
-					 " priority pg_catalog.int8 NOT NULL,"
-					 " cost pg_catalog.float4 NOT NULL,"
-					 " attempts pg_catalog.int4 NOT NULL,"
 					 " state pg_catalog.\"char\" NOT NULL,"
-					 " run_at pg_catalog.timestamptz,"
-					 " max_attempts pg_catalog.int4,"
-					 " lease pg_catalog.interval,"
 					 " group_key pg_catalog.text NOT NULL,"
 					 " payload pg_catalog.jsonb NOT NULL,"
-					 " headers pg_catalog.jsonb,"
-					 " unique_key pg_catalog.text,"
-					 " last_error pg_catalog.text,"
 					 " CONSTRAINT %s PRIMARY KEY (id)"
 					 ") WITH (autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off)",
 					 table, quote_identifier(psprintf("id_of_%s", queue)));
+	execute(sql.data);
+
+	resetStringInfo(&sql);
+	appendStringInfo(&sql,
+					 "ALTER TABLE %s"
+					 " ADD priority pg_catalog.int8 NOT NULL DEFAULT 0,"
+					 " ADD cost pg_catalog.float4 NOT NULL DEFAULT 1,"
+					 " ADD attempts pg_catalog.int4 NOT NULL DEFAULT 0,"
+					 " ADD run_at pg_catalog.timestamptz,"
+					 " ADD max_attempts pg_catalog.int4,"
+					 " ADD lease pg_catalog.interval,"
+					 " ADD headers pg_catalog.jsonb,"
+					 " ADD unique_key pg_catalog.text,"
+					 " ADD last_error pg_catalog.text",
+					 table);
+	execute(sql.data);
+	resetStringInfo(&sql);
+	appendStringInfo(&sql, "ALTER TABLE %s ALTER priority DROP DEFAULT,"
+					 " ALTER cost DROP DEFAULT, ALTER attempts DROP DEFAULT",
+					 table);
 	execute(sql.data);
 
 	resetStringInfo(&sql);

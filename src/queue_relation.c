@@ -28,6 +28,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
+#include "catalog/pg_type_d.h"
 #include "commands/sequence.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -748,18 +749,50 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 	list_free(indexes);
 }
 
+/*
+ * How many attributes of a row have to be stored.  Those at its end that are
+ * null, or what their columns were added with, are left out: a row that ends
+ * early reads like one from before there were these columns.  Most rows then
+ * have no nulls, either, and their headers are shorter.
+ */
+static int
+stored_attributes(TupleDesc tupdesc, const Datum *values, const bool *nulls)
+{
+	int			n = tupdesc->natts;
+
+	while (n > 1)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, n - 1);
+		bool		missing_null = true;
+		Datum		missing = 0;
+
+		if (att->atthasmissing)
+			missing = getmissingattr(tupdesc, n, &missing_null);
+		if (nulls[n - 1] != missing_null ||
+			(!missing_null && (!att->attbyval || values[n - 1] != missing)))
+			break;
+		n--;
+	}
+	return n;
+}
+
 static void
 insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
 			 Datum **values, bool **nulls, ItemPointer tids)
 {
 	HeapTuple  *tuples = palloc(n * sizeof(HeapTuple));
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	TupleDesc	stored = CreateTupleDescCopy(tupdesc);
 	CommandId	cid = GetCurrentCommandId(true);
 
+	/* Of no type: it is not one whose values could be told apart by version. */
+	stored->tdtypeid = RECORDOID;
 	for (int i = 0; i < n; i++)
 	{
 		if (!info->plain)
 			fill_defaults(state, rel, info, values[i], nulls[i]);
-		tuples[i] = heap_form_tuple(RelationGetDescr(rel), values[i], nulls[i]);
+		stored->natts = stored_attributes(tupdesc, values[i], nulls[i]);
+		tuples[i] = heap_form_tuple(stored, values[i], nulls[i]);
 		tuples[i]->t_tableOid = RelationGetRelid(rel);
 		if (!info->plain)
 			check_constraints(state, rel, tuples[i]);
@@ -771,17 +804,18 @@ insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
 	{
 		TupleTableSlot **slots = palloc(n * sizeof(TupleTableSlot *));
 
+		/*
+		 * The tuples are the slots' own, which saves a copy of each.  All of it
+		 * goes with the memory context.
+		 */
 		for (int i = 0; i < n; i++)
 		{
-			slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
-			ExecStoreHeapTuple(tuples[i], slots[i], false);
+			slots[i] = MakeSingleTupleTableSlot(stored, &TTSOpsHeapTuple);
+			ExecStoreHeapTuple(tuples[i], slots[i], true);
 		}
 		heap_multi_insert(rel, slots, n, cid, 0, NULL);
 		for (int i = 0; i < n; i++)
-		{
 			tuples[i]->t_self = slots[i]->tts_tid;
-			ExecDropSingleTupleTableSlot(slots[i]);
-		}
 	}
 	insert_index_entries(state, rel, info, n, tuples, values, nulls);
 	for (int i = 0; i < n; i++)

@@ -370,6 +370,12 @@ ALTER TABLE fairq.q_dir DROP last_error;
 SELECT pg_temp.each_verb();
 ALTER TABLE fairq.q_dir ADD last_error text;
 SELECT pg_temp.all_of('dir');
+-- What rows from before a column read as is not what new ones do.
+ALTER TABLE fairq.q_dir DROP last_error, ADD last_error text DEFAULT 'from before';
+ALTER TABLE fairq.q_dir ALTER last_error DROP DEFAULT;
+SELECT fairq.enqueue('dir', '"new"') AS new \gset
+SELECT count(*), count(*) FILTER (WHERE id = :new) AS new, last_error FROM fairq.q_dir GROUP BY last_error ORDER BY last_error;
+SELECT fairq.cancel('dir', :new);
 -- An index of ours that is gone.
 SELECT format('DROP INDEX %s', indexrelid::regclass) AS drop_address, pg_get_indexdef(indexrelid) AS make_address FROM pg_index
     WHERE indrelid = 'fairq.q_dir'::regclass AND pg_get_indexdef(indexrelid) LIKE '%(address)%' \gset

@@ -167,5 +167,14 @@ SELECT fairq.enqueue('pro', to_jsonb(n)), 1 / (500 - n) FROM generate_series(1, 
 SELECT group_key, count(*), count(DISTINCT address) FROM fairq.tasks('pro') GROUP BY group_key ORDER BY group_key;
 SELECT ready, enqueued FROM fairq.queue_stats WHERE queue = 'pro own';
 
+-- What most rows have takes no room in them, and is there: written in full they
+-- are larger, and the same.
+SELECT fairq.create_queue('pro size');
+SELECT count(fairq.enqueue('pro size', '1', 'g', n % 100 / 99)) FROM generate_series(0, 1999) n;
+SELECT pg_relation_size('fairq."q_pro size"') AS size, sum(hashtext(t::text)) AS rows FROM fairq."q_pro size" t \gset
+VACUUM FULL fairq."q_pro size";
+SELECT :size < 0.85 * pg_relation_size('fairq."q_pro size"') AS smaller, sum(hashtext(t::text)) = :rows AS same FROM fairq."q_pro size" t;
+SELECT count(*), count(*) FILTER (WHERE priority = 1), min(attempt), max(attempt) FROM fairq.claim('pro size', 2000);
+
 SELECT bool_and(fairq.drop_queue(queue)) FROM fairq.queues WHERE queue LIKE 'pro%';
 SELECT queue FROM fairq.queues;
