@@ -49,6 +49,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
@@ -741,7 +742,7 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
 static void
 lease_ends(uint32 number, bool unused, TimestampTz started)
 {
-	int64		usecs = started > 0 ? Max(GetCurrentTimestamp() - started, 0) : 0;
+	int64		usecs = started > 0 ? Max(GetCurrentTransactionStopTimestamp() - started, 0) : 0;
 	LWLock	   *lock = lock_number(number);
 	FairGroup  *group = &groups[number];
 	uint32		limit = group->limit;

@@ -1170,8 +1170,13 @@ handover_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PARALLEL_COMMIT:
 			stats_at_commit();
 			waiting_defer();
-			for (int i = 0; lease_items > 0 && i < items_count; i++)
-				end_lease(&items[i]);
+			if (lease_items > 0)
+			{
+				leases_defer_free();
+				for (int i = 0; i < items_count; i++)
+					end_lease(&items[i]);
+				leases_free_deferred();
+			}
 			for (int i = 0; i < items_count; i++)
 				carry_out_commit(&items[i]);
 

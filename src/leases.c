@@ -71,6 +71,11 @@ static uint32 *reserved = NULL;
 static int	reserved_count = 0;
 static int	reserved_size = 0;
 
+/* Entries of leases that have ended, linked, on their way to the free list. */
+static bool deferring = false;
+static uint32 deferred_first = NO_ENTRY;
+static uint32 deferred_last;
+
 /* Of this backend, seeded from a strong source. */
 static pg_prng_state token_state;
 static bool token_seeded = false;
@@ -228,13 +233,47 @@ lease_take_reserved(void)
 	return reserved_count > 0 ? reserved[--reserved_count] : NO_ENTRY;
 }
 
+/*
+ * Give back an entry that is in no chain any more.
+ */
 static void
 free_entry(uint32 number)
 {
+	if (deferring)
+	{
+		if (deferred_first == NO_ENTRY)
+			deferred_last = number;
+		lease_entries[number].hash_next = deferred_first;
+		deferred_first = number;
+		return;
+	}
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
 	lease_entries[number].hash_next = lease_table->free_head;
 	lease_table->free_head = number;
 	LWLockRelease(&lease_table->free_lock);
+}
+
+/*
+ * Many leases are going to end: their entries are given back all at once, for
+ * there is one free list for everybody.  Neither function fails.
+ */
+void
+leases_defer_free(void)
+{
+	deferring = true;
+}
+
+void
+leases_free_deferred(void)
+{
+	deferring = false;
+	if (deferred_first == NO_ENTRY)
+		return;
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	lease_entries[deferred_last].hash_next = lease_table->free_head;
+	lease_table->free_head = deferred_first;
+	LWLockRelease(&lease_table->free_lock);
+	deferred_first = NO_ENTRY;
 }
 
 /* ----------------------------------------------------------------
