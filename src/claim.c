@@ -335,6 +335,32 @@ find_sources(Claim *claim, int class, int high, bool locked, Source *sources,
 }
 
 /*
+ * Let a source take its place in the line of those that have something, the one
+ * least far along at its end.
+ */
+static inline void
+line_up(Source **line, int *n, Source *source)
+{
+	int			low = 0;
+	int			high = *n;
+
+	if (source->top.view != LANE_READY && source->top.view != LANE_UNREAD)
+		return;
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (lanes_compare(&line[middle]->top.first, &source->top.first) > 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	memmove(&line[low + 1], &line[low], (*n - low) * sizeof(Source *));
+	line[low] = source;
+	(*n)++;
+}
+
+/*
  * Take up to max entries from the lanes of a class, the lowest address first,
  * into the hands of handover.c.  Returns how many.
  *
@@ -347,8 +373,11 @@ take_from_class(Claim *claim, int class, int max)
 {
 	int			high = claim->info->state->orders[class].lanes.high;
 	int			n_sources;
+	int			n_line = 0;
 	Source		few_sources[64];
+	Source	   *few_line[64];
 	Source	   *sources = few_sources;
+	Source	  **line = few_line;
 	LaneEntry	entries[LANE_WINDOW];
 	int			total = 0;
 	bool		nowait = true;
@@ -356,66 +385,54 @@ take_from_class(Claim *claim, int class, int max)
 	bool		looked_twice = false;
 
 	if (high > (int) lengthof(few_sources))
+	{
 		sources = palloc(high * sizeof(Source));
+		line = palloc(high * sizeof(Source *));
+	}
 	n_sources = find_sources(claim, class, high, false, sources, &others_empty);
+	for (int i = 0; i < n_sources; i++)
+		line_up(line, &n_line, &sources[i]);
 
 	while (total < max)
 	{
-		Source	   *best = NULL;
-		Source	   *second = NULL;
-		bool		locked = false;
+		Source	   *best;
 		int			n;
 
 		CHECK_FOR_INTERRUPTS();
-		for (Source *source = sources; source < sources + n_sources; source++)
-		{
-			if (source->top.view == LANE_READY || source->top.view == LANE_UNREAD)
-			{
-				if (best == NULL ||
-					lanes_compare(&source->top.first, &best->top.first) < 0)
-				{
-					second = best;
-					best = source;
-				}
-				else if (second == NULL ||
-						 lanes_compare(&source->top.first, &second->top.first) < 0)
-					second = source;
-			}
-			else if (source->top.view == LANE_LOCKED)
-				locked = true;
-			else if (source->top.view == LANE_REFILLING)
-				claim->refilling = source->lane;
-		}
-		if (best == NULL && locked)
+		if (n_line == 0)
 		{
 			/* What is left was locked when we came: now insist on it. */
 			for (int i = 0; i < n_sources; i++)
 			{
-				if (sources[i].top.view == LANE_LOCKED)
-					sources[i].top.view = LANE_READY;
+				if (sources[i].top.view != LANE_LOCKED)
+					continue;
+				sources[i].top.view = LANE_READY;
+				line_up(line, &n_line, &sources[i]);
+				nowait = false;
 			}
-			nowait = false;
-			continue;
 		}
-		if (best == NULL && !looked_twice)
+		if (n_line == 0 && !looked_twice)
 		{
 			/* A look without the lock may be wrong. */
 			n_sources = find_sources(claim, class, high, true, sources, &others_empty);
+			for (int i = 0; i < n_sources; i++)
+				line_up(line, &n_line, &sources[i]);
 			looked_twice = true;
-			continue;
 		}
-		if (best == NULL)
+		if (n_line == 0)
 			break;
+		best = line[--n_line];
 
 		if (best->top.view == LANE_UNREAD)
 		{
 			claim_refill(claim->rel, claim->info, best->lane);
 			lanes_look(best->lane, &best->top);
+			line_up(line, &n_line, best);
 			continue;
 		}
 
 		n = lanes_take(best->lane, max - total,
-					   second == NULL ? NULL : &second->top.first,
+					   n_line == 0 ? NULL : &line[n_line - 1]->top.first,
 					   entries, &best->top, nowait);
 		if (n < 0)
 		{
@@ -426,12 +443,21 @@ take_from_class(Claim *claim, int class, int max)
 		total += n;
 		if (best->top.low && claim_refill(claim->rel, claim->info, best->lane))
 			lanes_look(best->lane, &best->top);
+		line_up(line, &n_line, best);
+	}
+	for (int i = 0; i < n_sources; i++)
+	{
+		if (sources[i].top.view == LANE_REFILLING)
+			claim->refilling = sources[i].lane;
 	}
 	claim->drained = others_empty;
 	for (int i = 0; i < n_sources; i++)
 		claim->drained &= (sources[i].top.view == LANE_EMPTY);
 	if (sources != few_sources)
+	{
 		pfree(sources);
+		pfree(line);
+	}
 	return total;
 }
 
