@@ -43,7 +43,7 @@ def drain(bench, workload, plan, step, tasks):
     for round_number, clients, entry in bench.rounds(workload, plan, entries):
         one = entry.system
         try:
-            fill_up(one, plan["backlog"], clients)
+            fill_up(one, plan["backlog"], clients, tasks)
             if (entry.label, clients) not in rates:
                 known = [rates[key] for key in rates if key[0] == entry.label]
                 if known or entry.core:
@@ -51,7 +51,7 @@ def drain(bench, workload, plan, step, tasks):
                 else:
                     run = one.run(step, entry.variant, min(4, clients), tasks, seconds=1, warmup=0, patience=60)
                     rates[entry.label, clients] = run["transactions"] / max(1, run["taken"])
-                    fill_up(one, plan["backlog"], clients)
+                    fill_up(one, plan["backlog"], clients, tasks)
             transactions = min(plan["drain"] // tasks, int(rates[entry.label, clients] * plan["seconds"]))
             run = bench.cell(workload, entry, clients, round_number, tasks, transactions=max(clients, transactions))
             rates[entry.label, clients] = run["rate"]
@@ -60,11 +60,11 @@ def drain(bench, workload, plan, step, tasks):
     empty_all(bench, workload, [entry.system for entry in entries])
 
 
-def fill_up(one, backlog, clients):
+def fill_up(one, backlog, clients, batch):
     # no checkpoint here: it would make the first change of each page dear
     missing = backlog - one.depth()
     if missing > 0:
-        one.fill(missing, clients=clients)
+        one.fill(missing, clients=clients, batch=batch)
         one.vacuum()
 
 

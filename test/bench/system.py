@@ -47,7 +47,7 @@ class System:
 
     def setup(self):
         self.cluster.sql("CREATE SCHEMA " + self.schema)
-        self.cluster.sql_file(os.path.join(self.directory, "setup.sql"))
+        self.run_sql_file("setup")
 
     def close(self):
         """Ends what it started outside the cluster. Called once, also after errors."""
@@ -57,8 +57,8 @@ class System:
     def empty(self):
         self.cluster.sql("TRUNCATE " + self.table)
 
-    def fill(self, tasks, groups=1000, clients=1):
-        """Adds tasks that can be claimed, for that many claimers."""
+    def fill(self, tasks, groups=1000, clients=1, batch=100):
+        """Adds tasks that can be claimed; by so many claimers, so many at a time, if that matters to it."""
         self.cluster.sql("CALL %s.fill(%d, %d)" % (self.schema, tasks, groups))
 
     def depth(self):
@@ -81,6 +81,9 @@ class System:
 
     # -- measuring -----------------------------------------------------------
 
+    def run_sql_file(self, name):
+        self.cluster.sql_file(self.write(name, "", 0))
+
     def path(self, step, variant=""):
         return os.path.join(self.directory, step + ("." + variant if variant else "") + ".sql")
 
@@ -97,7 +100,7 @@ class System:
         return [parts[1] for parts in names if len(parts) == 3 and (parts[0], parts[2]) == (step, "sql")]
 
     def substitutions(self):
-        """What stands for @NAME@ in its scripts; besides @BATCH@, the number of tasks of a call."""
+        """What stands for @NAME@ in its files; besides @SCHEMA@, and @BATCH@, the number of tasks of a call."""
         return {}
 
     def text(self, step, variant, batch):
@@ -106,12 +109,15 @@ class System:
             return self.text("enqueue_many", "", batch) + self.text("claim_many", "", batch)
         with open(path) as source:
             text = source.read()
-        for name, value in dict(self.substitutions(), BATCH=str(batch)).items():
+        for name, value in dict(self.substitutions(), SCHEMA=self.schema, BATCH=str(batch)).items():
             text = text.replace("@%s@" % name, value)
         return text if text.endswith("\n") else text + "\n"
 
     def script(self, step, variant="", batch=100):
         """The path of the script for pgbench."""
+        return self.write(step, variant, batch)
+
+    def write(self, step, variant, batch):
         directory = os.path.join(self.cluster.work, "scripts")
         os.makedirs(directory, exist_ok=True)
         path = os.path.join(directory, "%s-%s%s-%d.sql" % (self.name, step, variant and "-" + variant, batch))
@@ -157,12 +163,16 @@ def names():
     return [name for name in FIRST if name in found] + [name for name in found if name not in FIRST]
 
 
-def load(name, bench):
+def peer(name):
     """systems/<name>/system.py may have a class Peer; without it the defaults have to do."""
     path = os.path.join(DIRECTORY, name, "system.py")
     if not os.path.exists(path):
-        return System(name, bench)
+        return System
     spec = importlib.util.spec_from_file_location("systems." + name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.Peer(name, bench)
+    return module.Peer
+
+
+def load(name, bench):
+    return peer(name)(name, bench)

@@ -19,7 +19,7 @@ def run(bench, plan):
             one.empty()
             # not after it is filled: the first change of each page would be dear
             bench.checkpoint()
-            one.fill(one.tasks_for("claim_one", seconds + 1), clients=clients)
+            one.fill(one.tasks_for("claim_one", seconds + 1), clients=clients, batch=1)
             one.vacuum()
             bench.cell(NAME, entry, clients, round_number, 1, seconds=seconds, warmup=1)
         except BenchError as error:

@@ -22,7 +22,7 @@ class Peer(System):
     def substitutions(self):
         return {"COLUMNS": self.names, "VALUES": self.values}
 
-    def fill(self, tasks, groups=1000, clients=1):
+    def fill(self, tasks, groups=1000, clients=1, batch=100):
         top = self.cluster.number("SELECT coalesce(max(id) + 1, 0) FROM bench_floor.task")
         for first in range(0, tasks, 100000):
             self.cluster.sql(

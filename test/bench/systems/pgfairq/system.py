@@ -31,7 +31,7 @@ class Peer(System):
         except BenchError:
             pass
         self.create_queue("bench")
-        self.cluster.sql_file(self.path("setup"))
+        self.run_sql_file("setup")
 
     def create_queue(self, queue):
         self.cluster.sql("SELECT fairq.create_queue('%s'%s)" % (queue, self.options))
@@ -40,7 +40,7 @@ class Peer(System):
         self.cluster.sql("SELECT fairq.drop_queue('bench')")
         self.create_queue("bench")
 
-    def fill(self, tasks, groups=1000, clients=1):
+    def fill(self, tasks, groups=1000, clients=1, batch=100):
         self.fill_queue("bench", tasks, groups)
 
     def fill_queue(self, queue, tasks, groups):

@@ -1,0 +1,2 @@
+\set g random(0, 999)
+@ENQUEUE@;
