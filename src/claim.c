@@ -244,6 +244,8 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 	}
 
 	handover_claimed(&lease, lane, address);
+	if (unlikely(group == FAIRQ_NO_GROUP))
+		groups_check_unknown(claim->info->state);
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
 	if (claim->request->pop)
 	{

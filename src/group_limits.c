@@ -27,6 +27,10 @@
  * the lowest place that was let go is remembered, and when the group may go on
  * the lanes are read again from there.
  *
+ * Settings.  Before a transaction writes what a group is given, it announces that:
+ * the entry is made, so that nothing can fail when it has committed, but it is
+ * nobody's.  If it is rolled back the entry goes again.
+ *
  * Locking: the table lock guards chains and free list.  The lock of an entry
  * (one for some entries) guards the rest; it is taken after the lock of a
  * group's partition, and no other lock is taken with it but that of the free
@@ -74,6 +78,11 @@ typedef struct GroupLimit
 	/* the entry's lock */
 	bool		in_use;			/* table lock, too, to change */
 	bool		given;			/* has settings of its own */
+	bool		announced;		/* is there for settings only that have not been
+								 * committed */
+	int			pending;		/* settings of open transactions */
+	int			joining;		/* groups are about to be told: nothing is taken
+								 * until what they have in flight is counted */
 	bool		dropped;		/* places were let go: from dropped_from on */
 	int			references;		/* groups that know it: its classes */
 	int			leased;
@@ -166,8 +175,10 @@ limits_init_queue(QueueLimits *limits)
 
 	limits->defaults = none;
 	limits->known = false;
+	limits->prepared = false;
 	pg_atomic_init_u32(&limits->changes, 0);
 	pg_atomic_init_u32(&limits->entries, 0);
+	pg_atomic_init_u32(&limits->strangers, 0);
 	pg_atomic_init_u32(&limits->waiting, 0);
 	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
 	pg_atomic_init_u64(&limits->sought, 0);
@@ -207,6 +218,33 @@ limits_find(int queue, uint64 low, uint64 high)
 
 	LWLockAcquire(&table->lock, LW_SHARED);
 	number = search_chain(queue, low, high);
+	LWLockRelease(&table->lock);
+	return number;
+}
+
+/*
+ * The same, for a group that is new and has no tasks in flight: it knows its limit
+ * then.  The table lock, so that it is not freed meanwhile.
+ */
+uint32
+limits_find_attach(int queue, uint64 low, uint64 high)
+{
+	uint32		number;
+
+	LWLockAcquire(&table->lock, LW_SHARED);
+	number = search_chain(queue, low, high);
+	if (number != NO_LIMIT)
+	{
+		GroupLimit *limit = &entries[number];
+		LWLock	   *lock = entry_lock(number);
+
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		if (limit->announced)
+			number = NO_LIMIT;
+		else
+			limit->references++;
+		LWLockRelease(lock);
+	}
 	LWLockRelease(&table->lock);
 	return number;
 }
@@ -257,7 +295,7 @@ room(GroupLimit *limit, LimitSettings *settings, TimestampTz *token)
 
 	*token = DT_NOEND;
 	settings_in_force(limit, settings);
-	if (settings->paused)
+	if (settings->paused || limit->joining > 0)
 		return 0;
 	if (settings->max_leased > 0)
 		result = Max(settings->max_leased - limit->leased, 0);
@@ -504,7 +542,7 @@ free_unneeded(uint32 number)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	/* A lease that has just ended may not have been counted off yet. */
 	unneeded = limit->in_use && !limit->given && limit->references == 0 &&
-		limit->leased == 0 && limit->parked == 0 && !limit->dropped;
+		limit->pending == 0 && limit->leased == 0 && limit->parked == 0 && !limit->dropped;
 	if (unneeded)
 	{
 		/* A group that is forgotten must not have its tokens anew. */
@@ -535,10 +573,11 @@ free_unneeded(uint32 number)
 
 /*
  * The limit of a group, made if there is none.  NO_LIMIT: there is no room.
- * given: it is going to have settings of its own, and is kept.
+ * announced: for settings that have not been committed.  Otherwise it is for the
+ * groups there are, and counts as one of them until they are told (limits_joined).
  */
-uint32
-limits_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool given)
+static uint32
+make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
 {
 	static const LimitSettings none = {-1, -1, -1, -1, false};
 	LimitSettings settings;
@@ -549,8 +588,16 @@ limits_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool given)
 	number = search_chain(queue, low, high);
 	if (number != NO_LIMIT)
 	{
+		limit = &entries[number];
 		LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-		entries[number].given |= given;
+		limit->announced &= announced;
+		if (announced)
+			limit->pending++;
+		else
+		{
+			limit->references++;
+			limit->joining++;
+		}
 		LWLockRelease(entry_lock(number));
 		LWLockRelease(&table->lock);
 		return number;
@@ -582,9 +629,12 @@ limits_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool given)
 	limit->high = high;
 	limit->queue = queue;
 	limit->in_use = true;
-	limit->given = given;
+	limit->given = false;
+	limit->announced = announced;
+	limit->pending = announced;
+	limit->joining = !announced;
 	limit->dropped = false;
-	limit->references = 0;
+	limit->references = !announced;
 	limit->leased = 0;
 	limit->settings = none;
 	limit->first = limit->last = NO_PLACE;
@@ -598,6 +648,107 @@ limits_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool given)
 	pg_atomic_fetch_add_u32(&limits->entries, 1);
 	LWLockRelease(&table->lock);
 	return number;
+}
+
+/*
+ * Set what a group may have; NULL: what is the queue's default has changed.
+ */
+static void
+change(uint32 number, const LimitSettings *settings)
+{
+	GroupLimit *limit = &entries[number];
+	LimitSettings before;
+	LimitSettings after;
+
+	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	settings_in_force(limit, &before);
+	if (settings != NULL)
+		limit->settings = *settings;
+	settings_in_force(limit, &after);
+	/* A bucket that is new is full. */
+	if (settings != NULL && after.rate > 0 &&
+		(before.rate != after.rate || before.burst != after.burst))
+	{
+		limit->tokens = after.burst;
+		limit->token_time = GetCurrentTimestamp();
+	}
+	LWLockRelease(entry_lock(number));
+	(void) go_on(number, INT_MAX);
+}
+
+/*
+ * A transaction is going to give a group settings of its own.
+ */
+uint32
+limits_announce(int queue, QueueLimits *limits, uint64 low, uint64 high)
+{
+	return make(queue, limits, low, high, true);
+}
+
+/*
+ * It has committed: the groups of that key are going to be told, as with
+ * limits_join, and then limits_settle is called.
+ */
+void
+limits_settling(uint32 number, uint64 *low, uint64 *high)
+{
+	GroupLimit *limit = &entries[number];
+
+	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	limit->joining++;
+	*low = limit->low;
+	*high = limit->high;
+	LWLockRelease(entry_lock(number));
+}
+
+/*
+ * These are in force; or (NULL) it was rolled back.  Never fails: called at the end
+ * of transactions.
+ */
+void
+limits_settle(uint32 number, const LimitSettings *settings)
+{
+	GroupLimit *limit = &entries[number];
+	bool		over;
+
+	if (settings != NULL)
+	{
+		LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+		limit->given = true;
+		limit->announced = false;
+		limit->joining--;
+		LWLockRelease(entry_lock(number));
+		change(number, settings);
+	}
+
+	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	over = (--limit->pending == 0 && limit->announced);
+	LWLockRelease(entry_lock(number));
+	if (over)
+		(void) free_unneeded(number);
+	LWLockRelease(&table->lock);
+}
+
+/*
+ * A group has a limit by its queue's defaults, and the entry is made if there is
+ * none.  The group is going to be told, in all classes, and then limits_joined is
+ * called; until then it may have nothing, lest what is in flight be overlooked.
+ */
+uint32
+limits_join(int queue, QueueLimits *limits, uint64 low, uint64 high)
+{
+	return make(queue, limits, low, high, false);
+}
+
+void
+limits_joined(uint32 number)
+{
+	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	entries[number].joining--;
+	LWLockRelease(entry_lock(number));
+	(void) go_on(number, INT_MAX);
+	limits_detach(number);
 }
 
 /*
@@ -658,34 +809,8 @@ limits_defaults_changed(int queue)
 	for (uint32 i = 0; i < table->high_water; i++)
 	{
 		if (entries[i].in_use && entries[i].queue == queue)
-			limits_set(i, NULL);
+			change(i, NULL);
 	}
-}
-
-/*
- * Set what a group may have; NULL: what is the queue's default has changed.
- */
-void
-limits_set(uint32 number, const LimitSettings *settings)
-{
-	GroupLimit *limit = &entries[number];
-	LimitSettings before;
-	LimitSettings after;
-
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	settings_in_force(limit, &before);
-	if (settings != NULL)
-		limit->settings = *settings;
-	settings_in_force(limit, &after);
-	/* A bucket that is new is full. */
-	if (settings != NULL && after.rate > 0 &&
-		(before.rate != after.rate || before.burst != after.burst))
-	{
-		limit->tokens = after.burst;
-		limit->token_time = GetCurrentTimestamp();
-	}
-	LWLockRelease(entry_lock(number));
-	(void) go_on(number, INT_MAX);
 }
 
 /*
@@ -982,6 +1107,7 @@ limits_forget_queue(int queue)
 		LWLockAcquire(entry_lock(i), LW_EXCLUSIVE);
 		clear_places(limit);
 		limit->given = false;
+		limit->pending = 0;
 		limit->references = 0;
 		limit->leased = 0;
 		limit->settings.rate = 0;

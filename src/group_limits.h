@@ -31,9 +31,14 @@ typedef struct QueueLimits
 	/* Written by who opens or changes the queue; read without a lock. */
 	LimitSettings defaults;		/* none below zero */
 	bool		known;			/* the groups' settings have been read */
+	bool		prepared;		/* some were changed by a prepared transaction, and
+								 * may change whenever the settings are read */
 	pg_atomic_uint32 changes;	/* of groups' settings */
 
-	pg_atomic_uint32 entries;	/* limits that there are */
+	pg_atomic_uint32 entries;	/* limits that there are, and defaults that are about
+								 * to change */
+	pg_atomic_uint32 strangers; /* tasks may be in flight whose groups are not
+								 * known */
 	pg_atomic_uint32 waiting;	/* limits with tasks set aside */
 	pg_atomic_uint64 sought;	/* when claims looked for groups that may go on */
 	pg_atomic_uint64 next_token;	/* when the next of them may go on; or never */
@@ -59,14 +64,18 @@ extern void limits_shmem_init(void *area, bool found);
 extern void limits_init_queue(QueueLimits *limits);
 
 extern uint32 limits_find(int queue, uint64 low, uint64 high);
-extern uint32 limits_make(int queue, QueueLimits *limits, uint64 low, uint64 high,
-						  bool given);
+extern uint32 limits_find_attach(int queue, uint64 low, uint64 high);
+extern uint32 limits_announce(int queue, QueueLimits *limits, uint64 low,
+							  uint64 high);
+extern void limits_settling(uint32 number, uint64 *low, uint64 *high);
+extern void limits_settle(uint32 number, const LimitSettings *settings);
+extern uint32 limits_join(int queue, QueueLimits *limits, uint64 low, uint64 high);
+extern void limits_joined(uint32 number);
 extern void limits_attach(uint32 number, int leased);
 extern void limits_detach(uint32 number);
 extern bool limits_needed(uint32 number);
 extern void limits_adopt(uint32 number);
 extern void limits_defaults_changed(int queue);
-extern void limits_set(uint32 number, const LimitSettings *settings);
 extern double limits_weight(uint32 number);
 extern void limits_look(uint32 number, LimitInfo *info);
 
@@ -88,6 +97,13 @@ static inline bool
 limits_waiting(QueueLimits *limits)
 {
 	return pg_atomic_read_u32(&limits->waiting) > 0;
+}
+
+static inline bool
+limits_same(const LimitSettings *a, const LimitSettings *b)
+{
+	return a->weight == b->weight && a->max_leased == b->max_leased &&
+		a->rate == b->rate && a->burst == b->burst && a->paused == b->paused;
 }
 
 /* Does a queue have a default that limits, so that every group has a limit? */

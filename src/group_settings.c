@@ -9,6 +9,9 @@
  * one is handed over reads them once more, so that the older does not replace the
  * newer.
  *
+ * Nobody hands over what a prepared transaction changes.  So it has everybody look
+ * at the queue's settings anew when it commits, and whoever does reads the rows.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -47,7 +50,59 @@ values_to_settings(const Datum *values, const bool *nulls, LimitSettings *settin
 }
 
 /*
- * Change what a group was given.  Errors: 42704, 42501, 53400.
+ * Leases whose groups are not known are counted for nobody: those that were kept
+ * over a restart, and those that were granted when there was no entry for a group.
+ * Find out from the rows.
+ */
+static void
+adopt_leases(QueueInfo *info, Relation rel)
+{
+	int			queue = queue_state_number(info->state);
+	LeaseInfo  *leases;
+	int			n = leases_list(&leases);
+	RowReader	row;
+
+	row_reader_begin(&row, rel, info);
+	for (int i = 0; i < n; i++)
+	{
+		RowStatus	status;
+		text	   *key;
+		int			class;
+
+		if (leases[i].queue != queue || leases[i].group != FAIRQ_NO_GROUP)
+			continue;
+		status = row_reader_task(&row, leases[i].task, &leases[i].tid);
+		if (status != ROW_LIVE && status != ROW_OWN)
+			continue;
+		key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
+		class = row_is_null(&row, COLUMN_ADDRESS) ? 0 :
+			DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS))->class;
+		leases_adopt(&leases[i].ref,
+					 groups_adopt_lease(info->state, Min(class, info->state->classes - 1),
+										VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)));
+	}
+	row_reader_end(&row);
+	pfree(leases);
+}
+
+/*
+ * Groups of a queue are about to get limits, and that has been said: from now on
+ * nobody is granted a lease whose group is not known.  Adopt those that were.
+ */
+void
+group_settings_adopt(QueueInfo *info, Relation rel)
+{
+	QueueLimits *limits = &info->state->limits;
+
+	if (likely(pg_atomic_read_u32(&limits->strangers) == 0))
+		return;
+	adopt_leases(info, rel);
+	pg_atomic_write_u32(&limits->strangers, 0);
+}
+
+/*
+ * Change what a group was given, when the transaction commits.  Errors: 42704,
+ * 42501, 53400.
  */
 void
 group_settings_set(const text *queue, const text *group,
@@ -94,8 +149,12 @@ group_settings_set(const text *queue, const text *group,
 	values_to_settings(result, result_nulls, &after);
 	SPI_finish();
 
-	limit = groups_limit(info->state, VARDATA_ANY(group), VARSIZE_ANY_EXHDR(group));
+	/* Nothing may fail between the two. */
+	handover_reserve(1);
+	limit = groups_announce_limit(info->state, VARDATA_ANY(group),
+								  VARSIZE_ANY_EXHDR(group));
 	handover_group_set(info->state, limit, &after);
+	group_settings_adopt(info, rel);
 	relation_close(rel, NoLock);
 }
 
@@ -129,6 +188,8 @@ read_rows(QueueInfo *info)
 	HeapTuple	tuple;
 	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
 
+	/* Without our own changes: they are not in force yet. */
+	snapshot->curcid = FirstCommandId;
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(info->name));
 	scan = systable_beginscan(rel, indexes != NIL ? linitial_oid(indexes) : InvalidOid,
 							  indexes != NIL, snapshot, 1, &key);
@@ -138,51 +199,18 @@ read_rows(QueueInfo *info)
 		bool		nulls[7];
 		text	   *group;
 		LimitSettings settings;
+		uint32		limit;
 
 		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 		group = DatumGetTextPP(values[1]);
 		values_to_settings(values + 2, nulls + 2, &settings);
-		limits_set(groups_limit(info->state, VARDATA_ANY(group), VARSIZE_ANY_EXHDR(group)),
-				   &settings);
+		limit = groups_announce_limit(info->state, VARDATA_ANY(group),
+									  VARSIZE_ANY_EXHDR(group));
+		groups_settle_limit(info->state, limit, &settings);
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
 	table_close(rel, AccessShareLock);
-}
-
-/*
- * Leases that were kept over a restart do not know their groups, so that nobody
- * counts them: find out from the rows.
- */
-static void
-adopt_leases(QueueInfo *info, Relation rel)
-{
-	int			queue = queue_state_number(info->state);
-	LeaseInfo  *leases;
-	int			n = leases_list(&leases);
-	RowReader	row;
-
-	row_reader_begin(&row, rel, info);
-	for (int i = 0; i < n; i++)
-	{
-		RowStatus	status;
-		text	   *key;
-		int			class;
-
-		if (leases[i].queue != queue || leases[i].group != FAIRQ_NO_GROUP)
-			continue;
-		status = row_reader_task(&row, leases[i].task, &leases[i].tid);
-		if (status != ROW_LIVE && status != ROW_OWN)
-			continue;
-		key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
-		class = row_is_null(&row, COLUMN_ADDRESS) ? 0 :
-			DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS))->class;
-		leases_adopt(&leases[i].ref,
-					 groups_adopt_lease(info->state, Min(class, info->state->classes - 1),
-										VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)));
-	}
-	row_reader_end(&row);
-	pfree(leases);
 }
 
 /*

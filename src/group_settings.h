@@ -21,6 +21,7 @@ typedef struct GroupSettings
 	LimitSettings values;
 } GroupSettings;
 
+extern void group_settings_adopt(QueueInfo *info, Relation rel);
 extern void group_settings_set(const text *queue, const text *group,
 							   const GroupSettings *settings);
 extern void group_settings_set_defaults(const text *queue,

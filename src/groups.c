@@ -470,7 +470,7 @@ try_lock_group(QueueState *queue, const GroupKey *key, const char *text, int key
 				memcpy(group->text, text, Min(keylen, GROUP_KEY_SHOWN));
 				group->in_use = true;
 				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
-					set_limit(group, limits_find(key->queue, key->low, key->high));
+					group->limit = limits_find_attach(key->queue, key->low, key->high);
 				group->hash_next = chains[hash & chain_mask];
 				chains[hash & chain_mask] = group - groups;
 				LWLockRelease(&table->creation_lock);
@@ -658,6 +658,78 @@ let_go_of_limits(void)
 }
 
 /*
+ * Tell a limit to the groups of its key, in all classes.  No partition is locked.
+ *
+ * Whoever makes a group looks for its limit with the creation lock held: so either
+ * he finds it, or we find the group.
+ */
+static void
+attach_classes(QueueState *queue, const GroupKey *key, uint32 limit)
+{
+	LWLockAcquire(&table->creation_lock, LW_SHARED);
+	for (int class = 0; class < queue->classes; class++)
+	{
+		GroupKey	of_class = *key;
+		LWLock	   *lock;
+		FairGroup  *group;
+
+		if (queue->orders[class].group_ring == FAIRQ_NO_GROUP)
+			continue;
+		of_class.class = class;
+		lock = partition_lock(key_hash(&of_class));
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		group = search_chain(key_hash(&of_class), &of_class);
+		if (group != NULL)
+			set_limit(group, limit);
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&table->creation_lock);
+}
+
+/*
+ * A group gets the limit that its queue's defaults say.  No partition is locked.
+ *
+ * With what it has in flight in all its classes, which may be from before there
+ * were such defaults.
+ */
+static void
+join_limit(QueueState *queue, const GroupKey *key)
+{
+	uint32		limit = limits_join(key->queue, &queue->limits, key->low, key->high);
+
+	if (unlikely(limit == NO_LIMIT))
+	{
+		let_go_of_limits();
+		limit = limits_join(key->queue, &queue->limits, key->low, key->high);
+	}
+	if (limit == NO_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot limit more than %d groups at a time",
+						settings_max_limits),
+				 errhint("Raise the setting \"%s\" and restart the server.",
+						 "pgfairq.max_limits")));
+	attach_classes(queue, key, limit);
+	limits_joined(limit);
+}
+
+/*
+ * A task is leased, or about to be, whose group has no entry.  That will not do
+ * where groups have limits: nobody would count it.
+ *
+ * Looked at again when it is leased.  Whoever gives groups limits first says so,
+ * and then looks for such leases: one of the two sees the other.
+ */
+void
+groups_check_unknown(QueueState *queue)
+{
+	pg_memory_barrier();
+	if (limits_by_default(&queue->limits) ||
+		pg_atomic_read_u32(&queue->limits.entries) > 0)
+		no_entry();
+}
+
+/*
  * A task of a group is going to be leased, of this cost and age.  Sets *group to
  * the group's number, for the lease: until that ends the group is not forgotten.
  * *charge is what the task is charged, by the group's weight.
@@ -676,8 +748,16 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
 
 	make_key(queue, class, key, keylen, &group_key);
 	lock = partition_lock(key_hash(&group_key));
-	group = try_lock_group(queue, &group_key, key, keylen,
-						   queue_state_virtual_time(&queue->orders[class]));
+	for (;;)
+	{
+		group = try_lock_group(queue, &group_key, key, keylen,
+							   queue_state_virtual_time(&queue->orders[class]));
+		if (likely(group == NULL || group->limit != NO_LIMIT ||
+				   !limits_by_default(&queue->limits)))
+			break;
+		LWLockRelease(lock);
+		join_limit(queue, &group_key);
+	}
 	*limit = NO_LIMIT;
 	if (group == NULL)
 	{
@@ -685,34 +765,11 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
 		 * Other groups have taken all the entries.  The task is there, and to
 		 * be claimed: only where groups may have limits it has to be counted.
 		 */
-		if (limits_by_default(&queue->limits) ||
-			pg_atomic_read_u32(&queue->limits.entries) > 0)
-			no_entry();
+		pg_atomic_write_u32(&queue->limits.strangers, 1);
+		groups_check_unknown(queue);
 		*number = FAIRQ_NO_GROUP;
 		*charge = cost / queue->limits.defaults.weight;
 		return true;
-	}
-	if (group->limit == NO_LIMIT && limits_by_default(&queue->limits))
-	{
-		*limit = limits_make(group_key.queue, &queue->limits, group_key.low,
-							 group_key.high, false);
-		if (unlikely(*limit == NO_LIMIT))
-		{
-			LWLockRelease(lock);
-			let_go_of_limits();
-			group = lock_group(queue, &group_key, key, keylen,
-							   queue_state_virtual_time(&queue->orders[class]));
-			*limit = limits_make(group_key.queue, &queue->limits, group_key.low,
-								 group_key.high, false);
-		}
-		if (*limit == NO_LIMIT)
-			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("cannot limit more than %d groups at a time",
-							settings_max_limits),
-					 errhint("Raise the setting \"%s\" and restart the server.",
-							 "pgfairq.max_limits")));
-		set_limit(group, *limit);
 	}
 	*limit = group->limit;
 	if (group->limit != NO_LIMIT)
@@ -823,18 +880,24 @@ groups_waits(QueueState *queue, const char *key, int keylen)
 }
 
 /*
- * The limit of a group by its key, made if there is none, to be given settings.
- * Those who know the group learn it.
+ * A group, by its key, is going to be given settings: its limit, made if there is
+ * none, which nobody learns before they are committed (groups_settle_limit).
  */
 uint32
-groups_limit(QueueState *queue, const char *key, int keylen)
+groups_announce_limit(QueueState *queue, const char *key, int keylen)
 {
 	GroupKey	group_key;
 	uint32		limit;
 
 	make_key(queue, 0, key, keylen, &group_key);
-	limit = limits_make(group_key.queue, &queue->limits, group_key.low,
-						group_key.high, true);
+	limit = limits_announce(group_key.queue, &queue->limits, group_key.low,
+							group_key.high);
+	if (limit == NO_LIMIT)
+	{
+		let_go_of_limits();
+		limit = limits_announce(group_key.queue, &queue->limits, group_key.low,
+								group_key.high);
+	}
 	if (limit == NO_LIMIT)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -842,27 +905,25 @@ groups_limit(QueueState *queue, const char *key, int keylen)
 						settings_max_limits),
 				 errhint("Raise the setting \"%s\" and restart the server.",
 						 "pgfairq.max_limits")));
-
-	/*
-	 * Whoever makes a group looks for its limit with the creation lock held: so
-	 * either he finds it, or we find the group.
-	 */
-	LWLockAcquire(&table->creation_lock, LW_SHARED);
-	for (int class = 0; class < queue->classes; class++)
-	{
-		LWLock	   *lock;
-		FairGroup  *group;
-
-		make_key(queue, class, key, keylen, &group_key);
-		lock = partition_lock(key_hash(&group_key));
-		LWLockAcquire(lock, LW_EXCLUSIVE);
-		group = search_chain(key_hash(&group_key), &group_key);
-		if (group != NULL)
-			set_limit(group, limit);
-		LWLockRelease(lock);
-	}
-	LWLockRelease(&table->creation_lock);
 	return limit;
+}
+
+/*
+ * They are in force, or (NULL) were rolled back.  Those who know the group learn
+ * its limit first, so that what is in flight is counted.  Never fails.
+ */
+void
+groups_settle_limit(QueueState *queue, uint32 limit, const LimitSettings *settings)
+{
+	GroupKey	key = {0};
+
+	if (settings != NULL)
+	{
+		limits_settling(limit, &key.low, &key.high);
+		key.queue = queue_state_number(queue);
+		attach_classes(queue, &key, limit);
+	}
+	limits_settle(limit, settings);
 }
 
 /*

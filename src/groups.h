@@ -87,7 +87,10 @@ extern void groups_lease_refused(uint32 group);
 extern void groups_lease_ends(uint32 group, TimestampTz started);
 extern uint32 groups_adopt_lease(QueueState *queue, int class,
 								 const char *key, int keylen);
-extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
+extern void groups_check_unknown(QueueState *queue);
+extern uint32 groups_announce_limit(QueueState *queue, const char *key, int keylen);
+extern void groups_settle_limit(QueueState *queue, uint32 limit,
+								const LimitSettings *settings);
 extern bool groups_waits(QueueState *queue, const char *key, int keylen);
 extern void groups_ready(QueueState *queue, uint32 group);
 extern void groups_removed(QueueState *queue, uint32 group,

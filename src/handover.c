@@ -37,6 +37,7 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
@@ -65,7 +66,7 @@ typedef enum HandoverKind
 	HANDOVER_OVERFLOW_REMOVED,	/* commit: a group has fewer in the overflow */
 	HANDOVER_OVERFLOWED,		/* a group has tasks in the overflow, or not */
 	HANDOVER_FED,				/* a group's overflow was moved, or not */
-	HANDOVER_GROUP_SET,			/* commit: a group has other limits */
+	HANDOVER_GROUP_SET,			/* commit: a group has other limits; or not */
 	HANDOVER_DEFAULTS_SET,		/* commit: the others of a queue have */
 	HANDOVER_READ_AGAIN,		/* commit: have a queue's rows read anew */
 	HANDOVER_ROOM,				/* give back what was reserved for tasks */
@@ -468,7 +469,8 @@ handover_room(QueueState *queue, int n, int64 max)
 }
 
 /*
- * What a group may have is being changed.
+ * What a group may have is being changed, and that was announced; room was
+ * reserved.
  */
 void
 handover_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings)
@@ -488,8 +490,23 @@ handover_defaults_set(QueueState *queue, const LimitSettings *settings)
 {
 	HandoverItem *item = new_item(HANDOVER_DEFAULTS_SET);
 
+	/* As if one of them had a limit: no lease is granted that nobody counts. */
+	pg_atomic_fetch_add_u32(&queue->limits.entries, 1);
 	item->u.group_set.queue = queue;
 	item->u.group_set.settings = *settings;
+}
+
+/*
+ * Nobody will be told when a prepared transaction commits that changes what groups
+ * may have: but everybody is when settings have changed, and looks at them then.
+ */
+static void
+prepare_settings(const HandoverItem *item)
+{
+	if (item->kind != HANDOVER_GROUP_SET)
+		return;
+	item->u.group_set.queue->limits.prepared = true;
+	CacheInvalidateRelcacheByRelid(item->u.group_set.queue->relation);
 }
 
 /*
@@ -914,11 +931,14 @@ carry_out_commit(const HandoverItem *item)
 			break;
 		case HANDOVER_GROUP_SET:
 			pg_atomic_fetch_add_u32(&item->u.group_set.queue->limits.changes, 1);
-			limits_set(item->u.group_set.limit, &item->u.group_set.settings);
+			groups_settle_limit(item->u.group_set.queue, item->u.group_set.limit,
+								&item->u.group_set.settings);
 			break;
 		case HANDOVER_DEFAULTS_SET:
-			item->u.group_set.queue->limits.defaults = item->u.group_set.settings;
+			queue_state_set_defaults(item->u.group_set.queue,
+									 &item->u.group_set.settings);
 			limits_defaults_changed(queue_state_number(item->u.group_set.queue));
+			pg_atomic_fetch_sub_u32(&item->u.group_set.queue->limits.entries, 1);
 			break;
 		case HANDOVER_READ_AGAIN:
 			queue_state_read_again(item->u.release.relation);
@@ -1054,12 +1074,16 @@ carry_out_abort(HandoverItem *item)
 		case HANDOVER_LOOKED:
 			look_at_held(item);
 			break;
+		case HANDOVER_GROUP_SET:
+			groups_settle_limit(item->u.group_set.queue, item->u.group_set.limit, NULL);
+			break;
+		case HANDOVER_DEFAULTS_SET:
+			pg_atomic_fetch_sub_u32(&item->u.group_set.queue->limits.entries, 1);
+			break;
 		case HANDOVER_OFFER_AT_COMMIT:
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_REMOVED:
 		case HANDOVER_OVERFLOW_REMOVED:
-		case HANDOVER_GROUP_SET:
-		case HANDOVER_DEFAULTS_SET:
 		case HANDOVER_DUE_ADDED:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
@@ -1104,8 +1128,6 @@ carry_out_prepare(HandoverItem *item)
 		case HANDOVER_REMOVED:
 		case HANDOVER_OVERFLOW_REMOVED:
 		case HANDOVER_OVERFLOWED:
-		case HANDOVER_GROUP_SET:
-		case HANDOVER_DEFAULTS_SET:
 		case HANDOVER_READ_AGAIN:
 		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_SETTINGS:
@@ -1118,6 +1140,8 @@ carry_out_prepare(HandoverItem *item)
 			/* Passes look again and again while it is in doubt. */
 			look_at_held(item);
 			break;
+		case HANDOVER_GROUP_SET:	/* prepare_settings */
+		case HANDOVER_DEFAULTS_SET:
 		case HANDOVER_FED:
 		case HANDOVER_ROOM:
 			carry_out_abort(item);
@@ -1205,6 +1229,8 @@ handover_xact_callback(XactEvent event, void *arg)
 						 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
 						 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
 			preparing_xid = GetTopTransactionIdIfAny();
+			for (int i = 0; i < items_count; i++)
+				prepare_settings(&items[i]);
 			break;
 
 		case XACT_EVENT_PREPARE:

@@ -26,6 +26,7 @@
 #include "utils/timestamp.h"
 
 #include "archive.h"
+#include "group_settings.h"
 #include "handover.h"
 #include "queue_admin.h"
 #include "recovery.h"
@@ -389,8 +390,8 @@ settings_changed(Relation rel)
 }
 
 /*
- * Change settings of a queue; those not given stay.  In force for statements
- * that begin after the transaction has committed.
+ * Change settings of a queue; those not given stay.  In force for others', and for
+ * what is shared with them, when the transaction has committed.
  */
 void
 queue_admin_alter(const text *name, const QueueSettings *settings)
@@ -431,6 +432,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 		if (settings->given[SETTING_GROUP_BURST])
 			defaults.burst = DatumGetInt32(settings->values[SETTING_GROUP_BURST]);
 		handover_defaults_set(info->state, &defaults);
+		group_settings_adopt(info, rel);
 	}
 	settings_changed(rel);
 	relation_close(rel, NoLock);

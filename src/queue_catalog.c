@@ -539,6 +539,27 @@ queue_catalog_has_settings(const char *queue)
 }
 
 /*
+ * Let others go by the settings that were read.
+ *
+ * Not by those that this transaction has written: they are not in force before it
+ * commits, and perhaps it does not.  But nobody else sees a table that is new.
+ */
+static void
+publish_settings(const QueueInfo *info, bool new)
+{
+	QueuePublic public;
+
+	if (info->own_settings && !new)
+		return;
+	public.max_ready = info->max_ready;
+	public.max_ready_per_group = info->max_ready_per_group;
+	public.charge_seconds = info->charge_seconds;
+	public.group_defaults = info->group_defaults;
+	if (queue_state_publish(info->state, &public, info->settings))
+		limits_defaults_changed(queue_state_number(info->state));
+}
+
+/*
  * Fill a cache entry from the catalogs.  The relation is open and locked.
  */
 static void
@@ -575,11 +596,8 @@ fill_entry(QueueInfo *info, Relation rel)
 	info->relation = RelationGetRelid(rel);
 	info->state = queue_state_attach(info->relation,
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
-	info->state->max_ready = info->max_ready;
-	info->state->max_ready_per_group = info->max_ready_per_group;
-	info->state->charge_seconds = info->charge_seconds;
-	info->state->limits.defaults = info->group_defaults;
-	if (!info->state->limits.known)
+	publish_settings(info, rel->rd_createSubid != InvalidSubTransactionId);
+	if (!info->state->limits.known || info->state->limits.prepared)
 		group_settings_load(info, rel);
 	if (rel->rd_createSubid != InvalidSubTransactionId)
 		handover_created(info->relation, rel->rd_createSubid);

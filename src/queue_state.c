@@ -409,6 +409,43 @@ queue_state_settings_changed(Oid relation)
 }
 
 /*
+ * Let all processes go by what somebody read of a queue's settings, when settings
+ * was their count of changes.  Not if there was one since: what was read may be
+ * old, and is read again by whoever opens the queue next.  Returns whether that
+ * changes what groups may have.
+ */
+bool
+queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 settings)
+{
+	bool		changed = false;
+
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	if (settings == pg_atomic_read_u32(&queue->settings))
+	{
+		queue->max_ready = public->max_ready;
+		queue->max_ready_per_group = public->max_ready_per_group;
+		queue->charge_seconds = public->charge_seconds;
+		changed = !limits_same(&queue->limits.defaults, &public->group_defaults);
+		queue->limits.defaults = public->group_defaults;
+	}
+	LWLockRelease(&queue->lock);
+	return changed;
+}
+
+/*
+ * What groups may have that were not given anything has changed, and that has
+ * committed.  Counted in the same moment, so that nobody publishes what was before.
+ */
+void
+queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults)
+{
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	pg_atomic_fetch_add_u32(&queue->settings, 1);
+	queue->limits.defaults = *defaults;
+	LWLockRelease(&queue->lock);
+}
+
+/*
  * Free the entries of groups without work, of all queues.  Returns how many.
  */
 int

@@ -140,12 +140,11 @@ typedef struct QueueState
 	ArchiveState archive;
 	QueueSweep	sweep;			/* maintenance lock */
 
-	/* Settings that are looked at with none of the catalogs at hand; written by
-	 * whoever opens the queue with others (queue_catalog.c). */
+	/* Settings that are looked at with none of the catalogs at hand, and so are
+	 * the limits' defaults; the queue's lock to write (queue_state_publish). */
 	int64		max_ready;
 	int64		max_ready_per_group;
-
-	bool		charge_seconds; /* like max_ready */
+	bool		charge_seconds;
 
 	QueueLimits limits;			/* group_limits.c */
 
@@ -175,7 +174,8 @@ typedef struct QueueState
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
 
-	pg_atomic_uint32 settings;	/* counts their changes that have committed */
+	pg_atomic_uint32 settings;	/* counts their changes that have committed; the
+								 * queue's lock, if the limits' defaults change */
 	pg_atomic_uint64 pass_after;	/* no use in a claim's pass of maintenance
 									 * before this */
 	TimestampTz stats_reset;
@@ -186,6 +186,15 @@ typedef struct QueueState
 
 	QueueOrder	orders[FAIRQ_CLASSES];
 } QueueState;
+
+/* What a queue's settings say that all processes go by. */
+typedef struct QueuePublic
+{
+	int64		max_ready;
+	int64		max_ready_per_group;
+	bool		charge_seconds;
+	LimitSettings group_defaults;
+} QueuePublic;
 
 /* What of a queue is kept across a restart: which one its number means. */
 typedef struct SavedQueue
@@ -212,6 +221,10 @@ extern void queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 extern int	queue_state_reclaim_groups(void);
 extern bool queue_state_has_ready(QueueState *queue, int bucket);
 extern void queue_state_settings_changed(Oid relation);
+extern bool queue_state_publish(QueueState *queue, const QueuePublic *public,
+								uint32 settings);
+extern void queue_state_set_defaults(QueueState *queue,
+									 const LimitSettings *defaults);
 extern void queue_state_read_again(Oid relation);
 
 extern void queue_state_fed(QueueState *queue, bool fed);
