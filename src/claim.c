@@ -363,6 +363,60 @@ line_up(Source **line, int *n, Source *source)
 }
 
 /*
+ * While lanes were looked at, one after the other, tasks may have been offered: the
+ * earlier one of two in a lane that was seen before, the later one where we have
+ * found it.  So look again; what is in our hands was offered before that, and so
+ * was all that comes before it and was offered first.  Returns how many entries are
+ * held then.
+ *
+ * Not in a lane that another claimer was at: what he takes and what we do is at the
+ * same time.
+ */
+static int
+take_overtaken(Claim *claim, int class, int high, const Source *sources,
+			   int n_sources, int max)
+{
+	const LaneSet *set = &claim->info->state->orders[class].lanes;
+	LaneEntry  *held;
+	Lane	  **lanes;
+	int			total = handover_held(&held, &lanes);
+	bool		again = (total > 0);
+
+	while (again)
+	{
+		Lane	   *lane;
+
+		again = false;
+		for (int b = 0; (lane = lanes_next(set, &b)) != NULL && b < high; b++)
+		{
+			LaneTop		top;
+			LaneEntry	entries[LANE_WINDOW];
+			bool		skip;
+			int			n;
+
+			if (likely(!lanes_may_precede(lane, &held[total - 1])))
+				continue;
+			lanes_look(lane, &top);
+			if (top.view != LANE_READY ||
+				lanes_compare(&top.first, &held[total - 1]) >= 0)
+				continue;
+			skip = !bucket_wanted(claim, lane);
+			for (int i = 0; i < n_sources && !skip; i++)
+				skip = (sources[i].lane == lane && sources[i].top.view == LANE_LOCKED);
+			if (skip)
+				continue;
+			n = lanes_take(lane, max, &held[total - 1], entries, &top, true);
+			if (n <= 0)
+				continue;
+			handover_hold_first(lane, entries, n, max);
+			total = handover_held(&held, &lanes);
+			again = true;
+		}
+	}
+	return total;
+}
+
+/*
  * Take up to max entries from the lanes of a class, the lowest address first,
  * into the hands of handover.c.  Returns how many.
  *
@@ -452,6 +506,8 @@ take_from_class(Claim *claim, int class, int max)
 		if (sources[i].top.view == LANE_REFILLING)
 			claim->refilling = sources[i].lane;
 	}
+	if (high > 1)
+		total = take_overtaken(claim, class, high, sources, n_sources, max);
 	claim->drained = others_empty;
 	for (int i = 0; i < n_sources; i++)
 		claim->drained &= (sources[i].top.view == LANE_EMPTY);

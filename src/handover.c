@@ -832,6 +832,46 @@ handover_hold(Lane *lane, const LaneEntry *entries, int n)
 	}
 }
 
+/*
+ * The same with entries that came too late to be taken in order: the max first
+ * ones of all are held, in order, and the others go back.  What is held is in
+ * order.
+ */
+void
+handover_hold_first(Lane *lane, const LaneEntry *entries, int n, int max)
+{
+	Assert(max <= MAX_HELD);
+	for (int i = 0; i < n; i++)
+	{
+		int			at = held_count;
+		FairqAddress address;
+
+		while (at > 0 && lanes_compare(&entries[i], &held_entries[at - 1]) < 0)
+			at--;
+		if (held_count == max)
+		{
+			int			last = max - 1;
+
+			if (at == max)
+			{
+				lanes_entry_address(lane, &entries[i], &address);
+				lanes_offer(lane, &address, &entries[i].tid);
+				continue;
+			}
+			lanes_entry_address(held_lanes[last], &held_entries[last], &address);
+			lanes_offer(held_lanes[last], &address, &held_entries[last].tid);
+			held_count--;
+		}
+		memmove(&held_entries[at + 1], &held_entries[at],
+				(held_count - at) * sizeof(LaneEntry));
+		memmove(&held_lanes[at + 1], &held_lanes[at],
+				(held_count - at) * sizeof(Lane *));
+		held_entries[at] = entries[i];
+		held_lanes[at] = lane;
+		held_count++;
+	}
+}
+
 int
 handover_held(LaneEntry **entries, Lane ***lanes)
 {

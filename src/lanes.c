@@ -440,7 +440,8 @@ lanes_look_locked(Lane *lane, LaneTop *top)
 /*
  * Take up to max entries from the front of the window, but none that comes after
  * upto (NULL: any), and say what is next.  Returns how many; -1 if nowait and
- * the lane is locked.
+ * another claimer has the lane locked.  (Somebody else is waited for: he has an
+ * entry to make, or to take out, and who passes by finds later ones.)
  */
 int
 lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
@@ -451,8 +452,12 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 	if (!nowait)
 		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	else if (!LWLockConditionalAcquire(&lane->lock, LW_EXCLUSIVE))
-		return -1;
-
+	{
+		if (((volatile Lane *) lane)->taking)
+			return -1;
+		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	}
+	lane->taking = true;
 	n = Min(max, lane->count);
 	if (lane->refilling && !lane->complete)
 		n = Min(n, lower_bound(lane, &lane->frontier) - lane->head);
@@ -465,6 +470,7 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 	lane->count -= n;
 	lane->head = (lane->count == 0) ? 0 : lane->head + n;
 	look(lane, top);
+	lane->taking = false;
 	LWLockRelease(&lane->lock);
 	return n;
 }

@@ -62,6 +62,7 @@ typedef struct Lane
 								 * infinitely far */
 	bool		refilling;		/* somebody reads the index, from the frontier on */
 	bool		limited;		/* entries from limit on were let go meanwhile */
+	bool		taking;			/* it is locked by a claimer; read without the lock */
 	int			queue;			/* number of its state */
 	uint16		bucket;
 	uint8		class;
@@ -179,6 +180,19 @@ lanes_compare(const LaneEntry *a, const LaneEntry *b)
 		return (a->slot < b->slot) ? -1 : 1;
 	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
 							  unconstify(ItemPointerData *, &b->tid));
+}
+
+/*
+ * Might there be something in a lane's window before place?  Without the lock, and
+ * at less cost than lanes_look.
+ */
+static inline bool
+lanes_may_precede(const Lane *lane, const LaneEntry *place)
+{
+	int			head = ((volatile const Lane *) lane)->head;
+
+	return ((volatile const Lane *) lane)->count > 0 && head < LANE_WINDOW &&
+		lane->entries[head].block <= place->block;
 }
 
 static inline void

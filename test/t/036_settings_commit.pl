@@ -4,8 +4,7 @@
 #
 # To see it fail, take one of these guards out of the engine:
 # - own_settings in publish_settings (what is not committed is in force);
-# - limits_settle when a transaction is rolled back, or that limits_find_attach does
-#   not find what is only announced (limits are used up by what was rolled back);
+# - limits_settle when a transaction is rolled back (limits are used up by that);
 # - prepare_settings (what was prepared is never in force), or that GROUP_SET is not
 #   carried out when it is prepared (it is in force though it is rolled back);
 # - that join_limit tells the group in all classes;
@@ -34,7 +33,9 @@ my $node = fairq_node('commit', conf => <<'CONF');
 pgfairq.max_limits = 16
 max_prepared_transactions = 5
 CONF
-my $count = sub { return sql($node, "SELECT count(*) FROM fairq.claim('q', $_[0])") };
+# In a session that knows the queue: one that opens it anew reads its settings.
+my $o = session($node);
+my $count = sub { return $o->safe("SELECT count(*) FROM fairq.claim('q', $_[0])") };
 my $release = sub { sql($node, "SELECT fairq.release(receipt) FROM fairq.leases") };
 
 #
@@ -44,6 +45,9 @@ my $s = session($node);
 foreach my $end ('ROLLBACK', 'ROLLBACK TO before', 'COMMIT')
 {
 	sql($node, "SELECT fairq.create_queue('q'); " . fill('q', 'a', 50));
+
+	is($count->(10), 10, "$end: no limit");
+	$release->();
 
 	# Enqueue, as it makes the session read the settings that it has written.
 	$s->safe("BEGIN; SAVEPOINT before; SELECT fairq.set_group_defaults('q', max_leased => 2); " . fill('q', 'a', 1));
@@ -75,10 +79,10 @@ foreach my $end ('ROLLBACK', 'ROLLBACK TO before', 'COMMIT')
 	# What is ready counts, and one task of the last transaction that committed.
 	$release->();
 	$s->safe("BEGIN; SAVEPOINT before; SELECT fairq.alter_queue('q', max_ready_per_group => 1); " . fill('q', 'b', 1));
-	sql($node, fill('q', 'c', 5));
+	$o->safe(fill('q', 'c', 5));
 	is(sql($node, "SELECT count(*) FROM fairq.tasks('q', 'overflow')"), 0, "$end: max_ready_per_group, too, is not in force before");
 	$s->safe($end);
-	sql($node, fill('q', 'd', 5));
+	$o->safe(fill('q', 'd', 5));
 	is( sql($node, "SELECT count(*) > 0 FROM fairq.tasks('q', 'overflow')"),
 		$end eq 'COMMIT' ? 't' : 'f',
 		"$end: nor after, unless it has committed");
@@ -105,21 +109,27 @@ sql($node, "SELECT fairq.drop_queue('q')");
 #
 foreach my $end ('ROLLBACK', 'COMMIT')
 {
-	sql($node, "SELECT fairq.create_queue('q'); " . fill('q', 'a', 50) . fill('q', 'b', 50));
-	sql($node, "SELECT count(*) FROM fairq.claim('q', 2)");
-	$release->();
-	sql($node, "BEGIN; SELECT fairq.set_group('q', 'a', max_leased => 3); SELECT fairq.set_group_defaults('q', max_leased => 4); PREPARE TRANSACTION 'p'");
-	is($count->(40), 40, "prepared: limits are not in force");
-	$release->();
-	sql($node, "$end PREPARED 'p'");
-	is($count->(40), $end eq 'COMMIT' ? 7 : 40, "$end PREPARED: they are if it has committed");
-	$release->();
-	is($s->safe("SELECT count(*) FROM fairq.claim('q', 40)"), $end eq 'COMMIT' ? 7 : 40, "$end PREPARED: for a session that knew the queue, too");
-	$release->();
-	sql($node, "SELECT fairq.set_group('q', 'a', max_leased => 5)");
-	is( sql($node, "SELECT count(*) FROM fairq.claim('q', 40, group_keys => '{a}')"),
-		5, "$end PREPARED: and what is set later holds");
-	sql($node, "SELECT fairq.drop_queue('q')");
+	foreach my $case ([ "fairq.set_group('q', 'a', max_leased => 3)", 23 ], [ "fairq.set_group_defaults('q', max_leased => 4)", 8 ])
+	{
+		my ($what, $most) = @$case;
+		my $expected = $end eq 'COMMIT' ? $most : 40;
+
+		sql($node, "SELECT fairq.create_queue('q'); " . fill('q', 'a', 20) . fill('q', 'b', 20));
+		is($count->(40), 40, "$what: no limit");
+		$release->();
+		sql($node, "BEGIN; SELECT $what; PREPARE TRANSACTION 'p'");
+		is($count->(40), 40, "$what, prepared: not in force");
+		$release->();
+		sql($node, "$end PREPARED 'p'");
+		is($count->(40), $expected, "$what, $end PREPARED: in force if it has committed");
+		$release->();
+		is(sql($node, "SELECT count(*) FROM fairq.claim('q', 40)"), $expected, "$what, $end PREPARED: for a new session, too");
+		$release->();
+		sql($node, "SELECT fairq.set_group('q', 'a', max_leased => 5)");
+		is( sql($node, "SELECT count(*) FROM fairq.claim('q', 40, group_keys => '{a}')"),
+			5, "$what, $end PREPARED: and what is set later holds");
+		sql($node, "SELECT fairq.drop_queue('q')");
+	}
 }
 
 #
@@ -132,7 +142,7 @@ is($count->(10), 0, 'defaults that come later count those of another class');
 sql($node, "SELECT fairq.ack(receipt) FROM fairq.leases LIMIT 2");
 is($count->(10), 2, 'and as they end others begin');
 sql($node, "SELECT fairq.drop_queue('q')");
-$s->quit;
+$_->quit foreach $s, $o;
 $node->stop;
 
 #
