@@ -352,7 +352,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		same_place = keeps_place(row, task);
 		if (addressed && !same_place)
 			placement_uncharge(row, &address);
-		if (status == ROW_LIVE && !same_place)
+		if (!same_place)
 			placement_leaves(row);
 		take_values(row, task, same_place);
 	}

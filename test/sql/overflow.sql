@@ -120,6 +120,13 @@ SELECT fairq.alter_queue('ovf', max_ready_per_group => 9223372036854775807, max_
 CALL pg_temp.until_depths('ovf', 4, 0);
 SELECT payload FROM fairq.pop('ovf', 9);
 SELECT fairq.alter_queue('ovf', max_ready_per_group => 2, max_ready => 1000000);
+-- So does one that becomes another group's, also in the transaction that enqueued it.
+BEGIN;
+SELECT fairq.enqueue('ovf', '1', 'eve', unique_key => 'k') = fairq.enqueue('ovf', '1', 'dora', unique_key => 'k', on_duplicate => 'replace') AS same;
+COMMIT;
+SELECT cardinality(fairq.enqueue_many('ovf', '{2,3}'::jsonb[], '{eve}'));
+SELECT * FROM pg_temp.by_group('ovf');
+SELECT count(*) FROM fairq.pop('ovf', 9);
 -- Tasks that are cancelled make room.
 SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3,4}'::jsonb[], '{dora}'));
 SELECT count(fairq.cancel('ovf', id)) FROM fairq.tasks('ovf', 'ready');
