@@ -208,6 +208,7 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 	LaneEntry	target;
 	LaneEntry	from;
 	FairqAddress frontier;
+	FairqAddress counted = {0};
 	ItemPointerData first_tid;
 	bool		complete;
 	bool		any = false;
@@ -249,12 +250,18 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			any = true;
 			last = entries[i].block;
 			lanes_entry_address(lane, &entries[i], &place);
+			/* A row that was updated in place may have an entry of each version. */
+			if (ahead > 0 && address_compare(&place, &counted) == 0)
+				continue;
 			if (row_reader_read(row, &entries[i].tid) == ROW_LIVE &&
 				!row_is_null(row, COLUMN_ADDRESS) &&
 				address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) == 0 &&
 				!leases_find(queue_state_number(info->state),
 							 DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+			{
+				counted = place;
 				ahead++;
+			}
 		}
 		if (!more)
 			break;

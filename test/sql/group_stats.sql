@@ -48,6 +48,12 @@ SELECT bool_and(foretold.ahead = c.n - 1) FROM (SELECT id, row_number() OVER () 
 SELECT (fairq.get_task_position('gst', (SELECT id FROM foretold WHERE ahead = 0))).*, 'leased' AS is WHERE false;
 SELECT state, ahead, starts_at <= clock_timestamp() AS started, exact FROM fairq.get_task_position('gst', (SELECT id FROM foretold WHERE ahead = 0));
 SELECT state, ahead, starts_at > clock_timestamp() AS starts, exact FROM fairq.get_task_position('gst', (SELECT id FROM foretold WHERE ahead = 15));
+-- One that was kept in between is one still.
+SELECT fairq.create_queue('gst keys');
+SELECT count(fairq.enqueue('gst keys', to_jsonb(i), unique_key => 'k' || i)) FROM generate_series(1, 2) i;
+SELECT count(fairq.enqueue('gst keys', '1', unique_key => 'k1'));
+SELECT ahead, exact FROM fairq.tasks('gst keys'), fairq.get_task_position('gst keys', id) WHERE unique_key = 'k2';
+SELECT fairq.drop_queue('gst keys');
 -- Lower classes come first.
 SELECT state, ahead FROM fairq.get_task_position('gst', fairq.enqueue('gst', '1', 'z', priority => 3));
 SELECT fairq.enqueue('gst', '1', 'z', priority => 3) AS last \gset
