@@ -1,490 +1,465 @@
-#!/usr/bin/python3
-"""A model of a queue, driven with random schedules beside the real one.
+"""A model of queues: what their functions promise, and nothing of how.
 
-The model says which tasks there are, in which state, whose a lease is, and
-what each function may answer; every difference is an error. What it knows of
-order: lower classes first, and first in, first out within a group and class
-(of groups that were never at a limit, whose tasks may change places then).
-(The order between groups is that of 005_fair_order.pl.) What is scheduled or
-runs out is made so by the schedule itself, with times far away or past, so
-that no clock decides. There is no background worker: fairq.maintain() is one
-of the functions.
+A task has a row and perhaps a lease. The row is written in transactions: until
+the writer's ends, others see what was committed before, and nobody claims the
+task. The lease is seen by all at once.
 
-Within a transaction the engine promises that what it changes is claimable by
-others, and by itself, when it has committed, and as before if it is rolled
-back, whole or to a savepoint.
+Each transaction keeps what its end owes, as pairs of functions: one for its
+commit, one for its rollback, whole or to a savepoint. Rolling back undoes in
+reverse order.
 
-Usage: model.py CONNINFO SEED SCHEDULES STEPS, for that many schedules from SEED on.
-Prints how often each function was called, and exits with 1 at a
-difference, after the last steps.
+What is not said here: the order between groups (005_fair_order.pl), and times.
+What is scheduled is so for ever, until a schedule makes it due; leases end when
+a schedule says so.
 """
 
-import copy
-import json
-import random
-import sys
-
-import psycopg
-from psycopg import sql
-
-GROUPS = ["a", "b", "c", "", "ü"]
-CLASSES = [0, 1, 2]
+from dataclasses import dataclass, field, replace
 
 
 class Difference(Exception):
     pass
 
 
-class Task:
-    def __init__(self, payload, group, klass, max_attempts):
-        self.payload = payload
-        self.group = group
-        self.klass = klass
-        self.max_attempts = max_attempts
-        self.attempts = 0
-        self.state = "ready"
-        self.turn = 0           # FIFO within group and class
-        self.fresh = False      # not claimable before this transaction ends
-        self.receipt = None
-        self.loose = False      # out of the order: leased when its group was purged
-        self.settling = False   # its lease ends with this transaction
+@dataclass(frozen=True)
+class Row:
+    """One version. State: ready, scheduled, overflow, held, dead; or placed:
+    ready or in the overflow, as the queue has room."""
+    state: str
+    group: str
+    klass: int
+    payload: object
+    attempts: int = 0
+    max_attempts: int = None    # None: the queue's
+    later: bool = False         # its run_at is far away
+    key: str = None
+    turn: int = 0               # first in, first out within group and class
 
-    def shown(self):
-        return "leased" if self.settling and self.state == "ready" else self.state
+    WAITS = ("ready", "scheduled", "overflow", "placed")
+
+
+@dataclass(eq=False)
+class Lease:
+    receipt: object
+    session: object = None
+    claimer: object = None      # the transaction that claimed it, while that is open
+    settler: object = None      # the one that is ending it
+    durable: bool = False
+    nobodys: bool = False       # its claim was rolled back: no attempt
+    extender: object = None     # of a durable lease: the one that has written its row
+    expired: bool = False       # its time has passed; good until it is put back
+
+    def lost(self):
+        return self.session is not None and self.session.over
+
+    def good_for(self, tx):
+        """Whether tx, who knows the receipt, may settle it."""
+        return self.settler is None and not self.lost() and not self.nobodys and self.claimer in (None, tx) and self.extender in (None, tx)
+
+
+@dataclass(eq=False)
+class Session:
+    uuid: object
+    opener: object              # the connection, if it is bound to it
+    over: bool = False
+    members: set = field(default_factory=set)   # queues it asked for buckets of
+
+
+@dataclass(eq=False)
+class Task:
+    queue: object = field(repr=False)
+    id: int
+    key: str = None
+    row: Row = None             # the newest version
+    before: Row = None          # the version before that
+    committed: Row = None       # what all but its writer see; None: there is no task
+    writer: object = None       # the transaction that wrote row
+    lease: Lease = None
+    was_leased: bool = False    # it may not be counted in the room of its group any more
+
+    def seen(self, tx):
+        return self.row if self.writer is tx else self.committed
+
+    def shown(self, tx):
+        """The state that tasks() has for tx."""
+        state = self.seen(tx).state
+        return "leased" if state == "ready" and self.lease else state
+
+    def free(self, tx):
+        """Nobody else has it in hand."""
+        lease = self.lease
+        return self.writer in (None, tx) and \
+            (lease is None or (lease.settler in (None, tx) and lease.extender in (None, tx) and
+                               not (lease.durable and lease.claimer not in (None, tx))))
+
+    def claimable(self):
+        return self.writer is None and self.lease is None and self.row.state == "ready"
+
+
+class Queue:
+    def __init__(self, name, **settings):
+        self.name = name
+        self.tasks = {}
+        self.last_turn = 0
+        self.max_attempts = 3
+        self.buckets = 1
+        self.max_ready = None           # no overflow
+        self.max_ready_per_group = None
+        self.durable = False
+        self.paused = False
+        self.paused_groups = set()
+        self.limits = {}
+        self.ever_limited = set()       # their tasks come about in order only
+        self.room_is_exact = True       # until a claim may have passed by groups with work
+        self.ever_overflowed = set()    # groups and classes that had an overflow
+        self.purged = {}                # groups: what has a turn before is out of order
+        self.__dict__.update(settings)
+
+    def next_turn(self):
+        self.last_turn += 1
+        return self.last_turn
+
+    def place(self):
+        return "ready" if self.max_ready is None else "placed"
+
+    def in_order(self, task):
+        group = task.row.group
+        return group not in self.ever_limited and task.row.turn > self.purged.get(group, 0)
+
+    def attempts_of(self, row):
+        return self.max_attempts if row.max_attempts is None else row.max_attempts
+
+    def room(self, group):
+        """How many of a group may be claimed."""
+        if group in self.paused_groups:
+            return 0
+        limit = self.limits.get(group, 0)
+        leased = sum(t.lease is not None and self.group_of(t) == group for t in self.tasks.values())
+        return max(limit - leased, 0) if limit else 10 ** 9
+
+    @staticmethod
+    def group_of(task):
+        return (task.committed or task.row).group
+
+    def lines(self, chosen=None):
+        """The tasks that may be claimed, by class and group, in order."""
+        lines = {}
+        for task in self.tasks.values():
+            if not self.paused and task.claimable() and (chosen is None or chosen(task)):
+                lines.setdefault((task.row.klass, task.row.group), []).append(task)
+        for line in lines.values():
+            line.sort(key=lambda t: t.row.turn)
+        return lines
+
+    def placed(self, task, state):
+        """A task that got a place is ready or, as it was full, in the overflow."""
+        place = task.row.group, task.row.klass
+
+        def ready(row, here):
+            return row is not None and row.state == "ready" and (not here or (row.group, row.klass) == place)
+        others = [t for t in self.tasks.values() if t is not task]
+        if state == "ready":
+            if any(t.row.state == "overflow" and (t.row.group, t.row.klass) == place for t in others if t.writer is None):
+                raise Difference("task %d overtakes the overflow" % task.id)
+            sure = [t.row for t in others if t.writer is None and not t.was_leased]
+            if self.room_is_exact and not self.ever_limited and (
+                    sum(ready(r, True) for r in sure) >= self.max_ready_per_group or
+                    sum(ready(r, False) for r in sure) >= self.max_ready):
+                raise Difference("task %d is ready without room" % task.id)
+        elif state == "overflow":
+            # A place that is left counts until that is committed.
+            maybe = [r for t in self.tasks.values()
+                     for r in {t.committed, t.before if t.writer else None, t.row if t is not task else None}]
+            if place not in self.ever_overflowed and \
+                    sum(ready(r, True) for r in maybe) < self.max_ready_per_group and \
+                    sum(ready(r, False) for r in maybe) < self.max_ready:
+                raise Difference("task %d is in the overflow, with room" % task.id)
+            self.ever_overflowed.add(place)
+        else:
+            raise Difference("task %d is %r, should be ready or in the overflow" % (task.id, state))
+        was, task.row = task.row, replace(task.row, state=state)
+        if task.committed is was:
+            task.committed = task.row
+
+    def of_key(self, key, tx):
+        """The first task of a key and the one that is held, as tx finds them. What
+        another transaction ends is there still; what it has in hand is not counted
+        unless it is in flight."""
+        first = held = None
+        for task in self.tasks.values():
+            free = task.writer in (None, tx)
+            for row in (task.row,) if free else (task.row, task.committed):
+                if row is None or row.key != key:
+                    continue
+                if row.state in Row.WAITS and (free or task.lease is not None):
+                    first = task
+                elif row.state == "held" and free:
+                    held = task
+        return first, held
+
+    def key_is_busy(self, key, tx):
+        """Whether who needs to know of a key has to wait for another transaction."""
+        return any(task.key == key and task.writer not in (None, tx) and
+                   (task.lease is None or (task.row is not None and task.row.state == "held"))
+                   for task in self.tasks.values())
+
+
+class Transaction:
+    """What its end owes. The model's, open or of a single statement."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.owed = []
+        self.savepoints = []
+        self.gone = []          # tasks with keys that it ends
+
+    def owes(self, commit=None, undo=None):
+        self.owed.append((commit, undo))
+
+    def roll_back_to(self, mark):
+        while len(self.owed) > mark:
+            undo = self.owed.pop()[1]
+            if undo:
+                undo()
 
 
 class Model:
-    """All that a queue should be."""
-
     def __init__(self):
-        self.tasks = {}
-        self.turn = 0
-        self.queue_paused = False
-        self.paused = set()
-        self.limits = {}
+        self.queues = {}
+        self.sessions = []
+        self.subscriptions = set()
         self.old_receipts = []
-        self.ever_limited = set()   # their tasks come about in order only
-        self.settling = {}      # leases, by group, that end with this transaction
 
-    def next_turn(self):
-        self.turn += 1
-        return self.turn
+    def tasks(self):
+        return [t for q in self.queues.values() for t in q.tasks.values()]
 
-    def leased(self, group):
-        return self.settling.get(group, 0) + \
-            sum(t.state == "leased" and t.group == group for t in self.tasks.values())
+    # --- rows and leases --------------------------------------------------
 
-    def room(self, group):
-        if group in self.paused:
-            return 0
-        limit = self.limits.get(group, 0)
-        return max(limit - self.leased(group), 0) if limit else 10 ** 9
+    def write(self, tx, task, row):
+        """row None: the task is removed."""
+        before = task.row, task.writer
+        task.before, task.row, task.writer = task.row, row, tx
 
-    def claimable(self, groups=None):
-        """By class and group, in order."""
-        result = {}
-        if self.queue_paused:
-            return result
-        for id, t in self.tasks.items():
-            if t.state == "ready" and not t.fresh and (groups is None or t.group in groups):
-                result.setdefault((t.klass, t.group), []).append((t.turn, id))
-        for key in result:
-            result[key].sort()
-        return result
+        def commit():
+            task.committed, task.writer = task.row, None
+            self.forget_if_gone(task)
 
+        def undo():
+            task.row, task.writer = before
+            self.forget_if_gone(task)
+        tx.owes(commit, undo)
 
-class Run:
-    def __init__(self, conninfo, seed, steps):
-        self.random = random.Random(seed)
-        self.conn = psycopg.connect(conninfo, autocommit=True)
-        self.steps = steps
-        self.log = []
-        self.model = Model()
-        self.saved = []             # the model at BEGIN and at each savepoint
-        self.queue = "model %d" % seed
-        self.counts = {}
+    @staticmethod
+    def forget_if_gone(task):
+        if task.row is None and task.committed is None:
+            task.queue.tasks.pop(task.id, None)
 
-    def call(self, text, *args):
-        self.log.append("%s %r" % (text, args))
-        return self.conn.execute(text, args).fetchall()
+    def add(self, tx, queue, id, row):
+        if id in queue.tasks:
+            raise Difference("id %d is there twice" % id)
+        task = queue.tasks[id] = Task(queue, id, row.key)
+        self.write(tx, task, replace(row, turn=queue.next_turn()))
+        return task
 
-    def expect(self, what, is_, should):
-        if is_ != should:
-            raise Difference("%s: is %r, should be %r" % (what, is_, should))
+    def change(self, tx, task, **values):
+        self.write(tx, task, replace(task.row, **values))
 
-    # --- functions -------------------------------------------------------
+    def drop_lease(self, task, lease):
+        self.old_receipts.append(lease.receipt)
+        if task.lease is lease:
+            task.lease = None
 
-    def enqueue(self):
-        r = self.random
-        n = r.choice([1, 1, 1, 5])
-        group, klass = r.choice(GROUPS), r.choice(CLASSES)
-        later = r.random() < 0.1
-        max_attempts = r.choice([None, None, 1, 2])
-        payloads = [r.randrange(10 ** 6) for _ in range(n)]
-        if n == 1:
-            ids = [self.call("SELECT fairq.enqueue(%s, %s::jsonb, %s, %s, run_at => %s::timestamptz, max_attempts => %s)",
-                             self.queue, json.dumps(payloads[0]), group, klass,
-                             "2100-01-01" if later else None, max_attempts)[0][0]]
-        else:
-            max_attempts = None
-            ids = self.call("SELECT fairq.enqueue_many(%s, %s::jsonb[], %s::text[], %s::bigint[], run_ats => %s::timestamptz[])",
-                            self.queue, [json.dumps(p) for p in payloads], [group], [klass],
-                            ["2100-01-01" if later else None])[0][0]
-        for id, payload in zip(ids, payloads):
-            if id in self.model.tasks:
-                raise Difference("id %d is there twice" % id)
-            t = Task(payload, group, klass, 3 if max_attempts is None else max_attempts)
-            t.state = "scheduled" if later else "ready"
-            t.turn = self.model.next_turn()
-            t.fresh = bool(self.saved)
-            self.model.tasks[id] = t
+    def claim(self, tx, task, receipt, session=None):
+        lease = task.lease = Lease(receipt, session, tx, durable=task.queue.durable)
+        task.was_leased = True
 
-    def take(self, rows, n, groups, leased):
-        """Check what a claim or pop gave, and note it."""
-        m = self.model
-        available = m.claimable(groups)
-        room = {g: m.room(g) for g in GROUPS}
-        heads = {key: list(tasks) for key, tasks in available.items()}
-        want = 0
-        left = dict(room)
-        for (klass, group), tasks in sorted(available.items()):
-            take = min(len(tasks), left[group])
-            left[group] -= take
-            want += take
-        self.expect("number of tasks", len(rows), min(n, want))
-        klass_before = -1
-        left = dict(room)
-        for row in rows:
-            id, receipt, group, payload, attempt = row
-            t = m.tasks.get(id)
-            if t is None or t.state != "ready" or t.fresh:
-                raise Difference("task %d should not come: %r" % (id, t and vars(t)))
-            self.expect("group", group, t.group)
-            self.expect("payload", payload, t.payload)
-            self.expect("attempt", attempt, t.attempts + 1)
-            if t.klass < klass_before:
-                raise Difference("class %d after %d" % (t.klass, klass_before))
-            for (klass, other), tasks in heads.items():
-                if klass < t.klass and tasks and left[other] > 0:
-                    raise Difference("class %d while %r has class %d" % (t.klass, other, klass))
-            klass_before = t.klass
-            if left[group] <= 0:
-                raise Difference("group %r above its limit" % group)
-            left[group] -= 1
-            line = heads[(t.klass, group)]
-            if not t.loose and group not in m.ever_limited:
-                self.expect("first of %r" % group, id, [i for _, i in line if i in m.tasks and not m.tasks[i].loose][0])
-            line.remove((t.turn, id))
-            if leased:
-                t.state, t.receipt = "leased", receipt
+        def commit():
+            lease.claimer = None
+
+        def undo():
+            if task.lease is lease and lease.settler not in (None, tx):
+                # Somebody cancels the task: should that be rolled back, it is put back.
+                lease.nobodys = lease.expired = True
             else:
-                self.settles(group)
-                del m.tasks[id]
+                self.drop_lease(task, lease)
+        tx.owes(commit, undo)
 
-    def settles(self, group):
-        if self.saved:
-            self.model.settling[group] = self.model.settling.get(group, 0) + 1
+    def settle(self, tx, task):
+        lease = task.lease
+        lease.settler = tx
 
-    COLUMNS = "id, receipt, group_key, payload, attempt"
+        def undo():
+            lease.settler = None
+        tx.owes(lambda: self.drop_lease(task, lease), undo)
 
-    def claim(self):
-        r = self.random
-        n = r.choice([1, 1, 2, 5, 20])
-        groups = r.sample(GROUPS, 2) if r.random() < 0.3 else None
-        rows = self.call("SELECT " + self.COLUMNS + " FROM fairq.claim(%s, %s, lease => '1 day', group_keys => %s::text[])",
-                         self.queue, n, groups)
-        self.take(rows, n, groups, True)
+    def extend(self, tx, task):
+        """At once; only a durable lease's row is written in the transaction."""
+        lease = task.lease
+        lease.expired = False
+        if lease.durable:
+            def end():
+                lease.extender = None
+            lease.extender = tx
+            tx.owes(end, end)
 
-    def pop(self):
-        n = self.random.choice([1, 3])
-        groups = self.random.sample(GROUPS, 1) if self.random.random() < 0.3 else None
-        rows = self.call("SELECT " + self.COLUMNS + " FROM fairq.pop(%s, %s, group_keys => %s::text[])",
-                         self.queue, n, groups)
-        self.take(rows, n, groups, False)
+    def remove(self, tx, task):
+        """ack, pop, cancel, purge."""
+        if task.row.key is not None and task.row.state not in ("held", "dead"):
+            tx.gone.append((task.queue, task.row.key))
+        if task.lease is not None and task.lease.settler is None:
+            self.settle(tx, task)
+        self.write(tx, task, None)
 
-    def some_leases(self, n):
-        leased = [id for id, t in self.model.tasks.items() if t.state == "leased"]
-        return self.random.sample(leased, min(n, len(leased)))
-
-    def end(self, id):
-        t = self.model.tasks[id]
-        self.settles(t.group)
-        t.settling = bool(self.saved)
-        self.model.old_receipts.append(t.receipt)
-        t.receipt = None
-        return t
-
-    def failed(self, t, delay):
-        t.attempts += 1
-        t.turn, t.loose = self.model.next_turn(), False
-        t.fresh = bool(self.saved)
-        if t.max_attempts and t.attempts >= t.max_attempts:
-            t.state = "dead"
+    def failed(self, tx, task, later=False):
+        """nack, expiry: an attempt is over."""
+        queue, row = task.queue, task.row
+        attempts, most = row.attempts + (not task.lease.nobodys), queue.attempts_of(row)
+        self.settle(tx, task)
+        if most and attempts >= most:
+            state = "dead"
+            if row.key is not None:
+                tx.gone.append((queue, row.key))
         else:
-            t.state = "scheduled" if delay else "ready"
+            state = "scheduled" if later else "ready"
+        self.change(tx, task, state=state, attempts=attempts, later=later,
+                    turn=queue.next_turn())
 
-    def ack(self):
-        ids = self.some_leases(self.random.choice([1, 1, 3]))
-        if len(ids) == 1:
-            self.expect("ack", self.call("SELECT fairq.ack(%s)", self.model.tasks[ids[0]].receipt), [(True,)])
-        elif ids:
-            receipts = [self.model.tasks[i].receipt for i in ids]
-            done = self.call("SELECT fairq.ack_many(%s)", receipts + self.model.old_receipts[-1:])
-            self.expect("ack_many", sorted(x[0] for x in done), sorted(receipts))
-        for id in ids:
-            self.end(id)
-            del self.model.tasks[id]
+    # --- unique keys ------------------------------------------------------
 
-    def ack_and_claim(self):
-        ids = self.some_leases(2)
-        receipts = [self.model.tasks[i].receipt for i in ids]
-        n = self.random.choice([1, 4])
-        rows = self.call("SELECT " + self.COLUMNS + " FROM fairq.ack_and_claim(%s, %s::uuid[], %s, lease => '1 day')",
-                         self.queue, receipts, n)
-        # The leases end when the transaction does: until then they count.
-        self.take(rows, n, None, True)
-        for id in ids:
-            self.end(id)
-            del self.model.tasks[id]
-
-    def nack(self):
-        for id in self.some_leases(1):
-            t = self.model.tasks[id]
-            delay = self.random.choice(["0", "1 year", None])
-            self.expect("nack", self.call("SELECT fairq.nack(%s, %s, %s::interval)", t.receipt, "no", delay), [(True,)])
-            self.end(id)
-            self.failed(t, delay == "1 year")
-
-    def nack_many(self):
-        ids = self.some_leases(3)
-        if not ids:
+    def enqueue(self, tx, queue, id, row, replaces=False):
+        """id is what the queue answered; None: it did not say."""
+        first, held = queue.of_key(row.key, tx) if row.key is not None else (None, None)
+        waiting = held or (first if first is not None and first.lease is None else None)
+        if waiting is None:
+            state = "held" if first is not None else "scheduled" if row.later else queue.place()
+            if id is None:
+                raise Difference("there is no new task in %r" % queue.name)
+            self.add(tx, queue, id, replace(row, state=state))
             return
-        receipts = [self.model.tasks[i].receipt for i in ids]
-        done = self.call("SELECT fairq.nack_many(%s, delay => '0')", receipts)
-        self.expect("nack_many", sorted(x[0] for x in done), sorted(receipts))
-        for id in ids:
-            self.failed(self.end(id), False)
 
-    def release(self):
-        for id in self.some_leases(1):
-            t = self.model.tasks[id]
-            self.expect("release", self.call("SELECT fairq.release(%s)", t.receipt), [(True,)])
-            self.end(id)
-            t.state = "ready"
-            t.fresh = bool(self.saved)
-
-    def extend(self):
-        for id in self.some_leases(1):
-            t = self.model.tasks[id]
-            self.expect("extend", self.call("SELECT fairq.extend(%s, '2 days') > now() + interval '1 day'", t.receipt), [(True,)])
-
-    def expire(self):
-        """Not in a transaction: extend holds at once."""
-        if self.saved:
-            return
-        for id in self.some_leases(1):
-            t = self.model.tasks[id]
-            self.call("SELECT fairq.extend(%s, '1 microsecond')", t.receipt)
-            self.call("SELECT pg_sleep(0.11)")      # two ticks of the wheel
-            self.call("SELECT fairq.maintain(%s)", self.queue)
-            self.end(id)
-            self.failed(t, False)
-
-    def old_receipt(self):
-        if not self.model.old_receipts or self.saved:
-            return
-        receipt = self.random.choice(self.model.old_receipts)
-        for function in ["ack", "nack", "release"]:
-            self.expect("old receipt: " + function, self.call("SELECT fairq." + function + "(%s)", receipt), [(False,)])
-        self.expect("old receipt: extend", self.call("SELECT fairq.extend(%s, '1 day')", receipt), [(None,)])
-
-    def cancel(self):
-        ids = list(self.model.tasks) + [999999999]
-        id = self.random.choice(ids)
-        self.expect("cancel", self.call("SELECT fairq.cancel(%s, %s)", self.queue, id), [(id in self.model.tasks,)])
-        if id in self.model.tasks:
-            if self.model.tasks[id].state == "leased":
-                self.end(id)
-            del self.model.tasks[id]
-
-    def purge(self):
-        if self.random.random() < 0.8:
-            return
-        group = self.random.choice(GROUPS)
-        gone = [id for id, t in self.model.tasks.items() if t.group == group and t.state != "leased" and not t.settling]
-        self.expect("purge", self.call("SELECT fairq.purge(%s, %s)", self.queue, group), [(len(gone),)])
-        for id in gone:
-            del self.model.tasks[id]
-        # What is left is in flight, and its group begins anew.
-        for t in self.model.tasks.values():
-            t.loose = t.loose or t.group == group
-
-    def revive(self):
-        dead = [id for id, t in self.model.tasks.items() if t.state == "dead"]
-        some = self.random.sample(dead, min(1, len(dead)))
-        # In the order of the table all of them would come in any order.
-        for id in some:
-            self.expect("revive", self.call("SELECT fairq.revive(%s, %s)", self.queue, id), [(1,)])
-            t = self.model.tasks[id]
-            t.state, t.attempts, t.turn, t.fresh = "ready", 0, self.model.next_turn(), bool(self.saved)
-        if not dead:
-            self.expect("revive", self.call("SELECT fairq.revive(%s)", self.queue), [(0,)])
-
-    def pause(self):
-        if self.saved:
-            return
-        if self.random.random() < 0.5:
-            self.model.queue_paused = not self.model.queue_paused
-            self.call("SELECT fairq." + ("pause" if self.model.queue_paused else "resume") + "(%s)", self.queue)
+        if id not in (None, waiting.id):
+            raise Difference("key %r: is %d, should be %d" % (row.key, id, waiting.id))
+        old = waiting.row
+        if not replaces:
+            if waiting.writer is not tx:
+                self.write(tx, waiting, old)
+        elif old.state == "held":
+            self.write(tx, waiting, replace(row, state="held", turn=old.turn))
+        elif old.state in ("ready", "overflow", "placed") and not row.later and \
+                (old.group, old.klass) == (row.group, row.klass):
+            self.write(tx, waiting, replace(row, state=old.state, turn=old.turn))
         else:
-            group = self.random.choice(GROUPS)
-            self.model.paused ^= {group}
-            self.model.ever_limited.add(group)
-            self.call("SELECT fairq." + ("pause" if group in self.model.paused else "resume") + "(%s, %s)", self.queue, group)
+            self.write(tx, waiting, replace(row, state="scheduled" if row.later else queue.place(),
+                                            turn=queue.next_turn()))
 
-    def set_group(self):
-        if self.saved:
-            return
-        group = self.random.choice(GROUPS)
-        limit = self.random.choice([0, 0, 1, 2, 5])
-        self.model.limits[group] = limit
-        if limit:
-            self.model.ever_limited.add(group)
-        self.call("SELECT fairq.set_group(%s, %s, max_leased => %s, weight => %s::real)", self.queue, group, limit,
-                  self.random.choice([None, 1, 0.5, 7]))
+    def let_run(self, tx, task):
+        later = task.row.later
+        self.change(tx, task, state="scheduled" if later else task.queue.place(),
+                    turn=task.queue.next_turn())
 
-    def buckets(self):
-        if self.saved or self.random.random() < 0.7:
-            return
-        self.call("SELECT fairq.alter_queue(%s, buckets => %s)", self.queue, self.random.choice([1, 2, 5, 16]))
+    def purge(self, tx, queue, group):
+        """Returns how many go. What is left is in flight, or in somebody's hands,
+        and its group begins anew."""
+        gone = [t for t in queue.tasks.values() if t.writer in (None, tx) and t.row is not None
+                and t.lease is None and group in (None, t.row.group)]
+        for task in gone:
+            self.write(tx, task, None)
+        turn, groups = queue.last_turn, {t.row.group for t in queue.tasks.values() if t.row} | {group}
+        tx.owes(lambda: queue.purged.update((g, turn) for g in groups if group in (None, g)))
+        return len(gone)
 
-    def maintain(self):
-        self.call("SELECT fairq.maintain(%s)", self.queue)
+    def revive(self, tx, task):
+        """Returns whether it does."""
+        queue, row = task.queue, task.row
+        first, held = queue.of_key(row.key, tx) if row.key is not None else (None, None)
+        if held is not None or (first is not None and first.lease is None):
+            return False
+        state = "held" if first is not None else queue.place()
+        self.change(tx, task, state=state, attempts=0, later=False, turn=queue.next_turn())
+        return True
 
-    def vacuum(self):
-        if self.saved or self.random.random() < 0.9:
-            return
-        name = sql.SQL("VACUUM FULL fairq.{}").format(sql.Identifier("q_" + self.queue)).as_string(self.conn)
-        self.log.append(name)
-        self.conn.execute(name)
+    # --- the end of transactions ------------------------------------------
 
-    # --- transactions ----------------------------------------------------
+    def commit(self, tx):
+        for queue, key in tx.gone:
+            first, held = queue.of_key(key, tx)
+            if first is None and held is not None:
+                self.let_run(tx, held)
+        for commit, _ in tx.owed:
+            if commit:
+                commit()
+        tx.owed = []
 
-    def transaction(self):
-        r = self.random
-        if not self.saved:
-            if r.random() < 0.5:
-                return
-            self.log.append("BEGIN")
-            self.conn.execute("BEGIN")
-            self.saved.append(copy.deepcopy(self.model))
-        elif r.random() < 0.3 and len(self.saved) < 4:
-            self.log.append("SAVEPOINT")
-            self.conn.execute("SAVEPOINT s%d" % len(self.saved))
-            self.saved.append(copy.deepcopy(self.model))
-        elif len(self.saved) > 1 and r.random() < 0.5:
-            kept = self.saved.pop()
-            if r.random() < 0.5:
-                self.log.append("ROLLBACK TO")
-                self.conn.execute("ROLLBACK TO SAVEPOINT s%d" % len(self.saved))
-                self.roll_back(kept)
-            else:
-                self.log.append("RELEASE")
-                self.conn.execute("RELEASE SAVEPOINT s%d" % len(self.saved))
-        elif r.random() < 0.5:
-            self.log.append("ROLLBACK")
-            self.conn.execute("ROLLBACK")
-            kept = self.saved[0]
-            self.saved = []
-            self.roll_back(kept)
-        else:
-            self.commit()
+    def roll_back(self, tx):
+        tx.roll_back_to(0)
 
-    def roll_back(self, kept):
-        """Receipts of leases that never were are old, like the others."""
-        old = {t.receipt for t in self.model.tasks.values() if t.receipt} - \
-            {t.receipt for t in kept.tasks.values() if t.receipt}
-        kept.old_receipts.extend(old)
-        live = {t.receipt for t in kept.tasks.values() if t.receipt}
-        kept.old_receipts = [r for r in kept.old_receipts if r not in live]
-        kept.turn = max(kept.turn, self.model.turn)
-        self.model = kept
+    def restart(self, crash):
+        """After all connections were lost, and rolled back. A clean restart keeps
+        sessions, but those that are bound, and leases but of sessions that it
+        does not keep; a crash keeps durable leases, but those of sessions."""
+        for session in self.sessions:
+            session.members.clear()
+            session.over |= crash or session.opener is not None
+        for task in self.tasks():
+            lease = task.lease
+            if lease is not None and not lease.durable and (crash or lease.lost()):
+                self.drop_lease(task, lease)
 
-    def commit(self):
-        if self.saved:
-            self.log.append("COMMIT")
-            self.conn.execute("COMMIT")
-            self.saved = []
-        self.model.settling = {}
-        for t in self.model.tasks.values():
-            t.fresh = t.settling = False
+    # --- what may change by itself ----------------------------------------
 
-    # --- the whole -------------------------------------------------------
+    def passes(self, tx, task, state, attempts):
+        """A pass of maintain in tx made this of a task, so it says: apply it, or
+        raise an error if it must not."""
+        queue, row, lease = task.queue, task.seen(tx), task.lease
+        if state == "overflow":
+            queue.ever_overflowed.add((row.group, row.klass))
+        if row is not None and task.free(tx):
+            if lease is not None and (lease.expired or lease.lost()) and lease.settler is None:
+                attempt = row.attempts + (not lease.nobodys)
+                dies = attempt >= queue.attempts_of(row) > 0
+                if attempts == attempt and state in (("dead",) if dies else ("ready", "leased")):
+                    return self.failed(tx, task)
+            elif row.state == "overflow" and state == "ready" or \
+                    row.state == "scheduled" and not row.later and state in ("ready", "overflow"):
+                return self.change(tx, task, state=state, turn=queue.next_turn())
+            elif row.state == "held" and self.may_run(tx, task):
+                wanted = ("scheduled",) if row.later else ("ready", "overflow")
+                if state in wanted:
+                    return self.change(tx, task, state=state, turn=queue.next_turn())
+        raise Difference("task %d is %r after %d attempts, should be %r: %r, %r"
+                         % (task.id, state, attempts, row and task.shown(tx), row, lease))
 
-    def compare(self):
-        rows = self.call("SELECT id, state, group_key, payload, attempts FROM fairq.tasks(%s)", self.queue)
-        is_ = {r[0]: (r[1], r[2], r[3], r[4]) for r in rows}
-        should = {id: (t.shown(), t.group, t.payload, t.attempts) for id, t in self.model.tasks.items()}
-        for id in sorted(set(is_) | set(should)):
-            if is_.get(id) != should.get(id):
-                raise Difference("task %d is %r, should be %r" % (id, is_.get(id), should.get(id)))
+    @staticmethod
+    def may_run(tx, held):
+        """Nothing is before a held task."""
+        return held.queue.of_key(held.row.key, tx)[0] is None
 
-    def compare_depths(self):
-        """What is counted, when no transaction is open."""
-        row = self.call("SELECT ready, leased, scheduled, dead FROM fairq.queue_stats WHERE queue = %s", self.queue)[0]
-        states = [t.state for t in self.model.tasks.values()]
-        self.expect("depths", tuple(row), tuple(states.count(s) for s in ["ready", "leased", "scheduled", "dead"]))
+    def must_pass(self, queue):
+        """With no transaction open: what maintain has to move."""
+        due = [t for t in queue.tasks.values()
+               if (t.lease is not None and (t.lease.expired or t.lease.lost()))
+               or (t.row.state == "scheduled" and not t.row.later)
+               or (t.row.state == "held" and self.may_run(None, t))]
+        if queue.max_ready is not None:
+            ready = [t.row for t in queue.tasks.values() if t.row.state == "ready" and t.lease is None]
+            for task in queue.tasks.values():
+                if task.row.state != "overflow" or len(ready) >= queue.max_ready:
+                    continue
+                same = sum((r.group, r.klass) == (task.row.group, task.row.klass) for r in ready)
+                # A group is fed before it runs dry, and may be as soon as it has room.
+                if same == 0 or same <= queue.max_ready_per_group - max(queue.max_ready_per_group // 4, 1):
+                    due.append(task)
+        return due
 
-    def run(self):
-        r = self.random
-        self.call("SELECT fairq.create_queue(%s, buckets => %s, max_attempts => 3, backoff_base => '0')",
-                  self.queue, r.choice([1, 2, 4, 16]))
-        functions = [(self.enqueue, 22), (self.claim, 18), (self.pop, 4), (self.ack, 10), (self.ack_and_claim, 3),
-                     (self.nack, 6), (self.nack_many, 2), (self.release, 4), (self.extend, 2), (self.expire, 1),
-                     (self.old_receipt, 2), (self.cancel, 3), (self.purge, 1), (self.revive, 3), (self.pause, 2),
-                     (self.set_group, 3), (self.buckets, 1), (self.maintain, 1), (self.vacuum, 1), (self.transaction, 14)]
-        names = [f for f, _ in functions]
-        weights = [w for _, w in functions]
-        for step in range(self.steps):
-            f = r.choices(names, weights)[0]
-            f()
-            self.counts[f.__name__] = self.counts.get(f.__name__, 0) + 1
-            if step % 7 == 0:
-                self.compare()
-            if step % 20 == 0 and not self.saved:
-                self.compare_depths()
-        self.commit()
-        self.compare()
-        # All of it can be had in the end.
-        self.model.queue_paused, self.model.paused, self.model.limits = False, set(), {}
-        self.call("SELECT fairq.resume(%s)", self.queue)
-        for group in GROUPS:
-            self.call("SELECT fairq.resume(%s, %s)", self.queue, group)
-            self.call("SELECT fairq.set_group(%s, %s, max_leased => 0)", self.queue, group)
-        while any(t.state == "ready" for t in self.model.tasks.values()):
-            self.pop()
-        self.compare()
-        self.call("SELECT fairq.drop_queue(%s)", self.queue)
+    # --- topics -----------------------------------------------------------
+
+    def subscribed(self, topic):
+        words = topic.split(".")
+        return {queue for pattern, queue in self.subscriptions if matches(pattern.split("."), words)}
 
 
-def main():
-    conninfo, first, schedules, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-    total = {}
-    for seed in range(first, first + schedules):
-        run = Run(conninfo, seed, steps)
-        try:
-            run.run()
-        except (Difference, psycopg.Error) as e:
-            print("seed %d, after %d calls: %s: %s" % (seed, len(run.log), type(e).__name__, e))
-            for line in run.log[-int(sys.argv[5]) if len(sys.argv) > 5 else -25:]:
-                print("  " + line)
-            return 1
-        for name, n in run.counts.items():
-            total[name] = total.get(name, 0) + n
-        run.conn.close()
-    print(json.dumps(total, sort_keys=True))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def matches(pattern, words):
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(matches(pattern[1:], words[n:]) for n in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and matches(pattern[1:], words[1:])
