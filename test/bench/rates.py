@@ -53,7 +53,10 @@ def drain(bench, workload, plan, step, tasks):
                     rates[entry.label, clients] = run["transactions"] / max(1, run["taken"])
                     fill_up(one, plan["backlog"], clients, tasks)
             transactions = min(plan["drain"] // tasks, int(rates[entry.label, clients] * plan["seconds"]))
-            run = bench.cell(workload, entry, clients, round_number, tasks, transactions=max(clients, transactions))
+            if transactions < 20 * clients and not entry.core:
+                run = bench.cell(workload, entry, clients, round_number, tasks, seconds=plan["seconds"])
+            else:
+                run = bench.cell(workload, entry, clients, round_number, tasks, transactions=transactions)
             rates[entry.label, clients] = run["rate"]
         except BenchError as error:
             bench.fail(workload, entry.label, error)

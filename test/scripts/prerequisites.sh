@@ -20,11 +20,16 @@ esac
 missing=()  # words for people
 packages=() # the packages that bring it
 npm_pg=no
+wishes=() # packages that something can do without
 
 need() { # NEED WHAT PACKAGE...
 	missing+=("$1")
 	shift
 	packages+=("$@")
+}
+
+wish() { # WISH WHAT PACKAGE
+	wishes+=("$2")
 }
 
 # The server's major version in package names: that of the PG_CONFIG asked for,
@@ -46,9 +51,24 @@ server_major() {
 	{ apt-cache depends postgresql 2>/dev/null || true; } | sed -n 's/^ *Depends: postgresql-\([0-9]*\)$/\1/p'
 }
 
+# What the bench compares pgfairq with, and plots with. Where it cannot be had, it is left out.
+look_for_peers() {
+	local sharedir
+	sharedir=$([ -n "${PG_CONFIG:-}" ] && "$PG_CONFIG" --sharedir 2>/dev/null || true)
+	# a server built from source gets nothing from Debian's package
+	case $sharedir in
+	'' | /usr/share/postgresql/*) [ -f "$sharedir/extension/pgq.control" ] || wish "PgQ" "postgresql-${major:-VERSION}-pgq3" ;;
+	esac
+	# not redis-server, which would start a daemon: the server's program is in both
+	have redis-server || have redis-check-rdb || wish "Redis" redis-tools
+	have node || wish "Node.js" nodejs
+	have npm || wish "npm" npm
+	have gnuplot || wish "gnuplot" gnuplot-nox
+}
+
 look() {
 	local major sharedir
-	missing=() packages=() npm_pg=no
+	missing=() packages=() wishes=() npm_pg=no
 	major=$(server_major)
 	if ! find_pg_config; then
 		if [ -n "${PG_CONFIG:-}" ] && [ -z "$major" ]; then
@@ -73,6 +93,9 @@ look() {
 	[ "$purpose" != build ] || return 0
 
 	find_python || need "Python 3 with psycopg" python3 python3-psycopg
+	if [ "$purpose" = bench ]; then
+		look_for_peers
+	fi
 	[ "$purpose" = check ] || return 0
 
 	have prove || need "prove" perl
@@ -94,17 +117,28 @@ look() {
 	fi
 }
 
+# Without asking for a password where nobody can type one.
+may_install() {
+	have apt-get || return
+	[ "$(id -u)" -eq 0 ] || { have sudo && { [ -t 0 ] || sudo -n true 2>/dev/null; }; }
+}
+
 look
 if [ ${#missing[@]} -eq 0 ]; then
-	exit 0
+	[ ${#wishes[@]} -gt 0 ] || exit 0
+	if ! may_install; then
+		say "Not installed, and left out (as root: apt-get install ${wishes[*]})."
+		exit 0
+	fi
+else
+	say "Missing:"
+	printf '  %s\n' "${missing[@]}"
 fi
-say "Missing:"
-printf '  %s\n' "${missing[@]}"
 
 # --- get it -----------------------------------------------------------------
 
 as_root=()
-if [ ${#packages[@]} -gt 0 ]; then
+if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 	hint="install it and try again; on Debian: apt-get install ${packages[*]}"
 	case $hint in *VERSION*) hint="$hint (VERSION is one of $OLDEST_SUPPORTED to $NEWEST_SUPPORTED)" ;; esac
 	have apt-get || die "this machine has no apt-get; $hint"
@@ -130,22 +164,41 @@ if [ ${#packages[@]} -gt 0 ]; then
 	no_cluster=/etc/postgresql-common/createcluster.d/pgfairq-prerequisites.conf
 	cleanup() {
 		"${as_root[@]}" rm -f "$no_cluster"
+		[ -z "$made_no_daemons" ] || "${as_root[@]}" rm -f "$no_daemons"
 		[ -n "$had_directory" ] || "${as_root[@]}" rmdir --ignore-fail-on-non-empty "${no_cluster%/*}"
 	}
 	had_directory=$([ ! -d "${no_cluster%/*}" ] || echo yes)
+	# PgQ's package comes with its ticker, which has nothing to do here.
+	no_daemons=/usr/sbin/policy-rc.d
+	made_no_daemons=
 	trap cleanup EXIT
 	"${as_root[@]}" mkdir -p "${no_cluster%/*}"
 	printf '%s\n' "# left by an interrupted installation; may be deleted" "create_main_cluster = false" |
 		"${as_root[@]}" tee "$no_cluster" >/dev/null
 
-	say "Installing: ${packages[*]}"
-	log=$(mktemp)
-	if ! apt_get install --no-install-recommends "${packages[@]}" >"$log" 2>&1; then
-		tail -n 40 "$log" >&2
+	if [ ${#packages[@]} -gt 0 ]; then
+		say "Installing: ${packages[*]}"
+		log=$(mktemp)
+		if ! apt_get install --no-install-recommends "${packages[@]}" >"$log" 2>&1; then
+			tail -n 40 "$log" >&2
+			rm -f "$log"
+			die "apt-get could not install: ${packages[*]}"
+		fi
 		rm -f "$log"
-		die "apt-get could not install: ${packages[*]}"
+		look
 	fi
-	rm -f "$log"
+
+	if [ ${#wishes[@]} -gt 0 ] && [ ! -e "$no_daemons" ]; then
+		made_no_daemons=yes
+		printf '%s\n' "#!/bin/sh" "# left by an interrupted installation; may be deleted" "exit 101" |
+			"${as_root[@]}" tee "$no_daemons" >/dev/null
+		"${as_root[@]}" chmod 0755 "$no_daemons"
+	fi
+	for wish in "${wishes[@]}"; do
+		say "Installing: $wish"
+		apt_get install --no-install-recommends "$wish" >/dev/null 2>&1 ||
+			say "apt-get could not install $wish; what needs it is left out."
+	done
 	look
 fi
 

@@ -1,0 +1,2 @@
+@GET_100@ \gset
+@COMPLETE_100@;

@@ -1,0 +1,2 @@
+@GET_1@ \gset
+@COMPLETE_1@;

@@ -1,0 +1,2 @@
+@FETCH_100@ \gset
+@COMPLETE_100@;

@@ -1,0 +1,2 @@
+@FETCH_1@ \gset
+@COMPLETE_1@;

@@ -1,0 +1,5 @@
+SELECT coalesce(pgq.next_batch('bench_' || :client_id, 'worker'), 0) AS batch \gset
+\if :batch
+SELECT count(*) FROM pgq.get_batch_events(:batch);
+SELECT pgq.finish_batch(:batch);
+\endif
