@@ -12,12 +12,16 @@ def enqueue(bench, workload, plan, step, tasks):
         try:
             entry.system.empty()
             bench.checkpoint()
-            bench.cell(workload, entry, clients, round_number, tasks, seconds=plan["seconds"], warmup=1)
+            bench.cell(workload, entry, clients, round_number, tasks, seconds=seconds_of(plan, entry), warmup=1)
         except BenchError as error:
             bench.fail(workload, entry.label, error)
     for one in bench.systems(step):
         bench.results.note_row_width(one)
     empty_all(bench, workload, bench.systems(step))
+
+
+def seconds_of(plan, entry):
+    return plan["seconds"] if entry.core else plan.get("peer_seconds", plan["seconds"])
 
 
 def empty_all(bench, workload, systems):

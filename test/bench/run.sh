@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test/bench/run.sh [quick|full] [W1 W2 ...]
+# test/bench/run.sh [quick|full|long] [W1 W2 ...]
 #
 # Starts ONE throwaway cluster with pgfairq preloaded, measures pgfairq beside
 # the bare statements and its peers in systems/, all workloads or only those
@@ -12,7 +12,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 mode=full
 case ${1:-} in
-	quick|full) mode=$1; shift ;;
+	quick|full|long) mode=$1; shift ;;
 	-*) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
 esac
 for workload; do

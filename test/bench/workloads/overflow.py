@@ -5,8 +5,8 @@ from system import Entry
 NAME = "overflow"
 TITLE = "claim n + ack n from a backlog of %(backlog)d tasks in one group, ready or in the overflow"
 PLANS = {
-    "full": {"clients": [4], "rounds": 2, "backlog": 300000, "drains": {1: 30000, 10: 60000, 100: 200000},
-             "budget": 60},
+    "full": {"clients": [4], "rounds": 2, "backlog": 300000, "drains": {1: 20000, 10: 60000, 100: 200000},
+             "budget": 45},
 }
 # 10,000 is the default of max_ready_per_group
 STATES = {"ready": None, "overflow": 10000}

@@ -3,9 +3,9 @@ import rates
 NAME = "W2"
 TITLE = "enqueue 100 tasks with one statement"
 PLANS = {
-    "quick": {"clients": [16], "rounds": 2, "seconds": 1, "peer_rounds": 1, "budget": 50},
-    "full": {"clients": [1, 4, 16, 64], "rounds": 3, "seconds": 2, "peer_clients": [16], "peer_rounds": 2,
-             "budget": 170},
+    "quick": {"clients": [16], "rounds": 2, "seconds": 1, "peer_rounds": 1, "budget": 45},
+    "full": {"clients": [1, 4, 16, 64], "rounds": 3, "seconds": 2, "peer_clients": [16], "peer_rounds": 1,
+             "peer_seconds": 3, "budget": 170},
 }
 
 

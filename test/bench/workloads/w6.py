@@ -6,7 +6,9 @@ NAME = "W6"
 TITLE = "enqueue 100 + claim 100 + ack 100 while another session holds a snapshot"
 # seconds: of the series with the snapshot held
 PLANS = {
-    "full": {"clients": [4], "seconds": 40, "without": 8, "window": 5, "systems": ["pgfairq", "floor", "skip"]},
+    "full": {"clients": [4], "seconds": 30, "without": 6, "window": 5, "systems": ["pgfairq", "floor", "skip"]},
+    "long": {"clients": [4], "seconds": 300, "without": 20, "window": 10,
+             "systems": ["pgfairq", "floor", "skip", "goodman", "hatchet_idx", "pgq", "graphile"]},
 }
 LEAST = 0.9
 
@@ -72,8 +74,10 @@ def goals(results):
             ratio = min(each[0] for each in windows) / without
             yield (NAME, clients, "lowest window / without the snapshot", "%.2f" % ratio, "at least %.2f" % LEAST,
                    ratio >= LEAST)
-    last = {system: windows[-1][0] for system, _clients, _window, windows, _without, _size, _left
-            in results.data.get(NAME, []) if windows}
-    if last.get("pgfairq") and last.get("skip"):
-        ratio = last["pgfairq"] / last["skip"]
-        yield NAME, 4, "pgfairq / skip, last window", "%.1f" % ratio, "at least 20", ratio >= 20
+    # It takes minutes until the rows that cannot be removed tell.
+    last = {system: windows[-1][0] for system, _clients, window, windows, *_ in results.data.get(NAME, [])
+            if window * len(windows) >= 300}
+    for system in last:
+        if "pgfairq" in last and system in ("skip", "goodman", "hatchet_idx", "graphile"):
+            ratio = last["pgfairq"] / last[system]
+            yield NAME, 4, "pgfairq / %s, last window" % system, "%.1f" % ratio, "at least 20", ratio >= 20

@@ -6,6 +6,8 @@ class Peer(System):
     core = True
     notes = "no queue: it knows beforehand which rows to delete"
 
+    names = values = ""
+
     def setup(self):
         super().setup()
         # The bare table's inserts get the values a task's row has.
@@ -13,7 +15,6 @@ class Peer(System):
             "SELECT quote_ident(attname), format_type(atttypid, atttypmod) FROM pg_catalog.pg_attribute"
             " WHERE attrelid = 'fairq.q_bench'::regclass AND attnum > 0 AND NOT attisdropped"
             " AND attgenerated = '' AND attname NOT IN ('id', 'address', 'group_key', 'payload') ORDER BY attnum")
-        self.names, self.values = "", ""
         for column, kind in columns:
             literal = self.cluster.value("SELECT pg_catalog.quote_nullable(%s::text) FROM fairq.q_bench LIMIT 1" % column)
             self.names += ", " + column

@@ -5,7 +5,7 @@ class Peer(System):
     title = "PgQ: events in the order of their arrival, in batches between ticks; a queue for each claimer"
     notes = ("a batch is acknowledged as a whole, no single acks, no leases, one consumer a queue at a time, no priorities, no fairness."
              " Ticks are ready-made after each 1 or 100 events, which is not in its time to claim")
-    pace = {"claim_one": 8000}
+    pace = {"claim_one": 5000}
 
     def missing(self):
         if not self.cluster.number("SELECT count(*) FROM pg_catalog.pg_available_extensions WHERE name = 'pgq'"):
