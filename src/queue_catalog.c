@@ -663,14 +663,17 @@ look_after_state(QueueInfo *info, Relation rel)
 static void
 check_privileges(QueueInfo *info, Relation rel, AclMode privileges)
 {
+	AclMode		missing;
+
 	if (privileges == 0)
 		return;
-	for (int i = 0; i < N_ACL_RIGHTS; i++)
+	missing = privileges & ~pg_class_aclmask(info->relation, GetUserId(), privileges,
+											 ACLMASK_ALL);
+	for (int i = 0; missing != 0 && i < N_ACL_RIGHTS; i++)
 	{
-		AclMode		mode = privileges & (UINT64CONST(1) << i);
+		AclMode		mode = missing & (UINT64CONST(1) << i);
 
-		if (mode != 0 &&
-			pg_class_aclcheck(info->relation, GetUserId(), mode) != ACLCHECK_OK)
+		if (mode != 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("permission denied for queue \"%s\"", info->name),

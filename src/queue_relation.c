@@ -58,6 +58,21 @@ static Oid	address_opfamily = InvalidOid;
  * ----------------------------------------------------------------
  */
 
+/*
+ * How many blocks a table has at least, as far as this process knows.
+ *
+ * Others make it longer and do not say so.  Who makes it shorter has it locked
+ * against everybody, and sends an invalidation first; that was read when we
+ * locked it.  So what is known is never too much, and saves a system call.
+ */
+static BlockNumber
+known_blocks(Relation rel)
+{
+	BlockNumber blocks = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	return blocks == InvalidBlockNumber ? 0 : blocks;
+}
+
 void
 row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
 {
@@ -65,7 +80,7 @@ row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
 	reader->info = info;
 	reader->buffer = InvalidBuffer;
 	reader->locked = false;
-	reader->blocks = 0;
+	reader->blocks = known_blocks(rel);
 	reader->values = palloc(info->natts * sizeof(Datum));
 	reader->nulls = palloc(info->natts * sizeof(bool));
 }

@@ -189,7 +189,7 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 	TimestampTz deadline = 0;
 	Relation	rel;
 
-	InitMaterializedSRF(fcinfo, 0);
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	for (;;)
 	{
 		TimestampTz now;

@@ -11,6 +11,8 @@
 #   after VACUUM FULL and CLUSTER (in reverse order, so that every place has
 #   another task) the wrong rows are deleted;
 # - the look-up by id when it is not: acks answer false;
+# - the question how long the table is now, where a place is beyond what the
+#   session knows, or what it knows taken for true for ever: an error;
 # - the same for the places remembered in a lane's window: a claim gives
 #   payloads of other tasks, or nothing;
 # - the database's oid in the key of the queue: tasks of other databases;
@@ -172,6 +174,28 @@ sql($node, "SELECT hold('r', 3)");
 		names('m', 1, 3), 'and after it the leases from before are good');
 	is(sql($node, "SELECT hold('r', 2)"), 'm7 m8', 'and claims go on');
 	$_->quit foreach $s, $v;
+}
+
+#
+# VACUUM cuts off the end of the table, whose length a session knows
+#
+{
+	my $s = session($node);
+
+	# Deleted with SQL, they leave places in the lanes' windows: beyond the end.
+	$s->safe("SELECT put('r', 'w', 1, 2000)");
+	$s->safe("SELECT hold('r', 1)");
+	sql($node, q{DELETE FROM fairq.q_r WHERE id NOT IN (SELECT id FROM held)});
+	my $before = sql($node, q{SELECT pg_relation_size('fairq.q_r')});
+	ok( wait_for(
+			sub {
+				sql($node, q{VACUUM (TRUNCATE) fairq.q_r; SELECT pg_relation_size('fairq.q_r')}) < $before / 4;
+			}),
+		'VACUUM cuts off the end of the table');
+	is($s->query("SELECT count(*) FROM fairq.claim('r', 3000)"),
+		0, 'a claim does not look for rows beyond it');
+	sql($node, "SELECT done('r', 100); TRUNCATE held");
+	$s->quit;
 }
 
 #
