@@ -179,12 +179,12 @@ class Results:
     def write(self, directory, name):
         os.makedirs(directory, exist_ok=True)
         path = os.path.join(directory, name)
-        text = self.markdown()
-        with open(path + ".md", "w") as target:
-            target.write(text)
         more = list(dict.fromkeys(column for row in self.rows for column in row if column not in CSV_COLUMNS))
         with open(path + ".csv", "w", newline="") as target:
             writer = csv.DictWriter(target, CSV_COLUMNS + more, lineterminator="\n")
             writer.writeheader()
             writer.writerows(self.rows)
+        text = self.markdown()
+        with open(path + ".md", "w") as target:
+            target.write(text)
         return text, path

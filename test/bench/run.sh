@@ -21,6 +21,7 @@ done
 
 # A server that was chosen need not be one to build with.
 [ -n "${PG_CONFIG:-}" ] || find_pg_config || die "no usable PostgreSQL (set PG_CONFIG)"
+find_python || die "no Python with psycopg"
 BINDIR=$("$PG_CONFIG" --bindir)
 [ -x "$BINDIR/pgbench" ] || die "$BINDIR/pgbench is missing"
 [ -f "$("$PG_CONFIG" --pkglibdir)/pgfairq.so" ] ||
@@ -53,7 +54,8 @@ trap 'exit 143' TERM
 # No checkpoint may fall into a measurement: bench.py asks for them in between.
 say "bench: a cluster in $WORK"
 cluster_make "$cluster" \
-	"max_connections = 200" \
+	"max_connections = 600" \
+	"pgfairq.max_leases = 1500000" \
 	"shared_buffers = ${BENCH_SHARED_BUFFERS:-2GB}" \
 	"fsync = on" \
 	"synchronous_commit = on" \
@@ -69,7 +71,7 @@ cluster_start "$cluster"
 export PGHOST=$cluster/socket PGPORT=5432 PGUSER=postgres PGDATABASE=postgres
 unset PGOPTIONS PGSERVICE PGPASSWORD PGHOSTADDR
 export BENCH_USER=$TEST_USER
-"${PYTHON:-python3}" -B "$here/bench.py" --mode "$mode" --bindir "$BINDIR" --data "$cluster/data" --work "$WORK" \
+"$PYTHON" -B "$here/bench.py" --mode "$mode" --bindir "$BINDIR" --data "$cluster/data" --work "$WORK" \
 	--results "${BENCH_RESULTS:-$here/results}" "$@" &
 bench=$!
 status=0
