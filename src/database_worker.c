@@ -191,9 +191,15 @@ list_queues(bool *exists, TimestampTz *next)
 		*exists = OidIsValid(get_extension_oid("pgfairq", true));
 		if (*exists && queue_catalog_lock_settings())
 		{
+			List	   *queues = queue_catalog_list();
+
+			/*
+			 * Only the list itself is to outlive the transaction: what reading the
+			 * catalog leaves behind would pile up, at each pass.
+			 */
 			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-			result = queue_catalog_list();
+			result = list_copy(queues);
 			MemoryContextSwitchTo(old);
 		}
 		else
