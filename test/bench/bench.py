@@ -117,7 +117,8 @@ class Bench:
         """(round, clients, entry): every entry once a round, each round beginning with another one.
 
         Entries that are not core take part in the first plan["peer_rounds"]
-        rounds, and with the numbers of clients plan["peer_clients"]. When
+        rounds, and with the numbers of clients plan["peer_clients"]; those in
+        plan["also"] in all rounds with the numbers of clients given there. When
         plan["budget"] seconds are over those that have been measured are left
         out, and the core entries when half as many more are over.
         """
@@ -131,11 +132,12 @@ class Bench:
                 for entry in entries[first:] + entries[:first]:
                     if self.has_failed(workload, entry.label):
                         continue
-                    if not entry.core and (round_number > plan.get("peer_rounds", plan["rounds"])
+                    always = entry.core or clients in plan.get("also", {}).get(entry.label, ())
+                    if not always and (round_number > plan.get("peer_rounds", plan["rounds"])
                                            or clients not in plan.get("peer_clients", plan["clients"])):
                         continue
                     late = time.monotonic() - start
-                    if late > budget * (1.5 if entry.core else 1) and entry.label in measured:
+                    if late > budget * (1.5 if always else 1) and entry.label in measured:
                         if not told:
                             progress("%s  %d seconds are over; what is left is left out" % (workload, budget))
                             self.results.remarks.append(

@@ -42,11 +42,13 @@ class Results:
         self.left_out = []  # (system, workload, why)
         self.remarks = []
         self.widths = {}
+        self.reasons = {}   # of systems, why they are ahead
         self.systems = []   # (name, title, version, notes)
         self.started = time.time()
 
     def add_system(self, one, version):
         self.systems.append((one.name, one.title, version, one.notes))
+        self.reasons[one.name] = one.ahead
 
     def add(self, workload, system, clients, round_number, run):
         """A measurement by pgbench, for the tables of tasks a second and the CSV."""
@@ -94,7 +96,7 @@ class Results:
         names = [each[0] for each in self.systems]
 
         def place(label):
-            owner = max((name for name in names if label == name or label.startswith(name + "_")), key=len, default="")
+            owner = self.owner(label)
             return (names.index(owner) if owner else len(names), label)
         return sorted(found, key=place)
 
@@ -124,9 +126,36 @@ class Results:
                 ratio = self.ratio(workload, label, "pgfairq", clients)
                 cells.append("–" if rate is None else short(rate) if label == "pgfairq" or ratio is None
                              else "%s (%s)" % (short(rate), ratio_text(ratio)))
-            rows.append([label] + cells)
+            life = [self.wal(workload, label) for workload in ("W2", "W4")]
+            rows.append([label] + cells + ["–" if None in life else "%.0f" % sum(life)])
         return table(["tasks/s"] + ["%s %s, %d clients" % (workload, WHAT[workload], clients)
-                                    for workload, clients in columns], rows) if columns else ""
+                                    for workload, clients in columns] + ["WAL bytes a task's life, W2 + W4"],
+                     rows) if columns else ""
+
+    def owner(self, label):
+        """The system a label is of."""
+        return max((each[0] for each in self.systems if label == each[0] or label.startswith(each[0] + "_")),
+                   key=len, default="")
+
+    def ahead(self):
+        """Where something else does more tasks a second than pgfairq."""
+        rows = []
+        for workload in SUMMARY:
+            for label in self.systems_of(workload):
+                if self.owner(label) in ("pgfairq", ""):
+                    continue
+                ratios = [(clients, self.ratio(workload, label, "pgfairq", clients)) for clients in self.clients_of(workload)]
+                ratios = ["%.2f (%d clients)" % (ratio, clients) for clients, ratio in ratios if ratio and ratio > 1]
+                if ratios:
+                    rows.append((label, "%s %s" % (workload, WHAT[workload]), ", ".join(ratios),
+                                 self.reasons.get(self.owner(label)) or "–"))
+        return rows
+
+    def wal(self, workload, system):
+        """Bytes a task, the median."""
+        found = [row["wal_bytes_per_task"] for row in self.rows if (row["workload"], row["system"]) == (workload, system)
+                 and row.get("wal_bytes_per_task") is not None]
+        return statistics.median(found) if found else None
 
     def markdown(self):
         version = self.cluster.value("SELECT split_part(version(), ' on ', 1)")
@@ -157,6 +186,10 @@ class Results:
             text.append("## Systems\n")
             text.append("Tasks a second, the median; in brackets the ratio to pgfairq, the median of the ratios within a round.\n")
             text.append(summary)
+            ahead = self.ahead()
+            if ahead:
+                text.append("Ahead of pgfairq:\n")
+                text.append(table(["", "workload", "ratio to pgfairq", "why"], ahead))
             text.append(table(["system", "what it is", "version", "read with it"],
                               [(name, title, version or "–", notes or "–") for name, title, version, notes in self.systems]))
         if self.left_out:

@@ -15,6 +15,7 @@ class System:
     """The defaults suit a table <schema>.task with a procedure <schema>.fill(tasks, groups)."""
 
     title = ""          # what it is, in a few words, for the report
+    ahead = ""          # why, where it is ahead of pgfairq
     fair = False        # does it promise fairness between groups?
     weights = False     # and in proportion to weights?
     core = False        # measured in every round and with every number of clients

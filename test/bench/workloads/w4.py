@@ -4,9 +4,9 @@ NAME = "W4"
 TITLE = "claim 100 + ack 100 from a backlog of %(backlog)d tasks in 1000 groups"
 PLANS = {
     "quick": {"clients": [4], "rounds": 2, "seconds": 1, "backlog": 200000, "drain": 150000, "peer_rounds": 1,
-              "budget": 75},
+              "also": {"pgq": [4]}, "budget": 75},
     "full": {"clients": [4, 16, 64], "rounds": 3, "seconds": 2, "backlog": 1000000, "drain": 500000,
-             "peer_rounds": 1, "budget": 380},
+             "peer_rounds": 1, "also": {"pgq": [4]}, "budget": 380},
 }
 
 

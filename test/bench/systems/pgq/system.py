@@ -3,6 +3,7 @@ from system import System
 
 class Peer(System):
     title = "PgQ: events in the order of their arrival, in batches between ticks; a queue for each claimer"
+    ahead = "an event is appended to a table without a place to be worked out; a batch is read and finished as a whole"
     notes = ("a batch is acknowledged as a whole, no single acks, no leases, one consumer a queue at a time, no priorities, no fairness."
              " Ticks are ready-made after each 1 or 100 events, which is not in its time to claim")
     pace = {"claim_one": 5000}
