@@ -590,8 +590,10 @@ lease_held(Claim *claim, int class)
 	VirtualTime finish = start;
 	LaneEntry  *entries;
 	Lane	  **lanes;
+	Buffer		hints[LANE_WINDOW];
 	int			n = handover_held(&entries, &lanes);
 
+	row_reader_look_ahead(&claim->row, n, entries, hints);
 	for (int i = 0; i < n; i++)
 	{
 		Lane	   *lane = lanes[i];
@@ -608,6 +610,7 @@ lease_held(Claim *claim, int class)
 			break;
 		}
 
+		row->hint = hints[i];
 		if (!can_be_leased(claim, lane, row_reader_lock(row, &entries[i].tid), &entries[i]))
 			continue;
 

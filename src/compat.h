@@ -37,10 +37,12 @@
 /* 16 renamed the file of a relation and gave it a type. */
 #if PG_VERSION_NUM >= 160000
 #define fairq_relation_file(rel) ((rel)->rd_locator.relNumber)
+#define fairq_relation_locator(rel) ((rel)->rd_locator)
 #else
 typedef Oid RelFileNumber;
 #define InvalidRelFileNumber InvalidOid
 #define fairq_relation_file(rel) ((rel)->rd_node.relNode)
+#define fairq_relation_locator(rel) ((rel)->rd_node)
 #endif
 
 /* 16 has one function for the privileges on all kinds of objects. */

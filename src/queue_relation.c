@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "rewrite/rewriteHandler.h"
+#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/procarray.h"
 #include "utils/fmgroids.h"
@@ -81,6 +82,7 @@ row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
 	reader->buffer = InvalidBuffer;
 	reader->locked = false;
 	reader->blocks = known_blocks(rel);
+	reader->hint = InvalidBuffer;
 	reader->values = palloc(info->natts * sizeof(Datum));
 	reader->nulls = palloc(info->natts * sizeof(bool));
 }
@@ -128,6 +130,83 @@ search_row(RowReader *reader, ItemPointer at, Snapshot snapshot)
 								  tuple, NULL, true);
 }
 
+/* Does the table reach as far as a TID? */
+static inline bool
+has_block_of(RowReader *reader, const ItemPointerData *tid)
+{
+	/* It may be shorter than when the TID was noted, or longer than we know. */
+	if (ItemPointerGetBlockNumberNoCheck(tid) >= reader->blocks)
+		reader->blocks = RelationGetNumberOfBlocks(reader->rel);
+	return ItemPointerGetBlockNumberNoCheck(tid) < reader->blocks;
+}
+
+/* Have reader->buffer be a block of the table, pinned. */
+static void
+read_page(RowReader *reader, BlockNumber block)
+{
+	Buffer		hint = reader->hint;
+
+	reader->hint = InvalidBuffer;
+	if (BufferIsValid(hint) &&
+		!(BufferIsValid(reader->buffer) && BufferGetBlockNumber(reader->buffer) == block))
+	{
+		if (BufferIsValid(reader->buffer))
+			ReleaseBuffer(reader->buffer);
+		reader->buffer = InvalidBuffer;
+		if (ReadRecentBuffer(fairq_relation_locator(reader->rel), MAIN_FORKNUM, block, hint))
+		{
+			reader->buffer = hint;
+			return;
+		}
+	}
+	reader->buffer = ReleaseAndReadBuffer(reader->buffer, reader->rel, block);
+}
+
+/*
+ * Rows are going to be read, in this order: have them fetched, all at once,
+ * from disk if they are there, and into the processor's caches.  In a large
+ * queue neighbours of an order are far apart in the table, and to wait for memory
+ * for each by itself is a quarter of what a claim costs.
+ *
+ * hints[i] is for reader->hint when entry i is read.  Pages are looked at without
+ * a pin: all that depends on it is what is fetched.
+ */
+void
+row_reader_look_ahead(RowReader *reader, int n, const LaneEntry *entries,
+					  Buffer *hints)
+{
+	for (int i = 0; i < n; i++)
+	{
+		const ItemPointerData *tid = &entries[i].tid;
+
+		hints[i] = InvalidBuffer;
+		if (n == 1 || !has_block_of(reader, tid) ||
+			ItemPointerGetOffsetNumberNoCheck(tid) > MaxHeapTuplesPerPage)
+			continue;
+		hints[i] = PrefetchBuffer(reader->rel, MAIN_FORKNUM,
+								  ItemPointerGetBlockNumberNoCheck(tid)).recent_buffer;
+		if (BufferIsValid(hints[i]))
+		{
+			__builtin_prefetch(GetBufferDescriptor(hints[i] - 1), 1);
+			__builtin_prefetch(BufferGetPage(hints[i]));
+			__builtin_prefetch(PageGetItemId(BufferGetPage(hints[i]),
+											 ItemPointerGetOffsetNumberNoCheck(tid)));
+		}
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (BufferIsValid(hints[i]))
+		{
+			Page		page = BufferGetPage(hints[i]);
+			ItemId		item = PageGetItemId(page, ItemPointerGetOffsetNumberNoCheck(&entries[i].tid));
+			char	   *tuple = (char *) page + ItemIdGetOffset(item) % BLCKSZ;
+
+			for (int line = 0; line < 4; line++)
+				__builtin_prefetch(tuple + line * 64);
+		}
+	}
+}
+
 /*
  * Read the row at a TID, or the one that a chain of heap-only tuples leads to.
  * With ROW_LIVE its page is share-locked, until row_reader_unlock; else not.
@@ -143,16 +222,9 @@ row_reader_lock(RowReader *reader, const ItemPointerData *tid)
 
 	Assert(!reader->locked);
 
-	/* The table may be shorter than when the TID was noted, or longer. */
-	if (ItemPointerGetBlockNumberNoCheck(&at) >= reader->blocks)
-	{
-		reader->blocks = RelationGetNumberOfBlocks(reader->rel);
-		if (ItemPointerGetBlockNumberNoCheck(&at) >= reader->blocks)
-			return ROW_GONE;
-	}
-
-	reader->buffer = ReleaseAndReadBuffer(reader->buffer, reader->rel,
-										  ItemPointerGetBlockNumberNoCheck(&at));
+	if (!has_block_of(reader, &at))
+		return ROW_GONE;
+	read_page(reader, ItemPointerGetBlockNumberNoCheck(&at));
 	InitDirtySnapshot(dirty);
 	LockBuffer(reader->buffer, BUFFER_LOCK_SHARE);
 	found = search_row(reader, &at, &dirty);

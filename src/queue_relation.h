@@ -38,6 +38,7 @@ typedef struct RowReader
 	Buffer		buffer;
 	bool		locked;
 	BlockNumber blocks;			/* the table has at least so many */
+	Buffer		hint;			/* where the next row's page may be */
 	HeapTupleData tuple;		/* tuple.t_self: where it is */
 	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by whom */
 	bool		deleting;		/* and it is a row that is there now; it is read */
@@ -51,6 +52,8 @@ typedef struct RowReader
 	((reader)->nulls[(reader)->info->columns[column] - 1])
 
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
+extern void row_reader_look_ahead(RowReader *reader, int n,
+								  const LaneEntry *entries, Buffer *hints);
 extern RowStatus row_reader_lock(RowReader *reader, const ItemPointerData *tid);
 extern void row_reader_unlock(RowReader *reader);
 extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
