@@ -81,6 +81,7 @@ class Books:
     def __init__(self):
         self.queues = {}  # name -> {id: Task}
         self.leases = {}  # receipt -> (queue, id, attempt)
+        self.subscriptions = set()  # (topic, queue)
 
 
 class Task:
@@ -95,6 +96,15 @@ class Task:
         task = Task(self.group, self.key)
         task.attempts = self.attempts
         return task
+
+
+def matches(pattern, words):
+    """Does a topic match a subscription?  Both are lists of words."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return matches(pattern[1:], words) or bool(words) and matches(pattern, words[1:])
+    return bool(words) and pattern[0] in ("*", words[0]) and matches(pattern[1:], words[1:])
 
 
 class Worker:
@@ -135,7 +145,6 @@ class Worker:
         for name, names, types, defaults in self.execute(
                 "SELECT proname::text, proargnames, ARRAY(SELECT format_type(t, NULL) FROM unnest(proargtypes::oid[]) t), pronargdefaults "
                 "FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND prokind = 'f' AND proargmodes IS NULL AND proargnames IS NOT NULL "
-                "AND proname <> 'publish' "    # it enqueues where the books do not look
                 "ORDER BY proname"):
             required = len(names) - defaults
             self.functions[name] = [(a, t, i >= required) for i, (a, t) in enumerate(zip(names, types))]
@@ -187,6 +196,8 @@ class Worker:
         r = self.random
         if argument == "queue":
             return queue
+        if argument == "topic":
+            return r.choice(["a", "a.b", "a.b.c"] + (["*", "#", "a.*", "#.b"] if function != "publish" else []))
         if argument == "receipt":
             return self.a_receipt()
         if argument == "receipts":
@@ -262,7 +273,7 @@ class Worker:
     # --- one call ----------------------------------------------------------
 
     def call(self):
-        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "enqueue": 12, "enqueue_many": 8, "claim": 10, "ack": 8, "ack_many": 5}
+        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "enqueue": 12, "enqueue_many": 8, "publish": 6, "claim": 10, "ack": 8, "ack_many": 5}
         names = sorted(self.functions)
         function = self.random.choices(names, [weights.get(n, 4) for n in names])[0]
         queue = self.a_queue()
@@ -275,6 +286,8 @@ class Worker:
             if optional and not wild and self.random.random() < 0.6:
                 continue
             value = self.bad(type_name) if wild else self.good(function, argument, type_name, queue, several)
+            if argument == "topic" and value is not None:
+                value = self.prefix.strip() + "." + value  # not of another worker's queues
             arguments[argument] = (value, type_name)
         sql = "SELECT clock_timestamp(), f.* FROM fairq.%s(%s) f" % (
             function, ", ".join("%s => %%s::%s" % (a, t) for a, (v, t) in arguments.items()))
@@ -317,6 +330,23 @@ class Worker:
         elif on_duplicate == "replace":
             task.group = group
             task.attempts = None  # none, unless it was new in this very call
+
+    def published(self, count, arguments):
+        """A task to each queue that has subscribed; which, only a look says."""
+        words = arguments["topic"].split(".")
+        queues = {queue for topic, queue in self.books.subscriptions if matches(topic.split("."), words)}
+        if count != len(queues):
+            raise Finding("publish said %s, %d queues have subscribed" % (count, len(queues)))
+        key = arguments.get("unique_key")
+        for queue in queues:
+            new = self.tasks(queue) - set(self.books.queues[queue])
+            if len(new) > 1 or (not new and key is None):
+                raise Finding("publish made %d tasks in queue %s" % (len(new), queue))
+            for task_id in new:
+                self.enqueued(queue, task_id, arguments.get("group_key") or "", key, None)
+            if not new and arguments.get("on_duplicate") == "replace":
+                for task_id, group in self.execute("SELECT id, group_key FROM fairq.tasks(%s) WHERE unique_key = %s", (queue, key)):
+                    self.enqueued(queue, task_id, group, key, "replace")
 
     def claimed(self, queue, rows, keep, session=None):
         tasks = self.books.queues[queue]
@@ -375,6 +405,7 @@ class Worker:
                 if lease_queue == queue:
                     del self.books.leases[receipt]
             self.books.queues.pop(queue, None)
+            self.books.subscriptions = {s for s in self.books.subscriptions if s[1] != queue}
         elif function == "enqueue":
             self.enqueued(queue, first, arguments.get("group_key") or "", arguments.get("unique_key"), arguments.get("on_duplicate"))
         elif function == "enqueue_many":
@@ -383,6 +414,14 @@ class Worker:
                 raise Finding("enqueue_many returned %d ids, %d are there" % (len(first), len(rows)))
             for task_id, group, key in rows:
                 self.enqueued(queue, task_id, group, key, arguments.get("on_duplicate"))
+        elif function == "publish":
+            self.published(first, arguments)
+        elif function == "subscribe":
+            self.books.subscriptions.add((arguments["topic"], queue))
+        elif function == "unsubscribe":
+            if first != ((arguments["topic"], queue) in self.books.subscriptions):
+                raise Finding("unsubscribe said %s" % first)
+            self.books.subscriptions.discard((arguments["topic"], queue))
         elif function == "claim":
             self.claimed(queue, answer, True, arguments.get("session"))
         elif function == "pop":
@@ -480,6 +519,9 @@ class Worker:
         own = {q for q in self.books.queues if q.startswith(self.prefix)}
         if names != own:
             raise Finding("queues: %s there, %s by the books" % (sorted(names), sorted(own)))
+        topics = set(self.execute("SELECT topic, queue FROM fairq.topics WHERE queue LIKE %s", (self.prefix + "%",)))
+        if topics != self.books.subscriptions:
+            raise Finding("subscriptions: %s there, %s by the books" % (sorted(topics), sorted(self.books.subscriptions)))
         for queue in own:
             there = self.tasks(queue)
             books = set(self.books.queues[queue])
@@ -543,6 +585,7 @@ class Worker:
                     if not queue.startswith(self.prefix) or len(tasks) > 2000:
                         self.execute("SELECT fairq.drop_queue(%s)", (queue,))
                         del self.books.queues[queue]
+                        self.books.subscriptions = {s for s in self.books.subscriptions if s[1] != queue}
                         self.books.leases = {r: l for r, l in self.books.leases.items() if l[0] != queue}
             self.audit()
             self.drain()
