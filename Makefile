@@ -59,7 +59,8 @@ PG_CPPFLAGS = -Isrc
 # The server's headers and its function interface leave parameters unused.
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
 ifdef WERROR
-PG_CFLAGS += -Werror
+# With what builds of later versions of the server look for as well.
+PG_CFLAGS += -Wshadow=compatible-local -Werror
 endif
 
 # The install script is put together from its fragments.

@@ -588,8 +588,8 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
 		{
 			uint32		number = placement_group(&row);
-			GroupCount *count = hash_search(overflow, &number, HASH_ENTER, &found);
 
+			count = hash_search(overflow, &number, HASH_ENTER, &found);
 			count->n = found ? count->n + 1 : 1;
 		}
 		handover_count(info->state, queue_catalog_depth(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);

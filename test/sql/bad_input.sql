@@ -77,7 +77,7 @@ INSERT INTO bad VALUES
     ('interval', 'NULL'), ('interval', '''0'''), ('interval', '''-1 s'''), ('interval', '''-1 microsecond'''),
     ('interval', '''11 years'''), ('interval', '''178000000 years'''), ('interval', '''-178000000 years'''),
     ('interval', '''2147483647 days'''), ('interval', '''1 day -24 h'''), ('interval', '''1 mon -40 days'''),
-    ('interval', '''2147483647 mons 2147483647 days 2562047788:00:54.775807'''),
+    ('interval', '''2147483646 mons 2147483647 days 2562047788:00:54.775807'''),
     ('interval', '''-2147483648 mons -2147483648 days -2562047788:00:54.775807'''), ('interval', '''soon'''),
     ('timestamptz', 'NULL'), ('timestamptz', '''infinity'''), ('timestamptz', '''-infinity'''), ('timestamptz', '''4714-11-24 BC'''),
     ('uuid', 'NULL'), ('uuid', '''00000000-0000-0000-0000-000000000000'''), ('uuid', '''ffffffff-ffff-ffff-ffff-ffffffffffff'''),
