@@ -463,10 +463,17 @@ bool
 settle_cancel(Relation rel, QueueInfo *info, int64 id)
 {
 	ArchiveBatch archive = {0};
+	Placement	placement;
 	RowReader	row;
 	ItemPointerData tid;
 	bool		done = false;
 
+	/*
+	 * After a start, groups are known from here on: were they read later in our
+	 * transaction, which counts what we remove as if it were there, nobody would
+	 * tell them that it is not.
+	 */
+	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
 	while (read_task(&row, id, NULL))
 	{
@@ -510,6 +517,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	int			queue = queue_state_number(info->state);
 	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
 	ArchiveBatch archive = {0};
+	Placement	placement;
 	RowReader	row;
 	HeapTuple	tuple;
 	int64		purged = 0;
@@ -527,6 +535,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	durable_leases_require(rel, info);
+	placement_begin(&placement, rel, info);		/* as in settle_cancel */
 
 	/* What is removed is not to be charged for. */
 	if (info->policy == QUEUE_FAIR && group == NULL)

@@ -3,7 +3,8 @@
 # A clean shutdown keeps them; a crash, an immediate shutdown and a damaged file
 # do not, and the tasks are delivered again.  Seen to fail without the guard:
 # lease_file.c, save() not called (the first part), shut_down_cleanly() always
-# true (immediate shutdown), the checksum not compared (damaged file).
+# true (immediate shutdown), the checksum not compared (damaged file); settle.c,
+# placement_begin() not called by cancel and purge (the last part).
 
 use strict;
 use warnings;
@@ -98,6 +99,22 @@ for my $damage ('a bit flipped', 'cut off', 'another version', 'empty')
 	is(leased(), 0, "$damage: it is not used");
 	is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('r', 10)"), 5,
 		"$damage: all tasks are delivered again");
+}
+
+# What is removed while the groups are not known yet, and read in the same
+# transaction: they have room.
+$node->append_conf('postgresql.conf', 'pgfairq.max_workers = 0');
+sql($node, "SELECT fairq.create_queue('room', max_ready_per_group => 1)");
+foreach my $script (
+	"SELECT fairq.cancel('room', id) FROM fairq.tasks('room')",
+	"BEGIN; SELECT fairq.purge('room', 'a'); SELECT fairq.enqueue('room', '1', 'b'); COMMIT")
+{
+	sql($node, "SELECT fairq.enqueue('room', '1', 'a', unique_key => 'k')");
+	$node->restart;
+	sql($node, $script);
+	sql($node, "SELECT fairq.enqueue('room', '1', 'a')");
+	is(sql($node, "SELECT state FROM fairq.tasks('room', group_key => 'a')"), 'ready', "there is room after: $script");
+	sql($node, "SELECT fairq.purge('room')");
 }
 
 $node->stop;
