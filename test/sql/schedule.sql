@@ -173,8 +173,11 @@ COMMIT;
 SELECT pg_temp.all_of('sch settling');
 -- A claim that was rolled back is no attempt, though its lease has run out meanwhile.
 SELECT count(fairq.enqueue('sch settling', '2'));
+-- (The worker, which would put it back before that, cannot write the table.)
 BEGIN;
+LOCK TABLE fairq."q_sch settling" IN SHARE MODE;
 SELECT attempt FROM fairq.claim('sch settling', lease => '1 microsecond');
+SELECT pg_sleep(0.2);
 ROLLBACK;
 SELECT fairq.maintain('sch settling') <= 0;
 SELECT payload, attempt FROM fairq.claim('sch settling');

@@ -172,13 +172,26 @@ SQL
 	}
 }
 
-# The first claim after a start, when shared memory knows nothing.
+# The first claim after a start, when shared memory knows nothing.  The server is
+# not quiet then, with a worker that begins; so it is the claim's own WAL that
+# is looked at.
+sql($node, 'VACUUM');
 $node->restart;
 {
 	my $s = session($node);
-	quiet($s, '(after a restart)');
-	writes_nothing($s, "SELECT * FROM fairq.claim('many', 10)",
-		'the first claim after a restart');
+	my $own = sub {
+		my $plan = $s->safe("BEGIN; EXPLAIN (ANALYZE, WAL, COSTS OFF) SELECT * FROM $_[0]");
+		my $xid = $s->safe('SELECT pg_current_xact_id_if_assigned()');
+
+		$s->safe('COMMIT');
+		return ($plan =~ /WAL: (.*)/ ? $1 : '', $xid);
+	};
+	my ($wal, $xid) = $own->("fairq.claim('many', 10)");
+	is($wal, '', 'the first claim after a restart writes no WAL');
+	is($xid, '', 'the first claim after a restart takes no transaction id');
+	($wal, $xid) = $own->("fairq.pop('many', 10)");
+	like($wal, qr/records=/, "a pop does ($wal)");
+	isnt($xid, '', 'and takes one');
 	$s->quit;
 }
 

@@ -98,6 +98,10 @@ def one(connection, query, parameters=()):
 
 # Tasks whose payload is when they are due: how late can they be claimed?
 def due(connection, number):
+    connection.execute(
+        "SELECT fairq.enqueue('due', to_jsonb(extract(epoch FROM t)), run_at => t)"
+        " FROM (SELECT soon(500) + n * interval '37 ms' AS t FROM generate_series(1, %s) n ORDER BY random()) x", (number,))
+    depths = one(connection, "SELECT scheduled || ' ' || ready FROM fairq.queue_stats WHERE queue = 'due'")
     late = []
     give_up = time.time() + 20
     while len(late) < number and time.time() < give_up:
@@ -106,7 +110,7 @@ def due(connection, number):
         late += [now - float(row[0]) for row in rows]
         if not rows:
             time.sleep(0.001)
-    return {"late": late}
+    return {"late": late, "depths": depths}
 
 # Many leases that run out at one time, while others use the queue.
 def crowd(connection, number):
@@ -197,20 +201,22 @@ sub client
 #
 # Due tasks
 #
-sql($node, <<'SQL');
-SELECT fairq.create_queue('due');
-SELECT fairq.enqueue('due', to_jsonb(extract(epoch FROM t)), run_at => t)
-  FROM (SELECT soon(700) + n * interval '37 ms' AS t FROM generate_series(1, 50) n ORDER BY random()) x;
-SQL
-is(sql($node, "SELECT scheduled || ' ' || ready FROM fairq.queue_stats WHERE queue = 'due'"), '50 0', 'scheduled tasks are counted');
+sql($node, "SELECT fairq.create_queue('due')");
+# On a machine that is busy with other things one try may come too late for that
+# alone, three hardly.
+my @late;
+foreach my $try (1 .. 3)
 {
-	my @late = sort { $a <=> $b } @{ client('due', 50)->{late} };
+	my $due = client('due', 50);
 
+	is($due->{depths}, '50 0', 'scheduled tasks are counted');
+	@late = sort { $a <=> $b } @{ $due->{late} };
 	is(scalar(@late), 50, 'tasks become ready when they are due');
 	cmp_ok($late[0], '>=', 0, "not before their time: $late[0] s late at least");
-	cmp_ok($late[24], '<', 0.1, "the median is $late[24] s late");
-	cmp_ok($late[-1], '<', 1, "the last is $late[-1] s late");
+	last if $late[24] < 0.1 && $late[-1] < 1;
 }
+cmp_ok($late[24], '<', 0.1, "the median is $late[24] s late");
+cmp_ok($late[-1], '<', 1, "the last is $late[-1] s late");
 
 # One is enough to wake the worker, also if it waits for a later one.
 sql($node, "SELECT fairq.create_queue('wake'); SELECT fairq.enqueue('wake', '1', run_at => soon(3600000))");
@@ -283,15 +289,16 @@ BEGIN;
 SELECT put('x', 1, soon(500), 'early');
 PREPARE TRANSACTION 'early';
 COMMIT PREPARED 'early';
-SELECT put('x', 1200, soon(200), 'locked');
-SELECT put('x', 2500, soon(500), 'same time');
-SELECT put('x', 1, soon(500) + n * interval '10 us', 'one time each') FROM generate_series(1, 2500) n;
-SELECT put('y', 1, soon(800));
 SQL
 {
 	my $user = session($node);
 
-	$user->safe("BEGIN; SELECT id FROM fairq.q_x WHERE group_key = 'locked' FOR UPDATE");
+	$user->safe("SELECT put('x', 1200, soon(500), 'locked'); BEGIN; SELECT count(*) FROM (SELECT id FROM fairq.q_x WHERE group_key = 'locked' FOR UPDATE) l");
+	sql($node, <<'SQL');
+SELECT put('x', 2500, soon(500), 'same time');
+SELECT put('x', 1, soon(500) + n * interval '10 us', 'one time each') FROM generate_series(1, 2500) n;
+SELECT put('y', 1, soon(800));
+SQL
 	soon_in_state('x', 'ready', 5001, 'many at a time, some in the hands of others: all the others become ready');
 	soon_in_state('y', 'ready', 1, 'another queue does not wait');
 	sql($node, "ROLLBACK PREPARED 'bad'");
@@ -544,11 +551,10 @@ sql($node, <<'SQL');
 SELECT fairq.create_queue('hands', backoff_base => '0', buckets => 1);
 SELECT fairq.enqueue('hands', '"held"', group_key => 'a');
 SELECT put('hands', 5, NULL, 'c');
-SELECT count(*) FROM fairq.claim('hands', 6, lease => '200 ms');
 SQL
 {
 	my $user = session($node);
-	$user->safe("BEGIN; SELECT id FROM fairq.q_hands WHERE group_key = 'a' FOR UPDATE");
+	$user->safe("SELECT count(*) FROM fairq.claim('hands', 6, lease => '500 ms'); BEGIN; SELECT id FROM fairq.q_hands WHERE group_key = 'a' FOR UPDATE");
 	soon_in_state('hands', 'ready', 5, 'a row is locked whose lease runs out: the others are put back');
 	sql($node, "SELECT put('y', 1, soon(2000))");
 	soon_in_state('y', 'ready', 9, 'a row is locked: another queue is maintained', 5);
