@@ -1,4 +1,4 @@
-# Sixteen clients use one queue in every way there is for a minute, while
+# Sixteen clients use one queue in every way there is for 40 seconds, while
 # backends are terminated, clients are killed with signal 9 and replaced, and
 # the table is vacuumed, rewritten, clustered and reindexed.  Then the queue is
 # drained: every committed task must have been acknowledged exactly once.
@@ -33,7 +33,7 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $seconds = $ENV{FAIRQ_STRESS_SECONDS} // 60;
+my $seconds = $ENV{FAIRQ_STRESS_SECONDS} // 40;
 my $clients = $ENV{FAIRQ_STRESS_CLIENTS} // 16;
 my $seed = $ENV{FAIRQ_STRESS_SEED} // time;
 

@@ -238,7 +238,7 @@ is(sql($node, "SELECT count(*) FROM fairq.queues WHERE queue = 'gone'"),
 
 # The load of 001_stress with a crash every few seconds.  Leases are lost, so
 # only the tasks are looked at.
-my $seconds = $ENV{FAIRQ_CRASH_SECONDS} // 15;
+my $seconds = $ENV{FAIRQ_CRASH_SECONDS} // 10;
 my ($out, $err) = ('', '');
 sql($node, 'DROP TABLE results');
 IPC::Run::run(

@@ -93,7 +93,7 @@ INSERT INTO done SELECT id FROM fairq.claim('b', 3, buckets => '{0}') WHERE fair
 INSERT INTO done SELECT id FROM fairq.claim('b', 3, group_keys => '{3,4}') WHERE fairq.ack(receipt);
 SQL
 );
-my @pgbench = ('pgbench', '--no-vacuum', '--client=6', '--jobs=2', '--time=15');
+my @pgbench = ('pgbench', '--no-vacuum', '--client=6', '--jobs=2', '--time=9');
 while (my ($name, $weight, $content) = splice @scripts, 0, 3)
 {
 	push @pgbench, '--file' => script($name, $content) . "\@$weight";

@@ -29,6 +29,7 @@ use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
 use IPC::Run;
+use List::Util qw(max);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -39,6 +40,7 @@ max_prepared_transactions = 5
 max_connections = 30
 CONF
 my $slack = 20;    # for a slow machine
+my $several;       # intervals of sweeps, in seconds
 
 sub sweep_every
 {
@@ -46,6 +48,8 @@ sub sweep_every
 
 	sql($node, "ALTER SYSTEM SET pgfairq.sweep_interval = '$interval'");
 	sql($node, 'SELECT pg_reload_conf()');
+	# What the worker has read is counted up to a second later.
+	$several = max(1.2, 2.5 * sql($node, "SELECT extract(epoch FROM '$interval'::interval)"));
 	return;
 }
 
@@ -118,7 +122,7 @@ sub asleep
 		sub {
 			my $before = entries_read();
 
-			sql($node, 'SELECT pg_sleep(2.5)');
+			sql($node, "SELECT pg_sleep($several)");
 			return $before >= $least && entries_read() == $before;
 		}, 60);
 }
@@ -291,7 +295,7 @@ SELECT count(*) FROM fairq.pop('s', 6);
 SQL
 close $out;
 my ($stdout, $stderr) = ('', '');
-IPC::Run::run([ 'pgbench', '--no-vacuum', '--client=4', '--time=8', "--file=$script", $node->connstr('postgres') ],
+IPC::Run::run([ 'pgbench', '--no-vacuum', '--client=4', '--time=5', "--file=$script", $node->connstr('postgres') ],
 	'>', \$stdout, '2>', \$stderr, IPC::Run::timeout(120));
 is($?, 0, 'load') or diag($stderr);
 is(swept(), 752, 'nothing is taken for lost under load');

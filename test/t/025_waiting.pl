@@ -29,7 +29,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $seconds = $ENV{FAIRQ_WAITING_SECONDS} // 12;
+my $seconds = $ENV{FAIRQ_WAITING_SECONDS} // 8;
 
 my $node = fairq_node('waiting', conf => <<'CONF');
 max_connections = 560

@@ -35,7 +35,7 @@ sub fairq_node
 	my ($name, %params) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init(%{ $params{init} // {} });
+	init_node($node, %{ $params{init} // {} });
 	$node->append_conf('postgresql.conf', <<'CONF');
 log_statement = none
 autovacuum = off
@@ -51,6 +51,20 @@ CONF
 	sql($node, 'CREATE EXTENSION pgfairq')
 	  unless defined $params{preload} && !$params{preload};
 	return $node;
+}
+
+# The node's init, with a copy of a cluster instead of a new one (lib/bin/initdb).
+sub init_node
+{
+	my ($node, %params) = @_;
+	my $dir = __FILE__ =~ s{[^/]*$}{}r;
+	my ($initdb) = grep { -x } map { "$_/initdb" } split /:/, $ENV{PATH};
+
+	local $ENV{FAIRQ_INITDB} = $initdb;
+	local $ENV{FAIRQ_TEMPLATE} = "$PostgreSQL::Test::Utils::tmp_check/initdb-template";
+	local $ENV{PATH} = "${dir}bin:$ENV{PATH}";
+	$node->init(%params);
+	return;
 }
 
 # The output of a script in a session of its own; dies on an error.
