@@ -70,6 +70,7 @@ typedef struct Claim
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
 								 * offered for a group at its limit */
+	double		charge;			/* of a task whose group is at its limit */
 	TimestampTz first_deadline; /* of the leases granted */
 	StatsBatch	waits;			/* how long the tasks have waited */
 	ArchiveBatch archive;		/* of tasks popped */
@@ -217,11 +218,12 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
-	if (!groups_lease_begins(claim->info->state, address->class,
+	if (!groups_lease_begins(claim->info->state, address,
 							 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), cost,
 							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
 							 &group, &charge, limit))
 	{
+		claim->charge = charge;
 		row_reader_unlock(row);
 		return false;
 	}
@@ -381,20 +383,23 @@ take_overtaken(Claim *claim, int class, int high, const Source *sources,
 	Lane	  **lanes;
 	int			total = handover_held(&held, &lanes);
 	bool		again = (total > 0);
+	Lane	   *all = lanes_get(0);
 
 	while (again)
 	{
-		Lane	   *lane;
-
 		again = false;
-		for (int b = 0; (lane = lanes_next(set, &b)) != NULL && b < high; b++)
+
+		/* Every claim does this: it is kept short. */
+		for (int b = 0; b < high; b++)
 		{
+			int			number = ((volatile const LaneSet *) set)->lanes[b];
+			Lane	   *lane = &all[number - 1];
 			LaneTop		top;
 			LaneEntry	entries[LANE_WINDOW];
 			bool		skip;
 			int			n;
 
-			if (likely(!lanes_may_precede(lane, &held[total - 1])))
+			if (number <= 0 || likely(!lanes_may_precede(lane, &held[total - 1])))
 				continue;
 			lanes_look(lane, &top);
 			if (top.view != LANE_READY ||
@@ -632,7 +637,7 @@ lease_held(Claim *claim, int class)
 			 */
 			if (limit != NO_LIMIT &&
 				!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
-				!limits_park(limit, lane, &entries[i]))
+				!limits_park(limit, lane, &entries[i], claim->charge))
 				lanes_offer(lane, &place, &entries[i].tid);
 			continue;
 		}
@@ -648,8 +653,36 @@ lease_held(Claim *claim, int class)
 	handover_let_go(n);
 	if (start.whole != PG_INT64_MIN)
 		queue_state_advance(order, start, finish);
-	if (claim->drained)
+	if (claim->drained && !limits_in_turn(&info->state->limits))
 		queue_state_idle(order);
+}
+
+/*
+ * Groups wait for their turn: have those in the lanes that are before the first task
+ * there.
+ */
+static void
+turns_before(Claim *claim, int class, int want)
+{
+	QueueState *state = claim->info->state;
+	VirtualTime upto = {PG_INT64_MAX, 0};
+	Lane	   *lane;
+
+	for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
+	{
+		LaneTop		top;
+		VirtualTime start;
+
+		lanes_look(lane, &top);
+		if (top.view == LANE_EMPTY || !bucket_wanted(claim, lane))
+			continue;
+		start.whole = top.first.block;
+		start.fraction = top.first.fraction;
+		if (virtual_time_compare(start, upto) < 0)
+			upto = start;
+	}
+	if (upto.whole != PG_INT64_MAX)
+		(void) limits_turns(&state->limits, class, &upto, want);
 }
 
 static void
@@ -677,16 +710,23 @@ claim_from_lanes(Claim *claim)
 				return;
 			}
 			handover_reserve(want * 2 + 8);
+			if (unlikely(limits_in_turn(&state->limits)))
+				turns_before(claim, class, want);
 			taken = take_from_class(claim, class, Min(want, reserved));
 			lease_held(claim, class);
 
 			/* Then the group may have the next one, of whatever class. */
 			if (claim->stray && limits_waiting(&state->limits))
 			{
-				(void) limits_tick(claim->queue, &state->limits, claim->now, NULL);
+				(void) limits_tick(&state->limits, claim->now, NULL);
 				class = -1;
 			}
 			claim->stray = false;
+
+			/* What waits for its turn need not wait where there is nothing else. */
+			if (taken == 0 && class >= 0 && limits_in_turn(&state->limits) &&
+				limits_turns(&state->limits, class, NULL, want) > 0)
+				continue;
 			if (taken == 0 || class < 0)
 				break;
 		}
@@ -801,7 +841,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
 		if (virtual_time_compare(start, *left) < 0)
 			*left = start;
 		if (!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
-			!limits_note(limit, lane, entry))
+			!limits_note(limit, lane, entry, claim->charge))
 			lanes_offer(lane, &place, &entry->tid);
 	}
 }
@@ -1001,8 +1041,9 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		(void) claim_resolve_doubts(info->state);
 	/* Tokens that have come, whether there is a worker or not. */
 	if (limits_waiting(&info->state->limits) &&
-		(TimestampTz) pg_atomic_read_u64(&info->state->limits.next_token) <= claim.now)
-		(void) limits_seek(claim.queue, &info->state->limits, claim.now);
+		((TimestampTz) pg_atomic_read_u64(&info->state->limits.next_token) <= claim.now ||
+		 (TimestampTz) pg_atomic_read_u64(&info->state->limits.sought) <= claim.now - USECS_PER_SEC))
+		(void) limits_seek(&info->state->limits, claim.now);
 	while (claim.got < request->max_tasks)
 	{
 		uint32		feeds = ((volatile QueueState *) info->state)->feeds;
@@ -1010,7 +1051,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		claim.refilling = NULL;
 		if (request->group_count >= 0)
 		{
-			int			offers = 0;
+			int			offers;
 
 			/*
 			 * It looks at lanes only: all that may be claimed is to be there,
@@ -1018,11 +1059,11 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			 */
 			do
 			{
-				if (limits_waiting(&info->state->limits))
-					(void) limits_tick(claim.queue, &info->state->limits,
-									   claim.now, &offers);
-				else
-					offers = 0;
+				offers = 0;
+				for (int i = 0; i < request->group_count && limits_waiting(&info->state->limits); i++)
+					offers += groups_release(info->state, VARDATA_ANY(request->groups[i]),
+											 VARSIZE_ANY_EXHDR(request->groups[i]),
+											 request->max_tasks - claim.got);
 				claim_of_groups(&claim);
 			} while (offers > 0 && claim.got < request->max_tasks);
 		}
@@ -1037,10 +1078,20 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		}
 
 		/* Should what was offered of a group at its limit have gone astray. */
-		if (!sought && limits_seek(claim.queue, &info->state->limits, claim.now))
+		if (!sought && limits_seek(&info->state->limits, claim.now))
 		{
 			sought = true;
 			continue;
+		}
+
+		/* Or it is in buckets that are not ours, and the next may be in ours. */
+		if (claim.wanted != NULL && request->group_count < 0)
+		{
+			int			offers;
+
+			(void) limits_tick(&info->state->limits, claim.now, &offers);
+			if (offers > 0)
+				continue;
 		}
 		if (claim.got > 0 || !wait_for_overflow(&claim, feeds))
 			break;

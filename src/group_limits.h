@@ -9,9 +9,12 @@
 #define FAIRQ_GROUP_LIMITS_H
 
 #include "datatype/timestamp.h"
+#include "lib/ilist.h"
 #include "port/atomics.h"
+#include "storage/lwlock.h"
 
 #include "lanes.h"
+#include "virtual_time.h"
 
 #define NO_LIMIT	PG_UINT32_MAX
 
@@ -39,9 +42,16 @@ typedef struct QueueLimits
 								 * to change */
 	pg_atomic_uint32 strangers; /* tasks may be in flight whose groups are not
 								 * known */
-	pg_atomic_uint32 waiting;	/* limits with tasks set aside */
+
+	/* The lines in which groups wait that have tasks set aside: set_aside.c. */
+	LWLock		line_lock;		/* guards the next three */
+	struct pairingheap_node *turns;
+	struct pairingheap_node *tokens;
+	dlist_head	offered;
+	pg_atomic_uint32 waiting;	/* how many there are */
+	pg_atomic_uint32 in_turn;	/* those that wait for their turn only */
+	pg_atomic_uint64 next_token;	/* when the first one has a token; or never */
 	pg_atomic_uint64 sought;	/* when claims looked for groups that may go on */
-	pg_atomic_uint64 next_token;	/* when the next of them may go on; or never */
 } QueueLimits;
 
 /* A copy for those who look. */
@@ -52,12 +62,6 @@ typedef struct LimitInfo
 	int			parked;
 	double		tokens;
 } LimitInfo;
-
-typedef enum LimitAnswer
-{
-	LIMIT_OK,					/* counted */
-	LIMIT_REACHED
-} LimitAnswer;
 
 extern Size limits_shmem_size(void);
 extern void limits_shmem_init(void *area, bool found);
@@ -79,16 +83,20 @@ extern void limits_defaults_changed(int queue);
 extern double limits_weight(uint32 number);
 extern void limits_look(uint32 number, LimitInfo *info);
 
-extern LimitAnswer limits_take(uint32 number);
+extern bool limits_take(uint32 number, const FairqAddress *address);
 extern void limits_give(uint32 number, bool unused);
 extern bool limits_waits(uint32 number);
 extern void limits_removed(uint32 number, const FairqAddress *address);
 extern void limits_purged(uint32 number);
-extern bool limits_park(uint32 number, Lane *lane, const LaneEntry *entry);
-extern bool limits_note(uint32 number, Lane *lane, const LaneEntry *entry);
-extern TimestampTz limits_tick(int queue, QueueLimits *limits, TimestampTz now,
-							   int *offers);
-extern bool limits_seek(int queue, QueueLimits *limits, TimestampTz now);
+extern bool limits_park(uint32 number, Lane *lane, const LaneEntry *entry,
+						double charge);
+extern bool limits_note(uint32 number, Lane *lane, const LaneEntry *entry,
+						double charge);
+extern int	limits_turns(QueueLimits *limits, int class,
+						 const VirtualTime *upto, int max);
+extern int	limits_release(uint32 number, int n);
+extern TimestampTz limits_tick(QueueLimits *limits, TimestampTz now, int *offers);
+extern bool limits_seek(QueueLimits *limits, TimestampTz now);
 extern void limits_forget_parked(int queue);
 extern void limits_forget_queue(int queue);
 
@@ -104,6 +112,13 @@ limits_same(const LimitSettings *a, const LimitSettings *b)
 {
 	return a->weight == b->weight && a->max_leased == b->max_leased &&
 		a->rate == b->rate && a->burst == b->burst && a->paused == b->paused;
+}
+
+/* Are there any that only wait for their turn, or for claims without others? */
+static inline bool
+limits_in_turn(QueueLimits *limits)
+{
+	return pg_atomic_read_u32(&limits->in_turn) > 0;
 }
 
 /* Does a queue have a default that limits, so that every group has a limit? */

@@ -74,6 +74,9 @@
 #define FEED_AT_ONCE	500
 #define FEED_QUEUE_AT_ONCE	100
 
+/* How often claims that can do without look for entries, in microseconds. */
+#define RECLAIM_USECS	INT64CONST(100000)
+
 typedef struct GroupKey
 {
 	uint64		low;
@@ -128,6 +131,7 @@ typedef struct GroupTable
 	uint32		free_head;
 	uint32		high_water;
 	uint64		seed;
+	pg_atomic_uint64 vain_reclaim;	/* when all groups were looked at in vain */
 	LWLockPadded partitions[PARTITIONS];
 } GroupTable;
 
@@ -171,6 +175,7 @@ groups_shmem_init(void *area, bool found)
 					 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
 	table->free_head = FAIRQ_NO_GROUP;
 	table->high_water = 0;
+	pg_atomic_init_u64(&table->vain_reclaim, 0);
 	if (!pg_strong_random(&table->seed, sizeof(table->seed)))
 		table->seed = (uint64) GetCurrentTimestamp() * UINT64CONST(0x9E3779B97F4A7C15);
 	for (int i = 0; i < PARTITIONS; i++)
@@ -417,12 +422,31 @@ charge_of(QueueState *queue, const FairGroup *group, double cost)
 }
 
 /*
+ * Free entries of groups that can be forgotten.  Returns whether there were any.
+ * In a hurry that is not looked at again soon after it was in vain: it takes a look
+ * at each group.
+ */
+static bool
+reclaim(bool hurry)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (hurry &&
+		now < (TimestampTz) pg_atomic_read_u64(&table->vain_reclaim) + RECLAIM_USECS)
+		return false;
+	if (queue_state_reclaim_groups() > 0)
+		return true;
+	pg_atomic_write_u64(&table->vain_reclaim, (uint64) now);
+	return false;
+}
+
+/*
  * Find a group, made if there is none; returns with its partition locked.  NULL,
- * and nothing locked, if there is no entry to be had.
+ * and nothing locked, if there is no entry to be had.  hurry: it can be done without.
  */
 static FairGroup *
 try_lock_group(QueueState *queue, const GroupKey *key, const char *text, int keylen,
-			   VirtualTime v)
+			   VirtualTime v, bool hurry)
 {
 	uint32		hash = key_hash(key);
 	LWLock	   *lock = partition_lock(hash);
@@ -479,12 +503,9 @@ try_lock_group(QueueState *queue, const GroupKey *key, const char *text, int key
 		}
 		LWLockRelease(&table->creation_lock);
 
-		if (group == NULL)
-		{
-			if (reclaimed || queue_state_reclaim_groups() == 0)
-				return NULL;
-			reclaimed = true;
-		}
+		if (group == NULL && (reclaimed || !reclaim(hurry)))
+			return NULL;
+		reclaimed |= (group == NULL);
 	}
 }
 
@@ -506,7 +527,7 @@ static FairGroup *
 lock_group(QueueState *queue, const GroupKey *key, const char *text, int keylen,
 		   VirtualTime v)
 {
-	FairGroup  *group = try_lock_group(queue, key, text, keylen, v);
+	FairGroup  *group = try_lock_group(queue, key, text, keylen, v, false);
 
 	if (group == NULL)
 		no_entry();
@@ -737,21 +758,25 @@ groups_check_unknown(QueueState *queue)
  * Returns false if the group is at its limit; *limit is its number then.
  */
 bool
-groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
-					double cost, TimestampTz enqueued_at, uint32 *number,
-					double *charge, uint32 *limit)
+groups_lease_begins(QueueState *queue, const FairqAddress *address,
+					const char *key, int keylen, double cost,
+					TimestampTz enqueued_at, uint32 *number, double *charge,
+					uint32 *limit)
 {
 	GroupKey	group_key;
 	FairGroup  *group;
 	LWLock	   *lock;
 	bool		may = true;
+	int			class = address->class;
 
 	make_key(queue, class, key, keylen, &group_key);
 	lock = partition_lock(key_hash(&group_key));
 	for (;;)
 	{
 		group = try_lock_group(queue, &group_key, key, keylen,
-							   queue_state_virtual_time(&queue->orders[class]));
+							   queue_state_virtual_time(&queue->orders[class]),
+							   !limits_by_default(&queue->limits) &&
+							   pg_atomic_read_u32(&queue->limits.entries) == 0);
 		if (likely(group == NULL || group->limit != NO_LIMIT ||
 				   !limits_by_default(&queue->limits)))
 			break;
@@ -773,7 +798,7 @@ groups_lease_begins(QueueState *queue, int class, const char *key, int keylen,
 	}
 	*limit = group->limit;
 	if (group->limit != NO_LIMIT)
-		may = (limits_take(group->limit) == LIMIT_OK);
+		may = limits_take(group->limit, address);
 	cost = charge_of(queue, group, cost);
 	if (may)
 	{
@@ -861,6 +886,21 @@ groups_adopt_lease(QueueState *queue, int class, const char *key, int keylen)
 		limits_adopt(group->limit);
 	LWLockRelease(partition_lock(key_hash(&group_key)));
 	return group - groups;
+}
+
+/*
+ * Offer a group up to n of its tasks that are set aside, to who asks for the group.
+ * Returns how many.
+ */
+int
+groups_release(QueueState *queue, const char *key, int keylen, int n)
+{
+	GroupKey	group_key;
+	uint32		limit;
+
+	make_key(queue, 0, key, keylen, &group_key);
+	limit = limits_find(group_key.queue, group_key.low, group_key.high);
+	return limit == NO_LIMIT ? 0 : limits_release(limit, n);
 }
 
 /*

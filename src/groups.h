@@ -79,7 +79,7 @@ extern void groups_not_fed(QueueState *queue, uint32 group);
 extern void groups_seek_hungry(QueueState *queue, int class, bool nothing_ready,
 							   bool held);
 extern void groups_count_anew(QueueState *queue);
-extern bool groups_lease_begins(QueueState *queue, int class,
+extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
 								const char *key, int keylen, double cost,
 								TimestampTz enqueued_at, uint32 *group,
 								double *charge, uint32 *limit);
@@ -91,6 +91,7 @@ extern void groups_check_unknown(QueueState *queue);
 extern uint32 groups_announce_limit(QueueState *queue, const char *key, int keylen);
 extern void groups_settle_limit(QueueState *queue, uint32 limit,
 								const LimitSettings *settings);
+extern int	groups_release(QueueState *queue, const char *key, int keylen, int n);
 extern bool groups_waits(QueueState *queue, const char *key, int keylen);
 extern void groups_ready(QueueState *queue, uint32 group);
 extern void groups_removed(QueueState *queue, uint32 group,

@@ -100,8 +100,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 						   &more_overflow);
 	more |= more_overflow;
 	maintenance->next = Min(maintenance->next,
-							limits_tick(queue_state_number(info->state),
-										&info->state->limits, now, NULL));
+							limits_tick(&info->state->limits, now, NULL));
 	let_run = unique_keys_look(rel, info, PASS_ROWS, &maintenance->next, &more);
 	if (claim_resolve_doubts(info->state))
 		maintenance->next = Min(maintenance->next, now + LANE_DOUBT_USECS);

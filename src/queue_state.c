@@ -282,6 +282,9 @@ nothing_ready(QueueState *queue, int class)
 {
 	Lane	   *lane;
 
+	/* What waits for its turn may be claimed. */
+	if (limits_in_turn(&queue->limits))
+		return false;
 	for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
 	{
 		LaneTop		top;
@@ -375,6 +378,8 @@ queue_state_seek_hungry(QueueState *queue, bool held)
 bool
 queue_state_has_ready(QueueState *queue, int bucket)
 {
+	if (bucket >= 0 && limits_in_turn(&queue->limits))
+		return true;
 	for (int class = 0; class < queue->classes; class++)
 	{
 		Lane	   *lane = bucket < 0 ? NULL : lanes_of(&queue->orders[class].lanes, bucket);

@@ -56,7 +56,7 @@ settings_define(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.max_limits",
 							"Maximum number of groups with settings of their own, or in flight in queues whose defaults limit them, over all databases.",
-							"Each takes about 230 bytes.",
+							"Each takes about 340 bytes.",
 							&settings_max_limits,
 							64 * 1024, 16, 64 * 1024 * 1024,
 							PGC_POSTMASTER, 0,

@@ -3,11 +3,12 @@
 #
 # To see it fail, take one of these guards out of the engine:
 # - the count before the lease (limits_take), or that it is given back (limits_give);
-# - that limits_park looks again under the lock (a group stops for up to a second
-#   now and then: the gaps);
 # - that places are set aside at all (a claim passes all of them each time);
-# - limits_read_again at a purge; that claims let groups go on whose places led astray; the class in the order of places; that a place
-#   is set aside once; that claims call limits_tick; let_go_of_limits;
+# - limits_purged: that the lanes are read again;
+# - that claims let groups go on whose places led astray (claim->stray);
+# - the class in the order of places (compare_places);
+# - that claims call limits_seek (rates, without a worker);
+# - let_go_of_limits;
 # - adopt_leases (leases from before a restart are not counted).
 
 use strict;

@@ -1,11 +1,12 @@
 # First in, first out within a group: one producer, one claimer, at the same time,
 # and the order in which tasks were enqueued is that in which they are claimed,
-# whatever the number of buckets.
+# whatever the number of buckets, and also of groups that are at their limits.
 #
 # To see it fail, take one of these guards out of the engine:
 # - take_overtaken (claim.c): that lanes are looked at again;
 # - that a claimer waits for a lane that somebody else than a claimer has locked
-#   (lanes_take).
+#   (lanes_take);
+# - set_aside_before (what comes later waits for what is set aside).
 #
 # FAIRQ_ORDER_TASKS sets how many tasks there are each time.
 
@@ -60,12 +61,13 @@ SQL
 
 my $producer = session($node);
 my $shallow = 0;
-foreach my $case ([ 16, 1, 10 ], [ 16, 3, 5 ], [ 4, 1, 3 ], [ 16, 1, 1 ], [ 1, 3, 5 ])
+foreach my $case ([ 16, 1, 10 ], [ 16, 3, 5 ], [ 4, 1, 3 ], [ 16, 1, 1 ], [ 1, 3, 5 ], [ 16, 1, 10, 2 ], [ 4, 3, 3, 1 ])
 {
-	my ($buckets, $enqueue, $claim) = @$case;
-	my $name = "$buckets buckets, $enqueue enqueued and $claim claimed at once";
+	my ($buckets, $enqueue, $claim, $limit) = @$case;
+	my $name = "$buckets buckets, $enqueue enqueued and $claim claimed at once" . ($limit ? ", max_leased $limit" : '');
 
 	sql($node, "SELECT fairq.create_queue('q', buckets => $buckets)");
+	sql($node, "SELECT fairq.set_group_defaults('q', max_leased => $limit)") if $limit;
 	$producer->send("CALL produce($tasks, $enqueue)");
 	my ($got, $swaps, $empty) = split /\|/, sql($node, "CALL consume($tasks, $claim)");
 	is($got, $tasks, "$name: all came");
