@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 
+import plots as pictures
 import system as systems
 from measure import BenchError, Cluster
 from report import Results
@@ -270,6 +271,12 @@ def main():
     text, path = results.write(arguments.results, name + ("-incomplete" if ours else ""))
     print("\n" + text)
     progress("written to %s.md and .csv" % path)
+    try:
+        # Those of the README are of a full run.
+        drawn = pictures.write(path + ".csv", arguments.results, "" if name == "full" and not ours else name + "-")
+        progress("drawn: %s" % (", ".join(os.path.basename(each) for each in drawn) or "nothing"))
+    except (OSError, ValueError) as error:
+        progress("the plots could not be drawn: %s" % error)
     if ours:
         sys.exit("bench: %s failed in %s: %s" % ours[0])
 

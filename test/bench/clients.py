@@ -89,7 +89,7 @@ class Calls:
 
     def consumer(self, session, batch):
         """The system's own way to consume, or claim and ack."""
-        return getattr(self.system, "consumer", Consumer)(self, session, batch)
+        return (self.system.consumer or Consumer)(self, session, batch)
 
     def put(self, session, groups, payload=PAYLOAD):
         """Enqueues a task of each of these groups, with one call if the system can."""
@@ -128,7 +128,7 @@ def chosen(bench, plan, one):
 def callable_systems(bench, plan):
     """Those that drivers can use, and their calls."""
     return [(one, Calls(one)) for one in bench.all
-            if one.postgres and one.name != "floor" and (hasattr(one, "consumer") or "claim" in one.driver)
+            if one.postgres and one.name != "floor" and (one.consumer or "claim" in one.driver)
             and "enqueue_one" in one.driver and chosen(bench, plan, one)]
 
 

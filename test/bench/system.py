@@ -29,6 +29,10 @@ class System:
     # jsonb[], $2 text[]), claim ({n} is the number of tasks) -> (handle text,
     # group_key text), ack($1 text[] of handles). A system may have none.
     driver = {}
+    # Who cannot be consumed with these has consumer(calls, session, batch), which
+    # returns an object with take() and finish() as clients.Consumer has them.
+    consumer = None
+    consumers = None    # in the steady mix of W5, if not as many as others have
 
     def __init__(self, name, bench):
         self.name, self.bench, self.cluster = name, bench, bench.cluster

@@ -3,6 +3,7 @@
 Autovacuum is on. Then the same while another session holds a snapshot.
 """
 
+import contextlib
 import os
 import re
 import statistics
@@ -29,11 +30,13 @@ BATCH = 10
 
 
 def consume(bench, one):
-    """The step claim_many for ten; who finds nothing sleeps for a millisecond before he asks again."""
+    """The system's own consume.sql, or the step claim_many for ten; who finds nothing asks again after 10 ms."""
+    if one.has("consume"):
+        return one.script("consume", batch=BATCH)
     text, found = re.subn(r" AS (\w+) FROM ((?:(?! AS ).)*?) \\gset", r" AS \1, count(*) AS got FROM \2 \\gset",
                           one.text("claim_many", "", BATCH))
     if found == 1:
-        text += "\\if :got = 0\n\\sleep 1 ms\n\\endif\n"
+        text += "\\if :got = 0\n\\sleep 10 ms\n\\endif\n"
     path = os.path.join(bench.cluster.work, "scripts", one.name + "-consume.sql")
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as target:
@@ -42,7 +45,7 @@ def consume(bench, one):
 
 
 def variables(one, step):
-    values = {"n": 0, "clients": CLIENTS}
+    values = {"n": 0, "clients": one.consumers or CLIENTS}
     values.update(one.variables(step))
     return values
 
@@ -57,11 +60,17 @@ def mix(bench, one, seconds, window):
     """One point a window: its end, tasks enqueued and done a second, depth, bytes of tables and of indexes."""
     points, looks = [], []
     before, then = one.depth(), 0.0
-    one.before("claim_many", CLIENTS)
-    try:
+    consumers = one.consumers or CLIENTS
+    one.before("claim_many", consumers)
+    with contextlib.ExitStack() as stack:
+        stack.callback(one.after, "claim_many", consumers)
+        stack.callback(bench.cluster.end_sessions, "pgbench")
+        # What has to be done regularly for it.
+        if one.has("beside"):
+            stack.enter_context(Stream(bench.cluster, one.script("beside"), 1, seconds + 1, window))
         with Stream(bench.cluster, one.script("enqueue"), CLIENTS, seconds + 1, window, variables(one, "enqueue"),
                     threads=1, environment=one.environment) as producers, \
-                Stream(bench.cluster, consume(bench, one), CLIENTS, seconds + 1, window, variables(one, "claim_many"),
+                Stream(bench.cluster, consume(bench, one), consumers, seconds + 1, window, variables(one, "claim_many"),
                        threads=1, environment=one.environment) as claimers:
             start = time.monotonic()
             for number in range(1, seconds // window + 1):
@@ -71,9 +80,6 @@ def mix(bench, one, seconds, window):
                 looks.append((time.monotonic() - start, one.depth()) + sizes(bench, one))
             producers.wait()
             claimers.wait()
-    finally:
-        bench.cluster.end_sessions("pgbench")
-        one.after("claim_many", CLIENTS)
     # The rate of producers is pgbench's; what they enqueued and is not there any more was done.
     for (end, rate), (at, depth, table_bytes, index_bytes) in zip(producers.intervals, looks):
         points.append((round(end), rate, max(0.0, rate - (depth - before) / (at - then)), depth, table_bytes, index_bytes))

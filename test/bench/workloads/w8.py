@@ -80,7 +80,7 @@ def report(results, plan):
         return ""
     text = "The longest that one enqueue took, of a producer that enqueues one task after the other into ...\n\n"
     text += table(["system"] + [role for role, _ in ROLES], rows)
-    errors = ["%s, %s: %s" % (name, role, failures[0]) for name, answers in results.data[NAME]
+    errors = ["%s, %s: %s" % (name, role, failures[0].partition("ERROR:")[2].strip() or failures[0]) for name, answers in results.data[NAME]
               for role, _, _, failures in answers if failures]
     return text + ("\nThe first error of each that failed:\n\n" + "".join("- `%s`\n" % " ".join(
         error.replace("`", "'").split())[:200] for error in errors) if errors else "")

@@ -147,7 +147,7 @@ def run(bench, plan):
                 bench.progress("%s  %-14s weights 1:2:5: %.2f of the bound at most, after %d claims" % (
                     NAME, one.name, max(part for _, _, part, _ in points), len(order)))
             one.empty()
-            one.fill(plan["backlog"], groups=1, clients=plan["workers"])
+            one.fill(plan["backlog"], groups=1, clients=plan["workers"], batch=plan["batch"])
             one.vacuum()
             bench.checkpoint()
             one.before("claim_many", plan["workers"])

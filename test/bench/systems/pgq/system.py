@@ -1,12 +1,43 @@
 from system import System
 
 
+class Consumer:
+    """A batch at a time, of a queue that no other has. Who finds nothing makes a tick, as there is no pgqd here."""
+
+    NEXT = "SELECT coalesce(pgq.next_batch($1, 'worker'), 0)"
+
+    def __init__(self, calls, session, batch):
+        self.session, self.batch = session, 0
+        self.queue = next("bench_%d" % i for i in range(1000) if session.value(
+            "SELECT pg_try_advisory_lock(hashtext('bench pgq'), $1::int)", i) == "t")
+
+    def take(self):
+        self.batch = int(self.session.value(self.NEXT, self.queue))
+        if not self.batch:
+            self.session.rows("SELECT pgq.ticker($1::text)", self.queue)
+            self.batch = int(self.session.value(self.NEXT, self.queue))
+        if not self.batch:
+            return []
+        return [row[0] for row in self.session.rows("SELECT ev_extra1 FROM pgq.get_batch_events($1::bigint)", self.batch)]
+
+    def finish(self):
+        if self.batch:
+            self.session.rows("SELECT pgq.finish_batch($1::bigint)", self.batch)
+
 class Peer(System):
     title = "PgQ: events in the order of their arrival, in batches between ticks; a queue for each claimer"
     ahead = "an event is appended to a table without a place to be worked out; a batch is read and finished as a whole"
     notes = ("a batch is acknowledged as a whole, no single acks, no leases, one consumer a queue at a time, no priorities, no fairness."
              " Ticks are ready-made after each 1 or 100 events, which is not in its time to claim")
     pace = {"claim_one": 5000}
+    driver = {
+        "enqueue_one": "SELECT pgq.insert_event('bench_0', 'task', $1, $2, NULL, NULL, NULL)",
+        "enqueue_many": "SELECT count(pgq.insert_event('bench_0', 'task', p::text, g, NULL, NULL, NULL))"
+                        " FROM unnest($1::jsonb[], $2::text[]) AS t(p, g)",
+    }
+    consumer = Consumer
+    # A queue has one; see also consume.sql and beside.sql.
+    consumers = 1
 
     def missing(self):
         if not self.cluster.number("SELECT count(*) FROM pg_catalog.pg_available_extensions WHERE name = 'pgq'"):
