@@ -13,6 +13,12 @@ BEGIN
 	FOR i IN 0 .. queues - 1 LOOP
 		IF pgq.create_queue('bench_' || i) = 1 THEN
 			PERFORM pgq.set_queue_config('bench_' || i, 'ticker_max_count', '1');
+			-- A sequence that was never used says the same as after its first value, which would
+			-- make depth() one too few; so it has been used before the consumer comes.
+			PERFORM pgq.insert_event('bench_' || i, 'none', NULL) FROM generate_series(1, 2);
+			COMMIT;
+			PERFORM pgq.ticker('bench_' || i);
+			COMMIT;
 			PERFORM pgq.register_consumer('bench_' || i, 'worker');
 		END IF;
 		COMMIT;
@@ -33,33 +39,39 @@ BEGIN
 END
 $$;
 
--- A tick is as far as the transactions that have ended before it.
+-- As many for each claimer, counting what it has. A tick is as far as the
+-- transactions that have ended before it.
 CREATE PROCEDURE bench_pgq.fill(n bigint, groups int, queues int, batch int)
 LANGUAGE plpgsql
 AS $$
 DECLARE
-	k bigint := 0;
+	target bigint;
+	missing bigint;
 BEGIN
 	CALL bench_pgq.create_queues(queues);
-	WHILE n > 0 LOOP
-		PERFORM pgq.insert_event('bench_' || k % queues, 'task', bench.payload()::text,
-								 'g' || floor(random() * groups)::int, NULL, NULL, NULL)
-			FROM generate_series(1, batch);
-		COMMIT;
-		PERFORM pgq.ticker('bench_' || k % queues);
-		COMMIT;
-		n := n - batch;
-		k := k + 1;
+	target := (n + bench_pgq.depth() + queues - 1) / queues;
+	FOR i IN 0 .. queues - 1 LOOP
+		missing := target - bench_pgq.depth('bench_' || i);
+		WHILE missing > 0 LOOP
+			PERFORM pgq.insert_event('bench_' || i, 'task', bench.payload()::text,
+									 'g' || floor(random() * groups)::int, NULL, NULL, NULL)
+				FROM generate_series(1, batch);
+			COMMIT;
+			PERFORM pgq.ticker('bench_' || i);
+			COMMIT;
+			missing := missing - batch;
+		END LOOP;
 	END LOOP;
 END
 $$;
 
--- Events after the consumer's last finished batch.
-CREATE FUNCTION bench_pgq.depth() RETURNS bigint
+-- Events after the consumer's last finished batch, of one queue or of all.
+CREATE FUNCTION bench_pgq.depth(queue text DEFAULT NULL) RETURNS bigint
 LANGUAGE sql
 AS $$
 	SELECT coalesce(sum(pgq.seq_getval(q.queue_event_seq) - t.tick_event_seq), 0)::bigint
 	FROM pgq.queue q
 	JOIN pgq.subscription s ON s.sub_queue = q.queue_id
 	JOIN pgq.tick t ON t.tick_queue = q.queue_id AND t.tick_id = s.sub_last_tick
+	WHERE queue IS NULL OR q.queue_name = queue
 $$;
