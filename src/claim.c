@@ -422,6 +422,43 @@ take_overtaken(Claim *claim, int class, int high, const Source *sources,
 }
 
 /*
+ * The one least far along of those that have something; NULL if none has.
+ */
+static Source *
+first_source(Source *sources, int n)
+{
+	Source	   *first = NULL;
+
+	for (Source *source = sources; source < sources + n; source++)
+	{
+		if ((source->top.view == LANE_READY || source->top.view == LANE_UNREAD) &&
+			(first == NULL ||
+			 lanes_compare(&source->top.first, &first->top.first) < 0))
+			first = source;
+	}
+	return first;
+}
+
+/*
+ * Take up to max entries from the front of a source's lane, but none that comes
+ * after upto (NULL: any), into the hands of handover.c.  Returns how many; -1 if
+ * nowait and the lane is locked.
+ */
+static int
+take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
+{
+	LaneEntry	entries[LANE_WINDOW];
+	int			n = lanes_take(source->lane, max, upto, entries, &source->top, nowait);
+
+	if (n < 0)
+		return n;
+	handover_hold(source->lane, entries, n);
+	if (source->top.low && claim_refill(claim->rel, claim->info, source->lane))
+		lanes_look(source->lane, &source->top);
+	return n;
+}
+
+/*
  * Take up to max entries from the lanes of a class, the lowest address first,
  * into the hands of handover.c.  Returns how many.
  *
@@ -439,7 +476,7 @@ take_from_class(Claim *claim, int class, int max)
 	Source	   *few_line[64];
 	Source	   *sources = few_sources;
 	Source	  **line = few_line;
-	LaneEntry	entries[LANE_WINDOW];
+	Source	   *best;
 	int			total = 0;
 	bool		nowait = true;
 	bool		others_empty = true;
@@ -451,12 +488,17 @@ take_from_class(Claim *claim, int class, int max)
 		line = palloc(high * sizeof(Source *));
 	}
 	n_sources = find_sources(claim, class, high, false, sources, &others_empty);
-	for (int i = 0; i < n_sources; i++)
+
+	/* A claim of one needs no line, unless it finds the first lane locked. */
+	best = (max == 1) ? first_source(sources, n_sources) : NULL;
+	if (best != NULL && best->top.view == LANE_READY &&
+		take_from(claim, best, 1, NULL, nowait) > 0)
+		total = 1;
+	for (int i = 0; i < n_sources && total < max; i++)
 		line_up(line, &n_line, &sources[i]);
 
 	while (total < max)
 	{
-		Source	   *best;
 		int			n;
 
 		CHECK_FOR_INTERRUPTS();
@@ -492,18 +534,14 @@ take_from_class(Claim *claim, int class, int max)
 			continue;
 		}
 
-		n = lanes_take(best->lane, max - total,
-					   n_line == 0 ? NULL : &line[n_line - 1]->top.first,
-					   entries, &best->top, nowait);
+		n = take_from(claim, best, max - total,
+					  n_line == 0 ? NULL : &line[n_line - 1]->top.first, nowait);
 		if (n < 0)
 		{
 			best->top.view = LANE_LOCKED;	/* try the others first */
 			continue;
 		}
-		handover_hold(best->lane, entries, n);
 		total += n;
-		if (best->top.low && claim_refill(claim->rel, claim->info, best->lane))
-			lanes_look(best->lane, &best->top);
 		line_up(line, &n_line, best);
 	}
 	for (int i = 0; i < n_sources; i++)
