@@ -120,9 +120,10 @@ may_create_databases(void)
 }
 
 /*
- * The database that a command wants for itself; InvalidOid: none.
+ * The database that a command wants for itself; InvalidOid: none.  Not inlined:
+ * gcc would take its variables for such as a PG_TRY of the caller may clobber.
  */
-static Oid
+static pg_noinline Oid
 wanted_database(Node *command)
 {
 	const char *name = NULL;

@@ -682,7 +682,7 @@ class Run:
         """With no transaction open: what has to be moved is, and what is counted."""
         c = self.connections[0]
         for queue in self.model.queues.values():
-            deadline = time.time() + 5
+            deadline = time.time() + 20      # a machine that is busy may make it late
             self.maintain_queue(c, queue)
             while self.model.must_pass(queue):
                 if time.time() > deadline:
