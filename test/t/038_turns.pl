@@ -7,8 +7,7 @@
 # - that take_turn says no (all that was set aside comes before everybody else's);
 # - that a turn begins at v after a group has waited, or that it grows by the charge;
 # - limits_turns where a claim has found nothing else (empty-handed);
-# - both that sleepers are told of what only waits for its turn (waiting_lowered), and
-#   that who took some looks whether there is more (queue_state_has_ready);
+# - that sleepers are told of what only waits for its turn (waiting_lowered);
 # - set_aside_before (the order within the group).
 
 use strict;
@@ -68,12 +67,12 @@ sub unfairness
 
 # Ways in which a group cannot be served, and goes on.
 my %ways = (
-	pause => [ "fairq.pause('q', '%s')", "fairq.resume('q', '%s')" ],
+	pause => [ "fairq.pause('q', 'GROUP')", "fairq.resume('q', 'GROUP')" ],
 	max_leased => [
-		"fairq.set_group('q', '%1\$s', max_leased => 1), (SELECT count(*) FROM fairq.claim('q', group_keys => '{%1\$s}'))",
+		"fairq.set_group('q', 'GROUP', max_leased => 1), (SELECT count(*) FROM fairq.claim('q', lease => '1 h', group_keys => '{GROUP}'))",
 		"(SELECT fairq.ack(receipt) FROM fairq.leases ORDER BY id LIMIT 1)"
 	],
-	rate => [ "fairq.set_group('q', '%s', rate => 0.001, burst => 1)", "fairq.set_group('q', '%s', rate => 0)" ]);
+	rate => [ "fairq.set_group('q', 'GROUP', rate => 0.001, burst => 1)", "fairq.set_group('q', 'GROUP', rate => 0)" ]);
 
 foreach my $case (
 	[ 'pause', 1, 1, { b => 1, a => 1 } ],
@@ -93,12 +92,12 @@ foreach my $case (
 		"SELECT fairq.create_queue('q', buckets => $buckets, max_attempts => 0);"
 		  . join('', map { "SELECT fairq.set_group('q', '$_', weight => $weight->{$_});" . fill('q', $_, 1500) } sort keys %$weight));
 	my %all = map { $_->[1] => $_->[0] } rows($node, "SELECT group_key, id FROM fairq.q_q");
-	sql($node, 'SELECT ' . sprintf($stop, $_)) foreach @waiting;
+	sql($node, 'SELECT ' . $stop =~ s/GROUP/$_/gr) foreach @waiting;
 	my @before = pops(1000, $batch);
 	my %n;
 	$n{ $_->[0] }++ foreach @before;
 	cmp_ok($n{b}, '>=', 1000 - @waiting, "$name: the others wait");
-	sql($node, 'SELECT ' . sprintf($go, $_)) foreach @waiting;
+	sql($node, 'SELECT ' . $go =~ s/GROUP/$_/gr) foreach @waiting;
 
 	# b has 500 left.
 	my @order = pops(400, $batch);
@@ -139,8 +138,10 @@ sql($node, "SELECT fairq.drop_queue('q')");
 #
 # Who sleeps is told, one for each task
 #
-sql($node, "SELECT fairq.create_queue('q', buckets => 4);" . fill('q', 'a', 50) . "SELECT fairq.pause('q', 'a')");
-is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 0, 'a group is paused');
+sql($node,
+	"SELECT fairq.create_queue('q', buckets => 4);" . fill('q', 'a', 50) . fill('q', 'b', 100)
+	  . "SELECT fairq.pause('q', 'a')");
+is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 100, 'a group is paused, and its places are passed');
 my @sleepers = map { session($node) } 1 .. 5;
 $_->send("SELECT count(*) FROM fairq.claim('q', wait => '60 s')") foreach @sleepers;
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%claim%' AND pid <> pg_backend_pid()") >= 5 }), 'five sleep');
