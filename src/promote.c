@@ -188,7 +188,8 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 		for (int i = 0; i < n && !full; i++)
 		{
 			RowStatus	status = row_reader_read(row, &tids[i]);
-			bool		in_hands = (status == ROW_IN_DOUBT ||
+			/* Also in our own: it may be one that we have kept or replaced. */
+			bool		in_hands = (status == ROW_IN_DOUBT || status == ROW_OWN ||
 									(status == ROW_IN_PROGRESS && row->deleting));
 
 			CHECK_FOR_INTERRUPTS();

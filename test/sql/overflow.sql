@@ -127,6 +127,15 @@ COMMIT;
 SELECT cardinality(fairq.enqueue_many('ovf', '{2,3}'::jsonb[], '{eve}'));
 SELECT * FROM pg_temp.by_group('ovf');
 SELECT count(*) FROM fairq.pop('ovf', 9);
+-- What a transaction has kept is not left behind when the same one moves others.
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2}'::jsonb[], '{fay}')), fairq.enqueue('ovf', '3', 'fay', unique_key => 'k') > 0 AS enqueued;
+BEGIN;
+SELECT fairq.enqueue('ovf', '3', 'fay', unique_key => 'k') > 0 AS kept;
+SELECT count(*) FROM fairq.pop('ovf', 9);
+SELECT fairq.maintain('ovf') >= 0;
+COMMIT;
+CALL pg_temp.until_depths('ovf', 1, 0);
+SELECT payload FROM fairq.pop('ovf', 9);
 -- Tasks that are cancelled make room.
 SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3,4}'::jsonb[], '{dora}'));
 SELECT count(fairq.cancel('ovf', id)) FROM fairq.tasks('ovf', 'ready');
