@@ -622,10 +622,10 @@ can_be_leased(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *entry
 }
 
 /*
- * Lease what is in hand.
+ * Lease what is in hand, but not more than max; the rest goes back.
  */
 static void
-lease_held(Claim *claim, int class)
+lease_held(Claim *claim, int class, int max)
 {
 	QueueInfo  *info = claim->info;
 	QueueOrder *order = &info->state->orders[class];
@@ -634,7 +634,7 @@ lease_held(Claim *claim, int class)
 	LaneEntry  *entries;
 	Lane	  **lanes;
 	Buffer		hints[LANE_WINDOW];
-	int			n = handover_held(&entries, &lanes);
+	int			n = Min(handover_held(&entries, &lanes), max);
 
 	row_reader_look_ahead(&claim->row, n, entries, hints);
 	for (int i = 0; i < n; i++)
@@ -740,18 +740,17 @@ claim_from_lanes(Claim *claim)
 			CHECK_FOR_INTERRUPTS();
 			if (!lanes_any(&state->orders[class].lanes))
 				break;
-			reserved = leases_reserve(want);
-			if (reserved == 0)
-			{
-				if (claim->got == 0)
-					no_leases(claim);
-				return;
-			}
 			handover_reserve(want * 2 + 8);
 			if (unlikely(limits_in_turn(&state->limits)))
 				turns_before(claim, class, want);
-			taken = take_from_class(claim, class, Min(want, reserved));
-			lease_held(claim, class);
+			taken = take_from_class(claim, class, want);
+
+			/* Only what it takes: the free list is one for everybody. */
+			reserved = taken > 0 ? leases_reserve(taken) : 0;
+			if (reserved == 0 && taken > 0 && claim->got == 0)
+				no_leases(claim);
+			claim->drained &= (reserved == taken);
+			lease_held(claim, class, reserved);
 
 			/* Then the group may have the next one, of whatever class. */
 			if (claim->stray && limits_waiting(&state->limits))
@@ -760,6 +759,8 @@ claim_from_lanes(Claim *claim)
 				class = -1;
 			}
 			claim->stray = false;
+			if (reserved < taken)
+				return;
 
 			/* What waits for its turn need not wait where there is nothing else. */
 			if (taken == 0 && class >= 0 && limits_in_turn(&state->limits) &&
