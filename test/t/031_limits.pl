@@ -3,9 +3,7 @@
 #
 # To see it fail, take one of these guards out of the engine:
 # - the count before the lease (limits_take), or that it is given back (limits_give);
-# - that places are set aside at all (a claim passes all of them each time);
 # - limits_purged: that the lanes are read again;
-# - that claims let groups go on whose places led astray (claim->stray);
 # - the class in the order of places (compare_places);
 # - that claims call limits_seek (rates, without a worker);
 # - let_go_of_limits;
@@ -145,6 +143,21 @@ foreach my $workers (8, 0)
 		is(claimed($node, 'q', 100), '', "$name: all are purged, others wait");
 		sql($node, "SELECT fairq.ack($one)");
 		is(claimed($node, 'q', 100), 'a 1', "$name: after a purge of all: one more");
+
+		# What the purge did not see, and was set aside before it had committed.
+		sql($node, "SELECT fairq.ack(receipt) FROM fairq.leases; SELECT fairq.purge('q');" . fill('q', 'a', 5));
+		is(claimed($node, 'q', 100), 'a 3', "$name: as many as may be, again");
+		my $purger = session($node);
+		$purger->safe("BEGIN; SELECT fairq.purge('q', 'a')");
+		sql($node, fill('q', 'a', 4));
+		is(claimed($node, 'q', 100), '', "$name: four wait that a purge under way has not seen");
+		$purger->safe('COMMIT');
+		$purger->quit;
+		for my $i (1 .. 4)
+		{
+			sql($node, "SELECT fairq.ack($one)");
+			is(claimed($node, 'q', 100), 'a 1', "$name: after that purge: one more");
+		}
 
 		# The lanes are read again while some wait: each still once.
 		sql($node, fill('q', 'a', 50));
