@@ -37,7 +37,10 @@ class Cluster:
         return self._psql(self.psql_command() + ["-f", path])
 
     def _psql(self, command):
-        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        except OSError as error:
+            raise BenchError("psql cannot be run: %s" % error)
         if run.returncode != 0:
             raise BenchError("psql failed: %s" % run.stderr.strip())
         return [line.split("\t") for line in run.stdout.splitlines()]

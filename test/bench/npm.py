@@ -51,3 +51,7 @@ class NpmPeer(System):
         with open(path, "w") as target:
             target.write(schema)
         self.cluster.sql_file(path)
+
+    def repeat(self, *statements):
+        """Pairs of a statement and how often to run it; as a file, for they are too long for a command line."""
+        self.install("".join((statement + ";\n") * times for statement, times in statements))

@@ -57,4 +57,4 @@ class Peer(npm.NpmPeer):
         self.cluster.sql("TRUNCATE graphile_worker._private_jobs, graphile_worker._private_job_queues")
 
     def fill(self, tasks, groups=1000, clients=1, batch=100):
-        self.cluster.sql(*[self.fill_statement] * (tasks // 1000), *[self.texts["ADD"]] * (tasks % 1000))
+        self.repeat((self.fill_statement, tasks // 1000), (self.texts["ADD"], tasks % 1000))

@@ -34,7 +34,7 @@ class Peer(npm.NpmPeer):
 
     def fill(self, tasks, groups=1000, clients=1, batch=100):
         insert = self.texts["ENQUEUE_100"].replace("bench_pgboss.jobs(100)", "bench_pgboss.jobs(1000)")
-        self.cluster.sql(*[insert] * (tasks // 1000), *[self.texts["ENQUEUE"]] * (tasks % 1000))
+        self.repeat((insert, tasks // 1000), (self.texts["ENQUEUE"], tasks % 1000))
 
     def depth(self):
         return self.cluster.number("SELECT count(*) FROM %s WHERE state < 'completed'" % self.table)
