@@ -12,7 +12,7 @@
 #           pgfairq is to be installed in the server of PG_CONFIG
 # SAVE=1    replace test/bench/results/instructions.md and .csv by these
 # KEEP=DIR  keep there, for each call, which functions the instructions are in
-# QUICK=1   shorter runs for calls of one task: a percent more or less
+# QUICK=1   shorter runs for calls of one task; compare only with saved ones of the same length
 #
 # Prints a table with what the saved results say beside it. It ends with 1 if a
 # call has become heavier than these by more than 3 % (another TOLERANCE), and
