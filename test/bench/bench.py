@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 
 import plots as pictures
 import system as systems
@@ -256,7 +257,9 @@ def main():
             progress(results.title(workload))
             try:
                 module.run(bench, plans[workload])
-            except BenchError as error:
+            except Exception as error:  # whatever it is, the others' figures are not to be lost
+                if not isinstance(error, BenchError):
+                    traceback.print_exc()
                 bench.fail(workload, "the workload", error)
     except KeyboardInterrupt:
         sys.exit(130)
