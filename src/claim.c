@@ -40,6 +40,7 @@
 #include "claim.h"
 #include "durable_leases.h"
 #include "handover.h"
+#include "in_transit.h"
 #include "lanes.h"
 #include "group_limits.h"
 #include "placement.h"
@@ -743,6 +744,7 @@ claim_from_lanes(Claim *claim)
 			handover_reserve(want * 2 + 8);
 			if (unlikely(limits_in_turn(&state->limits)))
 				turns_before(claim, class, want);
+			in_transit_begins(claim->now);
 			taken = take_from_class(claim, class, want);
 
 			/* Only what it takes: the free list is one for everybody. */

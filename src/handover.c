@@ -42,6 +42,7 @@
 #include "utils/resowner.h"
 
 #include "handover.h"
+#include "in_transit.h"
 #include "stats.h"
 #include "waiting.h"
 #include "wakeup.h"
@@ -894,6 +895,7 @@ handover_let_go(int done)
 		lanes_offer(held_lanes[i], &address, &held_entries[i].tid);
 	}
 	held_count = 0;
+	in_transit_ends();
 }
 
 /*
@@ -1246,6 +1248,7 @@ handover_xact_callback(XactEvent event, void *arg)
 
 			for (int i = 0; (room_reserved || feedings > 0) && i < items_count; i++)
 				end_of_commit(&items[i]);
+			in_transit_ends();
 			waiting_say();
 			forget_items();
 			break;
@@ -1255,8 +1258,11 @@ handover_xact_callback(XactEvent event, void *arg)
 			stats_at_abort();
 			waiting_defer();
 			clean_up_claim();
+			if (items_count > 0)
+				in_transit_begins(GetCurrentTimestamp());
 			for (int i = items_count - 1; i >= 0; i--)
 				carry_out_abort(&items[i]);
+			in_transit_ends();
 			release_created(InvalidSubTransactionId);
 			waiting_say();
 			forget_items();
@@ -1282,6 +1288,8 @@ handover_xact_callback(XactEvent event, void *arg)
 
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+			if (items_count > 0)
+				in_transit_begins(GetCurrentStatementStartTimestamp());
 			break;
 	}
 }
@@ -1307,6 +1315,8 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 			stats_at_subabort(subid);
 			waiting_defer();
 			clean_up_claim();
+			if (items_count > 0)
+				in_transit_begins(GetCurrentTimestamp());
 			while (items_count > 0 && items[items_count - 1].subid >= subid)
 			{
 				HandoverItem *item = &items[items_count - 1];
@@ -1318,6 +1328,7 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 					lease_items--;
 				items_count--;
 			}
+			in_transit_ends();
 			release_created(subid);
 			waiting_say();
 			break;

@@ -30,6 +30,7 @@
 #include "storage/shmem.h"
 
 #include "groups.h"
+#include "in_transit.h"
 #include "lanes.h"
 #include "lease_file.h"
 #include "leases.h"
@@ -74,6 +75,7 @@ static const struct
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
 	{"pgfairq waiters", waiting_shmem_size, waiting_shmem_init},
+	{"pgfairq in transit", in_transit_shmem_size, in_transit_shmem_init},
 };
 
 static SharedHeader *header = NULL;

@@ -30,7 +30,8 @@
  *
  * A row between its transaction's end and its hand-over, or between window and
  * lease, looks as if it were lost.  So it is a suspect at first, and looked up
- * again a moment later.  To take one for lost that is not does no harm: an offer
+ * again a moment later, when nobody has had any in his hands for so long
+ * (in_transit.c).  To take one for lost that is not does no harm: an offer
  * too many never does.
  *
  * A sweep is begun every pgfairq.sweep_interval if there is anything new; if not
@@ -50,6 +51,7 @@
 
 #include "groups.h"
 #include "handover.h"
+#include "in_transit.h"
 #include "lanes.h"
 #include "leases.h"
 #include "placement.h"
@@ -69,6 +71,13 @@
  */
 #define SETTLE_USECS	INT64CONST(200000)
 #define SUSPECT_USECS	INT64CONST(300000)
+
+/*
+ * How long to wait, in all, for those who have had tasks in their hands since
+ * then.  Who has them for longer is stuck, and a task that is lost is not to wait
+ * for him.
+ */
+#define TRANSIT_USECS	INT64CONST(10000000)
 
 /* A pass in progress. */
 typedef struct Sweeper
@@ -172,6 +181,9 @@ judge_suspects(Sweeper *sweeper)
 	int			n = 0;
 	int			lost = 0;
 
+	/* Before the looks: who lets go after this has leased or offered it by then. */
+	TimestampTz oldest = in_transit_oldest();
+
 	while (n < sweep->suspect_count &&
 		   sweep->suspects[n].since + SUSPECT_USECS <= sweeper->now)
 	{
@@ -179,6 +191,10 @@ judge_suspects(Sweeper *sweeper)
 		if (row_reader_task(row, sweep->suspects[n].id, NULL) == ROW_LIVE &&
 			is_overlooked(sweeper->info, row))
 		{
+			/* Or has somebody had it in his hands all the time? */
+			if (oldest <= sweep->suspects[n].since &&
+				sweeper->now < sweep->suspects[n].since + TRANSIT_USECS)
+				break;
 			mend(sweeper->info, row);
 			lost++;
 		}
@@ -416,7 +432,12 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 	report(&sweeper);
 
 	if (sweep->suspect_count > 0)
-		*next = Min(*next, sweep->suspects[0].since + SUSPECT_USECS);
+	{
+		TimestampTz due = sweep->suspects[0].since + SUSPECT_USECS;
+
+		/* Not at once if somebody is waited for. */
+		*next = Min(*next, due > now ? due : now + SUSPECT_USECS);
+	}
 	if (sweep->under_way)
 		*next = Min(*next, Max(now, sweep->begun_at + SETTLE_USECS));
 	else if (settings_sweep_interval > 0 && is_wanted(info->state))

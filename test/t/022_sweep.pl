@@ -16,6 +16,8 @@
 # - is_overlooked(): leave out a state: those tasks are not found; do not look
 #   into the window, or for leases: tasks are taken for lost under load;
 # - mend at once what look_at_ids() suspects: the same;
+# - judge_suspects(): do not ask since when somebody has had tasks in his hands:
+#   tasks are taken for lost when their claimer is stopped;
 # - set sweep->done to 0 with each record: the reading grows;
 # - is_wanted(): always true: it does not sleep.
 # And in queue_relation_new_ids() the wake-up: the second part, whose sweep
@@ -32,7 +34,7 @@ use IPC::Run;
 use List::Util qw(max);
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(time);
+use Time::HiRes qw(time usleep);
 
 my $node = fairq_node('sweep', conf => <<'CONF');
 pgfairq.sweep_interval = 0
@@ -301,6 +303,35 @@ is($?, 0, 'load') or diag($stderr);
 is(swept(), 752, 'nothing is taken for lost under load');
 $log = slurp_file($node->logfile);
 is(scalar(() = $log =~ /had been handed over by nobody/g), 1, 'there is still one line in the log');
+
+#
+# A claimer that is kept from running has tasks in its hands that look as if they
+# were lost: those it has taken and not leased yet, or given up and not handed back
+#
+sql($node, "SELECT fairq.purge('s')");
+sql($node, 'VACUUM fairq.q_s');
+sql($node, "SELECT fairq.enqueue_many('s', array_fill('\"held\"'::jsonb, ARRAY[400]))");
+$script = PostgreSQL::Test::Utils::tempdir() . '/stopped.sql';
+open $out, '>', $script or die "$script: $!";
+print $out "SELECT count(fairq.release(receipt)) FROM fairq.claim('s', 400);\n";
+close $out;
+my $claimer = IPC::Run::start([ 'pgbench', '--no-vacuum', '--client=1', '--time=600', "--file=$script", $node->connstr('postgres') ],
+	'>', \$stdout, '2>', \$stderr, IPC::Run::timeout(700));
+my $pid;
+wait_for(sub { $pid = sql($node, "SELECT pid FROM pg_stat_activity WHERE query ~ 'claim.*400' AND pid <> pg_backend_pid()") });
+my $swept = swept();
+foreach my $turn (1 .. 20)
+{
+	kill 'STOP', $pid;
+	# Longer than a suspect waits for; the sweep does not wait for this process.
+	usleep(700_000);
+	kill 'CONT', $pid;
+	usleep(10_000 + rand 20_000);
+}
+is(swept(), $swept, 'what somebody has in his hands is not lost, however long he is stopped');
+sql($node, "SELECT pg_terminate_backend($pid)");
+$claimer->finish;
+is(sql($node, "SELECT count(*) FROM fairq.pop('s', 1000) WHERE payload = '\"held\"'"), 400, 'and it is all there afterwards');
 
 $node->stop;
 done_testing();
