@@ -29,6 +29,9 @@
 /* By the number of the process, as TimestampTz; 0: nothing. */
 static pg_atomic_uint64 *since_when = NULL;
 
+/* Has this process said that it has tasks in its hands? */
+static bool begun = false;
+
 static inline int
 in_transit_places(void)
 {
@@ -58,17 +61,21 @@ in_transit_shmem_init(void *area, bool found)
 void
 in_transit_begins(TimestampTz since)
 {
+	begun = true;
 	pg_atomic_write_u64(&since_when[MyProc - ProcGlobal->allProcs], (uint64) since);
 }
 
 /*
- * It has none in its hands that nobody else can see.  May be said at any time.
+ * It has none in its hands that nobody else can see.  May be said at any time, and
+ * is at the end of every transaction, most of which have to do with no queue.
  */
 void
 in_transit_ends(void)
 {
-	if (likely(since_when != NULL && MyProc != NULL))
-		pg_atomic_write_u64(&since_when[MyProc - ProcGlobal->allProcs], 0);
+	if (likely(!begun))
+		return;
+	pg_atomic_write_u64(&since_when[MyProc - ProcGlobal->allProcs], 0);
+	begun = false;
 }
 
 /*
