@@ -394,13 +394,16 @@ take_overtaken(Claim *claim, int class, int high, const Source *sources,
 		for (int b = 0; b < high; b++)
 		{
 			int			number = ((volatile const LaneSet *) set)->lanes[b];
-			Lane	   *lane = &all[number - 1];
+			Lane	   *lane;
 			LaneTop		top;
 			LaneEntry	entries[LANE_WINDOW];
 			bool		skip;
 			int			n;
 
-			if (number <= 0 || likely(!lanes_may_precede(lane, &held[total - 1])))
+			if (number <= 0)
+				continue;
+			lane = &all[number - 1];
+			if (likely(!lanes_may_precede(lane, &held[total - 1])))
 				continue;
 			lanes_look(lane, &top);
 			if (top.view != LANE_READY ||

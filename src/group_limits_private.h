@@ -102,6 +102,8 @@ extern Size parked_places_shmem_size(void);
 extern void parked_places_shmem_init(void *area, bool found);
 extern void parked_places_init(GroupLimit *limit);
 extern const ParkedPlace *parked_places_first(const GroupLimit *limit);
+extern int	parked_places_compare(const FairqAddress *address,
+								  const ParkedPlace *place);
 extern bool parked_places_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry,
 							  double charge);
 extern void parked_places_remove_first(GroupLimit *limit);

@@ -708,20 +708,19 @@ attach_classes(QueueState *queue, const GroupKey *key, uint32 limit)
 }
 
 /*
- * A group gets the limit that its queue's defaults say.  No partition is locked.
- *
- * With what it has in flight in all its classes, which may be from before there
- * were such defaults.
+ * The limit of a key, as get says (limits_announce, limits_join); room is made for it
+ * if there is none.  No partition is locked.
  */
-static void
-join_limit(QueueState *queue, const GroupKey *key)
+static uint32
+limit_of_key(QueueState *queue, const GroupKey *key,
+			 uint32 (*get) (int queue, QueueLimits *limits, uint64 low, uint64 high))
 {
-	uint32		limit = limits_join(key->queue, &queue->limits, key->low, key->high);
+	uint32		limit = get(key->queue, &queue->limits, key->low, key->high);
 
 	if (unlikely(limit == NO_LIMIT))
 	{
 		let_go_of_limits();
-		limit = limits_join(key->queue, &queue->limits, key->low, key->high);
+		limit = get(key->queue, &queue->limits, key->low, key->high);
 	}
 	if (limit == NO_LIMIT)
 		ereport(ERROR,
@@ -730,6 +729,20 @@ join_limit(QueueState *queue, const GroupKey *key)
 						settings_max_limits),
 				 errhint("Raise the setting \"%s\" and restart the server.",
 						 "pgfairq.max_limits")));
+	return limit;
+}
+
+/*
+ * A group gets the limit that its queue's defaults say.  No partition is locked.
+ *
+ * With what it has in flight in all its classes, which may be from before there
+ * were such defaults.
+ */
+static void
+join_limit(QueueState *queue, const GroupKey *key)
+{
+	uint32		limit = limit_of_key(queue, key, limits_join);
+
 	attach_classes(queue, key, limit);
 	limits_joined(limit);
 }
@@ -927,25 +940,9 @@ uint32
 groups_announce_limit(QueueState *queue, const char *key, int keylen)
 {
 	GroupKey	group_key;
-	uint32		limit;
 
 	make_key(queue, 0, key, keylen, &group_key);
-	limit = limits_announce(group_key.queue, &queue->limits, group_key.low,
-							group_key.high);
-	if (limit == NO_LIMIT)
-	{
-		let_go_of_limits();
-		limit = limits_announce(group_key.queue, &queue->limits, group_key.low,
-								group_key.high);
-	}
-	if (limit == NO_LIMIT)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("cannot have more than %d groups with settings of their own",
-						settings_max_limits),
-				 errhint("Raise the setting \"%s\" and restart the server.",
-						 "pgfairq.max_limits")));
-	return limit;
+	return limit_of_key(queue, &group_key, limits_announce);
 }
 
 /*

@@ -845,7 +845,6 @@ handover_hold_first(Lane *lane, const LaneEntry *entries, int n, int max)
 	for (int i = 0; i < n; i++)
 	{
 		int			at = held_count;
-		FairqAddress address;
 
 		while (at > 0 && lanes_compare(&entries[i], &held_entries[at - 1]) < 0)
 			at--;
@@ -855,12 +854,10 @@ handover_hold_first(Lane *lane, const LaneEntry *entries, int n, int max)
 
 			if (at == max)
 			{
-				lanes_entry_address(lane, &entries[i], &address);
-				lanes_offer(lane, &address, &entries[i].tid);
+				lanes_offer_entry(lane, &entries[i]);
 				continue;
 			}
-			lanes_entry_address(held_lanes[last], &held_entries[last], &address);
-			lanes_offer(held_lanes[last], &address, &held_entries[last].tid);
+			lanes_offer_entry(held_lanes[last], &held_entries[last]);
 			held_count--;
 		}
 		memmove(&held_entries[at + 1], &held_entries[at],
@@ -888,12 +885,7 @@ void
 handover_let_go(int done)
 {
 	for (int i = done; i < held_count; i++)
-	{
-		FairqAddress address;
-
-		lanes_entry_address(held_lanes[i], &held_entries[i], &address);
-		lanes_offer(held_lanes[i], &address, &held_entries[i].tid);
-	}
+		lanes_offer_entry(held_lanes[i], &held_entries[i]);
 	held_count = 0;
 	in_transit_ends();
 }

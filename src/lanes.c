@@ -334,6 +334,18 @@ lanes_offer_of_group(Lane *lane, const FairqAddress *address,
 }
 
 /*
+ * The same for who has the entry: it is given back.
+ */
+void
+lanes_offer_entry(Lane *lane, const LaneEntry *entry)
+{
+	FairqAddress address;
+
+	lanes_entry_address(lane, entry, &address);
+	lanes_offer(lane, &address, &entry->tid);
+}
+
+/*
  * There may be claimable rows from address on that nobody can name (NULL:
  * anywhere): have the index read again from there.
  */

@@ -118,6 +118,7 @@ extern Lane *lanes_get(int number);
 
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
+extern void lanes_offer_entry(Lane *lane, const LaneEntry *entry);
 extern void lanes_offer_of_group(Lane *lane, const FairqAddress *address,
 								 const ItemPointerData *tid, uint16 group);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);

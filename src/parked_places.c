@@ -103,6 +103,19 @@ compare_places(int class, const LaneEntry *entry, const ParkedPlace *other)
 	return lanes_compare(entry, &other->entry);
 }
 
+/*
+ * Is an address before a place (< 0), at it, or after it?  Whatever the TID: that may
+ * be of a heap-only tuple.
+ */
+int
+parked_places_compare(const FairqAddress *address, const ParkedPlace *place)
+{
+	LaneEntry	entry;
+
+	lanes_entry(&entry, address, &place->entry.tid);
+	return compare_places(address->class, &entry, place);
+}
+
 /* The first place of a group, or NULL. */
 const ParkedPlace *
 parked_places_first(const GroupLimit *limit)
@@ -232,20 +245,12 @@ parked_places_remove(GroupLimit *limit, const FairqAddress *address)
 {
 	bool		found = false;
 	uint32	   *link = &limit->root;
-	LaneEntry	entry;
 
-	ItemPointerSet(&entry.tid, 0, 0);
-	lanes_entry(&entry, address, &entry.tid);
 	while (*link != NO_PLACE)
 	{
 		ParkedPlace *place = &places[*link];
-		LaneEntry	other = place->entry;
-		int			c;
+		int			c = parked_places_compare(address, place);
 
-		/* Whatever its TID: one may be of a heap-only tuple. */
-		other.tid = entry.tid;
-		c = address->class != place->lane->class ?
-			(address->class < place->lane->class ? -1 : 1) : lanes_compare(&entry, &other);
 		if (c == 0)
 		{
 			remove_at(limit, link);

@@ -352,12 +352,7 @@ offer_places(uint32 number, int max, int forced)
 		LWLockRelease(lock);
 
 		for (int i = 0; i < n; i++)
-		{
-			FairqAddress address;
-
-			lanes_entry_address(offers[i].lane, &offers[i].entry, &address);
-			lanes_offer(offers[i].lane, &address, &offers[i].entry.tid);
-		}
+			lanes_offer_entry(offers[i].lane, &offers[i].entry);
 
 		/* Nobody will come to it if all claimers are asleep: they may have it. */
 		if (turn_of != NULL)
@@ -415,18 +410,8 @@ bool
 set_aside_before(const GroupLimit *limit, const FairqAddress *address)
 {
 	const ParkedPlace *first = parked_places_first(limit);
-	LaneEntry	entry;
-	LaneEntry	other;
 
-	if (first == NULL)
-		return false;
-	ItemPointerSet(&entry.tid, 0, 0);
-	lanes_entry(&entry, address, &entry.tid);
-	if (first->lane->class != address->class)
-		return first->lane->class < address->class;
-	other = first->entry;
-	other.tid = entry.tid;
-	return lanes_compare(&other, &entry) < 0;
+	return first != NULL && parked_places_compare(address, first) > 0;
 }
 
 /*
@@ -591,30 +576,26 @@ limits_turns(QueueLimits *limits, int class, const VirtualTime *upto, int max)
 }
 
 /*
+ * What a group was offered before is taken for lost, and it is offered up to max
+ * places, in turn but for forced of them.  Returns how many.
+ */
+static int
+offer_anew(uint32 number, int max, int forced)
+{
+	LWLockAcquire(limits_lock(number), LW_EXCLUSIVE);
+	limits_get(number)->offered = 0;
+	LWLockRelease(limits_lock(number));
+	return offer_places(number, max, forced);
+}
+
+/*
  * Offer up to n places of a group whether its turn has come or not: to who asks for
  * this group.  What was offered before may be taken or not.  Returns how many.
  */
 int
 limits_release(uint32 number, int n)
 {
-	LWLockAcquire(limits_lock(number), LW_EXCLUSIVE);
-	limits_get(number)->offered = 0;
-	LWLockRelease(limits_lock(number));
-	return offer_places(number, n, n);
-}
-
-/*
- * What a group was offered is taken for lost.
- */
-static int
-offer_again(uint32 number)
-{
-	GroupLimit *limit = limits_get(number);
-
-	LWLockAcquire(limits_lock(number), LW_EXCLUSIVE);
-	limit->offered = 0;
-	LWLockRelease(limits_lock(number));
-	return set_aside_go_on(number);
+	return offer_anew(number, n, n);
 }
 
 /*
@@ -661,7 +642,7 @@ limits_tick(QueueLimits *limits, TimestampTz now, int *offers)
 	}
 	LWLockRelease(&limits->line_lock);
 	for (int i = 0; i < n; i++)
-		offered += offer_again(lost[i]);
+		offered += offer_anew(lost[i], INT_MAX, 0);
 	if (offers != NULL)
 		*offers = offered;
 	return Min((TimestampTz) pg_atomic_read_u64(&limits->next_token),
