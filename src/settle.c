@@ -675,6 +675,7 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 	int64		revived = 0;
 	TableScanDesc scan = NULL;
 	ItemPointerData tid;
+	RowStatus	status;
 
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
@@ -689,8 +690,10 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 
 			if (tuple == NULL)
 				break;
+			/* Those that died in our own transaction, too. */
 			tid = tuple->t_self;
-			if (row_reader_read(&row, &tid) != ROW_LIVE)
+			status = row_reader_read(&row, &tid);
+			if (status != ROW_LIVE && status != ROW_OWN)
 				continue;
 		}
 		else if (!read_task(&row, id, NULL))

@@ -166,6 +166,24 @@ SELECT fairq.revive('tra');
 SELECT count(*) FROM fairq.claim('tra');
 COMMIT;
 SELECT payload, attempt FROM fairq.claim('tra');
+-- revive for all: what died in the same transaction is among them, once.
+CALL pg_temp.refill(0);
+SELECT count(fairq.enqueue('tra', to_jsonb(i), max_attempts => 1)) FROM generate_series(1, 4) i;
+SELECT count(fairq.nack(receipt)) FROM fairq.claim('tra');
+BEGIN;
+SELECT count(fairq.nack(receipt)) FROM fairq.claim('tra');
+SAVEPOINT s;
+SELECT count(fairq.nack(receipt)) FROM fairq.claim('tra');
+RELEASE s;
+SAVEPOINT s;
+SELECT count(fairq.nack(receipt)) FROM fairq.claim('tra');
+ROLLBACK TO s;
+SELECT fairq.revive('tra');
+SELECT fairq.revive('tra');
+COMMIT;
+SELECT count(*), min(attempt), max(attempt) FROM fairq.claim('tra', 10);
+SELECT state, count(*) FROM fairq.tasks('tra') GROUP BY state ORDER BY state;
+SELECT ready, leased, dead FROM fairq.queue_stats WHERE queue = 'tra';
 -- The last nack, rolled back: not dead.
 CALL pg_temp.refill(1);
 SELECT fairq.nack(receipt, 'one', '0') FROM fairq.claim('tra');
