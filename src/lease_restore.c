@@ -106,28 +106,31 @@ leases_set_salt(uint32 salt)
 }
 
 /*
- * What is kept of a lease: 1; 0 if there is none of this number, or its session
- * is not kept; -1 if there are none from here on.
+ * What is kept of a lease: 1; 0 if there is none of this number; -1 if there are
+ * none from here on.  If its session is over (that of a connection is) the lease
+ * has run out, and nobody has put the task back yet: that it was tried must not
+ * be forgotten.
  */
 int
 leases_save(int number, SavedLease *saved)
 {
 	Lease	   *lease = &lease_entries[number];
 	SavedSession session;
+	bool		over;
 
 	if ((uint32) number >= lease_table->high_water)
 		return -1;
-	if (lease->state != LEASE_HELD ||
-		(lease->session != NO_SESSION && !sessions_save(lease->session, &session)))
+	if (lease->state != LEASE_HELD)
 		return 0;
+	over = lease->session != NO_SESSION && !sessions_save(lease->session, &session);
 	memset(saved, 0, sizeof(SavedLease));
 	saved->ref.entry = number;
 	saved->ref.token = lease->token;
 	saved->task = lease->task;
-	saved->deadline = lease->deadline;
+	saved->deadline = over ? 0 : lease->deadline;
 	saved->queue = lease->queue;
 	saved->attempt = lease->attempt;
-	saved->session = lease->session;
+	saved->session = over ? SESSION_OVER : lease->session;
 	saved->started = lease->started;
 	saved->tid = lease->tid;
 	return 1;
@@ -148,7 +151,7 @@ leases_restore(const SavedLease *saved)
 	if (number >= (uint32) settings_max_leases || saved->ref.token == 0 ||
 		saved->queue < 0 || saved->queue >= settings_max_queues ||
 		!queue_state_save(saved->queue, &queue) ||
-		saved->session > (uint32) settings_max_sessions ||
+		(saved->session > (uint32) settings_max_sessions && saved->session != SESSION_OVER) ||
 		search_chain(hash, saved->queue, saved->task) != NO_ENTRY)
 		return;
 

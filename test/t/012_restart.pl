@@ -4,7 +4,8 @@
 # do not, and the tasks are delivered again.  Seen to fail without the guard:
 # lease_file.c, save() not called (the first part), shut_down_cleanly() always
 # true (immediate shutdown), the checksum not compared (damaged file); settle.c,
-# placement_begin() not called by cancel and purge (the last part).
+# placement_begin() not called by cancel and purge (the last part);
+# lease_restore.c, leases_save() without those whose session is over.
 
 use strict;
 use warnings;
@@ -61,10 +62,40 @@ for my $mode ('fast', 'smart')
 	ok( wait_for(
 			sub { sql($node, "SELECT count(*) FROM fairq.tasks('r', 'ready')") eq '3' }, 30),
 		"$mode shutdown: what was leased to a connection or ran out is ready");
+	is( sql($node, "SELECT string_agg(attempts || coalesce(' ' || last_error, ''), ', ' ORDER BY attempts, last_error) FROM fairq.tasks('r', 'ready')"),
+		'0, 1 lease expired, 1 session over',
+		"$mode shutdown: their attempts count");
 	is(sql($node, "SELECT fairq.close_session('$session')"), 1,
 		"$mode shutdown: the session gives its lease back");
 	is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('r', 10)"), 4,
 		"$mode shutdown: nothing is lost, nothing doubled");
+}
+
+# A session that is over when the server is shut down, before its task is put
+# back: the lock keeps the worker from it, and no claim.
+{
+	sql($node, "SELECT count(fairq.enqueue('r', to_jsonb(i))) FROM generate_series(1, 2) i");
+	my $lock = session($node);
+	$lock->safe('BEGIN; LOCK TABLE fairq.q_r IN SHARE MODE');
+	my $bound = session($node);
+	is( $bound->safe("SELECT count(*) FROM fairq.claim('r', session => fairq.open_session('b', '1 h', true))"),
+		1, 'session over at shutdown: a bound one has a task');
+	$bound->quit;
+	is( sql($node, "SELECT count(*) FROM fairq.claim('r', session => fairq.open_session('t', '2 s'))"),
+		1, 'session over at shutdown: so has one of two seconds');
+	ok( wait_for(sub { sql($node, 'SELECT count(*) FROM fairq.sessions WHERE alive_until > clock_timestamp()') eq '0' }, 30),
+		'session over at shutdown: both are');
+	is(sql($node, "SELECT string_agg(attempts::text, ' ') FROM fairq.q_r"), '0 0',
+		'session over at shutdown: nothing is put back yet');
+	$node->stop('fast');
+	$node->start;
+	ok( wait_for(
+			sub { sql($node, "SELECT string_agg(state || ' ' || attempts || ' ' || last_error, ', ') FROM fairq.tasks('r')") eq 'ready 1 session over, ready 1 session over' },
+			30),
+		'session over at shutdown: the attempt counts')
+	  or diag(sql($node, "SELECT state, attempts, last_error FROM fairq.tasks('r')"));
+	is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('r', 10)"), 2,
+		'session over at shutdown: nothing is lost, nothing doubled');
 }
 
 # Not clean
