@@ -376,6 +376,42 @@ looking_visible_queues(void)
 }
 
 /*
+ * Open the table of a queue for its figures, unless it, or an index, is locked
+ * (VACUUM FULL, ALTER TABLE, REINDEX): a view over all queues does not wait for
+ * one of them.  NULL then, and if it is gone.
+ */
+QueueInfo *
+looking_open(Oid relation, Relation *rel)
+{
+	QueueInfo  *info = NULL;
+	bool		locked = false;
+	ListCell   *lc;
+
+	if (!ConditionalLockRelationOid(relation, AccessShareLock))
+		return NULL;
+	*rel = try_relation_open(relation, NoLock);
+	if (*rel != NULL)
+	{
+		List	   *indexes = RelationGetIndexList(*rel);
+
+		foreach(lc, indexes)
+		{
+			/* A look is enough: that it is locked just now would be bad luck. */
+			locked = !ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock);
+			if (locked)
+				break;
+			UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
+		}
+		relation_close(*rel, NoLock);
+		if (!locked)
+			info = queue_catalog_open_relation(relation, NoLock, 0, rel);
+	}
+	if (info == NULL)
+		UnlockRelationOid(relation, AccessShareLock);
+	return info;
+}
+
+/*
  * When the longest waiting of the tasks at the fronts of the lanes was
  * enqueued.  Returns false if none is ready.
  */
@@ -480,13 +516,82 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 
 		if (!fairq_relation_ownercheck(lfirst_oid(lc), GetUserId()))
 			continue;
-		info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock, 0, &rel);
+		info = looking_open(lfirst_oid(lc), &rel);
 		if (info == NULL)
+		{
+			/* Locked: it has figures to forget if it was used since the start. */
+			QueueState *state = queue_state_find(lfirst_oid(lc));
+
+			if (state != NULL)
+				stats_reset(state);
 			continue;
+		}
 		stats_reset(info->state);
 		relation_close(rel, AccessShareLock);
 	}
 	PG_RETURN_VOID();
+}
+
+/*
+ * One row of queue_stats.  depths, oldest: NULL if not known.
+ */
+static void
+put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
+		  const int64 *depths, const TimestampTz *oldest)
+{
+	Datum		values[31] = {0};
+	bool		nulls[31];
+	int64		leased;
+
+	memset(nulls, true, sizeof(nulls));
+	values[0] = CStringGetTextDatum(name);
+	nulls[0] = false;
+	if (state != NULL)
+	{
+		leased = leases_count(queue_state_number(state));
+		memset(nulls, false, sizeof(nulls));
+		for (int i = 1; i <= 6; i++)
+			nulls[i] = (depths == NULL);
+		if (depths != NULL)
+		{
+			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - leased, 0));
+			values[3] = Int64GetDatum(depths[QUEUE_SCHEDULED]);
+			values[4] = Int64GetDatum(depths[QUEUE_OVERFLOW]);
+			values[5] = Int64GetDatum(depths[QUEUE_HELD]);
+			values[6] = Int64GetDatum(depths[QUEUE_DEAD]);
+		}
+		values[2] = Int64GetDatum(leased);
+		nulls[2] = false;
+		nulls[7] = (oldest == NULL);
+		if (oldest != NULL)
+			values[7] = DirectFunctionCall2(timestamp_mi,
+											TimestampTzGetDatum(GetCurrentTimestamp()),
+											TimestampTzGetDatum(*oldest));
+		for (int i = QUEUE_ENQUEUED; i <= QUEUE_SWEPT; i++)
+			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
+		put_figures(state, values + 17, nulls + 17);
+		values[30] = TimestampTzGetDatum(state->stats_reset);
+	}
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * The same of a queue that is locked, or gone: what shared memory knows.
+ */
+static void
+put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
+{
+	QueueState *state = queue_state_find(relation);
+	char	   *relname = get_rel_name(relation);
+	QueueDepths depths;
+
+	if (relname == NULL)
+		return;
+	for (int i = QUEUE_FIRST_DEPTH; state != NULL && i < QUEUE_COUNTERS; i++)
+		depths[i] = queue_state_counter(state, i);
+	put_queue(rsinfo, relname + strlen("q_"), state,
+			  state != NULL && state->recovery == QUEUE_KNOWN && !RecoveryInProgress() ?
+			  depths : NULL, NULL);
 }
 
 /*
@@ -505,39 +610,19 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 	foreach(lc, queues)
 	{
 		Relation	rel;
-		QueueInfo  *info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock,
-													   0, &rel);
-		QueueState *state;
-		Datum		values[31] = {0};
-		bool		nulls[31] = {false};
+		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
 		QueueDepths depths;
-		int64		leased;
 		TimestampTz oldest = 0;
 
 		if (info == NULL)
+		{
+			put_locked_queue(rsinfo, lfirst_oid(lc));
 			continue;
-		state = info->state;
+		}
 		recovery_depths(rel, info, depths);
 		recovery_classes(rel, info);
-		leased = leases_count(queue_state_number(state));
-		values[0] = CStringGetTextDatum(info->name);
-		values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - leased, 0));
-		values[2] = Int64GetDatum(leased);
-		values[3] = Int64GetDatum(depths[QUEUE_SCHEDULED]);
-		values[4] = Int64GetDatum(depths[QUEUE_OVERFLOW]);
-		values[5] = Int64GetDatum(depths[QUEUE_HELD]);
-		values[6] = Int64GetDatum(depths[QUEUE_DEAD]);
-		if (oldest_ready(rel, info, &oldest))
-			values[7] = DirectFunctionCall2(timestamp_mi,
-											TimestampTzGetDatum(GetCurrentTimestamp()),
-											TimestampTzGetDatum(oldest));
-		else
-			nulls[7] = true;
-		for (int i = QUEUE_ENQUEUED; i <= QUEUE_SWEPT; i++)
-			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
-		put_figures(state, values + 17, nulls + 17);
-		values[30] = TimestampTzGetDatum(state->stats_reset);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		put_queue(rsinfo, info->name, info->state, depths,
+				  oldest_ready(rel, info, &oldest) ? &oldest : NULL);
 		relation_close(rel, AccessShareLock);
 	}
 	return (Datum) 0;
@@ -559,8 +644,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 	foreach(lc, queues)
 	{
 		Relation	rel;
-		QueueInfo  *info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock,
-													   0, &rel);
+		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
 
 		if (info == NULL)
 			continue;

@@ -9,7 +9,11 @@
 #define FAIRQ_LOOKING_H
 
 #include "nodes/pg_list.h"
+#include "utils/relcache.h"
+
+#include "queue_catalog.h"
 
 extern List *looking_visible_queues(void);
+extern QueueInfo *looking_open(Oid relation, Relation *rel);
 
 #endif							/* FAIRQ_LOOKING_H */

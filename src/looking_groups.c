@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 #include "arguments.h"
@@ -98,9 +99,8 @@ key_of(const GroupInfo *info)
 }
 
 static void
-put_groups(ReturnSetInfo *rsinfo, QueueInfo *queue)
+put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 {
-	QueueState *state = queue->state;
 	TimestampTz now = GetCurrentTimestamp();
 	GroupInfo  *infos;
 	int			n = merge_classes(infos, groups_list(state, &infos));
@@ -134,7 +134,7 @@ put_groups(ReturnSetInfo *rsinfo, QueueInfo *queue)
 
 		if (!has_work(info))
 			continue;
-		values[0] = CStringGetTextDatum(queue->name);
+		values[0] = CStringGetTextDatum(name);
 		values[1] = key_of(info);
 		values[2] = Int64GetDatum(info->ready);
 		values[3] = Int64GetDatum(info->overflow);
@@ -153,7 +153,7 @@ put_groups(ReturnSetInfo *rsinfo, QueueInfo *queue)
 		values[14] = Float8GetDatum(expected);
 		values[15] = Float8GetDatum(share - expected);
 		nulls[13] = (served == 0);
-		nulls[14] = (queue->policy != QUEUE_FAIR);
+		nulls[14] = (state->classes == 1);	/* no shares but under policy fair */
 		nulls[15] = nulls[13] || nulls[14];
 		values[16] = usecs_to_interval(Max(now - info->head_time, 0));
 		nulls[16] = (info->ready == 0);
@@ -183,13 +183,20 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 	foreach(lc, queues)
 	{
 		Relation	rel;
-		QueueInfo  *info = queue_catalog_open_relation(lfirst_oid(lc), AccessShareLock,
-													   0, &rel);
+		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
 
 		if (info == NULL)
+		{
+			/* Locked: the groups that are known are known without it. */
+			QueueState *state = queue_state_find(lfirst_oid(lc));
+			char	   *relname = get_rel_name(lfirst_oid(lc));
+
+			if (relname != NULL && state != NULL && state->recovery == QUEUE_KNOWN)
+				put_groups((ReturnSetInfo *) fcinfo->resultinfo, relname + strlen("q_"), state);
 			continue;
+		}
 		recovery_tags(rel, info);
-		put_groups((ReturnSetInfo *) fcinfo->resultinfo, info);
+		put_groups((ReturnSetInfo *) fcinfo->resultinfo, info->name, info->state);
 		relation_close(rel, AccessShareLock);
 	}
 	return (Datum) 0;

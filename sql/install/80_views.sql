@@ -10,7 +10,7 @@ COMMENT ON VIEW fairq.queues IS 'The queues of this database and their settings'
 
 CREATE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
 COMMENT ON VIEW fairq.queue_stats IS
-'For each queue how many tasks are in each state, how long the longest waiting at the front has waited; what happened since stats_reset; how much of it a second in the last minute; how long tasks waited to be claimed and ran until they were acknowledged (quantiles, up to 6.25 % above the true ones); and how many bytes payloads have. Shows the queues that one may read, to pg_monitor all.';
+'For each queue how many tasks are in each state, how long the longest waiting at the front has waited; what happened since stats_reset; how much of it a second in the last minute; how long tasks waited to be claimed and ran until they were acknowledged (quantiles, up to 6.25 % above the true ones); and how many bytes payloads have. Of a queue whose table is locked exclusively what would have to be read there is null. Shows the queues that one may read, to pg_monitor all.';
 
 CREATE VIEW fairq.group_stats AS SELECT * FROM fairq.stats_of_groups();
 COMMENT ON VIEW fairq.group_stats IS
@@ -27,7 +27,7 @@ COMMENT ON VIEW fairq.group_settings IS
 
 CREATE VIEW fairq.bucket_stats AS SELECT * FROM fairq.stats_of_buckets();
 COMMENT ON VIEW fairq.bucket_stats IS
-'For each bucket and class in use what is in its window (ready), whether that is all there is (complete), the first address in it, and the frontier, from which on the index is read';
+'For each bucket and class in use what is in its window (ready), whether that is all there is (complete), the first address in it, and the frontier, from which on the index is read. Leaves out queues whose tables are locked exclusively';
 
 CREATE VIEW fairq.leases AS SELECT * FROM fairq.live_leases();
 COMMENT ON VIEW fairq.leases IS
@@ -39,7 +39,7 @@ COMMENT ON VIEW fairq.sessions IS
 
 CREATE VIEW fairq.dead_tasks AS SELECT * FROM fairq.dead_of_queues();
 COMMENT ON VIEW fairq.dead_tasks IS
-'The tasks whose attempts are used up, of the queues that one may read. Reads their tables.';
+'The tasks whose attempts are used up, of the queues that one may read. Reads their tables, and waits for locks on them.';
 
 CREATE VIEW fairq.topics AS
 SELECT t.topic, t.queue
@@ -50,7 +50,7 @@ COMMENT ON VIEW fairq.topics IS 'The subscriptions of the queues of this databas
 -- Not done_..., which is how the tables of archives are called.
 CREATE VIEW fairq.archived_tasks AS SELECT * FROM fairq.done_of_queues();
 COMMENT ON VIEW fairq.archived_tasks IS
-'The finished tasks that are kept in archives, of the archives that one may read: outcome acked, cancelled or dead, attempts, when claimed and done. Reads their tables.';
+'The finished tasks that are kept in archives, of the archives that one may read: outcome acked, cancelled or dead, attempts, when claimed and done. Reads their tables, and waits for locks on them.';
 
 GRANT SELECT ON fairq.topics, fairq.queues, fairq.queue_stats, fairq.group_stats, fairq.group_settings, fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks, fairq.archived_tasks TO PUBLIC;
 
