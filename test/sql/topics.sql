@@ -207,6 +207,33 @@ SELECT fairq.publish('v', '17');
 RESET ROLE;
 SELECT pg_temp.all_of();
 
+-- What an owner has put on his table gets nobody's privileges from a publish:
+-- anybody may subscribe his queue to anything.
+CREATE FUNCTION pg_temp.seen_by(what text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    outcome text := 'may become anybody';
+BEGIN
+    BEGIN
+        EXECUTE 'SET LOCAL ROLE ' || quote_ident(session_user);
+    EXCEPTION WHEN insufficient_privilege THEN
+        outcome := 'may not';
+    END;
+    RAISE NOTICE '% is checked as %, who %', what, CASE current_user WHEN session_user THEN 'the publisher' ELSE current_user END, outcome;
+    RETURN true;
+END
+$$;
+CREATE FUNCTION pg_temp.indexed(id bigint) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RETURN pg_temp.seen_by('index'); END $$;
+GRANT CREATE ON SCHEMA fairq TO regress_fairq_top_owner;
+SET ROLE regress_fairq_top_owner;
+SELECT fairq.create_queue('top 4'), fairq.subscribe('#', 'top 4');
+ALTER TABLE fairq."q_top 4" ADD CHECK (pg_temp.seen_by('constraint'));
+CREATE INDEX ON fairq."q_top 4" ((pg_temp.indexed(id)));
+RESET ROLE;
+REVOKE CREATE ON SCHEMA fairq FROM regress_fairq_top_owner;
+SELECT fairq.publish('somebody.else', '18'), current_user = session_user AS still_ourselves, current_setting('search_path');
+SELECT fairq.publish('somebody.else', '18', unique_key => 'k'), fairq.publish('somebody.else', '19', unique_key => 'k', on_duplicate => 'replace');
+SELECT payload FROM fairq.tasks('top 4') ORDER BY id;
+
 SELECT count(fairq.drop_queue(queue)) FROM fairq.queues WHERE queue LIKE 'top%';
 SELECT count(*) FROM fairq.topic;
 DROP ROLE regress_fairq_top_owner, regress_fairq_top_user;
