@@ -91,17 +91,6 @@ arguments_bad(const char *function, const char *argument, const char *problem,
 			 errhint("%s", hint)));
 }
 
-void
-arguments_unsupported(const char *function, const char *argument, const char *problem,
-			  const char *hint)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("%s: argument \"%s\" %s, which this version does not support",
-					call_text(function), argument, problem),
-			 errhint("%s", hint)));
-}
-
 /* The queue's name, argument 0. */
 text *
 arguments_queue(FunctionCallInfo fcinfo, const char *function)

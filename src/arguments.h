@@ -21,8 +21,6 @@ extern void arguments_begin(const char *function);
 extern const char *arguments_quote(const char *value, int len);
 extern void arguments_bad(const char *function, const char *argument,
 								const char *problem, const char *hint);
-extern void arguments_unsupported(const char *function, const char *argument,
-								const char *problem, const char *hint);
 extern text *arguments_queue(FunctionCallInfo fcinfo, const char *function);
 extern void arguments_concern(const text *queue);
 extern const char *arguments_duration_text(FunctionCallInfo fcinfo, int number);

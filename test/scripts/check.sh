@@ -220,7 +220,11 @@ suite_readme() {
 	fi
 	run_suite readme 300 env PGHOST="$WORK/readme/socket" PGUSER=postgres PGDATABASE=app PATH="$BINDIR:$PATH" \
 		NODE_PATH="$WORK/node_modules:$NODE_PATH" \
-		"$PYTHON" "$tree/test/scripts/readme_commands.py" "$tree/README.md" || cluster_log "$WORK/readme"
+		bash -c '
+		status=0
+		"$1" "$2/test/scripts/readme_commands.py" "$2/README.md" || status=1
+		"$1" "$2/test/scripts/readme_reference.py" "$2/README.md" "$2/src" || status=1
+		exit $status' readme "$PYTHON" "$tree" || cluster_log "$WORK/readme"
 	suite_end readme
 }
 
