@@ -10,6 +10,20 @@ CREATE FUNCTION bench.payloads(n int) RETURNS jsonb[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT array_fill(bench.payload(), ARRAY[n]) $$;
 
+-- Tasks for a table whose other columns have defaults.
+CREATE PROCEDURE bench.fill(target regclass, n bigint, groups int)
+LANGUAGE plpgsql
+AS $$
+BEGIN
+	FOR i IN 1 .. n BY 10000 LOOP
+		EXECUTE format('INSERT INTO %s (group_key, payload)'
+			' SELECT ''g'' || floor(random() * $1)::int, bench.payload() FROM generate_series($2, least($3, $2 + 9999))', target)
+			USING groups, i, n;
+		COMMIT;
+	END LOOP;
+END
+$$;
+
 -- A million tasks of a thousand groups, with the addresses the queue gives
 -- them, in the order given: one by one, and in hundreds.
 CALL bench_pgfairq.fill('bench', 1000000, 1000);

@@ -12,7 +12,7 @@ FIRST = ["pgfairq", "floor", "skip"]
 
 
 class System:
-    """The defaults suit a table <schema>.task with a procedure <schema>.fill(tasks, groups)."""
+    """The defaults suit a table <schema>.task with columns group_key and payload, and defaults for the others."""
 
     title = ""          # what it is, in a few words, for the report
     ahead = ""          # why, where it is ahead of pgfairq
@@ -64,7 +64,7 @@ class System:
 
     def fill(self, tasks, groups=1000, clients=1, batch=100):
         """Adds tasks that can be claimed; by so many claimers, so many at a time, if that matters to it."""
-        self.cluster.sql("CALL %s.fill(%d, %d)" % (self.schema, tasks, groups))
+        self.cluster.sql("CALL bench.fill('%s', %d, %d)" % (self.table, tasks, groups))
 
     def depth(self):
         """How many tasks there are that are not finished."""

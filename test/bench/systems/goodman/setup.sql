@@ -23,19 +23,6 @@ CREATE TABLE bench_goodman.task (
 	PRIMARY KEY (bucket, exec_time, id)
 );
 
-CREATE PROCEDURE bench_goodman.fill(n bigint, groups int)
-LANGUAGE plpgsql
-AS $$
-BEGIN
-	FOR i IN 1 .. n BY 10000 LOOP
-		INSERT INTO bench_goodman.task (group_key, payload)
-			SELECT 'g' || floor(random() * groups)::int, bench.payload()
-			FROM generate_series(i, least(n, i + 9999));
-		COMMIT;
-	END LOOP;
-END
-$$;
-
 -- Called by a timer, which the measurements are too short for.
 CREATE PROCEDURE bench_goodman.reap(most_attempts int DEFAULT 20)
 LANGUAGE sql

@@ -51,5 +51,8 @@ class Peer(System):
     def empty(self):
         self.cluster.sql("TRUNCATE %s" % ", ".join(self.tables()), "CALL %s.reset()" % self.schema)
 
+    def fill(self, tasks, groups=1000, clients=1, batch=100):
+        self.cluster.sql("CALL %s.fill(%d, %d)" % (self.schema, tasks, groups))
+
     def depth(self):
         return self.cluster.number("SELECT count(*) FROM %s WHERE status <> 'succeeded'" % self.table)

@@ -11,16 +11,3 @@ CREATE TABLE bench_pachot.task (
 	group_key text NOT NULL DEFAULT '',
 	payload jsonb NOT NULL
 );
-
-CREATE PROCEDURE bench_pachot.fill(n bigint, groups int)
-LANGUAGE plpgsql
-AS $$
-BEGIN
-	FOR i IN 1 .. n BY 10000 LOOP
-		INSERT INTO bench_pachot.task (group_key, payload)
-			SELECT 'g' || floor(random() * groups)::int, bench.payload()
-			FROM generate_series(i, least(n, i + 9999));
-		COMMIT;
-	END LOOP;
-END
-$$;

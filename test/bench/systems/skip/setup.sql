@@ -11,16 +11,3 @@ CREATE TABLE bench_skip.task (
 	locked_until timestamptz
 );
 CREATE INDEX ON bench_skip.task (priority, id) WHERE state = 'ready';
-
-CREATE PROCEDURE bench_skip.fill(n bigint, groups int)
-LANGUAGE plpgsql
-AS $$
-BEGIN
-	FOR i IN 1 .. n BY 10000 LOOP
-		INSERT INTO bench_skip.task (group_key, payload)
-			SELECT 'g' || floor(random() * groups)::int, bench.payload()
-			FROM generate_series(i, least(n, i + 9999));
-		COMMIT;
-	END LOOP;
-END
-$$;

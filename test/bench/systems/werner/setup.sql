@@ -50,16 +50,3 @@ BEGIN ATOMIC
 	INSERT INTO bench_werner.session SELECT i, now() + interval '1 hour' FROM generate_series(0, sessions - 1) i;
 	UPDATE bench_werner.bucket SET session = bucket % sessions;
 END;
-
-CREATE PROCEDURE bench_werner.fill(n bigint, groups int)
-LANGUAGE plpgsql
-AS $$
-BEGIN
-	FOR i IN 1 .. n BY 10000 LOOP
-		INSERT INTO bench_werner.task (group_key, payload)
-			SELECT 'g' || floor(random() * groups)::int, bench.payload()
-			FROM generate_series(i, least(n, i + 9999));
-		COMMIT;
-	END LOOP;
-END
-$$;
