@@ -18,41 +18,14 @@
 # call has become heavier than these by more than 3 % (another TOLERANCE), and
 # they are of the same major version of the server.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-. "$here/../scripts/common.sh"
-. "$here/../scripts/cluster.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/throwaway.sh"
 
 case ${1:-} in
-	-*) sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+	-*) usage ;;
 esac
 have valgrind || die "valgrind is missing; on Debian: apt-get install valgrind"
-[ -n "${PG_CONFIG:-}" ] || find_pg_config || die "no usable PostgreSQL (set PG_CONFIG)"
-find_python || die "no Python with psycopg"
-[ -z "${KEEP:-}" ] || { mkdir -p "$KEEP"; KEEP=$(cd "$KEEP" && pwd); }
-
-make_work_directory instructions
-cluster=$WORK/cluster
-BINDIR=$("$PG_CONFIG" --bindir)
-
-cleanup() {
-	local status=$?
-	trap - EXIT
-	cd /
-	[ "$status" -le 1 ] || cluster_log "$cluster" 15 >&2
-	cluster_stop "$cluster" immediate >/dev/null 2>&1 || true
-	rm -rf "$WORK"
-	exit "$status"
-}
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-
-if [ -n "${BUILD:-}" ]; then
-	copy_tree "$WORK/tree"
-	make_private_server "$WORK/root"
-	build_and_install "$WORK/tree" "$WORK/root" with_llvm=no >"$WORK/build.log" 2>&1 ||
-		{ cat "$WORK/build.log" >&2; die "it cannot be built"; }
-fi
+[ -z "${KEEP:-}" ] || KEEP=$(directory "$KEEP")
+throwaway instructions 1
 
 # Nothing in the background that would meet a session on its way, and pages that
 # are as full as can be, so that two runs execute the same.
@@ -69,6 +42,6 @@ WRAPPER
 as_test_user chmod +x "$WORK/postgres"
 as_test_user "$BINDIR/pg_ctl" -D "$cluster/data" -l "$cluster/log" -p "$WORK/postgres" -w -t 120 -s start </dev/null
 
-"$PYTHON" -B "$here/instructions.py" --conninfo "host=$cluster/socket user=postgres dbname=postgres" \
+run "$PYTHON" -B "$here/instructions.py" --conninfo "host=$cluster/socket user=postgres dbname=postgres" \
 	--counts "$WORK/counts" --results "$here/results" ${SAVE:+--save} ${KEEP:+--keep "$KEEP"} ${QUICK:+--quick} \
 	--tolerance "${TOLERANCE:-3}" "$@"

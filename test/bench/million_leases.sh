@@ -10,47 +10,18 @@
 # built and installed into a copy of that server first. BENCH_DIR: where the
 # cluster is put (default /var/tmp), with room for 3 GB for a million.
 set -euo pipefail
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-. "$here/../scripts/common.sh"
-. "$here/../scripts/cluster.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/throwaway.sh"
 
 number=${1:-1000000}
 case $number in
-	*[!0-9]* | '') sed -n '2,12s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; exit 2 ;;
+	*[!0-9]* | '') usage ;;
 esac
-[ -n "${PG_CONFIG:-}" ] || find_pg_config || die "no usable PostgreSQL (set PG_CONFIG)"
-find_python || die "no Python with psycopg"
-
-# Not /tmp, which may be a tmpfs: there fsync costs nothing.
-WORK=$(mktemp -d "${BENCH_DIR:-/var/tmp}/pgfairq-leases.XXXXXX")
-[ "$(id -u)" -ne 0 ] || chown "$TEST_USER" "$WORK"
-cluster=$WORK/cluster
-BINDIR=$("$PG_CONFIG" --bindir)
-
-cleanup() {
-	local status=$?
-	trap - EXIT
-	cd /
-	[ "$status" -eq 0 ] || cluster_log "$cluster" 15 >&2
-	cluster_stop "$cluster" immediate || true
-	rm -rf "$WORK"
-	exit "$status"
-}
-trap cleanup EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM
-cd "$WORK"
-
-if [ -n "${BUILD:-}" ]; then
-	copy_tree "$WORK/tree"
-	make_private_server "$WORK/root"
-	build_and_install "$WORK/tree" "$WORK/root" >"$WORK/build.log" 2>&1 || { cat "$WORK/build.log" >&2; die "it cannot be built"; }
-fi
+throwaway leases
 
 cluster_make "$cluster" "max_connections = 50" "shared_buffers = ${BENCH_SHARED_BUFFERS:-1GB}" \
 	"pgfairq.max_leases = $((number + 100000))" "max_wal_size = 16GB" "checkpoint_timeout = 1d" "jit = off" "autovacuum = off"
 cluster_start "$cluster"
 cluster_psql "$cluster" postgres -c "CREATE EXTENSION pgfairq"
 # Leases long enough to claim them all, and to look at what goes on while none runs out.
-"$PYTHON" -B "$here/../load/many_leases.py" --conninfo "host=$cluster/socket user=postgres dbname=postgres" \
+run "$PYTHON" -B "$here/../load/many_leases.py" --conninfo "host=$cluster/socket user=postgres dbname=postgres" \
 	--leases "$number" --hold $((20 + number / 50000)) --patience 600 --markdown
