@@ -12,7 +12,7 @@ CREATE TABLE fairq.group_setting (
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.group_setting', '');
 REVOKE ALL ON fairq.group_setting FROM PUBLIC;
-COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group(), fairq.pause() and fairq.resume(), shown by the view fairq.group_stats';
+COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group(), fairq.pause() and fairq.resume(), shown by the view fairq.group_settings';
 
 CREATE FUNCTION fairq.set_group(queue text, group_key text,
     weight real DEFAULT NULL, max_leased int DEFAULT NULL,
@@ -28,4 +28,4 @@ CREATE FUNCTION fairq.set_group_defaults(queue text,
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_set_group_defaults';
 COMMENT ON FUNCTION fairq.set_group_defaults(text, real, int, real, int) IS
-'Say what those groups of a queue may have each that were not given something else by fairq.set_group(), with the same arguments. For the owner of the queue.';
+'Say what those groups of a queue may have each that were not given something else by fairq.set_group(), with the same arguments. For the owner of the queue. Errors: 42704, 42501, 22023, 53400 (too many groups with settings).';

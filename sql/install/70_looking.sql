@@ -2,31 +2,31 @@ CREATE FUNCTION fairq.peek(queue text, max_tasks int DEFAULT 10)
 RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_peek';
 COMMENT ON FUNCTION fairq.peek(text, int) IS
-'What fairq.claim() would return next, in order, without leasing it: receipt and lease_until are null. Needs SELECT.';
+'What fairq.claim() would return next, in order, without leasing it: receipt and lease_until are null. Returns up to max_tasks (1 to 100000) tasks. Needs SELECT. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.get_task(queue text, id bigint)
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
 AS 'MODULE_PATHNAME', 'fairq_get_task';
 COMMENT ON FUNCTION fairq.get_task(text, bigint) IS
-'One task in whatever state; no row if there is none. Needs SELECT.';
+'Returns one task in whatever state; no row if there is none. Needs SELECT. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.tasks(queue text, state text DEFAULT NULL, group_key text DEFAULT NULL)
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_tasks';
 COMMENT ON FUNCTION fairq.tasks(text, text, text) IS
-'All tasks, or those of one state (ready, leased, scheduled, overflow, held, dead) or one group, in no order. Needs SELECT. Reads the whole table.';
+'Returns all tasks, or those of one state (ready, leased, scheduled, overflow, held, dead) or one group, in no order. Needs SELECT. Reads the whole table. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.cancel(queue text, id bigint)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_cancel';
 COMMENT ON FUNCTION fairq.cancel(text, bigint) IS
-'Remove a task: it will not run again, and if it is leased the lease is lost. Returns false if there is none. Waits for a transaction that is settling it. Needs DELETE.';
+'Remove a task: it will not run again, and if it is leased the lease is lost. Returns false if there is none. Waits for a transaction that is settling it. Needs DELETE. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.revive(queue text, id bigint DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_revive';
 COMMENT ON FUNCTION fairq.revive(text, bigint) IS
-'Make a dead task, or all, ready again with all attempts: held if another one of its unique key is in flight, and not at all if one waits. Returns how many. Needs SELECT and UPDATE.';
+'Make a dead task, or all, ready again with all attempts: held if another one of its unique key is in flight, and not at all if one waits. Returns how many. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023, 53400 (too many groups or lanes).';
 
 CREATE FUNCTION fairq.stats_of_queues(
     OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,
@@ -48,7 +48,7 @@ CREATE FUNCTION fairq.reset_stats(queue text DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_reset_stats';
 COMMENT ON FUNCTION fairq.reset_stats(text) IS
-'Count anew what the view fairq.queue_stats shows of a queue (null: of all queues that the caller owns), but for how many tasks there are. Done at once, a rollback does not undo it. For the owner of the queue. Errors: 42704, 42501.';
+'Count anew what the view fairq.queue_stats shows of a queue (null: of all queues that the caller owns), but for how many tasks there are. Done at once, a rollback does not undo it. For the owner of the queue. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.stats_of_buckets(
     OUT queue text, OUT bucket int, OUT class int, OUT ready bigint, OUT complete boolean,
@@ -72,7 +72,7 @@ CREATE FUNCTION fairq.get_task_position(queue text, id bigint)
 RETURNS fairq.task_position LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_get_task_position';
 COMMENT ON FUNCTION fairq.get_task_position(text, bigint) IS
-'How many ready tasks are ahead of a task, and about when it will start if tasks are claimed as they were in the last minute (null if none was). exact: the tasks ahead were counted; up to 10000 are, beyond that it is an estimate, so that it costs the same however long the queue is. What comes later and is served earlier is not foreseen. Of a scheduled task starts_at is when it is due, of one in the overflow, held or dead both are null. Null if there is no such task. Needs SELECT.';
+'How many ready tasks are ahead of a task, and about when it will start if tasks are claimed as they were in the last minute (null if none was). exact: the tasks ahead were counted; up to 10000 are, beyond that it is an estimate, so that it costs the same however long the queue is. What comes later and is served earlier is not foreseen. Of a scheduled task starts_at is when it is due, of one in the overflow, held or dead both are null. Returns null if there is no such task. Needs SELECT. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.live_leases(
     OUT queue text, OUT id bigint, OUT receipt uuid, OUT lease_until timestamptz,

@@ -69,7 +69,7 @@ INSERT INTO supporting VALUES
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions');
 
-SELECT plan((12 + 9 * (SELECT count(*) FROM contract))::int);
+SELECT plan((12 + 12 * (SELECT count(*) FROM contract))::int);
 
 CREATE TEMP TABLE present AS
     SELECT p.*, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result, l.lanname
@@ -88,6 +88,14 @@ SELECT is(p.prosecdef, false, c.name || ' runs with the rights of its caller') F
 SELECT ok(has_function_privilege('public', p.oid, 'EXECUTE'), c.name || ' may be called by everyone')
     FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
 SELECT ok(length(obj_description(p.oid, 'pg_proc')) > 40, c.name || ' has a comment worth the name')
+    FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+
+-- What somebody has to know who reads it with \df+ only.
+SELECT matches(obj_description(p.oid, 'pg_proc'), '[Nn]eeds (SELECT|INSERT|DELETE|CREATE)|[Ff]or (its owner|the owner|the role)|Takes no privilege', c.name || ': the comment says who may')
+    FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT matches(obj_description(p.oid, 'pg_proc'), 'Errors: .*([0-9]{5}|fairq\.)|for errors, as fairq\.', c.name || ': the comment says which errors there are')
+    FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
+SELECT ok(c.result IS NOT DISTINCT FROM 'void' OR obj_description(p.oid, 'pg_proc') ~* '\mreturns?\M', c.name || ': the comment says what it returns')
     FROM contract c LEFT JOIN present p ON p.proname = c.name ORDER BY n;
 
 SELECT set_eq('SELECT proname::text FROM present', 'SELECT name FROM contract UNION ALL SELECT name FROM supporting',

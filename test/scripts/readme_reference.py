@@ -175,7 +175,12 @@ def check_errors(tap, cursor, text, source):
     raised = {codes[name] for name in re.findall(r"errcode\((ERRCODE_\w+)\)", source)}
     if "PreventCommandIfReadOnly" in source:  # the server's way to raise it
         raised.add(codes["ERRCODE_READ_ONLY_SQL_TRANSACTION"])
-    tap.same(raised, {(row[0], row[1]) for row in rows(text)}, "SQLSTATEs")
+    stated = {(row[0], row[1]) for row in rows(text)}
+    tap.same(raised, stated, "SQLSTATEs")
+    cursor.execute(r"""SELECT proname, (regexp_matches(substring(obj_description(oid, 'pg_proc') FROM 'Errors: .*'), '\m[0-9A-Z]{5}\M', 'g'))[1]
+        FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace""")
+    unknown = {f"{name}: {code}" for name, code in cursor if code not in dict(stated)}
+    tap.ok(not unknown, "SQLSTATEs in the comments of functions", *sorted(unknown))
 
 
 def check_log(tap, text, source):
