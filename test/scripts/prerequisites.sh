@@ -3,6 +3,8 @@
 #
 #   prerequisites.sh build|demo|check|bench
 #
+# With SUITES, a check needs what these suites need.
+#
 # It looks for programs and modules, not for packages, so that a server built
 # from source will do. What is missing it takes from Debian's packages, as root
 # or through sudo; where it may not, it says what to install.
@@ -66,8 +68,17 @@ look_for_peers() {
 	have gnuplot || wish "gnuplot" gnuplot-nox
 }
 
+# Is a suite among those to be run?
+wanted() {
+	case " ${SUITES:-tap pgtap readme} " in
+	*" $1 "*) return 0 ;;
+	*) return 1 ;;
+	esac
+}
+
+# Uses major of look().
 look() {
-	local major sharedir
+	local major
 	missing=() packages=() wishes=() npm_pg=no
 	major=$(server_major)
 	if ! find_pg_config; then
@@ -98,12 +109,27 @@ look() {
 	fi
 	[ "$purpose" = check ] || return 0
 
-	have prove || need "prove" perl
-	perl -MIPC::Run -e 1 2>/dev/null || need "Perl's IPC::Run" libipc-run-perl
+	if wanted tap; then
+		have prove || need "prove" perl
+		perl -MIPC::Run -e 1 2>/dev/null || need "Perl's IPC::Run" libipc-run-perl
+		have sqlsmith || need "sqlsmith" sqlsmith
+	fi
+	if wanted pgtap; then
+		look_for_pgtap
+	fi
+	if wanted readme; then
+		look_for_node
+	fi
+}
+
+look_for_pgtap() {
+	local sharedir
 	sharedir=$([ -n "${PG_CONFIG:-}" ] && "$PG_CONFIG" --sharedir 2>/dev/null || true)
 	[ -f "$sharedir/extension/pgtap.control" ] || need "pgTAP" "postgresql-${major:-VERSION}-pgtap"
 	have pg_prove || need "pg_prove" libtap-parser-sourcehandler-pgtap-perl
-	have sqlsmith || need "sqlsmith" sqlsmith
+}
+
+look_for_node() {
 	if ! have node; then
 		need "Node.js with the package pg" nodejs node-pg
 	elif ! node -e 'require("pg")' 2>/dev/null; then
