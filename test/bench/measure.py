@@ -71,13 +71,22 @@ class Cluster:
                 total += int(stat[13]) + int(stat[14])
         return total / TICK
 
-    def session_cpu(self):
-        """Processor seconds of the clients' sessions that run; not those of autovacuum."""
+    def session_cpu(self, application=None):
+        """Processor seconds of the clients' sessions that run, or of those of a program; not those of autovacuum."""
         total = 0
+        pids = None if application is None else {row[0] for row in self.sql(
+            "SELECT pid FROM pg_catalog.pg_stat_activity WHERE application_name = '%s'" % application)}
         for stat in self._stats():
-            if int(stat[3]) == self.postmaster and "[local]" in self._title(stat[0]):
+            if int(stat[3]) == self.postmaster and (stat[0] in pids if pids is not None else
+                                                    "[local]" in self._title(stat[0])):
                 total += int(stat[13]) + int(stat[14])
         return total / TICK
+
+    def flushes(self):
+        """How often WAL was flushed, and the milliseconds that took, with track_wal_io_timing on."""
+        row = self.sql("SELECT sum(fsyncs), sum(fsync_time) FROM pg_catalog.pg_stat_io WHERE object = 'wal'"
+                       if self.version() >= 180000 else "SELECT wal_sync, wal_sync_time FROM pg_catalog.pg_stat_wal")[0]
+        return int(row[0]), float(row[1])
 
     @staticmethod
     def _title(pid):
@@ -112,8 +121,13 @@ def children_cpu():
     return usage.ru_utime + usage.ru_stime
 
 
-# What pgbench tells of its progress, and its sessions' processor seconds meanwhile.
-Interval = collections.namedtuple("Interval", "end tps session_cpu")
+# What pgbench tells of its progress; its sessions' processor seconds meanwhile; milliseconds of a flush of WAL, if asked for.
+Interval = collections.namedtuple("Interval", "end tps session_cpu flush_ms", defaults=[None])
+
+
+def flush_ms(before, after):
+    """What a flush took, between two looks at Cluster.flushes()."""
+    return (after[1] - before[1]) / max(1, after[0] - before[0])
 
 
 class HeldSnapshot:
@@ -153,7 +167,7 @@ def checkpoints_done(cluster):
 
 
 def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=1, warmup=0,
-            variables=None, environment=None, patience=None):
+            variables=None, environment=None, patience=None, flushes=False):
     """One run of pgbench. script: a path, or several, each with '@' and its weight.
 
     seconds: by time; the rate is the mean of the progress intervals after
@@ -183,6 +197,7 @@ def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=
     checkpoints = checkpoints_done(cluster)
     server, children, machine, start = cluster.server_cpu(), children_cpu(), machine_cpu(), time.monotonic()
     intervals, messages, cpu = [], [], 0
+    flushed = cluster.flushes() if flushes else None
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           env=dict(os.environ, **(environment or {}))) as run:
         late = threading.Timer(patience, run.kill)
@@ -192,7 +207,9 @@ def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=
                 found = re.match(r"progress: ([\d.]+) s, ([\d.]+) tps", line)
                 if found:
                     cpu_then, cpu = cpu, cluster.session_cpu()
-                    intervals.append(Interval(float(found.group(1)), float(found.group(2)), cpu - cpu_then))
+                    then, flushed = flushed, cluster.flushes() if flushes else None
+                    intervals.append(Interval(float(found.group(1)), float(found.group(2)), cpu - cpu_then,
+                                              flush_ms(then, flushed) if flushes else None))
                 else:
                     messages.append(line.rstrip())
             output = run.stdout.read()

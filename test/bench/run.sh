@@ -29,7 +29,6 @@ cluster_make "$cluster" \
 	"synchronous_commit = on" \
 	"full_page_writes = on" \
 	"checkpoint_timeout = 1d" \
-	"max_wal_size = 24GB" \
 	"maintenance_work_mem = 256MB" \
 	"jit = off" \
 	"autovacuum = off" \
