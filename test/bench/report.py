@@ -11,6 +11,9 @@ CSV_COLUMNS = ["workload", "system", "clients", "round", "tasks_per_s", "tasks",
 
 # The columns of the summary: these numbers of clients, or else all there are.
 SUMMARY = {"W1": (16, 64), "W2": (16,), "W3": (16,), "W4": (4, 16, 64)}
+# What kind of work a workload is, for the reasons why a system is ahead there; and from which ratio on it is.
+KIND = {"W1": "enqueue", "W2": "enqueue", "W3": "claim", "W4": "claim"}
+AHEAD = 1.005
 WHAT = {"W1": "enqueue 1", "W2": "enqueue 100", "W3": "claim 1 + ack 1", "W4": "claim 100 + ack 100"}
 
 
@@ -42,7 +45,7 @@ class Results:
         self.left_out = []  # (system, workload, why)
         self.remarks = []
         self.widths = {}
-        self.reasons = {}   # of systems, why they are ahead
+        self.reasons = {}   # of systems, why they are ahead, by kind of work
         self.systems = []   # (name, title, version, notes)
         self.started = time.time()
 
@@ -138,18 +141,21 @@ class Results:
                    key=len, default="")
 
     def ahead(self):
-        """Where something else does more tasks a second than pgfairq."""
-        rows = []
+        """Where something else is ahead of pgfairq in this run, and why."""
+        found = {}  # (label, where, kind of work): ratios
         for workload in SUMMARY:
             for label in self.systems_of(workload):
-                if self.owner(label) in ("pgfairq", ""):
-                    continue
-                ratios = [(clients, self.ratio(workload, label, "pgfairq", clients)) for clients in self.clients_of(workload)]
-                ratios = ["%.2f (%d clients)" % (ratio, clients) for clients, ratio in ratios if ratio and ratio > 1]
-                if ratios:
-                    rows.append((label, "%s %s" % (workload, WHAT[workload]), ", ".join(ratios),
-                                 self.reasons.get(self.owner(label)) or "–"))
-        return rows
+                for clients in self.clients_of(workload):
+                    ratio = self.ratio(workload, label, "pgfairq", clients)
+                    if ratio and ratio >= AHEAD:
+                        found.setdefault((label, "%s %s" % (workload, WHAT[workload]), KIND[workload]), []).append(
+                            "%.2f (%d clients)" % (ratio, clients))
+        for module in self.modules.values():
+            for label, where, kind, ratio in getattr(module, "ahead", lambda _: ())(self):
+                if ratio >= AHEAD:
+                    found.setdefault((label, where, kind), []).append("%.2f" % ratio)
+        return [(label, where, ", ".join(ratios), self.reasons.get(self.owner(label), {}).get(kind, "–"))
+                for (label, where, kind), ratios in found.items() if self.owner(label) not in ("pgfairq", "")]
 
     def wal(self, workload, system):
         """Bytes a task, the median."""

@@ -15,7 +15,8 @@ class System:
     """The defaults suit a table <schema>.task with columns group_key and payload, and defaults for the others."""
 
     title = ""          # what it is, in a few words, for the report
-    ahead = ""          # why, where it is ahead of pgfairq
+    # Why, where it is ahead of pgfairq: "enqueue", "claim" (with the ack), "mix" (all together), "wal" (of a task's life).
+    ahead = {}
     fair = False        # does it promise fairness between groups?
     weights = False     # and in proportion to weights?
     core = False        # measured in every round and with every number of clients

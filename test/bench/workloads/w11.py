@@ -153,6 +153,15 @@ def report(results, plan):
     return text
 
 
+def ahead(results):
+    """Beside pgfairq: (label, where, kind of work, how many times less)."""
+    figures = {(name, batch): phases["life"][0] for name, batch, phases in results.data.get(NAME, [])}
+    for name, batch in figures:
+        if ("pgfairq", batch) in figures:
+            yield (name, "W11 WAL of a task's life, %d a call" % batch, "wal",
+                   figures["pgfairq", batch] / max(1, figures[name, batch]))
+
+
 def goals(results):
     for name, batch, phases in results.data.get(NAME, []):
         if name == "pgfairq":

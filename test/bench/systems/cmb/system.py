@@ -25,7 +25,8 @@ STEPS = ("enqueue", "enqueue_many", "claim_one", "claim_many", "cycle")
 
 class Peer(System):
     title = "Coffee Meets Bagel's priority queue in Redis: a sorted set, a lock for each item in progress, Lua scripts"
-    ahead = "everything is in memory, and what one thread logs for all clients is synced at once; no rows, no indexes, no snapshots"
+    ahead = dict.fromkeys(("enqueue", "claim", "mix"), "everything is in memory, and what one thread logs for all clients is"
+                          " synced at once; no rows, no indexes, no snapshots")
     postgres = False
     notes = ("all in memory, in one thread; no transaction with the database's; no fairness. appendfsync always, to be"
              " compared with commits. Driven by load.c instead of pgbench; WAL bytes: what its append-only file grew by")

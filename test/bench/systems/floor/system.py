@@ -3,7 +3,8 @@ from system import System
 
 class Peer(System):
     title = "the bare statements, on a table with the queue's columns and indexes"
-    ahead = "it does not do what a queue does: which rows there are, and where they belong, it is told"
+    ahead = dict.fromkeys(("enqueue", "claim", "mix"),
+                          "it does not do what a queue does: which rows there are, and where they belong, it is told")
     core = True
     names = values = ""     # of the columns that a task's row has besides; known after setup
     notes = "no queue: it knows beforehand which rows to delete"

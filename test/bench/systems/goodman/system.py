@@ -3,7 +3,7 @@ from system import System
 
 class Peer(System):
     title = "Goodman's 16 hash buckets in the primary key, claimed in turn"
-    ahead = "enqueueing works out no place between the groups, and there is one index"
+    ahead = {"enqueue": "enqueueing works out no place between the groups, and there is one index"}
     notes = ("order within a bucket only, no fairness; a worker has to ask all buckets before it knows that there is"
              " nothing; an ack is not checked against the holder")
     # A driver's claim takes any bucket's, as the next bucket is the worker's to remember.

@@ -3,7 +3,9 @@ from system import System
 
 class Peer(System):
     title = "Pachot's: take and delete in one transaction, which lasts as long as the work"
-    ahead = "taking a task and finishing it are one transaction, so there is one commit less and nothing to remember; and there is one index"
+    ahead = {"enqueue": "enqueueing works out no place between the groups, and there is one index",
+             "claim": "taking a task and finishing it are one transaction, so there is one commit less and nothing to remember",
+             "wal": "there is one index"}
     notes = ("a transaction and a connection for as long as a task runs, which holds back vacuum; no attempts, no leases;"
              " no fairness")
     # What is taken is gone when the statement has committed: no ack.

@@ -26,7 +26,10 @@ class Consumer:
 
 class Peer(System):
     title = "PgQ: events in the order of their arrival, in batches between ticks; a queue for each claimer"
-    ahead = "an event is appended to a table without a place to be worked out; a batch is read and finished as a whole"
+    ahead = {"enqueue": "an event is appended to a table without a place to be worked out",
+             "claim": "a batch is read and finished as a whole",
+             "mix": "a batch is what came between two ticks, and is read and finished as a whole, so that there are few commits",
+             "wal": "events are not deleted one by one: their table is truncated when all consumers have read it"}
     notes = ("a batch is acknowledged as a whole, no single acks, no leases, one consumer a queue at a time, no priorities, no fairness."
              " Ticks are ready-made after each 1 or 100 events, which is not in its time to claim")
     pace = {"claim_one": 5000}
