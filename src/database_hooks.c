@@ -78,7 +78,9 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 		return;
 	if (access == OAT_POST_CREATE && class == ExtensionRelationId)
 		handover_probe();
-	if (access == OAT_POST_CREATE && class == DatabaseRelationId)
+	/* It may be, or have become, one that is to have a worker, or none. */
+	if ((access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
+		class == DatabaseRelationId)
 		handover_probe();
 	/* A trigger is enabled, disabled or made: rows may have come without it. */
 	if ((access == OAT_POST_ALTER || access == OAT_POST_CREATE) &&

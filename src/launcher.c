@@ -288,6 +288,9 @@ launch(void)
 			entry->retry_at = 0;
 		}
 		check_worker(entry);
+		/* A template by now, or not to be connected to. */
+		if (entry->slot >= 0 && !entry->seen)
+			wakeup_dismiss(entry->database);
 		if (entry->slot >= 0 || entry->unserved || !entry->seen)
 			continue;
 		if (wakeup_held(entry->database))

@@ -210,6 +210,23 @@ still_running(Oid database)
 	return running;
 }
 
+/* Ask the worker of a database to stop.  Lock held. */
+static void
+ask_to_stop(Oid database)
+{
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		WorkerSlot *slot = &state->slots[i];
+
+		if (slot->database == database)
+		{
+			slot->stop = true;
+			if (slot->latch != NULL)
+				SetLatch(slot->latch);
+		}
+	}
+}
+
 /*
  * Have no worker in a database, until wakeup_unhold.  Returns when its worker
  * has stopped, or after some seconds if it does not.
@@ -227,17 +244,7 @@ wakeup_hold(Oid database)
 		state->held[state->held_count].until = now + HOLD_USECS;
 		state->held_count++;
 	}
-	for (int i = 0; i < settings_max_workers; i++)
-	{
-		WorkerSlot *slot = &state->slots[i];
-
-		if (slot->database == database)
-		{
-			slot->stop = true;
-			if (slot->latch != NULL)
-				SetLatch(slot->latch);
-		}
-	}
+	ask_to_stop(database);
 	LWLockRelease(&state->lock);
 
 	ConditionVariablePrepareToSleep(&state->stopped);
@@ -355,6 +362,17 @@ wakeup_slot_of(Oid database)
 	}
 	LWLockRelease(&state->lock);
 	return result;
+}
+
+/*
+ * The worker of a database is one too many: the database is to have none.
+ */
+void
+wakeup_dismiss(Oid database)
+{
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	ask_to_stop(database);
+	LWLockRelease(&state->lock);
 }
 
 bool

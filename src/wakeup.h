@@ -34,6 +34,7 @@ extern void wakeup_launcher_begin(void);
 extern int	wakeup_reserve(Oid database);
 extern WorkerEnd wakeup_unreserve(int slot);
 extern int	wakeup_slot_of(Oid database);
+extern void wakeup_dismiss(Oid database);
 extern bool wakeup_held(Oid database);
 extern int	wakeup_probes(Oid *databases, int max, bool *all);
 

@@ -2,8 +2,10 @@
 # the way, comes back when it was ended, and costs nothing while it sleeps.
 #
 # To see it fail, take one of these guards out of the engine:
-# - the probe at the end of CREATE EXTENSION, DROP EXTENSION and CREATE
+# - the probe at the end of CREATE EXTENSION, DROP EXTENSION, CREATE and ALTER
 #   DATABASE: workers that do not come or do not go;
+# - that the launcher dismisses the worker of a database that is to have none:
+#   one that does not go when its database becomes a template;
 # - the hook that has the worker leave before DROP DATABASE and its like: they
 #   fail, after five seconds, because somebody is connected;
 # - that a worker ends when it is asked to, also in the middle of its work: the
@@ -190,13 +192,17 @@ workers_are('app child postgres', 'a copy of it has a worker, the template has n
 at_once('DROP DATABASE child', 'and the copy be dropped');
 sql($node, 'DROP EXTENSION pgfairq', 'template1');
 sql($node, 'ALTER DATABASE app IS_TEMPLATE true');
-TODO:
-{
-	local $TODO = 'nobody looks when this is changed';
-	workers_are('postgres', 'a database that becomes a template loses its worker', 1);
-}
-sql($node, 'ALTER DATABASE app IS_TEMPLATE false');
+workers_are('postgres', 'a database that becomes a template loses its worker');
+at_once('CREATE DATABASE child TEMPLATE app', 'it can be copied');
+workers_are('child postgres', 'the copy has a worker, the template has none still');
+at_once('DROP DATABASE child', 'and the copy be dropped');
+sql($node, 'BEGIN; ALTER DATABASE app IS_TEMPLATE false; ROLLBACK; ALTER DATABASE app IS_TEMPLATE false; ALTER DATABASE app IS_TEMPLATE true; ALTER DATABASE app IS_TEMPLATE false');
 workers_are('app postgres', 'and has one again when it is one no more');
+maintained('app', 'a template no more');
+sql($node, 'ALTER DATABASE app ALLOW_CONNECTIONS false');
+workers_are('postgres', 'a database that allows no connections loses its worker');
+sql($node, 'ALTER DATABASE app ALLOW_CONNECTIONS true');
+workers_are('app postgres', 'and has one again when it does');
 
 #
 # Never in the way
