@@ -86,6 +86,9 @@ extern void limits_look(uint32 number, LimitInfo *info);
 extern bool limits_take(uint32 number, const FairqAddress *address);
 extern void limits_give(uint32 number, bool unused);
 extern bool limits_waits(uint32 number);
+extern int	limits_before(uint32 number, const FairqAddress *address, int max,
+						  bool *all);
+extern bool limits_set_aside(uint32 number, const FairqAddress *address);
 extern void limits_removed(uint32 number, const FairqAddress *address);
 extern void limits_purged(uint32 number);
 extern bool limits_park(uint32 number, Lane *lane, const LaneEntry *entry,

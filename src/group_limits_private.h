@@ -104,6 +104,10 @@ extern void parked_places_init(GroupLimit *limit);
 extern const ParkedPlace *parked_places_first(const GroupLimit *limit);
 extern int	parked_places_compare(const FairqAddress *address,
 								  const ParkedPlace *place);
+extern int	parked_places_before(const GroupLimit *limit,
+								 const FairqAddress *address, int max);
+extern bool parked_places_there(const GroupLimit *limit,
+								const FairqAddress *address);
 extern bool parked_places_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry,
 							  double charge);
 extern void parked_places_remove_first(GroupLimit *limit);

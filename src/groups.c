@@ -902,17 +902,26 @@ groups_adopt_lease(QueueState *queue, int class, const char *key, int keylen)
 }
 
 /*
+ * The limit of a group; NO_LIMIT: it has none.
+ */
+uint32
+groups_limit(QueueState *queue, const char *key, int keylen)
+{
+	GroupKey	group_key;
+
+	make_key(queue, 0, key, keylen, &group_key);
+	return limits_find(group_key.queue, group_key.low, group_key.high);
+}
+
+/*
  * Offer a group up to n of its tasks that are set aside, to who asks for the group.
  * Returns how many.
  */
 int
 groups_release(QueueState *queue, const char *key, int keylen, int n)
 {
-	GroupKey	group_key;
-	uint32		limit;
+	uint32		limit = groups_limit(queue, key, keylen);
 
-	make_key(queue, 0, key, keylen, &group_key);
-	limit = limits_find(group_key.queue, group_key.low, group_key.high);
 	return limit == NO_LIMIT ? 0 : limits_release(limit, n);
 }
 
@@ -922,13 +931,11 @@ groups_release(QueueState *queue, const char *key, int keylen, int n)
 bool
 groups_waits(QueueState *queue, const char *key, int keylen)
 {
-	GroupKey	group_key;
 	uint32		limit;
 
 	if (pg_atomic_read_u32(&queue->limits.waiting) == 0)
 		return false;
-	make_key(queue, 0, key, keylen, &group_key);
-	limit = limits_find(group_key.queue, group_key.low, group_key.high);
+	limit = groups_limit(queue, key, keylen);
 	return limit != NO_LIMIT && limits_waits(limit);
 }
 

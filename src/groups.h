@@ -92,6 +92,7 @@ extern uint32 groups_announce_limit(QueueState *queue, const char *key, int keyl
 extern void groups_settle_limit(QueueState *queue, uint32 limit,
 								const LimitSettings *settings);
 extern int	groups_release(QueueState *queue, const char *key, int keylen, int n);
+extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
 extern bool groups_waits(QueueState *queue, const char *key, int keylen);
 extern void groups_ready(QueueState *queue, uint32 group);
 extern void groups_removed(QueueState *queue, uint32 group,

@@ -202,14 +202,33 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* The task whose place is asked for, and what is found on the way to it. */
+typedef struct Position
+{
+	text	   *group;
+	uint32		limit;			/* of its group, or NO_LIMIT */
+	bool		exact;			/* all was counted */
+	double		ahead;			/* ready tasks before it ... */
+	double		own;			/* ... and those of its group among them */
+} Position;
+
+static bool
+same_group(const Position *position, RowReader *row)
+{
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+
+	return VARSIZE_ANY_EXHDR(key) == VARSIZE_ANY_EXHDR(position->group) &&
+		memcmp(VARDATA_ANY(key), VARDATA_ANY(position->group), VARSIZE_ANY_EXHDR(key)) == 0;
+}
+
 /*
- * How many ready tasks of a lane are before an address: up to max rows are looked
- * at, from the front of the lane on.  If that does not do, the rest is estimated
- * from how far those rows have come, and *exact is set to false.
+ * Count the ready tasks of a lane that are before an address: up to max rows are
+ * looked at, from the front of the lane on.  If that does not do, the rest is
+ * estimated from how far those rows have come.
  */
-static double
+static void
 count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
-			 const FairqAddress *address, int max, bool *exact)
+			 const FairqAddress *address, int max, Position *position)
 {
 	LaneEntry  *entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
 	LaneEntry	target;
@@ -222,6 +241,7 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 	int64		first = 0;
 	int64		last = 0;
 	double		ahead = 0;
+	double		own = 0;
 	int			looked = 0;
 	int			n = lanes_copy_window(lane, entries, &frontier, &complete);
 	bool		more = !complete;
@@ -235,6 +255,7 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 		{
 			LeaseInfo	lease;
 			FairqAddress place;
+			bool		is_own;
 
 			CHECK_FOR_INTERRUPTS();
 			if (lanes_compare(&entries[i], &target) >= 0)
@@ -246,11 +267,16 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			{
 				double		passed = (double) last - (double) first;
 
-				*exact = false;
+				position->exact = false;
 				if (passed > 0)
-					ahead *= ((double) target.block - (double) first) / passed;
-				pfree(entries);
-				return ahead;
+				{
+					double		times = ((double) target.block - (double) first) / passed;
+
+					ahead *= times;
+					own *= times;
+				}
+				more = false;
+				break;
 			}
 			if (!any)
 				first = entries[i].block;
@@ -260,27 +286,64 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			/* A row that was updated in place may have an entry of each version. */
 			if (ahead > 0 && address_compare(&place, &counted) == 0)
 				continue;
-			if (row_reader_read(row, &entries[i].tid) == ROW_LIVE &&
-				!row_is_null(row, COLUMN_ADDRESS) &&
-				address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) == 0 &&
-				!leases_find(queue_state_number(info->state),
-							 DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
-			{
-				counted = place;
-				ahead++;
-			}
+			if (row_reader_read(row, &entries[i].tid) != ROW_LIVE ||
+				row_is_null(row, COLUMN_ADDRESS) ||
+				address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0 ||
+				leases_find(queue_state_number(info->state),
+							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+				continue;
+			is_own = position->limit != NO_LIMIT && same_group(position, row);
+			if (is_own && limits_set_aside(position->limit, &place))
+				continue;		/* it is counted there */
+			counted = place;
+			ahead++;
+			own += is_own;
 		}
 		if (!more)
 			break;
 		n = queue_relation_walk(rel, info, lane, &from, LANE_WINDOW, entries, &from, &more);
 	}
 	pfree(entries);
-	return ahead;
+	position->ahead += ahead;
+	position->own += own;
+}
+
+/*
+ * About when the limit of a task's group lets it start, in microseconds from now;
+ * -1 if that cannot be said.
+ */
+static double
+limit_allows(QueueState *state, const Position *position)
+{
+	static const double median[] = {0.5};
+	LimitInfo	limit;
+	double		result = 0;
+	double		too_many;
+	int64		run_time;
+
+	if (position->limit == NO_LIMIT)
+		return 0;
+	limits_look(position->limit, &limit);
+	if (limit.settings.paused)
+		return -1;
+	if (limit.settings.rate > 0)
+		result = Max((position->own + 1 - limit.tokens) / limit.settings.rate * USECS_PER_SEC, 0);
+
+	/* So many of its tasks have to end first, max_leased at a time. */
+	too_many = limit.leased + position->own + 1 - limit.settings.max_leased;
+	if (limit.settings.max_leased > 0 && too_many > 0)
+	{
+		if (stats_quantiles(state, STATS_RUN, median, 1, &run_time) == 0)
+			return -1;
+		result = Max(result, too_many / limit.settings.max_leased * run_time);
+	}
+	return result;
 }
 
 /*
  * fairq.get_task_position(queue, id): how many ready tasks are before it, and
- * when it will start at the rate of late.
+ * when it will start: at the rate of late, and when its group's limit has room.
+ * Tasks of other groups that are set aside are in nobody's way, and not counted.
  *
  * Up to POSITION_ROWS rows are looked at, so it costs the same however long the
  * queue is; beyond that the result is an estimate.
@@ -301,9 +364,9 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	bool		nulls[4] = {false};
 	const char *state_name;
 	char		task_state;
-	bool		exact = true;
-	double		ahead = 0;
+	Position	position = {.exact = true};
 	double		rate;
+	double		allowed;
 	int64		id;
 
 	arguments_require_preload(function);
@@ -344,6 +407,9 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	else
 	{
 		address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
+		position.group = DatumGetTextPCopy(row_value(&row, COLUMN_GROUP_KEY));
+		position.limit = groups_limit(info->state, VARDATA_ANY(position.group),
+									  VARSIZE_ANY_EXHDR(position.group));
 		for (int class = 0; class <= address.class && class < info->state->classes; class++)
 		{
 			const LaneSet *set = &info->state->orders[class].lanes;
@@ -358,19 +424,30 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 				before.slot = PG_UINT64_MAX;
 			}
 			for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
-				ahead += count_before(rel, info, lane, &row, &before,
-									  POSITION_ROWS / Max(info->buckets, 1), &exact);
+				count_before(rel, info, lane, &row, &before,
+							 POSITION_ROWS / Max(info->buckets, 1), &position);
+		}
+		/* Claims have come to these, and left them to the group for later. */
+		if (position.limit != NO_LIMIT)
+		{
+			int			aside = limits_before(position.limit, &address, POSITION_ROWS,
+											  &position.exact);
+
+			position.ahead += aside;
+			position.own += aside;
 		}
 		/* An estimate knows no more than that it is among those there are. */
-		if (!exact)
-			ahead = Min(ahead, (double) queue_state_counter(info->state, QUEUE_ADDRESSED));
-		values[1] = Int64GetDatum((int64) ahead);
+		if (!position.exact)
+			position.ahead = Min(position.ahead,
+								 (double) queue_state_counter(info->state, QUEUE_ADDRESSED));
+		values[1] = Int64GetDatum((int64) position.ahead);
 		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
-		nulls[2] = (rate <= 0);
-		if (rate > 0)
+		allowed = limit_allows(info->state, &position);
+		nulls[2] = (rate <= 0 || allowed < 0 || info->paused);
+		if (!nulls[2])
 			values[2] = TimestampTzGetDatum(now + (TimestampTz)
-											Min(ahead / rate * USECS_PER_SEC, 1e16));
-		values[3] = BoolGetDatum(exact);
+											Min(Max(position.ahead / rate * USECS_PER_SEC, allowed), 1e16));
+		values[3] = BoolGetDatum(position.exact);
 	}
 	values[0] = CStringGetTextDatum(state_name);
 	row_reader_end(&row);

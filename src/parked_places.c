@@ -129,6 +129,48 @@ parked_places_first(const GroupLimit *limit)
 	return &places[number];
 }
 
+/* Count the places of a tree that come before an address, up to max. */
+static int
+count_before(uint32 number, const FairqAddress *address, int max)
+{
+	int			n = 0;
+
+	while (number != NO_PLACE && n < max)
+	{
+		if (parked_places_compare(address, &places[number]) > 0)
+		{
+			n += 1 + count_before(places[number].left, address, max - n - 1);
+			number = places[number].right;
+		}
+		else
+			number = places[number].left;
+	}
+	return n;
+}
+
+int
+parked_places_before(const GroupLimit *limit, const FairqAddress *address, int max)
+{
+	return count_before(limit->root, address, max);
+}
+
+/* Is there a place of an address? */
+bool
+parked_places_there(const GroupLimit *limit, const FairqAddress *address)
+{
+	uint32		number = limit->root;
+
+	while (number != NO_PLACE)
+	{
+		int			c = parked_places_compare(address, &places[number]);
+
+		if (c == 0)
+			return true;
+		number = c < 0 ? places[number].left : places[number].right;
+	}
+	return false;
+}
+
 static bool
 has_place(const GroupLimit *limit, int class, const LaneEntry *entry)
 {

@@ -535,6 +535,38 @@ limits_waits(uint32 number)
 	return result;
 }
 
+/*
+ * How many tasks of the group that come before an address are set aside, up to
+ * max.  *all is set to false if there may be more.
+ */
+int
+limits_before(uint32 number, const FairqAddress *address, int max, bool *all)
+{
+	GroupLimit *limit = limits_get(number);
+	int			result;
+
+	LWLockAcquire(limits_lock(number), LW_SHARED);
+	result = parked_places_before(limit, address, max);
+	if (result >= max || limit->dropped)
+		*all = false;
+	LWLockRelease(limits_lock(number));
+	return result;
+}
+
+/*
+ * Is the task of the group that has this address set aside?
+ */
+bool
+limits_set_aside(uint32 number, const FairqAddress *address)
+{
+	bool		result;
+
+	LWLockAcquire(limits_lock(number), LW_SHARED);
+	result = parked_places_there(limits_get(number), address);
+	LWLockRelease(limits_lock(number));
+	return result;
+}
+
 /* ----------------------------------------------------------------
  * For claims and the worker
  * ----------------------------------------------------------------

@@ -72,7 +72,7 @@ CREATE FUNCTION fairq.get_task_position(queue text, id bigint)
 RETURNS fairq.task_position LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_get_task_position';
 COMMENT ON FUNCTION fairq.get_task_position(text, bigint) IS
-'How many ready tasks are ahead of a task, and about when it will start if tasks are claimed as they were in the last minute (null if none was). exact: the tasks ahead were counted; up to 10000 are, beyond that it is an estimate, so that it costs the same however long the queue is. What comes later and is served earlier is not foreseen. Of a scheduled task starts_at is when it is due, of one in the overflow, held or dead both are null. Returns null if there is no such task. Needs SELECT. Errors: 42704, 42501, 22023.';
+'How many ready tasks are ahead of a task, and about when it will start if tasks are claimed as they were in the last minute (null if none was), and not before the limits of its group let it (null if it is paused). exact: the tasks ahead were counted; up to 10000 are, beyond that it is an estimate, so that it costs the same however long the queue is. What comes later and is served earlier is not foreseen. Of a scheduled task starts_at is when it is due, of one in the overflow, held or dead both are null. Returns null if there is no such task. Needs SELECT. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.live_leases(
     OUT queue text, OUT id bigint, OUT receipt uuid, OUT lease_until timestamptz,

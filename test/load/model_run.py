@@ -473,8 +473,9 @@ class Run:
             if other is task or row.state != "ready" or other.lease:
                 continue
             ordered = row.klass == me.klass and row.group == me.group and queue.in_order(task) and queue.in_order(other)
-            # What was set aside, of groups at their limits, is not counted.
-            before += row.group not in queue.ever_limited and (row.klass < me.klass or (ordered and row.turn < me.turn))
+            # What was set aside, of other groups at their limits, is not counted.
+            before += (row.group == me.group or row.group not in queue.ever_limited) and (
+                row.klass < me.klass or (ordered and row.turn < me.turn))
             after += row.klass > me.klass or (ordered and row.turn > me.turn)
         ready = sum(t.row.state == "ready" and t.lease is None for t in queue.tasks.values())
         if not before <= ahead <= ready - 1 - after:

@@ -65,6 +65,33 @@ SELECT fairq.get_task_position('gst', NULL);
 SELECT fairq.get_task_position(NULL, 1);
 SELECT fairq.get_task_position('none', 1);
 SELECT fairq.drop_queue('gst');
+-- What claims have set aside of its group, because that was at a limit, is ahead of a task; of other groups it is not.
+SELECT fairq.create_queue('gst', buckets => 2, lease => '1 h');
+SELECT fairq.set_group('gst', 'flight', max_leased => 1), fairq.set_group('gst', 'rate', rate => 0.01, burst => 1), fairq.set_group('gst', 'paused', weight => 1), fairq.pause('gst', 'paused');
+CREATE TEMP TABLE aside AS SELECT g, i, fairq.enqueue('gst', to_jsonb(i), g, priority => i / 5) AS id FROM generate_series(1, 6) i, unnest('{free,flight,rate,paused}'::text[]) g;
+CREATE FUNCTION pg_temp.place_of(VARIADIC tasks text[], OUT task text, OUT ahead bigint, OUT exact boolean, OUT seconds numeric) RETURNS SETOF record LANGUAGE sql AS $$
+    SELECT g || i, p.ahead, p.exact, abs(round(extract(epoch FROM p.starts_at - clock_timestamp()), -2)) FROM aside, fairq.get_task_position('gst', id) p WHERE g || i = ANY (tasks) ORDER BY g, i
+$$;
+-- Nobody has come to them yet.
+SELECT * FROM pg_temp.place_of('flight3', 'rate3', 'paused3', 'free4');
+CREATE TEMP TABLE taken AS SELECT * FROM fairq.claim('gst', 4 * 6 - 1);
+SELECT group_key, count(*) FROM taken GROUP BY 1 ORDER BY 1;
+SELECT fairq.release(receipt) FROM taken WHERE group_key = 'free' AND priority = 1;
+-- How long tasks take is not known, so nor is when the one in flight ends.
+SELECT * FROM pg_temp.place_of('flight2', 'flight5', 'rate2', 'rate4', 'paused1', 'paused5', 'free6');
+-- Looking for a group does not double it.
+SELECT count(*) FROM fairq.claim('gst', 5, group_keys => '{flight,rate,paused}');
+SELECT * FROM pg_temp.place_of('flight5', 'rate4', 'paused5', 'free6');
+-- Now it is known: half a second, and one after the other.
+SELECT FROM pg_sleep(0.5);
+SELECT count(fairq.ack(receipt)) FROM taken WHERE group_key IN ('flight', 'rate');
+SELECT p.starts_at > clock_timestamp() + interval '1 s' AS after_others FROM aside, fairq.get_task_position('gst', id) p WHERE g = 'flight' AND i = 6;
+-- It starts once it is resumed, and not while the queue is paused.
+SELECT fairq.resume('gst', 'paused');
+SELECT p.starts_at IS NOT NULL AS known FROM aside, fairq.get_task_position('gst', id) p WHERE g = 'paused' AND i = 6;
+SELECT fairq.pause('gst');
+SELECT p.starts_at IS NOT NULL AS known FROM aside, fairq.get_task_position('gst', id) p WHERE g = 'paused' AND i = 6;
+SELECT fairq.drop_queue('gst');
 -- Many: an estimate, near the truth.
 SELECT fairq.create_queue('gst', max_ready_per_group => 1000000);
 SELECT fairq.enqueue_many('gst', ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 30000) i)) IS NOT NULL;
