@@ -150,22 +150,25 @@ read_databases(void)
 	}
 }
 
-/* Look whether the worker of a database has ended, and how. */
-static void
+/*
+ * Look whether the worker of a database has ended, and how.  Returns whether it
+ * has, and its slot is free.
+ */
+static bool
 check_worker(LaunchedDatabase *entry)
 {
 	pid_t		pid;
 
 	if (entry->slot < 0)
-		return;
+		return false;
 	if (entry->handle == NULL)
 	{
 		/* Started by an earlier launcher: its slot is all we know of it. */
 		if (wakeup_worker_alive(entry->database))
-			return;
+			return false;
 	}
 	else if (GetBackgroundWorkerPid(entry->handle, &pid) != BGWH_STOPPED)
-		return;
+		return false;
 
 	if (entry->handle != NULL)
 		pfree(entry->handle);
@@ -190,6 +193,7 @@ check_worker(LaunchedDatabase *entry)
 	}
 	entry->slot = -1;
 	entry->probe_again = false;
+	return true;
 }
 
 static void
@@ -261,6 +265,7 @@ launch(void)
 	LaunchedDatabase *entry;
 	Oid			probes[64];
 	bool		all;
+	bool		freed = false;
 	int			n;
 	TimestampTz now;
 	TimestampTz next = PG_INT64_MAX;
@@ -281,13 +286,16 @@ launch(void)
 
 	hash_seq_init(&status, databases);
 	while ((entry = hash_seq_search(&status)) != NULL)
+		freed |= check_worker(entry);
+
+	hash_seq_init(&status, databases);
+	while ((entry = hash_seq_search(&status)) != NULL)
 	{
 		if (all)
-		{
 			entry->unserved = false;
+		/* Who waits for a slot may have one. */
+		if (all || (freed && entry->waiting_since > 0))
 			entry->retry_at = 0;
-		}
-		check_worker(entry);
 		/* A template by now, or not to be connected to. */
 		if (entry->slot >= 0 && !entry->seen)
 			wakeup_dismiss(entry->database);
