@@ -49,6 +49,10 @@ class Claimer:
         tasks = conn.execute(query, arguments).fetchall()
         now = time.time()
         self.calls.append([begun, now, [t[2] for t in tasks]])
+        for t in tasks:
+            if t[2] in self.args.claimed:
+                with self.args.claimed[t[2]].get_lock():
+                    self.args.claimed[t[2]].value += 1
         return tasks, now
 
     def end(self, tasks, begun):
@@ -264,12 +268,15 @@ def main():
     parser.add_argument("--hold", type=float, default=0.03)
     parser.add_argument("--pause", type=float, default=0.01)
     parser.add_argument("--groups", default="")
+    parser.add_argument("--leases", type=int, default=0,
+                        help="go on, for a minute at most, until each of the groups has had more")
     parser.add_argument("--backlog", type=int, default=300)
     parser.add_argument("--batch", type=int, default=20)
     parser.add_argument("--rated")
     parser.add_argument("--rate", type=float)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    args.claimed = {group: multiprocessing.Value("l", 0) for group in args.groups.split(",")}
 
     others = [] if args.rated else [observer, producer]
     barrier = multiprocessing.Barrier(args.claimers + len(others) + 1)
@@ -282,6 +289,9 @@ def main():
         p.start()
     barrier.wait(120)
     time.sleep(args.seconds)
+    until = time.time() + 60
+    while args.leases and time.time() < until and any(n.value <= args.leases for n in args.claimed.values()):
+        time.sleep(0.1)
     stop.set()
     results = [queue.get(timeout=120) for _ in processes]
     for p in processes:

@@ -275,7 +275,7 @@ sql($node,
 	"SELECT fairq.create_queue('q', max_attempts => 0, backoff_base => '0', max_ready_per_group => 1000000);"
 	  . "SELECT fairq.set_group_defaults('q', max_leased => 5), fairq.set_group('q', 'three', max_leased => 3), fairq.set_group('q', 'free', max_leased => 0);"
 	  . fill('q', 'free', 60000) . fill('q', 'five', 300) . fill('q', 'three', 300));
-my $r = load($node, 'q', '--seconds' => 8, '--groups' => 'five,three');
+my $r = load($node, 'q', '--seconds' => 8, '--groups' => 'five,three', '--leases' => 100);
 my %most = (five => 5, three => 3);
 foreach my $group (sort keys %most)
 {
