@@ -111,6 +111,26 @@ SELECT count(fairq.enqueue('grp prio', '1', g, priority => p)) FROM generate_ser
 SELECT group_key, count(*) FROM fairq.claim('grp prio', 10) GROUP BY 1 ORDER BY 1;
 SELECT fairq.drop_queue('grp prio');
 
+-- A place is set aside once, also if a claim that looks for its group has come to it before: when two may go on, two do.
+SELECT fairq.create_queue('grp once', 'priority', buckets => 1, lease => '1 h');
+SELECT fairq.set_group('grp once', 'g', max_leased => 2);
+SELECT count(fairq.enqueue('grp once', to_jsonb(g || i), g)) FROM (SELECT * FROM generate_series(1, 8) i, unnest('{g,h}'::text[]) g ORDER BY i, g) s;
+CREATE TEMP TABLE once AS SELECT * FROM fairq.claim('grp once', 4);
+SELECT string_agg(payload->>0, ' ') FROM once;
+SELECT count(*) FROM fairq.claim('grp once', group_keys => '{g}');
+SELECT string_agg(payload->>0, ' ') FROM fairq.claim('grp once', 2);
+SELECT string_agg(payload->>0, ' ') FROM fairq.claim('grp once', 1);
+SELECT count(fairq.ack(receipt)) FROM once WHERE group_key = 'g';
+SELECT string_agg(payload->>0, ' ') FROM fairq.claim('grp once', 2);
+SELECT fairq.drop_queue('grp once');
+-- Who sets aside the first place of a group sees that it goes on: a claim that waits has the task when there is a token.
+SELECT fairq.create_queue('grp on');
+SELECT fairq.set_group('grp on', 'g', rate => 5, burst => 1);
+SELECT count(fairq.enqueue('grp on', to_jsonb(i), 'g')) FROM generate_series(1, 3) i;
+SELECT payload FROM fairq.claim('grp on');
+SELECT payload FROM fairq.claim('grp on', wait => '20 s');
+SELECT fairq.drop_queue('grp on');
+
 -- Bad input.
 SELECT fairq.set_group(NULL, 'a');
 SELECT fairq.set_group('grp', NULL);
