@@ -20,6 +20,7 @@
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/pg_authid_d.h"
 #include "executor/tuptable.h"
 #include "funcapi.h"
@@ -29,6 +30,7 @@
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
@@ -376,9 +378,56 @@ looking_visible_queues(void)
 }
 
 /*
+ * Can the table of a queue, which is locked, be opened as one?  Not if somebody
+ * has made it unfit, or if there are more queues than there is room for.  What
+ * opens it says so with an error, so this is a subtransaction.
+ */
+static bool
+can_be_opened(Oid relation)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool result = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		Relation	rel;
+
+		if (queue_catalog_open_relation(relation, NoLock, 0, &rel) != NULL)
+		{
+			relation_close(rel, NoLock);
+			result = true;
+		}
+		ReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		if (error->sqlerrcode != ERRCODE_INVALID_TABLE_DEFINITION &&
+			error->sqlerrcode != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
+			ReThrowError(error);
+		FreeErrorData(error);
+	}
+	PG_END_TRY();
+	return result;
+}
+
+/*
  * Open the table of a queue for its figures, unless it, or an index, is locked
- * (VACUUM FULL, ALTER TABLE, REINDEX): a view over all queues does not wait for
- * one of them.  NULL then, and if it is gone.
+ * (VACUUM FULL, ALTER TABLE, REINDEX), or it cannot serve as a queue: a view
+ * over all queues neither waits for one of them nor fails because of it.  NULL
+ * then, and if it is gone.
  */
 QueueInfo *
 looking_open(Oid relation, Relation *rel)
@@ -403,7 +452,7 @@ looking_open(Oid relation, Relation *rel)
 			UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
 		}
 		relation_close(*rel, NoLock);
-		if (!locked)
+		if (!locked && can_be_opened(relation))
 			info = queue_catalog_open_relation(relation, NoLock, 0, rel);
 	}
 	if (info == NULL)
@@ -576,7 +625,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 }
 
 /*
- * The same of a queue that is locked, or gone: what shared memory knows.
+ * The same of a queue that is locked, unfit or gone: what shared memory knows.
  */
 static void
 put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
@@ -685,7 +734,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 
 /*
  * Durable leases are restored when their queue is first opened after a crash:
- * see that those of all queues are, but for what is locked.
+ * see that those of all queues are, but for what is locked or unfit.
  */
 static void
 restore_leases(void)
@@ -699,8 +748,7 @@ restore_leases(void)
 		Relation	rel;
 
 		if ((state == NULL || state->leases != QUEUE_KNOWN) &&
-			ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock) &&
-			queue_catalog_open_relation(lfirst_oid(lc), NoLock, 0, &rel) != NULL)
+			looking_open(lfirst_oid(lc), &rel) != NULL)
 			relation_close(rel, AccessShareLock);
 	}
 	list_free(queues);
