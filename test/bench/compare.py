@@ -62,8 +62,8 @@ def main():
         one, other = first[workload, clients, what], second[workload, clients, what]
         difference = 100 * (other / one - 1)
         apart += abs(difference) > most
-        print("| %s | %s | %s | %.2f | %.2f | %+.0f %%%s |" % (
-            workload, clients, what, one, other, difference, " **" if abs(difference) > most else ""))
+        print("| %s | %s | %s | %.2f | %.2f | %s |" % (
+            workload, clients, what, one, other, ("**%+.0f %%**" if abs(difference) > most else "%+.0f %%") % difference))
     for name, here, there in (("first", first, second), ("second", second, first)):
         missing = [key for key in here if key not in there]
         if missing:

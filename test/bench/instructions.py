@@ -241,6 +241,8 @@ def main():
         lines.append(cells)
         print("%-48s %4d %12s a call %10s a task  %s" % (name, tasks, cells[2], cells[3], cells[5]), flush=True)
 
+    if not rows:
+        sys.exit("instructions: there is no call with %s in its name" % " or ".join(arguments.calls))
     if arguments.save and not arguments.calls:
         text = ["# Instructions of a call\n",
                 "%s, PostgreSQL %s, counted by callgrind in user space, of the session's process: a call is a"
