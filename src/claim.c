@@ -417,7 +417,7 @@ take_overtaken(Claim *claim, int class, int high, const Source *sources,
 			n = lanes_take(lane, max, &held[total - 1], entries, &top, true);
 			if (n <= 0)
 				continue;
-			handover_hold_first(lane, entries, n, max);
+			handover_hold(lane, entries, n, max);
 			total = handover_held(&held, &lanes);
 			again = true;
 		}
@@ -456,7 +456,7 @@ take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool now
 
 	if (n < 0)
 		return n;
-	handover_hold(source->lane, entries, n);
+	handover_hold(source->lane, entries, n, LANE_WINDOW);
 	if (source->top.low && claim_refill(claim->rel, claim->info, source->lane))
 		lanes_look(source->lane, &source->top);
 	return n;
@@ -518,9 +518,13 @@ take_from_class(Claim *claim, int class, int max)
 				nowait = false;
 			}
 		}
-		if (n_line == 0 && !looked_twice)
+		if (n_line == 0 && total == 0 && !looked_twice)
 		{
-			/* A look without the lock may be wrong. */
+			/*
+			 * A look without the lock may be wrong.  Not when something is in hand
+			 * that may come after what is seen now: that is for take_overtaken, and
+			 * for the next round.
+			 */
 			n_sources = find_sources(claim, class, high, true, sources, &others_empty);
 			for (int i = 0; i < n_sources; i++)
 				line_up(line, &n_line, &sources[i]);
@@ -555,7 +559,7 @@ take_from_class(Claim *claim, int class, int max)
 	}
 	if (high > 1)
 		total = take_overtaken(claim, class, high, sources, n_sources, max);
-	claim->drained = others_empty;
+	claim->drained = others_empty && (looked_twice || total == max);
 	for (int i = 0; i < n_sources; i++)
 		claim->drained &= (sources[i].top.view == LANE_EMPTY);
 	if (sources != few_sources)

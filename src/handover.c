@@ -819,33 +819,19 @@ release_created(SubTransactionId subid)
 }
 
 /*
- * Entries were taken from a lane.
+ * Hold n entries that were taken from a lane, in their order, until they are leased
+ * or let go.  All that is held is in order, also when some came late; what is then
+ * more than max goes back, from the end.
  */
 void
-handover_hold(Lane *lane, const LaneEntry *entries, int n)
-{
-	Assert(held_count + n <= MAX_HELD);
-	for (int i = 0; i < n; i++)
-	{
-		held_entries[held_count] = entries[i];
-		held_lanes[held_count] = lane;
-		held_count++;
-	}
-}
-
-/*
- * The same with entries that came too late to be taken in order: the max first
- * ones of all are held, in order, and the others go back.  What is held is in
- * order.
- */
-void
-handover_hold_first(Lane *lane, const LaneEntry *entries, int n, int max)
+handover_hold(Lane *lane, const LaneEntry *entries, int n, int max)
 {
 	Assert(max <= MAX_HELD);
 	for (int i = 0; i < n; i++)
 	{
 		int			at = held_count;
 
+		/* Mostly at the end: lanes are taken from in order. */
 		while (at > 0 && lanes_compare(&entries[i], &held_entries[at - 1]) < 0)
 			at--;
 		if (held_count == max)
@@ -860,10 +846,13 @@ handover_hold_first(Lane *lane, const LaneEntry *entries, int n, int max)
 			lanes_offer_entry(held_lanes[last], &held_entries[last]);
 			held_count--;
 		}
-		memmove(&held_entries[at + 1], &held_entries[at],
-				(held_count - at) * sizeof(LaneEntry));
-		memmove(&held_lanes[at + 1], &held_lanes[at],
-				(held_count - at) * sizeof(Lane *));
+		if (unlikely(at < held_count))
+		{
+			memmove(&held_entries[at + 1], &held_entries[at],
+					(held_count - at) * sizeof(LaneEntry));
+			memmove(&held_lanes[at + 1], &held_lanes[at],
+					(held_count - at) * sizeof(Lane *));
+		}
 		held_entries[at] = entries[i];
 		held_lanes[at] = lane;
 		held_count++;

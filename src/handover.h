@@ -66,9 +66,7 @@ extern void handover_release_queue(Oid database, Oid relation);
 extern void handover_created(Oid relation, SubTransactionId subid);
 
 /* Entries taken from lanes that are neither leased nor given up yet. */
-extern void handover_hold(Lane *lane, const LaneEntry *entries, int n);
-extern void handover_hold_first(Lane *lane, const LaneEntry *entries, int n,
-								int max);
+extern void handover_hold(Lane *lane, const LaneEntry *entries, int n, int max);
 extern int	handover_held(LaneEntry **entries, Lane ***lanes);
 extern void handover_let_go(int done);
 

@@ -4,6 +4,9 @@
 #
 # To see it fail, take one of these guards out of the engine:
 # - take_overtaken (claim.c): that lanes are looked at again;
+# - that a claim with something in hand does not look for more with the lock, or that
+#   what it holds is in order (take_from_class, handover_hold): with either taken out
+#   one run in twenty fails, when the machine is so busy that claims are interrupted;
 # - that a claimer waits for a lane that somebody else than a claimer has locked
 #   (lanes_take);
 # - set_aside_before (what comes later waits for what is set aside).
