@@ -4,7 +4,8 @@
 What the server can say it is asked: signatures, defaults, types, columns,
 settings. SQLSTATEs, log messages and locks are looked up in the source. Both
 ways, where that makes sense: what there is has to be in the reference, and
-what is in the reference has to be there.
+what is in the reference has to be there. So have the headings and files that
+links of the page lead to.
 
 usage: readme_reference.py README.md SOURCE-DIRECTORY, with PGHOST and so on
 """
@@ -198,6 +199,19 @@ def check_locks(tap, text, source):
         tap.ok(process in text, f"the process {process}")
 
 
+# --- the page itself ----------------------------------------------------------
+
+def check_links(tap, whole, directory):
+    """Links within the page lead to a heading, links to files to a file."""
+    text = FENCE.sub("", whole)
+    headings = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+                for heading in re.findall(r"^#+ (.*)$", text, re.M)}
+    links = set(re.findall(r"\]\(([^)\s]+)\)", text))
+    wrong = [link for link in links if not link.startswith("http") and
+             (link[1:] not in headings if link.startswith("#") else not os.path.exists(os.path.join(directory, link)))]
+    tap.ok(links and not wrong, "links lead somewhere", *sorted(wrong))
+
+
 def main():
     if len(sys.argv) != 3:
         raise SystemExit("usage: readme_reference.py README.md SOURCE-DIRECTORY")
@@ -218,6 +232,7 @@ def main():
         check_log(tap, section(whole, "The background worker"), source)
         check_locks(tap, section(whole, "Operations"), source)
         connection.rollback()
+    check_links(tap, whole, os.path.dirname(os.path.abspath(sys.argv[1])))
     print(f"1..{tap.count}")
     return 1 if tap.failed else 0
 
