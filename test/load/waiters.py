@@ -271,11 +271,14 @@ def latency(conninfo, number):
         control.execute("SELECT fairq.create_queue('latency', notify => true)")
 
     def by_claim(connection):
-        return connection.execute("SELECT receipt FROM fairq.claim('latency', wait => '10 s')").fetchone()
+        return connection.execute("SELECT receipt FROM fairq.claim('latency', wait => '100 s')").fetchone()
 
     def by_wait(connection):
-        connection.execute("CALL fairq.wait('latency', '10 s')")
-        return connection.execute("SELECT receipt FROM fairq.claim('latency')").fetchone()
+        while True:
+            connection.execute("CALL fairq.wait('latency', '10 s')")
+            task = connection.execute("SELECT receipt FROM fairq.claim('latency')").fetchone()
+            if task:
+                return task
 
     def by_listen(connection):
         while True:
