@@ -21,6 +21,49 @@ use FairqNode;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# A call of every function, of a queue "q", a receipt and a session.
+sub calls_of
+{
+	my ($r, $s) = @_;
+	my %calls = (
+		create_queue => "'x'", alter_queue => "'q', lease => '1 s'", drop_queue => "'q'",
+		purge => "'q'", pause => "'q'", resume => "'q'", maintain => "'q'",
+		set_group => "'q', 'a', weight => 2", set_group_defaults => "'q', weight => 2",
+		enqueue => "'q', '{}'", enqueue_many => "'q', ARRAY['{}'::jsonb]",
+		publish => "'t', '{}'", subscribe => "'t', 'q'", unsubscribe => "'t', 'q'",
+		claim => "'q'", pop => "'q'", ack => "'$r'", ack_many => "ARRAY['$r']::uuid[]",
+		ack_and_claim => "'q', ARRAY['$r']::uuid[]", nack => "'$r', 'no', '0'",
+		nack_many => "ARRAY['$r']::uuid[], delay => '0'", extend => "'$r'",
+		extend_many => "ARRAY['$r']::uuid[]", release => "'$r'",
+		release_many => "ARRAY['$r']::uuid[]", cancel => "'q', 1", revive => "'q'",
+		open_session => "'s'", close_session => "'$s'", heartbeat => "'$s'", my_buckets => "'q', '$s'",
+		peek => "'q'", get_task => "'q', 1", get_task_position => "'q', 1", tasks => "'q'",
+		reset_stats => "'q'", map { $_ => '' }
+		  qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues));
+
+	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
+	$calls{wait} = "CALL fairq.wait('q')";
+	return %calls;
+}
+
+# Those that change nothing: where nothing may be written they can be called.
+my @looks = qw(heartbeat peek get_task get_task_position tasks reset_stats
+  stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+
+# One test: none of the functions is left out.  (Those of the type work everywhere.)
+sub every_function
+{
+	my ($node, $name, %calls) = @_;
+	my @functions = column($node, <<'SQL');
+SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND prorettype <> 'trigger'::regtype
+    AND proname !~ '^address_' AND NOT 'fairq.address'::regtype = ANY (proargtypes)
+SQL
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is(join(' ', sort keys %calls), join(' ', sort @functions), "$name: every function");
+	return;
+}
+
 #
 # Not preloaded
 #
@@ -30,25 +73,16 @@ use Test::More;
 	sql($node, 'CREATE EXTENSION pgfairq');
 	pass('not preloaded: CREATE EXTENSION works');
 
-	my $r = "'00000000-0000-0000-0000-000000000001'";
-	foreach my $call (
-		"fairq.create_queue('q')", "fairq.alter_queue('q', lease => '1 s')",
-		"fairq.drop_queue('q')", "fairq.purge('q')",
-		"fairq.pause('q')", "fairq.resume('q')",
-		"fairq.enqueue('q', '{}')", "fairq.enqueue_many('q', ARRAY['{}'::jsonb])",
-		"fairq.claim('q')", "fairq.pop('q')",
-		"fairq.ack($r)", "fairq.ack_many(ARRAY[$r]::uuid[])",
-		"fairq.ack_and_claim('q', ARRAY[$r]::uuid[])", "fairq.nack($r)",
-		"fairq.nack_many(ARRAY[$r]::uuid[])", "fairq.extend($r)",
-		"fairq.extend_many(ARRAY[$r]::uuid[])", "fairq.release($r)",
-		"fairq.release_many(ARRAY[$r]::uuid[])", "fairq.peek('q')",
-		"fairq.get_task('q', 1)", "fairq.tasks('q')",
-		"fairq.cancel('q', 1)", "fairq.revive('q')")
+	my $nothing = '00000000-0000-0000-0000-000000000001';
+	my %calls = calls_of($nothing, $nothing);
+	every_function($node, 'not preloaded', %calls);
+	delete $calls{dead_of_queues};      # where there are no queues it has nothing to call
+	foreach my $name (sort keys %calls)
 	{
-		refused($node, "SELECT * FROM $call", '55000', undef,
-			qr/shared_preload_libraries/, "not preloaded: $call");
+		refused($node, $calls{$name}, '55000', undef,
+			qr/shared_preload_libraries/, "not preloaded: $name");
 	}
-	foreach my $view ('queue_stats', 'bucket_stats', 'leases')
+	foreach my $view ('queue_stats', 'group_stats', 'bucket_stats', 'leases', 'sessions', 'archived_tasks')
 	{
 		refused($node, "SELECT * FROM fairq.$view",
 			'55000', undef, qr/shared_preload_libraries/,
@@ -399,25 +433,20 @@ SQL
 	$node->wait_for_catchup($standby);
 
 	my $r = sql($node, "SELECT receipt FROM fairq.claim('q')");
-	my @calls = (
-		"fairq.create_queue('x')", "fairq.alter_queue('q', lease => '1 s')",
-		"fairq.drop_queue('q')", "fairq.purge('q')", "fairq.pause('q')",
-		"fairq.resume('q')", "fairq.enqueue('q', '{}')",
-		"fairq.enqueue_many('q', ARRAY['{}'::jsonb])",
-		"fairq.claim('q')", "fairq.pop('q')", "fairq.ack('$r')",
-		"fairq.ack_many(ARRAY['$r']::uuid[])",
-		"fairq.ack_and_claim('q', ARRAY['$r']::uuid[])",
-		"fairq.nack('$r', 'no', '0')",
-		"fairq.nack_many(ARRAY['$r']::uuid[], delay => '0')",
-		"fairq.extend('$r')", "fairq.extend_many(ARRAY['$r']::uuid[])",
-		"fairq.release('$r')", "fairq.release_many(ARRAY['$r']::uuid[])",
-		"fairq.cancel('q', 1)", "fairq.revive('q')");
-	foreach my $call (@calls)
+	my %calls = calls_of($r, sql($node, 'SELECT fairq.open_session()'));
+	every_function($node, 'where nothing may be written', %calls);
+	foreach my $name (@looks)
 	{
-		refused($standby, "SELECT * FROM $call", '25006', undef, undef,
-			"hot standby: $call");
-		refused($node, "BEGIN READ ONLY; SELECT * FROM $call",
-			'25006', undef, undef, "read-only transaction: $call");
+		is((error_of($standby, $calls{$name}))[0], '', "hot standby: $name can be called");
+		is((error_of($node, "SET default_transaction_read_only = on; $calls{$name}"))[0],
+			'', "read-only transaction: $name can be called");
+		delete $calls{$name};
+	}
+	foreach my $name (sort keys %calls)
+	{
+		refused($standby, $calls{$name}, '25006', undef, undef, "hot standby: $name");
+		refused($node, "SET default_transaction_read_only = on; $calls{$name}",
+			'25006', undef, undef, "read-only transaction: $name");
 	}
 	foreach my $look (
 		'fairq.queues', "fairq.tasks('q')", "fairq.get_task('q', 1)",
