@@ -172,7 +172,15 @@ SELECT pg_temp.try($$ SELECT fairq.my_buckets('ses buckets', pg_temp.session('a'
 SELECT fairq.open_session('of another role', '1 h') AS session \gset
 SELECT fairq.heartbeat(:'session');
 SELECT count(*), min(name) FROM fairq.sessions;
+-- Its own does not help where it may not read the queue, nor does that help with another's.
+SELECT pg_temp.try(format($$ SELECT fairq.my_buckets('ses buckets', %L) $$, :'session'));
 RESET ROLE;
+GRANT SELECT, UPDATE ON fairq."q_ses buckets" TO regress_fairq_session;
+SET ROLE regress_fairq_session;
+SELECT pg_temp.try($$ SELECT fairq.claim('ses buckets', session => pg_temp.session('a')) $$);
+SELECT pg_temp.try(format($$ SELECT fairq.my_buckets('ses buckets', %L) $$, :'session'));
+RESET ROLE;
+REVOKE ALL ON fairq."q_ses buckets" FROM regress_fairq_session;
 -- Who may do everything may do this, too.
 SELECT fairq.close_session(:'session');
 REVOKE ALL ON mine FROM regress_fairq_session;
