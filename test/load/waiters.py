@@ -161,13 +161,16 @@ class Rounds:
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 self.settle(connection, [])
             try:
-                with connection.transaction():
-                    tasks = connection.execute(
-                        f"SELECT receipt FROM fairq.claim(%s, %s, wait => %s{arguments})",
-                        (self.queue, rng.randint(1, 3), wait)).fetchall()
-                    if tasks and chaos and rng.random() < 0.1:
-                        raise psycopg.Rollback()
+                # Without psycopg's transaction(), which a cancel at the wrong moment confuses.
+                connection.execute("BEGIN")
+                tasks = connection.execute(
+                    f"SELECT receipt FROM fairq.claim(%s, %s, wait => %s{arguments})",
+                    (self.queue, rng.randint(1, 3), wait)).fetchall()
+                if tasks and chaos and rng.random() < 0.1:
+                    connection.execute("ROLLBACK")
+                else:
                     receipts = [t[0] for t in tasks]
+                    connection.execute("COMMIT")
                 tasks = []
                 if receipts and chaos and rng.random() < 0.1:
                     connection.execute("SELECT count(*) FROM fairq.release_many(%s)", (receipts,))
