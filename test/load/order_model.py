@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Random schedules against a model of start-time fair queueing, for
-test/t/032_shares.pl: one bucket, one claimer, and the order must be the same.
+test/t/032_shares.pl: one claimer, and the order must be the same, over however many
+buckets it is spread.
 
 The model: a task of cost c in group g of weight w is given S = max(v, F[g]), and
 F[g] becomes S + c / w, in units of 2^-32. The lowest S is claimed first; of equal
@@ -71,7 +72,8 @@ def schedule(conn, rng, steps):
     model, held, compared, log = Model(), [], 0, []
     groups = ["g%d" % i for i in range(rng.choice([2, 5, 20]))]
     conn.execute("SELECT fairq.drop_queue('model')")
-    conn.execute("SELECT fairq.create_queue('model', buckets => 1, lease => '1 h', max_attempts => 0)")
+    conn.execute("SELECT fairq.create_queue('model', buckets => %s, lease => '1 h', max_attempts => 0)",
+                 (rng.choice([1, 3, 16]),))
     for group in groups:
         if rng.random() < 0.7:
             model.weight[group] = rng.choice(WEIGHTS)

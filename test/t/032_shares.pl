@@ -1,8 +1,7 @@
 # Shares: groups are served in the proportion of their weights.
 #
-# First the exact order, with one bucket and one claimer: random schedules of
-# everything that changes it are compared with a model of a few lines (see
-# test/load/order_model.py).
+# First the exact order, with one claimer: random schedules of everything that
+# changes it are compared with a model of a few lines (see test/load/order_model.py).
 #
 # Then what is left of it with claimers side by side.  The bound (README,
 # Fairness): at every moment at which two groups f and m have both had work since
@@ -18,7 +17,8 @@
 # - the weight, or the cost, in charge_of (the model, shares, bounds);
 # - v: let a group that comes back start at its old F (credit), a new one at 0;
 # - the fresh address of a nack (a group whose tasks all fail);
-# - the merge of the lanes in take_from_class: let a claim begin with lane 0.
+# - the merge of the lanes in take_from_class: take from the first lane without
+#   looking how far the next one is (the model).
 
 use strict;
 use warnings;
