@@ -221,6 +221,31 @@ same_group(const Position *position, RowReader *row)
 		memcmp(VARDATA_ANY(key), VARDATA_ANY(position->group), VARSIZE_ANY_EXHDR(key)) == 0;
 }
 
+/* Where an entry is on the queue's ruler. */
+static double
+mark_of(const LaneEntry *entry)
+{
+	return entry->block + entry->fraction / 4294967296.0;
+}
+
+/*
+ * How many times as far it is from first to target as it is to last, which is
+ * before target; 1 if that cannot be said.  Entries of one mark, such as the
+ * first tasks of many groups or those of one priority, are told apart by slot.
+ */
+static double
+times_as_far(const LaneEntry *first, const LaneEntry *last, const LaneEntry *target)
+{
+	double		passed = mark_of(last) - mark_of(first);
+
+	if (passed > 0)
+		return (mark_of(target) - mark_of(first)) / passed;
+	if (mark_of(target) == mark_of(first) && last->slot > first->slot)
+		return ((double) target->slot - (double) first->slot) /
+			((double) last->slot - (double) first->slot);
+	return 1;
+}
+
 /*
  * Count the ready tasks of a lane that are before an address: up to max rows are
  * looked at, from the front of the lane on.  If that does not do, the rest is
@@ -238,8 +263,8 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 	ItemPointerData first_tid;
 	bool		complete;
 	bool		any = false;
-	int64		first = 0;
-	int64		last = 0;
+	LaneEntry	first = {0};
+	LaneEntry	last = {0};
 	double		ahead = 0;
 	double		own = 0;
 	int			looked = 0;
@@ -265,23 +290,18 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			}
 			if (looked++ >= max)
 			{
-				double		passed = (double) last - (double) first;
+				double		times = any ? times_as_far(&first, &last, &target) : 1;
 
 				position->exact = false;
-				if (passed > 0)
-				{
-					double		times = ((double) target.block - (double) first) / passed;
-
-					ahead *= times;
-					own *= times;
-				}
+				ahead *= times;
+				own *= times;
 				more = false;
 				break;
 			}
 			if (!any)
-				first = entries[i].block;
+				first = entries[i];
 			any = true;
-			last = entries[i].block;
+			last = entries[i];
 			lanes_entry_address(lane, &entries[i], &place);
 			/* A row that was updated in place may have an entry of each version. */
 			if (ahead > 0 && address_compare(&place, &counted) == 0)

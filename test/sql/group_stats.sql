@@ -98,6 +98,18 @@ SELECT fairq.enqueue_many('gst', ARRAY(SELECT to_jsonb(i) FROM generate_series(1
 SELECT exact, ahead BETWEEN 19000 AND 21000 AS near FROM fairq.tasks('gst') t, fairq.get_task_position('gst', t.id) WHERE t.payload = '20001';
 SELECT exact, ahead FROM fairq.tasks('gst') t, fairq.get_task_position('gst', t.id) WHERE t.payload = '101';
 SELECT fairq.drop_queue('gst');
+-- So where many tasks have the same place but for the slot, and where they are less than a turn apart.
+CREATE FUNCTION pg_temp.far(task bigint) RETURNS text LANGUAGE sql AS $$ SELECT exact || ' ' || (ahead BETWEEN 19000 AND 21000) FROM fairq.get_task_position('gst', task) $$;
+SELECT fairq.create_queue('gst', policy => 'priority');
+SELECT (fairq.enqueue_many('gst', array_fill('1'::jsonb, ARRAY[30000])))[20001] AS task \gset
+SELECT pg_temp.far(:task), fairq.drop_queue('gst');
+SELECT fairq.create_queue('gst');
+SELECT (fairq.enqueue_many('gst', array_fill('1'::jsonb, ARRAY[30000]), group_keys => ARRAY(SELECT 'g' || i FROM generate_series(1, 30000) i)))[20001] AS task \gset
+SELECT pg_temp.far(:task), fairq.drop_queue('gst');
+SELECT fairq.create_queue('gst', max_ready_per_group => 1000000);
+SELECT fairq.set_group_defaults('gst', weight => 1000);
+SELECT (fairq.enqueue_many('gst', array_fill('1'::jsonb, ARRAY[30000]), costs => '{0.001}'))[20001] AS task \gset
+SELECT pg_temp.far(:task), fairq.drop_queue('gst');
 
 -- charge 'seconds': what the tasks of a group take counts, not their cost.
 SELECT fairq.create_queue('gst', charge => 'seconds', buckets => 1);
