@@ -6,6 +6,8 @@
 # - limits_purged: that the lanes are read again;
 # - the class in the order of places (compare_places);
 # - that claims call limits_seek (rates, without a worker);
+# - that a claim that comes to a place where no task is any more has what was offered
+#   taken for lost (stray; after a purge, under the policy time);
 # - let_go_of_limits;
 # - adopt_leases (leases from before a restart are not counted).
 
