@@ -798,7 +798,8 @@ queue_catalog_open(const text *name, LOCKMODE lockmode, AclMode privileges,
 }
 
 /*
- * The same for a table, which may not be a queue's, or be gone: NULL then.
+ * The same for a table, which may not be a queue's, or be gone: NULL then, and so
+ * is *rel.
  */
 QueueInfo *
 queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
@@ -807,6 +808,8 @@ queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 	QueueInfo  *info = NULL;
 	char		name[NAMEDATALEN] = "";
 	char	   *relname;
+
+	*rel = NULL;
 
 	/* A backend mostly works on a queue or two: a short walk. */
 	if (cache != NULL)
@@ -834,14 +837,15 @@ queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 		strlcpy(name, relname + 2, NAMEDATALEN);
 	}
 	info = open_by_name(name, lockmode, true, rel);
-	if (info != NULL && info->relation != relation)
+	if (info == NULL || info->relation != relation)
 	{
-		/* Renamed, or replaced by another of its name. */
-		relation_close(*rel, lockmode);
+		/* Gone, renamed, or replaced by another of its name. */
+		if (info != NULL)
+			relation_close(*rel, lockmode);
+		*rel = NULL;
 		return NULL;
 	}
-	if (info != NULL)
-		check_privileges(info, *rel, privileges);
+	check_privileges(info, *rel, privileges);
 	return info;
 }
 
