@@ -541,6 +541,7 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 	if (batch->rows == NULL)
 		begin_batch(batch);
 
+	row_reader_complete(row);
 	for (int i = 0; i < (int) lengthof(copied); i++)
 	{
 		values[copied[i].to] = row_value(row, copied[i].from);

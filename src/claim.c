@@ -641,10 +641,15 @@ lease_held(Claim *claim, int class, int max)
 	VirtualTime finish = start;
 	LaneEntry  *entries;
 	Lane	  **lanes;
-	Buffer		hints[LANE_WINDOW];
 	int			n = Min(handover_held(&entries, &lanes), max);
 
-	row_reader_look_ahead(&claim->row, n, entries, hints);
+	if (n > 1)
+	{
+		for (int i = 0; i < n; i++)
+			row_reader_fetch_page(&claim->row, &entries[i].tid);
+		for (int i = 0; i < n; i++)
+			row_reader_fetch_row(&claim->row, &entries[i].tid);
+	}
 	for (int i = 0; i < n; i++)
 	{
 		Lane	   *lane = lanes[i];
@@ -661,7 +666,6 @@ lease_held(Claim *claim, int class, int max)
 			break;
 		}
 
-		row->hint = hints[i];
 		if (!can_be_leased(claim, lane, row_reader_lock(row, &entries[i].tid), &entries[i]))
 			continue;
 

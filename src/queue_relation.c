@@ -1,22 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * queue_relation.c
- *	  The rows of a queue: the only reader and writer of queue tables.
+ *	  The rows of a queue: with row_reader.c the only reader and writer of queue
+ *	  tables.
  *
- * Rows are read by TID and written past the executor.  Reading by TID is what
- * makes a claim and an ack cheap: neither looks into an index.  Writing goes
- * through heap_multi_insert, which writes one WAL record a page.  What the
- * executor would do around a write is done here: constraints, defaults of a
+ * Indexes are read here, without looking at rows, and rows are written, past the
+ * executor: through heap_multi_insert, which writes one WAL record a page.  What
+ * the executor would do around a write is done here: constraints, defaults of a
  * user's columns, all indexes.  What is not done is refused when the queue is
  * opened (queue_catalog.c).
  *
- * Rows are looked at as they are now (a dirty snapshot), not as the
- * transaction's snapshot shows them: claims and acks act on the present, in
- * every isolation level, as row locks do.
- *
- * Locking: the caller has a lock on the relation.  row_reader_lock returns with
- * a share lock on the row's page; the caller may then lock a partition of the
- * lease table, and nothing else, until row_reader_unlock.
+ * Locking: the caller has a lock on the relation.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +18,6 @@
 
 #include "access/htup_details.h"
 #include "access/relscan.h"
-#include "access/subtrans.h"
 #include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/index.h"
@@ -34,9 +27,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "rewrite/rewriteHandler.h"
-#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
-#include "storage/procarray.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
@@ -55,298 +46,9 @@ static FmgrInfo address_ge;
 static Oid	address_opfamily = InvalidOid;
 
 /* ----------------------------------------------------------------
- * Reading
+ * Reading indexes
  * ----------------------------------------------------------------
  */
-
-/*
- * How many blocks a table has at least, as far as this process knows.
- *
- * Others make it longer and do not say so.  Who makes it shorter has it locked
- * against everybody, and sends an invalidation first; that was read when we
- * locked it.  So what is known is never too much, and saves a system call.
- */
-static BlockNumber
-known_blocks(Relation rel)
-{
-	BlockNumber blocks = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
-
-	return blocks == InvalidBlockNumber ? 0 : blocks;
-}
-
-void
-row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
-{
-	reader->rel = rel;
-	reader->info = info;
-	reader->buffer = InvalidBuffer;
-	reader->locked = false;
-	reader->blocks = known_blocks(rel);
-	reader->hint = InvalidBuffer;
-	reader->values = palloc(info->natts * sizeof(Datum));
-	reader->nulls = palloc(info->natts * sizeof(bool));
-}
-
-/*
- * Is a transaction in progress prepared?  A prepared one has no process.
- */
-static bool
-is_prepared(TransactionId top)
-{
-	return BackendXidGetPid(top) == 0 && TransactionIdIsInProgress(top);
-}
-
-/*
- * Find the row at a TID or, if that is the start of a chain of heap-only
- * tuples, in the chain.  An index leads to starts only, but whoever hands a
- * row over names the row itself.
- */
-static bool
-search_row(RowReader *reader, ItemPointer at, Snapshot snapshot)
-{
-	Page		page = BufferGetPage(reader->buffer);
-	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(at);
-	HeapTuple	tuple = &reader->tuple;
-
-	if (offset >= FirstOffsetNumber && offset <= PageGetMaxOffsetNumber(page))
-	{
-		ItemId		item = PageGetItemId(page, offset);
-
-		if (ItemIdIsNormal(item))
-		{
-			tuple->t_data = (HeapTupleHeader) PageGetItem(page, item);
-			tuple->t_len = ItemIdGetLength(item);
-			tuple->t_tableOid = RelationGetRelid(reader->rel);
-			tuple->t_self = *at;
-			if (HeapTupleSatisfiesVisibility(tuple, snapshot, reader->buffer))
-			{
-				HeapCheckForSerializableConflictOut(true, reader->rel, tuple,
-													reader->buffer, snapshot);
-				return true;
-			}
-		}
-	}
-	return heap_hot_search_buffer(at, reader->rel, reader->buffer, snapshot,
-								  tuple, NULL, true);
-}
-
-/* Does the table reach as far as a TID? */
-static inline bool
-has_block_of(RowReader *reader, const ItemPointerData *tid)
-{
-	/* It may be shorter than when the TID was noted, or longer than we know. */
-	if (ItemPointerGetBlockNumberNoCheck(tid) >= reader->blocks)
-		reader->blocks = RelationGetNumberOfBlocks(reader->rel);
-	return ItemPointerGetBlockNumberNoCheck(tid) < reader->blocks;
-}
-
-/* Have reader->buffer be a block of the table, pinned. */
-static void
-read_page(RowReader *reader, BlockNumber block)
-{
-	Buffer		hint = reader->hint;
-
-	reader->hint = InvalidBuffer;
-	if (BufferIsValid(hint) &&
-		!(BufferIsValid(reader->buffer) && BufferGetBlockNumber(reader->buffer) == block))
-	{
-		if (BufferIsValid(reader->buffer))
-			ReleaseBuffer(reader->buffer);
-		reader->buffer = InvalidBuffer;
-		if (ReadRecentBuffer(fairq_relation_locator(reader->rel), MAIN_FORKNUM, block, hint))
-		{
-			reader->buffer = hint;
-			return;
-		}
-	}
-	reader->buffer = ReleaseAndReadBuffer(reader->buffer, reader->rel, block);
-}
-
-/*
- * Rows are going to be read, in this order: have them fetched, all at once,
- * from disk if they are there, and into the processor's caches.  In a large
- * queue neighbours of an order are far apart in the table, and to wait for memory
- * for each by itself is a quarter of what a claim costs.
- *
- * hints[i] is for reader->hint when entry i is read.  Pages are looked at without
- * a pin: all that depends on it is what is fetched.
- */
-void
-row_reader_look_ahead(RowReader *reader, int n, const LaneEntry *entries,
-					  Buffer *hints)
-{
-	for (int i = 0; i < n; i++)
-	{
-		const ItemPointerData *tid = &entries[i].tid;
-
-		hints[i] = InvalidBuffer;
-		if (n == 1 || !has_block_of(reader, tid) ||
-			ItemPointerGetOffsetNumberNoCheck(tid) > MaxHeapTuplesPerPage)
-			continue;
-		hints[i] = PrefetchBuffer(reader->rel, MAIN_FORKNUM,
-								  ItemPointerGetBlockNumberNoCheck(tid)).recent_buffer;
-		if (BufferIsValid(hints[i]))
-		{
-			__builtin_prefetch(GetBufferDescriptor(hints[i] - 1), 1);
-			__builtin_prefetch(BufferGetPage(hints[i]));
-			__builtin_prefetch(PageGetItemId(BufferGetPage(hints[i]),
-											 ItemPointerGetOffsetNumberNoCheck(tid)));
-		}
-	}
-	for (int i = 0; i < n; i++)
-	{
-		if (BufferIsValid(hints[i]))
-		{
-			Page		page = BufferGetPage(hints[i]);
-			ItemId		item = PageGetItemId(page, ItemPointerGetOffsetNumberNoCheck(&entries[i].tid));
-			char	   *tuple = (char *) page + ItemIdGetOffset(item) % BLCKSZ;
-
-			for (int line = 0; line < 4; line++)
-				__builtin_prefetch(tuple + line * 64);
-		}
-	}
-}
-
-/*
- * Read the row at a TID, or the one that a chain of heap-only tuples leads to.
- * With ROW_LIVE its page is share-locked, until row_reader_unlock; else not.
- */
-RowStatus
-row_reader_lock(RowReader *reader, const ItemPointerData *tid)
-{
-	ItemPointerData at = *tid;
-	SnapshotData dirty;
-	bool		found;
-	bool		own = false;
-	TransactionId busy = InvalidTransactionId;
-
-	Assert(!reader->locked);
-
-	if (!has_block_of(reader, &at))
-		return ROW_GONE;
-	read_page(reader, ItemPointerGetBlockNumberNoCheck(&at));
-	InitDirtySnapshot(dirty);
-	LockBuffer(reader->buffer, BUFFER_LOCK_SHARE);
-	found = search_row(reader, &at, &dirty);
-	if (found)
-	{
-		reader->deleting = false;
-		if (TransactionIdIsValid(dirty.xmin))
-			busy = dirty.xmin;
-		else if (TransactionIdIsValid(dirty.xmax))
-		{
-			busy = dirty.xmax;
-			reader->deleting = true;
-			heap_deform_tuple(&reader->tuple, RelationGetDescr(reader->rel),
-							  reader->values, reader->nulls);
-		}
-		else if (!HeapTupleHeaderXminCommitted(reader->tuple.t_data) &&
-				 TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(reader->tuple.t_data)))
-			own = true;
-	}
-	if (!found || TransactionIdIsValid(busy))
-	{
-		LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
-		if (!found)
-			return ROW_GONE;
-		busy = SubTransGetTopmostTransaction(busy);
-		reader->in_progress = busy;
-		return is_prepared(busy) ? ROW_IN_DOUBT : ROW_IN_PROGRESS;
-	}
-
-	reader->tuple.t_self = at;
-	heap_deform_tuple(&reader->tuple, RelationGetDescr(reader->rel),
-					  reader->values, reader->nulls);
-	if (own)
-	{
-		LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
-		return ROW_OWN;
-	}
-	reader->locked = true;
-	return ROW_LIVE;
-}
-
-void
-row_reader_unlock(RowReader *reader)
-{
-	Assert(reader->locked);
-	LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
-	reader->locked = false;
-}
-
-/*
- * The same without keeping the lock.
- */
-RowStatus
-row_reader_read(RowReader *reader, const ItemPointerData *tid)
-{
-	RowStatus	status = row_reader_lock(reader, tid);
-
-	if (status == ROW_LIVE)
-		row_reader_unlock(reader);
-	return status;
-}
-
-/*
- * Read the row of a task.  hint is where it was last seen; if it is not there
- * (VACUUM FULL, CLUSTER, an UPDATE by a user), it is looked up by id.
- */
-RowStatus
-row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
-{
-	ItemPointerData tid;
-	RowStatus	status;
-
-	if (hint != NULL && ItemPointerIsValid(unconstify(ItemPointerData *, hint)))
-	{
-		status = row_reader_read(reader, hint);
-		if ((status == ROW_LIVE || status == ROW_OWN) &&
-			DatumGetInt64(row_value(reader, COLUMN_ID)) == id)
-			return status;
-	}
-
-	/*
-	 * A row that moves while it is looked for may be missed: its old version is
-	 * gone when it is read, and the new entry came behind where the index was
-	 * read.  A snapshot sees one of them, so if that finds none it is gone.
-	 */
-	for (;;)
-	{
-		SnapshotData dirty;
-
-		CHECK_FOR_INTERRUPTS();
-		InitDirtySnapshot(dirty);
-		if (queue_relation_find(reader->rel, reader->info, id, &dirty, &tid))
-		{
-			status = row_reader_read(reader, &tid);
-			if (status != ROW_GONE)
-				return status;
-		}
-		else
-		{
-			Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
-			bool		found;
-
-			/* What this very command has deleted is gone, too. */
-			latest->curcid = InvalidCommandId;
-			found = queue_relation_find(reader->rel, reader->info, id, latest, &tid);
-			UnregisterSnapshot(latest);
-			if (!found)
-				return ROW_GONE;
-		}
-	}
-}
-
-void
-row_reader_end(RowReader *reader)
-{
-	Assert(!reader->locked);
-	if (BufferIsValid(reader->buffer))
-		ReleaseBuffer(reader->buffer);
-	reader->buffer = InvalidBuffer;
-	pfree(reader->values);
-	pfree(reader->nulls);
-}
 
 /* The scan key of all addresses from one on. */
 static void

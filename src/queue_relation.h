@@ -38,10 +38,13 @@ typedef struct RowReader
 	Buffer		buffer;
 	bool		locked;
 	BlockNumber blocks;			/* the table has at least so many */
-	Buffer		hint;			/* where the next row's page may be */
 	HeapTupleData tuple;		/* tuple.t_self: where it is */
 	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by whom */
 	bool		deleting;		/* and it is a row that is there now; it is read */
+	bool		brief;			/* no more is asked for than the id, and the unique
+								 * key if there is one: the caller's to set */
+	bool		partial;		/* no more of the row that was read is in values
+								 * and nulls */
 	Datum	   *values;			/* by attribute number - 1 */
 	bool	   *nulls;
 } RowReader;
@@ -51,16 +54,21 @@ typedef struct RowReader
 #define row_is_null(reader, column) \
 	((reader)->nulls[(reader)->info->columns[column] - 1])
 
+/* row_reader.c */
+extern Size row_reader_shmem_size(void);
+extern void row_reader_shmem_init(void *area, bool found);
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
-extern void row_reader_look_ahead(RowReader *reader, int n,
-								  const LaneEntry *entries, Buffer *hints);
+extern void row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid);
+extern void row_reader_fetch_row(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_lock(RowReader *reader, const ItemPointerData *tid);
 extern void row_reader_unlock(RowReader *reader);
 extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
+extern void row_reader_complete(RowReader *reader);
 extern void row_reader_end(RowReader *reader);
 
+/* queue_relation.c */
 extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
 								const LaneEntry *from, int max,
 								LaneEntry *entries, LaneEntry *next,

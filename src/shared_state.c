@@ -35,6 +35,7 @@
 #include "lease_file.h"
 #include "leases.h"
 #include "group_limits.h"
+#include "queue_relation.h"
 #include "queue_state.h"
 #include "sessions.h"
 #include "shared_state.h"
@@ -76,6 +77,7 @@ static const struct
 	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
 	{"pgfairq waiters", waiting_shmem_size, waiting_shmem_init},
 	{"pgfairq in transit", in_transit_shmem_size, in_transit_shmem_init},
+	{"pgfairq pages seen", row_reader_shmem_size, row_reader_shmem_init},
 };
 
 static SharedHeader *header = NULL;
