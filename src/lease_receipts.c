@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "port/pg_bswap.h"
 #include "utils/uuid.h"
 
 #include "lease_private.h"
@@ -34,25 +35,22 @@ leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
 	uint64		high = lease->receipt != 0 ? lease->receipt : lease_usual_receipt(lease->ref.entry);
 	uint64		low = (UINT64CONST(2) << 62) | lease->ref.token;
 
-	for (int i = 0; i < 8; i++)
-	{
-		receipt->data[i] = (uint8) (high >> (56 - 8 * i));
-		receipt->data[8 + i] = (uint8) (low >> (56 - 8 * i));
-	}
+	high = pg_hton64(high);
+	low = pg_hton64(low);
+	memcpy(&receipt->data[0], &high, 8);
+	memcpy(&receipt->data[8], &low, 8);
 }
 
 /* The parts of a receipt; false if it cannot be one. */
 bool
 lease_split_receipt(const pg_uuid_t *receipt, uint64 *high, uint64 *token)
 {
-	uint64		low = 0;
+	uint64		low;
 
-	*high = 0;
-	for (int i = 0; i < 8; i++)
-	{
-		*high = (*high << 8) | receipt->data[i];
-		low = (low << 8) | receipt->data[8 + i];
-	}
+	memcpy(high, &receipt->data[0], 8);
+	memcpy(&low, &receipt->data[8], 8);
+	*high = pg_ntoh64(*high);
+	low = pg_ntoh64(low);
 	*token = low & TOKEN_MASK;
 	return ((*high >> 12) & 0xF) == 8 && (low >> 62) == 2 && *token != 0;
 }

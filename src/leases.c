@@ -410,8 +410,16 @@ leases_will_look(int queue, int64 task)
 	return result;
 }
 
-static bool
-begin_settling(const LeaseRef *ref, LeaseInfo *info, bool expired_only)
+/* When begin_settling is to do it: if the lease is held, and ... */
+typedef enum SettleIf
+{
+	IF_HELD,
+	IF_EXPIRED,
+	IF_OF_QUEUE					/* of that queue, and of no session */
+} SettleIf;
+
+static inline bool
+begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int queue)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 	Lease	   *lease = &lease_entries[ref->entry];
@@ -420,7 +428,9 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, bool expired_only)
 	if (partition == NULL)
 		return false;
 	held = (lease->state == LEASE_HELD &&
-			(!expired_only || lease->wheel_slot == WHEEL_EXPIRED));
+			(condition != IF_EXPIRED || lease->wheel_slot == WHEEL_EXPIRED) &&
+			(condition != IF_OF_QUEUE ||
+			 (lease->queue == queue && lease->session == NO_SESSION)));
 	if (held)
 	{
 		lease->state = LEASE_SETTLING;
@@ -443,7 +453,17 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, bool expired_only)
 bool
 leases_settle(const LeaseRef *ref, LeaseInfo *info)
 {
-	return begin_settling(ref, info, false);
+	return begin_settling(ref, info, IF_HELD, 0);
+}
+
+/*
+ * The same if the lease is of a queue, and of no session; if not, or if it is over,
+ * false, and nothing has been done.
+ */
+bool
+leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *info)
+{
+	return begin_settling(ref, info, IF_OF_QUEUE, queue);
 }
 
 /*
@@ -453,7 +473,7 @@ leases_settle(const LeaseRef *ref, LeaseInfo *info)
 bool
 leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
 {
-	return begin_settling(ref, info, true);
+	return begin_settling(ref, info, IF_EXPIRED, 0);
 }
 
 /*

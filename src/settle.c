@@ -73,6 +73,12 @@ close_queue(Settlement *settlement)
 	if (settlement->rel == NULL)
 		return;
 	row_reader_end(&settlement->row);
+	if (settlement->acked > 0)
+	{
+		handover_count(settlement->info->state, QUEUE_ACKED, settlement->acked);
+		handover_count(settlement->info->state, QUEUE_ADDRESSED, -settlement->acked);
+		settlement->acked = 0;
+	}
 	archive_write(&settlement->archive, settlement->rel, settlement->info);
 	relation_close(settlement->rel, NoLock);
 	settlement->rel = NULL;
@@ -105,6 +111,7 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 	if (settlement->info == NULL)
 		return false;
 	row_reader_begin(&settlement->row, settlement->rel, settlement->info);
+	settlement->row.brief = (settlement->verb == SETTLE_ACK);
 	return true;
 }
 
@@ -347,27 +354,17 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 }
 
 /*
- * Settle a lease that was just looked at.
+ * Do with the task of a lease what the verb says.  The lease is settling since just
+ * now, and there is room for what is owed for it.
  */
 static bool
-settle(Settlement *settlement, LeaseInfo *lease)
+settle_task(Settlement *settlement, const LeaseInfo *lease)
 {
 	RowReader  *row = &settlement->row;
-	QueueState *state;
-	int			settled;
+	QueueState *state = settlement->info->state;
+	int			settled = handover_settled(lease);
 	bool		done = false;
 
-	if ((lease->session != NO_SESSION && !sessions_alive(lease->session)) ||
-		!open_queue(settlement, lease))
-		return false;
-	state = settlement->info->state;
-	if (settlement->verb == SETTLE_EXTEND)
-		return extend_lease(settlement, lease);
-
-	handover_reserve(8);
-	if (!leases_settle(&lease->ref, lease))
-		return false;
-	settled = handover_settled(lease);
 	durable_leases_delete(settlement->rel, settlement->info, lease);
 	if (settlement->verb == SETTLE_RELEASE)
 		return release_task(settlement, lease, settled);
@@ -388,8 +385,7 @@ settle(Settlement *settlement, LeaseInfo *lease)
 	{
 		archive_add(&settlement->archive, row, ARCHIVE_ACKED, lease->attempt, lease->started);
 		unique_keys_gone(row);
-		handover_count(state, QUEUE_ACKED, 1);
-		handover_count(state, QUEUE_ADDRESSED, -1);
+		settlement->acked++;
 		if (settlement->now == 0)
 			settlement->now = GetCurrentTimestamp();
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
@@ -397,6 +393,22 @@ settle(Settlement *settlement, LeaseInfo *lease)
 	else
 		handover_count(state, QUEUE_NACKED, 1);
 	return true;
+}
+
+/*
+ * Settle a lease that was just looked at.
+ */
+static bool
+settle(Settlement *settlement, LeaseInfo *lease)
+{
+	if ((lease->session != NO_SESSION && !sessions_alive(lease->session)) ||
+		!open_queue(settlement, lease))
+		return false;
+	if (settlement->verb == SETTLE_EXTEND)
+		return extend_lease(settlement, lease);
+
+	handover_reserve(8);
+	return leases_settle(&lease->ref, lease) && settle_task(settlement, lease);
 }
 
 /*
@@ -419,8 +431,16 @@ settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
 {
 	LeaseRef	ref;
 	LeaseInfo	lease;
+	bool		usual = leases_from_receipt(receipt, &ref);
 
-	if (!leases_from_receipt(receipt, &ref) || !leases_look(&ref, &lease))
+	/* Most are of the queue that is open, and need no look before. */
+	if (usual && settlement->rel != NULL && settlement->verb != SETTLE_EXTEND)
+	{
+		handover_reserve(8);
+		if (leases_settle_of(&ref, queue_state_number(settlement->info->state), &lease))
+			return settle_task(settlement, &lease);
+	}
+	if (!usual || !leases_look(&ref, &lease))
 	{
 		if (!durable_leases_find(receipt, &ref) || !leases_look(&ref, &lease))
 			return false;

@@ -31,6 +31,7 @@ typedef struct Settlement
 	int64		lease;			/* extend: microseconds; -1: the task's or queue's */
 	TimestampTz deadline;		/* result of extend */
 	TimestampTz now;			/* when the first was acknowledged */
+	int			acked;			/* tasks of the open queue, to be counted */
 
 	/* private */
 	Relation	rel;
