@@ -508,7 +508,7 @@ settle_many(FunctionCallInfo fcinfo, const char *function,
 		arguments_bad(function, "errors",
 					 psprintf("has %d elements, for %d receipts", errors->n, n),
 					 "Give an error for each receipt, or one for all.");
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	sql_api_begin_rows(fcinfo);
 	for (int i = 0; i < n; i++)
 	{
 		bool		isnull = false;
@@ -519,8 +519,7 @@ settle_many(FunctionCallInfo fcinfo, const char *function,
 			settlement->error = task_element(errors, i, &error) ?
 				DatumGetTextPP(error) : NULL;
 		if (settle_receipt(settlement, DatumGetUUIDP(receipts[i])))
-			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-								 &receipts[i], &isnull);
+			sql_api_put_row(rsinfo, &receipts[i], &isnull);
 	}
 	settle_end(settlement);
 }

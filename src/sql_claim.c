@@ -64,42 +64,6 @@ PG_FUNCTION_INFO_V1(fairq_ack_and_claim);
 PG_FUNCTION_INFO_V1(fairq_wait);
 
 /*
- * One row of type fairq.task.  lease is NULL for those who only look.
- */
-void
-sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
-{
-	ReturnSetInfo *rsinfo = arg;
-	Datum		values[10];
-	bool		nulls[10] = {false};
-	pg_uuid_t	receipt;
-
-	values[0] = row_value(row, COLUMN_ID);
-	values[2] = row_value(row, COLUMN_GROUP_KEY);
-	values[3] = row_value(row, COLUMN_PAYLOAD);
-	values[4] = row_value(row, COLUMN_HEADERS);
-	nulls[4] = row_is_null(row, COLUMN_HEADERS);
-	values[5] = row_value(row, COLUMN_PRIORITY);
-	values[7] = row_value(row, COLUMN_ENQUEUED_AT);
-	values[9] = row_value(row, COLUMN_ADDRESS);
-	if (lease != NULL)
-	{
-		leases_to_receipt(lease, &receipt);
-		values[1] = UUIDPGetDatum(&receipt);
-		values[6] = Int32GetDatum(lease->attempt);
-		values[8] = TimestampTzGetDatum(lease->deadline);
-		/* A task that was popped is nobody's to keep. */
-		nulls[8] = lease->settling && lease->deadline == DT_NOEND;
-	}
-	else
-	{
-		nulls[1] = nulls[8] = true;
-		values[6] = Int32GetDatum(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1);
-	}
-	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-}
-
-/*
  * There is nothing to claim, and no worker to see to it that there is: do its
  * work, for the next claim.  Only if there is any: it takes a transaction id.
  * Returns whether that was begun: then nobody else can until we commit.
@@ -189,7 +153,7 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 	TimestampTz deadline = 0;
 	Relation	rel;
 
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	sql_api_begin_rows(fcinfo);
 	for (;;)
 	{
 		TimestampTz now;
