@@ -1,12 +1,14 @@
 # Random input: arguments of all kinds to every function, with books kept of
-# what must be there (test/fuzz/arguments.py), and random queries on functions,
-# views and tables by sqlsmith (test/fuzz/sqlsmith.sh). Neither may crash the
-# server, see an internal error, or lose or double a task.
+# what must be there (test/fuzz/arguments.py); random changes of queues' tables
+# beside those who use them (test/fuzz/tables.py); and random queries on functions,
+# views and tables by sqlsmith (test/fuzz/sqlsmith.sh). None may crash the server,
+# see an internal error, or lose or double a task.
 #
 # FUZZ_SECONDS is how long each runs (10), FUZZ_SEED where they begin (1).
 #
-# To see it fail, take a check of an argument out of the functions, or let a
-# receipt be good twice.
+# To see it fail, take a check of an argument out of the functions, let a receipt
+# be good twice, or let queue_catalog_open_relation() leave *rel as it is when a
+# queue was dropped and made again.
 
 use strict;
 use warnings;
@@ -60,6 +62,32 @@ CONF
 	is("@missed", '', 'arguments: every function was called');
 	cmp_ok($result->{errors}{'22023'} // 0, '>', 20, 'arguments: bad ones, too');
 	note("$result->{transactions} transactions, errors: ",
+		join(' ', map { "$_: $result->{errors}{$_}" } sort keys %{ $result->{errors} // {} }));
+}
+
+#
+# Tables
+#
+{
+	my ($python) = python_program('stress.py');
+	my ($out, $err);
+	IPC::Run::run(
+		[
+			$python, '-B', "$fuzz/tables.py",
+			'--dsn', $node->connstr('postgres'),
+			'--seed', $seed, '--seconds', $seconds
+		],
+		'>', \$out, '2>', \$err,
+		IPC::Run::timeout($seconds + 300));
+	my $result = eval { decode_json($out) };
+
+	ok(defined $result, 'tables: the program ran to its end')
+	  or diag($out, $err);
+	is_deeply($result->{violations}, [],
+		"tables: all tasks come out, whatever was done to the tables (seed $seed)")
+	  or diag($err);
+	cmp_ok($result->{calls}, '>', 100, 'tables: a lot was done');
+	note("$result->{calls} calls, errors: ",
 		join(' ', map { "$_: $result->{errors}{$_}" } sort keys %{ $result->{errors} // {} }));
 }
 
