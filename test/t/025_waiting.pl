@@ -553,7 +553,7 @@ sub facts
 	my ($what) = shift @arguments;
 	my ($out, $err);
 
-	IPC::Run::run([ $python, @program, $what, $node->connstr('postgres'), @arguments ], '>', \$out, '2>', \$err)
+	IPC::Run::run([ $python, @program, $what, $node->connstr('postgres'), @arguments ], '>', \$out, '2>', \$err, IPC::Run::timeout(300))
 	  or die "waiters.py failed: $err";
 	return decode_json($out);
 }
