@@ -124,6 +124,16 @@ SELECT payload, state, attempts, last_error FROM fairq.tasks('ses') ORDER BY id;
 SELECT fairq.heartbeat(pg_temp.session('soon')), fairq.close_session(pg_temp.session('soon')), fairq.ack(pg_temp.receipt(102));
 SELECT payload, attempt FROM fairq.claim('ses', 10);
 
+-- Lost they are also to who gives many, the first of which is his.
+SELECT fairq.create_queue('ses past');
+SELECT cardinality(fairq.enqueue_many('ses past', array_fill('1'::jsonb, ARRAY[4])));
+CREATE TEMP TABLE past AS SELECT receipt, 1 AS n FROM fairq.claim('ses past', 1, '1 h');
+INSERT INTO mine VALUES ('past', fairq.open_session('past', '1 s'));
+INSERT INTO past SELECT receipt, 2 FROM fairq.claim('ses past', 3, '1 h', pg_temp.session('past'));
+SELECT pg_sleep_until(now() + '1 s') IS NULL;
+SELECT n FROM fairq.ack_many((SELECT array_agg(receipt ORDER BY n) FROM past)) r JOIN past ON receipt = r;
+SELECT count(*) FROM fairq.tasks('ses past');
+
 -- my_buckets: each bucket to one of the sessions that ask.
 SELECT fairq.create_queue('ses buckets', buckets => 6);
 SELECT count(fairq.enqueue('ses buckets', to_jsonb(n), group_key => 'g' || n % 5)) FROM generate_series(1, 120) n;
