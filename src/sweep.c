@@ -227,7 +227,9 @@ suspect(Sweeper *sweeper, int64 id)
 	if (sweep->suspect_count == SWEEP_SUSPECTS)
 		return false;
 	sweep->suspects[sweep->suspect_count].id = id;
-	sweep->suspects[sweep->suspect_count].since = sweeper->now;
+
+	/* Not when the pass began: who has it in his hands may have come since. */
+	sweep->suspects[sweep->suspect_count].since = GetCurrentTimestamp();
 	sweep->suspect_count++;
 	return true;
 }
