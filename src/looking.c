@@ -122,6 +122,19 @@ lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 }
 
 /*
+ * Read the row of a candidate once more.  Returns false if it is gone meanwhile, or
+ * has another address, or none: another row may be there by now.
+ */
+static bool
+read_candidate(RowReader *row, const Candidate *candidate)
+{
+	return row_reader_read(row, &candidate->tid) == ROW_LIVE &&
+		!row_is_null(row, COLUMN_ADDRESS) &&
+		address_compare(&candidate->address,
+						DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) == 0;
+}
+
+/*
  * fairq.peek(queue, max_tasks): what claim would return next, in order.
  */
 Datum
@@ -169,7 +182,7 @@ fairq_peek(PG_FUNCTION_ARGS)
 		qsort(candidates, n, sizeof(Candidate), compare_candidates);
 		for (int i = 0; i < n && shown < max; i++)
 		{
-			if (row_reader_read(&row, &candidates[i].tid) != ROW_LIVE)
+			if (!read_candidate(&row, &candidates[i]))
 				continue;
 			sql_api_put_task(&row, NULL, rsinfo);
 			shown++;
@@ -482,7 +495,7 @@ oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 			TimestampTz at;
 
 			if (lane_candidates(rel, info, lane, &row, 1, &candidate) == 0 ||
-				row_reader_read(&row, &candidate.tid) != ROW_LIVE)
+				!read_candidate(&row, &candidate))
 				continue;
 			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
 			if (!any || at < *oldest)
