@@ -144,9 +144,7 @@ group_wanted(Claim *claim)
 	key = DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY));
 	for (int i = 0; i < request->group_count; i++)
 	{
-		if (VARSIZE_ANY_EXHDR(key) == VARSIZE_ANY_EXHDR(request->groups[i]) &&
-			memcmp(VARDATA_ANY(key), VARDATA_ANY(request->groups[i]),
-				   VARSIZE_ANY_EXHDR(key)) == 0)
+		if (queue_relation_same_group(key, request->groups[i]))
 			return true;
 	}
 	return false;
@@ -669,10 +667,8 @@ lease_held(Claim *claim, int class, int max)
 		if (!can_be_leased(claim, lane, row_reader_lock(row, &entries[i].tid), &entries[i]))
 			continue;
 
-		/* Another row may be there by now, or the same with another address. */
 		lanes_entry_address(lane, &entries[i], &place);
-		if (row_is_null(row, COLUMN_ADDRESS) ||
-			address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+		if (!row_reader_is_at(row, &place))
 		{
 			row_reader_unlock(row);
 			claim->stray = true;
@@ -863,8 +859,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
 		return;
 	}
 	lanes_entry_address(lane, entry, &place);
-	if (row_is_null(row, COLUMN_ADDRESS) ||
-		address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+	if (!row_reader_is_at(row, &place))
 	{
 		claim->stray = true;
 		return;
@@ -880,8 +875,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
 	}
 	if (!can_be_leased(claim, lane, row_reader_lock(row, &entry->tid), entry))
 		return;
-	if (row_is_null(row, COLUMN_ADDRESS) ||
-		address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+	if (!row_reader_is_at(row, &place))
 	{
 		row_reader_unlock(row);
 		return;

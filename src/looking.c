@@ -100,8 +100,7 @@ lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			if (row_reader_read(row, &entries[i].tid) != ROW_LIVE)
 				continue;
 			lanes_entry_address(lane, &entries[i], &place);
-			if (row_is_null(row, COLUMN_ADDRESS) ||
-				address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0)
+			if (!row_reader_is_at(row, &place))
 				continue;
 			if (leases_find(queue_state_number(info->state),
 							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
@@ -122,16 +121,13 @@ lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 }
 
 /*
- * Read the row of a candidate once more.  Returns false if it is gone meanwhile, or
- * has another address, or none: another row may be there by now.
+ * Read the row of a candidate once more.  Returns false if it is gone meanwhile.
  */
 static bool
 read_candidate(RowReader *row, const Candidate *candidate)
 {
 	return row_reader_read(row, &candidate->tid) == ROW_LIVE &&
-		!row_is_null(row, COLUMN_ADDRESS) &&
-		address_compare(&candidate->address,
-						DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) == 0;
+		row_reader_is_at(row, &candidate->address);
 }
 
 /*
@@ -233,14 +229,8 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 	}
 	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
 		return;
-	if (group != NULL)
-	{
-		text	   *key = DatumGetTextPP(values[2]);
-
-		if (VARSIZE_ANY_EXHDR(key) != VARSIZE_ANY_EXHDR(group) ||
-			memcmp(VARDATA_ANY(key), VARDATA_ANY(group), VARSIZE_ANY_EXHDR(group)) != 0)
-			return;
-	}
+	if (group != NULL && !queue_relation_same_group(DatumGetTextPP(values[2]), group))
+		return;
 
 	values[1] = CStringGetTextDatum(state);
 	if (nulls[8])

@@ -215,10 +215,8 @@ typedef struct Position
 static bool
 same_group(const Position *position, RowReader *row)
 {
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-
-	return VARSIZE_ANY_EXHDR(key) == VARSIZE_ANY_EXHDR(position->group) &&
-		memcmp(VARDATA_ANY(key), VARDATA_ANY(position->group), VARSIZE_ANY_EXHDR(key)) == 0;
+	return queue_relation_same_group(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
+									 position->group);
 }
 
 /* Where an entry is on the queue's ruler. */
@@ -307,8 +305,7 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			if (ahead > 0 && address_compare(&place, &counted) == 0)
 				continue;
 			if (row_reader_read(row, &entries[i].tid) != ROW_LIVE ||
-				row_is_null(row, COLUMN_ADDRESS) ||
-				address_compare(&place, DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))) != 0 ||
+				!row_reader_is_at(row, &place) ||
 				leases_find(queue_state_number(info->state),
 							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 				continue;

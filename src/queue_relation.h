@@ -54,6 +54,25 @@ typedef struct RowReader
 #define row_is_null(reader, column) \
 	((reader)->nulls[(reader)->info->columns[column] - 1])
 
+/*
+ * Is the row that was read in this place?  Another row may be there by now, or the
+ * same with another address, or none.
+ */
+static inline bool
+row_reader_is_at(RowReader *reader, const FairqAddress *place)
+{
+	return !row_is_null(reader, COLUMN_ADDRESS) &&
+		address_compare(place, DatumGetFairqAddressP(row_value(reader, COLUMN_ADDRESS))) == 0;
+}
+
+/* Are two group keys the same? */
+static inline bool
+queue_relation_same_group(const text *a, const text *b)
+{
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
 /* row_reader.c */
 extern Size row_reader_shmem_size(void);
 extern void row_reader_shmem_init(void *area, bool found);

@@ -593,15 +593,9 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		}
 		if (leased)
 			continue;
-		if (group != NULL)
-		{
-			text	   *key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
-
-			if (VARSIZE_ANY_EXHDR(key) != VARSIZE_ANY_EXHDR(group) ||
-				memcmp(VARDATA_ANY(key), VARDATA_ANY(group),
-					   VARSIZE_ANY_EXHDR(group)) != 0)
-				continue;
-		}
+		if (group != NULL &&
+			!queue_relation_same_group(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group))
+			continue;
 
 		tid = row.tuple.t_self;
 		addressed = !row_is_null(&row, COLUMN_ADDRESS);
