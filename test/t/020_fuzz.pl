@@ -33,26 +33,35 @@ log_min_error_statement = panic
 fsync = off
 CONF
 
+# Runs one of the programs, for so many seconds and up to others more. What it says.
+sub fuzzed
+{
+	my ($program, $others, $promise, @options) = @_;
+	my ($python) = python_program('stress.py');
+	my ($out, $err);
+
+	IPC::Run::run(
+		[
+			$python, '-B', "$fuzz/$program.py",
+			'--dsn', $node->connstr('postgres'),
+			'--seed', $seed, '--seconds', $seconds, @options
+		],
+		'>', \$out, '2>', \$err,
+		IPC::Run::timeout($seconds + $others));
+	my $result = eval { decode_json($out) };
+
+	ok(defined $result, "$program: the program ran to its end")
+	  or diag($out, $err);
+	is_deeply($result->{violations}, [], "$program: $promise (seed $seed)")
+	  or diag($err);
+	return $result;
+}
+
 #
 # Arguments
 #
 {
-	my ($python) = python_program('stress.py');
-	my ($out, $err);
-	IPC::Run::run(
-		[
-			$python, '-B', "$fuzz/arguments.py",
-			'--dsn', $node->connstr('postgres'),
-			'--seed', $seed, '--seconds', $seconds, '--workers', 2
-		],
-		'>', \$out, '2>', \$err,
-		IPC::Run::timeout($seconds + 60));
-	my $result = eval { decode_json($out) };
-
-	ok(defined $result, 'arguments: the program ran to its end')
-	  or diag($out, $err);
-	is_deeply($result->{violations}, [],
-		"arguments: the functions keep their promises (seed $seed)");
+	my $result = fuzzed('arguments', 60, 'the functions keep their promises', '--workers', 2);
 	my %calls = %{ $result->{calls} // {} };
 	my @missed = grep { !$calls{$_} } column(
 		$node, q{
@@ -69,23 +78,7 @@ CONF
 # Tables
 #
 {
-	my ($python) = python_program('stress.py');
-	my ($out, $err);
-	IPC::Run::run(
-		[
-			$python, '-B', "$fuzz/tables.py",
-			'--dsn', $node->connstr('postgres'),
-			'--seed', $seed, '--seconds', $seconds
-		],
-		'>', \$out, '2>', \$err,
-		IPC::Run::timeout($seconds + 300));
-	my $result = eval { decode_json($out) };
-
-	ok(defined $result, 'tables: the program ran to its end')
-	  or diag($out, $err);
-	is_deeply($result->{violations}, [],
-		"tables: all tasks come out, whatever was done to the tables (seed $seed)")
-	  or diag($err);
+	my $result = fuzzed('tables', 300, 'all tasks come out, whatever was done to the tables');
 	cmp_ok($result->{calls}, '>', 100, 'tables: a lot was done');
 	note("$result->{calls} calls, errors: ",
 		join(' ', map { "$_: $result->{errors}{$_}" } sort keys %{ $result->{errors} // {} }));
