@@ -14,7 +14,7 @@ import traceback
 
 import plots as pictures
 import system as systems
-from measure import BenchError, Cluster
+from measure import BenchError, Cluster, build_client
 from report import Results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -26,9 +26,10 @@ WAL = {"quick": 3, "full": 12, "long": 26}
 class Bench:
     """What a workload is given: the cluster, the systems, where its figures go."""
 
-    def __init__(self, mode, cluster, results, only):
-        self.mode, self.cluster, self.results, self.only = mode, cluster, results, only
+    def __init__(self, mode, cluster, results, only, pg_config):
+        self.mode, self.cluster, self.results, self.only, self.pg_config = mode, cluster, results, only, pg_config
         self.all = []
+        self.client = None
         self.failed = set()
         self.ends = None
 
@@ -103,6 +104,17 @@ class Bench:
             yield systems.Entry(one, step)
             for variant in one.variants(step):
                 yield systems.Entry(one, step, variant)
+
+    def binary_client(self):
+        """The path of the program of binary.c; where it cannot be built it is empty, and the report says why."""
+        if self.client is None:
+            try:
+                self.client = build_client(self.pg_config, self.cluster.work)
+            except BenchError as error:
+                progress("the binary format is left out: %s" % error)
+                self.results.left_out.append(("the binary format", "all", str(error)))
+                self.client = ""
+        return self.client
 
     # -- measuring -----------------------------------------------------------
 
@@ -224,7 +236,7 @@ def interrupted(*_):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", choices=sorted(WAL), required=True)
-    for name in ("--bindir", "--data", "--work", "--results"):
+    for name in ("--pg-config", "--bindir", "--data", "--work", "--results"):
         parser.add_argument(name, required=True)
     parser.add_argument("workloads", nargs="*")
     arguments = parser.parse_args()
@@ -252,7 +264,7 @@ def main():
 
     cluster = Cluster(arguments.bindir, arguments.data, arguments.work)
     results = Results(arguments.mode, cluster, modules, plans)
-    bench = Bench(arguments.mode, cluster, results, only)
+    bench = Bench(arguments.mode, cluster, results, only, arguments.pg_config)
     name = arguments.mode + ("-" + "-".join(arguments.workloads) if arguments.workloads else "")
     try:
         bench.setup()

@@ -4,7 +4,8 @@
 A RUN is the CSV that the bench wrote, or the .md beside it. Printed are, for each
 workload and number of clients, how many times as fast as the bare statements, as
 SKIP LOCKED and as PgQ pgfairq was in the first and in the second, and by how much
-the second differs. Ends with 1 if one differs by more than MOST percent (15).
+the second differs; in the binary format as SKIP LOCKED in that format. Ends with 1
+if one differs by more than MOST percent (15).
 """
 
 import csv
@@ -13,7 +14,10 @@ import re
 import statistics
 import sys
 
-REFERENCES = ("floor", "skip", "pgq")
+sys.dont_write_bytecode = True
+from report import like
+
+REFERENCES = ("floor", "skip", "pgq", "skip_binary")
 
 
 def read(path):
@@ -42,7 +46,7 @@ def ratios(rates):
             theirs = rates.get((workload, clients, reference), {})
             each = [statistics.mean(ours[number]) / statistics.mean(theirs[number])
                     for number in ours if number in theirs and any(theirs[number])]
-            if system.split("_")[0] == "pgfairq" and each:
+            if system.split("_")[0] == "pgfairq" and each and like(system, reference):
                 found[workload, clients, "%s / %s" % (system, reference)] = statistics.median(each)
     return found
 

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import time
+import uuid
 
 import psycopg
 
@@ -20,6 +21,7 @@ GROUPS = 1000
 PAYLOAD = '{"kind": "thumbnail", "file": "uploads/2024/05/17/0001234.jpg", "width": 640, "user": 1234567}'
 CSV_COLUMNS = ["call", "tasks", "instructions_per_call", "instructions_per_task", "server", "calls"]
 START = 20      # calls before the counted ones: caches, plans
+BINARY = "binary"   # of a call: what it returns is asked for in the protocol's binary format; parameters: %b
 
 
 class Bench:
@@ -98,6 +100,9 @@ class Bench:
             receipts.append((got[0] if tasks == 1 else got,))
         return receipts
 
+    def to_ack_binary(self, count, tasks):
+        return [([uuid.UUID(receipt) for receipt in receipts],) for receipts, in self.to_ack(count, tasks)]
+
     def to_delete(self, count, tasks):
         first = self.control.execute("SELECT coalesce(max(id), 0) + 1 FROM floor").fetchone()[0]
         self.control.execute("INSERT INTO floor (id, %s) SELECT %d + i, %s FROM generate_series(0, %d) i"
@@ -133,9 +138,12 @@ class Bench:
             ("claim, all columns", 1, "SELECT * FROM fairq.claim('bench', 1)", self.to_claim),
             ("claim, all columns", 100, "SELECT * FROM fairq.claim('bench', 100)", self.to_claim),
             ("claim, array of receipts", 100, "SELECT array_agg(receipt) FROM fairq.claim('bench', 100)", self.to_claim),
+            ("claim, array of receipts, in binary", 100, "SELECT array_agg(receipt) FROM fairq.claim('bench', 100)",
+             self.to_claim, BINARY),
             ("claim of an empty queue", 1, "SELECT * FROM fairq.claim('bench', 1)", self.no_arguments),
             ("ack", 1, "SELECT fairq.ack(%s)", self.to_ack),
             ("ack_many, counted", 100, "SELECT count(*) FROM fairq.ack_many(%s::uuid[])", self.to_ack),
+            ("ack_many, counted, receipts in binary", 100, "SELECT count(*) FROM fairq.ack_many(%b)", self.to_ack_binary, BINARY),
             ("ack_and_claim", 1, "SELECT id, receipt, group_key, payload FROM fairq.ack_and_claim('bench', ARRAY[%s::uuid], 1)",
              self.to_ack),
             ("ack_and_claim", 100, "SELECT * FROM fairq.ack_and_claim('bench', %s::uuid[], 100)", self.to_ack),
@@ -146,11 +154,11 @@ class Bench:
 
     # -- counting --------------------------------------------------------------
 
-    def session(self, sql, arguments):
+    def session(self, sql, arguments, binary):
         """What a session that does this executed in all, and the file that says so."""
         with self.connect() as conn:
             pid = conn.info.backend_pid
-            with conn.cursor() as cursor:
+            with conn.cursor(binary=binary) as cursor:
                 for each in arguments:
                     cursor.execute(sql, each)
                     cursor.fetchall() if cursor.description else None
@@ -167,12 +175,12 @@ class Bench:
         raise SystemExit("valgrind wrote no %s" % path)
 
     def count(self, call, keep):
-        name, tasks, sql, prepare = call
+        name, tasks, sql, prepare = call[:4]
         totals = []
         few = self.lengths[tasks]
         for count in (few, 3 * few):
             self.create("bench")
-            total, path = self.session(sql, prepare(START + count, tasks))
+            total, path = self.session(sql, prepare(START + count, tasks), BINARY in call)
             totals.append(total)
             self.drop("bench")
             self.control.execute("TRUNCATE floor")

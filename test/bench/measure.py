@@ -5,10 +5,12 @@ import glob
 import os
 import re
 import resource
+import shlex
 import subprocess
 import threading
 import time
 
+HERE = os.path.dirname(os.path.abspath(__file__))
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -184,68 +186,130 @@ def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=
         command += ["-f", path]
     for name, value in (variables or {}).items():
         command += ["-D", "%s=%s" % (name, value)]
-    prefix = os.path.join(cluster.work, "pgbench_log")
+    log = None if seconds else log_prefix(cluster)
     if seconds:
         command += ["-T", str(seconds + warmup), "-P", str(interval)]
     else:
-        per_client = max(1, transactions // clients)
-        command += ["-t", str(per_client), "-l", "--log-prefix", prefix]
-    if patience is None:
-        patience = 60 + 3 * ((seconds or 0) + warmup) + (240 if transactions else 0)
+        command += ["-t", str(transactions_of_each(transactions, clients)), "-l", "--log-prefix", log]
+    intervals, cpu = [], 0
+    flushed = cluster.flushes() if flushes else None
 
+    def progress(line):
+        nonlocal cpu, flushed
+        found = re.match(r"progress: ([\d.]+) s, ([\d.]+) tps", line)
+        if found:
+            cpu_then, cpu = cpu, cluster.session_cpu()
+            then, flushed = flushed, cluster.flushes() if flushes else None
+            intervals.append(Interval(float(found.group(1)), float(found.group(2)), cpu - cpu_then,
+                                      flush_ms(then, flushed) if flushes else None))
+        return found
+
+    if patience is None:
+        patience = patience_for((seconds or 0) + warmup, transactions)
+    run = observed(cluster, command, clients, log, patience, environment, progress)
+    run["intervals"] = intervals
+    # A machine may be too busy to report in time; and of few transactions it is the rate of all, see observed().
+    counted = [each.tps for each in intervals if each.end > warmup + 0.5 * interval]
+    if seconds and counted and run["transactions"] >= 20 * clients:
+        run["rate"] = sum(counted) / len(counted)
+    return run
+
+
+def binary(cluster, program, statements, clients, transactions, patience=None):
+    """As pgbench() with a fixed number of transactions, by the program of binary.c: claims and acks in the binary format.
+
+    statements: the claim and the ack, see binary.c.
+    """
+    log = log_prefix(cluster)
+    command = [program, str(clients), str(transactions_of_each(transactions, clients)), log + ".0"] + list(statements)
+    run = observed(cluster, command, clients, log, patience or patience_for(0, transactions))
+    run["intervals"] = []
+    return run
+
+
+def build_client(pg_config, work):
+    """The path of the program of binary.c, which is built into a directory, with the libpq and the compiler of a server."""
+    program = os.path.join(work, "binary")
+    try:
+        found = {}
+        for what in ("cc", "cflags", "includedir", "libdir"):
+            run = subprocess.run([pg_config, "--" + what], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            if run.returncode != 0:
+                raise BenchError("%s --%s failed: %s" % (pg_config, what, run.stderr.strip()))
+            found[what] = run.stdout.strip()
+        # The warnings are those of the Makefile.
+        command = shlex.split(found["cc"]) + shlex.split(found["cflags"]) + [
+            "-Wall", "-Wextra", "-Wno-unused-parameter", "-I" + found["includedir"], "-o", program,
+            os.path.join(HERE, "binary.c"), "-L" + found["libdir"], "-Wl,-rpath," + found["libdir"], "-lpq", "-pthread"]
+        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ, LC_ALL="C"))
+    except OSError as error:
+        raise BenchError("binary.c cannot be built: %s" % error)
+    if run.returncode != 0:
+        raise BenchError("binary.c cannot be built: %s" % run.stdout.strip()[:300])
+    return program
+
+
+def transactions_of_each(transactions, clients):
+    return max(1, transactions // clients)
+
+
+def patience_for(seconds, transactions):
+    return 60 + 3 * seconds + (240 if transactions else 0)
+
+
+def log_prefix(cluster):
+    """Of pgbench's logs of every transaction, whose names go on with a dot."""
+    return os.path.join(cluster.work, "pgbench_log")
+
+
+def observed(cluster, command, clients, log, patience, environment=None, progress=None):
+    """Runs pgbench, or what reports as it does, and sees what the server and the machine do meanwhile.
+
+    log: the prefix of its logs of every transaction, if it writes them: the
+    rate is taken from these. Otherwise it is that of the whole run.
+    progress: is told each line of its messages, and says if that is all that
+    is to be done with it; otherwise it is part of a complaint.
+    """
+    program = os.path.basename(command[0])
     wal = cluster.value("SELECT pg_catalog.pg_current_wal_insert_lsn()")
     checkpoints = checkpoints_done(cluster)
     server, children, machine, start = cluster.server_cpu(), children_cpu(), machine_cpu(), time.monotonic()
-    intervals, messages, cpu = [], [], 0
-    flushed = cluster.flushes() if flushes else None
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          env=dict(os.environ, **(environment or {}))) as run:
-        late = threading.Timer(patience, run.kill)
-        late.start()
-        try:
-            for line in run.stderr:
-                found = re.match(r"progress: ([\d.]+) s, ([\d.]+) tps", line)
-                if found:
-                    cpu_then, cpu = cpu, cluster.session_cpu()
-                    then, flushed = flushed, cluster.flushes() if flushes else None
-                    intervals.append(Interval(float(found.group(1)), float(found.group(2)), cpu - cpu_then,
-                                              flush_ms(then, flushed) if flushes else None))
-                else:
-                    messages.append(line.rstrip())
-            output = run.stdout.read()
-            run.wait()
-        finally:
-            late.cancel()
-            if run.poll() is None:
-                run.kill()
-    taken, machine, children = time.monotonic() - start, machine_cpu() - machine, children_cpu() - children
-    if run.returncode != 0:
-        for path in glob.glob(prefix + ".*"):
-            os.unlink(path)
-        cluster.end_sessions("pgbench")
-        if run.returncode < 0:
-            raise BenchError("pgbench was given up after %d s" % taken)
-        raise BenchError("pgbench failed: %s" % "; ".join(messages[:3]))
-    wal = cluster.number("SELECT pg_catalog.pg_current_wal_insert_lsn() - '%s'::pg_lsn" % wal)
-    checkpointed = checkpoints_done(cluster) - checkpoints
-    server = cluster.server_cpu() - server
+    messages = []
+    try:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env=dict(os.environ, **(environment or {}))) as run:
+            late = threading.Timer(patience, run.kill)
+            late.start()
+            try:
+                for line in run.stderr:
+                    if not (progress and progress(line)):
+                        messages.append(line.rstrip())
+                output = run.stdout.read()
+                run.wait()
+            finally:
+                late.cancel()
+                if run.poll() is None:
+                    run.kill()
+        taken, machine, children = time.monotonic() - start, machine_cpu() - machine, children_cpu() - children
+        if run.returncode != 0:
+            cluster.end_sessions(program)
+            if run.returncode < 0:
+                raise BenchError("%s was given up after %d s" % (program, taken))
+            raise BenchError("%s failed: %s" % (program, "; ".join(messages[:3])))
+        wal = cluster.number("SELECT pg_catalog.pg_current_wal_insert_lsn() - '%s'::pg_lsn" % wal)
+        checkpointed = checkpoints_done(cluster) - checkpoints
+        server = cluster.server_cpu() - server
 
-    processed = int(re.search(r"actually processed: (\d+)", output).group(1))
-    if processed < 20 * clients:
-        # So slow that ends and intervals say little: all of it, after the connections were made.
-        rate = float(re.search(r"tps = ([\d.]+)", output).group(1))
-        for path in glob.glob(prefix + ".*"):
+        processed = int(re.search(r"actually processed: (\d+)", output).group(1))
+        # So slow that its ends say little: all of it, after the connections were made.
+        rate = rate_between(finished_in_logs(log)) if log and processed >= 20 * clients \
+            else float(re.search(r"tps = ([\d.]+)", output).group(1))
+    finally:
+        for path in glob.glob(log + ".*") if log else []:
             os.unlink(path)
-    elif seconds:
-        counted = [each.tps for each in intervals if each.end > warmup + 0.5 * interval]
-        # A machine may be too busy to report in time.
-        rate = sum(counted) / len(counted) if counted else float(re.search(r"tps = ([\d.]+)", output).group(1))
-    else:
-        rate = rate_from_logs(prefix)
     return {
         "rate": rate,
         "taken": taken,
-        "intervals": intervals,
         "transactions": processed,
         "latency_ms": float(re.search(r"latency average = ([\d.]+)", output).group(1)),
         "wal": wal,
@@ -255,15 +319,15 @@ def pgbench(cluster, script, clients, seconds=None, transactions=None, interval=
     }
 
 
-def rate_from_logs(prefix):
+def finished_in_logs(prefix):
+    """When each transaction was finished, in order."""
     finished = []
     for path in glob.glob(prefix + ".*"):
         with open(path) as log:
             for line in log:
                 fields = line.split()
                 finished.append(int(fields[4]) + int(fields[5]) / 1e6)
-        os.unlink(path)
-    return rate_between(sorted(finished))
+    return sorted(finished)
 
 
 def rate_between(finished):

@@ -174,7 +174,7 @@ def clients(rows, path):
             figures = rates[workload, count]
             lines.append(" ".join(['"%d client%s"' % (count, "" if count == 1 else "s")] + [
                 "%.1f" % statistics.median(figures[system]) if system in figures else "NaN" for system in mine]))
-        values = [statistics.median(figures) for count in numbers for figures in rates[workload, count].values()]
+        values = [statistics.median(figures) for count in numbers for system, figures in rates[workload, count].items() if system in mine]
         script += ["$h%d << EOD\n%s\nEOD" % (at, "\n".join(lines)),
                    'set title "%s: %s" font ",14"' % (workload, words),
                    "set yrange [0:%g]" % (max(values) * 1.1),

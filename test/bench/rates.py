@@ -1,7 +1,7 @@
 """What the workloads that measure tasks a second share."""
 
 from measure import BenchError
-from report import count, ratio_text, table
+from report import count, like, ratio_text, table
 
 import statistics
 
@@ -80,7 +80,7 @@ def fill_up(one, backlog, clients, batch):
 def section(results, workload):
     """Clients by systems: median, range, ratios, WAL and processor time a task."""
     rows = []
-    references = [name for name in ("floor", "skip", "pgfairq") if name in results.systems_of(workload)]
+    references = [name for name in ("floor", "skip", "pgfairq", "skip_binary") if name in results.systems_of(workload)]
     for clients in results.clients_of(workload):
         for system in results.systems_of(workload):
             cells = results.select(workload, system, clients).values()
@@ -89,7 +89,7 @@ def section(results, workload):
             rates = [cell["tasks_per_s"] for cell in cells]
             ratios = []
             for reference in references:
-                ratio = results.ratio(workload, system, reference, clients)
+                ratio = results.ratio(workload, system, reference, clients) if like(system, reference) else None
                 ratios.append("" if ratio is None or system == reference else ratio_text(ratio))
             wal = [cell["wal_bytes_per_task"] for cell in cells if cell["wal_bytes_per_task"] is not None]
             rows.append([clients, system, count(statistics.median(rates)),

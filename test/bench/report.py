@@ -17,6 +17,20 @@ AHEAD = 1.005
 WHAT = {"W1": "enqueue 1", "W2": "enqueue 100", "W3": "claim 1 + ack 1", "W4": "claim 100 + ack 100"}
 
 
+# What ends the name of a system that is measured in the protocol's binary format.
+BINARY = "_binary"
+
+
+def like(system, reference):
+    """Are they measured in the same format, or are they one system in two? A ratio of other two would say nothing."""
+    return system.endswith(BINARY) == reference.endswith(BINARY) or system.split("_")[0] == reference.split("_")[0]
+
+
+def ours(system):
+    """What a system is compared with in the table of all systems."""
+    return "pgfairq" + BINARY if system.endswith(BINARY) and system != "pgfairq" + BINARY else "pgfairq"
+
+
 def count(number):
     return "{:,.0f}".format(number)
 
@@ -126,7 +140,7 @@ class Results:
             cells = []
             for workload, clients in columns:
                 rate = self.rate(workload, label, clients)
-                ratio = self.ratio(workload, label, "pgfairq", clients)
+                ratio = self.ratio(workload, label, ours(label), clients)
                 cells.append("–" if rate is None else short(rate) if label == "pgfairq" or ratio is None
                              else "%s (%s)" % (short(rate), ratio_text(ratio)))
             life = [self.wal(workload, label) for workload in ("W2", "W4")]
@@ -146,7 +160,7 @@ class Results:
         for workload in SUMMARY:
             for label in self.systems_of(workload):
                 for clients in self.clients_of(workload):
-                    ratio = self.ratio(workload, label, "pgfairq", clients)
+                    ratio = self.ratio(workload, label, ours(label), clients)
                     if ratio and ratio >= AHEAD:
                         found.setdefault((label, "%s %s" % (workload, WHAT[workload]), KIND[workload]), []).append(
                             "%.2f (%d clients)" % (ratio, clients))
@@ -190,7 +204,8 @@ class Results:
         summary = self.summary()
         if summary:
             text.append("## Systems\n")
-            text.append("Tasks a second, the median; in brackets the ratio to pgfairq, the median of the ratios within a round.\n")
+            text.append("Tasks a second, the median; in brackets the ratio to pgfairq%s, the median of the ratios within a round.\n"
+                        % (" (of others in the binary format to pgfairq%s)" % BINARY if BINARY in summary else ""))
             text.append(summary)
             ahead = self.ahead()
             if ahead:

@@ -35,5 +35,5 @@ cluster_make "$cluster" \
 	"autovacuum_naptime = 10s"
 cluster_start "$cluster"
 
-run "$PYTHON" -B "$here/bench.py" --mode "$mode" --bindir "$BINDIR" --data "$cluster/data" --work "$WORK" \
+run "$PYTHON" -B "$here/bench.py" --mode "$mode" --pg-config "$PG_CONFIG" --bindir "$BINDIR" --data "$cluster/data" --work "$WORK" \
 	--results "$results" "$@"

@@ -2,13 +2,16 @@
 
 import importlib.util
 import os
+import re
 
-from measure import pgbench
+from measure import BenchError, binary, pgbench
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIRECTORY = os.path.join(HERE, "systems")
 # These come first, in this order: pgfairq because the bare table copies its own.
 FIRST = ["pgfairq", "floor", "skip"]
+# The form of a step that is its script in the binary format, without a script of its own.
+BINARY = "binary"
 
 
 class System:
@@ -25,6 +28,7 @@ class System:
     without = ()        # steps it cannot be measured in although its scripts could be put together
     pace = {}           # step: more tasks a second than it ever did, to know how many it needs; see tasks_for
     environment = {}    # of pgbench
+    binary = ()         # steps that are measured in the protocol's binary format, too; see statements()
     # Statements for a workload that talks to the server itself, parameters as
     # libpq has them: enqueue_one($1 payload as text, $2 group), enqueue_many($1
     # jsonb[], $2 text[]), claim ({n} is the number of tasks) -> (handle text,
@@ -101,9 +105,10 @@ class System:
         return step == "cycle" and self.has("enqueue_many") and self.has("claim_many")
 
     def variants(self, step):
-        """The step's other forms: those scripts with a word between the step's name and '.sql'."""
+        """The step's other forms: those scripts with a word between the step's name and '.sql', and the binary one."""
         names = [name.split(".") for name in sorted(os.listdir(self.directory))]
-        return [parts[1] for parts in names if len(parts) == 3 and (parts[0], parts[2]) == (step, "sql")]
+        found = [parts[1] for parts in names if len(parts) == 3 and (parts[0], parts[2]) == (step, "sql")]
+        return found + ([BINARY] if step in self.binary and self.bench.binary_client() else [])
 
     def substitutions(self):
         """What stands for @NAME@ in its files; besides @SCHEMA@, and @BATCH@, the number of tasks of a call."""
@@ -118,6 +123,15 @@ class System:
         for name, value in dict(self.substitutions(), SCHEMA=self.schema, BATCH=str(batch)).items():
             text = text.replace("@%s@" % name, value)
         return text if text.endswith("\n") else text + "\n"
+
+    def statements(self, step, batch=100):
+        """The claim and the ack of a script, for binary.c, with a parameter instead of the variable between them."""
+        text = self.text(step, "", batch)
+        found = re.fullmatch(r"([^\\;]+?) *\\gset\n([^\\;]+);\n", text)
+        names = re.findall(r"(?<!:):(\w+)", found.group(1) + found.group(2)) if found else []
+        if len(names) != 1:
+            raise BenchError("%s is not a claim with \\gset and an ack with one variable" % self.path(step))
+        return found.group(1), re.sub(r"(?<!:):%s\b" % names[0], "$1", found.group(2))
 
     def script(self, step, variant="", batch=100):
         """The path of the script for pgbench."""
@@ -148,6 +162,8 @@ class System:
         values.update(variables or {})
         self.before(step, clients)
         try:
+            if variant == BINARY:
+                return binary(self.cluster, self.bench.binary_client(), self.statements(step, batch), clients, **options)
             return pgbench(self.cluster, self.script(step, variant, batch), clients, variables=values,
                            environment=dict(self.environment), **options)
         finally:
@@ -160,7 +176,7 @@ class Entry:
     def __init__(self, system, step, variant=""):
         self.system, self.step, self.variant = system, step, variant
         self.label = system.name + (variant and "_" + variant)
-        self.core = system.core and (not variant or system.name == "pgfairq")
+        self.core = system.core and (not variant or variant == BINARY or system.name == "pgfairq")
 
 
 def names():

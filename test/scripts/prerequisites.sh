@@ -105,6 +105,8 @@ look() {
 
 	find_python || need "Python 3 with psycopg" python3 python3-psycopg
 	if [ "$purpose" = bench ]; then
+		# Debian's headers of the server bring it
+		[ -z "${PG_CONFIG:-}" ] || [ -f "$("$PG_CONFIG" --includedir)/libpq-fe.h" ] || need "libpq's header" libpq-dev
 		look_for_peers
 	fi
 	[ "$purpose" = check ] || return 0

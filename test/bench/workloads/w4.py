@@ -6,7 +6,7 @@ PLANS = {
     "quick": {"clients": [4], "rounds": 2, "seconds": 1, "backlog": 200000, "drain": 150000, "peer_rounds": 1,
               "also": {"pgq": [4]}, "budget": 75},
     "full": {"clients": [4, 16, 64], "rounds": 3, "seconds": 2, "backlog": 1000000, "drain": 500000,
-             "peer_rounds": 1, "also": {"pgq": [4]}, "budget": 380},
+             "peer_rounds": 1, "also": {"pgq": [4]}, "budget": 450},
 }
 
 
@@ -21,7 +21,8 @@ def report(results, plan):
 def goals(results):
     yield from rates.ratio_goals(results, NAME, [
         ("pgfairq", "skip", (4,), 4.0), ("pgfairq", "skip", (16,), 6.0), ("pgfairq", "skip", (64,), 8.0),
-        ("pgfairq", "pgq", (4,), 1.5)])
+        ("pgfairq_binary", "skip_binary", (4,), 4.0), ("pgfairq_binary", "skip_binary", (16,), 6.0),
+        ("pgfairq_binary", "skip_binary", (64,), 8.0), ("pgfairq", "pgq", (4,), 1.5)])
     few, many = results.rate(NAME, "pgfairq", 16), results.rate(NAME, "pgfairq", 64)
     if few and many:
         yield (NAME, 64, "pgfairq, 64 clients / 16", "%.2f" % (many / few), "at least 0.80", many >= 0.8 * few)

@@ -5,6 +5,7 @@ from system import System
 class Peer(System):
     title = "the queue `bench` with default settings (16 buckets, policy fair)"
     fair = weights = core = True
+    binary = ("claim_many",)
     options = ""
     driver = {
         "enqueue_one": "SELECT fairq.enqueue('bench', $1::jsonb, group_key => $2)",

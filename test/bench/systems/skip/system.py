@@ -5,6 +5,7 @@ class Peer(System):
     title = "the classic `FOR UPDATE SKIP LOCKED` table with a partial index"
     ahead = {"enqueue": "enqueueing works out no place between the groups: a shorter row and its two index entries"}
     core = True
+    binary = ("claim_many",)
     driver = {
         "enqueue_one": "INSERT INTO bench_skip.task (payload, group_key) VALUES ($1::jsonb, $2)",
         "enqueue_many": "INSERT INTO bench_skip.task (payload, group_key)"
