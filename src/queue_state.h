@@ -88,7 +88,8 @@ typedef struct ArchiveState
 typedef struct SweepSuspect
 {
 	int64		id;
-	TimestampTz since;
+	TimestampTz since;			/* the last look that did not find it */
+	int			looks;			/* how many have not */
 } SweepSuspect;
 
 #define SWEEP_SUSPECTS	512

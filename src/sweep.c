@@ -31,8 +31,9 @@
  * A row between its transaction's end and its hand-over, or between window and
  * lease, looks as if it were lost.  So it is a suspect at first, and looked up
  * again a moment later, when nobody has had any in his hands for so long
- * (in_transit.c).  To take one for lost that is not does no harm: an offer
- * too many never does.
+ * (in_transit.c); and some times more if somebody has new ones by then, which may
+ * be the same.  To take one for lost that is not does no harm: an offer too many
+ * never does.
  *
  * A sweep is begun every pgfairq.sweep_interval if there is anything new; if not
  * there is none, until an id is taken.
@@ -78,6 +79,22 @@
  * for him.
  */
 #define TRANSIT_USECS	INT64CONST(10000000)
+
+/*
+ * How many looks must not find a task, if during each of them somebody had tasks
+ * in his hands that he had not at the look before.  Any of them may have met it
+ * there, a task that is claimed and released all the time, say; one after the other
+ * hardly.
+ */
+#define SUSPECT_LOOKS	8
+
+/* What is to become of a suspect that was not found again. */
+typedef enum SuspectVerdict
+{
+	SUSPECT_LOST,
+	SUSPECT_WAIT,				/* somebody had tasks in his hands all the time */
+	SUSPECT_AGAIN				/* somebody has some now, or had: look again */
+} SuspectVerdict;
 
 /* A pass in progress. */
 typedef struct Sweeper
@@ -171,6 +188,29 @@ report(Sweeper *sweeper)
 }
 
 /*
+ * What of a suspect that this look did not find either?
+ *
+ * before is since when somebody had tasks in his hands just before the look.  Who
+ * had this one during the look had it by then, or has taken it since and has it
+ * still; but for one who took it and let go of it within the look, whom we would
+ * have to meet in the looks before as well.
+ */
+static SuspectVerdict
+judge(const SweepSuspect *suspect, TimestampTz before, TimestampTz now)
+{
+	TimestampTz oldest = in_transit_oldest();
+
+	oldest = Min(oldest, before);
+	if (now >= suspect->since + TRANSIT_USECS)
+		return SUSPECT_LOST;
+	if (oldest <= suspect->since)
+		return SUSPECT_WAIT;
+	if (oldest != DT_NOEND && suspect->looks < SUSPECT_LOOKS)
+		return SUSPECT_AGAIN;
+	return SUSPECT_LOST;
+}
+
+/*
  * Look up those who have been suspects for long enough.
  */
 static void
@@ -178,33 +218,55 @@ judge_suspects(Sweeper *sweeper)
 {
 	QueueSweep *sweep = sweeper->sweep;
 	RowReader  *row = &sweeper->row;
+	SweepSuspect *again = NULL;
+	int			n_again = 0;
 	int			n = 0;
 	int			lost = 0;
-
-	/* Before the looks: who lets go after this has leased or offered it by then. */
-	TimestampTz oldest = in_transit_oldest();
 
 	while (n < sweep->suspect_count &&
 		   sweep->suspects[n].since + SUSPECT_USECS <= sweeper->now)
 	{
+		SweepSuspect *suspect = &sweep->suspects[n];
+		TimestampTz before = in_transit_oldest();
+
 		CHECK_FOR_INTERRUPTS();
-		if (row_reader_task(row, sweep->suspects[n].id, NULL) == ROW_LIVE &&
+		if (row_reader_task(row, suspect->id, NULL) == ROW_LIVE &&
 			is_overlooked(sweeper->info, row))
 		{
-			/* Or has somebody had it in his hands all the time? */
-			if (oldest <= sweep->suspects[n].since &&
-				sweeper->now < sweep->suspects[n].since + TRANSIT_USECS)
+			SuspectVerdict verdict = judge(suspect, before, sweeper->now);
+
+			if (verdict == SUSPECT_WAIT)
 				break;
-			mend(sweeper->info, row);
-			lost++;
+			if (verdict == SUSPECT_AGAIN)
+			{
+				if (again == NULL)
+					again = palloc(SWEEP_SUSPECTS * sizeof(SweepSuspect));
+				again[n_again] = *suspect;
+				again[n_again].since = GetCurrentTimestamp();
+				again[n_again++].looks++;
+			}
+			else
+			{
+				mend(sweeper->info, row);
+				lost++;
+			}
 		}
 		n++;
 	}
 	if (n == 0)
 		return;
+
+	/* Those to be looked up once more are the latest now. */
 	sweep->suspect_count -= n;
 	memmove(sweep->suspects, &sweep->suspects[n],
 			sweep->suspect_count * sizeof(SweepSuspect));
+	if (again != NULL)
+	{
+		memcpy(&sweep->suspects[sweep->suspect_count], again,
+			   n_again * sizeof(SweepSuspect));
+		sweep->suspect_count += n_again;
+		pfree(again);
+	}
 
 	/* If most of them were lost, so will others be: no need to wait. */
 	sweep->lossy = sweep->under_way && lost > n / 2;
@@ -230,6 +292,7 @@ suspect(Sweeper *sweeper, int64 id)
 
 	/* Not when the pass began: who has it in his hands may have come since. */
 	sweep->suspects[sweep->suspect_count].since = GetCurrentTimestamp();
+	sweep->suspects[sweep->suspect_count].looks = 1;
 	sweep->suspect_count++;
 	return true;
 }
