@@ -256,6 +256,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	IndexScanDesc scan;
 	ScanKeyData key;
+	Snapshot	snapshot;
 	TupleTableSlot *slot;
 
 	arguments_require_preload(function);
@@ -271,7 +272,8 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	index = index_open(info->id_index, AccessShareLock);
 	slot = table_slot_create(rel, NULL);
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, PG_GETARG_DATUM(1));
-	scan = fairq_index_beginscan(rel, index, GetActiveSnapshot(), 1);
+	snapshot = queue_relation_snapshot();
+	scan = fairq_index_beginscan(rel, index, snapshot, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	if (index_getnext_slot(scan, ForwardScanDirection, slot))
 	{
@@ -284,6 +286,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 			heap_freetuple(tuple);
 	}
 	index_endscan(scan);
+	UnregisterSnapshot(snapshot);
 	ExecDropSingleTupleTableSlot(slot);
 	index_close(index, AccessShareLock);
 	relation_close(rel, NoLock);
@@ -303,6 +306,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	Relation	rel;
 	QueueInfo  *info;
 	TableScanDesc scan;
+	Snapshot	snapshot;
 	HeapTuple	tuple;
 	char	   *state = NULL;
 	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
@@ -325,7 +329,8 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	}
 	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
-	scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	snapshot = queue_relation_snapshot();
+	scan = table_beginscan(rel, snapshot, 0, NULL);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -333,6 +338,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 				   RelationGetDescr(rel), state, group);
 	}
 	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }

@@ -276,6 +276,21 @@ queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
 }
 
 /*
+ * What to look for tasks with: the caller's snapshot, but that of a transaction
+ * which keeps its own (REPEATABLE READ) is too old.  Claims, acks and passes
+ * write what is there now; a task that was moved since would be seen twice once the
+ * transaction has written it, or would still be there when it has removed it.
+ *
+ * The caller unregisters it.
+ */
+Snapshot
+queue_relation_snapshot(void)
+{
+	return RegisterSnapshot(IsolationUsesXactSnapshot() ? GetLatestSnapshot() :
+							GetActiveSnapshot());
+}
+
+/*
  * Is there anything in the overflow of any group, or was there a while ago?
  */
 bool

@@ -94,6 +94,7 @@ extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
 								bool *more);
 extern bool queue_relation_lane_after(Relation rel, QueueInfo *info, int *bucket,
 									  int *class);
+extern Snapshot queue_relation_snapshot(void);
 extern int	queue_relation_due(Relation rel, QueueInfo *info,
 							   const DuePlace *from, TimestampTz now, int max,
 							   DuePlace *entries, DuePlace *next);

@@ -528,6 +528,31 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 }
 
 /*
+ * As row_reader_lock, of a row that a scan has seen: if it has been moved since
+ * (promoted, retried, written by its producer), of where it is now.
+ */
+static RowStatus
+lock_seen(RowReader *row, HeapTuple seen)
+{
+	RowStatus	status = row_reader_lock(row, &seen->t_self);
+
+	while (status == ROW_GONE)
+	{
+		ItemPointerData tid;
+		bool		isnull;
+		Datum		id = heap_getattr(seen, row->info->columns[COLUMN_ID],
+									  RelationGetDescr(row->rel), &isnull);
+
+		status = row_reader_task(row, DatumGetInt64(id), NULL);
+		if (status != ROW_LIVE)
+			break;
+		tid = row->tuple.t_self;
+		status = row_reader_lock(row, &tid);
+	}
+	return status;
+}
+
+/*
  * Remove every task that is not leased, of one group or (NULL) of all.
  * Returns how many.
  */
@@ -535,13 +560,15 @@ int64
 settle_purge(Relation rel, QueueInfo *info, const text *group)
 {
 	int			queue = queue_state_number(info->state);
-	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	Snapshot	snapshot = queue_relation_snapshot();
+	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
 	ArchiveBatch archive = {0};
 	Placement	placement;
 	RowReader	row;
-	HeapTuple	tuple;
+	HeapTuple	tuple = NULL;
 	int64		purged = 0;
 	bool		look = false;
+	bool		again = false;
 	HASHCTL		ctl = {0};
 	HTAB	   *overflow;
 	HASH_SEQ_STATUS status;
@@ -570,16 +597,17 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	}
 
 	row_reader_begin(&row, rel, info);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	while (again || (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
-		ItemPointerData tid = tuple->t_self;
+		ItemPointerData tid;
 		FairqAddress address;
 		LeaseInfo	lease;
 		bool		addressed;
 		bool		leased;
 
 		CHECK_FOR_INTERRUPTS();
-		switch (row_reader_lock(&row, &tid))
+		again = false;
+		switch (lock_seen(&row, tuple))
 		{
 			case ROW_LIVE:
 				leased = leases_find(queue, DatumGetInt64(row_value(&row, COLUMN_ID)), &lease);
@@ -604,8 +632,9 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
 			handover_lower_at_abort(placement_lane(info, &address), &address);
 		}
-		if (!queue_relation_delete(rel, &tid, true))
-			continue;
+		again = !queue_relation_delete(rel, &tid, true);
+		if (again)
+			continue;			/* moved meanwhile, or gone */
 		settle_deleted(&row, &archive);
 		look |= !row_is_null(&row, COLUMN_UNIQUE_KEY);
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
@@ -629,6 +658,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		handover_look(info->state);
 	row_reader_end(&row);
 	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
 	archive_write(&archive, rel, info);
 	return purged;
 }
@@ -688,13 +718,17 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 	RowReader	row;
 	int64		revived = 0;
 	TableScanDesc scan = NULL;
+	Snapshot	snapshot = NULL;
 	ItemPointerData tid;
 	RowStatus	status;
 
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
 	if (all)
-		scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	{
+		snapshot = queue_relation_snapshot();
+		scan = table_beginscan(rel, snapshot, 0, NULL);
+	}
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -720,7 +754,10 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 			break;
 	}
 	if (scan != NULL)
+	{
 		table_endscan(scan);
+		UnregisterSnapshot(snapshot);
+	}
 	row_reader_end(&row);
 	return revived;
 }

@@ -590,9 +590,9 @@ class Worker:
             self.audit()
             self.drain()
         except Finding as finding:
-            violations.append("worker %r: %s\n  after %s" % (self.prefix, finding, self.last_calls()))
+            violations.append("worker %r, after %s\n  %s" % (self.prefix, self.last_calls(), finding))
         except Exception:
-            violations.append("worker %r: %s\n  after %s" % (self.prefix, traceback.format_exc(), self.last_calls()))
+            violations.append("worker %r, after %s\n  %s" % (self.prefix, self.last_calls(), traceback.format_exc()))
         return {"transactions": transactions, "calls": self.calls, "errors": self.errors, "violations": violations}
 
     def last_calls(self):
