@@ -264,7 +264,7 @@ def main():
     parser.add_argument("--conninfo", required=True)
     parser.add_argument("--queue", required=True)
     parser.add_argument("--claimers", type=int, default=32)
-    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--seconds", type=float, default=10, help="0: until standard input ends")
     parser.add_argument("--hold", type=float, default=0.03)
     parser.add_argument("--pause", type=float, default=0.01)
     parser.add_argument("--groups", default="")
@@ -288,7 +288,10 @@ def main():
     for p in processes:
         p.start()
     barrier.wait(120)
-    time.sleep(args.seconds)
+    if args.seconds:
+        time.sleep(args.seconds)
+    else:
+        sys.stdin.read()
     until = time.time() + 60
     while args.leases and time.time() < until and any(n.value <= args.leases for n in args.claimed.values()):
         time.sleep(0.1)

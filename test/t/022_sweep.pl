@@ -317,6 +317,14 @@ print $out "SELECT count(fairq.release(receipt)) FROM fairq.claim('s', 400);\n";
 close $out;
 my $claimer = IPC::Run::start([ 'pgbench', '--no-vacuum', '--client=1', '--time=600', "--file=$script", $node->connstr('postgres') ],
 	'>', \$stdout, '2>', \$stderr, IPC::Run::timeout(700));
+
+# With nothing new the sweep would not look at them.
+$script = PostgreSQL::Test::Utils::tempdir() . '/other.sql';
+open $out, '>', $script or die "$script: $!";
+print $out "SELECT fairq.cancel('s', fairq.enqueue('s', '1'));\n";
+close $out;
+my $other = IPC::Run::start([ 'pgbench', '--no-vacuum', '--client=1', '--rate=20', '--time=600', "--file=$script", $node->connstr('postgres') ],
+	'>', '/dev/null', '2>', '/dev/null');
 my $pid;
 wait_for(sub { $pid = sql($node, "SELECT pid FROM pg_stat_activity WHERE query ~ 'claim.*400' AND pid <> pg_backend_pid()") });
 my $swept = swept();
@@ -329,6 +337,7 @@ foreach my $turn (1 .. 20)
 	usleep(10_000 + rand 20_000);
 }
 is(swept(), $swept, 'what somebody has in his hands is not lost, however long he is stopped');
+$other->kill_kill;
 sql($node, "SELECT pg_terminate_backend($pid)");
 $claimer->finish;
 is(sql($node, "SELECT count(*) FROM fairq.pop('s', 1000) WHERE payload = '\"held\"'"), 400, 'and it is all there afterwards');

@@ -354,8 +354,8 @@ sql($node,
 my ($out, $err) = ('', '');
 my $claimers = IPC::Run::start(
 	[ python_program('limits.py'), '--conninfo' => $node->connstr('postgres'), '--queue' => 'q',
-		'--claimers' => 8, '--seconds' => 5, '--groups' => 'free,stop' ],
-	'>', \$out, '2>', \$err, IPC::Run::timeout(300));
+		'--claimers' => 8, '--seconds' => 0, '--groups' => 'free,stop' ],
+	'<', \my $until, '>', \$out, '2>', \$err, IPC::Run::timeout(300));
 my $claims_of = sub {
 	return sql($node, "SELECT count(*) FROM fairq.leases l JOIN fairq.q_q t USING (id) WHERE t.group_key = '$_[0]'");
 };
@@ -367,7 +367,7 @@ ok(wait_for(sub { $claims_of->('stop') == 0 }), 'and soon none is in flight');
 ok(wait_for(sub { $claims_of->('free') > 0 }), 'while others go on');
 is($claims_of->('stop'), 0, 'still none');
 sql($node, "SELECT fairq.resume('q', 'stop')");
-ok(wait_for(sub { $claims_of->('stop') > 0 }, 10), 'resumed: it is at work again');
+ok(wait_for(sub { $claims_of->('stop') > 0 }), 'resumed: it is at work again');
 $claimers->finish or die "limits.py: $err";
 sql($node, "SELECT fairq.drop_queue('q')");
 
