@@ -16,8 +16,9 @@
 # - is_overlooked(): leave out a state: those tasks are not found; do not look
 #   into the window, or for leases: tasks are taken for lost under load;
 # - mend at once what look_at_ids() suspects: the same;
-# - judge_suspects(): do not ask since when somebody has had tasks in his hands:
-#   tasks are taken for lost when their claimer is stopped;
+# - judge(): do not ask since when somebody has had tasks in his hands: tasks are taken
+#   for lost when their claimer is stopped; or never say SUSPECT_AGAIN: the same, in
+#   every other run;
 # - set sweep->done to 0 with each record: the reading grows;
 # - is_wanted(): always true: it does not sleep.
 # And in queue_relation_new_ids() the wake-up: the second part, whose sweep
