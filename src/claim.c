@@ -53,6 +53,9 @@
 /* How long to wait for tasks of the overflow that are about to be moved. */
 #define FEED_WAIT_USECS	USECS_PER_SEC
 
+/* How often to wait, a millisecond, for others to lease what they have taken. */
+#define WAITS_FOR_OTHERS	3
+
 /* A claim in progress. */
 typedef struct Claim
 {
@@ -79,6 +82,7 @@ typedef struct Claim
 	int			durable_count;
 	int			durable_size;
 	TimestampTz give_up;		/* waiting for tasks of the overflow */
+	int			waits_for_others;	/* to lease what they have taken */
 } Claim;
 
 /* How long a claim of the row's task lasts, in microseconds. */
@@ -198,7 +202,8 @@ ready_since(RowReader *row)
  * is at its limit, *limit is that; else NO_LIMIT.
  */
 static bool
-grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
+grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finish,
+	  uint32 *limit)
 {
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
@@ -234,7 +239,7 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 						  &row->tuple.t_self,
 						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
 						  claim->now, deadline, &claim->request->session, group,
-						  &lease);
+						  lanes_entry_task(entry) != 0, &lease);
 	row_reader_unlock(row);
 	if (result != LEASE_GRANTED)
 	{
@@ -244,7 +249,7 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 		return false;
 	}
 
-	handover_claimed(&lease, lane, address);
+	handover_claimed(&lease, lane, entry);
 	if (unlikely(group == FAIRQ_NO_GROUP))
 		groups_check_unknown(claim->info->state);
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
@@ -252,15 +257,12 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 	{
 		if (!queue_relation_delete(claim->rel, &row->tuple.t_self, false))
 		{
-			LaneEntry	entry;
-
 			/*
 			 * Somebody has the row locked, or has just changed it: a claim does
 			 * not wait.  Look at it again soon.
 			 */
-			lanes_entry(&entry, address, &row->tuple.t_self);
 			(void) leases_drop(&lease.ref, false, NULL);
-			lanes_doubt(lane, InvalidTransactionId, &entry);
+			lanes_doubt(lane, InvalidTransactionId, entry);
 			return false;
 		}
 		leases_settle(&lease.ref, &lease);
@@ -268,7 +270,7 @@ grant(Claim *claim, Lane *lane, VirtualTime *finish, uint32 *limit)
 		archive_add(&claim->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
 		unique_keys_gone(row);
 		handover_count(claim->info->state, QUEUE_ACKED, 1);
-		handover_count(claim->info->state, QUEUE_ADDRESSED, -1);
+		handover_count(claim->info->state, row_reader_depth(row), -1);
 	}
 	else if (claim->info->durable_leases)
 		note_durable(claim, &lease);
@@ -592,19 +594,28 @@ offer_row(Claim *claim)
 /*
  * Can the task whose row is read be leased, as far as the row says?  If not,
  * somebody hands it over, or it is noted to be in doubt.
+ *
+ * A task of the overflow is found by nobody else, if its place is not kept until it
+ * is known what becomes of its row: also if it is this transaction that has changed
+ * or removed it.
  */
 static bool
 can_be_leased(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *entry)
 {
 	RowReader  *row = &claim->row;
+	int64		task = lanes_entry_task(entry);
 	LeaseInfo	lease;
 
 	switch (status)
 	{
 		case ROW_GONE:
 			claim->stray = true;
+			if (task != 0 && TransactionIdIsValid(GetTopTransactionIdIfAny()))
+				handover_passed(lane, entry, false);
 			return false;
 		case ROW_OWN:			/* handed over when we commit */
+			if (task != 0)
+				handover_passed(lane, entry, true);
 			return false;
 		case ROW_IN_PROGRESS:
 
@@ -613,8 +624,9 @@ can_be_leased(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *entry
 			 * one of us; a user's statement may fail before its triggers are
 			 * fired, and nobody would know.
 			 */
-			if (row->deleting &&
-				!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
+			if ((row->deleting || task != 0) &&
+				!leases_find(claim->queue,
+							 task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
 							 &lease))
 				lanes_doubt(lane, row->in_progress, entry);
 			return false;
@@ -651,7 +663,6 @@ lease_held(Claim *claim, int class, int max)
 	for (int i = 0; i < n; i++)
 	{
 		Lane	   *lane = lanes[i];
-		FairqAddress place;
 		RowReader  *row = &claim->row;
 		VirtualTime task_finish;
 		uint32		limit;
@@ -664,18 +675,20 @@ lease_held(Claim *claim, int class, int max)
 			break;
 		}
 
-		if (!can_be_leased(claim, lane, row_reader_lock(row, &entries[i].tid), &entries[i]))
+		if (!can_be_leased(claim, lane, row_reader_entry(row, &entries[i]), &entries[i]))
 			continue;
 
-		lanes_entry_address(lane, &entries[i], &place);
-		if (!row_reader_is_at(row, &place))
+		/* Another row may be there by now, or the same with another address. */
+		if (!row_reader_is_at(row, lane, &entries[i]))
 		{
 			row_reader_unlock(row);
 			claim->stray = true;
 			offer_row(claim);
+			if (lanes_entry_task(&entries[i]) != 0)
+				queue_state_overflow_lost(info->state, class, lanes_entry_task(&entries[i]));
 			continue;
 		}
-		if (!grant(claim, lane, &task_finish, &limit))
+		if (!grant(claim, lane, &entries[i], &task_finish, &limit))
 		{
 			/*
 			 * A task that somebody has is his to offer again.  By now the
@@ -684,13 +697,13 @@ lease_held(Claim *claim, int class, int max)
 			if (limit != NO_LIMIT &&
 				!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
 				!limits_park(limit, lane, &entries[i], claim->charge))
-				lanes_offer(lane, &place, &entries[i].tid);
+				lanes_offer_entry(lane, &entries[i]);
 			continue;
 		}
 
 		if (info->policy == QUEUE_FAIR)
 		{
-			VirtualTime s = {place.block, place.fraction};
+			VirtualTime s = {entries[i].block, entries[i].fraction};
 
 			start = virtual_time_max(start, s);
 			finish = virtual_time_max(finish, task_finish);
@@ -829,7 +842,7 @@ source_has(Claim *claim, GroupSource *source)
 	{
 		CHECK_FOR_INTERRUPTS();
 		source->at = 0;
-		source->n = queue_relation_walk(claim->rel, claim->info, source->lane,
+		source->n = queue_relation_look(claim->rel, claim->info, source->lane,
 										&source->next, LANE_WINDOW / 8,
 										source->entries, &source->next,
 										&source->more);
@@ -842,30 +855,28 @@ source_has(Claim *claim, GroupSource *source)
  * its finish tag, or *left lowered to its start tag if it is passed over.
  */
 static void
-claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
+claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 			 VirtualTime *finish, VirtualTime *left)
 {
 	RowReader  *row = &claim->row;
-	FairqAddress place;
-	VirtualTime start;
+	LaneEntry	entry = *place;
+	RowStatus	status = row_reader_entry(row, &entry);
+	VirtualTime start = {place->block, place->fraction};
 	VirtualTime task_finish;
 	LeaseInfo	lease;
 	uint32		limit;
 
 	/* The key is looked at without the page's lock: it may be toasted. */
-	if (!can_be_leased(claim, lane, row_reader_read(row, &entry->tid), entry))
+	if (status == ROW_LIVE)
+		row_reader_unlock(row);
+	if (!can_be_leased(claim, lane, status, &entry) ||
+		!row_reader_is_at(row, lane, &entry))
 	{
 		claim->stray = true;
+		if (status == ROW_GONE && lanes_entry_task(place) != 0)
+			lanes_forget(lane, place);
 		return;
 	}
-	lanes_entry_address(lane, entry, &place);
-	if (!row_reader_is_at(row, &place))
-	{
-		claim->stray = true;
-		return;
-	}
-	start.whole = place.block;
-	start.fraction = place.fraction;
 	if (!group_wanted(claim))
 	{
 		if (virtual_time_compare(start, *left) < 0 &&
@@ -873,22 +884,22 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *entry,
 			*left = start;
 		return;
 	}
-	if (!can_be_leased(claim, lane, row_reader_lock(row, &entry->tid), entry))
+	if (!can_be_leased(claim, lane, row_reader_entry(row, &entry), &entry))
 		return;
-	if (!row_reader_is_at(row, &place))
+	if (!row_reader_is_at(row, lane, &entry))
 	{
 		row_reader_unlock(row);
 		return;
 	}
-	if (grant(claim, lane, &task_finish, &limit))
+	if (grant(claim, lane, &entry, &task_finish, &limit))
 		*finish = virtual_time_max(*finish, task_finish);
 	else if (limit != NO_LIMIT)
 	{
 		if (virtual_time_compare(start, *left) < 0)
 			*left = start;
 		if (!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
-			!limits_note(limit, lane, entry, claim->charge))
-			lanes_offer(lane, &place, &entry->tid);
+			!limits_note(limit, lane, &entry, claim->charge))
+			lanes_offer_entry(lane, &entry);
 	}
 }
 
@@ -1006,6 +1017,30 @@ claim_resolve_doubts(QueueState *state)
 }
 
 /*
+ * There is nothing to claim, and nothing is about to be moved out of the overflow.
+ * But if some tasks are said to be ready, others have taken them and are about to
+ * lease them, and then more will be moved.  That is a matter of microseconds; and
+ * should they be said to be by mistake, of a few short waits.
+ */
+static bool
+wait_for_others(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+
+	if (likely(pg_atomic_read_u32(&state->overflowing) == 0) ||
+		queue_state_ready(state) <= 0 || limits_waiting(&state->limits) ||
+		claim->wanted != NULL || claim->request->group_count >= 0 ||
+		claim->waits_for_others++ == WAITS_FOR_OTHERS ||
+		handover_feeds() || !wakeup_worker_alive(MyDatabaseId))
+		return false;
+	leases_return_reserved();
+	CHECK_FOR_INTERRUPTS();
+	pg_usleep(1000L);
+	claim->now = GetCurrentTimestamp();
+	return true;
+}
+
+/*
  * There is nothing to claim.  If tasks of the overflow that we may claim are about
  * to be moved, wait for that; or if some have been moved since the lanes were
  * looked at, when feeds was read.  Returns whether to look again.
@@ -1018,8 +1053,9 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	bool		wanted = (request->group_count < 0);
 
 	/* Not for ourselves, nor for what only the next claim without a worker does. */
-	if (likely(!queue_state_feeds(state, feeds)) || handover_feeds() ||
-		!wakeup_worker_alive(MyDatabaseId))
+	if (likely(!queue_state_feeds(state, feeds)))
+		return wait_for_others(claim);
+	if (handover_feeds() || !wakeup_worker_alive(MyDatabaseId))
 		return false;
 	for (int i = 0; i < request->group_count && !wanted; i++)
 	{

@@ -80,7 +80,9 @@ note_overflow(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 	{
 		if (groups_look(info->state, class, VARDATA_ANY(key),
 						VARSIZE_ANY_EXHDR(key), &tag))
-			handover_overflow_removed(info->state, tag.group, 1);
+			handover_overflow_removed(info->state, tag.group, 1,
+									  DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
+																 tupdesc, &isnull)));
 		return;
 	}
 	handover_reserve(1);

@@ -188,6 +188,7 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	lease.over = DatumGetBool(values[DURABLE_OF_SESSION]);
 	lease.durable_tid = tuple->t_self;
 	lease.group = FAIRQ_NO_GROUP;
+	lease.overflow = false;
 	ItemPointerSetInvalid(&lease.tid);
 
 	/*
@@ -195,15 +196,15 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	 * lease all the same, which ends as those of tasks that are deleted do.
 	 */
 	if (row_reader_task(row, lease.task, NULL) == ROW_LIVE &&
-		!row_is_null(row, COLUMN_ADDRESS))
+		(!row_is_null(row, COLUMN_ADDRESS) ||
+		 DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW))
 	{
-		const FairqAddress *address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 		text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 
 		lease.tid = row->tuple.t_self;
-		if (address->class < info->state->classes)
-			lease.group = groups_adopt_lease(info->state, address->class,
-											 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		lease.overflow = row_is_null(row, COLUMN_ADDRESS);
+		lease.group = groups_adopt_lease(info->state, row_reader_class(row),
+										 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 	}
 
 	(void) leases_reserve(1);

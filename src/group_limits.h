@@ -49,6 +49,7 @@ typedef struct QueueLimits
 	struct pairingheap_node *tokens;
 	dlist_head	offered;
 	pg_atomic_uint32 waiting;	/* how many there are */
+	pg_atomic_uint32 overflow;	/* places set aside of tasks of the overflow */
 	pg_atomic_uint32 in_turn;	/* those that wait for their turn only */
 	pg_atomic_uint64 next_token;	/* when the first one has a token; or never */
 	pg_atomic_uint64 sought;	/* when claims looked for groups that may go on */

@@ -67,7 +67,6 @@ adopt_leases(QueueInfo *info, Relation rel)
 	{
 		RowStatus	status;
 		text	   *key;
-		int			class;
 
 		if (leases[i].queue != queue || leases[i].group != FAIRQ_NO_GROUP)
 			continue;
@@ -75,10 +74,8 @@ adopt_leases(QueueInfo *info, Relation rel)
 		if (status != ROW_LIVE && status != ROW_OWN)
 			continue;
 		key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
-		class = row_is_null(&row, COLUMN_ADDRESS) ? 0 :
-			DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS))->class;
 		leases_adopt(&leases[i].ref,
-					 groups_adopt_lease(info->state, Min(class, info->state->classes - 1),
+					 groups_adopt_lease(info->state, row_reader_class(&row),
 										VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)));
 	}
 	row_reader_end(&row);

@@ -28,10 +28,11 @@
  * Overflow.  A group that has more than max_ready_per_group tasks ready, or one
  * that comes when max_ready are, has its next tasks put into the overflow: rows
  * without an address.  While it has any there, committed or not, all its new
- * ones go there, so that they stay in order.  When some of its room is free the
- * group is hungry: it comes to the end of the queue's list of hungry groups,
- * which the background worker feeds in turn (promote.c), from the lowest id on
- * that may be there, overflow_from.
+ * ones go there, so that they stay in order; also while tasks of its overflow may
+ * be ready whose places are in memory only: these may get lost, and must not come
+ * behind new ones then.  When some of its room is free the group is hungry: it comes
+ * to the end of the queue's list of hungry groups, which the background worker
+ * feeds in turn (promote.c), from the lowest id on that may be there, overflow_from.
  *
  * Both counts of a group, ready and overflow, are hints: rows may be written with
  * SQL, and transactions may be prepared.  That a group has nothing in the overflow
@@ -65,13 +66,20 @@
 
 #define PARTITIONS		256
 
+/* Before all tags. */
+static const VirtualTime v_none = {PG_INT64_MIN, 0};
+
 /*
  * A group is fed when this many of its tasks may be moved, or a quarter of what
  * it may have ready; so tasks are moved some at a time, and the group is far from
  * running dry.  Likewise the queue as a whole: but an eighth, as who waits for its
  * room may be new.
+ *
+ * And not before half of what the lanes have room for is gone, shared between the
+ * groups with overflow, but FEED_LEAST at least: what is more has to be written.
  */
 #define FEED_AT_ONCE	500
+#define FEED_LEAST		16
 #define FEED_QUEUE_AT_ONCE	100
 
 /* How often claims that can do without look for entries, in microseconds. */
@@ -105,6 +113,7 @@ typedef struct FairGroup
 								 * there are none */
 	int64		overflow_limit; /* what came while it was fed is from here on */
 	int64		overflow_held;	/* some from here on were in somebody's hands */
+	VirtualTime offered_finish; /* F when the last of them got it, or later */
 	uint32		hungry_next;
 	uint8		hunger;			/* a GroupHunger */
 	uint32		limit;			/* group_limits.c's number, or NO_LIMIT */
@@ -483,6 +492,7 @@ try_lock_group(QueueState *queue, const GroupKey *key, const char *text, int key
 				group->overflow_from = PG_INT64_MAX;
 				group->overflow_limit = PG_INT64_MAX;
 				group->overflow_held = PG_INT64_MAX;
+				group->offered_finish = v_none;
 				group->hunger = NOT_HUNGRY;
 				group->limit = NO_LIMIT;
 				group->served = 0;
@@ -555,17 +565,32 @@ list_hungry(QueueState *queue, FairGroup *group)
 }
 
 /*
+ * How many tasks of a group are ready when it has been fed, at most.
+ */
+static int64
+ready_when_fed(QueueState *queue, int class)
+{
+	int64		room = queue->orders[class].lanes.high * (LANE_WINDOW / 2) * 3 / 4;
+
+	room /= Max(pg_atomic_read_u32(&queue->overflowing), 1);
+	return Min(Max(room, FEED_LEAST), queue->max_ready_per_group);
+}
+
+/*
  * Is a group to be fed?  Partition locked.
  */
 static inline bool
 is_hungry(QueueState *queue, FairGroup *group)
 {
 	int64		max = queue->max_ready_per_group;
+	int64		fed;
 
-	return unlikely(group->overflow_from != PG_INT64_MAX) &&
-		group->hunger == NOT_HUNGRY &&
-		(group->overflow == 0 ||
-		 group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1));
+	if (likely(group->overflow_from == PG_INT64_MAX) || group->hunger != NOT_HUNGRY)
+		return false;
+	fed = ready_when_fed(queue, group->key.class);
+	return group->overflow == 0 ||
+		(group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1) &&
+		 (fed == max || group->ready <= fed / 2));
 }
 
 /*
@@ -615,6 +640,7 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 	tag->group = group - groups;
 	overflow = may_overflow &&
 		(group->overflow > 0 || group->pending > 0 ||
+		 virtual_time_compare(v, group->offered_finish) < 0 ||
 		 group->ready >= queue->max_ready_per_group ||
 		 queue_state_ready(queue) >= queue->max_ready);
 	if (overflow)
@@ -1059,11 +1085,11 @@ groups_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 }
 
 /*
- * n tasks of a group are in the overflow no more, because they were removed.  The
- * group may have been forgotten, and its entry be another's by now.
+ * n tasks of a group are in the overflow no more, from an id on, because they were
+ * removed.  The group may have been forgotten, and its entry be another's by now.
  */
 void
-groups_overflow_removed(QueueState *queue, uint32 number, int n)
+groups_overflow_removed(QueueState *queue, uint32 number, int n, int64 id)
 {
 	LWLockAcquire(&table->creation_lock, LW_SHARED);
 	if (groups[number].in_use &&
@@ -1073,7 +1099,11 @@ groups_overflow_removed(QueueState *queue, uint32 number, int n)
 
 		FairGroup  *group = &groups[number];
 
-		set_overflow(queue, group, Max(group->overflow - n, 0));
+		/* One that has a place counts as ready already. */
+		if (id < group->overflow_from)
+			count_ready(queue, group, -n);
+		else
+			set_overflow(queue, group, Max(group->overflow - n, 0));
 		if (group->overflow == 0)
 		{
 			group->overflow_from = Min(group->overflow_from, group->overflow_held);
@@ -1099,6 +1129,27 @@ groups_restore_overflow(QueueState *queue, int class, const char *key, int keyle
 	group = lock_group(queue, &group_key, key, keylen,
 					   queue_state_virtual_time(&queue->orders[class]));
 	set_overflow(queue, group, group->overflow + 1);
+	group->overflow_from = Min(group->overflow_from, id);
+	group->overflow_limit = Min(group->overflow_limit, id);
+	check_hungry(queue, group);
+	LWLockRelease(partition_lock(key_hash(&group_key)));
+}
+
+/*
+ * A row says that a group has a task in the overflow, which may have lost its
+ * place.
+ */
+void
+groups_overflow_found(QueueState *queue, int class, const char *key, int keylen,
+					  int64 id)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	make_key(queue, class, key, keylen, &group_key);
+	group = lock_group(queue, &group_key, key, keylen,
+					   queue_state_virtual_time(&queue->orders[class]));
+	set_overflow(queue, group, Max(group->overflow, 1));
 	group->overflow_from = Min(group->overflow_from, id);
 	group->overflow_limit = Min(group->overflow_limit, id);
 	check_hungry(queue, group);
@@ -1145,7 +1196,7 @@ groups_next_hungry(QueueState *queue, HungryGroup *hungry)
 	hungry->from = group->overflow_from;
 	/* What room there is in the queue is shared between the hungry. */
 	room_of_group = Min(Max(room / waiting, 1),
-						queue->max_ready_per_group - group->ready);
+						ready_when_fed(queue, group->key.class) - group->ready);
 	hungry->room = (int) Min(Max(room_of_group, 0), PG_INT32_MAX);
 	LWLockRelease(lock);
 	return true;
@@ -1164,6 +1215,8 @@ groups_fed(QueueState *queue, uint32 number, int moved, int64 next, int64 held)
 
 	group->overflow_from = Min(next, group->overflow_limit);
 	group->overflow_held = Min(held, group->overflow_held);
+	if (moved > 0)
+		group->offered_finish = group->finish;
 	if (group->overflow_from == PG_INT64_MAX && group->overflow_held == PG_INT64_MAX)
 		set_overflow(queue, group, 0);
 	else
@@ -1250,6 +1303,7 @@ groups_count_anew(QueueState *queue)
 		set_overflow(queue, &groups[i], 0);
 		groups[i].overflow_from = PG_INT64_MAX;
 		groups[i].overflow_held = PG_INT64_MAX;
+		groups[i].offered_finish = v_none;
 		LWLockRelease(lock);
 	}
 	pg_atomic_write_u64(&queue->ready, 0);
@@ -1310,6 +1364,7 @@ groups_look(QueueState *queue, int class, const char *key, int keylen,
 		tag->slot = group->slot;
 		tag->group = group - groups;
 		tag->hungry = (group->hunger != NOT_HUNGRY);
+		tag->overflow_fed = Min(group->overflow_from, group->overflow_held);
 	}
 	LWLockRelease(lock);
 	return group != NULL;
@@ -1330,6 +1385,7 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 		 virtual_time_compare(group->finish, *if_finish) == 0) &&
 		virtual_time_compare(group->finish, level) > 0)
 		group->finish = level;
+	group->offered_finish = v_none;
 	count_ready(queue, group, -group->ready);
 	check_hungry(queue, group);
 	limit = group->limit;

@@ -23,6 +23,8 @@ typedef struct GroupTag
 	double		weight;			/* of groups_look only */
 	bool		hungry;			/* of groups_look only: its overflow is about to be
 								 * moved */
+	int64		overflow_fed;	/* of groups_look only: what is in the overflow
+								 * below this one has been given places */
 } GroupTag;
 
 extern Size groups_shmem_size(void);
@@ -68,7 +70,10 @@ extern void groups_overflow(QueueState *queue, int class, const char *key,
 							int keylen, GroupTag *tag);
 extern void groups_overflow_ends(QueueState *queue, uint32 group, int n,
 								 int64 id, bool committed);
-extern void groups_overflow_removed(QueueState *queue, uint32 group, int n);
+extern void groups_overflow_removed(QueueState *queue, uint32 group, int n,
+									int64 id);
+extern void groups_overflow_found(QueueState *queue, int class, const char *key,
+								  int keylen, int64 id);
 extern void groups_restore_overflow(QueueState *queue, int class,
 									const char *key, int keylen, int64 id);
 extern void groups_wake_feeder(QueueState *queue);

@@ -92,6 +92,8 @@ typedef struct HandoverItem
 	FairqAddress address;
 	ItemPointerData tid;
 	uint16		group;			/* of a task that is offered, for those who wait */
+	int64		task;			/* of the overflow, whose place it is; 0: it has an
+								 * address */
 	union
 	{
 		LeaseRef	lease;
@@ -212,6 +214,7 @@ new_item(HandoverKind kind)
 	item = &items[items_count++];
 	item->kind = kind;
 	item->group = WAITING_ANY_GROUP;
+	item->task = 0;
 	item->subid = GetCurrentSubTransactionId();
 	return item;
 }
@@ -357,17 +360,36 @@ handover_lower_at_abort(Lane *lane, const FairqAddress *address)
 }
 
 /*
- * A lease was granted.
+ * A claim has come to the place of a task of the overflow that this transaction may
+ * have changed (written) or removed: whether it is there is known when it ends.
  */
 void
-handover_claimed(const LeaseInfo *lease, Lane *lane,
-				 const FairqAddress *address)
+handover_passed(Lane *lane, const LaneEntry *place, bool written)
+{
+	for (int i = 0; i < (written ? 2 : 1); i++)
+	{
+		HandoverItem *item = new_item(i == 0 ? HANDOVER_OFFER_AT_ABORT :
+									  HANDOVER_OFFER_AT_COMMIT);
+
+		item->lane = lane;
+		lanes_entry_address(lane, place, &item->address);
+		item->tid = place->tid;
+		item->task = lanes_entry_task(place);
+	}
+}
+
+/*
+ * A lease was granted, on a task in a place.
+ */
+void
+handover_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *place)
 {
 	HandoverItem *item;
 
 	item = new_item(HANDOVER_CLAIMED);
 	item->lane = lane;
-	item->address = *address;
+	lanes_entry_address(lane, place, &item->address);
+	item->task = lanes_entry_task(place);
 	item->u.lease = lease->ref;
 	lease_items++;
 }
@@ -387,10 +409,12 @@ handover_settled(const LeaseInfo *lease)
 }
 
 /*
- * The lease is given back: its task is as it was.
+ * The lease is given back: its task is as it was.  task is which one it is, if it
+ * is of the overflow and the address is in memory only; else 0.
  */
 void
-handover_released(int settled, Lane *lane, const FairqAddress *address)
+handover_released(int settled, Lane *lane, const FairqAddress *address,
+				  int64 task)
 {
 	HandoverItem *item = &items[settled];
 
@@ -398,6 +422,7 @@ handover_released(int settled, Lane *lane, const FairqAddress *address)
 	item->kind = HANDOVER_RELEASED;
 	item->lane = lane;
 	item->address = *address;
+	item->task = task;
 }
 
 /*
@@ -525,16 +550,17 @@ handover_removed(QueueState *queue, uint32 group,
 }
 
 /*
- * n tasks in the overflow of a group are being removed.
+ * n tasks in the overflow of a group are being removed, from an id on.
  */
 void
-handover_overflow_removed(QueueState *queue, uint32 group, int n)
+handover_overflow_removed(QueueState *queue, uint32 group, int n, int64 id)
 {
 	HandoverItem *item = new_item(HANDOVER_OVERFLOW_REMOVED);
 
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
 	item->u.overflow.n = n;
+	item->u.overflow.id = id;
 }
 
 /* The item of this subtransaction for the overflow of a group, or NULL. */
@@ -889,6 +915,27 @@ give_back(HandoverItem *item, const LeaseInfo *lease)
 	groups_ready(queue_state_by_number(lease->queue), lease->group);
 }
 
+/* The place that an item is about. */
+static void
+place_of(const HandoverItem *item, LaneEntry *place)
+{
+	lanes_entry(place, &item->address, &item->tid);
+	if (item->task != 0)
+		(void) lanes_entry_set_task(place, item->task);
+}
+
+/*
+ * It is to be claimed.  Not until other leases have ended, see the head.
+ */
+static void
+offer(const HandoverItem *item)
+{
+	LaneEntry	place;
+
+	place_of(item, &place);
+	lanes_offer_of_group(item->lane, &place, item->group);
+}
+
 /*
  * First of all at commit the leases that were settled end, wherever they are
  * in the list.
@@ -940,14 +987,14 @@ carry_out_commit(const HandoverItem *item)
 	{
 		case HANDOVER_ENQUEUED:
 		case HANDOVER_OFFER_AT_COMMIT:
-			lanes_offer_of_group(item->lane, &item->address, &item->tid, item->group);
+			offer(item);
 			break;
 		case HANDOVER_LOWER_AT_COMMIT:
 			lanes_lower(item->lane, &item->address);
 			break;
 		case HANDOVER_RELEASED:
 			if (ItemPointerIsValid(&item->tid))
-				lanes_offer(item->lane, &item->address, &item->tid);
+				offer(item);
 			break;
 		case HANDOVER_CANCELLED:
 			untag(item);
@@ -977,7 +1024,7 @@ carry_out_commit(const HandoverItem *item)
 			break;
 		case HANDOVER_OVERFLOW_REMOVED:
 			groups_overflow_removed(item->u.overflow.queue, item->u.overflow.group,
-									item->u.overflow.n);
+									item->u.overflow.n, item->u.overflow.id);
 			break;
 		case HANDOVER_OVERFLOWED:
 			groups_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
@@ -1057,7 +1104,7 @@ carry_out_abort(HandoverItem *item)
 			untag(item);
 			break;
 		case HANDOVER_OFFER_AT_ABORT:
-			lanes_offer(item->lane, &item->address, &item->tid);
+			offer(item);
 			break;
 		case HANDOVER_LOWER_AT_ABORT:
 			lanes_lower(item->lane, &item->address);
@@ -1069,7 +1116,7 @@ carry_out_abort(HandoverItem *item)
 				if (leases_give_back(&item->u.lease, &lease))
 				{
 					give_back(item, &lease);
-					lanes_offer(item->lane, &item->address, &item->tid);
+					offer(item);
 				}
 				else
 					wakeup_at(MyDatabaseId, 0);
@@ -1141,8 +1188,7 @@ carry_out_prepare(HandoverItem *item)
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_LOWER_AT_ABORT:
-			ItemPointerSet(&place.tid, 0, 0);
-			lanes_entry(&place, &item->address, &place.tid);
+			place_of(item, &place);
 			lanes_doubt(item->lane, preparing_xid, &place);
 			break;
 		case HANDOVER_DUE_ADDED:

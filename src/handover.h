@@ -28,10 +28,12 @@ extern void handover_offer_at_abort(Lane *lane, const FairqAddress *address,
 									const ItemPointerData *tid);
 extern void handover_lower_at_commit(Lane *lane, const FairqAddress *address);
 extern void handover_lower_at_abort(Lane *lane, const FairqAddress *address);
+extern void handover_passed(Lane *lane, const LaneEntry *place, bool written);
 extern void handover_claimed(const LeaseInfo *lease, Lane *lane,
-							 const FairqAddress *address);
+							 const LaneEntry *place);
 extern int	handover_settled(const LeaseInfo *lease);
-extern void handover_released(int settled, Lane *lane, const FairqAddress *address);
+extern void handover_released(int settled, Lane *lane,
+							  const FairqAddress *address, int64 task);
 extern void handover_not_settled(int settled);
 extern void handover_read_again(Oid relation);
 extern void handover_cancelled(const FairqAddress *address, const GroupTag *tag);
@@ -43,7 +45,8 @@ extern void handover_defaults_set(QueueState *queue,
 extern bool handover_room(QueueState *queue, int n, int64 max);
 extern void handover_removed(QueueState *queue, uint32 group,
 							 const FairqAddress *address);
-extern void handover_overflow_removed(QueueState *queue, uint32 group, int n);
+extern void handover_overflow_removed(QueueState *queue, uint32 group, int n,
+									  int64 id);
 extern void handover_overflowed(QueueState *queue, uint32 group, int64 id);
 extern void handover_not_overflowed(QueueState *queue, uint32 group);
 extern int	handover_feeding(QueueState *queue, uint32 group);

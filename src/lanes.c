@@ -40,6 +40,16 @@
  *
  * An entry too many does no harm: the row and the lease table decide.
  *
+ * The overflow.  A task that waits for room has no address, so no index has its
+ * place; it gets one here, when it is about to be its turn (promote.c), and its
+ * entry says which task it is.  Such an entry stays in the window until it is
+ * taken, also from the frontier on; there it is not yet to be taken.  A window gets
+ * them up to half of its size, so that there is room for others.  More may come
+ * back from claimers.  When it is full of them one is dropped, and the overflow is
+ * read again from that task on (queue_state_overflow_lost).  Who has taken one gives
+ * it back, leases the task, or knows that there is no such task any more: for want
+ * of an index, it would not be found again.
+ *
  * Who waits for tasks (waiting.c) is told here, of each offer and of each frontier
  * that is lowered, so whatever makes tasks claimable comes by.
  *
@@ -107,6 +117,16 @@ set_to_start(LaneEntry *entry)
 	entry->block = PG_INT64_MIN;
 	entry->fraction = 0;
 	entry->slot = 0;
+	ItemPointerSet(&entry->tid, 0, 0);
+}
+
+/* And one after all others: no index has to be read from there on. */
+static void
+set_to_end(LaneEntry *entry)
+{
+	entry->block = PG_INT64_MAX;
+	entry->fraction = PG_UINT32_MAX;
+	entry->slot = PG_UINT64_MAX;
 	ItemPointerSet(&entry->tid, 0, 0);
 }
 
@@ -227,14 +247,38 @@ lower_bound(const Lane *lane, const LaneEntry *place)
 	return low;
 }
 
+/* A task of the overflow has lost its place.  Lane locked. */
+static void
+lose(Lane *lane, int64 task)
+{
+	queue_state_overflow_lost(queue_state_by_number(lane->queue), lane->class, task);
+}
+
 /*
- * Let the window end before place, and the frontier be there at the most.
- * Lane locked exclusively.
+ * Let the window end before place, but for tasks of the overflow.  Lane locked
+ * exclusively.
+ */
+static void
+drop_from(Lane *lane, const LaneEntry *place)
+{
+	int			from = lower_bound(lane, place);
+	int			kept = from;
+
+	for (int i = from; lane->offered > 0 && i < lane->head + lane->count; i++)
+	{
+		if (lanes_entry_task(&lane->entries[i]) != 0)
+			lane->entries[kept++] = lane->entries[i];
+	}
+	lane->count = kept - lane->head;
+}
+
+/*
+ * The same, and the frontier be there at the most.  Lane locked exclusively.
  */
 static void
 cut(Lane *lane, const LaneEntry *place)
 {
-	lane->count = lower_bound(lane, place) - lane->head;
+	drop_from(lane, place);
 	if (lane->complete || lanes_compare(place, &lane->frontier) < 0)
 	{
 		lane->complete = false;
@@ -249,6 +293,45 @@ cut(Lane *lane, const LaneEntry *place)
 }
 
 /*
+ * A window is full: make room in it for a place.  Returns false if that is the one
+ * to be dropped.  Lane locked exclusively.
+ */
+static bool
+make_room(Lane *lane, const LaneEntry *place)
+{
+	int			at = lane->head + lane->count - 1;
+	bool		overflow = (lanes_entry_task(place) != 0);
+	LaneEntry	last = lane->entries[at];
+
+	if (lane->offered == lane->count)
+	{
+		if (overflow && lanes_compare(place, &last) > 0)
+		{
+			lose(lane, lanes_entry_task(place));
+			return false;
+		}
+		lose(lane, lanes_entry_task(&last));
+		lane->offered--;
+		lane->count--;
+		return true;
+	}
+
+	while (lanes_entry_task(&lane->entries[at]) != 0)
+		at--;
+	last = lane->entries[at];
+	if (!overflow && lanes_compare(place, &last) > 0)
+		last = *place;
+
+	/*
+	 * All of its address, for an offer may name a heap-only tuple, whose TID is
+	 * not the one in the index.
+	 */
+	ItemPointerSet(&last.tid, 0, 0);
+	cut(lane, &last);
+	return overflow || lanes_compare(place, &last) < 0;
+}
+
+/*
  * Enter a place into the window.  Lane locked exclusively.
  */
 static void
@@ -257,21 +340,8 @@ enter(Lane *lane, const LaneEntry *place)
 	int			at;
 	int			end;
 
-	if (lane->count == LANE_WINDOW)
-	{
-		LaneEntry	last = lane->entries[lane->head + lane->count - 1];
-
-		/*
-		 * All of its address, for an offer may name a heap-only tuple, whose
-		 * TID is not the one in the index.
-		 */
-		if (lanes_compare(place, &last) > 0)
-			last = *place;
-		ItemPointerSet(&last.tid, 0, 0);
-		cut(lane, &last);
-		if (lanes_compare(place, &last) >= 0)
-			return;				/* the newcomer itself was the last */
-	}
+	if (lane->count == LANE_WINDOW && !make_room(lane, place))
+		return;
 
 	/* Taking from the front makes room there: move it to the end, all at once. */
 	if (lane->head > 0 && lane->head + lane->count == LANE_WINDOW)
@@ -284,7 +354,21 @@ enter(Lane *lane, const LaneEntry *place)
 	at = lower_bound(lane, place);
 	end = lane->head + lane->count;
 	if (at < end && lanes_compare(&lane->entries[at], place) == 0)
+	{
+		int64		task = lanes_entry_task(&lane->entries[at]);
+
+		/* TIDs are used again: of two tasks at most one can be there. */
+		if (task != lanes_entry_task(place) && task != 0)
+			lose(lane, task);
+		if (task != lanes_entry_task(place) && lanes_entry_task(place) != 0)
+			lose(lane, lanes_entry_task(place));
+		if (task != 0 && lanes_entry_task(place) == 0)
+		{
+			lane->entries[at] = *place;
+			lane->offered--;
+		}
 		return;
+	}
 	if (lane->head > 0 && at - lane->head < end - at)
 	{
 		memmove(&lane->entries[lane->head - 1], &lane->entries[lane->head],
@@ -297,52 +381,164 @@ enter(Lane *lane, const LaneEntry *place)
 				(end - at) * sizeof(LaneEntry));
 	lane->entries[at] = *place;
 	lane->count++;
+	lane->offered += (lanes_entry_task(place) != 0);
+}
+
+/* Does a place belong into the window, by the frontier?  Lane locked. */
+static bool
+belongs(const Lane *lane, const LaneEntry *place)
+{
+	LaneEntry	first_of_address = *place;
+
+	ItemPointerSet(&first_of_address.tid, 0, 0);
+	return lane->complete || lanes_compare(&first_of_address, &lane->frontier) < 0;
 }
 
 /*
  * A row that may be claimed: its inserter has committed, or its claimer or
- * deleter has given it back.  Never fails: called at the end of transactions.
+ * deleter has given it back.  group: whose task it is (waiting_group), if that is
+ * known.  Never fails: called at the end of transactions.
  *
  * Who waits for one is told when the lane's lock was taken and let go, so that
  * the row is seen by whoever joined those who wait too late to be told.
  */
 void
-lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
+lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group)
 {
-	lanes_offer_of_group(lane, address, tid, WAITING_ANY_GROUP);
-}
-
-/*
- * The same if the group is known (waiting_group).
- */
-void
-lanes_offer_of_group(Lane *lane, const FairqAddress *address,
-					 const ItemPointerData *tid, uint16 group)
-{
-	LaneEntry	place;
-	LaneEntry	first_of_address;
-
-	lanes_entry(&place, address, tid);
-	first_of_address = place;
-	ItemPointerSet(&first_of_address.tid, 0, 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	if (lane->complete || lane->refilling ||
-		lanes_compare(&first_of_address, &lane->frontier) < 0)
-		enter(lane, &place);
+	if (lane->refilling || lanes_entry_task(place) != 0 || belongs(lane, place))
+		enter(lane, place);
 	LWLockRelease(&lane->lock);
 	waiting_offered(lane->queue, lane->bucket, group);
 }
 
 /*
- * The same for who has the entry: it is given back.
+ * The same if it is not.
  */
 void
-lanes_offer_entry(Lane *lane, const LaneEntry *entry)
+lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
 {
-	FairqAddress address;
+	LaneEntry	place;
 
-	lanes_entry_address(lane, entry, &address);
-	lanes_offer(lane, &address, &entry->tid);
+	lanes_entry(&place, address, tid);
+	lanes_offer_entry(lane, &place);
+}
+
+/*
+ * The same by its place, which may be of a task of the overflow.
+ */
+void
+lanes_offer_entry(Lane *lane, const LaneEntry *place)
+{
+	lanes_offer_of_group(lane, place, WAITING_ANY_GROUP);
+}
+
+/*
+ * A task of the overflow gets a place.  Returns false if there is no room for it
+ * here.
+ */
+bool
+lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group)
+{
+	bool		room;
+
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	room = (lane->offered < LANE_WINDOW / 2);
+	if (room)
+		enter(lane, place);
+	LWLockRelease(&lane->lock);
+	if (room)
+		waiting_offered(lane->queue, lane->bucket, group);
+	return room;
+}
+
+/*
+ * How many tasks of the overflow have places in some lanes.
+ */
+int
+lanes_offered(const LaneSet *set)
+{
+	Lane	   *lane;
+	int			n = 0;
+
+	for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
+		n += ((volatile Lane *) lane)->offered;
+	return n;
+}
+
+static int
+compare_tasks(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+static void
+read_offered(const LaneSet *set, OfferedTasks *offered)
+{
+	Lane	   *lane;
+	int			size = 0;
+
+	for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
+	{
+		if (((volatile Lane *) lane)->offered == 0)
+			continue;
+		if (offered->n + LANE_WINDOW > size)
+		{
+			size = 2 * size + LANE_WINDOW;
+			offered->tasks = (offered->tasks == NULL) ? palloc(size * sizeof(int64)) :
+				repalloc(offered->tasks, size * sizeof(int64));
+		}
+		LWLockAcquire(&lane->lock, LW_SHARED);
+		for (int i = lane->head; i < lane->head + lane->count; i++)
+		{
+			int64		task = lanes_entry_task(&lane->entries[i]);
+
+			if (task != 0)
+				offered->tasks[offered->n++] = task;
+		}
+		LWLockRelease(&lane->lock);
+	}
+	if (offered->n > 1)
+		qsort(offered->tasks, offered->n, sizeof(int64), compare_tasks);
+	offered->known = true;
+}
+
+/*
+ * Has a task of the overflow a place in one of the lanes?  They are read once.
+ */
+bool
+lanes_is_offered(const LaneSet *set, OfferedTasks *offered, int64 task)
+{
+	if (!offered->known)
+		read_offered(set, offered);
+	return offered->n > 0 &&
+		bsearch(&task, offered->tasks, offered->n, sizeof(int64), compare_tasks) != NULL;
+}
+
+/*
+ * A task of the overflow is no more: who leaves a lane as it is takes its place out.
+ */
+void
+lanes_forget(Lane *lane, const LaneEntry *place)
+{
+	int			at;
+	int			end;
+
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	at = lower_bound(lane, place);
+	end = lane->head + lane->count;
+	if (at < end && lanes_compare(&lane->entries[at], place) == 0 &&
+		lanes_entry_task(&lane->entries[at]) == lanes_entry_task(place))
+	{
+		memmove(&lane->entries[at], &lane->entries[at + 1],
+				(end - at - 1) * sizeof(LaneEntry));
+		lane->count--;
+		lane->offered--;
+	}
+	LWLockRelease(&lane->lock);
 }
 
 /*
@@ -394,9 +590,9 @@ static void
 look(const Lane *lane, LaneTop *top)
 {
 	top->low = !lane->complete && !lane->refilling &&
-		lane->count < LANE_LOW_WATER;
+		lane->count - lane->offered < LANE_LOW_WATER;
 	if (lane->count > 0 &&
-		(!lane->refilling || lane->complete ||
+		((!lane->refilling && lane->offered == 0) || lane->complete ||
 		 lanes_compare(&lane->entries[lane->head], &lane->frontier) < 0))
 	{
 		top->view = LANE_READY;
@@ -424,7 +620,9 @@ lanes_look(const Lane *lane, LaneTop *top)
 	if (head >= LANE_WINDOW)
 		head = LANE_WINDOW - 1;
 	top->low = false;
-	if (((volatile const Lane *) lane)->count > 0)
+	if (((volatile const Lane *) lane)->count > 0 &&
+		(likely(lane->offered == 0) || lane->complete ||
+		 lanes_compare(&lane->entries[head], &lane->frontier) < 0))
 	{
 		top->view = LANE_READY;
 		top->first = lane->entries[head];
@@ -471,7 +669,7 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 	}
 	lane->taking = true;
 	n = Min(max, lane->count);
-	if (lane->refilling && !lane->complete)
+	if ((lane->refilling || lane->offered > 0) && !lane->complete)
 		n = Min(n, lower_bound(lane, &lane->frontier) - lane->head);
 	for (int i = 0; upto != NULL && i < n; i++)
 	{
@@ -479,6 +677,8 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 			n = i;
 	}
 	memcpy(entries, &lane->entries[lane->head], n * sizeof(LaneEntry));
+	for (int i = 0; lane->offered > 0 && i < n; i++)
+		lane->offered -= (lanes_entry_task(&entries[i]) != 0);
 	lane->count -= n;
 	lane->head = (lane->count == 0) ? 0 : lane->head + n;
 	look(lane, top);
@@ -488,8 +688,8 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 }
 
 /*
- * Copy the whole window, for those who only look.  Returns the number of
- * entries; entries has room for LANE_WINDOW.
+ * Copy the window up to the frontier, for those who only look.  Returns the number
+ * of entries; entries has room for LANE_WINDOW.
  */
 int
 lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
@@ -498,10 +698,60 @@ lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
 	int			n;
 
 	LWLockAcquire(&lane->lock, LW_SHARED);
-	n = lane->count;
+	n = lane->complete ? lane->count : lower_bound(lane, &lane->frontier) - lane->head;
 	memcpy(entries, &lane->entries[lane->head], n * sizeof(LaneEntry));
 	lanes_entry_address(lane, &lane->frontier, frontier);
 	*complete = lane->complete;
+	LWLockRelease(&lane->lock);
+	return n;
+}
+
+/*
+ * The place of a task of the overflow.  Returns false if it has none in the lanes.
+ */
+bool
+lanes_find_offered(const LaneSet *set, int64 task, FairqAddress *address)
+{
+	Lane	   *lane;
+	bool		found = false;
+
+	for (int b = 0; !found && (lane = lanes_next(set, &b)) != NULL; b++)
+	{
+		if (((volatile Lane *) lane)->offered == 0)
+			continue;
+		LWLockAcquire(&lane->lock, LW_SHARED);
+		for (int i = lane->head; i < lane->head + lane->count && !found; i++)
+		{
+			found = (lanes_entry_task(&lane->entries[i]) == task);
+			if (found)
+				lanes_entry_address(lane, &lane->entries[i], address);
+		}
+		LWLockRelease(&lane->lock);
+	}
+	return found;
+}
+
+/*
+ * Copy what is of the overflow in the window, from a place on (NULL: from the start)
+ * and before another (NULL: to the end).  Returns the number of entries; entries has
+ * room for LANE_WINDOW.
+ */
+int
+lanes_copy_offered(Lane *lane, const LaneEntry *from, const LaneEntry *before,
+				   LaneEntry *entries)
+{
+	int			n = 0;
+
+	if (((volatile Lane *) lane)->offered == 0)
+		return 0;
+	LWLockAcquire(&lane->lock, LW_SHARED);
+	for (int i = from ? lower_bound(lane, from) : lane->head;
+		 i < lane->head + lane->count; i++)
+	{
+		if (lanes_entry_task(&lane->entries[i]) != 0 &&
+			(before == NULL || lanes_compare(&lane->entries[i], before) < 0))
+			entries[n++] = lane->entries[i];
+	}
 	LWLockRelease(&lane->lock);
 	return n;
 }
@@ -518,6 +768,13 @@ lanes_refill_begin(Lane *lane, LaneEntry *from, int *room)
 
 	Assert(refilling == NULL);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	if (!lane->complete && !lane->refilling && lane->offered == LANE_WINDOW &&
+		lanes_compare(&lane->entries[lane->head], &lane->frontier) >= 0)
+	{
+		/* There is no room for what comes first. */
+		lose(lane, lanes_entry_task(&lane->entries[lane->head + --lane->count]));
+		lane->offered--;
+	}
 	if (!lane->complete && !lane->refilling && lane->count < LANE_WINDOW)
 	{
 		lane->refilling = true;
@@ -549,7 +806,7 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 		/* Prune what was entered meanwhile beyond it; an address stays whole. */
 		ItemPointerSet(&last_of_address.tid, MaxBlockNumber, PG_UINT16_MAX);
 		lane->frontier = *next;
-		lane->count = lower_bound(lane, &last_of_address) - lane->head;
+		drop_from(lane, &last_of_address);
 	}
 	if (lane->limited)
 		cut(lane, &lane->limit);
@@ -617,7 +874,11 @@ lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
 {
 	LaneEntry	first = *place;
 	LaneDoubt  *doubt = NULL;
+	int64		task = lanes_entry_task(place);
 
+	/* No index has the place of a task of the overflow. */
+	if (task != 0)
+		set_to_end(&first);
 	ItemPointerSet(&first.tid, 0, 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < lane->doubt_count && doubt == NULL; i++)
@@ -630,6 +891,7 @@ lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
 		doubt = &lane->doubts[lane->doubt_count++];
 		doubt->xid = xid;
 		doubt->place = first;
+		doubt->task = 0;
 	}
 	else if (doubt == NULL)
 	{
@@ -639,6 +901,8 @@ lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
 	}
 	if (lanes_compare(&first, &doubt->place) < 0)
 		doubt->place = first;
+	if (task != 0 && (doubt->task == 0 || task < doubt->task))
+		doubt->task = task;
 	LWLockRelease(&lane->lock);
 
 	/* Claims look after it, but perhaps all claimers are asleep. */
@@ -670,6 +934,9 @@ lanes_doubts(Lane *lane, LaneDoubt *doubts)
 void
 lanes_resolve(Lane *lane, const LaneDoubt *doubt)
 {
+	LaneEntry	end;
+
+	set_to_end(&end);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < lane->doubt_count; i++)
 	{
@@ -678,8 +945,11 @@ lanes_resolve(Lane *lane, const LaneDoubt *doubt)
 		if (other->xid == doubt->xid &&
 			lanes_compare(&other->place, &doubt->place) == 0)
 		{
+			if (other->task != 0)
+				lose(lane, other->task);
 			lane->doubts[i] = lane->doubts[--lane->doubt_count];
-			cut(lane, &doubt->place);
+			if (lanes_compare(&doubt->place, &end) < 0)
+				cut(lane, &doubt->place);
 			break;
 		}
 	}

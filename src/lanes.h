@@ -28,6 +28,9 @@
 /*
  * A task's place in a lane, and where its row was seen.  Bucket and class are
  * the lane's.  Places are ordered by address and then TID, as in the B-tree.
+ *
+ * A task of the overflow has its place in memory only: its row has no address,
+ * and the entry says which task it is, in 48 bits.  Else those are 0.
  */
 typedef struct LaneEntry
 {
@@ -35,6 +38,8 @@ typedef struct LaneEntry
 	uint64		slot;
 	uint32		fraction;
 	ItemPointerData tid;
+	int16		task_high;
+	uint32		task_low;
 } LaneEntry;
 
 /*
@@ -50,7 +55,8 @@ typedef struct LaneEntry
 typedef struct LaneDoubt
 {
 	TransactionId xid;			/* invalid: several, more than there is room for */
-	LaneEntry	place;
+	LaneEntry	place;			/* the index is read again from here on */
+	int64		task;			/* and the overflow from this one; 0: it is not */
 } LaneDoubt;
 
 typedef struct Lane
@@ -68,6 +74,7 @@ typedef struct Lane
 	uint8		class;
 	int			head;			/* the window is entries[head .. head+count-1] */
 	int			count;
+	int			offered;		/* of these of the overflow */
 	LaneEntry	frontier;		/* what lies before is in the window */
 	LaneEntry	limit;
 	ConditionVariable refilled;
@@ -108,6 +115,17 @@ typedef struct LaneSet
 											 * none */
 } LaneSet;
 
+/*
+ * The tasks of the overflow that have places in some lanes: a copy for those who
+ * look.  All zero to begin.
+ */
+typedef struct OfferedTasks
+{
+	bool		known;
+	int			n;
+	int64	   *tasks;			/* in order; palloc'd */
+} OfferedTasks;
+
 extern Size lanes_shmem_size(void);
 extern void lanes_shmem_init(void *area, bool found);
 
@@ -118,9 +136,13 @@ extern Lane *lanes_get(int number);
 
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
-extern void lanes_offer_entry(Lane *lane, const LaneEntry *entry);
-extern void lanes_offer_of_group(Lane *lane, const FairqAddress *address,
-								 const ItemPointerData *tid, uint16 group);
+extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
+extern void lanes_offer_entry(Lane *lane, const LaneEntry *place);
+extern bool lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group);
+extern int	lanes_offered(const LaneSet *set);
+extern bool lanes_find_offered(const LaneSet *set, int64 task, FairqAddress *address);
+extern bool lanes_is_offered(const LaneSet *set, OfferedTasks *offered, int64 task);
+extern void lanes_forget(Lane *lane, const LaneEntry *place);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);
 extern bool lanes_has(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);
@@ -129,6 +151,9 @@ extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
 					   LaneEntry *entries, LaneTop *top, bool nowait);
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 							  FairqAddress *frontier, bool *complete);
+
+extern int	lanes_copy_offered(Lane *lane, const LaneEntry *from,
+							   const LaneEntry *before, LaneEntry *entries);
 
 extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
 extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
@@ -204,6 +229,29 @@ lanes_entry(LaneEntry *entry, const FairqAddress *address,
 	entry->fraction = address->fraction;
 	entry->slot = address->slot;
 	entry->tid = *tid;
+	entry->task_high = 0;
+	entry->task_low = 0;
+}
+
+/*
+ * Which task of the overflow an entry is of; 0: its row has an address.
+ */
+static inline int64
+lanes_entry_task(const LaneEntry *entry)
+{
+	return (int64) entry->task_high * (INT64CONST(1) << 32) + entry->task_low;
+}
+
+/*
+ * An entry is of a task of the overflow.  Returns false if its id is one that
+ * cannot be kept here.
+ */
+static inline bool
+lanes_entry_set_task(LaneEntry *entry, int64 task)
+{
+	entry->task_low = (uint32) task;
+	entry->task_high = (int16) ((task - (int64) entry->task_low) / (INT64CONST(1) << 32));
+	return task != 0 && lanes_entry_task(entry) == task;
 }
 
 static inline void

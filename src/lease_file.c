@@ -38,7 +38,7 @@
 #include "settings.h"
 
 #define LEASE_FILE		PGSTAT_STAT_PERMANENT_DIRECTORY "/pgfairq.leases"
-#define LEASE_FILE_MAGIC	0x46514C03	/* change it with any of the structs */
+#define LEASE_FILE_MAGIC	0x46514C04	/* change it with any of the structs */
 
 typedef struct LeaseFileHeader
 {

@@ -51,6 +51,7 @@ typedef struct Lease
 	uint8		durable:1;		/* lease_durables says more */
 	uint8		moved:1;		/* and its receipt, too */
 	uint8		closing:1;		/* its transaction has looked for a held task */
+	uint8		overflow:1;		/* its row said so: only for those who look */
 	int32		attempt;
 	int32		pid;
 	uint32		session;
@@ -171,6 +172,7 @@ copy_lease(uint32 number, LeaseInfo *info)
 	info->session = lease->session;
 	info->group = lease->group;
 	info->started = lease->started;
+	info->overflow = lease->overflow;
 	info->settling = (lease->state == LEASE_SETTLING);
 	info->durable = lease->durable;
 	if (lease->durable)

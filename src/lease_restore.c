@@ -71,6 +71,7 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
 		lease->pid = 0;
 		lease->session = durable->over ? SESSION_OVER : NO_SESSION;
 		lease->group = durable->group;
+		lease->overflow = durable->overflow;
 		lease->started = durable->started;
 		wheel_schedule(partition, number);
 	}
@@ -133,6 +134,7 @@ leases_save(int number, SavedLease *saved)
 	saved->session = over ? SESSION_OVER : lease->session;
 	saved->started = lease->started;
 	saved->tid = lease->tid;
+	saved->overflow = lease->overflow;
 	return 1;
 }
 
@@ -178,6 +180,7 @@ leases_restore(const SavedLease *saved)
 	lease->pid = 0;
 	lease->session = saved->session;
 	lease->group = FAIRQ_NO_GROUP;
+	lease->overflow = saved->overflow;
 	lease->started = saved->started;
 	if (saved->session != NO_SESSION)
 		sessions_lease_restored(saved->session);

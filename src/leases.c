@@ -286,7 +286,8 @@ leases_free_deferred(void)
  *
  * attempt is its number, started is now, deadline when it ends, session whose
  * it is (or of number NO_SESSION), and group that of the task, which counts it already
- * (groups_lease_begins).  There is a reserved entry.
+ * (groups_lease_begins); overflow says that its place is in memory only.  There is a
+ * reserved entry.
  * The caller holds the page of the row locked, so nobody can delete it between
  * the caller's look and the lease.  A lease that has run out is a lease until
  * its task is put back.
@@ -294,7 +295,7 @@ leases_free_deferred(void)
 LeaseGrant
 leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 			 TimestampTz started, TimestampTz deadline, const SessionRef *session,
-			 uint32 group, LeaseInfo *info)
+			 uint32 group, bool overflow, LeaseInfo *info)
 {
 	uint32		hash = lease_hash(queue, task);
 	Partition  *partition = partition_of(hash);
@@ -332,6 +333,7 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	lease->pid = MyProcPid;
 	lease->session = session->number;
 	lease->group = group;
+	lease->overflow = overflow;
 	lease->started = started;
 	wheel_schedule(partition, number);
 	copy_lease(number, info);
@@ -651,17 +653,22 @@ leases_of_session(uint32 session, LeaseRef **refs)
 }
 
 /*
- * How many leases a queue has.  Looks at all leases of the server: for views.
+ * How many leases a queue has, and how many of them are of tasks that their rows
+ * say are in the overflow.  Looks at all leases of the server: for views.
  */
 int
-leases_count(int queue)
+leases_count(int queue, int *overflow)
 {
 	int			n = 0;
 
+	*overflow = 0;
 	for (uint32 i = 0; i < lease_table->high_water; i++)
 	{
 		if (lease_entries[i].state != LEASE_FREE && lease_entries[i].queue == queue)
+		{
 			n++;
+			*overflow += lease_entries[i].overflow;
+		}
 	}
 	return n;
 }

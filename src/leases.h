@@ -41,6 +41,7 @@ typedef struct LeaseInfo
 	uint32		session;		/* NO_SESSION: none */
 	uint32		group;			/* groups.c's number; FAIRQ_NO_GROUP: not known */
 	TimestampTz started;		/* when it was claimed */
+	bool		overflow;		/* of a task that its row says is in the overflow */
 	bool		settling;
 	bool		durable;		/* it has a row in fairq.durable_lease ... */
 	ItemPointerData durable_tid;	/* ... which was seen there */
@@ -58,6 +59,7 @@ typedef struct SavedLease
 	uint32		session;
 	TimestampTz started;
 	ItemPointerData tid;
+	bool		overflow;
 } SavedLease;
 
 /* A lease as it was written to fairq.durable_lease. */
@@ -71,6 +73,7 @@ typedef struct DurableLease
 	TimestampTz started;
 	TimestampTz deadline;
 	pg_uuid_t	receipt;
+	bool		overflow;
 	bool		over;			/* it was of a session, which is over */
 	ItemPointerData durable_tid;	/* of its own row */
 } DurableLease;
@@ -91,7 +94,7 @@ extern void leases_return_reserved(void);
 extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
 							   int attempt, TimestampTz started,
 							   TimestampTz deadline, const SessionRef *session,
-							   uint32 group, LeaseInfo *lease);
+							   uint32 group, bool overflow, LeaseInfo *lease);
 
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
@@ -121,7 +124,7 @@ extern void leases_end_session(uint32 session);
 extern int	leases_of_session(uint32 session, LeaseRef **refs);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
 extern TimestampTz leases_next_deadline(TimestampTz now);
-extern int	leases_count(int queue);
+extern int	leases_count(int queue, int *overflow);
 extern int	leases_list(LeaseInfo **leases);
 extern uint32 leases_salt(void);
 extern void leases_set_salt(uint32 salt);

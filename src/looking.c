@@ -36,6 +36,7 @@
 
 #include "arguments.h"
 #include "claim.h"
+#include "groups.h"
 #include "looking.h"
 #include "recovery.h"
 #include "sql_api.h"
@@ -58,7 +59,8 @@ PG_FUNCTION_INFO_V1(fairq_live_leases);
 typedef struct Candidate
 {
 	FairqAddress address;
-	ItemPointerData tid;
+	Lane	   *lane;
+	LaneEntry	place;			/* leads to the row itself */
 } Candidate;
 
 static int
@@ -97,37 +99,41 @@ lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			FairqAddress place;
 
 			CHECK_FOR_INTERRUPTS();
-			if (row_reader_read(row, &entries[i].tid) != ROW_LIVE)
-				continue;
 			lanes_entry_address(lane, &entries[i], &place);
-			if (!row_reader_is_at(row, &place))
+			if (row_reader_entry(row, &entries[i]) != ROW_LIVE)
+				continue;
+			row_reader_unlock(row);
+			if (!row_reader_is_at(row, lane, &entries[i]))
 				continue;
 			if (leases_find(queue_state_number(info->state),
 							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 				continue;
 			if (found > 0 &&
 				address_compare(&candidates[found - 1].address, &place) == 0 &&
-				ItemPointerEquals(&candidates[found - 1].tid, &row->tuple.t_self))
+				ItemPointerEquals(&candidates[found - 1].place.tid, &row->tuple.t_self))
 				continue;
 			candidates[found].address = place;
-			candidates[found].tid = row->tuple.t_self;
+			candidates[found].lane = lane;
+			candidates[found].place = entries[i];
+			candidates[found].place.tid = row->tuple.t_self;
 			found++;
 		}
 		if (!more || found == max)
 			return found;
-		n = queue_relation_walk(rel, info, lane, &from, LANE_WINDOW, entries,
+		n = queue_relation_look(rel, info, lane, &from, LANE_WINDOW, entries,
 								&from, &more);
 	}
 }
 
 /*
- * Read the row of a candidate once more.  Returns false if it is gone meanwhile.
+ * Read the row of a candidate once more.  Returns false if it is gone meanwhile, or
+ * has another place.
  */
 static bool
 read_candidate(RowReader *row, const Candidate *candidate)
 {
-	return row_reader_read(row, &candidate->tid) == ROW_LIVE &&
-		row_reader_is_at(row, &candidate->address);
+	return row_reader_read(row, &candidate->place.tid) == ROW_LIVE &&
+		row_reader_is_at(row, candidate->lane, &candidate->place);
 }
 
 /*
@@ -191,13 +197,29 @@ fairq_peek(PG_FUNCTION_ARGS)
 }
 
 /*
+ * Has a task of the overflow been given a place, as far as its group knows?  If it is
+ * not in its lane a claim may have it in hand that is about to lease it.  Not for one
+ * of our own transaction: others of its group may have been, after it.
+ */
+bool
+looking_has_been_fed(QueueState *queue, int class, const text *key, int64 task)
+{
+	GroupTag	tag;
+
+	return groups_look(queue, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &tag) &&
+		task < tag.overflow_fed;
+}
+
+/*
  * One row of type fairq.task_status, if it is in the state and the group asked
- * for (NULL: any).
+ * for (NULL: any).  offered has one for each class.
  */
 static void
 put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
-		   TupleDesc tupdesc, const char *wanted_state, const text *group)
+		   TupleDesc tupdesc, const char *wanted_state, const text *group,
+		   OfferedTasks *offered)
 {
+	QueueState *queue = info->state;
 	static const QueueColumn shown[] = {
 		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
 		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
@@ -220,7 +242,25 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 	}
 
 	if (nulls[12])
+	{
 		state = queue_catalog_state_name(DatumGetChar(values[1]));
+		if (DatumGetChar(values[1]) == TASK_OVERFLOW)
+		{
+			int			class = Min(Max(DatumGetInt64(values[5]), 0), queue->classes - 1);
+
+			/* Its place is in memory. */
+			leased = leases_find(queue_state_number(queue), DatumGetInt64(values[0]),
+								 &lease);
+			if (leased)
+				state = "leased";
+			else if (lanes_is_offered(&queue->orders[class].lanes, &offered[class],
+									  DatumGetInt64(values[0])) ||
+					 (!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)) &&
+					  looking_has_been_fed(queue, class, DatumGetTextPP(values[2]),
+										   DatumGetInt64(values[0]))))
+				state = "ready";
+		}
+	}
 	else
 	{
 		leased = leases_find(queue_state_number(info->state),
@@ -258,6 +298,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	ScanKeyData key;
 	Snapshot	snapshot;
 	TupleTableSlot *slot;
+	OfferedTasks offered[FAIRQ_CLASSES] = {0};
 
 	arguments_require_preload(function);
 	(void) arguments_queue(fcinfo, function);
@@ -281,7 +322,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
 
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), NULL, NULL);
+				   RelationGetDescr(rel), NULL, NULL, offered);
 		if (should_free)
 			heap_freetuple(tuple);
 	}
@@ -308,6 +349,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	TableScanDesc scan;
 	Snapshot	snapshot;
 	HeapTuple	tuple;
+	OfferedTasks offered[FAIRQ_CLASSES] = {0};
 	char	   *state = NULL;
 	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
 
@@ -335,7 +377,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), state, group);
+				   RelationGetDescr(rel), state, group, offered);
 	}
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
@@ -591,30 +633,37 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 }
 
 /*
- * One row of queue_stats.  depths, oldest: NULL if not known.
+ * One row of queue_stats.  places: tasks of the overflow that have any.  depths,
+ * oldest: NULL if not known.
  */
 static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
-		  const int64 *depths, const TimestampTz *oldest)
+		  const int64 *depths, int64 places, const TimestampTz *oldest)
 {
 	Datum		values[31] = {0};
 	bool		nulls[31];
-	int64		leased;
+	int			leased;
+	int			of_overflow;
 
 	memset(nulls, true, sizeof(nulls));
 	values[0] = CStringGetTextDatum(name);
 	nulls[0] = false;
 	if (state != NULL)
 	{
-		leased = leases_count(queue_state_number(state));
+		leased = leases_count(queue_state_number(state), &of_overflow);
 		memset(nulls, false, sizeof(nulls));
 		for (int i = 1; i <= 6; i++)
 			nulls[i] = (depths == NULL);
 		if (depths != NULL)
 		{
-			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - leased, 0));
+			/* By their rows those that are leased or have places are in the overflow. */
+			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
+
+			places = Min(places, overflow);
+			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0) +
+									  places);
 			values[3] = Int64GetDatum(depths[QUEUE_SCHEDULED]);
-			values[4] = Int64GetDatum(depths[QUEUE_OVERFLOW]);
+			values[4] = Int64GetDatum(overflow - places);
 			values[5] = Int64GetDatum(depths[QUEUE_HELD]);
 			values[6] = Int64GetDatum(depths[QUEUE_DEAD]);
 		}
@@ -649,7 +698,7 @@ put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
 		depths[i] = queue_state_counter(state, i);
 	put_queue(rsinfo, relname + strlen("q_"), state,
 			  state != NULL && state->recovery == QUEUE_KNOWN && !RecoveryInProgress() ?
-			  depths : NULL, NULL);
+			  depths : NULL, state != NULL ? queue_state_offered(state) : 0, NULL);
 }
 
 /*
@@ -679,7 +728,7 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 		}
 		recovery_depths(rel, info, depths);
 		recovery_classes(rel, info);
-		put_queue(rsinfo, info->name, info->state, depths,
+		put_queue(rsinfo, info->name, info->state, depths, looking_count_places(rel, info),
 				  oldest_ready(rel, info, &oldest) ? &oldest : NULL);
 		relation_close(rel, AccessShareLock);
 	}

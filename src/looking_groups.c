@@ -304,8 +304,10 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			/* A row that was updated in place may have an entry of each version. */
 			if (ahead > 0 && address_compare(&place, &counted) == 0)
 				continue;
-			if (row_reader_read(row, &entries[i].tid) != ROW_LIVE ||
-				!row_reader_is_at(row, &place) ||
+			if (row_reader_entry(row, &entries[i]) != ROW_LIVE)
+				continue;
+			row_reader_unlock(row);
+			if (!row_reader_is_at(row, lane, &entries[i]) ||
 				leases_find(queue_state_number(info->state),
 							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 				continue;
@@ -318,7 +320,7 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 		}
 		if (!more)
 			break;
-		n = queue_relation_walk(rel, info, lane, &from, LANE_WINDOW, entries, &from, &more);
+		n = queue_relation_look(rel, info, lane, &from, LANE_WINDOW, entries, &from, &more);
 	}
 	pfree(entries);
 	position->ahead += ahead;
@@ -357,6 +359,75 @@ limit_allows(QueueState *state, const Position *position)
 	return result;
 }
 
+static int
+compare_ids(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * How many tasks of the overflow are ready: have a place in a lane that leads to
+ * them, or one set aside.
+ */
+int64
+looking_count_places(Relation rel, QueueInfo *info)
+{
+	QueueState *state = info->state;
+	int64		n = pg_atomic_read_u32(&state->limits.overflow);
+	LaneEntry  *entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+	int64	   *ids = NULL;
+	int			found = 0;
+	int			size = 0;
+	RowReader	row;
+	LeaseInfo	lease;
+
+	row_reader_begin(&row, rel, info);
+	for (int class = 0; class < state->classes; class++)
+	{
+		Lane	   *lane;
+
+		for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
+		{
+			int			offered = lanes_copy_offered(lane, NULL, NULL, entries);
+
+			if (found + offered > size)
+			{
+				size = 2 * size + LANE_WINDOW;
+				ids = (ids == NULL) ? palloc(size * sizeof(int64)) :
+					repalloc_huge(ids, size * sizeof(int64));
+			}
+			for (int i = 0; i < offered; i++)
+			{
+				RowStatus	status;
+
+				CHECK_FOR_INTERRUPTS();
+				status = row_reader_entry(&row, &entries[i]);
+				if (status == ROW_LIVE)
+					row_reader_unlock(&row);
+
+				/* One that is being removed is there until that is committed. */
+				if ((status == ROW_LIVE || (status != ROW_GONE && row.deleting)) &&
+					row_reader_is_at(&row, lane, &entries[i]) &&
+					!leases_find(queue_state_number(state), lanes_entry_task(&entries[i]),
+								 &lease))
+					ids[found++] = lanes_entry_task(&entries[i]);
+			}
+		}
+	}
+	row_reader_end(&row);
+	if (found > 1)
+		qsort(ids, found, sizeof(int64), compare_ids);
+	for (int i = 0; i < found; i++)
+		n += (i == 0 || ids[i] != ids[i - 1]);
+	pfree(entries);
+	if (ids != NULL)
+		pfree(ids);
+	return n;
+}
+
 /*
  * fairq.get_task_position(queue, id): how many ready tasks are before it, and
  * when it will start: at the rate of late, and when its group's limit has room.
@@ -376,6 +447,8 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	TupleDesc	tupdesc;
 	FairqAddress address;
 	LeaseInfo	lease;
+	bool		leased;
+	bool		placed;
 	TimestampTz now = GetCurrentTimestamp();
 	Datum		values[4] = {0};
 	bool		nulls[4] = {false};
@@ -406,24 +479,40 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 
 	task_state = DatumGetChar(row_value(&row, COLUMN_STATE));
 	state_name = queue_catalog_state_name(task_state);
-	if (row_is_null(&row, COLUMN_ADDRESS))
+	placed = !row_is_null(&row, COLUMN_ADDRESS);
+	leased = (placed || task_state == TASK_OVERFLOW) &&
+		leases_find(queue_state_number(info->state), id, &lease);
+	if (placed)
+		address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
+	else if (task_state == TASK_OVERFLOW && !leased)
 	{
-		/* Not ready.  Only of a scheduled one is it known when it will be. */
-		nulls[1] = nulls[3] = true;
-		nulls[2] = (task_state != TASK_SCHEDULED);
-		if (!nulls[2])
-			values[2] = row_value(&row, COLUMN_RUN_AT);
+		placed = lanes_find_offered(&info->state->orders[row_reader_class(&row)].lanes,
+									id, &address);
+		if (placed || (status != ROW_OWN &&
+					   looking_has_been_fed(info->state, row_reader_class(&row),
+											DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), id)))
+			state_name = queue_catalog_state_name(TASK_READY);
 	}
-	else if (leases_find(queue_state_number(info->state), id, &lease))
+	if (leased)
 	{
 		state_name = "leased";
 		values[1] = Int64GetDatum(0);
 		values[2] = TimestampTzGetDatum(lease.started);
 		values[3] = BoolGetDatum(true);
 	}
+	else if (!placed)
+	{
+		/*
+		 * Not ready, or its place is in somebody's hands.  Only of a scheduled one is
+		 * it known when it will be.
+		 */
+		nulls[1] = nulls[3] = true;
+		nulls[2] = (task_state != TASK_SCHEDULED);
+		if (!nulls[2])
+			values[2] = row_value(&row, COLUMN_RUN_AT);
+	}
 	else
 	{
-		address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
 		position.group = DatumGetTextPCopy(row_value(&row, COLUMN_GROUP_KEY));
 		position.limit = groups_limit(info->state, VARDATA_ANY(position.group),
 									  VARSIZE_ANY_EXHDR(position.group));
@@ -456,7 +545,8 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		/* An estimate knows no more than that it is among those there are. */
 		if (!position.exact)
 			position.ahead = Min(position.ahead,
-								 (double) queue_state_counter(info->state, QUEUE_ADDRESSED));
+								 (double) queue_state_counter(info->state, QUEUE_ADDRESSED) +
+								 queue_state_offered(info->state));
 		values[1] = Int64GetDatum((int64) position.ahead);
 		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
 		allowed = limit_allows(info->state, &position);

@@ -96,8 +96,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	expired = settle_expired(rel, info, PASS_ROWS);
 	promoted = promote_due(rel, info, now, PASS_ROWS, &maintenance->due_from,
 						   &maintenance->next, &more);
-	fed = promote_overflow(rel, info, now, PASS_ROWS, &maintenance->next,
-						   &more_overflow);
+	fed = promote_overflow(rel, info, now, PASS_ROWS,
+						   !maintenance->claiming && !maintenance->by_hand,
+						   &maintenance->next, &more_overflow);
 	more |= more_overflow;
 	maintenance->next = Min(maintenance->next,
 							limits_tick(&info->state->limits, now, NULL));
@@ -156,10 +157,13 @@ bool
 maintain_is_due(QueueInfo *info)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	bool		lost = false;
 
+	for (int class = 0; class < info->state->classes; class++)
+		lost |= (queue_state_lost(&info->state->orders[class]) != PG_INT64_MAX);
 	end_sessions(now);
 	leases_tick(now);
-	return pg_atomic_read_u32(&info->state->expired) > 0 ||
+	return lost || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
 		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
 		pg_atomic_read_u32(&info->state->overflowing) > 0 ||

@@ -221,6 +221,8 @@ enter(GroupLimit *limit, uint32 number)
 	*left = NO_PLACE;
 	*right = NO_PLACE;
 	limit->parked++;
+	if (lanes_entry_task(&place->entry) != 0)
+		pg_atomic_fetch_add_u32(&limits_of(limit)->overflow, 1);
 }
 
 /*
@@ -267,6 +269,8 @@ remove_at(GroupLimit *limit, uint32 *link)
 		}
 	}
 	*link = (left != NO_PLACE) ? left : right;
+	if (lanes_entry_task(&places[number].entry) != 0)
+		pg_atomic_fetch_sub_u32(&limits_of(limit)->overflow, 1);
 	free_place(number);
 	limit->parked--;
 }

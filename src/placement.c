@@ -17,6 +17,7 @@
 #include "handover.h"
 #include "placement.h"
 #include "recovery.h"
+#include "waiting.h"
 
 /*
  * Before a statement gives places to tasks.
@@ -91,6 +92,44 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 }
 
 /*
+ * Write the task that row has read, and that was in the state from, in a place.
+ */
+static bool
+write_place(RowReader *row, char from, const Place *place, bool wait)
+{
+	QueueInfo  *info = row->info;
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	ItemPointerData tid = row->tuple.t_self;
+	int			placed = -1;
+
+	if (place->overflow)
+		handover_overflowed(info->state, place->tag.group,
+							DatumGetInt64(row_value(row, COLUMN_ID)));
+	else
+	{
+		placed = handover_placed(place->lane, &place->address,
+								 place->tagged ? &place->tag : NULL);
+		handover_group(placed, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place->address);
+	}
+	row_is_null(row, COLUMN_ADDRESS) = place->overflow;
+	row_value(row, COLUMN_STATE) = CharGetDatum(place->overflow ? TASK_OVERFLOW : TASK_READY);
+	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
+	{
+		if (place->overflow)
+			handover_not_overflowed(info->state, place->tag.group);
+		handover_not_written(placed);
+		return false;
+	}
+	handover_written(placed, &tid);
+	row->tuple.t_self = tid;
+	handover_count(info->state, queue_catalog_depth(from), -1);
+	handover_count(info->state,
+				   place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
+	return true;
+}
+
+/*
  * Give the task that row has read, and that was in the state from, a fresh place,
  * and write it: it is ready when the transaction commits, or in the overflow of
  * its group if it may be and there is no room; row->tuple.t_self says where.
@@ -102,9 +141,7 @@ placement_move(Placement *placement, RowReader *row, char from,
 {
 	QueueInfo  *info = row->info;
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	ItemPointerData tid = row->tuple.t_self;
 	Place		place;
-	int			placed = -1;
 	int			got;
 	int64		turn = 0;
 
@@ -115,31 +152,35 @@ placement_move(Placement *placement, RowReader *row, char from,
 					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), run_at,
 					 DatumGetFloat4(row_value(row, COLUMN_COST)), may_overflow,
 					 &place);
-	if (place.overflow)
-		handover_overflowed(info->state, place.tag.group,
-							DatumGetInt64(row_value(row, COLUMN_ID)));
-	else
-	{
-		placed = handover_placed(place.lane, &place.address,
-								 place.tagged ? &place.tag : NULL);
-		handover_group(placed, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
-		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place.address);
-	}
-	row_is_null(row, COLUMN_ADDRESS) = place.overflow;
-	row_value(row, COLUMN_STATE) = CharGetDatum(place.overflow ? TASK_OVERFLOW : TASK_READY);
-	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
-	{
-		if (place.overflow)
-			handover_not_overflowed(info->state, place.tag.group);
-		handover_not_written(placed);
-		return false;
-	}
-	handover_written(placed, &tid);
-	row->tuple.t_self = tid;
-	handover_count(info->state, queue_catalog_depth(from), -1);
-	handover_count(info->state,
-				   place.overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
-	return true;
+	return write_place(row, from, &place, wait);
+}
+
+/*
+ * Make the task ready that row has read, of the overflow: at once if its lane takes
+ * it, and then its row stays as it is; else it is written.  Returns false if it is
+ * in somebody's hands.
+ *
+ * Once a task had to be written (*write), which can be claimed when we commit, so
+ * are those that come after it in its group, to be claimed after it.
+ */
+bool
+placement_feed(Placement *placement, RowReader *row, bool *write)
+{
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	Place		place;
+	LaneEntry	entry;
+
+	placement_assign(placement, 0, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), 0,
+					 DatumGetFloat4(row_value(row, COLUMN_COST)), false, &place);
+	lanes_entry(&entry, &place.address, &row->tuple.t_self);
+	if (!*write &&
+		lanes_entry_set_task(&entry, DatumGetInt64(row_value(row, COLUMN_ID))) &&
+		lanes_offer_overflow(place.lane, &entry,
+							 waiting_group(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key))))
+		return true;
+	*write = true;
+	return write_place(row, TASK_OVERFLOW, &place, false);
 }
 
 /*
@@ -159,6 +200,23 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 						  state == TASK_DEAD ||
 						  (scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0),
 						  wait);
+}
+
+/*
+ * A place for a task of the overflow that was claimed and is given back: before all
+ * that are ready, as it had one that was claimed by now, and in order of their ids.
+ * No start tag is less than 0.
+ */
+void
+placement_first(RowReader *row, FairqAddress *address)
+{
+	address->unused = 0;
+	address->class = row_reader_class(row);
+	address->block = -1;
+	address->fraction = 0;
+	address->slot = DatumGetInt64(row_value(row, COLUMN_ID));
+	address->bucket = address_bucket_of(address->block, address->fraction,
+										address->slot, row->info->buckets);
 }
 
 /*
@@ -217,7 +275,8 @@ placement_leaves(RowReader *row)
 		handover_removed(row->info->state, group,
 						 DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-		handover_overflow_removed(row->info->state, group, 1);
+		handover_overflow_removed(row->info->state, group, 1,
+								  DatumGetInt64(row_value(row, COLUMN_ID)));
 }
 
 /*

@@ -39,9 +39,11 @@ extern void placement_assign(Placement *placement, int64 turn,
 							 bool may_overflow, Place *place);
 extern bool placement_move(Placement *placement, RowReader *row, char from,
 						   TimestampTz run_at, bool may_overflow, bool wait);
+extern void placement_first(RowReader *row, FairqAddress *address);
 extern uint32 placement_group(RowReader *row);
 extern void placement_uncharge(RowReader *row, const FairqAddress *address);
 extern void placement_leaves(RowReader *row);
+extern bool placement_feed(Placement *placement, RowReader *row, bool *write);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
 

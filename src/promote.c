@@ -10,6 +10,22 @@
  * only then is charged for: a weight that was changed meanwhile holds for it.
  * Groups are fed in turn, each up to what there is room for (groups.c).
  *
+ * The address is not written to the row as long as its lane has room for it: it
+ * is in the lane's entry only, and so in memory, as all that is needed to claim
+ * the task.  Written it would be another row, with other entries in all indexes,
+ * and cost more than all the rest of its life.  What the row says goes for all else:
+ * the task counts in the overflow until its row is removed or changed, claimed or not.
+ *
+ * A place is its task's, wherever its row is by the time it is claimed.  It may get
+ * lost: when its lane drops it, or when who came to it found the row in somebody's
+ * hands.  Who is the cause of that says from which task on the overflow has to be read
+ * again (queue_state_overflow_lost), and by that its group learns so; who has a lease,
+ * or a place, is passed over.  Should anything get lost that nobody has spoken of, the
+ * sweep finds it.
+ *
+ * A place in memory is there at once.  So only the worker gives them: what is done
+ * in a user's transaction is done when that commits.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -163,12 +179,77 @@ seek_hungry(QueueState *state, TimestampTz now)
 }
 
 /*
- * Move tasks of the overflow to a group, as many as there is room for.  Returns
- * how many; *looked is raised by how many entries were looked at.
+ * Some tasks of the overflow of a class may have lost their places, from an id on.
+ * See to it that their groups know that they have overflow: one group after the
+ * other, as their rows say, for shared memory may have forgotten them.
+ */
+static void
+seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
+{
+	RowReader	row;
+	int64		hash = PG_INT64_MIN;
+	int			of_class = -1;
+
+	row_reader_begin(&row, rel, info);
+	while (queue_relation_overflow_after(rel, info, &hash, &of_class))
+	{
+		int64		ids[FEED_LOOKS];
+		ItemPointerData tids[FEED_LOOKS];
+		int64		next = lost;
+		bool		found = false;
+
+		while (of_class == class && !found && next != PG_INT64_MAX)
+		{
+			int			n = queue_relation_overflow(rel, info, hash, class, next,
+													FEED_LOOKS, ids, tids, &next);
+
+			CHECK_FOR_INTERRUPTS();
+			for (int i = 0; i < n && !found; i++)
+			{
+				RowStatus	status = row_reader_read(&row, &tids[i]);
+
+				/* Who inserts one says so himself. */
+				found = (status == ROW_LIVE || status == ROW_OWN ||
+						 ((status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT) &&
+						  row.deleting)) &&
+					DatumGetInt64(row_value(&row, COLUMN_ID)) == ids[i] &&
+					DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW;
+				if (found)
+				{
+					text	   *key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
+
+					groups_overflow_found(info->state, class, VARDATA_ANY(key),
+										  VARSIZE_ANY_EXHDR(key), ids[i]);
+				}
+			}
+		}
+	}
+	row_reader_end(&row);
+}
+
+/*
+ * The same of a class, if any have.
+ */
+static void
+seek_lost_of_class(Relation rel, QueueInfo *info, int class)
+{
+	QueueOrder *order = &info->state->orders[class];
+	int64		lost = queue_state_take_lost(order);
+
+	if (likely(lost == PG_INT64_MAX))
+		return;
+	seek_lost(rel, info, class, lost);
+	queue_state_found_lost(order);
+}
+
+/*
+ * Give places to tasks of the overflow of a group, as many as there is room for.
+ * Returns how many; *looked is raised by how many entries were looked at.
  */
 static int
 feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
-		   int64 *ids, ItemPointer tids, int *looked)
+		   bool in_memory, OfferedTasks *offered, int64 *ids, ItemPointer tids,
+		   int *looked)
 {
 	QueueInfo  *info = placement->info;
 	int			feeding = handover_feeding(info->state, hungry->group);
@@ -176,6 +257,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 	int64		next = hungry->from;
 	int64		held = PG_INT64_MAX;
 	bool		full = false;
+	bool		write = !in_memory;
 
 	while (!full && next != PG_INT64_MAX && *looked < PASS_LOOKS)
 	{
@@ -191,18 +273,27 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 			/* Also in our own: it may be one that we have kept or replaced. */
 			bool		in_hands = (status == ROW_IN_DOUBT || status == ROW_OWN ||
 									(status == ROW_IN_PROGRESS && row->deleting));
+			LeaseInfo	lease;
 
 			CHECK_FOR_INTERRUPTS();
+
+			/* Whoever has a lease hands the task over himself. */
+			if ((status == ROW_LIVE || in_hands) &&
+				leases_find(queue_state_number(info->state), ids[i], &lease))
+				continue;
 			if (status == ROW_LIVE &&
 				DatumGetInt64(row_value(row, COLUMN_ID)) == ids[i] &&
 				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 			{
+				if (lanes_is_offered(&info->state->orders[hungry->class].lanes,
+									 offered, ids[i]))
+					continue;
 				if (fed == hungry->room)
 				{
 					next = ids[i];
 					full = true;
 				}
-				else if (placement_replace(placement, row, false))
+				else if (placement_feed(placement, row, &write))
 					fed++;
 				else
 					in_hands = true;
@@ -216,9 +307,9 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 }
 
 /*
- * Move tasks of the overflow to the groups that have room for them, up to max.
- * Returns how many.  *more: there are more of them; else *next is lowered to when
- * to look again.
+ * Move tasks of the overflow to the groups that have room for them, up to max; in
+ * memory if that may be.  Returns how many.  *more: there are more of them; else
+ * *next is lowered to when to look again.
  *
  * Rows in somebody's hands are not waited for, and nobody else waits for them:
  * they are looked at again later, from the first of them on (groups_seek_hungry).
@@ -226,12 +317,14 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
  */
 int
 promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
-				 TimestampTz *next, bool *more)
+				 bool in_memory, TimestampTz *next, bool *more)
 {
 	QueueState *state = info->state;
 	Placement	placement;
 	RowReader	row;
 	HungryGroup hungry;
+	OfferedTasks offered[FAIRQ_CLASSES] = {0};	/* when the pass began: each group is
+												 * fed once in it */
 	int64	   *ids;
 	ItemPointer tids;
 	int			moved = 0;
@@ -242,6 +335,8 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		return 0;
 	if (state->recovery != QUEUE_KNOWN && queue_relation_has_overflow(rel, info))
 		recovery_tags(rel, info);
+	for (int class = 0; class < state->classes; class++)
+		seek_lost_of_class(rel, info, class);
 	*next = Min(*next, seek_hungry(state, now));
 	if (state->hungry_count == 0)
 		return 0;
@@ -259,11 +354,17 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		if (!groups_next_hungry(state, &hungry))
 			break;
 		hungry.room = Min(hungry.room, max - moved);
-		moved += feed_group(&placement, &row, &hungry, ids, tids, &looked);
+		moved += feed_group(&placement, &row, &hungry, in_memory,
+							&offered[hungry.class], ids, tids, &looked);
 	}
 
 	/* Those that were fed may be hungry still, when this is committed. */
 	*more |= (moved > 0);
+	for (int class = 0; class < state->classes; class++)
+	{
+		if (offered[class].tasks != NULL)
+			pfree(offered[class].tasks);
+	}
 	pfree(ids);
 	pfree(tids);
 	row_reader_end(&row);

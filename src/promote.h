@@ -13,6 +13,7 @@
 extern int	promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 						DuePlace *from, TimestampTz *next, bool *more);
 extern int	promote_overflow(Relation rel, QueueInfo *info, TimestampTz now,
-							 int max, TimestampTz *next, bool *more);
+							 int max, bool in_memory, TimestampTz *next,
+							 bool *more);
 
 #endif							/* FAIRQ_PROMOTE_H */

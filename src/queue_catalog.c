@@ -51,6 +51,7 @@
 #include "lanes.h"
 #include "queue_catalog.h"
 #include "waiting.h"
+#include "wakeup.h"
 
 static HTAB *cache = NULL;
 
@@ -644,6 +645,9 @@ check_file(QueueInfo *info, Relation rel)
 		state->classes_known = false;
 		SpinLockRelease(&state->recovery_mutex);
 		state->relation_file = fairq_relation_file(rel);
+
+		/* What was set aside of the overflow is found by reading that again. */
+		wakeup_at(state->database, 0);
 	}
 	LWLockRelease(&state->lock);
 }

@@ -119,6 +119,44 @@ queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
 	return n;
 }
 
+static int
+compare_entries(const void *a, const void *b)
+{
+	return lanes_compare(a, b);
+}
+
+/*
+ * The same for those who only look, with the tasks of the overflow that have places
+ * there, which no index has.
+ */
+int
+queue_relation_look(Relation rel, QueueInfo *info, Lane *lane,
+					const LaneEntry *from, int max,
+					LaneEntry *entries, LaneEntry *next, bool *more)
+{
+	LaneEntry	start = *from;
+	LaneEntry  *all;
+	int			n = queue_relation_walk(rel, info, lane, &start, max, entries, next, more);
+	int			offered;
+
+	if (likely(lane->offered == 0))
+		return n;
+	all = palloc((n + LANE_WINDOW) * sizeof(LaneEntry));
+	memcpy(all, entries, n * sizeof(LaneEntry));
+	offered = lanes_copy_offered(lane, &start, *more ? next : NULL, all + n);
+	qsort(all, n + offered, sizeof(LaneEntry), compare_entries);
+	n += offered;
+	if (n > max)
+	{
+		*next = all[max];
+		*more = true;
+		n = max;
+	}
+	memcpy(entries, all, n * sizeof(LaneEntry));
+	pfree(all);
+	return n;
+}
+
 /*
  * The first lane after that of *bucket and *class (0 and -1 to begin) that has
  * entries in the index.  False: there is none.
@@ -288,6 +326,47 @@ queue_relation_snapshot(void)
 {
 	return RegisterSnapshot(IsolationUsesXactSnapshot() ? GetLatestSnapshot() :
 							GetActiveSnapshot());
+}
+
+/*
+ * The first group after that of *hash and *class that has entries of overflow, of
+ * that class or a later one of the same key.  To begin: the lowest hash, class -1.
+ * False: there is none.
+ */
+bool
+queue_relation_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int *class)
+{
+	Relation	index = index_open(info->overflow_index, AccessShareLock);
+	bool		found = false;
+
+	/* The other classes of this key, and then other keys. */
+	for (int attempt = 0; attempt < 2 && !found; attempt++)
+	{
+		IndexScanDesc scan;
+		ScanKeyData keys[2];
+
+		ScanKeyInit(&keys[0], 1,
+					attempt == 0 ? BTEqualStrategyNumber : BTGreaterStrategyNumber,
+					attempt == 0 ? F_INT8EQ : F_INT8GT, Int64GetDatum(*hash));
+		ScanKeyInit(&keys[1], 2, BTGreaterStrategyNumber, F_INT8GT,
+					Int64GetDatum((int64) *class));
+		scan = fairq_index_beginscan(rel, index, SnapshotAny, 2 - attempt);
+		scan->xs_want_itup = true;
+		index_rescan(scan, keys, 2 - attempt, NULL, 0);
+		if (index_getnext_tid(scan, ForwardScanDirection) != NULL)
+		{
+			bool		isnull;
+
+			*hash = DatumGetInt64(index_getattr(scan->xs_itup, 1,
+												scan->xs_itupdesc, &isnull));
+			*class = (int) DatumGetInt64(index_getattr(scan->xs_itup, 2,
+													   scan->xs_itupdesc, &isnull));
+			found = true;
+		}
+		index_endscan(scan);
+	}
+	index_close(index, AccessShareLock);
+	return found;
 }
 
 /*

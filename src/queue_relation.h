@@ -41,29 +41,19 @@ typedef struct RowReader
 	HeapTupleData tuple;		/* tuple.t_self: where it is */
 	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by whom */
 	bool		deleting;		/* and it is a row that is there now; it is read */
-	bool		brief;			/* no more is asked for than the id, and the unique
-								 * key if there is one: the caller's to set */
+	bool		brief;			/* no more is asked for than id and state, and the
+								 * unique key if there is one: the caller's to set */
 	bool		partial;		/* no more of the row that was read is in values
 								 * and nulls */
 	Datum	   *values;			/* by attribute number - 1 */
 	bool	   *nulls;
+	FairqAddress place;			/* of a task that has one in memory only */
 } RowReader;
 
 #define row_value(reader, column) \
 	((reader)->values[(reader)->info->columns[column] - 1])
 #define row_is_null(reader, column) \
 	((reader)->nulls[(reader)->info->columns[column] - 1])
-
-/*
- * Is the row that was read in this place?  Another row may be there by now, or the
- * same with another address, or none.
- */
-static inline bool
-row_reader_is_at(RowReader *reader, const FairqAddress *place)
-{
-	return !row_is_null(reader, COLUMN_ADDRESS) &&
-		address_compare(place, DatumGetFairqAddressP(row_value(reader, COLUMN_ADDRESS))) == 0;
-}
 
 /* Are two group keys the same? */
 static inline bool
@@ -85,10 +75,19 @@ extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
 extern void row_reader_complete(RowReader *reader);
+extern RowStatus row_reader_entry(RowReader *reader, LaneEntry *entry);
+extern bool row_reader_is_at(RowReader *reader, const Lane *lane,
+							 const LaneEntry *entry);
+extern int	row_reader_class(RowReader *reader);
+extern QueueCounter row_reader_depth(RowReader *reader);
 extern void row_reader_end(RowReader *reader);
 
 /* queue_relation.c */
 extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
+								const LaneEntry *from, int max,
+								LaneEntry *entries, LaneEntry *next,
+								bool *more);
+extern int	queue_relation_look(Relation rel, QueueInfo *info, Lane *lane,
 								const LaneEntry *from, int max,
 								LaneEntry *entries, LaneEntry *next,
 								bool *more);
@@ -101,6 +100,8 @@ extern int	queue_relation_due(Relation rel, QueueInfo *info,
 extern int	queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash,
 									int class, int64 from, int max, int64 *ids,
 									ItemPointer tids, int64 *next);
+extern bool queue_relation_overflow_after(Relation rel, QueueInfo *info,
+										  int64 *hash, int *class);
 extern bool queue_relation_has_overflow(Relation rel, QueueInfo *info);
 extern int	queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
 							   int64 upto, int max, DuePlace *entries,

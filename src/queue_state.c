@@ -32,6 +32,7 @@
 #include "shared_state.h"
 #include "stats.h"
 #include "waiting.h"
+#include "wakeup.h"
 
 typedef struct QueueDirectory
 {
@@ -114,6 +115,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	for (int i = 0; i < FAIRQ_CLASSES; i++)
 	{
 		SpinLockInit(&queue->orders[i].mutex);
+		queue->orders[i].overflow_lost = PG_INT64_MAX;
+		queue->orders[i].overflow_sought = PG_INT64_MAX;
 		queue->orders[i].group_ring = FAIRQ_NO_GROUP;
 		queue->orders[i].lanes.queue = queue_state_number(queue);
 		queue->orders[i].lanes.class = i;
@@ -468,6 +471,78 @@ queue_state_reclaim_groups(void)
 	}
 	LWLockRelease(&directory->lock);
 	return freed;
+}
+
+/*
+ * A task of the overflow may have lost its place in its lane: have a pass read the
+ * overflow of its class again, from that on.  Never fails: called at the end of
+ * transactions, and under a lane's lock.
+ */
+void
+queue_state_overflow_lost(QueueState *queue, int class, int64 task)
+{
+	QueueOrder *order = &queue->orders[class];
+	bool		first;
+
+	SpinLockAcquire(&order->mutex);
+	first = (order->overflow_lost == PG_INT64_MAX);
+	order->overflow_lost = Min(order->overflow_lost, task);
+	SpinLockRelease(&order->mutex);
+	if (first)
+		wakeup_at(queue->database, 0);
+}
+
+/*
+ * From which task on the overflow has to be read again; PG_INT64_MAX: it need not
+ * be.  Without the lock: who asks may come a moment too early.
+ */
+int64
+queue_state_lost(const QueueOrder *order)
+{
+	const volatile QueueOrder *now = order;
+
+	return Min(now->overflow_lost, now->overflow_sought);
+}
+
+/*
+ * The same for the pass that does so (one at a time), which says when it has.  Should
+ * it fail, or be ended, the next one finds what it was looking for.
+ */
+int64
+queue_state_take_lost(QueueOrder *order)
+{
+	int64		result;
+
+	if (queue_state_lost(order) == PG_INT64_MAX)
+		return PG_INT64_MAX;
+	SpinLockAcquire(&order->mutex);
+	result = Min(order->overflow_sought, order->overflow_lost);
+	order->overflow_sought = result;
+	order->overflow_lost = PG_INT64_MAX;
+	SpinLockRelease(&order->mutex);
+	return result;
+}
+
+void
+queue_state_found_lost(QueueOrder *order)
+{
+	SpinLockAcquire(&order->mutex);
+	order->overflow_sought = PG_INT64_MAX;
+	SpinLockRelease(&order->mutex);
+}
+
+/*
+ * How many tasks of the overflow have places in lanes, or set aside; which may lead
+ * nowhere by now.
+ */
+int64
+queue_state_offered(QueueState *queue)
+{
+	int64		n = pg_atomic_read_u32(&queue->limits.overflow);
+
+	for (int class = 0; class < queue->classes; class++)
+		n += lanes_offered(&queue->orders[class].lanes);
+	return n;
 }
 
 /*

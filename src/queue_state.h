@@ -52,9 +52,14 @@ typedef enum QueueCounter
  */
 typedef struct QueueOrder
 {
-	slock_t		mutex;			/* guards virtual_time and served_finish */
+	slock_t		mutex;			/* guards the next four */
 	VirtualTime virtual_time;	/* v: the highest block claimed so far */
 	VirtualTime served_finish;	/* the highest finish tag of a claimed task */
+	int64		overflow_lost;	/* tasks of the overflow from here on may have
+								 * lost their places in lanes; PG_INT64_MAX:
+								 * none have */
+	int64		overflow_sought;	/* the same of those that a pass is looking for,
+									 * or was when it failed */
 	uint64		next_slot;		/* group lock: slots handed out so far */
 	uint32		group_ring;		/* group lock: some group of this order, the
 								 * hand of the clock that finds idle ones */
@@ -233,6 +238,11 @@ extern bool queue_state_feeds(QueueState *queue, uint32 feeds);
 extern bool queue_state_wait_fed(QueueState *queue, uint32 feeds,
 								 TimestampTz give_up);
 extern void queue_state_seek_hungry(QueueState *queue, bool held);
+extern void queue_state_overflow_lost(QueueState *queue, int class, int64 task);
+extern int64 queue_state_take_lost(QueueOrder *order);
+extern void queue_state_found_lost(QueueOrder *order);
+extern int64 queue_state_lost(const QueueOrder *order);
+extern int64 queue_state_offered(QueueState *queue);
 extern bool queue_state_reserve(QueueState *queue, int n, int64 max);
 extern void queue_state_unreserve(QueueState *queue, int n);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first,

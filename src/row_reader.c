@@ -119,6 +119,7 @@ deform_briefly(RowReader *reader)
 	TupleDesc	desc = RelationGetDescr(reader->rel);
 	int			id = reader->info->columns[COLUMN_ID];
 	int			key = reader->info->columns[COLUMN_UNIQUE_KEY];
+	int			state = reader->info->columns[COLUMN_STATE];
 
 	reader->partial = reader->brief && heap_attisnull(&reader->tuple, key, desc);
 	if (!reader->partial)
@@ -128,6 +129,8 @@ deform_briefly(RowReader *reader)
 		row_is_null(reader, COLUMN_UNIQUE_KEY) = true;
 		row_value(reader, COLUMN_ID) =
 			heap_getattr(&reader->tuple, id, desc, &row_is_null(reader, COLUMN_ID));
+		row_value(reader, COLUMN_STATE) =
+			heap_getattr(&reader->tuple, state, desc, &row_is_null(reader, COLUMN_STATE));
 	}
 }
 
@@ -432,4 +435,97 @@ row_reader_end(RowReader *reader)
 	reader->buffer = InvalidBuffer;
 	pfree(reader->values);
 	pfree(reader->nulls);
+}
+
+/* Is it the row of a task that was read, as far as it has been? */
+static bool
+is_task(RowReader *reader, RowStatus status, int64 id)
+{
+	return (status == ROW_LIVE || status == ROW_OWN ||
+			((status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT) && reader->deleting)) &&
+		DatumGetInt64(row_value(reader, COLUMN_ID)) == id;
+}
+
+/*
+ * Read the row that an entry of a lane leads to.  With ROW_LIVE its page is
+ * share-locked, as by row_reader_lock.
+ *
+ * A task of the overflow has no other place, and no index leads to this one: so where
+ * its row was seen is a hint.  If it is not there it is looked up by id, and the entry
+ * says then where it is; ROW_GONE is said of a task that is nowhere.
+ */
+RowStatus
+row_reader_entry(RowReader *reader, LaneEntry *entry)
+{
+	int64		task = lanes_entry_task(entry);
+	RowStatus	status = row_reader_lock(reader, &entry->tid);
+
+	while (unlikely(task != 0 && !is_task(reader, status, task)))
+	{
+		if (status == ROW_LIVE)
+			row_reader_unlock(reader);
+		status = row_reader_task(reader, task, NULL);
+		if (status == ROW_GONE)
+			break;
+		entry->tid = reader->tuple.t_self;
+		if (status != ROW_LIVE)
+			break;
+
+		/* It may have moved on before it is locked. */
+		status = row_reader_lock(reader, &entry->tid);
+	}
+	return status;
+}
+
+/*
+ * Is the row that was read the one that an entry of a lane means?  Another row may
+ * be there by now, or the same with another address.
+ *
+ * A task of the overflow has no address in its row: it is read as if it had the
+ * entry's.
+ */
+bool
+row_reader_is_at(RowReader *reader, const Lane *lane, const LaneEntry *entry)
+{
+	int64		task = lanes_entry_task(entry);
+	FairqAddress place;
+
+	lanes_entry_address(lane, entry, &place);
+	if (task == 0)
+		return !row_is_null(reader, COLUMN_ADDRESS) &&
+			address_compare(&place, DatumGetFairqAddressP(row_value(reader, COLUMN_ADDRESS))) == 0;
+	if (!row_is_null(reader, COLUMN_ADDRESS) ||
+		DatumGetChar(row_value(reader, COLUMN_STATE)) != TASK_OVERFLOW ||
+		DatumGetInt64(row_value(reader, COLUMN_ID)) != task)
+		return false;
+	reader->place = place;
+	row_value(reader, COLUMN_ADDRESS) = FairqAddressPGetDatum(&reader->place);
+	row_is_null(reader, COLUMN_ADDRESS) = false;
+	return true;
+}
+
+/*
+ * The class that the task of the row that was read is in, or was given.
+ */
+int
+row_reader_class(RowReader *reader)
+{
+	int64		class = 0;
+
+	if (!row_is_null(reader, COLUMN_ADDRESS))
+		class = DatumGetFairqAddressP(row_value(reader, COLUMN_ADDRESS))->class;
+	else if (reader->info->policy == QUEUE_FAIR)
+		class = DatumGetInt64(row_value(reader, COLUMN_PRIORITY));
+	return (int) Min(Max(class, 0), reader->info->state->classes - 1);
+}
+
+/*
+ * The depth that the task of the row that was read counts in.  It goes by what the
+ * row says, also while the task is leased or has a place in memory: so whoever
+ * removes or changes the row knows where it counts, whatever others do meanwhile.
+ */
+QueueCounter
+row_reader_depth(RowReader *reader)
+{
+	return queue_catalog_depth(DatumGetChar(row_value(reader, COLUMN_STATE)));
 }

@@ -74,6 +74,7 @@ set_aside_init_queue(QueueLimits *limits)
 	limits->tokens = NULL;
 	dlist_init(&limits->offered);
 	pg_atomic_init_u32(&limits->waiting, 0);
+	pg_atomic_init_u32(&limits->overflow, 0);
 	pg_atomic_init_u32(&limits->in_turn, 0);
 	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
 	pg_atomic_init_u64(&limits->sought, 0);
@@ -372,6 +373,8 @@ offer_places(uint32 number, int max, int forced)
 				lanes_entry_address(lane, &dropped_from, &address);
 				lanes_lower(lane, class == dropped_class ? &address : NULL);
 			}
+			/* Nor where the overflow has. */
+			queue_state_overflow_lost(queue, class, PG_INT64_MIN);
 		}
 	}
 	return offered;

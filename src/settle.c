@@ -76,8 +76,9 @@ close_queue(Settlement *settlement)
 	if (settlement->acked > 0)
 	{
 		handover_count(settlement->info->state, QUEUE_ACKED, settlement->acked);
-		handover_count(settlement->info->state, QUEUE_ADDRESSED, -settlement->acked);
+		handover_count(settlement->info->state, QUEUE_ADDRESSED, -settlement->addressed);
 		settlement->acked = 0;
+		settlement->addressed = 0;
 	}
 	archive_write(&settlement->archive, settlement->rel, settlement->info);
 	relation_close(settlement->rel, NoLock);
@@ -188,6 +189,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 {
 	QueueInfo  *info = row->info;
 	int			max_attempts = claim_max_attempts_of(row);
+	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
 	ItemPointerData tid = row->tuple.t_self;
 	TimestampTz due;
 
@@ -205,7 +207,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 		if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 			return false;
 		handover_count(info->state, QUEUE_DIED, 1);
-		count_move(info, TASK_READY, TASK_DEAD);
+		count_move(info, from, TASK_DEAD);
 		unique_keys_gone(row);
 		return true;
 	}
@@ -228,7 +230,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 		return false;
 	handover_scheduled(info->state, due);
-	count_move(info, TASK_READY, TASK_SCHEDULED);
+	count_move(info, from, TASK_SCHEDULED);
 	return true;
 }
 
@@ -283,7 +285,9 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 			durable_leases_delete(rel, info, &expired[i]);
 			put++;
 		}
-		else if (status == ROW_LIVE && !row_is_null(&row, COLUMN_ADDRESS) &&
+		else if (status == ROW_LIVE &&
+				 (!row_is_null(&row, COLUMN_ADDRESS) ||
+				  DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW) &&
 				 put_back(&row, &placement, &placing, &expired[i],
 						  expired[i].session != NO_SESSION &&
 						  !sessions_alive(expired[i].session) ?
@@ -343,12 +347,22 @@ static bool
 release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 {
 	RowReader  *row = &settlement->row;
-	const FairqAddress *address;
+	FairqAddress address;
+	int64		task = 0;
 
-	if (!read_task(row, lease->task, &lease->tid) || row_is_null(row, COLUMN_ADDRESS))
+	if (!read_task(row, lease->task, &lease->tid))
 		return false;
-	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	handover_released(settled, placement_lane(settlement->info, address), address);
+	if (!row_is_null(row, COLUMN_ADDRESS))
+		address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
+	{
+		placement_first(row, &address);
+		task = lease->task;
+	}
+	else
+		return false;
+	handover_released(settled, placement_lane(settlement->info, &address), &address,
+					  task);
 	handover_count(settlement->info->state, QUEUE_RELEASED, 1);
 	return true;
 }
@@ -386,6 +400,10 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		archive_add(&settlement->archive, row, ARCHIVE_ACKED, lease->attempt, lease->started);
 		unique_keys_gone(row);
 		settlement->acked++;
+		if (row_reader_depth(row) == QUEUE_ADDRESSED)
+			settlement->addressed++;
+		else
+			handover_count(state, row_reader_depth(row), -1);
 		if (settlement->now == 0)
 			settlement->now = GetCurrentTimestamp();
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
@@ -518,7 +536,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_HELD)
 			unique_keys_gone(&row);
 		handover_count(info->state, QUEUE_CANCELLED, 1);
-		handover_count(info->state, queue_catalog_depth(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
+		handover_count(info->state, row_reader_depth(&row), -1);
 		done = true;
 		break;
 	}
@@ -635,23 +653,23 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		again = !queue_relation_delete(rel, &tid, true);
 		if (again)
 			continue;			/* moved meanwhile, or gone */
-		settle_deleted(&row, &archive);
+		leased = settle_deleted(&row, &archive);
 		look |= !row_is_null(&row, COLUMN_UNIQUE_KEY);
-		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
+		if (!leased && DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
 		{
 			uint32		number = placement_group(&row);
 
 			count = hash_search(overflow, &number, HASH_ENTER, &found);
 			count->n = found ? count->n + 1 : 1;
 		}
-		handover_count(info->state, queue_catalog_depth(DatumGetChar(row_value(&row, COLUMN_STATE))), -1);
+		handover_count(info->state, row_reader_depth(&row), -1);
 		purged++;
 	}
 	hash_seq_init(&status, overflow);
 	while ((count = hash_seq_search(&status)) != NULL)
 	{
 		if (count->group != FAIRQ_NO_GROUP)
-			handover_overflow_removed(info->state, count->group, count->n);
+			handover_overflow_removed(info->state, count->group, count->n, PG_INT64_MAX);
 	}
 	hash_destroy(overflow);
 	if (look)

@@ -31,7 +31,8 @@ typedef struct Settlement
 	int64		lease;			/* extend: microseconds; -1: the task's or queue's */
 	TimestampTz deadline;		/* result of extend */
 	TimestampTz now;			/* when the first was acknowledged */
-	int			acked;			/* tasks of the open queue, to be counted */
+	int			acked;			/* tasks of the open queue, to be counted, */
+	int			addressed;		/* and those of them whose rows had addresses */
 
 	/* private */
 	Relation	rel;

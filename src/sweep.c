@@ -115,9 +115,13 @@ is_overlooked(QueueInfo *info, RowReader *row)
 {
 	QueueState *state = info->state;
 	const FairqAddress *address;
+	FairqAddress place;
 	LeaseInfo	lease;
 	Lane	   *lane;
 	text	   *key;
+	GroupTag	tag;
+	int			class;
+	int64		id;
 
 	/* What else can be lost belongs here, with how to mend it below. */
 	switch (DatumGetChar(row_value(row, COLUMN_STATE)))
@@ -145,17 +149,29 @@ is_overlooked(QueueInfo *info, RowReader *row)
 				return false;
 			return !due_cursor_has(&state->due,
 								   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+		case TASK_OVERFLOW:
+			class = row_reader_class(row);
+			id = DatumGetInt64(row_value(row, COLUMN_ID));
+			if (info->policy != QUEUE_FAIR || state->recovery != QUEUE_KNOWN ||
+				leases_find(queue_state_number(state), id, &lease) ||
+				id >= queue_state_lost(&state->orders[class]))
+				return false;
+
+			/* Its group comes to it, or has given it a place in memory. */
+			key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+			return (!groups_look(state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+								 &tag) ||
+					id < tag.overflow_fed) &&
+				!lanes_find_offered(&state->orders[class].lanes, id, &place) &&
+				!groups_waits(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 		default:
-			/*
-			 * Groups seek their overflow themselves, every so often; and held
-			 * tasks are looked at by a pass of their own.
-			 */
+			/* Held tasks are looked at by a pass of their own. */
 			return false;
 	}
 }
 
 /*
- * Hand the task over, when this transaction commits.
+ * Hand the task over, when this transaction commits; or have a pass find it.
  */
 static void
 mend(QueueInfo *info, RowReader *row)
@@ -168,6 +184,9 @@ mend(QueueInfo *info, RowReader *row)
 		handover_offer_at_commit(placement_lane(info, address), address,
 								 &row->tuple.t_self);
 	}
+	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
+		queue_state_overflow_lost(info->state, row_reader_class(row),
+								  DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 		handover_scheduled(info->state,
 						   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));

@@ -374,7 +374,8 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 							   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 	}
 
-	*lost = (addressed && status == ROW_LIVE && is_leased(info, found->id));
+	*lost = ((addressed || found->state == TASK_OVERFLOW) && status == ROW_LIVE &&
+			 is_leased(info, found->id));
 	if (*lost && old != NULL)
 	{
 		QueueCounter became = queue_catalog_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
@@ -385,9 +386,10 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 								   row->values, row->nulls, true))
 			elog(ERROR, "the row of task " INT64_FORMAT " of queue \"%s\" has gone",
 				 found->id, info->name);
-		handover_offer_at_commit(lane, &address, &row->tuple.t_self);
+		if (addressed)
+			handover_offer_at_commit(lane, &address, &row->tuple.t_self);
 		handover_count(info->state, became, -1);
-		handover_count(info->state, QUEUE_ADDRESSED, 1);
+		handover_count(info->state, queue_catalog_depth(found->state), 1);
 	}
 	return true;
 }

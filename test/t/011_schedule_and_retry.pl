@@ -525,7 +525,7 @@ ok(!$crowd->{wrong}, "each task was delivered in the end, and once, with $crowd-
 
 # A lease of another queue whose time comes while the worker is busy with many;
 # several times, for it depends on when.
-sql($node, "SELECT fairq.create_queue('few', backoff_base => '0'); SELECT fairq.create_queue('busy', backoff_base => '0')");
+sql($node, "SELECT fairq.create_queue('few', backoff_base => '0'); SELECT fairq.create_queue('busy', backoff_base => '0', max_ready_per_group => 20000)");
 sql($node, "SELECT put('few', 1, NULL); SELECT put('busy', 15000, NULL)");
 my $left = 0;
 foreach my $try (1 .. 3)
