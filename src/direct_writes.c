@@ -73,7 +73,7 @@ note_overflow(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 												  tupdesc, &isnull));
 	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
 													  tupdesc, &isnull));
-	int			class = Min(Max(priority, 0), info->state->classes - 1);
+	int			class = queue_state_class(info->state, priority);
 	GroupTag	tag;
 
 	if (change < 0)

@@ -196,8 +196,7 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	 * lease all the same, which ends as those of tasks that are deleted do.
 	 */
 	if (row_reader_task(row, lease.task, NULL) == ROW_LIVE &&
-		(!row_is_null(row, COLUMN_ADDRESS) ||
-		 DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW))
+		row_reader_is_placed(row))
 	{
 		text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 

@@ -1116,32 +1116,12 @@ groups_overflow_removed(QueueState *queue, uint32 number, int n, int64 id)
 }
 
 /*
- * A row says that a group has a task in the overflow.
- */
-void
-groups_restore_overflow(QueueState *queue, int class, const char *key, int keylen,
-						int64 id)
-{
-	GroupKey	group_key;
-	FairGroup  *group;
-
-	make_key(queue, class, key, keylen, &group_key);
-	group = lock_group(queue, &group_key, key, keylen,
-					   queue_state_virtual_time(&queue->orders[class]));
-	set_overflow(queue, group, group->overflow + 1);
-	group->overflow_from = Min(group->overflow_from, id);
-	group->overflow_limit = Min(group->overflow_limit, id);
-	check_hungry(queue, group);
-	LWLockRelease(partition_lock(key_hash(&group_key)));
-}
-
-/*
- * A row says that a group has a task in the overflow, which may have lost its
- * place.
+ * A row says that a group has a task in the overflow.  again: one that may be counted,
+ * and may have lost its place.
  */
 void
 groups_overflow_found(QueueState *queue, int class, const char *key, int keylen,
-					  int64 id)
+					  int64 id, bool again)
 {
 	GroupKey	group_key;
 	FairGroup  *group;
@@ -1149,7 +1129,8 @@ groups_overflow_found(QueueState *queue, int class, const char *key, int keylen,
 	make_key(queue, class, key, keylen, &group_key);
 	group = lock_group(queue, &group_key, key, keylen,
 					   queue_state_virtual_time(&queue->orders[class]));
-	set_overflow(queue, group, Max(group->overflow, 1));
+	set_overflow(queue, group,
+				 again ? Max(group->overflow, 1) : group->overflow + 1);
 	group->overflow_from = Min(group->overflow_from, id);
 	group->overflow_limit = Min(group->overflow_limit, id);
 	check_hungry(queue, group);

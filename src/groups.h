@@ -73,9 +73,7 @@ extern void groups_overflow_ends(QueueState *queue, uint32 group, int n,
 extern void groups_overflow_removed(QueueState *queue, uint32 group, int n,
 									int64 id);
 extern void groups_overflow_found(QueueState *queue, int class, const char *key,
-								  int keylen, int64 id);
-extern void groups_restore_overflow(QueueState *queue, int class,
-									const char *key, int keylen, int64 id);
+								  int keylen, int64 id, bool again);
 extern void groups_wake_feeder(QueueState *queue);
 extern bool groups_next_hungry(QueueState *queue, HungryGroup *hungry);
 extern void groups_fed(QueueState *queue, uint32 group, int moved, int64 next,

@@ -466,8 +466,11 @@ lanes_offered(const LaneSet *set)
 	return n;
 }
 
-static int
-compare_tasks(const void *a, const void *b)
+/*
+ * Which of two tasks has the lower id: for qsort.
+ */
+int
+lanes_compare_tasks(const void *a, const void *b)
 {
 	int64		x = *(const int64 *) a;
 	int64		y = *(const int64 *) b;
@@ -502,7 +505,7 @@ read_offered(const LaneSet *set, OfferedTasks *offered)
 		LWLockRelease(&lane->lock);
 	}
 	if (offered->n > 1)
-		qsort(offered->tasks, offered->n, sizeof(int64), compare_tasks);
+		qsort(offered->tasks, offered->n, sizeof(int64), lanes_compare_tasks);
 	offered->known = true;
 }
 
@@ -515,7 +518,7 @@ lanes_is_offered(const LaneSet *set, OfferedTasks *offered, int64 task)
 	if (!offered->known)
 		read_offered(set, offered);
 	return offered->n > 0 &&
-		bsearch(&task, offered->tasks, offered->n, sizeof(int64), compare_tasks) != NULL;
+		bsearch(&task, offered->tasks, offered->n, sizeof(int64), lanes_compare_tasks) != NULL;
 }
 
 /*

@@ -141,6 +141,7 @@ extern void lanes_offer_entry(Lane *lane, const LaneEntry *place);
 extern bool lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group);
 extern int	lanes_offered(const LaneSet *set);
 extern bool lanes_find_offered(const LaneSet *set, int64 task, FairqAddress *address);
+extern int	lanes_compare_tasks(const void *a, const void *b);
 extern bool lanes_is_offered(const LaneSet *set, OfferedTasks *offered, int64 task);
 extern void lanes_forget(Lane *lane, const LaneEntry *place);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);

@@ -246,7 +246,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		state = queue_catalog_state_name(DatumGetChar(values[1]));
 		if (DatumGetChar(values[1]) == TASK_OVERFLOW)
 		{
-			int			class = Min(Max(DatumGetInt64(values[5]), 0), queue->classes - 1);
+			int			class = queue_state_class(queue, DatumGetInt64(values[5]));
 
 			/* Its place is in memory. */
 			leased = leases_find(queue_state_number(queue), DatumGetInt64(values[0]),

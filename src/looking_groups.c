@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "access/xlog.h"
 #include "funcapi.h"
+#include "lib/qunique.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -359,15 +360,6 @@ limit_allows(QueueState *state, const Position *position)
 	return result;
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
-
-	return (x > y) - (x < y);
-}
-
 /*
  * How many tasks of the overflow are ready: have a place in a lane that leads to
  * them, or one set aside.
@@ -419,9 +411,8 @@ looking_count_places(Relation rel, QueueInfo *info)
 	}
 	row_reader_end(&row);
 	if (found > 1)
-		qsort(ids, found, sizeof(int64), compare_ids);
-	for (int i = 0; i < found; i++)
-		n += (i == 0 || ids[i] != ids[i - 1]);
+		qsort(ids, found, sizeof(int64), lanes_compare_tasks);
+	n += qunique(ids, found, sizeof(int64), lanes_compare_tasks);
 	pfree(entries);
 	if (ids != NULL)
 		pfree(ids);

@@ -57,8 +57,7 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 	{
 		case QUEUE_FAIR:
 			{
-				/* A row that was written with SQL may have any priority. */
-				int			class = (int) Min(Max(priority, 0), info->state->classes - 1);
+				int			class = queue_state_class(info->state, priority);
 
 				if (!placement->read[class])
 				{

@@ -219,7 +219,7 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 					text	   *key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
 
 					groups_overflow_found(info->state, class, VARDATA_ANY(key),
-										  VARSIZE_ANY_EXHDR(key), ids[i]);
+										  VARSIZE_ANY_EXHDR(key), ids[i], true);
 				}
 			}
 		}

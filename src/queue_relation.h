@@ -75,9 +75,12 @@ extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
 extern void row_reader_complete(RowReader *reader);
+extern RowStatus row_reader_lock_task(RowReader *reader, int64 id,
+									  ItemPointer seen);
 extern RowStatus row_reader_entry(RowReader *reader, LaneEntry *entry);
 extern bool row_reader_is_at(RowReader *reader, const Lane *lane,
 							 const LaneEntry *entry);
+extern bool row_reader_is_placed(RowReader *reader);
 extern int	row_reader_class(RowReader *reader);
 extern QueueCounter row_reader_depth(RowReader *reader);
 extern void row_reader_end(RowReader *reader);

@@ -273,6 +273,16 @@ queue_state_ready(QueueState *queue)
 	return (int64) pg_atomic_read_u64(&queue->ready);
 }
 
+/*
+ * The class of a priority under policy fair.  A row that was written with SQL may
+ * have any.
+ */
+static inline int
+queue_state_class(const QueueState *queue, int64 priority)
+{
+	return (int) Min(Max(priority, 0), queue->classes - 1);
+}
+
 /* A depth that direct SQL made drift below zero reads as zero. */
 static inline int64
 queue_state_counter(QueueState *queue, QueueCounter counter)

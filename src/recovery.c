@@ -117,11 +117,10 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 			if (depth == QUEUE_OVERFLOW && tags)
 			{
 				key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
-				groups_restore_overflow(state,
-										Min(Max(DatumGetInt64(VALUE(COLUMN_PRIORITY)), 0),
-											state->classes - 1),
-										VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-										DatumGetInt64(VALUE(COLUMN_ID)));
+				groups_overflow_found(state,
+									  queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY))),
+									  VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+									  DatumGetInt64(VALUE(COLUMN_ID)), false);
 			}
 			continue;
 		}

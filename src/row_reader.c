@@ -447,34 +447,46 @@ is_task(RowReader *reader, RowStatus status, int64 id)
 }
 
 /*
+ * As row_reader_task; but with ROW_LIVE the row's page is share-locked, as by
+ * row_reader_lock.  *seen is where it was last seen; if it is not there, and not gone,
+ * *seen says then where it is.
+ */
+RowStatus
+row_reader_lock_task(RowReader *reader, int64 id, ItemPointer seen)
+{
+	RowStatus	status = row_reader_lock(reader, seen);
+
+	while (unlikely(!is_task(reader, status, id)))
+	{
+		if (status == ROW_LIVE)
+			row_reader_unlock(reader);
+		status = row_reader_task(reader, id, NULL);
+		if (status == ROW_GONE)
+			break;
+		*seen = reader->tuple.t_self;
+		if (status != ROW_LIVE)
+			break;
+
+		/* It may have moved on before it is locked. */
+		status = row_reader_lock(reader, seen);
+	}
+	return status;
+}
+
+/*
  * Read the row that an entry of a lane leads to.  With ROW_LIVE its page is
  * share-locked, as by row_reader_lock.
  *
  * A task of the overflow has no other place, and no index leads to this one: so where
- * its row was seen is a hint.  If it is not there it is looked up by id, and the entry
- * says then where it is; ROW_GONE is said of a task that is nowhere.
+ * its row was seen is a hint.
  */
 RowStatus
 row_reader_entry(RowReader *reader, LaneEntry *entry)
 {
 	int64		task = lanes_entry_task(entry);
-	RowStatus	status = row_reader_lock(reader, &entry->tid);
 
-	while (unlikely(task != 0 && !is_task(reader, status, task)))
-	{
-		if (status == ROW_LIVE)
-			row_reader_unlock(reader);
-		status = row_reader_task(reader, task, NULL);
-		if (status == ROW_GONE)
-			break;
-		entry->tid = reader->tuple.t_self;
-		if (status != ROW_LIVE)
-			break;
-
-		/* It may have moved on before it is locked. */
-		status = row_reader_lock(reader, &entry->tid);
-	}
-	return status;
+	return likely(task == 0) ? row_reader_lock(reader, &entry->tid) :
+		row_reader_lock_task(reader, task, &entry->tid);
 }
 
 /*
@@ -505,6 +517,17 @@ row_reader_is_at(RowReader *reader, const Lane *lane, const LaneEntry *entry)
 }
 
 /*
+ * Is the task of the row that was read one that may be ready, or leased: with an address,
+ * or of the overflow, which may have one in memory?
+ */
+bool
+row_reader_is_placed(RowReader *reader)
+{
+	return !row_is_null(reader, COLUMN_ADDRESS) ||
+		DatumGetChar(row_value(reader, COLUMN_STATE)) == TASK_OVERFLOW;
+}
+
+/*
  * The class that the task of the row that was read is in, or was given.
  */
 int
@@ -516,7 +539,7 @@ row_reader_class(RowReader *reader)
 		class = DatumGetFairqAddressP(row_value(reader, COLUMN_ADDRESS))->class;
 	else if (reader->info->policy == QUEUE_FAIR)
 		class = DatumGetInt64(row_value(reader, COLUMN_PRIORITY));
-	return (int) Min(Max(class, 0), reader->info->state->classes - 1);
+	return queue_state_class(reader->info->state, class);
 }
 
 /*

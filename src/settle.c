@@ -285,9 +285,7 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 			durable_leases_delete(rel, info, &expired[i]);
 			put++;
 		}
-		else if (status == ROW_LIVE &&
-				 (!row_is_null(&row, COLUMN_ADDRESS) ||
-				  DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW) &&
+		else if (status == ROW_LIVE && row_reader_is_placed(&row) &&
 				 put_back(&row, &placement, &placing, &expired[i],
 						  expired[i].session != NO_SESSION &&
 						  !sessions_alive(expired[i].session) ?
@@ -546,31 +544,6 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 }
 
 /*
- * As row_reader_lock, of a row that a scan has seen: if it has been moved since
- * (promoted, retried, written by its producer), of where it is now.
- */
-static RowStatus
-lock_seen(RowReader *row, HeapTuple seen)
-{
-	RowStatus	status = row_reader_lock(row, &seen->t_self);
-
-	while (status == ROW_GONE)
-	{
-		ItemPointerData tid;
-		bool		isnull;
-		Datum		id = heap_getattr(seen, row->info->columns[COLUMN_ID],
-									  RelationGetDescr(row->rel), &isnull);
-
-		status = row_reader_task(row, DatumGetInt64(id), NULL);
-		if (status != ROW_LIVE)
-			break;
-		tid = row->tuple.t_self;
-		status = row_reader_lock(row, &tid);
-	}
-	return status;
-}
-
-/*
  * Remove every task that is not leased, of one group or (NULL) of all.
  * Returns how many.
  */
@@ -617,15 +590,20 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	row_reader_begin(&row, rel, info);
 	while (again || (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
-		ItemPointerData tid;
+		ItemPointerData tid = tuple->t_self;
 		FairqAddress address;
 		LeaseInfo	lease;
 		bool		addressed;
 		bool		leased;
+		bool		isnull;
+		Datum		id = heap_getattr(tuple, info->columns[COLUMN_ID],
+									  RelationGetDescr(rel), &isnull);
 
 		CHECK_FOR_INTERRUPTS();
 		again = false;
-		switch (lock_seen(&row, tuple))
+
+		/* Where it is now: it may have been promoted, retried, or replaced. */
+		switch (row_reader_lock_task(&row, DatumGetInt64(id), &tid))
 		{
 			case ROW_LIVE:
 				leased = leases_find(queue, DatumGetInt64(row_value(&row, COLUMN_ID)), &lease);
