@@ -3,7 +3,7 @@
 #   make check        every test, on throwaway clusters; installs what is missing
 #   make demo         a demonstration on a throwaway cluster of its own
 #   make demo-clean   stop and delete that cluster
-#   make bench        measurements beside other queues, 25 minutes (QUICK=1: 5 minutes;
+#   make bench        measurements beside other queues, an hour (QUICK=1: 5 minutes;
 #                     BENCH="W1 W3": only these)
 #
 #   make              build against $(PG_CONFIG)

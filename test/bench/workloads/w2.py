@@ -4,8 +4,8 @@ NAME = "W2"
 TITLE = "enqueue 100 tasks with one statement"
 PLANS = {
     "quick": {"clients": [16], "rounds": 2, "seconds": 1, "peer_rounds": 1, "budget": 45},
-    "full": {"clients": [1, 4, 16, 64], "rounds": 3, "seconds": 2, "peer_clients": [16], "peer_rounds": 1,
-             "peer_seconds": 3, "budget": 170},
+    "full": {"clients": [1, 4, 16, 64], "rounds": 5, "seconds": 2, "peer_clients": [16], "peer_rounds": 1,
+             "peer_seconds": 3, "also": {"pgq": [16]}, "budget": 350},
 }
 
 

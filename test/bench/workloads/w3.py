@@ -5,7 +5,8 @@ NAME = "W3"
 TITLE = "claim 1 + ack 1"
 PLANS = {
     "quick": {"clients": [16], "rounds": 2, "seconds": 1, "peer_rounds": 1, "budget": 75},
-    "full": {"clients": [16], "rounds": 4, "seconds": 2, "peer_rounds": 1, "peer_seconds": 3, "budget": 140},
+    "full": {"clients": [16], "rounds": 8, "seconds": 2, "peer_rounds": 1, "peer_seconds": 3,
+             "also": {"pgq": [16]}, "budget": 240},
 }
 
 

@@ -5,8 +5,8 @@ TITLE = "claim 100 + ack 100 from a backlog of %(backlog)d tasks in 1000 groups"
 PLANS = {
     "quick": {"clients": [4], "rounds": 2, "seconds": 1, "backlog": 200000, "drain": 150000, "peer_rounds": 1,
               "also": {"pgq": [4]}, "budget": 75},
-    "full": {"clients": [4, 16, 64], "rounds": 3, "seconds": 2, "backlog": 1000000, "drain": 500000,
-             "peer_rounds": 1, "also": {"pgq": [4]}, "budget": 450},
+    "full": {"clients": [4, 16, 64], "rounds": 5, "seconds": 3, "backlog": 1000000, "drain": 800000,
+             "peer_rounds": 1, "also": {"pgq": [4, 16]}, "budget": 900},
 }
 
 
