@@ -33,9 +33,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-# How late a task may be (I8 says a second); for conditions that are polled with
-# a process each on a machine that is not idle.
-my $soon = 3;
+# How late a task may be.  I8 says a second; but conditions are polled with a process
+# each on a machine that may be busy, and what these tests are for makes it never.
+my $soon = 10;
 
 # And where it is not about time: nothing happens before something else does.
 my $patient = 60;
