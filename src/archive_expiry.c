@@ -33,12 +33,12 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
-#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "archive.h"
 #include "handover.h"
+#include "subtransaction.h"
 
 /* How long to leave rows alone that could not be removed, in microseconds. */
 #define FIRST_RETRY		USECS_PER_SEC
@@ -292,6 +292,34 @@ remove_old(Relation relation, Archive *archive, DueCursor *cursor, DuePlace *fro
 	return looked;
 }
 
+/* What remove_old is called with, and what it returns. */
+typedef struct RemoveOld
+{
+	Relation	relation;
+	Archive    *archive;
+	QueueInfo  *info;
+	bool		bind;			/* note first whose archive it is */
+	DuePlace	from;
+	TimestampTz until;
+	int			max;
+	bool	   *left;
+	int		   *removed;
+	int			looked;
+} RemoveOld;
+
+static void
+remove_old_once(void *arg)
+{
+	RemoveOld  *remove = arg;
+
+	if (remove->bind)
+		archive_bind(RelationGetRelid(remove->relation), remove->info->relation);
+	remove->looked = remove_old(remove->relation, remove->archive,
+								&remove->info->state->archive.cursor, &remove->from,
+								remove->until, remove->max, remove->left,
+								remove->removed);
+}
+
 /*
  * The same in a subtransaction: an error is reported once, and that is all.
  * Returns -1 then.
@@ -301,50 +329,27 @@ try_remove_old(Relation relation, Archive *archive, QueueInfo *info, bool bind,
 			   DuePlace *from, TimestampTz until, int max, bool *left, int *removed)
 {
 	ArchiveState *state = &info->state->archive;
-	MemoryContext context = CurrentMemoryContext;
-	ResourceOwner owner = CurrentResourceOwner;
-	DuePlace	place = *from;
-	volatile int looked = -1;
+	RemoveOld	remove = {relation, archive, info, bind, *from, until, max, left, removed, 0};
+	ErrorData  *error = subtransaction_try(remove_old_once, &remove);
 
-	BeginInternalSubTransaction(NULL);
-	MemoryContextSwitchTo(context);
-	PG_TRY();
+	if (error == NULL)
 	{
-		if (bind)
-			archive_bind(RelationGetRelid(relation), info->relation);
-		looked = remove_old(relation, archive, &state->cursor, &place, until, max,
-							left, removed);
-		ReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		*from = place;
+		*from = remove.from;
 		state->sqlerrcode = 0;
+		return remove.looked;
 	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
-
-		MemoryContextSwitchTo(context);
-		error = CopyErrorData();
-		FlushErrorState();
-		RollbackAndReleaseCurrentSubTransaction();
-		MemoryContextSwitchTo(context);
-		CurrentResourceOwner = owner;
-		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-			ReThrowError(error);
-		if (error->sqlerrcode != state->sqlerrcode)
-			ereport(WARNING,
-					(errcode(error->sqlerrcode),
-					 errmsg("could not remove old rows from the archive of queue \"%s\": %s",
-							info->name, error->message),
-					 error->detail ? errdetail_internal("%s", error->detail) : 0,
-					 errhint("It is tried again from time to time.")));
-		state->sqlerrcode = error->sqlerrcode;
-		FreeErrorData(error);
-		looked = -1;
-	}
-	PG_END_TRY();
-	return looked;
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	if (error->sqlerrcode != state->sqlerrcode)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not remove old rows from the archive of queue \"%s\": %s",
+						info->name, error->message),
+				 error->detail ? errdetail_internal("%s", error->detail) : 0,
+				 errhint("It is tried again from time to time.")));
+	state->sqlerrcode = error->sqlerrcode;
+	FreeErrorData(error);
+	return -1;
 }
 
 /* When a row that was done at a time is to be removed. */

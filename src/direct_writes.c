@@ -18,7 +18,7 @@
 #include "fmgr.h"
 #include "utils/rel.h"
 
-#include "groups.h"
+#include "group_overflow.h"
 #include "handover.h"
 #include "placement.h"
 #include "shared_state.h"
@@ -86,8 +86,8 @@ note_overflow(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 		return;
 	}
 	handover_reserve(1);
-	groups_overflow(info->state, class, VARDATA_ANY(key),
-					VARSIZE_ANY_EXHDR(key), &tag);
+	group_overflow_begins(info->state, class, VARDATA_ANY(key),
+						  VARSIZE_ANY_EXHDR(key), &tag);
 	handover_overflowed(info->state, tag.group,
 						DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
 												   tupdesc, &isnull)));

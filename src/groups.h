@@ -27,22 +27,8 @@ typedef struct GroupTag
 								 * below this one has been given places */
 } GroupTag;
 
-extern Size groups_shmem_size(void);
-extern void groups_shmem_init(void *area, bool found);
-
 /* Bytes of a key that views can show. */
 #define GROUP_KEY_SHOWN	48
-
-/* A group that has room for tasks of its overflow. */
-typedef struct HungryGroup
-{
-	uint32		group;
-	int			class;
-	int64		hash;			/* of the key, as SQL has it */
-	int64		from;			/* the first id that may be there */
-	int			room;			/* how many may be moved now; 0: look whether there
-								 * are any */
-} HungryGroup;
 
 /* What is known of a group in one class: a copy for those who look. */
 typedef struct GroupInfo
@@ -66,21 +52,6 @@ extern int	groups_list(QueueState *queue, GroupInfo **infos);
 extern bool groups_tag(QueueState *queue, int class,
 					   const char *key, int keylen, VirtualTime v,
 					   double cost, bool may_overflow, GroupTag *tag);
-extern void groups_overflow(QueueState *queue, int class, const char *key,
-							int keylen, GroupTag *tag);
-extern void groups_overflow_ends(QueueState *queue, uint32 group, int n,
-								 int64 id, bool committed);
-extern void groups_overflow_removed(QueueState *queue, uint32 group, int n,
-									int64 id);
-extern void groups_overflow_found(QueueState *queue, int class, const char *key,
-								  int keylen, int64 id, bool again);
-extern void groups_wake_feeder(QueueState *queue);
-extern bool groups_next_hungry(QueueState *queue, HungryGroup *hungry);
-extern void groups_fed(QueueState *queue, uint32 group, int moved, int64 next,
-					   int64 held);
-extern void groups_not_fed(QueueState *queue, uint32 group);
-extern void groups_seek_hungry(QueueState *queue, int class, bool nothing_ready,
-							   bool held);
 extern void groups_count_anew(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
 								const char *key, int keylen, double cost,
@@ -108,7 +79,5 @@ extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
 extern void groups_restore(QueueState *queue, int class,
 						   const char *key, int keylen,
 						   VirtualTime start, double cost, uint64 slot, bool leased);
-extern int	groups_reclaim(QueueState *queue, int class, bool nothing_ready);
-extern void groups_forget_queue(int queue);
 
 #endif							/* FAIRQ_GROUPS_H */

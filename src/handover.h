@@ -66,11 +66,5 @@ extern void handover_session_closed(const SessionRef *session);
 extern void handover_settings(Oid relation);
 extern void handover_probe(void);
 extern void handover_release_queue(Oid database, Oid relation);
-extern void handover_created(Oid relation, SubTransactionId subid);
-
-/* Entries taken from lanes that are neither leased nor given up yet. */
-extern void handover_hold(Lane *lane, const LaneEntry *entries, int n, int max);
-extern int	handover_held(LaneEntry **entries, Lane ***lanes);
-extern void handover_let_go(int done);
 
 #endif							/* FAIRQ_HANDOVER_H */

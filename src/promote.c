@@ -33,6 +33,7 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "group_overflow.h"
 #include "handover.h"
 #include "placement.h"
 #include "promote.h"
@@ -218,8 +219,8 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 				{
 					text	   *key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
 
-					groups_overflow_found(info->state, class, VARDATA_ANY(key),
-										  VARSIZE_ANY_EXHDR(key), ids[i], true);
+					group_overflow_found(info->state, class, VARDATA_ANY(key),
+										 VARSIZE_ANY_EXHDR(key), ids[i], true);
 				}
 			}
 		}
@@ -312,7 +313,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
  * *next is lowered to when to look again.
  *
  * Rows in somebody's hands are not waited for, and nobody else waits for them:
- * they are looked at again later, from the first of them on (groups_seek_hungry).
+ * they are looked at again later, from the first of them on (group_overflow_seek_hungry).
  * An inserter in progress says so himself when he has committed.
  */
 int
@@ -351,7 +352,7 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		if (*more)
 			break;
 		handover_reserve(1);
-		if (!groups_next_hungry(state, &hungry))
+		if (!group_overflow_next_hungry(state, &hungry))
 			break;
 		hungry.room = Min(hungry.room, max - moved);
 		moved += feed_group(&placement, &row, &hungry, in_memory,

@@ -23,7 +23,8 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-#include "groups.h"
+#include "group_overflow.h"
+#include "group_table.h"
 #include "lanes.h"
 #include "leases.h"
 #include "queue_state.h"
@@ -208,7 +209,7 @@ queue_state_release(Oid database, Oid relation)
 
 		leases_forget_queue(i);
 		limits_forget_parked(i);
-		groups_forget_queue(i);
+		group_table_forget_queue(i);
 		limits_forget_queue(i);
 		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)
@@ -371,7 +372,7 @@ void
 queue_state_seek_hungry(QueueState *queue, bool held)
 {
 	for (int class = 0; class < queue->classes; class++)
-		groups_seek_hungry(queue, class, nothing_ready(queue, class), held);
+		group_overflow_seek_hungry(queue, class, nothing_ready(queue, class), held);
 }
 
 /*
@@ -467,7 +468,7 @@ queue_state_reclaim_groups(void)
 		QueueState *queue = &directory->queues[i];
 
 		for (int class = 0; queue->in_use && class < queue->classes; class++)
-			freed += groups_reclaim(queue, class, nothing_ready(queue, class));
+			freed += group_table_reclaim(queue, class, nothing_ready(queue, class));
 	}
 	LWLockRelease(&directory->lock);
 	return freed;

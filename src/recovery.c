@@ -29,7 +29,7 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-#include "groups.h"
+#include "group_overflow.h"
 #include "leases.h"
 #include "queue_relation.h"
 #include "recovery.h"
@@ -117,10 +117,10 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 			if (depth == QUEUE_OVERFLOW && tags)
 			{
 				key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
-				groups_overflow_found(state,
-									  queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY))),
-									  VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-									  DatumGetInt64(VALUE(COLUMN_ID)), false);
+				group_overflow_found(state,
+									 queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY))),
+									 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+									 DatumGetInt64(VALUE(COLUMN_ID)), false);
 			}
 			continue;
 		}

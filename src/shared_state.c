@@ -29,12 +29,12 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
-#include "groups.h"
+#include "group_limits.h"
+#include "group_table.h"
 #include "in_transit.h"
 #include "lanes.h"
 #include "lease_file.h"
 #include "leases.h"
-#include "group_limits.h"
 #include "queue_relation.h"
 #include "queue_state.h"
 #include "sessions.h"
@@ -70,7 +70,7 @@ static const struct
 	{"pgfairq queues", queue_state_shmem_size, queue_state_shmem_init},
 	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
 	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
-	{"pgfairq groups", groups_shmem_size, groups_shmem_init},
+	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
 	{"pgfairq limits", limits_shmem_size, limits_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},

@@ -19,8 +19,8 @@
 # - a group whose count says that its overflow is gone is looked at once more
 #   (is_hungry): tasks whose removal was rolled back after a PREPARE stay;
 # - what is committed while its group is fed is read again (overflow_limit);
-# - recovery counts the overflow (groups_overflow_found): nothing after a crash;
-# - hungry groups take turns, and share what room there is (groups_next_hungry);
+# - recovery counts the overflow (group_overflow_found): nothing after a crash;
+# - hungry groups take turns, and share what room there is (group_overflow_next_hungry);
 # - a task of a transaction that is rolled back makes room (groups_untag);
 # - open transactions count in max_tasks (queue_state_reserve).
 

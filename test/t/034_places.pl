@@ -26,7 +26,7 @@
 #   a group seems to have more ready than it has;
 # - while places may be in memory only new tasks go into the overflow, too
 #   (offered_finish): order after a crash;
-# - one with a place that is removed makes room (groups_overflow_removed);
+# - one with a place that is removed makes room (group_overflow_removed);
 # - a task counts where its row says, whoever has it (row_reader_depth), and leases that
 #   are restored say so (leases_restore, durable_leases.c: restore_row);
 # - peek reads rows as if they had the addresses (row_reader_is_at): it crashes.

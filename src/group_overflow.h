@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_overflow.h
+ *	  The overflow of groups: which of them have any, and whose turn it is.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_GROUP_OVERFLOW_H
+#define FAIRQ_GROUP_OVERFLOW_H
+
+#include "groups.h"
+
+/* A group that has room for tasks of its overflow. */
+typedef struct HungryGroup
+{
+	uint32		group;
+	int			class;
+	int64		hash;			/* of the key, as SQL has it */
+	int64		from;			/* the first id that may be there */
+	int			room;			/* how many may be moved now; 0: look whether there
+								 * are any */
+} HungryGroup;
+
+extern void group_overflow_begins(QueueState *queue, int class, const char *key,
+								  int keylen, GroupTag *tag);
+extern void group_overflow_ends(QueueState *queue, uint32 group, int n,
+								int64 id, bool committed);
+extern void group_overflow_removed(QueueState *queue, uint32 group, int n,
+								   int64 id);
+extern void group_overflow_found(QueueState *queue, int class, const char *key,
+								 int keylen, int64 id, bool again);
+extern void group_overflow_wake_feeder(QueueState *queue);
+extern bool group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry);
+extern void group_overflow_fed(QueueState *queue, uint32 group, int moved, int64 next,
+							   int64 held);
+extern void group_overflow_not_fed(QueueState *queue, uint32 group);
+extern void group_overflow_seek_hungry(QueueState *queue, int class, bool nothing_ready,
+									   bool held);
+
+#endif							/* FAIRQ_GROUP_OVERFLOW_H */

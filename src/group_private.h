@@ -1,0 +1,144 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_private.h
+ *	  The groups' entries as the files see them that work on them: group_table.c,
+ *	  groups.c and group_overflow.c.
+ *
+ * The head of group_table.c says which lock guards what.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_GROUP_PRIVATE_H
+#define FAIRQ_GROUP_PRIVATE_H
+
+#include "common/hashfn.h"
+#include "storage/lwlock.h"
+
+#include "group_limits.h"
+#include "groups.h"
+
+#define PARTITIONS		256
+
+typedef struct GroupKey
+{
+	uint64		low;
+	uint64		high;
+	uint16		queue;
+	uint8		class;
+} GroupKey;
+
+typedef enum GroupHunger
+{
+	NOT_HUNGRY,
+	HUNGRY,						/* in the list */
+	BEING_FED
+} GroupHunger;
+
+/*
+ * What a claim needs comes first: two cache lines, and with many groups neither of
+ * them is in a cache.
+ */
+typedef struct
+#if defined(pg_attribute_aligned)
+pg_attribute_aligned(64)
+#endif
+FairGroup
+{
+	/* partition's lock */
+	GroupKey	key;
+	VirtualTime finish;			/* F */
+	uint32		hash_next;
+	uint32		limit;			/* group_limits.c's number, or NO_LIMIT */
+	int32		ready;			/* tasks with an address that nobody has: a hint */
+	int32		leased;			/* tasks in flight */
+	int64		overflow_from;	/* tasks in the overflow have this id, or a higher one;
+								 * PG_INT64_MAX: there are none */
+
+	uint64		served;			/* tasks leased */
+	double		served_cost;	/* what they were charged */
+	int64		run_time;		/* of tasks that were worked on, microseconds */
+	double		seconds;		/* what a task takes, by those of late; < 0: none */
+	TimestampTz head_time;		/* the first of the ready tasks came then, or later */
+
+	/* both to change */
+	uint64		slot;
+	bool		in_use;
+
+	/* partition's lock */
+	uint8		hunger;			/* a GroupHunger */
+	uint32		hungry_next;
+	int32		pending;		/* tasks put into the overflow, not committed yet */
+	int32		overflow;		/* tasks in the overflow: not fewer than there are */
+	int64		overflow_limit; /* what came while it was fed is from here on */
+	int64		overflow_held;	/* some from here on were in somebody's hands */
+	VirtualTime offered_finish; /* F when the last of them got it, or later */
+	int			keylen;
+	char		text[GROUP_KEY_SHOWN];	/* the key, or its beginning */
+
+	/* creation lock */
+	uint32		ring_next;		/* or next in the free list */
+} FairGroup;
+
+typedef struct GroupTable
+{
+	LWLock		creation_lock;
+	uint32		free_head;
+	uint32		high_water;
+	uint64		seed;
+	pg_atomic_uint64 vain_reclaim;	/* when all groups were looked at in vain */
+	LWLockPadded partitions[PARTITIONS];
+} GroupTable;
+
+extern GroupTable *group_table;
+extern uint32 *group_chains;
+extern FairGroup *group_entries;
+extern uint32 group_chain_mask;
+
+extern void group_table_key(QueueState *queue, int class, const char *key, int keylen,
+							GroupKey *result);
+extern FairGroup *group_table_search(uint32 hash, const GroupKey *key);
+extern FairGroup *group_table_try_lock(QueueState *queue, const GroupKey *key,
+									   const char *text, int keylen, VirtualTime v,
+									   bool hurry);
+extern FairGroup *group_table_lock(QueueState *queue, const GroupKey *key,
+								   const char *text, int keylen, VirtualTime v);
+extern LWLock *group_table_lock_number(uint32 number);
+extern void group_table_no_entry(void) pg_attribute_noreturn();
+extern void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
+extern void group_overflow_set(QueueState *queue, FairGroup *group, int n);
+extern void group_overflow_list(QueueState *queue, FairGroup *group);
+extern void group_overflow_check(QueueState *queue, FairGroup *group);
+
+/* Before all tags. */
+static const VirtualTime v_none = {PG_INT64_MIN, 0};
+
+static inline uint32
+group_table_hash(const GroupKey *key)
+{
+	return hash_combine((uint32) key->high, key->queue * FAIRQ_CLASSES + key->class);
+}
+
+static inline LWLock *
+group_table_partition(uint32 hash)
+{
+	return &group_table->partitions[hash % PARTITIONS].lock;
+}
+
+/* What group_table_lock has locked. */
+static inline void
+group_table_unlock(const GroupKey *key)
+{
+	LWLockRelease(group_table_partition(group_table_hash(key)));
+}
+
+/*
+ * If a group is to be fed, enter it into the list of the hungry.  Partition locked.
+ */
+static inline void
+group_overflow_look(QueueState *queue, FairGroup *group)
+{
+	if (unlikely(group->overflow_from != PG_INT64_MAX))
+		group_overflow_list(queue, group);
+}
+
+#endif							/* FAIRQ_GROUP_PRIVATE_H */

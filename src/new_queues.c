@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * new_queues.c
+ *	  Queues whose tables were created in this transaction.
+ *
+ * Such a queue may have a shared state already.  If its table is rolled back
+ * there never was one, and the state goes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "new_queues.h"
+#include "queue_state.h"
+
+/* The tables, with the subtransactions that created them. */
+#define MAX_CREATED		64
+
+static struct
+{
+	Oid			relation;
+	SubTransactionId subid;
+}			created[MAX_CREATED];
+static int	created_count = 0;
+
+/*
+ * A queue's state was set up whose table is new in this transaction.  Beyond
+ * MAX_CREATED of them a rollback leaves states behind, until the next restart.
+ */
+void
+new_queues_add(Oid relation, SubTransactionId subid)
+{
+	for (int i = 0; i < created_count; i++)
+	{
+		if (created[i].relation == relation)
+			return;
+	}
+	if (created_count < MAX_CREATED)
+	{
+		created[created_count].relation = relation;
+		created[created_count].subid = subid;
+		created_count++;
+	}
+}
+
+/*
+ * A subtransaction is part of its parent now.
+ */
+void
+new_queues_at_subcommit(SubTransactionId subid, SubTransactionId parent)
+{
+	for (int i = 0; i < created_count; i++)
+	{
+		if (created[i].subid >= subid)
+			created[i].subid = parent;
+	}
+}
+
+/*
+ * A subtransaction, or with InvalidSubTransactionId all of the transaction, is rolled
+ * back.  Never fails.
+ */
+void
+new_queues_at_abort(SubTransactionId subid)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < created_count; i++)
+	{
+		if (created[i].subid >= subid)
+			queue_state_release(MyDatabaseId, created[i].relation);
+		else
+			created[kept++] = created[i];
+	}
+	created_count = kept;
+}
+
+/*
+ * The transaction is over.
+ */
+void
+new_queues_forget(void)
+{
+	created_count = 0;
+}
