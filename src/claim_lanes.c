@@ -163,7 +163,7 @@ first_source(Source *sources, int n)
 
 /*
  * Take up to max entries from the front of a source's lane, but none that comes
- * after upto (NULL: any), into the hands of handover.c.  Returns how many; -1 if
+ * after upto (NULL: any), and hold them (in_hand.c).  Returns how many; -1 if
  * nowait and the lane is locked.
  */
 static int
@@ -181,8 +181,8 @@ take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool now
 }
 
 /*
- * Take up to max entries from the lanes of a class, the lowest address first,
- * into the hands of handover.c.  Returns how many.
+ * Take up to max entries from the lanes of a class, the lowest address first, and
+ * hold them (in_hand.c).  Returns how many.
  *
  * A merge of the lanes: from the lane least far along, up to where the next
  * one is.  Only a lane that another claimer has locked at that moment is left

@@ -29,7 +29,7 @@ typedef enum LimitLine
 typedef struct GroupLimit
 {
 	/* table lock */
-	uint64		low;			/* the group's key, see groups.c */
+	uint64		low;			/* the group's key, see group_private.h */
 	uint64		high;
 	int			queue;
 	uint32		hash_next;		/* or next in the free list */

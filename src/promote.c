@@ -8,7 +8,7 @@
  *
  * Nor has a task in the overflow.  It gets one when its group has room again, and
  * only then is charged for: a weight that was changed meanwhile holds for it.
- * Groups are fed in turn, each up to what there is room for (groups.c).
+ * Groups are fed in turn, each up to what there is room for (group_overflow.c).
  *
  * The address is not written to the row as long as its lane has room for it: it
  * is in the lane's entry only, and so in memory, as all that is needed to claim

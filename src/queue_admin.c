@@ -294,7 +294,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 TASK_SCHEDULED);
 	execute(sql.data);
 
-	/* The overflow, by group, class and id; groups.c has the same hash. */
+	/* The overflow, by group, class and id; group_table.c has the same hash. */
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree"
 					 " (pg_catalog.hashtextextended(group_key COLLATE pg_catalog.\"C\", 0), priority, id)"

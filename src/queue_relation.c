@@ -8,7 +8,7 @@
  * executor: through heap_multi_insert, which writes one WAL record a page.  What
  * the executor would do around a write is done here: constraints, defaults of a
  * user's columns, all indexes.  What is not done is refused when the queue is
- * opened (queue_catalog.c).
+ * opened (queue_table.c).
  *
  * Locking: the caller has a lock on the relation.
  *

@@ -161,7 +161,7 @@ typedef struct QueueState
 
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
 
-	/* Groups that have room for tasks of their overflow: groups.c. */
+	/* Groups that have room for tasks of their overflow: group_overflow.c. */
 	slock_t		hungry_mutex;	/* guards the next six */
 	uint32		hungry_first;
 	uint32		hungry_last;

@@ -11,8 +11,9 @@
  * every isolation level, as row locks do.
  *
  * Locking: the caller has a lock on the relation.  row_reader_lock returns with
- * a share lock on the row's page; the caller may then lock a partition of the
- * lease table, and nothing else, until row_reader_unlock.
+ * a share lock on the row's page; until row_reader_unlock the caller may lock
+ * what is in shared memory (a claim: the group, its limit, a partition of the lease
+ * table), where nobody looks at a page, and nothing else.
  *
  *-------------------------------------------------------------------------
  */

@@ -17,8 +17,8 @@
  *		lease partition -> lease free list, or moved leases
  *		any of them -> list of waiters
  *
- * and a buffer content lock may be held while a lease partition is locked
- * (claim), never the other way round.  Nothing here is held while anything
+ * and a buffer content lock may be held while a group, a limit or a lease partition
+ * is locked (claim), never the other way round.  Nothing here is held while anything
  * that can error, sleep or do I/O is called.
  *
  *-------------------------------------------------------------------------

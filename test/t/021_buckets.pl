@@ -6,7 +6,7 @@
 # when lanes run out the old number stays in force.
 #
 # To see it fail, take one of these guards out of the engine:
-# - claim.c, find_sources(): stop at the number of buckets of the queue: tasks
+# - claim_lanes.c, find_sources(): stop at the number of buckets of the queue: tasks
 #   in others are not claimed;
 # - queue_catalog_lane(): return the lane of bucket 0 when the bucket has none:
 #   tasks are not claimed, or out of order;

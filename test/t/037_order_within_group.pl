@@ -3,7 +3,7 @@
 # whatever the number of buckets, and also of groups that are at their limits.
 #
 # To see it fail, take one of these guards out of the engine:
-# - take_overtaken (claim.c): that lanes are looked at again;
+# - take_overtaken (claim_lanes.c): that lanes are looked at again;
 # - that a claim with something in hand does not look for more with the lock, or that
 #   what it holds is in order (take_from_class, in_hand_add): with either taken out
 #   one run in twenty fails, when the machine is so busy that claims are interrupted;
