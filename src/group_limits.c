@@ -578,6 +578,22 @@ limits_look(uint32 number, LimitInfo *info)
 	LWLockRelease(entry_lock(number));
 }
 
+/*
+ * How many tasks more a group may have in flight now.
+ */
+int
+limits_free(uint32 number)
+{
+	LimitSettings settings;
+	TimestampTz token;
+	int			result;
+
+	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	result = room(&entries[number], &settings, &token);
+	LWLockRelease(entry_lock(number));
+	return result;
+}
+
 /* ----------------------------------------------------------------
  * Claims
  * ----------------------------------------------------------------

@@ -83,6 +83,7 @@ extern void limits_adopt(uint32 number);
 extern void limits_defaults_changed(int queue);
 extern double limits_weight(uint32 number);
 extern void limits_look(uint32 number, LimitInfo *info);
+extern int	limits_free(uint32 number);
 
 extern bool limits_take(uint32 number, const FairqAddress *address);
 extern void limits_give(uint32 number, bool unused);

@@ -29,6 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "arguments.h"
+#include "group_limits.h"
 #include "groups.h"
 #include "looking.h"
 #include "recovery.h"
@@ -58,12 +59,30 @@ compare_candidates(const void *a, const void *b)
 }
 
 /*
- * The first max candidates of a lane that are ready: from the window, and from
- * the index where that ends.  Returns how many.
+ * May the group of the task that row has read have another one?
+ */
+static bool
+group_may(RowReader *row)
+{
+	QueueState *state = row->info->state;
+	text	   *key;
+	uint32		limit;
+
+	if (likely(pg_atomic_read_u32(&state->limits.entries) == 0))
+		return true;
+	key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	limit = groups_limit(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	return limit == NO_LIMIT || limits_free(limit) > 0;
+}
+
+/*
+ * The first max candidates of a lane that are ready, and whose groups may have one:
+ * from the window, and from the index where that ends.  Not more than about so many
+ * places are looked at.  Returns how many.
  */
 static int
 lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
-				int max, Candidate *candidates)
+				int64 look, int max, Candidate *candidates)
 {
 	LaneEntry	entries[LANE_WINDOW];
 	FairqAddress frontier;
@@ -95,13 +114,16 @@ lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 				address_compare(&candidates[found - 1].address, &place) == 0 &&
 				ItemPointerEquals(&candidates[found - 1].place.tid, &row->tuple.t_self))
 				continue;
+			if (!group_may(row))
+				continue;
 			candidates[found].address = place;
 			candidates[found].lane = lane;
 			candidates[found].place = entries[i];
 			candidates[found].place.tid = row->tuple.t_self;
 			found++;
 		}
-		if (!more || found == max)
+		look -= n;
+		if (!more || found == max || look <= 0)
 			return found;
 		n = queue_relation_look(rel, info, lane, &from, LANE_WINDOW, entries,
 								&from, &more);
@@ -160,7 +182,8 @@ fairq_peek(PG_FUNCTION_ARGS)
 			candidates = (candidates == NULL) ?
 				MemoryContextAllocHuge(CurrentMemoryContext, size) :
 				repalloc_huge(candidates, size);
-			n += lane_candidates(rel, info, lane, &row, max - shown, candidates + n);
+			n += lane_candidates(rel, info, lane, &row, PG_INT64_MAX, max - shown,
+								 candidates + n);
 		}
 		if (n == 0)
 			continue;
@@ -389,7 +412,7 @@ looking_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 			Candidate	candidate;
 			TimestampTz at;
 
-			if (lane_candidates(rel, info, lane, &row, 1, &candidate) == 0 ||
+			if (lane_candidates(rel, info, lane, &row, LANE_WINDOW, 1, &candidate) == 0 ||
 				!read_candidate(&row, &candidate))
 				continue;
 			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
