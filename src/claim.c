@@ -149,8 +149,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	int64		usecs = claim->request->lease;
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 	double		cost = DatumGetFloat4(row_value(row, COLUMN_COST));
-	double		charge;
-	uint32		group;
+	GroupLease	group;
 	VirtualTime start;
 	TimestampTz deadline;
 	LeaseInfo	lease;
@@ -164,32 +163,33 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	if (!groups_lease_begins(claim->info->state, address,
 							 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), cost,
 							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
-							 &group, &charge, limit))
+							 &group))
 	{
-		claim->charge = charge;
+		claim->charge = group.charge;
+		*limit = group.limit;
 		row_reader_unlock(row);
 		return false;
 	}
 	*limit = NO_LIMIT;
 	start.whole = address->block;
 	start.fraction = address->fraction;
-	*finish = virtual_time_add(start, charge, 1.0);
+	*finish = virtual_time_add(start, group.charge, 1.0);
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
 						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
-						  claim->now, deadline, &claim->request->session, group,
+						  claim->now, deadline, &claim->request->session, group.group,
 						  lanes_entry_task(entry) != 0, &lease);
 	row_reader_unlock(row);
 	if (result != LEASE_GRANTED)
 	{
-		groups_lease_refused(group);
+		groups_lease_refused(&group);
 		if (result == LEASE_SESSION_OVER)
 			session_over(claim);
 		return false;
 	}
 
 	handover_claimed(&lease, lane, entry);
-	if (unlikely(group == FAIRQ_NO_GROUP))
+	if (unlikely(group.group == FAIRQ_NO_GROUP))
 		groups_check_unknown(claim->info->state);
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
 	if (claim->request->pop)
@@ -200,7 +200,8 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 			 * Somebody has the row locked, or has just changed it: a claim does
 			 * not wait.  Look at it again soon.
 			 */
-			(void) leases_drop(&lease.ref, false, NULL);
+			if (leases_drop(&lease.ref, false, NULL))
+				groups_ready(claim->info->state, group.group);
 			lanes_doubt(lane, InvalidTransactionId, entry);
 			return false;
 		}

@@ -81,6 +81,14 @@ typedef Oid RelFileNumber;
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
 
+/* 18 has NOT NULL constraints that are not valid: rows may have nulls all the same. */
+#if PG_VERSION_NUM >= 180000
+#define fairq_column_not_null(tupdesc, i) \
+	(TupleDescCompactAttr(tupdesc, i)->attnullability == ATTNULLABLE_VALID)
+#else
+#define fairq_column_not_null(tupdesc, i) (TupleDescAttr(tupdesc, i)->attnotnull)
+#endif
+
 /* 17 has indexes keep something between inserts. */
 #if PG_VERSION_NUM >= 170000
 #define fairq_index_insert_cleanup(index, info) index_insert_cleanup(index, info)

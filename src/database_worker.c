@@ -57,6 +57,7 @@ typedef struct FailingQueue
 	int			failures;
 	int			sqlerrcode;		/* of the error that was logged */
 	TimestampTz retry_at;
+	bool		expiry_fails;	/* even to put back what has run out */
 } FailingQueue;
 
 static int	my_slot = -1;
@@ -71,11 +72,12 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * Note that a queue failed, and log the error unless it is the one that was
- * logged last.  Called where PG_CATCH is; returns when to try again.
+ * Note that a queue failed (expiring: already when leases were to be ended), and log
+ * the error unless it is the one that was logged last.  Called where PG_CATCH is;
+ * returns when to try again.
  */
 static TimestampTz
-queue_failed(Oid relation)
+queue_failed(Oid relation, bool expiring)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 	ErrorData  *error = CopyErrorData();
@@ -88,6 +90,7 @@ queue_failed(Oid relation)
 	if (!found || entry->sqlerrcode != error->sqlerrcode)
 		EmitErrorReport();
 	entry->sqlerrcode = error->sqlerrcode;
+	entry->expiry_fails = expiring;
 	entry->retry_at = GetCurrentTimestamp() +
 		Min(FIRST_RETRY_SECS << Min(entry->failures, 10), LAST_RETRY_SECS) * USECS_PER_SEC;
 
@@ -112,9 +115,9 @@ queue_failed(Oid relation)
  * with one lock in hand, waiting for another.
  */
 static bool
-one_pass(Oid relation, TimestampTz *next)
+one_pass(Oid relation, bool expire_only, TimestampTz *next)
 {
-	Maintenance maintenance = {0};
+	Maintenance maintenance = {.expire_only = expire_only};
 	bool		more = false;
 
 	maintenance.next = PG_INT64_MAX;
@@ -143,28 +146,45 @@ one_pass(Oid relation, TimestampTz *next)
 }
 
 /*
- * One pass on a queue, if it is not failing.  Returns when it wants the next:
- * at once if there is more to do, but the other queues have theirs first.
+ * One pass on a queue.  Returns when it wants the next: at once if there is more to
+ * do, but the other queues have theirs first.
+ *
+ * If it is failing it is left alone for a while.  But it may be a task that cannot be
+ * made ready, and leases have to end all the same: that is tried first, and for as
+ * long as it works it goes on.
  */
 static TimestampTz
 maintain_one(Oid relation)
 {
 	FailingQueue *entry = hash_search(failing, &relation, HASH_FIND, NULL);
+	TimestampTz retry_at = entry == NULL ? PG_INT64_MIN : entry->retry_at;
+	bool		wait = retry_at > GetCurrentTimestamp();
+	volatile bool expiring = (entry != NULL);
 	TimestampTz next = PG_INT64_MAX;
 
-	if (entry != NULL && entry->retry_at > GetCurrentTimestamp())
-		return entry->retry_at;
+	if (wait && entry->expiry_fails)
+		return retry_at;
 
 	PG_TRY();
 	{
-		if (one_pass(relation, &next))
+		bool		more = expiring && one_pass(relation, true, &next);
+
+		expiring = false;
+		if (!wait)
+		{
+			next = PG_INT64_MAX;
+			more |= one_pass(relation, false, &next);
+			hash_search(failing, &relation, HASH_REMOVE, NULL);
+		}
+		else
+			next = Min(next, retry_at);
+		if (more)
 			next = GetCurrentTimestamp();
-		hash_search(failing, &relation, HASH_REMOVE, NULL);
 	}
 	PG_CATCH();
 	{
 		HOLD_INTERRUPTS();
-		next = queue_failed(relation);
+		next = queue_failed(relation, expiring);
 		AbortCurrentTransaction();
 		FlushErrorState();
 		RESUME_INTERRUPTS();
@@ -210,7 +230,7 @@ list_queues(bool *exists, TimestampTz *next)
 	PG_CATCH();
 	{
 		HOLD_INTERRUPTS();
-		*next = queue_failed(InvalidOid);
+		*next = queue_failed(InvalidOid, false);
 		AbortCurrentTransaction();
 		FlushErrorState();
 		RESUME_INTERRUPTS();

@@ -64,6 +64,15 @@ take_ids(QueueInfo *info, int n, NewPlace *places)
 }
 
 /*
+ * A task will get its place later.
+ */
+static void
+prepare_later(QueueInfo *info, const NewTask *task)
+{
+	placement_prepare(info, info->policy == QUEUE_FAIR ? task->priority : 0);
+}
+
+/*
  * Give a place to a new task.
  */
 static void
@@ -73,7 +82,10 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	place->placed = -1;
 	place->state = (task->run_at > now) ? TASK_SCHEDULED : TASK_READY;
 	if (place->state != TASK_READY)
+	{
+		prepare_later(placement->info, task);
 		return;
+	}
 	placement_assign(placement, place->id, VARDATA_ANY(task->group_key),
 					 VARSIZE_ANY_EXHDR(task->group_key), task->priority,
 					 task->run_at == DT_NOBEGIN ? now : task->run_at,
@@ -280,8 +292,7 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
 		if (key.found == KEY_IN_FLIGHT)
 		{
 			place->state = TASK_HELD;
-			/* Should there be no lanes for it, let it be us who is told. */
-			(void) queue_catalog_lane(info, info->policy == QUEUE_FAIR ? task->priority : 0, 0);
+			prepare_later(info, task);
 		}
 		else if (place->state == NOT_PLACED)
 			place_task(placement, task, now, place);

@@ -14,6 +14,7 @@
 #include "common/hashfn.h"
 #include "storage/lwlock.h"
 
+#include "compat.h"
 #include "group_limits.h"
 #include "groups.h"
 
@@ -89,25 +90,25 @@ typedef struct GroupTable
 	LWLockPadded partitions[PARTITIONS];
 } GroupTable;
 
-extern GroupTable *group_table;
-extern uint32 *group_chains;
-extern FairGroup *group_entries;
-extern uint32 group_chain_mask;
+extern FAIRQ_PRIVATE GroupTable *group_table;
+extern FAIRQ_PRIVATE uint32 *group_chains;
+extern FAIRQ_PRIVATE FairGroup *group_entries;
+extern FAIRQ_PRIVATE uint32 group_chain_mask;
 
-extern void group_table_key(QueueState *queue, int class, const char *key, int keylen,
-							GroupKey *result);
-extern FairGroup *group_table_search(uint32 hash, const GroupKey *key);
-extern FairGroup *group_table_try_lock(QueueState *queue, const GroupKey *key,
-									   const char *text, int keylen, VirtualTime v,
-									   bool hurry);
-extern FairGroup *group_table_lock(QueueState *queue, const GroupKey *key,
-								   const char *text, int keylen, VirtualTime v);
-extern LWLock *group_table_lock_number(uint32 number);
-extern void group_table_no_entry(void) pg_attribute_noreturn();
-extern void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
-extern void group_overflow_set(QueueState *queue, FairGroup *group, int n);
-extern void group_overflow_list(QueueState *queue, FairGroup *group);
-extern void group_overflow_check(QueueState *queue, FairGroup *group);
+extern FAIRQ_PRIVATE void group_table_key(QueueState *queue, int class, const char *key, int keylen,
+										  GroupKey *result);
+extern FAIRQ_PRIVATE FairGroup *group_table_search(uint32 hash, const GroupKey *key);
+extern FAIRQ_PRIVATE FairGroup *group_table_try_lock(QueueState *queue, const GroupKey *key,
+													 const char *text, int keylen, VirtualTime v,
+													 bool hurry);
+extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, const GroupKey *key,
+												 const char *text, int keylen, VirtualTime v);
+extern FAIRQ_PRIVATE LWLock *group_table_lock_number(uint32 number);
+extern FAIRQ_PRIVATE void group_table_no_entry(void) pg_attribute_noreturn();
+extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
+extern FAIRQ_PRIVATE void group_overflow_set(QueueState *queue, FairGroup *group, int n);
+extern FAIRQ_PRIVATE void group_overflow_list(QueueState *queue, FairGroup *group);
+extern FAIRQ_PRIVATE void group_overflow_check(QueueState *queue, FairGroup *group);
 
 /* Before all tags. */
 static const VirtualTime v_none = {PG_INT64_MIN, 0};

@@ -215,17 +215,16 @@ groups_check_unknown(QueueState *queue)
 }
 
 /*
- * A task of a group is going to be leased, of this cost and age.  Sets *group to
- * the group's number, for the lease: until that ends the group is not forgotten.
- * *charge is what the task is charged, by the group's weight.
+ * A task of a group is going to be leased, of this cost and age.  *lease says which
+ * group that is, which is not forgotten until the lease ends, and what the task is
+ * charged, by the group's weight.
  *
- * Returns false if the group is at its limit; *limit is its number then.
+ * Returns false if the group is at its limit.
  */
 bool
 groups_lease_begins(QueueState *queue, const FairqAddress *address,
 					const char *key, int keylen, double cost,
-					TimestampTz enqueued_at, uint32 *number, double *charge,
-					uint32 *limit)
+					TimestampTz enqueued_at, GroupLease *lease)
 {
 	GroupKey	group_key;
 	FairGroup  *group;
@@ -247,7 +246,9 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		LWLockRelease(lock);
 		join_limit(queue, &group_key);
 	}
-	*limit = NO_LIMIT;
+	lease->limit = NO_LIMIT;
+	lease->cost = 0;
+	lease->counted = false;
 	if (group == NULL)
 	{
 		/*
@@ -256,11 +257,11 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		 */
 		pg_atomic_write_u32(&queue->limits.strangers, 1);
 		groups_check_unknown(queue);
-		*number = FAIRQ_NO_GROUP;
-		*charge = cost / queue->limits.defaults.weight;
+		lease->group = FAIRQ_NO_GROUP;
+		lease->charge = cost / queue->limits.defaults.weight;
 		return true;
 	}
-	*limit = group->limit;
+	lease->limit = group->limit;
 	if (group->limit != NO_LIMIT)
 		may = limits_take(group->limit, address);
 	cost = charge_of(queue, group, cost);
@@ -270,13 +271,15 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		group->served++;
 		group->served_cost += cost;
 		group->head_time = Max(group->head_time, enqueued_at);
+		lease->cost = cost;
+		lease->counted = (group->ready > 0);
 		group_table_count_ready(queue, group, -1);
 
 		/* The worker is woken when the claim is at its end. */
 		group_overflow_look(queue, group);
 	}
-	*number = group - group_entries;
-	*charge = cost / weight_of(queue, group);
+	lease->group = group - group_entries;
+	lease->charge = cost / weight_of(queue, group);
 	LWLockRelease(lock);
 	return may;
 }
@@ -284,14 +287,49 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 /* Of what a task took, how much goes into what the next is charged. */
 #define NEW_SECONDS		0.1
 
-static void
-lease_ends(uint32 number, bool unused, TimestampTz started)
+/*
+ * Somebody else has a lease on the task: all is as it was before groups_lease_begins.
+ */
+void
+groups_lease_refused(const GroupLease *lease)
+{
+	LWLock	   *lock;
+	FairGroup  *group;
+	uint32		limit;
+
+	if (lease->group == FAIRQ_NO_GROUP)
+		return;
+	lock = group_table_lock_number(lease->group);
+	group = &group_entries[lease->group];
+	limit = group->limit;
+	group->leased--;
+	group->served--;
+	group->served_cost -= lease->cost;
+	if (lease->counted)
+		group_table_count_ready(queue_state_by_number(group->key.queue), group, 1);
+	LWLockRelease(lock);
+	if (limit != NO_LIMIT)
+		limits_give(limit, true);
+}
+
+/*
+ * A lease has ended.  started is when it began if the task was worked on, else 0:
+ * under charge 'seconds' the time that it took is what the group's next tasks
+ * are charged, averaged over some.
+ */
+void
+groups_lease_ends(uint32 number, TimestampTz started)
 {
 	int64		usecs = started > 0 ? Max(GetCurrentTransactionStopTimestamp() - started, 0) : 0;
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
-	uint32		limit = group->limit;
+	LWLock	   *lock;
+	FairGroup  *group;
+	uint32		limit;
 
+	if (number == FAIRQ_NO_GROUP)
+		return;
+	lock = group_table_lock_number(number);
+	group = &group_entries[number];
+	limit = group->limit;
 	if (started > 0)
 	{
 		double		seconds = usecs / (double) USECS_PER_SEC;
@@ -303,33 +341,9 @@ lease_ends(uint32 number, bool unused, TimestampTz started)
 
 	/* The limit first: a group with tasks in flight keeps it. */
 	group->leased--;
-	if (unused)
-		group->served--;
 	LWLockRelease(lock);
 	if (limit != NO_LIMIT)
-		limits_give(limit, unused);
-}
-
-/*
- * Somebody else has a lease on it.
- */
-void
-groups_lease_refused(uint32 number)
-{
-	if (number != FAIRQ_NO_GROUP)
-		lease_ends(number, true, 0);
-}
-
-/*
- * A lease has ended.  started is when it began if the task was worked on, else 0:
- * under charge 'seconds' the time that it took is what the group's next tasks
- * are charged, averaged over some.
- */
-void
-groups_lease_ends(uint32 number, TimestampTz started)
-{
-	if (number != FAIRQ_NO_GROUP)
-		lease_ends(number, false, started);
+		limits_give(limit, false);
 }
 
 /*

@@ -27,6 +27,16 @@ typedef struct GroupTag
 								 * below this one has been given places */
 } GroupTag;
 
+/* What a group knows of a task that is going to be leased. */
+typedef struct GroupLease
+{
+	uint32		group;			/* its number; FAIRQ_NO_GROUP: it has no entry */
+	uint32		limit;			/* NO_LIMIT: it has none */
+	double		charge;			/* by its weight */
+	double		cost;			/* as it counts in what the group was served */
+	bool		counted;		/* the group has one less ready because of it */
+} GroupLease;
+
 /* Bytes of a key that views can show. */
 #define GROUP_KEY_SHOWN	48
 
@@ -55,9 +65,8 @@ extern bool groups_tag(QueueState *queue, int class,
 extern void groups_count_anew(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
 								const char *key, int keylen, double cost,
-								TimestampTz enqueued_at, uint32 *group,
-								double *charge, uint32 *limit);
-extern void groups_lease_refused(uint32 group);
+								TimestampTz enqueued_at, GroupLease *lease);
+extern void groups_lease_refused(const GroupLease *lease);
 extern void groups_lease_ends(uint32 group, TimestampTz started);
 extern uint32 groups_adopt_lease(QueueState *queue, int class,
 								 const char *key, int keylen);

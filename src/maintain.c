@@ -9,7 +9,8 @@
  * worker calls it when something is due, fairq.maintain() at a user's wish;
  * claims that come up short call it where there is no worker, for what makes
  * tasks ready.  It is bounded: the transaction is short, and the caller comes
- * again if there is more.
+ * again if there is more.  (But for the look for places of the overflow that were
+ * lost, which comes to each group that has any: promote.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.
@@ -94,6 +95,13 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	end_sessions(now);
 	leases_tick(now);
 	expired = settle_expired(rel, info, PASS_ROWS);
+	if (maintenance->expire_only)
+	{
+		if (pg_atomic_read_u32(&info->state->expired) == 0)
+			return false;
+		maintenance->next = now + USECS_PER_SEC;
+		return expired > 0;
+	}
 	promoted = promote_due(rel, info, now, PASS_ROWS, &maintenance->due_from,
 						   &maintenance->next, &more);
 	fed = promote_overflow(rel, info, now, PASS_ROWS,

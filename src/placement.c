@@ -32,6 +32,17 @@ placement_begin(Placement *placement, Relation rel, QueueInfo *info)
 }
 
 /*
+ * Tasks of a class are going to be placed, now or when it is their turn: see to it that
+ * there are lanes for them.  If there are none to be had it is the producer who is
+ * told, not the worker, who could not help it.
+ */
+void
+placement_prepare(QueueInfo *info, int class)
+{
+	(void) queue_catalog_lane(info, class, 0);
+}
+
+/*
  * The place of one task.  priority is checked: 0..9 under policy fair; run_at
  * is only looked at under policy time.
  *
@@ -61,6 +72,8 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 
 				if (!placement->read[class])
 				{
+					/* First: it may fail, and the tag could not be given back. */
+					placement_prepare(info, class);
 					placement->v[class] =
 						queue_state_virtual_time(&info->state->orders[class]);
 					placement->read[class] = true;

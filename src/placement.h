@@ -33,6 +33,7 @@ typedef struct Place
 } Place;
 
 extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
+extern void placement_prepare(QueueInfo *info, int class);
 extern void placement_assign(Placement *placement, int64 turn,
 							 const char *key, int keylen, int64 priority,
 							 TimestampTz run_at, double cost,

@@ -196,12 +196,12 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 	{
 		int64		ids[FEED_LOOKS];
 		ItemPointerData tids[FEED_LOOKS];
-		int64		next = lost;
+		OverflowPlace next = {.id = lost};
 		bool		found = false;
 
-		while (of_class == class && !found && next != PG_INT64_MAX)
+		while (of_class == class && !found && next.id != PG_INT64_MAX)
 		{
-			int			n = queue_relation_overflow(rel, info, hash, class, next,
+			int			n = queue_relation_overflow(rel, info, hash, class, &next,
 													FEED_LOOKS, ids, tids, &next);
 
 			CHECK_FOR_INTERRUPTS();
@@ -255,15 +255,17 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 	QueueInfo  *info = placement->info;
 	int			feeding = handover_feeding(info->state, hungry->group);
 	int			fed = 0;
-	int64		next = hungry->from;
+	OverflowPlace next = {.id = hungry->from};
 	int64		held = PG_INT64_MAX;
 	bool		full = false;
 	bool		write = !in_memory;
 
-	while (!full && next != PG_INT64_MAX && *looked < PASS_LOOKS)
+	/* Not between entries of one id: what the group keeps is the id. */
+	while (!full && next.id != PG_INT64_MAX &&
+		   (*looked < PASS_LOOKS || ItemPointerIsValid(&next.tid)))
 	{
 		int			n = queue_relation_overflow(placement->rel, info, hungry->hash,
-												hungry->class, next,
+												hungry->class, &next,
 												Max(hungry->room - fed, FEED_LOOKS),
 												ids, tids, &next);
 
@@ -291,7 +293,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 					continue;
 				if (fed == hungry->room)
 				{
-					next = ids[i];
+					next.id = ids[i];
 					full = true;
 				}
 				else if (placement_feed(placement, row, &write))
@@ -303,7 +305,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 				held = Min(held, ids[i]);
 		}
 	}
-	handover_fed(feeding, fed, next, held);
+	handover_fed(feeding, fed, next.id, held);
 	return fed;
 }
 

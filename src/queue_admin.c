@@ -276,8 +276,13 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 table);
 	execute(sql.data);
 	resetStringInfo(&sql);
+	/*
+	 * Keys stay in the row: a claim reads them with the row's page locked, and
+	 * must not come to another table then.
+	 */
 	appendStringInfo(&sql, "ALTER TABLE %s ALTER priority DROP DEFAULT,"
-					 " ALTER cost DROP DEFAULT, ALTER attempts DROP DEFAULT",
+					 " ALTER cost DROP DEFAULT, ALTER attempts DROP DEFAULT,"
+					 " ALTER group_key SET STORAGE MAIN",
 					 table);
 	execute(sql.data);
 

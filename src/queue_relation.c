@@ -272,25 +272,31 @@ queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
 }
 
 /*
- * The entries of a group's overflow from an id on: up to max.  Returns how many,
- * and the id of the next one after them (PG_INT64_MAX: none).  Rows are not
+ * The entries of a group's overflow from a place on: up to max.  Returns how many,
+ * and the place of the next one after them (id PG_INT64_MAX: none).  Rows are not
  * looked at.
+ *
+ * A task that was written often has as many entries, which vacuum may not be able
+ * to remove.  So an id is not enough to go on from: if the next entry is of the same
+ * id as the last one its TID is given, too; else that is invalid.
  */
 int
 queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
-						int64 from, int max, int64 *ids, ItemPointer tids,
-						int64 *next)
+						const OverflowPlace *from, int max, int64 *ids,
+						ItemPointer tids, OverflowPlace *next)
 {
+	OverflowPlace begin = *from;	/* may be where next is */
 	Relation	index = index_open(info->overflow_index, AccessShareLock);
 	IndexScanDesc scan;
 	ScanKeyData keys[3];
 	ItemPointer tid;
 	int			n = 0;
 
-	*next = PG_INT64_MAX;
+	next->id = PG_INT64_MAX;
+	ItemPointerSetInvalid(&next->tid);
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(hash));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum((int64) class));
-	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
+	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(begin.id));
 	scan = fairq_index_beginscan(rel, index, SnapshotAny, 3);
 	scan->xs_want_itup = true;
 	index_rescan(scan, keys, 3, NULL, 0);
@@ -300,9 +306,14 @@ queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
 		int64		id = DatumGetInt64(index_getattr(scan->xs_itup, 3,
 													 scan->xs_itupdesc, &isnull));
 
+		if (id == begin.id && ItemPointerIsValid(&begin.tid) &&
+			ItemPointerCompare(tid, &begin.tid) < 0)
+			continue;
 		if (n == max)
 		{
-			*next = id;
+			next->id = id;
+			if (id == ids[n - 1])
+				next->tid = *tid;
 			break;
 		}
 		ids[n] = id;

@@ -64,6 +64,14 @@ queue_relation_same_group(const text *a, const text *b)
 }
 
 /* row_reader.c */
+/* Where to go on in a group's overflow. */
+typedef struct OverflowPlace
+{
+	int64		id;				/* PG_INT64_MAX: there is no more */
+	ItemPointerData tid;		/* with the entry of that; invalid: with all of its
+								 * entries */
+} OverflowPlace;
+
 extern Size row_reader_shmem_size(void);
 extern void row_reader_shmem_init(void *area, bool found);
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
@@ -101,8 +109,8 @@ extern int	queue_relation_due(Relation rel, QueueInfo *info,
 							   const DuePlace *from, TimestampTz now, int max,
 							   DuePlace *entries, DuePlace *next);
 extern int	queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash,
-									int class, int64 from, int max, int64 *ids,
-									ItemPointer tids, int64 *next);
+									int class, const OverflowPlace *from, int max,
+									int64 *ids, ItemPointer tids, OverflowPlace *next);
 extern bool queue_relation_overflow_after(Relation rel, QueueInfo *info,
 										  int64 *hash, int *class);
 extern bool queue_relation_has_overflow(Relation rel, QueueInfo *info);

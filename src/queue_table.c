@@ -23,6 +23,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
+#include "compat.h"
 #include "queue_catalog.h"
 #include "queue_table.h"
 
@@ -100,6 +101,10 @@ examine_columns(QueueInfo *info, Relation rel)
 				info->plain = false;
 			continue;
 		}
+		/* The engine reads them without asking. */
+		if (expected_columns[column].not_null && !fairq_column_not_null(tupdesc, i))
+			unfit_table(rel, psprintf("Column \"%s\" may be null.", NameStr(att->attname)));
+
 		/* A constraint that we do not rely on, but the user does. */
 		if (att->attnotnull && !expected_columns[column].not_null)
 			info->plain = false;

@@ -50,5 +50,17 @@ RESET ROLE;
 DROP TRIGGER unfit ON fairq."q_unfit 2";
 ALTER TABLE fairq."q_unfit 3" DISABLE ROW LEVEL SECURITY;
 SELECT queue, ready, leased, dead FROM fairq.queue_stats WHERE queue LIKE 'unfit%' ORDER BY queue;
+
+-- Columns that are read without asking whether they are null.
+-- Seen to fail without the look at NOT NULL in examine_columns(): the server crashes.
+ALTER TABLE fairq."q_unfit 3" ALTER group_key DROP NOT NULL;
+INSERT INTO fairq."q_unfit 3" (id, enqueued_at, state, payload, priority, cost, attempts, address) VALUES (1000, now(), 'r', '{}', 0, 1, 0, '(0,1,1)');
+SELECT count(*) FROM fairq.claim('unfit 3');
+SELECT fairq.enqueue('unfit 3', '1');
+UPDATE fairq."q_unfit 3" SET group_key = '' WHERE id = 1000;
+ALTER TABLE fairq."q_unfit 3" ALTER group_key SET NOT NULL, ALTER payload DROP NOT NULL;
+SELECT count(*) FROM fairq.claim('unfit 3');
+ALTER TABLE fairq."q_unfit 3" ALTER payload SET NOT NULL;
+SELECT id FROM fairq.claim('unfit 3');
 SELECT count(fairq.drop_queue(queue)) FROM fairq.queues WHERE queue LIKE 'unfit%';
 DROP ROLE regress_fairq_unfit;

@@ -4,6 +4,8 @@
 # To see it fail, take one of these guards out of the engine:
 # - the test for room in the table of leases, groups, lanes or queues: the
 #   server crashes, or tasks are lost;
+# - that lanes are looked for before a group gives a tag, and for tasks that get theirs
+#   later (placement_prepare): they are accepted, and stay where they are;
 # - that an error half way through a claim gives back the leases it took:
 #   tasks that nobody can claim until their leases run out;
 # - that a group without work gives its place back: the limit of groups is
@@ -252,6 +254,13 @@ SQL
 		like($h, qr/pgfairq\.max_lanes/, 'lanes: the hint names the setting');
 		is($count->('lanes'), $rows, 'lanes: nothing is lost');
 	}
+	# What is for later is refused as well: the worker could not help it.
+	refused($node, "SELECT fairq.enqueue('lanes', '1', priority => $tried, run_at => now() + interval '1 h')",
+		'53400', undef, qr/pgfairq\.max_lanes/, 'lanes: a scheduled task');
+	# And however often: what is refused takes no room in its group.
+	sql($node, "SELECT fairq.alter_queue('lanes', max_ready_per_group => 3)");
+	is(join(' ', map { (error_of($node, "SELECT fairq.enqueue('lanes', '1', priority => $tried)"))[0] } 1 .. 5),
+		'53400 53400 53400 53400 53400', 'lanes: the fifth time as the first');
 	is(sql($node, "SELECT fairq.drop_queue('lanes')"), 't', 'lanes: dropped');
 	is( sql(
 			$node,

@@ -18,6 +18,7 @@
 #   caught: a queue keeps all others waiting;
 # - that the group's tag is given back when a row was locked: its group falls
 #   behind the others;
+# - that leases are put back by themselves where the rest of a pass fails (expire_only);
 # - the jitter, the limit of the backoff, max_attempts.
 
 use strict;
@@ -605,6 +606,23 @@ is(sql($node, "SELECT state || attempts FROM fairq.tasks('fails')"), 'leased0', 
 sql($node, 'ALTER TABLE fairq.q_fails DROP CONSTRAINT no_attempts');
 soon_in_state('fails', 'ready', 1, 'a queue was mended: it is maintained', 8);
 is(sql($node, "SELECT attempt FROM fairq.claim('fails')"), 2, 'a queue was mended: its task can be claimed');
+
+# What cannot be made ready does not keep leases from ending.
+sql($node, <<'SQL');
+SELECT fairq.create_queue('stuck', backoff_base => '0');
+SELECT fairq.enqueue('stuck', '"bad"', run_at => soon(200));
+SELECT fairq.enqueue('stuck', '"good"') FROM generate_series(1, 3);
+ALTER TABLE fairq.q_stuck ADD CONSTRAINT not_ready CHECK (state <> 'r' OR payload <> '"bad"');
+SQL
+$offset = -s $node->logfile;
+$node->wait_for_log(qr/not_ready/, $offset);
+foreach my $n (1 .. 3)
+{
+	my $id = sql($node, "SELECT id FROM fairq.claim('stuck', lease => '100 ms')");
+	ok(wait_for(sub { sql($node, "SELECT state || attempts FROM fairq.get_task('stuck', $id)") eq 'ready1' }, $soon),
+		"a task cannot be made ready: lease $n runs out all the same");
+}
+sql($node, 'ALTER TABLE fairq.q_stuck DROP CONSTRAINT not_ready');
 
 #
 # A crash

@@ -22,6 +22,9 @@
 # - recovery counts the overflow (group_overflow_found): nothing after a crash;
 # - hungry groups take turns, and share what room there is (group_overflow_next_hungry);
 # - a task of a transaction that is rolled back makes room (groups_untag);
+# - the overflow is read on from an entry, not from an id (queue_relation_overflow): a task
+#   that was written often does not come, and nothing behind it;
+# - a lease that is refused takes nothing from what is ready (groups_lease_refused);
 # - open transactions count in max_tasks (queue_state_reserve).
 
 use strict;
@@ -443,6 +446,48 @@ is(sql($node, 'SELECT count(*) FROM (SELECT id FROM (TABLE acked UNION ALL TABLE
 is(sql($node, 'SELECT count(*) FROM (SELECT id FROM (TABLE acked UNION ALL TABLE cancelled) y EXCEPT SELECT id FROM produced) x'), 0, 'none that was rolled back');
 is(sql($node, "SELECT ready, leased, scheduled, overflow FROM fairq.queue_stats WHERE queue = 'hammer'"), '0|0|0|0', 'the statistics say that the queue is empty');
 is(sql($node, "SELECT cardinality(fairq.enqueue_many('hammer', array_fill('{}'::jsonb, ARRAY[5000]), ARRAY(SELECT 'h' || n % 500 FROM generate_series(1, 5000) n)))"), 5000, 'all its room is there again');
+
+#
+# A task that is written again and again has an index entry for each time
+#
+# autovacuum is off here; elsewhere a snapshot that is held does the same.
+sql($node, "SELECT fairq.create_queue('written', max_ready_per_group => 1)");
+sql($node, "SELECT fairq.enqueue('written', '1', group_key => 'a'); SELECT fairq.enqueue('written', '2', group_key => 'a', unique_key => 'k'); SELECT fairq.enqueue('written', '3', group_key => 'a')");
+sql($node, "SELECT fairq.enqueue('written', '2', group_key => 'a', unique_key => 'k', on_duplicate => 'replace', run_at => clock_timestamp());\n" x 200);
+is(sql($node, "SELECT payload FROM fairq.pop('written')"), 1, 'the overflow has a task with many entries');
+foreach my $n (2, 3)
+{
+	ok(wait_for(sub { (sql($node, "SELECT payload FROM fairq.pop('written')") || 0) == $n }, 20), "many entries: task $n comes");
+}
+
+# The look for places that were lost comes to them all, and comes to an end.
+sql($node, "SELECT fairq.enqueue('written', '4', group_key => 'a'); SELECT fairq.enqueue_many('written', numbers(5, 7), '{a}')");
+{
+	my $user = session($node);
+
+	is(sql($node, "SELECT payload FROM fairq.pop('written')"), 4, 'many entries: one that is ready');
+	ok(wait_for(sub { sql($node, "SELECT ready FROM fairq.queue_stats WHERE queue = 'written'") == 1 }), 'many entries: the next one has a place');
+	$user->safe("BEGIN; SELECT id FROM fairq.q_written WHERE payload = '5' FOR UPDATE; UPDATE fairq.q_written SET payload = '5' WHERE payload = '5'");
+	sql($node, "SELECT payload FROM fairq.claim('written')");
+	$user->safe('ROLLBACK');
+	my @rest;
+	ok(wait_for(sub { push @rest, column($node, "SELECT payload FROM fairq.pop('written')"); return @rest == 3 }, 20), 'many entries: those whose places were lost come, too')
+	  or diag("@rest");
+	$user->quit;
+}
+
+#
+# A claim of some groups looks at tasks that others have
+#
+# That takes nothing from what the group has ready, or it would be given more.
+sql($node, "SELECT fairq.create_queue('some', max_ready_per_group => 100); SELECT fairq.enqueue_many('some', numbers(1, 3000), '{a}')");
+sql($node, "SELECT count(*) FROM fairq.claim('some', 1, lease => '1 h', group_keys => '{a}');\n" x 40);
+{
+	my ($ready, $before) = (0, -1);
+
+	wait_for(sub { $before = $ready; $ready = sql($node, "SELECT ready FROM fairq.queue_stats WHERE queue = 'some'"); return $ready == $before && $ready >= 60 }, 10);
+	cmp_ok($ready, '<=', 120, "claims by group, 40 in flight: $ready are ready of the hundred that may be");
+}
 
 #
 # Without a worker

@@ -135,6 +135,22 @@ is(sql($node, "SELECT count(*) FROM fairq.pop('q', 20, group_keys => '{a}')"), 2
 is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 30, 'and all the rest');
 sql($node, "SELECT fairq.drop_queue('q')");
 
+# Also where nobody has asked for more than one: the others wait for their turn, in no lane.
+sql($node,
+	"SELECT fairq.create_queue('q', buckets => 4);" . fill('q', 'a', 3) . fill('q', 'b', 10)
+	  . "SELECT fairq.pause('q', 'a')");
+is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 10, 'a group is paused: the others are gone');
+sql($node, "SELECT fairq.resume('q', 'a')");
+is(sql($node, "SELECT count(*) FROM fairq.claim('q', 1, lease => '1 h')"), 1, 'it is resumed: one of its three');
+{
+	my $begun = time;
+
+	sql($node, "CALL fairq.wait('q', '60 s')");
+	cmp_ok(time - $begun, '<', 30, 'who asks whether there is something need not wait');
+}
+is(sql($node, "SELECT count(*) FROM fairq.claim('q', 10, lease => '1 h')"), 2, 'and there is');
+sql($node, "SELECT fairq.drop_queue('q')");
+
 #
 # Who sleeps is told, one for each task
 #
