@@ -771,12 +771,24 @@ lanes_refill_begin(Lane *lane, LaneEntry *from, int *room)
 
 	Assert(refilling == NULL);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	if (!lane->complete && !lane->refilling && lane->offered == LANE_WINDOW &&
+	if (!lane->complete && !lane->refilling && lane->count == LANE_WINDOW &&
 		lanes_compare(&lane->entries[lane->head], &lane->frontier) >= 0)
 	{
-		/* There is no room for what comes first. */
-		lose(lane, lanes_entry_task(&lane->entries[lane->head + --lane->count]));
-		lane->offered--;
+		/* There is no room for what comes first: the last one goes. */
+		LaneEntry	last = lane->entries[lane->head + lane->count - 1];
+
+		if (lanes_entry_task(&last) != 0)
+		{
+			lose(lane, lanes_entry_task(&last));
+			lane->offered--;
+			lane->count--;
+		}
+		else
+		{
+			/* As in make_room. */
+			ItemPointerSet(&last.tid, 0, 0);
+			cut(lane, &last);
+		}
 	}
 	if (!lane->complete && !lane->refilling && lane->count < LANE_WINDOW)
 	{

@@ -554,16 +554,21 @@ queue_state_offered(QueueState *queue)
 bool
 queue_state_reserve(QueueState *queue, int n, int64 max)
 {
-	int64		total = (int64) pg_atomic_add_fetch_u64(&queue->reserved, n);
+	uint64		reserved = pg_atomic_read_u64(&queue->reserved);
 
-	total += queue_state_counter(queue, QUEUE_ADDRESSED) +
-		queue_state_counter(queue, QUEUE_SCHEDULED) +
-		queue_state_counter(queue, QUEUE_OVERFLOW) +
-		queue_state_counter(queue, QUEUE_HELD);
-	if (total <= max)
-		return true;
-	queue_state_unreserve(queue, n);
-	return false;
+	/* Nobody is refused because of room that somebody else asked for in vain. */
+	do
+	{
+		int64		total = (int64) reserved + n +
+			queue_state_counter(queue, QUEUE_ADDRESSED) +
+			queue_state_counter(queue, QUEUE_SCHEDULED) +
+			queue_state_counter(queue, QUEUE_OVERFLOW) +
+			queue_state_counter(queue, QUEUE_HELD);
+
+		if (total > max)
+			return false;
+	} while (!pg_atomic_compare_exchange_u64(&queue->reserved, &reserved, reserved + n));
+	return true;
 }
 
 void
