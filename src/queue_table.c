@@ -101,10 +101,6 @@ examine_columns(QueueInfo *info, Relation rel)
 				info->plain = false;
 			continue;
 		}
-		/* The engine reads them without asking. */
-		if (expected_columns[column].not_null && !fairq_column_not_null(tupdesc, i))
-			unfit_table(rel, psprintf("Column \"%s\" may be null.", NameStr(att->attname)));
-
 		/* A constraint that we do not rely on, but the user does. */
 		if (att->attnotnull && !expected_columns[column].not_null)
 			info->plain = false;
@@ -117,6 +113,15 @@ examine_columns(QueueInfo *info, Relation rel)
 	{
 		if (info->columns[column] == 0)
 			unfit_table(rel, psprintf("Column \"%s\" is missing.",
+									  expected_columns[column].name));
+	}
+
+	/* These are read without asking. */
+	for (int column = 0; column < QUEUE_COLUMNS; column++)
+	{
+		if (expected_columns[column].not_null &&
+			!fairq_column_not_null(tupdesc, info->columns[column] - 1))
+			unfit_table(rel, psprintf("Column \"%s\" may be null.",
 									  expected_columns[column].name));
 	}
 	if (constr != NULL && constr->num_check > 0)
