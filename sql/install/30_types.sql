@@ -10,7 +10,7 @@ CREATE TYPE fairq.task AS (
     lease_until pg_catalog.timestamptz,
     address fairq.address
 );
-COMMENT ON TYPE fairq.task IS 'A task as a claimer gets it: attempt counts from 1, receipt names the lease, which ends at lease_until';
+COMMENT ON TYPE fairq.task IS 'A task as a claimer gets it: attempt counts from 1, receipt names the lease, which ends at lease_until: infinity under a session, null from fairq.pop() and fairq.peek()';
 
 CREATE TYPE fairq.task_status AS (
     id pg_catalog.int8,

@@ -15,5 +15,5 @@ CREATE FUNCTION fairq.enqueue_many(queue text, payloads jsonb[],
 RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_enqueue_many';
 COMMENT ON FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text) IS
-'Enqueue tasks; returns their ids in the order given. Arrays have one dimension and the same length; an array of length 1 stands for all, a null element for the default. Keys are taken in their own order, whatever that of the arrays. Needs INSERT. Else, and for errors, as fairq.enqueue().';
+'Enqueue tasks; returns their ids in the order given. Arrays have one dimension and the same length; an array of length 1 stands for all, and a null element for the default, but a payload may not be null. An empty array is of length 0: beside others of length 1 nothing is enqueued. Keys are taken in their own order, whatever that of the arrays. Needs INSERT. Else, and for errors, as fairq.enqueue().';
 

@@ -8,7 +8,7 @@ CREATE FUNCTION fairq.heartbeat(session uuid)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_heartbeat';
 COMMENT ON FUNCTION fairq.heartbeat(uuid) IS
-'A sign of life: the session goes on for another ttl from now. Returns false if it is over: stop working, its leases are lost. In force at once, a rollback does not undo it. For the role that opened it. Errors: 42501, 22023.';
+'A sign of life: the session goes on for another ttl from now. Returns false if it is over: stop working, its leases are lost. In force at once, a rollback does not undo it. Works in a read-only transaction, too. For the role that opened it. Errors: 42501, 22023.';
 
 CREATE FUNCTION fairq.close_session(session uuid)
 RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE

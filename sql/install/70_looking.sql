@@ -2,7 +2,7 @@ CREATE FUNCTION fairq.peek(queue text, max_tasks int DEFAULT 10)
 RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_peek';
 COMMENT ON FUNCTION fairq.peek(text, int) IS
-'What fairq.claim() would return next, in order, without leasing it: receipt and lease_until are null. Returns up to max_tasks (1 to 100000) tasks. Needs SELECT. Errors: 42704, 42501, 22023.';
+'What fairq.claim() would return next, in order, without leasing it: receipt and lease_until are null. Tasks of groups that are paused, or can have none more in flight, are left out; of a group that may have one more there may be several, and tasks that were set aside and wait for their turn are not shown. Returns up to max_tasks (1 to 100000) tasks. Needs SELECT. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.get_task(queue text, id bigint)
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
@@ -26,7 +26,7 @@ CREATE FUNCTION fairq.revive(queue text, id bigint DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_revive';
 COMMENT ON FUNCTION fairq.revive(text, bigint) IS
-'Make a dead task, or all, ready again with all attempts: held if another one of its unique key is in flight, and not at all if one waits. Returns how many. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023, 53400 (too many groups or lanes).';
+'Make a dead task, or all if id is null, ready again with all attempts: held if another one of its unique key is in flight, and not at all if one waits. Returns how many. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023, 53400 (too many groups or lanes).';
 
 CREATE FUNCTION fairq.stats_of_queues(
     OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,

@@ -10,7 +10,7 @@ COMMENT ON VIEW fairq.queues IS 'The queues of this database and their settings'
 
 CREATE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
 COMMENT ON VIEW fairq.queue_stats IS
-'For each queue how many tasks are in each state, how long the longest waiting at the front has waited; what happened since stats_reset; how much of it a second in the last minute; how long tasks waited to be claimed and ran until they were acknowledged (quantiles, up to 6.25 % above the true ones); and how many bytes payloads have. Of a queue whose table is locked exclusively what would have to be read there is null. Shows the queues that one may read, to pg_monitor all.';
+'For each queue how many tasks are in each state, how long the longest waiting at the front, of groups that may be claimed from, has waited; what happened since stats_reset; how much of it a second in the last minute; how long tasks waited to be claimed and ran until they were acknowledged (quantiles, up to 6.25 % above the true ones); and how many bytes payloads have. Of a queue whose table is locked exclusively what would have to be read there is null. Shows the queues that one may read, to pg_monitor all.';
 
 CREATE VIEW fairq.group_stats AS SELECT * FROM fairq.stats_of_groups();
 COMMENT ON VIEW fairq.group_stats IS
