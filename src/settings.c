@@ -49,7 +49,7 @@ settings_define(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.max_groups",
 							"Maximum number of groups with work at a time, over all databases.",
-							"A group takes about 220 bytes for each priority class it has work in.",
+							"A group takes about 260 bytes for each priority class it has work in.",
 							&settings_max_groups,
 							1024 * 1024, 16, 256 * 1024 * 1024,
 							PGC_POSTMASTER, 0,
