@@ -47,7 +47,7 @@ extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
 							const LaneEntry *entry);
 extern bool claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry,
 						VirtualTime *finish, uint32 *limit);
-extern void claim_no_leases(Claim *claim) pg_attribute_noreturn();
+extern void claim_no_leases(Claim *claim);
 extern void claim_from_lanes(Claim *claim);
 extern void claim_of_groups(Claim *claim);
 

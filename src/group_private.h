@@ -104,7 +104,7 @@ extern FAIRQ_PRIVATE FairGroup *group_table_try_lock(QueueState *queue, const Gr
 extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, const GroupKey *key,
 												 const char *text, int keylen, VirtualTime v);
 extern FAIRQ_PRIVATE LWLock *group_table_lock_number(uint32 number);
-extern FAIRQ_PRIVATE void group_table_no_entry(void) pg_attribute_noreturn();
+extern FAIRQ_PRIVATE void group_table_no_entry(void);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_overflow_set(QueueState *queue, FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_overflow_list(QueueState *queue, FairGroup *group);
