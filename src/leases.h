@@ -120,7 +120,7 @@ extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern void leases_tick(TimestampTz now);
-extern void leases_end_session(uint32 session);
+extern void leases_end_sessions(void);
 extern int	leases_of_session(uint32 session, LeaseRef **refs);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
 extern TimestampTz leases_next_deadline(TimestampTz now);

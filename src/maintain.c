@@ -63,11 +63,8 @@ lock_maintenance(Relation rel)
 static void
 end_sessions(TimestampTz now)
 {
-	uint32		over[64];
-	int			n = sessions_overdue(now, lengthof(over), over);
-
-	for (int i = 0; i < n; i++)
-		leases_end_session(over[i]);
+	if (sessions_overdue(now))
+		leases_end_sessions();
 }
 
 static bool
