@@ -71,8 +71,9 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * Note that a queue failed, and log the error unless it is the one that was
- * logged last.  Called where PG_CATCH is; returns when to try again.
+ * Note that a queue failed (InvalidOid: to look which there are), and log the error
+ * unless it is the one that was logged last.  Called where PG_CATCH is; returns when
+ * to try again.
  */
 static TimestampTz
 queue_failed(Oid relation)
@@ -101,6 +102,13 @@ queue_failed(Oid relation)
 	FreeErrorData(error);
 	MemoryContextSwitchTo(old);
 	return entry->retry_at;
+}
+
+/* It worked: the next failure is the first. */
+static void
+forget_failures(Oid relation)
+{
+	hash_search(failing, &relation, HASH_REMOVE, NULL);
 }
 
 /*
@@ -159,7 +167,7 @@ maintain_one(Oid relation)
 	{
 		if (one_pass(relation, &next))
 			next = GetCurrentTimestamp();
-		hash_search(failing, &relation, HASH_REMOVE, NULL);
+		forget_failures(relation);
 	}
 	PG_CATCH();
 	{
@@ -185,6 +193,8 @@ list_queues(bool *exists, TimestampTz *next)
 	*exists = true;
 	PG_TRY();
 	{
+		bool		listed = false;
+
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -201,11 +211,14 @@ list_queues(bool *exists, TimestampTz *next)
 
 			result = list_copy(queues);
 			MemoryContextSwitchTo(old);
+			listed = true;
 		}
 		else
 			*next = GetCurrentTimestamp() + USECS_PER_SEC;
 		PopActiveSnapshot();
 		CommitTransactionCommand();
+		if (listed)
+			forget_failures(InvalidOid);
 	}
 	PG_CATCH();
 	{

@@ -297,7 +297,7 @@ handover_released(int settled, Lane *lane, const FairqAddress *address,
 }
 
 /*
- * It did not come to that: the lease goes on.
+ * It did not come to that: the lease goes on.  For a pass, which comes again.
  */
 void
 handover_not_settled(int settled)
@@ -305,7 +305,7 @@ handover_not_settled(int settled)
 	HandoverItem *item = &items[settled];
 
 	Assert(item->kind == HANDOVER_SETTLED);
-	leases_unsettle(&item->u.lease);
+	leases_unsettle(&item->u.lease, false);
 	item->kind = HANDOVER_NOTHING;
 	lease_items--;
 }

@@ -250,7 +250,7 @@ handover_item_abort(HandoverItem *item)
 			break;
 		case HANDOVER_SETTLED:
 		case HANDOVER_RELEASED:
-			leases_unsettle(&item->u.lease);
+			leases_unsettle(&item->u.lease, true);
 			break;
 		case HANDOVER_ROOM:
 			queue_state_unreserve(item->u.overflow.queue, item->u.overflow.n);
