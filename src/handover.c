@@ -27,9 +27,12 @@
  * the index is read again.  The only loss is a slower refill.
  *
  * A prepared transaction gives no callback when it ends, and the process that
- * ends it knows nothing of our list.  So PREPARE TRANSACTION is refused when
- * there are leases in the list.  Rows written in it are left in doubt: their
- * lanes remember the first, and claims look whether the transaction has ended.
+ * ends it knows nothing of our list.  So PREPARE TRANSACTION is refused when there
+ * are leases in the list, or a queue that goes (or comes: new_queues.c): what is
+ * in shared memory of them would stay.  And when there was a pass on a queue, for
+ * the maintenance lock would be the prepared transaction's, and there would be none
+ * until that has ended.  Rows written in it are left in doubt: their lanes remember
+ * the first, and claims look whether the transaction has ended.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,14 +50,14 @@
 #include "stats.h"
 #include "waiting.h"
 
-/* Items before new rows are folded: 96 MB. */
+/* Items before new rows are folded: of 96 bytes each, 96 MB. */
 #define MAX_ITEMS		(1024 * 1024)
 
 static HandoverItem *items = NULL;
 static int	items_count = 0;
 static int	items_size = 0;
-static int	lease_items = 0;	/* those that forbid PREPARE TRANSACTION */
-static bool room_reserved = false;	/* some HANDOVER_ROOM is in the list */
+static int	lease_items = 0;	/* those about leases */
+static bool last_items = false; /* some may be for handover_item_after_commit */
 static int	feedings = 0;		/* groups that are being fed */
 
 /*
@@ -361,7 +364,7 @@ handover_room(QueueState *queue, int n, int64 max)
 	item = new_item(HANDOVER_ROOM);
 	item->u.overflow.queue = queue;
 	item->u.overflow.n = n;
-	room_reserved = true;
+	last_items = true;
 	return true;
 }
 
@@ -665,6 +668,17 @@ handover_release_queue(Oid database, Oid relation)
 
 	item->u.release.database = database;
 	item->u.release.relation = relation;
+	last_items = true;
+}
+
+/*
+ * A queue is being maintained, which nobody else can do until this transaction has
+ * ended.
+ */
+void
+handover_maintained(void)
+{
+	(void) new_item(HANDOVER_MAINTAINED);
 }
 
 /* Nothing is owed any more; give a large list's memory back. */
@@ -673,7 +687,7 @@ forget_items(void)
 {
 	items_count = 0;
 	lease_items = 0;
-	room_reserved = false;
+	last_items = false;
 	feedings = 0;
 	new_queues_forget();
 	if (items_size > 16384)
@@ -713,7 +727,7 @@ handover_xact_callback(XactEvent event, void *arg)
 			for (int i = 0; i < items_count; i++)
 				handover_item_commit(&items[i]);
 
-			for (int i = 0; (room_reserved || feedings > 0) && i < items_count; i++)
+			for (int i = 0; (last_items || feedings > 0) && i < items_count; i++)
 				handover_item_after_commit(&items[i]);
 			in_transit_ends();
 			waiting_say();
@@ -736,11 +750,9 @@ handover_xact_callback(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_PRE_PREPARE:
-			if (lease_items > 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
-						 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
+			for (int i = 0; i < items_count; i++)
+				handover_item_check_prepare(&items[i]);
+			new_queues_check_prepare();
 			preparing_xid = GetTopTransactionIdIfAny();
 			for (int i = 0; i < items_count; i++)
 				handover_item_before_prepare(&items[i]);

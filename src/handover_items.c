@@ -185,16 +185,14 @@ handover_item_commit(const HandoverItem *item)
 		case HANDOVER_PROBE:
 			wakeup_probe(MyDatabaseId);
 			break;
-		case HANDOVER_RELEASE_QUEUE:
-			queue_state_release(item->u.release.database,
-								item->u.release.relation);
-			break;
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_ABORT:
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
+		case HANDOVER_MAINTAINED:
 		case HANDOVER_ROOM:		/* later: handover_item_after_commit */
 		case HANDOVER_FED:
+		case HANDOVER_RELEASE_QUEUE:
 		case HANDOVER_LOOKED:
 		case HANDOVER_NOTHING:
 			break;
@@ -205,7 +203,8 @@ handover_item_commit(const HandoverItem *item)
  * Last of all at commit, when all tasks are counted and offered: room is no longer
  * reserved for them, and groups are told what they were fed.  A group that hears
  * that its overflow is empty gives its next task an address at once, and that must
- * not be claimed before those that were moved can be.
+ * not be claimed before those that were moved can be.  And a queue that was dropped
+ * is forgotten, after everything else that the list has of it.
  */
 void
 handover_item_after_commit(const HandoverItem *item)
@@ -219,6 +218,8 @@ handover_item_after_commit(const HandoverItem *item)
 						   item->u.overflow.held);
 		queue_state_fed(item->u.overflow.queue, true);
 	}
+	else if (item->kind == HANDOVER_RELEASE_QUEUE)
+		queue_state_release(item->u.release.database, item->u.release.relation);
 }
 
 void
@@ -291,9 +292,35 @@ handover_item_abort(HandoverItem *item)
 		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_SETTINGS:
 		case HANDOVER_PROBE:
+		case HANDOVER_MAINTAINED:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
 	}
+}
+
+/*
+ * Refuse what nobody could carry out when a prepared transaction ends.
+ */
+void
+handover_item_check_prepare(const HandoverItem *item)
+{
+	if (item->kind == HANDOVER_CLAIMED || item->kind == HANDOVER_SETTLED ||
+		item->kind == HANDOVER_RELEASED)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
+				 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
+	if (item->kind == HANDOVER_MAINTAINED)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has maintained a queue"),
+				 errdetail("Nobody else could maintain it until the prepared transaction has ended."),
+				 errhint("Call fairq.maintain() in a transaction of its own; so do with claims, which maintain a queue where there is no background worker.")));
+	if (item->kind == HANDOVER_RELEASE_QUEUE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has dropped a queue"),
+				 errhint("Drop queues in a transaction that is not prepared.")));
 }
 
 /*
@@ -360,6 +387,7 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
 		case HANDOVER_RELEASED:
+		case HANDOVER_MAINTAINED:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
 	}

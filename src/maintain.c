@@ -12,7 +12,8 @@
  * again if there is more.
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
- * waited for.
+ * waited for.  It is held to the end of the transaction, in which what was done can
+ * be seen.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +27,7 @@
 
 #include "archive.h"
 #include "claim.h"
+#include "handover.h"
 #include "lanes.h"
 #include "leases.h"
 #include "maintain.h"
@@ -86,7 +88,10 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		return false;
 	}
 	if (!maintenance->begun)
+	{
+		handover_maintained();
 		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
+	}
 	maintenance->begun = true;
 	end_sessions(now);
 	leases_tick(now);
