@@ -24,7 +24,9 @@
  *
  * A list of millions of items would be a lot of memory.  When it is full the
  * items of new rows are folded: for each lane the lowest address, from which
- * the index is read again.  The only loss is a slower refill.
+ * the index is read again, and for each group from which tag to which its rows go.
+ * The loss is a slower refill; and beyond MAX_TAGGED items, of thousands of groups by
+ * turns, their groups do not have their tags back at rollback.
  *
  * A prepared transaction gives no callback when it ends, and the process that
  * ends it knows nothing of our list.  So PREPARE TRANSACTION is refused when there
@@ -53,6 +55,9 @@
 /* Items before new rows are folded: of 96 bytes each, 96 MB. */
 #define MAX_ITEMS		(1024 * 1024)
 
+/* Items before the tags of new rows are not noted any more. */
+#define MAX_TAGGED		(2 * MAX_ITEMS)
+
 static HandoverItem *items = NULL;
 static int	items_count = 0;
 static int	items_size = 0;
@@ -66,6 +71,11 @@ static int	feedings = 0;		/* groups that are being fed */
  */
 #define OVERFLOW_HINTS	1024
 static int	overflow_hints[OVERFLOW_HINTS];
+
+/* The same for rows that are folded, by group and by lane. */
+#define FOLD_HINTS		4096
+static int	tag_hints[FOLD_HINTS];
+static int	lane_hints[FOLD_HINTS];
 
 static TransactionId preparing_xid = InvalidTransactionId;
 
@@ -104,6 +114,13 @@ new_item(HandoverKind kind)
 	return item;
 }
 
+/* Is that, where a hint leads, an item of a kind and of this subtransaction? */
+static bool
+is_folded(int i, HandoverKind kind, SubTransactionId subid)
+{
+	return i < items_count && items[i].kind == kind && items[i].subid == subid;
+}
+
 /*
  * Fold a row into the lowest address of its lane and subtransaction.
  */
@@ -111,23 +128,60 @@ static void
 lower_item(HandoverKind kind, Lane *lane, const FairqAddress *address)
 {
 	SubTransactionId subid = GetCurrentSubTransactionId();
-	HandoverItem *item;
+	int		   *hint = &lane_hints[(uintptr_t) lane / 64 % FOLD_HINTS];
+	HandoverItem *item = NULL;
 
-	for (int i = items_count - 1; i >= 0 && i >= items_count - 2 * FAIRQ_MAX_BUCKETS; i--)
+	if (is_folded(*hint, kind, subid) && items[*hint].lane == lane)
+		item = &items[*hint];
+	for (int i = items_count - 1;
+		 item == NULL && i >= 0 && i >= items_count - 2 * FAIRQ_MAX_BUCKETS; i--)
 	{
-		item = &items[i];
-		if (item->subid != subid)
+		if (items[i].subid != subid)
 			break;
-		if (item->kind == kind && item->lane == lane)
-		{
-			if (address_compare(address, &item->address) < 0)
-				item->address = *address;
-			return;
-		}
+		if (items[i].kind == kind && items[i].lane == lane)
+			item = &items[i];
 	}
-	item = new_item(kind);
-	item->lane = lane;
-	item->address = *address;
+	if (item == NULL)
+	{
+		item = new_item(kind);
+		item->lane = lane;
+		item->address = *address;
+	}
+	else if (address_compare(address, &item->address) < 0)
+		item->address = *address;
+	*hint = item - items;
+}
+
+/*
+ * Fold the tag of a row into those of the rows of its group before it.  The tags of
+ * a group go on from each other, unless others have had some in between: then what
+ * can be given back begins here.
+ */
+static void
+fold_tag(const FairqAddress *address, const GroupTag *tag)
+{
+	VirtualTime start = {address->block, address->fraction};
+	int		   *hint = &tag_hints[tag->group % FOLD_HINTS];
+	HandoverItem *item = NULL;
+
+	if (is_folded(*hint, HANDOVER_TAGGED, GetCurrentSubTransactionId()) &&
+		items[*hint].u.tag.group == tag->group &&
+		items[*hint].address.slot == address->slot)
+		item = &items[*hint];
+	if (item == NULL)
+	{
+		if (items_count >= MAX_TAGGED)
+			return;
+		item = new_item(HANDOVER_TAGGED);
+		item->address = *address;
+		item->u.tag.group = tag->group;
+		item->u.tag.ready = 0;
+		*hint = items_count - 1;
+	}
+	else if (virtual_time_compare(item->u.tag.finish, start) != 0)
+		item->address = *address;
+	item->u.tag.finish = tag->finish;
+	item->u.tag.ready++;
 }
 
 static void
@@ -154,6 +208,8 @@ handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 	if (items_count >= MAX_ITEMS)
 	{
 		lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
+		if (tag != NULL)
+			fold_tag(address, tag);
 		return -1;
 	}
 	item = new_item(tag ? HANDOVER_ENQUEUED : HANDOVER_OFFER_AT_COMMIT);
@@ -164,6 +220,7 @@ handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 	{
 		item->u.tag.finish = tag->finish;
 		item->u.tag.group = tag->group;
+		item->u.tag.ready = 1;
 	}
 	return items_count - 1;
 }
@@ -324,6 +381,9 @@ handover_cancelled(const FairqAddress *address, const GroupTag *tag)
 	item->address = *address;
 	item->u.tag.finish = tag->finish;
 	item->u.tag.group = tag->group;
+
+	/* It may be leased, so who cancels it says what it was. */
+	item->u.tag.ready = 0;
 }
 
 /*

@@ -20,15 +20,14 @@
 /* Settings were changed: the worker is woken when all can see them. */
 static bool wake_when_seen = false;
 
-/* A task is not going to be served: its group has its tag back. */
+/* A task, or several, is not going to be served: its group has its tag back. */
 void
 handover_item_untag(const HandoverItem *item)
 {
 	VirtualTime start = {item->address.block, item->address.fraction};
 
-	/* What is cancelled may be leased, so who does it says what it was. */
 	groups_untag(item->address.slot, item->u.tag.group, start, item->u.tag.finish,
-				 item->kind == HANDOVER_ENQUEUED);
+				 item->u.tag.ready);
 }
 
 /*
@@ -185,6 +184,7 @@ handover_item_commit(const HandoverItem *item)
 		case HANDOVER_PROBE:
 			wakeup_probe(MyDatabaseId);
 			break;
+		case HANDOVER_TAGGED:
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_ABORT:
 		case HANDOVER_CLAIMED:
@@ -228,6 +228,7 @@ handover_item_abort(HandoverItem *item)
 	switch ((HandoverKind) item->kind)
 	{
 		case HANDOVER_ENQUEUED:
+		case HANDOVER_TAGGED:
 			handover_item_untag(item);
 			break;
 		case HANDOVER_OFFER_AT_ABORT:
@@ -380,6 +381,7 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
 		case HANDOVER_ROOM:
 			handover_item_abort(item);
 			break;
+		case HANDOVER_TAGGED:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
 		case HANDOVER_DUE_HELD:

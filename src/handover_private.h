@@ -15,6 +15,7 @@ typedef enum HandoverKind
 {
 	HANDOVER_NOTHING,			/* what was owed has been taken back */
 	HANDOVER_ENQUEUED,			/* commit: offer; abort: untag */
+	HANDOVER_TAGGED,			/* abort: untag */
 	HANDOVER_OFFER_AT_COMMIT,
 	HANDOVER_OFFER_AT_ABORT,
 	HANDOVER_LOWER_AT_COMMIT,
@@ -64,6 +65,7 @@ typedef struct HandoverItem
 		{
 			VirtualTime finish;
 			uint32		group;
+			int			ready;	/* tasks that count as ready */
 		}			tag;
 		struct
 		{

@@ -21,7 +21,8 @@
 # - what is committed while its group is fed is read again (overflow_limit);
 # - recovery counts the overflow (group_overflow_found): nothing after a crash;
 # - hungry groups take turns, and share what room there is (group_overflow_next_hungry);
-# - a task of a transaction that is rolled back makes room (groups_untag);
+# - a task of a transaction that is rolled back makes room (groups_untag), also of
+#   one so large that its list is folded (fold_tag);
 # - open transactions count in max_tasks (queue_state_reserve).
 
 use strict;
@@ -443,6 +444,27 @@ is(sql($node, 'SELECT count(*) FROM (SELECT id FROM (TABLE acked UNION ALL TABLE
 is(sql($node, 'SELECT count(*) FROM (SELECT id FROM (TABLE acked UNION ALL TABLE cancelled) y EXCEPT SELECT id FROM produced) x'), 0, 'none that was rolled back');
 is(sql($node, "SELECT ready, leased, scheduled, overflow FROM fairq.queue_stats WHERE queue = 'hammer'"), '0|0|0|0', 'the statistics say that the queue is empty');
 is(sql($node, "SELECT cardinality(fairq.enqueue_many('hammer', array_fill('{}'::jsonb, ARRAY[5000]), ARRAY(SELECT 'h' || n % 500 FROM generate_series(1, 5000) n)))"), 5000, 'all its room is there again');
+
+#
+# A transaction so large that what it owes is folded (MAX_ITEMS, 1048576), rolled
+# back: its group is as it was, not behind all others, and has its room.
+#
+sql($node, "SELECT fairq.create_queue('bulk', max_ready_per_group => 2000000, max_ready => 2000000)");
+my $bulk = sub {
+	my ($n) = @_;
+
+	return "SELECT cardinality(fairq.enqueue_many('bulk', array_fill('0'::jsonb, ARRAY[$n]), '{bob}'));";
+};
+sql($node, 'BEGIN;' . $bulk->(1_050_000) . 'SAVEPOINT a;' . $bulk->(5000) . 'RELEASE a;' . $bulk->(5000) .
+	'SAVEPOINT b;' . $bulk->(5000) . 'ROLLBACK TO b;' . $bulk->(5000) . 'ROLLBACK');
+sql($node, <<'SQL');
+SELECT fairq.alter_queue('bulk', max_ready_per_group => 5000);
+SELECT fairq.enqueue_many('bulk', numbers(1, 10), '{carol}');
+SELECT fairq.enqueue('bulk', '11', 'bob');
+SQL
+is(sql($node, "SELECT state FROM fairq.tasks('bulk') WHERE group_key = 'bob'"), 'ready', 'a million tasks rolled back: the group has room');
+is(join(' ', sort { $a <=> $b } column($node, "SELECT payload FROM fairq.claim('bulk', 2)")), '1 11', 'and its turn');
+sql($node, "SELECT fairq.drop_queue('bulk')");
 
 #
 # Without a worker
