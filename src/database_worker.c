@@ -72,9 +72,9 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * Note that a queue failed (expiring: already when leases were to be ended), and log
- * the error unless it is the one that was logged last.  Called where PG_CATCH is;
- * returns when to try again.
+ * Note that a queue failed (InvalidOid: to look which there are; expiring: already
+ * when leases were to be ended), and log the error unless it is the one that was
+ * logged last.  Called where PG_CATCH is; returns when to try again.
  */
 static TimestampTz
 queue_failed(Oid relation, bool expiring)
@@ -104,6 +104,13 @@ queue_failed(Oid relation, bool expiring)
 	FreeErrorData(error);
 	MemoryContextSwitchTo(old);
 	return entry->retry_at;
+}
+
+/* It worked: the next failure is the first. */
+static void
+forget_failures(Oid relation)
+{
+	hash_search(failing, &relation, HASH_REMOVE, NULL);
 }
 
 /*
@@ -174,7 +181,7 @@ maintain_one(Oid relation)
 		{
 			next = PG_INT64_MAX;
 			more |= one_pass(relation, false, &next);
-			hash_search(failing, &relation, HASH_REMOVE, NULL);
+			forget_failures(relation);
 		}
 		else
 			next = Min(next, retry_at);
@@ -205,6 +212,8 @@ list_queues(bool *exists, TimestampTz *next)
 	*exists = true;
 	PG_TRY();
 	{
+		bool		listed = false;
+
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
@@ -221,11 +230,14 @@ list_queues(bool *exists, TimestampTz *next)
 
 			result = list_copy(queues);
 			MemoryContextSwitchTo(old);
+			listed = true;
 		}
 		else
 			*next = GetCurrentTimestamp() + USECS_PER_SEC;
 		PopActiveSnapshot();
 		CommitTransactionCommand();
+		if (listed)
+			forget_failures(InvalidOid);
 	}
 	PG_CATCH();
 	{

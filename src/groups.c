@@ -510,12 +510,13 @@ groups_count_anew(QueueState *queue)
 }
 
 /*
- * The task was not enqueued after all.  If the group has had no task since, it
- * has its tag back; else there is a gap.
+ * The task, or several in a row, was not enqueued after all.  If the group has had
+ * no task since, it has its tag back; else there is a gap.  ready: how many were
+ * counted as ready.
  */
 void
 groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
-			 bool was_ready)
+			 int ready)
 {
 	FairGroup  *group = &group_entries[number];
 	LWLock	   *lock;
@@ -533,8 +534,7 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		if (virtual_time_compare(group->finish, finish) == 0)
 			group->finish = start;
-		if (was_ready)
-			group_table_count_ready(queue, group, -1);
+		group_table_count_ready(queue, group, -ready);
 		group_overflow_check(queue, group);
 		LWLockRelease(lock);
 	}

@@ -81,7 +81,7 @@ extern void groups_ready(QueueState *queue, uint32 group);
 extern void groups_removed(QueueState *queue, uint32 group,
 						   const FairqAddress *address);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
-						 VirtualTime finish, bool was_ready);
+						 VirtualTime finish, int ready);
 extern bool groups_look(QueueState *queue, int class, const char *key, int keylen,
 						GroupTag *tag);
 extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);

@@ -24,12 +24,17 @@
  *
  * A list of millions of items would be a lot of memory.  When it is full the
  * items of new rows are folded: for each lane the lowest address, from which
- * the index is read again.  The only loss is a slower refill.
+ * the index is read again, and for each group from which tag to which its rows go.
+ * The loss is a slower refill; and beyond MAX_TAGGED items, of thousands of groups by
+ * turns, their groups do not have their tags back at rollback.
  *
  * A prepared transaction gives no callback when it ends, and the process that
- * ends it knows nothing of our list.  So PREPARE TRANSACTION is refused when
- * there are leases in the list.  Rows written in it are left in doubt: their
- * lanes remember the first, and claims look whether the transaction has ended.
+ * ends it knows nothing of our list.  So PREPARE TRANSACTION is refused when there
+ * are leases in the list, or a queue that goes (or comes: new_queues.c): what is
+ * in shared memory of them would stay.  And when there was a pass on a queue, for
+ * the maintenance lock would be the prepared transaction's, and there would be none
+ * until that has ended.  Rows written in it are left in doubt: their lanes remember
+ * the first, and claims look whether the transaction has ended.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,14 +52,17 @@
 #include "stats.h"
 #include "waiting.h"
 
-/* Items before new rows are folded: 96 MB. */
+/* Items before new rows are folded: of 96 bytes each, 96 MB. */
 #define MAX_ITEMS		(1024 * 1024)
+
+/* Items before the tags of new rows are not noted any more. */
+#define MAX_TAGGED		(2 * MAX_ITEMS)
 
 static HandoverItem *items = NULL;
 static int	items_count = 0;
 static int	items_size = 0;
-static int	lease_items = 0;	/* those that forbid PREPARE TRANSACTION */
-static bool room_reserved = false;	/* some HANDOVER_ROOM is in the list */
+static int	lease_items = 0;	/* those about leases */
+static bool last_items = false; /* some may be for handover_item_after_commit */
 static int	feedings = 0;		/* groups that are being fed */
 
 /*
@@ -63,6 +71,11 @@ static int	feedings = 0;		/* groups that are being fed */
  */
 #define OVERFLOW_HINTS	1024
 static int	overflow_hints[OVERFLOW_HINTS];
+
+/* The same for rows that are folded, by group and by lane. */
+#define FOLD_HINTS		4096
+static int	tag_hints[FOLD_HINTS];
+static int	lane_hints[FOLD_HINTS];
 
 static TransactionId preparing_xid = InvalidTransactionId;
 
@@ -101,6 +114,13 @@ new_item(HandoverKind kind)
 	return item;
 }
 
+/* Is that, where a hint leads, an item of a kind and of this subtransaction? */
+static bool
+is_folded(int i, HandoverKind kind, SubTransactionId subid)
+{
+	return i < items_count && items[i].kind == kind && items[i].subid == subid;
+}
+
 /*
  * Fold a row into the lowest address of its lane and subtransaction.
  */
@@ -108,23 +128,60 @@ static void
 lower_item(HandoverKind kind, Lane *lane, const FairqAddress *address)
 {
 	SubTransactionId subid = GetCurrentSubTransactionId();
-	HandoverItem *item;
+	int		   *hint = &lane_hints[(uintptr_t) lane / 64 % FOLD_HINTS];
+	HandoverItem *item = NULL;
 
-	for (int i = items_count - 1; i >= 0 && i >= items_count - 2 * FAIRQ_MAX_BUCKETS; i--)
+	if (is_folded(*hint, kind, subid) && items[*hint].lane == lane)
+		item = &items[*hint];
+	for (int i = items_count - 1;
+		 item == NULL && i >= 0 && i >= items_count - 2 * FAIRQ_MAX_BUCKETS; i--)
 	{
-		item = &items[i];
-		if (item->subid != subid)
+		if (items[i].subid != subid)
 			break;
-		if (item->kind == kind && item->lane == lane)
-		{
-			if (address_compare(address, &item->address) < 0)
-				item->address = *address;
-			return;
-		}
+		if (items[i].kind == kind && items[i].lane == lane)
+			item = &items[i];
 	}
-	item = new_item(kind);
-	item->lane = lane;
-	item->address = *address;
+	if (item == NULL)
+	{
+		item = new_item(kind);
+		item->lane = lane;
+		item->address = *address;
+	}
+	else if (address_compare(address, &item->address) < 0)
+		item->address = *address;
+	*hint = item - items;
+}
+
+/*
+ * Fold the tag of a row into those of the rows of its group before it.  The tags of
+ * a group go on from each other, unless others have had some in between: then what
+ * can be given back begins here.
+ */
+static void
+fold_tag(const FairqAddress *address, const GroupTag *tag)
+{
+	VirtualTime start = {address->block, address->fraction};
+	int		   *hint = &tag_hints[tag->group % FOLD_HINTS];
+	HandoverItem *item = NULL;
+
+	if (is_folded(*hint, HANDOVER_TAGGED, GetCurrentSubTransactionId()) &&
+		items[*hint].u.tag.group == tag->group &&
+		items[*hint].address.slot == address->slot)
+		item = &items[*hint];
+	if (item == NULL)
+	{
+		if (items_count >= MAX_TAGGED)
+			return;
+		item = new_item(HANDOVER_TAGGED);
+		item->address = *address;
+		item->u.tag.group = tag->group;
+		item->u.tag.ready = 0;
+		*hint = items_count - 1;
+	}
+	else if (virtual_time_compare(item->u.tag.finish, start) != 0)
+		item->address = *address;
+	item->u.tag.finish = tag->finish;
+	item->u.tag.ready++;
 }
 
 static void
@@ -151,6 +208,8 @@ handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 	if (items_count >= MAX_ITEMS)
 	{
 		lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
+		if (tag != NULL)
+			fold_tag(address, tag);
 		return -1;
 	}
 	item = new_item(tag ? HANDOVER_ENQUEUED : HANDOVER_OFFER_AT_COMMIT);
@@ -161,6 +220,7 @@ handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 	{
 		item->u.tag.finish = tag->finish;
 		item->u.tag.group = tag->group;
+		item->u.tag.ready = 1;
 	}
 	return items_count - 1;
 }
@@ -297,7 +357,7 @@ handover_released(int settled, Lane *lane, const FairqAddress *address,
 }
 
 /*
- * It did not come to that: the lease goes on.
+ * It did not come to that: the lease goes on.  For a pass, which comes again.
  */
 void
 handover_not_settled(int settled)
@@ -305,7 +365,7 @@ handover_not_settled(int settled)
 	HandoverItem *item = &items[settled];
 
 	Assert(item->kind == HANDOVER_SETTLED);
-	leases_unsettle(&item->u.lease);
+	leases_unsettle(&item->u.lease, false);
 	item->kind = HANDOVER_NOTHING;
 	lease_items--;
 }
@@ -321,6 +381,9 @@ handover_cancelled(const FairqAddress *address, const GroupTag *tag)
 	item->address = *address;
 	item->u.tag.finish = tag->finish;
 	item->u.tag.group = tag->group;
+
+	/* It may be leased, so who cancels it says what it was. */
+	item->u.tag.ready = 0;
 }
 
 /*
@@ -361,7 +424,7 @@ handover_room(QueueState *queue, int n, int64 max)
 	item = new_item(HANDOVER_ROOM);
 	item->u.overflow.queue = queue;
 	item->u.overflow.n = n;
-	room_reserved = true;
+	last_items = true;
 	return true;
 }
 
@@ -665,6 +728,17 @@ handover_release_queue(Oid database, Oid relation)
 
 	item->u.release.database = database;
 	item->u.release.relation = relation;
+	last_items = true;
+}
+
+/*
+ * A queue is being maintained, which nobody else can do until this transaction has
+ * ended.
+ */
+void
+handover_maintained(void)
+{
+	(void) new_item(HANDOVER_MAINTAINED);
 }
 
 /* Nothing is owed any more; give a large list's memory back. */
@@ -673,7 +747,7 @@ forget_items(void)
 {
 	items_count = 0;
 	lease_items = 0;
-	room_reserved = false;
+	last_items = false;
 	feedings = 0;
 	new_queues_forget();
 	if (items_size > 16384)
@@ -713,7 +787,7 @@ handover_xact_callback(XactEvent event, void *arg)
 			for (int i = 0; i < items_count; i++)
 				handover_item_commit(&items[i]);
 
-			for (int i = 0; (room_reserved || feedings > 0) && i < items_count; i++)
+			for (int i = 0; (last_items || feedings > 0) && i < items_count; i++)
 				handover_item_after_commit(&items[i]);
 			in_transit_ends();
 			waiting_say();
@@ -736,11 +810,9 @@ handover_xact_callback(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_PRE_PREPARE:
-			if (lease_items > 0)
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
-						 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
+			for (int i = 0; i < items_count; i++)
+				handover_item_check_prepare(&items[i]);
+			new_queues_check_prepare();
 			preparing_xid = GetTopTransactionIdIfAny();
 			for (int i = 0; i < items_count; i++)
 				handover_item_before_prepare(&items[i]);

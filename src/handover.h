@@ -65,6 +65,7 @@ extern void handover_looked(QueueState *queue, int64 task, bool all);
 extern void handover_session_closed(const SessionRef *session);
 extern void handover_settings(Oid relation);
 extern void handover_probe(void);
+extern void handover_maintained(void);
 extern void handover_release_queue(Oid database, Oid relation);
 
 #endif							/* FAIRQ_HANDOVER_H */

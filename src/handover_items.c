@@ -20,15 +20,14 @@
 /* Settings were changed: the worker is woken when all can see them. */
 static bool wake_when_seen = false;
 
-/* A task is not going to be served: its group has its tag back. */
+/* A task, or several, is not going to be served: its group has its tag back. */
 void
 handover_item_untag(const HandoverItem *item)
 {
 	VirtualTime start = {item->address.block, item->address.fraction};
 
-	/* What is cancelled may be leased, so who does it says what it was. */
 	groups_untag(item->address.slot, item->u.tag.group, start, item->u.tag.finish,
-				 item->kind == HANDOVER_ENQUEUED);
+				 item->u.tag.ready);
 }
 
 /*
@@ -185,16 +184,15 @@ handover_item_commit(const HandoverItem *item)
 		case HANDOVER_PROBE:
 			wakeup_probe(MyDatabaseId);
 			break;
-		case HANDOVER_RELEASE_QUEUE:
-			queue_state_release(item->u.release.database,
-								item->u.release.relation);
-			break;
+		case HANDOVER_TAGGED:
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_ABORT:
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
+		case HANDOVER_MAINTAINED:
 		case HANDOVER_ROOM:		/* later: handover_item_after_commit */
 		case HANDOVER_FED:
+		case HANDOVER_RELEASE_QUEUE:
 		case HANDOVER_LOOKED:
 		case HANDOVER_NOTHING:
 			break;
@@ -205,7 +203,8 @@ handover_item_commit(const HandoverItem *item)
  * Last of all at commit, when all tasks are counted and offered: room is no longer
  * reserved for them, and groups are told what they were fed.  A group that hears
  * that its overflow is empty gives its next task an address at once, and that must
- * not be claimed before those that were moved can be.
+ * not be claimed before those that were moved can be.  And a queue that was dropped
+ * is forgotten, after everything else that the list has of it.
  */
 void
 handover_item_after_commit(const HandoverItem *item)
@@ -219,6 +218,8 @@ handover_item_after_commit(const HandoverItem *item)
 						   item->u.overflow.held);
 		queue_state_fed(item->u.overflow.queue, true);
 	}
+	else if (item->kind == HANDOVER_RELEASE_QUEUE)
+		queue_state_release(item->u.release.database, item->u.release.relation);
 }
 
 void
@@ -227,6 +228,7 @@ handover_item_abort(HandoverItem *item)
 	switch ((HandoverKind) item->kind)
 	{
 		case HANDOVER_ENQUEUED:
+		case HANDOVER_TAGGED:
 			handover_item_untag(item);
 			break;
 		case HANDOVER_OFFER_AT_ABORT:
@@ -250,7 +252,7 @@ handover_item_abort(HandoverItem *item)
 			break;
 		case HANDOVER_SETTLED:
 		case HANDOVER_RELEASED:
-			leases_unsettle(&item->u.lease);
+			leases_unsettle(&item->u.lease, true);
 			break;
 		case HANDOVER_ROOM:
 			queue_state_unreserve(item->u.overflow.queue, item->u.overflow.n);
@@ -291,9 +293,35 @@ handover_item_abort(HandoverItem *item)
 		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_SETTINGS:
 		case HANDOVER_PROBE:
+		case HANDOVER_MAINTAINED:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
 	}
+}
+
+/*
+ * Refuse what nobody could carry out when a prepared transaction ends.
+ */
+void
+handover_item_check_prepare(const HandoverItem *item)
+{
+	if (item->kind == HANDOVER_CLAIMED || item->kind == HANDOVER_SETTLED ||
+		item->kind == HANDOVER_RELEASED)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
+				 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
+	if (item->kind == HANDOVER_MAINTAINED)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has maintained a queue"),
+				 errdetail("Nobody else could maintain it until the prepared transaction has ended."),
+				 errhint("Call fairq.maintain() in a transaction of its own; so do with claims, which maintain a queue where there is no background worker.")));
+	if (item->kind == HANDOVER_RELEASE_QUEUE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has dropped a queue"),
+				 errhint("Drop queues in a transaction that is not prepared.")));
 }
 
 /*
@@ -353,6 +381,7 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
 		case HANDOVER_ROOM:
 			handover_item_abort(item);
 			break;
+		case HANDOVER_TAGGED:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
 		case HANDOVER_DUE_HELD:
@@ -360,6 +389,7 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
 		case HANDOVER_CLAIMED:
 		case HANDOVER_SETTLED:
 		case HANDOVER_RELEASED:
+		case HANDOVER_MAINTAINED:
 		case HANDOVER_RELEASE_QUEUE:
 			break;
 	}

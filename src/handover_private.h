@@ -15,6 +15,7 @@ typedef enum HandoverKind
 {
 	HANDOVER_NOTHING,			/* what was owed has been taken back */
 	HANDOVER_ENQUEUED,			/* commit: offer; abort: untag */
+	HANDOVER_TAGGED,			/* abort: untag */
 	HANDOVER_OFFER_AT_COMMIT,
 	HANDOVER_OFFER_AT_ABORT,
 	HANDOVER_LOWER_AT_COMMIT,
@@ -32,6 +33,7 @@ typedef enum HandoverKind
 	HANDOVER_DEFAULTS_SET,		/* commit: the others of a queue have */
 	HANDOVER_READ_AGAIN,		/* commit: have a queue's rows read anew */
 	HANDOVER_ROOM,				/* give back what was reserved for tasks */
+	HANDOVER_MAINTAINED,		/* a pass: nothing is owed, but no PREPARE */
 	HANDOVER_DUE_ADDED,			/* commit: wake the worker in time */
 	HANDOVER_DUE_DONE,			/* commit: forget a due row that was skipped */
 	HANDOVER_DUE_READ,			/* commit: move the frontier of what is due */
@@ -63,6 +65,7 @@ typedef struct HandoverItem
 		{
 			VirtualTime finish;
 			uint32		group;
+			int			ready;	/* tasks that count as ready */
 		}			tag;
 		struct
 		{
@@ -109,6 +112,7 @@ extern void handover_item_end_lease(HandoverItem *item);
 extern void handover_item_commit(const HandoverItem *item);
 extern void handover_item_after_commit(const HandoverItem *item);
 extern void handover_item_abort(HandoverItem *item);
+extern void handover_item_check_prepare(const HandoverItem *item);
 extern void handover_item_before_prepare(const HandoverItem *item);
 extern void handover_item_prepare(HandoverItem *item, TransactionId xid);
 extern void handover_items_seen(void);

@@ -77,11 +77,11 @@ leases_tick(TimestampTz now)
 }
 
 /*
- * A session is over: its leases have run out.  Looks at all leases there are,
+ * Sessions were closed: their leases have run out.  Looks at all leases there are,
  * for sessions that end with leases are few.
  */
 void
-leases_end_session(uint32 session)
+leases_end_sessions(void)
 {
 	for (uint32 i = 0; i < lease_table->high_water; i++)
 	{
@@ -89,14 +89,18 @@ leases_end_session(uint32 session)
 		Partition  *partition;
 		LeaseRef	ref;
 
-		if (lease->state == LEASE_FREE || lease->session != session)
+		if (lease->state == LEASE_FREE || lease->session == NO_SESSION ||
+			lease->wheel_slot == WHEEL_EXPIRED || !sessions_closed(lease->session))
 			continue;
 		ref.entry = i;
 		ref.token = lease->token;
 		partition = lock_lease(&ref, LW_EXCLUSIVE);
 		if (partition == NULL)
 			continue;
-		if (lease->session == session && lease->wheel_slot != WHEEL_EXPIRED)
+
+		/* Under the lock once more: it may have become another lease meanwhile. */
+		if (lease->session != NO_SESSION && lease->wheel_slot != WHEEL_EXPIRED &&
+			sessions_closed(lease->session))
 		{
 			wheel_unlink(partition, i);
 			lease->deadline = 0;

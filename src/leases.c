@@ -480,10 +480,11 @@ leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
 
 /*
  * The settling transaction failed: the lease is as it was, and if it should
- * have run out meanwhile it does.
+ * have run out meanwhile it does.  wake: and the worker is woken for it; not by who
+ * knows when to come again, for what he could not put back he cannot at once.
  */
 void
-leases_unsettle(const LeaseRef *ref)
+leases_unsettle(const LeaseRef *ref, bool wake)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 	Lease	   *lease = &lease_entries[ref->entry];
@@ -499,7 +500,7 @@ leases_unsettle(const LeaseRef *ref)
 		database = queue_state_by_number(lease->queue)->database;
 	}
 	LWLockRelease(&partition->lock);
-	if (OidIsValid(database))
+	if (wake && OidIsValid(database))
 		wakeup_at(database, GetCurrentTimestamp() + TICK_USECS);
 }
 

@@ -105,7 +105,7 @@ extern bool leases_will_look(int queue, int64 task);
 extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *lease);
 extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);
-extern void leases_unsettle(const LeaseRef *ref);
+extern void leases_unsettle(const LeaseRef *ref, bool wake);
 extern void leases_defer_free(void);
 extern void leases_free_deferred(void);
 extern bool leases_give_back(const LeaseRef *ref, LeaseInfo *lease);
@@ -120,7 +120,7 @@ extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern void leases_tick(TimestampTz now);
-extern void leases_end_session(uint32 session);
+extern void leases_end_sessions(void);
 extern int	leases_of_session(uint32 session, LeaseRef **refs);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
 extern TimestampTz leases_next_deadline(TimestampTz now);

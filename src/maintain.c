@@ -13,7 +13,8 @@
  * lost, which comes to each group that has any: promote.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
- * waited for.
+ * waited for.  It is held to the end of the transaction, in which what was done can
+ * be seen.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +28,7 @@
 
 #include "archive.h"
 #include "claim.h"
+#include "handover.h"
 #include "lanes.h"
 #include "leases.h"
 #include "maintain.h"
@@ -64,11 +66,8 @@ lock_maintenance(Relation rel)
 static void
 end_sessions(TimestampTz now)
 {
-	uint32		over[64];
-	int			n = sessions_overdue(now, lengthof(over), over);
-
-	for (int i = 0; i < n; i++)
-		leases_end_session(over[i]);
+	if (sessions_overdue(now))
+		leases_end_sessions();
 }
 
 static bool
@@ -90,7 +89,10 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		return false;
 	}
 	if (!maintenance->begun)
+	{
+		handover_maintained();
 		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
+	}
 	maintenance->begun = true;
 	end_sessions(now);
 	leases_tick(now);

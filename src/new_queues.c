@@ -78,6 +78,19 @@ new_queues_at_abort(SubTransactionId subid)
 }
 
 /*
+ * Should a prepared transaction be rolled back nobody would tell us.
+ */
+void
+new_queues_check_prepare(void)
+{
+	if (created_count > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has created a queue and used it"),
+				 errhint("Create queues in a transaction that is not prepared.")));
+}
+
+/*
  * The transaction is over.
  */
 void

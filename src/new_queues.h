@@ -12,6 +12,7 @@ extern void new_queues_add(Oid relation, SubTransactionId subid);
 extern void new_queues_at_subcommit(SubTransactionId subid,
 									SubTransactionId parent);
 extern void new_queues_at_abort(SubTransactionId subid);
+extern void new_queues_check_prepare(void);
 extern void new_queues_forget(void);
 
 #endif							/* FAIRQ_NEW_QUEUES_H */

@@ -40,6 +40,9 @@
 
 #define MAX_MEMBERS		8192
 
+/* How often leases of sessions that are over are looked for once more. */
+#define TELL_USECS		USECS_PER_SEC
+
 typedef struct Session
 {
 	uint64		token;			/* 0: free */
@@ -50,6 +53,7 @@ typedef struct Session
 	pg_atomic_uint64 deadline;	/* 0: closed, or its connection is */
 	pg_atomic_uint32 leases;
 	bool		bound;
+	bool		told;			/* its leases were told that it is over */
 	bool		reaped;			/* it was seen to be over and without leases */
 	int			pid;
 	char		name[NAMEDATALEN];
@@ -66,6 +70,7 @@ typedef struct SessionTable
 	LWLock		lock;
 	int			high_water;
 	int			member_count;
+	TimestampTz told_at;		/* when leases were told last */
 	Member		members[MAX_MEMBERS];
 	Session		sessions[FLEXIBLE_ARRAY_MEMBER];
 } SessionTable;
@@ -182,7 +187,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, SessionInfo *info)
 		session->ttl = ttl;
 		session->opened_at = now;
 		session->bound = is_bound;
-		session->reaped = false;
+		session->told = session->reaped = false;
 		session->pid = MyProcPid;
 		strlcpy(session->name, name, NAMEDATALEN);
 		pg_atomic_write_u64(&session->deadline, now + ttl);
@@ -341,7 +346,7 @@ sessions_restore(const SavedSession *saved)
 	session->ttl = saved->ttl;
 	session->opened_at = saved->opened_at;
 	session->bound = false;
-	session->reaped = false;
+	session->told = session->reaped = false;
 	session->pid = 0;
 	strlcpy(session->name, saved->name, NAMEDATALEN);
 	pg_atomic_write_u64(&session->deadline, GetCurrentTimestamp() + saved->ttl);
@@ -356,6 +361,17 @@ sessions_alive(uint32 number)
 {
 	return number != SESSION_OVER &&
 		is_alive(&table->sessions[number - 1], GetCurrentTimestamp());
+}
+
+/*
+ * Is the session of a lease closed, for good?  One that has only missed its ttl
+ * may yet get a heartbeat that looked at the time before; sessions_overdue closes it.
+ */
+bool
+sessions_closed(uint32 number)
+{
+	return number == SESSION_OVER ||
+		pg_atomic_read_u64(&table->sessions[number - 1].deadline) == 0;
 }
 
 /*
@@ -425,17 +441,25 @@ forget_session(uint32 number)
 }
 
 /*
- * The sessions that are over and whose leases have not been told yet: up to
- * max numbers.  The caller tells them.  Those that are over and have no leases
- * any more are forgotten here.
+ * Close the sessions that are over, and forget those that have no leases any more.
+ * Returns whether any has leases that have to be told (leases_end_sessions),
+ * which is then the caller's to do.
+ *
+ * A session has its leases, and its slot, until their tasks are put back, and that
+ * may take for ever: nobody maintains their database, or their table is locked.
+ * They were told all the same, so it is done again only once a second, for a lease
+ * that began in the moment in which the session was closed.  It costs a look at
+ * all leases there are, for however many sessions.
  */
-int
-sessions_overdue(TimestampTz now, int max, uint32 *numbers)
+bool
+sessions_overdue(TimestampTz now)
 {
-	int			n = 0;
+	bool		again;
+	bool		tell = false;
 
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < table->high_water && n < max; i++)
+	again = (now < table->told_at || now >= table->told_at + TELL_USECS);
+	for (int i = 0; i < table->high_water; i++)
 	{
 		Session    *session = &table->sessions[i];
 
@@ -453,11 +477,13 @@ sessions_overdue(TimestampTz now, int max, uint32 *numbers)
 				forget_session(i + 1);
 			session->reaped = true;
 		}
-		else
-			numbers[n++] = i + 1;
+		else if (again || !session->told)
+			tell = session->told = true;
 	}
+	if (tell)
+		table->told_at = now;
 	LWLockRelease(&table->lock);
-	return n;
+	return tell;
 }
 
 /*

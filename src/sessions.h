@@ -62,6 +62,7 @@ extern bool sessions_find(const pg_uuid_t *uuid, SessionInfo *session);
 extern bool sessions_heartbeat(const SessionRef *ref);
 extern void sessions_close(const SessionRef *ref);
 extern bool sessions_alive(uint32 number);
+extern bool sessions_closed(uint32 number);
 extern int	sessions_list(SessionInfo **sessions);
 
 extern bool sessions_save(uint32 number, SavedSession *saved);
@@ -70,7 +71,7 @@ extern void sessions_restore(const SavedSession *saved);
 extern bool sessions_lease_begins(const SessionRef *ref);
 extern void sessions_lease_restored(uint32 number);
 extern void sessions_lease_ends(uint32 number);
-extern int	sessions_overdue(TimestampTz now, int max, uint32 *numbers);
+extern bool sessions_overdue(TimestampTz now);
 extern TimestampTz sessions_next_deadline(Oid database);
 
 extern void sessions_forget_queue(QueueState *queue);

@@ -40,8 +40,8 @@
  * and for a moment after the last one, is one NOTIFY.
  *
  * Locking: the lock of a list guards the list and the slots in it.  It is the
- * last one taken: whoever offers may hold others.  attention, version, pending
- * and the times are atomic.  A slot is written by others only while it is in a
+ * last one taken: whoever offers may hold others.  attention, pending and the
+ * times are atomic.  A slot is written by others only while it is in a
  * list; that it was told is read by its owner without the lock.
  *
  *-------------------------------------------------------------------------
@@ -96,7 +96,7 @@ typedef struct Waiter
 	Word		word;
 	bool		claims;
 	bool		all_buckets;
-	int			queue_buckets;	/* others go with these in turn (claim.c) */
+	int			queue_buckets;	/* others go with these in turn (claim_private.h) */
 	int			group_count;	/* -1: all; above MAX_GROUPS: all may be */
 	uint16		groups[MAX_GROUPS];
 	uint32		buckets[FAIRQ_MAX_BUCKETS / 32];

@@ -10,8 +10,8 @@
 #   tasks that nobody can claim until their leases run out;
 # - that a group without work gives its place back: the limit of groups is
 #   reached although few have work;
-# - the tests for recovery, a read-only transaction, a prepared transaction,
-#   and the preloaded library.
+# - the tests for recovery, a read-only transaction, a prepared transaction (one
+#   for each of what it may not have done), and the preloaded library.
 
 use strict;
 use warnings;
@@ -524,6 +524,22 @@ SQL
 		"BEGIN; SAVEPOINT a; SELECT * FROM fairq.claim('q'); RELEASE a; PREPARE TRANSACTION 'p'",
 		'0A000', undef, undef,
 		'PREPARE TRANSACTION after a claim in a savepoint');
+	foreach my $case (
+		[ "SELECT fairq.maintain('q')", qr/maintained/, 'fairq.maintain()' ],
+		[ "SELECT fairq.drop_queue('q')", qr/dropped/, 'fairq.drop_queue()' ],
+		[ 'DROP TABLE fairq.q_q', qr/dropped/, 'DROP TABLE' ],
+		[ 'DROP EXTENSION pgfairq CASCADE', qr/dropped/, 'DROP EXTENSION' ],
+		[ "SELECT fairq.create_queue('new'); SELECT fairq.enqueue('new', '1')", qr/created/, 'fairq.create_queue() and its use' ])
+	{
+		my ($what, $message, $name) = @$case;
+
+		refused($node, "SET client_min_messages = error; BEGIN; $what; PREPARE TRANSACTION 'p'",
+			'0A000', $message, qr/not prepared|its own/, "PREPARE TRANSACTION after $name");
+		is( sql($node, "SET client_min_messages = error; BEGIN; SAVEPOINT a; $what; ROLLBACK TO a; SELECT fairq.enqueue('q', '99') > 0; PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'") =~ /^t\z/m ? 't' : 'f',
+			't', "but not after $name that was rolled back");
+	}
+	is(sql($node, "BEGIN; SELECT fairq.create_queue('new'); PREPARE TRANSACTION 'p'; COMMIT PREPARED 'p'; SELECT fairq.enqueue('new', '1') > 0; SELECT fairq.drop_queue('new')") =~ /^t$/m ? 't' : 'f',
+		't', 'nor after a queue was created and not used');
 	is( sql(
 			$node,
 			"BEGIN; SAVEPOINT a; SELECT FROM fairq.claim('q'); ROLLBACK TO a; SELECT fairq.enqueue('q', '99') > 0; PREPARE TRANSACTION 'p'; ROLLBACK PREPARED 'p'"

@@ -8,7 +8,8 @@
 # To see it fail: let the worker keep its transaction open while it sleeps (the
 # look at its snapshot); let it wait for a lock (one queue being altered, or a
 # row that somebody has locked, keeps the others waiting); let an error in one
-# queue end the pass (the others are never served); take the hook away that
+# queue end the pass (the others are never served); look after the first 64
+# sessions that are over only (the one behind them is never served); take the hook away that
 # stops it before DROP DATABASE; let nobody start it again.
 
 use strict;
@@ -230,6 +231,38 @@ $fill->();
 sql($node, "SELECT fairq.resume('a1')");
 ok(defined $ready->(5, 2 .. 5), 'a paused queue keeps no other waiting');
 $empty->();
+
+# Nor do sessions that are over and whose tasks cannot be put back.  All end at the
+# same time, with their connection, and the last one is another queue's.
+{
+	my $bound = session($node);
+
+	sql($node, <<'SQL');
+SELECT fairq.create_queue('stuck', backoff_base => '0'), fairq.create_queue('free', backoff_base => '0');
+SELECT count(fairq.enqueue('stuck', '1')) FROM generate_series(1, 70);
+SELECT fairq.enqueue('free', '1');
+SQL
+	$bound->safe(<<'SQL');
+DO $$
+DECLARE
+	s uuid;
+BEGIN
+	FOR i IN 1 .. 71 LOOP
+		s := fairq.open_session('bound', bound => true);
+		PERFORM FROM fairq.claim(CASE WHEN i <= 70 THEN 'stuck' ELSE 'free' END, session => s);
+	END LOOP;
+END $$
+SQL
+	is(sql($node, "SELECT count(*) FROM fairq.leases WHERE queue IN ('stuck', 'free')"), 71, 'sessions with a task each');
+	$s->safe('BEGIN; LOCK TABLE fairq.q_stuck IN ACCESS EXCLUSIVE MODE');
+	$bound->quit;
+	ok(defined within(5, "SELECT count(*) = 1 FROM fairq.claim('free', lease => '1 h') WHERE attempt = 2"),
+		'sessions over whose queue is locked keep no other waiting');
+	$s->safe('COMMIT');
+	ok(defined within(5, "SELECT count(*) = 70 AND (SELECT count(*) = 0 FROM fairq.sessions) FROM fairq.q_stuck WHERE state = 'r' AND attempts = 1"),
+		'and are served when it is free, and forgotten');
+	sql($node, "SELECT fairq.drop_queue('stuck'), fairq.drop_queue('free')");
+}
 
 #
 # It comes back

@@ -15,7 +15,13 @@
 # - that maintenance is done as the owner of the queue's table: code of the owner
 #   runs with the rights of a superuser;
 # - the wake-up at commit of a scheduled task: tasks that do not become ready,
-#   wherever it says that maintenance goes on.
+#   wherever it says that maintenance goes on;
+# - that it is not woken for a lease that it could not put back itself: twenty
+#   passes a second while a row is locked;
+# - that failures are forgotten when it can list the queues again: the next one is
+#   followed by minutes of rest;
+# - that a queue is forgotten after everything else a transaction owes: an assertion
+#   fails, in a build that has them, where a queue is fed and dropped.
 
 use strict;
 use warnings;
@@ -334,6 +340,61 @@ is( sql($node,
 	0,
 	'asleep: no snapshot, also later');
 
+# A lease has run out whose row is in somebody's hands: it is looked after, but once
+# a second.  Each pass is a transaction for each queue, and one that lists them.
+sub commits
+{
+	return sql($node, "SELECT xact_commit FROM pg_stat_database WHERE datname = 'app'");
+}
+{
+	my $user = session($node, 'app');
+	my ($queues) = reverse split /\n/, sql($node, <<'SQL', 'app');
+SELECT fairq.create_queue('hands', backoff_base => '0');
+SELECT fairq.enqueue('hands', '1');
+SELECT count(*) FROM fairq.queues;
+SQL
+
+	$user->safe("CREATE TEMP TABLE mine AS SELECT receipt FROM fairq.claim('hands', lease => '1 hour'); BEGIN; SELECT FROM fairq.q_hands FOR UPDATE");
+	sql($node, "SELECT fairq.extend(receipt, '10 ms') FROM fairq.leases WHERE queue = 'hands'", 'app');
+	$watched->safe('SELECT pg_sleep(1)');
+	my $commits = commits();
+	$watched->safe('SELECT pg_sleep(3)');
+	$commits = commits() - $commits;
+	cmp_ok($commits, '<=', 8 * (1 + $queues), "a row in somebody's hands, of $queues queues: $commits transactions in three seconds");
+	cmp_ok($commits, '>=', 1 + $queues, 'and some');
+	$user->safe('ROLLBACK');
+	ok(wait_for(sub { sql($node, "SELECT attempts FROM fairq.tasks('hands', 'ready')", 'app') eq '1' }, $soon), 'the row is free: its task is put back');
+	sql($node, "SELECT fairq.drop_queue('hands')", 'app');
+	$user->quit;
+}
+
+# It cannot list the queues, for somebody has spoilt the table of settings; again
+# and again, for it is woken.  When it is mended that is forgotten: it does not
+# rest for long after the next failure, in which nobody wakes it again.
+sub failed
+{
+	my $sql = "SELECT xact_rollback FROM pg_stat_database WHERE datname = 'app'";
+	my $before = sql($node, $sql);
+
+	$node->reload;
+	return wait_for(sub { sql($node, $sql) > $before }, $soon);
+}
+{
+	my $spoil = 'ALTER TABLE fairq.queue RENAME queue TO spoilt';
+	my $mend = 'ALTER TABLE fairq.queue RENAME spoilt TO queue';
+	my $failures = 0;
+
+	sql($node, $spoil, 'app');
+	$failures += failed() foreach 1 .. 6;
+	is($failures, 6, 'a table of settings is spoilt: it fails each time it is woken');
+	sql($node, $mend, 'app');
+	maintained('app', 'the table of settings is mended');
+	my $id = sql($node, "SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + interval '3 s'); $spoil", 'app');
+	ok(failed(), 'it is spoilt once more: it fails');
+	sql($node, $mend, 'app');
+	ok(wait_for(sub { sql($node, "SELECT state FROM fairq.get_task('q', $id)", 'app') eq 'ready' }, 3 + $soon), 'and rests but a second');
+}
+
 #
 # It comes back
 #
@@ -503,6 +564,17 @@ sql($node, "SELECT cardinality(fairq.enqueue_many('none', array_fill('{}'::jsonb
 $moved = 0;
 ok(wait_for(sub { ($moved += sql($node, "SELECT fairq.maintain('none')")) == 2500 }, $soon), 'no workers: maintain() of many')
   or diag("moved: $moved");
+
+# Fed, and dropped, in one transaction.
+sql($node, <<'SQL');
+SELECT fairq.create_queue('fed', max_ready_per_group => 2, max_tasks => 100);
+SELECT cardinality(fairq.enqueue_many('fed', array_fill('1'::jsonb, ARRAY[10])));
+SELECT count(*) FROM fairq.pop('fed', 2);
+SQL
+like(sql($node, "BEGIN; SELECT fairq.maintain('fed') AS moved; SELECT fairq.enqueue('fed', '2') > 0; SELECT fairq.drop_queue('fed'); COMMIT"),
+	qr/^2\nt/, 'no workers: maintain() of a queue that is dropped after that');
+like(sql($node, "SELECT fairq.create_queue('fed'); SELECT fairq.enqueue('fed', '3') > 0; SELECT payload FROM fairq.pop('fed', 9); SELECT fairq.drop_queue('fed')"),
+	qr/^t\n3$/m, 'no workers: and of another one of its name');
 
 # By whom it is called makes no difference.
 sql($node, <<'SQL');

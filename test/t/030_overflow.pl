@@ -21,7 +21,8 @@
 # - what is committed while its group is fed is read again (overflow_limit);
 # - recovery counts the overflow (group_overflow_found): nothing after a crash;
 # - hungry groups take turns, and share what room there is (group_overflow_next_hungry);
-# - a task of a transaction that is rolled back makes room (groups_untag);
+# - a task of a transaction that is rolled back makes room (groups_untag), also of
+#   one so large that its list is folded (fold_tag);
 # - the overflow is read on from an entry, not from an id (queue_relation_overflow): a task
 #   that was written often does not come, and nothing behind it;
 # - a lease that is refused takes nothing from what is ready (groups_lease_refused);
@@ -488,6 +489,27 @@ sql($node, "SELECT count(*) FROM fairq.claim('some', 1, lease => '1 h', group_ke
 	wait_for(sub { $before = $ready; $ready = sql($node, "SELECT ready FROM fairq.queue_stats WHERE queue = 'some'"); return $ready == $before && $ready >= 60 }, 10);
 	cmp_ok($ready, '<=', 120, "claims by group, 40 in flight: $ready are ready of the hundred that may be");
 }
+
+#
+# A transaction so large that what it owes is folded (MAX_ITEMS, 1048576), rolled
+# back: its group is as it was, not behind all others, and has its room.
+#
+sql($node, "SELECT fairq.create_queue('bulk', max_ready_per_group => 2000000, max_ready => 2000000)");
+my $bulk = sub {
+	my ($n) = @_;
+
+	return "SELECT cardinality(fairq.enqueue_many('bulk', array_fill('0'::jsonb, ARRAY[$n]), '{bob}'));";
+};
+sql($node, 'BEGIN;' . $bulk->(1_050_000) . 'SAVEPOINT a;' . $bulk->(5000) . 'RELEASE a;' . $bulk->(5000) .
+	'SAVEPOINT b;' . $bulk->(5000) . 'ROLLBACK TO b;' . $bulk->(5000) . 'ROLLBACK');
+sql($node, <<'SQL');
+SELECT fairq.alter_queue('bulk', max_ready_per_group => 5000);
+SELECT fairq.enqueue_many('bulk', numbers(1, 10), '{carol}');
+SELECT fairq.enqueue('bulk', '11', 'bob');
+SQL
+is(sql($node, "SELECT state FROM fairq.tasks('bulk') WHERE group_key = 'bob'"), 'ready', 'a million tasks rolled back: the group has room');
+is(join(' ', sort { $a <=> $b } column($node, "SELECT payload FROM fairq.claim('bulk', 2)")), '1 11', 'and its turn');
+sql($node, "SELECT fairq.drop_queue('bulk')");
 
 #
 # Without a worker
