@@ -234,13 +234,13 @@ maintained('copy', 'SET TABLESPACE');
 	workers_are('App 2 copy postgres', 'RENAME in vain: the worker is back');
 	maintained('copy', 'RENAME in vain');
 }
-sql($node, 'CREATE ROLE nobody LOGIN');
+sql($node, 'CREATE ROLE stranger LOGIN');
 {
 	my $before = worker('copy');
 	foreach my $command ('DROP DATABASE copy', 'ALTER DATABASE copy RENAME TO mine',
 		'CREATE DATABASE mine TEMPLATE copy')
 	{
-		my ($state) = error_of($node, "SET ROLE nobody; $command");
+		my ($state) = error_of($node, "SET ROLE stranger; $command");
 		is($state, '42501', "not permitted: $command");
 	}
 	is(worker('copy'), $before, 'not permitted: the worker does not care');
