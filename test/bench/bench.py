@@ -264,6 +264,7 @@ def main():
 
     cluster = Cluster(arguments.bindir, arguments.data, arguments.work)
     results = Results(arguments.mode, cluster, modules, plans)
+    results.only = only
     bench = Bench(arguments.mode, cluster, results, only, arguments.pg_config)
     name = arguments.mode + ("-" + "-".join(arguments.workloads) if arguments.workloads else "")
     try:

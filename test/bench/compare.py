@@ -5,7 +5,7 @@ A RUN is the CSV that the bench wrote, or the .md beside it. Printed are, for ea
 workload and number of clients, how many times as fast as the bare statements, as
 SKIP LOCKED and as PgQ pgfairq was in the first and in the second, and by how much
 the second differs; in the binary format as SKIP LOCKED in that format. Ends with 1
-if one differs by more than MOST percent (15).
+if one differs by more than MOST percent (15), or was measured in one of them only.
 """
 
 import csv
@@ -61,7 +61,7 @@ def main():
     if not both:
         sys.exit("compare: the runs have no ratio in common")
     print("| workload | clients | ratio | first | second | difference |\n|---|---:|---|---:|---:|---:|")
-    apart = 0
+    apart = alone = 0
     for workload, clients, what in both:
         one, other = first[workload, clients, what], second[workload, clients, what]
         difference = 100 * (other / one - 1)
@@ -70,11 +70,12 @@ def main():
             workload, clients, what, one, other, ("**%+.0f %%**" if abs(difference) > most else "%+.0f %%") % difference))
     for name, here, there in (("first", first, second), ("second", second, first)):
         missing = [key for key in here if key not in there]
+        alone += len(missing)
         if missing:
             print("\nOnly in the %s: %s" % (name, ", ".join(" ".join(key) for key in missing)))
     print("\n%d of %d ratios within %g %%. Processor time taken by others: median %.0f %% and %.0f %%."
           % (len(both) - apart, len(both), most, 100 * first_others, 100 * second_others))
-    sys.exit(1 if apart else 0)
+    sys.exit(1 if apart or alone else 0)
 
 
 if __name__ == "__main__":

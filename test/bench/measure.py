@@ -320,12 +320,14 @@ def observed(cluster, command, clients, log, patience, environment=None, progres
 
 
 def finished_in_logs(prefix):
-    """When each transaction was finished, in order."""
+    """When each transaction was finished, in order; of one that failed pgbench says so in place of the time it took."""
     finished = []
     for path in glob.glob(prefix + ".*"):
         with open(path) as log:
             for line in log:
                 fields = line.split()
+                if not fields[2].isdigit():
+                    continue
                 finished.append(int(fields[4]) + int(fields[5]) / 1e6)
     return sorted(finished)
 

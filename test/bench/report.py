@@ -57,6 +57,7 @@ class Results:
         self.rows = []      # of the CSV: dictionaries
         self.data = {}      # a workload's own
         self.left_out = []  # (system, workload, why)
+        self.only = []      # the systems that were asked for, if not all
         self.remarks = []
         self.widths = {}
         self.reasons = {}   # of systems, why they are ahead, by kind of work

@@ -47,6 +47,7 @@ case ${1:-} in
 esac
 
 "$CHECKOUT/test/scripts/prerequisites.sh" demo
+find_test_user
 find_pg_config || die "no usable PostgreSQL"
 find_python || die "no Python with psycopg"
 

@@ -17,6 +17,7 @@ for suite in $SUITES; do
 done
 
 "$CHECKOUT/test/scripts/prerequisites.sh" check
+find_test_user
 find_pg_config || die "no usable PostgreSQL"
 find_python || die "no Python with psycopg"
 

@@ -73,14 +73,18 @@ export NODE_PATH=$NODE_PACKAGES:/usr/share/nodejs:/usr/lib/nodejs
 # --- as whom ----------------------------------------------------------------
 
 # A server refuses to run as root, so root lends everything that needs no root
-# to an unprivileged user.
-if [ "$(id -u)" -ne 0 ]; then
-	TEST_USER=$(id -un)
-elif getent passwd postgres >/dev/null; then
-	TEST_USER=postgres
-else
-	TEST_USER=nobody
-fi
+# to an unprivileged user. Who has had prerequisites.sh install a server asks
+# again, for its package brings the user postgres.
+find_test_user() {
+	if [ "$(id -u)" -ne 0 ]; then
+		TEST_USER=$(id -un)
+	elif getent passwd postgres >/dev/null; then
+		TEST_USER=postgres
+	else
+		TEST_USER=nobody
+	fi
+}
+find_test_user
 
 # Runs a command as that user, with nothing in its environment that could lead
 # it to another server or to another user's files. With EXEC set it takes the

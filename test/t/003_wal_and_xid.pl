@@ -38,28 +38,32 @@ SELECT cardinality(fairq.enqueue_many(q,
   FROM (VALUES ('one'), ('many'), ('classic')) v(q);
 SQL
 
-# What a script moves, in bytes, and whether it has a transaction id at its
-# end.  The script must not end the transaction.
+# What a script moves, in bytes, whether it has a transaction id at its end, and
+# what it answers.  The script must not end the transaction.
 sub moved
 {
 	my ($session, $script) = @_;
 	my $before = $session->safe('SELECT pg_current_wal_insert_lsn()');
 
 	$session->safe('BEGIN');
-	$session->safe($script);
+	my $answer = $session->safe($script);
 	my $xid = $session->safe('SELECT pg_current_xact_id_if_assigned()');
 	$session->safe('COMMIT');
 	my $bytes = $session->safe(
 		"SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '$before')");
-	return ($bytes, $xid);
+	return ($bytes, $xid, $answer);
 }
 
+# It has to answer so many rows, undef: some; what finds nothing has nothing to
+# write about.
 sub writes_nothing
 {
-	my ($session, $script, $name) = @_;
-	my ($bytes, $xid) = moved($session, $script);
+	my ($session, $rows, $script, $name) = @_;
+	my ($bytes, $xid, $answer) = moved($session, $script);
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	my $got = () = $answer =~ /^./mg;
+	ok(defined $rows ? $got == $rows : $got > 0, "$name: $got rows");
 	is($bytes, 0, "$name writes no WAL");
 	is($xid, '', "$name takes no transaction id");
 	return;
@@ -97,46 +101,46 @@ foreach my $pass ('fresh table', 'table with dead rows')
 	{
 		my $p = "$pass, queue $q";
 
-		writes_nothing($s, "SELECT * FROM fairq.claim('$q')", "$p: claim 1");
+		writes_nothing($s, 1, "SELECT * FROM fairq.claim('$q')", "$p: claim 1");
 		writes_nothing(
-			$s,
+			$s, 100,
 			"SELECT * FROM fairq.claim('$q', 100)",
 			"$p: claim 100");
 		# What follows needs a receipt. A setting keeps it without a write.
 		writes_nothing(
-			$s,
+			$s, 1,
 			"SELECT set_config('t.receipt', receipt::text, false) FROM fairq.claim('$q', lease => '1 h')",
 			"$p: claim with a lease");
-		writes_nothing($s, "SELECT * FROM fairq.claim('$q', 5, buckets => ARRAY[0])",
+		writes_nothing($s, 5, "SELECT * FROM fairq.claim('$q', 5, buckets => ARRAY[0])",
 			"$p: claim from one bucket");
 		writes_nothing(
-			$s,
+			$s, 5,
 			"SELECT * FROM fairq.claim('$q', 5, group_keys => ARRAY['g7', 'g8'])",
 			"$p: claim from two groups");
 		writes_nothing(
-			$s,
+			$s, 10,
 			"SAVEPOINT a; SELECT * FROM fairq.claim('$q', 5); RELEASE a; SAVEPOINT b; SELECT * FROM fairq.claim('$q', 5); ROLLBACK TO b",
 			"$p: claim in savepoints");
 		writes_nothing(
-			$s,
+			$s, 1,
 			"SELECT fairq.extend(current_setting('t.receipt')::uuid, '2 h')",
 			"$p: extend");
 		writes_nothing(
-			$s,
+			$s, 1,
 			"SELECT * FROM fairq.extend_many(ARRAY[current_setting('t.receipt')::uuid])",
 			"$p: extend_many");
-		writes_nothing($s, "SELECT * FROM fairq.peek('$q', 50)", "$p: peek");
+		writes_nothing($s, 50, "SELECT * FROM fairq.peek('$q', 50)", "$p: peek");
 		writes_nothing(
-			$s,
+			$s, 10,
 			"SELECT * FROM fairq.ack_and_claim('$q', '{}', 10)",
 			"$p: ack_and_claim with nothing to acknowledge");
 	}
-	writes_nothing($s, "SELECT * FROM fairq.claim('empty', 10)",
+	writes_nothing($s, 0, "SELECT * FROM fairq.claim('empty', 10)",
 		"$pass: claim from an empty queue");
 	# fairq.tasks and fairq.dead_tasks are scans of the table like any other,
 	# which may prune its pages.
 	writes_nothing(
-		$s,
+		$s, undef,
 		"SELECT * FROM fairq.queue_stats; SELECT * FROM fairq.bucket_stats; SELECT * FROM fairq.leases; SELECT * FROM fairq.queues",
 		"$pass: looking");
 
@@ -184,6 +188,7 @@ $node->restart;
 		my $xid = $s->safe('SELECT pg_current_xact_id_if_assigned()');
 
 		$s->safe('COMMIT');
+		like($plan, qr/actual .*rows=10(\.00)? /, "$_[0]: 10 rows");
 		return ($plan =~ /WAL: (.*)/ ? $1 : '', $xid);
 	};
 	my ($wal, $xid) = $own->("fairq.claim('many', 10)");
@@ -206,7 +211,7 @@ $node->restart;
 	my $s = session($node);
 	sql($node, 'VACUUM');
 	quiet($s, '(hints logged)');
-	writes_nothing($s, "SELECT * FROM fairq.claim('many', 100)",
+	writes_nothing($s, 100, "SELECT * FROM fairq.claim('many', 100)",
 		'hints logged: claim');
 	$s->quit;
 }

@@ -504,8 +504,8 @@ scenario 'in nobody\'s way' => sub {
 	refused($node, "CALL fairq.wait('q', '100 years');", '22023', qr/"timeout"/, qr/10 years/, 'not for ever');
 	refused($node, "CALL fairq.wait('nothing');", '42704', undef, undef, 'not for nothing');
 	refused($node, "SET default_transaction_read_only = on; CALL fairq.wait('q');", '25006', undef, undef, 'not to read only');
-	sql($node, 'CREATE ROLE nobody');
-	refused($node, "SET ROLE nobody; CALL fairq.wait('q');", '42501', undef, qr/SELECT/, 'not for others\' queues');
+	sql($node, 'CREATE ROLE stranger');
+	refused($node, "SET ROLE stranger; CALL fairq.wait('q');", '42501', undef, qr/SELECT/, 'not for others\' queues');
 };
 
 scenario 'a session that ends' => sub {
