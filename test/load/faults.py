@@ -512,6 +512,7 @@ class Judge:
         self.many("from_nowhere", [n for n in counts if n not in names])
         self.many("ack_lost", [n for n, receipt in acked if n not in counts or receipt and receipt not in self.finished])
         self.many("left", self.conn.execute("SELECT t::text FROM fairq.tasks(%s) t LIMIT 20", (self.queue,)).fetchall())
+        self.many("swept", self.conn.execute("SELECT queue, swept FROM fairq.queue_stats WHERE swept > 0").fetchall())
         self.many("violations", [v for log in self.logs for v in log.violations])
         self.report["leases"] = sum(len(log.leases) for log in self.logs)
         self.report["refused"] = sum(log.refused for log in self.logs)

@@ -120,6 +120,7 @@ is($stats->{acked}, $r->{results}, 'queue_stats: acked');
 cmp_ok($stats->{claimed}, '>=', $stats->{acked}, 'queue_stats: claimed');
 cmp_ok($stats->{$_}, '>', 0, "queue_stats: $_")
   foreach qw(nacked released expired);
+nothing_swept($node);
 
 $node->stop;
 is( PostgreSQL::Test::Utils::slurp_file($node->logfile) =~

@@ -169,6 +169,8 @@ foreach my $q ('shallow', 'deep')
 	  or diag($maintain_err);
 	ok($good, "$q: pgbench ran") or diag($err);
 	unlike($err, qr/ERROR|aborted/, "$q: without an error");
+	# Of these nothing is said but their number.
+	like($out, qr/number of failed transactions: 0 /, "$q: nor a deadlock");
 
 	my $produced = sql($node, 'SELECT count(*) FROM produced');
 	my $acked = sql($node, 'SELECT count(*) FROM results');
@@ -213,6 +215,7 @@ foreach my $q ('shallow', 'deep')
 		"0|0|0|$produced|$produced",
 		"$q: and the statistics say so");
 }
+nothing_swept($node);
 
 $node->stop;
 unlike(

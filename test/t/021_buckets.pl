@@ -121,6 +121,7 @@ $load->finish;
 is($load->result(0), 0, "the load ran to its end while the number was changed $changes times")
   or diag($err);
 unlike($err, qr/aborted|ERROR/, 'and without an error');
+like($out, qr/number of failed transactions: 0 /, 'nor a deadlock');
 cmp_ok($changes, '>', 20, 'it was changed often');
 
 sub drained
@@ -136,6 +137,7 @@ ok(wait_for(sub { drained() eq '0|0|0|0' }, 60), 'all of them are claimed in the
 is( sql($node, 'SELECT count(*), count(s.id), count(d.id) FROM sent s FULL JOIN done d USING (id)'),
 	join('|', (sql($node, 'SELECT count(*) FROM sent')) x 3),
 	'each of them once, and nothing else');
+nothing_swept($node);
 
 # Producers and changes, then one claimer and changes: groups in their order.
 sql($node, "SELECT fairq.create_queue('order', buckets => 16)");

@@ -38,7 +38,6 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 
 my $node = fairq_node('sweep', conf => <<'CONF');
-pgfairq.sweep_interval = 0
 max_prepared_transactions = 5
 max_connections = 30
 CONF
@@ -301,6 +300,7 @@ my ($stdout, $stderr) = ('', '');
 IPC::Run::run([ 'pgbench', '--no-vacuum', '--client=4', '--time=5', "--file=$script", $node->connstr('postgres') ],
 	'>', \$stdout, '2>', \$stderr, IPC::Run::timeout(120));
 is($?, 0, 'load') or diag($stderr);
+like($stdout, qr/number of failed transactions: 0 /, 'none of which failed');
 is(swept(), 752, 'nothing is taken for lost under load');
 $log = slurp_file($node->logfile);
 is(scalar(() = $log =~ /had been handed over by nobody/g), 1, 'there is still one line in the log');

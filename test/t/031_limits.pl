@@ -300,6 +300,7 @@ ok( wait_for(
 			return sql($node, "SELECT count(*) FROM fairq.q_q") eq '0';
 		}),
 	'the rest is finished');
+nothing_swept($node);
 sql($node, fill('q', 'five', 20) . fill('q', 'three', 20));
 is(claimed($node, 'q', 100), 'five 5 three 3', 'as many as before');
 sql($node, 'SELECT fairq.ack(receipt) FROM fairq.leases; SELECT fairq.drop_queue(\'q\')');
@@ -369,6 +370,7 @@ is($claims_of->('stop'), 0, 'still none');
 sql($node, "SELECT fairq.resume('q', 'stop')");
 ok(wait_for(sub { $claims_of->('stop') > 0 }), 'resumed: it is at work again');
 $claimers->finish or die "limits.py: $err";
+nothing_swept($node);
 sql($node, "SELECT fairq.drop_queue('q')");
 
 #

@@ -449,7 +449,8 @@ foreach my $name (sort keys %scripts)
 	close $f;
 	push @files, '-f', "$directory/$name.sql\@$scripts{$name}[0]";
 }
-$node->command_ok([ 'pgbench', '-n', '-c', 8, '-j', 2, '-T', $ENV{FAIRQ_HAMMER_SECONDS} // 6, @files, $node->connstr('postgres') ],
+$node->command_like([ 'pgbench', '-n', '-c', 8, '-j', 2, '-T', $ENV{FAIRQ_HAMMER_SECONDS} // 6, @files, $node->connstr('postgres') ],
+	qr/number of failed transactions: 0 /,
 	'eight clients claim, cancel and go back');
 my $as_shown = "SELECT count(*) FILTER (WHERE state = 'ready'), count(*) FILTER (WHERE state = 'leased'), count(*) FILTER (WHERE state = 'overflow'), count(*) FILTER (WHERE state NOT IN ('ready', 'leased', 'overflow')) FROM fairq.tasks('counts')";
 my $as_counted = "SELECT ready, leased, overflow, scheduled + dead + held FROM fairq.queue_stats WHERE queue = 'counts'";

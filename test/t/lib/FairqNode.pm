@@ -24,6 +24,7 @@ our @EXPORT = qw(
   wait_for
   wait_for_crash_restart
   start_after_kill
+  nothing_swept
   python_program
 );
 
@@ -42,8 +43,9 @@ autovacuum = off
 # nothing takes that long: better an error than a test that hangs
 statement_timeout = 120s
 CONF
+	# A task that nobody hands over must be missed: no sweep mends it meanwhile.
 	$node->append_conf('postgresql.conf',
-		"shared_preload_libraries = 'pgfairq'\n")
+		"shared_preload_libraries = 'pgfairq'\npgfairq.sweep_interval = 0\n")
 	  unless defined $params{preload} && !$params{preload};
 	$node->append_conf('postgresql.conf', $params{conf})
 	  if defined $params{conf};
@@ -172,6 +174,17 @@ sub start_after_kill
 			$node->{_pid} = undef;
 			return $node->start(fail_ok => 1);
 		});
+}
+
+# One test: no sweep has found a task, for there was none, unless by hand.
+sub nothing_swept
+{
+	my ($node, $name) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	is( sql($node, "SELECT current_setting('pgfairq.sweep_interval'), coalesce(sum(swept), 0) FROM fairq.queue_stats"),
+		'0|0', ($name ? "$name: " : '') . 'and no sweep has helped');
+	return;
 }
 
 # The command line of a Python program in test/load.

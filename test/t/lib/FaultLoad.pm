@@ -87,6 +87,7 @@ sub finish
 		ack_lost => 'committed acks without a result',
 		left => 'tasks that are left in the queue',
 		two_holders => 'tasks with two live leases',
+		swept => 'queues whose tasks the sweep found',
 		violations => 'other wrong answers');
 	foreach my $key (sort keys %what)
 	{
