@@ -30,9 +30,11 @@ use Test::More;
 use Time::HiRes qw(time);
 
 # How long a worker may take to come or go; and to come back when it died, which
-# it does not do at once, for the reason may still be there.
-my $soon = 5;
-my $again = 8;
+# it does not do at once, for the reason may still be there.  That is for a machine
+# that is busy with other things: who has to leave for a DROP DATABASE has five
+# seconds, of which the server sees to it itself, and then it fails.
+my $soon = 30;
+my $again = 30;
 
 my $node = fairq_node(
 	'worker',
@@ -110,8 +112,8 @@ sub maintained
 	return;
 }
 
-# One statement works, at the first attempt and in less than the five seconds
-# that the server waits for others to leave a database.
+# One statement works, at the first attempt: in the five seconds that the server
+# waits for others to leave a database.
 sub at_once
 {
 	my ($sql, $name) = @_;
@@ -356,11 +358,21 @@ sub ended
 	my $before = worker($db);
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)", $db);
-	my $id = sql($node, "SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + interval '100 ms')", $db);
-	sql($node, "SELECT pg_terminate_backend($before, 5000)");
-	ok(wait_for(sub { sql($node, "SELECT id FROM fairq.claim('q')", $db) eq $id }, 2), "$name: a claim does its work meanwhile");
-	ok(wait_for(sub { my $w = worker($db); $w > 0 && $w != $before }, $again), "$name: it is back");
+	# It comes back after a second, and later each time. Perhaps before the claim, on
+	# a machine that is busy; then once more.
+	my $alone;
+	for my $try (1 .. 3)
+	{
+		sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)", $db);
+		my $id = sql($node, "SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + interval '100 ms')", $db);
+		sql($node, "SELECT pg_terminate_backend($before, 30000)");
+		ok(wait_for(sub { sql($node, "SELECT id FROM fairq.claim('q')", $db) eq $id }, $soon), "$name: the task can be claimed");
+		$alone = worker($db) == 0;
+		ok(wait_for(sub { my $w = worker($db); $w > 0 && $w != $before }, $again), "$name: it is back");
+		last if $alone;
+		$before = worker($db);
+	}
+	ok($alone, "$name: a claim did its work meanwhile");
 	maintained($db, $name);
 	return;
 }
@@ -406,25 +418,26 @@ sub stopped
 stopped('fast shutdown, workers asleep');
 $node->start;
 workers_are('app postgres', 'after a restart');
-sql($node, "SELECT fairq.create_queue('busy', backoff_base => '1 hour', max_ready_per_group => 1000000)");
 
-# The figures may say that it was too fast; then once more.
-my $put_back;
+# The figures may say that it was too fast; then once more, with more.
+my ($put_back, $n);
 for my $try (1 .. 3)
 {
-	sql($node, <<'SQL');
-SELECT fairq.purge('busy');
-SELECT cardinality(fairq.enqueue_many('busy', array_fill('{}'::jsonb, ARRAY[20000])));
-SELECT count(*) FROM fairq.claim('busy', 20000, lease => '300 ms');
+	$n = (20000, 60000, 180000)[ $try - 1 ];
+	sql($node, <<"SQL");
+SELECT fairq.drop_queue('busy');
+SELECT fairq.create_queue('busy', backoff_base => '1 hour', max_ready_per_group => 1000000);
+SELECT cardinality(fairq.enqueue_many('busy', array_fill('{}'::jsonb, ARRAY[$n])));
+SELECT count(*) FROM fairq.claim('busy', $n, lease => '300 ms');
 SQL
-	wait_for(sub { sql($node, 'SELECT count(*) < 20000 FROM fairq.leases WHERE queue = \'busy\'') eq 't' });
+	wait_for(sub { sql($node, "SELECT count(*) < $n FROM fairq.leases WHERE queue = 'busy'") eq 't' });
 	stopped("fast shutdown, a worker at work ($try)");
 	$node->start;
 	$put_back = sql($node, 'SELECT count(*) FROM fairq.q_busy WHERE attempts = 1');
-	last if $put_back > 0 && $put_back < 20000;
+	last if $put_back > 0 && $put_back < $n;
 }
-ok($put_back > 0 && $put_back < 20000, "fast shutdown, a worker at work: $put_back leases were put back");
-ok(wait_for(sub { sql($node, 'SELECT count(*) FROM fairq.q_busy WHERE attempts = 1') == 20000 }, $soon),
+ok($put_back > 0 && $put_back < $n, "fast shutdown, a worker at work: $put_back of $n leases were put back");
+ok(wait_for(sub { sql($node, 'SELECT count(*) FROM fairq.q_busy WHERE attempts = 1') == $n }, $soon),
 	'fast shutdown, a worker at work: the others are put back afterwards');
 
 # What the worker writes need not wait for a standby: nobody is told of it.
@@ -463,7 +476,7 @@ like(PostgreSQL::Test::Utils::slurp_file($few->logfile),
 maintained($served, 'one worker, needed twice', $few);
 {
 	my $id = sql($few, "SELECT fairq.enqueue('q', '1', run_at => clock_timestamp() + interval '100 ms')", $other);
-	ok( wait_for(sub { sql($few, "SELECT id FROM fairq.claim('q')", $other) eq $id }, 2),
+	ok( wait_for(sub { sql($few, "SELECT id FROM fairq.claim('q')", $other) eq $id }, $soon),
 		'one worker, needed twice: claims do the work of the other');
 }
 is(() = PostgreSQL::Test::Utils::slurp_file($few->logfile) =~ /WARNING:/g,

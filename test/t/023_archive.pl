@@ -105,7 +105,7 @@ becomes_empty('time', 'a few');
 is( sql($node, "SELECT count(*) || ' ' || count(DISTINCT id) || ' ' || bool_and(age >= interval '1.5 s') FROM removed"),
 	'2511 2511 true', 'each once, and none before its time');
 my $late = sql($node, "SELECT extract(epoch FROM max(age)) - 1.5 FROM removed");
-cmp_ok($late, '<', 5, "in time: $late s late at most");
+cmp_ok($late, '<', 20, "in time: $late s late at most");
 
 # While the worker sleeps; then one that commits later than it is kept, and one
 # that does not

@@ -60,8 +60,13 @@ sub told
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	ok(wait_for(sub { receive() > 0 }, 60), $name);
 	# One that is on its way still.
-	usleep(100_000);
-	receive();
+	wait_for(
+		sub {
+			my $before = @received;
+
+			usleep(200_000);
+			return receive() == $before;
+		}, 10);
 	my @got = @received;
 	@received = ();
 	return @got;
