@@ -117,7 +117,7 @@ SELECT count(fairq.enqueue('ses', to_jsonb(n), max_attempts => n - 100)) FROM ge
 SELECT fairq.open_session('short', '1 microsecond') AS session \gset
 SELECT pg_temp.try(format('SELECT count(*) FROM fairq.claim(''ses'', session => %L)', :'session'));
 SELECT fairq.heartbeat(:'session');
-INSERT INTO mine VALUES ('soon', fairq.open_session('soon', '0.3 s'));
+INSERT INTO mine VALUES ('soon', fairq.open_session('soon', '2 s'));
 INSERT INTO claimed SELECT * FROM fairq.claim('ses', 2, session => pg_temp.session('soon'));
 CALL pg_temp.maintain_until('ses', $$ count(*) = 0 FROM fairq.leases WHERE queue = 'ses' $$);
 SELECT payload, state, attempts, last_error FROM fairq.tasks('ses') ORDER BY id;
@@ -128,9 +128,9 @@ SELECT payload, attempt FROM fairq.claim('ses', 10);
 SELECT fairq.create_queue('ses past');
 SELECT cardinality(fairq.enqueue_many('ses past', array_fill('1'::jsonb, ARRAY[4])));
 CREATE TEMP TABLE past AS SELECT receipt, 1 AS n FROM fairq.claim('ses past', 1, '1 h');
-INSERT INTO mine VALUES ('past', fairq.open_session('past', '1 s'));
+INSERT INTO mine VALUES ('past', fairq.open_session('past', '2 s'));
 INSERT INTO past SELECT receipt, 2 FROM fairq.claim('ses past', 3, '1 h', pg_temp.session('past'));
-SELECT pg_sleep_until(now() + '1 s') IS NULL;
+SELECT pg_sleep_until(now() + '2 s') IS NULL;
 SELECT n FROM fairq.ack_many((SELECT array_agg(receipt ORDER BY n) FROM past)) r JOIN past ON receipt = r;
 SELECT count(*) FROM fairq.tasks('ses past');
 
