@@ -13,6 +13,8 @@
 # - an offer while the index is being read is entered into the window;
 # - the row is looked at and its lease granted under one lock of its page;
 # - a lease is dropped before its task is offered, not after.
+# One offer in 5000 that lanes_offer_of_group() loses is enough: there is no sweep
+# to find its task.
 
 use strict;
 use warnings;
