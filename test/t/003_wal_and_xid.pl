@@ -8,7 +8,8 @@
 #
 # To see it fail, let the claim write to the row (an UPDATE of any column, an
 # xmax by SELECT ... FOR UPDATE) or to a table of leases, or let it prune heap
-# pages on its way (read rows through the index's own heap fetch).
+# pages on its way (read rows through the index's own heap fetch).  Or ask for groups
+# that there are not: a claim that finds nothing has nothing to write about.
 
 use strict;
 use warnings;

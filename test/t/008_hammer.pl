@@ -10,9 +10,12 @@
 #
 # To see it fail: take the guards out that 001_stress names; or those of the
 # races in handing tasks over, which need speed to be met:
-# - an offer while the index is being read is entered into the window;
+# - an offer while the index is being read is entered into the window (to be sure to
+#   meet it, with LANE_WINDOW 8, and pg_usleep(300) before lanes_refill_end());
 # - the row is looked at and its lease granted under one lock of its page;
 # - a lease is dropped before its task is offered, not after.
+# One offer in 5000 that lanes_offer_of_group() loses is enough: there is no sweep
+# to find its task.
 
 use strict;
 use warnings;

@@ -341,9 +341,11 @@ is(sql($node, "BEGIN READ ONLY; SELECT count(*) FROM fairq.archived_tasks WHERE 
 sql($node, "SELECT fairq.create_queue('crash', keep_done => '1 day', lease => '1 h')");
 for my $round (1 .. 2)
 {
-	my @loads;
+	# Connected before there is work, which would be done before the last of them came.
+	my @loads = map { session($node) } 1 .. 3;
 
-	sql($node, "SELECT cardinality(fairq.enqueue_many('crash', array_fill('1'::jsonb, ARRAY[20000])))");
+	sql($node, "SELECT cardinality(fairq.enqueue_many('crash', array_fill('1'::jsonb, ARRAY[50000])))");
+	my $before = rows_in('crash');
 	foreach my $n (1 .. 3)
 	{
 		my $work = $n == 1
@@ -351,12 +353,9 @@ for my $round (1 .. 2)
 		  : $n == 2
 		  ? "PERFORM FROM fairq.pop('crash', 2); PERFORM fairq.cancel('crash', id) FROM fairq.peek('crash', 1);"
 		  : "PERFORM FROM fairq.ack_many(ARRAY(SELECT receipt FROM fairq.claim('crash', 10)));";
-		my $load = session($node);
 
-		$load->send("DO \$\$ BEGIN FOR i IN 1 .. 100000 LOOP $work IF i % 7 = 0 THEN ROLLBACK; ELSE COMMIT; END IF; END LOOP; END \$\$");
-		push @loads, $load;
+		$loads[ $n - 1 ]->send("DO \$\$ BEGIN FOR i IN 1 .. 100000 LOOP $work IF i % 7 = 0 THEN ROLLBACK; ELSE COMMIT; END IF; END LOOP; END \$\$");
 	}
-	my $before = rows_in('crash');
 	ok(wait_for(sub { rows_in('crash') > $before + 500 }, $soon), "crash $round: at work");
 	$node->stop('immediate');
 	foreach my $load (@loads)
@@ -365,7 +364,7 @@ for my $round (1 .. 2)
 	}
 	$node->start;
 	is( sql($node, 'SELECT count(*) || \' \' || count(DISTINCT id) FROM (SELECT id FROM fairq.q_crash UNION ALL SELECT id FROM fairq.done_crash) x'),
-		20000 * $round . ' ' . 20000 * $round,
+		50000 * $round . ' ' . 50000 * $round,
 		"crash $round: each task is in one of the tables, once");
 }
 sql($node, "SELECT fairq.alter_queue('crash', keep_done => '1 ms')");
