@@ -71,23 +71,6 @@ ready_when_fed(QueueState *queue, int class)
 }
 
 /*
- * Is a group to be fed?  Partition locked.
- */
-static inline bool
-is_hungry(QueueState *queue, FairGroup *group)
-{
-	int64		max = queue->max_ready_per_group;
-	int64		fed;
-
-	if (likely(group->overflow_from == PG_INT64_MAX) || group->hunger != NOT_HUNGRY)
-		return false;
-	fed = ready_when_fed(queue, group->key.class);
-	return group->overflow == 0 ||
-		(group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1) &&
-		 (fed == max || group->ready <= fed / 2));
-}
-
-/*
  * Enter a group into the list of the hungry.  Partition locked.
  */
 static void
@@ -108,12 +91,21 @@ enter_hungry(QueueState *queue, FairGroup *group)
 }
 
 /*
- * If a group is to be fed, enter it into the list of the hungry.  Partition locked.
+ * If a group that may have overflow is to be fed, enter it into the list of the
+ * hungry.  Partition locked.
  */
 void
 group_overflow_list(QueueState *queue, FairGroup *group)
 {
-	if (is_hungry(queue, group))
+	int64		max = queue->max_ready_per_group;
+	int64		fed;
+
+	if (group->hunger != NOT_HUNGRY)
+		return;
+	fed = ready_when_fed(queue, group->key.class);
+	if (group->overflow == 0 ||
+		(group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1) &&
+		 (fed == max || group->ready <= fed / 2)))
 		enter_hungry(queue, group);
 }
 

@@ -279,12 +279,6 @@ handover_offer_at_abort(Lane *lane, const FairqAddress *address,
 }
 
 void
-handover_lower_at_commit(Lane *lane, const FairqAddress *address)
-{
-	lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
-}
-
-void
 handover_lower_at_abort(Lane *lane, const FairqAddress *address)
 {
 	lower_item(HANDOVER_LOWER_AT_ABORT, lane, address);
@@ -736,9 +730,9 @@ handover_release_queue(Oid database, Oid relation)
  * ended.
  */
 void
-handover_maintained(void)
+handover_maintained(Oid relation)
 {
-	(void) new_item(HANDOVER_MAINTAINED);
+	new_item(HANDOVER_MAINTAINED)->u.release.relation = relation;
 }
 
 /* Nothing is owed any more; give a large list's memory back. */

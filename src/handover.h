@@ -26,7 +26,6 @@ extern void handover_offer_at_commit(Lane *lane, const FairqAddress *address,
 									 const ItemPointerData *tid);
 extern void handover_offer_at_abort(Lane *lane, const FairqAddress *address,
 									const ItemPointerData *tid);
-extern void handover_lower_at_commit(Lane *lane, const FairqAddress *address);
 extern void handover_lower_at_abort(Lane *lane, const FairqAddress *address);
 extern void handover_passed(Lane *lane, const LaneEntry *place, bool written);
 extern void handover_claimed(const LeaseInfo *lease, Lane *lane,
@@ -65,7 +64,7 @@ extern void handover_looked(QueueState *queue, int64 task, bool all);
 extern void handover_session_closed(const SessionRef *session);
 extern void handover_settings(Oid relation);
 extern void handover_probe(void);
-extern void handover_maintained(void);
+extern void handover_maintained(Oid relation);
 extern void handover_release_queue(Oid database, Oid relation);
 
 #endif							/* FAIRQ_HANDOVER_H */

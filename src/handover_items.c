@@ -12,6 +12,7 @@
 
 #include "miscadmin.h"
 #include "utils/inval.h"
+#include "utils/lsyscache.h"
 
 #include "group_overflow.h"
 #include "handover_private.h"
@@ -312,11 +313,17 @@ handover_item_check_prepare(const HandoverItem *item)
 				 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
 				 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
 	if (item->kind == HANDOVER_MAINTAINED)
+	{
+		/* Unless it was dropped since. */
+		const char *table = get_rel_name(item->u.release.relation);
+
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot PREPARE a transaction that has maintained a queue"),
-				 errdetail("Nobody else could maintain it until the prepared transaction has ended."),
+				 table ? errdetail("Nobody else could maintain that of table \"%s\" until the prepared transaction has ended.",
+								   table) : 0,
 				 errhint("Call fairq.maintain() in a transaction of its own; so do with claims, which maintain a queue where there is no background worker.")));
+	}
 	if (item->kind == HANDOVER_RELEASE_QUEUE)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -90,7 +90,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	}
 	if (!maintenance->begun)
 	{
-		handover_maintained();
+		handover_maintained(RelationGetRelid(rel));
 		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
 	}
 	maintenance->begun = true;

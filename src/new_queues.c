@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "utils/lsyscache.h"
 
 #include "new_queues.h"
 #include "queue_state.h"
@@ -87,6 +88,7 @@ new_queues_check_prepare(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot PREPARE a transaction that has created a queue and used it"),
+				 errdetail("Its table is \"%s\".", get_rel_name(created[0].relation)),
 				 errhint("Create queues in a transaction that is not prepared.")));
 }
 

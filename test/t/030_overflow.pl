@@ -17,7 +17,7 @@
 # - a group with overflow, committed or not, puts all into it (groups_tag): order;
 # - rows in somebody's hands are remembered, and looked at again (overflow_held);
 # - a group whose count says that its overflow is gone is looked at once more
-#   (is_hungry): tasks whose removal was rolled back after a PREPARE stay;
+#   (group_overflow_list): tasks whose removal was rolled back after a PREPARE stay;
 # - what is committed while its group is fed is read again (overflow_limit);
 # - recovery counts the overflow (group_overflow_found): nothing after a crash;
 # - hungry groups take turns, and share what room there is (group_overflow_next_hungry);
