@@ -376,6 +376,8 @@ database_worker_main(Datum arg)
 			ListCell   *lc;
 			bool		exists;
 
+			/* Before: what this wakes us for is seen in this round. */
+			maintain_tick(GetCurrentTimestamp());
 			wakeup_pass_begins(my_slot);
 			next = PG_INT64_MAX;
 			queues = list_queues(&exists, &next);
@@ -385,12 +387,12 @@ database_worker_main(Datum arg)
 				proc_exit(0);
 			}
 			foreach(lc, queues)
-				next = Min(next, maintain_one(lfirst_oid(lc)));
+				next = wakeup_earlier(next, maintain_one(lfirst_oid(lc)));
 			list_free(queues);
-			next = wakeup_next(my_slot, Min(next, maintain_next_lease()));
+			next = wakeup_next(my_slot, wakeup_earlier(next, maintain_next_lease()));
 		}
 
-		until = Min(next, run_errands(database));
+		until = wakeup_earlier(next, run_errands(database));
 		timeout = (until == PG_INT64_MAX) ? -1 :
 			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		pgstat_report_stat(true);

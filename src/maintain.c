@@ -38,6 +38,7 @@
 #include "settle.h"
 #include "sweep.h"
 #include "unique_keys.h"
+#include "wakeup.h"
 
 /* Rows that a pass writes. */
 #define PASS_ROWS		1000
@@ -61,13 +62,17 @@ lock_maintenance(Relation rel)
 
 /*
  * Sessions that have missed their ttl, or were closed with leases, are over:
- * so are their leases, of whatever queue.
+ * so are their leases, of whatever queue.  And leases whose time it is have run
+ * out.  This is noted in shared memory only, by whoever comes first, and takes no
+ * lock on a queue: what is noted is not due any more, so the worker does not come
+ * again and again for a queue that it cannot have.
  */
-static void
-end_sessions(TimestampTz now)
+void
+maintain_tick(TimestampTz now)
 {
 	if (sessions_overdue(now))
 		leases_end_sessions();
+	leases_tick(now);
 }
 
 static bool
@@ -83,6 +88,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	bool		more_overflow;
 
 	maintenance->next = DT_NOEND;
+	maintain_tick(now);
 	if (!lock_maintenance(rel))
 	{
 		maintenance->next = now + USECS_PER_SEC;
@@ -94,8 +100,6 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
 	}
 	maintenance->begun = true;
-	end_sessions(now);
-	leases_tick(now);
 	expired = settle_expired(rel, info, PASS_ROWS);
 	if (maintenance->expire_only)
 	{
@@ -110,8 +114,8 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 						   !maintenance->claiming && !maintenance->by_hand,
 						   &maintenance->next, &more_overflow);
 	more |= more_overflow;
-	maintenance->next = Min(maintenance->next,
-							limits_tick(&info->state->limits, now, NULL));
+	maintenance->next = wakeup_earlier(maintenance->next,
+									   limits_tick(&info->state->limits, now, NULL));
 	let_run = unique_keys_look(rel, info, PASS_ROWS, &maintenance->next, &more);
 	if (claim_resolve_doubts(info->state))
 		maintenance->next = Min(maintenance->next, now + LANE_DOUBT_USECS);
@@ -171,8 +175,7 @@ maintain_is_due(QueueInfo *info)
 
 	for (int class = 0; class < info->state->classes; class++)
 		lost |= (queue_state_lost(&info->state->orders[class]) != PG_INT64_MAX);
-	end_sessions(now);
-	leases_tick(now);
+	maintain_tick(now);
 	return lost || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
 		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
@@ -187,7 +190,7 @@ maintain_is_due(QueueInfo *info)
 TimestampTz
 maintain_next_due(QueueInfo *info)
 {
-	return Min(due_cursor_next(&info->state->due), maintain_next_lease());
+	return wakeup_earlier(due_cursor_next(&info->state->due), maintain_next_lease());
 }
 
 /*
@@ -196,6 +199,6 @@ maintain_next_due(QueueInfo *info)
 TimestampTz
 maintain_next_lease(void)
 {
-	return Min(leases_next_deadline(GetCurrentTimestamp()),
-			   sessions_next_deadline(MyDatabaseId));
+	return wakeup_earlier(leases_next_deadline(GetCurrentTimestamp()),
+						  sessions_next_deadline(MyDatabaseId));
 }

@@ -26,6 +26,7 @@ typedef struct Maintenance
 	TimestampTz next;			/* when something will be due again */
 } Maintenance;
 
+extern void maintain_tick(TimestampTz now);
 extern bool maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance);
 extern bool maintain_is_due(QueueInfo *info);
 extern TimestampTz maintain_next_due(QueueInfo *info);

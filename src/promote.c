@@ -39,6 +39,7 @@
 #include "promote.h"
 #include "queue_relation.h"
 #include "recovery.h"
+#include "wakeup.h"
 
 /*
  * How long to wait before looking for groups with room for their overflow that
@@ -340,7 +341,7 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		recovery_tags(rel, info);
 	for (int class = 0; class < state->classes; class++)
 		seek_lost_of_class(rel, info, class);
-	*next = Min(*next, seek_hungry(state, now));
+	*next = wakeup_earlier(*next, seek_hungry(state, now));
 	if (state->hungry_count == 0)
 		return 0;
 

@@ -680,8 +680,8 @@ limits_tick(QueueLimits *limits, TimestampTz now, int *offers)
 		offered += offer_anew(lost[i], INT_MAX, 0);
 	if (offers != NULL)
 		*offers = offered;
-	return Min((TimestampTz) pg_atomic_read_u64(&limits->next_token),
-			   now + USECS_PER_SEC);
+	return wakeup_earlier((TimestampTz) pg_atomic_read_u64(&limits->next_token),
+						  now + USECS_PER_SEC);
 }
 
 /*

@@ -104,7 +104,7 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 static TimestampTz
 next_look(QueueInfo *info, TimestampTz now)
 {
-	TimestampTz next = Min(maintain_next_due(info), now + ALONE_USECS);
+	TimestampTz next = wakeup_earlier(maintain_next_due(info), now + ALONE_USECS);
 
 	/* Due already, but somebody else is at it, or it has to wait. */
 	if (next <= now)
