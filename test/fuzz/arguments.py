@@ -608,7 +608,7 @@ class Worker:
             self.execute("SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = %s", (queue,))
             self.execute("SELECT fairq.revive(%s)", (queue,))
             got = set()
-            deadline = time.monotonic() + 10
+            deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
                 # What waits for its time does so no longer.
                 self.execute('UPDATE fairq."q_%s" SET run_at = now() WHERE state = \'s\' AND run_at > now()' % queue)

@@ -7,7 +7,7 @@
 # everything there; its log is FUZZ_LOG. Without FUZZ_LOG it is a throwaway
 # cluster of the installed server. It fails if a server process crashes, if there
 # is an internal error, if too many functions were never reached, or if a task is not what
-# it was: sqlsmith rolls back all it does. On a slow machine it may take six times SECONDS
+# it was: sqlsmith rolls back all it does. On a slow machine it may take thirty times SECONDS
 # until enough functions are reached.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -60,7 +60,7 @@ missing() {
 most_missed=20
 [ "$seconds" -ge 10 ] || most_missed=1000
 
-for turn in 0 1 2 3 4 5; do
+for turn in $(seq 0 29); do
 	# sqlsmith goes on until it is stopped, and says so with status 130 or 124.
 	# It gives up by itself only when the server is gone.
 	status=0
@@ -79,6 +79,11 @@ done
 "${psql[@]}" -d postgres -c "ALTER DATABASE $database RESET statement_timeout" >/dev/null
 for attempt in $(seq 100); do
 	"${psql[@]}" -d $database -c "SELECT 1" >/dev/null 2>&1 && break
+	sleep 0.1
+done
+# The last transaction of sqlsmith goes on until its time is over.
+for attempt in $(seq 600); do
+	[ "$("${psql[@]}" -d postgres -c "SELECT count(*) FROM pg_stat_activity WHERE usename = 'sqlsmith'")" = 0 ] && break
 	sleep 0.1
 done
 new_log=$(tail -c "+$((before + 1))" "$FUZZ_LOG")

@@ -30,8 +30,8 @@ import time
 import psycopg
 
 
-def connect(conninfo):
-    return psycopg.connect(conninfo, autocommit=True)
+def connect(conninfo, **more):
+    return psycopg.connect(conninfo, autocommit=True, **more)
 
 
 # --- idle ---------------------------------------------------------------------
@@ -57,7 +57,11 @@ class Watch:
         self.before = {pid: switches(pid) for pid in pids}
 
     def woken(self):
-        return sum(switches(pid) != self.before[pid] for pid in self.pids)
+        return self.others([])
+
+    def others(self, pids):
+        """How many but for these."""
+        return sum(switches(pid) != self.before[pid] for pid in self.pids if pid not in pids)
 
 
 def results(waiters, wanted, seconds=60):
@@ -81,13 +85,20 @@ def results(waiters, wanted, seconds=60):
 def idle(conninfo, number, seconds):
     facts = {}
     with connect(conninfo) as control:
-        waiters = [connect(conninfo) for _ in range(number)]
+        # Nor may a time limit end their wait, or wake them.
+        waiters = [connect(conninfo, options="-c statement_timeout=0") for _ in range(number)]
         pids = [w.info.backend_pid for w in waiters]
         for waiter in waiters:
             waiter.pgconn.send_query(b"SELECT id FROM fairq.claim('idle', wait => '10 min')")
             waiter.pgconn.flush()
-        while control.execute("SELECT count(*) FROM pg_stat_activity WHERE state = 'active'"
-                              " AND wait_event_type = 'Extension' AND query ~ 'wait'").fetchone()[0] < number:
+        deadline = time.monotonic() + 150
+        while True:
+            asleep = control.execute("SELECT count(*) FROM pg_stat_activity WHERE state = 'active'"
+                                     " AND wait_event_type = 'Extension' AND query ~ 'wait'").fetchone()[0]
+            if asleep >= number:
+                break
+            if time.monotonic() > deadline:
+                raise SystemExit(f"only {asleep} of {number} wait")
             time.sleep(0.05)
         time.sleep(0.5)
 
@@ -103,7 +114,9 @@ def idle(conninfo, number, seconds):
             got, done = results(waiters, tasks)
             time.sleep(0.3)  # whoever was woken besides has been by now
             facts[name + "_got"] = got
-            facts[name + "_woken"] = watch.woken()
+            # Whoever has a task was woken, though he may not have gone to sleep again yet.
+            served = [waiter.info.backend_pid for waiter in done]
+            facts[name + "_woken"] = watch.others(served) + len(served)
             for waiter in done:
                 pids.remove(waiter.info.backend_pid)
                 waiters.remove(waiter)
@@ -224,7 +237,7 @@ class Rounds:
                     "SELECT fairq.enqueue_many(%s, array_fill('{}'::jsonb, ARRAY[%s]), group_keys => %s)",
                     (self.queue, number, [rng.choice(groups) for _ in range(number)]))
             with self.changed:
-                if not self.changed.wait_for(lambda: self.open <= 0, timeout=20):
+                if not self.changed.wait_for(lambda: self.open <= 0, timeout=60):
                     self.stuck = f"{self.open} of {number} tasks were left: " + str(connection.execute(
                         "SELECT t.id, t.state, t.group_key, t.address, l.pid, l.state, a.state, a.query, (SELECT count(*) FROM fairq.peek(%s))"
                         " FROM fairq.tasks(%s) t LEFT JOIN fairq.leases l ON l.id = t.id AND l.queue = %s LEFT JOIN pg_stat_activity a ON a.pid = l.pid",

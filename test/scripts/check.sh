@@ -175,7 +175,7 @@ suite_isolation() {
 
 suite_tap() {
 	local program log
-	if ! installcheck tap 2400 REGRESS= ISOLATION= PROVE_FLAGS="-v --timer" \
+	if ! installcheck tap 4200 REGRESS= ISOLATION= PROVE_FLAGS="-v --timer" \
 		${PROVE_TESTS:+PROVE_TESTS="$PROVE_TESTS"}; then
 		# prove names the programs that failed at the end, "test/t/001_x.pl (Wstat: …",
 		# but for one that stopped everything, which is the last it has named at all.

@@ -93,9 +93,10 @@ foreach my $i (0 .. $#ways)
 
 	# On the standby
 	my $receipt = sql($primary, <<'SQL');
-SELECT count(fairq.enqueue('quiet', '1', run_at => clock_timestamp() + interval '1 s')) \g /dev/null
 SELECT fairq.enqueue('quiet', '2') \g /dev/null
-SELECT receipt FROM fairq.claim('quiet', lease => '1 h')
+SELECT receipt FROM fairq.claim('quiet', lease => '1 h') \gset
+SELECT fairq.enqueue('quiet', '1', run_at => clock_timestamp() + interval '1 s') \g /dev/null
+\echo :receipt
 SQL
 	foreach my $call (
 		"fairq.enqueue('quiet', '3')",

@@ -50,7 +50,7 @@ sql($node, "SELECT fairq.create_queue('locked'); SELECT fairq.enqueue('locked', 
 
 	$owner->safe('BEGIN; LOCK TABLE fairq.q_locked');
 	my $pid = $worker->pid;
-	my $session = $worker->safe("SELECT fairq.open_session('late', '2 s')");
+	my $session = $worker->safe("SELECT fairq.open_session('late', '5 s')");
 	$worker->send("SELECT id FROM fairq.claim('locked', session => '$session')");
 	ok( wait_for(
 			sub { sql($node, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $pid") eq 'Lock' }),
@@ -74,11 +74,11 @@ sql($node, "SELECT fairq.create_queue('asleep', backoff_base => '0'); SELECT fai
 	ok(wait_for(sub { $pid = sql($node, $asleep) }), 'the background worker is asleep');
 	kill 'STOP', $pid;
 	my ($session, $receipt) = split /\n/, sql($node, <<'SQL');
-SELECT fairq.open_session('paused', '300 ms') AS session \gset
+SELECT fairq.open_session('paused', '3 s') AS session \gset
 SELECT :'session';
 SELECT receipt FROM fairq.claim('asleep', session => :'session');
 SQL
-	my $over = wait_for(sub { sql($node, "SELECT count(*) FROM fairq.sessions WHERE alive_until > clock_timestamp()") eq '0' }, 20);
+	my $over = wait_for(sub { sql($node, "SELECT count(*) FROM fairq.sessions WHERE alive_until > clock_timestamp()") eq '0' }, 60);
 	my $heartbeat = sql($node, "SELECT fairq.heartbeat('$session')");
 	my $leases = sql($node, "SELECT count(*) FROM fairq.leases WHERE queue = 'asleep'");
 	my $ack = sql($node, "SELECT fairq.ack('$receipt')");

@@ -31,10 +31,10 @@ IPC::Run::run(
 		python_program('many_leases.py'),
 		'--conninfo' => $node->connstr('postgres'),
 		'--leases' => $number,
-		'--hold' => 5
+		'--hold' => 10    # claims must be done by then
 	],
 	'>', \$out, '2>', \$err,
-	IPC::Run::timeout(180));
+	IPC::Run::timeout(300));
 my $r = eval { decode_json($out) } or die "no report: $out\n$err";
 note($out);
 

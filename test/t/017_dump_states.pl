@@ -21,6 +21,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
+use List::Util qw(max);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -160,16 +161,21 @@ my %copies = (
 	'custom format' => [ $node, 'custom' ],
 	'pg_dumpall' => [ $upgraded, 'source' ]);
 
-sql($node, <<'SQL', 'source');
-DO $$
+# Time for all dumps, and more.
+my $begin = time();
+$node->command_ok([ 'pg_dump', '-f', "$directory/first", $node->connstr('source') ], 'a dump takes its time');
+my $delay = sprintf('%.0f', max(15, 10 * (time() - $begin)));
+sql($node, <<"SQL", 'source');
+DO \$\$
 DECLARE
 	q text;
 BEGIN
 	FOR q IN SELECT queue FROM fairq.queues LOOP
-		EXECUTE format('UPDATE fairq.%I SET run_at = clock_timestamp() + interval ''15 s'' WHERE group_key ~ ''soon''', 'q_' || q);
+		EXECUTE format('UPDATE fairq.%I SET run_at = clock_timestamp() + interval ''$delay s'' WHERE group_key ~ ''soon''', 'q_' || q);
 	END LOOP;
-END $$;
+END \$\$;
 SQL
+my $due = time() + $delay;
 $node->command_ok([ 'pg_dump', '-f', "$directory/script", $node->connstr('source') ], 'pg_dump');
 $node->command_ok([ 'pg_dump', '-Fc', '-f', "$directory/custom", $node->connstr('source') ], 'pg_dump, custom format');
 $node->command_ok([ 'pg_dumpall', '--no-sync', '-f', "$directory/all", '-d', $node->connstr('postgres') ], 'pg_dumpall');
@@ -205,7 +211,7 @@ foreach my $copy (sort { $b cmp $a } keys %copies)
 	if ($db eq 'custom')
 	{
 		# A worker that looks after 1, 3, 7, 15 and 31 seconds is to be late.
-		wait_for(sub { time() > $first_look + 17 });
+		wait_for(sub { time() > max($first_look + 17, $due + 1) });
 		$node->command_ok([ @pg_restore, '--section=post-data' ], 'custom format: restored without an error');
 	}
 	is(sql($where, $settings, $db), $settings_of{source}, "$copy: the settings of all queues");
@@ -215,7 +221,7 @@ foreach my $copy (sort { $b cmp $a } keys %copies)
 
 	# By itself, without a claim or an enqueue that might help.
 	my $late = "SELECT count(*) FROM fairq.queues, LATERAL fairq.tasks(queue) t WHERE group_key ~ 'soon' AND state <> 'ready'";
-	ok(wait_for(sub { sql($where, $late, $db) eq '0' }, $db eq 'custom' ? 10 : 60), "$copy: what was due soon is ready");
+	ok(wait_for(sub { sql($where, $late, $db) eq '0' }, $db eq 'custom' ? 10 : max(60, $delay + 45)), "$copy: what was due soon is ready");
 }
 
 # The original lets go of its leases, and is asked for the order.

@@ -61,7 +61,7 @@ sub fuzzed
 # Arguments
 #
 {
-	my $result = fuzzed('arguments', 60, 'the functions keep their promises', '--workers', 2);
+	my $result = fuzzed('arguments', 300, 'the functions keep their promises', '--workers', 2);
 	my %calls = %{ $result->{calls} // {} };
 	my @missed = grep { !$calls{$_} } column(
 		$node, q{
@@ -101,7 +101,7 @@ SKIP:
 	my $good = IPC::Run::run(
 		[ "$fuzz/sqlsmith.sh", $seconds, $seed ],
 		'>', \$out, '2>', \$err,
-		IPC::Run::timeout(6 * $seconds + 120));
+		IPC::Run::timeout(30 * $seconds + 300));
 	ok($good, "sqlsmith: no crash, no internal error, no task lost (seed $seed)")
 	  or diag($out, $err);
 	note($out);

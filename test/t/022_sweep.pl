@@ -55,6 +55,15 @@ sub sweep_every
 	return;
 }
 
+# How often a process has gone to sleep.
+sub switches
+{
+	my ($pid) = @_;
+	my ($n) = slurp_file("/proc/$pid/status") =~ /^voluntary_ctxt_switches:\s*(\d+)/m;
+
+	return $n;
+}
+
 # Insert rows that the trigger does not see; as columns of jsonb.
 sub slip
 {
@@ -232,10 +241,12 @@ is(swept(), 750, 'and are counted');
 #
 # Tasks that are set aside, as their group has all it may have
 #
+asleep(1);
+$before = entries_read();    # before the tasks are there: a sweep may be quicker than we
 sql($node, "SELECT fairq.set_group('s', 'few', max_leased => 1); SELECT count(fairq.enqueue('s', '1', group_key => 'few')) FROM generate_series(1, 20)");
 my $receipt = sql($node, "SELECT receipt FROM fairq.claim('s', 20)");
 is(claimed(), 0, 'no more of the group may be had');
-ok(asleep(entries_read() + 20), 'a sweep has looked at them');
+ok(asleep($before + 20), 'a sweep has looked at them');
 is(swept(), 750, 'they are not lost');
 sql($node, "SELECT fairq.ack('$receipt')");
 ok(claims(19), 'and come one after the other');
@@ -251,8 +262,11 @@ ok(wait_for(
 			sql($node, "SELECT count(*) FROM fairq.enqueue('s', '1')");
 			$got += sql($node, "SELECT count(*) FILTER (WHERE group_key = 'slipped') FROM fairq.pop('s', 1000)");
 			return $got == 2;
-		}, 60), 'ids of long ago are found as long as there is something going on');
-is(swept(), 752, 'and are counted');
+		}, 300), 'ids of long ago are found as long as there is something going on');
+# One that we enqueue may be met between its commit and its offer: an offer too many does no harm.
+my $so_far = swept();
+cmp_ok($so_far, '>=', 752, 'and are counted');
+cmp_ok($so_far, '<=', 760, 'with hardly any others');
 
 #
 # A snapshot is held: what is read does not grow
@@ -275,7 +289,7 @@ foreach my $round (1 .. 6)
 $reader->safe('COMMIT');
 cmp_ok($read[0], '>=', 3000, "a sweep looks at what is new (@read)");
 cmp_ok($read[5], '<', 9000, 'and not at 18,000 finished rows');
-is(swept(), 752, 'nothing is taken for lost');
+is(swept(), $so_far, 'nothing is taken for lost');
 
 #
 # Under load: nothing is taken for lost
@@ -301,7 +315,7 @@ IPC::Run::run([ 'pgbench', '--no-vacuum', '--client=4', '--time=5', "--file=$scr
 	'>', \$stdout, '2>', \$stderr, IPC::Run::timeout(120));
 is($?, 0, 'load') or diag($stderr);
 like($stdout, qr/number of failed transactions: 0 /, 'none of which failed');
-is(swept(), 752, 'nothing is taken for lost under load');
+is(swept(), $so_far, 'nothing is taken for lost under load');
 $log = slurp_file($node->logfile);
 is(scalar(() = $log =~ /had been handed over by nobody/g), 1, 'there is still one line in the log');
 
@@ -334,12 +348,15 @@ foreach my $turn (1 .. 20)
 	kill 'STOP', $pid;
 	# Longer than a suspect waits for; the sweep does not wait for this process.
 	usleep(700_000);
+	my $stopped = switches($pid);
 	kill 'CONT', $pid;
-	usleep(10_000 + rand 20_000);
+	# On a busy machine that takes a while; who never gets on for ten seconds has lost them.
+	wait_for(sub { switches($pid) != $stopped }, $slack);
+	usleep(rand 20_000);
 }
 is(swept(), $swept, 'what somebody has in his hands is not lost, however long he is stopped');
 $other->kill_kill;
-sql($node, "SELECT pg_terminate_backend($pid)");
+is(sql($node, "SELECT pg_terminate_backend($pid, 60000)"), 't', 'he is terminated');
 $claimer->finish;
 is(sql($node, "SELECT count(*) FROM fairq.pop('s', 1000) WHERE payload = '\"held\"'"), 400, 'and it is all there afterwards');
 

@@ -35,6 +35,8 @@ my $node = fairq_node('waiting', conf => <<'CONF');
 max_connections = 560
 max_prepared_transactions = 2
 shared_buffers = 128MB
+# its alarm wakes who has connected so long ago, though it is off by then
+authentication_timeout = 10min
 CONF
 my %sessions;
 
@@ -509,7 +511,7 @@ scenario 'in nobody\'s way' => sub {
 };
 
 scenario 'a session that ends' => sub {
-	my $session = run('w', "SELECT fairq.open_session(ttl => '2 s')");
+	my $session = run('w', "SELECT fairq.open_session(ttl => '5 s')");
 
 	begin('w', "SELECT payload FROM fairq.claim('q', session => '$session', $wait)");
 	asleep(1);
@@ -532,14 +534,22 @@ scenario 'the worker is gone' => sub {
 	begin('w', "SELECT payload FROM fairq.claim('q', wait => '60 s')");
 	ok(asleep(1), 'a claim waits');
 	kill 'STOP', $launcher;
-	sql($node, "SELECT fairq.enqueue('q', '9', run_at => now() + interval '2 s')");
-	sql($node, "SELECT pg_terminate_backend($worker, 60000)");
+	# It is not to become due before the worker has ended.
+	sql($node, "SELECT fairq.enqueue('q', '9', run_at => now() + interval '5 s'); SELECT pg_terminate_backend($worker, 60000)");
 	my $begin = time();
 	my $got = result('w');
 	cmp_ok(time() - $begin, '<', 40, 'it does the worker\'s work, and comes back');
 	is($got, '', 'with nothing yet');
 	is(eventually('w', $claim), 9, 'then it has the task');
 	kill 'CONT', $launcher;
+	# Without one the first claim of those that follow would come back at once.
+	ok( wait_for(
+			sub {
+				sql($node,
+					"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND datname = 'postgres' AND wait_event = 'Extension'")
+				  eq '1';
+			}),
+		'there is a worker again');
 };
 
 #
@@ -601,7 +611,13 @@ foreach my $statement ("SELECT fairq.claim('end', wait => '10 min')", "CALL fair
 	$other->safe("SET statement_timeout = '100 ms'");
 	$other->query($statement);
 	like($other->error, qr/due to statement timeout/, 'a time limit');
-	$other->safe("SET statement_timeout = 0");
+	# Under the limit that it takes away.
+	ok( wait_for(
+			sub {
+				$other->query('SET statement_timeout = 0');
+				return $other->error !~ /timeout/;
+			}),
+		'and then none');
 
 	$other->send($statement);
 	asleep(1);
@@ -650,7 +666,7 @@ scenario 'no worker' => sub {
 	begin('w', "CALL fairq.wait('q', '100 s')");
 	is(result('w'), '', 'fairq.wait ends');
 	is(run('w', "SELECT payload FROM fairq.claim('q')"), 4, 'with a task there');
-	cmp_ok(time() - $begin, '<', 30, 'all of it well before the time is up');
+	cmp_ok(time() - $begin, '<', 90, 'all of it well before the time is up');
 };
 $node->stop;
 
