@@ -169,7 +169,7 @@ class Rounds:
         self.pids.append(connection.info.backend_pid)
         rng = random.Random()
         while self.going():
-            wait = rng.choice(["1 ms", "3 ms", "20 ms"]) if rng.random() < 0.2 * chaos else "2 s"
+            wait = rng.choice(["1 ms", "3 ms", "20 ms"]) if rng.random() < 0.2 * chaos else "100 s"
             receipts = tasks = []
             if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                 self.settle(connection, [])
@@ -210,11 +210,15 @@ class Rounds:
 
     def call(self, connection):
         """Wait with fairq.wait, then claim."""
+        self.pids.append(connection.info.backend_pid)
         while self.going():
-            connection.execute("CALL fairq.wait(%s, '2 s')", (self.queue,))
-            receipts = [t[0] for t in connection.execute("SELECT receipt FROM fairq.claim(%s, 2)", (self.queue,)).fetchall()]
-            if receipts:
-                self.acknowledged(len(connection.execute("SELECT fairq.ack_many(%s)", (receipts,)).fetchall()))
+            receipts = []
+            try:
+                connection.execute("CALL fairq.wait(%s, '100 s')", (self.queue,))
+                receipts = [t[0] for t in connection.execute("SELECT receipt FROM fairq.claim(%s, 2)", (self.queue,)).fetchall()]
+            except psycopg.errors.QueryCanceled:
+                pass
+            self.acknowledged(len(self.settle(connection, receipts)))
 
     def cancel(self, connection):
         """Cancel one of the claimers now and then."""
@@ -272,9 +276,15 @@ def rounds(conninfo, seconds):
     add("calls", [], calls=3)
     add("chaos", ["", ", buckets => '{0}'", ", buckets => '{1}'", ", group_keys => '{a}'", ", group_keys => '{b}'"],
         groups=("a", "b"), chaos=True, calls=1)
-    for r in queues:
-        for thread in r.threads:
-            thread.join()
+    # Who waits, waits for longer than a round may take: nobody looks again who was
+    # not told. So at the end they are cancelled.
+    with connect(conninfo) as control:
+        for r in queues:
+            for thread in r.threads:
+                while thread.is_alive():
+                    if not r.going():
+                        control.execute("SELECT pg_cancel_backend(pid) FROM unnest(%s) pid", (r.pids,))
+                    thread.join(0.1)
     print(json.dumps({r.queue: {"rounds": r.rounds, "tasks": r.tasks, "longest": round(r.longest, 3),
                                 "stuck": r.stuck, "failed": r.failed} for r in queues}))
 
