@@ -4,13 +4,14 @@
 Each process claims again and again until the queue gives nothing, and
 acknowledges nothing, so that what comes out is the order of claims alone.
 With --fail GROUP tasks are acknowledged, but those of GROUP fail, with --delay.
-Printed: one JSON list of [time, task, group, cost, claimer], in the order in
-which the claims returned. The time is taken by the server after the claim has
-returned, per row, so rows of one claim stay in their order.
+Printed: one JSON list of [time, task, group, cost, claimer, begin], in the order
+in which the claims returned. The time is taken by the server after the claim has
+returned, per row, so rows of one claim stay in their order; begin is when it
+gave the lease.
 
 With --newcomer GROUP NUMBER AFTER a further session enqueues NUMBER tasks of
 GROUP once about AFTER tasks have been claimed, and the list has one more
-entry [time, null, GROUP, 0, null] for the moment before.
+entry [time, null, GROUP, 0, null, null] for the moment before.
 """
 
 import argparse
@@ -23,7 +24,8 @@ import psycopg
 
 CLAIM = ("WITH c AS MATERIALIZED (SELECT * FROM fairq.claim(%s, %s, lease => '1 h'))"
          " SELECT extract(epoch FROM clock_timestamp())::float8, id, group_key,"
-         " coalesce((payload->>'cost')::float8, 1), receipt FROM c")
+         " coalesce((payload->>'cost')::float8, 1), receipt,"
+         " extract(epoch FROM lease_until - interval '1 h')::float8 FROM c")
 
 
 def claimer(args, number, barrier, count, queue):
@@ -37,7 +39,7 @@ def claimer(args, number, barrier, count, queue):
                 break
             with count.get_lock():
                 count.value += len(tasks)
-            result.extend(list(t[:4]) + [number] for t in tasks)
+            result.extend(list(t[:4]) + [number, t[5]] for t in tasks)
             if args.fail:
                 failed = [t[4] for t in tasks if t[2] == args.fail]
                 done = [t[4] for t in tasks if t[2] != args.fail]
@@ -59,7 +61,7 @@ def newcomer(args, barrier, count, queue):
         at = conn.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()[0]
         conn.execute("SELECT fairq.enqueue_many(%s, array_fill('{}'::jsonb, ARRAY[%s]), group_keys => ARRAY[%s])",
                      (args.queue, number, group))
-    queue.put([[at, None, group, 0, None]])
+    queue.put([[at, None, group, 0, None, None]])
 
 
 def main():

@@ -420,7 +420,8 @@ class Client:
     def cancel(self):
         if not self.cancellable:
             return
-        task = self.random.choice(self.cancellable)
+        # Mostly the newest, which is likely to be there still; some of them twice.
+        task = self.cancellable.pop() if self.chance(0.7) else self.random.choice(self.cancellable)
 
         def body():
             if self.all("SELECT fairq.cancel(%s, %s)", QUEUE, task)[0][0]:
@@ -527,7 +528,7 @@ class Client:
         ("claim_and_hold", 14), ("claim_in_transaction", 6),
         ("settle_ack", 12), ("settle_ack_many", 8), ("ack_and_claim", 8),
         ("settle_nack", 4), ("settle_release", 4), ("pop", 6), ("extend", 4),
-        ("cancel", 1), ("savepoints", 4), ("walk_away", 1), ("try_stale", 3), ("share", 3), ("ack_shared", 6),
+        ("cancel", 3), ("savepoints", 4), ("walk_away", 1), ("try_stale", 3), ("share", 3), ("ack_shared", 6),
         ("look", 1),
     ]
 
@@ -638,7 +639,10 @@ class Agitator:
                     "SELECT pid, CASE WHEN NOT %s THEN pg_terminate_backend(pid) END FROM pg_stat_activity"
                     " WHERE application_name = 'stress client' ORDER BY random() LIMIT 1", (crash,)).fetchone()
                 if row and crash:
-                    os.kill(row[0], signal.SIGKILL)
+                    try:
+                        os.kill(row[0], signal.SIGKILL)
+                    except ProcessLookupError:  # it has just ended: another one, next time
+                        return None
                 return row and row[0]
         except psycopg.OperationalError:
             if not self.args.crash_every:
@@ -735,8 +739,8 @@ def read_logs(directory):
 
 
 def drain(conn, last_deadline):
-    """Claim until nothing is left. A claim that gives nothing a second after
-    the last lease has run out, while there are rows, has lost them."""
+    """Claim until nothing is left. Rows of which no claim gives any for half a
+    minute after the last lease has run out are lost; nothing finds them later."""
     drained = 0
     while True:
         asked = time.time()
@@ -750,7 +754,8 @@ def drain(conn, last_deadline):
                 [t for t in tasks if t[1] in acked])
         drained += len(tasks)
         if not tasks:
-            if asked > last_deadline + 1:
+            empty = one(conn, "SELECT count(*) FROM " + TABLE) == 0
+            if asked > last_deadline + (1 if empty else 30):
                 return drained
             time.sleep(0.05)
 

@@ -96,7 +96,7 @@ SQL
 
 	my $worker = session($node);
 	$worker->safe(
-		"CREATE TEMP TABLE mine AS SELECT payload->>'n' AS n, receipt FROM fairq.claim('$q', 6)"
+		"CREATE TEMP TABLE mine AS SELECT payload->>'n' AS n, receipt FROM fairq.claim('$q', 6, lease => '1 h')"
 	);
 	my @before = split /\n/, $worker->safe('SELECT receipt FROM mine');
 	is($worker->safe('SELECT string_agg(n, \' \') FROM mine'),

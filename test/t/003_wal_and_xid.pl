@@ -27,11 +27,17 @@ max_wal_size = 4GB
 CONF
 
 sql($node, <<'SQL');
-SELECT fairq.create_queue('one', buckets => 1);
-SELECT fairq.create_queue('many', buckets => 16);
-SELECT fairq.create_queue('classic', policy => 'priority', buckets => 2);
-SELECT fairq.create_queue('empty');
--- so that no look-up in a catalog finds something to prune
+-- no lease runs out while it is measured
+SELECT fairq.create_queue('one', buckets => 1, lease => '1 h');
+SELECT fairq.create_queue('many', buckets => 16, lease => '1 h');
+SELECT fairq.create_queue('classic', policy => 'priority', buckets => 2, lease => '1 h');
+SELECT fairq.create_queue('empty', lease => '1 h');
+SQL
+# So that no look-up in a catalog finds something to prune: a snapshot of before would
+# keep the dead rows there.
+wait_for(sub { sql($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^pgfairq' AND xact_start IS NOT NULL") eq '0' })
+  or die 'a worker that does not end its transaction';
+sql($node, <<'SQL');
 VACUUM;
 SELECT cardinality(fairq.enqueue_many(q,
 	ARRAY(SELECT jsonb_build_object('i', i) FROM generate_series(1, 5000) i),

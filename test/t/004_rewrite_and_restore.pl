@@ -339,7 +339,7 @@ foreach my $try (
 	"SELECT count(*) FROM fairq.release_many(ARRAY[$two]::uuid[])",
 	"SELECT count(*) FROM fairq.extend_many(ARRAY[$two]::uuid[], '1 s')",
 	"SELECT count(*) FROM fairq.leases WHERE receipt IN ($two)",
-	"SELECT count(*) FROM fairq.ack_and_claim('same', ARRAY[$two]::uuid[], 1) WHERE group_key NOT LIKE 'one-%'",
+	"SELECT count(*) FROM fairq.ack_and_claim('same', ARRAY[$two]::uuid[], 1, lease => '1 h') WHERE group_key NOT LIKE 'one-%'",
 	"SELECT fairq.ack('$first_of_two')::int",
 	"SELECT fairq.release('$first_of_two')::int",
 	"SELECT fairq.nack('$first_of_two', 'no', '0')::int",
@@ -381,7 +381,7 @@ SQL
 	is($got, "\n\n\n\n|\nagain1 again2 again3|s1|t1", "DROP DATABASE, round $round");
 }
 is( sql(
-		$node, "SELECT count(*), bool_and(payload->>'n' LIKE 'one-%') FROM fairq.claim('same', 100)",
+		$node, "SELECT count(*), bool_and(payload->>'n' LIKE 'one-%') FROM fairq.claim('same', 100, lease => '1 h')",
 		'one'),
 	'39|t',
 	'the other database does not notice')
@@ -405,7 +405,7 @@ is( sql(
 #
 $node->safe_psql('postgres', 'CREATE DATABASE three TEMPLATE one');
 is( sql(
-		$node, "SELECT count(*), bool_and(payload->>'n' LIKE 'one-%') FROM fairq.claim('same', 100)",
+		$node, "SELECT count(*), bool_and(payload->>'n' LIKE 'one-%') FROM fairq.claim('same', 100, lease => '1 h')",
 		'three'),
 	'50|t',
 	'a copy of the database: all its tasks are there, and no leases');
@@ -495,7 +495,7 @@ is( sql($node, "SELECT fairq.revive('q'); SELECT string_agg(n, ' ' ORDER BY n) F
 	"2\nd1 d2",
 	'and can be revived');
 is( sql(
-		$node, q{SELECT payload, headers, lease_until - now() < '6 s', fairq.nack(receipt, NULL, '0') FROM fairq.claim('Größe "x" a.b', 2)},
+		$node, q{SELECT payload, headers, lease_until - now() < '20 s', fairq.nack(receipt, NULL, '0') FROM fairq.claim('Größe "x" a.b', 2)},
 		'target'),
 	qq({"n": 1}||f|t\n{"n": 2}|{"h": 1}|t|t),
 	'the other queue: order, headers and lease');

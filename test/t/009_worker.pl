@@ -194,16 +194,19 @@ sql($node, "SELECT fairq.drop_queue('many')");
 #
 # Never in the way
 #
-# Asleep it has no transaction and no snapshot.
-is( sql(
-		$node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'pgfairq%' AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR xact_start IS NOT NULL)"
-	),
-	0,
+# Asleep it has no transaction and no snapshot.  (It may look just now whether a
+# lease has run out.)
+ok( wait_for(
+		sub {
+			sql($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'pgfairq%' AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL OR xact_start IS NOT NULL)") eq '0';
+		},
+		$patient),
 	'asleep it has no transaction');
-is( sql(
-		$node, "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE backend_type LIKE 'pgfairq%' AND locktype = 'relation'"
-	),
-	0,
+ok( wait_for(
+		sub {
+			sql($node, "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE backend_type LIKE 'pgfairq%' AND locktype = 'relation'") eq '0';
+		},
+		$patient),
 	'and no lock on a table');
 
 # One queue in somebody's hands does not keep the others waiting.
@@ -295,10 +298,10 @@ SQL
 	is(sql($node, "SELECT count(*) FROM fairq.leases WHERE queue IN ('stuck', 'free')"), 71, 'sessions with a task each');
 	$s->safe('BEGIN; LOCK TABLE fairq.q_stuck IN ACCESS EXCLUSIVE MODE');
 	$bound->quit;
-	ok(defined within(5, "SELECT count(*) = 1 FROM fairq.claim('free', lease => '1 h') WHERE attempt = 2"),
+	ok(defined within($patient, "SELECT count(*) = 1 FROM fairq.claim('free', lease => '1 h') WHERE attempt = 2"),
 		'sessions over whose queue is locked keep no other waiting');
 	$s->safe('COMMIT');
-	ok(defined within(5, "SELECT count(*) = 70 AND (SELECT count(*) = 0 FROM fairq.sessions) FROM fairq.q_stuck WHERE state = 'r' AND attempts = 1"),
+	ok(defined within($patient, "SELECT count(*) = 70 AND (SELECT count(*) = 0 FROM fairq.sessions) FROM fairq.q_stuck WHERE state = 'r' AND attempts = 1"),
 		'and are served when it is free, and forgotten');
 	sql($node, "SELECT fairq.drop_queue('stuck'), fairq.drop_queue('free')");
 }
@@ -337,7 +340,7 @@ foreach my $way ('SIGTERM', 'launcher SIGTERM', 'SIGKILL')
 		30);
 	# (That they do without it is tested with no worker at all, and in 010_worker.)
 	is($claimed, 10, "$way: claims do not depend on the worker");
-	isnt(worker_of('postgres'), $pid, "$way: there is a new worker");
+	ok(wait_for(sub { sql($node, "$worker AND pid <> $pid") ne '' }, 60), "$way: there is a new worker");
 	$fill->();
 	ok(defined $ready->($patient, 1 .. 5), "$way: and it works");
 	$empty->();
@@ -356,8 +359,9 @@ $node->safe_psql('postgres', 'CREATE DATABASE plain');
 $node->safe_psql('postgres', 'CREATE DATABASE other');
 sql($node, "CREATE EXTENSION pgfairq; SELECT fairq.create_queue('q', backoff_base => '0'); SELECT fairq.enqueue('q', '1', run_at => now() + interval '1 h')", 'other');
 ok(worker_of('other'), 'another database has a worker of its own');
-is( sql($node, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'plain'"),
-	0, 'a database without the extension has none');
+# (But a worker has a look into each that is new.)
+ok(wait_for(sub { sql($node, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'plain'") eq '0' }, $patient),
+	'a database without the extension has none');
 
 foreach my $command (
 	'CREATE DATABASE copy TEMPLATE other',

@@ -256,7 +256,7 @@ sql($node, 'CREATE ROLE stranger LOGIN');
 
 # In the middle of its work.
 sql($node, <<'SQL', 'copy');
-SELECT fairq.create_queue('busy', backoff_base => '0');
+SELECT fairq.create_queue('busy', backoff_base => '0', max_ready_per_group => 20000);
 SELECT cardinality(fairq.enqueue_many('busy', array_fill('{}'::jsonb, ARRAY[20000])));
 SELECT count(*) FROM fairq.claim('busy', 20000, lease => '300 ms');
 SQL
@@ -291,9 +291,9 @@ SQL
 $offset = -s $node->logfile;
 sql($node, <<'SQL');
 SET ROLE owner;
-SELECT fairq.enqueue('owned', '1', run_at => clock_timestamp() + interval '100 ms');
 SELECT fairq.enqueue('owned', '2');
 SELECT count(*) FROM fairq.claim('owned', lease => '100 ms');
+SELECT fairq.enqueue('owned', '1', run_at => clock_timestamp() + interval '100 ms');
 SQL
 ok( wait_for(
 		sub { sql($node, "SELECT count(*) FROM fairq.tasks('owned') WHERE state = 'ready' AND payload = '1' OR attempts = 1") eq '2' },
@@ -312,6 +312,8 @@ sql($node, <<'SQL');
 SELECT fairq.enqueue('q', '1', run_at => now() + interval '1 hour');
 SELECT count(*) FROM fairq.claim('q', 1, lease => '1 hour');
 SQL
+# Of what was before, nothing is due while it is watched.
+ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('owned', 'scheduled')") eq '0' }, $soon), 'nothing is due');
 ok( wait_for(
 		sub {
 			sql($node,
@@ -336,10 +338,14 @@ SKIP:
 		cmp_ok(cpu_ticks($pid) - shift @ticks, '<', 2, 'asleep: it uses no CPU');
 	}
 }
-is( sql($node,
-		"SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^pgfairq' AND (backend_xmin IS NOT NULL OR xact_start IS NOT NULL)"
-	),
-	0,
+# Unless it looks just now whether something is due.
+ok( wait_for(
+		sub {
+			sql($node,
+				"SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^pgfairq' AND (backend_xmin IS NOT NULL OR xact_start IS NOT NULL)"
+			) eq '0';
+		},
+		$soon),
 	'asleep: no snapshot, also later');
 
 # A lease has run out whose row is in somebody's hands: it is looked after, but once
@@ -359,10 +365,13 @@ SQL
 	$user->safe("CREATE TEMP TABLE mine AS SELECT receipt FROM fairq.claim('hands', lease => '1 hour'); BEGIN; SELECT FROM fairq.q_hands FOR UPDATE");
 	sql($node, "SELECT fairq.extend(receipt, '10 ms') FROM fairq.leases WHERE queue = 'hands'", 'app');
 	$watched->safe('SELECT pg_sleep(1)');
+	# The three seconds are longer on a machine that is busy: as many as they are, and one.
+	my $started = time;
 	my $commits = commits();
 	$watched->safe('SELECT pg_sleep(3)');
 	$commits = commits() - $commits;
-	cmp_ok($commits, '<=', 8 * (1 + $queues), "a row in somebody's hands, of $queues queues: $commits transactions in three seconds");
+	my $seconds = time - $started;
+	cmp_ok($commits, '<=', 2 * (1 + $queues) * (1 + $seconds), "a row in somebody's hands, of $queues queues: $commits transactions in $seconds seconds");
 	cmp_ok($commits, '>=', 1 + $queues, 'and some');
 	$user->safe('ROLLBACK');
 	ok(wait_for(sub { sql($node, "SELECT attempts FROM fairq.tasks('hands', 'ready')", 'app') eq '1' }, $soon), 'the row is free: its task is put back');
@@ -484,7 +493,7 @@ workers_are('app postgres', 'after a restart');
 my ($put_back, $n);
 for my $try (1 .. 3)
 {
-	$n = (20000, 60000, 180000)[ $try - 1 ];
+	$n = (20000, 50000, 100000)[ $try - 1 ];
 	sql($node, <<"SQL");
 SELECT fairq.drop_queue('busy');
 SELECT fairq.create_queue('busy', backoff_base => '1 hour', max_ready_per_group => 1000000);
@@ -621,12 +630,14 @@ SELECT fairq.enqueue('s', '"not due"', run_at => clock_timestamp() + interval '1
 SQL
 # What became ready there is ready here.
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('s', 'ready')") == 1 }, $soon), 'standby: the primary has a worker');
-sql($node, "SELECT fairq.enqueue('s', '\"due later\"', run_at => clock_timestamp() + interval '1 s')");
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 is(sql($standby, "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^pgfairq'"), 0, 'standby: no launcher and no worker');
 is( sql($standby, "SELECT string_agg(payload #>> '{}', ', ' ORDER BY id) FROM fairq.tasks('s', 'ready')"),
 	'leased, due',
 	'standby: tasks');
+# This is due when the primary is gone.
+sql($node, "SELECT fairq.enqueue('s', '\"due later\"', run_at => clock_timestamp() + interval '3 s')");
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 $node->stop('immediate');
 $standby->promote;
 ok( wait_for(

@@ -77,14 +77,21 @@ sub in_state
 	return sql($node, "SELECT count(*) FROM fairq.tasks('$queue', '$state')");
 }
 
-# One test: soon there are so many tasks in a state.
+# One test: soon there are so many tasks in a state, and those that are ready can be
+# claimed: others see them a moment before the worker, at its commit, offers them.
 sub soon_in_state
 {
 	my ($queue, $state, $number, $name, $seconds) = @_;
 	my $n;
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
-	ok(wait_for(sub { ($n = in_state($queue, $state)) == $number }, $seconds // $soon), $name)
+	ok( wait_for(
+			sub {
+				($n = in_state($queue, $state)) == $number
+				  && sql($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND xact_start IS NOT NULL") eq '0';
+			},
+			$seconds // $soon),
+		$name)
 	  or diag("$n tasks of $queue are $state, not $number");
 	return;
 }
@@ -168,7 +175,7 @@ def crowd(connection, number):
             break
         acked.extend(row[0] for row in rows)
     return {"back": back, "claims": len(meanwhile), "claimed": sum(claim[2] for claim in meanwhile),
-            "slowest": max(claim[1] for claim in claims), "errors": errors, "produced": len(produced),
+            "slowest": max((claim[1] for claim in claims), default=0), "errors": errors, "produced": len(produced),
             "wrong": len(acked) != len(set(acked)) or set(acked) != tasks | set(produced)}
 
 # Leases are extended at the time at which they run out. Those of which extend
@@ -208,18 +215,18 @@ sub client
 sql($node, "SELECT fairq.create_queue('due')");
 # On a machine that is busy with other things one try may come too late for that
 # alone, three hardly.
-my @late;
+my ($due, @late);
 foreach my $try (1 .. 3)
 {
-	my $due = client('due', 50);
-
-	is($due->{depths}, '50 0', 'scheduled tasks are counted');
+	$due = client('due', 50);
 	@late = sort { $a <=> $b } @{ $due->{late} };
-	is(scalar(@late), 50, 'tasks become ready when they are due');
 	cmp_ok($late[0], '>=', 0, "not before their time: $late[0] s late at least");
-	last if $late[24] < 0.1 && $late[-1] < 1;
+	last if $due->{depths} eq '50 0' && @late == 50 && $late[24] < 0.3 && $late[-1] < 1;
 }
-cmp_ok($late[24], '<', 0.1, "the median is $late[24] s late");
+is($due->{depths}, '50 0', 'scheduled tasks are counted');
+is(scalar(@late), 50, 'tasks become ready when they are due');
+# (Who looks once a second is half a second late.)
+cmp_ok($late[24], '<', 0.3, "the median is $late[24] s late");
 cmp_ok($late[-1], '<', 1, "the last is $late[-1] s late");
 
 # One is enough to wake the worker, also if it waits for a later one.
@@ -296,14 +303,16 @@ COMMIT PREPARED 'early';
 SQL
 {
 	my $user = session($node);
+	# They are locked before they are due.
+	my $t = sql($node, 'SELECT soon(3000)');
 
-	$user->safe("SELECT put('x', 1200, soon(500), 'locked'); BEGIN; SELECT count(*) FROM (SELECT id FROM fairq.q_x WHERE group_key = 'locked' FOR UPDATE) l");
-	sql($node, <<'SQL');
-SELECT put('x', 2500, soon(500), 'same time');
-SELECT put('x', 1, soon(500) + n * interval '10 us', 'one time each') FROM generate_series(1, 2500) n;
-SELECT put('y', 1, soon(800));
+	$user->safe("SELECT put('x', 1200, '$t', 'locked'); BEGIN; SELECT count(*) FROM (SELECT id FROM fairq.q_x WHERE group_key = 'locked' FOR UPDATE) l");
+	sql($node, <<"SQL");
+SELECT put('x', 2500, '$t', 'same time');
+SELECT put('x', 1, '$t'::timestamptz + n * interval '10 us', 'one time each') FROM generate_series(1, 2500) n;
+SELECT put('y', 1, '$t'::timestamptz + interval '300 ms');
 SQL
-	soon_in_state('x', 'ready', 5001, 'many at a time, some in the hands of others: all the others become ready');
+	soon_in_state('x', 'ready', 5001, 'many at a time, some in the hands of others: all the others become ready', 3 + $soon);
 	soon_in_state('y', 'ready', 1, 'another queue does not wait');
 	sql($node, "ROLLBACK PREPARED 'bad'");
 	sql($node, "COMMIT PREPARED 'good'");
@@ -389,7 +398,9 @@ foreach my $attempt (1 .. 6)
 
 		$wait = 1000 if $wait > 1000;
 		cmp_ok($low, '>=', 0.9 * $wait, "attempt $attempt: a wait of $wait s, less a tenth ($low)");
-		cmp_ok($high, '<=', ($wait < 1000 ? 1.1 : 1) * $wait + 1, "attempt $attempt: and more a tenth, but not beyond the limit ($high)");
+		cmp_ok($high, '<=', ($wait < 1000 ? 1.1 : 1) * $wait + $soon, "attempt $attempt: and more a tenth, but not beyond the limit ($high)");
+		# The lateness is that of all.
+		cmp_ok($high - $low, '<=', ($wait < 1000 ? 0.2 : 0.1) * $wait + 1, "attempt $attempt: between them is not more than that ($low .. $high)");
 		cmp_ok($high - $low, '>', 0.05 * $wait, "attempt $attempt: not all the same");
 		sql($node, 'UPDATE fairq.q_retry SET run_at = now()');
 		soon_in_state('retry', 'ready', 40, "attempt $attempt: made due with SQL");
@@ -416,8 +427,9 @@ is(sql($node, "SELECT payload #>> '{}' || ' ' || state || ' ' || attempts FROM f
 sql($node, <<'SQL');
 SELECT fairq.create_queue('fresh', backoff_base => '0', buckets => 1);
 SELECT fairq.enqueue('fresh', to_jsonb(n)) FROM generate_series(1, 3) n;
-CREATE TABLE place AS SELECT id, address FROM fairq.claim('fresh', lease => '100 ms');
+CREATE TABLE place AS SELECT id, address, receipt FROM fairq.claim('fresh', lease => '1 h');
 SELECT fairq.enqueue('fresh', '4');
+SELECT fairq.extend(receipt, '10 ms') FROM place;
 SQL
 soon_in_state('fresh', 'ready', 4, 'backoff_base 0: ready');
 is(sql($node, 'SELECT q.address OPERATOR(fairq.>) p.address FROM place p JOIN fairq.q_fresh q USING (id)'), 't', 'backoff_base 0: with a fresh address');
@@ -438,9 +450,9 @@ sub nack_one
 
 	return ($id, sql($node, "SELECT state || ' ' || attempts || ' ' || last_error FROM fairq.get_task('nack', $id)"), $low, $high);
 }
-my ($id, $state, $low, $high) = nack_one("'10 s'");
+my ($id, $state, $low, $high) = nack_one("'60 s'");
 is($state, 'scheduled 1 no good', 'nack with a delay: scheduled');
-ok($low <= 10 && $high >= 10, 'nack with a delay: that long') or diag("$low .. $high");
+ok($low <= 60 && $high >= 60, 'nack with a delay: that long') or diag("$low .. $high");
 ($id, $state, $low, $high) = nack_one('NULL');
 is($state, 'scheduled 1 no good', 'nack without a delay: scheduled');
 ok($low <= 110 && $high >= 90, 'nack without a delay: the backoff of the queue') or diag("$low .. $high");
@@ -448,10 +460,11 @@ ok($low <= 110 && $high >= 90, 'nack without a delay: the backoff of the queue')
 is($state, 'ready 1 no good', 'nack with delay 0: ready');
 is(sql($node, "SELECT (SELECT address FROM fairq.get_task('nack', $id)) OPERATOR(fairq.>) (SELECT address FROM fairq.get_task('nack', $last))"),
 	't', 'nack with delay 0: behind the others');
-is( sql($node, <<'SQL'), "eins|t|5\nzwei|t|5", 'nack_many with a delay');
+is( sql($node, <<'SQL'), "eins|t|t\nzwei|t|t", 'nack_many with a delay');
 CREATE TEMP TABLE n AS SELECT id, receipt FROM fairq.claim('nack', 2);
-SELECT count(*) FROM fairq.nack_many(ARRAY(SELECT receipt FROM n ORDER BY id), ARRAY['eins', 'zwei'], '5 s') \g /dev/null
-SELECT t.last_error, t.state = 'scheduled', round(seconds(t.run_at - now())) FROM n, fairq.get_task('nack', n.id) t ORDER BY n.id
+SELECT clock_timestamp() AS before \gset
+SELECT count(*) FROM fairq.nack_many(ARRAY(SELECT receipt FROM n ORDER BY id), ARRAY['eins', 'zwei'], '50 s') \g /dev/null
+SELECT t.last_error, t.state = 'scheduled', t.run_at - interval '50 s' BETWEEN :'before' AND now() FROM n, fairq.get_task('nack', n.id) t ORDER BY n.id
 SQL
 is( sql($node, <<'SQL'), "leased|0|\ntrue", 'nack rolled back: as if it had not been');
 CREATE TEMP TABLE n AS SELECT id, receipt FROM fairq.claim('nack');
@@ -609,14 +622,14 @@ sql($node, 'ALTER TABLE fairq.q_fails DROP CONSTRAINT no_attempts');
 soon_in_state('fails', 'ready', 1, 'a queue was mended: it is maintained', $patient);
 is(sql($node, "SELECT attempt FROM fairq.claim('fails')"), 2, 'a queue was mended: its task can be claimed');
 
-# What cannot be made ready does not keep leases from ending.
+# What cannot be made ready does not keep leases from ending. (The log says it once.)
+$offset = -s $node->logfile;
 sql($node, <<'SQL');
 SELECT fairq.create_queue('stuck', backoff_base => '0');
-SELECT fairq.enqueue('stuck', '"bad"', run_at => soon(200));
 SELECT fairq.enqueue('stuck', '"good"') FROM generate_series(1, 3);
 ALTER TABLE fairq.q_stuck ADD CONSTRAINT not_ready CHECK (state <> 'r' OR payload <> '"bad"');
+SELECT fairq.enqueue('stuck', '"bad"', run_at => soon(200));
 SQL
-$offset = -s $node->logfile;
 $node->wait_for_log(qr/not_ready/, $offset);
 foreach my $n (1 .. 3)
 {
