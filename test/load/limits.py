@@ -38,6 +38,7 @@ class Claimer:
         self.held = []              # group, from, until
         self.calls = []             # begun, ended, groups of the tasks it got
         self.ways = {}
+        self.first = list(kills)    # these are rare: each once to begin with
         self.connect()
 
     def connect(self):
@@ -63,7 +64,7 @@ class Claimer:
         time.sleep(self.random.random() * self.args.hold)
 
     def once(self):
-        way = self.random.choice(WAYS + self.kills)
+        way = self.first.pop() if self.first else self.random.choice(WAYS + self.kills)
         n = self.random.choice([1, 1, 2, 5])
         conn = self.conn
         self.ways[way] = self.ways.get(way, 0) + 1

@@ -47,7 +47,7 @@ GRANT CREATE ON SCHEMA fairq TO regress_fairq_owner;
 
 -- The table.
 SET ROLE regress_fairq_owner;
-SELECT fairq.create_queue('arc', keep_done => '1 day', max_attempts => 2, backoff_base => '0');
+SELECT fairq.create_queue('arc', keep_done => '1 day', lease => '1 h', max_attempts => 2, backoff_base => '0');
 RESET ROLE;
 SELECT keep_done FROM fairq.queues WHERE queue = 'arc';
 \pset tuples_only off

@@ -27,7 +27,7 @@ $$;
 \pset tuples_only on
 
 -- Bounds, and what is no change.
-SELECT fairq.create_queue('buc', buckets => 16);
+SELECT fairq.create_queue('buc', buckets => 16, lease => '1 h');
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('buc', buckets => 0) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('buc', buckets => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('buc', buckets => 1025) $$);
@@ -151,7 +151,7 @@ SELECT count(*), array_agg(priority ORDER BY nr) = array_agg(priority ORDER BY p
     FROM fairq.pop('buc classes', 100) WITH ORDINALITY t(id, receipt, g, payload, h, priority, at, e, l, address, nr);
 
 -- claim(buckets => ...): the buckets there are. What is left in others goes with them in turn.
-SELECT fairq.create_queue('buc owned', 'priority', buckets => 8);
+SELECT fairq.create_queue('buc owned', 'priority', buckets => 8, lease => '1 h');
 SELECT count(fairq.enqueue('buc owned', to_jsonb(n))) FROM generate_series(1, 400) n;
 SELECT pg_temp.try($$ SELECT fairq.claim('buc owned', buckets => '{8}') $$);
 SELECT fairq.alter_queue('buc owned', buckets => 3);

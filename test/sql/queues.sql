@@ -134,7 +134,7 @@ SELECT fairq.nack(:'altered_receipt', delay => '0');
 SELECT state, attempts FROM fairq.tasks('que defaults');
 
 -- Pause: nothing is claimed, all else goes on.
-SELECT fairq.create_queue('que paused', buckets => 1);
+SELECT fairq.create_queue('que paused', buckets => 1, lease => '1 h');
 SELECT count(fairq.enqueue('que paused', to_jsonb(n))) FROM generate_series(1, 6) n;
 CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('que paused', 4);
 SELECT fairq.pause('que paused');
@@ -162,7 +162,7 @@ SELECT fairq.pause('que paused', group_key => NULL);
 SELECT paused FROM fairq.queues WHERE queue = 'que paused';
 
 -- Purge: every task that is not leased; or those of one group.
-SELECT fairq.create_queue('que purged', max_attempts => 1);
+SELECT fairq.create_queue('que purged', max_attempts => 1, lease => '1 h');
 SELECT fairq.purge('que purged');
 SELECT cardinality(fairq.enqueue_many('que purged', array_agg(to_jsonb(n)), array_agg((ARRAY['', 'a', 'b'])[1 + n % 3])))
     FROM generate_series(0, 8) n;

@@ -27,7 +27,7 @@ BEGIN
         COMMIT;
         EXECUTE 'SELECT ' || condition INTO holds;
         EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '10 s' THEN
+        IF clock_timestamp() > started + interval '60 s' THEN
             RAISE WARNING 'still not so: %', condition;
             EXIT;
         END IF;
@@ -45,7 +45,7 @@ CREATE TEMP TABLE mine (name text, session uuid);
 CREATE FUNCTION pg_temp.session(name text) RETURNS uuid LANGUAGE sql AS 'SELECT session FROM mine WHERE mine.name = session.name';
 
 -- Open: by place, by name, without anything, with untyped parameters.
-INSERT INTO mine VALUES ('none', fairq.open_session()), ('nulls', fairq.open_session(NULL, NULL, NULL)), ('place', fairq.open_session('worker 1', '1 min', true)),
+INSERT INTO mine VALUES ('none', fairq.open_session()), ('nulls', fairq.open_session(NULL, NULL, NULL)), ('place', fairq.open_session('worker 1', '1 h', true)),
     ('name', fairq.open_session(bound => false, ttl => '1 h', name => 'worker 2'));
 PREPARE open_one AS SELECT fairq.open_session($1, ttl => $2, bound => $3) IS NOT NULL;
 EXECUTE open_one('worker 3', '1 h', 'f');
@@ -66,7 +66,7 @@ SELECT fairq.heartbeat(:'session');
 
 -- heartbeat: another ttl from now on. Of one that is over, or never was: false.
 SELECT fairq.heartbeat(pg_temp.session('name'));
-SELECT fairq.heartbeat(session => pg_temp.session('none'));
+SELECT fairq.heartbeat(session => pg_temp.session('place'));
 SELECT alive_until BETWEEN now() + interval '59 min' AND clock_timestamp() + interval '1 h' FROM fairq.sessions WHERE session = pg_temp.session('name');
 SELECT fairq.heartbeat(gen_random_uuid());
 SELECT pg_temp.try($$ SELECT fairq.heartbeat(NULL) $$);
@@ -117,9 +117,9 @@ SELECT count(fairq.enqueue('ses', to_jsonb(n), max_attempts => n - 100)) FROM ge
 SELECT fairq.open_session('short', '1 microsecond') AS session \gset
 SELECT pg_temp.try(format('SELECT count(*) FROM fairq.claim(''ses'', session => %L)', :'session'));
 SELECT fairq.heartbeat(:'session');
-INSERT INTO mine VALUES ('soon', fairq.open_session('soon', '2 s'));
+INSERT INTO mine VALUES ('soon', fairq.open_session('soon', '5 s'));
 INSERT INTO claimed SELECT * FROM fairq.claim('ses', 2, session => pg_temp.session('soon'));
-CALL pg_temp.maintain_until('ses', $$ count(*) = 0 FROM fairq.leases WHERE queue = 'ses' $$);
+CALL pg_temp.maintain_until('ses', $$ count(*) = 0 AND (SELECT count(*) = 1 FROM fairq.peek('ses', 10)) FROM fairq.leases WHERE queue = 'ses' $$);
 SELECT payload, state, attempts, last_error FROM fairq.tasks('ses') ORDER BY id;
 SELECT fairq.heartbeat(pg_temp.session('soon')), fairq.close_session(pg_temp.session('soon')), fairq.ack(pg_temp.receipt(102));
 SELECT payload, attempt FROM fairq.claim('ses', 10);
@@ -128,9 +128,9 @@ SELECT payload, attempt FROM fairq.claim('ses', 10);
 SELECT fairq.create_queue('ses past');
 SELECT cardinality(fairq.enqueue_many('ses past', array_fill('1'::jsonb, ARRAY[4])));
 CREATE TEMP TABLE past AS SELECT receipt, 1 AS n FROM fairq.claim('ses past', 1, '1 h');
-INSERT INTO mine VALUES ('past', fairq.open_session('past', '2 s'));
+INSERT INTO mine VALUES ('past', fairq.open_session('past', '5 s'));
 INSERT INTO past SELECT receipt, 2 FROM fairq.claim('ses past', 3, '1 h', pg_temp.session('past'));
-SELECT pg_sleep_until(now() + '2 s') IS NULL;
+SELECT pg_sleep_until(now() + '5 s') IS NULL;
 SELECT n FROM fairq.ack_many((SELECT array_agg(receipt ORDER BY n) FROM past)) r JOIN past ON receipt = r;
 SELECT count(*) FROM fairq.tasks('ses past');
 

@@ -473,7 +473,7 @@ DO $$
 DECLARE
     started timestamptz := clock_timestamp();
 BEGIN
-    WHILE (SELECT count(*) FROM fairq.peek('tra')) = 0 AND clock_timestamp() < started + interval '10 s' LOOP
+    WHILE (SELECT count(*) FROM fairq.peek('tra')) = 0 AND clock_timestamp() < started + interval '60 s' LOOP
         PERFORM fairq.maintain('tra');
         COMMIT;
         PERFORM pg_sleep(0.01);

@@ -29,7 +29,7 @@ BEGIN
         COMMIT;
         EXECUTE 'SELECT ' || condition INTO holds;
         EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '10 s' THEN
+        IF clock_timestamp() > started + interval '60 s' THEN
             RAISE WARNING 'still not so: %', condition;
             EXIT;
         END IF;

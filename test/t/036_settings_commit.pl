@@ -44,7 +44,7 @@ my $release = sub { sql($node, "SELECT fairq.release(receipt) FROM fairq.leases"
 my $s = session($node);
 foreach my $end ('ROLLBACK', 'ROLLBACK TO before', 'COMMIT')
 {
-	sql($node, "SELECT fairq.create_queue('q'); " . fill('q', 'a', 50));
+	sql($node, "SELECT fairq.create_queue('q', lease => '1 h'); " . fill('q', 'a', 50));
 
 	is($count->(10), 10, "$end: no limit");
 	$release->();
@@ -93,7 +93,7 @@ foreach my $end ('ROLLBACK', 'ROLLBACK TO before', 'COMMIT')
 #
 # What was rolled back takes no room
 #
-sql($node, "SELECT fairq.create_queue('q')");
+sql($node, "SELECT fairq.create_queue('q', lease => '1 h')");
 $s->safe("BEGIN; SELECT fairq.set_group('q', 'x' || i, max_leased => 1) FROM generate_series(1, 14) i");
 sql($node, join '', map { fill('q', "x$_", 1) } 1 .. 14);
 $s->safe('ROLLBACK');
@@ -114,7 +114,7 @@ foreach my $end ('ROLLBACK', 'COMMIT')
 		my ($what, $most) = @$case;
 		my $expected = $end eq 'COMMIT' ? $most : 40;
 
-		sql($node, "SELECT fairq.create_queue('q'); " . fill('q', 'a', 20) . fill('q', 'b', 20));
+		sql($node, "SELECT fairq.create_queue('q', lease => '1 h'); " . fill('q', 'a', 20) . fill('q', 'b', 20));
 		is($count->(40), 40, "$what: no limit");
 		$release->();
 		sql($node, "BEGIN; SELECT $what; PREPARE TRANSACTION 'p'");
@@ -135,7 +135,7 @@ foreach my $end ('ROLLBACK', 'COMMIT')
 #
 # What is in flight when a limit comes counts, whatever its class
 #
-sql($node, "SELECT fairq.create_queue('q'); " . fill('q', 'a', 5));
+sql($node, "SELECT fairq.create_queue('q', lease => '1 h'); " . fill('q', 'a', 5));
 is($count->(10), 5, 'five in flight');
 sql($node, fill('q', 'a', 5, 1) . "SELECT fairq.set_group_defaults('q', max_leased => 5)");
 is($count->(10), 0, 'defaults that come later count those of another class');
@@ -149,7 +149,7 @@ $node->stop;
 # Leases that were granted when the table of groups was full
 #
 $node = fairq_node('full', conf => 'pgfairq.max_groups = 100');
-sql($node, "SELECT fairq.create_queue('fair'), fairq.create_queue('t', 'time'); " . fill('t', 'a', 30));
+sql($node, "SELECT fairq.create_queue('fair'), fairq.create_queue('t', 'time', lease => '1 h'); " . fill('t', 'a', 30));
 my ($n, $state) = (0, '');
 do { ($state) = error_of($node, fill('fair', 'g' . $n++, 1)) } until $state ne '' || $n > 1000;
 is($state, '53400', "the table is full of $n groups");
@@ -164,7 +164,7 @@ foreach my $case ('a group', 'all groups')
 	is(sql($node, "SELECT count(*) FROM fairq.claim('t', 10)"), 0, "$case: they count when there is a limit");
 	sql($node, "SELECT fairq.ack(receipt) FROM fairq.leases WHERE queue = 't'");
 	is(sql($node, "SELECT count(*) FROM fairq.claim('t', 10)"), 4, "$case: and when they have ended others begin");
-	sql($node, "SELECT fairq.drop_queue('t'), fairq.create_queue('t', 'time'); " . fill('t', 'a', 30));
+	sql($node, "SELECT fairq.drop_queue('t'), fairq.create_queue('t', 'time', lease => '1 h'); " . fill('t', 'a', 30));
 	$n = 0;
 	do { ($state) = error_of($node, fill('fair', 'h' . $n++, 1)) } until $state ne '' || $n > 1000;
 	is($state, '53400', 'the table is full again');
