@@ -7,7 +7,7 @@
 #
 # To see it fail:
 # - let waiting_offered do nothing (nobody is woken), or tell all (500 are);
-# - join those who wait after the second look, not before it (rounds);
+# - join those who wait after the second look, not before it (ping-pong);
 # - let waiting_at_abort do nothing (who is cancelled keeps the word to himself);
 # - let waiting_looked do nothing (of two that want some groups only one is told;
 #   rounds, too);
@@ -29,7 +29,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $seconds = $ENV{FAIRQ_WAITING_SECONDS} // 8;
+my $seconds = $ENV{FAIRQ_WAITING_SECONDS} // 6;
+my $volleys = $ENV{FAIRQ_WAITING_VOLLEYS} // 3000;
 
 my $node = fairq_node('waiting', conf => <<'CONF');
 max_connections = 560
@@ -587,6 +588,36 @@ foreach my $queue (sort keys %$rounds)
 	is_deeply([ $of->{stuck}, @{ $of->{failed} } ], [undef],
 		"$queue: nothing is left lying ($of->{rounds} rounds, $of->{tasks} tasks, the longest took $of->{longest} s)") or diag(explain($of));
 	cmp_ok($of->{rounds}, '>', 0, "$queue: there was something to see");
+}
+
+#
+# Two play ping-pong: there is one task, and one who waits for it, and nobody else who
+# would be told, or come by.  Chance has the task come just when he falls asleep.
+#
+{
+	my $file = "$PostgreSQL::Test::Utils::tmp_check/ping_pong";
+	my @players;
+	my ($out, $err) = ('', '');
+
+	sql($node, "SELECT fairq.create_queue(q) FROM unnest(ARRAY['ping', 'pong']) q; SELECT fairq.enqueue('ping', '{}')");
+	foreach my $player ([ 'ping', 'pong' ], [ 'pong', 'ping' ])
+	{
+		my ($from, $to) = @$player;
+
+		PostgreSQL::Test::Utils::append_to_file("$file.$from", <<"SQL");
+\\set us random(0, 500)
+SELECT 1 / count(*) FROM fairq.pop('$from', wait => '60 s');
+\\sleep :us us
+SELECT fairq.enqueue('$to', '{}');
+\\set us random(0, 500)
+\\sleep :us us
+SQL
+		push @players, IPC::Run::start(
+			[ 'pgbench', '--no-vacuum', '--protocol=prepared', "--transactions=$volleys", "--file=$file.$from", $node->connstr('postgres') ],
+			'>', \$out, '2>', \$err, IPC::Run::timeout(300));
+	}
+	$_->finish for @players;
+	ok(!(grep { $_->result } @players), "ping-pong: $volleys volleys, and nobody was overlooked") or diag($err);
 }
 
 my $latency = facts('latency', 50);
