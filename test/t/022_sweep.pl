@@ -343,7 +343,7 @@ my $other = IPC::Run::start([ 'pgbench', '--no-vacuum', '--client=1', '--rate=20
 my $pid;
 wait_for(sub { $pid = sql($node, "SELECT pid FROM pg_stat_activity WHERE query ~ 'claim.*400' AND pid <> pg_backend_pid()") });
 my $swept = swept();
-foreach my $turn (1 .. 20)
+foreach my $turn (1 .. 14)
 {
 	kill 'STOP', $pid;
 	# Longer than a suspect waits for; the sweep does not wait for this process.

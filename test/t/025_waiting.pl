@@ -29,7 +29,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $seconds = $ENV{FAIRQ_WAITING_SECONDS} // 6;
+my $seconds = $ENV{FAIRQ_WAITING_SECONDS} // 4;
 my $volleys = $ENV{FAIRQ_WAITING_VOLLEYS} // 3000;
 
 my $node = fairq_node('waiting', conf => <<'CONF');

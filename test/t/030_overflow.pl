@@ -332,7 +332,7 @@ CREATE TABLE acked (id bigint);
 CREATE TABLE cancelled (id bigint);
 CREATE TABLE purged (n bigint);
 CREATE TABLE refused (n bigint);
-SELECT fairq.create_queue('hammer', buckets => 3, max_ready_per_group => 20, max_ready => 200, max_tasks => 5000, max_attempts => 0, backoff_base => '0');
+SELECT fairq.create_queue('hammer', buckets => 3, max_ready_per_group => 20, max_ready => 200, max_tasks => 5000, max_attempts => 0, backoff_base => '0', lease => '10 s');
 CREATE FUNCTION produce(g int, n int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO produced SELECT unnest(fairq.enqueue_many('hammer', array_fill('{}'::jsonb, ARRAY[n]), group_keys => ARRAY(SELECT 'g' || (g + i % 3) FROM generate_series(1, n) i)));

@@ -22,7 +22,7 @@ use FairqNode;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $rounds = $ENV{FAIRQ_REST_ROUNDS} // 6;
+my $rounds = $ENV{FAIRQ_REST_ROUNDS} // 4;
 
 my $node = fairq_node('rest');
 my $holder = session($node);
