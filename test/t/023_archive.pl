@@ -63,19 +63,6 @@ sub finish
 	  . "SELECT count(*) FROM fairq.ack_many(ARRAY(SELECT receipt FROM fairq.claim('$queue', $n)));\n";
 }
 
-sub worker_pid
-{
-	my $pid = '';
-
-	wait_for(
-		sub {
-			($pid = sql($node,
-				"SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND datname = current_database()")) ne '';
-		},
-		$soon);
-	return $pid;
-}
-
 sub switches
 {
 	my ($pid) = @_;
@@ -131,7 +118,7 @@ my $watched = session($node);
 SKIP:
 {
 	skip 'no /proc to count wake-ups', 1 unless -r '/proc/self/status';
-	my $pid = worker_pid();
+	my $pid = worker_pid($node, $soon);
 	my $least = 1000;
 
 	# Two seconds of nothing: this is what is measured.  Others may wake it.

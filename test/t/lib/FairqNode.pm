@@ -25,6 +25,7 @@ our @EXPORT = qw(
   wait_for_crash_restart
   start_after_kill
   nothing_swept
+  worker_pid
   python_program
 );
 
@@ -174,6 +175,22 @@ sub start_after_kill
 			$node->{_pid} = undef;
 			return $node->start(fail_ok => 1);
 		});
+}
+
+# The pid of the worker of database postgres. If there is none yet, or none any more,
+# that is waited for; '' if it does not come.
+sub worker_pid
+{
+	my ($node, $seconds) = @_;
+	my $pid = '';
+
+	wait_for(
+		sub {
+			($pid = sql($node,
+				"SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND datname = current_database()")) ne '';
+		},
+		$seconds);
+	return $pid;
 }
 
 # One test: no sweep has found a task, for there was none, unless by hand.
