@@ -4,10 +4,12 @@
 #
 #   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme)
 #   PROVE_TESTS="test/t/…"   only these TAP tests
+#   BUILD="with_llvm=no …"   variables for make when pgfairq is built
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
 
+read -ra build_variables <<<"${BUILD:-}"
 SUITES=${SUITES:-unit regress isolation tap pgtap readme}
 for suite in $SUITES; do
 	case $suite in
@@ -249,10 +251,10 @@ PYTHON
 heading "build"
 copy_tree "$tree"
 make_private_server "$root"
-if ! build_and_install "$tree" "$root" WERROR=1 >"$WORK/build.log" 2>&1; then
+if ! build_and_install "$tree" "$root" WERROR=1 "${build_variables[@]}" >"$WORK/build.log" 2>&1; then
 	cat "$WORK/build.log"
 	record build 0 1 $SECONDS
-	build_and_install "$tree" "$root" >"$WORK/build.log" 2>&1 || true # a warning need not stop the tests
+	build_and_install "$tree" "$root" "${build_variables[@]}" >"$WORK/build.log" 2>&1 || true # a warning need not stop the tests
 elif ! same_version; then
 	record build 1 1 $SECONDS
 else
