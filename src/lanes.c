@@ -569,14 +569,18 @@ bool
 lanes_has(Lane *lane, const FairqAddress *address)
 {
 	LaneEntry	first_of_address;
+	LaneEntry	frontier;
 	bool		result;
 	int			at;
 
 	lanes_entry(&first_of_address, address, &first_of_address.tid);
 	ItemPointerSet(&first_of_address.tid, 0, 0);
 	LWLockAcquire(&lane->lock, LW_SHARED);
-	result = !lane->complete &&
-		lanes_compare(&first_of_address, &lane->frontier) >= 0;
+
+	/* By addresses only: the frontier may be at this very row, with its TID. */
+	frontier = lane->frontier;
+	frontier.tid = first_of_address.tid;
+	result = !lane->complete && lanes_compare(&first_of_address, &frontier) >= 0;
 	at = lower_bound(lane, &first_of_address);
 	if (at < lane->head + lane->count)
 	{

@@ -280,14 +280,17 @@ queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 	ConditionVariableBroadcast(&queue->recovery_done);
 }
 
-/* Is there nothing to claim in an order, as far as its lanes know? */
+/*
+ * Is there nothing to claim in an order, as far as its lanes know?  They do not
+ * if they are not set up: after a start, until somebody claims.
+ */
 static bool
 nothing_ready(QueueState *queue, int class)
 {
 	Lane	   *lane;
 
 	/* What waits for its turn may be claimed. */
-	if (limits_in_turn(&queue->limits))
+	if (limits_in_turn(&queue->limits) || !queue->classes_known)
 		return false;
 	for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
 	{
@@ -382,7 +385,7 @@ queue_state_seek_hungry(QueueState *queue, bool held)
 bool
 queue_state_has_ready(QueueState *queue, int bucket)
 {
-	if (bucket >= 0 && limits_in_turn(&queue->limits))
+	if (bucket >= 0 && (limits_in_turn(&queue->limits) || !queue->classes_known))
 		return true;
 	for (int class = 0; class < queue->classes; class++)
 	{

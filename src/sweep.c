@@ -133,7 +133,9 @@ is_overlooked(QueueInfo *info, RowReader *row)
 			if (address->class >= state->classes)
 				return false;
 			lane = lanes_of(&state->orders[address->class].lanes, address->bucket);
-			if ((lane != NULL && lanes_has(lane, address)) ||
+
+			/* A lane that is not set up yet finds its rows when it is. */
+			if ((lane != NULL ? lanes_has(lane, address) : !state->classes_known) ||
 				leases_find(queue_state_number(state),
 							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 				return false;
