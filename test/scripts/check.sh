@@ -225,7 +225,9 @@ suite_readme() {
 		NODE_PATH="$WORK/node_modules:$NODE_PATH" \
 		bash -c '
 		status=0
-		"$1" "$2/test/scripts/readme_commands.py" "$2/README.md" || status=1
+		for page in "$2/README.md" "$2"/doc/*.md; do
+			"$1" "$2/test/scripts/readme_commands.py" "$page" || status=1
+		done
 		"$1" "$2/test/scripts/readme_reference.py" "$2/README.md" "$2/src" || status=1
 		exit $status' readme "$PYTHON" "$tree" || cluster_log "$WORK/readme"
 	suite_end readme
