@@ -41,6 +41,7 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_am_d.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -97,24 +98,26 @@ static bool all_known = false;
 PG_FUNCTION_INFO_V1(fairq_durable_lease_written);
 
 /*
- * Open the table; NULL if it is being dropped with the extension.
+ * Open the table; NULL if there is none, for it is being dropped with the
+ * extension, or the database does not have that.
  */
 static Relation
 open_table(LOCKMODE lockmode)
 {
-	Oid			schema = queue_catalog_schema(true);
-	Oid			relid = OidIsValid(schema) ? get_relname_relid("durable_lease", schema) : InvalidOid;
+	Oid			relid = queue_catalog_member("durable_lease");
 
 	return OidIsValid(relid) ? try_relation_open(relid, lockmode) : NULL;
 }
 
 /*
- * Open the table to write or look for rows.
+ * Open the table to write or look for rows.  Whoever does has a queue open, so
+ * the extension is here, and the name is enough.
  */
 static Relation
 open_table_to_use(LOCKMODE lockmode)
 {
-	Relation	table = open_table(lockmode);
+	Oid			relid = get_relname_relid("durable_lease", queue_catalog_schema(false));
+	Relation	table = OidIsValid(relid) ? try_relation_open(relid, lockmode) : NULL;
 
 	if (table == NULL)
 		ereport(ERROR,
@@ -122,7 +125,8 @@ open_table_to_use(LOCKMODE lockmode)
 				 errmsg("table \"%s.%s\" is missing", QUEUE_SCHEMA, "durable_lease"),
 				 errhint("It is part of the extension.")));
 	/* We write no index entries. */
-	if (RelationGetNumberOfAttributes(table) != DURABLE_COLUMNS ||
+	if (table->rd_rel->relam != HEAP_TABLE_AM_OID ||
+		RelationGetNumberOfAttributes(table) != DURABLE_COLUMNS ||
 		(table->rd_rel->relhasindex && RelationGetIndexList(table) != NIL))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),

@@ -20,7 +20,9 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
+#include "catalog/dependency.h"
 #include "catalog/indexing.h"
+#include "catalog/pg_class_d.h"
 #include "catalog/pg_extension_d.h"
 #include "commands/extension.h"
 #include "mb/pg_wchar.h"
@@ -82,6 +84,28 @@ Oid
 queue_catalog_schema(bool missing_ok)
 {
 	return get_namespace_oid(QUEUE_SCHEMA, missing_ok);
+}
+
+/*
+ * A table of the extension, by its name; InvalidOid: there is none.
+ *
+ * A name alone says nothing: in a database without the extension anybody may
+ * have a schema and tables that are called like ours.
+ */
+Oid
+queue_catalog_member(const char *name)
+{
+	Oid			extension = get_extension_oid("pgfairq", true);
+	Oid			schema = queue_catalog_schema(true);
+	Oid			relid;
+
+	if (!OidIsValid(extension) || !OidIsValid(schema))
+		return InvalidOid;
+	relid = get_relname_relid(name, schema);
+	if (!OidIsValid(relid) ||
+		getExtensionOfObject(RelationRelationId, relid) != extension)
+		return InvalidOid;
+	return relid;
 }
 
 /*
@@ -253,7 +277,6 @@ bool
 queue_catalog_lock_settings(void)
 {
 	Oid			extension = get_extension_oid("pgfairq", true);
-	Oid			schema;
 	Oid			relid;
 	LOCKTAG		tag;
 
@@ -263,10 +286,9 @@ queue_catalog_lock_settings(void)
 	if (LockAcquire(&tag, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL ||
 		get_extension_oid("pgfairq", true) != extension)
 		return false;
-	schema = queue_catalog_schema(true);
-	relid = OidIsValid(schema) ? get_relname_relid("queue", schema) : InvalidOid;
+	relid = queue_catalog_member("queue");
 	return OidIsValid(relid) && ConditionalLockRelationOid(relid, AccessShareLock) &&
-		get_relname_relid("queue", schema) == relid;
+		queue_catalog_member("queue") == relid;
 }
 
 /*

@@ -99,6 +99,7 @@ typedef struct QueueInfo
 extern void queue_catalog_register(void);
 extern int64 queue_catalog_usecs(const Interval *interval);
 extern Oid	queue_catalog_schema(bool missing_ok);
+extern Oid	queue_catalog_member(const char *name);
 extern void queue_catalog_check_name(const text *name, char *result);
 extern void queue_catalog_relation_name(const char *queue, char *result);
 extern QueueInfo *queue_catalog_open(const text *name, LOCKMODE lockmode,
