@@ -2,8 +2,12 @@
 # make check: every test of pgfairq, on throwaway clusters and on a copy of the
 # installed PostgreSQL. The last line is the sum over all suites.
 #
+# Most TAP tests wait rather than compute, so several of them run at a time, and
+# the other suites beside them, one after another.
+#
 #   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme)
 #   PROVE_TESTS="test/t/…"   only these TAP tests
+#   JOBS=1                   TAP tests at a time (two for each processor)
 #   BUILD="with_llvm=no …"   variables for make when pgfairq is built
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -11,6 +15,7 @@ set -euo pipefail
 
 read -ra build_variables <<<"${BUILD:-}"
 SUITES=${SUITES:-unit regress isolation tap pgtap readme}
+JOBS=${JOBS:-$((2 * $(nproc)))}
 for suite in $SUITES; do
 	case $suite in
 	unit | regress | isolation | tap | pgtap | readme) ;;
@@ -24,16 +29,20 @@ find_pg_config || die "no usable PostgreSQL"
 find_python || die "no Python with psycopg"
 
 running= # the process of the suite under way
-failures=0
+others=  # the process that runs the suites beside it
+stop_running() {
+	local process
+	for process in $others $running; do
+		kill "$process" 2>/dev/null || true
+		wait "$process" 2>/dev/null || true
+	done
+}
 cleanup() {
 	trap - EXIT INT TERM
-	if [ -n "$running" ]; then
-		kill "$running" 2>/dev/null || true
-		wait "$running" 2>/dev/null || true
-	fi
+	stop_running
 	cd /
 	stop_clusters_below "$WORK"
-	if [ "$failures" -gt 0 ] && [ -z "${CI:-}" ]; then
+	if [ "$(sum failed)" -gt 0 ] && [ -z "${CI:-}" ]; then
 		rm -rf "${root:?}"
 		warn "The logs are in $WORK, which may be deleted."
 	else
@@ -41,6 +50,8 @@ cleanup() {
 	fi
 }
 make_work_directory check
+summary=$WORK/summary # a line for each suite, from all processes
+: >"$summary"
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -49,10 +60,6 @@ tree=$WORK/tree
 root=$WORK/root
 
 # --- running and counting ---------------------------------------------------
-
-total_passed=0
-total_failed=0
-summary=()
 
 # From the output of pg_regress 15 ("test x ... ok"), of later ones and of
 # prove (TAP): "passed failed". What is skipped is neither.
@@ -63,7 +70,7 @@ count_results() {
 		/^ok [0-9]+( +-.*)?$/ && tolower($0) !~ /[^\\]# (skip|todo)/ { passed++ }
 		/^not ok [0-9]+( +-.*)?$/ && tolower($0) !~ /[^\\]# todo/   { failed++ }
 		/^test\/.*\(Wstat: .* Failed: 0\)$/ { failed++ } # prove: broke off, or not the tests it planned
-		END { print passed + 0, failed + 0 }' "$1"
+		END { print passed + 0, failed + 0 }' "$@"
 }
 
 # The server's test modules note every exchange with a psql in the background;
@@ -76,10 +83,12 @@ hide_exchanges() {
 		$hide = 0 if /^# \}$/'
 }
 
-# run_suite NAME SECONDS COMMAND...: shows and counts what the command prints.
+# run_suite NAME SECONDS COMMAND...: shows and counts what the command prints,
+# and what it leaves in the directory NAME-results.
 # A suite that fails without a failed test, or runs none, is one failure.
 run_suite() {
-	local name=$1 limit=$2 log=$WORK/$1.log status=0 passed failed started=$SECONDS note=
+	local name=$1 limit=$2 log=$WORK/$1.log results=$WORK/$1-results status=0 passed failed started=$SECONDS note=
+	local files=("$log")
 	shift 2
 	: >"$log"
 	(EXEC=yes as_test_user timeout -k 20 "$limit" "$@") </dev/null >"$log" 2>&1 &
@@ -89,7 +98,8 @@ run_suite() {
 	wait $running || status=$?
 	running=
 	wait $shown || true
-	read -r passed failed < <(count_results "$log")
+	[ ! -d "$results" ] || mapfile -t -O 1 files < <(find "$results" -type f)
+	read -r passed failed < <(count_results "${files[@]}")
 	if [ $status -eq 124 ] || [ $status -eq 137 ]; then
 		note="stopped after $limit s"
 	elif [ $status -ne 0 ] && [ "$failed" -eq 0 ]; then
@@ -105,11 +115,12 @@ run_suite() {
 	[ "$failed" -eq 0 ]
 }
 
-record() {
-	total_passed=$((total_passed + $2))
-	total_failed=$((total_failed + $3))
-	failures=$total_failed
-	summary+=("$(printf '%-10s %5d passed %4d failed %5d s' "$1" "$2" "$3" "$4")")
+record() { # record SUITE PASSED FAILED SECONDS
+	printf '%-10s %5d passed %4d failed %5d s\n' "$@" >>"$summary"
+}
+
+sum() { # sum passed|failed
+	awk -v what="$1" '{ for (i = 2; i <= NF; i++) if ($i == what) sum += $(i - 1) } END { print sum + 0 }' "$summary"
 }
 
 heading() { printf '\n=== %s\n\n' "$*"; }
@@ -176,24 +187,29 @@ suite_isolation() {
 }
 
 suite_tap() {
-	local program log
-	if ! installcheck tap 4200 REGRESS= ISOLATION= PROVE_FLAGS="-v --timer" \
+	# The tests' own output of several at a time is readable only by file.
+	as_test_user mkdir "$WORK/tap-results"
+	if ! PERL_TEST_HARNESS_DUMP_TAP=$WORK/tap-results \
+		installcheck tap 4200 REGRESS= ISOLATION= PROVE_FLAGS="--timer --jobs=$JOBS" \
 		${PROVE_TESTS:+PROVE_TESTS="$PROVE_TESTS"}; then
-		# prove names the programs that failed at the end, "test/t/001_x.pl (Wstat: …",
-		# but for one that stopped everything, which is the last it has named at all.
-		{
-			sed -n 's,^\(test/t/[^ ]*\)\.pl *(Wstat.*,\1,p' "$WORK/tap.log"
-			if grep -q '^FAILED--Further testing stopped' "$WORK/tap.log"; then
-				sed -n 's,^\[[0-9:]*\] \(test/t/[^ ]*\)\.pl .*,\1,p' "$WORK/tap.log" | tail -n 1
-			fi
-		} | sort -u | while read -r program; do
-			for log in "$tree"/tmp_check/log/*"$(basename "$program")"*; do
-				say "--- the last lines of $log"
-				tail -n 60 "$log"
-			done
-		done
+		show_failed_tap_tests
 	fi
 	return 0
+}
+
+# prove names the programs that failed at the end, "test/t/001_x.pl (Wstat: …",
+# but for one that stopped everything.
+show_failed_tap_tests() {
+	local program log
+	{
+		sed -n 's,^\(test/t/[^ ]*\.pl\) *(Wstat.*,\1,p' "$WORK/tap.log"
+		grep -rlE '^Bail out!' "$WORK/tap-results" | sed "s,^$WORK/tap-results/,,"
+	} | sort -u | while read -r program; do
+		for log in "$WORK/tap-results/$program" "$tree"/tmp_check/log/*"$(basename "$program" .pl)"*; do
+			say "--- the last lines of $log"
+			tail -n 60 "$log"
+		done
+	done
 }
 
 # Each file of test/pgtap has a database of its own with both extensions.
@@ -233,6 +249,20 @@ suite_readme() {
 	suite_end readme
 }
 
+# run_suites SUITE...: one after another
+run_suites() {
+	local suite directory
+	for suite in "$@"; do
+		heading "$suite"
+		if ! "suite_$suite"; then
+			record "$suite" 0 1 0
+		fi
+		directory=$WORK/$suite
+		[ "$suite" != tap ] || directory=$tree/tmp_check
+		[ ! -d "$directory" ] || stop_clusters_below "$directory"
+	done
+}
+
 # --- all of it --------------------------------------------------------------
 
 say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2) of $("$PG_CONFIG" --bindir), as user $TEST_USER, in $WORK"
@@ -264,18 +294,30 @@ else
 	record build 2 0 $SECONDS
 fi
 if [ -f "$root$("$PG_CONFIG" --pkglibdir)/pgfairq.so" ]; then
+	beside=()
+	tap=
 	for suite in $SUITES; do
-		heading "$suite"
-		if ! "suite_$suite"; then
-			record "$suite" 0 1 0
-		fi
-		stop_clusters_below "$WORK"
+		if [ "$suite" = tap ]; then tap=tap; else beside+=("$suite"); fi
 	done
+	if [ -n "$tap" ] && [ ${#beside[@]} -gt 0 ]; then
+		say "beside the TAP tests, and shown after them: ${beside[*]}"
+		(
+			trap 'stop_running; exit 143' TERM
+			run_suites "${beside[@]}"
+		) >"$WORK/beside.log" 2>&1 &
+		others=$!
+		run_suites tap
+		wait $others || record "the others" 0 1 0
+		others=
+		cat "$WORK/beside.log"
+	else
+		run_suites $SUITES
+	fi
 else
 	say "no library, no tests"
 fi
 
 heading "summary ($SECONDS s)"
-printf '%s\n' "${summary[@]}"
-say "$total_passed passed, $total_failed failed"
-[ "$total_failed" -eq 0 ]
+cat "$summary"
+say "$(sum passed) passed, $(sum failed) failed"
+[ "$(sum failed)" -eq 0 ]

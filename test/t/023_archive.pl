@@ -162,7 +162,20 @@ SELECT fairq.create_queue('hands', keep_done => '1 h', backoff_base => '0');
 ALTER TABLE fairq.done_hands SET (fillfactor = 100);
 CREATE INDEX ON fairq.done_hands (group_key);
 SQL
-my $old = "UPDATE fairq.done_hands SET done_at = done_at - interval '1 day'; VACUUM FULL fairq.done_hands;";
+
+# Rows that are a day old. They are kept until expire_hands, however long it takes
+# to get them into somebody's hands.
+sub old_hands
+{
+	my ($n, @more) = @_;
+
+	sql($node, $_)
+	  foreach "SELECT fairq.alter_queue('hands', keep_done => '30 days')",
+	  finish('hands', $n), @more,
+	  "UPDATE fairq.done_hands SET done_at = done_at - interval '1 day'",
+	  'VACUUM FULL fairq.done_hands';
+	return;
+}
 
 # Starts to remove what is older than an hour.
 sub expire_hands
@@ -188,8 +201,7 @@ foreach my $case (@hands)
 	# More than are remembered apart, and a few.
 	foreach my $n ($what =~ /^(locked|locked, then updated|updated, not in place)$/ ? (6, 100) : 100)
 	{
-		sql($node, finish('hands', $n));
-		sql($node, $_) foreach split /; /, $old;
+		old_hands($n);
 		$user->safe('BEGIN');
 		$user->safe($statement);
 		expire_hands();
@@ -201,8 +213,7 @@ foreach my $case (@hands)
 }
 
 # The whole table: what else is due is done meanwhile.
-sql($node, finish('hands', 5));
-sql($node, $_) foreach split /; /, $old;
+old_hands(5);
 $user->safe('BEGIN');
 $user->safe('LOCK TABLE fairq.done_hands IN SHARE MODE');
 expire_hands();
@@ -213,8 +224,7 @@ $user->safe('COMMIT');
 becomes_empty('hands', 'the table locked, and let go');
 
 # An error: said once, and the rest goes on.
-sql($node, finish('hands', 5) . 'ALTER TABLE fairq.done_hands ADD UNIQUE (id)');
-sql($node, $_) foreach split /; /, $old;
+old_hands(5, 'ALTER TABLE fairq.done_hands ADD UNIQUE (id)');
 sql($node, <<'SQL');
 CREATE TABLE reference (id bigint REFERENCES fairq.done_hands (id));
 INSERT INTO reference SELECT min(id) FROM fairq.done_hands;
