@@ -5,6 +5,8 @@
 #   make demo-clean   stop and delete that cluster
 #   make bench        measurements beside other queues, an hour (QUICK=1: 5 minutes;
 #                     BENCH="W1 W3": only these)
+#   make mutants      plant N=60 small faults of SEED=1 and count how many the tests
+#                     find, an hour or two
 #
 #   make              build against $(PG_CONFIG)
 #   make install      install into the server $(PG_CONFIG) belongs to
@@ -17,7 +19,7 @@ PG_CONFIG ?= pg_config
 
 # These goals run on a machine where pg_config may not exist yet, so they must
 # not read PGXS (which also has a 'check' of its own that only refuses).
-SCRIPT_GOALS = check demo demo-clean bench
+SCRIPT_GOALS = check demo demo-clean bench mutants
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -45,6 +47,9 @@ demo-clean:
 
 bench:
 	@QUICK=$(filter-out 0,$(QUICK)) test/scripts/bench.sh $(BENCH)
+
+mutants:
+	@SEED=$(SEED) N=$(N) JOBS=$(JOBS) test/scripts/mutants.sh
 
 else
 
