@@ -23,6 +23,7 @@
 #include "utils/uuid.h"
 
 #include "arguments.h"
+#include "groups.h"
 #include "shared_state.h"
 #include "virtual_time.h"
 
@@ -346,6 +347,22 @@ arguments_group_key(const char *function, const text *key)
 }
 
 /*
+ * What a task takes up of virtual time is bounded, see virtual_time.h.
+ */
+static void
+check_charge(const char *function, const QueueInfo *info, const NewTask *task)
+{
+	double		weight = groups_weight(info->state, VARDATA_ANY(task->group_key),
+									   VARSIZE_ANY_EXHDR(task->group_key));
+
+	if (task->cost > FAIRQ_MAX_CHARGE * weight)
+		arguments_bad(function, "cost",
+					  psprintf("is %g in a group of weight %g", task->cost, weight),
+					  psprintf("Cost by weight may be %d. Give smaller costs, or larger weights: only their ratios count.",
+							   FAIRQ_MAX_CHARGE));
+}
+
+/*
  * Check what of a task depends on its queue, and what is checked alike for all.
  */
 void
@@ -371,6 +388,9 @@ arguments_check_task(const char *function, const QueueInfo *info, const NewTask 
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
 		arguments_bad(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
 					 "It must be from 0.001 to 1000000.");
+	/* Only a large one may be too large for a small weight. */
+	if (task->cost > (float4) (FAIRQ_MAX_CHARGE * FAIRQ_MIN_WEIGHT) && info->policy == QUEUE_FAIR)
+		check_charge(function, info, task);
 }
 
 /*

@@ -201,7 +201,7 @@ new_entry(QueueOrder *order, VirtualTime v)
 	else
 		return NULL;
 
-	group->slot = order->next_slot++;
+	group->slot = order->next_slot++ % FAIRQ_SLOTS;
 	if (order->group_ring == FAIRQ_NO_GROUP)
 		group->ring_next = group - group_entries;
 	else

@@ -378,6 +378,17 @@ groups_limit(QueueState *queue, const char *key, int keylen)
 }
 
 /*
+ * The weight of a group.
+ */
+double
+groups_weight(QueueState *queue, const char *key, int keylen)
+{
+	uint32		limit = groups_limit(queue, key, keylen);
+
+	return limit == NO_LIMIT ? queue->limits.defaults.weight : limits_weight(limit);
+}
+
+/*
  * Offer a group up to n of its tasks that are set aside, to who asks for the group.
  * Returns how many.
  */
@@ -623,7 +634,8 @@ groups_level(QueueState *queue, uint32 number, VirtualTime finish)
 
 /*
  * A row says that a group has a task of this start tag and cost, in this slot.
- * leased: somebody has the task.
+ * leased: somebody has the task.  A slot that none of us gave out, because the row
+ * was written with SQL, is not taken over: it breaks ties, and needs to be no more.
  */
 void
 groups_restore(QueueState *queue, int class, const char *key, int keylen,
@@ -641,13 +653,14 @@ groups_restore(QueueState *queue, int class, const char *key, int keylen,
 	if (virtual_time_compare(group->finish, finish) < 0)
 	{
 		group->finish = finish;
-		group->slot = slot;
+		if (slot < FAIRQ_SLOTS)
+			group->slot = slot;
 	}
 	if (!leased)
 		group_table_count_ready(queue, group, 1);
 	group_table_unlock(&group_key);
 
-	if (queue->orders[class].next_slot <= slot)
+	if (queue->orders[class].next_slot <= slot && slot < FAIRQ_SLOTS)
 	{
 		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
 		queue->orders[class].next_slot =

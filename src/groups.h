@@ -13,6 +13,12 @@
 
 #define FAIRQ_NO_GROUP	PG_UINT32_MAX
 
+/*
+ * Slots are numbered 0 .. FAIRQ_SLOTS - 1, so that SQL can show them all as bigint,
+ * and a row that was written with SQL leaves enough.
+ */
+#define FAIRQ_SLOTS		(UINT64CONST(1) << 62)
+
 /* The tags that a task was given, and by which group. */
 typedef struct GroupTag
 {
@@ -76,6 +82,7 @@ extern void groups_settle_limit(QueueState *queue, uint32 limit,
 								const LimitSettings *settings);
 extern int	groups_release(QueueState *queue, const char *key, int keylen, int n);
 extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
+extern double groups_weight(QueueState *queue, const char *key, int keylen);
 extern bool groups_waits(QueueState *queue, const char *key, int keylen);
 extern void groups_ready(QueueState *queue, uint32 group);
 extern void groups_removed(QueueState *queue, uint32 group,

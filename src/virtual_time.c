@@ -23,7 +23,9 @@
  *
  * The quotient, in double precision, is rounded to the nearest unit of 2^-32
  * (halves to even), but never below one unit, so that every task moves its
- * group on.  This also holds for arguments outside of the allowed ranges, and
+ * group on, and never more than FAIRQ_MAX_CHARGE, or tags could run out.  Enqueue
+ * refuses what is more; it is cut here if the weight was lowered since, or a row was
+ * written with SQL.  This also holds for arguments outside of the allowed ranges, and
  * those that are not numbers; nothing here can fail.  A sum beyond the largest
  * tag is the largest tag.
  */
@@ -36,18 +38,15 @@ virtual_time_add(VirtualTime t, double cost, double weight)
 	uint64		units = 1;
 	uint64		fraction;
 
-	if (quotient >= 9223372036854775808.0)	/* 2^63, too large for int64 */
-		return largest;
+	if (quotient > FAIRQ_MAX_CHARGE)
+		quotient = FAIRQ_MAX_CHARGE;
 	if (quotient > 1.0 / UNITS_PER_ONE) /* false if it is not a number */
 	{
 		whole = (int64) quotient;
 		units = (uint64) rint((quotient - (double) whole) * UNITS_PER_ONE);
 	}
 
-	/*
-	 * At most 2^32 units and a fraction below that: the carry is 0 or 1.  It
-	 * fits, as the largest whole part of a double below 2^63 is 2^63 - 1024.
-	 */
+	/* At most 2^32 units and a fraction below that: the carry is 0 or 1. */
 	fraction = (uint64) t.fraction + units;
 	whole += (int64) (fraction >> 32);
 	if (pg_add_s64_overflow(t.whole, whole, &t.whole))

@@ -23,7 +23,9 @@
  * tasks, and the whole part counts to 9.2 * 10^18.  So the tags last if a
  * task takes c / w = 1 on average, and still do if it takes 2900; with
  * more than one group at work virtual time passes slower than that, as only
- * the tasks of one group add up.  Should it run out all the same, tags stay
+ * the tasks of one group add up.  No task takes more than FAIRQ_MAX_CHARGE:
+ * if all did, of one group alone, there would be tags for 9.2 * 10^12, which
+ * is 14 years at 20,000 a second.  Should it run out all the same, tags stay
  * at the largest value: tasks of that tag are then served by slot, none is
  * lost, and no tag ever becomes smaller.
  *
@@ -41,6 +43,7 @@
 #define FAIRQ_MAX_COST		1000000
 #define FAIRQ_MIN_WEIGHT	0.001
 #define FAIRQ_MAX_WEIGHT	1000
+#define FAIRQ_MAX_CHARGE	1000000 /* of cost / weight */
 
 /* The value is whole + fraction / 2^32, also when whole is negative. */
 typedef struct VirtualTime

@@ -217,6 +217,17 @@ SELECT conname AS primary_key FROM pg_constraint WHERE conrelid = 'fairq.q_dir':
 CLUSTER fairq.q_dir USING :"primary_key";
 SELECT pg_temp.drain();
 
+-- The largest slot that a row can have, and then all are read again: new groups' slots are still numbers that SQL
+-- can show and a dump can be restored with. Seen to fail without the comparison with FAIRQ_SLOTS in groups_restore.
+SELECT fairq.create_queue('dir slot', buckets => 1);
+INSERT INTO fairq."q_dir slot" (id, address, enqueued_at, state, group_key, payload, priority, cost, attempts)
+    VALUES (500000, '(0,0,9223372036854775807)', now(), 'r', 'x', '"by sql"', 0, 1, 0),
+           (500001, '(0,1,4611686018427387903)', now(), 'r', 'y', '"the last slot"', 0, 1, 0);
+VACUUM FULL fairq."q_dir slot";
+SELECT count(fairq.enqueue('dir slot', to_jsonb(g), g)) FROM unnest('{x,y,z,zz}'::text[]) g;
+SELECT string_agg(payload #>> '{}', ', ' ORDER BY id) AS too_large FROM fairq."q_dir slot" WHERE fairq.slot(address) >= 1::bigint << 62;
+SELECT fairq.drop_queue('dir slot');
+
 -- A user's index, plain, partial, on an expression, in another access method: kept up by every write.
 CALL pg_temp.refill(3);
 CREATE INDEX dir_group ON fairq.q_dir (group_key);

@@ -92,6 +92,17 @@ SELECT fairq.purge('pro');
 SELECT count(fairq.enqueue('pro', to_jsonb(c), cost => c)) FROM unnest('{0.001,0.5,1,1000000}'::real[]) c;
 SELECT payload, cost FROM fairq.tasks('pro') ORDER BY id;
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', cost => 0.0009) $$);
+-- And cost by weight to 1000000: what is more would use virtual time up in the life of a server.
+SELECT fairq.set_group('pro', 'light', weight => 0.001);
+SELECT fairq.enqueue('pro', '1', 'light', cost => 1000) IS NOT NULL AS enqueued;
+SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', 'light', cost => 1001) $$);
+SELECT pg_temp.try($$ SELECT fairq.enqueue_many('pro', '{1,2}', '{light,other}', costs => '{1000000}') $$);
+SELECT cardinality(fairq.enqueue_many('pro', '{1,2}', '{light,other}', costs => '{1000,1000000}'));
+-- Where the weight is lowered afterwards, that is what is charged.
+SELECT fairq.set_group('pro', 'other', weight => 0.001);
+SELECT fairq.nack(receipt, delay => '0') FROM fairq.claim('pro', 10, group_keys => '{other}');
+SELECT fairq.enqueue('pro', '3', 'other') IS NOT NULL AS enqueued;
+SELECT max(fairq.block(address)) - min(fairq.block(address)) AS charged FROM fairq.tasks('pro') WHERE group_key = 'other';
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', cost => 1000001) $$);
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', cost => 0) $$);
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', cost => -1) $$);

@@ -76,7 +76,12 @@ test_virtual_time(void)
 	ok(is(virtual_time_add(zero, 1, 4), 0, 0x40000000), "1 / 4");
 	ok(is(virtual_time_add(zero, 1, 3), 0, 0x55555555), "1 / 3");
 	ok(is(virtual_time_add(zero, 5, 2), 2, 0x80000000), "5 / 2");
-	ok(is(virtual_time_add(zero, FAIRQ_MAX_COST, FAIRQ_MIN_WEIGHT), 1000000000, 0), "the largest step");
+	ok(is(virtual_time_add(zero, FAIRQ_MAX_COST, 1), FAIRQ_MAX_CHARGE, 0), "the largest step");
+	ok(is(virtual_time_add(zero, FAIRQ_MAX_COST, FAIRQ_MIN_WEIGHT), FAIRQ_MAX_CHARGE, 0) &&
+	   is(virtual_time_add(zero, 1, 0), FAIRQ_MAX_CHARGE, 0) &&
+	   is(virtual_time_add(zero, INFINITY, 1), FAIRQ_MAX_CHARGE, 0) &&
+	   is(virtual_time_add(zero, 1e300, 1), FAIRQ_MAX_CHARGE, 0) &&
+	   is(virtual_time_add(zero, 9223372036854775808.0, 1), FAIRQ_MAX_CHARGE, 0), "and none is larger");
 	ok(is(virtual_time_add(zero, FAIRQ_MIN_COST, FAIRQ_MAX_WEIGHT), 0, 4295), "the smallest step");
 	ok(is(virtual_time_add(before, 1.0 / 4294967296.0, 1), 0, 0), "the fraction carries, from -2^-32 to 0");
 	ok(is(virtual_time_add(before, 1.75, 1), 1, 0xbfffffff), "1.75 - 2^-32");
@@ -88,11 +93,7 @@ test_virtual_time(void)
 	   is(virtual_time_add(zero, 1, INFINITY), 0, 1) &&
 	   is(virtual_time_add(zero, 0, 0), 0, 1), "never less than one unit");
 	ok(is(virtual_time_add(largest, 1, 1), largest.whole, largest.fraction) &&
-	   is(virtual_time_add(largest, 1e-30, 1), largest.whole, largest.fraction) &&
-	   is(virtual_time_add(zero, 1, 0), largest.whole, largest.fraction) &&
-	   is(virtual_time_add(zero, INFINITY, 1), largest.whole, largest.fraction) &&
-	   is(virtual_time_add(zero, 1e300, 1), largest.whole, largest.fraction) &&
-	   is(virtual_time_add(zero, 9223372036854775808.0, 1), largest.whole, largest.fraction),
+	   is(virtual_time_add(largest, 1e-30, 1), largest.whole, largest.fraction),
 	   "never more than the largest");
 	t.whole = PG_INT64_MAX;
 	t.fraction = 5;
@@ -100,11 +101,11 @@ test_virtual_time(void)
 	   is(virtual_time_add(t, 1, 1), largest.whole, largest.fraction) &&
 	   is(virtual_time_add(virtual_time_add(t, 0.75, 1), 0.75, 1), largest.whole, largest.fraction),
 	   "up to the largest, and not around it");
-	ok(is(virtual_time_add(zero, 9223372036854774784.0, 1), PG_INT64_MAX - 1023, 0),
-	   "the largest step that fits");
-	t.whole = PG_INT64_MIN;
+	t.whole = PG_INT64_MAX - FAIRQ_MAX_CHARGE;
 	t.fraction = 0;
-	ok(is(virtual_time_add(t, 9223372036854774784.0, 1), -1024, 0), "from the smallest");
+	ok(is(virtual_time_add(t, FAIRQ_MAX_COST, 1), PG_INT64_MAX, 0), "the largest step that fits");
+	t.whole = PG_INT64_MIN;
+	ok(is(virtual_time_add(t, FAIRQ_MAX_COST, 1), PG_INT64_MIN + FAIRQ_MAX_CHARGE, 0), "from the smallest");
 
 	for (i = 0; i < 100000; i++)
 	{
@@ -116,7 +117,7 @@ test_virtual_time(void)
 		t.whole = (int64) (next_random() >> (1 + next_random() % 62)) - 1000;
 		t.fraction = (uint32) next_random();
 		u = virtual_time_add(t, cost, weight);
-		step = (Wide) llrintl((long double) (cost / weight) * 4294967296.0L);
+		step = (Wide) llrintl((long double) fmin(cost / weight, FAIRQ_MAX_CHARGE) * 4294967296.0L);
 		if (units_of(t) + step > units_of(largest))
 			step = units_of(largest) - units_of(t);
 		exact = exact && units_of(u) - units_of(t) == step;
