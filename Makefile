@@ -1,6 +1,9 @@
 # Building, installing and testing pgfairq.
 #
 #   make check        every test, on throwaway clusters; installs what is missing
+#   make check-assert, check-asan, check-valgrind, check-versions
+#                     the tests on other builds and other versions of the
+#                     server; test/scripts/check-*.sh say how
 #   make demo         a demonstration on a throwaway cluster of its own
 #   make demo-clean   stop and delete that cluster
 #   make bench        measurements beside other queues, an hour (QUICK=1: 5 minutes;
@@ -19,7 +22,8 @@ PG_CONFIG ?= pg_config
 
 # These goals run on a machine where pg_config may not exist yet, so they must
 # not read PGXS (which also has a 'check' of its own that only refuses).
-SCRIPT_GOALS = check demo demo-clean bench mutants
+CHECK_GOALS = check check-assert check-asan check-valgrind check-versions
+SCRIPT_GOALS = $(CHECK_GOALS) demo demo-clean bench mutants
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -36,8 +40,8 @@ endif
 .PHONY: $(SCRIPT_GOALS)
 .NOTPARALLEL:
 
-check:
-	@test/scripts/check.sh
+$(CHECK_GOALS):
+	@test/scripts/$@.sh
 
 demo:
 	@test/demo/demo.sh

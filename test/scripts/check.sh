@@ -9,6 +9,8 @@
 #   PROVE_TESTS="test/t/…"   only these TAP tests
 #   JOBS=1                   TAP tests at a time (two for each processor)
 #   BUILD="with_llvm=no …"   variables for make when pgfairq is built
+#   SLOWER=3                 a suite may take that much longer
+#   INSTRUMENT=asan          see instrument.sh
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
@@ -52,6 +54,7 @@ cleanup() {
 make_work_directory check
 summary=$WORK/summary # a line for each suite, from all processes
 : >"$summary"
+[ -z "${INSTRUMENT:-}" ] || . "$CHECKOUT/test/scripts/instrument.sh"
 trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
@@ -91,6 +94,7 @@ run_suite() {
 	local files=("$log")
 	shift 2
 	: >"$log"
+	limit=$((limit * ${SLOWER:-1}))
 	(EXEC=yes as_test_user timeout -k 20 "$limit" "$@") </dev/null >"$log" 2>&1 &
 	running=$!
 	tail -n +1 -s 0.2 -f --pid=$running "$log" | hide_exchanges &
@@ -294,6 +298,7 @@ else
 	record build 2 0 $SECONDS
 fi
 if [ -f "$root$("$PG_CONFIG" --pkglibdir)/pgfairq.so" ]; then
+	[ -z "${INSTRUMENT:-}" ] || instrument_server "$BINDIR" "$tree"
 	beside=()
 	tap=
 	for suite in $SUITES; do
@@ -317,6 +322,11 @@ else
 	say "no library, no tests"
 fi
 
+if [ -n "${INSTRUMENT:-}" ]; then
+	heading "findings"
+	instrument_report "$tree"
+	record "findings" 0 "$FOUND" 0
+fi
 heading "summary ($SECONDS s)"
 cat "$summary"
 say "$(sum passed) passed, $(sum failed) failed"

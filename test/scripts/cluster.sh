@@ -21,7 +21,7 @@ cluster_make() {
 
 cluster_start() {
 	local directory=$1
-	if ! as_test_user "$BINDIR/pg_ctl" -D "$directory/data" -l "$directory/log" -w -t 60 -s start </dev/null; then
+	if ! as_test_user "$BINDIR/pg_ctl" -D "$directory/data" -l "$directory/log" -w -t "${PGCTLTIMEOUT:-60}" -s start </dev/null; then
 		cluster_log "$directory"
 		return 1
 	fi
@@ -30,7 +30,7 @@ cluster_start() {
 cluster_stop() {
 	local directory=$1 mode=${2:-fast}
 	[ -f "$directory/data/postmaster.pid" ] || return 0
-	as_test_user "$BINDIR/pg_ctl" -D "$directory/data" -m "$mode" -w -t 60 -s stop </dev/null
+	as_test_user "$BINDIR/pg_ctl" -D "$directory/data" -m "$mode" -w -t "${PGCTLTIMEOUT:-60}" -s stop </dev/null
 }
 
 cluster_remove() {

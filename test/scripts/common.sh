@@ -111,23 +111,26 @@ make_work_directory() {
 
 # --- a tree and a server of its own -----------------------------------------
 
-# Copies the checked-out tree, with changes and new files but without what is
-# built or ignored, to a directory of the test user.
+# Writes the checked-out tree, with changes and new files but without what is
+# built or ignored, to standard output as a tar file.
+pack_tree() {
+	cd "$CHECKOUT"
+	if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+		git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |
+			while IFS= read -r -d '' file; do
+				if [ -e "$file" ] || [ -L "$file" ]; then printf '%s\0' "$file"; fi
+			done | tar -c --null --no-recursion -f - -T -
+	else
+		tar -c -f - --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
+			--exclude=./results --exclude=./tmp_check --exclude=./test/.node .
+	fi
+}
+
+# Copies it to a directory of the test user.
 copy_tree() {
 	local target=$1
 	as_test_user mkdir -p "$target"
-	(
-		cd "$CHECKOUT"
-		if git -c safe.directory='*' rev-parse --is-inside-work-tree >/dev/null 2>&1; then
-			git -c safe.directory='*' ls-files -z --cached --others --exclude-standard |
-				while IFS= read -r -d '' file; do
-					if [ -e "$file" ] || [ -L "$file" ]; then printf '%s\0' "$file"; fi
-				done | tar -c --null --no-recursion -f - -T -
-		else
-			tar -c -f - --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' \
-				--exclude=./results --exclude=./tmp_check --exclude=./test/.node .
-		fi
-	) | as_test_user tar -x -f - -C "$target"
+	(pack_tree) | as_test_user tar -x -f - -C "$target"
 }
 
 # Copies the installed server's programs, libraries and data files below a

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what a purpose needs and this machine lacks.
 #
-#   prerequisites.sh build|demo|check|bench
+#   prerequisites.sh build|demo|check|check-assert|check-asan|check-valgrind|check-versions|bench
 #
-# With SUITES, a check needs what these suites need.
+# With SUITES, a check needs what these suites need; check-versions needs only
+# what makes a chroot, in which the rest is installed.
 #
 # It looks for programs and modules, not for packages, so that a server built
 # from source will do. What is missing it takes from Debian's packages, as root
@@ -13,8 +14,8 @@ set -euo pipefail
 
 purpose=${1:-check}
 case $purpose in
-build | demo | check | bench) ;;
-*) die "usage: ${0##*/} build|demo|check|bench" ;;
+build | demo | check | check-assert | check-asan | check-valgrind | check-versions | bench) ;;
+*) die "usage: ${0##*/} build|demo|check|check-assert|check-asan|check-valgrind|check-versions|bench" ;;
 esac
 
 # --- what is missing --------------------------------------------------------
@@ -80,6 +81,10 @@ wanted() {
 look() {
 	local major
 	missing=() packages=() wishes=() npm_pg=no
+	if [ "$purpose" = check-versions ]; then
+		have debootstrap || [ -x /usr/sbin/debootstrap ] || need "debootstrap" debootstrap
+		return
+	fi
 	major=$(server_major)
 	if ! find_pg_config; then
 		if [ -n "${PG_CONFIG:-}" ] && [ -z "$major" ]; then
@@ -109,7 +114,11 @@ look() {
 		[ -z "${PG_CONFIG:-}" ] || [ -f "$("$PG_CONFIG" --includedir)/libpq-fe.h" ] || need "libpq's header" libpq-dev
 		look_for_peers
 	fi
-	[ "$purpose" = check ] || return 0
+	case $purpose in
+	check) ;;
+	check-*) look_for_server_build ;;
+	*) return 0 ;;
+	esac
 
 	if wanted tap; then
 		have prove || need "prove" perl
@@ -121,6 +130,17 @@ look() {
 	fi
 	if wanted readme; then
 		look_for_node
+	fi
+}
+
+# What builds a server from Debian's source package (server_build.sh).
+look_for_server_build() {
+	have dpkg-source || need "dpkg-source" dpkg-dev
+	have bison || need "bison" bison
+	have flex || need "flex" flex
+	perl -MIPC::Run -e 1 2>/dev/null || need "Perl's IPC::Run" libipc-run-perl
+	if [ "$purpose" = check-valgrind ]; then
+		{ have valgrind && [ -f /usr/include/valgrind/memcheck.h ]; } || need "valgrind" valgrind
 	fi
 }
 
