@@ -167,6 +167,18 @@ row_task(HeapTuple tuple, TupleDesc tupdesc)
  * ----------------------------------------------------------------
  */
 
+/* Is a row, which was read a moment ago, still there? */
+static bool
+is_live(HeapTuple tuple, Buffer buffer)
+{
+	bool		live;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	live = HeapTupleSatisfiesVisibility(tuple, SnapshotSelf, buffer);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return live;
+}
+
 /*
  * Restore the lease of a row.  Returns false if there is no room.
  */
@@ -212,6 +224,14 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 
 	(void) leases_reserve(1);
 	result = leases_restore_durable(&lease, &ref);
+
+	/*
+	 * A lease that only memory knows, and not of this row: the row is right if it
+	 * still is one.  It would not be if its lease had been settled for the other to
+	 * begin, for rows go before leases do.
+	 */
+	if (result == LEASE_VOID && is_live(tuple, buffer) && leases_displace(&ref))
+		result = leases_restore_durable(&lease, &ref);
 	if (result != LEASE_RESTORED)
 	{
 		groups_lease_ends(lease.group, 0);
@@ -224,9 +244,7 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	 * row, and drops it when that has committed: so if it was not there to be
 	 * found, we see now that the row is gone.
 	 */
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	live = HeapTupleSatisfiesVisibility(tuple, SnapshotSelf, buffer);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	live = is_live(tuple, buffer);
 	if (!live)
 		(void) leases_drop(&ref, false, NULL);
 	else

@@ -8,9 +8,14 @@
  * receipts stay good.  A crash leaves no file: leases are forgotten then, and
  * their tasks delivered again.
  *
- * The file is removed as soon as it has been read: it must never be read twice.
- * It has a version and a checksum, and its contents are checked all the same;
- * a file that does not fit is left unread with a line in the log.  Nothing
+ * The file is in force for the very shutdown that it was written at, which it
+ * names by the cluster and the checkpoint that the control file has then, and
+ * only if the server goes on from there.  Where it follows another server or
+ * recovers, tasks may have been worked on elsewhere since, under other leases.
+ *
+ * The file is removed as soon as it has been looked at: it must never be read
+ * twice.  It has a version and a checksum, and its contents are checked all the
+ * same; a file that does not fit is left unread with a line in the log.  Nothing
  * depends on it but who holds which task.
  *
  * All of this runs in the postmaster, before and after all other processes, so
@@ -22,6 +27,7 @@
 
 #include <unistd.h>
 
+#include "access/xlog.h"
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
@@ -38,12 +44,21 @@
 #include "settings.h"
 
 #define LEASE_FILE		PGSTAT_STAT_PERMANENT_DIRECTORY "/pgfairq.leases"
-#define LEASE_FILE_MAGIC	0x46514C04	/* change it with any of the structs */
+#define LEASE_FILE_MAGIC	0x46514C05	/* change it with any of the structs */
+
+/* Which shutdown it was: there is no other one of the same. */
+typedef struct Shutdown
+{
+	uint64		system;			/* of the cluster */
+	XLogRecPtr	checkpoint;		/* its last record */
+	TimeLineID	timeline;
+} Shutdown;
 
 typedef struct LeaseFileHeader
 {
 	uint32		magic;
 	uint32		salt;			/* of the receipts */
+	Shutdown	shutdown;
 	int			queues;
 	int			sessions;
 	int			leases;
@@ -51,21 +66,47 @@ typedef struct LeaseFileHeader
 } LeaseFileHeader;
 
 /*
- * Was the server shut down cleanly?  The exit code does not tell: it is 0 after
- * an immediate shutdown, too, which leaves in shared memory what killed
- * backends were at.
+ * The shutdown that was the last thing to happen to the data; false if it was
+ * none, but a crash, or that of a standby, which has no leases.  The exit code does
+ * not tell: it is 0 after an immediate shutdown, too, which leaves in shared memory
+ * what killed backends were at.
+ *
+ * Before the postmaster exits the control file is written for the last time, and
+ * when it has started again it looks here before anybody writes it anew.
  */
 static bool
-shut_down_cleanly(void)
+last_shutdown(Shutdown *shutdown)
 {
 	bool		crc_ok;
 	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	bool		clean;
+	bool		clean = crc_ok && control->state == DB_SHUTDOWNED;
 
-	clean = crc_ok && (control->state == DB_SHUTDOWNED ||
-					   control->state == DB_SHUTDOWNED_IN_RECOVERY);
+	memset(shutdown, 0, sizeof(Shutdown));
+	shutdown->system = control->system_identifier;
+	shutdown->checkpoint = control->checkPoint;
+	shutdown->timeline = control->checkPointCopy.ThisTimeLineID;
 	pfree(control);
 	return clean;
+}
+
+/*
+ * Is the server about to read WAL that may not be its own: a standby, or one that
+ * was restored from a backup?
+ */
+static bool
+will_recover(void)
+{
+	static const char *const signals[] = {
+		STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE, BACKUP_LABEL_FILE
+	};
+
+	for (int i = 0; i < (int) lengthof(signals); i++)
+	{
+		/* If it cannot be told, suppose that it is there. */
+		if (access(signals[i], F_OK) == 0 || errno != ENOENT)
+			return true;
+	}
+	return false;
 }
 
 static void
@@ -88,7 +129,7 @@ save(int code, Datum arg)
 	SavedSession session;
 	SavedLease	lease;
 
-	if (code != 0 || !shut_down_cleanly())
+	if (code != 0 || !last_shutdown(&header.shutdown))
 		return;
 	file = AllocateFile(LEASE_FILE ".tmp", PG_BINARY_W);
 	if (file == NULL)
@@ -204,6 +245,8 @@ load(void)
 {
 	FILE	   *file = AllocateFile(LEASE_FILE, PG_BINARY_R);
 	LeaseFileHeader header;
+	Shutdown	last;
+	bool		ours;
 
 	if (file == NULL)
 	{
@@ -213,13 +256,19 @@ load(void)
 					 errmsg("could not open file \"%s\": %m", LEASE_FILE)));
 		return;
 	}
-	if (!shut_down_cleanly())
+	ours = (fread(&header, sizeof(header), 1, file) == 1 &&
+			header.magic == LEASE_FILE_MAGIC);
+	if (!last_shutdown(&last))
 		ereport(LOG,
 				(errmsg("ignoring file \"%s\": the server was not shut down after it was written", LEASE_FILE)));
-	else if (fread(&header, sizeof(header), 1, file) == 1 &&
-		header.magic == LEASE_FILE_MAGIC &&
-		read_parts(file, &header, false) &&
-		fseek(file, sizeof(header), SEEK_SET) == 0)
+	else if (will_recover())
+		ereport(LOG,
+				(errmsg("ignoring file \"%s\": the server is going to recover, or to follow another one", LEASE_FILE)));
+	else if (ours && memcmp(&header.shutdown, &last, sizeof(last)) != 0)
+		ereport(LOG,
+				(errmsg("ignoring file \"%s\": it was written at another shutdown than the last", LEASE_FILE)));
+	else if (ours && read_parts(file, &header, false) &&
+			 fseek(file, sizeof(header), SEEK_SET) == 0)
 	{
 		leases_set_salt(header.salt);
 		(void) read_parts(file, &header, true);

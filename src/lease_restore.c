@@ -37,6 +37,7 @@ leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid)
 /*
  * Grant a lease as it was before a crash, unless it is there.  For a new one
  * there has to be a reserved entry.  If its session is over it has run out.
+ * LEASE_VOID: the task has another one, which is in ref then.
  */
 LeaseRestored
 leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
@@ -49,13 +50,19 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
 	uint32		number;
 	Lease	   *lease;
 
+	ref->entry = 0;
+	ref->token = 0;
 	if (!lease_split_receipt(&durable->receipt, &high, &token))
 		return LEASE_VOID;
 
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	number = search_chain(hash, durable->queue, durable->task);
 	if (number != NO_ENTRY && lease_entries[number].token != token)
+	{
 		result = LEASE_VOID;
+		ref->entry = number;
+		ref->token = lease_entries[number].token;
+	}
 	else if (number == NO_ENTRY)
 	{
 		number = lease_take_reserved();

@@ -114,6 +114,47 @@ leases_end_sessions(void)
 }
 
 /*
+ * The leases of a session, in a palloc'd array.  Returns how many.  Looks at all
+ * leases there are, first without a lock: an entry may become another lease any time,
+ * and shows the old session with the new token then.  Under the lock it is one
+ * lease, of the session whose slot it keeps; and its token names it for ever.
+ */
+int
+leases_of_session(const SessionRef *session, LeaseRef **refs)
+{
+	int			n = 0;
+	int			size = 64;
+
+	*refs = palloc(size * sizeof(LeaseRef));
+	for (uint32 i = 0; i < lease_table->high_water; i++)
+	{
+		volatile Lease *lease = &lease_entries[i];
+		Partition  *partition;
+		LeaseRef	ref;
+		bool		its;
+
+		if (lease->state == LEASE_FREE || lease->session != session->number)
+			continue;
+		ref.entry = i;
+		ref.token = lease->token;
+		partition = lock_lease(&ref, LW_SHARED);
+		if (partition == NULL)
+			continue;
+		its = (lease->session == session->number && sessions_is(session));
+		LWLockRelease(&partition->lock);
+		if (!its)
+			continue;
+		if (n == size)
+		{
+			size *= 2;
+			*refs = repalloc_huge(*refs, size * sizeof(LeaseRef));
+		}
+		(*refs)[n++] = ref;
+	}
+	return n;
+}
+
+/*
  * Up to max leases of a queue that have expired.  Returns how many.
  */
 int

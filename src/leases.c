@@ -550,6 +550,32 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 }
 
 /*
+ * End a lease that nobody is settling and that has no row, for there is a row of
+ * another one.  Returns whether it has ended.
+ */
+bool
+leases_displace(const LeaseRef *ref)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &lease_entries[ref->entry];
+	uint32		group = lease->group;
+	bool		held;
+
+	if (partition == NULL)
+		return false;
+	held = (lease->state == LEASE_HELD && !lease->durable);
+	if (held)
+		remove_entry(partition, ref->entry);
+	LWLockRelease(&partition->lock);
+	if (held)
+	{
+		free_entry(ref->entry);
+		groups_lease_ends(group, 0);
+	}
+	return held;
+}
+
+/*
  * The claim of a lease was rolled back: end it, and say where the row was seen
  * last.  Returns false if there is nothing to offer, because the lease is over
  * or somebody else is settling it, with a receipt that was passed on before
@@ -625,32 +651,6 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 	}
 	if (!adopted)
 		groups_lease_ends(group, 0);
-}
-
-/*
- * The leases of a session, in a palloc'd array.  Returns how many.
- */
-int
-leases_of_session(uint32 session, LeaseRef **refs)
-{
-	int			n = 0;
-	int			size = 64;
-
-	*refs = palloc(size * sizeof(LeaseRef));
-	for (uint32 i = 0; i < lease_table->high_water; i++)
-	{
-		if (lease_entries[i].state == LEASE_FREE || lease_entries[i].session != session)
-			continue;
-		if (n == size)
-		{
-			size *= 2;
-			*refs = repalloc_huge(*refs, size * sizeof(LeaseRef));
-		}
-		(*refs)[n].entry = i;
-		(*refs)[n].token = lease_entries[i].token;
-		n++;
-	}
-	return n;
 }
 
 /*

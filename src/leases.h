@@ -109,6 +109,7 @@ extern void leases_unsettle(const LeaseRef *ref, bool wake);
 extern void leases_defer_free(void);
 extern void leases_free_deferred(void);
 extern bool leases_give_back(const LeaseRef *ref, LeaseInfo *lease);
+extern bool leases_displace(const LeaseRef *ref);
 extern bool leases_drop(const LeaseRef *ref, bool used, LeaseInfo *lease);
 extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline,
 						  LeaseInfo *lease);
@@ -121,7 +122,7 @@ extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern void leases_tick(TimestampTz now);
 extern void leases_end_sessions(void);
-extern int	leases_of_session(uint32 session, LeaseRef **refs);
+extern int	leases_of_session(const SessionRef *session, LeaseRef **refs);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
 extern TimestampTz leases_next_deadline(TimestampTz now);
 extern int	leases_count(int queue, int *overflow);

@@ -364,6 +364,16 @@ sessions_alive(uint32 number)
 }
 
 /*
+ * Is it still this session that has its slot?  Asked with a lease of the slot's
+ * session locked, which keeps it.
+ */
+bool
+sessions_is(const SessionRef *ref)
+{
+	return ((volatile Session *) &table->sessions[ref->number - 1])->token == ref->token;
+}
+
+/*
  * Is the session of a lease closed, for good?  One that has only missed its ttl
  * may yet get a heartbeat that looked at the time before; sessions_overdue closes it.
  */

@@ -193,14 +193,17 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	ItemPointerData tid = row->tuple.t_self;
 	TimestampTz due;
 
-	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(lease->attempt);
+	/* The row may say more, by SQL of a user: attempts are never forgotten. */
+	int			attempt = Max(lease->attempt, DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)));
+
+	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(attempt);
 	if (error != NULL)
 	{
 		row_value(row, COLUMN_LAST_ERROR) = PointerGetDatum(error);
 		row_is_null(row, COLUMN_LAST_ERROR) = false;
 	}
 
-	if (max_attempts > 0 && lease->attempt >= max_attempts)
+	if (max_attempts > 0 && attempt >= max_attempts)
 	{
 		row_is_null(row, COLUMN_ADDRESS) = true;
 		row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
@@ -213,7 +216,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	}
 
 	if (delay < 0)
-		delay = backoff(info, lease->attempt);
+		delay = backoff(info, attempt);
 	if (delay == 0)
 	{
 		if (!*placing)

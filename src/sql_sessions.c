@@ -96,7 +96,7 @@ fairq_close_session(PG_FUNCTION_ARGS)
 		PG_RETURN_INT32(0);
 	arguments_session_owner(function, &session);
 
-	n = leases_of_session(session.ref.number, &leases);
+	n = leases_of_session(&session.ref, &leases);
 	settle_begin(&settlement, SETTLE_RELEASE);
 	for (int i = 0; i < n; i++)
 		released += settle_lease(&settlement, &leases[i]);
