@@ -54,6 +54,7 @@
 #include "arguments.h"
 #include "handover.h"
 #include "owner_context.h"
+#include "queue_table.h"
 
 PG_FUNCTION_INFO_V1(fairq_done_of_queues);
 
@@ -163,7 +164,7 @@ fit_index(Relation index, AttrNumber done_at, AttrNumber id)
 		form->indnkeyatts == 2 &&
 		form->indkey.values[0] == done_at && form->indkey.values[1] == id &&
 		index->rd_indoption[0] == 0 && index->rd_indoption[1] == 0 &&
-		RelationGetIndexPredicate(index) == NIL &&
+		!queue_table_index_is_partial(index) &&
 		index->rd_opfamily[0] ==
 		get_opclass_family(GetDefaultOpClass(TIMESTAMPTZOID, BTREE_AM_OID)) &&
 		index->rd_opfamily[1] ==
@@ -601,8 +602,8 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 
 	if (batch->rows == NULL)
 		return;
-	archive = open_archive(rel, info, &relation);
 	owner_context_enter(rel->rd_rel->relowner, &context);
+	archive = open_archive(rel, info, &relation);
 	insert_batch(archive, batch);
 	owner_context_leave(&context);
 	relation_close(relation, NoLock);

@@ -19,8 +19,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
+#include "catalog/pg_class.h"
 #include "commands/async.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
@@ -35,11 +37,13 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "database_worker.h"
 #include "maintain.h"
+#include "owner_context.h"
 #include "queue_catalog.h"
 #include "waiting.h"
 #include "wakeup.h"
@@ -113,6 +117,21 @@ forget_failures(Oid relation)
 	hash_search(failing, &relation, HASH_REMOVE, NULL);
 }
 
+/* The owner of a table; InvalidOid: it is gone. */
+static Oid
+owner_of(Oid relation)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
+
 /*
  * A pass in a transaction of its own.  Returns whether there is
  * more to do now; *next is when to come again.
@@ -134,13 +153,22 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 	if (queue_catalog_lock_settings() &&
 		ConditionalLockRelationOid(relation, RowExclusiveLock))
 	{
+		Oid			owner = owner_of(relation);
+		OwnerContext context;
 		Relation	rel;
-		QueueInfo  *info = queue_catalog_open_relation(relation, NoLock, 0, &rel);
+		QueueInfo  *info;
 
-		if (info != NULL)
+		/* Nothing of his is looked at with our own privileges. */
+		if (OidIsValid(owner))
 		{
-			more = maintain_pass(rel, info, &maintenance);
-			relation_close(rel, NoLock);
+			owner_context_enter(owner, &context);
+			info = queue_catalog_open_relation(relation, NoLock, 0, &rel);
+			if (info != NULL)
+			{
+				more = maintain_pass(rel, info, &maintenance);
+				relation_close(rel, NoLock);
+			}
+			owner_context_leave(&context);
 		}
 	}
 	else

@@ -65,7 +65,8 @@ relcache_callback(Datum arg, Oid relation)
 	hash_seq_init(&status, cache);
 	while ((info = hash_seq_search(&status)) != NULL)
 	{
-		if (!OidIsValid(relation) || info->relation == relation)
+		if (!OidIsValid(relation) || info->relation == relation ||
+			info->id_sequence == relation)
 			info->valid = false;
 	}
 }
@@ -507,6 +508,7 @@ cache_entry(const char *name)
 	{
 		info->valid = false;
 		info->relation = InvalidOid;
+		info->id_sequence = InvalidOid;
 		info->state = NULL;
 	}
 	return info;

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * queue_relation.h
- *	  The rows of a queue: the only reader and writer of queue tables.
+ *	  The rows of a queue and its indexes: the only reader and writer of queue tables.
  *
  *-------------------------------------------------------------------------
  */
@@ -120,6 +120,7 @@ extern int	queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *fro
 extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
 								Snapshot snapshot, ItemPointer tid);
 
+/* row_writer.c */
 extern int64 queue_relation_new_ids(QueueInfo *info, int n, int *got);
 extern void queue_relation_insert(Relation rel, QueueInfo *info, int n,
 								  Datum **values, bool **nulls,

@@ -3,23 +3,34 @@
  * queue_table.c
  *	  What the table of a queue has to be like.
  *
- * Rows are read and written directly (queue_relation.c), past the executor.
- * What the executor would have honoured and we do not is found out here, once
- * a table is made known to a session, and refused with a clear error.
+ * Rows are read and written directly (queue_relation.c, row_writer.c), past the
+ * executor.  What the executor would have honoured and we do not is found out
+ * here, once a table is made known to a session, and refused with a clear error.
+ *
+ * Whoever looks at a queue, or publishes to all that want it, comes here with his
+ * own privileges.  So nothing of the owner's is executed: expressions are looked at
+ * as they are stored, for what the relcache has of them was simplified, and that
+ * calls functions with constant arguments.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "catalog/pg_am_d.h"
+#include "catalog/pg_collation_d.h"
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_opclass.h"
+#include "catalog/pg_sequence.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
 #include "commands/trigger.h"
+#include "nodes/makefuncs.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
@@ -129,93 +140,261 @@ examine_columns(QueueInfo *info, Relation rel)
 }
 
 /*
+ * The expressions (attribute Anum_pg_index_indexprs) or the predicate
+ * (Anum_pg_index_indpred) of an index, as they are stored; NULL: it has none.
+ */
+static Node *
+stored_expression(Relation index, AttrNumber attribute)
+{
+	bool		isnull;
+	Datum		value = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, attribute, &isnull);
+
+	return isnull ? NULL : stringToNode(TextDatumGetCString(value));
+}
+
+bool
+queue_table_index_is_partial(Relation index)
+{
+	return !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
+}
+
+static bool
+is_column(const Node *node, AttrNumber column)
+{
+	return node != NULL && IsA(node, Var) && ((const Var *) node)->varattno == column &&
+		((const Var *) node)->varlevelsup == 0;
+}
+
+/* Is it: column IS NOT NULL? */
+static bool
+is_not_null_test(const Node *node, AttrNumber column)
+{
+	const NullTest *test = (const NullTest *) node;
+
+	return IsA(node, NullTest) && test->nulltesttype == IS_NOT_NULL && !test->argisrow &&
+		is_column((const Node *) test->arg, column);
+}
+
+/* Is it: column = value, or by another function, of type "char"? */
+static bool
+is_char_test(const Node *node, AttrNumber column, Oid function, char value)
+{
+	const OpExpr *op = (const OpExpr *) node;
+	const Const *constant;
+
+	if (!IsA(node, OpExpr) || get_opcode(op->opno) != function ||
+		list_length(op->args) != 2 || !is_column(linitial(op->args), column) ||
+		!IsA(lsecond(op->args), Const))
+		return false;
+	constant = lsecond_node(Const, op->args);
+	return constant->consttype == CHAROID && !constant->constisnull &&
+		DatumGetChar(constant->constvalue) == value;
+}
+
+/* Is it: hashtextextended(group_key COLLATE "C", 0)? */
+static bool
+is_group_hash(const Node *node, AttrNumber column)
+{
+	const FuncExpr *hash = (const FuncExpr *) node;
+	const Node *key;
+	const Node *seed;
+
+	if (!IsA(node, FuncExpr) || hash->funcid != F_HASHTEXTEXTENDED ||
+		hash->inputcollid != C_COLLATION_OID)
+		return false;
+	key = linitial(hash->args);
+	if (IsA(key, CollateExpr))
+		key = (const Node *) ((const CollateExpr *) key)->arg;
+	seed = lsecond(hash->args);
+	if (IsA(seed, FuncExpr) && ((const FuncExpr *) seed)->funcid == F_INT8_INT4)
+		seed = linitial(((const FuncExpr *) seed)->args);
+	return is_column(key, column) && IsA(seed, Const) &&
+		!((const Const *) seed)->constisnull && ((const Const *) seed)->constvalue == 0;
+}
+
+/* The predicates of our indexes. */
+typedef enum IndexRows
+{
+	ALL_ROWS,
+	ROWS_WITH_ADDRESS,
+	ROWS_OF_STATE,
+	ROWS_WITH_KEY
+} IndexRows;
+
+/* Our indexes, as queue_admin.c makes them. */
+static const struct
+{
+	const char *name;			/* with the queue's after it; NULL: any */
+	const char *on;				/* for the user */
+	int			ncolumns;
+	QueueColumn columns[3];		/* the first of three: of the hash of its values */
+	bool		unique;
+	IndexRows	rows;
+	char		state;
+	size_t		oid;			/* where in QueueInfo it is noted */
+}			expected_indexes[] = {
+	{NULL, "column \"id\"", 1, {COLUMN_ID}, true, ALL_ROWS, 0, offsetof(QueueInfo, id_index)},
+	{"address_of_", "column \"address\"", 1, {COLUMN_ADDRESS}, false, ROWS_WITH_ADDRESS, 0,
+	offsetof(QueueInfo, address_index)},
+	{"due_of_", "column \"run_at\"", 1, {COLUMN_RUN_AT}, false, ROWS_OF_STATE, TASK_SCHEDULED,
+	offsetof(QueueInfo, due_index)},
+	{"overflow_of_", "groups and ids", 3, {COLUMN_GROUP_KEY, COLUMN_PRIORITY, COLUMN_ID}, false,
+	ROWS_OF_STATE, TASK_OVERFLOW, offsetof(QueueInfo, overflow_index)},
+	{"key_of_", "column \"unique_key\"", 1, {COLUMN_UNIQUE_KEY}, false, ROWS_WITH_KEY, 0,
+	offsetof(QueueInfo, key_index)},
+	{"held_of_", "column \"id\"", 1, {COLUMN_ID}, false, ROWS_OF_STATE, TASK_HELD,
+	offsetof(QueueInfo, held_index)},
+};
+
+#define INDEX_OID(info, i) (*(Oid *) ((char *) (info) + expected_indexes[i].oid))
+
+/*
+ * Has an index the rows that number i of ours has?  has_entry (row_writer.c) goes
+ * by that, so an index that has not would be spoilt.
+ */
+static bool
+has_rows(QueueInfo *info, Relation index, int i)
+{
+	Node	   *predicate = stored_expression(index, Anum_pg_index_indpred);
+	AttrNumber	state = info->columns[COLUMN_STATE];
+	List	   *tests = make_ands_implicit((Expr *) predicate);
+
+	switch (expected_indexes[i].rows)
+	{
+		case ALL_ROWS:
+			return predicate == NULL;
+		case ROWS_WITH_ADDRESS:
+			return list_length(tests) == 1 &&
+				is_not_null_test(linitial(tests), info->columns[COLUMN_ADDRESS]);
+		case ROWS_OF_STATE:
+			return list_length(tests) == 1 &&
+				is_char_test(linitial(tests), state, F_CHAREQ, expected_indexes[i].state);
+		case ROWS_WITH_KEY:
+			return list_length(tests) == 2 &&
+				is_not_null_test(linitial(tests), info->columns[COLUMN_UNIQUE_KEY]) &&
+				is_char_test(lsecond(tests), state, F_CHARNE, TASK_DEAD);
+	}
+	return false;
+}
+
+/*
+ * Is this index number i of ours, whatever it is called?
+ */
+static bool
+fit_index(QueueInfo *info, Relation index, int i)
+{
+	Form_pg_index form = index->rd_index;
+	int			n = expected_indexes[i].ncolumns;
+
+	if (!form->indisvalid || index->rd_rel->relam != BTREE_AM_OID ||
+		form->indnkeyatts != n || form->indnatts != n ||
+		form->indisunique != expected_indexes[i].unique)
+		return false;
+	for (int c = 0; c < n; c++)
+	{
+		QueueColumn column = expected_indexes[i].columns[c];
+		bool		hashed = (n == 3 && c == 0);
+
+		if (form->indkey.values[c] != (hashed ? 0 : info->columns[column]) ||
+			index->rd_indoption[c] != 0 ||
+			index->rd_opfamily[c] !=
+			get_opclass_family(GetDefaultOpClass(index->rd_opcintype[c], BTREE_AM_OID)) ||
+			(column == COLUMN_UNIQUE_KEY && index->rd_indcollation[c] != C_COLLATION_OID))
+			return false;
+		if (hashed)
+		{
+			List	   *expressions = castNode(List, stored_expression(index, Anum_pg_index_indexprs));
+
+			if (list_length(expressions) != 1 ||
+				!is_group_hash(linitial(expressions), info->columns[column]))
+				return false;
+		}
+	}
+	return has_rows(info, index, i);
+}
+
+/*
  * Find the indexes that the engine walks.  Other indexes are maintained.
+ *
+ * Ours are known by their names and by what they are: a user may have others, on
+ * the same columns and with predicates of his own.  Of unique indexes on all ids any
+ * will do.
  */
 static void
 examine_indexes(QueueInfo *info, Relation rel)
 {
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
-	char		due_name[NAMEDATALEN];
-	char		overflow_name[NAMEDATALEN];
-	char		key_name[NAMEDATALEN];
-	char		held_name[NAMEDATALEN];
 
-	snprintf(due_name, sizeof(due_name), "due_of_%s", info->name);
-	snprintf(overflow_name, sizeof(overflow_name), "overflow_of_%s", info->name);
-	snprintf(key_name, sizeof(key_name), "key_of_%s", info->name);
-	snprintf(held_name, sizeof(held_name), "held_of_%s", info->name);
-	info->id_index = InvalidOid;
-	info->address_index = InvalidOid;
-	info->due_index = InvalidOid;
-	info->overflow_index = InvalidOid;
-	info->key_index = InvalidOid;
-	info->held_index = InvalidOid;
+	for (int i = 0; i < (int) lengthof(expected_indexes); i++)
+		INDEX_OID(info, i) = InvalidOid;
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
-		Form_pg_index form = index->rd_index;
+		const char *name = RelationGetRelationName(index);
 
-		if (form->indisexclusion || !form->indimmediate)
+		if (index->rd_index->indisexclusion || !index->rd_index->indimmediate)
 			unfit_table(rel, psprintf("Index \"%s\" belongs to an exclusion constraint or to one that is deferrable.",
-									  RelationGetRelationName(index)));
-		if (form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
-			form->indnkeyatts == 1 && form->indnatts == 1 &&
-			index->rd_indoption[0] == 0 &&
-			index->rd_opfamily[0] ==
-			get_opclass_family(GetDefaultOpClass(index->rd_opcintype[0], BTREE_AM_OID)))
+									  name));
+		for (int i = 0; i < (int) lengthof(expected_indexes); i++)
 		{
-			List	   *predicate = RelationGetIndexPredicate(index);
+			const char *prefix = expected_indexes[i].name;
 
-			if (form->indkey.values[0] == info->columns[COLUMN_ID] &&
-				form->indisunique && predicate == NIL)
-				info->id_index = RelationGetRelid(index);
-
-			/* Others on the same column are maintained, but not walked. */
-			if (form->indkey.values[0] == info->columns[COLUMN_ADDRESS] &&
-				!form->indisunique && list_length(predicate) == 1 &&
-				IsA(linitial(predicate), NullTest) &&
-				linitial_node(NullTest, predicate)->nulltesttype == IS_NOT_NULL)
-				info->address_index = RelationGetRelid(index);
-			if (form->indkey.values[0] == info->columns[COLUMN_RUN_AT] &&
-				!form->indisunique && predicate != NIL &&
-				strcmp(RelationGetRelationName(index), due_name) == 0)
-				info->due_index = RelationGetRelid(index);
-			if (form->indkey.values[0] == info->columns[COLUMN_UNIQUE_KEY] &&
-				!form->indisunique && predicate != NIL &&
-				strcmp(RelationGetRelationName(index), key_name) == 0)
-				info->key_index = RelationGetRelid(index);
-			if (form->indkey.values[0] == info->columns[COLUMN_ID] &&
-				!form->indisunique && predicate != NIL &&
-				strcmp(RelationGetRelationName(index), held_name) == 0)
-				info->held_index = RelationGetRelid(index);
+			if ((prefix == NULL ||
+				 (strncmp(name, prefix, strlen(prefix)) == 0 &&
+				  strcmp(name + strlen(prefix), info->name) == 0)) &&
+				fit_index(info, index, i))
+				INDEX_OID(info, i) = RelationGetRelid(index);
 		}
-		if (form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
-			form->indnkeyatts == 3 && !form->indisunique &&
-			form->indkey.values[0] == 0 &&
-			form->indkey.values[1] == info->columns[COLUMN_PRIORITY] &&
-			form->indkey.values[2] == info->columns[COLUMN_ID] &&
-			strcmp(RelationGetRelationName(index), overflow_name) == 0)
-			info->overflow_index = RelationGetRelid(index);
 		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);
-	if (!OidIsValid(info->id_index))
-		unfit_table(rel, "It has no valid unique index on column \"id\".");
-	if (!OidIsValid(info->address_index))
-		unfit_table(rel, "It has no valid index on column \"address\".");
-	if (!OidIsValid(info->due_index))
-		unfit_table(rel, psprintf("It has no valid index \"due_of_%s\" on column \"run_at\".",
-								  info->name));
-	if (!OidIsValid(info->overflow_index))
-		unfit_table(rel, psprintf("It has no valid index \"overflow_of_%s\" on groups and ids.",
-								  info->name));
-	if (!OidIsValid(info->key_index))
-		unfit_table(rel, psprintf("It has no valid index \"key_of_%s\" on column \"unique_key\".",
-								  info->name));
-	if (!OidIsValid(info->held_index))
-		unfit_table(rel, psprintf("It has no valid index \"held_of_%s\" on column \"id\".",
-								  info->name));
+	for (int i = 0; i < (int) lengthof(expected_indexes); i++)
+	{
+		if (OidIsValid(INDEX_OID(info, i)))
+			continue;
+		if (expected_indexes[i].name == NULL)
+			unfit_table(rel, psprintf("It has no valid unique index on %s.",
+									  expected_indexes[i].on));
+		unfit_table(rel, psprintf("It has no valid index \"%s%s\" on %s, such as fairq.create_queue() makes.",
+								  expected_indexes[i].name, info->name,
+								  expected_indexes[i].on));
+	}
+}
+
+/*
+ * The sequence that ids come from: ours, or ids would come twice, or never.
+ */
+static void
+examine_sequence(QueueInfo *info, Relation rel)
+{
+	char		name[NAMEDATALEN];
+	HeapTuple	tuple;
+	bool		fit;
+
+	snprintf(name, sizeof(name), "ids_of_%s", info->name);
+	info->id_sequence = get_relname_relid(name, RelationGetNamespace(rel));
+	if (!OidIsValid(info->id_sequence))
+		unfit_table(rel, psprintf("Its sequence \"%s\" is missing.", name));
+
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(info->id_sequence));
+	fit = HeapTupleIsValid(tuple) &&
+		((Form_pg_class) GETSTRUCT(tuple))->relkind == RELKIND_SEQUENCE &&
+		((Form_pg_class) GETSTRUCT(tuple))->relowner == rel->rd_rel->relowner;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (!fit)
+		unfit_table(rel, psprintf("Relation \"%s\" is not a sequence of the table's owner.", name));
+
+	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(info->id_sequence));
+	fit = HeapTupleIsValid(tuple) &&
+		((Form_pg_sequence) GETSTRUCT(tuple))->seqincrement == QUEUE_ID_BLOCK &&
+		!((Form_pg_sequence) GETSTRUCT(tuple))->seqcycle;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (!fit)
+		unfit_table(rel, psprintf("Its sequence \"%s\" has another increment than %d, or begins anew at its end.",
+								  name, QUEUE_ID_BLOCK));
 }
 
 /*
@@ -232,8 +411,12 @@ examine_triggers(Relation rel)
 	{
 		Trigger    *trigger = &triggers->triggers[i];
 
-		if (get_func_namespace(trigger->tgfoid) == schema)
-			ours |= (trigger->tgenabled == TRIGGER_FIRES_ALWAYS);
+		if (get_func_namespace(trigger->tgfoid) == schema &&
+			strcmp(get_func_name(trigger->tgfoid), "row_written") == 0)
+			ours |= (trigger->tgenabled == TRIGGER_FIRES_ALWAYS &&
+					 trigger->tgtype == (TRIGGER_TYPE_ROW | TRIGGER_TYPE_AFTER | TRIGGER_TYPE_INSERT |
+										 TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE) &&
+					 trigger->tgnattr == 0 && trigger->tgqual == NULL);
 		else if (trigger->tgenabled != TRIGGER_DISABLED)
 			unfit_table(rel, OidIsValid(trigger->tgconstraint) ?
 						psprintf("Constraint \"%s\" would not be checked.",
@@ -252,8 +435,6 @@ examine_triggers(Relation rel)
 void
 queue_table_examine(QueueInfo *info, Relation rel)
 {
-	char		sequence[NAMEDATALEN];
-
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		unfit_table(rel, "It is not an ordinary table.");
 	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
@@ -267,9 +448,5 @@ queue_table_examine(QueueInfo *info, Relation rel)
 	examine_columns(info, rel);
 	examine_indexes(info, rel);
 	examine_triggers(rel);
-
-	snprintf(sequence, sizeof(sequence), "ids_of_%s", info->name);
-	info->id_sequence = get_relname_relid(sequence, RelationGetNamespace(rel));
-	if (!OidIsValid(info->id_sequence))
-		unfit_table(rel, psprintf("Its sequence \"%s\" is missing.", sequence));
+	examine_sequence(info, rel);
 }

@@ -13,5 +13,6 @@
 #include "queue_catalog.h"
 
 extern void queue_table_examine(QueueInfo *info, Relation rel);
+extern bool queue_table_index_is_partial(Relation index);
 
 #endif							/* FAIRQ_QUEUE_TABLE_H */

@@ -34,7 +34,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#include "owner_context.h"
 #include "queue_admin.h"
 #include "topics.h"
 
@@ -337,23 +336,9 @@ topics_publish(const text *topic, const NewTask *task, TopicCheck check, void *a
 
 	for (int i = 0; i < left; i++)
 	{
-		Oid			owner = receivers[i].rel->rd_rel->relowner;
-		OwnerContext context;
 		int64		id;
 
-		/*
-		 * Who publishes has not named the queue, and need not trust its owner,
-		 * who may subscribe to whatever he wants: what that one has put on the
-		 * table (constraints, expressions of indexes, defaults) is his business.
-		 */
-		if (owner == GetUserId())
-			enqueue_tasks(receivers[i].rel, receivers[i].info, 1, task, &id);
-		else
-		{
-			owner_context_enter(owner, &context);
-			enqueue_tasks(receivers[i].rel, receivers[i].info, 1, task, &id);
-			owner_context_leave(&context);
-		}
+		enqueue_tasks(receivers[i].rel, receivers[i].info, 1, task, &id);
 		relation_close(receivers[i].rel, NoLock);
 	}
 	return left;

@@ -588,6 +588,10 @@ look_behind_all(void)
 
 		if (info != NULL)
 		{
+			/*
+			 * Also where he is us: in a restricted context his code cannot leave a
+			 * deferred trigger behind, which nobody would fire any more.
+			 */
 			owner_context_enter(rel->rd_rel->relowner, &owner);
 			placement_begin(&placement, rel, info);
 			row_reader_begin(&row, rel, info);

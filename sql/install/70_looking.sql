@@ -112,7 +112,7 @@ BEGIN
         BEGIN
             RETURN QUERY SELECT name, t.id, t.group_key, t.payload, t.headers,
                 t.priority, t.attempts, t.enqueued_at, t.last_error
-                FROM fairq.tasks(name, 'dead') t;
+                FROM fairq.tasks(name, 'dead'::pg_catalog.text, NULL::pg_catalog.text) t; -- no other function's arguments
         EXCEPTION WHEN invalid_table_definition OR insufficient_privilege OR configuration_limit_exceeded THEN
             NULL;
         END;
