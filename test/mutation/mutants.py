@@ -19,6 +19,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -127,19 +128,34 @@ def object_code(tree, file):
         return f.read()
 
 
+checks = set()  # the checks under way
+
+
+def stop(*_):
+    """They stop their servers and remove what they made."""
+    for process in list(checks):
+        process.terminate()
+    for process in list(checks):
+        process.wait()
+    os._exit(143)
+
+
 def check(tree, suites, tests=()):
     """Runs suites: None if all passed, else what failed first."""
     env = dict(os.environ, SUITES=suites, PROVE_TESTS=" ".join(tests), CI="yes")
-    result = subprocess.run([os.path.join(tree, "test/scripts/check.sh")], env=env, text=True, errors="replace",
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    if result.returncode == 0:
+    with subprocess.Popen([os.path.join(tree, "test/scripts/check.sh")], env=env, text=True, errors="replace",
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        checks.add(process)
+        output = process.communicate()[0]
+        checks.discard(process)
+    if process.returncode == 0:
         return None
     for pattern in (r"^test (\S+) +\.\.\. +FAILED", r"^not ok \d+ +- (\S+)", r"^test/t/(\S+)\.pl .*Wstat",
                     r"^(\w+: (?:stopped after|exit code|a server process).*)"):
-        match = re.search(pattern, result.stdout, re.M)
+        match = re.search(pattern, output, re.M)
         if match:
             return match[1]
-    return "the check: " + result.stdout.strip().split("\n")[-1]
+    return "the check: " + output.strip().split("\n")[-1]
 
 
 def judge(number, tree, fault, work, table):
@@ -171,6 +187,8 @@ def judge(number, tree, fault, work, table):
 
 
 def main():
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
     tree, seed, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
     jobs = int(sys.argv[4]) if len(sys.argv) > 4 else 1
     work = os.path.dirname(tree)

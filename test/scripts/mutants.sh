@@ -20,7 +20,16 @@ find_pg_config || die "no usable PostgreSQL"
 find_python || die "no Python with psycopg"
 export PG_CONFIG
 
-trap 'rm -rf "${WORK:-/nonexistent}"' EXIT
+running=
+cleanup() {
+	trap - EXIT INT TERM
+	if [ -n "$running" ]; then
+		kill "$running" 2>/dev/null || true
+		wait "$running" 2>/dev/null || true
+	fi
+	rm -rf "${WORK:-/nonexistent}"
+}
+trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 make_work_directory mutants
@@ -33,4 +42,6 @@ if have ccache && [ -d /usr/lib/ccache ]; then
 	export PATH=/usr/lib/ccache:$PATH CCACHE_DIR=$WORK/ccache CCACHE_NOHASHDIR=1 CCACHE_UMASK=000
 	mkdir -m 0777 "$CCACHE_DIR"
 fi
-JOBS=2 "$PYTHON" "$WORK/tree/test/mutation/mutants.py" "$WORK/tree" "$SEED" "$N" "$JOBS"
+JOBS=2 "$PYTHON" "$WORK/tree/test/mutation/mutants.py" "$WORK/tree" "$SEED" "$N" "$JOBS" &
+running=$!
+wait $running
