@@ -53,7 +53,7 @@ bench:
 	@QUICK=$(filter-out 0,$(QUICK)) test/scripts/bench.sh $(BENCH)
 
 mutants:
-	@SEED=$(SEED) N=$(N) JOBS=$(JOBS) test/scripts/mutants.sh
+	@SEED=$(SEED) N=$(N) FROM=$(FROM) JOBS=$(JOBS) test/scripts/mutants.sh
 
 else
 

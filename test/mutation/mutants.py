@@ -1,10 +1,10 @@
 """Plants small faults in the sources and counts how many of them the tests find.
 
-    mutants.py TREE SEED NUMBER [JOBS]
+    mutants.py TREE SEED NUMBER [JOBS [FROM]]
 
 TREE is a copy of the checkout that was built with the make variables of BUILD.
 The faults are drawn at random over all places of src/*.c; the same seed draws the
-same faults from the same sources. Each is built in a private copy. One that gives
+same faults from the same sources; FROM goes on with those from that one on. Each is built in a private copy. One that gives
 the same object code is no fault. Then come the quick suites, and, if those pass,
 the TAP tests that test/mutation/subjects names for the file. A fault is found when
 something fails, crashes or hangs. The exit status is 0 when more than 90 in 100
@@ -23,7 +23,7 @@ import signal
 import subprocess
 import sys
 
-QUICK = "unit regress isolation"
+QUICK = ["unit regress", "isolation"]
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Within these nothing is changed: words for people, and what a build leaves out.
@@ -176,11 +176,12 @@ def judge(number, tree, fault, work, table):
         if after == before:
             return "same code", ""
         subprocess.run("rm -f %s/src/*.o %s/src/*.bc %s/*.so" % (mine, mine, mine), shell=True, check=True)
-        by = check(mine, QUICK)
-        if by is None:
-            tests = tests_for(mine, fault.file, table)
-            if tests:
-                by = check(mine, "tap", tests)
+        by = None
+        for suite in QUICK:
+            by = by or check(mine, suite)
+        tests = tests_for(mine, fault.file, table)
+        if by is None and tests:
+            by = check(mine, "tap", tests)
         return ("found", by) if by else ("NOT FOUND", "")
     finally:
         shutil.rmtree(mine, ignore_errors=True)
@@ -191,6 +192,7 @@ def main():
     signal.signal(signal.SIGINT, stop)
     tree, seed, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
     jobs = int(sys.argv[4]) if len(sys.argv) > 4 else 1
+    first = int(sys.argv[5]) if len(sys.argv) > 5 else 1
     work = os.path.dirname(tree)
     table = subjects()
     all_faults = [fault for name in sorted(os.listdir(os.path.join(tree, "src"))) if name.endswith(".c")
@@ -199,7 +201,7 @@ def main():
     print("seed %s: %d of %d places" % (seed, len(drawn), len(all_faults)), flush=True)
     counts = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        futures = {pool.submit(judge, n, tree, fault, work, table): (n, fault) for n, fault in enumerate(drawn, 1)}
+        futures = {pool.submit(judge, n, tree, fault, work, table): (n, fault) for n, fault in enumerate(drawn, 1) if n >= first}
         for future in concurrent.futures.as_completed(futures):
             n, fault = futures[future]
             what, by = future.result()

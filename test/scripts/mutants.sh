@@ -4,15 +4,17 @@
 #
 #   SEED=n   which faults (1)
 #   N=n      how many (60)
+#   FROM=n   not those before this one (1)
 #   JOBS=n   at a time (as many as processors)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 SEED=${SEED:-1}
 N=${N:-60}
+FROM=${FROM:-1}
 JOBS=${JOBS:-$(nproc)}
-for number in "$N" "$JOBS"; do
-	[[ $number =~ ^[1-9][0-9]*$ ]] || die "N and JOBS are numbers from 1 on, not '$number'"
+for number in "$N" "$FROM" "$JOBS"; do
+	[[ $number =~ ^[1-9][0-9]*$ ]] || die "N, FROM and JOBS are numbers from 1 on, not '$number'"
 done
 
 "$CHECKOUT/test/scripts/prerequisites.sh" check
@@ -42,6 +44,6 @@ if have ccache && [ -d /usr/lib/ccache ]; then
 	export PATH=/usr/lib/ccache:$PATH CCACHE_DIR=$WORK/ccache CCACHE_NOHASHDIR=1 CCACHE_UMASK=000
 	mkdir -m 0777 "$CCACHE_DIR"
 fi
-JOBS=2 "$PYTHON" "$WORK/tree/test/mutation/mutants.py" "$WORK/tree" "$SEED" "$N" "$JOBS" &
+JOBS=2 "$PYTHON" "$WORK/tree/test/mutation/mutants.py" "$WORK/tree" "$SEED" "$N" "$JOBS" "$FROM" &
 running=$!
 wait $running
