@@ -19,6 +19,7 @@
 #include "catalog/pg_database.h"
 #include "catalog/pg_namespace.h"
 #include "nodes/execnodes.h"
+#include "storage/bufmgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
@@ -32,6 +33,13 @@
 #define FAIRQ_PRIVATE __attribute__((visibility("hidden")))
 #else
 #define FAIRQ_PRIVATE
+#endif
+
+/* Reads pages that it has not pinned, on purpose: the sanitizer need not say so. */
+#ifdef __SANITIZE_ADDRESS__
+#define FAIRQ_LOOKS_UNPINNED __attribute__((no_sanitize("address")))
+#else
+#define FAIRQ_LOOKS_UNPINNED
 #endif
 
 /* 16 renamed the file of a relation and gave it a type. */
@@ -99,6 +107,10 @@ typedef Oid RelFileNumber;
 /*
  * 16 tells which indexes an update concerns instead of whether any.  Returns
  * the result of heap_update and whether new index entries are needed.
+ *
+ * heap_update itself must not be told not to wait (it asserts that nobody has
+ * the row then).  So the row is locked first, which can be had without waiting,
+ * as strongly as any update needs it.
  */
 static inline TM_Result
 fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,
@@ -108,14 +120,26 @@ fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,
 	LockTupleMode lockmode;
 	TM_Result	result;
 
+	if (!wait)
+	{
+		HeapTupleData old = {.t_self = *tid};
+		Buffer		buffer;
+
+		result = heap_lock_tuple(rel, &old, cid, LockTupleExclusive,
+								 LockWaitSkip, false, &buffer, tmfd);
+		ReleaseBuffer(buffer);
+		*needs_index_entries = false;
+		if (result != TM_Ok)
+			return result;
+	}
 #if PG_VERSION_NUM >= 160000
 	TU_UpdateIndexes update_indexes;
 
-	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, wait, tmfd,
+	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, true, tmfd,
 						 &lockmode, &update_indexes);
 	*needs_index_entries = (result == TM_Ok && update_indexes != TU_None);
 #else
-	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, wait, tmfd,
+	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, true, tmfd,
 						 &lockmode);
 	*needs_index_entries = (result == TM_Ok && !HeapTupleIsHeapOnly(tuple));
 #endif

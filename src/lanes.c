@@ -568,13 +568,13 @@ lanes_lower(Lane *lane, const FairqAddress *address)
 bool
 lanes_has(Lane *lane, const FairqAddress *address)
 {
+	ItemPointerData first_tid = {{0, 0}, 0};
 	LaneEntry	first_of_address;
 	LaneEntry	frontier;
 	bool		result;
 	int			at;
 
-	lanes_entry(&first_of_address, address, &first_of_address.tid);
-	ItemPointerSet(&first_of_address.tid, 0, 0);
+	lanes_entry(&first_of_address, address, &first_tid);
 	LWLockAcquire(&lane->lock, LW_SHARED);
 
 	/* By addresses only: the frontier may be at this very row, with its TID. */

@@ -282,6 +282,7 @@ row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid)
 	}
 }
 
+FAIRQ_LOOKS_UNPINNED
 void
 row_reader_fetch_row(RowReader *reader, const ItemPointerData *tid)
 {
@@ -291,7 +292,7 @@ row_reader_fetch_row(RowReader *reader, const ItemPointerData *tid)
 	if (buffer > 0 && offset <= MaxHeapTuplesPerPage)
 	{
 		Page		page = BufferGetPage(buffer);
-		ItemId		item = PageGetItemId(page, offset);
+		ItemId		item = &((PageHeader) page)->pd_linp[offset - 1];
 		char	   *tuple = (char *) page + ItemIdGetOffset(item) % BLCKSZ;
 
 		for (int line = 0; line < 4; line++)

@@ -45,10 +45,11 @@ UBSAN_OPTIONS='log_path=$FINDINGS/asan:print_stacktrace=1' exec"
 	as_test_user chmod 0755 "$bindir/postgres"
 }
 
-# One line for each finding: how often it was seen, and what and where it is.
+# One line for each finding: what and where it is. An assertion that does not
+# hold is one whatever the instrument is.
 list_findings() { # list_findings TREE
+	{ grep -rhaoE 'TRAP: .*' "$1/tmp_check/log" "$WORK"/*/log 2>/dev/null || true; } | sed -E 's/,? *PID: [0-9]+//'
 	case $INSTRUMENT in
-	assert) grep -rhoE 'TRAP: .*' "$1/tmp_check/log" "$WORK"/*/log 2>/dev/null ;;
 	asan) grep -rhE 'runtime error:|^SUMMARY: AddressSanitizer' "$FINDINGS" ;;
 	valgrind)
 		# what it is, and the first functions of its stack, without addresses
@@ -60,12 +61,12 @@ list_findings() { # list_findings TREE
 			words == "" { words = $0; next }
 			/(at|by) 0x/ && frames < 4 { sub(/.*0x[0-9A-F]+: /, ""); words = words " < " $0; frames++ }' {} \;
 		;;
-	esac | sed 's/pid: [0-9]*//' | sort | uniq -c | sort -rn
+	esac
 }
 
 # Shows the findings; the last line is their number.
 instrument_report() { # instrument_report TREE
-	list_findings "$1" >"$WORK/findings.txt" || true
+	list_findings "$1" | sort | uniq -c | sort -rn >"$WORK/findings.txt" || true
 	FOUND=$(awk '{ n += $1 } END { print n + 0 }' "$WORK/findings.txt")
 	head -n 100 "$WORK/findings.txt"
 	say "$INSTRUMENT: $FOUND findings, $(wc -l <"$WORK/findings.txt") different ones"
