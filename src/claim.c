@@ -176,7 +176,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	*finish = virtual_time_add(start, group.charge, 1.0);
 	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 						  &row->tuple.t_self,
-						  DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1,
+						  Min(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), PG_INT32_MAX - 1) + 1,
 						  claim->now, deadline, &claim->request->session, group.group,
 						  lanes_entry_task(entry) != 0, &lease);
 	row_reader_unlock(row);

@@ -425,6 +425,7 @@ claim_from_lanes(Claim *claim)
 		while (claim->got < max)
 		{
 			int			want = Min(max - claim->got, LANE_WINDOW);
+			int			got = claim->got;
 			int			reserved;
 			int			taken;
 
@@ -451,7 +452,8 @@ claim_from_lanes(Claim *claim)
 				class = -1;
 			}
 			claim->stray = false;
-			if (reserved < taken)
+			/* There are no more; but what led nowhere has left some of them. */
+			if (reserved < taken && claim->got - got == reserved)
 				return;
 
 			/* What waits for its turn need not wait where there is nothing else. */
