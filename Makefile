@@ -10,6 +10,8 @@
 #                     BENCH="W1 W3": only these)
 #   make mutants      plant N=60 small faults of SEED=1 and count how many the tests
 #                     find, an hour or two
+#   make torture      an hour of random faults, and a proof that nothing was lost
+#                     or done twice (FAULTS=n: so many; see test/scripts/torture.sh)
 #
 #   make              build against $(PG_CONFIG)
 #   make install      install into the server $(PG_CONFIG) belongs to
@@ -23,7 +25,7 @@ PG_CONFIG ?= pg_config
 # These goals run on a machine where pg_config may not exist yet, so they must
 # not read PGXS (which also has a 'check' of its own that only refuses).
 CHECK_GOALS = check check-assert check-asan check-valgrind check-versions
-SCRIPT_GOALS = $(CHECK_GOALS) demo demo-clean bench mutants
+SCRIPT_GOALS = $(CHECK_GOALS) demo demo-clean bench mutants torture
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -54,6 +56,9 @@ bench:
 
 mutants:
 	@SEED=$(SEED) N=$(N) FROM=$(FROM) JOBS=$(JOBS) test/scripts/mutants.sh
+
+torture:
+	@test/scripts/torture.sh
 
 else
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a purpose needs and this machine lacks.
 #
-#   prerequisites.sh build|demo|check|check-assert|check-asan|check-valgrind|check-versions|bench
+#   prerequisites.sh build|demo|check|check-assert|check-asan|check-valgrind|check-versions|bench|torture
 #
 # With SUITES, a check needs what these suites need; check-versions needs only
 # what makes a chroot, in which the rest is installed.
@@ -14,8 +14,8 @@ set -euo pipefail
 
 purpose=${1:-check}
 case $purpose in
-build | demo | check | check-assert | check-asan | check-valgrind | check-versions | bench) ;;
-*) die "usage: ${0##*/} build|demo|check|check-assert|check-asan|check-valgrind|check-versions|bench" ;;
+build | demo | check | check-assert | check-asan | check-valgrind | check-versions | bench | torture) ;;
+*) die "usage: ${0##*/} build|demo|check|check-assert|check-asan|check-valgrind|check-versions|bench|torture" ;;
 esac
 
 # --- what is missing --------------------------------------------------------
@@ -113,6 +113,9 @@ look() {
 		# Debian's headers of the server bring it
 		[ -z "${PG_CONFIG:-}" ] || [ -f "$("$PG_CONFIG" --includedir)/libpq-fe.h" ] || need "libpq's header" libpq-dev
 		look_for_peers
+	fi
+	if [ "$purpose" = torture ]; then
+		compgen -G "/usr/lib/*/faketime/libfaketime.so.1" >/dev/null || wish "libfaketime" libfaketime
 	fi
 	case $purpose in
 	check) ;;

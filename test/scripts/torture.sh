@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# make torture: random faults under load for an hour, and a checker that proves
+# from what clients wrote down and from the tables that nothing was lost and
+# nothing done twice. It asks the engine nothing. Prints the faults by kind.
+#
+#   FAULTS=n     so many faults, however long they take
+#   MINUTES=n    so long (60)
+#   SEED=n       the same choice of faults again; the last line says which it was
+#   ONLY=text    only faults with this in their name
+#   BUT=text     no faults with this in their name
+#   VERBOSE=1    a line for each fault
+#   BUILD="…"    variables for make when pgfairq is built
+#
+# Root mounts two small disks, in a namespace of its own, to fill them. Without
+# root or libfaketime the faults that need them are left out; the table says so.
+set -euo pipefail
+if [ "$(id -u)" -eq 0 ] && [ -z "${TORTURE_MOUNTS:-}" ] && unshare --mount true 2>/dev/null; then
+	TORTURE_MOUNTS=1 exec unshare --mount -- "${BASH_SOURCE[0]}" "$@"
+fi
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
+
+read -ra build_variables <<<"${BUILD:-with_llvm=no}"
+"$CHECKOUT/test/scripts/prerequisites.sh" torture
+find_test_user
+find_pg_config || die "no usable PostgreSQL"
+find_python || die "no Python with psycopg"
+
+running=
+cleanup() {
+	local status=$?
+	trap - EXIT INT TERM
+	if [ -n "$running" ]; then
+		kill "$running" 2>/dev/null || true
+		wait "$running" 2>/dev/null || true
+	fi
+	cd /
+	stop_clusters_below "$WORK"
+	if [ $status -ne 0 ] && [ -d "$WORK/run" ]; then
+		rm -rf "${root:?}"
+		warn "The journals, the data and the server's log are in $WORK/run, which may be deleted."
+	else
+		rm -rf "$WORK" 2>/dev/null || true
+	fi
+	exit $status
+}
+make_work_directory torture
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+tree=$WORK/tree root=$WORK/root
+
+copy_tree "$tree"
+make_private_server "$root"
+build_and_install "$tree" "$root" "${build_variables[@]}" >"$WORK/build.log" 2>&1 || { cat "$WORK/build.log"; die "it cannot be built"; }
+
+as_test_user mkdir "$WORK/run"
+disks=()
+if [ -n "${TORTURE_MOUNTS:-}" ]; then
+	for disk in wal space; do
+		as_test_user mkdir "$WORK/$disk"
+		mount -t tmpfs -o "size=256m,mode=0700,uid=$(id -u "$TEST_USER"),gid=$(id -g "$TEST_USER")" torture "$WORK/$disk" || break
+		disks+=("--$disk=$WORK/$disk")
+	done
+	[ ${#disks[@]} -eq 2 ] || disks=()
+fi
+
+say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2), as user $TEST_USER, in $WORK"
+status=0
+(EXEC=yes as_test_user "$PYTHON" "$tree/test/torture/torture.py" --work "$WORK/run" --bindir "$BINDIR" "${disks[@]}" \
+	--faults "${FAULTS:-0}" --minutes "${MINUTES:-60}" --seed "${SEED:-}" --only "${ONLY:-}" --but "${BUT:-}" ${VERBOSE:+--verbose}) </dev/null &
+running=$!
+wait $running || status=$?
+running=
+exit $status

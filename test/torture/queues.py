@@ -1,0 +1,71 @@
+"""The queues under torture, and the tables that say what became of each task.
+
+A task is named by what identifies it for good: the name in its payload, or, in
+the queue with unique keys, where a second enqueue may mean the first one's task,
+by its id.  produced, results and removed have no unique index: a double must
+show, not be prevented.
+"""
+
+LEASE = 4.0         # seconds, of claims without a session
+TTL = 3.0           # seconds, of sessions
+
+GROUPS = ["g%d" % i for i in range(12)]
+
+# Settings; how often it is chosen by producers and claimers.
+QUEUES = {
+    "plain": ("buckets => 4, max_attempts => 0, backoff_base => '0'", 3),
+    "durable": ("buckets => 4, max_attempts => 0, backoff_base => '0', durable_leases => true", 3),
+    "small": ("buckets => 2, max_attempts => 0, backoff_base => '0', max_ready => 100, max_ready_per_group => 15", 3),
+    "keys": ("buckets => 2, max_attempts => 0, backoff_base => '0', keep_done => '1 h'", 2),
+    "dying": ("buckets => 1, max_attempts => 3, backoff_base => '100 ms', durable_leases => true", 1),
+}
+BY_ID = {"keys"}
+DURABLE = {"durable", "dying"}
+KEYS = ["key%d" % i for i in range(40)]
+
+TABLES = """
+CREATE TABLE produced (queue text, ident text, n text);
+CREATE TABLE results (queue text, ident text, receipt uuid, client text, x int);
+CREATE TABLE removed (queue text, ident text, how text);
+"""
+
+
+def ident(queue, task, n):
+    return str(task) if queue in BY_ID else n
+
+
+def table(queue):
+    return 'fairq."q_%s"' % queue
+
+
+def ident_sql(queue):
+    return "id::text" if queue in BY_ID else "payload->>'n'"
+
+
+# Each task that was produced has ended once, or is there once.
+JUDGE = """
+WITH p AS (SELECT DISTINCT queue, ident FROM produced),
+    fate AS (
+        SELECT queue, ident, 'acked' AS how FROM results
+        UNION ALL SELECT queue, ident, how FROM removed
+        %s),
+    fates AS (SELECT queue, ident, count(*) AS n, string_agg(how, ' and ' ORDER BY how) AS how FROM fate GROUP BY 1, 2)
+SELECT queue, ident, p.ident IS NOT NULL AS known, coalesce(n, 0) AS n, how
+FROM p FULL JOIN fates USING (queue, ident)
+WHERE p.ident IS NULL OR n IS DISTINCT FROM 1
+""" % "".join(" UNION ALL SELECT '%s', %s, 'there' FROM %s" % (q, ident_sql(q), table(q)) for q in QUEUES)
+
+
+def judge(conn):
+    """(lost, doubled, from nowhere) at one moment; conn is in autocommit."""
+    lost, doubled, nowhere = [], [], []
+    with conn.transaction():
+        conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        for queue, name, known, number, how in conn.execute(JUDGE):
+            if not known:
+                nowhere.append("%s %s: %s, but no enqueue of it committed" % (queue, name, how))
+            elif number == 0:
+                lost.append("%s %s" % (queue, name))
+            else:
+                doubled.append("%s %s: %s" % (queue, name, how))
+    return lost, doubled, nowhere
