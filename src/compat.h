@@ -46,11 +46,15 @@
 #if PG_VERSION_NUM >= 160000
 #define fairq_relation_file(rel) ((rel)->rd_locator.relNumber)
 #define fairq_relation_locator(rel) ((rel)->rd_locator)
+#define fairq_relation_rewritten(rel) \
+	((rel)->rd_firstRelfilelocatorSubid != InvalidSubTransactionId)
 #else
 typedef Oid RelFileNumber;
 #define InvalidRelFileNumber InvalidOid
 #define fairq_relation_file(rel) ((rel)->rd_node.relNode)
 #define fairq_relation_locator(rel) ((rel)->rd_node)
+#define fairq_relation_rewritten(rel) \
+	((rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
 /* 16 has one function for the privileges on all kinds of objects. */

@@ -55,6 +55,7 @@
 
 #include "durable_leases.h"
 #include "groups.h"
+#include "lease_rows.h"
 #include "queue_relation.h"
 #include "sessions.h"
 #include "settings.h"
@@ -293,8 +294,8 @@ restore_failed(int code, Datum arg)
 }
 
 /*
- * See that the durable leases of a queue are in the lease table, as far as there
- * is room.  On a standby they are not: nothing can be done with them there, and
+ * See that the leases of a queue are known: the durable ones are in the lease table,
+ * as far as there is room, and all are of tasks that there are.  On a standby they are not: nothing can be done with them there, and
  * nobody would tell when they end.
  */
 void
@@ -319,6 +320,8 @@ durable_leases_restore(Relation rel, QueueInfo *info)
 	PG_ENSURE_ERROR_CLEANUP(restore_failed, PointerGetDatum(state));
 	{
 		complete = read_rows(table, rel, info);
+		if (!fairq_relation_rewritten(rel))
+			lease_rows_check(rel, info, false);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(restore_failed, PointerGetDatum(state));
 	queue_state_recovery_end(state, &state->leases,

@@ -32,7 +32,7 @@
 #include "group_settings.h"
 #include "groups.h"
 #include "handover.h"
-#include "leases.h"
+#include "lease_rows.h"
 #include "queue_admin.h"
 #include "queue_relation.h"
 
@@ -50,39 +50,6 @@ values_to_settings(const Datum *values, const bool *nulls, LimitSettings *settin
 }
 
 /*
- * Leases whose groups are not known are counted for nobody: those that were kept
- * over a restart, and those that were granted when there was no entry for a group.
- * Find out from the rows.
- */
-static void
-adopt_leases(QueueInfo *info, Relation rel)
-{
-	int			queue = queue_state_number(info->state);
-	LeaseInfo  *leases;
-	int			n = leases_list(&leases);
-	RowReader	row;
-
-	row_reader_begin(&row, rel, info);
-	for (int i = 0; i < n; i++)
-	{
-		RowStatus	status;
-		text	   *key;
-
-		if (leases[i].queue != queue || leases[i].group != FAIRQ_NO_GROUP)
-			continue;
-		status = row_reader_task(&row, leases[i].task, &leases[i].tid);
-		if (status != ROW_LIVE && status != ROW_OWN)
-			continue;
-		key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
-		leases_adopt(&leases[i].ref,
-					 groups_adopt_lease(info->state, row_reader_class(&row),
-										VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)));
-	}
-	row_reader_end(&row);
-	pfree(leases);
-}
-
-/*
  * Groups of a queue are about to get limits, and that has been said: from now on
  * nobody is granted a lease whose group is not known.  Adopt those that were.
  */
@@ -93,7 +60,7 @@ group_settings_adopt(QueueInfo *info, Relation rel)
 
 	if (likely(pg_atomic_read_u32(&limits->strangers) == 0))
 		return;
-	adopt_leases(info, rel);
+	lease_rows_check(rel, info, true);
 	pg_atomic_write_u32(&limits->strangers, 0);
 }
 
@@ -227,6 +194,9 @@ group_settings_load(QueueInfo *info, Relation rel)
 		changes = pg_atomic_read_u32(&limits->changes);
 		read_rows(info);
 	} while (changes != pg_atomic_read_u32(&limits->changes));
-	adopt_leases(info, rel);
+
+	/* At first this is done when leases are read (durable_leases_restore). */
+	if (limits->known)
+		lease_rows_check(rel, info, true);
 	limits->known = true;
 }

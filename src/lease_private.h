@@ -32,7 +32,9 @@ typedef enum LeaseState
 {
 	LEASE_FREE,
 	LEASE_HELD,
-	LEASE_SETTLING
+	LEASE_SETTLING,
+	LEASE_VAIN					/* its task is gone: nobody can settle it, and the
+								 * next pass ends it */
 } LeaseState;
 
 typedef struct Lease

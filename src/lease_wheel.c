@@ -103,7 +103,7 @@ leases_end_sessions(void)
 			sessions_closed(lease->session))
 		{
 			wheel_unlink(partition, i);
-			lease->deadline = 0;
+			lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
 			if (lease->state == LEASE_HELD)
 				wheel_link(partition, i, WHEEL_EXPIRED);
 			else
@@ -111,6 +111,31 @@ leases_end_sessions(void)
 		}
 		LWLockRelease(&partition->lock);
 	}
+}
+
+/*
+ * The task of a lease is gone, which has been found out otherwise than by whoever
+ * settles it: nobody can from now on, and it has run out.
+ */
+void
+leases_end_vain(const LeaseRef *ref)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &lease_entries[ref->entry];
+
+	if (partition == NULL)
+		return;
+	if (lease->state == LEASE_HELD)
+	{
+		lease->state = LEASE_VAIN;
+		lease->deadline = LEASE_VAIN_UNTIL;
+		if (lease->wheel_slot != WHEEL_EXPIRED)
+		{
+			wheel_unlink(partition, ref->entry);
+			wheel_link(partition, ref->entry, WHEEL_EXPIRED);
+		}
+	}
+	LWLockRelease(&partition->lock);
 }
 
 /*

@@ -22,7 +22,8 @@
  * (settle.c).  So it takes no scan to know what has expired.
  *
  * A lease is held, or settling: its task's row is being deleted or changed by
- * a transaction in progress, and until that ends the lease does not expire.
+ * a transaction in progress, and until that ends the lease does not expire.  If its
+ * task is found to be gone it is held in vain (lease_rows.c).
  *
  * A durable lease has a row in a table, too (durable_leases.c), from which it is
  * restored after a crash.  What is known of that is in a second array, which
@@ -429,7 +430,8 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int que
 
 	if (partition == NULL)
 		return false;
-	held = (lease->state == LEASE_HELD &&
+	held = ((lease->state == LEASE_HELD ||
+			 (condition == IF_EXPIRED && lease->state == LEASE_VAIN)) &&
 			(condition != IF_EXPIRED || lease->wheel_slot == WHEEL_EXPIRED) &&
 			(condition != IF_OF_QUEUE ||
 			 (lease->queue == queue && lease->session == NO_SESSION)));
@@ -492,7 +494,7 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 
 	if (partition == NULL)
 		return;
-	lease->state = LEASE_HELD;
+	lease->state = (lease->deadline == LEASE_VAIN_UNTIL) ? LEASE_VAIN : LEASE_HELD;
 	if (lease->deadline <= GetCurrentTimestamp() && lease->wheel_slot != WHEEL_EXPIRED)
 	{
 		wheel_unlink(partition, ref->entry);
@@ -594,7 +596,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 	if (lease->state == LEASE_SETTLING)
 	{
 		wheel_unlink(partition, ref->entry);
-		lease->deadline = 0;
+		lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
 		lease->attempt--;
 		wheel_schedule(partition, ref->entry);
 		LWLockRelease(&partition->lock);

@@ -28,6 +28,9 @@ typedef enum LeaseGrant
 	LEASE_SESSION_OVER			/* the session that should have it is over */
 } LeaseGrant;
 
+/* The deadline of a lease that is held in vain: its task is gone. */
+#define LEASE_VAIN_UNTIL	INT64CONST(-1)
+
 /* What is known of a lease: a copy for those who look. */
 typedef struct LeaseInfo
 {
@@ -122,6 +125,7 @@ extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern void leases_tick(TimestampTz now);
 extern void leases_end_sessions(void);
+extern void leases_end_vain(const LeaseRef *ref);
 extern int	leases_of_session(const SessionRef *session, LeaseRef **refs);
 extern int	leases_expired(int queue, int max, LeaseInfo *leases);
 extern TimestampTz leases_next_deadline(TimestampTz now);

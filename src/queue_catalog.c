@@ -41,6 +41,7 @@
 
 #include "durable_leases.h"
 #include "group_settings.h"
+#include "handover.h"
 #include "lanes.h"
 #include "new_queues.h"
 #include "queue_catalog.h"
@@ -415,6 +416,10 @@ check_file(QueueInfo *info, Relation rel)
 	if (likely(state->relation_file == fairq_relation_file(rel)))
 		return;
 
+	/* Leases are not compared with rows that may be gone if we fail. */
+	if (fairq_relation_rewritten(rel))
+		handover_read_again(info->relation);
+
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	if (state->relation_file != fairq_relation_file(rel))
 	{
@@ -432,6 +437,8 @@ check_file(QueueInfo *info, Relation rel)
 		SpinLockAcquire(&state->recovery_mutex);
 		if (state->recovery == QUEUE_KNOWN)
 			state->recovery = QUEUE_UNKNOWN;
+		if (state->leases == QUEUE_KNOWN)
+			state->leases = QUEUE_UNKNOWN;
 		state->classes_known = false;
 		SpinLockRelease(&state->recovery_mutex);
 		state->relation_file = fairq_relation_file(rel);

@@ -238,6 +238,26 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 }
 
 /*
+ * The lease on the task that row has read ends, and was another's of the same id:
+ * claims that met the lease have passed it by.
+ */
+static void
+offer_again(RowReader *row)
+{
+	QueueInfo  *info = row->info;
+
+	if (row_is_null(row, COLUMN_ADDRESS))
+		queue_state_overflow_lost(info->state, row_reader_class(row),
+								  DatumGetInt64(row_value(row, COLUMN_ID)));
+	else
+	{
+		FairqAddress *address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+
+		handover_offer_at_commit(placement_lane(info, address), address, &row->tuple.t_self);
+	}
+}
+
+/*
  * Put back the tasks of up to max leases that have run out.  Returns how many
  * were.
  */
@@ -283,12 +303,18 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 			continue;
 		}
 		status = row_reader_task(&row, expired[i].task, &expired[i].tid);
-		if (status == ROW_GONE)
+		if (status == ROW_LIVE && row_reader_is_placed(&row) &&
+			expired[i].deadline == LEASE_VAIN_UNTIL)
+			offer_again(&row);
+		if (status == ROW_GONE ||
+			(status == ROW_LIVE && (expired[i].deadline == LEASE_VAIN_UNTIL ||
+									!row_reader_is_placed(&row))))
 		{
+			/* Nothing is to be put back: it is gone, or was moved with SQL. */
 			durable_leases_delete(rel, info, &expired[i]);
 			put++;
 		}
-		else if (status == ROW_LIVE && row_reader_is_placed(&row) &&
+		else if (status == ROW_LIVE &&
 				 put_back(&row, &placement, &placing, &expired[i],
 						  expired[i].session != NO_SESSION &&
 						  !sessions_alive(expired[i].session) ?
