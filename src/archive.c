@@ -55,6 +55,7 @@
 #include "handover.h"
 #include "owner_context.h"
 #include "queue_table.h"
+#include "subtransaction.h"
 
 PG_FUNCTION_INFO_V1(fairq_done_of_queues);
 
@@ -411,6 +412,12 @@ archive_cached(Oid table)
 	return archive;
 }
 
+static void
+free_plan(void *plan)
+{
+	SPI_freeplan(plan);
+}
+
 /*
  * Look at an archive that is open and locked, unless that was done.  Returns
  * what keeps it from being one; NULL: nothing.
@@ -427,10 +434,11 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 	/* Plans are good for as long as the name is: they look it up again. */
 	if (strcmp(archive->name, name) != 0)
 	{
+		/* Now or later: a trigger that they fire may be who has called us. */
 		if (archive->insert != NULL)
-			SPI_freeplan(archive->insert);
+			transaction_at_end(free_plan, archive->insert);
 		if (archive->remove != NULL)
-			SPI_freeplan(archive->remove);
+			transaction_at_end(free_plan, archive->remove);
 		archive->insert = NULL;
 		archive->remove = NULL;
 		strlcpy(archive->name, name, NAMEDATALEN);

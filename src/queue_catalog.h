@@ -56,12 +56,13 @@ typedef enum QueueColumn
 
 /*
  * What a backend knows about a queue of its database.  Good for as long as
- * the relation is open.
+ * the relation is open: nobody changes it meanwhile.
  */
 typedef struct QueueInfo
 {
-	char		name[NAMEDATALEN];	/* hash key: the name of the queue */
-	bool		valid;
+	char		name[NAMEDATALEN];	/* of the queue */
+	bool		valid;			/* nothing has changed since */
+	bool		filled;			/* all of this is set */
 	Oid			relation;
 	Oid			id_sequence;
 	Oid			id_index;
@@ -96,16 +97,21 @@ typedef struct QueueInfo
 	QueueState *state;
 } QueueInfo;
 
+/* queue_open.c */
 extern void queue_catalog_register(void);
+extern QueueInfo *queue_catalog_open(const text *name, LOCKMODE lockmode,
+									 AclMode privileges, Relation *rel);
+extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
+											  AclMode privileges, Relation *rel);
+
+/* queue_catalog.c */
 extern int64 queue_catalog_usecs(const Interval *interval);
 extern Oid	queue_catalog_schema(bool missing_ok);
 extern Oid	queue_catalog_member(const char *name);
 extern void queue_catalog_check_name(const text *name, char *result);
 extern void queue_catalog_relation_name(const char *queue, char *result);
-extern QueueInfo *queue_catalog_open(const text *name, LOCKMODE lockmode,
-									 AclMode privileges, Relation *rel);
-extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
-											  AclMode privileges, Relation *rel);
+extern Oid	queue_catalog_relation(const char *queue);
+extern bool queue_catalog_read_settings(QueueInfo *info);
 extern bool queue_catalog_is_named_so(Oid relation);
 extern bool queue_catalog_has_settings(const char *queue);
 extern void queue_catalog_check_owner(const QueueInfo *info);

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * subtransaction.c
- *	  To try something that may fail.
+ *	  To try something that may fail, and to free something when nobody can be
+ *	  using it any more.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,4 +46,18 @@ subtransaction_try(void (*work) (void *arg), void *arg)
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
 	return error;
+}
+
+/*
+ * Call func(arg), which may not fail, when the transaction is over, however it ends.
+ */
+void
+transaction_at_end(void (*func) (void *arg), void *arg)
+{
+	MemoryContextCallback *callback = MemoryContextAlloc(TopTransactionContext,
+														 sizeof(MemoryContextCallback));
+
+	callback->func = func;
+	callback->arg = arg;
+	MemoryContextRegisterResetCallback(TopTransactionContext, callback);
 }

@@ -9,5 +9,6 @@
 #define FAIRQ_SUBTRANSACTION_H
 
 extern ErrorData *subtransaction_try(void (*work) (void *arg), void *arg);
+extern void transaction_at_end(void (*func) (void *arg), void *arg);
 
 #endif							/* FAIRQ_SUBTRANSACTION_H */
