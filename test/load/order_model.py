@@ -20,6 +20,7 @@ import psycopg
 
 WEIGHTS = [1, 1, 2, 5, 0.001, 1000, 0.1, 0.3, 3.7, 7]
 COSTS = [1, 1, 1, 0.5, 2, 10, 0.001, 1000000, 3.3, 0.1]
+MOST = 1000000      # a task is charged at most; enqueue refuses more
 
 
 def real(x):
@@ -32,7 +33,7 @@ class Model:
         self.finish, self.weight, self.tasks, self.ready = {}, {}, {}, set()
 
     def charge(self, group, cost):
-        quotient = real(cost) / real(self.weight.get(group, 1))
+        quotient = min(real(cost) / real(self.weight.get(group, 1)), MOST)
         whole = int(quotient)
         return max(1, (whole << 32) + round((quotient - whole) * 2 ** 32))
 
@@ -83,6 +84,7 @@ def schedule(conn, rng, steps):
         step = rng.random()
         if step < busy:
             group, cost = rng.choice(groups[:rng.randint(1, len(groups))]), rng.choice(COSTS)
+            cost = min(cost, real(model.weight.get(group, 1)) * MOST * 0.999)
             undo = rng.random() < 0.1
             with conn.transaction(force_rollback=undo):
                 task = conn.execute("SELECT fairq.enqueue('model', '{}', group_key => %s, cost => %s::real)",
