@@ -5,6 +5,9 @@
 #
 #   FAULTS=n     so many faults, however long they take
 #   MINUTES=n    so long (60)
+#   UPGRADE_CONFIG=FILE
+#                pg_config of a server of a later version, for pg_upgrade; else the
+#                newest of Debian's that is installed beside
 #   SEED=n       the same choice of faults again; the last line says which it was
 #   ONLY=text    only faults with this in their name
 #   BUT=text     no faults with this in their name
@@ -37,7 +40,7 @@ cleanup() {
 	cd /
 	stop_clusters_below "$WORK"
 	if [ $status -ne 0 ] && [ -d "$WORK/run" ]; then
-		rm -rf "${root:?}"
+		rm -rf "${root:?}" "${root:?}-newer"
 		warn "The journals, the data and the server's log are in $WORK/run, which may be deleted."
 	else
 		rm -rf "$WORK" 2>/dev/null || true
@@ -54,6 +57,28 @@ copy_tree "$tree"
 make_private_server "$root"
 build_and_install "$tree" "$root" "${build_variables[@]}" >"$WORK/build.log" 2>&1 || { cat "$WORK/build.log"; die "it cannot be built"; }
 
+# A later version, to upgrade to.
+if [ -z "${UPGRADE_CONFIG:-}" ]; then
+	for major in $(seq $NEWEST_SUPPORTED -1 $(($(pg_major "$PG_CONFIG") + 1))); do
+		candidate=/usr/lib/postgresql/$major/bin/pg_config
+		if complete_server "$candidate" 2>/dev/null; then
+			UPGRADE_CONFIG=$candidate
+			break
+		fi
+	done
+fi
+newer=()
+if [ -n "${UPGRADE_CONFIG:-}" ]; then
+	this=$PG_CONFIG bindir=$BINDIR
+	PG_CONFIG=$UPGRADE_CONFIG
+	copy_tree "$tree-newer"
+	make_private_server "$root-newer"
+	build_and_install "$tree-newer" "$root-newer" "${build_variables[@]}" >"$WORK/build.log" 2>&1 ||
+		{ cat "$WORK/build.log"; die "it cannot be built for $PG_CONFIG"; }
+	newer=(--newer-bindir "$BINDIR")
+	PG_CONFIG=$this BINDIR=$bindir
+fi
+
 as_test_user mkdir "$WORK/run"
 disks=()
 if [ -n "${TORTURE_MOUNTS:-}" ]; then
@@ -67,7 +92,7 @@ fi
 
 say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2), as user $TEST_USER, in $WORK"
 status=0
-(EXEC=yes as_test_user "$PYTHON" "$tree/test/torture/torture.py" --work "$WORK/run" --bindir "$BINDIR" "${disks[@]}" \
+(EXEC=yes as_test_user "$PYTHON" "$tree/test/torture/torture.py" --work "$WORK/run" --bindir "$BINDIR" "${disks[@]}" "${newer[@]}" \
 	--faults "${FAULTS:-0}" --minutes "${MINUTES:-60}" --seed "${SEED:-}" --only "${ONLY:-}" --but "${BUT:-}" ${VERBOSE:+--verbose}) </dev/null &
 running=$!
 wait $running || status=$?

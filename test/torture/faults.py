@@ -24,7 +24,7 @@ class Fault:
         self.function = function
         self.name = name
         self.weight = weight
-        self.needs = needs      # what the stage must have: "disks", "clock", "upgrade"
+        self.needs = needs      # what the stage must have: "disks", "clock", "newer"
 
 
 class Skip(Exception):
@@ -111,7 +111,7 @@ def crash(driver, pid):
     """Kill a process of the server: it ends all others and starts again."""
     offset = driver.stage.log_size()
     os.kill(pid, signal.SIGKILL)
-    driver.wait_for("the server to notice that a process of it is gone", lambda: "reinitializing" in driver.stage.log_since(offset))
+    driver.stage.wait_for("the server to notice that a process of it is gone", lambda: "reinitializing" in driver.stage.log_since(offset))
     driver.wait_up()
 
 
@@ -346,6 +346,81 @@ def clock(driver):
     with driver.ends(*ALL):
         driver.stage.set_clock(driver.random.choice((-3600, -600, -30, 0, 0, 30, 600, 3600)))
         time.sleep(0.2)
+
+
+# -- standbys and upgrades ------------------------------------------------------------
+
+def switch(driver, standby):
+    """The primary is stopped as is due, and the standby takes over."""
+    old = driver.primary
+    old.replicate(standby)
+    with driver.ends(*CRASH):
+        old.stop(signal.SIGINT)
+        standby.promote()
+        driver.stage.primary = standby
+        driver.wait_up()
+    return old
+
+
+@fault("switchover to a standby, and back", 8)
+def switchover(driver):
+    standby = driver.stage.standby()
+    old = switch(driver, standby)
+    driver.wait_progress()
+    old.follow(standby)
+    old.start(standby=True)
+    time.sleep(driver.random.uniform(0, 1))
+    switch(driver, old)
+    standby.remove()
+
+
+@fault("primary killed, standby promoted", 8)
+def failover(driver):
+    standby = driver.stage.standby()
+    old = driver.primary
+    old.replicate(standby)
+    time.sleep(driver.random.uniform(0, 1))
+    with driver.ends(*CRASH):
+        old.kill()
+        standby.promote()
+        driver.stage.primary = standby
+        driver.wait_up()
+    old.remove()
+
+
+def upgrade(driver, bindir):
+    """Tasks are in every state; the clients are there again as soon as the server is."""
+    driver.empty_space()
+    old = driver.primary
+    twophase = os.path.join(old.data, "pg_twophase")
+    with driver.calm(), driver.ends(*CRASH):
+        driver.end_prepared()
+        old.stop(signal.SIGINT)
+        while os.listdir(twophase):         # a client that was stopped had still to prepare it
+            old.start()
+            driver.end_prepared()
+            old.stop(signal.SIGINT)
+        new = driver.stage.node(driver.stage.other_port(), bindir)
+        new.initdb()
+        driver.stage.run(bindir, "pg_upgrade", "-b", old.bindir, "-B", bindir, "-d", old.data, "-D", new.data,
+                         "-U", "postgres", "-s", driver.stage.sockets, "--no-sync",
+                         *driver.random.choice(((), ("--link",))))
+        new.start()
+        driver.stage.primary = new
+    driver.fill_space()
+    old.remove()
+
+
+@fault("pg_upgrade to the same version", 4)
+def upgrade_same(driver):
+    upgrade(driver, driver.primary.bindir)
+
+
+@fault("pg_upgrade to a later version", 1, needs="newer")
+def upgrade_later(driver):
+    if driver.primary.bindir == driver.stage.newer_bindir:
+        raise Skip
+    upgrade(driver, driver.stage.newer_bindir)
 
 
 # -- copies -----------------------------------------------------------------------

@@ -80,6 +80,30 @@ class Node:
             conf.write(SETTINGS + "port = %d\nunix_socket_directories = '%s'\n%s" % (
                 self.port, self.stage.sockets, more))
 
+    def follow(self, primary):
+        """From its next start on it is a standby."""
+        self.configure("primary_conninfo = '%s'\n" % primary.conninfo("postgres"))
+        with open(os.path.join(self.data, "standby.signal"), "w", encoding="ascii"):
+            pass
+
+    def replicate(self, standby):
+        """No commit is answered before the standby has it."""
+        self.configure("synchronous_standby_names = '*'\n")
+        self.process.send_signal(signal.SIGHUP)
+        with self.connect("postgres") as conn:
+            self.stage.wait_for("replication to be synchronous", lambda: conn.execute(
+                "SELECT FROM pg_stat_replication WHERE sync_state = 'sync'").fetchone() is not None)
+            # Those who are committing just now may not have heard of it.
+            time.sleep(0.3)
+            place = conn.execute("SELECT pg_current_wal_insert_lsn()").fetchone()[0]
+            self.stage.wait_for("the standby to have everything", lambda: conn.execute(
+                "SELECT FROM pg_stat_replication WHERE flush_lsn >= %s", (place,)).fetchone() is not None)
+
+    def promote(self):
+        with self.connect("postgres") as conn:
+            if not conn.execute("SELECT pg_promote(true, 60)").fetchone()[0]:
+                raise Trouble("the standby is not promoted")
+
     def conninfo(self, database=DATABASE):
         return "host=%s port=%d dbname=%s user=postgres" % (self.stage.sockets, self.port, database)
 
@@ -144,6 +168,7 @@ class Stage:
     def __init__(self, options):
         self.work = options.work
         self.bindir = options.bindir
+        self.newer_bindir = options.newer_bindir
         self.wal = options.wal or os.path.join(self.work, "wal")
         self.space = options.space or os.path.join(self.work, "space")
         self.small_disks = bool(options.wal and options.space)
@@ -162,6 +187,26 @@ class Stage:
     def node(self, port, bindir=None):
         self.nodes += 1
         return Node(self, self.nodes, port, bindir or self.bindir)
+
+    def other_port(self):
+        return next(port for port in PORTS if port != self.primary.port)
+
+    def standby(self):
+        """A new one of the primary, that runs."""
+        standby = self.node(self.other_port(), self.primary.bindir)
+        self.run(standby.bindir, "pg_basebackup", "-h", self.sockets, "-p", str(self.primary.port), "-U", "postgres",
+                 "-D", standby.data, "-X", "stream", "-c", "fast", "--no-sync", "--waldir=" + standby.wal,
+                 "-T", "%s=%s" % (self.primary.space, standby.space))
+        standby.follow(self.primary)
+        standby.start(standby=True)
+        return standby
+
+    def wait_for(self, what, condition, seconds=60):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > deadline:
+                raise Trouble("waited in vain for %s" % what)
+            time.sleep(0.01)
 
     def conninfo(self):
         """Of whoever is the primary."""

@@ -84,12 +84,18 @@ class Driver:
                 conn.execute("ALTER TABLE %s SET TABLESPACE torture" % table(queue))
                 conn.execute('ALTER INDEX fairq."address_of_%s" SET TABLESPACE torture' % queue)
 
-    def wait_for(self, what, condition, seconds=PATIENCE):
-        deadline = now() + seconds
-        while not condition():
-            if now() > deadline:
-                raise Trouble("waited in vain for %s" % what)
-            time.sleep(0.01)
+    def empty_space(self):
+        """Takes the tablespace away again."""
+        with self.connect() as conn:
+            conn.execute("SET lock_timeout = '15s'")
+            for what in "TABLE", "INDEX":
+                conn.execute("ALTER %s ALL IN TABLESPACE torture SET TABLESPACE pg_default" % what)
+            conn.execute("CHECKPOINT")
+            # What is left is of relations that a crash has cut off.
+            for directory, _, files in os.walk(self.primary.space):
+                for file in files:
+                    os.unlink(os.path.join(directory, file))
+            conn.execute("DROP TABLESPACE torture")
 
     def wait_up(self):
         """The server starts again by itself, or has given up and is started."""
@@ -145,7 +151,7 @@ class Driver:
             except psycopg.errors.ObjectInUse:
                 return False
 
-        self.wait_for("the database to be renamed", renamed)
+        self.stage.wait_for("the database to be renamed", renamed)
 
     def copy(self, database, name):
         dump = os.path.join(self.options.work, "dump")
@@ -212,6 +218,7 @@ class Driver:
 
     def possible(self):
         have = {None: "", "disks": "" if self.stage.small_disks else "needs root, to mount small disks",
+                "newer": "" if self.stage.newer_bindir else "needs UPGRADE_CONFIG, a newer server",
                 "clock": "" if self.stage.clock else "needs libfaketime"}
         for name, fault in faults.FAULTS.items():
             if have[fault.needs]:
@@ -233,6 +240,8 @@ class Driver:
     def harm(self, fault):
         self.fault = fault.name
         self.harmed_at = now()
+        if self.options.verbose:
+            print("%.1f %s" % (now(), fault.name), flush=True)
         try:
             fault.function(self)
         except (faults.Skip, ProcessLookupError):
@@ -241,22 +250,23 @@ class Driver:
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
             self.skipped[fault.name] = self.skipped.get(fault.name, 0) + 1
             return
-        if self.options.verbose:
-            print("%.1f %s" % (now(), fault.name), flush=True)
-        begin, before = self.harmed_at, self.acked()
+        self.wait_progress()
+        self.done.setdefault(fault.name, []).append(now() - self.harmed_at)
+
+    def wait_progress(self):
+        before, deadline = self.acked(), now() + PATIENCE
         while self.acked() == before:
-            if now() > begin + PATIENCE + 60:
+            if now() > deadline:
                 raise Trouble("no task is acknowledged any more")
             self.run_timers()
             time.sleep(0.002)
-        self.done.setdefault(fault.name, []).append(now() - begin)
 
     def run(self):
         self.setup()
         for number in range(len(KINDS)):
             self.start_client(number)
         threading.Thread(target=self.end_left_prepared, daemon=True).start()
-        self.wait_for("tasks to be acknowledged", lambda: self.acked() > 20)
+        self.stage.wait_for("tasks to be acknowledged", lambda: self.acked() > 20)
         end = now() + self.options.minutes * 60
         for number, fault in enumerate(self.deck()):
             if self.total() >= self.options.faults if self.options.faults else now() > end:
@@ -284,6 +294,7 @@ class Driver:
         """Everything comes in the end."""
         self.shared.calm.value = self.shared.drain.value = 1
         self.stage.set_clock(0)
+        self.wait_up()
         self.run_timers(all_of_them=True)
         self.end_clients(lambda kind: kind == "producer")
         self.end_prepared()
@@ -368,6 +379,7 @@ def main():
     parser.add_argument("--bindir", required=True)
     parser.add_argument("--wal", help="a small disk for the WAL")
     parser.add_argument("--space", help="a small disk for a tablespace")
+    parser.add_argument("--newer-bindir", help="programs of a later version, to upgrade to")
     parser.add_argument("--faults", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", default="")
