@@ -668,16 +668,16 @@ fairq_done_of_queues(PG_FUNCTION_ARGS)
 	queues = queue_catalog_list();
 	foreach(lc, queues)
 	{
-		char	   *table = get_rel_name(lfirst_oid(lc));
+		char	   *queue_name = queue_catalog_name_of(lfirst_oid(lc));
 		char		name[NAMEDATALEN];
 		Oid			oid;
 		Oid			index;
 		Relation	queue;
 		Relation	relation;
 
-		if (table == NULL)
+		if (queue_name == NULL)
 			continue;
-		archive_name(table + strlen("q_"), name);
+		archive_name(queue_name, name);
 		oid = get_relname_relid(name, queue_catalog_schema(false));
 		if (!OidIsValid(oid) ||
 			pg_class_aclcheck(oid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
@@ -690,7 +690,7 @@ fairq_done_of_queues(PG_FUNCTION_ARGS)
 		{
 			if (archive_problem(relation, queue->rd_rel->relowner, &index) == NULL &&
 				check_enable_rls(oid, InvalidOid, true) != RLS_ENABLED)
-				put_rows(rsinfo, table + strlen("q_"), relation);
+				put_rows(rsinfo, queue_name, relation);
 			relation_close(relation, AccessShareLock);
 		}
 		relation_close(queue, AccessShareLock);

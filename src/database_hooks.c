@@ -97,7 +97,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 	{
 		if (queue_state_find(object) != NULL)
 			handover_release_queue(MyDatabaseId, object);
-		if (queue_catalog_is_named_so(object))
+		if (queue_catalog_name_of(object) != NULL)
 			durable_leases_forget_queue(object);
 	}
 	else if (class == DatabaseRelationId)

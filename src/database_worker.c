@@ -291,13 +291,13 @@ send_notifications(int n, const int *queues)
 		StartTransactionCommand();
 		for (int i = 0; i < n; i++)
 		{
-			char	   *relname = get_rel_name(queue_state_by_number(queues[i])->relation);
+			char	   *queue = queue_catalog_name_of(queue_state_by_number(queues[i])->relation);
 			char		channel[NAMEDATALEN];
 
 			/* Unless it is just being dropped. */
-			if (relname == NULL || strncmp(relname, "q_", 2) != 0)
+			if (queue == NULL)
 				continue;
-			snprintf(channel, sizeof(channel), "fairq_%s", relname + 2);
+			snprintf(channel, sizeof(channel), "fairq_%s", queue);
 			Async_Notify(channel, NULL);
 		}
 		CommitTransactionCommand();

@@ -393,7 +393,8 @@ fairq_tasks(PG_FUNCTION_ARGS)
 
 /*
  * When the longest waiting of the tasks at the fronts of the lanes was
- * enqueued.  Returns false if none is ready.
+ * enqueued.  Returns false if none is ready, or none that has waited for a time
+ * that can be told.
  */
 bool
 looking_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
@@ -416,6 +417,9 @@ looking_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 				!read_candidate(&row, &candidate))
 				continue;
 			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
+			/* Written with SQL: nobody can say how long it has waited. */
+			if (TIMESTAMP_NOT_FINITE(at))
+				continue;
 			if (!any || at < *oldest)
 				*oldest = at;
 			any = true;

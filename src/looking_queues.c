@@ -288,14 +288,14 @@ static void
 put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
 {
 	QueueState *state = queue_state_find(relation);
-	char	   *relname = get_rel_name(relation);
+	char	   *queue = queue_catalog_name_of(relation);
 	QueueDepths depths;
 
-	if (relname == NULL)
+	if (queue == NULL)
 		return;
 	for (int i = QUEUE_FIRST_DEPTH; state != NULL && i < QUEUE_COUNTERS; i++)
 		depths[i] = queue_state_counter(state, i);
-	put_queue(rsinfo, relname + strlen("q_"), state,
+	put_queue(rsinfo, queue, state,
 			  state != NULL && state->recovery == QUEUE_KNOWN && !RecoveryInProgress() ?
 			  depths : NULL, state != NULL ? queue_state_offered(state) : 0, NULL);
 }
@@ -432,17 +432,17 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 		Datum		values[7];
 		bool		nulls[7] = {false};
 		pg_uuid_t	receipt;
-		char	   *relname;
+		char	   *queue;
 
 		CHECK_FOR_INTERRUPTS();
 		if (state->database != MyDatabaseId || leases[i].ref.token == 0 ||
 			!may_see(state->relation))
 			continue;
-		relname = get_rel_name(state->relation);
-		if (relname == NULL)
+		queue = queue_catalog_name_of(state->relation);
+		if (queue == NULL)
 			continue;
 		leases_to_receipt(&leases[i], &receipt);
-		values[0] = CStringGetTextDatum(relname + strlen("q_"));
+		values[0] = CStringGetTextDatum(queue);
 		values[1] = Int64GetDatum(leases[i].task);
 		values[2] = UUIDPGetDatum(&receipt);
 		values[3] = TimestampTzGetDatum(leases[i].deadline);

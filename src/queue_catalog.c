@@ -181,13 +181,13 @@ queue_catalog_read_settings(QueueInfo *info)
 	found = HeapTupleIsValid(tuple);
 	if (found)
 	{
-		Datum		values[32];
-		bool		nulls[32];
+		/* Columns that were dropped count, so nobody can say how many there may be. */
+		Datum	   *values = palloc_array(Datum, tupdesc->natts);
+		bool	   *nulls = palloc_array(bool, tupdesc->natts);
 		char	   *policy;
 
 		info->own_settings =
 			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
-		Assert(tupdesc->natts <= (int) lengthof(values));
 		heap_deform_tuple(tuple, tupdesc, values, nulls);
 #define SETTING(name) values[get_attnum(relid, name) - 1]
 #define IS_NULL(name) nulls[get_attnum(relid, name) - 1]
@@ -216,6 +216,8 @@ queue_catalog_read_settings(QueueInfo *info)
 		info->group_defaults.paused = false;
 #undef IS_NULL
 #undef SETTING
+		pfree(values);
+		pfree(nulls);
 	}
 	systable_endscan(scan);
 	table_close(rel, AccessShareLock);
@@ -277,15 +279,20 @@ queue_catalog_list(void)
 }
 
 /*
- * Has a relation such a name as the tables of queues have?
+ * The name of the queue whose table a relation is by its own name; NULL: it is
+ * named in another way, or gone.  Who has looked at it before may find it renamed,
+ * or moved to another schema, by its owner.
  */
-bool
-queue_catalog_is_named_so(Oid relation)
+char *
+queue_catalog_name_of(Oid relation)
 {
 	char	   *name = get_rel_name(relation);
 
-	return name != NULL && strncmp(name, "q_", 2) == 0 &&
-		get_rel_namespace(relation) == queue_catalog_schema(true);
+	if (name == NULL || strncmp(name, "q_", 2) != 0 || name[2] == '\0' ||
+		strlen(name + 2) > QUEUE_NAME_MAX ||
+		get_rel_namespace(relation) != queue_catalog_schema(true))
+		return NULL;
+	return name + 2;
 }
 
 /*

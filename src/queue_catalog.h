@@ -112,7 +112,7 @@ extern void queue_catalog_check_name(const text *name, char *result);
 extern void queue_catalog_relation_name(const char *queue, char *result);
 extern Oid	queue_catalog_relation(const char *queue);
 extern bool queue_catalog_read_settings(QueueInfo *info);
-extern bool queue_catalog_is_named_so(Oid relation);
+extern char *queue_catalog_name_of(Oid relation);
 extern bool queue_catalog_has_settings(const char *queue);
 extern void queue_catalog_check_owner(const QueueInfo *info);
 extern QueueCounter queue_catalog_depth(char state);

@@ -380,7 +380,6 @@ queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 {
 	QueueInfo  *info;
 	char		name[NAMEDATALEN] = "";
-	char	   *relname;
 
 	*rel = NULL;
 
@@ -403,12 +402,11 @@ queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 	}
 	if (name[0] == '\0')
 	{
-		if (!queue_catalog_is_named_so(relation))
+		const char *queue = queue_catalog_name_of(relation);
+
+		if (queue == NULL)
 			return NULL;
-		relname = get_rel_name(relation);
-		if (relname == NULL)
-			return NULL;
-		strlcpy(name, relname + 2, NAMEDATALEN);
+		strlcpy(name, queue, NAMEDATALEN);
 	}
 	info = open_by_name(name, lockmode, true, rel);
 	if (info == NULL || info->relation != relation)
