@@ -5,7 +5,7 @@
 # Most TAP tests wait rather than compute, so several of them run at a time, and
 # the other suites beside them, one after another.
 #
-#   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme)
+#   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme hostile)
 #   PROVE_TESTS="test/t/…"   only these TAP tests
 #   JOBS=1                   TAP tests at a time (two for each processor)
 #   BUILD="with_llvm=no …"   variables for make when pgfairq is built
@@ -16,12 +16,12 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
 
 read -ra build_variables <<<"${BUILD:-}"
-SUITES=${SUITES:-unit regress isolation tap pgtap readme}
+SUITES=${SUITES:-unit regress isolation tap pgtap readme hostile}
 JOBS=${JOBS:-$((2 * $(nproc)))}
 for suite in $SUITES; do
 	case $suite in
-	unit | regress | isolation | tap | pgtap | readme) ;;
-	*) die "there is no suite '$suite', only unit, regress, isolation, tap, pgtap and readme" ;;
+	unit | regress | isolation | tap | pgtap | readme | hostile) ;;
+	*) die "there is no suite '$suite', only unit, regress, isolation, tap, pgtap, readme and hostile" ;;
 	esac
 done
 
@@ -251,6 +251,12 @@ suite_readme() {
 		"$1" "$2/test/scripts/readme_reference.py" "$2/README.md" "$2/src" || status=1
 		exit $status' readme "$PYTHON" "$tree" || cluster_log "$WORK/readme"
 	suite_end readme
+}
+
+suite_hostile() {
+	suite_cluster hostile || return
+	run_suite hostile 600 "$PYTHON" "$tree/test/hostile/hostile.py" "$BINDIR" "$WORK/hostile" || cluster_log "$WORK/hostile"
+	suite_end hostile
 }
 
 # run_suites SUITE...: one after another

@@ -1,0 +1,36 @@
+-- as: database
+-- Everything that the engine looks up by name, in a database without the extension.
+CREATE SCHEMA fairq;
+CREATE TYPE fairq.address AS (bucket int, block text);
+CREATE TABLE fairq.queue (queue text, x int);
+CREATE TABLE fairq.group_setting (queue int);
+CREATE TABLE fairq.topic (topic int, queue int);
+CREATE TABLE fairq.durable_lease (id text);
+CREATE TABLE fairq.q_x (id text, address fairq.address);
+CREATE FUNCTION fairq.row_written() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER fairq_row_written AFTER INSERT ON fairq.q_x FOR EACH ROW EXECUTE FUNCTION fairq.row_written();
+ALTER TABLE fairq.q_x ENABLE ALWAYS TRIGGER fairq_row_written;
+INSERT INTO fairq.queue VALUES ('x', 1);
+INSERT INTO fairq.q_x VALUES ('1', ROW(1, 'x'));
+DROP TABLE fairq.q_x;
+DROP TABLE fairq.durable_lease;
+CREATE TABLE fairq.q_x ();
+CREATE MATERIALIZED VIEW fairq.durable_lease AS SELECT 1 AS relation;
+DROP TABLE fairq.q_x;
+DROP MATERIALIZED VIEW fairq.durable_lease;
+CREATE TABLE fairq.q_x ();
+CREATE SEQUENCE fairq.durable_lease;
+DROP TABLE fairq.q_x;
+DROP SEQUENCE fairq.durable_lease;
+CREATE TABLE fairq.q_x ();
+CREATE TABLE fairq.durable_lease (id int) PARTITION BY LIST (id);
+DROP TABLE fairq.q_x;
+DROP TABLE fairq.durable_lease;
+CREATE TABLE fairq.q_x ();
+CREATE TABLE fairq.durable_lease (relation oid, id bigint, receipt uuid);
+INSERT INTO fairq.durable_lease VALUES ('fairq.q_x'::regclass, 1, NULL);
+DROP TABLE fairq.q_x;
+CREATE VIEW fairq.q_v AS SELECT 1 AS x;
+DROP VIEW fairq.q_v;
+CREATE TYPE fairq.durable_lease2 AS (x int);
+DROP SCHEMA fairq CASCADE;
