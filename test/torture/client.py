@@ -195,9 +195,14 @@ class Client:
 
     def claim(self, queue, limit):
         sent = now()
-        tasks = self.rows(
-            "SELECT id, receipt::text, payload->>'n', payload->>'key' FROM fairq.claim(%s, %s,"
-            " lease => %s * interval '1 s', session => %s)", queue, limit, None if self.session else LEASE, self.session)
+        try:
+            tasks = self.rows(
+                "SELECT id, receipt::text, payload->>'n', payload->>'key' FROM fairq.claim(%s, %s,"
+                " lease => %s * interval '1 s', session => %s)", queue, limit, None if self.session else LEASE, self.session)
+        except psycopg.Error:
+            # What it may have got, unknown to us, must not live on with the session.
+            self.session = None
+            raise
         return {receipt: (queue, ident(queue, task, n), key, sent, None if self.session else sent + LEASE)
                 for task, receipt, n, key in tasks}
 
@@ -278,10 +283,9 @@ class Client:
         try:
             done = self.transaction("settle", receipts, body)
         except psycopg.Error:
-            # The lease goes on, if nothing was committed; that is not certain.
-            if self.conn.closed:
-                for receipt in receipts:
-                    self.held.pop(receipt, None)
+            # The leases go on if nothing was committed. They are tried again, but nothing is sure of them.
+            for receipt in receipts:
+                self.held[receipt] = self.held[receipt][:4] + self.held[receipt][3:4]
             raise
         if done:
             for receipt in receipts:
