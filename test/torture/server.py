@@ -177,6 +177,7 @@ class Stage:
         self.clock_file = os.path.join(self.work, "clock")
         self.clock = next((path for path in CLOCK_LIBRARIES if os.path.exists(path)), None)
         self.nodes = 0
+        self.furthest = 0       # how far the clock has been ahead
         for directory in (self.wal, self.space, self.sockets):
             os.makedirs(directory, 0o700, exist_ok=True)
         self.set_clock(0)
@@ -221,6 +222,7 @@ class Stage:
         return environment
 
     def set_clock(self, seconds):
+        self.furthest = max(self.furthest, seconds)
         with open(self.clock_file + ".new", "w", encoding="ascii") as clock:
             clock.write("%+d\n" % seconds)
         os.rename(self.clock_file + ".new", self.clock_file)
