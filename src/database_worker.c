@@ -47,6 +47,7 @@
 #include "queue_catalog.h"
 #include "waiting.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 #define FIRST_RETRY_SECS	1
 #define LAST_RETRY_SECS		300
@@ -108,6 +109,18 @@ queue_failed(Oid relation, bool expiring)
 	FreeErrorData(error);
 	MemoryContextSwitchTo(old);
 	return entry->retry_at;
+}
+
+/* Try again what failed: the clock was set, so the times until when not mean nothing. */
+static void
+retry_failures(void)
+{
+	HASH_SEQ_STATUS status;
+	FailingQueue *entry;
+
+	hash_seq_init(&status, failing);
+	while ((entry = hash_seq_search(&status)) != NULL)
+		entry->retry_at = 0;
 }
 
 /* It worked: the next failure is the first. */
@@ -351,6 +364,7 @@ database_worker_main(Datum arg)
 	HASHCTL		ctl = {0};
 	Oid			database;
 	TimestampTz next = 0;
+	uint32		clock_steps = wall_clock_steps();
 
 	my_slot = DatumGetInt32(arg);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
@@ -397,6 +411,15 @@ database_worker_main(Datum arg)
 			next = 0;
 		}
 
+		/* If the clock was set: what we were to come for may be due, or be later. */
+		(void) wall_clock_check();
+		if (clock_steps != wall_clock_steps())
+		{
+			clock_steps = wall_clock_steps();
+			retry_failures();
+			next = 0;
+		}
+
 		next = wakeup_next(my_slot, next);
 		if (next <= GetCurrentTimestamp())
 		{
@@ -423,6 +446,8 @@ database_worker_main(Datum arg)
 		until = wakeup_earlier(next, run_errands(database));
 		timeout = (until == PG_INT64_MAX) ? -1 :
 			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+		if (timeout > WALL_CLOCK_LOOK_MSECS)
+			timeout = WALL_CLOCK_LOOK_MSECS;
 		pgstat_report_stat(true);
 		if (timeout != 0)
 			(void) WaitLatch(MyLatch,

@@ -227,6 +227,8 @@ count_tokens(GroupLimit *limit, const LimitSettings *settings, TimestampTz now)
 		limit->tokens += (now - limit->token_time) * (settings->rate / (double) USECS_PER_SEC);
 		limit->token_time = now;
 	}
+	else if (now < limit->token_time - USECS_PER_SEC)
+		limit->token_time = now;	/* the clock has been set back */
 	limit->tokens = Min(limit->tokens, settings->burst);
 }
 

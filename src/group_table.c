@@ -38,6 +38,7 @@
 #include "group_table.h"
 #include "settings.h"
 #include "shared_state.h"
+#include "wall_clock.h"
 
 /* How often claims that can do without look for entries, in microseconds. */
 #define RECLAIM_USECS	INT64CONST(100000)
@@ -282,7 +283,8 @@ reclaim(bool hurry)
 	TimestampTz now = GetCurrentTimestamp();
 
 	if (hurry &&
-		now < (TimestampTz) pg_atomic_read_u64(&group_table->vain_reclaim) + RECLAIM_USECS)
+		wall_clock_ahead((TimestampTz) pg_atomic_read_u64(&group_table->vain_reclaim) + RECLAIM_USECS,
+						 now, RECLAIM_USECS))
 		return false;
 	if (queue_state_reclaim_groups() > 0)
 		return true;

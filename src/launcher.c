@@ -43,6 +43,7 @@
 #include "launcher.h"
 #include "settings.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 #define FIRST_RETRY_SECS	1
 #define LAST_RETRY_SECS		300
@@ -69,6 +70,7 @@ typedef struct LaunchedDatabase
 
 static HTAB *databases = NULL;
 static bool slots_exhausted = false;
+static uint32 clock_steps = 0;
 
 /*
  * Have the postmaster start the launcher.  Called from _PG_init.
@@ -270,6 +272,19 @@ launch(void)
 	TimestampTz now;
 	TimestampTz next = PG_INT64_MAX;
 
+	(void) wall_clock_check();
+	if (clock_steps != wall_clock_steps())
+	{
+		/* The clock was set: the times until when things wait mean nothing. */
+		clock_steps = wall_clock_steps();
+		hash_seq_init(&status, databases);
+		while ((entry = hash_seq_search(&status)) != NULL)
+		{
+			entry->retry_at = 0;
+			entry->started_at = GetCurrentTimestamp();
+			entry->waiting_since = entry->waiting_since > 0 ? entry->started_at : 0;
+		}
+	}
 	n = wakeup_probes(probes, lengthof(probes), &all);
 	read_databases();
 	now = GetCurrentTimestamp();
@@ -313,7 +328,7 @@ launch(void)
 		}
 	}
 	return next == PG_INT64_MAX ? -1 :
-		TimestampDifferenceMilliseconds(now, next) + 1;
+		Min(TimestampDifferenceMilliseconds(now, next) + 1, WALL_CLOCK_LOOK_MSECS);
 }
 
 /*

@@ -18,6 +18,7 @@
 #include "compat.h"
 #include "leases.h"
 #include "queue_state.h"
+#include "wall_clock.h"
 
 #define PARTITIONS		256
 #define WHEEL_SLOTS		1024
@@ -97,6 +98,9 @@ extern FAIRQ_PRIVATE uint32 *lease_chains;
 extern FAIRQ_PRIVATE Lease *lease_entries;
 extern FAIRQ_PRIVATE DurablePart *lease_durables;
 extern FAIRQ_PRIVATE uint32 lease_chain_mask;
+
+/* lease_wheel.c */
+extern void leases_clock_set(const ClockStep *step);
 
 /* leases.c */
 extern FAIRQ_PRIVATE uint32 lease_take_reserved(void);

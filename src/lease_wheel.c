@@ -16,9 +16,60 @@
 #include "lease_private.h"
 #include "sessions.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 /* How often a lease that is settling past its deadline is looked at: 1 s. */
 #define SETTLING_TICKS	20
+
+/* Processes may differ by this as to what time it is: 1 s. */
+#define AHEAD_TICKS		20
+
+/*
+ * Set the wheel of a partition to now, forward or back.  If that is because the clock
+ * was set, leases last as long as they would have.
+ */
+static void
+wheel_set(Partition *partition, TimestampTz now, const ClockStep *step)
+{
+	uint32		first = NO_ENTRY;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < WHEEL_SLOTS; slot++)
+	{
+		uint32		number;
+
+		while ((number = partition->wheel[slot]) != NO_ENTRY)
+		{
+			wheel_unlink(partition, number);
+			lease_entries[number].wheel_next = first;
+			first = number;
+		}
+	}
+	partition->tick = now / TICK_USECS;
+	while (first != NO_ENTRY)
+	{
+		uint32		number = first;
+		Lease	   *lease = &lease_entries[number];
+
+		first = lease->wheel_next;
+		/* Not what has run out whatever the clock says, or never does. */
+		if (step != NULL && lease->deadline > 0 && lease->deadline != DT_NOEND)
+			lease->deadline = wall_clock_shifted(lease->deadline, lease->started, step);
+		if (step != NULL)
+			lease->started = wall_clock_shifted(lease->started, lease->started, step);
+		wheel_schedule(partition, number);
+	}
+	LWLockRelease(&partition->lock);
+}
+
+/* The clock was set. */
+void
+leases_clock_set(const ClockStep *step)
+{
+	for (int i = 0; i < PARTITIONS; i++)
+		wheel_set(&lease_table->partitions[i], step->now, step);
+	pg_atomic_write_u64(&lease_table->tick, step->now / TICK_USECS);
+}
 
 /*
  * Turn the wheel of a partition to a tick: what has expired goes to the list
@@ -69,6 +120,13 @@ leases_tick(TimestampTz now)
 	int64		tick = now / TICK_USECS;
 	uint64		turned = pg_atomic_read_u64(&lease_table->tick);
 
+	/* By whoever had read a clock that was set since. */
+	if ((int64) turned > tick + AHEAD_TICKS &&
+		pg_atomic_compare_exchange_u64(&lease_table->tick, &turned, tick))
+	{
+		for (int i = 0; i < PARTITIONS; i++)
+			wheel_set(&lease_table->partitions[i], now, NULL);
+	}
 	if ((int64) turned >= tick ||
 		!pg_atomic_compare_exchange_u64(&lease_table->tick, &turned, tick))
 		return;

@@ -112,6 +112,7 @@ leases_shmem_init(void *area, bool found)
 	p += CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease)));
 	lease_durables = (DurablePart *) p;
 	lease_chain_mask = chains_wanted() - 1;
+	wall_clock_register(leases_clock_set);
 	if (found)
 		return;
 

@@ -39,6 +39,7 @@
 #include "sweep.h"
 #include "unique_keys.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 /* Rows that a pass writes. */
 #define PASS_ROWS		1000
@@ -70,9 +71,34 @@ lock_maintenance(Relation rel)
 void
 maintain_tick(TimestampTz now)
 {
+	if (wall_clock_check())
+		now = GetCurrentTimestamp();
 	if (sessions_overdue(now))
 		leases_end_sessions();
 	leases_tick(now);
+}
+
+/*
+ * If the clock was set since the last pass: what is left alone until a time, which may be
+ * an hour off now, is looked at.  The maintenance lock is held.
+ */
+static void
+clock_was_set(QueueState *state, TimestampTz now)
+{
+	uint32		steps = wall_clock_steps();
+
+	if (likely(state->clock_steps == steps))
+		return;
+	state->clock_steps = steps;
+	state->hungry_seek_at = 0;
+	state->archive.retry_at = 0;
+	state->archive.reread_at = 0;
+	state->archive.reread_began = 0;
+	state->sweep.begun_at = now;
+	for (int i = 0; i < state->sweep.suspect_count; i++)
+		state->sweep.suspects[i].since = now;
+	/* Groups that wait for tokens work out anew until when. */
+	limits_defaults_changed(queue_state_number(state));
 }
 
 static bool
@@ -94,6 +120,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		maintenance->next = now + USECS_PER_SEC;
 		return false;
 	}
+	clock_was_set(info->state, now);
 	if (!maintenance->begun)
 	{
 		handover_maintained(RelationGetRelid(rel));

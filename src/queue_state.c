@@ -34,6 +34,7 @@
 #include "stats.h"
 #include "waiting.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 typedef struct QueueDirectory
 {
@@ -88,6 +89,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	SpinLockInit(&queue->recovery_mutex);
 	SpinLockInit(&queue->looks_mutex);
 	queue->look_from = PG_INT64_MIN;
+	queue->clock_steps = wall_clock_steps();
 	due_cursor_init(&queue->due);
 	due_cursor_init(&queue->archive.cursor);
 	queue->sweep_sleeps = true;
@@ -347,10 +349,12 @@ queue_state_wait_fed(QueueState *queue, uint32 feeds, TimestampTz give_up)
 	bool		done;
 	bool		late;
 
+	/* By a clock that is not set meanwhile. */
+	give_up += wall_clock_real() - GetCurrentTimestamp();
 	ConditionVariablePrepareToSleep(&queue->fed);
 	for (;;)
 	{
-		TimestampTz now = GetCurrentTimestamp();
+		int64		now = wall_clock_real();
 
 		SpinLockAcquire(&queue->hungry_mutex);
 		done = (queue->feeds != feeds);
@@ -711,7 +715,8 @@ queue_state_tick(QueueState *queue, TimestampTz now)
 	uint64		tick = now / (USECS_PER_SEC / 4);
 	uint64		last = pg_atomic_read_u64(&queue->tick);
 
-	return last < tick &&
+	/* From the future: the clock has been set back. */
+	return (last < tick || last > tick + 4) &&
 		pg_atomic_compare_exchange_u64(&queue->tick, &last, tick);
 }
 

@@ -145,6 +145,7 @@ typedef struct QueueState
 	DueCursor	due;			/* scheduled tasks, by when they are due */
 	ArchiveState archive;
 	QueueSweep	sweep;			/* maintenance lock */
+	uint32		clock_steps;	/* the same: of the wall clock, that are allowed for */
 
 	/* Settings that are looked at with none of the catalogs at hand, and so are
 	 * the limits' defaults; the queue's lock to write (queue_state_publish). */

@@ -37,6 +37,7 @@
 #include "settings.h"
 #include "shared_state.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 #define MAX_MEMBERS		8192
 
@@ -81,6 +82,28 @@ static SessionTable *table = NULL;
 static uint32 *bound = NULL;
 static int	bound_count = 0;
 
+/*
+ * The clock was set: sessions live on for as long as they would have.  A deadline
+ * is of the last heartbeat, a ttl before it.  Without the lock: a heartbeat that comes
+ * meanwhile is by the clock as it is.
+ */
+static void
+shift_sessions(const ClockStep *step)
+{
+	for (int i = 0; i < table->high_water; i++)
+	{
+		Session    *session = &table->sessions[i];
+		uint64		deadline = pg_atomic_read_u64(&session->deadline);
+
+		while (deadline != 0 &&
+			   !pg_atomic_compare_exchange_u64(&session->deadline, &deadline,
+											   wall_clock_shifted((TimestampTz) deadline,
+																  (TimestampTz) deadline - session->ttl,
+																  step)))
+			;
+	}
+}
+
 Size
 sessions_shmem_size(void)
 {
@@ -92,6 +115,7 @@ void
 sessions_shmem_init(void *area, bool found)
 {
 	table = area;
+	wall_clock_register(shift_sessions);
 	if (found)
 		return;
 	memset(table, 0, sessions_shmem_size());
@@ -265,7 +289,8 @@ sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
 		found = true;
 	}
 	LWLockRelease(&table->lock);
-	return found;
+	/* Unless the clock was set. */
+	return found || (wall_clock_check() && sessions_find(uuid, info));
 }
 
 /*
@@ -359,8 +384,11 @@ sessions_restore(const SavedSession *saved)
 bool
 sessions_alive(uint32 number)
 {
+	Session    *session = &table->sessions[number - 1];
+
 	return number != SESSION_OVER &&
-		is_alive(&table->sessions[number - 1], GetCurrentTimestamp());
+		(is_alive(session, GetCurrentTimestamp()) ||
+		 (wall_clock_check() && is_alive(session, GetCurrentTimestamp())));
 }
 
 /*

@@ -56,6 +56,7 @@
 #include "shared_state.h"
 #include "waiting.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 /* How often claims look for groups that may go on, in microseconds. */
 #define SEEK_USECS		INT64CONST(50000)
@@ -696,7 +697,7 @@ limits_seek(QueueLimits *limits, TimestampTz now)
 	if (pg_atomic_read_u32(&limits->waiting) == 0)
 		return false;
 	sought = pg_atomic_read_u64(&limits->sought);
-	if (now < (TimestampTz) sought + SEEK_USECS ||
+	if (wall_clock_ahead((TimestampTz) sought + SEEK_USECS, now, SEEK_USECS) ||
 		!pg_atomic_compare_exchange_u64(&limits->sought, &sought, (uint64) now))
 		return false;
 	(void) limits_tick(limits, now, NULL);

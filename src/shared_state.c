@@ -42,6 +42,7 @@
 #include "stats.h"
 #include "waiting.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 typedef struct SharedHeader
 {
@@ -67,6 +68,7 @@ static const struct
 	Size		(*size) (void);
 	void		(*init) (void *area, bool found);
 }			parts[] = {
+	{"pgfairq clock", wall_clock_shmem_size, wall_clock_shmem_init},
 	{"pgfairq queues", queue_state_shmem_size, queue_state_shmem_init},
 	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
 	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},

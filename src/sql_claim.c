@@ -47,6 +47,7 @@
 #include "sql_api.h"
 #include "waiting.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 /* How often to look, without a worker; and not more often than. */
 #define ALONE_USECS		USECS_PER_SEC
@@ -76,7 +77,7 @@ maintain_without_worker(Relation rel, QueueInfo *info)
 	TimestampTz now = GetCurrentTimestamp();
 
 	if (wakeup_worker_alive(MyDatabaseId) || info->paused ||
-		(TimestampTz) pg_atomic_read_u64(pass_after) > now ||
+		wall_clock_ahead((TimestampTz) pg_atomic_read_u64(pass_after), now, PASS_USECS) ||
 		!maintain_is_due(info) ||
 		!ConditionalLockRelationOid(RelationGetRelid(rel), RowExclusiveLock))
 		return false;
@@ -99,38 +100,39 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 }
 
 /*
- * When somebody without a worker has to look what is due of a queue.
+ * When somebody without a worker has to look what is due of a queue, by the clock that
+ * nobody sets, which it is by now.
  */
-static TimestampTz
-next_look(QueueInfo *info, TimestampTz now)
+static int64
+next_look(QueueInfo *info, int64 real_now)
 {
+	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz next = wakeup_earlier(maintain_next_due(info), now + ALONE_USECS);
 
 	/* Due already, but somebody else is at it, or it has to wait. */
 	if (next <= now)
 		next = now + PASS_USECS;
-	return Max(next, now + PAUSE_USECS);
+	return real_now + Max(next - now, PAUSE_USECS);
 }
 
 /*
  * Sleep until there may be something to claim, or until deadline; without a
- * worker, or if it ends, until alone.
+ * worker, or if it ends, until alone.  Both are by wall_clock_real.
  */
 static void
-sleep_until_told(TimestampTz deadline, TimestampTz alone)
+sleep_until_told(int64 deadline, int64 alone)
 {
 	bool		worker = wakeup_worker_alive(MyDatabaseId);
-	TimestampTz until = worker ? deadline : Min(deadline, alone);
+	int64		until = worker ? deadline : Min(deadline, alone);
 
 	while (!waiting_told() && wakeup_worker_alive(MyDatabaseId) == worker)
 	{
-		TimestampTz now = GetCurrentTimestamp();
+		int64		now = wall_clock_real();
 
 		if (now >= until)
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 TimestampDifferenceMilliseconds(now, until),
-						 PG_WAIT_EXTENSION);
+						 Min((until - now + 999) / 1000, INT_MAX), PG_WAIT_EXTENSION);
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}
@@ -150,14 +152,14 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 	AclMode		privileges = ACL_SELECT | (request->pop ? ACL_DELETE : ACL_UPDATE);
 	MemoryContext outer = CurrentMemoryContext;
 	MemoryContext look = NULL;
-	TimestampTz deadline = 0;
+	int64		deadline = 0;	/* by wall_clock_real */
 	Relation	rel;
 
 	sql_api_begin_rows(fcinfo);
 	for (;;)
 	{
-		TimestampTz now;
-		TimestampTz alone;
+		int64		now;
+		int64		alone;
 		QueueInfo  *info;
 
 		if (look != NULL)
@@ -189,7 +191,7 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		if (maintain_without_worker(rel, info) || wait == 0)
 			break;
 
-		now = GetCurrentTimestamp();
+		now = wall_clock_real();
 		if (deadline == 0)
 		{
 			/* Once more, from where we cannot miss anything. */
@@ -340,14 +342,14 @@ fairq_wait(PG_FUNCTION_ARGS)
 {
 	const char *function = "fairq.wait()";
 	CallContext *context = (CallContext *) fcinfo->context;
-	TimestampTz deadline;
+	int64		deadline;		/* by wall_clock_real */
 	MemoryContext outer;
 	MemoryContext look;
 	text	   *name;
 
 	arguments_begin(function);
 	name = arguments_queue(fcinfo, function);
-	deadline = GetCurrentTimestamp() +
+	deadline = wall_clock_real() +
 		arguments_duration(fcinfo, 1, function, "timeout", WAIT_DEFAULT, true);
 	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
 		IsSubTransaction() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
@@ -362,8 +364,8 @@ fairq_wait(PG_FUNCTION_ARGS)
 	look = AllocSetContextCreate(outer, "pgfairq look", ALLOCSET_DEFAULT_SIZES);
 	for (;;)
 	{
-		TimestampTz now;
-		TimestampTz alone;
+		int64		now;
+		int64		alone;
 		Relation	rel;
 		QueueInfo  *info;
 		WaitingFor	wanted = {0};
@@ -379,7 +381,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 		ready = anything_ready(rel, info);
 		waiting_looked(ready ? 1 : 0);
 		maintained = !ready && maintain_without_worker(rel, info);
-		now = GetCurrentTimestamp();
+		now = wall_clock_real();
 		alone = next_look(info, now);
 		PopActiveSnapshot();
 		relation_close(rel, NoLock);

@@ -61,6 +61,7 @@
 #include "shared_state.h"
 #include "waiting.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 #define NOBODY			(-1)
 
@@ -668,7 +669,7 @@ waiting_errands(Oid database, TimestampTz now, int max, int *queues,
 			continue;
 
 		/* Somebody was told on behalf of a client. */
-		if (when > now)
+		if (wall_clock_ahead(when, now, CLIENT_USECS))
 			*next = Min(*next, when);
 		else if (when != 0)
 		{
@@ -681,7 +682,7 @@ waiting_errands(Oid database, TimestampTz now, int max, int *queues,
 		if (pg_atomic_read_u32(&list->pending) == 0)
 			continue;
 		when = pg_atomic_read_u64(&list->notify_after);
-		if (when > now || n == max)
+		if (wall_clock_ahead(when, now, USECS_PER_SEC) || n == max)
 		{
 			*next = Min(*next, Max(when, now));
 			continue;

@@ -43,6 +43,7 @@
 #include "shared_state.h"
 #include "waiting.h"
 #include "wakeup.h"
+#include "wall_clock.h"
 
 #define MAX_PROBES		16
 #define MAX_HELD		16
@@ -84,6 +85,25 @@ typedef struct WakeupState
 
 static WakeupState *state = NULL;
 
+/* The clock was set: whoever sleeps until a time has to look at it. */
+static void
+wake_all(const ClockStep *step)
+{
+	LWLockAcquire(&state->lock, LW_SHARED);
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		WorkerSlot *slot = &state->slots[i];
+
+		pg_atomic_write_u64(&slot->next_wake, 0);
+		pg_atomic_write_u64(&slot->next_errand, 0);
+		if (slot->latch != NULL)
+			SetLatch(slot->latch);
+	}
+	if (state->launcher != NULL)
+		SetLatch(state->launcher);
+	LWLockRelease(&state->lock);
+}
+
 Size
 wakeup_shmem_size(void)
 {
@@ -95,6 +115,7 @@ void
 wakeup_shmem_init(void *area, bool found)
 {
 	state = area;
+	wall_clock_register(wake_all);
 	if (found)
 		return;
 	memset(state, 0, wakeup_shmem_size());
@@ -235,7 +256,7 @@ void
 wakeup_hold(Oid database)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz give_up = now + STOP_MSECS * INT64CONST(1000);
+	int64		give_up = wall_clock_real() + STOP_MSECS * INT64CONST(1000);
 
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	if (state->held_count < MAX_HELD)
@@ -248,7 +269,7 @@ wakeup_hold(Oid database)
 	LWLockRelease(&state->lock);
 
 	ConditionVariablePrepareToSleep(&state->stopped);
-	while (still_running(database) && GetCurrentTimestamp() < give_up)
+	while (still_running(database) && wall_clock_real() < give_up)
 		ConditionVariableTimedSleep(&state->stopped, 1000, PG_WAIT_EXTENSION);
 	ConditionVariableCancelSleep();
 }
@@ -384,7 +405,7 @@ wakeup_held(Oid database)
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < state->held_count; i++)
 	{
-		if (state->held[i].until < now)
+		if (!wall_clock_ahead(state->held[i].until, now, HOLD_USECS))
 			state->held[i--] = state->held[--state->held_count];
 		else if (state->held[i].database == database)
 			held = true;

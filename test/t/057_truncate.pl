@@ -6,8 +6,8 @@
 # tasks that are still there go on: TRUNCATE rolled back, VACUUM FULL, CLUSTER.
 #
 # Seen to fail without these guards: lease_rows.c, lease_rows_check() without the
-# leases whose row is gone (all but the last way), without is_younger() (the way
-# in which the same transaction enqueues); durable_leases.c, the check also when the
+# leases whose row is gone (all but the last way), without is_younger() (restart,
+# in one transaction); durable_leases.c, the check also when the
 # file is of this transaction (TRUNCATE rolled back); queue_catalog.c, check_file()
 # without handover_read_again() (the same transaction); settle.c, settle_expired()
 # without offer_again() (the same: tasks that nobody finds).
@@ -34,6 +34,12 @@ my $truncate = 'TRUNCATE fairq.q_t, fairq.q_d RESTART IDENTITY';
 my %ways = (
 	'running' => sub { sql($node, $truncate); sql($node, $new) },
 	'in one transaction' => sub { sql($node, "BEGIN; $truncate; $new; COMMIT") },
+	'restart, in one transaction' => sub { $node->restart; sql($node, "BEGIN; $truncate; $new; COMMIT") },
+	'crash, in one transaction' => sub {
+		$node->stop('immediate');
+		$node->start;
+		sql($node, "BEGIN; $truncate; $new; COMMIT");
+	},
 	'restart' => sub { sql($node, $truncate); $node->restart; sql($node, $new) },
 	'enqueue, restart' => sub { sql($node, $truncate); sql($node, $new); $node->restart },
 	'crash' => sub { sql($node, $truncate); $node->stop('immediate'); $node->start; sql($node, $new) },
