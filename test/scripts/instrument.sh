@@ -10,13 +10,13 @@ assert | asan | valgrind) ;;
 *) die "there is no instrument '$INSTRUMENT', only assert, asan and valgrind" ;;
 esac
 FINDINGS=$WORK/findings
+as_test_user mkdir "$FINDINGS"
 
 # Puts a script in the place of the server's program below a directory. Only
 # servers are instrumented: not initdb's, which takes long and loads no library,
 # and not what answers a question and ends.
 instrument_server() { # instrument_server BINDIR TREE
 	local bindir=$1 tree=$2 how library
-	as_test_user mkdir -p "$FINDINGS"
 	case $INSTRUMENT in
 	assert) return ;;
 	asan)

@@ -124,6 +124,10 @@ SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('con', wait => NULL, sess
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.pop('con', wait => '1 ms') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('con', '{}', session => 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11') $$);
 SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('con', '{}', wait => '1 ms') $$);
+-- Longer than the server can sleep at a time (a server with assertions would abort).
+SET statement_timeout = '20 ms';
+SELECT count(*) FROM fairq.claim('con', wait => '60 days');
+RESET statement_timeout;
 
 -- Let time do its work, by hand too should there be no background worker, until a condition holds.
 CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
