@@ -11,6 +11,8 @@
 #   SEED=n       the same choice of faults again; the last line says which it was
 #   ONLY=text    only faults with this in their name
 #   BUT=text     no faults with this in their name
+#   PLANT=loss, PLANT=doubling
+#                does that, behind everybody's back, to see that it is found
 #   VERBOSE=1    a line for each fault
 #   BUILD="…"    variables for make when pgfairq is built
 #
@@ -93,7 +95,7 @@ fi
 say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2), as user $TEST_USER, in $WORK"
 status=0
 (EXEC=yes as_test_user "$PYTHON" "$tree/test/torture/torture.py" --work "$WORK/run" --bindir "$BINDIR" "${disks[@]}" "${newer[@]}" \
-	--faults "${FAULTS:-0}" --minutes "${MINUTES:-60}" --seed "${SEED:-}" --only "${ONLY:-}" --but "${BUT:-}" ${VERBOSE:+--verbose}) </dev/null &
+	--faults "${FAULTS:-0}" --minutes "${MINUTES:-60}" --seed "${SEED:-}" --only "${ONLY:-}" --but "${BUT:-}" ${PLANT:+--plant "$PLANT"} ${VERBOSE:+--verbose}) </dev/null &
 running=$!
 wait $running || status=$?
 running=

@@ -38,6 +38,7 @@ class Shared:
         self.stop = multiprocessing.RawValue("i", 0)
         self.drain = multiprocessing.RawValue("i", 0)
         self.calm = multiprocessing.RawValue("i", 0)    # nothing is to be prepared
+        self.away = multiprocessing.RawValue("i", 0)    # nobody is to connect
         self.acked = multiprocessing.RawArray("q", number)
         self.holds = multiprocessing.RawArray("i", number)
 
@@ -65,6 +66,9 @@ class Client:
 
     def connect(self):
         while not self.over():
+            if self.shared.away.value:
+                time.sleep(0.05)
+                continue
             try:
                 self.conn = psycopg.connect(self.options.conninfo, autocommit=True, connect_timeout=10,
                                             application_name="torture " + self.tag)

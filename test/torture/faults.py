@@ -445,3 +445,16 @@ def dump_in_place(driver):
         driver.copy("old", "new")
         driver.rename_database("new", DATABASE)
         driver.admin("DROP DATABASE old WITH (FORCE)", database="postgres")
+
+
+# -- to see the checker fail -----------------------------------------------------------
+
+def plant_loss(driver):
+    driver.admin("DELETE FROM %s WHERE id IN (SELECT id FROM %s ORDER BY id DESC LIMIT 1)" % (table("plain"), table("plain")))
+
+
+def plant_doubling(driver):
+    driver.admin("SELECT fairq.enqueue('plain', payload) FROM %s ORDER BY id DESC LIMIT 1" % table("plain"))
+
+
+PLANTS = {"loss": plant_loss, "doubling": plant_doubling}

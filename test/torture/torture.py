@@ -141,17 +141,18 @@ class Driver:
 
     def rename_database(self, old, new):
         def renamed():
-            # Nobody may come in again before it has the other name.
-            self.admin("ALTER DATABASE %s ALLOW_CONNECTIONS false" % old, database="postgres")
             self.admin("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", old, database="postgres")
             try:
                 self.admin("ALTER DATABASE %s RENAME TO %s" % (old, new), database="postgres")
-                self.admin("ALTER DATABASE %s ALLOW_CONNECTIONS true" % new, database="postgres")
                 return True
             except psycopg.errors.ObjectInUse:
                 return False
 
-        self.stage.wait_for("the database to be renamed", renamed)
+        self.shared.away.value = 1
+        try:
+            self.stage.wait_for("the database to be renamed", renamed)
+        finally:
+            self.shared.away.value = 0
 
     def copy(self, database, name):
         dump = os.path.join(self.options.work, "dump")
@@ -273,6 +274,8 @@ class Driver:
                 break
             self.harm(fault)
             self.run_timers()
+            if self.options.plant and number == 9:
+                faults.PLANTS[self.options.plant](self)
             time.sleep(self.random.uniform(0, 0.1))
             if number % 20 == 19:
                 self.look()
@@ -386,6 +389,7 @@ def main():
     parser.add_argument("--seed", default="")
     parser.add_argument("--only", default="", help="faults that have this in their name")
     parser.add_argument("--but", default="", help="no faults that have this in their name")
+    parser.add_argument("--plant", choices=faults.PLANTS, help="do what is to be found out, to see that it is")
     parser.add_argument("--verbose", action="store_true", help="a line for each fault")
     options = parser.parse_args()
     options.seed = options.seed or str(int(time.time()))
