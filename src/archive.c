@@ -465,6 +465,7 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 	archive_name(info->name, name);
 	do
 	{
+		CHECK_FOR_INTERRUPTS();
 		oid = get_relname_relid(name, RelationGetNamespace(rel));
 		if (!OidIsValid(oid))
 			ereport(ERROR,

@@ -19,10 +19,8 @@
  */
 #include "postgres.h"
 
-#include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xact.h"
-#include "catalog/pg_class.h"
 #include "commands/async.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
@@ -37,7 +35,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
@@ -130,21 +127,6 @@ forget_failures(Oid relation)
 	hash_search(failing, &relation, HASH_REMOVE, NULL);
 }
 
-/* The owner of a table; InvalidOid: it is gone. */
-static Oid
-owner_of(Oid relation)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-	Oid			owner = InvalidOid;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-		ReleaseSysCache(tuple);
-	}
-	return owner;
-}
-
 /*
  * A pass in a transaction of its own.  Returns whether there is
  * more to do now; *next is when to come again.
@@ -166,7 +148,7 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 	if (queue_catalog_lock_settings() &&
 		ConditionalLockRelationOid(relation, RowExclusiveLock))
 	{
-		Oid			owner = owner_of(relation);
+		Oid			owner = owner_context_owner(relation);
 		OwnerContext context;
 		Relation	rel;
 		QueueInfo  *info;

@@ -23,6 +23,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/inval.h"
@@ -191,6 +192,7 @@ group_settings_load(QueueInfo *info, Relation rel)
 		return;
 	do
 	{
+		CHECK_FOR_INTERRUPTS();
 		changes = pg_atomic_read_u32(&limits->changes);
 		read_rows(info);
 	} while (changes != pg_atomic_read_u32(&limits->changes));

@@ -15,10 +15,28 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
+#include "utils/syscache.h"
 
 #include "compat.h"
 #include "owner_context.h"
+
+/* The owner of a table; InvalidOid: it is gone. */
+Oid
+owner_context_owner(Oid relation)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+	Oid			owner = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+		ReleaseSysCache(tuple);
+	}
+	return owner;
+}
 
 void
 owner_context_enter(Oid owner, OwnerContext *context)

@@ -16,6 +16,7 @@ typedef struct OwnerContext
 	int			nest_level;
 } OwnerContext;
 
+extern Oid	owner_context_owner(Oid relation);
 extern void owner_context_enter(Oid owner, OwnerContext *context);
 extern void owner_context_leave(const OwnerContext *context);
 

@@ -190,7 +190,7 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 {
 	RowReader	row;
 	int64		hash = PG_INT64_MIN;
-	int			of_class = -1;
+	int64		of_class = -1;
 
 	row_reader_begin(&row, rel, info);
 	while (queue_relation_overflow_after(rel, info, &hash, &of_class))
@@ -200,6 +200,7 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 		OverflowPlace next = {.id = lost};
 		bool		found = false;
 
+		CHECK_FOR_INTERRUPTS();
 		while (of_class == class && !found && next.id != PG_INT64_MAX)
 		{
 			int			n = queue_relation_overflow(rel, info, hash, class, &next,

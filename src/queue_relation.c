@@ -319,10 +319,10 @@ queue_relation_snapshot(void)
 /*
  * The first group after that of *hash and *class that has entries of overflow, of
  * that class or a later one of the same key.  To begin: the lowest hash, class -1.
- * False: there is none.
+ * False: there is none.  A class may be any number, as somebody wrote it with SQL.
  */
 bool
-queue_relation_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int *class)
+queue_relation_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 *class)
 {
 	Relation	index = index_open(info->overflow_index, AccessShareLock);
 	bool		found = false;
@@ -337,7 +337,7 @@ queue_relation_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int *c
 					attempt == 0 ? BTEqualStrategyNumber : BTGreaterStrategyNumber,
 					attempt == 0 ? F_INT8EQ : F_INT8GT, Int64GetDatum(*hash));
 		ScanKeyInit(&keys[1], 2, BTGreaterStrategyNumber, F_INT8GT,
-					Int64GetDatum((int64) *class));
+					Int64GetDatum(*class));
 		scan = fairq_index_beginscan(rel, index, SnapshotAny, 2 - attempt);
 		scan->xs_want_itup = true;
 		index_rescan(scan, keys, 2 - attempt, NULL, 0);
@@ -347,8 +347,8 @@ queue_relation_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int *c
 
 			*hash = DatumGetInt64(index_getattr(scan->xs_itup, 1,
 												scan->xs_itupdesc, &isnull));
-			*class = (int) DatumGetInt64(index_getattr(scan->xs_itup, 2,
-													   scan->xs_itupdesc, &isnull));
+			*class = DatumGetInt64(index_getattr(scan->xs_itup, 2,
+												 scan->xs_itupdesc, &isnull));
 			found = true;
 		}
 		index_endscan(scan);

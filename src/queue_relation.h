@@ -112,7 +112,7 @@ extern int	queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash,
 									int class, const OverflowPlace *from, int max,
 									int64 *ids, ItemPointer tids, OverflowPlace *next);
 extern bool queue_relation_overflow_after(Relation rel, QueueInfo *info,
-										  int64 *hash, int *class);
+										  int64 *hash, int64 *class);
 extern bool queue_relation_has_overflow(Relation rel, QueueInfo *info);
 extern int	queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
 							   int64 upto, int max, DuePlace *entries,

@@ -30,6 +30,7 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "rewrite/rewriteHandler.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -43,12 +44,36 @@
 #define INSERT_BATCH	1000
 
 /*
+ * Blocks of ids to fetch in vain, for others are quicker to use them up, or the
+ * sequence is behind; and after how many of them to see to the latter.
+ */
+#define MAX_BLOCKS		1000
+#define BEHIND_BLOCKS	10
+
+/*
+ * The sequence is behind the ids that were given out: TRUNCATE ... RESTART IDENTITY,
+ * a restore or a user has set it back.  Have it go on where they do.
+ */
+static void
+advance_sequence(QueueInfo *info, int64 next_id)
+{
+	OwnerContext context;
+
+	owner_context_enter(owner_context_owner(info->relation), &context);
+	(void) DirectFunctionCall2(setval_oid, ObjectIdGetDatum(info->id_sequence),
+							   Int64GetDatum(next_id - QUEUE_ID_BLOCK));
+	owner_context_leave(&context);
+}
+
+/*
  * Get new ids for tasks: n or fewer, *got, from the result on.
  *
  * Ids come from a sequence in blocks, the sequence's increment, that are shared
  * between backends.  Whoever takes one has a transaction id: so, when no old
  * transaction is running any more, nobody is left who could use an old id
  * (sweep.c).
+ *
+ * The sequence is the owner's, who may alter it at any moment.
  */
 int64
 queue_relation_new_ids(QueueInfo *info, int n, int *got)
@@ -58,12 +83,23 @@ queue_relation_new_ids(QueueInfo *info, int n, int *got)
 
 	(void) GetTopTransactionId();
 	*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
-	while (*got == 0)
+	for (int blocks = 1; *got == 0; blocks++)
 	{
-		int64		block = nextval_internal(info->id_sequence, false);
+		int64		block;
 
+		CHECK_FOR_INTERRUPTS();
+		if (blocks > MAX_BLOCKS)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("queue \"%s\" gets no new ids: the next one is " INT64_FORMAT,
+							info->name, first),
+					 errhint("Set its sequence to that with setval(); its increment has to be %d.",
+							 QUEUE_ID_BLOCK)));
+		block = nextval_internal(info->id_sequence, false);
 		queue_state_give_ids(info->state, block, block + QUEUE_ID_BLOCK);
 		*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
+		if (*got == 0 && blocks % BEHIND_BLOCKS == 0)
+			advance_sequence(info, first);
 	}
 	if (wake_sweep && settings_sweep_interval > 0)
 		wakeup_at(MyDatabaseId, GetCurrentTimestamp() +
