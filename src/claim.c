@@ -20,11 +20,12 @@
  * be claimed then.  Between lane and lease entries are in hand (in_hand.c),
  * and go back if we fail.
  *
- * Nothing here waits, but in two cases, where the alternative is to say that a
+ * Nothing here waits, but in three cases.  In two the alternative is to say that a
  * queue is empty that is not.  When there is nothing to claim and another claimer
  * is reading the index of a lane, its refill is waited for: a few dozen
  * microseconds.  And when there is nothing to claim but the worker is about to
- * move tasks out of the overflow: some milliseconds.
+ * move tasks out of the overflow: some milliseconds.  And a third (claim_feed.c), where
+ * it is another group's turn that somebody is just giving places.
  *
  *-------------------------------------------------------------------------
  */
@@ -189,6 +190,8 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	}
 
 	handover_claimed(&lease, lane, entry);
+	if (unlikely(group.may_be_last))
+		claim_note_dry(claim, &group);
 	if (unlikely(group.group == FAIRQ_NO_GROUP))
 		groups_check_unknown(claim->info->state);
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
@@ -476,6 +479,8 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		if (claim.got > 0 || !wait_for_overflow(&claim, feeds))
 			break;
 	}
+	if (claim.dry_met)
+		claim_feed_dry(&claim);
 	leases_return_reserved();
 	row_reader_end(&claim.row);
 	if (claim.durable_count > 0)

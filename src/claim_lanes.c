@@ -345,6 +345,14 @@ lease_held(Claim *claim, int class, int max)
 			break;
 		}
 
+		/* A group is to be fed first. */
+		if (unlikely(claim_passes_dry(claim, &entries[i])))
+		{
+			claim->drained = false;
+			n = i;
+			break;
+		}
+
 		if (!claim_can_lease(claim, lane, row_reader_entry(row, &entries[i]), &entries[i]))
 			continue;
 
@@ -432,6 +440,8 @@ claim_from_lanes(Claim *claim)
 			CHECK_FOR_INTERRUPTS();
 			if (!lanes_any(&state->orders[class].lanes))
 				break;
+			if (unlikely(((volatile QueueState *) state)->dry > 0))
+				claim_wait_dry(claim);
 			handover_reserve(want * 2 + 8);
 			if (unlikely(limits_in_turn(&state->limits)))
 				turns_before(claim, class, want);
@@ -444,6 +454,8 @@ claim_from_lanes(Claim *claim)
 				claim_no_leases(claim);
 			claim->drained &= (reserved == taken);
 			lease_held(claim, class, reserved);
+			if (unlikely(claim->dry_met))
+				claim_feed_dry(claim);
 
 			/* Then the group may have the next one, of whatever class. */
 			if (claim->stray && limits_waiting(&state->limits))

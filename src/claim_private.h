@@ -2,7 +2,7 @@
  *
  * claim_private.h
  *	  A claim in progress, as the files see it that make up the verb: claim.c,
- *	  claim_lanes.c and claim_groups.c.
+ *	  claim_lanes.c, claim_groups.c and claim_feed.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,8 +11,18 @@
 
 #include "archive.h"
 #include "claim.h"
+#include "group_overflow.h"
 #include "lanes.h"
 #include "stats.h"
+
+/* A group whose last place a claim has used up, and which it is to feed. */
+typedef struct DryGroup
+{
+	HungryGroup hungry;
+	int			feeding;		/* handover.c's item */
+} DryGroup;
+
+#define MAX_DRY_GROUPS	LANE_WINDOW
 
 /* A claim in progress. */
 typedef struct Claim
@@ -41,6 +51,10 @@ typedef struct Claim
 	int			durable_size;
 	TimestampTz give_up;		/* waiting for tasks of the overflow */
 	int			waits_for_others;	/* to lease what they have taken */
+	DryGroup   *dry;			/* room for MAX_DRY_GROUPS; NULL: none yet */
+	int			dry_count;
+	bool		dry_met;		/* these, or some that others feed, have been met: */
+	VirtualTime dry_finish;		/* what begins here, or later, comes after them */
 } Claim;
 
 extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
@@ -48,8 +62,20 @@ extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
 extern bool claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry,
 						VirtualTime *finish, uint32 *limit);
 extern void claim_no_leases(Claim *claim);
+extern void claim_note_dry(Claim *claim, const GroupLease *group);
+extern void claim_feed_dry(Claim *claim);
+extern void claim_wait_dry(Claim *claim);
 extern void claim_from_lanes(Claim *claim);
 extern void claim_of_groups(Claim *claim);
+
+/* Would the task at a place be claimed before a group that is to be fed first? */
+static inline bool
+claim_passes_dry(const Claim *claim, const LaneEntry *entry)
+{
+	VirtualTime start = {entry->block, entry->fraction};
+
+	return claim->dry_met && virtual_time_compare(start, claim->dry_finish) >= 0;
+}
 
 /*
  * Is a lane of a bucket that the caller asked for?  Buckets from when the queue

@@ -11,6 +11,8 @@
  * behind new ones then.  When some of its room is free the group is hungry: it comes
  * to the end of the queue's list of hungry groups, which the background worker
  * feeds in turn (promote.c), from the lowest id on that may be there, overflow_from.
+ * A group is dry when it has run out of places before: then the claim that notices
+ * feeds it (claim_feed.c).
  *
  * Both counts of a group, ready and overflow, are hints: rows may be written with
  * SQL, and transactions may be prepared.  That a group has nothing in the overflow
@@ -41,6 +43,9 @@
 #define FEED_LEAST		16
 #define FEED_QUEUE_AT_ONCE	100
 
+/* As many a claim moves at a time of a group whose places it has used up. */
+#define FEED_DRY			64
+
 /*
  * Set how many tasks of a group are in the overflow.  Partition locked.
  *
@@ -62,12 +67,12 @@ group_overflow_set(QueueState *queue, FairGroup *group, int n)
  * How many tasks of a group are ready when it has been fed, at most.
  */
 static int64
-ready_when_fed(QueueState *queue, int class)
+ready_when_fed(QueueState *queue, int class, int least)
 {
 	int64		room = queue->orders[class].lanes.high * (LANE_WINDOW / 2) * 3 / 4;
 
 	room /= Max(pg_atomic_read_u32(&queue->overflowing), 1);
-	return Min(Max(room, FEED_LEAST), queue->max_ready_per_group);
+	return Min(Max(room, least), queue->max_ready_per_group);
 }
 
 /*
@@ -79,8 +84,10 @@ enter_hungry(QueueState *queue, FairGroup *group)
 	uint32		number = group - group_entries;
 
 	group->hunger = HUNGRY;
-	group->hungry_next = FAIRQ_NO_GROUP;
 	SpinLockAcquire(&queue->hungry_mutex);
+	group->listed = true;
+	group->hungry_next = FAIRQ_NO_GROUP;
+	group->hungry_previous = queue->hungry_last;
 	if (queue->hungry_first == FAIRQ_NO_GROUP)
 		queue->hungry_first = number;
 	else
@@ -88,6 +95,25 @@ enter_hungry(QueueState *queue, FairGroup *group)
 	queue->hungry_last = number;
 	queue->hungry_count++;
 	SpinLockRelease(&queue->hungry_mutex);
+}
+
+/*
+ * Take a group out of that list, which it is in.  The list is locked.
+ */
+static void
+leave_hungry(QueueState *queue, FairGroup *group)
+{
+	if (group->hungry_previous == FAIRQ_NO_GROUP)
+		queue->hungry_first = group->hungry_next;
+	else
+		group_entries[group->hungry_previous].hungry_next = group->hungry_next;
+	if (group->hungry_next == FAIRQ_NO_GROUP)
+		queue->hungry_last = group->hungry_previous;
+	else
+		group_entries[group->hungry_next].hungry_previous = group->hungry_previous;
+	group->listed = false;
+	queue->hungry_count--;
+	queue->being_fed++;
 }
 
 /*
@@ -102,7 +128,7 @@ group_overflow_list(QueueState *queue, FairGroup *group)
 
 	if (group->hunger != NOT_HUNGRY)
 		return;
-	fed = ready_when_fed(queue, group->key.class);
+	fed = ready_when_fed(queue, group->key.class, FEED_LEAST);
 	if (group->overflow == 0 ||
 		(group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1) &&
 		 (fed == max || group->ready <= fed / 2)))
@@ -229,6 +255,35 @@ group_overflow_found(QueueState *queue, int class, const char *key, int keylen,
 }
 
 /*
+ * A group is going to be given up to room places.  Partition locked.
+ */
+static void
+begin_feeding(FairGroup *group, int64 room, HungryGroup *hungry)
+{
+	group->hunger = BEING_FED;
+	group->seen_finish = group->finish;
+	group->overflow_limit = PG_INT64_MAX;
+	hungry->class = group->key.class;
+	hungry->hash = (int64) group->key.low;
+	hungry->from = group->overflow_from;
+	hungry->room = (int) Min(Max(room, 0), PG_INT32_MAX);
+}
+
+/* A group was fed, or is not going to be.  Partition locked. */
+static void
+end_feeding(QueueState *queue, FairGroup *group)
+{
+	group->unseen = 0;
+	if (likely(group->dry_epoch == 0))
+		return;
+	SpinLockAcquire(&queue->hungry_mutex);
+	if (group->dry_epoch == queue->dry_epoch)
+		queue->dry--;
+	group->dry_epoch = 0;
+	SpinLockRelease(&queue->hungry_mutex);
+}
+
+/*
  * The next group to feed, of which the caller takes care: group_overflow_fed when the
  * transaction commits, group_overflow_not_fed if it does not, and then queue_state_fed.
  * Returns false if there is
@@ -249,11 +304,7 @@ group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
 	waiting = queue->hungry_count;
 	hungry->group = queue->hungry_first;
 	if (waiting > 0)
-	{
-		queue->hungry_first = group_entries[hungry->group].hungry_next;
-		queue->hungry_count--;
-		queue->being_fed++;
-	}
+		leave_hungry(queue, &group_entries[hungry->group]);
 	SpinLockRelease(&queue->hungry_mutex);
 	if (waiting == 0)
 		return false;
@@ -261,17 +312,64 @@ group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
 	group = &group_entries[hungry->group];
 	lock = group_table_lock_number(hungry->group);
 	Assert(group->hunger == HUNGRY);
-	group->hunger = BEING_FED;
-	group->overflow_limit = PG_INT64_MAX;
-	hungry->class = group->key.class;
-	hungry->hash = (int64) group->key.low;
-	hungry->from = group->overflow_from;
 	/* What room there is in the queue is shared between the hungry. */
 	room_of_group = Min(Max(room / waiting, 1),
-						ready_when_fed(queue, group->key.class) - group->ready);
-	hungry->room = (int) Min(Max(room_of_group, 0), PG_INT32_MAX);
+						ready_when_fed(queue, group->key.class, FEED_LEAST) - group->ready);
+	begin_feeding(group, room_of_group, hungry);
 	LWLockRelease(lock);
 	return true;
+}
+
+/*
+ * A claim has used up the places of a group, which may have more in the overflow.  If
+ * nobody feeds it yet it is for the caller to feed, as with group_overflow_next_hungry.
+ * Nobody else goes on past the group until it is fed (queue_state_wait_dry).
+ */
+GroupDry
+group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
+{
+	int64		room = queue->max_ready - queue_state_ready(queue);
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+	bool		ours;
+
+	/*
+	 * What room there is in the queue is shared with those that are hungry.  If it is
+	 * not enough, groups take turns, and none gets what it would have had.  One with
+	 * tasks set aside is not kept waiting by us.
+	 */
+	room /= ((volatile QueueState *) queue)->hungry_count + 1;
+	if (room <= 0)
+		group->backlogged = false;
+	if (room <= 0 || group->ready - group->unseen > 0 || group->overflow_from == PG_INT64_MAX ||
+		(group->limit != NO_LIMIT && limits_waits(group->limit)))
+	{
+		LWLockRelease(lock);
+		return GROUP_NOT_DRY;
+	}
+
+	/* The worker has taken it out of the list before it locked it. */
+	SpinLockAcquire(&queue->hungry_mutex);
+	ours = (group->hunger == NOT_HUNGRY || group->listed);
+	if (group->listed)
+		leave_hungry(queue, group);
+	else if (ours)
+		queue->being_fed++;
+	if (group->dry_epoch == 0)
+	{
+		group->dry_epoch = queue->dry_epoch;
+		queue->dry++;
+	}
+	SpinLockRelease(&queue->hungry_mutex);
+	if (ours)
+	{
+		hungry->group = number;
+		begin_feeding(group,
+					  Min(room, Min(ready_when_fed(queue, group->key.class, 1), FEED_DRY)),
+					  hungry);
+	}
+	LWLockRelease(lock);
+	return ours ? GROUP_IS_DRY : GROUP_IS_BEING_FED;
 }
 
 /*
@@ -294,6 +392,15 @@ group_overflow_fed(QueueState *queue, uint32 number, int moved, int64 next, int6
 	else
 		group_overflow_set(queue, group, Max(group->overflow - moved, 1));
 	group->hunger = NOT_HUNGRY;
+	end_feeding(queue, group);
+
+	/*
+	 * From now on it is behind only because it is not fed in time, and begins again
+	 * where it has got, wherever virtual time is by then.
+	 */
+	group->backlogged = (moved > 0 || group->backlogged) &&
+		group->overflow_from != PG_INT64_MAX &&
+		(group->limit == NO_LIMIT || !limits_waits(group->limit));
 
 	/* The worker needs no waking: it comes again as long as anybody is hungry. */
 	group_overflow_look(queue, group);
@@ -309,6 +416,7 @@ group_overflow_not_fed(QueueState *queue, uint32 number)
 	LWLock	   *lock = group_table_lock_number(number);
 
 	enter_hungry(queue, &group_entries[number]);
+	end_feeding(queue, &group_entries[number]);
 	LWLockRelease(lock);
 }
 

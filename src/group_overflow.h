@@ -21,6 +21,14 @@ typedef struct HungryGroup
 								 * are any */
 } HungryGroup;
 
+/* Whether a group has run out of places. */
+typedef enum GroupDry
+{
+	GROUP_NOT_DRY,
+	GROUP_IS_DRY,
+	GROUP_IS_BEING_FED
+} GroupDry;
+
 extern void group_overflow_begins(QueueState *queue, int class, const char *key,
 								  int keylen, GroupTag *tag);
 extern void group_overflow_ends(QueueState *queue, uint32 group, int n,
@@ -31,6 +39,7 @@ extern void group_overflow_found(QueueState *queue, int class, const char *key,
 								 int keylen, int64 id, bool again);
 extern void group_overflow_wake_feeder(QueueState *queue);
 extern bool group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry);
+extern GroupDry group_overflow_is_dry(QueueState *queue, uint32 group, HungryGroup *hungry);
 extern void group_overflow_fed(QueueState *queue, uint32 group, int moved, int64 next,
 							   int64 held);
 extern void group_overflow_not_fed(QueueState *queue, uint32 group);

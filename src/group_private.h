@@ -67,14 +67,27 @@ FairGroup
 
 	/* partition's lock */
 	uint8		hunger;			/* a GroupHunger */
-	uint32		hungry_next;
+	bool		backlogged;		/* it has had tasks in the overflow since it was fed,
+								 * and nothing kept it from being served */
+	int32		unseen;			/* of ready, since it is being fed: they may not be in
+								 * lanes yet */
 	int32		pending;		/* tasks put into the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow: not fewer than there are */
 	int64		overflow_limit; /* what came while it was fed is from here on */
 	int64		overflow_held;	/* some from here on were in somebody's hands */
+	VirtualTime seen_finish;	/* F when it began to be fed */
 	VirtualTime offered_finish; /* F when the last of them got it, or later */
 	int			keylen;
 	char		text[GROUP_KEY_SHOWN];	/* the key, or its beginning */
+
+	/* partition's lock and the queue's hungry_mutex to change, one of them to read */
+	uint32		dry_epoch;		/* the queue's when claims began to wait for it to be
+								 * fed; 0: they do not */
+
+	/* the queue's hungry_mutex */
+	bool		listed;			/* it is in the list of the hungry */
+	uint32		hungry_next;
+	uint32		hungry_previous;
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */

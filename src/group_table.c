@@ -330,6 +330,7 @@ group_table_try_lock(QueueState *queue, const GroupKey *key, const char *text, i
 				group->finish = v;
 				group->ready = 0;
 				group->leased = 0;
+				group->unseen = 0;
 				group->pending = 0;
 				group->overflow = 0;
 				group->overflow_from = PG_INT64_MAX;
@@ -337,6 +338,9 @@ group_table_try_lock(QueueState *queue, const GroupKey *key, const char *text, i
 				group->overflow_held = PG_INT64_MAX;
 				group->offered_finish = v_none;
 				group->hunger = NOT_HUNGRY;
+				group->dry_epoch = 0;
+				group->backlogged = false;
+				group->listed = false;
 				group->limit = NO_LIMIT;
 				group->served = 0;
 				group->served_cost = 0;

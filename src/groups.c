@@ -59,7 +59,9 @@ charge_of(QueueState *queue, const FairGroup *group, double cost)
 }
 
 /*
- * Give a task of a group its tags: S = max(v, F), F = S + cost / weight.
+ * Give a task of a group its tags: S = max(v, F), F = S + cost / weight.  While the
+ * group has overflow, and could be served, S = F: v is beyond F only because nobody
+ * has come round to feed it.
  *
  * Returns false if the task has to wait in the overflow, if it may; then
  * tag->group is its group, which is not forgotten until group_overflow_ends.
@@ -85,7 +87,7 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 		group->pending++;
 	else
 	{
-		tag->start = virtual_time_max(v, group->finish);
+		tag->start = group->backlogged ? group->finish : virtual_time_max(v, group->finish);
 		tag->finish = virtual_time_add(tag->start,
 									   charge_of(queue, group, cost),
 									   weight_of(queue, group));
@@ -94,6 +96,7 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 		if (group->ready == 0)
 			group->head_time = GetCurrentTimestamp();
 		group_table_count_ready(queue, group, 1);
+		group->unseen += (group->hunger == BEING_FED);
 	}
 	group_table_unlock(&group_key);
 	return !overflow;
@@ -249,6 +252,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	lease->limit = NO_LIMIT;
 	lease->cost = 0;
 	lease->counted = false;
+	lease->may_be_last = false;
 	if (group == NULL)
 	{
 		/*
@@ -277,7 +281,12 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 
 		/* The worker is woken when the claim is at its end. */
 		group_overflow_look(queue, group);
+		lease->may_be_last = (group->ready - group->unseen <= 1 &&
+							  group->overflow_from != PG_INT64_MAX);
+		lease->finish = (group->hunger == BEING_FED) ? group->seen_finish : group->finish;
 	}
+	else
+		group->backlogged = false;	/* and has nothing to make up for */
 	lease->group = group - group_entries;
 	lease->charge = cost / weight_of(queue, group);
 	LWLockRelease(lock);
@@ -514,6 +523,7 @@ groups_count_anew(QueueState *queue)
 		group_entries[i].overflow_from = PG_INT64_MAX;
 		group_entries[i].overflow_held = PG_INT64_MAX;
 		group_entries[i].offered_finish = v_none;
+		group_entries[i].backlogged = false;
 		LWLockRelease(lock);
 	}
 	pg_atomic_write_u64(&queue->ready, 0);
@@ -596,6 +606,7 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 		virtual_time_compare(group->finish, level) > 0)
 		group->finish = level;
 	group->offered_finish = v_none;
+	group->backlogged = false;
 	group_table_count_ready(queue, group, -group->ready);
 	group_overflow_check(queue, group);
 	limit = group->limit;

@@ -41,6 +41,8 @@ typedef struct GroupLease
 	double		charge;			/* by its weight */
 	double		cost;			/* as it counts in what the group was served */
 	bool		counted;		/* the group has one less ready because of it */
+	bool		may_be_last;	/* the group may have no places left, but overflow */
+	VirtualTime finish;			/* F of the group after the places that it has */
 } GroupLease;
 
 /* Bytes of a key that views can show. */

@@ -566,6 +566,24 @@ handover_fed(int feeding, int moved, int64 next, int64 held)
 }
 
 /*
+ * The same at once, if nothing was written: all that the group was given is there,
+ * whatever becomes of us.
+ */
+void
+handover_fed_now(int feeding, int moved, int64 next, int64 held)
+{
+	QueueState *queue = items[feeding].u.overflow.queue;
+
+	Assert(items[feeding].kind == HANDOVER_FED);
+	group_overflow_fed(queue, items[feeding].u.overflow.group, moved, next, held);
+	queue_state_fed(queue, true);
+	items[feeding].kind = HANDOVER_NOTHING;
+	if (feeding == items_count - 1)
+		items_count--;
+	feedings--;
+}
+
+/*
  * Count at commit.  There is no order between counts, and many are alike, so
  * they have a list of their own.
  */

@@ -50,6 +50,7 @@ extern void handover_overflowed(QueueState *queue, uint32 group, int64 id);
 extern void handover_not_overflowed(QueueState *queue, uint32 group);
 extern int	handover_feeding(QueueState *queue, uint32 group);
 extern bool handover_feeds(void);
+extern void handover_fed_now(int feeding, int moved, int64 next, int64 held);
 extern void handover_fed(int feeding, int moved, int64 next, int64 held);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);

@@ -44,8 +44,8 @@
  * place; it gets one here, when it is about to be its turn (promote.c), and its
  * entry says which task it is.  Such an entry stays in the window until it is
  * taken, also from the frontier on; there it is not yet to be taken.  A window gets
- * them up to half of its size, so that there is room for others.  More may come
- * back from claimers.  When it is full of them one is dropped, and the overflow is
+ * them up to half of its size, so that there is room for others, and three quarters
+ * where a claim gives them that has used up a group's.  More may come back from claimers.  When it is full of them one is dropped, and the overflow is
  * read again from that task on (queue_state_overflow_lost).  Who has taken one gives
  * it back, leases the task, or knows that there is no such task any more: for want
  * of an index, it would not be found again.
@@ -434,16 +434,16 @@ lanes_offer_entry(Lane *lane, const LaneEntry *place)
 }
 
 /*
- * A task of the overflow gets a place.  Returns false if there is no room for it
- * here.
+ * A task of the overflow gets a place, or one that is claimed next (urgent).  Returns
+ * false if there is no room for it here.
  */
 bool
-lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group)
+lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group, bool urgent)
 {
 	bool		room;
 
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	room = (lane->offered < LANE_WINDOW / 2);
+	room = (lane->offered < (urgent ? LANE_WINDOW * 3 / 4 : LANE_WINDOW / 2));
 	if (room)
 		enter(lane, place);
 	LWLockRelease(&lane->lock);

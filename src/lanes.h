@@ -122,6 +122,7 @@ typedef struct LaneSet
 typedef struct OfferedTasks
 {
 	bool		known;
+	uint32		feeds;			/* as the queue counts them, when it was made */
 	int			n;
 	int64	   *tasks;			/* in order; palloc'd */
 } OfferedTasks;
@@ -138,7 +139,7 @@ extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
 extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
 extern void lanes_offer_entry(Lane *lane, const LaneEntry *place);
-extern bool lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group);
+extern bool lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group, bool urgent);
 extern int	lanes_offered(const LaneSet *set);
 extern bool lanes_find_offered(const LaneSet *set, int64 task, FairqAddress *address);
 extern int	lanes_compare_tasks(const void *a, const void *b);

@@ -169,14 +169,13 @@ placement_move(Placement *placement, RowReader *row, char from,
 
 /*
  * Make the task ready that row has read, of the overflow: at once if its lane takes
- * it, and then its row stays as it is; else it is written.  Returns false if it is
- * in somebody's hands.
+ * it, and then its row stays as it is; else it is written, if it may be.
  *
- * Once a task had to be written (*write), which can be claimed when we commit, so
- * are those that come after it in its group, to be claimed after it.
+ * Once a task had to be written (then *how says so), which can be claimed when we
+ * commit, so are those that come after it in its group, to be claimed after it.
  */
-bool
-placement_feed(Placement *placement, RowReader *row, bool *write)
+FeedResult
+placement_feed(Placement *placement, RowReader *row, FeedHow *how)
 {
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 	Place		place;
@@ -186,13 +185,20 @@ placement_feed(Placement *placement, RowReader *row, bool *write)
 					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), 0,
 					 DatumGetFloat4(row_value(row, COLUMN_COST)), false, &place);
 	lanes_entry(&entry, &place.address, &row->tuple.t_self);
-	if (!*write &&
+	if (*how != FEED_WRITTEN &&
 		lanes_entry_set_task(&entry, DatumGetInt64(row_value(row, COLUMN_ID))) &&
 		lanes_offer_overflow(place.lane, &entry,
-							 waiting_group(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key))))
-		return true;
-	*write = true;
-	return write_place(row, TASK_OVERFLOW, &place, false);
+							 waiting_group(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)),
+							 *how == FEED_IN_LANE_ONLY))
+		return FEED_DONE;
+	if (*how == FEED_IN_LANE_ONLY)
+	{
+		groups_untag(place.tag.slot, place.tag.group, place.tag.start,
+					 place.tag.finish, 1);
+		return FEED_NO_ROOM;
+	}
+	*how = FEED_WRITTEN;
+	return write_place(row, TASK_OVERFLOW, &place, false) ? FEED_DONE : FEED_IN_HANDS;
 }
 
 /*

@@ -32,6 +32,21 @@ typedef struct Place
 	bool		overflow;		/* it has none, but waits for room */
 } Place;
 
+/* How a task of the overflow may be made ready, and what came of it. */
+typedef enum FeedHow
+{
+	FEED_IN_LANE_ONLY,
+	FEED_IN_LANE,				/* or written */
+	FEED_WRITTEN
+} FeedHow;
+
+typedef enum FeedResult
+{
+	FEED_DONE,
+	FEED_IN_HANDS,				/* its row is in somebody's hands */
+	FEED_NO_ROOM				/* in its lane, where it has to be */
+} FeedResult;
+
 extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
 extern void placement_prepare(QueueInfo *info, int class);
 extern void placement_assign(Placement *placement, int64 turn,
@@ -44,7 +59,7 @@ extern void placement_first(RowReader *row, FairqAddress *address);
 extern uint32 placement_group(RowReader *row);
 extern void placement_uncharge(RowReader *row, const FairqAddress *address);
 extern void placement_leaves(RowReader *row);
-extern bool placement_feed(Placement *placement, RowReader *row, bool *write);
+extern FeedResult placement_feed(Placement *placement, RowReader *row, FeedHow *how);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
 

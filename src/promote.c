@@ -23,8 +23,9 @@
  * or a place, is passed over.  Should anything get lost that nobody has spoken of, the
  * sweep finds it.
  *
- * A place in memory is there at once.  So only the worker gives them: what is done
- * in a user's transaction is done when that commits.
+ * A place in memory is there at once.  So the worker gives them, and a claim, which may
+ * as little be undone (promote_dry_group); what else is done in a user's transaction is
+ * done when that commits.
  *
  *-------------------------------------------------------------------------
  */
@@ -246,21 +247,39 @@ seek_lost_of_class(Relation rel, QueueInfo *info, int class)
 }
 
 /*
- * Give places to tasks of the overflow of a group, as many as there is room for.
- * Returns how many; *looked is raised by how many entries were looked at.
+ * Has a task of the overflow a place in a lane?  What is known of that is of no use any
+ * more when groups have been fed since.
+ */
+static bool
+is_offered(QueueState *state, int class, OfferedTasks *offered, int64 task)
+{
+	uint32		feeds = ((volatile QueueState *) state)->feeds;
+
+	if (offered->known && offered->feeds != feeds)
+	{
+		if (offered->tasks != NULL)
+			pfree(offered->tasks);
+		memset(offered, 0, sizeof(OfferedTasks));
+	}
+	offered->feeds = feeds;
+	return lanes_is_offered(&state->orders[class].lanes, offered, task);
+}
+
+/*
+ * Give places to tasks of the overflow of a group, as many as there is room for;
+ * feeding is what handover_feeding said.  Returns how many; *looked is raised by how
+ * many entries were looked at.
  */
 static int
 feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
-		   bool in_memory, OfferedTasks *offered, int64 *ids, ItemPointer tids,
-		   int *looked)
+		   int feeding, FeedHow how, OfferedTasks *offered, int64 *ids,
+		   ItemPointer tids, int *looked)
 {
 	QueueInfo  *info = placement->info;
-	int			feeding = handover_feeding(info->state, hungry->group);
 	int			fed = 0;
 	OverflowPlace next = {.id = hungry->from};
 	int64		held = PG_INT64_MAX;
 	bool		full = false;
-	bool		write = !in_memory;
 
 	/* Not between entries of one id: what the group keeps is the id. */
 	while (!full && next.id != PG_INT64_MAX &&
@@ -290,25 +309,63 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 				DatumGetInt64(row_value(row, COLUMN_ID)) == ids[i] &&
 				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 			{
-				if (lanes_is_offered(&info->state->orders[hungry->class].lanes,
-									 offered, ids[i]))
+				if (is_offered(info->state, hungry->class, offered, ids[i]))
 					continue;
-				if (fed == hungry->room)
+				full = (fed == hungry->room);
+				if (!full)
 				{
-					next.id = ids[i];
-					full = true;
+					FeedResult	result = placement_feed(placement, row, &how);
+
+					fed += (result == FEED_DONE);
+					full = (result == FEED_NO_ROOM);
+					in_hands = (result == FEED_IN_HANDS);
 				}
-				else if (placement_feed(placement, row, &write))
-					fed++;
-				else
-					in_hands = true;
+				if (full)
+					next.id = ids[i];
 			}
 			if (in_hands)
 				held = Min(held, ids[i]);
 		}
 	}
-	handover_fed(feeding, fed, next.id, held);
+	if (how == FEED_WRITTEN)
+		handover_fed(feeding, fed, next.id, held);
+	else
+		handover_fed_now(feeding, fed, next.id, held);
 	return fed;
+}
+
+/*
+ * The same in a claim, which has used up the group's places.  Nothing is written; where
+ * a lane has no room the worker does it.  The other claims wait, so it is done
+ * whatever the caller's transaction does with what it has claimed.
+ */
+void
+promote_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int feeding)
+{
+	OfferedTasks offered = {0};
+	Placement	placement;
+	RowReader	row;
+	int64	   *ids;
+	ItemPointer tids;
+	int			looked = 0;
+
+	/* Or the table would have to be read, and nobody knows what the groups have. */
+	if (info->state->recovery != QUEUE_KNOWN)
+	{
+		handover_fed_now(feeding, 0, hungry->from, PG_INT64_MAX);
+		return;
+	}
+	placement_begin(&placement, rel, info);
+	row_reader_begin(&row, rel, info);
+	ids = palloc((hungry->room + FEED_LOOKS) * sizeof(int64));
+	tids = palloc((hungry->room + FEED_LOOKS) * sizeof(ItemPointerData));
+	feed_group(&placement, &row, hungry, feeding, FEED_IN_LANE_ONLY, &offered, ids, tids,
+			   &looked);
+	if (offered.tasks != NULL)
+		pfree(offered.tasks);
+	pfree(ids);
+	pfree(tids);
+	row_reader_end(&row);
 }
 
 /*
@@ -328,8 +385,7 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 	Placement	placement;
 	RowReader	row;
 	HungryGroup hungry;
-	OfferedTasks offered[FAIRQ_CLASSES] = {0};	/* when the pass began: each group is
-												 * fed once in it */
+	OfferedTasks offered[FAIRQ_CLASSES] = {0};
 	int64	   *ids;
 	ItemPointer tids;
 	int			moved = 0;
@@ -359,7 +415,9 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		if (!group_overflow_next_hungry(state, &hungry))
 			break;
 		hungry.room = Min(hungry.room, max - moved);
-		moved += feed_group(&placement, &row, &hungry, in_memory,
+		moved += feed_group(&placement, &row, &hungry,
+							handover_feeding(state, hungry.group),
+							in_memory ? FEED_IN_LANE : FEED_WRITTEN,
 							&offered[hungry.class], ids, tids, &looked);
 	}
 

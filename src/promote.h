@@ -8,10 +8,13 @@
 #ifndef FAIRQ_PROMOTE_H
 #define FAIRQ_PROMOTE_H
 
+#include "group_overflow.h"
 #include "queue_catalog.h"
 
 extern int	promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 						DuePlace *from, TimestampTz *next, bool *more);
+extern void promote_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry,
+							  int feeding);
 extern int	promote_overflow(Relation rel, QueueInfo *info, TimestampTz now,
 							 int max, bool in_memory, TimestampTz *next,
 							 bool *more);

@@ -108,6 +108,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	pg_atomic_init_u32(&queue->overflowing, 0);
 	SpinLockInit(&queue->hungry_mutex);
 	queue->hungry_first = queue->hungry_last = FAIRQ_NO_GROUP;
+	queue->dry = 0;
+	queue->dry_epoch = 1;
 	ConditionVariableInit(&queue->fed);
 	pg_atomic_init_u32(&queue->settings, 0);
 	pg_atomic_init_u64(&queue->pass_after, 0);
@@ -320,8 +322,7 @@ queue_state_fed(QueueState *queue, bool fed)
 		queue->feeds_late = false;
 	}
 	SpinLockRelease(&queue->hungry_mutex);
-	if (fed)
-		ConditionVariableBroadcast(&queue->fed);
+	ConditionVariableBroadcast(&queue->fed);
 }
 
 /*
@@ -369,6 +370,36 @@ queue_state_wait_fed(QueueState *queue, uint32 feeds, TimestampTz give_up)
 	}
 	ConditionVariableCancelSleep();
 	return done && !late;
+}
+
+/*
+ * Wait until no group is dry.  If that has not happened by give_up, nobody waits for
+ * those any more: whoever feeds them may have a transaction open.
+ */
+void
+queue_state_wait_dry(QueueState *queue, TimestampTz give_up)
+{
+	ConditionVariablePrepareToSleep(&queue->fed);
+	for (;;)
+	{
+		TimestampTz now = GetCurrentTimestamp();
+		bool		done;
+
+		SpinLockAcquire(&queue->hungry_mutex);
+		if (queue->dry > 0 && now >= give_up)
+		{
+			queue->dry = 0;
+			if (++queue->dry_epoch == 0)
+				queue->dry_epoch = 1;
+		}
+		done = (queue->dry == 0);
+		SpinLockRelease(&queue->hungry_mutex);
+		if (done)
+			break;
+		ConditionVariableTimedSleep(&queue->fed, (give_up - now) / 1000 + 1,
+									PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
 }
 
 /*

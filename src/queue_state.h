@@ -163,11 +163,15 @@ typedef struct QueueState
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
 
 	/* Groups that have room for tasks of their overflow: group_overflow.c. */
-	slock_t		hungry_mutex;	/* guards the next six */
+	slock_t		hungry_mutex;	/* guards the next eight */
 	uint32		hungry_first;
 	uint32		hungry_last;
 	int			hungry_count;
 	int			being_fed;		/* groups, by transactions under way */
+	int			dry;			/* groups that have run out of places, and are being
+								 * fed; read without the lock */
+	uint32		dry_epoch;		/* claims have given up waiting for those of earlier
+								 * ones */
 	uint32		feeds;			/* groups that were fed, and their tasks offered */
 	bool		feeds_late;		/* somebody has waited for that in vain */
 	ConditionVariable fed;
@@ -235,6 +239,7 @@ extern void queue_state_set_defaults(QueueState *queue,
 extern void queue_state_read_again(Oid relation);
 
 extern void queue_state_fed(QueueState *queue, bool fed);
+extern void queue_state_wait_dry(QueueState *queue, TimestampTz give_up);
 extern bool queue_state_feeds(QueueState *queue, uint32 feeds);
 extern bool queue_state_wait_fed(QueueState *queue, uint32 feeds,
 								 TimestampTz give_up);
