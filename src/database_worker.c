@@ -39,6 +39,7 @@
 #include "utils/wait_event.h"
 
 #include "database_worker.h"
+#include "gone_queues.h"
 #include "maintain.h"
 #include "owner_context.h"
 #include "queue_catalog.h"
@@ -275,6 +276,17 @@ list_queues(bool *exists, TimestampTz *next)
 }
 
 /*
+ * What nobody was told to release, when this server was a standby.
+ */
+static void
+release_gone_queues(void)
+{
+	StartTransactionCommand();
+	(void) gone_queues_release();
+	CommitTransactionCommand();
+}
+
+/*
  * NOTIFY of queues: channel fairq_<queue>, without payload.
  */
 static void
@@ -345,6 +357,7 @@ database_worker_main(Datum arg)
 {
 	HASHCTL		ctl = {0};
 	Oid			database;
+	uint32		reservation;
 	TimestampTz next = 0;
 	uint32		clock_steps = wall_clock_steps();
 
@@ -353,8 +366,9 @@ database_worker_main(Datum arg)
 	pqsignal(SIGINT, SIG_IGN);	/* there is no query to cancel */
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
-	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(database));
-	if (!wakeup_worker_begin(my_slot, database))
+	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(Oid));
+	memcpy(&reservation, MyBgworkerEntry->bgw_extra + sizeof(Oid), sizeof(uint32));
+	if (!wakeup_worker_begin(my_slot, reservation))
 		proc_exit(0);
 	before_shmem_exit(worker_exit, (Datum) 0);
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
@@ -378,6 +392,7 @@ database_worker_main(Datum arg)
 	ctl.entrysize = sizeof(FailingQueue);
 	failing = hash_create("pgfairq failing queues", 16, &ctl, HASH_ELEM | HASH_BLOBS);
 
+	release_gone_queues();
 	while (!wakeup_stop_requested(my_slot))
 	{
 		TimestampTz until;

@@ -64,12 +64,12 @@ typedef struct LaunchedDatabase
 	bool		probe_again;	/* somebody asked while it had a worker */
 	TimestampTz started_at;
 	TimestampTz waiting_since;	/* 0: not for a slot */
+	bool		told;			/* the log says that it waits */
 	int			failures;
 	TimestampTz retry_at;		/* 0: not failed */
 } LaunchedDatabase;
 
 static HTAB *databases = NULL;
-static bool slots_exhausted = false;
 static uint32 clock_steps = 0;
 
 /*
@@ -106,6 +106,7 @@ database_entry(Oid oid)
 		entry->probe_again = false;
 		entry->started_at = GetCurrentTimestamp();
 		entry->waiting_since = 0;
+		entry->told = false;
 		entry->failures = 0;
 		entry->retry_at = 0;
 	}
@@ -202,7 +203,8 @@ static void
 start_worker(LaunchedDatabase *entry)
 {
 	BackgroundWorker worker = {0};
-	int			slot = wakeup_reserve(entry->database);
+	uint32		reservation;
+	int			slot = wakeup_reserve(entry->database, &reservation);
 	MemoryContext old;
 	bool		started = false;
 
@@ -219,6 +221,7 @@ start_worker(LaunchedDatabase *entry)
 		strlcpy(worker.bgw_type, "pgfairq worker", BGW_MAXLEN);
 		worker.bgw_main_arg = Int32GetDatum(slot);
 		memcpy(worker.bgw_extra, &entry->database, sizeof(Oid));
+		memcpy(worker.bgw_extra + sizeof(Oid), &reservation, sizeof(uint32));
 		worker.bgw_notify_pid = MyProcPid;
 		old = MemoryContextSwitchTo(TopMemoryContext);
 		started = RegisterDynamicBackgroundWorker(&worker, &entry->handle);
@@ -231,7 +234,7 @@ start_worker(LaunchedDatabase *entry)
 		entry->retry_at = 0;
 		entry->started_at = GetCurrentTimestamp();
 		entry->waiting_since = 0;
-		slots_exhausted = false;
+		entry->told = false;
 		return;
 	}
 
@@ -240,10 +243,10 @@ start_worker(LaunchedDatabase *entry)
 	entry->retry_at = GetCurrentTimestamp() + USECS_PER_SEC;
 	if (entry->waiting_since == 0)
 		entry->waiting_since = GetCurrentTimestamp();
-	if (!slots_exhausted &&
+	if (!entry->told &&
 		GetCurrentTimestamp() - entry->waiting_since > SLOT_WAIT_SECS * USECS_PER_SEC)
 	{
-		slots_exhausted = true;
+		entry->told = true;
 		ereport(WARNING,
 				(errmsg("could not start a pgfairq worker for the database with OID %u", entry->database),
 				 slot < 0 ?

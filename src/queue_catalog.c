@@ -28,6 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "lanes.h"
+#include "gone_queues.h"
 #include "queue_catalog.h"
 
 Oid
@@ -356,6 +357,8 @@ queue_catalog_lane(QueueInfo *info, int class, int bucket)
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	done = lanes_set_up(&set, 1, info->buckets, bucket, &missing);
 	LWLockRelease(&state->lock);
+	if (!done && gone_queues_release() > 0)
+		return queue_catalog_lane(info, class, bucket);
 	if (!done)
 		no_lanes(info, missing);
 	return lanes_of(set, bucket);
@@ -384,6 +387,8 @@ queue_catalog_set_up_lanes(QueueInfo *info, int buckets)
 		sets[n++] = &state->orders[0].lanes;
 	done = lanes_set_up(sets, n, buckets, -1, &missing);
 	LWLockRelease(&state->lock);
-	if (!done)
+	if (!done && gone_queues_release() > 0)
+		queue_catalog_set_up_lanes(info, buckets);
+	else if (!done)
 		no_lanes(info, missing);
 }

@@ -20,6 +20,7 @@
 #include "postgres.h"
 
 #include "access/relation.h"
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
@@ -30,6 +31,7 @@
 #include "utils/timestamp.h"
 
 #include "durable_leases.h"
+#include "gone_queues.h"
 #include "group_settings.h"
 #include "handover.h"
 #include "lanes.h"
@@ -130,6 +132,12 @@ fill_entry(QueueInfo *info, Relation rel)
 		unknown_queue(info->name);
 	queue_table_examine(info, rel);
 
+	/*
+	 * On a standby always, or other databases would find no room: they cannot tell
+	 * what is gone here.
+	 */
+	if (state == NULL && (RecoveryInProgress() || queue_state_full()))
+		(void) gone_queues_release();
 	info->state = queue_state_attach(info->relation,
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	publish_settings(info, rel->rd_createSubid != InvalidSubTransactionId);

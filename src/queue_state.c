@@ -169,6 +169,21 @@ queue_state_attach(Oid relation, int classes)
 }
 
 /*
+ * Is there no room for another queue?
+ */
+bool
+queue_state_full(void)
+{
+	int			n = 0;
+
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	for (int i = 0; i < directory->high_water; i++)
+		n += directory->queues[i].in_use;
+	LWLockRelease(&directory->lock);
+	return n >= settings_max_queues;
+}
+
+/*
  * The shared state of a queue of this database, or NULL.
  */
 QueueState *

@@ -220,6 +220,7 @@ extern Size queue_state_shmem_size(void);
 extern void queue_state_shmem_init(void *area, bool found);
 
 extern QueueState *queue_state_attach(Oid relation, int classes);
+extern bool queue_state_full(void);
 extern QueueState *queue_state_find(Oid relation);
 extern QueueState *queue_state_by_number(int number);
 extern int	queue_state_number(const QueueState *queue);

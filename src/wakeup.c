@@ -57,6 +57,7 @@
 typedef struct WorkerSlot
 {
 	Oid			database;		/* InvalidOid: free */
+	uint32		reservation;	/* which one of the slot it is */
 	bool		running;
 	bool		stop;			/* it is asked to stop */
 	WorkerEnd	end;
@@ -78,6 +79,7 @@ typedef struct WakeupState
 	Latch	   *launcher;
 	int			probe_count;	/* -1: all databases */
 	Oid			probes[MAX_PROBES];
+	uint32		reservations;	/* so far */
 	int			held_count;
 	HeldDatabase held[MAX_HELD];
 	WorkerSlot	slots[FLEXIBLE_ARRAY_MEMBER];
@@ -323,10 +325,11 @@ wakeup_launcher_begin(void)
 }
 
 /*
- * A slot for the worker of a database; -1 if all are taken.
+ * A slot for the worker of a database; -1 if all are taken.  The worker that it is
+ * reserved for has to know which reservation it is.
  */
 int
-wakeup_reserve(Oid database)
+wakeup_reserve(Oid database, uint32 *reservation)
 {
 	int			result = -1;
 
@@ -344,6 +347,7 @@ wakeup_reserve(Oid database)
 		pg_atomic_write_u64(&slot->next_wake, PG_INT64_MAX);
 		pg_atomic_write_u64(&slot->next_errand, PG_INT64_MAX);
 		slot->database = database;
+		slot->reservation = *reservation = ++state->reservations;
 		result = i;
 	}
 	LWLockRelease(&state->lock);
@@ -441,15 +445,17 @@ wakeup_probes(Oid *databases, int max, bool *all)
 /*
  * The worker of a database has started.  Returns false if the slot is not its
  * own any more: the launcher that started it is gone, and the new one has given
- * the slot away.
+ * the slot away, perhaps to another worker of the same database.
  */
 bool
-wakeup_worker_begin(int slot, Oid database)
+wakeup_worker_begin(int slot, uint32 reservation)
 {
 	bool		ours;
 
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	ours = (state->slots[slot].database == database && !state->slots[slot].running);
+	ours = (OidIsValid(state->slots[slot].database) &&
+			state->slots[slot].reservation == reservation &&
+			!state->slots[slot].running);
 	if (ours)
 	{
 		state->slots[slot].running = true;

@@ -42,7 +42,7 @@ extern void wakeup_unhold(Oid database);
 
 /* For the launcher. */
 extern void wakeup_launcher_begin(void);
-extern int	wakeup_reserve(Oid database);
+extern int	wakeup_reserve(Oid database, uint32 *reservation);
 extern WorkerEnd wakeup_unreserve(int slot);
 extern int	wakeup_slot_of(Oid database);
 extern void wakeup_dismiss(Oid database);
@@ -50,7 +50,7 @@ extern bool wakeup_held(Oid database);
 extern int	wakeup_probes(Oid *databases, int max, bool *all);
 
 /* For the worker of a database. */
-extern bool wakeup_worker_begin(int slot, Oid database);
+extern bool wakeup_worker_begin(int slot, uint32 reservation);
 extern void wakeup_worker_end(int slot, WorkerEnd end);
 extern bool wakeup_stop_requested(int slot);
 extern void wakeup_pass_begins(int slot);

@@ -129,10 +129,10 @@ q1("SELECT fairq.enqueue('c', '1', run_at => clock_timestamp() + interval '30 mi
 # The worker has looked, and sleeps until then.
 ok(wait_for(sub { q1("SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'pgfairq worker'") eq 'Extension' }, $soon), 'the worker sleeps');
 set_clock(3600);
-is(q1("SELECT fairq.heartbeat('$session')"), 't', 'forward: a heartbeat is good');
 ok(wait_for(sub { q1("SELECT count(*) FROM fairq.tasks('c', 'ready')") eq '1' }, $soon), 'forward: a task of half an hour is ready');
 q1("SELECT fairq.purge('c')");
 lasts('forward');
+is(q1("SELECT fairq.heartbeat('$session')"), 't', 'forward: a heartbeat is good');
 claim_second('forward');
 expires('forward: a lease of a second');
 rate_goes_on('forward');
@@ -157,10 +157,15 @@ acked_are_removed('back');
 q1("SELECT fairq.enqueue('c', '1', run_at => clock_timestamp() + interval '1 s')");
 ok(wait_for(sub { q1("SELECT count(*) FROM fairq.tasks('c', 'ready')") eq '1' }, $soon), 'back: a task of a second is ready');
 q1("SELECT fairq.purge('c')");
+
+# Who comes first after a step, before the worker has looked
+set_clock(3600);
+is(q1("SELECT fairq.heartbeat('$session')"), 't', 'forward again: a heartbeat is good at once');
 is(q1("SELECT fairq.ack('$receipt')"), 't', 'a receipt is good through all of it');
 $waiting->quit;
 
 # Without a worker
+set_clock(0);
 $node->append_conf('postgresql.conf', 'pgfairq.max_workers = 0');
 $node->stop;
 start($node);

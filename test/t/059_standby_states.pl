@@ -1,0 +1,79 @@
+# A standby that is looked at can be used after its promotion: what it knew of queues
+# that the primary has dropped since, alone or with their database, takes no room.
+#
+# While it is a standby, too: it shows more queues, one after the other, than there is
+# room for.  Seen to fail without these guards: queue_open.c without
+# gone_queues_release() (the standby); database_worker.c without
+# release_gone_queues() (after the promotion: lanes, groups); gone_queues.c
+# without the look at databases (the database).
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $primary = fairq_node(
+	'primary',
+	init => { allows_streaming => 1 },
+	conf => "pgfairq.max_leases = 1000\npgfairq.max_groups = 1000\n");
+sql($primary, "SELECT fairq.create_queue('keep', buckets => 1)");
+sql($primary, 'CREATE DATABASE other');
+sql($primary, 'CREATE EXTENSION pgfairq', 'other');
+$primary->backup('b');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'b', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "pgfairq.max_queues = 4\n");
+$standby->start;
+
+# Have a queue looked at on the standby
+sub shown
+{
+	my ($queue, $db) = @_;
+
+	sql($primary, "SELECT fairq.create_queue('$queue', buckets => 1), fairq.enqueue('$queue', '1', 'g')", $db);
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+	my ($ret, $out, $err) = $standby->psql($db, "SELECT ready FROM fairq.queue_stats WHERE queue = '$queue'; SELECT count(*) FROM fairq.peek('$queue')");
+	is($out . $err, "1\n1", "the standby shows queue $queue of database $db");
+	return;
+}
+
+foreach my $i (1 .. 6)
+{
+	shown("tmp$i", 'postgres');
+	sql($primary, "SELECT fairq.drop_queue('tmp$i')");
+}
+shown("far$_", 'other') foreach 1 .. 2;
+sql($primary, 'DROP DATABASE other');
+shown('last', 'postgres');
+sql($primary, "SELECT fairq.drop_queue('last')");
+$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+
+$standby->promote;
+foreach my $i (1 .. 3)
+{
+	is(sql($standby, "SELECT fairq.create_queue('new$i') IS NOT NULL, fairq.enqueue('new$i', '1') > 0"), 't|t', "promoted: queue $i of three more");
+}
+refused($standby, "SELECT fairq.create_queue('new4'), fairq.enqueue('new4', '1')", '53400', undef, undef, 'but no more than there is room for');
+is(sql($standby, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('new1')"), 1, 'they are used');
+
+# Nothing is taken for gone that is new or goes only now
+my $other = session($standby);
+sql($standby, "SELECT fairq.drop_queue('new3')");
+$other->safe("BEGIN; SELECT fairq.create_queue('made'), fairq.enqueue('made', '1')");
+my $own = session($standby);
+$own->safe("BEGIN; SELECT * FROM fairq.claim('new2'); SELECT fairq.drop_queue('new2')");
+like($own->query("SELECT fairq.create_queue('five')") . $own->query("SELECT fairq.enqueue('five', '1')") . $own->error, qr/more than 4 queues|aborted/, 'a queue that is made, and one whose drop may fail, keep their room');
+$own->safe('ROLLBACK');
+$other->safe('COMMIT');
+is(sql($standby, "SELECT (SELECT count(*) FROM fairq.claim('made')), (SELECT count(*) FROM fairq.claim('new2'))"), '1|1', 'both go on');
+$_->quit foreach $other, $own;
+
+$standby->stop;
+$primary->stop;
+done_testing();
