@@ -28,6 +28,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class_d.h"
@@ -184,6 +185,8 @@ archive_problem(Relation relation, Oid owner, Oid *index_oid)
 
 	if (relation->rd_rel->relkind != RELKIND_RELATION)
 		return "It is not an ordinary table.";
+	if (!RelationIsPermanent(relation) && RecoveryInProgress())
+		return "It is unlogged, and so not on this standby.";
 	if (relation->rd_rel->relowner != owner)
 		return "It belongs to another role than the queue.";
 	if (relation->rd_rules != NULL)

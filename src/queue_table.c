@@ -18,6 +18,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/xlog.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_index.h"
@@ -437,6 +438,9 @@ queue_table_examine(QueueInfo *info, Relation rel)
 {
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		unfit_table(rel, "It is not an ordinary table.");
+	/* Its file is not there before the end of recovery. */
+	if (!RelationIsPermanent(rel) && RecoveryInProgress())
+		unfit_table(rel, "It is unlogged, and so not on this standby.");
 	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
 		unfit_table(rel, "Its access method is not heap.");
 	if (rel->rd_rel->relispartition ||
