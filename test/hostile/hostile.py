@@ -15,6 +15,7 @@ what was granted:
 attacker has a schema "attack" with what prelude.sql puts there. Further lines
 may follow:
 
+    -- then: restore        the tables are written anew, and a dump is restored
     -- may wait: NAME, ...  victims that may be cancelled by their timeout, as
                             who waits for a lock; "users" are all who use "theirs"
 
@@ -141,6 +142,24 @@ class Server:
         return text.splitlines()
 
 
+class Standby(Server):
+    """A standby of a server, below its directory."""
+
+    def __init__(self, primary):
+        directory = os.path.join(os.path.dirname(primary.data), "standby")
+        os.makedirs(os.path.join(directory, "s"), mode=0o700)
+        primary.program("pg_basebackup", "-D", os.path.join(directory, "data"), "-R", "-c", "fast", "--no-sync")
+        with open(os.path.join(directory, "log"), "w", encoding="utf-8"):
+            pass
+        super().__init__(primary.bindir, directory)
+        self.socket = os.path.join(directory, "s")      # a short path: a socket's may have a hundred bytes
+        self.control("start", "-l", self.log, "-o", f"-c unix_socket_directories='{self.socket}'")
+
+    def catch_up(self, primary):
+        place = primary.value("postgres", "SELECT pg_current_wal_flush_lsn()")
+        wait_for("the standby to catch up", lambda: self.value("postgres", "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", (place,)))
+
+
 def wait_for(what, condition):
     end = time.monotonic() + PATIENCE
     while True:
@@ -231,6 +250,11 @@ def picture(server):
     for table in ("q_still", "q_durable", "done_still", "durable_lease"):
         result[table] = sorted(str(row) for row in server.run("postgres", f"SELECT t::text FROM fairq.{table} t"))
     return result
+
+
+def tables(contents):
+    """What a crash and a promotion leave as it is."""
+    return {name: rows for name, rows in contents.items() if name in ("q_still", "q_durable", "done_still", "durable_lease")}
 
 
 def differences(before, after):
@@ -367,7 +391,24 @@ def update_of_the_extension(server, theirs):
 
 @victim
 def dump(server, theirs):
-    server.program("pg_dump", f"--lock-wait-timeout={server.patience}s", "-Fc", "-f", os.path.join(os.path.dirname(server.data), "town.dump"), "town")
+    server.program("pg_dump", f"--lock-wait-timeout={server.patience}s", "-Fc", "-Z0", "-f", os.path.join(os.path.dirname(server.data), "town.dump"), "town")
+
+
+def restore(server):
+    """What is in a dump of the attacker's queue is in the copy."""
+    server.run("postgres", "VACUUM FULL fairq.q_theirs")
+    server.run("publisher", "SELECT fairq.enqueue('theirs', '1', group_key => 'new ' || n) FROM generate_series(1, 5) n")
+    server.run("postgres", "SELECT fairq.slot(address) FROM fairq.q_theirs WHERE address IS NOT NULL")
+    dump(server, "theirs")
+    server.run("postgres", "CREATE DATABASE copy", database="postgres")
+    try:
+        server.program("pg_restore", "-d", "copy", os.path.join(os.path.dirname(server.data), "town.dump"))
+        rows = [server.value("postgres", "SELECT count(*) FROM fairq.q_theirs", database=name) for name in ("town", "copy")]
+        if rows[0] != rows[1]:
+            raise Failed(f"of {rows[0]} tasks {rows[1]} were restored")
+    finally:
+        server.forget()
+        server.run("postgres", "DROP DATABASE copy WITH (FORCE)", database="postgres")
 
 
 # --- attacks -------------------------------------------------------------------
@@ -380,15 +421,15 @@ class Attack:
         self.role = re.match(r"-- as: (\w+)\n", self.text)[1]
         may_wait = re.search(r"^-- may wait: (.*)$", self.text, re.MULTILINE)
         self.may_wait = [name.strip() for name in may_wait[1].split(",")] if may_wait else []
+        self.restore = "\n-- then: restore\n" in self.text
         self.psql = None
 
     def numbered(self, text, number):
         """The same on another queue and in another schema."""
-        if number is None:
-            return text
-        return re.sub(r"(?<![a-z])theirs(?![a-z])", f"theirs{number}", re.sub(r"\battack\b(?=[.';, ])", f"attack{number}", text))
+        text = re.sub(r"\battack\b(?=[.';, ])", f"attack{number}", text)
+        return re.sub(r"(?<![a-z])theirs(?![a-z])", f"theirs{number}", text)
 
-    def prepare(self, server, number=None):
+    def prepare(self, server, number=""):
         """The queue and the schema, by a superuser; then what the attacker has done before."""
         def run(role, text):
             for statement in statements(self.numbered(text, number)):
@@ -413,7 +454,7 @@ class Attack:
             run("postgres", "GRANT SELECT, UPDATE, DELETE ON fairq.q_theirs TO worker")
         run(owner, THEIR_TASKS)
 
-    def make(self, server, number=None):
+    def make(self, server, number=""):
         """Run it. Returns what went wrong; psql stays connected."""
         database = "attack" if self.role == "database" else "town"
         text = self.text
@@ -459,6 +500,17 @@ class Attack:
             self.psql.stdout.close()
             self.psql = None
 
+    @staticmethod
+    def drop_schema(server):
+        """It locks many things in any order, and the worker may be at some of them."""
+        for last in (False, False, True):
+            try:
+                server.run("postgres", "DROP SCHEMA attack CASCADE")
+                return
+            except psycopg.errors.DeadlockDetected:
+                if last:
+                    raise
+
     def clean(self, server):
         """A superuser removes it all, which is one more victim."""
         if self.role == "database":
@@ -467,7 +519,7 @@ class Attack:
         for (name,) in server.run("postgres", "SELECT gid FROM pg_prepared_xacts WHERE database = 'town'"):
             server.run("postgres", f"ROLLBACK PREPARED '{name}'")
         try:
-            server.run("postgres", "DROP SCHEMA attack CASCADE")
+            self.drop_schema(server)
             server.run("postgres", "SELECT fairq.drop_queue('theirs')")
         finally:
             server.run("postgres", f"DROP OWNED BY {self.role} CASCADE")
@@ -500,18 +552,21 @@ class Suite:
         return sorted(seen)
 
     def started(self):
-        return self.server.value("postgres", "SELECT pg_postmaster_start_time()::text || pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'")
+        """Since when the server and the town's worker are there."""
+        return wait_for("the worker", lambda: self.server.value(
+            "postgres", "SELECT concat(pg_postmaster_start_time(), ', checkpointer ', c.pid, ', worker ', w.pid) FROM pg_stat_activity c, pg_stat_activity w"
+            " WHERE c.backend_type = 'checkpointer' AND w.backend_type = 'pgfairq worker' AND w.datname = 'town'"))
 
-    def suffer(self, attack):
+    def suffer(self, may_wait=(), theirs="theirs"):
         """All victims' problems."""
         problems = []
-        self.server.may_wait = attack.may_wait
+        self.server.may_wait = may_wait
         for name, function in VICTIMS:
             began = time.monotonic()
-            excused = name in attack.may_wait
+            excused = name in may_wait
             self.server.patience = IMPATIENCE if excused else PATIENCE
             try:
-                function(self.server, "theirs")
+                function(self.server, theirs)
             except psycopg.Error as error:
                 if not (excused and error.sqlstate == "57014"):
                     why = NEVER.get(error.sqlstate, str(error).splitlines()[0])
@@ -546,7 +601,9 @@ class Suite:
             if problem:
                 problems.append(problem)
             wait_for("the server", self.alive)
-            problems += self.suffer(attack)
+            problems += self.suffer(attack.may_wait)
+            if attack.restore:
+                restore(self.server)
             attack.end()
             attack.clean(self.server)
         except (psycopg.Error, UnicodeError, Failed) as error:
@@ -556,7 +613,7 @@ class Suite:
         try:
             wait_for("the server", self.alive)
             if self.started() != start:
-                problems.append("the server has restarted")
+                problems.append("the server, or the worker, has restarted")
             else:
                 problems += differences(before, picture(self.server))
         except (psycopg.Error, Failed) as error:
@@ -582,6 +639,52 @@ class Suite:
             except psycopg.Error:
                 return False
         wait_for("the server, to begin anew", rebuilt)
+
+    def together(self, names):
+        """All attacks that let others go on, at the same time, through a crash of
+        the server and the promotion of a standby."""
+        server = self.server
+        attacks = [attack for attack in map(Attack, names) if attack.role != "database" and "users" not in attack.may_wait]
+        roles = {attack.role for attack in attacks}
+        self.rebuild()
+        standby = Standby(server)
+        before = picture(server)
+        problems = []
+        for number, attack in enumerate(attacks):
+            attack.prepare(server, number)
+            problem = attack.make(server, number)
+            attack.end()
+            if problem:
+                problems.append(f"{attack.name}: {problem}")
+        theirs = "theirs0"
+        problems += self.suffer(theirs=theirs)
+        problems += differences(before, picture(server))
+        self.report(f"all {len(attacks)} at the same time", problems + self.log_problems(roles))
+
+        problems = []
+        standby.catch_up(server)
+        self.server = standby
+        for role in ("watcher", "postgres"):
+            try:
+                views_as(standby, role)
+            except (psycopg.Error, UnicodeError, Failed) as error:
+                problems.append(f"{role}: {error}, in: {getattr(error, 'statement', '')}")
+        self.report("views of the standby", problems + self.log_problems(roles))
+        problems = []
+        standby.control("promote")
+        problems += self.suffer(theirs=theirs)
+        problems += differences(tables(before), tables(picture(standby)))
+        self.report("promotion of the standby", problems + self.log_problems(roles))
+        standby.control("stop", "-m", "immediate")
+
+        self.server = server
+        server.news()
+        server.control("stop", "-m", "immediate")
+        server.control("start", "-l", server.log)
+        server.forget()
+        problems = self.suffer(theirs=theirs)
+        problems += differences(tables(before), tables(picture(server)))
+        self.report("crash of the server", problems + self.log_problems(roles))
 
     def build(self):
         for statement in statements(TOWN):
@@ -629,6 +732,7 @@ def main():
     suite.build()
     for name in names:
         suite.one(name)
+    suite.together(names)
     print(f"1..{suite.count}")
     if TIMES is not None:
         for name, seconds in sorted(TIMES.items(), key=lambda item: -item[1]):
