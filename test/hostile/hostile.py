@@ -16,6 +16,7 @@ attacker has a schema "attack" with what prelude.sql puts there. Further lines
 may follow:
 
     -- then: restore        the tables are written anew, and a dump is restored
+    -- then: extension      a superuser has the extension, and queues, in the attacker's database
     -- may wait: NAME, ...  victims that may be cancelled by their timeout, as
                             who waits for a lock; "users" are all who use "theirs"
 
@@ -280,11 +281,11 @@ def bear(server, role, query, parameters=None):
         return []
 
 
-def views_as(server, role):
+def views_as(server, role, database="town"):
     views = server.run("postgres", "SELECT objid::regclass::text FROM pg_depend d JOIN pg_class c ON c.oid = d.objid"
                        " WHERE d.classid = 'pg_class'::regclass AND d.deptype = 'e' AND c.relkind = 'v' ORDER BY 1")
     for (view,) in views:
-        server.run(role, f"SELECT v::text FROM {view} v")
+        server.run(role, f"SELECT v::pg_catalog.text FROM {view} v", database=database)
 
 
 @victim
@@ -411,6 +412,26 @@ def restore(server):
         server.run("postgres", "DROP DATABASE copy WITH (FORCE)", database="postgres")
 
 
+def extension(server):
+    """A superuser's queues in the attacker's database, and the worker there."""
+    def run(query, parameters=None):
+        return server.run("postgres", query, parameters, database="attack")
+
+    run("CREATE EXTENSION pgfairq")
+    run("SELECT fairq.create_queue('q', keep_done => '100 ms', max_ready_per_group => 2)")
+    run("SELECT fairq.set_group('q', 'g', weight => 2), fairq.set_group_defaults('q', max_leased => 5), fairq.subscribe('a.#', 'q'), fairq.pause('q', 'p')")
+    run("SELECT fairq.alter_queue('q', buckets => 3, lease => '1 h')")
+    run("SELECT fairq.publish('a.b', '1', unique_key => 'u'), fairq.enqueue('q', '2', group_key => 'g'), fairq.enqueue('q', '3', group_key => 'g'), fairq.enqueue('q', '4', group_key => 'g')")
+    task = run("SELECT fairq.enqueue('q', '1', run_at => 'tomorrow')")[0][0]
+    run("UPDATE fairq.q_q SET run_at = clock_timestamp() WHERE state OPERATOR(pg_catalog.=) 's'")
+    wait_for("the worker in the attacker's database", lambda: run("SELECT (fairq.get_task('q', %s)).state", (task,))[0][0] != "scheduled")
+    wait_for("all tasks", lambda: len(run("SELECT fairq.ack(receipt) FROM fairq.claim('q', 10)")) == 0 and len(run("SELECT FROM fairq.q_q")) == 0)
+    wait_for("the end of what is archived", lambda: len(run("SELECT FROM fairq.archived_tasks")) == 0)
+    views_as(server, "postgres", "attack")
+    run("SELECT fairq.unsubscribe('a.#', 'q'), fairq.resume('q', 'p'), fairq.reset_stats()")
+    run("SELECT fairq.drop_queue('q')")
+
+
 # --- attacks -------------------------------------------------------------------
 
 class Attack:
@@ -421,7 +442,8 @@ class Attack:
         self.role = re.match(r"-- as: (\w+)\n", self.text)[1]
         may_wait = re.search(r"^-- may wait: (.*)$", self.text, re.MULTILINE)
         self.may_wait = [name.strip() for name in may_wait[1].split(",")] if may_wait else []
-        self.restore = "\n-- then: restore\n" in self.text
+        then = re.search(r"^-- then: (\w+)$", self.text, re.MULTILINE)
+        self.then = {"restore": restore, "extension": extension}[then[1]] if then else None
         self.psql = None
 
     def numbered(self, text, number):
@@ -602,8 +624,8 @@ class Suite:
                 problems.append(problem)
             wait_for("the server", self.alive)
             problems += self.suffer(attack.may_wait)
-            if attack.restore:
-                restore(self.server)
+            if attack.then:
+                attack.then(self.server)
             attack.end()
             attack.clean(self.server)
         except (psycopg.Error, UnicodeError, Failed) as error:
