@@ -16,7 +16,7 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_authid.h"
 #include "catalog/pg_class_d.h"
-#include "catalog/pg_database_d.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_extension_d.h"
 #include "catalog/pg_trigger.h"
 #include "commands/dbcommands.h"
@@ -106,8 +106,11 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 		handover_probe();
 }
 
+/*
+ * May a database be copied by CREATE DATABASE?  As createdb() decides it.
+ */
 static bool
-may_create_databases(void)
+may_copy(Oid database)
 {
 	HeapTuple	tuple;
 	bool		may = superuser();
@@ -118,6 +121,13 @@ may_create_databases(void)
 		may |= ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
 		ReleaseSysCache(tuple);
 	}
+	if (!may || fairq_database_ownercheck(database, GetUserId()))
+		return may;
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	may = ((Form_pg_database) GETSTRUCT(tuple))->datistemplate;
+	ReleaseSysCache(tuple);
 	return may;
 }
 
@@ -172,7 +182,7 @@ wanted_database(Node *command)
 		return InvalidOid;
 
 	/* Only who may carry the command out has our worker leave. */
-	if (nodeTag(command) == T_CreatedbStmt ? !may_create_databases() :
+	if (nodeTag(command) == T_CreatedbStmt ? !may_copy(database) :
 		!fairq_database_ownercheck(database, GetUserId()))
 		return InvalidOid;
 	return database;

@@ -30,6 +30,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "tcop/tcopprot.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
@@ -221,6 +222,12 @@ maintain_one(Oid relation)
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
+
+	/*
+	 * What the owner's code could leave in our session in spite of its restricted
+	 * context: we go on for ever, and with others' queues.
+	 */
+	LockReleaseSession(USER_LOCKMETHOD);
 	return next;
 }
 

@@ -613,9 +613,12 @@ durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n)
  * ----------------------------------------------------------------
  */
 
-/* Are the leases of all queues of the database known? */
+/*
+ * Are the leases of all queues of the database known?  If not, *mine: nor those of
+ * one whose leases the caller may settle.
+ */
 static bool
-look_all_known(void)
+look_all_known(bool *mine)
 {
 	List	   *queues = queue_catalog_list();
 	ListCell   *lc;
@@ -625,7 +628,11 @@ look_all_known(void)
 	{
 		QueueState *state = queue_state_find(lfirst_oid(lc));
 
-		known &= (state != NULL && state->leases == QUEUE_KNOWN);
+		if (state != NULL && state->leases == QUEUE_KNOWN)
+			continue;
+		known = false;
+		*mine |= (pg_class_aclmask(lfirst_oid(lc), GetUserId(),
+								   ACL_SELECT | ACL_UPDATE | ACL_DELETE, ACLMASK_ANY) != 0);
 	}
 	list_free(queues);
 	return known;
@@ -668,13 +675,16 @@ durable_leases_find(const pg_uuid_t *receipt, LeaseRef *ref)
 	Relation	rel;
 	QueueInfo  *info;
 	Oid			queue;
+	bool		mine = false;
 
 	if (leases_find_moved(receipt, ref))
 		return true;
 	if (all_known)
 		return false;
-	if (look_all_known())
+	if (look_all_known(&mine))
 		all_known = true;
+	else if (!mine)
+		return false;			/* and no stranger has us read all rows again and again */
 	else
 	{
 		queue = queue_of_receipt(receipt);

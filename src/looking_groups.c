@@ -190,10 +190,10 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 		{
 			/* Locked: the groups that are known are known without it. */
 			QueueState *state = queue_state_find(lfirst_oid(lc));
-			char	   *relname = get_rel_name(lfirst_oid(lc));
+			char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
 
-			if (relname != NULL && state != NULL && state->recovery == QUEUE_KNOWN)
-				put_groups((ReturnSetInfo *) fcinfo->resultinfo, relname + strlen("q_"), state);
+			if (queue != NULL && state != NULL && state->recovery == QUEUE_KNOWN)
+				put_groups((ReturnSetInfo *) fcinfo->resultinfo, queue, state);
 			continue;
 		}
 		recovery_tags(rel, info);
