@@ -42,7 +42,21 @@ UBSAN_OPTIONS='log_path=$FINDINGS/asan:print_stacktrace=1' exec"
 		done
 		$how '$bindir/postgres-bare' "\$@"
 	SCRIPT
-	as_test_user chmod 0755 "$bindir/postgres"
+	# A server notes the program that it is, which pg_ctl restarts: it is to be the script.
+	as_test_user mv "$bindir/pg_ctl" "$bindir/pg_ctl-bare"
+	as_test_user tee "$bindir/pg_ctl" >/dev/null <<-SCRIPT
+		#!/bin/bash
+		directory=\$PGDATA
+		for ((i = 1; i < \$#; i++)); do
+			next=\$((i + 1))
+			if [ "\${!i}" = -D ]; then directory=\${!next}; fi
+		done
+		if [ -f "\$directory/postmaster.opts" ]; then
+			sed -i 's,/postgres-bare,/postgres,' "\$directory/postmaster.opts"
+		fi
+		exec '$bindir/pg_ctl-bare' "\$@"
+	SCRIPT
+	as_test_user chmod 0755 "$bindir/postgres" "$bindir/pg_ctl"
 }
 
 # One line for each finding: what and where it is. An assertion that does not
