@@ -38,15 +38,12 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
-#include "access/tableam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "catalog/pg_am_d.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
-#include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -54,26 +51,8 @@
 #include "utils/uuid.h"
 
 #include "durable_leases.h"
-#include "groups.h"
-#include "lease_rows.h"
+#include "durable_private.h"
 #include "queue_relation.h"
-#include "sessions.h"
-#include "settings.h"
-#include "wakeup.h"
-
-/* The columns of fairq.durable_lease, as sql/install makes them. */
-typedef enum DurableColumn
-{
-	DURABLE_QUEUE,
-	DURABLE_ATTEMPT,
-	DURABLE_TASK,
-	DURABLE_LEASE_UNTIL,
-	DURABLE_CLAIMED_AT,
-	DURABLE_RECEIPT,
-	DURABLE_OF_SESSION
-} DurableColumn;
-
-#define DURABLE_COLUMNS	(DURABLE_OF_SESSION + 1)
 
 /* Rows that are written in one go. */
 #define WRITE_BATCH		1000
@@ -102,8 +81,8 @@ PG_FUNCTION_INFO_V1(fairq_durable_lease_written);
  * Open the table; NULL if there is none, for it is being dropped with the
  * extension, or the database does not have that.
  */
-static Relation
-open_table(LOCKMODE lockmode)
+Relation
+durable_table_open(LOCKMODE lockmode)
 {
 	Oid			relid = queue_catalog_member("durable_lease");
 
@@ -141,212 +120,10 @@ open_table_to_use(LOCKMODE lockmode)
  * All rows that are there, be they of this transaction.  What others write
  * meanwhile may be seen or not.
  */
-static TableScanDesc
-begin_scan(Relation table)
+TableScanDesc
+durable_table_scan(Relation table)
 {
 	return table_beginscan_strat(table, SnapshotSelf, 0, NULL, true, false);
-}
-
-static inline Oid
-row_queue(HeapTuple tuple, TupleDesc tupdesc)
-{
-	bool		isnull;
-
-	return DatumGetObjectId(heap_getattr(tuple, DURABLE_QUEUE + 1, tupdesc, &isnull));
-}
-
-static inline int64
-row_task(HeapTuple tuple, TupleDesc tupdesc)
-{
-	bool		isnull;
-
-	return DatumGetInt64(heap_getattr(tuple, DURABLE_TASK + 1, tupdesc, &isnull));
-}
-
-/* ----------------------------------------------------------------
- * Restoring
- * ----------------------------------------------------------------
- */
-
-/* Is a row, which was read a moment ago, still there? */
-static bool
-is_live(HeapTuple tuple, Buffer buffer)
-{
-	bool		live;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	live = HeapTupleSatisfiesVisibility(tuple, SnapshotSelf, buffer);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	return live;
-}
-
-/*
- * Restore the lease of a row.  Returns false if there is no room.
- */
-static bool
-restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
-			TimestampTz *first_deadline)
-{
-	QueueInfo  *info = row->info;
-	Datum		values[DURABLE_COLUMNS];
-	bool		nulls[DURABLE_COLUMNS];
-	DurableLease lease;
-	LeaseRef	ref;
-	LeaseRestored result;
-	bool		live;
-
-	heap_deform_tuple(tuple, tupdesc, values, nulls);
-	lease.queue = queue_state_number(info->state);
-	lease.task = DatumGetInt64(values[DURABLE_TASK]);
-	lease.attempt = DatumGetInt32(values[DURABLE_ATTEMPT]);
-	lease.started = DatumGetTimestampTz(values[DURABLE_CLAIMED_AT]);
-	lease.deadline = DatumGetTimestampTz(values[DURABLE_LEASE_UNTIL]);
-	lease.receipt = *DatumGetUUIDP(values[DURABLE_RECEIPT]);
-	lease.over = DatumGetBool(values[DURABLE_OF_SESSION]);
-	lease.durable_tid = tuple->t_self;
-	lease.group = FAIRQ_NO_GROUP;
-	lease.overflow = false;
-	ItemPointerSetInvalid(&lease.tid);
-
-	/*
-	 * The task counts in its group's tasks in flight.  One that is gone has a
-	 * lease all the same, which ends as those of tasks that are deleted do.
-	 */
-	if (row_reader_task(row, lease.task, NULL) == ROW_LIVE &&
-		row_reader_is_placed(row))
-	{
-		text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-
-		lease.tid = row->tuple.t_self;
-		lease.overflow = row_is_null(row, COLUMN_ADDRESS);
-		lease.group = groups_adopt_lease(info->state, row_reader_class(row),
-										 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
-	}
-
-	(void) leases_reserve(1);
-	result = leases_restore_durable(&lease, &ref);
-
-	/*
-	 * A lease that only memory knows, and not of this row: the row is right if it
-	 * still is one.  It would not be if its lease had been settled for the other to
-	 * begin, for rows go before leases do.
-	 */
-	if (result == LEASE_VOID && is_live(tuple, buffer) && leases_displace(&ref))
-		result = leases_restore_durable(&lease, &ref);
-	if (result != LEASE_RESTORED)
-	{
-		groups_lease_ends(lease.group, 0);
-		return result != LEASE_NO_ROOM;
-	}
-
-	/*
-	 * If this is done for another time, for want of room, those that were
-	 * restored before can be settled meanwhile.  Whoever settles one deletes its
-	 * row, and drops it when that has committed: so if it was not there to be
-	 * found, we see now that the row is gone.
-	 */
-	live = is_live(tuple, buffer);
-	if (!live)
-		(void) leases_drop(&ref, false, NULL);
-	else
-		*first_deadline = Min(*first_deadline, lease.over ? 0 : lease.deadline);
-	return true;
-}
-
-/*
- * Read the rows of a queue.  Returns whether all of them are leases now.
- */
-static bool
-read_rows(Relation table, Relation rel, QueueInfo *info)
-{
-	TupleDesc	tupdesc = RelationGetDescr(table);
-	TableScanDesc scan;
-	HeapTuple	tuple;
-	RowReader	row;
-	TimestampTz first_deadline = DT_NOEND;
-	bool		complete = true;
-
-	info->state->leases_file = fairq_relation_file(table);
-	row_reader_begin(&row, rel, info);
-	scan = begin_scan(table);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (row_queue(tuple, tupdesc) == info->relation)
-			complete &= restore_row(&row, tuple, tupdesc, ((HeapScanDesc) scan)->rs_cbuf,
-									&first_deadline);
-	}
-	table_endscan(scan);
-	row_reader_end(&row);
-	leases_return_reserved();
-	if (first_deadline != DT_NOEND)
-		wakeup_at(MyDatabaseId, first_deadline);
-	return complete;
-}
-
-/* It was cut short; somebody else has to do it. */
-static void
-restore_failed(int code, Datum arg)
-{
-	QueueState *state = (QueueState *) DatumGetPointer(arg);
-
-	queue_state_recovery_end(state, &state->leases, QUEUE_UNKNOWN);
-}
-
-/*
- * See that the leases of a queue are known: the durable ones are in the lease table,
- * as far as there is room, and all are of tasks that there are.  On a standby they are not: nothing can be done with them there, and
- * nobody would tell when they end.
- */
-void
-durable_leases_restore(Relation rel, QueueInfo *info)
-{
-	QueueState *state = info->state;
-	Relation	table;
-	bool		complete;
-
-	if (RecoveryInProgress())
-		return;
-
-	/* First the lock: nobody detects a deadlock of those who wait for us. */
-	table = open_table(AccessShareLock);
-	if (table == NULL)
-		return;
-	if (!queue_state_recovery_begin(state, &state->leases))
-	{
-		table_close(table, AccessShareLock);
-		return;
-	}
-	PG_ENSURE_ERROR_CLEANUP(restore_failed, PointerGetDatum(state));
-	{
-		complete = read_rows(table, rel, info);
-		if (!fairq_relation_rewritten(rel))
-			lease_rows_check(rel, info, false);
-	}
-	PG_END_ENSURE_ERROR_CLEANUP(restore_failed, PointerGetDatum(state));
-	queue_state_recovery_end(state, &state->leases,
-							 complete ? QUEUE_KNOWN : QUEUE_UNKNOWN);
-	table_close(table, AccessShareLock);
-}
-
-/*
- * Go on only if all leases of a queue are known: without that a task could be
- * taken that is leased.
- */
-void
-durable_leases_require(Relation rel, QueueInfo *info)
-{
-	if (likely(info->state->leases == QUEUE_KNOWN))
-		return;
-	durable_leases_restore(rel, info);
-	if (info->state->leases == QUEUE_KNOWN)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("cannot restore the leases of queue \"%s\": there are %d leases already",
-					info->name, settings_max_leases),
-			 errhint("Raise the setting \"%s\" and restart the server, or wait until leases end.",
-					 "pgfairq.max_leases")));
 }
 
 /* ----------------------------------------------------------------
@@ -421,7 +198,7 @@ find_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
 	}
 
 	ItemPointerSetInvalid(&tid);
-	scan = begin_scan(table);
+	scan = durable_table_scan(table);
 	while (!ItemPointerIsValid(&tid) &&
 		   (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
@@ -647,7 +424,7 @@ queue_of_receipt(const pg_uuid_t *receipt)
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
-	scan = begin_scan(table);
+	scan = durable_table_scan(table);
 	while (!OidIsValid(queue) &&
 		   (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
@@ -713,13 +490,13 @@ durable_leases_find(const pg_uuid_t *receipt, LeaseRef *ref)
 void
 durable_leases_forget_queue(Oid relation)
 {
-	Relation	table = open_table(RowExclusiveLock);
+	Relation	table = durable_table_open(RowExclusiveLock);
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
 	if (table == NULL)
 		return;
-	scan = begin_scan(table);
+	scan = durable_table_scan(table);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
