@@ -114,9 +114,6 @@ look() {
 		[ -z "${PG_CONFIG:-}" ] || [ -f "$("$PG_CONFIG" --includedir)/libpq-fe.h" ] || need "libpq's header" libpq-dev
 		look_for_peers
 	fi
-	if [ "$purpose" = torture ]; then
-		compgen -G "/usr/lib/*/faketime/libfaketime.so.1" >/dev/null || wish "libfaketime" libfaketime
-	fi
 	case $purpose in
 	check) ;;
 	check-*) look_for_server_build ;;

@@ -17,7 +17,7 @@
 #   BUILD="…"    variables for make when pgfairq is built
 #
 # Root mounts two small disks, in a namespace of its own, to fill them. Without
-# root or libfaketime the faults that need them are left out; the table says so.
+# root the faults that need them are left out; the table says so.
 set -euo pipefail
 if [ "$(id -u)" -eq 0 ] && [ -z "${TORTURE_MOUNTS:-}" ] && unshare --mount true 2>/dev/null; then
 	TORTURE_MOUNTS=1 exec unshare --mount -- "${BASH_SOURCE[0]}" "$@"
@@ -81,6 +81,8 @@ if [ -n "${UPGRADE_CONFIG:-}" ]; then
 	PG_CONFIG=$this BINDIR=$bindir
 fi
 
+as_test_user cc -shared -fPIC -O2 -Wall -Wextra -Werror -o "$WORK/clock.so" "$tree/test/torture/clock.c"
+
 as_test_user mkdir "$WORK/run"
 disks=()
 if [ -n "${TORTURE_MOUNTS:-}" ]; then
@@ -94,7 +96,7 @@ fi
 
 say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2), as user $TEST_USER, in $WORK"
 status=0
-(EXEC=yes as_test_user "$PYTHON" "$tree/test/torture/torture.py" --work "$WORK/run" --bindir "$BINDIR" "${disks[@]}" "${newer[@]}" \
+(EXEC=yes as_test_user "$PYTHON" "$tree/test/torture/torture.py" --work "$WORK/run" --bindir "$BINDIR" --clock "$WORK/clock.so" "${disks[@]}" "${newer[@]}" \
 	--faults "${FAULTS:-0}" --minutes "${MINUTES:-60}" --seed "${SEED:-}" --only "${ONLY:-}" --but "${BUT:-}" ${PLANT:+--plant "$PLANT"} ${VERBOSE:+--verbose}) </dev/null &
 running=$!
 wait $running || status=$?

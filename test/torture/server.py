@@ -7,6 +7,7 @@ with it. They share a directory for their sockets and are told apart by port.
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -42,11 +43,6 @@ pgfairq.max_groups = 20000
 pgfairq.max_limits = 1000
 pgfairq.sweep_interval = 5s
 """
-
-# libfaketime's clock: the real one and an offset that is read from a file
-CLOCK_LIBRARIES = ("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
-                   "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
-                   "/usr/lib/faketime/libfaketime.so.1", "/usr/local/lib/faketime/libfaketime.so.1")
 
 
 class Trouble(Exception):
@@ -175,7 +171,7 @@ class Stage:
         self.sockets = os.path.join(self.work, "s")
         self.log = os.path.join(self.work, "log")
         self.clock_file = os.path.join(self.work, "clock")
-        self.clock = next((path for path in CLOCK_LIBRARIES if os.path.exists(path)), None)
+        self.clock = options.clock
         self.nodes = 0
         self.furthest = 0       # how far the clock has been ahead
         for directory in (self.wal, self.space, self.sockets):
@@ -217,15 +213,15 @@ class Stage:
     def server_environment(self):
         environment = dict(os.environ)
         if self.clock:
-            environment.update(LD_PRELOAD=self.clock, FAKETIME_TIMESTAMP_FILE=self.clock_file, FAKETIME_NO_CACHE="1",
-                               DONT_FAKE_MONOTONIC="1", FAKETIME_DONT_FAKE_MONOTONIC="1")
+            environment.update(LD_PRELOAD=self.clock, TORTURE_CLOCK=self.clock_file)
         return environment
 
     def set_clock(self, seconds):
         self.furthest = max(self.furthest, seconds)
-        with open(self.clock_file + ".new", "w", encoding="ascii") as clock:
-            clock.write("%+d\n" % seconds)
-        os.rename(self.clock_file + ".new", self.clock_file)
+        # In place, as the server has it mapped; see clock.c.
+        clock = os.open(self.clock_file, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.write(clock, struct.pack("=q", seconds))
+        os.close(clock)
 
     def run(self, bindir, program, *arguments, cwd=None):
         done = subprocess.run([os.path.join(bindir, program), *arguments], stdin=subprocess.DEVNULL,

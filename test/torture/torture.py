@@ -220,7 +220,7 @@ class Driver:
     def possible(self):
         have = {None: "", "disks": "" if self.stage.small_disks else "needs root, to mount small disks",
                 "newer": "" if self.stage.newer_bindir else "needs UPGRADE_CONFIG, a newer server",
-                "clock": "" if self.stage.clock else "needs libfaketime"}
+                "clock": "" if self.stage.clock else "needs a library that sets clocks"}
         for name, fault in faults.FAULTS.items():
             if have[fault.needs]:
                 self.left_out[name] = have[fault.needs]
@@ -383,6 +383,7 @@ def main():
     parser.add_argument("--bindir", required=True)
     parser.add_argument("--wal", help="a small disk for the WAL")
     parser.add_argument("--space", help="a small disk for a tablespace")
+    parser.add_argument("--clock", help="clock.c, as a library")
     parser.add_argument("--newer-bindir", help="programs of a later version, to upgrade to")
     parser.add_argument("--faults", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=60)
