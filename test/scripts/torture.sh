@@ -3,8 +3,8 @@
 # from what clients wrote down and from the tables that nothing was lost and
 # nothing done twice. It asks the engine nothing. Prints the faults by kind.
 #
-#   FAULTS=n     so many faults, however long they take
-#   MINUTES=n    so long (60)
+#   FAULTS=n     so many faults
+#   MINUTES=n    so long at most (60)
 #   UPGRADE_CONFIG=FILE
 #                pg_config of a server of a later version, for pg_upgrade; else the
 #                newest of Debian's that is installed beside

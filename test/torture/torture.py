@@ -270,7 +270,7 @@ class Driver:
         self.stage.wait_for("tasks to be acknowledged", lambda: self.acked() > 20)
         end = now() + self.options.minutes * 60
         for number, fault in enumerate(self.deck()):
-            if self.total() >= self.options.faults if self.options.faults else now() > end:
+            if self.options.faults and self.total() >= self.options.faults or now() > end:
                 break
             self.harm(fault)
             self.run_timers()
