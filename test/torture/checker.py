@@ -157,7 +157,8 @@ def check(conn, journals, driver):
     for hold in holds:
         ends.cut(hold)
     found.doubled += overlaps(holds, lambda hold: (hold.queue, hold.ident))
-    found.doubled += overlaps(holds, lambda hold: hold.key and (hold.queue, hold.key))
+    # (Who has a task that is truncated meanwhile does not keep its key from the next one.)
+    found.doubled += overlaps(holds, lambda hold: (hold.queue, hold.key) if hold.key and (hold.queue, hold.ident) not in removed else None)
 
     # Leases that should have been good
     durable = {hold.receipt: hold.durable for hold in holds}
