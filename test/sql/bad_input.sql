@@ -176,6 +176,17 @@ SELECT fairq.enqueue_many('bad fair', array_agg(to_jsonb(n)), costs => array_agg
 SELECT fairq.nack_many(array_append(array_agg(receipt), NULL), delay => '0') FROM leased;
 SELECT count(*) FROM generate_series(1, 5) n, LATERAL fairq.ack_and_claim('bad fair', ARRAY(SELECT receipt FROM leased), 3 - n);
 
+-- In a parallel worker, where a function that is wrongly said to be safe calls us.
+CREATE FUNCTION bad_claim() RETURNS bigint LANGUAGE sql PARALLEL SAFE AS $$ SELECT count(*) FROM fairq.claim('bad fair') $$;
+CREATE FUNCTION bad_enqueue() RETURNS bigint LANGUAGE sql PARALLEL SAFE AS $$ SELECT fairq.enqueue('bad fair', '1') $$;
+SELECT count(set_config(name, 'on', false)) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+\set VERBOSITY terse
+SELECT bad_claim();
+SELECT bad_enqueue();
+\set VERBOSITY default
+SELECT count(set_config(name, 'off', false)) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query');
+DROP FUNCTION bad_claim(), bad_enqueue();
+
 -- Nothing was lost, nothing half done.
 TABLE before EXCEPT SELECT * FROM pg_temp.everything;
 SELECT * FROM pg_temp.everything EXCEPT TABLE before;

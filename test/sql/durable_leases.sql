@@ -232,3 +232,21 @@ DROP ROLE regress_fairq_worker;
 -- The table is empty when the queues are gone.
 SELECT fairq.drop_queue('dur');
 SELECT count(*) FROM fairq.durable_lease;
+
+-- PREPARE, in a session that has used no temporary table, for which it would be refused as well.
+\c -
+SELECT fairq.create_queue('dur two phases', durable_leases => true);
+SELECT cardinality(fairq.enqueue_many('dur two phases', '{1,2}'));
+BEGIN;
+SELECT count(*) FROM fairq.claim('dur two phases');
+PREPARE TRANSACTION 'dur';
+SELECT receipt FROM fairq.claim('dur two phases') \gset
+BEGIN;
+SELECT fairq.extend(:'receipt', '8 h') > now();
+PREPARE TRANSACTION 'dur';
+ROLLBACK PREPARED 'dur';
+BEGIN;
+SELECT fairq.ack(:'receipt');
+PREPARE TRANSACTION 'dur';
+SELECT count(*) FROM fairq.leases WHERE queue = 'dur two phases';
+SELECT fairq.drop_queue('dur two phases');

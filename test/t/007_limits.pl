@@ -127,9 +127,25 @@ pgfairq.max_queues = 4
 pgfairq.max_lanes = 40
 pgfairq.max_groups = 100
 pgfairq.max_leases = 50
+pgfairq.max_limits = 16
 max_connections = 30
 CONF
 	my $count = sub { return sql($node, "SELECT count(*) FROM fairq.q_$_[0]") };
+
+	# Limits
+	sql($node, "SELECT fairq.create_queue('q', buckets => 4)");
+	my ($limited, @refused) = (0);
+	foreach my $i (1 .. 100)
+	{
+		@refused = error_of($node, "SELECT fairq.set_group('q', 'limited $i', max_leased => 1)");
+		last if $refused[0];
+		$limited++;
+	}
+	is("$refused[0] $limited", '53400 16', 'limits: clear error after as many as there may be');
+	like($refused[2], qr/pgfairq\.max_limits/, 'limits: the hint names the setting');
+	is(sql($node, "SELECT fairq.set_group('q', 'limited 1', max_leased => 2); SELECT count(*) FROM fairq.group_settings"),
+		"\n16", 'limits: those that there are can be changed, and nothing else is');
+	sql($node, "SELECT fairq.drop_queue('q')");
 
 	# Leases
 	sql($node, <<'SQL');

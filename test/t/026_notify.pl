@@ -205,5 +205,27 @@ $_->quit for $listener, $holder, $other, @producers;
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''");
 $node->reload;
 
+#
+# Queues that are dropped while their notification is due.  Seen to crash the worker, and
+# the server with it, without the look whether the queue still is (database_worker.c).
+#
+sql($node, <<'SQL');
+CREATE PROCEDURE come_and_go(n int) LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. n LOOP
+        PERFORM fairq.create_queue('gone', notify => true);
+        COMMIT;
+        PERFORM fairq.enqueue('gone', '1');
+        COMMIT;
+        PERFORM pg_sleep((i % 50) * 0.0001);
+        PERFORM fairq.drop_queue('gone');
+        COMMIT;
+    END LOOP;
+END
+$$;
+SQL
+is(($node->psql('postgres', 'CALL come_and_go(600)'))[0], 0, 'queues that come and go before they are told of');
+unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/was terminated by signal/, 'and no process died of it');
+
 $node->stop;
 done_testing();
