@@ -79,6 +79,21 @@ sub claim_second
 }
 
 q1("SELECT fairq.create_queue('c', lease => '1 s', backoff_base => '0')");
+
+# A task of half an hour, and nothing else: no lease has the worker look now and then
+sub sleeps
+{
+	ok(wait_for(sub { q1("SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'pgfairq worker'") eq 'Extension' }, $soon), 'the worker sleeps');
+	return;
+}
+
+q1("SELECT fairq.enqueue('c', '1', run_at => clock_timestamp() + interval '30 min')");
+sleeps();
+set_clock(3600);
+ok(wait_for(sub { q1("SELECT count(*) FROM fairq.tasks('c', 'ready')") eq '1' }, $soon), 'forward, and nothing else: the task is ready');
+set_clock(0);
+q1("SELECT fairq.purge('c')");
+
 q1("SELECT fairq.create_queue('long', lease => '10 min', keep_done => '1 s')");
 q1("SELECT fairq.create_queue('rate')");
 q1("SELECT fairq.set_group('rate', 'g', rate => 20, burst => 1)");
@@ -126,8 +141,7 @@ sub rate_goes_on
 # An hour forward
 rate_goes_on('at first');
 q1("SELECT fairq.enqueue('c', '1', run_at => clock_timestamp() + interval '30 min')");
-# The worker has looked, and sleeps until then.
-ok(wait_for(sub { q1("SELECT wait_event FROM pg_stat_activity WHERE backend_type = 'pgfairq worker'") eq 'Extension' }, $soon), 'the worker sleeps');
+sleeps();
 set_clock(3600);
 ok(wait_for(sub { q1("SELECT count(*) FROM fairq.tasks('c', 'ready')") eq '1' }, $soon), 'forward: a task of half an hour is ready');
 q1("SELECT fairq.purge('c')");
