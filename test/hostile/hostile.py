@@ -377,7 +377,10 @@ def maintain(server, theirs):
 
 @victim
 def background_worker(server, theirs):
-    """Twice, so that it has been at every queue in between."""
+    """Something is due in the attacker's queue, too. Twice, so that the worker has
+    been at every queue in between."""
+    bear(server, "publisher", "SELECT fairq.publish('news', '\"due\"', group_key => 'w', run_at => clock_timestamp() + interval '1 ms')")
+    time.sleep(0.002)
     for _ in range(2):
         task = server.value("citizen", "SELECT fairq.enqueue('clock', '1', run_at => clock_timestamp() + interval '5 ms')")
         wait_for("a task that is due", lambda: server.value("citizen", "SELECT state = 'ready' FROM fairq.get_task('clock', %s)", (task,)))
@@ -641,6 +644,10 @@ class Suite:
         except (psycopg.Error, Failed) as error:
             problems.append(f"afterwards: {error}")
         problems += self.log_problems({attack.role})
+        held = self.server.run("postgres", "SELECT l.* FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+                               " WHERE l.locktype = 'advisory' AND a.backend_type LIKE 'pgfairq %'", database="postgres")
+        if held:
+            problems.append(f"the worker has kept {len(held)} advisory locks")
         self.report(title, problems)
         if problems:
             self.rebuild()

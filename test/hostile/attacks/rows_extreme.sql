@@ -15,6 +15,10 @@ FROM (VALUES
 	('(1023,77,1)', '2000-01-01', 'x', 'x', 1, '1', -2147483648, NULL, NULL, NULL, NULL),
 	(NULL, '2000-01-01', 'o', 'y', 1, '1', 0, NULL, NULL, NULL, NULL)) v (a, e, s, g, p, c, t, r, l, m, u);
 INSERT INTO fairq.q_theirs (id, enqueued_at, state, group_key, payload, priority, cost, attempts)
+	SELECT 650000 + n, now(), (ARRAY['o', 's', 'h', 'd'])[n]::"char", (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 9000) i), '{}', 0, 1, 0 FROM generate_series(1, 4) n;
+INSERT INTO fairq.q_theirs (id, address, enqueued_at, state, group_key, payload, priority, cost, attempts)
+	VALUES (660000, '(0,3,3)', now(), 'r', (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 9001) i), '{}', 0, 1, 0);
+INSERT INTO fairq.q_theirs (id, enqueued_at, state, group_key, payload, priority, cost, attempts)
 	VALUES (-1, now(), 's', 'neg', '{}', 0, 1, 0), (9223372036854775807, now(), 'o', 'max', '{}', 0, 1, 0), (-9223372036854775808, now(), 'o', 'min', '{}', 0, 1, 0);
 \set ON_ERROR_STOP off
 INSERT INTO fairq.q_theirs (id, enqueued_at, state, group_key, payload, priority, cost, attempts) VALUES (700000, now(), 'o', 'p', '{}', 4294967296, 1, 0);
