@@ -31,6 +31,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/procarray.h"
@@ -161,7 +162,8 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
-	if (!groups_lease_begins(claim->info->state, address,
+	if (!groups_lease_begins(claim->info->state, address, &row->tuple.t_self,
+							 lanes_entry_task(entry) != 0,
 							 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), cost,
 							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
 							 &group))
@@ -179,7 +181,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 						  &row->tuple.t_self,
 						  Min(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), PG_INT32_MAX - 1) + 1,
 						  claim->now, deadline, &claim->request->session, group.group,
-						  lanes_entry_task(entry) != 0, &lease);
+						  group.counted, group.of_overflow, &lease);
 	row_reader_unlock(row);
 	if (result != LEASE_GRANTED)
 	{
@@ -203,8 +205,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 			 * Somebody has the row locked, or has just changed it: a claim does
 			 * not wait.  Look at it again soon.
 			 */
-			if (leases_drop(&lease.ref, false, NULL))
-				groups_ready(claim->info->state, group.group);
+			(void) leases_drop(&lease.ref, false, NULL);
 			lanes_doubt(lane, InvalidTransactionId, entry);
 			return false;
 		}
@@ -310,7 +311,16 @@ claim_resolve_doubts(QueueState *state)
 					TransactionIdIsInProgress(doubts[i].xid))
 					left = true;
 				else
+				{
+					/* It was counted when it was prepared. */
+					if (TransactionIdIsValid(doubts[i].xid) &&
+						TransactionIdDidAbort(doubts[i].xid))
+					{
+						state->recount = true;
+						wakeup_at(state->database, 0);
+					}
 					lanes_resolve(lane, &doubts[i]);
+				}
 			}
 		}
 	}

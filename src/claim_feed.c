@@ -62,7 +62,7 @@ claim_note_dry(Claim *claim, const GroupLease *group)
 	{
 		claim->dry[claim->dry_count].hungry = hungry;
 		claim->dry[claim->dry_count++].feeding =
-			handover_feeding(claim->info->state, hungry.group);
+			handover_feeding(claim->info->state, hungry.group, hungry.lost);
 	}
 }
 

@@ -21,6 +21,7 @@
 #include "group_overflow.h"
 #include "handover.h"
 #include "placement.h"
+#include "recovery.h"
 #include "shared_state.h"
 
 PG_FUNCTION_INFO_V1(fairq_row_written);
@@ -46,51 +47,50 @@ check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
- * A row with an address was deleted or changed: its group has one ready less,
- * unless it was leased (it is a hint).
+ * A row with an address (else NULL: in the overflow) was written, or (change -1)
+ * removed: its group has one task more, or less.
  */
 static void
-note_removed(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
-			 const FairqAddress *address)
-{
-	bool		isnull;
-	text	   *key = DatumGetTextPP(heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY],
-												  tupdesc, &isnull));
-	GroupTag	tag;
-
-	if (groups_look(info->state, address->class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &tag))
-		handover_removed(info->state, tag.group, address);
-}
-
-/*
- * A row in the overflow was written, or (change -1) removed.
- */
-static void
-note_overflow(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
+note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
+			  const FairqAddress *address, int change)
 {
 	bool		isnull;
 	text	   *key = DatumGetTextPP(heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY],
 												  tupdesc, &isnull));
 	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
 													  tupdesc, &isnull));
-	int			class = queue_state_class(info->state, priority);
+	int			class = address ? address->class : queue_state_class(info->state, priority);
+	int64		id = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
+												tupdesc, &isnull));
 	GroupTag	tag;
 
+	/* Who counts the rows that there are is to come by, or has just missed this one. */
+	if (info->state->recovery == QUEUE_UNKNOWN)
+	{
+		handover_not_counted(info->state);
+		return;
+	}
+	recovery_tags(rel, info);
+	handover_reserve(2);
 	if (change < 0)
 	{
 		if (groups_look(info->state, class, VARDATA_ANY(key),
 						VARSIZE_ANY_EXHDR(key), &tag))
-			handover_overflow_removed(info->state, tag.group, 1,
-									  DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
-																 tupdesc, &isnull)));
+			handover_removed(info->state, tag.group, id, address);
 		return;
 	}
-	handover_reserve(1);
-	group_overflow_begins(info->state, class, VARDATA_ANY(key),
-						  VARSIZE_ANY_EXHDR(key), &tag);
-	handover_overflowed(info->state, tag.group,
-						DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
-												   tupdesc, &isnull)));
+	if (info->policy != QUEUE_FAIR)
+		return;
+	if (address != NULL)
+		tag.group = groups_begin_row(info->state, class, VARDATA_ANY(key),
+									 VARSIZE_ANY_EXHDR(key));
+	else
+	{
+		group_overflow_begins(info->state, class, VARDATA_ANY(key),
+							  VARSIZE_ANY_EXHDR(key), &tag);
+		handover_overflowed(info->state, tag.group, id);
+	}
+	handover_row_written(info->state, tag.group, id, address == NULL);
 }
 
 /*
@@ -98,7 +98,7 @@ note_overflow(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
  * has committed.
  */
 static void
-note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
+note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 {
 	bool		isnull;
 	Datum		value;
@@ -123,10 +123,8 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 		if (change > 0)
 			handover_offer_at_commit(lane, &address, &tuple->t_self);
 		else
-		{
 			handover_offer_at_abort(lane, &address, &tuple->t_self);
-			note_removed(info, tuple, tupdesc, &address);
-		}
+		note_of_group(rel, info, tuple, tupdesc, &address, change);
 		handover_count(info->state, QUEUE_ADDRESSED, change);
 		return;
 	}
@@ -135,7 +133,7 @@ note_row(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 		return;					/* ready, but nowhere: nobody gets it */
 	handover_count(info->state, queue_catalog_depth(task_state), change);
 	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR)
-		note_overflow(info, tuple, tupdesc, change);
+		note_of_group(rel, info, tuple, tupdesc, NULL, change);
 	if (task_state == TASK_SCHEDULED)
 	{
 		value = heap_getattr(tuple, info->columns[COLUMN_RUN_AT], tupdesc, &isnull);
@@ -173,9 +171,9 @@ fairq_row_written(PG_FUNCTION_ARGS)
 	tupdesc = RelationGetDescr(rel);
 
 	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-		note_row(info, trigger->tg_trigtuple, tupdesc, -1);
+		note_row(rel, info, trigger->tg_trigtuple, tupdesc, -1);
 	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
-		note_row(info, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ?
+		note_row(rel, info, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ?
 				 trigger->tg_trigtuple : trigger->tg_newtuple, tupdesc, 1);
 	relation_close(rel, NoLock);
 	PG_RETURN_POINTER(NULL);

@@ -49,7 +49,6 @@ typedef struct QueueLimits
 	struct pairingheap_node *tokens;
 	dlist_head	offered;
 	pg_atomic_uint32 waiting;	/* how many there are */
-	pg_atomic_uint32 overflow;	/* places set aside of tasks of the overflow */
 	pg_atomic_uint32 in_turn;	/* those that wait for their turn only */
 	pg_atomic_uint64 next_token;	/* when the first one has a token; or never */
 	pg_atomic_uint64 sought;	/* when claims looked for groups that may go on */
@@ -90,6 +89,7 @@ extern void limits_give(uint32 number, bool unused);
 extern bool limits_waits(uint32 number);
 extern int	limits_before(uint32 number, const FairqAddress *address, int max,
 						  bool *all);
+extern bool limits_is_set_aside(uint32 number, OfferedTasks *aside, int64 task);
 extern bool limits_set_aside(uint32 number, const FairqAddress *address);
 extern void limits_removed(uint32 number, const FairqAddress *address);
 extern void limits_purged(uint32 number);

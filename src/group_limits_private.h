@@ -106,6 +106,7 @@ extern int	parked_places_compare(const FairqAddress *address,
 								  const ParkedPlace *place);
 extern int	parked_places_before(const GroupLimit *limit,
 								 const FairqAddress *address, int max);
+extern int	parked_places_tasks(const GroupLimit *limit, int64 *tasks, int size);
 extern bool parked_places_there(const GroupLimit *limit,
 								const FairqAddress *address);
 extern bool parked_places_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry,

@@ -14,13 +14,20 @@
  * A group is dry when it has run out of places before: then the claim that notices
  * feeds it (claim_feed.c).
  *
- * Both counts of a group, ready and overflow, are hints: rows may be written with
- * SQL, and transactions may be prepared.  That a group has nothing in the overflow
- * is believed only of who has read to the end of it.  So as long as overflow_from
- * says that there may be something, the group is fed when there is room, or when
- * the count is at zero: what is there is found then, or overflow_from goes away.
- * And a group is taken to have nothing ready when virtual time has reached its F
- * or nothing is ready at all.
+ * A group's two counts, ready and overflow, are what was added less what was taken:
+ * a task is in one of them, or leased.  One with an address is ready from when it gets
+ * that, committed or not; one of the overflow from when it is fed, of which
+ * fed_tasks.c keeps note.  Nobody guesses: who takes a task away finds out where it was
+ * counted, and a lease knows whether its task goes back (groups_given_back).  Rows that
+ * were written before anybody counted are counted in one go (recovery.c).
+ *
+ * That a group has nothing in the overflow is believed only of who has read to the
+ * end of it.  So as long as overflow_from says that there may be something, the group
+ * is fed when there is room, or when the count is at zero: what is there is found
+ * then, or overflow_from goes away.  Two kinds of groups are fed without room: those of
+ * which some tasks may have lost their places (overflow_lost), for these tasks only; and
+ * those that starve, when there is nothing to claim, because what they have ready is in
+ * the hands of open transactions.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,20 +54,34 @@
 #define FEED_DRY			64
 
 /*
- * Set how many tasks of a group are in the overflow.  Partition locked.
+ * What is known of a group's overflow has changed: may it have any?  Partition locked.
  *
  * With the first one the worker is woken, though there may be no room: it looks
  * now and then, from then on, whether there is and nobody noticed.
  */
-void
-group_overflow_set(QueueState *queue, FairGroup *group, int n)
+static void
+note_overflow(QueueState *queue, FairGroup *group)
 {
-	if (n > 0 && group->overflow == 0 &&
-		pg_atomic_fetch_add_u32(&queue->overflowing, 1) == 0)
-		wakeup_at(queue->database, 0);
-	else if (n == 0 && group->overflow > 0)
+	bool		overflows = group->overflow > 0 ||
+		group->overflow_from != PG_INT64_MAX || group->overflow_held != PG_INT64_MAX;
+
+	if (overflows == group->overflows)
+		return;
+	group->overflows = overflows;
+	if (!overflows)
 		pg_atomic_fetch_sub_u32(&queue->overflowing, 1);
-	group->overflow = n;
+	else if (pg_atomic_fetch_add_u32(&queue->overflowing, 1) == 0)
+		wakeup_at(queue->database, 0);
+}
+
+/*
+ * Count n tasks of a group in the overflow.  Partition locked.
+ */
+void
+group_overflow_count(QueueState *queue, FairGroup *group, int n)
+{
+	group->overflow += n;
+	note_overflow(queue, group);
 }
 
 /*
@@ -79,11 +100,11 @@ ready_when_fed(QueueState *queue, int class, int least)
  * Enter a group into the list of the hungry.  Partition locked.
  */
 static void
-enter_hungry(QueueState *queue, FairGroup *group)
+enter_hungry(QueueState *queue, FairGroup *group, GroupHunger hunger)
 {
 	uint32		number = group - group_entries;
 
-	group->hunger = HUNGRY;
+	group->hunger = hunger;
 	SpinLockAcquire(&queue->hungry_mutex);
 	group->listed = true;
 	group->hungry_next = FAIRQ_NO_GROUP;
@@ -129,10 +150,10 @@ group_overflow_list(QueueState *queue, FairGroup *group)
 	if (group->hunger != NOT_HUNGRY)
 		return;
 	fed = ready_when_fed(queue, group->key.class, FEED_LEAST);
-	if (group->overflow == 0 ||
+	if (group->overflow <= 0 || group->overflow_lost != PG_INT64_MIN ||
 		(group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1) &&
 		 (fed == max || group->ready <= fed / 2)))
-		enter_hungry(queue, group);
+		enter_hungry(queue, group, HUNGRY);
 }
 
 /*
@@ -141,8 +162,24 @@ group_overflow_list(QueueState *queue, FairGroup *group)
 void
 group_overflow_check(QueueState *queue, FairGroup *group)
 {
+	note_overflow(queue, group);
 	group_overflow_look(queue, group);
 	group_overflow_wake_feeder(queue);
+}
+
+/*
+ * The same after tasks have been counted off: a group that has none left in the
+ * overflow comes to those that were in somebody's hands.  Partition locked.
+ */
+void
+group_overflow_settle(QueueState *queue, FairGroup *group)
+{
+	if (group->overflow <= 0)
+	{
+		group->overflow_from = Min(group->overflow_from, group->overflow_held);
+		group->overflow_held = PG_INT64_MAX;
+	}
+	group_overflow_check(queue, group);
 }
 
 /*
@@ -193,7 +230,7 @@ group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 	group->pending -= n;
 	if (committed && n > 0)
 	{
-		group_overflow_set(queue, group, group->overflow + n);
+		group_overflow_count(queue, group, n);
 		group->overflow_from = Min(group->overflow_from, id);
 		group->overflow_limit = Min(group->overflow_limit, id);
 		group_overflow_check(queue, group);
@@ -202,39 +239,65 @@ group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 }
 
 /*
- * n tasks of a group are in the overflow no more, from an id on, because they were
- * removed.  The group may have been forgotten, and its entry be another's by now.
+ * A task of the overflow that counted as ready has no place after all, and counts in the
+ * overflow.  Returns false if it counts as ready no more.
  */
-void
-group_overflow_removed(QueueState *queue, uint32 number, int n, int64 id)
+bool
+group_overflow_unfeed(QueueState *queue, uint32 number, int64 task)
 {
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	if (group_entries[number].in_use &&
-		group_entries[number].key.queue == queue_state_number(queue))
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+	bool		fed = fed_tasks_take(queue_state_number(queue), task);
+
+	if (fed)
 	{
-		LWLock	   *lock = group_table_lock_number(number);
-
-		FairGroup  *group = &group_entries[number];
-
-		/* One that has a place counts as ready already. */
-		if (id < group->overflow_from)
-			group_table_count_ready(queue, group, -n);
-		else
-			group_overflow_set(queue, group, Max(group->overflow - n, 0));
-		if (group->overflow == 0)
-		{
-			group->overflow_from = Min(group->overflow_from, group->overflow_held);
-			group->overflow_held = PG_INT64_MAX;
-		}
-		group_overflow_check(queue, group);
-		LWLockRelease(lock);
+		group_table_count_ready(queue, group, -1);
+		group_overflow_count(queue, group, 1);
 	}
-	LWLockRelease(&group_table->creation_lock);
+	LWLockRelease(lock);
+	return fed;
 }
 
 /*
- * A row says that a group has a task in the overflow.  again: one that may be counted,
- * and may have lost its place.
+ * A task of the overflow that nobody has leased, in whose tags it is counted as ready,
+ * is going to be offered: then it is in the overflow no more.  The lock of leases is
+ * held, see groups_leased.
+ */
+FedTask
+group_overflow_feed(QueueState *queue, uint32 number, int64 task)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+	FedTask		result = fed_tasks_add(queue_state_number(queue), task);
+
+	/* One that has lost its place is ready already. */
+	if (result == FED_KNOWN)
+		group_table_count_ready(queue, group, -1);
+	else if (result == FED_NEW)
+		group_overflow_count(queue, group, -1);
+	if (result != FED_NO_ROOM)
+		group->offered_finish = group->finish;
+	LWLockRelease(lock);
+	return result;
+}
+
+/*
+ * n tasks of a group were removed from the overflow.
+ */
+void
+group_overflow_removed(QueueState *queue, uint32 number, int n)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	group_overflow_count(queue, group, -n);
+	group_overflow_settle(queue, group);
+	LWLockRelease(lock);
+}
+
+/*
+ * A row says that a group has a task in the overflow.  again: one that is counted,
+ * and may have lost its place, as may those after it.
  */
 void
 group_overflow_found(QueueState *queue, int class, const char *key, int keylen,
@@ -246,8 +309,19 @@ group_overflow_found(QueueState *queue, int class, const char *key, int keylen,
 	group_table_key(queue, class, key, keylen, &group_key);
 	group = group_table_lock(queue, &group_key, key, keylen,
 							 queue_state_virtual_time(&queue->orders[class]));
-	group_overflow_set(queue, group,
-					   again ? Max(group->overflow, 1) : group->overflow + 1);
+	if (again)
+	{
+		int64		first;
+		int64		end;
+
+		/* Not to the end of what comes from now on. */
+		queue_state_ids(queue, &first, &end);
+		if (end == 0 || group->overflow_from < end)
+			end = group->overflow_from;
+		group->overflow_lost = Max(group->overflow_lost, end);
+	}
+	else
+		group_overflow_count(queue, group, 1);
 	group->overflow_from = Min(group->overflow_from, id);
 	group->overflow_limit = Min(group->overflow_limit, id);
 	group_overflow_check(queue, group);
@@ -266,6 +340,9 @@ begin_feeding(FairGroup *group, int64 room, HungryGroup *hungry)
 	hungry->class = group->key.class;
 	hungry->hash = (int64) group->key.low;
 	hungry->from = group->overflow_from;
+	hungry->lost = group->overflow_lost;
+	hungry->limit = group->limit;
+	group->overflow_lost = PG_INT64_MIN;
 	hungry->room = (int) Min(Max(room, 0), PG_INT32_MAX);
 }
 
@@ -298,11 +375,12 @@ group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
 	LWLock	   *lock;
 	int			waiting;
 
-	if (room <= 0)
-		return false;
 	SpinLockAcquire(&queue->hungry_mutex);
 	waiting = queue->hungry_count;
 	hungry->group = queue->hungry_first;
+	if (room <= 0 && waiting > 0 &&
+		((volatile FairGroup *) &group_entries[hungry->group])->hunger != STARVING)
+		waiting = 0;
 	if (waiting > 0)
 		leave_hungry(queue, &group_entries[hungry->group]);
 	SpinLockRelease(&queue->hungry_mutex);
@@ -311,10 +389,12 @@ group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
 
 	group = &group_entries[hungry->group];
 	lock = group_table_lock_number(hungry->group);
-	Assert(group->hunger == HUNGRY);
 	/* What room there is in the queue is shared between the hungry. */
-	room_of_group = Min(Max(room / waiting, 1),
-						ready_when_fed(queue, group->key.class, FEED_LEAST) - group->ready);
+	room_of_group = ready_when_fed(queue, group->key.class, FEED_LEAST);
+	if (group->hunger == STARVING)
+		room_of_group = Min(Max(queue->max_ready / waiting, 1), room_of_group);
+	else
+		room_of_group = Min(Max(room / waiting, 1), room_of_group - group->ready);
 	begin_feeding(group, room_of_group, hungry);
 	LWLockRelease(lock);
 	return true;
@@ -373,24 +453,24 @@ group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 }
 
 /*
- * A group was fed: moved tasks of its overflow are ready, and the next ones are
- * from the id next on (PG_INT64_MAX: there are no more), but for some in
- * somebody's hands from the id held on.
+ * A group was fed: it was given places (moved), written tasks of its overflow have
+ * addresses now, and the next ones are from the id next on (PG_INT64_MAX: there are no
+ * more), but for some in somebody's hands from the id held on, and some below the id
+ * lost that may have lost their places.
  */
 void
-group_overflow_fed(QueueState *queue, uint32 number, int moved, int64 next, int64 held)
+group_overflow_fed(QueueState *queue, uint32 number, bool moved, int written, int64 next,
+				   int64 held, int64 lost)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
 
 	group->overflow_from = Min(next, group->overflow_limit);
 	group->overflow_held = Min(held, group->overflow_held);
-	if (moved > 0)
+	group->overflow_lost = Max(group->overflow_lost, lost);
+	group_overflow_count(queue, group, -written);
+	if (written > 0)
 		group->offered_finish = group->finish;
-	if (group->overflow_from == PG_INT64_MAX && group->overflow_held == PG_INT64_MAX)
-		group_overflow_set(queue, group, 0);
-	else
-		group_overflow_set(queue, group, Max(group->overflow - moved, 1));
 	group->hunger = NOT_HUNGRY;
 	end_feeding(queue, group);
 
@@ -398,7 +478,7 @@ group_overflow_fed(QueueState *queue, uint32 number, int moved, int64 next, int6
 	 * From now on it is behind only because it is not fed in time, and begins again
 	 * where it has got, wherever virtual time is by then.
 	 */
-	group->backlogged = (moved > 0 || group->backlogged) &&
+	group->backlogged = (moved || group->backlogged) &&
 		group->overflow_from != PG_INT64_MAX &&
 		(group->limit == NO_LIMIT || !limits_waits(group->limit));
 
@@ -408,27 +488,31 @@ group_overflow_fed(QueueState *queue, uint32 number, int moved, int64 next, int6
 }
 
 /*
- * A group was not fed after all: it comes to the end of the list.
+ * A group was not fed after all: it comes to the end of the list.  So far from
+ * where it was to be fed, and to look for lost places as far as it was to.
  */
 void
-group_overflow_not_fed(QueueState *queue, uint32 number)
+group_overflow_not_fed(QueueState *queue, uint32 number, int64 lost)
 {
 	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
 
-	enter_hungry(queue, &group_entries[number]);
-	end_feeding(queue, &group_entries[number]);
+	group->overflow_lost = Max(group->overflow_lost, lost);
+	enter_hungry(queue, group, HUNGRY);
+	end_feeding(queue, group);
 	LWLockRelease(lock);
 }
 
 /*
  * Look for hungry groups of an order that are not in the list.  Tasks that were
  * in somebody's hands are looked at again by groups that have no others left, or
- * (held) by all.
+ * (held) by all.  starving: there is nothing to claim in the order; what a group has
+ * ready whose tasks are not set aside is in the hands of open transactions, and the
+ * others do not wait for these.
  */
 void
-group_overflow_seek_hungry(QueueState *queue, int class, bool nothing_ready, bool held)
+group_overflow_seek_hungry(QueueState *queue, int class, bool starving, bool held)
 {
-	VirtualTime v = queue_state_virtual_time(&queue->orders[class]);
 	uint32		first;
 	uint32		number;
 
@@ -438,23 +522,23 @@ group_overflow_seek_hungry(QueueState *queue, int class, bool nothing_ready, boo
 	{
 		FairGroup  *group = &group_entries[number];
 
-		/*
-		 * Without its lock first: most have neither.  What a group without
-		 * overflow is wrongly thought to have ready takes the others' room.
-		 */
-		if (((volatile FairGroup *) group)->overflow > 0 ||
-			((volatile FairGroup *) group)->ready > 0)
+		/* Without its lock first: most have none. */
+		if (((volatile FairGroup *) group)->overflows)
 		{
 			LWLock	   *lock = group_table_lock_number(number);
+			bool		starves = starving && group->overflow > 0 &&
+				(group->limit == NO_LIMIT || !limits_waits(group->limit));
 
-			if (nothing_ready || virtual_time_compare(group->finish, v) <= 0)
-				group_table_count_ready(queue, group, -group->ready);
 			if (group->hunger == NOT_HUNGRY &&
 				(held || group->overflow_from == PG_INT64_MAX))
 			{
 				group->overflow_from = Min(group->overflow_from, group->overflow_held);
 				group->overflow_held = PG_INT64_MAX;
 			}
+			if (starves && group->hunger == NOT_HUNGRY)
+				enter_hungry(queue, group, STARVING);
+			else if (starves && group->hunger == HUNGRY)
+				group->hunger = STARVING;
 			group_overflow_check(queue, group);
 			LWLockRelease(lock);
 		}

@@ -8,6 +8,7 @@
 #ifndef FAIRQ_GROUP_OVERFLOW_H
 #define FAIRQ_GROUP_OVERFLOW_H
 
+#include "fed_tasks.h"
 #include "groups.h"
 
 /* A group that has room for tasks of its overflow. */
@@ -17,6 +18,8 @@ typedef struct HungryGroup
 	int			class;
 	int64		hash;			/* of the key, as SQL has it */
 	int64		from;			/* the first id that may be there */
+	int64		lost;			/* those below may have lost their places */
+	uint32		limit;			/* its limit, or NO_LIMIT */
 	int			room;			/* how many may be moved now; 0: look whether there
 								 * are any */
 } HungryGroup;
@@ -33,17 +36,18 @@ extern void group_overflow_begins(QueueState *queue, int class, const char *key,
 								  int keylen, GroupTag *tag);
 extern void group_overflow_ends(QueueState *queue, uint32 group, int n,
 								int64 id, bool committed);
-extern void group_overflow_removed(QueueState *queue, uint32 group, int n,
-								   int64 id);
+extern void group_overflow_removed(QueueState *queue, uint32 group, int n);
+extern bool group_overflow_unfeed(QueueState *queue, uint32 group, int64 task);
+extern FedTask group_overflow_feed(QueueState *queue, uint32 group, int64 task);
 extern void group_overflow_found(QueueState *queue, int class, const char *key,
 								 int keylen, int64 id, bool again);
 extern void group_overflow_wake_feeder(QueueState *queue);
 extern bool group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry);
 extern GroupDry group_overflow_is_dry(QueueState *queue, uint32 group, HungryGroup *hungry);
-extern void group_overflow_fed(QueueState *queue, uint32 group, int moved, int64 next,
-							   int64 held);
-extern void group_overflow_not_fed(QueueState *queue, uint32 group);
-extern void group_overflow_seek_hungry(QueueState *queue, int class, bool nothing_ready,
+extern void group_overflow_fed(QueueState *queue, uint32 group, bool moved, int written,
+							   int64 next, int64 held, int64 lost);
+extern void group_overflow_not_fed(QueueState *queue, uint32 group, int64 lost);
+extern void group_overflow_seek_hungry(QueueState *queue, int class, bool starving,
 									   bool held);
 
 #endif							/* FAIRQ_GROUP_OVERFLOW_H */

@@ -32,6 +32,7 @@ typedef enum GroupHunger
 {
 	NOT_HUNGRY,
 	HUNGRY,						/* in the list */
+	STARVING,					/* the same, whatever it is said to have ready */
 	BEING_FED
 } GroupHunger;
 
@@ -50,7 +51,7 @@ FairGroup
 	VirtualTime finish;			/* F */
 	uint32		hash_next;
 	uint32		limit;			/* group_limits.c's number, or NO_LIMIT */
-	int32		ready;			/* tasks with an address that nobody has: a hint */
+	int32		ready;			/* tasks that have places and that nobody has */
 	int32		leased;			/* tasks in flight */
 	int64		overflow_from;	/* tasks in the overflow have this id, or a higher one;
 								 * PG_INT64_MAX: there are none */
@@ -66,15 +67,18 @@ FairGroup
 	bool		in_use;
 
 	/* partition's lock */
+	bool		overflows;		/* it has overflow, or may have some */
 	uint8		hunger;			/* a GroupHunger */
 	bool		backlogged;		/* it has had tasks in the overflow since it was fed,
 								 * and nothing kept it from being served */
 	int32		unseen;			/* of ready, since it is being fed: they may not be in
 								 * lanes yet */
 	int32		pending;		/* tasks put into the overflow, not committed yet */
-	int32		overflow;		/* tasks in the overflow: not fewer than there are */
+	int32		overflow;		/* tasks in the overflow that have no places */
 	int64		overflow_limit; /* what came while it was fed is from here on */
 	int64		overflow_held;	/* some from here on were in somebody's hands */
+	int64		overflow_lost;	/* some below may have lost their places;
+								 * PG_INT64_MIN: none have */
 	VirtualTime seen_finish;	/* F when it began to be fed */
 	VirtualTime offered_finish; /* F when the last of them got it, or later */
 	int			keylen;
@@ -119,9 +123,10 @@ extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, const GroupK
 extern FAIRQ_PRIVATE LWLock *group_table_lock_number(uint32 number);
 extern FAIRQ_PRIVATE void group_table_no_entry(void);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
-extern FAIRQ_PRIVATE void group_overflow_set(QueueState *queue, FairGroup *group, int n);
+extern FAIRQ_PRIVATE void group_overflow_count(QueueState *queue, FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_overflow_list(QueueState *queue, FairGroup *group);
 extern FAIRQ_PRIVATE void group_overflow_check(QueueState *queue, FairGroup *group);
+extern FAIRQ_PRIVATE void group_overflow_settle(QueueState *queue, FairGroup *group);
 
 /* Before all tags. */
 static const VirtualTime v_none = {PG_INT64_MIN, 0};

@@ -5,9 +5,10 @@
  *
  * There is one for each group, queue and priority class that has work.
  *
- * A group whose F is not beyond virtual time carries no information: its next
- * task gets the start tag v whether it is known or not.  It is forgotten when
- * its entry is wanted.  Its slot may then be another group's at once, without
+ * A group whose F is not beyond virtual time and that has no tasks carries no
+ * information: its next task gets the start tag v whether it is known or not.  It is
+ * forgotten when its entry is wanted; not before, for the entry counts its tasks, and
+ * who has one to count off finds it there.  Its slot may then be another group's at once, without
  * two tasks ever having the same address: all start tags the old one gave out
  * are below its F, so below v, and all that the new one gives out are not.
  *
@@ -137,10 +138,8 @@ group_table_search(uint32 hash, const GroupKey *key)
 void
 group_table_count_ready(QueueState *queue, FairGroup *group, int n)
 {
-	n = Max(n, -group->ready);
 	group->ready += n;
-	if (n != 0)
-		pg_atomic_fetch_add_u64(&queue->ready, (int64) n);
+	pg_atomic_fetch_add_u64(&queue->ready, (int64) n);
 }
 
 /*
@@ -156,8 +155,8 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	idle = virtual_time_compare(group->finish, v) <= 0 &&
-		group->leased == 0 && group->pending == 0 && group->overflow == 0 &&
-		group->hunger == NOT_HUNGRY &&
+		group->ready == 0 && group->leased == 0 &&
+		group->pending == 0 && !group->overflows && group->hunger == NOT_HUNGRY &&
 		(group->limit == NO_LIMIT || !limits_waits(group->limit));
 	if (idle)
 	{
@@ -166,7 +165,6 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 		while (&group_entries[*link] != group)
 			link = &group_entries[*link].hash_next;
 		*link = group->hash_next;
-		group_table_count_ready(queue_state_by_number(group->key.queue), group, -group->ready);
 		if (group->limit != NO_LIMIT)
 			limits_detach(group->limit);
 		group->in_use = false;
@@ -336,6 +334,8 @@ group_table_try_lock(QueueState *queue, const GroupKey *key, const char *text, i
 				group->overflow_from = PG_INT64_MAX;
 				group->overflow_limit = PG_INT64_MAX;
 				group->overflow_held = PG_INT64_MAX;
+				group->overflow_lost = PG_INT64_MIN;
+				group->overflows = false;
 				group->offered_finish = v_none;
 				group->hunger = NOT_HUNGRY;
 				group->dry_epoch = 0;
@@ -421,8 +421,10 @@ group_table_forget_queue(int queue)
 
 		if (!group->in_use || group->key.queue != queue)
 			continue;
+		group->ready = 0;
 		group->pending = 0;
 		group->overflow = 0;
+		group->overflows = false;
 		group->hunger = NOT_HUNGRY;
 		if (unlink_if_idle(group, end))
 		{

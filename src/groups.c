@@ -20,8 +20,10 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "fed_tasks.h"
 #include "group_overflow.h"
 #include "group_private.h"
+#include "leases.h"
 #include "settings.h"
 
 /*
@@ -79,7 +81,7 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 							 v);
 	tag->group = group - group_entries;
 	overflow = may_overflow &&
-		(group->overflow > 0 || group->pending > 0 ||
+		(group->overflows || group->pending > 0 ||
 		 virtual_time_compare(v, group->offered_finish) < 0 ||
 		 group->ready >= queue->max_ready_per_group ||
 		 queue_state_ready(queue) >= queue->max_ready);
@@ -218,7 +220,8 @@ groups_check_unknown(QueueState *queue)
 }
 
 /*
- * A task of a group is going to be leased, of this cost and age.  *lease says which
+ * A task of a group is going to be leased, of this cost and age; its row is at tid,
+ * and locked.  of_overflow: and says that it is in the overflow.  *lease says which
  * group that is, which is not forgotten until the lease ends, and what the task is
  * charged, by the group's weight.
  *
@@ -226,7 +229,7 @@ groups_check_unknown(QueueState *queue)
  */
 bool
 groups_lease_begins(QueueState *queue, const FairqAddress *address,
-					const char *key, int keylen, double cost,
+					const ItemPointerData *tid, bool of_overflow, const char *key, int keylen, double cost,
 					TimestampTz enqueued_at, GroupLease *lease)
 {
 	GroupKey	group_key;
@@ -251,7 +254,8 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	}
 	lease->limit = NO_LIMIT;
 	lease->cost = 0;
-	lease->counted = false;
+	lease->counted = queue_state_is_counted(queue, tid);
+	lease->of_overflow = of_overflow;
 	lease->may_be_last = false;
 	if (group == NULL)
 	{
@@ -262,6 +266,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		pg_atomic_write_u32(&queue->limits.strangers, 1);
 		groups_check_unknown(queue);
 		lease->group = FAIRQ_NO_GROUP;
+		lease->counted = false;
 		lease->charge = cost / queue->limits.defaults.weight;
 		return true;
 	}
@@ -276,12 +281,13 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		group->served_cost += cost;
 		group->head_time = Max(group->head_time, enqueued_at);
 		lease->cost = cost;
-		lease->counted = (group->ready > 0);
-		group_table_count_ready(queue, group, -1);
+		if (likely(lease->counted && !of_overflow))
+			group_table_count_ready(queue, group, -1);
 
 		/* The worker is woken when the claim is at its end. */
 		group_overflow_look(queue, group);
-		lease->may_be_last = (group->ready - group->unseen <= 1 &&
+		/* One of the overflow is counted off when it is leased. */
+		lease->may_be_last = (group->ready - of_overflow - group->unseen <= 1 &&
 							  group->overflow_from != PG_INT64_MAX);
 		lease->finish = (group->hunger == BEING_FED) ? group->seen_finish : group->finish;
 	}
@@ -314,7 +320,7 @@ groups_lease_refused(const GroupLease *lease)
 	group->leased--;
 	group->served--;
 	group->served_cost -= lease->cost;
-	if (lease->counted)
+	if (lease->counted && !lease->of_overflow)
 		group_table_count_ready(queue_state_by_number(group->key.queue), group, 1);
 	LWLockRelease(lock);
 	if (limit != NO_LIMIT)
@@ -454,52 +460,122 @@ groups_settle_limit(QueueState *queue, uint32 limit, const LimitSettings *settin
 	limits_settle(limit, settings);
 }
 
-/*
- * n tasks more of a group are ready, or less; in *limit is its limit.  The group
- * may have been forgotten, and its entry be another's by now: it is a hint.
- */
+/* A task of the overflow is in neither count of its group any more.  Partition locked. */
 static void
-change_ready(QueueState *queue, uint32 number, int n, uint32 *limit)
+count_off_overflow(QueueState *queue, FairGroup *group, int64 task)
 {
-	*limit = NO_LIMIT;
-	if (number == FAIRQ_NO_GROUP)
-		return;
+	if (fed_tasks_take(queue_state_number(queue), task))
+		group_table_count_ready(queue, group, -1);
+	else
+		group_overflow_count(queue, group, -1);
+}
+
+/*
+ * A task of the overflow is leased.  The lock of its lease is held, here and in the
+ * next two: so who looks under that lock finds the task leased or counted, not both
+ * and not neither.
+ */
+void
+groups_leased(int queue_number, uint32 number, int64 task)
+{
+	QueueState *queue = queue_state_by_number(queue_number);
+	LWLock	   *lock = group_table_lock_number(number);
+
+	count_off_overflow(queue, &group_entries[number], task);
+	group_overflow_look(queue, &group_entries[number]);
+	LWLockRelease(lock);
+}
+
+/*
+ * A lease has ended, and its task is as it was before: ready, at its old place or at
+ * another one.
+ */
+void
+groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
+{
+	QueueState *queue = queue_state_by_number(queue_number);
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	if (!of_overflow || fed_tasks_add(queue_number, task) == FED_NEW)
+		group_table_count_ready(queue, group, 1);
+	else
+	{
+		/* No room: its group comes to it. */
+		group_overflow_count(queue, group, 1);
+		group->overflow_from = Min(group->overflow_from, task);
+		group->overflow_limit = Min(group->overflow_limit, task);
+		group_overflow_check(queue, group);
+	}
+	LWLockRelease(lock);
+}
+
+/*
+ * A task was removed that nobody had leased.
+ */
+void
+groups_removed(int queue_number, uint32 number, int64 task, bool of_overflow)
+{
+	QueueState *queue = queue_state_by_number(queue_number);
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	if (of_overflow)
+		count_off_overflow(queue, group, task);
+	else
+		group_table_count_ready(queue, group, -1);
+	group_overflow_settle(queue, group);
+	LWLockRelease(lock);
+}
+
+/*
+ * A ready task of a group was removed, with this address: what was set aside of the
+ * group goes on.  The group may have been forgotten, and its entry be another's.
+ */
+void
+groups_place_removed(QueueState *queue, uint32 number, const FairqAddress *address)
+{
+	uint32		limit = NO_LIMIT;
+
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
 	if (group_entries[number].in_use &&
 		group_entries[number].key.queue == queue_state_number(queue))
-	{
-		LWLock	   *lock = group_table_lock_number(number);
-
-		group_table_count_ready(queue, &group_entries[number], n);
-		group_overflow_check(queue, &group_entries[number]);
-		*limit = group_entries[number].limit;
-		LWLockRelease(lock);
-	}
+		limit = ((volatile FairGroup *) &group_entries[number])->limit;
 	LWLockRelease(&group_table->creation_lock);
-}
-
-/*
- * A task of a group is ready again, at its old place.
- */
-void
-groups_ready(QueueState *queue, uint32 number)
-{
-	uint32		limit;
-
-	change_ready(queue, number, 1, &limit);
-}
-
-/*
- * A ready task of a group was removed, with this address.
- */
-void
-groups_removed(QueueState *queue, uint32 number, const FairqAddress *address)
-{
-	uint32		limit;
-
-	change_ready(queue, number, -1, &limit);
 	if (limit != NO_LIMIT)
 		limits_removed(limit, address);
+}
+
+/*
+ * n tasks of a group are ready, or (n < 0) are not after all: rows that were written
+ * with an address, or removed.  They count as ready until then.
+ */
+void
+groups_written(QueueState *queue, uint32 number, int n)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+
+	group_table_count_ready(queue, &group_entries[number], n);
+	group_overflow_settle(queue, &group_entries[number]);
+	LWLockRelease(lock);
+}
+
+/*
+ * A row of a group was written with SQL, with an address: it counts as ready from now
+ * on.  Returns its group.
+ */
+uint32
+groups_begin_row(QueueState *queue, int class, const char *key, int keylen)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	group = group_table_lock(queue, &group_key, key, keylen,
+							 queue_state_virtual_time(&queue->orders[class]));
+	group_table_count_ready(queue, group, 1);
+	group_table_unlock(&group_key);
+	return group - group_entries;
 }
 
 /*
@@ -518,16 +594,18 @@ groups_count_anew(QueueState *queue)
 		if (!group_entries[i].in_use || group_entries[i].key.queue != queue_number)
 			continue;
 		lock = group_table_lock_number(i);
-		group_entries[i].ready = 0;
-		group_overflow_set(queue, &group_entries[i], 0);
+		group_table_count_ready(queue, &group_entries[i], -group_entries[i].ready);
 		group_entries[i].overflow_from = PG_INT64_MAX;
 		group_entries[i].overflow_held = PG_INT64_MAX;
+		group_entries[i].overflow_lost = PG_INT64_MIN;
+		group_overflow_count(queue, &group_entries[i], -group_entries[i].overflow);
 		group_entries[i].offered_finish = v_none;
 		group_entries[i].backlogged = false;
 		LWLockRelease(lock);
 	}
-	pg_atomic_write_u64(&queue->ready, 0);
 	LWLockRelease(&group_table->creation_lock);
+	fed_tasks_forget_queue(queue_number);
+	leases_count_anew(queue_number);
 }
 
 /*
@@ -607,7 +685,6 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 		group->finish = level;
 	group->offered_finish = v_none;
 	group->backlogged = false;
-	group_table_count_ready(queue, group, -group->ready);
 	group_overflow_check(queue, group);
 	limit = group->limit;
 	LWLockRelease(lock);

@@ -29,8 +29,8 @@ typedef struct GroupTag
 	double		weight;			/* of groups_look only */
 	bool		hungry;			/* of groups_look only: its overflow is about to be
 								 * moved */
-	int64		overflow_fed;	/* of groups_look only: what is in the overflow
-								 * below this one has been given places */
+	int64		overflow_fed;	/* of groups_look only: it does not look for what is
+								 * in the overflow below this one */
 } GroupTag;
 
 /* What a group knows of a task that is going to be leased. */
@@ -40,7 +40,9 @@ typedef struct GroupLease
 	uint32		limit;			/* NO_LIMIT: it has none */
 	double		charge;			/* by its weight */
 	double		cost;			/* as it counts in what the group was served */
-	bool		counted;		/* the group has one less ready because of it */
+	bool		counted;		/* the task is counted in its group, and so not as
+								 * ready while it is leased */
+	bool		of_overflow;	/* it is of the overflow: leases_grant counts it */
 	bool		may_be_last;	/* the group may have no places left, but overflow */
 	VirtualTime finish;			/* F of the group after the places that it has */
 } GroupLease;
@@ -72,6 +74,7 @@ extern bool groups_tag(QueueState *queue, int class,
 					   double cost, bool may_overflow, GroupTag *tag);
 extern void groups_count_anew(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
+								const ItemPointerData *tid, bool of_overflow,
 								const char *key, int keylen, double cost,
 								TimestampTz enqueued_at, GroupLease *lease);
 extern void groups_lease_refused(const GroupLease *lease);
@@ -86,9 +89,14 @@ extern int	groups_release(QueueState *queue, const char *key, int keylen, int n)
 extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
 extern double groups_weight(QueueState *queue, const char *key, int keylen);
 extern bool groups_waits(QueueState *queue, const char *key, int keylen);
-extern void groups_ready(QueueState *queue, uint32 group);
-extern void groups_removed(QueueState *queue, uint32 group,
-						   const FairqAddress *address);
+extern void groups_leased(int queue, uint32 group, int64 task);
+extern void groups_given_back(int queue, uint32 group, int64 task, bool of_overflow);
+extern void groups_removed(int queue, uint32 group, int64 task, bool of_overflow);
+extern void groups_place_removed(QueueState *queue, uint32 group,
+								 const FairqAddress *address);
+extern void groups_written(QueueState *queue, uint32 group, int n);
+extern uint32 groups_begin_row(QueueState *queue, int class,
+							   const char *key, int keylen);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
 						 VirtualTime finish, int ready);
 extern bool groups_look(QueueState *queue, int class, const char *key, int keylen,

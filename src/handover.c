@@ -26,7 +26,7 @@
  * items of new rows are folded: for each lane the lowest address, from which
  * the index is read again, and for each group from which tag to which its rows go.
  * The loss is a slower refill; and beyond MAX_TAGGED items, of thousands of groups by
- * turns, their groups do not have their tags back at rollback.
+ * turns, their groups do not have their tags back at rollback, and are counted anew.
  *
  * A prepared transaction gives no callback when it ends, and the process that
  * ends it knows nothing of our list.  So PREPARE TRANSACTION is refused when there
@@ -76,6 +76,11 @@ static int	overflow_hints[OVERFLOW_HINTS];
 #define FOLD_HINTS		4096
 static int	tag_hints[FOLD_HINTS];
 static int	lane_hints[FOLD_HINTS];
+static int	written_hints[FOLD_HINTS];
+
+/* The same for those that are not noted, by queue. */
+#define RECOUNT_HINTS	64
+static int	recount_hints[RECOUNT_HINTS];
 
 static TransactionId preparing_xid = InvalidTransactionId;
 
@@ -153,12 +158,28 @@ lower_item(HandoverKind kind, Lane *lane, const FairqAddress *address)
 }
 
 /*
+ * A queue is to be counted anew, when this is rolled back or (HANDOVER_NOT_COUNTED) is
+ * committed.
+ */
+static void
+note_recount(HandoverKind kind, QueueState *queue)
+{
+	int		   *hint = &recount_hints[queue_state_number(queue) % RECOUNT_HINTS];
+
+	if (is_folded(*hint, kind, GetCurrentSubTransactionId()) &&
+		items[*hint].u.overflow.queue == queue)
+		return;
+	new_item(kind)->u.overflow.queue = queue;
+	*hint = items_count - 1;
+}
+
+/*
  * Fold the tag of a row into those of the rows of its group before it.  The tags of
  * a group go on from each other, unless others have had some in between: then what
  * can be given back begins here.
  */
 static void
-fold_tag(const FairqAddress *address, const GroupTag *tag)
+fold_tag(QueueState *queue, const FairqAddress *address, const GroupTag *tag)
 {
 	VirtualTime start = {address->block, address->fraction};
 	int		   *hint = &tag_hints[tag->group % FOLD_HINTS];
@@ -171,7 +192,10 @@ fold_tag(const FairqAddress *address, const GroupTag *tag)
 	if (item == NULL)
 	{
 		if (items_count >= MAX_TAGGED)
+		{
+			note_recount(HANDOVER_RECOUNT, queue);
 			return;
+		}
 		item = new_item(HANDOVER_TAGGED);
 		item->address = *address;
 		item->u.tag.group = tag->group;
@@ -209,7 +233,7 @@ handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 	{
 		lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
 		if (tag != NULL)
-			fold_tag(address, tag);
+			fold_tag(queue_state_by_number(lane->queue), address, tag);
 		return -1;
 	}
 	item = new_item(tag ? HANDOVER_ENQUEUED : HANDOVER_OFFER_AT_COMMIT);
@@ -451,31 +475,86 @@ handover_defaults_set(QueueState *queue, const LimitSettings *settings)
 }
 
 /*
- * A ready task is being removed.
+ * A task is being removed from its place, not by who has leased it, if anybody has.
+ * address is NULL: it is of the overflow.
  */
 void
-handover_removed(QueueState *queue, uint32 group,
+handover_removed(QueueState *queue, uint32 group, int64 task,
 				 const FairqAddress *address)
 {
 	HandoverItem *item = new_item(HANDOVER_REMOVED);
 
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
-	item->address = *address;
+	item->u.overflow.id = task;
+	item->of_overflow = (address == NULL);
+	if (address != NULL)
+		item->address = *address;
 }
 
 /*
- * n tasks in the overflow of a group are being removed, from an id on.
+ * n ready tasks of a group are being removed, which nobody has leased.
  */
 void
-handover_overflow_removed(QueueState *queue, uint32 group, int n, int64 id)
+handover_ready_removed(QueueState *queue, uint32 group, int n)
+{
+	HandoverItem *item = new_item(HANDOVER_READY_REMOVED);
+
+	item->u.overflow.queue = queue;
+	item->u.overflow.group = group;
+	item->u.overflow.n = n;
+}
+
+/*
+ * A row was written with SQL: the task counts as ready in its group, just now, or (of
+ * the overflow) is noted to come there.  When there are too many of them nobody looks
+ * whether they are leased, and they are one for each group.
+ */
+void
+handover_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflow)
+{
+	bool		fold = (items_count >= MAX_ITEMS);
+	int		   *hint = &written_hints[group % FOLD_HINTS];
+	HandoverItem *item;
+
+	if (fold && of_overflow)
+		return;
+	if (fold && is_folded(*hint, HANDOVER_WRITTEN, GetCurrentSubTransactionId()) &&
+		items[*hint].task == 0 && items[*hint].u.overflow.group == group)
+	{
+		items[*hint].u.overflow.n++;
+		return;
+	}
+	item = new_item(HANDOVER_WRITTEN);
+	item->task = fold ? 0 : task;
+	item->of_overflow = of_overflow;
+	item->u.overflow.queue = queue;
+	item->u.overflow.group = group;
+	item->u.overflow.n = 1;
+	if (fold)
+		*hint = items_count - 1;
+}
+
+/*
+ * Rows were written when nobody had counted those of the queue.
+ */
+void
+handover_not_counted(QueueState *queue)
+{
+	note_recount(HANDOVER_NOT_COUNTED, queue);
+}
+
+/*
+ * n tasks in the overflow of a group are being removed, which have no places.
+ */
+void
+handover_overflow_removed(QueueState *queue, uint32 group, int n)
 {
 	HandoverItem *item = new_item(HANDOVER_OVERFLOW_REMOVED);
 
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
 	item->u.overflow.n = n;
-	item->u.overflow.id = id;
 }
 
 /* The item of this subtransaction for the overflow of a group, or NULL. */
@@ -530,11 +609,37 @@ handover_not_overflowed(QueueState *queue, uint32 group)
 }
 
 /*
+ * What is noted from now on may have to be taken back.
+ */
+int
+handover_mark(void)
+{
+	return items_count;
+}
+
+/*
+ * A task was not moved after all, and is as it was: so are the counts.  What was
+ * noted since mark was for that.
+ */
+void
+handover_not_moved(int mark)
+{
+	for (int i = mark; i < items_count; i++)
+	{
+		if (items[i].kind == HANDOVER_ENQUEUED)
+			handover_item_untag(&items[i]);
+		if (items[i].kind == HANDOVER_ENQUEUED || items[i].kind == HANDOVER_CANCELLED ||
+			items[i].kind == HANDOVER_REMOVED)
+			items[i].kind = HANDOVER_NOTHING;
+	}
+}
+
+/*
  * A group was taken from the list of the hungry; room was reserved.  The result
  * is for handover_fed to say what came of it.
  */
 int
-handover_feeding(QueueState *queue, uint32 group)
+handover_feeding(QueueState *queue, uint32 group, int64 lost)
 {
 	HandoverItem *item = new_item(HANDOVER_FED);
 
@@ -543,6 +648,8 @@ handover_feeding(QueueState *queue, uint32 group)
 	item->u.overflow.n = 0;
 	item->u.overflow.id = PG_INT64_MIN;
 	item->u.overflow.held = PG_INT64_MAX;
+	item->u.overflow.lost = item->u.overflow.left = lost;
+	item->of_overflow = false;
 	feedings++;
 	return items_count - 1;
 }
@@ -557,12 +664,14 @@ handover_feeds(void)
 }
 
 void
-handover_fed(int feeding, int moved, int64 next, int64 held)
+handover_fed(int feeding, int moved, int written, int64 next, int64 held, int64 lost)
 {
 	Assert(items[feeding].kind == HANDOVER_FED);
-	items[feeding].u.overflow.n = moved;
+	items[feeding].of_overflow = (moved > 0);
+	items[feeding].u.overflow.n = written;
 	items[feeding].u.overflow.id = next;
 	items[feeding].u.overflow.held = held;
+	items[feeding].u.overflow.left = lost;
 }
 
 /*
@@ -570,12 +679,13 @@ handover_fed(int feeding, int moved, int64 next, int64 held)
  * whatever becomes of us.
  */
 void
-handover_fed_now(int feeding, int moved, int64 next, int64 held)
+handover_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost)
 {
 	QueueState *queue = items[feeding].u.overflow.queue;
 
 	Assert(items[feeding].kind == HANDOVER_FED);
-	group_overflow_fed(queue, items[feeding].u.overflow.group, moved, next, held);
+	group_overflow_fed(queue, items[feeding].u.overflow.group, moved > 0, 0, next, held,
+					   lost);
 	queue_state_fed(queue, true);
 	items[feeding].kind = HANDOVER_NOTHING;
 	if (feeding == items_count - 1)
@@ -831,6 +941,7 @@ handover_xact_callback(XactEvent event, void *arg)
 			break;
 
 		case XACT_EVENT_PREPARE:
+			stats_before_prepare(preparing_xid);
 			stats_at_commit();
 			for (int i = 0; i < items_count; i++)
 				handover_item_prepare(&items[i], preparing_xid);

@@ -42,16 +42,22 @@ extern void handover_group_set(QueueState *queue, uint32 limit,
 extern void handover_defaults_set(QueueState *queue,
 								  const LimitSettings *settings);
 extern bool handover_room(QueueState *queue, int n, int64 max);
-extern void handover_removed(QueueState *queue, uint32 group,
+extern void handover_removed(QueueState *queue, uint32 group, int64 task,
 							 const FairqAddress *address);
-extern void handover_overflow_removed(QueueState *queue, uint32 group, int n,
-									  int64 id);
+extern void handover_ready_removed(QueueState *queue, uint32 group, int n);
+extern void handover_row_written(QueueState *queue, uint32 group, int64 task,
+								 bool of_overflow);
+extern void handover_not_counted(QueueState *queue);
+extern int	handover_mark(void);
+extern void handover_not_moved(int mark);
+extern void handover_overflow_removed(QueueState *queue, uint32 group, int n);
 extern void handover_overflowed(QueueState *queue, uint32 group, int64 id);
 extern void handover_not_overflowed(QueueState *queue, uint32 group);
-extern int	handover_feeding(QueueState *queue, uint32 group);
+extern int	handover_feeding(QueueState *queue, uint32 group, int64 lost);
 extern bool handover_feeds(void);
-extern void handover_fed_now(int feeding, int moved, int64 next, int64 held);
-extern void handover_fed(int feeding, int moved, int64 next, int64 held);
+extern void handover_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost);
+extern void handover_fed(int feeding, int moved, int written, int64 next, int64 held,
+						 int64 lost);
 extern void handover_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void handover_scheduled(QueueState *queue, TimestampTz due);
 extern void handover_due_added(DueCursor *cursor, TimestampTz due,

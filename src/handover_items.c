@@ -31,16 +31,6 @@ handover_item_untag(const HandoverItem *item)
 				 item->u.tag.ready);
 }
 
-/*
- * The lease of an item has ended, and its task is as it was before.
- */
-static void
-give_back(HandoverItem *item, const LeaseInfo *lease)
-{
-	item->tid = lease->tid;
-	groups_ready(queue_state_by_number(lease->queue), lease->group);
-}
-
 /* The place that an item is about. */
 static void
 place_of(const HandoverItem *item, LaneEntry *place)
@@ -77,8 +67,48 @@ handover_item_end_lease(HandoverItem *item)
 
 		ItemPointerSetInvalid(&item->tid);
 		if (leases_drop(&item->u.lease, false, &lease))
-			give_back(item, &lease);
+			item->tid = lease.tid;
 	}
+}
+
+/*
+ * A task was removed, not by who had leased it.
+ */
+static void
+remove_task(const HandoverItem *item)
+{
+	QueueState *queue = item->u.overflow.queue;
+	int			number = queue_state_number(queue);
+	LeaseInfo	lease;
+	bool		leased;
+
+	/* Only orders by groups count what these have. */
+	if (queue->classes == 1)
+		leased = leases_find(number, item->u.overflow.id, &lease);
+	else
+		leased = leases_task_removed(number, item->u.overflow.group,
+									 item->u.overflow.id, item->of_overflow);
+	if (!leased && !item->of_overflow)
+		groups_place_removed(item->u.overflow.queue, item->u.overflow.group,
+							 &item->address);
+}
+
+/*
+ * A task was written with SQL, and counted.  If it is leased it is not to be counted
+ * before it is given back.
+ */
+static void
+write_task(const HandoverItem *item)
+{
+	QueueState *queue = item->u.overflow.queue;
+
+	if (item->task == 0 ||
+		!leases_task_written(queue_state_number(queue), item->task, item->of_overflow))
+		return;
+	if (item->of_overflow)
+		group_overflow_removed(queue, item->u.overflow.group, 1);
+	else
+		groups_written(queue, item->u.overflow.group, -1);
 }
 
 static void
@@ -145,12 +175,23 @@ handover_item_commit(const HandoverItem *item)
 						 item->u.purged.finish);
 			break;
 		case HANDOVER_REMOVED:
-			groups_removed(item->u.overflow.queue, item->u.overflow.group,
-						   &item->address);
+			remove_task(item);
+			break;
+		case HANDOVER_READY_REMOVED:
+			groups_written(item->u.overflow.queue, item->u.overflow.group,
+						   -item->u.overflow.n);
 			break;
 		case HANDOVER_OVERFLOW_REMOVED:
 			group_overflow_removed(item->u.overflow.queue, item->u.overflow.group,
-								   item->u.overflow.n, item->u.overflow.id);
+								   item->u.overflow.n);
+			break;
+		case HANDOVER_WRITTEN:
+			write_task(item);
+			break;
+		case HANDOVER_NOT_COUNTED:
+			/* If somebody counts them just now he may have come too early. */
+			if (item->u.overflow.queue->recovery != QUEUE_UNKNOWN)
+				item->u.overflow.queue->recount = true;
 			break;
 		case HANDOVER_OVERFLOWED:
 			group_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
@@ -186,6 +227,7 @@ handover_item_commit(const HandoverItem *item)
 			wakeup_probe(MyDatabaseId);
 			break;
 		case HANDOVER_TAGGED:
+		case HANDOVER_RECOUNT:
 		case HANDOVER_OFFER_AT_ABORT:
 		case HANDOVER_LOWER_AT_ABORT:
 		case HANDOVER_CLAIMED:
@@ -215,8 +257,8 @@ handover_item_after_commit(const HandoverItem *item)
 	else if (item->kind == HANDOVER_FED)
 	{
 		group_overflow_fed(item->u.overflow.queue, item->u.overflow.group,
-						   item->u.overflow.n, item->u.overflow.id,
-						   item->u.overflow.held);
+						   item->of_overflow, item->u.overflow.n, item->u.overflow.id,
+						   item->u.overflow.held, item->u.overflow.left);
 		queue_state_fed(item->u.overflow.queue, true);
 	}
 	else if (item->kind == HANDOVER_RELEASE_QUEUE)
@@ -244,7 +286,7 @@ handover_item_abort(HandoverItem *item)
 
 				if (leases_give_back(&item->u.lease, &lease))
 				{
-					give_back(item, &lease);
+					item->tid = lease.tid;
 					offer(item);
 				}
 				else
@@ -263,8 +305,17 @@ handover_item_abort(HandoverItem *item)
 								item->u.overflow.n, item->u.overflow.id, false);
 			break;
 		case HANDOVER_FED:
-			group_overflow_not_fed(item->u.overflow.queue, item->u.overflow.group);
+			group_overflow_not_fed(item->u.overflow.queue, item->u.overflow.group,
+								   item->u.overflow.lost);
 			queue_state_fed(item->u.overflow.queue, false);
+			break;
+		case HANDOVER_WRITTEN:
+			if (!item->of_overflow)
+				groups_written(item->u.overflow.queue, item->u.overflow.group,
+							   -item->u.overflow.n);
+			break;
+		case HANDOVER_RECOUNT:
+			item->u.overflow.queue->recount = true;
 			break;
 		case HANDOVER_HELD:
 			look_behind(item);
@@ -281,7 +332,9 @@ handover_item_abort(HandoverItem *item)
 		case HANDOVER_OFFER_AT_COMMIT:
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_REMOVED:
+		case HANDOVER_READY_REMOVED:
 		case HANDOVER_OVERFLOW_REMOVED:
+		case HANDOVER_NOT_COUNTED:
 		case HANDOVER_DUE_ADDED:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
@@ -368,7 +421,10 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
 		case HANDOVER_CANCELLED:
 		case HANDOVER_PURGED:
 		case HANDOVER_REMOVED:
+		case HANDOVER_READY_REMOVED:
 		case HANDOVER_OVERFLOW_REMOVED:
+		case HANDOVER_WRITTEN:
+		case HANDOVER_NOT_COUNTED:
 		case HANDOVER_OVERFLOWED:
 		case HANDOVER_READ_AGAIN:
 		case HANDOVER_SESSION_CLOSED:
@@ -389,6 +445,7 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
 			handover_item_abort(item);
 			break;
 		case HANDOVER_TAGGED:
+		case HANDOVER_RECOUNT:
 		case HANDOVER_DUE_DONE:
 		case HANDOVER_DUE_READ:
 		case HANDOVER_DUE_HELD:

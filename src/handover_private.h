@@ -25,8 +25,12 @@ typedef enum HandoverKind
 	HANDOVER_RELEASED,			/* the same; commit: offer, too */
 	HANDOVER_CANCELLED,			/* commit: untag */
 	HANDOVER_PURGED,			/* commit: groups start level */
-	HANDOVER_REMOVED,			/* commit: a group has fewer tasks ready */
+	HANDOVER_REMOVED,			/* commit: a task is counted no more */
+	HANDOVER_READY_REMOVED,		/* commit: a group has fewer tasks ready */
 	HANDOVER_OVERFLOW_REMOVED,	/* commit: a group has fewer in the overflow */
+	HANDOVER_WRITTEN,			/* a task was written with SQL; abort: it is not there */
+	HANDOVER_RECOUNT,			/* abort: not all is known that is to be untagged */
+	HANDOVER_NOT_COUNTED,		/* commit: rows were written that nobody has counted */
 	HANDOVER_OVERFLOWED,		/* a group has tasks in the overflow, or not */
 	HANDOVER_FED,				/* a group's overflow was moved, or not */
 	HANDOVER_GROUP_SET,			/* commit: a group has other limits; or not */
@@ -50,6 +54,8 @@ typedef enum HandoverKind
 typedef struct HandoverItem
 {
 	uint8		kind;			/* a HandoverKind */
+	bool		of_overflow;	/* HANDOVER_REMOVED, _WRITTEN: the task is; _FED: some
+								 * tasks were given places */
 	SubTransactionId subid;
 	Lane	   *lane;
 	FairqAddress address;
@@ -98,6 +104,8 @@ typedef struct HandoverItem
 			int			n;
 			int64		id;
 			int64		held;
+			int64		lost;	/* abort: look for those below again */
+			int64		left;	/* commit: the same */
 		}			overflow;
 		struct
 		{

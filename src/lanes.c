@@ -453,20 +453,6 @@ lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group, bool urge
 }
 
 /*
- * How many tasks of the overflow have places in some lanes.
- */
-int
-lanes_offered(const LaneSet *set)
-{
-	Lane	   *lane;
-	int			n = 0;
-
-	for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
-		n += ((volatile Lane *) lane)->offered;
-	return n;
-}
-
-/*
  * Which of two tasks has the lower id: for qsort.
  */
 int
@@ -927,6 +913,23 @@ lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
 	/* Claims look after it, but perhaps all claimers are asleep. */
 	wakeup_at(queue_state_by_number(lane->queue)->database,
 			  GetCurrentTimestamp() + LANE_DOUBT_USECS);
+}
+
+/*
+ * The same of a transaction that has changed what is counted, and perhaps no row with
+ * a place: in the first lane.  Returns false if there is none.
+ */
+bool
+lanes_doubt_transaction(const LaneSet *set, TransactionId xid)
+{
+	int			bucket = 0;
+	Lane	   *lane = lanes_next(set, &bucket);
+	LaneEntry	end = {0};
+
+	set_to_end(&end);
+	if (lane != NULL)
+		lanes_doubt(lane, xid, &end);
+	return lane != NULL;
 }
 
 /*

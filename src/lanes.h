@@ -164,6 +164,7 @@ extern void lanes_refill_wait(Lane *lane);
 extern void lanes_at_abort(void);
 
 extern void lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place);
+extern bool lanes_doubt_transaction(const LaneSet *set, TransactionId xid);
 extern int	lanes_doubts(Lane *lane, LaneDoubt *doubts);
 extern void lanes_resolve(Lane *lane, const LaneDoubt *doubt);
 

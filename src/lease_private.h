@@ -50,7 +50,9 @@ typedef struct Lease
 	uint32		wheel_prev;
 	uint16		wheel_slot;
 	uint8		partition;
-	uint8		state:4;		/* a LeaseState */
+	uint8		state:3;		/* a LeaseState */
+	uint8		counted:1;		/* its group will count its task again when it is
+								 * given back */
 	uint8		durable:1;		/* lease_durables says more */
 	uint8		moved:1;		/* and its receipt, too */
 	uint8		closing:1;		/* its transaction has looked for a held task */
@@ -199,7 +201,7 @@ enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 t
 	lease->queue = queue;
 	lease->partition = hash % PARTITIONS;
 	lease->state = LEASE_HELD;
-	lease->durable = lease->moved = lease->closing = false;
+	lease->durable = lease->moved = lease->closing = lease->counted = false;
 	lease->hash_next = lease_chains[hash & lease_chain_mask];
 	lease_chains[hash & lease_chain_mask] = number;
 	partition->used++;

@@ -53,6 +53,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "group_overflow.h"
 #include "groups.h"
 #include "lease_private.h"
 #include "queue_state.h"
@@ -288,8 +289,8 @@ leases_free_deferred(void)
  *
  * attempt is its number, started is now, deadline when it ends, session whose
  * it is (or of number NO_SESSION), and group that of the task, which counts it already
- * (groups_lease_begins); overflow says that its place is in memory only.  There is a
- * reserved entry.
+ * (groups_lease_begins), counted whether it counts the task; overflow says that its
+ * place is in memory only.  There is a reserved entry.
  * The caller holds the page of the row locked, so nobody can delete it between
  * the caller's look and the lease.  A lease that has run out is a lease until
  * its task is put back.
@@ -297,7 +298,7 @@ leases_free_deferred(void)
 LeaseGrant
 leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 			 TimestampTz started, TimestampTz deadline, const SessionRef *session,
-			 uint32 group, bool overflow, LeaseInfo *info)
+			 uint32 group, bool counted, bool overflow, LeaseInfo *info)
 {
 	uint32		hash = lease_hash(queue, task);
 	Partition  *partition = partition_of(hash);
@@ -335,10 +336,13 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	lease->pid = MyProcPid;
 	lease->session = session->number;
 	lease->group = group;
+	lease->counted = counted;
 	lease->overflow = overflow;
 	lease->started = started;
 	wheel_schedule(partition, number);
 	copy_lease(number, info);
+	if (unlikely(overflow) && counted)
+		groups_leased(queue, group, task);
 	LWLockRelease(&partition->lock);
 	return LEASE_GRANTED;
 }
@@ -528,9 +532,20 @@ remove_entry(Partition *partition, uint32 number)
 }
 
 /*
+ * A lease is going to end, and its task is as it was before: it is counted again.
+ * Partition locked exclusively.
+ */
+static void
+count_given_back(const Lease *lease)
+{
+	if (lease->counted && lease->group != FAIRQ_NO_GROUP)
+		groups_given_back(lease->queue, lease->group, lease->task, lease->overflow);
+}
+
+/*
  * End a lease, and say what it was (if info is not NULL): where its task's row
- * was seen last.  used: its task was worked on, which its group is told of.
- * Returns false if it was over already.
+ * was seen last.  used: its task was worked on, which its group is told of; else it
+ * is as it was.  Returns false if it was over already.
  */
 bool
 leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
@@ -545,6 +560,8 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 	started = lease_entries[ref->entry].started;
 	if (info != NULL)
 		copy_lease(ref->entry, info);
+	if (!used)
+		count_given_back(&lease_entries[ref->entry]);
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
 	free_entry(ref->entry);
@@ -605,6 +622,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 	}
 	copy_lease(ref->entry, info);
 	group = lease->group;
+	count_given_back(lease);
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
 	free_entry(ref->entry);
@@ -654,6 +672,120 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 	}
 	if (!adopted)
 		groups_lease_ends(group, 0);
+}
+
+/* ----------------------------------------------------------------
+ * What groups count.  A task is counted in its group, or it has a lease that knows
+ * whether it will be: who looks under the lease's lock finds it so.
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The row of a task is being counted, and locked.  If the task has a lease, which
+ * goes into *info, that lease's end counts it (if its group is known).  Returns
+ * whether it has one.
+ */
+bool
+leases_count_row(int queue, int64 task, LeaseInfo *info)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+	{
+		copy_lease(number, info);
+		lease_entries[number].counted = (info->group != FAIRQ_NO_GROUP);
+	}
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
+ * The rows of a queue are going to be counted.
+ */
+void
+leases_count_anew(int queue)
+{
+	for (uint32 i = 0; i < lease_table->high_water; i++)
+	{
+		Lease	   *lease = &lease_entries[i];
+		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
+		Partition  *partition;
+
+		if (lease->state == LEASE_FREE || lease->queue != queue)
+			continue;
+		partition = lock_lease(&ref, LW_EXCLUSIVE);
+		if (partition == NULL)
+			continue;
+		if (lease->queue == queue)
+			lease->counted = false;
+		LWLockRelease(&partition->lock);
+	}
+}
+
+/*
+ * A task of the overflow is about to get a place, see group_overflow_feed.  Returns
+ * false if it is leased.
+ */
+bool
+leases_feed(int queue, uint32 group, int64 task, FedTask *fed)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	bool		leased;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	leased = (search_chain(hash, queue, task) != NO_ENTRY);
+	if (!leased)
+		*fed = group_overflow_feed(queue_state_by_number(queue), group, task);
+	LWLockRelease(&partition->lock);
+	return !leased;
+}
+
+/*
+ * A task was removed, not by who has it leased: it is not counted any more.  Returns
+ * whether it is leased.
+ */
+bool
+leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number == NO_ENTRY)
+		groups_removed(queue, group, task, overflow);
+	else
+		lease_entries[number].counted = false;
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
+ * The row of a task was written with SQL.  If the task is leased its lease's end
+ * counts it.  Returns whether it is.
+ */
+bool
+leases_task_written(int queue, int64 task, bool overflow)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+	{
+		lease_entries[number].counted = true;
+		lease_entries[number].overflow = overflow;
+	}
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
 }
 
 /*

@@ -12,6 +12,7 @@
 #include "storage/itemptr.h"
 #include "utils/uuid.h"
 
+#include "fed_tasks.h"
 #include "sessions.h"
 
 /* Names one lease, for ever: an entry's number and the token it has. */
@@ -97,7 +98,8 @@ extern void leases_return_reserved(void);
 extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
 							   int attempt, TimestampTz started,
 							   TimestampTz deadline, const SessionRef *session,
-							   uint32 group, bool overflow, LeaseInfo *lease);
+							   uint32 group, bool counted, bool overflow,
+							   LeaseInfo *lease);
 
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
@@ -123,6 +125,11 @@ extern LeaseRestored leases_restore_durable(const DurableLease *durable,
 extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
+extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
+extern void leases_count_anew(int queue);
+extern bool leases_feed(int queue, uint32 group, int64 task, FedTask *fed);
+extern bool leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
+extern bool leases_task_written(int queue, int64 task, bool overflow);
 extern void leases_tick(TimestampTz now);
 extern void leases_end_sessions(void);
 extern void leases_end_vain(const LeaseRef *ref);

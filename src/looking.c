@@ -29,6 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "arguments.h"
+#include "fed_tasks.h"
 #include "group_limits.h"
 #include "groups.h"
 #include "looking.h"
@@ -203,27 +204,12 @@ fairq_peek(PG_FUNCTION_ARGS)
 }
 
 /*
- * Has a task of the overflow been given a place, as far as its group knows?  If it is
- * not in its lane a claim may have it in hand that is about to lease it.  Not for one
- * of our own transaction: others of its group may have been, after it.
- */
-bool
-looking_has_been_fed(QueueState *queue, int class, const text *key, int64 task)
-{
-	GroupTag	tag;
-
-	return groups_look(queue, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), &tag) &&
-		task < tag.overflow_fed;
-}
-
-/*
  * One row of type fairq.task_status, if it is in the state and the group asked
- * for (NULL: any).  offered has one for each class.
+ * for (NULL: any).
  */
 static void
 put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
-		   TupleDesc tupdesc, const char *wanted_state, const text *group,
-		   OfferedTasks *offered)
+		   TupleDesc tupdesc, const char *wanted_state, const text *group)
 {
 	QueueState *queue = info->state;
 	static const QueueColumn shown[] = {
@@ -252,18 +238,12 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		state = queue_catalog_state_name(DatumGetChar(values[1]));
 		if (DatumGetChar(values[1]) == TASK_OVERFLOW)
 		{
-			int			class = queue_state_class(queue, DatumGetInt64(values[5]));
-
-			/* Its place is in memory. */
+			/* Its place, if it has one, is in memory. */
 			leased = leases_find(queue_state_number(queue), DatumGetInt64(values[0]),
 								 &lease);
 			if (leased)
 				state = "leased";
-			else if (lanes_is_offered(&queue->orders[class].lanes, &offered[class],
-									  DatumGetInt64(values[0])) ||
-					 (!TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data)) &&
-					  looking_has_been_fed(queue, class, DatumGetTextPP(values[2]),
-										   DatumGetInt64(values[0]))))
+			else if (fed_tasks_has(queue_state_number(queue), DatumGetInt64(values[0])))
 				state = "ready";
 		}
 	}
@@ -304,7 +284,6 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	ScanKeyData key;
 	Snapshot	snapshot;
 	TupleTableSlot *slot;
-	OfferedTasks offered[FAIRQ_CLASSES] = {0};
 
 	arguments_require_preload(function);
 	(void) arguments_queue(fcinfo, function);
@@ -328,7 +307,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
 
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), NULL, NULL, offered);
+				   RelationGetDescr(rel), NULL, NULL);
 		if (should_free)
 			heap_freetuple(tuple);
 	}
@@ -355,7 +334,6 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	TableScanDesc scan;
 	Snapshot	snapshot;
 	HeapTuple	tuple;
-	OfferedTasks offered[FAIRQ_CLASSES] = {0};
 	char	   *state = NULL;
 	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
 
@@ -383,7 +361,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), state, group, offered);
+				   RelationGetDescr(rel), state, group);
 	}
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);

@@ -14,11 +14,8 @@
 #include "queue_catalog.h"
 #include "queue_state.h"
 
-extern bool looking_has_been_fed(QueueState *queue, int class, const text *key,
-								 int64 task);
 extern bool looking_oldest_ready(Relation rel, QueueInfo *info,
 								 TimestampTz *oldest);
-extern int64 looking_count_places(Relation rel, QueueInfo *info);
 extern List *looking_visible_queues(void);
 extern QueueInfo *looking_open(Oid relation, Relation *rel);
 

@@ -10,7 +10,6 @@
 #include "access/relation.h"
 #include "access/xlog.h"
 #include "funcapi.h"
-#include "lib/qunique.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -19,6 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "arguments.h"
+#include "fed_tasks.h"
 #include "group_limits.h"
 #include "groups.h"
 #include "lanes.h"
@@ -361,65 +361,6 @@ limit_allows(QueueState *state, const Position *position)
 }
 
 /*
- * How many tasks of the overflow are ready: have a place in a lane that leads to
- * them, or one set aside.
- */
-int64
-looking_count_places(Relation rel, QueueInfo *info)
-{
-	QueueState *state = info->state;
-	int64		n = pg_atomic_read_u32(&state->limits.overflow);
-	LaneEntry  *entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
-	int64	   *ids = NULL;
-	int			found = 0;
-	int			size = 0;
-	RowReader	row;
-	LeaseInfo	lease;
-
-	row_reader_begin(&row, rel, info);
-	for (int class = 0; class < state->classes; class++)
-	{
-		Lane	   *lane;
-
-		for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
-		{
-			int			offered = lanes_copy_offered(lane, NULL, NULL, entries);
-
-			if (found + offered > size)
-			{
-				size = 2 * size + LANE_WINDOW;
-				ids = (ids == NULL) ? palloc(size * sizeof(int64)) :
-					repalloc_huge(ids, size * sizeof(int64));
-			}
-			for (int i = 0; i < offered; i++)
-			{
-				RowStatus	status;
-
-				CHECK_FOR_INTERRUPTS();
-				status = row_reader_entry(&row, &entries[i]);
-				if (status == ROW_LIVE)
-					row_reader_unlock(&row);
-
-				/* One that is being removed is there until that is committed. */
-				if ((status == ROW_LIVE || (status != ROW_GONE && row.deleting)) &&
-					row_reader_is_at(&row, lane, &entries[i]) &&
-					!leases_find(queue_state_number(state), lanes_entry_task(&entries[i]),
-								 &lease))
-					ids[found++] = lanes_entry_task(&entries[i]);
-			}
-		}
-	}
-	row_reader_end(&row);
-	if (found > 1)
-		qsort(ids, found, sizeof(int64), lanes_compare_tasks);
-	n += qunique(ids, found, sizeof(int64), lanes_compare_tasks);
-	pfree(entries);
-	if (ids != NULL)
-		pfree(ids);
-	return n;
-}
-
-/*
  * fairq.get_task_position(queue, id): how many ready tasks are before it, and
  * when it will start: at the rate of late, and when its group's limit has room.
  * Tasks of other groups that are set aside are in nobody's way, and not counted.
@@ -479,9 +420,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	{
 		placed = lanes_find_offered(&info->state->orders[row_reader_class(&row)].lanes,
 									id, &address);
-		if (placed || (status != ROW_OWN &&
-					   looking_has_been_fed(info->state, row_reader_class(&row),
-											DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), id)))
+		if (placed || fed_tasks_has(queue_state_number(info->state), id))
 			state_name = queue_catalog_state_name(TASK_READY);
 	}
 	if (leased)
@@ -537,7 +476,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		if (!position.exact)
 			position.ahead = Min(position.ahead,
 								 (double) queue_state_counter(info->state, QUEUE_ADDRESSED) +
-								 queue_state_offered(info->state));
+								 pg_atomic_read_u32(&info->state->fed_tasks));
 		values[1] = Int64GetDatum((int64) position.ahead);
 		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
 		allowed = limit_allows(info->state, &position);

@@ -232,12 +232,11 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 }
 
 /*
- * One row of queue_stats.  places: tasks of the overflow that have any.  depths,
- * oldest: NULL if not known.
+ * One row of queue_stats.  depths, oldest: NULL if not known.
  */
 static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
-		  const int64 *depths, int64 places, const TimestampTz *oldest)
+		  const int64 *depths, const TimestampTz *oldest)
 {
 	Datum		values[31] = {0};
 	bool		nulls[31];
@@ -257,8 +256,8 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		{
 			/* By their rows those that are leased or have places are in the overflow. */
 			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
+			int64		places = Min(pg_atomic_read_u32(&state->fed_tasks), overflow);
 
-			places = Min(places, overflow);
 			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0) +
 									  places);
 			values[3] = Int64GetDatum(depths[QUEUE_SCHEDULED]);
@@ -297,7 +296,7 @@ put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
 		depths[i] = queue_state_counter(state, i);
 	put_queue(rsinfo, queue, state,
 			  state != NULL && state->recovery == QUEUE_KNOWN && !RecoveryInProgress() ?
-			  depths : NULL, state != NULL ? queue_state_offered(state) : 0, NULL);
+			  depths : NULL, NULL);
 }
 
 /*
@@ -327,7 +326,7 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 		}
 		recovery_depths(rel, info, depths);
 		recovery_classes(rel, info);
-		put_queue(rsinfo, info->name, info->state, depths, looking_count_places(rel, info),
+		put_queue(rsinfo, info->name, info->state, depths,
 				  looking_oldest_ready(rel, info, &oldest) ? &oldest : NULL);
 		relation_close(rel, AccessShareLock);
 	}

@@ -34,6 +34,7 @@
 #include "maintain.h"
 #include "owner_context.h"
 #include "promote.h"
+#include "recovery.h"
 #include "sessions.h"
 #include "settle.h"
 #include "sweep.h"
@@ -121,6 +122,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		return false;
 	}
 	clock_was_set(info->state, now);
+	recovery_recount(rel, info);
 	if (!maintenance->begun)
 	{
 		handover_maintained(RelationGetRelid(rel));
@@ -203,7 +205,7 @@ maintain_is_due(QueueInfo *info)
 	for (int class = 0; class < info->state->classes; class++)
 		lost |= (queue_state_lost(&info->state->orders[class]) != PG_INT64_MAX);
 	maintain_tick(now);
-	return lost || pg_atomic_read_u32(&info->state->expired) > 0 ||
+	return lost || info->state->recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
 		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
 		pg_atomic_read_u32(&info->state->overflowing) > 0 ||

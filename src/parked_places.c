@@ -171,6 +171,31 @@ parked_places_there(const GroupLimit *limit, const FairqAddress *address)
 	return false;
 }
 
+/* Note the tasks of the overflow in a tree, as far as there is room for size. */
+static void
+note_tasks(uint32 number, int64 *tasks, int *n, int size)
+{
+	while (number != NO_PLACE)
+	{
+		int64		task = lanes_entry_task(&places[number].entry);
+
+		if (task != 0 && *n < size)
+			tasks[(*n)++] = task;
+		note_tasks(places[number].left, tasks, n, size);
+		number = places[number].right;
+	}
+}
+
+/* The tasks of the overflow that have places here.  Returns how many. */
+int
+parked_places_tasks(const GroupLimit *limit, int64 *tasks, int size)
+{
+	int			n = 0;
+
+	note_tasks(limit->root, tasks, &n, size);
+	return n;
+}
+
 static bool
 has_place(const GroupLimit *limit, int class, const LaneEntry *entry)
 {
@@ -221,8 +246,6 @@ enter(GroupLimit *limit, uint32 number)
 	*left = NO_PLACE;
 	*right = NO_PLACE;
 	limit->parked++;
-	if (lanes_entry_task(&place->entry) != 0)
-		pg_atomic_fetch_add_u32(&limits_of(limit)->overflow, 1);
 }
 
 /*
@@ -269,8 +292,6 @@ remove_at(GroupLimit *limit, uint32 *link)
 		}
 	}
 	*link = (left != NO_PLACE) ? left : right;
-	if (lanes_entry_task(&places[number].entry) != 0)
-		pg_atomic_fetch_sub_u32(&limits_of(limit)->overflow, 1);
 	free_place(number);
 	limit->parked--;
 }

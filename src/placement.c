@@ -14,7 +14,9 @@
 
 #include "utils/timestamp.h"
 
+#include "group_overflow.h"
 #include "handover.h"
+#include "leases.h"
 #include "placement.h"
 #include "recovery.h"
 #include "waiting.h"
@@ -168,37 +170,95 @@ placement_move(Placement *placement, RowReader *row, char from,
 }
 
 /*
- * Make the task ready that row has read, of the overflow: at once if its lane takes
- * it, and then its row stays as it is; else it is written, if it may be.
+ * Give the task that row has read, of the overflow, a place in memory: if it is there
+ * still and nobody has leased it, and its lane takes it.  If not it counts in the
+ * overflow, as before.  *gone: it is in somebody's hands.  *tagged: the group counts
+ * it as ready because of its tag, which the caller has just made.
+ */
+static bool
+feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
+			   bool *gone, bool *tagged)
+{
+	QueueState *state = row->info->state;
+	int			queue = queue_state_number(state);
+	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	uint16		waiters = waiting_group(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	ItemPointerData tid = row->tuple.t_self;
+	LaneEntry	entry;
+	FedTask		fed = FED_NO_ROOM;
+
+	lanes_entry(&entry, &place->address, &tid);
+	if (!lanes_entry_set_task(&entry, task))
+		return false;
+	*gone = !leases_feed(queue, group, task, &fed);
+	if (*gone || fed == FED_NO_ROOM)
+		return false;
+
+	/*
+	 * Whoever removes it now finds it fed.  Who has done so before we did, or is
+	 * about to, has the row in his hands; then it is for him to count it off.
+	 */
+	*gone = (row_reader_read(row, &tid) != ROW_LIVE);
+	if (!*gone && lanes_offer_overflow(place->lane, &entry, waiters, urgent))
+		return true;
+	*tagged = group_overflow_unfeed(state, group, task);
+	if (*tagged)
+		groups_written(state, group, 1);
+	*gone |= !*tagged;
+	return false;
+}
+
+/*
+ * Make the task ready that row has read, of the overflow of a group: at once if its
+ * lane takes it, and then its row stays as it is; else it is written, if it may be.
  *
  * Once a task had to be written (then *how says so), which can be claimed when we
  * commit, so are those that come after it in its group, to be claimed after it.
  */
 FeedResult
-placement_feed(Placement *placement, RowReader *row, FeedHow *how)
+placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
 {
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 	Place		place;
-	LaneEntry	entry;
+	bool		gone = false;
+	bool		tagged = true;
 
 	placement_assign(placement, 0, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), 0,
 					 DatumGetFloat4(row_value(row, COLUMN_COST)), false, &place);
-	lanes_entry(&entry, &place.address, &row->tuple.t_self);
 	if (*how != FEED_WRITTEN &&
-		lanes_entry_set_task(&entry, DatumGetInt64(row_value(row, COLUMN_ID))) &&
-		lanes_offer_overflow(place.lane, &entry,
-							 waiting_group(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)),
-							 *how == FEED_IN_LANE_ONLY))
+		feed_in_memory(row, group, &place, *how == FEED_IN_LANE_ONLY, &gone, &tagged))
 		return FEED_DONE;
-	if (*how == FEED_IN_LANE_ONLY)
+	if (gone || *how == FEED_IN_LANE_ONLY)
 	{
-		groups_untag(place.tag.slot, place.tag.group, place.tag.start,
-					 place.tag.finish, 1);
-		return FEED_NO_ROOM;
+		groups_untag(place.tag.slot, group, place.tag.start, place.tag.finish, tagged);
+		return gone ? FEED_IN_HANDS : FEED_NO_ROOM;
 	}
 	*how = FEED_WRITTEN;
+	(void) group_overflow_unfeed(row->info->state, group,
+								 DatumGetInt64(row_value(row, COLUMN_ID)));
 	return write_place(row, TASK_OVERFLOW, &place, false) ? FEED_DONE : FEED_IN_HANDS;
+}
+
+/*
+ * The task that row has read, of the overflow of a group, has a place: it counts as
+ * ready.
+ */
+void
+placement_is_fed(RowReader *row, uint32 group)
+{
+	QueueState *state = row->info->state;
+	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
+	ItemPointerData tid = row->tuple.t_self;
+	FedTask		fed;
+
+	/* As in feed_in_memory. */
+	groups_written(state, group, 1);
+	if (!leases_feed(queue_state_number(state), group, task, &fed) || fed == FED_NO_ROOM)
+		groups_written(state, group, -1);
+	else if (row_reader_read(row, &tid) != ROW_LIVE)
+		(void) group_overflow_unfeed(state, group, task);
 }
 
 /*
@@ -279,22 +339,22 @@ placement_uncharge(RowReader *row, const FairqAddress *address)
 }
 
 /*
- * The task that row has read, which nobody has leased, leaves its place: its
- * group has room.
+ * The task that row has read leaves its place, and nobody who leased it does it: its
+ * group has room, unless somebody has it leased when that is committed.
  */
 void
 placement_leaves(RowReader *row)
 {
 	uint32		group = placement_group(row);
+	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
 
 	if (group == FAIRQ_NO_GROUP)
 		return;
 	if (!row_is_null(row, COLUMN_ADDRESS))
-		handover_removed(row->info->state, group,
+		handover_removed(row->info->state, group, id,
 						 DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-		handover_overflow_removed(row->info->state, group, 1,
-								  DatumGetInt64(row_value(row, COLUMN_ID)));
+		handover_removed(row->info->state, group, id, NULL);
 }
 
 /*

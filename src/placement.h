@@ -59,7 +59,9 @@ extern void placement_first(RowReader *row, FairqAddress *address);
 extern uint32 placement_group(RowReader *row);
 extern void placement_uncharge(RowReader *row, const FairqAddress *address);
 extern void placement_leaves(RowReader *row);
-extern FeedResult placement_feed(Placement *placement, RowReader *row, FeedHow *how);
+extern FeedResult placement_feed(Placement *placement, RowReader *row, uint32 group,
+								 FeedHow *how);
+extern void placement_is_fed(RowReader *row, uint32 group);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
 

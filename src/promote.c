@@ -34,8 +34,10 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "fed_tasks.h"
 #include "group_overflow.h"
 #include "handover.h"
+#include "leases.h"
 #include "placement.h"
 #include "promote.h"
 #include "queue_relation.h"
@@ -266,9 +268,9 @@ is_offered(QueueState *state, int class, OfferedTasks *offered, int64 task)
 }
 
 /*
- * Give places to tasks of the overflow of a group, as many as there is room for;
- * feeding is what handover_feeding said.  Returns how many; *looked is raised by how
- * many entries were looked at.
+ * Give places to tasks of the overflow of a group, as many as there is room for, and
+ * again to those that may have lost theirs; feeding is what handover_feeding said.
+ * Returns how many; *looked is raised by how many entries were looked at.
  */
 static int
 feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
@@ -276,13 +278,21 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 		   ItemPointer tids, int *looked)
 {
 	QueueInfo  *info = placement->info;
+	int			queue = queue_state_number(info->state);
+	int			moved = 0;
 	int			fed = 0;
+	int			written = 0;
 	OverflowPlace next = {.id = hungry->from};
+	int64		left = PG_INT64_MAX;	/* the first that there was no room for */
 	int64		held = PG_INT64_MAX;
-	bool		full = false;
+	int64		lost = hungry->lost;
+	OfferedTasks aside = {0};
 
-	/* Not between entries of one id: what the group keeps is the id. */
-	while (!full && next.id != PG_INT64_MAX &&
+	/*
+	 * Not between entries of one id: what the group keeps is the id.  When there is no
+	 * more room, on to where some may have lost their places.
+	 */
+	while (next.id != PG_INT64_MAX && (left == PG_INT64_MAX || next.id < hungry->lost) &&
 		   (*looked < PASS_LOOKS || ItemPointerIsValid(&next.tid)))
 	{
 		int			n = queue_relation_overflow(placement->rel, info, hungry->hash,
@@ -291,7 +301,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 												ids, tids, &next);
 
 		*looked += n + 1;
-		for (int i = 0; i < n && !full; i++)
+		for (int i = 0; i < n && (left == PG_INT64_MAX || ids[i] < hungry->lost); i++)
 		{
 			RowStatus	status = row_reader_read(row, &tids[i]);
 			/* Also in our own: it may be one that we have kept or replaced. */
@@ -303,35 +313,59 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 
 			/* Whoever has a lease hands the task over himself. */
 			if ((status == ROW_LIVE || in_hands) &&
-				leases_find(queue_state_number(info->state), ids[i], &lease))
+				leases_find(queue, ids[i], &lease))
 				continue;
 			if (status == ROW_LIVE &&
 				DatumGetInt64(row_value(row, COLUMN_ID)) == ids[i] &&
 				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 			{
-				if (is_offered(info->state, hungry->class, offered, ids[i]))
-					continue;
-				full = (fed == hungry->room);
-				if (!full)
-				{
-					FeedResult	result = placement_feed(placement, row, &how);
+				bool		known = fed_tasks_has(queue, ids[i]);
 
-					fed += (result == FEED_DONE);
-					full = (result == FEED_NO_ROOM);
+				if (is_offered(info->state, hungry->class, offered, ids[i]) ||
+					(hungry->limit != NO_LIMIT &&
+					 limits_is_set_aside(hungry->limit, &aside, ids[i])))
+				{
+					/* Counted anew since it got its place. */
+					if (!known)
+						placement_is_fed(row, hungry->group);
+				}
+				else if (!known && fed == hungry->room)
+					left = Min(left, ids[i]);
+				else
+				{
+					FeedResult	result = placement_feed(placement, row, hungry->group, &how);
+
+					if (result == FEED_DONE)
+					{
+						moved++;
+						fed += !known;
+						written += (how == FEED_WRITTEN);
+					}
+					else if (result == FEED_NO_ROOM)
+						left = Min(left, ids[i]);
 					in_hands = (result == FEED_IN_HANDS);
 				}
-				if (full)
-					next.id = ids[i];
 			}
 			if (in_hands)
 				held = Min(held, ids[i]);
 		}
 	}
-	if (how == FEED_WRITTEN)
-		handover_fed(feeding, fed, next.id, held);
+	if (aside.tasks != NULL)
+		pfree(aside.tasks);
+
+	/* For the lost ones it comes again, and then for what there was no room for. */
+	if (next.id < hungry->lost)
+		held = Min(held, left);
 	else
-		handover_fed_now(feeding, fed, next.id, held);
-	return fed;
+	{
+		next.id = Min(next.id, left);
+		lost = PG_INT64_MIN;
+	}
+	if (how == FEED_WRITTEN)
+		handover_fed(feeding, moved, written, next.id, held, lost);
+	else
+		handover_fed_now(feeding, moved, next.id, held, lost);
+	return moved;
 }
 
 /*
@@ -352,7 +386,7 @@ promote_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int 
 	/* Or the table would have to be read, and nobody knows what the groups have. */
 	if (info->state->recovery != QUEUE_KNOWN)
 	{
-		handover_fed_now(feeding, 0, hungry->from, PG_INT64_MAX);
+		handover_fed_now(feeding, 0, hungry->from, PG_INT64_MAX, hungry->lost);
 		return;
 	}
 	placement_begin(&placement, rel, info);
@@ -416,7 +450,7 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 			break;
 		hungry.room = Min(hungry.room, max - moved);
 		moved += feed_group(&placement, &row, &hungry,
-							handover_feeding(state, hungry.group),
+							handover_feeding(state, hungry.group, hungry.lost),
 							in_memory ? FEED_IN_LANE : FEED_WRITTEN,
 							&offered[hungry.class], ids, tids, &looked);
 	}

@@ -192,6 +192,8 @@ check_file(QueueInfo *info, Relation rel)
 		if (state->leases == QUEUE_KNOWN)
 			state->leases = QUEUE_UNKNOWN;
 		state->classes_known = false;
+		state->recount = false;
+		pg_atomic_write_u64(&state->counted, 0);
 		SpinLockRelease(&state->recovery_mutex);
 		state->relation_file = fairq_relation_file(rel);
 

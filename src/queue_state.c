@@ -23,8 +23,10 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
+#include "fed_tasks.h"
 #include "group_overflow.h"
 #include "group_table.h"
+#include "in_transit.h"
 #include "lanes.h"
 #include "leases.h"
 #include "queue_state.h"
@@ -103,6 +105,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->max_ready = PG_INT64_MAX;
 	queue->max_ready_per_group = PG_INT64_MAX;
 	pg_atomic_init_u64(&queue->ready, 0);
+	pg_atomic_init_u32(&queue->fed_tasks, 0);
+	pg_atomic_init_u64(&queue->counted, 0);
 	pg_atomic_init_u64(&queue->reserved, 0);
 	limits_init_queue(&queue->limits);
 	pg_atomic_init_u32(&queue->overflowing, 0);
@@ -229,6 +233,7 @@ queue_state_release(Oid database, Oid relation)
 		leases_forget_queue(i);
 		limits_forget_parked(i);
 		group_table_forget_queue(i);
+		fed_tasks_forget_queue(i);
 		limits_forget_queue(i);
 		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)
@@ -419,13 +424,17 @@ queue_state_wait_dry(QueueState *queue, TimestampTz give_up)
 
 /*
  * Look for groups that have room for tasks of their overflow and that nobody
- * noticed: how many of a group's tasks are ready is a hint, and may be too high.
+ * noticed.  A class starves if there is nothing to claim in its lanes, and nobody is
+ * about to lease what was there: what its groups have ready, some open transaction
+ * has in hand.
  */
 void
 queue_state_seek_hungry(QueueState *queue, bool held)
 {
 	for (int class = 0; class < queue->classes; class++)
-		group_overflow_seek_hungry(queue, class, nothing_ready(queue, class), held);
+		group_overflow_seek_hungry(queue, class,
+								   nothing_ready(queue, class) &&
+								   in_transit_oldest() == DT_NOEND, held);
 }
 
 /*
@@ -583,20 +592,6 @@ queue_state_found_lost(QueueOrder *order)
 	SpinLockAcquire(&order->mutex);
 	order->overflow_sought = PG_INT64_MAX;
 	SpinLockRelease(&order->mutex);
-}
-
-/*
- * How many tasks of the overflow have places in lanes, or set aside; which may lead
- * nowhere by now.
- */
-int64
-queue_state_offered(QueueState *queue)
-{
-	int64		n = pg_atomic_read_u32(&queue->limits.overflow);
-
-	for (int class = 0; class < queue->classes; class++)
-		n += lanes_offered(&queue->orders[class].lanes);
-	return n;
 }
 
 /*

@@ -155,8 +155,12 @@ typedef struct QueueState
 
 	QueueLimits limits;			/* group_limits.c */
 
-	pg_atomic_uint64 ready;		/* tasks with an address that nobody has; signed,
-								 * and a hint */
+	pg_atomic_uint64 ready;		/* tasks that are ready, those of open transactions
+								 * too: the sum over groups */
+	pg_atomic_uint32 fed_tasks; /* of these, of the overflow (fed_tasks.c) */
+	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
+								 * counted in their groups; 0: none are */
+	bool		recount;		/* counts are off: count anew (recovery_recount) */
 
 	pg_atomic_uint32 overflowing;	/* groups that may have tasks in the overflow */
 
@@ -249,7 +253,6 @@ extern void queue_state_overflow_lost(QueueState *queue, int class, int64 task);
 extern int64 queue_state_take_lost(QueueOrder *order);
 extern void queue_state_found_lost(QueueOrder *order);
 extern int64 queue_state_lost(const QueueOrder *order);
-extern int64 queue_state_offered(QueueState *queue);
 extern bool queue_state_reserve(QueueState *queue, int n, int64 max);
 extern void queue_state_unreserve(QueueState *queue, int n);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first,
@@ -288,6 +291,28 @@ static inline int
 queue_state_class(const QueueState *queue, int64 priority)
 {
 	return (int) Min(Max(priority, 0), queue->classes - 1);
+}
+
+/* All rows of a queue are counted in their groups. */
+#define QUEUE_ALL_COUNTED	PG_UINT64_MAX
+
+/* Where a row is in the table, in the order that rows are counted in. */
+static inline uint64
+queue_state_place(const ItemPointerData *tid)
+{
+	return ((uint64) ItemPointerGetBlockNumberNoCheck(tid) << 16) |
+		ItemPointerGetOffsetNumberNoCheck(tid);
+}
+
+/*
+ * Is the task whose row is at a place, and locked, counted in its group?
+ */
+static inline bool
+queue_state_is_counted(QueueState *queue, const ItemPointerData *tid)
+{
+	uint64		counted = pg_atomic_read_u64(&queue->counted);
+
+	return likely(counted == QUEUE_ALL_COUNTED) || queue_state_place(tid) < counted;
 }
 
 /* A depth that direct SQL made drift below zero reads as zero. */

@@ -14,6 +14,14 @@
  *	 Producers need the groups' tags, to give a group with a backlog an address
  *	 behind it: one pass over the table.  The same pass counts what there is.
  *
+ * The counts are exact.  Whoever writes rows waits for the pass, so what it sees is
+ * what was counted by nobody, and what it does not see is counted by who writes it.
+ * Claims, which write nothing, do not wait.  So the pass takes the rows in their order
+ * in the table, and says how far it has come (QueueState.counted) while it has the
+ * row's page locked, as claims have: a task that is leased before is not counted as
+ * ready, and its lease learns that its end has to; one that is leased after is counted
+ * off (groups_lease_begins).
+ *
  * Virtual time starts at the first row there is: what was claimed before is
  * either gone or to be delivered again.
  *
@@ -21,11 +29,15 @@
  */
 #include "postgres.h"
 
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
@@ -33,6 +45,7 @@
 #include "leases.h"
 #include "queue_relation.h"
 #include "recovery.h"
+#include "subtransaction.h"
 
 /*
  * See that every class and bucket with rows has its lane.
@@ -67,7 +80,42 @@ recovery_failed(int code, Datum arg)
 {
 	QueueState *state = (QueueState *) DatumGetPointer(arg);
 
+	pg_atomic_write_u64(&state->counted, 0);
 	queue_state_recovery_end(state, &state->recovery, QUEUE_UNKNOWN);
+}
+
+/*
+ * Count a row: from now on its task counts.  Returns whether it is leased.
+ */
+static bool
+count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
+		  Datum key)
+{
+	QueueState *state = info->state;
+	LeaseInfo	lease;
+	bool		leased;
+
+	for (;;)
+	{
+		text	   *group;
+
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		leased = leases_count_row(queue_state_number(state), id, &lease);
+		if (!leased || lease.group != FAIRQ_NO_GROUP)
+			break;
+
+		/* First its group has to be known, or nobody could count it. */
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		group = DatumGetTextPP(key);
+		leases_adopt(&lease.ref,
+					 groups_adopt_lease(state, class, VARDATA_ANY(group),
+										VARSIZE_ANY_EXHDR(group)));
+		if ((Pointer) group != DatumGetPointer(key))
+			pfree(group);
+	}
+	pg_atomic_write_u64(&state->counted, queue_state_place(&tuple->t_self) + 1);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return leased;
 }
 
 /*
@@ -97,13 +145,13 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 
 	/* Without our own changes: they are counted when they are committed. */
 	snapshot->curcid = FirstCommandId;
-	scan = table_beginscan(rel, snapshot, 0, NULL);
+	/* From the first page on, in order: see above. */
+	scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, false);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		FairqAddress *address;
 		text	   *key;
 		VirtualTime start;
-		LeaseInfo	lease;
 
 		CHECK_FOR_INTERRUPTS();
 		heap_deform_tuple(tuple, tupdesc, values, nulls);
@@ -114,11 +162,16 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 
 			if (depth != QUEUE_ADDRESSED)
 				depths[depth]++;
-			if (depth == QUEUE_OVERFLOW && tags)
+			if (depth == QUEUE_OVERFLOW && tags && info->policy == QUEUE_FAIR)
 			{
+				int			class = queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY)));
+
+				if (count_row(info, ((HeapScanDesc) scan)->rs_cbuf, tuple,
+							  DatumGetInt64(VALUE(COLUMN_ID)), class,
+							  VALUE(COLUMN_GROUP_KEY)))
+					continue;
 				key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
-				group_overflow_found(state,
-									 queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY))),
+				group_overflow_found(state, class,
 									 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 									 DatumGetInt64(VALUE(COLUMN_ID)), false);
 			}
@@ -140,8 +193,9 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 		groups_restore(state, address->class,
 					   VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 					   start, DatumGetFloat4(VALUE(COLUMN_COST)), address->slot,
-					   leases_find(queue_state_number(state),
-								   DatumGetInt64(VALUE(COLUMN_ID)), &lease));
+					   count_row(info, ((HeapScanDesc) scan)->rs_cbuf, tuple,
+								 DatumGetInt64(VALUE(COLUMN_ID)), address->class,
+								 VALUE(COLUMN_GROUP_KEY)));
 		if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))
 			pfree(key);
 #undef VALUE
@@ -173,12 +227,7 @@ recovery_tags(Relation rel, QueueInfo *info)
 		if (!queue_state_recovery_begin(state, &state->recovery))
 			continue;
 
-		/*
-		 * Others go on counting what they commit.  What we read replaces what
-		 * was counted up to now, and what they count from now on is added.  (A
-		 * transaction that is between its end and its counting just now is
-		 * counted twice: a figure that is off, no more.)
-		 */
+		/* What we read replaces what was counted up to now. */
 		for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
 			before_reading[i] = (int64) pg_atomic_read_u64(&state->counters[i]);
 		PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
@@ -188,8 +237,67 @@ recovery_tags(Relation rel, QueueInfo *info)
 		PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
 		for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
 			queue_state_count(state, i, depths[i] - before_reading[i]);
+		if (info->policy == QUEUE_FAIR)
+			pg_atomic_write_u64(&state->counted, QUEUE_ALL_COUNTED);
 		queue_state_recovery_end(state, &state->recovery, QUEUE_KNOWN);
 	}
+}
+
+typedef struct TagsToRead
+{
+	Relation	rel;
+	QueueInfo  *info;
+} TagsToRead;
+
+static void
+read_tags(void *arg)
+{
+	recovery_tags(((TagsToRead *) arg)->rel, ((TagsToRead *) arg)->info);
+}
+
+/*
+ * The same before a lease is settled, so that what this changes is counted once.  That
+ * is not to fail for want of entries for groups: then it is counted later, as it is by
+ * then.
+ */
+void
+recovery_try_tags(Relation rel, QueueInfo *info)
+{
+	TagsToRead	arg = {rel, info};
+	ErrorData  *error;
+
+	if (likely(info->state->recovery == QUEUE_KNOWN))
+		return;
+	error = subtransaction_try(read_tags, &arg);
+	if (error == NULL)
+		return;
+	if (error->sqlerrcode != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
+		ReThrowError(error);
+	FreeErrorData(error);
+}
+
+/*
+ * The counts of a queue are off, as somebody has said: have it counted anew by the
+ * next who needs that.  Not while anybody writes to it, ourselves included, for he has
+ * counted already what would be counted again when he commits.
+ */
+void
+recovery_recount(Relation rel, QueueInfo *info)
+{
+	QueueState *state = info->state;
+
+	if (likely(!state->recount) || TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
+		!ConditionalLockRelation(rel, ShareLock))
+		return;
+	SpinLockAcquire(&state->recovery_mutex);
+	if (state->recovery == QUEUE_KNOWN)
+	{
+		state->recovery = QUEUE_UNKNOWN;
+		state->recount = false;
+		pg_atomic_write_u64(&state->counted, 0);
+	}
+	SpinLockRelease(&state->recovery_mutex);
+	UnlockRelation(rel, ShareLock);
 }
 
 /*

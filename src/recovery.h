@@ -15,6 +15,8 @@ typedef int64 QueueDepths[QUEUE_COUNTERS];
 
 extern void recovery_classes(Relation rel, QueueInfo *info);
 extern void recovery_tags(Relation rel, QueueInfo *info);
+extern void recovery_try_tags(Relation rel, QueueInfo *info);
+extern void recovery_recount(Relation rel, QueueInfo *info);
 extern void recovery_depths(Relation rel, QueueInfo *info, QueueDepths depths);
 
 #endif							/* FAIRQ_RECOVERY_H */

@@ -75,7 +75,6 @@ set_aside_init_queue(QueueLimits *limits)
 	limits->tokens = NULL;
 	dlist_init(&limits->offered);
 	pg_atomic_init_u32(&limits->waiting, 0);
-	pg_atomic_init_u32(&limits->overflow, 0);
 	pg_atomic_init_u32(&limits->in_turn, 0);
 	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
 	pg_atomic_init_u64(&limits->sought, 0);
@@ -569,6 +568,29 @@ limits_set_aside(uint32 number, const FairqAddress *address)
 	result = parked_places_there(limits_get(number), address);
 	LWLockRelease(limits_lock(number));
 	return result;
+}
+
+/*
+ * Is a task of the overflow of the group set aside?  Its places are read once.
+ */
+bool
+limits_is_set_aside(uint32 number, OfferedTasks *aside, int64 task)
+{
+	GroupLimit *limit = limits_get(number);
+
+	if (!aside->known)
+	{
+		int			size = ((volatile GroupLimit *) limit)->parked + OFFERS;
+
+		aside->known = true;
+		aside->tasks = palloc(size * sizeof(int64));
+		LWLockAcquire(limits_lock(number), LW_SHARED);
+		aside->n = parked_places_tasks(limit, aside->tasks, size);
+		LWLockRelease(limits_lock(number));
+		qsort(aside->tasks, aside->n, sizeof(int64), lanes_compare_tasks);
+	}
+	return aside->n > 0 &&
+		bsearch(&task, aside->tasks, aside->n, sizeof(int64), lanes_compare_tasks) != NULL;
 }
 
 /* ----------------------------------------------------------------

@@ -38,18 +38,21 @@
 
 #include "claim.h"
 #include "durable_leases.h"
+#include "fed_tasks.h"
 #include "handover.h"
+#include "recovery.h"
 #include "sessions.h"
 #include "settle.h"
 #include "stats.h"
 #include "unique_keys.h"
 #include "wakeup.h"
 
-/* Tasks in the overflow of a group that are purged. */
+/* Tasks of a group that are purged. */
 typedef struct GroupCount
 {
 	uint32		group;			/* hash key */
-	int			n;
+	int			ready;
+	int			overflow;
 } GroupCount;
 
 static const AclMode verb_privileges[] = {
@@ -111,6 +114,7 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 												   &settlement->rel);
 	if (settlement->info == NULL)
 		return false;
+	recovery_try_tags(settlement->rel, settlement->info);
 	row_reader_begin(&settlement->row, settlement->rel, settlement->info);
 	settlement->row.brief = (settlement->verb == SETTLE_ACK);
 	return true;
@@ -275,6 +279,7 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 
 	if (pg_atomic_read_u32(&info->state->expired) == 0)
 		return 0;
+	recovery_try_tags(rel, info);
 	expired = palloc(max * sizeof(LeaseInfo));
 	n = leases_expired(queue_state_number(info->state), max, expired);
 	lease_error = cstring_to_text("lease expired");
@@ -495,7 +500,7 @@ settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
 
 /*
  * The row of a task, which row has read, was deleted: end its lease.  Returns
- * whether it has one.
+ * whether it has one, and that is ours to end.
  */
 static bool
 settle_deleted(RowReader *row, ArchiveBatch *archive)
@@ -503,12 +508,13 @@ settle_deleted(RowReader *row, ArchiveBatch *archive)
 	QueueInfo  *info = row->info;
 	TimestampTz claimed_at = DT_NOBEGIN;
 	LeaseInfo	lease;
-	bool		leased;
+	bool		settled;
 
 	handover_reserve(4);
-	leased = leases_find(queue_state_number(info->state),
-						 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
-	if (leased && leases_settle(&lease.ref, &lease))
+	settled = leases_find(queue_state_number(info->state),
+						  DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
+		leases_settle(&lease.ref, &lease);
+	if (settled)
 	{
 		handover_settled(&lease);
 		durable_leases_delete(row->rel, info, &lease);
@@ -518,7 +524,42 @@ settle_deleted(RowReader *row, ArchiveBatch *archive)
 				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
 				ARCHIVE_DEAD : ARCHIVE_CANCELLED,
 				DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
-	return leased;
+	return settled;
+}
+
+/*
+ * Count a task that was purged, in what of its group was.
+ */
+static void
+count_purged(HTAB *counts, RowReader *row)
+{
+	bool		addressed = !row_is_null(row, COLUMN_ADDRESS);
+	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
+	int			queue = queue_state_number(row->info->state);
+	uint32		number;
+	LeaseInfo	lease;
+	GroupCount *count;
+	bool		found;
+
+	if (row->info->policy != QUEUE_FAIR ||
+		(!addressed && DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW))
+		return;
+	if (leases_find(queue, id, &lease) || (!addressed && fed_tasks_has(queue, id)))
+	{
+		/* Somebody is settling it, and may yet release it; or it has a place. */
+		placement_leaves(row);
+		return;
+	}
+	number = placement_group(row);
+	if (number == FAIRQ_NO_GROUP)
+		return;
+	count = hash_search(counts, &number, HASH_ENTER, &found);
+	if (!found)
+		count->ready = count->overflow = 0;
+	if (addressed)
+		count->ready++;
+	else
+		count->overflow++;
 }
 
 /*
@@ -590,16 +631,15 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 	bool		look = false;
 	bool		again = false;
 	HASHCTL		ctl = {0};
-	HTAB	   *overflow;
+	HTAB	   *counts;
 	HASH_SEQ_STATUS status;
 	GroupCount *count;
-	bool		found;
 
 	ctl.keysize = sizeof(uint32);
 	ctl.entrysize = sizeof(GroupCount);
 	ctl.hcxt = CurrentMemoryContext;
-	overflow = hash_create("pgfairq purged overflow", 64, &ctl,
-						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	counts = hash_create("pgfairq purged tasks", 64, &ctl,
+						 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	durable_leases_require(rel, info);
 	placement_begin(&placement, rel, info);		/* as in settle_cancel */
@@ -660,25 +700,21 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		again = !queue_relation_delete(rel, &tid, true);
 		if (again)
 			continue;			/* moved meanwhile, or gone */
-		leased = settle_deleted(&row, &archive);
+		if (!settle_deleted(&row, &archive))
+			count_purged(counts, &row);
 		look |= !row_is_null(&row, COLUMN_UNIQUE_KEY);
-		if (!leased && DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW)
-		{
-			uint32		number = placement_group(&row);
-
-			count = hash_search(overflow, &number, HASH_ENTER, &found);
-			count->n = found ? count->n + 1 : 1;
-		}
 		handover_count(info->state, row_reader_depth(&row), -1);
 		purged++;
 	}
-	hash_seq_init(&status, overflow);
+	hash_seq_init(&status, counts);
 	while ((count = hash_seq_search(&status)) != NULL)
 	{
-		if (count->group != FAIRQ_NO_GROUP)
-			handover_overflow_removed(info->state, count->group, count->n, PG_INT64_MAX);
+		if (count->ready > 0)
+			handover_ready_removed(info->state, count->group, count->ready);
+		if (count->overflow > 0)
+			handover_overflow_removed(info->state, count->group, count->overflow);
 	}
-	hash_destroy(overflow);
+	hash_destroy(counts);
 	if (look)
 		handover_look(info->state);
 	row_reader_end(&row);

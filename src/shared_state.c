@@ -30,6 +30,7 @@
 #include "storage/shmem.h"
 
 #include "group_limits.h"
+#include "fed_tasks.h"
 #include "group_table.h"
 #include "in_transit.h"
 #include "lanes.h"
@@ -73,6 +74,7 @@ static const struct
 	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
 	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
 	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
+	{"pgfairq fed tasks", fed_tasks_shmem_size, fed_tasks_shmem_init},
 	{"pgfairq limits", limits_shmem_size, limits_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},

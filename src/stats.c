@@ -258,6 +258,27 @@ forget_tallies(void)
 }
 
 /*
+ * The transaction is being prepared, and what it counts is going to be counted as if it
+ * had committed: should it not, somebody has to know that there was one.
+ */
+void
+stats_before_prepare(TransactionId xid)
+{
+	QueueState *noted = NULL;
+
+	for (int i = 0; i < tallies_count; i++)
+	{
+		QueueState *queue = tallies[i].queue;
+
+		for (int class = 0; queue != noted && class < queue->classes; class++)
+		{
+			if (lanes_doubt_transaction(&queue->orders[class].lanes, xid))
+				noted = queue;
+		}
+	}
+}
+
+/*
  * The transaction has committed, or is prepared, as most that are commit.
  */
 void

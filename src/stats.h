@@ -121,6 +121,7 @@ extern void stats_flush(QueueState *queue, StatsHistogram histogram,
 extern void stats_tally(QueueState *queue, QueueCounter counter, int64 n);
 extern void stats_tally_value(QueueState *queue, StatsHistogram histogram,
 							  int64 value);
+extern void stats_before_prepare(TransactionId xid);
 extern void stats_at_commit(void);
 extern void stats_at_abort(void);
 extern void stats_at_subcommit(SubTransactionId subid, SubTransactionId parent);

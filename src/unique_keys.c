@@ -324,6 +324,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 	HeapTuple	old = NULL;
 	bool		addressed;
 	bool		same_place = true;
+	int			mark;
 
 	*lost = false;
 	if ((status != ROW_LIVE && status != ROW_OWN) ||
@@ -339,6 +340,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 
 	addressed = !row_is_null(row, COLUMN_ADDRESS);
 	handover_reserve(8);
+	mark = handover_mark();
 	if (addressed)
 	{
 		address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
@@ -380,6 +382,9 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 	{
 		QueueCounter became = queue_catalog_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
 
+		if (!same_place && became == QUEUE_OVERFLOW)
+			handover_not_overflowed(info->state, placement_group(row));
+		handover_not_moved(mark);
 		CommandCounterIncrement();
 		heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
 		if (!queue_relation_update(row->rel, info, &row->tuple.t_self,

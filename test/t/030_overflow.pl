@@ -13,7 +13,7 @@
 #   claims that find nothing;
 # - the claim that finds nothing does a pass where there is no worker;
 # - with the first task in the overflow the worker is woken, to look now and then
-#   whether there is room (group_overflow_set);
+#   whether there is room (note_overflow);
 # - a group with overflow, committed or not, puts all into it (groups_tag): order;
 # - rows in somebody's hands are remembered, and looked at again (overflow_held);
 # - a group whose count says that its overflow is gone is looked at once more
