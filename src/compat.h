@@ -123,6 +123,9 @@ fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,
 {
 	LockTupleMode lockmode;
 	TM_Result	result;
+#if PG_VERSION_NUM >= 160000
+	TU_UpdateIndexes update_indexes;
+#endif
 
 	if (!wait)
 	{
@@ -137,8 +140,6 @@ fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,
 			return result;
 	}
 #if PG_VERSION_NUM >= 160000
-	TU_UpdateIndexes update_indexes;
-
 	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, true, tmfd,
 						 &lockmode, &update_indexes);
 	*needs_index_entries = (result == TM_Ok && update_indexes != TU_None);

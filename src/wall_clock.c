@@ -138,7 +138,7 @@ wall_clock_check(void)
 		wall_clock->looked_at = real;
 	}
 	LWLockRelease(&wall_clock->lock);
-	if (!read || Abs(step.by) < DRIFT_USECS)
+	if (!read || (step.by > -DRIFT_USECS && step.by < DRIFT_USECS))
 		return false;
 
 	for (int i = 0; i < function_count; i++)
