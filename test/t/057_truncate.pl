@@ -8,9 +8,8 @@
 # Seen to fail without these guards: lease_rows.c, lease_rows_check() without the
 # leases whose row is gone (all but the last way), without is_younger() (restart,
 # in one transaction); durable_leases.c, the check also when the
-# file is of this transaction (TRUNCATE rolled back); queue_catalog.c, check_file()
-# without handover_read_again() (the same transaction); settle.c, settle_expired()
-# without offer_again() (the same: tasks that nobody finds).
+# file is of this transaction (TRUNCATE rolled back); and settle.c, settle_expired()
+# without offer_again() is what the part without a worker is for.
 
 use strict;
 use warnings;
@@ -96,6 +95,19 @@ ok(wait_for(sub { sql($node, 'SELECT count(*) FROM fairq.leases') eq '0' }, 60),
 is(sql($node, "SELECT state, attempts FROM fairq.get_task('t', (SELECT min(id) FROM fairq.q_t))"), 'dead|0', 'the row is as it was written');
 is(sql($node, "SELECT fairq.revive('t')"), 1, 'it is revived');
 is(sql($node, "SELECT count(*) FROM fairq.claim('t')"), 1, 'and claimed');
+
+# Where there is no worker claims meet the old leases first
+$node->append_conf('postgresql.conf', 'pgfairq.max_workers = 0');
+sql($node, $truncate);
+$node->restart;
+sql($node, "SELECT count(fairq.enqueue('t', '\"old\"')) FROM generate_series(1, 5)");
+is(sql($node, "SELECT count(*) FROM fairq.claim('t', 5)"), 5, 'no worker: tasks are leased');
+$node->restart;
+sql($node, "BEGIN; $truncate; $new; COMMIT");
+my $got = 0;
+ok(wait_for(sub { ($got += sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('t', 1000)")) == $many }, 60),
+	'no worker: all new tasks can be claimed')
+  or diag("$got of $many");
 
 $node->stop;
 done_testing();
