@@ -92,7 +92,7 @@ find_test_user
 as_test_user() {
 	local clean=(env --default-signal=INT,QUIT -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE -u PGPASSWORD -u PGPASSFILE
 		-u PGSERVICE -u PGSERVICEFILE -u PGOPTIONS -u PGDATA -u PGHOSTADDR -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
-		-u PSQLRC -u PERL5LIB -u PYTHONPATH -u TMPDIR HOME="${WORK:-/nonexistent}" LC_ALL=C.UTF-8)
+		-u PSQLRC -u PERL5LIB -u PYTHONPATH -u TMPDIR HOME="${WORK:-/nonexistent}" LANG=C.UTF-8 LC_ALL=C.UTF-8)
 	if [ "$(id -u)" -ne 0 ]; then
 		${EXEC:+exec} "${clean[@]}" "$@"
 	else
