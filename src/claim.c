@@ -139,7 +139,7 @@ ready_since(RowReader *row)
 
 /*
  * Put a lease on the task whose row is read and locked, and unlock the row.
- * Returns whether it is ours, and its finish tag.  If it is not, because its group
+ * Returns whether it is ours, and its finish tag.  If it is nobody's, because its group
  * is at its limit, *limit is that; else NO_LIMIT.
  */
 bool
@@ -169,7 +169,10 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 							 &group))
 	{
 		claim->charge = group.charge;
-		*limit = group.limit;
+
+		/* A task that somebody has is his to offer again, from here. */
+		*limit = leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
+							 &row->tuple.t_self) ? NO_LIMIT : group.limit;
 		row_reader_unlock(row);
 		return false;
 	}
@@ -258,7 +261,12 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 	{
 		case ROW_GONE:
 			claim->stray = true;
-			if (task != 0 && TransactionIdIsValid(GetTopTransactionIdIfAny()))
+
+			/*
+			 * It may be this transaction that has removed it.  Of a lease that is
+			 * given back later the row may have been elsewhere.
+			 */
+			if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 				handover_passed(lane, entry, false);
 			return false;
 		case ROW_OWN:			/* handed over when we commit */
@@ -270,12 +278,14 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			/*
 			 * Who inserts it hands it over.  So does who deletes it, if he is
 			 * one of us; a user's statement may fail before its triggers are
-			 * fired, and nobody would know.
+			 * fired, and nobody would know.  And a lease that has seen the row
+			 * elsewhere, before it moved, would give it back there.
 			 */
 			if ((row->deleting || task != 0) &&
-				!leases_find(claim->queue,
-							 task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
-							 &lease))
+				(!leases_find(claim->queue,
+							  task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
+							  &lease) ||
+				 (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
 				lanes_doubt(lane, row->in_progress, entry);
 			return false;
 		case ROW_IN_DOUBT:

@@ -131,8 +131,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 	{
 		if (virtual_time_compare(start, *left) < 0)
 			*left = start;
-		if (!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
-			!limits_note(limit, lane, &entry, claim->charge))
+		if (!limits_note(limit, lane, &entry, claim->charge))
 			lanes_offer_entry(lane, &entry);
 	}
 }

@@ -336,7 +336,6 @@ lease_held(Claim *claim, int class, int max)
 		RowReader  *row = &claim->row;
 		VirtualTime task_finish;
 		uint32		limit;
-		LeaseInfo	lease;
 
 		/* What is before the rest may not be in a lane yet: they go back. */
 		if (unlikely(claim->stray) && limits_waiting(&info->state->limits))
@@ -368,12 +367,8 @@ lease_held(Claim *claim, int class, int max)
 		}
 		if (!claim_grant(claim, lane, &entries[i], &task_finish, &limit))
 		{
-			/*
-			 * A task that somebody has is his to offer again.  By now the
-			 * group may have it: then whoever comes next may.
-			 */
+			/* By now the group may have it: then whoever comes next may. */
 			if (limit != NO_LIMIT &&
-				!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
 				!limits_park(limit, lane, &entries[i], claim->charge))
 				lanes_offer_entry(lane, &entries[i]);
 			continue;

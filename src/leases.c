@@ -381,6 +381,26 @@ leases_find(int queue, int64 task, LeaseInfo *info)
 }
 
 /*
+ * A claim has come to the row of a task, which is locked, and may not have it.  If the
+ * task is leased, whoever gives it back offers the row from there.  Returns whether
+ * it is.
+ */
+bool
+leases_seen(int queue, int64 task, const ItemPointerData *tid)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+		lease_entries[number].tid = *tid;
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
  * The transaction that settles a task's lease is going to look, for the last time,
  * whether another task is held behind it.  Should it fail the lease goes on
  * and says so still, for another one may have said so, too: a look too many.
