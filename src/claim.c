@@ -263,11 +263,20 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			claim->stray = true;
 
 			/*
-			 * It may be this transaction that has removed it.  Of a lease that is
-			 * given back later the row may have been elsewhere.
+			 * It may be this transaction that has removed it, and its lease may
+			 * have seen the row elsewhere.
 			 */
-			if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+			if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+				return false;
+			if (task != 0)
 				handover_passed(lane, entry, false);
+			else
+			{
+				FairqAddress address;
+
+				lanes_entry_address(lane, entry, &address);
+				handover_lower_at_abort(lane, &address);
+			}
 			return false;
 		case ROW_OWN:			/* handed over when we commit */
 			if (task != 0)
