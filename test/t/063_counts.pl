@@ -30,9 +30,7 @@ use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# With sweeps: the thick of it loses a task now and then, which is no matter of counts;
-# counts.py prints how many were swept.
-my $node = fairq_node('counts', conf => "pgfairq.sweep_interval = '500ms'\nfsync = off\nmax_prepared_transactions = 10\nmax_connections = 40\n");
+my $node = fairq_node('counts', conf => "fsync = off\nmax_prepared_transactions = 10\nmax_connections = 40\n");
 
 # What group_stats says of a queue's groups, and what its tasks do.
 sub said
