@@ -82,7 +82,8 @@ is(sql($node, q{SELECT string_agg(DISTINCT who, ' ' ORDER BY who) FROM code.seen
 	'creator tenant', 'code was run in the worker, as the owners');
 
 # Others, and another server.
-$node->restart('immediate');
+$node->stop('immediate');
+$node->start;
 sql($node, 'SELECT (SELECT count(*) FROM fairq.queue_stats), (SELECT count(*) FROM fairq.bucket_stats), (SELECT count(*) FROM fairq.group_stats)');
 $node->backup('copy', backup_options => [ '-c', 'fast' ]);
 my $standby = PostgreSQL::Test::Cluster->new('owner_code_standby');
