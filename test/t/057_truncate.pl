@@ -8,8 +8,8 @@
 # Seen to fail without these guards: lease_rows.c, lease_rows_check() without the
 # leases whose row is gone (all but the last way), without is_younger() (restart,
 # in one transaction); durable_leases.c, the check also when the
-# file is of this transaction (TRUNCATE rolled back); and settle.c, settle_expired()
-# without offer_again() is what the part without a worker is for.
+# file is of this transaction (TRUNCATE rolled back).  The part without a worker is
+# for settle.c, settle_expired() without offer_again(); it was not seen to fail.
 
 use strict;
 use warnings;

@@ -5,13 +5,14 @@
 # ends in time; what waits in the table for a time is ready when the clock says so; rates,
 # the archive and those who wait go on.  With the worker and without one.
 #
-# Seen to fail without these guards: maintain.c, maintain_tick() without
-# wall_clock_check() and database_worker.c without it (all); database_worker.c without the bound on
-# its sleep (the task of half an hour); lease_wheel.c, leases_clock_set() without the
-# shift of deadlines (leases of before), sessions.c without shift_sessions (heartbeats);
-# group_limits.c, count_tokens() and maintain.c, clock_was_set() (rates);
-# sql_claim.c with the wall clock (who waits); sql_claim.c, pass_after without
-# wall_clock_ahead and lease_wheel.c, leases_clock_set() without the wheel (no worker).
+# Seen to fail without these guards: database_worker.c without the bound on its sleep
+# (the task of half an hour); lease_wheel.c, leases_clock_set() without the shift of
+# deadlines together with sessions.c without shift_sessions (leases of before,
+# heartbeats); group_limits.c, count_tokens() (rates).
+#
+# Meant for these too, and not yet seen to fail without them: wall_clock_check() in
+# maintain_tick() and the worker; clock_was_set() of maintain.c; sql_claim.c with the
+# wall clock, and pass_after without wall_clock_ahead; leases_clock_set() without the wheel.
 
 use strict;
 use warnings;

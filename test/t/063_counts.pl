@@ -9,7 +9,7 @@
 # FAIRQ_COUNTS_SECONDS, FAIRQ_COUNTS_ROUNDS and FAIRQ_COUNTS_SEED set how long, how many
 # rounds at most, and which.
 #
-# To see it fail, take one of these guards out of the engine:
+# Meant for these guards, which were not yet taken out one by one to see it fail:
 # - count_given_back(): count always, or never: the thick of it;
 # - leases_task_removed(): do not look for a lease: the cancel;
 # - groups_tag(), level_group(): set ready to 0 with a purge: the purge;
