@@ -68,7 +68,7 @@ PGFILEDESC = "pgfairq - a fair task queue"
 
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\([^']*\)'.*/\1/p" pgfairq.control)
 
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 PG_CPPFLAGS = -Isrc
 # The server's headers and its function interface leave parameters unused.
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
@@ -108,6 +108,6 @@ $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 	mv $@.tmp $@
 
 # PGXS does not follow #include; every object is rebuilt when a header changes.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) Makefile
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h) Makefile
 
 endif

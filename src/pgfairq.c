@@ -10,14 +10,14 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
-#include "archive.h"
-#include "database_hooks.h"
-#include "handover.h"
-#include "launcher.h"
-#include "queue_catalog.h"
-#include "settings.h"
+#include "common/settings.h"
 #include "shared_state.h"
-#include "unique_keys.h"
+#include "storage/archive.h"
+#include "storage/queue_catalog.h"
+#include "verbs/unique_keys.h"
+#include "worker/database_hooks.h"
+#include "worker/launcher.h"
+#include "xact/handover.h"
 
 PG_MODULE_MAGIC;
 

@@ -3,7 +3,7 @@
     mutants.py TREE SEED NUMBER [JOBS [FROM]]
 
 TREE is a copy of the checkout that was built with the make variables of BUILD.
-The faults are drawn at random over all places of src/*.c; the same seed draws the
+The faults are drawn at random over all places of src/**/*.c; the same seed draws the
 same faults from the same sources; FROM goes on with those from that one on. Each is built in a private copy. One that gives
 the same object code is no fault. Then come the quick suites, and, if those pass,
 the TAP tests that test/mutation/subjects names for the file. A fault is found when
@@ -15,6 +15,7 @@ Faults: a condition negated; < and <=, > and >=, == and !=, && and || exchanged;
 uses left out. Not in what only words a message, asserts, or declares.
 """
 import concurrent.futures
+import glob
 import os
 import random
 import re
@@ -175,7 +176,7 @@ def judge(number, tree, fault, work, table):
             return "does not compile", ""
         if after == before:
             return "same code", ""
-        subprocess.run("rm -f %s/src/*.o %s/src/*.bc %s/*.so" % (mine, mine, mine), shell=True, check=True)
+        subprocess.run("find %s/src -name '*.o' -delete -o -name '*.bc' -delete; rm -f %s/*.so" % (mine, mine), shell=True, check=True)
         by = None
         for suite in QUICK:
             by = by or check(mine, suite)
@@ -195,8 +196,8 @@ def main():
     first = int(sys.argv[5]) if len(sys.argv) > 5 else 1
     work = os.path.dirname(tree)
     table = subjects()
-    all_faults = [fault for name in sorted(os.listdir(os.path.join(tree, "src"))) if name.endswith(".c")
-                  for fault in faults_of(tree, "src/" + name)]
+    all_faults = [fault for path in sorted(glob.glob(os.path.join(tree, "src/**/*.c"), recursive=True))
+                  for fault in faults_of(tree, os.path.relpath(path, tree))]
     drawn = random.Random(seed).sample(all_faults, min(number, len(all_faults)))
     print("seed %s: %d of %d places" % (seed, len(drawn), len(all_faults)), flush=True)
     counts = {}

@@ -10,9 +10,9 @@
 
 #include <math.h>
 
-#include "address.h"
-#include "stats.h"
-#include "virtual_time.h"
+#include "common/address.h"
+#include "common/virtual_time.h"
+#include "shmem/stats.h"
 
 #undef printf					/* the C library's, not the server's */
 

@@ -13,5 +13,5 @@ $("$pg_config" --cc) -O1 -g -Wall -Wextra -Wno-unused-parameter -fwrapv \
 	-ffunction-sections -fdata-sections -Wl,--gc-sections \
 	-Isrc -I"$("$pg_config" --includedir-server)" \
 	-o "$build/arithmetic" \
-	test/unit/arithmetic.c src/address.c src/virtual_time.c -lm
+	test/unit/arithmetic.c src/common/address.c src/common/virtual_time.c -lm
 "$build/arithmetic"

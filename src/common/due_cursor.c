@@ -1,0 +1,209 @@
+/*-------------------------------------------------------------------------
+ *
+ * due_cursor.c
+ *	  Reading what becomes due, in order, without looking at anything twice.
+ *
+ * What waits for a time is found through an index on that time, which is read
+ * from a frontier on, as lanes are: entries of rows that were due long ago may
+ * stay in the index for as long as some snapshot needs them.  Scheduled tasks
+ * have such a cursor, and finished ones in the archive.
+ *
+ * Rows that are in somebody's hands when they are read are not waited for.  They
+ * are remembered apart; if there are too many, all is read again from the first
+ * of those on, once everything that is due has been read.
+ *
+ * The frontier moves when the transaction that has dealt with the rows before it
+ * commits (handover.c).  Whoever adds a row lowers it, at his commit; limit
+ * keeps a reader that has read past such a row meanwhile from raising it again.
+ *
+ * Locking: the mutex of the cursor.  Who reads has the maintenance lock of the
+ * queue, so there is one at a time.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "common/due_cursor.h"
+
+/*
+ * Nothing has been read yet.
+ */
+void
+due_cursor_init(DueCursor *cursor)
+{
+	memset(cursor, 0, sizeof(DueCursor));
+	SpinLockInit(&cursor->mutex);
+	cursor->frontier.due = DT_NOBEGIN;
+	cursor->held.due = DT_NOEND;
+	cursor->limit.due = DT_NOEND;
+}
+
+int
+due_compare(const DuePlace *a, const DuePlace *b)
+{
+	if (a->due != b->due)
+		return (a->due < b->due) ? -1 : 1;
+	if (a->id != b->id)
+		return (a->id < b->id) ? -1 : 1;
+	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
+							  unconstify(ItemPointerData *, &b->tid));
+}
+
+/*
+ * A row was added, and its transaction has committed.
+ */
+void
+due_cursor_add(DueCursor *cursor, TimestampTz due)
+{
+	DuePlace	place = {due, PG_INT64_MIN, {{0, 0}, 0}};
+
+	SpinLockAcquire(&cursor->mutex);
+	if (due_compare(&place, &cursor->frontier) < 0)
+		cursor->frontier = place;
+	if (due_compare(&place, &cursor->limit) < 0)
+		cursor->limit = place;
+	SpinLockRelease(&cursor->mutex);
+}
+
+/*
+ * When there is something to read.
+ */
+TimestampTz
+due_cursor_next(DueCursor *cursor)
+{
+	TimestampTz result;
+
+	SpinLockAcquire(&cursor->mutex);
+	result = Min(cursor->frontier.due, cursor->held.due);
+	SpinLockRelease(&cursor->mutex);
+	return result;
+}
+
+/*
+ * Begin to read what is due now: from where on.
+ */
+void
+due_cursor_begin(DueCursor *cursor, TimestampTz now, DuePlace *from)
+{
+	SpinLockAcquire(&cursor->mutex);
+	if (cursor->frontier.due > now && cursor->held.due <= now)
+	{
+		cursor->frontier = cursor->held;
+		cursor->held.due = DT_NOEND;
+	}
+	*from = cursor->frontier;
+	cursor->limit.due = DT_NOEND;
+	ItemPointerSet(&cursor->limit.tid, 0, 0);
+	SpinLockRelease(&cursor->mutex);
+}
+
+/*
+ * All that is before frontier has been dealt with, but for what was added while
+ * it was read.  Called when that has committed.
+ */
+void
+due_cursor_end(DueCursor *cursor, const DuePlace *frontier)
+{
+	SpinLockAcquire(&cursor->mutex);
+	cursor->frontier = due_compare(frontier, &cursor->limit) < 0 ?
+		*frontier : cursor->limit;
+	SpinLockRelease(&cursor->mutex);
+}
+
+/*
+ * Remember a row that is in somebody's hands.  False if there are too many.
+ */
+bool
+due_cursor_skip(DueCursor *cursor, const DuePlace *place)
+{
+	bool		there = false;
+
+	SpinLockAcquire(&cursor->mutex);
+	for (int i = 0; i < cursor->skipped_count; i++)
+		there |= (due_compare(&cursor->skipped[i], place) == 0);
+	if (!there && cursor->skipped_count < DUE_SKIPPED)
+	{
+		cursor->skipped[cursor->skipped_count++] = *place;
+		there = true;
+	}
+	SpinLockRelease(&cursor->mutex);
+	return there;
+}
+
+/*
+ * Copy what is remembered; places has room for DUE_SKIPPED.
+ */
+int
+due_cursor_skipped(DueCursor *cursor, DuePlace *places)
+{
+	int			n;
+
+	SpinLockAcquire(&cursor->mutex);
+	n = cursor->skipped_count;
+	memcpy(places, cursor->skipped, n * sizeof(DuePlace));
+	SpinLockRelease(&cursor->mutex);
+	return n;
+}
+
+/*
+ * One of them has been dealt with or is gone, and that has committed.
+ */
+void
+due_cursor_done(DueCursor *cursor, const DuePlace *place)
+{
+	SpinLockAcquire(&cursor->mutex);
+	for (int i = 0; i < cursor->skipped_count; i++)
+	{
+		if (due_compare(&cursor->skipped[i], place) == 0)
+		{
+			cursor->skipped[i] = cursor->skipped[--cursor->skipped_count];
+			break;
+		}
+	}
+	SpinLockRelease(&cursor->mutex);
+}
+
+/*
+ * There are too many of them: what is left is read again, from place on, when
+ * all that is due has been read.
+ */
+void
+due_cursor_hold(DueCursor *cursor, const DuePlace *place)
+{
+	SpinLockAcquire(&cursor->mutex);
+	if (due_compare(place, &cursor->held) < 0)
+		cursor->held = *place;
+	SpinLockRelease(&cursor->mutex);
+}
+
+/*
+ * Is there any row in somebody's hands that is due?
+ */
+bool
+due_cursor_holds(DueCursor *cursor, TimestampTz now)
+{
+	bool		result;
+
+	SpinLockAcquire(&cursor->mutex);
+	result = cursor->skipped_count > 0 || cursor->held.due <= now;
+	SpinLockRelease(&cursor->mutex);
+	return result;
+}
+
+/*
+ * Will a row that is due at a time be read, as far as the cursor knows?
+ */
+bool
+due_cursor_has(DueCursor *cursor, TimestampTz due)
+{
+	bool		result;
+
+	SpinLockAcquire(&cursor->mutex);
+	result = (due >= cursor->frontier.due || due >= cursor->held.due);
+	for (int i = 0; i < cursor->skipped_count; i++)
+		result |= (cursor->skipped[i].due == due);
+	SpinLockRelease(&cursor->mutex);
+	return result;
+}

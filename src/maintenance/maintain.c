@@ -1,0 +1,233 @@
+/*-------------------------------------------------------------------------
+ *
+ * maintain.c
+ *	  One bounded pass of what time does to a queue.
+ *
+ * Leases that have run out, tasks that have become due, overflow that there is
+ * room for, transactions that were prepared and have ended, rows of the archive
+ * that are old; and now and then a look for what was overlooked.  The background
+ * worker calls it when something is due, fairq.maintain() at a user's wish;
+ * claims that come up short call it where there is no worker, for what makes
+ * tasks ready.  It is bounded: the transaction is short, and the caller comes
+ * again if there is more.  (But for the look for places of the overflow that were
+ * lost, which comes to each group that has any: promote.c.)
+ *
+ * One pass at a time on a queue: the maintenance lock, which is tried, not
+ * waited for.  It is held to the end of the transaction, in which what was done can
+ * be seen.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_class_d.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "storage/lock.h"
+#include "utils/timestamp.h"
+
+#include "common/owner_context.h"
+#include "common/wall_clock.h"
+#include "maintenance/maintain.h"
+#include "maintenance/promote.h"
+#include "maintenance/sweep.h"
+#include "shmem/lanes.h"
+#include "shmem/leases.h"
+#include "shmem/sessions.h"
+#include "shmem/wakeup.h"
+#include "storage/archive.h"
+#include "storage/recovery.h"
+#include "verbs/claim.h"
+#include "verbs/settle.h"
+#include "verbs/unique_keys.h"
+#include "xact/handover.h"
+
+/* Rows that a pass writes. */
+#define PASS_ROWS		1000
+
+/* Passes of one transaction in which a sweep may ask for more. */
+#define SWEEP_PASSES	100
+
+/*
+ * The maintenance lock of a queue: an object lock on a part of its table that
+ * no table has.
+ */
+static bool
+lock_maintenance(Relation rel)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId,
+					   RelationGetRelid(rel), PG_UINT16_MAX);
+	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/*
+ * Sessions that have missed their ttl, or were closed with leases, are over:
+ * so are their leases, of whatever queue.  And leases whose time it is have run
+ * out.  This is noted in shared memory only, by whoever comes first, and takes no
+ * lock on a queue: what is noted is not due any more, so the worker does not come
+ * again and again for a queue that it cannot have.
+ */
+void
+maintain_tick(TimestampTz now)
+{
+	if (wall_clock_check())
+		now = GetCurrentTimestamp();
+	if (sessions_overdue(now))
+		leases_end_sessions();
+	leases_tick(now);
+}
+
+/*
+ * If the clock was set since the last pass: what is left alone until a time, which may be
+ * an hour off now, is looked at.  The maintenance lock is held.
+ */
+static void
+clock_was_set(QueueState *state, TimestampTz now)
+{
+	uint32		steps = wall_clock_steps();
+
+	if (likely(state->clock_steps == steps))
+		return;
+	state->clock_steps = steps;
+	state->hungry_seek_at = 0;
+	state->archive.retry_at = 0;
+	state->archive.reread_at = 0;
+	state->archive.reread_began = 0;
+	state->sweep.begun_at = now;
+	for (int i = 0; i < state->sweep.suspect_count; i++)
+		state->sweep.suspects[i].since = now;
+	/* Groups that wait for tokens work out anew until when. */
+	limits_defaults_changed(queue_state_number(state));
+}
+
+static bool
+do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int			expired;
+	int			promoted;
+	int			fed;
+	int			let_run;
+	bool		first = !maintenance->begun;
+	bool		more;
+	bool		more_overflow;
+
+	maintenance->next = DT_NOEND;
+	maintain_tick(now);
+	if (!lock_maintenance(rel))
+	{
+		maintenance->next = now + USECS_PER_SEC;
+		return false;
+	}
+	clock_was_set(info->state, now);
+	recovery_recount(rel, info);
+	if (!maintenance->begun)
+	{
+		handover_maintained(RelationGetRelid(rel));
+		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
+	}
+	maintenance->begun = true;
+	expired = settle_expired(rel, info, PASS_ROWS);
+	if (maintenance->expire_only)
+	{
+		if (pg_atomic_read_u32(&info->state->expired) == 0)
+			return false;
+		maintenance->next = now + USECS_PER_SEC;
+		return expired > 0;
+	}
+	promoted = promote_due(rel, info, now, PASS_ROWS, &maintenance->due_from,
+						   &maintenance->next, &more);
+	fed = promote_overflow(rel, info, now, PASS_ROWS,
+						   !maintenance->claiming && !maintenance->by_hand,
+						   &maintenance->next, &more_overflow);
+	more |= more_overflow;
+	maintenance->next = wakeup_earlier(maintenance->next,
+									   limits_tick(&info->state->limits, now, NULL));
+	let_run = unique_keys_look(rel, info, PASS_ROWS, &maintenance->next, &more);
+	if (claim_resolve_doubts(info->state))
+		maintenance->next = Min(maintenance->next, now + LANE_DOUBT_USECS);
+	if (pg_atomic_read_u32(&info->state->expired) > 0)
+	{
+		/* More, or they are in somebody's hands and have to wait. */
+		more |= (expired > 0);
+		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
+	}
+	more |= sweep_pass(rel, info, now, maintenance->by_hand, first,
+					   &maintenance->next) &&
+		++maintenance->sweep_passes < SWEEP_PASSES;
+	maintenance->moved += expired + promoted + fed + let_run;
+	if (!maintenance->claiming)
+	{
+		TimestampTz next;
+		bool		more_done;
+
+		maintenance->archived += archive_expire(rel, info, now, PASS_ROWS,
+												&maintenance->archive, &next, &more_done);
+		maintenance->next = Min(maintenance->next, next);
+		more |= more_done;
+	}
+	return more;
+}
+
+/*
+ * Do what is due, up to a bound.  Returns whether there is more to do now; else
+ * maintenance->next is when to come again, or earlier if somebody schedules
+ * something.
+ *
+ * rel is locked in RowExclusiveLock mode.  The work is the caller's
+ * transaction's: its tasks can be claimed when it commits.  It is done as the
+ * owner of the queue, for writing a row runs what the owner has attached to
+ * the table (constraints, index expressions).
+ */
+bool
+maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
+{
+	OwnerContext context;
+	bool		more;
+
+	owner_context_enter(rel->rd_rel->relowner, &context);
+	more = do_pass(rel, info, maintenance);
+	owner_context_leave(&context);
+	return more;
+}
+
+/*
+ * Does a queue look as if a pass would find something to do?  Cheap.
+ */
+bool
+maintain_is_due(QueueInfo *info)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		lost = false;
+
+	for (int class = 0; class < info->state->classes; class++)
+		lost |= (queue_state_lost(&info->state->orders[class]) != PG_INT64_MAX);
+	maintain_tick(now);
+	return lost || info->state->recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
+		queue_state_has_looks(info->state) ||
+		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
+		pg_atomic_read_u32(&info->state->overflowing) > 0 ||
+		info->state->hungry_count > 0 ||
+		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
+}
+
+/*
+ * When there may be something to do of a queue, for who has no worker.
+ */
+TimestampTz
+maintain_next_due(QueueInfo *info)
+{
+	return wakeup_earlier(due_cursor_next(&info->state->due), maintain_next_lease());
+}
+
+/*
+ * When the next lease of the server, or session of the database, may end.
+ */
+TimestampTz
+maintain_next_lease(void)
+{
+	return wakeup_earlier(leases_next_deadline(GetCurrentTimestamp()),
+						  sessions_next_deadline(MyDatabaseId));
+}

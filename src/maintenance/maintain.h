@@ -1,0 +1,35 @@
+/*-------------------------------------------------------------------------
+ *
+ * maintain.h
+ *	  One bounded pass of what time does to a queue.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_MAINTAIN_H
+#define FAIRQ_MAINTAIN_H
+
+#include "storage/archive.h"
+#include "storage/queue_catalog.h"
+
+/* Passes of one transaction, which go on from each other. */
+typedef struct Maintenance
+{
+	bool		begun;
+	bool		claiming;		/* for a claim: only what makes tasks ready */
+	bool		by_hand;		/* at a user's wish, not because it is time */
+	bool		expire_only;	/* only leases that have run out: the rest is failing */
+	DuePlace	due_from;		/* where to read on in what is due */
+	ArchivePass archive;
+	int64		moved;			/* tasks, by all passes */
+	int			sweep_passes;	/* in which there was more to look at */
+	int64		archived;		/* entries of the archive looked at, by all */
+	TimestampTz next;			/* when something will be due again */
+} Maintenance;
+
+extern void maintain_tick(TimestampTz now);
+extern bool maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance);
+extern bool maintain_is_due(QueueInfo *info);
+extern TimestampTz maintain_next_due(QueueInfo *info);
+extern TimestampTz maintain_next_lease(void);
+
+#endif							/* FAIRQ_MAINTAIN_H */

@@ -1,0 +1,532 @@
+/*-------------------------------------------------------------------------
+ *
+ * sweep.c
+ *	  Looking for tasks that nobody handed over.
+ *
+ * Rows become claimable when somebody hands them over (handover.c).  Should a
+ * row ever slip by, by a mistake of ours or of the server's, nobody would find
+ * it until the next restart: it lies before its lane's frontier and is in no
+ * window.  So now and then somebody looks.  It is to find nothing; what it
+ * finds is counted, and in the log.
+ *
+ * Ids grow with time, so the index on id is read forwards, each part of it once:
+ *
+ *	 A record says up to which id ids had been given out at a moment, and which
+ *	 transaction id was next.  Whoever has one of these ids had a transaction id
+ *	 before (queue_relation_new_ids).  So when the oldest running transaction,
+ *	 prepared ones included, is not older than that, all rows with these ids are
+ *	 there or never will be: they are looked at, for good, and the next record
+ *	 is made.  A snapshot that is held for hours does not matter, and entries of
+ *	 rows that are gone are met once.
+ *
+ *	 A transaction that writes and stays open for long keeps the record from
+ *	 being settled.  Meanwhile later ids are looked at as well, once, so that
+ *	 what slipped by does not wait for it; and for good when it has ended.
+ *
+ * So a task is looked at once or twice in all.  That does not cover tasks that are
+ * put back long after they came: nacked, released, promoted.  For those, and for
+ * ids of direct SQL that do not follow the sequence, a hand goes round the
+ * whole index, so many entries a sweep, for as long as there is any activity.
+ *
+ * A row between its transaction's end and its hand-over, or between window and
+ * lease, looks as if it were lost.  So it is a suspect at first, and looked up
+ * again a moment later, when nobody has had any in his hands for so long
+ * (in_transit.c); and some times more if somebody has new ones by then, which may
+ * be the same.  To take one for lost that is not does no harm: an offer too many
+ * never does.
+ *
+ * A sweep is begun every pgfairq.sweep_interval if there is anything new; if not
+ * there is none, until an id is taken.
+ *
+ * Locking: QueueSweep is guarded by the maintenance lock of the queue, but for
+ * what its fields say.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/timestamp.h"
+
+#include "common/settings.h"
+#include "maintenance/sweep.h"
+#include "shmem/groups.h"
+#include "shmem/in_transit.h"
+#include "shmem/lanes.h"
+#include "shmem/leases.h"
+#include "storage/queue_relation.h"
+#include "verbs/placement.h"
+#include "xact/handover.h"
+
+/* Entries of the index that a pass looks at. */
+#define SWEEP_ENTRIES	1000
+
+/* Entries that the hand looks at in a sweep. */
+#define HAND_ENTRIES	500
+
+/*
+ * In microseconds: how long a sweep waits for the transactions that were running
+ * when it began, and how long after a first look a suspect is looked up.
+ */
+#define SETTLE_USECS	INT64CONST(200000)
+#define SUSPECT_USECS	INT64CONST(300000)
+
+/*
+ * How long to wait, in all, for those who have had tasks in their hands since
+ * then.  Who has them for longer is stuck, and a task that is lost is not to wait
+ * for him.
+ */
+#define TRANSIT_USECS	INT64CONST(10000000)
+
+/*
+ * How many looks must not find a task, if during each of them somebody had tasks
+ * in his hands that he had not at the look before.  Any of them may have met it
+ * there, a task that is claimed and released all the time, say; one after the other
+ * hardly.
+ */
+#define SUSPECT_LOOKS	8
+
+/* What is to become of a suspect that was not found again. */
+typedef enum SuspectVerdict
+{
+	SUSPECT_LOST,
+	SUSPECT_WAIT,				/* somebody had tasks in his hands all the time */
+	SUSPECT_AGAIN				/* somebody has some now, or had: look again */
+} SuspectVerdict;
+
+/* A pass in progress. */
+typedef struct Sweeper
+{
+	QueueInfo  *info;
+	QueueSweep *sweep;
+	RowReader	row;
+	TimestampTz now;
+	int			found;			/* tasks that were lost */
+	bool		full;			/* there is no room for another suspect */
+} Sweeper;
+
+/*
+ * Is the task that row has read one that nobody will come across?
+ */
+static bool
+is_overlooked(QueueInfo *info, RowReader *row)
+{
+	QueueState *state = info->state;
+	const FairqAddress *address;
+	FairqAddress place;
+	LeaseInfo	lease;
+	Lane	   *lane;
+	text	   *key;
+	GroupTag	tag;
+	int			class;
+	int64		id;
+
+	/* What else can be lost belongs here, with how to mend it below. */
+	switch (DatumGetChar(row_value(row, COLUMN_STATE)))
+	{
+		case TASK_READY:
+			if (row_is_null(row, COLUMN_ADDRESS))
+				return false;	/* written by SQL; nobody's to claim */
+			address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+			if (address->class >= state->classes)
+				return false;
+			lane = lanes_of(&state->orders[address->class].lanes, address->bucket);
+
+			/* A lane that is not set up yet finds its rows when it is. */
+			if ((lane != NULL ? lanes_has(lane, address) : !state->classes_known) ||
+				leases_find(queue_state_number(state),
+							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+				return false;
+
+			/*
+			 * Of a group at its limit any task may be set aside; those that
+			 * are not are found when it has gone on.
+			 */
+			key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+			return !groups_waits(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		case TASK_SCHEDULED:
+			if (row_is_null(row, COLUMN_RUN_AT))
+				return false;
+			return !due_cursor_has(&state->due,
+								   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+		case TASK_OVERFLOW:
+			class = row_reader_class(row);
+			id = DatumGetInt64(row_value(row, COLUMN_ID));
+			if (info->policy != QUEUE_FAIR || state->recovery != QUEUE_KNOWN ||
+				leases_find(queue_state_number(state), id, &lease) ||
+				id >= queue_state_lost(&state->orders[class]))
+				return false;
+
+			/* Its group comes to it, or has given it a place in memory. */
+			key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+			return (!groups_look(state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+								 &tag) ||
+					id < tag.overflow_fed) &&
+				!lanes_find_offered(&state->orders[class].lanes, id, &place) &&
+				!groups_waits(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		default:
+			/* Held tasks are looked at by a pass of their own. */
+			return false;
+	}
+}
+
+/*
+ * Hand the task over, when this transaction commits; or have a pass find it.
+ */
+static void
+mend(QueueInfo *info, RowReader *row)
+{
+	if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_READY)
+	{
+		const FairqAddress *address =
+			DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+
+		handover_offer_at_commit(placement_lane(info, address), address,
+								 &row->tuple.t_self);
+	}
+	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
+		queue_state_overflow_lost(info->state, row_reader_class(row),
+								  DatumGetInt64(row_value(row, COLUMN_ID)));
+	else
+		handover_scheduled(info->state,
+						   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+	handover_count(info->state, QUEUE_SWEPT, 1);
+}
+
+static void
+report(Sweeper *sweeper)
+{
+	if (sweeper->found == 0 || sweeper->sweep->reported)
+		return;
+	sweeper->sweep->reported = true;
+	ereport(LOG,
+			(errmsg("tasks of queue \"%s\" had been handed over by nobody: %d at first",
+					sweeper->info->name, sweeper->found),
+			 errdetail("They can be claimed now. Further ones are counted in column \"swept\" of fairq.queue_stats."),
+			 errhint("This should not happen; please report it.")));
+}
+
+/*
+ * What of a suspect that this look did not find either?
+ *
+ * before is since when somebody had tasks in his hands just before the look.  Who
+ * had this one during the look had it by then, or has taken it since and has it
+ * still; but for one who took it and let go of it within the look, whom we would
+ * have to meet in the looks before as well.
+ */
+static SuspectVerdict
+judge(const SweepSuspect *suspect, TimestampTz before, TimestampTz now)
+{
+	TimestampTz oldest = in_transit_oldest();
+
+	oldest = Min(oldest, before);
+	if (now >= suspect->since + TRANSIT_USECS)
+		return SUSPECT_LOST;
+	if (oldest <= suspect->since)
+		return SUSPECT_WAIT;
+	if (oldest != DT_NOEND && suspect->looks < SUSPECT_LOOKS)
+		return SUSPECT_AGAIN;
+	return SUSPECT_LOST;
+}
+
+/*
+ * Look up those who have been suspects for long enough.
+ */
+static void
+judge_suspects(Sweeper *sweeper)
+{
+	QueueSweep *sweep = sweeper->sweep;
+	RowReader  *row = &sweeper->row;
+	SweepSuspect *again = NULL;
+	int			n_again = 0;
+	int			n = 0;
+	int			lost = 0;
+
+	while (n < sweep->suspect_count &&
+		   sweep->suspects[n].since + SUSPECT_USECS <= sweeper->now)
+	{
+		SweepSuspect *suspect = &sweep->suspects[n];
+		TimestampTz before = in_transit_oldest();
+
+		CHECK_FOR_INTERRUPTS();
+		if (row_reader_task(row, suspect->id, NULL) == ROW_LIVE &&
+			is_overlooked(sweeper->info, row))
+		{
+			SuspectVerdict verdict = judge(suspect, before, sweeper->now);
+
+			if (verdict == SUSPECT_WAIT)
+				break;
+			if (verdict == SUSPECT_AGAIN)
+			{
+				if (again == NULL)
+					again = palloc(SWEEP_SUSPECTS * sizeof(SweepSuspect));
+				again[n_again] = *suspect;
+				again[n_again].since = GetCurrentTimestamp();
+				again[n_again++].looks++;
+			}
+			else
+			{
+				mend(sweeper->info, row);
+				lost++;
+			}
+		}
+		n++;
+	}
+	if (n == 0)
+		return;
+
+	/* Those to be looked up once more are the latest now. */
+	sweep->suspect_count -= n;
+	memmove(sweep->suspects, &sweep->suspects[n],
+			sweep->suspect_count * sizeof(SweepSuspect));
+	if (again != NULL)
+	{
+		memcpy(&sweep->suspects[sweep->suspect_count], again,
+			   n_again * sizeof(SweepSuspect));
+		sweep->suspect_count += n_again;
+		pfree(again);
+	}
+
+	/* If most of them were lost, so will others be: no need to wait. */
+	sweep->lossy = sweep->under_way && lost > n / 2;
+	sweeper->found += lost;
+}
+
+/*
+ * Have a task looked up again in a while.  False if there is no room.
+ */
+static bool
+suspect(Sweeper *sweeper, int64 id)
+{
+	QueueSweep *sweep = sweeper->sweep;
+
+	for (int i = 0; i < sweep->suspect_count; i++)
+	{
+		if (sweep->suspects[i].id == id)
+			return true;		/* the hand comes across it, too */
+	}
+	if (sweep->suspect_count == SWEEP_SUSPECTS)
+		return false;
+	sweep->suspects[sweep->suspect_count].id = id;
+
+	/* Not when the pass began: who has it in his hands may have come since. */
+	sweep->suspects[sweep->suspect_count].since = GetCurrentTimestamp();
+	sweep->suspects[sweep->suspect_count].looks = 1;
+	sweep->suspect_count++;
+	return true;
+}
+
+/*
+ * Look at the rows of the ids from *from on, below upto: at up to max entries of
+ * the index.  *from is moved, to upto if there are no more.
+ */
+static void
+look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
+{
+	QueueSweep *sweep = sweeper->sweep;
+	RowReader  *row = &sweeper->row;
+	DuePlace   *entries;
+	DuePlace	next;
+	int			n;
+
+	if (sweeper->full || from->due >= upto)
+		return;
+	entries = palloc(max * sizeof(DuePlace));
+	n = queue_relation_ids(row->rel, sweeper->info, from, upto, max, entries, &next);
+	if (next.due > upto)
+		next.due = upto;
+	for (int i = 0; i < n && !sweeper->full; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+
+		/*
+		 * A row in the hands of a transaction is that one's to hand over, or
+		 * its lane's to remember.
+		 */
+		if (row_reader_read(row, &entries[i].tid) != ROW_LIVE ||
+			!is_overlooked(sweeper->info, row))
+			continue;
+		if (sweep->lossy)
+		{
+			mend(sweeper->info, row);
+			sweeper->found++;
+		}
+		else if (!suspect(sweeper, DatumGetInt64(row_value(row, COLUMN_ID))))
+		{
+			sweeper->full = true;
+			next = entries[i];
+		}
+	}
+	pfree(entries);
+	*from = next;
+}
+
+/* What has happened to a queue, in one number that changes whenever it does. */
+static uint64
+activity(QueueState *state)
+{
+	uint64		result = 0;
+
+	for (int i = QUEUE_ENQUEUED; i <= QUEUE_DIED; i++)
+		result += pg_atomic_read_u64(&state->counters[i]);
+	return result;
+}
+
+/*
+ * Is there anything that has not been looked at?  If not, the next who takes an
+ * id sees to it that somebody comes.
+ */
+static bool
+is_wanted(QueueState *state)
+{
+	QueueSweep *sweep = &state->sweep;
+
+	return sweep->under_way || sweep->suspect_count > 0 || sweep->record_id > 0 ||
+		sweep->activity != activity(state) ||
+		!queue_state_sweep_sleeps(state, sweep->done.due);
+}
+
+/* When the next sweep is to begin. */
+static TimestampTz
+next_sweep(const QueueSweep *sweep)
+{
+	return sweep->begun_at + settings_sweep_interval * INT64CONST(1000);
+}
+
+/*
+ * Would a pass do anything now?
+ */
+bool
+sweep_is_due(QueueInfo *info, TimestampTz now)
+{
+	return settings_sweep_interval > 0 &&
+		next_sweep(&info->state->sweep) <= now && is_wanted(info->state);
+}
+
+/*
+ * Has everything ended that was running when the record was made?
+ */
+static bool
+is_settled(const QueueSweep *sweep)
+{
+	FullTransactionId next = ReadNextFullTransactionId();
+	TransactionId oldest = GetOldestActiveTransactionId();
+	uint32		age = XidFromFullTransactionId(next) - oldest;
+
+	/* More transactions may have begun between the two looks. */
+	if ((int32) age < 0)
+		age = 0;
+	return U64FromFullTransactionId(next) - age >= sweep->record_xid;
+}
+
+static void
+begin_sweep(Sweeper *sweeper)
+{
+	QueueState *state = sweeper->info->state;
+	QueueSweep *sweep = sweeper->sweep;
+	int64		first;
+	int64		end;
+
+	sweep->under_way = true;
+	sweep->lossy = false;
+	sweep->begun_at = sweeper->now;
+	sweep->turn_hand = (sweep->activity != activity(state));
+	sweep->activity = activity(state);
+	if (sweep->record_id > 0)
+		return;
+
+	/*
+	 * The ids first: whoever has one of them has a transaction id by now.  Of
+	 * ids from before the server's start the lanes know nothing, so that their
+	 * tasks are found in the index.
+	 */
+	queue_state_ids(state, &first, &end);
+	sweep->done.due = Max(sweep->done.due, first);
+	sweep->record_id = end;
+	sweep->record_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+}
+
+/*
+ * Look on.  Returns whether there is more to do now.
+ */
+static bool
+go_on(Sweeper *sweeper)
+{
+	QueueSweep *sweep = sweeper->sweep;
+
+	if (is_settled(sweep))
+	{
+		look_at_ids(sweeper, &sweep->done, sweep->record_id, SWEEP_ENTRIES);
+		if (sweep->done.due < sweep->record_id)
+			return !sweeper->full;
+		sweep->record_id = 0;
+	}
+	else if (sweeper->now < sweep->begun_at + SETTLE_USECS)
+		return false;
+	else
+	{
+		int64		first;
+		int64		end;
+
+		queue_state_ids(sweeper->info->state, &first, &end);
+		if (due_compare(&sweep->looked, &sweep->done) < 0)
+			sweep->looked = sweep->done;
+		look_at_ids(sweeper, &sweep->looked, end, SWEEP_ENTRIES);
+		if (sweep->looked.due < end)
+			return !sweeper->full;
+	}
+
+	/* Not if it might meet what has just been mended. */
+	if (sweep->turn_hand && !sweep->lossy)
+		look_at_ids(sweeper, &sweep->hand, PG_INT64_MAX, HAND_ENTRIES);
+	if (sweep->hand.due == PG_INT64_MAX)
+		sweep->hand.due = PG_INT64_MIN;
+	sweep->under_way = false;
+	return false;
+}
+
+/*
+ * Do what there is to do of a sweep, up to a bound; begin one if it is time, or
+ * in the first pass that a user wishes.  Returns whether there is more to do now; *next is moved
+ * forward to when to come again.
+ *
+ * The caller has the maintenance lock.  What is found is handed over when the
+ * transaction commits.
+ */
+bool
+sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
+		   bool first, TimestampTz *next)
+{
+	QueueSweep *sweep = &info->state->sweep;
+	Sweeper		sweeper = {.info = info, .sweep = sweep, .now = now};
+	bool		begin;
+	bool		more = false;
+
+	if ((settings_sweep_interval == 0 && !by_hand) || !is_wanted(info->state))
+		return false;
+	begin = by_hand ? first : (now >= next_sweep(sweep));
+
+	row_reader_begin(&sweeper.row, rel, info);
+	judge_suspects(&sweeper);
+	if (begin && !sweep->under_way)
+		begin_sweep(&sweeper);
+	if (sweep->under_way)
+		more = go_on(&sweeper);
+	row_reader_end(&sweeper.row);
+	report(&sweeper);
+
+	if (sweep->suspect_count > 0)
+	{
+		TimestampTz due = sweep->suspects[0].since + SUSPECT_USECS;
+
+		/* Not at once if somebody is waited for. */
+		*next = Min(*next, due > now ? due : now + SUSPECT_USECS);
+	}
+	if (sweep->under_way)
+		*next = Min(*next, Max(now, sweep->begun_at + SETTLE_USECS));
+	else if (settings_sweep_interval > 0 && is_wanted(info->state))
+		*next = Min(*next, next_sweep(sweep));
+	return more;
+}

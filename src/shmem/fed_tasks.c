@@ -1,0 +1,251 @@
+/*-------------------------------------------------------------------------
+ *
+ * fed_tasks.c
+ *	  Which tasks of the overflow have been given places, and count as ready.
+ *
+ * A task of the overflow that is fed gets a place in a lane, and its row stays as it
+ * is (promote.c).  From then on its group counts it as ready, until it is leased or
+ * removed.  Neither its row says so nor, for certain, its place: that may be in a
+ * window, set aside, in a claimer's hands, or lost.  So it is noted here, and whoever
+ * takes the task away knows which of the group's two counts it was in.
+ *
+ * A hash table with as many entries as places can be had for some lanes that are full
+ * of them; who finds it full writes the task's row instead.
+ *
+ * Locking: the lock of a partition guards its chains; it is taken last of all.  A
+ * task is entered or taken out together with its group's counts, under the lock of the
+ * group's partition.  A spinlock guards the free entries.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "port/pg_bitutils.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "storage/spin.h"
+
+#include "common/settings.h"
+#include "shared_state.h"
+#include "shmem/fed_tasks.h"
+#include "shmem/queue_state.h"
+
+#define PARTITIONS		64
+#define NO_ENTRY		PG_UINT32_MAX
+
+/* Tasks for each lane that there may be, and in all at least. */
+#define TASKS_OF_LANE	64
+#define LEAST_TASKS		4096
+
+typedef struct FedEntry
+{
+	int64		task;
+	int			queue;
+	uint32		next;			/* in its chain, or in the free list */
+} FedEntry;
+
+typedef struct FedTable
+{
+	slock_t		mutex;			/* guards the next two */
+	uint32		free_head;
+	uint32		used;			/* those from here on never were */
+	LWLockPadded partitions[PARTITIONS];
+} FedTable;
+
+static FedTable *table = NULL;
+static uint32 *chains = NULL;
+static FedEntry *entries = NULL;
+static uint32 chain_mask;
+
+#define TABLE_SIZE	CACHELINEALIGN(sizeof(FedTable))
+
+static uint32
+entries_wanted(void)
+{
+	return Max((uint32) settings_max_lanes * TASKS_OF_LANE, LEAST_TASKS);
+}
+
+static uint32
+chains_wanted(void)
+{
+	return pg_nextpower2_32(entries_wanted());
+}
+
+Size
+fed_tasks_shmem_size(void)
+{
+	Size		size = TABLE_SIZE;
+
+	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
+	return add_size(size, mul_size(entries_wanted(), sizeof(FedEntry)));
+}
+
+void
+fed_tasks_shmem_init(void *area, bool found)
+{
+	char	   *p = area;
+
+	table = (FedTable *) p;
+	p += TABLE_SIZE;
+	chains = (uint32 *) p;
+	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
+	entries = (FedEntry *) p;
+	chain_mask = chains_wanted() - 1;
+	if (found)
+		return;
+	SpinLockInit(&table->mutex);
+	table->free_head = NO_ENTRY;
+	table->used = 0;
+	for (int i = 0; i < PARTITIONS; i++)
+		LWLockInitialize(&table->partitions[i].lock,
+						 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
+	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
+}
+
+static inline uint32
+hash_of(int queue, int64 task)
+{
+	return murmurhash32(murmurhash32((uint32) (task >> 32) * 16384 + queue) + (uint32) task);
+}
+
+/* The lock of a chain. */
+static inline LWLock *
+lock_of(uint32 hash)
+{
+	return &table->partitions[(hash & chain_mask) % PARTITIONS].lock;
+}
+
+/* What leads to a task's entry; to NO_ENTRY if it has none.  Partition locked. */
+static uint32 *
+link_to(uint32 hash, int queue, int64 task)
+{
+	uint32	   *link = &chains[hash & chain_mask];
+
+	while (*link != NO_ENTRY &&
+		   (entries[*link].task != task || entries[*link].queue != queue))
+		link = &entries[*link].next;
+	return link;
+}
+
+static uint32
+new_entry(void)
+{
+	uint32		number;
+
+	SpinLockAcquire(&table->mutex);
+	number = table->free_head;
+	if (number != NO_ENTRY)
+		table->free_head = entries[number].next;
+	else if (table->used < entries_wanted())
+		number = table->used++;
+	SpinLockRelease(&table->mutex);
+	return number;
+}
+
+/* Take the entry out that a link leads to.  Partition locked. */
+static void
+remove_entry(uint32 *link)
+{
+	uint32		number = *link;
+
+	*link = entries[number].next;
+	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->fed_tasks, 1);
+	SpinLockAcquire(&table->mutex);
+	entries[number].next = table->free_head;
+	table->free_head = number;
+	SpinLockRelease(&table->mutex);
+}
+
+/*
+ * A task counts as ready from now on, unless there is no room.
+ */
+FedTask
+fed_tasks_add(int queue, int64 task)
+{
+	uint32		hash = hash_of(queue, task);
+	FedTask		result = FED_KNOWN;
+
+	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
+	if (*link_to(hash, queue, task) == NO_ENTRY)
+	{
+		uint32		number = new_entry();
+
+		result = (number == NO_ENTRY) ? FED_NO_ROOM : FED_NEW;
+		if (result == FED_NEW)
+		{
+			entries[number].task = task;
+			entries[number].queue = queue;
+			entries[number].next = chains[hash & chain_mask];
+			chains[hash & chain_mask] = number;
+			pg_atomic_fetch_add_u32(&queue_state_by_number(queue)->fed_tasks, 1);
+		}
+	}
+	LWLockRelease(lock_of(hash));
+	return result;
+}
+
+/*
+ * A task does not count as ready any more.  Returns whether it did.
+ */
+bool
+fed_tasks_take(int queue, int64 task)
+{
+	uint32		hash = hash_of(queue, task);
+	uint32	   *link;
+	bool		found;
+
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->fed_tasks) == 0)
+		return false;
+	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
+	link = link_to(hash, queue, task);
+	found = (*link != NO_ENTRY);
+	if (found)
+		remove_entry(link);
+	LWLockRelease(lock_of(hash));
+	return found;
+}
+
+/*
+ * Does a task of the overflow count as ready?
+ */
+bool
+fed_tasks_has(int queue, int64 task)
+{
+	uint32		hash = hash_of(queue, task);
+	bool		found;
+
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->fed_tasks) == 0)
+		return false;
+	LWLockAcquire(lock_of(hash), LW_SHARED);
+	found = (*link_to(hash, queue, task) != NO_ENTRY);
+	LWLockRelease(lock_of(hash));
+	return found;
+}
+
+/*
+ * The tasks of a queue are counted anew, or it is gone.
+ */
+void
+fed_tasks_forget_queue(int queue)
+{
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->fed_tasks) == 0)
+		return;
+	for (uint32 i = 0; i <= chain_mask; i++)
+	{
+		uint32	   *link = &chains[i];
+
+		/* Without the lock first: most are empty. */
+		if (*(volatile uint32 *) link == NO_ENTRY)
+			continue;
+		LWLockAcquire(lock_of(i), LW_EXCLUSIVE);
+		while (*link != NO_ENTRY)
+		{
+			if (entries[*link].queue == queue)
+				remove_entry(link);
+			else
+				link = &entries[*link].next;
+		}
+		LWLockRelease(lock_of(i));
+	}
+}

@@ -1,0 +1,550 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_overflow.c
+ *	  The overflow of groups: which of them have any, and whose turn it is.
+ *
+ * A group that has more than max_ready_per_group tasks ready, or one that comes
+ * when max_ready are, has its next tasks put into the overflow: rows without an
+ * address.  While it has any there, committed or not, all its new
+ * ones go there, so that they stay in order; also while tasks of its overflow may
+ * be ready whose places are in memory only: these may get lost, and must not come
+ * behind new ones then.  When some of its room is free the group is hungry: it comes
+ * to the end of the queue's list of hungry groups, which the background worker
+ * feeds in turn (promote.c), from the lowest id on that may be there, overflow_from.
+ * A group is dry when it has run out of places before: then the claim that notices
+ * feeds it (claim_feed.c).
+ *
+ * A group's two counts, ready and overflow, are what was added less what was taken:
+ * a task is in one of them, or leased.  One with an address is ready from when it gets
+ * that, committed or not; one of the overflow from when it is fed, of which
+ * fed_tasks.c keeps note.  Nobody guesses: who takes a task away finds out where it was
+ * counted, and a lease knows whether its task goes back (groups_given_back).  Rows that
+ * were written before anybody counted are counted in one go (recovery.c).
+ *
+ * That a group has nothing in the overflow is believed only of who has read to the
+ * end of it.  So as long as overflow_from says that there may be something, the group
+ * is fed when there is room, or when the count is at zero: what is there is found
+ * then, or overflow_from goes away.  Two kinds of groups are fed without room: those of
+ * which some tasks may have lost their places (overflow_lost), for these tasks only; and
+ * those that starve, when there is nothing to claim, because what they have ready is in
+ * the hands of open transactions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "shmem/group_overflow.h"
+#include "shmem/group_private.h"
+#include "shmem/wakeup.h"
+
+/*
+ * A group is fed when this many of its tasks may be moved, or a quarter of what
+ * it may have ready; so tasks are moved some at a time, and the group is far from
+ * running dry.  Likewise the queue as a whole: but an eighth, as who waits for its
+ * room may be new.
+ *
+ * And not before half of what the lanes have room for is gone, shared between the
+ * groups with overflow, but FEED_LEAST at least: what is more has to be written.
+ */
+#define FEED_AT_ONCE	500
+#define FEED_LEAST		16
+#define FEED_QUEUE_AT_ONCE	100
+
+/* As many a claim moves at a time of a group whose places it has used up. */
+#define FEED_DRY			64
+
+/*
+ * What is known of a group's overflow has changed: may it have any?  Partition locked.
+ *
+ * With the first one the worker is woken, though there may be no room: it looks
+ * now and then, from then on, whether there is and nobody noticed.
+ */
+static void
+note_overflow(QueueState *queue, FairGroup *group)
+{
+	bool		overflows = group->overflow > 0 ||
+		group->overflow_from != PG_INT64_MAX || group->overflow_held != PG_INT64_MAX;
+
+	if (overflows == group->overflows)
+		return;
+	group->overflows = overflows;
+	if (!overflows)
+		pg_atomic_fetch_sub_u32(&queue->overflowing, 1);
+	else if (pg_atomic_fetch_add_u32(&queue->overflowing, 1) == 0)
+		wakeup_at(queue->database, 0);
+}
+
+/*
+ * Count n tasks of a group in the overflow.  Partition locked.
+ */
+void
+group_overflow_count(QueueState *queue, FairGroup *group, int n)
+{
+	group->overflow += n;
+	note_overflow(queue, group);
+}
+
+/*
+ * How many tasks of a group are ready when it has been fed, at most.
+ */
+static int64
+ready_when_fed(QueueState *queue, int class, int least)
+{
+	int64		room = queue->orders[class].lanes.high * (LANE_WINDOW / 2) * 3 / 4;
+
+	room /= Max(pg_atomic_read_u32(&queue->overflowing), 1);
+	return Min(Max(room, least), queue->max_ready_per_group);
+}
+
+/*
+ * Enter a group into the list of the hungry.  Partition locked.
+ */
+static void
+enter_hungry(QueueState *queue, FairGroup *group, GroupHunger hunger)
+{
+	uint32		number = group - group_entries;
+
+	group->hunger = hunger;
+	SpinLockAcquire(&queue->hungry_mutex);
+	group->listed = true;
+	group->hungry_next = FAIRQ_NO_GROUP;
+	group->hungry_previous = queue->hungry_last;
+	if (queue->hungry_first == FAIRQ_NO_GROUP)
+		queue->hungry_first = number;
+	else
+		group_entries[queue->hungry_last].hungry_next = number;
+	queue->hungry_last = number;
+	queue->hungry_count++;
+	SpinLockRelease(&queue->hungry_mutex);
+}
+
+/*
+ * Take a group out of that list, which it is in.  The list is locked.
+ */
+static void
+leave_hungry(QueueState *queue, FairGroup *group)
+{
+	if (group->hungry_previous == FAIRQ_NO_GROUP)
+		queue->hungry_first = group->hungry_next;
+	else
+		group_entries[group->hungry_previous].hungry_next = group->hungry_next;
+	if (group->hungry_next == FAIRQ_NO_GROUP)
+		queue->hungry_last = group->hungry_previous;
+	else
+		group_entries[group->hungry_next].hungry_previous = group->hungry_previous;
+	group->listed = false;
+	queue->hungry_count--;
+	queue->being_fed++;
+}
+
+/*
+ * If a group that may have overflow is to be fed, enter it into the list of the
+ * hungry.  Partition locked.
+ */
+void
+group_overflow_list(QueueState *queue, FairGroup *group)
+{
+	int64		max = queue->max_ready_per_group;
+	int64		fed;
+
+	if (group->hunger != NOT_HUNGRY)
+		return;
+	fed = ready_when_fed(queue, group->key.class, FEED_LEAST);
+	if (group->overflow <= 0 || group->overflow_lost != PG_INT64_MIN ||
+		(group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1) &&
+		 (fed == max || group->ready <= fed / 2)))
+		enter_hungry(queue, group, HUNGRY);
+}
+
+/*
+ * The same, and wake the worker.  Partition locked.
+ */
+void
+group_overflow_check(QueueState *queue, FairGroup *group)
+{
+	note_overflow(queue, group);
+	group_overflow_look(queue, group);
+	group_overflow_wake_feeder(queue);
+}
+
+/*
+ * The same after tasks have been counted off: a group that has none left in the
+ * overflow comes to those that were in somebody's hands.  Partition locked.
+ */
+void
+group_overflow_settle(QueueState *queue, FairGroup *group)
+{
+	if (group->overflow <= 0)
+	{
+		group->overflow_from = Min(group->overflow_from, group->overflow_held);
+		group->overflow_held = PG_INT64_MAX;
+	}
+	group_overflow_check(queue, group);
+}
+
+/*
+ * Wake the worker if there are hungry groups, and room in the queue.  Never fails:
+ * called at the end of transactions.
+ */
+void
+group_overflow_wake_feeder(QueueState *queue)
+{
+	int64		room;
+
+	if (likely(((volatile QueueState *) queue)->hungry_count == 0))
+		return;
+	room = queue->max_ready - queue_state_ready(queue);
+	if (room > 0 && room >= Min(queue->max_ready / 8, FEED_QUEUE_AT_ONCE))
+		wakeup_at(queue->database, 0);
+}
+
+/*
+ * A task of a group was written to the overflow by somebody else.
+ */
+void
+group_overflow_begins(QueueState *queue, int class, const char *key, int keylen,
+					  GroupTag *tag)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	group = group_table_lock(queue, &group_key, key, keylen,
+							 queue_state_virtual_time(&queue->orders[class]));
+	group->pending++;
+	tag->group = group - group_entries;
+	group_table_unlock(&group_key);
+}
+
+/*
+ * Tasks of a group were put into the overflow, the lowest id is given, and the
+ * transaction has ended.
+ */
+void
+group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
+					bool committed)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	group->pending -= n;
+	if (committed && n > 0)
+	{
+		group_overflow_count(queue, group, n);
+		group->overflow_from = Min(group->overflow_from, id);
+		group->overflow_limit = Min(group->overflow_limit, id);
+		group_overflow_check(queue, group);
+	}
+	LWLockRelease(lock);
+}
+
+/*
+ * A task of the overflow that counted as ready has no place after all, and counts in the
+ * overflow.  Returns false if it counts as ready no more.
+ */
+bool
+group_overflow_unfeed(QueueState *queue, uint32 number, int64 task)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+	bool		fed = fed_tasks_take(queue_state_number(queue), task);
+
+	if (fed)
+	{
+		group_table_count_ready(queue, group, -1);
+		group_overflow_count(queue, group, 1);
+	}
+	LWLockRelease(lock);
+	return fed;
+}
+
+/*
+ * A task of the overflow that nobody has leased, in whose tags it is counted as ready,
+ * is going to be offered: then it is in the overflow no more.  The lock of leases is
+ * held, see groups_leased.
+ */
+FedTask
+group_overflow_feed(QueueState *queue, uint32 number, int64 task)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+	FedTask		result = fed_tasks_add(queue_state_number(queue), task);
+
+	/* One that has lost its place is ready already. */
+	if (result == FED_KNOWN)
+		group_table_count_ready(queue, group, -1);
+	else if (result == FED_NEW)
+		group_overflow_count(queue, group, -1);
+	if (result != FED_NO_ROOM)
+		group->offered_finish = group->finish;
+	LWLockRelease(lock);
+	return result;
+}
+
+/*
+ * n tasks of a group were removed from the overflow.
+ */
+void
+group_overflow_removed(QueueState *queue, uint32 number, int n)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	group_overflow_count(queue, group, -n);
+	group_overflow_settle(queue, group);
+	LWLockRelease(lock);
+}
+
+/*
+ * A row says that a group has a task in the overflow.  again: one that is counted,
+ * and may have lost its place, as may those after it.
+ */
+void
+group_overflow_found(QueueState *queue, int class, const char *key, int keylen,
+					 int64 id, bool again)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	group = group_table_lock(queue, &group_key, key, keylen,
+							 queue_state_virtual_time(&queue->orders[class]));
+	if (again)
+	{
+		int64		first;
+		int64		end;
+
+		/* Not to the end of what comes from now on. */
+		queue_state_ids(queue, &first, &end);
+		if (end == 0 || group->overflow_from < end)
+			end = group->overflow_from;
+		group->overflow_lost = Max(group->overflow_lost, end);
+	}
+	else
+		group_overflow_count(queue, group, 1);
+	group->overflow_from = Min(group->overflow_from, id);
+	group->overflow_limit = Min(group->overflow_limit, id);
+	group_overflow_check(queue, group);
+	group_table_unlock(&group_key);
+}
+
+/*
+ * A group is going to be given up to room places.  Partition locked.
+ */
+static void
+begin_feeding(FairGroup *group, int64 room, HungryGroup *hungry)
+{
+	group->hunger = BEING_FED;
+	group->seen_finish = group->finish;
+	group->overflow_limit = PG_INT64_MAX;
+	hungry->class = group->key.class;
+	hungry->hash = (int64) group->key.low;
+	hungry->from = group->overflow_from;
+	hungry->lost = group->overflow_lost;
+	hungry->limit = group->limit;
+	group->overflow_lost = PG_INT64_MIN;
+	hungry->room = (int) Min(Max(room, 0), PG_INT32_MAX);
+}
+
+/* A group was fed, or is not going to be.  Partition locked. */
+static void
+end_feeding(QueueState *queue, FairGroup *group)
+{
+	group->unseen = 0;
+	if (likely(group->dry_epoch == 0))
+		return;
+	SpinLockAcquire(&queue->hungry_mutex);
+	if (group->dry_epoch == queue->dry_epoch)
+		queue->dry--;
+	group->dry_epoch = 0;
+	SpinLockRelease(&queue->hungry_mutex);
+}
+
+/*
+ * The next group to feed, of which the caller takes care: group_overflow_fed when the
+ * transaction commits, group_overflow_not_fed if it does not, and then queue_state_fed.
+ * Returns false if there is
+ * none, or no room in the queue.
+ */
+bool
+group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
+{
+	int64		room = queue->max_ready - queue_state_ready(queue);
+	int64		room_of_group;
+	FairGroup  *group;
+	LWLock	   *lock;
+	int			waiting;
+
+	SpinLockAcquire(&queue->hungry_mutex);
+	waiting = queue->hungry_count;
+	hungry->group = queue->hungry_first;
+	if (room <= 0 && waiting > 0 &&
+		((volatile FairGroup *) &group_entries[hungry->group])->hunger != STARVING)
+		waiting = 0;
+	if (waiting > 0)
+		leave_hungry(queue, &group_entries[hungry->group]);
+	SpinLockRelease(&queue->hungry_mutex);
+	if (waiting == 0)
+		return false;
+
+	group = &group_entries[hungry->group];
+	lock = group_table_lock_number(hungry->group);
+	/* What room there is in the queue is shared between the hungry. */
+	room_of_group = ready_when_fed(queue, group->key.class, FEED_LEAST);
+	if (group->hunger == STARVING)
+		room_of_group = Min(Max(queue->max_ready / waiting, 1), room_of_group);
+	else
+		room_of_group = Min(Max(room / waiting, 1), room_of_group - group->ready);
+	begin_feeding(group, room_of_group, hungry);
+	LWLockRelease(lock);
+	return true;
+}
+
+/*
+ * A claim has used up the places of a group, which may have more in the overflow.  If
+ * nobody feeds it yet it is for the caller to feed, as with group_overflow_next_hungry.
+ * Nobody else goes on past the group until it is fed (queue_state_wait_dry).
+ */
+GroupDry
+group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
+{
+	int64		room = queue->max_ready - queue_state_ready(queue);
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+	bool		ours;
+
+	/*
+	 * What room there is in the queue is shared with those that are hungry.  If it is
+	 * not enough, groups take turns, and none gets what it would have had.  One with
+	 * tasks set aside is not kept waiting by us.
+	 */
+	room /= ((volatile QueueState *) queue)->hungry_count + 1;
+	if (room <= 0)
+		group->backlogged = false;
+	if (room <= 0 || group->ready - group->unseen > 0 || group->overflow_from == PG_INT64_MAX ||
+		(group->limit != NO_LIMIT && limits_waits(group->limit)))
+	{
+		LWLockRelease(lock);
+		return GROUP_NOT_DRY;
+	}
+
+	/* The worker has taken it out of the list before it locked it. */
+	SpinLockAcquire(&queue->hungry_mutex);
+	ours = (group->hunger == NOT_HUNGRY || group->listed);
+	if (group->listed)
+		leave_hungry(queue, group);
+	else if (ours)
+		queue->being_fed++;
+	if (group->dry_epoch == 0)
+	{
+		group->dry_epoch = queue->dry_epoch;
+		queue->dry++;
+	}
+	SpinLockRelease(&queue->hungry_mutex);
+	if (ours)
+	{
+		hungry->group = number;
+		begin_feeding(group,
+					  Min(room, Min(ready_when_fed(queue, group->key.class, 1), FEED_DRY)),
+					  hungry);
+	}
+	LWLockRelease(lock);
+	return ours ? GROUP_IS_DRY : GROUP_IS_BEING_FED;
+}
+
+/*
+ * A group was fed: it was given places (moved), written tasks of its overflow have
+ * addresses now, and the next ones are from the id next on (PG_INT64_MAX: there are no
+ * more), but for some in somebody's hands from the id held on, and some below the id
+ * lost that may have lost their places.
+ */
+void
+group_overflow_fed(QueueState *queue, uint32 number, bool moved, int written, int64 next,
+				   int64 held, int64 lost)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	group->overflow_from = Min(next, group->overflow_limit);
+	group->overflow_held = Min(held, group->overflow_held);
+	group->overflow_lost = Max(group->overflow_lost, lost);
+	group_overflow_count(queue, group, -written);
+	if (written > 0)
+		group->offered_finish = group->finish;
+	group->hunger = NOT_HUNGRY;
+	end_feeding(queue, group);
+
+	/*
+	 * From now on it is behind only because it is not fed in time, and begins again
+	 * where it has got, wherever virtual time is by then.
+	 */
+	group->backlogged = (moved || group->backlogged) &&
+		group->overflow_from != PG_INT64_MAX &&
+		(group->limit == NO_LIMIT || !limits_waits(group->limit));
+
+	/* The worker needs no waking: it comes again as long as anybody is hungry. */
+	group_overflow_look(queue, group);
+	LWLockRelease(lock);
+}
+
+/*
+ * A group was not fed after all: it comes to the end of the list.  So far from
+ * where it was to be fed, and to look for lost places as far as it was to.
+ */
+void
+group_overflow_not_fed(QueueState *queue, uint32 number, int64 lost)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	group->overflow_lost = Max(group->overflow_lost, lost);
+	enter_hungry(queue, group, HUNGRY);
+	end_feeding(queue, group);
+	LWLockRelease(lock);
+}
+
+/*
+ * Look for hungry groups of an order that are not in the list.  Tasks that were
+ * in somebody's hands are looked at again by groups that have no others left, or
+ * (held) by all.  starving: there is nothing to claim in the order; what a group has
+ * ready whose tasks are not set aside is in the hands of open transactions, and the
+ * others do not wait for these.
+ */
+void
+group_overflow_seek_hungry(QueueState *queue, int class, bool starving, bool held)
+{
+	uint32		first;
+	uint32		number;
+
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	first = number = queue->orders[class].group_ring;
+	while (number != FAIRQ_NO_GROUP)
+	{
+		FairGroup  *group = &group_entries[number];
+
+		/* Without its lock first: most have none. */
+		if (((volatile FairGroup *) group)->overflows)
+		{
+			LWLock	   *lock = group_table_lock_number(number);
+			bool		starves = starving && group->overflow > 0 &&
+				(group->limit == NO_LIMIT || !limits_waits(group->limit));
+
+			if (group->hunger == NOT_HUNGRY &&
+				(held || group->overflow_from == PG_INT64_MAX))
+			{
+				group->overflow_from = Min(group->overflow_from, group->overflow_held);
+				group->overflow_held = PG_INT64_MAX;
+			}
+			if (starves && group->hunger == NOT_HUNGRY)
+				enter_hungry(queue, group, STARVING);
+			else if (starves && group->hunger == HUNGRY)
+				group->hunger = STARVING;
+			group_overflow_check(queue, group);
+			LWLockRelease(lock);
+		}
+		number = group->ring_next;
+		if (number == first)
+			break;
+	}
+	LWLockRelease(&group_table->creation_lock);
+}

@@ -1,0 +1,436 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_table.c
+ *	  The entries of groups in shared memory.
+ *
+ * There is one for each group, queue and priority class that has work.
+ *
+ * A group whose F is not beyond virtual time and that has no tasks carries no
+ * information: its next task gets the start tag v whether it is known or not.  It is
+ * forgotten when its entry is wanted; not before, for the entry counts its tasks, and
+ * who has one to count off finds it there.  Its slot may then be another group's at once, without
+ * two tasks ever having the same address: all start tags the old one gave out
+ * are below its F, so below v, and all that the new one gives out are not.
+ *
+ * A group's key is known by 128 bits of hash, with a seed that is new at each
+ * start of the server.  Should two keys ever collide (one in 10^26 with a
+ * million groups) they would share one place in the fair order, no more.
+ *
+ * Entries are found through chains of a hash table, in partitions with a lock
+ * each, and each order (class of a queue) links its groups in a ring.  A new
+ * group first looks at the next two of the ring and takes over the entry of
+ * one that can be forgotten, slot and all: so there are never more than about
+ * twice as many entries as there are groups with work.
+ *
+ * Locking: the lock of the partition guards its chains and the entries in
+ * them.  The creation lock guards rings, free list and slot counters, and
+ * is taken before a partition's.  A queue's hungry_mutex is taken after.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "common/settings.h"
+#include "common/wall_clock.h"
+#include "shared_state.h"
+#include "shmem/group_private.h"
+#include "shmem/group_table.h"
+
+/* How often claims that can do without look for entries, in microseconds. */
+#define RECLAIM_USECS	INT64CONST(100000)
+
+GroupTable *group_table = NULL;
+uint32	   *group_chains = NULL;
+FairGroup  *group_entries = NULL;
+uint32		group_chain_mask;
+
+#define TABLE_SIZE	CACHELINEALIGN(sizeof(GroupTable))
+
+static uint32
+chains_wanted(void)
+{
+	return pg_nextpower2_32(Max(settings_max_groups, PARTITIONS));
+}
+
+Size
+group_table_shmem_size(void)
+{
+	Size		size = TABLE_SIZE;
+
+	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
+	return add_size(size, mul_size(settings_max_groups, sizeof(FairGroup)));
+}
+
+void
+group_table_shmem_init(void *area, bool found)
+{
+	char	   *p = area;
+
+	group_table = (GroupTable *) p;
+	p += TABLE_SIZE;
+	group_chains = (uint32 *) p;
+	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
+	group_entries = (FairGroup *) p;
+	group_chain_mask = chains_wanted() - 1;
+	if (found)
+		return;
+
+	LWLockInitialize(&group_table->creation_lock,
+					 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
+	group_table->free_head = FAIRQ_NO_GROUP;
+	group_table->high_water = 0;
+	pg_atomic_init_u64(&group_table->vain_reclaim, 0);
+	if (!pg_strong_random(&group_table->seed, sizeof(group_table->seed)))
+		group_table->seed = (uint64) GetCurrentTimestamp() * UINT64CONST(0x9E3779B97F4A7C15);
+	for (int i = 0; i < PARTITIONS; i++)
+		LWLockInitialize(&group_table->partitions[i].lock,
+						 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
+	memset(group_chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
+}
+
+/*
+ * What a group is known by.
+ */
+void
+group_table_key(QueueState *queue, int class, const char *key, int keylen,
+				GroupKey *result)
+{
+	/* What hashtextextended(key, 0) is in SQL: the overflow is found by it. */
+	result->low = hash_bytes_extended((const unsigned char *) key, keylen, 0);
+	result->high = hash_bytes_extended((const unsigned char *) key, keylen,
+									   group_table->seed);
+	result->queue = queue_state_number(queue);
+	result->class = class;
+}
+
+static inline bool
+key_equal(const GroupKey *a, const GroupKey *b)
+{
+	return a->low == b->low && a->high == b->high &&
+		a->queue == b->queue && a->class == b->class;
+}
+
+/*
+ * The entry of a key in its chain, or NULL.  Its partition is locked.
+ */
+FairGroup *
+group_table_search(uint32 hash, const GroupKey *key)
+{
+	uint32		number = group_chains[hash & group_chain_mask];
+
+	while (number != FAIRQ_NO_GROUP)
+	{
+		if (key_equal(&group_entries[number].key, key))
+			return &group_entries[number];
+		number = group_entries[number].hash_next;
+	}
+	return NULL;
+}
+
+/*
+ * Count ready tasks, of the group and of the queue.  Partition locked.
+ */
+void
+group_table_count_ready(QueueState *queue, FairGroup *group, int n)
+{
+	group->ready += n;
+	pg_atomic_fetch_add_u64(&queue->ready, (int64) n);
+}
+
+/*
+ * Take a group out of its chain, if it can be forgotten at virtual time v.
+ * Creation lock held.
+ */
+static bool
+unlink_if_idle(FairGroup *group, VirtualTime v)
+{
+	uint32		hash = group_table_hash(&group->key);
+	LWLock	   *lock = group_table_partition(hash);
+	bool		idle;
+
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	idle = virtual_time_compare(group->finish, v) <= 0 &&
+		group->ready == 0 && group->leased == 0 &&
+		group->pending == 0 && !group->overflows && group->hunger == NOT_HUNGRY &&
+		(group->limit == NO_LIMIT || !limits_waits(group->limit));
+	if (idle)
+	{
+		uint32	   *link = &group_chains[hash & group_chain_mask];
+
+		while (&group_entries[*link] != group)
+			link = &group_entries[*link].hash_next;
+		*link = group->hash_next;
+		if (group->limit != NO_LIMIT)
+			limits_detach(group->limit);
+		group->in_use = false;
+	}
+	LWLockRelease(lock);
+	return idle;
+}
+
+/*
+ * An entry for a new group of an order, in its ring and with a slot; NULL if
+ * all are taken.  Creation lock held.
+ */
+static FairGroup *
+new_entry(QueueOrder *order, VirtualTime v)
+{
+	FairGroup  *group;
+
+	for (int i = 0; i < 2 && order->group_ring != FAIRQ_NO_GROUP; i++)
+	{
+		group = &group_entries[order->group_ring];
+		order->group_ring = group->ring_next;
+		if (unlink_if_idle(group, v))
+			return group;
+	}
+
+	if (group_table->free_head != FAIRQ_NO_GROUP)
+	{
+		group = &group_entries[group_table->free_head];
+		group_table->free_head = group->ring_next;
+	}
+	else if (group_table->high_water < (uint32) settings_max_groups)
+		group = &group_entries[group_table->high_water++];
+	else
+		return NULL;
+
+	group->slot = order->next_slot++ % FAIRQ_SLOTS;
+	if (order->group_ring == FAIRQ_NO_GROUP)
+		group->ring_next = group - group_entries;
+	else
+	{
+		group->ring_next = group_entries[order->group_ring].ring_next;
+		group_entries[order->group_ring].ring_next = group - group_entries;
+	}
+	order->group_ring = group - group_entries;
+	return group;
+}
+
+/*
+ * Free the entries of all groups of an order that can be forgotten.  Returns
+ * how many.
+ *
+ * If nothing is ready it ends the busy period first, at the highest F: groups
+ * whose tasks were cancelled or purged were never served as far as they got.
+ */
+int
+group_table_reclaim(QueueState *queue, int class, bool nothing_ready)
+{
+	QueueOrder *order = &queue->orders[class];
+	VirtualTime v = queue_state_virtual_time(order);
+	uint32		previous;
+	uint32		last;
+	int			freed = 0;
+
+	LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
+	if (nothing_ready && order->group_ring != FAIRQ_NO_GROUP)
+	{
+		uint32		number = order->group_ring;
+
+		do
+		{
+			v = virtual_time_max(v, group_entries[number].finish);
+			number = group_entries[number].ring_next;
+		} while (number != order->group_ring);
+		queue_state_advance(order, v, v);
+	}
+	last = previous = order->group_ring;
+	while (previous != FAIRQ_NO_GROUP)
+	{
+		uint32		number = group_entries[previous].ring_next;
+
+		if (unlink_if_idle(&group_entries[number], v))
+		{
+			group_entries[previous].ring_next = group_entries[number].ring_next;
+			group_entries[number].ring_next = group_table->free_head;
+			group_table->free_head = number;
+			freed++;
+			if (number == previous)
+				order->group_ring = previous = FAIRQ_NO_GROUP;
+			else if (number == last)
+			{
+				order->group_ring = previous;
+				break;
+			}
+		}
+		else
+		{
+			previous = number;
+			if (number == last)
+				break;
+		}
+	}
+	LWLockRelease(&group_table->creation_lock);
+	return freed;
+}
+
+/*
+ * Free entries of groups that can be forgotten.  Returns whether there were any.
+ * In a hurry that is not looked at again soon after it was in vain: it takes a look
+ * at each group.
+ */
+static bool
+reclaim(bool hurry)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (hurry &&
+		wall_clock_ahead((TimestampTz) pg_atomic_read_u64(&group_table->vain_reclaim) + RECLAIM_USECS,
+						 now, RECLAIM_USECS))
+		return false;
+	if (queue_state_reclaim_groups() > 0)
+		return true;
+	pg_atomic_write_u64(&group_table->vain_reclaim, (uint64) now);
+	return false;
+}
+
+/*
+ * Find a group, made if there is none; returns with its partition locked.  NULL,
+ * and nothing locked, if there is no entry to be had.  hurry: it can be done without.
+ */
+FairGroup *
+group_table_try_lock(QueueState *queue, const GroupKey *key, const char *text, int keylen,
+					 VirtualTime v, bool hurry)
+{
+	uint32		hash = group_table_hash(key);
+	LWLock	   *lock = group_table_partition(hash);
+	bool		reclaimed = false;
+
+	for (;;)
+	{
+		FairGroup  *group;
+
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		group = group_table_search(hash, key);
+		if (group != NULL)
+			return group;
+		LWLockRelease(lock);
+
+		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
+
+		/* Under the creation lock nobody else can make it: look once more. */
+		LWLockAcquire(lock, LW_SHARED);
+		group = group_table_search(hash, key);
+		LWLockRelease(lock);
+		if (group == NULL)
+		{
+			group = new_entry(&queue->orders[key->class], v);
+			if (group != NULL)
+			{
+				LWLockAcquire(lock, LW_EXCLUSIVE);
+				group->key = *key;
+				group->finish = v;
+				group->ready = 0;
+				group->leased = 0;
+				group->unseen = 0;
+				group->pending = 0;
+				group->overflow = 0;
+				group->overflow_from = PG_INT64_MAX;
+				group->overflow_limit = PG_INT64_MAX;
+				group->overflow_held = PG_INT64_MAX;
+				group->overflow_lost = PG_INT64_MIN;
+				group->overflows = false;
+				group->offered_finish = v_none;
+				group->hunger = NOT_HUNGRY;
+				group->dry_epoch = 0;
+				group->backlogged = false;
+				group->listed = false;
+				group->limit = NO_LIMIT;
+				group->served = 0;
+				group->served_cost = 0;
+				group->run_time = 0;
+				group->seconds = -1;
+				group->head_time = 0;
+				group->keylen = keylen;
+				memcpy(group->text, text, Min(keylen, GROUP_KEY_SHOWN));
+				group->in_use = true;
+				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
+					group->limit = limits_find_attach(key->queue, key->low, key->high);
+				group->hash_next = group_chains[hash & group_chain_mask];
+				group_chains[hash & group_chain_mask] = group - group_entries;
+				LWLockRelease(&group_table->creation_lock);
+				return group;
+			}
+		}
+		LWLockRelease(&group_table->creation_lock);
+
+		if (group == NULL && (reclaimed || !reclaim(hurry)))
+			return NULL;
+		reclaimed |= (group == NULL);
+	}
+}
+
+/*
+ * All entries are taken.
+ */
+void
+group_table_no_entry(void)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("cannot have more than %d groups with work at a time",
+					settings_max_groups),
+			 errhint("Raise the setting \"%s\" and restart the server, or try again when tasks have been claimed.",
+					 "pgfairq.max_groups")));
+}
+
+/*
+ * The same; an error if there is none.
+ */
+FairGroup *
+group_table_lock(QueueState *queue, const GroupKey *key, const char *text, int keylen,
+				 VirtualTime v)
+{
+	FairGroup  *group = group_table_try_lock(queue, key, text, keylen, v, false);
+
+	if (group == NULL)
+		group_table_no_entry();
+	return group;
+}
+
+/*
+ * Lock the partition of a group that cannot be forgotten now.
+ */
+LWLock *
+group_table_lock_number(uint32 number)
+{
+	LWLock	   *lock = group_table_partition(group_table_hash(&group_entries[number].key));
+
+	Assert(group_entries[number].in_use);
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	return lock;
+}
+
+/*
+ * Free the groups of a queue that is gone.
+ */
+void
+group_table_forget_queue(int queue)
+{
+	LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
+	for (uint32 i = 0; i < group_table->high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+		VirtualTime end = {PG_INT64_MAX, PG_UINT32_MAX};
+
+		if (!group->in_use || group->key.queue != queue)
+			continue;
+		group->ready = 0;
+		group->pending = 0;
+		group->overflow = 0;
+		group->overflows = false;
+		group->hunger = NOT_HUNGRY;
+		if (unlink_if_idle(group, end))
+		{
+			group->ring_next = group_table->free_head;
+			group_table->free_head = i;
+		}
+	}
+	LWLockRelease(&group_table->creation_lock);
+}

@@ -1,0 +1,814 @@
+/*-------------------------------------------------------------------------
+ *
+ * groups.c
+ *	  Groups: the tags that share a queue fairly between them.
+ *
+ * Start-time fair queueing (see virtual_time.h) needs one number a group: F,
+ * the finish tag of its last task.  It is kept here, for each group, queue and
+ * priority class, together with the group's slot, the tie-break between groups
+ * of one start tag.  So a producer gets a task's address without a row lock
+ * and without waiting for any other transaction (invariant I6).
+ *
+ * group_table.c finds and makes the entries, and says which lock guards what;
+ * group_overflow.c has what a group may not have ready yet.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "utils/timestamp.h"
+
+#include "common/settings.h"
+#include "shmem/fed_tasks.h"
+#include "shmem/group_overflow.h"
+#include "shmem/group_private.h"
+#include "shmem/leases.h"
+
+/*
+ * A group is told its limit.  Partition locked.
+ */
+static void
+set_limit(FairGroup *group, uint32 limit)
+{
+	if (limit == NO_LIMIT || group->limit != NO_LIMIT)
+		return;
+	group->limit = limit;
+	limits_attach(limit, group->leased);
+}
+
+/*
+ * The weight of a group.  Partition locked.
+ */
+static inline double
+weight_of(QueueState *queue, const FairGroup *group)
+{
+	return group->limit == NO_LIMIT ? queue->limits.defaults.weight :
+		limits_weight(group->limit);
+}
+
+/*
+ * What a task is charged: its cost, or what tasks of its group have taken of
+ * late.  Partition locked.
+ */
+static inline double
+charge_of(QueueState *queue, const FairGroup *group, double cost)
+{
+	if (!queue->charge_seconds || group->seconds < 0)
+		return cost;
+	return Min(Max(group->seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
+}
+
+/*
+ * Give a task of a group its tags: S = max(v, F), F = S + cost / weight.  While the
+ * group has overflow, and could be served, S = F: v is beyond F only because nobody
+ * has come round to feed it.
+ *
+ * Returns false if the task has to wait in the overflow, if it may; then
+ * tag->group is its group, which is not forgotten until group_overflow_ends.
+ */
+bool
+groups_tag(QueueState *queue, int class, const char *key, int keylen,
+		   VirtualTime v, double cost, bool may_overflow, GroupTag *tag)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+	bool		overflow;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	group = group_table_lock(queue, &group_key, key, keylen,
+							 v);
+	tag->group = group - group_entries;
+	overflow = may_overflow &&
+		(group->overflows || group->pending > 0 ||
+		 virtual_time_compare(v, group->offered_finish) < 0 ||
+		 group->ready >= queue->max_ready_per_group ||
+		 queue_state_ready(queue) >= queue->max_ready);
+	if (overflow)
+		group->pending++;
+	else
+	{
+		tag->start = group->backlogged ? group->finish : virtual_time_max(v, group->finish);
+		tag->finish = virtual_time_add(tag->start,
+									   charge_of(queue, group, cost),
+									   weight_of(queue, group));
+		tag->slot = group->slot;
+		group->finish = tag->finish;
+		if (group->ready == 0)
+			group->head_time = GetCurrentTimestamp();
+		group_table_count_ready(queue, group, 1);
+		group->unseen += (group->hunger == BEING_FED);
+	}
+	group_table_unlock(&group_key);
+	return !overflow;
+}
+
+/*
+ * There is no room for limits: groups without tasks in flight do without theirs,
+ * if that is their queue's default.  No partition is locked.
+ */
+static void
+let_go_of_limits(void)
+{
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (uint32 i = 0; i < group_table->high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+		LWLock	   *lock;
+
+		/* Without its lock first: most have none. */
+		if (!group->in_use ||
+			((volatile FairGroup *) group)->limit == NO_LIMIT ||
+			((volatile FairGroup *) group)->leased > 0)
+			continue;
+		lock = group_table_lock_number(i);
+		if (group->limit != NO_LIMIT && group->leased == 0 &&
+			!limits_needed(group->limit))
+		{
+			limits_detach(group->limit);
+			group->limit = NO_LIMIT;
+		}
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * Tell a limit to the groups of its key, in all classes.  No partition is locked.
+ *
+ * Whoever makes a group looks for its limit with the creation lock held: so either
+ * he finds it, or we find the group.
+ */
+static void
+attach_classes(QueueState *queue, const GroupKey *key, uint32 limit)
+{
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (int class = 0; class < queue->classes; class++)
+	{
+		GroupKey	of_class = *key;
+		LWLock	   *lock;
+		FairGroup  *group;
+
+		if (queue->orders[class].group_ring == FAIRQ_NO_GROUP)
+			continue;
+		of_class.class = class;
+		lock = group_table_partition(group_table_hash(&of_class));
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		group = group_table_search(group_table_hash(&of_class), &of_class);
+		if (group != NULL)
+			set_limit(group, limit);
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * The limit of a key, as get says (limits_announce, limits_join); room is made for it
+ * if there is none.  No partition is locked.
+ */
+static uint32
+limit_of_key(QueueState *queue, const GroupKey *key,
+			 uint32 (*get) (int queue, QueueLimits *limits, uint64 low, uint64 high))
+{
+	uint32		limit = get(key->queue, &queue->limits, key->low, key->high);
+
+	if (unlikely(limit == NO_LIMIT))
+	{
+		let_go_of_limits();
+		limit = get(key->queue, &queue->limits, key->low, key->high);
+	}
+	if (limit == NO_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot limit more than %d groups at a time",
+						settings_max_limits),
+				 errhint("Raise the setting \"%s\" and restart the server.",
+						 "pgfairq.max_limits")));
+	return limit;
+}
+
+/*
+ * A group gets the limit that its queue's defaults say.  No partition is locked.
+ *
+ * With what it has in flight in all its classes, which may be from before there
+ * were such defaults.
+ */
+static void
+join_limit(QueueState *queue, const GroupKey *key)
+{
+	uint32		limit = limit_of_key(queue, key, limits_join);
+
+	attach_classes(queue, key, limit);
+	limits_joined(limit);
+}
+
+/*
+ * A task is leased, or about to be, whose group has no entry.  That will not do
+ * where groups have limits: nobody would count it.
+ *
+ * Looked at again when it is leased.  Whoever gives groups limits first says so,
+ * and then looks for such leases: one of the two sees the other.
+ */
+void
+groups_check_unknown(QueueState *queue)
+{
+	pg_memory_barrier();
+	if (limits_by_default(&queue->limits) ||
+		pg_atomic_read_u32(&queue->limits.entries) > 0)
+		group_table_no_entry();
+}
+
+/*
+ * A task of a group is going to be leased, of this cost and age; its row is at tid,
+ * and locked.  of_overflow: and says that it is in the overflow.  *lease says which
+ * group that is, which is not forgotten until the lease ends, and what the task is
+ * charged, by the group's weight.
+ *
+ * Returns false if the group is at its limit.
+ */
+bool
+groups_lease_begins(QueueState *queue, const FairqAddress *address,
+					const ItemPointerData *tid, bool of_overflow, const char *key, int keylen, double cost,
+					TimestampTz enqueued_at, GroupLease *lease)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+	LWLock	   *lock;
+	bool		may = true;
+	int			class = address->class;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	lock = group_table_partition(group_table_hash(&group_key));
+	for (;;)
+	{
+		group = group_table_try_lock(queue, &group_key, key, keylen,
+									 queue_state_virtual_time(&queue->orders[class]),
+									 !limits_by_default(&queue->limits) &&
+									 pg_atomic_read_u32(&queue->limits.entries) == 0);
+		if (likely(group == NULL || group->limit != NO_LIMIT ||
+				   !limits_by_default(&queue->limits)))
+			break;
+		LWLockRelease(lock);
+		join_limit(queue, &group_key);
+	}
+	lease->limit = NO_LIMIT;
+	lease->cost = 0;
+	lease->counted = queue_state_is_counted(queue, tid);
+	lease->of_overflow = of_overflow;
+	lease->may_be_last = false;
+	if (group == NULL)
+	{
+		/*
+		 * Other groups have taken all the entries.  The task is there, and to
+		 * be claimed: only where groups may have limits it has to be counted.
+		 */
+		pg_atomic_write_u32(&queue->limits.strangers, 1);
+		groups_check_unknown(queue);
+		lease->group = FAIRQ_NO_GROUP;
+		lease->counted = false;
+		lease->charge = cost / queue->limits.defaults.weight;
+		return true;
+	}
+	lease->limit = group->limit;
+	if (group->limit != NO_LIMIT)
+		may = limits_take(group->limit, address);
+	cost = charge_of(queue, group, cost);
+	if (may)
+	{
+		group->leased++;
+		group->served++;
+		group->served_cost += cost;
+		group->head_time = Max(group->head_time, enqueued_at);
+		lease->cost = cost;
+		if (likely(lease->counted && !of_overflow))
+			group_table_count_ready(queue, group, -1);
+
+		/* The worker is woken when the claim is at its end. */
+		group_overflow_look(queue, group);
+		/* One of the overflow is counted off when it is leased. */
+		lease->may_be_last = (group->ready - of_overflow - group->unseen <= 1 &&
+							  group->overflow_from != PG_INT64_MAX);
+		lease->finish = (group->hunger == BEING_FED) ? group->seen_finish : group->finish;
+	}
+	else
+		group->backlogged = false;	/* and has nothing to make up for */
+	lease->group = group - group_entries;
+	lease->charge = cost / weight_of(queue, group);
+	LWLockRelease(lock);
+	return may;
+}
+
+/* Of what a task took, how much goes into what the next is charged. */
+#define NEW_SECONDS		0.1
+
+/*
+ * Somebody else has a lease on the task: all is as it was before groups_lease_begins.
+ */
+void
+groups_lease_refused(const GroupLease *lease)
+{
+	LWLock	   *lock;
+	FairGroup  *group;
+	uint32		limit;
+
+	if (lease->group == FAIRQ_NO_GROUP)
+		return;
+	lock = group_table_lock_number(lease->group);
+	group = &group_entries[lease->group];
+	limit = group->limit;
+	group->leased--;
+	group->served--;
+	group->served_cost -= lease->cost;
+	if (lease->counted && !lease->of_overflow)
+		group_table_count_ready(queue_state_by_number(group->key.queue), group, 1);
+	LWLockRelease(lock);
+	if (limit != NO_LIMIT)
+		limits_give(limit, true);
+}
+
+/*
+ * A lease has ended.  started is when it began if the task was worked on, else 0:
+ * under charge 'seconds' the time that it took is what the group's next tasks
+ * are charged, averaged over some.
+ */
+void
+groups_lease_ends(uint32 number, TimestampTz started)
+{
+	int64		usecs = started > 0 ? Max(GetCurrentTransactionStopTimestamp() - started, 0) : 0;
+	LWLock	   *lock;
+	FairGroup  *group;
+	uint32		limit;
+
+	if (number == FAIRQ_NO_GROUP)
+		return;
+	lock = group_table_lock_number(number);
+	group = &group_entries[number];
+	limit = group->limit;
+	if (started > 0)
+	{
+		double		seconds = usecs / (double) USECS_PER_SEC;
+
+		group->run_time += usecs;
+		group->seconds = group->seconds < 0 ? seconds :
+			group->seconds + NEW_SECONDS * (seconds - group->seconds);
+	}
+
+	/* The limit first: a group with tasks in flight keeps it. */
+	group->leased--;
+	LWLockRelease(lock);
+	if (limit != NO_LIMIT)
+		limits_give(limit, false);
+}
+
+/*
+ * A lease is found whose group was not known.  Returns that.
+ */
+uint32
+groups_adopt_lease(QueueState *queue, int class, const char *key, int keylen)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	group = group_table_lock(queue, &group_key, key, keylen,
+							 queue_state_virtual_time(&queue->orders[class]));
+	group->leased++;
+	if (group->limit != NO_LIMIT)
+		limits_adopt(group->limit);
+	group_table_unlock(&group_key);
+	return group - group_entries;
+}
+
+/*
+ * The limit of a group; NO_LIMIT: it has none.
+ */
+uint32
+groups_limit(QueueState *queue, const char *key, int keylen)
+{
+	GroupKey	group_key;
+
+	group_table_key(queue, 0, key, keylen, &group_key);
+	return limits_find(group_key.queue, group_key.low, group_key.high);
+}
+
+/*
+ * The weight of a group.
+ */
+double
+groups_weight(QueueState *queue, const char *key, int keylen)
+{
+	uint32		limit = groups_limit(queue, key, keylen);
+
+	return limit == NO_LIMIT ? queue->limits.defaults.weight : limits_weight(limit);
+}
+
+/*
+ * Offer a group up to n of its tasks that are set aside, to who asks for the group.
+ * Returns how many.
+ */
+int
+groups_release(QueueState *queue, const char *key, int keylen, int n)
+{
+	uint32		limit = groups_limit(queue, key, keylen);
+
+	return limit == NO_LIMIT ? 0 : limits_release(limit, n);
+}
+
+/*
+ * Has a group tasks set aside, until it may have them in flight?
+ */
+bool
+groups_waits(QueueState *queue, const char *key, int keylen)
+{
+	uint32		limit;
+
+	if (pg_atomic_read_u32(&queue->limits.waiting) == 0)
+		return false;
+	limit = groups_limit(queue, key, keylen);
+	return limit != NO_LIMIT && limits_waits(limit);
+}
+
+/*
+ * A group, by its key, is going to be given settings: its limit, made if there is
+ * none, which nobody learns before they are committed (groups_settle_limit).
+ */
+uint32
+groups_announce_limit(QueueState *queue, const char *key, int keylen)
+{
+	GroupKey	group_key;
+
+	group_table_key(queue, 0, key, keylen, &group_key);
+	return limit_of_key(queue, &group_key, limits_announce);
+}
+
+/*
+ * They are in force, or (NULL) were rolled back.  Those who know the group learn
+ * its limit first, so that what is in flight is counted.  Never fails.
+ */
+void
+groups_settle_limit(QueueState *queue, uint32 limit, const LimitSettings *settings)
+{
+	GroupKey	key = {0};
+
+	if (settings != NULL)
+	{
+		limits_settling(limit, &key.low, &key.high);
+		key.queue = queue_state_number(queue);
+		attach_classes(queue, &key, limit);
+	}
+	limits_settle(limit, settings);
+}
+
+/* A task of the overflow is in neither count of its group any more.  Partition locked. */
+static void
+count_off_overflow(QueueState *queue, FairGroup *group, int64 task)
+{
+	if (fed_tasks_take(queue_state_number(queue), task))
+		group_table_count_ready(queue, group, -1);
+	else
+		group_overflow_count(queue, group, -1);
+}
+
+/*
+ * A task of the overflow is leased.  The lock of its lease is held, here and in the
+ * next two: so who looks under that lock finds the task leased or counted, not both
+ * and not neither.
+ */
+void
+groups_leased(int queue_number, uint32 number, int64 task)
+{
+	QueueState *queue = queue_state_by_number(queue_number);
+	LWLock	   *lock = group_table_lock_number(number);
+
+	count_off_overflow(queue, &group_entries[number], task);
+	group_overflow_look(queue, &group_entries[number]);
+	LWLockRelease(lock);
+}
+
+/*
+ * A lease has ended, and its task is as it was before: ready, at its old place or at
+ * another one.
+ */
+void
+groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
+{
+	QueueState *queue = queue_state_by_number(queue_number);
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	if (!of_overflow || fed_tasks_add(queue_number, task) == FED_NEW)
+		group_table_count_ready(queue, group, 1);
+	else
+	{
+		/* No room: its group comes to it. */
+		group_overflow_count(queue, group, 1);
+		group->overflow_from = Min(group->overflow_from, task);
+		group->overflow_limit = Min(group->overflow_limit, task);
+		group_overflow_check(queue, group);
+	}
+	LWLockRelease(lock);
+}
+
+/*
+ * A task was removed that nobody had leased.
+ */
+void
+groups_removed(int queue_number, uint32 number, int64 task, bool of_overflow)
+{
+	QueueState *queue = queue_state_by_number(queue_number);
+	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = &group_entries[number];
+
+	if (of_overflow)
+		count_off_overflow(queue, group, task);
+	else
+		group_table_count_ready(queue, group, -1);
+	group_overflow_settle(queue, group);
+	LWLockRelease(lock);
+}
+
+/*
+ * A ready task of a group was removed, with this address: what was set aside of the
+ * group goes on.  The group may have been forgotten, and its entry be another's.
+ */
+void
+groups_place_removed(QueueState *queue, uint32 number, const FairqAddress *address)
+{
+	uint32		limit = NO_LIMIT;
+
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	if (group_entries[number].in_use &&
+		group_entries[number].key.queue == queue_state_number(queue))
+		limit = ((volatile FairGroup *) &group_entries[number])->limit;
+	LWLockRelease(&group_table->creation_lock);
+	if (limit != NO_LIMIT)
+		limits_removed(limit, address);
+}
+
+/*
+ * n tasks of a group are ready, or (n < 0) are not after all: rows that were written
+ * with an address, or removed.  They count as ready until then.
+ */
+void
+groups_written(QueueState *queue, uint32 number, int n)
+{
+	LWLock	   *lock = group_table_lock_number(number);
+
+	group_table_count_ready(queue, &group_entries[number], n);
+	group_overflow_settle(queue, &group_entries[number]);
+	LWLockRelease(lock);
+}
+
+/*
+ * A row of a group was written with SQL, with an address: it counts as ready from now
+ * on.  Returns its group.
+ */
+uint32
+groups_begin_row(QueueState *queue, int class, const char *key, int keylen)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	group = group_table_lock(queue, &group_key, key, keylen,
+							 queue_state_virtual_time(&queue->orders[class]));
+	group_table_count_ready(queue, group, 1);
+	group_table_unlock(&group_key);
+	return group - group_entries;
+}
+
+/*
+ * The rows of a queue are going to be read and counted.
+ */
+void
+groups_count_anew(QueueState *queue)
+{
+	int			queue_number = queue_state_number(queue);
+
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (uint32 i = 0; i < group_table->high_water; i++)
+	{
+		LWLock	   *lock;
+
+		if (!group_entries[i].in_use || group_entries[i].key.queue != queue_number)
+			continue;
+		lock = group_table_lock_number(i);
+		group_table_count_ready(queue, &group_entries[i], -group_entries[i].ready);
+		group_entries[i].overflow_from = PG_INT64_MAX;
+		group_entries[i].overflow_held = PG_INT64_MAX;
+		group_entries[i].overflow_lost = PG_INT64_MIN;
+		group_overflow_count(queue, &group_entries[i], -group_entries[i].overflow);
+		group_entries[i].offered_finish = v_none;
+		group_entries[i].backlogged = false;
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&group_table->creation_lock);
+	fed_tasks_forget_queue(queue_number);
+	leases_count_anew(queue_number);
+}
+
+/*
+ * The task, or several in a row, was not enqueued after all.  If the group has had
+ * no task since, it has its tag back; else there is a gap.  ready: how many were
+ * counted as ready.
+ */
+void
+groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
+			 int ready)
+{
+	FairGroup  *group = &group_entries[number];
+	LWLock	   *lock;
+
+	/*
+	 * The entry may be another group's by now, and its key may change until
+	 * the creation lock is held.  Shared: nobody makes or takes over entries.
+	 */
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	if (group->in_use && group->slot == slot)
+	{
+		QueueState *queue = queue_state_by_number(group->key.queue);
+
+		lock = group_table_partition(group_table_hash(&group->key));
+		LWLockAcquire(lock, LW_EXCLUSIVE);
+		if (virtual_time_compare(group->finish, finish) == 0)
+			group->finish = start;
+		group_table_count_ready(queue, group, -ready);
+		group_overflow_check(queue, group);
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * How far a group has got.  Returns false if there is no such group.
+ */
+bool
+groups_look(QueueState *queue, int class, const char *key, int keylen,
+			GroupTag *tag)
+{
+	GroupKey	group_key;
+	LWLock	   *lock;
+	FairGroup  *group;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	lock = group_table_partition(group_table_hash(&group_key));
+	LWLockAcquire(lock, LW_SHARED);
+	group = group_table_search(group_table_hash(&group_key), &group_key);
+	if (group != NULL)
+	{
+		tag->weight = weight_of(queue, group);
+		tag->finish = group->finish;
+		tag->slot = group->slot;
+		tag->group = group - group_entries;
+		tag->hungry = (group->hunger != NOT_HUNGRY);
+		tag->overflow_fed = Min(group->overflow_from, group->overflow_held);
+	}
+	LWLockRelease(lock);
+	return group != NULL;
+}
+
+/* Take back what a group has not been served.  Creation lock held. */
+static void
+level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
+{
+	LWLock	   *lock = group_table_partition(group_table_hash(&group->key));
+	VirtualTime level;
+	uint32		limit;
+
+	level = virtual_time_add(queue_state_virtual_time(&queue->orders[group->key.class]),
+							 1.0, 1.0);
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if ((if_finish == NULL ||
+		 virtual_time_compare(group->finish, *if_finish) == 0) &&
+		virtual_time_compare(group->finish, level) > 0)
+		group->finish = level;
+	group->offered_finish = v_none;
+	group->backlogged = false;
+	group_overflow_check(queue, group);
+	limit = group->limit;
+	LWLockRelease(lock);
+	if (limit != NO_LIMIT)
+		limits_purged(limit);
+}
+
+/*
+ * The tasks of a group were purged: it did not get the service that they were
+ * to be charged for, and starts one task behind virtual time (one may be in
+ * flight).  Not if it has had new ones since it was at finish.  FAIRQ_NO_GROUP:
+ * all groups of the queue.
+ */
+void
+groups_level(QueueState *queue, uint32 number, VirtualTime finish)
+{
+	int			queue_number = queue_state_number(queue);
+
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	if (number != FAIRQ_NO_GROUP)
+	{
+		if (group_entries[number].in_use && group_entries[number].key.queue == queue_number)
+			level_group(queue, &group_entries[number], &finish);
+	}
+	else
+	{
+		for (uint32 i = 0; i < group_table->high_water; i++)
+		{
+			if (group_entries[i].in_use && group_entries[i].key.queue == queue_number)
+				level_group(queue, &group_entries[i], NULL);
+		}
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * A row says that a group has a task of this start tag and cost, in this slot.
+ * leased: somebody has the task.  A slot that none of us gave out, because the row
+ * was written with SQL, is not taken over: it breaks ties, and needs to be no more.
+ */
+void
+groups_restore(QueueState *queue, int class, const char *key, int keylen,
+			   VirtualTime start, double cost, uint64 slot, bool leased)
+{
+	GroupKey	group_key;
+	FairGroup  *group;
+	VirtualTime first = {PG_INT64_MIN, 0};
+	VirtualTime finish;
+
+	group_table_key(queue, class, key, keylen, &group_key);
+	group = group_table_lock(queue, &group_key, key, keylen,
+							 first);
+	finish = virtual_time_add(start, cost, weight_of(queue, group));
+	if (virtual_time_compare(group->finish, finish) < 0)
+	{
+		group->finish = finish;
+		if (slot < FAIRQ_SLOTS)
+			group->slot = slot;
+	}
+	if (!leased)
+		group_table_count_ready(queue, group, 1);
+	group_table_unlock(&group_key);
+
+	if (queue->orders[class].next_slot <= slot && slot < FAIRQ_SLOTS)
+	{
+		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
+		queue->orders[class].next_slot =
+			Max(queue->orders[class].next_slot, slot + 1);
+		LWLockRelease(&group_table->creation_lock);
+	}
+}
+
+/*
+ * Copy what is known of the groups of a queue, a palloc'd array of one entry for
+ * each group and class that has an entry.  Returns how many.
+ */
+int
+groups_list(QueueState *queue, GroupInfo **infos)
+{
+	int			queue_number = queue_state_number(queue);
+	uint32		high_water = group_table->high_water;
+	int			size = 64;
+	int			n = 0;
+
+	*infos = palloc(size * sizeof(GroupInfo));
+	for (uint32 i = 0; i < high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+		GroupInfo  *info;
+
+		if (!((volatile FairGroup *) group)->in_use ||
+			((volatile FairGroup *) group)->key.queue != queue_number)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (n == size)
+		{
+			size *= 2;
+			*infos = repalloc_huge(*infos, size * sizeof(GroupInfo));
+		}
+
+		/* Shared: nobody makes or takes over entries meanwhile. */
+		LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+		if (group->in_use && group->key.queue == queue_number)
+		{
+			LWLock	   *lock = group_table_lock_number(i);
+
+			info = &(*infos)[n++];
+			info->class = group->key.class;
+			info->hash[0] = group->key.low;
+			info->hash[1] = group->key.high;
+			info->finish = group->finish;
+			info->ready = group->ready;
+			info->leased = group->leased;
+			info->overflow = group->overflow;
+			info->served = group->served;
+			info->served_cost = group->served_cost;
+			info->run_time = group->run_time;
+			info->head_time = group->head_time;
+			info->limit = group->limit;
+			info->keylen = group->keylen;
+			memcpy(info->key, group->text, Min(group->keylen, GROUP_KEY_SHOWN));
+			LWLockRelease(lock);
+		}
+		LWLockRelease(&group_table->creation_lock);
+	}
+	return n;
+}

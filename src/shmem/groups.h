@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * groups.h
+ *	  Groups: the tags that share a queue fairly between them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_GROUPS_H
+#define FAIRQ_GROUPS_H
+
+#include "common/virtual_time.h"
+#include "shmem/queue_state.h"
+
+#define FAIRQ_NO_GROUP	PG_UINT32_MAX
+
+/*
+ * Slots are numbered 0 .. FAIRQ_SLOTS - 1, so that SQL can show them all as bigint,
+ * and a row that was written with SQL leaves enough.
+ */
+#define FAIRQ_SLOTS		(UINT64CONST(1) << 62)
+
+/* The tags that a task was given, and by which group. */
+typedef struct GroupTag
+{
+	VirtualTime start;			/* S: the block of the task's address */
+	VirtualTime finish;			/* F of the group after it */
+	uint64		slot;
+	uint32		group;
+	double		weight;			/* of groups_look only */
+	bool		hungry;			/* of groups_look only: its overflow is about to be
+								 * moved */
+	int64		overflow_fed;	/* of groups_look only: it does not look for what is
+								 * in the overflow below this one */
+} GroupTag;
+
+/* What a group knows of a task that is going to be leased. */
+typedef struct GroupLease
+{
+	uint32		group;			/* its number; FAIRQ_NO_GROUP: it has no entry */
+	uint32		limit;			/* NO_LIMIT: it has none */
+	double		charge;			/* by its weight */
+	double		cost;			/* as it counts in what the group was served */
+	bool		counted;		/* the task is counted in its group, and so not as
+								 * ready while it is leased */
+	bool		of_overflow;	/* it is of the overflow: leases_grant counts it */
+	bool		may_be_last;	/* the group may have no places left, but overflow */
+	VirtualTime finish;			/* F of the group after the places that it has */
+} GroupLease;
+
+/* Bytes of a key that views can show. */
+#define GROUP_KEY_SHOWN	48
+
+/* What is known of a group in one class: a copy for those who look. */
+typedef struct GroupInfo
+{
+	int			class;
+	uint64		hash[2];		/* of the key */
+	VirtualTime finish;
+	int			ready;
+	int			leased;
+	int			overflow;
+	uint64		served;
+	double		served_cost;
+	int64		run_time;		/* microseconds */
+	TimestampTz head_time;
+	uint32		limit;
+	int			keylen;
+	char		key[GROUP_KEY_SHOWN];
+} GroupInfo;
+
+extern int	groups_list(QueueState *queue, GroupInfo **infos);
+extern bool groups_tag(QueueState *queue, int class,
+					   const char *key, int keylen, VirtualTime v,
+					   double cost, bool may_overflow, GroupTag *tag);
+extern void groups_count_anew(QueueState *queue);
+extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
+								const ItemPointerData *tid, bool of_overflow,
+								const char *key, int keylen, double cost,
+								TimestampTz enqueued_at, GroupLease *lease);
+extern void groups_lease_refused(const GroupLease *lease);
+extern void groups_lease_ends(uint32 group, TimestampTz started);
+extern uint32 groups_adopt_lease(QueueState *queue, int class,
+								 const char *key, int keylen);
+extern void groups_check_unknown(QueueState *queue);
+extern uint32 groups_announce_limit(QueueState *queue, const char *key, int keylen);
+extern void groups_settle_limit(QueueState *queue, uint32 limit,
+								const LimitSettings *settings);
+extern int	groups_release(QueueState *queue, const char *key, int keylen, int n);
+extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
+extern double groups_weight(QueueState *queue, const char *key, int keylen);
+extern bool groups_waits(QueueState *queue, const char *key, int keylen);
+extern void groups_leased(int queue, uint32 group, int64 task);
+extern void groups_given_back(int queue, uint32 group, int64 task, bool of_overflow);
+extern void groups_removed(int queue, uint32 group, int64 task, bool of_overflow);
+extern void groups_place_removed(QueueState *queue, uint32 group,
+								 const FairqAddress *address);
+extern void groups_written(QueueState *queue, uint32 group, int n);
+extern uint32 groups_begin_row(QueueState *queue, int class,
+							   const char *key, int keylen);
+extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
+						 VirtualTime finish, int ready);
+extern bool groups_look(QueueState *queue, int class, const char *key, int keylen,
+						GroupTag *tag);
+extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
+extern void groups_restore(QueueState *queue, int class,
+						   const char *key, int keylen,
+						   VirtualTime start, double cost, uint64 slot, bool leased);
+
+#endif							/* FAIRQ_GROUPS_H */

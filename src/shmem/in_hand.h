@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * in_hand.h
+ *	  Entries that a claim has taken from lanes, and not leased yet.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_IN_HAND_H
+#define FAIRQ_IN_HAND_H
+
+#include "shmem/lanes.h"
+
+extern void in_hand_add(Lane *lane, const LaneEntry *entries, int n, int max);
+extern int	in_hand_entries(LaneEntry **entries, Lane ***lanes);
+extern void in_hand_let_go(int done);
+
+#endif							/* FAIRQ_IN_HAND_H */

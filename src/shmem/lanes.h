@@ -1,0 +1,272 @@
+/*-------------------------------------------------------------------------
+ *
+ * lanes.h
+ *	  Lanes: how far each part of a queue has been claimed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_LANES_H
+#define FAIRQ_LANES_H
+
+#include "storage/condition_variable.h"
+#include "storage/itemptr.h"
+#include "storage/lwlock.h"
+
+#include "common/address.h"
+
+/*
+ * Entries in the window of a lane.  Tests build with a few, so that windows
+ * overflow and are refilled all the time.
+ */
+#ifndef LANE_WINDOW
+#define LANE_WINDOW		512
+#endif
+
+/* A window that holds less than this is refilled in passing. */
+#define LANE_LOW_WATER	(LANE_WINDOW / 8)
+
+/*
+ * A task's place in a lane, and where its row was seen.  Bucket and class are
+ * the lane's.  Places are ordered by address and then TID, as in the B-tree.
+ *
+ * A task of the overflow has its place in memory only: its row has no address,
+ * and the entry says which task it is, in 48 bits.  Else those are 0.
+ */
+typedef struct LaneEntry
+{
+	int64		block;
+	uint64		slot;
+	uint32		fraction;
+	ItemPointerData tid;
+	int16		task_high;
+	uint32		task_low;
+} LaneEntry;
+
+/*
+ * A row in the hands of a transaction that does not hand it over when it ends:
+ * a prepared one, or a user's statement that may fail before its triggers are
+ * fired.  So the lane remembers it, and looks again when that has ended.
+ */
+#define LANE_DOUBTS		8
+
+/* How often to look whether it has, in microseconds. */
+#define LANE_DOUBT_USECS	INT64CONST(250000)
+
+typedef struct LaneDoubt
+{
+	TransactionId xid;			/* invalid: several, more than there is room for */
+	LaneEntry	place;			/* the index is read again from here on */
+	int64		task;			/* and the overflow from this one; 0: it is not */
+} LaneDoubt;
+
+typedef struct Lane
+{
+	LWLock		lock;			/* guards all the rest */
+
+	bool		in_use;			/* directory lock of lanes.c */
+	bool		complete;		/* the window has all there is: the frontier is
+								 * infinitely far */
+	bool		refilling;		/* somebody reads the index, from the frontier on */
+	bool		limited;		/* entries from limit on were let go meanwhile */
+	bool		taking;			/* it is locked by a claimer; read without the lock */
+	int			queue;			/* number of its state */
+	uint16		bucket;
+	uint8		class;
+	int			head;			/* the window is entries[head .. head+count-1] */
+	int			count;
+	int			offered;		/* of these of the overflow */
+	LaneEntry	frontier;		/* what lies before is in the window */
+	LaneEntry	limit;
+	ConditionVariable refilled;
+	int			doubt_count;
+	LaneDoubt	doubts[LANE_DOUBTS];
+
+	LaneEntry	entries[LANE_WINDOW];	/* in order */
+} Lane;
+
+/* What is next in a lane, as far as can be seen without its lock. */
+typedef enum LaneView
+{
+	LANE_EMPTY,					/* nothing there */
+	LANE_READY,					/* first is the next entry */
+	LANE_UNREAD,				/* nothing before first; the index has to be read */
+	LANE_REFILLING,				/* the same, and somebody is reading */
+	LANE_LOCKED					/* a claimer's note: it was locked */
+} LaneView;
+
+typedef struct LaneTop
+{
+	LaneView	view;
+	bool		low;			/* the window should be refilled in passing */
+	LaneEntry	first;
+} LaneTop;
+
+/*
+ * The lanes of one order, by bucket.  Once a bucket has its lane it keeps it,
+ * and so does high what it has reached, until the whole set is given back: so
+ * both are read without a lock.
+ */
+typedef struct LaneSet
+{
+	int			queue;			/* number of its state */
+	int			class;
+	int			high;			/* buckets from here on have none */
+	int			lanes[FAIRQ_MAX_BUCKETS];	/* number of the lane, plus one; 0:
+											 * none */
+} LaneSet;
+
+/*
+ * The tasks of the overflow that have places in some lanes: a copy for those who
+ * look.  All zero to begin.
+ */
+typedef struct OfferedTasks
+{
+	bool		known;
+	uint32		feeds;			/* as the queue counts them, when it was made */
+	int			n;
+	int64	   *tasks;			/* in order; palloc'd */
+} OfferedTasks;
+
+extern Size lanes_shmem_size(void);
+extern void lanes_shmem_init(void *area, bool found);
+
+extern bool lanes_set_up(LaneSet *const *sets, int n, int buckets, int other,
+						 int *missing);
+extern void lanes_give_back(LaneSet *set);
+extern Lane *lanes_get(int number);
+
+extern void lanes_offer(Lane *lane, const FairqAddress *address,
+						const ItemPointerData *tid);
+extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
+extern void lanes_offer_entry(Lane *lane, const LaneEntry *place);
+extern bool lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group, bool urgent);
+extern int	lanes_offered(const LaneSet *set);
+extern bool lanes_find_offered(const LaneSet *set, int64 task, FairqAddress *address);
+extern int	lanes_compare_tasks(const void *a, const void *b);
+extern bool lanes_is_offered(const LaneSet *set, OfferedTasks *offered, int64 task);
+extern void lanes_forget(Lane *lane, const LaneEntry *place);
+extern void lanes_lower(Lane *lane, const FairqAddress *address);
+extern bool lanes_has(Lane *lane, const FairqAddress *address);
+extern void lanes_look(const Lane *lane, LaneTop *top);
+extern void lanes_look_locked(Lane *lane, LaneTop *top);
+extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
+					   LaneEntry *entries, LaneTop *top, bool nowait);
+extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
+							  FairqAddress *frontier, bool *complete);
+
+extern int	lanes_copy_offered(Lane *lane, const LaneEntry *from,
+							   const LaneEntry *before, LaneEntry *entries);
+
+extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
+extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
+							 const LaneEntry *next);
+extern void lanes_refill_wait(Lane *lane);
+extern void lanes_at_abort(void);
+
+extern void lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place);
+extern bool lanes_doubt_transaction(const LaneSet *set, TransactionId xid);
+extern int	lanes_doubts(Lane *lane, LaneDoubt *doubts);
+extern void lanes_resolve(Lane *lane, const LaneDoubt *doubt);
+
+/* The lane of a bucket, or NULL if it has none. */
+static inline Lane *
+lanes_of(const LaneSet *set, int bucket)
+{
+	int			number = ((volatile const LaneSet *) set)->lanes[bucket];
+
+	return number > 0 ? lanes_get(number - 1) : NULL;
+}
+
+/* Is there any lane in a set? */
+static inline bool
+lanes_any(const LaneSet *set)
+{
+	return ((volatile const LaneSet *) set)->high > 0;
+}
+
+/* The first lane from a bucket on, which is set to its own; NULL: none. */
+static inline Lane *
+lanes_next(const LaneSet *set, int *bucket)
+{
+	for (int high = ((volatile const LaneSet *) set)->high; *bucket < high; (*bucket)++)
+	{
+		Lane	   *lane = lanes_of(set, *bucket);
+
+		if (lane != NULL)
+			return lane;
+	}
+	return NULL;
+}
+
+static inline int
+lanes_compare(const LaneEntry *a, const LaneEntry *b)
+{
+	if (a->block != b->block)
+		return (a->block < b->block) ? -1 : 1;
+	if (a->fraction != b->fraction)
+		return (a->fraction < b->fraction) ? -1 : 1;
+	if (a->slot != b->slot)
+		return (a->slot < b->slot) ? -1 : 1;
+	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
+							  unconstify(ItemPointerData *, &b->tid));
+}
+
+/*
+ * Might there be something in a lane's window before place?  Without the lock, and
+ * at less cost than lanes_look.
+ */
+static inline bool
+lanes_may_precede(const Lane *lane, const LaneEntry *place)
+{
+	int			head = ((volatile const Lane *) lane)->head;
+
+	return ((volatile const Lane *) lane)->count > 0 && head < LANE_WINDOW &&
+		lane->entries[head].block <= place->block;
+}
+
+static inline void
+lanes_entry(LaneEntry *entry, const FairqAddress *address,
+			const ItemPointerData *tid)
+{
+	entry->block = address->block;
+	entry->fraction = address->fraction;
+	entry->slot = address->slot;
+	entry->tid = *tid;
+	entry->task_high = 0;
+	entry->task_low = 0;
+}
+
+/*
+ * Which task of the overflow an entry is of; 0: its row has an address.
+ */
+static inline int64
+lanes_entry_task(const LaneEntry *entry)
+{
+	return (int64) entry->task_high * (INT64CONST(1) << 32) + entry->task_low;
+}
+
+/*
+ * An entry is of a task of the overflow.  Returns false if its id is one that
+ * cannot be kept here.
+ */
+static inline bool
+lanes_entry_set_task(LaneEntry *entry, int64 task)
+{
+	entry->task_low = (uint32) task;
+	entry->task_high = (int16) ((task - (int64) entry->task_low) / (INT64CONST(1) << 32));
+	return task != 0 && lanes_entry_task(entry) == task;
+}
+
+static inline void
+lanes_entry_address(const Lane *lane, const LaneEntry *entry,
+					FairqAddress *address)
+{
+	address->block = entry->block;
+	address->slot = entry->slot;
+	address->fraction = entry->fraction;
+	address->bucket = lane->bucket;
+	address->class = lane->class;
+	address->unused = 0;
+}
+
+#endif							/* FAIRQ_LANES_H */

@@ -1,0 +1,292 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_file.c
+ *	  Leases and sessions across a restart.
+ *
+ * A clean shutdown writes what lives to a file, and the next start reads it, so
+ * that workers that go on through a restart keep their tasks and their
+ * receipts stay good.  A crash leaves no file: leases are forgotten then, and
+ * their tasks delivered again.
+ *
+ * The file is in force for the very shutdown that it was written at, which it
+ * names by the cluster and the checkpoint that the control file has then, and
+ * only if the server goes on from there.  Where it follows another server or
+ * recovers, tasks may have been worked on elsewhere since, under other leases.
+ *
+ * The file is removed as soon as it has been looked at: it must never be read
+ * twice.  It has a version and a checksum, and its contents are checked all the
+ * same; a file that does not fit is left unread with a line in the log.  Nothing
+ * depends on it but who holds which task.
+ *
+ * All of this runs in the postmaster, before and after all other processes, so
+ * nothing is locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <unistd.h>
+
+#include "access/xlog.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "port/pg_crc32c.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "utils/timestamp.h"
+
+#include "common/settings.h"
+#include "shmem/lease_file.h"
+#include "shmem/leases.h"
+#include "shmem/queue_state.h"
+#include "shmem/sessions.h"
+
+#define LEASE_FILE		PGSTAT_STAT_PERMANENT_DIRECTORY "/pgfairq.leases"
+#define LEASE_FILE_MAGIC	0x46514C05	/* change it with any of the structs */
+
+/* Which shutdown it was: there is no other one of the same. */
+typedef struct Shutdown
+{
+	uint64		system;			/* of the cluster */
+	XLogRecPtr	checkpoint;		/* its last record */
+	TimeLineID	timeline;
+} Shutdown;
+
+typedef struct LeaseFileHeader
+{
+	uint32		magic;
+	uint32		salt;			/* of the receipts */
+	Shutdown	shutdown;
+	int			queues;
+	int			sessions;
+	int			leases;
+	pg_crc32c	crc;			/* of all that follows */
+} LeaseFileHeader;
+
+/*
+ * The shutdown that was the last thing to happen to the data; false if it was
+ * none, but a crash, or that of a standby, which has no leases.  The exit code does
+ * not tell: it is 0 after an immediate shutdown, too, which leaves in shared memory
+ * what killed backends were at.
+ *
+ * Before the postmaster exits the control file is written for the last time, and
+ * when it has started again it looks here before anybody writes it anew.
+ */
+static bool
+last_shutdown(Shutdown *shutdown)
+{
+	bool		crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	bool		clean = crc_ok && control->state == DB_SHUTDOWNED;
+
+	memset(shutdown, 0, sizeof(Shutdown));
+	shutdown->system = control->system_identifier;
+	shutdown->checkpoint = control->checkPoint;
+	shutdown->timeline = control->checkPointCopy.ThisTimeLineID;
+	pfree(control);
+	return clean;
+}
+
+/*
+ * Is the server about to read WAL that may not be its own: a standby, or one that
+ * was restored from a backup?
+ */
+static bool
+will_recover(void)
+{
+	static const char *const signals[] = {
+		STANDBY_SIGNAL_FILE, RECOVERY_SIGNAL_FILE, BACKUP_LABEL_FILE
+	};
+
+	for (int i = 0; i < (int) lengthof(signals); i++)
+	{
+		/* If it cannot be told, suppose that it is there. */
+		if (access(signals[i], F_OK) == 0 || errno != ENOENT)
+			return true;
+	}
+	return false;
+}
+
+static void
+write_part(FILE *file, const void *data, size_t size, pg_crc32c *crc)
+{
+	COMP_CRC32C(*crc, data, size);
+	/* Errors show in ferror, at the end. */
+	(void) fwrite(data, size, 1, file);
+}
+
+/*
+ * The postmaster exits: write the file, if that is a clean shutdown.
+ */
+static void
+save(int code, Datum arg)
+{
+	LeaseFileHeader header = {0};
+	FILE	   *file;
+	SavedQueue	queue;
+	SavedSession session;
+	SavedLease	lease;
+
+	if (code != 0 || !last_shutdown(&header.shutdown))
+		return;
+	file = AllocateFile(LEASE_FILE ".tmp", PG_BINARY_W);
+	if (file == NULL)
+		goto failed;
+
+	header.magic = LEASE_FILE_MAGIC;
+	header.salt = leases_salt();
+	INIT_CRC32C(header.crc);
+	if (fwrite(&header, sizeof(header), 1, file) != 1)
+		goto failed;
+	for (int i = 0; i < settings_max_queues; i++)
+	{
+		if (queue_state_save(i, &queue))
+		{
+			write_part(file, &queue, sizeof(queue), &header.crc);
+			header.queues++;
+		}
+	}
+	for (int i = 1; i <= settings_max_sessions; i++)
+	{
+		if (sessions_save(i, &session))
+		{
+			write_part(file, &session, sizeof(session), &header.crc);
+			header.sessions++;
+		}
+	}
+	for (int i = 0; i < settings_max_leases && leases_save(i, &lease) >= 0; i++)
+	{
+		if (leases_save(i, &lease) > 0)
+		{
+			write_part(file, &lease, sizeof(lease), &header.crc);
+			header.leases++;
+		}
+	}
+	FIN_CRC32C(header.crc);
+	if (header.leases == 0 && header.sessions == 0)
+	{
+		FreeFile(file);
+		unlink(LEASE_FILE ".tmp");
+		return;
+	}
+	if (fseek(file, 0, SEEK_SET) != 0 ||
+		fwrite(&header, sizeof(header), 1, file) != 1 || ferror(file))
+		goto failed;
+	if (FreeFile(file) != 0)
+	{
+		file = NULL;
+		goto failed;
+	}
+	(void) durable_rename(LEASE_FILE ".tmp", LEASE_FILE, LOG);
+	return;
+
+failed:
+	ereport(LOG,
+			(errcode_for_file_access(),
+			 errmsg("could not write file \"%s\": %m", LEASE_FILE ".tmp"),
+			 errdetail("Leases are forgotten, and their tasks will be delivered again.")));
+	if (file != NULL)
+		FreeFile(file);
+	unlink(LEASE_FILE ".tmp");
+}
+
+/* Read the next part; false at a premature end. */
+static bool
+read_part(FILE *file, void *data, size_t size, pg_crc32c *crc)
+{
+	if (fread(data, size, 1, file) != 1)
+		return false;
+	COMP_CRC32C(*crc, data, size);
+	return true;
+}
+
+/*
+ * Go through the file after the header.  Without restore only the checksum is
+ * looked at.  Returns whether it is right.
+ */
+static bool
+read_parts(FILE *file, const LeaseFileHeader *header, bool restore)
+{
+	pg_crc32c	crc;
+	SavedQueue	queue;
+	SavedSession session;
+	SavedLease	lease;
+
+	INIT_CRC32C(crc);
+	for (int i = 0; i < header->queues; i++)
+	{
+		if (!read_part(file, &queue, sizeof(queue), &crc))
+			return false;
+		if (restore)
+			queue_state_restore(&queue);
+	}
+	for (int i = 0; i < header->sessions; i++)
+	{
+		if (!read_part(file, &session, sizeof(session), &crc))
+			return false;
+		if (restore)
+			sessions_restore(&session);
+	}
+	for (int i = 0; i < header->leases; i++)
+	{
+		if (!read_part(file, &lease, sizeof(lease), &crc))
+			return false;
+		if (restore)
+			leases_restore(&lease);
+	}
+	FIN_CRC32C(crc);
+	return EQ_CRC32C(crc, header->crc);
+}
+
+static void
+load(void)
+{
+	FILE	   *file = AllocateFile(LEASE_FILE, PG_BINARY_R);
+	LeaseFileHeader header;
+	Shutdown	last;
+	bool		ours;
+
+	if (file == NULL)
+	{
+		if (errno != ENOENT)
+			ereport(LOG,
+					(errcode_for_file_access(),
+					 errmsg("could not open file \"%s\": %m", LEASE_FILE)));
+		return;
+	}
+	ours = (fread(&header, sizeof(header), 1, file) == 1 &&
+			header.magic == LEASE_FILE_MAGIC);
+	if (!last_shutdown(&last))
+		ereport(LOG,
+				(errmsg("ignoring file \"%s\": the server was not shut down after it was written", LEASE_FILE)));
+	else if (will_recover())
+		ereport(LOG,
+				(errmsg("ignoring file \"%s\": the server is going to recover, or to follow another one", LEASE_FILE)));
+	else if (ours && memcmp(&header.shutdown, &last, sizeof(last)) != 0)
+		ereport(LOG,
+				(errmsg("ignoring file \"%s\": it was written at another shutdown than the last", LEASE_FILE)));
+	else if (ours && read_parts(file, &header, false) &&
+			 fseek(file, sizeof(header), SEEK_SET) == 0)
+	{
+		leases_set_salt(header.salt);
+		(void) read_parts(file, &header, true);
+	}
+	else
+		ereport(LOG,
+				(errmsg("ignoring file \"%s\": it is damaged or of another version", LEASE_FILE),
+				 errdetail("Leases are forgotten, and their tasks will be delivered again.")));
+	FreeFile(file);
+	unlink(LEASE_FILE);
+}
+
+/*
+ * Shared memory has been set up.  Called in the postmaster only.
+ */
+void
+lease_file_startup(void)
+{
+	on_shmem_exit(save, (Datum) 0);
+	load();
+}

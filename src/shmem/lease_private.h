@@ -1,0 +1,257 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_private.h
+ *	  The lease table as the files that work on it see it: leases.c,
+ *	  lease_receipts.c, lease_restore.c and lease_wheel.c.
+ *
+ * The head of leases.c says what there is, and which lock guards what.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_LEASE_PRIVATE_H
+#define FAIRQ_LEASE_PRIVATE_H
+
+#include "common/hashfn.h"
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+
+#include "common/compat.h"
+#include "common/wall_clock.h"
+#include "shmem/leases.h"
+#include "shmem/queue_state.h"
+
+#define PARTITIONS		256
+#define WHEEL_SLOTS		1024
+#define WHEEL_EXPIRED	WHEEL_SLOTS /* one list more */
+#define TICK_USECS		INT64CONST(50000)
+#define NO_ENTRY		PG_UINT32_MAX
+
+/* A token has 62 bits; the uuid's variant takes the other two. */
+#define TOKEN_MASK		((UINT64CONST(1) << 62) - 1)
+
+typedef enum LeaseState
+{
+	LEASE_FREE,
+	LEASE_HELD,
+	LEASE_SETTLING,
+	LEASE_VAIN					/* its task is gone: nobody can settle it, and the
+								 * next pass ends it */
+} LeaseState;
+
+typedef struct Lease
+{
+	int64		task;
+	uint64		token;
+	TimestampTz deadline;
+	ItemPointerData tid;
+	uint16		queue;
+	uint32		hash_next;		/* next in the chain, or in the free list */
+	uint32		wheel_next;
+	uint32		wheel_prev;
+	uint16		wheel_slot;
+	uint8		partition;
+	uint8		state:3;		/* a LeaseState */
+	uint8		counted:1;		/* its group will count its task again when it is
+								 * given back */
+	uint8		durable:1;		/* lease_durables says more */
+	uint8		moved:1;		/* and its receipt, too */
+	uint8		closing:1;		/* its transaction has looked for a held task */
+	uint8		overflow:1;		/* its row said so: only for those who look */
+	int32		attempt;
+	int32		pid;
+	uint32		session;
+	uint32		group;
+	TimestampTz started;
+} Lease;
+
+/* Of a durable lease; guarded as the entry is. */
+typedef struct DurablePart
+{
+	ItemPointerData tid;		/* where its row was seen */
+	uint32		moved_next;		/* moved_lock: next in the chain */
+	uint64		receipt;		/* if it is moved: the first half of its receipt */
+} DurablePart;
+
+#define MOVED_CHAINS	4096
+
+typedef struct Partition
+{
+	LWLock		lock;
+	int64		tick;			/* the wheel has been turned up to this one */
+	uint32		used;			/* entries */
+	uint32		wheel[WHEEL_SLOTS + 1];
+} Partition;
+
+typedef struct LeaseTable
+{
+	LWLock		free_lock;
+	uint32		free_head;		/* free_lock: entries that were used before */
+	uint32		high_water;		/* free_lock: entries from here on never were */
+	uint32		salt;			/* 28 bits, new at each start */
+	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels to
+								 * this one */
+	LWLock		moved_lock;
+	uint32		moved[MOVED_CHAINS];	/* moved_lock */
+	Partition	partitions[PARTITIONS];
+} LeaseTable;
+
+extern FAIRQ_PRIVATE LeaseTable *lease_table;
+extern FAIRQ_PRIVATE uint32 *lease_chains;
+extern FAIRQ_PRIVATE Lease *lease_entries;
+extern FAIRQ_PRIVATE DurablePart *lease_durables;
+extern FAIRQ_PRIVATE uint32 lease_chain_mask;
+
+/* lease_wheel.c */
+extern void leases_clock_set(const ClockStep *step);
+
+/* leases.c */
+extern FAIRQ_PRIVATE uint32 lease_take_reserved(void);
+
+/* lease_receipts.c */
+extern FAIRQ_PRIVATE uint64 lease_usual_receipt(uint32 number);
+extern FAIRQ_PRIVATE bool lease_split_receipt(const pg_uuid_t *receipt, uint64 *high,
+											  uint64 *token);
+extern FAIRQ_PRIVATE void lease_move(uint32 number, uint64 receipt);
+extern FAIRQ_PRIVATE void lease_unlink_moved(uint32 number);
+
+static inline uint32
+lease_hash(int queue, int64 task)
+{
+	return murmurhash32(murmurhash32((uint32) (task >> 32) * 16384 + queue) + (uint32) task);
+}
+
+static inline Partition *
+partition_of(uint32 hash)
+{
+	return &lease_table->partitions[hash % PARTITIONS];
+}
+
+static inline uint32
+search_chain(uint32 hash, int queue, int64 task)
+{
+	uint32		number = lease_chains[hash & lease_chain_mask];
+
+	while (number != NO_ENTRY &&
+		   (lease_entries[number].task != task || lease_entries[number].queue != queue))
+		number = lease_entries[number].hash_next;
+	return number;
+}
+
+/*
+ * Lock the partition of a lease, if the lease is still there.  The partition
+ * of an entry may be read without a lock: if the entry is used for another
+ * lease meanwhile, the token under the lock tells.
+ */
+static inline Partition *
+lock_lease(const LeaseRef *ref, LWLockMode mode)
+{
+	Lease	   *lease = &lease_entries[ref->entry];
+
+	for (;;)
+	{
+		uint8		number = ((volatile Lease *) lease)->partition;
+		Partition  *partition = &lease_table->partitions[number];
+
+		LWLockAcquire(&partition->lock, mode);
+		if (lease->partition == number)
+		{
+			if (lease->state != LEASE_FREE && lease->token == ref->token)
+				return partition;
+			LWLockRelease(&partition->lock);
+			return NULL;
+		}
+		LWLockRelease(&partition->lock);
+	}
+}
+
+static inline void
+copy_lease(uint32 number, LeaseInfo *info)
+{
+	const Lease *lease = &lease_entries[number];
+
+	info->ref.entry = number;
+	info->ref.token = lease->token;
+	info->queue = lease->queue;
+	info->task = lease->task;
+	info->tid = lease->tid;
+	info->deadline = lease->deadline;
+	info->attempt = lease->attempt;
+	info->pid = lease->pid;
+	info->session = lease->session;
+	info->group = lease->group;
+	info->started = lease->started;
+	info->overflow = lease->overflow;
+	info->settling = (lease->state == LEASE_SETTLING);
+	info->durable = lease->durable;
+	if (lease->durable)
+		info->durable_tid = lease_durables[number].tid;
+	info->receipt = lease->moved ? lease_durables[number].receipt : 0;
+}
+
+/*
+ * Use a free entry for a lease on a task, which has none.  The partition is
+ * locked exclusively; the caller fills in the rest, and schedules it.
+ */
+static inline Lease *
+enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 task)
+{
+	Lease	   *lease = &lease_entries[number];
+
+	lease->task = task;
+	lease->queue = queue;
+	lease->partition = hash % PARTITIONS;
+	lease->state = LEASE_HELD;
+	lease->durable = lease->moved = lease->closing = lease->counted = false;
+	lease->hash_next = lease_chains[hash & lease_chain_mask];
+	lease_chains[hash & lease_chain_mask] = number;
+	partition->used++;
+	return lease;
+}
+
+/* ----------------------------------------------------------------
+ * The wheel.  The partition is locked exclusively.
+ * ----------------------------------------------------------------
+ */
+
+static inline void
+wheel_link(Partition *partition, uint32 number, int slot)
+{
+	Lease	   *lease = &lease_entries[number];
+	uint32		head = partition->wheel[slot];
+
+	lease->wheel_slot = slot;
+	lease->wheel_prev = NO_ENTRY;
+	lease->wheel_next = head;
+	if (head != NO_ENTRY)
+		lease_entries[head].wheel_prev = number;
+	partition->wheel[slot] = number;
+	if (slot == WHEEL_EXPIRED)
+		pg_atomic_fetch_add_u32(&queue_state_by_number(lease->queue)->expired, 1);
+}
+
+static inline void
+wheel_unlink(Partition *partition, uint32 number)
+{
+	Lease	   *lease = &lease_entries[number];
+
+	if (lease->wheel_prev == NO_ENTRY)
+		partition->wheel[lease->wheel_slot] = lease->wheel_next;
+	else
+		lease_entries[lease->wheel_prev].wheel_next = lease->wheel_next;
+	if (lease->wheel_next != NO_ENTRY)
+		lease_entries[lease->wheel_next].wheel_prev = lease->wheel_prev;
+	if (lease->wheel_slot == WHEEL_EXPIRED)
+		pg_atomic_fetch_sub_u32(&queue_state_by_number(lease->queue)->expired, 1);
+}
+
+/* Link a lease where its deadline, rounded up to a tick, belongs. */
+static inline void
+wheel_schedule(Partition *partition, uint32 number)
+{
+	int64		tick = lease_entries[number].deadline / TICK_USECS + 1;
+
+	tick = Max(tick, partition->tick + 1);
+	wheel_link(partition, number, tick % WHEEL_SLOTS);
+}
+
+#endif							/* FAIRQ_LEASE_PRIVATE_H */

@@ -1,0 +1,129 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_receipts.c
+ *	  Receipts: what names a lease to its holder.
+ *
+ * Most lead to their lease.  Those of leases that were restored into another entry
+ * than they had (moved) are looked for, in chains by token.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bswap.h"
+#include "utils/uuid.h"
+
+#include "common/settings.h"
+#include "shmem/lease_private.h"
+
+/* The first half of the receipt of a lease that is not moved. */
+uint64
+lease_usual_receipt(uint32 entry)
+{
+	return ((uint64) entry << 32) | ((lease_table->salt >> 12) << 16) |
+		(8 << 12) | (lease_table->salt & 0xFFF);
+}
+
+/*
+ * The receipt of a lease: entry, salt and token, in a uuid of version 8 (RFC
+ * 9562: custom).  Every bit of it counts.
+ */
+void
+leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
+{
+	uint64		high = lease->receipt != 0 ? lease->receipt : lease_usual_receipt(lease->ref.entry);
+	uint64		low = (UINT64CONST(2) << 62) | lease->ref.token;
+
+	high = pg_hton64(high);
+	low = pg_hton64(low);
+	memcpy(&receipt->data[0], &high, 8);
+	memcpy(&receipt->data[8], &low, 8);
+}
+
+/* The parts of a receipt; false if it cannot be one. */
+bool
+lease_split_receipt(const pg_uuid_t *receipt, uint64 *high, uint64 *token)
+{
+	uint64		low;
+
+	memcpy(high, &receipt->data[0], 8);
+	memcpy(&low, &receipt->data[8], 8);
+	*high = pg_ntoh64(*high);
+	low = pg_ntoh64(low);
+	*token = low & TOKEN_MASK;
+	return ((*high >> 12) & 0xF) == 8 && (low >> 62) == 2 && *token != 0;
+}
+
+/*
+ * The lease that a receipt names, if it can be one of this server's that is
+ * not moved.
+ */
+bool
+leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref)
+{
+	uint64		high;
+
+	if (!lease_split_receipt(receipt, &high, &ref->token))
+		return false;
+	ref->entry = high >> 32;
+	return high == lease_usual_receipt(ref->entry) &&
+		ref->entry < (uint32) settings_max_leases;
+}
+
+/* The chain of moved leases with a token. */
+static inline uint32 *
+moved_chain(uint64 token)
+{
+	return &lease_table->moved[token % MOVED_CHAINS];
+}
+
+/*
+ * The moved lease of this database that a receipt names.  A database that was
+ * made of another one has its leases, too, with their receipts.
+ */
+bool
+leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref)
+{
+	uint64		high;
+	uint32		number;
+
+	if (!lease_split_receipt(receipt, &high, &ref->token))
+		return false;
+	LWLockAcquire(&lease_table->moved_lock, LW_SHARED);
+	number = *moved_chain(ref->token);
+	while (number != NO_ENTRY &&
+		   (lease_entries[number].token != ref->token || lease_durables[number].receipt != high ||
+			queue_state_by_number(lease_entries[number].queue)->database != MyDatabaseId))
+		number = lease_durables[number].moved_next;
+	LWLockRelease(&lease_table->moved_lock);
+	ref->entry = number;
+	return number != NO_ENTRY;
+}
+
+/* The lease has a receipt that does not lead to it.  Partition locked. */
+void
+lease_move(uint32 number, uint64 receipt)
+{
+	uint32	   *chain = moved_chain(lease_entries[number].token);
+
+	lease_entries[number].moved = true;
+	lease_durables[number].receipt = receipt;
+	LWLockAcquire(&lease_table->moved_lock, LW_EXCLUSIVE);
+	lease_durables[number].moved_next = *chain;
+	*chain = number;
+	LWLockRelease(&lease_table->moved_lock);
+}
+
+void
+lease_unlink_moved(uint32 number)
+{
+	uint32	   *link = moved_chain(lease_entries[number].token);
+
+	LWLockAcquire(&lease_table->moved_lock, LW_EXCLUSIVE);
+	while (*link != number)
+		link = &lease_durables[*link].moved_next;
+	*link = lease_durables[number].moved_next;
+	LWLockRelease(&lease_table->moved_lock);
+	lease_entries[number].moved = false;
+}

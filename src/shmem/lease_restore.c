@@ -1,0 +1,195 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_restore.c
+ *	  Leases that are there after a restart: from the file that a clean
+ *	  shutdown leaves (lease_file.c), and durable ones from their rows
+ *	  (durable_leases.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/settings.h"
+#include "shmem/groups.h"
+#include "shmem/lease_private.h"
+#include "shmem/sessions.h"
+
+/* ----------------------------------------------------------------
+ * Durable leases
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * A lease has a row in fairq.durable_lease now, or has it elsewhere.
+ */
+void
+leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+
+	if (partition == NULL)
+		return;
+	lease_entries[ref->entry].durable = true;
+	lease_durables[ref->entry].tid = *durable_tid;
+	LWLockRelease(&partition->lock);
+}
+
+/*
+ * Grant a lease as it was before a crash, unless it is there.  For a new one
+ * there has to be a reserved entry.  If its session is over it has run out.
+ * LEASE_VOID: the task has another one, which is in ref then.
+ */
+LeaseRestored
+leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
+{
+	uint32		hash = lease_hash(durable->queue, durable->task);
+	Partition  *partition = partition_of(hash);
+	LeaseRestored result = LEASE_KNOWN;
+	uint64		high;
+	uint64		token;
+	uint32		number;
+	Lease	   *lease;
+
+	ref->entry = 0;
+	ref->token = 0;
+	if (!lease_split_receipt(&durable->receipt, &high, &token))
+		return LEASE_VOID;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, durable->queue, durable->task);
+	if (number != NO_ENTRY && lease_entries[number].token != token)
+	{
+		result = LEASE_VOID;
+		ref->entry = number;
+		ref->token = lease_entries[number].token;
+	}
+	else if (number == NO_ENTRY)
+	{
+		number = lease_take_reserved();
+		result = (number == NO_ENTRY) ? LEASE_NO_ROOM : LEASE_RESTORED;
+	}
+	if (result == LEASE_RESTORED)
+	{
+		lease = enter_lease(partition, hash, number, durable->queue, durable->task);
+		lease->attempt = durable->attempt;
+		lease->token = token;
+		lease->tid = durable->tid;
+		lease->deadline = durable->over ? 0 : durable->deadline;
+		lease->pid = 0;
+		lease->session = durable->over ? SESSION_OVER : NO_SESSION;
+		lease->group = durable->group;
+		lease->overflow = durable->overflow;
+		lease->started = durable->started;
+		wheel_schedule(partition, number);
+	}
+	if (result == LEASE_RESTORED || result == LEASE_KNOWN)
+	{
+		lease = &lease_entries[number];
+		lease->durable = true;
+		lease_durables[number].tid = durable->durable_tid;
+		if (!lease->moved && high != lease_usual_receipt(number))
+			lease_move(number, high);
+		ref->entry = number;
+		ref->token = lease->token;
+	}
+	LWLockRelease(&partition->lock);
+	return result;
+}
+
+/* ----------------------------------------------------------------
+ * Across a restart: in the postmaster, alone
+ * ----------------------------------------------------------------
+ */
+
+uint32
+leases_salt(void)
+{
+	return lease_table->salt;
+}
+
+void
+leases_set_salt(uint32 salt)
+{
+	lease_table->salt = salt & 0xFFFFFFF;
+}
+
+/*
+ * What is kept of a lease: 1; 0 if there is none of this number; -1 if there are
+ * none from here on.  If its session is over (that of a connection is) the lease
+ * has run out, and nobody has put the task back yet: that it was tried must not
+ * be forgotten.
+ */
+int
+leases_save(int number, SavedLease *saved)
+{
+	Lease	   *lease = &lease_entries[number];
+	SavedSession session;
+	bool		over;
+
+	if ((uint32) number >= lease_table->high_water)
+		return -1;
+	if (lease->state != LEASE_HELD)
+		return 0;
+	over = lease->session != NO_SESSION && !sessions_save(lease->session, &session);
+	memset(saved, 0, sizeof(SavedLease));
+	saved->ref.entry = number;
+	saved->ref.token = lease->token;
+	saved->task = lease->task;
+	saved->deadline = over ? 0 : lease->deadline;
+	saved->queue = lease->queue;
+	saved->attempt = lease->attempt;
+	saved->session = over ? SESSION_OVER : lease->session;
+	saved->started = lease->started;
+	saved->tid = lease->tid;
+	saved->overflow = lease->overflow;
+	return 1;
+}
+
+/*
+ * Grant a lease as it was, if it fits.
+ */
+void
+leases_restore(const SavedLease *saved)
+{
+	uint32		hash = lease_hash(saved->queue, saved->task);
+	Partition  *partition = partition_of(hash);
+	uint32		number = saved->ref.entry;
+	Lease	   *lease;
+	SavedQueue	queue;
+
+	if (number >= (uint32) settings_max_leases || saved->ref.token == 0 ||
+		saved->queue < 0 || saved->queue >= settings_max_queues ||
+		!queue_state_save(saved->queue, &queue) ||
+		(saved->session > (uint32) settings_max_sessions && saved->session != SESSION_OVER) ||
+		search_chain(hash, saved->queue, saved->task) != NO_ENTRY)
+		return;
+
+	/* Entries in between that were free are free now. */
+	while (lease_table->high_water <= number)
+	{
+		uint32		free = lease_table->high_water++;
+
+		lease_entries[free].state = LEASE_FREE;
+		if (free < number)
+		{
+			lease_entries[free].hash_next = lease_table->free_head;
+			lease_table->free_head = free;
+		}
+	}
+	if (lease_entries[number].state != LEASE_FREE ||
+		number != lease_table->high_water - 1)
+		return;
+	lease = enter_lease(partition, hash, number, saved->queue, saved->task);
+	lease->attempt = saved->attempt;
+	lease->token = saved->ref.token;
+	lease->tid = saved->tid;
+	lease->deadline = saved->deadline;
+	lease->pid = 0;
+	lease->session = saved->session;
+	lease->group = FAIRQ_NO_GROUP;
+	lease->overflow = saved->overflow;
+	lease->started = saved->started;
+	if (saved->session != NO_SESSION)
+		sessions_lease_restored(saved->session);
+	wheel_schedule(partition, number);
+}

@@ -1,0 +1,300 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_wheel.c
+ *	  When leases run out.
+ *
+ * The timing wheels of the partitions (the head of leases.c says what they are)
+ * are turned here, and what has run out is found.  To link a lease is a matter
+ * of a few instructions, which are in lease_private.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "common/wall_clock.h"
+#include "shmem/lease_private.h"
+#include "shmem/sessions.h"
+#include "shmem/wakeup.h"
+
+/* How often a lease that is settling past its deadline is looked at: 1 s. */
+#define SETTLING_TICKS	20
+
+/* Processes may differ by this as to what time it is: 1 s. */
+#define AHEAD_TICKS		20
+
+/*
+ * Set the wheel of a partition to now, forward or back.  If that is because the clock
+ * was set, leases last as long as they would have.
+ */
+static void
+wheel_set(Partition *partition, TimestampTz now, const ClockStep *step)
+{
+	uint32		first = NO_ENTRY;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	for (int slot = 0; slot < WHEEL_SLOTS; slot++)
+	{
+		uint32		number;
+
+		while ((number = partition->wheel[slot]) != NO_ENTRY)
+		{
+			wheel_unlink(partition, number);
+			lease_entries[number].wheel_next = first;
+			first = number;
+		}
+	}
+	partition->tick = now / TICK_USECS;
+	while (first != NO_ENTRY)
+	{
+		uint32		number = first;
+		Lease	   *lease = &lease_entries[number];
+
+		first = lease->wheel_next;
+		/* Not what has run out whatever the clock says, or never does. */
+		if (step != NULL && lease->deadline > 0 && lease->deadline != DT_NOEND)
+			lease->deadline = wall_clock_shifted(lease->deadline, lease->started, step);
+		if (step != NULL)
+			lease->started = wall_clock_shifted(lease->started, lease->started, step);
+		wheel_schedule(partition, number);
+	}
+	LWLockRelease(&partition->lock);
+}
+
+/* The clock was set. */
+void
+leases_clock_set(const ClockStep *step)
+{
+	for (int i = 0; i < PARTITIONS; i++)
+		wheel_set(&lease_table->partitions[i], step->now, step);
+	pg_atomic_write_u64(&lease_table->tick, step->now / TICK_USECS);
+}
+
+/*
+ * Turn the wheel of a partition to a tick: what has expired goes to the list
+ * of the expired; what is settling, or runs for another round, stays.
+ */
+static void
+wheel_turn(Partition *partition, int64 tick, TimestampTz now)
+{
+	int64		from;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	from = Max(partition->tick + 1, tick - WHEEL_SLOTS + 1);
+	partition->tick = Max(partition->tick, tick);
+	for (int64 t = from; t <= tick; t++)
+	{
+		uint32		number = partition->wheel[t % WHEEL_SLOTS];
+
+		while (number != NO_ENTRY)
+		{
+			Lease	   *lease = &lease_entries[number];
+			uint32		next = lease->wheel_next;
+
+			if (lease->deadline <= now)
+			{
+				wheel_unlink(partition, number);
+				if (lease->state == LEASE_SETTLING)
+					wheel_link(partition, number, (tick + SETTLING_TICKS) % WHEEL_SLOTS);
+				else
+				{
+					wheel_link(partition, number, WHEEL_EXPIRED);
+
+					/* Whoever turns the wheel may be of another database. */
+					wakeup_at(queue_state_by_number(lease->queue)->database, now);
+				}
+			}
+			number = next;
+		}
+	}
+	LWLockRelease(&partition->lock);
+}
+
+/*
+ * Look once a tick what has expired.  The first caller of a tick does the work, which is in proportion to what expires.
+ */
+void
+leases_tick(TimestampTz now)
+{
+	int64		tick = now / TICK_USECS;
+	uint64		turned = pg_atomic_read_u64(&lease_table->tick);
+
+	/* By whoever had read a clock that was set since. */
+	if ((int64) turned > tick + AHEAD_TICKS &&
+		pg_atomic_compare_exchange_u64(&lease_table->tick, &turned, tick))
+	{
+		for (int i = 0; i < PARTITIONS; i++)
+			wheel_set(&lease_table->partitions[i], now, NULL);
+	}
+	if ((int64) turned >= tick ||
+		!pg_atomic_compare_exchange_u64(&lease_table->tick, &turned, tick))
+		return;
+	for (int i = 0; i < PARTITIONS; i++)
+		wheel_turn(&lease_table->partitions[i], tick, now);
+}
+
+/*
+ * Sessions were closed: their leases have run out.  Looks at all leases there are,
+ * for sessions that end with leases are few.
+ */
+void
+leases_end_sessions(void)
+{
+	for (uint32 i = 0; i < lease_table->high_water; i++)
+	{
+		Lease	   *lease = &lease_entries[i];
+		Partition  *partition;
+		LeaseRef	ref;
+
+		if (lease->state == LEASE_FREE || lease->session == NO_SESSION ||
+			lease->wheel_slot == WHEEL_EXPIRED || !sessions_closed(lease->session))
+			continue;
+		ref.entry = i;
+		ref.token = lease->token;
+		partition = lock_lease(&ref, LW_EXCLUSIVE);
+		if (partition == NULL)
+			continue;
+
+		/* Under the lock once more: it may have become another lease meanwhile. */
+		if (lease->session != NO_SESSION && lease->wheel_slot != WHEEL_EXPIRED &&
+			sessions_closed(lease->session))
+		{
+			wheel_unlink(partition, i);
+			lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
+			if (lease->state == LEASE_HELD)
+				wheel_link(partition, i, WHEEL_EXPIRED);
+			else
+				wheel_schedule(partition, i);
+		}
+		LWLockRelease(&partition->lock);
+	}
+}
+
+/*
+ * The task of a lease is gone, which has been found out otherwise than by whoever
+ * settles it: nobody can from now on, and it has run out.
+ */
+void
+leases_end_vain(const LeaseRef *ref)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &lease_entries[ref->entry];
+
+	if (partition == NULL)
+		return;
+	if (lease->state == LEASE_HELD)
+	{
+		lease->state = LEASE_VAIN;
+		lease->deadline = LEASE_VAIN_UNTIL;
+		if (lease->wheel_slot != WHEEL_EXPIRED)
+		{
+			wheel_unlink(partition, ref->entry);
+			wheel_link(partition, ref->entry, WHEEL_EXPIRED);
+		}
+	}
+	LWLockRelease(&partition->lock);
+}
+
+/*
+ * The leases of a session, in a palloc'd array.  Returns how many.  Looks at all
+ * leases there are, first without a lock: an entry may become another lease any time,
+ * and shows the old session with the new token then.  Under the lock it is one
+ * lease, of the session whose slot it keeps; and its token names it for ever.
+ */
+int
+leases_of_session(const SessionRef *session, LeaseRef **refs)
+{
+	int			n = 0;
+	int			size = 64;
+
+	*refs = palloc(size * sizeof(LeaseRef));
+	for (uint32 i = 0; i < lease_table->high_water; i++)
+	{
+		volatile Lease *lease = &lease_entries[i];
+		Partition  *partition;
+		LeaseRef	ref;
+		bool		its;
+
+		if (lease->state == LEASE_FREE || lease->session != session->number)
+			continue;
+		ref.entry = i;
+		ref.token = lease->token;
+		partition = lock_lease(&ref, LW_SHARED);
+		if (partition == NULL)
+			continue;
+		its = (lease->session == session->number && sessions_is(session));
+		LWLockRelease(&partition->lock);
+		if (!its)
+			continue;
+		if (n == size)
+		{
+			size *= 2;
+			*refs = repalloc_huge(*refs, size * sizeof(LeaseRef));
+		}
+		(*refs)[n++] = ref;
+	}
+	return n;
+}
+
+/*
+ * Up to max leases of a queue that have expired.  Returns how many.
+ */
+int
+leases_expired(int queue, int max, LeaseInfo *leases)
+{
+	int			n = 0;
+	static uint32 start = 0;
+
+	/* From another one each time: what cannot be put back now is passed by. */
+	start++;
+	for (uint32 i = 0; i < PARTITIONS && n < max; i++)
+	{
+		Partition  *partition = &lease_table->partitions[(start + i) % PARTITIONS];
+		uint32		number;
+
+		/* Without the lock: a look that may be a tick late. */
+		if (partition->wheel[WHEEL_EXPIRED] == NO_ENTRY)
+			continue;
+		LWLockAcquire(&partition->lock, LW_SHARED);
+		number = partition->wheel[WHEEL_EXPIRED];
+		while (number != NO_ENTRY && n < max)
+		{
+			if (lease_entries[number].queue == queue)
+				copy_lease(number, &leases[n++]);
+			number = lease_entries[number].wheel_next;
+		}
+		LWLockRelease(&partition->lock);
+	}
+	return n;
+}
+
+/*
+ * When the next lease of the server may run out: never later than it does, and
+ * DT_NOEND if there is none.  Without locks; a lease that is granted meanwhile
+ * is announced by whoever claims.
+ */
+TimestampTz
+leases_next_deadline(TimestampTz now)
+{
+	int64		nearest = PG_INT64_MAX;
+
+	for (int i = 0; i < PARTITIONS; i++)
+	{
+		Partition  *partition = &lease_table->partitions[i];
+		int64		tick;
+
+		if (((volatile Partition *) partition)->used == 0)
+			continue;
+
+		/* From where this wheel has been turned to, not from now. */
+		tick = ((volatile Partition *) partition)->tick;
+		tick = Max(tick, now / TICK_USECS - WHEEL_SLOTS + 1) + 1;
+		for (int ahead = 0; ahead < WHEEL_SLOTS && tick + ahead < nearest; ahead++)
+		{
+			if (partition->wheel[(tick + ahead) % WHEEL_SLOTS] != NO_ENTRY)
+				nearest = tick + ahead;
+		}
+	}
+	return nearest == PG_INT64_MAX ? DT_NOEND : nearest * TICK_USECS;
+}

@@ -1,0 +1,885 @@
+/*-------------------------------------------------------------------------
+ *
+ * leases.c
+ *	  Leases: who may work on which task until when.
+ *
+ * A claim does not touch the task's row.  That a task is leased is known here
+ * and nowhere else; this table and the row are what invariant I2 (no two live
+ * leases on one task) rests on.  A crash forgets all leases, and the tasks are
+ * delivered again.
+ *
+ * An entry is 72 bytes.  It is found in two ways:
+ *
+ *	 by task: a hash table of chains, in partitions with a lock each;
+ *	 by receipt: the receipt is a uuid that holds the entry's number, and a
+ *	 token that is new with every lease, so that an old receipt finds nothing.
+ *
+ * and is in one list of its partition's timing wheel, for its deadline (George
+ * Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987):
+ * WHEEL_SLOTS lists for a tick of TICK_USECS each, round and round.  A lease
+ * that runs longer than a round is looked at once a round.  When its tick has
+ * passed it goes to the list of the expired, from where its task is put back
+ * (settle.c).  So it takes no scan to know what has expired.
+ *
+ * A lease is held, or settling: its task's row is being deleted or changed by
+ * a transaction in progress, and until that ends the lease does not expire.  If its
+ * task is found to be gone it is held in vain (lease_rows.c).
+ *
+ * A durable lease has a row in a table, too (durable_leases.c), from which it is
+ * restored after a crash.  What is known of that is in a second array, which
+ * costs nothing where there are none.  A restored lease has another entry than
+ * before, so that its receipt does not lead to it: it is moved, and found by its
+ * token in chains of their own.
+ *
+ * Here leases are granted, settled and ended.  lease_wheel.c turns the wheels,
+ * lease_receipts.c knows receipts, and lease_restore.c what is there after a
+ * restart; they see the same structures (lease_private.h).
+ *
+ * Locking: the lock of the partition guards its chains, its wheel and the
+ * entries in them.  The lock of the free list guards the free list, the lock of
+ * the moved guards their chains: while it is held the leases in them stay as
+ * they are.  A partition may be locked before either, not after.  A claim grants
+ * a lease while it has a share lock on the row's page (see claim.c for why), so
+ * nothing here looks at a page.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "common/settings.h"
+#include "shared_state.h"
+#include "shmem/group_overflow.h"
+#include "shmem/groups.h"
+#include "shmem/lease_private.h"
+#include "shmem/queue_state.h"
+#include "shmem/sessions.h"
+#include "shmem/wakeup.h"
+
+LeaseTable *lease_table = NULL;
+uint32	   *lease_chains = NULL;
+Lease	   *lease_entries = NULL;
+DurablePart *lease_durables = NULL;
+uint32		lease_chain_mask;
+
+/* Entries that this backend took off the free list and has not used yet. */
+static uint32 *reserved = NULL;
+static int	reserved_count = 0;
+static int	reserved_size = 0;
+
+/* Entries of leases that have ended, linked, on their way to the free list. */
+static bool deferring = false;
+static uint32 deferred_first = NO_ENTRY;
+static uint32 deferred_last;
+
+/* Of this backend, seeded from a strong source. */
+static pg_prng_state token_state;
+static bool token_seeded = false;
+
+#define TABLE_SIZE	CACHELINEALIGN(sizeof(LeaseTable))
+
+static uint32
+chains_wanted(void)
+{
+	return pg_nextpower2_32(Max(settings_max_leases, PARTITIONS));
+}
+
+Size
+leases_shmem_size(void)
+{
+	Size		size = TABLE_SIZE;
+
+	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
+	size = add_size(size, CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease))));
+	return add_size(size, mul_size(settings_max_leases, sizeof(DurablePart)));
+}
+
+void
+leases_shmem_init(void *area, bool found)
+{
+	char	   *p = area;
+
+	lease_table = (LeaseTable *) p;
+	p += TABLE_SIZE;
+	lease_chains = (uint32 *) p;
+	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
+	lease_entries = (Lease *) p;
+	p += CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease)));
+	lease_durables = (DurablePart *) p;
+	lease_chain_mask = chains_wanted() - 1;
+	wall_clock_register(leases_clock_set);
+	if (found)
+		return;
+
+	LWLockInitialize(&lease_table->free_lock,
+					 shared_state_tranche(FAIRQ_TRANCHE_LEASE_FREE));
+	lease_table->free_head = NO_ENTRY;
+	lease_table->high_water = 0;
+	if (!pg_strong_random(&lease_table->salt, sizeof(lease_table->salt)))
+		lease_table->salt = (uint32) GetCurrentTimestamp();
+	lease_table->salt &= 0xFFFFFFF;
+	pg_atomic_init_u64(&lease_table->tick, 0);
+	LWLockInitialize(&lease_table->moved_lock, shared_state_tranche(FAIRQ_TRANCHE_LEASE));
+	memset(lease_table->moved, 0xFF, sizeof(lease_table->moved));
+	for (int i = 0; i < PARTITIONS; i++)
+	{
+		Partition  *partition = &lease_table->partitions[i];
+
+		LWLockInitialize(&partition->lock,
+						 shared_state_tranche(FAIRQ_TRANCHE_LEASE));
+		partition->tick = 0;
+		partition->used = 0;
+		for (int j = 0; j <= WHEEL_SLOTS; j++)
+			partition->wheel[j] = NO_ENTRY;
+	}
+	memset(lease_chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
+}
+
+static uint64
+new_token(void)
+{
+	uint64		token;
+
+	if (!token_seeded)
+	{
+		uint64		seed;
+
+		if (!pg_strong_random(&seed, sizeof(seed)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate random values for receipts")));
+		pg_prng_seed(&token_state, seed);
+		token_seeded = true;
+	}
+	do
+		token = pg_prng_uint64(&token_state) & TOKEN_MASK;
+	while (token == 0);
+	return token;
+}
+
+/* ----------------------------------------------------------------
+ * Free entries
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Take up to n entries off the free list, for leases_grant to use.  Returns
+ * how many there are; the caller returns what it did not use (if it fails,
+ * leases_return_reserved is called at the end of the transaction).
+ */
+int
+leases_reserve(int n)
+{
+	if (reserved_count > 0)
+		leases_return_reserved();
+	if (n > reserved_size)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		if (reserved != NULL)
+			pfree(reserved);
+		reserved = NULL;
+		reserved_size = 0;
+		reserved = palloc(n * sizeof(uint32));
+		reserved_size = n;
+		MemoryContextSwitchTo(old);
+	}
+
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	while (reserved_count < n)
+	{
+		if (lease_table->free_head != NO_ENTRY)
+		{
+			reserved[reserved_count] = lease_table->free_head;
+			lease_table->free_head = lease_entries[lease_table->free_head].hash_next;
+		}
+		else if (lease_table->high_water < (uint32) settings_max_leases)
+			reserved[reserved_count] = lease_table->high_water++;
+		else
+			break;
+		reserved_count++;
+	}
+	LWLockRelease(&lease_table->free_lock);
+	return reserved_count;
+}
+
+void
+leases_return_reserved(void)
+{
+	if (reserved_count == 0)
+		return;
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	while (reserved_count > 0)
+	{
+		Lease	   *lease = &lease_entries[reserved[--reserved_count]];
+
+		lease->state = LEASE_FREE;
+		lease->token = 0;
+		lease->hash_next = lease_table->free_head;
+		lease_table->free_head = lease - lease_entries;
+	}
+	LWLockRelease(&lease_table->free_lock);
+}
+
+/*
+ * One of the reserved entries, which is free; NO_ENTRY if there is none.
+ */
+uint32
+lease_take_reserved(void)
+{
+	return reserved_count > 0 ? reserved[--reserved_count] : NO_ENTRY;
+}
+
+/*
+ * Give back an entry that is in no chain any more.
+ */
+static void
+free_entry(uint32 number)
+{
+	if (deferring)
+	{
+		if (deferred_first == NO_ENTRY)
+			deferred_last = number;
+		lease_entries[number].hash_next = deferred_first;
+		deferred_first = number;
+		return;
+	}
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	lease_entries[number].hash_next = lease_table->free_head;
+	lease_table->free_head = number;
+	LWLockRelease(&lease_table->free_lock);
+}
+
+/*
+ * Many leases are going to end: their entries are given back all at once, for
+ * there is one free list for everybody.  Neither function fails.
+ */
+void
+leases_defer_free(void)
+{
+	deferring = true;
+}
+
+void
+leases_free_deferred(void)
+{
+	deferring = false;
+	if (deferred_first == NO_ENTRY)
+		return;
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	lease_entries[deferred_last].hash_next = lease_table->free_head;
+	lease_table->free_head = deferred_first;
+	LWLockRelease(&lease_table->free_lock);
+	deferred_first = NO_ENTRY;
+}
+
+/* ----------------------------------------------------------------
+ * Leases
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Grant a lease on a task, if nobody has one.
+ *
+ * attempt is its number, started is now, deadline when it ends, session whose
+ * it is (or of number NO_SESSION), and group that of the task, which counts it already
+ * (groups_lease_begins), counted whether it counts the task; overflow says that its
+ * place is in memory only.  There is a reserved entry.
+ * The caller holds the page of the row locked, so nobody can delete it between
+ * the caller's look and the lease.  A lease that has run out is a lease until
+ * its task is put back.
+ */
+LeaseGrant
+leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
+			 TimestampTz started, TimestampTz deadline, const SessionRef *session,
+			 uint32 group, bool counted, bool overflow, LeaseInfo *info)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint64		token = new_token();
+	uint32		number;
+	Lease	   *lease;
+
+	Assert(reserved_count > 0);
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+	{
+		/*
+		 * The caller has just seen where the row is.  If it was moved, by an
+		 * UPDATE with SQL, its entry that led here was the only one; whoever
+		 * gives the lease back offers the row from here.
+		 */
+		lease_entries[number].tid = *tid;
+		LWLockRelease(&partition->lock);
+		return LEASE_BUSY;
+	}
+	if (session->number != NO_SESSION && !sessions_lease_begins(session))
+	{
+		LWLockRelease(&partition->lock);
+		return LEASE_SESSION_OVER;
+	}
+
+	number = reserved[--reserved_count];
+	lease = enter_lease(partition, hash, number, queue, task);
+	lease->attempt = attempt;
+	lease->token = token;
+	lease->tid = *tid;
+	lease->deadline = deadline;
+	lease->pid = MyProcPid;
+	lease->session = session->number;
+	lease->group = group;
+	lease->counted = counted;
+	lease->overflow = overflow;
+	lease->started = started;
+	wheel_schedule(partition, number);
+	copy_lease(number, info);
+	if (unlikely(overflow) && counted)
+		groups_leased(queue, group, task);
+	LWLockRelease(&partition->lock);
+	return LEASE_GRANTED;
+}
+
+/*
+ * Read a lease.  Returns false if it is over.
+ */
+bool
+leases_look(const LeaseRef *ref, LeaseInfo *info)
+{
+	Partition  *partition = lock_lease(ref, LW_SHARED);
+
+	if (partition == NULL)
+		return false;
+	copy_lease(ref->entry, info);
+	LWLockRelease(&partition->lock);
+	return true;
+}
+
+/*
+ * The lease on a task.  Returns false if there is none.
+ */
+bool
+leases_find(int queue, int64 task, LeaseInfo *info)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_SHARED);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+		copy_lease(number, info);
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
+ * A claim has come to the row of a task, which is locked, and may not have it.  If the
+ * task is leased, whoever gives it back offers the row from there.  Returns whether
+ * it is.
+ */
+bool
+leases_seen(int queue, int64 task, const ItemPointerData *tid)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+		lease_entries[number].tid = *tid;
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
+ * The transaction that settles a task's lease is going to look, for the last time,
+ * whether another task is held behind it.  Should it fail the lease goes on
+ * and says so still, for another one may have said so, too: a look too many.
+ */
+void
+leases_closing(int queue, int64 task)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY && lease_entries[number].state == LEASE_SETTLING)
+		lease_entries[number].closing = true;
+	LWLockRelease(&partition->lock);
+}
+
+/*
+ * Is a task leased, and has who ends the lease yet to look for a task that is held
+ * behind it?
+ */
+bool
+leases_will_look(int queue, int64 task)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+	bool		result;
+
+	LWLockAcquire(&partition->lock, LW_SHARED);
+	number = search_chain(hash, queue, task);
+	result = (number != NO_ENTRY && !lease_entries[number].closing);
+	LWLockRelease(&partition->lock);
+	return result;
+}
+
+/* When begin_settling is to do it: if the lease is held, and ... */
+typedef enum SettleIf
+{
+	IF_HELD,
+	IF_EXPIRED,
+	IF_OF_QUEUE					/* of that queue, and of no session */
+} SettleIf;
+
+static inline bool
+begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int queue)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &lease_entries[ref->entry];
+	bool		held;
+
+	if (partition == NULL)
+		return false;
+	held = ((lease->state == LEASE_HELD ||
+			 (condition == IF_EXPIRED && lease->state == LEASE_VAIN)) &&
+			(condition != IF_EXPIRED || lease->wheel_slot == WHEEL_EXPIRED) &&
+			(condition != IF_OF_QUEUE ||
+			 (lease->queue == queue && lease->session == NO_SESSION)));
+	if (held)
+	{
+		lease->state = LEASE_SETTLING;
+		if (lease->wheel_slot == WHEEL_EXPIRED)
+		{
+			wheel_unlink(partition, ref->entry);
+			wheel_schedule(partition, ref->entry);
+		}
+		copy_lease(ref->entry, info);
+	}
+	LWLockRelease(&partition->lock);
+	return held;
+}
+
+/*
+ * Begin to settle a lease.  Returns false if it is over, or somebody (the
+ * caller included) is settling it already: then it is not the caller's any
+ * more.  At the end of the transaction it is dropped or unsettled.
+ */
+bool
+leases_settle(const LeaseRef *ref, LeaseInfo *info)
+{
+	return begin_settling(ref, info, IF_HELD, 0);
+}
+
+/*
+ * The same if the lease is of a queue, and of no session; if not, or if it is over,
+ * false, and nothing has been done.
+ */
+bool
+leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *info)
+{
+	return begin_settling(ref, info, IF_OF_QUEUE, queue);
+}
+
+/*
+ * The same for whoever puts back what has run out: not if the lease was
+ * extended meanwhile.
+ */
+bool
+leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
+{
+	return begin_settling(ref, info, IF_EXPIRED, 0);
+}
+
+/*
+ * The settling transaction failed: the lease is as it was, and if it should
+ * have run out meanwhile it does.  wake: and the worker is woken for it; not by who
+ * knows when to come again, for what he could not put back he cannot at once.
+ */
+void
+leases_unsettle(const LeaseRef *ref, bool wake)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &lease_entries[ref->entry];
+	Oid			database = InvalidOid;
+
+	if (partition == NULL)
+		return;
+	lease->state = (lease->deadline == LEASE_VAIN_UNTIL) ? LEASE_VAIN : LEASE_HELD;
+	if (lease->deadline <= GetCurrentTimestamp() && lease->wheel_slot != WHEEL_EXPIRED)
+	{
+		wheel_unlink(partition, ref->entry);
+		wheel_link(partition, ref->entry, WHEEL_EXPIRED);
+		database = queue_state_by_number(lease->queue)->database;
+	}
+	LWLockRelease(&partition->lock);
+	if (wake && OidIsValid(database))
+		wakeup_at(database, GetCurrentTimestamp() + TICK_USECS);
+}
+
+/* Unlink an entry from chain and wheel.  Partition locked exclusively. */
+static void
+remove_entry(Partition *partition, uint32 number)
+{
+	Lease	   *lease = &lease_entries[number];
+	uint32	   *link = &lease_chains[lease_hash(lease->queue, lease->task) & lease_chain_mask];
+
+	while (*link != number)
+		link = &lease_entries[*link].hash_next;
+	*link = lease->hash_next;
+	wheel_unlink(partition, number);
+	partition->used--;
+	if (lease->moved)
+		lease_unlink_moved(number);
+	if (lease->session != NO_SESSION)
+		sessions_lease_ends(lease->session);
+	lease->state = LEASE_FREE;
+	lease->token = 0;
+}
+
+/*
+ * A lease is going to end, and its task is as it was before: it is counted again.
+ * Partition locked exclusively.
+ */
+static void
+count_given_back(const Lease *lease)
+{
+	if (lease->counted && lease->group != FAIRQ_NO_GROUP)
+		groups_given_back(lease->queue, lease->group, lease->task, lease->overflow);
+}
+
+/*
+ * End a lease, and say what it was (if info is not NULL): where its task's row
+ * was seen last.  used: its task was worked on, which its group is told of; else it
+ * is as it was.  Returns false if it was over already.
+ */
+bool
+leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	uint32		group;
+	TimestampTz started;
+
+	if (partition == NULL)
+		return false;
+	group = lease_entries[ref->entry].group;
+	started = lease_entries[ref->entry].started;
+	if (info != NULL)
+		copy_lease(ref->entry, info);
+	if (!used)
+		count_given_back(&lease_entries[ref->entry]);
+	remove_entry(partition, ref->entry);
+	LWLockRelease(&partition->lock);
+	free_entry(ref->entry);
+	groups_lease_ends(group, used ? started : 0);
+	return true;
+}
+
+/*
+ * End a lease that nobody is settling and that has no row, for there is a row of
+ * another one.  Returns whether it has ended.
+ */
+bool
+leases_displace(const LeaseRef *ref)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &lease_entries[ref->entry];
+	uint32		group = lease->group;
+	bool		held;
+
+	if (partition == NULL)
+		return false;
+	held = (lease->state == LEASE_HELD && !lease->durable);
+	if (held)
+		remove_entry(partition, ref->entry);
+	LWLockRelease(&partition->lock);
+	if (held)
+	{
+		free_entry(ref->entry);
+		groups_lease_ends(group, 0);
+	}
+	return held;
+}
+
+/*
+ * The claim of a lease was rolled back: end it, and say where the row was seen
+ * last.  Returns false if there is nothing to offer, because the lease is over
+ * or somebody else is settling it, with a receipt that was passed on before
+ * the claim had committed.  It goes on for him then, and runs out at once
+ * should he not settle it.
+ */
+bool
+leases_give_back(const LeaseRef *ref, LeaseInfo *info)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &lease_entries[ref->entry];
+	uint32		group;
+
+	if (partition == NULL)
+		return false;
+	if (lease->state == LEASE_SETTLING)
+	{
+		wheel_unlink(partition, ref->entry);
+		lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
+		lease->attempt--;
+		wheel_schedule(partition, ref->entry);
+		LWLockRelease(&partition->lock);
+		return false;
+	}
+	copy_lease(ref->entry, info);
+	group = lease->group;
+	count_given_back(lease);
+	remove_entry(partition, ref->entry);
+	LWLockRelease(&partition->lock);
+	free_entry(ref->entry);
+	groups_lease_ends(group, 0);
+	return true;
+}
+
+/*
+ * Move the deadline of a lease.  Returns false if it is over or settling.
+ */
+bool
+leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	Lease	   *lease = &lease_entries[ref->entry];
+	bool		held;
+
+	if (partition == NULL)
+		return false;
+	held = (lease->state == LEASE_HELD);
+	if (held)
+	{
+		wheel_unlink(partition, ref->entry);
+		lease->deadline = deadline;
+		wheel_schedule(partition, ref->entry);
+		copy_lease(ref->entry, info);
+	}
+	LWLockRelease(&partition->lock);
+	return held;
+}
+
+/*
+ * A lease that was kept over a restart is of this group, which counts it.
+ */
+void
+leases_adopt(const LeaseRef *ref, uint32 group)
+{
+	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
+	bool		adopted = false;
+
+	if (partition != NULL)
+	{
+		adopted = (lease_entries[ref->entry].group == FAIRQ_NO_GROUP);
+		if (adopted)
+			lease_entries[ref->entry].group = group;
+		LWLockRelease(&partition->lock);
+	}
+	if (!adopted)
+		groups_lease_ends(group, 0);
+}
+
+/* ----------------------------------------------------------------
+ * What groups count.  A task is counted in its group, or it has a lease that knows
+ * whether it will be: who looks under the lease's lock finds it so.
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The row of a task is being counted, and locked.  If the task has a lease, which
+ * goes into *info, that lease's end counts it (if its group is known).  Returns
+ * whether it has one.
+ */
+bool
+leases_count_row(int queue, int64 task, LeaseInfo *info)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+	{
+		copy_lease(number, info);
+		lease_entries[number].counted = (info->group != FAIRQ_NO_GROUP);
+	}
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
+ * The rows of a queue are going to be counted.
+ */
+void
+leases_count_anew(int queue)
+{
+	for (uint32 i = 0; i < lease_table->high_water; i++)
+	{
+		Lease	   *lease = &lease_entries[i];
+		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
+		Partition  *partition;
+
+		if (lease->state == LEASE_FREE || lease->queue != queue)
+			continue;
+		partition = lock_lease(&ref, LW_EXCLUSIVE);
+		if (partition == NULL)
+			continue;
+		if (lease->queue == queue)
+			lease->counted = false;
+		LWLockRelease(&partition->lock);
+	}
+}
+
+/*
+ * A task of the overflow is about to get a place, see group_overflow_feed.  Returns
+ * false if it is leased.
+ */
+bool
+leases_feed(int queue, uint32 group, int64 task, FedTask *fed)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	bool		leased;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	leased = (search_chain(hash, queue, task) != NO_ENTRY);
+	if (!leased)
+		*fed = group_overflow_feed(queue_state_by_number(queue), group, task);
+	LWLockRelease(&partition->lock);
+	return !leased;
+}
+
+/*
+ * A task was removed, not by who has it leased: it is not counted any more.  Returns
+ * whether it is leased.
+ */
+bool
+leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number == NO_ENTRY)
+		groups_removed(queue, group, task, overflow);
+	else
+		lease_entries[number].counted = false;
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
+ * The row of a task was written with SQL.  If the task is leased its lease's end
+ * counts it.  Returns whether it is.
+ */
+bool
+leases_task_written(int queue, int64 task, bool overflow)
+{
+	uint32		hash = lease_hash(queue, task);
+	Partition  *partition = partition_of(hash);
+	uint32		number;
+
+	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
+	number = search_chain(hash, queue, task);
+	if (number != NO_ENTRY)
+	{
+		lease_entries[number].counted = true;
+		lease_entries[number].overflow = overflow;
+	}
+	LWLockRelease(&partition->lock);
+	return number != NO_ENTRY;
+}
+
+/*
+ * How many leases a queue has, and how many of them are of tasks that their rows
+ * say are in the overflow.  Looks at all leases of the server: for views.
+ */
+int
+leases_count(int queue, int *overflow)
+{
+	int			n = 0;
+
+	*overflow = 0;
+	for (uint32 i = 0; i < lease_table->high_water; i++)
+	{
+		if (lease_entries[i].state != LEASE_FREE && lease_entries[i].queue == queue)
+		{
+			n++;
+			*overflow += lease_entries[i].overflow;
+		}
+	}
+	return n;
+}
+
+/*
+ * Copy all leases into a palloc'd array.  Returns how many.
+ */
+int
+leases_list(LeaseInfo **leases)
+{
+	int			n = 0;
+	int			size = 1024;
+
+	*leases = palloc(size * sizeof(LeaseInfo));
+	for (int p = 0; p < PARTITIONS; p++)
+	{
+		Partition  *partition = &lease_table->partitions[p];
+		uint32		used = partition->used;
+
+		if (used == 0)
+			continue;
+		/* Room first: nothing is allocated under the lock. */
+		while (n + (int) used * 2 + 64 > size)
+		{
+			size *= 2;
+			*leases = repalloc_huge(*leases, size * sizeof(LeaseInfo));
+		}
+		LWLockAcquire(&partition->lock, LW_SHARED);
+		for (int slot = 0; slot <= WHEEL_SLOTS; slot++)
+		{
+			for (uint32 number = partition->wheel[slot];
+				 number != NO_ENTRY && n < size;
+				 number = lease_entries[number].wheel_next)
+				copy_lease(number, &(*leases)[n++]);
+		}
+		LWLockRelease(&partition->lock);
+	}
+	return n;
+}
+
+/*
+ * End all leases of a queue that is gone.
+ */
+void
+leases_forget_queue(int queue)
+{
+	for (uint32 i = 0; i < lease_table->high_water; i++)
+	{
+		LeaseRef	ref;
+		Lease	   *lease = &lease_entries[i];
+
+		if (lease->state == LEASE_FREE || lease->queue != queue)
+			continue;
+		ref.entry = i;
+		ref.token = lease->token;
+		leases_drop(&ref, false, NULL);
+	}
+}

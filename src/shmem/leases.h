@@ -1,0 +1,148 @@
+/*-------------------------------------------------------------------------
+ *
+ * leases.h
+ *	  Leases: who may work on which task until when.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_LEASES_H
+#define FAIRQ_LEASES_H
+
+#include "datatype/timestamp.h"
+#include "storage/itemptr.h"
+#include "utils/uuid.h"
+
+#include "shmem/fed_tasks.h"
+#include "shmem/sessions.h"
+
+/* Names one lease, for ever: an entry's number and the token it has. */
+typedef struct LeaseRef
+{
+	uint32		entry;
+	uint64		token;
+} LeaseRef;
+
+typedef enum LeaseGrant
+{
+	LEASE_GRANTED,				/* the task is the caller's */
+	LEASE_BUSY,					/* somebody else has it */
+	LEASE_SESSION_OVER			/* the session that should have it is over */
+} LeaseGrant;
+
+/* The deadline of a lease that is held in vain: its task is gone. */
+#define LEASE_VAIN_UNTIL	INT64CONST(-1)
+
+/* What is known of a lease: a copy for those who look. */
+typedef struct LeaseInfo
+{
+	LeaseRef	ref;
+	int			queue;			/* number of the queue's state */
+	int64		task;
+	ItemPointerData tid;		/* a hint */
+	TimestampTz deadline;
+	int			attempt;
+	int			pid;			/* of the backend that claimed */
+	uint32		session;		/* NO_SESSION: none */
+	uint32		group;			/* groups.c's number; FAIRQ_NO_GROUP: not known */
+	TimestampTz started;		/* when it was claimed */
+	bool		overflow;		/* of a task that its row says is in the overflow */
+	bool		settling;
+	bool		durable;		/* it has a row in fairq.durable_lease ... */
+	ItemPointerData durable_tid;	/* ... which was seen there */
+	uint64		receipt;		/* first half of its receipt; 0: as usual */
+} LeaseInfo;
+
+/* What of a lease is kept across a restart. */
+typedef struct SavedLease
+{
+	LeaseRef	ref;
+	int64		task;
+	TimestampTz deadline;
+	int			queue;
+	int			attempt;
+	uint32		session;
+	TimestampTz started;
+	ItemPointerData tid;
+	bool		overflow;
+} SavedLease;
+
+/* A lease as it was written to fairq.durable_lease. */
+typedef struct DurableLease
+{
+	int			queue;
+	int64		task;
+	ItemPointerData tid;		/* of the task's row; a hint */
+	int			attempt;
+	uint32		group;
+	TimestampTz started;
+	TimestampTz deadline;
+	pg_uuid_t	receipt;
+	bool		overflow;
+	bool		over;			/* it was of a session, which is over */
+	ItemPointerData durable_tid;	/* of its own row */
+} DurableLease;
+
+typedef enum LeaseRestored
+{
+	LEASE_RESTORED,
+	LEASE_KNOWN,				/* it was there */
+	LEASE_VOID,					/* the task has another one */
+	LEASE_NO_ROOM
+} LeaseRestored;
+
+extern Size leases_shmem_size(void);
+extern void leases_shmem_init(void *area, bool found);
+
+extern int	leases_reserve(int n);
+extern void leases_return_reserved(void);
+extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
+							   int attempt, TimestampTz started,
+							   TimestampTz deadline, const SessionRef *session,
+							   uint32 group, bool counted, bool overflow,
+							   LeaseInfo *lease);
+
+extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
+extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);
+extern bool leases_look(const LeaseRef *ref, LeaseInfo *lease);
+extern bool leases_find(int queue, int64 task, LeaseInfo *lease);
+extern bool leases_seen(int queue, int64 task, const ItemPointerData *tid);
+extern void leases_closing(int queue, int64 task);
+extern bool leases_will_look(int queue, int64 task);
+extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
+extern bool leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *lease);
+extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);
+extern void leases_unsettle(const LeaseRef *ref, bool wake);
+extern void leases_defer_free(void);
+extern void leases_free_deferred(void);
+extern bool leases_give_back(const LeaseRef *ref, LeaseInfo *lease);
+extern bool leases_displace(const LeaseRef *ref);
+extern bool leases_drop(const LeaseRef *ref, bool used, LeaseInfo *lease);
+extern bool leases_extend(const LeaseRef *ref, TimestampTz deadline,
+						  LeaseInfo *lease);
+
+extern void leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid);
+extern LeaseRestored leases_restore_durable(const DurableLease *durable,
+											LeaseRef *ref);
+extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
+
+extern void leases_adopt(const LeaseRef *ref, uint32 group);
+extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
+extern void leases_count_anew(int queue);
+extern bool leases_feed(int queue, uint32 group, int64 task, FedTask *fed);
+extern bool leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
+extern bool leases_task_written(int queue, int64 task, bool overflow);
+extern void leases_tick(TimestampTz now);
+extern void leases_end_sessions(void);
+extern void leases_end_vain(const LeaseRef *ref);
+extern int	leases_of_session(const SessionRef *session, LeaseRef **refs);
+extern int	leases_expired(int queue, int max, LeaseInfo *leases);
+extern TimestampTz leases_next_deadline(TimestampTz now);
+extern int	leases_count(int queue, int *overflow);
+extern int	leases_list(LeaseInfo **leases);
+extern uint32 leases_salt(void);
+extern void leases_set_salt(uint32 salt);
+extern int	leases_save(int number, SavedLease *saved);
+extern void leases_restore(const SavedLease *saved);
+extern void leases_forget_queue(int queue);
+
+#endif							/* FAIRQ_LEASES_H */

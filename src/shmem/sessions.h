@@ -1,0 +1,84 @@
+/*-------------------------------------------------------------------------
+ *
+ * sessions.h
+ *	  Sessions: which workers are alive.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_SESSIONS_H
+#define FAIRQ_SESSIONS_H
+
+#include "datatype/timestamp.h"
+#include "utils/uuid.h"
+
+#include "shmem/queue_state.h"
+
+/* A lease of no session. */
+#define NO_SESSION		0
+
+/* Of one that was restored without its session, which is over. */
+#define SESSION_OVER	PG_UINT32_MAX
+
+/* Names a session, for ever: the number of its slot (from 1) and a token. */
+typedef struct SessionRef
+{
+	uint32		number;
+	uint64		token;
+} SessionRef;
+
+/* What is known of a session: a copy for those who look. */
+typedef struct SessionInfo
+{
+	SessionRef	ref;
+	char		name[NAMEDATALEN];
+	Oid			database;
+	Oid			role;
+	int64		ttl;			/* microseconds */
+	TimestampTz opened_at;
+	TimestampTz deadline;
+	bool		bound;
+	int			pid;
+	int			leases;
+} SessionInfo;
+
+/* What of a session is kept across a restart. */
+typedef struct SavedSession
+{
+	SessionRef	ref;
+	Oid			database;
+	Oid			role;
+	int64		ttl;
+	TimestampTz opened_at;
+	char		name[NAMEDATALEN];
+} SavedSession;
+
+extern Size sessions_shmem_size(void);
+extern void sessions_shmem_init(void *area, bool found);
+
+extern void sessions_open(const char *name, int64 ttl, bool bound,
+						  SessionInfo *session);
+extern void sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid);
+extern bool sessions_find(const pg_uuid_t *uuid, SessionInfo *session);
+extern bool sessions_heartbeat(const SessionRef *ref);
+extern void sessions_close(const SessionRef *ref);
+extern bool sessions_alive(uint32 number);
+extern bool sessions_is(const SessionRef *ref);
+extern bool sessions_closed(uint32 number);
+extern int	sessions_list(SessionInfo **sessions);
+
+extern bool sessions_save(uint32 number, SavedSession *saved);
+extern void sessions_restore(const SavedSession *saved);
+
+extern bool sessions_lease_begins(const SessionRef *ref);
+extern void sessions_lease_restored(uint32 number);
+extern void sessions_lease_ends(uint32 number);
+extern bool sessions_overdue(TimestampTz now);
+extern TimestampTz sessions_next_deadline(Oid database);
+
+extern void sessions_forget_queue(QueueState *queue);
+extern int	sessions_deal(QueueState *queue, int bucket_count, uint32 number,
+						  int *buckets);
+extern int	sessions_lost_bucket(QueueState *queue, int bucket_count, uint32 number,
+								 const int *buckets, int n);
+
+#endif							/* FAIRQ_SESSIONS_H */

@@ -1,0 +1,400 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.c
+ *	  Figures of what happens in a queue: counters, rates, histograms.
+ *
+ * The counters themselves are in QueueState.  Here are the histograms of each
+ * queue, the counts of the last minute that rates are made of, and what a
+ * transaction has counted and not yet committed.
+ *
+ * Everything shared is atomic and nothing is locked: a reader may see a count
+ * that is a moment older than another.  A reset sets one after the other to
+ * zero; what is counted at that moment may be on either side of it.
+ *
+ * A histogram has buckets on a logarithmic scale, a sixteenth of their values
+ * wide at most.  A quantile is told as the highest value of its bucket, so it is
+ * never below the true one, and above by no more than 6.25 %.
+ *
+ * A rate is counted in a ring of slots of five seconds.  A slot is one word: in
+ * its upper part the number of the five seconds that it counts, in its lower the
+ * count, so whoever counts first in a new five seconds also clears the slot, and
+ * no process has to come by in time.
+ *
+ * What a transaction counts is for its commit, and does not have an order, so
+ * it is not in handover.c's list but in one of its own, in which equal things
+ * are one entry: a thousand acks are a few.  An entry is found again through a
+ * small table; one that is not found is made anew, which is only a loss of
+ * memory.  The callbacks that empty it are handover.c's; they allocate nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "access/xact.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "common/settings.h"
+#include "shmem/stats.h"
+
+/* All atomic. */
+typedef struct QueueStats
+{
+	pg_atomic_uint64 histograms[STATS_HISTOGRAMS][STATS_BUCKETS];
+	pg_atomic_uint64 rates[STATS_RATES][STATS_SLOTS];
+} QueueStats;
+
+static QueueStats *stats = NULL;
+
+/* A counter, or behind these a bucket of a histogram. */
+#define TALLY_BUCKET(histogram, bucket) \
+	(QUEUE_COUNTERS + (histogram) * STATS_BUCKETS + (bucket))
+
+typedef struct Tally
+{
+	QueueState *queue;
+	SubTransactionId subid;
+	int			what;
+	int64		n;
+} Tally;
+
+#define TALLY_CACHE		128		/* a power of two */
+
+static Tally *tallies = NULL;
+static int	tallies_count = 0;
+static int	tallies_size = 0;
+
+/* Where an entry may be; it is looked at whether it is that one. */
+static int	tally_cache[TALLY_CACHE];
+
+Size
+stats_shmem_size(void)
+{
+	return mul_size(settings_max_queues, sizeof(QueueStats));
+}
+
+void
+stats_shmem_init(void *area, bool found)
+{
+	stats = area;
+}
+
+static inline QueueStats *
+stats_of(QueueState *queue)
+{
+	return &stats[queue_state_number(queue)];
+}
+
+/*
+ * A queue of this number is set up.
+ */
+void
+stats_init_queue(int number)
+{
+	QueueStats *s = &stats[number];
+
+	for (int h = 0; h < STATS_HISTOGRAMS; h++)
+	{
+		for (int i = 0; i < STATS_BUCKETS; i++)
+			pg_atomic_init_u64(&s->histograms[h][i], 0);
+	}
+	for (int r = 0; r < STATS_RATES; r++)
+	{
+		for (int i = 0; i < STATS_SLOTS; i++)
+			pg_atomic_init_u64(&s->rates[r][i], 0);
+	}
+}
+
+/*
+ * Begin anew: all but how many tasks there are.
+ */
+void
+stats_reset(QueueState *queue)
+{
+	QueueStats *s = stats_of(queue);
+
+	for (int i = 0; i < QUEUE_FIRST_DEPTH; i++)
+		pg_atomic_write_u64(&queue->counters[i], 0);
+	for (int h = 0; h < STATS_HISTOGRAMS; h++)
+	{
+		for (int i = 0; i < STATS_BUCKETS; i++)
+			pg_atomic_write_u64(&s->histograms[h][i], 0);
+	}
+	for (int r = 0; r < STATS_RATES; r++)
+	{
+		for (int i = 0; i < STATS_SLOTS; i++)
+			pg_atomic_write_u64(&s->rates[r][i], 0);
+	}
+	queue->stats_reset = GetCurrentTimestamp();
+}
+
+/* ----------------------------------------------------------------
+ * Counting at once
+ * ----------------------------------------------------------------
+ */
+
+void
+stats_add(QueueState *queue, StatsHistogram histogram, int bucket, int64 n)
+{
+	pg_atomic_fetch_add_u64(&stats_of(queue)->histograms[histogram][bucket], n);
+}
+
+void
+stats_flush(QueueState *queue, StatsHistogram histogram, StatsBatch *batch)
+{
+	for (int i = 0; i < (int) lengthof(batch->runs); i++)
+	{
+		if (batch->runs[i].n > 0)
+			stats_add(queue, histogram, batch->runs[i].bucket, batch->runs[i].n);
+		batch->runs[i].n = 0;
+	}
+}
+
+/* Count n events of now. */
+static void
+count_rate(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
+{
+	uint64		number = now / STATS_SLOT_USECS;
+	pg_atomic_uint64 *slot =
+		&stats_of(queue)->rates[counter][number % STATS_SLOTS];
+	uint64		old = pg_atomic_read_u64(slot);
+
+	while (!pg_atomic_compare_exchange_u64(slot, &old,
+										   stats_slot_add(old, number, n)))
+		;
+}
+
+/*
+ * Add to a counter.
+ */
+void
+stats_count(QueueState *queue, QueueCounter counter, int64 n, TimestampTz now)
+{
+	queue_state_count(queue, counter, n);
+	if ((int) counter < STATS_RATES && n > 0)
+		count_rate(queue, counter, n, now);
+}
+
+/* ----------------------------------------------------------------
+ * Counting at commit
+ * ----------------------------------------------------------------
+ */
+
+static inline int *
+tally_place(QueueState *queue, int what, SubTransactionId subid)
+{
+	uint32		hash = what ^ (queue_state_number(queue) * 31) ^ (subid * 7);
+
+	return &tally_cache[hash & (TALLY_CACHE - 1)];
+}
+
+static inline bool
+tally_is(int place, QueueState *queue, int what, SubTransactionId subid)
+{
+	return place < tallies_count && tallies[place].what == what &&
+		tallies[place].queue == queue && tallies[place].subid == subid;
+}
+
+static void
+tally(QueueState *queue, int what, int64 n)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	int		   *place = tally_place(queue, what, subid);
+	Tally	   *t;
+
+	if (likely(tally_is(*place, queue, what, subid)))
+	{
+		tallies[*place].n += n;
+		return;
+	}
+	if (tallies_count == tallies_size)
+	{
+		int			size = Max(tallies_size * 2, 64);
+
+		if (tallies == NULL)
+			tallies = MemoryContextAllocHuge(TopMemoryContext, size * sizeof(Tally));
+		else
+			tallies = repalloc_huge(tallies, size * sizeof(Tally));
+		tallies_size = size;
+	}
+	*place = tallies_count;
+	t = &tallies[tallies_count++];
+	t->queue = queue;
+	t->subid = subid;
+	t->what = what;
+	t->n = n;
+}
+
+/*
+ * Add to a counter when the transaction commits.
+ */
+void
+stats_tally(QueueState *queue, QueueCounter counter, int64 n)
+{
+	tally(queue, counter, n);
+}
+
+/*
+ * Enter a value into a histogram when the transaction commits.
+ */
+void
+stats_tally_value(QueueState *queue, StatsHistogram histogram, int64 value)
+{
+	tally(queue, TALLY_BUCKET(histogram, stats_bucket(value)), 1);
+}
+
+static void
+forget_tallies(void)
+{
+	tallies_count = 0;
+	if (tallies_size > 16384)
+	{
+		pfree(tallies);
+		tallies = NULL;
+		tallies_size = 0;
+	}
+}
+
+/*
+ * The transaction is being prepared, and what it counts is going to be counted as if it
+ * had committed: should it not, somebody has to know that there was one.
+ */
+void
+stats_before_prepare(TransactionId xid)
+{
+	QueueState *noted = NULL;
+
+	for (int i = 0; i < tallies_count; i++)
+	{
+		QueueState *queue = tallies[i].queue;
+
+		for (int class = 0; queue != noted && class < queue->classes; class++)
+		{
+			if (lanes_doubt_transaction(&queue->orders[class].lanes, xid))
+				noted = queue;
+		}
+	}
+}
+
+/*
+ * The transaction has committed, or is prepared, as most that are commit.
+ */
+void
+stats_at_commit(void)
+{
+	TimestampTz now = 0;
+
+	for (int i = 0; i < tallies_count; i++)
+	{
+		const Tally *t = &tallies[i];
+
+		if (t->what >= QUEUE_COUNTERS)
+			stats_add(t->queue, (t->what - QUEUE_COUNTERS) / STATS_BUCKETS,
+					  (t->what - QUEUE_COUNTERS) % STATS_BUCKETS, t->n);
+		else
+		{
+			if (t->what < STATS_RATES && now == 0)
+				now = GetCurrentTransactionStopTimestamp();
+			stats_count(t->queue, t->what, t->n, now);
+		}
+	}
+	forget_tallies();
+}
+
+void
+stats_at_abort(void)
+{
+	forget_tallies();
+}
+
+/*
+ * What a subtransaction has counted is its parent's.  Entries are in the order of
+ * subtransactions, so these are the last; they are merged with those that the
+ * parent has, so that a loop of savepoints does not make the list grow.
+ */
+void
+stats_at_subcommit(SubTransactionId subid, SubTransactionId parent)
+{
+	int			first = tallies_count;
+	int			end = tallies_count;
+
+	while (first > 0 && tallies[first - 1].subid >= subid)
+		first--;
+	tallies_count = first;
+	for (int i = first; i < end; i++)
+	{
+		Tally		t = tallies[i];
+		int		   *place = tally_place(t.queue, t.what, parent);
+
+		if (tally_is(*place, t.queue, t.what, parent))
+			tallies[*place].n += t.n;
+		else
+		{
+			t.subid = parent;
+			*place = tallies_count;
+			tallies[tallies_count++] = t;
+		}
+	}
+}
+
+void
+stats_at_subabort(SubTransactionId subid)
+{
+	while (tallies_count > 0 && tallies[tallies_count - 1].subid >= subid)
+		tallies_count--;
+}
+
+/* ----------------------------------------------------------------
+ * Reading
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * How often a second something happened in the last minute, or since counting
+ * began if that is less.
+ */
+double
+stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now)
+{
+	uint64		number = now / STATS_SLOT_USECS;
+	TimestampTz since = (number - STATS_WINDOW) * STATS_SLOT_USECS;
+	uint64		count = 0;
+
+	for (int i = 0; i < STATS_SLOTS; i++)
+		count += stats_slot_count(pg_atomic_read_u64(&stats_of(queue)->rates[counter][i]),
+								  number);
+	since = Max(since, queue->stats_reset);
+	return (double) count * USECS_PER_SEC / Max(now - since, USECS_PER_SEC);
+}
+
+/*
+ * Some quantiles of a histogram, which ascend.  Returns how many values it has;
+ * if there are none the quantiles are not set.
+ */
+int64
+stats_quantiles(QueueState *queue, StatsHistogram histogram,
+				const double *quantiles, int n, int64 *values)
+{
+	uint64		counts[STATS_BUCKETS];
+	uint64		total = 0;
+	uint64		below = 0;
+	int			bucket = 0;
+
+	for (int i = 0; i < STATS_BUCKETS; i++)
+	{
+		counts[i] = pg_atomic_read_u64(&stats_of(queue)->histograms[histogram][i]);
+		total += counts[i];
+	}
+	for (int i = 0; total > 0 && i < n; i++)
+	{
+		/* The value of this rank, counted from 1. */
+		uint64		rank = Max((uint64) ceil(quantiles[i] * total), 1);
+
+		while (below + counts[bucket] < rank && bucket < STATS_BUCKETS - 1)
+			below += counts[bucket++];
+		values[i] = stats_bucket_top(bucket);
+	}
+	return (int64) total;
+}

@@ -1,0 +1,152 @@
+/*-------------------------------------------------------------------------
+ *
+ * stats.h
+ *	  Figures of what happens in a queue: counters, rates, histograms.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_STATS_H
+#define FAIRQ_STATS_H
+
+#include "port/pg_bitutils.h"
+
+#include "shmem/queue_state.h"
+
+/* What there are histograms of. */
+typedef enum StatsHistogram
+{
+	STATS_WAIT,					/* microseconds from enqueue or due to claim */
+	STATS_RUN,					/* microseconds from claim to ack */
+	STATS_PAYLOAD				/* bytes of jsonb */
+} StatsHistogram;
+
+#define STATS_HISTOGRAMS	(STATS_PAYLOAD + 1)
+
+/*
+ * Buckets of a histogram: one for each value below 16, then 16 for each power
+ * of two, so that one is no wider than 1/16 of its values.  The last ends at
+ * 2^49: microseconds of 17 years.
+ */
+#define STATS_SUBBITS	4
+#define STATS_MAX		((UINT64CONST(1) << 49) - 1)
+#define STATS_BUCKETS	((49 - STATS_SUBBITS + 1) << STATS_SUBBITS)
+
+/* What is counted by the second: the first counters. */
+#define STATS_RATES		(QUEUE_ACKED + 1)
+
+static inline int
+stats_bucket(int64 value)
+{
+	uint64		v = value < 0 ? 0 : Min((uint64) value, STATS_MAX);
+	int			power;
+
+	if (v < (1 << STATS_SUBBITS))
+		return (int) v;
+	power = pg_leftmost_one_pos64(v) - STATS_SUBBITS;
+	return (power << STATS_SUBBITS) + (int) (v >> power);
+}
+
+/* The highest value of a bucket. */
+static inline int64
+stats_bucket_top(int bucket)
+{
+	int			power = (bucket >> STATS_SUBBITS) - 1;
+
+	if (power < 0)
+		return bucket;
+	return (((int64) (bucket - (power << STATS_SUBBITS)) + 1) << power) - 1;
+}
+
+/*
+ * A rate is counted in a ring of slots of five seconds each, of which those of
+ * the last minute are looked at.  In the upper part of a slot is the number of
+ * its five seconds, as far as it fits, in the lower the count.
+ */
+#define STATS_SLOTS			16
+#define STATS_SLOT_USECS	(5 * USECS_PER_SEC)
+#define STATS_WINDOW		12	/* slots before that of now */
+#define STATS_SLOT_SHIFT	40
+#define STATS_SLOT_COUNT	((UINT64CONST(1) << STATS_SLOT_SHIFT) - 1)
+#define STATS_SLOT_NUMBER	((UINT64CONST(1) << (64 - STATS_SLOT_SHIFT)) - 1)
+
+/*
+ * A slot with n more of five seconds number.  A clock that was set back, or a
+ * commit that took minutes from its time-stamp to here, counts in what the slot
+ * counts by then.
+ */
+static inline uint64
+stats_slot_add(uint64 slot, uint64 number, uint64 n)
+{
+	uint64		later = (number - (slot >> STATS_SLOT_SHIFT)) & STATS_SLOT_NUMBER;
+
+	if (slot == 0 || (later > 0 && later < STATS_SLOT_NUMBER / 2))
+		return (number << STATS_SLOT_SHIFT) | n;
+	return slot + n;
+}
+
+/* What of a slot is of the window that ends with five seconds number. */
+static inline uint64
+stats_slot_count(uint64 slot, uint64 number)
+{
+	uint64		age = (number - (slot >> STATS_SLOT_SHIFT)) & STATS_SLOT_NUMBER;
+
+	return age <= STATS_WINDOW ? slot & STATS_SLOT_COUNT : 0;
+}
+
+/*
+ * Values on their way to a histogram: those of one call are much alike, and
+ * come to a few additions.
+ */
+typedef struct StatsBatch
+{
+	struct
+	{
+		uint16		bucket;
+		uint16		n;
+	}			runs[1 << STATS_SUBBITS];
+} StatsBatch;
+
+extern Size stats_shmem_size(void);
+extern void stats_shmem_init(void *area, bool found);
+extern void stats_init_queue(int number);
+extern void stats_reset(QueueState *queue);
+
+extern void stats_add(QueueState *queue, StatsHistogram histogram, int bucket,
+					  int64 n);
+extern void stats_count(QueueState *queue, QueueCounter counter, int64 n,
+						TimestampTz now);
+extern void stats_flush(QueueState *queue, StatsHistogram histogram,
+						StatsBatch *batch);
+
+extern void stats_tally(QueueState *queue, QueueCounter counter, int64 n);
+extern void stats_tally_value(QueueState *queue, StatsHistogram histogram,
+							  int64 value);
+extern void stats_before_prepare(TransactionId xid);
+extern void stats_at_commit(void);
+extern void stats_at_abort(void);
+extern void stats_at_subcommit(SubTransactionId subid, SubTransactionId parent);
+extern void stats_at_subabort(SubTransactionId subid);
+
+extern double stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now);
+extern int64 stats_quantiles(QueueState *queue, StatsHistogram histogram,
+							 const double *quantiles, int n, int64 *values);
+
+/* Add a value to a batch that began as zeros. */
+static inline void
+stats_batch_add(StatsBatch *batch, QueueState *queue, StatsHistogram histogram,
+				int64 value)
+{
+	int			bucket = stats_bucket(value);
+	int			i = bucket & ((1 << STATS_SUBBITS) - 1);
+
+	if (unlikely(batch->runs[i].bucket != bucket || batch->runs[i].n == PG_UINT16_MAX))
+	{
+		if (batch->runs[i].n > 0)
+			stats_add(queue, histogram, batch->runs[i].bucket, batch->runs[i].n);
+		batch->runs[i].bucket = bucket;
+		batch->runs[i].n = 0;
+	}
+	batch->runs[i].n++;
+}
+
+#endif							/* FAIRQ_STATS_H */

@@ -1,0 +1,546 @@
+/*-------------------------------------------------------------------------
+ *
+ * wakeup.c
+ *	  Who works in the background, and how they are woken.
+ *
+ * Each database with the extension has a worker (database_worker.c), and the
+ * server a launcher that starts them (launcher.c).  Here is what they share
+ * with everybody else: a slot for each worker.
+ *
+ * A worker sleeps until something is due, and says so in its slot.  Whoever
+ * makes something due earlier (a task for a certain time, a lease that ends)
+ * puts the time there and sets the worker's latch, at commit.  Most leases end
+ * later than what the worker waits for anyway; then it is one look.  Errands for
+ * those who wait or listen (waiting.c) have a time of their own: they take no
+ * look at the queues.
+ *
+ *		reserved by the launcher -> begun by the worker -> ended by the worker
+ *		or by its exit -> unreserved by the launcher
+ *
+ * A database whose worker is in the way (DROP DATABASE) is held: its worker is
+ * asked to stop, and no other is started until it is let go.
+ *
+ * Locking: the lock guards all fields but next_wake and next_errand, which are
+ * atomic.  Only wakeup_at and wakeup_errand_at read slots without the lock: in the worst case it sets the latch of
+ * a process that is not concerned.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
+
+#include "common/settings.h"
+#include "common/wall_clock.h"
+#include "shared_state.h"
+#include "shmem/waiting.h"
+#include "shmem/wakeup.h"
+
+#define MAX_PROBES		16
+#define MAX_HELD		16
+
+/* A hold that nobody lifts (its holder crashed) is over after this. */
+#define HOLD_USECS		(INT64CONST(60) * USECS_PER_SEC)
+
+/* How long to wait for a worker to stop. */
+#define STOP_MSECS		10000
+
+typedef struct WorkerSlot
+{
+	Oid			database;		/* InvalidOid: free */
+	uint32		reservation;	/* which one of the slot it is */
+	bool		running;
+	bool		stop;			/* it is asked to stop */
+	WorkerEnd	end;
+	Latch	   *latch;			/* in the proc array */
+	pg_atomic_uint64 next_wake; /* a TimestampTz */
+	pg_atomic_uint64 next_errand;	/* another */
+} WorkerSlot;
+
+typedef struct HeldDatabase
+{
+	Oid			database;
+	TimestampTz until;
+} HeldDatabase;
+
+typedef struct WakeupState
+{
+	LWLock		lock;
+	ConditionVariable stopped;
+	Latch	   *launcher;
+	int			probe_count;	/* -1: all databases */
+	Oid			probes[MAX_PROBES];
+	uint32		reservations;	/* so far */
+	int			held_count;
+	HeldDatabase held[MAX_HELD];
+	WorkerSlot	slots[FLEXIBLE_ARRAY_MEMBER];
+} WakeupState;
+
+static WakeupState *state = NULL;
+
+/* The clock was set: whoever sleeps until a time has to look at it. */
+static void
+wake_all(const ClockStep *step)
+{
+	LWLockAcquire(&state->lock, LW_SHARED);
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		WorkerSlot *slot = &state->slots[i];
+
+		pg_atomic_write_u64(&slot->next_wake, 0);
+		pg_atomic_write_u64(&slot->next_errand, 0);
+		if (slot->latch != NULL)
+			SetLatch(slot->latch);
+	}
+	if (state->launcher != NULL)
+		SetLatch(state->launcher);
+	LWLockRelease(&state->lock);
+}
+
+Size
+wakeup_shmem_size(void)
+{
+	return add_size(offsetof(WakeupState, slots),
+					mul_size(settings_max_workers, sizeof(WorkerSlot)));
+}
+
+void
+wakeup_shmem_init(void *area, bool found)
+{
+	state = area;
+	wall_clock_register(wake_all);
+	if (found)
+		return;
+	memset(state, 0, wakeup_shmem_size());
+	LWLockInitialize(&state->lock, shared_state_tranche(FAIRQ_TRANCHE_WORKER));
+	ConditionVariableInit(&state->stopped);
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		pg_atomic_init_u64(&state->slots[i].next_wake, PG_INT64_MAX);
+		pg_atomic_init_u64(&state->slots[i].next_errand, PG_INT64_MAX);
+	}
+}
+
+/* ----------------------------------------------------------------
+ * For everybody
+ * ----------------------------------------------------------------
+ */
+
+static WorkerSlot *
+slot_of(Oid database)
+{
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		if (state->slots[i].database == database)
+			return &state->slots[i];
+	}
+	return NULL;
+}
+
+/* Have a worker come at a time, if that is before its next. */
+static void
+come_at(WorkerSlot *slot, pg_atomic_uint64 *time, TimestampTz when)
+{
+	uint64		next = pg_atomic_read_u64(time);
+
+	while ((int64) next > when)
+	{
+		if (pg_atomic_compare_exchange_u64(time, &next, when))
+		{
+			Latch	   *latch = slot->latch;
+
+			if (latch != NULL)
+				SetLatch(latch);
+			break;
+		}
+	}
+}
+
+/*
+ * Something is due in a database at a time.  Never fails: called at the end of
+ * transactions.
+ */
+void
+wakeup_at(Oid database, TimestampTz when)
+{
+	WorkerSlot *slot = slot_of(database);
+
+	if (slot != NULL)
+		come_at(slot, &slot->next_wake, when);
+}
+
+/*
+ * There is something to do for those who wait or listen.  Never fails.
+ */
+void
+wakeup_errand_at(Oid database, TimestampTz when)
+{
+	WorkerSlot *slot = slot_of(database);
+
+	if (slot != NULL)
+		come_at(slot, &slot->next_errand, when);
+}
+
+/*
+ * Is somebody at work in this database?
+ */
+bool
+wakeup_worker_alive(Oid database)
+{
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		if (state->slots[i].database == database && state->slots[i].running)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The extension was created in, or dropped from, a database.  Never fails.
+ */
+void
+wakeup_probe(Oid database)
+{
+	wakeup_at(database, 0);
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	if (state->probe_count == MAX_PROBES)
+		state->probe_count = -1;
+	else if (state->probe_count >= 0)
+		state->probes[state->probe_count++] = database;
+	if (state->launcher != NULL)
+		SetLatch(state->launcher);
+	LWLockRelease(&state->lock);
+}
+
+static bool
+still_running(Oid database)
+{
+	bool		running = false;
+
+	LWLockAcquire(&state->lock, LW_SHARED);
+	for (int i = 0; i < settings_max_workers; i++)
+		running |= (state->slots[i].database == database && state->slots[i].running);
+	LWLockRelease(&state->lock);
+	return running;
+}
+
+/* Ask the worker of a database to stop.  Lock held. */
+static void
+ask_to_stop(Oid database)
+{
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		WorkerSlot *slot = &state->slots[i];
+
+		if (slot->database == database)
+		{
+			slot->stop = true;
+			if (slot->latch != NULL)
+				SetLatch(slot->latch);
+		}
+	}
+}
+
+/*
+ * Have no worker in a database, until wakeup_unhold.  Returns when its worker
+ * has stopped, or after some seconds if it does not.
+ */
+void
+wakeup_hold(Oid database)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int64		give_up = wall_clock_real() + STOP_MSECS * INT64CONST(1000);
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	if (state->held_count < MAX_HELD)
+	{
+		state->held[state->held_count].database = database;
+		state->held[state->held_count].until = now + HOLD_USECS;
+		state->held_count++;
+	}
+	ask_to_stop(database);
+	LWLockRelease(&state->lock);
+
+	ConditionVariablePrepareToSleep(&state->stopped);
+	while (still_running(database) && wall_clock_real() < give_up)
+		ConditionVariableTimedSleep(&state->stopped, 1000, PG_WAIT_EXTENSION);
+	ConditionVariableCancelSleep();
+}
+
+void
+wakeup_unhold(Oid database)
+{
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < state->held_count; i++)
+	{
+		if (state->held[i].database == database)
+		{
+			state->held[i] = state->held[--state->held_count];
+			break;
+		}
+	}
+	LWLockRelease(&state->lock);
+	wakeup_probe(database);
+}
+
+/* ----------------------------------------------------------------
+ * For the launcher
+ * ----------------------------------------------------------------
+ */
+
+static void
+launcher_exit(int code, Datum arg)
+{
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	state->launcher = NULL;
+	LWLockRelease(&state->lock);
+}
+
+/*
+ * The launcher has started, perhaps not for the first time: slots of workers
+ * that do not run are nobody's.
+ */
+void
+wakeup_launcher_begin(void)
+{
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	state->launcher = &MyProc->procLatch;
+	state->probe_count = -1;
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		if (!state->slots[i].running)
+			state->slots[i].database = InvalidOid;
+	}
+	LWLockRelease(&state->lock);
+	before_shmem_exit(launcher_exit, (Datum) 0);
+}
+
+/*
+ * A slot for the worker of a database; -1 if all are taken.  The worker that it is
+ * reserved for has to know which reservation it is.
+ */
+int
+wakeup_reserve(Oid database, uint32 *reservation)
+{
+	int			result = -1;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < settings_max_workers && result < 0; i++)
+	{
+		WorkerSlot *slot = &state->slots[i];
+
+		if (OidIsValid(slot->database))
+			continue;
+		slot->running = false;
+		slot->stop = false;
+		slot->end = WORKER_FAILED;
+		slot->latch = NULL;
+		pg_atomic_write_u64(&slot->next_wake, PG_INT64_MAX);
+		pg_atomic_write_u64(&slot->next_errand, PG_INT64_MAX);
+		slot->database = database;
+		slot->reservation = *reservation = ++state->reservations;
+		result = i;
+	}
+	LWLockRelease(&state->lock);
+	return result;
+}
+
+/*
+ * The worker is gone.  Returns how it ended.
+ */
+WorkerEnd
+wakeup_unreserve(int slot)
+{
+	WorkerEnd	end;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	end = state->slots[slot].end;
+	state->slots[slot].running = false;
+	state->slots[slot].latch = NULL;
+	state->slots[slot].database = InvalidOid;
+	LWLockRelease(&state->lock);
+	return end;
+}
+
+/*
+ * The slot of a database's worker; -1: it has none.
+ */
+int
+wakeup_slot_of(Oid database)
+{
+	int			result = -1;
+
+	LWLockAcquire(&state->lock, LW_SHARED);
+	for (int i = 0; i < settings_max_workers; i++)
+	{
+		if (state->slots[i].database == database)
+			result = i;
+	}
+	LWLockRelease(&state->lock);
+	return result;
+}
+
+/*
+ * The worker of a database is one too many: the database is to have none.
+ */
+void
+wakeup_dismiss(Oid database)
+{
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	ask_to_stop(database);
+	LWLockRelease(&state->lock);
+}
+
+bool
+wakeup_held(Oid database)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		held = false;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < state->held_count; i++)
+	{
+		if (!wall_clock_ahead(state->held[i].until, now, HOLD_USECS))
+			state->held[i--] = state->held[--state->held_count];
+		else if (state->held[i].database == database)
+			held = true;
+	}
+	LWLockRelease(&state->lock);
+	return held;
+}
+
+/*
+ * Databases in which the extension may have been created since the last call,
+ * up to max (at least MAX_PROBES).  *all: any may be concerned.
+ */
+int
+wakeup_probes(Oid *databases, int max, bool *all)
+{
+	int			n;
+
+	Assert(max >= MAX_PROBES);
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	*all = (state->probe_count < 0);
+	n = Max(state->probe_count, 0);
+	memcpy(databases, state->probes, n * sizeof(Oid));
+	state->probe_count = 0;
+	LWLockRelease(&state->lock);
+	return n;
+}
+
+/* ----------------------------------------------------------------
+ * For the worker of a database
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The worker of a database has started.  Returns false if the slot is not its
+ * own any more: the launcher that started it is gone, and the new one has given
+ * the slot away, perhaps to another worker of the same database.
+ */
+bool
+wakeup_worker_begin(int slot, uint32 reservation)
+{
+	bool		ours;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	ours = (OidIsValid(state->slots[slot].database) &&
+			state->slots[slot].reservation == reservation &&
+			!state->slots[slot].running);
+	if (ours)
+	{
+		state->slots[slot].running = true;
+		state->slots[slot].latch = &MyProc->procLatch;
+	}
+	LWLockRelease(&state->lock);
+	return ours;
+}
+
+/*
+ * The worker of a database ends.  The launcher may not be the one that started it, which
+ * would be told by the postmaster.
+ */
+void
+wakeup_worker_end(int slot, WorkerEnd end)
+{
+	Oid			database = state->slots[slot].database;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	state->slots[slot].running = false;
+	state->slots[slot].latch = NULL;
+	state->slots[slot].end = end;
+	if (state->launcher != NULL)
+		SetLatch(state->launcher);
+	LWLockRelease(&state->lock);
+	ConditionVariableBroadcast(&state->stopped);
+	waiting_worker_gone(database);
+}
+
+bool
+wakeup_stop_requested(int slot)
+{
+	bool		stop;
+
+	LWLockAcquire(&state->lock, LW_SHARED);
+	stop = state->slots[slot].stop;
+	LWLockRelease(&state->lock);
+	return stop;
+}
+
+/*
+ * The worker begins to look what is due.  What becomes due from now on is
+ * noted for when it has looked.
+ */
+void
+wakeup_pass_begins(int slot)
+{
+	pg_atomic_write_u64(&state->slots[slot].next_wake, PG_INT64_MAX);
+	pg_memory_barrier();
+}
+
+/* The same for errands. */
+void
+wakeup_errands_begin(int slot)
+{
+	pg_atomic_write_u64(&state->slots[slot].next_errand, PG_INT64_MAX);
+	pg_memory_barrier();
+}
+
+static TimestampTz
+earlier(pg_atomic_uint64 *time, TimestampTz when)
+{
+	uint64		next = pg_atomic_read_u64(time);
+
+	while ((int64) next > when)
+	{
+		if (pg_atomic_compare_exchange_u64(time, &next, when))
+			return when;
+	}
+	return (TimestampTz) next;
+}
+
+/*
+ * The worker has looked, and something is due at a time.  Returns when to look
+ * again: then, or earlier if somebody has said so meanwhile.
+ */
+TimestampTz
+wakeup_next(int slot, TimestampTz when)
+{
+	return earlier(&state->slots[slot].next_wake, when);
+}
+
+/* The same for errands. */
+TimestampTz
+wakeup_next_errand(int slot, TimestampTz when)
+{
+	return earlier(&state->slots[slot].next_errand, when);
+}

@@ -1,0 +1,439 @@
+/*-------------------------------------------------------------------------
+ *
+ * arguments.c
+ *	  Reading and checking the arguments of SQL functions.
+ *
+ * What a caller can get wrong is said here: with the right SQLSTATE, the name
+ * of the queue and the value, and a hint at what to do.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "catalog/pg_type_d.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "common/virtual_time.h"
+#include "shared_state.h"
+#include "shmem/groups.h"
+#include "sql/arguments.h"
+
+#define MAX_CLAIM		100000
+#define MAX_GROUP_KEY	1024
+#define MAX_UNIQUE_KEY	1024
+#define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
+
+/* The queue that the call at hand names, for messages; NULL: none (yet). */
+static const text *call_queue = NULL;
+
+/*
+ * Refuse if the engine is not there (55000).
+ */
+void
+arguments_require_preload(const char *function)
+{
+	call_queue = NULL;
+	if (!shared_state_ready())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot execute %s: library \"pgfairq\" was not loaded at server start",
+						function),
+				 errhint("Add pgfairq to the setting shared_preload_libraries and restart the server.")));
+}
+
+/* A function that changes something begins: 55000, 25006. */
+void
+arguments_begin(const char *function)
+{
+	arguments_require_preload(function);
+	PreventCommandDuringRecovery(function);
+	if (XactReadOnly)
+		PreventCommandIfReadOnly(function);
+	PreventCommandIfParallelMode(function);
+}
+
+/*
+ * A value as it was given, in quotes, for messages: not more than 100 bytes.
+ */
+const char *
+arguments_quote(const char *value, int len)
+{
+	int			clipped = pg_mbcliplen(value, len, 100);
+
+	return psprintf("\"%.*s\"%s", clipped, value, clipped < len ? "..." : "");
+}
+
+static const char *
+call_text(const char *function)
+{
+	if (call_queue == NULL)
+		return function;
+	return psprintf("%s for queue %s", function,
+					arguments_quote(VARDATA_ANY(call_queue),
+								  VARSIZE_ANY_EXHDR(call_queue)));
+}
+
+void
+arguments_bad(const char *function, const char *argument, const char *problem,
+			 const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("%s: argument \"%s\" %s", call_text(function), argument, problem),
+			 errhint("%s", hint)));
+}
+
+/* The queue's name, argument 0. */
+text *
+arguments_queue(FunctionCallInfo fcinfo, const char *function)
+{
+	if (PG_ARGISNULL(0))
+		arguments_bad(function, "queue", "is null", "Give the name of a queue.");
+	call_queue = PG_GETARG_TEXT_PP(0);
+	return unconstify(text *, call_queue);
+}
+
+/*
+ * What is checked from here on concerns this queue: messages name it.
+ */
+void
+arguments_concern(const text *queue)
+{
+	call_queue = queue;
+}
+
+/* A duration as it was given, for messages. */
+const char *
+arguments_duration_text(FunctionCallInfo fcinfo, int number)
+{
+	return psprintf("is %s",
+					DatumGetCString(DirectFunctionCall1(interval_out,
+														PG_GETARG_DATUM(number))));
+}
+
+/*
+ * A duration in microseconds; fallback if it is null.  It has to be above
+ * zero, or at least zero, and at most ten years.
+ */
+int64
+arguments_duration(FunctionCallInfo fcinfo, int number, const char *function,
+				  const char *argument, int64 fallback, bool zero_ok)
+{
+	Interval   *interval;
+	double		approximate;
+	int64		usecs;
+
+	if (PG_ARGISNULL(number))
+		return fallback;
+	interval = PG_GETARG_INTERVAL_P(number);
+	/* In floating point first: the sum of the parts may not fit. */
+	approximate = (double) interval->time +
+		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
+	usecs = (approximate > MAX_DURATION || approximate < 0) ?
+		0 : queue_catalog_usecs(interval);
+	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
+		arguments_bad(function, argument, arguments_duration_text(fcinfo, number),
+					 zero_ok ? "It must be from 0 to 10 years." :
+					 "It must be above 0 and at most 10 years.");
+	return usecs;
+}
+
+int
+arguments_max_tasks(FunctionCallInfo fcinfo, int number, const char *function,
+				   int fallback)
+{
+	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
+
+	if (max < 1 || max > MAX_CLAIM)
+		arguments_bad(function, "max_tasks", psprintf("is %d", max),
+					 psprintf("It must be from 1 to %d.", MAX_CLAIM));
+	return max;
+}
+
+int
+arguments_max_attempts(FunctionCallInfo fcinfo, int number, const char *function,
+					  int fallback)
+{
+	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
+
+	if (!PG_ARGISNULL(number) && max < 0)
+		arguments_bad(function, "max_attempts", psprintf("is %d", max),
+					 "It must be 0, for no limit, or more.");
+	return max;
+}
+
+/*
+ * The session that is given, which has to live and to be the caller's; its
+ * number is NO_SESSION if it is null.
+ */
+SessionRef
+arguments_session(FunctionCallInfo fcinfo, int number, const char *function)
+{
+	SessionInfo session = {.ref = {.number = NO_SESSION}};
+
+	if (PG_ARGISNULL(number))
+		return session.ref;
+	if (!sessions_find(PG_GETARG_UUID_P(number), &session))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s: session \"%s\" is over", call_text(function),
+						DatumGetCString(DirectFunctionCall1(uuid_out,
+															PG_GETARG_DATUM(number)))),
+				 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
+	arguments_session_owner(function, &session);
+	return session.ref;
+}
+
+/*
+ * A session is its role's.
+ */
+void
+arguments_session_owner(const char *function, const SessionInfo *session)
+{
+	if (!has_privs_of_role(GetUserId(), session->role))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("%s: the session belongs to another role", call_text(function)),
+				 errhint("Use the role that opened it.")));
+}
+
+/*
+ * The elements of a one-dimensional array.  Returns how many; -1 if the
+ * argument is null.
+ */
+int
+arguments_array(FunctionCallInfo fcinfo, int number, const char *function,
+			   const char *argument, Oid type, int16 length, bool by_value,
+			   char align, Datum **elements, bool **nulls)
+{
+	ArrayType  *array;
+	int			n;
+
+	if (PG_ARGISNULL(number))
+		return -1;
+	array = PG_GETARG_ARRAYTYPE_P(number);
+	if (ARR_NDIM(array) > 1)
+		arguments_bad(function, argument,
+					 psprintf("has %d dimensions", ARR_NDIM(array)),
+					 "Give an array of one dimension.");
+	deconstruct_array(array, type, length, by_value, align, elements, nulls, &n);
+	return n;
+}
+
+/* An array without nulls. */
+void
+arguments_no_nulls(const bool *nulls, int n, const char *function,
+					 const char *argument)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (nulls[i])
+			arguments_bad(function, argument,
+						 psprintf("has a null at position %d", i + 1),
+						 "Give an array without nulls.");
+	}
+}
+
+pg_uuid_t *
+arguments_receipt(FunctionCallInfo fcinfo, const char *function)
+{
+	if (PG_ARGISNULL(0))
+		arguments_bad(function, "receipt", "is null",
+					 "Give the receipt that fairq.claim() returned.");
+	return PG_GETARG_UUID_P(0);
+}
+
+int
+arguments_receipts(FunctionCallInfo fcinfo, int number, const char *function,
+				  Datum **receipts)
+{
+	bool	   *nulls;
+	int			n = arguments_array(fcinfo, number, function, "receipts",
+								   UUIDOID, UUID_LEN, false, TYPALIGN_CHAR,
+								   receipts, &nulls);
+
+	if (n < 0)
+		arguments_bad(function, "receipts", "is null",
+					 "Give an array of receipts; it may be empty.");
+	arguments_no_nulls(nulls, n, function, "receipts");
+	return n;
+}
+
+/*
+ * A session that has had buckets dealt out to it may claim from those only.
+ */
+static void
+refuse_lost_buckets(QueueInfo *info, const ClaimRequest *request)
+{
+	int			lost = sessions_lost_bucket(info->state, info->buckets, request->session.number,
+											request->buckets, request->bucket_count);
+
+	if (lost >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("bucket %d of queue \"%s\" is not the session's", lost, info->name),
+				 errhint("It has been dealt to another session, or the queue has fewer buckets now; ask fairq.my_buckets() again.")));
+}
+
+void
+arguments_buckets(FunctionCallInfo fcinfo, int number, const char *function,
+				 QueueInfo *info, ClaimRequest *request)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int		   *buckets;
+	int			n = arguments_array(fcinfo, number, function, "buckets",
+								   INT4OID, sizeof(int32), true, TYPALIGN_INT,
+								   &elements, &nulls);
+
+	request->bucket_count = n;
+	if (n < 0)
+		return;
+	arguments_no_nulls(nulls, n, function, "buckets");
+	request->buckets = buckets = palloc((n + 1) * sizeof(int));
+	for (int i = 0; i < n; i++)
+		buckets[i] = DatumGetInt32(elements[i]);
+
+	/* First, for a session's bucket may be none of the queue's any more. */
+	if (request->session.number != NO_SESSION)
+		refuse_lost_buckets(info, request);
+	for (int i = 0; i < n; i++)
+	{
+		if (buckets[i] < 0 || buckets[i] >= info->buckets)
+			arguments_bad(function, "buckets", psprintf("has %d", buckets[i]),
+						 psprintf("Queue \"%s\" has the buckets 0 to %d.",
+								  info->name, info->buckets - 1));
+	}
+}
+
+void
+arguments_groups(FunctionCallInfo fcinfo, int number, const char *function,
+				ClaimRequest *request)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n = arguments_array(fcinfo, number, function, "group_keys",
+								   TEXTOID, -1, false, TYPALIGN_INT,
+								   &elements, &nulls);
+
+	request->group_count = n;
+	if (n < 0)
+		return;
+	arguments_no_nulls(nulls, n, function, "group_keys");
+	request->groups = palloc((n + 1) * sizeof(text *));
+	for (int i = 0; i < n; i++)
+		request->groups[i] = DatumGetTextPP(elements[i]);
+}
+
+/*
+ * Check the key of a group.
+ */
+void
+arguments_group_key(const char *function, const text *key)
+{
+	if (VARSIZE_ANY_EXHDR(key) > MAX_GROUP_KEY)
+		arguments_bad(function, "group_key",
+					  psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(key)),
+					  psprintf("It may have %d.", MAX_GROUP_KEY));
+}
+
+/*
+ * What a task takes up of virtual time is bounded, see virtual_time.h.
+ */
+static void
+check_charge(const char *function, const QueueInfo *info, const NewTask *task)
+{
+	double		weight = groups_weight(info->state, VARDATA_ANY(task->group_key),
+									   VARSIZE_ANY_EXHDR(task->group_key));
+
+	if (task->cost > FAIRQ_MAX_CHARGE * weight)
+		arguments_bad(function, "cost",
+					  psprintf("is %g in a group of weight %g", task->cost, weight),
+					  psprintf("Cost by weight may be %d. Give smaller costs, or larger weights: only their ratios count.",
+							   FAIRQ_MAX_CHARGE));
+}
+
+/*
+ * Check what of a task depends on its queue, and what is checked alike for all.
+ */
+void
+arguments_check_task(const char *function, const QueueInfo *info, const NewTask *task)
+{
+	arguments_group_key(function, task->group_key);
+	if (info->policy == QUEUE_FAIR &&
+		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
+		arguments_bad(function, "priority",
+					 psprintf("is " INT64_FORMAT, task->priority),
+					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
+							  info->name, FAIRQ_CLASSES - 1));
+	if (task->unique_key != NULL &&
+		(VARSIZE_ANY_EXHDR(task->unique_key) == 0 ||
+		 VARSIZE_ANY_EXHDR(task->unique_key) > MAX_UNIQUE_KEY))
+		arguments_bad(function, "unique_key",
+					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->unique_key)),
+					 psprintf("It must have 1 to %d, or be null for none.", MAX_UNIQUE_KEY));
+	if (task->run_at == DT_NOEND)
+		arguments_bad(function, "run_at", "is infinity",
+					 "Give a time that comes, or leave it out.");
+	/* Also false for NaN. */
+	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
+		arguments_bad(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
+					 "It must be from 0.001 to 1000000.");
+	/* Only a large one may be too large for a small weight. */
+	if (task->cost > (float4) (FAIRQ_MAX_CHARGE * FAIRQ_MIN_WEIGHT) && info->policy == QUEUE_FAIR)
+		check_charge(function, info, task);
+}
+
+/*
+ * What to do with a task of the same unique key that waits: returns whether it
+ * is to be replaced.
+ */
+bool
+arguments_on_duplicate(FunctionCallInfo fcinfo, int number, const char *function)
+{
+	char	   *value;
+
+	if (PG_ARGISNULL(number))
+		return false;
+	value = text_to_cstring(PG_GETARG_TEXT_PP(number));
+	if (strcmp(value, "replace") == 0)
+		return true;
+	if (strcmp(value, "keep") != 0)
+		arguments_bad(function, "on_duplicate",
+					 psprintf("is %s", arguments_quote(value, strlen(value))),
+					 "It must be 'keep' or 'replace'.");
+	return false;
+}
+
+/*
+ * The task that enqueue and publish are given: arguments 1 to 10.
+ */
+void
+arguments_task(FunctionCallInfo fcinfo, const char *function, NewTask *task)
+{
+	if (PG_ARGISNULL(1))
+		arguments_bad(function, "payload", "is null",
+					 "Give a payload; the JSON value null is one.");
+	task->unique_key = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
+	task->replace = arguments_on_duplicate(fcinfo, 7, function);
+	task->payload = PG_GETARG_DATUM(1);
+	task->run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
+	task->group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
+	task->priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
+	task->cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
+	task->max_attempts = arguments_max_attempts(fcinfo, 8, function, -1);
+	(void) arguments_duration(fcinfo, 9, function, "lease", 0, false);
+	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
+	task->has_headers = !PG_ARGISNULL(10);
+	if (task->has_headers)
+		task->headers = PG_GETARG_DATUM(10);
+}

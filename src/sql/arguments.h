@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * arguments.h
+ *	  Reading and checking the arguments of SQL functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_ARGUMENTS_H
+#define FAIRQ_ARGUMENTS_H
+
+#include "fmgr.h"
+#include "utils/uuid.h"
+
+#include "shmem/sessions.h"
+#include "storage/queue_catalog.h"
+#include "verbs/claim.h"
+#include "verbs/enqueue.h"
+
+extern void arguments_require_preload(const char *function);
+extern void arguments_begin(const char *function);
+extern const char *arguments_quote(const char *value, int len);
+extern void arguments_bad(const char *function, const char *argument,
+								const char *problem, const char *hint);
+extern text *arguments_queue(FunctionCallInfo fcinfo, const char *function);
+extern void arguments_concern(const text *queue);
+extern const char *arguments_duration_text(FunctionCallInfo fcinfo, int number);
+extern int64 arguments_duration(FunctionCallInfo fcinfo, int number,
+								const char *function, const char *argument,
+								int64 fallback, bool zero_ok);
+extern int arguments_max_tasks(FunctionCallInfo fcinfo, int number,
+								const char *function, int fallback);
+extern int arguments_max_attempts(FunctionCallInfo fcinfo, int number,
+								const char *function, int fallback);
+extern SessionRef arguments_session(FunctionCallInfo fcinfo, int number,
+									const char *function);
+extern void arguments_session_owner(const char *function,
+									const SessionInfo *session);
+extern int arguments_array(FunctionCallInfo fcinfo, int number,
+								const char *function, const char *argument,
+								Oid type, int16 length, bool by_value,
+								char align, Datum **elements, bool **nulls);
+extern void arguments_no_nulls(const bool *nulls, int n, const char *function,
+								const char *argument);
+extern pg_uuid_t *arguments_receipt(FunctionCallInfo fcinfo,
+								const char *function);
+extern int arguments_receipts(FunctionCallInfo fcinfo, int number,
+								const char *function, Datum **receipts);
+extern void arguments_buckets(FunctionCallInfo fcinfo, int number,
+								const char *function, QueueInfo *info,
+								ClaimRequest *request);
+extern void arguments_group_key(const char *function, const text *key);
+extern void arguments_groups(FunctionCallInfo fcinfo, int number,
+								const char *function, ClaimRequest *request);
+extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number,
+								const char *function);
+extern void arguments_task(FunctionCallInfo fcinfo, const char *function,
+								NewTask *task);
+extern void arguments_check_task(const char *function, const QueueInfo *info,
+								const NewTask *task);
+
+#endif							/* FAIRQ_ARGUMENTS_H */

@@ -1,0 +1,180 @@
+/*-------------------------------------------------------------------------
+ *
+ * direct_writes.c
+ *	  Rows of queues that are written by others than us.
+ *
+ * A queue is an ordinary table, and users write to it: with SQL, with COPY,
+ * through logical replication.  The row trigger of the table, which is
+ * fired always, tells the engine of such rows, so that they are handed
+ * over like all others.  Our own writes fire no triggers.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "commands/trigger.h"
+#include "fmgr.h"
+#include "utils/rel.h"
+
+#include "shared_state.h"
+#include "shmem/group_overflow.h"
+#include "storage/recovery.h"
+#include "verbs/placement.h"
+#include "xact/handover.h"
+
+PG_FUNCTION_INFO_V1(fairq_row_written);
+
+/*
+ * The overflow is found by priority class, so a row with one that is none is
+ * refused, as it is by enqueue.
+ */
+static void
+check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
+{
+	bool		isnull;
+	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
+													  tupdesc, &isnull));
+
+	if (priority < 0 || priority >= info->state->classes)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("priority " INT64_FORMAT " is not one of queue \"%s\"",
+						priority, info->name),
+				 errhint("Under policy \"fair\" priorities are 0 to %d.",
+						 info->state->classes - 1)));
+}
+
+/*
+ * A row with an address (else NULL: in the overflow) was written, or (change -1)
+ * removed: its group has one task more, or less.
+ */
+static void
+note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
+			  const FairqAddress *address, int change)
+{
+	bool		isnull;
+	text	   *key = DatumGetTextPP(heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY],
+												  tupdesc, &isnull));
+	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
+													  tupdesc, &isnull));
+	int			class = address ? address->class : queue_state_class(info->state, priority);
+	int64		id = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
+												tupdesc, &isnull));
+	GroupTag	tag;
+
+	/* Who counts the rows that there are is to come by, or has just missed this one. */
+	if (info->state->recovery == QUEUE_UNKNOWN)
+	{
+		handover_not_counted(info->state);
+		return;
+	}
+	recovery_tags(rel, info);
+	handover_reserve(2);
+	if (change < 0)
+	{
+		if (groups_look(info->state, class, VARDATA_ANY(key),
+						VARSIZE_ANY_EXHDR(key), &tag))
+			handover_removed(info->state, tag.group, id, address);
+		return;
+	}
+	if (info->policy != QUEUE_FAIR)
+		return;
+	if (address != NULL)
+		tag.group = groups_begin_row(info->state, class, VARDATA_ANY(key),
+									 VARSIZE_ANY_EXHDR(key));
+	else
+	{
+		group_overflow_begins(info->state, class, VARDATA_ANY(key),
+							  VARSIZE_ANY_EXHDR(key), &tag);
+		handover_overflowed(info->state, tag.group, id);
+	}
+	handover_row_written(info->state, tag.group, id, address == NULL);
+}
+
+/*
+ * A row is there (change 1) or not any more (change -1) when the transaction
+ * has committed.
+ */
+static void
+note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
+{
+	bool		isnull;
+	Datum		value;
+	char		task_state;
+
+	if (change > 0 && info->policy == QUEUE_FAIR)
+		check_class(info, tuple, tupdesc);
+	/* It may be held behind others, or others behind it. */
+	value = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
+	task_state = isnull ? TASK_READY : DatumGetChar(value);
+	if (task_state == TASK_HELD ||
+		!heap_attisnull(tuple, info->columns[COLUMN_UNIQUE_KEY], tupdesc))
+		handover_look(info->state);
+
+	value = heap_getattr(tuple, info->columns[COLUMN_ADDRESS], tupdesc, &isnull);
+	if (!isnull)
+	{
+		FairqAddress address = *DatumGetFairqAddressP(value);
+		Lane	   *lane = placement_lane(info, &address);
+
+		/* An old row is as it was if this is rolled back. */
+		if (change > 0)
+			handover_offer_at_commit(lane, &address, &tuple->t_self);
+		else
+			handover_offer_at_abort(lane, &address, &tuple->t_self);
+		note_of_group(rel, info, tuple, tupdesc, &address, change);
+		handover_count(info->state, QUEUE_ADDRESSED, change);
+		return;
+	}
+
+	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
+		return;					/* ready, but nowhere: nobody gets it */
+	handover_count(info->state, queue_catalog_depth(task_state), change);
+	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR)
+		note_of_group(rel, info, tuple, tupdesc, NULL, change);
+	if (task_state == TASK_SCHEDULED)
+	{
+		value = heap_getattr(tuple, info->columns[COLUMN_RUN_AT], tupdesc, &isnull);
+		if (change > 0 && !isnull)
+			handover_scheduled(info->state, DatumGetTimestampTz(value));
+	}
+}
+
+/*
+ * fairq.row_written(): row trigger after INSERT, UPDATE or DELETE.
+ */
+Datum
+fairq_row_written(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	QueueInfo  *info;
+	Relation	rel;
+	TupleDesc	tupdesc;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
+		!TRIGGER_FIRED_AFTER(trigger->tg_event))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" is a row trigger after INSERT, UPDATE or DELETE",
+						"fairq.row_written"),
+				 errhint("fairq.create_queue() sets it up.")));
+
+	/* Not preloaded: there is no engine to tell. */
+	if (!shared_state_ready())
+		PG_RETURN_POINTER(NULL);
+	info = queue_catalog_open_relation(RelationGetRelid(trigger->tg_relation),
+									   NoLock, 0, &rel);
+	if (info == NULL)
+		PG_RETURN_POINTER(NULL);
+	tupdesc = RelationGetDescr(rel);
+
+	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+		note_row(rel, info, trigger->tg_trigtuple, tupdesc, -1);
+	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
+		note_row(rel, info, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ?
+				 trigger->tg_trigtuple : trigger->tg_newtuple, tupdesc, 1);
+	relation_close(rel, NoLock);
+	PG_RETURN_POINTER(NULL);
+}

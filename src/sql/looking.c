@@ -1,0 +1,408 @@
+/*-------------------------------------------------------------------------
+ *
+ * looking.c
+ *	  The functions of schema fairq that look at tasks and change nothing.
+ *
+ * Tasks are read as they are now, also in a transaction that keeps its snapshot
+ * (queue_relation_snapshot), and with the privileges of a SELECT.  Whether a task
+ * is leased is looked up in the lease table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/relscan.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "shmem/fed_tasks.h"
+#include "shmem/group_limits.h"
+#include "shmem/groups.h"
+#include "sql/arguments.h"
+#include "sql/looking.h"
+#include "sql/sql_api.h"
+#include "storage/recovery.h"
+
+PG_FUNCTION_INFO_V1(fairq_peek);
+PG_FUNCTION_INFO_V1(fairq_get_task);
+PG_FUNCTION_INFO_V1(fairq_tasks);
+
+/* One that peek may show. */
+typedef struct Candidate
+{
+	FairqAddress address;
+	Lane	   *lane;
+	LaneEntry	place;			/* leads to the row itself */
+} Candidate;
+
+static int
+compare_candidates(const void *a, const void *b)
+{
+	const FairqAddress *x = &((const Candidate *) a)->address;
+	const FairqAddress *y = &((const Candidate *) b)->address;
+
+	if (x->class != y->class)
+		return (x->class < y->class) ? -1 : 1;
+	return address_compare_in_lane(x, y);
+}
+
+/*
+ * May the group of the task that row has read have another one?
+ */
+static bool
+group_may(RowReader *row)
+{
+	QueueState *state = row->info->state;
+	text	   *key;
+	uint32		limit;
+
+	if (likely(pg_atomic_read_u32(&state->limits.entries) == 0))
+		return true;
+	key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	limit = groups_limit(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	return limit == NO_LIMIT || limits_free(limit) > 0;
+}
+
+/*
+ * The first max candidates of a lane that are ready, and whose groups may have one:
+ * from the window, and from the index where that ends.  Not more than about so many
+ * places are looked at.  Returns how many.
+ */
+static int
+lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
+				int64 look, int max, Candidate *candidates)
+{
+	LaneEntry	entries[LANE_WINDOW];
+	FairqAddress frontier;
+	LaneEntry	from = {0};
+	bool		complete;
+	int			n = lanes_copy_window(lane, entries, &frontier, &complete);
+	bool		more = !complete;
+	int			found = 0;
+	LeaseInfo	lease;
+
+	lanes_entry(&from, &frontier, &from.tid);
+	for (;;)
+	{
+		for (int i = 0; i < n && found < max; i++)
+		{
+			FairqAddress place;
+
+			CHECK_FOR_INTERRUPTS();
+			lanes_entry_address(lane, &entries[i], &place);
+			if (row_reader_entry(row, &entries[i]) != ROW_LIVE)
+				continue;
+			row_reader_unlock(row);
+			if (!row_reader_is_at(row, lane, &entries[i]))
+				continue;
+			if (leases_find(queue_state_number(info->state),
+							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+				continue;
+			if (found > 0 &&
+				address_compare(&candidates[found - 1].address, &place) == 0 &&
+				ItemPointerEquals(&candidates[found - 1].place.tid, &row->tuple.t_self))
+				continue;
+			if (!group_may(row))
+				continue;
+			candidates[found].address = place;
+			candidates[found].lane = lane;
+			candidates[found].place = entries[i];
+			candidates[found].place.tid = row->tuple.t_self;
+			found++;
+		}
+		look -= n;
+		if (!more || found == max || look <= 0)
+			return found;
+		n = queue_relation_look(rel, info, lane, &from, LANE_WINDOW, entries,
+								&from, &more);
+	}
+}
+
+/*
+ * Read the row of a candidate once more.  Returns false if it is gone meanwhile, or
+ * has another place.
+ */
+static bool
+read_candidate(RowReader *row, const Candidate *candidate)
+{
+	return row_reader_read(row, &candidate->place.tid) == ROW_LIVE &&
+		row_reader_is_at(row, candidate->lane, &candidate->place);
+}
+
+/*
+ * fairq.peek(queue, max_tasks): what claim would return next, in order.
+ */
+Datum
+fairq_peek(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.peek()";
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	int			max = PG_ARGISNULL(1) ? 10 : PG_GETARG_INT32(1);
+	Relation	rel;
+	QueueInfo  *info;
+	QueueState *state;
+	RowReader	row;
+	int			shown = 0;
+
+	arguments_require_preload(function);
+	if (max < 1 || max > 100000)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s: argument \"max_tasks\" is %d", function, max),
+				 errhint("It must be from 1 to 100000.")));
+	info = queue_catalog_open(arguments_queue(fcinfo, function),
+							  AccessShareLock, ACL_SELECT, &rel);
+	state = info->state;
+	InitMaterializedSRF(fcinfo, 0);
+	recovery_classes(rel, info);
+	row_reader_begin(&row, rel, info);
+	for (int class = 0; class < state->classes && shown < max && !info->paused; class++)
+	{
+		const LaneSet *set = &state->orders[class].lanes;
+		Candidate  *candidates = NULL;
+		Lane	   *lane;
+		int			n = 0;
+
+		for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
+		{
+			Size		size = (Size) (n + max - shown) * sizeof(Candidate);
+
+			candidates = (candidates == NULL) ?
+				MemoryContextAllocHuge(CurrentMemoryContext, size) :
+				repalloc_huge(candidates, size);
+			n += lane_candidates(rel, info, lane, &row, PG_INT64_MAX, max - shown,
+								 candidates + n);
+		}
+		if (n == 0)
+			continue;
+		qsort(candidates, n, sizeof(Candidate), compare_candidates);
+		for (int i = 0; i < n && shown < max; i++)
+		{
+			if (!read_candidate(&row, &candidates[i]))
+				continue;
+			sql_api_put_task(&row, NULL, rsinfo);
+			shown++;
+		}
+		pfree(candidates);
+	}
+	row_reader_end(&row);
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/*
+ * One row of type fairq.task_status, if it is in the state and the group asked
+ * for (NULL: any).
+ */
+static void
+put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
+		   TupleDesc tupdesc, const char *wanted_state, const text *group)
+{
+	QueueState *queue = info->state;
+	static const QueueColumn shown[] = {
+		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
+		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
+		COLUMN_ENQUEUED_AT, COLUMN_RUN_AT, COLUMN_LEASE /* lease_until */ ,
+		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR
+	};
+	Datum		row[MaxHeapAttributeNumber];
+	bool		row_nulls[MaxHeapAttributeNumber];
+	Datum		values[lengthof(shown)];
+	bool		nulls[lengthof(shown)];
+	LeaseInfo	lease;
+	const char *state;
+	bool		leased = false;
+
+	heap_deform_tuple(tuple, tupdesc, row, row_nulls);
+	for (int i = 0; i < (int) lengthof(shown); i++)
+	{
+		values[i] = row[info->columns[shown[i]] - 1];
+		nulls[i] = row_nulls[info->columns[shown[i]] - 1];
+	}
+
+	if (nulls[12])
+	{
+		state = queue_catalog_state_name(DatumGetChar(values[1]));
+		if (DatumGetChar(values[1]) == TASK_OVERFLOW)
+		{
+			/* Its place, if it has one, is in memory. */
+			leased = leases_find(queue_state_number(queue), DatumGetInt64(values[0]),
+								 &lease);
+			if (leased)
+				state = "leased";
+			else if (fed_tasks_has(queue_state_number(queue), DatumGetInt64(values[0])))
+				state = "ready";
+		}
+	}
+	else
+	{
+		leased = leases_find(queue_state_number(info->state),
+							 DatumGetInt64(values[0]), &lease);
+		state = leased ? "leased" : "ready";
+	}
+	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
+		return;
+	if (group != NULL && !queue_relation_same_group(DatumGetTextPP(values[2]), group))
+		return;
+
+	values[1] = CStringGetTextDatum(state);
+	if (nulls[8])
+	{
+		values[8] = Int32GetDatum(info->max_attempts);
+		nulls[8] = false;
+	}
+	nulls[11] = !leased;
+	if (leased)
+		values[11] = TimestampTzGetDatum(lease.deadline);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * fairq.get_task(queue, id): one task in whatever state.
+ */
+Datum
+fairq_get_task(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.get_task()";
+	Relation	rel;
+	Relation	index;
+	QueueInfo  *info;
+	IndexScanDesc scan;
+	ScanKeyData key;
+	Snapshot	snapshot;
+	TupleTableSlot *slot;
+
+	arguments_require_preload(function);
+	(void) arguments_queue(fcinfo, function);
+	if (PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s: argument \"id\" is null", function),
+				 errhint("Give the id of a task.")));
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	InitMaterializedSRF(fcinfo, 0);
+
+	index = index_open(info->id_index, AccessShareLock);
+	slot = table_slot_create(rel, NULL);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, PG_GETARG_DATUM(1));
+	snapshot = queue_relation_snapshot();
+	scan = fairq_index_beginscan(rel, index, snapshot, 1);
+	index_rescan(scan, &key, 1, NULL, 0);
+	if (index_getnext_slot(scan, ForwardScanDirection, slot))
+	{
+		bool		should_free;
+		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
+
+		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
+				   RelationGetDescr(rel), NULL, NULL);
+		if (should_free)
+			heap_freetuple(tuple);
+	}
+	index_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	index_close(index, AccessShareLock);
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/*
+ * fairq.tasks(queue, state, group_key): all tasks, or some.
+ */
+Datum
+fairq_tasks(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.tasks()";
+	static const char *const states[] = {
+		"ready", "leased", "scheduled", "overflow", "held", "dead"
+	};
+	Relation	rel;
+	QueueInfo  *info;
+	TableScanDesc scan;
+	Snapshot	snapshot;
+	HeapTuple	tuple;
+	char	   *state = NULL;
+	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
+
+	arguments_require_preload(function);
+	(void) arguments_queue(fcinfo, function);
+	if (!PG_ARGISNULL(1))
+	{
+		bool		known = false;
+
+		state = text_to_cstring(PG_GETARG_TEXT_PP(1));
+		for (int i = 0; i < (int) lengthof(states); i++)
+			known |= (strcmp(state, states[i]) == 0);
+		if (!known)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("%s: argument \"state\" is %s", function,
+							arguments_quote(state, strlen(state))),
+					 errhint("It must be ready, leased, scheduled, overflow, held or dead.")));
+	}
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	InitMaterializedSRF(fcinfo, 0);
+	snapshot = queue_relation_snapshot();
+	scan = table_beginscan(rel, snapshot, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
+				   RelationGetDescr(rel), state, group);
+	}
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/*
+ * When the longest waiting of the tasks at the fronts of the lanes was
+ * enqueued.  Returns false if none is ready, or none that has waited for a time
+ * that can be told.
+ */
+bool
+looking_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
+{
+	QueueState *state = info->state;
+	RowReader	row;
+	bool		any = false;
+
+	row_reader_begin(&row, rel, info);
+	for (int class = 0; class < state->classes; class++)
+	{
+		Lane	   *lane;
+
+		for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
+		{
+			Candidate	candidate;
+			TimestampTz at;
+
+			if (lane_candidates(rel, info, lane, &row, LANE_WINDOW, 1, &candidate) == 0 ||
+				!read_candidate(&row, &candidate))
+				continue;
+			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
+			/* Written with SQL: nobody can say how long it has waited. */
+			if (TIMESTAMP_NOT_FINITE(at))
+				continue;
+			if (!any || at < *oldest)
+				*oldest = at;
+			any = true;
+		}
+	}
+	row_reader_end(&row);
+	return any;
+}

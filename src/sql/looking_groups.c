@@ -1,0 +1,493 @@
+/*-------------------------------------------------------------------------
+ *
+ * looking_groups.c
+ *	  Looking at groups, and at a task's place among others.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+
+#include "shmem/fed_tasks.h"
+#include "shmem/group_limits.h"
+#include "shmem/groups.h"
+#include "shmem/lanes.h"
+#include "shmem/leases.h"
+#include "shmem/stats.h"
+#include "sql/arguments.h"
+#include "sql/looking.h"
+#include "storage/queue_relation.h"
+#include "storage/recovery.h"
+
+PG_FUNCTION_INFO_V1(fairq_stats_of_groups);
+PG_FUNCTION_INFO_V1(fairq_get_task_position);
+
+/* Rows that are looked at to find a place, over all lanes. */
+#define POSITION_ROWS	10000
+
+static int
+compare_groups(const void *a, const void *b)
+{
+	return memcmp(((const GroupInfo *) a)->hash, ((const GroupInfo *) b)->hash,
+				  sizeof(((GroupInfo *) 0)->hash));
+}
+
+/* Make one of a group's classes.  Returns how many groups there are. */
+static int
+merge_classes(GroupInfo *infos, int n)
+{
+	int			kept = 0;
+
+	qsort(infos, n, sizeof(GroupInfo), compare_groups);
+	for (int i = 0; i < n; i++)
+	{
+		GroupInfo  *to = &infos[kept - 1];
+
+		if (kept == 0 || compare_groups(to, &infos[i]) != 0)
+		{
+			infos[kept++] = infos[i];
+			continue;
+		}
+		if (to->ready == 0 ||
+			(infos[i].ready > 0 && infos[i].head_time < to->head_time))
+			to->head_time = infos[i].head_time;
+		to->ready += infos[i].ready;
+		to->leased += infos[i].leased;
+		to->overflow += infos[i].overflow;
+		to->served += infos[i].served;
+		to->served_cost += infos[i].served_cost;
+		to->run_time += infos[i].run_time;
+		if (to->limit == NO_LIMIT)
+			to->limit = infos[i].limit;
+	}
+	return kept;
+}
+
+static inline bool
+has_work(const GroupInfo *info)
+{
+	return info->ready > 0 || info->leased > 0 || info->overflow > 0;
+}
+
+static Datum
+usecs_to_interval(int64 usecs)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = usecs;
+	return IntervalPGetDatum(interval);
+}
+
+/* The key of a group, or its beginning. */
+static Datum
+key_of(const GroupInfo *info)
+{
+	int			len;
+
+	if (info->keylen <= GROUP_KEY_SHOWN)
+		return PointerGetDatum(cstring_to_text_with_len(info->key, info->keylen));
+	len = pg_mbcliplen(info->key, GROUP_KEY_SHOWN, GROUP_KEY_SHOWN);
+	return CStringGetTextDatum(psprintf("%.*s...", len, info->key));
+}
+
+static void
+put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	GroupInfo  *infos;
+	int			n = merge_classes(infos, groups_list(state, &infos));
+	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
+	double		weights = 0;
+	double		served = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (infos[i].limit != NO_LIMIT)
+			limits_look(infos[i].limit, &limits[i]);
+		else
+		{
+			memset(&limits[i], 0, sizeof(LimitInfo));
+			limits[i].settings = state->limits.defaults;
+		}
+		if (has_work(&infos[i]))
+		{
+			weights += limits[i].settings.weight;
+			served += infos[i].served_cost;
+		}
+	}
+	for (int i = 0; i < n; i++)
+	{
+		const GroupInfo *info = &infos[i];
+		const LimitSettings *settings = &limits[i].settings;
+		Datum		values[18];
+		bool		nulls[18] = {false};
+		double		share = served > 0 ? info->served_cost / served : 0;
+		double		expected = settings->weight / weights;
+
+		if (!has_work(info))
+			continue;
+		values[0] = CStringGetTextDatum(name);
+		values[1] = key_of(info);
+		values[2] = Int64GetDatum(info->ready);
+		values[3] = Int64GetDatum(info->overflow);
+		values[4] = Int64GetDatum(info->leased);
+		values[5] = Float4GetDatum(settings->weight);
+		values[6] = Int32GetDatum(settings->max_leased);
+		nulls[6] = (settings->max_leased == 0);
+		values[7] = Float4GetDatum(settings->rate);
+		values[8] = Int32GetDatum(settings->burst);
+		values[9] = Float8GetDatum(limits[i].tokens);
+		nulls[7] = nulls[8] = nulls[9] = (settings->rate == 0);
+		values[10] = BoolGetDatum(settings->paused);
+		values[11] = Int64GetDatum((int64) info->served);
+		values[12] = Float8GetDatum(info->served_cost);
+		values[13] = Float8GetDatum(share);
+		values[14] = Float8GetDatum(expected);
+		values[15] = Float8GetDatum(share - expected);
+		nulls[13] = (served == 0);
+		nulls[14] = (state->classes == 1);	/* no shares but under policy fair */
+		nulls[15] = nulls[13] || nulls[14];
+		values[16] = usecs_to_interval(Max(now - info->head_time, 0));
+		nulls[16] = (info->ready == 0);
+		values[17] = usecs_to_interval(info->run_time);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	pfree(infos);
+	pfree(limits);
+}
+
+/*
+ * fairq.stats_of_groups(): one row a group with work.
+ */
+Datum
+fairq_stats_of_groups(PG_FUNCTION_ARGS)
+{
+	List	   *queues;
+	ListCell   *lc;
+
+	arguments_require_preload("fairq.stats_of_groups()");
+	InitMaterializedSRF(fcinfo, 0);
+
+	/* On a standby nobody counts. */
+	if (RecoveryInProgress())
+		return (Datum) 0;
+	queues = looking_visible_queues();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
+
+		if (info == NULL)
+		{
+			/* Locked: the groups that are known are known without it. */
+			QueueState *state = queue_state_find(lfirst_oid(lc));
+			char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
+
+			if (queue != NULL && state != NULL && state->recovery == QUEUE_KNOWN)
+				put_groups((ReturnSetInfo *) fcinfo->resultinfo, queue, state);
+			continue;
+		}
+		recovery_tags(rel, info);
+		put_groups((ReturnSetInfo *) fcinfo->resultinfo, info->name, info->state);
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
+
+/* The task whose place is asked for, and what is found on the way to it. */
+typedef struct Position
+{
+	text	   *group;
+	uint32		limit;			/* of its group, or NO_LIMIT */
+	bool		exact;			/* all was counted */
+	double		ahead;			/* ready tasks before it ... */
+	double		own;			/* ... and those of its group among them */
+} Position;
+
+static bool
+same_group(const Position *position, RowReader *row)
+{
+	return queue_relation_same_group(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
+									 position->group);
+}
+
+/* Where an entry is on the queue's ruler. */
+static double
+mark_of(const LaneEntry *entry)
+{
+	return entry->block + entry->fraction / 4294967296.0;
+}
+
+/*
+ * How many times as far it is from first to target as it is to last, which is
+ * before target; 1 if that cannot be said.  Entries of one mark, such as the
+ * first tasks of many groups or those of one priority, are told apart by slot.
+ */
+static double
+times_as_far(const LaneEntry *first, const LaneEntry *last, const LaneEntry *target)
+{
+	double		passed = mark_of(last) - mark_of(first);
+
+	if (passed > 0)
+		return (mark_of(target) - mark_of(first)) / passed;
+	if (mark_of(target) == mark_of(first) && last->slot > first->slot)
+		return ((double) target->slot - (double) first->slot) /
+			((double) last->slot - (double) first->slot);
+	return 1;
+}
+
+/*
+ * Count the ready tasks of a lane that are before an address: up to max rows are
+ * looked at, from the front of the lane on.  If that does not do, the rest is
+ * estimated from how far those rows have come.
+ */
+static void
+count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
+			 const FairqAddress *address, int max, Position *position)
+{
+	LaneEntry  *entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+	LaneEntry	target;
+	LaneEntry	from;
+	FairqAddress frontier;
+	FairqAddress counted = {0};
+	ItemPointerData first_tid;
+	bool		complete;
+	bool		any = false;
+	LaneEntry	first = {0};
+	LaneEntry	last = {0};
+	double		ahead = 0;
+	double		own = 0;
+	int			looked = 0;
+	int			n = lanes_copy_window(lane, entries, &frontier, &complete);
+	bool		more = !complete;
+
+	ItemPointerSet(&first_tid, 0, 0);
+	lanes_entry(&target, address, &first_tid);
+	lanes_entry(&from, &frontier, &first_tid);
+	for (;;)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			LeaseInfo	lease;
+			FairqAddress place;
+			bool		is_own;
+
+			CHECK_FOR_INTERRUPTS();
+			if (lanes_compare(&entries[i], &target) >= 0)
+			{
+				more = false;
+				break;
+			}
+			if (looked++ >= max)
+			{
+				double		times = any ? times_as_far(&first, &last, &target) : 1;
+
+				position->exact = false;
+				ahead *= times;
+				own *= times;
+				more = false;
+				break;
+			}
+			if (!any)
+				first = entries[i];
+			any = true;
+			last = entries[i];
+			lanes_entry_address(lane, &entries[i], &place);
+			/* A row that was updated in place may have an entry of each version. */
+			if (ahead > 0 && address_compare(&place, &counted) == 0)
+				continue;
+			if (row_reader_entry(row, &entries[i]) != ROW_LIVE)
+				continue;
+			row_reader_unlock(row);
+			if (!row_reader_is_at(row, lane, &entries[i]) ||
+				leases_find(queue_state_number(info->state),
+							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+				continue;
+			is_own = position->limit != NO_LIMIT && same_group(position, row);
+			if (is_own && limits_set_aside(position->limit, &place))
+				continue;		/* it is counted there */
+			counted = place;
+			ahead++;
+			own += is_own;
+		}
+		if (!more)
+			break;
+		n = queue_relation_look(rel, info, lane, &from, LANE_WINDOW, entries, &from, &more);
+	}
+	pfree(entries);
+	position->ahead += ahead;
+	position->own += own;
+}
+
+/*
+ * About when the limit of a task's group lets it start, in microseconds from now;
+ * -1 if that cannot be said.
+ */
+static double
+limit_allows(QueueState *state, const Position *position)
+{
+	static const double median[] = {0.5};
+	LimitInfo	limit;
+	double		result = 0;
+	double		too_many;
+	int64		run_time;
+
+	if (position->limit == NO_LIMIT)
+		return 0;
+	limits_look(position->limit, &limit);
+	if (limit.settings.paused)
+		return -1;
+	if (limit.settings.rate > 0)
+		result = Max((position->own + 1 - limit.tokens) / limit.settings.rate * USECS_PER_SEC, 0);
+
+	/* So many of its tasks have to end first, max_leased at a time. */
+	too_many = limit.leased + position->own + 1 - limit.settings.max_leased;
+	if (limit.settings.max_leased > 0 && too_many > 0)
+	{
+		if (stats_quantiles(state, STATS_RUN, median, 1, &run_time) == 0)
+			return -1;
+		result = Max(result, too_many / limit.settings.max_leased * run_time);
+	}
+	return result;
+}
+
+/*
+ * fairq.get_task_position(queue, id): how many ready tasks are before it, and
+ * when it will start: at the rate of late, and when its group's limit has room.
+ * Tasks of other groups that are set aside are in nobody's way, and not counted.
+ *
+ * Up to POSITION_ROWS rows are looked at, so it costs the same however long the
+ * queue is; beyond that the result is an estimate.
+ */
+Datum
+fairq_get_task_position(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.get_task_position()";
+	QueueInfo  *info;
+	Relation	rel;
+	RowReader	row;
+	RowStatus	status;
+	TupleDesc	tupdesc;
+	FairqAddress address;
+	LeaseInfo	lease;
+	bool		leased;
+	bool		placed;
+	TimestampTz now = GetCurrentTimestamp();
+	Datum		values[4] = {0};
+	bool		nulls[4] = {false};
+	const char *state_name;
+	char		task_state;
+	Position	position = {.exact = true};
+	double		rate;
+	double		allowed;
+	int64		id;
+
+	arguments_require_preload(function);
+	(void) arguments_queue(fcinfo, function);
+	if (PG_ARGISNULL(1))
+		arguments_bad(function, "id", "is null", "Give the id of a task.");
+	id = PG_GETARG_INT64(1);
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	recovery_classes(rel, info);
+	row_reader_begin(&row, rel, info);
+	status = row_reader_task(&row, id, NULL);
+	if (status == ROW_GONE || (status != ROW_LIVE && status != ROW_OWN && !row.deleting))
+	{
+		row_reader_end(&row);
+		relation_close(rel, NoLock);
+		PG_RETURN_NULL();
+	}
+
+	task_state = DatumGetChar(row_value(&row, COLUMN_STATE));
+	state_name = queue_catalog_state_name(task_state);
+	placed = !row_is_null(&row, COLUMN_ADDRESS);
+	leased = (placed || task_state == TASK_OVERFLOW) &&
+		leases_find(queue_state_number(info->state), id, &lease);
+	if (placed)
+		address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
+	else if (task_state == TASK_OVERFLOW && !leased)
+	{
+		placed = lanes_find_offered(&info->state->orders[row_reader_class(&row)].lanes,
+									id, &address);
+		if (placed || fed_tasks_has(queue_state_number(info->state), id))
+			state_name = queue_catalog_state_name(TASK_READY);
+	}
+	if (leased)
+	{
+		state_name = "leased";
+		values[1] = Int64GetDatum(0);
+		values[2] = TimestampTzGetDatum(lease.started);
+		values[3] = BoolGetDatum(true);
+	}
+	else if (!placed)
+	{
+		/*
+		 * Not ready, or its place is in somebody's hands.  Only of a scheduled one is
+		 * it known when it will be.
+		 */
+		nulls[1] = nulls[3] = true;
+		nulls[2] = (task_state != TASK_SCHEDULED);
+		if (!nulls[2])
+			values[2] = row_value(&row, COLUMN_RUN_AT);
+	}
+	else
+	{
+		position.group = DatumGetTextPCopy(row_value(&row, COLUMN_GROUP_KEY));
+		position.limit = groups_limit(info->state, VARDATA_ANY(position.group),
+									  VARSIZE_ANY_EXHDR(position.group));
+		for (int class = 0; class <= address.class && class < info->state->classes; class++)
+		{
+			const LaneSet *set = &info->state->orders[class].lanes;
+			FairqAddress before = address;
+			Lane	   *lane;
+
+			/* All of a class that comes before. */
+			if (class < address.class)
+			{
+				before.block = PG_INT64_MAX;
+				before.fraction = PG_UINT32_MAX;
+				before.slot = PG_UINT64_MAX;
+			}
+			for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
+				count_before(rel, info, lane, &row, &before,
+							 POSITION_ROWS / Max(info->buckets, 1), &position);
+		}
+		/* Claims have come to these, and left them to the group for later. */
+		if (position.limit != NO_LIMIT)
+		{
+			int			aside = limits_before(position.limit, &address, POSITION_ROWS,
+											  &position.exact);
+
+			position.ahead += aside;
+			position.own += aside;
+		}
+		/* An estimate knows no more than that it is among those there are. */
+		if (!position.exact)
+			position.ahead = Min(position.ahead,
+								 (double) queue_state_counter(info->state, QUEUE_ADDRESSED) +
+								 pg_atomic_read_u32(&info->state->fed_tasks));
+		values[1] = Int64GetDatum((int64) position.ahead);
+		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
+		allowed = limit_allows(info->state, &position);
+		nulls[2] = (rate <= 0 || allowed < 0 || info->paused);
+		if (!nulls[2])
+			values[2] = TimestampTzGetDatum(now + (TimestampTz)
+											Min(Max(position.ahead / rate * USECS_PER_SEC, allowed), 1e16));
+		values[3] = BoolGetDatum(position.exact);
+	}
+	values[0] = CStringGetTextDatum(state_name);
+	row_reader_end(&row);
+	relation_close(rel, NoLock);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+}

@@ -1,0 +1,455 @@
+/*-------------------------------------------------------------------------
+ *
+ * looking_queues.c
+ *	  The functions behind the views: figures of queues, buckets and leases.
+ *
+ * They show the queues that the caller may read, and all of them to members of
+ * pg_monitor.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_authid_d.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "common/subtransaction.h"
+#include "shmem/stats.h"
+#include "sql/arguments.h"
+#include "sql/looking.h"
+#include "sql/sql_api.h"
+#include "storage/recovery.h"
+
+PG_FUNCTION_INFO_V1(fairq_stats_of_queues);
+PG_FUNCTION_INFO_V1(fairq_reset_stats);
+PG_FUNCTION_INFO_V1(fairq_stats_of_buckets);
+PG_FUNCTION_INFO_V1(fairq_live_leases);
+
+static bool
+may_see(Oid relation)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR) ||
+		pg_class_aclcheck(relation, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
+}
+
+/*
+ * The queues of this database that the caller may see: their tables' oids.
+ */
+List *
+looking_visible_queues(void)
+{
+	List	   *result = NIL;
+	Oid			schema = queue_catalog_schema(false);
+	Oid			relid = get_relname_relid("queue", schema);
+	Relation	rel = table_open(relid, AccessShareLock);
+	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		bool		isnull;
+		Datum		name = heap_getattr(tuple, get_attnum(relid, "queue"),
+										RelationGetDescr(rel), &isnull);
+		char		relname[NAMEDATALEN];
+		Oid			table;
+
+		queue_catalog_relation_name(TextDatumGetCString(name), relname);
+		table = get_relname_relid(relname, schema);
+		if (OidIsValid(table) && may_see(table))
+			result = lappend_oid(result, table);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+/* Open the table of a queue, which is locked; arg is its oid. */
+static void
+open_once(void *arg)
+{
+	Relation	rel;
+
+	if (queue_catalog_open_relation(*(Oid *) arg, NoLock, 0, &rel) != NULL)
+	{
+		relation_close(rel, NoLock);
+		return;
+	}
+	*(Oid *) arg = InvalidOid;
+}
+
+/*
+ * Can the table of a queue, which is locked, be opened as one?  Not if somebody
+ * has made it unfit, or if there are more queues than there is room for.  What
+ * opens it says so with an error.
+ */
+static bool
+can_be_opened(Oid relation)
+{
+	ErrorData  *error = subtransaction_try(open_once, &relation);
+
+	if (error == NULL)
+		return OidIsValid(relation);
+	if (error->sqlerrcode != ERRCODE_INVALID_TABLE_DEFINITION &&
+		error->sqlerrcode != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
+		ReThrowError(error);
+	FreeErrorData(error);
+	return false;
+}
+
+/*
+ * Open the table of a queue for its figures, unless it, or an index, is locked
+ * (VACUUM FULL, ALTER TABLE, REINDEX), or it cannot serve as a queue: a view
+ * over all queues neither waits for one of them nor fails because of it.  NULL
+ * then, and if it is gone.
+ */
+QueueInfo *
+looking_open(Oid relation, Relation *rel)
+{
+	QueueInfo  *info = NULL;
+	bool		locked = false;
+	ListCell   *lc;
+
+	if (!ConditionalLockRelationOid(relation, AccessShareLock))
+		return NULL;
+	*rel = try_relation_open(relation, NoLock);
+	if (*rel != NULL)
+	{
+		List	   *indexes = RelationGetIndexList(*rel);
+
+		foreach(lc, indexes)
+		{
+			/* A look is enough: that it is locked just now would be bad luck. */
+			locked = !ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock);
+			if (locked)
+				break;
+			UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
+		}
+		relation_close(*rel, NoLock);
+		if (!locked && can_be_opened(relation))
+			info = queue_catalog_open_relation(relation, NoLock, 0, rel);
+	}
+	if (info == NULL)
+		UnlockRelationOid(relation, AccessShareLock);
+	return info;
+}
+
+/*
+ * Rates, quantiles of waits and runs, and sizes of payloads: 13 columns.
+ */
+static void
+put_figures(QueueState *state, Datum *values, bool *nulls)
+{
+	static const double quantiles[] = {0.5, 0.95, 0.99, 1.0};
+	TimestampTz now = GetCurrentTimestamp();
+	int64		found[lengthof(quantiles)];
+	int64		n;
+
+	for (int i = 0; i < STATS_RATES; i++)
+		values[i] = Float8GetDatum(stats_rate(state, i, now));
+	for (int h = STATS_WAIT; h <= STATS_RUN; h++)
+	{
+		n = stats_quantiles(state, h, quantiles, 3, found);
+		for (int i = 0; i < 3; i++)
+		{
+			Interval   *interval = palloc0(sizeof(Interval));
+			int			at = STATS_RATES + h * 3 + i;
+
+			nulls[at] = (n == 0);
+			if (n > 0)
+				interval->time = found[i];
+			values[at] = IntervalPGetDatum(interval);
+		}
+	}
+
+	n = stats_quantiles(state, STATS_PAYLOAD, quantiles, 4, found);
+	for (int i = 9; i < 13; i++)
+		nulls[i] = (n == 0);
+	if (n == 0)
+		return;
+	values[9] = Int64GetDatum(queue_state_counter(state, QUEUE_PAYLOAD_BYTES) / n);
+	values[10] = Int64GetDatum(found[0]);
+	values[11] = Int64GetDatum(found[1]);
+	values[12] = Int64GetDatum(found[3]);
+}
+
+/*
+ * fairq.reset_stats(queue): count anew, in one queue or in all of the caller's.
+ * As with the server's own statistics it is done at once and not undone, and
+ * needs no transaction that may write.
+ */
+Datum
+fairq_reset_stats(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.reset_stats()";
+	List	   *queues = NIL;
+	ListCell   *lc;
+
+	arguments_require_preload(function);
+	if (!PG_ARGISNULL(0))
+	{
+		Relation	rel;
+		QueueInfo  *info = queue_catalog_open(arguments_queue(fcinfo, function),
+											  AccessShareLock, 0, &rel);
+
+		queue_catalog_check_owner(info);
+		stats_reset(info->state);
+		relation_close(rel, AccessShareLock);
+		PG_RETURN_VOID();
+	}
+	queues = queue_catalog_list();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info;
+
+		if (!fairq_relation_ownercheck(lfirst_oid(lc), GetUserId()))
+			continue;
+		info = looking_open(lfirst_oid(lc), &rel);
+		if (info == NULL)
+		{
+			/* Locked: it has figures to forget if it was used since the start. */
+			QueueState *state = queue_state_find(lfirst_oid(lc));
+
+			if (state != NULL)
+				stats_reset(state);
+			continue;
+		}
+		stats_reset(info->state);
+		relation_close(rel, AccessShareLock);
+	}
+	PG_RETURN_VOID();
+}
+
+/*
+ * One row of queue_stats.  depths, oldest: NULL if not known.
+ */
+static void
+put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
+		  const int64 *depths, const TimestampTz *oldest)
+{
+	Datum		values[31] = {0};
+	bool		nulls[31];
+	int			leased;
+	int			of_overflow;
+
+	memset(nulls, true, sizeof(nulls));
+	values[0] = CStringGetTextDatum(name);
+	nulls[0] = false;
+	if (state != NULL)
+	{
+		leased = leases_count(queue_state_number(state), &of_overflow);
+		memset(nulls, false, sizeof(nulls));
+		for (int i = 1; i <= 6; i++)
+			nulls[i] = (depths == NULL);
+		if (depths != NULL)
+		{
+			/* By their rows those that are leased or have places are in the overflow. */
+			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
+			int64		places = Min(pg_atomic_read_u32(&state->fed_tasks), overflow);
+
+			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0) +
+									  places);
+			values[3] = Int64GetDatum(depths[QUEUE_SCHEDULED]);
+			values[4] = Int64GetDatum(overflow - places);
+			values[5] = Int64GetDatum(depths[QUEUE_HELD]);
+			values[6] = Int64GetDatum(depths[QUEUE_DEAD]);
+		}
+		values[2] = Int64GetDatum(leased);
+		nulls[2] = false;
+		nulls[7] = (oldest == NULL);
+		if (oldest != NULL)
+			values[7] = DirectFunctionCall2(timestamp_mi,
+											TimestampTzGetDatum(GetCurrentTimestamp()),
+											TimestampTzGetDatum(*oldest));
+		for (int i = QUEUE_ENQUEUED; i <= QUEUE_SWEPT; i++)
+			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
+		put_figures(state, values + 17, nulls + 17);
+		values[30] = TimestampTzGetDatum(state->stats_reset);
+	}
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * The same of a queue that is locked, unfit or gone: what shared memory knows.
+ */
+static void
+put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
+{
+	QueueState *state = queue_state_find(relation);
+	char	   *queue = queue_catalog_name_of(relation);
+	QueueDepths depths;
+
+	if (queue == NULL)
+		return;
+	for (int i = QUEUE_FIRST_DEPTH; state != NULL && i < QUEUE_COUNTERS; i++)
+		depths[i] = queue_state_counter(state, i);
+	put_queue(rsinfo, queue, state,
+			  state != NULL && state->recovery == QUEUE_KNOWN && !RecoveryInProgress() ?
+			  depths : NULL, NULL);
+}
+
+/*
+ * fairq.stats_of_queues(): one row a queue.
+ */
+Datum
+fairq_stats_of_queues(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *queues;
+	ListCell   *lc;
+
+	arguments_require_preload("fairq.stats_of_queues()");
+	InitMaterializedSRF(fcinfo, 0);
+	queues = looking_visible_queues();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
+		QueueDepths depths;
+		TimestampTz oldest = 0;
+
+		if (info == NULL)
+		{
+			put_locked_queue(rsinfo, lfirst_oid(lc));
+			continue;
+		}
+		recovery_depths(rel, info, depths);
+		recovery_classes(rel, info);
+		put_queue(rsinfo, info->name, info->state, depths,
+				  looking_oldest_ready(rel, info, &oldest) ? &oldest : NULL);
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * fairq.stats_of_buckets(): one row a lane that is set up.
+ */
+Datum
+fairq_stats_of_buckets(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *queues;
+	ListCell   *lc;
+
+	arguments_require_preload("fairq.stats_of_buckets()");
+	InitMaterializedSRF(fcinfo, 0);
+	queues = looking_visible_queues();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
+
+		if (info == NULL)
+			continue;
+		recovery_classes(rel, info);
+		for (int class = 0; class < info->state->classes; class++)
+		{
+			const LaneSet *set = &info->state->orders[class].lanes;
+			Lane	   *lane;
+
+			for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
+			{
+				LaneEntry	entries[LANE_WINDOW];
+				FairqAddress *frontier = palloc(sizeof(FairqAddress));
+				FairqAddress *next = palloc(sizeof(FairqAddress));
+				bool		complete;
+				Datum		values[7];
+				bool		nulls[7] = {false};
+				int			n = lanes_copy_window(lane, entries, frontier, &complete);
+
+				values[0] = CStringGetTextDatum(info->name);
+				values[1] = Int32GetDatum(b);
+				values[2] = Int32GetDatum(class);
+				values[3] = Int32GetDatum(n);
+				values[4] = BoolGetDatum(complete);
+				nulls[5] = (n == 0);
+				if (n > 0)
+					lanes_entry_address(lane, &entries[0], next);
+				values[5] = FairqAddressPGetDatum(next);
+				nulls[6] = complete || frontier->block == PG_INT64_MIN;
+				values[6] = FairqAddressPGetDatum(frontier);
+				tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+			}
+		}
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * Durable leases are restored when their queue is first opened after a crash:
+ * see that those of all queues are, but for what is locked or unfit.
+ */
+static void
+restore_leases(void)
+{
+	List	   *queues = looking_visible_queues();
+	ListCell   *lc;
+
+	foreach(lc, queues)
+	{
+		QueueState *state = queue_state_find(lfirst_oid(lc));
+		Relation	rel;
+
+		if ((state == NULL || state->leases != QUEUE_KNOWN) &&
+			looking_open(lfirst_oid(lc), &rel) != NULL)
+			relation_close(rel, AccessShareLock);
+	}
+	list_free(queues);
+}
+
+/*
+ * fairq.live_leases(): one row a lease of a queue of this database.
+ */
+Datum
+fairq_live_leases(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	LeaseInfo  *leases;
+	TimestampTz now = GetCurrentTimestamp();
+	int			n;
+
+	arguments_require_preload("fairq.live_leases()");
+	InitMaterializedSRF(fcinfo, 0);
+	restore_leases();
+	n = leases_list(&leases);
+	for (int i = 0; i < n; i++)
+	{
+		QueueState *state = queue_state_by_number(leases[i].queue);
+		Datum		values[7];
+		bool		nulls[7] = {false};
+		pg_uuid_t	receipt;
+		char	   *queue;
+
+		CHECK_FOR_INTERRUPTS();
+		if (state->database != MyDatabaseId || leases[i].ref.token == 0 ||
+			!may_see(state->relation))
+			continue;
+		queue = queue_catalog_name_of(state->relation);
+		if (queue == NULL)
+			continue;
+		leases_to_receipt(&leases[i], &receipt);
+		values[0] = CStringGetTextDatum(queue);
+		values[1] = Int64GetDatum(leases[i].task);
+		values[2] = UUIDPGetDatum(&receipt);
+		values[3] = TimestampTzGetDatum(leases[i].deadline);
+		values[4] = Int32GetDatum(leases[i].attempt);
+		values[5] = CStringGetTextDatum(leases[i].settling ? "settling" :
+										leases[i].deadline > now ? "held" : "expired");
+		values[6] = Int32GetDatum(leases[i].pid);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,186 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_sessions.c
+ *	  The functions of schema fairq about sessions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_authid_d.h"
+#include "catalog/pg_type_d.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "shmem/leases.h"
+#include "shmem/sessions.h"
+#include "sql/arguments.h"
+#include "verbs/settle.h"
+#include "xact/handover.h"
+
+PG_FUNCTION_INFO_V1(fairq_open_session);
+PG_FUNCTION_INFO_V1(fairq_heartbeat);
+PG_FUNCTION_INFO_V1(fairq_close_session);
+PG_FUNCTION_INFO_V1(fairq_my_buckets);
+PG_FUNCTION_INFO_V1(fairq_open_sessions);
+
+static pg_uuid_t *
+session_argument(FunctionCallInfo fcinfo, int number, const char *function)
+{
+	if (PG_ARGISNULL(number))
+		arguments_bad(function, "session", "is null",
+					  "Give the session that fairq.open_session() returned.");
+	return PG_GETARG_UUID_P(number);
+}
+
+/*
+ * fairq.open_session(name, ttl, bound)
+ */
+Datum
+fairq_open_session(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.open_session()";
+	char	   *name = PG_ARGISNULL(0) ? "" : text_to_cstring(PG_GETARG_TEXT_PP(0));
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+	SessionInfo session;
+	int64		ttl;
+
+	arguments_begin(function);
+	if (strlen(name) >= NAMEDATALEN)
+		arguments_bad(function, "name",
+					  psprintf("has %d bytes", (int) strlen(name)),
+					  psprintf("It may have %d.", NAMEDATALEN - 1));
+	ttl = arguments_duration(fcinfo, 1, function, "ttl", 10 * USECS_PER_SEC, false);
+	sessions_open(name, ttl, !PG_ARGISNULL(2) && PG_GETARG_BOOL(2), &session);
+	sessions_to_uuid(&session.ref, uuid);
+	PG_RETURN_UUID_P(uuid);
+}
+
+/*
+ * fairq.heartbeat(session)
+ */
+Datum
+fairq_heartbeat(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.heartbeat()";
+	SessionInfo session;
+
+	arguments_require_preload(function);
+	if (!sessions_find(session_argument(fcinfo, 0, function), &session))
+		PG_RETURN_BOOL(false);
+	arguments_session_owner(function, &session);
+	PG_RETURN_BOOL(sessions_heartbeat(&session.ref));
+}
+
+/*
+ * fairq.close_session(session)
+ */
+Datum
+fairq_close_session(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.close_session()";
+	SessionInfo session;
+	Settlement	settlement;
+	LeaseRef   *leases;
+	int			n;
+	int			released = 0;
+
+	arguments_begin(function);
+	if (!sessions_find(session_argument(fcinfo, 0, function), &session))
+		PG_RETURN_INT32(0);
+	arguments_session_owner(function, &session);
+
+	n = leases_of_session(&session.ref, &leases);
+	settle_begin(&settlement, SETTLE_RELEASE);
+	for (int i = 0; i < n; i++)
+		released += settle_lease(&settlement, &leases[i]);
+	settle_end(&settlement);
+	handover_session_closed(&session.ref);
+	PG_RETURN_INT32(released);
+}
+
+/*
+ * fairq.my_buckets(queue, session)
+ */
+Datum
+fairq_my_buckets(PG_FUNCTION_ARGS)
+{
+	const char *function = "fairq.my_buckets()";
+	Relation	rel;
+	QueueInfo  *info;
+	uint32		session;
+	int		   *buckets;
+	Datum	   *values;
+	int			n;
+
+	arguments_begin(function);
+	info = queue_catalog_open(arguments_queue(fcinfo, function), AccessShareLock,
+							  ACL_SELECT, &rel);
+	(void) session_argument(fcinfo, 1, function);
+	session = arguments_session(fcinfo, 1, function).number;
+	buckets = palloc(info->buckets * sizeof(int));
+	n = sessions_deal(info->state, info->buckets, session, buckets);
+	if (n < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("too many sessions own buckets"),
+				 errhint("Close sessions, or claim without buckets.")));
+	values = palloc((n + 1) * sizeof(Datum));
+	for (int i = 0; i < n; i++)
+		values[i] = Int32GetDatum(buckets[i]);
+	relation_close(rel, NoLock);
+	PG_RETURN_ARRAYTYPE_P(construct_array(values, n, INT4OID, sizeof(int32), true,
+										  TYPALIGN_INT));
+}
+
+/*
+ * fairq.open_sessions(): what is behind the view fairq.sessions.
+ */
+Datum
+fairq_open_sessions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SessionInfo *sessions;
+	TimestampTz now = GetCurrentTimestamp();
+	int			n;
+
+	arguments_require_preload("fairq.open_sessions()");
+	InitMaterializedSRF(fcinfo, 0);
+	n = sessions_list(&sessions);
+	for (int i = 0; i < n; i++)
+	{
+		SessionInfo *session = &sessions[i];
+		Datum		values[9];
+		bool		nulls[9] = {false};
+		pg_uuid_t	uuid;
+		Interval	ttl = {session->ttl, 0, 0};
+
+		/* One that is over and has no leases is about to be forgotten. */
+		if (session->deadline <= now && session->leases == 0)
+			continue;
+		if (session->database != MyDatabaseId ||
+			(!has_privs_of_role(GetUserId(), session->role) &&
+			 !has_privs_of_role(GetUserId(), ROLE_PG_MONITOR)))
+			continue;
+		sessions_to_uuid(&session->ref, &uuid);
+		values[0] = UUIDPGetDatum(&uuid);
+		values[1] = CStringGetTextDatum(session->name);
+		nulls[1] = (session->name[0] == '\0');
+		values[2] = ObjectIdGetDatum(session->role);
+		values[3] = TimestampTzGetDatum(session->opened_at);
+		values[4] = IntervalPGetDatum(&ttl);
+		values[5] = TimestampTzGetDatum(session->deadline);
+		nulls[5] = (session->deadline <= now);	/* it is over */
+		values[6] = BoolGetDatum(session->bound);
+		values[7] = Int32GetDatum(session->pid);
+		values[8] = Int32GetDatum(session->leases);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,703 @@
+/*-------------------------------------------------------------------------
+ *
+ * archive.c
+ *	  Finished tasks that are kept for a while.
+ *
+ * A queue with the setting keep_done has a table fairq.done_<queue>.  Whoever
+ * finishes tasks notes them in a batch (archive_add), and at the end of his
+ * statement writes the batch with one INSERT (archive_write), in the transaction
+ * that deletes the rows.  So a task is in one of the two tables, whatever
+ * becomes of the transaction.  Without the setting nothing of this happens.
+ *
+ * The archive is an ordinary table and is written with ordinary SQL, so that
+ * triggers, constraints, indexes and columns that a user adds to it are
+ * honoured.  It is written as the queue's owner, in a restricted context, for
+ * who may acknowledge need not have privileges on it.  Therefore it must be the
+ * same owner's: code attached to somebody else's table is not run as him.
+ *
+ * The archive depends on the queue's table, so DROP TABLE takes both.  A dump
+ * does not carry that dependency; maintenance makes it anew.
+ *
+ * Locking: the archive is locked after the queue's table.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_class_d.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type_d.h"
+#include "commands/defrem.h"
+#include "executor/spi.h"
+#include "executor/tuptable.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/hsearch.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/queryenvironment.h"
+#include "utils/rls.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "common/owner_context.h"
+#include "common/subtransaction.h"
+#include "sql/arguments.h"
+#include "storage/archive.h"
+#include "storage/queue_table.h"
+#include "xact/handover.h"
+
+PG_FUNCTION_INFO_V1(fairq_done_of_queues);
+
+/* How a batch is named in the INSERT. */
+#define BATCH_NAME		"fairq_finished"
+
+typedef enum ArchiveColumn
+{
+	DONE_ID,
+	DONE_ENQUEUED_AT,
+	DONE_CLAIMED_AT,
+	DONE_DONE_AT,
+	DONE_RUN_AT,
+	DONE_PRIORITY,
+	DONE_COST,
+	DONE_ATTEMPTS,
+	DONE_OUTCOME,
+	DONE_GROUP_KEY,
+	DONE_PAYLOAD,
+	DONE_HEADERS,
+	DONE_UNIQUE_KEY,
+	DONE_LAST_ERROR
+} ArchiveColumn;
+
+#define DONE_COLUMNS	(DONE_LAST_ERROR + 1)
+#define COLUMN_NAMES	"id, enqueued_at, claimed_at, done_at, run_at, priority, " \
+	"cost, attempts, outcome, group_key, payload, headers, unique_key, last_error"
+
+static const struct
+{
+	const char *name;
+	const char *definition;
+	Oid			type;
+}			done_columns[DONE_COLUMNS] = {
+	{"id", "pg_catalog.int8 NOT NULL", INT8OID},
+	{"enqueued_at", "pg_catalog.timestamptz NOT NULL", TIMESTAMPTZOID},
+	{"claimed_at", "pg_catalog.timestamptz", TIMESTAMPTZOID},
+	{"done_at", "pg_catalog.timestamptz NOT NULL", TIMESTAMPTZOID},
+	{"run_at", "pg_catalog.timestamptz", TIMESTAMPTZOID},
+	{"priority", "pg_catalog.int8 NOT NULL", INT8OID},
+	{"cost", "pg_catalog.float4 NOT NULL", FLOAT4OID},
+	{"attempts", "pg_catalog.int4 NOT NULL", INT4OID},
+	{"outcome", "pg_catalog.text NOT NULL", TEXTOID},
+	{"group_key", "pg_catalog.text NOT NULL", TEXTOID},
+	{"payload", "pg_catalog.jsonb NOT NULL", JSONBOID},
+	{"headers", "pg_catalog.jsonb", JSONBOID},
+	{"unique_key", "pg_catalog.text", TEXTOID},
+	{"last_error", "pg_catalog.text", TEXTOID},
+};
+
+static HTAB *archives = NULL;
+
+/* Counts all invalidations, to notice one that comes while one is looked at. */
+static uint64 invalidations = 0;
+
+static void
+relcache_callback(Datum arg, Oid relation)
+{
+	HASH_SEQ_STATUS status;
+	Archive    *archive;
+
+	invalidations++;
+	if (archives == NULL)
+		return;
+	hash_seq_init(&status, archives);
+	while ((archive = hash_seq_search(&status)) != NULL)
+	{
+		if (!OidIsValid(relation) || archive->relation == relation ||
+			archive->table == relation)
+			archive->valid = false;
+	}
+}
+
+/*
+ * Register for invalidations.  Called once a process, from _PG_init.
+ */
+void
+archive_register(void)
+{
+	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+}
+
+/* ----------------------------------------------------------------
+ * The table
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The name of the table of a queue's archive.  Nothing of the extension and
+ * nothing else of a queue has a name that begins like that.
+ */
+void
+archive_name(const char *queue, char *result)
+{
+	snprintf(result, NAMEDATALEN, "done_%s", queue);
+}
+
+/*
+ * Is this an index on (done_at, id), of all rows?
+ */
+static bool
+fit_index(Relation index, AttrNumber done_at, AttrNumber id)
+{
+	Form_pg_index form = index->rd_index;
+
+	return form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
+		form->indnkeyatts == 2 &&
+		form->indkey.values[0] == done_at && form->indkey.values[1] == id &&
+		index->rd_indoption[0] == 0 && index->rd_indoption[1] == 0 &&
+		!queue_table_index_is_partial(index) &&
+		index->rd_opfamily[0] ==
+		get_opclass_family(GetDefaultOpClass(TIMESTAMPTZOID, BTREE_AM_OID)) &&
+		index->rd_opfamily[1] ==
+		get_opclass_family(GetDefaultOpClass(INT8OID, BTREE_AM_OID));
+}
+
+/*
+ * What keeps a table from being the archive of an owner's queue; NULL: nothing.
+ */
+static const char *
+archive_problem(Relation relation, Oid owner, Oid *index_oid)
+{
+	AttrNumber	columns[DONE_COLUMNS];
+	List	   *indexes;
+	ListCell   *lc;
+
+	if (relation->rd_rel->relkind != RELKIND_RELATION)
+		return "It is not an ordinary table.";
+	if (!RelationIsPermanent(relation) && RecoveryInProgress())
+		return "It is unlogged, and so not on this standby.";
+	if (relation->rd_rel->relowner != owner)
+		return "It belongs to another role than the queue.";
+	if (relation->rd_rules != NULL)
+		return "It has rules.";
+	for (int i = 0; i < DONE_COLUMNS; i++)
+	{
+		columns[i] = get_attnum(RelationGetRelid(relation), done_columns[i].name);
+		if (columns[i] == InvalidAttrNumber)
+			return psprintf("Column \"%s\" is missing.", done_columns[i].name);
+		if (TupleDescAttr(RelationGetDescr(relation), columns[i] - 1)->atttypid !=
+			done_columns[i].type)
+			return psprintf("Column \"%s\" has another type.", done_columns[i].name);
+	}
+
+	*index_oid = InvalidOid;
+	indexes = RelationGetIndexList(relation);
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (fit_index(index, columns[DONE_DONE_AT], columns[DONE_ID]))
+			*index_oid = RelationGetRelid(index);
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	if (!OidIsValid(*index_oid))
+		return "It has no valid index on columns \"done_at\" and \"id\".";
+	return NULL;
+}
+
+static bool
+depends_on(Oid relation, Oid table)
+{
+	Relation	rel = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found = false;
+
+	ScanKeyInit(&keys[0], Anum_pg_depend_classid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(RelationRelationId));
+	ScanKeyInit(&keys[1], Anum_pg_depend_objid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(relation));
+	scan = systable_beginscan(rel, DependDependerIndexId, true, NULL, 2, keys);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Form_pg_depend form = (Form_pg_depend) GETSTRUCT(tuple);
+
+		found |= (form->refclassid == RelationRelationId &&
+				  form->refobjid == table && form->objsubid == 0 &&
+				  form->deptype == DEPENDENCY_AUTO);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/*
+ * Have the archive go when the queue's table goes.
+ */
+void
+archive_bind(Oid relation, Oid table)
+{
+	ObjectAddress archive;
+	ObjectAddress queue;
+
+	if (depends_on(relation, table))
+		return;
+	ObjectAddressSet(archive, RelationRelationId, relation);
+	ObjectAddressSet(queue, RelationRelationId, table);
+	recordDependencyOn(&archive, &queue, DEPENDENCY_AUTO);
+}
+
+static void
+execute(const char *command)
+{
+	int			result = SPI_execute(command, false, 0);
+
+	if (result < 0)
+		elog(ERROR, "SPI_execute failed (%s): %s",
+			 SPI_result_code_string(result), command);
+}
+
+/*
+ * Refuse to create a queue whose archive's name is taken.
+ */
+void
+archive_check_name(const char *queue)
+{
+	char		name[NAMEDATALEN];
+
+	archive_name(queue, name);
+	if (OidIsValid(get_relname_relid(name, queue_catalog_schema(false))))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("cannot create the archive of queue \"%s\": there is a relation %s already",
+						queue, quote_qualified_identifier(QUEUE_SCHEMA, name)),
+				 errhint("Choose another name for the queue, or rename or drop that relation.")));
+}
+
+static void
+create_archive(const char *queue, const char *name, Oid owner)
+{
+	Oid			user;
+	int			security;
+	StringInfoData sql;
+
+	if (fairq_namespace_aclcheck(queue_catalog_schema(false), owner, ACL_CREATE) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("permission denied to create the archive of queue \"%s\"", queue),
+				 errhint("Its owner needs the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+
+	initStringInfo(&sql);
+	appendStringInfo(&sql, "CREATE TABLE %s (",
+					 quote_qualified_identifier(QUEUE_SCHEMA, name));
+	for (int i = 0; i < DONE_COLUMNS; i++)
+		appendStringInfo(&sql, "%s %s, ", done_columns[i].name,
+						 done_columns[i].definition);
+	appendStringInfo(&sql, "CONSTRAINT %s PRIMARY KEY (done_at, id))",
+					 quote_identifier(psprintf("archived_of_%s", queue)));
+
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(owner, security | SECURITY_LOCAL_USERID_CHANGE);
+	SPI_connect();
+	execute(sql.data);
+	SPI_finish();
+	SetUserIdAndSecContext(user, security);
+}
+
+/*
+ * See that a queue has an archive: create it, or use the one that it had.
+ */
+void
+archive_provide(const char *queue, Oid table, Oid owner)
+{
+	char		name[NAMEDATALEN];
+	Oid			schema = queue_catalog_schema(false);
+	Oid			oid;
+
+	archive_name(queue, name);
+	oid = get_relname_relid(name, schema);
+	if (OidIsValid(oid))
+	{
+		Relation	relation = relation_open(oid, AccessShareLock);
+		Oid			index;
+		const char *problem = archive_problem(relation, owner, &index);
+
+		if (problem != NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DUPLICATE_OBJECT),
+					 errmsg("cannot create the archive of queue \"%s\": there is a relation %s already",
+							queue, quote_qualified_identifier(QUEUE_SCHEMA, name)),
+					 errdetail("It is not fit to be the archive. %s", problem),
+					 errhint("Rename or drop that relation.")));
+		relation_close(relation, NoLock);
+	}
+	else
+	{
+		create_archive(queue, name, owner);
+		oid = get_relname_relid(name, schema);
+	}
+	archive_bind(oid, table);
+}
+
+/*
+ * The table that has to be dropped together with a queue's, for SQL; NULL: none.
+ * No lock is kept: two that drop the same queue would wait for each other.
+ */
+char *
+archive_table_to_drop(const char *queue, Oid table)
+{
+	char		name[NAMEDATALEN];
+	char	   *result = NULL;
+	Oid			owner = InvalidOid;
+	Relation	relation;
+	Oid			oid;
+	Oid			index;
+
+	archive_name(queue, name);
+	oid = get_relname_relid(name, queue_catalog_schema(false));
+	relation = OidIsValid(oid) ? try_relation_open(table, AccessShareLock) : NULL;
+	if (relation == NULL)
+		return NULL;
+	owner = relation->rd_rel->relowner;
+	relation_close(relation, AccessShareLock);
+	relation = try_relation_open(oid, AccessShareLock);
+	if (relation == NULL)
+		return NULL;
+	if (archive_problem(relation, owner, &index) == NULL)
+		result = pstrdup(quote_qualified_identifier(QUEUE_SCHEMA, name));
+	relation_close(relation, AccessShareLock);
+	return result;
+}
+
+/* ----------------------------------------------------------------
+ * What a backend knows
+ * ----------------------------------------------------------------
+ */
+
+Archive *
+archive_cached(Oid table)
+{
+	Archive    *archive;
+	bool		found;
+
+	if (archives == NULL)
+	{
+		HASHCTL		ctl = {0};
+
+		ctl.keysize = sizeof(Oid);
+		ctl.entrysize = sizeof(Archive);
+		ctl.hcxt = TopMemoryContext;
+		archives = hash_create("pgfairq archives", 16, &ctl,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	}
+	archive = hash_search(archives, &table, HASH_ENTER, &found);
+	if (!found)
+	{
+		archive->valid = false;
+		archive->name[0] = '\0';
+		archive->relation = InvalidOid;
+		archive->insert = NULL;
+		archive->remove = NULL;
+	}
+	return archive;
+}
+
+static void
+free_plan(void *plan)
+{
+	SPI_freeplan(plan);
+}
+
+/*
+ * Look at an archive that is open and locked, unless that was done.  Returns
+ * what keeps it from being one; NULL: nothing.
+ */
+const char *
+archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner)
+{
+	uint64		before = invalidations;
+	const char *problem;
+
+	if (archive->valid && archive->relation == RelationGetRelid(relation))
+		return NULL;
+
+	/* Plans are good for as long as the name is: they look it up again. */
+	if (strcmp(archive->name, name) != 0)
+	{
+		/* Now or later: a trigger that they fire may be who has called us. */
+		if (archive->insert != NULL)
+			transaction_at_end(free_plan, archive->insert);
+		if (archive->remove != NULL)
+			transaction_at_end(free_plan, archive->remove);
+		archive->insert = NULL;
+		archive->remove = NULL;
+		strlcpy(archive->name, name, NAMEDATALEN);
+	}
+	archive->relation = RelationGetRelid(relation);
+	archive->done_at = get_attnum(archive->relation, "done_at");
+	archive->id = get_attnum(archive->relation, "id");
+	problem = archive_problem(relation, owner, &archive->index);
+	archive->valid = (problem == NULL && before == invalidations);
+	return problem;
+}
+
+/*
+ * Open the archive of a queue to write to it.
+ */
+static Archive *
+open_archive(Relation rel, QueueInfo *info, Relation *relation)
+{
+	Archive    *archive = archive_cached(RelationGetRelid(rel));
+	char		name[NAMEDATALEN];
+	Oid			oid;
+	const char *problem;
+
+	archive_name(info->name, name);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		oid = get_relname_relid(name, RelationGetNamespace(rel));
+		if (!OidIsValid(oid))
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_TABLE),
+					 errmsg("table %s, the archive of queue \"%s\", does not exist",
+							quote_qualified_identifier(QUEUE_SCHEMA, name), info->name),
+					 errhint("Create it with fairq.alter_queue(keep_done), or have none with keep_done => '0'.")));
+		*relation = try_relation_open(oid, RowExclusiveLock);
+	} while (*relation == NULL);
+
+	problem = archive_look_at(archive, *relation, name, rel->rd_rel->relowner);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("table %s cannot be used as the archive of queue \"%s\"",
+						quote_qualified_identifier(QUEUE_SCHEMA, name), info->name),
+				 errdetail_internal("%s", problem),
+				 errhint("Undo the change that was made to the table, or have no archive with keep_done => '0'.")));
+	return archive;
+}
+
+SPIPlanPtr
+archive_prepare(const char *sql, int nargs, Oid *types)
+{
+	SPIPlanPtr	plan = SPI_prepare(sql, nargs, types);
+
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed (%s): %s",
+			 SPI_result_code_string(SPI_result), sql);
+	SPI_keepplan(plan);
+	return plan;
+}
+
+/* ----------------------------------------------------------------
+ * Writing
+ * ----------------------------------------------------------------
+ */
+
+static void
+begin_batch(ArchiveBatch *batch)
+{
+	batch->tupdesc = CreateTemplateTupleDesc(DONE_COLUMNS);
+	for (int i = 0; i < DONE_COLUMNS; i++)
+		TupleDescInitEntry(batch->tupdesc, (AttrNumber) (i + 1),
+						   done_columns[i].name, done_columns[i].type, -1, 0);
+	batch->rows = tuplestore_begin_heap(false, false, work_mem);
+	batch->first_done = DT_NOEND;
+}
+
+/*
+ * The task that row has read is finished.  claimed_at is DT_NOBEGIN if it was
+ * not leased.
+ *
+ * A value that is stored out of line is noted as such: what the queue's table
+ * had there can be read for as long as our transaction has not ended.
+ */
+void
+archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
+			int attempts, TimestampTz claimed_at)
+{
+	static const struct
+	{
+		ArchiveColumn to;
+		QueueColumn from;
+	}			copied[] = {
+		{DONE_ID, COLUMN_ID},
+		{DONE_ENQUEUED_AT, COLUMN_ENQUEUED_AT},
+		{DONE_RUN_AT, COLUMN_RUN_AT},
+		{DONE_PRIORITY, COLUMN_PRIORITY},
+		{DONE_COST, COLUMN_COST},
+		{DONE_GROUP_KEY, COLUMN_GROUP_KEY},
+		{DONE_PAYLOAD, COLUMN_PAYLOAD},
+		{DONE_HEADERS, COLUMN_HEADERS},
+		{DONE_UNIQUE_KEY, COLUMN_UNIQUE_KEY},
+		{DONE_LAST_ERROR, COLUMN_LAST_ERROR},
+	};
+	Datum		values[DONE_COLUMNS];
+	bool		nulls[DONE_COLUMNS] = {false};
+	TimestampTz now;
+
+	if (row->info->keep_done == 0)
+		return;
+	if (batch->rows == NULL)
+		begin_batch(batch);
+
+	row_reader_complete(row);
+	for (int i = 0; i < (int) lengthof(copied); i++)
+	{
+		values[copied[i].to] = row_value(row, copied[i].from);
+		nulls[copied[i].to] = row_is_null(row, copied[i].from);
+	}
+	/* The time of each, not of the batch: the index is read in this order. */
+	now = GetCurrentTimestamp();
+	batch->first_done = Min(batch->first_done, now);
+	values[DONE_DONE_AT] = TimestampTzGetDatum(now);
+	values[DONE_CLAIMED_AT] = TimestampTzGetDatum(claimed_at);
+	nulls[DONE_CLAIMED_AT] = (claimed_at == DT_NOBEGIN);
+	values[DONE_ATTEMPTS] = Int32GetDatum(attempts);
+	values[DONE_OUTCOME] =
+		PointerGetDatum(cstring_to_text(outcome == ARCHIVE_ACKED ? "acked" :
+										outcome == ARCHIVE_DEAD ? "dead" : "cancelled"));
+	tuplestore_putvalues(batch->rows, batch->tupdesc, values, nulls);
+	pfree(DatumGetPointer(values[DONE_OUTCOME]));
+}
+
+static void
+insert_batch(Archive *archive, ArchiveBatch *batch)
+{
+	EphemeralNamedRelationData relation = {0};
+	int			result;
+
+	SPI_connect();
+	relation.md.name = BATCH_NAME;
+	relation.md.tupdesc = batch->tupdesc;
+	relation.md.enrtype = ENR_NAMED_TUPLESTORE;
+	relation.md.enrtuples = tuplestore_tuple_count(batch->rows);
+	relation.reldata = batch->rows;
+	result = SPI_register_relation(&relation);
+	if (result < 0)
+		elog(ERROR, "SPI_register_relation failed (%s)", SPI_result_code_string(result));
+	if (archive->insert == NULL)
+		archive->insert = archive_prepare(psprintf("INSERT INTO %s (" COLUMN_NAMES ")"
+										   " SELECT " COLUMN_NAMES " FROM " BATCH_NAME,
+										   quote_qualified_identifier(QUEUE_SCHEMA,
+																	  archive->name)),
+								  0, NULL);
+	result = SPI_execute_plan(archive->insert, NULL, NULL, false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_plan failed (%s)", SPI_result_code_string(result));
+	SPI_finish();
+}
+
+/*
+ * Write what is in a batch.  Nothing may be half done: triggers of the user are
+ * fired, which may call any function of ours.
+ */
+void
+archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
+{
+	OwnerContext context;
+	Archive    *archive;
+	Relation	relation;
+
+	if (batch->rows == NULL)
+		return;
+	owner_context_enter(rel->rd_rel->relowner, &context);
+	archive = open_archive(rel, info, &relation);
+	insert_batch(archive, batch);
+	owner_context_leave(&context);
+	relation_close(relation, NoLock);
+	handover_due_added(&info->state->archive.cursor, batch->first_done,
+					   batch->first_done + info->keep_done);
+	tuplestore_end(batch->rows);
+	FreeTupleDesc(batch->tupdesc);
+	batch->rows = NULL;
+}
+
+/* ----------------------------------------------------------------
+ * Looking
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * All rows of an archive, after the name of the queue.
+ */
+static void
+put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation)
+{
+	TupleTableSlot *slot = table_slot_create(relation, NULL);
+	TableScanDesc scan = table_beginscan(relation, GetActiveSnapshot(), 0, NULL);
+	AttrNumber	columns[DONE_COLUMNS];
+	Datum		values[DONE_COLUMNS + 1];
+	bool		nulls[DONE_COLUMNS + 1] = {false};
+
+	values[0] = CStringGetTextDatum(queue);
+	for (int i = 0; i < DONE_COLUMNS; i++)
+		columns[i] = get_attnum(RelationGetRelid(relation), done_columns[i].name);
+	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
+	{
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < DONE_COLUMNS; i++)
+			values[i + 1] = slot_getattr(slot, columns[i], &nulls[i + 1]);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+}
+
+/*
+ * fairq.done_of_queues(): the archives that the caller may read.
+ */
+Datum
+fairq_done_of_queues(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	List	   *queues;
+	ListCell   *lc;
+
+	arguments_require_preload("fairq.done_of_queues()");
+	InitMaterializedSRF(fcinfo, 0);
+	queues = queue_catalog_list();
+	foreach(lc, queues)
+	{
+		char	   *queue_name = queue_catalog_name_of(lfirst_oid(lc));
+		char		name[NAMEDATALEN];
+		Oid			oid;
+		Oid			index;
+		Relation	queue;
+		Relation	relation;
+
+		if (queue_name == NULL)
+			continue;
+		archive_name(queue_name, name);
+		oid = get_relname_relid(name, queue_catalog_schema(false));
+		if (!OidIsValid(oid) ||
+			pg_class_aclcheck(oid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+			continue;
+		queue = try_relation_open(lfirst_oid(lc), AccessShareLock);
+		if (queue == NULL)
+			continue;
+		relation = try_relation_open(oid, AccessShareLock);
+		if (relation != NULL)
+		{
+			if (archive_problem(relation, queue->rd_rel->relowner, &index) == NULL &&
+				check_enable_rls(oid, InvalidOid, true) != RLS_ENABLED)
+				put_rows(rsinfo, queue_name, relation);
+			relation_close(relation, AccessShareLock);
+		}
+		relation_close(queue, AccessShareLock);
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,23 @@
+/*-------------------------------------------------------------------------
+ *
+ * durable_leases.h
+ *	  Leases that survive a crash and a failover.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_DURABLE_LEASES_H
+#define FAIRQ_DURABLE_LEASES_H
+
+#include "shmem/leases.h"
+#include "storage/queue_catalog.h"
+
+extern void durable_leases_restore(Relation rel, QueueInfo *info);
+extern void durable_leases_require(Relation rel, QueueInfo *info);
+extern void durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n);
+extern bool durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease);
+extern void durable_leases_delete(Relation rel, QueueInfo *info, const LeaseInfo *lease);
+extern void durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease);
+extern bool durable_leases_find(const pg_uuid_t *receipt, LeaseRef *ref);
+extern void durable_leases_forget_queue(Oid relation);
+
+#endif							/* FAIRQ_DURABLE_LEASES_H */

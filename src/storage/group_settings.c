@@ -1,0 +1,204 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_settings.c
+ *	  What groups were given: the rows of fairq.group_setting.
+ *
+ * They are read once for each queue, by the first who opens it after a start of
+ * the server; from then on whoever changes a row hands over what it says, when
+ * that has committed (group_limits.c has it then).  Whoever reads the rows while
+ * one is handed over reads them once more, so that the older does not replace the
+ * newer.
+ *
+ * Nobody hands over what a prepared transaction changes.  So it has everybody look
+ * at the queue's settings anew when it commits, and whoever does reads the rows.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "catalog/pg_type_d.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+#include "shmem/groups.h"
+#include "storage/group_settings.h"
+#include "storage/lease_rows.h"
+#include "storage/queue_relation.h"
+#include "verbs/queue_admin.h"
+#include "xact/handover.h"
+
+/*
+ * A row of fairq.group_setting, or a result of the same columns from weight on.
+ */
+static void
+values_to_settings(const Datum *values, const bool *nulls, LimitSettings *settings)
+{
+	settings->weight = nulls[0] ? -1 : DatumGetFloat4(values[0]);
+	settings->max_leased = nulls[1] ? -1 : DatumGetInt32(values[1]);
+	settings->rate = nulls[2] ? -1 : DatumGetFloat4(values[2]);
+	settings->burst = nulls[3] ? -1 : DatumGetInt32(values[3]);
+	settings->paused = DatumGetBool(values[4]);
+}
+
+/*
+ * Groups of a queue are about to get limits, and that has been said: from now on
+ * nobody is granted a lease whose group is not known.  Adopt those that were.
+ */
+void
+group_settings_adopt(QueueInfo *info, Relation rel)
+{
+	QueueLimits *limits = &info->state->limits;
+
+	if (likely(pg_atomic_read_u32(&limits->strangers) == 0))
+		return;
+	lease_rows_check(rel, info, true);
+	pg_atomic_write_u32(&limits->strangers, 0);
+}
+
+/*
+ * Change what a group was given, when the transaction commits.  Errors: 42704,
+ * 42501, 53400.
+ */
+void
+group_settings_set(const text *queue, const text *group,
+				   const GroupSettings *settings)
+{
+	Relation	rel;
+	QueueInfo  *info = queue_admin_open(queue, &rel);
+	Oid			types[7] = {TEXTOID, TEXTOID, FLOAT4OID, INT4OID, FLOAT4OID, INT4OID, BOOLOID};
+	Datum		values[7] = {0};
+	char		nulls[8] = "       ";
+	Datum		result[5];
+	bool		result_nulls[5];
+	LimitSettings after;
+	uint32		limit;
+
+	values[0] = CStringGetTextDatum(info->name);
+	values[1] = PointerGetDatum(group);
+	values[2] = Float4GetDatum(settings->values.weight);
+	values[3] = Int32GetDatum(settings->values.max_leased);
+	values[4] = Float4GetDatum(settings->values.rate);
+	values[5] = Int32GetDatum(settings->values.burst);
+	values[6] = BoolGetDatum(settings->values.paused);
+	nulls[2] = settings->has_weight ? ' ' : 'n';
+	nulls[3] = settings->has_max_leased ? ' ' : 'n';
+	nulls[4] = settings->has_rate ? ' ' : 'n';
+	nulls[5] = settings->has_burst ? ' ' : 'n';
+	nulls[6] = settings->has_paused ? ' ' : 'n';
+
+	SPI_connect();
+	queue_admin_execute("INSERT INTO fairq.group_setting AS s"
+						" (queue, group_key, weight, max_leased, rate, burst, paused)"
+						" VALUES ($1, $2, $3, $4, $5, $6, coalesce($7, false))"
+						" ON CONFLICT (queue, group_key) DO UPDATE SET"
+						" weight = coalesce($3, s.weight),"
+						" max_leased = coalesce($4, s.max_leased),"
+						" rate = coalesce($5, s.rate),"
+						" burst = coalesce($6, s.burst),"
+						" paused = coalesce($7, s.paused)"
+						" RETURNING weight, max_leased, rate, burst, paused",
+						7, types, values, nulls);
+	if (SPI_processed != 1)
+		elog(ERROR, "settings of a group were written " UINT64_FORMAT " times", SPI_processed);
+	heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, result, result_nulls);
+	values_to_settings(result, result_nulls, &after);
+	SPI_finish();
+
+	/* Nothing may fail between the two. */
+	handover_reserve(1);
+	limit = groups_announce_limit(info->state, VARDATA_ANY(group),
+								  VARSIZE_ANY_EXHDR(group));
+	handover_group_set(info->state, limit, &after);
+	group_settings_adopt(info, rel);
+	relation_close(rel, NoLock);
+}
+
+/*
+ * Change what the other groups of a queue may have.
+ */
+void
+group_settings_set_defaults(const text *queue, const GroupSettings *settings)
+{
+	QueueSettings changes = {0};
+
+	if (settings->has_weight)
+		queue_setting(&changes, SETTING_GROUP_WEIGHT, Float4GetDatum(settings->values.weight));
+	if (settings->has_max_leased)
+		queue_setting(&changes, SETTING_GROUP_MAX_LEASED, Int32GetDatum(settings->values.max_leased));
+	if (settings->has_rate)
+		queue_setting(&changes, SETTING_GROUP_RATE, Float4GetDatum(settings->values.rate));
+	if (settings->has_burst)
+		queue_setting(&changes, SETTING_GROUP_BURST, Int32GetDatum(settings->values.burst));
+	queue_admin_alter(queue, &changes);
+}
+
+static void
+read_rows(QueueInfo *info)
+{
+	Oid			relid = get_relname_relid("group_setting", queue_catalog_schema(false));
+	Relation	rel = table_open(relid, AccessShareLock);
+	List	   *indexes = RelationGetIndexList(rel);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	/* Without our own changes: they are not in force yet. */
+	snapshot->curcid = FirstCommandId;
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ, CStringGetTextDatum(info->name));
+	scan = systable_beginscan(rel, indexes != NIL ? linitial_oid(indexes) : InvalidOid,
+							  indexes != NIL, snapshot, 1, &key);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		Datum		values[7];
+		bool		nulls[7];
+		text	   *group;
+		LimitSettings settings;
+		uint32		limit;
+
+		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
+		group = DatumGetTextPP(values[1]);
+		values_to_settings(values + 2, nulls + 2, &settings);
+		limit = groups_announce_limit(info->state, VARDATA_ANY(group),
+									  VARSIZE_ANY_EXHDR(group));
+		groups_settle_limit(info->state, limit, &settings);
+	}
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+}
+
+/*
+ * Read what the groups of a queue were given.  The queue's table is open.
+ */
+void
+group_settings_load(QueueInfo *info, Relation rel)
+{
+	QueueLimits *limits = &info->state->limits;
+	uint32		changes;
+
+	/* On a standby nobody hands changes over, and nobody claims. */
+	if (RecoveryInProgress())
+		return;
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		changes = pg_atomic_read_u32(&limits->changes);
+		read_rows(info);
+	} while (changes != pg_atomic_read_u32(&limits->changes));
+
+	/* At first this is done when leases are read (durable_leases_restore). */
+	if (limits->known)
+		lease_rows_check(rel, info, true);
+	limits->known = true;
+}

@@ -1,0 +1,394 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_catalog.c
+ *	  Which queues there are, and how they are set.
+ *
+ * A queue is a table fairq.q_<name> and a row of settings in fairq.queue.  What a
+ * backend keeps of both is in queue_open.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_class_d.h"
+#include "catalog/pg_extension_d.h"
+#include "commands/extension.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "shmem/gone_queues.h"
+#include "shmem/lanes.h"
+#include "storage/queue_catalog.h"
+
+Oid
+queue_catalog_schema(bool missing_ok)
+{
+	return get_namespace_oid(QUEUE_SCHEMA, missing_ok);
+}
+
+/*
+ * A table of the extension, by its name; InvalidOid: there is none.
+ *
+ * A name alone says nothing: in a database without the extension anybody may
+ * have a schema and tables that are called like ours.
+ */
+Oid
+queue_catalog_member(const char *name)
+{
+	Oid			extension = get_extension_oid("pgfairq", true);
+	Oid			schema = queue_catalog_schema(true);
+	Oid			relid;
+
+	if (!OidIsValid(extension) || !OidIsValid(schema))
+		return InvalidOid;
+	relid = get_relname_relid(name, schema);
+	if (!OidIsValid(relid) ||
+		getExtensionOfObject(RelationRelationId, relid) != extension)
+		return InvalidOid;
+	return relid;
+}
+
+/*
+ * Check the name of a queue and copy it to result, which has NAMEDATALEN bytes.
+ */
+void
+queue_catalog_check_name(const text *name, char *result)
+{
+	int			len = VARSIZE_ANY_EXHDR(name);
+
+	if (len == 0 || len > QUEUE_NAME_MAX)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid queue name \"%.*s\"%s",
+						pg_mbcliplen(VARDATA_ANY(name), len, 100),
+						VARDATA_ANY(name),
+						len > 100 ? "..." : ""),
+				 errhint("The name of a queue has 1 to %d bytes.", QUEUE_NAME_MAX)));
+	memset(result, 0, NAMEDATALEN);
+	memcpy(result, VARDATA_ANY(name), len);
+}
+
+/*
+ * The name of the table of a queue.
+ */
+void
+queue_catalog_relation_name(const char *queue, char *result)
+{
+	snprintf(result, NAMEDATALEN, "q_%s", queue);
+}
+
+/*
+ * The relation that has that name now; InvalidOid: there is none.
+ */
+Oid
+queue_catalog_relation(const char *queue)
+{
+	char		name[NAMEDATALEN];
+	Oid			schema = queue_catalog_schema(true);
+
+	queue_catalog_relation_name(queue, name);
+	return OidIsValid(schema) ? get_relname_relid(name, schema) : InvalidOid;
+}
+
+/*
+ * The depth that a task counts in, by what column state says.
+ */
+QueueCounter
+queue_catalog_depth(char state)
+{
+	switch (state)
+	{
+		case TASK_SCHEDULED:
+			return QUEUE_SCHEDULED;
+		case TASK_OVERFLOW:
+			return QUEUE_OVERFLOW;
+		case TASK_HELD:
+			return QUEUE_HELD;
+		case TASK_DEAD:
+			return QUEUE_DEAD;
+	}
+	return QUEUE_ADDRESSED;
+}
+
+/*
+ * What users call a state.  A ready task may be leased; the row does not say.
+ */
+const char *
+queue_catalog_state_name(char state)
+{
+	switch (state)
+	{
+		case TASK_SCHEDULED:
+			return "scheduled";
+		case TASK_OVERFLOW:
+			return "overflow";
+		case TASK_HELD:
+			return "held";
+		case TASK_DEAD:
+			return "dead";
+	}
+	return "ready";
+}
+
+/* The length of an interval in microseconds, a month counted as 30 days. */
+int64
+queue_catalog_usecs(const Interval *interval)
+{
+	double		usecs = (double) interval->time +
+		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
+
+	/* Who writes rows with SQL may write anything: nothing is beyond a century. */
+	if (usecs < 0)
+		return 0;
+	if (usecs > 36525.0 * USECS_PER_DAY)
+		return INT64CONST(36525) * USECS_PER_DAY;
+	return interval->time +
+		(interval->day + interval->month * INT64CONST(30)) * USECS_PER_DAY;
+}
+
+/*
+ * Read the settings of the queue info->name.  Returns false if it has none.
+ */
+bool
+queue_catalog_read_settings(QueueInfo *info)
+{
+	Oid			relid = get_relname_relid("queue", queue_catalog_schema(false));
+	Relation	rel = table_open(relid, AccessShareLock);
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		found;
+	Oid			index = InvalidOid;
+	List	   *indexes = RelationGetIndexList(rel);
+
+	if (indexes != NIL)
+		index = linitial_oid(indexes);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(info->name));
+	scan = systable_beginscan(rel, index, OidIsValid(index), NULL, 1, &key);
+	tuple = systable_getnext(scan);
+	found = HeapTupleIsValid(tuple);
+	if (found)
+	{
+		/* Columns that were dropped count, so nobody can say how many there may be. */
+		Datum	   *values = palloc_array(Datum, tupdesc->natts);
+		bool	   *nulls = palloc_array(bool, tupdesc->natts);
+		char	   *policy;
+
+		info->own_settings =
+			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+		heap_deform_tuple(tuple, tupdesc, values, nulls);
+#define SETTING(name) values[get_attnum(relid, name) - 1]
+#define IS_NULL(name) nulls[get_attnum(relid, name) - 1]
+		policy = TextDatumGetCString(SETTING("policy"));
+		info->policy = strcmp(policy, "fair") == 0 ? QUEUE_FAIR :
+			strcmp(policy, "priority") == 0 ? QUEUE_PRIORITY : QUEUE_TIME;
+		info->buckets = DatumGetInt32(SETTING("buckets"));
+		info->lease = queue_catalog_usecs(DatumGetIntervalP(SETTING("lease")));
+		info->max_attempts = DatumGetInt32(SETTING("max_attempts"));
+		info->backoff_base = queue_catalog_usecs(DatumGetIntervalP(SETTING("backoff_base")));
+		info->backoff_max = queue_catalog_usecs(DatumGetIntervalP(SETTING("backoff_max")));
+		info->max_ready = DatumGetInt64(SETTING("max_ready"));
+		info->max_ready_per_group = DatumGetInt64(SETTING("max_ready_per_group"));
+		info->max_tasks = IS_NULL("max_tasks") ? 0 :
+			DatumGetInt64(SETTING("max_tasks"));
+		info->keep_done = IS_NULL("keep_done") ? 0 :
+			queue_catalog_usecs(DatumGetIntervalP(SETTING("keep_done")));
+		info->durable_leases = DatumGetBool(SETTING("durable_leases"));
+		info->charge_seconds = strcmp(TextDatumGetCString(SETTING("charge")), "seconds") == 0;
+		info->notify = DatumGetBool(SETTING("notify"));
+		info->paused = DatumGetBool(SETTING("paused"));
+		info->group_defaults.weight = DatumGetFloat4(SETTING("group_weight"));
+		info->group_defaults.max_leased = DatumGetInt32(SETTING("group_max_leased"));
+		info->group_defaults.rate = DatumGetFloat4(SETTING("group_rate"));
+		info->group_defaults.burst = DatumGetInt32(SETTING("group_burst"));
+		info->group_defaults.paused = false;
+#undef IS_NULL
+#undef SETTING
+		pfree(values);
+		pfree(nulls);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
+/*
+ * Lock the extension, and its table of settings for reading, unless that has to
+ * be waited for.  DROP EXTENSION locks the extension first: who has that lock
+ * does not meet it half way.
+ */
+bool
+queue_catalog_lock_settings(void)
+{
+	Oid			extension = get_extension_oid("pgfairq", true);
+	Oid			relid;
+	LOCKTAG		tag;
+
+	if (!OidIsValid(extension))
+		return false;
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ExtensionRelationId, extension, 0);
+	if (LockAcquire(&tag, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL ||
+		get_extension_oid("pgfairq", true) != extension)
+		return false;
+	relid = queue_catalog_member("queue");
+	return OidIsValid(relid) && ConditionalLockRelationOid(relid, AccessShareLock) &&
+		queue_catalog_member("queue") == relid;
+}
+
+/*
+ * The tables of all queues of the database, in a list of Oid.
+ */
+List *
+queue_catalog_list(void)
+{
+	List	   *result = NIL;
+	Oid			schema = queue_catalog_schema(false);
+	Oid			relid = get_relname_relid("queue", schema);
+	Relation	rel = table_open(relid, AccessShareLock);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		bool		isnull;
+		Datum		name = heap_getattr(tuple, get_attnum(relid, "queue"),
+										RelationGetDescr(rel), &isnull);
+		char		relname[NAMEDATALEN];
+		Oid			queue;
+
+		queue_catalog_relation_name(TextDatumGetCString(name), relname);
+		queue = get_relname_relid(relname, schema);
+		if (OidIsValid(queue))
+			result = lappend_oid(result, queue);
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return result;
+}
+
+/*
+ * The name of the queue whose table a relation is by its own name; NULL: it is
+ * named in another way, or gone.  Who has looked at it before may find it renamed,
+ * or moved to another schema, by its owner.
+ */
+char *
+queue_catalog_name_of(Oid relation)
+{
+	char	   *name = get_rel_name(relation);
+
+	if (name == NULL || strncmp(name, "q_", 2) != 0 || name[2] == '\0' ||
+		strlen(name + 2) > QUEUE_NAME_MAX ||
+		get_rel_namespace(relation) != queue_catalog_schema(true))
+		return NULL;
+	return name + 2;
+}
+
+/*
+ * Is there a queue of this name, as far as the settings know?
+ */
+bool
+queue_catalog_has_settings(const char *queue)
+{
+	QueueInfo	info = {0};
+
+	strlcpy(info.name, queue, NAMEDATALEN);
+	return queue_catalog_read_settings(&info);
+}
+
+/*
+ * Only the owner may go on.
+ */
+void
+queue_catalog_check_owner(const QueueInfo *info)
+{
+	if (!fairq_relation_ownercheck(info->relation, GetUserId()))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of queue \"%s\"", info->name),
+				 errhint("Use the role that owns the queue's table.")));
+}
+
+static void
+no_lanes(QueueInfo *info, int missing)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("cannot set up %d more lanes for queue \"%s\"", missing, info->name),
+			 errhint("Raise the setting \"%s\" and restart the server, or use fewer queues, buckets or priority classes.",
+					 "pgfairq.max_lanes")));
+}
+
+/*
+ * The lane of a class and a bucket of a queue, set up if it is not there yet:
+ * with those of all buckets that new tasks of the class go to, so that there is
+ * one moment at which lanes may run out.
+ *
+ * Any bucket may have tasks.  When a queue has fewer buckets than before, what
+ * is in the others stays there; rows come from dumps, by SQL and by replication.
+ * And the number of buckets that a process knows may be out of date.  So lanes
+ * are where tasks are or may come, whatever the settings say; and who looks for
+ * tasks looks at the lanes.
+ */
+Lane *
+queue_catalog_lane(QueueInfo *info, int class, int bucket)
+{
+	QueueState *state = info->state;
+	LaneSet    *set = &state->orders[class].lanes;
+	Lane	   *lane = lanes_of(set, bucket);
+	int			missing;
+	bool		done;
+
+	if (likely(lane != NULL))
+		return lane;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	done = lanes_set_up(&set, 1, info->buckets, bucket, &missing);
+	LWLockRelease(&state->lock);
+	if (!done && gone_queues_release() > 0)
+		return queue_catalog_lane(info, class, bucket);
+	if (!done)
+		no_lanes(info, missing);
+	return lanes_of(set, bucket);
+}
+
+/*
+ * Set up what it takes for new tasks to go to so many buckets, in each class in
+ * use, or at least the first.
+ */
+void
+queue_catalog_set_up_lanes(QueueInfo *info, int buckets)
+{
+	QueueState *state = info->state;
+	LaneSet    *sets[FAIRQ_CLASSES];
+	int			n = 0;
+	int			missing;
+	bool		done;
+
+	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
+	for (int class = 0; class < state->classes; class++)
+	{
+		if (lanes_any(&state->orders[class].lanes))
+			sets[n++] = &state->orders[class].lanes;
+	}
+	if (n == 0)
+		sets[n++] = &state->orders[0].lanes;
+	done = lanes_set_up(sets, n, buckets, -1, &missing);
+	LWLockRelease(&state->lock);
+	if (!done && gone_queues_release() > 0)
+		queue_catalog_set_up_lanes(info, buckets);
+	else if (!done)
+		no_lanes(info, missing);
+}

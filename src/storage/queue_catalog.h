@@ -1,0 +1,125 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_catalog.h
+ *	  Which queues there are, and how they are set.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_QUEUE_CATALOG_H
+#define FAIRQ_QUEUE_CATALOG_H
+
+#include "datatype/timestamp.h"
+#include "utils/relcache.h"
+
+#include "common/compat.h"
+#include "shmem/queue_state.h"
+
+#define QUEUE_NAME_MAX	48		/* bytes */
+#define QUEUE_SCHEMA	"fairq"
+#define QUEUE_ID_BLOCK	1000	/* the increment of the sequence of ids */
+
+typedef enum QueuePolicy
+{
+	QUEUE_FAIR,
+	QUEUE_PRIORITY,
+	QUEUE_TIME
+} QueuePolicy;
+
+/* The columns of a queue's table that are ours; a user may add others. */
+typedef enum QueueColumn
+{
+	COLUMN_ID,
+	COLUMN_ADDRESS,
+	COLUMN_ENQUEUED_AT,
+	COLUMN_PRIORITY,
+	COLUMN_COST,
+	COLUMN_ATTEMPTS,
+	COLUMN_STATE,
+	COLUMN_RUN_AT,
+	COLUMN_MAX_ATTEMPTS,
+	COLUMN_LEASE,
+	COLUMN_GROUP_KEY,
+	COLUMN_PAYLOAD,
+	COLUMN_HEADERS,
+	COLUMN_UNIQUE_KEY,
+	COLUMN_LAST_ERROR
+} QueueColumn;
+
+#define QUEUE_COLUMNS	(COLUMN_LAST_ERROR + 1)
+
+/* What column state says. */
+#define TASK_READY		'r'		/* ready or leased */
+#define TASK_SCHEDULED	's'		/* until run_at */
+#define TASK_OVERFLOW	'o'		/* until there is room */
+#define TASK_HELD		'h'		/* behind another of its unique key */
+#define TASK_DEAD		'd'
+
+/*
+ * What a backend knows about a queue of its database.  Good for as long as
+ * the relation is open: nobody changes it meanwhile.
+ */
+typedef struct QueueInfo
+{
+	char		name[NAMEDATALEN];	/* of the queue */
+	bool		valid;			/* nothing has changed since */
+	bool		filled;			/* all of this is set */
+	Oid			relation;
+	Oid			id_sequence;
+	Oid			id_index;
+	Oid			address_index;
+	Oid			due_index;
+	Oid			overflow_index;
+	Oid			key_index;
+	Oid			held_index;
+	AttrNumber	columns[QUEUE_COLUMNS];
+	int			natts;
+	bool		plain;			/* no column and no constraint but ours */
+
+	QueuePolicy policy;
+	int			buckets;		/* new tasks go to 0 .. buckets - 1; others may
+								 * have tasks, too (see queue_catalog_lane) */
+	int64		lease;			/* microseconds */
+	int			max_attempts;	/* 0: no limit */
+	int64		backoff_base;	/* microseconds */
+	int64		backoff_max;
+	int64		max_ready;
+	int64		max_ready_per_group;
+	int64		max_tasks;		/* 0: no limit */
+	int64		keep_done;		/* microseconds; 0: finished tasks are deleted */
+	bool		durable_leases;
+	bool		charge_seconds;
+	bool		notify;
+	bool		paused;
+	LimitSettings group_defaults;
+	bool		own_settings;	/* written by this transaction */
+	uint32		settings;		/* how often they had changed when they were read */
+
+	QueueState *state;
+} QueueInfo;
+
+/* queue_open.c */
+extern void queue_catalog_register(void);
+extern QueueInfo *queue_catalog_open(const text *name, LOCKMODE lockmode,
+									 AclMode privileges, Relation *rel);
+extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
+											  AclMode privileges, Relation *rel);
+
+/* queue_catalog.c */
+extern int64 queue_catalog_usecs(const Interval *interval);
+extern Oid	queue_catalog_schema(bool missing_ok);
+extern Oid	queue_catalog_member(const char *name);
+extern void queue_catalog_check_name(const text *name, char *result);
+extern void queue_catalog_relation_name(const char *queue, char *result);
+extern Oid	queue_catalog_relation(const char *queue);
+extern bool queue_catalog_read_settings(QueueInfo *info);
+extern char *queue_catalog_name_of(Oid relation);
+extern bool queue_catalog_has_settings(const char *queue);
+extern void queue_catalog_check_owner(const QueueInfo *info);
+extern QueueCounter queue_catalog_depth(char state);
+extern const char *queue_catalog_state_name(char state);
+extern bool queue_catalog_lock_settings(void);
+extern List *queue_catalog_list(void);
+extern Lane *queue_catalog_lane(QueueInfo *info, int class, int bucket);
+extern void queue_catalog_set_up_lanes(QueueInfo *info, int buckets);
+
+#endif							/* FAIRQ_QUEUE_CATALOG_H */

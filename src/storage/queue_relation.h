@@ -1,0 +1,134 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_relation.h
+ *	  The rows of a queue and its indexes: the only reader and writer of queue tables.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_QUEUE_RELATION_H
+#define FAIRQ_QUEUE_RELATION_H
+
+#include "access/htup.h"
+#include "storage/buf.h"
+#include "utils/snapshot.h"
+
+#include "common/address.h"
+#include "shmem/lanes.h"
+#include "storage/queue_catalog.h"
+
+typedef enum RowStatus
+{
+	ROW_LIVE,					/* committed, and nobody is changing it */
+	ROW_GONE,					/* not there (any more) */
+	ROW_IN_PROGRESS,			/* being inserted, changed or deleted by another
+								 * backend */
+	ROW_IN_DOUBT,				/* the same, and the transaction is prepared */
+	ROW_OWN						/* written by this transaction; it is read, but
+								 * not locked */
+} RowStatus;
+
+/*
+ * Reads rows, one after the other.  What was read is good until the next read
+ * or row_reader_end: it points into the page, which is pinned.
+ */
+typedef struct RowReader
+{
+	Relation	rel;
+	QueueInfo  *info;
+	Buffer		buffer;
+	bool		locked;
+	BlockNumber blocks;			/* the table has at least so many */
+	HeapTupleData tuple;		/* tuple.t_self: where it is */
+	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by whom */
+	bool		deleting;		/* and it is a row that is there now; it is read */
+	bool		brief;			/* no more is asked for than id and state, and the
+								 * unique key if there is one: the caller's to set */
+	bool		partial;		/* no more of the row that was read is in values
+								 * and nulls */
+	Datum	   *values;			/* by attribute number - 1 */
+	bool	   *nulls;
+	FairqAddress place;			/* of a task that has one in memory only */
+} RowReader;
+
+#define row_value(reader, column) \
+	((reader)->values[(reader)->info->columns[column] - 1])
+#define row_is_null(reader, column) \
+	((reader)->nulls[(reader)->info->columns[column] - 1])
+
+/* Are two group keys the same? */
+static inline bool
+queue_relation_same_group(const text *a, const text *b)
+{
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
+/* row_reader.c */
+/* Where to go on in a group's overflow. */
+typedef struct OverflowPlace
+{
+	int64		id;				/* PG_INT64_MAX: there is no more */
+	ItemPointerData tid;		/* with the entry of that; invalid: with all of its
+								 * entries */
+} OverflowPlace;
+
+extern Size row_reader_shmem_size(void);
+extern void row_reader_shmem_init(void *area, bool found);
+extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
+extern void row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid);
+extern void row_reader_fetch_row(RowReader *reader, const ItemPointerData *tid);
+extern RowStatus row_reader_lock(RowReader *reader, const ItemPointerData *tid);
+extern void row_reader_unlock(RowReader *reader);
+extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
+extern RowStatus row_reader_task(RowReader *reader, int64 id,
+								 const ItemPointerData *hint);
+extern void row_reader_complete(RowReader *reader);
+extern RowStatus row_reader_lock_task(RowReader *reader, int64 id,
+									  ItemPointer seen);
+extern RowStatus row_reader_entry(RowReader *reader, LaneEntry *entry);
+extern bool row_reader_is_at(RowReader *reader, const Lane *lane,
+							 const LaneEntry *entry);
+extern bool row_reader_is_placed(RowReader *reader);
+extern int	row_reader_class(RowReader *reader);
+extern QueueCounter row_reader_depth(RowReader *reader);
+extern void row_reader_end(RowReader *reader);
+
+/* queue_relation.c */
+extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
+								const LaneEntry *from, int max,
+								LaneEntry *entries, LaneEntry *next,
+								bool *more);
+extern int	queue_relation_look(Relation rel, QueueInfo *info, Lane *lane,
+								const LaneEntry *from, int max,
+								LaneEntry *entries, LaneEntry *next,
+								bool *more);
+extern bool queue_relation_lane_after(Relation rel, QueueInfo *info, int *bucket,
+									  int *class);
+extern Snapshot queue_relation_snapshot(void);
+extern int	queue_relation_due(Relation rel, QueueInfo *info,
+							   const DuePlace *from, TimestampTz now, int max,
+							   DuePlace *entries, DuePlace *next);
+extern int	queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash,
+									int class, const OverflowPlace *from, int max,
+									int64 *ids, ItemPointer tids, OverflowPlace *next);
+extern bool queue_relation_overflow_after(Relation rel, QueueInfo *info,
+										  int64 *hash, int64 *class);
+extern bool queue_relation_has_overflow(Relation rel, QueueInfo *info);
+extern int	queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
+							   int64 upto, int max, DuePlace *entries,
+							   DuePlace *next);
+extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
+								Snapshot snapshot, ItemPointer tid);
+
+/* row_writer.c */
+extern int64 queue_relation_new_ids(QueueInfo *info, int n, int *got);
+extern void queue_relation_insert(Relation rel, QueueInfo *info, int n,
+								  Datum **values, bool **nulls,
+								  ItemPointer tids);
+extern bool queue_relation_delete(Relation rel, const ItemPointerData *tid,
+								  bool wait);
+extern bool queue_relation_update(Relation rel, QueueInfo *info,
+								  ItemPointer tid, Datum *values, bool *nulls,
+								  bool wait);
+
+#endif							/* FAIRQ_QUEUE_RELATION_H */

@@ -1,0 +1,456 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_table.c
+ *	  What the table of a queue has to be like.
+ *
+ * Rows are read and written directly (queue_relation.c, row_writer.c), past the
+ * executor.  What the executor would have honoured and we do not is found out
+ * here, once a table is made known to a session, and refused with a clear error.
+ *
+ * Whoever looks at a queue, or publishes to all that want it, comes here with his
+ * own privileges.  So nothing of the owner's is executed: expressions are looked at
+ * as they are stored, for what the relcache has of them was simplified, and that
+ * calls functions with constant arguments.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_collation_d.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_opclass.h"
+#include "catalog/pg_sequence.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type_d.h"
+#include "commands/defrem.h"
+#include "commands/trigger.h"
+#include "nodes/makefuncs.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#include "common/compat.h"
+#include "storage/queue_catalog.h"
+#include "storage/queue_table.h"
+
+/* Our columns, as queue_admin.c makes them; the type of address is looked up. */
+static const struct
+{
+	const char *name;
+	Oid			type;
+	bool		not_null;
+}			expected_columns[QUEUE_COLUMNS] = {
+	{"id", INT8OID, true},
+	{"address", InvalidOid, false},
+	{"enqueued_at", TIMESTAMPTZOID, true},
+	{"priority", INT8OID, true},
+	{"cost", FLOAT4OID, true},
+	{"attempts", INT4OID, true},
+	{"state", CHAROID, true},
+	{"run_at", TIMESTAMPTZOID, false},
+	{"max_attempts", INT4OID, false},
+	{"lease", INTERVALOID, false},
+	{"group_key", TEXTOID, true},
+	{"payload", JSONBOID, true},
+	{"headers", JSONBOID, false},
+	{"unique_key", TEXTOID, false},
+	{"last_error", TEXTOID, false},
+};
+
+static void
+unfit_table(Relation rel, const char *detail)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+			 errmsg("table \"%s.%s\" cannot be used as the table of a queue",
+					QUEUE_SCHEMA, RelationGetRelationName(rel)),
+			 errdetail_internal("%s", detail),
+			 errhint("Undo the change that was made to the table.")));
+}
+
+/*
+ * Find our columns, and whether there is anything else.
+ */
+static void
+examine_columns(QueueInfo *info, Relation rel)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	TupleConstr *constr = tupdesc->constr;
+	Oid			address_type;
+
+	address_type = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+								   CStringGetDatum("address"),
+								   ObjectIdGetDatum(queue_catalog_schema(false)));
+	info->natts = tupdesc->natts;
+	info->plain = true;
+	memset(info->columns, 0, sizeof(info->columns));
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+		int			column;
+
+		if (att->attisdropped)
+			continue;
+		for (column = 0; column < QUEUE_COLUMNS; column++)
+		{
+			if (strcmp(NameStr(att->attname), expected_columns[column].name) == 0)
+				break;
+		}
+		if (column == QUEUE_COLUMNS)
+		{
+			if (att->attgenerated != '\0')
+				unfit_table(rel, psprintf("Column \"%s\" is generated.", NameStr(att->attname)));
+			if (!att->atthasdef && get_typtype(att->atttypid) == TYPTYPE_DOMAIN)
+				unfit_table(rel, psprintf("Column \"%s\" is of a domain and has no default.",
+										  NameStr(att->attname)));
+			if (att->atthasdef || att->attnotnull || att->attidentity != '\0')
+				info->plain = false;
+			continue;
+		}
+		/* A constraint that we do not rely on, but the user does. */
+		if (att->attnotnull && !expected_columns[column].not_null)
+			info->plain = false;
+		if (att->atttypid != (OidIsValid(expected_columns[column].type) ?
+							  expected_columns[column].type : address_type))
+			unfit_table(rel, psprintf("Column \"%s\" has another type.", NameStr(att->attname)));
+		info->columns[column] = att->attnum;
+	}
+	for (int column = 0; column < QUEUE_COLUMNS; column++)
+	{
+		if (info->columns[column] == 0)
+			unfit_table(rel, psprintf("Column \"%s\" is missing.",
+									  expected_columns[column].name));
+	}
+
+	/* These are read without asking. */
+	for (int column = 0; column < QUEUE_COLUMNS; column++)
+	{
+		if (expected_columns[column].not_null &&
+			!fairq_column_not_null(tupdesc, info->columns[column] - 1))
+			unfit_table(rel, psprintf("Column \"%s\" may be null.",
+									  expected_columns[column].name));
+	}
+	if (constr != NULL && constr->num_check > 0)
+		info->plain = false;
+}
+
+/*
+ * The expressions (attribute Anum_pg_index_indexprs) or the predicate
+ * (Anum_pg_index_indpred) of an index, as they are stored; NULL: it has none.
+ */
+static Node *
+stored_expression(Relation index, AttrNumber attribute)
+{
+	bool		isnull;
+	Datum		value = SysCacheGetAttr(INDEXRELID, index->rd_indextuple, attribute, &isnull);
+
+	return isnull ? NULL : stringToNode(TextDatumGetCString(value));
+}
+
+bool
+queue_table_index_is_partial(Relation index)
+{
+	return !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
+}
+
+static bool
+is_column(const Node *node, AttrNumber column)
+{
+	return node != NULL && IsA(node, Var) && ((const Var *) node)->varattno == column &&
+		((const Var *) node)->varlevelsup == 0;
+}
+
+/* Is it: column IS NOT NULL? */
+static bool
+is_not_null_test(const Node *node, AttrNumber column)
+{
+	const NullTest *test = (const NullTest *) node;
+
+	return IsA(node, NullTest) && test->nulltesttype == IS_NOT_NULL && !test->argisrow &&
+		is_column((const Node *) test->arg, column);
+}
+
+/* Is it: column = value, or by another function, of type "char"? */
+static bool
+is_char_test(const Node *node, AttrNumber column, Oid function, char value)
+{
+	const OpExpr *op = (const OpExpr *) node;
+	const Const *constant;
+
+	if (!IsA(node, OpExpr) || get_opcode(op->opno) != function ||
+		list_length(op->args) != 2 || !is_column(linitial(op->args), column) ||
+		!IsA(lsecond(op->args), Const))
+		return false;
+	constant = lsecond_node(Const, op->args);
+	return constant->consttype == CHAROID && !constant->constisnull &&
+		DatumGetChar(constant->constvalue) == value;
+}
+
+/* Is it: hashtextextended(group_key COLLATE "C", 0)? */
+static bool
+is_group_hash(const Node *node, AttrNumber column)
+{
+	const FuncExpr *hash = (const FuncExpr *) node;
+	const Node *key;
+	const Node *seed;
+
+	if (!IsA(node, FuncExpr) || hash->funcid != F_HASHTEXTEXTENDED ||
+		hash->inputcollid != C_COLLATION_OID)
+		return false;
+	key = linitial(hash->args);
+	if (IsA(key, CollateExpr))
+		key = (const Node *) ((const CollateExpr *) key)->arg;
+	seed = lsecond(hash->args);
+	if (IsA(seed, FuncExpr) && ((const FuncExpr *) seed)->funcid == F_INT8_INT4)
+		seed = linitial(((const FuncExpr *) seed)->args);
+	return is_column(key, column) && IsA(seed, Const) &&
+		!((const Const *) seed)->constisnull && ((const Const *) seed)->constvalue == 0;
+}
+
+/* The predicates of our indexes. */
+typedef enum IndexRows
+{
+	ALL_ROWS,
+	ROWS_WITH_ADDRESS,
+	ROWS_OF_STATE,
+	ROWS_WITH_KEY
+} IndexRows;
+
+/* Our indexes, as queue_admin.c makes them. */
+static const struct
+{
+	const char *name;			/* with the queue's after it; NULL: any */
+	const char *on;				/* for the user */
+	int			ncolumns;
+	QueueColumn columns[3];		/* the first of three: of the hash of its values */
+	bool		unique;
+	IndexRows	rows;
+	char		state;
+	size_t		oid;			/* where in QueueInfo it is noted */
+}			expected_indexes[] = {
+	{NULL, "column \"id\"", 1, {COLUMN_ID}, true, ALL_ROWS, 0, offsetof(QueueInfo, id_index)},
+	{"address_of_", "column \"address\"", 1, {COLUMN_ADDRESS}, false, ROWS_WITH_ADDRESS, 0,
+	offsetof(QueueInfo, address_index)},
+	{"due_of_", "column \"run_at\"", 1, {COLUMN_RUN_AT}, false, ROWS_OF_STATE, TASK_SCHEDULED,
+	offsetof(QueueInfo, due_index)},
+	{"overflow_of_", "groups and ids", 3, {COLUMN_GROUP_KEY, COLUMN_PRIORITY, COLUMN_ID}, false,
+	ROWS_OF_STATE, TASK_OVERFLOW, offsetof(QueueInfo, overflow_index)},
+	{"key_of_", "column \"unique_key\"", 1, {COLUMN_UNIQUE_KEY}, false, ROWS_WITH_KEY, 0,
+	offsetof(QueueInfo, key_index)},
+	{"held_of_", "column \"id\"", 1, {COLUMN_ID}, false, ROWS_OF_STATE, TASK_HELD,
+	offsetof(QueueInfo, held_index)},
+};
+
+#define INDEX_OID(info, i) (*(Oid *) ((char *) (info) + expected_indexes[i].oid))
+
+/*
+ * Has an index the rows that number i of ours has?  has_entry (row_writer.c) goes
+ * by that, so an index that has not would be spoilt.
+ */
+static bool
+has_rows(QueueInfo *info, Relation index, int i)
+{
+	Node	   *predicate = stored_expression(index, Anum_pg_index_indpred);
+	AttrNumber	state = info->columns[COLUMN_STATE];
+	List	   *tests = make_ands_implicit((Expr *) predicate);
+
+	switch (expected_indexes[i].rows)
+	{
+		case ALL_ROWS:
+			return predicate == NULL;
+		case ROWS_WITH_ADDRESS:
+			return list_length(tests) == 1 &&
+				is_not_null_test(linitial(tests), info->columns[COLUMN_ADDRESS]);
+		case ROWS_OF_STATE:
+			return list_length(tests) == 1 &&
+				is_char_test(linitial(tests), state, F_CHAREQ, expected_indexes[i].state);
+		case ROWS_WITH_KEY:
+			return list_length(tests) == 2 &&
+				is_not_null_test(linitial(tests), info->columns[COLUMN_UNIQUE_KEY]) &&
+				is_char_test(lsecond(tests), state, F_CHARNE, TASK_DEAD);
+	}
+	return false;
+}
+
+/*
+ * Is this index number i of ours, whatever it is called?
+ */
+static bool
+fit_index(QueueInfo *info, Relation index, int i)
+{
+	Form_pg_index form = index->rd_index;
+	int			n = expected_indexes[i].ncolumns;
+
+	if (!form->indisvalid || index->rd_rel->relam != BTREE_AM_OID ||
+		form->indnkeyatts != n || form->indnatts != n ||
+		form->indisunique != expected_indexes[i].unique)
+		return false;
+	for (int c = 0; c < n; c++)
+	{
+		QueueColumn column = expected_indexes[i].columns[c];
+		bool		hashed = (n == 3 && c == 0);
+
+		if (form->indkey.values[c] != (hashed ? 0 : info->columns[column]) ||
+			index->rd_indoption[c] != 0 ||
+			index->rd_opfamily[c] !=
+			get_opclass_family(GetDefaultOpClass(index->rd_opcintype[c], BTREE_AM_OID)) ||
+			(column == COLUMN_UNIQUE_KEY && index->rd_indcollation[c] != C_COLLATION_OID))
+			return false;
+		if (hashed)
+		{
+			List	   *expressions = castNode(List, stored_expression(index, Anum_pg_index_indexprs));
+
+			if (list_length(expressions) != 1 ||
+				!is_group_hash(linitial(expressions), info->columns[column]))
+				return false;
+		}
+	}
+	return has_rows(info, index, i);
+}
+
+/*
+ * Find the indexes that the engine walks.  Other indexes are maintained.
+ *
+ * Ours are known by their names and by what they are: a user may have others, on
+ * the same columns and with predicates of his own.  Of unique indexes on all ids any
+ * will do.
+ */
+static void
+examine_indexes(QueueInfo *info, Relation rel)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	for (int i = 0; i < (int) lengthof(expected_indexes); i++)
+		INDEX_OID(info, i) = InvalidOid;
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		const char *name = RelationGetRelationName(index);
+
+		if (index->rd_index->indisexclusion || !index->rd_index->indimmediate)
+			unfit_table(rel, psprintf("Index \"%s\" belongs to an exclusion constraint or to one that is deferrable.",
+									  name));
+		for (int i = 0; i < (int) lengthof(expected_indexes); i++)
+		{
+			const char *prefix = expected_indexes[i].name;
+
+			if ((prefix == NULL ||
+				 (strncmp(name, prefix, strlen(prefix)) == 0 &&
+				  strcmp(name + strlen(prefix), info->name) == 0)) &&
+				fit_index(info, index, i))
+				INDEX_OID(info, i) = RelationGetRelid(index);
+		}
+		index_close(index, AccessShareLock);
+	}
+	list_free(indexes);
+	for (int i = 0; i < (int) lengthof(expected_indexes); i++)
+	{
+		if (OidIsValid(INDEX_OID(info, i)))
+			continue;
+		if (expected_indexes[i].name == NULL)
+			unfit_table(rel, psprintf("It has no valid unique index on %s.",
+									  expected_indexes[i].on));
+		unfit_table(rel, psprintf("It has no valid index \"%s%s\" on %s, such as fairq.create_queue() makes.",
+								  expected_indexes[i].name, info->name,
+								  expected_indexes[i].on));
+	}
+}
+
+/*
+ * The sequence that ids come from: ours, or ids would come twice, or never.
+ */
+static void
+examine_sequence(QueueInfo *info, Relation rel)
+{
+	char		name[NAMEDATALEN];
+	HeapTuple	tuple;
+	bool		fit;
+
+	snprintf(name, sizeof(name), "ids_of_%s", info->name);
+	info->id_sequence = get_relname_relid(name, RelationGetNamespace(rel));
+	if (!OidIsValid(info->id_sequence))
+		unfit_table(rel, psprintf("Its sequence \"%s\" is missing.", name));
+
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(info->id_sequence));
+	fit = HeapTupleIsValid(tuple) &&
+		((Form_pg_class) GETSTRUCT(tuple))->relkind == RELKIND_SEQUENCE &&
+		((Form_pg_class) GETSTRUCT(tuple))->relowner == rel->rd_rel->relowner;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (!fit)
+		unfit_table(rel, psprintf("Relation \"%s\" is not a sequence of the table's owner.", name));
+
+	tuple = SearchSysCache1(SEQRELID, ObjectIdGetDatum(info->id_sequence));
+	fit = HeapTupleIsValid(tuple) &&
+		((Form_pg_sequence) GETSTRUCT(tuple))->seqincrement == QUEUE_ID_BLOCK &&
+		!((Form_pg_sequence) GETSTRUCT(tuple))->seqcycle;
+	if (HeapTupleIsValid(tuple))
+		ReleaseSysCache(tuple);
+	if (!fit)
+		unfit_table(rel, psprintf("Its sequence \"%s\" has another increment than %d, or begins anew at its end.",
+								  name, QUEUE_ID_BLOCK));
+}
+
+/*
+ * Our own row trigger has to be there, and no other: we do not fire triggers.
+ */
+static void
+examine_triggers(Relation rel)
+{
+	TriggerDesc *triggers = rel->trigdesc;
+	Oid			schema = queue_catalog_schema(false);
+	bool		ours = false;
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+	{
+		Trigger    *trigger = &triggers->triggers[i];
+
+		if (get_func_namespace(trigger->tgfoid) == schema &&
+			strcmp(get_func_name(trigger->tgfoid), "row_written") == 0)
+			ours |= (trigger->tgenabled == TRIGGER_FIRES_ALWAYS &&
+					 trigger->tgtype == (TRIGGER_TYPE_ROW | TRIGGER_TYPE_AFTER | TRIGGER_TYPE_INSERT |
+										 TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE) &&
+					 trigger->tgnattr == 0 && trigger->tgqual == NULL);
+		else if (trigger->tgenabled != TRIGGER_DISABLED)
+			unfit_table(rel, OidIsValid(trigger->tgconstraint) ?
+						psprintf("Constraint \"%s\" would not be checked.",
+								 get_constraint_name(trigger->tgconstraint)) :
+						psprintf("Trigger \"%s\" would not be fired.", trigger->tgname));
+	}
+	if (!ours)
+		unfit_table(rel, "Its trigger \"fairq_row_written\" is missing or not enabled ALWAYS.");
+}
+
+/*
+ * Find in the table of a queue, which is open and locked, what the engine works with:
+ * *info says which columns and indexes, and which sequence.  Raises an error
+ * if something is missing, or there that the engine would pass over.
+ */
+void
+queue_table_examine(QueueInfo *info, Relation rel)
+{
+	if (rel->rd_rel->relkind != RELKIND_RELATION)
+		unfit_table(rel, "It is not an ordinary table.");
+	/* Its file is not there before the end of recovery. */
+	if (!RelationIsPermanent(rel) && RecoveryInProgress())
+		unfit_table(rel, "It is unlogged, and so not on this standby.");
+	if (rel->rd_rel->relam != HEAP_TABLE_AM_OID)
+		unfit_table(rel, "Its access method is not heap.");
+	if (rel->rd_rel->relispartition ||
+		(rel->rd_rel->relhassubclass &&
+		 find_inheritance_children(RelationGetRelid(rel), NoLock) != NIL))
+		unfit_table(rel, "It takes part in partitioning or inheritance.");
+	if (rel->rd_rules != NULL)
+		unfit_table(rel, "It has rules, which would not be applied.");
+	examine_columns(info, rel);
+	examine_indexes(info, rel);
+	examine_triggers(rel);
+	examine_sequence(info, rel);
+}

@@ -1,0 +1,318 @@
+/*-------------------------------------------------------------------------
+ *
+ * recovery.c
+ *	  Reading from the rows what shared memory does not know.
+ *
+ * After a start of the server, a restore, VACUUM FULL, CLUSTER or TRUNCATE
+ * shared memory knows nothing of a queue, or nothing that is true.  Nobody has
+ * to do anything about it (invariant I9): lanes begin with the frontier at the
+ * start and are filled by the first claims, and the rest is read here by the
+ * first who needs it.
+ *
+ *	 Claims need to know which priority classes and which buckets have rows,
+ *	 which may be more than new tasks go to: a look-up in the index for each.
+ *	 Producers need the groups' tags, to give a group with a backlog an address
+ *	 behind it: one pass over the table.  The same pass counts what there is.
+ *
+ * The counts are exact.  Whoever writes rows waits for the pass, so what it sees is
+ * what was counted by nobody, and what it does not see is counted by who writes it.
+ * Claims, which write nothing, do not wait.  So the pass takes the rows in their order
+ * in the table, and says how far it has come (QueueState.counted) while it has the
+ * row's page locked, as claims have: a task that is leased before is not counted as
+ * ready, and its lease learns that its end has to; one that is leased after is counted
+ * off (groups_lease_begins).
+ *
+ * Virtual time starts at the first row there is: what was claimed before is
+ * either gone or to be delivered again.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/ipc.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+
+#include "common/subtransaction.h"
+#include "shmem/group_overflow.h"
+#include "shmem/leases.h"
+#include "storage/queue_relation.h"
+#include "storage/recovery.h"
+
+/*
+ * See that every class and bucket with rows has its lane.
+ */
+void
+recovery_classes(Relation rel, QueueInfo *info)
+{
+	QueueState *state = info->state;
+	int			bucket = 0;
+	int			class = -1;
+
+	if (likely(state->classes_known))
+		return;
+	while (queue_relation_lane_after(rel, info, &bucket, &class))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (class < state->classes)
+			(void) queue_catalog_lane(info, class, bucket);
+	}
+
+	/* On a standby more classes may come, and nobody would tell. */
+	if (RecoveryInProgress())
+		return;
+	SpinLockAcquire(&state->recovery_mutex);
+	state->classes_known = true;
+	SpinLockRelease(&state->recovery_mutex);
+}
+
+/* The pass was cut short; somebody else has to do it. */
+static void
+recovery_failed(int code, Datum arg)
+{
+	QueueState *state = (QueueState *) DatumGetPointer(arg);
+
+	pg_atomic_write_u64(&state->counted, 0);
+	queue_state_recovery_end(state, &state->recovery, QUEUE_UNKNOWN);
+}
+
+/*
+ * Count a row: from now on its task counts.  Returns whether it is leased.
+ */
+static bool
+count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
+		  Datum key)
+{
+	QueueState *state = info->state;
+	LeaseInfo	lease;
+	bool		leased;
+
+	for (;;)
+	{
+		text	   *group;
+
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		leased = leases_count_row(queue_state_number(state), id, &lease);
+		if (!leased || lease.group != FAIRQ_NO_GROUP)
+			break;
+
+		/* First its group has to be known, or nobody could count it. */
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		group = DatumGetTextPP(key);
+		leases_adopt(&lease.ref,
+					 groups_adopt_lease(state, class, VARDATA_ANY(group),
+										VARSIZE_ANY_EXHDR(group)));
+		if ((Pointer) group != DatumGetPointer(key))
+			pfree(group);
+	}
+	pg_atomic_write_u64(&state->counted, queue_state_place(&tuple->t_self) + 1);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return leased;
+}
+
+/*
+ * Read all rows; count them, and unless tags is false note what they say of
+ * tags.
+ */
+static void
+read_rows(Relation rel, QueueInfo *info, bool tags,
+		  QueueDepths depths)
+{
+	QueueState *state = info->state;
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	Snapshot	snapshot;
+	TableScanDesc scan;
+	Datum	   *values = palloc(tupdesc->natts * sizeof(Datum));
+	bool	   *nulls = palloc(tupdesc->natts * sizeof(bool));
+	VirtualTime first[FAIRQ_CLASSES];
+	bool		any[FAIRQ_CLASSES] = {false};
+	HeapTuple	tuple;
+
+	memset(depths, 0, sizeof(QueueDepths));
+	/* Before the snapshot is taken: what is committed from now on is counted. */
+	if (tags)
+		groups_count_anew(state);
+
+	snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	/* Without our own changes: they are counted when they are committed. */
+	snapshot->curcid = FirstCommandId;
+	/* From the first page on, in order: see above. */
+	scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, false);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		FairqAddress *address;
+		text	   *key;
+		VirtualTime start;
+
+		CHECK_FOR_INTERRUPTS();
+		heap_deform_tuple(tuple, tupdesc, values, nulls);
+#define VALUE(column) values[info->columns[column] - 1]
+		if (nulls[info->columns[COLUMN_ADDRESS] - 1])
+		{
+			QueueCounter depth = queue_catalog_depth(DatumGetChar(VALUE(COLUMN_STATE)));
+
+			if (depth != QUEUE_ADDRESSED)
+				depths[depth]++;
+			if (depth == QUEUE_OVERFLOW && tags && info->policy == QUEUE_FAIR)
+			{
+				int			class = queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY)));
+
+				if (count_row(info, ((HeapScanDesc) scan)->rs_cbuf, tuple,
+							  DatumGetInt64(VALUE(COLUMN_ID)), class,
+							  VALUE(COLUMN_GROUP_KEY)))
+					continue;
+				key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
+				group_overflow_found(state, class,
+									 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+									 DatumGetInt64(VALUE(COLUMN_ID)), false);
+			}
+			continue;
+		}
+		depths[QUEUE_ADDRESSED]++;
+		if (info->policy != QUEUE_FAIR || !tags)
+			continue;
+		address = DatumGetFairqAddressP(VALUE(COLUMN_ADDRESS));
+		if (address->class >= state->classes)
+			continue;
+		start.whole = address->block;
+		start.fraction = address->fraction;
+		if (!any[address->class] ||
+			virtual_time_compare(start, first[address->class]) < 0)
+			first[address->class] = start;
+		any[address->class] = true;
+		key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
+		groups_restore(state, address->class,
+					   VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+					   start, DatumGetFloat4(VALUE(COLUMN_COST)), address->slot,
+					   count_row(info, ((HeapScanDesc) scan)->rs_cbuf, tuple,
+								 DatumGetInt64(VALUE(COLUMN_ID)), address->class,
+								 VALUE(COLUMN_GROUP_KEY)));
+		if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))
+			pfree(key);
+#undef VALUE
+	}
+	table_endscan(scan);
+	UnregisterSnapshot(snapshot);
+
+	for (int class = 0; class < FAIRQ_CLASSES; class++)
+	{
+		if (any[class])
+			queue_state_advance(&state->orders[class], first[class], first[class]);
+	}
+}
+
+/*
+ * See that the groups' tags and the depths are known.  Waits if somebody else
+ * is reading them.
+ */
+void
+recovery_tags(Relation rel, QueueInfo *info)
+{
+	QueueState *state = info->state;
+
+	while (unlikely(state->recovery != QUEUE_KNOWN))
+	{
+		QueueDepths before_reading;
+		QueueDepths depths;
+
+		if (!queue_state_recovery_begin(state, &state->recovery))
+			continue;
+
+		/* What we read replaces what was counted up to now. */
+		for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
+			before_reading[i] = (int64) pg_atomic_read_u64(&state->counters[i]);
+		PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
+		{
+			read_rows(rel, info, true, depths);
+		}
+		PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
+		for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
+			queue_state_count(state, i, depths[i] - before_reading[i]);
+		if (info->policy == QUEUE_FAIR)
+			pg_atomic_write_u64(&state->counted, QUEUE_ALL_COUNTED);
+		queue_state_recovery_end(state, &state->recovery, QUEUE_KNOWN);
+	}
+}
+
+typedef struct TagsToRead
+{
+	Relation	rel;
+	QueueInfo  *info;
+} TagsToRead;
+
+static void
+read_tags(void *arg)
+{
+	recovery_tags(((TagsToRead *) arg)->rel, ((TagsToRead *) arg)->info);
+}
+
+/*
+ * The same before a lease is settled, so that what this changes is counted once.  That
+ * is not to fail for want of entries for groups: then it is counted later, as it is by
+ * then.
+ */
+void
+recovery_try_tags(Relation rel, QueueInfo *info)
+{
+	TagsToRead	arg = {rel, info};
+	ErrorData  *error;
+
+	if (likely(info->state->recovery == QUEUE_KNOWN))
+		return;
+	error = subtransaction_try(read_tags, &arg);
+	if (error == NULL)
+		return;
+	if (error->sqlerrcode != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
+		ReThrowError(error);
+	FreeErrorData(error);
+}
+
+/*
+ * The counts of a queue are off, as somebody has said: have it counted anew by the
+ * next who needs that.  Not while anybody writes to it, ourselves included, for he has
+ * counted already what would be counted again when he commits.
+ */
+void
+recovery_recount(Relation rel, QueueInfo *info)
+{
+	QueueState *state = info->state;
+
+	if (likely(!state->recount) || TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
+		!ConditionalLockRelation(rel, ShareLock))
+		return;
+	SpinLockAcquire(&state->recovery_mutex);
+	if (state->recovery == QUEUE_KNOWN)
+	{
+		state->recovery = QUEUE_UNKNOWN;
+		state->recount = false;
+		pg_atomic_write_u64(&state->counted, 0);
+	}
+	SpinLockRelease(&state->recovery_mutex);
+	UnlockRelation(rel, ShareLock);
+}
+
+/*
+ * How many tasks are in which state.  On a standby nobody counts, so there they
+ * are read each time.
+ */
+void
+recovery_depths(Relation rel, QueueInfo *info, QueueDepths depths)
+{
+	if (RecoveryInProgress())
+	{
+		read_rows(rel, info, false, depths);
+		return;
+	}
+	recovery_tags(rel, info);
+	for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
+		depths[i] = queue_state_counter(info->state, i);
+}

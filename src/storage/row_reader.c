@@ -1,0 +1,556 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_reader.c
+ *	  Reading the rows of a queue by TID.
+ *
+ * Reading by TID is what makes a claim and an ack cheap: neither looks into an
+ * index.
+ *
+ * Rows are looked at as they are now (a dirty snapshot), not as the
+ * transaction's snapshot shows them: claims and acks act on the present, in
+ * every isolation level, as row locks do.
+ *
+ * Locking: the caller has a lock on the relation.  row_reader_lock returns with
+ * a share lock on the row's page; until row_reader_unlock the caller may lock
+ * what is in shared memory (a claim: the group, its limit, a partition of the lease
+ * table), where nobody looks at a page, and nothing else.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/subtrans.h"
+#include "access/tupdesc_details.h"
+#include "access/tupmacs.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "storage/buf_internals.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
+#include "storage/procarray.h"
+#include "storage/shmem.h"
+#include "utils/snapmgr.h"
+
+#include "storage/queue_relation.h"
+
+/* See row_reader_shmem_size. */
+static Buffer *seen = NULL;
+static uint32 seen_mask;
+
+/*
+ * How many blocks a table has at least, as far as this process knows.
+ *
+ * Others make it longer and do not say so.  Who makes it shorter has it locked
+ * against everybody, and sends an invalidation first; that was read when we
+ * locked it.  So what is known is never too much, and saves a system call.
+ */
+static BlockNumber
+known_blocks(Relation rel)
+{
+	BlockNumber blocks = RelationGetSmgr(rel)->smgr_cached_nblocks[MAIN_FORKNUM];
+
+	return blocks == InvalidBlockNumber ? 0 : blocks;
+}
+
+void
+row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
+{
+	reader->rel = rel;
+	reader->info = info;
+	reader->buffer = InvalidBuffer;
+	reader->locked = false;
+	reader->blocks = known_blocks(rel);
+	reader->brief = false;
+	reader->partial = false;
+	reader->values = palloc(info->natts * sizeof(Datum));
+	reader->nulls = palloc(info->natts * sizeof(bool));
+}
+
+/*
+ * Take the row apart, into values and nulls.
+ *
+ * As heap_deform_tuple does, which however calls a function for each column that
+ * the row ends before, and most of our rows end early.
+ */
+static void
+deform(RowReader *reader)
+{
+	TupleDesc	desc = RelationGetDescr(reader->rel);
+	const AttrMissing *missing = desc->constr != NULL ? desc->constr->missing : NULL;
+	HeapTupleHeader data = reader->tuple.t_data;
+	int			present = Min(HeapTupleHeaderGetNatts(data), desc->natts);
+	bool		has_nulls = HeapTupleHasNulls(&reader->tuple);
+	const char *start = (char *) data + data->t_hoff;
+	uint32		offset = 0;
+
+	for (int i = 0; i < present; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+
+		reader->nulls[i] = has_nulls && att_isnull(i, data->t_bits);
+		if (reader->nulls[i])
+		{
+			reader->values[i] = (Datum) 0;
+			continue;
+		}
+		offset = att_align_pointer(offset, column->attalign, column->attlen, start + offset);
+		reader->values[i] = fetchatt(column, start + offset);
+		offset = att_addlength_pointer(offset, column->attlen, start + offset);
+	}
+	for (int i = present; i < desc->natts; i++)
+	{
+		reader->nulls[i] = (missing == NULL || !missing[i].am_present);
+		if (reader->nulls[i])
+			reader->values[i] = (Datum) 0;
+		else if (TupleDescAttr(desc, i)->attbyval)
+			reader->values[i] = missing[i].am_value;
+		else					/* a column of a user's */
+			reader->values[i] = getmissingattr(desc, i + 1, &reader->nulls[i]);
+	}
+}
+
+/*
+ * The same if not all is asked for, and not all may be needed.
+ */
+static void
+deform_briefly(RowReader *reader)
+{
+	TupleDesc	desc = RelationGetDescr(reader->rel);
+	int			id = reader->info->columns[COLUMN_ID];
+	int			key = reader->info->columns[COLUMN_UNIQUE_KEY];
+	int			state = reader->info->columns[COLUMN_STATE];
+
+	reader->partial = reader->brief && heap_attisnull(&reader->tuple, key, desc);
+	if (!reader->partial)
+		deform(reader);
+	else
+	{
+		row_is_null(reader, COLUMN_UNIQUE_KEY) = true;
+		row_value(reader, COLUMN_ID) =
+			heap_getattr(&reader->tuple, id, desc, &row_is_null(reader, COLUMN_ID));
+		row_value(reader, COLUMN_STATE) =
+			heap_getattr(&reader->tuple, state, desc, &row_is_null(reader, COLUMN_STATE));
+	}
+}
+
+/*
+ * What a brief reader has read is wanted in full after all.
+ */
+void
+row_reader_complete(RowReader *reader)
+{
+	if (!reader->partial)
+		return;
+	deform(reader);
+	reader->partial = false;
+}
+
+/*
+ * Is a transaction in progress prepared?  A prepared one has no process.
+ */
+static bool
+is_prepared(TransactionId top)
+{
+	return BackendXidGetPid(top) == 0 && TransactionIdIsInProgress(top);
+}
+
+/*
+ * Find the row at a TID or, if that is the start of a chain of heap-only
+ * tuples, in the chain.  An index leads to starts only, but whoever hands a
+ * row over names the row itself.
+ */
+static bool
+search_row(RowReader *reader, ItemPointer at, Snapshot snapshot)
+{
+	Page		page = BufferGetPage(reader->buffer);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(at);
+	HeapTuple	tuple = &reader->tuple;
+
+	if (offset >= FirstOffsetNumber && offset <= PageGetMaxOffsetNumber(page))
+	{
+		ItemId		item = PageGetItemId(page, offset);
+
+		if (ItemIdIsNormal(item))
+		{
+			tuple->t_data = (HeapTupleHeader) PageGetItem(page, item);
+			tuple->t_len = ItemIdGetLength(item);
+			tuple->t_tableOid = RelationGetRelid(reader->rel);
+			tuple->t_self = *at;
+			if (HeapTupleSatisfiesVisibility(tuple, snapshot, reader->buffer))
+			{
+				HeapCheckForSerializableConflictOut(true, reader->rel, tuple,
+													reader->buffer, snapshot);
+				return true;
+			}
+		}
+	}
+	return heap_hot_search_buffer(at, reader->rel, reader->buffer, snapshot,
+								  tuple, NULL, true);
+}
+
+/* Does the table reach as far as a TID? */
+static inline bool
+has_block_of(RowReader *reader, const ItemPointerData *tid)
+{
+	/* It may be shorter than when the TID was noted, or longer than we know. */
+	if (ItemPointerGetBlockNumberNoCheck(tid) >= reader->blocks)
+		reader->blocks = RelationGetNumberOfBlocks(reader->rel);
+	return ItemPointerGetBlockNumberNoCheck(tid) < reader->blocks;
+}
+
+/*
+ * Where pages of queues were seen in shared buffers, by table and number: a hint
+ * for everybody, which is read and written without a lock.  Whoever follows it
+ * looks whether the page is there.  It saves to look that up in the server's own
+ * table, whose entries, unlike those of neighbouring pages here, are far apart in
+ * memory, and which has to be locked.
+ */
+Size
+row_reader_shmem_size(void)
+{
+	return mul_size(pg_nextpower2_32(NBuffers), sizeof(Buffer));
+}
+
+void
+row_reader_shmem_init(void *area, bool found)
+{
+	seen = area;
+	seen_mask = pg_nextpower2_32(NBuffers) - 1;
+	if (!found)
+		memset(area, 0, row_reader_shmem_size());
+}
+
+static inline volatile Buffer *
+seen_at(RowReader *reader, BlockNumber block)
+{
+	return &seen[(fairq_relation_file(reader->rel) * 0x9E3779B1U + block) & seen_mask];
+}
+
+/* Have reader->buffer be a block of the table, pinned. */
+static void
+read_page(RowReader *reader, BlockNumber block)
+{
+	volatile Buffer *hint;
+	Buffer		buffer;
+
+	if (BufferIsValid(reader->buffer))
+	{
+		if (BufferGetBlockNumber(reader->buffer) == block)
+			return;
+		ReleaseBuffer(reader->buffer);
+		reader->buffer = InvalidBuffer;
+	}
+	hint = seen_at(reader, block);
+	buffer = *hint;
+	if (buffer > 0 &&
+		ReadRecentBuffer(fairq_relation_locator(reader->rel), MAIN_FORKNUM, block, buffer))
+		reader->buffer = buffer;
+	else
+		*hint = reader->buffer = ReadBuffer(reader->rel, block);
+}
+
+/*
+ * Rows are going to be read.  Have their pages fetched, from disk if they are
+ * there, and their line pointers into the processor's caches; then the rows:
+ * each for all of them, before the first is read.  In a large queue neighbours of
+ * an order are far apart in the table, and to wait for memory for each by itself is
+ * a quarter of what a claim costs.
+ *
+ * Pages are looked at without a pin: all that depends on it is what is fetched.
+ */
+void
+row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid)
+{
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+	volatile Buffer *hint;
+	Buffer		buffer;
+
+	if (!has_block_of(reader, tid) || offset > MaxHeapTuplesPerPage)
+		return;
+	hint = seen_at(reader, block);
+	buffer = *hint;
+	if (buffer <= 0 || GetBufferDescriptor(buffer - 1)->tag.blockNum != block)
+		*hint = buffer = PrefetchBuffer(reader->rel, MAIN_FORKNUM, block).recent_buffer;
+	if (buffer > 0)
+	{
+		__builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
+		__builtin_prefetch(BufferGetPage(buffer));
+		__builtin_prefetch(PageGetItemId(BufferGetPage(buffer), offset));
+	}
+}
+
+FAIRQ_LOOKS_UNPINNED
+void
+row_reader_fetch_row(RowReader *reader, const ItemPointerData *tid)
+{
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
+	Buffer		buffer = *seen_at(reader, ItemPointerGetBlockNumberNoCheck(tid));
+
+	if (buffer > 0 && offset <= MaxHeapTuplesPerPage)
+	{
+		Page		page = BufferGetPage(buffer);
+		ItemId		item = &((PageHeader) page)->pd_linp[offset - 1];
+		char	   *tuple = (char *) page + ItemIdGetOffset(item) % BLCKSZ;
+
+		for (int line = 0; line < 4; line++)
+			__builtin_prefetch(tuple + line * 64);
+	}
+}
+
+/*
+ * Read the row at a TID, or the one that a chain of heap-only tuples leads to.
+ * With ROW_LIVE its page is share-locked, until row_reader_unlock; else not.
+ */
+RowStatus
+row_reader_lock(RowReader *reader, const ItemPointerData *tid)
+{
+	ItemPointerData at = *tid;
+	SnapshotData dirty;
+	bool		found;
+	bool		own = false;
+	TransactionId busy = InvalidTransactionId;
+
+	Assert(!reader->locked);
+
+	if (!has_block_of(reader, &at))
+		return ROW_GONE;
+	read_page(reader, ItemPointerGetBlockNumberNoCheck(&at));
+	InitDirtySnapshot(dirty);
+	LockBuffer(reader->buffer, BUFFER_LOCK_SHARE);
+	found = search_row(reader, &at, &dirty);
+	if (found)
+	{
+		reader->deleting = false;
+		if (TransactionIdIsValid(dirty.xmin))
+			busy = dirty.xmin;
+		else if (TransactionIdIsValid(dirty.xmax))
+		{
+			busy = dirty.xmax;
+			reader->deleting = true;
+			deform_briefly(reader);
+		}
+		else if (!HeapTupleHeaderXminCommitted(reader->tuple.t_data) &&
+				 TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(reader->tuple.t_data)))
+			own = true;
+	}
+	if (!found || TransactionIdIsValid(busy))
+	{
+		LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
+		if (!found)
+			return ROW_GONE;
+		busy = SubTransGetTopmostTransaction(busy);
+		reader->in_progress = busy;
+		return is_prepared(busy) ? ROW_IN_DOUBT : ROW_IN_PROGRESS;
+	}
+
+	reader->tuple.t_self = at;
+	deform_briefly(reader);
+	if (own)
+	{
+		LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
+		return ROW_OWN;
+	}
+	reader->locked = true;
+	return ROW_LIVE;
+}
+
+void
+row_reader_unlock(RowReader *reader)
+{
+	Assert(reader->locked);
+	LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
+	reader->locked = false;
+}
+
+/*
+ * The same without keeping the lock.
+ */
+RowStatus
+row_reader_read(RowReader *reader, const ItemPointerData *tid)
+{
+	RowStatus	status = row_reader_lock(reader, tid);
+
+	if (status == ROW_LIVE)
+		row_reader_unlock(reader);
+	return status;
+}
+
+/*
+ * Read the row of a task.  hint is where it was last seen; if it is not there
+ * (VACUUM FULL, CLUSTER, an UPDATE by a user), it is looked up by id.
+ */
+RowStatus
+row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
+{
+	ItemPointerData tid;
+	RowStatus	status;
+
+	if (hint != NULL && ItemPointerIsValid(unconstify(ItemPointerData *, hint)))
+	{
+		status = row_reader_read(reader, hint);
+		if ((status == ROW_LIVE || status == ROW_OWN) &&
+			DatumGetInt64(row_value(reader, COLUMN_ID)) == id)
+			return status;
+	}
+
+	/*
+	 * A row that moves while it is looked for may be missed: its old version is
+	 * gone when it is read, and the new entry came behind where the index was
+	 * read.  A snapshot sees one of them, so if that finds none it is gone.
+	 */
+	for (;;)
+	{
+		SnapshotData dirty;
+
+		CHECK_FOR_INTERRUPTS();
+		InitDirtySnapshot(dirty);
+		if (queue_relation_find(reader->rel, reader->info, id, &dirty, &tid))
+		{
+			status = row_reader_read(reader, &tid);
+			if (status != ROW_GONE)
+				return status;
+		}
+		else
+		{
+			Snapshot	latest = RegisterSnapshot(GetLatestSnapshot());
+			bool		found;
+
+			/* What this very command has deleted is gone, too. */
+			latest->curcid = InvalidCommandId;
+			found = queue_relation_find(reader->rel, reader->info, id, latest, &tid);
+			UnregisterSnapshot(latest);
+			if (!found)
+				return ROW_GONE;
+		}
+	}
+}
+
+void
+row_reader_end(RowReader *reader)
+{
+	Assert(!reader->locked);
+	if (BufferIsValid(reader->buffer))
+		ReleaseBuffer(reader->buffer);
+	reader->buffer = InvalidBuffer;
+	pfree(reader->values);
+	pfree(reader->nulls);
+}
+
+/* Is it the row of a task that was read, as far as it has been? */
+static bool
+is_task(RowReader *reader, RowStatus status, int64 id)
+{
+	return (status == ROW_LIVE || status == ROW_OWN ||
+			((status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT) && reader->deleting)) &&
+		DatumGetInt64(row_value(reader, COLUMN_ID)) == id;
+}
+
+/*
+ * As row_reader_task; but with ROW_LIVE the row's page is share-locked, as by
+ * row_reader_lock.  *seen is where it was last seen; if it is not there, and not gone,
+ * *seen says then where it is.
+ */
+RowStatus
+row_reader_lock_task(RowReader *reader, int64 id, ItemPointer seen)
+{
+	RowStatus	status = row_reader_lock(reader, seen);
+
+	while (unlikely(!is_task(reader, status, id)))
+	{
+		if (status == ROW_LIVE)
+			row_reader_unlock(reader);
+		status = row_reader_task(reader, id, NULL);
+		if (status == ROW_GONE)
+			break;
+		*seen = reader->tuple.t_self;
+		if (status != ROW_LIVE)
+			break;
+
+		/* It may have moved on before it is locked. */
+		status = row_reader_lock(reader, seen);
+	}
+	return status;
+}
+
+/*
+ * Read the row that an entry of a lane leads to.  With ROW_LIVE its page is
+ * share-locked, as by row_reader_lock.
+ *
+ * A task of the overflow has no other place, and no index leads to this one: so where
+ * its row was seen is a hint.
+ */
+RowStatus
+row_reader_entry(RowReader *reader, LaneEntry *entry)
+{
+	int64		task = lanes_entry_task(entry);
+
+	return likely(task == 0) ? row_reader_lock(reader, &entry->tid) :
+		row_reader_lock_task(reader, task, &entry->tid);
+}
+
+/*
+ * Is the row that was read the one that an entry of a lane means?  Another row may
+ * be there by now, or the same with another address.
+ *
+ * A task of the overflow has no address in its row: it is read as if it had the
+ * entry's.
+ */
+bool
+row_reader_is_at(RowReader *reader, const Lane *lane, const LaneEntry *entry)
+{
+	int64		task = lanes_entry_task(entry);
+	FairqAddress place;
+
+	lanes_entry_address(lane, entry, &place);
+	if (task == 0)
+		return !row_is_null(reader, COLUMN_ADDRESS) &&
+			address_compare(&place, DatumGetFairqAddressP(row_value(reader, COLUMN_ADDRESS))) == 0;
+	if (!row_is_null(reader, COLUMN_ADDRESS) ||
+		DatumGetChar(row_value(reader, COLUMN_STATE)) != TASK_OVERFLOW ||
+		DatumGetInt64(row_value(reader, COLUMN_ID)) != task)
+		return false;
+	reader->place = place;
+	row_value(reader, COLUMN_ADDRESS) = FairqAddressPGetDatum(&reader->place);
+	row_is_null(reader, COLUMN_ADDRESS) = false;
+	return true;
+}
+
+/*
+ * Is the task of the row that was read one that may be ready, or leased: with an address,
+ * or of the overflow, which may have one in memory?
+ */
+bool
+row_reader_is_placed(RowReader *reader)
+{
+	return !row_is_null(reader, COLUMN_ADDRESS) ||
+		DatumGetChar(row_value(reader, COLUMN_STATE)) == TASK_OVERFLOW;
+}
+
+/*
+ * The class that the task of the row that was read is in, or was given.
+ */
+int
+row_reader_class(RowReader *reader)
+{
+	int64		class = 0;
+
+	if (!row_is_null(reader, COLUMN_ADDRESS))
+		class = DatumGetFairqAddressP(row_value(reader, COLUMN_ADDRESS))->class;
+	else if (reader->info->policy == QUEUE_FAIR)
+		class = DatumGetInt64(row_value(reader, COLUMN_PRIORITY));
+	return queue_state_class(reader->info->state, class);
+}
+
+/*
+ * The depth that the task of the row that was read counts in.  It goes by what the
+ * row says, also while the task is leased or has a place in memory: so whoever
+ * removes or changes the row knows where it counts, whatever others do meanwhile.
+ */
+QueueCounter
+row_reader_depth(RowReader *reader)
+{
+	return queue_catalog_depth(DatumGetChar(row_value(reader, COLUMN_STATE)));
+}

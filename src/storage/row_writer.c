@@ -1,0 +1,498 @@
+/*-------------------------------------------------------------------------
+ *
+ * row_writer.c
+ *	  The rows of a queue: writing them.
+ *
+ * Rows are written past the executor: through heap_multi_insert, which writes one
+ * WAL record a page.  What the executor would do around a write is done here:
+ * constraints, defaults of a user's columns, all indexes.  What is not done is
+ * refused when the queue is opened (queue_table.c).
+ *
+ * All of these are code of the queue's owner, and run as him, whoever it is that
+ * writes: in a restricted context, which does nothing to the writer's session
+ * (owner_context.c).  That begins before the first look at an expression, since
+ * merely to plan one runs functions of it whose arguments are constants.
+ *
+ * Locking: the caller has a lock on the relation.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "catalog/pg_index.h"
+#include "catalog/pg_type_d.h"
+#include "commands/sequence.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "rewrite/rewriteHandler.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "common/owner_context.h"
+#include "common/settings.h"
+#include "shmem/wakeup.h"
+#include "storage/queue_relation.h"
+#include "storage/queue_table.h"
+
+/* Rows that are written in one go. */
+#define INSERT_BATCH	1000
+
+/*
+ * Blocks of ids to fetch in vain, for others are quicker to use them up, or the
+ * sequence is behind; and after how many of them to see to the latter.
+ */
+#define MAX_BLOCKS		1000
+#define BEHIND_BLOCKS	10
+
+/*
+ * The sequence is behind the ids that were given out: TRUNCATE ... RESTART IDENTITY,
+ * a restore or a user has set it back.  Have it go on where they do.
+ */
+static void
+advance_sequence(QueueInfo *info, int64 next_id)
+{
+	OwnerContext context;
+
+	owner_context_enter(owner_context_owner(info->relation), &context);
+	(void) DirectFunctionCall2(setval_oid, ObjectIdGetDatum(info->id_sequence),
+							   Int64GetDatum(next_id - QUEUE_ID_BLOCK));
+	owner_context_leave(&context);
+}
+
+/*
+ * Get new ids for tasks: n or fewer, *got, from the result on.
+ *
+ * Ids come from a sequence in blocks, the sequence's increment, that are shared
+ * between backends.  Whoever takes one has a transaction id: so, when no old
+ * transaction is running any more, nobody is left who could use an old id
+ * (sweep.c).
+ *
+ * The sequence is the owner's, who may alter it at any moment.
+ */
+int64
+queue_relation_new_ids(QueueInfo *info, int n, int *got)
+{
+	int64		first;
+	bool		wake_sweep;
+
+	(void) GetTopTransactionId();
+	*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
+	for (int blocks = 1; *got == 0; blocks++)
+	{
+		int64		block;
+
+		CHECK_FOR_INTERRUPTS();
+		if (blocks > MAX_BLOCKS)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("queue \"%s\" gets no new ids: the next one is " INT64_FORMAT,
+							info->name, first),
+					 errhint("Set its sequence to that with setval(); its increment has to be %d.",
+							 QUEUE_ID_BLOCK)));
+		block = nextval_internal(info->id_sequence, false);
+		queue_state_give_ids(info->state, block, block + QUEUE_ID_BLOCK);
+		*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
+		if (*got == 0 && blocks % BEHIND_BLOCKS == 0)
+			advance_sequence(info, first);
+	}
+	if (wake_sweep && settings_sweep_interval > 0)
+		wakeup_at(MyDatabaseId, GetCurrentTimestamp() +
+				  settings_sweep_interval * INT64CONST(1000));
+	return first;
+}
+
+/* What writing rows needs beyond the rows. */
+typedef struct WriteState
+{
+	EState	   *estate;
+	ResultRelInfo *result;
+	TupleTableSlot *slot;
+	bool		as_owner;		/* we are the owner until write_end */
+	OwnerContext writer;		/* and were this before */
+} WriteState;
+
+/*
+ * The owner's code is going to run: be him from now on.  Who is him anyway runs
+ * it as with an INSERT of his own.
+ */
+static void
+write_as_owner(WriteState *state, Relation rel)
+{
+	if (state->as_owner || rel->rd_rel->relowner == GetUserId())
+		return;
+	owner_context_enter(rel->rd_rel->relowner, &state->writer);
+	state->as_owner = true;
+}
+
+static void
+write_begin(WriteState *state, Relation rel)
+{
+	if (state->estate != NULL)
+		return;
+	state->estate = CreateExecutorState();
+	state->result = makeNode(ResultRelInfo);
+	/* No range table, so no index into one. */
+	InitResultRelInfo(state->result, rel, 0, NULL, 0);
+	state->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+}
+
+static void
+write_end(WriteState *state)
+{
+	if (state->estate != NULL)
+	{
+		ExecDropSingleTupleTableSlot(state->slot);
+		FreeExecutorState(state->estate);
+		state->estate = NULL;
+	}
+	if (state->as_owner)
+		owner_context_leave(&state->writer);
+	state->as_owner = false;
+}
+
+/*
+ * A user's columns get their defaults.
+ */
+static void
+fill_defaults(WriteState *state, Relation rel, QueueInfo *info,
+			  Datum *values, bool *nulls)
+{
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+
+	write_as_owner(state, rel);
+	write_begin(state, rel);
+	for (int i = 0; i < tupdesc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
+		Expr	   *expr;
+		bool		ours = false;
+
+		for (int c = 0; c < QUEUE_COLUMNS; c++)
+			ours |= (info->columns[c] == att->attnum);
+		if (ours || att->attisdropped)
+			continue;
+		expr = (Expr *) build_column_default(rel, att->attnum);
+		if (expr != NULL)
+			values[i] = ExecEvalExpr(ExecPrepareExpr(expr, state->estate),
+									 GetPerTupleExprContext(state->estate),
+									 &nulls[i]);
+	}
+}
+
+static void
+check_constraints(WriteState *state, Relation rel, HeapTuple tuple)
+{
+	write_as_owner(state, rel);
+	write_begin(state, rel);
+	ExecStoreHeapTuple(tuple, state->slot, false);
+	if (rel->rd_att->constr != NULL)
+		ExecConstraints(state->result, state->slot, state->estate);
+	ExecClearTuple(state->slot);
+}
+
+/*
+ * The column, by attribute number - 1, that an index of ours is on; -1: it is a
+ * user's, or on more than that.
+ */
+static int
+index_column(QueueInfo *info, Oid index)
+{
+	if (index == info->id_index || index == info->held_index)
+		return info->columns[COLUMN_ID] - 1;
+	if (index == info->address_index)
+		return info->columns[COLUMN_ADDRESS] - 1;
+	if (index == info->due_index)
+		return info->columns[COLUMN_RUN_AT] - 1;
+	if (index == info->key_index)
+		return info->columns[COLUMN_UNIQUE_KEY] - 1;
+	return -1;
+}
+
+/*
+ * Has a row an entry in an index?  The predicates of ours, in C; those of a
+ * user's are looked at later.
+ */
+static bool
+has_entry(QueueInfo *info, Oid index, const Datum *values, const bool *nulls)
+{
+	char		state = DatumGetChar(values[info->columns[COLUMN_STATE] - 1]);
+
+	if (index == info->address_index)
+		return !nulls[info->columns[COLUMN_ADDRESS] - 1];
+	if (index == info->due_index)
+		return state == TASK_SCHEDULED;
+	if (index == info->overflow_index)
+		return state == TASK_OVERFLOW;
+	if (index == info->held_index)
+		return state == TASK_HELD;
+	if (index == info->key_index)
+		return state != TASK_DEAD && !nulls[info->columns[COLUMN_UNIQUE_KEY] - 1];
+	return true;
+}
+
+/*
+ * Does an index of a user's have expressions, or a predicate?
+ */
+static bool
+has_code(Relation index)
+{
+	return !heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, NULL) ||
+		queue_table_index_is_partial(index);
+}
+
+/*
+ * Enter rows into all indexes of the table.
+ */
+static void
+insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
+					 HeapTuple *tuples, Datum **values, bool **nulls)
+{
+	List	   *indexes = RelationGetIndexList(rel);
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Oid			oid = lfirst_oid(lc);
+		Relation	index;
+		IndexInfo  *index_info;
+		IndexUniqueCheck unique;
+		int			column = index_column(info, oid);
+		ExprState  *predicate = NULL;
+		bool		any = false;
+
+		/* Most rows are in few of them. */
+		for (int i = 0; i < n && !any; i++)
+			any = has_entry(info, oid, values[i], nulls[i]);
+		if (!any)
+			continue;
+
+		index = index_open(oid, RowExclusiveLock);
+		if (column < 0 && oid != info->overflow_index && has_code(index))
+			write_as_owner(state, rel);
+		index_info = BuildIndexInfo(index);
+		unique = index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO;
+
+		if (!index_info->ii_ReadyForInserts)
+		{
+			index_close(index, RowExclusiveLock);
+			continue;
+		}
+
+		/* Our own need no executor, but for the overflow's. */
+		if (column < 0)
+		{
+			write_begin(state, rel);
+			GetPerTupleExprContext(state->estate)->ecxt_scantuple = state->slot;
+			predicate = ExecPrepareQual(index_info->ii_Predicate, state->estate);
+		}
+
+		for (int i = 0; i < n; i++)
+		{
+			Datum		index_values[INDEX_MAX_KEYS];
+			bool		index_nulls[INDEX_MAX_KEYS];
+
+			if (!has_entry(info, oid, values[i], nulls[i]) ||
+				(column >= 0 && nulls[i][column]))
+				continue;
+			if (column >= 0)
+			{
+				index_values[0] = values[i][column];
+				index_nulls[0] = false;
+			}
+			else
+			{
+				ExecStoreHeapTuple(tuples[i], state->slot, false);
+				ResetPerTupleExprContext(state->estate);
+				if (predicate != NULL &&
+					!ExecQual(predicate, GetPerTupleExprContext(state->estate)))
+					continue;
+				FormIndexDatum(index_info, state->slot, state->estate,
+							   index_values, index_nulls);
+			}
+			index_insert(index, index_values, index_nulls, &tuples[i]->t_self,
+						 rel, unique, false, index_info);
+		}
+		if (column < 0)
+			ExecClearTuple(state->slot);
+		fairq_index_insert_cleanup(index, index_info);
+		index_close(index, RowExclusiveLock);
+	}
+	list_free(indexes);
+}
+
+/*
+ * How many attributes of a row have to be stored.  Those at its end that are
+ * null, or what their columns were added with, are left out: a row that ends
+ * early reads like one from before there were these columns.  Most rows then
+ * have no nulls, either, and their headers are shorter.
+ */
+static int
+stored_attributes(TupleDesc tupdesc, const Datum *values, const bool *nulls)
+{
+	int			n = tupdesc->natts;
+
+	while (n > 1)
+	{
+		Form_pg_attribute att = TupleDescAttr(tupdesc, n - 1);
+		bool		missing_null = true;
+		Datum		missing = 0;
+
+		if (att->atthasmissing)
+			missing = getmissingattr(tupdesc, n, &missing_null);
+		if (nulls[n - 1] != missing_null ||
+			(!missing_null && (!att->attbyval || values[n - 1] != missing)))
+			break;
+		n--;
+	}
+	return n;
+}
+
+static void
+insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
+			 Datum **values, bool **nulls, ItemPointer tids)
+{
+	HeapTuple  *tuples = palloc(n * sizeof(HeapTuple));
+	TupleDesc	tupdesc = RelationGetDescr(rel);
+	TupleDesc	stored = CreateTupleDescCopy(tupdesc);
+	CommandId	cid = GetCurrentCommandId(true);
+
+	/* Of no type: it is not one whose values could be told apart by version. */
+	stored->tdtypeid = RECORDOID;
+	for (int i = 0; i < n; i++)
+	{
+		if (!info->plain)
+			fill_defaults(state, rel, info, values[i], nulls[i]);
+		stored->natts = stored_attributes(tupdesc, values[i], nulls[i]);
+		tuples[i] = heap_form_tuple(stored, values[i], nulls[i]);
+		tuples[i]->t_tableOid = RelationGetRelid(rel);
+		if (!info->plain)
+			check_constraints(state, rel, tuples[i]);
+	}
+
+	if (n == 1)
+		heap_insert(rel, tuples[0], cid, 0, NULL);
+	else
+	{
+		TupleTableSlot **slots = palloc(n * sizeof(TupleTableSlot *));
+
+		/*
+		 * The tuples are the slots' own, which saves a copy of each.  All of it
+		 * goes with the memory context.
+		 */
+		for (int i = 0; i < n; i++)
+		{
+			slots[i] = MakeSingleTupleTableSlot(stored, &TTSOpsHeapTuple);
+			ExecStoreHeapTuple(tuples[i], slots[i], true);
+		}
+		heap_multi_insert(rel, slots, n, cid, 0, NULL);
+		for (int i = 0; i < n; i++)
+			tuples[i]->t_self = slots[i]->tts_tid;
+	}
+	insert_index_entries(state, rel, info, n, tuples, values, nulls);
+	for (int i = 0; i < n; i++)
+		tids[i] = tuples[i]->t_self;
+}
+
+/*
+ * Insert n rows, given by attribute number - 1, and say where they are.
+ */
+void
+queue_relation_insert(Relation rel, QueueInfo *info, int n,
+					  Datum **values, bool **nulls, ItemPointer tids)
+{
+	MemoryContext batch_context;
+	MemoryContext old;
+	WriteState	state = {0};
+
+	if (n == 1)
+	{
+		insert_batch(&state, rel, info, 1, values, nulls, tids);
+		write_end(&state);
+		return;
+	}
+
+	batch_context = AllocSetContextCreate(CurrentMemoryContext,
+										  "pgfairq insert",
+										  ALLOCSET_DEFAULT_SIZES);
+	for (int done = 0; done < n; done += INSERT_BATCH)
+	{
+		CHECK_FOR_INTERRUPTS();
+		old = MemoryContextSwitchTo(batch_context);
+		insert_batch(&state, rel, info, Min(INSERT_BATCH, n - done),
+					 values + done, nulls + done, tids + done);
+		write_end(&state);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(batch_context);
+	}
+	MemoryContextDelete(batch_context);
+}
+
+/*
+ * What became of a write to a row that only its lease's holder, an owner or a
+ * user with SQL of his own may touch.  Returns whether it was done.
+ */
+static bool
+written(TM_Result result)
+{
+	switch (result)
+	{
+		case TM_Ok:
+			return true;
+		case TM_SelfModified:
+		case TM_Updated:
+		case TM_Deleted:
+		case TM_Invisible:
+			return false;
+		case TM_BeingModified:
+		case TM_WouldBlock:
+			return false;		/* and we were not to wait */
+	}
+	return false;
+}
+
+/*
+ * Delete the row at a TID.  Returns false if somebody else did, or moved it, or
+ * has it locked and wait is false.
+ */
+bool
+queue_relation_delete(Relation rel, const ItemPointerData *tid, bool wait)
+{
+	TM_FailureData tmfd;
+	ItemPointerData at = *tid;
+
+	return written(heap_delete(rel, &at, GetCurrentCommandId(true),
+							   InvalidSnapshot, wait, &tmfd, false));
+}
+
+/*
+ * Replace the row at *tid by one with these values, and set *tid to where it
+ * is.  Returns false if somebody else changed it, or has it locked and wait is
+ * false.
+ */
+bool
+queue_relation_update(Relation rel, QueueInfo *info, ItemPointer tid,
+					  Datum *values, bool *nulls, bool wait)
+{
+	WriteState	state = {0};
+	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	TM_FailureData tmfd;
+	bool		needs_entries;
+	bool		done;
+
+	tuple->t_tableOid = RelationGetRelid(rel);
+	if (!info->plain)
+		check_constraints(&state, rel, tuple);
+	done = written(fairq_heap_update(rel, tid, tuple, GetCurrentCommandId(true),
+									 wait, &tmfd, &needs_entries));
+	if (done && needs_entries)
+		insert_index_entries(&state, rel, info, 1, &tuple, &values, &nulls);
+	*tid = tuple->t_self;
+	write_end(&state);
+	return done;
+}

@@ -1,0 +1,219 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_groups.c
+ *	  Claims of tasks of some groups only.
+ *
+ * They walk through the lanes, in the order of the addresses across them, and pass
+ * over the tasks of other groups.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "shmem/group_limits.h"
+#include "verbs/claim_private.h"
+#include "xact/handover.h"
+
+/* A lane that tasks of some groups are looked for in. */
+typedef struct GroupSource
+{
+	Lane	   *lane;
+	LaneEntry  *entries;		/* room for a window */
+	int			at;				/* the next one */
+	int			n;
+	bool		more;			/* the index has more, from next on */
+	LaneEntry	next;
+} GroupSource;
+
+static bool
+group_wanted(Claim *claim)
+{
+	const ClaimRequest *request = claim->request;
+	text	   *key;
+
+	if (request->group_count < 0)
+		return true;
+	key = DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY));
+	for (int i = 0; i < request->group_count; i++)
+	{
+		if (queue_relation_same_group(key, request->groups[i]))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Begin with what is in the lane's window: all that may be claimed before the
+ * frontier is there.  The index is read from there on, so not what has been
+ * finished long ago.
+ */
+static void
+source_begin(GroupSource *source, Lane *lane)
+{
+	FairqAddress frontier;
+	bool		complete;
+
+	source->lane = lane;
+	source->entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+	source->at = 0;
+	source->n = lanes_copy_window(lane, source->entries, &frontier, &complete);
+	source->more = !complete;
+	ItemPointerSet(&source->next.tid, 0, 0);
+	lanes_entry(&source->next, &frontier, &source->next.tid);
+
+	/* While it is refilled there may be some beyond. */
+	while (source->more && source->n > 0 &&
+		   lanes_compare(&source->entries[source->n - 1], &source->next) >= 0)
+		source->n--;
+}
+
+static bool
+source_has(Claim *claim, GroupSource *source)
+{
+	while (source->at == source->n && source->more)
+	{
+		CHECK_FOR_INTERRUPTS();
+		source->at = 0;
+		source->n = queue_relation_look(claim->rel, claim->info, source->lane,
+										&source->next, LANE_WINDOW / 8,
+										source->entries, &source->next,
+										&source->more);
+	}
+	return source->at < source->n;
+}
+
+/*
+ * Claim the task at a place if it is of the groups wanted.  *finish is raised to
+ * its finish tag, or *left lowered to its start tag if it is passed over.
+ */
+static void
+claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
+			 VirtualTime *finish, VirtualTime *left)
+{
+	RowReader  *row = &claim->row;
+	LaneEntry	entry = *place;
+	RowStatus	status = row_reader_entry(row, &entry);
+	VirtualTime start = {place->block, place->fraction};
+	VirtualTime task_finish;
+	LeaseInfo	lease;
+	uint32		limit;
+
+	/* The key is looked at without the page's lock: it may be toasted. */
+	if (status == ROW_LIVE)
+		row_reader_unlock(row);
+	if (!claim_can_lease(claim, lane, status, &entry) ||
+		!row_reader_is_at(row, lane, &entry))
+	{
+		claim->stray = true;
+		if (status == ROW_GONE && lanes_entry_task(place) != 0)
+			lanes_forget(lane, place);
+		return;
+	}
+	if (!group_wanted(claim))
+	{
+		if (virtual_time_compare(start, *left) < 0 &&
+			!leases_find(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+			*left = start;
+		return;
+	}
+	if (!claim_can_lease(claim, lane, row_reader_entry(row, &entry), &entry))
+		return;
+	if (!row_reader_is_at(row, lane, &entry))
+	{
+		row_reader_unlock(row);
+		return;
+	}
+	if (claim_grant(claim, lane, &entry, &task_finish, &limit))
+		*finish = virtual_time_max(*finish, task_finish);
+	else if (limit != NO_LIMIT)
+	{
+		if (virtual_time_compare(start, *left) < 0)
+			*left = start;
+		if (!limits_note(limit, lane, &entry, claim->charge))
+			lanes_offer_entry(lane, &entry);
+	}
+}
+
+/*
+ * Claim tasks of some groups only: walk through the lanes, in the order of the
+ * addresses across them, and pass over the others.  Lanes are left as they are:
+ * whoever comes to an entry of a task that we leased passes over it.
+ */
+void
+claim_of_groups(Claim *claim)
+{
+	QueueInfo  *info = claim->info;
+	QueueState *state = info->state;
+	int			max = claim->request->max_tasks;
+	GroupSource *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(GroupSource));
+
+	for (int class = 0; class < state->classes && claim->got < max; class++)
+	{
+		LaneSet    *set = &state->orders[class].lanes;
+		VirtualTime finish = {PG_INT64_MIN, 0};
+		VirtualTime left = {PG_INT64_MAX, 0};	/* the first that we pass over */
+		Lane	   *lane;
+		int			n_sources = 0;
+
+		for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
+		{
+			if (claim_wants_bucket(claim, lane))
+				source_begin(&sources[n_sources++], lane);
+			else
+				left.whole = PG_INT64_MIN;
+		}
+
+		while (claim->got < max)
+		{
+			GroupSource *best = NULL;
+
+			CHECK_FOR_INTERRUPTS();
+			for (int i = 0; i < n_sources; i++)
+			{
+				GroupSource *source = &sources[i];
+
+				if (source_has(claim, source) &&
+					(best == NULL ||
+					 lanes_compare(&source->entries[source->at],
+								   &best->entries[best->at]) < 0))
+					best = source;
+			}
+			if (best == NULL)
+				break;
+			if (leases_reserve(1) == 0)
+			{
+				if (claim->got == 0)
+					claim_no_leases(claim);
+				return;
+			}
+			handover_reserve(8);
+			claim_wanted(claim, best->lane, &best->entries[best->at++], &finish, &left);
+		}
+
+		/*
+		 * Virtual time goes on to the first task that is left: of those passed
+		 * over, or of those that the walk did not come to.
+		 */
+		for (int i = 0; i < n_sources; i++)
+		{
+			GroupSource *source = &sources[i];
+
+			if (source->at < source->n || source->more)
+			{
+				const LaneEntry *entry = source->at < source->n ?
+					&source->entries[source->at] : &source->next;
+				VirtualTime next = {entry->block, entry->fraction};
+
+				if (virtual_time_compare(next, left) < 0)
+					left = next;
+			}
+			pfree(source->entries);
+		}
+		if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
+			queue_state_advance(&state->orders[class],
+								left.whole == PG_INT64_MAX ? finish : left, finish);
+	}
+	pfree(sources);
+}

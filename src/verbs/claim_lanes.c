@@ -1,0 +1,474 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_lanes.c
+ *	  Claims of whatever comes first: from the fronts of the lanes.
+ *
+ * A class's lanes are taken from in the order of addresses across lanes, and what
+ * is taken is in hand (in_hand.c) until its row has been read and it is leased.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "shmem/group_limits.h"
+#include "shmem/in_hand.h"
+#include "shmem/in_transit.h"
+#include "verbs/claim_private.h"
+#include "xact/handover.h"
+
+/* A lane that a claim may take from. */
+typedef struct Source
+{
+	Lane	   *lane;
+	LaneTop		top;
+} Source;
+
+/*
+ * Look at the lanes of a class of buckets below high: those that have anything
+ * to take, as far as can be seen (locked: for certain).  Returns how many.
+ */
+static int
+find_sources(Claim *claim, int class, int high, bool locked, Source *sources,
+			 bool *others_empty)
+{
+	const LaneSet *set = &claim->info->state->orders[class].lanes;
+	Lane	   *lane;
+	int			n = 0;
+
+	*others_empty = true;
+	for (int b = 0; (lane = lanes_next(set, &b)) != NULL && b < high; b++)
+	{
+		Source	   *source = &sources[n];
+
+		source->lane = lane;
+		if (locked)
+			lanes_look_locked(lane, &source->top);
+		else
+			lanes_look(lane, &source->top);
+		if (source->top.view == LANE_EMPTY)
+			continue;
+		if (claim_wants_bucket(claim, lane))
+			n++;
+		else
+			*others_empty = false;
+	}
+	return n;
+}
+
+/*
+ * Let a source take its place in the line of those that have something, the one
+ * least far along at its end.
+ */
+static inline void
+line_up(Source **line, int *n, Source *source)
+{
+	int			low = 0;
+	int			high = *n;
+
+	if (source->top.view != LANE_READY && source->top.view != LANE_UNREAD)
+		return;
+	while (low < high)
+	{
+		int			middle = (low + high) / 2;
+
+		if (lanes_compare(&line[middle]->top.first, &source->top.first) > 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	memmove(&line[low + 1], &line[low], (*n - low) * sizeof(Source *));
+	line[low] = source;
+	(*n)++;
+}
+
+/*
+ * While lanes were looked at, one after the other, tasks may have been offered: the
+ * earlier one of two in a lane that was seen before, the later one where we have
+ * found it.  So look again; what is in our hands was offered before that, and so
+ * was all that comes before it and was offered first.  Returns how many entries are
+ * held then.
+ *
+ * Not in a lane that another claimer was at: what he takes and what we do is at the
+ * same time.
+ */
+static int
+take_overtaken(Claim *claim, int class, int high, const Source *sources,
+			   int n_sources, int max)
+{
+	const LaneSet *set = &claim->info->state->orders[class].lanes;
+	LaneEntry  *held;
+	Lane	  **lanes;
+	int			total = in_hand_entries(&held, &lanes);
+	bool		again = (total > 0);
+	Lane	   *all = lanes_get(0);
+
+	while (again)
+	{
+		again = false;
+
+		/* Every claim does this: it is kept short. */
+		for (int b = 0; b < high; b++)
+		{
+			int			number = ((volatile const LaneSet *) set)->lanes[b];
+			Lane	   *lane;
+			LaneTop		top;
+			LaneEntry	entries[LANE_WINDOW];
+			bool		skip;
+			int			n;
+
+			if (number <= 0)
+				continue;
+			lane = &all[number - 1];
+			if (likely(!lanes_may_precede(lane, &held[total - 1])))
+				continue;
+			lanes_look(lane, &top);
+			if (top.view != LANE_READY ||
+				lanes_compare(&top.first, &held[total - 1]) >= 0)
+				continue;
+			skip = !claim_wants_bucket(claim, lane);
+			for (int i = 0; i < n_sources && !skip; i++)
+				skip = (sources[i].lane == lane && sources[i].top.view == LANE_LOCKED);
+			if (skip)
+				continue;
+			n = lanes_take(lane, max, &held[total - 1], entries, &top, true);
+			if (n <= 0)
+				continue;
+			in_hand_add(lane, entries, n, max);
+			total = in_hand_entries(&held, &lanes);
+			again = true;
+		}
+	}
+	return total;
+}
+
+/*
+ * The one least far along of those that have something; NULL if none has.
+ */
+static Source *
+first_source(Source *sources, int n)
+{
+	Source	   *first = NULL;
+
+	for (Source *source = sources; source < sources + n; source++)
+	{
+		if ((source->top.view == LANE_READY || source->top.view == LANE_UNREAD) &&
+			(first == NULL ||
+			 lanes_compare(&source->top.first, &first->top.first) < 0))
+			first = source;
+	}
+	return first;
+}
+
+/*
+ * Take up to max entries from the front of a source's lane, but none that comes
+ * after upto (NULL: any), and hold them (in_hand.c).  Returns how many; -1 if
+ * nowait and the lane is locked.
+ */
+static int
+take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
+{
+	LaneEntry	entries[LANE_WINDOW];
+	int			n = lanes_take(source->lane, max, upto, entries, &source->top, nowait);
+
+	if (n < 0)
+		return n;
+	in_hand_add(source->lane, entries, n, LANE_WINDOW);
+	if (source->top.low && claim_refill(claim->rel, claim->info, source->lane))
+		lanes_look(source->lane, &source->top);
+	return n;
+}
+
+/*
+ * Take up to max entries from the lanes of a class, the lowest address first, and
+ * hold them (in_hand.c).  Returns how many.
+ *
+ * A merge of the lanes: from the lane least far along, up to where the next
+ * one is.  Only a lane that another claimer has locked at that moment is left
+ * for later.
+ */
+static int
+take_from_class(Claim *claim, int class, int max)
+{
+	int			high = claim->info->state->orders[class].lanes.high;
+	int			n_sources;
+	int			n_line = 0;
+	Source		few_sources[64];
+	Source	   *few_line[64];
+	Source	   *sources = few_sources;
+	Source	  **line = few_line;
+	Source	   *best;
+	int			total = 0;
+	bool		nowait = true;
+	bool		others_empty = true;
+	bool		looked_twice = false;
+
+	if (high > (int) lengthof(few_sources))
+	{
+		sources = palloc(high * sizeof(Source));
+		line = palloc(high * sizeof(Source *));
+	}
+	n_sources = find_sources(claim, class, high, false, sources, &others_empty);
+
+	/* A claim of one needs no line, unless it finds the first lane locked. */
+	best = (max == 1) ? first_source(sources, n_sources) : NULL;
+	if (best != NULL && best->top.view == LANE_READY &&
+		take_from(claim, best, 1, NULL, nowait) > 0)
+		total = 1;
+	for (int i = 0; i < n_sources && total < max; i++)
+		line_up(line, &n_line, &sources[i]);
+
+	while (total < max)
+	{
+		int			n;
+
+		CHECK_FOR_INTERRUPTS();
+		if (n_line == 0)
+		{
+			/* What is left was locked when we came: now insist on it. */
+			for (int i = 0; i < n_sources; i++)
+			{
+				if (sources[i].top.view != LANE_LOCKED)
+					continue;
+				sources[i].top.view = LANE_READY;
+				line_up(line, &n_line, &sources[i]);
+				nowait = false;
+			}
+		}
+		if (n_line == 0 && total == 0 && !looked_twice)
+		{
+			/*
+			 * A look without the lock may be wrong.  Not when something is in hand
+			 * that may come after what is seen now: that is for take_overtaken, and
+			 * for the next round.
+			 */
+			n_sources = find_sources(claim, class, high, true, sources, &others_empty);
+			for (int i = 0; i < n_sources; i++)
+				line_up(line, &n_line, &sources[i]);
+			looked_twice = true;
+		}
+		if (n_line == 0)
+			break;
+		best = line[--n_line];
+
+		if (best->top.view == LANE_UNREAD)
+		{
+			claim_refill(claim->rel, claim->info, best->lane);
+			lanes_look(best->lane, &best->top);
+			line_up(line, &n_line, best);
+			continue;
+		}
+
+		n = take_from(claim, best, max - total,
+					  n_line == 0 ? NULL : &line[n_line - 1]->top.first, nowait);
+		if (n < 0)
+		{
+			best->top.view = LANE_LOCKED;	/* try the others first */
+			continue;
+		}
+		total += n;
+		line_up(line, &n_line, best);
+	}
+	for (int i = 0; i < n_sources; i++)
+	{
+		if (sources[i].top.view == LANE_REFILLING)
+			claim->refilling = sources[i].lane;
+	}
+	if (high > 1)
+		total = take_overtaken(claim, class, high, sources, n_sources, max);
+	claim->drained = others_empty && (looked_twice || total == max);
+	for (int i = 0; i < n_sources; i++)
+		claim->drained &= (sources[i].top.view == LANE_EMPTY);
+	if (sources != few_sources)
+	{
+		pfree(sources);
+		pfree(line);
+	}
+	return total;
+}
+
+/*
+ * An entry led to a row with another address than its own.  Enter it where it
+ * belongs, should nobody else have.
+ */
+static void
+offer_row(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	RowReader  *row = &claim->row;
+	const FairqAddress *address;
+	Lane	   *lane = NULL;
+
+	if (row_is_null(row, COLUMN_ADDRESS))
+		return;
+	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	if (address->class < state->classes)
+		lane = lanes_of(&state->orders[address->class].lanes, address->bucket);
+	if (lane != NULL)
+		lanes_offer(lane, address, &row->tuple.t_self);
+}
+
+/*
+ * Lease what is in hand, but not more than max; the rest goes back.
+ */
+static void
+lease_held(Claim *claim, int class, int max)
+{
+	QueueInfo  *info = claim->info;
+	QueueOrder *order = &info->state->orders[class];
+	VirtualTime start = {PG_INT64_MIN, 0};
+	VirtualTime finish = start;
+	LaneEntry  *entries;
+	Lane	  **lanes;
+	int			n = Min(in_hand_entries(&entries, &lanes), max);
+
+	if (n > 1)
+	{
+		for (int i = 0; i < n; i++)
+			row_reader_fetch_page(&claim->row, &entries[i].tid);
+		for (int i = 0; i < n; i++)
+			row_reader_fetch_row(&claim->row, &entries[i].tid);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		Lane	   *lane = lanes[i];
+		RowReader  *row = &claim->row;
+		VirtualTime task_finish;
+		uint32		limit;
+
+		/* What is before the rest may not be in a lane yet: they go back. */
+		if (unlikely(claim->stray) && limits_waiting(&info->state->limits))
+		{
+			n = i;
+			break;
+		}
+
+		/* A group is to be fed first. */
+		if (unlikely(claim_passes_dry(claim, &entries[i])))
+		{
+			claim->drained = false;
+			n = i;
+			break;
+		}
+
+		if (!claim_can_lease(claim, lane, row_reader_entry(row, &entries[i]), &entries[i]))
+			continue;
+
+		/* Another row may be there by now, or the same with another address. */
+		if (!row_reader_is_at(row, lane, &entries[i]))
+		{
+			row_reader_unlock(row);
+			claim->stray = true;
+			offer_row(claim);
+			if (lanes_entry_task(&entries[i]) != 0)
+				queue_state_overflow_lost(info->state, class, lanes_entry_task(&entries[i]));
+			continue;
+		}
+		if (!claim_grant(claim, lane, &entries[i], &task_finish, &limit))
+		{
+			/* By now the group may have it: then whoever comes next may. */
+			if (limit != NO_LIMIT &&
+				!limits_park(limit, lane, &entries[i], claim->charge))
+				lanes_offer_entry(lane, &entries[i]);
+			continue;
+		}
+
+		if (info->policy == QUEUE_FAIR)
+		{
+			VirtualTime s = {entries[i].block, entries[i].fraction};
+
+			start = virtual_time_max(start, s);
+			finish = virtual_time_max(finish, task_finish);
+		}
+	}
+	in_hand_let_go(n);
+	if (start.whole != PG_INT64_MIN)
+		queue_state_advance(order, start, finish);
+	if (claim->drained && !limits_in_turn(&info->state->limits))
+		queue_state_idle(order);
+}
+
+/*
+ * Groups wait for their turn: have those in the lanes that are before the first task
+ * there.
+ */
+static void
+turns_before(Claim *claim, int class, int want)
+{
+	QueueState *state = claim->info->state;
+	VirtualTime upto = {PG_INT64_MAX, 0};
+	Lane	   *lane;
+
+	for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
+	{
+		LaneTop		top;
+		VirtualTime start;
+
+		lanes_look(lane, &top);
+		if (top.view == LANE_EMPTY || !claim_wants_bucket(claim, lane))
+			continue;
+		start.whole = top.first.block;
+		start.fraction = top.first.fraction;
+		if (virtual_time_compare(start, upto) < 0)
+			upto = start;
+	}
+	if (upto.whole != PG_INT64_MAX)
+		(void) limits_turns(&state->limits, class, &upto, want);
+}
+
+void
+claim_from_lanes(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	int			max = claim->request->max_tasks;
+
+	for (int class = 0; class < state->classes && claim->got < max; class++)
+	{
+		while (claim->got < max)
+		{
+			int			want = Min(max - claim->got, LANE_WINDOW);
+			int			got = claim->got;
+			int			reserved;
+			int			taken;
+
+			CHECK_FOR_INTERRUPTS();
+			if (!lanes_any(&state->orders[class].lanes))
+				break;
+			if (unlikely(((volatile QueueState *) state)->dry > 0))
+				claim_wait_dry(claim);
+			handover_reserve(want * 2 + 8);
+			if (unlikely(limits_in_turn(&state->limits)))
+				turns_before(claim, class, want);
+			in_transit_begins(claim->now);
+			taken = take_from_class(claim, class, want);
+
+			/* Only what it takes: the free list is one for everybody. */
+			reserved = taken > 0 ? leases_reserve(taken) : 0;
+			if (reserved == 0 && taken > 0 && claim->got == 0)
+				claim_no_leases(claim);
+			claim->drained &= (reserved == taken);
+			lease_held(claim, class, reserved);
+			if (unlikely(claim->dry_met))
+				claim_feed_dry(claim);
+
+			/* Then the group may have the next one, of whatever class. */
+			if (claim->stray && limits_waiting(&state->limits))
+			{
+				(void) limits_tick(&state->limits, claim->now, NULL);
+				class = -1;
+			}
+			claim->stray = false;
+			/* There are no more; but what led nowhere has left some of them. */
+			if (reserved < taken && claim->got - got == reserved)
+				return;
+
+			/* What waits for its turn need not wait where there is nothing else. */
+			if (taken == 0 && class >= 0 && limits_in_turn(&state->limits) &&
+				limits_turns(&state->limits, class, NULL, want) > 0)
+				continue;
+			if (taken == 0 || class < 0)
+				break;
+		}
+	}
+}

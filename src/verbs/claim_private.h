@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_private.h
+ *	  A claim in progress, as the files see it that make up the verb: claim.c,
+ *	  claim_lanes.c, claim_groups.c and claim_feed.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_CLAIM_PRIVATE_H
+#define FAIRQ_CLAIM_PRIVATE_H
+
+#include "shmem/group_overflow.h"
+#include "shmem/lanes.h"
+#include "shmem/stats.h"
+#include "storage/archive.h"
+#include "verbs/claim.h"
+
+/* A group whose last place a claim has used up, and which it is to feed. */
+typedef struct DryGroup
+{
+	HungryGroup hungry;
+	int			feeding;		/* handover.c's item */
+} DryGroup;
+
+#define MAX_DRY_GROUPS	LANE_WINDOW
+
+/* A claim in progress. */
+typedef struct Claim
+{
+	Relation	rel;
+	QueueInfo  *info;
+	int			queue;			/* number of its state */
+	const ClaimRequest *request;
+	int			buckets;		/* of the queue, and ... */
+	bool	   *wanted;			/* those asked for; NULL: all */
+	ClaimSink	sink;
+	void	   *arg;
+	RowReader	row;
+	TimestampTz now;
+	int			got;
+	Lane	   *refilling;		/* a lane that somebody else is reading */
+	bool		drained;		/* the class has nothing left */
+	bool		stray;			/* an entry led nowhere: perhaps one that was
+								 * offered for a group at its limit */
+	double		charge;			/* of a task whose group is at its limit */
+	TimestampTz first_deadline; /* of the leases granted */
+	StatsBatch	waits;			/* how long the tasks have waited */
+	ArchiveBatch archive;		/* of tasks popped */
+	LeaseInfo  *durable;		/* leases to be written, but for a pop */
+	int			durable_count;
+	int			durable_size;
+	TimestampTz give_up;		/* waiting for tasks of the overflow */
+	int			waits_for_others;	/* to lease what they have taken */
+	DryGroup   *dry;			/* room for MAX_DRY_GROUPS; NULL: none yet */
+	int			dry_count;
+	bool		dry_met;		/* these, or some that others feed, have been met: */
+	VirtualTime dry_finish;		/* what begins here, or later, comes after them */
+} Claim;
+
+extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
+							const LaneEntry *entry);
+extern bool claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry,
+						VirtualTime *finish, uint32 *limit);
+extern void claim_no_leases(Claim *claim);
+extern void claim_note_dry(Claim *claim, const GroupLease *group);
+extern void claim_feed_dry(Claim *claim);
+extern void claim_wait_dry(Claim *claim);
+extern void claim_from_lanes(Claim *claim);
+extern void claim_of_groups(Claim *claim);
+
+/* Would the task at a place be claimed before a group that is to be fed first? */
+static inline bool
+claim_passes_dry(const Claim *claim, const LaneEntry *entry)
+{
+	VirtualTime start = {entry->block, entry->fraction};
+
+	return claim->dry_met && virtual_time_compare(start, claim->dry_finish) >= 0;
+}
+
+/*
+ * Is a lane of a bucket that the caller asked for?  Buckets from when the queue
+ * had more of them go with those there are, in turn, so that who owns one of
+ * these (sessions.c) owns those, too.
+ */
+static inline bool
+claim_wants_bucket(const Claim *claim, const Lane *lane)
+{
+	return claim->wanted == NULL || claim->wanted[lane->bucket % claim->buckets];
+}
+
+#endif							/* FAIRQ_CLAIM_PRIVATE_H */

@@ -1,0 +1,411 @@
+/*-------------------------------------------------------------------------
+ *
+ * enqueue.c
+ *	  The verb enqueue.
+ *
+ * One heap insert, its index entries, and at commit an offer to the lane.  The
+ * address comes from shared memory before the row is written; no row is locked
+ * and no row is shared (invariant I6).  But for tasks with a unique key: those are
+ * looked up first (unique_keys.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "shmem/stats.h"
+#include "storage/queue_relation.h"
+#include "verbs/enqueue.h"
+#include "verbs/placement.h"
+#include "verbs/unique_keys.h"
+#include "xact/handover.h"
+
+/* Tasks that are placed and written in one go, to bound memory. */
+#define ENQUEUE_BATCH	1000
+
+#define NOT_PLACED		'\0'
+
+/* A new task's id and where it goes. */
+typedef struct NewPlace
+{
+	int64		id;
+	char		state;			/* NOT_PLACED: none yet */
+	int			placed;			/* handover.c's item; -1: none */
+	Place		place;			/* with TASK_READY */
+} NewPlace;
+
+/*
+ * Give ids to new tasks; those whose id is not 0 have one.
+ */
+static void
+take_ids(QueueInfo *info, int n, NewPlace *places)
+{
+	int64		first = 0;
+	int			left = 0;
+	int			wanted = 0;
+
+	for (int i = 0; i < n; i++)
+		wanted += (places[i].id == 0);
+	for (int i = 0; i < n; i++)
+	{
+		if (places[i].id != 0)
+			continue;
+		if (left == 0)
+			first = queue_relation_new_ids(info, wanted, &left);
+		places[i].id = first++;
+		left--;
+		wanted--;
+	}
+}
+
+/*
+ * A task will get its place later.
+ */
+static void
+prepare_later(QueueInfo *info, const NewTask *task)
+{
+	placement_prepare(info, info->policy == QUEUE_FAIR ? task->priority : 0);
+}
+
+/*
+ * Give a place to a new task.
+ */
+static void
+place_task(Placement *placement, const NewTask *task, TimestampTz now,
+		   NewPlace *place)
+{
+	place->placed = -1;
+	place->state = (task->run_at > now) ? TASK_SCHEDULED : TASK_READY;
+	if (place->state != TASK_READY)
+	{
+		prepare_later(placement->info, task);
+		return;
+	}
+	placement_assign(placement, place->id, VARDATA_ANY(task->group_key),
+					 VARSIZE_ANY_EXHDR(task->group_key), task->priority,
+					 task->run_at == DT_NOBEGIN ? now : task->run_at,
+					 task->cost, true, &place->place);
+	if (place->place.overflow)
+	{
+		place->state = TASK_OVERFLOW;
+		handover_overflowed(placement->info->state, place->place.tag.group, place->id);
+	}
+	else
+	{
+		place->placed = handover_placed(place->place.lane, &place->place.address,
+										place->place.tagged ? &place->place.tag : NULL);
+		handover_group(place->placed, VARDATA_ANY(task->group_key),
+					   VARSIZE_ANY_EXHDR(task->group_key));
+	}
+}
+
+/*
+ * The task does not need its place after all.
+ */
+static void
+give_up_place(QueueInfo *info, NewPlace *place)
+{
+	if (place->state == TASK_OVERFLOW)
+		handover_not_overflowed(info->state, place->place.tag.group);
+	else if (place->placed >= 0)
+		handover_not_written(place->placed);
+	place->placed = -1;
+	place->state = NOT_PLACED;
+}
+
+/*
+ * See that there is room for n more tasks.
+ */
+static void
+make_room(QueueInfo *info, int n)
+{
+	if (info->max_tasks > 0 && !handover_room(info->state, n, info->max_tasks))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot enqueue %d more tasks: queue \"%s\" may have " INT64_FORMAT,
+						n, info->name, info->max_tasks),
+				 errhint("Try again when tasks are done, or raise \"max_tasks\" of the queue with fairq.alter_queue().")));
+}
+
+/*
+ * How large payloads are, as jsonb in memory, however they come.
+ */
+static void
+count_payloads(QueueState *queue, int n, const NewTask *const *tasks)
+{
+	int64		bytes = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		int64		size = toast_raw_datum_size(tasks[i]->payload) - VARHDRSZ;
+
+		bytes += size;
+		stats_tally_value(queue, STATS_PAYLOAD, size);
+	}
+	handover_count(queue, QUEUE_PAYLOAD_BYTES, bytes);
+}
+
+/*
+ * Write the rows of new tasks that have their places.
+ */
+static void
+write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
+			const NewPlace *const *places, TimestampTz now)
+{
+	int			natts = info->natts;
+	Datum	   *value_area = palloc0(n * natts * sizeof(Datum));
+	bool	   *null_area = palloc(n * natts * sizeof(bool));
+	Datum	  **values = palloc(n * sizeof(Datum *));
+	bool	  **nulls = palloc(n * sizeof(bool *));
+	ItemPointer tids = palloc(n * sizeof(ItemPointerData));
+
+	memset(null_area, true, n * natts * sizeof(bool));
+	for (int i = 0; i < n; i++)
+	{
+		const NewTask *task = tasks[i];
+		const NewPlace *place = places[i];
+
+		values[i] = value_area + i * natts;
+		nulls[i] = null_area + i * natts;
+#define SET(column, value) \
+		do { \
+			values[i][info->columns[column] - 1] = (value); \
+			nulls[i][info->columns[column] - 1] = false; \
+		} while (0)
+		SET(COLUMN_ID, Int64GetDatum(place->id));
+		if (place->state == TASK_READY)
+			SET(COLUMN_ADDRESS, FairqAddressPGetDatum(&place->place.address));
+		SET(COLUMN_ENQUEUED_AT, TimestampTzGetDatum(now));
+		SET(COLUMN_PRIORITY, Int64GetDatum(task->priority));
+		SET(COLUMN_COST, Float4GetDatum(task->cost));
+		SET(COLUMN_ATTEMPTS, Int32GetDatum(0));
+		SET(COLUMN_STATE, CharGetDatum(place->state));
+		SET(COLUMN_GROUP_KEY, PointerGetDatum(task->group_key));
+		SET(COLUMN_PAYLOAD, task->payload);
+		if (task->run_at != DT_NOBEGIN)
+			SET(COLUMN_RUN_AT, TimestampTzGetDatum(task->run_at));
+		else if (info->policy == QUEUE_TIME)
+			SET(COLUMN_RUN_AT, TimestampTzGetDatum(now));
+		if (task->max_attempts >= 0)
+			SET(COLUMN_MAX_ATTEMPTS, Int32GetDatum(task->max_attempts));
+		if (task->lease != NULL)
+			SET(COLUMN_LEASE, IntervalPGetDatum(task->lease));
+		if (task->has_headers)
+			SET(COLUMN_HEADERS, task->headers);
+		if (task->unique_key != NULL)
+			SET(COLUMN_UNIQUE_KEY, PointerGetDatum(task->unique_key));
+#undef SET
+	}
+
+	queue_relation_insert(rel, info, n, values, nulls, tids);
+	for (int i = 0; i < n; i++)
+	{
+		handover_written(places[i]->placed, &tids[i]);
+		if (places[i]->state == TASK_SCHEDULED)
+			handover_scheduled(info->state, tasks[i]->run_at);
+		handover_count(info->state, queue_catalog_depth(places[i]->state), 1);
+	}
+	handover_count(info->state, QUEUE_ENQUEUED, n);
+	count_payloads(info->state, n, tasks);
+}
+
+/* Tasks without a unique key. */
+static void
+enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
+			  const NewTask *tasks, int64 *ids)
+{
+	NewPlace   *places = palloc0_array(NewPlace, n);
+	const NewTask **task_list = palloc_array(const NewTask *, n);
+	const NewPlace **place_list = palloc_array(const NewPlace *, n);
+	TimestampTz now = GetCurrentTimestamp();
+
+	take_ids(info, n, places);
+	for (int i = 0; i < n; i++)
+	{
+		place_task(placement, &tasks[i], now, &places[i]);
+		task_list[i] = &tasks[i];
+		place_list[i] = &places[i];
+		ids[i] = places[i].id;
+	}
+	write_tasks(rel, info, n, task_list, place_list, now);
+}
+
+/* ----------------------------------------------------------------
+ * Unique keys
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * The order in which tasks with keys are written: by key.  So two transactions
+ * with the same keys do not wait for each other.
+ */
+static int
+compare_keys(const void *a, const void *b)
+{
+	const NewTask *x = *(const NewTask *const *) a;
+	const NewTask *y = *(const NewTask *const *) b;
+	int			len = Min(VARSIZE_ANY_EXHDR(x->unique_key), VARSIZE_ANY_EXHDR(y->unique_key));
+	int			result = memcmp(VARDATA_ANY(x->unique_key), VARDATA_ANY(y->unique_key), len);
+
+	if (result == 0)
+		result = (int) VARSIZE_ANY_EXHDR(x->unique_key) -
+			(int) VARSIZE_ANY_EXHDR(y->unique_key);
+	if (result == 0)
+		result = (x < y) ? -1 : 1;
+	return result;
+}
+
+static bool
+same_key(const NewTask *x, const NewTask *y)
+{
+	return VARSIZE_ANY_EXHDR(x->unique_key) == VARSIZE_ANY_EXHDR(y->unique_key) &&
+		memcmp(VARDATA_ANY(x->unique_key), VARDATA_ANY(y->unique_key),
+			   VARSIZE_ANY_EXHDR(x->unique_key)) == 0;
+}
+
+/*
+ * One task with a key.  place has an id, and perhaps a place in order, which is
+ * given up if it is not needed.
+ */
+static int64
+enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
+				 NewPlace *place, TimestampTz now)
+{
+	QueueInfo  *info = row->info;
+	UniqueKey	key;
+
+	unique_keys_take(placement, row, task, &key);
+	if (key.found != KEY_FREE)
+		give_up_place(info, place);
+	if (key.found != KEY_WAITING)
+	{
+		const NewTask *const task_list[] = {task};
+		const NewPlace *const place_list[] = {place};
+
+		make_room(info, 1);
+		take_ids(info, 1, place);
+		if (key.found == KEY_IN_FLIGHT)
+		{
+			place->state = TASK_HELD;
+			prepare_later(info, task);
+		}
+		else if (place->state == NOT_PLACED)
+			place_task(placement, task, now, place);
+		write_tasks(row->rel, info, 1, task_list, place_list, now);
+		if (key.found == KEY_IN_FLIGHT)
+			handover_task_held(info->state, place->id, key.id);
+		key.id = place->id;
+	}
+	unique_keys_let_go(&key);
+	return key.id;
+}
+
+/*
+ * Tasks of which some have a unique key.
+ *
+ * Those are written in the order of their keys, but tasks of a group are served in
+ * the order given.  So all that seem to be new get their ids and places
+ * first.
+ */
+static void
+enqueue_unique(Placement *placement, Relation rel, QueueInfo *info, int n,
+			   const NewTask *tasks, int64 *ids)
+{
+	NewPlace   *places = palloc_array(NewPlace, n);
+	const NewTask **task_list = palloc_array(const NewTask *, n);
+	const NewPlace **place_list = palloc_array(const NewPlace *, n);
+	bool	   *repeated = palloc0_array(bool, n);
+	TimestampTz now = GetCurrentTimestamp();
+	MemoryContext task_context;
+	RowReader	row;
+	int			keyed = 0;
+	int			others = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		places[i].id = 0;
+		places[i].state = NOT_PLACED;
+		places[i].placed = -1;
+		if (tasks[i].unique_key != NULL)
+			task_list[keyed++] = &tasks[i];
+	}
+	qsort(task_list, keyed, sizeof(NewTask *), compare_keys);
+	for (int i = 1; i < keyed; i++)
+		repeated[task_list[i] - tasks] = same_key(task_list[i - 1], task_list[i]);
+
+	row_reader_begin(&row, rel, info);
+	for (int i = 0; n > 1 && i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (tasks[i].unique_key != NULL &&
+			(repeated[i] ||
+			 unique_keys_guess(rel, info, tasks[i].unique_key) != KEY_FREE))
+			continue;
+		take_ids(info, 1, &places[i]);
+		place_task(placement, &tasks[i], now, &places[i]);
+	}
+	task_context = AllocSetContextCreate(CurrentMemoryContext, "pgfairq unique key",
+										 ALLOCSET_SMALL_SIZES);
+	for (int i = 0; i < keyed; i++)
+	{
+		int			at = task_list[i] - tasks;
+		MemoryContext old = MemoryContextSwitchTo(task_context);
+
+		CHECK_FOR_INTERRUPTS();
+		ids[at] = enqueue_with_key(placement, &row, task_list[i], &places[at], now);
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(task_context);
+	}
+	MemoryContextDelete(task_context);
+	row_reader_end(&row);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (tasks[i].unique_key == NULL)
+		{
+			task_list[others] = &tasks[i];
+			place_list[others++] = &places[i];
+			ids[i] = places[i].id;
+		}
+	}
+	if (others > 0)
+	{
+		make_room(info, others);
+		write_tasks(rel, info, others, task_list, place_list, now);
+	}
+}
+
+/*
+ * Enqueue n tasks, and set ids to theirs.  They exist when and only when the
+ * transaction commits.
+ *
+ * rel is locked in RowExclusiveLock mode, and stays so until the end of the
+ * transaction.
+ */
+void
+enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
+			  int64 *ids)
+{
+	Placement	placement;
+	bool		unique = false;
+
+	if (n == 0)
+		return;
+	placement_begin(&placement, rel, info);
+	for (int i = 0; i < n && !unique; i++)
+		unique = (tasks[i].unique_key != NULL);
+	if (unique)
+	{
+		enqueue_unique(&placement, rel, info, n, tasks, ids);
+		return;
+	}
+	make_room(info, n);
+	for (int done = 0; done < n; done += ENQUEUE_BATCH)
+		enqueue_batch(&placement, rel, info, Min(ENQUEUE_BATCH, n - done),
+					  tasks + done, ids + done);
+}

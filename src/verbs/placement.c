@@ -1,0 +1,376 @@
+/*-------------------------------------------------------------------------
+ *
+ * placement.c
+ *	  Giving a task its place in the order.
+ *
+ * The address is the schedule (DESIGN's first sentence), and here it is made:
+ * under policy fair from the group's tags, by start-time fair queueing; under
+ * policy priority and time the block is the number given, and the slot the
+ * task's id, so that ties are served first come, first served.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "shmem/group_overflow.h"
+#include "shmem/leases.h"
+#include "shmem/waiting.h"
+#include "storage/recovery.h"
+#include "verbs/placement.h"
+#include "xact/handover.h"
+
+/*
+ * Before a statement gives places to tasks.
+ */
+void
+placement_begin(Placement *placement, Relation rel, QueueInfo *info)
+{
+	placement->rel = rel;
+	placement->info = info;
+	memset(placement->read, 0, sizeof(placement->read));
+	recovery_tags(rel, info);
+}
+
+/*
+ * Tasks of a class are going to be placed, now or when it is their turn: see to it that
+ * there are lanes for them.  If there are none to be had it is the producer who is
+ * told, not the worker, who could not help it.
+ */
+void
+placement_prepare(QueueInfo *info, int class)
+{
+	(void) queue_catalog_lane(info, class, 0);
+}
+
+/*
+ * The place of one task.  priority is checked: 0..9 under policy fair; run_at
+ * is only looked at under policy time.
+ *
+ * Under policy fair there may be no room for it (max_ready, max_ready_per_group):
+ * if it may overflow, it does.  The other policies are orders by a number, in
+ * which a task that waits elsewhere would be out of order.
+ */
+void
+placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
+				 int64 priority, TimestampTz run_at, double cost,
+				 bool may_overflow, Place *place)
+{
+	QueueInfo  *info = placement->info;
+	FairqAddress *address = &place->address;
+
+	address->unused = 0;
+	address->class = 0;
+	address->fraction = 0;
+	address->slot = turn;
+	place->tagged = (info->policy == QUEUE_FAIR);
+	place->overflow = false;
+	switch (info->policy)
+	{
+		case QUEUE_FAIR:
+			{
+				int			class = queue_state_class(info->state, priority);
+
+				if (!placement->read[class])
+				{
+					/* First: it may fail, and the tag could not be given back. */
+					placement_prepare(info, class);
+					placement->v[class] =
+						queue_state_virtual_time(&info->state->orders[class]);
+					placement->read[class] = true;
+				}
+				/* What the tag owes is noted by the caller, who must not fail. */
+				handover_reserve(1);
+				place->overflow =
+					!groups_tag(info->state, class, key, keylen,
+								placement->v[class], cost, may_overflow, &place->tag);
+				if (place->overflow)
+					return;
+				address->class = class;
+				address->block = place->tag.start.whole;
+				address->fraction = place->tag.start.fraction;
+				address->slot = place->tag.slot;
+			}
+			break;
+		case QUEUE_PRIORITY:
+			address->block = priority;
+			break;
+		case QUEUE_TIME:
+			address->block = run_at;
+			break;
+	}
+	address->bucket = address_bucket_of(address->block, address->fraction,
+										address->slot, info->buckets);
+	place->lane = placement_lane(info, address);
+}
+
+/*
+ * Write the task that row has read, and that was in the state from, in a place.
+ */
+static bool
+write_place(RowReader *row, char from, const Place *place, bool wait)
+{
+	QueueInfo  *info = row->info;
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	ItemPointerData tid = row->tuple.t_self;
+	int			placed = -1;
+
+	if (place->overflow)
+		handover_overflowed(info->state, place->tag.group,
+							DatumGetInt64(row_value(row, COLUMN_ID)));
+	else
+	{
+		placed = handover_placed(place->lane, &place->address,
+								 place->tagged ? &place->tag : NULL);
+		handover_group(placed, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place->address);
+	}
+	row_is_null(row, COLUMN_ADDRESS) = place->overflow;
+	row_value(row, COLUMN_STATE) = CharGetDatum(place->overflow ? TASK_OVERFLOW : TASK_READY);
+	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
+	{
+		if (place->overflow)
+			handover_not_overflowed(info->state, place->tag.group);
+		handover_not_written(placed);
+		return false;
+	}
+	handover_written(placed, &tid);
+	row->tuple.t_self = tid;
+	handover_count(info->state, queue_catalog_depth(from), -1);
+	handover_count(info->state,
+				   place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
+	return true;
+}
+
+/*
+ * Give the task that row has read, and that was in the state from, a fresh place,
+ * and write it: it is ready when the transaction commits, or in the overflow of
+ * its group if it may be and there is no room; row->tuple.t_self says where.
+ * Returns false if somebody else changed it, or has it locked and wait is false.
+ */
+bool
+placement_move(Placement *placement, RowReader *row, char from,
+			   TimestampTz run_at, bool may_overflow, bool wait)
+{
+	QueueInfo  *info = row->info;
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	Place		place;
+	int			got;
+	int64		turn = 0;
+
+	if (info->policy != QUEUE_FAIR)
+		turn = queue_relation_new_ids(info, 1, &got);
+
+	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), run_at,
+					 DatumGetFloat4(row_value(row, COLUMN_COST)), may_overflow,
+					 &place);
+	return write_place(row, from, &place, wait);
+}
+
+/*
+ * Give the task that row has read, of the overflow, a place in memory: if it is there
+ * still and nobody has leased it, and its lane takes it.  If not it counts in the
+ * overflow, as before.  *gone: it is in somebody's hands.  *tagged: the group counts
+ * it as ready because of its tag, which the caller has just made.
+ */
+static bool
+feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
+			   bool *gone, bool *tagged)
+{
+	QueueState *state = row->info->state;
+	int			queue = queue_state_number(state);
+	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	uint16		waiters = waiting_group(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	ItemPointerData tid = row->tuple.t_self;
+	LaneEntry	entry;
+	FedTask		fed = FED_NO_ROOM;
+
+	lanes_entry(&entry, &place->address, &tid);
+	if (!lanes_entry_set_task(&entry, task))
+		return false;
+	*gone = !leases_feed(queue, group, task, &fed);
+	if (*gone || fed == FED_NO_ROOM)
+		return false;
+
+	/*
+	 * Whoever removes it now finds it fed.  Who has done so before we did, or is
+	 * about to, has the row in his hands; then it is for him to count it off.
+	 */
+	*gone = (row_reader_read(row, &tid) != ROW_LIVE);
+	if (!*gone && lanes_offer_overflow(place->lane, &entry, waiters, urgent))
+		return true;
+	*tagged = group_overflow_unfeed(state, group, task);
+	if (*tagged)
+		groups_written(state, group, 1);
+	*gone |= !*tagged;
+	return false;
+}
+
+/*
+ * Make the task ready that row has read, of the overflow of a group: at once if its
+ * lane takes it, and then its row stays as it is; else it is written, if it may be.
+ *
+ * Once a task had to be written (then *how says so), which can be claimed when we
+ * commit, so are those that come after it in its group, to be claimed after it.
+ */
+FeedResult
+placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
+{
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	Place		place;
+	bool		gone = false;
+	bool		tagged = true;
+
+	placement_assign(placement, 0, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), 0,
+					 DatumGetFloat4(row_value(row, COLUMN_COST)), false, &place);
+	if (*how != FEED_WRITTEN &&
+		feed_in_memory(row, group, &place, *how == FEED_IN_LANE_ONLY, &gone, &tagged))
+		return FEED_DONE;
+	if (gone || *how == FEED_IN_LANE_ONLY)
+	{
+		groups_untag(place.tag.slot, group, place.tag.start, place.tag.finish, tagged);
+		return gone ? FEED_IN_HANDS : FEED_NO_ROOM;
+	}
+	*how = FEED_WRITTEN;
+	(void) group_overflow_unfeed(row->info->state, group,
+								 DatumGetInt64(row_value(row, COLUMN_ID)));
+	return write_place(row, TASK_OVERFLOW, &place, false) ? FEED_DONE : FEED_IN_HANDS;
+}
+
+/*
+ * The task that row has read, of the overflow of a group, has a place: it counts as
+ * ready.
+ */
+void
+placement_is_fed(RowReader *row, uint32 group)
+{
+	QueueState *state = row->info->state;
+	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
+	ItemPointerData tid = row->tuple.t_self;
+	FedTask		fed;
+
+	/* As in feed_in_memory. */
+	groups_written(state, group, 1);
+	if (!leases_feed(queue_state_number(state), group, task, &fed) || fed == FED_NO_ROOM)
+		groups_written(state, group, -1);
+	else if (row_reader_read(row, &tid) != ROW_LIVE)
+		(void) group_overflow_unfeed(state, group, task);
+}
+
+/*
+ * The same for a task whose time has come, as its row says.  What was scheduled is
+ * in order of when it was due.  It may overflow if it was scheduled for its first
+ * attempt, or is dead.
+ */
+bool
+placement_replace(Placement *placement, RowReader *row, bool wait)
+{
+	char		state = DatumGetChar(row_value(row, COLUMN_STATE));
+	bool		scheduled = (state == TASK_SCHEDULED);
+
+	return placement_move(placement, row, state,
+						  scheduled ? DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) :
+						  GetCurrentTimestamp(),
+						  state == TASK_DEAD ||
+						  (scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0),
+						  wait);
+}
+
+/*
+ * A place for a task of the overflow that was claimed and is given back: before all
+ * that are ready, as it had one that was claimed by now, and in order of their ids.
+ * No start tag is less than 0.
+ */
+void
+placement_first(RowReader *row, FairqAddress *address)
+{
+	address->unused = 0;
+	address->class = row_reader_class(row);
+	address->block = -1;
+	address->fraction = 0;
+	address->slot = DatumGetInt64(row_value(row, COLUMN_ID));
+	address->bucket = address_bucket_of(address->block, address->fraction,
+										address->slot, row->info->buckets);
+}
+
+/*
+ * The number of the group of the task that row has read; FAIRQ_NO_GROUP if it is
+ * not known.
+ */
+uint32
+placement_group(RowReader *row)
+{
+	QueueInfo  *info = row->info;
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	int64		class = info->policy == QUEUE_FAIR ?
+		DatumGetInt64(row_value(row, COLUMN_PRIORITY)) : 0;
+	GroupTag	tag;
+
+	if (class >= 0 && class < FAIRQ_CLASSES &&
+		groups_look(info->state, (int) class, VARDATA_ANY(key),
+					VARSIZE_ANY_EXHDR(key), &tag))
+		return tag.group;
+	return FAIRQ_NO_GROUP;
+}
+
+/*
+ * The task that row has read is going to be removed or moved: if it was the last
+ * of its group, the group is not charged for it.
+ */
+void
+placement_uncharge(RowReader *row, const FairqAddress *address)
+{
+	QueueInfo  *info = row->info;
+	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	VirtualTime start = {address->block, address->fraction};
+	GroupTag	tag;
+
+	if (info->policy == QUEUE_FAIR &&
+		groups_look(info->state, address->class, VARDATA_ANY(key),
+					VARSIZE_ANY_EXHDR(key), &tag) &&
+		virtual_time_compare(tag.finish,
+							 virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)),
+											  tag.weight)) == 0)
+		handover_cancelled(address, &tag);
+}
+
+/*
+ * The task that row has read leaves its place, and nobody who leased it does it: its
+ * group has room, unless somebody has it leased when that is committed.
+ */
+void
+placement_leaves(RowReader *row)
+{
+	uint32		group = placement_group(row);
+	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
+
+	if (group == FAIRQ_NO_GROUP)
+		return;
+	if (!row_is_null(row, COLUMN_ADDRESS))
+		handover_removed(row->info->state, group, id,
+						 DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
+	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
+		handover_removed(row->info->state, group, id, NULL);
+}
+
+/*
+ * The lane that an address is in.  An address may come from a row that a user
+ * wrote, so it is checked.
+ */
+Lane *
+placement_lane(QueueInfo *info, const FairqAddress *address)
+{
+	if (address->bucket >= FAIRQ_MAX_BUCKETS ||
+		address->class >= info->state->classes)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("address of bucket %d and class %d is not one of queue \"%s\"",
+						address->bucket, address->class, info->name),
+				 errhint("A task may be in the buckets 0 to %d, and in the classes 0 to %d.",
+						 FAIRQ_MAX_BUCKETS - 1, info->state->classes - 1)));
+	return queue_catalog_lane(info, address->class, address->bucket);
+}

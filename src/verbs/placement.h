@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * placement.h
+ *	  Giving a task its place in the order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_PLACEMENT_H
+#define FAIRQ_PLACEMENT_H
+
+#include "shmem/groups.h"
+#include "shmem/lanes.h"
+#include "storage/queue_catalog.h"
+#include "storage/queue_relation.h"
+
+/* What virtual time was when a statement began, read once for each class. */
+typedef struct Placement
+{
+	Relation	rel;
+	QueueInfo  *info;
+	bool		read[FAIRQ_CLASSES];
+	VirtualTime v[FAIRQ_CLASSES];
+} Placement;
+
+/* A task's place: where it is, and what it owes there. */
+typedef struct Place
+{
+	FairqAddress address;
+	Lane	   *lane;
+	GroupTag	tag;
+	bool		tagged;
+	bool		overflow;		/* it has none, but waits for room */
+} Place;
+
+/* How a task of the overflow may be made ready, and what came of it. */
+typedef enum FeedHow
+{
+	FEED_IN_LANE_ONLY,
+	FEED_IN_LANE,				/* or written */
+	FEED_WRITTEN
+} FeedHow;
+
+typedef enum FeedResult
+{
+	FEED_DONE,
+	FEED_IN_HANDS,				/* its row is in somebody's hands */
+	FEED_NO_ROOM				/* in its lane, where it has to be */
+} FeedResult;
+
+extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
+extern void placement_prepare(QueueInfo *info, int class);
+extern void placement_assign(Placement *placement, int64 turn,
+							 const char *key, int keylen, int64 priority,
+							 TimestampTz run_at, double cost,
+							 bool may_overflow, Place *place);
+extern bool placement_move(Placement *placement, RowReader *row, char from,
+						   TimestampTz run_at, bool may_overflow, bool wait);
+extern void placement_first(RowReader *row, FairqAddress *address);
+extern uint32 placement_group(RowReader *row);
+extern void placement_uncharge(RowReader *row, const FairqAddress *address);
+extern void placement_leaves(RowReader *row);
+extern FeedResult placement_feed(Placement *placement, RowReader *row, uint32 group,
+								 FeedHow *how);
+extern void placement_is_fed(RowReader *row, uint32 group);
+extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
+extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
+
+#endif							/* FAIRQ_PLACEMENT_H */

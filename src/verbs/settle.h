@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * settle.h
+ *	  The verbs that end a lease or a task: ack, nack, extend, release; cancel,
+ *	  purge, revive.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_SETTLE_H
+#define FAIRQ_SETTLE_H
+
+#include "storage/archive.h"
+#include "storage/queue_catalog.h"
+#include "storage/queue_relation.h"
+#include "verbs/placement.h"
+
+typedef enum SettleVerb
+{
+	SETTLE_ACK,
+	SETTLE_NACK,
+	SETTLE_RELEASE,
+	SETTLE_EXTEND
+} SettleVerb;
+
+/* A run of settlements by one call, with the queue that was open last. */
+typedef struct Settlement
+{
+	SettleVerb	verb;
+	text	   *error;			/* nack: NULL or what went wrong */
+	int64		delay;			/* nack: microseconds; -1: the queue's backoff */
+	int64		lease;			/* extend: microseconds; -1: the task's or queue's */
+	TimestampTz deadline;		/* result of extend */
+	TimestampTz now;			/* when the first was acknowledged */
+	int			acked;			/* tasks of the open queue, to be counted, */
+	int			addressed;		/* and those of them whose rows had addresses */
+
+	/* private */
+	Relation	rel;
+	QueueInfo  *info;
+	RowReader	row;
+	bool		placing;
+	Placement	placement;
+	ArchiveBatch archive;
+} Settlement;
+
+extern void settle_begin(Settlement *settlement, SettleVerb verb);
+extern bool settle_receipt(Settlement *settlement, const pg_uuid_t *receipt);
+extern bool settle_lease(Settlement *settlement, const LeaseRef *ref);
+extern void settle_end(Settlement *settlement);
+
+extern int	settle_expired(Relation rel, QueueInfo *info, int max);
+extern bool settle_cancel(Relation rel, QueueInfo *info, int64 id);
+extern int64 settle_purge(Relation rel, QueueInfo *info, const text *group);
+extern int64 settle_revive(Relation rel, QueueInfo *info, bool all, int64 id);
+
+#endif							/* FAIRQ_SETTLE_H */

@@ -1,0 +1,45 @@
+/*-------------------------------------------------------------------------
+ *
+ * unique_keys.h
+ *	  Unique keys: at most one task of a key waits, and at most one is in flight.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_UNIQUE_KEYS_H
+#define FAIRQ_UNIQUE_KEYS_H
+
+#include "storage/lock.h"
+
+#include "storage/queue_catalog.h"
+#include "storage/queue_relation.h"
+#include "verbs/enqueue.h"
+#include "verbs/placement.h"
+
+/* What a producer finds of a key. */
+typedef enum KeyFound
+{
+	KEY_FREE,					/* nothing: a new task is ready */
+	KEY_WAITING,				/* a task waits: it is the one */
+	KEY_IN_FLIGHT				/* a task is in flight: a new one is held behind it */
+} KeyFound;
+
+/* A key in the hands of whoever writes a task of it. */
+typedef struct UniqueKey
+{
+	KeyFound	found;
+	int64		id;				/* of the task that waits or is in flight */
+	LOCKTAG		lock;
+} UniqueKey;
+
+extern KeyFound unique_keys_guess(Relation rel, QueueInfo *info, const text *key);
+extern void unique_keys_take(Placement *placement, RowReader *row,
+							 const NewTask *task, UniqueKey *key);
+extern void unique_keys_take_for_revival(Relation rel, QueueInfo *info,
+										 const text *name, UniqueKey *key);
+extern void unique_keys_let_go(const UniqueKey *key);
+extern void unique_keys_gone(RowReader *row);
+extern int	unique_keys_look(Relation rel, QueueInfo *info, int max,
+							 TimestampTz *next, bool *more);
+extern void unique_keys_register(void);
+
+#endif							/* FAIRQ_UNIQUE_KEYS_H */

@@ -1,0 +1,233 @@
+/*-------------------------------------------------------------------------
+ *
+ * database_hooks.c
+ *	  What happens to tables and databases that concerns us.
+ *
+ * However a queue's table goes (drop_queue, DROP TABLE, DROP EXTENSION, DROP
+ * OWNED, DROP DATABASE), its shared state goes with it, at commit.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_authid.h"
+#include "catalog/pg_class_d.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension_d.h"
+#include "catalog/pg_trigger.h"
+#include "commands/dbcommands.h"
+#include "commands/defrem.h"
+#include "miscadmin.h"
+#include "tcop/utility.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+#include "common/compat.h"
+#include "shared_state.h"
+#include "shmem/wakeup.h"
+#include "storage/durable_leases.h"
+#include "storage/queue_catalog.h"
+#include "worker/database_hooks.h"
+#include "xact/handover.h"
+
+static object_access_hook_type prev_object_access_hook = NULL;
+static ProcessUtility_hook_type prev_process_utility_hook = NULL;
+
+/*
+ * The table of a trigger, if it is the one that queue tables have.
+ */
+static Oid
+table_of_trigger(Oid trigger)
+{
+	Relation	rel = table_open(TriggerRelationId, AccessShareLock);
+	Oid			table = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ,
+				ObjectIdGetDatum(trigger));
+	scan = systable_beginscan(rel, TriggerOidIndexId, true, SnapshotSelf, 1, &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		Form_pg_trigger form = (Form_pg_trigger) GETSTRUCT(tuple);
+
+		if (strcmp(NameStr(form->tgname), "fairq_row_written") == 0)
+			table = form->tgrelid;
+	}
+	systable_endscan(scan);
+	table_close(rel, AccessShareLock);
+	return table;
+}
+
+static void
+object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
+			  void *arg)
+{
+	if (prev_object_access_hook)
+		prev_object_access_hook(access, class, object, subobject, arg);
+
+	if (!shared_state_ready())
+		return;
+	if (access == OAT_POST_CREATE && class == ExtensionRelationId)
+		handover_probe();
+	/* It may be, or have become, one that is to have a worker, or none. */
+	if ((access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
+		class == DatabaseRelationId)
+		handover_probe();
+	/* A trigger is enabled, disabled or made: rows may have come without it. */
+	if ((access == OAT_POST_ALTER || access == OAT_POST_CREATE) &&
+		class == TriggerRelationId)
+	{
+		Oid			table = table_of_trigger(object);
+
+		if (OidIsValid(table))
+			handover_read_again(table);
+	}
+	if (access != OAT_DROP || subobject != 0)
+		return;
+	if (class == RelationRelationId)
+	{
+		if (queue_state_find(object) != NULL)
+			handover_release_queue(MyDatabaseId, object);
+		if (queue_catalog_name_of(object) != NULL)
+			durable_leases_forget_queue(object);
+	}
+	else if (class == DatabaseRelationId)
+		handover_release_queue(object, InvalidOid);
+	else if (class == ExtensionRelationId)
+		handover_probe();
+}
+
+/*
+ * May a database be copied by CREATE DATABASE?  As createdb() decides it.
+ */
+static bool
+may_copy(Oid database)
+{
+	HeapTuple	tuple;
+	bool		may = superuser();
+
+	tuple = SearchSysCache1(AUTHOID, ObjectIdGetDatum(GetUserId()));
+	if (HeapTupleIsValid(tuple))
+	{
+		may |= ((Form_pg_authid) GETSTRUCT(tuple))->rolcreatedb;
+		ReleaseSysCache(tuple);
+	}
+	if (!may || fairq_database_ownercheck(database, GetUserId()))
+		return may;
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(database));
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	may = ((Form_pg_database) GETSTRUCT(tuple))->datistemplate;
+	ReleaseSysCache(tuple);
+	return may;
+}
+
+/*
+ * The database that a command wants for itself; InvalidOid: none.  Not inlined:
+ * gcc would take its variables for such as a PG_TRY of the caller may clobber.
+ */
+static pg_noinline Oid
+wanted_database(Node *command)
+{
+	const char *name = NULL;
+	Oid			database;
+
+	switch (nodeTag(command))
+	{
+		case T_DropdbStmt:
+			name = castNode(DropdbStmt, command)->dbname;
+			break;
+		case T_RenameStmt:
+			if (castNode(RenameStmt, command)->renameType == OBJECT_DATABASE)
+				name = castNode(RenameStmt, command)->subname;
+			break;
+		case T_CreatedbStmt:
+			{
+				ListCell   *lc;
+
+				foreach(lc, castNode(CreatedbStmt, command)->options)
+				{
+					DefElem    *option = lfirst_node(DefElem, lc);
+
+					if (strcmp(option->defname, "template") == 0 && option->arg != NULL)
+						name = defGetString(option);
+				}
+			}
+			break;
+		case T_AlterDatabaseStmt:
+			{
+				ListCell   *lc;
+
+				foreach(lc, castNode(AlterDatabaseStmt, command)->options)
+				{
+					if (strcmp(lfirst_node(DefElem, lc)->defname, "tablespace") == 0)
+						name = castNode(AlterDatabaseStmt, command)->dbname;
+				}
+			}
+			break;
+		default:
+			break;
+	}
+	database = name == NULL ? InvalidOid : get_database_oid(name, true);
+	if (!OidIsValid(database))
+		return InvalidOid;
+
+	/* Only who may carry the command out has our worker leave. */
+	if (nodeTag(command) == T_CreatedbStmt ? !may_copy(database) :
+		!fairq_database_ownercheck(database, GetUserId()))
+		return InvalidOid;
+	return database;
+}
+
+/*
+ * DROP DATABASE and its like fail while anybody is connected, and our worker
+ * is: have it leave first.
+ */
+static void
+process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
+				ProcessUtilityContext context, ParamListInfo params,
+				QueryEnvironment *environment, DestReceiver *dest,
+				QueryCompletion *completion)
+{
+	Oid			database = shared_state_ready() ?
+		wanted_database(pstmt->utilityStmt) : InvalidOid;
+
+	PG_TRY();
+	{
+		if (OidIsValid(database))
+			wakeup_hold(database);
+		if (prev_process_utility_hook)
+			prev_process_utility_hook(pstmt, query, read_only_tree, context,
+									  params, environment, dest, completion);
+		else
+			standard_ProcessUtility(pstmt, query, read_only_tree, context,
+									params, environment, dest, completion);
+	}
+	PG_FINALLY();
+	{
+		if (OidIsValid(database))
+			wakeup_unhold(database);
+	}
+	PG_END_TRY();
+}
+
+/*
+ * Called once a process, from _PG_init, when preloaded.
+ */
+void
+database_hooks_install(void)
+{
+	prev_object_access_hook = object_access_hook;
+	object_access_hook = object_access;
+	prev_process_utility_hook = ProcessUtility_hook;
+	ProcessUtility_hook = process_utility;
+}
