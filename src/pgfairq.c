@@ -1,7 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * pgfairq.c
- *	  A fair task queue: what happens when the library is loaded.
+ *	  A fair task queue: what happens when the library is loaded, and its
+ *	  areas of shared memory.
+ *
+ * Each module of shmem/ says how much memory it needs and sets up its area.
+ * Every area is of fixed size, sized by settings.c (invariant I10), for two
+ * reasons: a commit callback must not fail, so it cannot allocate, and an
+ * array index is a reference that holds in every process.  The areas are
+ * reserved, not touched: the kernel hands out a page when it is first written.
+ *
+ * Locking: the order in which a process may take our locks is
+ *
+ *		queue -> group -> limit
+ *		queue -> group -> lane
+ *		lease partition -> lease free list, or moved leases
+ *		any of them -> list of waiters
+ *
+ * and a buffer content lock may be held while a group, a limit or a lease
+ * partition is locked (claim), never the other way round.  No lock of ours is
+ * held while anything is called that can error, sleep or do I/O.
  *
  *-------------------------------------------------------------------------
  */
@@ -9,11 +27,27 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/shmem.h"
 
 #include "common/settings.h"
-#include "shared_state.h"
+#include "common/shared_memory.h"
+#include "common/wall_clock.h"
+#include "shmem/fed_tasks.h"
+#include "shmem/group_limits.h"
+#include "shmem/group_table.h"
+#include "shmem/in_transit.h"
+#include "shmem/lanes.h"
+#include "shmem/lease_file.h"
+#include "shmem/leases.h"
+#include "shmem/queue_state.h"
+#include "shmem/sessions.h"
+#include "shmem/stats.h"
+#include "shmem/waiting.h"
+#include "shmem/wakeup.h"
 #include "storage/archive.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_relation.h"
 #include "verbs/unique_keys.h"
 #include "worker/database_hooks.h"
 #include "worker/launcher.h"
@@ -22,6 +56,62 @@
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
+
+/* The areas of shared memory, in the order of their set-up. */
+static const struct
+{
+	const char *name;
+	Size		(*size) (void);
+	void		(*init) (void *area, bool found);
+}			areas[] = {
+	{"pgfairq", shared_memory_shmem_size, shared_memory_shmem_init},
+	{"pgfairq clock", wall_clock_shmem_size, wall_clock_shmem_init},
+	{"pgfairq queues", queue_state_shmem_size, queue_state_shmem_init},
+	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
+	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
+	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
+	{"pgfairq fed tasks", fed_tasks_shmem_size, fed_tasks_shmem_init},
+	{"pgfairq limits", limits_shmem_size, limits_shmem_init},
+	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
+	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
+	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
+	{"pgfairq waiters", waiting_shmem_size, waiting_shmem_init},
+	{"pgfairq in transit", in_transit_shmem_size, in_transit_shmem_init},
+	{"pgfairq pages seen", row_reader_shmem_size, row_reader_shmem_init},
+};
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static void
+shmem_request(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+
+	for (int i = 0; i < (int) lengthof(areas); i++)
+		RequestAddinShmemSpace(add_size(areas[i].size(), PG_CACHE_LINE_SIZE));
+}
+
+static void
+shmem_startup(void)
+{
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	for (int i = 0; i < (int) lengthof(areas); i++)
+	{
+		bool		found;
+		void	   *area = ShmemInitStruct(areas[i].name, areas[i].size(), &found);
+
+		areas[i].init(area, found);
+	}
+	LWLockRelease(AddinShmemInitLock);
+
+	if (!IsUnderPostmaster)
+		lease_file_startup();
+}
 
 /*
  * Without preload there is no shared memory, so there is nothing to set up.
@@ -35,7 +125,10 @@ _PG_init(void)
 		return;
 
 	settings_define();
-	shared_state_request();
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = shmem_request;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = shmem_startup;
 	queue_catalog_register();
 	archive_register();
 	handover_register();

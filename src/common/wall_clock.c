@@ -27,8 +27,8 @@
 #include "storage/lwlock.h"
 #include "utils/timestamp.h"
 
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shared_state.h"
 
 #ifdef CLOCK_BOOTTIME
 #define REAL_CLOCK	CLOCK_BOOTTIME
@@ -69,7 +69,7 @@ wall_clock_shmem_init(void *area, bool found)
 	wall_clock = area;
 	if (found)
 		return;
-	LWLockInitialize(&wall_clock->lock, shared_state_tranche(FAIRQ_TRANCHE_WORKER));
+	LWLockInitialize(&wall_clock->lock, shared_memory_tranche(FAIRQ_TRANCHE_WORKER));
 	wall_clock->looked_at = wall_clock_real();
 	wall_clock->offset = GetCurrentTimestamp() - wall_clock->looked_at;
 	pg_atomic_init_u32(&wall_clock->steps, 0);

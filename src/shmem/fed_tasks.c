@@ -27,7 +27,7 @@
 #include "storage/spin.h"
 
 #include "common/settings.h"
-#include "shared_state.h"
+#include "common/shared_memory.h"
 #include "shmem/fed_tasks.h"
 #include "shmem/queue_state.h"
 
@@ -99,7 +99,7 @@ fed_tasks_shmem_init(void *area, bool found)
 	table->used = 0;
 	for (int i = 0; i < PARTITIONS; i++)
 		LWLockInitialize(&table->partitions[i].lock,
-						 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
+						 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
 	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 

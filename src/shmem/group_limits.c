@@ -35,7 +35,7 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shared_state.h"
+#include "common/shared_memory.h"
 #include "shmem/group_limits_private.h"
 
 #define LOCKS			64
@@ -87,13 +87,13 @@ limits_shmem_init(void *area, bool found)
 	if (found)
 		return;
 
-	LWLockInitialize(&table->lock, shared_state_tranche(FAIRQ_TRANCHE_LIMIT));
+	LWLockInitialize(&table->lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
 	table->free_head = NO_LIMIT;
 	table->high_water = 0;
 	table->hand = 0;
 	for (int i = 0; i < LOCKS; i++)
 		LWLockInitialize(&table->locks[i].lock,
-						 shared_state_tranche(FAIRQ_TRANCHE_LIMIT));
+						 shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
 	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 

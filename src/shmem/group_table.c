@@ -36,8 +36,8 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shared_state.h"
 #include "shmem/group_private.h"
 #include "shmem/group_table.h"
 
@@ -81,7 +81,7 @@ group_table_shmem_init(void *area, bool found)
 		return;
 
 	LWLockInitialize(&group_table->creation_lock,
-					 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
+					 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
 	group_table->free_head = FAIRQ_NO_GROUP;
 	group_table->high_water = 0;
 	pg_atomic_init_u64(&group_table->vain_reclaim, 0);
@@ -89,7 +89,7 @@ group_table_shmem_init(void *area, bool found)
 		group_table->seed = (uint64) GetCurrentTimestamp() * UINT64CONST(0x9E3779B97F4A7C15);
 	for (int i = 0; i < PARTITIONS; i++)
 		LWLockInitialize(&group_table->partitions[i].lock,
-						 shared_state_tranche(FAIRQ_TRANCHE_GROUP));
+						 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
 	memset(group_chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 

@@ -68,7 +68,7 @@
 #include "utils/wait_event.h"
 
 #include "common/settings.h"
-#include "shared_state.h"
+#include "common/shared_memory.h"
 #include "shmem/lanes.h"
 #include "shmem/queue_state.h"
 #include "shmem/waiting.h"
@@ -103,7 +103,7 @@ lanes_shmem_init(void *area, bool found)
 	if (found)
 		return;
 	LWLockInitialize(&directory->lock,
-					 shared_state_tranche(FAIRQ_TRANCHE_LANE));
+					 shared_memory_tranche(FAIRQ_TRANCHE_LANE));
 	directory->high_water = 0;
 	directory->in_use = 0;
 }
@@ -140,7 +140,7 @@ set_up_lane(LaneSet *set, int bucket, int *at)
 		(*at)++;
 	lane = &lanes[*at];
 	memset(lane, 0, offsetof(Lane, entries));
-	LWLockInitialize(&lane->lock, shared_state_tranche(FAIRQ_TRANCHE_LANE));
+	LWLockInitialize(&lane->lock, shared_memory_tranche(FAIRQ_TRANCHE_LANE));
 	ConditionVariableInit(&lane->refilled);
 	lane->queue = set->queue;
 	lane->bucket = bucket;

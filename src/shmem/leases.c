@@ -54,7 +54,7 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shared_state.h"
+#include "common/shared_memory.h"
 #include "shmem/group_overflow.h"
 #include "shmem/groups.h"
 #include "shmem/lease_private.h"
@@ -118,21 +118,21 @@ leases_shmem_init(void *area, bool found)
 		return;
 
 	LWLockInitialize(&lease_table->free_lock,
-					 shared_state_tranche(FAIRQ_TRANCHE_LEASE_FREE));
+					 shared_memory_tranche(FAIRQ_TRANCHE_LEASE_FREE));
 	lease_table->free_head = NO_ENTRY;
 	lease_table->high_water = 0;
 	if (!pg_strong_random(&lease_table->salt, sizeof(lease_table->salt)))
 		lease_table->salt = (uint32) GetCurrentTimestamp();
 	lease_table->salt &= 0xFFFFFFF;
 	pg_atomic_init_u64(&lease_table->tick, 0);
-	LWLockInitialize(&lease_table->moved_lock, shared_state_tranche(FAIRQ_TRANCHE_LEASE));
+	LWLockInitialize(&lease_table->moved_lock, shared_memory_tranche(FAIRQ_TRANCHE_LEASE));
 	memset(lease_table->moved, 0xFF, sizeof(lease_table->moved));
 	for (int i = 0; i < PARTITIONS; i++)
 	{
 		Partition  *partition = &lease_table->partitions[i];
 
 		LWLockInitialize(&partition->lock,
-						 shared_state_tranche(FAIRQ_TRANCHE_LEASE));
+						 shared_memory_tranche(FAIRQ_TRANCHE_LEASE));
 		partition->tick = 0;
 		partition->used = 0;
 		for (int j = 0; j <= WHEEL_SLOTS; j++)

@@ -24,8 +24,8 @@
 #include "utils/wait_event.h"
 
 #include "common/settings.h"
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shared_state.h"
 #include "shmem/fed_tasks.h"
 #include "shmem/group_overflow.h"
 #include "shmem/group_table.h"
@@ -61,7 +61,7 @@ queue_state_shmem_init(void *area, bool found)
 	if (found)
 		return;
 	LWLockInitialize(&directory->lock,
-					 shared_state_tranche(FAIRQ_TRANCHE_QUEUE));
+					 shared_memory_tranche(FAIRQ_TRANCHE_QUEUE));
 	directory->high_water = 0;
 }
 
@@ -86,7 +86,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->database = database;
 	queue->relation = relation;
 	queue->classes = classes;
-	LWLockInitialize(&queue->lock, shared_state_tranche(FAIRQ_TRANCHE_QUEUE));
+	LWLockInitialize(&queue->lock, shared_memory_tranche(FAIRQ_TRANCHE_QUEUE));
 	SpinLockInit(&queue->id_mutex);
 	SpinLockInit(&queue->recovery_mutex);
 	SpinLockInit(&queue->looks_mutex);

@@ -34,8 +34,8 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shared_state.h"
 #include "shmem/sessions.h"
 #include "shmem/wakeup.h"
 
@@ -119,7 +119,7 @@ sessions_shmem_init(void *area, bool found)
 	if (found)
 		return;
 	memset(table, 0, sessions_shmem_size());
-	LWLockInitialize(&table->lock, shared_state_tranche(FAIRQ_TRANCHE_SESSION));
+	LWLockInitialize(&table->lock, shared_memory_tranche(FAIRQ_TRANCHE_SESSION));
 	for (int i = 0; i < settings_max_sessions; i++)
 	{
 		pg_atomic_init_u64(&table->sessions[i].deadline, 0);

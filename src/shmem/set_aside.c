@@ -52,8 +52,8 @@
 
 #include "utils/timestamp.h"
 
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shared_state.h"
 #include "shmem/group_limits_private.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
@@ -70,7 +70,7 @@
 void
 set_aside_init_queue(QueueLimits *limits)
 {
-	LWLockInitialize(&limits->line_lock, shared_state_tranche(FAIRQ_TRANCHE_LIMIT));
+	LWLockInitialize(&limits->line_lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
 	limits->turns = NULL;
 	limits->tokens = NULL;
 	dlist_init(&limits->offered);

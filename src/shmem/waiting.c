@@ -58,8 +58,8 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shared_state.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 
@@ -163,7 +163,7 @@ waiting_shmem_init(void *area, bool found)
 	{
 		WaiterList *list = &lists[i];
 
-		LWLockInitialize(&list->lock, shared_state_tranche(FAIRQ_TRANCHE_WAITER));
+		LWLockInitialize(&list->lock, shared_memory_tranche(FAIRQ_TRANCHE_WAITER));
 		list->first = list->last = NOBODY;
 		list->turn = 1;
 		list->choosy = 0;

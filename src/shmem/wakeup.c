@@ -40,8 +40,8 @@
 #include "utils/wait_event.h"
 
 #include "common/settings.h"
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shared_state.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 
@@ -121,7 +121,7 @@ wakeup_shmem_init(void *area, bool found)
 	if (found)
 		return;
 	memset(state, 0, wakeup_shmem_size());
-	LWLockInitialize(&state->lock, shared_state_tranche(FAIRQ_TRANCHE_WORKER));
+	LWLockInitialize(&state->lock, shared_memory_tranche(FAIRQ_TRANCHE_WORKER));
 	ConditionVariableInit(&state->stopped);
 	for (int i = 0; i < settings_max_workers; i++)
 	{

@@ -22,8 +22,8 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
+#include "common/shared_memory.h"
 #include "common/virtual_time.h"
-#include "shared_state.h"
 #include "shmem/groups.h"
 #include "sql/arguments.h"
 
@@ -42,7 +42,7 @@ void
 arguments_require_preload(const char *function)
 {
 	call_queue = NULL;
-	if (!shared_state_ready())
+	if (!shared_memory_ready())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot execute %s: library \"pgfairq\" was not loaded at server start",

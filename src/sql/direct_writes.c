@@ -18,7 +18,7 @@
 #include "fmgr.h"
 #include "utils/rel.h"
 
-#include "shared_state.h"
+#include "common/shared_memory.h"
 #include "shmem/group_overflow.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
@@ -162,7 +162,7 @@ fairq_row_written(PG_FUNCTION_ARGS)
 				 errhint("fairq.create_queue() sets it up.")));
 
 	/* Not preloaded: there is no engine to tell. */
-	if (!shared_state_ready())
+	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
 	info = queue_catalog_open_relation(RelationGetRelid(trigger->tg_relation),
 									   NoLock, 0, &rel);

@@ -26,9 +26,9 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
+#include "common/shared_memory.h"
 #include "common/virtual_time.h"
 #include "maintenance/maintain.h"
-#include "shared_state.h"
 #include "shmem/sessions.h"
 #include "shmem/wakeup.h"
 #include "sql/arguments.h"

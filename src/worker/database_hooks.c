@@ -29,7 +29,7 @@
 #include "utils/syscache.h"
 
 #include "common/compat.h"
-#include "shared_state.h"
+#include "common/shared_memory.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_leases.h"
 #include "storage/queue_catalog.h"
@@ -74,7 +74,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 	if (prev_object_access_hook)
 		prev_object_access_hook(access, class, object, subobject, arg);
 
-	if (!shared_state_ready())
+	if (!shared_memory_ready())
 		return;
 	if (access == OAT_POST_CREATE && class == ExtensionRelationId)
 		handover_probe();
@@ -198,7 +198,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 				QueryEnvironment *environment, DestReceiver *dest,
 				QueryCompletion *completion)
 {
-	Oid			database = shared_state_ready() ?
+	Oid			database = shared_memory_ready() ?
 		wanted_database(pstmt->utilityStmt) : InvalidOid;
 
 	PG_TRY();

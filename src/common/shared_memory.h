@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * shared_state.h
- *	  The shared memory of pgfairq: its size, its start, its guards.
+ * shared_memory.h
+ *	  Whether there is shared memory, and the tranches of our LWLocks.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_SHARED_STATE_H
-#define FAIRQ_SHARED_STATE_H
+#ifndef FAIRQ_SHARED_MEMORY_H
+#define FAIRQ_SHARED_MEMORY_H
 
 #include "storage/lwlock.h"
 
@@ -26,8 +26,9 @@ typedef enum FairqTranche
 
 #define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_WAITER + 1)
 
-extern void shared_state_request(void);
-extern bool shared_state_ready(void);
-extern int	shared_state_tranche(FairqTranche tranche);
+extern Size shared_memory_shmem_size(void);
+extern void shared_memory_shmem_init(void *area, bool found);
+extern bool shared_memory_ready(void);
+extern int	shared_memory_tranche(FairqTranche tranche);
 
-#endif							/* FAIRQ_SHARED_STATE_H */
+#endif							/* FAIRQ_SHARED_MEMORY_H */
