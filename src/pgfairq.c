@@ -34,7 +34,7 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/fed_tasks.h"
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/group_table.h"
 #include "shmem/in_transit.h"
 #include "shmem/lanes.h"

@@ -15,7 +15,7 @@
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/groups.h"
 
 #define PARTITIONS		256
@@ -50,7 +50,7 @@ FairGroup
 	GroupKey	key;
 	VirtualTime finish;			/* F */
 	uint32		hash_next;
-	uint32		limit;			/* group_limits.c's number, or NO_LIMIT */
+	uint32		limit;			/* limit_table.c's number, or NO_LIMIT */
 	int32		ready;			/* tasks that have places and that nobody has */
 	int32		leased;			/* tasks in flight */
 	int64		overflow_from;	/* tasks in the overflow have this id, or a higher one;

@@ -19,7 +19,7 @@
 #include "common/compat.h"
 #include "common/due_cursor.h"
 #include "common/virtual_time.h"
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/lanes.h"
 
 /* What is counted since stats_reset. */
@@ -153,7 +153,7 @@ typedef struct QueueState
 	int64		max_ready_per_group;
 	bool		charge_seconds;
 
-	QueueLimits limits;			/* group_limits.c */
+	QueueLimits limits;			/* limit_table.c */
 
 	pg_atomic_uint64 ready;		/* tasks that are ready, those of open transactions
 								 * too: the sum over groups */

@@ -29,7 +29,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/groups.h"
 #include "sql/arguments.h"
 #include "sql/looking.h"

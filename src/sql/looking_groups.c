@@ -18,7 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"

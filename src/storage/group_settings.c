@@ -5,7 +5,7 @@
  *
  * They are read once for each queue, by the first who opens it after a start of
  * the server; from then on whoever changes a row hands over what it says, when
- * that has committed (group_limits.c has it then).  Whoever reads the rows while
+ * that has committed (limit_table.c has it then).  Whoever reads the rows while
  * one is handed over reads them once more, so that the older does not replace the
  * newer.
  *

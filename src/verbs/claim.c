@@ -39,7 +39,7 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/group_overflow.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_leases.h"

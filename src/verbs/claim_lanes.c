@@ -12,7 +12,7 @@
 
 #include "miscadmin.h"
 
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/in_hand.h"
 #include "shmem/in_transit.h"
 #include "verbs/claim_private.h"

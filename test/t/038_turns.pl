@@ -3,7 +3,7 @@
 # on, and no more, though the places of its tasks have long been passed.  What nobody
 # else wants is its own.
 #
-# To see it fail, take one of these guards out of the engine (set_aside.c):
+# To see it fail, take one of these guards out of the engine (parking.c):
 # - that take_turn says no (all that was set aside comes before everybody else's);
 # - that a turn begins at v after a group has waited, or that it grows by the charge;
 # - limits_turns where a claim has found nothing else (empty-handed);

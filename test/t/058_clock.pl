@@ -8,7 +8,7 @@
 # Seen to fail without these guards: database_worker.c without the bound on its sleep
 # (the task of half an hour); lease_wheel.c, leases_clock_set() without the shift of
 # deadlines together with sessions.c without shift_sessions (leases of before,
-# heartbeats); group_limits.c, count_tokens() (rates).
+# heartbeats); limit_table.c, count_tokens() (rates).
 #
 # Meant for these too, and not yet seen to fail without them: wall_clock_check() in
 # maintain_tick() and the worker; clock_was_set() of maintain.c; sql_claim.c with the

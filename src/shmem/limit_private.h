@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * group_limits_private.h
- *	  What group_limits.c, set_aside.c and parked_places.c share: a group's limit.
+ * limit_private.h
+ *	  What limit_table.c, parking.c and parked_tree.c share: a group's limit.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,7 +13,7 @@
 #include "storage/lwlock.h"
 
 #include "common/virtual_time.h"
-#include "shmem/group_limits.h"
+#include "shmem/limit_table.h"
 #include "shmem/queue_state.h"
 
 /* What a group waits for that has places set aside. */
@@ -48,7 +48,7 @@ typedef struct GroupLimit
 	double		tokens;
 	TimestampTz token_time;		/* tokens are counted up to then */
 
-	/* the same, for set_aside.c */
+	/* the same, for parking.c */
 	uint32		root;			/* of the tree of places set aside */
 	int			parked;			/* how many there are */
 	int			offered;		/* places on their way: a hint */
@@ -68,7 +68,7 @@ typedef struct GroupLimit
 	TimestampTz line_token;		/* the same of LINE_TOKEN */
 } GroupLimit;
 
-/* group_limits.c */
+/* limit_table.c */
 extern GroupLimit *limits_get(uint32 number);
 extern uint32 limits_number(const GroupLimit *limit);
 extern LWLock *limits_lock(uint32 number);
@@ -88,7 +88,7 @@ limit_waits(const GroupLimit *limit)
 	return limit->parked > 0 || limit->dropped;
 }
 
-/* parked_places.c */
+/* parked_tree.c */
 typedef struct ParkedPlace
 {
 	LaneEntry	entry;
@@ -114,7 +114,7 @@ extern bool parked_places_add(GroupLimit *limit, Lane *lane, const LaneEntry *en
 extern void parked_places_remove_first(GroupLimit *limit);
 extern bool parked_places_remove(GroupLimit *limit, const FairqAddress *address);
 
-/* set_aside.c */
+/* parking.c */
 extern void set_aside_init_queue(QueueLimits *limits);
 extern void set_aside_init(GroupLimit *limit);
 extern void set_aside_clear(GroupLimit *limit);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * group_limits.c
+ * limit_table.c
  *	  What a group may have: its weight, and how much of it may be in flight.
  *
  * A group that was given settings has an entry here, for its queue as a whole,
@@ -12,7 +12,7 @@
  * came about.  rate is a token bucket: a claim takes a token, which comes back
  * at the rate given, up to burst of them.
  *
- * What a group may not have just now is set aside until it may: set_aside.c.
+ * What a group may not have just now is set aside until it may: parking.c.
  *
  * Settings.  Before a transaction writes what a group is given, it announces that:
  * the entry is made, so that nothing can fail when it has committed, but it is
@@ -36,7 +36,7 @@
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
-#include "shmem/group_limits_private.h"
+#include "shmem/limit_private.h"
 
 #define LOCKS			64
 typedef struct LimitTable

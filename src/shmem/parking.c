@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * set_aside.c
+ * parking.c
  *	  Places of tasks whose group may not have another one just now.
  *
  * A claim that comes to a task of a group at its limit sets the place aside here
@@ -38,12 +38,12 @@
  * come in a heap by that, those without a token in a heap by when they have one, and
  * those with offers under way in a list.  So nobody looks through all groups.
  *
- * There is room for so many places (parked_places.c).  When that is used up, the
+ * There is room for so many places (parked_tree.c).  When that is used up, the
  * lowest place that was let go is remembered, and when the group may go on the lanes
  * are read again from there.  What comes then comes at its old place, unless it has
  * to be set aside again.
  *
- * Locking: the lock of an entry, see group_limits.c, guards its places.  The lock of
+ * Locking: the lock of an entry, see limit_table.c, guards its places.  The lock of
  * a queue's lines is taken after that.
  *
  *-------------------------------------------------------------------------
@@ -54,7 +54,7 @@
 
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/group_limits_private.h"
+#include "shmem/limit_private.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 

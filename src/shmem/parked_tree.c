@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * parked_places.c
+ * parked_tree.c
  *	  The places that a group has set aside, in order.
  *
  * A treap for each group, its priorities a hash of the places' numbers: most places
  * come at the end and go at the front, but what comes back does not, nor what is
  * removed, and a group may have ten thousand.
  *
- * Locking: the lock of a group's limit, see group_limits.c, guards its places; a
+ * Locking: the lock of a group's limit, see limit_table.c, guards its places; a
  * spinlock, those that are free.
  *
  *-------------------------------------------------------------------------
@@ -19,7 +19,7 @@
 #include "storage/spin.h"
 
 #include "common/settings.h"
-#include "shmem/group_limits_private.h"
+#include "shmem/limit_private.h"
 
 #define NO_PLACE		PG_UINT32_MAX
 

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * group_limits.h
+ * limit_table.h
  *	  What a group may have: its weight, and how much of it may be in flight.
  *
  *-------------------------------------------------------------------------
@@ -43,7 +43,7 @@ typedef struct QueueLimits
 	pg_atomic_uint32 strangers; /* tasks may be in flight whose groups are not
 								 * known */
 
-	/* The lines in which groups wait that have tasks set aside: set_aside.c. */
+	/* The lines in which groups wait that have tasks set aside: parking.c. */
 	LWLock		line_lock;		/* guards the next three */
 	struct pairingheap_node *turns;
 	struct pairingheap_node *tokens;
