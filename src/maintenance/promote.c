@@ -178,7 +178,7 @@ seek_hungry(QueueState *state, TimestampTz now)
 		return DT_NOEND;
 	if (now < state->hungry_seek_at)
 		return state->hungry_seek_at;
-	queue_state_seek_hungry(state, state->hungry_seeks++ % SEEKS_HELD == 0);
+	group_overflow_seek_hungry(state, state->hungry_seeks++ % SEEKS_HELD == 0);
 	state->hungry_seek_at = now + SEEK_USECS + 20 * (GetCurrentTimestamp() - begun);
 	return state->hungry_seek_at;
 }

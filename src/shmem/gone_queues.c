@@ -24,6 +24,7 @@
 
 #include "common/settings.h"
 #include "shmem/gone_queues.h"
+#include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
 
 static inline bool
@@ -57,7 +58,7 @@ release_if_gone(Oid relation)
 		AcceptInvalidationMessages();
 		gone = !relation_exists(relation);
 		if (gone)
-			queue_state_release(MyDatabaseId, relation);
+			queue_lifecycle_release(MyDatabaseId, relation);
 	}
 	LockRelease(&tag, lockmode, false);
 	return gone;
@@ -82,7 +83,7 @@ gone_queues_release(void)
 			released += release_if_gone(queue.relation);
 		else if (!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(queue.database)))
 		{
-			queue_state_release(queue.database, InvalidOid);
+			queue_lifecycle_release(queue.database, InvalidOid);
 			released++;
 		}
 	}

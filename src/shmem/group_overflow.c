@@ -35,6 +35,8 @@
 
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
+#include "shmem/in_transit.h"
+#include "shmem/queue_ready.h"
 #include "shmem/wakeup.h"
 
 /*
@@ -510,8 +512,8 @@ group_overflow_not_fed(QueueState *queue, uint32 number, int64 lost)
  * ready whose tasks are not set aside is in the hands of open transactions, and the
  * others do not wait for these.
  */
-void
-group_overflow_seek_hungry(QueueState *queue, int class, bool starving, bool held)
+static void
+seek_hungry(QueueState *queue, int class, bool starving, bool held)
 {
 	uint32		first;
 	uint32		number;
@@ -547,4 +549,19 @@ group_overflow_seek_hungry(QueueState *queue, int class, bool starving, bool hel
 			break;
 	}
 	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * Look for groups that have room for tasks of their overflow and that nobody
+ * noticed.  A class starves if there is nothing to claim in its lanes, and nobody is
+ * about to lease what was there: what its groups have ready, some open transaction
+ * has in hand.
+ */
+void
+group_overflow_seek_hungry(QueueState *queue, bool held)
+{
+	for (int class = 0; class < queue->classes; class++)
+		seek_hungry(queue, class,
+					queue_ready_nothing(queue, class) && in_transit_oldest() == DT_NOEND,
+					held);
 }

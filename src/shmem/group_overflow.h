@@ -47,7 +47,6 @@ extern GroupDry group_overflow_is_dry(QueueState *queue, uint32 group, HungryGro
 extern void group_overflow_fed(QueueState *queue, uint32 group, bool moved, int written,
 							   int64 next, int64 held, int64 lost);
 extern void group_overflow_not_fed(QueueState *queue, uint32 group, int64 lost);
-extern void group_overflow_seek_hungry(QueueState *queue, int class, bool starving,
-									   bool held);
+extern void group_overflow_seek_hungry(QueueState *queue, bool held);
 
 #endif							/* FAIRQ_GROUP_OVERFLOW_H */

@@ -40,6 +40,7 @@
 #include "common/wall_clock.h"
 #include "shmem/group_private.h"
 #include "shmem/group_table.h"
+#include "shmem/queue_ready.h"
 
 /* How often claims that can do without look for entries, in microseconds. */
 #define RECLAIM_USECS	INT64CONST(100000)
@@ -219,8 +220,8 @@ new_entry(QueueOrder *order, VirtualTime v)
  * If nothing is ready it ends the busy period first, at the highest F: groups
  * whose tasks were cancelled or purged were never served as far as they got.
  */
-int
-group_table_reclaim(QueueState *queue, int class, bool nothing_ready)
+static int
+reclaim_order(QueueState *queue, int class, bool nothing_ready)
 {
 	QueueOrder *order = &queue->orders[class];
 	VirtualTime v = queue_state_virtual_time(order);
@@ -271,6 +272,25 @@ group_table_reclaim(QueueState *queue, int class, bool nothing_ready)
 }
 
 /*
+ * Free the entries of groups without work, of all queues.  Returns how many.
+ */
+static int
+reclaim_all(void)
+{
+	QueueState *queue;
+	int			freed = 0;
+
+	queue_state_lock_all(LW_SHARED);
+	for (int n = 0; (queue = queue_state_next(&n)) != NULL;)
+	{
+		for (int class = 0; class < queue->classes; class++)
+			freed += reclaim_order(queue, class, queue_ready_nothing(queue, class));
+	}
+	queue_state_unlock_all();
+	return freed;
+}
+
+/*
  * Free entries of groups that can be forgotten.  Returns whether there were any.
  * In a hurry that is not looked at again soon after it was in vain: it takes a look
  * at each group.
@@ -284,7 +304,7 @@ reclaim(bool hurry)
 		wall_clock_ahead((TimestampTz) pg_atomic_read_u64(&group_table->vain_reclaim) + RECLAIM_USECS,
 						 now, RECLAIM_USECS))
 		return false;
-	if (queue_state_reclaim_groups() > 0)
+	if (reclaim_all() > 0)
 		return true;
 	pg_atomic_write_u64(&group_table->vain_reclaim, (uint64) now);
 	return false;

@@ -12,7 +12,6 @@
 
 extern Size group_table_shmem_size(void);
 extern void group_table_shmem_init(void *area, bool found);
-extern int	group_table_reclaim(QueueState *queue, int class, bool nothing_ready);
 extern void group_table_forget_queue(int queue);
 
 #endif							/* FAIRQ_GROUP_TABLE_H */

@@ -115,7 +115,6 @@ extern void parked_places_remove_first(GroupLimit *limit);
 extern bool parked_places_remove(GroupLimit *limit, const FairqAddress *address);
 
 /* parking.c */
-extern void set_aside_init_queue(QueueLimits *limits);
 extern void set_aside_init(GroupLimit *limit);
 extern void set_aside_clear(GroupLimit *limit);
 extern int	set_aside_go_on(uint32 number);

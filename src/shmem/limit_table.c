@@ -97,20 +97,6 @@ limits_shmem_init(void *area, bool found)
 	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 
-void
-limits_init_queue(QueueLimits *limits)
-{
-	static const LimitSettings none = {1.0, 0, 0, 0, false};
-
-	limits->defaults = none;
-	limits->known = false;
-	limits->prepared = false;
-	pg_atomic_init_u32(&limits->changes, 0);
-	pg_atomic_init_u32(&limits->entries, 0);
-	pg_atomic_init_u32(&limits->strangers, 0);
-	set_aside_init_queue(limits);
-}
-
 GroupLimit *
 limits_get(uint32 number)
 {

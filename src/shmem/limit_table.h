@@ -65,7 +65,6 @@ typedef struct LimitInfo
 
 extern Size limits_shmem_size(void);
 extern void limits_shmem_init(void *area, bool found);
-extern void limits_init_queue(QueueLimits *limits);
 
 extern uint32 limits_find(int queue, uint64 low, uint64 high);
 extern uint32 limits_find_attach(int queue, uint64 low, uint64 high);

@@ -68,19 +68,6 @@
 #define LOST_AT_ONCE	256
 
 void
-set_aside_init_queue(QueueLimits *limits)
-{
-	LWLockInitialize(&limits->line_lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
-	limits->turns = NULL;
-	limits->tokens = NULL;
-	dlist_init(&limits->offered);
-	pg_atomic_init_u32(&limits->waiting, 0);
-	pg_atomic_init_u32(&limits->in_turn, 0);
-	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
-	pg_atomic_init_u64(&limits->sought, 0);
-}
-
-void
 set_aside_init(GroupLimit *limit)
 {
 	parked_places_init(limit);

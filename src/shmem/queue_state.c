@@ -65,7 +65,10 @@ queue_state_shmem_init(void *area, bool found)
 	directory->high_water = 0;
 }
 
-static QueueState *
+/*
+ * The shared state of a queue, or NULL.  The caller has the directory locked.
+ */
+QueueState *
 queue_state_search(Oid database, Oid relation)
 {
 	for (int i = 0; i < directory->high_water; i++)
@@ -77,6 +80,27 @@ queue_state_search(Oid database, Oid relation)
 			return queue;
 	}
 	return NULL;
+}
+
+static void
+queue_state_init_limits(QueueLimits *limits)
+{
+	static const LimitSettings none = {1.0, 0, 0, 0, false};
+
+	limits->defaults = none;
+	limits->known = false;
+	limits->prepared = false;
+	pg_atomic_init_u32(&limits->changes, 0);
+	pg_atomic_init_u32(&limits->entries, 0);
+	pg_atomic_init_u32(&limits->strangers, 0);
+	LWLockInitialize(&limits->line_lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
+	limits->turns = NULL;
+	limits->tokens = NULL;
+	dlist_init(&limits->offered);
+	pg_atomic_init_u32(&limits->waiting, 0);
+	pg_atomic_init_u32(&limits->in_turn, 0);
+	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
+	pg_atomic_init_u64(&limits->sought, 0);
 }
 
 static void
@@ -108,7 +132,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	pg_atomic_init_u32(&queue->fed_tasks, 0);
 	pg_atomic_init_u64(&queue->counted, 0);
 	pg_atomic_init_u64(&queue->reserved, 0);
-	limits_init_queue(&queue->limits);
+	queue_state_init_limits(&queue->limits);
 	pg_atomic_init_u32(&queue->overflowing, 0);
 	SpinLockInit(&queue->hungry_mutex);
 	queue->hungry_first = queue->hungry_last = FAIRQ_NO_GROUP;
@@ -130,46 +154,26 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 		queue->orders[i].lanes.queue = queue_state_number(queue);
 		queue->orders[i].lanes.class = i;
 	}
-	stats_init_queue(queue_state_number(queue));
 	queue->in_use = true;
 }
 
 /*
- * The shared state of a queue of this database, made if there is none.  The
- * caller holds a lock on the relation.
+ * Make the shared state of a queue that has none; NULL: there is no room.  The
+ * caller has the directory locked exclusively (queue_state_lock_all).
  */
 QueueState *
-queue_state_attach(Oid relation, int classes)
+queue_state_make(Oid database, Oid relation, int classes)
 {
-	QueueState *queue;
+	int			number = 0;
 
-	LWLockAcquire(&directory->lock, LW_SHARED);
-	queue = queue_state_search(MyDatabaseId, relation);
-	LWLockRelease(&directory->lock);
-	if (queue != NULL)
-		return queue;
-
-	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
-	queue = queue_state_search(MyDatabaseId, relation);
-	for (int i = 0; queue == NULL && i < settings_max_queues; i++)
-	{
-		if (i >= directory->high_water || !directory->queues[i].in_use)
-		{
-			queue = &directory->queues[i];
-			queue_state_init(queue, MyDatabaseId, relation, classes);
-			directory->high_water = Max(directory->high_water, i + 1);
-		}
-	}
-	LWLockRelease(&directory->lock);
-
-	if (queue == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("cannot use more than %d queues at a time",
-						settings_max_queues),
-				 errhint("Raise the setting \"%s\" and restart the server, or drop queues that are not needed.",
-						 "pgfairq.max_queues")));
-	return queue;
+	Assert(queue_state_search(database, relation) == NULL);
+	while (number < directory->high_water && directory->queues[number].in_use)
+		number++;
+	if (number == settings_max_queues)
+		return NULL;
+	queue_state_init(&directory->queues[number], database, relation, classes);
+	directory->high_water = Max(directory->high_water, number + 1);
+	return &directory->queues[number];
 }
 
 /*
@@ -195,9 +199,9 @@ queue_state_find(Oid relation)
 {
 	QueueState *queue;
 
-	LWLockAcquire(&directory->lock, LW_SHARED);
+	queue_state_lock_all(LW_SHARED);
 	queue = queue_state_search(MyDatabaseId, relation);
-	LWLockRelease(&directory->lock);
+	queue_state_unlock_all();
 	return queue;
 }
 
@@ -215,33 +219,33 @@ queue_state_number(const QueueState *queue)
 }
 
 /*
- * Forget a queue whose relation is gone (or all of a database's, when
- * relation is InvalidOid): its leases, its lanes, its groups.
+ * Walk over the queues of all databases: lock, call queue_state_next() from
+ * number 0 on until it returns NULL, unlock.  The directory lock keeps queues
+ * from coming and going meanwhile; who takes a queue out needs it exclusively.
  */
 void
-queue_state_release(Oid database, Oid relation)
+queue_state_lock_all(LWLockMode mode)
 {
-	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < directory->high_water; i++)
-	{
-		QueueState *queue = &directory->queues[i];
+	LWLockAcquire(&directory->lock, mode);
+}
 
-		if (!queue->in_use || queue->database != database ||
-			(OidIsValid(relation) && queue->relation != relation))
-			continue;
-
-		leases_forget_queue(i);
-		limits_forget_parked(i);
-		group_table_forget_queue(i);
-		fed_tasks_forget_queue(i);
-		limits_forget_queue(i);
-		sessions_forget_queue(queue);
-		for (int class = 0; class < queue->classes; class++)
-			lanes_give_back(&queue->orders[class].lanes);
-		queue->in_use = false;
-		waiting_queue_gone(i);
-	}
+void
+queue_state_unlock_all(void)
+{
 	LWLockRelease(&directory->lock);
+}
+
+QueueState *
+queue_state_next(int *number)
+{
+	while (*number < directory->high_water)
+	{
+		QueueState *queue = &directory->queues[(*number)++];
+
+		if (queue->in_use)
+			return queue;
+	}
+	return NULL;
 }
 
 /*
@@ -302,29 +306,6 @@ queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 	*what = result;
 	SpinLockRelease(&queue->recovery_mutex);
 	ConditionVariableBroadcast(&queue->recovery_done);
-}
-
-/*
- * Is there nothing to claim in an order, as far as its lanes know?  They do not
- * if they are not set up: after a start, until somebody claims.
- */
-static bool
-nothing_ready(QueueState *queue, int class)
-{
-	Lane	   *lane;
-
-	/* What waits for its turn may be claimed. */
-	if (limits_in_turn(&queue->limits) || !queue->classes_known)
-		return false;
-	for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
-	{
-		LaneTop		top;
-
-		lanes_look(lane, &top);
-		if (top.view != LANE_EMPTY)
-			return false;
-	}
-	return true;
 }
 
 /*
@@ -423,63 +404,6 @@ queue_state_wait_dry(QueueState *queue, TimestampTz give_up)
 }
 
 /*
- * Look for groups that have room for tasks of their overflow and that nobody
- * noticed.  A class starves if there is nothing to claim in its lanes, and nobody is
- * about to lease what was there: what its groups have ready, some open transaction
- * has in hand.
- */
-void
-queue_state_seek_hungry(QueueState *queue, bool held)
-{
-	for (int class = 0; class < queue->classes; class++)
-		group_overflow_seek_hungry(queue, class,
-								   nothing_ready(queue, class) &&
-								   in_transit_oldest() == DT_NOEND, held);
-}
-
-/*
- * Does a bucket, or with a negative number any, look as if there were something
- * to claim?  Without locks, also for a queue that is being dropped.
- */
-bool
-queue_state_has_ready(QueueState *queue, int bucket)
-{
-	if (bucket >= 0 && (limits_in_turn(&queue->limits) || !queue->classes_known))
-		return true;
-	for (int class = 0; class < queue->classes; class++)
-	{
-		Lane	   *lane = bucket < 0 ? NULL : lanes_of(&queue->orders[class].lanes, bucket);
-		LaneTop		top;
-
-		if (bucket < 0 && !nothing_ready(queue, class))
-			return true;
-		if (lane == NULL)
-			continue;
-		lanes_look(lane, &top);
-		if (top.view != LANE_EMPTY)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Settings of a queue of this database have changed, and that has committed.
- * Other backends are sent invalidations a moment later, when those who waited
- * for the change may have looked already: so it is counted, too.
- */
-void
-queue_state_settings_changed(Oid relation)
-{
-	QueueState *queue = queue_state_find(relation);
-
-	if (queue != NULL)
-	{
-		pg_atomic_fetch_add_u32(&queue->settings, 1);
-		waiting_settings_changed(queue);
-	}
-}
-
-/*
  * Let all processes go by what somebody read of a queue's settings, when settings
  * was their count of changes.  Not if there was one since: what was read may be
  * old, and is read again by whoever opens the queue next.  Returns whether that
@@ -514,26 +438,6 @@ queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults)
 	pg_atomic_fetch_add_u32(&queue->settings, 1);
 	queue->limits.defaults = *defaults;
 	LWLockRelease(&queue->lock);
-}
-
-/*
- * Free the entries of groups without work, of all queues.  Returns how many.
- */
-int
-queue_state_reclaim_groups(void)
-{
-	int			freed = 0;
-
-	LWLockAcquire(&directory->lock, LW_SHARED);
-	for (int i = 0; i < directory->high_water; i++)
-	{
-		QueueState *queue = &directory->queues[i];
-
-		for (int class = 0; queue->in_use && class < queue->classes; class++)
-			freed += group_table_reclaim(queue, class, nothing_ready(queue, class));
-	}
-	LWLockRelease(&directory->lock);
-	return freed;
 }
 
 /*

@@ -223,20 +223,20 @@ typedef struct SavedQueue
 extern Size queue_state_shmem_size(void);
 extern void queue_state_shmem_init(void *area, bool found);
 
-extern QueueState *queue_state_attach(Oid relation, int classes);
+extern QueueState *queue_state_make(Oid database, Oid relation, int classes);
 extern bool queue_state_full(void);
 extern QueueState *queue_state_find(Oid relation);
+extern QueueState *queue_state_search(Oid database, Oid relation);
 extern QueueState *queue_state_by_number(int number);
 extern int	queue_state_number(const QueueState *queue);
-extern void queue_state_release(Oid database, Oid relation);
+extern void queue_state_lock_all(LWLockMode mode);
+extern void queue_state_unlock_all(void);
+extern QueueState *queue_state_next(int *number);
 extern bool queue_state_save(int number, SavedQueue *saved);
 extern void queue_state_restore(const SavedQueue *saved);
 extern bool queue_state_recovery_begin(QueueState *queue, QueueRecovery *what);
 extern void queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 									 QueueRecovery result);
-extern int	queue_state_reclaim_groups(void);
-extern bool queue_state_has_ready(QueueState *queue, int bucket);
-extern void queue_state_settings_changed(Oid relation);
 extern bool queue_state_publish(QueueState *queue, const QueuePublic *public,
 								uint32 settings);
 extern void queue_state_set_defaults(QueueState *queue,
@@ -248,7 +248,6 @@ extern void queue_state_wait_dry(QueueState *queue, TimestampTz give_up);
 extern bool queue_state_feeds(QueueState *queue, uint32 feeds);
 extern bool queue_state_wait_fed(QueueState *queue, uint32 feeds,
 								 TimestampTz give_up);
-extern void queue_state_seek_hungry(QueueState *queue, bool held);
 extern void queue_state_overflow_lost(QueueState *queue, int class, int64 task);
 extern int64 queue_state_take_lost(QueueOrder *order);
 extern void queue_state_found_lost(QueueOrder *order);

@@ -498,11 +498,11 @@ waiting_took(int bucket, const char *key, int keylen)
 }
 
 /*
- * We have looked, and got so many tasks.  If somebody else may want what we
- * were told of, say so.
+ * We have looked, and got so many tasks.  If another waiter may want what we
+ * were told of, say so: if there is something to claim, which ready tells.
  */
 void
-waiting_looked(int got)
+waiting_looked(int got, WaitingReady ready)
 {
 	bool		pass_on;
 
@@ -515,7 +515,7 @@ waiting_looked(int got)
 		pass_on = (held.many ||
 				   (!satisfied &&
 					(my_choosy || ((volatile WaiterList *) &lists[my_queue])->choosy > 0))) &&
-			queue_state_has_ready(queue_state_by_number(my_queue), held.bucket);
+			ready(queue_state_by_number(my_queue), held.bucket);
 	else
 		pass_on = my_choosy;
 	if (pass_on)
@@ -651,8 +651,8 @@ waiting_set_notify(QueueState *queue, bool notify)
  * come again.
  */
 int
-waiting_errands(Oid database, TimestampTz now, int max, int *queues,
-				TimestampTz *next)
+waiting_errands(Oid database, TimestampTz now, WaitingReady ready, int max,
+				int *queues, TimestampTz *next)
 {
 	int			n = 0;
 
@@ -675,7 +675,7 @@ waiting_errands(Oid database, TimestampTz now, int max, int *queues,
 		{
 			pg_atomic_write_u64(&list->claimed_by, 0);
 			pg_memory_barrier();
-			if (queue_state_has_ready(queue, WAITING_ANY_BUCKET))
+			if (ready(queue, WAITING_ANY_BUCKET))
 				(void) tell_one(list);
 		}
 

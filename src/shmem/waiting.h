@@ -28,6 +28,12 @@ typedef struct WaitingFor
 	text	  **groups;
 } WaitingFor;
 
+/*
+ * Does a bucket of a queue, or any (WAITING_ANY_BUCKET), look as if there were
+ * something to claim?  Handed in, for lanes call this module.
+ */
+typedef bool (*WaitingReady) (QueueState *queue, int bucket);
+
 extern Size waiting_shmem_size(void);
 extern void waiting_shmem_init(void *area, bool found);
 
@@ -43,7 +49,7 @@ extern void waiting_settings_changed(QueueState *queue);
 /* For those who wait. */
 extern void waiting_begin(const WaitingFor *wants);
 extern void waiting_took(int bucket, const char *key, int keylen);
-extern void waiting_looked(int got);
+extern void waiting_looked(int got, WaitingReady ready);
 extern bool waiting_told(void);
 extern void waiting_end(void);
 extern void waiting_at_abort(void);
@@ -53,8 +59,8 @@ extern void waiting_worker_gone(Oid database);
 
 /* What the background worker tells to those who listen. */
 extern void waiting_set_notify(QueueState *queue, bool notify);
-extern int	waiting_errands(Oid database, TimestampTz now, int max,
-							int *queues, TimestampTz *next);
+extern int	waiting_errands(Oid database, TimestampTz now, WaitingReady ready,
+							int max, int *queues, TimestampTz *next);
 extern void waiting_notify_again(int queue, TimestampTz when);
 
 #endif							/* FAIRQ_WAITING_H */

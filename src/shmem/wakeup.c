@@ -42,7 +42,6 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 
 #define MAX_PROBES		16
@@ -466,10 +465,10 @@ wakeup_worker_begin(int slot, uint32 reservation)
 }
 
 /*
- * The worker of a database ends.  The launcher may not be the one that started it, which
- * would be told by the postmaster.
+ * The worker of a database ends, which is returned: the caller tells those who wait.
+ * The launcher may not be the one that started it, which would be told by the postmaster.
  */
-void
+Oid
 wakeup_worker_end(int slot, WorkerEnd end)
 {
 	Oid			database = state->slots[slot].database;
@@ -482,7 +481,7 @@ wakeup_worker_end(int slot, WorkerEnd end)
 		SetLatch(state->launcher);
 	LWLockRelease(&state->lock);
 	ConditionVariableBroadcast(&state->stopped);
-	waiting_worker_gone(database);
+	return database;
 }
 
 bool

@@ -51,7 +51,7 @@ extern int	wakeup_probes(Oid *databases, int max, bool *all);
 
 /* For the worker of a database. */
 extern bool wakeup_worker_begin(int slot, uint32 reservation);
-extern void wakeup_worker_end(int slot, WorkerEnd end);
+extern Oid	wakeup_worker_end(int slot, WorkerEnd end);
 extern bool wakeup_stop_requested(int slot);
 extern void wakeup_pass_begins(int slot);
 extern TimestampTz wakeup_next(int slot, TimestampTz when);

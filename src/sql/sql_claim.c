@@ -39,6 +39,7 @@
 
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
+#include "shmem/queue_ready.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/waiting.h"
@@ -182,7 +183,7 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 
 			waiting_begin(&wanted);
 			got = claim_tasks(rel, info, request, take_task, rsinfo);
-			waiting_looked(got);
+			waiting_looked(got, queue_ready_bucket);
 			if (got > 0)
 				break;
 		}
@@ -379,7 +380,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 		wanted.bucket_count = wanted.group_count = -1;
 		waiting_begin(&wanted);
 		ready = anything_ready(rel, info);
-		waiting_looked(ready ? 1 : 0);
+		waiting_looked(ready ? 1 : 0, queue_ready_bucket);
 		maintained = !ready && maintain_without_worker(rel, info);
 		now = wall_clock_real();
 		alone = next_look(info, now);

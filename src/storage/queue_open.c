@@ -33,6 +33,7 @@
 #include "common/subtransaction.h"
 #include "shmem/gone_queues.h"
 #include "shmem/lanes.h"
+#include "shmem/queue_lifecycle.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_leases.h"
@@ -138,7 +139,7 @@ fill_entry(QueueInfo *info, Relation rel)
 	 */
 	if (state == NULL && (RecoveryInProgress() || queue_state_full()))
 		(void) gone_queues_release();
-	info->state = queue_state_attach(info->relation,
+	info->state = queue_lifecycle_attach(info->relation,
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	publish_settings(info, rel->rd_createSubid != InvalidSubTransactionId);
 	if (!info->state->limits.known || info->state->limits.prepared)

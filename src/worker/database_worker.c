@@ -43,6 +43,7 @@
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
 #include "shmem/gone_queues.h"
+#include "shmem/queue_ready.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 #include "storage/queue_catalog.h"
@@ -72,7 +73,7 @@ static bool notify_failed = false;
 static void
 worker_exit(int code, Datum arg)
 {
-	wakeup_worker_end(my_slot, my_end);
+	waiting_worker_gone(wakeup_worker_end(my_slot, my_end));
 }
 
 /*
@@ -346,7 +347,8 @@ run_errands(Oid database)
 	int			n;
 
 	wakeup_errands_begin(my_slot);
-	n = waiting_errands(database, GetCurrentTimestamp(), MAX_NOTIFIED, queues, &next);
+	n = waiting_errands(database, GetCurrentTimestamp(), queue_ready_bucket,
+						MAX_NOTIFIED, queues, &next);
 	if (n > 0)
 	{
 		send_notifications(n, queues);

@@ -15,6 +15,7 @@
 #include "utils/lsyscache.h"
 
 #include "shmem/group_overflow.h"
+#include "shmem/queue_lifecycle.h"
 #include "shmem/wakeup.h"
 #include "xact/handover_private.h"
 
@@ -220,7 +221,7 @@ handover_item_commit(const HandoverItem *item)
 			sessions_close(&item->u.session);
 			break;
 		case HANDOVER_SETTINGS:
-			queue_state_settings_changed(item->u.release.relation);
+			queue_lifecycle_settings_changed(item->u.release.relation);
 			wake_when_seen = true;
 			break;
 		case HANDOVER_PROBE:
@@ -262,7 +263,7 @@ handover_item_after_commit(const HandoverItem *item)
 		queue_state_fed(item->u.overflow.queue, true);
 	}
 	else if (item->kind == HANDOVER_RELEASE_QUEUE)
-		queue_state_release(item->u.release.database, item->u.release.relation);
+		queue_lifecycle_release(item->u.release.database, item->u.release.relation);
 }
 
 void

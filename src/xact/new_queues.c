@@ -13,6 +13,7 @@
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
 
+#include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
 #include "xact/new_queues.h"
 
@@ -71,7 +72,7 @@ new_queues_at_abort(SubTransactionId subid)
 	for (int i = 0; i < created_count; i++)
 	{
 		if (created[i].subid >= subid)
-			queue_state_release(MyDatabaseId, created[i].relation);
+			queue_lifecycle_release(MyDatabaseId, created[i].relation);
 		else
 			created[kept++] = created[i];
 	}

@@ -1,0 +1,107 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_lifecycle.c
+ *	  What happens to all parts of a queue's shared state at once.
+ *
+ * queue_state.c makes the state of a queue; each module of this folder keeps
+ * its own part.  Here they are told that the queue is gone, or that its
+ * settings have changed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "common/settings.h"
+#include "shmem/fed_tasks.h"
+#include "shmem/limit_table.h"
+#include "shmem/group_table.h"
+#include "shmem/lanes.h"
+#include "shmem/leases.h"
+#include "shmem/queue_lifecycle.h"
+#include "shmem/queue_state.h"
+#include "shmem/sessions.h"
+#include "shmem/stats.h"
+#include "shmem/waiting.h"
+
+/*
+ * The shared state of a queue of this database, made if there is none.  The
+ * caller holds a lock on the relation.
+ */
+QueueState *
+queue_lifecycle_attach(Oid relation, int classes)
+{
+	QueueState *queue = queue_state_find(relation);
+
+	if (queue != NULL)
+		return queue;
+
+	queue_state_lock_all(LW_EXCLUSIVE);
+	queue = queue_state_search(MyDatabaseId, relation);
+	if (queue == NULL)
+	{
+		queue = queue_state_make(MyDatabaseId, relation, classes);
+		if (queue != NULL)
+			stats_init_queue(queue_state_number(queue));
+	}
+	queue_state_unlock_all();
+
+	if (queue == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot use more than %d queues at a time",
+						settings_max_queues),
+				 errhint("Raise the setting \"%s\" and restart the server, or drop queues that are not needed.",
+						 "pgfairq.max_queues")));
+	return queue;
+}
+
+/*
+ * Forget a queue whose relation is gone (or all of a database's, when
+ * relation is InvalidOid): its leases, its lanes, its groups.
+ */
+void
+queue_lifecycle_release(Oid database, Oid relation)
+{
+	QueueState *queue;
+
+	queue_state_lock_all(LW_EXCLUSIVE);
+	for (int n = 0; (queue = queue_state_next(&n)) != NULL;)
+	{
+		int			number = queue_state_number(queue);
+
+		if (queue->database != database ||
+			(OidIsValid(relation) && queue->relation != relation))
+			continue;
+
+		leases_forget_queue(number);
+		limits_forget_parked(number);
+		group_table_forget_queue(number);
+		fed_tasks_forget_queue(number);
+		limits_forget_queue(number);
+		sessions_forget_queue(queue);
+		for (int class = 0; class < queue->classes; class++)
+			lanes_give_back(&queue->orders[class].lanes);
+		queue->in_use = false;
+		waiting_queue_gone(number);
+	}
+	queue_state_unlock_all();
+}
+
+/*
+ * Settings of a queue of this database have changed, and that has committed.
+ * Other backends are sent invalidations a moment later, when those who waited
+ * for the change may have looked already: so it is counted, too.
+ */
+void
+queue_lifecycle_settings_changed(Oid relation)
+{
+	QueueState *queue = queue_state_find(relation);
+
+	if (queue != NULL)
+	{
+		pg_atomic_fetch_add_u32(&queue->settings, 1);
+		waiting_settings_changed(queue);
+	}
+}
