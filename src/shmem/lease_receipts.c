@@ -15,7 +15,7 @@
 #include "utils/uuid.h"
 
 #include "common/settings.h"
-#include "shmem/lease_private.h"
+#include "shmem/lease_table.h"
 
 /* The first half of the receipt of a lease that is not moved. */
 uint64

@@ -11,7 +11,7 @@
 
 #include "common/settings.h"
 #include "shmem/groups.h"
-#include "shmem/lease_private.h"
+#include "shmem/lease_table.h"
 #include "shmem/sessions.h"
 
 /* ----------------------------------------------------------------

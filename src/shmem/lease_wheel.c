@@ -5,7 +5,7 @@
  *
  * The timing wheels of the partitions (the head of leases.c says what they are)
  * are turned here, and what has run out is found.  To link a lease is a matter
- * of a few instructions, which are in lease_private.h.
+ * of a few instructions, which are in lease_table.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,7 @@
 #include "utils/timestamp.h"
 
 #include "common/wall_clock.h"
-#include "shmem/lease_private.h"
+#include "shmem/lease_table.h"
 #include "shmem/sessions.h"
 #include "shmem/wakeup.h"
 

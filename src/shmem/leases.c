@@ -8,39 +8,19 @@
  * leases on one task) rests on.  A crash forgets all leases, and the tasks are
  * delivered again.
  *
- * An entry is 72 bytes.  It is found in two ways:
- *
- *	 by task: a hash table of chains, in partitions with a lock each;
- *	 by receipt: the receipt is a uuid that holds the entry's number, and a
- *	 token that is new with every lease, so that an old receipt finds nothing.
- *
- * and is in one list of its partition's timing wheel, for its deadline (George
- * Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987):
- * WHEEL_SLOTS lists for a tick of TICK_USECS each, round and round.  A lease
- * that runs longer than a round is looked at once a round.  When its tick has
- * passed it goes to the list of the expired, from where its task is put back
- * (settle.c).  So it takes no scan to know what has expired.
- *
  * A lease is held, or settling: its task's row is being deleted or changed by
  * a transaction in progress, and until that ends the lease does not expire.  If its
  * task is found to be gone it is held in vain (lease_rows.c).
  *
  * A durable lease has a row in a table, too (durable_leases.c), from which it is
- * restored after a crash.  What is known of that is in a second array, which
- * costs nothing where there are none.  A restored lease has another entry than
- * before, so that its receipt does not lead to it: it is moved, and found by its
- * token in chains of their own.
+ * restored after a crash.
  *
- * Here leases are granted, settled and ended.  lease_wheel.c turns the wheels,
- * lease_receipts.c knows receipts, and lease_restore.c what is there after a
- * restart; they see the same structures (lease_private.h).
+ * Here leases are granted, settled and ended.  lease_table.c has the entries,
+ * lease_wheel.c turns the wheels, lease_receipts.c knows receipts, and
+ * lease_restore.c what is there after a restart.
  *
- * Locking: the lock of the partition guards its chains, its wheel and the
- * entries in them.  The lock of the free list guards the free list, the lock of
- * the moved guards their chains: while it is held the leases in them stay as
- * they are.  A partition may be locked before either, not after.  A claim grants
- * a lease while it has a share lock on the row's page (see claim.c for why), so
- * nothing here looks at a page.
+ * Locking: see lease_table.c.  A claim grants a lease while it has a share lock
+ * on the row's page (see claim.c for why), so nothing here looks at a page.
  *
  *-------------------------------------------------------------------------
  */
@@ -48,97 +28,31 @@
 
 #include "common/pg_prng.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
-#include "storage/shmem.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "common/settings.h"
-#include "common/shared_memory.h"
 #include "shmem/group_overflow.h"
 #include "shmem/groups.h"
-#include "shmem/lease_private.h"
+#include "shmem/lease_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/wakeup.h"
-
-LeaseTable *lease_table = NULL;
-uint32	   *lease_chains = NULL;
-Lease	   *lease_entries = NULL;
-DurablePart *lease_durables = NULL;
-uint32		lease_chain_mask;
-
-/* Entries that this backend took off the free list and has not used yet. */
-static uint32 *reserved = NULL;
-static int	reserved_count = 0;
-static int	reserved_size = 0;
-
-/* Entries of leases that have ended, linked, on their way to the free list. */
-static bool deferring = false;
-static uint32 deferred_first = NO_ENTRY;
-static uint32 deferred_last;
 
 /* Of this backend, seeded from a strong source. */
 static pg_prng_state token_state;
 static bool token_seeded = false;
 
-#define TABLE_SIZE	CACHELINEALIGN(sizeof(LeaseTable))
-
-static uint32
-chains_wanted(void)
-{
-	return pg_nextpower2_32(Max(settings_max_leases, PARTITIONS));
-}
-
 Size
 leases_shmem_size(void)
 {
-	Size		size = TABLE_SIZE;
-
-	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
-	size = add_size(size, CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease))));
-	return add_size(size, mul_size(settings_max_leases, sizeof(DurablePart)));
+	return lease_table_shmem_size();
 }
 
 void
 leases_shmem_init(void *area, bool found)
 {
-	char	   *p = area;
-
-	lease_table = (LeaseTable *) p;
-	p += TABLE_SIZE;
-	lease_chains = (uint32 *) p;
-	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
-	lease_entries = (Lease *) p;
-	p += CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease)));
-	lease_durables = (DurablePart *) p;
-	lease_chain_mask = chains_wanted() - 1;
+	lease_table_shmem_init(area, found);
 	wall_clock_register(leases_clock_set);
-	if (found)
-		return;
-
-	LWLockInitialize(&lease_table->free_lock,
-					 shared_memory_tranche(FAIRQ_TRANCHE_LEASE_FREE));
-	lease_table->free_head = NO_ENTRY;
-	lease_table->high_water = 0;
-	if (!pg_strong_random(&lease_table->salt, sizeof(lease_table->salt)))
-		lease_table->salt = (uint32) GetCurrentTimestamp();
-	lease_table->salt &= 0xFFFFFFF;
-	pg_atomic_init_u64(&lease_table->tick, 0);
-	LWLockInitialize(&lease_table->moved_lock, shared_memory_tranche(FAIRQ_TRANCHE_LEASE));
-	memset(lease_table->moved, 0xFF, sizeof(lease_table->moved));
-	for (int i = 0; i < PARTITIONS; i++)
-	{
-		Partition  *partition = &lease_table->partitions[i];
-
-		LWLockInitialize(&partition->lock,
-						 shared_memory_tranche(FAIRQ_TRANCHE_LEASE));
-		partition->tick = 0;
-		partition->used = 0;
-		for (int j = 0; j <= WHEEL_SLOTS; j++)
-			partition->wheel[j] = NO_ENTRY;
-	}
-	memset(lease_chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 
 static uint64
@@ -163,127 +77,6 @@ new_token(void)
 	return token;
 }
 
-/* ----------------------------------------------------------------
- * Free entries
- * ----------------------------------------------------------------
- */
-
-/*
- * Take up to n entries off the free list, for leases_grant to use.  Returns
- * how many there are; the caller returns what it did not use (if it fails,
- * leases_return_reserved is called at the end of the transaction).
- */
-int
-leases_reserve(int n)
-{
-	if (reserved_count > 0)
-		leases_return_reserved();
-	if (n > reserved_size)
-	{
-		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-		if (reserved != NULL)
-			pfree(reserved);
-		reserved = NULL;
-		reserved_size = 0;
-		reserved = palloc(n * sizeof(uint32));
-		reserved_size = n;
-		MemoryContextSwitchTo(old);
-	}
-
-	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	while (reserved_count < n)
-	{
-		if (lease_table->free_head != NO_ENTRY)
-		{
-			reserved[reserved_count] = lease_table->free_head;
-			lease_table->free_head = lease_entries[lease_table->free_head].hash_next;
-		}
-		else if (lease_table->high_water < (uint32) settings_max_leases)
-			reserved[reserved_count] = lease_table->high_water++;
-		else
-			break;
-		reserved_count++;
-	}
-	LWLockRelease(&lease_table->free_lock);
-	return reserved_count;
-}
-
-void
-leases_return_reserved(void)
-{
-	if (reserved_count == 0)
-		return;
-	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	while (reserved_count > 0)
-	{
-		Lease	   *lease = &lease_entries[reserved[--reserved_count]];
-
-		lease->state = LEASE_FREE;
-		lease->token = 0;
-		lease->hash_next = lease_table->free_head;
-		lease_table->free_head = lease - lease_entries;
-	}
-	LWLockRelease(&lease_table->free_lock);
-}
-
-/*
- * One of the reserved entries, which is free; NO_ENTRY if there is none.
- */
-uint32
-lease_take_reserved(void)
-{
-	return reserved_count > 0 ? reserved[--reserved_count] : NO_ENTRY;
-}
-
-/*
- * Give back an entry that is in no chain any more.
- */
-static void
-free_entry(uint32 number)
-{
-	if (deferring)
-	{
-		if (deferred_first == NO_ENTRY)
-			deferred_last = number;
-		lease_entries[number].hash_next = deferred_first;
-		deferred_first = number;
-		return;
-	}
-	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	lease_entries[number].hash_next = lease_table->free_head;
-	lease_table->free_head = number;
-	LWLockRelease(&lease_table->free_lock);
-}
-
-/*
- * Many leases are going to end: their entries are given back all at once, for
- * there is one free list for everybody.  Neither function fails.
- */
-void
-leases_defer_free(void)
-{
-	deferring = true;
-}
-
-void
-leases_free_deferred(void)
-{
-	deferring = false;
-	if (deferred_first == NO_ENTRY)
-		return;
-	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	lease_entries[deferred_last].hash_next = lease_table->free_head;
-	lease_table->free_head = deferred_first;
-	LWLockRelease(&lease_table->free_lock);
-	deferred_first = NO_ENTRY;
-}
-
-/* ----------------------------------------------------------------
- * Leases
- * ----------------------------------------------------------------
- */
-
 /*
  * Grant a lease on a task, if nobody has one.
  *
@@ -306,7 +99,7 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	uint32		number;
 	Lease	   *lease;
 
-	Assert(reserved_count > 0);
+	Assert(lease_any_reserved());
 
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	number = search_chain(hash, queue, task);
@@ -327,7 +120,7 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 		return LEASE_SESSION_OVER;
 	}
 
-	number = reserved[--reserved_count];
+	number = lease_take_reserved();
 	lease = enter_lease(partition, hash, number, queue, task);
 	lease->attempt = attempt;
 	lease->token = token;
@@ -363,21 +156,33 @@ leases_look(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
+ * Lock the partition of a task, and find its lease; NULL: it has none.
+ */
+static inline Lease *
+lock_task(int queue, int64 task, LWLockMode mode, Partition **partition)
+{
+	uint32		hash = lease_hash(queue, task);
+	uint32		number;
+
+	*partition = partition_of(hash);
+	LWLockAcquire(&(*partition)->lock, mode);
+	number = search_chain(hash, queue, task);
+	return number != NO_ENTRY ? &lease_entries[number] : NULL;
+}
+
+/*
  * The lease on a task.  Returns false if there is none.
  */
 bool
 leases_find(int queue, int64 task, LeaseInfo *info)
 {
-	uint32		hash = lease_hash(queue, task);
-	Partition  *partition = partition_of(hash);
-	uint32		number;
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_SHARED, &partition);
 
-	LWLockAcquire(&partition->lock, LW_SHARED);
-	number = search_chain(hash, queue, task);
-	if (number != NO_ENTRY)
-		copy_lease(number, info);
+	if (lease != NULL)
+		copy_lease(lease - lease_entries, info);
 	LWLockRelease(&partition->lock);
-	return number != NO_ENTRY;
+	return lease != NULL;
 }
 
 /*
@@ -388,16 +193,13 @@ leases_find(int queue, int64 task, LeaseInfo *info)
 bool
 leases_seen(int queue, int64 task, const ItemPointerData *tid)
 {
-	uint32		hash = lease_hash(queue, task);
-	Partition  *partition = partition_of(hash);
-	uint32		number;
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
-	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	number = search_chain(hash, queue, task);
-	if (number != NO_ENTRY)
-		lease_entries[number].tid = *tid;
+	if (lease != NULL)
+		lease->tid = *tid;
 	LWLockRelease(&partition->lock);
-	return number != NO_ENTRY;
+	return lease != NULL;
 }
 
 /*
@@ -408,14 +210,11 @@ leases_seen(int queue, int64 task, const ItemPointerData *tid)
 void
 leases_closing(int queue, int64 task)
 {
-	uint32		hash = lease_hash(queue, task);
-	Partition  *partition = partition_of(hash);
-	uint32		number;
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
-	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	number = search_chain(hash, queue, task);
-	if (number != NO_ENTRY && lease_entries[number].state == LEASE_SETTLING)
-		lease_entries[number].closing = true;
+	if (lease != NULL && lease->state == LEASE_SETTLING)
+		lease->closing = true;
 	LWLockRelease(&partition->lock);
 }
 
@@ -426,14 +225,11 @@ leases_closing(int queue, int64 task)
 bool
 leases_will_look(int queue, int64 task)
 {
-	uint32		hash = lease_hash(queue, task);
-	Partition  *partition = partition_of(hash);
-	uint32		number;
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_SHARED, &partition);
 	bool		result;
 
-	LWLockAcquire(&partition->lock, LW_SHARED);
-	number = search_chain(hash, queue, task);
-	result = (number != NO_ENTRY && !lease_entries[number].closing);
+	result = (lease != NULL && !lease->closing);
 	LWLockRelease(&partition->lock);
 	return result;
 }
@@ -584,7 +380,7 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 		count_given_back(&lease_entries[ref->entry]);
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
-	free_entry(ref->entry);
+	lease_free_entry(ref->entry);
 	groups_lease_ends(group, used ? started : 0);
 	return true;
 }
@@ -609,7 +405,7 @@ leases_displace(const LeaseRef *ref)
 	LWLockRelease(&partition->lock);
 	if (held)
 	{
-		free_entry(ref->entry);
+		lease_free_entry(ref->entry);
 		groups_lease_ends(group, 0);
 	}
 	return held;
@@ -645,7 +441,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 	count_given_back(lease);
 	remove_entry(partition, ref->entry);
 	LWLockRelease(&partition->lock);
-	free_entry(ref->entry);
+	lease_free_entry(ref->entry);
 	groups_lease_ends(group, 0);
 	return true;
 }
@@ -708,19 +504,16 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 bool
 leases_count_row(int queue, int64 task, LeaseInfo *info)
 {
-	uint32		hash = lease_hash(queue, task);
-	Partition  *partition = partition_of(hash);
-	uint32		number;
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
-	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	number = search_chain(hash, queue, task);
-	if (number != NO_ENTRY)
+	if (lease != NULL)
 	{
-		copy_lease(number, info);
-		lease_entries[number].counted = (info->group != FAIRQ_NO_GROUP);
+		copy_lease(lease - lease_entries, info);
+		lease->counted = (info->group != FAIRQ_NO_GROUP);
 	}
 	LWLockRelease(&partition->lock);
-	return number != NO_ENTRY;
+	return lease != NULL;
 }
 
 /*
@@ -753,16 +546,13 @@ leases_count_anew(int queue)
 bool
 leases_feed(int queue, uint32 group, int64 task, FedTask *fed)
 {
-	uint32		hash = lease_hash(queue, task);
-	Partition  *partition = partition_of(hash);
-	bool		leased;
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
-	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	leased = (search_chain(hash, queue, task) != NO_ENTRY);
-	if (!leased)
+	if (lease == NULL)
 		*fed = group_overflow_feed(queue_state_by_number(queue), group, task);
 	LWLockRelease(&partition->lock);
-	return !leased;
+	return lease == NULL;
 }
 
 /*
@@ -772,18 +562,15 @@ leases_feed(int queue, uint32 group, int64 task, FedTask *fed)
 bool
 leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
 {
-	uint32		hash = lease_hash(queue, task);
-	Partition  *partition = partition_of(hash);
-	uint32		number;
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
-	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	number = search_chain(hash, queue, task);
-	if (number == NO_ENTRY)
+	if (lease == NULL)
 		groups_removed(queue, group, task, overflow);
 	else
-		lease_entries[number].counted = false;
+		lease->counted = false;
 	LWLockRelease(&partition->lock);
-	return number != NO_ENTRY;
+	return lease != NULL;
 }
 
 /*
@@ -793,19 +580,16 @@ leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
 bool
 leases_task_written(int queue, int64 task, bool overflow)
 {
-	uint32		hash = lease_hash(queue, task);
-	Partition  *partition = partition_of(hash);
-	uint32		number;
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
-	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	number = search_chain(hash, queue, task);
-	if (number != NO_ENTRY)
+	if (lease != NULL)
 	{
-		lease_entries[number].counted = true;
-		lease_entries[number].overflow = overflow;
+		lease->counted = true;
+		lease->overflow = overflow;
 	}
 	LWLockRelease(&partition->lock);
-	return number != NO_ENTRY;
+	return lease != NULL;
 }
 
 /*

@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
- * lease_private.h
- *	  The lease table as the files that work on it see it: leases.c,
- *	  lease_receipts.c, lease_restore.c and lease_wheel.c.
+ * lease_table.h
+ *	  The lease table as the files that work on it see it: lease_table.c,
+ *	  lease_receipts.c, lease_restore.c, lease_wheel.c and leases.c.
  *
- * The head of leases.c says what there is, and which lock guards what.
+ * The head of lease_table.c says what there is, and which lock guards what.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_LEASE_PRIVATE_H
-#define FAIRQ_LEASE_PRIVATE_H
+#ifndef FAIRQ_LEASE_TABLE_H
+#define FAIRQ_LEASE_TABLE_H
 
 #include "common/hashfn.h"
 #include "port/atomics.h"
@@ -101,11 +101,15 @@ extern FAIRQ_PRIVATE Lease *lease_entries;
 extern FAIRQ_PRIVATE DurablePart *lease_durables;
 extern FAIRQ_PRIVATE uint32 lease_chain_mask;
 
+/* lease_table.c */
+extern Size lease_table_shmem_size(void);
+extern void lease_table_shmem_init(void *area, bool found);
+extern FAIRQ_PRIVATE bool lease_any_reserved(void);
+extern FAIRQ_PRIVATE uint32 lease_take_reserved(void);
+extern FAIRQ_PRIVATE void lease_free_entry(uint32 number);
+
 /* lease_wheel.c */
 extern void leases_clock_set(const ClockStep *step);
-
-/* leases.c */
-extern FAIRQ_PRIVATE uint32 lease_take_reserved(void);
 
 /* lease_receipts.c */
 extern FAIRQ_PRIVATE uint64 lease_usual_receipt(uint32 number);
@@ -254,4 +258,4 @@ wheel_schedule(Partition *partition, uint32 number)
 	wheel_link(partition, number, tick % WHEEL_SLOTS);
 }
 
-#endif							/* FAIRQ_LEASE_PRIVATE_H */
+#endif							/* FAIRQ_LEASE_TABLE_H */

@@ -1,0 +1,236 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_table.c
+ *	  The table of leases in shared memory, and its free entries.
+ *
+ * An entry is 72 bytes.  It is found in two ways:
+ *
+ *	 by task: a hash table of chains, in partitions with a lock each;
+ *	 by receipt: the receipt is a uuid that holds the entry's number, and a
+ *	 token that is new with every lease, so that an old receipt finds nothing.
+ *
+ * and is in one list of its partition's timing wheel, for its deadline (George
+ * Varghese and Tony Lauck, "Hashed and Hierarchical Timing Wheels", SOSP 1987):
+ * WHEEL_SLOTS lists for a tick of TICK_USECS each, round and round.  A lease
+ * that runs longer than a round is looked at once a round.  When its tick has
+ * passed it goes to the list of the expired, from where its task is put back
+ * (settle.c).  So it takes no scan to know what has expired.
+ *
+ * What is known of a durable lease besides is in a second array, which costs
+ * nothing where there are none.  A restored lease has another entry than
+ * before, so that its receipt does not lead to it: it is moved, and found by
+ * its token in chains of their own.
+ *
+ * Locking: the lock of the partition guards its chains, its wheel and the
+ * entries in them.  The lock of the free list guards the free list, the lock of
+ * the moved guards their chains: while it is held the leases in them stay as
+ * they are.  A partition may be locked before either, not after.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bitutils.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "common/settings.h"
+#include "common/shared_memory.h"
+#include "shmem/lease_table.h"
+
+LeaseTable *lease_table = NULL;
+uint32	   *lease_chains = NULL;
+Lease	   *lease_entries = NULL;
+DurablePart *lease_durables = NULL;
+uint32		lease_chain_mask;
+
+/* Entries that this backend took off the free list and has not used yet. */
+static uint32 *reserved = NULL;
+static int	reserved_count = 0;
+static int	reserved_size = 0;
+
+/* Entries of leases that have ended, linked, on their way to the free list. */
+static bool deferring = false;
+static uint32 deferred_first = NO_ENTRY;
+static uint32 deferred_last;
+
+#define TABLE_SIZE	CACHELINEALIGN(sizeof(LeaseTable))
+
+static uint32
+chains_wanted(void)
+{
+	return pg_nextpower2_32(Max(settings_max_leases, PARTITIONS));
+}
+
+Size
+lease_table_shmem_size(void)
+{
+	Size		size = TABLE_SIZE;
+
+	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
+	size = add_size(size, CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease))));
+	return add_size(size, mul_size(settings_max_leases, sizeof(DurablePart)));
+}
+
+void
+lease_table_shmem_init(void *area, bool found)
+{
+	char	   *p = area;
+
+	lease_table = (LeaseTable *) p;
+	p += TABLE_SIZE;
+	lease_chains = (uint32 *) p;
+	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
+	lease_entries = (Lease *) p;
+	p += CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease)));
+	lease_durables = (DurablePart *) p;
+	lease_chain_mask = chains_wanted() - 1;
+	if (found)
+		return;
+
+	LWLockInitialize(&lease_table->free_lock,
+					 shared_memory_tranche(FAIRQ_TRANCHE_LEASE_FREE));
+	lease_table->free_head = NO_ENTRY;
+	lease_table->high_water = 0;
+	if (!pg_strong_random(&lease_table->salt, sizeof(lease_table->salt)))
+		lease_table->salt = (uint32) GetCurrentTimestamp();
+	lease_table->salt &= 0xFFFFFFF;
+	pg_atomic_init_u64(&lease_table->tick, 0);
+	LWLockInitialize(&lease_table->moved_lock, shared_memory_tranche(FAIRQ_TRANCHE_LEASE));
+	memset(lease_table->moved, 0xFF, sizeof(lease_table->moved));
+	for (int i = 0; i < PARTITIONS; i++)
+	{
+		Partition  *partition = &lease_table->partitions[i];
+
+		LWLockInitialize(&partition->lock,
+						 shared_memory_tranche(FAIRQ_TRANCHE_LEASE));
+		partition->tick = 0;
+		partition->used = 0;
+		for (int j = 0; j <= WHEEL_SLOTS; j++)
+			partition->wheel[j] = NO_ENTRY;
+	}
+	memset(lease_chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
+}
+
+/* ----------------------------------------------------------------
+ * Free entries
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Take up to n entries off the free list, for leases_grant to use.  Returns
+ * how many there are; the caller returns what it did not use (if it fails,
+ * leases_return_reserved is called at the end of the transaction).
+ */
+int
+leases_reserve(int n)
+{
+	if (reserved_count > 0)
+		leases_return_reserved();
+	if (n > reserved_size)
+	{
+		MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+		if (reserved != NULL)
+			pfree(reserved);
+		reserved = NULL;
+		reserved_size = 0;
+		reserved = palloc(n * sizeof(uint32));
+		reserved_size = n;
+		MemoryContextSwitchTo(old);
+	}
+
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	while (reserved_count < n)
+	{
+		if (lease_table->free_head != NO_ENTRY)
+		{
+			reserved[reserved_count] = lease_table->free_head;
+			lease_table->free_head = lease_entries[lease_table->free_head].hash_next;
+		}
+		else if (lease_table->high_water < (uint32) settings_max_leases)
+			reserved[reserved_count] = lease_table->high_water++;
+		else
+			break;
+		reserved_count++;
+	}
+	LWLockRelease(&lease_table->free_lock);
+	return reserved_count;
+}
+
+void
+leases_return_reserved(void)
+{
+	if (reserved_count == 0)
+		return;
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	while (reserved_count > 0)
+	{
+		Lease	   *lease = &lease_entries[reserved[--reserved_count]];
+
+		lease->state = LEASE_FREE;
+		lease->token = 0;
+		lease->hash_next = lease_table->free_head;
+		lease_table->free_head = lease - lease_entries;
+	}
+	LWLockRelease(&lease_table->free_lock);
+}
+
+bool
+lease_any_reserved(void)
+{
+	return reserved_count > 0;
+}
+
+/*
+ * One of the reserved entries, which is free; NO_ENTRY if there is none.
+ */
+uint32
+lease_take_reserved(void)
+{
+	return reserved_count > 0 ? reserved[--reserved_count] : NO_ENTRY;
+}
+
+/*
+ * Give back an entry that is in no chain any more.
+ */
+void
+lease_free_entry(uint32 number)
+{
+	if (deferring)
+	{
+		if (deferred_first == NO_ENTRY)
+			deferred_last = number;
+		lease_entries[number].hash_next = deferred_first;
+		deferred_first = number;
+		return;
+	}
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	lease_entries[number].hash_next = lease_table->free_head;
+	lease_table->free_head = number;
+	LWLockRelease(&lease_table->free_lock);
+}
+
+/*
+ * Many leases are going to end: their entries are given back all at once, for
+ * there is one free list for everybody.  Neither function fails.
+ */
+void
+leases_defer_free(void)
+{
+	deferring = true;
+}
+
+void
+leases_free_deferred(void)
+{
+	deferring = false;
+	if (deferred_first == NO_ENTRY)
+		return;
+	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
+	lease_entries[deferred_last].hash_next = lease_table->free_head;
+	lease_table->free_head = deferred_first;
+	LWLockRelease(&lease_table->free_lock);
+	deferred_first = NO_ENTRY;
+}
