@@ -91,7 +91,7 @@ clock_was_set(QueueState *state, TimestampTz now)
 	if (likely(state->clock_steps == steps))
 		return;
 	state->clock_steps = steps;
-	state->hungry_seek_at = 0;
+	state->refill.seek_at = 0;
 	state->archive.retry_at = 0;
 	state->archive.reread_at = 0;
 	state->archive.reread_began = 0;
@@ -205,11 +205,11 @@ maintain_is_due(QueueInfo *info)
 	for (int class = 0; class < info->state->classes; class++)
 		lost |= (queue_state_lost(&info->state->orders[class]) != PG_INT64_MAX);
 	maintain_tick(now);
-	return lost || info->state->recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
+	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
 		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
-		pg_atomic_read_u32(&info->state->overflowing) > 0 ||
-		info->state->hungry_count > 0 ||
+		pg_atomic_read_u32(&info->state->counts.overflowing) > 0 ||
+		info->state->refill.count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
 }
 

@@ -174,13 +174,13 @@ seek_hungry(QueueState *state, TimestampTz now)
 {
 	TimestampTz begun = GetCurrentTimestamp();
 
-	if (pg_atomic_read_u32(&state->overflowing) == 0)
+	if (pg_atomic_read_u32(&state->counts.overflowing) == 0)
 		return DT_NOEND;
-	if (now < state->hungry_seek_at)
-		return state->hungry_seek_at;
-	group_overflow_seek_hungry(state, state->hungry_seeks++ % SEEKS_HELD == 0);
-	state->hungry_seek_at = now + SEEK_USECS + 20 * (GetCurrentTimestamp() - begun);
-	return state->hungry_seek_at;
+	if (now < state->refill.seek_at)
+		return state->refill.seek_at;
+	group_overflow_seek_hungry(state, state->refill.seeks++ % SEEKS_HELD == 0);
+	state->refill.seek_at = now + SEEK_USECS + 20 * (GetCurrentTimestamp() - begun);
+	return state->refill.seek_at;
 }
 
 /*
@@ -255,7 +255,7 @@ seek_lost_of_class(Relation rel, QueueInfo *info, int class)
 static bool
 is_offered(QueueState *state, int class, OfferedTasks *offered, int64 task)
 {
-	uint32		feeds = ((volatile QueueState *) state)->feeds;
+	uint32		feeds = ((volatile QueueState *) state)->refill.refills;
 
 	if (offered->known && offered->feeds != feeds)
 	{
@@ -384,7 +384,7 @@ promote_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int 
 	int			looked = 0;
 
 	/* Or the table would have to be read, and nobody knows what the groups have. */
-	if (info->state->recovery != QUEUE_KNOWN)
+	if (info->state->recovery.groups != QUEUE_KNOWN)
 	{
 		handover_fed_now(feeding, 0, hungry->from, PG_INT64_MAX, hungry->lost);
 		return;
@@ -428,12 +428,12 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 	*more = false;
 	if (info->policy != QUEUE_FAIR)
 		return 0;
-	if (state->recovery != QUEUE_KNOWN && queue_relation_has_overflow(rel, info))
+	if (state->recovery.groups != QUEUE_KNOWN && queue_relation_has_overflow(rel, info))
 		recovery_tags(rel, info);
 	for (int class = 0; class < state->classes; class++)
 		seek_lost_of_class(rel, info, class);
 	*next = wakeup_earlier(*next, seek_hungry(state, now));
-	if (state->hungry_count == 0)
+	if (state->refill.count == 0)
 		return 0;
 
 	placement_begin(&placement, rel, info);

@@ -135,7 +135,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 			lane = lanes_of(&state->orders[address->class].lanes, address->bucket);
 
 			/* A lane that is not set up yet finds its rows when it is. */
-			if ((lane != NULL ? lanes_has(lane, address) : !state->classes_known) ||
+			if ((lane != NULL ? lanes_has(lane, address) : !state->recovery.classes) ||
 				leases_find(queue_state_number(state),
 							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 				return false;
@@ -154,7 +154,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 		case TASK_OVERFLOW:
 			class = row_reader_class(row);
 			id = DatumGetInt64(row_value(row, COLUMN_ID));
-			if (info->policy != QUEUE_FAIR || state->recovery != QUEUE_KNOWN ||
+			if (info->policy != QUEUE_FAIR || state->recovery.groups != QUEUE_KNOWN ||
 				leases_find(queue_state_number(state), id, &lease) ||
 				id >= queue_state_lost(&state->orders[class]))
 				return false;
@@ -370,7 +370,7 @@ activity(QueueState *state)
 	uint64		result = 0;
 
 	for (int i = QUEUE_ENQUEUED; i <= QUEUE_DIED; i++)
-		result += pg_atomic_read_u64(&state->counters[i]);
+		result += pg_atomic_read_u64(&state->tallies.n[i]);
 	return result;
 }
 

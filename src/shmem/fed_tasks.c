@@ -150,7 +150,7 @@ remove_entry(uint32 *link)
 	uint32		number = *link;
 
 	*link = entries[number].next;
-	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->fed_tasks, 1);
+	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->counts.fed_tasks, 1);
 	SpinLockAcquire(&table->mutex);
 	entries[number].next = table->free_head;
 	table->free_head = number;
@@ -178,7 +178,7 @@ fed_tasks_add(int queue, int64 task)
 			entries[number].queue = queue;
 			entries[number].next = chains[hash & chain_mask];
 			chains[hash & chain_mask] = number;
-			pg_atomic_fetch_add_u32(&queue_state_by_number(queue)->fed_tasks, 1);
+			pg_atomic_fetch_add_u32(&queue_state_by_number(queue)->counts.fed_tasks, 1);
 		}
 	}
 	LWLockRelease(lock_of(hash));
@@ -195,7 +195,7 @@ fed_tasks_take(int queue, int64 task)
 	uint32	   *link;
 	bool		found;
 
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->fed_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.fed_tasks) == 0)
 		return false;
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	link = link_to(hash, queue, task);
@@ -215,7 +215,7 @@ fed_tasks_has(int queue, int64 task)
 	uint32		hash = hash_of(queue, task);
 	bool		found;
 
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->fed_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.fed_tasks) == 0)
 		return false;
 	LWLockAcquire(lock_of(hash), LW_SHARED);
 	found = (*link_to(hash, queue, task) != NO_ENTRY);
@@ -229,7 +229,7 @@ fed_tasks_has(int queue, int64 task)
 void
 fed_tasks_forget_queue(int queue)
 {
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->fed_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.fed_tasks) == 0)
 		return;
 	for (uint32 i = 0; i <= chain_mask; i++)
 	{

@@ -71,8 +71,8 @@ note_overflow(QueueState *queue, FairGroup *group)
 		return;
 	group->overflows = overflows;
 	if (!overflows)
-		pg_atomic_fetch_sub_u32(&queue->overflowing, 1);
-	else if (pg_atomic_fetch_add_u32(&queue->overflowing, 1) == 0)
+		pg_atomic_fetch_sub_u32(&queue->counts.overflowing, 1);
+	else if (pg_atomic_fetch_add_u32(&queue->counts.overflowing, 1) == 0)
 		wakeup_at(queue->database, 0);
 }
 
@@ -94,8 +94,8 @@ ready_when_fed(QueueState *queue, int class, int least)
 {
 	int64		room = queue->orders[class].lanes.high * (LANE_WINDOW / 2) * 3 / 4;
 
-	room /= Max(pg_atomic_read_u32(&queue->overflowing), 1);
-	return Min(Max(room, least), queue->max_ready_per_group);
+	room /= Max(pg_atomic_read_u32(&queue->counts.overflowing), 1);
+	return Min(Max(room, least), queue->published.max_ready_per_group);
 }
 
 /*
@@ -107,17 +107,17 @@ enter_hungry(QueueState *queue, FairGroup *group, GroupHunger hunger)
 	uint32		number = group - group_entries;
 
 	group->hunger = hunger;
-	SpinLockAcquire(&queue->hungry_mutex);
+	SpinLockAcquire(&queue->refill.mutex);
 	group->listed = true;
 	group->hungry_next = FAIRQ_NO_GROUP;
-	group->hungry_previous = queue->hungry_last;
-	if (queue->hungry_first == FAIRQ_NO_GROUP)
-		queue->hungry_first = number;
+	group->hungry_previous = queue->refill.last;
+	if (queue->refill.first == FAIRQ_NO_GROUP)
+		queue->refill.first = number;
 	else
-		group_entries[queue->hungry_last].hungry_next = number;
-	queue->hungry_last = number;
-	queue->hungry_count++;
-	SpinLockRelease(&queue->hungry_mutex);
+		group_entries[queue->refill.last].hungry_next = number;
+	queue->refill.last = number;
+	queue->refill.count++;
+	SpinLockRelease(&queue->refill.mutex);
 }
 
 /*
@@ -127,16 +127,16 @@ static void
 leave_hungry(QueueState *queue, FairGroup *group)
 {
 	if (group->hungry_previous == FAIRQ_NO_GROUP)
-		queue->hungry_first = group->hungry_next;
+		queue->refill.first = group->hungry_next;
 	else
 		group_entries[group->hungry_previous].hungry_next = group->hungry_next;
 	if (group->hungry_next == FAIRQ_NO_GROUP)
-		queue->hungry_last = group->hungry_previous;
+		queue->refill.last = group->hungry_previous;
 	else
 		group_entries[group->hungry_next].hungry_previous = group->hungry_previous;
 	group->listed = false;
-	queue->hungry_count--;
-	queue->being_fed++;
+	queue->refill.count--;
+	queue->refill.under_way++;
 }
 
 /*
@@ -146,7 +146,7 @@ leave_hungry(QueueState *queue, FairGroup *group)
 void
 group_overflow_list(QueueState *queue, FairGroup *group)
 {
-	int64		max = queue->max_ready_per_group;
+	int64		max = queue->published.max_ready_per_group;
 	int64		fed;
 
 	if (group->hunger != NOT_HUNGRY)
@@ -193,10 +193,10 @@ group_overflow_wake_feeder(QueueState *queue)
 {
 	int64		room;
 
-	if (likely(((volatile QueueState *) queue)->hungry_count == 0))
+	if (likely(((volatile QueueState *) queue)->refill.count == 0))
 		return;
-	room = queue->max_ready - queue_state_ready(queue);
-	if (room > 0 && room >= Min(queue->max_ready / 8, FEED_QUEUE_AT_ONCE))
+	room = queue->published.max_ready - queue_state_ready(queue);
+	if (room > 0 && room >= Min(queue->published.max_ready / 8, FEED_QUEUE_AT_ONCE))
 		wakeup_at(queue->database, 0);
 }
 
@@ -355,11 +355,11 @@ end_feeding(QueueState *queue, FairGroup *group)
 	group->unseen = 0;
 	if (likely(group->dry_epoch == 0))
 		return;
-	SpinLockAcquire(&queue->hungry_mutex);
-	if (group->dry_epoch == queue->dry_epoch)
-		queue->dry--;
+	SpinLockAcquire(&queue->refill.mutex);
+	if (group->dry_epoch == queue->refill.dry_epoch)
+		queue->refill.dry--;
 	group->dry_epoch = 0;
-	SpinLockRelease(&queue->hungry_mutex);
+	SpinLockRelease(&queue->refill.mutex);
 }
 
 /*
@@ -371,21 +371,21 @@ end_feeding(QueueState *queue, FairGroup *group)
 bool
 group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
 {
-	int64		room = queue->max_ready - queue_state_ready(queue);
+	int64		room = queue->published.max_ready - queue_state_ready(queue);
 	int64		room_of_group;
 	FairGroup  *group;
 	LWLock	   *lock;
 	int			waiting;
 
-	SpinLockAcquire(&queue->hungry_mutex);
-	waiting = queue->hungry_count;
-	hungry->group = queue->hungry_first;
+	SpinLockAcquire(&queue->refill.mutex);
+	waiting = queue->refill.count;
+	hungry->group = queue->refill.first;
 	if (room <= 0 && waiting > 0 &&
 		((volatile FairGroup *) &group_entries[hungry->group])->hunger != STARVING)
 		waiting = 0;
 	if (waiting > 0)
 		leave_hungry(queue, &group_entries[hungry->group]);
-	SpinLockRelease(&queue->hungry_mutex);
+	SpinLockRelease(&queue->refill.mutex);
 	if (waiting == 0)
 		return false;
 
@@ -394,7 +394,7 @@ group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
 	/* What room there is in the queue is shared between the hungry. */
 	room_of_group = ready_when_fed(queue, group->key.class, FEED_LEAST);
 	if (group->hunger == STARVING)
-		room_of_group = Min(Max(queue->max_ready / waiting, 1), room_of_group);
+		room_of_group = Min(Max(queue->published.max_ready / waiting, 1), room_of_group);
 	else
 		room_of_group = Min(Max(room / waiting, 1), room_of_group - group->ready);
 	begin_feeding(group, room_of_group, hungry);
@@ -410,7 +410,7 @@ group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
 GroupDry
 group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 {
-	int64		room = queue->max_ready - queue_state_ready(queue);
+	int64		room = queue->published.max_ready - queue_state_ready(queue);
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
 	bool		ours;
@@ -420,7 +420,7 @@ group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 	 * not enough, groups take turns, and none gets what it would have had.  One with
 	 * tasks set aside is not kept waiting by us.
 	 */
-	room /= ((volatile QueueState *) queue)->hungry_count + 1;
+	room /= ((volatile QueueState *) queue)->refill.count + 1;
 	if (room <= 0)
 		group->backlogged = false;
 	if (room <= 0 || group->ready - group->unseen > 0 || group->overflow_from == PG_INT64_MAX ||
@@ -431,18 +431,18 @@ group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 	}
 
 	/* The worker has taken it out of the list before it locked it. */
-	SpinLockAcquire(&queue->hungry_mutex);
+	SpinLockAcquire(&queue->refill.mutex);
 	ours = (group->hunger == NOT_HUNGRY || group->listed);
 	if (group->listed)
 		leave_hungry(queue, group);
 	else if (ours)
-		queue->being_fed++;
+		queue->refill.under_way++;
 	if (group->dry_epoch == 0)
 	{
-		group->dry_epoch = queue->dry_epoch;
-		queue->dry++;
+		group->dry_epoch = queue->refill.dry_epoch;
+		queue->refill.dry++;
 	}
-	SpinLockRelease(&queue->hungry_mutex);
+	SpinLockRelease(&queue->refill.mutex);
 	if (ours)
 	{
 		hungry->group = number;

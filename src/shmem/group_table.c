@@ -140,7 +140,7 @@ void
 group_table_count_ready(QueueState *queue, FairGroup *group, int n)
 {
 	group->ready += n;
-	pg_atomic_fetch_add_u64(&queue->ready, (int64) n);
+	pg_atomic_fetch_add_u64(&queue->counts.ready, (int64) n);
 }
 
 /*

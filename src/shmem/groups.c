@@ -55,7 +55,7 @@ weight_of(QueueState *queue, const FairGroup *group)
 static inline double
 charge_of(QueueState *queue, const FairGroup *group, double cost)
 {
-	if (!queue->charge_seconds || group->seconds < 0)
+	if (!queue->published.charge_seconds || group->seconds < 0)
 		return cost;
 	return Min(Max(group->seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
 }
@@ -83,8 +83,8 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 	overflow = may_overflow &&
 		(group->overflows || group->pending > 0 ||
 		 virtual_time_compare(v, group->offered_finish) < 0 ||
-		 group->ready >= queue->max_ready_per_group ||
-		 queue_state_ready(queue) >= queue->max_ready);
+		 group->ready >= queue->published.max_ready_per_group ||
+		 queue_state_ready(queue) >= queue->published.max_ready);
 	if (overflow)
 		group->pending++;
 	else

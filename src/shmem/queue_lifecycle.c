@@ -101,7 +101,7 @@ queue_lifecycle_settings_changed(Oid relation)
 
 	if (queue != NULL)
 	{
-		pg_atomic_fetch_add_u32(&queue->settings, 1);
+		pg_atomic_fetch_add_u32(&queue->published.changes, 1);
 		waiting_settings_changed(queue);
 	}
 }

@@ -111,40 +111,40 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->relation = relation;
 	queue->classes = classes;
 	LWLockInitialize(&queue->lock, shared_memory_tranche(FAIRQ_TRANCHE_QUEUE));
-	SpinLockInit(&queue->id_mutex);
-	SpinLockInit(&queue->recovery_mutex);
-	SpinLockInit(&queue->looks_mutex);
-	queue->look_from = PG_INT64_MIN;
+	SpinLockInit(&queue->ids.mutex);
+	SpinLockInit(&queue->recovery.mutex);
+	SpinLockInit(&queue->held.mutex);
+	queue->held.from = PG_INT64_MIN;
 	queue->clock_steps = wall_clock_steps();
 	due_cursor_init(&queue->due);
 	due_cursor_init(&queue->archive.cursor);
-	queue->sweep_sleeps = true;
+	queue->ids.all_swept = true;
 	queue->sweep.hand.due = PG_INT64_MIN;
 	queue->relation_file = InvalidRelFileNumber;
-	queue->recovery = QUEUE_UNKNOWN;
-	queue->leases = QUEUE_UNKNOWN;
-	queue->leases_file = InvalidRelFileNumber;
-	ConditionVariableInit(&queue->recovery_done);
-	queue->stats_reset = GetCurrentTimestamp();
-	queue->max_ready = PG_INT64_MAX;
-	queue->max_ready_per_group = PG_INT64_MAX;
-	pg_atomic_init_u64(&queue->ready, 0);
-	pg_atomic_init_u32(&queue->fed_tasks, 0);
-	pg_atomic_init_u64(&queue->counted, 0);
-	pg_atomic_init_u64(&queue->reserved, 0);
+	queue->recovery.groups = QUEUE_UNKNOWN;
+	queue->recovery.leases = QUEUE_UNKNOWN;
+	queue->recovery.leases_file = InvalidRelFileNumber;
+	ConditionVariableInit(&queue->recovery.done);
+	queue->tallies.since = GetCurrentTimestamp();
+	queue->published.max_ready = PG_INT64_MAX;
+	queue->published.max_ready_per_group = PG_INT64_MAX;
+	pg_atomic_init_u64(&queue->counts.ready, 0);
+	pg_atomic_init_u32(&queue->counts.fed_tasks, 0);
+	pg_atomic_init_u64(&queue->counts.counted, 0);
+	pg_atomic_init_u64(&queue->counts.reserved, 0);
 	queue_state_init_limits(&queue->limits);
-	pg_atomic_init_u32(&queue->overflowing, 0);
-	SpinLockInit(&queue->hungry_mutex);
-	queue->hungry_first = queue->hungry_last = FAIRQ_NO_GROUP;
-	queue->dry = 0;
-	queue->dry_epoch = 1;
-	ConditionVariableInit(&queue->fed);
-	pg_atomic_init_u32(&queue->settings, 0);
+	pg_atomic_init_u32(&queue->counts.overflowing, 0);
+	SpinLockInit(&queue->refill.mutex);
+	queue->refill.first = queue->refill.last = FAIRQ_NO_GROUP;
+	queue->refill.dry = 0;
+	queue->refill.dry_epoch = 1;
+	ConditionVariableInit(&queue->refill.refilled);
+	pg_atomic_init_u32(&queue->published.changes, 0);
 	pg_atomic_init_u64(&queue->pass_after, 0);
 	pg_atomic_init_u64(&queue->tick, 0);
 	pg_atomic_init_u32(&queue->expired, 0);
 	for (int i = 0; i < QUEUE_COUNTERS; i++)
-		pg_atomic_init_u64(&queue->counters[i], 0);
+		pg_atomic_init_u64(&queue->tallies.n[i], 0);
 	for (int i = 0; i < FAIRQ_CLASSES; i++)
 	{
 		SpinLockInit(&queue->orders[i].mutex);
@@ -280,17 +280,17 @@ queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 	{
 		QueueRecovery before;
 
-		SpinLockAcquire(&queue->recovery_mutex);
+		SpinLockAcquire(&queue->recovery.mutex);
 		before = *what;
 		if (before == QUEUE_UNKNOWN)
 			*what = QUEUE_RECOVERING;
-		SpinLockRelease(&queue->recovery_mutex);
+		SpinLockRelease(&queue->recovery.mutex);
 
 		if (before != QUEUE_RECOVERING)
 			return before == QUEUE_UNKNOWN;
-		ConditionVariablePrepareToSleep(&queue->recovery_done);
+		ConditionVariablePrepareToSleep(&queue->recovery.done);
 		if (*(volatile QueueRecovery *) what == QUEUE_RECOVERING)
-			ConditionVariableSleep(&queue->recovery_done, PG_WAIT_EXTENSION);
+			ConditionVariableSleep(&queue->recovery.done, PG_WAIT_EXTENSION);
 		ConditionVariableCancelSleep();
 	}
 }
@@ -302,10 +302,10 @@ void
 queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 						 QueueRecovery result)
 {
-	SpinLockAcquire(&queue->recovery_mutex);
+	SpinLockAcquire(&queue->recovery.mutex);
 	*what = result;
-	SpinLockRelease(&queue->recovery_mutex);
-	ConditionVariableBroadcast(&queue->recovery_done);
+	SpinLockRelease(&queue->recovery.mutex);
+	ConditionVariableBroadcast(&queue->recovery.done);
 }
 
 /*
@@ -315,15 +315,15 @@ queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 void
 queue_state_fed(QueueState *queue, bool fed)
 {
-	SpinLockAcquire(&queue->hungry_mutex);
-	queue->being_fed--;
+	SpinLockAcquire(&queue->refill.mutex);
+	queue->refill.under_way--;
 	if (fed)
 	{
-		queue->feeds++;
-		queue->feeds_late = false;
+		queue->refill.refills++;
+		queue->refill.late = false;
 	}
-	SpinLockRelease(&queue->hungry_mutex);
-	ConditionVariableBroadcast(&queue->fed);
+	SpinLockRelease(&queue->refill.mutex);
+	ConditionVariableBroadcast(&queue->refill.refilled);
 }
 
 /*
@@ -334,10 +334,10 @@ queue_state_feeds(QueueState *queue, uint32 feeds)
 {
 	bool		result;
 
-	SpinLockAcquire(&queue->hungry_mutex);
-	result = queue->feeds != feeds ||
-		((queue->hungry_count > 0 || queue->being_fed > 0) && !queue->feeds_late);
-	SpinLockRelease(&queue->hungry_mutex);
+	SpinLockAcquire(&queue->refill.mutex);
+	result = queue->refill.refills != feeds ||
+		((queue->refill.count > 0 || queue->refill.under_way > 0) && !queue->refill.late);
+	SpinLockRelease(&queue->refill.mutex);
 	return result;
 }
 
@@ -353,20 +353,20 @@ queue_state_wait_fed(QueueState *queue, uint32 feeds, TimestampTz give_up)
 
 	/* By a clock that is not set meanwhile. */
 	give_up += wall_clock_real() - GetCurrentTimestamp();
-	ConditionVariablePrepareToSleep(&queue->fed);
+	ConditionVariablePrepareToSleep(&queue->refill.refilled);
 	for (;;)
 	{
 		int64		now = wall_clock_real();
 
-		SpinLockAcquire(&queue->hungry_mutex);
-		done = (queue->feeds != feeds);
-		late = queue->feeds_late || now >= give_up;
+		SpinLockAcquire(&queue->refill.mutex);
+		done = (queue->refill.refills != feeds);
+		late = queue->refill.late || now >= give_up;
 		if (!done)
-			queue->feeds_late = late;
-		SpinLockRelease(&queue->hungry_mutex);
+			queue->refill.late = late;
+		SpinLockRelease(&queue->refill.mutex);
 		if (done || late)
 			break;
-		ConditionVariableTimedSleep(&queue->fed, (give_up - now) / 1000 + 1,
+		ConditionVariableTimedSleep(&queue->refill.refilled, (give_up - now) / 1000 + 1,
 									PG_WAIT_EXTENSION);
 	}
 	ConditionVariableCancelSleep();
@@ -380,24 +380,24 @@ queue_state_wait_fed(QueueState *queue, uint32 feeds, TimestampTz give_up)
 void
 queue_state_wait_dry(QueueState *queue, TimestampTz give_up)
 {
-	ConditionVariablePrepareToSleep(&queue->fed);
+	ConditionVariablePrepareToSleep(&queue->refill.refilled);
 	for (;;)
 	{
 		TimestampTz now = GetCurrentTimestamp();
 		bool		done;
 
-		SpinLockAcquire(&queue->hungry_mutex);
-		if (queue->dry > 0 && now >= give_up)
+		SpinLockAcquire(&queue->refill.mutex);
+		if (queue->refill.dry > 0 && now >= give_up)
 		{
-			queue->dry = 0;
-			if (++queue->dry_epoch == 0)
-				queue->dry_epoch = 1;
+			queue->refill.dry = 0;
+			if (++queue->refill.dry_epoch == 0)
+				queue->refill.dry_epoch = 1;
 		}
-		done = (queue->dry == 0);
-		SpinLockRelease(&queue->hungry_mutex);
+		done = (queue->refill.dry == 0);
+		SpinLockRelease(&queue->refill.mutex);
 		if (done)
 			break;
-		ConditionVariableTimedSleep(&queue->fed, (give_up - now) / 1000 + 1,
+		ConditionVariableTimedSleep(&queue->refill.refilled, (give_up - now) / 1000 + 1,
 									PG_WAIT_EXTENSION);
 	}
 	ConditionVariableCancelSleep();
@@ -415,11 +415,11 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 	bool		changed = false;
 
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
-	if (settings == pg_atomic_read_u32(&queue->settings))
+	if (settings == pg_atomic_read_u32(&queue->published.changes))
 	{
-		queue->max_ready = public->max_ready;
-		queue->max_ready_per_group = public->max_ready_per_group;
-		queue->charge_seconds = public->charge_seconds;
+		queue->published.max_ready = public->max_ready;
+		queue->published.max_ready_per_group = public->max_ready_per_group;
+		queue->published.charge_seconds = public->charge_seconds;
 		changed = !limits_same(&queue->limits.defaults, &public->group_defaults);
 		queue->limits.defaults = public->group_defaults;
 	}
@@ -435,7 +435,7 @@ void
 queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults)
 {
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
-	pg_atomic_fetch_add_u32(&queue->settings, 1);
+	pg_atomic_fetch_add_u32(&queue->published.changes, 1);
 	queue->limits.defaults = *defaults;
 	LWLockRelease(&queue->lock);
 }
@@ -506,7 +506,7 @@ queue_state_found_lost(QueueOrder *order)
 bool
 queue_state_reserve(QueueState *queue, int n, int64 max)
 {
-	uint64		reserved = pg_atomic_read_u64(&queue->reserved);
+	uint64		reserved = pg_atomic_read_u64(&queue->counts.reserved);
 
 	/* Nobody is refused because of room that somebody else asked for in vain. */
 	do
@@ -519,14 +519,14 @@ queue_state_reserve(QueueState *queue, int n, int64 max)
 
 		if (total > max)
 			return false;
-	} while (!pg_atomic_compare_exchange_u64(&queue->reserved, &reserved, reserved + n));
+	} while (!pg_atomic_compare_exchange_u64(&queue->counts.reserved, &reserved, reserved + n));
 	return true;
 }
 
 void
 queue_state_unreserve(QueueState *queue, int n)
 {
-	pg_atomic_fetch_sub_u64(&queue->reserved, n);
+	pg_atomic_fetch_sub_u64(&queue->counts.reserved, n);
 }
 
 /*
@@ -539,14 +539,14 @@ queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
 {
 	int64		taken;
 
-	SpinLockAcquire(&queue->id_mutex);
-	taken = Min((int64) n, queue->end_id - queue->next_id);
-	*first = queue->next_id;
-	queue->next_id += taken;
-	*wake_sweep = (taken > 0 && queue->sweep_sleeps);
+	SpinLockAcquire(&queue->ids.mutex);
+	taken = Min((int64) n, queue->ids.end - queue->ids.next);
+	*first = queue->ids.next;
+	queue->ids.next += taken;
+	*wake_sweep = (taken > 0 && queue->ids.all_swept);
 	if (taken > 0)
-		queue->sweep_sleeps = false;
-	SpinLockRelease(&queue->id_mutex);
+		queue->ids.all_swept = false;
+	SpinLockRelease(&queue->ids.mutex);
 	return (int) taken;
 }
 
@@ -557,15 +557,15 @@ queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
 void
 queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 {
-	SpinLockAcquire(&queue->id_mutex);
-	if (first >= queue->end_id)
+	SpinLockAcquire(&queue->ids.mutex);
+	if (first >= queue->ids.end)
 	{
-		if (queue->end_id == 0)
-			queue->first_id = first;
-		queue->next_id = first;
-		queue->end_id = end;
+		if (queue->ids.end == 0)
+			queue->ids.first = first;
+		queue->ids.next = first;
+		queue->ids.end = end;
 	}
-	SpinLockRelease(&queue->id_mutex);
+	SpinLockRelease(&queue->ids.mutex);
 }
 
 /*
@@ -576,14 +576,14 @@ queue_state_look(QueueState *queue, int64 task)
 {
 	bool		there = false;
 
-	SpinLockAcquire(&queue->looks_mutex);
-	for (int i = 0; i < queue->look_count && !there; i++)
-		there = (queue->looks[i] == task);
-	if (!there && queue->look_count < HELD_LOOKS)
-		queue->looks[queue->look_count++] = task;
+	SpinLockAcquire(&queue->held.mutex);
+	for (int i = 0; i < queue->held.count && !there; i++)
+		there = (queue->held.tasks[i] == task);
+	if (!there && queue->held.count < HELD_LOOKS)
+		queue->held.tasks[queue->held.count++] = task;
 	else if (!there)
-		queue->look_from = Min(queue->look_from, task);
-	SpinLockRelease(&queue->looks_mutex);
+		queue->held.from = Min(queue->held.from, task);
+	SpinLockRelease(&queue->held.mutex);
 }
 
 /*
@@ -592,9 +592,9 @@ queue_state_look(QueueState *queue, int64 task)
 void
 queue_state_look_from(QueueState *queue, int64 from)
 {
-	SpinLockAcquire(&queue->looks_mutex);
-	queue->look_from = Min(queue->look_from, from);
-	SpinLockRelease(&queue->looks_mutex);
+	SpinLockAcquire(&queue->held.mutex);
+	queue->held.from = Min(queue->held.from, from);
+	SpinLockRelease(&queue->held.mutex);
 }
 
 /*
@@ -606,21 +606,21 @@ queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from)
 {
 	int			n;
 
-	SpinLockAcquire(&queue->looks_mutex);
-	n = queue->look_count;
-	memcpy(tasks, queue->looks, n * sizeof(int64));
-	*from = queue->look_from;
-	queue->look_count = 0;
-	queue->look_from = PG_INT64_MAX;
-	SpinLockRelease(&queue->looks_mutex);
+	SpinLockAcquire(&queue->held.mutex);
+	n = queue->held.count;
+	memcpy(tasks, queue->held.tasks, n * sizeof(int64));
+	*from = queue->held.from;
+	queue->held.count = 0;
+	queue->held.from = PG_INT64_MAX;
+	SpinLockRelease(&queue->held.mutex);
 	return n;
 }
 
 bool
 queue_state_has_looks(QueueState *queue)
 {
-	return ((volatile QueueState *) queue)->look_count > 0 ||
-		((volatile QueueState *) queue)->look_from != PG_INT64_MAX;
+	return ((volatile QueueState *) queue)->held.count > 0 ||
+		((volatile QueueState *) queue)->held.from != PG_INT64_MAX;
 }
 
 /*
@@ -629,10 +629,10 @@ queue_state_has_looks(QueueState *queue)
 void
 queue_state_ids(QueueState *queue, int64 *first, int64 *end)
 {
-	SpinLockAcquire(&queue->id_mutex);
-	*first = queue->first_id;
-	*end = queue->next_id;
-	SpinLockRelease(&queue->id_mutex);
+	SpinLockAcquire(&queue->ids.mutex);
+	*first = queue->ids.first;
+	*end = queue->ids.next;
+	SpinLockRelease(&queue->ids.mutex);
 }
 
 /*
@@ -644,9 +644,9 @@ queue_state_sweep_sleeps(QueueState *queue, int64 done)
 {
 	bool		sleeps;
 
-	SpinLockAcquire(&queue->id_mutex);
-	sleeps = queue->sweep_sleeps = (done >= queue->next_id);
-	SpinLockRelease(&queue->id_mutex);
+	SpinLockAcquire(&queue->ids.mutex);
+	sleeps = queue->ids.all_swept = (done >= queue->ids.next);
+	SpinLockRelease(&queue->ids.mutex);
 	return sleeps;
 }
 

@@ -89,6 +89,58 @@ typedef struct ArchiveState
 /* Held tasks to look at that are remembered one by one. */
 #define HELD_LOOKS		32
 
+/* Held tasks that may have nothing before them any more: a pass looks at them. */
+typedef struct QueueHeldChecks
+{
+	slock_t		mutex;			/* guards the rest */
+	int			count;
+	int64		tasks[HELD_LOOKS];
+	int64		from;			/* and all from this id on; PG_INT64_MAX: none */
+} QueueHeldChecks;
+
+/* The ids of tasks, as far as they were taken from the sequence. */
+typedef struct QueueIds
+{
+	slock_t		mutex;			/* guards the rest */
+	int64		next;			/* next .. end - 1 are free */
+	int64		end;
+	int64		first;			/* of all that were given out since the start */
+	bool		all_swept;		/* the sweep has looked at them all, and sleeps */
+} QueueIds;
+
+/* What of a queue has been read from its rows: recovery.c, durable_restore.c. */
+typedef struct QueueRecoveries
+{
+	slock_t		mutex;			/* guards the next three */
+	QueueRecovery groups;		/* tags and depths */
+	bool		classes;		/* every class with rows has its lanes */
+	QueueRecovery leases;		/* those that have rows in fairq.durable_lease */
+	ConditionVariable done;		/* of either */
+	RelFileNumber leases_file;	/* who recovers: the file of those rows */
+} QueueRecoveries;
+
+/*
+ * The starved list: groups that have room for tasks of their overflow, which the
+ * worker moves to them (a refill): group_overflow.c.
+ */
+typedef struct QueueRefill
+{
+	slock_t		mutex;			/* guards the next eight */
+	uint32		first;
+	uint32		last;
+	int			count;
+	int			under_way;		/* groups that transactions under way refill */
+	int			dry;			/* groups that have run out of places, and are being
+								 * refilled; read without the lock */
+	uint32		dry_epoch;		/* claims have given up waiting for those of earlier
+								 * ones */
+	uint32		refills;		/* that were done, their tasks offered */
+	bool		late;			/* a claim has waited for one in vain */
+	ConditionVariable refilled;
+	TimestampTz seek_at;		/* maintenance lock: when to look at all groups */
+	uint32		seeks;			/* maintenance lock: how often that was done */
+} QueueRefill;
+
 /* A task that looks as if nobody had handed it over. */
 typedef struct SweepSuspect
 {
@@ -117,6 +169,40 @@ typedef struct QueueSweep
 	SweepSuspect suspects[SWEEP_SUSPECTS];
 } QueueSweep;
 
+/*
+ * Settings that are looked at with none of the catalogs at hand, as are the
+ * limits' defaults (queue_state_publish).
+ */
+typedef struct QueuePublished
+{
+	/* The queue's lock to write; read without a lock. */
+	int64		max_ready;
+	int64		max_ready_per_group;
+	bool		charge_seconds;
+	pg_atomic_uint32 changes;	/* of settings that have committed; the queue's
+								 * lock, if the limits' defaults change */
+} QueuePublished;
+
+/* How many tasks there are, as enqueues and refills need to know it. */
+typedef struct QueueCounts
+{
+	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open transactions
+								 * are among them: group_table.c */
+	pg_atomic_uint32 fed_tasks; /* of these, of the overflow: fed_tasks.c */
+	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
+								 * counted in their groups; 0: none are */
+	bool		recount;		/* counts are off: recovery_recount() counts anew */
+	pg_atomic_uint32 overflowing;	/* groups that may have tasks in the overflow */
+	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
+} QueueCounts;
+
+/* What has been counted, see QueueCounter: stats.c. */
+typedef struct QueueTallies
+{
+	TimestampTz since;			/* of those that can be reset */
+	pg_atomic_uint64 n[QUEUE_COUNTERS];
+} QueueTallies;
+
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -128,76 +214,29 @@ typedef struct QueueState
 	LWLock		lock;			/* allocation of lanes, relation_file */
 	RelFileNumber relation_file;	/* the file that the lanes' TIDs are of */
 
-	slock_t		id_mutex;		/* guards the ids */
-	int64		next_id;		/* ids next_id .. end_id - 1 are free */
-	int64		end_id;
-	int64		first_id;		/* of all that were given out since the start */
-	bool		sweep_sleeps;	/* it has looked at them all */
-
-	slock_t		recovery_mutex; /* guards the next three */
-	QueueRecovery recovery;
-	bool		classes_known;	/* every class with rows has its lanes */
-	QueueRecovery leases;		/* are those in the lease table
-								 * that have rows in fairq.durable_lease? */
-	ConditionVariable recovery_done;	/* of either */
-	RelFileNumber leases_file;	/* whoever recovers: the file of those rows */
-
+	QueueIds	ids;
+	QueueRecoveries recovery;
 	DueCursor	due;			/* scheduled tasks, by when they are due */
 	ArchiveState archive;
 	QueueSweep	sweep;			/* maintenance lock */
-	uint32		clock_steps;	/* the same: of the wall clock, that are allowed for */
+	uint32		clock_steps;	/* maintenance lock: steps of the wall clock
+								 * that are allowed for */
 
-	/* Settings that are looked at with none of the catalogs at hand, and so are
-	 * the limits' defaults; the queue's lock to write (queue_state_publish). */
-	int64		max_ready;
-	int64		max_ready_per_group;
-	bool		charge_seconds;
-
+	QueuePublished published;
 	QueueLimits limits;			/* limit_table.c */
 
-	pg_atomic_uint64 ready;		/* tasks that are ready, those of open transactions
-								 * too: the sum over groups */
-	pg_atomic_uint32 fed_tasks; /* of these, of the overflow (fed_tasks.c) */
-	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
-								 * counted in their groups; 0: none are */
-	bool		recount;		/* counts are off: count anew (recovery_recount) */
-
-	pg_atomic_uint32 overflowing;	/* groups that may have tasks in the overflow */
-
-	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
-
-	/* Groups that have room for tasks of their overflow: group_overflow.c. */
-	slock_t		hungry_mutex;	/* guards the next eight */
-	uint32		hungry_first;
-	uint32		hungry_last;
-	int			hungry_count;
-	int			being_fed;		/* groups, by transactions under way */
-	int			dry;			/* groups that have run out of places, and are being
-								 * fed; read without the lock */
-	uint32		dry_epoch;		/* claims have given up waiting for those of earlier
-								 * ones */
-	uint32		feeds;			/* groups that were fed, and their tasks offered */
-	bool		feeds_late;		/* somebody has waited for that in vain */
-	ConditionVariable fed;
-	TimestampTz hungry_seek_at; /* maintenance lock: when to look at all groups */
-	uint32		hungry_seeks;	/* the same: how often that was done */
-
-	slock_t		looks_mutex;	/* guards the next three */
-	int			look_count;
-	int64		looks[HELD_LOOKS];	/* held tasks that may have nothing before them */
-	int64		look_from;		/* and all from this id on; PG_INT64_MAX: none */
+	QueueCounts counts;
+	QueueRefill refill;
+	QueueHeldChecks held;
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
 
-	pg_atomic_uint32 settings;	/* counts their changes that have committed; the
-								 * queue's lock, if the limits' defaults change */
 	pg_atomic_uint64 pass_after;	/* no use in a claim's pass of maintenance
 									 * before this */
-	TimestampTz stats_reset;
 	pg_atomic_uint64 tick;		/* of the last look at what claims look at now
 								 * and then */
 	pg_atomic_uint32 expired;	/* leases past their deadline, not taken over */
-	pg_atomic_uint64 counters[QUEUE_COUNTERS];
+	QueueTallies tallies;
 
 	QueueOrder	orders[FAIRQ_CLASSES];
 } QueueState;
@@ -273,13 +312,13 @@ extern VirtualTime queue_state_virtual_time(QueueOrder *order);
 static inline void
 queue_state_count(QueueState *queue, QueueCounter counter, int64 n)
 {
-	pg_atomic_fetch_add_u64(&queue->counters[counter], n);
+	pg_atomic_fetch_add_u64(&queue->tallies.n[counter], n);
 }
 
 static inline int64
 queue_state_ready(QueueState *queue)
 {
-	return (int64) pg_atomic_read_u64(&queue->ready);
+	return (int64) pg_atomic_read_u64(&queue->counts.ready);
 }
 
 /*
@@ -309,7 +348,7 @@ queue_state_place(const ItemPointerData *tid)
 static inline bool
 queue_state_is_counted(QueueState *queue, const ItemPointerData *tid)
 {
-	uint64		counted = pg_atomic_read_u64(&queue->counted);
+	uint64		counted = pg_atomic_read_u64(&queue->counts.counted);
 
 	return likely(counted == QUEUE_ALL_COUNTED) || queue_state_place(tid) < counted;
 }
@@ -318,7 +357,7 @@ queue_state_is_counted(QueueState *queue, const ItemPointerData *tid)
 static inline int64
 queue_state_counter(QueueState *queue, QueueCounter counter)
 {
-	int64		n = (int64) pg_atomic_read_u64(&queue->counters[counter]);
+	int64		n = (int64) pg_atomic_read_u64(&queue->tallies.n[counter]);
 
 	return Max(n, 0);
 }

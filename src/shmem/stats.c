@@ -116,7 +116,7 @@ stats_reset(QueueState *queue)
 	QueueStats *s = stats_of(queue);
 
 	for (int i = 0; i < QUEUE_FIRST_DEPTH; i++)
-		pg_atomic_write_u64(&queue->counters[i], 0);
+		pg_atomic_write_u64(&queue->tallies.n[i], 0);
 	for (int h = 0; h < STATS_HISTOGRAMS; h++)
 	{
 		for (int i = 0; i < STATS_BUCKETS; i++)
@@ -127,7 +127,7 @@ stats_reset(QueueState *queue)
 		for (int i = 0; i < STATS_SLOTS; i++)
 			pg_atomic_write_u64(&s->rates[r][i], 0);
 	}
-	queue->stats_reset = GetCurrentTimestamp();
+	queue->tallies.since = GetCurrentTimestamp();
 }
 
 /* ----------------------------------------------------------------
@@ -365,7 +365,7 @@ stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now)
 	for (int i = 0; i < STATS_SLOTS; i++)
 		count += stats_slot_count(pg_atomic_read_u64(&stats_of(queue)->rates[counter][i]),
 								  number);
-	since = Max(since, queue->stats_reset);
+	since = Max(since, queue->tallies.since);
 	return (double) count * USECS_PER_SEC / Max(now - since, USECS_PER_SEC);
 }
 

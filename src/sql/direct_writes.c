@@ -65,7 +65,7 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 	GroupTag	tag;
 
 	/* Who counts the rows that there are is to come by, or has just missed this one. */
-	if (info->state->recovery == QUEUE_UNKNOWN)
+	if (info->state->recovery.groups == QUEUE_UNKNOWN)
 	{
 		handover_not_counted(info->state);
 		return;

@@ -192,7 +192,7 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 			QueueState *state = queue_state_find(lfirst_oid(lc));
 			char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
 
-			if (queue != NULL && state != NULL && state->recovery == QUEUE_KNOWN)
+			if (queue != NULL && state != NULL && state->recovery.groups == QUEUE_KNOWN)
 				put_groups((ReturnSetInfo *) fcinfo->resultinfo, queue, state);
 			continue;
 		}
@@ -476,7 +476,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		if (!position.exact)
 			position.ahead = Min(position.ahead,
 								 (double) queue_state_counter(info->state, QUEUE_ADDRESSED) +
-								 pg_atomic_read_u32(&info->state->fed_tasks));
+								 pg_atomic_read_u32(&info->state->counts.fed_tasks));
 		values[1] = Int64GetDatum((int64) position.ahead);
 		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
 		allowed = limit_allows(info->state, &position);

@@ -256,7 +256,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		{
 			/* By their rows those that are leased or have places are in the overflow. */
 			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
-			int64		places = Min(pg_atomic_read_u32(&state->fed_tasks), overflow);
+			int64		places = Min(pg_atomic_read_u32(&state->counts.fed_tasks), overflow);
 
 			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0) +
 									  places);
@@ -275,7 +275,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		for (int i = QUEUE_ENQUEUED; i <= QUEUE_SWEPT; i++)
 			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
 		put_figures(state, values + 17, nulls + 17);
-		values[30] = TimestampTzGetDatum(state->stats_reset);
+		values[30] = TimestampTzGetDatum(state->tallies.since);
 	}
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
@@ -295,7 +295,7 @@ put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
 	for (int i = QUEUE_FIRST_DEPTH; state != NULL && i < QUEUE_COUNTERS; i++)
 		depths[i] = queue_state_counter(state, i);
 	put_queue(rsinfo, queue, state,
-			  state != NULL && state->recovery == QUEUE_KNOWN && !RecoveryInProgress() ?
+			  state != NULL && state->recovery.groups == QUEUE_KNOWN && !RecoveryInProgress() ?
 			  depths : NULL, NULL);
 }
 
@@ -403,7 +403,7 @@ restore_leases(void)
 		QueueState *state = queue_state_find(lfirst_oid(lc));
 		Relation	rel;
 
-		if ((state == NULL || state->leases != QUEUE_KNOWN) &&
+		if ((state == NULL || state->recovery.leases != QUEUE_KNOWN) &&
 			looking_open(lfirst_oid(lc), &rel) != NULL)
 			relation_close(rel, AccessShareLock);
 	}

@@ -181,12 +181,12 @@ find_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
 
 	if (status != DURABLE_GONE)
 		return status;
-	if (state->leases_file != fairq_relation_file(table))
+	if (state->recovery.leases_file != fairq_relation_file(table))
 	{
-		SpinLockAcquire(&state->recovery_mutex);
-		if (state->leases == QUEUE_KNOWN)
-			state->leases = QUEUE_UNKNOWN;
-		SpinLockRelease(&state->recovery_mutex);
+		SpinLockAcquire(&state->recovery.mutex);
+		if (state->recovery.leases == QUEUE_KNOWN)
+			state->recovery.leases = QUEUE_UNKNOWN;
+		SpinLockRelease(&state->recovery.mutex);
 		durable_leases_restore(rel, info);
 	}
 	if (leases_look(&lease->ref, &now) &&
@@ -405,7 +405,7 @@ look_all_known(bool *mine)
 	{
 		QueueState *state = queue_state_find(lfirst_oid(lc));
 
-		if (state != NULL && state->leases == QUEUE_KNOWN)
+		if (state != NULL && state->recovery.leases == QUEUE_KNOWN)
 			continue;
 		known = false;
 		*mine |= (pg_class_aclmask(lfirst_oid(lc), GetUserId(),

@@ -125,7 +125,7 @@ read_rows(Relation table, Relation rel, QueueInfo *info)
 	TimestampTz first_deadline = DT_NOEND;
 	bool		complete = true;
 
-	info->state->leases_file = fairq_relation_file(table);
+	info->state->recovery.leases_file = fairq_relation_file(table);
 	row_reader_begin(&row, rel, info);
 	scan = durable_table_scan(table);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
@@ -149,7 +149,7 @@ restore_failed(int code, Datum arg)
 {
 	QueueState *state = (QueueState *) DatumGetPointer(arg);
 
-	queue_state_recovery_end(state, &state->leases, QUEUE_UNKNOWN);
+	queue_state_recovery_end(state, &state->recovery.leases, QUEUE_UNKNOWN);
 }
 
 /*
@@ -171,7 +171,7 @@ durable_leases_restore(Relation rel, QueueInfo *info)
 	table = durable_table_open(AccessShareLock);
 	if (table == NULL)
 		return;
-	if (!queue_state_recovery_begin(state, &state->leases))
+	if (!queue_state_recovery_begin(state, &state->recovery.leases))
 	{
 		table_close(table, AccessShareLock);
 		return;
@@ -183,7 +183,7 @@ durable_leases_restore(Relation rel, QueueInfo *info)
 			lease_rows_check(rel, info, false);
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(restore_failed, PointerGetDatum(state));
-	queue_state_recovery_end(state, &state->leases,
+	queue_state_recovery_end(state, &state->recovery.leases,
 							 complete ? QUEUE_KNOWN : QUEUE_UNKNOWN);
 	table_close(table, AccessShareLock);
 }
@@ -195,10 +195,10 @@ durable_leases_restore(Relation rel, QueueInfo *info)
 void
 durable_leases_require(Relation rel, QueueInfo *info)
 {
-	if (likely(info->state->leases == QUEUE_KNOWN))
+	if (likely(info->state->recovery.leases == QUEUE_KNOWN))
 		return;
 	durable_leases_restore(rel, info);
-	if (info->state->leases == QUEUE_KNOWN)
+	if (info->state->recovery.leases == QUEUE_KNOWN)
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

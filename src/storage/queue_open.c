@@ -126,7 +126,7 @@ fill_entry(QueueInfo *info, Relation rel)
 {
 	QueueState *state = queue_state_find(RelationGetRelid(rel));
 
-	info->settings = state ? pg_atomic_read_u32(&state->settings) : 0;
+	info->settings = state ? pg_atomic_read_u32(&state->published.changes) : 0;
 	pg_read_barrier();
 
 	if (!queue_catalog_read_settings(info))
@@ -149,7 +149,7 @@ fill_entry(QueueInfo *info, Relation rel)
 
 	/* Producers' commits see this; what they do not see is not yet in force. */
 	if (!info->own_settings &&
-		info->settings == pg_atomic_read_u32(&info->state->settings))
+		info->settings == pg_atomic_read_u32(&info->state->published.changes))
 		waiting_set_notify(info->state, info->notify && !info->paused);
 
 	info->filled = true;
@@ -187,15 +187,15 @@ check_file(QueueInfo *info, Relation rel)
 		}
 		due_cursor_add(&state->due, DT_NOBEGIN);
 		queue_state_look_from(state, PG_INT64_MIN);
-		SpinLockAcquire(&state->recovery_mutex);
-		if (state->recovery == QUEUE_KNOWN)
-			state->recovery = QUEUE_UNKNOWN;
-		if (state->leases == QUEUE_KNOWN)
-			state->leases = QUEUE_UNKNOWN;
-		state->classes_known = false;
-		state->recount = false;
-		pg_atomic_write_u64(&state->counted, 0);
-		SpinLockRelease(&state->recovery_mutex);
+		SpinLockAcquire(&state->recovery.mutex);
+		if (state->recovery.groups == QUEUE_KNOWN)
+			state->recovery.groups = QUEUE_UNKNOWN;
+		if (state->recovery.leases == QUEUE_KNOWN)
+			state->recovery.leases = QUEUE_UNKNOWN;
+		state->recovery.classes = false;
+		state->counts.recount = false;
+		pg_atomic_write_u64(&state->counts.counted, 0);
+		SpinLockRelease(&state->recovery.mutex);
 		state->relation_file = fairq_relation_file(rel);
 
 		/* What was set aside of the overflow is found by reading that again. */
@@ -212,7 +212,7 @@ static void
 look_after_state(QueueInfo *info, Relation rel)
 {
 	check_file(info, rel);
-	if (unlikely(info->state->leases != QUEUE_KNOWN))
+	if (unlikely(info->state->recovery.leases != QUEUE_KNOWN))
 		durable_leases_restore(rel, info);
 }
 
@@ -335,7 +335,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 		{
 			/* Invalidations may come after those who wait for them were told. */
 			if (info != NULL && info->valid &&
-				info->settings != pg_atomic_read_u32(&info->state->settings))
+				info->settings != pg_atomic_read_u32(&info->state->published.changes))
 				info->valid = false;
 			if (info != NULL && info->valid)
 			{

@@ -57,7 +57,7 @@ recovery_classes(Relation rel, QueueInfo *info)
 	int			bucket = 0;
 	int			class = -1;
 
-	if (likely(state->classes_known))
+	if (likely(state->recovery.classes))
 		return;
 	while (queue_relation_lane_after(rel, info, &bucket, &class))
 	{
@@ -69,9 +69,9 @@ recovery_classes(Relation rel, QueueInfo *info)
 	/* On a standby more classes may come, and nobody would tell. */
 	if (RecoveryInProgress())
 		return;
-	SpinLockAcquire(&state->recovery_mutex);
-	state->classes_known = true;
-	SpinLockRelease(&state->recovery_mutex);
+	SpinLockAcquire(&state->recovery.mutex);
+	state->recovery.classes = true;
+	SpinLockRelease(&state->recovery.mutex);
 }
 
 /* The pass was cut short; somebody else has to do it. */
@@ -80,8 +80,8 @@ recovery_failed(int code, Datum arg)
 {
 	QueueState *state = (QueueState *) DatumGetPointer(arg);
 
-	pg_atomic_write_u64(&state->counted, 0);
-	queue_state_recovery_end(state, &state->recovery, QUEUE_UNKNOWN);
+	pg_atomic_write_u64(&state->counts.counted, 0);
+	queue_state_recovery_end(state, &state->recovery.groups, QUEUE_UNKNOWN);
 }
 
 /*
@@ -113,7 +113,7 @@ count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
 		if ((Pointer) group != DatumGetPointer(key))
 			pfree(group);
 	}
-	pg_atomic_write_u64(&state->counted, queue_state_place(&tuple->t_self) + 1);
+	pg_atomic_write_u64(&state->counts.counted, queue_state_place(&tuple->t_self) + 1);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	return leased;
 }
@@ -219,17 +219,17 @@ recovery_tags(Relation rel, QueueInfo *info)
 {
 	QueueState *state = info->state;
 
-	while (unlikely(state->recovery != QUEUE_KNOWN))
+	while (unlikely(state->recovery.groups != QUEUE_KNOWN))
 	{
 		QueueDepths before_reading;
 		QueueDepths depths;
 
-		if (!queue_state_recovery_begin(state, &state->recovery))
+		if (!queue_state_recovery_begin(state, &state->recovery.groups))
 			continue;
 
 		/* What we read replaces what was counted up to now. */
 		for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
-			before_reading[i] = (int64) pg_atomic_read_u64(&state->counters[i]);
+			before_reading[i] = (int64) pg_atomic_read_u64(&state->tallies.n[i]);
 		PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
 		{
 			read_rows(rel, info, true, depths);
@@ -238,8 +238,8 @@ recovery_tags(Relation rel, QueueInfo *info)
 		for (int i = QUEUE_FIRST_DEPTH; i < QUEUE_COUNTERS; i++)
 			queue_state_count(state, i, depths[i] - before_reading[i]);
 		if (info->policy == QUEUE_FAIR)
-			pg_atomic_write_u64(&state->counted, QUEUE_ALL_COUNTED);
-		queue_state_recovery_end(state, &state->recovery, QUEUE_KNOWN);
+			pg_atomic_write_u64(&state->counts.counted, QUEUE_ALL_COUNTED);
+		queue_state_recovery_end(state, &state->recovery.groups, QUEUE_KNOWN);
 	}
 }
 
@@ -266,7 +266,7 @@ recovery_try_tags(Relation rel, QueueInfo *info)
 	TagsToRead	arg = {rel, info};
 	ErrorData  *error;
 
-	if (likely(info->state->recovery == QUEUE_KNOWN))
+	if (likely(info->state->recovery.groups == QUEUE_KNOWN))
 		return;
 	error = subtransaction_try(read_tags, &arg);
 	if (error == NULL)
@@ -286,17 +286,17 @@ recovery_recount(Relation rel, QueueInfo *info)
 {
 	QueueState *state = info->state;
 
-	if (likely(!state->recount) || TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
+	if (likely(!state->counts.recount) || TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
 		!ConditionalLockRelation(rel, ShareLock))
 		return;
-	SpinLockAcquire(&state->recovery_mutex);
-	if (state->recovery == QUEUE_KNOWN)
+	SpinLockAcquire(&state->recovery.mutex);
+	if (state->recovery.groups == QUEUE_KNOWN)
 	{
-		state->recovery = QUEUE_UNKNOWN;
-		state->recount = false;
-		pg_atomic_write_u64(&state->counted, 0);
+		state->recovery.groups = QUEUE_UNKNOWN;
+		state->counts.recount = false;
+		pg_atomic_write_u64(&state->counts.counted, 0);
 	}
-	SpinLockRelease(&state->recovery_mutex);
+	SpinLockRelease(&state->recovery.mutex);
 	UnlockRelation(rel, ShareLock);
 }
 

@@ -335,7 +335,7 @@ claim_resolve_doubts(QueueState *state)
 					if (TransactionIdIsValid(doubts[i].xid) &&
 						TransactionIdDidAbort(doubts[i].xid))
 					{
-						state->recount = true;
+						state->counts.recount = true;
 						wakeup_at(state->database, 0);
 					}
 					lanes_resolve(lane, &doubts[i]);
@@ -357,7 +357,7 @@ wait_for_others(Claim *claim)
 {
 	QueueState *state = claim->info->state;
 
-	if (likely(pg_atomic_read_u32(&state->overflowing) == 0) ||
+	if (likely(pg_atomic_read_u32(&state->counts.overflowing) == 0) ||
 		queue_state_ready(state) <= 0 || limits_waiting(&state->limits) ||
 		claim->wanted != NULL || claim->request->group_count >= 0 ||
 		claim->waits_for_others++ == WAITS_FOR_OTHERS ||
@@ -458,7 +458,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		(void) limits_seek(&info->state->limits, claim.now);
 	while (claim.got < request->max_tasks)
 	{
-		uint32		feeds = ((volatile QueueState *) info->state)->feeds;
+		uint32		feeds = ((volatile QueueState *) info->state)->refill.refills;
 
 		claim.refilling = NULL;
 		if (request->group_count >= 0)

@@ -435,7 +435,7 @@ claim_from_lanes(Claim *claim)
 			CHECK_FOR_INTERRUPTS();
 			if (!lanes_any(&state->orders[class].lanes))
 				break;
-			if (unlikely(((volatile QueueState *) state)->dry > 0))
+			if (unlikely(((volatile QueueState *) state)->refill.dry > 0))
 				claim_wait_dry(claim);
 			handover_reserve(want * 2 + 8);
 			if (unlikely(limits_in_turn(&state->limits)))

@@ -191,8 +191,8 @@ handover_item_commit(const HandoverItem *item)
 			break;
 		case HANDOVER_NOT_COUNTED:
 			/* If somebody counts them just now he may have come too early. */
-			if (item->u.overflow.queue->recovery != QUEUE_UNKNOWN)
-				item->u.overflow.queue->recount = true;
+			if (item->u.overflow.queue->recovery.groups != QUEUE_UNKNOWN)
+				item->u.overflow.queue->counts.recount = true;
 			break;
 		case HANDOVER_OVERFLOWED:
 			group_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
@@ -316,7 +316,7 @@ handover_item_abort(HandoverItem *item)
 							   -item->u.overflow.n);
 			break;
 		case HANDOVER_RECOUNT:
-			item->u.overflow.queue->recount = true;
+			item->u.overflow.queue->counts.recount = true;
 			break;
 		case HANDOVER_HELD:
 			look_behind(item);
