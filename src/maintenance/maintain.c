@@ -33,6 +33,7 @@
 #include "maintenance/sweep.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
+#include "shmem/queue_order.h"
 #include "shmem/sessions.h"
 #include "shmem/wakeup.h"
 #include "storage/archive.h"
@@ -203,7 +204,7 @@ maintain_is_due(QueueInfo *info)
 	bool		lost = false;
 
 	for (int class = 0; class < info->state->classes; class++)
-		lost |= (queue_state_lost(&info->state->orders[class]) != PG_INT64_MAX);
+		lost |= (queue_order_lost(&info->state->orders[class]) != PG_INT64_MAX);
 	maintain_tick(now);
 	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||

@@ -19,7 +19,7 @@
  * A place is its task's, wherever its row is by the time it is claimed.  It may get
  * lost: when its lane drops it, or when who came to it found the row in somebody's
  * hands.  Who is the cause of that says from which task on the overflow has to be read
- * again (queue_state_overflow_lost), and by that its group learns so; who has a lease,
+ * again (queue_order_overflow_lost), and by that its group learns so; who has a lease,
  * or a place, is passed over.  Should anything get lost that nobody has spoken of, the
  * sweep finds it.
  *
@@ -38,6 +38,7 @@
 #include "shmem/fed_tasks.h"
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
+#include "shmem/queue_order.h"
 #include "shmem/wakeup.h"
 #include "storage/queue_relation.h"
 #include "storage/recovery.h"
@@ -240,12 +241,12 @@ static void
 seek_lost_of_class(Relation rel, QueueInfo *info, int class)
 {
 	QueueOrder *order = &info->state->orders[class];
-	int64		lost = queue_state_take_lost(order);
+	int64		lost = queue_order_take_lost(order);
 
 	if (likely(lost == PG_INT64_MAX))
 		return;
 	seek_lost(rel, info, class, lost);
-	queue_state_found_lost(order);
+	queue_order_found_lost(order);
 }
 
 /*

@@ -56,6 +56,7 @@
 #include "shmem/in_transit.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
+#include "shmem/queue_order.h"
 #include "storage/queue_relation.h"
 #include "verbs/placement.h"
 #include "xact/handover.h"
@@ -156,7 +157,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 			id = DatumGetInt64(row_value(row, COLUMN_ID));
 			if (info->policy != QUEUE_FAIR || state->recovery.groups != QUEUE_KNOWN ||
 				leases_find(queue_state_number(state), id, &lease) ||
-				id >= queue_state_lost(&state->orders[class]))
+				id >= queue_order_lost(&state->orders[class]))
 				return false;
 
 			/* Its group comes to it, or has given it a place in memory. */
@@ -187,7 +188,7 @@ mend(QueueInfo *info, RowReader *row)
 								 &row->tuple.t_self);
 	}
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-		queue_state_overflow_lost(info->state, row_reader_class(row),
+		queue_order_overflow_lost(info->state, row_reader_class(row),
 								  DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 		handover_scheduled(info->state,

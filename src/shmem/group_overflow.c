@@ -36,6 +36,7 @@
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
 #include "shmem/in_transit.h"
+#include "shmem/queue_order.h"
 #include "shmem/queue_ready.h"
 #include "shmem/wakeup.h"
 
@@ -212,7 +213,7 @@ group_overflow_begins(QueueState *queue, int class, const char *key, int keylen,
 
 	group_table_key(queue, class, key, keylen, &group_key);
 	group = group_table_lock(queue, &group_key, key, keylen,
-							 queue_state_virtual_time(&queue->orders[class]));
+							 queue_order_virtual_time(&queue->orders[class]));
 	group->pending++;
 	tag->group = group - group_entries;
 	group_table_unlock(&group_key);
@@ -310,7 +311,7 @@ group_overflow_found(QueueState *queue, int class, const char *key, int keylen,
 
 	group_table_key(queue, class, key, keylen, &group_key);
 	group = group_table_lock(queue, &group_key, key, keylen,
-							 queue_state_virtual_time(&queue->orders[class]));
+							 queue_order_virtual_time(&queue->orders[class]));
 	if (again)
 	{
 		int64		first;
@@ -364,7 +365,7 @@ end_feeding(QueueState *queue, FairGroup *group)
 
 /*
  * The next group to feed, of which the caller takes care: group_overflow_fed when the
- * transaction commits, group_overflow_not_fed if it does not, and then queue_state_fed.
+ * transaction commits, group_overflow_not_fed if it does not, and then refill_ended.
  * Returns false if there is
  * none, or no room in the queue.
  */
@@ -405,7 +406,7 @@ group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
 /*
  * A claim has used up the places of a group, which may have more in the overflow.  If
  * nobody feeds it yet it is for the caller to feed, as with group_overflow_next_hungry.
- * Nobody else goes on past the group until it is fed (queue_state_wait_dry).
+ * Nobody else goes on past the group until it is fed (refill_wait_dry).
  */
 GroupDry
 group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)

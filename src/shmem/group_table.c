@@ -40,6 +40,7 @@
 #include "common/wall_clock.h"
 #include "shmem/group_private.h"
 #include "shmem/group_table.h"
+#include "shmem/queue_order.h"
 #include "shmem/queue_ready.h"
 
 /* How often claims that can do without look for entries, in microseconds. */
@@ -224,7 +225,7 @@ static int
 reclaim_order(QueueState *queue, int class, bool nothing_ready)
 {
 	QueueOrder *order = &queue->orders[class];
-	VirtualTime v = queue_state_virtual_time(order);
+	VirtualTime v = queue_order_virtual_time(order);
 	uint32		previous;
 	uint32		last;
 	int			freed = 0;
@@ -239,7 +240,7 @@ reclaim_order(QueueState *queue, int class, bool nothing_ready)
 			v = virtual_time_max(v, group_entries[number].finish);
 			number = group_entries[number].ring_next;
 		} while (number != order->group_ring);
-		queue_state_advance(order, v, v);
+		queue_order_advance(order, v, v);
 	}
 	last = previous = order->group_ring;
 	while (previous != FAIRQ_NO_GROUP)

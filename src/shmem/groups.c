@@ -25,6 +25,7 @@
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
 #include "shmem/leases.h"
+#include "shmem/queue_order.h"
 
 /*
  * A group is told its limit.  Partition locked.
@@ -243,7 +244,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	for (;;)
 	{
 		group = group_table_try_lock(queue, &group_key, key, keylen,
-									 queue_state_virtual_time(&queue->orders[class]),
+									 queue_order_virtual_time(&queue->orders[class]),
 									 !limits_by_default(&queue->limits) &&
 									 pg_atomic_read_u32(&queue->limits.entries) == 0);
 		if (likely(group == NULL || group->limit != NO_LIMIT ||
@@ -372,7 +373,7 @@ groups_adopt_lease(QueueState *queue, int class, const char *key, int keylen)
 
 	group_table_key(queue, class, key, keylen, &group_key);
 	group = group_table_lock(queue, &group_key, key, keylen,
-							 queue_state_virtual_time(&queue->orders[class]));
+							 queue_order_virtual_time(&queue->orders[class]));
 	group->leased++;
 	if (group->limit != NO_LIMIT)
 		limits_adopt(group->limit);
@@ -572,7 +573,7 @@ groups_begin_row(QueueState *queue, int class, const char *key, int keylen)
 
 	group_table_key(queue, class, key, keylen, &group_key);
 	group = group_table_lock(queue, &group_key, key, keylen,
-							 queue_state_virtual_time(&queue->orders[class]));
+							 queue_order_virtual_time(&queue->orders[class]));
 	group_table_count_ready(queue, group, 1);
 	group_table_unlock(&group_key);
 	return group - group_entries;
@@ -676,7 +677,7 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 	VirtualTime level;
 	uint32		limit;
 
-	level = virtual_time_add(queue_state_virtual_time(&queue->orders[group->key.class]),
+	level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
 							 1.0, 1.0);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if ((if_finish == NULL ||

@@ -46,7 +46,7 @@
  * taken, also from the frontier on; there it is not yet to be taken.  A window gets
  * them up to half of its size, so that there is room for others, and three quarters
  * where a claim gives them that has used up a group's.  More may come back from claimers.  When it is full of them one is dropped, and the overflow is
- * read again from that task on (queue_state_overflow_lost).  Who has taken one gives
+ * read again from that task on (queue_order_overflow_lost).  Who has taken one gives
  * it back, leases the task, or knows that there is no such task any more: for want
  * of an index, it would not be found again.
  *
@@ -70,6 +70,7 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "shmem/lanes.h"
+#include "shmem/queue_order.h"
 #include "shmem/queue_state.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
@@ -251,7 +252,7 @@ lower_bound(const Lane *lane, const LaneEntry *place)
 static void
 lose(Lane *lane, int64 task)
 {
-	queue_state_overflow_lost(queue_state_by_number(lane->queue), lane->class, task);
+	queue_order_overflow_lost(queue_state_by_number(lane->queue), lane->class, task);
 }
 
 /*

@@ -55,6 +55,7 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/limit_private.h"
+#include "shmem/queue_order.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 
@@ -218,7 +219,7 @@ static bool
 next_turn(GroupLimit *limit, QueueState *queue, const ParkedPlace *place, bool waited)
 {
 	int			class = place->lane->class;
-	VirtualTime v = queue_state_virtual_time(&queue->orders[class]);
+	VirtualTime v = queue_order_virtual_time(&queue->orders[class]);
 	VirtualTime start = {place->entry.block, place->entry.fraction};
 
 	if (limit->turn_class != class)
@@ -249,7 +250,7 @@ take_turn(GroupLimit *limit, QueueState *queue, const ParkedPlace *place,
 		if (*forced <= 0)
 			return false;
 		(*forced)--;
-		queue_state_advance(&queue->orders[limit->turn_class], limit->turn,
+		queue_order_advance(&queue->orders[limit->turn_class], limit->turn,
 							virtual_time_add(limit->turn, place->charge, 1.0));
 	}
 	limit->turn = virtual_time_add(limit->turn, place->charge, 1.0);
@@ -361,7 +362,7 @@ offer_places(uint32 number, int max, int forced)
 				lanes_lower(lane, class == dropped_class ? &address : NULL);
 			}
 			/* Nor where the overflow has. */
-			queue_state_overflow_lost(queue, class, PG_INT64_MIN);
+			queue_order_overflow_lost(queue, class, PG_INT64_MIN);
 		}
 	}
 	return offered;

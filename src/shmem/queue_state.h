@@ -282,15 +282,6 @@ extern void queue_state_set_defaults(QueueState *queue,
 									 const LimitSettings *defaults);
 extern void queue_state_read_again(Oid relation);
 
-extern void queue_state_fed(QueueState *queue, bool fed);
-extern void queue_state_wait_dry(QueueState *queue, TimestampTz give_up);
-extern bool queue_state_feeds(QueueState *queue, uint32 feeds);
-extern bool queue_state_wait_fed(QueueState *queue, uint32 feeds,
-								 TimestampTz give_up);
-extern void queue_state_overflow_lost(QueueState *queue, int class, int64 task);
-extern int64 queue_state_take_lost(QueueOrder *order);
-extern void queue_state_found_lost(QueueOrder *order);
-extern int64 queue_state_lost(const QueueOrder *order);
 extern bool queue_state_reserve(QueueState *queue, int n, int64 max);
 extern void queue_state_unreserve(QueueState *queue, int n);
 extern int	queue_state_take_ids(QueueState *queue, int n, int64 *first,
@@ -304,10 +295,6 @@ extern void queue_state_look_from(QueueState *queue, int64 from);
 extern int	queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from);
 extern bool queue_state_has_looks(QueueState *queue);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);
-extern void queue_state_advance(QueueOrder *order, VirtualTime start,
-								VirtualTime finish);
-extern void queue_state_idle(QueueOrder *order);
-extern VirtualTime queue_state_virtual_time(QueueOrder *order);
 
 static inline void
 queue_state_count(QueueState *queue, QueueCounter counter, int64 n)

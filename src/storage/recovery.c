@@ -44,6 +44,7 @@
 #include "common/subtransaction.h"
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
+#include "shmem/queue_order.h"
 #include "storage/queue_relation.h"
 #include "storage/recovery.h"
 
@@ -206,7 +207,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 	for (int class = 0; class < FAIRQ_CLASSES; class++)
 	{
 		if (any[class])
-			queue_state_advance(&state->orders[class], first[class], first[class]);
+			queue_order_advance(&state->orders[class], first[class], first[class]);
 	}
 }
 

@@ -39,8 +39,9 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shmem/limit_table.h"
 #include "shmem/group_overflow.h"
+#include "shmem/limit_table.h"
+#include "shmem/refill.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
@@ -383,7 +384,7 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	bool		wanted = (request->group_count < 0);
 
 	/* Not for ourselves, nor for what only the next claim without a worker does. */
-	if (likely(!queue_state_feeds(state, feeds)))
+	if (likely(!refill_expected(state, feeds)))
 		return wait_for_others(claim);
 	if (handover_feeds() || !wakeup_worker_alive(MyDatabaseId))
 		return false;
@@ -402,7 +403,7 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 		return false;
 	leases_return_reserved();
 	wakeup_at(MyDatabaseId, 0);
-	if (!queue_state_wait_fed(state, feeds, claim->give_up))
+	if (!refill_wait(state, feeds, claim->give_up))
 		return false;
 	claim->now = GetCurrentTimestamp();
 	return true;

@@ -33,6 +33,7 @@
 #include "utils/timestamp.h"
 
 #include "maintenance/promote.h"
+#include "shmem/refill.h"
 #include "shmem/wakeup.h"
 #include "verbs/claim_private.h"
 #include "xact/handover.h"
@@ -94,6 +95,6 @@ claim_wait_dry(Claim *claim)
 		return;
 	leases_return_reserved();
 	CHECK_FOR_INTERRUPTS();
-	queue_state_wait_dry(claim->info->state, claim->give_up);
+	refill_wait_dry(claim->info->state, claim->give_up);
 	claim->now = GetCurrentTimestamp();
 }

@@ -13,6 +13,7 @@
 #include "miscadmin.h"
 
 #include "shmem/limit_table.h"
+#include "shmem/queue_order.h"
 #include "verbs/claim_private.h"
 #include "xact/handover.h"
 
@@ -212,7 +213,7 @@ claim_of_groups(Claim *claim)
 			pfree(source->entries);
 		}
 		if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
-			queue_state_advance(&state->orders[class],
+			queue_order_advance(&state->orders[class],
 								left.whole == PG_INT64_MAX ? finish : left, finish);
 	}
 	pfree(sources);

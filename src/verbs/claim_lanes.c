@@ -12,9 +12,10 @@
 
 #include "miscadmin.h"
 
-#include "shmem/limit_table.h"
 #include "shmem/in_hand.h"
 #include "shmem/in_transit.h"
+#include "shmem/limit_table.h"
+#include "shmem/queue_order.h"
 #include "verbs/claim_private.h"
 #include "xact/handover.h"
 
@@ -362,7 +363,7 @@ lease_held(Claim *claim, int class, int max)
 			claim->stray = true;
 			offer_row(claim);
 			if (lanes_entry_task(&entries[i]) != 0)
-				queue_state_overflow_lost(info->state, class, lanes_entry_task(&entries[i]));
+				queue_order_overflow_lost(info->state, class, lanes_entry_task(&entries[i]));
 			continue;
 		}
 		if (!claim_grant(claim, lane, &entries[i], &task_finish, &limit))
@@ -384,9 +385,9 @@ lease_held(Claim *claim, int class, int max)
 	}
 	in_hand_let_go(n);
 	if (start.whole != PG_INT64_MIN)
-		queue_state_advance(order, start, finish);
+		queue_order_advance(order, start, finish);
 	if (claim->drained && !limits_in_turn(&info->state->limits))
-		queue_state_idle(order);
+		queue_order_idle(order);
 }
 
 /*

@@ -16,6 +16,7 @@
 
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
+#include "shmem/queue_order.h"
 #include "shmem/waiting.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
@@ -77,7 +78,7 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 					/* First: it may fail, and the tag could not be given back. */
 					placement_prepare(info, class);
 					placement->v[class] =
-						queue_state_virtual_time(&info->state->orders[class]);
+						queue_order_virtual_time(&info->state->orders[class]);
 					placement->read[class] = true;
 				}
 				/* What the tag owes is noted by the caller, who must not fail. */

@@ -37,6 +37,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
+#include "shmem/queue_order.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/wakeup.h"
@@ -251,7 +252,7 @@ offer_again(RowReader *row)
 	QueueInfo  *info = row->info;
 
 	if (row_is_null(row, COLUMN_ADDRESS))
-		queue_state_overflow_lost(info->state, row_reader_class(row),
+		queue_order_overflow_lost(info->state, row_reader_class(row),
 								  DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 	{

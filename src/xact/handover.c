@@ -47,6 +47,7 @@
 #include "shmem/group_overflow.h"
 #include "shmem/in_hand.h"
 #include "shmem/in_transit.h"
+#include "shmem/refill.h"
 #include "shmem/stats.h"
 #include "shmem/waiting.h"
 #include "xact/handover_private.h"
@@ -686,7 +687,7 @@ handover_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost)
 	Assert(items[feeding].kind == HANDOVER_FED);
 	group_overflow_fed(queue, items[feeding].u.overflow.group, moved > 0, 0, next, held,
 					   lost);
-	queue_state_fed(queue, true);
+	refill_ended(queue, true);
 	items[feeding].kind = HANDOVER_NOTHING;
 	if (feeding == items_count - 1)
 		items_count--;

@@ -16,6 +16,7 @@
 
 #include "shmem/group_overflow.h"
 #include "shmem/queue_lifecycle.h"
+#include "shmem/refill.h"
 #include "shmem/wakeup.h"
 #include "xact/handover_private.h"
 
@@ -260,7 +261,7 @@ handover_item_after_commit(const HandoverItem *item)
 		group_overflow_fed(item->u.overflow.queue, item->u.overflow.group,
 						   item->of_overflow, item->u.overflow.n, item->u.overflow.id,
 						   item->u.overflow.held, item->u.overflow.left);
-		queue_state_fed(item->u.overflow.queue, true);
+		refill_ended(item->u.overflow.queue, true);
 	}
 	else if (item->kind == HANDOVER_RELEASE_QUEUE)
 		queue_lifecycle_release(item->u.release.database, item->u.release.relation);
@@ -308,7 +309,7 @@ handover_item_abort(HandoverItem *item)
 		case HANDOVER_FED:
 			group_overflow_not_fed(item->u.overflow.queue, item->u.overflow.group,
 								   item->u.overflow.lost);
-			queue_state_fed(item->u.overflow.queue, false);
+			refill_ended(item->u.overflow.queue, false);
 			break;
 		case HANDOVER_WRITTEN:
 			if (!item->of_overflow)

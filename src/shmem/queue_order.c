@@ -1,0 +1,109 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_order.c
+ *	  One fair order: virtual time, and which tasks of the overflow are lost.
+ *
+ * Locking: the order's spinlock guards what is read and written here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "shmem/queue_order.h"
+#include "shmem/wakeup.h"
+
+/*
+ * A task of the overflow may have lost its place in its lane: have a pass read the
+ * overflow of its class again, from that on.  Never fails: called at the end of
+ * transactions, and under a lane's lock.
+ */
+void
+queue_order_overflow_lost(QueueState *queue, int class, int64 task)
+{
+	QueueOrder *order = &queue->orders[class];
+	bool		first;
+
+	SpinLockAcquire(&order->mutex);
+	first = (order->overflow_lost == PG_INT64_MAX);
+	order->overflow_lost = Min(order->overflow_lost, task);
+	SpinLockRelease(&order->mutex);
+	if (first)
+		wakeup_at(queue->database, 0);
+}
+
+/*
+ * From which task on the overflow has to be read again; PG_INT64_MAX: it need not
+ * be.  Without the lock: who asks may come a moment too early.
+ */
+int64
+queue_order_lost(const QueueOrder *order)
+{
+	const volatile QueueOrder *now = order;
+
+	return Min(now->overflow_lost, now->overflow_sought);
+}
+
+/*
+ * The same for the pass that does so (one at a time), which says when it has.  Should
+ * it fail, or be ended, the next one finds what it was looking for.
+ */
+int64
+queue_order_take_lost(QueueOrder *order)
+{
+	int64		result;
+
+	if (queue_order_lost(order) == PG_INT64_MAX)
+		return PG_INT64_MAX;
+	SpinLockAcquire(&order->mutex);
+	result = Min(order->overflow_sought, order->overflow_lost);
+	order->overflow_sought = result;
+	order->overflow_lost = PG_INT64_MAX;
+	SpinLockRelease(&order->mutex);
+	return result;
+}
+
+void
+queue_order_found_lost(QueueOrder *order)
+{
+	SpinLockAcquire(&order->mutex);
+	order->overflow_sought = PG_INT64_MAX;
+	SpinLockRelease(&order->mutex);
+}
+
+/*
+ * A task was claimed: virtual time is at least its start tag.
+ */
+void
+queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
+{
+	SpinLockAcquire(&order->mutex);
+	order->virtual_time = virtual_time_max(order->virtual_time, start);
+	order->served_finish = virtual_time_max(order->served_finish, finish);
+	SpinLockRelease(&order->mutex);
+}
+
+/*
+ * Nothing is ready: the busy period is over, and whoever comes next starts
+ * level.  Start-time fair queueing sets virtual time to the highest finish
+ * tag of a task that was served (not: assigned; tasks of a transaction still
+ * open must not be put ahead of everybody who comes meanwhile).
+ */
+void
+queue_order_idle(QueueOrder *order)
+{
+	SpinLockAcquire(&order->mutex);
+	order->virtual_time = virtual_time_max(order->virtual_time,
+										   order->served_finish);
+	SpinLockRelease(&order->mutex);
+}
+
+VirtualTime
+queue_order_virtual_time(QueueOrder *order)
+{
+	VirtualTime result;
+
+	SpinLockAcquire(&order->mutex);
+	result = order->virtual_time;
+	SpinLockRelease(&order->mutex);
+	return result;
+}

@@ -1,0 +1,22 @@
+/*-------------------------------------------------------------------------
+ *
+ * queue_order.h
+ *	  One fair order: virtual time, and which tasks of the overflow are lost.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_QUEUE_ORDER_H
+#define FAIRQ_QUEUE_ORDER_H
+
+#include "shmem/queue_state.h"
+
+extern void queue_order_overflow_lost(QueueState *queue, int class, int64 task);
+extern int64 queue_order_lost(const QueueOrder *order);
+extern int64 queue_order_take_lost(QueueOrder *order);
+extern void queue_order_found_lost(QueueOrder *order);
+extern void queue_order_advance(QueueOrder *order, VirtualTime start,
+								VirtualTime finish);
+extern void queue_order_idle(QueueOrder *order);
+extern VirtualTime queue_order_virtual_time(QueueOrder *order);
+
+#endif							/* FAIRQ_QUEUE_ORDER_H */

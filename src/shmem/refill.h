@@ -1,0 +1,19 @@
+/*-------------------------------------------------------------------------
+ *
+ * refill.h
+ *	  Waiting for refills of groups from their overflow.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_REFILL_H
+#define FAIRQ_REFILL_H
+
+#include "shmem/queue_state.h"
+
+extern void refill_ended(QueueState *queue, bool fed);
+extern bool refill_expected(QueueState *queue, uint32 feeds);
+extern bool refill_wait(QueueState *queue, uint32 feeds,
+								 TimestampTz give_up);
+extern void refill_wait_dry(QueueState *queue, TimestampTz give_up);
+
+#endif							/* FAIRQ_REFILL_H */
