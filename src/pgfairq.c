@@ -34,12 +34,12 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/fed_tasks.h"
-#include "shmem/limit_table.h"
 #include "shmem/group_table.h"
 #include "shmem/in_transit.h"
 #include "shmem/lanes.h"
 #include "shmem/lease_file.h"
 #include "shmem/leases.h"
+#include "shmem/limit_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
@@ -51,7 +51,7 @@
 #include "verbs/unique_keys.h"
 #include "worker/database_hooks.h"
 #include "worker/launcher.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 PG_MODULE_MAGIC;
 
@@ -131,7 +131,7 @@ _PG_init(void)
 	shmem_startup_hook = shmem_startup;
 	queue_catalog_register();
 	archive_register();
-	handover_register();
+	pending_register();
 	unique_keys_register();
 	database_hooks_install();
 	launcher_register();

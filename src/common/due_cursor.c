@@ -13,7 +13,7 @@
  * of those on, once everything that is due has been read.
  *
  * The frontier moves when the transaction that has dealt with the rows before it
- * commits (handover.c).  Whoever adds a row lowers it, at his commit; limit
+ * commits (pending.c).  Whoever adds a row lowers it, at his commit; limit
  * keeps a reader that has read past such a row meanwhile from raising it again.
  *
  * Locking: the mutex of the cursor.  Who reads has the maintenance lock of the

@@ -38,7 +38,7 @@
 
 #include "common/subtransaction.h"
 #include "storage/archive.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* How long to leave rows alone that could not be removed, in microseconds. */
 #define FIRST_RETRY		USECS_PER_SEC
@@ -182,8 +182,8 @@ read_skipped(Relation relation, Archive *archive, DueCursor *cursor,
 	{
 		DuePlace	start = {place->due, PG_INT64_MIN, {{0, 0}, 0}};
 
-		handover_due_done(cursor, place);
-		handover_due_held(cursor, &start);
+		pending_due_done(cursor, place);
+		pending_due_held(cursor, &start);
 	}
 	ExecClearTuple(slot);
 	table_index_fetch_end(fetch);
@@ -273,7 +273,7 @@ remove_old(Relation relation, Archive *archive, DueCursor *cursor, DuePlace *fro
 	if (from->due <= until)
 	{
 		looked = read_old(relation, archive, cursor, from, until, max, &removal, &next);
-		handover_due_read(cursor, &next);
+		pending_due_read(cursor, &next);
 	}
 	if (removal.n > 0)
 		*removed = remove_rows(archive, &removal);
@@ -282,10 +282,10 @@ remove_old(Relation relation, Archive *archive, DueCursor *cursor, DuePlace *fro
 		if (!removal.rows[i].removed)
 			leave_row(&removal, cursor, &removal.rows[i].place);
 		else if (removal.rows[i].skipped)
-			handover_due_done(cursor, &removal.rows[i].place);
+			pending_due_done(cursor, &removal.rows[i].place);
 	}
 	if (removal.held_back)
-		handover_due_held(cursor, &removal.held);
+		pending_due_held(cursor, &removal.held);
 	pfree(removal.rows);
 	*from = next;
 	*left = removal.left;

@@ -41,7 +41,7 @@
 #include "verbs/claim.h"
 #include "verbs/settle.h"
 #include "verbs/unique_keys.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* Rows that a pass writes. */
 #define PASS_ROWS		1000
@@ -126,7 +126,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	recovery_recount(rel, info);
 	if (!maintenance->begun)
 	{
-		handover_maintained(RelationGetRelid(rel));
+		pending_maintained(RelationGetRelid(rel));
 		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
 	}
 	maintenance->begun = true;

@@ -43,7 +43,7 @@
 #include "storage/queue_relation.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /*
  * How long to wait before looking for groups with room for their overflow that
@@ -125,7 +125,7 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);
 
 		if (result != IN_HANDS)
-			handover_due_done(&state->due, &skipped[i]);
+			pending_due_done(&state->due, &skipped[i]);
 		promoted += (result == PROMOTED);
 	}
 
@@ -149,12 +149,12 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 			if (result == IN_HANDS && !held_back &&
 				!due_cursor_skip(&state->due, &entries[i]))
 			{
-				handover_due_held(&state->due, &entries[i]);
+				pending_due_held(&state->due, &entries[i]);
 				held_back = true;
 			}
 		}
 		pfree(entries);
-		handover_due_read(&state->due, from);
+		pending_due_read(&state->due, from);
 		if (held_back)
 			retry = now + USECS_PER_SEC;
 	}
@@ -270,7 +270,7 @@ is_offered(QueueState *state, int class, OfferedTasks *offered, int64 task)
 
 /*
  * Give places to tasks of the overflow of a group, as many as there is room for, and
- * again to those that may have lost theirs; feeding is what handover_feeding said.
+ * again to those that may have lost theirs; feeding is what pending_feeding said.
  * Returns how many; *looked is raised by how many entries were looked at.
  */
 static int
@@ -363,9 +363,9 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 		lost = PG_INT64_MIN;
 	}
 	if (how == FEED_WRITTEN)
-		handover_fed(feeding, moved, written, next.id, held, lost);
+		pending_fed(feeding, moved, written, next.id, held, lost);
 	else
-		handover_fed_now(feeding, moved, next.id, held, lost);
+		pending_fed_now(feeding, moved, next.id, held, lost);
 	return moved;
 }
 
@@ -387,7 +387,7 @@ promote_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int 
 	/* Or the table would have to be read, and nobody knows what the groups have. */
 	if (info->state->recovery.groups != QUEUE_KNOWN)
 	{
-		handover_fed_now(feeding, 0, hungry->from, PG_INT64_MAX, hungry->lost);
+		pending_fed_now(feeding, 0, hungry->from, PG_INT64_MAX, hungry->lost);
 		return;
 	}
 	placement_begin(&placement, rel, info);
@@ -446,12 +446,12 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		*more = (moved >= max || looked >= PASS_LOOKS);
 		if (*more)
 			break;
-		handover_reserve(1);
+		pending_reserve(1);
 		if (!group_overflow_next_hungry(state, &hungry))
 			break;
 		hungry.room = Min(hungry.room, max - moved);
 		moved += feed_group(&placement, &row, &hungry,
-							handover_feeding(state, hungry.group, hungry.lost),
+							pending_feeding(state, hungry.group, hungry.lost),
 							in_memory ? FEED_IN_LANE : FEED_WRITTEN,
 							&offered[hungry.class], ids, tids, &looked);
 	}

@@ -3,7 +3,7 @@
  * sweep.c
  *	  Looking for tasks that nobody handed over.
  *
- * Rows become claimable when somebody hands them over (handover.c).  Should a
+ * Rows become claimable when somebody hands them over (pending.c).  Should a
  * row ever slip by, by a mistake of ours or of the server's, nobody would find
  * it until the next restart: it lies before its lane's frontier and is in no
  * window.  So now and then somebody looks.  It is to find nothing; what it
@@ -59,7 +59,7 @@
 #include "shmem/queue_order.h"
 #include "storage/queue_relation.h"
 #include "verbs/placement.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* Entries of the index that a pass looks at. */
 #define SWEEP_ENTRIES	1000
@@ -184,16 +184,16 @@ mend(QueueInfo *info, RowReader *row)
 		const FairqAddress *address =
 			DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 
-		handover_offer_at_commit(placement_lane(info, address), address,
-								 &row->tuple.t_self);
+		pending_offer_at_commit(placement_lane(info, address), address,
+								&row->tuple.t_self);
 	}
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		queue_order_overflow_lost(info->state, row_reader_class(row),
 								  DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
-		handover_scheduled(info->state,
-						   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
-	handover_count(info->state, QUEUE_SWEPT, 1);
+		pending_scheduled(info->state,
+						  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+	pending_count(info->state, QUEUE_SWEPT, 1);
 }
 
 static void

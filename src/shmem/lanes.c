@@ -21,7 +21,7 @@
  * complete, and a shallow queue is then served without touching the index.
  *
  * Rows that become claimable before the frontier are handed over by name by
- * whoever made them so, at the end of the transaction (handover.c): offered.
+ * whoever made them so, at the end of the transaction (pending.c): offered.
  * An offer from the frontier on needs no entry, the index has the row.  If the
  * window is full the entry furthest back is dropped and the frontier lowered
  * to it, never the newcomer: the index still has the dropped one.

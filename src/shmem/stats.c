@@ -21,10 +21,10 @@
  * no process has to come by in time.
  *
  * What a transaction counts is for its commit, and does not have an order, so
- * it is not in handover.c's list but in one of its own, in which equal things
+ * it is not in pending.c's list but in one of its own, in which equal things
  * are one entry: a thousand acks are a few.  An entry is found again through a
  * small table; one that is not found is made anew, which is only a loss of
- * memory.  The callbacks that empty it are handover.c's; they allocate nothing.
+ * memory.  The callbacks that empty it are pending.c's; they allocate nothing.
  *
  *-------------------------------------------------------------------------
  */

@@ -22,7 +22,7 @@
 #include "shmem/group_overflow.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 PG_FUNCTION_INFO_V1(fairq_row_written);
 
@@ -67,16 +67,16 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 	/* Who counts the rows that there are is to come by, or has just missed this one. */
 	if (info->state->recovery.groups == QUEUE_UNKNOWN)
 	{
-		handover_not_counted(info->state);
+		pending_not_counted(info->state);
 		return;
 	}
 	recovery_tags(rel, info);
-	handover_reserve(2);
+	pending_reserve(2);
 	if (change < 0)
 	{
 		if (groups_look(info->state, class, VARDATA_ANY(key),
 						VARSIZE_ANY_EXHDR(key), &tag))
-			handover_removed(info->state, tag.group, id, address);
+			pending_removed(info->state, tag.group, id, address);
 		return;
 	}
 	if (info->policy != QUEUE_FAIR)
@@ -88,9 +88,9 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 	{
 		group_overflow_begins(info->state, class, VARDATA_ANY(key),
 							  VARSIZE_ANY_EXHDR(key), &tag);
-		handover_overflowed(info->state, tag.group, id);
+		pending_overflowed(info->state, tag.group, id);
 	}
-	handover_row_written(info->state, tag.group, id, address == NULL);
+	pending_row_written(info->state, tag.group, id, address == NULL);
 }
 
 /*
@@ -111,7 +111,7 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 	task_state = isnull ? TASK_READY : DatumGetChar(value);
 	if (task_state == TASK_HELD ||
 		!heap_attisnull(tuple, info->columns[COLUMN_UNIQUE_KEY], tupdesc))
-		handover_look(info->state);
+		pending_look(info->state);
 
 	value = heap_getattr(tuple, info->columns[COLUMN_ADDRESS], tupdesc, &isnull);
 	if (!isnull)
@@ -121,24 +121,24 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 
 		/* An old row is as it was if this is rolled back. */
 		if (change > 0)
-			handover_offer_at_commit(lane, &address, &tuple->t_self);
+			pending_offer_at_commit(lane, &address, &tuple->t_self);
 		else
-			handover_offer_at_abort(lane, &address, &tuple->t_self);
+			pending_offer_at_abort(lane, &address, &tuple->t_self);
 		note_of_group(rel, info, tuple, tupdesc, &address, change);
-		handover_count(info->state, QUEUE_ADDRESSED, change);
+		pending_count(info->state, QUEUE_ADDRESSED, change);
 		return;
 	}
 
 	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
 		return;					/* ready, but nowhere: nobody gets it */
-	handover_count(info->state, queue_catalog_depth(task_state), change);
+	pending_count(info->state, queue_catalog_depth(task_state), change);
 	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR)
 		note_of_group(rel, info, tuple, tupdesc, NULL, change);
 	if (task_state == TASK_SCHEDULED)
 	{
 		value = heap_getattr(tuple, info->columns[COLUMN_RUN_AT], tupdesc, &isnull);
 		if (change > 0 && !isnull)
-			handover_scheduled(info->state, DatumGetTimestampTz(value));
+			pending_scheduled(info->state, DatumGetTimestampTz(value));
 	}
 }
 

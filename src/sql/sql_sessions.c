@@ -22,7 +22,7 @@
 #include "shmem/sessions.h"
 #include "sql/arguments.h"
 #include "verbs/settle.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 PG_FUNCTION_INFO_V1(fairq_open_session);
 PG_FUNCTION_INFO_V1(fairq_heartbeat);
@@ -101,7 +101,7 @@ fairq_close_session(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 		released += settle_lease(&settlement, &leases[i]);
 	settle_end(&settlement);
-	handover_session_closed(&session.ref);
+	pending_session_closed(&session.ref);
 	PG_RETURN_INT32(released);
 }
 

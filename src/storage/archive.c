@@ -56,7 +56,7 @@
 #include "sql/arguments.h"
 #include "storage/archive.h"
 #include "storage/queue_table.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 PG_FUNCTION_INFO_V1(fairq_done_of_queues);
 
@@ -619,8 +619,8 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	insert_batch(archive, batch);
 	owner_context_leave(&context);
 	relation_close(relation, NoLock);
-	handover_due_added(&info->state->archive.cursor, batch->first_done,
-					   batch->first_done + info->keep_done);
+	pending_due_added(&info->state->archive.cursor, batch->first_done,
+					  batch->first_done + info->keep_done);
 	tuplestore_end(batch->rows);
 	FreeTupleDesc(batch->tupdesc);
 	batch->rows = NULL;

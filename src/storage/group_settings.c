@@ -35,7 +35,7 @@
 #include "storage/lease_rows.h"
 #include "storage/queue_relation.h"
 #include "verbs/queue_admin.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /*
  * A row of fairq.group_setting, or a result of the same columns from weight on.
@@ -115,10 +115,10 @@ group_settings_set(const text *queue, const text *group,
 	SPI_finish();
 
 	/* Nothing may fail between the two. */
-	handover_reserve(1);
+	pending_reserve(1);
 	limit = groups_announce_limit(info->state, VARDATA_ANY(group),
 								  VARSIZE_ANY_EXHDR(group));
-	handover_group_set(info->state, limit, &after);
+	pending_group_set(info->state, limit, &after);
 	group_settings_adopt(info, rel);
 	relation_close(rel, NoLock);
 }

@@ -40,8 +40,8 @@
 #include "storage/group_settings.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_table.h"
-#include "xact/handover.h"
 #include "xact/new_queues.h"
+#include "xact/pending.h"
 
 typedef struct CacheSlot
 {
@@ -171,7 +171,7 @@ check_file(QueueInfo *info, Relation rel)
 
 	/* Leases are not compared with rows that may be gone if we fail. */
 	if (fairq_relation_rewritten(rel))
-		handover_read_again(info->relation);
+		pending_read_again(info->relation);
 
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	if (state->relation_file != fairq_relation_file(rel))

@@ -47,7 +47,7 @@
 #include "storage/recovery.h"
 #include "verbs/claim_private.h"
 #include "verbs/unique_keys.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* How long to wait for tasks of the overflow that are about to be moved. */
 #define FEED_WAIT_USECS	USECS_PER_SEC
@@ -195,7 +195,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 		return false;
 	}
 
-	handover_claimed(&lease, lane, entry);
+	pending_claimed(&lease, lane, entry);
 	if (unlikely(group.may_be_last))
 		claim_note_dry(claim, &group);
 	if (unlikely(group.group == FAIRQ_NO_GROUP))
@@ -214,11 +214,11 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 			return false;
 		}
 		leases_settle(&lease.ref, &lease);
-		handover_settled(&lease);
+		pending_settled(&lease);
 		archive_add(&claim->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
 		unique_keys_gone(row);
-		handover_count(claim->info->state, QUEUE_ACKED, 1);
-		handover_count(claim->info->state, row_reader_depth(row), -1);
+		pending_count(claim->info->state, QUEUE_ACKED, 1);
+		pending_count(claim->info->state, row_reader_depth(row), -1);
 	}
 	else if (claim->info->durable_leases)
 		note_durable(claim, &lease);
@@ -270,18 +270,18 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 				return false;
 			if (task != 0)
-				handover_passed(lane, entry, false);
+				pending_passed(lane, entry, false);
 			else
 			{
 				FairqAddress address;
 
 				lanes_entry_address(lane, entry, &address);
-				handover_lower_at_abort(lane, &address);
+				pending_lower_at_abort(lane, &address);
 			}
 			return false;
 		case ROW_OWN:			/* handed over when we commit */
 			if (task != 0)
-				handover_passed(lane, entry, true);
+				pending_passed(lane, entry, true);
 			return false;
 		case ROW_IN_PROGRESS:
 
@@ -362,7 +362,7 @@ wait_for_others(Claim *claim)
 		queue_state_ready(state) <= 0 || limits_waiting(&state->limits) ||
 		claim->wanted != NULL || claim->request->group_count >= 0 ||
 		claim->waits_for_others++ == WAITS_FOR_OTHERS ||
-		handover_feeds() || !wakeup_worker_alive(MyDatabaseId))
+		pending_feeds() || !wakeup_worker_alive(MyDatabaseId))
 		return false;
 	leases_return_reserved();
 	CHECK_FOR_INTERRUPTS();
@@ -386,7 +386,7 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	/* Not for ourselves, nor for what only the next claim without a worker does. */
 	if (likely(!refill_expected(state, feeds)))
 		return wait_for_others(claim);
-	if (handover_feeds() || !wakeup_worker_alive(MyDatabaseId))
+	if (pending_feeds() || !wakeup_worker_alive(MyDatabaseId))
 		return false;
 	for (int i = 0; i < request->group_count && !wanted; i++)
 	{

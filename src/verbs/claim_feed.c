@@ -36,7 +36,7 @@
 #include "shmem/refill.h"
 #include "shmem/wakeup.h"
 #include "verbs/claim_private.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /*
  * A task was leased, after which its group may have no places left.
@@ -52,7 +52,7 @@ claim_note_dry(Claim *claim, const GroupLease *group)
 	if (claim->dry == NULL)
 		claim->dry = palloc(MAX_DRY_GROUPS * sizeof(DryGroup));
 	/* What comes after group_overflow_is_dry must not fail. */
-	handover_reserve(1);
+	pending_reserve(1);
 	dry = group_overflow_is_dry(claim->info->state, group->group, &hungry);
 	if (dry == GROUP_NOT_DRY)
 		return;
@@ -63,7 +63,7 @@ claim_note_dry(Claim *claim, const GroupLease *group)
 	{
 		claim->dry[claim->dry_count].hungry = hungry;
 		claim->dry[claim->dry_count++].feeding =
-			handover_feeding(claim->info->state, hungry.group, hungry.lost);
+			pending_feeding(claim->info->state, hungry.group, hungry.lost);
 	}
 }
 
@@ -91,7 +91,7 @@ claim_feed_dry(Claim *claim)
 void
 claim_wait_dry(Claim *claim)
 {
-	if (handover_feeds())
+	if (pending_feeds())
 		return;
 	leases_return_reserved();
 	CHECK_FOR_INTERRUPTS();

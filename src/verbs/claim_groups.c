@@ -15,7 +15,7 @@
 #include "shmem/limit_table.h"
 #include "shmem/queue_order.h"
 #include "verbs/claim_private.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* A lane that tasks of some groups are looked for in. */
 typedef struct GroupSource
@@ -189,7 +189,7 @@ claim_of_groups(Claim *claim)
 					claim_no_leases(claim);
 				return;
 			}
-			handover_reserve(8);
+			pending_reserve(8);
 			claim_wanted(claim, best->lane, &best->entries[best->at++], &finish, &left);
 		}
 

@@ -17,7 +17,7 @@
 #include "shmem/limit_table.h"
 #include "shmem/queue_order.h"
 #include "verbs/claim_private.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* A lane that a claim may take from. */
 typedef struct Source
@@ -438,7 +438,7 @@ claim_from_lanes(Claim *claim)
 				break;
 			if (unlikely(((volatile QueueState *) state)->refill.dry > 0))
 				claim_wait_dry(claim);
-			handover_reserve(want * 2 + 8);
+			pending_reserve(want * 2 + 8);
 			if (unlikely(limits_in_turn(&state->limits)))
 				turns_before(claim, class, want);
 			in_transit_begins(claim->now);

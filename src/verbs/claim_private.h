@@ -19,7 +19,7 @@
 typedef struct DryGroup
 {
 	HungryGroup hungry;
-	int			feeding;		/* handover.c's item */
+	int			feeding;		/* its pending action */
 } DryGroup;
 
 #define MAX_DRY_GROUPS	LANE_WINDOW

@@ -23,7 +23,7 @@
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"
 #include "verbs/unique_keys.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* Tasks that are placed and written in one go, to bound memory. */
 #define ENQUEUE_BATCH	1000
@@ -35,7 +35,7 @@ typedef struct NewPlace
 {
 	int64		id;
 	char		state;			/* NOT_PLACED: none yet */
-	int			placed;			/* handover.c's item; -1: none */
+	int			placed;			/* its pending action; -1: none */
 	Place		place;			/* with TASK_READY */
 } NewPlace;
 
@@ -93,14 +93,14 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	if (place->place.overflow)
 	{
 		place->state = TASK_OVERFLOW;
-		handover_overflowed(placement->info->state, place->place.tag.group, place->id);
+		pending_overflowed(placement->info->state, place->place.tag.group, place->id);
 	}
 	else
 	{
-		place->placed = handover_placed(place->place.lane, &place->place.address,
-										place->place.tagged ? &place->place.tag : NULL);
-		handover_group(place->placed, VARDATA_ANY(task->group_key),
-					   VARSIZE_ANY_EXHDR(task->group_key));
+		place->placed = pending_placed(place->place.lane, &place->place.address,
+									   place->place.tagged ? &place->place.tag : NULL);
+		pending_placed_group(place->placed, VARDATA_ANY(task->group_key),
+							 VARSIZE_ANY_EXHDR(task->group_key));
 	}
 }
 
@@ -111,9 +111,9 @@ static void
 give_up_place(QueueInfo *info, NewPlace *place)
 {
 	if (place->state == TASK_OVERFLOW)
-		handover_not_overflowed(info->state, place->place.tag.group);
+		pending_not_overflowed(info->state, place->place.tag.group);
 	else if (place->placed >= 0)
-		handover_not_written(place->placed);
+		pending_not_placed(place->placed);
 	place->placed = -1;
 	place->state = NOT_PLACED;
 }
@@ -124,7 +124,7 @@ give_up_place(QueueInfo *info, NewPlace *place)
 static void
 make_room(QueueInfo *info, int n)
 {
-	if (info->max_tasks > 0 && !handover_room(info->state, n, info->max_tasks))
+	if (info->max_tasks > 0 && !pending_room(info->state, n, info->max_tasks))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("cannot enqueue %d more tasks: queue \"%s\" may have " INT64_FORMAT,
@@ -147,7 +147,7 @@ count_payloads(QueueState *queue, int n, const NewTask *const *tasks)
 		bytes += size;
 		stats_tally_value(queue, STATS_PAYLOAD, size);
 	}
-	handover_count(queue, QUEUE_PAYLOAD_BYTES, bytes);
+	pending_count(queue, QUEUE_PAYLOAD_BYTES, bytes);
 }
 
 /*
@@ -205,12 +205,12 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 	queue_relation_insert(rel, info, n, values, nulls, tids);
 	for (int i = 0; i < n; i++)
 	{
-		handover_written(places[i]->placed, &tids[i]);
+		pending_placed_at(places[i]->placed, &tids[i]);
 		if (places[i]->state == TASK_SCHEDULED)
-			handover_scheduled(info->state, tasks[i]->run_at);
-		handover_count(info->state, queue_catalog_depth(places[i]->state), 1);
+			pending_scheduled(info->state, tasks[i]->run_at);
+		pending_count(info->state, queue_catalog_depth(places[i]->state), 1);
 	}
-	handover_count(info->state, QUEUE_ENQUEUED, n);
+	pending_count(info->state, QUEUE_ENQUEUED, n);
 	count_payloads(info->state, n, tasks);
 }
 
@@ -298,7 +298,7 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
 			place_task(placement, task, now, place);
 		write_tasks(row->rel, info, 1, task_list, place_list, now);
 		if (key.found == KEY_IN_FLIGHT)
-			handover_task_held(info->state, place->id, key.id);
+			pending_task_held(info->state, place->id, key.id);
 		key.id = place->id;
 	}
 	unique_keys_let_go(&key);

@@ -20,7 +20,7 @@
 #include "shmem/waiting.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /*
  * Before a statement gives places to tasks.
@@ -82,7 +82,7 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 					placement->read[class] = true;
 				}
 				/* What the tag owes is noted by the caller, who must not fail. */
-				handover_reserve(1);
+				pending_reserve(1);
 				place->overflow =
 					!groups_tag(info->state, class, key, keylen,
 								placement->v[class], cost, may_overflow, &place->tag);
@@ -118,13 +118,13 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	int			placed = -1;
 
 	if (place->overflow)
-		handover_overflowed(info->state, place->tag.group,
-							DatumGetInt64(row_value(row, COLUMN_ID)));
+		pending_overflowed(info->state, place->tag.group,
+						   DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 	{
-		placed = handover_placed(place->lane, &place->address,
-								 place->tagged ? &place->tag : NULL);
-		handover_group(placed, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		placed = pending_placed(place->lane, &place->address,
+								place->tagged ? &place->tag : NULL);
+		pending_placed_group(placed, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place->address);
 	}
 	row_is_null(row, COLUMN_ADDRESS) = place->overflow;
@@ -132,15 +132,15 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 	{
 		if (place->overflow)
-			handover_not_overflowed(info->state, place->tag.group);
-		handover_not_written(placed);
+			pending_not_overflowed(info->state, place->tag.group);
+		pending_not_placed(placed);
 		return false;
 	}
-	handover_written(placed, &tid);
+	pending_placed_at(placed, &tid);
 	row->tuple.t_self = tid;
-	handover_count(info->state, queue_catalog_depth(from), -1);
-	handover_count(info->state,
-				   place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
+	pending_count(info->state, queue_catalog_depth(from), -1);
+	pending_count(info->state,
+				  place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
 	return true;
 }
 
@@ -336,7 +336,7 @@ placement_uncharge(RowReader *row, const FairqAddress *address)
 		virtual_time_compare(tag.finish,
 							 virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)),
 											  tag.weight)) == 0)
-		handover_cancelled(address, &tag);
+		pending_cancelled(address, &tag);
 }
 
 /*
@@ -352,10 +352,10 @@ placement_leaves(RowReader *row)
 	if (group == FAIRQ_NO_GROUP)
 		return;
 	if (!row_is_null(row, COLUMN_ADDRESS))
-		handover_removed(row->info->state, group, id,
-						 DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
+		pending_removed(row->info->state, group, id,
+						DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-		handover_removed(row->info->state, group, id, NULL);
+		pending_removed(row->info->state, group, id, NULL);
 }
 
 /*

@@ -29,7 +29,7 @@
 #include "storage/group_settings.h"
 #include "storage/recovery.h"
 #include "verbs/queue_admin.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 static Oid
 settings_owner(void)
@@ -342,7 +342,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	delete_settings(queue);
 	write_settings(queue, settings, true);
 	SPI_finish();
-	handover_settings(get_relname_relid(relname, schema));
+	pending_settings(get_relname_relid(relname, schema));
 	if (wants_archive(settings))
 		archive_provide(queue, get_relname_relid(relname, schema), GetUserId());
 }
@@ -391,7 +391,7 @@ static void
 settings_changed(Relation rel)
 {
 	CacheInvalidateRelcache(rel);
-	handover_settings(RelationGetRelid(rel));
+	pending_settings(RelationGetRelid(rel));
 }
 
 /*
@@ -418,7 +418,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	{
 		archive_provide(info->name, RelationGetRelid(rel), rel->rd_rel->relowner);
 		/* Rows may be there that nobody has read yet. */
-		handover_due_added(&info->state->archive.cursor, DT_NOBEGIN, DT_NOEND);
+		pending_due_added(&info->state->archive.cursor, DT_NOBEGIN, DT_NOEND);
 	}
 	SPI_connect();
 	write_settings(info->name, settings, false);
@@ -436,7 +436,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 			defaults.rate = DatumGetFloat4(settings->values[SETTING_GROUP_RATE]);
 		if (settings->given[SETTING_GROUP_BURST])
 			defaults.burst = DatumGetInt32(settings->values[SETTING_GROUP_BURST]);
-		handover_defaults_set(info->state, &defaults);
+		pending_defaults_set(info->state, &defaults);
 		group_settings_adopt(info, rel);
 	}
 	settings_changed(rel);

@@ -46,7 +46,7 @@
 #include "verbs/claim.h"
 #include "verbs/settle.h"
 #include "verbs/unique_keys.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* Tasks of a group that are purged. */
 typedef struct GroupCount
@@ -79,8 +79,8 @@ close_queue(Settlement *settlement)
 	row_reader_end(&settlement->row);
 	if (settlement->acked > 0)
 	{
-		handover_count(settlement->info->state, QUEUE_ACKED, settlement->acked);
-		handover_count(settlement->info->state, QUEUE_ADDRESSED, -settlement->addressed);
+		pending_count(settlement->info->state, QUEUE_ACKED, settlement->acked);
+		pending_count(settlement->info->state, QUEUE_ADDRESSED, -settlement->addressed);
 		settlement->acked = 0;
 		settlement->addressed = 0;
 	}
@@ -152,8 +152,8 @@ read_task(RowReader *row, int64 id, const ItemPointerData *hint)
 static void
 count_move(QueueInfo *info, char from, char to)
 {
-	handover_count(info->state, queue_catalog_depth(from), -1);
-	handover_count(info->state, queue_catalog_depth(to), 1);
+	pending_count(info->state, queue_catalog_depth(from), -1);
+	pending_count(info->state, queue_catalog_depth(to), 1);
 }
 
 /*
@@ -214,7 +214,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 		row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
 		if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 			return false;
-		handover_count(info->state, QUEUE_DIED, 1);
+		pending_count(info->state, QUEUE_DIED, 1);
 		count_move(info, from, TASK_DEAD);
 		unique_keys_gone(row);
 		return true;
@@ -237,7 +237,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	set_due(row, due);
 	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 		return false;
-	handover_scheduled(info->state, due);
+	pending_scheduled(info->state, due);
 	count_move(info, from, TASK_SCHEDULED);
 	return true;
 }
@@ -258,7 +258,7 @@ offer_again(RowReader *row)
 	{
 		FairqAddress *address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 
-		handover_offer_at_commit(placement_lane(info, address), address, &row->tuple.t_self);
+		pending_offer_at_commit(placement_lane(info, address), address, &row->tuple.t_self);
 	}
 }
 
@@ -292,11 +292,11 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 		int			settled;
 
 		CHECK_FOR_INTERRUPTS();
-		handover_reserve(8);
+		pending_reserve(8);
 		if (!leases_settle_expired(&expired[i].ref, &expired[i]))
 			continue;			/* acked, extended or given up just now */
 
-		settled = handover_settled(&expired[i]);
+		settled = pending_settled(&expired[i]);
 
 		/*
 		 * If the row is in somebody's hands, by SQL of a user or a cancel, it is
@@ -305,7 +305,7 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 		 */
 		if (durable_leases_busy(rel, info, &expired[i]))
 		{
-			handover_not_settled(settled);
+			pending_not_settled(settled);
 			continue;
 		}
 		status = row_reader_task(&row, expired[i].task, &expired[i].tid);
@@ -327,11 +327,11 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 						  session_error : lease_error, -1, false))
 		{
 			durable_leases_delete(rel, info, &expired[i]);
-			handover_count(info->state, QUEUE_EXPIRED, 1);
+			pending_count(info->state, QUEUE_EXPIRED, 1);
 			put++;
 		}
 		else
-			handover_not_settled(settled);
+			pending_not_settled(settled);
 	}
 	row_reader_end(&row);
 	pfree(expired);
@@ -394,9 +394,9 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 	}
 	else
 		return false;
-	handover_released(settled, placement_lane(settlement->info, &address), &address,
-					  task);
-	handover_count(settlement->info->state, QUEUE_RELEASED, 1);
+	pending_released(settled, placement_lane(settlement->info, &address), &address,
+					 task);
+	pending_count(settlement->info->state, QUEUE_RELEASED, 1);
 	return true;
 }
 
@@ -409,7 +409,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 {
 	RowReader  *row = &settlement->row;
 	QueueState *state = settlement->info->state;
-	int			settled = handover_settled(lease);
+	int			settled = pending_settled(lease);
 	bool		done = false;
 
 	durable_leases_delete(settlement->rel, settlement->info, lease);
@@ -436,13 +436,13 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		if (row_reader_depth(row) == QUEUE_ADDRESSED)
 			settlement->addressed++;
 		else
-			handover_count(state, row_reader_depth(row), -1);
+			pending_count(state, row_reader_depth(row), -1);
 		if (settlement->now == 0)
 			settlement->now = GetCurrentTimestamp();
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
 	}
 	else
-		handover_count(state, QUEUE_NACKED, 1);
+		pending_count(state, QUEUE_NACKED, 1);
 	return true;
 }
 
@@ -458,7 +458,7 @@ settle(Settlement *settlement, LeaseInfo *lease)
 	if (settlement->verb == SETTLE_EXTEND)
 		return extend_lease(settlement, lease);
 
-	handover_reserve(8);
+	pending_reserve(8);
 	return leases_settle(&lease->ref, lease) && settle_task(settlement, lease);
 }
 
@@ -487,7 +487,7 @@ settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
 	/* Most are of the queue that is open, and need no look before. */
 	if (usual && settlement->rel != NULL && settlement->verb != SETTLE_EXTEND)
 	{
-		handover_reserve(8);
+		pending_reserve(8);
 		if (leases_settle_of(&ref, queue_state_number(settlement->info->state), &lease))
 			return settle_task(settlement, &lease);
 	}
@@ -511,13 +511,13 @@ settle_deleted(RowReader *row, ArchiveBatch *archive)
 	LeaseInfo	lease;
 	bool		settled;
 
-	handover_reserve(4);
+	pending_reserve(4);
 	settled = leases_find(queue_state_number(info->state),
 						  DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
 		leases_settle(&lease.ref, &lease);
 	if (settled)
 	{
-		handover_settled(&lease);
+		pending_settled(&lease);
 		durable_leases_delete(row->rel, info, &lease);
 		claimed_at = lease.started;
 	}
@@ -592,7 +592,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 		tid = row.tuple.t_self;
 		if (addressed)
 		{
-			handover_offer_at_abort(placement_lane(info, &address), &address, &tid);
+			pending_offer_at_abort(placement_lane(info, &address), &address, &tid);
 			placement_uncharge(&row, &address);
 		}
 		if (!queue_relation_delete(rel, &tid, true))
@@ -604,8 +604,8 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 			placement_leaves(&row);
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_HELD)
 			unique_keys_gone(&row);
-		handover_count(info->state, QUEUE_CANCELLED, 1);
-		handover_count(info->state, row_reader_depth(&row), -1);
+		pending_count(info->state, QUEUE_CANCELLED, 1);
+		pending_count(info->state, row_reader_depth(&row), -1);
 		done = true;
 		break;
 	}
@@ -647,14 +647,14 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 
 	/* What is removed is not to be charged for. */
 	if (info->policy == QUEUE_FAIR && group == NULL)
-		handover_purged(info->state, NULL);
+		pending_purged(info->state, NULL);
 	for (int class = 0; info->policy == QUEUE_FAIR && group != NULL && class < FAIRQ_CLASSES; class++)
 	{
 		GroupTag	tag;
 
 		if (groups_look(info->state, class, VARDATA_ANY(group),
 						VARSIZE_ANY_EXHDR(group), &tag))
-			handover_purged(info->state, &tag);
+			pending_purged(info->state, &tag);
 	}
 
 	row_reader_begin(&row, rel, info);
@@ -696,7 +696,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (addressed)
 		{
 			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
-			handover_lower_at_abort(placement_lane(info, &address), &address);
+			pending_lower_at_abort(placement_lane(info, &address), &address);
 		}
 		again = !queue_relation_delete(rel, &tid, true);
 		if (again)
@@ -704,20 +704,20 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (!settle_deleted(&row, &archive))
 			count_purged(counts, &row);
 		look |= !row_is_null(&row, COLUMN_UNIQUE_KEY);
-		handover_count(info->state, row_reader_depth(&row), -1);
+		pending_count(info->state, row_reader_depth(&row), -1);
 		purged++;
 	}
 	hash_seq_init(&status, counts);
 	while ((count = hash_seq_search(&status)) != NULL)
 	{
 		if (count->ready > 0)
-			handover_ready_removed(info->state, count->group, count->ready);
+			pending_ready_removed(info->state, count->group, count->ready);
 		if (count->overflow > 0)
-			handover_overflow_removed(info->state, count->group, count->overflow);
+			pending_overflow_removed(info->state, count->group, count->overflow);
 	}
 	hash_destroy(counts);
 	if (look)
-		handover_look(info->state);
+		pending_look(info->state);
 	row_reader_end(&row);
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
@@ -751,13 +751,13 @@ revive_task(Placement *placement, RowReader *row)
 			break;
 		case KEY_IN_FLIGHT:
 			row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
-			handover_reserve(4);
+			pending_reserve(4);
 			done = queue_relation_update(row->rel, info, &row->tuple.t_self,
 										 row->values, row->nulls, true);
 			if (done)
 			{
-				handover_task_held(info->state,
-								   DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
+				pending_task_held(info->state,
+								  DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
 				count_move(info, TASK_DEAD, TASK_HELD);
 			}
 			break;

@@ -20,7 +20,7 @@
  *
  * Workers.  That a row is being written also keeps claims, and passes that would
  * make it ready, from it; they get it when the producer's transaction ends
- * (handover.c).  So no worker starts a task that was kept or replaced before the
+ * (pending.c).  So no worker starts a task that was kept or replaced before the
  * producer has committed: whoever writes data and then enqueues is sure that a
  * worker reads the data.  A claim may come just before the row is written.  It
  * looks at the row and enters the lease under the row's page lock, so once we
@@ -37,7 +37,7 @@
  * that ready.  Not earlier: a producer would have to wait for him.  The one that is
  * held may be committed just too late to be seen.  So before he looks he says
  * on the lease that he has (leases_closing); and the producer looks for the lease when
- * he has committed (HANDOVER_HELD).  If it has gone, or says so, a pass
+ * he has committed (PENDING_HELD).  If it has gone, or says so, a pass
  * of maintain.c looks at the task; else it was there before the look.
  * The same pass looks at all that are held after a start, and after rows were
  * written with SQL, purged, or come from a prepared transaction.
@@ -69,7 +69,7 @@
 #include "storage/durable_leases.h"
 #include "storage/queue_keys.h"
 #include "verbs/unique_keys.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 /* Versions of rows of one key that may be there at once: two of two tasks. */
 #define MAX_VERSIONS	16
@@ -242,9 +242,9 @@ place_row(Placement *placement, RowReader *row, char from, bool wait)
 	if (!queue_relation_update(row->rel, info, &row->tuple.t_self,
 							   row->values, row->nulls, wait))
 		return false;
-	handover_scheduled(info->state, run_at);
-	handover_count(info->state, queue_catalog_depth(from), -1);
-	handover_count(info->state, QUEUE_SCHEDULED, 1);
+	pending_scheduled(info->state, run_at);
+	pending_count(info->state, queue_catalog_depth(from), -1);
+	pending_count(info->state, QUEUE_SCHEDULED, 1);
 	return true;
 }
 
@@ -339,14 +339,14 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		CommandCounterIncrement();
 
 	addressed = !row_is_null(row, COLUMN_ADDRESS);
-	handover_reserve(8);
-	mark = handover_mark();
+	pending_reserve(8);
+	mark = pending_mark();
 	if (addressed)
 	{
 		address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 		lane = placement_lane(info, &address);
 		if (status == ROW_LIVE)
-			handover_offer_at_abort(lane, &address, &row->tuple.t_self);
+			pending_offer_at_abort(lane, &address, &row->tuple.t_self);
 	}
 	if (task->replace)
 	{
@@ -370,10 +370,10 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 								   row->values, row->nulls, wait))
 			return false;
 		if (addressed)
-			handover_offer_at_commit(lane, &address, &row->tuple.t_self);
+			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 		if (found->state == TASK_SCHEDULED)
-			handover_scheduled(info->state,
-							   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+			pending_scheduled(info->state,
+							  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 	}
 
 	*lost = ((addressed || found->state == TASK_OVERFLOW) && status == ROW_LIVE &&
@@ -383,8 +383,8 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		QueueCounter became = queue_catalog_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
 
 		if (!same_place && became == QUEUE_OVERFLOW)
-			handover_not_overflowed(info->state, placement_group(row));
-		handover_not_moved(mark);
+			pending_not_overflowed(info->state, placement_group(row));
+		pending_not_moved(mark);
 		CommandCounterIncrement();
 		heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
 		if (!queue_relation_update(row->rel, info, &row->tuple.t_self,
@@ -392,9 +392,9 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 			elog(ERROR, "the row of task " INT64_FORMAT " of queue \"%s\" has gone",
 				 found->id, info->name);
 		if (addressed)
-			handover_offer_at_commit(lane, &address, &row->tuple.t_self);
-		handover_count(info->state, became, -1);
-		handover_count(info->state, queue_catalog_depth(found->state), 1);
+			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
+		pending_count(info->state, became, -1);
+		pending_count(info->state, queue_catalog_depth(found->state), 1);
 	}
 	return true;
 }
@@ -445,7 +445,7 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		{
 			key->found = lost ? KEY_IN_FLIGHT : KEY_WAITING;
 			if (tasks.has_held)
-				handover_task_held(info->state, waiting->id, key->id);
+				pending_task_held(info->state, waiting->id, key->id);
 			key->id = waiting->id;
 			return;
 		}
@@ -566,8 +566,8 @@ look_behind(Placement *placement, RowReader *row, const GoneTask *gone)
 
 	/* In somebody's hands: it is not waited for, but looked at later. */
 	if (tasks.has_held || tasks.busy_held)
-		handover_task_held(info->state, tasks.has_held ? tasks.held.id : tasks.busy_id,
-						   gone->id);
+		pending_task_held(info->state, tasks.has_held ? tasks.held.id : tasks.busy_id,
+						  gone->id);
 }
 
 /*
@@ -697,7 +697,7 @@ unique_keys_look(Relation rel, QueueInfo *info, int max, TimestampTz *next,
 		return 0;
 	named_count = queue_state_take_looks(state, named, &from);
 	for (int i = 0; i < named_count; i++)
-		handover_looked(state, named[i], false);
+		pending_looked(state, named[i], false);
 	ids = palloc((max + HELD_LOOKS) * sizeof(int64));
 	memcpy(ids, named, named_count * sizeof(int64));
 	n = named_count;
@@ -705,7 +705,7 @@ unique_keys_look(Relation rel, QueueInfo *info, int max, TimestampTz *next,
 	{
 		int64		after;
 
-		handover_looked(state, from, true);
+		pending_looked(state, from, true);
 		n += queue_keys_held(rel, info, from, max, ids + n, &after);
 		if (after != PG_INT64_MAX)
 		{

@@ -34,7 +34,7 @@
 #include "storage/durable_leases.h"
 #include "storage/queue_catalog.h"
 #include "worker/database_hooks.h"
-#include "xact/handover.h"
+#include "xact/pending.h"
 
 static object_access_hook_type prev_object_access_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;
@@ -77,11 +77,11 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 	if (!shared_memory_ready())
 		return;
 	if (access == OAT_POST_CREATE && class == ExtensionRelationId)
-		handover_probe();
+		pending_probe();
 	/* It may be, or have become, one that is to have a worker, or none. */
 	if ((access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
 		class == DatabaseRelationId)
-		handover_probe();
+		pending_probe();
 	/* A trigger is enabled, disabled or made: rows may have come without it. */
 	if ((access == OAT_POST_ALTER || access == OAT_POST_CREATE) &&
 		class == TriggerRelationId)
@@ -89,21 +89,21 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 		Oid			table = table_of_trigger(object);
 
 		if (OidIsValid(table))
-			handover_read_again(table);
+			pending_read_again(table);
 	}
 	if (access != OAT_DROP || subobject != 0)
 		return;
 	if (class == RelationRelationId)
 	{
 		if (queue_state_find(object) != NULL)
-			handover_release_queue(MyDatabaseId, object);
+			pending_release_queue(MyDatabaseId, object);
 		if (queue_catalog_name_of(object) != NULL)
 			durable_leases_forget_queue(object);
 	}
 	else if (class == DatabaseRelationId)
-		handover_release_queue(object, InvalidOid);
+		pending_release_queue(object, InvalidOid);
 	else if (class == ExtensionRelationId)
-		handover_probe();
+		pending_probe();
 }
 
 /*

@@ -7,13 +7,13 @@
 # restarts and crashes leases on such tasks are as good as any.
 #
 # To see it fail, take one of these guards out of the engine:
-# - what a claim took it gives back as what it was (handover_claimed, item->task);
+# - what a claim took it gives back as what it was (pending_claimed, item->task);
 # - a task that is released comes before the others, and has a place of its own, also
 #   where it is set aside (placement_first);
 # - a task is looked up by its id if its row is not where the place says
 #   (row_reader_entry): it does not come when it was leased while its row was moved;
 # - what a claim passes over because its own transaction has changed or removed it, it
-#   offers when that ends (handover_passed);
+#   offers when that ends (pending_passed);
 # - a lane that drops a place says so (lanes.c, lose), and so does the end of a
 #   transaction that had the row in hand (lanes_resolve): the sweep reports them;
 # - so do places that are set aside and let go (offer_places); what was to be read again

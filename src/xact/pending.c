@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * handover.c
+ * pending.c
  *	  What a transaction owes to others when it ends.
  *
  * Tasks change hands at the end of transactions: an enqueued row becomes
@@ -8,7 +8,7 @@
  * offers the rows to the next claimer; a lease that is being settled ends at
  * commit and goes on at rollback.  This file keeps the list of what is owed,
  * in order, each item with its subtransaction, and has it carried out
- * (handover_items.c) in the callbacks: forwards at commit, backwards at
+ * (pending_kinds.c) in the callbacks: forwards at commit, backwards at
  * rollback.  Backwards, because what came later was built on what came before:
  * a task claimed and acked in one transaction is first unsettled, then its
  * lease is dropped, then the row offered.  Always in that order: a row offered while its lease still stands
@@ -50,8 +50,8 @@
 #include "shmem/refill.h"
 #include "shmem/stats.h"
 #include "shmem/waiting.h"
-#include "xact/handover_private.h"
 #include "xact/new_queues.h"
+#include "xact/pending_private.h"
 
 /* Items before new rows are folded: of 96 bytes each, 96 MB. */
 #define MAX_ITEMS		(1024 * 1024)
@@ -59,11 +59,11 @@
 /* Items before the tags of new rows are not noted any more. */
 #define MAX_TAGGED		(2 * MAX_ITEMS)
 
-static HandoverItem *items = NULL;
+static PendingAction *items = NULL;
 static int	items_count = 0;
 static int	items_size = 0;
 static int	lease_items = 0;	/* those about leases */
-static bool last_items = false; /* some may be for handover_item_after_commit */
+static bool last_items = false; /* some may be for pending_action_after_commit */
 static int	feedings = 0;		/* groups that are being fed */
 
 /*
@@ -90,7 +90,7 @@ static TransactionId preparing_xid = InvalidTransactionId;
  * item has to undo: adding the item cannot fail then.
  */
 void
-handover_reserve(int n)
+pending_reserve(int n)
 {
 	int			size = Max(items_size, 128);
 
@@ -100,18 +100,18 @@ handover_reserve(int n)
 		size *= 2;
 	if (items == NULL)
 		items = MemoryContextAllocHuge(TopMemoryContext,
-									   size * sizeof(HandoverItem));
+									   size * sizeof(PendingAction));
 	else
-		items = repalloc_huge(items, size * sizeof(HandoverItem));
+		items = repalloc_huge(items, size * sizeof(PendingAction));
 	items_size = size;
 }
 
-static HandoverItem *
-new_item(HandoverKind kind)
+static PendingAction *
+new_item(PendingKind kind)
 {
-	HandoverItem *item;
+	PendingAction *item;
 
-	handover_reserve(1);
+	pending_reserve(1);
 	item = &items[items_count++];
 	item->kind = kind;
 	item->group = WAITING_ANY_GROUP;
@@ -122,7 +122,7 @@ new_item(HandoverKind kind)
 
 /* Is that, where a hint leads, an item of a kind and of this subtransaction? */
 static bool
-is_folded(int i, HandoverKind kind, SubTransactionId subid)
+is_folded(int i, PendingKind kind, SubTransactionId subid)
 {
 	return i < items_count && items[i].kind == kind && items[i].subid == subid;
 }
@@ -131,11 +131,11 @@ is_folded(int i, HandoverKind kind, SubTransactionId subid)
  * Fold a row into the lowest address of its lane and subtransaction.
  */
 static void
-lower_item(HandoverKind kind, Lane *lane, const FairqAddress *address)
+lower_item(PendingKind kind, Lane *lane, const FairqAddress *address)
 {
 	SubTransactionId subid = GetCurrentSubTransactionId();
 	int		   *hint = &lane_hints[(uintptr_t) lane / 64 % FOLD_HINTS];
-	HandoverItem *item = NULL;
+	PendingAction *item = NULL;
 
 	if (is_folded(*hint, kind, subid) && items[*hint].lane == lane)
 		item = &items[*hint];
@@ -159,11 +159,11 @@ lower_item(HandoverKind kind, Lane *lane, const FairqAddress *address)
 }
 
 /*
- * A queue is to be counted anew, when this is rolled back or (HANDOVER_NOT_COUNTED) is
+ * A queue is to be counted anew, when this is rolled back or (PENDING_NOT_COUNTED) is
  * committed.
  */
 static void
-note_recount(HandoverKind kind, QueueState *queue)
+note_recount(PendingKind kind, QueueState *queue)
 {
 	int		   *hint = &recount_hints[queue_state_number(queue) % RECOUNT_HINTS];
 
@@ -184,9 +184,9 @@ fold_tag(QueueState *queue, const FairqAddress *address, const GroupTag *tag)
 {
 	VirtualTime start = {address->block, address->fraction};
 	int		   *hint = &tag_hints[tag->group % FOLD_HINTS];
-	HandoverItem *item = NULL;
+	PendingAction *item = NULL;
 
-	if (is_folded(*hint, HANDOVER_TAGGED, GetCurrentSubTransactionId()) &&
+	if (is_folded(*hint, PENDING_TAGGED, GetCurrentSubTransactionId()) &&
 		items[*hint].u.tag.group == tag->group &&
 		items[*hint].address.slot == address->slot)
 		item = &items[*hint];
@@ -194,10 +194,10 @@ fold_tag(QueueState *queue, const FairqAddress *address, const GroupTag *tag)
 	{
 		if (items_count >= MAX_TAGGED)
 		{
-			note_recount(HANDOVER_RECOUNT, queue);
+			note_recount(PENDING_RECOUNT, queue);
 			return;
 		}
-		item = new_item(HANDOVER_TAGGED);
+		item = new_item(PENDING_TAGGED);
 		item->address = *address;
 		item->u.tag.group = tag->group;
 		item->u.tag.ready = 0;
@@ -210,10 +210,10 @@ fold_tag(QueueState *queue, const FairqAddress *address, const GroupTag *tag)
 }
 
 static void
-place_item(HandoverKind kind, Lane *lane, const FairqAddress *address,
+place_item(PendingKind kind, Lane *lane, const FairqAddress *address,
 		   const ItemPointerData *tid)
 {
-	HandoverItem *item = new_item(kind);
+	PendingAction *item = new_item(kind);
 
 	item->lane = lane;
 	item->address = *address;
@@ -223,21 +223,21 @@ place_item(HandoverKind kind, Lane *lane, const FairqAddress *address,
 /*
  * A row is going to be written at a new address.  tag is NULL where there are
  * no groups.  Said before the row is written, so that the tag is given back if
- * that fails; the result is for handover_written to say where the row is.
+ * that fails; the result is for pending_placed_at to say where the row is.
  */
 int
-handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
+pending_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 {
-	HandoverItem *item;
+	PendingAction *item;
 
 	if (items_count >= MAX_ITEMS)
 	{
-		lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
+		lower_item(PENDING_LOWER_AT_COMMIT, lane, address);
 		if (tag != NULL)
 			fold_tag(queue_state_by_number(lane->queue), address, tag);
 		return -1;
 	}
-	item = new_item(tag ? HANDOVER_ENQUEUED : HANDOVER_OFFER_AT_COMMIT);
+	item = new_item(tag ? PENDING_ENQUEUED : PENDING_OFFER_AT_COMMIT);
 	item->lane = lane;
 	item->address = *address;
 	ItemPointerSetInvalid(&item->tid);
@@ -254,14 +254,14 @@ handover_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
  * Whose task it is, for those who wait for some groups only.
  */
 void
-handover_group(int placed, const char *key, int keylen)
+pending_placed_group(int placed, const char *key, int keylen)
 {
 	if (placed >= 0)
 		items[placed].group = waiting_group(key, keylen);
 }
 
 void
-handover_written(int placed, const ItemPointerData *tid)
+pending_placed_at(int placed, const ItemPointerData *tid)
 {
 	if (placed >= 0)
 		items[placed].tid = *tid;
@@ -271,42 +271,42 @@ handover_written(int placed, const ItemPointerData *tid)
  * The row was not written after all: the group has its tag back.
  */
 void
-handover_not_written(int placed)
+pending_not_placed(int placed)
 {
 	if (placed < 0)
 		return;
-	if (items[placed].kind == HANDOVER_ENQUEUED)
-		handover_item_untag(&items[placed]);
-	items[placed].kind = HANDOVER_NOTHING;
+	if (items[placed].kind == PENDING_ENQUEUED)
+		pending_row_untag(&items[placed]);
+	items[placed].kind = PENDING_NOTHING;
 }
 
 void
-handover_offer_at_commit(Lane *lane, const FairqAddress *address,
-						 const ItemPointerData *tid)
+pending_offer_at_commit(Lane *lane, const FairqAddress *address,
+						const ItemPointerData *tid)
 {
 	if (items_count >= MAX_ITEMS)
-		lower_item(HANDOVER_LOWER_AT_COMMIT, lane, address);
+		lower_item(PENDING_LOWER_AT_COMMIT, lane, address);
 	else
-		place_item(HANDOVER_OFFER_AT_COMMIT, lane, address, tid);
+		place_item(PENDING_OFFER_AT_COMMIT, lane, address, tid);
 }
 
 /*
  * A claimable row is being deleted or changed.
  */
 void
-handover_offer_at_abort(Lane *lane, const FairqAddress *address,
-						const ItemPointerData *tid)
+pending_offer_at_abort(Lane *lane, const FairqAddress *address,
+					   const ItemPointerData *tid)
 {
 	if (items_count >= MAX_ITEMS)
-		lower_item(HANDOVER_LOWER_AT_ABORT, lane, address);
+		lower_item(PENDING_LOWER_AT_ABORT, lane, address);
 	else
-		place_item(HANDOVER_OFFER_AT_ABORT, lane, address, tid);
+		place_item(PENDING_OFFER_AT_ABORT, lane, address, tid);
 }
 
 void
-handover_lower_at_abort(Lane *lane, const FairqAddress *address)
+pending_lower_at_abort(Lane *lane, const FairqAddress *address)
 {
-	lower_item(HANDOVER_LOWER_AT_ABORT, lane, address);
+	lower_item(PENDING_LOWER_AT_ABORT, lane, address);
 }
 
 /*
@@ -314,12 +314,12 @@ handover_lower_at_abort(Lane *lane, const FairqAddress *address)
  * have changed (written) or removed: whether it is there is known when it ends.
  */
 void
-handover_passed(Lane *lane, const LaneEntry *place, bool written)
+pending_passed(Lane *lane, const LaneEntry *place, bool written)
 {
 	for (int i = 0; i < (written ? 2 : 1); i++)
 	{
-		HandoverItem *item = new_item(i == 0 ? HANDOVER_OFFER_AT_ABORT :
-									  HANDOVER_OFFER_AT_COMMIT);
+		PendingAction *item = new_item(i == 0 ? PENDING_OFFER_AT_ABORT :
+									   PENDING_OFFER_AT_COMMIT);
 
 		item->lane = lane;
 		lanes_entry_address(lane, place, &item->address);
@@ -332,11 +332,11 @@ handover_passed(Lane *lane, const LaneEntry *place, bool written)
  * A lease was granted, on a task in a place.
  */
 void
-handover_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *place)
+pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *place)
 {
-	HandoverItem *item;
+	PendingAction *item;
 
-	item = new_item(HANDOVER_CLAIMED);
+	item = new_item(PENDING_CLAIMED);
 	item->lane = lane;
 	lanes_entry_address(lane, place, &item->address);
 	item->task = lanes_entry_task(place);
@@ -349,9 +349,9 @@ handover_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *place)
  * later, the lease is unsettled.  The result names the item to the next two.
  */
 int
-handover_settled(const LeaseInfo *lease)
+pending_settled(const LeaseInfo *lease)
 {
-	HandoverItem *item = new_item(HANDOVER_SETTLED);
+	PendingAction *item = new_item(PENDING_SETTLED);
 
 	item->u.lease = lease->ref;
 	lease_items++;
@@ -363,13 +363,13 @@ handover_settled(const LeaseInfo *lease)
  * is of the overflow and the address is in memory only; else 0.
  */
 void
-handover_released(int settled, Lane *lane, const FairqAddress *address,
-				  int64 task)
+pending_released(int settled, Lane *lane, const FairqAddress *address,
+				 int64 task)
 {
-	HandoverItem *item = &items[settled];
+	PendingAction *item = &items[settled];
 
-	Assert(item->kind == HANDOVER_SETTLED);
-	item->kind = HANDOVER_RELEASED;
+	Assert(item->kind == PENDING_SETTLED);
+	item->kind = PENDING_RELEASED;
 	item->lane = lane;
 	item->address = *address;
 	item->task = task;
@@ -379,13 +379,13 @@ handover_released(int settled, Lane *lane, const FairqAddress *address,
  * It did not come to that: the lease goes on.  For a pass, which comes again.
  */
 void
-handover_not_settled(int settled)
+pending_not_settled(int settled)
 {
-	HandoverItem *item = &items[settled];
+	PendingAction *item = &items[settled];
 
-	Assert(item->kind == HANDOVER_SETTLED);
+	Assert(item->kind == PENDING_SETTLED);
 	leases_unsettle(&item->u.lease, false);
-	item->kind = HANDOVER_NOTHING;
+	item->kind = PENDING_NOTHING;
 	lease_items--;
 }
 
@@ -393,9 +393,9 @@ handover_not_settled(int settled)
  * A task is being removed that was the last of its group.
  */
 void
-handover_cancelled(const FairqAddress *address, const GroupTag *tag)
+pending_cancelled(const FairqAddress *address, const GroupTag *tag)
 {
-	HandoverItem *item = new_item(HANDOVER_CANCELLED);
+	PendingAction *item = new_item(PENDING_CANCELLED);
 
 	item->address = *address;
 	item->u.tag.finish = tag->finish;
@@ -409,18 +409,18 @@ handover_cancelled(const FairqAddress *address, const GroupTag *tag)
  * Rows may have been written without our trigger.
  */
 void
-handover_read_again(Oid relation)
+pending_read_again(Oid relation)
 {
-	new_item(HANDOVER_READ_AGAIN)->u.release.relation = relation;
+	new_item(PENDING_READ_AGAIN)->u.release.relation = relation;
 }
 
 /*
  * The tasks of a group are being removed (tag NULL: of all groups).
  */
 void
-handover_purged(QueueState *queue, const GroupTag *tag)
+pending_purged(QueueState *queue, const GroupTag *tag)
 {
-	HandoverItem *item = new_item(HANDOVER_PURGED);
+	PendingAction *item = new_item(PENDING_PURGED);
 
 	item->u.purged.queue = queue;
 	item->u.purged.group = tag ? tag->group : FAIRQ_NO_GROUP;
@@ -433,14 +433,14 @@ handover_purged(QueueState *queue, const GroupTag *tag)
  * there is none.
  */
 bool
-handover_room(QueueState *queue, int n, int64 max)
+pending_room(QueueState *queue, int n, int64 max)
 {
-	HandoverItem *item;
+	PendingAction *item;
 
-	handover_reserve(1);
+	pending_reserve(1);
 	if (!queue_state_reserve(queue, n, max))
 		return false;
-	item = new_item(HANDOVER_ROOM);
+	item = new_item(PENDING_ROOM);
 	item->u.overflow.queue = queue;
 	item->u.overflow.n = n;
 	last_items = true;
@@ -452,9 +452,9 @@ handover_room(QueueState *queue, int n, int64 max)
  * reserved.
  */
 void
-handover_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings)
+pending_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings)
 {
-	HandoverItem *item = new_item(HANDOVER_GROUP_SET);
+	PendingAction *item = new_item(PENDING_GROUP_SET);
 
 	item->u.group_set.queue = queue;
 	item->u.group_set.limit = limit;
@@ -465,9 +465,9 @@ handover_group_set(QueueState *queue, uint32 limit, const LimitSettings *setting
  * The same of those groups of a queue that were not given anything.
  */
 void
-handover_defaults_set(QueueState *queue, const LimitSettings *settings)
+pending_defaults_set(QueueState *queue, const LimitSettings *settings)
 {
-	HandoverItem *item = new_item(HANDOVER_DEFAULTS_SET);
+	PendingAction *item = new_item(PENDING_DEFAULTS_SET);
 
 	/* As if one of them had a limit: no lease is granted that nobody counts. */
 	pg_atomic_fetch_add_u32(&queue->limits.entries, 1);
@@ -480,10 +480,10 @@ handover_defaults_set(QueueState *queue, const LimitSettings *settings)
  * address is NULL: it is of the overflow.
  */
 void
-handover_removed(QueueState *queue, uint32 group, int64 task,
-				 const FairqAddress *address)
+pending_removed(QueueState *queue, uint32 group, int64 task,
+				const FairqAddress *address)
 {
-	HandoverItem *item = new_item(HANDOVER_REMOVED);
+	PendingAction *item = new_item(PENDING_REMOVED);
 
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
@@ -497,9 +497,9 @@ handover_removed(QueueState *queue, uint32 group, int64 task,
  * n ready tasks of a group are being removed, which nobody has leased.
  */
 void
-handover_ready_removed(QueueState *queue, uint32 group, int n)
+pending_ready_removed(QueueState *queue, uint32 group, int n)
 {
-	HandoverItem *item = new_item(HANDOVER_READY_REMOVED);
+	PendingAction *item = new_item(PENDING_READY_REMOVED);
 
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
@@ -512,21 +512,21 @@ handover_ready_removed(QueueState *queue, uint32 group, int n)
  * whether they are leased, and they are one for each group.
  */
 void
-handover_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflow)
+pending_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflow)
 {
 	bool		fold = (items_count >= MAX_ITEMS);
 	int		   *hint = &written_hints[group % FOLD_HINTS];
-	HandoverItem *item;
+	PendingAction *item;
 
 	if (fold && of_overflow)
 		return;
-	if (fold && is_folded(*hint, HANDOVER_WRITTEN, GetCurrentSubTransactionId()) &&
+	if (fold && is_folded(*hint, PENDING_WRITTEN, GetCurrentSubTransactionId()) &&
 		items[*hint].task == 0 && items[*hint].u.overflow.group == group)
 	{
 		items[*hint].u.overflow.n++;
 		return;
 	}
-	item = new_item(HANDOVER_WRITTEN);
+	item = new_item(PENDING_WRITTEN);
 	item->task = fold ? 0 : task;
 	item->of_overflow = of_overflow;
 	item->u.overflow.queue = queue;
@@ -540,18 +540,18 @@ handover_row_written(QueueState *queue, uint32 group, int64 task, bool of_overfl
  * Rows were written when nobody had counted those of the queue.
  */
 void
-handover_not_counted(QueueState *queue)
+pending_not_counted(QueueState *queue)
 {
-	note_recount(HANDOVER_NOT_COUNTED, queue);
+	note_recount(PENDING_NOT_COUNTED, queue);
 }
 
 /*
  * n tasks in the overflow of a group are being removed, which have no places.
  */
 void
-handover_overflow_removed(QueueState *queue, uint32 group, int n)
+pending_overflow_removed(QueueState *queue, uint32 group, int n)
 {
-	HandoverItem *item = new_item(HANDOVER_OVERFLOW_REMOVED);
+	PendingAction *item = new_item(PENDING_OVERFLOW_REMOVED);
 
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
@@ -559,12 +559,12 @@ handover_overflow_removed(QueueState *queue, uint32 group, int n)
 }
 
 /* The item of this subtransaction for the overflow of a group, or NULL. */
-static HandoverItem *
+static PendingAction *
 overflow_item(QueueState *queue, uint32 group)
 {
 	int			i = overflow_hints[group % OVERFLOW_HINTS];
 
-	if (i < items_count && items[i].kind == HANDOVER_OVERFLOWED &&
+	if (i < items_count && items[i].kind == PENDING_OVERFLOWED &&
 		items[i].subid == GetCurrentSubTransactionId() &&
 		items[i].u.overflow.queue == queue && items[i].u.overflow.group == group)
 		return &items[i];
@@ -575,9 +575,9 @@ overflow_item(QueueState *queue, uint32 group)
  * A task is put into the overflow of its group.  Room was reserved.
  */
 void
-handover_overflowed(QueueState *queue, uint32 group, int64 id)
+pending_overflowed(QueueState *queue, uint32 group, int64 id)
 {
-	HandoverItem *item = overflow_item(queue, group);
+	PendingAction *item = overflow_item(queue, group);
 
 	if (item != NULL)
 	{
@@ -585,7 +585,7 @@ handover_overflowed(QueueState *queue, uint32 group, int64 id)
 		item->u.overflow.id = Min(item->u.overflow.id, id);
 		return;
 	}
-	item = new_item(HANDOVER_OVERFLOWED);
+	item = new_item(PENDING_OVERFLOWED);
 	overflow_hints[group % OVERFLOW_HINTS] = items_count - 1;
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
@@ -597,15 +597,15 @@ handover_overflowed(QueueState *queue, uint32 group, int64 id)
  * The task that was noted last was not written after all.
  */
 void
-handover_not_overflowed(QueueState *queue, uint32 group)
+pending_not_overflowed(QueueState *queue, uint32 group)
 {
-	HandoverItem *item = overflow_item(queue, group);
+	PendingAction *item = overflow_item(queue, group);
 
 	Assert(item != NULL);
 
 	/* Without tasks the group may be forgotten, and so must the item be. */
 	if (--item->u.overflow.n == 0)
-		item->kind = HANDOVER_NOTHING;
+		item->kind = PENDING_NOTHING;
 	group_overflow_ends(queue, group, 1, PG_INT64_MAX, false);
 }
 
@@ -613,7 +613,7 @@ handover_not_overflowed(QueueState *queue, uint32 group)
  * What is noted from now on may have to be taken back.
  */
 int
-handover_mark(void)
+pending_mark(void)
 {
 	return items_count;
 }
@@ -623,26 +623,26 @@ handover_mark(void)
  * noted since mark was for that.
  */
 void
-handover_not_moved(int mark)
+pending_not_moved(int mark)
 {
 	for (int i = mark; i < items_count; i++)
 	{
-		if (items[i].kind == HANDOVER_ENQUEUED)
-			handover_item_untag(&items[i]);
-		if (items[i].kind == HANDOVER_ENQUEUED || items[i].kind == HANDOVER_CANCELLED ||
-			items[i].kind == HANDOVER_REMOVED)
-			items[i].kind = HANDOVER_NOTHING;
+		if (items[i].kind == PENDING_ENQUEUED)
+			pending_row_untag(&items[i]);
+		if (items[i].kind == PENDING_ENQUEUED || items[i].kind == PENDING_CANCELLED ||
+			items[i].kind == PENDING_REMOVED)
+			items[i].kind = PENDING_NOTHING;
 	}
 }
 
 /*
  * A group was taken from the list of the hungry; room was reserved.  The result
- * is for handover_fed to say what came of it.
+ * is for pending_fed to say what came of it.
  */
 int
-handover_feeding(QueueState *queue, uint32 group, int64 lost)
+pending_feeding(QueueState *queue, uint32 group, int64 lost)
 {
-	HandoverItem *item = new_item(HANDOVER_FED);
+	PendingAction *item = new_item(PENDING_FED);
 
 	item->u.overflow.queue = queue;
 	item->u.overflow.group = group;
@@ -659,15 +659,15 @@ handover_feeding(QueueState *queue, uint32 group, int64 lost)
  * Is any group being fed by this transaction?
  */
 bool
-handover_feeds(void)
+pending_feeds(void)
 {
 	return feedings > 0;
 }
 
 void
-handover_fed(int feeding, int moved, int written, int64 next, int64 held, int64 lost)
+pending_fed(int feeding, int moved, int written, int64 next, int64 held, int64 lost)
 {
-	Assert(items[feeding].kind == HANDOVER_FED);
+	Assert(items[feeding].kind == PENDING_FED);
 	items[feeding].of_overflow = (moved > 0);
 	items[feeding].u.overflow.n = written;
 	items[feeding].u.overflow.id = next;
@@ -680,15 +680,15 @@ handover_fed(int feeding, int moved, int written, int64 next, int64 held, int64 
  * whatever becomes of us.
  */
 void
-handover_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost)
+pending_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost)
 {
 	QueueState *queue = items[feeding].u.overflow.queue;
 
-	Assert(items[feeding].kind == HANDOVER_FED);
+	Assert(items[feeding].kind == PENDING_FED);
 	group_overflow_fed(queue, items[feeding].u.overflow.group, moved > 0, 0, next, held,
 					   lost);
 	refill_ended(queue, true);
-	items[feeding].kind = HANDOVER_NOTHING;
+	items[feeding].kind = PENDING_NOTHING;
 	if (feeding == items_count - 1)
 		items_count--;
 	feedings--;
@@ -699,7 +699,7 @@ handover_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost)
  * they have a list of their own.
  */
 void
-handover_count(QueueState *queue, QueueCounter counter, int64 n)
+pending_count(QueueState *queue, QueueCounter counter, int64 n)
 {
 	stats_tally(queue, counter, n);
 }
@@ -709,14 +709,14 @@ handover_count(QueueState *queue, QueueCounter counter, int64 n)
  * wake_at.  Of a run of them the earliest says it all.
  */
 void
-handover_due_added(DueCursor *cursor, TimestampTz due, TimestampTz wake_at)
+pending_due_added(DueCursor *cursor, TimestampTz due, TimestampTz wake_at)
 {
-	HandoverItem *item = items_count > 0 ? &items[items_count - 1] : NULL;
+	PendingAction *item = items_count > 0 ? &items[items_count - 1] : NULL;
 
-	if (item == NULL || item->kind != HANDOVER_DUE_ADDED ||
+	if (item == NULL || item->kind != PENDING_DUE_ADDED ||
 		item->subid != GetCurrentSubTransactionId() || item->u.due.cursor != cursor)
 	{
-		item = new_item(HANDOVER_DUE_ADDED);
+		item = new_item(PENDING_DUE_ADDED);
 		item->u.due.cursor = cursor;
 		item->u.due.place.due = due;
 		item->u.due.wake_at = wake_at;
@@ -729,18 +729,18 @@ handover_due_added(DueCursor *cursor, TimestampTz due, TimestampTz wake_at)
  * A task was scheduled.
  */
 void
-handover_scheduled(QueueState *queue, TimestampTz due)
+pending_scheduled(QueueState *queue, TimestampTz due)
 {
-	handover_due_added(&queue->due, due, due);
+	pending_due_added(&queue->due, due, due);
 }
 
 /*
  * A due row that was skipped is dealt with by this transaction, or is gone.
  */
 void
-handover_due_done(DueCursor *cursor, const DuePlace *place)
+pending_due_done(DueCursor *cursor, const DuePlace *place)
 {
-	HandoverItem *item = new_item(HANDOVER_DUE_DONE);
+	PendingAction *item = new_item(PENDING_DUE_DONE);
 
 	item->u.due.cursor = cursor;
 	item->u.due.place = *place;
@@ -750,9 +750,9 @@ handover_due_done(DueCursor *cursor, const DuePlace *place)
  * What was due before frontier is dealt with by this transaction.
  */
 void
-handover_due_read(DueCursor *cursor, const DuePlace *frontier)
+pending_due_read(DueCursor *cursor, const DuePlace *frontier)
 {
-	HandoverItem *item = new_item(HANDOVER_DUE_READ);
+	PendingAction *item = new_item(PENDING_DUE_READ);
 
 	item->u.due.cursor = cursor;
 	item->u.due.place = *frontier;
@@ -763,9 +763,9 @@ handover_due_read(DueCursor *cursor, const DuePlace *frontier)
  * remembered.
  */
 void
-handover_due_held(DueCursor *cursor, const DuePlace *place)
+pending_due_held(DueCursor *cursor, const DuePlace *place)
 {
-	HandoverItem *item = new_item(HANDOVER_DUE_HELD);
+	PendingAction *item = new_item(PENDING_DUE_HELD);
 
 	item->u.due.cursor = cursor;
 	item->u.due.place = *place;
@@ -775,9 +775,9 @@ handover_due_held(DueCursor *cursor, const DuePlace *place)
  * A task that is held behind another one was written.
  */
 void
-handover_task_held(QueueState *queue, int64 task, int64 before)
+pending_task_held(QueueState *queue, int64 task, int64 before)
 {
-	HandoverItem *item = new_item(HANDOVER_HELD);
+	PendingAction *item = new_item(PENDING_HELD);
 
 	item->u.held.queue = queue;
 	item->u.held.task = task;
@@ -788,16 +788,16 @@ handover_task_held(QueueState *queue, int64 task, int64 before)
  * Tasks go that others may be held behind, and nobody has looked which.
  */
 void
-handover_look(QueueState *queue)
+pending_look(QueueState *queue)
 {
 	/* Of a run of them one is enough; other items may be in between. */
 	for (int i = items_count - 1; i >= 0 && i >= items_count - 4; i--)
 	{
-		if (items[i].kind == HANDOVER_LOOK && items[i].u.held.queue == queue &&
+		if (items[i].kind == PENDING_LOOK && items[i].u.held.queue == queue &&
 			items[i].subid == GetCurrentSubTransactionId())
 			return;
 	}
-	new_item(HANDOVER_LOOK)->u.held.queue = queue;
+	new_item(PENDING_LOOK)->u.held.queue = queue;
 }
 
 /*
@@ -805,9 +805,9 @@ handover_look(QueueState *queue)
  * from an id on.
  */
 void
-handover_looked(QueueState *queue, int64 task, bool all)
+pending_looked(QueueState *queue, int64 task, bool all)
 {
-	HandoverItem *item = new_item(HANDOVER_LOOKED);
+	PendingAction *item = new_item(PENDING_LOOKED);
 
 	item->u.held.queue = queue;
 	item->u.held.task = task;
@@ -818,36 +818,36 @@ handover_looked(QueueState *queue, int64 task, bool all)
  * A session is being closed.
  */
 void
-handover_session_closed(const SessionRef *session)
+pending_session_closed(const SessionRef *session)
 {
-	new_item(HANDOVER_SESSION_CLOSED)->u.session = *session;
+	new_item(PENDING_SESSION_CLOSED)->u.session = *session;
 }
 
 /*
  * Settings of a queue are changed: something else may be due now, or claimable.
  */
 void
-handover_settings(Oid relation)
+pending_settings(Oid relation)
 {
-	new_item(HANDOVER_SETTINGS)->u.release.relation = relation;
+	new_item(PENDING_SETTINGS)->u.release.relation = relation;
 }
 
 /*
  * Extensions or databases come or go: perhaps ours.
  */
 void
-handover_probe(void)
+pending_probe(void)
 {
-	(void) new_item(HANDOVER_PROBE);
+	(void) new_item(PENDING_PROBE);
 }
 
 /*
  * A queue's relation is being dropped (relation InvalidOid: a database is).
  */
 void
-handover_release_queue(Oid database, Oid relation)
+pending_release_queue(Oid database, Oid relation)
 {
-	HandoverItem *item = new_item(HANDOVER_RELEASE_QUEUE);
+	PendingAction *item = new_item(PENDING_RELEASE_QUEUE);
 
 	item->u.release.database = database;
 	item->u.release.relation = relation;
@@ -859,9 +859,9 @@ handover_release_queue(Oid database, Oid relation)
  * ended.
  */
 void
-handover_maintained(Oid relation)
+pending_maintained(Oid relation)
 {
-	new_item(HANDOVER_MAINTAINED)->u.release.relation = relation;
+	new_item(PENDING_MAINTAINED)->u.release.relation = relation;
 }
 
 /* Nothing is owed any more; give a large list's memory back. */
@@ -892,7 +892,7 @@ clean_up_claim(void)
 }
 
 static void
-handover_xact_callback(XactEvent event, void *arg)
+pending_xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -904,14 +904,14 @@ handover_xact_callback(XactEvent event, void *arg)
 			{
 				leases_defer_free();
 				for (int i = 0; i < items_count; i++)
-					handover_item_end_lease(&items[i]);
+					pending_action_end_lease(&items[i]);
 				leases_free_deferred();
 			}
 			for (int i = 0; i < items_count; i++)
-				handover_item_commit(&items[i]);
+				pending_action_commit(&items[i]);
 
 			for (int i = 0; (last_items || feedings > 0) && i < items_count; i++)
-				handover_item_after_commit(&items[i]);
+				pending_action_after_commit(&items[i]);
 			in_transit_ends();
 			waiting_say();
 			forget_items();
@@ -925,7 +925,7 @@ handover_xact_callback(XactEvent event, void *arg)
 			if (items_count > 0)
 				in_transit_begins(GetCurrentTimestamp());
 			for (int i = items_count - 1; i >= 0; i--)
-				handover_item_abort(&items[i]);
+				pending_action_abort(&items[i]);
 			in_transit_ends();
 			new_queues_at_abort(InvalidSubTransactionId);
 			waiting_say();
@@ -934,18 +934,18 @@ handover_xact_callback(XactEvent event, void *arg)
 
 		case XACT_EVENT_PRE_PREPARE:
 			for (int i = 0; i < items_count; i++)
-				handover_item_check_prepare(&items[i]);
+				pending_action_check_prepare(&items[i]);
 			new_queues_check_prepare();
 			preparing_xid = GetTopTransactionIdIfAny();
 			for (int i = 0; i < items_count; i++)
-				handover_item_before_prepare(&items[i]);
+				pending_action_before_prepare(&items[i]);
 			break;
 
 		case XACT_EVENT_PREPARE:
 			stats_before_prepare(preparing_xid);
 			stats_at_commit();
 			for (int i = 0; i < items_count; i++)
-				handover_item_prepare(&items[i], preparing_xid);
+				pending_action_prepare(&items[i], preparing_xid);
 			forget_items();
 			break;
 
@@ -958,8 +958,8 @@ handover_xact_callback(XactEvent event, void *arg)
 }
 
 static void
-handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
-						  SubTransactionId parent, void *arg)
+pending_subxact_callback(SubXactEvent event, SubTransactionId subid,
+						 SubTransactionId parent, void *arg)
 {
 	switch (event)
 	{
@@ -978,14 +978,14 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 				in_transit_begins(GetCurrentTimestamp());
 			while (items_count > 0 && items[items_count - 1].subid >= subid)
 			{
-				HandoverItem *item = &items[items_count - 1];
+				PendingAction *item = &items[items_count - 1];
 
-				handover_item_abort(item);
-				if (item->kind == HANDOVER_CLAIMED ||
-					item->kind == HANDOVER_SETTLED ||
-					item->kind == HANDOVER_RELEASED)
+				pending_action_abort(item);
+				if (item->kind == PENDING_CLAIMED ||
+					item->kind == PENDING_SETTLED ||
+					item->kind == PENDING_RELEASED)
 					lease_items--;
-				else if (item->kind == HANDOVER_FED)
+				else if (item->kind == PENDING_FED)
 					feedings--;
 				items_count--;
 			}
@@ -1001,19 +1001,19 @@ handover_subxact_callback(SubXactEvent event, SubTransactionId subid,
 }
 
 static void
-handover_release_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
+pending_release_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
 {
 	if (phase == RESOURCE_RELEASE_AFTER_LOCKS)
-		handover_items_seen();
+		pending_settings_seen();
 }
 
 /*
  * Register the callbacks.  Called once a process, from _PG_init.
  */
 void
-handover_register(void)
+pending_register(void)
 {
-	RegisterResourceReleaseCallback(handover_release_callback, NULL);
-	RegisterXactCallback(handover_xact_callback, NULL);
-	RegisterSubXactCallback(handover_subxact_callback, NULL);
+	RegisterResourceReleaseCallback(pending_release_callback, NULL);
+	RegisterXactCallback(pending_xact_callback, NULL);
+	RegisterSubXactCallback(pending_subxact_callback, NULL);
 }

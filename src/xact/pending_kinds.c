@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * handover_items.c
+ * pending_kinds.c
  *	  What a transaction owes to others, carried out item by item.
  *
- * handover.c has the list, and says when and in which order.  But for what is done
+ * pending.c has the list, and says when and in which order.  But for what is done
  * before PREPARE nothing here may fail, or allocate memory: the transaction has ended.
  *
  *-------------------------------------------------------------------------
@@ -18,14 +18,14 @@
 #include "shmem/queue_lifecycle.h"
 #include "shmem/refill.h"
 #include "shmem/wakeup.h"
-#include "xact/handover_private.h"
+#include "xact/pending_private.h"
 
 /* Settings were changed: the worker is woken when all can see them. */
 static bool wake_when_seen = false;
 
 /* A task, or several, is not going to be served: its group has its tag back. */
 void
-handover_item_untag(const HandoverItem *item)
+pending_row_untag(const PendingAction *item)
 {
 	VirtualTime start = {item->address.block, item->address.fraction};
 
@@ -35,7 +35,7 @@ handover_item_untag(const HandoverItem *item)
 
 /* The place that an item is about. */
 static void
-place_of(const HandoverItem *item, LaneEntry *place)
+place_of(const PendingAction *item, LaneEntry *place)
 {
 	lanes_entry(place, &item->address, &item->tid);
 	if (item->task != 0)
@@ -43,10 +43,10 @@ place_of(const HandoverItem *item, LaneEntry *place)
 }
 
 /*
- * It is to be claimed.  Not until other leases have ended, see the head of handover.c.
+ * It is to be claimed.  Not until other leases have ended, see the head of pending.c.
  */
 static void
-offer(const HandoverItem *item)
+offer(const PendingAction *item)
 {
 	LaneEntry	place;
 
@@ -59,11 +59,11 @@ offer(const HandoverItem *item)
  * in the list.
  */
 void
-handover_item_end_lease(HandoverItem *item)
+pending_action_end_lease(PendingAction *item)
 {
-	if (item->kind == HANDOVER_SETTLED)
+	if (item->kind == PENDING_SETTLED)
 		(void) leases_drop(&item->u.lease, true, NULL);
-	else if (item->kind == HANDOVER_RELEASED)
+	else if (item->kind == PENDING_RELEASED)
 	{
 		LeaseInfo	lease;
 
@@ -77,7 +77,7 @@ handover_item_end_lease(HandoverItem *item)
  * A task was removed, not by who had leased it.
  */
 static void
-remove_task(const HandoverItem *item)
+remove_task(const PendingAction *item)
 {
 	QueueState *queue = item->u.overflow.queue;
 	int			number = queue_state_number(queue);
@@ -100,7 +100,7 @@ remove_task(const HandoverItem *item)
  * before it is given back.
  */
 static void
-write_task(const HandoverItem *item)
+write_task(const PendingAction *item)
 {
 	QueueState *queue = item->u.overflow.queue;
 
@@ -114,11 +114,11 @@ write_task(const HandoverItem *item)
 }
 
 static void
-look_at_held(const HandoverItem *item)
+look_at_held(const PendingAction *item)
 {
-	if (item->kind == HANDOVER_LOOK)
+	if (item->kind == PENDING_LOOK)
 		queue_state_look_from(item->u.held.queue, PG_INT64_MIN);
-	else if (item->kind == HANDOVER_LOOKED && item->u.held.before)
+	else if (item->kind == PENDING_LOOKED && item->u.held.before)
 		queue_state_look_from(item->u.held.queue, item->u.held.task);
 	else
 		queue_state_look(item->u.held.queue, item->u.held.task);
@@ -131,7 +131,7 @@ look_at_held(const HandoverItem *item)
  * have, or left it to us: his lease says so until it is over.
  */
 static void
-look_behind(const HandoverItem *item)
+look_behind(const PendingAction *item)
 {
 	if (!leases_will_look(queue_state_number(item->u.held.queue),
 						  item->u.held.before))
@@ -139,107 +139,107 @@ look_behind(const HandoverItem *item)
 }
 
 void
-handover_item_commit(const HandoverItem *item)
+pending_action_commit(const PendingAction *item)
 {
-	switch ((HandoverKind) item->kind)
+	switch ((PendingKind) item->kind)
 	{
-		case HANDOVER_ENQUEUED:
-		case HANDOVER_OFFER_AT_COMMIT:
+		case PENDING_ENQUEUED:
+		case PENDING_OFFER_AT_COMMIT:
 			offer(item);
 			break;
-		case HANDOVER_LOWER_AT_COMMIT:
+		case PENDING_LOWER_AT_COMMIT:
 			lanes_lower(item->lane, &item->address);
 			break;
-		case HANDOVER_RELEASED:
+		case PENDING_RELEASED:
 			if (ItemPointerIsValid(&item->tid))
 				offer(item);
 			break;
-		case HANDOVER_CANCELLED:
-			handover_item_untag(item);
+		case PENDING_CANCELLED:
+			pending_row_untag(item);
 			break;
-		case HANDOVER_GROUP_SET:
+		case PENDING_GROUP_SET:
 			pg_atomic_fetch_add_u32(&item->u.group_set.queue->limits.changes, 1);
 			groups_settle_limit(item->u.group_set.queue, item->u.group_set.limit,
 								&item->u.group_set.settings);
 			break;
-		case HANDOVER_DEFAULTS_SET:
+		case PENDING_DEFAULTS_SET:
 			queue_state_set_defaults(item->u.group_set.queue,
 									 &item->u.group_set.settings);
 			limits_defaults_changed(queue_state_number(item->u.group_set.queue));
 			pg_atomic_fetch_sub_u32(&item->u.group_set.queue->limits.entries, 1);
 			break;
-		case HANDOVER_READ_AGAIN:
+		case PENDING_READ_AGAIN:
 			queue_state_read_again(item->u.release.relation);
 			wakeup_at(MyDatabaseId, 0);
 			break;
-		case HANDOVER_PURGED:
+		case PENDING_PURGED:
 			groups_level(item->u.purged.queue, item->u.purged.group,
 						 item->u.purged.finish);
 			break;
-		case HANDOVER_REMOVED:
+		case PENDING_REMOVED:
 			remove_task(item);
 			break;
-		case HANDOVER_READY_REMOVED:
+		case PENDING_READY_REMOVED:
 			groups_written(item->u.overflow.queue, item->u.overflow.group,
 						   -item->u.overflow.n);
 			break;
-		case HANDOVER_OVERFLOW_REMOVED:
+		case PENDING_OVERFLOW_REMOVED:
 			group_overflow_removed(item->u.overflow.queue, item->u.overflow.group,
 								   item->u.overflow.n);
 			break;
-		case HANDOVER_WRITTEN:
+		case PENDING_WRITTEN:
 			write_task(item);
 			break;
-		case HANDOVER_NOT_COUNTED:
+		case PENDING_NOT_COUNTED:
 			/* If somebody counts them just now he may have come too early. */
 			if (item->u.overflow.queue->recovery.groups != QUEUE_UNKNOWN)
 				item->u.overflow.queue->counts.recount = true;
 			break;
-		case HANDOVER_OVERFLOWED:
+		case PENDING_OVERFLOWED:
 			group_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
 								item->u.overflow.n, item->u.overflow.id, true);
 			break;
-		case HANDOVER_DUE_ADDED:
+		case PENDING_DUE_ADDED:
 			due_cursor_add(item->u.due.cursor, item->u.due.place.due);
 			wakeup_at(MyDatabaseId, item->u.due.wake_at);
 			break;
-		case HANDOVER_DUE_DONE:
+		case PENDING_DUE_DONE:
 			due_cursor_done(item->u.due.cursor, &item->u.due.place);
 			break;
-		case HANDOVER_DUE_READ:
+		case PENDING_DUE_READ:
 			due_cursor_end(item->u.due.cursor, &item->u.due.place);
 			break;
-		case HANDOVER_DUE_HELD:
+		case PENDING_DUE_HELD:
 			due_cursor_hold(item->u.due.cursor, &item->u.due.place);
 			break;
-		case HANDOVER_HELD:
+		case PENDING_HELD:
 			look_behind(item);
 			break;
-		case HANDOVER_LOOK:
+		case PENDING_LOOK:
 			look_at_held(item);
 			break;
-		case HANDOVER_SESSION_CLOSED:
+		case PENDING_SESSION_CLOSED:
 			sessions_close(&item->u.session);
 			break;
-		case HANDOVER_SETTINGS:
+		case PENDING_SETTINGS:
 			queue_lifecycle_settings_changed(item->u.release.relation);
 			wake_when_seen = true;
 			break;
-		case HANDOVER_PROBE:
+		case PENDING_PROBE:
 			wakeup_probe(MyDatabaseId);
 			break;
-		case HANDOVER_TAGGED:
-		case HANDOVER_RECOUNT:
-		case HANDOVER_OFFER_AT_ABORT:
-		case HANDOVER_LOWER_AT_ABORT:
-		case HANDOVER_CLAIMED:
-		case HANDOVER_SETTLED:
-		case HANDOVER_MAINTAINED:
-		case HANDOVER_ROOM:		/* later: handover_item_after_commit */
-		case HANDOVER_FED:
-		case HANDOVER_RELEASE_QUEUE:
-		case HANDOVER_LOOKED:
-		case HANDOVER_NOTHING:
+		case PENDING_TAGGED:
+		case PENDING_RECOUNT:
+		case PENDING_OFFER_AT_ABORT:
+		case PENDING_LOWER_AT_ABORT:
+		case PENDING_CLAIMED:
+		case PENDING_SETTLED:
+		case PENDING_MAINTAINED:
+		case PENDING_ROOM:		/* later: pending_action_after_commit */
+		case PENDING_FED:
+		case PENDING_RELEASE_QUEUE:
+		case PENDING_LOOKED:
+		case PENDING_NOTHING:
 			break;
 	}
 }
@@ -252,37 +252,37 @@ handover_item_commit(const HandoverItem *item)
  * is forgotten, after everything else that the list has of it.
  */
 void
-handover_item_after_commit(const HandoverItem *item)
+pending_action_after_commit(const PendingAction *item)
 {
-	if (item->kind == HANDOVER_ROOM)
+	if (item->kind == PENDING_ROOM)
 		queue_state_unreserve(item->u.overflow.queue, item->u.overflow.n);
-	else if (item->kind == HANDOVER_FED)
+	else if (item->kind == PENDING_FED)
 	{
 		group_overflow_fed(item->u.overflow.queue, item->u.overflow.group,
 						   item->of_overflow, item->u.overflow.n, item->u.overflow.id,
 						   item->u.overflow.held, item->u.overflow.left);
 		refill_ended(item->u.overflow.queue, true);
 	}
-	else if (item->kind == HANDOVER_RELEASE_QUEUE)
+	else if (item->kind == PENDING_RELEASE_QUEUE)
 		queue_lifecycle_release(item->u.release.database, item->u.release.relation);
 }
 
 void
-handover_item_abort(HandoverItem *item)
+pending_action_abort(PendingAction *item)
 {
-	switch ((HandoverKind) item->kind)
+	switch ((PendingKind) item->kind)
 	{
-		case HANDOVER_ENQUEUED:
-		case HANDOVER_TAGGED:
-			handover_item_untag(item);
+		case PENDING_ENQUEUED:
+		case PENDING_TAGGED:
+			pending_row_untag(item);
 			break;
-		case HANDOVER_OFFER_AT_ABORT:
+		case PENDING_OFFER_AT_ABORT:
 			offer(item);
 			break;
-		case HANDOVER_LOWER_AT_ABORT:
+		case PENDING_LOWER_AT_ABORT:
 			lanes_lower(item->lane, &item->address);
 			break;
-		case HANDOVER_CLAIMED:
+		case PENDING_CLAIMED:
 			{
 				LeaseInfo	lease;
 
@@ -295,62 +295,62 @@ handover_item_abort(HandoverItem *item)
 					wakeup_at(MyDatabaseId, 0);
 			}
 			break;
-		case HANDOVER_SETTLED:
-		case HANDOVER_RELEASED:
+		case PENDING_SETTLED:
+		case PENDING_RELEASED:
 			leases_unsettle(&item->u.lease, true);
 			break;
-		case HANDOVER_ROOM:
+		case PENDING_ROOM:
 			queue_state_unreserve(item->u.overflow.queue, item->u.overflow.n);
 			break;
-		case HANDOVER_OVERFLOWED:
+		case PENDING_OVERFLOWED:
 			group_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
 								item->u.overflow.n, item->u.overflow.id, false);
 			break;
-		case HANDOVER_FED:
+		case PENDING_FED:
 			group_overflow_not_fed(item->u.overflow.queue, item->u.overflow.group,
 								   item->u.overflow.lost);
 			refill_ended(item->u.overflow.queue, false);
 			break;
-		case HANDOVER_WRITTEN:
+		case PENDING_WRITTEN:
 			if (!item->of_overflow)
 				groups_written(item->u.overflow.queue, item->u.overflow.group,
 							   -item->u.overflow.n);
 			break;
-		case HANDOVER_RECOUNT:
+		case PENDING_RECOUNT:
 			item->u.overflow.queue->counts.recount = true;
 			break;
-		case HANDOVER_HELD:
+		case PENDING_HELD:
 			look_behind(item);
 			break;
-		case HANDOVER_LOOKED:
+		case PENDING_LOOKED:
 			look_at_held(item);
 			break;
-		case HANDOVER_GROUP_SET:
+		case PENDING_GROUP_SET:
 			groups_settle_limit(item->u.group_set.queue, item->u.group_set.limit, NULL);
 			break;
-		case HANDOVER_DEFAULTS_SET:
+		case PENDING_DEFAULTS_SET:
 			pg_atomic_fetch_sub_u32(&item->u.group_set.queue->limits.entries, 1);
 			break;
-		case HANDOVER_OFFER_AT_COMMIT:
-		case HANDOVER_LOWER_AT_COMMIT:
-		case HANDOVER_REMOVED:
-		case HANDOVER_READY_REMOVED:
-		case HANDOVER_OVERFLOW_REMOVED:
-		case HANDOVER_NOT_COUNTED:
-		case HANDOVER_DUE_ADDED:
-		case HANDOVER_DUE_DONE:
-		case HANDOVER_DUE_READ:
-		case HANDOVER_DUE_HELD:
-		case HANDOVER_NOTHING:
-		case HANDOVER_CANCELLED:
-		case HANDOVER_PURGED:
-		case HANDOVER_READ_AGAIN:
-		case HANDOVER_LOOK:
-		case HANDOVER_SESSION_CLOSED:
-		case HANDOVER_SETTINGS:
-		case HANDOVER_PROBE:
-		case HANDOVER_MAINTAINED:
-		case HANDOVER_RELEASE_QUEUE:
+		case PENDING_OFFER_AT_COMMIT:
+		case PENDING_LOWER_AT_COMMIT:
+		case PENDING_REMOVED:
+		case PENDING_READY_REMOVED:
+		case PENDING_OVERFLOW_REMOVED:
+		case PENDING_NOT_COUNTED:
+		case PENDING_DUE_ADDED:
+		case PENDING_DUE_DONE:
+		case PENDING_DUE_READ:
+		case PENDING_DUE_HELD:
+		case PENDING_NOTHING:
+		case PENDING_CANCELLED:
+		case PENDING_PURGED:
+		case PENDING_READ_AGAIN:
+		case PENDING_LOOK:
+		case PENDING_SESSION_CLOSED:
+		case PENDING_SETTINGS:
+		case PENDING_PROBE:
+		case PENDING_MAINTAINED:
+		case PENDING_RELEASE_QUEUE:
 			break;
 	}
 }
@@ -359,15 +359,15 @@ handover_item_abort(HandoverItem *item)
  * Refuse what nobody could carry out when a prepared transaction ends.
  */
 void
-handover_item_check_prepare(const HandoverItem *item)
+pending_action_check_prepare(const PendingAction *item)
 {
-	if (item->kind == HANDOVER_CLAIMED || item->kind == HANDOVER_SETTLED ||
-		item->kind == HANDOVER_RELEASED)
+	if (item->kind == PENDING_CLAIMED || item->kind == PENDING_SETTLED ||
+		item->kind == PENDING_RELEASED)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
 				 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
-	if (item->kind == HANDOVER_MAINTAINED)
+	if (item->kind == PENDING_MAINTAINED)
 	{
 		/* Unless it was dropped since. */
 		const char *table = get_rel_name(item->u.release.relation);
@@ -379,7 +379,7 @@ handover_item_check_prepare(const HandoverItem *item)
 								   table) : 0,
 				 errhint("Call fairq.maintain() in a transaction of its own; so do with claims, which maintain a queue where there is no background worker.")));
 	}
-	if (item->kind == HANDOVER_RELEASE_QUEUE)
+	if (item->kind == PENDING_RELEASE_QUEUE)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("cannot PREPARE a transaction that has dropped a queue"),
@@ -391,9 +391,9 @@ handover_item_check_prepare(const HandoverItem *item)
  * may have: but everybody is when settings have changed, and looks at them then.
  */
 void
-handover_item_before_prepare(const HandoverItem *item)
+pending_action_before_prepare(const PendingAction *item)
 {
-	if (item->kind != HANDOVER_GROUP_SET)
+	if (item->kind != PENDING_GROUP_SET)
 		return;
 	item->u.group_set.queue->limits.prepared = true;
 	CacheInvalidateRelcacheByRelid(item->u.group_set.queue->relation);
@@ -405,58 +405,58 @@ handover_item_before_prepare(const HandoverItem *item)
  * will have happened if it commits, as most do.
  */
 void
-handover_item_prepare(HandoverItem *item, TransactionId xid)
+pending_action_prepare(PendingAction *item, TransactionId xid)
 {
 	LaneEntry	place;
 
-	switch ((HandoverKind) item->kind)
+	switch ((PendingKind) item->kind)
 	{
-		case HANDOVER_ENQUEUED:
-		case HANDOVER_OFFER_AT_COMMIT:
-		case HANDOVER_OFFER_AT_ABORT:
-		case HANDOVER_LOWER_AT_COMMIT:
-		case HANDOVER_LOWER_AT_ABORT:
+		case PENDING_ENQUEUED:
+		case PENDING_OFFER_AT_COMMIT:
+		case PENDING_OFFER_AT_ABORT:
+		case PENDING_LOWER_AT_COMMIT:
+		case PENDING_LOWER_AT_ABORT:
 			place_of(item, &place);
 			lanes_doubt(item->lane, xid, &place);
 			break;
-		case HANDOVER_DUE_ADDED:
-		case HANDOVER_CANCELLED:
-		case HANDOVER_PURGED:
-		case HANDOVER_REMOVED:
-		case HANDOVER_READY_REMOVED:
-		case HANDOVER_OVERFLOW_REMOVED:
-		case HANDOVER_WRITTEN:
-		case HANDOVER_NOT_COUNTED:
-		case HANDOVER_OVERFLOWED:
-		case HANDOVER_READ_AGAIN:
-		case HANDOVER_SESSION_CLOSED:
-		case HANDOVER_SETTINGS:
-		case HANDOVER_PROBE:
-			handover_item_commit(item);
+		case PENDING_DUE_ADDED:
+		case PENDING_CANCELLED:
+		case PENDING_PURGED:
+		case PENDING_REMOVED:
+		case PENDING_READY_REMOVED:
+		case PENDING_OVERFLOW_REMOVED:
+		case PENDING_WRITTEN:
+		case PENDING_NOT_COUNTED:
+		case PENDING_OVERFLOWED:
+		case PENDING_READ_AGAIN:
+		case PENDING_SESSION_CLOSED:
+		case PENDING_SETTINGS:
+		case PENDING_PROBE:
+			pending_action_commit(item);
 			break;
-		case HANDOVER_HELD:
-		case HANDOVER_LOOK:
-		case HANDOVER_LOOKED:
+		case PENDING_HELD:
+		case PENDING_LOOK:
+		case PENDING_LOOKED:
 			/* Passes look again and again while it is in doubt. */
 			look_at_held(item);
 			break;
-		case HANDOVER_GROUP_SET:	/* handover_item_before_prepare */
-		case HANDOVER_DEFAULTS_SET:
-		case HANDOVER_FED:
-		case HANDOVER_ROOM:
-			handover_item_abort(item);
+		case PENDING_GROUP_SET:	/* pending_action_before_prepare */
+		case PENDING_DEFAULTS_SET:
+		case PENDING_FED:
+		case PENDING_ROOM:
+			pending_action_abort(item);
 			break;
-		case HANDOVER_TAGGED:
-		case HANDOVER_RECOUNT:
-		case HANDOVER_DUE_DONE:
-		case HANDOVER_DUE_READ:
-		case HANDOVER_DUE_HELD:
-		case HANDOVER_NOTHING:
-		case HANDOVER_CLAIMED:
-		case HANDOVER_SETTLED:
-		case HANDOVER_RELEASED:
-		case HANDOVER_MAINTAINED:
-		case HANDOVER_RELEASE_QUEUE:
+		case PENDING_TAGGED:
+		case PENDING_RECOUNT:
+		case PENDING_DUE_DONE:
+		case PENDING_DUE_READ:
+		case PENDING_DUE_HELD:
+		case PENDING_NOTHING:
+		case PENDING_CLAIMED:
+		case PENDING_SETTLED:
+		case PENDING_RELEASED:
+		case PENDING_MAINTAINED:
+		case PENDING_RELEASE_QUEUE:
 			break;
 	}
 }
@@ -466,7 +466,7 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
  * that: now.  A worker that were woken before might still go by the old settings.
  */
 void
-handover_items_seen(void)
+pending_settings_seen(void)
 {
 	if (!wake_when_seen)
 		return;
