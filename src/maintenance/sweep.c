@@ -47,6 +47,7 @@
 
 #include "access/transam.h"
 #include "miscadmin.h"
+#include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/timestamp.h"
 
@@ -193,7 +194,7 @@ mend(QueueInfo *info, RowReader *row)
 	else
 		pending_scheduled(info->state,
 						  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
-	pending_count(info->state, QUEUE_SWEPT, 1);
+	stats_tally(info->state, QUEUE_SWEPT, 1);
 }
 
 static void

@@ -20,6 +20,7 @@
 
 #include "common/shared_memory.h"
 #include "shmem/group_overflow.h"
+#include "shmem/stats.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
@@ -125,13 +126,13 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 		else
 			pending_offer_at_abort(lane, &address, &tuple->t_self);
 		note_of_group(rel, info, tuple, tupdesc, &address, change);
-		pending_count(info->state, QUEUE_ADDRESSED, change);
+		stats_tally(info->state, QUEUE_ADDRESSED, change);
 		return;
 	}
 
 	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
 		return;					/* ready, but nowhere: nobody gets it */
-	pending_count(info->state, queue_catalog_depth(task_state), change);
+	stats_tally(info->state, queue_catalog_depth(task_state), change);
 	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR)
 		note_of_group(rel, info, tuple, tupdesc, NULL, change);
 	if (task_state == TASK_SCHEDULED)

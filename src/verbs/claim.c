@@ -34,6 +34,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -217,8 +218,8 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 		pending_settled(&lease);
 		archive_add(&claim->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
 		unique_keys_gone(row);
-		pending_count(claim->info->state, QUEUE_ACKED, 1);
-		pending_count(claim->info->state, row_reader_depth(row), -1);
+		stats_tally(claim->info->state, QUEUE_ACKED, 1);
+		stats_tally(claim->info->state, row_reader_depth(row), -1);
 	}
 	else if (claim->info->durable_leases)
 		note_durable(claim, &lease);

@@ -147,7 +147,7 @@ count_payloads(QueueState *queue, int n, const NewTask *const *tasks)
 		bytes += size;
 		stats_tally_value(queue, STATS_PAYLOAD, size);
 	}
-	pending_count(queue, QUEUE_PAYLOAD_BYTES, bytes);
+	stats_tally(queue, QUEUE_PAYLOAD_BYTES, bytes);
 }
 
 /*
@@ -208,9 +208,9 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 		pending_placed_at(places[i]->placed, &tids[i]);
 		if (places[i]->state == TASK_SCHEDULED)
 			pending_scheduled(info->state, tasks[i]->run_at);
-		pending_count(info->state, queue_catalog_depth(places[i]->state), 1);
+		stats_tally(info->state, queue_catalog_depth(places[i]->state), 1);
 	}
-	pending_count(info->state, QUEUE_ENQUEUED, n);
+	stats_tally(info->state, QUEUE_ENQUEUED, n);
 	count_payloads(info->state, n, tasks);
 }
 

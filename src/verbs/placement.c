@@ -17,6 +17,7 @@
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
+#include "shmem/stats.h"
 #include "shmem/waiting.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
@@ -138,9 +139,9 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	}
 	pending_placed_at(placed, &tid);
 	row->tuple.t_self = tid;
-	pending_count(info->state, queue_catalog_depth(from), -1);
-	pending_count(info->state,
-				  place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
+	stats_tally(info->state, queue_catalog_depth(from), -1);
+	stats_tally(info->state,
+				place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
 	return true;
 }
 

@@ -79,8 +79,8 @@ close_queue(Settlement *settlement)
 	row_reader_end(&settlement->row);
 	if (settlement->acked > 0)
 	{
-		pending_count(settlement->info->state, QUEUE_ACKED, settlement->acked);
-		pending_count(settlement->info->state, QUEUE_ADDRESSED, -settlement->addressed);
+		stats_tally(settlement->info->state, QUEUE_ACKED, settlement->acked);
+		stats_tally(settlement->info->state, QUEUE_ADDRESSED, -settlement->addressed);
 		settlement->acked = 0;
 		settlement->addressed = 0;
 	}
@@ -152,8 +152,8 @@ read_task(RowReader *row, int64 id, const ItemPointerData *hint)
 static void
 count_move(QueueInfo *info, char from, char to)
 {
-	pending_count(info->state, queue_catalog_depth(from), -1);
-	pending_count(info->state, queue_catalog_depth(to), 1);
+	stats_tally(info->state, queue_catalog_depth(from), -1);
+	stats_tally(info->state, queue_catalog_depth(to), 1);
 }
 
 /*
@@ -214,7 +214,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 		row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
 		if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
 			return false;
-		pending_count(info->state, QUEUE_DIED, 1);
+		stats_tally(info->state, QUEUE_DIED, 1);
 		count_move(info, from, TASK_DEAD);
 		unique_keys_gone(row);
 		return true;
@@ -327,7 +327,7 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 						  session_error : lease_error, -1, false))
 		{
 			durable_leases_delete(rel, info, &expired[i]);
-			pending_count(info->state, QUEUE_EXPIRED, 1);
+			stats_tally(info->state, QUEUE_EXPIRED, 1);
 			put++;
 		}
 		else
@@ -396,7 +396,7 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 		return false;
 	pending_released(settled, placement_lane(settlement->info, &address), &address,
 					 task);
-	pending_count(settlement->info->state, QUEUE_RELEASED, 1);
+	stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
 	return true;
 }
 
@@ -436,13 +436,13 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		if (row_reader_depth(row) == QUEUE_ADDRESSED)
 			settlement->addressed++;
 		else
-			pending_count(state, row_reader_depth(row), -1);
+			stats_tally(state, row_reader_depth(row), -1);
 		if (settlement->now == 0)
 			settlement->now = GetCurrentTimestamp();
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
 	}
 	else
-		pending_count(state, QUEUE_NACKED, 1);
+		stats_tally(state, QUEUE_NACKED, 1);
 	return true;
 }
 
@@ -604,8 +604,8 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 			placement_leaves(&row);
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_HELD)
 			unique_keys_gone(&row);
-		pending_count(info->state, QUEUE_CANCELLED, 1);
-		pending_count(info->state, row_reader_depth(&row), -1);
+		stats_tally(info->state, QUEUE_CANCELLED, 1);
+		stats_tally(info->state, row_reader_depth(&row), -1);
 		done = true;
 		break;
 	}
@@ -704,7 +704,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (!settle_deleted(&row, &archive))
 			count_purged(counts, &row);
 		look |= !row_is_null(&row, COLUMN_UNIQUE_KEY);
-		pending_count(info->state, row_reader_depth(&row), -1);
+		stats_tally(info->state, row_reader_depth(&row), -1);
 		purged++;
 	}
 	hash_seq_init(&status, counts);

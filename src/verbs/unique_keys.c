@@ -58,6 +58,7 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "common/hashfn.h"
+#include "shmem/stats.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
@@ -243,8 +244,8 @@ place_row(Placement *placement, RowReader *row, char from, bool wait)
 							   row->values, row->nulls, wait))
 		return false;
 	pending_scheduled(info->state, run_at);
-	pending_count(info->state, queue_catalog_depth(from), -1);
-	pending_count(info->state, QUEUE_SCHEDULED, 1);
+	stats_tally(info->state, queue_catalog_depth(from), -1);
+	stats_tally(info->state, QUEUE_SCHEDULED, 1);
 	return true;
 }
 
@@ -393,8 +394,8 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 				 found->id, info->name);
 		if (addressed)
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
-		pending_count(info->state, became, -1);
-		pending_count(info->state, queue_catalog_depth(found->state), 1);
+		stats_tally(info->state, became, -1);
+		stats_tally(info->state, queue_catalog_depth(found->state), 1);
 	}
 	return true;
 }

@@ -695,16 +695,6 @@ pending_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost)
 }
 
 /*
- * Count at commit.  There is no order between counts, and many are alike, so
- * they have a list of their own.
- */
-void
-pending_count(QueueState *queue, QueueCounter counter, int64 n)
-{
-	stats_tally(queue, counter, n);
-}
-
-/*
  * A row was added that cursor has to find, and the worker to look for at
  * wake_at.  Of a run of them the earliest says it all.
  */

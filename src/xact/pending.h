@@ -58,7 +58,6 @@ extern bool pending_feeds(void);
 extern void pending_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost);
 extern void pending_fed(int feeding, int moved, int written, int64 next, int64 held,
 						int64 lost);
-extern void pending_count(QueueState *queue, QueueCounter counter, int64 n);
 extern void pending_scheduled(QueueState *queue, TimestampTz due);
 extern void pending_due_added(DueCursor *cursor, TimestampTz due,
 							  TimestampTz wake_at);
