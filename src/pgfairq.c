@@ -40,6 +40,7 @@
 #include "shmem/lease_file.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
+#include "shmem/parking.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
@@ -71,7 +72,8 @@ static const struct
 	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
 	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
 	{"pgfairq fed tasks", fed_tasks_shmem_size, fed_tasks_shmem_init},
-	{"pgfairq limits", limits_shmem_size, limits_shmem_init},
+	{"pgfairq limits", limit_table_shmem_size, limit_table_shmem_init},
+	{"pgfairq parked", parked_tree_shmem_size, parked_tree_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},

@@ -22,6 +22,8 @@
 
 #include "catalog/pg_class_d.h"
 #include "miscadmin.h"
+#include "shmem/group_limits.h"
+#include "shmem/parking.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/timestamp.h"
@@ -100,7 +102,7 @@ clock_was_set(QueueState *state, TimestampTz now)
 	for (int i = 0; i < state->sweep.suspect_count; i++)
 		state->sweep.suspects[i].since = now;
 	/* Groups that wait for tokens work out anew until when. */
-	limits_defaults_changed(queue_state_number(state));
+	group_limits_defaults_changed(queue_state_number(state));
 }
 
 static bool
@@ -145,7 +147,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 						   &maintenance->next, &more_overflow);
 	more |= more_overflow;
 	maintenance->next = wakeup_earlier(maintenance->next,
-									   limits_tick(&info->state->limits, now, NULL));
+									   parking_tick(&info->state->limits, now, NULL));
 	let_run = unique_keys_look(rel, info, PASS_ROWS, &maintenance->next, &more);
 	if (claim_resolve_doubts(info->state))
 		maintenance->next = Min(maintenance->next, now + LANE_DOUBT_USECS);

@@ -38,6 +38,7 @@
 #include "shmem/fed_tasks.h"
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
+#include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/wakeup.h"
 #include "storage/queue_relation.h"
@@ -324,7 +325,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 
 				if (is_offered(info->state, hungry->class, offered, ids[i]) ||
 					(hungry->limit != NO_LIMIT &&
-					 limits_is_set_aside(hungry->limit, &aside, ids[i])))
+					 parking_has_task(hungry->limit, &aside, ids[i])))
 				{
 					/* Counted anew since it got its place. */
 					if (!known)

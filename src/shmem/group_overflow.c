@@ -425,7 +425,7 @@ group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 	if (room <= 0)
 		group->backlogged = false;
 	if (room <= 0 || group->ready - group->unseen > 0 || group->overflow_from == PG_INT64_MAX ||
-		(group->limit != NO_LIMIT && limits_waits(group->limit)))
+		(group->limit != NO_LIMIT && limit_table_waits(group->limit)))
 	{
 		LWLockRelease(lock);
 		return GROUP_NOT_DRY;
@@ -483,7 +483,7 @@ group_overflow_fed(QueueState *queue, uint32 number, bool moved, int written, in
 	 */
 	group->backlogged = (moved || group->backlogged) &&
 		group->overflow_from != PG_INT64_MAX &&
-		(group->limit == NO_LIMIT || !limits_waits(group->limit));
+		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 
 	/* The worker needs no waking: it comes again as long as anybody is hungry. */
 	group_overflow_look(queue, group);
@@ -530,7 +530,7 @@ seek_hungry(QueueState *queue, int class, bool starving, bool held)
 		{
 			LWLock	   *lock = group_table_lock_number(number);
 			bool		starves = starving && group->overflow > 0 &&
-				(group->limit == NO_LIMIT || !limits_waits(group->limit));
+				(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 
 			if (group->hunger == NOT_HUNGRY &&
 				(held || group->overflow_from == PG_INT64_MAX))

@@ -15,8 +15,8 @@
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
-#include "shmem/limit_table.h"
 #include "shmem/groups.h"
+#include "shmem/limit_table.h"
 
 #define PARTITIONS		256
 

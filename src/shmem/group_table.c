@@ -159,7 +159,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	idle = virtual_time_compare(group->finish, v) <= 0 &&
 		group->ready == 0 && group->leased == 0 &&
 		group->pending == 0 && !group->overflows && group->hunger == NOT_HUNGRY &&
-		(group->limit == NO_LIMIT || !limits_waits(group->limit));
+		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 	if (idle)
 	{
 		uint32	   *link = &group_chains[hash & group_chain_mask];
@@ -168,7 +168,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 			link = &group_entries[*link].hash_next;
 		*link = group->hash_next;
 		if (group->limit != NO_LIMIT)
-			limits_detach(group->limit);
+			limit_table_detach(group->limit);
 		group->in_use = false;
 	}
 	LWLockRelease(lock);
@@ -372,7 +372,7 @@ group_table_try_lock(QueueState *queue, const GroupKey *key, const char *text, i
 				memcpy(group->text, text, Min(keylen, GROUP_KEY_SHOWN));
 				group->in_use = true;
 				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
-					group->limit = limits_find_attach(key->queue, key->low, key->high);
+					group->limit = limit_table_find_attach(key->queue, key->low, key->high);
 				group->hash_next = group_chains[hash & group_chain_mask];
 				group_chains[hash & group_chain_mask] = group - group_entries;
 				LWLockRelease(&group_table->creation_lock);

@@ -22,9 +22,11 @@
 
 #include "common/settings.h"
 #include "shmem/fed_tasks.h"
+#include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
 #include "shmem/leases.h"
+#include "shmem/parking.h"
 #include "shmem/queue_order.h"
 
 /*
@@ -36,7 +38,7 @@ set_limit(FairGroup *group, uint32 limit)
 	if (limit == NO_LIMIT || group->limit != NO_LIMIT)
 		return;
 	group->limit = limit;
-	limits_attach(limit, group->leased);
+	limit_table_attach(limit, group->leased);
 }
 
 /*
@@ -46,7 +48,7 @@ static inline double
 weight_of(QueueState *queue, const FairGroup *group)
 {
 	return group->limit == NO_LIMIT ? queue->limits.defaults.weight :
-		limits_weight(group->limit);
+		limit_table_weight(group->limit);
 }
 
 /*
@@ -125,9 +127,9 @@ let_go_of_limits(void)
 			continue;
 		lock = group_table_lock_number(i);
 		if (group->limit != NO_LIMIT && group->leased == 0 &&
-			!limits_needed(group->limit))
+			!limit_table_needed(group->limit))
 		{
-			limits_detach(group->limit);
+			limit_table_detach(group->limit);
 			group->limit = NO_LIMIT;
 		}
 		LWLockRelease(lock);
@@ -165,19 +167,20 @@ attach_classes(QueueState *queue, const GroupKey *key, uint32 limit)
 }
 
 /*
- * The limit of a key, as get says (limits_announce, limits_join); room is made for it
- * if there is none.  No partition is locked.
+ * The limit of a key, made if there is none (limit_table_make), for which room is
+ * made.  No partition is locked.
  */
 static uint32
-limit_of_key(QueueState *queue, const GroupKey *key,
-			 uint32 (*get) (int queue, QueueLimits *limits, uint64 low, uint64 high))
+limit_of_key(QueueState *queue, const GroupKey *key, bool announced)
 {
-	uint32		limit = get(key->queue, &queue->limits, key->low, key->high);
+	uint32		limit = limit_table_make(key->queue, &queue->limits, key->low, key->high,
+										 announced);
 
 	if (unlikely(limit == NO_LIMIT))
 	{
 		let_go_of_limits();
-		limit = get(key->queue, &queue->limits, key->low, key->high);
+		limit = limit_table_make(key->queue, &queue->limits, key->low, key->high,
+								 announced);
 	}
 	if (limit == NO_LIMIT)
 		ereport(ERROR,
@@ -198,10 +201,10 @@ limit_of_key(QueueState *queue, const GroupKey *key,
 static void
 join_limit(QueueState *queue, const GroupKey *key)
 {
-	uint32		limit = limit_of_key(queue, key, limits_join);
+	uint32		limit = limit_of_key(queue, key, false);
 
 	attach_classes(queue, key, limit);
-	limits_joined(limit);
+	group_limits_joined(limit);
 }
 
 /*
@@ -215,7 +218,7 @@ void
 groups_check_unknown(QueueState *queue)
 {
 	pg_memory_barrier();
-	if (limits_by_default(&queue->limits) ||
+	if (limit_table_by_default(&queue->limits) ||
 		pg_atomic_read_u32(&queue->limits.entries) > 0)
 		group_table_no_entry();
 }
@@ -245,10 +248,10 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	{
 		group = group_table_try_lock(queue, &group_key, key, keylen,
 									 queue_order_virtual_time(&queue->orders[class]),
-									 !limits_by_default(&queue->limits) &&
+									 !limit_table_by_default(&queue->limits) &&
 									 pg_atomic_read_u32(&queue->limits.entries) == 0);
 		if (likely(group == NULL || group->limit != NO_LIMIT ||
-				   !limits_by_default(&queue->limits)))
+				   !limit_table_by_default(&queue->limits)))
 			break;
 		LWLockRelease(lock);
 		join_limit(queue, &group_key);
@@ -273,7 +276,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	}
 	lease->limit = group->limit;
 	if (group->limit != NO_LIMIT)
-		may = limits_take(group->limit, address);
+		may = group_limits_take(group->limit, address);
 	cost = charge_of(queue, group, cost);
 	if (may)
 	{
@@ -325,7 +328,7 @@ groups_lease_refused(const GroupLease *lease)
 		group_table_count_ready(queue_state_by_number(group->key.queue), group, 1);
 	LWLockRelease(lock);
 	if (limit != NO_LIMIT)
-		limits_give(limit, true);
+		group_limits_give(limit, true);
 }
 
 /*
@@ -359,7 +362,7 @@ groups_lease_ends(uint32 number, TimestampTz started)
 	group->leased--;
 	LWLockRelease(lock);
 	if (limit != NO_LIMIT)
-		limits_give(limit, false);
+		group_limits_give(limit, false);
 }
 
 /*
@@ -376,7 +379,7 @@ groups_adopt_lease(QueueState *queue, int class, const char *key, int keylen)
 							 queue_order_virtual_time(&queue->orders[class]));
 	group->leased++;
 	if (group->limit != NO_LIMIT)
-		limits_adopt(group->limit);
+		limit_table_adopt(group->limit);
 	group_table_unlock(&group_key);
 	return group - group_entries;
 }
@@ -390,7 +393,7 @@ groups_limit(QueueState *queue, const char *key, int keylen)
 	GroupKey	group_key;
 
 	group_table_key(queue, 0, key, keylen, &group_key);
-	return limits_find(group_key.queue, group_key.low, group_key.high);
+	return limit_table_find(group_key.queue, group_key.low, group_key.high);
 }
 
 /*
@@ -401,19 +404,19 @@ groups_weight(QueueState *queue, const char *key, int keylen)
 {
 	uint32		limit = groups_limit(queue, key, keylen);
 
-	return limit == NO_LIMIT ? queue->limits.defaults.weight : limits_weight(limit);
+	return limit == NO_LIMIT ? queue->limits.defaults.weight : limit_table_weight(limit);
 }
 
 /*
- * Offer a group up to n of its tasks that are set aside, to who asks for the group.
- * Returns how many.
+ * Offer a group up to n of its tasks that are parked, whether its turn has come or
+ * not, to who asks for the group.  Returns how many.
  */
 int
 groups_release(QueueState *queue, const char *key, int keylen, int n)
 {
 	uint32		limit = groups_limit(queue, key, keylen);
 
-	return limit == NO_LIMIT ? 0 : limits_release(limit, n);
+	return limit == NO_LIMIT ? 0 : parking_release(limit, n, n);
 }
 
 /*
@@ -427,7 +430,7 @@ groups_waits(QueueState *queue, const char *key, int keylen)
 	if (pg_atomic_read_u32(&queue->limits.waiting) == 0)
 		return false;
 	limit = groups_limit(queue, key, keylen);
-	return limit != NO_LIMIT && limits_waits(limit);
+	return limit != NO_LIMIT && limit_table_waits(limit);
 }
 
 /*
@@ -440,7 +443,7 @@ groups_announce_limit(QueueState *queue, const char *key, int keylen)
 	GroupKey	group_key;
 
 	group_table_key(queue, 0, key, keylen, &group_key);
-	return limit_of_key(queue, &group_key, limits_announce);
+	return limit_of_key(queue, &group_key, true);
 }
 
 /*
@@ -454,11 +457,11 @@ groups_settle_limit(QueueState *queue, uint32 limit, const LimitSettings *settin
 
 	if (settings != NULL)
 	{
-		limits_settling(limit, &key.low, &key.high);
+		limit_table_settling(limit, &key.low, &key.high);
 		key.queue = queue_state_number(queue);
 		attach_classes(queue, &key, limit);
 	}
-	limits_settle(limit, settings);
+	group_limits_settle(limit, settings);
 }
 
 /* A task of the overflow is in neither count of its group any more.  Partition locked. */
@@ -544,7 +547,7 @@ groups_place_removed(QueueState *queue, uint32 number, const FairqAddress *addre
 		limit = ((volatile FairGroup *) &group_entries[number])->limit;
 	LWLockRelease(&group_table->creation_lock);
 	if (limit != NO_LIMIT)
-		limits_removed(limit, address);
+		parking_removed(limit, address);
 }
 
 /*
@@ -690,7 +693,7 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 	limit = group->limit;
 	LWLockRelease(lock);
 	if (limit != NO_LIMIT)
-		limits_purged(limit);
+		parking_purged(limit);
 }
 
 /*

@@ -1,22 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * limit_private.h
- *	  What limit_table.c, parking.c and parked_tree.c share: a group's limit.
+ *	  A group's limit, as limit_table.c, parked_tree.c, parking.c and
+ *	  group_limits.c see it.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_GROUP_LIMITS_PRIVATE_H
-#define FAIRQ_GROUP_LIMITS_PRIVATE_H
+#ifndef FAIRQ_LIMIT_PRIVATE_H
+#define FAIRQ_LIMIT_PRIVATE_H
 
 #include "lib/ilist.h"
 #include "lib/pairingheap.h"
 #include "storage/lwlock.h"
 
+#include "common/compat.h"
 #include "common/virtual_time.h"
+#include "shmem/lanes.h"
 #include "shmem/limit_table.h"
-#include "shmem/queue_state.h"
 
-/* What a group waits for that has places set aside. */
+/* What a group waits for that has tasks parked. */
 typedef enum LimitLine
 {
 	NOT_IN_LINE,				/* a lease to end, or to be resumed; or it does not
@@ -33,6 +35,7 @@ typedef struct GroupLimit
 	uint64		high;
 	int			queue;
 	uint32		hash_next;		/* or next in the free list */
+	QueueLimits *of_queue;
 
 	/* the entry's lock */
 	bool		in_use;			/* table lock, too, to change */
@@ -48,16 +51,16 @@ typedef struct GroupLimit
 	double		tokens;
 	TimestampTz token_time;		/* tokens are counted up to then */
 
-	/* the same, for parking.c */
-	uint32		root;			/* of the tree of places set aside */
+	/* the entry's lock, for parking.c */
+	uint32		root;			/* of the tree of parked entries */
 	int			parked;			/* how many there are */
-	int			offered;		/* places on their way: a hint */
-	bool		dropped;		/* places were let go: from dropped_from on */
+	int			offered;		/* entries on their way: a hint */
+	bool		dropped;		/* entries were let go: from dropped_from on */
 	uint8		line;			/* a LimitLine */
 	uint8		turn_class;
 	int			dropped_class;
 	LaneEntry	dropped_from;
-	VirtualTime turn;			/* start tag of the next place to be offered, in
+	VirtualTime turn;			/* start tag of the next entry to be offered, in
 								 * turn_class */
 
 	/* lock of the queue's lines */
@@ -65,23 +68,40 @@ typedef struct GroupLimit
 	dlist_node	offered_node;	/* of LINE_OFFERED */
 	uint8		line_class;		/* LINE_TURN: what orders it */
 	VirtualTime line_turn;
-	TimestampTz line_token;		/* the same of LINE_TOKEN */
+	TimestampTz line_token;		/* LINE_TOKEN: what orders it */
 } GroupLimit;
 
 /* limit_table.c */
-extern GroupLimit *limits_get(uint32 number);
-extern uint32 limits_number(const GroupLimit *limit);
-extern LWLock *limits_lock(uint32 number);
-extern uint32 limits_high_water(void);
-extern int	limits_room(GroupLimit *limit, TimestampTz *token);
+extern FAIRQ_PRIVATE GroupLimit *limit_entries;
 
-static inline QueueLimits *
-limits_of(const GroupLimit *limit)
+extern FAIRQ_PRIVATE LWLock *limit_table_lock(uint32 number);
+extern FAIRQ_PRIVATE uint32 limit_table_high_water(void);
+extern FAIRQ_PRIVATE int limit_table_room(GroupLimit *limit, TimestampTz *token,
+										  bool *limited);
+extern FAIRQ_PRIVATE void limit_table_change(uint32 number, const LimitSettings *settings);
+extern FAIRQ_PRIVATE void limit_table_settled(uint32 number);
+
+static inline uint32
+limit_number(const GroupLimit *limit)
 {
-	return &queue_state_by_number(limit->queue)->limits;
+	return limit - limit_entries;
 }
 
-/* Does a group wait, with places set aside?  Entry locked. */
+/* Lock a limit's entry. */
+static inline GroupLimit *
+limit_lock(uint32 number, LWLockMode mode)
+{
+	LWLockAcquire(limit_table_lock(number), mode);
+	return &limit_entries[number];
+}
+
+static inline void
+limit_unlock(uint32 number)
+{
+	LWLockRelease(limit_table_lock(number));
+}
+
+/* Does a group wait, with tasks parked?  Entry locked. */
 static inline bool
 limit_waits(const GroupLimit *limit)
 {
@@ -89,36 +109,32 @@ limit_waits(const GroupLimit *limit)
 }
 
 /* parked_tree.c */
-typedef struct ParkedPlace
+typedef struct ParkedEntry
 {
 	LaneEntry	entry;
 	Lane	   *lane;
 	float4		charge;			/* of the task, by its group's weight */
 	uint32		left;			/* or next in the free list */
 	uint32		right;
-} ParkedPlace;
+} ParkedEntry;
 
-extern Size parked_places_shmem_size(void);
-extern void parked_places_shmem_init(void *area, bool found);
-extern void parked_places_init(GroupLimit *limit);
-extern const ParkedPlace *parked_places_first(const GroupLimit *limit);
-extern int	parked_places_compare(const FairqAddress *address,
-								  const ParkedPlace *place);
-extern int	parked_places_before(const GroupLimit *limit,
-								 const FairqAddress *address, int max);
-extern int	parked_places_tasks(const GroupLimit *limit, int64 *tasks, int size);
-extern bool parked_places_there(const GroupLimit *limit,
-								const FairqAddress *address);
-extern bool parked_places_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry,
-							  double charge);
-extern void parked_places_remove_first(GroupLimit *limit);
-extern bool parked_places_remove(GroupLimit *limit, const FairqAddress *address);
+#define NO_PARKED		PG_UINT32_MAX
+
+extern const ParkedEntry *parked_tree_first(const GroupLimit *limit);
+extern int	parked_tree_compare(const FairqAddress *address, const ParkedEntry *parked);
+extern int	parked_tree_before(const GroupLimit *limit, const FairqAddress *address,
+							   int max);
+extern int	parked_tree_tasks(const GroupLimit *limit, int64 *tasks, int size);
+extern bool parked_tree_has(const GroupLimit *limit, const FairqAddress *address);
+extern bool parked_tree_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry,
+							double charge);
+extern void parked_tree_remove_first(GroupLimit *limit);
+extern bool parked_tree_remove(GroupLimit *limit, const FairqAddress *address);
 
 /* parking.c */
-extern void set_aside_init(GroupLimit *limit);
-extern void set_aside_clear(GroupLimit *limit);
-extern int	set_aside_go_on(uint32 number);
-extern bool set_aside_before(const GroupLimit *limit, const FairqAddress *address);
-extern void set_aside_taken(GroupLimit *limit, const FairqAddress *address);
+extern FAIRQ_PRIVATE int parking_go_on(uint32 number);
+extern FAIRQ_PRIVATE bool parking_before(const GroupLimit *limit,
+										 const FairqAddress *address);
+extern FAIRQ_PRIVATE void parking_taken(GroupLimit *limit, const FairqAddress *address);
 
-#endif							/* FAIRQ_GROUP_LIMITS_PRIVATE_H */
+#endif							/* FAIRQ_LIMIT_PRIVATE_H */

@@ -1,26 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * limit_table.c
- *	  What a group may have: its weight, and how much of it may be in flight.
+ *	  Groups that have a limit: their settings, tokens and tasks in flight.
  *
  * A group that was given settings has an entry here, for its queue as a whole,
  * whatever the class of its tasks; so has every group with tasks in flight of a
  * queue whose defaults limit.  The groups of groups.c know their limit's number.
  *
- * max_leased is exact: a claim counts a task before it leases it, under the
- * entry's lock, and the count goes down when the lease has ended, however that
- * came about.  rate is a token bucket: a claim takes a token, which comes back
- * at the rate given, up to burst of them.
+ * rate is a token bucket: a claim takes a token, which comes back at the rate
+ * given, up to burst of them.
  *
- * What a group may not have just now is set aside until it may: parking.c.
- *
- * Settings.  Before a transaction writes what a group is given, it announces that:
- * the entry is made, so that nothing can fail when it has committed, but it is
- * nobody's.  If it is rolled back the entry goes again.
+ * Settings.  Before a transaction writes what a group is given, it announces
+ * that: the entry is made, so that nothing can fail when it has committed, but
+ * no group knows it.  If the transaction is rolled back, the entry goes again.
  *
  * Locking: the table lock guards chains and free list.  The lock of an entry
- * (one for some entries) guards the rest; it is taken after the lock of a
- * group's partition.
+ * (one for some entries) guards the rest; it is taken after the table lock, and
+ * after the lock of a group's partition.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +35,7 @@
 #include "shmem/limit_private.h"
 
 #define LOCKS			64
+
 typedef struct LimitTable
 {
 	LWLock		lock;
@@ -48,9 +45,10 @@ typedef struct LimitTable
 	LWLockPadded locks[LOCKS];
 } LimitTable;
 
+GroupLimit *limit_entries = NULL;
+
 static LimitTable *table = NULL;
 static uint32 *chains = NULL;
-static GroupLimit *entries = NULL;
 static uint32 chain_mask;
 
 #define TABLE_SIZE	CACHELINEALIGN(sizeof(LimitTable))
@@ -62,17 +60,16 @@ chains_wanted(void)
 }
 
 Size
-limits_shmem_size(void)
+limit_table_shmem_size(void)
 {
 	Size		size = TABLE_SIZE;
 
 	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
-	size = add_size(size, CACHELINEALIGN(mul_size(settings_max_limits, sizeof(GroupLimit))));
-	return add_size(size, parked_places_shmem_size());
+	return add_size(size, mul_size(settings_max_limits, sizeof(GroupLimit)));
 }
 
 void
-limits_shmem_init(void *area, bool found)
+limit_table_shmem_init(void *area, bool found)
 {
 	char	   *p = area;
 
@@ -80,9 +77,7 @@ limits_shmem_init(void *area, bool found)
 	p += TABLE_SIZE;
 	chains = (uint32 *) p;
 	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
-	entries = (GroupLimit *) p;
-	p += CACHELINEALIGN(mul_size(settings_max_limits, sizeof(GroupLimit)));
-	parked_places_shmem_init(p, found);
+	limit_entries = (GroupLimit *) p;
 	chain_mask = chains_wanted() - 1;
 	if (found)
 		return;
@@ -97,35 +92,17 @@ limits_shmem_init(void *area, bool found)
 	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 
-GroupLimit *
-limits_get(uint32 number)
-{
-	return &entries[number];
-}
-
+/* Entries from here on were never used. */
 uint32
-limits_number(const GroupLimit *limit)
-{
-	return limit - entries;
-}
-
-/* Entries from here on never were. */
-uint32
-limits_high_water(void)
+limit_table_high_water(void)
 {
 	return table->high_water;
 }
 
-static inline LWLock *
-entry_lock(uint32 number)
+LWLock *
+limit_table_lock(uint32 number)
 {
 	return &table->locks[number % LOCKS].lock;
-}
-
-LWLock *
-limits_lock(uint32 number)
-{
-	return entry_lock(number);
 }
 
 static uint32
@@ -134,9 +111,9 @@ search_chain(int queue, uint64 low, uint64 high)
 	uint32		number = chains[(high + queue) & chain_mask];
 
 	while (number != NO_LIMIT &&
-		   (entries[number].low != low || entries[number].high != high ||
-			entries[number].queue != queue))
-		number = entries[number].hash_next;
+		   (limit_entries[number].low != low || limit_entries[number].high != high ||
+			limit_entries[number].queue != queue))
+		number = limit_entries[number].hash_next;
 	return number;
 }
 
@@ -144,7 +121,7 @@ search_chain(int queue, uint64 low, uint64 high)
  * The limit of a group, or NO_LIMIT.
  */
 uint32
-limits_find(int queue, uint64 low, uint64 high)
+limit_table_find(int queue, uint64 low, uint64 high)
 {
 	uint32		number;
 
@@ -155,11 +132,12 @@ limits_find(int queue, uint64 low, uint64 high)
 }
 
 /*
- * The same, for a group that is new and has no tasks in flight: it knows its limit
- * then.  The table lock, so that it is not freed meanwhile.
+ * Find the limit of a group that is new and has no tasks in flight, and count the
+ * group as one that knows it.  That is done under the table lock, so that the
+ * entry is not freed meanwhile.
  */
 uint32
-limits_find_attach(int queue, uint64 low, uint64 high)
+limit_table_find_attach(int queue, uint64 low, uint64 high)
 {
 	uint32		number;
 
@@ -167,8 +145,8 @@ limits_find_attach(int queue, uint64 low, uint64 high)
 	number = search_chain(queue, low, high);
 	if (number != NO_LIMIT)
 	{
-		GroupLimit *limit = &entries[number];
-		LWLock	   *lock = entry_lock(number);
+		GroupLimit *limit = &limit_entries[number];
+		LWLock	   *lock = limit_table_lock(number);
 
 		LWLockAcquire(lock, LW_EXCLUSIVE);
 		if (limit->announced)
@@ -189,7 +167,7 @@ limits_find_attach(int queue, uint64 low, uint64 high)
 static void
 settings_in_force(const GroupLimit *limit, LimitSettings *settings)
 {
-	const LimitSettings *defaults = &limits_of(limit)->defaults;
+	const LimitSettings *defaults = &limit->of_queue->defaults;
 
 	*settings = limit->settings;
 	if (settings->weight < 0)
@@ -220,38 +198,32 @@ count_tokens(GroupLimit *limit, const LimitSettings *settings, TimestampTz now)
 
 /*
  * How many tasks more the group may have in flight now.  If it waits for a token,
- * *token is when that comes.
+ * *token is when that comes.  *limited: each task takes a token.
  */
-static inline int
-room(GroupLimit *limit, LimitSettings *settings, TimestampTz *token)
+int
+limit_table_room(GroupLimit *limit, TimestampTz *token, bool *limited)
 {
+	LimitSettings settings;
 	int			result = INT_MAX;
 
 	*token = DT_NOEND;
-	settings_in_force(limit, settings);
-	if (settings->paused || limit->joining > 0)
+	settings_in_force(limit, &settings);
+	*limited = settings.rate > 0;
+	if (settings.paused || limit->joining > 0)
 		return 0;
-	if (settings->max_leased > 0)
-		result = Max(settings->max_leased - limit->leased, 0);
-	if (settings->rate > 0 && result > 0)
+	if (settings.max_leased > 0)
+		result = Max(settings.max_leased - limit->leased, 0);
+	if (settings.rate > 0 && result > 0)
 	{
 		TimestampTz now = GetCurrentTimestamp();
 
-		count_tokens(limit, settings, now);
+		count_tokens(limit, &settings, now);
 		if (limit->tokens < 1)
 			*token = now + (TimestampTz)
-				Min(ceil((1 - limit->tokens) * USECS_PER_SEC / settings->rate), 1e15) + 1;
+				Min(ceil((1 - limit->tokens) * USECS_PER_SEC / settings.rate), 1e15) + 1;
 		result = Min(result, (int) Max(floor(limit->tokens), 0));
 	}
 	return result;
-}
-
-int
-limits_room(GroupLimit *limit, TimestampTz *token)
-{
-	LimitSettings settings;
-
-	return room(limit, &settings, token);
 }
 
 /* ----------------------------------------------------------------
@@ -263,8 +235,8 @@ limits_room(GroupLimit *limit, TimestampTz *token)
 static bool
 free_unneeded(uint32 number)
 {
-	GroupLimit *limit = &entries[number];
-	LWLock	   *lock = entry_lock(number);
+	GroupLimit *limit = &limit_entries[number];
+	LWLock	   *lock = limit_table_lock(number);
 	bool		unneeded;
 
 	LWLockAcquire(lock, LW_EXCLUSIVE);
@@ -289,12 +261,12 @@ free_unneeded(uint32 number)
 		uint32	   *link = &chains[(limit->high + limit->queue) & chain_mask];
 
 		while (*link != number)
-			link = &entries[*link].hash_next;
+			link = &limit_entries[*link].hash_next;
 		*link = limit->hash_next;
 		limit->in_use = false;
 		limit->hash_next = table->free_head;
 		table->free_head = number;
-		pg_atomic_fetch_sub_u32(&limits_of(limit)->entries, 1);
+		pg_atomic_fetch_sub_u32(&limit->of_queue->entries, 1);
 	}
 	LWLockRelease(lock);
 	return unneeded;
@@ -302,23 +274,27 @@ free_unneeded(uint32 number)
 
 /*
  * The limit of a group, made if there is none.  NO_LIMIT: there is no room.
- * announced: for settings that have not been committed.  Otherwise it is for the
- * groups there are, and counts as one of them until they are told (limits_joined).
+ *
+ * announced: a transaction is going to give the group settings of its own, which
+ * are not committed yet.  Otherwise the group has a limit by its queue's defaults:
+ * the caller tells its classes, and calls group_limits_joined; the entry counts as
+ * known to a group until then, and lets nothing be taken, lest what the group has in
+ * flight be overlooked.
  */
-static uint32
-make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
+uint32
+limit_table_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
 {
 	static const LimitSettings none = {-1, -1, -1, -1, false};
 	LimitSettings settings;
 	uint32		number;
+	uint32		looks;
 	GroupLimit *limit;
 
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
 	number = search_chain(queue, low, high);
 	if (number != NO_LIMIT)
 	{
-		limit = &entries[number];
-		LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+		limit = limit_lock(number, LW_EXCLUSIVE);
 		limit->announced &= announced;
 		if (announced)
 			limit->pending++;
@@ -327,13 +303,14 @@ make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
 			limit->references++;
 			limit->joining++;
 		}
-		LWLockRelease(entry_lock(number));
+		limit_unlock(number);
 		LWLockRelease(&table->lock);
 		return number;
 	}
 
 	/* As many as there are groups at work: each newcomer looks for two to go. */
-	for (uint32 i = 0; i < Min(table->high_water, table->high_water < (uint32) settings_max_limits ? 2 : 1024); i++)
+	looks = table->high_water < (uint32) settings_max_limits ? 2 : 1024;
+	for (uint32 i = 0; i < Min(table->high_water, looks); i++)
 	{
 		table->hand = (table->hand + 1) % table->high_water;
 		if (free_unneeded(table->hand) && i >= 2)
@@ -342,7 +319,7 @@ make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
 	if (table->free_head != NO_LIMIT)
 	{
 		number = table->free_head;
-		table->free_head = entries[number].hash_next;
+		table->free_head = limit_entries[number].hash_next;
 	}
 	else if (table->high_water < (uint32) settings_max_limits)
 		number = table->high_water++;
@@ -352,11 +329,11 @@ make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
 		return NO_LIMIT;
 	}
 
-	limit = &entries[number];
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	limit = limit_lock(number, LW_EXCLUSIVE);
 	limit->low = low;
 	limit->high = high;
 	limit->queue = queue;
+	limit->of_queue = limits;
 	limit->in_use = true;
 	limit->given = false;
 	limit->announced = announced;
@@ -365,11 +342,18 @@ make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
 	limit->references = !announced;
 	limit->leased = 0;
 	limit->settings = none;
-	set_aside_init(limit);
+	limit->root = NO_PARKED;
+	limit->parked = 0;
+	limit->offered = 0;
+	limit->dropped = false;
+	limit->line = NOT_IN_LINE;
+	limit->turn_class = 0;
+	limit->turn.whole = PG_INT64_MIN;
+	limit->turn.fraction = 0;
 	settings_in_force(limit, &settings);
 	limit->tokens = settings.burst;
 	limit->token_time = GetCurrentTimestamp();
-	LWLockRelease(entry_lock(number));
+	limit_unlock(number);
 	limit->hash_next = chains[(high + queue) & chain_mask];
 	chains[(high + queue) & chain_mask] = number;
 	pg_atomic_fetch_add_u32(&limits->entries, 1);
@@ -378,125 +362,83 @@ make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
 }
 
 /*
- * Set what a group may have; NULL: what is the queue's default has changed.
+ * A transaction has committed that gave a group settings: the groups of that key are
+ * going to be told, and nothing is taken until these are in force.
  */
-static void
-change(uint32 number, const LimitSettings *settings)
+void
+limit_table_settling(uint32 number, uint64 *low, uint64 *high)
 {
-	GroupLimit *limit = &entries[number];
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+
+	limit->joining++;
+	*low = limit->low;
+	*high = limit->high;
+	limit_unlock(number);
+}
+
+/*
+ * The settings of a group that has one are in force.
+ */
+void
+limit_table_change(uint32 number, const LimitSettings *settings)
+{
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 	LimitSettings before;
 	LimitSettings after;
 
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	limit->given = true;
+	limit->announced = false;
+	limit->joining--;
 	settings_in_force(limit, &before);
-	if (settings != NULL)
-		limit->settings = *settings;
+	limit->settings = *settings;
 	settings_in_force(limit, &after);
 	/* A bucket that is new is full. */
-	if (settings != NULL && after.rate > 0 &&
-		(before.rate != after.rate || before.burst != after.burst))
+	if (after.rate > 0 && (before.rate != after.rate || before.burst != after.burst))
 	{
 		limit->tokens = after.burst;
 		limit->token_time = GetCurrentTimestamp();
 	}
-	LWLockRelease(entry_lock(number));
-	(void) set_aside_go_on(number);
+	limit_unlock(number);
 }
 
 /*
- * A transaction is going to give a group settings of its own.
- */
-uint32
-limits_announce(int queue, QueueLimits *limits, uint64 low, uint64 high)
-{
-	return make(queue, limits, low, high, true);
-}
-
-/*
- * It has committed: the groups of that key are going to be told, as with
- * limits_join, and then limits_settle is called.
+ * A transaction that announced a limit has ended.  If it was rolled back, nobody else
+ * may need the entry.
  */
 void
-limits_settling(uint32 number, uint64 *low, uint64 *high)
+limit_table_settled(uint32 number)
 {
-	GroupLimit *limit = &entries[number];
-
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	limit->joining++;
-	*low = limit->low;
-	*high = limit->high;
-	LWLockRelease(entry_lock(number));
-}
-
-/*
- * These are in force; or (NULL) it was rolled back.  Never fails: called at the end
- * of transactions.
- */
-void
-limits_settle(uint32 number, const LimitSettings *settings)
-{
-	GroupLimit *limit = &entries[number];
+	GroupLimit *limit;
 	bool		over;
 
-	if (settings != NULL)
-	{
-		LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-		limit->given = true;
-		limit->announced = false;
-		limit->joining--;
-		LWLockRelease(entry_lock(number));
-		change(number, settings);
-	}
-
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
+	limit = limit_lock(number, LW_EXCLUSIVE);
 	over = (--limit->pending == 0 && limit->announced);
-	LWLockRelease(entry_lock(number));
+	limit_unlock(number);
 	if (over)
 		(void) free_unneeded(number);
 	LWLockRelease(&table->lock);
 }
 
 /*
- * A group has a limit by its queue's defaults, and the entry is made if there is
- * none.  The group is going to be told, in all classes, and then limits_joined is
- * called; until then it may have nothing, lest what is in flight be overlooked.
- */
-uint32
-limits_join(int queue, QueueLimits *limits, uint64 low, uint64 high)
-{
-	return make(queue, limits, low, high, false);
-}
-
-void
-limits_joined(uint32 number)
-{
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	entries[number].joining--;
-	LWLockRelease(entry_lock(number));
-	(void) set_aside_go_on(number);
-	limits_detach(number);
-}
-
-/*
  * One more group (a class of it) knows the limit, with leased tasks in flight.
  */
 void
-limits_attach(uint32 number, int leased)
+limit_table_attach(uint32 number, int leased)
 {
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	entries[number].references++;
-	entries[number].leased += leased;
-	LWLockRelease(entry_lock(number));
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+
+	limit->references++;
+	limit->leased += leased;
+	limit_unlock(number);
 }
 
 void
-limits_detach(uint32 number)
+limit_table_detach(uint32 number)
 {
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	entries[number].references--;
-	LWLockRelease(entry_lock(number));
+	limit_lock(number, LW_EXCLUSIVE)->references--;
+	limit_unlock(number);
 	(void) free_unneeded(number);
 	LWLockRelease(&table->lock);
 }
@@ -505,14 +447,12 @@ limits_detach(uint32 number)
  * Does a group need its limit, though it has no tasks in flight?
  */
 bool
-limits_needed(uint32 number)
+limit_table_needed(uint32 number)
 {
-	GroupLimit *limit = &entries[number];
-	bool		needed;
+	GroupLimit *limit = limit_lock(number, LW_SHARED);
+	bool		needed = limit->given || limit->pending > 0 || limit_waits(limit);
 
-	LWLockAcquire(entry_lock(number), LW_SHARED);
-	needed = limit->given || limit->pending > 0 || limit_waits(limit);
-	LWLockRelease(entry_lock(number));
+	limit_unlock(number);
 	return needed;
 }
 
@@ -520,145 +460,84 @@ limits_needed(uint32 number)
  * A task in flight of which it was not known that it is the group's.
  */
 void
-limits_adopt(uint32 number)
+limit_table_adopt(uint32 number)
 {
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	entries[number].leased++;
-	LWLockRelease(entry_lock(number));
-}
-
-/*
- * What the limits of a queue that have none of their own may have has changed.
- */
-void
-limits_defaults_changed(int queue)
-{
-	for (uint32 i = 0; i < table->high_water; i++)
-	{
-		if (entries[i].in_use && entries[i].queue == queue)
-			change(i, NULL);
-	}
+	limit_lock(number, LW_EXCLUSIVE)->leased++;
+	limit_unlock(number);
 }
 
 /*
  * The weight of a group.
  */
 double
-limits_weight(uint32 number)
+limit_table_weight(uint32 number)
 {
-	float4		weight = ((volatile GroupLimit *) &entries[number])->settings.weight;
+	float4		weight = ((volatile GroupLimit *) &limit_entries[number])->settings.weight;
 
-	return weight > 0 ? weight : limits_of(&entries[number])->defaults.weight;
+	return weight > 0 ? weight : limit_entries[number].of_queue->defaults.weight;
 }
 
 void
-limits_look(uint32 number, LimitInfo *info)
+limit_table_copy(uint32 number, LimitInfo *info)
 {
-	GroupLimit *limit = &entries[number];
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
 	settings_in_force(limit, &info->settings);
 	if (info->settings.rate > 0)
 		count_tokens(limit, &info->settings, GetCurrentTimestamp());
 	info->leased = limit->leased;
 	info->parked = limit->parked;
 	info->tokens = limit->tokens;
-	LWLockRelease(entry_lock(number));
+	limit_unlock(number);
 }
 
 /*
  * How many tasks more a group may have in flight now.
  */
 int
-limits_free(uint32 number)
+limit_table_available(uint32 number)
 {
-	LimitSettings settings;
 	TimestampTz token;
-	int			result;
+	bool		limited;
+	int			result = limit_table_room(limit_lock(number, LW_EXCLUSIVE), &token, &limited);
 
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	result = room(&entries[number], &settings, &token);
-	LWLockRelease(entry_lock(number));
+	limit_unlock(number);
 	return result;
 }
 
-/* ----------------------------------------------------------------
- * Claims
- * ----------------------------------------------------------------
- */
-
 /*
- * A task of the group, at this address, is going to be leased, if it may.
+ * Are tasks of the group parked?
  */
 bool
-limits_take(uint32 number, const FairqAddress *address)
+limit_table_waits(uint32 number)
 {
-	GroupLimit *limit = &entries[number];
-	LimitSettings settings;
-	TimestampTz token;
-	bool		waits;
-	bool		may;
+	bool		result = limit_waits(limit_lock(number, LW_SHARED));
 
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	waits = limit_waits(limit);
-	may = room(limit, &settings, &token) > 0 &&
-		!(waits && set_aside_before(limit, address));
-	if (may)
-	{
-		limit->leased++;
-		if (settings.rate > 0)
-			limit->tokens -= 1;
-		if (waits)
-			set_aside_taken(limit, address);
-	}
-	LWLockRelease(entry_lock(number));
-
-	/* It may have been the last token, or the last that was offered. */
-	if (may && waits)
-		(void) set_aside_go_on(number);
-	return may;
+	limit_unlock(number);
+	return result;
 }
 
 /*
- * A lease of the group has ended, or unused: was not granted after all.
+ * Free the limits of a queue that is gone; parking.c has forgotten its entries.
  */
 void
-limits_give(uint32 number, bool unused)
-{
-	GroupLimit *limit = &entries[number];
-	bool		waits;
-
-	LWLockAcquire(entry_lock(number), LW_EXCLUSIVE);
-	limit->leased--;
-	if (unused)
-		limit->tokens += 1;
-	waits = limit_waits(limit);
-	LWLockRelease(entry_lock(number));
-	if (waits)
-		(void) set_aside_go_on(number);
-}
-
-/*
- * Free the limits of a queue that is gone.
- */
-void
-limits_forget_queue(int queue)
+limit_table_forget_queue(int queue)
 {
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
 	for (uint32 i = 0; i < table->high_water; i++)
 	{
-		GroupLimit *limit = &entries[i];
+		GroupLimit *limit = &limit_entries[i];
 
 		if (!limit->in_use || limit->queue != queue)
 			continue;
-		LWLockAcquire(entry_lock(i), LW_EXCLUSIVE);
-		set_aside_clear(limit);
+		(void) limit_lock(i, LW_EXCLUSIVE);
+		Assert(!limit_waits(limit) && limit->line == NOT_IN_LINE);
 		limit->given = false;
 		limit->pending = 0;
 		limit->references = 0;
 		limit->leased = 0;
 		limit->settings.rate = 0;
-		LWLockRelease(entry_lock(i));
+		limit_unlock(i);
 		(void) free_unneeded(i);
 	}
 	LWLockRelease(&table->lock);

@@ -1,20 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * limit_table.h
- *	  What a group may have: its weight, and how much of it may be in flight.
+ *	  Groups that have a limit: their settings, tokens and tasks in flight.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_GROUP_LIMITS_H
-#define FAIRQ_GROUP_LIMITS_H
+#ifndef FAIRQ_LIMIT_TABLE_H
+#define FAIRQ_LIMIT_TABLE_H
 
 #include "datatype/timestamp.h"
 #include "lib/ilist.h"
 #include "port/atomics.h"
 #include "storage/lwlock.h"
-
-#include "common/virtual_time.h"
-#include "shmem/lanes.h"
 
 #define NO_LIMIT	PG_UINT32_MAX
 
@@ -43,7 +40,7 @@ typedef struct QueueLimits
 	pg_atomic_uint32 strangers; /* tasks may be in flight whose groups are not
 								 * known */
 
-	/* The lines in which groups wait that have tasks set aside: parking.c. */
+	/* The lines in which groups wait that have tasks parked: parking.c. */
 	LWLock		line_lock;		/* guards the next three */
 	struct pairingheap_node *turns;
 	struct pairingheap_node *tokens;
@@ -63,73 +60,50 @@ typedef struct LimitInfo
 	double		tokens;
 } LimitInfo;
 
-extern Size limits_shmem_size(void);
-extern void limits_shmem_init(void *area, bool found);
+extern Size limit_table_shmem_size(void);
+extern void limit_table_shmem_init(void *area, bool found);
 
-extern uint32 limits_find(int queue, uint64 low, uint64 high);
-extern uint32 limits_find_attach(int queue, uint64 low, uint64 high);
-extern uint32 limits_announce(int queue, QueueLimits *limits, uint64 low,
-							  uint64 high);
-extern void limits_settling(uint32 number, uint64 *low, uint64 *high);
-extern void limits_settle(uint32 number, const LimitSettings *settings);
-extern uint32 limits_join(int queue, QueueLimits *limits, uint64 low, uint64 high);
-extern void limits_joined(uint32 number);
-extern void limits_attach(uint32 number, int leased);
-extern void limits_detach(uint32 number);
-extern bool limits_needed(uint32 number);
-extern void limits_adopt(uint32 number);
-extern void limits_defaults_changed(int queue);
-extern double limits_weight(uint32 number);
-extern void limits_look(uint32 number, LimitInfo *info);
-extern int	limits_free(uint32 number);
+extern uint32 limit_table_find(int queue, uint64 low, uint64 high);
+extern uint32 limit_table_find_attach(int queue, uint64 low, uint64 high);
+extern uint32 limit_table_make(int queue, QueueLimits *limits, uint64 low, uint64 high,
+							   bool announced);
+extern void limit_table_settling(uint32 number, uint64 *low, uint64 *high);
+extern void limit_table_attach(uint32 number, int leased);
+extern void limit_table_detach(uint32 number);
+extern bool limit_table_needed(uint32 number);
+extern bool limit_table_waits(uint32 number);
+extern void limit_table_adopt(uint32 number);
+extern double limit_table_weight(uint32 number);
+extern void limit_table_copy(uint32 number, LimitInfo *info);
+extern int	limit_table_available(uint32 number);
+extern void limit_table_forget_queue(int queue);
 
-extern bool limits_take(uint32 number, const FairqAddress *address);
-extern void limits_give(uint32 number, bool unused);
-extern bool limits_waits(uint32 number);
-extern int	limits_before(uint32 number, const FairqAddress *address, int max,
-						  bool *all);
-extern bool limits_is_set_aside(uint32 number, OfferedTasks *aside, int64 task);
-extern bool limits_set_aside(uint32 number, const FairqAddress *address);
-extern void limits_removed(uint32 number, const FairqAddress *address);
-extern void limits_purged(uint32 number);
-extern bool limits_park(uint32 number, Lane *lane, const LaneEntry *entry,
-						double charge);
-extern bool limits_note(uint32 number, Lane *lane, const LaneEntry *entry,
-						double charge);
-extern int	limits_turns(QueueLimits *limits, int class,
-						 const VirtualTime *upto, int max);
-extern int	limits_release(uint32 number, int n);
-extern TimestampTz limits_tick(QueueLimits *limits, TimestampTz now, int *offers);
-extern bool limits_seek(QueueLimits *limits, TimestampTz now);
-extern void limits_forget_parked(int queue);
-extern void limits_forget_queue(int queue);
-
-/* Are places of any group set aside? */
+/* Are tasks of any group parked? */
 static inline bool
-limits_waiting(QueueLimits *limits)
+limit_table_any_parked(QueueLimits *limits)
 {
 	return pg_atomic_read_u32(&limits->waiting) > 0;
 }
 
 static inline bool
-limits_same(const LimitSettings *a, const LimitSettings *b)
+limit_table_same(const LimitSettings *a, const LimitSettings *b)
 {
 	return a->weight == b->weight && a->max_leased == b->max_leased &&
 		a->rate == b->rate && a->burst == b->burst && a->paused == b->paused;
 }
 
-/* Are there any that only wait for their turn, or for claims without others? */
+/* Does any group only wait for its turn, or for a claim that finds no others? */
 static inline bool
-limits_in_turn(QueueLimits *limits)
+limit_table_in_turn(QueueLimits *limits)
 {
 	return pg_atomic_read_u32(&limits->in_turn) > 0;
 }
 
 /* Does a queue have a default that limits, so that every group has a limit? */
 static inline bool
-limits_by_default(const QueueLimits *limits)
+limit_table_by_default(const QueueLimits *limits)
 {
 	return limits->defaults.max_leased > 0 || limits->defaults.rate > 0;
 }
 
-#endif							/* FAIRQ_GROUP_LIMITS_H */
+#endif							/* FAIRQ_LIMIT_TABLE_H */

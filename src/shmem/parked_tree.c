@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * parked_tree.c
- *	  The places that a group has set aside, in order.
+ *	  The entries that a group has parked, in order.
  *
- * A treap for each group, its priorities a hash of the places' numbers: most places
+ * A treap for each group, its priorities a hash of the entries' numbers: most entries
  * come at the end and go at the front, but what comes back does not, nor what is
  * removed, and a group may have ten thousand.
  *
- * Locking: the lock of a group's limit, see limit_table.c, guards its places; a
- * spinlock, those that are free.
+ * Locking: the lock of a group's limit, see limit_table.c, guards its tree; a
+ * spinlock, the entries that are free.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,58 +20,50 @@
 
 #include "common/settings.h"
 #include "shmem/limit_private.h"
+#include "shmem/parking.h"
 
-#define NO_PLACE		PG_UINT32_MAX
-
-/* Places that can be set aside, of all groups. */
+/* Entries that can be parked, of all groups. */
 #define MAX_PARKED		(2 * settings_max_limits)
 
-typedef struct PlaceTable
+typedef struct ParkedTable
 {
 	slock_t		mutex;			/* guards the next two */
 	uint32		free_head;
 	uint32		used;			/* those from here on never were */
-} PlaceTable;
+} ParkedTable;
 
-static PlaceTable *table = NULL;
-static ParkedPlace *places = NULL;
+static ParkedTable *table = NULL;
+static ParkedEntry *entries = NULL;
 
-#define TABLE_SIZE	CACHELINEALIGN(sizeof(PlaceTable))
+#define TABLE_SIZE	CACHELINEALIGN(sizeof(ParkedTable))
 
 Size
-parked_places_shmem_size(void)
+parked_tree_shmem_size(void)
 {
-	return add_size(TABLE_SIZE, mul_size(MAX_PARKED, sizeof(ParkedPlace)));
+	return add_size(TABLE_SIZE, mul_size(MAX_PARKED, sizeof(ParkedEntry)));
 }
 
 void
-parked_places_shmem_init(void *area, bool found)
+parked_tree_shmem_init(void *area, bool found)
 {
-	table = (PlaceTable *) area;
-	places = (ParkedPlace *) ((char *) area + TABLE_SIZE);
+	table = (ParkedTable *) area;
+	entries = (ParkedEntry *) ((char *) area + TABLE_SIZE);
 	if (found)
 		return;
 	SpinLockInit(&table->mutex);
-	table->free_head = NO_PLACE;
+	table->free_head = NO_PARKED;
 	table->used = 0;
 }
 
-void
-parked_places_init(GroupLimit *limit)
-{
-	limit->root = NO_PLACE;
-	limit->parked = 0;
-}
-
 static uint32
-new_place(void)
+new_entry(void)
 {
 	uint32		number;
 
 	SpinLockAcquire(&table->mutex);
 	number = table->free_head;
-	if (number != NO_PLACE)
-		table->free_head = places[number].left;
+	if (number != NO_PARKED)
+		table->free_head = entries[number].left;
 	else if (table->used < (uint32) MAX_PARKED)
 		number = table->used++;
 	SpinLockRelease(&table->mutex);
@@ -79,10 +71,10 @@ new_place(void)
 }
 
 static void
-free_place(uint32 number)
+free_entry(uint32 number)
 {
 	SpinLockAcquire(&table->mutex);
-	places[number].left = table->free_head;
+	entries[number].left = table->free_head;
 	table->free_head = number;
 	SpinLockRelease(&table->mutex);
 }
@@ -94,9 +86,9 @@ above(uint32 a, uint32 b)
 	return murmurhash32(a) > murmurhash32(b);
 }
 
-/* The order of places across lanes. */
+/* The order of parked entries across lanes. */
 static inline int
-compare_places(int class, const LaneEntry *entry, const ParkedPlace *other)
+compare_entries(int class, const LaneEntry *entry, const ParkedEntry *other)
 {
 	if (class != other->lane->class)
 		return class < other->lane->class ? -1 : 1;
@@ -104,91 +96,106 @@ compare_places(int class, const LaneEntry *entry, const ParkedPlace *other)
 }
 
 /*
- * Is an address before a place (< 0), at it, or after it?  Whatever the TID: that may
+ * Is an address before an entry (< 0), at it, or after it?  Whatever the TID: that may
  * be of a heap-only tuple.
  */
 int
-parked_places_compare(const FairqAddress *address, const ParkedPlace *place)
+parked_tree_compare(const FairqAddress *address, const ParkedEntry *parked)
 {
 	LaneEntry	entry;
 
-	lanes_entry(&entry, address, &place->entry.tid);
-	return compare_places(address->class, &entry, place);
+	lanes_entry(&entry, address, &parked->entry.tid);
+	return compare_entries(address->class, &entry, parked);
 }
 
-/* The first place of a group, or NULL. */
-const ParkedPlace *
-parked_places_first(const GroupLimit *limit)
+/* The first entry of a group, or NULL. */
+const ParkedEntry *
+parked_tree_first(const GroupLimit *limit)
 {
 	uint32		number = limit->root;
 
-	if (number == NO_PLACE)
+	if (number == NO_PARKED)
 		return NULL;
-	while (places[number].left != NO_PLACE)
-		number = places[number].left;
-	return &places[number];
+	while (entries[number].left != NO_PARKED)
+		number = entries[number].left;
+	return &entries[number];
 }
 
-/* Count the places of a tree that come before an address, up to max. */
+/* Count the entries of a tree that come before an address, up to max. */
 static int
 count_before(uint32 number, const FairqAddress *address, int max)
 {
 	int			n = 0;
 
-	while (number != NO_PLACE && n < max)
+	while (number != NO_PARKED && n < max)
 	{
-		if (parked_places_compare(address, &places[number]) > 0)
+		if (parked_tree_compare(address, &entries[number]) > 0)
 		{
-			n += 1 + count_before(places[number].left, address, max - n - 1);
-			number = places[number].right;
+			n += 1 + count_before(entries[number].left, address, max - n - 1);
+			number = entries[number].right;
 		}
 		else
-			number = places[number].left;
+			number = entries[number].left;
 	}
 	return n;
 }
 
 int
-parked_places_before(const GroupLimit *limit, const FairqAddress *address, int max)
+parked_tree_before(const GroupLimit *limit, const FairqAddress *address, int max)
 {
 	return count_before(limit->root, address, max);
 }
 
-/* Is there a place of an address? */
-bool
-parked_places_there(const GroupLimit *limit, const FairqAddress *address)
+/* Is there an entry at a position; any_tid: wherever its row is? */
+static bool
+search(const GroupLimit *limit, int class, LaneEntry entry, bool any_tid)
 {
 	uint32		number = limit->root;
 
-	while (number != NO_PLACE)
+	while (number != NO_PARKED)
 	{
-		int			c = parked_places_compare(address, &places[number]);
+		int			c;
 
+		if (any_tid)
+			entry.tid = entries[number].entry.tid;
+		c = compare_entries(class, &entry, &entries[number]);
 		if (c == 0)
 			return true;
-		number = c < 0 ? places[number].left : places[number].right;
+		number = c < 0 ? entries[number].left : entries[number].right;
 	}
 	return false;
+}
+
+/* Is there an entry of an address? */
+bool
+parked_tree_has(const GroupLimit *limit, const FairqAddress *address)
+{
+	ItemPointerData none;
+	LaneEntry	entry;
+
+	ItemPointerSet(&none, 0, 0);
+	lanes_entry(&entry, address, &none);
+	return search(limit, address->class, entry, true);
 }
 
 /* Note the tasks of the overflow in a tree, as far as there is room for size. */
 static void
 note_tasks(uint32 number, int64 *tasks, int *n, int size)
 {
-	while (number != NO_PLACE)
+	while (number != NO_PARKED)
 	{
-		int64		task = lanes_entry_task(&places[number].entry);
+		int64		task = lanes_entry_task(&entries[number].entry);
 
 		if (task != 0 && *n < size)
 			tasks[(*n)++] = task;
-		note_tasks(places[number].left, tasks, n, size);
-		number = places[number].right;
+		note_tasks(entries[number].left, tasks, n, size);
+		number = entries[number].right;
 	}
 }
 
-/* The tasks of the overflow that have places here.  Returns how many. */
+/* The tasks of the overflow that have entries here.  Returns how many. */
 int
-parked_places_tasks(const GroupLimit *limit, int64 *tasks, int size)
+parked_tree_tasks(const GroupLimit *limit, int64 *tasks, int size)
 {
 	int			n = 0;
 
@@ -196,75 +203,59 @@ parked_places_tasks(const GroupLimit *limit, int64 *tasks, int size)
 	return n;
 }
 
-static bool
-has_place(const GroupLimit *limit, int class, const LaneEntry *entry)
-{
-	uint32		number = limit->root;
-
-	while (number != NO_PLACE)
-	{
-		int			c = compare_places(class, entry, &places[number]);
-
-		if (c == 0)
-			return true;
-		number = c < 0 ? places[number].left : places[number].right;
-	}
-	return false;
-}
-
 static void
 enter(GroupLimit *limit, uint32 number)
 {
-	ParkedPlace *place = &places[number];
+	ParkedEntry *parked = &entries[number];
 	uint32	   *link = &limit->root;
-	uint32	   *left = &place->left;
-	uint32	   *right = &place->right;
+	uint32	   *left = &parked->left;
+	uint32	   *right = &parked->right;
 	uint32		rest;
 
-	while (*link != NO_PLACE && above(*link, number))
-		link = compare_places(place->lane->class, &place->entry, &places[*link]) < 0 ?
-			&places[*link].left : &places[*link].right;
+	while (*link != NO_PARKED && above(*link, number))
+		link = compare_entries(parked->lane->class, &parked->entry, &entries[*link]) < 0 ?
+			&entries[*link].left : &entries[*link].right;
 
 	/* What was there is parted: before the new one, and after it. */
 	rest = *link;
 	*link = number;
-	while (rest != NO_PLACE)
+	while (rest != NO_PARKED)
 	{
-		if (compare_places(place->lane->class, &place->entry, &places[rest]) < 0)
+		if (compare_entries(parked->lane->class, &parked->entry, &entries[rest]) < 0)
 		{
 			*right = rest;
-			right = &places[rest].left;
+			right = &entries[rest].left;
 			rest = *right;
 		}
 		else
 		{
 			*left = rest;
-			left = &places[rest].right;
+			left = &entries[rest].right;
 			rest = *left;
 		}
 	}
-	*left = NO_PLACE;
-	*right = NO_PLACE;
+	*left = NO_PARKED;
+	*right = NO_PARKED;
 	limit->parked++;
 }
 
 /*
- * Add a place to those of a group, unless it is there already: a lane that was read
+ * Add an entry to those of a group, unless it is there already: a lane that was read
  * again leads to the same rows.  Returns false if there is no room.
  */
 bool
-parked_places_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry, double charge)
+parked_tree_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry, double charge)
 {
 	uint32		number;
 
-	if (has_place(limit, lane->class, entry))
+	if (search(limit, lane->class, *entry, false))
 		return true;
-	number = new_place();
-	if (number == NO_PLACE)
+	number = new_entry();
+	if (number == NO_PARKED)
 		return false;
-	places[number].entry = *entry;
-	places[number].lane = lane;
-	places[number].charge = charge;
+	entries[number].entry = *entry;
+	entries[number].lane = lane;
+	entries[number].charge = charge;
 	enter(limit, number);
 	return true;
 }
@@ -273,50 +264,50 @@ static void
 remove_at(GroupLimit *limit, uint32 *link)
 {
 	uint32		number = *link;
-	uint32		left = places[number].left;
-	uint32		right = places[number].right;
+	uint32		left = entries[number].left;
+	uint32		right = entries[number].right;
 
-	while (left != NO_PLACE && right != NO_PLACE)
+	while (left != NO_PARKED && right != NO_PARKED)
 	{
 		if (above(left, right))
 		{
 			*link = left;
-			link = &places[left].right;
+			link = &entries[left].right;
 			left = *link;
 		}
 		else
 		{
 			*link = right;
-			link = &places[right].left;
+			link = &entries[right].left;
 			right = *link;
 		}
 	}
-	*link = (left != NO_PLACE) ? left : right;
-	free_place(number);
+	*link = (left != NO_PARKED) ? left : right;
+	free_entry(number);
 	limit->parked--;
 }
 
 void
-parked_places_remove_first(GroupLimit *limit)
+parked_tree_remove_first(GroupLimit *limit)
 {
 	uint32	   *link = &limit->root;
 
-	while (places[*link].left != NO_PLACE)
-		link = &places[*link].left;
+	while (entries[*link].left != NO_PARKED)
+		link = &entries[*link].left;
 	remove_at(limit, link);
 }
 
-/* Remove the places of an address.  Returns whether there were any. */
+/* Remove the entries of an address.  Returns whether there were any. */
 bool
-parked_places_remove(GroupLimit *limit, const FairqAddress *address)
+parked_tree_remove(GroupLimit *limit, const FairqAddress *address)
 {
 	bool		found = false;
 	uint32	   *link = &limit->root;
 
-	while (*link != NO_PLACE)
+	while (*link != NO_PARKED)
 	{
-		ParkedPlace *place = &places[*link];
-		int			c = parked_places_compare(address, place);
+		ParkedEntry *parked = &entries[*link];
+		int			c = parked_tree_compare(address, parked);
 
 		if (c == 0)
 		{
@@ -324,7 +315,7 @@ parked_places_remove(GroupLimit *limit, const FairqAddress *address)
 			found = true;
 		}
 		else
-			link = c < 0 ? &place->left : &place->right;
+			link = c < 0 ? &parked->left : &parked->right;
 	}
 	return found;
 }

@@ -15,10 +15,11 @@
 
 #include "common/settings.h"
 #include "shmem/fed_tasks.h"
-#include "shmem/limit_table.h"
 #include "shmem/group_table.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
+#include "shmem/limit_table.h"
+#include "shmem/parking.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
@@ -76,10 +77,10 @@ queue_lifecycle_release(Oid database, Oid relation)
 			continue;
 
 		leases_forget_queue(number);
-		limits_forget_parked(number);
+		parking_forget_queue(number);
 		group_table_forget_queue(number);
 		fed_tasks_forget_queue(number);
-		limits_forget_queue(number);
+		limit_table_forget_queue(number);
 		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)
 			lanes_give_back(&queue->orders[class].lanes);

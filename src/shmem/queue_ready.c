@@ -24,7 +24,7 @@ queue_ready_nothing(QueueState *queue, int class)
 	Lane	   *lane;
 
 	/* What waits for its turn may be claimed. */
-	if (limits_in_turn(&queue->limits) || !queue->recovery.classes)
+	if (limit_table_in_turn(&queue->limits) || !queue->recovery.classes)
 		return false;
 	for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
 	{
@@ -44,7 +44,7 @@ queue_ready_nothing(QueueState *queue, int class)
 bool
 queue_ready_bucket(QueueState *queue, int bucket)
 {
-	if (bucket >= 0 && (limits_in_turn(&queue->limits) || !queue->recovery.classes))
+	if (bucket >= 0 && (limit_table_in_turn(&queue->limits) || !queue->recovery.classes))
 		return true;
 	for (int class = 0; class < queue->classes; class++)
 	{

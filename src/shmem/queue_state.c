@@ -325,7 +325,7 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 		queue->published.max_ready = public->max_ready;
 		queue->published.max_ready_per_group = public->max_ready_per_group;
 		queue->published.charge_seconds = public->charge_seconds;
-		changed = !limits_same(&queue->limits.defaults, &public->group_defaults);
+		changed = !limit_table_same(&queue->limits.defaults, &public->group_defaults);
 		queue->limits.defaults = public->group_defaults;
 	}
 	LWLockRelease(&queue->lock);

@@ -19,8 +19,8 @@
 #include "common/compat.h"
 #include "common/due_cursor.h"
 #include "common/virtual_time.h"
-#include "shmem/limit_table.h"
 #include "shmem/lanes.h"
+#include "shmem/limit_table.h"
 
 /* What is counted since stats_reset. */
 typedef enum QueueCounter

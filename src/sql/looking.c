@@ -29,8 +29,8 @@
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
-#include "shmem/limit_table.h"
 #include "shmem/groups.h"
+#include "shmem/limit_table.h"
 #include "sql/arguments.h"
 #include "sql/looking.h"
 #include "sql/sql_api.h"
@@ -73,7 +73,7 @@ group_may(RowReader *row)
 		return true;
 	key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 	limit = groups_limit(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
-	return limit == NO_LIMIT || limits_free(limit) > 0;
+	return limit == NO_LIMIT || limit_table_available(limit) > 0;
 }
 
 /*

@@ -18,10 +18,10 @@
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
-#include "shmem/limit_table.h"
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
+#include "shmem/parking.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/looking.h"
@@ -112,7 +112,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 	for (int i = 0; i < n; i++)
 	{
 		if (infos[i].limit != NO_LIMIT)
-			limits_look(infos[i].limit, &limits[i]);
+			limit_table_copy(infos[i].limit, &limits[i]);
 		else
 		{
 			memset(&limits[i], 0, sizeof(LimitInfo));
@@ -313,7 +313,7 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 				continue;
 			is_own = position->limit != NO_LIMIT && same_group(position, row);
-			if (is_own && limits_set_aside(position->limit, &place))
+			if (is_own && parking_has(position->limit, &place))
 				continue;		/* it is counted there */
 			counted = place;
 			ahead++;
@@ -343,7 +343,7 @@ limit_allows(QueueState *state, const Position *position)
 
 	if (position->limit == NO_LIMIT)
 		return 0;
-	limits_look(position->limit, &limit);
+	limit_table_copy(position->limit, &limit);
 	if (limit.settings.paused)
 		return -1;
 	if (limit.settings.rate > 0)
@@ -466,7 +466,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		/* Claims have come to these, and left them to the group for later. */
 		if (position.limit != NO_LIMIT)
 		{
-			int			aside = limits_before(position.limit, &address, POSITION_ROWS,
+			int			aside = parking_before_address(position.limit, &address, POSITION_ROWS,
 											  &position.exact);
 
 			position.ahead += aside;

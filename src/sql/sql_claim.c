@@ -306,7 +306,7 @@ anything_ready(Relation rel, QueueInfo *info)
 		return false;
 
 	/* What waits for its turn is in no lane, and may be claimed. */
-	if (limits_in_turn(&state->limits))
+	if (limit_table_in_turn(&state->limits))
 		return true;
 	recovery_classes(rel, info);
 	for (int class = 0; class < state->classes; class++)

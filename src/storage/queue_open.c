@@ -32,7 +32,9 @@
 
 #include "common/subtransaction.h"
 #include "shmem/gone_queues.h"
+#include "shmem/group_limits.h"
 #include "shmem/lanes.h"
+#include "shmem/parking.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
@@ -114,7 +116,7 @@ publish_settings(const QueueInfo *info, bool new)
 	public.charge_seconds = info->charge_seconds;
 	public.group_defaults = info->group_defaults;
 	if (queue_state_publish(info->state, &public, info->settings))
-		limits_defaults_changed(queue_state_number(info->state));
+		group_limits_defaults_changed(queue_state_number(info->state));
 }
 
 /*
@@ -177,7 +179,7 @@ check_file(QueueInfo *info, Relation rel)
 	if (state->relation_file != fairq_relation_file(rel))
 	{
 		/* First: what is set aside from now on may have been read since. */
-		limits_forget_parked(queue_state_number(state));
+		parking_forget_queue(queue_state_number(state));
 		for (int class = 0; class < state->classes; class++)
 		{
 			Lane	   *lane;

@@ -41,7 +41,7 @@
 
 #include "common/settings.h"
 #include "shmem/group_overflow.h"
-#include "shmem/limit_table.h"
+#include "shmem/parking.h"
 #include "shmem/refill.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_leases.h"
@@ -360,7 +360,7 @@ wait_for_others(Claim *claim)
 	QueueState *state = claim->info->state;
 
 	if (likely(pg_atomic_read_u32(&state->counts.overflowing) == 0) ||
-		queue_state_ready(state) <= 0 || limits_waiting(&state->limits) ||
+		queue_state_ready(state) <= 0 || limit_table_any_parked(&state->limits) ||
 		claim->wanted != NULL || claim->request->group_count >= 0 ||
 		claim->waits_for_others++ == WAITS_FOR_OTHERS ||
 		pending_feeds() || !wakeup_worker_alive(MyDatabaseId))
@@ -454,10 +454,10 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	if (queue_state_tick(info->state, claim.now))
 		(void) claim_resolve_doubts(info->state);
 	/* Tokens that have come, whether there is a worker or not. */
-	if (limits_waiting(&info->state->limits) &&
+	if (limit_table_any_parked(&info->state->limits) &&
 		((TimestampTz) pg_atomic_read_u64(&info->state->limits.next_token) <= claim.now ||
 		 (TimestampTz) pg_atomic_read_u64(&info->state->limits.sought) <= claim.now - USECS_PER_SEC))
-		(void) limits_seek(&info->state->limits, claim.now);
+		(void) parking_seek(&info->state->limits, claim.now);
 	while (claim.got < request->max_tasks)
 	{
 		uint32		feeds = ((volatile QueueState *) info->state)->refill.refills;
@@ -474,7 +474,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			do
 			{
 				offers = 0;
-				for (int i = 0; i < request->group_count && limits_waiting(&info->state->limits); i++)
+				for (int i = 0; i < request->group_count && limit_table_any_parked(&info->state->limits); i++)
 					offers += groups_release(info->state, VARDATA_ANY(request->groups[i]),
 											 VARSIZE_ANY_EXHDR(request->groups[i]),
 											 request->max_tasks - claim.got);
@@ -492,7 +492,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		}
 
 		/* Should what was offered of a group at its limit have gone astray. */
-		if (!sought && limits_seek(&info->state->limits, claim.now))
+		if (!sought && parking_seek(&info->state->limits, claim.now))
 		{
 			sought = true;
 			continue;
@@ -503,7 +503,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		{
 			int			offers;
 
-			(void) limits_tick(&info->state->limits, claim.now, &offers);
+			(void) parking_tick(&info->state->limits, claim.now, &offers);
 			if (offers > 0)
 				continue;
 		}

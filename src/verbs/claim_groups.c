@@ -12,7 +12,7 @@
 
 #include "miscadmin.h"
 
-#include "shmem/limit_table.h"
+#include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "verbs/claim_private.h"
 #include "xact/pending.h"
@@ -132,7 +132,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 	{
 		if (virtual_time_compare(start, *left) < 0)
 			*left = start;
-		if (!limits_note(limit, lane, &entry, claim->charge))
+		if (!parking_park(limit, lane, &entry, claim->charge, true))
 			lanes_offer_entry(lane, &entry);
 	}
 }

@@ -14,7 +14,7 @@
 
 #include "shmem/in_hand.h"
 #include "shmem/in_transit.h"
-#include "shmem/limit_table.h"
+#include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "verbs/claim_private.h"
 #include "xact/pending.h"
@@ -339,7 +339,7 @@ lease_held(Claim *claim, int class, int max)
 		uint32		limit;
 
 		/* What is before the rest may not be in a lane yet: they go back. */
-		if (unlikely(claim->stray) && limits_waiting(&info->state->limits))
+		if (unlikely(claim->stray) && limit_table_any_parked(&info->state->limits))
 		{
 			n = i;
 			break;
@@ -370,7 +370,7 @@ lease_held(Claim *claim, int class, int max)
 		{
 			/* By now the group may have it: then whoever comes next may. */
 			if (limit != NO_LIMIT &&
-				!limits_park(limit, lane, &entries[i], claim->charge))
+				!parking_park(limit, lane, &entries[i], claim->charge, false))
 				lanes_offer_entry(lane, &entries[i]);
 			continue;
 		}
@@ -386,7 +386,7 @@ lease_held(Claim *claim, int class, int max)
 	in_hand_let_go(n);
 	if (start.whole != PG_INT64_MIN)
 		queue_order_advance(order, start, finish);
-	if (claim->drained && !limits_in_turn(&info->state->limits))
+	if (claim->drained && !limit_table_in_turn(&info->state->limits))
 		queue_order_idle(order);
 }
 
@@ -415,7 +415,7 @@ turns_before(Claim *claim, int class, int want)
 			upto = start;
 	}
 	if (upto.whole != PG_INT64_MAX)
-		(void) limits_turns(&state->limits, class, &upto, want);
+		(void) parking_turns(&state->limits, class, &upto, want);
 }
 
 void
@@ -439,7 +439,7 @@ claim_from_lanes(Claim *claim)
 			if (unlikely(((volatile QueueState *) state)->refill.dry > 0))
 				claim_wait_dry(claim);
 			pending_reserve(want * 2 + 8);
-			if (unlikely(limits_in_turn(&state->limits)))
+			if (unlikely(limit_table_in_turn(&state->limits)))
 				turns_before(claim, class, want);
 			in_transit_begins(claim->now);
 			taken = take_from_class(claim, class, want);
@@ -454,9 +454,9 @@ claim_from_lanes(Claim *claim)
 				claim_feed_dry(claim);
 
 			/* Then the group may have the next one, of whatever class. */
-			if (claim->stray && limits_waiting(&state->limits))
+			if (claim->stray && limit_table_any_parked(&state->limits))
 			{
-				(void) limits_tick(&state->limits, claim->now, NULL);
+				(void) parking_tick(&state->limits, claim->now, NULL);
 				class = -1;
 			}
 			claim->stray = false;
@@ -465,8 +465,8 @@ claim_from_lanes(Claim *claim)
 				return;
 
 			/* What waits for its turn need not wait where there is nothing else. */
-			if (taken == 0 && class >= 0 && limits_in_turn(&state->limits) &&
-				limits_turns(&state->limits, class, NULL, want) > 0)
+			if (taken == 0 && class >= 0 && limit_table_in_turn(&state->limits) &&
+				parking_turns(&state->limits, class, NULL, want) > 0)
 				continue;
 			if (taken == 0 || class < 0)
 				break;

@@ -14,6 +14,7 @@
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 
+#include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/refill.h"
@@ -165,7 +166,7 @@ pending_action_commit(const PendingAction *item)
 		case PENDING_DEFAULTS_SET:
 			queue_state_set_defaults(item->u.group_set.queue,
 									 &item->u.group_set.settings);
-			limits_defaults_changed(queue_state_number(item->u.group_set.queue));
+			group_limits_defaults_changed(queue_state_number(item->u.group_set.queue));
 			pg_atomic_fetch_sub_u32(&item->u.group_set.queue->limits.entries, 1);
 			break;
 		case PENDING_READ_AGAIN:

@@ -2,10 +2,10 @@
 # in every window, and nobody else waits for a group that is at its limit.
 #
 # To see it fail, take one of these guards out of the engine:
-# - the count before the lease (limits_take), or that it is given back (limits_give);
-# - limits_purged: that the lanes are read again;
+# - the count before the lease (group_limits_take), or that it is given back (group_limits_give);
+# - parking_purged: that the lanes are read again;
 # - the class in the order of places (compare_places);
-# - that claims call limits_seek (rates, without a worker);
+# - that claims call parking_seek (rates, without a worker);
 # - that a claim that comes to a place where no task is any more has what was offered
 #   taken for lost (stray; after a purge, under the policy time);
 # - let_go_of_limits;

@@ -4,7 +4,7 @@
 #
 # To see it fail, take one of these guards out of the engine:
 # - own_settings in publish_settings (what is not committed is in force);
-# - limits_settle when a transaction is rolled back (limits are used up by that);
+# - group_limits_settle when a transaction is rolled back (limits are used up by that);
 # - pending_action_before_prepare (what was prepared is never in force), or that GROUP_SET is not
 #   carried out when it is prepared (it is in force though it is rolled back);
 # - that join_limit tells the group in all classes;

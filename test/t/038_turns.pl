@@ -6,9 +6,9 @@
 # To see it fail, take one of these guards out of the engine (parking.c):
 # - that take_turn says no (all that was set aside comes before everybody else's);
 # - that a turn begins at v after a group has waited, or that it grows by the charge;
-# - limits_turns where a claim has found nothing else (empty-handed);
+# - parking_turns where a claim has found nothing else (empty-handed);
 # - that sleepers are told of what only waits for its turn (waiting_lowered);
-# - set_aside_before (the order within the group).
+# - parking_before (the order within the group).
 
 use strict;
 use warnings;

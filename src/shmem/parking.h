@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * parking.h
+ *	  Entries of tasks whose group may not have another one just now.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_PARKING_H
+#define FAIRQ_PARKING_H
+
+#include "common/virtual_time.h"
+#include "shmem/lanes.h"
+#include "shmem/limit_table.h"
+
+extern Size parked_tree_shmem_size(void);
+extern void parked_tree_shmem_init(void *area, bool found);
+
+extern bool parking_park(uint32 number, Lane *lane, const LaneEntry *entry, double charge,
+						 bool first_only);
+extern int	parking_before_address(uint32 number, const FairqAddress *address, int max,
+								   bool *all);
+extern bool parking_has(uint32 number, const FairqAddress *address);
+extern bool parking_has_task(uint32 number, OfferedTasks *parked, int64 task);
+extern void parking_removed(uint32 number, const FairqAddress *address);
+extern void parking_purged(uint32 number);
+extern int	parking_turns(QueueLimits *limits, int class, const VirtualTime *upto,
+						  int max);
+extern int	parking_release(uint32 number, int max, int forced);
+extern TimestampTz parking_tick(QueueLimits *limits, TimestampTz now, int *offers);
+extern bool parking_seek(QueueLimits *limits, TimestampTz now);
+extern void parking_forget_queue(int queue);
+
+#endif							/* FAIRQ_PARKING_H */
