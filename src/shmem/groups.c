@@ -25,7 +25,6 @@
 #include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
-#include "shmem/leases.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 
@@ -583,7 +582,8 @@ groups_begin_row(QueueState *queue, int class, const char *key, int keylen)
 }
 
 /*
- * The rows of a queue are going to be read and counted.
+ * The rows of a queue are going to be read and counted; the caller has the leases
+ * counted anew after this.
  */
 void
 groups_count_anew(QueueState *queue)
@@ -609,7 +609,6 @@ groups_count_anew(QueueState *queue)
 	}
 	LWLockRelease(&group_table->creation_lock);
 	fed_tasks_forget_queue(queue_number);
-	leases_count_anew(queue_number);
 }
 
 /*

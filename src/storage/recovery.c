@@ -140,7 +140,10 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 	memset(depths, 0, sizeof(QueueDepths));
 	/* Before the snapshot is taken: what is committed from now on is counted. */
 	if (tags)
+	{
 		groups_count_anew(state);
+		leases_count_anew(queue_state_number(state));
+	}
 
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 
