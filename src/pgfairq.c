@@ -36,6 +36,7 @@
 #include "shmem/fed_tasks.h"
 #include "shmem/group_table.h"
 #include "shmem/in_transit.h"
+#include "shmem/lane_table.h"
 #include "shmem/lanes.h"
 #include "shmem/lease_file.h"
 #include "shmem/leases.h"
@@ -69,7 +70,7 @@ static const struct
 	{"pgfairq clock", wall_clock_shmem_size, wall_clock_shmem_init},
 	{"pgfairq queues", queue_state_shmem_size, queue_state_shmem_init},
 	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
-	{"pgfairq lanes", lanes_shmem_size, lanes_shmem_init},
+	{"pgfairq lanes", lane_table_shmem_size, lane_table_shmem_init},
 	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
 	{"pgfairq fed tasks", fed_tasks_shmem_size, fed_tasks_shmem_init},
 	{"pgfairq limits", limit_table_shmem_size, limit_table_shmem_init},

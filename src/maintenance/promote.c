@@ -37,6 +37,7 @@
 #include "maintenance/promote.h"
 #include "shmem/fed_tasks.h"
 #include "shmem/group_overflow.h"
+#include "shmem/lane_unwritten.h"
 #include "shmem/leases.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
@@ -255,18 +256,18 @@ seek_lost_of_class(Relation rel, QueueInfo *info, int class)
  * more when groups have been fed since.
  */
 static bool
-is_offered(QueueState *state, int class, OfferedTasks *offered, int64 task)
+is_offered(QueueState *state, int class, UnwrittenTasks *offered, int64 task)
 {
 	uint32		feeds = ((volatile QueueState *) state)->refill.refills;
 
-	if (offered->known && offered->feeds != feeds)
+	if (offered->known && offered->refills != feeds)
 	{
 		if (offered->tasks != NULL)
 			pfree(offered->tasks);
-		memset(offered, 0, sizeof(OfferedTasks));
+		memset(offered, 0, sizeof(UnwrittenTasks));
 	}
-	offered->feeds = feeds;
-	return lanes_is_offered(&state->orders[class].lanes, offered, task);
+	offered->refills = feeds;
+	return lane_unwritten_has(&state->orders[class].lanes, offered, task);
 }
 
 /*
@@ -276,7 +277,7 @@ is_offered(QueueState *state, int class, OfferedTasks *offered, int64 task)
  */
 static int
 feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
-		   int feeding, FeedHow how, OfferedTasks *offered, int64 *ids,
+		   int feeding, FeedHow how, UnwrittenTasks *offered, int64 *ids,
 		   ItemPointer tids, int *looked)
 {
 	QueueInfo  *info = placement->info;
@@ -288,7 +289,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 	int64		left = PG_INT64_MAX;	/* the first that there was no room for */
 	int64		held = PG_INT64_MAX;
 	int64		lost = hungry->lost;
-	OfferedTasks aside = {0};
+	UnwrittenTasks aside = {0};
 
 	/*
 	 * Not between entries of one id: what the group keeps is the id.  When there is no
@@ -378,7 +379,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 void
 promote_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int feeding)
 {
-	OfferedTasks offered = {0};
+	UnwrittenTasks offered = {0};
 	Placement	placement;
 	RowReader	row;
 	int64	   *ids;
@@ -421,7 +422,7 @@ promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 	Placement	placement;
 	RowReader	row;
 	HungryGroup hungry;
-	OfferedTasks offered[FAIRQ_CLASSES] = {0};
+	UnwrittenTasks offered[FAIRQ_CLASSES] = {0};
 	int64	   *ids;
 	ItemPointer tids;
 	int			moved = 0;

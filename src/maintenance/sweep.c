@@ -55,6 +55,7 @@
 #include "maintenance/sweep.h"
 #include "shmem/groups.h"
 #include "shmem/in_transit.h"
+#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
@@ -166,7 +167,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 			return (!groups_look(state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 								 &tag) ||
 					id < tag.overflow_fed) &&
-				!lanes_find_offered(&state->orders[class].lanes, id, &place) &&
+				!lane_unwritten_find(&state->orders[class].lanes, id, &place) &&
 				!groups_waits(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 		default:
 			/* Held tasks are looked at by a pass of their own. */

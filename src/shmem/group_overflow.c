@@ -93,7 +93,7 @@ group_overflow_count(QueueState *queue, FairGroup *group, int n)
 static int64
 ready_when_fed(QueueState *queue, int class, int least)
 {
-	int64		room = queue->orders[class].lanes.high * (LANE_WINDOW / 2) * 3 / 4;
+	int64		room = queue->orders[class].lanes.high * LANE_UNWRITTEN_USUAL * 3 / 4;
 
 	room /= Max(pg_atomic_read_u32(&queue->counts.overflowing), 1);
 	return Min(Max(room, least), queue->published.max_ready_per_group);

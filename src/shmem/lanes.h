@@ -26,11 +26,21 @@
 #define LANE_LOW_WATER	(LANE_WINDOW / 8)
 
 /*
+ * Unwritten entries of a lane, and how many it gets while others have room: the
+ * rest is for those that a claim is about to take, or gives back.
+ */
+#define LANE_UNWRITTEN	(LANE_WINDOW * 5 / 8)
+#define LANE_UNWRITTEN_USUAL	(LANE_WINDOW / 2)
+
+/* Entries of a lane of both kinds, for those who copy them. */
+#define LANE_ENTRIES	(LANE_WINDOW + LANE_UNWRITTEN)
+
+/*
  * A task's place in a lane, and where its row was seen.  Bucket and class are
  * the lane's.  Places are ordered by address and then TID, as in the B-tree.
  *
- * A task of the overflow has its place in memory only: its row has no address,
- * and the entry says which task it is, in 48 bits.  Else those are 0.
+ * An unwritten entry is of a task of the overflow: its row has no address, and
+ * the entry says which task it is, in 48 bits.  Else those are 0.
  */
 typedef struct LaneEntry
 {
@@ -59,6 +69,13 @@ typedef struct LaneDoubt
 	int64		task;			/* and the overflow from this one; 0: it is not */
 } LaneDoubt;
 
+/* A sorted run of entries, in an array with room at both ends. */
+typedef struct LaneRun
+{
+	int			head;			/* it is at head .. head + count - 1 */
+	int			count;
+} LaneRun;
+
 typedef struct Lane
 {
 	LWLock		lock;			/* guards all the rest */
@@ -67,21 +84,21 @@ typedef struct Lane
 	bool		complete;		/* the window has all there is: the frontier is
 								 * infinitely far */
 	bool		refilling;		/* somebody reads the index, from the frontier on */
-	bool		limited;		/* entries from limit on were let go meanwhile */
+	bool		was_cut;		/* entries from cut_at on were let go meanwhile */
 	bool		taking;			/* it is locked by a claimer; read without the lock */
 	int			queue;			/* number of its state */
 	uint16		bucket;
 	uint8		class;
-	int			head;			/* the window is entries[head .. head+count-1] */
-	int			count;
-	int			offered;		/* of these of the overflow */
+	LaneRun		window;			/* of entries[]: what the index has */
+	LaneRun		unwritten;		/* of unwritten_entries[] */
 	LaneEntry	frontier;		/* what lies before is in the window */
-	LaneEntry	limit;
+	LaneEntry	cut_at;
 	ConditionVariable refilled;
 	int			doubt_count;
 	LaneDoubt	doubts[LANE_DOUBTS];
 
-	LaneEntry	entries[LANE_WINDOW];	/* in order */
+	LaneEntry	entries[LANE_WINDOW];
+	LaneEntry	unwritten_entries[LANE_UNWRITTEN];
 } Lane;
 
 /* What is next in a lane, as far as can be seen without its lock. */
@@ -115,36 +132,14 @@ typedef struct LaneSet
 											 * none */
 } LaneSet;
 
-/*
- * The tasks of the overflow that have places in some lanes: a copy for those who
- * look.  All zero to begin.
- */
-typedef struct OfferedTasks
-{
-	bool		known;
-	uint32		feeds;			/* as the queue counts them, when it was made */
-	int			n;
-	int64	   *tasks;			/* in order; palloc'd */
-} OfferedTasks;
-
-extern Size lanes_shmem_size(void);
-extern void lanes_shmem_init(void *area, bool found);
-
-extern bool lanes_set_up(LaneSet *const *sets, int n, int buckets, int other,
-						 int *missing);
-extern void lanes_give_back(LaneSet *set);
+/* lane_table.c */
 extern Lane *lanes_get(int number);
+
 
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
 extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
 extern void lanes_offer_entry(Lane *lane, const LaneEntry *place);
-extern bool lanes_offer_overflow(Lane *lane, const LaneEntry *place, uint16 group, bool urgent);
-extern int	lanes_offered(const LaneSet *set);
-extern bool lanes_find_offered(const LaneSet *set, int64 task, FairqAddress *address);
-extern int	lanes_compare_tasks(const void *a, const void *b);
-extern bool lanes_is_offered(const LaneSet *set, OfferedTasks *offered, int64 task);
-extern void lanes_forget(Lane *lane, const LaneEntry *place);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);
 extern bool lanes_has(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);
@@ -154,8 +149,9 @@ extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 							  FairqAddress *frontier, bool *complete);
 
-extern int	lanes_copy_offered(Lane *lane, const LaneEntry *from,
-							   const LaneEntry *before, LaneEntry *entries);
+
+/* For lane_doubts.c; the lane is locked exclusively. */
+extern void lanes_cut(Lane *lane, const LaneEntry *place);
 
 extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
 extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
@@ -163,10 +159,6 @@ extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 extern void lanes_refill_wait(Lane *lane);
 extern void lanes_at_abort(void);
 
-extern void lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place);
-extern bool lanes_doubt_transaction(const LaneSet *set, TransactionId xid);
-extern int	lanes_doubts(Lane *lane, LaneDoubt *doubts);
-extern void lanes_resolve(Lane *lane, const LaneDoubt *doubt);
 
 /* The lane of a bucket, or NULL if it has none. */
 static inline Lane *
@@ -212,16 +204,37 @@ lanes_compare(const LaneEntry *a, const LaneEntry *b)
 }
 
 /*
- * Might there be something in a lane's window before place?  Without the lock, and
- * at less cost than lanes_look.
+ * Might there be something in a lane before place?  Without the lock, and at less
+ * cost than lanes_look.
  */
 static inline bool
 lanes_may_precede(const Lane *lane, const LaneEntry *place)
 {
-	int			head = ((volatile const Lane *) lane)->head;
+	int			head = ((volatile const Lane *) lane)->window.head;
 
-	return ((volatile const Lane *) lane)->count > 0 && head < LANE_WINDOW &&
-		lane->entries[head].block <= place->block;
+	return (((volatile const Lane *) lane)->window.count > 0 && head < LANE_WINDOW &&
+			lane->entries[head].block <= place->block) ||
+		unlikely(((volatile const Lane *) lane)->unwritten.count > 0);
+}
+
+/* The smallest place of all: the frontier of a lane of which nothing is known. */
+static inline void
+lane_entry_set_first(LaneEntry *entry)
+{
+	entry->block = PG_INT64_MIN;
+	entry->fraction = 0;
+	entry->slot = 0;
+	ItemPointerSet(&entry->tid, 0, 0);
+}
+
+/* The place after all others: no index has to be read from there on. */
+static inline void
+lane_entry_set_last(LaneEntry *entry)
+{
+	entry->block = PG_INT64_MAX;
+	entry->fraction = PG_UINT32_MAX;
+	entry->slot = PG_UINT64_MAX;
+	ItemPointerSet(&entry->tid, 0, 0);
 }
 
 static inline void

@@ -13,6 +13,9 @@
 #include "port/atomics.h"
 #include "storage/lwlock.h"
 
+#include "common/virtual_time.h"
+#include "shmem/lane_unwritten.h"
+#include "shmem/lanes.h"
 #define NO_LIMIT	PG_UINT32_MAX
 
 /* The settings of a group; those below zero are the queue's defaults. */

@@ -53,6 +53,7 @@
 #include "utils/timestamp.h"
 
 #include "common/wall_clock.h"
+#include "shmem/lane_unwritten.h"
 #include "shmem/limit_private.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
@@ -531,7 +532,7 @@ parking_has(uint32 number, const FairqAddress *address)
  * Is a task of the group's overflow parked?  All that are so are read once.
  */
 bool
-parking_has_task(uint32 number, OfferedTasks *parked, int64 task)
+parking_has_task(uint32 number, UnwrittenTasks *parked, int64 task)
 {
 	if (!parked->known)
 	{
@@ -541,10 +542,10 @@ parking_has_task(uint32 number, OfferedTasks *parked, int64 task)
 		parked->tasks = palloc(size * sizeof(int64));
 		parked->n = parked_tree_tasks(limit_lock(number, LW_SHARED), parked->tasks, size);
 		limit_unlock(number);
-		qsort(parked->tasks, parked->n, sizeof(int64), lanes_compare_tasks);
+		qsort(parked->tasks, parked->n, sizeof(int64), lane_unwritten_compare_tasks);
 	}
 	return parked->n > 0 &&
-		bsearch(&task, parked->tasks, parked->n, sizeof(int64), lanes_compare_tasks) != NULL;
+		bsearch(&task, parked->tasks, parked->n, sizeof(int64), lane_unwritten_compare_tasks) != NULL;
 }
 
 /* ----------------------------------------------------------------

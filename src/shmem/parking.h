@@ -9,6 +9,7 @@
 #define FAIRQ_PARKING_H
 
 #include "common/virtual_time.h"
+#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
 
@@ -20,7 +21,7 @@ extern bool parking_park(uint32 number, Lane *lane, const LaneEntry *entry, doub
 extern int	parking_before_address(uint32 number, const FairqAddress *address, int max,
 								   bool *all);
 extern bool parking_has(uint32 number, const FairqAddress *address);
-extern bool parking_has_task(uint32 number, OfferedTasks *parked, int64 task);
+extern bool parking_has_task(uint32 number, UnwrittenTasks *parked, int64 task);
 extern void parking_removed(uint32 number, const FairqAddress *address);
 extern void parking_purged(uint32 number);
 extern int	parking_turns(QueueLimits *limits, int class, const VirtualTime *upto,

@@ -16,6 +16,7 @@
 #include "common/settings.h"
 #include "shmem/fed_tasks.h"
 #include "shmem/group_table.h"
+#include "shmem/lane_table.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
@@ -83,7 +84,7 @@ queue_lifecycle_release(Oid database, Oid relation)
 		limit_table_forget_queue(number);
 		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)
-			lanes_give_back(&queue->orders[class].lanes);
+			lane_table_give_back(&queue->orders[class].lanes);
 		queue->in_use = false;
 		waiting_queue_gone(number);
 	}

@@ -37,6 +37,7 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
+#include "shmem/lane_doubts.h"
 #include "shmem/stats.h"
 
 /* All atomic. */
@@ -272,7 +273,7 @@ stats_before_prepare(TransactionId xid)
 
 		for (int class = 0; queue != noted && class < queue->classes; class++)
 		{
-			if (lanes_doubt_transaction(&queue->orders[class].lanes, xid))
+			if (lane_doubts_add_transaction(&queue->orders[class].lanes, xid))
 				noted = queue;
 		}
 	}

@@ -85,7 +85,7 @@ static int
 lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 				int64 look, int max, Candidate *candidates)
 {
-	LaneEntry	entries[LANE_WINDOW];
+	LaneEntry	entries[LANE_ENTRIES];
 	FairqAddress frontier;
 	LaneEntry	from = {0};
 	bool		complete;

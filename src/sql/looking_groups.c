@@ -19,8 +19,10 @@
 
 #include "shmem/fed_tasks.h"
 #include "shmem/groups.h"
+#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
+#include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
@@ -254,7 +256,7 @@ static void
 count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 			 const FairqAddress *address, int max, Position *position)
 {
-	LaneEntry  *entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+	LaneEntry  *entries = palloc(LANE_ENTRIES * sizeof(LaneEntry));
 	LaneEntry	target;
 	LaneEntry	from;
 	FairqAddress frontier;
@@ -418,7 +420,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
 	else if (task_state == TASK_OVERFLOW && !leased)
 	{
-		placed = lanes_find_offered(&info->state->orders[row_reader_class(&row)].lanes,
+		placed = lane_unwritten_find(&info->state->orders[row_reader_class(&row)].lanes,
 									id, &address);
 		if (placed || fed_tasks_has(queue_state_number(info->state), id))
 			state_name = queue_catalog_state_name(TASK_READY);

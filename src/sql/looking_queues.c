@@ -361,7 +361,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 
 			for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
 			{
-				LaneEntry	entries[LANE_WINDOW];
+				LaneEntry	entries[LANE_ENTRIES];
 				FairqAddress *frontier = palloc(sizeof(FairqAddress));
 				FairqAddress *next = palloc(sizeof(FairqAddress));
 				bool		complete;

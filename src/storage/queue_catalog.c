@@ -28,6 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/gone_queues.h"
+#include "shmem/lane_table.h"
 #include "shmem/lanes.h"
 #include "storage/queue_catalog.h"
 
@@ -355,7 +356,7 @@ queue_catalog_lane(QueueInfo *info, int class, int bucket)
 		return lane;
 
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	done = lanes_set_up(&set, 1, info->buckets, bucket, &missing);
+	done = lane_table_set_up(&set, 1, info->buckets, bucket, &missing);
 	LWLockRelease(&state->lock);
 	if (!done && gone_queues_release() > 0)
 		return queue_catalog_lane(info, class, bucket);
@@ -385,7 +386,7 @@ queue_catalog_set_up_lanes(QueueInfo *info, int buckets)
 	}
 	if (n == 0)
 		sets[n++] = &state->orders[0].lanes;
-	done = lanes_set_up(sets, n, buckets, -1, &missing);
+	done = lane_table_set_up(sets, n, buckets, -1, &missing);
 	LWLockRelease(&state->lock);
 	if (!done && gone_queues_release() > 0)
 		queue_catalog_set_up_lanes(info, buckets);

@@ -21,6 +21,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "shmem/lane_unwritten.h"
 #include "storage/queue_relation.h"
 
 /* Strategy number and procedure of >= of fairq.address. */
@@ -103,8 +104,8 @@ compare_entries(const void *a, const void *b)
 }
 
 /*
- * The same for those who only look, with the tasks of the overflow that have places
- * there, which no index has.
+ * Read a lane's part of the index as queue_relation_walk() does, for those who only
+ * look: with its unwritten entries, which no index has.
  */
 int
 queue_relation_look(Relation rel, QueueInfo *info, Lane *lane,
@@ -114,15 +115,15 @@ queue_relation_look(Relation rel, QueueInfo *info, Lane *lane,
 	LaneEntry	start = *from;
 	LaneEntry  *all;
 	int			n = queue_relation_walk(rel, info, lane, &start, max, entries, next, more);
-	int			offered;
+	int			unwritten;
 
-	if (likely(lane->offered == 0))
+	if (likely(lane->unwritten.count == 0))
 		return n;
-	all = palloc((n + LANE_WINDOW) * sizeof(LaneEntry));
+	all = palloc((n + LANE_UNWRITTEN) * sizeof(LaneEntry));
 	memcpy(all, entries, n * sizeof(LaneEntry));
-	offered = lanes_copy_offered(lane, &start, *more ? next : NULL, all + n);
-	qsort(all, n + offered, sizeof(LaneEntry), compare_entries);
-	n += offered;
+	unwritten = lane_unwritten_copy(lane, &start, *more ? next : NULL, all + n);
+	qsort(all, n + unwritten, sizeof(LaneEntry), compare_entries);
+	n += unwritten;
 	if (n > max)
 	{
 		*next = all[max];

@@ -41,6 +41,8 @@
 
 #include "common/settings.h"
 #include "shmem/group_overflow.h"
+#include "shmem/lane_doubts.h"
+#include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/refill.h"
 #include "shmem/wakeup.h"
@@ -211,7 +213,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 			 * not wait.  Look at it again soon.
 			 */
 			(void) leases_drop(&lease.ref, false, NULL);
-			lanes_doubt(lane, InvalidTransactionId, entry);
+			lane_doubts_add(lane, InvalidTransactionId, entry);
 			return false;
 		}
 		leases_settle(&lease.ref, &lease);
@@ -297,10 +299,10 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 							  task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
 							  &lease) ||
 				 (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
-				lanes_doubt(lane, row->in_progress, entry);
+				lane_doubts_add(lane, row->in_progress, entry);
 			return false;
 		case ROW_IN_DOUBT:
-			lanes_doubt(lane, row->in_progress, entry);
+			lane_doubts_add(lane, row->in_progress, entry);
 			return false;
 		case ROW_LIVE:
 			break;
@@ -324,7 +326,7 @@ claim_resolve_doubts(QueueState *state)
 		for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 		{
 			LaneDoubt	doubts[LANE_DOUBTS];
-			int			n = lanes_doubts(lane, doubts);
+			int			n = lane_doubts_copy(lane, doubts);
 
 			for (int i = 0; i < n; i++)
 			{
@@ -340,7 +342,7 @@ claim_resolve_doubts(QueueState *state)
 						state->counts.recount = true;
 						wakeup_at(state->database, 0);
 					}
-					lanes_resolve(lane, &doubts[i]);
+					lane_doubts_resolve(lane, &doubts[i]);
 				}
 			}
 		}

@@ -12,6 +12,8 @@
 
 #include "miscadmin.h"
 
+#include "shmem/lane_unwritten.h"
+#include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "verbs/claim_private.h"
@@ -57,7 +59,7 @@ source_begin(GroupSource *source, Lane *lane)
 	bool		complete;
 
 	source->lane = lane;
-	source->entries = palloc(LANE_WINDOW * sizeof(LaneEntry));
+	source->entries = palloc(LANE_ENTRIES * sizeof(LaneEntry));
 	source->at = 0;
 	source->n = lanes_copy_window(lane, source->entries, &frontier, &complete);
 	source->more = !complete;
@@ -109,7 +111,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 	{
 		claim->stray = true;
 		if (status == ROW_GONE && lanes_entry_task(place) != 0)
-			lanes_forget(lane, place);
+			lane_unwritten_forget(lane, place);
 		return;
 	}
 	if (!group_wanted(claim))

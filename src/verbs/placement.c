@@ -15,6 +15,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/group_overflow.h"
+#include "shmem/lane_unwritten.h"
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
@@ -202,7 +203,7 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 	 * about to, has the row in his hands; then it is for him to count it off.
 	 */
 	*gone = (row_reader_read(row, &tid) != ROW_LIVE);
-	if (!*gone && lanes_offer_overflow(place->lane, &entry, waiters, urgent))
+	if (!*gone && lane_unwritten_offer(place->lane, &entry, waiters, urgent))
 		return true;
 	*tagged = group_overflow_unfeed(state, group, task);
 	if (*tagged)

@@ -16,6 +16,7 @@
 
 #include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
+#include "shmem/lane_doubts.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/refill.h"
 #include "shmem/wakeup.h"
@@ -418,7 +419,7 @@ pending_action_prepare(PendingAction *item, TransactionId xid)
 		case PENDING_LOWER_AT_COMMIT:
 		case PENDING_LOWER_AT_ABORT:
 			place_of(item, &place);
-			lanes_doubt(item->lane, xid, &place);
+			lane_doubts_add(item->lane, xid, &place);
 			break;
 		case PENDING_DUE_ADDED:
 		case PENDING_CANCELLED:

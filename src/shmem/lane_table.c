@@ -1,0 +1,143 @@
+/*-------------------------------------------------------------------------
+ *
+ * lane_table.c
+ *	  The lanes in shared memory, and which of them a fair order has.
+ *
+ * Locking: the directory lock guards which lanes are in use.  Which of them an
+ * order has is in its set (LaneSet), which its owner guards and everybody reads
+ * without a lock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "storage/shmem.h"
+
+#include "common/settings.h"
+#include "common/shared_memory.h"
+#include "shmem/lane_table.h"
+#include "shmem/lanes.h"
+
+typedef struct LaneDirectory
+{
+	LWLock		lock;
+	int			high_water;		/* lanes at and beyond were never used */
+	int			in_use;			/* lanes that are */
+} LaneDirectory;
+
+static LaneDirectory *directory = NULL;
+static Lane *lanes = NULL;
+
+#define LANES_OFFSET	CACHELINEALIGN(sizeof(LaneDirectory))
+
+Size
+lane_table_shmem_size(void)
+{
+	return add_size(LANES_OFFSET, mul_size(settings_max_lanes, sizeof(Lane)));
+}
+
+void
+lane_table_shmem_init(void *area, bool found)
+{
+	directory = area;
+	lanes = (Lane *) ((char *) area + LANES_OFFSET);
+	if (found)
+		return;
+	LWLockInitialize(&directory->lock,
+					 shared_memory_tranche(FAIRQ_TRANCHE_LANE));
+	directory->high_water = 0;
+	directory->in_use = 0;
+}
+
+/* Give bucket its lane, the first free one from *at on.  Directory locked. */
+static void
+set_up_lane(LaneSet *set, int bucket, int *at)
+{
+	Lane	   *lane;
+
+	while (*at < directory->high_water && lanes[*at].in_use)
+		(*at)++;
+	lane = &lanes[*at];
+	memset(lane, 0, offsetof(Lane, entries));
+	LWLockInitialize(&lane->lock, shared_memory_tranche(FAIRQ_TRANCHE_LANE));
+	ConditionVariableInit(&lane->refilled);
+	lane->queue = set->queue;
+	lane->bucket = bucket;
+	lane->class = set->class;
+	lane_entry_set_first(&lane->frontier);
+	lane->in_use = true;
+	directory->in_use++;
+	directory->high_water = Max(directory->high_water, *at + 1);
+
+	/* Others find it as soon as this is written, without a lock. */
+	pg_write_barrier();
+	((volatile LaneSet *) set)->lanes[bucket] = *at + 1;
+	pg_write_barrier();
+	if (set->high <= bucket)
+		((volatile LaneSet *) set)->high = bucket + 1;
+}
+
+/*
+ * See that in n sets the buckets 0 .. buckets - 1, and other (-1: none), have
+ * lanes: all of them or, if there are too few left, none that has not one yet.
+ * Returns false then; *missing is how many it would have taken.  The caller has
+ * a lock that lets nobody else change the sets.
+ *
+ * A new lane knows nothing: its frontier is at the start, and whatever is there
+ * already is found by reading the index.  So lanes can be added at any time.
+ */
+bool
+lane_table_set_up(LaneSet *const *sets, int n, int buckets, int other, int *missing)
+{
+	bool		room;
+	int			at = 0;
+
+	*missing = 0;
+	for (int i = 0; i < n; i++)
+	{
+		for (int b = 0; b < buckets; b++)
+			*missing += (sets[i]->lanes[b] == 0);
+		*missing += (other >= buckets && sets[i]->lanes[other] == 0);
+	}
+
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	room = (*missing <= settings_max_lanes - directory->in_use);
+	for (int i = 0; room && i < n; i++)
+	{
+		for (int b = 0; b < buckets; b++)
+		{
+			if (sets[i]->lanes[b] == 0)
+				set_up_lane(sets[i], b, &at);
+		}
+		if (other >= buckets && sets[i]->lanes[other] == 0)
+			set_up_lane(sets[i], other, &at);
+	}
+	LWLockRelease(&directory->lock);
+	return room;
+}
+
+/*
+ * Give the lanes of a set back.  Nobody uses them any more.
+ */
+void
+lane_table_give_back(LaneSet *set)
+{
+	LWLockAcquire(&directory->lock, LW_EXCLUSIVE);
+	for (int b = 0; b < set->high; b++)
+	{
+		if (set->lanes[b] == 0)
+			continue;
+		lanes[set->lanes[b] - 1].in_use = false;
+		directory->in_use--;
+	}
+	LWLockRelease(&directory->lock);
+	memset(set->lanes, 0, sizeof(set->lanes));
+	set->high = 0;
+}
+
+Lane *
+lanes_get(int number)
+{
+	Assert(number >= 0 && number < settings_max_lanes);
+	return &lanes[number];
+}
