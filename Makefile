@@ -77,6 +77,10 @@ ifdef WERROR
 PG_CFLAGS += -Wshadow=compatible-local -Werror
 endif
 
+# Before version 16 the server's build exports every function of a library.
+EXPORTED_ONLY = -Wl,--version-script=$(srcdir)/src/pgfairq.map
+SHLIB_LINK = $(if $(filter linux,$(PORTNAME)),$(EXPORTED_ONLY))
+
 # The install script is put together from its fragments.
 SQL_SCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
 SQL_FRAGMENTS = $(sort $(wildcard sql/install/*.sql))
@@ -106,6 +110,8 @@ $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 	@test -n "$(SQL_FRAGMENTS)" || { echo "no fragments in sql/install" >&2; exit 1; }
 	{ printf '%s\n\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; cat $(SQL_FRAGMENTS); } > $@.tmp
 	mv $@.tmp $@
+
+$(shlib): src/pgfairq.map
 
 # PGXS does not follow #include; every object is rebuilt when a header changes.
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h) Makefile
