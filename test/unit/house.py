@@ -1,0 +1,125 @@
+"""How src is built, checked on a tree that has been compiled; prints TAP.
+
+    house.py TREE
+
+- Includes and calls go down the folders of src, never up, and never round in a
+  circle. Calls are read from the object files: what they define and need.
+- The library exports what the server calls, and nothing else.
+- Lines, functions and files keep to the lengths below.
+
+To see it fail: include "sql/arguments.h" in src/shmem/lanes.c, or call something of
+it; leave the version script out of the Makefile; write a longer line.
+"""
+import glob
+import os
+import re
+import subprocess
+import sys
+
+ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql"]
+COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 700, 80, 6
+
+tests = []
+
+
+def none(what, found):
+    """A test: there is nothing that should not be."""
+    tests.append(not found)
+    print("%s %d - %s" % ("not ok" if found else "ok", len(tests), what))
+    for line in sorted(found):
+        print("# " + line)
+
+
+def rank(path):
+    folder = path.split("/")[1]
+    return ORDER.index(folder) if folder in ORDER else len(ORDER)
+
+
+def upwards(pairs):
+    return ["%s -> %s" % pair for pair in pairs if rank(pair[1]) > rank(pair[0])]
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def calls():
+    """(user, definer) of object files, by symbols."""
+    defined, needed = {}, []
+    for path in glob.glob("src/**/*.o", recursive=True):
+        if not os.path.exists(path[:-2] + ".c"):
+            continue
+        output = subprocess.run(["nm", path], stdout=subprocess.PIPE, check=True, text=True).stdout
+        for words in map(str.split, output.splitlines()):
+            if words[-2] in "TDBRC":
+                defined[words[-1]] = path
+            elif words[-2] == "U":
+                needed.append((path, words[-1]))
+    return {(user, defined[symbol]) for user, symbol in needed if symbol in defined}
+
+
+def circles(pairs):
+    """What is left when those are taken away, again and again, that call nothing that is left."""
+    pairs = set(pairs)
+    while True:
+        left = {(a, b) for a, b in pairs if any(c == b for c, _ in pairs)}
+        if left == pairs:
+            return ["%s -> %s" % pair for pair in pairs]
+        pairs = left
+
+
+def exported():
+    output = subprocess.run(["nm", "-D", "--defined-only", "pgfairq.so"], stdout=subprocess.PIPE,
+                            check=True, text=True).stdout
+    ours = re.compile(r"Pg_magic_func|_PG_init|(pg_finfo_)?fairq_\w+|launcher_main|database_worker_main")
+    return [line.split()[2] for line in output.splitlines() if not ours.fullmatch(line.split()[2])]
+
+
+def too_long(sources):
+    """(lines, files, functions, parameters)"""
+    lines, files, functions, parameters = [], [], [], []
+    for path in sources:
+        text = read(path)
+        rows = text.split("\n")
+        if len(rows) - 1 > FILE_LINES:
+            files.append("%s: %d lines" % (path, len(rows) - 1))
+        for number, row in enumerate(rows, 1):
+            # The text of a message stays in one piece, to be found.
+            if len(row.expandtabs(4)) > COLUMNS and '"' not in row:
+                lines.append("%s:%d: %d columns" % (path, number, len(row.expandtabs(4))))
+        for match in re.finditer(r"^([a-z]\w*)\(([^;{]*?)\)\n\{\n(.*?)^\}", text, re.M | re.S):
+            length = match[0].count("\n") + 1
+            if length > FUNCTION_LINES:
+                functions.append("%s: %s() has %d lines" % (path, match[1], length))
+            count = match[2].count(",") + 1
+            if count > PARAMETERS:
+                parameters.append("%s: %s() has %d parameters" % (path, match[1], count))
+    return lines, files, functions, parameters
+
+
+def main():
+    os.chdir(sys.argv[1])
+    sources = glob.glob("src/**/*.[ch]", recursive=True)
+    includes = [(path, "src/" + name) for path in sources
+                for name in re.findall(r'^#include "(.*)"', read(path), re.M)
+                if os.path.exists("src/" + name)]
+    pairs = calls()
+    if len(includes) < 100 or len(pairs) < 100:
+        print("Bail out! This is no tree of ours that has been built.")
+        return 1
+    none("includes go down the folders", upwards(includes))
+    none("calls go down the folders", upwards(pairs))
+    none("no files call each other in a circle", circles(pairs))
+    none("the library exports only what the server calls", exported())
+    lines, files, functions, parameters = too_long(sources)
+    none("no line is wider than %d columns" % COLUMNS, lines)
+    none("no file has more than %d lines" % FILE_LINES, files)
+    none("no function has more than %d lines" % FUNCTION_LINES, functions)
+    none("no function has more than %d parameters" % PARAMETERS, parameters)
+    print("1..%d" % len(tests))
+    return 0 if all(tests) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
