@@ -78,22 +78,22 @@ new_token(void)
 }
 
 /*
- * Grant a lease on a task, if nobody has one.
+ * Grant a lease on a task, if it has none.
  *
- * attempt is its number, started is now, deadline when it ends, session whose
- * it is (or of number NO_SESSION), and group that of the task, which counts it already
- * (groups_lease_begins), counted whether it counts the task; overflow says that its
- * place is in memory only.  There is a reserved entry.
- * The caller holds the page of the row locked, so nobody can delete it between
- * the caller's look and the lease.  A lease that has run out is a lease until
- * its task is put back.
+ * The caller sets the lease's queue, task, tid, attempt (its number), started
+ * (now), deadline, group (which counts it already: groups_lease_begins) and
+ * overflow (its entry is unwritten).  The rest is set here.  session is whose the
+ * lease is going to be (number NO_SESSION: of none); counted says whether the
+ * group counts the task.  There is a reserved entry.
+ *
+ * The caller holds the page of the row locked, so that the row cannot be deleted
+ * between the caller's look and the lease.  A lease that has run out is a lease
+ * until its task is put back.
  */
 LeaseGrant
-leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
-			 TimestampTz started, TimestampTz deadline, const SessionRef *session,
-			 uint32 group, bool counted, bool overflow, LeaseInfo *info)
+leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 {
-	uint32		hash = lease_hash(queue, task);
+	uint32		hash = lease_hash(info->queue, info->task);
 	Partition  *partition = partition_of(hash);
 	uint64		token = new_token();
 	uint32		number;
@@ -102,7 +102,7 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	Assert(lease_any_reserved());
 
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
-	number = search_chain(hash, queue, task);
+	number = search_chain(hash, info->queue, info->task);
 	if (number != NO_ENTRY)
 	{
 		/*
@@ -110,7 +110,7 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 		 * UPDATE with SQL, its entry that led here was the only one; whoever
 		 * gives the lease back offers the row from here.
 		 */
-		lease_entries[number].tid = *tid;
+		lease_entries[number].tid = info->tid;
 		LWLockRelease(&partition->lock);
 		return LEASE_BUSY;
 	}
@@ -121,21 +121,21 @@ leases_grant(int queue, int64 task, const ItemPointerData *tid, int attempt,
 	}
 
 	number = lease_take_reserved();
-	lease = enter_lease(partition, hash, number, queue, task);
-	lease->attempt = attempt;
+	lease = enter_lease(partition, hash, number, info->queue, info->task);
+	lease->attempt = info->attempt;
 	lease->token = token;
-	lease->tid = *tid;
-	lease->deadline = deadline;
+	lease->tid = info->tid;
+	lease->deadline = info->deadline;
 	lease->pid = MyProcPid;
 	lease->session = session->number;
-	lease->group = group;
+	lease->group = info->group;
 	lease->counted = counted;
-	lease->overflow = overflow;
-	lease->started = started;
+	lease->overflow = info->overflow;
+	lease->started = info->started;
 	wheel_schedule(partition, number);
 	copy_lease(number, info);
-	if (unlikely(overflow) && counted)
-		groups_leased(queue, group, task);
+	if (unlikely(info->overflow) && counted)
+		groups_leased(info->queue, info->group, info->task);
 	LWLockRelease(&partition->lock);
 	return LEASE_GRANTED;
 }

@@ -95,11 +95,8 @@ extern void leases_shmem_init(void *area, bool found);
 
 extern int	leases_reserve(int n);
 extern void leases_return_reserved(void);
-extern LeaseGrant leases_grant(int queue, int64 task, const ItemPointerData *tid,
-							   int attempt, TimestampTz started,
-							   TimestampTz deadline, const SessionRef *session,
-							   uint32 group, bool counted, bool overflow,
-							   LeaseInfo *lease);
+extern LeaseGrant leases_grant(LeaseInfo *lease, const SessionRef *session,
+							   bool counted);
 
 extern bool leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt);

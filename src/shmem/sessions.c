@@ -553,30 +553,24 @@ sessions_next_deadline(Oid database)
  */
 
 /*
- * Deal bucket_count buckets of a queue out between the sessions that live and
- * ask for them, of which the caller's is one.  Returns how many are the
- * caller's, and which; -1 if there are too many members.
+ * Take out those members that have left, of all queues, and have a session be a
+ * member of this one.  Returns how many the queue has; 0: there is no room for the
+ * session.  Table locked.
  */
-int
-sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
+static int
+join_queue(uint32 queue_number, uint32 number)
 {
-	uint32		queue_number = queue_state_number(queue);
 	TimestampTz now = GetCurrentTimestamp();
-	int		   *owned = palloc0((settings_max_sessions + 1) * sizeof(int));
-	int		   *share = palloc0((settings_max_sessions + 1) * sizeof(int));
 	int			members = 0;
 	int			kept = 0;
 	bool		mine = false;
-	int			n = 0;
-	int			next = 0;
 
-	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < table->member_count; i++)
 	{
 		Member		member = table->members[i];
 
 		if (!is_alive(&table->sessions[member.session - 1], now))
-			continue;			/* it has left */
+			continue;
 		table->members[kept++] = member;
 		if (member.queue == queue_number)
 		{
@@ -585,17 +579,37 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 		}
 	}
 	table->member_count = kept;
-	if (!mine)
+	if (mine)
+		return members;
+	if (kept == MAX_MEMBERS)
+		return 0;
+	table->members[kept].session = number;
+	table->members[kept].queue = queue_number;
+	table->member_count++;
+	return members + 1;
+}
+
+/*
+ * Deal bucket_count buckets of a queue out between the sessions that live and
+ * ask for them, of which the caller's is one.  Returns how many are the
+ * caller's, and which; -1 if there are too many members.
+ */
+int
+sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
+{
+	uint32		queue_number = queue_state_number(queue);
+	int		   *owned = palloc0((settings_max_sessions + 1) * sizeof(int));
+	int		   *share = palloc0((settings_max_sessions + 1) * sizeof(int));
+	int			members;
+	int			n = 0;
+	int			next = 0;
+
+	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+	members = join_queue(queue_number, number);
+	if (members == 0)
 	{
-		if (kept == MAX_MEMBERS)
-		{
-			LWLockRelease(&table->lock);
-			return -1;
-		}
-		table->members[kept].session = number;
-		table->members[kept].queue = queue_number;
-		table->member_count++;
-		members++;
+		LWLockRelease(&table->lock);
+		return -1;
 	}
 
 	/* Shares differ by one at the most; who came first has the larger ones. */

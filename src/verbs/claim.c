@@ -184,11 +184,15 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	start.whole = address->block;
 	start.fraction = address->fraction;
 	*finish = virtual_time_add(start, group.charge, 1.0);
-	result = leases_grant(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
-						  &row->tuple.t_self,
-						  Min(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), PG_INT32_MAX - 1) + 1,
-						  claim->now, deadline, &claim->request->session, group.group,
-						  group.counted, group.of_overflow, &lease);
+	lease.queue = claim->queue;
+	lease.task = DatumGetInt64(row_value(row, COLUMN_ID));
+	lease.tid = row->tuple.t_self;
+	lease.attempt = Min(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), PG_INT32_MAX - 1) + 1;
+	lease.started = claim->now;
+	lease.deadline = deadline;
+	lease.group = group.group;
+	lease.overflow = group.of_overflow;
+	result = leases_grant(&lease, &claim->request->session, group.counted);
 	row_reader_unlock(row);
 	if (result != LEASE_GRANTED)
 	{

@@ -359,6 +359,54 @@ run_errands(Oid database)
 }
 
 /*
+ * What databases and roles are set to is not meant for the worker.
+ */
+static void
+override_settings(void)
+{
+	/* If there has to be a loser, let it be us, and soon. */
+	SetConfigOption("deadlock_timeout", "100ms", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("lock_timeout", "1s", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("statement_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("idle_in_transaction_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
+
+	/*
+	 * Nothing that we write has to be on disk, or on a standby, before others may
+	 * see it: after a crash it is done again.
+	 */
+	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+}
+
+/*
+ * Maintain all queues once.  Returns when to come again; ends the worker if the
+ * extension is not in the database any more.
+ */
+static TimestampTz
+maintain_all(void)
+{
+	TimestampTz next = PG_INT64_MAX;
+	List	   *queues;
+	ListCell   *lc;
+	bool		exists;
+
+	/* Before: what this wakes us for is seen in this round. */
+	maintain_tick(GetCurrentTimestamp());
+	wakeup_pass_begins(my_slot);
+	queues = list_queues(&exists, &next);
+	if (!exists)
+	{
+		my_end = WORKER_NOT_NEEDED;
+		proc_exit(0);
+	}
+	foreach(lc, queues)
+		next = wakeup_earlier(next, maintain_one(lfirst_oid(lc)));
+	list_free(queues);
+	return wakeup_next(my_slot, wakeup_earlier(next, maintain_next_lease()));
+}
+
+/*
  * The worker of a database.  arg: its slot.
  */
 void
@@ -382,20 +430,7 @@ database_worker_main(Datum arg)
 	before_shmem_exit(worker_exit, (Datum) 0);
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 
-	/* If there has to be a loser, let it be us, and soon. */
-	SetConfigOption("deadlock_timeout", "100ms", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("lock_timeout", "1s", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("statement_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-
-	/*
-	 * What databases and roles are set to is not meant for us.  Nothing that we
-	 * write has to be on disk, or on a standby, before others may see it: after
-	 * a crash it is done again.
-	 */
-	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("idle_in_transaction_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
+	override_settings();
 
 	ctl.keysize = sizeof(Oid);
 	ctl.entrysize = sizeof(FailingQueue);
@@ -428,26 +463,7 @@ database_worker_main(Datum arg)
 
 		next = wakeup_next(my_slot, next);
 		if (next <= GetCurrentTimestamp())
-		{
-			List	   *queues;
-			ListCell   *lc;
-			bool		exists;
-
-			/* Before: what this wakes us for is seen in this round. */
-			maintain_tick(GetCurrentTimestamp());
-			wakeup_pass_begins(my_slot);
-			next = PG_INT64_MAX;
-			queues = list_queues(&exists, &next);
-			if (!exists)
-			{
-				my_end = WORKER_NOT_NEEDED;
-				proc_exit(0);
-			}
-			foreach(lc, queues)
-				next = wakeup_earlier(next, maintain_one(lfirst_oid(lc)));
-			list_free(queues);
-			next = wakeup_next(my_slot, wakeup_earlier(next, maintain_next_lease()));
-		}
+			next = maintain_all();
 
 		until = wakeup_earlier(next, run_errands(database));
 		timeout = (until == PG_INT64_MAX) ? -1 :
