@@ -44,6 +44,9 @@ LEASE_SECONDS = 2
 LEASE = "%d s" % LEASE_SECONDS
 BUCKETS = 4
 
+# For crashes that there have not been when the time is over.
+MORE_SECONDS = 60
+
 # A client that was terminated, or finds the connection gone, goes on with a
 # new connection.  Every other error is a finding.
 EXPECTED_SQLSTATES = {"57P01"}
@@ -550,8 +553,8 @@ class Client:
     def work(self, deadline):
         names = [name for name, _ in self.ACTIONS]
         self.connect()
-        while time.time() < deadline:
-            name = self.random.choices(names, self.weights(deadline - time.time()))[0]
+        while time.time() < deadline.value:
+            name = self.random.choices(names, self.weights(deadline.value - time.time()))[0]
             self.settling = []
             try:
                 getattr(self, name)()
@@ -608,7 +611,11 @@ class Agitator:
             self.clients.append((0, self.start(number, 0)))
         next_kill = time.time() + 2
         next_crash = time.time() + (self.args.crash_every or self.args.seconds + 1)
-        while time.time() < self.deadline - 0.5:
+        most = time.time() + MORE_SECONDS
+        while time.time() < self.deadline.value - 0.5:
+            # Until there have been as many crashes as there are to be, on a busy machine.
+            if self.crashes < self.args.crashes and time.time() < most:
+                self.deadline.value = max(self.deadline.value, time.time() + 3)
             time.sleep(0.3)
             crash = time.time() >= next_crash
             pid = self.disturb_backend(crash)
@@ -819,6 +826,7 @@ def main():
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--crash-every", type=float, default=0,
                         help="seconds between two crashes of the server (must be local, and of the same user)")
+    parser.add_argument("--crashes", type=int, default=0, help="at least so many, though it take longer")
     parser.add_argument("--seed", default=str(int(time.time())))
     parser.add_argument("--cluster-index", default=None)
     args = parser.parse_args()
@@ -836,9 +844,8 @@ def main():
                 " WHERE indrelid = %s::regclass AND indisprimary", (TABLE,)).fetchone()[0]
 
     begin = time.time()
-    deadline = begin + args.seconds
-    maintenance = Maintenance(args, begin, deadline)
-    agitator = Agitator(args, deadline)
+    maintenance = Maintenance(args, begin, begin + args.seconds)
+    agitator = Agitator(args, multiprocessing.RawValue("d", begin + args.seconds))
     maintenance.start()
     agitator.work()
     maintenance.join()
