@@ -363,7 +363,6 @@ wait_for_others(Claim *claim)
 		claim->waits_for_others++ == WAITS_FOR_OTHERS ||
 		handover_feeds() || !wakeup_worker_alive(MyDatabaseId))
 		return false;
-	leases_return_reserved();
 	CHECK_FOR_INTERRUPTS();
 	pg_usleep(1000L);
 	claim->now = GetCurrentTimestamp();
@@ -400,7 +399,6 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	}
 	if (!wanted)
 		return false;
-	leases_return_reserved();
 	wakeup_at(MyDatabaseId, 0);
 	if (!queue_state_wait_fed(state, feeds, claim->give_up))
 		return false;
@@ -505,7 +503,12 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			if (offers > 0)
 				continue;
 		}
-		if (claim.got > 0 || !wait_for_overflow(&claim, feeds))
+		if (claim.got > 0)
+			break;
+
+		/* While we wait others may need what is reserved for us. */
+		leases_return_reserved();
+		if (!wait_for_overflow(&claim, feeds))
 			break;
 	}
 	if (claim.dry_met)
