@@ -209,7 +209,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 			 * not wait.  Look at it again soon.
 			 */
 			(void) leases_drop(&lease.ref, false, NULL);
-			lanes_doubt(lane, InvalidTransactionId, entry);
+			lanes_doubt(lane, InvalidTransactionId, entry, false);
 			return false;
 		}
 		leases_settle(&lease.ref, &lease);
@@ -295,10 +295,10 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 							  task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
 							  &lease) ||
 				 (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
-				lanes_doubt(lane, row->in_progress, entry);
+				lanes_doubt(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_IN_DOUBT:
-			lanes_doubt(lane, row->in_progress, entry);
+			lanes_doubt(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_LIVE:
 			break;
@@ -331,13 +331,8 @@ claim_resolve_doubts(QueueState *state)
 					left = true;
 				else
 				{
-					/* It was counted when it was prepared. */
-					if (TransactionIdIsValid(doubts[i].xid) &&
-						TransactionIdDidAbort(doubts[i].xid))
-					{
-						state->recount = true;
-						wakeup_at(state->database, 0);
-					}
+					if (doubts[i].counted && TransactionIdDidAbort(doubts[i].xid))
+						queue_state_recount(state);
 					lanes_resolve(lane, &doubts[i]);
 				}
 			}

@@ -47,6 +47,22 @@ check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
+ * Is it known what a queue has?  If not, who counts the rows that there are is to come
+ * by, or has just missed this one.
+ */
+static bool
+is_counted(Relation rel, QueueInfo *info)
+{
+	if (info->state->recovery == QUEUE_UNKNOWN)
+	{
+		handover_not_counted(info->state);
+		return false;
+	}
+	recovery_tags(rel, info);
+	return true;
+}
+
+/*
  * A row with an address (else NULL: in the overflow) was written, or (change -1)
  * removed: its group has one task more, or less.
  */
@@ -64,13 +80,6 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 												tupdesc, &isnull));
 	GroupTag	tag;
 
-	/* Who counts the rows that there are is to come by, or has just missed this one. */
-	if (info->state->recovery == QUEUE_UNKNOWN)
-	{
-		handover_not_counted(info->state);
-		return;
-	}
-	recovery_tags(rel, info);
 	handover_reserve(2);
 	if (change < 0)
 	{
@@ -101,6 +110,7 @@ static void
 note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 {
 	bool		isnull;
+	bool		known;
 	Datum		value;
 	char		task_state;
 
@@ -124,15 +134,17 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 			handover_offer_at_commit(lane, &address, &tuple->t_self);
 		else
 			handover_offer_at_abort(lane, &address, &tuple->t_self);
-		note_of_group(rel, info, tuple, tupdesc, &address, change);
+		if (is_counted(rel, info))
+			note_of_group(rel, info, tuple, tupdesc, &address, change);
 		handover_count(info->state, QUEUE_ADDRESSED, change);
 		return;
 	}
 
 	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
 		return;					/* ready, but nowhere: nobody gets it */
+	known = is_counted(rel, info);
 	handover_count(info->state, queue_catalog_depth(task_state), change);
-	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR)
+	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR && known)
 		note_of_group(rel, info, tuple, tupdesc, NULL, change);
 	if (task_state == TASK_SCHEDULED)
 	{

@@ -191,7 +191,7 @@ handover_item_commit(const HandoverItem *item)
 		case HANDOVER_NOT_COUNTED:
 			/* If somebody counts them just now he may have come too early. */
 			if (item->u.overflow.queue->recovery != QUEUE_UNKNOWN)
-				item->u.overflow.queue->recount = true;
+				queue_state_recount(item->u.overflow.queue);
 			break;
 		case HANDOVER_OVERFLOWED:
 			group_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
@@ -315,7 +315,7 @@ handover_item_abort(HandoverItem *item)
 							   -item->u.overflow.n);
 			break;
 		case HANDOVER_RECOUNT:
-			item->u.overflow.queue->recount = true;
+			queue_state_recount(item->u.overflow.queue);
 			break;
 		case HANDOVER_HELD:
 			look_behind(item);
@@ -415,7 +415,7 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
 		case HANDOVER_LOWER_AT_COMMIT:
 		case HANDOVER_LOWER_AT_ABORT:
 			place_of(item, &place);
-			lanes_doubt(item->lane, xid, &place);
+			lanes_doubt(item->lane, xid, &place, true);
 			break;
 		case HANDOVER_DUE_ADDED:
 		case HANDOVER_CANCELLED:
@@ -424,13 +424,16 @@ handover_item_prepare(HandoverItem *item, TransactionId xid)
 		case HANDOVER_READY_REMOVED:
 		case HANDOVER_OVERFLOW_REMOVED:
 		case HANDOVER_WRITTEN:
-		case HANDOVER_NOT_COUNTED:
 		case HANDOVER_OVERFLOWED:
 		case HANDOVER_READ_AGAIN:
 		case HANDOVER_SESSION_CLOSED:
 		case HANDOVER_SETTINGS:
 		case HANDOVER_PROBE:
 			handover_item_commit(item);
+			break;
+		case HANDOVER_NOT_COUNTED:
+			/* Whoever counts before it has ended does not see its rows. */
+			queue_state_recount(item->u.overflow.queue);
 			break;
 		case HANDOVER_HELD:
 		case HANDOVER_LOOK:

@@ -872,10 +872,11 @@ lanes_at_abort(void)
 /*
  * A row in a place is in doubt: it is in the hands of a transaction (invalid:
  * of some) that will not say so when it ends.  Of several rows of one
- * transaction the first is remembered.
+ * transaction the first is remembered.  counted: it is prepared, and what it does was
+ * counted, so that somebody has to count anew if it is rolled back.
  */
 void
-lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
+lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place, bool counted)
 {
 	LaneEntry	first = *place;
 	LaneDoubt  *doubt = NULL;
@@ -897,13 +898,22 @@ lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place)
 		doubt->xid = xid;
 		doubt->place = first;
 		doubt->task = 0;
+		doubt->counted = false;
 	}
 	else if (doubt == NULL)
 	{
-		/* One too many: from now on it is looked at again each time. */
+		/*
+		 * One too many: from now on it is looked at again each time.  Whether either
+		 * is rolled back nobody will know, so what was counted is counted anew: when
+		 * both have ended, for until then they keep their locks on the table
+		 * (recovery_recount).
+		 */
 		doubt = &lane->doubts[LANE_DOUBTS - 1];
+		if (counted || doubt->counted)
+			queue_state_recount(queue_state_by_number(lane->queue));
 		doubt->xid = InvalidTransactionId;
 	}
+	doubt->counted = TransactionIdIsValid(doubt->xid) && (counted || doubt->counted);
 	if (lanes_compare(&first, &doubt->place) < 0)
 		doubt->place = first;
 	if (task != 0 && (doubt->task == 0 || task < doubt->task))
@@ -928,7 +938,7 @@ lanes_doubt_transaction(const LaneSet *set, TransactionId xid)
 
 	set_to_end(&end);
 	if (lane != NULL)
-		lanes_doubt(lane, xid, &end);
+		lanes_doubt(lane, xid, &end, true);
 	return lane != NULL;
 }
 

@@ -55,6 +55,7 @@ typedef struct LaneEntry
 typedef struct LaneDoubt
 {
 	TransactionId xid;			/* invalid: several, more than there is room for */
+	bool		counted;		/* it was prepared, and what it does is counted */
 	LaneEntry	place;			/* the index is read again from here on */
 	int64		task;			/* and the overflow from this one; 0: it is not */
 } LaneDoubt;
@@ -163,7 +164,8 @@ extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 extern void lanes_refill_wait(Lane *lane);
 extern void lanes_at_abort(void);
 
-extern void lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place);
+extern void lanes_doubt(Lane *lane, TransactionId xid, const LaneEntry *place,
+						bool counted);
 extern bool lanes_doubt_transaction(const LaneSet *set, TransactionId xid);
 extern int	lanes_doubts(Lane *lane, LaneDoubt *doubts);
 extern void lanes_resolve(Lane *lane, const LaneDoubt *doubt);

@@ -275,6 +275,11 @@ stats_before_prepare(TransactionId xid)
 			if (lanes_doubt_transaction(&queue->orders[class].lanes, xid))
 				noted = queue;
 		}
+
+		/* There is no lane to remember it. */
+		if (queue != noted)
+			queue_state_recount(queue);
+		noted = queue;
 	}
 }
 
