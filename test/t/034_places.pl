@@ -67,13 +67,15 @@ sub make_queue
 	return;
 }
 
-# Claims the first two; then the next n are ready, in memory only.
+# Claims the first two; then the next n are ready, in memory only.  Not the other way
+# round: a group that the worker had fed up to n by then would be two short of it, which
+# is not enough for it to be fed again.
 sub offer
 {
 	my ($q, $n) = @_;
 
-	sql($node, "SELECT fairq.alter_queue('$q', max_ready_per_group => $n)") if $n != 2;
 	sql($node, "SELECT FROM fairq.pop('$q', 2)");
+	sql($node, "SELECT fairq.alter_queue('$q', max_ready_per_group => $n)") if $n != 2;
 	offered($q, $n);
 	return;
 }
