@@ -16,7 +16,8 @@
 #   leases_task_written(), groups_lease_refused() without what it gives back, groups_untag()
 #   that does not count off, group_overflow_feed() that does not ask whether the task is fed
 #   already, count_row() that does not whether it is leased;
-# - level_group(): set ready to 0 with a purge: the purge;
+# - level_group(): set ready to 0 with a purge: the purge; groups_tag(): when virtual time has
+#   gone by: the group behind;
 # - count_off_overflow(): what was fed is not counted off as ready: the paused group;
 # - group_overflow_seek_hungry(): starve with tasks set aside: the group that is starving
 #   beside a paused one;
