@@ -2,7 +2,7 @@
 # silent drop (I10); and the places where pgfairq does not work say so.
 #
 # To see it fail, take one of these guards out of the engine:
-# - the test for room in the table of leases, groups, lanes or queues: the
+# - the test for room in the table of leases, groups, lanes, limits or queues: the
 #   server crashes, or tasks are lost;
 # - that lanes are looked for before a group gives a tag, and for tasks that get theirs
 #   later (placement_prepare): they are accepted, and stay where they are;
