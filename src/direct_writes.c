@@ -63,6 +63,22 @@ is_counted(Relation rel, QueueInfo *info)
 }
 
 /*
+ * So is a row of policy fair whose place in virtual time nobody will have come to:
+ * who claims it would take all others there, and the time is not without end.
+ */
+static void
+check_block(QueueInfo *info, const FairqAddress *address)
+{
+	if (address->block >= FAIRQ_TAGS_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("address of block " INT64_FORMAT " is not one of queue \"%s\"",
+						address->block, info->name),
+				 errhint("Under policy \"fair\" blocks are less than " INT64_FORMAT ".",
+						 FAIRQ_TAGS_ROWS)));
+}
+
+/*
  * A row with an address (else NULL: in the overflow) was written, or (change -1)
  * removed: its group has one task more, or less.
  */
@@ -129,6 +145,8 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 		FairqAddress address = *DatumGetFairqAddressP(value);
 		Lane	   *lane = placement_lane(info, &address);
 
+		if (change > 0 && info->policy == QUEUE_FAIR)
+			check_block(info, &address);
 		/* An old row is as it was if this is rolled back. */
 		if (change > 0)
 			handover_offer_at_commit(lane, &address, &tuple->t_self);

@@ -270,6 +270,7 @@ extern bool queue_state_tick(QueueState *queue, TimestampTz now);
 extern void queue_state_advance(QueueOrder *order, VirtualTime start,
 								VirtualTime finish);
 extern void queue_state_idle(QueueOrder *order);
+extern void queue_state_start_at(QueueOrder *order, VirtualTime first);
 extern VirtualTime queue_state_virtual_time(QueueOrder *order);
 
 static inline void

@@ -206,7 +206,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 	for (int class = 0; class < FAIRQ_CLASSES; class++)
 	{
 		if (any[class])
-			queue_state_advance(&state->orders[class], first[class], first[class]);
+			queue_state_start_at(&state->orders[class], first[class]);
 	}
 }
 
