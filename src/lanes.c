@@ -601,9 +601,26 @@ look(const Lane *lane, LaneTop *top)
 }
 
 /*
- * What is next in a lane.  Without the lock, as a claimer looks at all lanes
- * before it takes from one: a torn answer makes it take from another lane
- * than the one least far along, no more.
+ * What is next in a lane.  Without the lock, as a claimer looks at all lanes before it
+ * takes from one.  For claimers only; who acts on what he sees looks with the lock.
+ *
+ * Races: entries move while one is copied, so that first may be a mixture of two, or an
+ * entry that somebody has taken; and lanes_refill_end() says that a lane is complete
+ * before it has entered what was read, so that one with tasks may look empty.  Both are
+ * harmless to a claimer:
+ *
+ *	 What it takes, and up to where, lanes_take() compares with the lock.  A first that
+ *	 is too far along, or a lane that looks empty, has it take later entries of other
+ *	 lanes before: take_overtaken() looks again, and what that does not see either is
+ *	 in the order of a claimer that came just before.
+ *	 A first that is not far enough along costs a turn: what comes back with the lock
+ *	 (lanes_take, lanes_refill_begin) takes its place.
+ *	 Before it says that there is nothing it looks at all with the lock (looked_twice).
+ *	 With all that it wants in hand it may think that no lane has more, and end the
+ *	 busy period (queue_state_idle): then whoever comes next starts at the finish of
+ *	 the task served last, and not at its start.
+ *	 turns_before() may let a group have its turn too early, or not yet: then it has it
+ *	 when nothing else is taken.
  */
 void
 lanes_look(const Lane *lane, LaneTop *top)

@@ -307,6 +307,10 @@ queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 /*
  * Is there nothing to claim in an order, as far as its lanes know?  They do not
  * if they are not set up: after a start, until somebody claims.
+ *
+ * With the lanes' locks: a look without may find a lane empty whose refill ends just
+ * then (lanes_look), and its groups would be given more than they may have ready.
+ * The caller sees to it that the queue, and so its lanes, stay.
  */
 static bool
 nothing_ready(QueueState *queue, int class)
@@ -320,7 +324,7 @@ nothing_ready(QueueState *queue, int class)
 	{
 		LaneTop		top;
 
-		lanes_look(lane, &top);
+		lanes_look_locked(lane, &top);
 		if (top.view != LANE_EMPTY)
 			return false;
 	}
@@ -437,29 +441,47 @@ queue_state_seek_hungry(QueueState *queue, bool held)
 								   in_transit_oldest() == DT_NOEND, held);
 }
 
-/*
- * Does a bucket, or with a negative number any, look as if there were something
- * to claim?  Without locks, also for a queue that is being dropped.
- */
-bool
-queue_state_has_ready(QueueState *queue, int bucket)
+static bool
+bucket_has_ready(QueueState *queue, int bucket)
 {
-	if (bucket >= 0 && (limits_in_turn(&queue->limits) || !queue->classes_known))
+	if (limits_in_turn(&queue->limits) || !queue->classes_known)
 		return true;
 	for (int class = 0; class < queue->classes; class++)
 	{
-		Lane	   *lane = bucket < 0 ? NULL : lanes_of(&queue->orders[class].lanes, bucket);
+		Lane	   *lane = lanes_of(&queue->orders[class].lanes, bucket);
 		LaneTop		top;
 
-		if (bucket < 0 && !nothing_ready(queue, class))
-			return true;
 		if (lane == NULL)
 			continue;
-		lanes_look(lane, &top);
+		lanes_look_locked(lane, &top);
 		if (top.view != LANE_EMPTY)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Does a bucket, or with a negative number any, look as if there were something
+ * to claim?  False also for a queue that was dropped.
+ *
+ * Whoever asks lets somebody sleep if there is not, so it is asked with the lanes'
+ * locks, and with the directory's, under which lanes are not given back.
+ */
+bool
+queue_state_has_ready(QueueState *queue, int bucket)
+{
+	bool		result = false;
+
+	LWLockAcquire(&directory->lock, LW_SHARED);
+	if (queue->in_use && bucket >= 0)
+		result = bucket_has_ready(queue, bucket);
+	else if (queue->in_use)
+	{
+		for (int class = 0; class < queue->classes && !result; class++)
+			result = !nothing_ready(queue, class);
+	}
+	LWLockRelease(&directory->lock);
+	return result;
 }
 
 /*
