@@ -79,6 +79,7 @@ class Client:
         self.held = {}      # receipt -> (task, deadline, payload)
         self.stale = {}     # receipt -> (task, n, whether an ack may be true)
         self.settling = []  # receipts whose fate an error leaves open
+        self.in_doubt = set()   # receipts that were refused
         self.seen = []      # ids of tasks
         self.cancellable = []
         self.counter = 0
@@ -179,6 +180,11 @@ class Client:
                 if until > now:
                     self.log.write("B", task, receipt, repr(now), repr(until))
 
+    # A lease has ended for certain when this client ended it. One that was refused may
+    # be in force again: the answer is false as well while somebody else is about to end
+    # it, a cancel or the pass that puts back what has run out, and that may be rolled
+    # back. Then an ack is true, until the task is somebody else's.
+
     def is_over(self, receipt, task, n, may_ack=False):
         self.stale[receipt] = (task, n, may_ack)
         if len(self.stale) > 200:
@@ -188,7 +194,8 @@ class Client:
         for receipt in receipts:
             if receipt in self.held:
                 task, until, payload = self.held.pop(receipt)
-                self.is_over(receipt, task, payload["n"], may_ack)
+                self.is_over(receipt, task, payload["n"], may_ack or receipt in self.in_doubt)
+        self.in_doubt -= set(receipts)
 
     def are_over(self, tasks):
         for t in tasks:
@@ -197,6 +204,7 @@ class Client:
     def refused(self, what, receipts):
         """These answered false. A lease that has not run out by now was lost
         too early, unless somebody cancels the task or the server crashed."""
+        self.in_doubt |= set(receipts)
         if self.args.crash_every:
             return
         now = time.time()
@@ -480,16 +488,18 @@ class Client:
             return
         receipt = self.random.choice(list(self.stale))
         task, n, may_ack = self.stale[receipt]
+        acked = []
 
         def body():
-            if self.all("SELECT fairq.ack(%s)", receipt)[0][0]:
+            acked.extend(self.all("SELECT fairq.ack(%s)", receipt)[0])
+            if acked[0]:
                 self.run("INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'late')",
                          task, receipt, n)
                 if not may_ack:
                     self.log.violation("ack of task %s, receipt %s whose lease has ended: true" % (task, receipt))
 
         self.transaction(body)
-        self.is_over(receipt, task, n)
+        self.is_over(receipt, task, n, may_ack and not acked[0])
 
     def share(self):
         """Let anybody acknowledge what this client has claimed."""
