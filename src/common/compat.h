@@ -109,8 +109,28 @@ typedef Oid RelFileNumber;
 #endif
 
 /*
+ * 16 has indexes that sum up blocks (BRIN), whose columns may change in a row that
+ * stays where all other indexes lead.
+ */
+#if PG_VERSION_NUM >= 160000
+#define fairq_index_sums_up(info) ((info)->ii_Summarizing)
+#else
+#define fairq_index_sums_up(info) false
+#endif
+
+/* The indexes that are to have an entry of the new version of a row. */
+typedef enum IndexEntries
+{
+	ENTRIES_NONE,
+	ENTRIES_OF_SUMS,			/* those that sum up */
+	ENTRIES_ALL,
+} IndexEntries;
+
+/*
  * 16 tells which indexes an update concerns instead of whether any.  Returns
- * the result of heap_update and whether new index entries are needed.
+ * the result of heap_update and which need new entries.  An entry of a heap-only
+ * tuple in another index would outlive it: pruning frees the line pointer of such
+ * a one without asking indexes, and the next row there would be found by it.
  *
  * heap_update itself must not be told not to wait (it asserts that nobody has
  * the row then).  So the row is locked first, which can be had without waiting,
@@ -119,7 +139,7 @@ typedef Oid RelFileNumber;
 static inline TM_Result
 fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,
 				  CommandId cid, bool wait, TM_FailureData *tmfd,
-				  bool *needs_index_entries)
+				  IndexEntries *entries)
 {
 	LockTupleMode lockmode;
 	TM_Result	result;
@@ -135,18 +155,19 @@ fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,
 		result = heap_lock_tuple(rel, &old, cid, LockTupleExclusive,
 								 LockWaitSkip, false, &buffer, tmfd);
 		ReleaseBuffer(buffer);
-		*needs_index_entries = false;
+		*entries = ENTRIES_NONE;
 		if (result != TM_Ok)
 			return result;
 	}
 #if PG_VERSION_NUM >= 160000
 	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, true, tmfd,
 						 &lockmode, &update_indexes);
-	*needs_index_entries = (result == TM_Ok && update_indexes != TU_None);
+	*entries = result != TM_Ok || update_indexes == TU_None ? ENTRIES_NONE :
+		update_indexes == TU_Summarizing ? ENTRIES_OF_SUMS : ENTRIES_ALL;
 #else
 	result = heap_update(rel, tid, tuple, cid, InvalidSnapshot, true, tmfd,
 						 &lockmode);
-	*needs_index_entries = (result == TM_Ok && !HeapTupleIsHeapOnly(tuple));
+	*entries = result == TM_Ok && !HeapTupleIsHeapOnly(tuple) ? ENTRIES_ALL : ENTRIES_NONE;
 #endif
 	return result;
 }

@@ -54,3 +54,18 @@ virtual_time_add(VirtualTime t, double cost, double weight)
 	t.fraction = (uint32) fraction;
 	return t;
 }
+
+/*
+ * Virtual time v when a task that starts at start is served, so far as one task may
+ * advance it.
+ */
+VirtualTime
+virtual_time_leap(VirtualTime v, VirtualTime start)
+{
+	/* v is below FAIRQ_TAGS_START, or was advanced in small steps: no overflow. */
+	if (unlikely(start.whole >= FAIRQ_TAGS_LEAP))
+		start = virtual_time_at_most(start, v.whole < FAIRQ_TAGS_LEAP ? FAIRQ_TAGS_LEAP :
+									 Min(v.whole, PG_INT64_MAX - FAIRQ_MAX_LEAP) +
+									 FAIRQ_MAX_LEAP);
+	return virtual_time_max(v, start);
+}

@@ -29,6 +29,19 @@
  * at the largest value: tasks of that tag are then served by slot, none is
  * lost, and no tag ever becomes smaller.
  *
+ * Rows that are written with SQL can have tags that nobody has been charged for,
+ * and whoever may INSERT can write them.  None of them uses the tags up, nor makes
+ * us write a row that would be refused where it is written with SQL, by a restore:
+ *
+ *	 a row is refused from FAIRQ_TAGS_ROWS on;
+ *	 a group that is read from the rows starts behind those before FAIRQ_TAGS_GROUPS
+ *	 only, and virtual time that is read from them at FAIRQ_TAGS_START at most;
+ *	 a claim advances virtual time to FAIRQ_TAGS_LEAP at once, and from there on by
+ *	 FAIRQ_MAX_LEAP at most, which is more than all that one lot of tasks is charged.
+ *
+ * So what rows can do at once leaves 5.7 * 10^17 tags to the next bound, and they do
+ * not come there in fewer than 5 * 10^8 claims.  Nobody does by being charged.
+ *
  * Resolution.  The smallest c / w, 0.001 / 1000, is 4295 units, so that
  * rounding to the nearest unit changes no task's share by more than one in
  * 8000, and that of a task of cost 1 and weight 1 not at all.
@@ -44,6 +57,13 @@
 #define FAIRQ_MIN_WEIGHT	0.001
 #define FAIRQ_MAX_WEIGHT	1000
 #define FAIRQ_MAX_CHARGE	1000000 /* of cost / weight */
+
+/* Bounds of what rows say, see above; each leaves room to the next. */
+#define FAIRQ_TAGS_LEAP		(INT64CONST(4) << 59)
+#define FAIRQ_TAGS_START	(INT64CONST(5) << 59)
+#define FAIRQ_TAGS_GROUPS	(INT64CONST(6) << 59)
+#define FAIRQ_TAGS_ROWS		(INT64CONST(8) << 59)
+#define FAIRQ_MAX_LEAP		(INT64CONST(1000) * FAIRQ_MAX_CHARGE)
 
 /* The value is whole + fraction / 2^32, also when whole is negative. */
 typedef struct VirtualTime
@@ -70,6 +90,16 @@ virtual_time_max(VirtualTime a, VirtualTime b)
 	return (virtual_time_compare(a, b) >= 0) ? a : b;
 }
 
+/* The earlier of a tag and a whole number. */
+static inline VirtualTime
+virtual_time_at_most(VirtualTime t, int64 whole)
+{
+	const VirtualTime bound = {whole, 0};
+
+	return (t.whole >= whole) ? bound : t;
+}
+
 extern VirtualTime virtual_time_add(VirtualTime t, double cost, double weight);
+extern VirtualTime virtual_time_leap(VirtualTime v, VirtualTime start);
 
 #endif							/* FAIRQ_VIRTUAL_TIME_H */

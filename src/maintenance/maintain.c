@@ -151,6 +151,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	let_run = unique_keys_look(rel, info, PASS_ROWS, &maintenance->next, &more);
 	if (claim_resolve_doubts(info->state))
 		maintenance->next = Min(maintenance->next, now + LANE_DOUBT_USECS);
+	/* Somebody writes to the queue just now: nobody says when he has ended. */
+	if (info->state->counts.recount)
+		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
 	if (pg_atomic_read_u32(&info->state->expired) > 0)
 	{
 		/* More, or they are in somebody's hands and have to wait. */

@@ -727,6 +727,7 @@ groups_level(QueueState *queue, uint32 number, VirtualTime finish)
  * A row says that a group has a task of this start tag and cost, in this slot.
  * leased: somebody has the task.  A slot that none of us gave out, because the row
  * was written with SQL, is not taken over: it breaks ties, and needs to be no more.
+ * Nor is such a tag, see virtual_time.h.
  */
 void
 groups_restore(QueueState *queue, int class, const char *key, int keylen,
@@ -741,7 +742,8 @@ groups_restore(QueueState *queue, int class, const char *key, int keylen,
 	group = group_table_lock(queue, &group_key, key, keylen,
 							 first);
 	finish = virtual_time_add(start, cost, weight_of(queue, group));
-	if (virtual_time_compare(group->finish, finish) < 0)
+	if (start.whole < FAIRQ_TAGS_GROUPS &&
+		virtual_time_compare(group->finish, finish) < 0)
 	{
 		group->finish = finish;
 		if (slot < FAIRQ_SLOTS)

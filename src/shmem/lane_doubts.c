@@ -26,10 +26,11 @@
 /*
  * A row in a place is in doubt: it is in the hands of a transaction (invalid:
  * of some) that will not say so when it ends.  Of several rows of one
- * transaction the first is remembered.
+ * transaction the first is remembered.  counted: it is prepared, and what it does
+ * was counted, so that the queue has to be counted anew if it is rolled back.
  */
 void
-lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place)
+lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool counted)
 {
 	LaneEntry	first = *place;
 	LaneDoubt  *doubt = NULL;
@@ -51,13 +52,22 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place)
 		doubt->xid = xid;
 		doubt->place = first;
 		doubt->task = 0;
+		doubt->counted = false;
 	}
 	else if (doubt == NULL)
 	{
-		/* One too many: from now on it is looked at again each time. */
+		/*
+		 * One too many: from now on it is looked at again each time.  Whether either
+		 * is rolled back is not known then, so what was counted is counted anew: when
+		 * both have ended, for until then they keep their locks on the table
+		 * (recovery_recount).
+		 */
 		doubt = &lane->doubts[LANE_DOUBTS - 1];
+		if (counted || doubt->counted)
+			queue_state_recount(queue_state_by_number(lane->queue));
 		doubt->xid = InvalidTransactionId;
 	}
+	doubt->counted = TransactionIdIsValid(doubt->xid) && (counted || doubt->counted);
 	if (lanes_compare(&first, &doubt->place) < 0)
 		doubt->place = first;
 	if (task != 0 && (doubt->task == 0 || task < doubt->task))
@@ -82,7 +92,7 @@ lane_doubts_add_transaction(const LaneSet *set, TransactionId xid)
 
 	lane_entry_set_last(&end);
 	if (lane != NULL)
-		lane_doubts_add(lane, xid, &end);
+		lane_doubts_add(lane, xid, &end, true);
 	return lane != NULL;
 }
 

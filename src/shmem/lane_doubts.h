@@ -10,7 +10,8 @@
 
 #include "shmem/lanes.h"
 
-extern void lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place);
+extern void lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place,
+							bool counted);
 extern bool lane_doubts_add_transaction(const LaneSet *set, TransactionId xid);
 extern int	lane_doubts_copy(Lane *lane, LaneDoubt *doubts);
 extern void lane_doubts_resolve(Lane *lane, const LaneDoubt *doubt);

@@ -65,6 +65,7 @@ typedef struct LaneEntry
 typedef struct LaneDoubt
 {
 	TransactionId xid;			/* invalid: several, more than there is room for */
+	bool		counted;		/* it was prepared, and what it does is counted */
 	LaneEntry	place;			/* the index is read again from here on */
 	int64		task;			/* and the overflow from this one; 0: it is not */
 } LaneDoubt;

@@ -71,14 +71,36 @@ queue_order_found_lost(QueueOrder *order)
 }
 
 /*
- * A task was claimed: virtual time is at least its start tag.
+ * A task was claimed: virtual time is at least its start tag.  Unless that was made
+ * up: then it is as far as one task may advance it, and charged from there.
  */
 void
 queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
 {
 	SpinLockAcquire(&order->mutex);
-	order->virtual_time = virtual_time_max(order->virtual_time, start);
+	order->virtual_time = virtual_time_leap(order->virtual_time, start);
+	if (unlikely(finish.whole >= FAIRQ_TAGS_LEAP))
+		finish = virtual_time_at_most(finish, order->virtual_time.whole + FAIRQ_MAX_CHARGE);
 	order->served_finish = virtual_time_max(order->served_finish, finish);
+	SpinLockRelease(&order->mutex);
+}
+
+/*
+ * The rows were read, and this is the first start tag: virtual time begins there, if
+ * nothing has been claimed.  Else it is known, and goes on from where it is.
+ */
+void
+queue_order_start_at(QueueOrder *order, VirtualTime first)
+{
+	const VirtualTime none = {0, 0};
+
+	first = virtual_time_at_most(first, FAIRQ_TAGS_START);
+	SpinLockAcquire(&order->mutex);
+	if (virtual_time_compare(order->virtual_time, none) == 0)
+	{
+		order->virtual_time = virtual_time_max(none, first);
+		order->served_finish = virtual_time_max(order->served_finish, first);
+	}
 	SpinLockRelease(&order->mutex);
 }
 

@@ -17,6 +17,7 @@ extern void queue_order_found_lost(QueueOrder *order);
 extern void queue_order_advance(QueueOrder *order, VirtualTime start,
 								VirtualTime finish);
 extern void queue_order_idle(QueueOrder *order);
+extern void queue_order_start_at(QueueOrder *order, VirtualTime first);
 extern VirtualTime queue_order_virtual_time(QueueOrder *order);
 
 #endif							/* FAIRQ_QUEUE_ORDER_H */

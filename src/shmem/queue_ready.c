@@ -3,8 +3,9 @@
  * queue_ready.c
  *	  Whether a queue looks as if there were something to claim.
  *
- * Locking: none.  The answer may be wrong by the time the caller has it, also
- * for a queue that is being dropped; a claim finds out.
+ * Locking: the lanes' locks.  A look without them may find a lane empty whose
+ * refill ends just then (lanes_look); the answer lets a waiter sleep, or has groups
+ * given more than they may have ready.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,7 +17,9 @@
 
 /*
  * Is there nothing to claim in an order, as far as its lanes know?  They do not
- * if they are not set up: after a start, until somebody claims.
+ * if they are not set up: after a start, until the first claim.
+ *
+ * The caller sees to it that the queue, and so its lanes, stay.
  */
 bool
 queue_ready_nothing(QueueState *queue, int class)
@@ -30,34 +33,51 @@ queue_ready_nothing(QueueState *queue, int class)
 	{
 		LaneTop		top;
 
-		lanes_look(lane, &top);
+		lanes_look_locked(lane, &top);
 		if (top.view != LANE_EMPTY)
 			return false;
 	}
 	return true;
 }
 
-/*
- * Does a bucket, or with a negative number any, look as if there were something
- * to claim?
- */
-bool
-queue_ready_bucket(QueueState *queue, int bucket)
+static bool
+bucket_has_ready(QueueState *queue, int bucket)
 {
-	if (bucket >= 0 && (limit_table_in_turn(&queue->limits) || !queue->recovery.classes))
+	if (limit_table_in_turn(&queue->limits) || !queue->recovery.classes)
 		return true;
 	for (int class = 0; class < queue->classes; class++)
 	{
-		Lane	   *lane = bucket < 0 ? NULL : lanes_of(&queue->orders[class].lanes, bucket);
+		Lane	   *lane = lanes_of(&queue->orders[class].lanes, bucket);
 		LaneTop		top;
 
-		if (bucket < 0 && !queue_ready_nothing(queue, class))
-			return true;
 		if (lane == NULL)
 			continue;
-		lanes_look(lane, &top);
+		lanes_look_locked(lane, &top);
 		if (top.view != LANE_EMPTY)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Does a bucket, or with a negative number any, look as if there were something
+ * to claim?  False also for a queue that was dropped.
+ *
+ * With the directory lock, under which lanes are not given back.
+ */
+bool
+queue_ready_bucket(QueueState *queue, int bucket)
+{
+	bool		result = false;
+
+	queue_state_lock_all(LW_SHARED);
+	if (queue->in_use && bucket >= 0)
+		result = bucket_has_ready(queue, bucket);
+	else if (queue->in_use)
+	{
+		for (int class = 0; class < queue->classes && !result; class++)
+			result = !queue_ready_nothing(queue, class);
+	}
+	queue_state_unlock_all();
+	return result;
 }

@@ -416,6 +416,17 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 }
 
 /*
+ * What is counted of a queue is off, or may be: have a pass see that it is counted anew.
+ * Never fails: called at the end of transactions, and under a lane's lock.
+ */
+void
+queue_state_recount(QueueState *queue)
+{
+	queue->counts.recount = true;
+	wakeup_at(queue->database, 0);
+}
+
+/*
  * A held task may have nothing before it any more: have a pass look at it.
  */
 void

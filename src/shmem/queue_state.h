@@ -290,6 +290,7 @@ extern void queue_state_give_ids(QueueState *queue, int64 first, int64 end);
 extern void queue_state_ids(QueueState *queue, int64 *first, int64 *end);
 extern bool queue_state_sweep_sleeps(QueueState *queue, int64 done);
 
+extern void queue_state_recount(QueueState *queue);
 extern void queue_state_look(QueueState *queue, int64 task);
 extern void queue_state_look_from(QueueState *queue, int64 from);
 extern int	queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from);

@@ -276,6 +276,11 @@ stats_before_prepare(TransactionId xid)
 			if (lane_doubts_add_transaction(&queue->orders[class].lanes, xid))
 				noted = queue;
 		}
+
+		/* There is no lane to remember it. */
+		if (queue != noted)
+			queue_state_recount(queue);
+		noted = queue;
 	}
 }
 

@@ -48,6 +48,38 @@ check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
+ * Is it known what a queue has?  If not, who counts the rows that there are is to come
+ * by, or has just missed this one.
+ */
+static bool
+is_counted(Relation rel, QueueInfo *info)
+{
+	if (info->state->recovery.groups == QUEUE_UNKNOWN)
+	{
+		pending_not_counted(info->state);
+		return false;
+	}
+	recovery_tags(rel, info);
+	return true;
+}
+
+/*
+ * So is a row of policy fair whose place in virtual time nobody will have come to:
+ * who claims it would take all others there, and the time is not without end.
+ */
+static void
+check_block(QueueInfo *info, const FairqAddress *address)
+{
+	if (address->block >= FAIRQ_TAGS_ROWS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("address of block " INT64_FORMAT " is not one of queue \"%s\"",
+						address->block, info->name),
+				 errhint("Under policy \"fair\" blocks are less than " INT64_FORMAT ".",
+						 FAIRQ_TAGS_ROWS)));
+}
+
+/*
  * A row with an address (else NULL: in the overflow) was written, or (change -1)
  * removed: its group has one task more, or less.
  */
@@ -65,13 +97,6 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 												tupdesc, &isnull));
 	GroupTag	tag;
 
-	/* Who counts the rows that there are is to come by, or has just missed this one. */
-	if (info->state->recovery.groups == QUEUE_UNKNOWN)
-	{
-		pending_not_counted(info->state);
-		return;
-	}
-	recovery_tags(rel, info);
 	pending_reserve(2);
 	if (change < 0)
 	{
@@ -102,6 +127,7 @@ static void
 note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int change)
 {
 	bool		isnull;
+	bool		known;
 	Datum		value;
 	char		task_state;
 
@@ -120,20 +146,24 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 		FairqAddress address = *DatumGetFairqAddressP(value);
 		Lane	   *lane = placement_lane(info, &address);
 
+		if (change > 0 && info->policy == QUEUE_FAIR)
+			check_block(info, &address);
 		/* An old row is as it was if this is rolled back. */
 		if (change > 0)
 			pending_offer_at_commit(lane, &address, &tuple->t_self);
 		else
 			pending_offer_at_abort(lane, &address, &tuple->t_self);
-		note_of_group(rel, info, tuple, tupdesc, &address, change);
+		if (is_counted(rel, info))
+			note_of_group(rel, info, tuple, tupdesc, &address, change);
 		stats_tally(info->state, QUEUE_ADDRESSED, change);
 		return;
 	}
 
 	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
 		return;					/* ready, but nowhere: nobody gets it */
+	known = is_counted(rel, info);
 	stats_tally(info->state, queue_catalog_depth(task_state), change);
-	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR)
+	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR && known)
 		note_of_group(rel, info, tuple, tupdesc, NULL, change);
 	if (task_state == TASK_SCHEDULED)
 	{

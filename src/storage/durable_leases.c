@@ -304,7 +304,7 @@ durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 		bool		replace[DURABLE_COLUMNS] = {false};
 		ItemPointerData old;
 		HeapTuple	new;
-		bool		needs_entries;
+		IndexEntries entries;
 
 		if (!wait_for_row(table, rel, info, lease, &row))
 			break;
@@ -314,7 +314,7 @@ durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 		old = row.tuple.t_self;
 		ReleaseBuffer(row.buffer);
 		result = fairq_heap_update(table, &old, new, GetCurrentCommandId(true), true,
-								   &tmfd, &needs_entries);
+								   &tmfd, &entries);
 		if (result == TM_Ok)
 		{
 			leases_set_durable(&lease->ref, &new->t_self);

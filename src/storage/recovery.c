@@ -210,8 +210,29 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 	for (int class = 0; class < FAIRQ_CLASSES; class++)
 	{
 		if (any[class])
-			queue_order_advance(&state->orders[class], first[class], first[class]);
+			queue_order_start_at(&state->orders[class], first[class]);
 	}
+}
+
+/*
+ * Is there a transaction that was prepared before the server started, and that has
+ * written to a queue?  Nobody has counted what it did, and whoever reads the rows before
+ * it ends does not see it.
+ */
+static bool
+prepared_before_start(Relation rel)
+{
+	LOCKTAG		tag;
+	VirtualTransactionId *holders;
+	int			n;
+	bool		found = false;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, RelationGetRelid(rel));
+	holders = GetLockConflicts(&tag, ShareLock, &n);
+	for (int i = 0; i < n; i++)
+		found |= VirtualTransactionIdIsRecoveredPreparedXact(holders[i]);
+	pfree(holders);
+	return found;
 }
 
 /*
@@ -236,6 +257,9 @@ recovery_tags(Relation rel, QueueInfo *info)
 			before_reading[i] = (int64) pg_atomic_read_u64(&state->tallies.n[i]);
 		PG_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
 		{
+			/* Before the rows are read: what has ended by now is seen. */
+			if (prepared_before_start(rel))
+				queue_state_recount(state);
 			read_rows(rel, info, true, depths);
 		}
 		PG_END_ENSURE_ERROR_CLEANUP(recovery_failed, PointerGetDatum(state));
@@ -283,7 +307,8 @@ recovery_try_tags(Relation rel, QueueInfo *info)
 /*
  * The counts of a queue are off, as somebody has said: have it counted anew by the
  * next who needs that.  Not while anybody writes to it, ourselves included, for he has
- * counted already what would be counted again when he commits.
+ * counted already what would be counted again when he commits; nor while he is prepared.
+ * Then the caller comes again.
  */
 void
 recovery_recount(Relation rel, QueueInfo *info)
@@ -297,9 +322,10 @@ recovery_recount(Relation rel, QueueInfo *info)
 	if (state->recovery.groups == QUEUE_KNOWN)
 	{
 		state->recovery.groups = QUEUE_UNKNOWN;
-		state->counts.recount = false;
 		pg_atomic_write_u64(&state->counts.counted, 0);
 	}
+	if (state->recovery.groups == QUEUE_UNKNOWN)
+		state->counts.recount = false;
 	SpinLockRelease(&state->recovery.mutex);
 	UnlockRelation(rel, ShareLock);
 }

@@ -78,7 +78,6 @@ static void
 deform(RowReader *reader)
 {
 	TupleDesc	desc = RelationGetDescr(reader->rel);
-	const AttrMissing *missing = desc->constr != NULL ? desc->constr->missing : NULL;
 	HeapTupleHeader data = reader->tuple.t_data;
 	int			present = Min(HeapTupleHeaderGetNatts(data), desc->natts);
 	bool		has_nulls = HeapTupleHasNulls(&reader->tuple);
@@ -99,16 +98,9 @@ deform(RowReader *reader)
 		reader->values[i] = fetchatt(column, start + offset);
 		offset = att_addlength_pointer(offset, column->attlen, start + offset);
 	}
+	/* A user's columns that are younger than the row. */
 	for (int i = present; i < desc->natts; i++)
-	{
-		reader->nulls[i] = (missing == NULL || !missing[i].am_present);
-		if (reader->nulls[i])
-			reader->values[i] = (Datum) 0;
-		else if (TupleDescAttr(desc, i)->attbyval)
-			reader->values[i] = missing[i].am_value;
-		else					/* a column of a user's */
-			reader->values[i] = getmissingattr(desc, i + 1, &reader->nulls[i]);
-	}
+		reader->values[i] = getmissingattr(desc, i + 1, &reader->nulls[i]);
 }
 
 /*

@@ -247,10 +247,11 @@ has_code(Relation index)
 }
 
 /*
- * Enter rows into all indexes of the table.
+ * Enter rows into all indexes of the table, or those that sum up.
  */
 static void
-insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
+insert_index_entries(WriteState *state, Relation rel, QueueInfo *info,
+					 IndexEntries entries, int n,
 					 HeapTuple *tuples, Datum **values, bool **nulls)
 {
 	List	   *indexes = RelationGetIndexList(rel);
@@ -278,7 +279,8 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info, int n,
 		index_info = BuildIndexInfo(index);
 		unique = index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO;
 
-		if (!index_info->ii_ReadyForInserts)
+		if (!index_info->ii_ReadyForInserts ||
+			(entries == ENTRIES_OF_SUMS && !fairq_index_sums_up(index_info)))
 		{
 			index_close(index, RowExclusiveLock);
 			continue;
@@ -394,7 +396,7 @@ insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
 		for (int i = 0; i < n; i++)
 			tuples[i]->t_self = slots[i]->tts_tid;
 	}
-	insert_index_entries(state, rel, info, n, tuples, values, nulls);
+	insert_index_entries(state, rel, info, ENTRIES_ALL, n, tuples, values, nulls);
 	for (int i = 0; i < n; i++)
 		tids[i] = tuples[i]->t_self;
 }
@@ -482,16 +484,16 @@ queue_relation_update(Relation rel, QueueInfo *info, ItemPointer tid,
 	WriteState	state = {0};
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
 	TM_FailureData tmfd;
-	bool		needs_entries;
+	IndexEntries entries;
 	bool		done;
 
 	tuple->t_tableOid = RelationGetRelid(rel);
 	if (!info->plain)
 		check_constraints(&state, rel, tuple);
 	done = written(fairq_heap_update(rel, tid, tuple, GetCurrentCommandId(true),
-									 wait, &tmfd, &needs_entries));
-	if (done && needs_entries)
-		insert_index_entries(&state, rel, info, 1, &tuple, &values, &nulls);
+									 wait, &tmfd, &entries));
+	if (done && entries != ENTRIES_NONE)
+		insert_index_entries(&state, rel, info, entries, 1, &tuple, &values, &nulls);
 	*tid = tuple->t_self;
 	write_end(&state);
 	return done;

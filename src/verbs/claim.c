@@ -217,7 +217,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 			 * not wait.  Look at it again soon.
 			 */
 			(void) leases_drop(&lease.ref, false, NULL);
-			lane_doubts_add(lane, InvalidTransactionId, entry);
+			lane_doubts_add(lane, InvalidTransactionId, entry, false);
 			return false;
 		}
 		leases_settle(&lease.ref, &lease);
@@ -303,10 +303,10 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 							  task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
 							  &lease) ||
 				 (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
-				lane_doubts_add(lane, row->in_progress, entry);
+				lane_doubts_add(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_IN_DOUBT:
-			lane_doubts_add(lane, row->in_progress, entry);
+			lane_doubts_add(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_LIVE:
 			break;
@@ -339,13 +339,8 @@ claim_resolve_doubts(QueueState *state)
 					left = true;
 				else
 				{
-					/* It was counted when it was prepared. */
-					if (TransactionIdIsValid(doubts[i].xid) &&
-						TransactionIdDidAbort(doubts[i].xid))
-					{
-						state->counts.recount = true;
-						wakeup_at(state->database, 0);
-					}
+					if (doubts[i].counted && TransactionIdDidAbort(doubts[i].xid))
+						queue_state_recount(state);
 					lane_doubts_resolve(lane, &doubts[i]);
 				}
 			}
@@ -371,7 +366,6 @@ wait_for_others(Claim *claim)
 		claim->waits_for_others++ == WAITS_FOR_OTHERS ||
 		pending_feeds() || !wakeup_worker_alive(MyDatabaseId))
 		return false;
-	leases_return_reserved();
 	CHECK_FOR_INTERRUPTS();
 	pg_usleep(1000L);
 	claim->now = GetCurrentTimestamp();
@@ -408,7 +402,6 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	}
 	if (!wanted)
 		return false;
-	leases_return_reserved();
 	wakeup_at(MyDatabaseId, 0);
 	if (!refill_wait(state, feeds, claim->give_up))
 		return false;
@@ -513,7 +506,12 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			if (offers > 0)
 				continue;
 		}
-		if (claim.got > 0 || !wait_for_overflow(&claim, feeds))
+		if (claim.got > 0)
+			break;
+
+		/* While we wait others may need what is reserved for us. */
+		leases_return_reserved();
+		if (!wait_for_overflow(&claim, feeds))
 			break;
 	}
 	if (claim.dry_met)

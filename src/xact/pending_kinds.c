@@ -195,7 +195,7 @@ pending_action_commit(const PendingAction *item)
 		case PENDING_NOT_COUNTED:
 			/* If somebody counts them just now he may have come too early. */
 			if (item->u.overflow.queue->recovery.groups != QUEUE_UNKNOWN)
-				item->u.overflow.queue->counts.recount = true;
+				queue_state_recount(item->u.overflow.queue);
 			break;
 		case PENDING_OVERFLOWED:
 			group_overflow_ends(item->u.overflow.queue, item->u.overflow.group,
@@ -319,7 +319,7 @@ pending_action_abort(PendingAction *item)
 							   -item->u.overflow.n);
 			break;
 		case PENDING_RECOUNT:
-			item->u.overflow.queue->counts.recount = true;
+			queue_state_recount(item->u.overflow.queue);
 			break;
 		case PENDING_HELD:
 			look_behind(item);
@@ -419,7 +419,7 @@ pending_action_prepare(PendingAction *item, TransactionId xid)
 		case PENDING_LOWER_AT_COMMIT:
 		case PENDING_LOWER_AT_ABORT:
 			place_of(item, &place);
-			lane_doubts_add(item->lane, xid, &place);
+			lane_doubts_add(item->lane, xid, &place, true);
 			break;
 		case PENDING_DUE_ADDED:
 		case PENDING_CANCELLED:
@@ -428,13 +428,16 @@ pending_action_prepare(PendingAction *item, TransactionId xid)
 		case PENDING_READY_REMOVED:
 		case PENDING_OVERFLOW_REMOVED:
 		case PENDING_WRITTEN:
-		case PENDING_NOT_COUNTED:
 		case PENDING_OVERFLOWED:
 		case PENDING_READ_AGAIN:
 		case PENDING_SESSION_CLOSED:
 		case PENDING_SETTINGS:
 		case PENDING_PROBE:
 			pending_action_commit(item);
+			break;
+		case PENDING_NOT_COUNTED:
+			/* A count that is made before it has ended does not see its rows. */
+			queue_state_recount(item->u.overflow.queue);
 			break;
 		case PENDING_HELD:
 		case PENDING_LOOK:

@@ -16,6 +16,7 @@ attacker has a schema "attack" with what prelude.sql puts there. Further lines
 may follow:
 
     -- then: restore        the tables are written anew, and a dump is restored
+    -- then: order          all of "theirs" is claimed, and what comes next is in order, and can be written with SQL
     -- then: extension      a superuser has the extension, and queues, in the attacker's database
     -- may wait: NAME, ...  victims that may be cancelled by their timeout, as
                             who waits for a lock; "users" are all who use "theirs"
@@ -415,6 +416,24 @@ def restore(server):
         server.run("postgres", "DROP DATABASE copy WITH (FORCE)", database="postgres")
 
 
+def order(server):
+    """Groups that come to the attacker's queue share it, when its rows were claimed and read anew."""
+    def in_order(groups):
+        keys = [f"{groups} {n}" for n in (1, 2) for _ in range(3)]
+        server.run("postgres", "SELECT fairq.enqueue('theirs', '1', k) FROM unnest(%s::text[]) k", (keys,))
+        got = [row[0][-1] for row in server.run("postgres", "SELECT group_key FROM fairq.q_theirs WHERE group_key = ANY (%s)"
+                                                " ORDER BY fairq.block(address), fairq.slot(address)", (keys,))]
+        if len(got) == 6 and got not in (list("121212"), list("212121")):
+            raise Failed(f"tasks of two groups are in order {got}")
+
+    server.run("clerk", "SELECT fairq.ack(receipt) FROM fairq.claim('theirs', 100)")
+    in_order("late")
+    server.run("postgres", "CREATE TEMP TABLE kept AS SELECT * FROM fairq.q_theirs WHERE group_key LIKE 'late%';"
+               "DELETE FROM fairq.q_theirs WHERE group_key LIKE 'late%'; INSERT INTO fairq.q_theirs SELECT * FROM kept; DROP TABLE kept")
+    restore(server)
+    in_order("later")
+
+
 def extension(server):
     """A superuser's queues in the attacker's database, and the worker there."""
     def run(query, parameters=None):
@@ -446,7 +465,7 @@ class Attack:
         may_wait = re.search(r"^-- may wait: (.*)$", self.text, re.MULTILINE)
         self.may_wait = [name.strip() for name in may_wait[1].split(",")] if may_wait else []
         then = re.search(r"^-- then: (\w+)$", self.text, re.MULTILINE)
-        self.then = {"restore": restore, "extension": extension}[then[1]] if then else None
+        self.then = {"restore": restore, "order": order, "extension": extension}[then[1]] if then else None
         self.psql = None
 
     def numbered(self, text, number):

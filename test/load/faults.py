@@ -714,12 +714,15 @@ class Supervisor:
                           " ORDER BY random() LIMIT 1")[0][0]
 
     def down(self):
-        """It goes down next: not before somebody has tasks in hand, or the
-        crash shows nothing of them."""
+        """It goes down next: not before consumers have tasks in hand, or the
+        crash shows nothing of them.  Said again, it has not gone down yet."""
         deadline = time.time() + 60
-        while sum(self.shared.held) < 3 and time.time() < deadline:
+        consumers = [n for n, kind in enumerate(self.kinds) if kind != "producer"]
+        while sum(self.shared.held[n] for n in consumers) < 3 and time.time() < deadline:
             time.sleep(0.002)
-        self.crashes.append([time.time(), None])
+        if not self.crashes or self.crashes[-1][1] is not None:
+            self.crashes.append([None, None])
+        self.crashes[-1][0] = time.time()
         return "down"
 
     def up(self):

@@ -690,10 +690,21 @@ class Run:
                     raise Difference("maintain leaves %r" % self.model.must_pass(queue))
                 self.maintain_queue(c, queue)
                 time.sleep(0.02)
+        self.compare_counts()
+
+    def compare_counts(self):
+        """With no transaction open: what the views count. Nothing has to come by first."""
+        c = self.connections[0]
+        for queue in self.model.queues.values():
             states = ["ready", "leased", "scheduled", "overflow", "held", "dead"]
+            shown = [(t.row.group, t.shown(None)) for t in queue.tasks.values()]
             is_ = self.call(c, "SELECT " + ", ".join(states) + ", swept FROM fairq.queue_stats WHERE queue = %s", queue.name)
-            shown = [t.shown(None) for t in queue.tasks.values()]
-            self.expect("depths, and 0 swept", is_, [(*(shown.count(s) for s in states), 0)])
+            self.expect("depths, and 0 swept", is_, [(*([s for _, s in shown].count(s) for s in states), 0)])
+            states = ["ready", "leased", "overflow"]
+            is_ = self.call(c, "SELECT group_key, " + ", ".join(states) + " FROM fairq.group_stats WHERE queue = %s", queue.name)
+            groups = {g for g, state in shown if state in states}
+            self.expect("counts of groups", sorted(is_), sorted((g, *(shown.count((g, s)) for s in states)) for g in groups))
+        self.counts["counts"] = self.counts.get("counts", 0) + 1
 
     # --- the whole --------------------------------------------------------
 
@@ -750,8 +761,8 @@ class Run:
                 self.counts[name] = self.counts.get(name, 0) + 1
                 if number % 7 == 0:
                     self.compare(self.connection())
-                if number % 20 == 0 and all(c.tx is None for c in self.connections):
-                    self.compare_depths()
+                if all(c.tx is None for c in self.connections):
+                    self.compare_depths() if number % 20 == 0 else self.compare_counts()
             self.end()
         except (Difference, psycopg.Error) as e:
             return "%s: %s" % (type(e).__name__, str(e).strip())

@@ -44,6 +44,9 @@ LEASE_SECONDS = 2
 LEASE = "%d s" % LEASE_SECONDS
 BUCKETS = 4
 
+# For crashes that there have not been when the time is over.
+MORE_SECONDS = 60
+
 # A client that was terminated, or finds the connection gone, goes on with a
 # new connection.  Every other error is a finding.
 EXPECTED_SQLSTATES = {"57P01"}
@@ -76,6 +79,7 @@ class Client:
         self.held = {}      # receipt -> (task, deadline, payload)
         self.stale = {}     # receipt -> (task, n, whether an ack may be true)
         self.settling = []  # receipts whose fate an error leaves open
+        self.in_doubt = set()   # receipts that were refused
         self.seen = []      # ids of tasks
         self.cancellable = []
         self.counter = 0
@@ -176,6 +180,11 @@ class Client:
                 if until > now:
                     self.log.write("B", task, receipt, repr(now), repr(until))
 
+    # A lease has ended for certain when this client ended it. One that was refused may
+    # be in force again: the answer is false as well while somebody else is about to end
+    # it, a cancel or the pass that puts back what has run out, and that may be rolled
+    # back. Then an ack is true, until the task is somebody else's.
+
     def is_over(self, receipt, task, n, may_ack=False):
         self.stale[receipt] = (task, n, may_ack)
         if len(self.stale) > 200:
@@ -185,7 +194,8 @@ class Client:
         for receipt in receipts:
             if receipt in self.held:
                 task, until, payload = self.held.pop(receipt)
-                self.is_over(receipt, task, payload["n"], may_ack)
+                self.is_over(receipt, task, payload["n"], may_ack or receipt in self.in_doubt)
+        self.in_doubt -= set(receipts)
 
     def are_over(self, tasks):
         for t in tasks:
@@ -194,6 +204,7 @@ class Client:
     def refused(self, what, receipts):
         """These answered false. A lease that has not run out by now was lost
         too early, unless somebody cancels the task or the server crashed."""
+        self.in_doubt |= set(receipts)
         if self.args.crash_every:
             return
         now = time.time()
@@ -477,16 +488,18 @@ class Client:
             return
         receipt = self.random.choice(list(self.stale))
         task, n, may_ack = self.stale[receipt]
+        acked = []
 
         def body():
-            if self.all("SELECT fairq.ack(%s)", receipt)[0][0]:
+            acked.extend(self.all("SELECT fairq.ack(%s)", receipt)[0])
+            if acked[0]:
                 self.run("INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'late')",
                          task, receipt, n)
                 if not may_ack:
                     self.log.violation("ack of task %s, receipt %s whose lease has ended: true" % (task, receipt))
 
         self.transaction(body)
-        self.is_over(receipt, task, n)
+        self.is_over(receipt, task, n, may_ack and not acked[0])
 
     def share(self):
         """Let anybody acknowledge what this client has claimed."""
@@ -550,8 +563,8 @@ class Client:
     def work(self, deadline):
         names = [name for name, _ in self.ACTIONS]
         self.connect()
-        while time.time() < deadline:
-            name = self.random.choices(names, self.weights(deadline - time.time()))[0]
+        while time.time() < deadline.value:
+            name = self.random.choices(names, self.weights(deadline.value - time.time()))[0]
             self.settling = []
             try:
                 getattr(self, name)()
@@ -608,7 +621,11 @@ class Agitator:
             self.clients.append((0, self.start(number, 0)))
         next_kill = time.time() + 2
         next_crash = time.time() + (self.args.crash_every or self.args.seconds + 1)
-        while time.time() < self.deadline - 0.5:
+        most = time.time() + MORE_SECONDS
+        while time.time() < self.deadline.value - 0.5:
+            # Until there have been as many crashes as there are to be, on a busy machine.
+            if self.crashes < self.args.crashes and time.time() < most:
+                self.deadline.value = max(self.deadline.value, time.time() + 3)
             time.sleep(0.3)
             crash = time.time() >= next_crash
             pid = self.disturb_backend(crash)
@@ -819,6 +836,7 @@ def main():
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--crash-every", type=float, default=0,
                         help="seconds between two crashes of the server (must be local, and of the same user)")
+    parser.add_argument("--crashes", type=int, default=0, help="at least so many, though it take longer")
     parser.add_argument("--seed", default=str(int(time.time())))
     parser.add_argument("--cluster-index", default=None)
     args = parser.parse_args()
@@ -836,9 +854,8 @@ def main():
                 " WHERE indrelid = %s::regclass AND indisprimary", (TABLE,)).fetchone()[0]
 
     begin = time.time()
-    deadline = begin + args.seconds
-    maintenance = Maintenance(args, begin, deadline)
-    agitator = Agitator(args, deadline)
+    maintenance = Maintenance(args, begin, begin + args.seconds)
+    agitator = Agitator(args, multiprocessing.RawValue("d", begin + args.seconds))
     maintenance.start()
     agitator.work()
     maintenance.join()

@@ -21,6 +21,15 @@ for version in $VERSIONS; do
 	*) die "there is no version '$version', only 15, 16, 17 and 18" ;;
 	esac
 done
+if [ -n "${SOURCE_16:-}" ]; then
+	[ -f "$SOURCE_16" ] || die "there is no file SOURCE_16=$SOURCE_16"
+	found=$(tar -x -O -f "$SOURCE_16" --wildcards --no-wildcards-match-slash '*/configure' 2>/dev/null |
+		sed -n "s/^PACKAGE_VERSION='\(.*\)'$/\1/p" || true)
+	case $found in
+	16 | 16[!0-9]*) ;;
+	*) die "SOURCE_16=$SOURCE_16 is not a tar file of PostgreSQL 16's source${found:+, but of $found}" ;;
+	esac
+fi
 if [ "$(id -u)" -ne 0 ]; then
 	have sudo || die "only root can make chroots, and there is no sudo"
 	exec sudo --preserve-env=VERSIONS,SOURCE_16,SUITES,PROVE_TESTS,JOBS,BUILD,CI "${BASH_SOURCE[0]}"

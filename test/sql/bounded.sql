@@ -3,7 +3,10 @@
 -- Seen to fail: without advance_sequence() (no new ids); without the bound of
 -- queue_relation_new_ids() (for ever); without id_sequence in relcache_callback() (altered
 -- and not noticed); with (int) around the class in queue_relation_overflow_after()
--- (for ever, with CHECK_FOR_INTERRUPTS in seek_lost() until the time-out).
+-- (for ever, with CHECK_FOR_INTERRUPTS in seek_lost() until the time-out); without
+-- check_block() (taken), virtual_time_leap() (blocks of 2^63 - 1 and 2^62 - 1, and then in
+-- order of group), its like for the finish in queue_state_advance(), FAIRQ_TAGS_GROUPS
+-- (after VACUUM FULL), FAIRQ_TAGS_START (in the new queue).
 \set VERBOSITY terse
 \pset format unaligned
 \pset tuples_only on
@@ -70,4 +73,73 @@ BEGIN
     END LOOP;
 END $$;
 SELECT count(*) FROM fairq.q_bounded WHERE priority = 0;
+SELECT fairq.drop_queue('bounded');
+
+-- Blocks that nobody was charged for: virtual time does not get used up by them.
+SELECT fairq.create_queue('bounded', buckets => 1);
+CREATE FUNCTION pg_temp.put(block text, key text, trigger boolean) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    hint text;
+BEGIN
+    IF NOT trigger THEN
+        ALTER TABLE fairq.q_bounded DISABLE TRIGGER fairq_row_written;
+    END IF;
+    INSERT INTO fairq.q_bounded (id, address, enqueued_at, priority, cost, attempts, state, group_key, payload)
+        VALUES (-(SELECT 1 + count(*) FROM fairq.q_bounded), format('(0,%s,1)', block)::fairq.address, now(), 0, 1, 0, 'r', key, '"by sql"');
+    IF NOT trigger THEN
+        ALTER TABLE fairq.q_bounded ENABLE ALWAYS TRIGGER fairq_row_written;
+    END IF;
+    RETURN 'taken';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+    RETURN SQLSTATE || ': ' || SQLERRM || ' ' || hint;
+END
+$$;
+-- Two tasks of each of two groups: how far their blocks are from the bounds, 2^61 and
+-- five eighths of 2^62, and in which order they come.
+CREATE FUNCTION pg_temp.order_of_new() RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    v numeric;
+    result text;
+BEGIN
+    PERFORM fairq.enqueue('bounded', to_jsonb(k), k) FROM unnest('{new 1,new 1,new 1,new 2,new 2,new 2}'::text[]) k;
+    SELECT min(fairq.block(address)) INTO v FROM fairq.q_bounded WHERE group_key LIKE 'new%';
+    SELECT string_agg(fairq.block(address) - v || ' of ' || group_key, ', ' ORDER BY address) INTO result
+        FROM fairq.q_bounded WHERE group_key LIKE 'new%' AND payload <> '"by sql"';
+    RETURN CASE WHEN v BETWEEN 2::numeric ^ 61 AND 2::numeric ^ 61 + 1e10 THEN 'at 2^61'
+                WHEN v BETWEEN 5 * 2::numeric ^ 59 AND 5 * 2::numeric ^ 59 + 1e10 THEN 'at 5/8 of 2^62'
+                WHEN v < 1e6 THEN 'low' ELSE 'at ' || v END || ': ' || result;
+END
+$$;
+SELECT fairq.enqueue('bounded', '1', 'g') > 0;
+SELECT pg_temp.put(block, 'g', true) FROM unnest('{9223372036854775807,4611686018427387904}'::text[]) block;
+UPDATE fairq.q_bounded SET address = '(0,9223372036854775807.5,1)';
+-- It is claimed, by who wants that group only and by who takes what there is.
+SELECT pg_temp.put('4611686018427387903.5', 'made up', true);
+SELECT count(*) FROM fairq.pop('bounded', 1, group_keys => '{made up}');
+SELECT pg_temp.order_of_new();
+SELECT count(*) FROM fairq.pop('bounded', 10);
+SELECT pg_temp.put('4611686018427387903.5', 'made up', true), pg_temp.put('9223372036854775807.5', 'made up', false);
+SELECT count(*) FROM fairq.pop('bounded', 10);
+SELECT pg_temp.order_of_new();
+-- Such a row of the group itself, also one from behind the trigger, and all is read anew.
+SELECT pg_temp.put(block, 'new 1', trigger) FROM (VALUES ('4611686018427387903', true), ('9223372036854775807', false)) v (block, trigger);
+VACUUM FULL fairq.q_bounded;
+SELECT pg_temp.order_of_new();
+-- Such a row is the first that there is, as after a restart.
+SELECT fairq.drop_queue('bounded');
+SELECT fairq.create_queue('bounded', buckets => 1), pg_temp.put('4611686018427387903', 'made up', true);
+SELECT pg_temp.order_of_new();
+SELECT count(*) FROM fairq.pop('bounded', 100);
+-- And what is written is accepted by a restore.
+SELECT pg_temp.order_of_new();
+CREATE TEMP TABLE kept AS SELECT * FROM fairq.q_bounded;
+DELETE FROM fairq.q_bounded;
+INSERT INTO fairq.q_bounded SELECT * FROM kept;
+SELECT count(*) FROM fairq.pop('bounded', 100);
+SELECT fairq.drop_queue('bounded');
+-- The other policies order by what is given.
+SELECT fairq.create_queue('bounded', policy => 'priority'), fairq.enqueue('bounded', '"last"', priority => 9223372036854775807) > 0;
+UPDATE fairq.q_bounded SET payload = '"still last"';
+SELECT payload FROM fairq.pop('bounded', 1);
 SELECT fairq.drop_queue('bounded');

@@ -44,6 +44,25 @@ CREATE FUNCTION pg_temp.drain() RETURNS text LANGUAGE sql AS $$
     SELECT coalesce(string_agg((payload #>> '{}') || CASE WHEN fairq.ack(receipt) THEN '' ELSE ' (not acked)' END, ' '), 'nothing') FROM c
 $$;
 
+-- Let time do its work, by hand too should there be no background worker, until a condition holds.
+CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
+DECLARE
+    started timestamptz := clock_timestamp();
+    holds boolean;
+BEGIN
+    LOOP
+        PERFORM fairq.maintain(queue);
+        COMMIT;
+        EXECUTE 'SELECT ' || condition INTO holds;
+        EXIT WHEN holds;
+        IF clock_timestamp() > started + interval '60 s' THEN
+            RAISE WARNING 'still not so: %', condition;
+            EXIT;
+        END IF;
+        PERFORM pg_sleep(0.01);
+    END LOOP;
+END
+$$;
 -- INSERT of a copy of an addressed row: a task like any other.
 CALL pg_temp.refill(3);
 INSERT INTO fairq.q_dir SELECT (jsonb_populate_record(q, jsonb_build_object('id', id + 100000, 'payload', 'copy of ' || (payload #>> '{}')))).*
@@ -192,6 +211,8 @@ SELECT fairq.release(receipt) FROM claimed;
 SELECT pg_temp.drain();
 SELECT count(fairq.enqueue('dir', to_jsonb(n))) FROM generate_series(11, 12) n;
 SELECT pg_temp.drain();
+-- The lease of what is gone is nobody's, and a pass takes it away.
+CALL pg_temp.maintain_until('dir', $$ leased = 0 FROM fairq.queue_stats WHERE queue = 'dir' $$);
 SELECT ready, leased, dead FROM fairq.queue_stats WHERE queue = 'dir';
 -- Rolled back.
 CALL pg_temp.refill(3);

@@ -115,3 +115,28 @@ SELECT pg_temp.try(change) FROM unnest(ARRAY[
 ]) change;
 SELECT pg_temp.problem();
 SELECT fairq.drop_queue('own');
+
+-- An index that sums up blocks, on a column that a replacement changes: from 16 on the
+-- row stays where its other indexes lead, and gets no new entries in those. They would
+-- lead to whatever row is next in the place of an old version.
+-- Seen to fail (on 18): with ENTRIES_ALL for ENTRIES_OF_SUMS in fairq_heap_update().
+SELECT fairq.create_queue('sums', buckets => 1);
+CREATE INDEX sums_attempts ON fairq.q_sums USING brin (max_attempts) WITH (autosummarize = off, pages_per_range = 1);
+SELECT fairq.enqueue('sums', '0', unique_key => 'one') AS first \gset
+DO $$
+BEGIN
+    FOR n IN 1..30 LOOP
+        PERFORM fairq.enqueue('sums', to_jsonb(n), unique_key => 'one', on_duplicate => 'replace', max_attempts => n);
+        COMMIT;
+    END LOOP;
+END $$;
+VACUUM fairq.q_sums;
+SELECT count(fairq.enqueue('sums', '"another"')) FROM generate_series(1, 60);
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT payload FROM fairq.q_sums WHERE id = :first;
+SELECT payload FROM fairq.q_sums WHERE unique_key = 'one' AND state <> 'd';
+SET enable_bitmapscan = on;
+SET enable_indexscan = off;
+SELECT payload FROM fairq.q_sums WHERE max_attempts = 30;
+SELECT fairq.drop_queue('sums');

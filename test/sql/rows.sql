@@ -49,8 +49,8 @@ SELECT count(*), count(DISTINCT r) FROM (
         UNION ALL SELECT gen_random_uuid(), hashtext(i::text) FROM generate_series(1, 100) i) v) w;
 SELECT (SELECT count(*) FROM fairq.q_row) AS left_in_row, (SELECT count(*) FROM fairq.q_row2) AS left_in_row2;
 SELECT queue, acked FROM fairq.queue_stats WHERE queue IN ('row', 'row2') ORDER BY queue;
--- Rows from before a user's columns were added, written again: failed, run out, replaced, due. Seen to crash if a
--- column that is not by value is taken from the defaults as one that is (deform in row_reader.c).
+-- Rows from before a user's columns were added, written again: failed, run out, replaced, due. Seen to fail if they are
+-- read as if such columns were null (deform in row_reader.c).
 SELECT fairq.create_queue('row3', buckets => 1, backoff_base => '0');
 SELECT cardinality(fairq.enqueue_many('row3', '{"\"fails\"", "\"runs out\""}')),
        fairq.enqueue('row3', '"waits"', unique_key => 'k', priority => 1) > 0, fairq.enqueue('row3', '"scheduled"', run_at => now() + '1 s') > 0;

@@ -248,7 +248,8 @@ IPC::Run::run(
 		'--directory' => PostgreSQL::Test::Utils::tempdir(),
 		'--seconds' => $seconds,
 		'--clients' => 8,
-		'--crash-every' => 3
+		'--crash-every' => 3,
+		'--crashes' => int($seconds / 8) + 1
 	],
 	'>', \$out, '2>', \$err,
 	IPC::Run::timeout($seconds + 180));

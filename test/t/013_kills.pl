@@ -81,9 +81,12 @@ my @rounds = (
 		'background worker',
 		$times,
 		sub {
+			my ($load) = @_;
 			my ($pid);
 			ok(wait_for(sub { $pid = process_of('pgfairq worker') }), 'there is a background worker again')
 			  or return;
+			# On a busy machine that took long: the tasks in hand are others.
+			$load->command('down');
 			crash($pid);
 			return;
 		}

@@ -6,6 +6,7 @@
 # - parking_purged: that the lanes are read again;
 # - the class in the order of places (compare_places);
 # - that claims call parking_seek (rates, without a worker);
+# - that a group of which one place is set aside counts as one that waits (set_waiting);
 # - that a claim that comes to a place where no task is any more has what was offered
 #   taken for lost (stray; after a purge, under the policy time);
 # - let_go_of_limits;
@@ -394,6 +395,13 @@ foreach my $workers (8, 0)
 		$node->append_conf('postgresql.conf', 'pgfairq.max_workers = 0');
 		$node->restart;
 	}
+	# One task alone waits for its token.
+	sql($node, "SELECT fairq.create_queue('one'); SELECT fairq.set_group('one', 'slow', rate => 1, burst => 1);" . fill('one', 'slow', 2));
+	my $came = sql($node, "SELECT count(*) FROM fairq.claim('one', 2, lease => '1 h')");
+	ok(wait_for(sub { $came += sql($node, "SELECT count(*) FROM fairq.claim('one', 2, lease => '1 h')"); return $came == 2; }),
+		"max_workers $workers: the only task that waits for a token comes");
+	sql($node, "SELECT fairq.drop_queue('one')");
+
 	my $best = 0;
 	foreach my $try (1 .. 6)
 	{

@@ -123,6 +123,17 @@ is(sql($node, "SELECT string_agg(split_part(what, ' ', 1), ' ' ORDER BY what) FR
 	'CREATE CREATE DECLARE LISTEN PREPARE', 'what would stay in the session is not allowed');
 ok(wait_for(sub { sql($node, q{SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'}) eq '0' }, 30), 'the locks are given back');
 is(worker_pid($node), $worker, 'and it is the same worker');
+
+# In the session of a producer they stay, as doc/security.md says.
+{
+	my $producer = session($node);
+	my $held = q{SELECT string_agg(objid || ' ' || mode, ' ' ORDER BY objid) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()};
+
+	$producer->safe(q{BEGIN; SELECT fairq.enqueue('theirs', '1'); ROLLBACK});
+	is($producer->safe($held), '4711 ExclusiveLock 4712 ShareLock', 'a producer keeps them, also after a rollback');
+	$producer->safe('SELECT pg_advisory_unlock_all()');
+	is($producer->safe($held), '', 'until he lets go of all that he has');
+}
 sql($node, q{SELECT fairq.enqueue('d', '2', run_at => now() + interval '100 ms')});
 ok(wait_for(sub { sql($node, q{SELECT count(*) FROM fairq.tasks('d', 'ready')}) eq '1' }), 'which goes on with others\' queues');
 $node->stop;

@@ -4,7 +4,7 @@
 # Shown: when it commits, all that it has enqueued can be claimed at once, also in a lane
 # that had been read to its end.  030_overflow.pl has the same for one that is rolled back.
 #
-# To see it fail, let the list not say from where on such a lane is to be read
+# Seen to fail when the list does not say from where on such a lane is to be read
 # (lower_item in pending_placed).  The sweep, which would mend it, is off.
 
 use strict;

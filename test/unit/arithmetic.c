@@ -68,6 +68,7 @@ test_virtual_time(void)
 	const VirtualTime largest = {PG_INT64_MAX, PG_UINT32_MAX};
 	const VirtualTime before = {-1, PG_UINT32_MAX};
 	VirtualTime t;
+	VirtualTime u;
 	bool		exact = true;
 	bool		ordered = true;
 	int			i;
@@ -107,12 +108,25 @@ test_virtual_time(void)
 	t.whole = PG_INT64_MIN;
 	ok(is(virtual_time_add(t, FAIRQ_MAX_COST, 1), PG_INT64_MIN + FAIRQ_MAX_CHARGE, 0), "from the smallest");
 
+	/* What was made up advances it to a bound, and then a little. */
+	t.whole = FAIRQ_TAGS_LEAP - 1;
+	t.fraction = PG_UINT32_MAX;
+	ok(virtual_time_compare(virtual_time_leap(zero, t), t) == 0 &&
+	   is(virtual_time_leap(t, zero), t.whole, t.fraction) &&
+	   is(virtual_time_leap(zero, largest), FAIRQ_TAGS_LEAP, 0), "a leap to the bound, and not back");
+	t.whole = FAIRQ_TAGS_LEAP + 7;
+	ok(is(virtual_time_leap(t, largest), t.whole + FAIRQ_MAX_LEAP, 0) &&
+	   is(virtual_time_leap(largest, largest), largest.whole, largest.fraction), "a small one beyond it");
+	u = virtual_time_add(t, FAIRQ_MAX_COST / 3.0, 1);
+	ok(is(virtual_time_leap(t, u), u.whole, u.fraction) && u.fraction != 0 &&
+	   is(virtual_time_leap(u, t), u.whole, u.fraction),
+	   "which is enough for what tasks are charged");
+
 	for (i = 0; i < 100000; i++)
 	{
 		double		cost = random_power(-3, 6);
 		double		weight = random_power(-3, 3);
 		Wide		step;
-		VirtualTime u;
 
 		t.whole = (int64) (next_random() >> (1 + next_random() % 62)) - 1000;
 		t.fraction = (uint32) next_random();
