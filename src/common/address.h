@@ -3,8 +3,8 @@
  * address.h
  *	  A task's place in the fair order: bucket, class, block and slot.
  *
- * This is the C side of the SQL type fairq.address.  It is layer 0: plain
- * arithmetic and formats, no locks and no catalogs.
+ * This is the C side of the SQL type fairq.address: plain arithmetic and
+ * formats, no locks and no catalogs.
  *
  * The address is what the index of a queue table is ordered by:
  *

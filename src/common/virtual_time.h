@@ -13,7 +13,7 @@
  *
  * and tasks are served by start tag, where v, the virtual time, is the start
  * tag of the task served last.  Here are the tags and their arithmetic, and
- * nothing else (layer 0).
+ * nothing else.
  *
  * A tag is a fixed-point number of 96 bits: a signed whole part and a
  * fraction in units of 2^-32.  Fixed point, as in floating point a tag would

@@ -282,8 +282,8 @@ leases_settle(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * The same if the lease is of a queue, and of no session; if not, or if it is over,
- * false, and nothing has been done.
+ * Begin to settle a lease if it is of a queue, and of no session.  If it is not, or
+ * if it is over, returns false and does nothing.
  */
 bool
 leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *info)
@@ -292,7 +292,7 @@ leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *info)
 }
 
 /*
- * The same for whoever puts back what has run out: not if the lease was
+ * Begin to settle a lease that has run out, to put its task back: not if it was
  * extended meanwhile.
  */
 bool

@@ -33,7 +33,7 @@ queue_order_overflow_lost(QueueState *queue, int class, int64 task)
 
 /*
  * From which task on the overflow has to be read again; PG_INT64_MAX: it need not
- * be.  Without the lock: who asks may come a moment too early.
+ * be.  Without the lock: the caller may come a moment too early.
  */
 int64
 queue_order_lost(const QueueOrder *order)
@@ -44,8 +44,9 @@ queue_order_lost(const QueueOrder *order)
 }
 
 /*
- * The same for the pass that does so (one at a time), which says when it has.  Should
- * it fail, or be ended, the next one finds what it was looking for.
+ * From which task on a pass has to read the overflow, which it then does (one pass
+ * at a time) and says so.  Should it fail, or be ended, the next one finds what it was
+ * looking for.
  */
 int64
 queue_order_take_lost(QueueOrder *order)

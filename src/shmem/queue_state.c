@@ -8,8 +8,8 @@
  * lock on the queue's relation: a queue is released when its relation is
  * dropped, which needs an exclusive lock on it.
  *
- * All of it is a hint in the sense of DESIGN's fourth sentence: a new state
- * starts empty and is filled from the rows (recovery.c).
+ * All of it is a hint (idea 4 of src/README.md): a new state starts empty and
+ * is filled from the rows (recovery.c).
  *
  * Locking: the directory lock guards which entries are in use.  Each field of
  * a QueueState names its own guard.

@@ -411,7 +411,7 @@ waiting_lowered(int queue, int bucket)
 	announce(queue, bucket, WAITING_ANY_GROUP, true);
 }
 
-/* The same of any bucket. */
+/* Tell of a task whose bucket is not known. */
 static bool
 tell_one(WaiterList *list)
 {

@@ -506,7 +506,7 @@ wakeup_pass_begins(int slot)
 	pg_memory_barrier();
 }
 
-/* The same for errands. */
+/* The worker begins to look which errands there are, as with a pass. */
 void
 wakeup_errands_begin(int slot)
 {
@@ -537,7 +537,7 @@ wakeup_next(int slot, TimestampTz when)
 	return earlier(&state->slots[slot].next_wake, when);
 }
 
-/* The same for errands. */
+/* When to look for errands again, as with a pass. */
 TimestampTz
 wakeup_next_errand(int slot, TimestampTz when)
 {

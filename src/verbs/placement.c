@@ -3,7 +3,7 @@
  * placement.c
  *	  Giving a task its place in the order.
  *
- * The address is the schedule (DESIGN's first sentence), and here it is made:
+ * The address is the schedule (idea 1 of src/README.md), and here it is made:
  * under policy fair from the group's tags, by start-time fair queueing; under
  * policy priority and time the block is the number given, and the slot the
  * task's id, so that ties are served first come, first served.
