@@ -10,22 +10,19 @@
  *
  * The lease table is still what decides.  The rows of a queue are read into it
  * before anything is done with the queue: whenever a queue is opened for the
- * first time since the server started or was promoted (queue_catalog.c).  So no
+ * first time since the server started or was promoted (queue_open.c).  So no
  * lease is granted or settled before those of the rows are there, and
  * nobody else writes rows of the queue while they are read.  Where a queue does
  * not write any more, those it had are still restored, and end like others.
  *
- * The table is the extension's, one for all queues of the database, and so no
- * dump has its rows; a trigger keeps out what comes by SQL, COPY or logical
- * replication.  It has no index: the lease table knows where each row is.  If the
- * file of the table is another one (VACUUM FULL), the rows are read once more,
- * for where they are.  Its rows are written directly, so no privileges on it are
- * needed, and nobody has any.
+ * The table has no index: the lease table knows where each row is.  If the file of
+ * the table is another one (VACUUM FULL), the rows are read once more, for where
+ * they are.
  *
  * A receipt holds the entry of its lease and is void after a crash.  That of a
  * durable lease is found by its token (leases.c: moved).  If it is not there the
  * lease's queue may not have been opened yet, so the table is looked through for
- * it; only as long as there are such queues.
+ * it; only as long as there are such queues (settle.c).
  *
  * A session does not survive a crash.  What was claimed under one has run out
  * then, and its receipts are void.
@@ -36,12 +33,9 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/pg_am_d.h"
 #include "executor/tuptable.h"
-#include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -51,7 +45,7 @@
 #include "utils/uuid.h"
 
 #include "storage/durable_leases.h"
-#include "storage/durable_private.h"
+#include "storage/durable_table.h"
 #include "storage/queue_relation.h"
 
 /* Rows that are written in one go. */
@@ -71,60 +65,6 @@ typedef struct DurableRow
 	Buffer		buffer;
 	TransactionId busy;			/* DURABLE_BUSY: which */
 } DurableRow;
-
-/* Has this backend seen that the leases of all queues are known? */
-static bool all_known = false;
-
-PG_FUNCTION_INFO_V1(fairq_durable_lease_written);
-
-/*
- * Open the table; NULL if there is none, for it is being dropped with the
- * extension, or the database does not have that.
- */
-Relation
-durable_table_open(LOCKMODE lockmode)
-{
-	Oid			relid = queue_catalog_member("durable_lease");
-
-	return OidIsValid(relid) ? try_relation_open(relid, lockmode) : NULL;
-}
-
-/*
- * Open the table to write or look for rows.  Whoever does has a queue open, so
- * the extension is here, and the name is enough.
- */
-static Relation
-open_table_to_use(LOCKMODE lockmode)
-{
-	Oid			relid = get_relname_relid("durable_lease", queue_catalog_schema(false));
-	Relation	table = OidIsValid(relid) ? try_relation_open(relid, lockmode) : NULL;
-
-	if (table == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" is missing", QUEUE_SCHEMA, "durable_lease"),
-				 errhint("It is part of the extension.")));
-	/* We write no index entries. */
-	if (table->rd_rel->relam != HEAP_TABLE_AM_OID ||
-		RelationGetNumberOfAttributes(table) != DURABLE_COLUMNS ||
-		(table->rd_rel->relhasindex && RelationGetIndexList(table) != NIL))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table \"%s.%s\" cannot be used for leases", QUEUE_SCHEMA,
-						RelationGetRelationName(table)),
-				 errhint("Undo the change that was made to the table; drop indexes on it.")));
-	return table;
-}
-
-/*
- * All rows that are there, be they of this transaction.  What others write
- * meanwhile may be seen or not.
- */
-TableScanDesc
-durable_table_scan(Relation table)
-{
-	return table_beginscan_strat(table, SnapshotSelf, 0, NULL, true, false);
-}
 
 /* ----------------------------------------------------------------
  * One row
@@ -247,7 +187,7 @@ durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 
 	if (!lease->durable)
 		return false;
-	table = open_table_to_use(RowExclusiveLock);
+	table = durable_table_require(RowExclusiveLock);
 	status = find_row(table, rel, info, lease, &row);
 	if (status == DURABLE_LIVE)
 		ReleaseBuffer(row.buffer);
@@ -268,7 +208,7 @@ durable_leases_delete(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 
 	if (!lease->durable)
 		return;
-	table = open_table_to_use(RowExclusiveLock);
+	table = durable_table_require(RowExclusiveLock);
 	do
 	{
 		ItemPointerData tid;
@@ -296,7 +236,7 @@ durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 
 	if (!lease->durable)
 		return;
-	table = open_table_to_use(RowExclusiveLock);
+	table = durable_table_require(RowExclusiveLock);
 	do
 	{
 		Datum		values[DURABLE_COLUMNS];
@@ -355,7 +295,7 @@ form_row(TupleDesc tupdesc, const QueueInfo *info, const LeaseInfo *lease)
 void
 durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n)
 {
-	Relation	table = open_table_to_use(RowExclusiveLock);
+	Relation	table = durable_table_require(RowExclusiveLock);
 	CommandId	cid = GetCurrentCommandId(true);
 	TupleTableSlot **slots = palloc(Min(n, WRITE_BATCH) * sizeof(TupleTableSlot *));
 	int			slot_count = Min(n, WRITE_BATCH);
@@ -383,137 +323,4 @@ durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n)
 	table_close(table, NoLock);
 	/* The same command may go on to settle the leases. */
 	CommandCounterIncrement();
-}
-
-/* ----------------------------------------------------------------
- * Receipts
- * ----------------------------------------------------------------
- */
-
-/*
- * Are the leases of all queues of the database known?  If not, *mine: nor those of
- * one whose leases the caller may settle.
- */
-static bool
-look_all_known(bool *mine)
-{
-	List	   *queues = queue_catalog_list();
-	ListCell   *lc;
-	bool		known = true;
-
-	foreach(lc, queues)
-	{
-		QueueState *state = queue_state_find(lfirst_oid(lc));
-
-		if (state != NULL && state->recovery.leases == QUEUE_KNOWN)
-			continue;
-		known = false;
-		*mine |= (pg_class_aclmask(lfirst_oid(lc), GetUserId(),
-								   ACL_SELECT | ACL_UPDATE | ACL_DELETE, ACLMASK_ANY) != 0);
-	}
-	list_free(queues);
-	return known;
-}
-
-/* The queue of the lease that a receipt names, by its row. */
-static Oid
-queue_of_receipt(const pg_uuid_t *receipt)
-{
-	Relation	table = open_table_to_use(AccessShareLock);
-	Oid			queue = InvalidOid;
-	TableScanDesc scan;
-	HeapTuple	tuple;
-
-	scan = durable_table_scan(table);
-	while (!OidIsValid(queue) &&
-		   (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		bool		isnull;
-		Datum		value = heap_getattr(tuple, DURABLE_RECEIPT + 1,
-										 RelationGetDescr(table), &isnull);
-
-		CHECK_FOR_INTERRUPTS();
-		if (memcmp(DatumGetUUIDP(value), receipt, UUID_LEN) == 0)
-			queue = row_queue(tuple, RelationGetDescr(table));
-	}
-	table_endscan(scan);
-	table_close(table, AccessShareLock);
-	return queue;
-}
-
-/*
- * The lease that a receipt names that does not lead to it: one of before the
- * last crash.  For the others, which are void, this is cheap once all queues
- * have been opened.
- */
-bool
-durable_leases_find(const pg_uuid_t *receipt, LeaseRef *ref)
-{
-	Relation	rel;
-	QueueInfo  *info;
-	Oid			queue;
-	bool		mine = false;
-
-	if (leases_find_moved(receipt, ref))
-		return true;
-	if (all_known)
-		return false;
-	if (look_all_known(&mine))
-		all_known = true;
-	else if (!mine)
-		return false;			/* and no stranger has us read all rows again and again */
-	else
-	{
-		queue = queue_of_receipt(receipt);
-		if (!OidIsValid(queue))
-			return false;
-		/* To open the queue is to restore its leases. */
-		info = queue_catalog_open_relation(queue, AccessShareLock, 0, &rel);
-		if (info == NULL)
-			return false;
-		if (!leases_find_moved(receipt, ref))
-			durable_leases_require(rel, info);
-		relation_close(rel, NoLock);
-	}
-	/* It may have been restored since we looked, and where it was. */
-	return leases_find_moved(receipt, ref) || leases_from_receipt(receipt, ref);
-}
-
-/* ----------------------------------------------------------------
- * The table
- * ----------------------------------------------------------------
- */
-
-/*
- * A queue is being dropped: so are its rows.
- */
-void
-durable_leases_forget_queue(Oid relation)
-{
-	Relation	table = durable_table_open(RowExclusiveLock);
-	TableScanDesc scan;
-	HeapTuple	tuple;
-
-	if (table == NULL)
-		return;
-	scan = durable_table_scan(table);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (row_queue(tuple, RelationGetDescr(table)) == relation)
-			simple_heap_delete(table, &tuple->t_self);
-	}
-	table_endscan(scan);
-	table_close(table, NoLock);
-}
-
-/*
- * fairq.durable_lease_written(): row trigger before INSERT or UPDATE of
- * fairq.durable_lease, which our own writes do not fire.  Rows that come in
- * another way, from another server say, are no leases of this one.
- */
-Datum
-fairq_durable_lease_written(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_POINTER(NULL);
 }

@@ -17,7 +17,5 @@ extern void durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n
 extern bool durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease);
 extern void durable_leases_delete(Relation rel, QueueInfo *info, const LeaseInfo *lease);
 extern void durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease);
-extern bool durable_leases_find(const pg_uuid_t *receipt, LeaseRef *ref);
-extern void durable_leases_forget_queue(Oid relation);
 
 #endif							/* FAIRQ_DURABLE_LEASES_H */

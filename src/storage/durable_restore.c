@@ -23,7 +23,8 @@
 #include "common/settings.h"
 #include "shmem/groups.h"
 #include "shmem/wakeup.h"
-#include "storage/durable_private.h"
+#include "storage/durable_leases.h"
+#include "storage/durable_table.h"
 #include "storage/lease_rows.h"
 #include "storage/queue_relation.h"
 

@@ -29,19 +29,21 @@
 #include "access/tableam.h"
 #include "access/xact.h"
 #include "common/pg_prng.h"
+#include "shmem/queue_order.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
-#include "shmem/queue_order.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_leases.h"
+#include "storage/durable_table.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"
 #include "verbs/settle.h"
@@ -55,6 +57,9 @@ typedef struct GroupCount
 	int			ready;
 	int			overflow;
 } GroupCount;
+
+/* Has this backend seen that the leases of all queues are known? */
+static bool all_known = false;
 
 static const AclMode verb_privileges[] = {
 	[SETTLE_ACK] = ACL_DELETE,
@@ -395,7 +400,7 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 	else
 		return false;
 	pending_released(settled, placement_lane(settlement->info, &address), &address,
-					 task);
+					  task);
 	stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
 	return true;
 }
@@ -474,6 +479,69 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 }
 
 /*
+ * Are the leases of all queues of the database known?  If not, *mine: nor those of
+ * one whose leases the caller may settle.
+ */
+static bool
+look_all_known(bool *mine)
+{
+	List	   *queues = queue_catalog_list();
+	ListCell   *lc;
+	bool		known = true;
+
+	foreach(lc, queues)
+	{
+		QueueState *state = queue_state_find(lfirst_oid(lc));
+
+		if (state != NULL && state->recovery.leases == QUEUE_KNOWN)
+			continue;
+		known = false;
+		*mine |= (pg_class_aclmask(lfirst_oid(lc), GetUserId(),
+								   ACL_SELECT | ACL_UPDATE | ACL_DELETE, ACLMASK_ANY) != 0);
+	}
+	list_free(queues);
+	return known;
+}
+
+/*
+ * The lease that a receipt names that does not lead to it: one of before the
+ * last crash.  For the others, which are void, this is cheap once all queues
+ * have been opened.
+ */
+static bool
+find_restored(const pg_uuid_t *receipt, LeaseRef *ref)
+{
+	Relation	rel;
+	QueueInfo  *info;
+	Oid			queue;
+	bool		mine = false;
+
+	if (leases_find_moved(receipt, ref))
+		return true;
+	if (all_known)
+		return false;
+	if (look_all_known(&mine))
+		all_known = true;
+	else if (!mine)
+		return false;			/* and no stranger has us read all rows again and again */
+	else
+	{
+		queue = durable_table_queue_of(receipt);
+		if (!OidIsValid(queue))
+			return false;
+		/* To open the queue is to restore its leases. */
+		info = queue_catalog_open_relation(queue, AccessShareLock, 0, &rel);
+		if (info == NULL)
+			return false;
+		if (!leases_find_moved(receipt, ref))
+			durable_leases_require(rel, info);
+		relation_close(rel, NoLock);
+	}
+	/* It may have been restored since we looked, and where it was. */
+	return leases_find_moved(receipt, ref) || leases_from_receipt(receipt, ref);
+}
+
+/*
  * Settle the lease that a receipt names.  Returns whether it was the caller's
  * to settle, and is.
  */
@@ -493,7 +561,7 @@ settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
 	}
 	if (!usual || !leases_look(&ref, &lease))
 	{
-		if (!durable_leases_find(receipt, &ref) || !leases_look(&ref, &lease))
+		if (!find_restored(receipt, &ref) || !leases_look(&ref, &lease))
 			return false;
 	}
 	return settle(settlement, &lease);
@@ -757,7 +825,7 @@ revive_task(Placement *placement, RowReader *row)
 			if (done)
 			{
 				pending_task_held(info->state,
-								  DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
+								   DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
 				count_move(info, TASK_DEAD, TASK_HELD);
 			}
 			break;

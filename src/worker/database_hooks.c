@@ -31,7 +31,7 @@
 #include "common/compat.h"
 #include "common/shared_memory.h"
 #include "shmem/wakeup.h"
-#include "storage/durable_leases.h"
+#include "storage/durable_table.h"
 #include "storage/queue_catalog.h"
 #include "worker/database_hooks.h"
 #include "xact/pending.h"
@@ -98,7 +98,7 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 		if (queue_state_find(object) != NULL)
 			pending_release_queue(MyDatabaseId, object);
 		if (queue_catalog_name_of(object) != NULL)
-			durable_leases_forget_queue(object);
+			durable_table_forget_queue(object);
 	}
 	else if (class == DatabaseRelationId)
 		pending_release_queue(object, InvalidOid);

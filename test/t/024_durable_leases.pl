@@ -14,7 +14,7 @@
 # - restore_row() has the group count the lease: more are in flight than may be;
 # - look_after_state() restores the leases of a queue before it is used: tasks
 #   that are leased are claimed again;
-# - settle_receipt() looks for receipts of before (durable_leases_find): they are
+# - settle_receipt() looks for receipts of before (find_restored): they are
 #   void; if it does so among the restored alone, those of a queue that nobody
 #   has opened are;
 # - a claim that lacks restored leases for want of room is refused

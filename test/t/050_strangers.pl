@@ -7,7 +7,7 @@
 # stay, so nothing has crashed, and no session has met an error.
 #
 # To see it fail: look up fairq.durable_lease by its name alone in
-# durable_leases_forget_queue(), that is in open_table() (signal 11).
+# durable_table_forget_queue(), that is in durable_table_open() (signal 11).
 
 use strict;
 use warnings;

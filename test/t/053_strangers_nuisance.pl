@@ -7,7 +7,7 @@
 # given back after his turn, and nothing else of his is left there.
 #
 # To see it fail: without the look at the template's owner in may_copy()
-# (database_hooks.c): another worker each time; without "mine" in durable_leases_find():
+# (database_hooks.c): another worker each time; without "mine" in find_restored() (settle.c):
 # a scan for each call; without LockReleaseSession() in maintain_one(): the locks stay.
 
 use strict;

@@ -6,14 +6,15 @@
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_DURABLE_PRIVATE_H
-#define FAIRQ_DURABLE_PRIVATE_H
+#ifndef FAIRQ_DURABLE_TABLE_H
+#define FAIRQ_DURABLE_TABLE_H
 
 #include "access/htup_details.h"
 #include "access/tableam.h"
+#include "utils/uuid.h"
 
 #include "common/compat.h"
-#include "storage/durable_leases.h"
+#include "storage/queue_catalog.h"
 
 /* The columns of fairq.durable_lease, as sql/install makes them. */
 typedef enum DurableColumn
@@ -29,8 +30,11 @@ typedef enum DurableColumn
 
 #define DURABLE_COLUMNS	(DURABLE_OF_SESSION + 1)
 
-extern FAIRQ_PRIVATE Relation durable_table_open(LOCKMODE lockmode);
-extern FAIRQ_PRIVATE TableScanDesc durable_table_scan(Relation table);
+extern Relation durable_table_open(LOCKMODE lockmode);
+extern Relation durable_table_require(LOCKMODE lockmode);
+extern TableScanDesc durable_table_scan(Relation table);
+extern Oid	durable_table_queue_of(const pg_uuid_t *receipt);
+extern void durable_table_forget_queue(Oid relation);
 
 static inline Oid
 row_queue(HeapTuple tuple, TupleDesc tupdesc)
@@ -48,4 +52,4 @@ row_task(HeapTuple tuple, TupleDesc tupdesc)
 	return DatumGetInt64(heap_getattr(tuple, DURABLE_TASK + 1, tupdesc, &isnull));
 }
 
-#endif							/* FAIRQ_DURABLE_PRIVATE_H */
+#endif							/* FAIRQ_DURABLE_TABLE_H */
