@@ -33,7 +33,6 @@
 #include "shmem/wakeup.h"
 #include "sql/arguments.h"
 #include "sql/sql_api.h"
-#include "storage/group_settings.h"
 #include "verbs/claim.h"
 #include "verbs/enqueue.h"
 #include "verbs/queue_admin.h"
@@ -246,7 +245,7 @@ pause_or_resume(FunctionCallInfo fcinfo, const char *function, bool paused)
 
 		settings.has_paused = true;
 		settings.values.paused = paused;
-		group_settings_set(PG_GETARG_TEXT_PP(0), group_argument(fcinfo, 1, function),
+		queue_admin_set_group(PG_GETARG_TEXT_PP(0), group_argument(fcinfo, 1, function),
 						   &settings);
 	}
 }
@@ -323,7 +322,7 @@ fairq_set_group(PG_FUNCTION_ARGS)
 	(void) arguments_queue(fcinfo, function);
 	group = group_argument(fcinfo, 1, function);
 	group_settings_arguments(fcinfo, 2, function, &settings);
-	group_settings_set(PG_GETARG_TEXT_PP(0), group, &settings);
+	queue_admin_set_group(PG_GETARG_TEXT_PP(0), group, &settings);
 	PG_RETURN_VOID();
 }
 
@@ -336,7 +335,7 @@ fairq_set_group_defaults(PG_FUNCTION_ARGS)
 	arguments_begin(function);
 	(void) arguments_queue(fcinfo, function);
 	group_settings_arguments(fcinfo, 1, function, &settings);
-	group_settings_set_defaults(PG_GETARG_TEXT_PP(0), &settings);
+	queue_admin_set_group_defaults(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
 

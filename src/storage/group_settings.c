@@ -21,8 +21,6 @@
 #include "access/relation.h"
 #include "access/table.h"
 #include "access/xlog.h"
-#include "catalog/pg_type_d.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -34,14 +32,12 @@
 #include "storage/group_settings.h"
 #include "storage/lease_rows.h"
 #include "storage/queue_relation.h"
-#include "verbs/queue_admin.h"
-#include "xact/pending.h"
 
 /*
  * A row of fairq.group_setting, or a result of the same columns from weight on.
  */
-static void
-values_to_settings(const Datum *values, const bool *nulls, LimitSettings *settings)
+void
+group_settings_of_row(const Datum *values, const bool *nulls, LimitSettings *settings)
 {
 	settings->weight = nulls[0] ? -1 : DatumGetFloat4(values[0]);
 	settings->max_leased = nulls[1] ? -1 : DatumGetInt32(values[1]);
@@ -63,83 +59,6 @@ group_settings_adopt(QueueInfo *info, Relation rel)
 		return;
 	lease_rows_check(rel, info, true);
 	pg_atomic_write_u32(&limits->strangers, 0);
-}
-
-/*
- * Change what a group was given, when the transaction commits.  Errors: 42704,
- * 42501, 53400.
- */
-void
-group_settings_set(const text *queue, const text *group,
-				   const GroupSettings *settings)
-{
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(queue, &rel);
-	Oid			types[7] = {TEXTOID, TEXTOID, FLOAT4OID, INT4OID, FLOAT4OID, INT4OID, BOOLOID};
-	Datum		values[7] = {0};
-	char		nulls[8] = "       ";
-	Datum		result[5];
-	bool		result_nulls[5];
-	LimitSettings after;
-	uint32		limit;
-
-	values[0] = CStringGetTextDatum(info->name);
-	values[1] = PointerGetDatum(group);
-	values[2] = Float4GetDatum(settings->values.weight);
-	values[3] = Int32GetDatum(settings->values.max_leased);
-	values[4] = Float4GetDatum(settings->values.rate);
-	values[5] = Int32GetDatum(settings->values.burst);
-	values[6] = BoolGetDatum(settings->values.paused);
-	nulls[2] = settings->has_weight ? ' ' : 'n';
-	nulls[3] = settings->has_max_leased ? ' ' : 'n';
-	nulls[4] = settings->has_rate ? ' ' : 'n';
-	nulls[5] = settings->has_burst ? ' ' : 'n';
-	nulls[6] = settings->has_paused ? ' ' : 'n';
-
-	SPI_connect();
-	queue_admin_execute("INSERT INTO fairq.group_setting AS s"
-						" (queue, group_key, weight, max_leased, rate, burst, paused)"
-						" VALUES ($1, $2, $3, $4, $5, $6, coalesce($7, false))"
-						" ON CONFLICT (queue, group_key) DO UPDATE SET"
-						" weight = coalesce($3, s.weight),"
-						" max_leased = coalesce($4, s.max_leased),"
-						" rate = coalesce($5, s.rate),"
-						" burst = coalesce($6, s.burst),"
-						" paused = coalesce($7, s.paused)"
-						" RETURNING weight, max_leased, rate, burst, paused",
-						7, types, values, nulls);
-	if (SPI_processed != 1)
-		elog(ERROR, "settings of a group were written " UINT64_FORMAT " times", SPI_processed);
-	heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, result, result_nulls);
-	values_to_settings(result, result_nulls, &after);
-	SPI_finish();
-
-	/* Nothing may fail between the two. */
-	pending_reserve(1);
-	limit = groups_announce_limit(info->state, VARDATA_ANY(group),
-								  VARSIZE_ANY_EXHDR(group));
-	pending_group_set(info->state, limit, &after);
-	group_settings_adopt(info, rel);
-	relation_close(rel, NoLock);
-}
-
-/*
- * Change what the other groups of a queue may have.
- */
-void
-group_settings_set_defaults(const text *queue, const GroupSettings *settings)
-{
-	QueueSettings changes = {0};
-
-	if (settings->has_weight)
-		queue_setting(&changes, SETTING_GROUP_WEIGHT, Float4GetDatum(settings->values.weight));
-	if (settings->has_max_leased)
-		queue_setting(&changes, SETTING_GROUP_MAX_LEASED, Int32GetDatum(settings->values.max_leased));
-	if (settings->has_rate)
-		queue_setting(&changes, SETTING_GROUP_RATE, Float4GetDatum(settings->values.rate));
-	if (settings->has_burst)
-		queue_setting(&changes, SETTING_GROUP_BURST, Int32GetDatum(settings->values.burst));
-	queue_admin_alter(queue, &changes);
 }
 
 static void
@@ -168,7 +87,7 @@ read_rows(QueueInfo *info)
 
 		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 		group = DatumGetTextPP(values[1]);
-		values_to_settings(values + 2, nulls + 2, &settings);
+		group_settings_of_row(values + 2, nulls + 2, &settings);
 		limit = groups_announce_limit(info->state, VARDATA_ANY(group),
 									  VARSIZE_ANY_EXHDR(group));
 		groups_settle_limit(info->state, limit, &settings);

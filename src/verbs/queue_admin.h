@@ -43,6 +43,17 @@ typedef struct QueueSettings
 	Datum		values[QUEUE_SETTINGS];
 } QueueSettings;
 
+/* What is to be set of a group; those that are not given stay. */
+typedef struct GroupSettings
+{
+	bool		has_weight;
+	bool		has_max_leased;
+	bool		has_rate;
+	bool		has_burst;
+	bool		has_paused;
+	LimitSettings values;
+} GroupSettings;
+
 static inline void
 queue_setting(QueueSettings *settings, QueueSetting which, Datum value)
 {
@@ -53,6 +64,10 @@ queue_setting(QueueSettings *settings, QueueSetting which, Datum value)
 
 extern void queue_admin_create(const text *name, const QueueSettings *settings);
 extern void queue_admin_alter(const text *name, const QueueSettings *settings);
+extern void queue_admin_set_group(const text *queue, const text *group,
+								  const GroupSettings *settings);
+extern void queue_admin_set_group_defaults(const text *queue,
+										   const GroupSettings *settings);
 extern bool queue_admin_drop(const text *name);
 extern void queue_admin_pause(const text *name, bool paused);
 extern QueueInfo *queue_admin_open(const text *name, Relation *rel);
