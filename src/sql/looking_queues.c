@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * looking_queues.c
- *	  The functions behind the views: figures of queues, buckets and leases.
+ *	  The functions behind the views: figures of queues, buckets and leases, and
+ *	  finished tasks.
  *
  * They show the queues that the caller may read, and all of them to members of
  * pg_monitor.
@@ -29,12 +30,14 @@
 #include "sql/arguments.h"
 #include "sql/looking.h"
 #include "sql/sql_api.h"
+#include "storage/archive.h"
 #include "storage/recovery.h"
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_queues);
 PG_FUNCTION_INFO_V1(fairq_reset_stats);
 PG_FUNCTION_INFO_V1(fairq_stats_of_buckets);
 PG_FUNCTION_INFO_V1(fairq_live_leases);
+PG_FUNCTION_INFO_V1(fairq_done_of_queues);
 
 static bool
 may_see(Oid relation)
@@ -450,6 +453,28 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 										leases[i].deadline > now ? "held" : "expired");
 		values[6] = Int32GetDatum(leases[i].pid);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * fairq.done_of_queues(): the archives that the caller may read.
+ */
+Datum
+fairq_done_of_queues(PG_FUNCTION_ARGS)
+{
+	List	   *queues;
+	ListCell   *lc;
+
+	arguments_require_preload("fairq.done_of_queues()");
+	InitMaterializedSRF(fcinfo, 0);
+	queues = queue_catalog_list();
+	foreach(lc, queues)
+	{
+		char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
+
+		if (queue != NULL)
+			archive_put_rows((ReturnSetInfo *) fcinfo->resultinfo, queue, lfirst_oid(lc));
 	}
 	return (Datum) 0;
 }

@@ -53,12 +53,9 @@
 
 #include "common/owner_context.h"
 #include "common/subtransaction.h"
-#include "sql/arguments.h"
 #include "storage/archive.h"
 #include "storage/queue_table.h"
 #include "xact/pending.h"
-
-PG_FUNCTION_INFO_V1(fairq_done_of_queues);
 
 /* How a batch is named in the INSERT. */
 #define BATCH_NAME		"fairq_finished"
@@ -620,7 +617,7 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	owner_context_leave(&context);
 	relation_close(relation, NoLock);
 	pending_due_added(&info->state->archive.cursor, batch->first_done,
-					  batch->first_done + info->keep_done);
+					   batch->first_done + info->keep_done);
 	tuplestore_end(batch->rows);
 	FreeTupleDesc(batch->tupdesc);
 	batch->rows = NULL;
@@ -658,46 +655,33 @@ put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation)
 }
 
 /*
- * fairq.done_of_queues(): the archives that the caller may read.
+ * Return all rows of the archive of a queue, whose table is given, if it has one
+ * that the caller may read.
  */
-Datum
-fairq_done_of_queues(PG_FUNCTION_ARGS)
+void
+archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *queues;
-	ListCell   *lc;
+	char		name[NAMEDATALEN];
+	Oid			oid;
+	Oid			index;
+	Relation	queue_table;
+	Relation	relation;
 
-	arguments_require_preload("fairq.done_of_queues()");
-	InitMaterializedSRF(fcinfo, 0);
-	queues = queue_catalog_list();
-	foreach(lc, queues)
+	archive_name(queue, name);
+	oid = get_relname_relid(name, queue_catalog_schema(false));
+	if (!OidIsValid(oid) ||
+		pg_class_aclcheck(oid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
+		return;
+	queue_table = try_relation_open(table, AccessShareLock);
+	if (queue_table == NULL)
+		return;
+	relation = try_relation_open(oid, AccessShareLock);
+	if (relation != NULL)
 	{
-		char	   *queue_name = queue_catalog_name_of(lfirst_oid(lc));
-		char		name[NAMEDATALEN];
-		Oid			oid;
-		Oid			index;
-		Relation	queue;
-		Relation	relation;
-
-		if (queue_name == NULL)
-			continue;
-		archive_name(queue_name, name);
-		oid = get_relname_relid(name, queue_catalog_schema(false));
-		if (!OidIsValid(oid) ||
-			pg_class_aclcheck(oid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
-			continue;
-		queue = try_relation_open(lfirst_oid(lc), AccessShareLock);
-		if (queue == NULL)
-			continue;
-		relation = try_relation_open(oid, AccessShareLock);
-		if (relation != NULL)
-		{
-			if (archive_problem(relation, queue->rd_rel->relowner, &index) == NULL &&
-				check_enable_rls(oid, InvalidOid, true) != RLS_ENABLED)
-				put_rows(rsinfo, queue_name, relation);
-			relation_close(relation, AccessShareLock);
-		}
-		relation_close(queue, AccessShareLock);
+		if (archive_problem(relation, queue_table->rd_rel->relowner, &index) == NULL &&
+			check_enable_rls(oid, InvalidOid, true) != RLS_ENABLED)
+			put_rows(rsinfo, queue, relation);
+		relation_close(relation, AccessShareLock);
 	}
-	return (Datum) 0;
+	relation_close(queue_table, AccessShareLock);
 }

@@ -9,6 +9,7 @@
 #define FAIRQ_ARCHIVE_H
 
 #include "executor/spi.h"
+#include "nodes/execnodes.h"
 #include "utils/tuplestore.h"
 
 #include "storage/queue_catalog.h"
@@ -69,5 +70,6 @@ extern int	archive_expire(Relation rel, QueueInfo *info, TimestampTz now, int ma
 extern void archive_check_name(const char *queue);
 extern void archive_provide(const char *queue, Oid table, Oid owner);
 extern char *archive_table_to_drop(const char *queue, Oid table);
+extern void archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table);
 
 #endif							/* FAIRQ_ARCHIVE_H */
