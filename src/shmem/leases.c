@@ -20,7 +20,7 @@
  * lease_restore.c what is there after a restart.
  *
  * Locking: see lease_table.c.  A claim grants a lease while it has a share lock
- * on the row's page (see claim.c for why), so nothing here looks at a page.
+ * on the row's page (see claim_grant.c for why), so nothing here looks at a page.
  *
  *-------------------------------------------------------------------------
  */

@@ -9,16 +9,8 @@
  * I4), unless the queue has durable leases, which are written when all are
  * granted (durable_leases.c).
  *
- * The look at the row and the lease happen under one share lock on the row's
- * page.  Whoever deletes or changes a row needs that lock exclusively.  So if
- * the row was alive when we looked, it is when we have the lease; without the
- * lock an ack could come in between: the row deleted, its lease dropped, and we
- * would grant a lease on a finished task (invariant I2).
- *
- * An entry that leads nowhere is dropped: whoever has the row in hand (inserts
- * it, deletes it, or has a lease) offers it again when he is done, if it is to
- * be claimed then.  Between lane and lease entries are in hand (in_hand.c),
- * and go back if we fail.
+ * How an entry becomes a lease is in claim_grant.c.  Between lane and lease entries
+ * are in hand (in_hand.c), and go back if the claim fails.
  *
  * Nothing here waits, but in three cases.  In two the alternative is to say that a
  * queue is empty that is not.  When there is nothing to claim and another claimer
@@ -34,17 +26,16 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "shmem/stats.h"
+#include "shmem/lane_doubts.h"
+#include "shmem/parking.h"
+#include "shmem/refill.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shmem/group_overflow.h"
-#include "shmem/lane_doubts.h"
 #include "shmem/limit_table.h"
-#include "shmem/parking.h"
-#include "shmem/refill.h"
+#include "shmem/group_overflow.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
@@ -57,262 +48,6 @@
 
 /* How often to wait, a millisecond, for others to lease what they have taken. */
 #define WAITS_FOR_OTHERS	3
-
-/* How long a claim of the row's task lasts, in microseconds. */
-int64
-claim_lease_of(RowReader *row)
-{
-	if (!row_is_null(row, COLUMN_LEASE))
-		return queue_catalog_usecs(DatumGetIntervalP(row_value(row, COLUMN_LEASE)));
-	return row->info->lease;
-}
-
-/* How many attempts the row's task has; 0: no limit. */
-int
-claim_max_attempts_of(RowReader *row)
-{
-	if (!row_is_null(row, COLUMN_MAX_ATTEMPTS))
-		return DatumGetInt32(row_value(row, COLUMN_MAX_ATTEMPTS));
-	return row->info->max_attempts;
-}
-
-/*
- * Read on in the index of a lane.  Returns false if there is nothing to read
- * or somebody else is reading.
- */
-bool
-claim_refill(Relation rel, QueueInfo *info, Lane *lane)
-{
-	LaneEntry	from;
-	LaneEntry	next;
-	LaneEntry  *entries;
-	int			room;
-	int			n;
-	bool		more;
-
-	if (!lanes_refill_begin(lane, &from, &room))
-		return false;
-	entries = palloc(room * sizeof(LaneEntry));
-	n = queue_relation_walk(rel, info, lane, &from, room, entries, &next, &more);
-	lanes_refill_end(lane, entries, n, more ? &next : NULL);
-	pfree(entries);
-	return true;
-}
-
-/* Leases that were granted are written together, at the end. */
-static void
-note_durable(Claim *claim, const LeaseInfo *lease)
-{
-	if (claim->durable_count == claim->durable_size)
-	{
-		claim->durable_size = Max(2 * claim->durable_size, Min(claim->request->max_tasks, 128));
-		claim->durable = claim->durable == NULL ?
-			palloc(claim->durable_size * sizeof(LeaseInfo)) :
-			repalloc(claim->durable, claim->durable_size * sizeof(LeaseInfo));
-	}
-	claim->durable[claim->durable_count++] = *lease;
-}
-
-/*
- * The session was alive when the claim began.  Since then it may have waited, for
- * the queue's table or for a row that it acknowledged.
- */
-static void
-session_over(Claim *claim)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("cannot lease a task of queue \"%s\": the session is over",
-					claim->info->name),
-			 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
-}
-
-/*
- * Since when the row's task could have been claimed: since it was enqueued or,
- * if that is later, due.
- */
-static TimestampTz
-ready_since(RowReader *row)
-{
-	TimestampTz since = DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT));
-
-	if (!row_is_null(row, COLUMN_RUN_AT))
-		since = Max(since, DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
-	return since;
-}
-
-/*
- * Put a lease on the task whose row is read and locked, and unlock the row.
- * Returns whether it is ours, and its finish tag.  If it is nobody's, because its group
- * is at its limit, *limit is that; else NO_LIMIT.
- */
-bool
-claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finish,
-			uint32 *limit)
-{
-	RowReader  *row = &claim->row;
-	const FairqAddress *address;
-	int64		usecs = claim->request->lease;
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	double		cost = DatumGetFloat4(row_value(row, COLUMN_COST));
-	GroupLease	group;
-	VirtualTime start;
-	TimestampTz deadline;
-	LeaseInfo	lease;
-	LeaseGrant	result;
-
-	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	/* A pop lasts as long as its transaction: it must not run out before. */
-	deadline = claim->request->pop ||
-		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
-		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
-	if (!groups_lease_begins(claim->info->state, address, &row->tuple.t_self,
-							 lanes_entry_task(entry) != 0,
-							 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), cost,
-							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
-							 &group))
-	{
-		claim->charge = group.charge;
-
-		/* A task that somebody has is his to offer again, from here. */
-		*limit = leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
-							 &row->tuple.t_self) ? NO_LIMIT : group.limit;
-		row_reader_unlock(row);
-		return false;
-	}
-	*limit = NO_LIMIT;
-	start.whole = address->block;
-	start.fraction = address->fraction;
-	*finish = virtual_time_add(start, group.charge, 1.0);
-	lease.queue = claim->queue;
-	lease.task = DatumGetInt64(row_value(row, COLUMN_ID));
-	lease.tid = row->tuple.t_self;
-	lease.attempt = Min(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), PG_INT32_MAX - 1) + 1;
-	lease.started = claim->now;
-	lease.deadline = deadline;
-	lease.group = group.group;
-	lease.overflow = group.of_overflow;
-	result = leases_grant(&lease, &claim->request->session, group.counted);
-	row_reader_unlock(row);
-	if (result != LEASE_GRANTED)
-	{
-		groups_lease_refused(&group);
-		if (result == LEASE_SESSION_OVER)
-			session_over(claim);
-		return false;
-	}
-
-	pending_claimed(&lease, lane, entry);
-	if (unlikely(group.may_be_last))
-		claim_note_dry(claim, &group);
-	if (unlikely(group.group == FAIRQ_NO_GROUP))
-		groups_check_unknown(claim->info->state);
-	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
-	if (claim->request->pop)
-	{
-		if (!queue_relation_delete(claim->rel, &row->tuple.t_self, false))
-		{
-			/*
-			 * Somebody has the row locked, or has just changed it: a claim does
-			 * not wait.  Look at it again soon.
-			 */
-			(void) leases_drop(&lease.ref, false, NULL);
-			lane_doubts_add(lane, InvalidTransactionId, entry, false);
-			return false;
-		}
-		leases_settle(&lease.ref, &lease);
-		pending_settled(&lease);
-		archive_add(&claim->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
-		unique_keys_gone(row);
-		stats_tally(claim->info->state, QUEUE_ACKED, 1);
-		stats_tally(claim->info->state, row_reader_depth(row), -1);
-	}
-	else if (claim->info->durable_leases)
-		note_durable(claim, &lease);
-	stats_batch_add(&claim->waits, claim->info->state, STATS_WAIT,
-					claim->now - ready_since(row));
-	claim->sink(row, &lease, claim->arg);
-	claim->got++;
-	return true;
-}
-
-/*
- * There is no lease to be had for want of entries.
- */
-void
-claim_no_leases(Claim *claim)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-			 errmsg("cannot lease a task of queue \"%s\": there are %d leases already",
-					claim->info->name, settings_max_leases),
-			 errhint("Raise the setting \"%s\" and restart the server, or acknowledge tasks in flight.",
-					 "pgfairq.max_leases")));
-}
-
-/*
- * Can the task whose row is read be leased, as far as the row says?  If not,
- * somebody hands it over, or it is noted to be in doubt.
- *
- * A task of the overflow is found by nobody else, if its place is not kept until it
- * is known what becomes of its row: also if it is this transaction that has changed
- * or removed it.
- */
-bool
-claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *entry)
-{
-	RowReader  *row = &claim->row;
-	int64		task = lanes_entry_task(entry);
-	LeaseInfo	lease;
-
-	switch (status)
-	{
-		case ROW_GONE:
-			claim->stray = true;
-
-			/*
-			 * It may be this transaction that has removed it, and its lease may
-			 * have seen the row elsewhere.
-			 */
-			if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
-				return false;
-			if (task != 0)
-				pending_passed(lane, entry, false);
-			else
-			{
-				FairqAddress address;
-
-				lanes_entry_address(lane, entry, &address);
-				pending_lower_at_abort(lane, &address);
-			}
-			return false;
-		case ROW_OWN:			/* handed over when we commit */
-			if (task != 0)
-				pending_passed(lane, entry, true);
-			return false;
-		case ROW_IN_PROGRESS:
-
-			/*
-			 * Who inserts it hands it over.  So does who deletes it, if he is
-			 * one of us; a user's statement may fail before its triggers are
-			 * fired, and nobody would know.  And a lease that has seen the row
-			 * elsewhere, before it moved, would give it back there.
-			 */
-			if ((row->deleting || task != 0) &&
-				(!leases_find(claim->queue,
-							  task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
-							  &lease) ||
-				 (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
-				lane_doubts_add(lane, row->in_progress, entry, false);
-			return false;
-		case ROW_IN_DOUBT:
-			lane_doubts_add(lane, row->in_progress, entry, false);
-			return false;
-		case ROW_LIVE:
-			break;
-	}
-	return true;
-}
 
 /*
  * Prepared transactions hand nothing over when they end.  Look whether any has

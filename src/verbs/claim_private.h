@@ -2,7 +2,7 @@
  *
  * claim_private.h
  *	  A claim in progress, as the files see it that make up the verb: claim.c,
- *	  claim_lanes.c, claim_groups.c and claim_feed.c.
+ *	  claim_grant.c, claim_lanes.c, claim_groups.c and claim_feed.c.
  *
  *-------------------------------------------------------------------------
  */

@@ -5,7 +5,7 @@
 # Who gives a task back offers it at the place that its lease knows.  That is the old
 # one, unless somebody has told the lease, and nothing is there.
 #
-# To see it fail: in claim_can_lease() (claim.c) let a lease do that knows another place,
+# To see it fail: in claim_can_lease() (claim_grant.c) let a lease do that knows another place,
 # or note nothing of a row that this transaction has removed; in claim_grant() ask
 # leases_find() instead of leases_seen().
 
