@@ -10,7 +10,7 @@
  * claims that come up short call it where there is no worker, for what makes
  * tasks ready.  It is bounded: the transaction is short, and the caller comes
  * again if there is more.  (But for the look for places of the overflow that were
- * lost, which comes to each group that has any: promote.c.)
+ * lost, which comes to each group that has any: refill_overflow.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.  It is held to the end of the transaction, in which what was done can
@@ -24,6 +24,7 @@
 #include "miscadmin.h"
 #include "shmem/group_limits.h"
 #include "shmem/parking.h"
+#include "shmem/queue_order.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/timestamp.h"
@@ -31,16 +32,16 @@
 #include "common/owner_context.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
-#include "maintenance/promote.h"
+#include "maintenance/promote_due.h"
 #include "maintenance/sweep.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
-#include "shmem/queue_order.h"
 #include "shmem/sessions.h"
 #include "shmem/wakeup.h"
 #include "storage/archive.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"
+#include "verbs/refill_overflow.h"
 #include "verbs/settle.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
@@ -142,7 +143,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	}
 	promoted = promote_due(rel, info, now, PASS_ROWS, &maintenance->due_from,
 						   &maintenance->next, &more);
-	fed = promote_overflow(rel, info, now, PASS_ROWS,
+	fed = refill_overflow(rel, info, now, PASS_ROWS,
 						   !maintenance->claiming && !maintenance->by_hand,
 						   &maintenance->next, &more_overflow);
 	more |= more_overflow;

@@ -4,7 +4,7 @@
  *	  Which tasks of the overflow have been given places, and count as ready.
  *
  * A task of the overflow that is fed gets a place in a lane, and its row stays as it
- * is (promote.c).  From then on its group counts it as ready, until it is leased or
+ * is (refill_overflow.c).  From then on its group counts it as ready, until it is leased or
  * removed.  Neither its row says so nor, for certain, its place: that may be in a
  * window, set aside, in a claimer's hands, or lost.  So it is noted here, and whoever
  * takes the task away knows which of the group's two counts it was in.

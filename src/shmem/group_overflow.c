@@ -10,7 +10,7 @@
  * be ready whose places are in memory only: these may get lost, and must not come
  * behind new ones then.  When some of its room is free the group is hungry: it comes
  * to the end of the queue's list of hungry groups, which the background worker
- * feeds in turn (promote.c), from the lowest id on that may be there, overflow_from.
+ * feeds in turn (refill_overflow.c), from the lowest id on that may be there, overflow_from.
  * A group is dry when it has run out of places before: then the claim that notices
  * feeds it (claim_feed.c).
  *

@@ -4,7 +4,7 @@
  *	  Claims that feed groups whose places they have used up.
  *
  * The worker moves tasks out of the overflow before a group runs out of places
- * (promote.c).  But claims may be faster.  Then a group with work would have
+ * (refill_overflow.c).  But claims may be faster.  Then a group with work would have
  * nothing in the lanes, and the others would be served instead of it: weights
  * would hold no more.  So whoever leases the last task of a group that has a
  * place, and finds that there may be more in the overflow, moves some himself:
@@ -32,10 +32,10 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
-#include "maintenance/promote.h"
 #include "shmem/refill.h"
 #include "shmem/wakeup.h"
 #include "verbs/claim_private.h"
+#include "verbs/refill_overflow.h"
 #include "xact/pending.h"
 
 /*
@@ -80,7 +80,7 @@ claim_feed_dry(Claim *claim)
 	{
 		DryGroup   *dry = &claim->dry[--claim->dry_count];
 
-		promote_dry_group(claim->rel, claim->info, &dry->hungry, dry->feeding);
+		refill_dry_group(claim->rel, claim->info, &dry->hungry, dry->feeding);
 	}
 }
 

@@ -1,14 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * promote.c
- *	  Making waiting tasks ready.
+ * refill_overflow.c
+ *	  Making tasks of the overflow ready.
  *
- * A scheduled task has no address: it is not in the way of anybody, however
- * many there are.  When it is due it gets one, as if it were enqueued then.
- *
- * Nor has a task in the overflow.  It gets one when its group has room again, and
- * only then is charged for: a weight that was changed meanwhile holds for it.
- * Groups are fed in turn, each up to what there is room for (group_overflow.c).
+ * A task in the overflow has no address: it is in the way of none, however many
+ * there are.  It gets one when its group has room again, and only then is charged
+ * for: a weight that was changed meanwhile holds for it.  Groups are fed in turn,
+ * each up to what there is room for (group_overflow.c).
  *
  * The address is not written to the row as long as its lane has room for it: it
  * is in the lane's entry only, and so in memory, as all that is needed to claim
@@ -17,14 +15,14 @@
  * the task counts in the overflow until its row is removed or changed, claimed or not.
  *
  * A place is its task's, wherever its row is by the time it is claimed.  It may get
- * lost: when its lane drops it, or when who came to it found the row in somebody's
- * hands.  Who is the cause of that says from which task on the overflow has to be read
- * again (queue_order_overflow_lost), and by that its group learns so; who has a lease,
- * or a place, is passed over.  Should anything get lost that nobody has spoken of, the
- * sweep finds it.
+ * lost: when its lane drops it, or when a claim that came to it found the row written
+ * by another transaction.  The process that is the cause of that says from which task
+ * on the overflow has to be read again (queue_order_overflow_lost), and by that its
+ * group learns so; a task with a lease, or a place, is passed over.  Should anything
+ * get lost unsaid, the sweep finds it.
  *
  * A place in memory is there at once.  So the worker gives them, and a claim, which may
- * as little be undone (promote_dry_group); what else is done in a user's transaction is
+ * as little be undone (refill_dry_group); what else is done in a user's transaction is
  * done when that commits.
  *
  *-------------------------------------------------------------------------
@@ -34,17 +32,18 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
-#include "maintenance/promote.h"
 #include "shmem/fed_tasks.h"
 #include "shmem/group_overflow.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/leases.h"
+#include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/wakeup.h"
 #include "storage/queue_relation.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
+#include "verbs/refill_overflow.h"
 #include "xact/pending.h"
 
 /*
@@ -58,114 +57,6 @@
 /* Entries of the overflow that a pass looks at, and at least at a time. */
 #define PASS_LOOKS		10000
 #define FEED_LOOKS		32
-
-/* What became of an entry of a scheduled task. */
-typedef enum Promotion
-{
-	PROMOTED,
-	NOT_DUE,					/* moved or gone; whoever did that has said so */
-	IN_HANDS					/* of somebody who will not say when he is done */
-} Promotion;
-
-static Promotion
-promote_entry(Placement *placement, RowReader *row, const DuePlace *entry,
-			  TimestampTz now)
-{
-	switch (row_reader_read(row, &entry->tid))
-	{
-		case ROW_GONE:
-		case ROW_OWN:
-			return NOT_DUE;
-		case ROW_IN_PROGRESS:
-			if (!row->deleting)
-				return NOT_DUE;
-			return IN_HANDS;
-		case ROW_IN_DOUBT:
-			return IN_HANDS;
-		case ROW_LIVE:
-			break;
-	}
-	if (DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_SCHEDULED ||
-		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now)
-		return NOT_DUE;
-	return placement_replace(placement, row, false) ? PROMOTED : IN_HANDS;
-}
-
-/*
- * Make tasks ready that are due at now; up to max entries of the index are
- * looked at, from *from on, which is moved.  Returns how many are ready.  *more:
- * there are more of them; else *next is when the next one is due.
- *
- * Rows in somebody's hands are not waited for, and nobody else waits for them:
- * the queue remembers them apart, and they are looked at again each second.  If
- * there are too many to remember, all is read again from the first of those on,
- * once everything that is due has been read.
- */
-int
-promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
-			DuePlace *from, TimestampTz *next, bool *more)
-{
-	QueueState *state = info->state;
-	DuePlace	skipped[DUE_SKIPPED];
-	int			skipped_count = due_cursor_skipped(&state->due, skipped);
-	TimestampTz retry = DT_NOEND;
-	DuePlace   *entries;
-	Placement	placement;
-	RowReader	row;
-	int			n;
-	int			promoted = 0;
-
-	*more = false;
-	*next = from->due;
-	if (from->due > now && skipped_count == 0)
-		return 0;
-
-	placement_begin(&placement, rel, info);
-	row_reader_begin(&row, rel, info);
-	for (int i = 0; i < skipped_count; i++)
-	{
-		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);
-
-		if (result != IN_HANDS)
-			pending_due_done(&state->due, &skipped[i]);
-		promoted += (result == PROMOTED);
-	}
-
-	if (from->due <= now)
-	{
-		bool		held_back = false;
-		DuePlace	after;
-
-		entries = palloc(max * sizeof(DuePlace));
-		n = queue_relation_due(rel, info, from, now, max, entries, &after);
-		*from = after;
-		*next = from->due;
-		*more = (from->due <= now);
-		for (int i = 0; i < n; i++)
-		{
-			Promotion	result;
-
-			CHECK_FOR_INTERRUPTS();
-			result = promote_entry(&placement, &row, &entries[i], now);
-			promoted += (result == PROMOTED);
-			if (result == IN_HANDS && !held_back &&
-				!due_cursor_skip(&state->due, &entries[i]))
-			{
-				pending_due_held(&state->due, &entries[i]);
-				held_back = true;
-			}
-		}
-		pfree(entries);
-		pending_due_read(&state->due, from);
-		if (held_back)
-			retry = now + USECS_PER_SEC;
-	}
-	row_reader_end(&row);
-	if (due_cursor_holds(&state->due, now))
-		retry = now + USECS_PER_SEC;
-	*next = Min(*next, retry);
-	return promoted;
-}
 
 /*
  * See to it that groups that have room are in the list of the hungry, though
@@ -377,7 +268,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
  * whatever the caller's transaction does with what it has claimed.
  */
 void
-promote_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int feeding)
+refill_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int feeding)
 {
 	UnwrittenTasks offered = {0};
 	Placement	placement;
@@ -415,7 +306,7 @@ promote_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int 
  * An inserter in progress says so himself when he has committed.
  */
 int
-promote_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
+refill_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 				 bool in_memory, TimestampTz *next, bool *more)
 {
 	QueueState *state = info->state;
