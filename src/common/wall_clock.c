@@ -147,3 +147,19 @@ wall_clock_check(void)
 	pg_atomic_fetch_add_u32(&wall_clock->steps, 1);
 	return true;
 }
+
+/* The length of an interval in microseconds, a month counted as 30 days. */
+int64
+wall_clock_usecs(const Interval *interval)
+{
+	double		usecs = (double) interval->time +
+		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
+
+	/* Who writes rows with SQL may write anything: nothing is beyond a century. */
+	if (usecs < 0)
+		return 0;
+	if (usecs > 36525.0 * USECS_PER_DAY)
+		return INT64CONST(36525) * USECS_PER_DAY;
+	return interval->time +
+		(interval->day + interval->month * INT64CONST(30)) * USECS_PER_DAY;
+}

@@ -23,6 +23,7 @@ typedef struct ClockStep
 
 typedef void (*ClockStepFunction) (const ClockStep *step);
 
+extern int64 wall_clock_usecs(const Interval *interval);
 extern Size wall_clock_shmem_size(void);
 extern void wall_clock_shmem_init(void *area, bool found);
 extern void wall_clock_register(ClockStepFunction function);

@@ -18,33 +18,10 @@
 #include "common/address.h"
 #include "common/compat.h"
 #include "common/due_cursor.h"
+#include "common/task_state.h"
 #include "common/virtual_time.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
-
-/* What is counted since stats_reset. */
-typedef enum QueueCounter
-{
-	QUEUE_ENQUEUED,
-	QUEUE_CLAIMED,
-	QUEUE_ACKED,
-	QUEUE_NACKED,
-	QUEUE_RELEASED,
-	QUEUE_EXPIRED,
-	QUEUE_CANCELLED,
-	QUEUE_DIED,
-	QUEUE_SWEPT,				/* tasks that nobody had handed over */
-	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
-	/* how many there are now; never reset */
-	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
-	QUEUE_SCHEDULED,
-	QUEUE_OVERFLOW,
-	QUEUE_HELD,
-	QUEUE_DEAD
-} QueueCounter;
-
-#define QUEUE_COUNTERS	(QUEUE_DEAD + 1)
-#define QUEUE_FIRST_DEPTH	QUEUE_ADDRESSED
 
 /*
  * One fair order: the tags of a priority class.  Queues of the policies

@@ -24,6 +24,7 @@
 
 #include "common/shared_memory.h"
 #include "common/virtual_time.h"
+#include "common/wall_clock.h"
 #include "shmem/groups.h"
 #include "sql/arguments.h"
 
@@ -139,7 +140,7 @@ arguments_duration(FunctionCallInfo fcinfo, int number, const char *function,
 	approximate = (double) interval->time +
 		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
 	usecs = (approximate > MAX_DURATION || approximate < 0) ?
-		0 : queue_catalog_usecs(interval);
+		0 : wall_clock_usecs(interval);
 	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
 		arguments_bad(function, argument, arguments_duration_text(fcinfo, number),
 					 zero_ok ? "It must be from 0 to 10 years." :

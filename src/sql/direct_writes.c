@@ -159,10 +159,10 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 		return;
 	}
 
-	if (queue_catalog_depth(task_state) == QUEUE_ADDRESSED)
+	if (task_state_depth(task_state) == QUEUE_ADDRESSED)
 		return;					/* ready, but nowhere: nobody gets it */
 	known = is_counted(rel, info);
-	stats_tally(info->state, queue_catalog_depth(task_state), change);
+	stats_tally(info->state, task_state_depth(task_state), change);
 	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR && known)
 		note_of_group(rel, info, tuple, tupdesc, NULL, change);
 	if (task_state == TASK_SCHEDULED)

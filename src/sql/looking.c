@@ -29,8 +29,8 @@
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
-#include "shmem/groups.h"
 #include "shmem/limit_table.h"
+#include "shmem/groups.h"
 #include "sql/arguments.h"
 #include "sql/looking.h"
 #include "sql/sql_api.h"
@@ -235,7 +235,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 
 	if (nulls[12])
 	{
-		state = queue_catalog_state_name(DatumGetChar(values[1]));
+		state = task_state_name(DatumGetChar(values[1]));
 		if (DatumGetChar(values[1]) == TASK_OVERFLOW)
 		{
 			/* Its place, if it has one, is in memory. */

@@ -412,7 +412,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	}
 
 	task_state = DatumGetChar(row_value(&row, COLUMN_STATE));
-	state_name = queue_catalog_state_name(task_state);
+	state_name = task_state_name(task_state);
 	placed = !row_is_null(&row, COLUMN_ADDRESS);
 	leased = (placed || task_state == TASK_OVERFLOW) &&
 		leases_find(queue_state_number(info->state), id, &lease);
@@ -423,7 +423,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		placed = lane_unwritten_find(&info->state->orders[row_reader_class(&row)].lanes,
 									id, &address);
 		if (placed || fed_tasks_has(queue_state_number(info->state), id))
-			state_name = queue_catalog_state_name(TASK_READY);
+			state_name = task_state_name(TASK_READY);
 	}
 	if (leased)
 	{

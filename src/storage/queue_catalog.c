@@ -19,6 +19,8 @@
 #include "commands/extension.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "common/wall_clock.h"
+#include "shmem/lane_table.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -28,7 +30,6 @@
 #include "utils/timestamp.h"
 
 #include "shmem/gone_queues.h"
-#include "shmem/lane_table.h"
 #include "shmem/lanes.h"
 #include "storage/queue_catalog.h"
 
@@ -103,62 +104,6 @@ queue_catalog_relation(const char *queue)
 }
 
 /*
- * The depth that a task counts in, by what column state says.
- */
-QueueCounter
-queue_catalog_depth(char state)
-{
-	switch (state)
-	{
-		case TASK_SCHEDULED:
-			return QUEUE_SCHEDULED;
-		case TASK_OVERFLOW:
-			return QUEUE_OVERFLOW;
-		case TASK_HELD:
-			return QUEUE_HELD;
-		case TASK_DEAD:
-			return QUEUE_DEAD;
-	}
-	return QUEUE_ADDRESSED;
-}
-
-/*
- * What users call a state.  A ready task may be leased; the row does not say.
- */
-const char *
-queue_catalog_state_name(char state)
-{
-	switch (state)
-	{
-		case TASK_SCHEDULED:
-			return "scheduled";
-		case TASK_OVERFLOW:
-			return "overflow";
-		case TASK_HELD:
-			return "held";
-		case TASK_DEAD:
-			return "dead";
-	}
-	return "ready";
-}
-
-/* The length of an interval in microseconds, a month counted as 30 days. */
-int64
-queue_catalog_usecs(const Interval *interval)
-{
-	double		usecs = (double) interval->time +
-		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
-
-	/* Who writes rows with SQL may write anything: nothing is beyond a century. */
-	if (usecs < 0)
-		return 0;
-	if (usecs > 36525.0 * USECS_PER_DAY)
-		return INT64CONST(36525) * USECS_PER_DAY;
-	return interval->time +
-		(interval->day + interval->month * INT64CONST(30)) * USECS_PER_DAY;
-}
-
-/*
  * Read the settings of the queue info->name.  Returns false if it has none.
  */
 bool
@@ -197,16 +142,16 @@ queue_catalog_read_settings(QueueInfo *info)
 		info->policy = strcmp(policy, "fair") == 0 ? QUEUE_FAIR :
 			strcmp(policy, "priority") == 0 ? QUEUE_PRIORITY : QUEUE_TIME;
 		info->buckets = DatumGetInt32(SETTING("buckets"));
-		info->lease = queue_catalog_usecs(DatumGetIntervalP(SETTING("lease")));
+		info->lease = wall_clock_usecs(DatumGetIntervalP(SETTING("lease")));
 		info->max_attempts = DatumGetInt32(SETTING("max_attempts"));
-		info->backoff_base = queue_catalog_usecs(DatumGetIntervalP(SETTING("backoff_base")));
-		info->backoff_max = queue_catalog_usecs(DatumGetIntervalP(SETTING("backoff_max")));
+		info->backoff_base = wall_clock_usecs(DatumGetIntervalP(SETTING("backoff_base")));
+		info->backoff_max = wall_clock_usecs(DatumGetIntervalP(SETTING("backoff_max")));
 		info->max_ready = DatumGetInt64(SETTING("max_ready"));
 		info->max_ready_per_group = DatumGetInt64(SETTING("max_ready_per_group"));
 		info->max_tasks = IS_NULL("max_tasks") ? 0 :
 			DatumGetInt64(SETTING("max_tasks"));
 		info->keep_done = IS_NULL("keep_done") ? 0 :
-			queue_catalog_usecs(DatumGetIntervalP(SETTING("keep_done")));
+			wall_clock_usecs(DatumGetIntervalP(SETTING("keep_done")));
 		info->durable_leases = DatumGetBool(SETTING("durable_leases"));
 		info->charge_seconds = strcmp(TextDatumGetCString(SETTING("charge")), "seconds") == 0;
 		info->notify = DatumGetBool(SETTING("notify"));

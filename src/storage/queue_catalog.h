@@ -12,6 +12,7 @@
 #include "utils/relcache.h"
 
 #include "common/compat.h"
+#include "common/task_state.h"
 #include "shmem/queue_state.h"
 
 #define QUEUE_NAME_MAX	48		/* bytes */
@@ -46,13 +47,6 @@ typedef enum QueueColumn
 } QueueColumn;
 
 #define QUEUE_COLUMNS	(COLUMN_LAST_ERROR + 1)
-
-/* What column state says. */
-#define TASK_READY		'r'		/* ready or leased */
-#define TASK_SCHEDULED	's'		/* until run_at */
-#define TASK_OVERFLOW	'o'		/* until there is room */
-#define TASK_HELD		'h'		/* behind another of its unique key */
-#define TASK_DEAD		'd'
 
 /*
  * What a backend knows about a queue of its database.  Good for as long as
@@ -105,7 +99,6 @@ extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
 											  AclMode privileges, Relation *rel);
 
 /* queue_catalog.c */
-extern int64 queue_catalog_usecs(const Interval *interval);
 extern Oid	queue_catalog_schema(bool missing_ok);
 extern Oid	queue_catalog_member(const char *name);
 extern void queue_catalog_check_name(const text *name, char *result);
@@ -115,8 +108,6 @@ extern bool queue_catalog_read_settings(QueueInfo *info);
 extern char *queue_catalog_name_of(Oid relation);
 extern bool queue_catalog_has_settings(const char *queue);
 extern void queue_catalog_check_owner(const QueueInfo *info);
-extern QueueCounter queue_catalog_depth(char state);
-extern const char *queue_catalog_state_name(char state);
 extern bool queue_catalog_lock_settings(void);
 extern List *queue_catalog_list(void);
 extern Lane *queue_catalog_lane(QueueInfo *info, int class, int bucket);

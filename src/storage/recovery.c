@@ -35,6 +35,7 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "shmem/queue_order.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
@@ -44,7 +45,6 @@
 #include "common/subtransaction.h"
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
-#include "shmem/queue_order.h"
 #include "storage/queue_relation.h"
 #include "storage/recovery.h"
 
@@ -162,7 +162,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 #define VALUE(column) values[info->columns[column] - 1]
 		if (nulls[info->columns[COLUMN_ADDRESS] - 1])
 		{
-			QueueCounter depth = queue_catalog_depth(DatumGetChar(VALUE(COLUMN_STATE)));
+			QueueCounter depth = task_state_depth(DatumGetChar(VALUE(COLUMN_STATE)));
 
 			if (depth != QUEUE_ADDRESSED)
 				depths[depth]++;

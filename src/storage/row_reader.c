@@ -544,5 +544,5 @@ row_reader_class(RowReader *reader)
 QueueCounter
 row_reader_depth(RowReader *reader)
 {
-	return queue_catalog_depth(DatumGetChar(row_value(reader, COLUMN_STATE)));
+	return task_state_depth(DatumGetChar(row_value(reader, COLUMN_STATE)));
 }

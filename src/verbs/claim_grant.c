@@ -22,6 +22,7 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
+#include "common/wall_clock.h"
 #include "shmem/lane_doubts.h"
 #include "shmem/limit_table.h"
 #include "shmem/stats.h"
@@ -35,7 +36,7 @@ int64
 claim_lease_of(RowReader *row)
 {
 	if (!row_is_null(row, COLUMN_LEASE))
-		return queue_catalog_usecs(DatumGetIntervalP(row_value(row, COLUMN_LEASE)));
+		return wall_clock_usecs(DatumGetIntervalP(row_value(row, COLUMN_LEASE)));
 	return row->info->lease;
 }
 

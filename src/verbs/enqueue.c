@@ -98,9 +98,9 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	else
 	{
 		place->placed = pending_placed(place->place.lane, &place->place.address,
-									   place->place.tagged ? &place->place.tag : NULL);
+										place->place.tagged ? &place->place.tag : NULL);
 		pending_placed_group(place->placed, VARDATA_ANY(task->group_key),
-							 VARSIZE_ANY_EXHDR(task->group_key));
+					   VARSIZE_ANY_EXHDR(task->group_key));
 	}
 }
 
@@ -208,7 +208,7 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 		pending_placed_at(places[i]->placed, &tids[i]);
 		if (places[i]->state == TASK_SCHEDULED)
 			pending_scheduled(info->state, tasks[i]->run_at);
-		stats_tally(info->state, queue_catalog_depth(places[i]->state), 1);
+		stats_tally(info->state, task_state_depth(places[i]->state), 1);
 	}
 	stats_tally(info->state, QUEUE_ENQUEUED, n);
 	count_payloads(info->state, n, tasks);

@@ -121,11 +121,11 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 
 	if (place->overflow)
 		pending_overflowed(info->state, place->tag.group,
-						   DatumGetInt64(row_value(row, COLUMN_ID)));
+							DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 	{
 		placed = pending_placed(place->lane, &place->address,
-								place->tagged ? &place->tag : NULL);
+								 place->tagged ? &place->tag : NULL);
 		pending_placed_group(placed, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place->address);
 	}
@@ -140,9 +140,9 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	}
 	pending_placed_at(placed, &tid);
 	row->tuple.t_self = tid;
-	stats_tally(info->state, queue_catalog_depth(from), -1);
+	stats_tally(info->state, task_state_depth(from), -1);
 	stats_tally(info->state,
-				place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
+				   place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
 	return true;
 }
 
@@ -355,7 +355,7 @@ placement_leaves(RowReader *row)
 		return;
 	if (!row_is_null(row, COLUMN_ADDRESS))
 		pending_removed(row->info->state, group, id,
-						DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
+						 DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		pending_removed(row->info->state, group, id, NULL);
 }

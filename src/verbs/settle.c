@@ -157,8 +157,8 @@ read_task(RowReader *row, int64 id, const ItemPointerData *hint)
 static void
 count_move(QueueInfo *info, char from, char to)
 {
-	stats_tally(info->state, queue_catalog_depth(from), -1);
-	stats_tally(info->state, queue_catalog_depth(to), 1);
+	stats_tally(info->state, task_state_depth(from), -1);
+	stats_tally(info->state, task_state_depth(to), 1);
 }
 
 /*

@@ -244,7 +244,7 @@ place_row(Placement *placement, RowReader *row, char from, bool wait)
 							   row->values, row->nulls, wait))
 		return false;
 	pending_scheduled(info->state, run_at);
-	stats_tally(info->state, queue_catalog_depth(from), -1);
+	stats_tally(info->state, task_state_depth(from), -1);
 	stats_tally(info->state, QUEUE_SCHEDULED, 1);
 	return true;
 }
@@ -374,14 +374,14 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 		if (found->state == TASK_SCHEDULED)
 			pending_scheduled(info->state,
-							  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+							   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 	}
 
 	*lost = ((addressed || found->state == TASK_OVERFLOW) && status == ROW_LIVE &&
 			 is_leased(info, found->id));
 	if (*lost && old != NULL)
 	{
-		QueueCounter became = queue_catalog_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
+		QueueCounter became = task_state_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
 
 		if (!same_place && became == QUEUE_OVERFLOW)
 			pending_not_overflowed(info->state, placement_group(row));
@@ -395,7 +395,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		if (addressed)
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 		stats_tally(info->state, became, -1);
-		stats_tally(info->state, queue_catalog_depth(found->state), 1);
+		stats_tally(info->state, task_state_depth(found->state), 1);
 	}
 	return true;
 }
@@ -568,7 +568,7 @@ look_behind(Placement *placement, RowReader *row, const GoneTask *gone)
 	/* In somebody's hands: it is not waited for, but looked at later. */
 	if (tasks.has_held || tasks.busy_held)
 		pending_task_held(info->state, tasks.has_held ? tasks.held.id : tasks.busy_id,
-						  gone->id);
+						   gone->id);
 }
 
 /*
