@@ -28,6 +28,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/queue_open.h"
 #include "storage/shmem.h"
 
 #include "common/settings.h"
@@ -132,7 +133,7 @@ _PG_init(void)
 	shmem_request_hook = shmem_request;
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = shmem_startup;
-	queue_catalog_register();
+	queue_open_register();
 	archive_register();
 	pending_register();
 	unique_keys_register();

@@ -4,7 +4,7 @@
  *	  What all processes know about a queue: the shared part.
  *
  * An array of QueueState, found by (database, relation).  A backend keeps the
- * pointer in its own cache (queue_catalog.c) and may use it while it holds a
+ * pointer in its own cache (queue_open.c) and may use it while it holds a
  * lock on the queue's relation: a queue is released when its relation is
  * dropped, which needs an exclusive lock on it.
  *
@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "shmem/limit_table.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"

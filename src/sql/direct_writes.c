@@ -21,6 +21,7 @@
 #include "common/shared_memory.h"
 #include "shmem/group_overflow.h"
 #include "shmem/stats.h"
+#include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
@@ -195,7 +196,7 @@ fairq_row_written(PG_FUNCTION_ARGS)
 	/* Not preloaded: there is no engine to tell. */
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
-	info = queue_catalog_open_relation(RelationGetRelid(trigger->tg_relation),
+	info = queue_open_relation(RelationGetRelid(trigger->tg_relation),
 									   NoLock, 0, &rel);
 	if (info == NULL)
 		PG_RETURN_POINTER(NULL);

@@ -34,6 +34,7 @@
 #include "sql/arguments.h"
 #include "sql/looking.h"
 #include "sql/sql_api.h"
+#include "storage/queue_open.h"
 #include "storage/recovery.h"
 
 PG_FUNCTION_INFO_V1(fairq_peek);
@@ -163,7 +164,7 @@ fairq_peek(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s: argument \"max_tasks\" is %d", function, max),
 				 errhint("It must be from 1 to 100000.")));
-	info = queue_catalog_open(arguments_queue(fcinfo, function),
+	info = queue_open(arguments_queue(fcinfo, function),
 							  AccessShareLock, ACL_SELECT, &rel);
 	state = info->state;
 	InitMaterializedSRF(fcinfo, 0);
@@ -292,7 +293,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("%s: argument \"id\" is null", function),
 				 errhint("Give the id of a task.")));
-	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
 
 	index = index_open(info->id_index, AccessShareLock);
@@ -353,7 +354,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 							arguments_quote(state, strlen(state))),
 					 errhint("It must be ready, leased, scheduled, overflow, held or dead.")));
 	}
-	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
 	snapshot = queue_relation_snapshot();
 	scan = table_beginscan(rel, snapshot, 0, NULL);

@@ -27,6 +27,7 @@
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/looking.h"
+#include "storage/queue_open.h"
 #include "storage/queue_relation.h"
 #include "storage/recovery.h"
 
@@ -400,7 +401,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	id = PG_GETARG_INT64(1);
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	recovery_classes(rel, info);
 	row_reader_begin(&row, rel, info);
 	status = row_reader_task(&row, id, NULL);

@@ -20,6 +20,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/queue_open.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -83,7 +84,7 @@ open_once(void *arg)
 {
 	Relation	rel;
 
-	if (queue_catalog_open_relation(*(Oid *) arg, NoLock, 0, &rel) != NULL)
+	if (queue_open_relation(*(Oid *) arg, NoLock, 0, &rel) != NULL)
 	{
 		relation_close(rel, NoLock);
 		return;
@@ -140,7 +141,7 @@ looking_open(Oid relation, Relation *rel)
 		}
 		relation_close(*rel, NoLock);
 		if (!locked && can_be_opened(relation))
-			info = queue_catalog_open_relation(relation, NoLock, 0, rel);
+			info = queue_open_relation(relation, NoLock, 0, rel);
 	}
 	if (info == NULL)
 		UnlockRelationOid(relation, AccessShareLock);
@@ -202,7 +203,7 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(0))
 	{
 		Relation	rel;
-		QueueInfo  *info = queue_catalog_open(arguments_queue(fcinfo, function),
+		QueueInfo  *info = queue_open(arguments_queue(fcinfo, function),
 											  AccessShareLock, 0, &rel);
 
 		queue_catalog_check_owner(info);

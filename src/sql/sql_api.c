@@ -20,6 +20,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "storage/queue_open.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -213,7 +214,7 @@ fairq_purge(PG_FUNCTION_ARGS)
 	int64		purged;
 
 	arguments_begin(function);
-	info = queue_catalog_open(arguments_queue(fcinfo, function),
+	info = queue_open(arguments_queue(fcinfo, function),
 							  RowExclusiveLock, ACL_DELETE, &rel);
 	purged = settle_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
 	relation_close(rel, NoLock);
@@ -356,7 +357,7 @@ fairq_enqueue(PG_FUNCTION_ARGS)
 	arguments_begin(function);
 	(void) arguments_queue(fcinfo, function);
 	arguments_task(fcinfo, function, &task);
-	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
+	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
 	arguments_check_task(function, info, &task);
 	enqueue_tasks(rel, info, 1, &task, &id);
 	relation_close(rel, NoLock);
@@ -441,7 +442,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	if (n < 0)
 		n = 1;					/* all arrays that are given have length 1 */
 
-	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
+	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
 	tasks = palloc0_array(NewTask, n + 1);
 	ids = palloc_array(int64, n + 1);
 	for (int i = 0; i < n; i++)
@@ -642,7 +643,7 @@ fairq_cancel(PG_FUNCTION_ARGS)
 	(void) arguments_queue(fcinfo, function);
 	if (PG_ARGISNULL(1))
 		arguments_bad(function, "id", "is null", "Give the id of a task.");
-	info = queue_catalog_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
+	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
 	done = settle_cancel(rel, info, PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);
 	PG_RETURN_BOOL(done);
@@ -660,7 +661,7 @@ fairq_maintain(PG_FUNCTION_ARGS)
 	Maintenance maintenance = {.by_hand = true};
 
 	arguments_begin(function);
-	info = queue_catalog_open(arguments_queue(fcinfo, function), RowExclusiveLock,
+	info = queue_open(arguments_queue(fcinfo, function), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
 	while (maintain_pass(rel, info, &maintenance) &&
 		   maintenance.moved < MAX_MAINTAINED &&
@@ -682,7 +683,7 @@ fairq_revive(PG_FUNCTION_ARGS)
 	int64		revived;
 
 	arguments_begin(function);
-	info = queue_catalog_open(arguments_queue(fcinfo, function), RowExclusiveLock,
+	info = queue_open(arguments_queue(fcinfo, function), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
 	revived = settle_revive(rel, info, PG_ARGISNULL(1),
 							PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));

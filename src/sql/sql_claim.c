@@ -28,8 +28,10 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
+#include "shmem/limit_table.h"
 #include "storage/latch.h"
 #include "storage/lmgr.h"
+#include "storage/queue_open.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -169,7 +171,7 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		request->group_count = -1;
 		if (session >= 0)
 			request->session = arguments_session(fcinfo, session, function);
-		info = queue_catalog_open(PG_GETARG_TEXT_PP(0), lockmode, privileges, &rel);
+		info = queue_open(PG_GETARG_TEXT_PP(0), lockmode, privileges, &rel);
 		if (buckets >= 0)
 			arguments_buckets(fcinfo, buckets, function, info, request);
 		if (group_keys >= 0)
@@ -375,7 +377,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 
 		MemoryContextSwitchTo(look);
 		PushActiveSnapshot(GetTransactionSnapshot());
-		info = queue_catalog_open(name, AccessShareLock, ACL_SELECT, &rel);
+		info = queue_open(name, AccessShareLock, ACL_SELECT, &rel);
 		wanted.queue = info->state;
 		wanted.bucket_count = wanted.group_count = -1;
 		waiting_begin(&wanted);

@@ -21,6 +21,7 @@
 #include "shmem/leases.h"
 #include "shmem/sessions.h"
 #include "sql/arguments.h"
+#include "storage/queue_open.h"
 #include "verbs/settle.h"
 #include "xact/pending.h"
 
@@ -120,7 +121,7 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 	int			n;
 
 	arguments_begin(function);
-	info = queue_catalog_open(arguments_queue(fcinfo, function), AccessShareLock,
+	info = queue_open(arguments_queue(fcinfo, function), AccessShareLock,
 							  ACL_SELECT, &rel);
 	(void) session_argument(fcinfo, 1, function);
 	session = arguments_session(fcinfo, 1, function).number;

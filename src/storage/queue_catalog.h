@@ -91,14 +91,6 @@ typedef struct QueueInfo
 	QueueState *state;
 } QueueInfo;
 
-/* queue_open.c */
-extern void queue_catalog_register(void);
-extern QueueInfo *queue_catalog_open(const text *name, LOCKMODE lockmode,
-									 AclMode privileges, Relation *rel);
-extern QueueInfo *queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
-											  AclMode privileges, Relation *rel);
-
-/* queue_catalog.c */
 extern Oid	queue_catalog_schema(bool missing_ok);
 extern Oid	queue_catalog_member(const char *name);
 extern void queue_catalog_check_name(const text *name, char *result);

@@ -41,6 +41,7 @@
 #include "storage/durable_leases.h"
 #include "storage/group_settings.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_open.h"
 #include "storage/queue_table.h"
 #include "xact/new_queues.h"
 #include "xact/pending.h"
@@ -84,7 +85,7 @@ relcache_callback(Datum arg, Oid relation)
  * anything is cached.
  */
 void
-queue_catalog_register(void)
+queue_open_register(void)
 {
 	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
 }
@@ -371,7 +372,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
  * for a missing privilege, 42P16 for a table that is not fit.
  */
 QueueInfo *
-queue_catalog_open(const text *name, LOCKMODE lockmode, AclMode privileges,
+queue_open(const text *name, LOCKMODE lockmode, AclMode privileges,
 				   Relation *rel)
 {
 	char		key[NAMEDATALEN];
@@ -388,7 +389,7 @@ queue_catalog_open(const text *name, LOCKMODE lockmode, AclMode privileges,
  * is *rel.
  */
 QueueInfo *
-queue_catalog_open_relation(Oid relation, LOCKMODE lockmode,
+queue_open_relation(Oid relation, LOCKMODE lockmode,
 							AclMode privileges, Relation *rel)
 {
 	QueueInfo  *info;

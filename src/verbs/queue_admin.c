@@ -29,6 +29,7 @@
 #include "shmem/groups.h"
 #include "storage/archive.h"
 #include "storage/group_settings.h"
+#include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"
@@ -380,7 +381,7 @@ check_visible(const QueueInfo *info)
 QueueInfo *
 queue_admin_open(const text *name, Relation *rel)
 {
-	QueueInfo  *info = queue_catalog_open(name, ShareUpdateExclusiveLock, 0, rel);
+	QueueInfo  *info = queue_open(name, ShareUpdateExclusiveLock, 0, rel);
 
 	queue_catalog_check_owner(info);
 	if (IsolationUsesXactSnapshot())

@@ -30,6 +30,7 @@
 #include "access/xact.h"
 #include "common/pg_prng.h"
 #include "shmem/queue_order.h"
+#include "storage/queue_open.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -115,7 +116,7 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 	close_queue(settlement);
 	if (state->database != MyDatabaseId)
 		return false;
-	settlement->info = queue_catalog_open_relation(state->relation, RowExclusiveLock,
+	settlement->info = queue_open_relation(state->relation, RowExclusiveLock,
 												   verb_privileges[settlement->verb],
 												   &settlement->rel);
 	if (settlement->info == NULL)
@@ -530,7 +531,7 @@ find_restored(const pg_uuid_t *receipt, LeaseRef *ref)
 		if (!OidIsValid(queue))
 			return false;
 		/* To open the queue is to restore its leases. */
-		info = queue_catalog_open_relation(queue, AccessShareLock, 0, &rel);
+		info = queue_open_relation(queue, AccessShareLock, 0, &rel);
 		if (info == NULL)
 			return false;
 		if (!leases_find_moved(receipt, ref))

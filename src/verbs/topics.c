@@ -30,6 +30,7 @@
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/queue_open.h"
 #include "storage/sinval.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -291,7 +292,7 @@ open_receiver(const char *name, Receiver *receiver)
 	relation = get_relname_relid(relname, queue_catalog_schema(false));
 	if (!OidIsValid(relation))
 		return false;
-	receiver->info = queue_catalog_open_relation(relation, RowExclusiveLock,
+	receiver->info = queue_open_relation(relation, RowExclusiveLock,
 												 ACL_INSERT, &receiver->rel);
 	return receiver->info != NULL;
 }

@@ -59,6 +59,7 @@
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "shmem/stats.h"
+#include "storage/queue_open.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
@@ -587,7 +588,7 @@ look_behind_all(void)
 	{
 		Oid			relation = gone_first->relation;
 		Relation	rel;
-		QueueInfo  *info = queue_catalog_open_relation(relation, RowExclusiveLock, 0, &rel);
+		QueueInfo  *info = queue_open_relation(relation, RowExclusiveLock, 0, &rel);
 		Placement	placement;
 		RowReader	row;
 		OwnerContext owner;

@@ -31,6 +31,7 @@
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "storage/queue_open.h"
 #include "tcop/tcopprot.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
@@ -160,7 +161,7 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 		if (OidIsValid(owner))
 		{
 			owner_context_enter(owner, &context);
-			info = queue_catalog_open_relation(relation, NoLock, 0, &rel);
+			info = queue_open_relation(relation, NoLock, 0, &rel);
 			if (info != NULL)
 			{
 				more = maintain_pass(rel, info, &maintenance);

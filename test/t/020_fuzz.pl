@@ -7,7 +7,7 @@
 # FUZZ_SECONDS is how long each runs (10), FUZZ_SEED where they begin (1).
 #
 # To see it fail, take a check of an argument out of the functions, let a receipt
-# be good twice, or let queue_catalog_open_relation() leave *rel as it is when a
+# be good twice, or let queue_open_relation() leave *rel as it is when a
 # queue was dropped and made again.
 
 use strict;

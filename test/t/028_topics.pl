@@ -8,7 +8,7 @@
 #
 # To see it fail: leave fairq.topic out of pg_extension_config_dump (nothing is
 # published in the copy); open the queues in topics_publish with
-# queue_catalog_open() (publishers fail with 42704 while queues are dropped).
+# queue_open() (publishers fail with 42704 while queues are dropped).
 
 use strict;
 use warnings;
