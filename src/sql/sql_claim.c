@@ -47,7 +47,7 @@
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 #include "sql/arguments.h"
-#include "sql/sql_api.h"
+#include "sql/result_rows.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"
 #include "verbs/settle.h"
@@ -99,7 +99,7 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 
 	waiting_took(DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))->bucket,
 				 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
-	sql_api_put_task(row, lease, arg);
+	result_rows_put_task(row, lease, arg);
 }
 
 /*
@@ -158,7 +158,7 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 	int64		deadline = 0;	/* by wall_clock_real */
 	Relation	rel;
 
-	sql_api_begin_rows(fcinfo);
+	result_rows_begin(fcinfo);
 	for (;;)
 	{
 		int64		now;
@@ -189,7 +189,7 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 			if (got > 0)
 				break;
 		}
-		else if (claim_tasks(rel, info, request, sql_api_put_task, rsinfo) > 0)
+		else if (claim_tasks(rel, info, request, result_rows_put_task, rsinfo) > 0)
 			break;
 		if (maintain_without_worker(rel, info) || wait == 0)
 			break;

@@ -2,7 +2,7 @@
  *
  * sql_topics.c
  *	  The functions of schema fairq about topics: arguments and privileges, as
- *	  sql_api.c has them for the others.
+ *	  sql_tasks.c has them for the others.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,6 +1,6 @@
 -- An owner who has spoilt the table of his queue gets errors; who looks at all
 -- queues sees the others, and what shared memory knows of this one.
--- Seen to fail without can_be_opened() in looking_open(), and without the
+-- Seen to fail without can_be_opened() in visible_queues_open(), and without the
 -- exception block in dead_of_queues(): each view is an error then.
 \set VERBOSITY terse
 \pset format unaligned

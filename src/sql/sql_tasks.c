@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * sql_api.c
+ * sql_tasks.c
  *	  The functions of schema fairq that change something: arguments,
  *	  privileges, and whether the server is in a state to serve them.
  *
@@ -33,7 +33,7 @@
 #include "shmem/sessions.h"
 #include "shmem/wakeup.h"
 #include "sql/arguments.h"
-#include "sql/sql_api.h"
+#include "sql/result_rows.h"
 #include "verbs/claim.h"
 #include "verbs/enqueue.h"
 #include "verbs/queue_admin.h"
@@ -508,7 +508,7 @@ settle_many(FunctionCallInfo fcinfo, const char *function,
 		arguments_bad(function, "errors",
 					 psprintf("has %d elements, for %d receipts", errors->n, n),
 					 "Give an error for each receipt, or one for all.");
-	sql_api_begin_rows(fcinfo);
+	result_rows_begin(fcinfo);
 	for (int i = 0; i < n; i++)
 	{
 		bool		isnull = false;
@@ -519,7 +519,7 @@ settle_many(FunctionCallInfo fcinfo, const char *function,
 			settlement->error = task_element(errors, i, &error) ?
 				DatumGetTextPP(error) : NULL;
 		if (settle_receipt(settlement, DatumGetUUIDP(receipts[i])))
-			sql_api_put_row(rsinfo, &receipts[i], &isnull);
+			result_rows_put(rsinfo, &receipts[i], &isnull);
 	}
 	settle_end(settlement);
 }

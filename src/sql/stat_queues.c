@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * looking_queues.c
+ * stat_queues.c
  *	  The functions behind the views: figures of queues, buckets and leases, and
  *	  finished tasks.
  *
@@ -29,8 +29,8 @@
 #include "common/subtransaction.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
-#include "sql/looking.h"
-#include "sql/sql_api.h"
+#include "sql/inspect_tasks.h"
+#include "sql/result_rows.h"
 #include "storage/archive.h"
 #include "storage/recovery.h"
 
@@ -51,7 +51,7 @@ may_see(Oid relation)
  * The queues of this database that the caller may see: their tables' oids.
  */
 List *
-looking_visible_queues(void)
+visible_queues_list(void)
 {
 	List	   *result = NIL;
 	Oid			schema = queue_catalog_schema(false);
@@ -118,7 +118,7 @@ can_be_opened(Oid relation)
  * then, and if it is gone.
  */
 QueueInfo *
-looking_open(Oid relation, Relation *rel)
+visible_queues_open(Oid relation, Relation *rel)
 {
 	QueueInfo  *info = NULL;
 	bool		locked = false;
@@ -219,7 +219,7 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 
 		if (!fairq_relation_ownercheck(lfirst_oid(lc), GetUserId()))
 			continue;
-		info = looking_open(lfirst_oid(lc), &rel);
+		info = visible_queues_open(lfirst_oid(lc), &rel);
 		if (info == NULL)
 		{
 			/* Locked: it has figures to forget if it was used since the start. */
@@ -315,11 +315,11 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 
 	arguments_require_preload("fairq.stats_of_queues()");
 	InitMaterializedSRF(fcinfo, 0);
-	queues = looking_visible_queues();
+	queues = visible_queues_list();
 	foreach(lc, queues)
 	{
 		Relation	rel;
-		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
+		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
 		QueueDepths depths;
 		TimestampTz oldest = 0;
 
@@ -331,7 +331,7 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 		recovery_depths(rel, info, depths);
 		recovery_classes(rel, info);
 		put_queue(rsinfo, info->name, info->state, depths,
-				  looking_oldest_ready(rel, info, &oldest) ? &oldest : NULL);
+				  inspect_tasks_oldest_ready(rel, info, &oldest) ? &oldest : NULL);
 		relation_close(rel, AccessShareLock);
 	}
 	return (Datum) 0;
@@ -349,11 +349,11 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 
 	arguments_require_preload("fairq.stats_of_buckets()");
 	InitMaterializedSRF(fcinfo, 0);
-	queues = looking_visible_queues();
+	queues = visible_queues_list();
 	foreach(lc, queues)
 	{
 		Relation	rel;
-		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
+		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
 
 		if (info == NULL)
 			continue;
@@ -399,7 +399,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 static void
 restore_leases(void)
 {
-	List	   *queues = looking_visible_queues();
+	List	   *queues = visible_queues_list();
 	ListCell   *lc;
 
 	foreach(lc, queues)
@@ -408,7 +408,7 @@ restore_leases(void)
 		Relation	rel;
 
 		if ((state == NULL || state->recovery.leases != QUEUE_KNOWN) &&
-			looking_open(lfirst_oid(lc), &rel) != NULL)
+			visible_queues_open(lfirst_oid(lc), &rel) != NULL)
 			relation_close(rel, AccessShareLock);
 	}
 	list_free(queues);

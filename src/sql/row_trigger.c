@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * direct_writes.c
+ * row_trigger.c
  *	  Rows of queues that are written by others than us.
  *
  * A queue is an ordinary table, and users write to it: with SQL, with COPY,

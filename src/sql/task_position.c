@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * looking_groups.c
+ * task_position.c
  *	  Looking at groups, and at a task's place among others.
  *
  *-------------------------------------------------------------------------
@@ -26,7 +26,7 @@
 #include "shmem/parking.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
-#include "sql/looking.h"
+#include "sql/inspect_tasks.h"
 #include "storage/queue_open.h"
 #include "storage/queue_relation.h"
 #include "storage/recovery.h"
@@ -183,11 +183,11 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 	/* On a standby nobody counts. */
 	if (RecoveryInProgress())
 		return (Datum) 0;
-	queues = looking_visible_queues();
+	queues = visible_queues_list();
 	foreach(lc, queues)
 	{
 		Relation	rel;
-		QueueInfo  *info = looking_open(lfirst_oid(lc), &rel);
+		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
 
 		if (info == NULL)
 		{

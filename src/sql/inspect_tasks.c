@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * looking.c
+ * inspect_tasks.c
  *	  The functions of schema fairq that look at tasks and change nothing.
  *
  * Tasks are read as they are now, also in a transaction that keeps its snapshot
@@ -29,11 +29,11 @@
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
-#include "shmem/limit_table.h"
 #include "shmem/groups.h"
+#include "shmem/limit_table.h"
 #include "sql/arguments.h"
-#include "sql/looking.h"
-#include "sql/sql_api.h"
+#include "sql/inspect_tasks.h"
+#include "sql/result_rows.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 
@@ -194,7 +194,7 @@ fairq_peek(PG_FUNCTION_ARGS)
 		{
 			if (!read_candidate(&row, &candidates[i]))
 				continue;
-			sql_api_put_task(&row, NULL, rsinfo);
+			result_rows_put_task(&row, NULL, rsinfo);
 			shown++;
 		}
 		pfree(candidates);
@@ -376,7 +376,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
  * that can be told.
  */
 bool
-looking_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
+inspect_tasks_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 {
 	QueueState *state = info->state;
 	RowReader	row;

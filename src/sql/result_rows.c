@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * sql_rows.c
+ * result_rows.c
  *	  The rows that functions of schema fairq return.
  *
  *-------------------------------------------------------------------------
@@ -14,7 +14,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
-#include "sql/sql_api.h"
+#include "sql/result_rows.h"
 
 /* See keep_memory. */
 #define KEPT_MEMORY		(512 * 1024)
@@ -48,7 +48,7 @@ keep_memory(void)
  * A function is going to return rows.
  */
 void
-sql_api_begin_rows(FunctionCallInfo fcinfo)
+result_rows_begin(FunctionCallInfo fcinfo)
 {
 	keep_memory();
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
@@ -60,7 +60,7 @@ sql_api_begin_rows(FunctionCallInfo fcinfo)
  * claimed with others.
  */
 void
-sql_api_put_row(ReturnSetInfo *rsinfo, const Datum *values, const bool *nulls)
+result_rows_put(ReturnSetInfo *rsinfo, const Datum *values, const bool *nulls)
 {
 	TupleDesc	desc = rsinfo->setDesc;
 	union
@@ -138,7 +138,7 @@ sql_api_put_row(ReturnSetInfo *rsinfo, const Datum *values, const bool *nulls)
  * One row of type fairq.task.  lease is NULL for those who only look.
  */
 void
-sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
+result_rows_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 {
 	ReturnSetInfo *rsinfo = arg;
 	Datum		values[TASK_COLUMNS];
@@ -167,5 +167,5 @@ sql_api_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 		nulls[1] = nulls[8] = true;
 		values[6] = Int32GetDatum(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1);
 	}
-	sql_api_put_row(rsinfo, values, nulls);
+	result_rows_put(rsinfo, values, nulls);
 }

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * looking.h
+ * inspect_tasks.h
  *	  What those who look at queues share.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_LOOKING_H
-#define FAIRQ_LOOKING_H
+#ifndef FAIRQ_INSPECT_TASKS_H
+#define FAIRQ_INSPECT_TASKS_H
 
 #include "nodes/pg_list.h"
 #include "utils/relcache.h"
@@ -14,9 +14,9 @@
 #include "shmem/queue_state.h"
 #include "storage/queue_catalog.h"
 
-extern bool looking_oldest_ready(Relation rel, QueueInfo *info,
+extern bool inspect_tasks_oldest_ready(Relation rel, QueueInfo *info,
 								 TimestampTz *oldest);
-extern List *looking_visible_queues(void);
-extern QueueInfo *looking_open(Oid relation, Relation *rel);
+extern List *visible_queues_list(void);
+extern QueueInfo *visible_queues_open(Oid relation, Relation *rel);
 
-#endif							/* FAIRQ_LOOKING_H */
+#endif							/* FAIRQ_INSPECT_TASKS_H */

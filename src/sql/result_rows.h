@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * result_rows.h
+ *	  The rows that functions of schema fairq return.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_RESULT_ROWS_H
+#define FAIRQ_RESULT_ROWS_H
+
+#include "fmgr.h"
+#include "nodes/execnodes.h"
+
+#include "shmem/leases.h"
+#include "storage/queue_relation.h"
+
+extern void result_rows_begin(FunctionCallInfo fcinfo);
+extern void result_rows_put(ReturnSetInfo *rsinfo, const Datum *values, const bool *nulls);
+extern void result_rows_put_task(RowReader *row, const LeaseInfo *lease, void *arg);
+
+#endif							/* FAIRQ_RESULT_ROWS_H */
