@@ -11,26 +11,21 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/relation.h"
-#include "access/table.h"
-#include "access/tableam.h"
 #include "access/xact.h"
-#include "catalog/pg_authid_d.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "storage/queue_open.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/subtransaction.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "sql/result_rows.h"
+#include "sql/visible_queues.h"
 #include "storage/archive.h"
 #include "storage/recovery.h"
 
@@ -39,114 +34,6 @@ PG_FUNCTION_INFO_V1(fairq_reset_stats);
 PG_FUNCTION_INFO_V1(fairq_stats_of_buckets);
 PG_FUNCTION_INFO_V1(fairq_live_leases);
 PG_FUNCTION_INFO_V1(fairq_done_of_queues);
-
-static bool
-may_see(Oid relation)
-{
-	return has_privs_of_role(GetUserId(), ROLE_PG_MONITOR) ||
-		pg_class_aclcheck(relation, GetUserId(), ACL_SELECT) == ACLCHECK_OK;
-}
-
-/*
- * The queues of this database that the caller may see: their tables' oids.
- */
-List *
-visible_queues_list(void)
-{
-	List	   *result = NIL;
-	Oid			schema = queue_catalog_schema(false);
-	Oid			relid = get_relname_relid("queue", schema);
-	Relation	rel = table_open(relid, AccessShareLock);
-	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
-	HeapTuple	tuple;
-
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		bool		isnull;
-		Datum		name = heap_getattr(tuple, get_attnum(relid, "queue"),
-										RelationGetDescr(rel), &isnull);
-		char		relname[NAMEDATALEN];
-		Oid			table;
-
-		queue_catalog_relation_name(TextDatumGetCString(name), relname);
-		table = get_relname_relid(relname, schema);
-		if (OidIsValid(table) && may_see(table))
-			result = lappend_oid(result, table);
-	}
-	table_endscan(scan);
-	table_close(rel, AccessShareLock);
-	return result;
-}
-
-/* Open the table of a queue, which is locked; arg is its oid. */
-static void
-open_once(void *arg)
-{
-	Relation	rel;
-
-	if (queue_open_relation(*(Oid *) arg, NoLock, 0, &rel) != NULL)
-	{
-		relation_close(rel, NoLock);
-		return;
-	}
-	*(Oid *) arg = InvalidOid;
-}
-
-/*
- * Can the table of a queue, which is locked, be opened as one?  Not if somebody
- * has made it unfit, or if there are more queues than there is room for.  What
- * opens it says so with an error.
- */
-static bool
-can_be_opened(Oid relation)
-{
-	ErrorData  *error = subtransaction_try(open_once, &relation);
-
-	if (error == NULL)
-		return OidIsValid(relation);
-	if (error->sqlerrcode != ERRCODE_INVALID_TABLE_DEFINITION &&
-		error->sqlerrcode != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)
-		ReThrowError(error);
-	FreeErrorData(error);
-	return false;
-}
-
-/*
- * Open the table of a queue for its figures, unless it, or an index, is locked
- * (VACUUM FULL, ALTER TABLE, REINDEX), or it cannot serve as a queue: a view
- * over all queues neither waits for one of them nor fails because of it.  NULL
- * then, and if it is gone.
- */
-QueueInfo *
-visible_queues_open(Oid relation, Relation *rel)
-{
-	QueueInfo  *info = NULL;
-	bool		locked = false;
-	ListCell   *lc;
-
-	if (!ConditionalLockRelationOid(relation, AccessShareLock))
-		return NULL;
-	*rel = try_relation_open(relation, NoLock);
-	if (*rel != NULL)
-	{
-		List	   *indexes = RelationGetIndexList(*rel);
-
-		foreach(lc, indexes)
-		{
-			/* A look is enough: that it is locked just now would be bad luck. */
-			locked = !ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock);
-			if (locked)
-				break;
-			UnlockRelationOid(lfirst_oid(lc), AccessShareLock);
-		}
-		relation_close(*rel, NoLock);
-		if (!locked && can_be_opened(relation))
-			info = queue_open_relation(relation, NoLock, 0, rel);
-	}
-	if (info == NULL)
-		UnlockRelationOid(relation, AccessShareLock);
-	return info;
-}
 
 /*
  * Rates, quantiles of waits and runs, and sizes of payloads: 13 columns.
@@ -439,7 +326,7 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		if (state->database != MyDatabaseId || leases[i].ref.token == 0 ||
-			!may_see(state->relation))
+			!visible_queues_may_see(state->relation))
 			continue;
 		queue = queue_catalog_name_of(state->relation);
 		if (queue == NULL)

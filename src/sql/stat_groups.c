@@ -1,0 +1,192 @@
+/*-------------------------------------------------------------------------
+ *
+ * stat_groups.c
+ *	  The function behind the view of groups.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "shmem/groups.h"
+#include "shmem/limit_table.h"
+#include "sql/arguments.h"
+#include "sql/visible_queues.h"
+#include "storage/recovery.h"
+
+PG_FUNCTION_INFO_V1(fairq_stats_of_groups);
+
+static int
+compare_groups(const void *a, const void *b)
+{
+	return memcmp(((const GroupInfo *) a)->hash, ((const GroupInfo *) b)->hash,
+				  sizeof(((GroupInfo *) 0)->hash));
+}
+
+/* Make one of a group's classes.  Returns how many groups there are. */
+static int
+merge_classes(GroupInfo *infos, int n)
+{
+	int			kept = 0;
+
+	qsort(infos, n, sizeof(GroupInfo), compare_groups);
+	for (int i = 0; i < n; i++)
+	{
+		GroupInfo  *to = &infos[kept - 1];
+
+		if (kept == 0 || compare_groups(to, &infos[i]) != 0)
+		{
+			infos[kept++] = infos[i];
+			continue;
+		}
+		if (to->ready == 0 ||
+			(infos[i].ready > 0 && infos[i].head_time < to->head_time))
+			to->head_time = infos[i].head_time;
+		to->ready += infos[i].ready;
+		to->leased += infos[i].leased;
+		to->overflow += infos[i].overflow;
+		to->served += infos[i].served;
+		to->served_cost += infos[i].served_cost;
+		to->run_time += infos[i].run_time;
+		if (to->limit == NO_LIMIT)
+			to->limit = infos[i].limit;
+	}
+	return kept;
+}
+
+static inline bool
+has_work(const GroupInfo *info)
+{
+	return info->ready > 0 || info->leased > 0 || info->overflow > 0;
+}
+
+static Datum
+usecs_to_interval(int64 usecs)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = usecs;
+	return IntervalPGetDatum(interval);
+}
+
+/* The key of a group, or its beginning. */
+static Datum
+key_of(const GroupInfo *info)
+{
+	int			len;
+
+	if (info->keylen <= GROUP_KEY_SHOWN)
+		return PointerGetDatum(cstring_to_text_with_len(info->key, info->keylen));
+	len = pg_mbcliplen(info->key, GROUP_KEY_SHOWN, GROUP_KEY_SHOWN);
+	return CStringGetTextDatum(psprintf("%.*s...", len, info->key));
+}
+
+static void
+put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	GroupInfo  *infos;
+	int			n = merge_classes(infos, groups_list(state, &infos));
+	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
+	double		weights = 0;
+	double		served = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (infos[i].limit != NO_LIMIT)
+			limit_table_copy(infos[i].limit, &limits[i]);
+		else
+		{
+			memset(&limits[i], 0, sizeof(LimitInfo));
+			limits[i].settings = state->limits.defaults;
+		}
+		if (has_work(&infos[i]))
+		{
+			weights += limits[i].settings.weight;
+			served += infos[i].served_cost;
+		}
+	}
+	for (int i = 0; i < n; i++)
+	{
+		const GroupInfo *info = &infos[i];
+		const LimitSettings *settings = &limits[i].settings;
+		Datum		values[18];
+		bool		nulls[18] = {false};
+		double		share = served > 0 ? info->served_cost / served : 0;
+		double		expected = settings->weight / weights;
+
+		if (!has_work(info))
+			continue;
+		values[0] = CStringGetTextDatum(name);
+		values[1] = key_of(info);
+		values[2] = Int64GetDatum(info->ready);
+		values[3] = Int64GetDatum(info->overflow);
+		values[4] = Int64GetDatum(info->leased);
+		values[5] = Float4GetDatum(settings->weight);
+		values[6] = Int32GetDatum(settings->max_leased);
+		nulls[6] = (settings->max_leased == 0);
+		values[7] = Float4GetDatum(settings->rate);
+		values[8] = Int32GetDatum(settings->burst);
+		values[9] = Float8GetDatum(limits[i].tokens);
+		nulls[7] = nulls[8] = nulls[9] = (settings->rate == 0);
+		values[10] = BoolGetDatum(settings->paused);
+		values[11] = Int64GetDatum((int64) info->served);
+		values[12] = Float8GetDatum(info->served_cost);
+		values[13] = Float8GetDatum(share);
+		values[14] = Float8GetDatum(expected);
+		values[15] = Float8GetDatum(share - expected);
+		nulls[13] = (served == 0);
+		nulls[14] = (state->classes == 1);	/* no shares but under policy fair */
+		nulls[15] = nulls[13] || nulls[14];
+		values[16] = usecs_to_interval(Max(now - info->head_time, 0));
+		nulls[16] = (info->ready == 0);
+		values[17] = usecs_to_interval(info->run_time);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	pfree(infos);
+	pfree(limits);
+}
+
+/*
+ * fairq.stats_of_groups(): one row a group with work.
+ */
+Datum
+fairq_stats_of_groups(PG_FUNCTION_ARGS)
+{
+	List	   *queues;
+	ListCell   *lc;
+
+	arguments_require_preload("fairq.stats_of_groups()");
+	InitMaterializedSRF(fcinfo, 0);
+
+	/* On a standby nobody counts. */
+	if (RecoveryInProgress())
+		return (Datum) 0;
+	queues = visible_queues_list();
+	foreach(lc, queues)
+	{
+		Relation	rel;
+		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
+
+		if (info == NULL)
+		{
+			/* Locked: the groups that are known are known without it. */
+			QueueState *state = queue_state_find(lfirst_oid(lc));
+			char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
+
+			if (queue != NULL && state != NULL && state->recovery.groups == QUEUE_KNOWN)
+				put_groups((ReturnSetInfo *) fcinfo->resultinfo, queue, state);
+			continue;
+		}
+		recovery_tags(rel, info);
+		put_groups((ReturnSetInfo *) fcinfo->resultinfo, info->name, info->state);
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
