@@ -36,7 +36,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/subtransaction.h"
+#include "common/run_as.h"
 #include "storage/archive.h"
 #include "xact/pending.h"
 
@@ -330,7 +330,7 @@ try_remove_old(Relation relation, Archive *archive, QueueInfo *info, bool bind,
 {
 	ArchiveState *state = &info->state->archive;
 	RemoveOld	remove = {relation, archive, info, bind, *from, until, max, left, removed, 0};
-	ErrorData  *error = subtransaction_try(remove_old_once, &remove);
+	ErrorData  *error = run_as_try(remove_old_once, &remove);
 
 	if (error == NULL)
 	{

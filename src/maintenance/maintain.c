@@ -29,7 +29,7 @@
 #include "storage/lock.h"
 #include "utils/timestamp.h"
 
-#include "common/owner_context.h"
+#include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
 #include "maintenance/promote_due.h"
@@ -191,12 +191,12 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 bool
 maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
-	OwnerContext context;
+	RunAs context;
 	bool		more;
 
-	owner_context_enter(rel->rd_rel->relowner, &context);
+	run_as_owner(rel->rd_rel->relowner, &context);
 	more = do_pass(rel, info, maintenance);
-	owner_context_leave(&context);
+	run_as_end(&context);
 	return more;
 }
 

@@ -22,7 +22,7 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
-#include "common/subtransaction.h"
+#include "common/run_as.h"
 #include "sql/visible_queues.h"
 #include "storage/queue_open.h"
 
@@ -87,7 +87,7 @@ open_once(void *arg)
 static bool
 can_be_opened(Oid relation)
 {
-	ErrorData  *error = subtransaction_try(open_once, &relation);
+	ErrorData  *error = run_as_try(open_once, &relation);
 
 	if (error == NULL)
 		return OidIsValid(relation);

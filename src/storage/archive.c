@@ -51,8 +51,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/owner_context.h"
-#include "common/subtransaction.h"
+#include "common/run_as.h"
 #include "storage/archive.h"
 #include "storage/queue_table.h"
 #include "xact/pending.h"
@@ -257,16 +256,6 @@ archive_bind(Oid relation, Oid table)
 	recordDependencyOn(&archive, &queue, DEPENDENCY_AUTO);
 }
 
-static void
-execute(const char *command)
-{
-	int			result = SPI_execute(command, false, 0);
-
-	if (result < 0)
-		elog(ERROR, "SPI_execute failed (%s): %s",
-			 SPI_result_code_string(result), command);
-}
-
 /*
  * Refuse to create a queue whose archive's name is taken.
  */
@@ -287,8 +276,7 @@ archive_check_name(const char *queue)
 static void
 create_archive(const char *queue, const char *name, Oid owner)
 {
-	Oid			user;
-	int			security;
+	RunAs		context;
 	StringInfoData sql;
 
 	if (fairq_namespace_aclcheck(queue_catalog_schema(false), owner, ACL_CREATE) != ACLCHECK_OK)
@@ -306,12 +294,11 @@ create_archive(const char *queue, const char *name, Oid owner)
 	appendStringInfo(&sql, "CONSTRAINT %s PRIMARY KEY (done_at, id))",
 					 quote_identifier(psprintf("archived_of_%s", queue)));
 
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(owner, security | SECURITY_LOCAL_USERID_CHANGE);
+	run_as_role(owner, &context);
 	SPI_connect();
-	execute(sql.data);
+	run_as_sql(sql.data);
 	SPI_finish();
-	SetUserIdAndSecContext(user, security);
+	run_as_end(&context);
 }
 
 /*
@@ -436,9 +423,9 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 	{
 		/* Now or later: a trigger that they fire may be who has called us. */
 		if (archive->insert != NULL)
-			transaction_at_end(free_plan, archive->insert);
+			run_as_at_end(free_plan, archive->insert);
 		if (archive->remove != NULL)
-			transaction_at_end(free_plan, archive->remove);
+			run_as_at_end(free_plan, archive->remove);
 		archive->insert = NULL;
 		archive->remove = NULL;
 		strlcpy(archive->name, name, NAMEDATALEN);
@@ -605,16 +592,16 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 void
 archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 {
-	OwnerContext context;
+	RunAs context;
 	Archive    *archive;
 	Relation	relation;
 
 	if (batch->rows == NULL)
 		return;
-	owner_context_enter(rel->rd_rel->relowner, &context);
+	run_as_owner(rel->rd_rel->relowner, &context);
 	archive = open_archive(rel, info, &relation);
 	insert_batch(archive, batch);
-	owner_context_leave(&context);
+	run_as_end(&context);
 	relation_close(relation, NoLock);
 	pending_due_added(&info->state->archive.cursor, batch->first_done,
 					   batch->first_done + info->keep_done);

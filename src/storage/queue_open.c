@@ -30,7 +30,7 @@
 #include "utils/rls.h"
 #include "utils/timestamp.h"
 
-#include "common/subtransaction.h"
+#include "common/run_as.h"
 #include "shmem/gone_queues.h"
 #include "shmem/group_limits.h"
 #include "shmem/lanes.h"
@@ -300,7 +300,7 @@ new_entry(const char *name, Relation rel)
 	if (slot->info != NULL && slot->info->filled &&
 		(slot->info->relation != RelationGetRelid(rel) || rel->rd_refcnt > 1))
 	{
-		transaction_at_end(free_entry, slot->info);
+		run_as_at_end(free_entry, slot->info);
 		slot->info = NULL;
 	}
 	if (slot->info == NULL)

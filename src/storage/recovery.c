@@ -42,7 +42,7 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
-#include "common/subtransaction.h"
+#include "common/run_as.h"
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
 #include "storage/queue_relation.h"
@@ -296,7 +296,7 @@ recovery_try_tags(Relation rel, QueueInfo *info)
 
 	if (likely(info->state->recovery.groups == QUEUE_KNOWN))
 		return;
-	error = subtransaction_try(read_tags, &arg);
+	error = run_as_try(read_tags, &arg);
 	if (error == NULL)
 		return;
 	if (error->sqlerrcode != ERRCODE_CONFIGURATION_LIMIT_EXCEEDED)

@@ -10,7 +10,7 @@
  *
  * All of these are code of the queue's owner, and run as him, whoever it is that
  * writes: in a restricted context, which does nothing to the writer's session
- * (owner_context.c).  That begins before the first look at an expression, since
+ * (run_as.c).  That begins before the first look at an expression, since
  * merely to plan one runs functions of it whose arguments are constants.
  *
  * Locking: the caller has a lock on the relation.
@@ -34,7 +34,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "common/owner_context.h"
+#include "common/run_as.h"
 #include "common/settings.h"
 #include "shmem/wakeup.h"
 #include "storage/queue_relation.h"
@@ -57,12 +57,12 @@
 static void
 advance_sequence(QueueInfo *info, int64 next_id)
 {
-	OwnerContext context;
+	RunAs context;
 
-	owner_context_enter(owner_context_owner(info->relation), &context);
+	run_as_owner(run_as_owner_of(info->relation), &context);
 	(void) DirectFunctionCall2(setval_oid, ObjectIdGetDatum(info->id_sequence),
 							   Int64GetDatum(next_id - QUEUE_ID_BLOCK));
-	owner_context_leave(&context);
+	run_as_end(&context);
 }
 
 /*
@@ -114,7 +114,7 @@ typedef struct WriteState
 	ResultRelInfo *result;
 	TupleTableSlot *slot;
 	bool		as_owner;		/* we are the owner until write_end */
-	OwnerContext writer;		/* and were this before */
+	RunAs writer;		/* and were this before */
 } WriteState;
 
 /*
@@ -126,7 +126,7 @@ write_as_owner(WriteState *state, Relation rel)
 {
 	if (state->as_owner || rel->rd_rel->relowner == GetUserId())
 		return;
-	owner_context_enter(rel->rd_rel->relowner, &state->writer);
+	run_as_owner(rel->rd_rel->relowner, &state->writer);
 	state->as_owner = true;
 }
 
@@ -152,7 +152,7 @@ write_end(WriteState *state)
 		state->estate = NULL;
 	}
 	if (state->as_owner)
-		owner_context_leave(&state->writer);
+		run_as_end(&state->writer);
 	state->as_owner = false;
 }
 

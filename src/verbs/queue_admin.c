@@ -23,9 +23,9 @@
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "common/run_as.h"
 #include "shmem/groups.h"
 #include "storage/archive.h"
 #include "storage/group_settings.h"
@@ -33,30 +33,6 @@
 #include "storage/recovery.h"
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"
-
-static Oid
-settings_owner(void)
-{
-	Oid			relation = get_relname_relid("queue", queue_catalog_schema(false));
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
-	Oid			owner;
-
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "table fairq.queue is missing");
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	return owner;
-}
-
-static void
-execute(const char *command)
-{
-	int			result = SPI_execute(command, false, 0);
-
-	if (result < 0)
-		elog(ERROR, "SPI_execute failed (%s): %s",
-			 SPI_result_code_string(result), command);
-}
 
 /* The columns of fairq.queue. */
 static const struct
@@ -93,15 +69,16 @@ uint64
 queue_admin_execute(const char *command, int n, Oid *types, Datum *values,
 					const char *nulls)
 {
-	Oid			user;
-	int			security;
+	Oid			relation = get_relname_relid("queue", queue_catalog_schema(false));
+	Oid			owner = run_as_owner_of(relation);
+	RunAs		context;
 	int			result;
 
-	GetUserIdAndSecContext(&user, &security);
-	SetUserIdAndSecContext(settings_owner(),
-						   security | SECURITY_LOCAL_USERID_CHANGE);
+	if (!OidIsValid(owner))
+		elog(ERROR, "table fairq.queue is missing");
+	run_as_role(owner, &context);
 	result = SPI_execute_with_args(command, n, types, values, nulls, false, 0);
-	SetUserIdAndSecContext(user, security);
+	run_as_end(&context);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_with_args failed (%s): %s",
 			 SPI_result_code_string(result), command);
@@ -262,7 +239,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 " CONSTRAINT %s PRIMARY KEY (id)"
 					 ") WITH (autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off)",
 					 table, quote_identifier(psprintf("id_of_%s", queue)));
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	resetStringInfo(&sql);
 	appendStringInfo(&sql,
@@ -277,7 +254,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 " ADD unique_key pg_catalog.text,"
 					 " ADD last_error pg_catalog.text",
 					 table);
-	execute(sql.data);
+	run_as_sql(sql.data);
 	resetStringInfo(&sql);
 	/*
 	 * Keys stay in the row: a claim reads them with the row's page locked, and
@@ -287,20 +264,20 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 " ALTER cost DROP DEFAULT, ALTER attempts DROP DEFAULT,"
 					 " ALTER group_key SET STORAGE MAIN",
 					 table);
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (address)"
 					 " WHERE address IS NOT NULL",
 					 quote_identifier(index), table);
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (run_at)"
 					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
 					 quote_identifier(psprintf("due_of_%s", queue)), table,
 					 TASK_SCHEDULED);
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	/* The overflow, by group, class and id; group_table.c has the same hash. */
 	resetStringInfo(&sql);
@@ -309,37 +286,37 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
 					 quote_identifier(psprintf("overflow_of_%s", queue)), table,
 					 TASK_OVERFLOW);
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	/* By bytes: what an update of the locale data cannot spoil. */
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (unique_key COLLATE pg_catalog.\"C\")"
 					 " WHERE unique_key IS NOT NULL AND state OPERATOR(pg_catalog.<>) '%c'",
 					 quote_identifier(psprintf("key_of_%s", queue)), table, TASK_DEAD);
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (id)"
 					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
 					 quote_identifier(psprintf("held_of_%s", queue)), table, TASK_HELD);
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE SEQUENCE %s INCREMENT BY %d MINVALUE 1 START WITH 1 OWNED BY %s.id",
 					 quote_qualified_identifier(QUEUE_SCHEMA, sequence),
 					 QUEUE_ID_BLOCK, table);
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE TRIGGER fairq_row_written"
 					 " AFTER INSERT OR UPDATE OR DELETE ON %s"
 					 " FOR EACH ROW EXECUTE FUNCTION fairq.row_written()",
 					 table);
-	execute(sql.data);
+	run_as_sql(sql.data);
 	resetStringInfo(&sql);
 	appendStringInfo(&sql, "ALTER TABLE %s ENABLE ALWAYS TRIGGER fairq_row_written",
 					 table);
-	execute(sql.data);
+	run_as_sql(sql.data);
 
 	/* Settings that a dropped table of this name has left behind are void. */
 	delete_settings(queue);
@@ -566,7 +543,7 @@ queue_admin_drop(const text *name)
 
 	archive = archive_table_to_drop(queue, relation);
 	SPI_connect();
-	execute(psprintf("DROP TABLE %s%s%s",
+	run_as_sql(psprintf("DROP TABLE %s%s%s",
 					 quote_qualified_identifier(QUEUE_SCHEMA, relname),
 					 archive ? ", " : "", archive ? archive : ""));
 	delete_settings(queue);

@@ -66,7 +66,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/owner_context.h"
+#include "common/run_as.h"
 #include "shmem/leases.h"
 #include "storage/durable_leases.h"
 #include "storage/queue_keys.h"
@@ -591,7 +591,7 @@ look_behind_all(void)
 		QueueInfo  *info = queue_open_relation(relation, RowExclusiveLock, 0, &rel);
 		Placement	placement;
 		RowReader	row;
-		OwnerContext owner;
+		RunAs owner;
 
 		if (info != NULL)
 		{
@@ -599,7 +599,7 @@ look_behind_all(void)
 			 * Also where he is us: in a restricted context his code cannot leave a
 			 * deferred trigger behind, which nobody would fire any more.
 			 */
-			owner_context_enter(rel->rd_rel->relowner, &owner);
+			run_as_owner(rel->rd_rel->relowner, &owner);
 			placement_begin(&placement, rel, info);
 			row_reader_begin(&row, rel, info);
 		}
@@ -612,7 +612,7 @@ look_behind_all(void)
 		if (info != NULL)
 		{
 			row_reader_end(&row);
-			owner_context_leave(&owner);
+			run_as_end(&owner);
 			relation_close(rel, NoLock);
 		}
 	}

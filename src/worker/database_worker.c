@@ -40,7 +40,7 @@
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
-#include "common/owner_context.h"
+#include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
 #include "shmem/gone_queues.h"
@@ -152,22 +152,22 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 	if (queue_catalog_lock_settings() &&
 		ConditionalLockRelationOid(relation, RowExclusiveLock))
 	{
-		Oid			owner = owner_context_owner(relation);
-		OwnerContext context;
+		Oid			owner = run_as_owner_of(relation);
+		RunAs context;
 		Relation	rel;
 		QueueInfo  *info;
 
 		/* Nothing of his is looked at with our own privileges. */
 		if (OidIsValid(owner))
 		{
-			owner_context_enter(owner, &context);
+			run_as_owner(owner, &context);
 			info = queue_open_relation(relation, NoLock, 0, &rel);
 			if (info != NULL)
 			{
 				more = maintain_pass(rel, info, &maintenance);
 				relation_close(rel, NoLock);
 			}
-			owner_context_leave(&context);
+			run_as_end(&context);
 		}
 	}
 	else
