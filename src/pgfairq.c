@@ -49,8 +49,8 @@
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 #include "storage/archive.h"
+#include "storage/page_hints.h"
 #include "storage/queue_catalog.h"
-#include "storage/queue_relation.h"
 #include "verbs/unique_keys.h"
 #include "worker/database_hooks.h"
 #include "worker/launcher.h"
@@ -81,7 +81,7 @@ static const struct
 	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
 	{"pgfairq waiters", waiting_shmem_size, waiting_shmem_init},
 	{"pgfairq in transit", in_transit_shmem_size, in_transit_shmem_init},
-	{"pgfairq pages seen", row_reader_shmem_size, row_reader_shmem_init},
+	{"pgfairq pages seen", page_hints_shmem_size, page_hints_shmem_init},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

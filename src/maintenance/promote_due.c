@@ -14,7 +14,8 @@
 #include "utils/timestamp.h"
 
 #include "maintenance/promote_due.h"
-#include "storage/queue_relation.h"
+#include "storage/queue_index.h"
+#include "storage/row_reader.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
 
@@ -96,7 +97,7 @@ promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
 		DuePlace	after;
 
 		entries = palloc(max * sizeof(DuePlace));
-		n = queue_relation_due(rel, info, from, now, max, entries, &after);
+		n = queue_index_due(rel, info, from, now, max, entries, &after);
 		*from = after;
 		*next = from->due;
 		*more = (from->due <= now);

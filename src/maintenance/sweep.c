@@ -13,7 +13,7 @@
  *
  *	 A record says up to which id ids had been given out at a moment, and which
  *	 transaction id was next.  Whoever has one of these ids had a transaction id
- *	 before (queue_relation_new_ids).  So when the oldest running transaction,
+ *	 before (row_writer_new_ids).  So when the oldest running transaction,
  *	 prepared ones included, is not older than that, all rows with these ids are
  *	 there or never will be: they are looked at, for good, and the next record
  *	 is made.  A snapshot that is held for hours does not matter, and entries of
@@ -47,6 +47,8 @@
 
 #include "access/transam.h"
 #include "miscadmin.h"
+#include "shmem/lane_unwritten.h"
+#include "shmem/queue_order.h"
 #include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/timestamp.h"
@@ -55,11 +57,10 @@
 #include "maintenance/sweep.h"
 #include "shmem/groups.h"
 #include "shmem/in_transit.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
-#include "shmem/queue_order.h"
-#include "storage/queue_relation.h"
+#include "storage/queue_index.h"
+#include "storage/row_reader.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
 
@@ -187,14 +188,14 @@ mend(QueueInfo *info, RowReader *row)
 			DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 
 		pending_offer_at_commit(placement_lane(info, address), address,
-								&row->tuple.t_self);
+								 &row->tuple.t_self);
 	}
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		queue_order_overflow_lost(info->state, row_reader_class(row),
 								  DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 		pending_scheduled(info->state,
-						  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+						   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 	stats_tally(info->state, QUEUE_SWEPT, 1);
 }
 
@@ -337,7 +338,7 @@ look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
 	if (sweeper->full || from->due >= upto)
 		return;
 	entries = palloc(max * sizeof(DuePlace));
-	n = queue_relation_ids(row->rel, sweeper->info, from, upto, max, entries, &next);
+	n = queue_index_ids(row->rel, sweeper->info, from, upto, max, entries, &next);
 	if (next.due > upto)
 		next.due = upto;
 	for (int i = 0; i < n && !sweeper->full; i++)

@@ -4,7 +4,7 @@
  *	  The functions of schema fairq that look at tasks and change nothing.
  *
  * Tasks are read as they are now, also in a transaction that keeps its snapshot
- * (queue_relation_snapshot), and with the privileges of a SELECT.  Whether a task
+ * (row_reader_snapshot), and with the privileges of a SELECT.  Whether a task
  * is leased is looked up in the lease table.
  *
  *-------------------------------------------------------------------------
@@ -34,8 +34,10 @@
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "sql/result_rows.h"
+#include "storage/queue_index.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
+#include "storage/row_reader.h"
 
 PG_FUNCTION_INFO_V1(fairq_peek);
 PG_FUNCTION_INFO_V1(fairq_get_task);
@@ -127,7 +129,7 @@ lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 		look -= n;
 		if (!more || found == max || look <= 0)
 			return found;
-		n = queue_relation_look(rel, info, lane, &from, LANE_WINDOW, entries,
+		n = queue_index_look(rel, info, lane, &from, LANE_WINDOW, entries,
 								&from, &more);
 	}
 }
@@ -256,7 +258,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 	}
 	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
 		return;
-	if (group != NULL && !queue_relation_same_group(DatumGetTextPP(values[2]), group))
+	if (group != NULL && !row_reader_same_group(DatumGetTextPP(values[2]), group))
 		return;
 
 	values[1] = CStringGetTextDatum(state);
@@ -299,7 +301,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	index = index_open(info->id_index, AccessShareLock);
 	slot = table_slot_create(rel, NULL);
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, PG_GETARG_DATUM(1));
-	snapshot = queue_relation_snapshot();
+	snapshot = row_reader_snapshot();
 	scan = fairq_index_beginscan(rel, index, snapshot, 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	if (index_getnext_slot(scan, ForwardScanDirection, slot))
@@ -356,7 +358,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	}
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
-	snapshot = queue_relation_snapshot();
+	snapshot = row_reader_snapshot();
 	scan = table_beginscan(rel, snapshot, 0, NULL);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{

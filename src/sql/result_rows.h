@@ -12,7 +12,7 @@
 #include "nodes/execnodes.h"
 
 #include "shmem/leases.h"
-#include "storage/queue_relation.h"
+#include "storage/row_reader.h"
 
 extern void result_rows_begin(FunctionCallInfo fcinfo);
 extern void result_rows_put(ReturnSetInfo *rsinfo, const Datum *values, const bool *nulls);

@@ -24,9 +24,10 @@
 #include "shmem/parking.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
+#include "storage/queue_index.h"
 #include "storage/queue_open.h"
-#include "storage/queue_relation.h"
 #include "storage/recovery.h"
+#include "storage/row_reader.h"
 
 PG_FUNCTION_INFO_V1(fairq_get_task_position);
 
@@ -46,7 +47,7 @@ typedef struct Position
 static bool
 same_group(const Position *position, RowReader *row)
 {
-	return queue_relation_same_group(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
+	return row_reader_same_group(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
 									 position->group);
 }
 
@@ -151,7 +152,7 @@ count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
 		}
 		if (!more)
 			break;
-		n = queue_relation_look(rel, info, lane, &from, LANE_WINDOW, entries, &from, &more);
+		n = queue_index_look(rel, info, lane, &from, LANE_WINDOW, entries, &from, &more);
 	}
 	pfree(entries);
 	position->ahead += ahead;

@@ -13,7 +13,7 @@
 #include "utils/tuplestore.h"
 
 #include "storage/queue_catalog.h"
-#include "storage/queue_relation.h"
+#include "storage/row_reader.h"
 
 typedef enum ArchiveOutcome
 {

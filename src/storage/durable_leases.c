@@ -46,7 +46,6 @@
 
 #include "storage/durable_leases.h"
 #include "storage/durable_table.h"
-#include "storage/queue_relation.h"
 
 /* Rows that are written in one go. */
 #define WRITE_BATCH		1000

@@ -26,7 +26,7 @@
 #include "storage/durable_leases.h"
 #include "storage/durable_table.h"
 #include "storage/lease_rows.h"
-#include "storage/queue_relation.h"
+#include "storage/row_reader.h"
 
 /* Is a row, which was read a moment ago, still there? */
 static bool

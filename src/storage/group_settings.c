@@ -31,7 +31,6 @@
 #include "shmem/groups.h"
 #include "storage/group_settings.h"
 #include "storage/lease_rows.h"
-#include "storage/queue_relation.h"
 
 /*
  * A row of fairq.group_setting, or a result of the same columns from weight on.

@@ -30,7 +30,7 @@
 #include "shmem/leases.h"
 #include "shmem/wakeup.h"
 #include "storage/lease_rows.h"
-#include "storage/queue_relation.h"
+#include "storage/row_reader.h"
 
 /*
  * Is the row that was read of a later task than the lease?  If it comes from the

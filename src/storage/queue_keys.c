@@ -8,7 +8,7 @@
  *	 key_of_<queue>, on unique_key, of all that are not dead;
  *	 held_of_<queue>, on id, of those that are held.
  *
- * Like the rest of queue_relation.c, of which this is a part, these look at the
+ * Like the rest of queue_index.c, of which this is a part, these look at the
  * present: at rows that are committed, and at those that are being written.
  *
  * Locking: the caller has a lock on the relation.

@@ -3,7 +3,7 @@
  * queue_table.c
  *	  What the table of a queue has to be like.
  *
- * Rows are read and written directly (queue_relation.c, row_writer.c), past the
+ * Rows are read and written directly (queue_index.c, row_writer.c), past the
  * executor.  What the executor would have honoured and we do not is found out
  * here, once a table is made known to a session, and refused with a clear error.
  *

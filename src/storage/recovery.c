@@ -45,7 +45,7 @@
 #include "common/run_as.h"
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
-#include "storage/queue_relation.h"
+#include "storage/queue_index.h"
 #include "storage/recovery.h"
 
 /*
@@ -60,7 +60,7 @@ recovery_classes(Relation rel, QueueInfo *info)
 
 	if (likely(state->recovery.classes))
 		return;
-	while (queue_relation_lane_after(rel, info, &bucket, &class))
+	while (queue_index_lane_after(rel, info, &bucket, &class))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (class < state->classes)

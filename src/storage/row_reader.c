@@ -25,19 +25,14 @@
 #include "access/tupmacs.h"
 #include "access/xact.h"
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
-#include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
 #include "storage/procarray.h"
-#include "storage/shmem.h"
 #include "utils/snapmgr.h"
 
-#include "storage/queue_relation.h"
-
-/* See row_reader_shmem_size. */
-static Buffer *seen = NULL;
-static uint32 seen_mask;
+#include "storage/page_hints.h"
+#include "storage/queue_index.h"
+#include "storage/row_reader.h"
 
 /*
  * How many blocks a table has at least, as far as this process knows.
@@ -192,41 +187,10 @@ has_block_of(RowReader *reader, const ItemPointerData *tid)
 	return ItemPointerGetBlockNumberNoCheck(tid) < reader->blocks;
 }
 
-/*
- * Where pages of queues were seen in shared buffers, by table and number: a hint
- * for everybody, which is read and written without a lock.  Whoever follows it
- * looks whether the page is there.  It saves to look that up in the server's own
- * table, whose entries, unlike those of neighbouring pages here, are far apart in
- * memory, and which has to be locked.
- */
-Size
-row_reader_shmem_size(void)
-{
-	return mul_size(pg_nextpower2_32(NBuffers), sizeof(Buffer));
-}
-
-void
-row_reader_shmem_init(void *area, bool found)
-{
-	seen = area;
-	seen_mask = pg_nextpower2_32(NBuffers) - 1;
-	if (!found)
-		memset(area, 0, row_reader_shmem_size());
-}
-
-static inline volatile Buffer *
-seen_at(RowReader *reader, BlockNumber block)
-{
-	return &seen[(fairq_relation_file(reader->rel) * 0x9E3779B1U + block) & seen_mask];
-}
-
 /* Have reader->buffer be a block of the table, pinned. */
 static void
 read_page(RowReader *reader, BlockNumber block)
 {
-	volatile Buffer *hint;
-	Buffer		buffer;
-
 	if (BufferIsValid(reader->buffer))
 	{
 		if (BufferGetBlockNumber(reader->buffer) == block)
@@ -234,62 +198,17 @@ read_page(RowReader *reader, BlockNumber block)
 		ReleaseBuffer(reader->buffer);
 		reader->buffer = InvalidBuffer;
 	}
-	hint = seen_at(reader, block);
-	buffer = *hint;
-	if (buffer > 0 &&
-		ReadRecentBuffer(fairq_relation_locator(reader->rel), MAIN_FORKNUM, block, buffer))
-		reader->buffer = buffer;
-	else
-		*hint = reader->buffer = ReadBuffer(reader->rel, block);
+	reader->buffer = page_hints_read(reader->rel, block);
 }
 
 /*
- * Rows are going to be read.  Have their pages fetched, from disk if they are
- * there, and their line pointers into the processor's caches; then the rows:
- * each for all of them, before the first is read.  In a large queue neighbours of
- * an order are far apart in the table, and to wait for memory for each by itself is
- * a quarter of what a claim costs.
- *
- * Pages are looked at without a pin: all that depends on it is what is fetched.
+ * Rows are going to be read: have their pages fetched (page_hints.c).
  */
 void
 row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid)
 {
-	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
-	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
-	volatile Buffer *hint;
-	Buffer		buffer;
-
-	if (!has_block_of(reader, tid) || offset > MaxHeapTuplesPerPage)
-		return;
-	hint = seen_at(reader, block);
-	buffer = *hint;
-	if (buffer <= 0 || GetBufferDescriptor(buffer - 1)->tag.blockNum != block)
-		*hint = buffer = PrefetchBuffer(reader->rel, MAIN_FORKNUM, block).recent_buffer;
-	if (buffer > 0)
-	{
-		__builtin_prefetch(GetBufferDescriptor(buffer - 1), 1);
-		__builtin_prefetch(BufferGetPage(buffer));
-		__builtin_prefetch(PageGetItemId(BufferGetPage(buffer), offset));
-	}
-}
-
-FAIRQ_LOOKS_UNPINNED
-void
-row_reader_fetch_row(RowReader *reader, const ItemPointerData *tid)
-{
-	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
-	Buffer		buffer = *seen_at(reader, ItemPointerGetBlockNumberNoCheck(tid));
-
-	if (buffer > 0 && offset <= MaxHeapTuplesPerPage)
-	{
-		Page		page = BufferGetPage(buffer);
-		ItemId		item = &((PageHeader) page)->pd_linp[offset - 1];
-		char	   *tuple = (char *) page + ItemIdGetOffset(item) % BLCKSZ;
-
-		for (int line = 0; line < 4; line++)
-			__builtin_prefetch(tuple + line * 64);
-	}
+	if (has_block_of(reader, tid))
+		page_hints_fetch_page(reader->rel, tid);
 }
 
 /*
@@ -399,7 +318,7 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 
 		CHECK_FOR_INTERRUPTS();
 		InitDirtySnapshot(dirty);
-		if (queue_relation_find(reader->rel, reader->info, id, &dirty, &tid))
+		if (queue_index_find(reader->rel, reader->info, id, &dirty, &tid))
 		{
 			status = row_reader_read(reader, &tid);
 			if (status != ROW_GONE)
@@ -412,7 +331,7 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 
 			/* What this very command has deleted is gone, too. */
 			latest->curcid = InvalidCommandId;
-			found = queue_relation_find(reader->rel, reader->info, id, latest, &tid);
+			found = queue_index_find(reader->rel, reader->info, id, latest, &tid);
 			UnregisterSnapshot(latest);
 			if (!found)
 				return ROW_GONE;
@@ -545,4 +464,19 @@ QueueCounter
 row_reader_depth(RowReader *reader)
 {
 	return task_state_depth(DatumGetChar(row_value(reader, COLUMN_STATE)));
+}
+
+/*
+ * What to look for tasks with: the caller's snapshot, but that of a transaction
+ * which keeps its own (REPEATABLE READ) is too old.  Claims, acks and passes
+ * write what is there now; a task that was moved since would be seen twice once the
+ * transaction has written it, or would still be there when it has removed it.
+ *
+ * The caller unregisters it.
+ */
+Snapshot
+row_reader_snapshot(void)
+{
+	return RegisterSnapshot(IsolationUsesXactSnapshot() ? GetLatestSnapshot() :
+							GetActiveSnapshot());
 }

@@ -37,8 +37,8 @@
 #include "common/run_as.h"
 #include "common/settings.h"
 #include "shmem/wakeup.h"
-#include "storage/queue_relation.h"
 #include "storage/queue_table.h"
+#include "storage/row_writer.h"
 
 /* Rows that are written in one go. */
 #define INSERT_BATCH	1000
@@ -76,7 +76,7 @@ advance_sequence(QueueInfo *info, int64 next_id)
  * The sequence is the owner's, who may alter it at any moment.
  */
 int64
-queue_relation_new_ids(QueueInfo *info, int n, int *got)
+row_writer_new_ids(QueueInfo *info, int n, int *got)
 {
 	int64		first;
 	bool		wake_sweep;
@@ -405,7 +405,7 @@ insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
  * Insert n rows, given by attribute number - 1, and say where they are.
  */
 void
-queue_relation_insert(Relation rel, QueueInfo *info, int n,
+row_writer_insert(Relation rel, QueueInfo *info, int n,
 					  Datum **values, bool **nulls, ItemPointer tids)
 {
 	MemoryContext batch_context;
@@ -463,7 +463,7 @@ written(TM_Result result)
  * has it locked and wait is false.
  */
 bool
-queue_relation_delete(Relation rel, const ItemPointerData *tid, bool wait)
+row_writer_delete(Relation rel, const ItemPointerData *tid, bool wait)
 {
 	TM_FailureData tmfd;
 	ItemPointerData at = *tid;
@@ -478,7 +478,7 @@ queue_relation_delete(Relation rel, const ItemPointerData *tid, bool wait)
  * false.
  */
 bool
-queue_relation_update(Relation rel, QueueInfo *info, ItemPointer tid,
+row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
 					  Datum *values, bool *nulls, bool wait)
 {
 	WriteState	state = {0};

@@ -11,7 +11,7 @@
 #include "shmem/leases.h"
 #include "shmem/sessions.h"
 #include "storage/queue_catalog.h"
-#include "storage/queue_relation.h"
+#include "storage/row_reader.h"
 
 /* What a claimer asks for; all values are checked. */
 typedef struct ClaimRequest

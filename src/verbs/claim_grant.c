@@ -27,6 +27,9 @@
 #include "shmem/limit_table.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
+#include "storage/queue_index.h"
+#include "storage/row_reader.h"
+#include "storage/row_writer.h"
 #include "verbs/claim_private.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
@@ -66,7 +69,7 @@ claim_refill(Relation rel, QueueInfo *info, Lane *lane)
 	if (!lanes_refill_begin(lane, &from, &room))
 		return false;
 	entries = palloc(room * sizeof(LaneEntry));
-	n = queue_relation_walk(rel, info, lane, &from, room, entries, &next, &more);
+	n = queue_index_walk(rel, info, lane, &from, room, entries, &next, &more);
 	lanes_refill_end(lane, entries, n, more ? &next : NULL);
 	pfree(entries);
 	return true;
@@ -183,7 +186,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
 	if (claim->request->pop)
 	{
-		if (!queue_relation_delete(claim->rel, &row->tuple.t_self, false))
+		if (!row_writer_delete(claim->rel, &row->tuple.t_self, false))
 		{
 			/*
 			 * Somebody has the row locked, or has just changed it: a claim does

@@ -16,6 +16,8 @@
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
+#include "storage/queue_index.h"
+#include "storage/row_reader.h"
 #include "verbs/claim_private.h"
 #include "xact/pending.h"
 
@@ -41,7 +43,7 @@ group_wanted(Claim *claim)
 	key = DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY));
 	for (int i = 0; i < request->group_count; i++)
 	{
-		if (queue_relation_same_group(key, request->groups[i]))
+		if (row_reader_same_group(key, request->groups[i]))
 			return true;
 	}
 	return false;
@@ -79,7 +81,7 @@ source_has(Claim *claim, GroupSource *source)
 	{
 		CHECK_FOR_INTERRUPTS();
 		source->at = 0;
-		source->n = queue_relation_look(claim->rel, claim->info, source->lane,
+		source->n = queue_index_look(claim->rel, claim->info, source->lane,
 										&source->next, LANE_WINDOW / 8,
 										source->entries, &source->next,
 										&source->more);

@@ -14,8 +14,11 @@
 
 #include "shmem/in_hand.h"
 #include "shmem/in_transit.h"
+#include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
+#include "storage/page_hints.h"
+#include "storage/row_reader.h"
 #include "verbs/claim_private.h"
 #include "xact/pending.h"
 
@@ -329,7 +332,7 @@ lease_held(Claim *claim, int class, int max)
 		for (int i = 0; i < n; i++)
 			row_reader_fetch_page(&claim->row, &entries[i].tid);
 		for (int i = 0; i < n; i++)
-			row_reader_fetch_row(&claim->row, &entries[i].tid);
+			page_hints_fetch_row(claim->rel, &entries[i].tid);
 	}
 	for (int i = 0; i < n; i++)
 	{

@@ -19,7 +19,8 @@
 #include "utils/timestamp.h"
 
 #include "shmem/stats.h"
-#include "storage/queue_relation.h"
+#include "storage/row_reader.h"
+#include "storage/row_writer.h"
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"
 #include "verbs/unique_keys.h"
@@ -56,7 +57,7 @@ take_ids(QueueInfo *info, int n, NewPlace *places)
 		if (places[i].id != 0)
 			continue;
 		if (left == 0)
-			first = queue_relation_new_ids(info, wanted, &left);
+			first = row_writer_new_ids(info, wanted, &left);
 		places[i].id = first++;
 		left--;
 		wanted--;
@@ -202,7 +203,7 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 #undef SET
 	}
 
-	queue_relation_insert(rel, info, n, values, nulls, tids);
+	row_writer_insert(rel, info, n, values, nulls, tids);
 	for (int i = 0; i < n; i++)
 	{
 		pending_placed_at(places[i]->placed, &tids[i]);

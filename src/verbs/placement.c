@@ -21,6 +21,8 @@
 #include "shmem/stats.h"
 #include "shmem/waiting.h"
 #include "storage/recovery.h"
+#include "storage/row_reader.h"
+#include "storage/row_writer.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
 
@@ -131,7 +133,7 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	}
 	row_is_null(row, COLUMN_ADDRESS) = place->overflow;
 	row_value(row, COLUMN_STATE) = CharGetDatum(place->overflow ? TASK_OVERFLOW : TASK_READY);
-	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
+	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
 	{
 		if (place->overflow)
 			pending_not_overflowed(info->state, place->tag.group);
@@ -163,7 +165,7 @@ placement_move(Placement *placement, RowReader *row, char from,
 	int64		turn = 0;
 
 	if (info->policy != QUEUE_FAIR)
-		turn = queue_relation_new_ids(info, 1, &got);
+		turn = row_writer_new_ids(info, 1, &got);
 
 	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
 					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), run_at,

@@ -11,7 +11,7 @@
 #include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "storage/queue_catalog.h"
-#include "storage/queue_relation.h"
+#include "storage/row_reader.h"
 
 /* What virtual time was when a statement began, read once for each class. */
 typedef struct Placement

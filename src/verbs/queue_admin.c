@@ -226,7 +226,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	 * exclusively for that, again and again, and the space is soon used.
 	 *
 	 * Columns from priority on are added with what most rows have, which then
-	 * takes no room in these (queue_relation.c); it is not to be a default.
+	 * takes no room in these (queue_index.c); it is not to be a default.
 	 */
 	appendStringInfo(&sql,
 					 "CREATE TABLE %s ("

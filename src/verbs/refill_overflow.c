@@ -40,8 +40,9 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/wakeup.h"
-#include "storage/queue_relation.h"
+#include "storage/queue_index.h"
 #include "storage/recovery.h"
+#include "storage/row_reader.h"
 #include "verbs/placement.h"
 #include "verbs/refill_overflow.h"
 #include "xact/pending.h"
@@ -90,7 +91,7 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 	int64		of_class = -1;
 
 	row_reader_begin(&row, rel, info);
-	while (queue_relation_overflow_after(rel, info, &hash, &of_class))
+	while (queue_index_overflow_after(rel, info, &hash, &of_class))
 	{
 		int64		ids[FEED_LOOKS];
 		ItemPointerData tids[FEED_LOOKS];
@@ -100,7 +101,7 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 		CHECK_FOR_INTERRUPTS();
 		while (of_class == class && !found && next.id != PG_INT64_MAX)
 		{
-			int			n = queue_relation_overflow(rel, info, hash, class, &next,
+			int			n = queue_index_overflow(rel, info, hash, class, &next,
 													FEED_LOOKS, ids, tids, &next);
 
 			CHECK_FOR_INTERRUPTS();
@@ -189,7 +190,7 @@ feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
 	while (next.id != PG_INT64_MAX && (left == PG_INT64_MAX || next.id < hungry->lost) &&
 		   (*looked < PASS_LOOKS || ItemPointerIsValid(&next.tid)))
 	{
-		int			n = queue_relation_overflow(placement->rel, info, hungry->hash,
+		int			n = queue_index_overflow(placement->rel, info, hungry->hash,
 												hungry->class, &next,
 												Max(hungry->room - fed, FEED_LOOKS),
 												ids, tids, &next);
@@ -322,7 +323,7 @@ refill_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
 	*more = false;
 	if (info->policy != QUEUE_FAIR)
 		return 0;
-	if (state->recovery.groups != QUEUE_KNOWN && queue_relation_has_overflow(rel, info))
+	if (state->recovery.groups != QUEUE_KNOWN && queue_index_has_overflow(rel, info))
 		recovery_tags(rel, info);
 	for (int class = 0; class < state->classes; class++)
 		seek_lost_of_class(rel, info, class);

@@ -31,6 +31,8 @@
 #include "common/pg_prng.h"
 #include "shmem/queue_order.h"
 #include "storage/queue_open.h"
+#include "storage/row_reader.h"
+#include "storage/row_writer.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -218,7 +220,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	{
 		row_is_null(row, COLUMN_ADDRESS) = true;
 		row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
-		if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
+		if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
 			return false;
 		stats_tally(info->state, QUEUE_DIED, 1);
 		count_move(info, from, TASK_DEAD);
@@ -241,7 +243,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	row_is_null(row, COLUMN_ADDRESS) = true;
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
 	set_due(row, due);
-	if (!queue_relation_update(row->rel, info, &tid, row->values, row->nulls, wait))
+	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
 		return false;
 	pending_scheduled(info->state, due);
 	count_move(info, from, TASK_SCHEDULED);
@@ -427,7 +429,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (settlement->verb == SETTLE_ACK)
-			done = queue_relation_delete(settlement->rel, &row->tuple.t_self, true);
+			done = row_writer_delete(settlement->rel, &row->tuple.t_self, true);
 		else
 			done = put_back(row, &settlement->placement, &settlement->placing,
 							lease, settlement->error, settlement->delay, true);
@@ -664,7 +666,7 @@ settle_cancel(Relation rel, QueueInfo *info, int64 id)
 			pending_offer_at_abort(placement_lane(info, &address), &address, &tid);
 			placement_uncharge(&row, &address);
 		}
-		if (!queue_relation_delete(rel, &tid, true))
+		if (!row_writer_delete(rel, &tid, true))
 		{
 			CHECK_FOR_INTERRUPTS();
 			continue;			/* moved meanwhile: look again */
@@ -691,7 +693,7 @@ int64
 settle_purge(Relation rel, QueueInfo *info, const text *group)
 {
 	int			queue = queue_state_number(info->state);
-	Snapshot	snapshot = queue_relation_snapshot();
+	Snapshot	snapshot = row_reader_snapshot();
 	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
 	ArchiveBatch archive = {0};
 	Placement	placement;
@@ -757,7 +759,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 		if (leased)
 			continue;
 		if (group != NULL &&
-			!queue_relation_same_group(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group))
+			!row_reader_same_group(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group))
 			continue;
 
 		tid = row.tuple.t_self;
@@ -767,7 +769,7 @@ settle_purge(Relation rel, QueueInfo *info, const text *group)
 			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
 			pending_lower_at_abort(placement_lane(info, &address), &address);
 		}
-		again = !queue_relation_delete(rel, &tid, true);
+		again = !row_writer_delete(rel, &tid, true);
 		if (again)
 			continue;			/* moved meanwhile, or gone */
 		if (!settle_deleted(&row, &archive))
@@ -821,7 +823,7 @@ revive_task(Placement *placement, RowReader *row)
 		case KEY_IN_FLIGHT:
 			row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
 			pending_reserve(4);
-			done = queue_relation_update(row->rel, info, &row->tuple.t_self,
+			done = row_writer_update(row->rel, info, &row->tuple.t_self,
 										 row->values, row->nulls, true);
 			if (done)
 			{
@@ -857,7 +859,7 @@ settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 	row_reader_begin(&row, rel, info);
 	if (all)
 	{
-		snapshot = queue_relation_snapshot();
+		snapshot = row_reader_snapshot();
 		scan = table_beginscan(rel, snapshot, 0, NULL);
 	}
 	for (;;)

@@ -60,6 +60,8 @@
 #include "common/hashfn.h"
 #include "shmem/stats.h"
 #include "storage/queue_open.h"
+#include "storage/row_reader.h"
+#include "storage/row_writer.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/memutils.h"
@@ -241,7 +243,7 @@ place_row(Placement *placement, RowReader *row, char from, bool wait)
 		return placement_move(placement, row, from, run_at, true, wait);
 	row_is_null(row, COLUMN_ADDRESS) = true;
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
-	if (!queue_relation_update(row->rel, info, &row->tuple.t_self,
+	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
 							   row->values, row->nulls, wait))
 		return false;
 	pending_scheduled(info->state, run_at);
@@ -368,7 +370,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 	}
 	else
 	{
-		if (!queue_relation_update(row->rel, info, &row->tuple.t_self,
+		if (!row_writer_update(row->rel, info, &row->tuple.t_self,
 								   row->values, row->nulls, wait))
 			return false;
 		if (addressed)
@@ -389,7 +391,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		pending_not_moved(mark);
 		CommandCounterIncrement();
 		heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
-		if (!queue_relation_update(row->rel, info, &row->tuple.t_self,
+		if (!row_writer_update(row->rel, info, &row->tuple.t_self,
 								   row->values, row->nulls, true))
 			elog(ERROR, "the row of task " INT64_FORMAT " of queue \"%s\" has gone",
 				 found->id, info->name);

@@ -11,7 +11,7 @@
 #include "storage/lock.h"
 
 #include "storage/queue_catalog.h"
-#include "storage/queue_relation.h"
+#include "storage/row_reader.h"
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"
 

@@ -1,8 +1,8 @@
 -- Nothing that an owner does to his sequence or writes into his table keeps anybody
 -- busy without end.
 -- Seen to fail: without advance_sequence() (no new ids); without the bound of
--- queue_relation_new_ids() (for ever); without id_sequence in relcache_callback() (altered
--- and not noticed); with (int) around the class in queue_relation_overflow_after()
+-- row_writer_new_ids() (for ever); without id_sequence in relcache_callback() (altered
+-- and not noticed); with (int) around the class in queue_index_overflow_after()
 -- (for ever, with CHECK_FOR_INTERRUPTS in seek_lost() until the time-out); without
 -- check_block() (taken), virtual_time_leap() (blocks of 2^63 - 1 and 2^62 - 1, and then in
 -- order of group), its like for the finish in queue_state_advance(), FAIRQ_TAGS_GROUPS

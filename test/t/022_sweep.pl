@@ -21,7 +21,7 @@
 #   every other run;
 # - set sweep->done to 0 with each record: the reading grows;
 # - is_wanted(): always true: it does not sleep.
-# And in queue_relation_new_ids() the wake-up: the second part, whose sweep
+# And in row_writer_new_ids() the wake-up: the second part, whose sweep
 # sleeps when it begins.
 
 use strict;

@@ -23,7 +23,7 @@
 # - hungry groups take turns, and share what room there is (group_overflow_next_hungry);
 # - a task of a transaction that is rolled back makes room (groups_untag), also of
 #   one so large that its list is folded (fold_tag);
-# - the overflow is read on from an entry, not from an id (queue_relation_overflow): a task
+# - the overflow is read on from an entry, not from an id (queue_index_overflow): a task
 #   that was written often does not come, and nothing behind it;
 # - a lease that is refused takes nothing from what is ready (groups_lease_refused);
 # - open transactions count in max_tasks (queue_state_reserve).

@@ -5,7 +5,7 @@
 # ones that vacuum may not remove, for there is an old snapshot, and beside 10,000
 # groups, as in a queue that has little of everything.
 #
-# To see it fail: let queue_relation_walk() begin its scan at the start of the lane
+# To see it fail: let queue_index_walk() begin its scan at the start of the lane
 # (address_lane_start()): all that is leased or finished is passed again whenever
 # the window is refilled.
 

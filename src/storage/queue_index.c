@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * queue_relation.c
+ * queue_index.c
  *	  The indexes of a queue: with row_reader.c and row_writer.c the only reader and
  *	  writer of queue tables.
  *
@@ -15,14 +15,14 @@
 #include "access/relscan.h"
 #include "access/xact.h"
 #include "executor/executor.h"
+#include "shmem/lane_unwritten.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#include "shmem/lane_unwritten.h"
-#include "storage/queue_relation.h"
+#include "storage/queue_index.h"
 
 /* Strategy number and procedure of >= of fairq.address. */
 static FmgrInfo address_ge;
@@ -52,7 +52,7 @@ begin_lane_scan(Relation index, const FairqAddress *from, ScanKey key)
  * entry, and it is *next.
  */
 int
-queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
+queue_index_walk(Relation rel, QueueInfo *info, Lane *lane,
 					const LaneEntry *from, int max,
 					LaneEntry *entries, LaneEntry *next, bool *more)
 {
@@ -104,17 +104,17 @@ compare_entries(const void *a, const void *b)
 }
 
 /*
- * Read a lane's part of the index as queue_relation_walk() does, for those who only
- * look: with its unwritten entries, which no index has.
+ * The same for those who only look, with the tasks of the overflow that have places
+ * there, which no index has.
  */
 int
-queue_relation_look(Relation rel, QueueInfo *info, Lane *lane,
+queue_index_look(Relation rel, QueueInfo *info, Lane *lane,
 					const LaneEntry *from, int max,
 					LaneEntry *entries, LaneEntry *next, bool *more)
 {
 	LaneEntry	start = *from;
 	LaneEntry  *all;
-	int			n = queue_relation_walk(rel, info, lane, &start, max, entries, next, more);
+	int			n = queue_index_walk(rel, info, lane, &start, max, entries, next, more);
 	int			unwritten;
 
 	if (likely(lane->unwritten.count == 0))
@@ -140,7 +140,7 @@ queue_relation_look(Relation rel, QueueInfo *info, Lane *lane,
  * entries in the index.  False: there is none.
  */
 bool
-queue_relation_lane_after(Relation rel, QueueInfo *info, int *bucket, int *class)
+queue_index_lane_after(Relation rel, QueueInfo *info, int *bucket, int *class)
 {
 	Relation	index = index_open(info->address_index, AccessShareLock);
 	IndexScanDesc scan;
@@ -231,7 +231,7 @@ read_places(Relation rel, Oid index_oid, RegProcedure ge, const DuePlace *from,
  * The entries of scheduled tasks that are due now.
  */
 int
-queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
+queue_index_due(Relation rel, QueueInfo *info, const DuePlace *from,
 				   TimestampTz now, int max, DuePlace *entries, DuePlace *next)
 {
 	return read_places(rel, info->due_index, F_TIMESTAMPTZ_GE, from, now, max,
@@ -242,7 +242,7 @@ queue_relation_due(Relation rel, QueueInfo *info, const DuePlace *from,
  * The entries of tasks with ids below upto.
  */
 int
-queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
+queue_index_ids(Relation rel, QueueInfo *info, const DuePlace *from,
 				   int64 upto, int max, DuePlace *entries, DuePlace *next)
 {
 	return read_places(rel, info->id_index, F_INT8GE, from, upto - 1, max,
@@ -259,7 +259,7 @@ queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
  * id as the last one its TID is given, too; else that is invalid.
  */
 int
-queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
+queue_index_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
 						const OverflowPlace *from, int max, int64 *ids,
 						ItemPointer tids, OverflowPlace *next)
 {
@@ -303,27 +303,12 @@ queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
 }
 
 /*
- * What to look for tasks with: the caller's snapshot, but that of a transaction
- * which keeps its own (REPEATABLE READ) is too old.  Claims, acks and passes
- * write what is there now; a task that was moved since would be seen twice once the
- * transaction has written it, or would still be there when it has removed it.
- *
- * The caller unregisters it.
- */
-Snapshot
-queue_relation_snapshot(void)
-{
-	return RegisterSnapshot(IsolationUsesXactSnapshot() ? GetLatestSnapshot() :
-							GetActiveSnapshot());
-}
-
-/*
  * The first group after that of *hash and *class that has entries of overflow, of
  * that class or a later one of the same key.  To begin: the lowest hash, class -1.
  * False: there is none.  A class may be any number, as somebody wrote it with SQL.
  */
 bool
-queue_relation_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 *class)
+queue_index_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 *class)
 {
 	Relation	index = index_open(info->overflow_index, AccessShareLock);
 	bool		found = false;
@@ -362,7 +347,7 @@ queue_relation_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 
  * Is there anything in the overflow of any group, or was there a while ago?
  */
 bool
-queue_relation_has_overflow(Relation rel, QueueInfo *info)
+queue_index_has_overflow(Relation rel, QueueInfo *info)
 {
 	Relation	index = index_open(info->overflow_index, AccessShareLock);
 	IndexScanDesc scan = fairq_index_beginscan(rel, index, SnapshotAny, 0);
@@ -379,7 +364,7 @@ queue_relation_has_overflow(Relation rel, QueueInfo *info)
  * Find the row of a task by id, through the index.
  */
 bool
-queue_relation_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
+queue_index_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
 					ItemPointer tid)
 {
 	Relation	index = index_open(info->id_index, AccessShareLock);

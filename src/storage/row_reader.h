@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * queue_relation.h
- *	  The rows of a queue and its indexes: the only reader and writer of queue tables.
+ * row_reader.h
+ *	  Reading the rows of a queue.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_QUEUE_RELATION_H
-#define FAIRQ_QUEUE_RELATION_H
+#ifndef FAIRQ_ROW_READER_H
+#define FAIRQ_ROW_READER_H
 
 #include "access/htup.h"
 #include "storage/buf.h"
@@ -57,26 +57,14 @@ typedef struct RowReader
 
 /* Are two group keys the same? */
 static inline bool
-queue_relation_same_group(const text *a, const text *b)
+row_reader_same_group(const text *a, const text *b)
 {
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
-/* row_reader.c */
-/* Where to go on in a group's overflow. */
-typedef struct OverflowPlace
-{
-	int64		id;				/* PG_INT64_MAX: there is no more */
-	ItemPointerData tid;		/* with the entry of that; invalid: with all of its
-								 * entries */
-} OverflowPlace;
-
-extern Size row_reader_shmem_size(void);
-extern void row_reader_shmem_init(void *area, bool found);
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
 extern void row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid);
-extern void row_reader_fetch_row(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_lock(RowReader *reader, const ItemPointerData *tid);
 extern void row_reader_unlock(RowReader *reader);
 extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
@@ -92,43 +80,6 @@ extern bool row_reader_is_placed(RowReader *reader);
 extern int	row_reader_class(RowReader *reader);
 extern QueueCounter row_reader_depth(RowReader *reader);
 extern void row_reader_end(RowReader *reader);
+extern Snapshot row_reader_snapshot(void);
 
-/* queue_relation.c */
-extern int	queue_relation_walk(Relation rel, QueueInfo *info, Lane *lane,
-								const LaneEntry *from, int max,
-								LaneEntry *entries, LaneEntry *next,
-								bool *more);
-extern int	queue_relation_look(Relation rel, QueueInfo *info, Lane *lane,
-								const LaneEntry *from, int max,
-								LaneEntry *entries, LaneEntry *next,
-								bool *more);
-extern bool queue_relation_lane_after(Relation rel, QueueInfo *info, int *bucket,
-									  int *class);
-extern Snapshot queue_relation_snapshot(void);
-extern int	queue_relation_due(Relation rel, QueueInfo *info,
-							   const DuePlace *from, TimestampTz now, int max,
-							   DuePlace *entries, DuePlace *next);
-extern int	queue_relation_overflow(Relation rel, QueueInfo *info, int64 hash,
-									int class, const OverflowPlace *from, int max,
-									int64 *ids, ItemPointer tids, OverflowPlace *next);
-extern bool queue_relation_overflow_after(Relation rel, QueueInfo *info,
-										  int64 *hash, int64 *class);
-extern bool queue_relation_has_overflow(Relation rel, QueueInfo *info);
-extern int	queue_relation_ids(Relation rel, QueueInfo *info, const DuePlace *from,
-							   int64 upto, int max, DuePlace *entries,
-							   DuePlace *next);
-extern bool queue_relation_find(Relation rel, QueueInfo *info, int64 id,
-								Snapshot snapshot, ItemPointer tid);
-
-/* row_writer.c */
-extern int64 queue_relation_new_ids(QueueInfo *info, int n, int *got);
-extern void queue_relation_insert(Relation rel, QueueInfo *info, int n,
-								  Datum **values, bool **nulls,
-								  ItemPointer tids);
-extern bool queue_relation_delete(Relation rel, const ItemPointerData *tid,
-								  bool wait);
-extern bool queue_relation_update(Relation rel, QueueInfo *info,
-								  ItemPointer tid, Datum *values, bool *nulls,
-								  bool wait);
-
-#endif							/* FAIRQ_QUEUE_RELATION_H */
+#endif							/* FAIRQ_ROW_READER_H */
