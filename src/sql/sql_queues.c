@@ -18,7 +18,7 @@
 #include "sql/arguments.h"
 #include "storage/queue_open.h"
 #include "verbs/queue_admin.h"
-#include "verbs/settle.h"
+#include "verbs/remove.h"
 
 #define MAX_MAINTAINED	10000
 
@@ -180,7 +180,7 @@ fairq_purge(PG_FUNCTION_ARGS)
 	arguments_begin(function);
 	info = queue_open(arguments_queue(fcinfo, function),
 							  RowExclusiveLock, ACL_DELETE, &rel);
-	purged = settle_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
+	purged = remove_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(purged);
 }

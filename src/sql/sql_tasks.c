@@ -28,6 +28,7 @@
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
 #include "verbs/enqueue.h"
+#include "verbs/remove.h"
 #include "verbs/settle.h"
 
 PG_FUNCTION_INFO_V1(fairq_enqueue);
@@ -347,7 +348,7 @@ fairq_cancel(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1))
 		arguments_bad(function, "id", "is null", "Give the id of a task.");
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
-	done = settle_cancel(rel, info, PG_GETARG_INT64(1));
+	done = remove_cancel(rel, info, PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);
 	PG_RETURN_BOOL(done);
 }
@@ -363,7 +364,7 @@ fairq_revive(PG_FUNCTION_ARGS)
 	arguments_begin(function);
 	info = queue_open(arguments_queue(fcinfo, function), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
-	revived = settle_revive(rel, info, PG_ARGISNULL(1),
+	revived = remove_revive(rel, info, PG_ARGISNULL(1),
 							PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(revived);

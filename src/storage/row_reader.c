@@ -26,6 +26,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "storage/predicate.h"
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
@@ -335,6 +336,34 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 			UnregisterSnapshot(latest);
 			if (!found)
 				return ROW_GONE;
+		}
+	}
+}
+
+/*
+ * Read the row of a task.  If another transaction has it in hand, its end is
+ * waited for.  Returns false if the task is gone.
+ */
+bool
+row_reader_task_wait(RowReader *row, int64 id, const ItemPointerData *hint)
+{
+	for (;;)
+	{
+		switch (row_reader_task(row, id, hint))
+		{
+			case ROW_OWN:
+				/* It may have been written by this very statement. */
+				CommandCounterIncrement();
+				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
+			case ROW_LIVE:
+				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
+			case ROW_GONE:
+				return false;
+			case ROW_IN_PROGRESS:
+			case ROW_IN_DOUBT:
+				XactLockTableWait(row->in_progress, row->rel,
+								  &row->tuple.t_self, XLTW_None);
+				break;
 		}
 	}
 }

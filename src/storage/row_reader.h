@@ -70,6 +70,8 @@ extern void row_reader_unlock(RowReader *reader);
 extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,
 								 const ItemPointerData *hint);
+extern bool row_reader_task_wait(RowReader *reader, int64 id,
+								 const ItemPointerData *hint);
 extern void row_reader_complete(RowReader *reader);
 extern RowStatus row_reader_lock_task(RowReader *reader, int64 id,
 									  ItemPointer seen);

@@ -1,22 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * settle.c
- *	  The verbs that end a lease or a task: ack, nack, extend, release; cancel,
- *	  purge, revive.
+ *	  The verbs that end a lease: ack, nack, extend, release.
  *
- * Settling a lease first marks it in the lease table: from there on nobody else
- * can settle it, and it does not expire (invariant I3).  Then the row is deleted
- * or changed, by TID.  The lease itself ends when the transaction commits; when
- * it rolls back the lease goes on as if nothing had been.  A receipt whose lease
- * is over, is being settled, or was never ours answers false.
+ * Settling a lease first marks it in the lease table: from there on no other
+ * transaction can settle it, and it does not expire (invariant I3).  Then the row
+ * is deleted or changed, by TID.  The lease itself ends when the transaction
+ * commits; when it rolls back the lease goes on as if nothing had been.  A receipt
+ * whose lease is over, is being settled, or was never the caller's answers false.
  *
  * extend is the exception: it moves the deadline at once, for it has to hold
  * while a long transaction is still running.
- *
- * Cancelling, purging and reviving go by row.  They may meet a task that is
- * leased: the row is deleted first, after which no lease can be granted on it
- * (a claim looks at the row under the page's lock), and then its lease is
- * settled, if it has one.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,9 +18,7 @@
 
 #include <math.h>
 
-#include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/tableam.h"
 #include "access/xact.h"
 #include "common/pg_prng.h"
 #include "shmem/queue_order.h"
@@ -34,14 +26,10 @@
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/hsearch.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "shmem/fed_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/wakeup.h"
@@ -52,14 +40,6 @@
 #include "verbs/settle.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
-
-/* Tasks of a group that are purged. */
-typedef struct GroupCount
-{
-	uint32		group;			/* hash key */
-	int			ready;
-	int			overflow;
-} GroupCount;
 
 /* Has this backend seen that the leases of all queues are known? */
 static bool all_known = false;
@@ -130,35 +110,10 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 }
 
 /*
- * Read the row of a task.  If another transaction has it in hand, its end is
- * waited for.  Returns false if the task is gone.
+ * A task goes from one state to another when the transaction commits.
  */
-static bool
-read_task(RowReader *row, int64 id, const ItemPointerData *hint)
-{
-	for (;;)
-	{
-		switch (row_reader_task(row, id, hint))
-		{
-			case ROW_OWN:
-				/* It may have been written by this very statement. */
-				CommandCounterIncrement();
-				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
-			case ROW_LIVE:
-				return DatumGetInt64(row_value(row, COLUMN_ID)) == id;
-			case ROW_GONE:
-				return false;
-			case ROW_IN_PROGRESS:
-			case ROW_IN_DOUBT:
-				XactLockTableWait(row->in_progress, row->rel,
-								  &row->tuple.t_self, XLTW_None);
-				break;
-		}
-	}
-}
-
-static void
-count_move(QueueInfo *info, char from, char to)
+void
+settle_count_move(QueueInfo *info, char from, char to)
 {
 	stats_tally(info->state, task_state_depth(from), -1);
 	stats_tally(info->state, task_state_depth(to), 1);
@@ -184,8 +139,8 @@ backoff(const QueueInfo *info, int attempt)
 /*
  * The task that row has read is due, or will be: it waits from then on.
  */
-static void
-set_due(RowReader *row, TimestampTz due)
+void
+settle_set_due(RowReader *row, TimestampTz due)
 {
 	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
 	row_is_null(row, COLUMN_RUN_AT) = false;
@@ -223,7 +178,7 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 		if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
 			return false;
 		stats_tally(info->state, QUEUE_DIED, 1);
-		count_move(info, from, TASK_DEAD);
+		settle_count_move(info, from, TASK_DEAD);
 		unique_keys_gone(row);
 		return true;
 	}
@@ -235,18 +190,18 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 		if (!*placing)
 			placement_begin(placement, row->rel, info);
 		*placing = true;
-		set_due(row, GetCurrentTimestamp());
+		settle_set_due(row, GetCurrentTimestamp());
 		return placement_replace(placement, row, wait);
 	}
 
 	due = GetCurrentTimestamp() + delay;
 	row_is_null(row, COLUMN_ADDRESS) = true;
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
-	set_due(row, due);
+	settle_set_due(row, due);
 	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
 		return false;
 	pending_scheduled(info->state, due);
-	count_move(info, from, TASK_SCHEDULED);
+	settle_count_move(info, from, TASK_SCHEDULED);
 	return true;
 }
 
@@ -370,7 +325,7 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 	}
 	if (usecs < 0)
 	{
-		if (!read_task(&settlement->row, lease->task, &lease->tid))
+		if (!row_reader_task_wait(&settlement->row, lease->task, &lease->tid))
 			return false;
 		usecs = claim_lease_of(&settlement->row);
 	}
@@ -391,7 +346,7 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 	FairqAddress address;
 	int64		task = 0;
 
-	if (!read_task(row, lease->task, &lease->tid))
+	if (!row_reader_task_wait(row, lease->task, &lease->tid))
 		return false;
 	if (!row_is_null(row, COLUMN_ADDRESS))
 		address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
@@ -425,7 +380,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		return release_task(settlement, lease, settled);
 
 	/* Again if the row was changed, with SQL, between the look and the write. */
-	while (!done && read_task(row, lease->task, &lease->tid))
+	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (settlement->verb == SETTLE_ACK)
@@ -568,329 +523,4 @@ settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
 			return false;
 	}
 	return settle(settlement, &lease);
-}
-
-/*
- * The row of a task, which row has read, was deleted: end its lease.  Returns
- * whether it has one, and that is ours to end.
- */
-static bool
-settle_deleted(RowReader *row, ArchiveBatch *archive)
-{
-	QueueInfo  *info = row->info;
-	TimestampTz claimed_at = DT_NOBEGIN;
-	LeaseInfo	lease;
-	bool		settled;
-
-	pending_reserve(4);
-	settled = leases_find(queue_state_number(info->state),
-						  DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
-		leases_settle(&lease.ref, &lease);
-	if (settled)
-	{
-		pending_settled(&lease);
-		durable_leases_delete(row->rel, info, &lease);
-		claimed_at = lease.started;
-	}
-	archive_add(archive, row,
-				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
-				ARCHIVE_DEAD : ARCHIVE_CANCELLED,
-				DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
-	return settled;
-}
-
-/*
- * Count a task that was purged, in what of its group was.
- */
-static void
-count_purged(HTAB *counts, RowReader *row)
-{
-	bool		addressed = !row_is_null(row, COLUMN_ADDRESS);
-	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
-	int			queue = queue_state_number(row->info->state);
-	uint32		number;
-	LeaseInfo	lease;
-	GroupCount *count;
-	bool		found;
-
-	if (row->info->policy != QUEUE_FAIR ||
-		(!addressed && DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW))
-		return;
-	if (leases_find(queue, id, &lease) || (!addressed && fed_tasks_has(queue, id)))
-	{
-		/* Somebody is settling it, and may yet release it; or it has a place. */
-		placement_leaves(row);
-		return;
-	}
-	number = placement_group(row);
-	if (number == FAIRQ_NO_GROUP)
-		return;
-	count = hash_search(counts, &number, HASH_ENTER, &found);
-	if (!found)
-		count->ready = count->overflow = 0;
-	if (addressed)
-		count->ready++;
-	else
-		count->overflow++;
-}
-
-/*
- * Remove a task in whatever state.  Returns false if there is none.
- */
-bool
-settle_cancel(Relation rel, QueueInfo *info, int64 id)
-{
-	ArchiveBatch archive = {0};
-	Placement	placement;
-	RowReader	row;
-	ItemPointerData tid;
-	bool		done = false;
-
-	/*
-	 * After a start, groups are known from here on: were they read later in our
-	 * transaction, which counts what we remove as if it were there, nobody would
-	 * tell them that it is not.
-	 */
-	placement_begin(&placement, rel, info);
-	row_reader_begin(&row, rel, info);
-	while (read_task(&row, id, NULL))
-	{
-		FairqAddress address;
-		bool		addressed = !row_is_null(&row, COLUMN_ADDRESS);
-
-		if (addressed)
-			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
-		tid = row.tuple.t_self;
-		if (addressed)
-		{
-			pending_offer_at_abort(placement_lane(info, &address), &address, &tid);
-			placement_uncharge(&row, &address);
-		}
-		if (!row_writer_delete(rel, &tid, true))
-		{
-			CHECK_FOR_INTERRUPTS();
-			continue;			/* moved meanwhile: look again */
-		}
-		if (!settle_deleted(&row, &archive))
-			placement_leaves(&row);
-		if (DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_HELD)
-			unique_keys_gone(&row);
-		stats_tally(info->state, QUEUE_CANCELLED, 1);
-		stats_tally(info->state, row_reader_depth(&row), -1);
-		done = true;
-		break;
-	}
-	row_reader_end(&row);
-	archive_write(&archive, rel, info);
-	return done;
-}
-
-/*
- * Remove every task that is not leased, of one group or (NULL) of all.
- * Returns how many.
- */
-int64
-settle_purge(Relation rel, QueueInfo *info, const text *group)
-{
-	int			queue = queue_state_number(info->state);
-	Snapshot	snapshot = row_reader_snapshot();
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
-	ArchiveBatch archive = {0};
-	Placement	placement;
-	RowReader	row;
-	HeapTuple	tuple = NULL;
-	int64		purged = 0;
-	bool		look = false;
-	bool		again = false;
-	HASHCTL		ctl = {0};
-	HTAB	   *counts;
-	HASH_SEQ_STATUS status;
-	GroupCount *count;
-
-	ctl.keysize = sizeof(uint32);
-	ctl.entrysize = sizeof(GroupCount);
-	ctl.hcxt = CurrentMemoryContext;
-	counts = hash_create("pgfairq purged tasks", 64, &ctl,
-						 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-
-	durable_leases_require(rel, info);
-	placement_begin(&placement, rel, info);		/* as in settle_cancel */
-
-	/* What is removed is not to be charged for. */
-	if (info->policy == QUEUE_FAIR && group == NULL)
-		pending_purged(info->state, NULL);
-	for (int class = 0; info->policy == QUEUE_FAIR && group != NULL && class < FAIRQ_CLASSES; class++)
-	{
-		GroupTag	tag;
-
-		if (groups_look(info->state, class, VARDATA_ANY(group),
-						VARSIZE_ANY_EXHDR(group), &tag))
-			pending_purged(info->state, &tag);
-	}
-
-	row_reader_begin(&row, rel, info);
-	while (again || (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		ItemPointerData tid = tuple->t_self;
-		FairqAddress address;
-		LeaseInfo	lease;
-		bool		addressed;
-		bool		leased;
-		bool		isnull;
-		Datum		id = heap_getattr(tuple, info->columns[COLUMN_ID],
-									  RelationGetDescr(rel), &isnull);
-
-		CHECK_FOR_INTERRUPTS();
-		again = false;
-
-		/* Where it is now: it may have been promoted, retried, or replaced. */
-		switch (row_reader_lock_task(&row, DatumGetInt64(id), &tid))
-		{
-			case ROW_LIVE:
-				leased = leases_find(queue, DatumGetInt64(row_value(&row, COLUMN_ID)), &lease);
-				row_reader_unlock(&row);
-				break;
-			case ROW_OWN:
-				leased = leases_find(queue, DatumGetInt64(row_value(&row, COLUMN_ID)), &lease);
-				break;
-			default:
-				continue;
-		}
-		if (leased)
-			continue;
-		if (group != NULL &&
-			!row_reader_same_group(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group))
-			continue;
-
-		tid = row.tuple.t_self;
-		addressed = !row_is_null(&row, COLUMN_ADDRESS);
-		if (addressed)
-		{
-			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
-			pending_lower_at_abort(placement_lane(info, &address), &address);
-		}
-		again = !row_writer_delete(rel, &tid, true);
-		if (again)
-			continue;			/* moved meanwhile, or gone */
-		if (!settle_deleted(&row, &archive))
-			count_purged(counts, &row);
-		look |= !row_is_null(&row, COLUMN_UNIQUE_KEY);
-		stats_tally(info->state, row_reader_depth(&row), -1);
-		purged++;
-	}
-	hash_seq_init(&status, counts);
-	while ((count = hash_seq_search(&status)) != NULL)
-	{
-		if (count->ready > 0)
-			pending_ready_removed(info->state, count->group, count->ready);
-		if (count->overflow > 0)
-			pending_overflow_removed(info->state, count->group, count->overflow);
-	}
-	hash_destroy(counts);
-	if (look)
-		pending_look(info->state);
-	row_reader_end(&row);
-	table_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	archive_write(&archive, rel, info);
-	return purged;
-}
-
-/*
- * Make the dead task that row has read ready again, with all its attempts.  Is
- * another one of its unique key in flight, it is held behind that; does another
- * one wait, it stays dead.
- */
-static bool
-revive_task(Placement *placement, RowReader *row)
-{
-	QueueInfo  *info = row->info;
-	bool		has_key = !row_is_null(row, COLUMN_UNIQUE_KEY);
-	UniqueKey	key = {.found = KEY_FREE};
-	bool		done = false;
-
-	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
-	set_due(row, GetCurrentTimestamp());
-	if (has_key)
-		unique_keys_take_for_revival(row->rel, info,
-									 DatumGetTextPP(row_value(row, COLUMN_UNIQUE_KEY)),
-									 &key);
-	switch (key.found)
-	{
-		case KEY_FREE:
-			done = placement_replace(placement, row, true);
-			break;
-		case KEY_IN_FLIGHT:
-			row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
-			pending_reserve(4);
-			done = row_writer_update(row->rel, info, &row->tuple.t_self,
-										 row->values, row->nulls, true);
-			if (done)
-			{
-				pending_task_held(info->state,
-								   DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
-				count_move(info, TASK_DEAD, TASK_HELD);
-			}
-			break;
-		case KEY_WAITING:
-			break;
-	}
-	if (has_key)
-		unique_keys_let_go(&key);
-	return done;
-}
-
-/*
- * Make dead tasks ready again, with all their attempts: one, or all.  Returns
- * how many.
- */
-int64
-settle_revive(Relation rel, QueueInfo *info, bool all, int64 id)
-{
-	Placement	placement;
-	RowReader	row;
-	int64		revived = 0;
-	TableScanDesc scan = NULL;
-	Snapshot	snapshot = NULL;
-	ItemPointerData tid;
-	RowStatus	status;
-
-	placement_begin(&placement, rel, info);
-	row_reader_begin(&row, rel, info);
-	if (all)
-	{
-		snapshot = row_reader_snapshot();
-		scan = table_beginscan(rel, snapshot, 0, NULL);
-	}
-	for (;;)
-	{
-		CHECK_FOR_INTERRUPTS();
-		if (all)
-		{
-			HeapTuple	tuple = heap_getnext(scan, ForwardScanDirection);
-
-			if (tuple == NULL)
-				break;
-			/* Those that died in our own transaction, too. */
-			tid = tuple->t_self;
-			status = row_reader_read(&row, &tid);
-			if (status != ROW_LIVE && status != ROW_OWN)
-				continue;
-		}
-		else if (!read_task(&row, id, NULL))
-			break;
-
-		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_DEAD &&
-			revive_task(&placement, &row))
-			revived++;
-		if (!all)
-			break;
-	}
-	if (scan != NULL)
-	{
-		table_endscan(scan);
-		UnregisterSnapshot(snapshot);
-	}
-	row_reader_end(&row);
-	return revived;
 }

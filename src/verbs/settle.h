@@ -49,8 +49,7 @@ extern bool settle_lease(Settlement *settlement, const LeaseRef *ref);
 extern void settle_end(Settlement *settlement);
 
 extern int	settle_expired(Relation rel, QueueInfo *info, int max);
-extern bool settle_cancel(Relation rel, QueueInfo *info, int64 id);
-extern int64 settle_purge(Relation rel, QueueInfo *info, const text *group);
-extern int64 settle_revive(Relation rel, QueueInfo *info, bool all, int64 id);
+extern void settle_set_due(RowReader *row, TimestampTz due);
+extern void settle_count_move(QueueInfo *info, char from, char to);
 
 #endif							/* FAIRQ_SETTLE_H */
