@@ -4,28 +4,18 @@
  *	  The functions of schema fairq that look at tasks and change nothing.
  *
  * Tasks are read as they are now, also in a transaction that keeps its snapshot
- * (row_reader_snapshot), and with the privileges of a SELECT.  Whether a task
+ * (row_scan.c), and with the privileges of a SELECT.  Whether a task
  * is leased is looked up in the lease table.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/relscan.h"
-#include "access/table.h"
-#include "access/tableam.h"
-#include "access/xact.h"
-#include "executor/tuptable.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
-#include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
@@ -38,6 +28,7 @@
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
+#include "storage/row_scan.h"
 
 PG_FUNCTION_INFO_V1(fairq_peek);
 PG_FUNCTION_INFO_V1(fairq_get_task);
@@ -281,12 +272,8 @@ fairq_get_task(PG_FUNCTION_ARGS)
 {
 	const char *function = "fairq.get_task()";
 	Relation	rel;
-	Relation	index;
 	QueueInfo  *info;
-	IndexScanDesc scan;
-	ScanKeyData key;
-	Snapshot	snapshot;
-	TupleTableSlot *slot;
+	HeapTuple	tuple;
 
 	arguments_require_preload(function);
 	(void) arguments_queue(fcinfo, function);
@@ -298,26 +285,10 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
 
-	index = index_open(info->id_index, AccessShareLock);
-	slot = table_slot_create(rel, NULL);
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, PG_GETARG_DATUM(1));
-	snapshot = row_reader_snapshot();
-	scan = fairq_index_beginscan(rel, index, snapshot, 1);
-	index_rescan(scan, &key, 1, NULL, 0);
-	if (index_getnext_slot(scan, ForwardScanDirection, slot))
-	{
-		bool		should_free;
-		HeapTuple	tuple = ExecFetchSlotHeapTuple(slot, false, &should_free);
-
+	tuple = row_scan_task(rel, info, PG_GETARG_INT64(1));
+	if (tuple != NULL)
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
 				   RelationGetDescr(rel), NULL, NULL);
-		if (should_free)
-			heap_freetuple(tuple);
-	}
-	index_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	ExecDropSingleTupleTableSlot(slot);
-	index_close(index, AccessShareLock);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }
@@ -334,8 +305,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	};
 	Relation	rel;
 	QueueInfo  *info;
-	TableScanDesc scan;
-	Snapshot	snapshot;
+	RowScan		scan;
 	HeapTuple	tuple;
 	char	   *state = NULL;
 	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
@@ -358,16 +328,11 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	}
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
-	snapshot = row_reader_snapshot();
-	scan = table_beginscan(rel, snapshot, 0, NULL);
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		CHECK_FOR_INTERRUPTS();
+	row_scan_begin(&scan, rel, info);
+	while ((tuple = row_scan_next(&scan)) != NULL)
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
 				   RelationGetDescr(rel), state, group);
-	}
-	table_endscan(scan);
-	UnregisterSnapshot(snapshot);
+	row_scan_end(&scan);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }

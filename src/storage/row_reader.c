@@ -494,18 +494,3 @@ row_reader_depth(RowReader *reader)
 {
 	return task_state_depth(DatumGetChar(row_value(reader, COLUMN_STATE)));
 }
-
-/*
- * What to look for tasks with: the caller's snapshot, but that of a transaction
- * which keeps its own (REPEATABLE READ) is too old.  Claims, acks and passes
- * write what is there now; a task that was moved since would be seen twice once the
- * transaction has written it, or would still be there when it has removed it.
- *
- * The caller unregisters it.
- */
-Snapshot
-row_reader_snapshot(void)
-{
-	return RegisterSnapshot(IsolationUsesXactSnapshot() ? GetLatestSnapshot() :
-							GetActiveSnapshot());
-}

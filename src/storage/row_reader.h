@@ -82,6 +82,5 @@ extern bool row_reader_is_placed(RowReader *reader);
 extern int	row_reader_class(RowReader *reader);
 extern QueueCounter row_reader_depth(RowReader *reader);
 extern void row_reader_end(RowReader *reader);
-extern Snapshot row_reader_snapshot(void);
 
 #endif							/* FAIRQ_ROW_READER_H */

@@ -11,13 +11,10 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/tableam.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
-#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "shmem/fed_tasks.h"
@@ -27,6 +24,7 @@
 #include "storage/archive.h"
 #include "storage/durable_leases.h"
 #include "storage/row_reader.h"
+#include "storage/row_scan.h"
 #include "storage/row_writer.h"
 #include "verbs/placement.h"
 #include "verbs/remove.h"
@@ -157,6 +155,79 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 	return done;
 }
 
+/* A purge under way. */
+typedef struct Purge
+{
+	const text *group;			/* NULL: all */
+	RowReader	row;
+	ArchiveBatch archive;
+	HTAB	   *counts;			/* of GroupCount */
+	int64		purged;
+	bool		look;			/* a task had a unique key */
+} Purge;
+
+/* Groups need not charge for what is removed. */
+static void
+announce_purge(QueueInfo *info, const text *group)
+{
+	GroupTag	tag;
+
+	if (info->policy != QUEUE_FAIR)
+		return;
+	if (group == NULL)
+		pending_purged(info->state, NULL);
+	for (int class = 0; group != NULL && class < FAIRQ_CLASSES; class++)
+	{
+		if (groups_look(info->state, class, VARDATA_ANY(group),
+						VARSIZE_ANY_EXHDR(group), &tag))
+			pending_purged(info->state, &tag);
+	}
+}
+
+/*
+ * Remove a task, whose row was at a TID, if it is to be.  Returns false if the row
+ * has moved meanwhile, or is gone: then it is to be looked at once more.
+ */
+static bool
+purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
+{
+	RowReader  *row = &purge->row;
+	QueueInfo  *info = row->info;
+	ItemPointerData tid = *seen;
+	LeaseInfo	lease;
+	RowStatus	status;
+	bool		leased;
+
+	/* Where it is now: it may have been promoted, retried, or replaced. */
+	status = row_reader_lock_task(row, id, &tid);
+	if (status != ROW_LIVE && status != ROW_OWN)
+		return true;
+	leased = leases_find(queue_state_number(info->state),
+						 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+	if (status == ROW_LIVE)
+		row_reader_unlock(row);
+	if (leased ||
+		(purge->group != NULL &&
+		 !row_reader_same_group(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)), purge->group)))
+		return true;
+
+	tid = row->tuple.t_self;
+	if (!row_is_null(row, COLUMN_ADDRESS))
+	{
+		FairqAddress address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+
+		pending_lower_at_abort(placement_lane(info, &address), &address);
+	}
+	if (!row_writer_delete(row->rel, &tid, true))
+		return false;
+	if (!settle_deleted(row, &purge->archive))
+		count_purged(purge->counts, row);
+	purge->look |= !row_is_null(row, COLUMN_UNIQUE_KEY);
+	stats_tally(info->state, row_reader_depth(row), -1);
+	purge->purged++;
+	return true;
+}
+
 /*
  * Remove every task that is not leased, of one group or (NULL) of all.
  * Returns how many.
@@ -164,93 +235,32 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 int64
 remove_purge(Relation rel, QueueInfo *info, const text *group)
 {
-	int			queue = queue_state_number(info->state);
-	Snapshot	snapshot = row_reader_snapshot();
-	TableScanDesc scan = table_beginscan(rel, snapshot, 0, NULL);
-	ArchiveBatch archive = {0};
+	Purge		purge = {.group = group};
 	Placement	placement;
-	RowReader	row;
-	HeapTuple	tuple = NULL;
-	int64		purged = 0;
-	bool		look = false;
-	bool		again = false;
+	RowScan		scan;
+	HeapTuple	tuple;
 	HASHCTL		ctl = {0};
-	HTAB	   *counts;
 	HASH_SEQ_STATUS status;
 	GroupCount *count;
 
+	row_scan_begin(&scan, rel, info);
 	ctl.keysize = sizeof(uint32);
 	ctl.entrysize = sizeof(GroupCount);
 	ctl.hcxt = CurrentMemoryContext;
-	counts = hash_create("pgfairq purged tasks", 64, &ctl,
-						 HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	purge.counts = hash_create("pgfairq purged tasks", 64, &ctl,
+							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	durable_leases_require(rel, info);
 	placement_begin(&placement, rel, info);		/* as in remove_cancel */
+	announce_purge(info, group);
 
-	/* What is removed is not to be charged for. */
-	if (info->policy == QUEUE_FAIR && group == NULL)
-		pending_purged(info->state, NULL);
-	for (int class = 0; info->policy == QUEUE_FAIR && group != NULL && class < FAIRQ_CLASSES; class++)
+	row_reader_begin(&purge.row, rel, info);
+	while ((tuple = row_scan_next(&scan)) != NULL)
 	{
-		GroupTag	tag;
-
-		if (groups_look(info->state, class, VARDATA_ANY(group),
-						VARSIZE_ANY_EXHDR(group), &tag))
-			pending_purged(info->state, &tag);
+		while (!purge_task(&purge, row_scan_id(&scan, tuple), &tuple->t_self))
+			CHECK_FOR_INTERRUPTS();
 	}
-
-	row_reader_begin(&row, rel, info);
-	while (again || (tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
-	{
-		ItemPointerData tid = tuple->t_self;
-		FairqAddress address;
-		LeaseInfo	lease;
-		bool		addressed;
-		bool		leased;
-		bool		isnull;
-		Datum		id = heap_getattr(tuple, info->columns[COLUMN_ID],
-									  RelationGetDescr(rel), &isnull);
-
-		CHECK_FOR_INTERRUPTS();
-		again = false;
-
-		/* Where it is now: it may have been promoted, retried, or replaced. */
-		switch (row_reader_lock_task(&row, DatumGetInt64(id), &tid))
-		{
-			case ROW_LIVE:
-				leased = leases_find(queue, DatumGetInt64(row_value(&row, COLUMN_ID)), &lease);
-				row_reader_unlock(&row);
-				break;
-			case ROW_OWN:
-				leased = leases_find(queue, DatumGetInt64(row_value(&row, COLUMN_ID)), &lease);
-				break;
-			default:
-				continue;
-		}
-		if (leased)
-			continue;
-		if (group != NULL &&
-			!row_reader_same_group(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group))
-			continue;
-
-		tid = row.tuple.t_self;
-		addressed = !row_is_null(&row, COLUMN_ADDRESS);
-		if (addressed)
-		{
-			address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
-			pending_lower_at_abort(placement_lane(info, &address), &address);
-		}
-		again = !row_writer_delete(rel, &tid, true);
-		if (again)
-			continue;			/* moved meanwhile, or gone */
-		if (!settle_deleted(&row, &archive))
-			count_purged(counts, &row);
-		look |= !row_is_null(&row, COLUMN_UNIQUE_KEY);
-		stats_tally(info->state, row_reader_depth(&row), -1);
-		purged++;
-	}
-	hash_seq_init(&status, counts);
+	hash_seq_init(&status, purge.counts);
 	while ((count = hash_seq_search(&status)) != NULL)
 	{
 		if (count->ready > 0)
@@ -258,20 +268,19 @@ remove_purge(Relation rel, QueueInfo *info, const text *group)
 		if (count->overflow > 0)
 			pending_overflow_removed(info->state, count->group, count->overflow);
 	}
-	hash_destroy(counts);
-	if (look)
+	hash_destroy(purge.counts);
+	if (purge.look)
 		pending_look(info->state);
-	row_reader_end(&row);
-	table_endscan(scan);
-	UnregisterSnapshot(snapshot);
-	archive_write(&archive, rel, info);
-	return purged;
+	row_reader_end(&purge.row);
+	row_scan_end(&scan);
+	archive_write(&purge.archive, rel, info);
+	return purge.purged;
 }
 
 /*
- * Make the dead task that row has read ready again, with all its attempts.  Is
- * another one of its unique key in flight, it is held behind that; does another
- * one wait, it stays dead.
+ * Make the task whose row was read ready again, with all its attempts, if it is
+ * dead.  If a task with its unique key is leased, the revived task becomes held.  If
+ * one is waiting, the task stays dead.
  */
 static bool
 revive_task(Placement *placement, RowReader *row)
@@ -281,6 +290,8 @@ revive_task(Placement *placement, RowReader *row)
 	UniqueKey	key = {.found = KEY_FREE};
 	bool		done = false;
 
+	if (DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_DEAD)
+		return false;
 	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
 	settle_set_due(row, GetCurrentTimestamp());
 	if (has_key)
@@ -321,48 +332,30 @@ remove_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 {
 	Placement	placement;
 	RowReader	row;
+	RowScan		scan;
+	HeapTuple	tuple;
 	int64		revived = 0;
-	TableScanDesc scan = NULL;
-	Snapshot	snapshot = NULL;
-	ItemPointerData tid;
-	RowStatus	status;
 
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
-	if (all)
+	if (!all)
 	{
-		snapshot = row_reader_snapshot();
-		scan = table_beginscan(rel, snapshot, 0, NULL);
+		if (row_reader_task_wait(&row, id, NULL))
+			revived = revive_task(&placement, &row);
+		row_reader_end(&row);
+		return revived;
 	}
-	for (;;)
+	row_scan_begin(&scan, rel, info);
+	while ((tuple = row_scan_next(&scan)) != NULL)
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (all)
-		{
-			HeapTuple	tuple = heap_getnext(scan, ForwardScanDirection);
+		ItemPointerData tid = tuple->t_self;
+		RowStatus	status = row_reader_read(&row, &tid);
 
-			if (tuple == NULL)
-				break;
-			/* Those that died in our own transaction, too. */
-			tid = tuple->t_self;
-			status = row_reader_read(&row, &tid);
-			if (status != ROW_LIVE && status != ROW_OWN)
-				continue;
-		}
-		else if (!row_reader_task_wait(&row, id, NULL))
-			break;
-
-		if (DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_DEAD &&
-			revive_task(&placement, &row))
-			revived++;
-		if (!all)
-			break;
+		/* Those that died in our own transaction, too. */
+		if (status == ROW_LIVE || status == ROW_OWN)
+			revived += revive_task(&placement, &row);
 	}
-	if (scan != NULL)
-	{
-		table_endscan(scan);
-		UnregisterSnapshot(snapshot);
-	}
+	row_scan_end(&scan);
 	row_reader_end(&row);
 	return revived;
 }

@@ -147,15 +147,15 @@ settle_set_due(RowReader *row, TimestampTz due)
 }
 
 /*
- * The task that row has read has had an attempt that failed: it is ready again
- * after a wait (delay in microseconds; -1: the queue's backoff), or dead if that
- * was the last one.
+ * The task whose row was read has had an attempt that failed: it is ready again
+ * after a wait, or dead if that was the last one.
  */
 static bool
-put_back(RowReader *row, Placement *placement, bool *placing,
-		 const LeaseInfo *lease, text *error, int64 delay, bool wait)
+put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 {
+	RowReader  *row = &settlement->row;
 	QueueInfo  *info = row->info;
+	int64		delay = settlement->delay;
 	int			max_attempts = claim_max_attempts_of(row);
 	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
 	ItemPointerData tid = row->tuple.t_self;
@@ -165,9 +165,9 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 	int			attempt = Max(lease->attempt, DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)));
 
 	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(attempt);
-	if (error != NULL)
+	if (settlement->error != NULL)
 	{
-		row_value(row, COLUMN_LAST_ERROR) = PointerGetDatum(error);
+		row_value(row, COLUMN_LAST_ERROR) = PointerGetDatum(settlement->error);
 		row_is_null(row, COLUMN_LAST_ERROR) = false;
 	}
 
@@ -187,11 +187,11 @@ put_back(RowReader *row, Placement *placement, bool *placing,
 		delay = backoff(info, attempt);
 	if (delay == 0)
 	{
-		if (!*placing)
-			placement_begin(placement, row->rel, info);
-		*placing = true;
+		if (!settlement->placing)
+			placement_begin(&settlement->placement, row->rel, info);
+		settlement->placing = true;
 		settle_set_due(row, GetCurrentTimestamp());
-		return placement_replace(placement, row, wait);
+		return placement_replace(&settlement->placement, row, wait);
 	}
 
 	due = GetCurrentTimestamp() + delay;
@@ -226,16 +226,45 @@ offer_again(RowReader *row)
 }
 
 /*
+ * End a lease that has run out, and is settling.  Returns false if the row is being
+ * written by another transaction, with SQL or by a cancel: it is not waited for, and
+ * the lease stays as it is, for the next pass.  So does that of a durable lease whose
+ * claim has not ended.
+ */
+static bool
+expire(Settlement *settlement, const LeaseInfo *lease)
+{
+	RowReader  *row = &settlement->row;
+	RowStatus	status;
+
+	if (durable_leases_busy(settlement->rel, settlement->info, lease))
+		return false;
+	status = row_reader_task(row, lease->task, &lease->tid);
+	if (status == ROW_LIVE && row_reader_is_placed(row))
+	{
+		if (lease->deadline == LEASE_VAIN_UNTIL)
+			offer_again(row);
+		else if (put_back(settlement, lease, false))
+			stats_tally(settlement->info->state, QUEUE_EXPIRED, 1);
+		else
+			return false;
+	}
+	else if (status != ROW_GONE && status != ROW_LIVE)
+		return false;
+	/* Else nothing is to be put back: the row is gone, or was moved with SQL. */
+	durable_leases_delete(settlement->rel, settlement->info, lease);
+	return true;
+}
+
+/*
  * Put back the tasks of up to max leases that have run out.  Returns how many
  * were.
  */
 int
 settle_expired(Relation rel, QueueInfo *info, int max)
 {
+	Settlement	settlement;
 	LeaseInfo  *expired;
-	Placement	placement;
-	RowReader	row;
-	bool		placing = false;
 	text	   *lease_error;
 	text	   *session_error;
 	int			put = 0;
@@ -248,55 +277,30 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 	n = leases_expired(queue_state_number(info->state), max, expired);
 	lease_error = cstring_to_text("lease expired");
 	session_error = cstring_to_text("session over");
-	row_reader_begin(&row, rel, info);
+	settle_begin(&settlement, SETTLE_NACK);
+	settlement.delay = -1;
+	settlement.rel = rel;
+	settlement.info = info;
+	row_reader_begin(&settlement.row, rel, info);
 	for (int i = 0; i < n; i++)
 	{
-		RowStatus	status;
+		LeaseInfo  *lease = &expired[i];
 		int			settled;
 
 		CHECK_FOR_INTERRUPTS();
 		pending_reserve(8);
-		if (!leases_settle_expired(&expired[i].ref, &expired[i]))
+		if (!leases_settle_expired(&lease->ref, lease))
 			continue;			/* acked, extended or given up just now */
 
-		settled = pending_settled(&expired[i]);
-
-		/*
-		 * If the row is in somebody's hands, by SQL of a user or a cancel, it is
-		 * not waited for: the lease stays as it is, for the next pass.  Neither
-		 * is that of a durable lease, if its claim has not ended.
-		 */
-		if (durable_leases_busy(rel, info, &expired[i]))
-		{
-			pending_not_settled(settled);
-			continue;
-		}
-		status = row_reader_task(&row, expired[i].task, &expired[i].tid);
-		if (status == ROW_LIVE && row_reader_is_placed(&row) &&
-			expired[i].deadline == LEASE_VAIN_UNTIL)
-			offer_again(&row);
-		if (status == ROW_GONE ||
-			(status == ROW_LIVE && (expired[i].deadline == LEASE_VAIN_UNTIL ||
-									!row_reader_is_placed(&row))))
-		{
-			/* Nothing is to be put back: it is gone, or was moved with SQL. */
-			durable_leases_delete(rel, info, &expired[i]);
+		settled = pending_settled(lease);
+		settlement.error = lease->session != NO_SESSION && !sessions_alive(lease->session) ?
+			session_error : lease_error;
+		if (expire(&settlement, lease))
 			put++;
-		}
-		else if (status == ROW_LIVE &&
-				 put_back(&row, &placement, &placing, &expired[i],
-						  expired[i].session != NO_SESSION &&
-						  !sessions_alive(expired[i].session) ?
-						  session_error : lease_error, -1, false))
-		{
-			durable_leases_delete(rel, info, &expired[i]);
-			stats_tally(info->state, QUEUE_EXPIRED, 1);
-			put++;
-		}
 		else
 			pending_not_settled(settled);
 	}
-	row_reader_end(&row);
+	row_reader_end(&settlement.row);
 	pfree(expired);
 	return put;
 }
@@ -386,8 +390,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		if (settlement->verb == SETTLE_ACK)
 			done = row_writer_delete(settlement->rel, &row->tuple.t_self, true);
 		else
-			done = put_back(row, &settlement->placement, &settlement->placing,
-							lease, settlement->error, settlement->delay, true);
+			done = put_back(settlement, lease, true);
 	}
 	if (!done)
 		return false;
