@@ -32,6 +32,7 @@
 #include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
+#include "maintenance/archive_expiry.h"
 #include "maintenance/promote_due.h"
 #include "maintenance/sweep.h"
 #include "shmem/lanes.h"
@@ -110,13 +111,11 @@ static bool
 do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	int			expired;
-	int			promoted;
-	int			fed;
-	int			let_run;
+	Pass		pass = {.rel = rel, .info = info, .now = now, .max = PASS_ROWS,
+	.next = DT_NOEND};
 	bool		first = !maintenance->begun;
-	bool		more;
-	bool		more_overflow;
+	int			expired;
+	int			moved;
 
 	maintenance->next = DT_NOEND;
 	maintain_tick(now);
@@ -141,41 +140,28 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		maintenance->next = now + USECS_PER_SEC;
 		return expired > 0;
 	}
-	promoted = promote_due(rel, info, now, PASS_ROWS, &maintenance->due_from,
-						   &maintenance->next, &more);
-	fed = refill_overflow(rel, info, now, PASS_ROWS,
-						   !maintenance->claiming && !maintenance->by_hand,
-						   &maintenance->next, &more_overflow);
-	more |= more_overflow;
-	maintenance->next = wakeup_earlier(maintenance->next,
-									   parking_tick(&info->state->limits, now, NULL));
-	let_run = unique_keys_look(rel, info, PASS_ROWS, &maintenance->next, &more);
+	moved = expired + promote_due(&pass, &maintenance->due_from);
+	moved += refill_overflow(&pass, !maintenance->claiming && !maintenance->by_hand);
+	pass_again(&pass, parking_tick(&info->state->limits, now, NULL));
+	moved += unique_keys_look(&pass);
 	if (claim_resolve_doubts(info->state))
-		maintenance->next = Min(maintenance->next, now + LANE_DOUBT_USECS);
-	/* Somebody writes to the queue just now: nobody says when he has ended. */
+		pass_again(&pass, now + LANE_DOUBT_USECS);
+	/* The queue is written to just now, and whoever does will not say when it ends. */
 	if (info->state->counts.recount)
-		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
+		pass_again(&pass, now + USECS_PER_SEC);
 	if (pg_atomic_read_u32(&info->state->expired) > 0)
 	{
-		/* More, or they are in somebody's hands and have to wait. */
-		more |= (expired > 0);
-		maintenance->next = Min(maintenance->next, now + USECS_PER_SEC);
+		/* More, or their rows are being written and they have to wait. */
+		pass.more |= (expired > 0);
+		pass_again(&pass, now + USECS_PER_SEC);
 	}
-	more |= sweep_pass(rel, info, now, maintenance->by_hand, first,
-					   &maintenance->next) &&
+	pass.more |= sweep_pass(rel, info, now, maintenance->by_hand, first, &pass.next) &&
 		++maintenance->sweep_passes < SWEEP_PASSES;
-	maintenance->moved += expired + promoted + fed + let_run;
+	maintenance->moved += moved;
 	if (!maintenance->claiming)
-	{
-		TimestampTz next;
-		bool		more_done;
-
-		maintenance->archived += archive_expire(rel, info, now, PASS_ROWS,
-												&maintenance->archive, &next, &more_done);
-		maintenance->next = Min(maintenance->next, next);
-		more |= more_done;
-	}
-	return more;
+		maintenance->archived += archive_expire(&pass, &maintenance->archive);
+	maintenance->next = pass.next;
+	return pass.more;
 }
 
 /*

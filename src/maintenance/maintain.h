@@ -8,7 +8,7 @@
 #ifndef FAIRQ_MAINTAIN_H
 #define FAIRQ_MAINTAIN_H
 
-#include "storage/archive.h"
+#include "maintenance/archive_expiry.h"
 #include "storage/queue_catalog.h"
 
 /* Passes of one transaction, which go on from each other. */

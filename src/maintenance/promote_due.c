@@ -52,77 +52,71 @@ promote_entry(Placement *placement, RowReader *row, const DuePlace *entry,
 }
 
 /*
- * Make tasks ready that are due at now; up to max entries of the index are
- * looked at, from *from on, which is moved.  Returns how many are ready.  *more:
- * there are more of them; else *next is when the next one is due.
+ * Make scheduled tasks ready that are due; up to pass->max entries of the index are
+ * looked at, from *from on, which is moved.  Returns how many are ready.
  *
- * Rows in somebody's hands are not waited for, and nobody else waits for them:
- * the queue remembers them apart, and they are looked at again each second.  If
+ * Rows that other transactions write are not waited for, and nothing else waits for
+ * them: the queue remembers them apart, and they are looked at again each second.  If
  * there are too many to remember, all is read again from the first of those on,
  * once everything that is due has been read.
  */
 int
-promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
-			DuePlace *from, TimestampTz *next, bool *more)
+promote_due(Pass *pass, DuePlace *from)
 {
-	QueueState *state = info->state;
+	DueCursor  *cursor = &pass->info->state->due;
+	TimestampTz now = pass->now;
 	DuePlace	skipped[DUE_SKIPPED];
-	int			skipped_count = due_cursor_skipped(&state->due, skipped);
-	TimestampTz retry = DT_NOEND;
-	DuePlace   *entries;
+	int			skipped_count = due_cursor_skipped(cursor, skipped);
+	bool		retry = false;
 	Placement	placement;
 	RowReader	row;
-	int			n;
 	int			promoted = 0;
 
-	*more = false;
-	*next = from->due;
 	if (from->due > now && skipped_count == 0)
+	{
+		pass_again(pass, from->due);
 		return 0;
+	}
 
-	placement_begin(&placement, rel, info);
-	row_reader_begin(&row, rel, info);
+	placement_begin(&placement, pass->rel, pass->info);
+	row_reader_begin(&row, pass->rel, pass->info);
 	for (int i = 0; i < skipped_count; i++)
 	{
 		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);
 
 		if (result != IN_HANDS)
-			pending_due_done(&state->due, &skipped[i]);
+			pending_due_done(cursor, &skipped[i]);
 		promoted += (result == PROMOTED);
 	}
 
 	if (from->due <= now)
 	{
-		bool		held_back = false;
-		DuePlace	after;
+		PlaceRead	read = {.max = pass->max, .last = now, .next = *from};
+		int			n;
 
-		entries = palloc(max * sizeof(DuePlace));
-		n = queue_index_due(rel, info, from, now, max, entries, &after);
-		*from = after;
-		*next = from->due;
-		*more = (from->due <= now);
+		read.entries = palloc(pass->max * sizeof(DuePlace));
+		n = queue_index_due(pass->rel, pass->info, &read);
+		*from = read.next;
 		for (int i = 0; i < n; i++)
 		{
 			Promotion	result;
 
 			CHECK_FOR_INTERRUPTS();
-			result = promote_entry(&placement, &row, &entries[i], now);
+			result = promote_entry(&placement, &row, &read.entries[i], now);
 			promoted += (result == PROMOTED);
-			if (result == IN_HANDS && !held_back &&
-				!due_cursor_skip(&state->due, &entries[i]))
+			if (result == IN_HANDS && !retry && !due_cursor_skip(cursor, &read.entries[i]))
 			{
-				pending_due_held(&state->due, &entries[i]);
-				held_back = true;
+				pending_due_held(cursor, &read.entries[i]);
+				retry = true;
 			}
 		}
-		pfree(entries);
-		pending_due_read(&state->due, from);
-		if (held_back)
-			retry = now + USECS_PER_SEC;
+		pfree(read.entries);
+		pending_due_read(cursor, from);
 	}
 	row_reader_end(&row);
-	if (due_cursor_holds(&state->due, now))
-		retry = now + USECS_PER_SEC;
-	*next = Min(*next, retry);
+	pass->more |= (from->due <= now);
+	pass_again(pass, from->due);
+	if (retry || due_cursor_holds(cursor, now))
+		pass_again(pass, now + USECS_PER_SEC);
 	return promoted;
 }

@@ -8,9 +8,8 @@
 #ifndef FAIRQ_PROMOTE_DUE_H
 #define FAIRQ_PROMOTE_DUE_H
 
-#include "storage/queue_catalog.h"
+#include "verbs/pass.h"
 
-extern int	promote_due(Relation rel, QueueInfo *info, TimestampTz now, int max,
-						DuePlace *from, TimestampTz *next, bool *more);
+extern int	promote_due(Pass *pass, DuePlace *from);
 
 #endif							/* FAIRQ_PROMOTE_DUE_H */

@@ -331,16 +331,15 @@ look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
 {
 	QueueSweep *sweep = sweeper->sweep;
 	RowReader  *row = &sweeper->row;
-	DuePlace   *entries;
-	DuePlace	next;
+	PlaceRead	read = {.max = max, .last = upto - 1, .next = *from};
 	int			n;
 
 	if (sweeper->full || from->due >= upto)
 		return;
-	entries = palloc(max * sizeof(DuePlace));
-	n = queue_index_ids(row->rel, sweeper->info, from, upto, max, entries, &next);
-	if (next.due > upto)
-		next.due = upto;
+	read.entries = palloc(max * sizeof(DuePlace));
+	n = queue_index_ids(row->rel, sweeper->info, &read);
+	if (read.next.due > upto)
+		read.next.due = upto;
 	for (int i = 0; i < n && !sweeper->full; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -349,7 +348,7 @@ look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
 		 * A row in the hands of a transaction is that one's to hand over, or
 		 * its lane's to remember.
 		 */
-		if (row_reader_read(row, &entries[i].tid) != ROW_LIVE ||
+		if (row_reader_read(row, &read.entries[i].tid) != ROW_LIVE ||
 			!is_overlooked(sweeper->info, row))
 			continue;
 		if (sweep->lossy)
@@ -360,11 +359,11 @@ look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
 		else if (!suspect(sweeper, DatumGetInt64(row_value(row, COLUMN_ID))))
 		{
 			sweeper->full = true;
-			next = entries[i];
+			read.next = read.entries[i];
 		}
 	}
-	pfree(entries);
-	*from = next;
+	pfree(read.entries);
+	*from = read.next;
 }
 
 /* What has happened to a queue, in one number that changes whenever it does. */

@@ -72,57 +72,46 @@ group_may(RowReader *row)
 
 /*
  * The first max candidates of a lane that are ready, and whose groups may have one:
- * from the window, and from the index where that ends.  Not more than about so many
- * places are looked at.  Returns how many.
+ * from the window, and from the index where that ends.  Not more than so many places
+ * (look) are looked at.  Returns how many.
  */
 static int
-lane_candidates(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
-				int64 look, int max, Candidate *candidates)
+lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *candidates)
 {
-	LaneEntry	entries[LANE_ENTRIES];
-	FairqAddress frontier;
-	LaneEntry	from = {0};
-	bool		complete;
-	int			n = lanes_copy_window(lane, entries, &frontier, &complete);
-	bool		more = !complete;
+	QueueInfo  *info = row->info;
+	LaneWalk	walk;
 	int			found = 0;
 	LeaseInfo	lease;
 
-	lanes_entry(&from, &frontier, &from.tid);
-	for (;;)
+	queue_index_walk_window(&walk, lane, LANE_WINDOW);
+	while (found < max && look-- > 0 && queue_index_has_entry(row->rel, info, &walk))
 	{
-		for (int i = 0; i < n && found < max; i++)
-		{
-			FairqAddress place;
+		LaneEntry  *entry = &walk.read.entries[walk.at++];
+		FairqAddress place;
 
-			CHECK_FOR_INTERRUPTS();
-			lanes_entry_address(lane, &entries[i], &place);
-			if (row_reader_entry(row, &entries[i]) != ROW_LIVE)
-				continue;
-			row_reader_unlock(row);
-			if (!row_reader_is_at(row, lane, &entries[i]))
-				continue;
-			if (leases_find(queue_state_number(info->state),
-							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
-				continue;
-			if (found > 0 &&
-				address_compare(&candidates[found - 1].address, &place) == 0 &&
-				ItemPointerEquals(&candidates[found - 1].place.tid, &row->tuple.t_self))
-				continue;
-			if (!group_may(row))
-				continue;
-			candidates[found].address = place;
-			candidates[found].lane = lane;
-			candidates[found].place = entries[i];
-			candidates[found].place.tid = row->tuple.t_self;
-			found++;
-		}
-		look -= n;
-		if (!more || found == max || look <= 0)
-			return found;
-		n = queue_index_look(rel, info, lane, &from, LANE_WINDOW, entries,
-								&from, &more);
+		CHECK_FOR_INTERRUPTS();
+		lanes_entry_address(lane, entry, &place);
+		if (row_reader_entry(row, entry) != ROW_LIVE)
+			continue;
+		row_reader_unlock(row);
+		if (!row_reader_is_at(row, lane, entry) ||
+			leases_find(queue_state_number(info->state),
+						DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+			continue;
+		if (found > 0 &&
+			address_compare(&candidates[found - 1].address, &place) == 0 &&
+			ItemPointerEquals(&candidates[found - 1].place.tid, &row->tuple.t_self))
+			continue;
+		if (!group_may(row))
+			continue;
+		candidates[found].address = place;
+		candidates[found].lane = lane;
+		candidates[found].place = *entry;
+		candidates[found].place.tid = row->tuple.t_self;
+		found++;
 	}
+	pfree(walk.read.entries);
+	return found;
 }
 
 /*
@@ -177,8 +166,7 @@ fairq_peek(PG_FUNCTION_ARGS)
 			candidates = (candidates == NULL) ?
 				MemoryContextAllocHuge(CurrentMemoryContext, size) :
 				repalloc_huge(candidates, size);
-			n += lane_candidates(rel, info, lane, &row, PG_INT64_MAX, max - shown,
-								 candidates + n);
+			n += lane_candidates(&row, lane, PG_INT64_MAX, max - shown, candidates + n);
 		}
 		if (n == 0)
 			continue;
@@ -359,7 +347,7 @@ inspect_tasks_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 			Candidate	candidate;
 			TimestampTz at;
 
-			if (lane_candidates(rel, info, lane, &row, LANE_WINDOW, 1, &candidate) == 0 ||
+			if (lane_candidates(&row, lane, LANE_WINDOW, 1, &candidate) == 0 ||
 				!read_candidate(&row, &candidate))
 				continue;
 			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));

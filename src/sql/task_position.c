@@ -82,79 +82,63 @@ times_as_far(const LaneEntry *first, const LaneEntry *last, const LaneEntry *tar
  * estimated from how far those rows have come.
  */
 static void
-count_before(Relation rel, QueueInfo *info, Lane *lane, RowReader *row,
-			 const FairqAddress *address, int max, Position *position)
+count_before(RowReader *row, Lane *lane, const FairqAddress *address, int max,
+			 Position *position)
 {
-	LaneEntry  *entries = palloc(LANE_ENTRIES * sizeof(LaneEntry));
+	QueueInfo  *info = row->info;
+	LaneWalk	walk;
 	LaneEntry	target;
-	LaneEntry	from;
-	FairqAddress frontier;
 	FairqAddress counted = {0};
 	ItemPointerData first_tid;
-	bool		complete;
-	bool		any = false;
 	LaneEntry	first = {0};
 	LaneEntry	last = {0};
 	double		ahead = 0;
 	double		own = 0;
-	int			looked = 0;
-	int			n = lanes_copy_window(lane, entries, &frontier, &complete);
-	bool		more = !complete;
 
 	ItemPointerSet(&first_tid, 0, 0);
 	lanes_entry(&target, address, &first_tid);
-	lanes_entry(&from, &frontier, &first_tid);
-	for (;;)
+	queue_index_walk_window(&walk, lane, LANE_WINDOW);
+	for (int looked = 0; queue_index_has_entry(row->rel, info, &walk); looked++)
 	{
-		for (int i = 0; i < n; i++)
-		{
-			LeaseInfo	lease;
-			FairqAddress place;
-			bool		is_own;
+		LaneEntry  *entry = &walk.read.entries[walk.at++];
+		LeaseInfo	lease;
+		FairqAddress place;
+		bool		is_own;
 
-			CHECK_FOR_INTERRUPTS();
-			if (lanes_compare(&entries[i], &target) >= 0)
-			{
-				more = false;
-				break;
-			}
-			if (looked++ >= max)
-			{
-				double		times = any ? times_as_far(&first, &last, &target) : 1;
-
-				position->exact = false;
-				ahead *= times;
-				own *= times;
-				more = false;
-				break;
-			}
-			if (!any)
-				first = entries[i];
-			any = true;
-			last = entries[i];
-			lanes_entry_address(lane, &entries[i], &place);
-			/* A row that was updated in place may have an entry of each version. */
-			if (ahead > 0 && address_compare(&place, &counted) == 0)
-				continue;
-			if (row_reader_entry(row, &entries[i]) != ROW_LIVE)
-				continue;
-			row_reader_unlock(row);
-			if (!row_reader_is_at(row, lane, &entries[i]) ||
-				leases_find(queue_state_number(info->state),
-							DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
-				continue;
-			is_own = position->limit != NO_LIMIT && same_group(position, row);
-			if (is_own && parking_has(position->limit, &place))
-				continue;		/* it is counted there */
-			counted = place;
-			ahead++;
-			own += is_own;
-		}
-		if (!more)
+		CHECK_FOR_INTERRUPTS();
+		if (lanes_compare(entry, &target) >= 0)
 			break;
-		n = queue_index_look(rel, info, lane, &from, LANE_WINDOW, entries, &from, &more);
+		if (looked >= max)
+		{
+			double		times = looked > 0 ? times_as_far(&first, &last, &target) : 1;
+
+			position->exact = false;
+			ahead *= times;
+			own *= times;
+			break;
+		}
+		if (looked == 0)
+			first = *entry;
+		last = *entry;
+		lanes_entry_address(lane, entry, &place);
+		/* A row that was updated in place may have an entry of each version. */
+		if (ahead > 0 && address_compare(&place, &counted) == 0)
+			continue;
+		if (row_reader_entry(row, entry) != ROW_LIVE)
+			continue;
+		row_reader_unlock(row);
+		if (!row_reader_is_at(row, lane, entry) ||
+			leases_find(queue_state_number(info->state),
+						DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+			continue;
+		is_own = position->limit != NO_LIMIT && same_group(position, row);
+		if (is_own && parking_has(position->limit, &place))
+			continue;			/* it is counted there */
+		counted = place;
+		ahead++;
+		own += is_own;
 	}
-	pfree(entries);
+	pfree(walk.read.entries);
 	position->ahead += ahead;
 	position->own += own;
 }
@@ -291,8 +275,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 				before.slot = PG_UINT64_MAX;
 			}
 			for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
-				count_before(rel, info, lane, &row, &before,
-							 POSITION_ROWS / Max(info->buckets, 1), &position);
+				count_before(&row, lane, &before, POSITION_ROWS / Max(info->buckets, 1), &position);
 		}
 		/* Claims have come to these, and left them to the group for later. */
 		if (position.limit != NO_LIMIT)

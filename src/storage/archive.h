@@ -30,13 +30,6 @@ typedef struct ArchiveBatch
 	TimestampTz first_done;
 } ArchiveBatch;
 
-/* Passes of one transaction over an archive, which go on from each other. */
-typedef struct ArchivePass
-{
-	bool		begun;
-	DuePlace	from;
-} ArchivePass;
-
 /* What a backend knows about an archive. */
 typedef struct Archive
 {
@@ -63,9 +56,6 @@ extern void archive_add(ArchiveBatch *batch, RowReader *row,
 						ArchiveOutcome outcome, int attempts,
 						TimestampTz claimed_at);
 extern void archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info);
-
-extern int	archive_expire(Relation rel, QueueInfo *info, TimestampTz now, int max,
-						   ArchivePass *pass, TimestampTz *next, bool *more);
 
 extern void archive_check_name(const char *queue);
 extern void archive_provide(const char *queue, Oid table, Oid owner);

@@ -15,6 +15,7 @@
 #include "access/relscan.h"
 #include "access/xact.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "shmem/lane_unwritten.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
@@ -28,10 +29,41 @@
 static FmgrInfo address_ge;
 static Oid	address_opfamily = InvalidOid;
 
-/* The scan key of all addresses from one on. */
-static void
-begin_lane_scan(Relation index, const FairqAddress *from, ScanKey key)
+/* Begin to read entries of an index of the table. */
+static IndexScanDesc
+begin_scan(Relation rel, Relation index, ScanKey keys, int n)
 {
+	IndexScanDesc scan = fairq_index_beginscan(rel, index, SnapshotAny, n);
+
+	/* Before index_rescan: B-tree decides there whether to keep the tuples. */
+	scan->xs_want_itup = true;
+	index_rescan(scan, keys, n, NULL, 0);
+	return scan;
+}
+
+static void
+end_scan(IndexScanDesc scan)
+{
+	Relation	index = scan->indexRelation;
+
+	index_endscan(scan);
+	index_close(index, AccessShareLock);
+}
+
+/* A column of the entry that a scan is at. */
+static inline Datum
+entry_value(IndexScanDesc scan, int column, bool *isnull)
+{
+	return index_getattr(scan->xs_itup, column, scan->xs_itupdesc, isnull);
+}
+
+/* Begin to read all addresses from one on. */
+static IndexScanDesc
+begin_lane_scan(Relation rel, QueueInfo *info, const FairqAddress *from)
+{
+	Relation	index = index_open(info->address_index, AccessShareLock);
+	ScanKeyData key;
+
 	if (address_opfamily != index->rd_opfamily[0])
 	{
 		Oid			type = index->rd_opcintype[0];
@@ -41,59 +73,48 @@ begin_lane_scan(Relation index, const FairqAddress *from, ScanKey key)
 		fmgr_info_cxt(get_opcode(op), &address_ge, TopMemoryContext);
 		address_opfamily = index->rd_opfamily[0];
 	}
-	ScanKeyEntryInitializeWithInfo(key, 0, 1, BTGreaterEqualStrategyNumber,
+	ScanKeyEntryInitializeWithInfo(&key, 0, 1, BTGreaterEqualStrategyNumber,
 								   InvalidOid, InvalidOid, &address_ge,
 								   FairqAddressPGetDatum(from));
+	return begin_scan(rel, index, &key, 1);
 }
 
 /*
- * Read the index of a lane from a place on, up to max entries in order, into
- * entries.  Rows are not looked at.  Returns how many; *more: there is one more
- * entry, and it is *next.
+ * Read the index of a lane from a place on, in order.  Rows are not looked at.
+ * Returns how many entries were read.
  */
 int
-queue_index_walk(Relation rel, QueueInfo *info, Lane *lane,
-					const LaneEntry *from, int max,
-					LaneEntry *entries, LaneEntry *next, bool *more)
+queue_index_walk(Relation rel, QueueInfo *info, Lane *lane, const LaneEntry *from,
+				 LaneRead *read)
 {
-	Relation	index = index_open(info->address_index, AccessShareLock);
 	IndexScanDesc scan;
-	ScanKeyData key;
 	FairqAddress start;
 	ItemPointer tid;
 	int			n = 0;
 
-	*more = false;
+	read->more = false;
 	lanes_entry_address(lane, from, &start);
-	begin_lane_scan(index, &start, &key);
-	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
-	/* Before index_rescan: B-tree decides there whether to keep the tuples. */
-	scan->xs_want_itup = true;
-	index_rescan(scan, &key, 1, NULL, 0);
-
+	scan = begin_lane_scan(rel, info, &start);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{
 		bool		isnull;
-		FairqAddress *address;
+		FairqAddress *address = DatumGetFairqAddressP(entry_value(scan, 1, &isnull));
 		LaneEntry	entry;
 
-		address = DatumGetFairqAddressP(index_getattr(scan->xs_itup, 1,
-													  scan->xs_itupdesc, &isnull));
 		if (isnull || address->bucket != start.bucket || address->class != start.class)
 			break;
 		lanes_entry(&entry, address, tid);
 		if (lanes_compare(&entry, from) < 0)
 			continue;			/* the same address, seen before */
-		if (n == max)
+		if (n == read->max)
 		{
-			*next = entry;
-			*more = true;
+			read->next = entry;
+			read->more = true;
 			break;
 		}
-		entries[n++] = entry;
+		read->entries[n++] = entry;
 	}
-	index_endscan(scan);
-	index_close(index, AccessShareLock);
+	end_scan(scan);
 	return n;
 }
 
@@ -104,35 +125,74 @@ compare_entries(const void *a, const void *b)
 }
 
 /*
- * The same for those who only look, with the tasks of the overflow that have places
- * there, which no index has.
+ * Read on a lane from read->next, with the tasks of the overflow that have places
+ * there, which no index has: for callers that take nothing.
  */
-int
-queue_index_look(Relation rel, QueueInfo *info, Lane *lane,
-					const LaneEntry *from, int max,
-					LaneEntry *entries, LaneEntry *next, bool *more)
+static int
+read_on(Relation rel, QueueInfo *info, Lane *lane, LaneRead *read)
 {
-	LaneEntry	start = *from;
+	LaneEntry	start = read->next;
 	LaneEntry  *all;
-	int			n = queue_index_walk(rel, info, lane, &start, max, entries, next, more);
+	int			n = queue_index_walk(rel, info, lane, &start, read);
 	int			unwritten;
 
 	if (likely(lane->unwritten.count == 0))
 		return n;
 	all = palloc((n + LANE_UNWRITTEN) * sizeof(LaneEntry));
-	memcpy(all, entries, n * sizeof(LaneEntry));
-	unwritten = lane_unwritten_copy(lane, &start, *more ? next : NULL, all + n);
+	memcpy(all, read->entries, n * sizeof(LaneEntry));
+	unwritten = lane_unwritten_copy(lane, &start, read->more ? &read->next : NULL, all + n);
 	qsort(all, n + unwritten, sizeof(LaneEntry), compare_entries);
 	n += unwritten;
-	if (n > max)
+	if (n > read->max)
 	{
-		*next = all[max];
-		*more = true;
-		n = max;
+		read->next = all[read->max];
+		read->more = true;
+		n = read->max;
 	}
-	memcpy(entries, all, n * sizeof(LaneEntry));
+	memcpy(read->entries, all, n * sizeof(LaneEntry));
 	pfree(all);
 	return n;
+}
+
+/*
+ * Begin with what is in the lane's window: all that may be claimed before the
+ * frontier is there.  The index is read from there on, so not what has been
+ * finished long ago; up to max entries at a time.
+ */
+void
+queue_index_walk_window(LaneWalk *walk, Lane *lane, int max)
+{
+	FairqAddress frontier;
+	bool		complete;
+
+	walk->lane = lane;
+	walk->read.entries = palloc(LANE_ENTRIES * sizeof(LaneEntry));
+	walk->read.max = max;
+	walk->at = 0;
+	walk->n = lanes_copy_window(lane, walk->read.entries, &frontier, &complete);
+	walk->read.more = !complete;
+	ItemPointerSet(&walk->read.next.tid, 0, 0);
+	lanes_entry(&walk->read.next, &frontier, &walk->read.next.tid);
+
+	/* While it is refilled there may be some beyond. */
+	while (walk->read.more && walk->n > 0 &&
+		   lanes_compare(&walk->read.entries[walk->n - 1], &walk->read.next) >= 0)
+		walk->n--;
+}
+
+/*
+ * Is there an entry where the walk is?  Reads on if need be.
+ */
+bool
+queue_index_has_entry(Relation rel, QueueInfo *info, LaneWalk *walk)
+{
+	while (walk->at == walk->n && walk->read.more)
+	{
+		CHECK_FOR_INTERRUPTS();
+		walk->at = 0;
+		walk->n = read_on(rel, info, walk->lane, &walk->read);
+	}
+	return walk->at < walk->n;
 }
 
 /*
@@ -142,163 +202,134 @@ queue_index_look(Relation rel, QueueInfo *info, Lane *lane,
 bool
 queue_index_lane_after(Relation rel, QueueInfo *info, int *bucket, int *class)
 {
-	Relation	index = index_open(info->address_index, AccessShareLock);
 	IndexScanDesc scan;
-	ScanKeyData key;
 	FairqAddress start;
-	bool		found = false;
+	bool		isnull = true;
 
 	if (*class + 1 < FAIRQ_CLASSES)
 		address_lane_start(&start, *bucket, *class + 1);
 	else if (*bucket + 1 < FAIRQ_MAX_BUCKETS)
 		address_lane_start(&start, *bucket + 1, 0);
 	else
-	{
-		index_close(index, AccessShareLock);
 		return false;
-	}
-	begin_lane_scan(index, &start, &key);
-	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
-	scan->xs_want_itup = true;
-	index_rescan(scan, &key, 1, NULL, 0);
+	scan = begin_lane_scan(rel, info, &start);
 	if (index_getnext_tid(scan, ForwardScanDirection) != NULL)
 	{
-		bool		isnull;
-		FairqAddress *address;
+		FairqAddress *address = DatumGetFairqAddressP(entry_value(scan, 1, &isnull));
 
-		address = DatumGetFairqAddressP(index_getattr(scan->xs_itup, 1,
-													  scan->xs_itupdesc, &isnull));
 		if (!isnull)
 		{
 			*bucket = address->bucket;
 			*class = address->class;
-			found = true;
 		}
 	}
-	index_endscan(scan);
-	index_close(index, AccessShareLock);
-	return found;
+	end_scan(scan);
+	return !isnull;
 }
 
 /*
- * The entries of an index on times or ids, from a place on, up to a value and at
- * most max.  Returns how many, and which is the next one after them (due at
- * DT_NOEND: none).  Rows are not looked at.
+ * The entries of an index on times or ids, from a place on and up to a value.
+ * Returns how many.  Rows are not looked at.
  */
 static int
-read_places(Relation rel, Oid index_oid, RegProcedure ge, const DuePlace *from,
-			int64 last, int max, DuePlace *entries, DuePlace *next)
+read_places(Relation rel, Oid index_oid, RegProcedure ge, PlaceRead *read)
 {
 	Relation	index = index_open(index_oid, AccessShareLock);
+	DuePlace	from = read->next;
 	IndexScanDesc scan;
 	ScanKeyData key;
 	ItemPointer tid;
 	int			n = 0;
 
-	next->due = DT_NOEND;
-	next->id = 0;
-	ItemPointerSet(&next->tid, 0, 0);
-	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, ge, Int64GetDatum(from->due));
-	scan = fairq_index_beginscan(rel, index, SnapshotAny, 1);
-	scan->xs_want_itup = true;
-	index_rescan(scan, &key, 1, NULL, 0);
+	read->next.due = DT_NOEND;
+	read->next.id = 0;
+	ItemPointerSet(&read->next.tid, 0, 0);
+	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, ge, Int64GetDatum(from.due));
+	scan = begin_scan(rel, index, &key, 1);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{
 		DuePlace	place;
 		bool		isnull;
 
-		place.due = DatumGetInt64(index_getattr(scan->xs_itup, 1,
-												scan->xs_itupdesc, &isnull));
+		place.due = DatumGetInt64(entry_value(scan, 1, &isnull));
 		place.id = 0;
 		place.tid = *tid;
 		if (isnull)
 			break;
-		if (due_compare(&place, from) < 0)
+		if (due_compare(&place, &from) < 0)
 			continue;
-		if (place.due > last || n == max)
+		if (place.due > read->last || n == read->max)
 		{
-			*next = place;
+			read->next = place;
 			break;
 		}
-		entries[n++] = place;
+		read->entries[n++] = place;
 	}
-	index_endscan(scan);
-	index_close(index, AccessShareLock);
+	end_scan(scan);
 	return n;
 }
 
 /*
- * The entries of scheduled tasks that are due now.
+ * The entries of scheduled tasks that are due at read->last.
  */
 int
-queue_index_due(Relation rel, QueueInfo *info, const DuePlace *from,
-				   TimestampTz now, int max, DuePlace *entries, DuePlace *next)
+queue_index_due(Relation rel, QueueInfo *info, PlaceRead *read)
 {
-	return read_places(rel, info->due_index, F_TIMESTAMPTZ_GE, from, now, max,
-					   entries, next);
+	return read_places(rel, info->due_index, F_TIMESTAMPTZ_GE, read);
 }
 
 /*
- * The entries of tasks with ids below upto.
+ * The entries of tasks with ids up to read->last.
  */
 int
-queue_index_ids(Relation rel, QueueInfo *info, const DuePlace *from,
-				   int64 upto, int max, DuePlace *entries, DuePlace *next)
+queue_index_ids(Relation rel, QueueInfo *info, PlaceRead *read)
 {
-	return read_places(rel, info->id_index, F_INT8GE, from, upto - 1, max,
-					   entries, next);
+	return read_places(rel, info->id_index, F_INT8GE, read);
 }
 
 /*
- * The entries of a group's overflow from a place on: up to max.  Returns how many,
- * and the place of the next one after them (id PG_INT64_MAX: none).  Rows are not
- * looked at.
+ * The entries of a group's overflow from read->next on.  Returns how many.  Rows are
+ * not looked at.
  *
  * A task that was written often has as many entries, which vacuum may not be able
  * to remove.  So an id is not enough to go on from: if the next entry is of the same
  * id as the last one its TID is given, too; else that is invalid.
  */
 int
-queue_index_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
-						const OverflowPlace *from, int max, int64 *ids,
-						ItemPointer tids, OverflowPlace *next)
+queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read)
 {
-	OverflowPlace begin = *from;	/* may be where next is */
+	OverflowPlace begin = read->next;
 	Relation	index = index_open(info->overflow_index, AccessShareLock);
 	IndexScanDesc scan;
 	ScanKeyData keys[3];
 	ItemPointer tid;
 	int			n = 0;
 
-	next->id = PG_INT64_MAX;
-	ItemPointerSetInvalid(&next->tid);
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(hash));
-	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum((int64) class));
+	read->next.id = PG_INT64_MAX;
+	ItemPointerSetInvalid(&read->next.tid);
+	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(read->hash));
+	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum((int64) read->class));
 	ScanKeyInit(&keys[2], 3, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(begin.id));
-	scan = fairq_index_beginscan(rel, index, SnapshotAny, 3);
-	scan->xs_want_itup = true;
-	index_rescan(scan, keys, 3, NULL, 0);
+	scan = begin_scan(rel, index, keys, 3);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{
 		bool		isnull;
-		int64		id = DatumGetInt64(index_getattr(scan->xs_itup, 3,
-													 scan->xs_itupdesc, &isnull));
+		int64		id = DatumGetInt64(entry_value(scan, 3, &isnull));
 
 		if (id == begin.id && ItemPointerIsValid(&begin.tid) &&
 			ItemPointerCompare(tid, &begin.tid) < 0)
 			continue;
-		if (n == max)
+		if (n == read->max)
 		{
-			next->id = id;
-			if (id == ids[n - 1])
-				next->tid = *tid;
+			read->next.id = id;
+			if (id == read->ids[n - 1])
+				read->next.tid = *tid;
 			break;
 		}
-		ids[n] = id;
-		tids[n++] = *tid;
+		read->ids[n] = id;
+		read->tids[n++] = *tid;
 	}
-	index_endscan(scan);
-	index_close(index, AccessShareLock);
+	end_scan(scan);
 	return n;
 }
 
@@ -310,7 +341,6 @@ queue_index_overflow(Relation rel, QueueInfo *info, int64 hash, int class,
 bool
 queue_index_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 *class)
 {
-	Relation	index = index_open(info->overflow_index, AccessShareLock);
 	bool		found = false;
 
 	/* The other classes of this key, and then other keys. */
@@ -324,22 +354,18 @@ queue_index_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 *cl
 					attempt == 0 ? F_INT8EQ : F_INT8GT, Int64GetDatum(*hash));
 		ScanKeyInit(&keys[1], 2, BTGreaterStrategyNumber, F_INT8GT,
 					Int64GetDatum(*class));
-		scan = fairq_index_beginscan(rel, index, SnapshotAny, 2 - attempt);
-		scan->xs_want_itup = true;
-		index_rescan(scan, keys, 2 - attempt, NULL, 0);
-		if (index_getnext_tid(scan, ForwardScanDirection) != NULL)
+		scan = begin_scan(rel, index_open(info->overflow_index, AccessShareLock), keys,
+						  2 - attempt);
+		found = (index_getnext_tid(scan, ForwardScanDirection) != NULL);
+		if (found)
 		{
 			bool		isnull;
 
-			*hash = DatumGetInt64(index_getattr(scan->xs_itup, 1,
-												scan->xs_itupdesc, &isnull));
-			*class = DatumGetInt64(index_getattr(scan->xs_itup, 2,
-												 scan->xs_itupdesc, &isnull));
-			found = true;
+			*hash = DatumGetInt64(entry_value(scan, 1, &isnull));
+			*class = DatumGetInt64(entry_value(scan, 2, &isnull));
 		}
-		index_endscan(scan);
+		end_scan(scan);
 	}
-	index_close(index, AccessShareLock);
 	return found;
 }
 
@@ -349,14 +375,11 @@ queue_index_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 *cl
 bool
 queue_index_has_overflow(Relation rel, QueueInfo *info)
 {
-	Relation	index = index_open(info->overflow_index, AccessShareLock);
-	IndexScanDesc scan = fairq_index_beginscan(rel, index, SnapshotAny, 0);
-	bool		found;
+	IndexScanDesc scan = begin_scan(rel, index_open(info->overflow_index, AccessShareLock),
+									NULL, 0);
+	bool		found = (index_getnext_tid(scan, ForwardScanDirection) != NULL);
 
-	index_rescan(scan, NULL, 0, NULL, 0);
-	found = (index_getnext_tid(scan, ForwardScanDirection) != NULL);
-	index_endscan(scan);
-	index_close(index, AccessShareLock);
+	end_scan(scan);
 	return found;
 }
 

@@ -13,6 +13,37 @@
 #include "shmem/lanes.h"
 #include "storage/queue_catalog.h"
 
+/* Entries of a lane. */
+typedef struct LaneRead
+{
+	LaneEntry  *entries;		/* room for max */
+	int			max;
+	bool		more;			/* there is one more entry, and it is ... */
+	LaneEntry	next;
+} LaneRead;
+
+/*
+ * A walk through a lane: what is in its window, and then the index from the frontier
+ * on.  The current entry is read.entries[at], if queue_index_has_entry().
+ */
+typedef struct LaneWalk
+{
+	Lane	   *lane;
+	LaneRead	read;			/* has room for a window */
+	int			at;
+	int			n;
+} LaneWalk;
+
+/* Entries of an index on times or ids. */
+typedef struct PlaceRead
+{
+	DuePlace   *entries;		/* room for max */
+	int			max;
+	int64		last;			/* none beyond this */
+	DuePlace	next;			/* from where on; then where to go on (due at
+								 * DT_NOEND: there is no more) */
+} PlaceRead;
+
 /* Where to go on in a group's overflow. */
 typedef struct OverflowPlace
 {
@@ -21,29 +52,30 @@ typedef struct OverflowPlace
 								 * entries */
 } OverflowPlace;
 
+/* Entries of a group's overflow. */
+typedef struct OverflowRead
+{
+	int64		hash;			/* of the group's key */
+	int			class;
+	int64	   *ids;			/* room for max */
+	ItemPointer tids;
+	int			max;
+	OverflowPlace next;
+} OverflowRead;
+
 extern int	queue_index_walk(Relation rel, QueueInfo *info, Lane *lane,
-								const LaneEntry *from, int max,
-								LaneEntry *entries, LaneEntry *next,
-								bool *more);
-extern int	queue_index_look(Relation rel, QueueInfo *info, Lane *lane,
-								const LaneEntry *from, int max,
-								LaneEntry *entries, LaneEntry *next,
-								bool *more);
+							 const LaneEntry *from, LaneRead *read);
+extern void queue_index_walk_window(LaneWalk *walk, Lane *lane, int max);
+extern bool queue_index_has_entry(Relation rel, QueueInfo *info, LaneWalk *walk);
 extern bool queue_index_lane_after(Relation rel, QueueInfo *info, int *bucket,
-									  int *class);
-extern int	queue_index_due(Relation rel, QueueInfo *info,
-							   const DuePlace *from, TimestampTz now, int max,
-							   DuePlace *entries, DuePlace *next);
-extern int	queue_index_overflow(Relation rel, QueueInfo *info, int64 hash,
-									int class, const OverflowPlace *from, int max,
-									int64 *ids, ItemPointer tids, OverflowPlace *next);
+								   int *class);
+extern int	queue_index_due(Relation rel, QueueInfo *info, PlaceRead *read);
+extern int	queue_index_ids(Relation rel, QueueInfo *info, PlaceRead *read);
+extern int	queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read);
 extern bool queue_index_overflow_after(Relation rel, QueueInfo *info,
-										  int64 *hash, int64 *class);
+									   int64 *hash, int64 *class);
 extern bool queue_index_has_overflow(Relation rel, QueueInfo *info);
-extern int	queue_index_ids(Relation rel, QueueInfo *info, const DuePlace *from,
-							   int64 upto, int max, DuePlace *entries,
-							   DuePlace *next);
 extern bool queue_index_find(Relation rel, QueueInfo *info, int64 id,
-								Snapshot snapshot, ItemPointer tid);
+							 Snapshot snapshot, ItemPointer tid);
 
 #endif							/* FAIRQ_QUEUE_INDEX_H */

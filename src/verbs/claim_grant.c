@@ -60,18 +60,15 @@ bool
 claim_refill(Relation rel, QueueInfo *info, Lane *lane)
 {
 	LaneEntry	from;
-	LaneEntry	next;
-	LaneEntry  *entries;
-	int			room;
+	LaneRead	read;
 	int			n;
-	bool		more;
 
-	if (!lanes_refill_begin(lane, &from, &room))
+	if (!lanes_refill_begin(lane, &from, &read.max))
 		return false;
-	entries = palloc(room * sizeof(LaneEntry));
-	n = queue_index_walk(rel, info, lane, &from, room, entries, &next, &more);
-	lanes_refill_end(lane, entries, n, more ? &next : NULL);
-	pfree(entries);
+	read.entries = palloc(read.max * sizeof(LaneEntry));
+	n = queue_index_walk(rel, info, lane, &from, &read);
+	lanes_refill_end(lane, read.entries, n, read.more ? &read.next : NULL);
+	pfree(read.entries);
 	return true;
 }
 

@@ -21,17 +21,6 @@
 #include "verbs/claim_private.h"
 #include "xact/pending.h"
 
-/* A lane that tasks of some groups are looked for in. */
-typedef struct GroupSource
-{
-	Lane	   *lane;
-	LaneEntry  *entries;		/* room for a window */
-	int			at;				/* the next one */
-	int			n;
-	bool		more;			/* the index has more, from next on */
-	LaneEntry	next;
-} GroupSource;
-
 static bool
 group_wanted(Claim *claim)
 {
@@ -47,46 +36,6 @@ group_wanted(Claim *claim)
 			return true;
 	}
 	return false;
-}
-
-/*
- * Begin with what is in the lane's window: all that may be claimed before the
- * frontier is there.  The index is read from there on, so not what has been
- * finished long ago.
- */
-static void
-source_begin(GroupSource *source, Lane *lane)
-{
-	FairqAddress frontier;
-	bool		complete;
-
-	source->lane = lane;
-	source->entries = palloc(LANE_ENTRIES * sizeof(LaneEntry));
-	source->at = 0;
-	source->n = lanes_copy_window(lane, source->entries, &frontier, &complete);
-	source->more = !complete;
-	ItemPointerSet(&source->next.tid, 0, 0);
-	lanes_entry(&source->next, &frontier, &source->next.tid);
-
-	/* While it is refilled there may be some beyond. */
-	while (source->more && source->n > 0 &&
-		   lanes_compare(&source->entries[source->n - 1], &source->next) >= 0)
-		source->n--;
-}
-
-static bool
-source_has(Claim *claim, GroupSource *source)
-{
-	while (source->at == source->n && source->more)
-	{
-		CHECK_FOR_INTERRUPTS();
-		source->at = 0;
-		source->n = queue_index_look(claim->rel, claim->info, source->lane,
-										&source->next, LANE_WINDOW / 8,
-										source->entries, &source->next,
-										&source->more);
-	}
-	return source->at < source->n;
 }
 
 /*
@@ -152,7 +101,7 @@ claim_of_groups(Claim *claim)
 	QueueInfo  *info = claim->info;
 	QueueState *state = info->state;
 	int			max = claim->request->max_tasks;
-	GroupSource *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(GroupSource));
+	LaneWalk *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
 
 	for (int class = 0; class < state->classes && claim->got < max; class++)
 	{
@@ -165,24 +114,24 @@ claim_of_groups(Claim *claim)
 		for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
 		{
 			if (claim_wants_bucket(claim, lane))
-				source_begin(&sources[n_sources++], lane);
+				queue_index_walk_window(&sources[n_sources++], lane, LANE_WINDOW / 8);
 			else
 				left.whole = PG_INT64_MIN;
 		}
 
 		while (claim->got < max)
 		{
-			GroupSource *best = NULL;
+			LaneWalk *best = NULL;
 
 			CHECK_FOR_INTERRUPTS();
 			for (int i = 0; i < n_sources; i++)
 			{
-				GroupSource *source = &sources[i];
+				LaneWalk *source = &sources[i];
 
-				if (source_has(claim, source) &&
+				if (queue_index_has_entry(claim->rel, info, source) &&
 					(best == NULL ||
-					 lanes_compare(&source->entries[source->at],
-								   &best->entries[best->at]) < 0))
+					 lanes_compare(&source->read.entries[source->at],
+								   &best->read.entries[best->at]) < 0))
 					best = source;
 			}
 			if (best == NULL)
@@ -194,7 +143,7 @@ claim_of_groups(Claim *claim)
 				return;
 			}
 			pending_reserve(8);
-			claim_wanted(claim, best->lane, &best->entries[best->at++], &finish, &left);
+			claim_wanted(claim, best->lane, &best->read.entries[best->at++], &finish, &left);
 		}
 
 		/*
@@ -203,18 +152,18 @@ claim_of_groups(Claim *claim)
 		 */
 		for (int i = 0; i < n_sources; i++)
 		{
-			GroupSource *source = &sources[i];
+			LaneWalk *source = &sources[i];
 
-			if (source->at < source->n || source->more)
+			if (source->at < source->n || source->read.more)
 			{
 				const LaneEntry *entry = source->at < source->n ?
-					&source->entries[source->at] : &source->next;
+					&source->read.entries[source->at] : &source->read.next;
 				VirtualTime next = {entry->block, entry->fraction};
 
 				if (virtual_time_compare(next, left) < 0)
 					left = next;
 			}
-			pfree(source->entries);
+			pfree(source->read.entries);
 		}
 		if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
 			queue_order_advance(&state->orders[class],

@@ -95,14 +95,13 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 	{
 		int64		ids[FEED_LOOKS];
 		ItemPointerData tids[FEED_LOOKS];
-		OverflowPlace next = {.id = lost};
+		OverflowRead read = {hash, class, ids, tids, FEED_LOOKS, {.id = lost}};
 		bool		found = false;
 
 		CHECK_FOR_INTERRUPTS();
-		while (of_class == class && !found && next.id != PG_INT64_MAX)
+		while (of_class == class && !found && read.next.id != PG_INT64_MAX)
 		{
-			int			n = queue_index_overflow(rel, info, hash, class, &next,
-													FEED_LOOKS, ids, tids, &next);
+			int			n = queue_index_overflow(rel, info, &read);
 
 			CHECK_FOR_INTERRUPTS();
 			for (int i = 0; i < n && !found; i++)
@@ -129,7 +128,7 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 }
 
 /*
- * The same of a class, if any have.
+ * See to the tasks of a class that have lost their places, if any have.
  */
 static void
 seek_lost_of_class(Relation rel, QueueInfo *info, int class)
@@ -141,6 +140,54 @@ seek_lost_of_class(Relation rel, QueueInfo *info, int class)
 		return;
 	seek_lost(rel, info, class, lost);
 	queue_order_found_lost(order);
+}
+
+/* A refill under way. */
+typedef struct Refill
+{
+	Placement	placement;
+	RowReader	row;
+	FeedHow		how;
+	UnwrittenTasks offered[FAIRQ_CLASSES];
+	OverflowRead read;
+	int			looked;			/* entries */
+} Refill;
+
+/* What becomes of a group. */
+typedef struct GroupRefill
+{
+	const HungryGroup *hungry;
+	FeedHow		how;
+	UnwrittenTasks parked;		/* tasks of its that are */
+	int			moved;			/* tasks that got places */
+	int			fed;			/* those of them that had none before */
+	int			written;
+	int64		left;			/* the first that there was no room for */
+	int64		held;			/* the first whose row another transaction writes */
+} GroupRefill;
+
+static void
+refill_begin(Refill *refill, Relation rel, QueueInfo *info, FeedHow how, int room)
+{
+	memset(refill, 0, sizeof(Refill));
+	refill->how = how;
+	placement_begin(&refill->placement, rel, info);
+	row_reader_begin(&refill->row, rel, info);
+	refill->read.ids = palloc((room + FEED_LOOKS) * sizeof(int64));
+	refill->read.tids = palloc((room + FEED_LOOKS) * sizeof(ItemPointerData));
+}
+
+static void
+refill_end(Refill *refill)
+{
+	for (int class = 0; class < FAIRQ_CLASSES; class++)
+	{
+		if (refill->offered[class].tasks != NULL)
+			pfree(refill->offered[class].tasks);
+	}
+	pfree(refill->read.ids);
+	pfree(refill->read.tids);
+	row_reader_end(&refill->row);
 }
 
 /*
@@ -163,202 +210,195 @@ is_offered(QueueState *state, int class, UnwrittenTasks *offered, int64 task)
 }
 
 /*
+ * Give a task of the overflow, whose row was read and is alive, a place, unless it
+ * has one or there is no room.  Returns false if another transaction writes the row.
+ */
+static bool
+give_place(Refill *refill, GroupRefill *group, int64 id)
+{
+	const HungryGroup *hungry = group->hungry;
+	QueueState *state = refill->placement.info->state;
+	bool		known = fed_tasks_has(queue_state_number(state), id);
+
+	if (is_offered(state, hungry->class, &refill->offered[hungry->class], id) ||
+		(hungry->limit != NO_LIMIT &&
+		 parking_has_task(hungry->limit, &group->parked, id)))
+	{
+		/* Counted anew since it got its place. */
+		if (!known)
+			placement_is_fed(&refill->row, hungry->group);
+		return true;
+	}
+	if (!known && group->fed == hungry->room)
+	{
+		group->left = Min(group->left, id);
+		return true;
+	}
+	switch (placement_feed(&refill->placement, &refill->row, hungry->group, &group->how))
+	{
+		case FEED_DONE:
+			group->moved++;
+			group->fed += !known;
+			group->written += (group->how == FEED_WRITTEN);
+			break;
+		case FEED_NO_ROOM:
+			group->left = Min(group->left, id);
+			break;
+		case FEED_IN_HANDS:
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Look at an entry of the overflow.
+ */
+static void
+refill_entry(Refill *refill, GroupRefill *group, int64 id, const ItemPointerData *tid)
+{
+	RowReader  *row = &refill->row;
+	RowStatus	status = row_reader_read(row, tid);
+
+	/* Also in our own: it may be one that we have kept or replaced. */
+	bool		in_hands = (status == ROW_IN_DOUBT || status == ROW_OWN ||
+							(status == ROW_IN_PROGRESS && row->deleting));
+	LeaseInfo	lease;
+
+	CHECK_FOR_INTERRUPTS();
+
+	/* Whoever has a lease hands the task over. */
+	if ((status == ROW_LIVE || in_hands) &&
+		leases_find(queue_state_number(row->info->state), id, &lease))
+		return;
+	if (status == ROW_LIVE &&
+		DatumGetInt64(row_value(row, COLUMN_ID)) == id &&
+		DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
+		in_hands = !give_place(refill, group, id);
+	if (in_hands)
+		group->held = Min(group->held, id);
+}
+
+/*
  * Give places to tasks of the overflow of a group, as many as there is room for, and
  * again to those that may have lost theirs; feeding is what pending_feeding said.
- * Returns how many; *looked is raised by how many entries were looked at.
+ * Returns how many.
  */
 static int
-feed_group(Placement *placement, RowReader *row, const HungryGroup *hungry,
-		   int feeding, FeedHow how, UnwrittenTasks *offered, int64 *ids,
-		   ItemPointer tids, int *looked)
+refill_group(Refill *refill, const HungryGroup *hungry, int feeding)
 {
-	QueueInfo  *info = placement->info;
-	int			queue = queue_state_number(info->state);
-	int			moved = 0;
-	int			fed = 0;
-	int			written = 0;
-	OverflowPlace next = {.id = hungry->from};
-	int64		left = PG_INT64_MAX;	/* the first that there was no room for */
-	int64		held = PG_INT64_MAX;
+	OverflowRead *read = &refill->read;
 	int64		lost = hungry->lost;
-	UnwrittenTasks aside = {0};
+	GroupRefill group = {
+		.hungry = hungry, .how = refill->how, .left = PG_INT64_MAX, .held = PG_INT64_MAX
+	};
+
+	read->hash = hungry->hash;
+	read->class = hungry->class;
+	read->next.id = hungry->from;
+	ItemPointerSet(&read->next.tid, 0, 0);
 
 	/*
 	 * Not between entries of one id: what the group keeps is the id.  When there is no
 	 * more room, on to where some may have lost their places.
 	 */
-	while (next.id != PG_INT64_MAX && (left == PG_INT64_MAX || next.id < hungry->lost) &&
-		   (*looked < PASS_LOOKS || ItemPointerIsValid(&next.tid)))
+	while (read->next.id != PG_INT64_MAX &&
+		   (group.left == PG_INT64_MAX || read->next.id < hungry->lost) &&
+		   (refill->looked < PASS_LOOKS || ItemPointerIsValid(&read->next.tid)))
 	{
-		int			n = queue_index_overflow(placement->rel, info, hungry->hash,
-												hungry->class, &next,
-												Max(hungry->room - fed, FEED_LOOKS),
-												ids, tids, &next);
+		int			n;
 
-		*looked += n + 1;
-		for (int i = 0; i < n && (left == PG_INT64_MAX || ids[i] < hungry->lost); i++)
-		{
-			RowStatus	status = row_reader_read(row, &tids[i]);
-			/* Also in our own: it may be one that we have kept or replaced. */
-			bool		in_hands = (status == ROW_IN_DOUBT || status == ROW_OWN ||
-									(status == ROW_IN_PROGRESS && row->deleting));
-			LeaseInfo	lease;
-
-			CHECK_FOR_INTERRUPTS();
-
-			/* Whoever has a lease hands the task over himself. */
-			if ((status == ROW_LIVE || in_hands) &&
-				leases_find(queue, ids[i], &lease))
-				continue;
-			if (status == ROW_LIVE &&
-				DatumGetInt64(row_value(row, COLUMN_ID)) == ids[i] &&
-				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-			{
-				bool		known = fed_tasks_has(queue, ids[i]);
-
-				if (is_offered(info->state, hungry->class, offered, ids[i]) ||
-					(hungry->limit != NO_LIMIT &&
-					 parking_has_task(hungry->limit, &aside, ids[i])))
-				{
-					/* Counted anew since it got its place. */
-					if (!known)
-						placement_is_fed(row, hungry->group);
-				}
-				else if (!known && fed == hungry->room)
-					left = Min(left, ids[i]);
-				else
-				{
-					FeedResult	result = placement_feed(placement, row, hungry->group, &how);
-
-					if (result == FEED_DONE)
-					{
-						moved++;
-						fed += !known;
-						written += (how == FEED_WRITTEN);
-					}
-					else if (result == FEED_NO_ROOM)
-						left = Min(left, ids[i]);
-					in_hands = (result == FEED_IN_HANDS);
-				}
-			}
-			if (in_hands)
-				held = Min(held, ids[i]);
-		}
+		read->max = Max(hungry->room - group.fed, FEED_LOOKS);
+		n = queue_index_overflow(refill->placement.rel, refill->placement.info, read);
+		refill->looked += n + 1;
+		for (int i = 0; i < n && (group.left == PG_INT64_MAX || read->ids[i] < hungry->lost); i++)
+			refill_entry(refill, &group, read->ids[i], &read->tids[i]);
 	}
-	if (aside.tasks != NULL)
-		pfree(aside.tasks);
+	if (group.parked.tasks != NULL)
+		pfree(group.parked.tasks);
 
 	/* For the lost ones it comes again, and then for what there was no room for. */
-	if (next.id < hungry->lost)
-		held = Min(held, left);
+	if (read->next.id < hungry->lost)
+		group.held = Min(group.held, group.left);
 	else
 	{
-		next.id = Min(next.id, left);
+		read->next.id = Min(read->next.id, group.left);
 		lost = PG_INT64_MIN;
 	}
-	if (how == FEED_WRITTEN)
-		pending_fed(feeding, moved, written, next.id, held, lost);
+	if (group.how == FEED_WRITTEN)
+		pending_fed(feeding, group.moved, group.written, read->next.id, group.held, lost);
 	else
-		pending_fed_now(feeding, moved, next.id, held, lost);
-	return moved;
+		pending_fed_now(feeding, group.moved, read->next.id, group.held, lost);
+	return group.moved;
 }
 
 /*
- * The same in a claim, which has used up the group's places.  Nothing is written; where
- * a lane has no room the worker does it.  The other claims wait, so it is done
+ * Refill a group in a claim, which has used up the group's places.  Nothing is written;
+ * where a lane has no room the worker does it.  The other claims wait, so it is done
  * whatever the caller's transaction does with what it has claimed.
  */
 void
 refill_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int feeding)
 {
-	UnwrittenTasks offered = {0};
-	Placement	placement;
-	RowReader	row;
-	int64	   *ids;
-	ItemPointer tids;
-	int			looked = 0;
+	Refill		refill;
 
-	/* Or the table would have to be read, and nobody knows what the groups have. */
+	/* Or the table would have to be read, and it is not known what the groups have. */
 	if (info->state->recovery.groups != QUEUE_KNOWN)
 	{
 		pending_fed_now(feeding, 0, hungry->from, PG_INT64_MAX, hungry->lost);
 		return;
 	}
-	placement_begin(&placement, rel, info);
-	row_reader_begin(&row, rel, info);
-	ids = palloc((hungry->room + FEED_LOOKS) * sizeof(int64));
-	tids = palloc((hungry->room + FEED_LOOKS) * sizeof(ItemPointerData));
-	feed_group(&placement, &row, hungry, feeding, FEED_IN_LANE_ONLY, &offered, ids, tids,
-			   &looked);
-	if (offered.tasks != NULL)
-		pfree(offered.tasks);
-	pfree(ids);
-	pfree(tids);
-	row_reader_end(&row);
+	refill_begin(&refill, rel, info, FEED_IN_LANE_ONLY, hungry->room);
+	(void) refill_group(&refill, hungry, feeding);
+	refill_end(&refill);
 }
 
 /*
- * Move tasks of the overflow to the groups that have room for them, up to max; in
- * memory if that may be.  Returns how many.  *more: there are more of them; else
- * *next is lowered to when to look again.
+ * Move tasks of the overflow to the groups that have room for them, up to pass->max;
+ * in memory if that may be.  Returns how many.
  *
- * Rows in somebody's hands are not waited for, and nobody else waits for them:
- * they are looked at again later, from the first of them on (group_overflow_seek_hungry).
- * An inserter in progress says so himself when he has committed.
+ * Rows that other transactions write are not waited for, and nothing else waits for
+ * them: they are looked at again later, from the first of them on
+ * (group_overflow_seek_hungry).  An inserter in progress says so when it has
+ * committed.
  */
 int
-refill_overflow(Relation rel, QueueInfo *info, TimestampTz now, int max,
-				 bool in_memory, TimestampTz *next, bool *more)
+refill_overflow(Pass *pass, bool in_memory)
 {
+	QueueInfo  *info = pass->info;
 	QueueState *state = info->state;
-	Placement	placement;
-	RowReader	row;
+	Refill		refill;
 	HungryGroup hungry;
-	UnwrittenTasks offered[FAIRQ_CLASSES] = {0};
-	int64	   *ids;
-	ItemPointer tids;
 	int			moved = 0;
-	int			looked = 0;
 
-	*more = false;
 	if (info->policy != QUEUE_FAIR)
 		return 0;
-	if (state->recovery.groups != QUEUE_KNOWN && queue_index_has_overflow(rel, info))
-		recovery_tags(rel, info);
+	if (state->recovery.groups != QUEUE_KNOWN && queue_index_has_overflow(pass->rel, info))
+		recovery_tags(pass->rel, info);
 	for (int class = 0; class < state->classes; class++)
-		seek_lost_of_class(rel, info, class);
-	*next = wakeup_earlier(*next, seek_hungry(state, now));
+		seek_lost_of_class(pass->rel, info, class);
+	pass_again(pass, seek_hungry(state, pass->now));
 	if (state->refill.count == 0)
 		return 0;
 
-	placement_begin(&placement, rel, info);
-	row_reader_begin(&row, rel, info);
-	ids = palloc((max + FEED_LOOKS) * sizeof(int64));
-	tids = palloc((max + FEED_LOOKS) * sizeof(ItemPointerData));
+	refill_begin(&refill, pass->rel, info, in_memory ? FEED_IN_LANE : FEED_WRITTEN,
+				 pass->max);
 	for (;;)
 	{
-		*more = (moved >= max || looked >= PASS_LOOKS);
-		if (*more)
+		if (moved >= pass->max || refill.looked >= PASS_LOOKS)
+		{
+			pass->more = true;
 			break;
+		}
 		pending_reserve(1);
 		if (!group_overflow_next_hungry(state, &hungry))
 			break;
-		hungry.room = Min(hungry.room, max - moved);
-		moved += feed_group(&placement, &row, &hungry,
-							pending_feeding(state, hungry.group, hungry.lost),
-							in_memory ? FEED_IN_LANE : FEED_WRITTEN,
-							&offered[hungry.class], ids, tids, &looked);
+		hungry.room = Min(hungry.room, pass->max - moved);
+		moved += refill_group(&refill, &hungry,
+							  pending_feeding(state, hungry.group, hungry.lost));
 	}
+	refill_end(&refill);
 
 	/* Those that were fed may be hungry still, when this is committed. */
-	*more |= (moved > 0);
-	for (int class = 0; class < state->classes; class++)
-	{
-		if (offered[class].tasks != NULL)
-			pfree(offered[class].tasks);
-	}
-	pfree(ids);
-	pfree(tids);
-	row_reader_end(&row);
+	pass->more |= (moved > 0);
 	return moved;
 }

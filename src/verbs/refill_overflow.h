@@ -9,12 +9,10 @@
 #define FAIRQ_REFILL_OVERFLOW_H
 
 #include "shmem/group_overflow.h"
-#include "storage/queue_catalog.h"
+#include "verbs/pass.h"
 
 extern void refill_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry,
 							  int feeding);
-extern int	refill_overflow(Relation rel, QueueInfo *info, TimestampTz now,
-							 int max, bool in_memory, TimestampTz *next,
-							 bool *more);
+extern int	refill_overflow(Pass *pass, bool in_memory);
 
 #endif							/* FAIRQ_REFILL_OVERFLOW_H */

@@ -678,14 +678,14 @@ look_at(Placement *placement, RowReader *row, int64 id)
 }
 
 /*
- * Look at held tasks that may have nothing before them, up to max beside those
- * that are named.  Returns how many are ready.  *more: there are more to look
- * at; else *next is when to come again, if that is earlier than it was.
+ * Look at held tasks that may have nothing before them, up to pass->max beside those
+ * that are named.  Returns how many are ready.
  */
 int
-unique_keys_look(Relation rel, QueueInfo *info, int max, TimestampTz *next,
-				 bool *more)
+unique_keys_look(Pass *pass)
 {
+	Relation	rel = pass->rel;
+	QueueInfo  *info = pass->info;
 	QueueState *state = info->state;
 	int64		named[HELD_LOOKS];
 	int64		from;
@@ -702,7 +702,7 @@ unique_keys_look(Relation rel, QueueInfo *info, int max, TimestampTz *next,
 	named_count = queue_state_take_looks(state, named, &from);
 	for (int i = 0; i < named_count; i++)
 		pending_looked(state, named[i], false);
-	ids = palloc((max + HELD_LOOKS) * sizeof(int64));
+	ids = palloc((pass->max + HELD_LOOKS) * sizeof(int64));
 	memcpy(ids, named, named_count * sizeof(int64));
 	n = named_count;
 	if (from != PG_INT64_MAX)
@@ -710,11 +710,11 @@ unique_keys_look(Relation rel, QueueInfo *info, int max, TimestampTz *next,
 		int64		after;
 
 		pending_looked(state, from, true);
-		n += queue_keys_held(rel, info, from, max, ids + n, &after);
+		n += queue_keys_held(rel, info, from, pass->max, ids + n, &after);
 		if (after != PG_INT64_MAX)
 		{
 			queue_state_look_from(state, after);
-			*more = true;
+			pass->more = true;
 		}
 	}
 
@@ -734,7 +734,7 @@ unique_keys_look(Relation rel, QueueInfo *info, int max, TimestampTz *next,
 	row_reader_end(&row);
 	pfree(ids);
 	if (again)
-		*next = Min(*next, GetCurrentTimestamp() + LOOK_USECS);
+		pass_again(pass, GetCurrentTimestamp() + LOOK_USECS);
 	return ran;
 }
 

@@ -1,0 +1,33 @@
+/*-------------------------------------------------------------------------
+ *
+ * pass.h
+ *	  A pass over what is due of a queue, as its parts see it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_PASS_H
+#define FAIRQ_PASS_H
+
+#include "storage/queue_catalog.h"
+
+typedef struct Pass
+{
+	Relation	rel;
+	QueueInfo  *info;
+	TimestampTz now;
+	int			max;			/* how much a part does, or looks at */
+
+	/* results, which each part adds to */
+	bool		more;			/* there is more to do now */
+	TimestampTz next;			/* else when to come again */
+} Pass;
+
+/* The pass is to come again at a time, if not before. */
+static inline void
+pass_again(Pass *pass, TimestampTz at)
+{
+	if (at < pass->next)
+		pass->next = at;
+}
+
+#endif							/* FAIRQ_PASS_H */
