@@ -11,6 +11,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/pg_type_d.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -19,6 +20,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -37,29 +39,43 @@
 static const text *call_queue = NULL;
 
 /*
+ * The name of the function that is called, for messages.
+ */
+const char *
+arguments_function(FunctionCallInfo fcinfo)
+{
+	Oid			function = fcinfo->flinfo->fn_oid;
+
+	return psprintf("%s.%s()", get_namespace_name(get_func_namespace(function)),
+					get_func_name(function));
+}
+
+/*
  * Refuse if the engine is not there (55000).
  */
 void
-arguments_require_preload(const char *function)
+arguments_require_preload(FunctionCallInfo fcinfo)
 {
 	call_queue = NULL;
 	if (!shared_memory_ready())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot execute %s: library \"pgfairq\" was not loaded at server start",
-						function),
+						arguments_function(fcinfo)),
 				 errhint("Add pgfairq to the setting shared_preload_libraries and restart the server.")));
 }
 
 /* A function that changes something begins: 55000, 25006. */
 void
-arguments_begin(const char *function)
+arguments_begin(FunctionCallInfo fcinfo)
 {
-	arguments_require_preload(function);
-	PreventCommandDuringRecovery(function);
+	arguments_require_preload(fcinfo);
+	if (RecoveryInProgress())
+		PreventCommandDuringRecovery(arguments_function(fcinfo));
 	if (XactReadOnly)
-		PreventCommandIfReadOnly(function);
-	PreventCommandIfParallelMode(function);
+		PreventCommandIfReadOnly(arguments_function(fcinfo));
+	if (IsInParallelMode())
+		PreventCommandIfParallelMode(arguments_function(fcinfo));
 }
 
 /*
@@ -74,31 +90,33 @@ arguments_quote(const char *value, int len)
 }
 
 static const char *
-call_text(const char *function)
+call_text(FunctionCallInfo fcinfo)
 {
+	const char *function = arguments_function(fcinfo);
+
 	if (call_queue == NULL)
 		return function;
 	return psprintf("%s for queue %s", function,
 					arguments_quote(VARDATA_ANY(call_queue),
-								  VARSIZE_ANY_EXHDR(call_queue)));
+									VARSIZE_ANY_EXHDR(call_queue)));
 }
 
 void
-arguments_bad(const char *function, const char *argument, const char *problem,
+arguments_bad(FunctionCallInfo fcinfo, const char *argument, const char *problem,
 			 const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s: argument \"%s\" %s", call_text(function), argument, problem),
+			 errmsg("%s: argument \"%s\" %s", call_text(fcinfo), argument, problem),
 			 errhint("%s", hint)));
 }
 
 /* The queue's name, argument 0. */
 text *
-arguments_queue(FunctionCallInfo fcinfo, const char *function)
+arguments_queue(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(0))
-		arguments_bad(function, "queue", "is null", "Give the name of a queue.");
+		arguments_bad(fcinfo, "queue", "is null", "Give the name of a queue.");
 	call_queue = PG_GETARG_TEXT_PP(0);
 	return unconstify(text *, call_queue);
 }
@@ -126,8 +144,7 @@ arguments_duration_text(FunctionCallInfo fcinfo, int number)
  * zero, or at least zero, and at most ten years.
  */
 int64
-arguments_duration(FunctionCallInfo fcinfo, int number, const char *function,
-				  const char *argument, int64 fallback, bool zero_ok)
+arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument, int64 fallback, bool zero_ok)
 {
 	Interval   *interval;
 	double		approximate;
@@ -142,32 +159,30 @@ arguments_duration(FunctionCallInfo fcinfo, int number, const char *function,
 	usecs = (approximate > MAX_DURATION || approximate < 0) ?
 		0 : wall_clock_usecs(interval);
 	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
-		arguments_bad(function, argument, arguments_duration_text(fcinfo, number),
+		arguments_bad(fcinfo, argument, arguments_duration_text(fcinfo, number),
 					 zero_ok ? "It must be from 0 to 10 years." :
 					 "It must be above 0 and at most 10 years.");
 	return usecs;
 }
 
 int
-arguments_max_tasks(FunctionCallInfo fcinfo, int number, const char *function,
-				   int fallback)
+arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback)
 {
 	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
 
 	if (max < 1 || max > MAX_CLAIM)
-		arguments_bad(function, "max_tasks", psprintf("is %d", max),
+		arguments_bad(fcinfo, "max_tasks", psprintf("is %d", max),
 					 psprintf("It must be from 1 to %d.", MAX_CLAIM));
 	return max;
 }
 
 int
-arguments_max_attempts(FunctionCallInfo fcinfo, int number, const char *function,
-					  int fallback)
+arguments_max_attempts(FunctionCallInfo fcinfo, int number, int fallback)
 {
 	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
 
 	if (!PG_ARGISNULL(number) && max < 0)
-		arguments_bad(function, "max_attempts", psprintf("is %d", max),
+		arguments_bad(fcinfo, "max_attempts", psprintf("is %d", max),
 					 "It must be 0, for no limit, or more.");
 	return max;
 }
@@ -177,7 +192,7 @@ arguments_max_attempts(FunctionCallInfo fcinfo, int number, const char *function
  * number is NO_SESSION if it is null.
  */
 SessionRef
-arguments_session(FunctionCallInfo fcinfo, int number, const char *function)
+arguments_session(FunctionCallInfo fcinfo, int number)
 {
 	SessionInfo session = {.ref = {.number = NO_SESSION}};
 
@@ -186,11 +201,11 @@ arguments_session(FunctionCallInfo fcinfo, int number, const char *function)
 	if (!sessions_find(PG_GETARG_UUID_P(number), &session))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%s: session \"%s\" is over", call_text(function),
+				 errmsg("%s: session \"%s\" is over", call_text(fcinfo),
 						DatumGetCString(DirectFunctionCall1(uuid_out,
 															PG_GETARG_DATUM(number)))),
 				 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
-	arguments_session_owner(function, &session);
+	arguments_session_owner(fcinfo, &session);
 	return session.ref;
 }
 
@@ -198,12 +213,12 @@ arguments_session(FunctionCallInfo fcinfo, int number, const char *function)
  * A session is its role's.
  */
 void
-arguments_session_owner(const char *function, const SessionInfo *session)
+arguments_session_owner(FunctionCallInfo fcinfo, const SessionInfo *session)
 {
 	if (!has_privs_of_role(GetUserId(), session->role))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("%s: the session belongs to another role", call_text(function)),
+				 errmsg("%s: the session belongs to another role", call_text(fcinfo)),
 				 errhint("Use the role that opened it.")));
 }
 
@@ -212,60 +227,60 @@ arguments_session_owner(const char *function, const SessionInfo *session)
  * argument is null.
  */
 int
-arguments_array(FunctionCallInfo fcinfo, int number, const char *function,
-			   const char *argument, Oid type, int16 length, bool by_value,
-			   char align, Datum **elements, bool **nulls)
+arguments_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid type,
+				Datum **elements, bool **nulls)
 {
 	ArrayType  *array;
+	int16		length;
+	bool		by_value;
+	char		align;
 	int			n;
 
 	if (PG_ARGISNULL(number))
 		return -1;
 	array = PG_GETARG_ARRAYTYPE_P(number);
 	if (ARR_NDIM(array) > 1)
-		arguments_bad(function, argument,
-					 psprintf("has %d dimensions", ARR_NDIM(array)),
-					 "Give an array of one dimension.");
+		arguments_bad(fcinfo, argument,
+					  psprintf("has %d dimensions", ARR_NDIM(array)),
+					  "Give an array of one dimension.");
+	get_typlenbyvalalign(type, &length, &by_value, &align);
 	deconstruct_array(array, type, length, by_value, align, elements, nulls, &n);
 	return n;
 }
 
 /* An array without nulls. */
 void
-arguments_no_nulls(const bool *nulls, int n, const char *function,
+arguments_no_nulls(FunctionCallInfo fcinfo, const bool *nulls, int n,
 					 const char *argument)
 {
 	for (int i = 0; i < n; i++)
 	{
 		if (nulls[i])
-			arguments_bad(function, argument,
+			arguments_bad(fcinfo, argument,
 						 psprintf("has a null at position %d", i + 1),
 						 "Give an array without nulls.");
 	}
 }
 
 pg_uuid_t *
-arguments_receipt(FunctionCallInfo fcinfo, const char *function)
+arguments_receipt(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(0))
-		arguments_bad(function, "receipt", "is null",
+		arguments_bad(fcinfo, "receipt", "is null",
 					 "Give the receipt that fairq.claim() returned.");
 	return PG_GETARG_UUID_P(0);
 }
 
 int
-arguments_receipts(FunctionCallInfo fcinfo, int number, const char *function,
-				  Datum **receipts)
+arguments_receipts(FunctionCallInfo fcinfo, int number, Datum **receipts)
 {
 	bool	   *nulls;
-	int			n = arguments_array(fcinfo, number, function, "receipts",
-								   UUIDOID, UUID_LEN, false, TYPALIGN_CHAR,
-								   receipts, &nulls);
+	int			n = arguments_array(fcinfo, number, "receipts", UUIDOID, receipts, &nulls);
 
 	if (n < 0)
-		arguments_bad(function, "receipts", "is null",
+		arguments_bad(fcinfo, "receipts", "is null",
 					 "Give an array of receipts; it may be empty.");
-	arguments_no_nulls(nulls, n, function, "receipts");
+	arguments_no_nulls(fcinfo, nulls, n, "receipts");
 	return n;
 }
 
@@ -286,20 +301,17 @@ refuse_lost_buckets(QueueInfo *info, const ClaimRequest *request)
 }
 
 void
-arguments_buckets(FunctionCallInfo fcinfo, int number, const char *function,
-				 QueueInfo *info, ClaimRequest *request)
+arguments_buckets(FunctionCallInfo fcinfo, int number, QueueInfo *info, ClaimRequest *request)
 {
 	Datum	   *elements;
 	bool	   *nulls;
 	int		   *buckets;
-	int			n = arguments_array(fcinfo, number, function, "buckets",
-								   INT4OID, sizeof(int32), true, TYPALIGN_INT,
-								   &elements, &nulls);
+	int			n = arguments_array(fcinfo, number, "buckets", INT4OID, &elements, &nulls);
 
 	request->bucket_count = n;
 	if (n < 0)
 		return;
-	arguments_no_nulls(nulls, n, function, "buckets");
+	arguments_no_nulls(fcinfo, nulls, n, "buckets");
 	request->buckets = buckets = palloc((n + 1) * sizeof(int));
 	for (int i = 0; i < n; i++)
 		buckets[i] = DatumGetInt32(elements[i]);
@@ -310,26 +322,23 @@ arguments_buckets(FunctionCallInfo fcinfo, int number, const char *function,
 	for (int i = 0; i < n; i++)
 	{
 		if (buckets[i] < 0 || buckets[i] >= info->buckets)
-			arguments_bad(function, "buckets", psprintf("has %d", buckets[i]),
+			arguments_bad(fcinfo, "buckets", psprintf("has %d", buckets[i]),
 						 psprintf("Queue \"%s\" has the buckets 0 to %d.",
 								  info->name, info->buckets - 1));
 	}
 }
 
 void
-arguments_groups(FunctionCallInfo fcinfo, int number, const char *function,
-				ClaimRequest *request)
+arguments_groups(FunctionCallInfo fcinfo, int number, ClaimRequest *request)
 {
 	Datum	   *elements;
 	bool	   *nulls;
-	int			n = arguments_array(fcinfo, number, function, "group_keys",
-								   TEXTOID, -1, false, TYPALIGN_INT,
-								   &elements, &nulls);
+	int			n = arguments_array(fcinfo, number, "group_keys", TEXTOID, &elements, &nulls);
 
 	request->group_count = n;
 	if (n < 0)
 		return;
-	arguments_no_nulls(nulls, n, function, "group_keys");
+	arguments_no_nulls(fcinfo, nulls, n, "group_keys");
 	request->groups = palloc((n + 1) * sizeof(text *));
 	for (int i = 0; i < n; i++)
 		request->groups[i] = DatumGetTextPP(elements[i]);
@@ -339,10 +348,10 @@ arguments_groups(FunctionCallInfo fcinfo, int number, const char *function,
  * Check the key of a group.
  */
 void
-arguments_group_key(const char *function, const text *key)
+arguments_group_key(FunctionCallInfo fcinfo, const text *key)
 {
 	if (VARSIZE_ANY_EXHDR(key) > MAX_GROUP_KEY)
-		arguments_bad(function, "group_key",
+		arguments_bad(fcinfo, "group_key",
 					  psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(key)),
 					  psprintf("It may have %d.", MAX_GROUP_KEY));
 }
@@ -351,13 +360,13 @@ arguments_group_key(const char *function, const text *key)
  * What a task takes up of virtual time is bounded, see virtual_time.h.
  */
 static void
-check_charge(const char *function, const QueueInfo *info, const NewTask *task)
+check_charge(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task)
 {
 	double		weight = groups_weight(info->state, VARDATA_ANY(task->group_key),
 									   VARSIZE_ANY_EXHDR(task->group_key));
 
 	if (task->cost > FAIRQ_MAX_CHARGE * weight)
-		arguments_bad(function, "cost",
+		arguments_bad(fcinfo, "cost",
 					  psprintf("is %g in a group of weight %g", task->cost, weight),
 					  psprintf("Cost by weight may be %d. Give smaller costs, or larger weights: only their ratios count.",
 							   FAIRQ_MAX_CHARGE));
@@ -367,31 +376,31 @@ check_charge(const char *function, const QueueInfo *info, const NewTask *task)
  * Check what of a task depends on its queue, and what is checked alike for all.
  */
 void
-arguments_check_task(const char *function, const QueueInfo *info, const NewTask *task)
+arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task)
 {
-	arguments_group_key(function, task->group_key);
+	arguments_group_key(fcinfo, task->group_key);
 	if (info->policy == QUEUE_FAIR &&
 		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
-		arguments_bad(function, "priority",
+		arguments_bad(fcinfo, "priority",
 					 psprintf("is " INT64_FORMAT, task->priority),
 					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
 							  info->name, FAIRQ_CLASSES - 1));
 	if (task->unique_key != NULL &&
 		(VARSIZE_ANY_EXHDR(task->unique_key) == 0 ||
 		 VARSIZE_ANY_EXHDR(task->unique_key) > MAX_UNIQUE_KEY))
-		arguments_bad(function, "unique_key",
+		arguments_bad(fcinfo, "unique_key",
 					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->unique_key)),
 					 psprintf("It must have 1 to %d, or be null for none.", MAX_UNIQUE_KEY));
 	if (task->run_at == DT_NOEND)
-		arguments_bad(function, "run_at", "is infinity",
+		arguments_bad(fcinfo, "run_at", "is infinity",
 					 "Give a time that comes, or leave it out.");
 	/* Also false for NaN. */
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
-		arguments_bad(function, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
+		arguments_bad(fcinfo, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
 					 "It must be from 0.001 to 1000000.");
 	/* Only a large one may be too large for a small weight. */
 	if (task->cost > (float4) (FAIRQ_MAX_CHARGE * FAIRQ_MIN_WEIGHT) && info->policy == QUEUE_FAIR)
-		check_charge(function, info, task);
+		check_charge(fcinfo, info, task);
 }
 
 /*
@@ -399,7 +408,7 @@ arguments_check_task(const char *function, const QueueInfo *info, const NewTask 
  * is to be replaced.
  */
 bool
-arguments_on_duplicate(FunctionCallInfo fcinfo, int number, const char *function)
+arguments_on_duplicate(FunctionCallInfo fcinfo, int number)
 {
 	char	   *value;
 
@@ -409,7 +418,7 @@ arguments_on_duplicate(FunctionCallInfo fcinfo, int number, const char *function
 	if (strcmp(value, "replace") == 0)
 		return true;
 	if (strcmp(value, "keep") != 0)
-		arguments_bad(function, "on_duplicate",
+		arguments_bad(fcinfo, "on_duplicate",
 					 psprintf("is %s", arguments_quote(value, strlen(value))),
 					 "It must be 'keep' or 'replace'.");
 	return false;
@@ -419,20 +428,20 @@ arguments_on_duplicate(FunctionCallInfo fcinfo, int number, const char *function
  * The task that enqueue and publish are given: arguments 1 to 10.
  */
 void
-arguments_task(FunctionCallInfo fcinfo, const char *function, NewTask *task)
+arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 {
 	if (PG_ARGISNULL(1))
-		arguments_bad(function, "payload", "is null",
+		arguments_bad(fcinfo, "payload", "is null",
 					 "Give a payload; the JSON value null is one.");
 	task->unique_key = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
-	task->replace = arguments_on_duplicate(fcinfo, 7, function);
+	task->replace = arguments_on_duplicate(fcinfo, 7);
 	task->payload = PG_GETARG_DATUM(1);
 	task->run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
 	task->group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
 	task->priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
 	task->cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
-	task->max_attempts = arguments_max_attempts(fcinfo, 8, function, -1);
-	(void) arguments_duration(fcinfo, 9, function, "lease", 0, false);
+	task->max_attempts = arguments_max_attempts(fcinfo, 8, -1);
+	(void) arguments_duration(fcinfo, 9, "lease", 0, false);
 	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
 	task->has_headers = !PG_ARGISNULL(10);
 	if (task->has_headers)

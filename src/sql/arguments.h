@@ -16,46 +16,35 @@
 #include "verbs/claim.h"
 #include "verbs/enqueue.h"
 
-extern void arguments_require_preload(const char *function);
-extern void arguments_begin(const char *function);
+extern const char *arguments_function(FunctionCallInfo fcinfo);
+extern void arguments_require_preload(FunctionCallInfo fcinfo);
+extern void arguments_begin(FunctionCallInfo fcinfo);
 extern const char *arguments_quote(const char *value, int len);
-extern void arguments_bad(const char *function, const char *argument,
+extern void arguments_bad(FunctionCallInfo fcinfo, const char *argument,
 								const char *problem, const char *hint);
-extern text *arguments_queue(FunctionCallInfo fcinfo, const char *function);
+extern text *arguments_queue(FunctionCallInfo fcinfo);
 extern void arguments_concern(const text *queue);
 extern const char *arguments_duration_text(FunctionCallInfo fcinfo, int number);
-extern int64 arguments_duration(FunctionCallInfo fcinfo, int number,
-								const char *function, const char *argument,
+extern int64 arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
 								int64 fallback, bool zero_ok);
-extern int arguments_max_tasks(FunctionCallInfo fcinfo, int number,
-								const char *function, int fallback);
-extern int arguments_max_attempts(FunctionCallInfo fcinfo, int number,
-								const char *function, int fallback);
-extern SessionRef arguments_session(FunctionCallInfo fcinfo, int number,
-									const char *function);
-extern void arguments_session_owner(const char *function,
+extern int arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback);
+extern int arguments_max_attempts(FunctionCallInfo fcinfo, int number, int fallback);
+extern SessionRef arguments_session(FunctionCallInfo fcinfo, int number);
+extern void arguments_session_owner(FunctionCallInfo fcinfo,
 									const SessionInfo *session);
-extern int arguments_array(FunctionCallInfo fcinfo, int number,
-								const char *function, const char *argument,
-								Oid type, int16 length, bool by_value,
-								char align, Datum **elements, bool **nulls);
-extern void arguments_no_nulls(const bool *nulls, int n, const char *function,
+extern int	arguments_array(FunctionCallInfo fcinfo, int number, const char *argument,
+							Oid type, Datum **elements, bool **nulls);
+extern void arguments_no_nulls(FunctionCallInfo fcinfo, const bool *nulls, int n,
 								const char *argument);
-extern pg_uuid_t *arguments_receipt(FunctionCallInfo fcinfo,
-								const char *function);
-extern int arguments_receipts(FunctionCallInfo fcinfo, int number,
-								const char *function, Datum **receipts);
-extern void arguments_buckets(FunctionCallInfo fcinfo, int number,
-								const char *function, QueueInfo *info,
+extern pg_uuid_t *arguments_receipt(FunctionCallInfo fcinfo);
+extern int arguments_receipts(FunctionCallInfo fcinfo, int number, Datum **receipts);
+extern void arguments_buckets(FunctionCallInfo fcinfo, int number, QueueInfo *info,
 								ClaimRequest *request);
-extern void arguments_group_key(const char *function, const text *key);
-extern void arguments_groups(FunctionCallInfo fcinfo, int number,
-								const char *function, ClaimRequest *request);
-extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number,
-								const char *function);
-extern void arguments_task(FunctionCallInfo fcinfo, const char *function,
-								NewTask *task);
-extern void arguments_check_task(const char *function, const QueueInfo *info,
+extern void arguments_group_key(FunctionCallInfo fcinfo, const text *key);
+extern void arguments_groups(FunctionCallInfo fcinfo, int number, ClaimRequest *request);
+extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number);
+extern void arguments_task(FunctionCallInfo fcinfo, NewTask *task);
+extern void arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info,
 								const NewTask *task);
 
 #endif							/* FAIRQ_ARGUMENTS_H */

@@ -131,7 +131,6 @@ read_candidate(RowReader *row, const Candidate *candidate)
 Datum
 fairq_peek(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.peek()";
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	int			max = PG_ARGISNULL(1) ? 10 : PG_GETARG_INT32(1);
 	Relation	rel;
@@ -140,13 +139,14 @@ fairq_peek(PG_FUNCTION_ARGS)
 	RowReader	row;
 	int			shown = 0;
 
-	arguments_require_preload(function);
+	arguments_require_preload(fcinfo);
 	if (max < 1 || max > 100000)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s: argument \"max_tasks\" is %d", function, max),
+				 errmsg("%s: argument \"max_tasks\" is %d",
+						arguments_function(fcinfo), max),
 				 errhint("It must be from 1 to 100000.")));
-	info = queue_open(arguments_queue(fcinfo, function),
+	info = queue_open(arguments_queue(fcinfo),
 							  AccessShareLock, ACL_SELECT, &rel);
 	state = info->state;
 	InitMaterializedSRF(fcinfo, 0);
@@ -258,17 +258,16 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 Datum
 fairq_get_task(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.get_task()";
 	Relation	rel;
 	QueueInfo  *info;
 	HeapTuple	tuple;
 
-	arguments_require_preload(function);
-	(void) arguments_queue(fcinfo, function);
+	arguments_require_preload(fcinfo);
+	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s: argument \"id\" is null", function),
+				 errmsg("%s: argument \"id\" is null", arguments_function(fcinfo)),
 				 errhint("Give the id of a task.")));
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
@@ -287,7 +286,6 @@ fairq_get_task(PG_FUNCTION_ARGS)
 Datum
 fairq_tasks(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.tasks()";
 	static const char *const states[] = {
 		"ready", "leased", "scheduled", "overflow", "held", "dead"
 	};
@@ -298,8 +296,8 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	char	   *state = NULL;
 	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
 
-	arguments_require_preload(function);
-	(void) arguments_queue(fcinfo, function);
+	arguments_require_preload(fcinfo);
+	(void) arguments_queue(fcinfo);
 	if (!PG_ARGISNULL(1))
 	{
 		bool		known = false;
@@ -310,7 +308,8 @@ fairq_tasks(PG_FUNCTION_ARGS)
 		if (!known)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("%s: argument \"state\" is %s", function,
+					 errmsg("%s: argument \"state\" is %s",
+							arguments_function(fcinfo),
 							arguments_quote(state, strlen(state))),
 					 errhint("It must be ready, leased, scheduled, overflow, held or dead.")));
 	}

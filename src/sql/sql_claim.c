@@ -147,7 +147,7 @@ sleep_until_told(int64 deadline, int64 alone)
  * does not have them.
  */
 static void
-claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
+claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
 		   int64 wait, int session, int buckets, int group_keys)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
@@ -170,12 +170,12 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 		request->bucket_count = -1;
 		request->group_count = -1;
 		if (session >= 0)
-			request->session = arguments_session(fcinfo, session, function);
+			request->session = arguments_session(fcinfo, session);
 		info = queue_open(PG_GETARG_TEXT_PP(0), lockmode, privileges, &rel);
 		if (buckets >= 0)
-			arguments_buckets(fcinfo, buckets, function, info, request);
+			arguments_buckets(fcinfo, buckets, info, request);
 		if (group_keys >= 0)
-			arguments_groups(fcinfo, group_keys, function, request);
+			arguments_groups(fcinfo, group_keys, request);
 		if (deadline != 0)
 		{
 			WaitingFor	wanted = {info->state, true, info->buckets,
@@ -218,42 +218,40 @@ claim_into(FunctionCallInfo fcinfo, const char *function, ClaimRequest *request,
 
 /* How long to wait for a task, in microseconds: argument number. */
 static int64
-wait_argument(FunctionCallInfo fcinfo, int number, const char *function)
+wait_argument(FunctionCallInfo fcinfo, int number)
 {
-	return arguments_duration(fcinfo, number, function, "wait", 0, true);
+	return arguments_duration(fcinfo, number, "wait", 0, true);
 }
 
 Datum
 fairq_claim(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.claim()";
 	ClaimRequest request = {0};
 	int64		wait;
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	request.max_tasks = arguments_max_tasks(fcinfo, 1, function, 1);
-	request.lease = arguments_duration(fcinfo, 2, function, "lease", -1, false);
-	request.session = arguments_session(fcinfo, 3, function);
-	wait = wait_argument(fcinfo, 4, function);
-	claim_into(fcinfo, function, &request, wait, 3, 5, 6);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	request.max_tasks = arguments_max_tasks(fcinfo, 1, 1);
+	request.lease = arguments_duration(fcinfo, 2, "lease", -1, false);
+	request.session = arguments_session(fcinfo, 3);
+	wait = wait_argument(fcinfo, 4);
+	claim_into(fcinfo, &request, wait, 3, 5, 6);
 	return (Datum) 0;
 }
 
 Datum
 fairq_pop(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.pop()";
 	ClaimRequest request = {0};
 	int64		wait;
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	request.max_tasks = arguments_max_tasks(fcinfo, 1, function, 1);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	request.max_tasks = arguments_max_tasks(fcinfo, 1, 1);
 	request.lease = -1;
 	request.pop = true;
-	wait = wait_argument(fcinfo, 2, function);
-	claim_into(fcinfo, function, &request, wait, -1, 3, 4);
+	wait = wait_argument(fcinfo, 2);
+	claim_into(fcinfo, &request, wait, -1, 3, 4);
 	return (Datum) 0;
 }
 
@@ -264,20 +262,19 @@ fairq_pop(PG_FUNCTION_ARGS)
 Datum
 fairq_ack_and_claim(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.ack_and_claim()";
 	ClaimRequest request = {0};
 	Settlement	settlement;
 	Datum	   *receipts;
 	int64		wait;
 	int			n;
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	n = arguments_receipts(fcinfo, 1, function, &receipts);
-	request.max_tasks = arguments_max_tasks(fcinfo, 2, function, 1);
-	request.lease = arguments_duration(fcinfo, 3, function, "lease", -1, false);
-	request.session = arguments_session(fcinfo, 4, function);
-	wait = wait_argument(fcinfo, 5, function);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	n = arguments_receipts(fcinfo, 1, &receipts);
+	request.max_tasks = arguments_max_tasks(fcinfo, 2, 1);
+	request.lease = arguments_duration(fcinfo, 3, "lease", -1, false);
+	request.session = arguments_session(fcinfo, 4);
+	wait = wait_argument(fcinfo, 5);
 
 	settle_begin(&settlement, SETTLE_ACK);
 	for (int i = 0; i < n; i++)
@@ -286,7 +283,7 @@ fairq_ack_and_claim(PG_FUNCTION_ARGS)
 			wait = 0;
 	}
 	settle_end(&settlement);
-	claim_into(fcinfo, function, &request, wait, 4, -1, -1);
+	claim_into(fcinfo, &request, wait, 4, -1, -1);
 	return (Datum) 0;
 }
 
@@ -343,22 +340,22 @@ anything_ready(Relation rel, QueueInfo *info)
 Datum
 fairq_wait(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.wait()";
 	CallContext *context = (CallContext *) fcinfo->context;
 	int64		deadline;		/* by wall_clock_real */
 	MemoryContext outer;
 	MemoryContext look;
 	text	   *name;
 
-	arguments_begin(function);
-	name = arguments_queue(fcinfo, function);
+	arguments_begin(fcinfo);
+	name = arguments_queue(fcinfo);
 	deadline = wall_clock_real() +
-		arguments_duration(fcinfo, 1, function, "timeout", WAIT_DEFAULT, true);
+		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
 	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
 		IsSubTransaction() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("%s cannot be called in a transaction that is under way", function),
+				 errmsg("%s cannot be called in a transaction that is under way",
+						arguments_function(fcinfo)),
 				 errhint("Call it on its own, after the commit; within a transaction use fairq.claim() with \"wait\".")));
 
 	SPI_connect_ext(SPI_OPT_NONATOMIC);

@@ -37,8 +37,7 @@ PG_FUNCTION_INFO_V1(fairq_maintain);
  * buckets.  Where null means that there is no such limit, 0 says so, too.
  */
 static void
-settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
-				   QueueSettings *settings)
+settings_arguments(FunctionCallInfo fcinfo, int number, QueueSettings *settings)
 {
 	static const struct
 	{
@@ -74,18 +73,18 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 			case SETTING_BACKOFF_BASE:
 			case SETTING_BACKOFF_MAX:
 			case SETTING_KEEP_DONE:
-				if (arguments_duration(fcinfo, at, function, name, 0,
+				if (arguments_duration(fcinfo, at, name, 0,
 									   arguments[i].zero_ok) == 0)
 					settings->nulls[setting] = (setting == SETTING_KEEP_DONE);
 				break;
 			case SETTING_MAX_ATTEMPTS:
-				(void) arguments_max_attempts(fcinfo, at, function, 0);
+				(void) arguments_max_attempts(fcinfo, at, 0);
 				break;
 			case SETTING_MAX_READY:
 			case SETTING_MAX_READY_PER_GROUP:
 			case SETTING_MAX_TASKS:
 				if (PG_GETARG_INT64(at) < (arguments[i].zero_ok ? 0 : 1))
-					arguments_bad(function, name,
+					arguments_bad(fcinfo, name,
 								  psprintf("is " INT64_FORMAT, PG_GETARG_INT64(at)),
 								  arguments[i].zero_ok ? "It must be 0 (no limit) or more." :
 								  "It must be 1 or more.");
@@ -96,7 +95,7 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 					char	   *value = text_to_cstring(PG_GETARG_TEXT_PP(at));
 
 					if (strcmp(value, "cost") != 0 && strcmp(value, "seconds") != 0)
-						arguments_bad(function, name,
+						arguments_bad(fcinfo, name,
 									  psprintf("is %s", arguments_quote(value, strlen(value))),
 									  "It must be 'cost' or 'seconds'.");
 				}
@@ -109,8 +108,7 @@ settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
 
 /* How many buckets: argument number. */
 static void
-buckets_argument(FunctionCallInfo fcinfo, int number, const char *function,
-				 QueueSettings *settings)
+buckets_argument(FunctionCallInfo fcinfo, int number, QueueSettings *settings)
 {
 	int			buckets;
 
@@ -118,7 +116,7 @@ buckets_argument(FunctionCallInfo fcinfo, int number, const char *function,
 		return;
 	buckets = PG_GETARG_INT32(number);
 	if (buckets < 1 || buckets > FAIRQ_MAX_BUCKETS)
-		arguments_bad(function, "buckets", psprintf("is %d", buckets),
+		arguments_bad(fcinfo, "buckets", psprintf("is %d", buckets),
 					  psprintf("It must be from 1 to %d.", FAIRQ_MAX_BUCKETS));
 	queue_setting(settings, SETTING_BUCKETS, Int32GetDatum(buckets));
 }
@@ -126,24 +124,23 @@ buckets_argument(FunctionCallInfo fcinfo, int number, const char *function,
 Datum
 fairq_create_queue(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.create_queue()";
 	QueueSettings settings = {0};
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
 	if (!PG_ARGISNULL(1))
 	{
 		char	   *policy = text_to_cstring(PG_GETARG_TEXT_PP(1));
 
 		if (strcmp(policy, "fair") != 0 && strcmp(policy, "priority") != 0 &&
 			strcmp(policy, "time") != 0)
-			arguments_bad(function, "policy",
+			arguments_bad(fcinfo, "policy",
 						  psprintf("is %s", arguments_quote(policy, strlen(policy))),
 						  "It must be 'fair', 'priority' or 'time'.");
 		queue_setting(&settings, SETTING_POLICY, PG_GETARG_DATUM(1));
 	}
-	buckets_argument(fcinfo, 2, function, &settings);
-	settings_arguments(fcinfo, 3, function, &settings);
+	buckets_argument(fcinfo, 2, &settings);
+	settings_arguments(fcinfo, 3, &settings);
 	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
@@ -151,13 +148,12 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 Datum
 fairq_alter_queue(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.alter_queue()";
 	QueueSettings settings = {0};
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	buckets_argument(fcinfo, 1, function, &settings);
-	settings_arguments(fcinfo, 2, function, &settings);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	buckets_argument(fcinfo, 1, &settings);
+	settings_arguments(fcinfo, 2, &settings);
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
@@ -165,20 +161,19 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 Datum
 fairq_drop_queue(PG_FUNCTION_ARGS)
 {
-	arguments_begin("fairq.drop_queue()");
-	PG_RETURN_BOOL(queue_admin_drop(arguments_queue(fcinfo, "fairq.drop_queue()")));
+	arguments_begin(fcinfo);
+	PG_RETURN_BOOL(queue_admin_drop(arguments_queue(fcinfo)));
 }
 
 Datum
 fairq_purge(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.purge()";
 	Relation	rel;
 	QueueInfo  *info;
 	int64		purged;
 
-	arguments_begin(function);
-	info = queue_open(arguments_queue(fcinfo, function),
+	arguments_begin(fcinfo);
+	info = queue_open(arguments_queue(fcinfo),
 							  RowExclusiveLock, ACL_DELETE, &rel);
 	purged = remove_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
 	relation_close(rel, NoLock);
@@ -186,22 +181,22 @@ fairq_purge(PG_FUNCTION_ARGS)
 }
 
 static text *
-group_argument(FunctionCallInfo fcinfo, int number, const char *function)
+group_argument(FunctionCallInfo fcinfo, int number)
 {
 	text	   *group;
 
 	if (PG_ARGISNULL(number))
-		arguments_bad(function, "group_key", "is null", "Give the key of a group.");
+		arguments_bad(fcinfo, "group_key", "is null", "Give the key of a group.");
 	group = PG_GETARG_TEXT_PP(number);
-	arguments_group_key(function, group);
+	arguments_group_key(fcinfo, group);
 	return group;
 }
 
 static void
-pause_or_resume(FunctionCallInfo fcinfo, const char *function, bool paused)
+pause_or_resume(FunctionCallInfo fcinfo, bool paused)
 {
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
 		queue_admin_pause(PG_GETARG_TEXT_PP(0), paused);
 	else
@@ -210,7 +205,7 @@ pause_or_resume(FunctionCallInfo fcinfo, const char *function, bool paused)
 
 		settings.has_paused = true;
 		settings.values.paused = paused;
-		queue_admin_set_group(PG_GETARG_TEXT_PP(0), group_argument(fcinfo, 1, function),
+		queue_admin_set_group(PG_GETARG_TEXT_PP(0), group_argument(fcinfo, 1),
 						   &settings);
 	}
 }
@@ -218,14 +213,14 @@ pause_or_resume(FunctionCallInfo fcinfo, const char *function, bool paused)
 Datum
 fairq_pause(PG_FUNCTION_ARGS)
 {
-	pause_or_resume(fcinfo, "fairq.pause()", true);
+	pause_or_resume(fcinfo, true);
 	PG_RETURN_VOID();
 }
 
 Datum
 fairq_resume(PG_FUNCTION_ARGS)
 {
-	pause_or_resume(fcinfo, "fairq.resume()", false);
+	pause_or_resume(fcinfo, false);
 	PG_RETURN_VOID();
 }
 
@@ -233,8 +228,7 @@ fairq_resume(PG_FUNCTION_ARGS)
  * Arguments of set_group from number on: weight, max_leased, rate, burst.
  */
 static void
-group_settings_arguments(FunctionCallInfo fcinfo, int number, const char *function,
-						 GroupSettings *settings)
+group_settings_arguments(FunctionCallInfo fcinfo, int number, GroupSettings *settings)
 {
 	memset(settings, 0, sizeof(GroupSettings));
 	settings->has_weight = !PG_ARGISNULL(number);
@@ -248,14 +242,14 @@ group_settings_arguments(FunctionCallInfo fcinfo, int number, const char *functi
 		settings->values.weight = PG_GETARG_FLOAT4(number);
 		if (!(settings->values.weight >= (float4) FAIRQ_MIN_WEIGHT &&
 			  settings->values.weight <= (float4) FAIRQ_MAX_WEIGHT))
-			arguments_bad(function, "weight", psprintf("is %g", settings->values.weight),
+			arguments_bad(fcinfo, "weight", psprintf("is %g", settings->values.weight),
 						  "It must be from 0.001 to 1000.");
 	}
 	if (settings->has_max_leased)
 	{
 		settings->values.max_leased = PG_GETARG_INT32(number + 1);
 		if (settings->values.max_leased < 0)
-			arguments_bad(function, "max_leased",
+			arguments_bad(fcinfo, "max_leased",
 						  psprintf("is %d", settings->values.max_leased),
 						  "It must be 0 (no limit) or more.");
 	}
@@ -264,14 +258,14 @@ group_settings_arguments(FunctionCallInfo fcinfo, int number, const char *functi
 		settings->values.rate = PG_GETARG_FLOAT4(number + 2);
 		if (settings->values.rate != 0 &&
 			!(settings->values.rate >= 1e-5f && settings->values.rate <= 1e6f))
-			arguments_bad(function, "rate", psprintf("is %g", settings->values.rate),
+			arguments_bad(fcinfo, "rate", psprintf("is %g", settings->values.rate),
 						  "It must be 0 (no limit), or from 0.00001 to 1000000 a second.");
 	}
 	if (settings->has_burst)
 	{
 		settings->values.burst = PG_GETARG_INT32(number + 3);
 		if (settings->values.burst < 0 || settings->values.burst > 1000000)
-			arguments_bad(function, "burst", psprintf("is %d", settings->values.burst),
+			arguments_bad(fcinfo, "burst", psprintf("is %d", settings->values.burst),
 						  "It must be from 0 (as many as rate) to 1000000.");
 	}
 }
@@ -279,14 +273,13 @@ group_settings_arguments(FunctionCallInfo fcinfo, int number, const char *functi
 Datum
 fairq_set_group(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.set_group()";
 	GroupSettings settings;
 	text	   *group;
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	group = group_argument(fcinfo, 1, function);
-	group_settings_arguments(fcinfo, 2, function, &settings);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	group = group_argument(fcinfo, 1);
+	group_settings_arguments(fcinfo, 2, &settings);
 	queue_admin_set_group(PG_GETARG_TEXT_PP(0), group, &settings);
 	PG_RETURN_VOID();
 }
@@ -294,12 +287,11 @@ fairq_set_group(PG_FUNCTION_ARGS)
 Datum
 fairq_set_group_defaults(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.set_group_defaults()";
 	GroupSettings settings;
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	group_settings_arguments(fcinfo, 1, function, &settings);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	group_settings_arguments(fcinfo, 1, &settings);
 	queue_admin_set_group_defaults(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
@@ -310,13 +302,12 @@ fairq_set_group_defaults(PG_FUNCTION_ARGS)
 Datum
 fairq_maintain(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.maintain()";
 	Relation	rel;
 	QueueInfo  *info;
 	Maintenance maintenance = {.by_hand = true};
 
-	arguments_begin(function);
-	info = queue_open(arguments_queue(fcinfo, function), RowExclusiveLock,
+	arguments_begin(fcinfo);
+	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
 	while (maintain_pass(rel, info, &maintenance) &&
 		   maintenance.moved < MAX_MAINTAINED &&

@@ -32,10 +32,10 @@ PG_FUNCTION_INFO_V1(fairq_my_buckets);
 PG_FUNCTION_INFO_V1(fairq_open_sessions);
 
 static pg_uuid_t *
-session_argument(FunctionCallInfo fcinfo, int number, const char *function)
+session_argument(FunctionCallInfo fcinfo, int number)
 {
 	if (PG_ARGISNULL(number))
-		arguments_bad(function, "session", "is null",
+		arguments_bad(fcinfo, "session", "is null",
 					  "Give the session that fairq.open_session() returned.");
 	return PG_GETARG_UUID_P(number);
 }
@@ -46,18 +46,17 @@ session_argument(FunctionCallInfo fcinfo, int number, const char *function)
 Datum
 fairq_open_session(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.open_session()";
 	char	   *name = PG_ARGISNULL(0) ? "" : text_to_cstring(PG_GETARG_TEXT_PP(0));
 	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
 	SessionInfo session;
 	int64		ttl;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	if (strlen(name) >= NAMEDATALEN)
-		arguments_bad(function, "name",
+		arguments_bad(fcinfo, "name",
 					  psprintf("has %d bytes", (int) strlen(name)),
 					  psprintf("It may have %d.", NAMEDATALEN - 1));
-	ttl = arguments_duration(fcinfo, 1, function, "ttl", 10 * USECS_PER_SEC, false);
+	ttl = arguments_duration(fcinfo, 1, "ttl", 10 * USECS_PER_SEC, false);
 	sessions_open(name, ttl, !PG_ARGISNULL(2) && PG_GETARG_BOOL(2), &session);
 	sessions_to_uuid(&session.ref, uuid);
 	PG_RETURN_UUID_P(uuid);
@@ -69,13 +68,12 @@ fairq_open_session(PG_FUNCTION_ARGS)
 Datum
 fairq_heartbeat(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.heartbeat()";
 	SessionInfo session;
 
-	arguments_require_preload(function);
-	if (!sessions_find(session_argument(fcinfo, 0, function), &session))
+	arguments_require_preload(fcinfo);
+	if (!sessions_find(session_argument(fcinfo, 0), &session))
 		PG_RETURN_BOOL(false);
-	arguments_session_owner(function, &session);
+	arguments_session_owner(fcinfo, &session);
 	PG_RETURN_BOOL(sessions_heartbeat(&session.ref));
 }
 
@@ -85,17 +83,16 @@ fairq_heartbeat(PG_FUNCTION_ARGS)
 Datum
 fairq_close_session(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.close_session()";
 	SessionInfo session;
 	Settlement	settlement;
 	LeaseRef   *leases;
 	int			n;
 	int			released = 0;
 
-	arguments_begin(function);
-	if (!sessions_find(session_argument(fcinfo, 0, function), &session))
+	arguments_begin(fcinfo);
+	if (!sessions_find(session_argument(fcinfo, 0), &session))
 		PG_RETURN_INT32(0);
-	arguments_session_owner(function, &session);
+	arguments_session_owner(fcinfo, &session);
 
 	n = leases_of_session(&session.ref, &leases);
 	settle_begin(&settlement, SETTLE_RELEASE);
@@ -112,7 +109,6 @@ fairq_close_session(PG_FUNCTION_ARGS)
 Datum
 fairq_my_buckets(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.my_buckets()";
 	Relation	rel;
 	QueueInfo  *info;
 	uint32		session;
@@ -120,11 +116,11 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 	Datum	   *values;
 	int			n;
 
-	arguments_begin(function);
-	info = queue_open(arguments_queue(fcinfo, function), AccessShareLock,
+	arguments_begin(fcinfo);
+	info = queue_open(arguments_queue(fcinfo), AccessShareLock,
 							  ACL_SELECT, &rel);
-	(void) session_argument(fcinfo, 1, function);
-	session = arguments_session(fcinfo, 1, function).number;
+	(void) session_argument(fcinfo, 1);
+	session = arguments_session(fcinfo, 1).number;
 	buckets = palloc(info->buckets * sizeof(int));
 	n = sessions_deal(info->state, info->buckets, session, buckets);
 	if (n < 0)
@@ -151,7 +147,7 @@ fairq_open_sessions(PG_FUNCTION_ARGS)
 	TimestampTz now = GetCurrentTimestamp();
 	int			n;
 
-	arguments_require_preload("fairq.open_sessions()");
+	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 	n = sessions_list(&sessions);
 	for (int i = 0; i < n; i++)

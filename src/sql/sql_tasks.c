@@ -52,17 +52,16 @@ PG_FUNCTION_INFO_V1(fairq_revive);
 Datum
 fairq_enqueue(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.enqueue()";
 	NewTask		task = {0};
 	Relation	rel;
 	QueueInfo  *info;
 	int64		id;
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	arguments_task(fcinfo, function, &task);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	arguments_task(fcinfo, &task);
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
-	arguments_check_task(function, info, &task);
+	arguments_check_task(fcinfo, info, &task);
 	enqueue_tasks(rel, info, 1, &task, &id);
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(id);
@@ -77,16 +76,14 @@ typedef struct TaskArray
 } TaskArray;
 
 static void
-task_array(FunctionCallInfo fcinfo, int number, const char *function,
-		   const char *argument, Oid type, int16 length, bool by_value,
-		   char align, TaskArray *array, int *total)
+task_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid type,
+		   TaskArray *array, int *total)
 {
-	array->n = arguments_array(fcinfo, number, function, argument, type, length,
-							  by_value, align, &array->elements, &array->nulls);
+	array->n = arguments_array(fcinfo, number, argument, type, &array->elements, &array->nulls);
 	if (array->n < 0 || array->n == 1)
 		return;
 	if (*total >= 0 && array->n != *total)
-		arguments_bad(function, argument,
+		arguments_bad(fcinfo, argument,
 					 psprintf("has %d elements, another array has %d", array->n, *total),
 					 "Give arrays of the same length; an array of length 1 stands for all.");
 	*total = array->n;
@@ -107,7 +104,6 @@ task_element(const TaskArray *array, int i, Datum *value)
 Datum
 fairq_enqueue_many(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.enqueue_many()";
 	TaskArray	payloads;
 	TaskArray	group_keys;
 	TaskArray	priorities;
@@ -123,25 +119,19 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	Relation	rel;
 	QueueInfo  *info;
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
-	task_array(fcinfo, 1, function, "payloads", JSONBOID, -1, false, TYPALIGN_INT,
-			   &payloads, &n);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	task_array(fcinfo, 1, "payloads", JSONBOID, &payloads, &n);
 	if (payloads.n < 0)
-		arguments_bad(function, "payloads", "is null",
+		arguments_bad(fcinfo, "payloads", "is null",
 					 "Give an array of payloads; it may be empty.");
-	arguments_no_nulls(payloads.nulls, payloads.n, function, "payloads");
-	task_array(fcinfo, 2, function, "group_keys", TEXTOID, -1, false, TYPALIGN_INT,
-			   &group_keys, &n);
-	task_array(fcinfo, 3, function, "priorities", INT8OID, sizeof(int64),
-			   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &priorities, &n);
-	task_array(fcinfo, 4, function, "costs", FLOAT4OID, sizeof(float4), true,
-			   TYPALIGN_INT, &costs, &n);
-	task_array(fcinfo, 5, function, "run_ats", TIMESTAMPTZOID, sizeof(int64),
-			   FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &run_ats, &n);
-	task_array(fcinfo, 6, function, "unique_keys", TEXTOID, -1, false, TYPALIGN_INT,
-			   &unique_keys, &n);
-	replace = arguments_on_duplicate(fcinfo, 7, function);
+	arguments_no_nulls(fcinfo, payloads.nulls, payloads.n, "payloads");
+	task_array(fcinfo, 2, "group_keys", TEXTOID, &group_keys, &n);
+	task_array(fcinfo, 3, "priorities", INT8OID, &priorities, &n);
+	task_array(fcinfo, 4, "costs", FLOAT4OID, &costs, &n);
+	task_array(fcinfo, 5, "run_ats", TIMESTAMPTZOID, &run_ats, &n);
+	task_array(fcinfo, 6, "unique_keys", TEXTOID, &unique_keys, &n);
+	replace = arguments_on_duplicate(fcinfo, 7);
 
 	if (n < 0)
 		n = 1;					/* all arrays that are given have length 1 */
@@ -165,7 +155,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 			DatumGetTextPP(value) : NULL;
 		tasks[i].replace = replace;
 		tasks[i].max_attempts = -1;
-		arguments_check_task(function, info, &tasks[i]);
+		arguments_check_task(fcinfo, info, &tasks[i]);
 	}
 	enqueue_tasks(rel, info, n, tasks, ids);
 	relation_close(rel, NoLock);
@@ -185,13 +175,12 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 Datum
 fairq_ack(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.ack()";
 	Settlement	settlement;
 	bool		done;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_ACK);
-	done = settle_receipt(&settlement, arguments_receipt(fcinfo, function));
+	done = settle_receipt(&settlement, arguments_receipt(fcinfo));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }
@@ -201,15 +190,14 @@ fairq_ack(PG_FUNCTION_ARGS)
  * given, has an error for each, or one for all.
  */
 static void
-settle_many(FunctionCallInfo fcinfo, const char *function,
-			Settlement *settlement, const TaskArray *errors)
+settle_many(FunctionCallInfo fcinfo, Settlement *settlement, const TaskArray *errors)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Datum	   *receipts;
-	int			n = arguments_receipts(fcinfo, 0, function, &receipts);
+	int			n = arguments_receipts(fcinfo, 0, &receipts);
 
 	if (errors != NULL && errors->n >= 0 && errors->n != 1 && errors->n != n)
-		arguments_bad(function, "errors",
+		arguments_bad(fcinfo, "errors",
 					 psprintf("has %d elements, for %d receipts", errors->n, n),
 					 "Give an error for each receipt, or one for all.");
 	result_rows_begin(fcinfo);
@@ -231,28 +219,26 @@ settle_many(FunctionCallInfo fcinfo, const char *function,
 Datum
 fairq_ack_many(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.ack_many()";
 	Settlement	settlement;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_ACK);
-	settle_many(fcinfo, function, &settlement, NULL);
+	settle_many(fcinfo, &settlement, NULL);
 	return (Datum) 0;
 }
 
 Datum
 fairq_nack(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.nack()";
 	Settlement	settlement;
 	bool		done;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_NACK);
-	(void) arguments_receipt(fcinfo, function);
+	(void) arguments_receipt(fcinfo);
 	settlement.error = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
-	settlement.delay = arguments_duration(fcinfo, 2, function, "delay", -1, true);
-	done = settle_receipt(&settlement, arguments_receipt(fcinfo, function));
+	settlement.delay = arguments_duration(fcinfo, 2, "delay", -1, true);
+	done = settle_receipt(&settlement, arguments_receipt(fcinfo));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }
@@ -260,31 +246,28 @@ fairq_nack(PG_FUNCTION_ARGS)
 Datum
 fairq_nack_many(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.nack_many()";
 	Settlement	settlement;
 	TaskArray	errors;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_NACK);
-	errors.n = arguments_array(fcinfo, 1, function, "errors", TEXTOID, -1, false,
-							  TYPALIGN_INT, &errors.elements, &errors.nulls);
-	settlement.delay = arguments_duration(fcinfo, 2, function, "delay", -1, true);
-	settle_many(fcinfo, function, &settlement, &errors);
+	errors.n = arguments_array(fcinfo, 1, "errors", TEXTOID, &errors.elements, &errors.nulls);
+	settlement.delay = arguments_duration(fcinfo, 2, "delay", -1, true);
+	settle_many(fcinfo, &settlement, &errors);
 	return (Datum) 0;
 }
 
 Datum
 fairq_extend(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.extend()";
 	Settlement	settlement;
 	bool		done;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_EXTEND);
-	(void) arguments_receipt(fcinfo, function);
-	settlement.lease = arguments_duration(fcinfo, 1, function, "lease", -1, false);
-	done = settle_receipt(&settlement, arguments_receipt(fcinfo, function));
+	(void) arguments_receipt(fcinfo);
+	settlement.lease = arguments_duration(fcinfo, 1, "lease", -1, false);
+	done = settle_receipt(&settlement, arguments_receipt(fcinfo));
 	settle_end(&settlement);
 	if (!done)
 		PG_RETURN_NULL();
@@ -294,26 +277,24 @@ fairq_extend(PG_FUNCTION_ARGS)
 Datum
 fairq_extend_many(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.extend_many()";
 	Settlement	settlement;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_EXTEND);
-	settlement.lease = arguments_duration(fcinfo, 1, function, "lease", -1, false);
-	settle_many(fcinfo, function, &settlement, NULL);
+	settlement.lease = arguments_duration(fcinfo, 1, "lease", -1, false);
+	settle_many(fcinfo, &settlement, NULL);
 	return (Datum) 0;
 }
 
 Datum
 fairq_release(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.release()";
 	Settlement	settlement;
 	bool		done;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_RELEASE);
-	done = settle_receipt(&settlement, arguments_receipt(fcinfo, function));
+	done = settle_receipt(&settlement, arguments_receipt(fcinfo));
 	settle_end(&settlement);
 	PG_RETURN_BOOL(done);
 }
@@ -321,12 +302,11 @@ fairq_release(PG_FUNCTION_ARGS)
 Datum
 fairq_release_many(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.release_many()";
 	Settlement	settlement;
 
-	arguments_begin(function);
+	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_RELEASE);
-	settle_many(fcinfo, function, &settlement, NULL);
+	settle_many(fcinfo, &settlement, NULL);
 	return (Datum) 0;
 }
 
@@ -338,15 +318,14 @@ fairq_release_many(PG_FUNCTION_ARGS)
 Datum
 fairq_cancel(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.cancel()";
 	Relation	rel;
 	QueueInfo  *info;
 	bool		done;
 
-	arguments_begin(function);
-	(void) arguments_queue(fcinfo, function);
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
-		arguments_bad(function, "id", "is null", "Give the id of a task.");
+		arguments_bad(fcinfo, "id", "is null", "Give the id of a task.");
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
 	done = remove_cancel(rel, info, PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);
@@ -356,13 +335,12 @@ fairq_cancel(PG_FUNCTION_ARGS)
 Datum
 fairq_revive(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.revive()";
 	Relation	rel;
 	QueueInfo  *info;
 	int64		revived;
 
-	arguments_begin(function);
-	info = queue_open(arguments_queue(fcinfo, function), RowExclusiveLock,
+	arguments_begin(fcinfo);
+	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock,
 							  ACL_SELECT | ACL_UPDATE, &rel);
 	revived = remove_revive(rel, info, PG_ARGISNULL(1),
 							PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));

@@ -19,18 +19,18 @@ PG_FUNCTION_INFO_V1(fairq_publish);
 
 /* The topic, argument 0, or a pattern of topics. */
 static text *
-topic_argument(FunctionCallInfo fcinfo, const char *function, bool pattern)
+topic_argument(FunctionCallInfo fcinfo, bool pattern)
 {
 	text	   *topic;
 	const char *problem;
 	const char *hint;
 
 	if (PG_ARGISNULL(0))
-		arguments_bad(function, "topic", "is null", "Give a topic.");
+		arguments_bad(fcinfo, "topic", "is null", "Give a topic.");
 	topic = PG_GETARG_TEXT_PP(0);
 	problem = topics_check(topic, pattern, &hint);
 	if (problem != NULL)
-		arguments_bad(function, "topic",
+		arguments_bad(fcinfo, "topic",
 					  psprintf("is %s, which %s",
 							   arguments_quote(VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)),
 							   problem), hint);
@@ -39,53 +39,59 @@ topic_argument(FunctionCallInfo fcinfo, const char *function, bool pattern)
 
 /* The queue, argument 1. */
 static text *
-subscriber_argument(FunctionCallInfo fcinfo, const char *function)
+subscriber_argument(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(1))
-		arguments_bad(function, "queue", "is null", "Give the name of a queue.");
+		arguments_bad(fcinfo, "queue", "is null", "Give the name of a queue.");
 	return PG_GETARG_TEXT_PP(1);
 }
 
 Datum
 fairq_subscribe(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.subscribe()";
 	text	   *topic;
 
-	arguments_begin(function);
-	topic = topic_argument(fcinfo, function, true);
-	topics_subscribe(topic, subscriber_argument(fcinfo, function));
+	arguments_begin(fcinfo);
+	topic = topic_argument(fcinfo, true);
+	topics_subscribe(topic, subscriber_argument(fcinfo));
 	PG_RETURN_VOID();
 }
 
 Datum
 fairq_unsubscribe(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.unsubscribe()";
 	text	   *topic;
 
-	arguments_begin(function);
-	topic = topic_argument(fcinfo, function, true);
-	PG_RETURN_BOOL(topics_unsubscribe(topic, subscriber_argument(fcinfo, function)));
+	arguments_begin(fcinfo);
+	topic = topic_argument(fcinfo, true);
+	PG_RETURN_BOOL(topics_unsubscribe(topic, subscriber_argument(fcinfo)));
 }
+
+/* A task that is published, and by which call. */
+typedef struct PublishCall
+{
+	FunctionCallInfo fcinfo;
+	NewTask		task;
+} PublishCall;
 
 /* What a queue does not take of the task is an error that names the queue. */
 static void
-check_for_queue(QueueInfo *info, void *task)
+check_for_queue(QueueInfo *info, void *arg)
 {
+	PublishCall *call = arg;
+
 	arguments_concern(cstring_to_text(info->name));
-	arguments_check_task("fairq.publish()", info, task);
+	arguments_check_task(call->fcinfo, info, &call->task);
 }
 
 Datum
 fairq_publish(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.publish()";
+	PublishCall call = {.fcinfo = fcinfo};
 	text	   *topic;
-	NewTask		task = {0};
 
-	arguments_begin(function);
-	topic = topic_argument(fcinfo, function, false);
-	arguments_task(fcinfo, function, &task);
-	PG_RETURN_INT32(topics_publish(topic, &task, check_for_queue, &task));
+	arguments_begin(fcinfo);
+	topic = topic_argument(fcinfo, false);
+	arguments_task(fcinfo, &call.task);
+	PG_RETURN_INT32(topics_publish(topic, &call.task, check_for_queue, &call));
 }

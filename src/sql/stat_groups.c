@@ -162,7 +162,7 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 	List	   *queues;
 	ListCell   *lc;
 
-	arguments_require_preload("fairq.stats_of_groups()");
+	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
 	/* On a standby nobody counts. */

@@ -82,15 +82,14 @@ put_figures(QueueState *state, Datum *values, bool *nulls)
 Datum
 fairq_reset_stats(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.reset_stats()";
 	List	   *queues = NIL;
 	ListCell   *lc;
 
-	arguments_require_preload(function);
+	arguments_require_preload(fcinfo);
 	if (!PG_ARGISNULL(0))
 	{
 		Relation	rel;
-		QueueInfo  *info = queue_open(arguments_queue(fcinfo, function),
+		QueueInfo  *info = queue_open(arguments_queue(fcinfo),
 											  AccessShareLock, 0, &rel);
 
 		queue_catalog_check_owner(info);
@@ -200,7 +199,7 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 	List	   *queues;
 	ListCell   *lc;
 
-	arguments_require_preload("fairq.stats_of_queues()");
+	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 	queues = visible_queues_list();
 	foreach(lc, queues)
@@ -234,7 +233,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 	List	   *queues;
 	ListCell   *lc;
 
-	arguments_require_preload("fairq.stats_of_buckets()");
+	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 	queues = visible_queues_list();
 	foreach(lc, queues)
@@ -312,7 +311,7 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 	TimestampTz now = GetCurrentTimestamp();
 	int			n;
 
-	arguments_require_preload("fairq.live_leases()");
+	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 	restore_leases();
 	n = leases_list(&leases);
@@ -354,7 +353,7 @@ fairq_done_of_queues(PG_FUNCTION_ARGS)
 	List	   *queues;
 	ListCell   *lc;
 
-	arguments_require_preload("fairq.done_of_queues()");
+	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 	queues = queue_catalog_list();
 	foreach(lc, queues)

@@ -186,7 +186,6 @@ limit_allows(QueueState *state, const Position *position)
 Datum
 fairq_get_task_position(PG_FUNCTION_ARGS)
 {
-	const char *function = "fairq.get_task_position()";
 	QueueInfo  *info;
 	Relation	rel;
 	RowReader	row;
@@ -206,10 +205,10 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	double		allowed;
 	int64		id;
 
-	arguments_require_preload(function);
-	(void) arguments_queue(fcinfo, function);
+	arguments_require_preload(fcinfo);
+	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
-		arguments_bad(function, "id", "is null", "Give the id of a task.");
+		arguments_bad(fcinfo, "id", "is null", "Give the id of a task.");
 	id = PG_GETARG_INT64(1);
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
