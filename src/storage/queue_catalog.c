@@ -19,7 +19,6 @@
 #include "commands/extension.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "common/wall_clock.h"
 #include "shmem/lane_table.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
@@ -31,7 +30,7 @@
 
 #include "shmem/gone_queues.h"
 #include "shmem/lanes.h"
-#include "storage/queue_catalog.h"
+#include "storage/queue_settings.h"
 
 Oid
 queue_catalog_schema(bool missing_ok)
@@ -131,38 +130,17 @@ queue_catalog_read_settings(QueueInfo *info)
 		/* Columns that were dropped count, so nobody can say how many there may be. */
 		Datum	   *values = palloc_array(Datum, tupdesc->natts);
 		bool	   *nulls = palloc_array(bool, tupdesc->natts);
-		char	   *policy;
 
 		info->own_settings =
 			TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
 		heap_deform_tuple(tuple, tupdesc, values, nulls);
-#define SETTING(name) values[get_attnum(relid, name) - 1]
-#define IS_NULL(name) nulls[get_attnum(relid, name) - 1]
-		policy = TextDatumGetCString(SETTING("policy"));
-		info->policy = strcmp(policy, "fair") == 0 ? QUEUE_FAIR :
-			strcmp(policy, "priority") == 0 ? QUEUE_PRIORITY : QUEUE_TIME;
-		info->buckets = DatumGetInt32(SETTING("buckets"));
-		info->lease = wall_clock_usecs(DatumGetIntervalP(SETTING("lease")));
-		info->max_attempts = DatumGetInt32(SETTING("max_attempts"));
-		info->backoff_base = wall_clock_usecs(DatumGetIntervalP(SETTING("backoff_base")));
-		info->backoff_max = wall_clock_usecs(DatumGetIntervalP(SETTING("backoff_max")));
-		info->max_ready = DatumGetInt64(SETTING("max_ready"));
-		info->max_ready_per_group = DatumGetInt64(SETTING("max_ready_per_group"));
-		info->max_tasks = IS_NULL("max_tasks") ? 0 :
-			DatumGetInt64(SETTING("max_tasks"));
-		info->keep_done = IS_NULL("keep_done") ? 0 :
-			wall_clock_usecs(DatumGetIntervalP(SETTING("keep_done")));
-		info->durable_leases = DatumGetBool(SETTING("durable_leases"));
-		info->charge_seconds = strcmp(TextDatumGetCString(SETTING("charge")), "seconds") == 0;
-		info->notify = DatumGetBool(SETTING("notify"));
-		info->paused = DatumGetBool(SETTING("paused"));
-		info->group_defaults.weight = DatumGetFloat4(SETTING("group_weight"));
-		info->group_defaults.max_leased = DatumGetInt32(SETTING("group_max_leased"));
-		info->group_defaults.rate = DatumGetFloat4(SETTING("group_rate"));
-		info->group_defaults.burst = DatumGetInt32(SETTING("group_burst"));
+		for (int i = 0; i < QUEUE_SETTINGS; i++)
+		{
+			int			column = get_attnum(relid, queue_settings[i].column) - 1;
+
+			queue_settings_store(info, i, values[column], nulls[column]);
+		}
 		info->group_defaults.paused = false;
-#undef IS_NULL
-#undef SETTING
 		pfree(values);
 		pfree(nulls);
 	}

@@ -34,32 +34,6 @@
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"
 
-/* The columns of fairq.queue. */
-static const struct
-{
-	const char *name;
-	Oid			type;
-}			setting_columns[QUEUE_SETTINGS] = {
-	[SETTING_POLICY] = {"policy", TEXTOID},
-	[SETTING_BUCKETS] = {"buckets", INT4OID},
-	[SETTING_LEASE] = {"lease", INTERVALOID},
-	[SETTING_MAX_ATTEMPTS] = {"max_attempts", INT4OID},
-	[SETTING_BACKOFF_BASE] = {"backoff_base", INTERVALOID},
-	[SETTING_BACKOFF_MAX] = {"backoff_max", INTERVALOID},
-	[SETTING_MAX_READY] = {"max_ready", INT8OID},
-	[SETTING_MAX_READY_PER_GROUP] = {"max_ready_per_group", INT8OID},
-	[SETTING_MAX_TASKS] = {"max_tasks", INT8OID},
-	[SETTING_KEEP_DONE] = {"keep_done", INTERVALOID},
-	[SETTING_DURABLE_LEASES] = {"durable_leases", BOOLOID},
-	[SETTING_CHARGE] = {"charge", TEXTOID},
-	[SETTING_NOTIFY] = {"notify", BOOLOID},
-	[SETTING_GROUP_WEIGHT] = {"group_weight", FLOAT4OID},
-	[SETTING_GROUP_MAX_LEASED] = {"group_max_leased", INT4OID},
-	[SETTING_GROUP_RATE] = {"group_rate", FLOAT4OID},
-	[SETTING_GROUP_BURST] = {"group_burst", INT4OID},
-	[SETTING_PAUSED] = {"paused", BOOLOID},
-};
-
 /*
  * Run a command on the extension's tables as their owner.  The caller has
  * connected to SPI, and checked that it may be done.  Returns how many rows were
@@ -104,18 +78,18 @@ write_settings(const char *queue, const QueueSettings *settings, bool new)
 	{
 		if (!settings->given[i])
 			continue;
-		types[n] = setting_columns[i].type;
+		types[n] = queue_settings[i].type;
 		values[n] = settings->values[i];
 		nulls[n] = settings->nulls[i] ? 'n' : ' ';
 		n++;
 		if (new)
 		{
-			appendStringInfo(&names, ", %s", setting_columns[i].name);
+			appendStringInfo(&names, ", %s", queue_settings[i].column);
 			appendStringInfo(&parameters, ", $%d", n);
 		}
 		else
 			appendStringInfo(&names, "%s%s = $%d", n > 2 ? ", " : "",
-							 setting_columns[i].name, n);
+							 queue_settings[i].column, n);
 	}
 	if (new)
 		queue_admin_execute(psprintf("INSERT INTO fairq.queue (queue%s) VALUES ($1%s)",
@@ -160,7 +134,7 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("argument \"%s\" is " INT64_FORMAT ", and queue \"%s\" is not of policy fair",
-							setting_columns[i].name,
+							queue_settings[i].column,
 							DatumGetInt64(settings->values[i]), queue),
 					 errhint("Leave it out: only under policy fair do tasks wait for room. See \"max_tasks\" for a limit.")));
 	}
@@ -173,6 +147,76 @@ wants_archive(const QueueSettings *settings)
 }
 
 /*
+ * A queue's table and what belongs to it, by names that no other queue's can have.
+ *
+ * VACUUM is not to cut off the empty end of the table: it would lock it
+ * exclusively for that, again and again, and the space is soon used.
+ *
+ * Columns from priority on are added with what most rows have, which then takes no
+ * room in these (row_writer.c); it is not to be a default.
+ *
+ * Keys stay in the row: a claim reads them with the row's page locked, and must not
+ * come to another table then.  The index on unique keys is by bytes: what an update
+ * of the locale data cannot spoil.  That on the overflow is by group, class and id;
+ * group_table.c has the same hash.
+ */
+static const char queue_definition[] =
+"CREATE TABLE fairq.\"q_%1$s\" ("
+" id pg_catalog.int8 NOT NULL,"
+" address fairq.address,"
+" enqueued_at pg_catalog.timestamptz NOT NULL,"
+" state pg_catalog.\"char\" NOT NULL,"
+" group_key pg_catalog.text NOT NULL,"
+" payload pg_catalog.jsonb NOT NULL,"
+" CONSTRAINT \"id_of_%1$s\" PRIMARY KEY (id)"
+") WITH (autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off);"
+"ALTER TABLE fairq.\"q_%1$s\""
+" ADD priority pg_catalog.int8 NOT NULL DEFAULT 0,"
+" ADD cost pg_catalog.float4 NOT NULL DEFAULT 1,"
+" ADD attempts pg_catalog.int4 NOT NULL DEFAULT 0,"
+" ADD run_at pg_catalog.timestamptz,"
+" ADD max_attempts pg_catalog.int4,"
+" ADD lease pg_catalog.interval,"
+" ADD headers pg_catalog.jsonb,"
+" ADD unique_key pg_catalog.text,"
+" ADD last_error pg_catalog.text;"
+"ALTER TABLE fairq.\"q_%1$s\" ALTER priority DROP DEFAULT, ALTER cost DROP DEFAULT,"
+" ALTER attempts DROP DEFAULT, ALTER group_key SET STORAGE MAIN;"
+"CREATE INDEX \"address_of_%1$s\" ON fairq.\"q_%1$s\" USING btree (address)"
+" WHERE address IS NOT NULL;"
+"CREATE INDEX \"due_of_%1$s\" ON fairq.\"q_%1$s\" USING btree (run_at)"
+" WHERE state OPERATOR(pg_catalog.=) 's';"
+"CREATE INDEX \"overflow_of_%1$s\" ON fairq.\"q_%1$s\" USING btree"
+" (pg_catalog.hashtextextended(group_key COLLATE pg_catalog.\"C\", 0), priority, id)"
+" WHERE state OPERATOR(pg_catalog.=) 'o';"
+"CREATE INDEX \"key_of_%1$s\" ON fairq.\"q_%1$s\" USING btree"
+" (unique_key COLLATE pg_catalog.\"C\")"
+" WHERE unique_key IS NOT NULL AND state OPERATOR(pg_catalog.<>) 'd';"
+"CREATE INDEX \"held_of_%1$s\" ON fairq.\"q_%1$s\" USING btree (id)"
+" WHERE state OPERATOR(pg_catalog.=) 'h';"
+"CREATE SEQUENCE fairq.\"ids_of_%1$s\" INCREMENT BY " CppAsString2(QUEUE_ID_BLOCK)
+" MINVALUE 1 START WITH 1 OWNED BY fairq.\"q_%1$s\".id;"
+"CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OR DELETE ON fairq.\"q_%1$s\""
+" FOR EACH ROW EXECUTE FUNCTION fairq.row_written();"
+"ALTER TABLE fairq.\"q_%1$s\" ENABLE ALWAYS TRIGGER fairq_row_written";
+
+/* The name of a queue, as it stands between double quotes. */
+static const char *
+in_quotes(const char *queue)
+{
+	StringInfoData result;
+
+	initStringInfo(&result);
+	for (; *queue != '\0'; queue++)
+	{
+		if (*queue == '"')
+			appendStringInfoChar(&result, '"');
+		appendStringInfoChar(&result, *queue);
+	}
+	return result.data;
+}
+
+/*
  * Create a queue.  The caller needs CREATE on schema fairq.
  */
 void
@@ -180,11 +224,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 {
 	char		queue[NAMEDATALEN];
 	char		relname[NAMEDATALEN];
-	char		sequence[NAMEDATALEN];
-	char		index[NAMEDATALEN];
 	Oid			schema = queue_catalog_schema(false);
-	const char *table;
-	StringInfoData sql;
 
 	queue_catalog_check_name(name, queue);
 	queue_catalog_relation_name(queue, relname);
@@ -213,110 +253,8 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 	if (wants_archive(settings))
 		archive_check_name(queue);
 
-	table = quote_qualified_identifier(QUEUE_SCHEMA, relname);
-	/* Names that no other queue's table can have. */
-	snprintf(sequence, sizeof(sequence), "ids_of_%s", queue);
-	snprintf(index, sizeof(index), "address_of_%s", queue);
-
 	SPI_connect();
-	initStringInfo(&sql);
-
-	/*
-	 * VACUUM is not to cut off the empty end of the table: it would lock it
-	 * exclusively for that, again and again, and the space is soon used.
-	 *
-	 * Columns from priority on are added with what most rows have, which then
-	 * takes no room in these (queue_index.c); it is not to be a default.
-	 */
-	appendStringInfo(&sql,
-					 "CREATE TABLE %s ("
-					 " id pg_catalog.int8 NOT NULL,"
-					 " address fairq.address,"
-					 " enqueued_at pg_catalog.timestamptz NOT NULL,"
-					 " state pg_catalog.\"char\" NOT NULL,"
-					 " group_key pg_catalog.text NOT NULL,"
-					 " payload pg_catalog.jsonb NOT NULL,"
-					 " CONSTRAINT %s PRIMARY KEY (id)"
-					 ") WITH (autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off)",
-					 table, quote_identifier(psprintf("id_of_%s", queue)));
-	run_as_sql(sql.data);
-
-	resetStringInfo(&sql);
-	appendStringInfo(&sql,
-					 "ALTER TABLE %s"
-					 " ADD priority pg_catalog.int8 NOT NULL DEFAULT 0,"
-					 " ADD cost pg_catalog.float4 NOT NULL DEFAULT 1,"
-					 " ADD attempts pg_catalog.int4 NOT NULL DEFAULT 0,"
-					 " ADD run_at pg_catalog.timestamptz,"
-					 " ADD max_attempts pg_catalog.int4,"
-					 " ADD lease pg_catalog.interval,"
-					 " ADD headers pg_catalog.jsonb,"
-					 " ADD unique_key pg_catalog.text,"
-					 " ADD last_error pg_catalog.text",
-					 table);
-	run_as_sql(sql.data);
-	resetStringInfo(&sql);
-	/*
-	 * Keys stay in the row: a claim reads them with the row's page locked, and
-	 * must not come to another table then.
-	 */
-	appendStringInfo(&sql, "ALTER TABLE %s ALTER priority DROP DEFAULT,"
-					 " ALTER cost DROP DEFAULT, ALTER attempts DROP DEFAULT,"
-					 " ALTER group_key SET STORAGE MAIN",
-					 table);
-	run_as_sql(sql.data);
-
-	resetStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (address)"
-					 " WHERE address IS NOT NULL",
-					 quote_identifier(index), table);
-	run_as_sql(sql.data);
-
-	resetStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (run_at)"
-					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
-					 quote_identifier(psprintf("due_of_%s", queue)), table,
-					 TASK_SCHEDULED);
-	run_as_sql(sql.data);
-
-	/* The overflow, by group, class and id; group_table.c has the same hash. */
-	resetStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree"
-					 " (pg_catalog.hashtextextended(group_key COLLATE pg_catalog.\"C\", 0), priority, id)"
-					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
-					 quote_identifier(psprintf("overflow_of_%s", queue)), table,
-					 TASK_OVERFLOW);
-	run_as_sql(sql.data);
-
-	/* By bytes: what an update of the locale data cannot spoil. */
-	resetStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (unique_key COLLATE pg_catalog.\"C\")"
-					 " WHERE unique_key IS NOT NULL AND state OPERATOR(pg_catalog.<>) '%c'",
-					 quote_identifier(psprintf("key_of_%s", queue)), table, TASK_DEAD);
-	run_as_sql(sql.data);
-
-	resetStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE INDEX %s ON %s USING btree (id)"
-					 " WHERE state OPERATOR(pg_catalog.=) '%c'",
-					 quote_identifier(psprintf("held_of_%s", queue)), table, TASK_HELD);
-	run_as_sql(sql.data);
-
-	resetStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE SEQUENCE %s INCREMENT BY %d MINVALUE 1 START WITH 1 OWNED BY %s.id",
-					 quote_qualified_identifier(QUEUE_SCHEMA, sequence),
-					 QUEUE_ID_BLOCK, table);
-	run_as_sql(sql.data);
-
-	resetStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE TRIGGER fairq_row_written"
-					 " AFTER INSERT OR UPDATE OR DELETE ON %s"
-					 " FOR EACH ROW EXECUTE FUNCTION fairq.row_written()",
-					 table);
-	run_as_sql(sql.data);
-	resetStringInfo(&sql);
-	appendStringInfo(&sql, "ALTER TABLE %s ENABLE ALWAYS TRIGGER fairq_row_written",
-					 table);
-	run_as_sql(sql.data);
+	run_as_sql(psprintf(queue_definition, in_quotes(queue)));
 
 	/* Settings that a dropped table of this name has left behind are void. */
 	delete_settings(queue);
@@ -383,6 +321,8 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 {
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(name, &rel);
+	QueueInfo	after = *info;
+	bool		defaults = false;
 
 	check_fair_settings(info->name, info->policy == QUEUE_FAIR, settings);
 
@@ -403,20 +343,16 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	SPI_connect();
 	write_settings(info->name, settings, false);
 	SPI_finish();
-	if (settings->given[SETTING_GROUP_WEIGHT] || settings->given[SETTING_GROUP_MAX_LEASED] ||
-		settings->given[SETTING_GROUP_RATE] || settings->given[SETTING_GROUP_BURST])
+	for (int i = SETTING_GROUP_WEIGHT; i <= SETTING_GROUP_BURST; i++)
 	{
-		LimitSettings defaults = info->group_defaults;
-
-		if (settings->given[SETTING_GROUP_WEIGHT])
-			defaults.weight = DatumGetFloat4(settings->values[SETTING_GROUP_WEIGHT]);
-		if (settings->given[SETTING_GROUP_MAX_LEASED])
-			defaults.max_leased = DatumGetInt32(settings->values[SETTING_GROUP_MAX_LEASED]);
-		if (settings->given[SETTING_GROUP_RATE])
-			defaults.rate = DatumGetFloat4(settings->values[SETTING_GROUP_RATE]);
-		if (settings->given[SETTING_GROUP_BURST])
-			defaults.burst = DatumGetInt32(settings->values[SETTING_GROUP_BURST]);
-		pending_defaults_set(info->state, &defaults);
+		if (!settings->given[i])
+			continue;
+		queue_settings_store(&after, i, settings->values[i], false);
+		defaults = true;
+	}
+	if (defaults)
+	{
+		pending_defaults_set(info->state, &after.group_defaults);
 		group_settings_adopt(info, rel);
 	}
 	settings_changed(rel);
@@ -429,30 +365,24 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
  */
 void
 queue_admin_set_group(const text *queue, const text *group,
-					  const GroupSettings *settings)
+					  const QueueSettings *settings)
 {
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(queue, &rel);
-	Oid			types[7] = {TEXTOID, TEXTOID, FLOAT4OID, INT4OID, FLOAT4OID, INT4OID, BOOLOID};
-	Datum		values[7] = {0};
-	char		nulls[8] = "       ";
+	Oid			types[7] = {TEXTOID, TEXTOID};
+	Datum		values[7] = {CStringGetTextDatum(info->name), PointerGetDatum(group)};
+	char		nulls[8] = "  ";
 	Datum		result[5];
 	bool		result_nulls[5];
 	LimitSettings after;
 	uint32		limit;
 
-	values[0] = CStringGetTextDatum(info->name);
-	values[1] = PointerGetDatum(group);
-	values[2] = Float4GetDatum(settings->values.weight);
-	values[3] = Int32GetDatum(settings->values.max_leased);
-	values[4] = Float4GetDatum(settings->values.rate);
-	values[5] = Int32GetDatum(settings->values.burst);
-	values[6] = BoolGetDatum(settings->values.paused);
-	nulls[2] = settings->has_weight ? ' ' : 'n';
-	nulls[3] = settings->has_max_leased ? ' ' : 'n';
-	nulls[4] = settings->has_rate ? ' ' : 'n';
-	nulls[5] = settings->has_burst ? ' ' : 'n';
-	nulls[6] = settings->has_paused ? ' ' : 'n';
+	for (int i = SETTING_GROUP_WEIGHT, n = 2; i <= SETTING_PAUSED; i++, n++)
+	{
+		types[n] = queue_settings[i].type;
+		values[n] = settings->values[i];
+		nulls[n] = settings->given[i] ? ' ' : 'n';
+	}
 
 	SPI_connect();
 	queue_admin_execute("INSERT INTO fairq.group_setting AS s"
@@ -478,43 +408,6 @@ queue_admin_set_group(const text *queue, const text *group,
 								  VARSIZE_ANY_EXHDR(group));
 	pending_group_set(info->state, limit, &after);
 	group_settings_adopt(info, rel);
-	relation_close(rel, NoLock);
-}
-
-/*
- * Change what the other groups of a queue may have.
- */
-void
-queue_admin_set_group_defaults(const text *queue, const GroupSettings *settings)
-{
-	QueueSettings changes = {0};
-
-	if (settings->has_weight)
-		queue_setting(&changes, SETTING_GROUP_WEIGHT, Float4GetDatum(settings->values.weight));
-	if (settings->has_max_leased)
-		queue_setting(&changes, SETTING_GROUP_MAX_LEASED, Int32GetDatum(settings->values.max_leased));
-	if (settings->has_rate)
-		queue_setting(&changes, SETTING_GROUP_RATE, Float4GetDatum(settings->values.rate));
-	if (settings->has_burst)
-		queue_setting(&changes, SETTING_GROUP_BURST, Int32GetDatum(settings->values.burst));
-	queue_admin_alter(queue, &changes);
-}
-
-/*
- * Stop (or let go on) claims from a queue.
- */
-void
-queue_admin_pause(const text *name, bool paused)
-{
-	QueueSettings settings = {0};
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(name, &rel);
-
-	queue_setting(&settings, SETTING_PAUSED, BoolGetDatum(paused));
-	SPI_connect();
-	write_settings(info->name, &settings, false);
-	SPI_finish();
-	settings_changed(rel);
 	relation_close(rel, NoLock);
 }
 
