@@ -36,6 +36,7 @@
 #include "common/wall_clock.h"
 #include "shmem/fed_tasks.h"
 #include "shmem/group_table.h"
+#include "shmem/in_hand.h"
 #include "shmem/in_transit.h"
 #include "shmem/lane_table.h"
 #include "shmem/lanes.h"
@@ -55,6 +56,7 @@
 #include "worker/database_hooks.h"
 #include "worker/launcher.h"
 #include "xact/pending.h"
+#include "xact/pending_queue.h"
 
 PG_MODULE_MAGIC;
 
@@ -136,6 +138,13 @@ _PG_init(void)
 	queue_open_register();
 	archive_register();
 	pending_register();
+	pending_queue_register();
+
+	/* A refill ends before what is in hand goes back to its lane. */
+	pending_at_abort(lanes_at_abort);
+	pending_at_abort(leases_return_reserved);
+	pending_at_abort(in_hand_at_abort);
+	pending_at_abort(waiting_at_abort);
 	unique_keys_register();
 	database_hooks_install();
 	launcher_register();

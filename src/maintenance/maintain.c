@@ -45,7 +45,7 @@
 #include "verbs/refill_overflow.h"
 #include "verbs/settle.h"
 #include "verbs/unique_keys.h"
-#include "xact/pending.h"
+#include "xact/pending_queue.h"
 
 /* Rows that a pass writes. */
 #define PASS_ROWS		1000

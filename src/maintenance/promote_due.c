@@ -17,7 +17,7 @@
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/placement.h"
-#include "xact/pending.h"
+#include "xact/pending_queue.h"
 
 /* What became of an entry of a scheduled task. */
 typedef enum Promotion
@@ -85,7 +85,7 @@ promote_due(Pass *pass, DuePlace *from)
 		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);
 
 		if (result != IN_HANDS)
-			pending_due_done(cursor, &skipped[i]);
+			pending_due_read(due_cursor_done, cursor, &skipped[i]);
 		promoted += (result == PROMOTED);
 	}
 
@@ -106,12 +106,12 @@ promote_due(Pass *pass, DuePlace *from)
 			promoted += (result == PROMOTED);
 			if (result == IN_HANDS && !retry && !due_cursor_skip(cursor, &read.entries[i]))
 			{
-				pending_due_held(cursor, &read.entries[i]);
+				pending_due_read(due_cursor_hold, cursor, &read.entries[i]);
 				retry = true;
 			}
 		}
 		pfree(read.entries);
-		pending_due_read(cursor, from);
+		pending_due_read(due_cursor_end, cursor, from);
 	}
 	row_reader_end(&row);
 	pass->more |= (from->due <= now);

@@ -62,7 +62,8 @@
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/placement.h"
-#include "xact/pending.h"
+#include "xact/pending_queue.h"
+#include "xact/pending_rows.h"
 
 /* Entries of the index that a pass looks at. */
 #define SWEEP_ENTRIES	1000

@@ -3,9 +3,9 @@
  * in_hand.c
  *	  Entries that a claim has taken from lanes, and not leased yet.
  *
- * They are in no window any more, so if the claimer fails they go back
- * (in_hand_let_go, called when a transaction or subtransaction aborts).  While
- * there are any, in_transit.c says so to other processes.
+ * They are in no window any more, so if the claim fails they go back:
+ * in_hand_at_abort is called when a transaction or subtransaction rolls back.
+ * While there are any, other processes see that in in_transit.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -79,4 +79,13 @@ in_hand_let_go(int done)
 		lanes_offer_entry(lanes_in_hand[i], &entries_in_hand[i]);
 	count_in_hand = 0;
 	in_transit_ends();
+}
+
+/*
+ * The claim failed: nothing that is held was leased.  Never fails.
+ */
+void
+in_hand_at_abort(void)
+{
+	in_hand_let_go(0);
 }

@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * in_transit.c
- *	  Since when tasks have been on their way from one hand to another.
+ *	  Since when each backend has held tasks that are in no lane and not leased.
  *
- * A claim takes tasks out of lanes, and then leases them; a transaction that
- * commits is seen by others, and then hands its tasks over.  In between such a
- * task is in no lane and has no lease, just as one that was lost.  That takes
- * microseconds, unless the process is kept from running then, or reads a slow
- * disk: so how long it has lasted does not tell the one from the other.  Each
- * process says here since when it has had tasks on their way, and the sweep
- * (sweep.c) waits for it.
+ * A claim takes tasks out of lanes before it leases them, and a transaction that
+ * commits becomes visible before it offers its rows.  A task in between looks
+ * like one that was lost.  That takes microseconds, unless the process is kept
+ * from running then or reads a slow disk, so its duration does not tell the one
+ * from the other.  Therefore each backend notes here since when it has held
+ * such tasks.  The sweep (sweep.c) does not take a task for lost while a backend
+ * has held any since before the sweep first missed that task.
  *
- * Locking: none.  Each process writes its own place only, before it takes the
- * first task, and after it has let go of the last; both are followed or preceded
- * by a lock of a lane or a partition of leases, which is the memory barrier.  Who
- * reads does so after he has had these locks.
+ * Locking: none.  A backend writes its own slot only, before it takes the first
+ * task and after it has released the last.  On either side it takes a lock of a
+ * lane or of a partition of leases, which is the memory barrier; readers must
+ * have taken the same locks first.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,10 +26,10 @@
 
 #include "shmem/in_transit.h"
 
-/* By the number of the process, as TimestampTz; 0: nothing. */
+/* By the number of the process, as TimestampTz; 0: it holds nothing. */
 static pg_atomic_uint64 *since_when = NULL;
 
-/* Has this process said that it has tasks in its hands? */
+/* Has this process noted that it holds tasks? */
 static bool begun = false;
 
 static inline int
@@ -66,8 +66,8 @@ in_transit_begins(TimestampTz since)
 }
 
 /*
- * It has none in its hands that nobody else can see.  May be said at any time, and
- * is at the end of every transaction, most of which have to do with no queue.
+ * This process holds no task that others cannot see.  May be called at any time, and
+ * is called at the end of every transaction, most of which use no queue.
  */
 void
 in_transit_ends(void)
@@ -79,8 +79,7 @@ in_transit_ends(void)
 }
 
 /*
- * Since when has somebody had tasks in his hands?  The longest; DT_NOEND if
- * nobody has any.
+ * Since when has any process held tasks?  The earliest; DT_NOEND if none holds any.
  */
 TimestampTz
 in_transit_oldest(void)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * in_transit.h
- *	  Since when tasks have been on their way from one hand to another.
+ *	  Since when each backend has held tasks that are in no lane and not leased.
  *
  *-------------------------------------------------------------------------
  */

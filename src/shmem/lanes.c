@@ -507,7 +507,8 @@ lanes_refill_wait(Lane *lane)
 }
 
 /*
- * The transaction failed: if it did so in a refill, nothing was read.
+ * A transaction or a subtransaction rolls back: if it was in a refill, nothing was
+ * read.
  */
 void
 lanes_at_abort(void)

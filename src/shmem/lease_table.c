@@ -120,8 +120,8 @@ lease_table_shmem_init(void *area, bool found)
 
 /*
  * Take up to n entries off the free list, for leases_grant to use.  Returns
- * how many there are; the caller returns what it did not use (if it fails,
- * leases_return_reserved is called at the end of the transaction).
+ * how many there are.  The caller returns what it did not use; if it fails,
+ * leases_return_reserved is called when the transaction rolls back.
  */
 int
 leases_reserve(int n)

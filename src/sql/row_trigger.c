@@ -25,6 +25,9 @@
 #include "storage/recovery.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
+#include "xact/pending_groups.h"
+#include "xact/pending_queue.h"
+#include "xact/pending_rows.h"
 
 PG_FUNCTION_INFO_V1(fairq_row_written);
 

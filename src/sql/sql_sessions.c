@@ -23,7 +23,7 @@
 #include "sql/arguments.h"
 #include "storage/queue_open.h"
 #include "verbs/settle.h"
-#include "xact/pending.h"
+#include "xact/pending_queue.h"
 
 PG_FUNCTION_INFO_V1(fairq_open_session);
 PG_FUNCTION_INFO_V1(fairq_heartbeat);

@@ -54,7 +54,7 @@
 #include "common/run_as.h"
 #include "storage/archive.h"
 #include "storage/queue_table.h"
-#include "xact/pending.h"
+#include "xact/pending_queue.h"
 
 /* How a batch is named in the INSERT. */
 #define BATCH_NAME		"fairq_finished"

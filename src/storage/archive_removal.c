@@ -28,7 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "storage/archive_removal.h"
-#include "xact/pending.h"
+#include "xact/pending_queue.h"
 
 /* A row to remove. */
 typedef struct ArchiveRow
@@ -151,8 +151,8 @@ read_skipped(ArchiveRemoval *removal, const DuePlace *place)
 	{
 		DuePlace	start = {place->due, PG_INT64_MIN, {{0, 0}, 0}};
 
-		pending_due_done(removal->cursor, place);
-		pending_due_held(removal->cursor, &start);
+		pending_due_read(due_cursor_done, removal->cursor, place);
+		pending_due_read(due_cursor_hold, removal->cursor, &start);
 	}
 	ExecClearTuple(slot);
 	table_index_fetch_end(fetch);
@@ -236,7 +236,7 @@ archive_remove_old(ArchiveRemoval *removal)
 	if (removal->from.due <= removal->until)
 	{
 		read_old(removal);
-		pending_due_read(removal->cursor, &removal->from);
+		pending_due_read(due_cursor_end, removal->cursor, &removal->from);
 	}
 	if (removal->n > 0)
 		removal->removed = remove_rows(removal);
@@ -247,9 +247,9 @@ archive_remove_old(ArchiveRemoval *removal)
 		if (!row->removed)
 			leave_row(removal, &row->place);
 		else if (row->skipped)
-			pending_due_done(removal->cursor, &row->place);
+			pending_due_read(due_cursor_done, removal->cursor, &row->place);
 	}
 	if (removal->held_back)
-		pending_due_held(removal->cursor, &removal->held);
+		pending_due_read(due_cursor_hold, removal->cursor, &removal->held);
 	pfree(removal->rows);
 }

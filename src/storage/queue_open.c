@@ -43,8 +43,7 @@
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
 #include "storage/queue_table.h"
-#include "xact/new_queues.h"
-#include "xact/pending.h"
+#include "xact/pending_queue.h"
 
 typedef struct CacheSlot
 {
@@ -142,13 +141,13 @@ fill_entry(QueueInfo *info, Relation rel)
 	 */
 	if (state == NULL && (RecoveryInProgress() || queue_state_full()))
 		(void) gone_queues_release();
+	if (state == NULL && rel->rd_createSubid != InvalidSubTransactionId)
+		pending_queue_created(info->relation, rel->rd_createSubid);
 	info->state = queue_lifecycle_attach(info->relation,
 									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	publish_settings(info, rel->rd_createSubid != InvalidSubTransactionId);
 	if (!info->state->limits.known || info->state->limits.prepared)
 		group_settings_load(info, rel);
-	if (rel->rd_createSubid != InvalidSubTransactionId)
-		new_queues_add(info->relation, rel->rd_createSubid);
 
 	/* Producers' commits see this; what they do not see is not yet in force. */
 	if (!info->own_settings &&

@@ -41,7 +41,7 @@
 #include "storage/recovery.h"
 #include "verbs/claim_private.h"
 #include "verbs/unique_keys.h"
-#include "xact/pending.h"
+#include "xact/pending_groups.h"
 
 /* How long to wait for tasks of the overflow that are about to be moved. */
 #define FEED_WAIT_USECS	USECS_PER_SEC

@@ -37,6 +37,7 @@
 #include "verbs/claim_private.h"
 #include "verbs/refill_overflow.h"
 #include "xact/pending.h"
+#include "xact/pending_groups.h"
 
 /*
  * A task was leased, after which its group may have no places left.

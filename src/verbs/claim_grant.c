@@ -32,7 +32,8 @@
 #include "storage/row_writer.h"
 #include "verbs/claim_private.h"
 #include "verbs/unique_keys.h"
-#include "xact/pending.h"
+#include "xact/pending_leases.h"
+#include "xact/pending_rows.h"
 
 /* How long a claim of the row's task lasts, in microseconds. */
 int64

@@ -24,7 +24,9 @@
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"
 #include "verbs/unique_keys.h"
-#include "xact/pending.h"
+#include "xact/pending_groups.h"
+#include "xact/pending_queue.h"
+#include "xact/pending_rows.h"
 
 /* Tasks that are placed and written in one go, to bound memory. */
 #define ENQUEUE_BATCH	1000

@@ -25,6 +25,8 @@
 #include "storage/row_writer.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
+#include "xact/pending_groups.h"
+#include "xact/pending_rows.h"
 
 /*
  * Before a statement gives places to tasks.

@@ -33,6 +33,8 @@
 #include "storage/recovery.h"
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"
+#include "xact/pending_groups.h"
+#include "xact/pending_queue.h"
 
 /*
  * Run a command on the extension's tables as their owner.  The caller has

@@ -46,6 +46,7 @@
 #include "verbs/placement.h"
 #include "verbs/refill_overflow.h"
 #include "xact/pending.h"
+#include "xact/pending_groups.h"
 
 /*
  * How long to wait before looking for groups with room for their overflow that

@@ -31,6 +31,10 @@
 #include "verbs/settle.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
+#include "xact/pending_groups.h"
+#include "xact/pending_leases.h"
+#include "xact/pending_queue.h"
+#include "xact/pending_rows.h"
 
 /* Tasks of a group that are purged. */
 typedef struct GroupCount

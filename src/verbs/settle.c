@@ -40,6 +40,9 @@
 #include "verbs/settle.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
+#include "xact/pending_leases.h"
+#include "xact/pending_queue.h"
+#include "xact/pending_rows.h"
 
 /* Has this backend seen that the leases of all queues are known? */
 static bool all_known = false;

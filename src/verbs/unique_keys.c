@@ -37,7 +37,7 @@
  * that ready.  Not earlier: a producer would have to wait for him.  The one that is
  * held may be committed just too late to be seen.  So before he looks he says
  * on the lease that he has (leases_closing); and the producer looks for the lease when
- * he has committed (PENDING_HELD).  If it has gone, or says so, a pass
+ * he has committed (pending_task_held).  If it has gone, or says so, a pass
  * of maintain.c looks at the task; else it was there before the look.
  * The same pass looks at all that are held after a start, and after rows were
  * written with SQL, purged, or come from a prepared transaction.
@@ -74,6 +74,9 @@
 #include "storage/queue_keys.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
+#include "xact/pending_groups.h"
+#include "xact/pending_queue.h"
+#include "xact/pending_rows.h"
 
 /* Versions of rows of one key that may be there at once: two of two tasks. */
 #define MAX_VERSIONS	16

@@ -34,7 +34,7 @@
 #include "storage/durable_table.h"
 #include "storage/queue_catalog.h"
 #include "worker/database_hooks.h"
-#include "xact/pending.h"
+#include "xact/pending_queue.h"
 
 static object_access_hook_type prev_object_access_hook = NULL;
 static ProcessUtility_hook_type prev_process_utility_hook = NULL;

@@ -8,7 +8,7 @@
 #
 # To see it fail: do not look behind a task that has gone (unique_keys.c); let new
 # tasks overtake the overflow (groups.c); let an ack that is rolled back end the
-# lease, or do not offer a task whose claim was (pending_kinds.c); let what is replaced
+# lease, or do not offer a task whose claim was (pending_leases.c); let what is replaced
 # always keep its place (unique_keys.c); end a session when close_session is
 # called, not when that commits (sql_sessions.c); do not count off what is rolled back
 # (groups_untag): what group_stats says, which is compared whenever no transaction is open.

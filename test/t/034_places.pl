@@ -7,7 +7,7 @@
 # restarts and crashes leases on such tasks are as good as any.
 #
 # To see it fail, take one of these guards out of the engine:
-# - what a claim took it gives back as what it was (pending_claimed, item->task);
+# - what a claim took it gives back as what it was (pending_claimed, place.entry);
 # - a task that is released comes before the others, and has a place of its own, also
 #   where it is set aside (placement_first);
 # - a task is looked up by its id if its row is not where the place says

@@ -5,8 +5,8 @@
 # To see it fail, take one of these guards out of the engine:
 # - own_settings in publish_settings (what is not committed is in force);
 # - group_limits_settle when a transaction is rolled back (limits are used up by that);
-# - pending_action_before_prepare (what was prepared is never in force), or that GROUP_SET is not
-#   carried out when it is prepared (it is in force though it is rolled back);
+# - announce_prepared_limit (what was prepared is never in force), or let set_limit be what is done
+#   when a group_limit is prepared (it is in force though it is rolled back);
 # - that join_limit tells the group in all classes;
 # - group_settings_adopt.
 

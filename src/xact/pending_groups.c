@@ -1,0 +1,344 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending_groups.c
+ *	  Pending actions about groups: what they have, may have and are given.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/inval.h"
+
+#include "shmem/group_limits.h"
+#include "shmem/group_overflow.h"
+#include "shmem/refill.h"
+#include "xact/pending.h"
+#include "xact/pending_groups.h"
+
+/* A group's tasks, or all of a queue's, are removed. */
+typedef struct PendingPurge
+{
+	QueueState *queue;
+	VirtualTime finish;
+	uint32		group;			/* FAIRQ_NO_GROUP: all */
+} PendingPurge;
+
+/* What a group may have, or (limit is not used) those that were not told apart. */
+typedef struct PendingLimit
+{
+	QueueState *queue;
+	uint32		limit;
+	LimitSettings settings;
+} PendingLimit;
+
+/* n tasks of a group. */
+typedef struct PendingTasks
+{
+	QueueState *queue;
+	uint32		group;
+	int			n;
+	int64		id;				/* the lowest, of those put into the overflow */
+	void		(*change) (QueueState *queue, uint32 group, int n);	/* of the rest */
+} PendingTasks;
+
+/* A group that is given places out of its overflow. */
+typedef struct PendingFeeding
+{
+	QueueState *queue;
+	uint32		group;
+	bool		moved;			/* some tasks were given places */
+	int			written;		/* tasks that were given addresses */
+	int64		next;
+	int64		held;
+	int64		lost;			/* abort: look for those below again */
+	int64		left;			/* commit: look for those below again */
+} PendingFeeding;
+
+/* Groups that this transaction feeds. */
+static int	feedings = 0;
+
+/*
+ * Where the list has the overflow of a group: a hint, by group.  So there is one
+ * action for each group, not for each task.
+ */
+#define OVERFLOW_HINTS	1024
+static int	overflow_hints[OVERFLOW_HINTS];
+
+static void
+level_groups(PendingAction *action)
+{
+	PendingPurge *purge = pending_data(action, PendingPurge);
+
+	groups_level(purge->queue, purge->group, purge->finish);
+}
+
+static const PendingKind purged = {"purge", .commit = level_groups,
+	.prepare = level_groups};
+
+/*
+ * The tasks of a group are being removed (tag NULL: of all groups).
+ */
+void
+pending_purged(QueueState *queue, const GroupTag *tag)
+{
+	*pending_new(purged, PendingPurge) = tag ?
+		(PendingPurge) {queue, tag->finish, tag->group} :
+		(PendingPurge) {queue, {0, 0}, FAIRQ_NO_GROUP};
+}
+
+static void
+set_limit(PendingAction *action)
+{
+	PendingLimit *set = pending_data(action, PendingLimit);
+
+	pg_atomic_fetch_add_u32(&set->queue->limits.changes, 1);
+	groups_settle_limit(set->queue, set->limit, &set->settings);
+}
+
+static void
+keep_limit(PendingAction *action)
+{
+	PendingLimit *set = pending_data(action, PendingLimit);
+
+	groups_settle_limit(set->queue, set->limit, NULL);
+}
+
+/*
+ * When a prepared transaction commits that changes what groups may have, no callback
+ * tells so.  But every backend is told that settings have changed, and then looks at
+ * them.
+ */
+static void
+announce_prepared_limit(PendingAction *action)
+{
+	QueueState *queue = pending_data(action, PendingLimit)->queue;
+
+	queue->limits.prepared = true;
+	CacheInvalidateRelcacheByRelid(queue->relation);
+}
+
+static const PendingKind group_limit = {"limit of a group", .commit = set_limit,
+	.abort = keep_limit, .before_prepare = announce_prepared_limit,
+	.prepare = keep_limit};
+
+/*
+ * What a group may have is being changed.  The caller has announced that, and has
+ * reserved room before.
+ */
+void
+pending_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings)
+{
+	*pending_new(group_limit, PendingLimit) = (PendingLimit) {queue, limit, *settings};
+}
+
+static void
+keep_defaults(PendingAction *action)
+{
+	pg_atomic_fetch_sub_u32(&pending_data(action, PendingLimit)->queue->limits.entries, 1);
+}
+
+static void
+set_defaults(PendingAction *action)
+{
+	PendingLimit *set = pending_data(action, PendingLimit);
+
+	queue_state_set_defaults(set->queue, &set->settings);
+	group_limits_defaults_changed(queue_state_number(set->queue));
+	pg_atomic_fetch_sub_u32(&set->queue->limits.entries, 1);
+}
+
+static const PendingKind default_limits = {"default limits", .commit = set_defaults,
+	.abort = keep_defaults, .prepare = keep_defaults};
+
+/*
+ * What those groups of a queue may have that were not given settings of their own
+ * is being changed.
+ */
+void
+pending_defaults_set(QueueState *queue, const LimitSettings *settings)
+{
+	*pending_new(default_limits, PendingLimit) = (PendingLimit) {queue, 0, *settings};
+
+	/* As if one of them had a limit: every lease that is granted is counted. */
+	pg_atomic_fetch_add_u32(&queue->limits.entries, 1);
+}
+
+static void
+change_count(PendingAction *action)
+{
+	PendingTasks *tasks = pending_data(action, PendingTasks);
+
+	tasks->change(tasks->queue, tasks->group, tasks->n);
+}
+
+static void
+overflow_comes(PendingAction *action)
+{
+	PendingTasks *tasks = pending_data(action, PendingTasks);
+
+	group_overflow_ends(tasks->queue, tasks->group, tasks->n, tasks->id, true);
+}
+
+static void
+overflow_comes_not(PendingAction *action)
+{
+	PendingTasks *tasks = pending_data(action, PendingTasks);
+
+	group_overflow_ends(tasks->queue, tasks->group, tasks->n, tasks->id, false);
+}
+
+static const PendingKind changed_count = {"change of a count", .commit = change_count,
+	.prepare = change_count};
+
+static const PendingKind new_overflow = {"new overflow", .commit = overflow_comes,
+	.abort = overflow_comes_not, .prepare = overflow_comes};
+
+/*
+ * n ready tasks of a group are being removed, which are not leased.
+ */
+void
+pending_ready_removed(QueueState *queue, uint32 group, int n)
+{
+	*pending_new(changed_count, PendingTasks) =
+		(PendingTasks) {queue, group, -n, .change = groups_written};
+}
+
+/*
+ * n tasks in the overflow of a group are being removed, which have no places.
+ */
+void
+pending_overflow_removed(QueueState *queue, uint32 group, int n)
+{
+	*pending_new(changed_count, PendingTasks) =
+		(PendingTasks) {queue, group, n, .change = group_overflow_removed};
+}
+
+/* The action of this subtransaction for the overflow of a group, or NULL. */
+static PendingAction *
+find_overflow(QueueState *queue, uint32 group)
+{
+	PendingAction *action = pending_find(overflow_hints[group % OVERFLOW_HINTS],
+										 &new_overflow);
+	PendingTasks *tasks = action ? pending_data(action, PendingTasks) : NULL;
+
+	return tasks && tasks->queue == queue && tasks->group == group ? action : NULL;
+}
+
+/*
+ * A task is put into the overflow of its group.  The caller has reserved room.
+ */
+void
+pending_overflowed(QueueState *queue, uint32 group, int64 id)
+{
+	PendingAction *action = find_overflow(queue, group);
+
+	if (action != NULL)
+	{
+		PendingTasks *tasks = pending_data(action, PendingTasks);
+
+		tasks->n++;
+		tasks->id = Min(tasks->id, id);
+		return;
+	}
+	overflow_hints[group % OVERFLOW_HINTS] = pending_mark();
+	*pending_new(new_overflow, PendingTasks) = (PendingTasks) {queue, group, 1, .id = id};
+}
+
+/*
+ * The task that was noted last was not written after all.
+ */
+void
+pending_not_overflowed(QueueState *queue, uint32 group)
+{
+	PendingAction *action = find_overflow(queue, group);
+
+	Assert(action != NULL);
+
+	/* A group without tasks may be forgotten, so the action must be, too. */
+	if (--pending_data(action, PendingTasks)->n == 0)
+		pending_drop(action);
+	group_overflow_ends(queue, group, 1, PG_INT64_MAX, false);
+}
+
+/* Tell the group what it was given. */
+static void
+fed(PendingAction *action)
+{
+	PendingFeeding *feeding = pending_data(action, PendingFeeding);
+
+	group_overflow_fed(feeding->queue, feeding->group, feeding->moved, feeding->written,
+					   feeding->next, feeding->held, feeding->left);
+	refill_ended(feeding->queue, true);
+	feedings--;
+}
+
+static void
+not_fed(PendingAction *action)
+{
+	PendingFeeding *feeding = pending_data(action, PendingFeeding);
+
+	group_overflow_not_fed(feeding->queue, feeding->group, feeding->lost);
+	refill_ended(feeding->queue, false);
+	feedings--;
+}
+
+/*
+ * A group that hears that its overflow is empty gives its next task an address at
+ * once, and that task must not be claimed before those that were moved can be.  So
+ * it hears so last.
+ */
+static const PendingKind fed_group = {"fed group", .phase = PENDING_LAST, .commit = fed,
+	.abort = not_fed, .prepare = not_fed};
+
+/*
+ * A group was taken from the list of the hungry.  The caller has reserved room.  The
+ * result is for pending_fed to say what came of it.
+ */
+int
+pending_feeding(QueueState *queue, uint32 group, int64 lost)
+{
+	int			number = pending_mark();
+
+	*pending_new(fed_group, PendingFeeding) = (PendingFeeding) {
+		queue, group, .next = PG_INT64_MIN, .held = PG_INT64_MAX, .lost = lost, .left = lost
+	};
+	feedings++;
+	return number;
+}
+
+/*
+ * Is any group being fed by this transaction?
+ */
+bool
+pending_feeds(void)
+{
+	return feedings > 0;
+}
+
+/*
+ * What came of a feeding, as group_overflow_fed has it: at commit the group is told.
+ */
+void
+pending_fed(int number, int moved, int written, int64 next, int64 held, int64 lost)
+{
+	PendingFeeding *feeding = pending_data(pending_action(number), PendingFeeding);
+
+	Assert(pending_action(number)->kind == &fed_group);
+	*feeding = (PendingFeeding) {
+		feeding->queue, feeding->group, moved > 0, written, next, held, feeding->lost, lost
+	};
+}
+
+/*
+ * The group is told at once, for nothing was written: all that it was given is
+ * there, whatever becomes of this transaction.
+ */
+void
+pending_fed_now(int number, int moved, int64 next, int64 held, int64 lost)
+{
+	PendingAction *action = pending_action(number);
+
+	pending_fed(number, moved, 0, next, held, lost);
+	fed(action);
+	pending_drop(action);
+}

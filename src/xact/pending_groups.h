@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending_groups.h
+ *	  Pending actions about groups: what they have, may have and are given.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_PENDING_GROUPS_H
+#define FAIRQ_PENDING_GROUPS_H
+
+#include "shmem/groups.h"
+#include "shmem/queue_state.h"
+
+extern void pending_purged(QueueState *queue, const GroupTag *tag);
+extern void pending_group_set(QueueState *queue, uint32 limit,
+							  const LimitSettings *settings);
+extern void pending_defaults_set(QueueState *queue, const LimitSettings *settings);
+extern void pending_ready_removed(QueueState *queue, uint32 group, int n);
+extern void pending_overflow_removed(QueueState *queue, uint32 group, int n);
+extern void pending_overflowed(QueueState *queue, uint32 group, int64 id);
+extern void pending_not_overflowed(QueueState *queue, uint32 group);
+extern int	pending_feeding(QueueState *queue, uint32 group, int64 lost);
+extern bool pending_feeds(void);
+extern void pending_fed(int feeding, int moved, int written, int64 next, int64 held,
+						int64 lost);
+extern void pending_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost);
+
+#endif							/* FAIRQ_PENDING_GROUPS_H */

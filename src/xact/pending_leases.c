@@ -1,0 +1,149 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending_leases.c
+ *	  Pending actions about leases that begin or end.
+ *
+ * A lease that this transaction was granted is given back at rollback, and its
+ * task is offered again.  A lease that it settles ends at commit, before any row
+ * is offered, and goes on at rollback.
+ *
+ * None can be prepared: no callback would end the lease with the transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "shmem/waiting.h"
+#include "shmem/wakeup.h"
+#include "xact/pending_leases.h"
+#include "xact/pending_rows.h"
+
+typedef struct PendingLease
+{
+	LeaseRef	lease;
+	PendingPlace place;			/* of the task; not if the lease is settled */
+} PendingLease;
+
+static void
+give_back(PendingAction *action)
+{
+	PendingLease *claimed = pending_data(action, PendingLease);
+	LeaseInfo	lease;
+
+	if (leases_give_back(&claimed->lease, &lease))
+	{
+		claimed->place.entry.tid = lease.tid;
+		pending_offer_place(&claimed->place);
+	}
+	else
+		wakeup_at(MyDatabaseId, 0);
+}
+
+static void
+end_lease(PendingAction *action)
+{
+	(void) leases_drop(&pending_data(action, PendingLease)->lease, true, NULL);
+}
+
+/*
+ * The lease ends with all others; the row is offered in its turn, when they have.
+ */
+static void
+end_released(PendingAction *action)
+{
+	PendingLease *released = pending_data(action, PendingLease);
+	LeaseInfo	lease;
+
+	if (!leases_drop(&released->lease, false, &lease) || !ItemPointerIsValid(&lease.tid))
+		return;
+	released->place.entry.tid = lease.tid;
+	pending_become_offer(action, &released->place);
+}
+
+static void
+unsettle(PendingAction *action)
+{
+	leases_unsettle(&pending_data(action, PendingLease)->lease, true);
+}
+
+static void
+refuse_prepare(PendingAction *action)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot PREPARE a transaction that has claimed or settled tasks"),
+			 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
+}
+
+static const PendingKind claimed_task = {"claimed task", .abort = give_back,
+	.check_prepare = refuse_prepare};
+
+static const PendingKind settled_lease = {"settled lease", .phase = PENDING_LEASES_END,
+	.commit = end_lease, .abort = unsettle, .check_prepare = refuse_prepare};
+
+static const PendingKind released_lease = {"released lease",
+	.phase = PENDING_LEASES_END, .commit = end_released, .abort = unsettle,
+	.check_prepare = refuse_prepare};
+
+/*
+ * A lease was granted, on a task in a place.
+ */
+void
+pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
+{
+	PendingLease *claimed = pending_new(claimed_task, PendingLease);
+
+	claimed->lease = lease->ref;
+	claimed->place.lane = lane;
+	claimed->place.entry = *entry;
+	claimed->place.waiting_group = WAITING_ANY_GROUP;
+}
+
+/*
+ * A lease is settling.  The caller does nothing between that and this call: whatever
+ * fails later, the lease is unsettled.  The result names the action to the next two.
+ */
+int
+pending_settled(const LeaseInfo *lease)
+{
+	int			settled = pending_mark();
+
+	pending_new(settled_lease, PendingLease)->lease = lease->ref;
+	return settled;
+}
+
+/*
+ * The lease is given back: its task is as it was.  task is which one it is, if it
+ * is of the overflow and the address is in memory only; else 0.
+ */
+void
+pending_released(int settled, Lane *lane, const FairqAddress *address, int64 task)
+{
+	PendingAction *action = pending_action(settled);
+	PendingLease *released = pending_data(action, PendingLease);
+	ItemPointerData no_tid;
+
+	Assert(action->kind == &settled_lease);
+	pending_become(action, &released_lease);
+	ItemPointerSetInvalid(&no_tid);
+	released->place.lane = lane;
+	released->place.waiting_group = WAITING_ANY_GROUP;
+	lanes_entry(&released->place.entry, address, &no_tid);
+	if (task != 0)
+		(void) lanes_entry_set_task(&released->place.entry, task);
+}
+
+/*
+ * The lease is not settled after all, and goes on.  For a pass, which comes again.
+ */
+void
+pending_not_settled(int settled)
+{
+	PendingAction *action = pending_action(settled);
+
+	Assert(action->kind == &settled_lease);
+	leases_unsettle(&pending_data(action, PendingLease)->lease, false);
+	pending_drop(action);
+}

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending_leases.h
+ *	  Pending actions about leases that begin or end.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_PENDING_LEASES_H
+#define FAIRQ_PENDING_LEASES_H
+
+#include "shmem/lanes.h"
+#include "shmem/leases.h"
+
+extern void pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry);
+extern int	pending_settled(const LeaseInfo *lease);
+extern void pending_released(int settled, Lane *lane, const FairqAddress *address,
+							 int64 task);
+extern void pending_not_settled(int settled);
+
+#endif							/* FAIRQ_PENDING_LEASES_H */

@@ -1,0 +1,41 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending_queue.h
+ *	  Pending actions about queues as a whole.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_PENDING_QUEUE_H
+#define FAIRQ_PENDING_QUEUE_H
+
+#include "common/due_cursor.h"
+#include "shmem/queue_state.h"
+#include "shmem/sessions.h"
+
+/* due_cursor_done, due_cursor_end or due_cursor_hold */
+typedef void (*DueCursorChange) (DueCursor *cursor, const DuePlace *place);
+
+extern void pending_queue_register(void);
+
+extern void pending_queue_created(Oid relation, SubTransactionId created);
+extern void pending_release_queue(Oid database, Oid relation);
+extern void pending_settings(Oid relation);
+extern void pending_probe(void);
+extern void pending_maintained(Oid relation);
+extern bool pending_room(QueueState *queue, int n, int64 max);
+extern void pending_read_again(Oid relation);
+extern void pending_not_counted(QueueState *queue);
+extern void pending_recount_at_abort(QueueState *queue);
+extern void pending_session_closed(const SessionRef *session);
+
+extern void pending_scheduled(QueueState *queue, TimestampTz due);
+extern void pending_due_added(DueCursor *cursor, TimestampTz due,
+							  TimestampTz wake_at);
+extern void pending_due_read(DueCursorChange change, DueCursor *cursor,
+							 const DuePlace *place);
+
+extern void pending_task_held(QueueState *queue, int64 task, int64 before);
+extern void pending_look(QueueState *queue);
+extern void pending_looked(QueueState *queue, int64 task, bool all);
+
+#endif							/* FAIRQ_PENDING_QUEUE_H */
