@@ -28,7 +28,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
-#include "storage/queue_open.h"
 #include "storage/shmem.h"
 
 #include "common/settings.h"
@@ -52,6 +51,7 @@
 #include "storage/archive.h"
 #include "storage/page_hints.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_open.h"
 #include "verbs/unique_keys.h"
 #include "worker/database_hooks.h"
 #include "worker/launcher.h"

@@ -47,9 +47,6 @@
 
 #include "access/transam.h"
 #include "miscadmin.h"
-#include "shmem/lane_unwritten.h"
-#include "shmem/queue_order.h"
-#include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/timestamp.h"
 
@@ -57,8 +54,11 @@
 #include "maintenance/sweep.h"
 #include "shmem/groups.h"
 #include "shmem/in_transit.h"
+#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
+#include "shmem/queue_order.h"
+#include "shmem/stats.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/placement.h"

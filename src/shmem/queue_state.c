@@ -19,7 +19,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "shmem/limit_table.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -33,6 +32,7 @@
 #include "shmem/in_transit.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
+#include "shmem/limit_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"

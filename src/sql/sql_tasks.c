@@ -18,7 +18,6 @@
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/queue_open.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -27,6 +26,7 @@
 
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
+#include "storage/queue_open.h"
 #include "verbs/enqueue.h"
 #include "verbs/remove.h"
 #include "verbs/settle.h"

@@ -15,7 +15,6 @@
 #include "access/xact.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/queue_open.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -27,6 +26,7 @@
 #include "sql/result_rows.h"
 #include "sql/visible_queues.h"
 #include "storage/archive.h"
+#include "storage/queue_open.h"
 #include "storage/recovery.h"
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_queues);

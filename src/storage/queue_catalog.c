@@ -19,7 +19,6 @@
 #include "commands/extension.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "shmem/lane_table.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -29,6 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/gone_queues.h"
+#include "shmem/lane_table.h"
 #include "shmem/lanes.h"
 #include "storage/queue_settings.h"
 

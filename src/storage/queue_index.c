@@ -16,13 +16,13 @@
 #include "access/xact.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
-#include "shmem/lane_unwritten.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "shmem/lane_unwritten.h"
 #include "storage/queue_index.h"
 
 /* Strategy number and procedure of >= of fairq.address. */

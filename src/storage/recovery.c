@@ -35,7 +35,6 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
-#include "shmem/queue_order.h"
 #include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
@@ -45,6 +44,7 @@
 #include "common/run_as.h"
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
+#include "shmem/queue_order.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
 

@@ -30,11 +30,11 @@
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
-#include "storage/queue_open.h"
 #include "storage/sinval.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#include "storage/queue_open.h"
 #include "verbs/queue_admin.h"
 #include "verbs/topics.h"
 

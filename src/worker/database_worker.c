@@ -31,7 +31,6 @@
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
-#include "storage/queue_open.h"
 #include "tcop/tcopprot.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
@@ -48,6 +47,7 @@
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 #include "storage/queue_catalog.h"
+#include "storage/queue_open.h"
 #include "worker/database_worker.h"
 
 #define FIRST_RETRY_SECS	1
