@@ -23,6 +23,7 @@
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
+#include "utils/wait_event.h"
 
 #if PG_VERSION_NUM < 150000
 #error "pgfairq needs PostgreSQL 15 or later"
@@ -40,6 +41,13 @@
 #define FAIRQ_LOOKS_UNPINNED __attribute__((no_sanitize("address")))
 #else
 #define FAIRQ_LOOKS_UNPINNED
+#endif
+
+/* 17 has wait events of extensions' own. */
+#if PG_VERSION_NUM >= 170000
+#define fairq_new_wait_event(name) WaitEventExtensionNew(name)
+#else
+#define fairq_new_wait_event(name) ((void) (name), PG_WAIT_EXTENSION)
 #endif
 
 /* 16 renamed the file of a relation and gave it a type. */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * shared_memory.c
- *	  Whether there is shared memory, and the tranches of our LWLocks.
+ *	  Whether there is shared memory; tranches of our LWLocks, wait events.
  *
  * This area is the first that pgfairq.c sets up: the other areas initialize
  * their locks with the ids that are kept here.
@@ -12,12 +12,14 @@
  */
 #include "postgres.h"
 
+#include "common/compat.h"
 #include "common/shared_memory.h"
 
-typedef struct TrancheIds
+typedef struct SharedIds
 {
-	int			ids[FAIRQ_TRANCHES];
-} TrancheIds;
+	int			tranches[FAIRQ_TRANCHES];
+	uint32		wait_events[FAIRQ_WAIT_EVENTS];
+} SharedIds;
 
 static const char *const tranche_names[FAIRQ_TRANCHES] = {
 	"FairqQueue",
@@ -31,24 +33,36 @@ static const char *const tranche_names[FAIRQ_TRANCHES] = {
 	"FairqWaiter"
 };
 
-static TrancheIds *tranches = NULL;
+static const char *const wait_event_names[FAIRQ_WAIT_EVENTS] = {
+	"FairqTasks",
+	"FairqWorkerMain",
+	"FairqLauncherMain",
+	"FairqWorkerStop",
+	"FairqIndexRead",
+	"FairqOverflow",
+	"FairqRecovery"
+};
+
+static SharedIds *ids = NULL;
 
 Size
 shared_memory_shmem_size(void)
 {
-	return sizeof(TrancheIds);
+	return sizeof(SharedIds);
 }
 
 void
 shared_memory_shmem_init(void *area, bool found)
 {
-	tranches = area;
+	ids = area;
 	for (int i = 0; i < FAIRQ_TRANCHES; i++)
 	{
 		if (!found)
-			tranches->ids[i] = LWLockNewTrancheId();
-		LWLockRegisterTranche(tranches->ids[i], tranche_names[i]);
+			ids->tranches[i] = LWLockNewTrancheId();
+		LWLockRegisterTranche(ids->tranches[i], tranche_names[i]);
 	}
+	for (int i = 0; i < FAIRQ_WAIT_EVENTS && !found; i++)
+		ids->wait_events[i] = fairq_new_wait_event(wait_event_names[i]);
 }
 
 /*
@@ -57,7 +71,7 @@ shared_memory_shmem_init(void *area, bool found)
 bool
 shared_memory_ready(void)
 {
-	return tranches != NULL;
+	return ids != NULL;
 }
 
 /*
@@ -66,5 +80,14 @@ shared_memory_ready(void)
 int
 shared_memory_tranche(FairqTranche tranche)
 {
-	return tranches->ids[tranche];
+	return ids->tranches[tranche];
+}
+
+/*
+ * What a process says that it waits for while it sleeps.
+ */
+uint32
+shared_memory_wait_event(FairqWaitEvent event)
+{
+	return ids->wait_events[event];
 }

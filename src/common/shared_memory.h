@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * shared_memory.h
- *	  Whether there is shared memory, and the tranches of our LWLocks.
+ *	  Whether there is shared memory; tranches of our LWLocks, wait events.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,9 +26,24 @@ typedef enum FairqTranche
 
 #define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_WAITER + 1)
 
+/* What processes of ours sleep for, as it shows in pg_stat_activity from 17 on. */
+typedef enum FairqWaitEvent
+{
+	FAIRQ_WAIT_TASKS,			/* a claim with wait, or fairq.wait */
+	FAIRQ_WAIT_WORKER,			/* the worker: for what is due */
+	FAIRQ_WAIT_LAUNCHER,		/* the launcher: for databases that need a worker */
+	FAIRQ_WAIT_WORKER_STOP,		/* a command: for the worker to leave its database */
+	FAIRQ_WAIT_INDEX,			/* a claim: for another one that reads the index */
+	FAIRQ_WAIT_OVERFLOW,		/* a claim: for tasks out of the overflow */
+	FAIRQ_WAIT_RECOVERY			/* for the reading of a queue's rows after a start */
+} FairqWaitEvent;
+
+#define FAIRQ_WAIT_EVENTS	(FAIRQ_WAIT_RECOVERY + 1)
+
 extern Size shared_memory_shmem_size(void);
 extern void shared_memory_shmem_init(void *area, bool found);
 extern bool shared_memory_ready(void);
 extern int	shared_memory_tranche(FairqTranche tranche);
+extern uint32 shared_memory_wait_event(FairqWaitEvent event);
 
 #endif							/* FAIRQ_SHARED_MEMORY_H */

@@ -59,8 +59,8 @@
  */
 #include "postgres.h"
 
-#include "utils/wait_event.h"
 
+#include "common/shared_memory.h"
 #include "shmem/lane_run.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
@@ -501,7 +501,7 @@ lanes_refill_wait(Lane *lane)
 		LWLockRelease(&lane->lock);
 		if (!under_way)
 			break;
-		ConditionVariableSleep(&lane->refilled, PG_WAIT_EXTENSION);
+		ConditionVariableSleep(&lane->refilled, shared_memory_wait_event(FAIRQ_WAIT_INDEX));
 	}
 	ConditionVariableCancelSleep();
 }

@@ -21,7 +21,6 @@
 #include "miscadmin.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
@@ -291,7 +290,8 @@ queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 			return before == QUEUE_UNKNOWN;
 		ConditionVariablePrepareToSleep(&queue->recovery.done);
 		if (*(volatile QueueRecovery *) what == QUEUE_RECOVERING)
-			ConditionVariableSleep(&queue->recovery.done, PG_WAIT_EXTENSION);
+			ConditionVariableSleep(&queue->recovery.done,
+								   shared_memory_wait_event(FAIRQ_WAIT_RECOVERY));
 		ConditionVariableCancelSleep();
 	}
 }

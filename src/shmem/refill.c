@@ -15,8 +15,8 @@
 #include "miscadmin.h"
 #include "storage/condition_variable.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/refill.h"
 
@@ -79,7 +79,7 @@ refill_wait(QueueState *queue, uint32 feeds, TimestampTz give_up)
 		if (done || late)
 			break;
 		ConditionVariableTimedSleep(&queue->refill.refilled, (give_up - now) / 1000 + 1,
-									PG_WAIT_EXTENSION);
+									shared_memory_wait_event(FAIRQ_WAIT_OVERFLOW));
 	}
 	ConditionVariableCancelSleep();
 	return done && !late;
@@ -110,7 +110,7 @@ refill_wait_dry(QueueState *queue, TimestampTz give_up)
 		if (done)
 			break;
 		ConditionVariableTimedSleep(&queue->refill.refilled, (give_up - now) / 1000 + 1,
-									PG_WAIT_EXTENSION);
+									shared_memory_wait_event(FAIRQ_WAIT_OVERFLOW));
 	}
 	ConditionVariableCancelSleep();
 }

@@ -37,7 +37,6 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
@@ -271,7 +270,8 @@ wakeup_hold(Oid database)
 
 	ConditionVariablePrepareToSleep(&state->stopped);
 	while (still_running(database) && wall_clock_real() < give_up)
-		ConditionVariableTimedSleep(&state->stopped, 1000, PG_WAIT_EXTENSION);
+		ConditionVariableTimedSleep(&state->stopped, 1000,
+									shared_memory_wait_event(FAIRQ_WAIT_WORKER_STOP));
 	ConditionVariableCancelSleep();
 }
 

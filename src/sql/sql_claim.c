@@ -35,8 +35,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
-#include "utils/wait_event.h"
 
+#include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
 #include "shmem/limit_table.h"
@@ -135,7 +135,8 @@ sleep_until_told(int64 deadline, int64 alone)
 		if (now >= until)
 			break;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 Min((until - now + 999) / 1000, INT_MAX), PG_WAIT_EXTENSION);
+						 Min((until - now + 999) / 1000, INT_MAX),
+						 shared_memory_wait_event(FAIRQ_WAIT_TASKS));
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
 	}

@@ -38,8 +38,8 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
-#include "utils/wait_event.h"
 
+#include "common/shared_memory.h"
 #include "common/settings.h"
 #include "common/wall_clock.h"
 #include "shmem/wakeup.h"
@@ -367,7 +367,7 @@ launcher_main(Datum arg)
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_EXIT_ON_PM_DEATH |
 						 (timeout >= 0 ? WL_TIMEOUT : 0),
-						 timeout, PG_WAIT_EXTENSION);
+						 timeout, shared_memory_wait_event(FAIRQ_WAIT_LAUNCHER));
 		ResetLatch(MyLatch);
 	}
 }

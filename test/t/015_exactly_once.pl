@@ -68,7 +68,7 @@ sql($node, "SELECT fairq.create_queue('locked'); SELECT fairq.enqueue('locked', 
 # session that is over. Its receipts are lost all the same.
 sql($node, "SELECT fairq.create_queue('asleep', backoff_base => '0'); SELECT fairq.enqueue('asleep', '1')");
 {
-	my $asleep = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND wait_event = 'Extension'";
+	my $asleep = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND wait_event_type = 'Extension'";
 	my $pid;
 
 	ok(wait_for(sub { $pid = sql($node, $asleep) }), 'the background worker is asleep');

@@ -551,7 +551,7 @@ scenario 'the worker is gone' => sub {
 	ok( wait_for(
 			sub {
 				sql($node,
-					"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND datname = 'postgres' AND wait_event = 'Extension'")
+					"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND datname = 'postgres' AND wait_event_type = 'Extension'")
 				  eq '1';
 			}),
 		'there is a worker again');
