@@ -107,6 +107,12 @@ include $(PGXS)
 # Names such as limits.md are not for a directory that all extensions share.
 docmoduledir = extension/$(EXTENSION)
 
+# PGXS looks for them below doc/ there.
+.PHONY: uninstall-pages
+uninstall: uninstall-pages
+uninstall-pages:
+	rm -f $(addprefix '$(DESTDIR)$(docdir)/$(docmoduledir)'/, $(notdir $(DOCS)))
+
 $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 	@test -n "$(SQL_FRAGMENTS)" || { echo "no fragments in sql/install" >&2; exit 1; }
 	{ printf '%s\n\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; cat $(SQL_FRAGMENTS); } > $@.tmp
