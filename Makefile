@@ -100,11 +100,22 @@ TAP_TESTS = $(if $(PROVE_TESTS),1)
 
 EXTRA_CLEAN = $(SQL_SCRIPT).tmp
 
+DOCS = $(wildcard doc/*.md)
+
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 ifeq ($(PGXS),)
 $(error '$(PG_CONFIG) --pgxs' says nothing: install the server's development package, or give PG_CONFIG=/path/to/pg_config)
 endif
 include $(PGXS)
+
+# Names such as limits.md are not for a directory that all extensions share.
+docmoduledir = extension/$(EXTENSION)
+
+# PGXS looks for them below doc/ there.
+.PHONY: uninstall-pages
+uninstall: uninstall-pages
+uninstall-pages:
+	rm -f $(addprefix '$(DESTDIR)$(docdir)/$(docmoduledir)'/, $(notdir $(DOCS)))
 
 $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 	@test -n "$(SQL_FRAGMENTS)" || { echo "no fragments in sql/install" >&2; exit 1; }

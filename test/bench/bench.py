@@ -291,7 +291,7 @@ def main():
     print("\n" + text)
     progress("written to %s.md and .csv" % path)
     try:
-        # Those of the README are of a full run.
+        # Those in the pages are of a full run.
         drawn = pictures.write(path + ".csv", arguments.results, "" if name == "full" and not ours else name + "-")
         progress("drawn: %s" % (", ".join(os.path.basename(each) for each in drawn) or "nothing"))
     except (OSError, ValueError) as error:

@@ -236,20 +236,13 @@ suite_pgtap() {
 
 suite_readme() {
 	suite_cluster readme || return
-	cluster_psql "$WORK/readme" postgres -c "CREATE DATABASE app" || return
 	if [ -d "$NODE_PACKAGES" ]; then
 		as_test_user mkdir -p "$WORK/node_modules"
 		tar -c -C "$NODE_PACKAGES" . | as_test_user tar -x -C "$WORK/node_modules"
 	fi
-	run_suite readme 300 env PGHOST="$WORK/readme/socket" PGUSER=postgres PGDATABASE=app PATH="$BINDIR:$PATH" \
+	run_suite readme 600 env PGHOST="$WORK/readme/socket" PGUSER=postgres PGDATABASE=app PATH="$BINDIR:$PATH" \
 		NODE_PATH="$WORK/node_modules:$NODE_PATH" \
-		bash -c '
-		status=0
-		for page in "$2/README.md" "$2"/doc/*.md; do
-			"$1" "$2/test/scripts/readme_commands.py" "$page" || status=1
-		done
-		"$1" "$2/test/scripts/readme_reference.py" "$2/README.md" "$2/src" || status=1
-		exit $status' readme "$PYTHON" "$tree" || cluster_log "$WORK/readme"
+		"$tree/test/scripts/readme.sh" "$PYTHON" "$tree" || cluster_log "$WORK/readme"
 	suite_end readme
 }
 

@@ -3,8 +3,8 @@
 # First the exact order, with one claimer: random schedules of everything that
 # changes it are compared with a model of a few lines (see test/load/order_model.py).
 #
-# Then what is left of it with claimers side by side.  The bound (README,
-# Fairness): at every moment at which two groups f and m have both had work since
+# Then what is left of it with claimers side by side.  The bound (doc/fairness.md,
+# "How far it can be off"): at every moment at which two groups f and m have both had work since
 # the start,
 #
 #     | served_f / w_f - served_m / w_m |

@@ -3,7 +3,7 @@
 # A group may have max_ready_per_group tasks ready, and what is beyond waits for the
 # worker.  If claims are faster, a group must not be passed over for want of places:
 # the claim that uses up the last of them gives it new ones.  Checked is the bound of
-# README's page on fairness, at every prefix of what one claimer got,
+# doc/fairness.md, at every prefix of what one claimer got,
 #
 #     | served_f / w_f - served_m / w_m |  <=  c_f / w_f + c_m / w_m
 #

@@ -2,7 +2,7 @@
 
 Shares: three tenants with weights 1 : 2 : 5 who always have work, and claimers
 side by side. At each claim the difference between what two of them have had,
-each in proportion to its weight, beside the bound the README states.
+each in proportion to its weight, beside the bound that doc/fairness.md states.
 
 Waiting: bob has enqueued a hundred thousand tasks and claimers work on them.
 Then alice enqueues ten. How long until hers are claimed, and how many others
@@ -181,7 +181,7 @@ def report(results, plan):
                      "%.2f %%" % (100 * max(errors)) if errors else "–"])
     if rows:
         text += ("%d claimers of %d, three tenants of weights 1 : 2 : 5 who always have work. Unfairness is the largest"
-                 " difference of what two of them had, each divided by its weight; the bound is that of the README.\n\n"
+                 " difference of what two of them had, each divided by its weight; the bound is that of doc/fairness.md.\n\n"
                  % (plan["claimers"], plan["batch"]))
         text += table(["system", "claims", "unfairness, largest at a claim", "part of the bound",
                        "share error in any 10,000 claims, largest"], rows) + "\n"
