@@ -168,7 +168,7 @@ show_diffs() {
 # Each answers false only when it could not be run at all.
 
 suite_unit() {
-	run_suite unit 120 env PG_CONFIG="$PG_CONFIG" "$tree/test/unit/run.sh"
+	run_suite unit 120 env PG_CONFIG="$PG_CONFIG" FAIRQ_PYTHON="$PYTHON" "$tree/test/unit/run.sh"
 	return 0
 }
 

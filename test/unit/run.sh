@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds and runs the unit tests, which need the server's headers but no
-# server, and print TAP. PG_CONFIG chooses the server.
+# server, and looks how the sources are built (house.py); prints TAP.
+# PG_CONFIG chooses the server.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -14,4 +15,7 @@ $("$pg_config" --cc) -O1 -g -Wall -Wextra -Wno-unused-parameter -fwrapv \
 	-Isrc -I"$("$pg_config" --includedir-server)" \
 	-o "$build/arithmetic" \
 	test/unit/arithmetic.c src/common/address.c src/common/virtual_time.c -lm
-"$build/arithmetic"
+status=0
+"$build/arithmetic" || status=1
+"${FAIRQ_PYTHON:-python3}" test/unit/house.py . || status=1
+exit $status
