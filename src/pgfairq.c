@@ -52,7 +52,7 @@
 #include "storage/page_hints.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
-#include "verbs/unique_keys.h"
+#include "verbs/held_tasks.h"
 #include "worker/database_hooks.h"
 #include "worker/launcher.h"
 #include "xact/pending.h"
@@ -145,7 +145,7 @@ _PG_init(void)
 	pending_at_abort(leases_return_reserved);
 	pending_at_abort(in_hand_at_abort);
 	pending_at_abort(waiting_at_abort);
-	unique_keys_register();
+	held_tasks_register();
 	database_hooks_install();
 	launcher_register();
 }

@@ -42,9 +42,9 @@
 #include "storage/archive.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"
+#include "verbs/held_tasks.h"
 #include "verbs/refill_overflow.h"
 #include "verbs/settle.h"
-#include "verbs/unique_keys.h"
 #include "xact/pending_queue.h"
 
 /* Rows that a pass writes. */
@@ -143,7 +143,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	moved = expired + promote_due(&pass, &maintenance->due_from);
 	moved += refill_overflow(&pass, !maintenance->claiming && !maintenance->by_hand);
 	pass_again(&pass, parking_tick(&info->state->limits, now, NULL));
-	moved += unique_keys_look(&pass);
+	moved += held_tasks_look(&pass);
 	if (claim_resolve_doubts(info->state))
 		pass_again(&pass, now + LANE_DOUBT_USECS);
 	/* The queue is written to just now, and whoever does will not say when it ends. */

@@ -31,7 +31,7 @@
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "verbs/claim_private.h"
-#include "verbs/unique_keys.h"
+#include "verbs/held_tasks.h"
 #include "xact/pending_leases.h"
 #include "xact/pending_rows.h"
 
@@ -197,7 +197,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 		leases_settle(&lease.ref, &lease);
 		pending_settled(&lease);
 		archive_add(&claim->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
-		unique_keys_gone(row);
+		held_tasks_gone(row);
 		stats_tally(claim->info->state, QUEUE_ACKED, 1);
 		stats_tally(claim->info->state, row_reader_depth(row), -1);
 	}

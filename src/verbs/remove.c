@@ -26,6 +26,7 @@
 #include "storage/row_reader.h"
 #include "storage/row_scan.h"
 #include "storage/row_writer.h"
+#include "verbs/held_tasks.h"
 #include "verbs/placement.h"
 #include "verbs/remove.h"
 #include "verbs/settle.h"
@@ -148,7 +149,7 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 		if (!settle_deleted(&row, &archive))
 			placement_leaves(&row);
 		if (DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_HELD)
-			unique_keys_gone(&row);
+			held_tasks_gone(&row);
 		stats_tally(info->state, QUEUE_CANCELLED, 1);
 		stats_tally(info->state, row_reader_depth(&row), -1);
 		done = true;

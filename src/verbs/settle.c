@@ -37,8 +37,8 @@
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "verbs/claim.h"
+#include "verbs/held_tasks.h"
 #include "verbs/settle.h"
-#include "verbs/unique_keys.h"
 #include "xact/pending.h"
 #include "xact/pending_leases.h"
 #include "xact/pending_queue.h"
@@ -182,7 +182,7 @@ put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 			return false;
 		stats_tally(info->state, QUEUE_DIED, 1);
 		settle_count_move(info, from, TASK_DEAD);
-		unique_keys_gone(row);
+		held_tasks_gone(row);
 		return true;
 	}
 
@@ -400,7 +400,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	if (settlement->verb == SETTLE_ACK)
 	{
 		archive_add(&settlement->archive, row, ARCHIVE_ACKED, lease->attempt, lease->started);
-		unique_keys_gone(row);
+		held_tasks_gone(row);
 		settlement->acked++;
 		if (row_reader_depth(row) == QUEUE_ADDRESSED)
 			settlement->addressed++;

@@ -32,20 +32,7 @@
  * the hands of a long transaction (a pop), but the lease says that the task is
  * in flight, and that is all they need to know.
  *
- * The end of the first task.  Whoever removes it, or finds it dead, looks just
- * before his transaction commits whether a task is held behind it, and makes
- * that ready.  Not earlier: a producer would have to wait for him.  The one that is
- * held may be committed just too late to be seen.  So before he looks he says
- * on the lease that he has (leases_closing); and the producer looks for the lease when
- * he has committed (pending_task_held).  If it has gone, or says so, a pass
- * of maintain.c looks at the task; else it was there before the look.
- * The same pass looks at all that are held after a start, and after rows were
- * written with SQL, purged, or come from a prepared transaction.
- *
- * Rows that move.  An index scan that sees uncommitted rows may miss one that
- * is moved meanwhile: its old version is gone when it is read, and its new entry
- * came behind.  A snapshot taken after that sees one of them.  So "there
- * is none" is said after a look with each.
+ * What is held becomes ready in held_tasks.c.
  *
  * Locking: the lock of a key, for the hash of it, is a heavyweight lock, held
  * while the index is read and rows are written.  Under it nothing is waited for but
@@ -72,143 +59,12 @@
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
+#include "verbs/key_tasks.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
-
-/* Versions of rows of one key that may be there at once: two of two tasks. */
-#define MAX_VERSIONS	16
-
-/* How soon to look again at what is in somebody's hands, in microseconds. */
-#define LOOK_USECS		INT64CONST(250000)
-
-/* The tasks of a key. */
-typedef struct KeyTasks
-{
-	bool		has_first;
-	bool		in_flight;		/* the first is leased */
-	KeyRow		first;
-	bool		has_held;
-	KeyRow		held;
-	TransactionId busy;			/* valid: this one has some in hand */
-	bool		busy_held;		/* ... among them one that is held */
-	int64		busy_id;
-	int			n;
-	KeyRow		rows[MAX_VERSIONS]; /* all of them */
-} KeyTasks;
-
-/* A task of a key that is gone or dead, once this transaction commits. */
-typedef struct GoneTask
-{
-	struct GoneTask *next;
-	Oid			relation;
-	int64		id;
-	text	   *key;
-} GoneTask;
-
-static GoneTask *gone_first = NULL;
-static GoneTask *gone_last = NULL;
-
-/* ----------------------------------------------------------------
- * Looking
- * ----------------------------------------------------------------
- */
-
-static void
-lock_tag(Relation rel, const text *key, LOCKTAG *tag)
-{
-	/* An object of a catalog that has this queue's oid: there is none. */
-	SET_LOCKTAG_OBJECT(*tag, MyDatabaseId, RelationGetRelid(rel),
-					   hash_bytes((const unsigned char *) VARDATA_ANY(key),
-								  VARSIZE_ANY_EXHDR(key)), 0);
-}
-
-static inline bool
-is_leased(QueueInfo *info, int64 id)
-{
-	LeaseInfo	lease;
-
-	return leases_find(queue_state_number(info->state), id, &lease);
-}
-
-static bool
-is_there(const KeyTasks *tasks, int64 id)
-{
-	for (int i = 0; i < tasks->n; i++)
-	{
-		if (tasks->rows[i].id == id)
-			return true;
-	}
-	/* More than we keep to: they were written with SQL. */
-	return tasks->n == MAX_VERSIONS;
-}
-
-static void
-read_tasks(Relation rel, QueueInfo *info, const text *key, KeyTasks *tasks)
-{
-	memset(tasks, 0, offsetof(KeyTasks, rows));
-	tasks->n = queue_keys_read(rel, info, key, NULL, MAX_VERSIONS, tasks->rows);
-	for (int i = 0; i < tasks->n; i++)
-	{
-		const KeyRow *row = &tasks->rows[i];
-		bool		held = (row->state == TASK_HELD);
-		bool		leased = !held && is_leased(info, row->id);
-
-		if (TransactionIdIsValid(row->busy) && !leased)
-		{
-			tasks->busy = row->busy;
-			if (held)
-			{
-				tasks->busy_held = true;
-				tasks->busy_id = row->id;
-			}
-		}
-		else if (held)
-		{
-			tasks->has_held = true;
-			tasks->held = *row;
-		}
-		else if (!tasks->has_first || leased)
-		{
-			tasks->has_first = true;
-			tasks->in_flight = leased;
-			tasks->first = *row;
-		}
-	}
-}
-
-/*
- * What tasks a key has, now.
- */
-static void
-find_tasks(Relation rel, QueueInfo *info, const text *key, KeyTasks *tasks)
-{
-	for (;;)
-	{
-		KeyRow		rows[MAX_VERSIONS];
-		Snapshot	latest;
-		int			n;
-		bool		missed = false;
-
-		CHECK_FOR_INTERRUPTS();
-		read_tasks(rel, info, key, tasks);
-		if (tasks->has_first || TransactionIdIsValid(tasks->busy))
-			return;
-
-		/* One may have moved. */
-		latest = RegisterSnapshot(GetLatestSnapshot());
-		/* What this very command has deleted is gone, too. */
-		latest->curcid = InvalidCommandId;
-		n = queue_keys_read(rel, info, key, latest, MAX_VERSIONS, rows);
-		UnregisterSnapshot(latest);
-		for (int i = 0; i < n; i++)
-			missed |= !is_there(tasks, rows[i].id);
-		if (!missed)
-			return;
-	}
-}
 
 /*
  * What a producer is going to find, if nothing changes until he takes the key.
@@ -218,7 +74,7 @@ unique_keys_guess(Relation rel, QueueInfo *info, const text *key)
 {
 	KeyTasks	tasks;
 
-	read_tasks(rel, info, key, &tasks);
+	key_tasks_read(rel, info, key, &tasks);
 	if (tasks.has_held || (tasks.has_first && !tasks.in_flight))
 		return KEY_WAITING;
 	return tasks.in_flight ? KEY_IN_FLIGHT : KEY_FREE;
@@ -234,8 +90,8 @@ unique_keys_guess(Relation rel, QueueInfo *info, const text *key)
  * run_at: it is ready, in the overflow, or scheduled.  from is the state that it
  * had.
  */
-static bool
-place_row(Placement *placement, RowReader *row, char from, bool wait)
+bool
+unique_keys_place_row(Placement *placement, RowReader *row, char from, bool wait)
 {
 	QueueInfo  *info = row->info;
 	TimestampTz now = GetCurrentTimestamp();
@@ -368,7 +224,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 
 	if (!same_place)
 	{
-		if (!place_row(placement, row, found->state, wait))
+		if (!unique_keys_place_row(placement, row, found->state, wait))
 			return false;
 	}
 	else
@@ -384,7 +240,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 	}
 
 	*lost = ((addressed || found->state == TASK_OVERFLOW) && status == ROW_LIVE &&
-			 is_leased(info, found->id));
+			 key_tasks_is_leased(info, found->id));
 	if (*lost && old != NULL)
 	{
 		QueueCounter became = task_state_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
@@ -423,14 +279,14 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 	bool		lost = false;
 
 	durable_leases_require(rel, info);
-	lock_tag(rel, task->unique_key, &key->lock);
+	key_tasks_lock_tag(rel, task->unique_key, &key->lock);
 	for (;;)
 	{
 		KeyTasks	tasks;
 		KeyRow	   *waiting;
 
 		(void) LockAcquire(&key->lock, ExclusiveLock, false, false);
-		find_tasks(rel, info, task->unique_key, &tasks);
+		key_tasks_find(rel, info, task->unique_key, &tasks);
 		/* What is held is the one, whatever becomes of the first. */
 		if (TransactionIdIsValid(tasks.busy) && !tasks.has_held)
 		{
@@ -474,13 +330,13 @@ unique_keys_take_for_revival(Relation rel, QueueInfo *info, const text *name,
 							 UniqueKey *key)
 {
 	durable_leases_require(rel, info);
-	lock_tag(rel, name, &key->lock);
+	key_tasks_lock_tag(rel, name, &key->lock);
 	for (;;)
 	{
 		KeyTasks	tasks;
 
 		(void) LockAcquire(&key->lock, ExclusiveLock, false, false);
-		find_tasks(rel, info, name, &tasks);
+		key_tasks_find(rel, info, name, &tasks);
 		if (!TransactionIdIsValid(tasks.busy))
 		{
 			key->found = tasks.has_held || (tasks.has_first && !tasks.in_flight) ?
@@ -497,276 +353,4 @@ void
 unique_keys_let_go(const UniqueKey *key)
 {
 	(void) LockRelease(&key->lock, ExclusiveLock, false);
-}
-
-/* ----------------------------------------------------------------
- * What is held becomes ready
- * ----------------------------------------------------------------
- */
-
-/*
- * Make a held task ready, if it is there and free.
- */
-static bool
-let_run(Placement *placement, RowReader *row, const ItemPointerData *tid)
-{
-	RowStatus	status = row_reader_read(row, tid);
-	TimestampTz now = GetCurrentTimestamp();
-
-	if ((status != ROW_LIVE && status != ROW_OWN) ||
-		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_HELD)
-		return false;
-
-	/* It waits from now on; under policy time it has its place by what was given. */
-	if (row_is_null(row, COLUMN_RUN_AT) ||
-		(row->info->policy != QUEUE_TIME &&
-		 DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) < now))
-	{
-		row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(now);
-		row_is_null(row, COLUMN_RUN_AT) = false;
-	}
-	return place_row(placement, row, TASK_HELD, false);
-}
-
-/*
- * The task that row has read goes, or is dead, if this transaction commits: what
- * is held behind it, if it has a key, becomes ready then.
- */
-void
-unique_keys_gone(RowReader *row)
-{
-	MemoryContext old;
-	GoneTask   *gone;
-
-	if (likely(row_is_null(row, COLUMN_UNIQUE_KEY)))
-		return;
-	old = MemoryContextSwitchTo(TopTransactionContext);
-	gone = palloc(sizeof(GoneTask));
-	gone->next = NULL;
-	gone->relation = RelationGetRelid(row->rel);
-	gone->id = DatumGetInt64(row_value(row, COLUMN_ID));
-	gone->key = DatumGetTextPCopy(row_value(row, COLUMN_UNIQUE_KEY));
-	MemoryContextSwitchTo(old);
-	if (gone_last != NULL)
-		gone_last->next = gone;
-	else
-		gone_first = gone;
-	gone_last = gone;
-}
-
-/*
- * Look behind a task that has gone.  It may be there still, if its end was
- * rolled back to a savepoint.
- */
-static void
-look_behind(Placement *placement, RowReader *row, const GoneTask *gone)
-{
-	QueueInfo  *info = row->info;
-	KeyTasks	tasks;
-
-	leases_closing(queue_state_number(info->state), gone->id);
-	read_tasks(row->rel, info, gone->key, &tasks);
-	if (tasks.has_first)
-		return;
-	if (tasks.has_held && let_run(placement, row, &tasks.held.tid))
-		return;
-
-	/* In somebody's hands: it is not waited for, but looked at later. */
-	if (tasks.has_held || tasks.busy_held)
-		pending_task_held(info->state, tasks.has_held ? tasks.held.id : tasks.busy_id,
-						   gone->id);
-}
-
-/*
- * The transaction is about to commit: look behind all that has gone.
- */
-static void
-look_behind_all(void)
-{
-	if (gone_first == NULL)
-		return;
-
-	/* What the last command has deleted or enqueued is seen as such. */
-	CommandCounterIncrement();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	while (gone_first != NULL)
-	{
-		Oid			relation = gone_first->relation;
-		Relation	rel;
-		QueueInfo  *info = queue_open_relation(relation, RowExclusiveLock, 0, &rel);
-		Placement	placement;
-		RowReader	row;
-		RunAs owner;
-
-		if (info != NULL)
-		{
-			/*
-			 * Also where he is us: in a restricted context his code cannot leave a
-			 * deferred trigger behind, which nobody would fire any more.
-			 */
-			run_as_owner(rel->rd_rel->relowner, &owner);
-			placement_begin(&placement, rel, info);
-			row_reader_begin(&row, rel, info);
-		}
-		for (; gone_first != NULL && gone_first->relation == relation;
-			 gone_first = gone_first->next)
-		{
-			if (info != NULL)
-				look_behind(&placement, &row, gone_first);
-		}
-		if (info != NULL)
-		{
-			row_reader_end(&row);
-			run_as_end(&owner);
-			relation_close(rel, NoLock);
-		}
-	}
-	PopActiveSnapshot();
-	gone_last = NULL;
-}
-
-/* What became of a look at a held task. */
-typedef enum LookResult
-{
-	LOOK_DONE,					/* there is nothing to do, or others will */
-	LOOK_RAN,					/* it is ready now */
-	LOOK_AGAIN					/* it, or what is before it, is in somebody's hands */
-} LookResult;
-
-static LookResult
-look_at(Placement *placement, RowReader *row, int64 id)
-{
-	QueueInfo  *info = row->info;
-	LookResult	result = LOOK_AGAIN;
-	ItemPointerData tid;
-	KeyTasks	tasks;
-	LOCKTAG		lock;
-	text	   *key;
-
-	switch (row_reader_task(row, id, NULL))
-	{
-		case ROW_GONE:
-		case ROW_OWN:
-			return LOOK_DONE;
-		case ROW_IN_PROGRESS:
-		case ROW_IN_DOUBT:
-			return LOOK_AGAIN;
-		case ROW_LIVE:
-			break;
-	}
-	if (DatumGetInt64(row_value(row, COLUMN_ID)) != id ||
-		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_HELD)
-		return LOOK_DONE;
-	tid = row->tuple.t_self;
-	if (row_is_null(row, COLUMN_UNIQUE_KEY))	/* by SQL */
-		return let_run(placement, row, &tid) ? LOOK_RAN : LOOK_AGAIN;
-
-	/* Whoever revives another one of the key must not meet us. */
-	key = DatumGetTextPCopy(row_value(row, COLUMN_UNIQUE_KEY));
-	lock_tag(row->rel, key, &lock);
-	if (LockAcquire(&lock, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		return LOOK_AGAIN;
-	find_tasks(row->rel, info, key, &tasks);
-	if (tasks.has_first)
-	{
-		if (!TransactionIdIsValid(tasks.first.busy) ||
-			leases_will_look(queue_state_number(info->state), tasks.first.id))
-			result = LOOK_DONE;
-	}
-	else if (!TransactionIdIsValid(tasks.busy) && let_run(placement, row, &tid))
-		result = LOOK_RAN;
-	LockRelease(&lock, ExclusiveLock, false);
-	pfree(key);
-	return result;
-}
-
-/*
- * Look at held tasks that may have nothing before them, up to pass->max beside those
- * that are named.  Returns how many are ready.
- */
-int
-unique_keys_look(Pass *pass)
-{
-	Relation	rel = pass->rel;
-	QueueInfo  *info = pass->info;
-	QueueState *state = info->state;
-	int64		named[HELD_LOOKS];
-	int64		from;
-	int64	   *ids;
-	int			named_count;
-	int			n;
-	int			ran = 0;
-	bool		again = false;
-	Placement	placement;
-	RowReader	row;
-
-	if (!queue_state_has_looks(state))
-		return 0;
-	named_count = queue_state_take_looks(state, named, &from);
-	for (int i = 0; i < named_count; i++)
-		pending_looked(state, named[i], false);
-	ids = palloc((pass->max + HELD_LOOKS) * sizeof(int64));
-	memcpy(ids, named, named_count * sizeof(int64));
-	n = named_count;
-	if (from != PG_INT64_MAX)
-	{
-		int64		after;
-
-		pending_looked(state, from, true);
-		n += queue_keys_held(rel, info, from, pass->max, ids + n, &after);
-		if (after != PG_INT64_MAX)
-		{
-			queue_state_look_from(state, after);
-			pass->more = true;
-		}
-	}
-
-	placement_begin(&placement, rel, info);
-	row_reader_begin(&row, rel, info);
-	for (int i = 0; i < n; i++)
-	{
-		LookResult	result;
-
-		CHECK_FOR_INTERRUPTS();
-		result = look_at(&placement, &row, ids[i]);
-		if (result == LOOK_AGAIN)
-			queue_state_look(state, ids[i]);
-		again |= (result == LOOK_AGAIN);
-		ran += (result == LOOK_RAN);
-	}
-	row_reader_end(&row);
-	pfree(ids);
-	if (again)
-		pass_again(pass, GetCurrentTimestamp() + LOOK_USECS);
-	return ran;
-}
-
-static void
-xact_callback(XactEvent event, void *arg)
-{
-	switch (event)
-	{
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			look_behind_all();
-			break;
-		case XACT_EVENT_COMMIT:
-		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
-			gone_first = gone_last = NULL;
-			break;
-		case XACT_EVENT_PARALLEL_COMMIT:
-		case XACT_EVENT_PARALLEL_ABORT:
-		case XACT_EVENT_PARALLEL_PRE_COMMIT:
-			break;
-	}
-}
-
-/*
- * Register the callback.  Called once a process, from _PG_init.
- */
-void
-unique_keys_register(void)
-{
-	RegisterXactCallback(xact_callback, NULL);
 }

@@ -12,7 +12,6 @@
 
 #include "storage/queue_catalog.h"
 #include "storage/row_reader.h"
-#include "verbs/pass.h"
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"
 
@@ -38,8 +37,7 @@ extern void unique_keys_take(Placement *placement, RowReader *row,
 extern void unique_keys_take_for_revival(Relation rel, QueueInfo *info,
 										 const text *name, UniqueKey *key);
 extern void unique_keys_let_go(const UniqueKey *key);
-extern void unique_keys_gone(RowReader *row);
-extern int	unique_keys_look(Pass *pass);
-extern void unique_keys_register(void);
+extern bool unique_keys_place_row(Placement *placement, RowReader *row, char from,
+								  bool wait);
 
 #endif							/* FAIRQ_UNIQUE_KEYS_H */

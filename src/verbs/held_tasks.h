@@ -1,0 +1,18 @@
+/*-------------------------------------------------------------------------
+ *
+ * held_tasks.h
+ *	  Tasks that are held behind others of their unique keys become ready.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_HELD_TASKS_H
+#define FAIRQ_HELD_TASKS_H
+
+#include "storage/row_reader.h"
+#include "verbs/pass.h"
+
+extern void held_tasks_gone(RowReader *row);
+extern int	held_tasks_look(Pass *pass);
+extern void held_tasks_register(void);
+
+#endif							/* FAIRQ_HELD_TASKS_H */
