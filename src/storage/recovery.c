@@ -119,22 +119,74 @@ count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
 	return leased;
 }
 
+/* A pass over the rows. */
+typedef struct RowCount
+{
+	QueueInfo  *info;
+	Datum	   *values;
+	bool	   *nulls;
+	bool		any[FAIRQ_CLASSES];	/* rows with addresses; where the first is: */
+	VirtualTime first[FAIRQ_CLASSES];
+} RowCount;
+
+#define VALUE(column) count->values[count->info->columns[column] - 1]
+
+/*
+ * A row in the overflow.
+ */
+static void
+note_overflow(RowCount *count, Buffer buffer, HeapTuple tuple)
+{
+	QueueState *state = count->info->state;
+	int			class = queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY)));
+	int64		id = DatumGetInt64(VALUE(COLUMN_ID));
+	text	   *key;
+
+	if (count_row(count->info, buffer, tuple, id, class, VALUE(COLUMN_GROUP_KEY)))
+		return;
+	key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
+	group_overflow_found(state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), id, false);
+}
+
+/*
+ * A row with an address: note what it says of its group's tag.
+ */
+static void
+note_tag(RowCount *count, Buffer buffer, HeapTuple tuple)
+{
+	QueueState *state = count->info->state;
+	FairqAddress *address = DatumGetFairqAddressP(VALUE(COLUMN_ADDRESS));
+	VirtualTime start = {address->block, address->fraction};
+	int			class = address->class;
+	text	   *key;
+
+	if (class >= state->classes)
+		return;
+	if (!count->any[class] || virtual_time_compare(start, count->first[class]) < 0)
+		count->first[class] = start;
+	count->any[class] = true;
+	key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
+	groups_restore(state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+				   start, DatumGetFloat4(VALUE(COLUMN_COST)), address->slot,
+				   count_row(count->info, buffer, tuple, DatumGetInt64(VALUE(COLUMN_ID)),
+							 class, VALUE(COLUMN_GROUP_KEY)));
+	if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))
+		pfree(key);
+}
+
 /*
  * Read all rows; count them, and unless tags is false note what they say of
  * tags.
  */
 static void
-read_rows(Relation rel, QueueInfo *info, bool tags,
-		  QueueDepths depths)
+read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 {
 	QueueState *state = info->state;
 	TupleDesc	tupdesc = RelationGetDescr(rel);
+	RowCount	row_count = {.info = info};
+	RowCount   *count = &row_count;
 	Snapshot	snapshot;
 	TableScanDesc scan;
-	Datum	   *values = palloc(tupdesc->natts * sizeof(Datum));
-	bool	   *nulls = palloc(tupdesc->natts * sizeof(bool));
-	VirtualTime first[FAIRQ_CLASSES];
-	bool		any[FAIRQ_CLASSES] = {false};
 	HeapTuple	tuple;
 
 	memset(depths, 0, sizeof(QueueDepths));
@@ -144,6 +196,9 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 		groups_count_anew(state);
 		leases_count_anew(queue_state_number(state));
 	}
+	tags &= (info->policy == QUEUE_FAIR);
+	count->values = palloc(tupdesc->natts * sizeof(Datum));
+	count->nulls = palloc(tupdesc->natts * sizeof(bool));
 
 	snapshot = RegisterSnapshot(GetLatestSnapshot());
 
@@ -153,66 +208,35 @@ read_rows(Relation rel, QueueInfo *info, bool tags,
 	scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, false);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
-		FairqAddress *address;
-		text	   *key;
-		VirtualTime start;
+		Buffer		buffer = ((HeapScanDesc) scan)->rs_cbuf;
+		QueueCounter depth;
 
 		CHECK_FOR_INTERRUPTS();
-		heap_deform_tuple(tuple, tupdesc, values, nulls);
-#define VALUE(column) values[info->columns[column] - 1]
-		if (nulls[info->columns[COLUMN_ADDRESS] - 1])
+		heap_deform_tuple(tuple, tupdesc, count->values, count->nulls);
+		if (!count->nulls[info->columns[COLUMN_ADDRESS] - 1])
 		{
-			QueueCounter depth = task_state_depth(DatumGetChar(VALUE(COLUMN_STATE)));
-
-			if (depth != QUEUE_ADDRESSED)
-				depths[depth]++;
-			if (depth == QUEUE_OVERFLOW && tags && info->policy == QUEUE_FAIR)
-			{
-				int			class = queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY)));
-
-				if (count_row(info, ((HeapScanDesc) scan)->rs_cbuf, tuple,
-							  DatumGetInt64(VALUE(COLUMN_ID)), class,
-							  VALUE(COLUMN_GROUP_KEY)))
-					continue;
-				key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
-				group_overflow_found(state, class,
-									 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-									 DatumGetInt64(VALUE(COLUMN_ID)), false);
-			}
+			depths[QUEUE_ADDRESSED]++;
+			if (tags)
+				note_tag(count, buffer, tuple);
 			continue;
 		}
-		depths[QUEUE_ADDRESSED]++;
-		if (info->policy != QUEUE_FAIR || !tags)
-			continue;
-		address = DatumGetFairqAddressP(VALUE(COLUMN_ADDRESS));
-		if (address->class >= state->classes)
-			continue;
-		start.whole = address->block;
-		start.fraction = address->fraction;
-		if (!any[address->class] ||
-			virtual_time_compare(start, first[address->class]) < 0)
-			first[address->class] = start;
-		any[address->class] = true;
-		key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
-		groups_restore(state, address->class,
-					   VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-					   start, DatumGetFloat4(VALUE(COLUMN_COST)), address->slot,
-					   count_row(info, ((HeapScanDesc) scan)->rs_cbuf, tuple,
-								 DatumGetInt64(VALUE(COLUMN_ID)), address->class,
-								 VALUE(COLUMN_GROUP_KEY)));
-		if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))
-			pfree(key);
-#undef VALUE
+		depth = task_state_depth(DatumGetChar(VALUE(COLUMN_STATE)));
+		if (depth != QUEUE_ADDRESSED)
+			depths[depth]++;
+		if (depth == QUEUE_OVERFLOW && tags)
+			note_overflow(count, buffer, tuple);
 	}
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
 
 	for (int class = 0; class < FAIRQ_CLASSES; class++)
 	{
-		if (any[class])
-			queue_order_start_at(&state->orders[class], first[class]);
+		if (count->any[class])
+			queue_order_start_at(&state->orders[class], count->first[class]);
 	}
 }
+
+#undef VALUE
 
 /*
  * Is there a transaction that was prepared before the server started, and that has

@@ -110,6 +110,8 @@ row_writer_new_ids(QueueInfo *info, int n, int *got)
 /* What writing rows needs beyond the rows. */
 typedef struct WriteState
 {
+	Relation	rel;
+	QueueInfo  *info;
 	EState	   *estate;
 	ResultRelInfo *result;
 	TupleTableSlot *slot;
@@ -122,24 +124,24 @@ typedef struct WriteState
  * it as with an INSERT of his own.
  */
 static void
-write_as_owner(WriteState *state, Relation rel)
+write_as_owner(WriteState *state)
 {
-	if (state->as_owner || rel->rd_rel->relowner == GetUserId())
+	if (state->as_owner || state->rel->rd_rel->relowner == GetUserId())
 		return;
-	run_as_owner(rel->rd_rel->relowner, &state->writer);
+	run_as_owner(state->rel->rd_rel->relowner, &state->writer);
 	state->as_owner = true;
 }
 
 static void
-write_begin(WriteState *state, Relation rel)
+write_begin(WriteState *state)
 {
 	if (state->estate != NULL)
 		return;
 	state->estate = CreateExecutorState();
 	state->result = makeNode(ResultRelInfo);
 	/* No range table, so no index into one. */
-	InitResultRelInfo(state->result, rel, 0, NULL, 0);
-	state->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsHeapTuple);
+	InitResultRelInfo(state->result, state->rel, 0, NULL, 0);
+	state->slot = MakeSingleTupleTableSlot(RelationGetDescr(state->rel), &TTSOpsHeapTuple);
 }
 
 static void
@@ -160,13 +162,13 @@ write_end(WriteState *state)
  * A user's columns get their defaults.
  */
 static void
-fill_defaults(WriteState *state, Relation rel, QueueInfo *info,
-			  Datum *values, bool *nulls)
+fill_defaults(WriteState *state, Datum *values, bool *nulls)
 {
+	Relation	rel = state->rel;
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 
-	write_as_owner(state, rel);
-	write_begin(state, rel);
+	write_as_owner(state);
+	write_begin(state);
 	for (int i = 0; i < tupdesc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(tupdesc, i);
@@ -174,7 +176,7 @@ fill_defaults(WriteState *state, Relation rel, QueueInfo *info,
 		bool		ours = false;
 
 		for (int c = 0; c < QUEUE_COLUMNS; c++)
-			ours |= (info->columns[c] == att->attnum);
+			ours |= (state->info->columns[c] == att->attnum);
 		if (ours || att->attisdropped)
 			continue;
 		expr = (Expr *) build_column_default(rel, att->attnum);
@@ -186,12 +188,12 @@ fill_defaults(WriteState *state, Relation rel, QueueInfo *info,
 }
 
 static void
-check_constraints(WriteState *state, Relation rel, HeapTuple tuple)
+check_constraints(WriteState *state, HeapTuple tuple)
 {
-	write_as_owner(state, rel);
-	write_begin(state, rel);
+	write_as_owner(state);
+	write_begin(state);
 	ExecStoreHeapTuple(tuple, state->slot, false);
-	if (rel->rd_att->constr != NULL)
+	if (state->rel->rd_att->constr != NULL)
 		ExecConstraints(state->result, state->slot, state->estate);
 	ExecClearTuple(state->slot);
 }
@@ -250,10 +252,11 @@ has_code(Relation index)
  * Enter rows into all indexes of the table, or those that sum up.
  */
 static void
-insert_index_entries(WriteState *state, Relation rel, QueueInfo *info,
-					 IndexEntries entries, int n,
+insert_index_entries(WriteState *state, IndexEntries entries, int n,
 					 HeapTuple *tuples, Datum **values, bool **nulls)
 {
+	Relation	rel = state->rel;
+	QueueInfo  *info = state->info;
 	List	   *indexes = RelationGetIndexList(rel);
 	ListCell   *lc;
 
@@ -275,7 +278,7 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info,
 
 		index = index_open(oid, RowExclusiveLock);
 		if (column < 0 && oid != info->overflow_index && has_code(index))
-			write_as_owner(state, rel);
+			write_as_owner(state);
 		index_info = BuildIndexInfo(index);
 		unique = index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO;
 
@@ -289,7 +292,7 @@ insert_index_entries(WriteState *state, Relation rel, QueueInfo *info,
 		/* Our own need no executor, but for the overflow's. */
 		if (column < 0)
 		{
-			write_begin(state, rel);
+			write_begin(state);
 			GetPerTupleExprContext(state->estate)->ecxt_scantuple = state->slot;
 			predicate = ExecPrepareQual(index_info->ii_Predicate, state->estate);
 		}
@@ -356,9 +359,10 @@ stored_attributes(TupleDesc tupdesc, const Datum *values, const bool *nulls)
 }
 
 static void
-insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
-			 Datum **values, bool **nulls, ItemPointer tids)
+insert_batch(WriteState *state, int n, Datum **values, bool **nulls, ItemPointer tids)
 {
+	Relation	rel = state->rel;
+	QueueInfo  *info = state->info;
 	HeapTuple  *tuples = palloc(n * sizeof(HeapTuple));
 	TupleDesc	tupdesc = RelationGetDescr(rel);
 	TupleDesc	stored = CreateTupleDescCopy(tupdesc);
@@ -369,12 +373,12 @@ insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
 	for (int i = 0; i < n; i++)
 	{
 		if (!info->plain)
-			fill_defaults(state, rel, info, values[i], nulls[i]);
+			fill_defaults(state, values[i], nulls[i]);
 		stored->natts = stored_attributes(tupdesc, values[i], nulls[i]);
 		tuples[i] = heap_form_tuple(stored, values[i], nulls[i]);
 		tuples[i]->t_tableOid = RelationGetRelid(rel);
 		if (!info->plain)
-			check_constraints(state, rel, tuples[i]);
+			check_constraints(state, tuples[i]);
 	}
 
 	if (n == 1)
@@ -396,7 +400,7 @@ insert_batch(WriteState *state, Relation rel, QueueInfo *info, int n,
 		for (int i = 0; i < n; i++)
 			tuples[i]->t_self = slots[i]->tts_tid;
 	}
-	insert_index_entries(state, rel, info, ENTRIES_ALL, n, tuples, values, nulls);
+	insert_index_entries(state, ENTRIES_ALL, n, tuples, values, nulls);
 	for (int i = 0; i < n; i++)
 		tids[i] = tuples[i]->t_self;
 }
@@ -410,11 +414,11 @@ row_writer_insert(Relation rel, QueueInfo *info, int n,
 {
 	MemoryContext batch_context;
 	MemoryContext old;
-	WriteState	state = {0};
+	WriteState	state = {.rel = rel, .info = info};
 
 	if (n == 1)
 	{
-		insert_batch(&state, rel, info, 1, values, nulls, tids);
+		insert_batch(&state, 1, values, nulls, tids);
 		write_end(&state);
 		return;
 	}
@@ -426,7 +430,7 @@ row_writer_insert(Relation rel, QueueInfo *info, int n,
 	{
 		CHECK_FOR_INTERRUPTS();
 		old = MemoryContextSwitchTo(batch_context);
-		insert_batch(&state, rel, info, Min(INSERT_BATCH, n - done),
+		insert_batch(&state, Min(INSERT_BATCH, n - done),
 					 values + done, nulls + done, tids + done);
 		write_end(&state);
 		MemoryContextSwitchTo(old);
@@ -481,7 +485,7 @@ bool
 row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
 					  Datum *values, bool *nulls, bool wait)
 {
-	WriteState	state = {0};
+	WriteState	state = {.rel = rel, .info = info};
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
 	TM_FailureData tmfd;
 	IndexEntries entries;
@@ -489,11 +493,11 @@ row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
 
 	tuple->t_tableOid = RelationGetRelid(rel);
 	if (!info->plain)
-		check_constraints(&state, rel, tuple);
+		check_constraints(&state, tuple);
 	done = written(fairq_heap_update(rel, tid, tuple, GetCurrentCommandId(true),
 									 wait, &tmfd, &entries));
 	if (done && entries != ENTRIES_NONE)
-		insert_index_entries(&state, rel, info, entries, 1, &tuple, &values, &nulls);
+		insert_index_entries(&state, entries, 1, &tuple, &values, &nulls);
 	*tid = tuple->t_self;
 	write_end(&state);
 	return done;

@@ -82,6 +82,8 @@ static void
 place_task(Placement *placement, const NewTask *task, TimestampTz now,
 		   NewPlace *place)
 {
+	PlaceFor	place_for;
+
 	place->placed = -1;
 	place->state = (task->run_at > now) ? TASK_SCHEDULED : TASK_READY;
 	if (place->state != TASK_READY)
@@ -89,10 +91,13 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 		prepare_later(placement->info, task);
 		return;
 	}
-	placement_assign(placement, place->id, VARDATA_ANY(task->group_key),
-					 VARSIZE_ANY_EXHDR(task->group_key), task->priority,
-					 task->run_at == DT_NOBEGIN ? now : task->run_at,
-					 task->cost, true, &place->place);
+	place_for.turn = place->id;
+	place_for.group_key = task->group_key;
+	place_for.priority = task->priority;
+	place_for.run_at = task->run_at == DT_NOBEGIN ? now : task->run_at;
+	place_for.cost = task->cost;
+	place_for.may_overflow = true;
+	placement_assign(placement, &place_for, &place->place);
 	if (place->place.overflow)
 	{
 		place->state = TASK_OVERFLOW;

@@ -51,18 +51,30 @@ placement_prepare(QueueInfo *info, int class)
 	(void) queue_catalog_lane(info, class, 0);
 }
 
+/* What the place of the task goes by whose row was read. */
+static PlaceFor
+place_for(RowReader *row, TimestampTz run_at, bool may_overflow)
+{
+	PlaceFor	task = {
+		.group_key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
+		.priority = DatumGetInt64(row_value(row, COLUMN_PRIORITY)),
+		.run_at = run_at,
+		.cost = DatumGetFloat4(row_value(row, COLUMN_COST)),
+		.may_overflow = may_overflow,
+	};
+
+	return task;
+}
+
 /*
- * The place of one task.  priority is checked: 0..9 under policy fair; run_at
- * is only looked at under policy time.
+ * The place of one task.
  *
  * Under policy fair there may be no room for it (max_ready, max_ready_per_group):
  * if it may overflow, it does.  The other policies are orders by a number, in
  * which a task that waits elsewhere would be out of order.
  */
 void
-placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
-				 int64 priority, TimestampTz run_at, double cost,
-				 bool may_overflow, Place *place)
+placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 {
 	QueueInfo  *info = placement->info;
 	FairqAddress *address = &place->address;
@@ -70,14 +82,14 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 	address->unused = 0;
 	address->class = 0;
 	address->fraction = 0;
-	address->slot = turn;
+	address->slot = task->turn;
 	place->tagged = (info->policy == QUEUE_FAIR);
 	place->overflow = false;
 	switch (info->policy)
 	{
 		case QUEUE_FAIR:
 			{
-				int			class = queue_state_class(info->state, priority);
+				int			class = queue_state_class(info->state, task->priority);
 
 				if (!placement->read[class])
 				{
@@ -90,8 +102,9 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 				/* What the tag owes is noted by the caller, who must not fail. */
 				pending_reserve(1);
 				place->overflow =
-					!groups_tag(info->state, class, key, keylen,
-								placement->v[class], cost, may_overflow, &place->tag);
+					!groups_tag(info->state, class, VARDATA_ANY(task->group_key),
+								VARSIZE_ANY_EXHDR(task->group_key), placement->v[class],
+								task->cost, task->may_overflow, &place->tag);
 				if (place->overflow)
 					return;
 				address->class = class;
@@ -101,10 +114,10 @@ placement_assign(Placement *placement, int64 turn, const char *key, int keylen,
 			}
 			break;
 		case QUEUE_PRIORITY:
-			address->block = priority;
+			address->block = task->priority;
 			break;
 		case QUEUE_TIME:
-			address->block = run_at;
+			address->block = task->run_at;
 			break;
 	}
 	address->bucket = address_bucket_of(address->block, address->fraction,
@@ -160,19 +173,13 @@ bool
 placement_move(Placement *placement, RowReader *row, char from,
 			   TimestampTz run_at, bool may_overflow, bool wait)
 {
-	QueueInfo  *info = row->info;
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	PlaceFor	task = place_for(row, run_at, may_overflow);
 	Place		place;
 	int			got;
-	int64		turn = 0;
 
-	if (info->policy != QUEUE_FAIR)
-		turn = row_writer_new_ids(info, 1, &got);
-
-	placement_assign(placement, turn, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), run_at,
-					 DatumGetFloat4(row_value(row, COLUMN_COST)), may_overflow,
-					 &place);
+	if (row->info->policy != QUEUE_FAIR)
+		task.turn = row_writer_new_ids(row->info, 1, &got);
+	placement_assign(placement, &task, &place);
 	return write_place(row, from, &place, wait);
 }
 
@@ -226,14 +233,12 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 FeedResult
 placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
 {
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	PlaceFor	task = place_for(row, 0, false);
 	Place		place;
 	bool		gone = false;
 	bool		tagged = true;
 
-	placement_assign(placement, 0, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-					 DatumGetInt64(row_value(row, COLUMN_PRIORITY)), 0,
-					 DatumGetFloat4(row_value(row, COLUMN_COST)), false, &place);
+	placement_assign(placement, &task, &place);
 	if (*how != FEED_WRITTEN &&
 		feed_in_memory(row, group, &place, *how == FEED_IN_LANE_ONLY, &gone, &tagged))
 		return FEED_DONE;

@@ -22,6 +22,17 @@ typedef struct Placement
 	VirtualTime v[FAIRQ_CLASSES];
 } Placement;
 
+/* What the place of a task goes by. */
+typedef struct PlaceFor
+{
+	int64		turn;			/* among those of one number, but under policy fair */
+	const text *group_key;
+	int64		priority;		/* checked: 0..9 under policy fair */
+	TimestampTz run_at;			/* under policy time */
+	double		cost;
+	bool		may_overflow;
+} PlaceFor;
+
 /* A task's place: where it is, and what it owes there. */
 typedef struct Place
 {
@@ -49,10 +60,7 @@ typedef enum FeedResult
 
 extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
 extern void placement_prepare(QueueInfo *info, int class);
-extern void placement_assign(Placement *placement, int64 turn,
-							 const char *key, int keylen, int64 priority,
-							 TimestampTz run_at, double cost,
-							 bool may_overflow, Place *place);
+extern void placement_assign(Placement *placement, const PlaceFor *task, Place *place);
 extern bool placement_move(Placement *placement, RowReader *row, char from,
 						   TimestampTz run_at, bool may_overflow, bool wait);
 extern void placement_first(RowReader *row, FairqAddress *address);
