@@ -175,10 +175,97 @@ limit_allows(QueueState *state, const Position *position)
 	return result;
 }
 
+/* A task that was looked up. */
+typedef struct TaskPlace
+{
+	RowReader	row;
+	const char *state;
+	bool		leased;
+	LeaseInfo	lease;
+	bool		placed;
+	FairqAddress address;
+} TaskPlace;
+
+/*
+ * Look up a task.  Returns false if there is none.
+ */
+static bool
+find_task(TaskPlace *task, int64 id)
+{
+	RowReader  *row = &task->row;
+	QueueState *state = row->info->state;
+	RowStatus	status = row_reader_task(row, id, NULL);
+	char		task_state;
+
+	if (status == ROW_GONE || (status != ROW_LIVE && status != ROW_OWN && !row->deleting))
+		return false;
+	task_state = DatumGetChar(row_value(row, COLUMN_STATE));
+	task->state = task_state_name(task_state);
+	task->placed = !row_is_null(row, COLUMN_ADDRESS);
+	task->leased = (task->placed || task_state == TASK_OVERFLOW) &&
+		leases_find(queue_state_number(state), id, &task->lease);
+	if (task->placed)
+		task->address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+	else if (task_state == TASK_OVERFLOW && !task->leased)
+	{
+		task->placed = lane_unwritten_find(&state->orders[row_reader_class(row)].lanes,
+										   id, &task->address);
+		if (task->placed || fed_tasks_has(queue_state_number(state), id))
+			task->state = task_state_name(TASK_READY);
+	}
+	if (task->leased)
+		task->state = "leased";
+	return true;
+}
+
+/*
+ * Count the ready tasks before one that has a place.
+ */
+static void
+find_position(TaskPlace *task, Position *position)
+{
+	RowReader  *row = &task->row;
+	QueueState *state = row->info->state;
+
+	position->group = DatumGetTextPCopy(row_value(row, COLUMN_GROUP_KEY));
+	position->limit = groups_limit(state, VARDATA_ANY(position->group),
+								   VARSIZE_ANY_EXHDR(position->group));
+	for (int class = 0; class <= task->address.class && class < state->classes; class++)
+	{
+		const LaneSet *set = &state->orders[class].lanes;
+		FairqAddress before = task->address;
+		Lane	   *lane;
+
+		/* All of a class that comes before. */
+		if (class < task->address.class)
+		{
+			before.block = PG_INT64_MAX;
+			before.fraction = PG_UINT32_MAX;
+			before.slot = PG_UINT64_MAX;
+		}
+		for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
+			count_before(row, lane, &before, POSITION_ROWS / Max(row->info->buckets, 1), position);
+	}
+	/* Claims have come to these, and left them to the group for later. */
+	if (position->limit != NO_LIMIT)
+	{
+		int			parked = parking_before_address(position->limit, &task->address,
+													POSITION_ROWS, &position->exact);
+
+		position->ahead += parked;
+		position->own += parked;
+	}
+	/* An estimate knows no more than that it is among those there are. */
+	if (!position->exact)
+		position->ahead = Min(position->ahead,
+							  (double) queue_state_counter(state, QUEUE_ADDRESSED) +
+							  pg_atomic_read_u32(&state->counts.fed_tasks));
+}
+
 /*
  * fairq.get_task_position(queue, id): how many ready tasks are before it, and
  * when it will start: at the rate of late, and when its group's limit has room.
- * Tasks of other groups that are set aside are in nobody's way, and not counted.
+ * Tasks of other groups that are parked are in the way of none, and not counted.
  *
  * Up to POSITION_ROWS rows are looked at, so it costs the same however long the
  * queue is; beyond that the result is an estimate.
@@ -188,108 +275,53 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 {
 	QueueInfo  *info;
 	Relation	rel;
-	RowReader	row;
-	RowStatus	status;
+	TaskPlace	task;
 	TupleDesc	tupdesc;
-	FairqAddress address;
-	LeaseInfo	lease;
-	bool		leased;
-	bool		placed;
 	TimestampTz now = GetCurrentTimestamp();
 	Datum		values[4] = {0};
 	bool		nulls[4] = {false};
-	const char *state_name;
-	char		task_state;
-	Position	position = {.exact = true};
-	double		rate;
-	double		allowed;
-	int64		id;
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
 		arguments_bad(fcinfo, "id", "is null", "Give the id of a task.");
-	id = PG_GETARG_INT64(1);
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	recovery_classes(rel, info);
-	row_reader_begin(&row, rel, info);
-	status = row_reader_task(&row, id, NULL);
-	if (status == ROW_GONE || (status != ROW_LIVE && status != ROW_OWN && !row.deleting))
+	row_reader_begin(&task.row, rel, info);
+	if (!find_task(&task, PG_GETARG_INT64(1)))
 	{
-		row_reader_end(&row);
+		row_reader_end(&task.row);
 		relation_close(rel, NoLock);
 		PG_RETURN_NULL();
 	}
 
-	task_state = DatumGetChar(row_value(&row, COLUMN_STATE));
-	state_name = task_state_name(task_state);
-	placed = !row_is_null(&row, COLUMN_ADDRESS);
-	leased = (placed || task_state == TASK_OVERFLOW) &&
-		leases_find(queue_state_number(info->state), id, &lease);
-	if (placed)
-		address = *DatumGetFairqAddressP(row_value(&row, COLUMN_ADDRESS));
-	else if (task_state == TASK_OVERFLOW && !leased)
+	values[0] = CStringGetTextDatum(task.state);
+	if (task.leased)
 	{
-		placed = lane_unwritten_find(&info->state->orders[row_reader_class(&row)].lanes,
-									id, &address);
-		if (placed || fed_tasks_has(queue_state_number(info->state), id))
-			state_name = task_state_name(TASK_READY);
-	}
-	if (leased)
-	{
-		state_name = "leased";
 		values[1] = Int64GetDatum(0);
-		values[2] = TimestampTzGetDatum(lease.started);
+		values[2] = TimestampTzGetDatum(task.lease.started);
 		values[3] = BoolGetDatum(true);
 	}
-	else if (!placed)
+	else if (!task.placed)
 	{
 		/*
-		 * Not ready, or its place is in somebody's hands.  Only of a scheduled one is
-		 * it known when it will be.
+		 * Not ready, or its place is being written.  Only of a scheduled one is it
+		 * known when it will be.
 		 */
 		nulls[1] = nulls[3] = true;
-		nulls[2] = (task_state != TASK_SCHEDULED);
+		nulls[2] = (DatumGetChar(row_value(&task.row, COLUMN_STATE)) != TASK_SCHEDULED);
 		if (!nulls[2])
-			values[2] = row_value(&row, COLUMN_RUN_AT);
+			values[2] = row_value(&task.row, COLUMN_RUN_AT);
 	}
 	else
 	{
-		position.group = DatumGetTextPCopy(row_value(&row, COLUMN_GROUP_KEY));
-		position.limit = groups_limit(info->state, VARDATA_ANY(position.group),
-									  VARSIZE_ANY_EXHDR(position.group));
-		for (int class = 0; class <= address.class && class < info->state->classes; class++)
-		{
-			const LaneSet *set = &info->state->orders[class].lanes;
-			FairqAddress before = address;
-			Lane	   *lane;
+		Position	position = {.exact = true};
+		double		rate;
+		double		allowed;
 
-			/* All of a class that comes before. */
-			if (class < address.class)
-			{
-				before.block = PG_INT64_MAX;
-				before.fraction = PG_UINT32_MAX;
-				before.slot = PG_UINT64_MAX;
-			}
-			for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
-				count_before(&row, lane, &before, POSITION_ROWS / Max(info->buckets, 1), &position);
-		}
-		/* Claims have come to these, and left them to the group for later. */
-		if (position.limit != NO_LIMIT)
-		{
-			int			aside = parking_before_address(position.limit, &address, POSITION_ROWS,
-											  &position.exact);
-
-			position.ahead += aside;
-			position.own += aside;
-		}
-		/* An estimate knows no more than that it is among those there are. */
-		if (!position.exact)
-			position.ahead = Min(position.ahead,
-								 (double) queue_state_counter(info->state, QUEUE_ADDRESSED) +
-								 pg_atomic_read_u32(&info->state->counts.fed_tasks));
+		find_position(&task, &position);
 		values[1] = Int64GetDatum((int64) position.ahead);
 		rate = stats_rate(info->state, QUEUE_CLAIMED, now);
 		allowed = limit_allows(info->state, &position);
@@ -299,8 +331,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 											Min(Max(position.ahead / rate * USECS_PER_SEC, allowed), 1e16));
 		values[3] = BoolGetDatum(position.exact);
 	}
-	values[0] = CStringGetTextDatum(state_name);
-	row_reader_end(&row);
+	row_reader_end(&task.row);
 	relation_close(rel, NoLock);
 	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
 }

@@ -144,6 +144,111 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	return true;
 }
 
+static void
+begin(Claim *claim)
+{
+	QueueInfo  *info = claim->info;
+	QueueLimits *limits = &info->state->limits;
+	const ClaimRequest *request = claim->request;
+
+	claim->queue = queue_state_number(info->state);
+	claim->now = GetCurrentTimestamp();
+	claim->first_deadline = DT_NOEND;
+	claim->give_up = claim->now + FEED_WAIT_USECS;
+	claim->buckets = info->buckets;
+	if (request->bucket_count >= 0)
+	{
+		claim->wanted = palloc0(claim->buckets * sizeof(bool));
+		for (int i = 0; i < request->bucket_count; i++)
+		{
+			/* There may be fewer than when they were checked. */
+			if (request->buckets[i] < claim->buckets)
+				claim->wanted[request->buckets[i]] = true;
+		}
+	}
+	durable_leases_require(claim->rel, info);
+	recovery_classes(claim->rel, info);
+	row_reader_begin(&claim->row, claim->rel, info);
+
+	if (queue_state_tick(info->state, claim->now))
+		(void) claim_resolve_doubts(info->state);
+	/* Tokens that have come, whether there is a worker or not. */
+	if (limit_table_any_parked(limits) &&
+		((TimestampTz) pg_atomic_read_u64(&limits->next_token) <= claim->now ||
+		 (TimestampTz) pg_atomic_read_u64(&limits->sought) <= claim->now - USECS_PER_SEC))
+		(void) parking_seek(limits, claim->now);
+}
+
+/*
+ * A claim of groups looks at lanes only: all that may be claimed is to be there,
+ * and what is offered there may lead nowhere.
+ */
+static void
+release_and_claim(Claim *claim)
+{
+	const ClaimRequest *request = claim->request;
+	QueueState *state = claim->info->state;
+	int			offers;
+
+	do
+	{
+		offers = 0;
+		for (int i = 0; i < request->group_count && limit_table_any_parked(&state->limits); i++)
+			offers += groups_release(state, VARDATA_ANY(request->groups[i]),
+									 VARSIZE_ANY_EXHDR(request->groups[i]),
+									 request->max_tasks - claim->got);
+		claim_of_groups(claim);
+	} while (offers > 0 && claim->got < request->max_tasks);
+}
+
+/*
+ * Claim what is there.  Returns whether to look again; *sought: what may have gone
+ * astray has been sought.
+ */
+static bool
+claim_once(Claim *claim, bool *sought)
+{
+	const ClaimRequest *request = claim->request;
+	QueueState *state = claim->info->state;
+	uint32		feeds = ((volatile QueueState *) state)->refill.refills;
+
+	claim->refilling = NULL;
+	if (request->group_count >= 0)
+		release_and_claim(claim);
+	else
+		claim_from_lanes(claim);
+	if (claim->got >= request->max_tasks)
+		return false;
+	if (claim->refilling != NULL)
+	{
+		lanes_refill_wait(claim->refilling);
+		return true;
+	}
+
+	/* Should what was offered of a group at its limit have gone astray. */
+	if (!*sought && parking_seek(&state->limits, claim->now))
+	{
+		*sought = true;
+		return true;
+	}
+
+	/* Or it is in buckets that are not ours, and the next may be in ours. */
+	if (claim->wanted != NULL && request->group_count < 0)
+	{
+		int			offers;
+
+		(void) parking_tick(&state->limits, claim->now, &offers);
+		if (offers > 0)
+			return true;
+	}
+	if (claim->got > 0)
+		return false;
+
+	/* While we wait others may need what is reserved for us. */
+	leases_return_reserved();
+	return wait_for_overflow(claim, feeds);
+}
+
 /*
  * Claim up to request->max_tasks tasks, and give each to sink.  Returns how
  * many: fewer than asked for only if there are no more that may be claimed.
@@ -155,100 +260,15 @@ int
 claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			ClaimSink sink, void *arg)
 {
-	Claim		claim = {0};
+	Claim		claim = {.rel = rel, .info = info, .request = request, .sink = sink, .arg = arg};
 	bool		sought = false;
 
 	if (info->paused)
 		return 0;
 
-	claim.rel = rel;
-	claim.info = info;
-	claim.queue = queue_state_number(info->state);
-	claim.request = request;
-	claim.sink = sink;
-	claim.arg = arg;
-	claim.now = GetCurrentTimestamp();
-	claim.first_deadline = DT_NOEND;
-	claim.give_up = claim.now + FEED_WAIT_USECS;
-	claim.buckets = info->buckets;
-	if (request->bucket_count >= 0)
-	{
-		claim.wanted = palloc0(claim.buckets * sizeof(bool));
-		for (int i = 0; i < request->bucket_count; i++)
-		{
-			/* There may be fewer than when they were checked. */
-			if (request->buckets[i] < claim.buckets)
-				claim.wanted[request->buckets[i]] = true;
-		}
-	}
-	durable_leases_require(rel, info);
-	recovery_classes(rel, info);
-	row_reader_begin(&claim.row, rel, info);
-
-	if (queue_state_tick(info->state, claim.now))
-		(void) claim_resolve_doubts(info->state);
-	/* Tokens that have come, whether there is a worker or not. */
-	if (limit_table_any_parked(&info->state->limits) &&
-		((TimestampTz) pg_atomic_read_u64(&info->state->limits.next_token) <= claim.now ||
-		 (TimestampTz) pg_atomic_read_u64(&info->state->limits.sought) <= claim.now - USECS_PER_SEC))
-		(void) parking_seek(&info->state->limits, claim.now);
-	while (claim.got < request->max_tasks)
-	{
-		uint32		feeds = ((volatile QueueState *) info->state)->refill.refills;
-
-		claim.refilling = NULL;
-		if (request->group_count >= 0)
-		{
-			int			offers;
-
-			/*
-			 * It looks at lanes only: all that may be claimed is to be there,
-			 * and what is offered there may lead nowhere.
-			 */
-			do
-			{
-				offers = 0;
-				for (int i = 0; i < request->group_count && limit_table_any_parked(&info->state->limits); i++)
-					offers += groups_release(info->state, VARDATA_ANY(request->groups[i]),
-											 VARSIZE_ANY_EXHDR(request->groups[i]),
-											 request->max_tasks - claim.got);
-				claim_of_groups(&claim);
-			} while (offers > 0 && claim.got < request->max_tasks);
-		}
-		else
-			claim_from_lanes(&claim);
-		if (claim.got >= request->max_tasks)
-			break;
-		if (claim.refilling != NULL)
-		{
-			lanes_refill_wait(claim.refilling);
-			continue;
-		}
-
-		/* Should what was offered of a group at its limit have gone astray. */
-		if (!sought && parking_seek(&info->state->limits, claim.now))
-		{
-			sought = true;
-			continue;
-		}
-
-		/* Or it is in buckets that are not ours, and the next may be in ours. */
-		if (claim.wanted != NULL && request->group_count < 0)
-		{
-			int			offers;
-
-			(void) parking_tick(&info->state->limits, claim.now, &offers);
-			if (offers > 0)
-				continue;
-		}
-		if (claim.got > 0)
-			break;
-
-		/* While we wait others may need what is reserved for us. */
-		leases_return_reserved();
-		if (!wait_for_overflow(&claim, feeds))
-			break;
-	}
+	begin(&claim);
+	while (claim.got < request->max_tasks && claim_once(&claim, &sought))
+		;
 	if (claim.dry_met)
 		claim_feed_dry(&claim);
 	leases_return_reserved();

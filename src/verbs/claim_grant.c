@@ -116,6 +116,32 @@ ready_since(RowReader *row)
 }
 
 /*
+ * A task that was leased is popped: acknowledge it.  Returns false if another
+ * transaction has the row locked, or has just changed it: a claim does not wait, but
+ * the entry is looked at again soon.
+ */
+static bool
+pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
+{
+	RowReader  *row = &claim->row;
+	QueueState *state = claim->info->state;
+
+	if (!row_writer_delete(claim->rel, &row->tuple.t_self, false))
+	{
+		(void) leases_drop(&lease->ref, false, NULL);
+		lane_doubts_add(lane, InvalidTransactionId, entry, false);
+		return false;
+	}
+	leases_settle(&lease->ref, lease);
+	pending_settled(lease);
+	archive_add(&claim->archive, row, ARCHIVE_ACKED, lease->attempt, lease->started);
+	held_tasks_gone(row);
+	stats_tally(state, QUEUE_ACKED, 1);
+	stats_tally(state, row_reader_depth(row), -1);
+	return true;
+}
+
+/*
  * Put a lease on the task whose row is read and locked, and unlock the row.
  * Returns whether it is ours, and its finish tag.  If it is nobody's, because its group
  * is at its limit, *limit is that; else NO_LIMIT.
@@ -184,22 +210,8 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
 	if (claim->request->pop)
 	{
-		if (!row_writer_delete(claim->rel, &row->tuple.t_self, false))
-		{
-			/*
-			 * Somebody has the row locked, or has just changed it: a claim does
-			 * not wait.  Look at it again soon.
-			 */
-			(void) leases_drop(&lease.ref, false, NULL);
-			lane_doubts_add(lane, InvalidTransactionId, entry, false);
+		if (!pop_task(claim, lane, entry, &lease))
 			return false;
-		}
-		leases_settle(&lease.ref, &lease);
-		pending_settled(&lease);
-		archive_add(&claim->archive, row, ARCHIVE_ACKED, lease.attempt, lease.started);
-		held_tasks_gone(row);
-		stats_tally(claim->info->state, QUEUE_ACKED, 1);
-		stats_tally(claim->info->state, row_reader_depth(row), -1);
 	}
 	else if (claim->info->durable_leases)
 		note_durable(claim, &lease);

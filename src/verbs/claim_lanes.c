@@ -185,6 +185,46 @@ take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool now
 }
 
 /*
+ * As take_from; or read on in the index if the lane's window is empty.  A lane that is
+ * locked is left for later.
+ */
+static int
+take_or_read(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
+{
+	int			n;
+
+	if (source->top.view == LANE_UNREAD)
+	{
+		claim_refill(claim->rel, claim->info, source->lane);
+		lanes_look(source->lane, &source->top);
+		return 0;
+	}
+	n = take_from(claim, source, max, upto, nowait);
+	if (n >= 0)
+		return n;
+	source->top.view = LANE_LOCKED;
+	return 0;
+}
+
+/*
+ * What is left was locked when we came: now insist on it.  Returns how many line up.
+ */
+static int
+line_up_locked(Source **line, Source *sources, int n_sources)
+{
+	int			n = 0;
+
+	for (int i = 0; i < n_sources; i++)
+	{
+		if (sources[i].top.view != LANE_LOCKED)
+			continue;
+		sources[i].top.view = LANE_READY;
+		line_up(line, &n, &sources[i]);
+	}
+	return n;
+}
+
+/*
  * Take up to max entries from the lanes of a class, the lowest address first, and
  * hold them (in_hand.c).  Returns how many.
  *
@@ -225,20 +265,11 @@ take_from_class(Claim *claim, int class, int max)
 
 	while (total < max)
 	{
-		int			n;
-
 		CHECK_FOR_INTERRUPTS();
 		if (n_line == 0)
 		{
-			/* What is left was locked when we came: now insist on it. */
-			for (int i = 0; i < n_sources; i++)
-			{
-				if (sources[i].top.view != LANE_LOCKED)
-					continue;
-				sources[i].top.view = LANE_READY;
-				line_up(line, &n_line, &sources[i]);
-				nowait = false;
-			}
+			n_line = line_up_locked(line, sources, n_sources);
+			nowait &= (n_line == 0);
 		}
 		if (n_line == 0 && total == 0 && !looked_twice)
 		{
@@ -256,34 +287,19 @@ take_from_class(Claim *claim, int class, int max)
 			break;
 		best = line[--n_line];
 
-		if (best->top.view == LANE_UNREAD)
-		{
-			claim_refill(claim->rel, claim->info, best->lane);
-			lanes_look(best->lane, &best->top);
-			line_up(line, &n_line, best);
-			continue;
-		}
-
-		n = take_from(claim, best, max - total,
-					  n_line == 0 ? NULL : &line[n_line - 1]->top.first, nowait);
-		if (n < 0)
-		{
-			best->top.view = LANE_LOCKED;	/* try the others first */
-			continue;
-		}
-		total += n;
+		total += take_or_read(claim, best, max - total,
+							  n_line == 0 ? NULL : &line[n_line - 1]->top.first, nowait);
 		line_up(line, &n_line, best);
-	}
-	for (int i = 0; i < n_sources; i++)
-	{
-		if (sources[i].top.view == LANE_REFILLING)
-			claim->refilling = sources[i].lane;
 	}
 	if (high > 1)
 		total = take_overtaken(claim, class, high, sources, n_sources, max);
 	claim->drained = others_empty && (looked_twice || total == max);
 	for (int i = 0; i < n_sources; i++)
+	{
+		if (sources[i].top.view == LANE_REFILLING)
+			claim->refilling = sources[i].lane;
 		claim->drained &= (sources[i].top.view == LANE_EMPTY);
+	}
 	if (sources != few_sources)
 	{
 		pfree(sources);
