@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * durable_private.h
+ * durable_table.h
  *	  The table of durable leases, as the files see it that read and write it:
  *	  durable_leases.c and durable_restore.c.
  *

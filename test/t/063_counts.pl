@@ -29,7 +29,7 @@
 # - prepared_before_start(): none: what was prepared before a restart.
 #
 # Not seen to fail, as only a race of some instructions, or a count of many rows, meets
-# them: leases_feed() that does not look for a lease (feed_group has looked), leases_count_anew(),
+# them: leases_feed() that does not look for a lease (refill_group has looked), leases_count_anew(),
 # queue_state_is_counted(), is_counted() for rows that are not ready.  And HANDOVER_NOT_COUNTED
 # that is prepared: stats_before_prepare() stands in for it.
 
