@@ -144,7 +144,8 @@ arguments_duration_text(FunctionCallInfo fcinfo, int number)
  * zero, or at least zero, and at most ten years.
  */
 int64
-arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument, int64 fallback, bool zero_ok)
+arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
+				   int64 fallback, bool zero_ok)
 {
 	Interval   *interval;
 	double		approximate;
@@ -396,7 +397,10 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTa
 					 "Give a time that comes, or leave it out.");
 	/* Also false for NaN. */
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
-		arguments_bad(fcinfo, "cost", psprintf("is %s", DatumGetCString(DirectFunctionCall1(float4out, Float4GetDatum(task->cost)))),
+		arguments_bad(fcinfo, "cost",
+					  psprintf("is %s",
+							   DatumGetCString(DirectFunctionCall1(float4out,
+																   Float4GetDatum(task->cost)))),
 					 "It must be from 0.001 to 1000000.");
 	/* Only a large one may be too large for a small weight. */
 	if (task->cost > (float4) (FAIRQ_MAX_CHARGE * FAIRQ_MIN_WEIGHT) && info->policy == QUEUE_FAIR)

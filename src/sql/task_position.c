@@ -327,8 +327,11 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		allowed = limit_allows(info->state, &position);
 		nulls[2] = (rate <= 0 || allowed < 0 || info->paused);
 		if (!nulls[2])
-			values[2] = TimestampTzGetDatum(now + (TimestampTz)
-											Min(Max(position.ahead / rate * USECS_PER_SEC, allowed), 1e16));
+		{
+			double		usecs = Max(position.ahead / rate * USECS_PER_SEC, allowed);
+
+			values[2] = TimestampTzGetDatum(now + (TimestampTz) Min(usecs, 1e16));
+		}
 		values[3] = BoolGetDatum(position.exact);
 	}
 	row_reader_end(&task.row);

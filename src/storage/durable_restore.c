@@ -154,9 +154,9 @@ restore_failed(int code, Datum arg)
 }
 
 /*
- * See that the leases of a queue are known: the durable ones are in the lease table,
- * as far as there is room, and all are of tasks that there are.  On a standby they are not: nothing can be done with them there, and
- * nobody would tell when they end.
+ * See that the leases of a queue are known: the durable ones are in the lease
+ * table, as far as there is room, and all are of tasks that there are.  On a standby
+ * they are not: nothing can be done with them there, and their ends are not told.
  */
 void
 durable_leases_restore(Relation rel, QueueInfo *info)

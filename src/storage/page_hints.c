@@ -62,11 +62,11 @@ page_hints_read(Relation rel, BlockNumber block)
 }
 
 /*
- * Rows are going to be read, from blocks that the table has.  Have their pages fetched, from disk if they are
- * there, and their line pointers into the processor's caches; then the rows:
- * each for all of them, before the first is read.  In a large queue neighbours of
- * an order are far apart in the table, and to wait for memory for each by itself is
- * a quarter of what a claim costs.
+ * Rows are going to be read, from blocks that the table has.  Have their pages
+ * fetched, from disk if they are there, and their line pointers into the processor's
+ * caches; then the rows: each for all of them, before the first is read.  In a large
+ * queue neighbours of an order are far apart in the table, and to wait for memory for
+ * each by itself is a quarter of what a claim costs.
  *
  * Pages are looked at without a pin: all that depends on it is what is fetched.
  */

@@ -3,13 +3,14 @@
  * unique_keys.c
  *	  Unique keys: at most one task of a key waits, and at most one is in flight.
  *
- * Of a key there is at most one task that is first: ready, leased, scheduled or in the overflow;
- * and at most one that is held behind it.  What is held has no
- * address, so nobody can claim it.  Dead tasks do not count.
+ * Of a key there is at most one task that is first: ready, leased, scheduled or in
+ * the overflow; and at most one that is held behind it.  A held task has no address,
+ * so no claim comes to it.  Dead tasks do not count.
  *
- * A producer whose key is free enqueues a task as always.  If the first task
- * waits, it is the one: it is kept, or replaced by what the producer gives.  If it is in flight, the producer's task is held
- * behind it, and if one is held already, that is kept or replaced.
+ * A producer whose key is free enqueues a task as always.  If the first task waits,
+ * it is the one: it is kept, or replaced by what the producer gives.  If the first
+ * task is in flight, the producer's is held behind it; if a task is held already,
+ * that is kept or replaced.
  *
  * Producers.  The row is the lock.  Whoever keeps or replaces a task writes its
  * row, even if nothing in it changes; other producers of the key wait for the
