@@ -456,23 +456,19 @@ group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 }
 
 /*
- * A group was fed: it was given places (moved), written tasks of its overflow have
- * addresses now, and the next ones are from the id next on (PG_INT64_MAX: there are no
- * more), but for some in somebody's hands from the id held on, and some below the id
- * lost that may have lost their places.
+ * A group was fed.
  */
 void
-group_overflow_fed(QueueState *queue, uint32 number, bool moved, int written, int64 next,
-				   int64 held, int64 lost)
+group_overflow_fed(QueueState *queue, uint32 number, const GroupFed *fed)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
 
-	group->overflow_from = Min(next, group->overflow_limit);
-	group->overflow_held = Min(held, group->overflow_held);
-	group->overflow_lost = Max(group->overflow_lost, lost);
-	group_overflow_count(queue, group, -written);
-	if (written > 0)
+	group->overflow_from = Min(fed->next, group->overflow_limit);
+	group->overflow_held = Min(fed->held, group->overflow_held);
+	group->overflow_lost = Max(group->overflow_lost, fed->lost);
+	group_overflow_count(queue, group, -fed->written);
+	if (fed->written > 0)
 		group->offered_finish = group->finish;
 	group->hunger = NOT_HUNGRY;
 	end_feeding(queue, group);
@@ -481,7 +477,7 @@ group_overflow_fed(QueueState *queue, uint32 number, bool moved, int written, in
 	 * From now on it is behind only because it is not fed in time, and begins again
 	 * where it has got, wherever virtual time is by then.
 	 */
-	group->backlogged = (moved || group->backlogged) &&
+	group->backlogged = (fed->moved || group->backlogged) &&
 		group->overflow_from != PG_INT64_MAX &&
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 

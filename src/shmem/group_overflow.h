@@ -24,6 +24,18 @@ typedef struct HungryGroup
 								 * are any */
 } HungryGroup;
 
+/* What a group was given out of its overflow. */
+typedef struct GroupFed
+{
+	bool		moved;			/* some tasks were given places */
+	int			written;		/* tasks that have addresses now */
+	int64		next;			/* the next ones are from this id on; PG_INT64_MAX:
+								 * there are no more ... */
+	int64		held;			/* ... but for some from here on, whose rows were
+								 * locked by others, */
+	int64		lost;			/* and some below this that may have lost their places */
+} GroupFed;
+
 /* Whether a group has run out of places. */
 typedef enum GroupDry
 {
@@ -44,8 +56,7 @@ extern void group_overflow_found(QueueState *queue, int class, const char *key,
 extern void group_overflow_wake_feeder(QueueState *queue);
 extern bool group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry);
 extern GroupDry group_overflow_is_dry(QueueState *queue, uint32 group, HungryGroup *hungry);
-extern void group_overflow_fed(QueueState *queue, uint32 group, bool moved, int written,
-							   int64 next, int64 held, int64 lost);
+extern void group_overflow_fed(QueueState *queue, uint32 group, const GroupFed *fed);
 extern void group_overflow_not_fed(QueueState *queue, uint32 group, int64 lost);
 extern void group_overflow_seek_hungry(QueueState *queue, bool held);
 

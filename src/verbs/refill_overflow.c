@@ -289,6 +289,7 @@ refill_group(Refill *refill, const HungryGroup *hungry, int feeding)
 {
 	OverflowRead *read = &refill->read;
 	int64		lost = hungry->lost;
+	GroupFed	fed;
 	GroupRefill group = {
 		.hungry = hungry, .how = refill->how, .left = PG_INT64_MAX, .held = PG_INT64_MAX
 	};
@@ -325,10 +326,8 @@ refill_group(Refill *refill, const HungryGroup *hungry, int feeding)
 		read->next.id = Min(read->next.id, group.left);
 		lost = PG_INT64_MIN;
 	}
-	if (group.how == FEED_WRITTEN)
-		pending_fed(feeding, group.moved, group.written, read->next.id, group.held, lost);
-	else
-		pending_fed_now(feeding, group.moved, read->next.id, group.held, lost);
+	fed = (GroupFed) {group.moved > 0, group.written, read->next.id, group.held, lost};
+	pending_fed(feeding, &fed, group.how != FEED_WRITTEN);
 	return group.moved;
 }
 
@@ -345,7 +344,9 @@ refill_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int f
 	/* Or the table would have to be read, and it is not known what the groups have. */
 	if (info->state->recovery.groups != QUEUE_KNOWN)
 	{
-		pending_fed_now(feeding, 0, hungry->from, PG_INT64_MAX, hungry->lost);
+		pending_fed(feeding, &(GroupFed) {
+			.next = hungry->from, .held = PG_INT64_MAX, .lost = hungry->lost
+		}, true);
 		return;
 	}
 	refill_begin(&refill, rel, info, FEED_IN_LANE_ONLY, hungry->room);

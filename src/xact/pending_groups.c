@@ -46,12 +46,8 @@ typedef struct PendingFeeding
 {
 	QueueState *queue;
 	uint32		group;
-	bool		moved;			/* some tasks were given places */
-	int			written;		/* tasks that were given addresses */
-	int64		next;
-	int64		held;
-	int64		lost;			/* abort: look for those below again */
-	int64		left;			/* commit: look for those below again */
+	int64		lost;			/* when undone: look for those below again */
+	GroupFed	fed;			/* when not */
 } PendingFeeding;
 
 /* Groups that this transaction feeds. */
@@ -266,8 +262,7 @@ fed(PendingAction *action)
 {
 	PendingFeeding *feeding = pending_data(action, PendingFeeding);
 
-	group_overflow_fed(feeding->queue, feeding->group, feeding->moved, feeding->written,
-					   feeding->next, feeding->held, feeding->left);
+	group_overflow_fed(feeding->queue, feeding->group, &feeding->fed);
 	refill_ended(feeding->queue, true);
 	feedings--;
 }
@@ -300,7 +295,7 @@ pending_feeding(QueueState *queue, uint32 group, int64 lost)
 	int			number = pending_mark();
 
 	*pending_new(fed_group, PendingFeeding) = (PendingFeeding) {
-		queue, group, .next = PG_INT64_MIN, .held = PG_INT64_MAX, .lost = lost, .left = lost
+		queue, group, lost, {.next = PG_INT64_MIN, .held = PG_INT64_MAX, .lost = lost}
 	};
 	feedings++;
 	return number;
@@ -316,29 +311,21 @@ pending_feeds(void)
 }
 
 /*
- * What came of a feeding, as group_overflow_fed has it: at commit the group is told.
+ * What came of a feeding: at commit the group is told.  If nothing was written it is
+ * told at once, for all that it was given is there, whatever becomes of this
+ * transaction.
  */
 void
-pending_fed(int number, int moved, int written, int64 next, int64 held, int64 lost)
-{
-	PendingFeeding *feeding = pending_data(pending_action(number), PendingFeeding);
-
-	Assert(pending_action(number)->kind == &fed_group);
-	*feeding = (PendingFeeding) {
-		feeding->queue, feeding->group, moved > 0, written, next, held, feeding->lost, lost
-	};
-}
-
-/*
- * The group is told at once, for nothing was written: all that it was given is
- * there, whatever becomes of this transaction.
- */
-void
-pending_fed_now(int number, int moved, int64 next, int64 held, int64 lost)
+pending_fed(int number, const GroupFed *what, bool at_once)
 {
 	PendingAction *action = pending_action(number);
 
-	pending_fed(number, moved, 0, next, held, lost);
-	fed(action);
-	pending_drop(action);
+	Assert(action->kind == &fed_group);
+	pending_data(action, PendingFeeding)->fed = *what;
+	if (at_once)
+	{
+		Assert(what->written == 0);
+		fed(action);
+		pending_drop(action);
+	}
 }

@@ -8,6 +8,7 @@
 #ifndef FAIRQ_PENDING_GROUPS_H
 #define FAIRQ_PENDING_GROUPS_H
 
+#include "shmem/group_overflow.h"
 #include "shmem/groups.h"
 #include "shmem/queue_state.h"
 
@@ -21,8 +22,6 @@ extern void pending_overflowed(QueueState *queue, uint32 group, int64 id);
 extern void pending_not_overflowed(QueueState *queue, uint32 group);
 extern int	pending_feeding(QueueState *queue, uint32 group, int64 lost);
 extern bool pending_feeds(void);
-extern void pending_fed(int feeding, int moved, int written, int64 next, int64 held,
-						int64 lost);
-extern void pending_fed_now(int feeding, int moved, int64 next, int64 held, int64 lost);
+extern void pending_fed(int feeding, const GroupFed *what, bool at_once);
 
 #endif							/* FAIRQ_PENDING_GROUPS_H */
