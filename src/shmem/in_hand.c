@@ -21,9 +21,9 @@ static Lane *lanes_in_hand[MAX_IN_HAND];
 static int	count_in_hand = 0;
 
 /*
- * Hold n entries that were taken from a lane, in their order, until they are leased
- * or let go.  All that is held is in order, also when some came late; what is then
- * more than max goes back, from the end.
+ * Hold n entries that were taken from a lane, in their order, until they are
+ * leased or let go.  All that is held is in order, also when some came late;
+ * what is then more than max goes back, from the end.
  */
 void
 in_hand_add(Lane *lane, const LaneEntry *entries, int n, int max)

@@ -66,8 +66,9 @@ in_transit_begins(TimestampTz since)
 }
 
 /*
- * This process holds no task that others cannot see.  May be called at any time, and
- * is called at the end of every transaction, most of which use no queue.
+ * This process holds no task that others cannot see.  May be called at any
+ * time, and is called at the end of every transaction, most of which use no
+ * queue.
  */
 void
 in_transit_ends(void)
@@ -79,7 +80,8 @@ in_transit_ends(void)
 }
 
 /*
- * Since when has any process held tasks?  The earliest; DT_NOEND if none holds any.
+ * Since when has any process held tasks?  The earliest; DT_NOEND if none holds
+ * any.
  */
 TimestampTz
 in_transit_oldest(void)

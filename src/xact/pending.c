@@ -81,8 +81,9 @@ pending_nothing(PendingAction *action)
 }
 
 /*
- * Make room for n actions.  The caller does so before it does something in shared
- * memory that an action has to undo: to note the action cannot fail then.
+ * Make room for n actions.  The caller does so before it does something in
+ * shared memory that an action has to undo: to note the action cannot fail
+ * then.
  */
 void
 pending_reserve(int n)
@@ -138,8 +139,9 @@ pending_action(int number)
 }
 
 /*
- * Is the action that a number leads to one of a kind and of this subtransaction?
- * Then it is returned, else NULL.  The number may be a hint that is out of date.
+ * Is the action that a number leads to one of a kind and of this
+ * subtransaction?  Then it is returned, else NULL.  The number may be a hint
+ * that is out of date.
  */
 PendingAction *
 pending_find(int number, const PendingKind *kind)
@@ -151,8 +153,8 @@ pending_find(int number, const PendingKind *kind)
 }
 
 /*
- * From now on something else is owed.  The caller brings the data into the form of
- * the new kind.
+ * From now on something else is owed.  The caller brings the data into the
+ * form of the new kind.
  */
 void
 pending_become(PendingAction *action, const PendingKind *kind)
@@ -182,9 +184,9 @@ pending_preparing(void)
 }
 
 /*
- * Have hook called when a transaction or a subtransaction rolls back, before its
- * actions are undone.  It must not fail.  Hooks are called in the order in which
- * they were registered, once a process from _PG_init.
+ * Have hook called when a transaction or a subtransaction rolls back, before
+ * its actions are undone.  It must not fail.  Hooks are called in the order in
+ * which they were registered, once a process from _PG_init.
  */
 void
 pending_at_abort(void (*hook) (void))
@@ -235,9 +237,9 @@ commit_actions(void)
 }
 
 /*
- * Undo what was done in a subtransaction (InvalidSubTransactionId: in all of the
- * transaction).  An action that is undone only with one of its parents is the
- * next parent's from now on, behind what that one has noted before.
+ * Undo what was done in a subtransaction (InvalidSubTransactionId: in all of
+ * the transaction).  An action that is undone only with one of its parents is
+ * the next parent's from now on, behind what that one has noted before.
  */
 static void
 abort_actions(SubTransactionId subid, SubTransactionId parent)
@@ -283,8 +285,8 @@ before_prepare(void)
 }
 
 /*
- * The transaction is prepared.  No callback tells when it ends and how.  Counted is
- * what will have happened if it commits, as most do.
+ * The transaction is prepared.  No callback tells when it ends and how.
+ * Counted is what will have happened if it commits, as most do.
  */
 static void
 prepare_actions(void)

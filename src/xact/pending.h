@@ -31,12 +31,12 @@ typedef enum PendingPhase
 #define PENDING_PHASES		(PENDING_LAST + 1)
 
 /*
- * A kind of action, told by a constant in the file of its owner.  A callback that
- * is NULL has nothing to do; but each kind says what becomes of it at PREPARE:
- * prepare or check_prepare is set.
+ * A kind of action, told by a constant in the file of its owner.  A callback
+ * that is NULL has nothing to do; but each kind says what becomes of it at
+ * PREPARE: prepare or check_prepare is set.
  *
- * commit, abort and prepare are called when the transaction has ended: they must
- * not fail, and so they allocate nothing.
+ * commit, abort and prepare are called when the transaction has ended: they
+ * must not fail, and so they allocate nothing.
  */
 typedef struct PendingKind
 {
@@ -61,7 +61,9 @@ struct PendingAction
 	}			u;
 };
 
-/* Note an action; the result is its data.  Does not fail if room was reserved. */
+/*
+ * Note an action; the result is its data.  Does not fail if room was reserved.
+ */
 #define pending_new(kind, type) \
 	(StaticAssertExpr(sizeof(type) <= PENDING_DATA_SIZE, "a pending action has no room for " #type), \
 	 (type *) pending_add(&(kind))->u.data)

@@ -23,7 +23,10 @@ typedef struct PendingPurge
 	uint32		group;			/* FAIRQ_NO_GROUP: all */
 } PendingPurge;
 
-/* What a group may have, or (limit is not used) those that were not told apart. */
+/*
+ * What a group may have, or (limit is not used) those that were not told
+ * apart.
+ */
 typedef struct PendingLimit
 {
 	QueueState *queue;
@@ -37,8 +40,10 @@ typedef struct PendingTasks
 	QueueState *queue;
 	uint32		group;
 	int			n;
-	int64		id;				/* the lowest, of those put into the overflow */
-	void		(*change) (QueueState *queue, uint32 group, int n);	/* of the rest */
+	int64		id;				/* the lowest that was put into the overflow */
+
+	/* Of another count, at commit. */
+	void		(*change) (QueueState *queue, uint32 group, int n);
 } PendingTasks;
 
 /* A group that is given places out of its overflow. */
@@ -54,8 +59,8 @@ typedef struct PendingFeeding
 static int	feedings = 0;
 
 /*
- * Where the list has the overflow of a group: a hint, by group.  So there is one
- * action for each group, not for each task.
+ * Where the list has the overflow of a group: a hint, by group.  So there is
+ * one action for each group, not for each task.
  */
 #define OVERFLOW_HINTS	1024
 static int	overflow_hints[OVERFLOW_HINTS];
@@ -100,9 +105,9 @@ keep_limit(PendingAction *action)
 }
 
 /*
- * When a prepared transaction commits that changes what groups may have, no callback
- * tells so.  But every backend is told that settings have changed, and then looks at
- * them.
+ * When a prepared transaction commits that changes what groups may have, no
+ * callback tells so.  But every backend is told that settings have changed,
+ * and then looks at them.
  */
 static void
 announce_prepared_limit(PendingAction *action)
@@ -118,8 +123,8 @@ static const PendingKind group_limit = {"limit of a group", .commit = set_limit,
 	.prepare = keep_limit};
 
 /*
- * What a group may have is being changed.  The caller has announced that, and has
- * reserved room before.
+ * What a group may have is being changed.  The caller has announced that, and
+ * has reserved room before.
  */
 void
 pending_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings)
@@ -147,8 +152,8 @@ static const PendingKind default_limits = {"default limits", .commit = set_defau
 	.abort = keep_defaults, .prepare = keep_defaults};
 
 /*
- * What those groups of a queue may have that were not given settings of their own
- * is being changed.
+ * What those groups of a queue may have that were not given settings of their
+ * own is being changed.
  */
 void
 pending_defaults_set(QueueState *queue, const LimitSettings *settings)
@@ -278,16 +283,16 @@ not_fed(PendingAction *action)
 }
 
 /*
- * A group that hears that its overflow is empty gives its next task an address at
- * once, and that task must not be claimed before those that were moved can be.  So
- * it hears so last.
+ * A group that hears that its overflow is empty gives its next task an address
+ * at once, and that task must not be claimed before those that were moved can
+ * be.  So it hears so last.
  */
 static const PendingKind fed_group = {"fed group", .phase = PENDING_LAST, .commit = fed,
 	.abort = not_fed, .prepare = not_fed};
 
 /*
- * A group was taken from the list of the hungry.  The caller has reserved room.  The
- * result is for pending_fed to say what came of it.
+ * A group was taken from the list of the hungry.  The caller has reserved
+ * room.  The result is for pending_fed to say what came of it.
  */
 int
 pending_feeding(QueueState *queue, uint32 group, int64 lost)
@@ -311,9 +316,9 @@ pending_feeds(void)
 }
 
 /*
- * What came of a feeding: at commit the group is told.  If nothing was written it is
- * told at once, for all that it was given is there, whatever becomes of this
- * transaction.
+ * What came of a feeding: at commit the group is told.  If nothing was written
+ * it is told at once, for all that it was given is there, whatever becomes of
+ * this transaction.
  */
 void
 pending_fed(int number, const GroupFed *what, bool at_once)

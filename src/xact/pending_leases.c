@@ -48,7 +48,8 @@ end_lease(PendingAction *action)
 }
 
 /*
- * The lease ends with all others; the row is offered in its turn, when they have.
+ * The lease ends with all others; the row is offered in its turn, when they
+ * have.
  */
 static void
 end_released(PendingAction *action)
@@ -102,8 +103,9 @@ pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
 }
 
 /*
- * A lease is settling.  The caller does nothing between that and this call: whatever
- * fails later, the lease is unsettled.  The result names the action to the next two.
+ * A lease is settling.  The caller does nothing between that and this call:
+ * whatever fails later, the lease is unsettled.  The result names the action
+ * to the next two.
  */
 int
 pending_settled(const LeaseInfo *lease)
@@ -115,8 +117,8 @@ pending_settled(const LeaseInfo *lease)
 }
 
 /*
- * The lease is given back: its task is as it was.  task is which one it is, if it
- * is of the overflow and the address is in memory only; else 0.
+ * The lease is given back: its task is as it was.  task is which one it is, if
+ * it is of the overflow and the address is in memory only; else 0.
  */
 void
 pending_released(int settled, Lane *lane, const FairqAddress *address, int64 task)
@@ -136,7 +138,8 @@ pending_released(int settled, Lane *lane, const FairqAddress *address, int64 tas
 }
 
 /*
- * The lease is not settled after all, and goes on.  For a pass, which comes again.
+ * The lease is not settled after all, and goes on.  For a pass, which comes
+ * again.
  */
 void
 pending_not_settled(int settled)

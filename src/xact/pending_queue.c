@@ -81,10 +81,11 @@ static const PendingKind created_queue = {"created queue", .abort = release_crea
 	.check_prepare = refuse_created};
 
 /*
- * A queue's shared state is about to be set up whose table is new in this transaction,
- * in the subtransaction created.  If that is rolled back there never was such a
- * table, and the state goes.  The caller notes this before it uses the state, so that
- * whatever else the list has of the queue is undone before.
+ * A queue's shared state is about to be set up whose table is new in this
+ * transaction, in the subtransaction created.  If that is rolled back there
+ * never was such a table, and the state goes.  The caller notes this before it
+ * uses the state, so that whatever else the list has of the queue is undone
+ * before.
  */
 void
 pending_queue_created(Oid relation, SubTransactionId created)
@@ -136,7 +137,8 @@ static const PendingKind changed_settings = {"changed settings",
 	.commit = settings_changed, .prepare = settings_changed};
 
 /*
- * Settings of a queue are changed: something else may be due now, or claimable.
+ * Settings of a queue are changed: something else may be due now, or
+ * claimable.
  */
 void
 pending_settings(Oid relation)
@@ -145,8 +147,9 @@ pending_settings(Oid relation)
 }
 
 /*
- * Invalidations are sent after the callback at commit, and locks are released after
- * that: now.  A worker that was woken before might still go by the old settings.
+ * Invalidations are sent after the callback at commit, and locks are released
+ * after that: now.  A worker that was woken before might still go by the old
+ * settings.
  */
 static void
 release_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
@@ -201,8 +204,8 @@ static const PendingKind maintained_queue = {"maintained queue",
 	.check_prepare = refuse_maintained};
 
 /*
- * A queue is being maintained: there is no other pass until this transaction has
- * ended.
+ * A queue is being maintained: there is no other pass until this transaction
+ * has ended.
  */
 void
 pending_maintained(Oid relation)
@@ -223,8 +226,8 @@ static const PendingKind reserved_room = {"reserved room", .phase = PENDING_LAST
 	.commit = unreserve, .abort = unreserve, .prepare = unreserve};
 
 /*
- * Reserve room for n tasks more in a queue that may have max.  Returns false if
- * there is none.
+ * Reserve room for n tasks more in a queue that may have max.  Returns false
+ * if there is none.
  */
 bool
 pending_room(QueueState *queue, int n, int64 max)
@@ -271,7 +274,10 @@ recount_if_counted(PendingAction *action)
 		queue_state_recount(queue);
 }
 
-/* A count that is made before a prepared transaction has ended does not see its rows. */
+/*
+ * A count that is made before a prepared transaction has ended does not see
+ * its rows.
+ */
 static const PendingKind uncounted_rows = {"uncounted rows", .commit = recount_if_counted,
 	.prepare = recount};
 
@@ -301,8 +307,8 @@ pending_not_counted(QueueState *queue)
 }
 
 /*
- * Not all is known that is to be given back at rollback: the queue is counted anew
- * then.
+ * Not all is known that is to be given back at rollback: the queue is counted
+ * anew then.
  */
 void
 pending_recount_at_abort(QueueState *queue)
@@ -380,9 +386,9 @@ pending_scheduled(QueueState *queue, TimestampTz due)
 }
 
 /*
- * A pass has read rows that are due, and this transaction deals with them.  change is
- * what due_cursor.c is told of them at commit, and place where: due_cursor_done,
- * due_cursor_end or due_cursor_hold.
+ * A pass has read rows that are due, and this transaction deals with them.
+ * change is what due_cursor.c is told of them at commit, and place where:
+ * due_cursor_done, due_cursor_end or due_cursor_hold.
  */
 void
 pending_due_read(DueCursorChange change, DueCursor *cursor, const DuePlace *place)
@@ -403,10 +409,10 @@ look(PendingAction *action)
 }
 
 /*
- * A task that is held has been written, or is as it was.  From now on it is seen by
- * whoever ends the lease of the task before it.  A backend that has looked already may
- * not have seen it, or may have left it to us: then the lease says so until it is
- * over.
+ * A task that is held has been written, or is as it was.  From now on it is
+ * seen by whoever ends the lease of the task before it.  A backend that has
+ * looked already may not have seen it, or may have left it to us: then the
+ * lease says so until it is over.
  */
 static void
 look_behind(PendingAction *action)

@@ -33,7 +33,7 @@
 /* A new row, or one that is offered at one end of the transaction. */
 typedef struct PendingRow
 {
-	PendingPlace place;			/* pending_become_offer() relies on its being first */
+	PendingPlace place;
 	VirtualTime finish;			/* of a new row that has a tag */
 	uint32		group;
 } PendingRow;
@@ -60,8 +60,8 @@ typedef struct PendingTask
 } PendingTask;
 
 /*
- * Where the list has an action that a row can be folded into: a hint, by group and
- * by lane.
+ * Where the list has an action that a row can be folded into: a hint, by group
+ * and by lane.
  */
 #define FOLD_HINTS		4096
 static int	tag_hints[FOLD_HINTS];
@@ -69,8 +69,8 @@ static int	lane_hints[FOLD_HINTS];
 static int	written_hints[FOLD_HINTS];
 
 /*
- * The task in a place can be claimed.  The caller has ended its lease, if there was
- * one; see the head of pending.c.
+ * The task in a place can be claimed.  The caller has ended its lease, if
+ * there was one; see the head of pending.c.
  */
 void
 pending_offer_place(const PendingPlace *place)
@@ -145,8 +145,8 @@ remove_task(PendingAction *action)
 }
 
 /*
- * A task was written with SQL, and counted.  If it is leased it must not be counted
- * before it is given back.
+ * A task was written with SQL, and counted.  If it is leased it must not be
+ * counted before it is given back.
  */
 static void
 write_task(PendingAction *action)
@@ -255,9 +255,9 @@ fold_address(const PendingKind *kind, Lane *lane, const FairqAddress *address)
 }
 
 /*
- * Fold the tag of a row into those of the rows of its group before it.  The tags of
- * a group go on from each other, unless others have had some in between: then what
- * can be given back begins here.
+ * Fold the tag of a row into those of the rows of its group before it.  The
+ * tags of a group go on from each other, unless others have had some in
+ * between: then what can be given back begins here.
  */
 static void
 fold_tag(QueueState *queue, const FairqAddress *address, const GroupTag *tag)
@@ -286,9 +286,9 @@ fold_tag(QueueState *queue, const FairqAddress *address, const GroupTag *tag)
 
 /*
  * A row is going to be written at a new address.  tag is NULL where there are
- * no groups.  Noted before the row is written, so that the tag is given back if
- * that fails.  The result is for the next three functions to say what became of the
- * row; it is below zero if the row was folded.
+ * no groups.  Noted before the row is written, so that the tag is given back
+ * if that fails.  The result is for the next three functions to say what
+ * became of the row; it is below zero if the row was folded.
  */
 int
 pending_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
@@ -390,8 +390,9 @@ pending_become_offer(PendingAction *action, const PendingPlace *place)
 }
 
 /*
- * A claim has come to the place of a task of the overflow that this transaction may
- * have changed (written) or removed: whether it is there is known when it ends.
+ * A claim has come to the place of a task of the overflow that this
+ * transaction may have changed (written) or removed: whether it is there is
+ * known when it ends.
  */
 void
 pending_passed(Lane *lane, const LaneEntry *entry, bool written)
@@ -416,8 +417,8 @@ pending_cancelled(const FairqAddress *address, const GroupTag *tag)
 }
 
 /*
- * A task is being removed from its place, but not by the backend that has leased it,
- * if one has.  address is NULL: the task is of the overflow.
+ * A task is being removed from its place, but not by the backend that has
+ * leased it, if one has.  address is NULL: the task is of the overflow.
  */
 void
 pending_removed(QueueState *queue, uint32 group, int64 task,
@@ -431,9 +432,10 @@ pending_removed(QueueState *queue, uint32 group, int64 task,
 }
 
 /*
- * A row was written with SQL: the task counts as ready in its group, just now, or (of
- * the overflow) is noted to come there.  When there are too many of them it is not
- * looked up whether they are leased, and they are one for each group.
+ * A row was written with SQL: the task counts as ready in its group, just now,
+ * or (of the overflow) is noted to come there.  When there are too many of
+ * them it is not looked up whether they are leased, and they are one for each
+ * group.
  */
 void
 pending_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflow)
@@ -457,8 +459,8 @@ pending_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflo
 }
 
 /*
- * A task was not moved after all, and is as it was: so are the counts.  What was
- * noted since mark was for that.
+ * A task was not moved after all, and is as it was: so are the counts.  What
+ * was noted since mark was for that.
  */
 void
 pending_not_moved(int mark)
