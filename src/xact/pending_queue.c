@@ -423,6 +423,10 @@ look_behind(PendingAction *action)
 		look(action);
 }
 
+/*
+ * When the transaction is prepared, passes look at once, and again and again
+ * while it is in doubt.
+ */
 static const PendingKind held_task = {"held task", .commit = look_behind,
 	.abort = look_behind, .prepare = look};
 
