@@ -12,7 +12,7 @@
 # - nothing_ready(): do not ask whether the lanes are set up, and let
 #   group_overflow_seek_hungry() believe it: twice as many are ready after a restart;
 # - note_of_group() (row_trigger.c): do not say that a row may have been missed by who
-#   counts them (handover_not_counted).
+#   counts them (pending_not_counted).
 
 use strict;
 use warnings;

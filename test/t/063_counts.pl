@@ -30,7 +30,7 @@
 #
 # Not seen to fail, as only a race of some instructions, or a count of many rows, meets
 # them: leases_feed() that does not look for a lease (refill_group has looked), leases_count_anew(),
-# queue_state_is_counted(), is_counted() for rows that are not ready.  And HANDOVER_NOT_COUNTED
+# queue_state_is_counted(), is_counted() for rows that are not ready.  And uncounted_rows
 # that is prepared: stats_before_prepare() stands in for it.
 
 use strict;
