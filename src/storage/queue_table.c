@@ -304,7 +304,8 @@ fit_index(QueueInfo *info, Relation index, int i)
 			return false;
 		if (hashed)
 		{
-			List	   *expressions = castNode(List, stored_expression(index, Anum_pg_index_indexprs));
+			List	   *expressions =
+				castNode(List, stored_expression(index, Anum_pg_index_indexprs));
 
 			if (list_length(expressions) != 1 ||
 				!is_group_hash(linitial(expressions), info->columns[column]))
@@ -415,8 +416,9 @@ examine_triggers(Relation rel)
 		if (get_func_namespace(trigger->tgfoid) == schema &&
 			strcmp(get_func_name(trigger->tgfoid), "row_written") == 0)
 			ours |= (trigger->tgenabled == TRIGGER_FIRES_ALWAYS &&
-					 trigger->tgtype == (TRIGGER_TYPE_ROW | TRIGGER_TYPE_AFTER | TRIGGER_TYPE_INSERT |
-										 TRIGGER_TYPE_UPDATE | TRIGGER_TYPE_DELETE) &&
+					 trigger->tgtype == (TRIGGER_TYPE_ROW | TRIGGER_TYPE_AFTER |
+										 TRIGGER_TYPE_INSERT | TRIGGER_TYPE_UPDATE |
+										 TRIGGER_TYPE_DELETE) &&
 					 trigger->tgnattr == 0 && trigger->tgqual == NULL);
 		else if (trigger->tgenabled != TRIGGER_DISABLED)
 			unfit_table(rel, OidIsValid(trigger->tgconstraint) ?

@@ -172,6 +172,25 @@ take_values(RowReader *row, const NewTask *task, bool same_place)
 }
 
 /*
+ * Write a row that was replaced as it was.
+ */
+static void
+write_back(RowReader *row, const KeyRow *found, HeapTuple old)
+{
+	QueueInfo  *info = row->info;
+	QueueCounter became = task_state_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
+
+	CommandCounterIncrement();
+	heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
+	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
+						   row->values, row->nulls, true))
+		elog(ERROR, "the row of task " INT64_FORMAT " of queue \"%s\" has gone",
+			 found->id, info->name);
+	stats_tally(info->state, became, -1);
+	stats_tally(info->state, task_state_depth(found->state), 1);
+}
+
+/*
  * Write the row of a task that waits: as it is, or as task gives it.  Returns
  * false if it is not there any more, or in somebody's hands and wait is false.
  *
@@ -244,21 +263,13 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 			 key_tasks_is_leased(info, found->id));
 	if (*lost && old != NULL)
 	{
-		QueueCounter became = task_state_depth(DatumGetChar(row_value(row, COLUMN_STATE)));
-
-		if (!same_place && became == QUEUE_OVERFLOW)
+		if (!same_place &&
+			DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 			pending_not_overflowed(info->state, placement_group(row));
 		pending_not_moved(mark);
-		CommandCounterIncrement();
-		heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
-		if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-								   row->values, row->nulls, true))
-			elog(ERROR, "the row of task " INT64_FORMAT " of queue \"%s\" has gone",
-				 found->id, info->name);
+		write_back(row, found, old);
 		if (addressed)
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
-		stats_tally(info->state, became, -1);
-		stats_tally(info->state, task_state_depth(found->state), 1);
 	}
 	return true;
 }
