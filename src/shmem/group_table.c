@@ -300,10 +300,9 @@ static bool
 reclaim(bool hurry)
 {
 	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz in_vain = pg_atomic_read_u64(&group_table->vain_reclaim);
 
-	if (hurry &&
-		wall_clock_ahead((TimestampTz) pg_atomic_read_u64(&group_table->vain_reclaim) + RECLAIM_USECS,
-						 now, RECLAIM_USECS))
+	if (hurry && wall_clock_ahead(in_vain + RECLAIM_USECS, now, RECLAIM_USECS))
 		return false;
 	if (reclaim_all() > 0)
 		return true;

@@ -251,7 +251,8 @@ look(const Lane *lane, LaneTop *top)
 		first = &lane->entries[head];
 	if (unlikely(now->unwritten.count > 0))
 	{
-		const LaneEntry *unwritten = &lane->unwritten_entries[Min(now->unwritten.head, LANE_UNWRITTEN - 1)];
+		int			at = Min(now->unwritten.head, LANE_UNWRITTEN - 1);
+		const LaneEntry *unwritten = &lane->unwritten_entries[at];
 
 		if ((now->complete || lanes_compare(unwritten, &lane->frontier) < 0) &&
 			(first == NULL || lanes_compare(unwritten, first) < 0))

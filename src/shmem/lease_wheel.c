@@ -112,7 +112,8 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 }
 
 /*
- * Look once a tick what has expired.  The first caller of a tick does the work, which is in proportion to what expires.
+ * Look once a tick what has expired.  The first caller of a tick does the work, which
+ * is in proportion to what expires.
  */
 void
 leases_tick(TimestampTz now)

@@ -95,12 +95,14 @@ shift_sessions(const ClockStep *step)
 		Session    *session = &table->sessions[i];
 		uint64		deadline = pg_atomic_read_u64(&session->deadline);
 
-		while (deadline != 0 &&
-			   !pg_atomic_compare_exchange_u64(&session->deadline, &deadline,
-											   wall_clock_shifted((TimestampTz) deadline,
-																  (TimestampTz) deadline - session->ttl,
-																  step)))
-			;
+		TimestampTz shifted;
+
+		do
+		{
+			shifted = wall_clock_shifted((TimestampTz) deadline,
+										 (TimestampTz) deadline - session->ttl, step);
+		} while (deadline != 0 &&
+				 !pg_atomic_compare_exchange_u64(&session->deadline, &deadline, shifted));
 	}
 }
 
@@ -130,7 +132,9 @@ sessions_shmem_init(void *area, bool found)
 static inline bool
 is_alive(const Session *session, TimestampTz now)
 {
-	return (TimestampTz) pg_atomic_read_u64(unconstify(pg_atomic_uint64 *, &session->deadline)) > now;
+	pg_atomic_uint64 *deadline = unconstify(pg_atomic_uint64 *, &session->deadline);
+
+	return (TimestampTz) pg_atomic_read_u64(deadline) > now;
 }
 
 /* The connection closes: so do its bound sessions. */

@@ -21,8 +21,8 @@
  * asked to stop, and no other is started until it is let go.
  *
  * Locking: the lock guards all fields but next_wake and next_errand, which are
- * atomic.  Only wakeup_at and wakeup_errand_at read slots without the lock: in the worst case it sets the latch of
- * a process that is not concerned.
+ * atomic.  Only wakeup_at and wakeup_errand_at read slots without the lock: in the
+ * worst case they set the latch of a process that is not concerned.
  *
  *-------------------------------------------------------------------------
  */

@@ -19,11 +19,21 @@ import sys
 ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql"]
 COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 700, 80, 6
 
+# What is beyond, and why: "file: function()" or a file.
+ALLOWED = {
+    "src/worker/database_hooks.c: process_utility()": "the server's hook has these parameters",
+    "src/common/compat.h: fairq_heap_update()": "as heap_update() of the server",
+}
+
 tests = []
+allowed = set()
 
 
 def none(what, found):
     """A test: there is nothing that should not be."""
+    names = {line: re.match(r"[^ ]+: \w+\(\)|[^:]+", line)[0] for line in found}
+    allowed.update(name for name in names.values() if name in ALLOWED)
+    found = [line for line in found if names[line] not in ALLOWED]
     tests.append(not found)
     print("%s %d - %s" % ("not ok" if found else "ok", len(tests), what))
     for line in sorted(found):
@@ -117,6 +127,7 @@ def main():
     none("no file has more than %d lines" % FILE_LINES, files)
     none("no function has more than %d lines" % FUNCTION_LINES, functions)
     none("no function has more than %d parameters" % PARAMETERS, parameters)
+    none("what is allowed is there", ["%s is within the bounds" % name for name in ALLOWED if name not in allowed])
     print("1..%d" % len(tests))
     return 0 if all(tests) else 1
 
