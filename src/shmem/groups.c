@@ -232,8 +232,9 @@ groups_check_unknown(QueueState *queue)
  */
 bool
 groups_lease_begins(QueueState *queue, const FairqAddress *address,
-					const ItemPointerData *tid, bool of_overflow, const char *key, int keylen, double cost,
-					TimestampTz enqueued_at, GroupLease *lease)
+					const ItemPointerData *tid, bool of_overflow, const char *key,
+					int keylen, double cost, TimestampTz enqueued_at,
+					GroupLease *lease)
 {
 	GroupKey	group_key;
 	FairGroup  *group;

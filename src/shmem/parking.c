@@ -159,6 +159,7 @@ static void
 stand_in_line(GroupLimit *limit, LimitLine line, TimestampTz token)
 {
 	QueueLimits *limits = limit->of_queue;
+	const GroupLimit *first;
 
 	if (limit->line == line && (line == NOT_IN_LINE || line == LINE_OFFERED))
 		return;
@@ -197,9 +198,9 @@ stand_in_line(GroupLimit *limit, LimitLine line, TimestampTz token)
 			break;
 	}
 	limit->line = line;
-	pg_atomic_write_u64(&limits->next_token,
-						limits->tokens == NULL ? (uint64) DT_NOEND :
-						(uint64) pairingheap_container(GroupLimit, node, limits->tokens)->line_token);
+	first = limits->tokens == NULL ? NULL :
+		pairingheap_container(GroupLimit, node, limits->tokens);
+	pg_atomic_write_u64(&limits->next_token, first ? first->line_token : DT_NOEND);
 	LWLockRelease(&limits->line_lock);
 }
 
@@ -545,7 +546,8 @@ parking_has_task(uint32 number, UnwrittenTasks *parked, int64 task)
 		qsort(parked->tasks, parked->n, sizeof(int64), lane_unwritten_compare_tasks);
 	}
 	return parked->n > 0 &&
-		bsearch(&task, parked->tasks, parked->n, sizeof(int64), lane_unwritten_compare_tasks) != NULL;
+		bsearch(&task, parked->tasks, parked->n, sizeof(int64),
+				lane_unwritten_compare_tasks) != NULL;
 }
 
 /* ----------------------------------------------------------------

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Claimers side by side, for test/t/005_fair_order.pl and 032_shares.pl.
+"""Claimers side by side, for test/t/engine_fair_order.pl and engine_shares.pl.
 
 Each process claims again and again until the queue gives nothing, and
 acknowledges nothing, so that what comes out is the order of claims alone.

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The load behind the tests of faults: 013_kills, 014_failover, 015_exactly_once.
+"""The load behind the tests of faults: faults_kills, faults_failover, engine_exactly_once.
 
 Producers and claimers of every kind, each a process of its own, use one queue
 while the test does them and the server harm.  What they knew for certain they

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Holders of durable leases, for test/t/024_durable_leases.pl.
+"""Holders of durable leases, for test/t/faults_durable_leases.pl.
 
 Each thread claims, extends, acks, nacks and releases at random until its
 connection is lost, and notes what it has been told. Printed when all have lost

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Claimers of groups with limits, for test/t/031_limits.pl.
+"""Claimers of groups with limits, for test/t/limits_groups.pl.
 
 Each process claims, holds what it got for a few milliseconds, and lets go of
 it in one of many ways: some are rolled back, some run out, in some the backend

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Many leases that run out at the same moment: for test/t/016_many_leases.pl
+"""Many leases that run out at the same moment: for test/t/time_many_leases.pl
 and test/bench/million_leases.sh.
 
 Eight tenths of the tasks are in a queue without a backoff, one in a queue whose

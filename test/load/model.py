@@ -8,7 +8,7 @@ Each transaction keeps what its end owes, as pairs of functions: one for its
 commit, one for its rollback, whole or to a savepoint. Rolling back undoes in
 reverse order.
 
-What is not said here: the order between groups (005_fair_order.pl), and times.
+What is not said here: the order between groups (engine_fair_order.pl), and times.
 What is scheduled is so for ever, until a schedule makes it due; leases end when
 a schedule says so.
 """

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Random schedules against a model of start-time fair queueing, for
-test/t/032_shares.pl: one claimer, and the order must be the same, over however many
+test/t/engine_shares.pl: one claimer, and the order must be the same, over however many
 buckets it is spread.
 
 The model: a task of cost c in group g of weight w is given S = max(v, F[g]), and

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The load behind test/t/001_stress.pl.
+"""The load behind test/t/faults_stress.pl.
 
 Many processes use one queue in every way there is, while backends are
 terminated, clients are killed and the table is rewritten.  At the end the

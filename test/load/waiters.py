@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Claimers that wait, for test/t/025_waiting.pl.
+"""Claimers that wait, for test/t/waiting_claims.pl.
 
 waiters.py idle CONNINFO NUMBER SECONDS
     NUMBER sessions wait for tasks of queue "idle", and nothing comes for SECONDS;

@@ -114,9 +114,8 @@ def tests_for(tree, file, table):
     """The TAP tests of a source file: those that are there."""
     name = os.path.basename(file)[:-2]
     best = max((key for key in table if name.startswith(key)), key=len, default=None)
-    numbers = table.get(best, [])
-    return ["test/t/" + t for n in numbers for t in sorted(os.listdir(os.path.join(tree, "test/t")))
-            if t.startswith(n + "_")]
+    names = table.get(best, [])
+    return ["test/t/%s.pl" % name for name in names]
 
 
 def object_code(tree, file):

@@ -193,8 +193,9 @@ def check_log(tap, text, source):
 
 
 def check_locks(tap, text, source):
-    there = re.search(r"tranche_names\[FAIRQ_TRANCHES\] = \{(.*?)\}", source, re.S)[1]
-    tap.same(re.findall(r"\"(\w+)\"", there), re.findall(r"`(Fairq\w+)`", text), "wait events")
+    there = [name for array in re.findall(r"(?:tranche|wait_event)_names\[FAIRQ_\w+\] = \{(.*?)\}", source, re.S)
+             for name in re.findall(r"\"(\w+)\"", array)]
+    tap.same(there, re.findall(r"`(Fairq\w+)`", text), "wait events")
     for process in set(re.findall(r"bgw_type, \"([^\"]*)\"", source)):
         tap.ok(process in text, f"the process {process}")
 

@@ -1,6 +1,6 @@
 -- unique_key: at most one task of a key waits, and at most one is in flight.
 -- One session; what happens between sessions is tested with
--- test/specs/concurrent_unique_keys.spec and test/t/027_unique_keys.pl.
+-- test/specs/concurrent_unique_keys.spec and test/t/engine_unique_keys.pl.
 -- The queues of this file start with "uni".
 
 -- What became of a statement: its result, or its error and hint.

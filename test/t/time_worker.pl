@@ -338,7 +338,7 @@ foreach my $way ('SIGTERM', 'launcher SIGTERM', 'SIGKILL')
 			return $claimed >= 10;
 		},
 		30);
-	# (That they do without it is tested with no worker at all, and in 010_worker.)
+	# (That they do without it is tested with no worker at all, and in admin_worker.)
 	is($claimed, 10, "$way: claims do not depend on the worker");
 	ok(wait_for(sub { sql($node, "$worker AND pid <> $pid") ne '' }, 60), "$way: there is a new worker");
 	$fill->();

@@ -2,7 +2,7 @@
 # summed up: some lanes are read again from a place on, instead of being told of each row.
 #
 # Shown: when it commits, all that it has enqueued can be claimed at once, also in a lane
-# that had been read to its end.  030_overflow.pl has the same for one that is rolled back.
+# that had been read to its end.  limits_overflow.pl has the same for one that is rolled back.
 #
 # Seen to fail when the list does not say from where on such a lane is to be read
 # (fold_address in pending_placed).  The sweep, which would mend it, is off.

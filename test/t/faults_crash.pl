@@ -236,7 +236,7 @@ is(sql($node, "SELECT served('fresh', 6)"),
 is(sql($node, "SELECT count(*) FROM fairq.queues WHERE queue = 'gone'"),
 	0, 'a queue that was not committed');
 
-# The load of 001_stress with a crash every few seconds.  Leases are lost, so
+# The load of faults_stress with a crash every few seconds.  Leases are lost, so
 # only the tasks are looked at.
 my $seconds = $ENV{FAIRQ_CRASH_SECONDS} // 10;
 my ($out, $err) = ('', '');

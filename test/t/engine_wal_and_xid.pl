@@ -217,7 +217,7 @@ $node->restart;
 }
 
 # A claim in a standby or a read-only transaction is refused, so it need not
-# be free; see 007_limits.
+# be free; see limits_shared_memory.
 
 # With hint bits logged (as with data checksums) a read of fresh rows may
 # write full pages, also that of a SELECT. Rows seen before cost nothing more.

@@ -2,13 +2,13 @@
 # that enqueue, claim, acknowledge, pop, nack, release and roll back, once
 # with more claimers than work, so that the queue is hardly ever longer than a
 # few tasks, and once with more work than claimers, so that windows overflow.
-# VACUUM and VACUUM FULL run beside it.  The clients of 001_stress look closer,
+# VACUUM and VACUUM FULL run beside it.  The clients of faults_stress look closer,
 # these are fifty times faster.
 #
 # Shown: I1, I3 and I8: at the end a drain finds what was not acknowledged,
 # nothing is lost and nothing acknowledged twice.
 #
-# To see it fail: take the guards out that 001_stress names; or those of the
+# To see it fail: take the guards out that faults_stress names; or those of the
 # races in handing tasks over, which need speed to be met:
 # - an offer while the index is being read is entered into the window (to be sure to
 #   meet it, with LANE_WINDOW 8, and pg_usleep(300) before lanes_refill_end());
