@@ -4,19 +4,23 @@
  *	  Whether there is shared memory; tranches of our LWLocks, wait events.
  *
  * This area is the first that pgfairq.c sets up: the other areas initialize
- * their locks with the ids that are kept here.
+ * their locks with the tranche ids that are kept here.
  *
- * Locking: none.  The ids are written once, while the server starts.
+ * Locking: none.  All is written once, while the server starts.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/timestamp.h"
 
 #include "common/compat.h"
 #include "common/shared_memory.h"
 
 typedef struct SharedIds
 {
+	uint64		seed;
 	int			tranches[FAIRQ_TRANCHES];
 	uint32		wait_events[FAIRQ_WAIT_EVENTS];
 } SharedIds;
@@ -55,6 +59,8 @@ void
 shared_memory_shmem_init(void *area, bool found)
 {
 	ids = area;
+	if (!found && !pg_strong_random(&ids->seed, sizeof(ids->seed)))
+		ids->seed = (uint64) GetCurrentTimestamp() * UINT64CONST(0x9E3779B97F4A7C15);
 	for (int i = 0; i < FAIRQ_TRANCHES; i++)
 	{
 		if (!found)
@@ -90,4 +96,13 @@ uint32
 shared_memory_wait_event(FairqWaitEvent event)
 {
 	return ids->wait_events[event];
+}
+
+/*
+ * A seed for hashes of what users choose, new at each start of the server.
+ */
+uint64
+shared_memory_seed(void)
+{
+	return ids->seed;
 }

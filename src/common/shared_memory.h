@@ -45,5 +45,6 @@ extern void shared_memory_shmem_init(void *area, bool found);
 extern bool shared_memory_ready(void);
 extern int	shared_memory_tranche(FairqTranche tranche);
 extern uint32 shared_memory_wait_event(FairqWaitEvent event);
+extern uint64 shared_memory_seed(void);
 
 #endif							/* FAIRQ_SHARED_MEMORY_H */

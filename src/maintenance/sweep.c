@@ -47,6 +47,10 @@
 
 #include "access/transam.h"
 #include "miscadmin.h"
+#include "shmem/lane_unwritten.h"
+#include "shmem/limited_groups.h"
+#include "shmem/queue_order.h"
+#include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/timestamp.h"
 
@@ -123,7 +127,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 	FairqAddress place;
 	LeaseInfo	lease;
 	Lane	   *lane;
-	text	   *key;
+	GroupName	name;
 	GroupTag	tag;
 	int			class;
 	int64		id;
@@ -149,8 +153,8 @@ is_overlooked(QueueInfo *info, RowReader *row)
 			 * Of a group at its limit any task may be set aside; those that
 			 * are not are found when it has gone on.
 			 */
-			key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-			return !groups_waits(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+			name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+			return !limited_groups_waits(state, &name);
 		case TASK_SCHEDULED:
 			if (row_is_null(row, COLUMN_RUN_AT))
 				return false;
@@ -165,12 +169,12 @@ is_overlooked(QueueInfo *info, RowReader *row)
 				return false;
 
 			/* Its group comes to it, or has given it a place in memory. */
-			key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-			return (!groups_look(state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
+			name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+			return (!groups_look(state, class, &name,
 								 &tag) ||
-					id < tag.overflow_fed) &&
+					id < tag.overflow_from) &&
 				!lane_unwritten_find(&state->orders[class].lanes, id, &place) &&
-				!groups_waits(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+				!limited_groups_waits(state, &name);
 		default:
 			/* Held tasks are looked at by a pass of their own. */
 			return false;

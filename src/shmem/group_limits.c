@@ -7,9 +7,9 @@
  * entry's lock, and the count goes down when the lease has ended, however that
  * came about.
  *
- * limit_table.c has the entries and says which lock guards what.  What a group may
- * not have just now is parked until it may (parking.c): so whatever is changed here
- * lets the group go on.
+ * limit_table.c has the entries and says which lock guards what.  What a group
+ * may not have just now is parked until it may (parking.c): so whatever is
+ * changed here lets the group go on.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +32,7 @@ group_limits_take(uint32 number, const FairqAddress *address)
 
 	waits = limit_waits(limit);
 	may = limit_table_room(limit, &token, &limited) > 0 &&
-		!(waits && parking_before(limit, address));
+		!(waits && parked_tree_precedes(limit, address));
 	if (may)
 	{
 		limit->leased++;
@@ -80,8 +80,9 @@ group_limits_joined(uint32 number)
 }
 
 /*
- * Settings that were announced are in force, and limit_table_settling was called; or
- * (NULL) they were rolled back.  Never fails: called at the end of transactions.
+ * Settings that were announced are in force, and limit_table_settling was
+ * called; or (NULL) they were rolled back.  Never fails: called at the end of
+ * transactions.
  */
 void
 group_limits_settle(uint32 number, const LimitSettings *settings)
@@ -95,7 +96,8 @@ group_limits_settle(uint32 number, const LimitSettings *settings)
 }
 
 /*
- * What groups of a queue may have that have no settings of their own has changed.
+ * What groups of a queue may have that have no settings of their own has
+ * changed.
  */
 void
 group_limits_defaults_changed(int queue)

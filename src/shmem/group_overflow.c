@@ -3,31 +3,33 @@
  * group_overflow.c
  *	  The overflow of groups: which of them have any, and whose turn it is.
  *
- * A group that has more than max_ready_per_group tasks ready, or one that comes
- * when max_ready are, has its next tasks put into the overflow: rows without an
- * address.  While it has any there, committed or not, all its new
- * ones go there, so that they stay in order; also while tasks of its overflow may
- * be ready whose places are in memory only: these may get lost, and must not come
- * behind new ones then.  When some of its room is free the group is hungry: it comes
- * to the end of the queue's list of hungry groups, which the background worker
- * feeds in turn (refill_overflow.c), from the lowest id on that may be there, overflow_from.
- * A group is dry when it has run out of places before: then the claim that notices
- * feeds it (claim_feed.c).
+ * A group that has more than max_ready_per_group tasks ready, or one that
+ * comes when max_ready are, has its next tasks put into the overflow: rows
+ * without an address.  While it has any there, committed or not, all its new
+ * ones go there, so that they stay in order; also while tasks of its overflow
+ * may be ready whose places are in memory only: these may get lost, and must
+ * not come behind new ones then.  When some of its room is free the group is
+ * starved: it comes to the end of the queue's starved list, whose groups the
+ * background worker refills in turn (refill_overflow.c), from the lowest id on
+ * that may be there, overflow_from.  A group is dry when it has run out of
+ * places before: then the claim that notices refills it (claim_feed.c).
  *
- * A group's two counts, ready and overflow, are what was added less what was taken:
- * a task is in one of them, or leased.  One with an address is ready from when it gets
- * that, committed or not; one of the overflow from when it is fed, of which
- * fed_tasks.c keeps note.  Nobody guesses: who takes a task away finds out where it was
- * counted, and a lease knows whether its task goes back (groups_given_back).  Rows that
- * were written before anybody counted are counted in one go (recovery.c).
+ * A group's two counts, ready and overflow, are what was added less what was
+ * taken: a task is in one of them, or leased.  One with an address is ready
+ * from when it gets that, committed or not; one of the overflow from when its
+ * group is refilled with it, of which refilled_tasks.c keeps note.  Nobody
+ * guesses: who takes a task away finds out where it was counted, and a lease
+ * knows whether its task goes back (groups_given_back).  Rows that were
+ * written before anybody counted are counted in one go (recovery.c).
  *
- * That a group has nothing in the overflow is believed only of who has read to the
- * end of it.  So as long as overflow_from says that there may be something, the group
- * is fed when there is room, or when the count is at zero: what is there is found
- * then, or overflow_from goes away.  Two kinds of groups are fed without room: those of
- * which some tasks may have lost their places (overflow_lost), for these tasks only; and
- * those that starve, when there is nothing to claim, because what they have ready is in
- * the hands of open transactions.
+ * That a group has nothing in the overflow is believed only of who has read to
+ * the end of it.  So as long as overflow_from says that there may be
+ * something, the group is refilled when there is room, or when the count is at
+ * zero: what is there is found then, or overflow_from goes away.  Two kinds of
+ * groups are refilled without room: those of which some tasks may have lost
+ * their places (overflow_lost), for these tasks only; and those that starve,
+ * when there is nothing to claim, because what they have ready is in the hands
+ * of open transactions.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,26 +43,28 @@
 #include "shmem/wakeup.h"
 
 /*
- * A group is fed when this many of its tasks may be moved, or a quarter of what
- * it may have ready; so tasks are moved some at a time, and the group is far from
- * running dry.  Likewise the queue as a whole: but an eighth, as who waits for its
- * room may be new.
+ * A group is refilled when this many of its tasks may be moved, or a quarter
+ * of what it may have ready; so tasks are moved some at a time, and the group
+ * is far from running dry.  Likewise the queue as a whole: but an eighth, as
+ * who waits for its room may be new.
  *
- * And not before half of what the lanes have room for is gone, shared between the
- * groups with overflow, but FEED_LEAST at least: what is more has to be written.
+ * And not before half of what the lanes have room for is gone, shared between
+ * the groups with overflow, but REFILL_LEAST at least: what is more has to be
+ * written.
  */
-#define FEED_AT_ONCE	500
-#define FEED_LEAST		16
-#define FEED_QUEUE_AT_ONCE	100
+#define REFILL_AT_ONCE	500
+#define REFILL_LEAST		16
+#define REFILL_QUEUE_AT_ONCE	100
 
 /* As many a claim moves at a time of a group whose places it has used up. */
-#define FEED_DRY			64
+#define REFILL_DRY			64
 
 /*
- * What is known of a group's overflow has changed: may it have any?  Partition locked.
+ * What is known of a group's overflow has changed: may it have any?  Partition
+ * locked.
  *
  * With the first one the worker is woken, though there may be no room: it looks
- * now and then, from then on, whether there is and nobody noticed.
+ * now and then, from then on, whether there is some that was not noticed.
  */
 static void
 note_overflow(QueueState *queue, FairGroup *group)
@@ -88,10 +92,10 @@ group_overflow_count(QueueState *queue, FairGroup *group, int n)
 }
 
 /*
- * How many tasks of a group are ready when it has been fed, at most.
+ * How many tasks of a group are ready when it has been refilled, at most.
  */
 static int64
-ready_when_fed(QueueState *queue, int class, int least)
+ready_when_refilled(QueueState *queue, int class, int least)
 {
 	int64		room = queue->orders[class].lanes.high * LANE_UNWRITTEN_USUAL * 3 / 4;
 
@@ -100,79 +104,66 @@ ready_when_fed(QueueState *queue, int class, int least)
 }
 
 /*
- * Enter a group into the list of the hungry.  Partition locked.
+ * Enter a group into the starved list.  Partition locked.
  */
 static void
-enter_hungry(QueueState *queue, FairGroup *group, GroupHunger hunger)
+list_starved(QueueState *queue, FairGroup *group, RefillState refill)
 {
-	uint32		number = group - group_entries;
-
-	group->hunger = hunger;
+	group->refill = refill;
 	SpinLockAcquire(&queue->refill.mutex);
 	group->listed = true;
-	group->hungry_next = FAIRQ_NO_GROUP;
-	group->hungry_previous = queue->refill.last;
-	if (queue->refill.first == FAIRQ_NO_GROUP)
-		queue->refill.first = number;
-	else
-		group_entries[queue->refill.last].hungry_next = number;
-	queue->refill.last = number;
+	dlist_push_tail(&queue->refill.starved, &group->starved_node);
 	queue->refill.count++;
 	SpinLockRelease(&queue->refill.mutex);
 }
 
 /*
- * Take a group out of that list, which it is in.  The list is locked.
+ * Take a group out of the starved list, which it is in.  The list is locked.
  */
 static void
-leave_hungry(QueueState *queue, FairGroup *group)
+unlist_starved(QueueState *queue, FairGroup *group)
 {
-	if (group->hungry_previous == FAIRQ_NO_GROUP)
-		queue->refill.first = group->hungry_next;
-	else
-		group_entries[group->hungry_previous].hungry_next = group->hungry_next;
-	if (group->hungry_next == FAIRQ_NO_GROUP)
-		queue->refill.last = group->hungry_previous;
-	else
-		group_entries[group->hungry_next].hungry_previous = group->hungry_previous;
+	dlist_delete(&group->starved_node);
 	group->listed = false;
 	queue->refill.count--;
 	queue->refill.under_way++;
 }
 
 /*
- * If a group that may have overflow is to be fed, enter it into the list of the
- * hungry.  Partition locked.
+ * If a group that may have overflow is to be refilled, enter it into the
+ * starved list.  Partition locked.
  */
 void
 group_overflow_list(QueueState *queue, FairGroup *group)
 {
 	int64		max = queue->published.max_ready_per_group;
-	int64		fed;
+	int64		full;
 
-	if (group->hunger != NOT_HUNGRY)
+	if (group->refill != REFILL_NONE)
 		return;
-	fed = ready_when_fed(queue, group->key.class, FEED_LEAST);
+	full = ready_when_refilled(queue, group->key.class, REFILL_LEAST);
 	if (group->overflow <= 0 || group->overflow_lost != PG_INT64_MIN ||
-		(group->ready <= max - Max(Min(max / 4, FEED_AT_ONCE), 1) &&
-		 (fed == max || group->ready <= fed / 2)))
-		enter_hungry(queue, group, HUNGRY);
+		(group->ready <= max - Max(Min(max / 4, REFILL_AT_ONCE), 1) &&
+		 (full == max || group->ready <= full / 2)))
+		list_starved(queue, group, REFILL_LISTED);
 }
 
 /*
- * The same, and wake the worker.  Partition locked.
+ * What a group has has changed: note whether it has overflow, enter it into the
+ * starved list if it is to be refilled, and wake the worker.  Partition locked.
  */
 void
 group_overflow_check(QueueState *queue, FairGroup *group)
 {
 	note_overflow(queue, group);
 	group_overflow_look(queue, group);
-	group_overflow_wake_feeder(queue);
+	group_overflow_wake_worker(queue);
 }
 
 /*
- * The same after tasks have been counted off: a group that has none left in the
- * overflow comes to those that were in somebody's hands.  Partition locked.
+ * Tasks of a group have been counted off, as with group_overflow_check: a
+ * group that has none left in the overflow comes to those that other
+ * transactions had in hand.  Partition locked.
  */
 void
 group_overflow_settle(QueueState *queue, FairGroup *group)
@@ -186,37 +177,34 @@ group_overflow_settle(QueueState *queue, FairGroup *group)
 }
 
 /*
- * Wake the worker if there are hungry groups, and room in the queue.  Never fails:
- * called at the end of transactions.
+ * Wake the worker if there are starved groups, and room in the queue.  Never
+ * fails: called at the end of transactions.
  */
 void
-group_overflow_wake_feeder(QueueState *queue)
+group_overflow_wake_worker(QueueState *queue)
 {
 	int64		room;
 
 	if (likely(((volatile QueueState *) queue)->refill.count == 0))
 		return;
 	room = queue->published.max_ready - queue_state_ready(queue);
-	if (room > 0 && room >= Min(queue->published.max_ready / 8, FEED_QUEUE_AT_ONCE))
+	if (room > 0 && room >= Min(queue->published.max_ready / 8, REFILL_QUEUE_AT_ONCE))
 		wakeup_at(queue->database, 0);
 }
 
 /*
- * A task of a group was written to the overflow by somebody else.
+ * A task of a group was written to the overflow with SQL.
  */
 void
-group_overflow_begins(QueueState *queue, int class, const char *key, int keylen,
+group_overflow_begins(QueueState *queue, int class, const GroupName *name,
 					  GroupTag *tag)
 {
-	GroupKey	group_key;
-	FairGroup  *group;
+	FairGroup  *group = group_table_lock(queue, class, name,
+										 queue_order_virtual_time(&queue->orders[class]));
 
-	group_table_key(queue, class, key, keylen, &group_key);
-	group = group_table_lock(queue, &group_key, key, keylen,
-							 queue_order_virtual_time(&queue->orders[class]));
 	group->pending++;
 	tag->group = group - group_entries;
-	group_table_unlock(&group_key);
+	group_table_unlock(group);
 }
 
 /*
@@ -242,43 +230,43 @@ group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 }
 
 /*
- * A task of the overflow that counted as ready has no place after all, and counts in the
- * overflow.  Returns false if it counts as ready no more.
+ * A task of the overflow that counted as ready has no place after all, and
+ * counts in the overflow.  Returns false if it counts as ready no more.
  */
 bool
-group_overflow_unfeed(QueueState *queue, uint32 number, int64 task)
+group_overflow_return(QueueState *queue, uint32 number, int64 task)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
-	bool		fed = fed_tasks_take(queue_state_number(queue), task);
+	bool		ready = refilled_tasks_take(queue_state_number(queue), task);
 
-	if (fed)
+	if (ready)
 	{
 		group_table_count_ready(queue, group, -1);
 		group_overflow_count(queue, group, 1);
 	}
 	LWLockRelease(lock);
-	return fed;
+	return ready;
 }
 
 /*
- * A task of the overflow that nobody has leased, in whose tags it is counted as ready,
- * is going to be offered: then it is in the overflow no more.  The lock of leases is
- * held, see groups_leased.
+ * A task of the overflow that is not leased, and is counted as ready because
+ * of its tag, is going to be offered: then it is in the overflow no more.  The
+ * lock of leases is held, see groups_leased.
  */
-FedTask
-group_overflow_feed(QueueState *queue, uint32 number, int64 task)
+RefilledTask
+group_overflow_leave(QueueState *queue, uint32 number, int64 task)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
-	FedTask		result = fed_tasks_add(queue_state_number(queue), task);
+	RefilledTask		result = refilled_tasks_add(queue_state_number(queue), task);
 
 	/* One that has lost its place is ready already. */
-	if (result == FED_KNOWN)
+	if (result == REFILLED_KNOWN)
 		group_table_count_ready(queue, group, -1);
-	else if (result == FED_NEW)
+	else if (result == REFILLED_NEW)
 		group_overflow_count(queue, group, -1);
-	if (result != FED_NO_ROOM)
+	if (result != REFILLED_NO_ROOM)
 		group->offered_finish = group->finish;
 	LWLockRelease(lock);
 	return result;
@@ -299,19 +287,16 @@ group_overflow_removed(QueueState *queue, uint32 number, int n)
 }
 
 /*
- * A row says that a group has a task in the overflow.  again: one that is counted,
- * and may have lost its place, as may those after it.
+ * A row says that a group has a task in the overflow.  again: one that is
+ * counted, and may have lost its place, as may those after it.
  */
 void
-group_overflow_found(QueueState *queue, int class, const char *key, int keylen,
+group_overflow_found(QueueState *queue, int class, const GroupName *name,
 					 int64 id, bool again)
 {
-	GroupKey	group_key;
-	FairGroup  *group;
+	FairGroup  *group = group_table_lock(queue, class, name,
+										 queue_order_virtual_time(&queue->orders[class]));
 
-	group_table_key(queue, class, key, keylen, &group_key);
-	group = group_table_lock(queue, &group_key, key, keylen,
-							 queue_order_virtual_time(&queue->orders[class]));
 	if (again)
 	{
 		int64		first;
@@ -328,30 +313,30 @@ group_overflow_found(QueueState *queue, int class, const char *key, int keylen,
 	group->overflow_from = Min(group->overflow_from, id);
 	group->overflow_limit = Min(group->overflow_limit, id);
 	group_overflow_check(queue, group);
-	group_table_unlock(&group_key);
+	group_table_unlock(group);
 }
 
 /*
  * A group is going to be given up to room places.  Partition locked.
  */
 static void
-begin_feeding(FairGroup *group, int64 room, HungryGroup *hungry)
+begin_refill(FairGroup *group, int64 room, StarvedGroup *starved)
 {
-	group->hunger = BEING_FED;
+	group->refill = REFILL_UNDER_WAY;
 	group->seen_finish = group->finish;
 	group->overflow_limit = PG_INT64_MAX;
-	hungry->class = group->key.class;
-	hungry->hash = (int64) group->key.low;
-	hungry->from = group->overflow_from;
-	hungry->lost = group->overflow_lost;
-	hungry->limit = group->limit;
+	starved->class = group->key.class;
+	starved->hash = (int64) group->key.low;
+	starved->from = group->overflow_from;
+	starved->lost = group->overflow_lost;
+	starved->limit = group->limit;
 	group->overflow_lost = PG_INT64_MIN;
-	hungry->room = (int) Min(Max(room, 0), PG_INT32_MAX);
+	starved->room = (int) Min(Max(room, 0), PG_INT32_MAX);
 }
 
-/* A group was fed, or is not going to be.  Partition locked. */
+/* A group was refilled, or is not going to be.  Partition locked. */
 static void
-end_feeding(QueueState *queue, FairGroup *group)
+end_refill(QueueState *queue, FairGroup *group)
 {
 	group->unseen = 0;
 	if (likely(group->dry_epoch == 0))
@@ -364,52 +349,56 @@ end_feeding(QueueState *queue, FairGroup *group)
 }
 
 /*
- * The next group to feed, of which the caller takes care: group_overflow_fed when the
- * transaction commits, group_overflow_not_fed if it does not, and then refill_ended.
- * Returns false if there is
- * none, or no room in the queue.
+ * The next group to refill, of which the caller takes care:
+ * group_overflow_refilled when the transaction commits,
+ * group_overflow_not_refilled if it does not, and then refill_ended.  Returns
+ * false if there is none, or no room in the queue.
  */
 bool
-group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry)
+group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
 {
 	int64		room = queue->published.max_ready - queue_state_ready(queue);
 	int64		room_of_group;
-	FairGroup  *group;
+	FairGroup  *group = NULL;
 	LWLock	   *lock;
 	int			waiting;
 
 	SpinLockAcquire(&queue->refill.mutex);
 	waiting = queue->refill.count;
-	hungry->group = queue->refill.first;
-	if (room <= 0 && waiting > 0 &&
-		((volatile FairGroup *) &group_entries[hungry->group])->hunger != STARVING)
-		waiting = 0;
 	if (waiting > 0)
-		leave_hungry(queue, &group_entries[hungry->group]);
+	{
+		group = dlist_container(FairGroup, starved_node,
+								dlist_head_node(&queue->refill.starved));
+		if (room > 0 || ((volatile FairGroup *) group)->refill == REFILL_URGENT)
+			unlist_starved(queue, group);
+		else
+			group = NULL;
+	}
 	SpinLockRelease(&queue->refill.mutex);
-	if (waiting == 0)
+	if (group == NULL)
 		return false;
 
-	group = &group_entries[hungry->group];
-	lock = group_table_lock_number(hungry->group);
-	/* What room there is in the queue is shared between the hungry. */
-	room_of_group = ready_when_fed(queue, group->key.class, FEED_LEAST);
-	if (group->hunger == STARVING)
+	starved->group = group - group_entries;
+	lock = group_table_lock_number(starved->group);
+	/* What room there is in the queue is shared between starved groups. */
+	room_of_group = ready_when_refilled(queue, group->key.class, REFILL_LEAST);
+	if (group->refill == REFILL_URGENT)
 		room_of_group = Min(Max(queue->published.max_ready / waiting, 1), room_of_group);
 	else
 		room_of_group = Min(Max(room / waiting, 1), room_of_group - group->ready);
-	begin_feeding(group, room_of_group, hungry);
+	begin_refill(group, room_of_group, starved);
 	LWLockRelease(lock);
 	return true;
 }
 
 /*
- * A claim has used up the places of a group, which may have more in the overflow.  If
- * nobody feeds it yet it is for the caller to feed, as with group_overflow_next_hungry.
- * Nobody else goes on past the group until it is fed (refill_wait_dry).
+ * A claim has used up the places of a group, which may have more in the
+ * overflow.  If it is not being refilled yet the caller does that, as with
+ * group_overflow_next_starved.  No other claim goes on past the group until
+ * then (refill_wait_dry).
  */
 GroupDry
-group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
+group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 {
 	int64		room = queue->published.max_ready - queue_state_ready(queue);
 	LWLock	   *lock = group_table_lock_number(number);
@@ -417,9 +406,9 @@ group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 	bool		ours;
 
 	/*
-	 * What room there is in the queue is shared with those that are hungry.  If it is
-	 * not enough, groups take turns, and none gets what it would have had.  One with
-	 * tasks set aside is not kept waiting by us.
+	 * What room there is in the queue is shared with starved groups.  If it is
+	 * not enough, groups take turns, and none gets what it would have had.
+	 * One with tasks parked is not kept waiting by us.
 	 */
 	room /= ((volatile QueueState *) queue)->refill.count + 1;
 	if (room <= 0)
@@ -433,9 +422,9 @@ group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 
 	/* The worker has taken it out of the list before it locked it. */
 	SpinLockAcquire(&queue->refill.mutex);
-	ours = (group->hunger == NOT_HUNGRY || group->listed);
+	ours = (group->refill == REFILL_NONE || group->listed);
 	if (group->listed)
-		leave_hungry(queue, group);
+		unlist_starved(queue, group);
 	else if (ours)
 		queue->refill.under_way++;
 	if (group->dry_epoch == 0)
@@ -446,20 +435,20 @@ group_overflow_is_dry(QueueState *queue, uint32 number, HungryGroup *hungry)
 	SpinLockRelease(&queue->refill.mutex);
 	if (ours)
 	{
-		hungry->group = number;
-		begin_feeding(group,
-					  Min(room, Min(ready_when_fed(queue, group->key.class, 1), FEED_DRY)),
-					  hungry);
+		starved->group = number;
+		begin_refill(group,
+					  Min(room, Min(ready_when_refilled(queue, group->key.class, 1), REFILL_DRY)),
+					  starved);
 	}
 	LWLockRelease(lock);
-	return ours ? GROUP_IS_DRY : GROUP_IS_BEING_FED;
+	return ours ? GROUP_IS_DRY : GROUP_IS_BEING_REFILLED;
 }
 
 /*
  * A group was fed.
  */
 void
-group_overflow_fed(QueueState *queue, uint32 number, const GroupFed *fed)
+group_overflow_refilled(QueueState *queue, uint32 number, const GroupFed *fed)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
@@ -470,47 +459,51 @@ group_overflow_fed(QueueState *queue, uint32 number, const GroupFed *fed)
 	group_overflow_count(queue, group, -fed->written);
 	if (fed->written > 0)
 		group->offered_finish = group->finish;
-	group->hunger = NOT_HUNGRY;
-	end_feeding(queue, group);
+	group->refill = REFILL_NONE;
+	end_refill(queue, group);
 
 	/*
-	 * From now on it is behind only because it is not fed in time, and begins again
-	 * where it has got, wherever virtual time is by then.
+	 * From now on it is behind only because it is not refilled in time, and
+	 * begins again where it has got, wherever virtual time is by then.
 	 */
 	group->backlogged = (fed->moved || group->backlogged) &&
 		group->overflow_from != PG_INT64_MAX &&
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 
-	/* The worker needs no waking: it comes again as long as anybody is hungry. */
+	/*
+	 * The worker needs no waking: it comes again as long as any group is
+	 * starved.
+	 */
 	group_overflow_look(queue, group);
 	LWLockRelease(lock);
 }
 
 /*
- * A group was not fed after all: it comes to the end of the list.  So far from
- * where it was to be fed, and to look for lost places as far as it was to.
+ * A group was not refilled after all: it comes to the end of the list.  So far
+ * from where it was to be refilled, and to look for lost places as far as it
+ * was to.
  */
 void
-group_overflow_not_fed(QueueState *queue, uint32 number, int64 lost)
+group_overflow_not_refilled(QueueState *queue, uint32 number, int64 lost)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
 
 	group->overflow_lost = Max(group->overflow_lost, lost);
-	enter_hungry(queue, group, HUNGRY);
-	end_feeding(queue, group);
+	list_starved(queue, group, REFILL_LISTED);
+	end_refill(queue, group);
 	LWLockRelease(lock);
 }
 
 /*
- * Look for hungry groups of an order that are not in the list.  Tasks that were
- * in somebody's hands are looked at again by groups that have no others left, or
- * (held) by all.  starving: there is nothing to claim in the order; what a group has
- * ready whose tasks are not set aside is in the hands of open transactions, and the
- * others do not wait for these.
+ * Look for starved groups of an order that are not in the list.  Tasks that
+ * were in other transactions' hands are looked at again by groups that have no
+ * others left, or (held) by all.  starving: there is nothing to claim in the
+ * order; what a group has ready whose tasks are not parked is in the hands of
+ * open transactions, and the others do not wait for these.
  */
 static void
-seek_hungry(QueueState *queue, int class, bool starving, bool held)
+seek_starved(QueueState *queue, int class, bool starving, bool held)
 {
 	uint32		first;
 	uint32		number;
@@ -528,16 +521,16 @@ seek_hungry(QueueState *queue, int class, bool starving, bool held)
 			bool		starves = starving && group->overflow > 0 &&
 				(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 
-			if (group->hunger == NOT_HUNGRY &&
+			if (group->refill == REFILL_NONE &&
 				(held || group->overflow_from == PG_INT64_MAX))
 			{
 				group->overflow_from = Min(group->overflow_from, group->overflow_held);
 				group->overflow_held = PG_INT64_MAX;
 			}
-			if (starves && group->hunger == NOT_HUNGRY)
-				enter_hungry(queue, group, STARVING);
-			else if (starves && group->hunger == HUNGRY)
-				group->hunger = STARVING;
+			if (starves && group->refill == REFILL_NONE)
+				list_starved(queue, group, REFILL_URGENT);
+			else if (starves && group->refill == REFILL_LISTED)
+				group->refill = REFILL_URGENT;
 			group_overflow_check(queue, group);
 			LWLockRelease(lock);
 		}
@@ -549,16 +542,16 @@ seek_hungry(QueueState *queue, int class, bool starving, bool held)
 }
 
 /*
- * Look for groups that have room for tasks of their overflow and that nobody
- * noticed.  A class starves if there is nothing to claim in its lanes, and nobody is
- * about to lease what was there: what its groups have ready, some open transaction
- * has in hand.
+ * Look for groups that have room for tasks of their overflow and that were not
+ * noticed.  A class starves if there is nothing to claim in its lanes, and no
+ * claim is about to lease what was there: what its groups have ready, some
+ * open transaction has in hand.
  */
 void
-group_overflow_seek_hungry(QueueState *queue, bool held)
+group_overflow_seek_starved(QueueState *queue, bool held)
 {
 	for (int class = 0; class < queue->classes; class++)
-		seek_hungry(queue, class,
+		seek_starved(queue, class,
 					queue_ready_nothing(queue, class) && in_transit_oldest() == DT_NOEND,
 					held);
 }

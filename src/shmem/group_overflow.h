@@ -8,11 +8,11 @@
 #ifndef FAIRQ_GROUP_OVERFLOW_H
 #define FAIRQ_GROUP_OVERFLOW_H
 
-#include "shmem/fed_tasks.h"
 #include "shmem/groups.h"
+#include "shmem/refilled_tasks.h"
 
 /* A group that has room for tasks of its overflow. */
-typedef struct HungryGroup
+typedef struct StarvedGroup
 {
 	uint32		group;
 	int			class;
@@ -22,18 +22,17 @@ typedef struct HungryGroup
 	uint32		limit;			/* its limit, or NO_LIMIT */
 	int			room;			/* how many may be moved now; 0: look whether there
 								 * are any */
-} HungryGroup;
+} StarvedGroup;
 
-/* What a group was given out of its overflow. */
+/* What came of a refill. */
 typedef struct GroupFed
 {
-	bool		moved;			/* some tasks were given places */
-	int			written;		/* tasks that have addresses now */
-	int64		next;			/* the next ones are from this id on; PG_INT64_MAX:
-								 * there are no more ... */
-	int64		held;			/* ... but for some from here on, whose rows were
-								 * locked by others, */
-	int64		lost;			/* and some below this that may have lost their places */
+	bool		moved;			/* tasks were moved out of the overflow */
+	int			written;		/* so many of them have addresses now */
+	int64		next;			/* the next tasks have this id, or a higher one;
+								 * PG_INT64_MAX: there are none */
+	int64		held;			/* from here on some are in hand elsewhere */
+	int64		lost;			/* some below may have lost their places */
 } GroupFed;
 
 /* Whether a group has run out of places. */
@@ -41,23 +40,23 @@ typedef enum GroupDry
 {
 	GROUP_NOT_DRY,
 	GROUP_IS_DRY,
-	GROUP_IS_BEING_FED
+	GROUP_IS_BEING_REFILLED
 } GroupDry;
 
-extern void group_overflow_begins(QueueState *queue, int class, const char *key,
-								  int keylen, GroupTag *tag);
+extern void group_overflow_begins(QueueState *queue, int class, const GroupName *name,
+								  GroupTag *tag);
 extern void group_overflow_ends(QueueState *queue, uint32 group, int n,
 								int64 id, bool committed);
 extern void group_overflow_removed(QueueState *queue, uint32 group, int n);
-extern bool group_overflow_unfeed(QueueState *queue, uint32 group, int64 task);
-extern FedTask group_overflow_feed(QueueState *queue, uint32 group, int64 task);
-extern void group_overflow_found(QueueState *queue, int class, const char *key,
-								 int keylen, int64 id, bool again);
-extern void group_overflow_wake_feeder(QueueState *queue);
-extern bool group_overflow_next_hungry(QueueState *queue, HungryGroup *hungry);
-extern GroupDry group_overflow_is_dry(QueueState *queue, uint32 group, HungryGroup *hungry);
-extern void group_overflow_fed(QueueState *queue, uint32 group, const GroupFed *fed);
-extern void group_overflow_not_fed(QueueState *queue, uint32 group, int64 lost);
-extern void group_overflow_seek_hungry(QueueState *queue, bool held);
+extern bool group_overflow_return(QueueState *queue, uint32 group, int64 task);
+extern RefilledTask group_overflow_leave(QueueState *queue, uint32 group, int64 task);
+extern void group_overflow_found(QueueState *queue, int class, const GroupName *name,
+								 int64 id, bool again);
+extern void group_overflow_wake_worker(QueueState *queue);
+extern bool group_overflow_next_starved(QueueState *queue, StarvedGroup *starved);
+extern GroupDry group_overflow_is_dry(QueueState *queue, uint32 group, StarvedGroup *starved);
+extern void group_overflow_refilled(QueueState *queue, uint32 group, const GroupFed *fed);
+extern void group_overflow_not_refilled(QueueState *queue, uint32 group, int64 lost);
+extern void group_overflow_seek_starved(QueueState *queue, bool held);
 
 #endif							/* FAIRQ_GROUP_OVERFLOW_H */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * group_private.h
- *	  The groups' entries as the files see them that work on them: group_table.c,
- *	  groups.c and group_overflow.c.
+ *	  The entries of groups, for the files that work on them:
+ *	  group_table.c, groups.c, limited_groups.c and group_overflow.c.
  *
  * The head of group_table.c says which lock guards what.
  *
@@ -12,6 +12,7 @@
 #define FAIRQ_GROUP_PRIVATE_H
 
 #include "common/hashfn.h"
+#include "lib/ilist.h"
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
@@ -28,17 +29,17 @@ typedef struct GroupKey
 	uint8		class;
 } GroupKey;
 
-typedef enum GroupHunger
+typedef enum RefillState
 {
-	NOT_HUNGRY,
-	HUNGRY,						/* in the list */
-	STARVING,					/* the same, whatever it is said to have ready */
-	BEING_FED
-} GroupHunger;
+	REFILL_NONE,
+	REFILL_LISTED,				/* in the starved list */
+	REFILL_URGENT,				/* in it, whatever there is ready */
+	REFILL_UNDER_WAY
+} RefillState;
 
 /*
- * What a claim needs comes first: two cache lines, and with many groups neither of
- * them is in a cache.
+ * What a claim needs comes first: two cache lines, and with many groups
+ * neither of them is in a cache.
  */
 typedef struct
 #if defined(pg_attribute_aligned)
@@ -51,16 +52,16 @@ FairGroup
 	VirtualTime finish;			/* F */
 	uint32		hash_next;
 	uint32		limit;			/* limit_table.c's number, or NO_LIMIT */
-	int32		ready;			/* tasks that have places and that nobody has */
+	int32		ready;			/* tasks that have entries and are not leased */
 	int32		leased;			/* tasks in flight */
-	int64		overflow_from;	/* tasks in the overflow have this id, or a higher one;
-								 * PG_INT64_MAX: there are none */
+	int64		overflow_from;	/* tasks in the overflow have this id, or a
+								 * higher one; PG_INT64_MAX: there are none */
 
 	uint64		served;			/* tasks leased */
 	double		served_cost;	/* what they were charged */
 	int64		run_time;		/* of tasks that were worked on, microseconds */
-	double		seconds;		/* what a task takes, by those of late; < 0: none */
-	TimestampTz head_time;		/* the first of the ready tasks came then, or later */
+	double		seconds;		/* what a task takes of late; < 0: unknown */
+	TimestampTz head_time;		/* the first ready task came then, or later */
 
 	/* both to change */
 	uint64		slot;
@@ -68,30 +69,32 @@ FairGroup
 
 	/* partition's lock */
 	bool		overflows;		/* it has overflow, or may have some */
-	uint8		hunger;			/* a GroupHunger */
-	bool		backlogged;		/* it has had tasks in the overflow since it was fed,
+	uint8		refill;			/* a RefillState */
+	bool		backlogged;		/* it has had overflow since the last refill,
 								 * and nothing kept it from being served */
-	int32		unseen;			/* of ready, since it is being fed: they may not be in
-								 * lanes yet */
-	int32		pending;		/* tasks put into the overflow, not committed yet */
+	int32		unseen;			/* of ready, since its refill began: they may
+								 * not be in lanes yet */
+	int32		pending;		/* of the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow that have no places */
-	int64		overflow_limit; /* what came while it was fed is from here on */
-	int64		overflow_held;	/* some from here on were in somebody's hands */
+	int64		overflow_limit; /* what came during a refill is from here on */
+	int64		overflow_held;	/* from here on some were in hand elsewhere */
 	int64		overflow_lost;	/* some below may have lost their places;
 								 * PG_INT64_MIN: none have */
-	VirtualTime seen_finish;	/* F when it began to be fed */
+	VirtualTime seen_finish;	/* F when its refill began */
 	VirtualTime offered_finish; /* F when the last of them got it, or later */
 	int			keylen;
 	char		text[GROUP_KEY_SHOWN];	/* the key, or its beginning */
 
-	/* partition's lock and the queue's hungry_mutex to change, one of them to read */
+	/*
+	 * partition's lock and the queue's refill.mutex to change, one of them to
+	 * read
+	 */
 	uint32		dry_epoch;		/* the queue's when claims began to wait for it to be
-								 * fed; 0: they do not */
+								 * refilled; 0: they do not */
 
-	/* the queue's hungry_mutex */
-	bool		listed;			/* it is in the list of the hungry */
-	uint32		hungry_next;
-	uint32		hungry_previous;
+	/* the queue's refill.mutex */
+	bool		listed;			/* it is in the starved list */
+	dlist_node	starved_node;
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
@@ -102,7 +105,6 @@ typedef struct GroupTable
 	LWLock		creation_lock;
 	uint32		free_head;
 	uint32		high_water;
-	uint64		seed;
 	pg_atomic_uint64 vain_reclaim;	/* when all groups were looked at in vain */
 	LWLockPadded partitions[PARTITIONS];
 } GroupTable;
@@ -112,14 +114,14 @@ extern FAIRQ_PRIVATE uint32 *group_chains;
 extern FAIRQ_PRIVATE FairGroup *group_entries;
 extern FAIRQ_PRIVATE uint32 group_chain_mask;
 
-extern FAIRQ_PRIVATE void group_table_key(QueueState *queue, int class, const char *key, int keylen,
-										  GroupKey *result);
-extern FAIRQ_PRIVATE FairGroup *group_table_search(uint32 hash, const GroupKey *key);
-extern FAIRQ_PRIVATE FairGroup *group_table_try_lock(QueueState *queue, const GroupKey *key,
-													 const char *text, int keylen, VirtualTime v,
+extern FAIRQ_PRIVATE FairGroup *group_table_find(QueueState *queue, int class,
+												 const GroupName *name, LWLockMode mode,
+												 LWLock **lock);
+extern FAIRQ_PRIVATE FairGroup *group_table_try_lock(QueueState *queue, int class,
+													 const GroupName *name, VirtualTime v,
 													 bool hurry);
-extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, const GroupKey *key,
-												 const char *text, int keylen, VirtualTime v);
+extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, int class,
+												 const GroupName *name, VirtualTime v);
 extern FAIRQ_PRIVATE LWLock *group_table_lock_number(uint32 number);
 extern FAIRQ_PRIVATE void group_table_no_entry(void);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
@@ -143,15 +145,16 @@ group_table_partition(uint32 hash)
 	return &group_table->partitions[hash % PARTITIONS].lock;
 }
 
-/* What group_table_lock has locked. */
+/* Unlock the partition of a group. */
 static inline void
-group_table_unlock(const GroupKey *key)
+group_table_unlock(const FairGroup *group)
 {
-	LWLockRelease(group_table_partition(group_table_hash(key)));
+	LWLockRelease(group_table_partition(group_table_hash(&group->key)));
 }
 
 /*
- * If a group is to be fed, enter it into the list of the hungry.  Partition locked.
+ * If a group is to be refilled, enter it into the starved list.  Partition
+ * locked.
  */
 static inline void
 group_overflow_look(QueueState *queue, FairGroup *group)

@@ -6,11 +6,12 @@
  * There is one for each group, queue and priority class that has work.
  *
  * A group whose F is not beyond virtual time and that has no tasks carries no
- * information: its next task gets the start tag v whether it is known or not.  It is
- * forgotten when its entry is wanted; not before, for the entry counts its tasks, and
- * who has one to count off finds it there.  Its slot may then be another group's at once, without
- * two tasks ever having the same address: all start tags the old one gave out
- * are below its F, so below v, and all that the new one gives out are not.
+ * information: its next task gets the start tag v whether it is known or not.
+ * It is forgotten when its entry is wanted; not before, for the entry counts
+ * its tasks, and who has one to count off finds it there.  Its slot may then
+ * be another group's at once, without two tasks ever having the same address:
+ * all start tags the old one gave out are below its F, so below v, and all
+ * that the new one gives out are not.
  *
  * A group's key is known by 128 bits of hash, with a seed that is new at each
  * start of the server.  Should two keys ever collide (one in 10^26 with a
@@ -24,7 +25,7 @@
  *
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and
- * is taken before a partition's.  A queue's hungry_mutex is taken after.
+ * is taken before a partition's.  The mutex of a queue's refill is taken after.
  *
  *-------------------------------------------------------------------------
  */
@@ -87,27 +88,19 @@ group_table_shmem_init(void *area, bool found)
 	group_table->free_head = FAIRQ_NO_GROUP;
 	group_table->high_water = 0;
 	pg_atomic_init_u64(&group_table->vain_reclaim, 0);
-	if (!pg_strong_random(&group_table->seed, sizeof(group_table->seed)))
-		group_table->seed = (uint64) GetCurrentTimestamp() * UINT64CONST(0x9E3779B97F4A7C15);
 	for (int i = 0; i < PARTITIONS; i++)
 		LWLockInitialize(&group_table->partitions[i].lock,
 						 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
 	memset(group_chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 
-/*
- * What a group is known by.
- */
-void
-group_table_key(QueueState *queue, int class, const char *key, int keylen,
-				GroupKey *result)
+/* What a group is known by. */
+static inline GroupKey
+key_of(const QueueState *queue, int class, const GroupName *name)
 {
-	/* What hashtextextended(key, 0) is in SQL: the overflow is found by it. */
-	result->low = hash_bytes_extended((const unsigned char *) key, keylen, 0);
-	result->high = hash_bytes_extended((const unsigned char *) key, keylen,
-									   group_table->seed);
-	result->queue = queue_state_number(queue);
-	result->class = class;
+	GroupKey	key = {name->low, name->high, queue_state_number(queue), class};
+
+	return key;
 }
 
 static inline bool
@@ -117,11 +110,9 @@ key_equal(const GroupKey *a, const GroupKey *b)
 		a->queue == b->queue && a->class == b->class;
 }
 
-/*
- * The entry of a key in its chain, or NULL.  Its partition is locked.
- */
-FairGroup *
-group_table_search(uint32 hash, const GroupKey *key)
+/* The entry of a key in its chain, or NULL.  Its partition is locked. */
+static FairGroup *
+search_chain(uint32 hash, const GroupKey *key)
 {
 	uint32		number = group_chains[hash & group_chain_mask];
 
@@ -132,6 +123,22 @@ group_table_search(uint32 hash, const GroupKey *key)
 		number = group_entries[number].hash_next;
 	}
 	return NULL;
+}
+
+/*
+ * Find a group, or NULL.  *lock is the lock of its partition, which is locked
+ * then.
+ */
+FairGroup *
+group_table_find(QueueState *queue, int class, const GroupName *name, LWLockMode mode,
+				 LWLock **lock)
+{
+	GroupKey	key = key_of(queue, class, name);
+	uint32		hash = group_table_hash(&key);
+
+	*lock = group_table_partition(hash);
+	LWLockAcquire(*lock, mode);
+	return search_chain(hash, &key);
 }
 
 /*
@@ -158,7 +165,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	idle = virtual_time_compare(group->finish, v) <= 0 &&
 		group->ready == 0 && group->leased == 0 &&
-		group->pending == 0 && !group->overflows && group->hunger == NOT_HUNGRY &&
+		group->pending == 0 && !group->overflows && group->refill == REFILL_NONE &&
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 	if (idle)
 	{
@@ -292,9 +299,9 @@ reclaim_all(void)
 }
 
 /*
- * Free entries of groups that can be forgotten.  Returns whether there were any.
- * In a hurry that is not looked at again soon after it was in vain: it takes a look
- * at each group.
+ * Free entries of groups that can be forgotten.  Returns whether there were
+ * any.  In a hurry that is not looked at again soon after it was in vain: it
+ * takes a look at each group.
  */
 static bool
 reclaim(bool hurry)
@@ -310,15 +317,41 @@ reclaim(bool hurry)
 	return false;
 }
 
+/* Make an entry that of a new group.  Partition and creation lock held. */
+static void
+init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, VirtualTime v)
+{
+	uint64		slot = group->slot;
+	uint32		ring_next = group->ring_next;
+
+	memset(group, 0, sizeof(FairGroup));
+	group->slot = slot;
+	group->ring_next = ring_next;
+	group->key = *key;
+	group->finish = v;
+	group->overflow_from = PG_INT64_MAX;
+	group->overflow_limit = PG_INT64_MAX;
+	group->overflow_held = PG_INT64_MAX;
+	group->overflow_lost = PG_INT64_MIN;
+	group->offered_finish = v_none;
+	group->limit = NO_LIMIT;
+	group->seconds = -1;
+	group->keylen = name->len;
+	memcpy(group->text, name->text, Min(name->len, GROUP_KEY_SHOWN));
+	group->in_use = true;
+}
+
 /*
- * Find a group, made if there is none; returns with its partition locked.  NULL,
- * and nothing locked, if there is no entry to be had.  hurry: it can be done without.
+ * Find a group, made if there is none; returns with its partition locked.
+ * NULL, and nothing locked, if there is no entry to be had.  hurry: it can be
+ * done without.
  */
 FairGroup *
-group_table_try_lock(QueueState *queue, const GroupKey *key, const char *text, int keylen,
-					 VirtualTime v, bool hurry)
+group_table_try_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v,
+					 bool hurry)
 {
-	uint32		hash = group_table_hash(key);
+	GroupKey	key = key_of(queue, class, name);
+	uint32		hash = group_table_hash(&key);
 	LWLock	   *lock = group_table_partition(hash);
 	bool		reclaimed = false;
 
@@ -327,51 +360,29 @@ group_table_try_lock(QueueState *queue, const GroupKey *key, const char *text, i
 		FairGroup  *group;
 
 		LWLockAcquire(lock, LW_EXCLUSIVE);
-		group = group_table_search(hash, key);
+		group = search_chain(hash, &key);
 		if (group != NULL)
 			return group;
 		LWLockRelease(lock);
 
 		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
 
-		/* Under the creation lock nobody else can make it: look once more. */
+		/*
+		 * Under the creation lock no other process can make it: look once
+		 * more.
+		 */
 		LWLockAcquire(lock, LW_SHARED);
-		group = group_table_search(hash, key);
+		group = search_chain(hash, &key);
 		LWLockRelease(lock);
 		if (group == NULL)
 		{
-			group = new_entry(&queue->orders[key->class], v);
+			group = new_entry(&queue->orders[class], v);
 			if (group != NULL)
 			{
 				LWLockAcquire(lock, LW_EXCLUSIVE);
-				group->key = *key;
-				group->finish = v;
-				group->ready = 0;
-				group->leased = 0;
-				group->unseen = 0;
-				group->pending = 0;
-				group->overflow = 0;
-				group->overflow_from = PG_INT64_MAX;
-				group->overflow_limit = PG_INT64_MAX;
-				group->overflow_held = PG_INT64_MAX;
-				group->overflow_lost = PG_INT64_MIN;
-				group->overflows = false;
-				group->offered_finish = v_none;
-				group->hunger = NOT_HUNGRY;
-				group->dry_epoch = 0;
-				group->backlogged = false;
-				group->listed = false;
-				group->limit = NO_LIMIT;
-				group->served = 0;
-				group->served_cost = 0;
-				group->run_time = 0;
-				group->seconds = -1;
-				group->head_time = 0;
-				group->keylen = keylen;
-				memcpy(group->text, text, Min(keylen, GROUP_KEY_SHOWN));
-				group->in_use = true;
+				init_entry(group, &key, name, v);
 				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
-					group->limit = limit_table_find_attach(key->queue, key->low, key->high);
+					group->limit = limit_table_find_attach(key.queue, name);
 				group->hash_next = group_chains[hash & group_chain_mask];
 				group_chains[hash & group_chain_mask] = group - group_entries;
 				LWLockRelease(&group_table->creation_lock);
@@ -401,13 +412,13 @@ group_table_no_entry(void)
 }
 
 /*
- * The same; an error if there is none.
+ * Find a group, made if there is none; returns with its partition locked, or
+ * fails.
  */
 FairGroup *
-group_table_lock(QueueState *queue, const GroupKey *key, const char *text, int keylen,
-				 VirtualTime v)
+group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTime v)
 {
-	FairGroup  *group = group_table_try_lock(queue, key, text, keylen, v, false);
+	FairGroup  *group = group_table_try_lock(queue, class, name, v, false);
 
 	if (group == NULL)
 		group_table_no_entry();
@@ -445,7 +456,7 @@ group_table_forget_queue(int queue)
 		group->pending = 0;
 		group->overflow = 0;
 		group->overflows = false;
-		group->hunger = NOT_HUNGRY;
+		group->refill = REFILL_NONE;
 		if (unlink_if_idle(group, end))
 		{
 			group->ring_next = group_table->free_head;

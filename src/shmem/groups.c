@@ -21,24 +21,13 @@
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
-#include "shmem/fed_tasks.h"
 #include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
+#include "shmem/limited_groups.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
-
-/*
- * A group is told its limit.  Partition locked.
- */
-static void
-set_limit(FairGroup *group, uint32 limit)
-{
-	if (limit == NO_LIMIT || group->limit != NO_LIMIT)
-		return;
-	group->limit = limit;
-	limit_table_attach(limit, group->leased);
-}
+#include "shmem/refilled_tasks.h"
 
 /*
  * The weight of a group.  Partition locked.
@@ -63,24 +52,22 @@ charge_of(QueueState *queue, const FairGroup *group, double cost)
 }
 
 /*
- * Give a task of a group its tags: S = max(v, F), F = S + cost / weight.  While the
- * group has overflow, and could be served, S = F: v is beyond F only because nobody
- * has come round to feed it.
+ * Give a task of a group its tags: S = max(v, F), F = S + cost / weight, where
+ * v is in tag->start, as the caller has read it.  While the group has
+ * overflow, and could be served, S = F: v is beyond F only because it has not
+ * been refilled yet.
  *
  * Returns false if the task has to wait in the overflow, if it may; then
  * tag->group is its group, which is not forgotten until group_overflow_ends.
  */
 bool
-groups_tag(QueueState *queue, int class, const char *key, int keylen,
-		   VirtualTime v, double cost, bool may_overflow, GroupTag *tag)
+groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
+		   bool may_overflow, GroupTag *tag)
 {
-	GroupKey	group_key;
-	FairGroup  *group;
+	VirtualTime v = tag->start;
+	FairGroup  *group = group_table_lock(queue, class, name, v);
 	bool		overflow;
 
-	group_table_key(queue, class, key, keylen, &group_key);
-	group = group_table_lock(queue, &group_key, key, keylen,
-							 v);
 	tag->group = group - group_entries;
 	overflow = may_overflow &&
 		(group->overflows || group->pending > 0 ||
@@ -100,118 +87,18 @@ groups_tag(QueueState *queue, int class, const char *key, int keylen,
 		if (group->ready == 0)
 			group->head_time = GetCurrentTimestamp();
 		group_table_count_ready(queue, group, 1);
-		group->unseen += (group->hunger == BEING_FED);
+		group->unseen += (group->refill == REFILL_UNDER_WAY);
 	}
-	group_table_unlock(&group_key);
+	group_table_unlock(group);
 	return !overflow;
 }
 
 /*
- * There is no room for limits: groups without tasks in flight do without theirs,
- * if that is their queue's default.  No partition is locked.
- */
-static void
-let_go_of_limits(void)
-{
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (uint32 i = 0; i < group_table->high_water; i++)
-	{
-		FairGroup  *group = &group_entries[i];
-		LWLock	   *lock;
-
-		/* Without its lock first: most have none. */
-		if (!group->in_use ||
-			((volatile FairGroup *) group)->limit == NO_LIMIT ||
-			((volatile FairGroup *) group)->leased > 0)
-			continue;
-		lock = group_table_lock_number(i);
-		if (group->limit != NO_LIMIT && group->leased == 0 &&
-			!limit_table_needed(group->limit))
-		{
-			limit_table_detach(group->limit);
-			group->limit = NO_LIMIT;
-		}
-		LWLockRelease(lock);
-	}
-	LWLockRelease(&group_table->creation_lock);
-}
-
-/*
- * Tell a limit to the groups of its key, in all classes.  No partition is locked.
- *
- * Whoever makes a group looks for its limit with the creation lock held: so either
- * he finds it, or we find the group.
- */
-static void
-attach_classes(QueueState *queue, const GroupKey *key, uint32 limit)
-{
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (int class = 0; class < queue->classes; class++)
-	{
-		GroupKey	of_class = *key;
-		LWLock	   *lock;
-		FairGroup  *group;
-
-		if (queue->orders[class].group_ring == FAIRQ_NO_GROUP)
-			continue;
-		of_class.class = class;
-		lock = group_table_partition(group_table_hash(&of_class));
-		LWLockAcquire(lock, LW_EXCLUSIVE);
-		group = group_table_search(group_table_hash(&of_class), &of_class);
-		if (group != NULL)
-			set_limit(group, limit);
-		LWLockRelease(lock);
-	}
-	LWLockRelease(&group_table->creation_lock);
-}
-
-/*
- * The limit of a key, made if there is none (limit_table_make), for which room is
- * made.  No partition is locked.
- */
-static uint32
-limit_of_key(QueueState *queue, const GroupKey *key, bool announced)
-{
-	uint32		limit = limit_table_make(key->queue, &queue->limits, key->low, key->high,
-										 announced);
-
-	if (unlikely(limit == NO_LIMIT))
-	{
-		let_go_of_limits();
-		limit = limit_table_make(key->queue, &queue->limits, key->low, key->high,
-								 announced);
-	}
-	if (limit == NO_LIMIT)
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("cannot limit more than %d groups at a time",
-						settings_max_limits),
-				 errhint("Raise the setting \"%s\" and restart the server.",
-						 "pgfairq.max_limits")));
-	return limit;
-}
-
-/*
- * A group gets the limit that its queue's defaults say.  No partition is locked.
- *
- * With what it has in flight in all its classes, which may be from before there
- * were such defaults.
- */
-static void
-join_limit(QueueState *queue, const GroupKey *key)
-{
-	uint32		limit = limit_of_key(queue, key, false);
-
-	attach_classes(queue, key, limit);
-	group_limits_joined(limit);
-}
-
-/*
  * A task is leased, or about to be, whose group has no entry.  That will not do
- * where groups have limits: nobody would count it.
+ * where groups have limits: it would not be counted.
  *
- * Looked at again when it is leased.  Whoever gives groups limits first says so,
- * and then looks for such leases: one of the two sees the other.
+ * Looked at again when it is leased.  Whoever gives groups limits first says
+ * so, and then looks for such leases: one of the two sees the other.
  */
 void
 groups_check_unknown(QueueState *queue)
@@ -223,43 +110,39 @@ groups_check_unknown(QueueState *queue)
 }
 
 /*
- * A task of a group is going to be leased, of this cost and age; its row is at tid,
- * and locked.  of_overflow: and says that it is in the overflow.  *lease says which
- * group that is, which is not forgotten until the lease ends, and what the task is
- * charged, by the group's weight.
+ * A task of a group is going to be leased, of this age; its row is at tid, and
+ * locked.  The caller fills in cost and of_overflow of *lease, as the row
+ * says.  *lease says then which group that is, which is not forgotten until
+ * the lease ends, and what the task is charged, by the group's weight.
  *
  * Returns false if the group is at its limit.
  */
 bool
 groups_lease_begins(QueueState *queue, const FairqAddress *address,
-					const ItemPointerData *tid, bool of_overflow, const char *key,
-					int keylen, double cost, TimestampTz enqueued_at,
-					GroupLease *lease)
+					const ItemPointerData *tid, const GroupName *name,
+					TimestampTz enqueued_at, GroupLease *lease)
 {
-	GroupKey	group_key;
 	FairGroup  *group;
-	LWLock	   *lock;
 	bool		may = true;
+	bool		of_overflow = lease->of_overflow;
+	double		cost = lease->cost;
 	int			class = address->class;
 
-	group_table_key(queue, class, key, keylen, &group_key);
-	lock = group_table_partition(group_table_hash(&group_key));
 	for (;;)
 	{
-		group = group_table_try_lock(queue, &group_key, key, keylen,
+		group = group_table_try_lock(queue, class, name,
 									 queue_order_virtual_time(&queue->orders[class]),
 									 !limit_table_by_default(&queue->limits) &&
 									 pg_atomic_read_u32(&queue->limits.entries) == 0);
 		if (likely(group == NULL || group->limit != NO_LIMIT ||
 				   !limit_table_by_default(&queue->limits)))
 			break;
-		LWLockRelease(lock);
-		join_limit(queue, &group_key);
+		group_table_unlock(group);
+		limited_groups_join(queue, name);
 	}
 	lease->limit = NO_LIMIT;
 	lease->cost = 0;
 	lease->counted = queue_state_is_counted(queue, tid);
-	lease->of_overflow = of_overflow;
 	lease->may_be_last = false;
 	if (group == NULL)
 	{
@@ -293,13 +176,13 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		/* One of the overflow is counted off when it is leased. */
 		lease->may_be_last = (group->ready - of_overflow - group->unseen <= 1 &&
 							  group->overflow_from != PG_INT64_MAX);
-		lease->finish = (group->hunger == BEING_FED) ? group->seen_finish : group->finish;
+		lease->finish = (group->refill == REFILL_UNDER_WAY) ? group->seen_finish : group->finish;
 	}
 	else
 		group->backlogged = false;	/* and has nothing to make up for */
 	lease->group = group - group_entries;
 	lease->charge = cost / weight_of(queue, group);
-	LWLockRelease(lock);
+	group_table_unlock(group);
 	return may;
 }
 
@@ -307,7 +190,8 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 #define NEW_SECONDS		0.1
 
 /*
- * Somebody else has a lease on the task: all is as it was before groups_lease_begins.
+ * Somebody else has a lease on the task: all is as it was before
+ * groups_lease_begins.
  */
 void
 groups_lease_refused(const GroupLease *lease)
@@ -332,9 +216,9 @@ groups_lease_refused(const GroupLease *lease)
 }
 
 /*
- * A lease has ended.  started is when it began if the task was worked on, else 0:
- * under charge 'seconds' the time that it took is what the group's next tasks
- * are charged, averaged over some.
+ * A lease has ended.  started is when it began if the task was worked on, else
+ * 0: under charge 'seconds' the time that it took is what the group's next
+ * tasks are charged, averaged over some.
  */
 void
 groups_lease_ends(uint32 number, TimestampTz started)
@@ -369,115 +253,35 @@ groups_lease_ends(uint32 number, TimestampTz started)
  * A lease is found whose group was not known.  Returns that.
  */
 uint32
-groups_adopt_lease(QueueState *queue, int class, const char *key, int keylen)
+groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
 {
-	GroupKey	group_key;
-	FairGroup  *group;
+	FairGroup  *group = group_table_lock(queue, class, name,
+										 queue_order_virtual_time(&queue->orders[class]));
 
-	group_table_key(queue, class, key, keylen, &group_key);
-	group = group_table_lock(queue, &group_key, key, keylen,
-							 queue_order_virtual_time(&queue->orders[class]));
 	group->leased++;
 	if (group->limit != NO_LIMIT)
 		limit_table_adopt(group->limit);
-	group_table_unlock(&group_key);
+	group_table_unlock(group);
 	return group - group_entries;
 }
 
 /*
- * The limit of a group; NO_LIMIT: it has none.
+ * A task of the overflow is in neither count of its group any more.  Partition
+ * locked.
  */
-uint32
-groups_limit(QueueState *queue, const char *key, int keylen)
-{
-	GroupKey	group_key;
-
-	group_table_key(queue, 0, key, keylen, &group_key);
-	return limit_table_find(group_key.queue, group_key.low, group_key.high);
-}
-
-/*
- * The weight of a group.
- */
-double
-groups_weight(QueueState *queue, const char *key, int keylen)
-{
-	uint32		limit = groups_limit(queue, key, keylen);
-
-	return limit == NO_LIMIT ? queue->limits.defaults.weight : limit_table_weight(limit);
-}
-
-/*
- * Offer a group up to n of its tasks that are parked, whether its turn has come or
- * not, to who asks for the group.  Returns how many.
- */
-int
-groups_release(QueueState *queue, const char *key, int keylen, int n)
-{
-	uint32		limit = groups_limit(queue, key, keylen);
-
-	return limit == NO_LIMIT ? 0 : parking_release(limit, n, n);
-}
-
-/*
- * Has a group tasks set aside, until it may have them in flight?
- */
-bool
-groups_waits(QueueState *queue, const char *key, int keylen)
-{
-	uint32		limit;
-
-	if (pg_atomic_read_u32(&queue->limits.waiting) == 0)
-		return false;
-	limit = groups_limit(queue, key, keylen);
-	return limit != NO_LIMIT && limit_table_waits(limit);
-}
-
-/*
- * A group, by its key, is going to be given settings: its limit, made if there is
- * none, which nobody learns before they are committed (groups_settle_limit).
- */
-uint32
-groups_announce_limit(QueueState *queue, const char *key, int keylen)
-{
-	GroupKey	group_key;
-
-	group_table_key(queue, 0, key, keylen, &group_key);
-	return limit_of_key(queue, &group_key, true);
-}
-
-/*
- * They are in force, or (NULL) were rolled back.  Those who know the group learn
- * its limit first, so that what is in flight is counted.  Never fails.
- */
-void
-groups_settle_limit(QueueState *queue, uint32 limit, const LimitSettings *settings)
-{
-	GroupKey	key = {0};
-
-	if (settings != NULL)
-	{
-		limit_table_settling(limit, &key.low, &key.high);
-		key.queue = queue_state_number(queue);
-		attach_classes(queue, &key, limit);
-	}
-	group_limits_settle(limit, settings);
-}
-
-/* A task of the overflow is in neither count of its group any more.  Partition locked. */
 static void
 count_off_overflow(QueueState *queue, FairGroup *group, int64 task)
 {
-	if (fed_tasks_take(queue_state_number(queue), task))
+	if (refilled_tasks_take(queue_state_number(queue), task))
 		group_table_count_ready(queue, group, -1);
 	else
 		group_overflow_count(queue, group, -1);
 }
 
 /*
- * A task of the overflow is leased.  The lock of its lease is held, here and in the
- * next two: so who looks under that lock finds the task leased or counted, not both
- * and not neither.
+ * A task of the overflow is leased.  The lock of its lease is held, here and
+ * in the next two: so who looks under that lock finds the task leased or
+ * counted, not both and not neither.
  */
 void
 groups_leased(int queue_number, uint32 number, int64 task)
@@ -491,8 +295,8 @@ groups_leased(int queue_number, uint32 number, int64 task)
 }
 
 /*
- * A lease has ended, and its task is as it was before: ready, at its old place or at
- * another one.
+ * A lease has ended, and its task is as it was before: ready, at its old place
+ * or at another one.
  */
 void
 groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
@@ -501,7 +305,7 @@ groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
 
-	if (!of_overflow || fed_tasks_add(queue_number, task) == FED_NEW)
+	if (!of_overflow || refilled_tasks_add(queue_number, task) == REFILLED_NEW)
 		group_table_count_ready(queue, group, 1);
 	else
 	{
@@ -515,7 +319,7 @@ groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
 }
 
 /*
- * A task was removed that nobody had leased.
+ * A task was removed that was not leased.
  */
 void
 groups_removed(int queue_number, uint32 number, int64 task, bool of_overflow)
@@ -533,8 +337,9 @@ groups_removed(int queue_number, uint32 number, int64 task, bool of_overflow)
 }
 
 /*
- * A ready task of a group was removed, with this address: what was set aside of the
- * group goes on.  The group may have been forgotten, and its entry be another's.
+ * A ready task of a group was removed, with this address: what is parked of
+ * the group goes on.  The group may have been forgotten, and its entry be
+ * another's.
  */
 void
 groups_place_removed(QueueState *queue, uint32 number, const FairqAddress *address)
@@ -551,8 +356,8 @@ groups_place_removed(QueueState *queue, uint32 number, const FairqAddress *addre
 }
 
 /*
- * n tasks of a group are ready, or (n < 0) are not after all: rows that were written
- * with an address, or removed.  They count as ready until then.
+ * n tasks of a group are ready, or (n < 0) are not after all: rows that were
+ * written with an address, or removed.  They count as ready until then.
  */
 void
 groups_written(QueueState *queue, uint32 number, int n)
@@ -565,26 +370,23 @@ groups_written(QueueState *queue, uint32 number, int n)
 }
 
 /*
- * A row of a group was written with SQL, with an address: it counts as ready from now
- * on.  Returns its group.
+ * A row of a group was written with SQL, with an address: it counts as ready
+ * from now on.  Returns its group.
  */
 uint32
-groups_begin_row(QueueState *queue, int class, const char *key, int keylen)
+groups_begin_row(QueueState *queue, int class, const GroupName *name)
 {
-	GroupKey	group_key;
-	FairGroup  *group;
+	FairGroup  *group = group_table_lock(queue, class, name,
+										 queue_order_virtual_time(&queue->orders[class]));
 
-	group_table_key(queue, class, key, keylen, &group_key);
-	group = group_table_lock(queue, &group_key, key, keylen,
-							 queue_order_virtual_time(&queue->orders[class]));
 	group_table_count_ready(queue, group, 1);
-	group_table_unlock(&group_key);
+	group_table_unlock(group);
 	return group - group_entries;
 }
 
 /*
- * The rows of a queue are going to be read and counted; the caller has the leases
- * counted anew after this.
+ * The rows of a queue are going to be read and counted; the caller has the
+ * leases counted anew after this.
  */
 void
 groups_count_anew(QueueState *queue)
@@ -609,13 +411,13 @@ groups_count_anew(QueueState *queue)
 		LWLockRelease(lock);
 	}
 	LWLockRelease(&group_table->creation_lock);
-	fed_tasks_forget_queue(queue_number);
+	refilled_tasks_forget_queue(queue_number);
 }
 
 /*
- * The task, or several in a row, was not enqueued after all.  If the group has had
- * no task since, it has its tag back; else there is a gap.  ready: how many were
- * counted as ready.
+ * The task, or several in a row, was not enqueued after all.  If the group has
+ * had no task since, it has its tag back; else there is a gap.  ready: how
+ * many were counted as ready.
  */
 void
 groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
@@ -626,7 +428,7 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
 
 	/*
 	 * The entry may be another group's by now, and its key may change until
-	 * the creation lock is held.  Shared: nobody makes or takes over entries.
+	 * the creation lock is held.  Shared: no entry is made or taken over.
 	 */
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
 	if (group->in_use && group->slot == slot)
@@ -648,25 +450,20 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
  * How far a group has got.  Returns false if there is no such group.
  */
 bool
-groups_look(QueueState *queue, int class, const char *key, int keylen,
+groups_look(QueueState *queue, int class, const GroupName *name,
 			GroupTag *tag)
 {
-	GroupKey	group_key;
 	LWLock	   *lock;
-	FairGroup  *group;
+	FairGroup  *group = group_table_find(queue, class, name, LW_SHARED, &lock);
 
-	group_table_key(queue, class, key, keylen, &group_key);
-	lock = group_table_partition(group_table_hash(&group_key));
-	LWLockAcquire(lock, LW_SHARED);
-	group = group_table_search(group_table_hash(&group_key), &group_key);
 	if (group != NULL)
 	{
 		tag->weight = weight_of(queue, group);
 		tag->finish = group->finish;
 		tag->slot = group->slot;
 		tag->group = group - group_entries;
-		tag->hungry = (group->hunger != NOT_HUNGRY);
-		tag->overflow_fed = Min(group->overflow_from, group->overflow_held);
+		tag->starved = (group->refill != REFILL_NONE);
+		tag->overflow_from = Min(group->overflow_from, group->overflow_held);
 	}
 	LWLockRelease(lock);
 	return group != NULL;
@@ -725,23 +522,21 @@ groups_level(QueueState *queue, uint32 number, VirtualTime finish)
 }
 
 /*
- * A row says that a group has a task of this start tag and cost, in this slot.
- * leased: somebody has the task.  A slot that none of us gave out, because the row
- * was written with SQL, is not taken over: it breaks ties, and needs to be no more.
- * Nor is such a tag, see virtual_time.h.
+ * A row says that a group has a task of this address and cost.  leased: the
+ * task is leased.  A slot that none of us gave out, because the row was
+ * written with SQL, is not taken over: it breaks ties, and needs to be no
+ * more.  Nor is such a tag, see virtual_time.h.
  */
 void
-groups_restore(QueueState *queue, int class, const char *key, int keylen,
-			   VirtualTime start, double cost, uint64 slot, bool leased)
+groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *name,
+			   double cost, bool leased)
 {
-	GroupKey	group_key;
-	FairGroup  *group;
-	VirtualTime first = {PG_INT64_MIN, 0};
+	int			class = address->class;
+	uint64		slot = address->slot;
+	VirtualTime start = {address->block, address->fraction};
+	FairGroup  *group = group_table_lock(queue, class, name, v_none);
 	VirtualTime finish;
 
-	group_table_key(queue, class, key, keylen, &group_key);
-	group = group_table_lock(queue, &group_key, key, keylen,
-							 first);
 	finish = virtual_time_add(start, cost, weight_of(queue, group));
 	if (start.whole < FAIRQ_TAGS_GROUPS &&
 		virtual_time_compare(group->finish, finish) < 0)
@@ -752,7 +547,7 @@ groups_restore(QueueState *queue, int class, const char *key, int keylen,
 	}
 	if (!leased)
 		group_table_count_ready(queue, group, 1);
-	group_table_unlock(&group_key);
+	group_table_unlock(group);
 
 	if (queue->orders[class].next_slot <= slot && slot < FAIRQ_SLOTS)
 	{
@@ -764,8 +559,8 @@ groups_restore(QueueState *queue, int class, const char *key, int keylen,
 }
 
 /*
- * Copy what is known of the groups of a queue, a palloc'd array of one entry for
- * each group and class that has an entry.  Returns how many.
+ * Copy what is known of the groups of a queue, a palloc'd array of one entry
+ * for each group and class that has an entry.  Returns how many.
  */
 int
 groups_list(QueueState *queue, GroupInfo **infos)
@@ -791,7 +586,7 @@ groups_list(QueueState *queue, GroupInfo **infos)
 			*infos = repalloc_huge(*infos, size * sizeof(GroupInfo));
 		}
 
-		/* Shared: nobody makes or takes over entries meanwhile. */
+		/* Shared: no entry is made or taken over meanwhile. */
 		LWLockAcquire(&group_table->creation_lock, LW_SHARED);
 		if (group->in_use && group->key.queue == queue_number)
 		{

@@ -8,14 +8,15 @@
 #ifndef FAIRQ_GROUPS_H
 #define FAIRQ_GROUPS_H
 
+#include "common/group_name.h"
 #include "common/virtual_time.h"
 #include "shmem/queue_state.h"
 
 #define FAIRQ_NO_GROUP	PG_UINT32_MAX
 
 /*
- * Slots are numbered 0 .. FAIRQ_SLOTS - 1, so that SQL can show them all as bigint,
- * and a row that was written with SQL leaves enough.
+ * Slots are numbered 0 .. FAIRQ_SLOTS - 1, so that SQL can show them all as
+ * bigint, and a row that was written with SQL leaves enough.
  */
 #define FAIRQ_SLOTS		(UINT64CONST(1) << 62)
 
@@ -27,24 +28,23 @@ typedef struct GroupTag
 	uint64		slot;
 	uint32		group;
 	double		weight;			/* of groups_look only */
-	bool		hungry;			/* of groups_look only: its overflow is about to be
-								 * moved */
-	int64		overflow_fed;	/* of groups_look only: it does not look for what is
-								 * in the overflow below this one */
+	bool		starved;			/* of groups_look only: a refill is due */
+	int64		overflow_from;	/* of groups_look only: refills begin there */
 } GroupTag;
 
 /* What a group knows of a task that is going to be leased. */
 typedef struct GroupLease
 {
-	uint32		group;			/* its number; FAIRQ_NO_GROUP: it has no entry */
+	uint32		group;			/* its number, or FAIRQ_NO_GROUP */
 	uint32		limit;			/* NO_LIMIT: it has none */
 	double		charge;			/* by its weight */
-	double		cost;			/* as it counts in what the group was served */
-	bool		counted;		/* the task is counted in its group, and so not as
-								 * ready while it is leased */
-	bool		of_overflow;	/* it is of the overflow: leases_grant counts it */
-	bool		may_be_last;	/* the group may have no places left, but overflow */
-	VirtualTime finish;			/* F of the group after the places that it has */
+	double		cost;			/* as the row says; then what it adds to what
+								 * the group was served */
+	bool		counted;		/* the task is counted in its group, and so
+								 * not as ready while it is leased */
+	bool		of_overflow;	/* leases_grant counts it */
+	bool		may_be_last;	/* the group may have overflow only */
+	VirtualTime finish;			/* F of the group after what it has ready */
 } GroupLease;
 
 /* Bytes of a key that views can show. */
@@ -69,41 +69,29 @@ typedef struct GroupInfo
 } GroupInfo;
 
 extern int	groups_list(QueueState *queue, GroupInfo **infos);
-extern bool groups_tag(QueueState *queue, int class,
-					   const char *key, int keylen, VirtualTime v,
-					   double cost, bool may_overflow, GroupTag *tag);
+extern bool groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
+					   bool may_overflow, GroupTag *tag);
 extern void groups_count_anew(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
-								const ItemPointerData *tid, bool of_overflow,
-								const char *key, int keylen, double cost,
+								const ItemPointerData *tid, const GroupName *name,
 								TimestampTz enqueued_at, GroupLease *lease);
 extern void groups_lease_refused(const GroupLease *lease);
 extern void groups_lease_ends(uint32 group, TimestampTz started);
-extern uint32 groups_adopt_lease(QueueState *queue, int class,
-								 const char *key, int keylen);
+extern uint32 groups_adopt_lease(QueueState *queue, int class, const GroupName *name);
 extern void groups_check_unknown(QueueState *queue);
-extern uint32 groups_announce_limit(QueueState *queue, const char *key, int keylen);
-extern void groups_settle_limit(QueueState *queue, uint32 limit,
-								const LimitSettings *settings);
-extern int	groups_release(QueueState *queue, const char *key, int keylen, int n);
-extern uint32 groups_limit(QueueState *queue, const char *key, int keylen);
-extern double groups_weight(QueueState *queue, const char *key, int keylen);
-extern bool groups_waits(QueueState *queue, const char *key, int keylen);
 extern void groups_leased(int queue, uint32 group, int64 task);
 extern void groups_given_back(int queue, uint32 group, int64 task, bool of_overflow);
 extern void groups_removed(int queue, uint32 group, int64 task, bool of_overflow);
 extern void groups_place_removed(QueueState *queue, uint32 group,
 								 const FairqAddress *address);
 extern void groups_written(QueueState *queue, uint32 group, int n);
-extern uint32 groups_begin_row(QueueState *queue, int class,
-							   const char *key, int keylen);
+extern uint32 groups_begin_row(QueueState *queue, int class, const GroupName *name);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
 						 VirtualTime finish, int ready);
-extern bool groups_look(QueueState *queue, int class, const char *key, int keylen,
+extern bool groups_look(QueueState *queue, int class, const GroupName *name,
 						GroupTag *tag);
 extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
-extern void groups_restore(QueueState *queue, int class,
-						   const char *key, int keylen,
-						   VirtualTime start, double cost, uint64 slot, bool leased);
+extern void groups_restore(QueueState *queue, const FairqAddress *address,
+						   const GroupName *name, double cost, bool leased);
 
 #endif							/* FAIRQ_GROUPS_H */

@@ -540,17 +540,17 @@ leases_count_anew(int queue)
 }
 
 /*
- * A task of the overflow is about to get a place, see group_overflow_feed.  Returns
+ * A task of the overflow is about to get a place, see group_overflow_leave.  Returns
  * false if it is leased.
  */
 bool
-leases_feed(int queue, uint32 group, int64 task, FedTask *fed)
+leases_feed(int queue, uint32 group, int64 task, RefilledTask *fed)
 {
 	Partition  *partition;
 	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
 	if (lease == NULL)
-		*fed = group_overflow_feed(queue_state_by_number(queue), group, task);
+		*fed = group_overflow_leave(queue_state_by_number(queue), group, task);
 	LWLockRelease(&partition->lock);
 	return lease == NULL;
 }

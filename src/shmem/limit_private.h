@@ -21,8 +21,8 @@
 /* What a group waits for that has tasks parked. */
 typedef enum LimitLine
 {
-	NOT_IN_LINE,				/* a lease to end, or to be resumed; or it does not
-								 * wait */
+	NOT_IN_LINE,				/* a lease to end, or to be resumed; or it
+								 * does not wait */
 	LINE_OFFERED,				/* that what was offered is taken */
 	LINE_TURN,					/* its turn */
 	LINE_TOKEN					/* a token */
@@ -122,6 +122,7 @@ typedef struct ParkedEntry
 
 extern const ParkedEntry *parked_tree_first(const GroupLimit *limit);
 extern int	parked_tree_compare(const FairqAddress *address, const ParkedEntry *parked);
+extern bool parked_tree_precedes(const GroupLimit *limit, const FairqAddress *address);
 extern int	parked_tree_before(const GroupLimit *limit, const FairqAddress *address,
 							   int max);
 extern int	parked_tree_tasks(const GroupLimit *limit, int64 *tasks, int size);
@@ -133,8 +134,6 @@ extern bool parked_tree_remove(GroupLimit *limit, const FairqAddress *address);
 
 /* parking.c */
 extern FAIRQ_PRIVATE int parking_go_on(uint32 number);
-extern FAIRQ_PRIVATE bool parking_before(const GroupLimit *limit,
-										 const FairqAddress *address);
 extern FAIRQ_PRIVATE void parking_taken(GroupLimit *limit, const FairqAddress *address);
 
 #endif							/* FAIRQ_LIMIT_PRIVATE_H */

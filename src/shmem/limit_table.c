@@ -4,8 +4,9 @@
  *	  Groups that have a limit: their settings, tokens and tasks in flight.
  *
  * A group that was given settings has an entry here, for its queue as a whole,
- * whatever the class of its tasks; so has every group with tasks in flight of a
- * queue whose defaults limit.  The groups of groups.c know their limit's number.
+ * whatever the class of its tasks; so has every group with tasks in flight of
+ * a queue whose defaults limit.  The groups of groups.c know their limit's
+ * number.
  *
  * rate is a token bucket: a claim takes a token, which comes back at the rate
  * given, up to burst of them.
@@ -106,12 +107,12 @@ limit_table_lock(uint32 number)
 }
 
 static uint32
-search_chain(int queue, uint64 low, uint64 high)
+search_chain(int queue, const GroupName *name)
 {
-	uint32		number = chains[(high + queue) & chain_mask];
+	uint32		number = chains[(name->high + queue) & chain_mask];
 
 	while (number != NO_LIMIT &&
-		   (limit_entries[number].low != low || limit_entries[number].high != high ||
+		   (limit_entries[number].low != name->low || limit_entries[number].high != name->high ||
 			limit_entries[number].queue != queue))
 		number = limit_entries[number].hash_next;
 	return number;
@@ -121,28 +122,28 @@ search_chain(int queue, uint64 low, uint64 high)
  * The limit of a group, or NO_LIMIT.
  */
 uint32
-limit_table_find(int queue, uint64 low, uint64 high)
+limit_table_find(int queue, const GroupName *name)
 {
 	uint32		number;
 
 	LWLockAcquire(&table->lock, LW_SHARED);
-	number = search_chain(queue, low, high);
+	number = search_chain(queue, name);
 	LWLockRelease(&table->lock);
 	return number;
 }
 
 /*
- * Find the limit of a group that is new and has no tasks in flight, and count the
- * group as one that knows it.  That is done under the table lock, so that the
- * entry is not freed meanwhile.
+ * Find the limit of a group that is new and has no tasks in flight, and count
+ * the group as one that knows it.  That is done under the table lock, so that
+ * the entry is not freed meanwhile.
  */
 uint32
-limit_table_find_attach(int queue, uint64 low, uint64 high)
+limit_table_find_attach(int queue, const GroupName *name)
 {
 	uint32		number;
 
 	LWLockAcquire(&table->lock, LW_SHARED);
-	number = search_chain(queue, low, high);
+	number = search_chain(queue, name);
 	if (number != NO_LIMIT)
 	{
 		GroupLimit *limit = &limit_entries[number];
@@ -197,8 +198,8 @@ count_tokens(GroupLimit *limit, const LimitSettings *settings, TimestampTz now)
 }
 
 /*
- * How many tasks more the group may have in flight now.  If it waits for a token,
- * *token is when that comes.  *limited: each task takes a token.
+ * How many tasks more the group may have in flight now.  If it waits for a
+ * token, *token is when that comes.  *limited: each task takes a token.
  */
 int
 limit_table_room(GroupLimit *limit, TimestampTz *token, bool *limited)
@@ -275,14 +276,14 @@ free_unneeded(uint32 number)
 /*
  * The limit of a group, made if there is none.  NO_LIMIT: there is no room.
  *
- * announced: a transaction is going to give the group settings of its own, which
- * are not committed yet.  Otherwise the group has a limit by its queue's defaults:
- * the caller tells its classes, and calls group_limits_joined; the entry counts as
- * known to a group until then, and lets nothing be taken, lest what the group has in
- * flight be overlooked.
+ * announced: a transaction is going to give the group settings of its own,
+ * which are not committed yet.  Otherwise the group has a limit by its queue's
+ * defaults: the caller tells its classes, and calls group_limits_joined; the
+ * entry counts as known to a group until then, and lets nothing be taken, lest
+ * what the group has in flight be overlooked.
  */
 uint32
-limit_table_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool announced)
+limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool announced)
 {
 	static const LimitSettings none = {-1, -1, -1, -1, false};
 	LimitSettings settings;
@@ -291,7 +292,7 @@ limit_table_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool a
 	GroupLimit *limit;
 
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
-	number = search_chain(queue, low, high);
+	number = search_chain(queue, name);
 	if (number != NO_LIMIT)
 	{
 		limit = limit_lock(number, LW_EXCLUSIVE);
@@ -308,7 +309,9 @@ limit_table_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool a
 		return number;
 	}
 
-	/* As many as there are groups at work: each newcomer looks for two to go. */
+	/*
+	 * As many as there are groups at work: each newcomer looks for two to go.
+	 */
 	looks = table->high_water < (uint32) settings_max_limits ? 2 : 1024;
 	for (uint32 i = 0; i < Min(table->high_water, looks); i++)
 	{
@@ -330,8 +333,8 @@ limit_table_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool a
 	}
 
 	limit = limit_lock(number, LW_EXCLUSIVE);
-	limit->low = low;
-	limit->high = high;
+	limit->low = name->low;
+	limit->high = name->high;
 	limit->queue = queue;
 	limit->of_queue = limits;
 	limit->in_use = true;
@@ -354,25 +357,25 @@ limit_table_make(int queue, QueueLimits *limits, uint64 low, uint64 high, bool a
 	limit->tokens = settings.burst;
 	limit->token_time = GetCurrentTimestamp();
 	limit_unlock(number);
-	limit->hash_next = chains[(high + queue) & chain_mask];
-	chains[(high + queue) & chain_mask] = number;
+	limit->hash_next = chains[(name->high + queue) & chain_mask];
+	chains[(name->high + queue) & chain_mask] = number;
 	pg_atomic_fetch_add_u32(&limits->entries, 1);
 	LWLockRelease(&table->lock);
 	return number;
 }
 
 /*
- * A transaction has committed that gave a group settings: the groups of that key are
- * going to be told, and nothing is taken until these are in force.
+ * A transaction has committed that gave a group settings: the groups of that
+ * key are going to be told, and nothing is taken until these are in force.
  */
 void
-limit_table_settling(uint32 number, uint64 *low, uint64 *high)
+limit_table_settling(uint32 number, GroupName *name)
 {
 	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 
 	limit->joining++;
-	*low = limit->low;
-	*high = limit->high;
+	name->low = limit->low;
+	name->high = limit->high;
 	limit_unlock(number);
 }
 
@@ -402,8 +405,8 @@ limit_table_change(uint32 number, const LimitSettings *settings)
 }
 
 /*
- * A transaction that announced a limit has ended.  If it was rolled back, nobody else
- * may need the entry.
+ * A transaction that announced a limit has ended.  If it was rolled back, the
+ * entry may not be needed.
  */
 void
 limit_table_settled(uint32 number)

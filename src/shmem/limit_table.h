@@ -13,9 +13,7 @@
 #include "port/atomics.h"
 #include "storage/lwlock.h"
 
-#include "common/virtual_time.h"
-#include "shmem/lane_unwritten.h"
-#include "shmem/lanes.h"
+#include "common/group_name.h"
 #define NO_LIMIT	PG_UINT32_MAX
 
 /* The settings of a group; those below zero are the queue's defaults. */
@@ -34,12 +32,13 @@ typedef struct QueueLimits
 	/* Written by who opens or changes the queue; read without a lock. */
 	LimitSettings defaults;		/* none below zero */
 	bool		known;			/* the groups' settings have been read */
-	bool		prepared;		/* some were changed by a prepared transaction, and
-								 * may change whenever the settings are read */
+	bool		prepared;		/* some were changed by a prepared
+								 * transaction, and may change whenever the
+								 * settings are read */
 	pg_atomic_uint32 changes;	/* of groups' settings */
 
-	pg_atomic_uint32 entries;	/* limits that there are, and defaults that are about
-								 * to change */
+	pg_atomic_uint32 entries;	/* limits that there are, and defaults that
+								 * are about to change */
 	pg_atomic_uint32 strangers; /* tasks may be in flight whose groups are not
 								 * known */
 
@@ -50,8 +49,8 @@ typedef struct QueueLimits
 	dlist_head	offered;
 	pg_atomic_uint32 waiting;	/* how many there are */
 	pg_atomic_uint32 in_turn;	/* those that wait for their turn only */
-	pg_atomic_uint64 next_token;	/* when the first one has a token; or never */
-	pg_atomic_uint64 sought;	/* when claims looked for groups that may go on */
+	pg_atomic_uint64 next_token;	/* when the first one has a token */
+	pg_atomic_uint64 sought;	/* when claims looked for them */
 } QueueLimits;
 
 /* A copy for those who look. */
@@ -66,11 +65,11 @@ typedef struct LimitInfo
 extern Size limit_table_shmem_size(void);
 extern void limit_table_shmem_init(void *area, bool found);
 
-extern uint32 limit_table_find(int queue, uint64 low, uint64 high);
-extern uint32 limit_table_find_attach(int queue, uint64 low, uint64 high);
-extern uint32 limit_table_make(int queue, QueueLimits *limits, uint64 low, uint64 high,
-							   bool announced);
-extern void limit_table_settling(uint32 number, uint64 *low, uint64 *high);
+extern uint32 limit_table_find(int queue, const GroupName *name);
+extern uint32 limit_table_find_attach(int queue, const GroupName *name);
+extern uint32 limit_table_make(int queue, QueueLimits *limits,
+							   const GroupName *name, bool announced);
+extern void limit_table_settling(uint32 number, GroupName *name);
 extern void limit_table_attach(uint32 number, int leased);
 extern void limit_table_detach(uint32 number);
 extern bool limit_table_needed(uint32 number);
@@ -95,7 +94,9 @@ limit_table_same(const LimitSettings *a, const LimitSettings *b)
 		a->rate == b->rate && a->burst == b->burst && a->paused == b->paused;
 }
 
-/* Does any group only wait for its turn, or for a claim that finds no others? */
+/*
+ * Does any group only wait for its turn, or for a claim that finds no others?
+ */
 static inline bool
 limit_table_in_turn(QueueLimits *limits)
 {

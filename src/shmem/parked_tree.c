@@ -3,9 +3,9 @@
  * parked_tree.c
  *	  The entries that a group has parked, in order.
  *
- * A treap for each group, its priorities a hash of the entries' numbers: most entries
- * come at the end and go at the front, but what comes back does not, nor what is
- * removed, and a group may have ten thousand.
+ * A treap for each group, its priorities a hash of the entries' numbers: most
+ * entries come at the end and go at the front, but what comes back does not,
+ * nor what is removed, and a group may have ten thousand.
  *
  * Locking: the lock of a group's limit, see limit_table.c, guards its tree; a
  * spinlock, the entries that are free.
@@ -96,8 +96,8 @@ compare_entries(int class, const LaneEntry *entry, const ParkedEntry *other)
 }
 
 /*
- * Is an address before an entry (< 0), at it, or after it?  Whatever the TID: that may
- * be of a heap-only tuple.
+ * Is an address before an entry (< 0), at it, or after it?  Whatever the TID:
+ * that may be of a heap-only tuple.
  */
 int
 parked_tree_compare(const FairqAddress *address, const ParkedEntry *parked)
@@ -119,6 +119,17 @@ parked_tree_first(const GroupLimit *limit)
 	while (entries[number].left != NO_PARKED)
 		number = entries[number].left;
 	return &entries[number];
+}
+
+/*
+ * Is an entry parked that comes before this address?  Entry locked.
+ */
+bool
+parked_tree_precedes(const GroupLimit *limit, const FairqAddress *address)
+{
+	const ParkedEntry *first = parked_tree_first(limit);
+
+	return first != NULL && parked_tree_compare(address, first) > 0;
 }
 
 /* Count the entries of a tree that come before an address, up to max. */
@@ -178,7 +189,9 @@ parked_tree_has(const GroupLimit *limit, const FairqAddress *address)
 	return search(limit, address->class, entry, true);
 }
 
-/* Note the tasks of the overflow in a tree, as far as there is room for size. */
+/*
+ * Note the tasks of the overflow in a tree, as far as there is room for size.
+ */
 static void
 note_tasks(uint32 number, int64 *tasks, int *n, int size)
 {
@@ -240,8 +253,8 @@ enter(GroupLimit *limit, uint32 number)
 }
 
 /*
- * Add an entry to those of a group, unless it is there already: a lane that was read
- * again leads to the same rows.  Returns false if there is no room.
+ * Add an entry to those of a group, unless it is there already: a lane that
+ * was read again leads to the same rows.  Returns false if there is no room.
  */
 bool
 parked_tree_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry, double charge)

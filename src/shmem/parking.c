@@ -3,48 +3,51 @@
  * parking.c
  *	  Entries of tasks whose group may not have another one just now.
  *
- * A claim that comes to a task of a group at its limit parks the task's entry here
- * and goes on: the entry is in the lane's window no more and is passed over once,
- * not by every claim.  As soon as the group may have another task, its first parked
- * entry is offered to its lane again.  The race: the last lease may end between the
- * claim's look and the parking.  So parking_park looks again, under the lock that is
- * held when a lease is counted off; and whatever was parked, the group goes on if it
- * may.
+ * A claim that comes to a task of a group at its limit parks the task's entry
+ * here and goes on: the entry is in the lane's window no more and is passed
+ * over once, not by every claim.  As soon as the group may have another task,
+ * its first parked entry is offered to its lane again.  The race: the last
+ * lease may end between the claim's look and the parking.  So parking_park
+ * looks again, under the lock that is held when a lease is counted off; and
+ * whatever was parked, the group goes on if it may.
  *
- * Order.  A group's tasks are claimed in the order of their addresses.  So while any
- * is parked, what comes after it is parked, too, whether the group may have a task or
- * not: a lease that ends is for the first one.
+ * Order.  A group's tasks are claimed in the order of their addresses.  So
+ * while any is parked, what comes after it is parked, too, whether the group
+ * may have a task or not: a lease that ends is for the first one.
  *
  * Turns (policy fair).  A group that could not be served is like one that had
- * nothing to do: it gets no credit for that.  Its tasks have the addresses that they
- * were given, some of them long passed; were all offered at once, they would all
- * come before those of all other groups.  So an entry that is offered is given a start
- * tag as if it came now: turn = max(turn, v) for the first one after the group has
- * waited for something else than its turn, and from one to the next it grows by what
- * the task is charged, cost / weight.  An entry is offered when it is the next by
- * that, so by a claim that finds nothing before it in the lanes, or nothing else at
- * all; then v goes there.  So such a group is served as by its share, and what no
- * other group wants is its own.
+ * nothing to do: it gets no credit for that.  Its tasks have the addresses
+ * that they were given, some of them long passed; were all offered at once,
+ * they would all come before those of all other groups.  So an entry that is
+ * offered is given a start tag as if it came now: turn = max(turn, v) for the
+ * first one after the group has waited for something else than its turn, and
+ * from one to the next it grows by what the task is charged, cost / weight.
+ * An entry is offered when it is the next by that, so by a claim that finds
+ * nothing before it in the lanes, or nothing else at all; then v goes there.
+ * So such a group is served as by its share, and what no other group wants is
+ * its own.
  *
- * There are to be as many of a group's entries in the lanes as it may have tasks, if
- * it has so many.  What was offered and not taken yet is counted; that is a hint.
- * An offer may lead to a row that is gone.  Who removes a ready task says so
- * (parking_removed), and the next one is offered; should that have been missed, a
- * claim that comes to such an entry, or the worker a second later (parking_tick),
- * takes all that was offered for lost, and offers as much again.  What is too much
- * comes back when it is met with the group at its limit.
+ * There are to be as many of a group's entries in the lanes as it may have
+ * tasks, if it has so many.  What was offered and not taken yet is counted;
+ * that is a hint.  An offer may lead to a row that is gone.  Who removes a
+ * ready task says so (parking_removed), and the next one is offered; should
+ * that have been missed, a claim that comes to such an entry, or the worker a
+ * second later (parking_tick), takes all that was offered for lost, and offers
+ * as much again.  What is too much comes back when it is met with the group at
+ * its limit.
  *
- * Groups that wait stand in lines, by what they wait for: those whose turn has not
- * come in a heap by that, those without a token in a heap by when they have one, and
- * those with offers under way in a list.  So nothing looks through all groups.
+ * Groups that wait stand in lines, by what they wait for: those whose turn has
+ * not come in a heap by that, those without a token in a heap by when they
+ * have one, and those with offers under way in a list.  So nothing looks
+ * through all groups.
  *
- * There is room for so many entries (parked_tree.c).  When that is used up, the
- * lowest entry that was let go is remembered, and when the group may go on the lanes
- * are read again from there.  What comes then has its old address, unless it has
- * to be parked again.
+ * There is room for so many entries (parked_tree.c).  When that is used up,
+ * the lowest entry that was let go is remembered, and when the group may go on
+ * the lanes are read again from there.  What comes then has its old address,
+ * unless it has to be parked again.
  *
- * Locking: the lock of a group's limit, see limit_table.c, guards what it has parked.
- * The lock of a queue's lines is taken after that.
+ * Locking: the lock of a group's limit, see limit_table.c, guards what it has
+ * parked.  The lock of a queue's lines is taken after that.
  *
  *-------------------------------------------------------------------------
  */
@@ -75,10 +78,10 @@ typedef struct Offers
 {
 	int			n;
 	ParkedEntry entries[OFFERS];
-	Lane	   *turn_of;		/* where it waits for its turn from now on, or NULL */
-	TimestampTz token;			/* it waits for a token until then; or DT_NOEND */
-	int			dropped_class;	/* lanes have to be read again from there on, ... */
-	LaneEntry	dropped_from;	/* ... and from there in that class; or -1 */
+	Lane	   *turn_of;		/* where it now waits for its turn, or NULL */
+	TimestampTz token;			/* it waits for a token until then */
+	int			dropped_class;	/* lanes are read again from there, ... */
+	LaneEntry	dropped_from;	/* ... and here in that class; -1: none */
 } Offers;
 
 /* Count a group that has begun to wait, or does so no more.  Entry locked. */
@@ -134,8 +137,8 @@ compare_tokens(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 }
 
 /*
- * Add a group to a heap, or remove it.  Only the root is shared: the rest of a heap
- * is the code that compares.
+ * Add a group to a heap, or remove it.  Only the root is shared: the rest of a
+ * heap is the code that compares.
  */
 static void
 change_heap(pairingheap_node **root, pairingheap_comparator compare, GroupLimit *limit,
@@ -153,7 +156,8 @@ change_heap(pairingheap_node **root, pairingheap_comparator compare, GroupLimit 
 }
 
 /*
- * Have a group stand in a line; token: until when, in LINE_TOKEN.  Entry locked.
+ * Have a group stand in a line; token: until when, in LINE_TOKEN.  Entry
+ * locked.
  */
 static void
 stand_in_line(GroupLimit *limit, LimitLine line, TimestampTz token)
@@ -210,9 +214,9 @@ stand_in_line(GroupLimit *limit, LimitLine line, TimestampTz token)
  */
 
 /*
- * When is it the turn of a group's first entry?  waited: the group has waited for
- * something else.  Returns whether that has come, so that it can be offered; an entry
- * that lies ahead of its turn anyway can.  Entry locked.
+ * When is it the turn of a group's first entry?  waited: the group has waited
+ * for something else.  Returns whether that has come, so that it can be
+ * offered; an entry that lies ahead of its turn anyway can.  Entry locked.
  */
 static bool
 next_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool waited)
@@ -234,8 +238,8 @@ next_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool w
 }
 
 /*
- * Have the group take the turn of its first entry, if it has come, or if that is not
- * waited for: of *forced ones.  Then v goes there.  Entry locked.
+ * Have the group take the turn of its first entry, if it has come, or if that
+ * is not waited for: of *forced ones.  Then v goes there.  Entry locked.
  */
 static bool
 take_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool waited,
@@ -257,10 +261,10 @@ take_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool w
 }
 
 /*
- * Take up to max entries of a group that may be offered, in turn but for *forced of
- * them.  If no more are to be taken after them, the group stands in line for what it
- * waits for.  waited: it has waited, perhaps for something else than its turn.  Entry
- * locked.
+ * Take up to max entries of a group that may be offered, in turn but for
+ * *forced of them.  If no more are to be taken after them, the group stands in
+ * line for what it waits for.  waited: it has waited, perhaps for something
+ * else than its turn.  Entry locked.
  */
 static void
 take_offers(GroupLimit *limit, QueueState *queue, int max, bool waited, int *forced,
@@ -345,9 +349,9 @@ read_again(QueueState *queue, int dropped_class, const LaneEntry *from)
 }
 
 /*
- * Offer entries of a group to their lanes, the first ones, as many as it may have
- * tasks and up to max, in turn but for forced of them.  Returns how many.  Called
- * without locks, but for that of a group's partition.
+ * Offer entries of a group to their lanes, the first ones, as many as it may
+ * have tasks and up to max, in turn but for forced of them.  Returns how many.
+ * Called without locks, but for that of a group's partition.
  */
 static int
 offer_entries(uint32 number, int max, int forced)
@@ -388,8 +392,9 @@ offer_entries(uint32 number, int max, int forced)
 }
 
 /*
- * A group may go on, or may not, or waits for something else: so many of its entries
- * are offered as may be, and it stands in line for the next one.  Returns how many.
+ * A group may go on, or may not, or waits for something else: so many of its
+ * entries are offered as may be, and it stands in line for the next one.
+ * Returns how many.
  */
 int
 parking_go_on(uint32 number)
@@ -398,19 +403,9 @@ parking_go_on(uint32 number)
 }
 
 /*
- * Is an entry parked that comes before this address?  Entry locked.
- */
-bool
-parking_before(const GroupLimit *limit, const FairqAddress *address)
-{
-	const ParkedEntry *first = parked_tree_first(limit);
-
-	return first != NULL && parked_tree_compare(address, first) > 0;
-}
-
-/*
- * A task of a group that has entries parked is taken, before all of them: perhaps
- * one that was offered, or the first one (parking_park).  Entry locked.
+ * A task of a group that has entries parked is taken, before all of them:
+ * perhaps one that was offered, or the first one (parking_park).  Entry
+ * locked.
  */
 void
 parking_taken(GroupLimit *limit, const FairqAddress *address)
@@ -440,8 +435,9 @@ parking_removed(uint32 number, const FairqAddress *address)
 }
 
 /*
- * The group's ready tasks were removed, or most of them.  What is parked is of no
- * use; should some be left, the lanes are read again from the first entry on.
+ * The group's ready tasks were removed, or most of them.  What is parked is of
+ * no use; should some be left, the lanes are read again from the first entry
+ * on.
  */
 void
 parking_purged(uint32 number)
@@ -462,12 +458,12 @@ parking_purged(uint32 number)
 }
 
 /*
- * Park an entry of the group, of a task that is charged so much.  Returns false if
- * the group may have the task by now.
+ * Park an entry of the group, of a task that is charged so much.  Returns
+ * false if the group may have the task by now.
  *
- * first_only is for who reads the index and takes nothing out of lanes: the entry is
- * parked if none of the group is, so that the group goes on with an offer and who
- * waits for it is told.
+ * first_only is for who reads the index and takes nothing out of lanes: the
+ * entry is parked if none of the group is, so that the group goes on with an
+ * offer and who waits for it is told.
  */
 bool
 parking_park(uint32 number, Lane *lane, const LaneEntry *entry, double charge,
@@ -482,7 +478,7 @@ parking_park(uint32 number, Lane *lane, const LaneEntry *entry, double charge,
 
 	lanes_entry_address(lane, entry, &address);
 	limit = limit_lock(number, LW_EXCLUSIVE);
-	before = parking_before(limit, &address);
+	before = parked_tree_precedes(limit, &address);
 	if (!before && limit_table_room(limit, &token, &limited) > 0)
 	{
 		limit_unlock(number);
@@ -502,8 +498,8 @@ parking_park(uint32 number, Lane *lane, const LaneEntry *entry, double charge,
 }
 
 /*
- * How many tasks of the group that come before an address are parked, up to max.
- * *all is set to false if there may be more.
+ * How many tasks of the group that come before an address are parked, up to
+ * max.  *all is set to false if there may be more.
  */
 int
 parking_before_address(uint32 number, const FairqAddress *address, int max, bool *all)
@@ -556,12 +552,12 @@ parking_has_task(uint32 number, UnwrittenTasks *parked, int64 task)
  */
 
 /*
- * Offer entries in a class whose turn comes next, up to max: those that are not after
- * upto, where the first task in the lanes is; NULL: there is none.  Returns how many
- * were offered.
+ * Offer entries in a class whose turn comes next, up to max: those that are
+ * not after upto, where the first task in the lanes is; NULL: there is none.
+ * Returns how many were offered.
  *
- * Not more than the claim asks for: v goes with them, and what has had its turn last
- * may have the next one before they are claimed.
+ * Not more than the claim asks for: v goes with them, and what has had its
+ * turn last may have the next one before they are claimed.
  */
 int
 parking_turns(QueueLimits *limits, int class, const VirtualTime *upto, int max)
@@ -603,9 +599,10 @@ parking_release(uint32 number, int max, int forced)
 }
 
 /*
- * Let the groups of a queue go on that may: those with tokens again, and (should an
- * offer have gone astray) those that were offered something.  Returns when to look
- * again, and sets *offers (if it is not NULL) to how many entries were offered.
+ * Let the groups of a queue go on that may: those with tokens again, and
+ * (should an offer have gone astray) those that were offered something.
+ * Returns when to look again, and sets *offers (if it is not NULL) to how many
+ * entries were offered.
  */
 TimestampTz
 parking_tick(QueueLimits *limits, TimestampTz now, int *offers)
@@ -654,8 +651,8 @@ parking_tick(QueueLimits *limits, TimestampTz now, int *offers)
 }
 
 /*
- * Have the groups of a queue go on for a claim that has come up short, if that has
- * not been done for a while.  Returns whether it was.
+ * Have the groups of a queue go on for a claim that has come up short, if that
+ * has not been done for a while.  Returns whether it was.
  */
 bool
 parking_seek(QueueLimits *limits, TimestampTz now)

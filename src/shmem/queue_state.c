@@ -25,7 +25,6 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/fed_tasks.h"
 #include "shmem/group_overflow.h"
 #include "shmem/group_table.h"
 #include "shmem/in_transit.h"
@@ -33,6 +32,7 @@
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/queue_state.h"
+#include "shmem/refilled_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/waiting.h"
@@ -129,13 +129,13 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->published.max_ready = PG_INT64_MAX;
 	queue->published.max_ready_per_group = PG_INT64_MAX;
 	pg_atomic_init_u64(&queue->counts.ready, 0);
-	pg_atomic_init_u32(&queue->counts.fed_tasks, 0);
+	pg_atomic_init_u32(&queue->counts.refilled_tasks, 0);
 	pg_atomic_init_u64(&queue->counts.counted, 0);
 	pg_atomic_init_u64(&queue->counts.reserved, 0);
 	queue_state_init_limits(&queue->limits);
 	pg_atomic_init_u32(&queue->counts.overflowing, 0);
 	SpinLockInit(&queue->refill.mutex);
-	queue->refill.first = queue->refill.last = FAIRQ_NO_GROUP;
+	dlist_init(&queue->refill.starved);
 	queue->refill.dry = 0;
 	queue->refill.dry_epoch = 1;
 	ConditionVariableInit(&queue->refill.refilled);

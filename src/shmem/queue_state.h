@@ -102,9 +102,8 @@ typedef struct QueueRecoveries
  */
 typedef struct QueueRefill
 {
-	slock_t		mutex;			/* guards the next eight */
-	uint32		first;
-	uint32		last;
+	slock_t		mutex;			/* guards the next seven */
+	dlist_head	starved;
 	int			count;
 	int			under_way;		/* groups that transactions under way refill */
 	int			dry;			/* groups that have run out of places, and are being
@@ -165,7 +164,7 @@ typedef struct QueueCounts
 {
 	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open transactions
 								 * are among them: group_table.c */
-	pg_atomic_uint32 fed_tasks; /* of these, of the overflow: fed_tasks.c */
+	pg_atomic_uint32 refilled_tasks; /* of these, of the overflow: refilled_tasks.c */
 	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
 								 * counted in their groups; 0: none are */
 	bool		recount;		/* counts are off: recovery_recount() counts anew */

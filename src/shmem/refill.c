@@ -21,15 +21,15 @@
 #include "shmem/refill.h"
 
 /*
- * A group was fed, and its tasks have been offered; or (fed false) it is in the
- * list of the hungry again.
+ * A group was refilled, and its tasks have been offered; or (not done) it is in the
+ * starved list again.
  */
 void
-refill_ended(QueueState *queue, bool fed)
+refill_ended(QueueState *queue, bool done)
 {
 	SpinLockAcquire(&queue->refill.mutex);
 	queue->refill.under_way--;
-	if (fed)
+	if (done)
 	{
 		queue->refill.refills++;
 		queue->refill.late = false;
@@ -39,26 +39,27 @@ refill_ended(QueueState *queue, bool fed)
 }
 
 /*
- * Will any group be fed soon, by all we know, or was one since feeds was read?
+ * Will any group be refilled soon, by all that is known, or was one since refills was
+ * read?
  */
 bool
-refill_expected(QueueState *queue, uint32 feeds)
+refill_expected(QueueState *queue, uint32 refills)
 {
 	bool		result;
 
 	SpinLockAcquire(&queue->refill.mutex);
-	result = queue->refill.refills != feeds ||
+	result = queue->refill.refills != refills ||
 		((queue->refill.count > 0 || queue->refill.under_way > 0) && !queue->refill.late);
 	SpinLockRelease(&queue->refill.mutex);
 	return result;
 }
 
 /*
- * Wait until a group is fed that was not when feeds was read.  False if that has
+ * Wait until a group is refilled that was not when refills was read.  False if that has
  * not happened by give_up; then nobody waits any more until it has.
  */
 bool
-refill_wait(QueueState *queue, uint32 feeds, TimestampTz give_up)
+refill_wait(QueueState *queue, uint32 refills, TimestampTz give_up)
 {
 	bool		done;
 	bool		late;
@@ -71,7 +72,7 @@ refill_wait(QueueState *queue, uint32 feeds, TimestampTz give_up)
 		int64		now = wall_clock_real();
 
 		SpinLockAcquire(&queue->refill.mutex);
-		done = (queue->refill.refills != feeds);
+		done = (queue->refill.refills != refills);
 		late = queue->refill.late || now >= give_up;
 		if (!done)
 			queue->refill.late = late;
@@ -87,7 +88,7 @@ refill_wait(QueueState *queue, uint32 feeds, TimestampTz give_up)
 
 /*
  * Wait until no group is dry.  If that has not happened by give_up, nobody waits for
- * those any more: whoever feeds them may have a transaction open.
+ * those any more: whoever refills them may have a transaction open.
  */
 void
 refill_wait_dry(QueueState *queue, TimestampTz give_up)

@@ -10,9 +10,9 @@
 
 #include "shmem/queue_state.h"
 
-extern void refill_ended(QueueState *queue, bool fed);
-extern bool refill_expected(QueueState *queue, uint32 feeds);
-extern bool refill_wait(QueueState *queue, uint32 feeds,
+extern void refill_ended(QueueState *queue, bool done);
+extern bool refill_expected(QueueState *queue, uint32 refills);
+extern bool refill_wait(QueueState *queue, uint32 refills,
 								 TimestampTz give_up);
 extern void refill_wait_dry(QueueState *queue, TimestampTz give_up);
 

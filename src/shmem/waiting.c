@@ -191,9 +191,9 @@ me(void)
  * What tells a group from most others.  Two that are alike cost a look in vain.
  */
 uint16
-waiting_group(const char *key, int keylen)
+waiting_group(const GroupName *name)
 {
-	uint16		group = hash_bytes((const unsigned char *) key, keylen) & 0xFFFF;
+	uint16		group = name->low & 0xFFFF;
 
 	return group == WAITING_ANY_GROUP ? 1 : group;
 }
@@ -476,8 +476,11 @@ waiting_begin(const WaitingFor *wanted)
 		waiter->buckets[wanted->buckets[i] / 32] |= (uint32) 1 << (wanted->buckets[i] % 32);
 	waiter->group_count = wanted->group_count;
 	for (int i = 0; i < Min(wanted->group_count, MAX_GROUPS); i++)
-		waiter->groups[i] = waiting_group(VARDATA_ANY(wanted->groups[i]),
-										  VARSIZE_ANY_EXHDR(wanted->groups[i]));
+	{
+		GroupName	name = group_name(wanted->groups[i]);
+
+		waiter->groups[i] = waiting_group(&name);
+	}
 	my_choosy = is_choosy(waiter);
 
 	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
@@ -490,11 +493,14 @@ waiting_begin(const WaitingFor *wanted)
  * A task was claimed: was it the one that we were told of?
  */
 void
-waiting_took(int bucket, const char *key, int keylen)
+waiting_took(int bucket, const text *key)
 {
-	if (holding && held.bucket == bucket && held.group != WAITING_ANY_GROUP &&
-		held.group == waiting_group(key, keylen))
-		satisfied = true;
+	if (holding && held.bucket == bucket && held.group != WAITING_ANY_GROUP)
+	{
+		GroupName	name = group_name(key);
+
+		satisfied |= (held.group == waiting_group(&name));
+	}
 }
 
 /*

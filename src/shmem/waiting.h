@@ -37,7 +37,7 @@ typedef bool (*WaitingReady) (QueueState *queue, int bucket);
 extern Size waiting_shmem_size(void);
 extern void waiting_shmem_init(void *area, bool found);
 
-extern uint16 waiting_group(const char *key, int keylen);
+extern uint16 waiting_group(const GroupName *name);
 
 /* For those who make tasks claimable; never fail. */
 extern void waiting_offered(int queue, int bucket, uint16 group);
@@ -48,7 +48,7 @@ extern void waiting_settings_changed(QueueState *queue);
 
 /* For those who wait. */
 extern void waiting_begin(const WaitingFor *wants);
-extern void waiting_took(int bucket, const char *key, int keylen);
+extern void waiting_took(int bucket, const text *key);
 extern void waiting_looked(int got, WaitingReady ready);
 extern bool waiting_told(void);
 extern void waiting_end(void);

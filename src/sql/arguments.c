@@ -28,6 +28,7 @@
 #include "common/virtual_time.h"
 #include "common/wall_clock.h"
 #include "shmem/groups.h"
+#include "shmem/limited_groups.h"
 #include "sql/arguments.h"
 
 #define MAX_CLAIM		100000
@@ -363,8 +364,8 @@ arguments_group_key(FunctionCallInfo fcinfo, const text *key)
 static void
 check_charge(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task)
 {
-	double		weight = groups_weight(info->state, VARDATA_ANY(task->group_key),
-									   VARSIZE_ANY_EXHDR(task->group_key));
+	GroupName	name = group_name(task->group_key);
+	double		weight = limited_groups_weight(info->state, &name);
 
 	if (task->cost > FAIRQ_MAX_CHARGE * weight)
 		arguments_bad(fcinfo, "cost",

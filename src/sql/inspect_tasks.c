@@ -18,9 +18,10 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
-#include "shmem/fed_tasks.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
+#include "shmem/limited_groups.h"
+#include "shmem/refilled_tasks.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "sql/result_rows.h"
@@ -60,13 +61,13 @@ static bool
 group_may(RowReader *row)
 {
 	QueueState *state = row->info->state;
-	text	   *key;
+	GroupName	name;
 	uint32		limit;
 
 	if (likely(pg_atomic_read_u32(&state->limits.entries) == 0))
 		return true;
-	key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	limit = groups_limit(state, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+	limit = limited_groups_find(state, &name);
 	return limit == NO_LIMIT || limit_table_available(limit) > 0;
 }
 
@@ -225,7 +226,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 								 &lease);
 			if (leased)
 				state = "leased";
-			else if (fed_tasks_has(queue_state_number(queue), DatumGetInt64(values[0])))
+			else if (refilled_tasks_has(queue_state_number(queue), DatumGetInt64(values[0])))
 				state = "ready";
 		}
 	}

@@ -92,8 +92,9 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 			  const FairqAddress *address, int change)
 {
 	bool		isnull;
-	text	   *key = DatumGetTextPP(heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY],
-												  tupdesc, &isnull));
+	GroupName	name = group_name(DatumGetTextPP(heap_getattr(tuple,
+															  info->columns[COLUMN_GROUP_KEY],
+															  tupdesc, &isnull)));
 	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
 													  tupdesc, &isnull));
 	int			class = address ? address->class : queue_state_class(info->state, priority);
@@ -104,20 +105,17 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 	pending_reserve(2);
 	if (change < 0)
 	{
-		if (groups_look(info->state, class, VARDATA_ANY(key),
-						VARSIZE_ANY_EXHDR(key), &tag))
+		if (groups_look(info->state, class, &name, &tag))
 			pending_removed(info->state, tag.group, id, address);
 		return;
 	}
 	if (info->policy != QUEUE_FAIR)
 		return;
 	if (address != NULL)
-		tag.group = groups_begin_row(info->state, class, VARDATA_ANY(key),
-									 VARSIZE_ANY_EXHDR(key));
+		tag.group = groups_begin_row(info->state, class, &name);
 	else
 	{
-		group_overflow_begins(info->state, class, VARDATA_ANY(key),
-							  VARSIZE_ANY_EXHDR(key), &tag);
+		group_overflow_begins(info->state, class, &name, &tag);
 		pending_overflowed(info->state, tag.group, id);
 	}
 	pending_row_written(info->state, tag.group, id, address == NULL);

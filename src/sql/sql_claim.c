@@ -98,7 +98,7 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 
 	waiting_took(DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))->bucket,
-				 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+				 key);
 	result_rows_put_task(row, lease, arg);
 }
 

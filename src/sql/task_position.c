@@ -15,13 +15,14 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
-#include "shmem/fed_tasks.h"
 #include "shmem/groups.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
+#include "shmem/limited_groups.h"
 #include "shmem/parking.h"
+#include "shmem/refilled_tasks.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "storage/queue_index.h"
@@ -210,7 +211,7 @@ find_task(TaskPlace *task, int64 id)
 	{
 		task->placed = lane_unwritten_find(&state->orders[row_reader_class(row)].lanes,
 										   id, &task->address);
-		if (task->placed || fed_tasks_has(queue_state_number(state), id))
+		if (task->placed || refilled_tasks_has(queue_state_number(state), id))
 			task->state = task_state_name(TASK_READY);
 	}
 	if (task->leased)
@@ -226,10 +227,11 @@ find_position(TaskPlace *task, Position *position)
 {
 	RowReader  *row = &task->row;
 	QueueState *state = row->info->state;
+	GroupName	name;
 
 	position->group = DatumGetTextPCopy(row_value(row, COLUMN_GROUP_KEY));
-	position->limit = groups_limit(state, VARDATA_ANY(position->group),
-								   VARSIZE_ANY_EXHDR(position->group));
+	name = group_name(position->group);
+	position->limit = limited_groups_find(state, &name);
 	for (int class = 0; class <= task->address.class && class < state->classes; class++)
 	{
 		const LaneSet *set = &state->orders[class].lanes;
@@ -259,7 +261,7 @@ find_position(TaskPlace *task, Position *position)
 	if (!position->exact)
 		position->ahead = Min(position->ahead,
 							  (double) queue_state_counter(state, QUEUE_ADDRESSED) +
-							  pg_atomic_read_u32(&state->counts.fed_tasks));
+							  pg_atomic_read_u32(&state->counts.refilled_tasks));
 }
 
 /*

@@ -75,12 +75,12 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	if (row_reader_task(row, lease.task, NULL) == ROW_LIVE &&
 		row_reader_is_placed(row))
 	{
-		text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+		GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
 
 		lease.tid = row->tuple.t_self;
 		lease.overflow = row_is_null(row, COLUMN_ADDRESS);
 		lease.group = groups_adopt_lease(info->state, row_reader_class(row),
-										 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+										 &name);
 	}
 
 	(void) leases_reserve(1);

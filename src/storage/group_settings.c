@@ -29,6 +29,7 @@
 #include "utils/snapmgr.h"
 
 #include "shmem/groups.h"
+#include "shmem/limited_groups.h"
 #include "storage/group_settings.h"
 #include "storage/lease_rows.h"
 
@@ -80,16 +81,15 @@ read_rows(QueueInfo *info)
 	{
 		Datum		values[7];
 		bool		nulls[7];
-		text	   *group;
+		GroupName	name;
 		LimitSettings settings;
 		uint32		limit;
 
 		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
-		group = DatumGetTextPP(values[1]);
 		group_settings_of_row(values + 2, nulls + 2, &settings);
-		limit = groups_announce_limit(info->state, VARDATA_ANY(group),
-									  VARSIZE_ANY_EXHDR(group));
-		groups_settle_limit(info->state, limit, &settings);
+		name = group_name(DatumGetTextPP(values[1]));
+		limit = limited_groups_announce(info->state, &name);
+		limited_groups_settle(info->state, limit, &settings);
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);

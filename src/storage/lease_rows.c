@@ -63,7 +63,6 @@ lease_rows_check(Relation rel, QueueInfo *info, bool unknown_only)
 	for (int i = 0; i < n; i++)
 	{
 		RowStatus	status;
-		text	   *key;
 
 		if (leases[i].queue != queue ||
 			(unknown_only && leases[i].group != FAIRQ_NO_GROUP))
@@ -78,10 +77,11 @@ lease_rows_check(Relation rel, QueueInfo *info, bool unknown_only)
 		else if ((status == ROW_LIVE || status == ROW_OWN) &&
 				 leases[i].group == FAIRQ_NO_GROUP)
 		{
-			key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
+			GroupName	name = group_name(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)));
+
 			leases_adopt(&leases[i].ref,
 						 groups_adopt_lease(info->state, row_reader_class(&row),
-											VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key)));
+											&name));
 		}
 	}
 	row_reader_end(&row);

@@ -99,6 +99,7 @@ count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
 	for (;;)
 	{
 		text	   *group;
+		GroupName	name;
 
 		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
 		leased = leases_count_row(queue_state_number(state), id, &lease);
@@ -108,9 +109,8 @@ count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
 		/* First its group has to be known, or nobody could count it. */
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 		group = DatumGetTextPP(key);
-		leases_adopt(&lease.ref,
-					 groups_adopt_lease(state, class, VARDATA_ANY(group),
-										VARSIZE_ANY_EXHDR(group)));
+		name = group_name(group);
+		leases_adopt(&lease.ref, groups_adopt_lease(state, class, &name));
 		if ((Pointer) group != DatumGetPointer(key))
 			pfree(group);
 	}
@@ -140,12 +140,12 @@ note_overflow(RowCount *count, Buffer buffer, HeapTuple tuple)
 	QueueState *state = count->info->state;
 	int			class = queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY)));
 	int64		id = DatumGetInt64(VALUE(COLUMN_ID));
-	text	   *key;
+	GroupName	name;
 
 	if (count_row(count->info, buffer, tuple, id, class, VALUE(COLUMN_GROUP_KEY)))
 		return;
-	key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
-	group_overflow_found(state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), id, false);
+	name = group_name(DatumGetTextPP(VALUE(COLUMN_GROUP_KEY)));
+	group_overflow_found(state, class, &name, id, false);
 }
 
 /*
@@ -159,6 +159,7 @@ note_tag(RowCount *count, Buffer buffer, HeapTuple tuple)
 	VirtualTime start = {address->block, address->fraction};
 	int			class = address->class;
 	text	   *key;
+	GroupName	name;
 
 	if (class >= state->classes)
 		return;
@@ -166,8 +167,8 @@ note_tag(RowCount *count, Buffer buffer, HeapTuple tuple)
 		count->first[class] = start;
 	count->any[class] = true;
 	key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
-	groups_restore(state, class, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key),
-				   start, DatumGetFloat4(VALUE(COLUMN_COST)), address->slot,
+	name = group_name(key);
+	groups_restore(state, address, &name, DatumGetFloat4(VALUE(COLUMN_COST)),
 				   count_row(count->info, buffer, tuple, DatumGetInt64(VALUE(COLUMN_ID)),
 							 class, VALUE(COLUMN_GROUP_KEY)));
 	if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))

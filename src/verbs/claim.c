@@ -26,6 +26,11 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "shmem/lane_doubts.h"
+#include "shmem/limited_groups.h"
+#include "shmem/parking.h"
+#include "shmem/refill.h"
+#include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -126,13 +131,13 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 		return false;
 	for (int i = 0; i < request->group_count && !wanted; i++)
 	{
+		GroupName	name = group_name(request->groups[i]);
+
 		for (int class = 0; class < state->classes && !wanted; class++)
 		{
 			GroupTag	tag;
 
-			wanted = groups_look(state, class, VARDATA_ANY(request->groups[i]),
-								 VARSIZE_ANY_EXHDR(request->groups[i]), &tag) &&
-				tag.hungry;
+			wanted = groups_look(state, class, &name, &tag) && tag.starved;
 		}
 	}
 	if (!wanted)
@@ -194,9 +199,11 @@ release_and_claim(Claim *claim)
 	{
 		offers = 0;
 		for (int i = 0; i < request->group_count && limit_table_any_parked(&state->limits); i++)
-			offers += groups_release(state, VARDATA_ANY(request->groups[i]),
-									 VARSIZE_ANY_EXHDR(request->groups[i]),
-									 request->max_tasks - claim->got);
+		{
+			GroupName	name = group_name(request->groups[i]);
+
+			offers += limited_groups_release(state, &name, request->max_tasks - claim->got);
+		}
 		claim_of_groups(claim);
 	} while (offers > 0 && claim->got < request->max_tasks);
 }
@@ -285,7 +292,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		stats_count(info->state, QUEUE_CLAIMED, claim.got, claim.now);
 		stats_flush(info->state, STATS_WAIT, &claim.waits);
 	}
-	group_overflow_wake_feeder(info->state);
+	group_overflow_wake_worker(info->state);
 
 	/* Last, for it may run code of the owner's, and fail. */
 	archive_write(&claim.archive, rel, info);

@@ -14,7 +14,7 @@
  * longer than that takes.
  *
  * Other claimers wait meanwhile, for what they would take may come after what
- * that group is given.  That is for the reading of at most FEED_DRY rows; and of
+ * that group is given.  That is for the reading of at most REFILL_DRY rows; and of
  * a pass of the worker, if it is at that group already.
  *
  * Without a worker there is nobody to keep groups fed, and claims do it when they find
@@ -45,7 +45,7 @@
 void
 claim_note_dry(Claim *claim, const GroupLease *group)
 {
-	HungryGroup hungry;
+	StarvedGroup starved;
 	GroupDry	dry;
 
 	if (claim->dry_count == MAX_DRY_GROUPS || !wakeup_worker_alive(MyDatabaseId))
@@ -54,7 +54,7 @@ claim_note_dry(Claim *claim, const GroupLease *group)
 		claim->dry = palloc(MAX_DRY_GROUPS * sizeof(DryGroup));
 	/* What comes after group_overflow_is_dry must not fail. */
 	pending_reserve(1);
-	dry = group_overflow_is_dry(claim->info->state, group->group, &hungry);
+	dry = group_overflow_is_dry(claim->info->state, group->group, &starved);
 	if (dry == GROUP_NOT_DRY)
 		return;
 	if (!claim->dry_met || virtual_time_compare(group->finish, claim->dry_finish) < 0)
@@ -62,9 +62,9 @@ claim_note_dry(Claim *claim, const GroupLease *group)
 	claim->dry_met = true;
 	if (dry == GROUP_IS_DRY)
 	{
-		claim->dry[claim->dry_count].hungry = hungry;
+		claim->dry[claim->dry_count].starved = starved;
 		claim->dry[claim->dry_count++].feeding =
-			pending_feeding(claim->info->state, hungry.group, hungry.lost);
+			pending_feeding(claim->info->state, starved.group, starved.lost);
 	}
 }
 
@@ -81,7 +81,7 @@ claim_feed_dry(Claim *claim)
 	{
 		DryGroup   *dry = &claim->dry[--claim->dry_count];
 
-		refill_dry_group(claim->rel, claim->info, &dry->hungry, dry->feeding);
+		refill_dry_group(claim->rel, claim->info, &dry->starved, dry->feeding);
 	}
 }
 

@@ -153,8 +153,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
 	int64		usecs = claim->request->lease;
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	double		cost = DatumGetFloat4(row_value(row, COLUMN_COST));
+	GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
 	GroupLease	group;
 	VirtualTime start;
 	TimestampTz deadline;
@@ -166,9 +165,9 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
-	if (!groups_lease_begins(claim->info->state, address, &row->tuple.t_self,
-							 lanes_entry_task(entry) != 0,
-							 VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), cost,
+	group.cost = DatumGetFloat4(row_value(row, COLUMN_COST));
+	group.of_overflow = lanes_entry_task(entry) != 0;
+	if (!groups_lease_begins(claim->info->state, address, &row->tuple.t_self, &name,
 							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
 							 &group))
 	{

@@ -107,8 +107,7 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	{
 		place->placed = pending_placed(place->place.lane, &place->place.address,
 										place->place.tagged ? &place->place.tag : NULL);
-		pending_placed_group(place->placed, VARDATA_ANY(task->group_key),
-					   VARSIZE_ANY_EXHDR(task->group_key));
+		pending_placed_group(place->placed, place->place.waiters);
 	}
 }
 

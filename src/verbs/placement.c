@@ -78,7 +78,9 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 {
 	QueueInfo  *info = placement->info;
 	FairqAddress *address = &place->address;
+	GroupName	name = group_name(task->group_key);
 
+	place->waiters = waiting_group(&name);
 	address->unused = 0;
 	address->class = 0;
 	address->fraction = 0;
@@ -101,10 +103,9 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 				}
 				/* What the tag owes is noted by the caller, who must not fail. */
 				pending_reserve(1);
-				place->overflow =
-					!groups_tag(info->state, class, VARDATA_ANY(task->group_key),
-								VARSIZE_ANY_EXHDR(task->group_key), placement->v[class],
-								task->cost, task->may_overflow, &place->tag);
+				place->tag.start = placement->v[class];
+				place->overflow = !groups_tag(info->state, class, &name, task->cost,
+											  task->may_overflow, &place->tag);
 				if (place->overflow)
 					return;
 				address->class = class;
@@ -132,7 +133,6 @@ static bool
 write_place(RowReader *row, char from, const Place *place, bool wait)
 {
 	QueueInfo  *info = row->info;
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 	ItemPointerData tid = row->tuple.t_self;
 	int			placed = -1;
 
@@ -143,7 +143,7 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	{
 		placed = pending_placed(place->lane, &place->address,
 								 place->tagged ? &place->tag : NULL);
-		pending_placed_group(placed, VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
+		pending_placed_group(placed, place->waiters);
 		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place->address);
 	}
 	row_is_null(row, COLUMN_ADDRESS) = place->overflow;
@@ -196,17 +196,15 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 	QueueState *state = row->info->state;
 	int			queue = queue_state_number(state);
 	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
-	uint16		waiters = waiting_group(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key));
 	ItemPointerData tid = row->tuple.t_self;
 	LaneEntry	entry;
-	FedTask		fed = FED_NO_ROOM;
+	RefilledTask fed = REFILLED_NO_ROOM;
 
 	lanes_entry(&entry, &place->address, &tid);
 	if (!lanes_entry_set_task(&entry, task))
 		return false;
 	*gone = !leases_feed(queue, group, task, &fed);
-	if (*gone || fed == FED_NO_ROOM)
+	if (*gone || fed == REFILLED_NO_ROOM)
 		return false;
 
 	/*
@@ -214,9 +212,9 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 	 * about to, has the row in his hands; then it is for him to count it off.
 	 */
 	*gone = (row_reader_read(row, &tid) != ROW_LIVE);
-	if (!*gone && lane_unwritten_offer(place->lane, &entry, waiters, urgent))
+	if (!*gone && lane_unwritten_offer(place->lane, &entry, place->waiters, urgent))
 		return true;
-	*tagged = group_overflow_unfeed(state, group, task);
+	*tagged = group_overflow_return(state, group, task);
 	if (*tagged)
 		groups_written(state, group, 1);
 	*gone |= !*tagged;
@@ -248,7 +246,7 @@ placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
 		return gone ? FEED_IN_HANDS : FEED_NO_ROOM;
 	}
 	*how = FEED_WRITTEN;
-	(void) group_overflow_unfeed(row->info->state, group,
+	(void) group_overflow_return(row->info->state, group,
 								 DatumGetInt64(row_value(row, COLUMN_ID)));
 	return write_place(row, TASK_OVERFLOW, &place, false) ? FEED_DONE : FEED_IN_HANDS;
 }
@@ -263,14 +261,14 @@ placement_is_fed(RowReader *row, uint32 group)
 	QueueState *state = row->info->state;
 	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
 	ItemPointerData tid = row->tuple.t_self;
-	FedTask		fed;
+	RefilledTask fed;
 
 	/* As in feed_in_memory. */
 	groups_written(state, group, 1);
-	if (!leases_feed(queue_state_number(state), group, task, &fed) || fed == FED_NO_ROOM)
+	if (!leases_feed(queue_state_number(state), group, task, &fed) || fed == REFILLED_NO_ROOM)
 		groups_written(state, group, -1);
 	else if (row_reader_read(row, &tid) != ROW_LIVE)
-		(void) group_overflow_unfeed(state, group, task);
+		(void) group_overflow_return(state, group, task);
 }
 
 /*
@@ -317,14 +315,13 @@ uint32
 placement_group(RowReader *row)
 {
 	QueueInfo  *info = row->info;
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
 	int64		class = info->policy == QUEUE_FAIR ?
 		DatumGetInt64(row_value(row, COLUMN_PRIORITY)) : 0;
 	GroupTag	tag;
 
 	if (class >= 0 && class < FAIRQ_CLASSES &&
-		groups_look(info->state, (int) class, VARDATA_ANY(key),
-					VARSIZE_ANY_EXHDR(key), &tag))
+		groups_look(info->state, (int) class, &name, &tag))
 		return tag.group;
 	return FAIRQ_NO_GROUP;
 }
@@ -337,13 +334,12 @@ void
 placement_uncharge(RowReader *row, const FairqAddress *address)
 {
 	QueueInfo  *info = row->info;
-	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
+	GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
 	VirtualTime start = {address->block, address->fraction};
 	GroupTag	tag;
 
 	if (info->policy == QUEUE_FAIR &&
-		groups_look(info->state, address->class, VARDATA_ANY(key),
-					VARSIZE_ANY_EXHDR(key), &tag) &&
+		groups_look(info->state, address->class, &name, &tag) &&
 		virtual_time_compare(tag.finish,
 							 virtual_time_add(start, DatumGetFloat4(row_value(row, COLUMN_COST)),
 											  tag.weight)) == 0)

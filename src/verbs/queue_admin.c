@@ -27,6 +27,7 @@
 
 #include "common/run_as.h"
 #include "shmem/groups.h"
+#include "shmem/limited_groups.h"
 #include "storage/archive.h"
 #include "storage/group_settings.h"
 #include "storage/queue_open.h"
@@ -377,6 +378,7 @@ queue_admin_set_group(const text *queue, const text *group,
 	Datum		result[5];
 	bool		result_nulls[5];
 	LimitSettings after;
+	GroupName	name;
 	uint32		limit;
 
 	for (int i = SETTING_GROUP_WEIGHT, n = 2; i <= SETTING_PAUSED; i++, n++)
@@ -406,8 +408,8 @@ queue_admin_set_group(const text *queue, const text *group,
 
 	/* Nothing may fail between the two. */
 	pending_reserve(1);
-	limit = groups_announce_limit(info->state, VARDATA_ANY(group),
-								  VARSIZE_ANY_EXHDR(group));
+	name = group_name(group);
+	limit = limited_groups_announce(info->state, &name);
 	pending_group_set(info->state, limit, &after);
 	group_settings_adopt(info, rel);
 	relation_close(rel, NoLock);

@@ -32,13 +32,13 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
-#include "shmem/fed_tasks.h"
 #include "shmem/group_overflow.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
+#include "shmem/refilled_tasks.h"
 #include "shmem/wakeup.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
@@ -61,12 +61,12 @@
 #define FEED_LOOKS		32
 
 /*
- * See to it that groups that have room are in the list of the hungry, though
+ * See to it that groups that have room are in the starved list, though
  * nobody noticed that they have.  Done now and then while there is any overflow,
  * and the less often the longer it takes.  Returns when to do it again.
  */
 static TimestampTz
-seek_hungry(QueueState *state, TimestampTz now)
+seek_starved(QueueState *state, TimestampTz now)
 {
 	TimestampTz begun = GetCurrentTimestamp();
 
@@ -74,7 +74,7 @@ seek_hungry(QueueState *state, TimestampTz now)
 		return DT_NOEND;
 	if (now < state->refill.seek_at)
 		return state->refill.seek_at;
-	group_overflow_seek_hungry(state, state->refill.seeks++ % SEEKS_HELD == 0);
+	group_overflow_seek_starved(state, state->refill.seeks++ % SEEKS_HELD == 0);
 	state->refill.seek_at = now + SEEK_USECS + 20 * (GetCurrentTimestamp() - begun);
 	return state->refill.seek_at;
 }
@@ -117,10 +117,10 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 					DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW;
 				if (found)
 				{
-					text	   *key = DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY));
+					GroupName	name =
+						group_name(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)));
 
-					group_overflow_found(info->state, class, VARDATA_ANY(key),
-										 VARSIZE_ANY_EXHDR(key), ids[i], true);
+					group_overflow_found(info->state, class, &name, ids[i], true);
 				}
 			}
 		}
@@ -157,7 +157,7 @@ typedef struct Refill
 /* What becomes of a group. */
 typedef struct GroupRefill
 {
-	const HungryGroup *hungry;
+	const StarvedGroup *starved;
 	FeedHow		how;
 	UnwrittenTasks parked;		/* tasks of its that are */
 	int			moved;			/* tasks that got places */
@@ -217,25 +217,25 @@ is_offered(QueueState *state, int class, UnwrittenTasks *offered, int64 task)
 static bool
 give_place(Refill *refill, GroupRefill *group, int64 id)
 {
-	const HungryGroup *hungry = group->hungry;
+	const StarvedGroup *starved = group->starved;
 	QueueState *state = refill->placement.info->state;
-	bool		known = fed_tasks_has(queue_state_number(state), id);
+	bool		known = refilled_tasks_has(queue_state_number(state), id);
 
-	if (is_offered(state, hungry->class, &refill->offered[hungry->class], id) ||
-		(hungry->limit != NO_LIMIT &&
-		 parking_has_task(hungry->limit, &group->parked, id)))
+	if (is_offered(state, starved->class, &refill->offered[starved->class], id) ||
+		(starved->limit != NO_LIMIT &&
+		 parking_has_task(starved->limit, &group->parked, id)))
 	{
 		/* Counted anew since it got its place. */
 		if (!known)
-			placement_is_fed(&refill->row, hungry->group);
+			placement_is_fed(&refill->row, starved->group);
 		return true;
 	}
-	if (!known && group->fed == hungry->room)
+	if (!known && group->fed == starved->room)
 	{
 		group->left = Min(group->left, id);
 		return true;
 	}
-	switch (placement_feed(&refill->placement, &refill->row, hungry->group, &group->how))
+	switch (placement_feed(&refill->placement, &refill->row, starved->group, &group->how))
 	{
 		case FEED_DONE:
 			group->moved++;
@@ -285,18 +285,18 @@ refill_entry(Refill *refill, GroupRefill *group, int64 id, const ItemPointerData
  * Returns how many.
  */
 static int
-refill_group(Refill *refill, const HungryGroup *hungry, int feeding)
+refill_group(Refill *refill, const StarvedGroup *starved, int feeding)
 {
 	OverflowRead *read = &refill->read;
-	int64		lost = hungry->lost;
+	int64		lost = starved->lost;
 	GroupFed	fed;
 	GroupRefill group = {
-		.hungry = hungry, .how = refill->how, .left = PG_INT64_MAX, .held = PG_INT64_MAX
+		.starved = starved, .how = refill->how, .left = PG_INT64_MAX, .held = PG_INT64_MAX
 	};
 
-	read->hash = hungry->hash;
-	read->class = hungry->class;
-	read->next.id = hungry->from;
+	read->hash = starved->hash;
+	read->class = starved->class;
+	read->next.id = starved->from;
 	ItemPointerSet(&read->next.tid, 0, 0);
 
 	/*
@@ -304,22 +304,22 @@ refill_group(Refill *refill, const HungryGroup *hungry, int feeding)
 	 * more room, on to where some may have lost their places.
 	 */
 	while (read->next.id != PG_INT64_MAX &&
-		   (group.left == PG_INT64_MAX || read->next.id < hungry->lost) &&
+		   (group.left == PG_INT64_MAX || read->next.id < starved->lost) &&
 		   (refill->looked < PASS_LOOKS || ItemPointerIsValid(&read->next.tid)))
 	{
 		int			n;
 
-		read->max = Max(hungry->room - group.fed, FEED_LOOKS);
+		read->max = Max(starved->room - group.fed, FEED_LOOKS);
 		n = queue_index_overflow(refill->placement.rel, refill->placement.info, read);
 		refill->looked += n + 1;
-		for (int i = 0; i < n && (group.left == PG_INT64_MAX || read->ids[i] < hungry->lost); i++)
+		for (int i = 0; i < n && (group.left == PG_INT64_MAX || read->ids[i] < starved->lost); i++)
 			refill_entry(refill, &group, read->ids[i], &read->tids[i]);
 	}
 	if (group.parked.tasks != NULL)
 		pfree(group.parked.tasks);
 
 	/* For the lost ones it comes again, and then for what there was no room for. */
-	if (read->next.id < hungry->lost)
+	if (read->next.id < starved->lost)
 		group.held = Min(group.held, group.left);
 	else
 	{
@@ -337,7 +337,7 @@ refill_group(Refill *refill, const HungryGroup *hungry, int feeding)
  * whatever the caller's transaction does with what it has claimed.
  */
 void
-refill_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int feeding)
+refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved, int feeding)
 {
 	Refill		refill;
 
@@ -345,12 +345,12 @@ refill_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int f
 	if (info->state->recovery.groups != QUEUE_KNOWN)
 	{
 		pending_fed(feeding, &(GroupFed) {
-			.next = hungry->from, .held = PG_INT64_MAX, .lost = hungry->lost
+			.next = starved->from, .held = PG_INT64_MAX, .lost = starved->lost
 		}, true);
 		return;
 	}
-	refill_begin(&refill, rel, info, FEED_IN_LANE_ONLY, hungry->room);
-	(void) refill_group(&refill, hungry, feeding);
+	refill_begin(&refill, rel, info, FEED_IN_LANE_ONLY, starved->room);
+	(void) refill_group(&refill, starved, feeding);
 	refill_end(&refill);
 }
 
@@ -360,7 +360,7 @@ refill_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry, int f
  *
  * Rows that other transactions write are not waited for, and nothing else waits for
  * them: they are looked at again later, from the first of them on
- * (group_overflow_seek_hungry).  An inserter in progress says so when it has
+ * (group_overflow_seek_starved).  An inserter in progress says so when it has
  * committed.
  */
 int
@@ -369,7 +369,7 @@ refill_overflow(Pass *pass, bool in_memory)
 	QueueInfo  *info = pass->info;
 	QueueState *state = info->state;
 	Refill		refill;
-	HungryGroup hungry;
+	StarvedGroup starved;
 	int			moved = 0;
 
 	if (info->policy != QUEUE_FAIR)
@@ -378,7 +378,7 @@ refill_overflow(Pass *pass, bool in_memory)
 		recovery_tags(pass->rel, info);
 	for (int class = 0; class < state->classes; class++)
 		seek_lost_of_class(pass->rel, info, class);
-	pass_again(pass, seek_hungry(state, pass->now));
+	pass_again(pass, seek_starved(state, pass->now));
 	if (state->refill.count == 0)
 		return 0;
 
@@ -392,15 +392,15 @@ refill_overflow(Pass *pass, bool in_memory)
 			break;
 		}
 		pending_reserve(1);
-		if (!group_overflow_next_hungry(state, &hungry))
+		if (!group_overflow_next_starved(state, &starved))
 			break;
-		hungry.room = Min(hungry.room, pass->max - moved);
-		moved += refill_group(&refill, &hungry,
-							  pending_feeding(state, hungry.group, hungry.lost));
+		starved.room = Min(starved.room, pass->max - moved);
+		moved += refill_group(&refill, &starved,
+							  pending_feeding(state, starved.group, starved.lost));
 	}
 	refill_end(&refill);
 
-	/* Those that were fed may be hungry still, when this is committed. */
+	/* Those that were fed may be starved still, when this is committed. */
 	pass->more |= (moved > 0);
 	return moved;
 }

@@ -11,7 +11,7 @@
 #include "shmem/group_overflow.h"
 #include "verbs/pass.h"
 
-extern void refill_dry_group(Relation rel, QueueInfo *info, const HungryGroup *hungry,
+extern void refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved,
 							  int feeding);
 extern int	refill_overflow(Pass *pass, bool in_memory);
 

@@ -17,9 +17,9 @@
 #include "utils/hsearch.h"
 #include "utils/timestamp.h"
 
-#include "shmem/fed_tasks.h"
 #include "shmem/groups.h"
 #include "shmem/leases.h"
+#include "shmem/refilled_tasks.h"
 #include "shmem/stats.h"
 #include "storage/archive.h"
 #include "storage/durable_leases.h"
@@ -91,7 +91,7 @@ count_purged(HTAB *counts, RowReader *row)
 	if (row->info->policy != QUEUE_FAIR ||
 		(!addressed && DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW))
 		return;
-	if (leases_find(queue, id, &lease) || (!addressed && fed_tasks_has(queue, id)))
+	if (leases_find(queue, id, &lease) || (!addressed && refilled_tasks_has(queue, id)))
 	{
 		/* Somebody is settling it, and may yet release it; or it has a place. */
 		placement_leaves(row);
@@ -183,8 +183,9 @@ announce_purge(QueueInfo *info, const text *group)
 		pending_purged(info->state, NULL);
 	for (int class = 0; group != NULL && class < FAIRQ_CLASSES; class++)
 	{
-		if (groups_look(info->state, class, VARDATA_ANY(group),
-						VARSIZE_ANY_EXHDR(group), &tag))
+		GroupName	name = group_name(group);
+
+		if (groups_look(info->state, class, &name, &tag))
 			pending_purged(info->state, &tag);
 	}
 }

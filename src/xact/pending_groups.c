@@ -11,6 +11,7 @@
 
 #include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
+#include "shmem/limited_groups.h"
 #include "shmem/refill.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
@@ -93,7 +94,7 @@ set_limit(PendingAction *action)
 	PendingLimit *set = pending_data(action, PendingLimit);
 
 	pg_atomic_fetch_add_u32(&set->queue->limits.changes, 1);
-	groups_settle_limit(set->queue, set->limit, &set->settings);
+	limited_groups_settle(set->queue, set->limit, &set->settings);
 }
 
 static void
@@ -101,7 +102,7 @@ keep_limit(PendingAction *action)
 {
 	PendingLimit *set = pending_data(action, PendingLimit);
 
-	groups_settle_limit(set->queue, set->limit, NULL);
+	limited_groups_settle(set->queue, set->limit, NULL);
 }
 
 /*
@@ -267,7 +268,7 @@ fed(PendingAction *action)
 {
 	PendingFeeding *feeding = pending_data(action, PendingFeeding);
 
-	group_overflow_fed(feeding->queue, feeding->group, &feeding->fed);
+	group_overflow_refilled(feeding->queue, feeding->group, &feeding->fed);
 	refill_ended(feeding->queue, true);
 	feedings--;
 }
@@ -277,7 +278,7 @@ not_fed(PendingAction *action)
 {
 	PendingFeeding *feeding = pending_data(action, PendingFeeding);
 
-	group_overflow_not_fed(feeding->queue, feeding->group, feeding->lost);
+	group_overflow_not_refilled(feeding->queue, feeding->group, feeding->lost);
 	refill_ended(feeding->queue, false);
 	feedings--;
 }
@@ -291,7 +292,7 @@ static const PendingKind fed_group = {"fed group", .phase = PENDING_LAST, .commi
 	.abort = not_fed, .prepare = not_fed};
 
 /*
- * A group was taken from the list of the hungry.  The caller has reserved
+ * A group was taken from the starved list.  The caller has reserved
  * room.  The result is for pending_fed to say what came of it.
  */
 int
@@ -307,7 +308,7 @@ pending_feeding(QueueState *queue, uint32 group, int64 lost)
 }
 
 /*
- * Is any group being fed by this transaction?
+ * Does this transaction refill any group?
  */
 bool
 pending_feeds(void)

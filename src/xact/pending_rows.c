@@ -315,14 +315,13 @@ pending_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 }
 
 /*
- * Whose task it is, for those who wait for some groups only.
+ * Whose task it is (waiting_group), for those who wait for some groups only.
  */
 void
-pending_placed_group(int placed, const char *key, int keylen)
+pending_placed_group(int placed, uint16 group)
 {
 	if (placed >= 0)
-		pending_data(pending_action(placed), PendingRow)->place.waiting_group =
-			waiting_group(key, keylen);
+		pending_data(pending_action(placed), PendingRow)->place.waiting_group = group;
 }
 
 /*

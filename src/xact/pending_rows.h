@@ -22,7 +22,7 @@ typedef struct PendingPlace
 
 extern int	pending_placed(Lane *lane, const FairqAddress *address,
 						   const GroupTag *tag);
-extern void pending_placed_group(int placed, const char *key, int keylen);
+extern void pending_placed_group(int placed, uint16 group);
 extern void pending_placed_at(int placed, const ItemPointerData *tid);
 extern void pending_not_placed(int placed);
 extern void pending_offer_at_commit(Lane *lane, const FairqAddress *address,

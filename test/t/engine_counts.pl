@@ -14,12 +14,12 @@
 # - count_given_back(): count always: the cancel first; never: the thick of it;
 # - leases_task_removed(): do not look for a lease: the thick of it; so are
 #   leases_task_written(), groups_lease_refused() without what it gives back, groups_untag()
-#   that does not count off, group_overflow_feed() that does not ask whether the task is fed
+#   that does not count off, group_overflow_leave() that does not ask whether the task is fed
 #   already, count_row() that does not whether it is leased;
 # - level_group(): set ready to 0 with a purge: the purge; groups_tag(): when virtual time has
 #   gone by: the group behind;
 # - count_off_overflow(): what was fed is not counted off as ready: the paused group;
-# - group_overflow_seek_hungry(): starve with tasks set aside: the group that is starving
+# - group_overflow_seek_starved(): starve with tasks set aside: the group that is starving
 #   beside a paused one;
 # - claim_resolve_doubts(): do not ask whether it was rolled back: the prepared one;
 # - lanes_doubt(): forget what is counted when there are too many: one of many;
@@ -94,7 +94,7 @@ SELECT fairq.create_queue('paused', max_ready_per_group => 20, buckets => 4);
 SELECT fairq.enqueue_many('paused', array_fill('1'::jsonb, ARRAY[500]), group_keys => '{stopped}');
 SELECT fairq.enqueue_many('paused', array_fill('1'::jsonb, ARRAY[3000]), group_keys => '{busy}');
 SELECT fairq.pause('paused', 'stopped');
--- For as long as some looks for hungry groups take.
+-- For as long as some looks for starved groups take.
 CREATE PROCEDURE consume(q text) LANGUAGE plpgsql AS $$
 DECLARE
 	begun timestamptz := clock_timestamp();

@@ -20,7 +20,7 @@
 #   (group_overflow_list): tasks whose removal was rolled back after a PREPARE stay;
 # - what is committed while its group is fed is read again (overflow_limit);
 # - recovery counts the overflow (group_overflow_found): nothing after a crash;
-# - hungry groups take turns, and share what room there is (group_overflow_next_hungry);
+# - starved groups take turns, and share what room there is (group_overflow_next_starved);
 # - a task of a transaction that is rolled back makes room (groups_untag), also of
 #   one so large that its list is folded (fold_tag);
 # - the overflow is read on from an entry, not from an id (queue_index_overflow): a task

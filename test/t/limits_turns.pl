@@ -8,7 +8,7 @@
 # - that a turn begins at v after a group has waited, or that it grows by the charge;
 # - parking_turns where a claim has found nothing else (empty-handed);
 # - that sleepers are told of what only waits for its turn (waiting_lowered);
-# - parking_before (the order within the group).
+# - parked_tree_precedes (the order within the group).
 
 use strict;
 use warnings;

@@ -23,10 +23,6 @@ COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 700, 80, 6
 ALLOWED = {
     "src/worker/database_hooks.c: process_utility()": "the server's hook has these parameters",
     "src/common/compat.h: fairq_heap_update()": "as heap_update() of the server",
-    "src/shmem/groups.c": "tags, limits and counts of groups, under one lock",
-    "src/shmem/groups.c: groups_lease_begins()": "the group's name is told in parts",
-    "src/shmem/groups.c: groups_restore()": "the group's name is told in parts",
-    "src/shmem/groups.c: groups_tag()": "the group's name is told in parts",
     "src/shmem/sessions.c": "sessions and the dealing of buckets, under one lock",
     "src/shmem/waiting.c": "one list of waiters, under one lock",
 }

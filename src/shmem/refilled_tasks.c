@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
- * fed_tasks.c
- *	  Which tasks of the overflow have been given places, and count as ready.
+ * refilled_tasks.c
+ *	  Which tasks of the overflow have been given entries, and count as ready.
  *
- * A task of the overflow that is fed gets a place in a lane, and its row stays as it
- * is (refill_overflow.c).  From then on its group counts it as ready, until it is leased or
- * removed.  Neither its row says so nor, for certain, its place: that may be in a
- * window, set aside, in a claimer's hands, or lost.  So it is noted here, and whoever
- * takes the task away knows which of the group's two counts it was in.
+ * When a group is refilled, a task of its overflow gets an entry in a lane,
+ * and its row stays as it is (refill_overflow.c).  From then on its group
+ * counts it as ready, until it is leased or removed.  Neither its row says so
+ * nor, for certain, its place: that may be in a window, parked, in a claimer's
+ * hands, or lost.  So it is noted here, and whoever takes the task away knows
+ * which of the group's two counts it was in.
  *
- * A hash table with as many entries as places can be had for some lanes that are full
- * of them; who finds it full writes the task's row instead.
+ * A hash table with as many entries as places can be had for some lanes that
+ * are full of them; who finds it full writes the task's row instead.
  *
- * Locking: the lock of a partition guards its chains; it is taken last of all.  A
- * task is entered or taken out together with its group's counts, under the lock of the
- * group's partition.  A spinlock guards the free entries.
+ * Locking: the lock of a partition guards its chains; it is taken last of all.
+ * A task is entered or taken out together with its group's counts, under the
+ * lock of the group's partition.  A spinlock guards the free entries.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,8 +29,8 @@
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
-#include "shmem/fed_tasks.h"
 #include "shmem/queue_state.h"
+#include "shmem/refilled_tasks.h"
 
 #define PARTITIONS		64
 #define NO_ENTRY		PG_UINT32_MAX
@@ -38,27 +39,27 @@
 #define TASKS_OF_LANE	64
 #define LEAST_TASKS		4096
 
-typedef struct FedEntry
+typedef struct RefilledEntry
 {
 	int64		task;
 	int			queue;
 	uint32		next;			/* in its chain, or in the free list */
-} FedEntry;
+} RefilledEntry;
 
-typedef struct FedTable
+typedef struct RefilledTable
 {
 	slock_t		mutex;			/* guards the next two */
 	uint32		free_head;
 	uint32		used;			/* those from here on never were */
 	LWLockPadded partitions[PARTITIONS];
-} FedTable;
+} RefilledTable;
 
-static FedTable *table = NULL;
+static RefilledTable *table = NULL;
 static uint32 *chains = NULL;
-static FedEntry *entries = NULL;
+static RefilledEntry *entries = NULL;
 static uint32 chain_mask;
 
-#define TABLE_SIZE	CACHELINEALIGN(sizeof(FedTable))
+#define TABLE_SIZE	CACHELINEALIGN(sizeof(RefilledTable))
 
 static uint32
 entries_wanted(void)
@@ -73,24 +74,24 @@ chains_wanted(void)
 }
 
 Size
-fed_tasks_shmem_size(void)
+refilled_tasks_shmem_size(void)
 {
 	Size		size = TABLE_SIZE;
 
 	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
-	return add_size(size, mul_size(entries_wanted(), sizeof(FedEntry)));
+	return add_size(size, mul_size(entries_wanted(), sizeof(RefilledEntry)));
 }
 
 void
-fed_tasks_shmem_init(void *area, bool found)
+refilled_tasks_shmem_init(void *area, bool found)
 {
 	char	   *p = area;
 
-	table = (FedTable *) p;
+	table = (RefilledTable *) p;
 	p += TABLE_SIZE;
 	chains = (uint32 *) p;
 	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
-	entries = (FedEntry *) p;
+	entries = (RefilledEntry *) p;
 	chain_mask = chains_wanted() - 1;
 	if (found)
 		return;
@@ -116,7 +117,9 @@ lock_of(uint32 hash)
 	return &table->partitions[(hash & chain_mask) % PARTITIONS].lock;
 }
 
-/* What leads to a task's entry; to NO_ENTRY if it has none.  Partition locked. */
+/*
+ * What leads to a task's entry; to NO_ENTRY if it has none.  Partition locked.
+ */
 static uint32 *
 link_to(uint32 hash, int queue, int64 task)
 {
@@ -150,7 +153,8 @@ remove_entry(uint32 *link)
 	uint32		number = *link;
 
 	*link = entries[number].next;
-	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->counts.fed_tasks, 1);
+	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->counts.refilled_tasks,
+							1);
 	SpinLockAcquire(&table->mutex);
 	entries[number].next = table->free_head;
 	table->free_head = number;
@@ -160,25 +164,25 @@ remove_entry(uint32 *link)
 /*
  * A task counts as ready from now on, unless there is no room.
  */
-FedTask
-fed_tasks_add(int queue, int64 task)
+RefilledTask
+refilled_tasks_add(int queue, int64 task)
 {
 	uint32		hash = hash_of(queue, task);
-	FedTask		result = FED_KNOWN;
+	RefilledTask		result = REFILLED_KNOWN;
 
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	if (*link_to(hash, queue, task) == NO_ENTRY)
 	{
 		uint32		number = new_entry();
 
-		result = (number == NO_ENTRY) ? FED_NO_ROOM : FED_NEW;
-		if (result == FED_NEW)
+		result = (number == NO_ENTRY) ? REFILLED_NO_ROOM : REFILLED_NEW;
+		if (result == REFILLED_NEW)
 		{
 			entries[number].task = task;
 			entries[number].queue = queue;
 			entries[number].next = chains[hash & chain_mask];
 			chains[hash & chain_mask] = number;
-			pg_atomic_fetch_add_u32(&queue_state_by_number(queue)->counts.fed_tasks, 1);
+			pg_atomic_fetch_add_u32(&queue_state_by_number(queue)->counts.refilled_tasks, 1);
 		}
 	}
 	LWLockRelease(lock_of(hash));
@@ -189,13 +193,13 @@ fed_tasks_add(int queue, int64 task)
  * A task does not count as ready any more.  Returns whether it did.
  */
 bool
-fed_tasks_take(int queue, int64 task)
+refilled_tasks_take(int queue, int64 task)
 {
 	uint32		hash = hash_of(queue, task);
 	uint32	   *link;
 	bool		found;
 
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.fed_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.refilled_tasks) == 0)
 		return false;
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	link = link_to(hash, queue, task);
@@ -210,12 +214,12 @@ fed_tasks_take(int queue, int64 task)
  * Does a task of the overflow count as ready?
  */
 bool
-fed_tasks_has(int queue, int64 task)
+refilled_tasks_has(int queue, int64 task)
 {
 	uint32		hash = hash_of(queue, task);
 	bool		found;
 
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.fed_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.refilled_tasks) == 0)
 		return false;
 	LWLockAcquire(lock_of(hash), LW_SHARED);
 	found = (*link_to(hash, queue, task) != NO_ENTRY);
@@ -227,9 +231,9 @@ fed_tasks_has(int queue, int64 task)
  * The tasks of a queue are counted anew, or it is gone.
  */
 void
-fed_tasks_forget_queue(int queue)
+refilled_tasks_forget_queue(int queue)
 {
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.fed_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.refilled_tasks) == 0)
 		return;
 	for (uint32 i = 0; i <= chain_mask; i++)
 	{

@@ -1,0 +1,204 @@
+/*-------------------------------------------------------------------------
+ *
+ * limited_groups.c
+ *	  Which limit a group has, and how the classes of a group learn it.
+ *
+ * limit_table.c has one entry for a key in all classes; group_table.c has one
+ * for each class, which counts its tasks in flight.  A class that is told the
+ * limit adds these to it.
+ *
+ * Locking: as in group_table.c.  The lock of a limit is taken after that of a
+ * partition.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/settings.h"
+#include "shmem/group_limits.h"
+#include "shmem/group_private.h"
+#include "shmem/limited_groups.h"
+#include "shmem/parking.h"
+
+/*
+ * A group is told its limit.  Partition locked.
+ */
+static void
+set_limit(FairGroup *group, uint32 limit)
+{
+	if (limit == NO_LIMIT || group->limit != NO_LIMIT)
+		return;
+	group->limit = limit;
+	limit_table_attach(limit, group->leased);
+}
+
+/*
+ * There is no room for limits: groups without tasks in flight do without
+ * theirs, if that is their queue's default.  No partition is locked.
+ */
+static void
+let_go_of_limits(void)
+{
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (uint32 i = 0; i < group_table->high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+		LWLock	   *lock;
+
+		/* Without its lock first: most have none. */
+		if (!group->in_use ||
+			((volatile FairGroup *) group)->limit == NO_LIMIT ||
+			((volatile FairGroup *) group)->leased > 0)
+			continue;
+		lock = group_table_lock_number(i);
+		if (group->limit != NO_LIMIT && group->leased == 0 &&
+			!limit_table_needed(group->limit))
+		{
+			limit_table_detach(group->limit);
+			group->limit = NO_LIMIT;
+		}
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * Tell a limit to the groups of its key, in all classes.  No partition is
+ * locked.
+ *
+ * Whoever makes a group looks for its limit with the creation lock held: so
+ * either it finds the limit, or we find the group.
+ */
+static void
+attach_classes(QueueState *queue, const GroupName *name, uint32 limit)
+{
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (int class = 0; class < queue->classes; class++)
+	{
+		LWLock	   *lock;
+		FairGroup  *group;
+
+		if (queue->orders[class].group_ring == FAIRQ_NO_GROUP)
+			continue;
+		group = group_table_find(queue, class, name, LW_EXCLUSIVE, &lock);
+		if (group != NULL)
+			set_limit(group, limit);
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * The limit of a key, made if there is none (limit_table_make), for which room
+ * is made.  No partition is locked.
+ */
+static uint32
+limit_of_key(QueueState *queue, const GroupName *name, bool announced)
+{
+	int			number = queue_state_number(queue);
+	uint32		limit = limit_table_make(number, &queue->limits, name, announced);
+
+	if (unlikely(limit == NO_LIMIT))
+	{
+		let_go_of_limits();
+		limit = limit_table_make(number, &queue->limits, name, announced);
+	}
+	if (limit == NO_LIMIT)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("cannot limit more than %d groups at a time",
+						settings_max_limits),
+				 errhint("Raise the setting \"%s\" and restart the server.",
+						 "pgfairq.max_limits")));
+	return limit;
+}
+
+/*
+ * A group gets the limit that its queue's defaults say.  No partition is
+ * locked.
+ *
+ * With what it has in flight in all its classes, which may be from before there
+ * were such defaults.
+ */
+void
+limited_groups_join(QueueState *queue, const GroupName *name)
+{
+	uint32		limit = limit_of_key(queue, name, false);
+
+	attach_classes(queue, name, limit);
+	group_limits_joined(limit);
+}
+
+/*
+ * The limit of a group; NO_LIMIT: it has none.
+ */
+uint32
+limited_groups_find(QueueState *queue, const GroupName *name)
+{
+	return limit_table_find(queue_state_number(queue), name);
+}
+
+/*
+ * The weight of a group.
+ */
+double
+limited_groups_weight(QueueState *queue, const GroupName *name)
+{
+	uint32		limit = limited_groups_find(queue, name);
+
+	return limit == NO_LIMIT ? queue->limits.defaults.weight : limit_table_weight(limit);
+}
+
+/*
+ * Offer a group up to n of its tasks that are parked, whether its turn has
+ * come or not, to who asks for the group.  Returns how many.
+ */
+int
+limited_groups_release(QueueState *queue, const GroupName *name, int n)
+{
+	uint32		limit = limited_groups_find(queue, name);
+
+	return limit == NO_LIMIT ? 0 : parking_release(limit, n, n);
+}
+
+/*
+ * Has a group tasks parked, until it may have them in flight?
+ */
+bool
+limited_groups_waits(QueueState *queue, const GroupName *name)
+{
+	uint32		limit;
+
+	if (pg_atomic_read_u32(&queue->limits.waiting) == 0)
+		return false;
+	limit = limited_groups_find(queue, name);
+	return limit != NO_LIMIT && limit_table_waits(limit);
+}
+
+/*
+ * A group, by its key, is going to be given settings: its limit, made if there
+ * is none, which no group learns before they are committed
+ * (limited_groups_settle).
+ */
+uint32
+limited_groups_announce(QueueState *queue, const GroupName *name)
+{
+	return limit_of_key(queue, name, true);
+}
+
+/*
+ * They are in force, or (NULL) were rolled back.  Those who know the group
+ * learn its limit first, so that what is in flight is counted.  Never fails.
+ */
+void
+limited_groups_settle(QueueState *queue, uint32 limit, const LimitSettings *settings)
+{
+	GroupName	name;
+
+	if (settings != NULL)
+	{
+		limit_table_settling(limit, &name);
+		attach_classes(queue, &name, limit);
+	}
+	group_limits_settle(limit, settings);
+}

@@ -1,0 +1,22 @@
+/*-------------------------------------------------------------------------
+ *
+ * limited_groups.h
+ *	  Which limit a group has, and how the classes of a group learn it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_LIMITED_GROUPS_H
+#define FAIRQ_LIMITED_GROUPS_H
+
+#include "shmem/queue_state.h"
+
+extern uint32 limited_groups_find(QueueState *queue, const GroupName *name);
+extern double limited_groups_weight(QueueState *queue, const GroupName *name);
+extern int	limited_groups_release(QueueState *queue, const GroupName *name, int n);
+extern bool limited_groups_waits(QueueState *queue, const GroupName *name);
+extern void limited_groups_join(QueueState *queue, const GroupName *name);
+extern uint32 limited_groups_announce(QueueState *queue, const GroupName *name);
+extern void limited_groups_settle(QueueState *queue, uint32 limit,
+								  const LimitSettings *settings);
+
+#endif							/* FAIRQ_LIMITED_GROUPS_H */
