@@ -11,6 +11,11 @@ CREATE TABLE fairq.group_setting (
     PRIMARY KEY (queue, group_key)
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.group_setting', '');
+
+-- pg_restore may load this table before fairq.queue: an archive does not say that
+-- it refers to it. So only a deletion there is looked after; that a queue exists
+-- when a row is written is seen to by the functions, which have its table locked.
+ALTER TABLE fairq.group_setting DISABLE TRIGGER ALL;
 REVOKE ALL ON fairq.group_setting FROM PUBLIC;
 COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group(), fairq.pause() and fairq.resume(), shown by the view fairq.group_settings';
 
