@@ -43,7 +43,7 @@
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_state.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/waiting.h"
@@ -75,7 +75,7 @@ static const struct
 	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
 	{"pgfairq lanes", lane_table_shmem_size, lane_table_shmem_init},
 	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
-	{"pgfairq refilled tasks", refilled_tasks_shmem_size, refilled_tasks_shmem_init},
+	{"pgfairq replenished tasks", replenished_tasks_shmem_size, replenished_tasks_shmem_init},
 	{"pgfairq limits", limit_table_shmem_size, limit_table_shmem_init},
 	{"pgfairq parked", parked_tree_shmem_size, parked_tree_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},

@@ -10,7 +10,7 @@
  * claims that come up short call it where there is no worker, for what makes
  * tasks ready.  It is bounded: the transaction is short, and the caller comes
  * again if there is more.  (But for the look for places of the overflow that were
- * lost, which comes to each group that has any: refill_overflow.c.)
+ * lost, which comes to each group that has any: replenish_overflow.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.  It is held to the end of the transaction, in which what was done can
@@ -43,7 +43,7 @@
 #include "storage/recovery.h"
 #include "verbs/claim.h"
 #include "verbs/held_tasks.h"
-#include "verbs/refill_overflow.h"
+#include "verbs/replenish_overflow.h"
 #include "verbs/settle.h"
 #include "xact/pending_queue.h"
 
@@ -96,7 +96,7 @@ clock_was_set(QueueState *state, TimestampTz now)
 	if (likely(state->clock_steps == steps))
 		return;
 	state->clock_steps = steps;
-	state->refill.seek_at = 0;
+	state->replenish.seek_at = 0;
 	state->archive.retry_at = 0;
 	state->archive.reread_at = 0;
 	state->archive.reread_began = 0;
@@ -141,7 +141,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		return expired > 0;
 	}
 	moved = expired + promote_due(&pass, &maintenance->due_from);
-	moved += refill_overflow(&pass, !maintenance->claiming && !maintenance->by_hand);
+	moved += replenish_overflow(&pass, !maintenance->claiming && !maintenance->by_hand);
 	pass_again(&pass, parking_tick(&info->state->limits, now, NULL));
 	moved += held_tasks_look(&pass);
 	if (claim_resolve_doubts(info->state))
@@ -202,7 +202,7 @@ maintain_is_due(QueueInfo *info)
 		queue_state_has_looks(info->state) ||
 		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
 		pg_atomic_read_u32(&info->state->counts.overflowing) > 0 ||
-		info->state->refill.count > 0 ||
+		info->state->replenish.count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
 }
 

@@ -10,23 +10,23 @@
  * may be ready whose places are in memory only: these may get lost, and must
  * not come behind new ones then.  When some of its room is free the group is
  * starved: it comes to the end of the queue's starved list, whose groups the
- * background worker refills in turn (refill_overflow.c), from the lowest id on
+ * background worker replenishes in turn (replenish_overflow.c), from the lowest id on
  * that may be there, overflow_from.  A group is dry when it has run out of
- * places before: then the claim that notices refills it (claim_feed.c).
+ * places before: then the claim that notices replenishes it (claim_feed.c).
  *
  * A group's two counts, ready and overflow, are what was added less what was
  * taken: a task is in one of them, or leased.  One with an address is ready
  * from when it gets that, committed or not; one of the overflow from when its
- * group is refilled with it, of which refilled_tasks.c keeps note.  Nobody
+ * group is replenished with it, of which replenished_tasks.c keeps note.  Nobody
  * guesses: who takes a task away finds out where it was counted, and a lease
  * knows whether its task goes back (groups_given_back).  Rows that were
  * written before anybody counted are counted in one go (recovery.c).
  *
  * That a group has nothing in the overflow is believed only of who has read to
  * the end of it.  So as long as overflow_from says that there may be
- * something, the group is refilled when there is room, or when the count is at
+ * something, the group is replenished when there is room, or when the count is at
  * zero: what is there is found then, or overflow_from goes away.  Two kinds of
- * groups are refilled without room: those of which some tasks may have lost
+ * groups are replenished without room: those of which some tasks may have lost
  * their places (overflow_lost), for these tasks only; and those that starve,
  * when there is nothing to claim, because what they have ready is in the hands
  * of open transactions.
@@ -43,7 +43,7 @@
 #include "shmem/wakeup.h"
 
 /*
- * A group is refilled when this many of its tasks may be moved, or a quarter
+ * A group is replenished when this many of its tasks may be moved, or a quarter
  * of what it may have ready; so tasks are moved some at a time, and the group
  * is far from running dry.  Likewise the queue as a whole: but an eighth, as
  * who waits for its room may be new.
@@ -92,7 +92,7 @@ group_overflow_count(QueueState *queue, FairGroup *group, int n)
 }
 
 /*
- * How many tasks of a group are ready when it has been refilled, at most.
+ * How many tasks of a group are ready when it has been replenished, at most.
  */
 static int64
 ready_when_refilled(QueueState *queue, int class, int least)
@@ -107,14 +107,14 @@ ready_when_refilled(QueueState *queue, int class, int least)
  * Enter a group into the starved list.  Partition locked.
  */
 static void
-list_starved(QueueState *queue, FairGroup *group, RefillState refill)
+list_starved(QueueState *queue, FairGroup *group, RefillState replenish)
 {
-	group->refill = refill;
-	SpinLockAcquire(&queue->refill.mutex);
+	group->replenish = replenish;
+	SpinLockAcquire(&queue->replenish.mutex);
 	group->listed = true;
-	dlist_push_tail(&queue->refill.starved, &group->starved_node);
-	queue->refill.count++;
-	SpinLockRelease(&queue->refill.mutex);
+	dlist_push_tail(&queue->replenish.starved, &group->starved_node);
+	queue->replenish.count++;
+	SpinLockRelease(&queue->replenish.mutex);
 }
 
 /*
@@ -125,12 +125,12 @@ unlist_starved(QueueState *queue, FairGroup *group)
 {
 	dlist_delete(&group->starved_node);
 	group->listed = false;
-	queue->refill.count--;
-	queue->refill.under_way++;
+	queue->replenish.count--;
+	queue->replenish.under_way++;
 }
 
 /*
- * If a group that may have overflow is to be refilled, enter it into the
+ * If a group that may have overflow is to be replenished, enter it into the
  * starved list.  Partition locked.
  */
 void
@@ -139,7 +139,7 @@ group_overflow_list(QueueState *queue, FairGroup *group)
 	int64		max = queue->published.max_ready_per_group;
 	int64		full;
 
-	if (group->refill != REFILL_NONE)
+	if (group->replenish != REFILL_NONE)
 		return;
 	full = ready_when_refilled(queue, group->key.class, REFILL_LEAST);
 	if (group->overflow <= 0 || group->overflow_lost != PG_INT64_MIN ||
@@ -150,7 +150,7 @@ group_overflow_list(QueueState *queue, FairGroup *group)
 
 /*
  * What a group has has changed: note whether it has overflow, enter it into the
- * starved list if it is to be refilled, and wake the worker.  Partition locked.
+ * starved list if it is to be replenished, and wake the worker.  Partition locked.
  */
 void
 group_overflow_check(QueueState *queue, FairGroup *group)
@@ -185,7 +185,7 @@ group_overflow_wake_worker(QueueState *queue)
 {
 	int64		room;
 
-	if (likely(((volatile QueueState *) queue)->refill.count == 0))
+	if (likely(((volatile QueueState *) queue)->replenish.count == 0))
 		return;
 	room = queue->published.max_ready - queue_state_ready(queue);
 	if (room > 0 && room >= Min(queue->published.max_ready / 8, REFILL_QUEUE_AT_ONCE))
@@ -238,7 +238,7 @@ group_overflow_return(QueueState *queue, uint32 number, int64 task)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
-	bool		ready = refilled_tasks_take(queue_state_number(queue), task);
+	bool		ready = replenished_tasks_take(queue_state_number(queue), task);
 
 	if (ready)
 	{
@@ -254,19 +254,19 @@ group_overflow_return(QueueState *queue, uint32 number, int64 task)
  * of its tag, is going to be offered: then it is in the overflow no more.  The
  * lock of leases is held, see groups_leased.
  */
-RefilledTask
+ReplenishedTask
 group_overflow_leave(QueueState *queue, uint32 number, int64 task)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
-	RefilledTask		result = refilled_tasks_add(queue_state_number(queue), task);
+	ReplenishedTask		result = replenished_tasks_add(queue_state_number(queue), task);
 
 	/* One that has lost its place is ready already. */
-	if (result == REFILLED_KNOWN)
+	if (result == REPLENISHED_KNOWN)
 		group_table_count_ready(queue, group, -1);
-	else if (result == REFILLED_NEW)
+	else if (result == REPLENISHED_NEW)
 		group_overflow_count(queue, group, -1);
-	if (result != REFILLED_NO_ROOM)
+	if (result != REPLENISHED_NO_ROOM)
 		group->offered_finish = group->finish;
 	LWLockRelease(lock);
 	return result;
@@ -322,7 +322,7 @@ group_overflow_found(QueueState *queue, int class, const GroupName *name,
 static void
 begin_refill(FairGroup *group, int64 room, StarvedGroup *starved)
 {
-	group->refill = REFILL_UNDER_WAY;
+	group->replenish = REFILL_UNDER_WAY;
 	group->seen_finish = group->finish;
 	group->overflow_limit = PG_INT64_MAX;
 	starved->class = group->key.class;
@@ -334,24 +334,24 @@ begin_refill(FairGroup *group, int64 room, StarvedGroup *starved)
 	starved->room = (int) Min(Max(room, 0), PG_INT32_MAX);
 }
 
-/* A group was refilled, or is not going to be.  Partition locked. */
+/* A group was replenished, or is not going to be.  Partition locked. */
 static void
 end_refill(QueueState *queue, FairGroup *group)
 {
 	group->unseen = 0;
 	if (likely(group->dry_epoch == 0))
 		return;
-	SpinLockAcquire(&queue->refill.mutex);
-	if (group->dry_epoch == queue->refill.dry_epoch)
-		queue->refill.dry--;
+	SpinLockAcquire(&queue->replenish.mutex);
+	if (group->dry_epoch == queue->replenish.dry_epoch)
+		queue->replenish.dry--;
 	group->dry_epoch = 0;
-	SpinLockRelease(&queue->refill.mutex);
+	SpinLockRelease(&queue->replenish.mutex);
 }
 
 /*
- * The next group to refill, of which the caller takes care:
- * group_overflow_refilled when the transaction commits,
- * group_overflow_not_refilled if it does not, and then refill_ended.  Returns
+ * The next group to replenish, of which the caller takes care:
+ * group_overflow_replenished when the transaction commits,
+ * group_overflow_not_replenished if it does not, and then replenish_ended.  Returns
  * false if there is none, or no room in the queue.
  */
 bool
@@ -363,18 +363,18 @@ group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
 	LWLock	   *lock;
 	int			waiting;
 
-	SpinLockAcquire(&queue->refill.mutex);
-	waiting = queue->refill.count;
+	SpinLockAcquire(&queue->replenish.mutex);
+	waiting = queue->replenish.count;
 	if (waiting > 0)
 	{
 		group = dlist_container(FairGroup, starved_node,
-								dlist_head_node(&queue->refill.starved));
-		if (room > 0 || ((volatile FairGroup *) group)->refill == REFILL_URGENT)
+								dlist_head_node(&queue->replenish.starved));
+		if (room > 0 || ((volatile FairGroup *) group)->replenish == REFILL_URGENT)
 			unlist_starved(queue, group);
 		else
 			group = NULL;
 	}
-	SpinLockRelease(&queue->refill.mutex);
+	SpinLockRelease(&queue->replenish.mutex);
 	if (group == NULL)
 		return false;
 
@@ -382,7 +382,7 @@ group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
 	lock = group_table_lock_number(starved->group);
 	/* What room there is in the queue is shared between starved groups. */
 	room_of_group = ready_when_refilled(queue, group->key.class, REFILL_LEAST);
-	if (group->refill == REFILL_URGENT)
+	if (group->replenish == REFILL_URGENT)
 		room_of_group = Min(Max(queue->published.max_ready / waiting, 1), room_of_group);
 	else
 		room_of_group = Min(Max(room / waiting, 1), room_of_group - group->ready);
@@ -393,9 +393,9 @@ group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
 
 /*
  * A claim has used up the places of a group, which may have more in the
- * overflow.  If it is not being refilled yet the caller does that, as with
+ * overflow.  If it is not being replenished yet the caller does that, as with
  * group_overflow_next_starved.  No other claim goes on past the group until
- * then (refill_wait_dry).
+ * then (replenish_wait_dry).
  */
 GroupDry
 group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
@@ -410,7 +410,7 @@ group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 	 * not enough, groups take turns, and none gets what it would have had.
 	 * One with tasks parked is not kept waiting by us.
 	 */
-	room /= ((volatile QueueState *) queue)->refill.count + 1;
+	room /= ((volatile QueueState *) queue)->replenish.count + 1;
 	if (room <= 0)
 		group->backlogged = false;
 	if (room <= 0 || group->ready - group->unseen > 0 || group->overflow_from == PG_INT64_MAX ||
@@ -421,18 +421,18 @@ group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 	}
 
 	/* The worker has taken it out of the list before it locked it. */
-	SpinLockAcquire(&queue->refill.mutex);
-	ours = (group->refill == REFILL_NONE || group->listed);
+	SpinLockAcquire(&queue->replenish.mutex);
+	ours = (group->replenish == REFILL_NONE || group->listed);
 	if (group->listed)
 		unlist_starved(queue, group);
 	else if (ours)
-		queue->refill.under_way++;
+		queue->replenish.under_way++;
 	if (group->dry_epoch == 0)
 	{
-		group->dry_epoch = queue->refill.dry_epoch;
-		queue->refill.dry++;
+		group->dry_epoch = queue->replenish.dry_epoch;
+		queue->replenish.dry++;
 	}
-	SpinLockRelease(&queue->refill.mutex);
+	SpinLockRelease(&queue->replenish.mutex);
 	if (ours)
 	{
 		starved->group = number;
@@ -448,7 +448,7 @@ group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
  * A group was fed.
  */
 void
-group_overflow_refilled(QueueState *queue, uint32 number, const GroupFed *fed)
+group_overflow_replenished(QueueState *queue, uint32 number, const GroupFed *fed)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
@@ -459,11 +459,11 @@ group_overflow_refilled(QueueState *queue, uint32 number, const GroupFed *fed)
 	group_overflow_count(queue, group, -fed->written);
 	if (fed->written > 0)
 		group->offered_finish = group->finish;
-	group->refill = REFILL_NONE;
+	group->replenish = REFILL_NONE;
 	end_refill(queue, group);
 
 	/*
-	 * From now on it is behind only because it is not refilled in time, and
+	 * From now on it is behind only because it is not replenished in time, and
 	 * begins again where it has got, wherever virtual time is by then.
 	 */
 	group->backlogged = (fed->moved || group->backlogged) &&
@@ -479,12 +479,12 @@ group_overflow_refilled(QueueState *queue, uint32 number, const GroupFed *fed)
 }
 
 /*
- * A group was not refilled after all: it comes to the end of the list.  So far
- * from where it was to be refilled, and to look for lost places as far as it
+ * A group was not replenished after all: it comes to the end of the list.  So far
+ * from where it was to be replenished, and to look for lost places as far as it
  * was to.
  */
 void
-group_overflow_not_refilled(QueueState *queue, uint32 number, int64 lost)
+group_overflow_not_replenished(QueueState *queue, uint32 number, int64 lost)
 {
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
@@ -521,16 +521,16 @@ seek_starved(QueueState *queue, int class, bool starving, bool held)
 			bool		starves = starving && group->overflow > 0 &&
 				(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 
-			if (group->refill == REFILL_NONE &&
+			if (group->replenish == REFILL_NONE &&
 				(held || group->overflow_from == PG_INT64_MAX))
 			{
 				group->overflow_from = Min(group->overflow_from, group->overflow_held);
 				group->overflow_held = PG_INT64_MAX;
 			}
-			if (starves && group->refill == REFILL_NONE)
+			if (starves && group->replenish == REFILL_NONE)
 				list_starved(queue, group, REFILL_URGENT);
-			else if (starves && group->refill == REFILL_LISTED)
-				group->refill = REFILL_URGENT;
+			else if (starves && group->replenish == REFILL_LISTED)
+				group->replenish = REFILL_URGENT;
 			group_overflow_check(queue, group);
 			LWLockRelease(lock);
 		}

@@ -9,7 +9,7 @@
 #define FAIRQ_GROUP_OVERFLOW_H
 
 #include "shmem/groups.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 
 /* A group that has room for tasks of its overflow. */
 typedef struct StarvedGroup
@@ -24,7 +24,7 @@ typedef struct StarvedGroup
 								 * are any */
 } StarvedGroup;
 
-/* What came of a refill. */
+/* What came of a replenish. */
 typedef struct GroupFed
 {
 	bool		moved;			/* tasks were moved out of the overflow */
@@ -49,14 +49,14 @@ extern void group_overflow_ends(QueueState *queue, uint32 group, int n,
 								int64 id, bool committed);
 extern void group_overflow_removed(QueueState *queue, uint32 group, int n);
 extern bool group_overflow_return(QueueState *queue, uint32 group, int64 task);
-extern RefilledTask group_overflow_leave(QueueState *queue, uint32 group, int64 task);
+extern ReplenishedTask group_overflow_leave(QueueState *queue, uint32 group, int64 task);
 extern void group_overflow_found(QueueState *queue, int class, const GroupName *name,
 								 int64 id, bool again);
 extern void group_overflow_wake_worker(QueueState *queue);
 extern bool group_overflow_next_starved(QueueState *queue, StarvedGroup *starved);
 extern GroupDry group_overflow_is_dry(QueueState *queue, uint32 group, StarvedGroup *starved);
-extern void group_overflow_refilled(QueueState *queue, uint32 group, const GroupFed *fed);
-extern void group_overflow_not_refilled(QueueState *queue, uint32 group, int64 lost);
+extern void group_overflow_replenished(QueueState *queue, uint32 group, const GroupFed *fed);
+extern void group_overflow_not_replenished(QueueState *queue, uint32 group, int64 lost);
 extern void group_overflow_seek_starved(QueueState *queue, bool held);
 
 #endif							/* FAIRQ_GROUP_OVERFLOW_H */

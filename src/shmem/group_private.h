@@ -69,30 +69,30 @@ FairGroup
 
 	/* partition's lock */
 	bool		overflows;		/* it has overflow, or may have some */
-	uint8		refill;			/* a RefillState */
-	bool		backlogged;		/* it has had overflow since the last refill,
+	uint8		replenish;			/* a RefillState */
+	bool		backlogged;		/* it has had overflow since the last replenish,
 								 * and nothing kept it from being served */
-	int32		unseen;			/* of ready, since its refill began: they may
+	int32		unseen;			/* of ready, since its replenish began: they may
 								 * not be in lanes yet */
 	int32		pending;		/* of the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow that have no places */
-	int64		overflow_limit; /* what came during a refill is from here on */
+	int64		overflow_limit; /* what came during a replenish is from here on */
 	int64		overflow_held;	/* from here on some were in hand elsewhere */
 	int64		overflow_lost;	/* some below may have lost their places;
 								 * PG_INT64_MIN: none have */
-	VirtualTime seen_finish;	/* F when its refill began */
+	VirtualTime seen_finish;	/* F when its replenish began */
 	VirtualTime offered_finish; /* F when the last of them got it, or later */
 	int			keylen;
 	char		text[GROUP_KEY_SHOWN];	/* the key, or its beginning */
 
 	/*
-	 * partition's lock and the queue's refill.mutex to change, one of them to
+	 * partition's lock and the queue's replenish.mutex to change, one of them to
 	 * read
 	 */
 	uint32		dry_epoch;		/* the queue's when claims began to wait for it to be
-								 * refilled; 0: they do not */
+								 * replenished; 0: they do not */
 
-	/* the queue's refill.mutex */
+	/* the queue's replenish.mutex */
 	bool		listed;			/* it is in the starved list */
 	dlist_node	starved_node;
 
@@ -153,7 +153,7 @@ group_table_unlock(const FairGroup *group)
 }
 
 /*
- * If a group is to be refilled, enter it into the starved list.  Partition
+ * If a group is to be replenished, enter it into the starved list.  Partition
  * locked.
  */
 static inline void

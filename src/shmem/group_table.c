@@ -25,7 +25,7 @@
  *
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and
- * is taken before a partition's.  The mutex of a queue's refill is taken after.
+ * is taken before a partition's.  The mutex of a queue's replenish is taken after.
  *
  *-------------------------------------------------------------------------
  */
@@ -165,7 +165,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	idle = virtual_time_compare(group->finish, v) <= 0 &&
 		group->ready == 0 && group->leased == 0 &&
-		group->pending == 0 && !group->overflows && group->refill == REFILL_NONE &&
+		group->pending == 0 && !group->overflows && group->replenish == REFILL_NONE &&
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 	if (idle)
 	{
@@ -456,7 +456,7 @@ group_table_forget_queue(int queue)
 		group->pending = 0;
 		group->overflow = 0;
 		group->overflows = false;
-		group->refill = REFILL_NONE;
+		group->replenish = REFILL_NONE;
 		if (unlink_if_idle(group, end))
 		{
 			group->ring_next = group_table->free_head;

@@ -27,7 +27,7 @@
 #include "shmem/limited_groups.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 
 /*
  * The weight of a group.  Partition locked.
@@ -55,7 +55,7 @@ charge_of(QueueState *queue, const FairGroup *group, double cost)
  * Give a task of a group its tags: S = max(v, F), F = S + cost / weight, where
  * v is in tag->start, as the caller has read it.  While the group has
  * overflow, and could be served, S = F: v is beyond F only because it has not
- * been refilled yet.
+ * been replenished yet.
  *
  * Returns false if the task has to wait in the overflow, if it may; then
  * tag->group is its group, which is not forgotten until group_overflow_ends.
@@ -87,7 +87,7 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 		if (group->ready == 0)
 			group->head_time = GetCurrentTimestamp();
 		group_table_count_ready(queue, group, 1);
-		group->unseen += (group->refill == REFILL_UNDER_WAY);
+		group->unseen += (group->replenish == REFILL_UNDER_WAY);
 	}
 	group_table_unlock(group);
 	return !overflow;
@@ -176,7 +176,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		/* One of the overflow is counted off when it is leased. */
 		lease->may_be_last = (group->ready - of_overflow - group->unseen <= 1 &&
 							  group->overflow_from != PG_INT64_MAX);
-		lease->finish = (group->refill == REFILL_UNDER_WAY) ? group->seen_finish : group->finish;
+		lease->finish = (group->replenish == REFILL_UNDER_WAY) ? group->seen_finish : group->finish;
 	}
 	else
 		group->backlogged = false;	/* and has nothing to make up for */
@@ -272,7 +272,7 @@ groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
 static void
 count_off_overflow(QueueState *queue, FairGroup *group, int64 task)
 {
-	if (refilled_tasks_take(queue_state_number(queue), task))
+	if (replenished_tasks_take(queue_state_number(queue), task))
 		group_table_count_ready(queue, group, -1);
 	else
 		group_overflow_count(queue, group, -1);
@@ -305,7 +305,7 @@ groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
 	LWLock	   *lock = group_table_lock_number(number);
 	FairGroup  *group = &group_entries[number];
 
-	if (!of_overflow || refilled_tasks_add(queue_number, task) == REFILLED_NEW)
+	if (!of_overflow || replenished_tasks_add(queue_number, task) == REPLENISHED_NEW)
 		group_table_count_ready(queue, group, 1);
 	else
 	{
@@ -411,7 +411,7 @@ groups_count_anew(QueueState *queue)
 		LWLockRelease(lock);
 	}
 	LWLockRelease(&group_table->creation_lock);
-	refilled_tasks_forget_queue(queue_number);
+	replenished_tasks_forget_queue(queue_number);
 }
 
 /*
@@ -462,7 +462,7 @@ groups_look(QueueState *queue, int class, const GroupName *name,
 		tag->finish = group->finish;
 		tag->slot = group->slot;
 		tag->group = group - group_entries;
-		tag->starved = (group->refill != REFILL_NONE);
+		tag->starved = (group->replenish != REFILL_NONE);
 		tag->overflow_from = Min(group->overflow_from, group->overflow_held);
 	}
 	LWLockRelease(lock);

@@ -28,8 +28,8 @@ typedef struct GroupTag
 	uint64		slot;
 	uint32		group;
 	double		weight;			/* of groups_look only */
-	bool		starved;			/* of groups_look only: a refill is due */
-	int64		overflow_from;	/* of groups_look only: refills begin there */
+	bool		starved;			/* of groups_look only: a replenish is due */
+	int64		overflow_from;	/* of groups_look only: replenishing begins there */
 } GroupTag;
 
 /* What a group knows of a task that is going to be leased. */

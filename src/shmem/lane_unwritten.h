@@ -17,7 +17,7 @@
 typedef struct UnwrittenTasks
 {
 	bool		known;
-	uint32		refills;		/* as the queue counts them, when it was made */
+	uint32		times;		/* as the queue counts them, when it was made */
 	int			n;
 	int64	   *tasks;			/* in order; palloc'd */
 } UnwrittenTasks;

@@ -41,7 +41,7 @@
  * An entry too many does no harm: the row and the lease table decide.
  *
  * The overflow.  A task that waits for room has no address, so no index has its
- * place; it gets one here when it is about to be its turn (refill_overflow.c), in an
+ * place; it gets one here when it is about to be its turn (replenish_overflow.c), in an
  * array of its own.  Such an unwritten entry stays until it is taken, also from
  * the frontier on; there it is not yet to be taken.  A take merges the fronts of
  * both arrays.  When the array is full the last one is lost, and the overflow is

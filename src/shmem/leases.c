@@ -544,7 +544,7 @@ leases_count_anew(int queue)
  * false if it is leased.
  */
 bool
-leases_feed(int queue, uint32 group, int64 task, RefilledTask *fed)
+leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
 {
 	Partition  *partition;
 	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);

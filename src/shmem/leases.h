@@ -12,7 +12,7 @@
 #include "storage/itemptr.h"
 #include "utils/uuid.h"
 
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 
 /* Names one lease, for ever: an entry's number and the token it has. */
@@ -125,7 +125,7 @@ extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
 extern void leases_count_anew(int queue);
-extern bool leases_feed(int queue, uint32 group, int64 task, RefilledTask *fed);
+extern bool leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed);
 extern bool leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
 extern bool leases_task_written(int queue, int64 task, bool overflow);
 extern void leases_tick(TimestampTz now);

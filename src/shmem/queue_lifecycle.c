@@ -22,7 +22,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/waiting.h"
@@ -80,7 +80,7 @@ queue_lifecycle_release(Oid database, Oid relation)
 		leases_forget_queue(number);
 		parking_forget_queue(number);
 		group_table_forget_queue(number);
-		refilled_tasks_forget_queue(number);
+		replenished_tasks_forget_queue(number);
 		limit_table_forget_queue(number);
 		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)

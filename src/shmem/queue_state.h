@@ -98,24 +98,24 @@ typedef struct QueueRecoveries
 
 /*
  * The starved list: groups that have room for tasks of their overflow, which the
- * worker moves to them (a refill): group_overflow.c.
+ * worker moves to them (replenishes them): group_overflow.c.
  */
-typedef struct QueueRefill
+typedef struct QueueReplenish
 {
 	slock_t		mutex;			/* guards the next seven */
 	dlist_head	starved;
 	int			count;
-	int			under_way;		/* groups that transactions under way refill */
+	int			under_way;		/* groups that transactions under way replenish */
 	int			dry;			/* groups that have run out of places, and are being
-								 * refilled; read without the lock */
+								 * replenished; read without the lock */
 	uint32		dry_epoch;		/* claims have given up waiting for those of earlier
 								 * ones */
-	uint32		refills;		/* that were done, their tasks offered */
+	uint32		times;		/* that were done, their tasks offered */
 	bool		late;			/* a claim has waited for one in vain */
-	ConditionVariable refilled;
+	ConditionVariable done;
 	TimestampTz seek_at;		/* maintenance lock: when to look at all groups */
 	uint32		seeks;			/* maintenance lock: how often that was done */
-} QueueRefill;
+} QueueReplenish;
 
 /* A task that looks as if nobody had handed it over. */
 typedef struct SweepSuspect
@@ -159,12 +159,12 @@ typedef struct QueuePublished
 								 * lock, if the limits' defaults change */
 } QueuePublished;
 
-/* How many tasks there are, as enqueues and refills need to know it. */
+/* How many tasks there are, as enqueues and the worker need to know it. */
 typedef struct QueueCounts
 {
 	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open transactions
 								 * are among them: group_table.c */
-	pg_atomic_uint32 refilled_tasks; /* of these, of the overflow: refilled_tasks.c */
+	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow: replenished_tasks.c */
 	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
 								 * counted in their groups; 0: none are */
 	bool		recount;		/* counts are off: recovery_recount() counts anew */
@@ -202,7 +202,7 @@ typedef struct QueueState
 	QueueLimits limits;			/* limit_table.c */
 
 	QueueCounts counts;
-	QueueRefill refill;
+	QueueReplenish replenish;
 	QueueHeldChecks held;
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */

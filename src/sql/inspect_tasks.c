@@ -21,7 +21,7 @@
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "sql/result_rows.h"
@@ -226,7 +226,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 								 &lease);
 			if (leased)
 				state = "leased";
-			else if (refilled_tasks_has(queue_state_number(queue), DatumGetInt64(values[0])))
+			else if (replenished_tasks_has(queue_state_number(queue), DatumGetInt64(values[0])))
 				state = "ready";
 		}
 	}

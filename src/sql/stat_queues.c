@@ -146,7 +146,8 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		{
 			/* By their rows those that are leased or have places are in the overflow. */
 			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
-			int64		places = Min(pg_atomic_read_u32(&state->counts.refilled_tasks), overflow);
+			int64		places = Min(overflow,
+										 pg_atomic_read_u32(&state->counts.replenished_tasks));
 
 			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0) +
 									  places);

@@ -22,7 +22,7 @@
 #include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
 #include "shmem/parking.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
 #include "storage/queue_index.h"
@@ -211,7 +211,7 @@ find_task(TaskPlace *task, int64 id)
 	{
 		task->placed = lane_unwritten_find(&state->orders[row_reader_class(row)].lanes,
 										   id, &task->address);
-		if (task->placed || refilled_tasks_has(queue_state_number(state), id))
+		if (task->placed || replenished_tasks_has(queue_state_number(state), id))
 			task->state = task_state_name(TASK_READY);
 	}
 	if (task->leased)
@@ -261,7 +261,7 @@ find_position(TaskPlace *task, Position *position)
 	if (!position->exact)
 		position->ahead = Min(position->ahead,
 							  (double) queue_state_counter(state, QUEUE_ADDRESSED) +
-							  pg_atomic_read_u32(&state->counts.refilled_tasks));
+							  pg_atomic_read_u32(&state->counts.replenished_tasks));
 }
 
 /*

@@ -29,7 +29,7 @@
 #include "shmem/lane_doubts.h"
 #include "shmem/limited_groups.h"
 #include "shmem/parking.h"
-#include "shmem/refill.h"
+#include "shmem/replenish.h"
 #include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
@@ -40,7 +40,7 @@
 #include "shmem/lane_doubts.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
-#include "shmem/refill.h"
+#include "shmem/replenish.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
@@ -125,7 +125,7 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	bool		wanted = (request->group_count < 0);
 
 	/* Not for ourselves, nor for what only the next claim without a worker does. */
-	if (likely(!refill_expected(state, feeds)))
+	if (likely(!replenish_expected(state, feeds)))
 		return wait_for_others(claim);
 	if (pending_feeds() || !wakeup_worker_alive(MyDatabaseId))
 		return false;
@@ -143,7 +143,7 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	if (!wanted)
 		return false;
 	wakeup_at(MyDatabaseId, 0);
-	if (!refill_wait(state, feeds, claim->give_up))
+	if (!replenish_wait(state, feeds, claim->give_up))
 		return false;
 	claim->now = GetCurrentTimestamp();
 	return true;
@@ -217,7 +217,7 @@ claim_once(Claim *claim, bool *sought)
 {
 	const ClaimRequest *request = claim->request;
 	QueueState *state = claim->info->state;
-	uint32		feeds = ((volatile QueueState *) state)->refill.refills;
+	uint32		feeds = ((volatile QueueState *) state)->replenish.times;
 
 	claim->refilling = NULL;
 	if (request->group_count >= 0)

@@ -4,7 +4,7 @@
  *	  Claims that feed groups whose places they have used up.
  *
  * The worker moves tasks out of the overflow before a group runs out of places
- * (refill_overflow.c).  But claims may be faster.  Then a group with work would have
+ * (replenish_overflow.c).  But claims may be faster.  Then a group with work would have
  * nothing in the lanes, and the others would be served instead of it: weights
  * would hold no more.  So whoever leases the last task of a group that has a
  * place, and finds that there may be more in the overflow, moves some himself:
@@ -32,10 +32,10 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
-#include "shmem/refill.h"
+#include "shmem/replenish.h"
 #include "shmem/wakeup.h"
 #include "verbs/claim_private.h"
-#include "verbs/refill_overflow.h"
+#include "verbs/replenish_overflow.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
 
@@ -96,6 +96,6 @@ claim_wait_dry(Claim *claim)
 		return;
 	leases_return_reserved();
 	CHECK_FOR_INTERRUPTS();
-	refill_wait_dry(claim->info->state, claim->give_up);
+	replenish_wait_dry(claim->info->state, claim->give_up);
 	claim->now = GetCurrentTimestamp();
 }

@@ -455,7 +455,7 @@ claim_from_lanes(Claim *claim)
 			CHECK_FOR_INTERRUPTS();
 			if (!lanes_any(&state->orders[class].lanes))
 				break;
-			if (unlikely(((volatile QueueState *) state)->refill.dry > 0))
+			if (unlikely(((volatile QueueState *) state)->replenish.dry > 0))
 				claim_wait_dry(claim);
 			pending_reserve(want * 2 + 8);
 			if (unlikely(limit_table_in_turn(&state->limits)))

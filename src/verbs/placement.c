@@ -198,13 +198,13 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
 	ItemPointerData tid = row->tuple.t_self;
 	LaneEntry	entry;
-	RefilledTask fed = REFILLED_NO_ROOM;
+	ReplenishedTask fed = REPLENISHED_NO_ROOM;
 
 	lanes_entry(&entry, &place->address, &tid);
 	if (!lanes_entry_set_task(&entry, task))
 		return false;
 	*gone = !leases_feed(queue, group, task, &fed);
-	if (*gone || fed == REFILLED_NO_ROOM)
+	if (*gone || fed == REPLENISHED_NO_ROOM)
 		return false;
 
 	/*
@@ -261,11 +261,11 @@ placement_is_fed(RowReader *row, uint32 group)
 	QueueState *state = row->info->state;
 	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
 	ItemPointerData tid = row->tuple.t_self;
-	RefilledTask fed;
+	ReplenishedTask fed;
 
 	/* As in feed_in_memory. */
 	groups_written(state, group, 1);
-	if (!leases_feed(queue_state_number(state), group, task, &fed) || fed == REFILLED_NO_ROOM)
+	if (!leases_feed(queue_state_number(state), group, task, &fed) || fed == REPLENISHED_NO_ROOM)
 		groups_written(state, group, -1);
 	else if (row_reader_read(row, &tid) != ROW_LIVE)
 		(void) group_overflow_return(state, group, task);

@@ -19,7 +19,7 @@
 
 #include "shmem/groups.h"
 #include "shmem/leases.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 #include "shmem/stats.h"
 #include "storage/archive.h"
 #include "storage/durable_leases.h"
@@ -91,7 +91,7 @@ count_purged(HTAB *counts, RowReader *row)
 	if (row->info->policy != QUEUE_FAIR ||
 		(!addressed && DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW))
 		return;
-	if (leases_find(queue, id, &lease) || (!addressed && refilled_tasks_has(queue, id)))
+	if (leases_find(queue, id, &lease) || (!addressed && replenished_tasks_has(queue, id)))
 	{
 		/* Somebody is settling it, and may yet release it; or it has a place. */
 		placement_leaves(row);

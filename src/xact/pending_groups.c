@@ -12,7 +12,7 @@
 #include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
 #include "shmem/limited_groups.h"
-#include "shmem/refill.h"
+#include "shmem/replenish.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
 
@@ -268,8 +268,8 @@ fed(PendingAction *action)
 {
 	PendingFeeding *feeding = pending_data(action, PendingFeeding);
 
-	group_overflow_refilled(feeding->queue, feeding->group, &feeding->fed);
-	refill_ended(feeding->queue, true);
+	group_overflow_replenished(feeding->queue, feeding->group, &feeding->fed);
+	replenish_ended(feeding->queue, true);
 	feedings--;
 }
 
@@ -278,8 +278,8 @@ not_fed(PendingAction *action)
 {
 	PendingFeeding *feeding = pending_data(action, PendingFeeding);
 
-	group_overflow_not_refilled(feeding->queue, feeding->group, feeding->lost);
-	refill_ended(feeding->queue, false);
+	group_overflow_not_replenished(feeding->queue, feeding->group, feeding->lost);
+	replenish_ended(feeding->queue, false);
 	feedings--;
 }
 
@@ -308,7 +308,7 @@ pending_feeding(QueueState *queue, uint32 group, int64 lost)
 }
 
 /*
- * Does this transaction refill any group?
+ * Does this transaction replenish any group?
  */
 bool
 pending_feeds(void)

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * refill_overflow.c
+ * replenish_overflow.c
  *	  Making tasks of the overflow ready.
  *
  * A task in the overflow has no address: it is in the way of none, however many
@@ -38,13 +38,13 @@
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 #include "shmem/wakeup.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
 #include "verbs/placement.h"
-#include "verbs/refill_overflow.h"
+#include "verbs/replenish_overflow.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
 
@@ -72,11 +72,11 @@ seek_starved(QueueState *state, TimestampTz now)
 
 	if (pg_atomic_read_u32(&state->counts.overflowing) == 0)
 		return DT_NOEND;
-	if (now < state->refill.seek_at)
-		return state->refill.seek_at;
-	group_overflow_seek_starved(state, state->refill.seeks++ % SEEKS_HELD == 0);
-	state->refill.seek_at = now + SEEK_USECS + 20 * (GetCurrentTimestamp() - begun);
-	return state->refill.seek_at;
+	if (now < state->replenish.seek_at)
+		return state->replenish.seek_at;
+	group_overflow_seek_starved(state, state->replenish.seeks++ % SEEKS_HELD == 0);
+	state->replenish.seek_at = now + SEEK_USECS + 20 * (GetCurrentTimestamp() - begun);
+	return state->replenish.seek_at;
 }
 
 /*
@@ -143,8 +143,8 @@ seek_lost_of_class(Relation rel, QueueInfo *info, int class)
 	queue_order_found_lost(order);
 }
 
-/* A refill under way. */
-typedef struct Refill
+/* A replenish under way. */
+typedef struct Replenish
 {
 	Placement	placement;
 	RowReader	row;
@@ -152,7 +152,7 @@ typedef struct Refill
 	UnwrittenTasks offered[FAIRQ_CLASSES];
 	OverflowRead read;
 	int			looked;			/* entries */
-} Refill;
+} Replenish;
 
 /* What becomes of a group. */
 typedef struct GroupRefill
@@ -168,27 +168,27 @@ typedef struct GroupRefill
 } GroupRefill;
 
 static void
-refill_begin(Refill *refill, Relation rel, QueueInfo *info, FeedHow how, int room)
+refill_begin(Replenish *replenish, Relation rel, QueueInfo *info, FeedHow how, int room)
 {
-	memset(refill, 0, sizeof(Refill));
-	refill->how = how;
-	placement_begin(&refill->placement, rel, info);
-	row_reader_begin(&refill->row, rel, info);
-	refill->read.ids = palloc((room + FEED_LOOKS) * sizeof(int64));
-	refill->read.tids = palloc((room + FEED_LOOKS) * sizeof(ItemPointerData));
+	memset(replenish, 0, sizeof(Replenish));
+	replenish->how = how;
+	placement_begin(&replenish->placement, rel, info);
+	row_reader_begin(&replenish->row, rel, info);
+	replenish->read.ids = palloc((room + FEED_LOOKS) * sizeof(int64));
+	replenish->read.tids = palloc((room + FEED_LOOKS) * sizeof(ItemPointerData));
 }
 
 static void
-refill_end(Refill *refill)
+refill_end(Replenish *replenish)
 {
 	for (int class = 0; class < FAIRQ_CLASSES; class++)
 	{
-		if (refill->offered[class].tasks != NULL)
-			pfree(refill->offered[class].tasks);
+		if (replenish->offered[class].tasks != NULL)
+			pfree(replenish->offered[class].tasks);
 	}
-	pfree(refill->read.ids);
-	pfree(refill->read.tids);
-	row_reader_end(&refill->row);
+	pfree(replenish->read.ids);
+	pfree(replenish->read.tids);
+	row_reader_end(&replenish->row);
 }
 
 /*
@@ -198,15 +198,15 @@ refill_end(Refill *refill)
 static bool
 is_offered(QueueState *state, int class, UnwrittenTasks *offered, int64 task)
 {
-	uint32		feeds = ((volatile QueueState *) state)->refill.refills;
+	uint32		feeds = ((volatile QueueState *) state)->replenish.times;
 
-	if (offered->known && offered->refills != feeds)
+	if (offered->known && offered->times != feeds)
 	{
 		if (offered->tasks != NULL)
 			pfree(offered->tasks);
 		memset(offered, 0, sizeof(UnwrittenTasks));
 	}
-	offered->refills = feeds;
+	offered->times = feeds;
 	return lane_unwritten_has(&state->orders[class].lanes, offered, task);
 }
 
@@ -215,19 +215,19 @@ is_offered(QueueState *state, int class, UnwrittenTasks *offered, int64 task)
  * has one or there is no room.  Returns false if another transaction writes the row.
  */
 static bool
-give_place(Refill *refill, GroupRefill *group, int64 id)
+give_place(Replenish *replenish, GroupRefill *group, int64 id)
 {
 	const StarvedGroup *starved = group->starved;
-	QueueState *state = refill->placement.info->state;
-	bool		known = refilled_tasks_has(queue_state_number(state), id);
+	QueueState *state = replenish->placement.info->state;
+	bool		known = replenished_tasks_has(queue_state_number(state), id);
 
-	if (is_offered(state, starved->class, &refill->offered[starved->class], id) ||
+	if (is_offered(state, starved->class, &replenish->offered[starved->class], id) ||
 		(starved->limit != NO_LIMIT &&
 		 parking_has_task(starved->limit, &group->parked, id)))
 	{
 		/* Counted anew since it got its place. */
 		if (!known)
-			placement_is_fed(&refill->row, starved->group);
+			placement_is_fed(&replenish->row, starved->group);
 		return true;
 	}
 	if (!known && group->fed == starved->room)
@@ -235,7 +235,7 @@ give_place(Refill *refill, GroupRefill *group, int64 id)
 		group->left = Min(group->left, id);
 		return true;
 	}
-	switch (placement_feed(&refill->placement, &refill->row, starved->group, &group->how))
+	switch (placement_feed(&replenish->placement, &replenish->row, starved->group, &group->how))
 	{
 		case FEED_DONE:
 			group->moved++;
@@ -255,9 +255,9 @@ give_place(Refill *refill, GroupRefill *group, int64 id)
  * Look at an entry of the overflow.
  */
 static void
-refill_entry(Refill *refill, GroupRefill *group, int64 id, const ItemPointerData *tid)
+refill_entry(Replenish *replenish, GroupRefill *group, int64 id, const ItemPointerData *tid)
 {
-	RowReader  *row = &refill->row;
+	RowReader  *row = &replenish->row;
 	RowStatus	status = row_reader_read(row, tid);
 
 	/* Also in our own: it may be one that we have kept or replaced. */
@@ -274,7 +274,7 @@ refill_entry(Refill *refill, GroupRefill *group, int64 id, const ItemPointerData
 	if (status == ROW_LIVE &&
 		DatumGetInt64(row_value(row, COLUMN_ID)) == id &&
 		DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-		in_hands = !give_place(refill, group, id);
+		in_hands = !give_place(replenish, group, id);
 	if (in_hands)
 		group->held = Min(group->held, id);
 }
@@ -285,13 +285,13 @@ refill_entry(Refill *refill, GroupRefill *group, int64 id, const ItemPointerData
  * Returns how many.
  */
 static int
-refill_group(Refill *refill, const StarvedGroup *starved, int feeding)
+refill_group(Replenish *replenish, const StarvedGroup *starved, int feeding)
 {
-	OverflowRead *read = &refill->read;
+	OverflowRead *read = &replenish->read;
 	int64		lost = starved->lost;
 	GroupFed	fed;
 	GroupRefill group = {
-		.starved = starved, .how = refill->how, .left = PG_INT64_MAX, .held = PG_INT64_MAX
+		.starved = starved, .how = replenish->how, .left = PG_INT64_MAX, .held = PG_INT64_MAX
 	};
 
 	read->hash = starved->hash;
@@ -305,15 +305,15 @@ refill_group(Refill *refill, const StarvedGroup *starved, int feeding)
 	 */
 	while (read->next.id != PG_INT64_MAX &&
 		   (group.left == PG_INT64_MAX || read->next.id < starved->lost) &&
-		   (refill->looked < PASS_LOOKS || ItemPointerIsValid(&read->next.tid)))
+		   (replenish->looked < PASS_LOOKS || ItemPointerIsValid(&read->next.tid)))
 	{
 		int			n;
 
 		read->max = Max(starved->room - group.fed, FEED_LOOKS);
-		n = queue_index_overflow(refill->placement.rel, refill->placement.info, read);
-		refill->looked += n + 1;
+		n = queue_index_overflow(replenish->placement.rel, replenish->placement.info, read);
+		replenish->looked += n + 1;
 		for (int i = 0; i < n && (group.left == PG_INT64_MAX || read->ids[i] < starved->lost); i++)
-			refill_entry(refill, &group, read->ids[i], &read->tids[i]);
+			refill_entry(replenish, &group, read->ids[i], &read->tids[i]);
 	}
 	if (group.parked.tasks != NULL)
 		pfree(group.parked.tasks);
@@ -332,14 +332,14 @@ refill_group(Refill *refill, const StarvedGroup *starved, int feeding)
 }
 
 /*
- * Refill a group in a claim, which has used up the group's places.  Nothing is written;
+ * Replenish a group in a claim, which has used up the group's places.  Nothing is written;
  * where a lane has no room the worker does it.  The other claims wait, so it is done
  * whatever the caller's transaction does with what it has claimed.
  */
 void
 refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved, int feeding)
 {
-	Refill		refill;
+	Replenish		replenish;
 
 	/* Or the table would have to be read, and it is not known what the groups have. */
 	if (info->state->recovery.groups != QUEUE_KNOWN)
@@ -349,9 +349,9 @@ refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved, int
 		}, true);
 		return;
 	}
-	refill_begin(&refill, rel, info, FEED_IN_LANE_ONLY, starved->room);
-	(void) refill_group(&refill, starved, feeding);
-	refill_end(&refill);
+	refill_begin(&replenish, rel, info, FEED_IN_LANE_ONLY, starved->room);
+	(void) refill_group(&replenish, starved, feeding);
+	refill_end(&replenish);
 }
 
 /*
@@ -364,11 +364,11 @@ refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved, int
  * committed.
  */
 int
-refill_overflow(Pass *pass, bool in_memory)
+replenish_overflow(Pass *pass, bool in_memory)
 {
 	QueueInfo  *info = pass->info;
 	QueueState *state = info->state;
-	Refill		refill;
+	Replenish		replenish;
 	StarvedGroup starved;
 	int			moved = 0;
 
@@ -379,14 +379,14 @@ refill_overflow(Pass *pass, bool in_memory)
 	for (int class = 0; class < state->classes; class++)
 		seek_lost_of_class(pass->rel, info, class);
 	pass_again(pass, seek_starved(state, pass->now));
-	if (state->refill.count == 0)
+	if (state->replenish.count == 0)
 		return 0;
 
-	refill_begin(&refill, pass->rel, info, in_memory ? FEED_IN_LANE : FEED_WRITTEN,
+	refill_begin(&replenish, pass->rel, info, in_memory ? FEED_IN_LANE : FEED_WRITTEN,
 				 pass->max);
 	for (;;)
 	{
-		if (moved >= pass->max || refill.looked >= PASS_LOOKS)
+		if (moved >= pass->max || replenish.looked >= PASS_LOOKS)
 		{
 			pass->more = true;
 			break;
@@ -395,10 +395,10 @@ refill_overflow(Pass *pass, bool in_memory)
 		if (!group_overflow_next_starved(state, &starved))
 			break;
 		starved.room = Min(starved.room, pass->max - moved);
-		moved += refill_group(&refill, &starved,
+		moved += refill_group(&replenish, &starved,
 							  pending_feeding(state, starved.group, starved.lost));
 	}
-	refill_end(&refill);
+	refill_end(&replenish);
 
 	/* Those that were fed may be starved still, when this is committed. */
 	pass->more |= (moved > 0);

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
- * refilled_tasks.c
+ * replenished_tasks.c
  *	  Which tasks of the overflow have been given entries, and count as ready.
  *
- * When a group is refilled, a task of its overflow gets an entry in a lane,
- * and its row stays as it is (refill_overflow.c).  From then on its group
+ * When a group is replenished, a task of its overflow gets an entry in a lane,
+ * and its row stays as it is (replenish_overflow.c).  From then on its group
  * counts it as ready, until it is leased or removed.  Neither its row says so
  * nor, for certain, its place: that may be in a window, parked, in a claimer's
  * hands, or lost.  So it is noted here, and whoever takes the task away knows
@@ -30,7 +30,7 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "shmem/queue_state.h"
-#include "shmem/refilled_tasks.h"
+#include "shmem/replenished_tasks.h"
 
 #define PARTITIONS		64
 #define NO_ENTRY		PG_UINT32_MAX
@@ -74,7 +74,7 @@ chains_wanted(void)
 }
 
 Size
-refilled_tasks_shmem_size(void)
+replenished_tasks_shmem_size(void)
 {
 	Size		size = TABLE_SIZE;
 
@@ -83,7 +83,7 @@ refilled_tasks_shmem_size(void)
 }
 
 void
-refilled_tasks_shmem_init(void *area, bool found)
+replenished_tasks_shmem_init(void *area, bool found)
 {
 	char	   *p = area;
 
@@ -153,7 +153,7 @@ remove_entry(uint32 *link)
 	uint32		number = *link;
 
 	*link = entries[number].next;
-	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->counts.refilled_tasks,
+	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->counts.replenished_tasks,
 							1);
 	SpinLockAcquire(&table->mutex);
 	entries[number].next = table->free_head;
@@ -164,25 +164,25 @@ remove_entry(uint32 *link)
 /*
  * A task counts as ready from now on, unless there is no room.
  */
-RefilledTask
-refilled_tasks_add(int queue, int64 task)
+ReplenishedTask
+replenished_tasks_add(int queue, int64 task)
 {
 	uint32		hash = hash_of(queue, task);
-	RefilledTask		result = REFILLED_KNOWN;
+	ReplenishedTask		result = REPLENISHED_KNOWN;
 
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	if (*link_to(hash, queue, task) == NO_ENTRY)
 	{
 		uint32		number = new_entry();
 
-		result = (number == NO_ENTRY) ? REFILLED_NO_ROOM : REFILLED_NEW;
-		if (result == REFILLED_NEW)
+		result = (number == NO_ENTRY) ? REPLENISHED_NO_ROOM : REPLENISHED_NEW;
+		if (result == REPLENISHED_NEW)
 		{
 			entries[number].task = task;
 			entries[number].queue = queue;
 			entries[number].next = chains[hash & chain_mask];
 			chains[hash & chain_mask] = number;
-			pg_atomic_fetch_add_u32(&queue_state_by_number(queue)->counts.refilled_tasks, 1);
+			pg_atomic_fetch_add_u32(&queue_state_by_number(queue)->counts.replenished_tasks, 1);
 		}
 	}
 	LWLockRelease(lock_of(hash));
@@ -193,13 +193,13 @@ refilled_tasks_add(int queue, int64 task)
  * A task does not count as ready any more.  Returns whether it did.
  */
 bool
-refilled_tasks_take(int queue, int64 task)
+replenished_tasks_take(int queue, int64 task)
 {
 	uint32		hash = hash_of(queue, task);
 	uint32	   *link;
 	bool		found;
 
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.refilled_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.replenished_tasks) == 0)
 		return false;
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	link = link_to(hash, queue, task);
@@ -214,12 +214,12 @@ refilled_tasks_take(int queue, int64 task)
  * Does a task of the overflow count as ready?
  */
 bool
-refilled_tasks_has(int queue, int64 task)
+replenished_tasks_has(int queue, int64 task)
 {
 	uint32		hash = hash_of(queue, task);
 	bool		found;
 
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.refilled_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.replenished_tasks) == 0)
 		return false;
 	LWLockAcquire(lock_of(hash), LW_SHARED);
 	found = (*link_to(hash, queue, task) != NO_ENTRY);
@@ -231,9 +231,9 @@ refilled_tasks_has(int queue, int64 task)
  * The tasks of a queue are counted anew, or it is gone.
  */
 void
-refilled_tasks_forget_queue(int queue)
+replenished_tasks_forget_queue(int queue)
 {
-	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.refilled_tasks) == 0)
+	if (pg_atomic_read_u32(&queue_state_by_number(queue)->counts.replenished_tasks) == 0)
 		return;
 	for (uint32 i = 0; i <= chain_mask; i++)
 	{
