@@ -172,7 +172,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 }
 
 /*
- * The same of a queue that is locked, unfit or gone: what shared memory knows.
+ * The row of a queue that is locked, unfit or gone: what shared memory knows.
  */
 static void
 put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)

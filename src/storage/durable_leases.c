@@ -151,7 +151,7 @@ find_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
 }
 
 /*
- * The same, and wait for whoever has it in hand.
+ * Find the row of a durable lease, and wait for the transaction that has it in hand.
  */
 static bool
 wait_for_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
@@ -257,7 +257,7 @@ durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
 		if (result == TM_Ok)
 		{
 			leases_set_durable(&lease->ref, &new->t_self);
-			/* The same command may go on to settle the lease. */
+			/* This command may go on to settle the lease. */
 			CommandCounterIncrement();
 		}
 		heap_freetuple(new);
@@ -320,6 +320,6 @@ durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n)
 		ExecDropSingleTupleTableSlot(slots[i]);
 	pfree(slots);
 	table_close(table, NoLock);
-	/* The same command may go on to settle the leases. */
+	/* This command may go on to settle the leases. */
 	CommandCounterIncrement();
 }

@@ -384,8 +384,8 @@ queue_open(const text *name, LOCKMODE lockmode, AclMode privileges,
 }
 
 /*
- * The same for a table, which may not be a queue's, or be gone: NULL then, and so
- * is *rel.
+ * Open a queue by its table, which may not be a queue's, or be gone: NULL then, and
+ * so is *rel.
  */
 QueueInfo *
 queue_open_relation(Oid relation, LOCKMODE lockmode,

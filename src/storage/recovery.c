@@ -309,8 +309,8 @@ read_tags(void *arg)
 }
 
 /*
- * The same before a lease is settled, so that what this changes is counted once.  That
- * is not to fail for want of entries for groups: then it is counted later, as it is by
+ * Have the tags known before a lease is settled, so that what this changes is counted
+ * once.  That is not to fail for want of entries for groups: then it is counted later, as it is by
  * then.
  */
 void

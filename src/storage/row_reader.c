@@ -100,7 +100,8 @@ deform(RowReader *reader)
 }
 
 /*
- * The same if not all is asked for, and not all may be needed.
+ * Read only the id and the state if a brief reading is asked for and the task has no
+ * unique key; else all columns.
  */
 static void
 deform_briefly(RowReader *reader)
@@ -278,7 +279,7 @@ row_reader_unlock(RowReader *reader)
 }
 
 /*
- * The same without keeping the lock.
+ * Read a row as row_reader_lock() does, without keeping the lock.
  */
 RowStatus
 row_reader_read(RowReader *reader, const ItemPointerData *tid)

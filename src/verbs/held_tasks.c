@@ -10,7 +10,7 @@
  * on the lease that he has (leases_closing); and the producer looks for the lease when
  * he has committed (pending_task_held).  If it has gone, or says so, a pass
  * of maintain.c looks at the task; else it was there before the look.
- * The same pass looks at all that are held after a start, and after rows were
+ * That pass looks at all that are held after a start, and after rows were
  * written with SQL, purged, or come from a prepared transaction.
  *
  *-------------------------------------------------------------------------

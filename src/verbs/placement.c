@@ -272,7 +272,7 @@ placement_is_fed(RowReader *row, uint32 group)
 }
 
 /*
- * The same for a task whose time has come, as its row says.  What was scheduled is
+ * A place for a task whose time has come, as its row says.  What was scheduled is
  * in order of when it was due.  It may overflow if it was scheduled for its first
  * attempt, or is dead.
  */
