@@ -24,6 +24,9 @@
 #include "utils/guc.h"
 #include "utils/rel.h"
 #include "utils/wait_event.h"
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
 
 #if PG_VERSION_NUM < 150000
 #error "pgfairq needs PostgreSQL 15 or later"

@@ -10,6 +10,7 @@
 
 #include "common/hashfn.h"
 
+#include "common/compat.h"
 #include "common/shared_memory.h"
 
 typedef struct GroupName
