@@ -121,7 +121,6 @@ typedef struct ParkedEntry
 #define NO_PARKED		PG_UINT32_MAX
 
 extern const ParkedEntry *parked_tree_first(const GroupLimit *limit);
-extern int	parked_tree_compare(const FairqAddress *address, const ParkedEntry *parked);
 extern bool parked_tree_precedes(const GroupLimit *limit, const FairqAddress *address);
 extern int	parked_tree_before(const GroupLimit *limit, const FairqAddress *address,
 							   int max);

@@ -99,8 +99,8 @@ compare_entries(int class, const LaneEntry *entry, const ParkedEntry *other)
  * Is an address before an entry (< 0), at it, or after it?  Whatever the TID:
  * that may be of a heap-only tuple.
  */
-int
-parked_tree_compare(const FairqAddress *address, const ParkedEntry *parked)
+static int
+compare_with_parked(const FairqAddress *address, const ParkedEntry *parked)
 {
 	LaneEntry	entry;
 
@@ -129,7 +129,7 @@ parked_tree_precedes(const GroupLimit *limit, const FairqAddress *address)
 {
 	const ParkedEntry *first = parked_tree_first(limit);
 
-	return first != NULL && parked_tree_compare(address, first) > 0;
+	return first != NULL && compare_with_parked(address, first) > 0;
 }
 
 /* Count the entries of a tree that come before an address, up to max. */
@@ -140,7 +140,7 @@ count_before(uint32 number, const FairqAddress *address, int max)
 
 	while (number != NO_PARKED && n < max)
 	{
-		if (parked_tree_compare(address, &entries[number]) > 0)
+		if (compare_with_parked(address, &entries[number]) > 0)
 		{
 			n += 1 + count_before(entries[number].left, address, max - n - 1);
 			number = entries[number].right;
@@ -320,7 +320,7 @@ parked_tree_remove(GroupLimit *limit, const FairqAddress *address)
 	while (*link != NO_PARKED)
 	{
 		ParkedEntry *parked = &entries[*link];
-		int			c = parked_tree_compare(address, parked);
+		int			c = compare_with_parked(address, parked);
 
 		if (c == 0)
 		{

@@ -132,8 +132,8 @@ arguments_concern(const text *queue)
 }
 
 /* A duration as it was given, for messages. */
-const char *
-arguments_duration_text(FunctionCallInfo fcinfo, int number)
+static const char *
+duration_text(FunctionCallInfo fcinfo, int number)
 {
 	return psprintf("is %s",
 					DatumGetCString(DirectFunctionCall1(interval_out,
@@ -161,7 +161,7 @@ arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
 	usecs = (approximate > MAX_DURATION || approximate < 0) ?
 		0 : wall_clock_usecs(interval);
 	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
-		arguments_bad(fcinfo, argument, arguments_duration_text(fcinfo, number),
+		arguments_bad(fcinfo, argument, duration_text(fcinfo, number),
 					 zero_ok ? "It must be from 0 to 10 years." :
 					 "It must be above 0 and at most 10 years.");
 	return usecs;
@@ -178,8 +178,8 @@ arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback)
 	return max;
 }
 
-int
-arguments_max_attempts(FunctionCallInfo fcinfo, int number, int fallback)
+static int
+max_attempts_argument(FunctionCallInfo fcinfo, int number, int fallback)
 {
 	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
 
@@ -445,7 +445,7 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	task->group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
 	task->priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
 	task->cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
-	task->max_attempts = arguments_max_attempts(fcinfo, 8, -1);
+	task->max_attempts = max_attempts_argument(fcinfo, 8, -1);
 	(void) arguments_duration(fcinfo, 9, "lease", 0, false);
 	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
 	task->has_headers = !PG_ARGISNULL(10);

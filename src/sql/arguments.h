@@ -24,11 +24,9 @@ extern void arguments_bad(FunctionCallInfo fcinfo, const char *argument,
 								const char *problem, const char *hint);
 extern text *arguments_queue(FunctionCallInfo fcinfo);
 extern void arguments_concern(const text *queue);
-extern const char *arguments_duration_text(FunctionCallInfo fcinfo, int number);
 extern int64 arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
 								int64 fallback, bool zero_ok);
 extern int arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback);
-extern int arguments_max_attempts(FunctionCallInfo fcinfo, int number, int fallback);
 extern SessionRef arguments_session(FunctionCallInfo fcinfo, int number);
 extern void arguments_session_owner(FunctionCallInfo fcinfo,
 									const SessionInfo *session);

@@ -10,7 +10,7 @@
  * transaction's snapshot shows them: claims and acks act on the present, in
  * every isolation level, as row locks do.
  *
- * Locking: the caller has a lock on the relation.  row_reader_lock returns with
+ * Locking: the caller has a lock on the relation.  lock_row returns with
  * a share lock on the row's page; until row_reader_unlock the caller may lock
  * what is in shared memory (a claim: the group, its limit, a partition of the lease
  * table), where nobody looks at a page, and nothing else.
@@ -217,8 +217,8 @@ row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid)
  * Read the row at a TID, or the one that a chain of heap-only tuples leads to.
  * With ROW_LIVE its page is share-locked, until row_reader_unlock; else not.
  */
-RowStatus
-row_reader_lock(RowReader *reader, const ItemPointerData *tid)
+static RowStatus
+lock_row(RowReader *reader, const ItemPointerData *tid)
 {
 	ItemPointerData at = *tid;
 	SnapshotData dirty;
@@ -279,12 +279,12 @@ row_reader_unlock(RowReader *reader)
 }
 
 /*
- * Read a row as row_reader_lock() does, without keeping the lock.
+ * Read a row as lock_row() does, without keeping the lock.
  */
 RowStatus
 row_reader_read(RowReader *reader, const ItemPointerData *tid)
 {
-	RowStatus	status = row_reader_lock(reader, tid);
+	RowStatus	status = lock_row(reader, tid);
 
 	if (status == ROW_LIVE)
 		row_reader_unlock(reader);
@@ -391,13 +391,13 @@ is_task(RowReader *reader, RowStatus status, int64 id)
 
 /*
  * As row_reader_task; but with ROW_LIVE the row's page is share-locked, as by
- * row_reader_lock.  *seen is where it was last seen; if it is not there, and not gone,
+ * lock_row.  *seen is where it was last seen; if it is not there, and not gone,
  * *seen says then where it is.
  */
 RowStatus
 row_reader_lock_task(RowReader *reader, int64 id, ItemPointer seen)
 {
-	RowStatus	status = row_reader_lock(reader, seen);
+	RowStatus	status = lock_row(reader, seen);
 
 	while (unlikely(!is_task(reader, status, id)))
 	{
@@ -411,14 +411,14 @@ row_reader_lock_task(RowReader *reader, int64 id, ItemPointer seen)
 			break;
 
 		/* It may have moved on before it is locked. */
-		status = row_reader_lock(reader, seen);
+		status = lock_row(reader, seen);
 	}
 	return status;
 }
 
 /*
  * Read the row that an entry of a lane leads to.  With ROW_LIVE its page is
- * share-locked, as by row_reader_lock.
+ * share-locked, as by lock_row.
  *
  * A task of the overflow has no other place, and no index leads to this one: so where
  * its row was seen is a hint.
@@ -428,7 +428,7 @@ row_reader_entry(RowReader *reader, LaneEntry *entry)
 {
 	int64		task = lanes_entry_task(entry);
 
-	return likely(task == 0) ? row_reader_lock(reader, &entry->tid) :
+	return likely(task == 0) ? lock_row(reader, &entry->tid) :
 		row_reader_lock_task(reader, task, &entry->tid);
 }
 

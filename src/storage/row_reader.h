@@ -65,7 +65,6 @@ row_reader_same_group(const text *a, const text *b)
 
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);
 extern void row_reader_fetch_page(RowReader *reader, const ItemPointerData *tid);
-extern RowStatus row_reader_lock(RowReader *reader, const ItemPointerData *tid);
 extern void row_reader_unlock(RowReader *reader);
 extern RowStatus row_reader_read(RowReader *reader, const ItemPointerData *tid);
 extern RowStatus row_reader_task(RowReader *reader, int64 id,

@@ -122,8 +122,8 @@ word_is(const Word *word, char wildcard)
  * it is first found.  So it takes (words of the pattern) x (words of the topic)
  * steps at most, however many # there are.
  */
-bool
-topics_match(const char *pattern, int pattern_len, const char *topic, int topic_len)
+static bool
+matches_topic(const char *pattern, int pattern_len, const char *topic, int topic_len)
 {
 	Word		want;
 	Word		have;
@@ -254,7 +254,7 @@ subscribed_queues(const text *topic)
 		char	   *queue;
 
 		CHECK_FOR_INTERRUPTS();
-		if (!topics_match(VARDATA_ANY(pattern), VARSIZE_ANY_EXHDR(pattern),
+		if (!matches_topic(VARDATA_ANY(pattern), VARSIZE_ANY_EXHDR(pattern),
 						  VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)))
 			continue;
 		queue = TextDatumGetCString(heap_getattr(tuple, TOPIC_COLUMN_QUEUE,

@@ -14,8 +14,6 @@
 #define TOPIC_MAX		255		/* bytes */
 
 extern const char *topics_check(const text *topic, bool pattern, const char **hint);
-extern bool topics_match(const char *pattern, int pattern_len,
-						 const char *topic, int topic_len);
 
 extern void topics_subscribe(const text *topic, const text *queue);
 extern bool topics_unsubscribe(const text *topic, const text *queue);

@@ -22,7 +22,7 @@
 # - group_overflow_seek_starved(): starve with tasks set aside: the group that is starving
 #   beside a paused one;
 # - claim_resolve_doubts(): do not ask whether it was rolled back: the prepared one;
-# - lanes_doubt(): forget what is counted when there are too many: one of many;
+# - lane_doubts_add(): forget what is counted when there are too many: one of many;
 # - recovery_recount(): without the lock, or do_pass(): do not come again for it: others who
 #   write meanwhile;
 # - stats_before_prepare(): nothing where there is no lane: the purge after a restart;

@@ -12,7 +12,7 @@
 #   next lease twice, and it may be another one by then (the task is not put back: in
 #   one round of twenty or so; FAIRQ_REST_ROUNDS=100 for sure);
 # - count a group as one that waits each time it takes something of what was set aside
-#   (set_waiting(limit, false) in set_aside_taken: it is looked after for ever).
+#   (set_waiting(limit, false) in parking.c: it is looked after for ever).
 #
 # Not seen to fail: with told_at set at each pass in sessions_overdue(), also when nothing
 # was told.  Then a lease that was granted in the moment in which its session is closed is
