@@ -94,6 +94,10 @@ deform(RowReader *reader)
 		reader->values[i] = fetchatt(column, start + offset);
 		offset = att_addlength_pointer(offset, column->attlen, start + offset);
 	}
+	memset(&reader->values[present], 0, (desc->natts - present) * sizeof(Datum));
+	memset(&reader->nulls[present], true, desc->natts - present);
+	if (likely(desc->constr == NULL || desc->constr->missing == NULL))
+		return;
 	/* A user's columns that are younger than the row. */
 	for (int i = present; i < desc->natts; i++)
 		reader->values[i] = getmissingattr(desc, i + 1, &reader->nulls[i]);
