@@ -34,7 +34,6 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/group_table.h"
-#include "shmem/in_hand.h"
 #include "shmem/in_transit.h"
 #include "shmem/lane_table.h"
 #include "shmem/lanes.h"
@@ -52,6 +51,7 @@
 #include "storage/page_hints.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
+#include "verbs/claim.h"
 #include "verbs/held_tasks.h"
 #include "worker/database_hooks.h"
 #include "worker/launcher.h"
@@ -143,7 +143,7 @@ _PG_init(void)
 	/* A refill ends before what is in hand goes back to its lane. */
 	pending_at_abort(lanes_at_abort);
 	pending_at_abort(leases_return_reserved);
-	pending_at_abort(in_hand_at_abort);
+	pending_at_abort(claim_at_abort);
 	pending_at_abort(waiting_at_abort);
 	held_tasks_register();
 	database_hooks_install();

@@ -271,7 +271,6 @@ look(const Lane *lane, LaneTop *top)
 		top->view = now->refilling ? LANE_REFILLING : LANE_UNREAD;
 		top->first = lane->frontier;
 	}
-	top->low = !now->complete && !now->refilling && now->window.count < LANE_LOW_WATER;
 }
 
 /*
@@ -300,7 +299,6 @@ void
 lanes_look(const Lane *lane, LaneTop *top)
 {
 	look(lane, top);
-	top->low = false;
 }
 
 /*
@@ -400,6 +398,7 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 		n = total;
 	}
 	look(lane, top);
+	top->low = !lane->complete && !lane->refilling && lane->window.count < LANE_LOW_WATER;
 	lane->taking = false;
 	LWLockRelease(&lane->lock);
 	return n;

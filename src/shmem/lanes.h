@@ -115,7 +115,7 @@ typedef enum LaneView
 typedef struct LaneTop
 {
 	LaneView	view;
-	bool		low;			/* the window should be refilled in passing */
+	bool		low;			/* of lanes_take: the window should be refilled in passing */
 	LaneEntry	first;
 } LaneTop;
 

@@ -10,7 +10,7 @@
  * granted (durable_leases.c).
  *
  * How an entry becomes a lease is in claim_grant.c.  Between lane and lease entries
- * are in hand (in_hand.c), and go back if the claim fails.
+ * are in hand (claim_lanes.c), and go back if the claim fails.
  *
  * Nothing here waits, but in three cases.  In two the alternative is to say that a
  * queue is empty that is not.  When there is nothing to claim and another claimer

@@ -32,6 +32,7 @@ typedef void (*ClaimSink) (RowReader *row, const LeaseInfo *lease, void *arg);
 extern int	claim_tasks(Relation rel, QueueInfo *info,
 						const ClaimRequest *request,
 						ClaimSink sink, void *arg);
+extern void claim_at_abort(void);
 extern int64 claim_lease_of(RowReader *row);
 extern int	claim_max_attempts_of(RowReader *row);
 extern bool claim_resolve_doubts(QueueState *state);

@@ -4,7 +4,9 @@
  *	  Claims of whatever comes first: from the fronts of the lanes.
  *
  * A class's lanes are taken from in the order of addresses across lanes, and what
- * is taken is in hand (in_hand.c) until its row has been read and it is leased.
+ * is taken is in hand until its row has been read and it is leased.  It is in no
+ * window any more, so if the claim fails it goes back.  While there is any, other
+ * processes see that in in_transit.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +14,6 @@
 
 #include "miscadmin.h"
 
-#include "shmem/in_hand.h"
 #include "shmem/in_transit.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
@@ -28,6 +29,60 @@ typedef struct Source
 	Lane	   *lane;
 	LaneTop		top;
 } Source;
+
+/*
+ * What is in hand: entries in order, and the lane of each.  Behind them there is
+ * room for what is just taken.
+ */
+static LaneEntry hand[2 * LANE_WINDOW];
+static Lane *hand_lanes[2 * LANE_WINDOW];
+static int	in_hand = 0;
+
+/* Give back what is in hand, but for the first kept entries. */
+static void
+give_back(int kept)
+{
+	while (in_hand > kept)
+	{
+		in_hand--;
+		lanes_offer_entry(hand_lanes[in_hand], &hand[in_hand]);
+	}
+}
+
+/*
+ * The claim failed: nothing that is in hand was leased.  Never fails.
+ */
+void
+claim_at_abort(void)
+{
+	give_back(0);
+	in_transit_ends();
+}
+
+/*
+ * Hold n entries that were taken from a lane, and are behind those in hand.  All
+ * that is held is in order, also when some came late; what is then more than max
+ * goes back, from the end.
+ */
+static void
+hold(Lane *lane, int n, int max)
+{
+	for (int end = in_hand + n; in_hand < end; in_hand++)
+	{
+		LaneEntry	entry = hand[in_hand];
+		int			at;
+
+		/* Mostly it stays: lanes are taken from in order. */
+		for (at = in_hand; at > 0 && lanes_compare(&entry, &hand[at - 1]) < 0; at--)
+		{
+			hand[at] = hand[at - 1];
+			hand_lanes[at] = hand_lanes[at - 1];
+		}
+		hand[at] = entry;
+		hand_lanes[at] = lane;
+	}
+	give_back(max);
+}
 
 /*
  * Look at the lanes of a class of buckets below high: those that have anything
@@ -91,21 +146,17 @@ line_up(Source **line, int *n, Source *source)
  * While lanes were looked at, one after the other, tasks may have been offered: the
  * earlier one of two in a lane that was seen before, the later one where we have
  * found it.  So look again; what is in our hands was offered before that, and so
- * was all that comes before it and was offered first.  Returns how many entries are
- * held then.
+ * was all that comes before it and was offered first.
  *
  * Not in a lane that another claimer was at: what he takes and what we do is at the
  * same time.
  */
-static int
+static void
 take_overtaken(Claim *claim, int class, int high, const Source *sources,
 			   int n_sources, int max)
 {
 	const LaneSet *set = &claim->info->state->orders[class].lanes;
-	LaneEntry  *held;
-	Lane	  **lanes;
-	int			total = in_hand_entries(&held, &lanes);
-	bool		again = (total > 0);
+	bool		again = (in_hand > 0);
 	Lane	   *all = lanes_get(0);
 
 	while (again)
@@ -118,33 +169,30 @@ take_overtaken(Claim *claim, int class, int high, const Source *sources,
 			int			number = ((volatile const LaneSet *) set)->lanes[b];
 			Lane	   *lane;
 			LaneTop		top;
-			LaneEntry	entries[LANE_WINDOW];
+			const LaneEntry *last = &hand[in_hand - 1];
 			bool		skip;
 			int			n;
 
 			if (number <= 0)
 				continue;
 			lane = &all[number - 1];
-			if (likely(!lanes_may_precede(lane, &held[total - 1])))
+			if (likely(!lanes_may_precede(lane, last)))
 				continue;
 			lanes_look(lane, &top);
-			if (top.view != LANE_READY ||
-				lanes_compare(&top.first, &held[total - 1]) >= 0)
+			if (top.view != LANE_READY || lanes_compare(&top.first, last) >= 0)
 				continue;
 			skip = !claim_wants_bucket(claim, lane);
 			for (int i = 0; i < n_sources && !skip; i++)
 				skip = (sources[i].lane == lane && sources[i].top.view == LANE_LOCKED);
 			if (skip)
 				continue;
-			n = lanes_take(lane, max, &held[total - 1], entries, &top, true);
+			n = lanes_take(lane, max, last, &hand[in_hand], &top, true);
 			if (n <= 0)
 				continue;
-			in_hand_add(lane, entries, n, max);
-			total = in_hand_entries(&held, &lanes);
+			hold(lane, n, max);
 			again = true;
 		}
 	}
-	return total;
 }
 
 /*
@@ -166,44 +214,29 @@ first_source(Source *sources, int n)
 }
 
 /*
- * Take up to max entries from the front of a source's lane, but none that comes
- * after upto (NULL: any), and hold them (in_hand.c).  Returns how many; -1 if
- * nowait and the lane is locked.
+ * Take entries from the front of a source's lane, until max are in hand, but none
+ * that comes after upto (NULL: any); or read on in the index if the lane's window is
+ * empty.  With nowait a lane that is locked is left for later.
  */
-static int
+static void
 take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
 {
-	LaneEntry	entries[LANE_WINDOW];
-	int			n = lanes_take(source->lane, max, upto, entries, &source->top, nowait);
-
-	if (n < 0)
-		return n;
-	in_hand_add(source->lane, entries, n, LANE_WINDOW);
-	if (source->top.low && claim_refill(claim->rel, claim->info, source->lane))
-		lanes_look(source->lane, &source->top);
-	return n;
-}
-
-/*
- * As take_from; or read on in the index if the lane's window is empty.  A lane that is
- * locked is left for later.
- */
-static int
-take_or_read(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
-{
-	int			n;
-
-	if (source->top.view == LANE_UNREAD)
+	if (source->top.view == LANE_READY)
 	{
-		claim_refill(claim->rel, claim->info, source->lane);
-		lanes_look(source->lane, &source->top);
-		return 0;
+		int			n = lanes_take(source->lane, max - in_hand, upto, &hand[in_hand],
+								   &source->top, nowait);
+
+		if (n < 0)
+		{
+			source->top.view = LANE_LOCKED;
+			return;
+		}
+		hold(source->lane, n, max);
+		if (!source->top.low)
+			return;
 	}
-	n = take_from(claim, source, max, upto, nowait);
-	if (n >= 0)
-		return n;
-	source->top.view = LANE_LOCKED;
-	return 0;
+	(void) claim_refill(claim->rel, claim->info, source->lane);
+	lanes_look(source->lane, &source->top);
 }
 
 /*
@@ -226,13 +259,13 @@ line_up_locked(Source **line, Source *sources, int n_sources)
 
 /*
  * Take up to max entries from the lanes of a class, the lowest address first, and
- * hold them (in_hand.c).  Returns how many.
+ * hold them.
  *
  * A merge of the lanes: from the lane least far along, up to where the next
  * one is.  Only a lane that another claimer has locked at that moment is left
  * for later.
  */
-static int
+static void
 take_from_class(Claim *claim, int class, int max)
 {
 	int			high = claim->info->state->orders[class].lanes.high;
@@ -243,7 +276,6 @@ take_from_class(Claim *claim, int class, int max)
 	Source	   *sources = few_sources;
 	Source	  **line = few_line;
 	Source	   *best;
-	int			total = 0;
 	bool		nowait = true;
 	bool		others_empty = true;
 	bool		looked_twice = false;
@@ -257,13 +289,12 @@ take_from_class(Claim *claim, int class, int max)
 
 	/* A claim of one needs no line, unless it finds the first lane locked. */
 	best = (max == 1) ? first_source(sources, n_sources) : NULL;
-	if (best != NULL && best->top.view == LANE_READY &&
-		take_from(claim, best, 1, NULL, nowait) > 0)
-		total = 1;
-	for (int i = 0; i < n_sources && total < max; i++)
+	if (best != NULL && best->top.view == LANE_READY)
+		take_from(claim, best, max, NULL, nowait);
+	for (int i = 0; i < n_sources && in_hand < max; i++)
 		line_up(line, &n_line, &sources[i]);
 
-	while (total < max)
+	while (in_hand < max)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (n_line == 0)
@@ -271,7 +302,7 @@ take_from_class(Claim *claim, int class, int max)
 			n_line = line_up_locked(line, sources, n_sources);
 			nowait &= (n_line == 0);
 		}
-		if (n_line == 0 && total == 0 && !looked_twice)
+		if (n_line == 0 && in_hand == 0 && !looked_twice)
 		{
 			/*
 			 * A look without the lock may be wrong.  Not when something is in hand
@@ -287,13 +318,12 @@ take_from_class(Claim *claim, int class, int max)
 			break;
 		best = line[--n_line];
 
-		total += take_or_read(claim, best, max - total,
-							  n_line == 0 ? NULL : &line[n_line - 1]->top.first, nowait);
+		take_from(claim, best, max, n_line == 0 ? NULL : &line[n_line - 1]->top.first, nowait);
 		line_up(line, &n_line, best);
 	}
 	if (high > 1)
-		total = take_overtaken(claim, class, high, sources, n_sources, max);
-	claim->drained = others_empty && (looked_twice || total == max);
+		take_overtaken(claim, class, high, sources, n_sources, max);
+	claim->drained = others_empty && (looked_twice || in_hand == max);
 	for (int i = 0; i < n_sources; i++)
 	{
 		if (sources[i].top.view == LANE_REFILLING)
@@ -305,7 +335,6 @@ take_from_class(Claim *claim, int class, int max)
 		pfree(sources);
 		pfree(line);
 	}
-	return total;
 }
 
 /*
@@ -339,20 +368,18 @@ lease_held(Claim *claim, int class, int max)
 	QueueOrder *order = &info->state->orders[class];
 	VirtualTime start = {PG_INT64_MIN, 0};
 	VirtualTime finish = start;
-	LaneEntry  *entries;
-	Lane	  **lanes;
-	int			n = Min(in_hand_entries(&entries, &lanes), max);
+	int			n = Min(in_hand, max);
 
 	if (n > 1)
 	{
 		for (int i = 0; i < n; i++)
-			row_reader_fetch_page(&claim->row, &entries[i].tid);
+			row_reader_fetch_page(&claim->row, &hand[i].tid);
 		for (int i = 0; i < n; i++)
-			page_hints_fetch_row(claim->rel, &entries[i].tid);
+			page_hints_fetch_row(claim->rel, &hand[i].tid);
 	}
 	for (int i = 0; i < n; i++)
 	{
-		Lane	   *lane = lanes[i];
+		Lane	   *lane = hand_lanes[i];
 		RowReader  *row = &claim->row;
 		VirtualTime task_finish;
 		uint32		limit;
@@ -365,44 +392,46 @@ lease_held(Claim *claim, int class, int max)
 		}
 
 		/* A group is to be fed first. */
-		if (unlikely(claim_passes_dry(claim, &entries[i])))
+		if (unlikely(claim_passes_dry(claim, &hand[i])))
 		{
 			claim->drained = false;
 			n = i;
 			break;
 		}
 
-		if (!claim_can_lease(claim, lane, row_reader_entry(row, &entries[i]), &entries[i]))
+		if (!claim_can_lease(claim, lane, row_reader_entry(row, &hand[i]), &hand[i]))
 			continue;
 
 		/* Another row may be there by now, or the same with another address. */
-		if (!row_reader_is_at(row, lane, &entries[i]))
+		if (!row_reader_is_at(row, lane, &hand[i]))
 		{
 			row_reader_unlock(row);
 			claim->stray = true;
 			offer_row(claim);
-			if (lanes_entry_task(&entries[i]) != 0)
-				queue_order_overflow_lost(info->state, class, lanes_entry_task(&entries[i]));
+			if (lanes_entry_task(&hand[i]) != 0)
+				queue_order_overflow_lost(info->state, class, lanes_entry_task(&hand[i]));
 			continue;
 		}
-		if (!claim_grant(claim, lane, &entries[i], &task_finish, &limit))
+		if (!claim_grant(claim, lane, &hand[i], &task_finish, &limit))
 		{
 			/* By now the group may have it: then whoever comes next may. */
 			if (limit != NO_LIMIT &&
-				!parking_park(limit, lane, &entries[i], claim->charge, false))
-				lanes_offer_entry(lane, &entries[i]);
+				!parking_park(limit, lane, &hand[i], claim->charge, false))
+				lanes_offer_entry(lane, &hand[i]);
 			continue;
 		}
 
 		if (info->policy == QUEUE_FAIR)
 		{
-			VirtualTime s = {entries[i].block, entries[i].fraction};
+			VirtualTime s = {hand[i].block, hand[i].fraction};
 
 			start = virtual_time_max(start, s);
 			finish = virtual_time_max(finish, task_finish);
 		}
 	}
-	in_hand_let_go(n);
+	give_back(n);
+	in_hand = 0;
+	in_transit_ends();
 	if (start.whole != PG_INT64_MIN)
 		queue_order_advance(order, start, finish);
 	if (claim->drained && !limit_table_in_turn(&info->state->limits))
@@ -461,7 +490,8 @@ claim_from_lanes(Claim *claim)
 			if (unlikely(limit_table_in_turn(&state->limits)))
 				turns_before(claim, class, want);
 			in_transit_begins(claim->now);
-			taken = take_from_class(claim, class, want);
+			take_from_class(claim, class, want);
+			taken = in_hand;
 
 			/* Only what it takes: the free list is one for everybody. */
 			reserved = taken > 0 ? leases_reserve(taken) : 0;
