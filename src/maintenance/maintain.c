@@ -111,8 +111,13 @@ static bool
 do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	Pass		pass = {.rel = rel, .info = info, .now = now, .max = PASS_ROWS,
-	.next = DT_NOEND};
+	Pass		pass = {
+		.rel = rel,
+		.info = info,
+		.now = now,
+		.max = PASS_ROWS,
+		.next = DT_NOEND,
+	};
 	bool		first = !maintenance->begun;
 	int			expired;
 	int			moved;

@@ -91,7 +91,11 @@ promote_due(Pass *pass, DuePlace *from)
 
 	if (from->due <= now)
 	{
-		PlaceRead	read = {.max = pass->max, .last = now, .next = *from};
+		PlaceRead	read = {
+			.max = pass->max,
+			.last = now,
+			.next = *from,
+		};
 		int			n;
 
 		read.entries = palloc(pass->max * sizeof(DuePlace));

@@ -336,7 +336,11 @@ look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
 {
 	QueueSweep *sweep = sweeper->sweep;
 	RowReader  *row = &sweeper->row;
-	PlaceRead	read = {.max = max, .last = upto - 1, .next = *from};
+	PlaceRead	read = {
+		.max = max,
+		.last = upto - 1,
+		.next = *from,
+	};
 	int			n;
 
 	if (sweeper->full || from->due >= upto)
@@ -508,7 +512,11 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 		   bool first, TimestampTz *next)
 {
 	QueueSweep *sweep = &info->state->sweep;
-	Sweeper		sweeper = {.info = info, .sweep = sweep, .now = now};
+	Sweeper		sweeper = {
+		.info = info,
+		.sweep = sweep,
+		.now = now,
+	};
 	bool		begin;
 	bool		more = false;
 

@@ -41,11 +41,7 @@ typedef enum RefillState
  * What a claim needs comes first: two cache lines, and with many groups
  * neither of them is in a cache.
  */
-typedef struct
-#if defined(pg_attribute_aligned)
-pg_attribute_aligned(64)
-#endif
-FairGroup
+typedef struct FairGroup
 {
 	/* partition's lock */
 	GroupKey	key;
@@ -83,7 +79,7 @@ FairGroup
 	VirtualTime seen_finish;	/* F when its replenish began */
 	VirtualTime offered_finish; /* F when the last of them got it, or later */
 	int			keylen;
-	char		text[GROUP_KEY_SHOWN];	/* the key, or its beginning */
+	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
 
 	/*
 	 * partition's lock and the queue's replenish.mutex to change, one of them to
@@ -98,7 +94,11 @@ FairGroup
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
-} FairGroup;
+}
+#if defined(pg_attribute_aligned)
+			pg_attribute_aligned(64)
+#endif
+FairGroup;
 
 typedef struct GroupTable
 {

@@ -337,7 +337,7 @@ init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, Virtual
 	group->limit = NO_LIMIT;
 	group->seconds = -1;
 	group->keylen = name->len;
-	memcpy(group->text, name->text, Min(name->len, GROUP_KEY_SHOWN));
+	memcpy(group->shown, name->text, Min(name->len, GROUP_KEY_SHOWN));
 	group->in_use = true;
 }
 

@@ -606,7 +606,7 @@ groups_list(QueueState *queue, GroupInfo **infos)
 			info->head_time = group->head_time;
 			info->limit = group->limit;
 			info->keylen = group->keylen;
-			memcpy(info->key, group->text, Min(group->keylen, GROUP_KEY_SHOWN));
+			memcpy(info->key, group->shown, Min(group->keylen, GROUP_KEY_SHOWN));
 			LWLockRelease(lock);
 		}
 		LWLockRelease(&group_table->creation_lock);

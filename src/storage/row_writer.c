@@ -414,7 +414,10 @@ row_writer_insert(Relation rel, QueueInfo *info, int n,
 {
 	MemoryContext batch_context;
 	MemoryContext old;
-	WriteState	state = {.rel = rel, .info = info};
+	WriteState	state = {
+		.rel = rel,
+		.info = info,
+	};
 
 	if (n == 1)
 	{
@@ -485,7 +488,10 @@ bool
 row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
 					  Datum *values, bool *nulls, bool wait)
 {
-	WriteState	state = {.rel = rel, .info = info};
+	WriteState	state = {
+		.rel = rel,
+		.info = info,
+	};
 	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
 	TM_FailureData tmfd;
 	IndexEntries entries;

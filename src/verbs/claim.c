@@ -267,7 +267,13 @@ int
 claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 			ClaimSink sink, void *arg)
 {
-	Claim		claim = {.rel = rel, .info = info, .request = request, .sink = sink, .arg = arg};
+	Claim		claim = {
+		.rel = rel,
+		.info = info,
+		.request = request,
+		.sink = sink,
+		.arg = arg,
+	};
 	bool		sought = false;
 
 	if (info->paused)

@@ -291,7 +291,10 @@ refill_group(Replenish *replenish, const StarvedGroup *starved, int feeding)
 	int64		lost = starved->lost;
 	GroupFed	fed;
 	GroupRefill group = {
-		.starved = starved, .how = replenish->how, .left = PG_INT64_MAX, .held = PG_INT64_MAX
+		.starved = starved,
+		.how = replenish->how,
+		.left = PG_INT64_MAX,
+		.held = PG_INT64_MAX,
 	};
 
 	read->hash = starved->hash;
@@ -326,7 +329,11 @@ refill_group(Replenish *replenish, const StarvedGroup *starved, int feeding)
 		read->next.id = Min(read->next.id, group.left);
 		lost = PG_INT64_MIN;
 	}
-	fed = (GroupFed) {group.moved > 0, group.written, read->next.id, group.held, lost};
+	fed.moved = (group.moved > 0);
+	fed.written = group.written;
+	fed.next = read->next.id;
+	fed.held = group.held;
+	fed.lost = lost;
 	pending_fed(feeding, &fed, group.how != FEED_WRITTEN);
 	return group.moved;
 }
@@ -344,9 +351,13 @@ refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved, int
 	/* Or the table would have to be read, and it is not known what the groups have. */
 	if (info->state->recovery.groups != QUEUE_KNOWN)
 	{
-		pending_fed(feeding, &(GroupFed) {
-			.next = starved->from, .held = PG_INT64_MAX, .lost = starved->lost
-		}, true);
+		GroupFed	nothing = {
+			.next = starved->from,
+			.held = PG_INT64_MAX,
+			.lost = starved->lost,
+		};
+
+		pending_fed(feeding, &nothing, true);
 		return;
 	}
 	refill_begin(&replenish, rel, info, FEED_IN_LANE_ONLY, starved->room);

@@ -70,7 +70,10 @@ static int	abort_hooks_count = 0;
 static TransactionId preparing_xid = InvalidTransactionId;
 
 /* What was owed has been taken back. */
-static const PendingKind nothing = {"nothing", .prepare = pending_nothing};
+static const PendingKind nothing = {
+	.name = "nothing",
+	.prepare = pending_nothing,
+};
 
 /*
  * For a kind of which nothing is owed when it is prepared.

@@ -35,6 +35,8 @@ typedef struct PendingLimit
 	LimitSettings settings;
 } PendingLimit;
 
+typedef void (*CountChange) (QueueState *queue, uint32 group, int n);
+
 /* n tasks of a group. */
 typedef struct PendingTasks
 {
@@ -44,7 +46,7 @@ typedef struct PendingTasks
 	int64		id;				/* the lowest that was put into the overflow */
 
 	/* Of another count, at commit. */
-	void		(*change) (QueueState *queue, uint32 group, int n);
+	CountChange change;
 } PendingTasks;
 
 /* A group that is given places out of its overflow. */
@@ -74,8 +76,11 @@ level_groups(PendingAction *action)
 	groups_level(purge->queue, purge->group, purge->finish);
 }
 
-static const PendingKind purged = {"purge", .commit = level_groups,
-	.prepare = level_groups};
+static const PendingKind purged = {
+	.name = "purge",
+	.commit = level_groups,
+	.prepare = level_groups,
+};
 
 /*
  * The tasks of a group are being removed (tag NULL: of all groups).
@@ -83,9 +88,17 @@ static const PendingKind purged = {"purge", .commit = level_groups,
 void
 pending_purged(QueueState *queue, const GroupTag *tag)
 {
-	*pending_new(purged, PendingPurge) = tag ?
-		(PendingPurge) {queue, tag->finish, tag->group} :
-		(PendingPurge) {queue, {0, 0}, FAIRQ_NO_GROUP};
+	PendingPurge purge = {
+		.queue = queue,
+		.group = FAIRQ_NO_GROUP,
+	};
+
+	if (tag != NULL)
+	{
+		purge.finish = tag->finish;
+		purge.group = tag->group;
+	}
+	*pending_new(purged, PendingPurge) = purge;
 }
 
 static void
@@ -119,9 +132,13 @@ announce_prepared_limit(PendingAction *action)
 	CacheInvalidateRelcacheByRelid(queue->relation);
 }
 
-static const PendingKind group_limit = {"limit of a group", .commit = set_limit,
-	.abort = keep_limit, .before_prepare = announce_prepared_limit,
-	.prepare = keep_limit};
+static const PendingKind group_limit = {
+	.name = "limit of a group",
+	.commit = set_limit,
+	.abort = keep_limit,
+	.before_prepare = announce_prepared_limit,
+	.prepare = keep_limit,
+};
 
 /*
  * What a group may have is being changed.  The caller has announced that, and
@@ -130,7 +147,11 @@ static const PendingKind group_limit = {"limit of a group", .commit = set_limit,
 void
 pending_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings)
 {
-	*pending_new(group_limit, PendingLimit) = (PendingLimit) {queue, limit, *settings};
+	PendingLimit *set = pending_new(group_limit, PendingLimit);
+
+	set->queue = queue;
+	set->limit = limit;
+	set->settings = *settings;
 }
 
 static void
@@ -149,8 +170,12 @@ set_defaults(PendingAction *action)
 	pg_atomic_fetch_sub_u32(&set->queue->limits.entries, 1);
 }
 
-static const PendingKind default_limits = {"default limits", .commit = set_defaults,
-	.abort = keep_defaults, .prepare = keep_defaults};
+static const PendingKind default_limits = {
+	.name = "default limits",
+	.commit = set_defaults,
+	.abort = keep_defaults,
+	.prepare = keep_defaults,
+};
 
 /*
  * What those groups of a queue may have that were not given settings of their
@@ -159,7 +184,10 @@ static const PendingKind default_limits = {"default limits", .commit = set_defau
 void
 pending_defaults_set(QueueState *queue, const LimitSettings *settings)
 {
-	*pending_new(default_limits, PendingLimit) = (PendingLimit) {queue, 0, *settings};
+	PendingLimit *set = pending_new(default_limits, PendingLimit);
+
+	set->queue = queue;
+	set->settings = *settings;
 
 	/* As if one of them had a limit: every lease that is granted is counted. */
 	pg_atomic_fetch_add_u32(&queue->limits.entries, 1);
@@ -189,11 +217,29 @@ overflow_comes_not(PendingAction *action)
 	group_overflow_ends(tasks->queue, tasks->group, tasks->n, tasks->id, false);
 }
 
-static const PendingKind changed_count = {"change of a count", .commit = change_count,
-	.prepare = change_count};
+static const PendingKind changed_count = {
+	.name = "change of a count",
+	.commit = change_count,
+	.prepare = change_count,
+};
 
-static const PendingKind new_overflow = {"new overflow", .commit = overflow_comes,
-	.abort = overflow_comes_not, .prepare = overflow_comes};
+static const PendingKind new_overflow = {
+	.name = "new overflow",
+	.commit = overflow_comes,
+	.abort = overflow_comes_not,
+	.prepare = overflow_comes,
+};
+
+static void
+note_count(QueueState *queue, uint32 group, int n, CountChange change)
+{
+	PendingTasks *tasks = pending_new(changed_count, PendingTasks);
+
+	tasks->queue = queue;
+	tasks->group = group;
+	tasks->n = n;
+	tasks->change = change;
+}
 
 /*
  * n ready tasks of a group are being removed, which are not leased.
@@ -201,8 +247,7 @@ static const PendingKind new_overflow = {"new overflow", .commit = overflow_come
 void
 pending_ready_removed(QueueState *queue, uint32 group, int n)
 {
-	*pending_new(changed_count, PendingTasks) =
-		(PendingTasks) {queue, group, -n, .change = groups_written};
+	note_count(queue, group, -n, groups_written);
 }
 
 /*
@@ -211,8 +256,7 @@ pending_ready_removed(QueueState *queue, uint32 group, int n)
 void
 pending_overflow_removed(QueueState *queue, uint32 group, int n)
 {
-	*pending_new(changed_count, PendingTasks) =
-		(PendingTasks) {queue, group, n, .change = group_overflow_removed};
+	note_count(queue, group, n, group_overflow_removed);
 }
 
 /* The action of this subtransaction for the overflow of a group, or NULL. */
@@ -233,17 +277,21 @@ void
 pending_overflowed(QueueState *queue, uint32 group, int64 id)
 {
 	PendingAction *action = find_overflow(queue, group);
+	PendingTasks *tasks;
 
 	if (action != NULL)
 	{
-		PendingTasks *tasks = pending_data(action, PendingTasks);
-
+		tasks = pending_data(action, PendingTasks);
 		tasks->n++;
 		tasks->id = Min(tasks->id, id);
 		return;
 	}
 	overflow_hints[group % OVERFLOW_HINTS] = pending_mark();
-	*pending_new(new_overflow, PendingTasks) = (PendingTasks) {queue, group, 1, .id = id};
+	tasks = pending_new(new_overflow, PendingTasks);
+	tasks->queue = queue;
+	tasks->group = group;
+	tasks->n = 1;
+	tasks->id = id;
 }
 
 /*
@@ -288,8 +336,13 @@ not_fed(PendingAction *action)
  * at once, and that task must not be claimed before those that were moved can
  * be.  So it hears so last.
  */
-static const PendingKind fed_group = {"fed group", .phase = PENDING_LAST, .commit = fed,
-	.abort = not_fed, .prepare = not_fed};
+static const PendingKind fed_group = {
+	.name = "fed group",
+	.phase = PENDING_LAST,
+	.commit = fed,
+	.abort = not_fed,
+	.prepare = not_fed,
+};
 
 /*
  * A group was taken from the starved list.  The caller has reserved
@@ -299,10 +352,16 @@ int
 pending_feeding(QueueState *queue, uint32 group, int64 lost)
 {
 	int			number = pending_mark();
+	PendingFeeding *feeding = pending_new(fed_group, PendingFeeding);
 
-	*pending_new(fed_group, PendingFeeding) = (PendingFeeding) {
-		queue, group, lost, {.next = PG_INT64_MIN, .held = PG_INT64_MAX, .lost = lost}
-	};
+	feeding->queue = queue;
+	feeding->group = group;
+	feeding->lost = lost;
+	feeding->fed.moved = false;
+	feeding->fed.written = 0;
+	feeding->fed.next = PG_INT64_MIN;
+	feeding->fed.held = PG_INT64_MAX;
+	feeding->fed.lost = lost;
 	feedings++;
 	return number;
 }

@@ -78,15 +78,27 @@ refuse_prepare(PendingAction *action)
 			 errhint("Claim and settle tasks in a transaction of their own, and prepare one that enqueues only.")));
 }
 
-static const PendingKind claimed_task = {"claimed task", .abort = give_back,
-	.check_prepare = refuse_prepare};
+static const PendingKind claimed_task = {
+	.name = "claimed task",
+	.abort = give_back,
+	.check_prepare = refuse_prepare,
+};
 
-static const PendingKind settled_lease = {"settled lease", .phase = PENDING_LEASES_END,
-	.commit = end_lease, .abort = unsettle, .check_prepare = refuse_prepare};
+static const PendingKind settled_lease = {
+	.name = "settled lease",
+	.phase = PENDING_LEASES_END,
+	.commit = end_lease,
+	.abort = unsettle,
+	.check_prepare = refuse_prepare,
+};
 
-static const PendingKind released_lease = {"released lease",
-	.phase = PENDING_LEASES_END, .commit = end_released, .abort = unsettle,
-	.check_prepare = refuse_prepare};
+static const PendingKind released_lease = {
+	.name = "released lease",
+	.phase = PENDING_LEASES_END,
+	.commit = end_released,
+	.abort = unsettle,
+	.check_prepare = refuse_prepare,
+};
 
 /*
  * A lease was granted, on a task in a place.

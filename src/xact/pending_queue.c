@@ -77,8 +77,11 @@ refuse_created(PendingAction *action)
 			 errhint("Create queues in a transaction that is not prepared.")));
 }
 
-static const PendingKind created_queue = {"created queue", .abort = release_created,
-	.check_prepare = refuse_created};
+static const PendingKind created_queue = {
+	.name = "created queue",
+	.abort = release_created,
+	.check_prepare = refuse_created,
+};
 
 /*
  * A queue's shared state is about to be set up whose table is new in this
@@ -114,8 +117,12 @@ refuse_dropped(PendingAction *action)
 }
 
 /* A queue is forgotten after everything else that the list has of it. */
-static const PendingKind dropped_queue = {"dropped queue", .phase = PENDING_LAST,
-	.commit = release, .check_prepare = refuse_dropped};
+static const PendingKind dropped_queue = {
+	.name = "dropped queue",
+	.phase = PENDING_LAST,
+	.commit = release,
+	.check_prepare = refuse_dropped,
+};
 
 /*
  * A queue's relation is being dropped (relation InvalidOid: a database is).
@@ -123,7 +130,10 @@ static const PendingKind dropped_queue = {"dropped queue", .phase = PENDING_LAST
 void
 pending_release_queue(Oid database, Oid relation)
 {
-	*pending_new(dropped_queue, PendingRelation) = (PendingRelation) {database, relation};
+	PendingRelation *queue = pending_new(dropped_queue, PendingRelation);
+
+	queue->database = database;
+	queue->relation = relation;
 }
 
 static void
@@ -133,8 +143,11 @@ settings_changed(PendingAction *action)
 	wake_when_seen = true;
 }
 
-static const PendingKind changed_settings = {"changed settings",
-	.commit = settings_changed, .prepare = settings_changed};
+static const PendingKind changed_settings = {
+	.name = "changed settings",
+	.commit = settings_changed,
+	.prepare = settings_changed,
+};
 
 /*
  * Settings of a queue are changed: something else may be due now, or
@@ -175,7 +188,11 @@ probe(PendingAction *action)
 	wakeup_probe(MyDatabaseId);
 }
 
-static const PendingKind probed_database = {"probe", .commit = probe, .prepare = probe};
+static const PendingKind probed_database = {
+	.name = "probe",
+	.commit = probe,
+	.prepare = probe,
+};
 
 /*
  * Extensions or databases come or go: perhaps ours.  The launcher looks.
@@ -200,8 +217,10 @@ refuse_maintained(PendingAction *action)
 			 errhint("Call fairq.maintain() in a transaction of its own; so do with claims, which maintain a queue where there is no background worker.")));
 }
 
-static const PendingKind maintained_queue = {"maintained queue",
-	.check_prepare = refuse_maintained};
+static const PendingKind maintained_queue = {
+	.name = "maintained queue",
+	.check_prepare = refuse_maintained,
+};
 
 /*
  * A queue is being maintained: there is no other pass until this transaction
@@ -222,8 +241,13 @@ unreserve(PendingAction *action)
 }
 
 /* Room stays reserved for the new tasks until they are counted. */
-static const PendingKind reserved_room = {"reserved room", .phase = PENDING_LAST,
-	.commit = unreserve, .abort = unreserve, .prepare = unreserve};
+static const PendingKind reserved_room = {
+	.name = "reserved room",
+	.phase = PENDING_LAST,
+	.commit = unreserve,
+	.abort = unreserve,
+	.prepare = unreserve,
+};
 
 /*
  * Reserve room for n tasks more in a queue that may have max.  Returns false
@@ -232,10 +256,14 @@ static const PendingKind reserved_room = {"reserved room", .phase = PENDING_LAST
 bool
 pending_room(QueueState *queue, int n, int64 max)
 {
+	PendingQueue *room;
+
 	pending_reserve(1);
 	if (!queue_state_reserve(queue, n, max))
 		return false;
-	*pending_new(reserved_room, PendingQueue) = (PendingQueue) {queue, n};
+	room = pending_new(reserved_room, PendingQueue);
+	room->queue = queue;
+	room->n = n;
 	return true;
 }
 
@@ -246,8 +274,11 @@ read_again(PendingAction *action)
 	wakeup_at(MyDatabaseId, 0);
 }
 
-static const PendingKind unknown_rows = {"unknown rows", .commit = read_again,
-	.prepare = read_again};
+static const PendingKind unknown_rows = {
+	.name = "unknown rows",
+	.commit = read_again,
+	.prepare = read_again,
+};
 
 /*
  * Rows may have been written without our trigger: they are read anew.
@@ -278,11 +309,17 @@ recount_if_counted(PendingAction *action)
  * A count that is made before a prepared transaction has ended does not see
  * its rows.
  */
-static const PendingKind uncounted_rows = {"uncounted rows", .commit = recount_if_counted,
-	.prepare = recount};
+static const PendingKind uncounted_rows = {
+	.name = "uncounted rows",
+	.commit = recount_if_counted,
+	.prepare = recount,
+};
 
-static const PendingKind unknown_tags = {"unknown tags", .abort = recount,
-	.prepare = pending_nothing};
+static const PendingKind unknown_tags = {
+	.name = "unknown tags",
+	.abort = recount,
+	.prepare = pending_nothing,
+};
 
 /* Once for a queue and subtransaction is enough. */
 static void
@@ -322,8 +359,11 @@ close_session(PendingAction *action)
 	sessions_close(pending_data(action, SessionRef));
 }
 
-static const PendingKind closed_session = {"closed session", .commit = close_session,
-	.prepare = close_session};
+static const PendingKind closed_session = {
+	.name = "closed session",
+	.commit = close_session,
+	.prepare = close_session,
+};
 
 /*
  * A session is being closed.
@@ -351,11 +391,17 @@ change_due(PendingAction *action)
 	due->change(due->cursor, &due->place);
 }
 
-static const PendingKind added_due = {"row that becomes due", .commit = add_due,
-	.prepare = add_due};
+static const PendingKind added_due = {
+	.name = "row that becomes due",
+	.commit = add_due,
+	.prepare = add_due,
+};
 
-static const PendingKind changed_due = {"change of a due cursor", .commit = change_due,
-	.prepare = pending_nothing};
+static const PendingKind changed_due = {
+	.name = "change of a due cursor",
+	.commit = change_due,
+	.prepare = pending_nothing,
+};
 
 /*
  * A row was added that cursor has to find, and the worker to look for at
@@ -370,7 +416,10 @@ pending_due_added(DueCursor *cursor, TimestampTz due, TimestampTz wake_at)
 	if (added == NULL || added->cursor != cursor)
 	{
 		added = pending_new(added_due, PendingDue);
-		*added = (PendingDue) {cursor, {.due = due}, .wake_at = wake_at};
+		added->cursor = cursor;
+		added->place.due = due;
+		added->wake_at = wake_at;
+		return;
 	}
 	added->place.due = Min(added->place.due, due);
 	added->wake_at = Min(added->wake_at, wake_at);
@@ -393,7 +442,11 @@ pending_scheduled(QueueState *queue, TimestampTz due)
 void
 pending_due_read(DueCursorChange change, DueCursor *cursor, const DuePlace *place)
 {
-	*pending_new(changed_due, PendingDue) = (PendingDue) {cursor, *place, .change = change};
+	PendingDue *read = pending_new(changed_due, PendingDue);
+
+	read->cursor = cursor;
+	read->place = *place;
+	read->change = change;
 }
 
 static void
@@ -427,14 +480,24 @@ look_behind(PendingAction *action)
  * When the transaction is prepared, passes look at once, and again and again
  * while it is in doubt.
  */
-static const PendingKind held_task = {"held task", .commit = look_behind,
-	.abort = look_behind, .prepare = look};
+static const PendingKind held_task = {
+	.name = "held task",
+	.commit = look_behind,
+	.abort = look_behind,
+	.prepare = look,
+};
 
-static const PendingKind wanted_look = {"look at held tasks", .commit = look,
-	.prepare = look};
+static const PendingKind wanted_look = {
+	.name = "look at held tasks",
+	.commit = look,
+	.prepare = look,
+};
 
-static const PendingKind taken_look = {"held tasks that were looked at", .abort = look,
-	.prepare = look};
+static const PendingKind taken_look = {
+	.name = "held tasks that were looked at",
+	.abort = look,
+	.prepare = look,
+};
 
 /*
  * A task that is held behind another one was written.
@@ -442,7 +505,12 @@ static const PendingKind taken_look = {"held tasks that were looked at", .abort 
 void
 pending_task_held(QueueState *queue, int64 task, int64 before)
 {
-	*pending_new(held_task, PendingLook) = (PendingLook) {queue, task, before, false};
+	PendingLook *held = pending_new(held_task, PendingLook);
+
+	held->queue = queue;
+	held->task = task;
+	held->before = before;
+	held->all = false;
 }
 
 /*
@@ -452,6 +520,8 @@ pending_task_held(QueueState *queue, int64 task, int64 before)
 void
 pending_look(QueueState *queue)
 {
+	PendingLook *wanted;
+
 	/* Of a run of them one is enough; other actions may be in between. */
 	for (int i = 1; i <= 4; i++)
 	{
@@ -460,7 +530,10 @@ pending_look(QueueState *queue)
 		if (action != NULL && pending_data(action, PendingLook)->queue == queue)
 			return;
 	}
-	*pending_new(wanted_look, PendingLook) = (PendingLook) {queue, PG_INT64_MIN, 0, true};
+	wanted = pending_new(wanted_look, PendingLook);
+	wanted->queue = queue;
+	wanted->task = PG_INT64_MIN;
+	wanted->all = true;
 }
 
 /*
@@ -470,5 +543,9 @@ pending_look(QueueState *queue)
 void
 pending_looked(QueueState *queue, int64 task, bool all)
 {
-	*pending_new(taken_look, PendingLook) = (PendingLook) {queue, task, 0, all};
+	PendingLook *taken = pending_new(taken_look, PendingLook);
+
+	taken->queue = queue;
+	taken->task = task;
+	taken->all = all;
 }

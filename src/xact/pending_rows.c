@@ -173,33 +173,63 @@ unwrite_task(PendingAction *action)
 		groups_written(written->queue, written->group, -written->n);
 }
 
-static const PendingKind enqueued = {"enqueued row", .commit = offer,
-	.abort = untag_row, .prepare = doubt};
+static const PendingKind enqueued = {
+	.name = "enqueued row",
+	.commit = offer,
+	.abort = untag_row,
+	.prepare = doubt,
+};
 
-static const PendingKind offered_at_commit = {"offer at commit", .commit = offer,
-	.prepare = doubt};
+static const PendingKind offered_at_commit = {
+	.name = "offer at commit",
+	.commit = offer,
+	.prepare = doubt,
+};
 
-static const PendingKind offered_at_abort = {"offer at abort", .abort = offer,
-	.prepare = doubt};
+static const PendingKind offered_at_abort = {
+	.name = "offer at abort",
+	.abort = offer,
+	.prepare = doubt,
+};
 
 /* Rows from an address on are read again. */
-static const PendingKind lowered_at_commit = {"lower at commit", .commit = lower,
-	.prepare = doubt};
+static const PendingKind lowered_at_commit = {
+	.name = "lower at commit",
+	.commit = lower,
+	.prepare = doubt,
+};
 
-static const PendingKind lowered_at_abort = {"lower at abort", .abort = lower,
-	.prepare = doubt};
+static const PendingKind lowered_at_abort = {
+	.name = "lower at abort",
+	.abort = lower,
+	.prepare = doubt,
+};
 
 /* Rows that were folded: lowered_at_commit stands for their offers. */
-static const PendingKind tagged = {"folded tags", .abort = untag,
-	.prepare = pending_nothing};
+static const PendingKind tagged = {
+	.name = "folded tags",
+	.abort = untag,
+	.prepare = pending_nothing,
+};
 
-static const PendingKind cancelled = {"cancelled task", .commit = untag, .prepare = untag};
+static const PendingKind cancelled = {
+	.name = "cancelled task",
+	.commit = untag,
+	.prepare = untag,
+};
 
-static const PendingKind removed_task = {"removed task", .commit = remove_task,
-	.prepare = remove_task};
+static const PendingKind removed_task = {
+	.name = "removed task",
+	.commit = remove_task,
+	.prepare = remove_task,
+};
 
-static const PendingKind written_task = {"task written with SQL", .commit = write_task,
-	.abort = unwrite_task, .prepare = write_task};
+static const PendingKind written_task = {
+	.name = "task written with SQL",
+	.commit = write_task,
+	.abort = unwrite_task,
+	.prepare = write_task,
+};
 
 /* Is the list so long that rows are folded? */
 static inline bool
@@ -276,7 +306,10 @@ fold_tag(QueueState *queue, const FairqAddress *address, const GroupTag *tag)
 		}
 		*hint = pending_mark();
 		fold = pending_new(tagged, PendingTag);
-		*fold = (PendingTag) {address->slot, start, .group = tag->group};
+		fold->slot = address->slot;
+		fold->start = start;
+		fold->group = tag->group;
+		fold->ready = 0;
 	}
 	else if (virtual_time_compare(fold->finish, start) != 0)
 		fold->start = start;
@@ -409,10 +442,16 @@ pending_passed(Lane *lane, const LaneEntry *entry, bool written)
 void
 pending_cancelled(const FairqAddress *address, const GroupTag *tag)
 {
+	PendingTag *taken_back = pending_new(cancelled, PendingTag);
+
+	taken_back->slot = address->slot;
+	taken_back->start.whole = address->block;
+	taken_back->start.fraction = address->fraction;
+	taken_back->finish = tag->finish;
+	taken_back->group = tag->group;
+
 	/* It may be leased, so the caller notes apart what it counts as. */
-	*pending_new(cancelled, PendingTag) = (PendingTag) {
-		address->slot, {address->block, address->fraction}, tag->finish, tag->group, 0
-	};
+	taken_back->ready = 0;
 }
 
 /*
@@ -425,7 +464,11 @@ pending_removed(QueueState *queue, uint32 group, int64 task,
 {
 	PendingTask *removed = pending_new(removed_task, PendingTask);
 
-	*removed = (PendingTask) {queue, task, group, 1, .of_overflow = (address == NULL)};
+	removed->queue = queue;
+	removed->task = task;
+	removed->group = group;
+	removed->n = 1;
+	removed->of_overflow = (address == NULL);
 	if (address != NULL)
 		removed->address = *address;
 }
@@ -453,8 +496,12 @@ pending_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflo
 	}
 	if (fold)
 		*hint = pending_mark();
-	*pending_new(written_task, PendingTask) =
-		(PendingTask) {queue, fold ? 0 : task, group, 1, .of_overflow = of_overflow};
+	written = pending_new(written_task, PendingTask);
+	written->queue = queue;
+	written->task = fold ? 0 : task;
+	written->group = group;
+	written->n = 1;
+	written->of_overflow = of_overflow;
 }
 
 /*
