@@ -66,10 +66,11 @@ EXTENSION = pgfairq
 MODULE_big = pgfairq
 PGFILEDESC = "pgfairq - a fair task queue"
 
-EXTVERSION = $(shell sed -n "s/^default_version *= *'\([^']*\)'.*/\1/p" pgfairq.control)
+EXTVERSION := $(shell sed -n "s/^default_version *= *'\([^']*\)'.*/\1/p" pgfairq.control)
 
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
-PG_CPPFLAGS = -Isrc
+# The library refuses SQL of another version.
+PG_CPPFLAGS = -Isrc -DFAIRQ_VERSION='"$(EXTVERSION)"'
 # The server's headers and its function interface leave parameters unused.
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
 ifdef WERROR
@@ -85,6 +86,8 @@ SHLIB_LINK = $(if $(filter linux,$(PORTNAME)),$(EXPORTED_ONLY))
 SQL_SCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
 SQL_FRAGMENTS = $(sort $(wildcard sql/install/*.sql))
 DATA_built = $(SQL_SCRIPT)
+# From one version to the next, written by hand.
+DATA = $(wildcard sql/$(EXTENSION)--*--*.sql)
 
 # setup creates the extension in the regression database and comes first.
 # pg_regress finds the tests in test/sql and test/specs through --inputdir. It
@@ -125,6 +128,6 @@ $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 $(shlib): src/pgfairq.map
 
 # PGXS does not follow #include; every object is rebuilt when a header changes.
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h) Makefile
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h src/*/*.h) Makefile pgfairq.control
 
 endif

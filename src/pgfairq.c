@@ -48,6 +48,7 @@
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
 #include "storage/archive.h"
+#include "storage/extension_version.h"
 #include "storage/page_hints.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
@@ -135,6 +136,7 @@ _PG_init(void)
 	shmem_request_hook = shmem_request;
 	prev_shmem_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = shmem_startup;
+	extension_version_register();
 	queue_open_register();
 	archive_register();
 	pending_register();

@@ -30,6 +30,7 @@
 #include "shmem/groups.h"
 #include "shmem/limited_groups.h"
 #include "sql/arguments.h"
+#include "storage/extension_version.h"
 
 #define MAX_CLAIM		100000
 #define MAX_GROUP_KEY	1024
@@ -52,7 +53,8 @@ arguments_function(FunctionCallInfo fcinfo)
 }
 
 /*
- * Refuse if the engine is not there (55000).
+ * Refuse if the engine is not there, or is of another version than the function
+ * (55000).  Before any argument is read: it may be another one.
  */
 void
 arguments_require_preload(FunctionCallInfo fcinfo)
@@ -64,6 +66,7 @@ arguments_require_preload(FunctionCallInfo fcinfo)
 				 errmsg("cannot execute %s: library \"pgfairq\" was not loaded at server start",
 						arguments_function(fcinfo)),
 				 errhint("Add pgfairq to the setting shared_preload_libraries and restart the server.")));
+	extension_version_require();
 }
 
 /* A function that changes something begins: 55000, 25006. */

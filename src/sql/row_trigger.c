@@ -21,6 +21,7 @@
 #include "common/shared_memory.h"
 #include "shmem/group_overflow.h"
 #include "shmem/stats.h"
+#include "storage/extension_version.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
@@ -197,6 +198,11 @@ fairq_row_written(PG_FUNCTION_ARGS)
 	/* Not preloaded: there is no engine to tell. */
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
+	if (!extension_version_is_ours && !extension_version_matches(0))
+	{
+		pending_read_again(RelationGetRelid(trigger->tg_relation));
+		PG_RETURN_POINTER(NULL);
+	}
 	info = queue_open_relation(RelationGetRelid(trigger->tg_relation),
 									   NoLock, 0, &rel);
 	if (info == NULL)

@@ -32,6 +32,7 @@
 #include "common/shared_memory.h"
 #include "shmem/wakeup.h"
 #include "storage/durable_table.h"
+#include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
 #include "worker/database_hooks.h"
 #include "xact/pending_queue.h"
@@ -76,8 +77,13 @@ object_access(ObjectAccessType access, Oid class, Oid object, int subobject,
 
 	if (!shared_memory_ready())
 		return;
-	if (access == OAT_POST_CREATE && class == ExtensionRelationId)
+	/* It is there now, or of a version that a worker can serve. */
+	if ((access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
+		class == ExtensionRelationId)
+	{
+		extension_version_altered(object);
 		pending_probe();
+	}
 	/* It may be, or have become, one that is to have a worker, or none. */
 	if ((access == OAT_POST_CREATE || access == OAT_POST_ALTER) &&
 		class == DatabaseRelationId)

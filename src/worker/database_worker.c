@@ -6,7 +6,8 @@
  * It only makes tasks claimable and is never in the way: its transactions are
  * short, and it has none while it sleeps, which is until the next thing is due
  * or somebody makes something due earlier (wakeup.c).  It ends when the
- * extension is dropped or somebody wants the database for himself.
+ * extension is dropped or of another version than the library, or somebody wants
+ * the database for himself.
  *
  * It also runs errands for those who wait or listen (waiting.c): it sends what is
  * to NOTIFY, in a transaction of its own, so that producers do not, for whom it
@@ -46,6 +47,7 @@
 #include "shmem/queue_ready.h"
 #include "shmem/waiting.h"
 #include "shmem/wakeup.h"
+#include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
 #include "worker/database_worker.h"
@@ -234,8 +236,9 @@ maintain_one(Oid relation)
 }
 
 /*
- * The queues of the database.  *exists: the extension is there.  *next is when
- * to look again should they not be seen now.
+ * The queues of the database.  *exists: the extension is there, in the library's
+ * version; when it is altered there will be another worker.  *next is when to look
+ * again should the queues not be seen now.
  */
 static List *
 list_queues(bool *exists, TimestampTz *next)
@@ -250,7 +253,8 @@ list_queues(bool *exists, TimestampTz *next)
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
-		*exists = OidIsValid(get_extension_oid("pgfairq", true));
+		*exists = OidIsValid(get_extension_oid("pgfairq", true)) &&
+			extension_version_matches(LOG);
 		if (*exists && queue_catalog_lock_settings())
 		{
 			List	   *queues = queue_catalog_list();
@@ -382,7 +386,7 @@ override_settings(void)
 
 /*
  * Maintain all queues once.  Returns when to come again; ends the worker if the
- * extension is not in the database any more.
+ * extension is not in the database any more, or of another version.
  */
 static TimestampTz
 maintain_all(void)

@@ -9,11 +9,12 @@
  *
  *		unknown		it has to be probed: start a worker
  *		served		it has a worker
- *		unserved	a worker looked, and there is no extension
+ *		unserved	a worker looked, and there is no extension, or one of another
+ *					version
  *		failed		its worker died; to be started again at a time, later each
  *					time
  *
- * CREATE EXTENSION makes a database unknown again (database_hooks.c).  A new
+ * CREATE and ALTER EXTENSION make a database unknown again (database_hooks.c).  A new
  * database is unknown.  Held databases (somebody drops or copies them) are left
  * alone.  Otherwise the launcher sleeps.
  *

@@ -6,7 +6,7 @@ BEGIN;
 SELECT no_plan();
 
 -- The extension.
-SELECT is(extversion, '0.1.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
+SELECT is(extversion, '0.2.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.group_setting', 'fairq.queue', 'fairq.topic'], 'pg_dump carries the settings of queues')
     FROM pg_extension WHERE extname = 'pgfairq';
