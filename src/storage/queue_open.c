@@ -13,7 +13,7 @@
  * if it is looked at anew meanwhile that makes another entry.
  *
  * Once an entry is made the table is looked at, whether it can serve as a queue's
- * (queue_table.c).
+ * (table_check.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -42,7 +42,7 @@
 #include "storage/group_settings.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
-#include "storage/queue_table.h"
+#include "storage/table_check.h"
 #include "xact/pending_queue.h"
 
 typedef struct CacheSlot
@@ -133,7 +133,7 @@ fill_entry(QueueInfo *info, Relation rel)
 
 	if (!queue_catalog_read_settings(info))
 		unknown_queue(info->name);
-	queue_table_examine(info, rel);
+	table_check(info, rel);
 
 	/*
 	 * On a standby always, or other databases would find no room: they cannot tell
