@@ -257,7 +257,7 @@ held_tasks_look(Pass *pass)
 		int64		after;
 
 		pending_looked(state, from, true);
-		n += queue_keys_held(rel, info, from, pass->max, ids + n, &after);
+		n += key_index_held(rel, info, from, pass->max, ids + n, &after);
 		if (after != PG_INT64_MAX)
 		{
 			queue_state_look_from(state, after);

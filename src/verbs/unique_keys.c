@@ -56,7 +56,7 @@
 #include "shmem/leases.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
-#include "storage/queue_keys.h"
+#include "storage/key_index.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
