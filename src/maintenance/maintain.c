@@ -217,7 +217,7 @@ maintain_is_due(QueueInfo *info)
 TimestampTz
 maintain_next_due(QueueInfo *info)
 {
-	return wakeup_earlier(due_cursor_next(&info->state->due), maintain_next_lease());
+	return wall_clock_earlier(due_cursor_next(&info->state->due), maintain_next_lease());
 }
 
 /*
@@ -226,6 +226,6 @@ maintain_next_due(QueueInfo *info)
 TimestampTz
 maintain_next_lease(void)
 {
-	return wakeup_earlier(leases_next_deadline(GetCurrentTimestamp()),
-						  sessions_next_deadline(MyDatabaseId));
+	return wall_clock_earlier(leases_next_deadline(GetCurrentTimestamp()),
+							  sessions_next_deadline(MyDatabaseId));
 }

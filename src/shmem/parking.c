@@ -646,8 +646,8 @@ parking_tick(QueueLimits *limits, TimestampTz now, int *offers)
 		offered += parking_release(lost[i], INT_MAX, 0);
 	if (offers != NULL)
 		*offers = offered;
-	return wakeup_earlier((TimestampTz) pg_atomic_read_u64(&limits->next_token),
-						  now + USECS_PER_SEC);
+	return wall_clock_earlier((TimestampTz) pg_atomic_read_u64(&limits->next_token),
+							  now + USECS_PER_SEC);
 }
 
 /*

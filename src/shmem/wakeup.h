@@ -18,17 +18,6 @@ typedef enum WorkerEnd
 	WORKER_STOPPED				/* it was asked to */
 } WorkerEnd;
 
-/*
- * The earlier of two times.  Not Min(), which asks once more for the one that it
- * returns: what is asked for may have changed in between, or be work that is then
- * done twice.
- */
-static inline TimestampTz
-wakeup_earlier(TimestampTz a, TimestampTz b)
-{
-	return a < b ? a : b;
-}
-
 extern Size wakeup_shmem_size(void);
 extern void wakeup_shmem_init(void *area, bool found);
 

@@ -110,7 +110,7 @@ static int64
 next_look(QueueInfo *info, int64 real_now)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz next = wakeup_earlier(maintain_next_due(info), now + ALONE_USECS);
+	TimestampTz next = wall_clock_earlier(maintain_next_due(info), now + ALONE_USECS);
 
 	/* Due already, but somebody else is at it, or it has to wait. */
 	if (next <= now)

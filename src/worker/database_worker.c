@@ -402,9 +402,9 @@ maintain_all(void)
 		proc_exit(0);
 	}
 	foreach(lc, queues)
-		next = wakeup_earlier(next, maintain_one(lfirst_oid(lc)));
+		next = wall_clock_earlier(next, maintain_one(lfirst_oid(lc)));
 	list_free(queues);
-	return wakeup_next(my_slot, wakeup_earlier(next, maintain_next_lease()));
+	return wakeup_next(my_slot, wall_clock_earlier(next, maintain_next_lease()));
 }
 
 /*
@@ -466,7 +466,7 @@ database_worker_main(Datum arg)
 		if (next <= GetCurrentTimestamp())
 			next = maintain_all();
 
-		until = wakeup_earlier(next, run_errands(database));
+		until = wall_clock_earlier(next, run_errands(database));
 		timeout = (until == PG_INT64_MAX) ? -1 :
 			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		if (timeout > WALL_CLOCK_LOOK_MSECS)
