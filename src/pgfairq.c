@@ -46,7 +46,7 @@
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/archive.h"
 #include "storage/page_hints.h"
 #include "storage/queue_catalog.h"
@@ -80,7 +80,7 @@ static const struct
 	{"pgfairq parked", parked_tree_shmem_size, parked_tree_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
-	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
+	{"pgfairq workers", worker_slots_shmem_size, worker_slots_shmem_init},
 	{"pgfairq waiters", waiting_shmem_size, waiting_shmem_init},
 	{"pgfairq in transit", in_transit_shmem_size, in_transit_shmem_init},
 	{"pgfairq pages seen", page_hints_shmem_size, page_hints_shmem_init},

@@ -38,7 +38,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/sessions.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/archive.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"

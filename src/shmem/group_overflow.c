@@ -40,7 +40,7 @@
 #include "shmem/in_transit.h"
 #include "shmem/queue_order.h"
 #include "shmem/queue_ready.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 /*
  * A group is replenished when this many of its tasks may be moved, or a quarter
@@ -78,7 +78,7 @@ note_overflow(QueueState *queue, FairGroup *group)
 	if (!overflows)
 		pg_atomic_fetch_sub_u32(&queue->counts.overflowing, 1);
 	else if (pg_atomic_fetch_add_u32(&queue->counts.overflowing, 1) == 0)
-		wakeup_at(queue->database, 0);
+		worker_slots_wake_at(queue->database, 0);
 }
 
 /*
@@ -189,7 +189,7 @@ group_overflow_wake_worker(QueueState *queue)
 		return;
 	room = queue->published.max_ready - queue_state_ready(queue);
 	if (room > 0 && room >= Min(queue->published.max_ready / 8, REFILL_QUEUE_AT_ONCE))
-		wakeup_at(queue->database, 0);
+		worker_slots_wake_at(queue->database, 0);
 }
 
 /*

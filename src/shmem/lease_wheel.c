@@ -16,7 +16,7 @@
 #include "common/wall_clock.h"
 #include "shmem/lease_table.h"
 #include "shmem/sessions.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 /* How often a lease that is settling past its deadline is looked at: 1 s. */
 #define SETTLING_TICKS	20
@@ -102,7 +102,7 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 					wheel_link(partition, number, WHEEL_EXPIRED);
 
 					/* Whoever turns the wheel may be of another database. */
-					wakeup_at(queue_state_by_number(lease->queue)->database, now);
+					worker_slots_wake_at(queue_state_by_number(lease->queue)->database, now);
 				}
 			}
 			number = next;

@@ -36,7 +36,7 @@
 #include "shmem/lease_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 /* Of this backend, seeded from a strong source. */
 static pg_prng_state token_state;
@@ -324,7 +324,7 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 	}
 	LWLockRelease(&partition->lock);
 	if (wake && OidIsValid(database))
-		wakeup_at(database, GetCurrentTimestamp() + TICK_USECS);
+		worker_slots_wake_at(database, GetCurrentTimestamp() + TICK_USECS);
 }
 
 /* Unlink an entry from chain and wheel.  Partition locked exclusively. */

@@ -62,7 +62,7 @@
 #include "shmem/queue_order.h"
 #include "shmem/queue_state.h"
 #include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 /* How often claims look for groups that may go on, in microseconds. */
 #define SEEK_USECS		INT64CONST(50000)
@@ -384,7 +384,7 @@ offer_entries(uint32 number, int max, int forced)
 		if (offers.turn_of != NULL)
 			waiting_lowered(offers.turn_of->queue, offers.turn_of->bucket);
 		if (offers.token != DT_NOEND)
-			wakeup_at(queue->database, offers.token);
+			worker_slots_wake_at(queue->database, offers.token);
 		if (offers.dropped_class >= 0)
 			read_again(queue, offers.dropped_class, &offers.dropped_from);
 	} while (offers.n == OFFERS && offered < max);

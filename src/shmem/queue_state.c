@@ -36,7 +36,7 @@
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 typedef struct QueueDirectory
 {
@@ -424,7 +424,7 @@ void
 queue_state_recount(QueueState *queue)
 {
 	queue->counts.recount = true;
-	wakeup_at(queue->database, 0);
+	worker_slots_wake_at(queue->database, 0);
 }
 
 /*

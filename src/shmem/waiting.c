@@ -61,7 +61,7 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 #define NOBODY			(-1)
 
@@ -333,7 +333,7 @@ tell(WaiterList *list, Word *word, bool new)
 		uint64		nobody = 0;
 
 		if (pg_atomic_compare_exchange_u64(&list->claimed_by, &nobody, when))
-			wakeup_errand_at(database, when);
+			worker_slots_errand_at(database, when);
 	}
 	return chosen != NOBODY;
 }
@@ -345,8 +345,8 @@ note(int queue)
 	WaiterList *list = &lists[queue];
 
 	if (pg_atomic_exchange_u32(&list->pending, 1) == 0)
-		wakeup_errand_at(queue_state_by_number(queue)->database,
-						 pg_atomic_read_u64(&list->notify_after));
+		worker_slots_errand_at(queue_state_by_number(queue)->database,
+							   pg_atomic_read_u64(&list->notify_after));
 }
 
 static void

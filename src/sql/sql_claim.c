@@ -44,7 +44,7 @@
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 #include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
 #include "storage/queue_open.h"
@@ -79,7 +79,7 @@ maintain_without_worker(Relation rel, QueueInfo *info)
 	Maintenance maintenance = {.claiming = true};
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (wakeup_worker_alive(MyDatabaseId) || info->paused ||
+	if (worker_slots_alive(MyDatabaseId) || info->paused ||
 		wall_clock_ahead((TimestampTz) pg_atomic_read_u64(pass_after), now, PASS_USECS) ||
 		!maintain_is_due(info) ||
 		!ConditionalLockRelationOid(RelationGetRelid(rel), RowExclusiveLock))
@@ -125,10 +125,10 @@ next_look(QueueInfo *info, int64 real_now)
 static void
 sleep_until_told(int64 deadline, int64 alone)
 {
-	bool		worker = wakeup_worker_alive(MyDatabaseId);
+	bool		worker = worker_slots_alive(MyDatabaseId);
 	int64		until = worker ? deadline : Min(deadline, alone);
 
-	while (!waiting_told() && wakeup_worker_alive(MyDatabaseId) == worker)
+	while (!waiting_told() && worker_slots_alive(MyDatabaseId) == worker)
 	{
 		int64		now = wall_clock_real();
 

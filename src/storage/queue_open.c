@@ -37,7 +37,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/group_settings.h"
 #include "storage/queue_catalog.h"
@@ -201,7 +201,7 @@ check_file(QueueInfo *info, Relation rel)
 		state->relation_file = fairq_relation_file(rel);
 
 		/* What was set aside of the overflow is found by reading that again. */
-		wakeup_at(state->database, 0);
+		worker_slots_wake_at(state->database, 0);
 	}
 	LWLockRelease(&state->lock);
 }

@@ -36,7 +36,7 @@
 
 #include "common/run_as.h"
 #include "common/settings.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/row_writer.h"
 #include "storage/table_check.h"
 
@@ -102,8 +102,8 @@ row_writer_new_ids(QueueInfo *info, int n, int *got)
 			advance_sequence(info, first);
 	}
 	if (wake_sweep && settings_sweep_interval > 0)
-		wakeup_at(MyDatabaseId, GetCurrentTimestamp() +
-				  settings_sweep_interval * INT64CONST(1000));
+		worker_slots_wake_at(MyDatabaseId, GetCurrentTimestamp() +
+							 settings_sweep_interval * INT64CONST(1000));
 	return first;
 }
 

@@ -39,7 +39,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/replenished_tasks.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"

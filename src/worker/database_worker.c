@@ -5,7 +5,7 @@
  *
  * It only makes tasks claimable and is never in the way: its transactions are
  * short, and it has none while it sleeps, which is until the next thing is due
- * or somebody makes something due earlier (wakeup.c).  It ends when the
+ * or somebody makes something due earlier (worker_slots.c).  It ends when the
  * extension is dropped or somebody wants the database for himself.
  *
  * It also runs errands for those who wait or listen (waiting.c): it sends what is
@@ -45,7 +45,7 @@
 #include "shmem/gone_queues.h"
 #include "shmem/queue_ready.h"
 #include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
 #include "worker/database_worker.h"
@@ -74,7 +74,7 @@ static bool notify_failed = false;
 static void
 worker_exit(int code, Datum arg)
 {
-	waiting_worker_gone(wakeup_worker_end(my_slot, my_end));
+	waiting_worker_gone(worker_slots_end(my_slot, my_end));
 }
 
 /*
@@ -347,7 +347,7 @@ run_errands(Oid database)
 	TimestampTz next;
 	int			n;
 
-	wakeup_errands_begin(my_slot);
+	worker_slots_errands_begin(my_slot);
 	n = waiting_errands(database, GetCurrentTimestamp(), queue_ready_bucket,
 						MAX_NOTIFIED, queues, &next);
 	if (n > 0)
@@ -356,7 +356,7 @@ run_errands(Oid database)
 		if (notify_failed)
 			next = Min(next, GetCurrentTimestamp() + FIRST_RETRY_SECS * USECS_PER_SEC);
 	}
-	return wakeup_next_errand(my_slot, next);
+	return worker_slots_next_errand(my_slot, next);
 }
 
 /*
@@ -394,7 +394,7 @@ maintain_all(void)
 
 	/* Before: what this wakes us for is seen in this round. */
 	maintain_tick(GetCurrentTimestamp());
-	wakeup_pass_begins(my_slot);
+	worker_slots_pass_begins(my_slot);
 	queues = list_queues(&exists, &next);
 	if (!exists)
 	{
@@ -404,7 +404,7 @@ maintain_all(void)
 	foreach(lc, queues)
 		next = wall_clock_earlier(next, maintain_one(lfirst_oid(lc)));
 	list_free(queues);
-	return wakeup_next(my_slot, wall_clock_earlier(next, maintain_next_lease()));
+	return worker_slots_next(my_slot, wall_clock_earlier(next, maintain_next_lease()));
 }
 
 /*
@@ -426,7 +426,7 @@ database_worker_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(Oid));
 	memcpy(&reservation, MyBgworkerEntry->bgw_extra + sizeof(Oid), sizeof(uint32));
-	if (!wakeup_worker_begin(my_slot, reservation))
+	if (!worker_slots_begin(my_slot, reservation))
 		proc_exit(0);
 	before_shmem_exit(worker_exit, (Datum) 0);
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
@@ -438,7 +438,7 @@ database_worker_main(Datum arg)
 	failing = hash_create("pgfairq failing queues", 16, &ctl, HASH_ELEM | HASH_BLOBS);
 
 	release_gone_queues();
-	while (!wakeup_stop_requested(my_slot))
+	while (!worker_slots_stop_requested(my_slot))
 	{
 		TimestampTz until;
 		long		timeout;
@@ -462,7 +462,7 @@ database_worker_main(Datum arg)
 			next = 0;
 		}
 
-		next = wakeup_next(my_slot, next);
+		next = worker_slots_next(my_slot, next);
 		if (next <= GetCurrentTimestamp())
 			next = maintain_all();
 

@@ -16,7 +16,7 @@
 #include "miscadmin.h"
 
 #include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "xact/pending_leases.h"
 #include "xact/pending_rows.h"
 
@@ -38,7 +38,7 @@ give_back(PendingAction *action)
 		pending_offer_place(&claimed->place);
 	}
 	else
-		wakeup_at(MyDatabaseId, 0);
+		worker_slots_wake_at(MyDatabaseId, 0);
 }
 
 static void

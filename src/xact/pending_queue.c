@@ -17,7 +17,7 @@
 
 #include "shmem/leases.h"
 #include "shmem/queue_lifecycle.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 
@@ -170,7 +170,7 @@ release_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !wake_when_seen)
 		return;
 	wake_when_seen = false;
-	wakeup_at(MyDatabaseId, 0);
+	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
 /*
@@ -185,7 +185,7 @@ pending_queue_register(void)
 static void
 probe(PendingAction *action)
 {
-	wakeup_probe(MyDatabaseId);
+	worker_slots_probe(MyDatabaseId);
 }
 
 static const PendingKind probed_database = {
@@ -271,7 +271,7 @@ static void
 read_again(PendingAction *action)
 {
 	queue_state_read_again(pending_data(action, PendingRelation)->relation);
-	wakeup_at(MyDatabaseId, 0);
+	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
 static const PendingKind unknown_rows = {
@@ -380,7 +380,7 @@ add_due(PendingAction *action)
 	PendingDue *due = pending_data(action, PendingDue);
 
 	due_cursor_add(due->cursor, due->place.due);
-	wakeup_at(MyDatabaseId, due->wake_at);
+	worker_slots_wake_at(MyDatabaseId, due->wake_at);
 }
 
 static void
@@ -458,7 +458,7 @@ look(PendingAction *action)
 		queue_state_look_from(held->queue, held->task);
 	else
 		queue_state_look(held->queue, held->task);
-	wakeup_at(held->queue->database, 0);
+	worker_slots_wake_at(held->queue->database, 0);
 }
 
 /*
