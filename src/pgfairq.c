@@ -45,7 +45,7 @@
 #include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "storage/archive.h"
 #include "storage/page_hints.h"
@@ -81,7 +81,7 @@ static const struct
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", worker_slots_shmem_size, worker_slots_shmem_init},
-	{"pgfairq waiters", waiting_shmem_size, waiting_shmem_init},
+	{"pgfairq waiters", waiters_shmem_size, waiters_shmem_init},
 	{"pgfairq in transit", in_transit_shmem_size, in_transit_shmem_init},
 	{"pgfairq pages seen", page_hints_shmem_size, page_hints_shmem_init},
 };
@@ -144,7 +144,7 @@ _PG_init(void)
 	pending_at_abort(lanes_at_abort);
 	pending_at_abort(leases_return_reserved);
 	pending_at_abort(claim_at_abort);
-	pending_at_abort(waiting_at_abort);
+	pending_at_abort(waiters_at_abort);
 	held_tasks_register();
 	database_hooks_install();
 	launcher_register();

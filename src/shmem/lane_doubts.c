@@ -20,7 +20,7 @@
 #include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/queue_state.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
 /*
@@ -140,5 +140,5 @@ lane_doubts_resolve(Lane *lane, const LaneDoubt *doubt)
 		}
 	}
 	LWLockRelease(&lane->lock);
-	waiting_lowered(lane->queue, lane->bucket);
+	waiters_lowered(lane->queue, lane->bucket);
 }

@@ -61,7 +61,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/queue_state.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
 /* How often claims look for groups that may go on, in microseconds. */
@@ -382,7 +382,7 @@ offer_entries(uint32 number, int max, int forced)
 
 		/* If all claimers are asleep none comes to it: they may have it. */
 		if (offers.turn_of != NULL)
-			waiting_lowered(offers.turn_of->queue, offers.turn_of->bucket);
+			waiters_lowered(offers.turn_of->queue, offers.turn_of->bucket);
 		if (offers.token != DT_NOEND)
 			worker_slots_wake_at(queue->database, offers.token);
 		if (offers.dropped_class >= 0)

@@ -35,7 +35,7 @@
 #include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
 typedef struct QueueDirectory

@@ -11,7 +11,7 @@
  * makes something due earlier (a task for a certain time, a lease that ends)
  * puts the time there and sets the worker's latch, at commit.  Most leases end
  * later than what the worker waits for anyway; then it is one look.  Errands for
- * those who wait or listen (waiting.c) have a time of their own: they take no
+ * those who wait or listen (waiters.c) have a time of their own: they take no
  * look at the queues.
  *
  *		reserved by the launcher -> begun by the worker -> ended by the worker

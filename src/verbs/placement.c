@@ -19,7 +19,7 @@
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
@@ -80,7 +80,7 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 	FairqAddress *address = &place->address;
 	GroupName	name = group_name(task->group_key);
 
-	place->waiters = waiting_group(&name);
+	place->waiters = waiters_group(&name);
 	address->unused = 0;
 	address->class = 0;
 	address->fraction = 0;

@@ -8,9 +8,9 @@
  * or somebody makes something due earlier (worker_slots.c).  It ends when the
  * extension is dropped or somebody wants the database for himself.
  *
- * It also runs errands for those who wait or listen (waiting.c): it sends what is
- * to NOTIFY, in a transaction of its own, so that producers do not, for whom it
- * would mean to commit one after the other.
+ * It also runs errands for those who wait or listen (waiters.c): it sends
+ * what is to NOTIFY, in a transaction of its own, so that producers do not,
+ * for whom it would mean to commit one after the other.
  *
  * An error in a queue's maintenance is logged once; the queue is left alone for
  * a while, longer each time, and the others go on.
@@ -44,7 +44,7 @@
 #include "maintenance/maintain.h"
 #include "shmem/gone_queues.h"
 #include "shmem/queue_ready.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
@@ -74,7 +74,7 @@ static bool notify_failed = false;
 static void
 worker_exit(int code, Datum arg)
 {
-	waiting_worker_gone(worker_slots_end(my_slot, my_end));
+	waiters_worker_gone(worker_slots_end(my_slot, my_end));
 }
 
 /*
@@ -329,7 +329,7 @@ send_notifications(int n, const int *queues)
 		AbortCurrentTransaction();
 		FlushErrorState();
 		for (int i = 0; i < n; i++)
-			waiting_notify_again(queues[i], GetCurrentTimestamp() +
+			waiters_notify_again(queues[i], GetCurrentTimestamp() +
 								 FIRST_RETRY_SECS * USECS_PER_SEC);
 		RESUME_INTERRUPTS();
 	}
@@ -348,7 +348,7 @@ run_errands(Oid database)
 	int			n;
 
 	worker_slots_errands_begin(my_slot);
-	n = waiting_errands(database, GetCurrentTimestamp(), queue_ready_bucket,
+	n = waiters_errands(database, GetCurrentTimestamp(), queue_ready_bucket,
 						MAX_NOTIFIED, queues, &next);
 	if (n > 0)
 	{

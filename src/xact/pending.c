@@ -52,7 +52,7 @@
 #include "shmem/in_transit.h"
 #include "shmem/leases.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "xact/pending.h"
 
 static PendingAction *actions = NULL;
@@ -316,20 +316,20 @@ pending_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 			stats_at_commit();
-			waiting_defer();
+			waiters_defer();
 			commit_actions();
 			in_transit_ends();
-			waiting_say();
+			waiters_say();
 			forget_actions();
 			break;
 
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			stats_at_abort();
-			waiting_defer();
+			waiters_defer();
 			call_abort_hooks();
 			abort_actions(InvalidSubTransactionId, InvalidSubTransactionId);
-			waiting_say();
+			waiters_say();
 			forget_actions();
 			break;
 
@@ -366,10 +366,10 @@ pending_subxact_callback(SubXactEvent event, SubTransactionId subid,
 
 		case SUBXACT_EVENT_ABORT_SUB:
 			stats_at_subabort(subid);
-			waiting_defer();
+			waiters_defer();
 			call_abort_hooks();
 			abort_actions(subid, parent);
-			waiting_say();
+			waiters_say();
 			break;
 
 		case SUBXACT_EVENT_START_SUB:
