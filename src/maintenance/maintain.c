@@ -134,7 +134,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	if (!maintenance->begun)
 	{
 		pending_maintained(RelationGetRelid(rel));
-		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
+		index_cursor_begin(&info->state->due, now, &maintenance->due_from);
 	}
 	maintenance->begun = true;
 	expired = settle_expired(rel, info, PASS_ROWS);
@@ -205,7 +205,7 @@ maintain_is_due(QueueInfo *info)
 	maintain_tick(now);
 	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
-		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
+		index_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
 		pg_atomic_read_u32(&info->state->counts.overflowing) > 0 ||
 		info->state->replenish.count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
@@ -217,7 +217,7 @@ maintain_is_due(QueueInfo *info)
 TimestampTz
 maintain_next_due(QueueInfo *info)
 {
-	return wall_clock_earlier(due_cursor_next(&info->state->due), maintain_next_lease());
+	return wall_clock_earlier(index_cursor_next(&info->state->due), maintain_next_lease());
 }
 
 /*

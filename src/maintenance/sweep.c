@@ -158,8 +158,8 @@ is_overlooked(QueueInfo *info, RowReader *row)
 		case TASK_SCHEDULED:
 			if (row_is_null(row, COLUMN_RUN_AT))
 				return false;
-			return !due_cursor_has(&state->due,
-								   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+			return !index_cursor_has(&state->due,
+									 DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 		case TASK_OVERFLOW:
 			class = row_reader_class(row);
 			id = DatumGetInt64(row_value(row, COLUMN_ID));
@@ -332,7 +332,7 @@ suspect(Sweeper *sweeper, int64 id)
  * the index.  *from is moved, to upto if there are no more.
  */
 static void
-look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
+look_at_ids(Sweeper *sweeper, IndexPosition *from, int64 upto, int max)
 {
 	QueueSweep *sweep = sweeper->sweep;
 	RowReader  *row = &sweeper->row;
@@ -345,7 +345,7 @@ look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
 
 	if (sweeper->full || from->due >= upto)
 		return;
-	read.entries = palloc(max * sizeof(DuePlace));
+	read.entries = palloc(max * sizeof(IndexPosition));
 	n = queue_index_ids(row->rel, sweeper->info, &read);
 	if (read.next.due > upto)
 		read.next.due = upto;
@@ -483,7 +483,7 @@ go_on(Sweeper *sweeper)
 		int64		end;
 
 		queue_state_ids(sweeper->info->state, &first, &end);
-		if (due_compare(&sweep->looked, &sweep->done) < 0)
+		if (index_cursor_compare(&sweep->looked, &sweep->done) < 0)
 			sweep->looked = sweep->done;
 		look_at_ids(sweeper, &sweep->looked, end, SWEEP_ENTRIES);
 		if (sweep->looked.due < end)

@@ -116,8 +116,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	SpinLockInit(&queue->held.mutex);
 	queue->held.from = PG_INT64_MIN;
 	queue->clock_steps = wall_clock_steps();
-	due_cursor_init(&queue->due);
-	due_cursor_init(&queue->archive.cursor);
+	index_cursor_init(&queue->due);
+	index_cursor_init(&queue->archive.cursor);
 	queue->ids.all_swept = true;
 	queue->sweep.hand.due = PG_INT64_MIN;
 	queue->relation_file = InvalidRelFileNumber;

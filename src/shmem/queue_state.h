@@ -17,7 +17,7 @@
 
 #include "common/address.h"
 #include "common/compat.h"
-#include "common/due_cursor.h"
+#include "common/index_cursor.h"
 #include "common/task_state.h"
 #include "common/virtual_time.h"
 #include "shmem/lanes.h"
@@ -54,7 +54,7 @@ typedef enum QueueRecovery
 /* The reading of a queue's archive (archive.c). */
 typedef struct ArchiveState
 {
-	DueCursor	cursor;			/* finished tasks, by when they were */
+	IndexCursor cursor;			/* finished tasks, by when they were */
 	/* The maintenance lock guards the rest. */
 	TimestampTz retry_at;		/* it is left alone until then */
 	int			failures;		/* since something was removed */
@@ -138,9 +138,9 @@ typedef struct QueueSweep
 	uint64		activity;		/* what had happened when it began */
 	int64		record_id;		/* ids below were given out, 0: no record, ... */
 	uint64		record_xid;		/* ... to transactions below */
-	DuePlace	done;			/* ids below have been looked at for good */
-	DuePlace	looked;			/* ... and these once */
-	DuePlace	hand;			/* how far round the whole of them */
+	IndexPosition done;			/* ids below have been looked at for good */
+	IndexPosition looked;		/* ... and these once */
+	IndexPosition hand;			/* how far round the whole of them */
 	int			suspect_count;
 	SweepSuspect suspects[SWEEP_SUSPECTS];
 } QueueSweep;
@@ -192,7 +192,7 @@ typedef struct QueueState
 
 	QueueIds	ids;
 	QueueRecoveries recovery;
-	DueCursor	due;			/* scheduled tasks, by when they are due */
+	IndexCursor due;			/* scheduled tasks, by when they are due */
 	ArchiveState archive;
 	QueueSweep	sweep;			/* maintenance lock */
 	uint32		clock_steps;	/* maintenance lock: steps of the wall clock

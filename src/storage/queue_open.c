@@ -187,7 +187,7 @@ check_file(QueueInfo *info, Relation rel)
 			for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 				lanes_lower(lane, NULL);
 		}
-		due_cursor_add(&state->due, DT_NOBEGIN);
+		index_cursor_add(&state->due, DT_NOBEGIN);
 		queue_state_look_from(state, PG_INT64_MIN);
 		SpinLockAcquire(&state->recovery.mutex);
 		if (state->recovery.groups == QUEUE_KNOWN)
