@@ -34,7 +34,6 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/group_table.h"
-#include "shmem/in_transit.h"
 #include "shmem/lane_table.h"
 #include "shmem/lanes.h"
 #include "shmem/lease_file.h"
@@ -45,6 +44,7 @@
 #include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
+#include "shmem/transit_horizon.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "storage/archive.h"
@@ -82,7 +82,7 @@ static const struct
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", worker_slots_shmem_size, worker_slots_shmem_init},
 	{"pgfairq waiters", waiters_shmem_size, waiters_shmem_init},
-	{"pgfairq in transit", in_transit_shmem_size, in_transit_shmem_init},
+	{"pgfairq in transit", transit_horizon_shmem_size, transit_horizon_shmem_init},
 	{"pgfairq pages seen", page_hints_shmem_size, page_hints_shmem_init},
 };
 

@@ -37,9 +37,9 @@
 
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
-#include "shmem/in_transit.h"
 #include "shmem/queue_order.h"
 #include "shmem/queue_ready.h"
+#include "shmem/transit_horizon.h"
 #include "shmem/worker_slots.h"
 
 /*
@@ -552,6 +552,6 @@ group_overflow_seek_starved(QueueState *queue, bool held)
 {
 	for (int class = 0; class < queue->classes; class++)
 		seek_starved(queue, class,
-					queue_ready_nothing(queue, class) && in_transit_oldest() == DT_NOEND,
+					queue_ready_nothing(queue, class) && transit_horizon_oldest() == DT_NOEND,
 					held);
 }

@@ -27,7 +27,6 @@
 #include "common/wall_clock.h"
 #include "shmem/group_overflow.h"
 #include "shmem/group_table.h"
-#include "shmem/in_transit.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
@@ -35,6 +34,7 @@
 #include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
+#include "shmem/transit_horizon.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
