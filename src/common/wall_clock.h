@@ -17,7 +17,7 @@
 typedef struct ClockStep
 {
 	int64		by;				/* microseconds */
-	TimestampTz from;			/* what was read since it was set is from here ... */
+	TimestampTz from;			/* what was read since then is from here ... */
 	TimestampTz now;			/* ... to here */
 } ClockStep;
 

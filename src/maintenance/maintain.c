@@ -151,7 +151,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	moved += held_tasks_look(&pass);
 	if (claim_resolve_doubts(info->state))
 		pass_again(&pass, now + LANE_DOUBT_USECS);
-	/* The queue is written to just now, and whoever does will not say when it ends. */
+	/* It is written to just now, and the writer does not say when it ends. */
 	if (info->state->counts.recount)
 		pass_again(&pass, now + USECS_PER_SEC);
 	if (pg_atomic_read_u32(&info->state->expired) > 0)

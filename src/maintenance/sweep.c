@@ -101,7 +101,7 @@
 typedef enum SuspectVerdict
 {
 	SUSPECT_LOST,
-	SUSPECT_WAIT,				/* somebody had tasks in his hands all the time */
+	SUSPECT_WAIT,				/* tasks were in others' hands all the time */
 	SUSPECT_AGAIN				/* somebody has some now, or had: look again */
 } SuspectVerdict;
 

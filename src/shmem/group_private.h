@@ -72,7 +72,7 @@ typedef struct FairGroup
 								 * not be in lanes yet */
 	int32		pending;		/* of the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow that have no places */
-	int64		overflow_limit; /* what came during a replenish is from here on */
+	int64		overflow_limit; /* what came in a replenish is from here on */
 	int64		overflow_held;	/* from here on some were in hand elsewhere */
 	int64		overflow_lost;	/* some below may have lost their places;
 								 * PG_INT64_MIN: none have */

@@ -69,7 +69,7 @@ typedef struct DurablePart
 {
 	ItemPointerData tid;		/* where its row was seen */
 	uint32		moved_next;		/* moved_lock: next in the chain */
-	uint64		receipt;		/* if it is moved: the first half of its receipt */
+	uint64		receipt;		/* if moved: the first half of its receipt */
 } DurablePart;
 
 #define MOVED_CHAINS	4096

@@ -157,7 +157,7 @@ leases_end_sessions(void)
 		if (partition == NULL)
 			continue;
 
-		/* Under the lock once more: it may have become another lease meanwhile. */
+		/* Under the lock once more: it may be another lease by now. */
 		if (lease->session != NO_SESSION && lease->wheel_slot != WHEEL_EXPIRED &&
 			sessions_closed(lease->session))
 		{

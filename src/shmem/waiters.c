@@ -114,7 +114,7 @@ typedef struct WaiterList
 	pg_atomic_uint32 attention;
 	pg_atomic_uint32 pending;	/* there is something to NOTIFY of */
 	pg_atomic_uint64 notify_after;	/* and not before this */
-	pg_atomic_uint64 claimed_by;	/* a client has until then to claim; 0: none */
+	pg_atomic_uint64 claimed_by;	/* a client claims by then; 0: none */
 } WaiterList;
 
 static WaiterList *lists = NULL;

@@ -108,7 +108,7 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 		info = visible_queues_open(lfirst_oid(lc), &rel);
 		if (info == NULL)
 		{
-			/* Locked: it has figures to forget if it was used since the start. */
+			/* Locked: it has figures if it was used since the start. */
 			QueueState *state = queue_state_find(lfirst_oid(lc));
 
 			if (state != NULL)
@@ -144,7 +144,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 			nulls[i] = (depths == NULL);
 		if (depths != NULL)
 		{
-			/* By their rows those that are leased or have places are in the overflow. */
+			/* By its row a task that is leased or has a place is overflow. */
 			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
 			int64		places = Min(overflow,
 										 pg_atomic_read_u32(&state->counts.replenished_tasks));

@@ -127,7 +127,7 @@ queue_catalog_read_settings(QueueInfo *info)
 	found = HeapTupleIsValid(tuple);
 	if (found)
 	{
-		/* Columns that were dropped count, so nobody can say how many there may be. */
+		/* Dropped columns count, so there may be any number of them. */
 		Datum	   *values = palloc_array(Datum, tupdesc->natts);
 		bool	   *nulls = palloc_array(bool, tupdesc->natts);
 

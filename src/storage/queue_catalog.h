@@ -86,7 +86,7 @@ typedef struct QueueInfo
 	bool		paused;
 	LimitSettings group_defaults;
 	bool		own_settings;	/* written by this transaction */
-	uint32		settings;		/* how often they had changed when they were read */
+	uint32		settings;		/* how often they had changed when read */
 
 	QueueState *state;
 } QueueInfo;

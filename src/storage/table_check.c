@@ -228,7 +228,7 @@ static const struct
 	const char *name;			/* with the queue's after it; NULL: any */
 	const char *on;				/* for the user */
 	int			ncolumns;
-	QueueColumn columns[3];		/* the first of three: of the hash of its values */
+	QueueColumn columns[3];		/* the first of three: of its values' hash */
 	bool		unique;
 	IndexRows	rows;
 	char		state;

@@ -124,7 +124,7 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	QueueState *state = claim->info->state;
 	bool		wanted = (request->group_count < 0);
 
-	/* Not for ourselves, nor for what only the next claim without a worker does. */
+	/* Not for ourselves, nor for what only a claim without a worker does. */
 	if (likely(!replenish_expected(state, feeds)))
 		return wait_for_others(claim);
 	if (pending_feeds() || !worker_slots_alive(MyDatabaseId))

@@ -513,7 +513,7 @@ claim_from_lanes(Claim *claim)
 			if (reserved < taken && claim->got - got == reserved)
 				return;
 
-			/* What waits for its turn need not wait where there is nothing else. */
+			/* Where there is nothing else no task waits for its turn. */
 			if (taken == 0 && class >= 0 && limit_table_in_turn(&state->limits) &&
 				parking_turns(&state->limits, class, NULL, want) > 0)
 				continue;

@@ -95,13 +95,13 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 
 				if (!placement->read[class])
 				{
-					/* First: it may fail, and the tag could not be given back. */
+					/* First: if it fails, no tag has to be given back. */
 					placement_prepare(info, class);
 					placement->v[class] =
 						queue_order_virtual_time(&info->state->orders[class]);
 					placement->read[class] = true;
 				}
-				/* What the tag owes is noted by the caller, who must not fail. */
+				/* The caller notes what the tag owes, and must not fail. */
 				pending_reserve(1);
 				place->tag.start = placement->v[class];
 				place->overflow = !groups_tag(info->state, class, &name, task->cost,

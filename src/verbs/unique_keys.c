@@ -215,7 +215,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		DatumGetChar(row_value(row, COLUMN_STATE)) != found->state)
 		return false;
 
-	/* Nobody else sees it before we commit: to keep it there is nothing to do. */
+	/* To keep it takes nothing: others do not see it before we commit. */
 	if (status == ROW_OWN && !task->replace)
 		return true;
 	if (status == ROW_OWN)

@@ -453,7 +453,7 @@ database_worker_main(Datum arg)
 			next = 0;
 		}
 
-		/* If the clock was set: what we were to come for may be due, or be later. */
+		/* If the clock was set, what we come for may be due, or later. */
 		(void) wall_clock_check();
 		if (clock_steps != wall_clock_steps())
 		{

@@ -317,7 +317,7 @@ ring_sum(uint64 number)
 static void
 test_rates(void)
 {
-	/* Numbers in the year 2026, and about where those in the slots begin anew. */
+	/* Numbers in 2026, and about where those in the slots begin anew. */
 	uint64		starts[] = {169000000, 10 * (STATS_SLOT_NUMBER + 1) - 50};
 
 	for (int s = 0; s < 2; s++)
