@@ -16,6 +16,7 @@
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
+#include "shmem/fixed_table.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
 
@@ -103,8 +104,7 @@ FairGroup;
 typedef struct GroupTable
 {
 	LWLock		creation_lock;
-	uint32		free_head;
-	uint32		high_water;
+	FreeEntries free;
 	pg_atomic_uint64 vain_reclaim;	/* when all groups were looked at in vain */
 	LWLockPadded partitions[PARTITIONS];
 } GroupTable;

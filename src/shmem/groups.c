@@ -394,7 +394,7 @@ groups_count_anew(QueueState *queue)
 	int			queue_number = queue_state_number(queue);
 
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (uint32 i = 0; i < group_table->high_water; i++)
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
 	{
 		LWLock	   *lock;
 
@@ -512,7 +512,7 @@ groups_level(QueueState *queue, uint32 number, VirtualTime finish)
 	}
 	else
 	{
-		for (uint32 i = 0; i < group_table->high_water; i++)
+		for (uint32 i = 0; i < group_table->free.high_water; i++)
 		{
 			if (group_entries[i].in_use && group_entries[i].key.queue == queue_number)
 				level_group(queue, &group_entries[i], NULL);
@@ -566,7 +566,7 @@ int
 groups_list(QueueState *queue, GroupInfo **infos)
 {
 	int			queue_number = queue_state_number(queue);
-	uint32		high_water = group_table->high_water;
+	uint32		high_water = group_table->free.high_water;
 	int			size = 64;
 	int			n = 0;
 

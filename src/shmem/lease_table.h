@@ -17,6 +17,7 @@
 
 #include "common/compat.h"
 #include "common/wall_clock.h"
+#include "shmem/fixed_table.h"
 #include "shmem/leases.h"
 #include "shmem/queue_state.h"
 
@@ -24,7 +25,6 @@
 #define WHEEL_SLOTS		1024
 #define WHEEL_EXPIRED	WHEEL_SLOTS /* one list more */
 #define TICK_USECS		INT64CONST(50000)
-#define NO_ENTRY		PG_UINT32_MAX
 
 /* A token has 62 bits; the uuid's variant takes the other two. */
 #define TOKEN_MASK		((UINT64CONST(1) << 62) - 1)
@@ -85,8 +85,7 @@ typedef struct Partition
 typedef struct LeaseTable
 {
 	LWLock		free_lock;
-	uint32		free_head;		/* free_lock: entries that were used before */
-	uint32		high_water;		/* free_lock: entries from here on never were */
+	FreeEntries free;			/* free_lock */
 	uint32		salt;			/* 28 bits, new at each start */
 	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels to
 								 * this one */

@@ -142,7 +142,7 @@ leases_tick(TimestampTz now)
 void
 leases_end_sessions(void)
 {
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		Lease	   *lease = &lease_entries[i];
 		Partition  *partition;
@@ -210,7 +210,7 @@ leases_of_session(const SessionRef *session, LeaseRef **refs)
 	int			size = 64;
 
 	*refs = palloc(size * sizeof(LeaseRef));
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		volatile Lease *lease = &lease_entries[i];
 		Partition  *partition;

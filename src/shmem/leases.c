@@ -522,7 +522,7 @@ leases_count_row(int queue, int64 task, LeaseInfo *info)
 void
 leases_count_anew(int queue)
 {
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		Lease	   *lease = &lease_entries[i];
 		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
@@ -602,7 +602,7 @@ leases_count(int queue, int *overflow)
 	int			n = 0;
 
 	*overflow = 0;
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		if (lease_entries[i].state != LEASE_FREE && lease_entries[i].queue == queue)
 		{
@@ -655,7 +655,7 @@ leases_list(LeaseInfo **leases)
 void
 leases_forget_queue(int queue)
 {
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		LeaseRef	ref;
 		Lease	   *lease = &lease_entries[i];

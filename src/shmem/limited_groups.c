@@ -40,7 +40,7 @@ static void
 let_go_of_limits(void)
 {
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (uint32 i = 0; i < group_table->high_water; i++)
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
 	{
 		FairGroup  *group = &group_entries[i];
 		LWLock	   *lock;
