@@ -122,7 +122,7 @@ extern FAIRQ_PRIVATE FairGroup *group_table_try_lock(QueueState *queue, int clas
 													 bool hurry);
 extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, int class,
 												 const GroupName *name, VirtualTime v);
-extern FAIRQ_PRIVATE LWLock *group_table_lock_number(uint32 number);
+extern FAIRQ_PRIVATE FairGroup *group_table_lock_number(uint32 number);
 extern FAIRQ_PRIVATE void group_table_no_entry(void);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_overflow_count(QueueState *queue, FairGroup *group, int n);

@@ -403,14 +403,14 @@ group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTim
 /*
  * Lock the partition of a group that cannot be forgotten now.
  */
-LWLock *
+FairGroup *
 group_table_lock_number(uint32 number)
 {
-	LWLock	   *lock = group_table_partition(group_table_hash(&group_entries[number].key));
+	FairGroup  *group = &group_entries[number];
 
-	Assert(group_entries[number].in_use);
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	return lock;
+	Assert(group->in_use);
+	LWLockAcquire(group_table_partition(group_table_hash(&group->key)), LW_EXCLUSIVE);
+	return group;
 }
 
 /*
