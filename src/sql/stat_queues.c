@@ -97,7 +97,7 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 		relation_close(rel, AccessShareLock);
 		PG_RETURN_VOID();
 	}
-	queues = queue_catalog_list();
+	queues = queue_catalog_list(NULL);
 	foreach(lc, queues)
 	{
 		Relation	rel;
@@ -356,7 +356,7 @@ fairq_done_of_queues(PG_FUNCTION_ARGS)
 
 	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
-	queues = queue_catalog_list();
+	queues = queue_catalog_list(NULL);
 	foreach(lc, queues)
 	{
 		char	   *queue = queue_catalog_name_of(lfirst_oid(lc));

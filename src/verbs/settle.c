@@ -449,7 +449,7 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 static bool
 look_all_known(bool *mine)
 {
-	List	   *queues = queue_catalog_list();
+	List	   *queues = queue_catalog_list(NULL);
 	ListCell   *lc;
 	bool		known = true;
 

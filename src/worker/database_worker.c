@@ -253,7 +253,7 @@ list_queues(bool *exists, TimestampTz *next)
 		*exists = OidIsValid(get_extension_oid("pgfairq", true));
 		if (*exists && queue_catalog_lock_settings())
 		{
-			List	   *queues = queue_catalog_list();
+			List	   *queues = queue_catalog_list(NULL);
 
 			/*
 			 * Only the list itself is to outlive the transaction: what reading the
