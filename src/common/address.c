@@ -71,7 +71,6 @@ PG_FUNCTION_INFO_V1(fairq_address_class);
 PG_FUNCTION_INFO_V1(fairq_address_block);
 PG_FUNCTION_INFO_V1(fairq_address_slot);
 
-
 /*
  * The smallest address of a lane.
  */
@@ -131,7 +130,6 @@ address_bucket_of(int64 block, uint32 fraction, uint64 slot, int buckets)
 	/* The hash is reduced first: with a slot below 2^63 the sum cannot wrap. */
 	return (int) ((hash % (uint64) buckets + slot) % (uint64) buckets);
 }
-
 
 /*
  * Write the block as the shortest decimal that reads back as the same.
@@ -508,7 +506,6 @@ fairq_address_send(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(pq_endtypsend(&message));
 }
 
-
 /* fairq.address_eq(fairq.address, fairq.address) returns boolean */
 Datum
 fairq_address_eq(PG_FUNCTION_ARGS)
@@ -617,7 +614,6 @@ fairq_address_hash_extended(PG_FUNCTION_ARGS)
 							 sizeof(FairqAddress),
 							 (uint64) PG_GETARG_INT64(1));
 }
-
 
 /* fairq.bucket(fairq.address) returns integer */
 Datum

@@ -59,7 +59,6 @@
  */
 #include "postgres.h"
 
-
 #include "common/shared_memory.h"
 #include "shmem/lane_run.h"
 #include "shmem/lane_unwritten.h"

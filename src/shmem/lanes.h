@@ -136,7 +136,6 @@ typedef struct LaneSet
 /* lane_table.c */
 extern Lane *lanes_get(int number);
 
-
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
 extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
@@ -150,7 +149,6 @@ extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 							  FairqAddress *frontier, bool *complete);
 
-
 /* For lane_doubts.c; the lane is locked exclusively. */
 extern void lanes_cut(Lane *lane, const LaneEntry *place);
 
@@ -159,7 +157,6 @@ extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 							 const LaneEntry *next);
 extern void lanes_refill_wait(Lane *lane);
 extern void lanes_at_abort(void);
-
 
 /* The lane of a bucket, or NULL if it has none. */
 static inline Lane *
