@@ -89,19 +89,6 @@ address_lane_start(FairqAddress *a, int bucket, int class)
 }
 
 /*
- * The largest address of a lane.  Its slot is beyond those that SQL knows,
- * so that no row's address is above it or the same.
- */
-void
-address_lane_end(FairqAddress *a, int bucket, int class)
-{
-	address_lane_start(a, bucket, class);
-	a->block = PG_INT64_MAX;
-	a->slot = PG_UINT64_MAX;
-	a->fraction = PG_UINT32_MAX;
-}
-
-/*
  * The bucket, of so many, of a block and a slot.
  *
  * In one block consecutive slots fall into consecutive buckets, so groups

@@ -110,9 +110,7 @@ typedef struct GroupTable
 } GroupTable;
 
 extern FAIRQ_PRIVATE GroupTable *group_table;
-extern FAIRQ_PRIVATE uint32 *group_chains;
 extern FAIRQ_PRIVATE FairGroup *group_entries;
-extern FAIRQ_PRIVATE uint32 group_chain_mask;
 
 extern FAIRQ_PRIVATE FairGroup *group_table_find(QueueState *queue, int class,
 												 const GroupName *name, LWLockMode mode,

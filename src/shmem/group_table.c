@@ -46,9 +46,10 @@
 #define RECLAIM_USECS	INT64CONST(100000)
 
 GroupTable *group_table = NULL;
-uint32	   *group_chains = NULL;
 FairGroup  *group_entries = NULL;
-uint32		group_chain_mask;
+
+static uint32 *chains = NULL;
+static uint32 chain_mask;
 
 Size
 group_table_shmem_size(void)
@@ -61,7 +62,7 @@ group_table_shmem_init(void *area, bool found)
 {
 	group_table = area;
 	group_entries = fixed_table_init(area, sizeof(GroupTable), settings_max_groups, found,
-									 &group_chains, &group_chain_mask);
+									 &chains, &chain_mask);
 	if (found)
 		return;
 
@@ -94,7 +95,7 @@ key_equal(const GroupKey *a, const GroupKey *b)
 static FairGroup *
 search_chain(uint32 hash, const GroupKey *key)
 {
-	uint32		number = group_chains[hash & group_chain_mask];
+	uint32		number = chains[hash & chain_mask];
 
 	while (number != FAIRQ_NO_GROUP)
 	{
@@ -149,7 +150,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 	if (idle)
 	{
-		uint32	   *link = &group_chains[hash & group_chain_mask];
+		uint32	   *link = &chains[hash & chain_mask];
 
 		while (&group_entries[*link] != group)
 			link = &group_entries[*link].hash_next;
@@ -358,8 +359,8 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 				init_entry(group, &key, name, v);
 				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
 					group->limit = limit_table_find_attach(key.queue, name);
-				group->hash_next = group_chains[hash & group_chain_mask];
-				group_chains[hash & group_chain_mask] = group - group_entries;
+				group->hash_next = chains[hash & chain_mask];
+				chains[hash & chain_mask] = group - group_entries;
 				LWLockRelease(&group_table->creation_lock);
 				return group;
 			}

@@ -152,12 +152,6 @@ leases_return_reserved(void)
 	LWLockRelease(&lease_table->free_lock);
 }
 
-bool
-lease_any_reserved(void)
-{
-	return reserved_count > 0;
-}
-
 /*
  * One of the reserved entries, which is free; NO_ENTRY if there is none.
  */

@@ -103,7 +103,6 @@ extern FAIRQ_PRIVATE uint32 lease_chain_mask;
 /* lease_table.c */
 extern Size lease_table_shmem_size(void);
 extern void lease_table_shmem_init(void *area, bool found);
-extern FAIRQ_PRIVATE bool lease_any_reserved(void);
 extern FAIRQ_PRIVATE uint32 lease_take_reserved(void);
 extern FAIRQ_PRIVATE void lease_free_entry(uint32 number);
 

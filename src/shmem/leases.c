@@ -99,8 +99,6 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 	uint32		number;
 	Lease	   *lease;
 
-	Assert(lease_any_reserved());
-
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	number = search_chain(hash, info->queue, info->task);
 	if (number != NO_ENTRY)
@@ -121,6 +119,7 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 	}
 
 	number = lease_take_reserved();
+	Assert(number != NO_ENTRY);
 	lease = enter_lease(partition, hash, number, info->queue, info->task);
 	lease->attempt = info->attempt;
 	lease->token = token;
