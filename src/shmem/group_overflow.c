@@ -161,6 +161,19 @@ group_overflow_check(QueueState *queue, FairGroup *group)
 }
 
 /*
+ * Count n tasks more of a group in the overflow, and have it look from id on.
+ * Partition locked.
+ */
+void
+group_overflow_add(QueueState *queue, FairGroup *group, int n, int64 id)
+{
+	group->overflow += n;
+	group->overflow_from = Min(group->overflow_from, id);
+	group->overflow_limit = Min(group->overflow_limit, id);
+	group_overflow_check(queue, group);
+}
+
+/*
  * Tasks of a group have been counted off, as with group_overflow_check: a
  * group that has none left in the overflow comes to those that other
  * transactions had in hand.  Partition locked.
@@ -219,12 +232,7 @@ group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 
 	group->pending -= n;
 	if (committed && n > 0)
-	{
-		group_overflow_count(queue, group, n);
-		group->overflow_from = Min(group->overflow_from, id);
-		group->overflow_limit = Min(group->overflow_limit, id);
-		group_overflow_check(queue, group);
-	}
+		group_overflow_add(queue, group, n, id);
 	group_table_unlock(group);
 }
 
@@ -304,11 +312,7 @@ group_overflow_found(QueueState *queue, int class, const GroupName *name,
 			end = group->overflow_from;
 		group->overflow_lost = Max(group->overflow_lost, end);
 	}
-	else
-		group_overflow_count(queue, group, 1);
-	group->overflow_from = Min(group->overflow_from, id);
-	group->overflow_limit = Min(group->overflow_limit, id);
-	group_overflow_check(queue, group);
+	group_overflow_add(queue, group, again ? 0 : 1, id);
 	group_table_unlock(group);
 }
 

@@ -124,6 +124,8 @@ extern FAIRQ_PRIVATE FairGroup *group_table_lock_number(uint32 number);
 extern FAIRQ_PRIVATE void group_table_no_entry(void);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_overflow_count(QueueState *queue, FairGroup *group, int n);
+extern FAIRQ_PRIVATE void group_overflow_add(QueueState *queue, FairGroup *group, int n,
+											 int64 id);
 extern FAIRQ_PRIVATE void group_overflow_list(QueueState *queue, FairGroup *group);
 extern FAIRQ_PRIVATE void group_overflow_check(QueueState *queue, FairGroup *group);
 extern FAIRQ_PRIVATE void group_overflow_settle(QueueState *queue, FairGroup *group);

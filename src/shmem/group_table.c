@@ -358,7 +358,7 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 				LWLockAcquire(lock, LW_EXCLUSIVE);
 				init_entry(group, &key, name, v);
 				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
-					group->limit = limit_table_find_attach(key.queue, name);
+					group->limit = limit_table_find(key.queue, name, true);
 				group->hash_next = chains[hash & chain_mask];
 				chains[hash & chain_mask] = group - group_entries;
 				LWLockRelease(&group_table->creation_lock);

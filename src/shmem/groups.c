@@ -302,14 +302,8 @@ groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
 
 	if (!of_overflow || replenished_tasks_add(queue_number, task) == REPLENISHED_NEW)
 		group_table_count_ready(queue, group, 1);
-	else
-	{
-		/* No room: its group comes to it. */
-		group_overflow_count(queue, group, 1);
-		group->overflow_from = Min(group->overflow_from, task);
-		group->overflow_limit = Min(group->overflow_limit, task);
-		group_overflow_check(queue, group);
-	}
+	else						/* no room: its group comes to it */
+		group_overflow_add(queue, group, 1, task);
 	group_table_unlock(group);
 }
 

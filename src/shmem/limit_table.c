@@ -100,41 +100,27 @@ search_chain(int queue, const GroupName *name)
 
 /*
  * The limit of a group, or NO_LIMIT.
+ *
+ * attach: the group is new and has no tasks in flight, and is counted as one that
+ * knows the limit.  That is done under the table lock, so that the entry is not
+ * freed meanwhile.
  */
 uint32
-limit_table_find(int queue, const GroupName *name)
+limit_table_find(int queue, const GroupName *name, bool attach)
 {
 	uint32		number;
 
 	LWLockAcquire(&table->lock, LW_SHARED);
 	number = search_chain(queue, name);
-	LWLockRelease(&table->lock);
-	return number;
-}
-
-/*
- * Find the limit of a group that is new and has no tasks in flight, and count
- * the group as one that knows it.  That is done under the table lock, so that
- * the entry is not freed meanwhile.
- */
-uint32
-limit_table_find_attach(int queue, const GroupName *name)
-{
-	uint32		number;
-
-	LWLockAcquire(&table->lock, LW_SHARED);
-	number = search_chain(queue, name);
-	if (number != NO_LIMIT)
+	if (attach && number != NO_LIMIT)
 	{
-		GroupLimit *limit = &limit_entries[number];
-		LWLock	   *lock = limit_table_lock(number);
+		GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+		bool		announced = limit->announced;
 
-		LWLockAcquire(lock, LW_EXCLUSIVE);
-		if (limit->announced)
+		limit->references += !announced;
+		limit_unlock(number);
+		if (announced)
 			number = NO_LIMIT;
-		else
-			limit->references++;
-		LWLockRelease(lock);
 	}
 	LWLockRelease(&table->lock);
 	return number;

@@ -134,7 +134,7 @@ limited_groups_join(QueueState *queue, const GroupName *name)
 uint32
 limited_groups_find(QueueState *queue, const GroupName *name)
 {
-	return limit_table_find(queue_state_number(queue), name);
+	return limit_table_find(queue_state_number(queue), name, false);
 }
 
 /*
