@@ -34,7 +34,6 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/group_table.h"
-#include "shmem/in_transit.h"
 #include "shmem/lane_table.h"
 #include "shmem/lanes.h"
 #include "shmem/lease_file.h"
@@ -45,8 +44,9 @@
 #include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/transit_horizon.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 #include "storage/archive.h"
 #include "storage/extension_version.h"
 #include "storage/page_hints.h"
@@ -81,9 +81,9 @@ static const struct
 	{"pgfairq parked", parked_tree_shmem_size, parked_tree_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
-	{"pgfairq workers", wakeup_shmem_size, wakeup_shmem_init},
-	{"pgfairq waiters", waiting_shmem_size, waiting_shmem_init},
-	{"pgfairq in transit", in_transit_shmem_size, in_transit_shmem_init},
+	{"pgfairq workers", worker_slots_shmem_size, worker_slots_shmem_init},
+	{"pgfairq waiters", waiters_shmem_size, waiters_shmem_init},
+	{"pgfairq in transit", transit_horizon_shmem_size, transit_horizon_shmem_init},
 	{"pgfairq pages seen", page_hints_shmem_size, page_hints_shmem_init},
 };
 
@@ -146,7 +146,7 @@ _PG_init(void)
 	pending_at_abort(lanes_at_abort);
 	pending_at_abort(leases_return_reserved);
 	pending_at_abort(claim_at_abort);
-	pending_at_abort(waiting_at_abort);
+	pending_at_abort(waiters_at_abort);
 	held_tasks_register();
 	database_hooks_install();
 	launcher_register();

@@ -71,7 +71,6 @@ PG_FUNCTION_INFO_V1(fairq_address_class);
 PG_FUNCTION_INFO_V1(fairq_address_block);
 PG_FUNCTION_INFO_V1(fairq_address_slot);
 
-
 /*
  * The smallest address of a lane.
  */
@@ -87,19 +86,6 @@ address_lane_start(FairqAddress *a, int bucket, int class)
 	a->bucket = (uint16) bucket;
 	a->class = (uint8) class;
 	a->unused = 0;
-}
-
-/*
- * The largest address of a lane.  Its slot is beyond those that SQL knows,
- * so that no row's address is above it or the same.
- */
-void
-address_lane_end(FairqAddress *a, int bucket, int class)
-{
-	address_lane_start(a, bucket, class);
-	a->block = PG_INT64_MAX;
-	a->slot = PG_UINT64_MAX;
-	a->fraction = PG_UINT32_MAX;
 }
 
 /*
@@ -131,7 +117,6 @@ address_bucket_of(int64 block, uint32 fraction, uint64 slot, int buckets)
 	/* The hash is reduced first: with a slot below 2^63 the sum cannot wrap. */
 	return (int) ((hash % (uint64) buckets + slot) % (uint64) buckets);
 }
-
 
 /*
  * Write the block as the shortest decimal that reads back as the same.
@@ -508,7 +493,6 @@ fairq_address_send(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(pq_endtypsend(&message));
 }
 
-
 /* fairq.address_eq(fairq.address, fairq.address) returns boolean */
 Datum
 fairq_address_eq(PG_FUNCTION_ARGS)
@@ -617,7 +601,6 @@ fairq_address_hash_extended(PG_FUNCTION_ARGS)
 							 sizeof(FairqAddress),
 							 (uint64) PG_GETARG_INT64(1));
 }
-
 
 /* fairq.bucket(fairq.address) returns integer */
 Datum

@@ -80,7 +80,6 @@ address_compare(const FairqAddress *a, const FairqAddress *b)
 }
 
 extern void address_lane_start(FairqAddress *a, int bucket, int class);
-extern void address_lane_end(FairqAddress *a, int bucket, int class);
 extern int	address_bucket_of(int64 block, uint32 fraction, uint64 slot,
 							  int buckets);
 

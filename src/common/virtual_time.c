@@ -62,7 +62,7 @@ virtual_time_add(VirtualTime t, double cost, double weight)
 VirtualTime
 virtual_time_leap(VirtualTime v, VirtualTime start)
 {
-	/* v is below FAIRQ_TAGS_START, or was advanced in small steps: no overflow. */
+	/* v is below FAIRQ_TAGS_START, or advanced in small steps: no overflow. */
 	if (unlikely(start.whole >= FAIRQ_TAGS_LEAP))
 		start = virtual_time_at_most(start, v.whole < FAIRQ_TAGS_LEAP ? FAIRQ_TAGS_LEAP :
 									 Min(v.whole, PG_INT64_MAX - FAIRQ_MAX_LEAP) +

@@ -155,7 +155,7 @@ wall_clock_usecs(const Interval *interval)
 	double		usecs = (double) interval->time +
 		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
 
-	/* Who writes rows with SQL may write anything: nothing is beyond a century. */
+	/* Rows written with SQL may have anything: nothing is beyond a century. */
 	if (usecs < 0)
 		return 0;
 	if (usecs > 36525.0 * USECS_PER_DAY)

@@ -17,7 +17,7 @@
 typedef struct ClockStep
 {
 	int64		by;				/* microseconds */
-	TimestampTz from;			/* what was read since it was set is from here ... */
+	TimestampTz from;			/* what was read since then is from here ... */
 	TimestampTz now;			/* ... to here */
 } ClockStep;
 
@@ -48,6 +48,17 @@ static inline TimestampTz
 wall_clock_shifted(TimestampTz when, TimestampTz begun, const ClockStep *step)
 {
 	return (begun >= step->from && begun <= step->now) ? when : when + step->by;
+}
+
+/*
+ * The earlier of two times.  Not Min(), which asks once more for the one that it
+ * returns: what is asked for may have changed in between, or be work that is then
+ * done twice.
+ */
+static inline TimestampTz
+wall_clock_earlier(TimestampTz a, TimestampTz b)
+{
+	return a < b ? a : b;
 }
 
 #endif							/* FAIRQ_WALL_CLOCK_H */

@@ -164,14 +164,14 @@ archive_expire(Pass *pass, ArchivePass *at)
 	{
 		if (state->reread_at <= now)
 		{
-			due_cursor_add(&state->cursor, DT_NOBEGIN);
+			index_cursor_add(&state->cursor, DT_NOBEGIN);
 			state->reread_began = now;
 			state->reread_at = now + REREAD_USECS;
 		}
-		due_cursor_begin(&state->cursor, until, &at->from);
+		index_cursor_begin(&state->cursor, until, &at->from);
 		at->begun = true;
 	}
-	if (at->from.due > until && !due_cursor_holds(&state->cursor, until))
+	if (at->from.due > until && !index_cursor_holds(&state->cursor, until))
 	{
 		pass_again(pass, Min(expiry(info, at->from.due), state->reread_at));
 		return 0;
@@ -207,7 +207,7 @@ archive_expire(Pass *pass, ArchivePass *at)
 		state->reread_began = 0;
 	}
 	pass_again(pass, Min(expiry(info, at->from.due), state->reread_at));
-	if (of.removal.left || due_cursor_holds(&state->cursor, until))
+	if (of.removal.left || index_cursor_holds(&state->cursor, until))
 	{
 		back_off(state, now);
 		pass_again(pass, state->retry_at);

@@ -15,7 +15,7 @@
 typedef struct ArchivePass
 {
 	bool		begun;
-	DuePlace	from;
+	IndexPosition from;
 } ArchivePass;
 
 extern int	archive_expire(Pass *pass, ArchivePass *at);

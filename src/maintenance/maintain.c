@@ -38,7 +38,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/sessions.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/archive.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"
@@ -134,7 +134,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	if (!maintenance->begun)
 	{
 		pending_maintained(RelationGetRelid(rel));
-		due_cursor_begin(&info->state->due, now, &maintenance->due_from);
+		index_cursor_begin(&info->state->due, now, &maintenance->due_from);
 	}
 	maintenance->begun = true;
 	expired = settle_expired(rel, info, PASS_ROWS);
@@ -151,7 +151,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	moved += held_tasks_look(&pass);
 	if (claim_resolve_doubts(info->state))
 		pass_again(&pass, now + LANE_DOUBT_USECS);
-	/* The queue is written to just now, and whoever does will not say when it ends. */
+	/* It is written to just now, and the writer does not say when it ends. */
 	if (info->state->counts.recount)
 		pass_again(&pass, now + USECS_PER_SEC);
 	if (pg_atomic_read_u32(&info->state->expired) > 0)
@@ -205,7 +205,7 @@ maintain_is_due(QueueInfo *info)
 	maintain_tick(now);
 	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
-		due_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
+		index_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
 		pg_atomic_read_u32(&info->state->counts.overflowing) > 0 ||
 		info->state->replenish.count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
@@ -217,7 +217,7 @@ maintain_is_due(QueueInfo *info)
 TimestampTz
 maintain_next_due(QueueInfo *info)
 {
-	return wakeup_earlier(due_cursor_next(&info->state->due), maintain_next_lease());
+	return wall_clock_earlier(index_cursor_next(&info->state->due), maintain_next_lease());
 }
 
 /*
@@ -226,6 +226,6 @@ maintain_next_due(QueueInfo *info)
 TimestampTz
 maintain_next_lease(void)
 {
-	return wakeup_earlier(leases_next_deadline(GetCurrentTimestamp()),
-						  sessions_next_deadline(MyDatabaseId));
+	return wall_clock_earlier(leases_next_deadline(GetCurrentTimestamp()),
+							  sessions_next_deadline(MyDatabaseId));
 }

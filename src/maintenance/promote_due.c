@@ -28,7 +28,7 @@ typedef enum Promotion
 } Promotion;
 
 static Promotion
-promote_entry(Placement *placement, RowReader *row, const DuePlace *entry,
+promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 			  TimestampTz now)
 {
 	switch (row_reader_read(row, &entry->tid))
@@ -61,12 +61,12 @@ promote_entry(Placement *placement, RowReader *row, const DuePlace *entry,
  * once everything that is due has been read.
  */
 int
-promote_due(Pass *pass, DuePlace *from)
+promote_due(Pass *pass, IndexPosition *from)
 {
-	DueCursor  *cursor = &pass->info->state->due;
+	IndexCursor *cursor = &pass->info->state->due;
 	TimestampTz now = pass->now;
-	DuePlace	skipped[DUE_SKIPPED];
-	int			skipped_count = due_cursor_skipped(cursor, skipped);
+	IndexPosition skipped[INDEX_CURSOR_SKIPPED];
+	int			skipped_count = index_cursor_skipped(cursor, skipped);
 	bool		retry = false;
 	Placement	placement;
 	RowReader	row;
@@ -85,7 +85,7 @@ promote_due(Pass *pass, DuePlace *from)
 		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);
 
 		if (result != IN_HANDS)
-			pending_due_read(due_cursor_done, cursor, &skipped[i]);
+			pending_due_read(index_cursor_done, cursor, &skipped[i]);
 		promoted += (result == PROMOTED);
 	}
 
@@ -98,7 +98,7 @@ promote_due(Pass *pass, DuePlace *from)
 		};
 		int			n;
 
-		read.entries = palloc(pass->max * sizeof(DuePlace));
+		read.entries = palloc(pass->max * sizeof(IndexPosition));
 		n = queue_index_due(pass->rel, pass->info, &read);
 		*from = read.next;
 		for (int i = 0; i < n; i++)
@@ -108,19 +108,19 @@ promote_due(Pass *pass, DuePlace *from)
 			CHECK_FOR_INTERRUPTS();
 			result = promote_entry(&placement, &row, &read.entries[i], now);
 			promoted += (result == PROMOTED);
-			if (result == IN_HANDS && !retry && !due_cursor_skip(cursor, &read.entries[i]))
+			if (result == IN_HANDS && !retry && !index_cursor_skip(cursor, &read.entries[i]))
 			{
-				pending_due_read(due_cursor_hold, cursor, &read.entries[i]);
+				pending_due_read(index_cursor_hold, cursor, &read.entries[i]);
 				retry = true;
 			}
 		}
 		pfree(read.entries);
-		pending_due_read(due_cursor_end, cursor, from);
+		pending_due_read(index_cursor_end, cursor, from);
 	}
 	row_reader_end(&row);
 	pass->more |= (from->due <= now);
 	pass_again(pass, from->due);
-	if (retry || due_cursor_holds(cursor, now))
+	if (retry || index_cursor_holds(cursor, now))
 		pass_again(pass, now + USECS_PER_SEC);
 	return promoted;
 }

@@ -10,6 +10,6 @@
 
 #include "verbs/pass.h"
 
-extern int	promote_due(Pass *pass, DuePlace *from);
+extern int	promote_due(Pass *pass, IndexPosition *from);
 
 #endif							/* FAIRQ_PROMOTE_DUE_H */

@@ -28,12 +28,12 @@
  * ids of direct SQL that do not follow the sequence, a hand goes round the
  * whole index, so many entries a sweep, for as long as there is any activity.
  *
- * A row between its transaction's end and its hand-over, or between window and
- * lease, looks as if it were lost.  So it is a suspect at first, and looked up
- * again a moment later, when nobody has had any in his hands for so long
- * (in_transit.c); and some times more if somebody has new ones by then, which may
- * be the same.  To take one for lost that is not does no harm: an offer too many
- * never does.
+ * A row between its transaction's end and its hand-over, or between window
+ * and lease, looks as if it were lost.  So it is a suspect at first, and
+ * looked up again a moment later, when nobody has had any in his hands for so
+ * long (transit_horizon.c); and some times more if somebody has new ones by
+ * then, which may be the same.  To take one for lost that is not does no
+ * harm: an offer too many never does.
  *
  * A sweep is begun every pgfairq.sweep_interval if there is anything new; if not
  * there is none, until an id is taken.
@@ -57,12 +57,12 @@
 #include "common/settings.h"
 #include "maintenance/sweep.h"
 #include "shmem/groups.h"
-#include "shmem/in_transit.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
+#include "shmem/transit_horizon.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/placement.h"
@@ -101,7 +101,7 @@
 typedef enum SuspectVerdict
 {
 	SUSPECT_LOST,
-	SUSPECT_WAIT,				/* somebody had tasks in his hands all the time */
+	SUSPECT_WAIT,				/* tasks were in others' hands all the time */
 	SUSPECT_AGAIN				/* somebody has some now, or had: look again */
 } SuspectVerdict;
 
@@ -158,8 +158,8 @@ is_overlooked(QueueInfo *info, RowReader *row)
 		case TASK_SCHEDULED:
 			if (row_is_null(row, COLUMN_RUN_AT))
 				return false;
-			return !due_cursor_has(&state->due,
-								   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+			return !index_cursor_has(&state->due,
+									 DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 		case TASK_OVERFLOW:
 			class = row_reader_class(row);
 			id = DatumGetInt64(row_value(row, COLUMN_ID));
@@ -228,7 +228,7 @@ report(Sweeper *sweeper)
 static SuspectVerdict
 judge(const SweepSuspect *suspect, TimestampTz before, TimestampTz now)
 {
-	TimestampTz oldest = in_transit_oldest();
+	TimestampTz oldest = transit_horizon_oldest();
 
 	oldest = Min(oldest, before);
 	if (now >= suspect->since + TRANSIT_USECS)
@@ -257,7 +257,7 @@ judge_suspects(Sweeper *sweeper)
 		   sweep->suspects[n].since + SUSPECT_USECS <= sweeper->now)
 	{
 		SweepSuspect *suspect = &sweep->suspects[n];
-		TimestampTz before = in_transit_oldest();
+		TimestampTz before = transit_horizon_oldest();
 
 		CHECK_FOR_INTERRUPTS();
 		if (row_reader_task(row, suspect->id, NULL) == ROW_LIVE &&
@@ -332,7 +332,7 @@ suspect(Sweeper *sweeper, int64 id)
  * the index.  *from is moved, to upto if there are no more.
  */
 static void
-look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
+look_at_ids(Sweeper *sweeper, IndexPosition *from, int64 upto, int max)
 {
 	QueueSweep *sweep = sweeper->sweep;
 	RowReader  *row = &sweeper->row;
@@ -345,7 +345,7 @@ look_at_ids(Sweeper *sweeper, DuePlace *from, int64 upto, int max)
 
 	if (sweeper->full || from->due >= upto)
 		return;
-	read.entries = palloc(max * sizeof(DuePlace));
+	read.entries = palloc(max * sizeof(IndexPosition));
 	n = queue_index_ids(row->rel, sweeper->info, &read);
 	if (read.next.due > upto)
 		read.next.due = upto;
@@ -483,7 +483,7 @@ go_on(Sweeper *sweeper)
 		int64		end;
 
 		queue_state_ids(sweeper->info->state, &first, &end);
-		if (due_compare(&sweep->looked, &sweep->done) < 0)
+		if (index_cursor_compare(&sweep->looked, &sweep->done) < 0)
 			sweep->looked = sweep->done;
 		look_at_ids(sweeper, &sweep->looked, end, SWEEP_ENTRIES);
 		if (sweep->looked.due < end)

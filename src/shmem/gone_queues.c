@@ -40,7 +40,7 @@ relation_exists(Oid relation)
 static bool
 release_if_gone(Oid relation)
 {
-	/* Replay of a drop waits for any lock, and a standby can have no stronger one. */
+	/* A drop's replay waits for any lock; a standby can have none above this. */
 	LOCKMODE	lockmode = RecoveryInProgress() ? RowExclusiveLock : AccessExclusiveLock;
 	LockAcquireResult result;
 	LOCKTAG		tag;

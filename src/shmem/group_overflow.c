@@ -37,10 +37,10 @@
 
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
-#include "shmem/in_transit.h"
 #include "shmem/queue_order.h"
 #include "shmem/queue_ready.h"
-#include "shmem/wakeup.h"
+#include "shmem/transit_horizon.h"
+#include "shmem/worker_slots.h"
 
 /*
  * A group is replenished when this many of its tasks may be moved, or a quarter
@@ -78,7 +78,7 @@ note_overflow(QueueState *queue, FairGroup *group)
 	if (!overflows)
 		pg_atomic_fetch_sub_u32(&queue->counts.overflowing, 1);
 	else if (pg_atomic_fetch_add_u32(&queue->counts.overflowing, 1) == 0)
-		wakeup_at(queue->database, 0);
+		worker_slots_wake_at(queue->database, 0);
 }
 
 /*
@@ -161,6 +161,19 @@ group_overflow_check(QueueState *queue, FairGroup *group)
 }
 
 /*
+ * Count n tasks more of a group in the overflow, and have it look from id on.
+ * Partition locked.
+ */
+void
+group_overflow_add(QueueState *queue, FairGroup *group, int n, int64 id)
+{
+	group->overflow += n;
+	group->overflow_from = Min(group->overflow_from, id);
+	group->overflow_limit = Min(group->overflow_limit, id);
+	group_overflow_check(queue, group);
+}
+
+/*
  * Tasks of a group have been counted off, as with group_overflow_check: a
  * group that has none left in the overflow comes to those that other
  * transactions had in hand.  Partition locked.
@@ -189,7 +202,7 @@ group_overflow_wake_worker(QueueState *queue)
 		return;
 	room = queue->published.max_ready - queue_state_ready(queue);
 	if (room > 0 && room >= Min(queue->published.max_ready / 8, REFILL_QUEUE_AT_ONCE))
-		wakeup_at(queue->database, 0);
+		worker_slots_wake_at(queue->database, 0);
 }
 
 /*
@@ -215,18 +228,12 @@ void
 group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 					bool committed)
 {
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 
 	group->pending -= n;
 	if (committed && n > 0)
-	{
-		group_overflow_count(queue, group, n);
-		group->overflow_from = Min(group->overflow_from, id);
-		group->overflow_limit = Min(group->overflow_limit, id);
-		group_overflow_check(queue, group);
-	}
-	LWLockRelease(lock);
+		group_overflow_add(queue, group, n, id);
+	group_table_unlock(group);
 }
 
 /*
@@ -236,8 +243,7 @@ group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 bool
 group_overflow_return(QueueState *queue, uint32 number, int64 task)
 {
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 	bool		ready = replenished_tasks_take(queue_state_number(queue), task);
 
 	if (ready)
@@ -245,7 +251,7 @@ group_overflow_return(QueueState *queue, uint32 number, int64 task)
 		group_table_count_ready(queue, group, -1);
 		group_overflow_count(queue, group, 1);
 	}
-	LWLockRelease(lock);
+	group_table_unlock(group);
 	return ready;
 }
 
@@ -257,8 +263,7 @@ group_overflow_return(QueueState *queue, uint32 number, int64 task)
 ReplenishedTask
 group_overflow_leave(QueueState *queue, uint32 number, int64 task)
 {
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 	ReplenishedTask		result = replenished_tasks_add(queue_state_number(queue), task);
 
 	/* One that has lost its place is ready already. */
@@ -268,7 +273,7 @@ group_overflow_leave(QueueState *queue, uint32 number, int64 task)
 		group_overflow_count(queue, group, -1);
 	if (result != REPLENISHED_NO_ROOM)
 		group->offered_finish = group->finish;
-	LWLockRelease(lock);
+	group_table_unlock(group);
 	return result;
 }
 
@@ -278,12 +283,11 @@ group_overflow_leave(QueueState *queue, uint32 number, int64 task)
 void
 group_overflow_removed(QueueState *queue, uint32 number, int n)
 {
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 
 	group_overflow_count(queue, group, -n);
 	group_overflow_settle(queue, group);
-	LWLockRelease(lock);
+	group_table_unlock(group);
 }
 
 /*
@@ -308,11 +312,7 @@ group_overflow_found(QueueState *queue, int class, const GroupName *name,
 			end = group->overflow_from;
 		group->overflow_lost = Max(group->overflow_lost, end);
 	}
-	else
-		group_overflow_count(queue, group, 1);
-	group->overflow_from = Min(group->overflow_from, id);
-	group->overflow_limit = Min(group->overflow_limit, id);
-	group_overflow_check(queue, group);
+	group_overflow_add(queue, group, again ? 0 : 1, id);
 	group_table_unlock(group);
 }
 
@@ -360,7 +360,6 @@ group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
 	int64		room = queue->published.max_ready - queue_state_ready(queue);
 	int64		room_of_group;
 	FairGroup  *group = NULL;
-	LWLock	   *lock;
 	int			waiting;
 
 	SpinLockAcquire(&queue->replenish.mutex);
@@ -379,7 +378,7 @@ group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
 		return false;
 
 	starved->group = group - group_entries;
-	lock = group_table_lock_number(starved->group);
+	(void) group_table_lock_number(starved->group);
 	/* What room there is in the queue is shared between starved groups. */
 	room_of_group = ready_when_refilled(queue, group->key.class, REFILL_LEAST);
 	if (group->replenish == REFILL_URGENT)
@@ -387,7 +386,7 @@ group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
 	else
 		room_of_group = Min(Max(room / waiting, 1), room_of_group - group->ready);
 	begin_refill(group, room_of_group, starved);
-	LWLockRelease(lock);
+	group_table_unlock(group);
 	return true;
 }
 
@@ -401,8 +400,7 @@ GroupDry
 group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 {
 	int64		room = queue->published.max_ready - queue_state_ready(queue);
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 	bool		ours;
 
 	/*
@@ -416,7 +414,7 @@ group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 	if (room <= 0 || group->ready - group->unseen > 0 || group->overflow_from == PG_INT64_MAX ||
 		(group->limit != NO_LIMIT && limit_table_waits(group->limit)))
 	{
-		LWLockRelease(lock);
+		group_table_unlock(group);
 		return GROUP_NOT_DRY;
 	}
 
@@ -440,7 +438,7 @@ group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 					  Min(room, Min(ready_when_refilled(queue, group->key.class, 1), REFILL_DRY)),
 					  starved);
 	}
-	LWLockRelease(lock);
+	group_table_unlock(group);
 	return ours ? GROUP_IS_DRY : GROUP_IS_BEING_REFILLED;
 }
 
@@ -450,8 +448,7 @@ group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 void
 group_overflow_replenished(QueueState *queue, uint32 number, const GroupFed *fed)
 {
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 
 	group->overflow_from = Min(fed->next, group->overflow_limit);
 	group->overflow_held = Min(fed->held, group->overflow_held);
@@ -475,7 +472,7 @@ group_overflow_replenished(QueueState *queue, uint32 number, const GroupFed *fed
 	 * starved.
 	 */
 	group_overflow_look(queue, group);
-	LWLockRelease(lock);
+	group_table_unlock(group);
 }
 
 /*
@@ -486,13 +483,12 @@ group_overflow_replenished(QueueState *queue, uint32 number, const GroupFed *fed
 void
 group_overflow_not_replenished(QueueState *queue, uint32 number, int64 lost)
 {
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 
 	group->overflow_lost = Max(group->overflow_lost, lost);
 	list_starved(queue, group, REFILL_LISTED);
 	end_refill(queue, group);
-	LWLockRelease(lock);
+	group_table_unlock(group);
 }
 
 /*
@@ -517,10 +513,11 @@ seek_starved(QueueState *queue, int class, bool starving, bool held)
 		/* Without its lock first: most have none. */
 		if (((volatile FairGroup *) group)->overflows)
 		{
-			LWLock	   *lock = group_table_lock_number(number);
-			bool		starves = starving && group->overflow > 0 &&
-				(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
+			bool		starves;
 
+			(void) group_table_lock_number(number);
+			starves = starving && group->overflow > 0 &&
+				(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 			if (group->replenish == REFILL_NONE &&
 				(held || group->overflow_from == PG_INT64_MAX))
 			{
@@ -532,7 +529,7 @@ seek_starved(QueueState *queue, int class, bool starving, bool held)
 			else if (starves && group->replenish == REFILL_LISTED)
 				group->replenish = REFILL_URGENT;
 			group_overflow_check(queue, group);
-			LWLockRelease(lock);
+			group_table_unlock(group);
 		}
 		number = group->ring_next;
 		if (number == first)
@@ -552,6 +549,6 @@ group_overflow_seek_starved(QueueState *queue, bool held)
 {
 	for (int class = 0; class < queue->classes; class++)
 		seek_starved(queue, class,
-					queue_ready_nothing(queue, class) && in_transit_oldest() == DT_NOEND,
+					queue_ready_nothing(queue, class) && transit_horizon_oldest() == DT_NOEND,
 					held);
 }

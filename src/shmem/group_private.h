@@ -16,6 +16,7 @@
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
+#include "shmem/fixed_table.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
 
@@ -72,7 +73,7 @@ typedef struct FairGroup
 								 * not be in lanes yet */
 	int32		pending;		/* of the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow that have no places */
-	int64		overflow_limit; /* what came during a replenish is from here on */
+	int64		overflow_limit; /* what came in a replenish is from here on */
 	int64		overflow_held;	/* from here on some were in hand elsewhere */
 	int64		overflow_lost;	/* some below may have lost their places;
 								 * PG_INT64_MIN: none have */
@@ -103,16 +104,13 @@ FairGroup;
 typedef struct GroupTable
 {
 	LWLock		creation_lock;
-	uint32		free_head;
-	uint32		high_water;
+	FreeEntries free;
 	pg_atomic_uint64 vain_reclaim;	/* when all groups were looked at in vain */
 	LWLockPadded partitions[PARTITIONS];
 } GroupTable;
 
 extern FAIRQ_PRIVATE GroupTable *group_table;
-extern FAIRQ_PRIVATE uint32 *group_chains;
 extern FAIRQ_PRIVATE FairGroup *group_entries;
-extern FAIRQ_PRIVATE uint32 group_chain_mask;
 
 extern FAIRQ_PRIVATE FairGroup *group_table_find(QueueState *queue, int class,
 												 const GroupName *name, LWLockMode mode,
@@ -122,10 +120,12 @@ extern FAIRQ_PRIVATE FairGroup *group_table_try_lock(QueueState *queue, int clas
 													 bool hurry);
 extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, int class,
 												 const GroupName *name, VirtualTime v);
-extern FAIRQ_PRIVATE LWLock *group_table_lock_number(uint32 number);
+extern FAIRQ_PRIVATE FairGroup *group_table_lock_number(uint32 number);
 extern FAIRQ_PRIVATE void group_table_no_entry(void);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_overflow_count(QueueState *queue, FairGroup *group, int n);
+extern FAIRQ_PRIVATE void group_overflow_add(QueueState *queue, FairGroup *group, int n,
+											 int64 id);
 extern FAIRQ_PRIVATE void group_overflow_list(QueueState *queue, FairGroup *group);
 extern FAIRQ_PRIVATE void group_overflow_check(QueueState *queue, FairGroup *group);
 extern FAIRQ_PRIVATE void group_overflow_settle(QueueState *queue, FairGroup *group);

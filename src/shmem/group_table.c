@@ -32,8 +32,6 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
-#include "storage/shmem.h"
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
@@ -48,50 +46,33 @@
 #define RECLAIM_USECS	INT64CONST(100000)
 
 GroupTable *group_table = NULL;
-uint32	   *group_chains = NULL;
 FairGroup  *group_entries = NULL;
-uint32		group_chain_mask;
 
-#define TABLE_SIZE	CACHELINEALIGN(sizeof(GroupTable))
-
-static uint32
-chains_wanted(void)
-{
-	return pg_nextpower2_32(Max(settings_max_groups, PARTITIONS));
-}
+static uint32 *chains = NULL;
+static uint32 chain_mask;
 
 Size
 group_table_shmem_size(void)
 {
-	Size		size = TABLE_SIZE;
-
-	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
-	return add_size(size, mul_size(settings_max_groups, sizeof(FairGroup)));
+	return fixed_table_size(sizeof(GroupTable), settings_max_groups, sizeof(FairGroup));
 }
 
 void
 group_table_shmem_init(void *area, bool found)
 {
-	char	   *p = area;
-
-	group_table = (GroupTable *) p;
-	p += TABLE_SIZE;
-	group_chains = (uint32 *) p;
-	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
-	group_entries = (FairGroup *) p;
-	group_chain_mask = chains_wanted() - 1;
+	group_table = area;
+	group_entries = fixed_table_init(area, sizeof(GroupTable), settings_max_groups, found,
+									 &chains, &chain_mask);
 	if (found)
 		return;
 
 	LWLockInitialize(&group_table->creation_lock,
 					 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
-	group_table->free_head = FAIRQ_NO_GROUP;
-	group_table->high_water = 0;
+	group_table->free = all_entries_free;
 	pg_atomic_init_u64(&group_table->vain_reclaim, 0);
 	for (int i = 0; i < PARTITIONS; i++)
 		LWLockInitialize(&group_table->partitions[i].lock,
 						 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
-	memset(group_chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 
 /* What a group is known by. */
@@ -114,7 +95,7 @@ key_equal(const GroupKey *a, const GroupKey *b)
 static FairGroup *
 search_chain(uint32 hash, const GroupKey *key)
 {
-	uint32		number = group_chains[hash & group_chain_mask];
+	uint32		number = chains[hash & chain_mask];
 
 	while (number != FAIRQ_NO_GROUP)
 	{
@@ -169,7 +150,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 	if (idle)
 	{
-		uint32	   *link = &group_chains[hash & group_chain_mask];
+		uint32	   *link = &chains[hash & chain_mask];
 
 		while (&group_entries[*link] != group)
 			link = &group_entries[*link].hash_next;
@@ -190,6 +171,7 @@ static FairGroup *
 new_entry(QueueOrder *order, VirtualTime v)
 {
 	FairGroup  *group;
+	uint32		number;
 
 	for (int i = 0; i < 2 && order->group_ring != FAIRQ_NO_GROUP; i++)
 	{
@@ -199,25 +181,20 @@ new_entry(QueueOrder *order, VirtualTime v)
 			return group;
 	}
 
-	if (group_table->free_head != FAIRQ_NO_GROUP)
-	{
-		group = &group_entries[group_table->free_head];
-		group_table->free_head = group->ring_next;
-	}
-	else if (group_table->high_water < (uint32) settings_max_groups)
-		group = &group_entries[group_table->high_water++];
-	else
+	number = free_entries_take(&group_table->free, settings_max_groups, group_entries,
+							   ring_next);
+	if (number == FAIRQ_NO_GROUP)
 		return NULL;
-
+	group = &group_entries[number];
 	group->slot = order->next_slot++ % FAIRQ_SLOTS;
 	if (order->group_ring == FAIRQ_NO_GROUP)
-		group->ring_next = group - group_entries;
+		group->ring_next = number;
 	else
 	{
 		group->ring_next = group_entries[order->group_ring].ring_next;
-		group_entries[order->group_ring].ring_next = group - group_entries;
+		group_entries[order->group_ring].ring_next = number;
 	}
-	order->group_ring = group - group_entries;
+	order->group_ring = number;
 	return group;
 }
 
@@ -257,8 +234,7 @@ reclaim_order(QueueState *queue, int class, bool nothing_ready)
 		if (unlink_if_idle(&group_entries[number], v))
 		{
 			group_entries[previous].ring_next = group_entries[number].ring_next;
-			group_entries[number].ring_next = group_table->free_head;
-			group_table->free_head = number;
+			free_entries_give(&group_table->free, number, &group_entries[number].ring_next);
 			freed++;
 			if (number == previous)
 				order->group_ring = previous = FAIRQ_NO_GROUP;
@@ -382,9 +358,9 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 				LWLockAcquire(lock, LW_EXCLUSIVE);
 				init_entry(group, &key, name, v);
 				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
-					group->limit = limit_table_find_attach(key.queue, name);
-				group->hash_next = group_chains[hash & group_chain_mask];
-				group_chains[hash & group_chain_mask] = group - group_entries;
+					group->limit = limit_table_find(key.queue, name, true);
+				group->hash_next = chains[hash & chain_mask];
+				chains[hash & chain_mask] = group - group_entries;
 				LWLockRelease(&group_table->creation_lock);
 				return group;
 			}
@@ -428,14 +404,14 @@ group_table_lock(QueueState *queue, int class, const GroupName *name, VirtualTim
 /*
  * Lock the partition of a group that cannot be forgotten now.
  */
-LWLock *
+FairGroup *
 group_table_lock_number(uint32 number)
 {
-	LWLock	   *lock = group_table_partition(group_table_hash(&group_entries[number].key));
+	FairGroup  *group = &group_entries[number];
 
-	Assert(group_entries[number].in_use);
-	LWLockAcquire(lock, LW_EXCLUSIVE);
-	return lock;
+	Assert(group->in_use);
+	LWLockAcquire(group_table_partition(group_table_hash(&group->key)), LW_EXCLUSIVE);
+	return group;
 }
 
 /*
@@ -445,7 +421,7 @@ void
 group_table_forget_queue(int queue)
 {
 	LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-	for (uint32 i = 0; i < group_table->high_water; i++)
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
 	{
 		FairGroup  *group = &group_entries[i];
 		VirtualTime end = {PG_INT64_MAX, PG_UINT32_MAX};
@@ -458,10 +434,7 @@ group_table_forget_queue(int queue)
 		group->overflows = false;
 		group->replenish = REFILL_NONE;
 		if (unlink_if_idle(group, end))
-		{
-			group->ring_next = group_table->free_head;
-			group_table->free_head = i;
-		}
+			free_entries_give(&group_table->free, i, &group->ring_next);
 	}
 	LWLockRelease(&group_table->creation_lock);
 }

@@ -196,21 +196,19 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 void
 groups_lease_refused(const GroupLease *lease)
 {
-	LWLock	   *lock;
 	FairGroup  *group;
 	uint32		limit;
 
 	if (lease->group == FAIRQ_NO_GROUP)
 		return;
-	lock = group_table_lock_number(lease->group);
-	group = &group_entries[lease->group];
+	group = group_table_lock_number(lease->group);
 	limit = group->limit;
 	group->leased--;
 	group->served--;
 	group->served_cost -= lease->cost;
 	if (lease->counted && !lease->of_overflow)
 		group_table_count_ready(queue_state_by_number(group->key.queue), group, 1);
-	LWLockRelease(lock);
+	group_table_unlock(group);
 	if (limit != NO_LIMIT)
 		group_limits_give(limit, true);
 }
@@ -224,14 +222,12 @@ void
 groups_lease_ends(uint32 number, TimestampTz started)
 {
 	int64		usecs = started > 0 ? Max(GetCurrentTransactionStopTimestamp() - started, 0) : 0;
-	LWLock	   *lock;
 	FairGroup  *group;
 	uint32		limit;
 
 	if (number == FAIRQ_NO_GROUP)
 		return;
-	lock = group_table_lock_number(number);
-	group = &group_entries[number];
+	group = group_table_lock_number(number);
 	limit = group->limit;
 	if (started > 0)
 	{
@@ -244,7 +240,7 @@ groups_lease_ends(uint32 number, TimestampTz started)
 
 	/* The limit first: a group with tasks in flight keeps it. */
 	group->leased--;
-	LWLockRelease(lock);
+	group_table_unlock(group);
 	if (limit != NO_LIMIT)
 		group_limits_give(limit, false);
 }
@@ -287,11 +283,11 @@ void
 groups_leased(int queue_number, uint32 number, int64 task)
 {
 	QueueState *queue = queue_state_by_number(queue_number);
-	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = group_table_lock_number(number);
 
-	count_off_overflow(queue, &group_entries[number], task);
-	group_overflow_look(queue, &group_entries[number]);
-	LWLockRelease(lock);
+	count_off_overflow(queue, group, task);
+	group_overflow_look(queue, group);
+	group_table_unlock(group);
 }
 
 /*
@@ -302,20 +298,13 @@ void
 groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
 {
 	QueueState *queue = queue_state_by_number(queue_number);
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 
 	if (!of_overflow || replenished_tasks_add(queue_number, task) == REPLENISHED_NEW)
 		group_table_count_ready(queue, group, 1);
-	else
-	{
-		/* No room: its group comes to it. */
-		group_overflow_count(queue, group, 1);
-		group->overflow_from = Min(group->overflow_from, task);
-		group->overflow_limit = Min(group->overflow_limit, task);
-		group_overflow_check(queue, group);
-	}
-	LWLockRelease(lock);
+	else						/* no room: its group comes to it */
+		group_overflow_add(queue, group, 1, task);
+	group_table_unlock(group);
 }
 
 /*
@@ -325,15 +314,14 @@ void
 groups_removed(int queue_number, uint32 number, int64 task, bool of_overflow)
 {
 	QueueState *queue = queue_state_by_number(queue_number);
-	LWLock	   *lock = group_table_lock_number(number);
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = group_table_lock_number(number);
 
 	if (of_overflow)
 		count_off_overflow(queue, group, task);
 	else
 		group_table_count_ready(queue, group, -1);
 	group_overflow_settle(queue, group);
-	LWLockRelease(lock);
+	group_table_unlock(group);
 }
 
 /*
@@ -362,11 +350,11 @@ groups_place_removed(QueueState *queue, uint32 number, const FairqAddress *addre
 void
 groups_written(QueueState *queue, uint32 number, int n)
 {
-	LWLock	   *lock = group_table_lock_number(number);
+	FairGroup  *group = group_table_lock_number(number);
 
-	group_table_count_ready(queue, &group_entries[number], n);
-	group_overflow_settle(queue, &group_entries[number]);
-	LWLockRelease(lock);
+	group_table_count_ready(queue, group, n);
+	group_overflow_settle(queue, group);
+	group_table_unlock(group);
 }
 
 /*
@@ -394,21 +382,21 @@ groups_count_anew(QueueState *queue)
 	int			queue_number = queue_state_number(queue);
 
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (uint32 i = 0; i < group_table->high_water; i++)
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
 	{
-		LWLock	   *lock;
+		FairGroup  *group = &group_entries[i];
 
-		if (!group_entries[i].in_use || group_entries[i].key.queue != queue_number)
+		if (!group->in_use || group->key.queue != queue_number)
 			continue;
-		lock = group_table_lock_number(i);
-		group_table_count_ready(queue, &group_entries[i], -group_entries[i].ready);
-		group_entries[i].overflow_from = PG_INT64_MAX;
-		group_entries[i].overflow_held = PG_INT64_MAX;
-		group_entries[i].overflow_lost = PG_INT64_MIN;
-		group_overflow_count(queue, &group_entries[i], -group_entries[i].overflow);
-		group_entries[i].offered_finish = v_none;
-		group_entries[i].backlogged = false;
-		LWLockRelease(lock);
+		(void) group_table_lock_number(i);
+		group_table_count_ready(queue, group, -group->ready);
+		group->overflow_from = PG_INT64_MAX;
+		group->overflow_held = PG_INT64_MAX;
+		group->overflow_lost = PG_INT64_MIN;
+		group_overflow_count(queue, group, -group->overflow);
+		group->offered_finish = v_none;
+		group->backlogged = false;
+		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
 	replenished_tasks_forget_queue(queue_number);
@@ -424,7 +412,6 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
 			 int ready)
 {
 	FairGroup  *group = &group_entries[number];
-	LWLock	   *lock;
 
 	/*
 	 * The entry may be another group's by now, and its key may change until
@@ -435,13 +422,12 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
 	{
 		QueueState *queue = queue_state_by_number(group->key.queue);
 
-		lock = group_table_partition(group_table_hash(&group->key));
-		LWLockAcquire(lock, LW_EXCLUSIVE);
+		(void) group_table_lock_number(number);
 		if (virtual_time_compare(group->finish, finish) == 0)
 			group->finish = start;
 		group_table_count_ready(queue, group, -ready);
 		group_overflow_check(queue, group);
-		LWLockRelease(lock);
+		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
 }
@@ -473,13 +459,12 @@ groups_look(QueueState *queue, int class, const GroupName *name,
 static void
 level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 {
-	LWLock	   *lock = group_table_partition(group_table_hash(&group->key));
 	VirtualTime level;
 	uint32		limit;
 
 	level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
 							 1.0, 1.0);
-	LWLockAcquire(lock, LW_EXCLUSIVE);
+	(void) group_table_lock_number(group - group_entries);
 	if ((if_finish == NULL ||
 		 virtual_time_compare(group->finish, *if_finish) == 0) &&
 		virtual_time_compare(group->finish, level) > 0)
@@ -488,7 +473,7 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 	group->backlogged = false;
 	group_overflow_check(queue, group);
 	limit = group->limit;
-	LWLockRelease(lock);
+	group_table_unlock(group);
 	if (limit != NO_LIMIT)
 		parking_purged(limit);
 }
@@ -512,7 +497,7 @@ groups_level(QueueState *queue, uint32 number, VirtualTime finish)
 	}
 	else
 	{
-		for (uint32 i = 0; i < group_table->high_water; i++)
+		for (uint32 i = 0; i < group_table->free.high_water; i++)
 		{
 			if (group_entries[i].in_use && group_entries[i].key.queue == queue_number)
 				level_group(queue, &group_entries[i], NULL);
@@ -566,7 +551,7 @@ int
 groups_list(QueueState *queue, GroupInfo **infos)
 {
 	int			queue_number = queue_state_number(queue);
-	uint32		high_water = group_table->high_water;
+	uint32		high_water = group_table->free.high_water;
 	int			size = 64;
 	int			n = 0;
 
@@ -590,8 +575,7 @@ groups_list(QueueState *queue, GroupInfo **infos)
 		LWLockAcquire(&group_table->creation_lock, LW_SHARED);
 		if (group->in_use && group->key.queue == queue_number)
 		{
-			LWLock	   *lock = group_table_lock_number(i);
-
+			(void) group_table_lock_number(i);
 			info = &(*infos)[n++];
 			info->class = group->key.class;
 			info->hash[0] = group->key.low;
@@ -607,7 +591,7 @@ groups_list(QueueState *queue, GroupInfo **infos)
 			info->limit = group->limit;
 			info->keylen = group->keylen;
 			memcpy(info->key, group->shown, Min(group->keylen, GROUP_KEY_SHOWN));
-			LWLockRelease(lock);
+			group_table_unlock(group);
 		}
 		LWLockRelease(&group_table->creation_lock);
 	}

@@ -29,7 +29,7 @@ typedef struct GroupTag
 	uint32		group;
 	double		weight;			/* of groups_look only */
 	bool		starved;			/* of groups_look only: a replenish is due */
-	int64		overflow_from;	/* of groups_look only: replenishing begins there */
+	int64		overflow_from;	/* of groups_look only: where to replenish */
 } GroupTag;
 
 /* What a group knows of a task that is going to be leased. */

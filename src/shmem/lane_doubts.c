@@ -20,8 +20,8 @@
 #include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/queue_state.h"
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 
 /*
  * A row in a place is in doubt: it is in the hands of a transaction (invalid:
@@ -75,8 +75,8 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool coun
 	LWLockRelease(&lane->lock);
 
 	/* Claims look after it, but perhaps all claimers are asleep. */
-	wakeup_at(queue_state_by_number(lane->queue)->database,
-			  GetCurrentTimestamp() + LANE_DOUBT_USECS);
+	worker_slots_wake_at(queue_state_by_number(lane->queue)->database,
+						 GetCurrentTimestamp() + LANE_DOUBT_USECS);
 }
 
 /*
@@ -140,5 +140,5 @@ lane_doubts_resolve(Lane *lane, const LaneDoubt *doubt)
 		}
 	}
 	LWLockRelease(&lane->lock);
-	waiting_lowered(lane->queue, lane->bucket);
+	waiters_lowered(lane->queue, lane->bucket);
 }

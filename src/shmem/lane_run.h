@@ -56,7 +56,7 @@ lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *plac
 	int			at;
 	int			end;
 
-	/* Taking from the front makes room there: move it to the end, all at once. */
+	/* What was taken leaves room in front: move it to the end in one go. */
 	if (run->head > 0 && run->head + run->count == size)
 	{
 		memmove(entries, &entries[run->head], run->count * sizeof(LaneEntry));

@@ -15,7 +15,7 @@
 #include "shmem/lane_unwritten.h"
 #include "shmem/queue_order.h"
 #include "shmem/queue_state.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 
 /* A task of the overflow has lost its place.  Lane locked. */
 void
@@ -74,7 +74,7 @@ lane_unwritten_offer(Lane *lane, const LaneEntry *place, uint16 group, bool urge
 		lane_unwritten_enter(lane, place);
 	LWLockRelease(&lane->lock);
 	if (room)
-		waiting_offered(lane->queue, lane->bucket, group);
+		waiters_offered(lane->queue, lane->bucket, group);
 	return room;
 }
 

@@ -49,8 +49,8 @@
  * taken one gives it back, leases the task, or knows that there is no such task
  * any more: no index would lead to it again.
  *
- * Who waits for tasks (waiting.c) is told here, of each offer and of each frontier
- * that is lowered, so whatever makes tasks claimable comes by.
+ * Who waits for tasks (waiters.c) is told here, of each offer and of each
+ * frontier that is lowered, so whatever makes tasks claimable comes by.
  *
  * Locking: lane->lock guards a lane and is held for a copy within memory at
  * most.
@@ -59,12 +59,11 @@
  */
 #include "postgres.h"
 
-
 #include "common/shared_memory.h"
 #include "shmem/lane_run.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 
 /* The lane that this backend is refilling, to be let go if that fails. */
 static Lane *refilling = NULL;
@@ -140,8 +139,8 @@ belongs(const Lane *lane, const LaneEntry *place)
 
 /*
  * A row that may be claimed: its inserter has committed, or its claimer or
- * deleter has given it back.  group: whose task it is (waiting_group), if that is
- * known.  Never fails: called at the end of transactions.
+ * deleter has given it back.  group: whose task it is (waiters_group), if
+ * that is known.  Never fails: called at the end of transactions.
  *
  * Who waits for one is told when the lane's lock was taken and let go, so that
  * the row is seen by whoever joined those who wait too late to be told.
@@ -155,7 +154,7 @@ lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group)
 	else if (lane->refilling || belongs(lane, place))
 		enter(lane, place);
 	LWLockRelease(&lane->lock);
-	waiting_offered(lane->queue, lane->bucket, group);
+	waiters_offered(lane->queue, lane->bucket, group);
 }
 
 /*
@@ -176,7 +175,7 @@ lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
 void
 lanes_offer_entry(Lane *lane, const LaneEntry *place)
 {
-	lanes_offer_of_group(lane, place, WAITING_ANY_GROUP);
+	lanes_offer_of_group(lane, place, WAITERS_ANY_GROUP);
 }
 
 /* ----------------------------------------------------------------
@@ -199,7 +198,7 @@ lanes_lower(Lane *lane, const FairqAddress *address)
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	lanes_cut(lane, &place);
 	LWLockRelease(&lane->lock);
-	waiting_lowered(lane->queue, lane->bucket);
+	waiters_lowered(lane->queue, lane->bucket);
 }
 
 /*

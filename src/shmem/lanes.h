@@ -64,10 +64,10 @@ typedef struct LaneEntry
 
 typedef struct LaneDoubt
 {
-	TransactionId xid;			/* invalid: several, more than there is room for */
-	bool		counted;		/* it was prepared, and what it does is counted */
+	TransactionId xid;			/* invalid: more of them than there is room */
+	bool		counted;		/* it was prepared, and what it does counts */
 	LaneEntry	place;			/* the index is read again from here on */
-	int64		task;			/* and the overflow from this one; 0: it is not */
+	int64		task;			/* and the overflow from this one; or 0 */
 } LaneDoubt;
 
 /* A sorted run of entries, in an array with room at both ends. */
@@ -84,9 +84,9 @@ typedef struct Lane
 	bool		in_use;			/* directory lock of lanes.c */
 	bool		complete;		/* the window has all there is: the frontier is
 								 * infinitely far */
-	bool		refilling;		/* somebody reads the index, from the frontier on */
-	bool		was_cut;		/* entries from cut_at on were let go meanwhile */
-	bool		taking;			/* it is locked by a claimer; read without the lock */
+	bool		refilling;		/* the index is being read at the frontier */
+	bool		was_cut;		/* meanwhile entries from cut_at on were let go */
+	bool		taking;			/* locked by a claimer; read without lock */
 	int			queue;			/* number of its state */
 	uint16		bucket;
 	uint8		class;
@@ -107,7 +107,7 @@ typedef enum LaneView
 {
 	LANE_EMPTY,					/* nothing there */
 	LANE_READY,					/* first is the next entry */
-	LANE_UNREAD,				/* nothing before first; the index has to be read */
+	LANE_UNREAD,				/* nothing before first; read the index */
 	LANE_REFILLING,				/* the same, and somebody is reading */
 	LANE_LOCKED					/* a claimer's note: it was locked */
 } LaneView;
@@ -136,7 +136,6 @@ typedef struct LaneSet
 /* lane_table.c */
 extern Lane *lanes_get(int number);
 
-
 extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
 extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
@@ -150,7 +149,6 @@ extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 							  FairqAddress *frontier, bool *complete);
 
-
 /* For lane_doubts.c; the lane is locked exclusively. */
 extern void lanes_cut(Lane *lane, const LaneEntry *place);
 
@@ -159,7 +157,6 @@ extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 							 const LaneEntry *next);
 extern void lanes_refill_wait(Lane *lane);
 extern void lanes_at_abort(void);
-
 
 /* The lane of a bucket, or NULL if it has none. */
 static inline Lane *

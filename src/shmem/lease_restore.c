@@ -126,7 +126,7 @@ leases_save(int number, SavedLease *saved)
 	SavedSession session;
 	bool		over;
 
-	if ((uint32) number >= lease_table->high_water)
+	if ((uint32) number >= lease_table->free.high_water)
 		return -1;
 	if (lease->state != LEASE_HELD)
 		return 0;
@@ -165,19 +165,16 @@ leases_restore(const SavedLease *saved)
 		return;
 
 	/* Entries in between that were free are free now. */
-	while (lease_table->high_water <= number)
+	while (lease_table->free.high_water <= number)
 	{
-		uint32		free = lease_table->high_water++;
+		uint32		free = lease_table->free.high_water++;
 
 		lease_entries[free].state = LEASE_FREE;
 		if (free < number)
-		{
-			lease_entries[free].hash_next = lease_table->free_head;
-			lease_table->free_head = free;
-		}
+			free_entries_give(&lease_table->free, free, &lease_entries[free].hash_next);
 	}
 	if (lease_entries[number].state != LEASE_FREE ||
-		number != lease_table->high_water - 1)
+		number != lease_table->free.high_water - 1)
 		return;
 	lease = enter_lease(partition, hash, number, saved->queue, saved->task);
 	lease->attempt = saved->attempt;

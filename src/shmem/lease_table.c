@@ -30,8 +30,6 @@
  */
 #include "postgres.h"
 
-#include "port/pg_bitutils.h"
-#include "storage/shmem.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -55,44 +53,26 @@ static bool deferring = false;
 static uint32 deferred_first = NO_ENTRY;
 static uint32 deferred_last;
 
-#define TABLE_SIZE	CACHELINEALIGN(sizeof(LeaseTable))
-
-static uint32
-chains_wanted(void)
-{
-	return pg_nextpower2_32(Max(settings_max_leases, PARTITIONS));
-}
-
 Size
 lease_table_shmem_size(void)
 {
-	Size		size = TABLE_SIZE;
-
-	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
-	size = add_size(size, CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease))));
-	return add_size(size, mul_size(settings_max_leases, sizeof(DurablePart)));
+	return add_size(fixed_table_size(sizeof(LeaseTable), settings_max_leases, sizeof(Lease)),
+					mul_size(settings_max_leases, sizeof(DurablePart)));
 }
 
 void
 lease_table_shmem_init(void *area, bool found)
 {
-	char	   *p = area;
-
-	lease_table = (LeaseTable *) p;
-	p += TABLE_SIZE;
-	lease_chains = (uint32 *) p;
-	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
-	lease_entries = (Lease *) p;
-	p += CACHELINEALIGN(mul_size(settings_max_leases, sizeof(Lease)));
-	lease_durables = (DurablePart *) p;
-	lease_chain_mask = chains_wanted() - 1;
+	lease_table = area;
+	lease_entries = fixed_table_init(area, sizeof(LeaseTable), settings_max_leases, found,
+									 &lease_chains, &lease_chain_mask);
+	lease_durables = (DurablePart *) &lease_entries[settings_max_leases];
 	if (found)
 		return;
 
 	LWLockInitialize(&lease_table->free_lock,
 					 shared_memory_tranche(FAIRQ_TRANCHE_LEASE_FREE));
-	lease_table->free_head = NO_ENTRY;
-	lease_table->high_water = 0;
+	lease_table->free = all_entries_free;
 	if (!pg_strong_random(&lease_table->salt, sizeof(lease_table->salt)))
 		lease_table->salt = (uint32) GetCurrentTimestamp();
 	lease_table->salt &= 0xFFFFFFF;
@@ -110,7 +90,6 @@ lease_table_shmem_init(void *area, bool found)
 		for (int j = 0; j <= WHEEL_SLOTS; j++)
 			partition->wheel[j] = NO_ENTRY;
 	}
-	memset(lease_chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 
 /* ----------------------------------------------------------------
@@ -144,16 +123,12 @@ leases_reserve(int n)
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
 	while (reserved_count < n)
 	{
-		if (lease_table->free_head != NO_ENTRY)
-		{
-			reserved[reserved_count] = lease_table->free_head;
-			lease_table->free_head = lease_entries[lease_table->free_head].hash_next;
-		}
-		else if (lease_table->high_water < (uint32) settings_max_leases)
-			reserved[reserved_count] = lease_table->high_water++;
-		else
+		uint32		number = free_entries_take(&lease_table->free, settings_max_leases,
+											   lease_entries, hash_next);
+
+		if (number == NO_ENTRY)
 			break;
-		reserved_count++;
+		reserved[reserved_count++] = number;
 	}
 	LWLockRelease(&lease_table->free_lock);
 	return reserved_count;
@@ -167,20 +142,14 @@ leases_return_reserved(void)
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
 	while (reserved_count > 0)
 	{
-		Lease	   *lease = &lease_entries[reserved[--reserved_count]];
+		uint32		number = reserved[--reserved_count];
+		Lease	   *lease = &lease_entries[number];
 
 		lease->state = LEASE_FREE;
 		lease->token = 0;
-		lease->hash_next = lease_table->free_head;
-		lease_table->free_head = lease - lease_entries;
+		free_entries_give(&lease_table->free, number, &lease->hash_next);
 	}
 	LWLockRelease(&lease_table->free_lock);
-}
-
-bool
-lease_any_reserved(void)
-{
-	return reserved_count > 0;
 }
 
 /*
@@ -207,8 +176,7 @@ lease_free_entry(uint32 number)
 		return;
 	}
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	lease_entries[number].hash_next = lease_table->free_head;
-	lease_table->free_head = number;
+	free_entries_give(&lease_table->free, number, &lease_entries[number].hash_next);
 	LWLockRelease(&lease_table->free_lock);
 }
 
@@ -229,8 +197,7 @@ leases_free_deferred(void)
 	if (deferred_first == NO_ENTRY)
 		return;
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	lease_entries[deferred_last].hash_next = lease_table->free_head;
-	lease_table->free_head = deferred_first;
+	free_entries_give(&lease_table->free, deferred_first, &lease_entries[deferred_last].hash_next);
 	LWLockRelease(&lease_table->free_lock);
 	deferred_first = NO_ENTRY;
 }

@@ -17,6 +17,7 @@
 
 #include "common/compat.h"
 #include "common/wall_clock.h"
+#include "shmem/fixed_table.h"
 #include "shmem/leases.h"
 #include "shmem/queue_state.h"
 
@@ -24,7 +25,6 @@
 #define WHEEL_SLOTS		1024
 #define WHEEL_EXPIRED	WHEEL_SLOTS /* one list more */
 #define TICK_USECS		INT64CONST(50000)
-#define NO_ENTRY		PG_UINT32_MAX
 
 /* A token has 62 bits; the uuid's variant takes the other two. */
 #define TOKEN_MASK		((UINT64CONST(1) << 62) - 1)
@@ -69,7 +69,7 @@ typedef struct DurablePart
 {
 	ItemPointerData tid;		/* where its row was seen */
 	uint32		moved_next;		/* moved_lock: next in the chain */
-	uint64		receipt;		/* if it is moved: the first half of its receipt */
+	uint64		receipt;		/* if moved: the first half of its receipt */
 } DurablePart;
 
 #define MOVED_CHAINS	4096
@@ -85,8 +85,7 @@ typedef struct Partition
 typedef struct LeaseTable
 {
 	LWLock		free_lock;
-	uint32		free_head;		/* free_lock: entries that were used before */
-	uint32		high_water;		/* free_lock: entries from here on never were */
+	FreeEntries free;			/* free_lock */
 	uint32		salt;			/* 28 bits, new at each start */
 	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels to
 								 * this one */
@@ -104,7 +103,6 @@ extern FAIRQ_PRIVATE uint32 lease_chain_mask;
 /* lease_table.c */
 extern Size lease_table_shmem_size(void);
 extern void lease_table_shmem_init(void *area, bool found);
-extern FAIRQ_PRIVATE bool lease_any_reserved(void);
 extern FAIRQ_PRIVATE uint32 lease_take_reserved(void);
 extern FAIRQ_PRIVATE void lease_free_entry(uint32 number);
 

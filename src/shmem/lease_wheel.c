@@ -16,7 +16,7 @@
 #include "common/wall_clock.h"
 #include "shmem/lease_table.h"
 #include "shmem/sessions.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 /* How often a lease that is settling past its deadline is looked at: 1 s. */
 #define SETTLING_TICKS	20
@@ -102,7 +102,7 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 					wheel_link(partition, number, WHEEL_EXPIRED);
 
 					/* Whoever turns the wheel may be of another database. */
-					wakeup_at(queue_state_by_number(lease->queue)->database, now);
+					worker_slots_wake_at(queue_state_by_number(lease->queue)->database, now);
 				}
 			}
 			number = next;
@@ -142,7 +142,7 @@ leases_tick(TimestampTz now)
 void
 leases_end_sessions(void)
 {
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		Lease	   *lease = &lease_entries[i];
 		Partition  *partition;
@@ -157,7 +157,7 @@ leases_end_sessions(void)
 		if (partition == NULL)
 			continue;
 
-		/* Under the lock once more: it may have become another lease meanwhile. */
+		/* Under the lock once more: it may be another lease by now. */
 		if (lease->session != NO_SESSION && lease->wheel_slot != WHEEL_EXPIRED &&
 			sessions_closed(lease->session))
 		{
@@ -210,7 +210,7 @@ leases_of_session(const SessionRef *session, LeaseRef **refs)
 	int			size = 64;
 
 	*refs = palloc(size * sizeof(LeaseRef));
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		volatile Lease *lease = &lease_entries[i];
 		Partition  *partition;

@@ -36,7 +36,7 @@
 #include "shmem/lease_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 /* Of this backend, seeded from a strong source. */
 static pg_prng_state token_state;
@@ -99,8 +99,6 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 	uint32		number;
 	Lease	   *lease;
 
-	Assert(lease_any_reserved());
-
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	number = search_chain(hash, info->queue, info->task);
 	if (number != NO_ENTRY)
@@ -121,6 +119,7 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 	}
 
 	number = lease_take_reserved();
+	Assert(number != NO_ENTRY);
 	lease = enter_lease(partition, hash, number, info->queue, info->task);
 	lease->attempt = info->attempt;
 	lease->token = token;
@@ -324,14 +323,18 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 	}
 	LWLockRelease(&partition->lock);
 	if (wake && OidIsValid(database))
-		wakeup_at(database, GetCurrentTimestamp() + TICK_USECS);
+		worker_slots_wake_at(database, GetCurrentTimestamp() + TICK_USECS);
 }
 
-/* Unlink an entry from chain and wheel.  Partition locked exclusively. */
+/*
+ * End a lease, whose partition is locked exclusively and unlocked then.  started is
+ * when the task began to be worked on, which its group is told of; 0: it was not.
+ */
 static void
-remove_entry(Partition *partition, uint32 number)
+end_lease(Partition *partition, uint32 number, TimestampTz started)
 {
 	Lease	   *lease = &lease_entries[number];
+	uint32		group = lease->group;
 	uint32	   *link = &lease_chains[lease_hash(lease->queue, lease->task) & lease_chain_mask];
 
 	while (*link != number)
@@ -345,6 +348,9 @@ remove_entry(Partition *partition, uint32 number)
 		sessions_lease_ends(lease->session);
 	lease->state = LEASE_FREE;
 	lease->token = 0;
+	LWLockRelease(&partition->lock);
+	lease_free_entry(number);
+	groups_lease_ends(group, started);
 }
 
 /*
@@ -367,21 +373,14 @@ bool
 leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
-	uint32		group;
-	TimestampTz started;
 
 	if (partition == NULL)
 		return false;
-	group = lease_entries[ref->entry].group;
-	started = lease_entries[ref->entry].started;
 	if (info != NULL)
 		copy_lease(ref->entry, info);
 	if (!used)
 		count_given_back(&lease_entries[ref->entry]);
-	remove_entry(partition, ref->entry);
-	LWLockRelease(&partition->lock);
-	lease_free_entry(ref->entry);
-	groups_lease_ends(group, used ? started : 0);
+	end_lease(partition, ref->entry, used ? lease_entries[ref->entry].started : 0);
 	return true;
 }
 
@@ -394,21 +393,16 @@ leases_displace(const LeaseRef *ref)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 	Lease	   *lease = &lease_entries[ref->entry];
-	uint32		group = lease->group;
-	bool		held;
 
 	if (partition == NULL)
 		return false;
-	held = (lease->state == LEASE_HELD && !lease->durable);
-	if (held)
-		remove_entry(partition, ref->entry);
-	LWLockRelease(&partition->lock);
-	if (held)
+	if (lease->state == LEASE_HELD && !lease->durable)
 	{
-		lease_free_entry(ref->entry);
-		groups_lease_ends(group, 0);
+		end_lease(partition, ref->entry, 0);
+		return true;
 	}
-	return held;
+	LWLockRelease(&partition->lock);
+	return false;
 }
 
 /*
@@ -423,7 +417,6 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 {
 	Partition  *partition = lock_lease(ref, LW_EXCLUSIVE);
 	Lease	   *lease = &lease_entries[ref->entry];
-	uint32		group;
 
 	if (partition == NULL)
 		return false;
@@ -437,12 +430,8 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 		return false;
 	}
 	copy_lease(ref->entry, info);
-	group = lease->group;
 	count_given_back(lease);
-	remove_entry(partition, ref->entry);
-	LWLockRelease(&partition->lock);
-	lease_free_entry(ref->entry);
-	groups_lease_ends(group, 0);
+	end_lease(partition, ref->entry, 0);
 	return true;
 }
 
@@ -522,7 +511,7 @@ leases_count_row(int queue, int64 task, LeaseInfo *info)
 void
 leases_count_anew(int queue)
 {
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		Lease	   *lease = &lease_entries[i];
 		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
@@ -602,7 +591,7 @@ leases_count(int queue, int *overflow)
 	int			n = 0;
 
 	*overflow = 0;
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		if (lease_entries[i].state != LEASE_FREE && lease_entries[i].queue == queue)
 		{
@@ -655,7 +644,7 @@ leases_list(LeaseInfo **leases)
 void
 leases_forget_queue(int queue)
 {
-	for (uint32 i = 0; i < lease_table->high_water; i++)
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
 	{
 		LeaseRef	ref;
 		Lease	   *lease = &lease_entries[i];

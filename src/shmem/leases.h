@@ -43,9 +43,9 @@ typedef struct LeaseInfo
 	int			attempt;
 	int			pid;			/* of the backend that claimed */
 	uint32		session;		/* NO_SESSION: none */
-	uint32		group;			/* groups.c's number; FAIRQ_NO_GROUP: not known */
+	uint32		group;			/* of groups.c; FAIRQ_NO_GROUP: not known */
 	TimestampTz started;		/* when it was claimed */
-	bool		overflow;		/* of a task that its row says is in the overflow */
+	bool		overflow;		/* its task's row says it is in the overflow */
 	bool		settling;
 	bool		durable;		/* it has a row in fairq.durable_lease ... */
 	ItemPointerData durable_tid;	/* ... which was seen there */

@@ -26,13 +26,12 @@
 #include <math.h>
 
 #include "miscadmin.h"
-#include "port/pg_bitutils.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
+#include "shmem/fixed_table.h"
 #include "shmem/limit_private.h"
 
 #define LOCKS			64
@@ -40,8 +39,7 @@
 typedef struct LimitTable
 {
 	LWLock		lock;
-	uint32		free_head;
-	uint32		high_water;
+	FreeEntries free;
 	uint32		hand;			/* of the clock that finds entries not needed */
 	LWLockPadded locks[LOCKS];
 } LimitTable;
@@ -52,52 +50,34 @@ static LimitTable *table = NULL;
 static uint32 *chains = NULL;
 static uint32 chain_mask;
 
-#define TABLE_SIZE	CACHELINEALIGN(sizeof(LimitTable))
-
-static uint32
-chains_wanted(void)
-{
-	return pg_nextpower2_32(Max(settings_max_limits, LOCKS));
-}
-
 Size
 limit_table_shmem_size(void)
 {
-	Size		size = TABLE_SIZE;
-
-	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
-	return add_size(size, mul_size(settings_max_limits, sizeof(GroupLimit)));
+	return fixed_table_size(sizeof(LimitTable), settings_max_limits, sizeof(GroupLimit));
 }
 
 void
 limit_table_shmem_init(void *area, bool found)
 {
-	char	   *p = area;
-
-	table = (LimitTable *) p;
-	p += TABLE_SIZE;
-	chains = (uint32 *) p;
-	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
-	limit_entries = (GroupLimit *) p;
-	chain_mask = chains_wanted() - 1;
+	table = area;
+	limit_entries = fixed_table_init(area, sizeof(LimitTable), settings_max_limits, found,
+									 &chains, &chain_mask);
 	if (found)
 		return;
 
 	LWLockInitialize(&table->lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
-	table->free_head = NO_LIMIT;
-	table->high_water = 0;
+	table->free = all_entries_free;
 	table->hand = 0;
 	for (int i = 0; i < LOCKS; i++)
 		LWLockInitialize(&table->locks[i].lock,
 						 shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
-	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 
 /* Entries from here on were never used. */
 uint32
 limit_table_high_water(void)
 {
-	return table->high_water;
+	return table->free.high_water;
 }
 
 LWLock *
@@ -120,41 +100,27 @@ search_chain(int queue, const GroupName *name)
 
 /*
  * The limit of a group, or NO_LIMIT.
+ *
+ * attach: the group is new and has no tasks in flight, and is counted as one that
+ * knows the limit.  That is done under the table lock, so that the entry is not
+ * freed meanwhile.
  */
 uint32
-limit_table_find(int queue, const GroupName *name)
+limit_table_find(int queue, const GroupName *name, bool attach)
 {
 	uint32		number;
 
 	LWLockAcquire(&table->lock, LW_SHARED);
 	number = search_chain(queue, name);
-	LWLockRelease(&table->lock);
-	return number;
-}
-
-/*
- * Find the limit of a group that is new and has no tasks in flight, and count
- * the group as one that knows it.  That is done under the table lock, so that
- * the entry is not freed meanwhile.
- */
-uint32
-limit_table_find_attach(int queue, const GroupName *name)
-{
-	uint32		number;
-
-	LWLockAcquire(&table->lock, LW_SHARED);
-	number = search_chain(queue, name);
-	if (number != NO_LIMIT)
+	if (attach && number != NO_LIMIT)
 	{
-		GroupLimit *limit = &limit_entries[number];
-		LWLock	   *lock = limit_table_lock(number);
+		GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+		bool		announced = limit->announced;
 
-		LWLockAcquire(lock, LW_EXCLUSIVE);
-		if (limit->announced)
+		limit->references += !announced;
+		limit_unlock(number);
+		if (announced)
 			number = NO_LIMIT;
-		else
-			limit->references++;
-		LWLockRelease(lock);
 	}
 	LWLockRelease(&table->lock);
 	return number;
@@ -265,8 +231,7 @@ free_unneeded(uint32 number)
 			link = &limit_entries[*link].hash_next;
 		*link = limit->hash_next;
 		limit->in_use = false;
-		limit->hash_next = table->free_head;
-		table->free_head = number;
+		free_entries_give(&table->free, number, &limit->hash_next);
 		pg_atomic_fetch_sub_u32(&limit->of_queue->entries, 1);
 	}
 	LWLockRelease(lock);
@@ -312,21 +277,15 @@ limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool ann
 	/*
 	 * As many as there are groups at work: each newcomer looks for two to go.
 	 */
-	looks = table->high_water < (uint32) settings_max_limits ? 2 : 1024;
-	for (uint32 i = 0; i < Min(table->high_water, looks); i++)
+	looks = table->free.high_water < (uint32) settings_max_limits ? 2 : 1024;
+	for (uint32 i = 0; i < Min(table->free.high_water, looks); i++)
 	{
-		table->hand = (table->hand + 1) % table->high_water;
+		table->hand = (table->hand + 1) % table->free.high_water;
 		if (free_unneeded(table->hand) && i >= 2)
 			break;
 	}
-	if (table->free_head != NO_LIMIT)
-	{
-		number = table->free_head;
-		table->free_head = limit_entries[number].hash_next;
-	}
-	else if (table->high_water < (uint32) settings_max_limits)
-		number = table->high_water++;
-	else
+	number = free_entries_take(&table->free, settings_max_limits, limit_entries, hash_next);
+	if (number == NO_LIMIT)
 	{
 		LWLockRelease(&table->lock);
 		return NO_LIMIT;
@@ -527,7 +486,7 @@ void
 limit_table_forget_queue(int queue)
 {
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
-	for (uint32 i = 0; i < table->high_water; i++)
+	for (uint32 i = 0; i < table->free.high_water; i++)
 	{
 		GroupLimit *limit = &limit_entries[i];
 

@@ -65,8 +65,7 @@ typedef struct LimitInfo
 extern Size limit_table_shmem_size(void);
 extern void limit_table_shmem_init(void *area, bool found);
 
-extern uint32 limit_table_find(int queue, const GroupName *name);
-extern uint32 limit_table_find_attach(int queue, const GroupName *name);
+extern uint32 limit_table_find(int queue, const GroupName *name, bool attach);
 extern uint32 limit_table_make(int queue, QueueLimits *limits,
 							   const GroupName *name, bool announced);
 extern void limit_table_settling(uint32 number, GroupName *name);

@@ -40,24 +40,23 @@ static void
 let_go_of_limits(void)
 {
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (uint32 i = 0; i < group_table->high_water; i++)
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
 	{
 		FairGroup  *group = &group_entries[i];
-		LWLock	   *lock;
 
 		/* Without its lock first: most have none. */
 		if (!group->in_use ||
 			((volatile FairGroup *) group)->limit == NO_LIMIT ||
 			((volatile FairGroup *) group)->leased > 0)
 			continue;
-		lock = group_table_lock_number(i);
+		(void) group_table_lock_number(i);
 		if (group->limit != NO_LIMIT && group->leased == 0 &&
 			!limit_table_needed(group->limit))
 		{
 			limit_table_detach(group->limit);
 			group->limit = NO_LIMIT;
 		}
-		LWLockRelease(lock);
+		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
 }
@@ -135,7 +134,7 @@ limited_groups_join(QueueState *queue, const GroupName *name)
 uint32
 limited_groups_find(QueueState *queue, const GroupName *name)
 {
-	return limit_table_find(queue_state_number(queue), name);
+	return limit_table_find(queue_state_number(queue), name, false);
 }
 
 /*

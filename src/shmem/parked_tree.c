@@ -15,10 +15,10 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "storage/shmem.h"
 #include "storage/spin.h"
 
 #include "common/settings.h"
+#include "shmem/fixed_table.h"
 #include "shmem/limit_private.h"
 #include "shmem/parking.h"
 
@@ -27,9 +27,8 @@
 
 typedef struct ParkedTable
 {
-	slock_t		mutex;			/* guards the next two */
-	uint32		free_head;
-	uint32		used;			/* those from here on never were */
+	slock_t		mutex;			/* guards the next */
+	FreeEntries free;
 } ParkedTable;
 
 static ParkedTable *table = NULL;
@@ -51,8 +50,7 @@ parked_tree_shmem_init(void *area, bool found)
 	if (found)
 		return;
 	SpinLockInit(&table->mutex);
-	table->free_head = NO_PARKED;
-	table->used = 0;
+	table->free = all_entries_free;
 }
 
 static uint32
@@ -61,11 +59,7 @@ new_entry(void)
 	uint32		number;
 
 	SpinLockAcquire(&table->mutex);
-	number = table->free_head;
-	if (number != NO_PARKED)
-		table->free_head = entries[number].left;
-	else if (table->used < (uint32) MAX_PARKED)
-		number = table->used++;
+	number = free_entries_take(&table->free, MAX_PARKED, entries, left);
 	SpinLockRelease(&table->mutex);
 	return number;
 }
@@ -74,8 +68,7 @@ static void
 free_entry(uint32 number)
 {
 	SpinLockAcquire(&table->mutex);
-	entries[number].left = table->free_head;
-	table->free_head = number;
+	free_entries_give(&table->free, number, &entries[number].left);
 	SpinLockRelease(&table->mutex);
 }
 

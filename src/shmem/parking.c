@@ -61,8 +61,8 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/queue_state.h"
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 
 /* How often claims look for groups that may go on, in microseconds. */
 #define SEEK_USECS		INT64CONST(50000)
@@ -382,9 +382,9 @@ offer_entries(uint32 number, int max, int forced)
 
 		/* If all claimers are asleep none comes to it: they may have it. */
 		if (offers.turn_of != NULL)
-			waiting_lowered(offers.turn_of->queue, offers.turn_of->bucket);
+			waiters_lowered(offers.turn_of->queue, offers.turn_of->bucket);
 		if (offers.token != DT_NOEND)
-			wakeup_at(queue->database, offers.token);
+			worker_slots_wake_at(queue->database, offers.token);
 		if (offers.dropped_class >= 0)
 			read_again(queue, offers.dropped_class, &offers.dropped_from);
 	} while (offers.n == OFFERS && offered < max);
@@ -646,8 +646,8 @@ parking_tick(QueueLimits *limits, TimestampTz now, int *offers)
 		offered += parking_release(lost[i], INT_MAX, 0);
 	if (offers != NULL)
 		*offers = offered;
-	return wakeup_earlier((TimestampTz) pg_atomic_read_u64(&limits->next_token),
-						  now + USECS_PER_SEC);
+	return wall_clock_earlier((TimestampTz) pg_atomic_read_u64(&limits->next_token),
+							  now + USECS_PER_SEC);
 }
 
 /*

@@ -25,7 +25,7 @@
 #include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 
 /*
  * The shared state of a queue of this database, made if there is none.  The
@@ -86,7 +86,7 @@ queue_lifecycle_release(Oid database, Oid relation)
 		for (int class = 0; class < queue->classes; class++)
 			lane_table_give_back(&queue->orders[class].lanes);
 		queue->in_use = false;
-		waiting_queue_gone(number);
+		waiters_queue_gone(number);
 	}
 	queue_state_unlock_all();
 }
@@ -104,6 +104,6 @@ queue_lifecycle_settings_changed(Oid relation)
 	if (queue != NULL)
 	{
 		pg_atomic_fetch_add_u32(&queue->published.changes, 1);
-		waiting_settings_changed(queue);
+		waiters_settings_changed(queue);
 	}
 }

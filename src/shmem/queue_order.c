@@ -10,7 +10,7 @@
 #include "postgres.h"
 
 #include "shmem/queue_order.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 /*
  * A task of the overflow may have lost its place in its lane: have a pass read the
@@ -28,7 +28,7 @@ queue_order_overflow_lost(QueueState *queue, int class, int64 task)
 	order->overflow_lost = Min(order->overflow_lost, task);
 	SpinLockRelease(&order->mutex);
 	if (first)
-		wakeup_at(queue->database, 0);
+		worker_slots_wake_at(queue->database, 0);
 }
 
 /*

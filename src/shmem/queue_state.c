@@ -27,7 +27,6 @@
 #include "common/wall_clock.h"
 #include "shmem/group_overflow.h"
 #include "shmem/group_table.h"
-#include "shmem/in_transit.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
@@ -35,8 +34,9 @@
 #include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/transit_horizon.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 
 typedef struct QueueDirectory
 {
@@ -116,8 +116,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	SpinLockInit(&queue->held.mutex);
 	queue->held.from = PG_INT64_MIN;
 	queue->clock_steps = wall_clock_steps();
-	due_cursor_init(&queue->due);
-	due_cursor_init(&queue->archive.cursor);
+	index_cursor_init(&queue->due);
+	index_cursor_init(&queue->archive.cursor);
 	queue->ids.all_swept = true;
 	queue->sweep.hand.due = PG_INT64_MIN;
 	queue->relation_file = InvalidRelFileNumber;
@@ -424,7 +424,7 @@ void
 queue_state_recount(QueueState *queue)
 {
 	queue->counts.recount = true;
-	wakeup_at(queue->database, 0);
+	worker_slots_wake_at(queue->database, 0);
 }
 
 /*

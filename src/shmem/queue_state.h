@@ -17,7 +17,7 @@
 
 #include "common/address.h"
 #include "common/compat.h"
-#include "common/due_cursor.h"
+#include "common/index_cursor.h"
 #include "common/task_state.h"
 #include "common/virtual_time.h"
 #include "shmem/lanes.h"
@@ -46,7 +46,7 @@ typedef struct QueueOrder
 
 typedef enum QueueRecovery
 {
-	QUEUE_UNKNOWN,				/* tags and depths have to be read from the rows */
+	QUEUE_UNKNOWN,				/* tags and depths are to be read from rows */
 	QUEUE_RECOVERING,			/* somebody does */
 	QUEUE_KNOWN
 } QueueRecovery;
@@ -54,7 +54,7 @@ typedef enum QueueRecovery
 /* The reading of a queue's archive (archive.c). */
 typedef struct ArchiveState
 {
-	DueCursor	cursor;			/* finished tasks, by when they were */
+	IndexCursor cursor;			/* finished tasks, by when they were */
 	/* The maintenance lock guards the rest. */
 	TimestampTz retry_at;		/* it is left alone until then */
 	int			failures;		/* since something was removed */
@@ -82,7 +82,7 @@ typedef struct QueueIds
 	int64		next;			/* next .. end - 1 are free */
 	int64		end;
 	int64		first;			/* of all that were given out since the start */
-	bool		all_swept;		/* the sweep has looked at them all, and sleeps */
+	bool		all_swept;		/* the sweep has seen them all, and sleeps */
 } QueueIds;
 
 /* What of a queue has been read from its rows: recovery.c, durable_restore.c. */
@@ -105,7 +105,7 @@ typedef struct QueueReplenish
 	slock_t		mutex;			/* guards the next seven */
 	dlist_head	starved;
 	int			count;
-	int			under_way;		/* groups that transactions under way replenish */
+	int			under_way;		/* groups that transactions replenish now */
 	int			dry;			/* groups that have run out of places, and are being
 								 * replenished; read without the lock */
 	uint32		dry_epoch;		/* claims have given up waiting for those of earlier
@@ -113,7 +113,7 @@ typedef struct QueueReplenish
 	uint32		times;		/* that were done, their tasks offered */
 	bool		late;			/* a claim has waited for one in vain */
 	ConditionVariable done;
-	TimestampTz seek_at;		/* maintenance lock: when to look at all groups */
+	TimestampTz seek_at;		/* maintenance lock: when to look at all */
 	uint32		seeks;			/* maintenance lock: how often that was done */
 } QueueReplenish;
 
@@ -138,9 +138,9 @@ typedef struct QueueSweep
 	uint64		activity;		/* what had happened when it began */
 	int64		record_id;		/* ids below were given out, 0: no record, ... */
 	uint64		record_xid;		/* ... to transactions below */
-	DuePlace	done;			/* ids below have been looked at for good */
-	DuePlace	looked;			/* ... and these once */
-	DuePlace	hand;			/* how far round the whole of them */
+	IndexPosition done;			/* ids below have been looked at for good */
+	IndexPosition looked;		/* ... and these once */
+	IndexPosition hand;			/* how far round the whole of them */
 	int			suspect_count;
 	SweepSuspect suspects[SWEEP_SUSPECTS];
 } QueueSweep;
@@ -167,8 +167,8 @@ typedef struct QueueCounts
 	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow: replenished_tasks.c */
 	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
 								 * counted in their groups; 0: none are */
-	bool		recount;		/* counts are off: recovery_recount() counts anew */
-	pg_atomic_uint32 overflowing;	/* groups that may have tasks in the overflow */
+	bool		recount;		/* counts are off: see recovery_recount() */
+	pg_atomic_uint32 overflowing;	/* groups that may have overflow */
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
 } QueueCounts;
 
@@ -192,7 +192,7 @@ typedef struct QueueState
 
 	QueueIds	ids;
 	QueueRecoveries recovery;
-	DueCursor	due;			/* scheduled tasks, by when they are due */
+	IndexCursor due;			/* scheduled tasks, by when they are due */
 	ArchiveState archive;
 	QueueSweep	sweep;			/* maintenance lock */
 	uint32		clock_steps;	/* maintenance lock: steps of the wall clock

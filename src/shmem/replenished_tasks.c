@@ -22,18 +22,16 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "port/pg_bitutils.h"
 #include "storage/lwlock.h"
-#include "storage/shmem.h"
 #include "storage/spin.h"
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
+#include "shmem/fixed_table.h"
 #include "shmem/queue_state.h"
 #include "shmem/replenished_tasks.h"
 
 #define PARTITIONS		64
-#define NO_ENTRY		PG_UINT32_MAX
 
 /* Tasks for each lane that there may be, and in all at least. */
 #define TASKS_OF_LANE	64
@@ -48,9 +46,8 @@ typedef struct RefilledEntry
 
 typedef struct RefilledTable
 {
-	slock_t		mutex;			/* guards the next two */
-	uint32		free_head;
-	uint32		used;			/* those from here on never were */
+	slock_t		mutex;			/* guards the next */
+	FreeEntries free;
 	LWLockPadded partitions[PARTITIONS];
 } RefilledTable;
 
@@ -59,49 +56,31 @@ static uint32 *chains = NULL;
 static RefilledEntry *entries = NULL;
 static uint32 chain_mask;
 
-#define TABLE_SIZE	CACHELINEALIGN(sizeof(RefilledTable))
-
 static uint32
 entries_wanted(void)
 {
 	return Max((uint32) settings_max_lanes * TASKS_OF_LANE, LEAST_TASKS);
 }
 
-static uint32
-chains_wanted(void)
-{
-	return pg_nextpower2_32(entries_wanted());
-}
-
 Size
 replenished_tasks_shmem_size(void)
 {
-	Size		size = TABLE_SIZE;
-
-	size = add_size(size, CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32))));
-	return add_size(size, mul_size(entries_wanted(), sizeof(RefilledEntry)));
+	return fixed_table_size(sizeof(RefilledTable), entries_wanted(), sizeof(RefilledEntry));
 }
 
 void
 replenished_tasks_shmem_init(void *area, bool found)
 {
-	char	   *p = area;
-
-	table = (RefilledTable *) p;
-	p += TABLE_SIZE;
-	chains = (uint32 *) p;
-	p += CACHELINEALIGN(mul_size(chains_wanted(), sizeof(uint32)));
-	entries = (RefilledEntry *) p;
-	chain_mask = chains_wanted() - 1;
+	table = area;
+	entries = fixed_table_init(area, sizeof(RefilledTable), entries_wanted(), found,
+							   &chains, &chain_mask);
 	if (found)
 		return;
 	SpinLockInit(&table->mutex);
-	table->free_head = NO_ENTRY;
-	table->used = 0;
+	table->free = all_entries_free;
 	for (int i = 0; i < PARTITIONS; i++)
 		LWLockInitialize(&table->partitions[i].lock,
 						 shared_memory_tranche(FAIRQ_TRANCHE_GROUP));
-	memset(chains, 0xFF, mul_size(chains_wanted(), sizeof(uint32)));
 }
 
 static inline uint32
@@ -137,11 +116,7 @@ new_entry(void)
 	uint32		number;
 
 	SpinLockAcquire(&table->mutex);
-	number = table->free_head;
-	if (number != NO_ENTRY)
-		table->free_head = entries[number].next;
-	else if (table->used < entries_wanted())
-		number = table->used++;
+	number = free_entries_take(&table->free, entries_wanted(), entries, next);
 	SpinLockRelease(&table->mutex);
 	return number;
 }
@@ -156,8 +131,7 @@ remove_entry(uint32 *link)
 	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->counts.replenished_tasks,
 							1);
 	SpinLockAcquire(&table->mutex);
-	entries[number].next = table->free_head;
-	table->free_head = number;
+	free_entries_give(&table->free, number, &entries[number].next);
 	SpinLockRelease(&table->mutex);
 }
 

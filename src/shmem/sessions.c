@@ -37,7 +37,7 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/sessions.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 #define MAX_MEMBERS		8192
 
@@ -151,7 +151,7 @@ close_bound(int code, Datum arg)
 		LWLockRelease(&table->lock);
 	}
 	if (bound_count > 0)
-		wakeup_at(MyDatabaseId, 0);
+		worker_slots_wake_at(MyDatabaseId, 0);
 	bound_count = 0;
 }
 
@@ -244,7 +244,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, SessionInfo *info)
 		bound_count = kept;
 		bound[bound_count++] = found + 1;
 	}
-	wakeup_at(MyDatabaseId, now + ttl);
+	worker_slots_wake_at(MyDatabaseId, now + ttl);
 }
 
 /*
@@ -330,7 +330,7 @@ sessions_close(const SessionRef *ref)
 	if (session->token == ref->token)
 		pg_atomic_write_u64(&session->deadline, 0);
 	LWLockRelease(&table->lock);
-	wakeup_at(MyDatabaseId, 0);
+	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
 /*

@@ -4,11 +4,11 @@
  *	  The functions of schema fairq that claim, and wait for something to claim:
  *	  arguments, privileges, and the wait.
  *
- * A claim that may wait looks once; if there is nothing it joins those who wait
- * (waiting.c), looks again, and sleeps until it is told or its time is up.  While
- * it sleeps it has no lock on the queue's table, so it is in nobody's way: the
- * table may be altered, rewritten or dropped.  It opens the queue anew when it
- * looks again, privileges and settings included.
+ * A claim that may wait looks once; if there is nothing it joins those who
+ * wait (waiters.c), looks again, and sleeps until it is told or its time is
+ * up.  While it sleeps it has no lock on the queue's table, so it is in
+ * nobody's way: the table may be altered, rewritten or dropped.  It opens the
+ * queue anew when it looks again, privileges and settings included.
  *
  * What it cannot let go is the snapshot of its statement, which keeps vacuum from
  * removing rows for as long.  fairq.wait is a procedure so that it can: it ends
@@ -43,8 +43,8 @@
 #include "shmem/queue_ready.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
 #include "storage/queue_open.h"
@@ -79,7 +79,7 @@ maintain_without_worker(Relation rel, QueueInfo *info)
 	Maintenance maintenance = {.claiming = true};
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (wakeup_worker_alive(MyDatabaseId) || info->paused ||
+	if (worker_slots_alive(MyDatabaseId) || info->paused ||
 		wall_clock_ahead((TimestampTz) pg_atomic_read_u64(pass_after), now, PASS_USECS) ||
 		!maintain_is_due(info) ||
 		!ConditionalLockRelationOid(RelationGetRelid(rel), RowExclusiveLock))
@@ -97,7 +97,7 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 {
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 
-	waiting_took(DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))->bucket,
+	waiters_took(DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))->bucket,
 				 key);
 	result_rows_put_task(row, lease, arg);
 }
@@ -110,7 +110,7 @@ static int64
 next_look(QueueInfo *info, int64 real_now)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz next = wakeup_earlier(maintain_next_due(info), now + ALONE_USECS);
+	TimestampTz next = wall_clock_earlier(maintain_next_due(info), now + ALONE_USECS);
 
 	/* Due already, but somebody else is at it, or it has to wait. */
 	if (next <= now)
@@ -125,10 +125,10 @@ next_look(QueueInfo *info, int64 real_now)
 static void
 sleep_until_told(int64 deadline, int64 alone)
 {
-	bool		worker = wakeup_worker_alive(MyDatabaseId);
+	bool		worker = worker_slots_alive(MyDatabaseId);
 	int64		until = worker ? deadline : Min(deadline, alone);
 
-	while (!waiting_told() && wakeup_worker_alive(MyDatabaseId) == worker)
+	while (!waiters_told() && worker_slots_alive(MyDatabaseId) == worker)
 	{
 		int64		now = wall_clock_real();
 
@@ -179,14 +179,14 @@ claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
 			arguments_groups(fcinfo, group_keys, request);
 		if (deadline != 0)
 		{
-			WaitingFor	wanted = {info->state, true, info->buckets,
+			WaiterWants	wanted = {info->state, true, info->buckets,
 				request->bucket_count, request->buckets,
 			request->group_count, request->groups};
 			int			got;
 
-			waiting_begin(&wanted);
+			waiters_begin(&wanted);
 			got = claim_tasks(rel, info, request, take_task, rsinfo);
-			waiting_looked(got, queue_ready_bucket);
+			waiters_looked(got, queue_ready_bucket);
 			if (got > 0)
 				break;
 		}
@@ -212,7 +212,7 @@ claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
 		MemoryContextReset(look);
 		sleep_until_told(deadline, alone);
 	}
-	waiting_end();
+	waiters_end();
 	relation_close(rel, NoLock);
 	MemoryContextSwitchTo(outer);
 }
@@ -369,7 +369,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 		int64		alone;
 		Relation	rel;
 		QueueInfo  *info;
-		WaitingFor	wanted = {0};
+		WaiterWants	wanted = {0};
 		bool		ready;
 		bool		maintained;
 
@@ -378,9 +378,9 @@ fairq_wait(PG_FUNCTION_ARGS)
 		info = queue_open(name, AccessShareLock, ACL_SELECT, &rel);
 		wanted.queue = info->state;
 		wanted.bucket_count = wanted.group_count = -1;
-		waiting_begin(&wanted);
+		waiters_begin(&wanted);
 		ready = anything_ready(rel, info);
-		waiting_looked(ready ? 1 : 0, queue_ready_bucket);
+		waiters_looked(ready ? 1 : 0, queue_ready_bucket);
 		maintained = !ready && maintain_without_worker(rel, info);
 		now = wall_clock_real();
 		alone = next_look(info, now);
@@ -397,7 +397,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 		if (!maintained)
 			sleep_until_told(deadline, alone);
 	}
-	waiting_end();
+	waiters_end();
 	SPI_finish();
 	PG_RETURN_VOID();
 }

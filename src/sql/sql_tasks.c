@@ -172,17 +172,24 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
  * ----------------------------------------------------------------
  */
 
+/* Settle the receipt in argument 0.  Returns whether it was. */
+static bool
+settle_one(FunctionCallInfo fcinfo, Settlement *settlement)
+{
+	bool		done = settle_receipt(settlement, arguments_receipt(fcinfo));
+
+	settle_end(settlement);
+	return done;
+}
+
 Datum
 fairq_ack(PG_FUNCTION_ARGS)
 {
 	Settlement	settlement;
-	bool		done;
 
 	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_ACK);
-	done = settle_receipt(&settlement, arguments_receipt(fcinfo));
-	settle_end(&settlement);
-	PG_RETURN_BOOL(done);
+	PG_RETURN_BOOL(settle_one(fcinfo, &settlement));
 }
 
 /*
@@ -231,16 +238,13 @@ Datum
 fairq_nack(PG_FUNCTION_ARGS)
 {
 	Settlement	settlement;
-	bool		done;
 
 	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_NACK);
 	(void) arguments_receipt(fcinfo);
 	settlement.error = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
 	settlement.delay = arguments_duration(fcinfo, 2, "delay", -1, true);
-	done = settle_receipt(&settlement, arguments_receipt(fcinfo));
-	settle_end(&settlement);
-	PG_RETURN_BOOL(done);
+	PG_RETURN_BOOL(settle_one(fcinfo, &settlement));
 }
 
 Datum
@@ -261,15 +265,12 @@ Datum
 fairq_extend(PG_FUNCTION_ARGS)
 {
 	Settlement	settlement;
-	bool		done;
 
 	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_EXTEND);
 	(void) arguments_receipt(fcinfo);
 	settlement.lease = arguments_duration(fcinfo, 1, "lease", -1, false);
-	done = settle_receipt(&settlement, arguments_receipt(fcinfo));
-	settle_end(&settlement);
-	if (!done)
+	if (!settle_one(fcinfo, &settlement))
 		PG_RETURN_NULL();
 	PG_RETURN_TIMESTAMPTZ(settlement.deadline);
 }
@@ -290,13 +291,10 @@ Datum
 fairq_release(PG_FUNCTION_ARGS)
 {
 	Settlement	settlement;
-	bool		done;
 
 	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_RELEASE);
-	done = settle_receipt(&settlement, arguments_receipt(fcinfo));
-	settle_end(&settlement);
-	PG_RETURN_BOOL(done);
+	PG_RETURN_BOOL(settle_one(fcinfo, &settlement));
 }
 
 Datum

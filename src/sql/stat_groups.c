@@ -159,7 +159,6 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 Datum
 fairq_stats_of_groups(PG_FUNCTION_ARGS)
 {
-	List	   *queues;
 	ListCell   *lc;
 
 	arguments_require_preload(fcinfo);
@@ -168,8 +167,7 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 	/* On a standby nobody counts. */
 	if (RecoveryInProgress())
 		return (Datum) 0;
-	queues = visible_queues_list();
-	foreach(lc, queues)
+	foreach(lc, visible_queues_list())
 	{
 		Relation	rel;
 		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);

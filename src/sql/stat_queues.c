@@ -82,7 +82,6 @@ put_figures(QueueState *state, Datum *values, bool *nulls)
 Datum
 fairq_reset_stats(PG_FUNCTION_ARGS)
 {
-	List	   *queues = NIL;
 	ListCell   *lc;
 
 	arguments_require_preload(fcinfo);
@@ -97,8 +96,7 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 		relation_close(rel, AccessShareLock);
 		PG_RETURN_VOID();
 	}
-	queues = queue_catalog_list();
-	foreach(lc, queues)
+	foreach(lc, queue_catalog_list(NULL))
 	{
 		Relation	rel;
 		QueueInfo  *info;
@@ -108,7 +106,7 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 		info = visible_queues_open(lfirst_oid(lc), &rel);
 		if (info == NULL)
 		{
-			/* Locked: it has figures to forget if it was used since the start. */
+			/* Locked: it has figures if it was used since the start. */
 			QueueState *state = queue_state_find(lfirst_oid(lc));
 
 			if (state != NULL)
@@ -144,7 +142,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 			nulls[i] = (depths == NULL);
 		if (depths != NULL)
 		{
-			/* By their rows those that are leased or have places are in the overflow. */
+			/* By its row a task that is leased or has a place is overflow. */
 			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
 			int64		places = Min(overflow,
 										 pg_atomic_read_u32(&state->counts.replenished_tasks));
@@ -197,13 +195,11 @@ Datum
 fairq_stats_of_queues(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *queues;
 	ListCell   *lc;
 
 	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
-	queues = visible_queues_list();
-	foreach(lc, queues)
+	foreach(lc, visible_queues_list())
 	{
 		Relation	rel;
 		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
@@ -231,13 +227,11 @@ Datum
 fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	List	   *queues;
 	ListCell   *lc;
 
 	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
-	queues = visible_queues_list();
-	foreach(lc, queues)
+	foreach(lc, visible_queues_list())
 	{
 		Relation	rel;
 		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
@@ -286,10 +280,9 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 static void
 restore_leases(void)
 {
-	List	   *queues = visible_queues_list();
 	ListCell   *lc;
 
-	foreach(lc, queues)
+	foreach(lc, visible_queues_list())
 	{
 		QueueState *state = queue_state_find(lfirst_oid(lc));
 		Relation	rel;
@@ -298,7 +291,6 @@ restore_leases(void)
 			visible_queues_open(lfirst_oid(lc), &rel) != NULL)
 			relation_close(rel, AccessShareLock);
 	}
-	list_free(queues);
 }
 
 /*
@@ -351,13 +343,11 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 Datum
 fairq_done_of_queues(PG_FUNCTION_ARGS)
 {
-	List	   *queues;
 	ListCell   *lc;
 
 	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
-	queues = queue_catalog_list();
-	foreach(lc, queues)
+	foreach(lc, queue_catalog_list(NULL))
 	{
 		char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
 

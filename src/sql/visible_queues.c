@@ -10,16 +10,11 @@
  */
 #include "postgres.h"
 
-#include "access/heapam.h"
 #include "access/relation.h"
-#include "access/table.h"
-#include "access/tableam.h"
 #include "catalog/pg_authid_d.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
 #include "common/run_as.h"
@@ -41,27 +36,13 @@ List *
 visible_queues_list(void)
 {
 	List	   *result = NIL;
-	Oid			schema = queue_catalog_schema(false);
-	Oid			relid = get_relname_relid("queue", schema);
-	Relation	rel = table_open(relid, AccessShareLock);
-	TableScanDesc scan = table_beginscan(rel, GetActiveSnapshot(), 0, NULL);
-	HeapTuple	tuple;
+	ListCell   *lc;
 
-	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	foreach(lc, queue_catalog_list(GetActiveSnapshot()))
 	{
-		bool		isnull;
-		Datum		name = heap_getattr(tuple, get_attnum(relid, "queue"),
-										RelationGetDescr(rel), &isnull);
-		char		relname[NAMEDATALEN];
-		Oid			table;
-
-		queue_catalog_relation_name(TextDatumGetCString(name), relname);
-		table = get_relname_relid(relname, schema);
-		if (OidIsValid(table) && visible_queues_may_see(table))
-			result = lappend_oid(result, table);
+		if (visible_queues_may_see(lfirst_oid(lc)))
+			result = lappend_oid(result, lfirst_oid(lc));
 	}
-	table_endscan(scan);
-	table_close(rel, AccessShareLock);
 	return result;
 }
 

@@ -53,7 +53,7 @@
 
 #include "common/run_as.h"
 #include "storage/archive.h"
-#include "storage/queue_table.h"
+#include "storage/table_check.h"
 #include "xact/pending_queue.h"
 
 /* How a batch is named in the INSERT. */
@@ -162,7 +162,7 @@ fit_index(Relation index, AttrNumber done_at, AttrNumber id)
 		form->indnkeyatts == 2 &&
 		form->indkey.values[0] == done_at && form->indkey.values[1] == id &&
 		index->rd_indoption[0] == 0 && index->rd_indoption[1] == 0 &&
-		!queue_table_index_is_partial(index) &&
+		!table_check_index_is_partial(index) &&
 		index->rd_opfamily[0] ==
 		get_opclass_family(GetDefaultOpClass(TIMESTAMPTZOID, BTREE_AM_OID)) &&
 		index->rd_opfamily[1] ==

@@ -3,9 +3,9 @@
  * archive_removal.c
  *	  Removing old rows from an archive.
  *
- * They are found through a cursor on the primary key (due_cursor.c): what was
- * removed is not come across again while some snapshot keeps it in the table.  They
- * are deleted with ordinary SQL, as they were written.
+ * They are found through a cursor on the primary key (index_cursor.c): what
+ * was removed is not come across again while some snapshot keeps it in the
+ * table.  They are deleted with ordinary SQL, as they were written.
  *
  * Locking: the caller has the table locked.  Rows that other transactions write are
  * not waited for.  The cursor has its own lock.
@@ -34,7 +34,7 @@
 typedef struct ArchiveRow
 {
 	ItemPointerData tid;		/* where it is */
-	DuePlace	place;			/* as the index has it */
+	IndexPosition place;		/* as the index has it */
 	bool		skipped;		/* it was in somebody's hands before */
 	bool		removed;
 } ArchiveRow;
@@ -43,12 +43,12 @@ typedef struct ArchiveRow
  * Another transaction writes a row: remember it.
  */
 static void
-leave_row(ArchiveRemoval *removal, const DuePlace *place)
+leave_row(ArchiveRemoval *removal, const IndexPosition *place)
 {
 	removal->left = true;
-	if (due_cursor_skip(removal->cursor, place))
+	if (index_cursor_skip(removal->cursor, place))
 		return;
-	if (!removal->held_back || due_compare(place, &removal->held) < 0)
+	if (!removal->held_back || index_cursor_compare(place, &removal->held) < 0)
 		removal->held = *place;
 	removal->held_back = true;
 }
@@ -57,7 +57,7 @@ leave_row(ArchiveRemoval *removal, const DuePlace *place)
  * A row was read with a dirty snapshot: is it there for us to remove?
  */
 static void
-note_row(ArchiveRemoval *removal, const DuePlace *place, bool skipped,
+note_row(ArchiveRemoval *removal, const IndexPosition *place, bool skipped,
 		 TupleTableSlot *slot, const SnapshotData *dirty)
 {
 	if (TransactionIdIsValid(dirty->xmin) || TransactionIdIsValid(dirty->xmax))
@@ -82,13 +82,13 @@ read_old(ArchiveRemoval *removal)
 {
 	Relation	index = index_open(removal->archive->index, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(removal->relation, NULL);
-	DuePlace	from = removal->from;
+	IndexPosition from = removal->from;
 	SnapshotData dirty;
 	IndexScanDesc scan;
 	ScanKeyData key;
 	ItemPointer tid;
 
-	memset(&removal->from, 0, sizeof(DuePlace));
+	memset(&removal->from, 0, sizeof(IndexPosition));
 	removal->from.due = DT_NOEND;
 	InitDirtySnapshot(dirty);
 	ScanKeyInit(&key, 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
@@ -98,7 +98,7 @@ read_old(ArchiveRemoval *removal)
 	index_rescan(scan, &key, 1, NULL, 0);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{
-		DuePlace	place;
+		IndexPosition place;
 		bool		isnull;
 
 		CHECK_FOR_INTERRUPTS();
@@ -107,7 +107,7 @@ read_old(ArchiveRemoval *removal)
 		place.id = DatumGetInt64(index_getattr(scan->xs_itup, 2,
 											   scan->xs_itupdesc, &isnull));
 		place.tid = *tid;
-		if (due_compare(&place, &from) < 0)
+		if (index_cursor_compare(&place, &from) < 0)
 			continue;
 		if (place.due > removal->until || removal->looked == removal->max)
 		{
@@ -128,7 +128,7 @@ read_old(ArchiveRemoval *removal)
  * been changed, and its new version may be behind us: read on from there, too.
  */
 static void
-read_skipped(ArchiveRemoval *removal, const DuePlace *place)
+read_skipped(ArchiveRemoval *removal, const IndexPosition *place)
 {
 	Relation	relation = removal->relation;
 	Archive    *archive = removal->archive;
@@ -149,10 +149,10 @@ read_skipped(ArchiveRemoval *removal, const DuePlace *place)
 		note_row(removal, place, true, slot, &dirty);
 	else
 	{
-		DuePlace	start = {place->due, PG_INT64_MIN, {{0, 0}, 0}};
+		IndexPosition start = {place->due, PG_INT64_MIN, {{0, 0}, 0}};
 
-		pending_due_read(due_cursor_done, removal->cursor, place);
-		pending_due_read(due_cursor_hold, removal->cursor, &start);
+		pending_due_read(index_cursor_done, removal->cursor, place);
+		pending_due_read(index_cursor_hold, removal->cursor, &start);
 	}
 	ExecClearTuple(slot);
 	table_index_fetch_end(fetch);
@@ -227,16 +227,16 @@ remove_rows(ArchiveRemoval *removal)
 void
 archive_remove_old(ArchiveRemoval *removal)
 {
-	DuePlace	skipped[DUE_SKIPPED];
-	int			skipped_count = due_cursor_skipped(removal->cursor, skipped);
+	IndexPosition skipped[INDEX_CURSOR_SKIPPED];
+	int			skipped_count = index_cursor_skipped(removal->cursor, skipped);
 
-	removal->rows = palloc((removal->max + DUE_SKIPPED) * sizeof(ArchiveRow));
+	removal->rows = palloc((removal->max + INDEX_CURSOR_SKIPPED) * sizeof(ArchiveRow));
 	for (int i = 0; i < skipped_count; i++)
 		read_skipped(removal, &skipped[i]);
 	if (removal->from.due <= removal->until)
 	{
 		read_old(removal);
-		pending_due_read(due_cursor_end, removal->cursor, &removal->from);
+		pending_due_read(index_cursor_end, removal->cursor, &removal->from);
 	}
 	if (removal->n > 0)
 		removal->removed = remove_rows(removal);
@@ -247,9 +247,9 @@ archive_remove_old(ArchiveRemoval *removal)
 		if (!row->removed)
 			leave_row(removal, &row->place);
 		else if (row->skipped)
-			pending_due_read(due_cursor_done, removal->cursor, &row->place);
+			pending_due_read(index_cursor_done, removal->cursor, &row->place);
 	}
 	if (removal->held_back)
-		pending_due_read(due_cursor_hold, removal->cursor, &removal->held);
+		pending_due_read(index_cursor_hold, removal->cursor, &removal->held);
 	pfree(removal->rows);
 }

@@ -8,17 +8,17 @@
 #ifndef FAIRQ_ARCHIVE_REMOVAL_H
 #define FAIRQ_ARCHIVE_REMOVAL_H
 
-#include "common/due_cursor.h"
+#include "common/index_cursor.h"
 #include "storage/archive.h"
 
 typedef struct ArchiveRemoval
 {
 	Relation	relation;
 	Archive    *archive;
-	DueCursor  *cursor;
+	IndexCursor *cursor;
 	TimestampTz until;			/* rows that were done until then */
 	int			max;			/* entries of the index to look at */
-	DuePlace	from;			/* from where on; then where to go on */
+	IndexPosition from;			/* from where on; then where to go on */
 
 	/* results */
 	int			looked;			/* entries */
@@ -29,7 +29,7 @@ typedef struct ArchiveRemoval
 	int			n;
 	struct ArchiveRow *rows;
 	bool		held_back;		/* too many to remember, from held on */
-	DuePlace	held;
+	IndexPosition held;
 } ArchiveRemoval;
 
 extern void archive_remove_old(ArchiveRemoval *removal);

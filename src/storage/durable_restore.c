@@ -22,7 +22,7 @@
 
 #include "common/settings.h"
 #include "shmem/groups.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/durable_table.h"
 #include "storage/lease_rows.h"
@@ -140,7 +140,7 @@ read_rows(Relation table, Relation rel, QueueInfo *info)
 	row_reader_end(&row);
 	leases_return_reserved();
 	if (first_deadline != DT_NOEND)
-		wakeup_at(MyDatabaseId, first_deadline);
+		worker_slots_wake_at(MyDatabaseId, first_deadline);
 	return complete;
 }
 

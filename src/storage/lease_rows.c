@@ -28,7 +28,7 @@
 
 #include "shmem/groups.h"
 #include "shmem/leases.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/lease_rows.h"
 #include "storage/row_reader.h"
 
@@ -87,5 +87,5 @@ lease_rows_check(Relation rel, QueueInfo *info, bool unknown_only)
 	row_reader_end(&row);
 	pfree(leases);
 	if (vain)
-		wakeup_at(MyDatabaseId, 0);
+		worker_slots_wake_at(MyDatabaseId, 0);
 }

@@ -127,7 +127,7 @@ queue_catalog_read_settings(QueueInfo *info)
 	found = HeapTupleIsValid(tuple);
 	if (found)
 	{
-		/* Columns that were dropped count, so nobody can say how many there may be. */
+		/* Dropped columns count, so there may be any number of them. */
 		Datum	   *values = palloc_array(Datum, tupdesc->natts);
 		bool	   *nulls = palloc_array(bool, tupdesc->natts);
 
@@ -173,16 +173,17 @@ queue_catalog_lock_settings(void)
 }
 
 /*
- * The tables of all queues of the database, in a list of Oid.
+ * The tables of all queues of the database, in a list of Oid: those that a
+ * snapshot sees (NULL: that there are now).
  */
 List *
-queue_catalog_list(void)
+queue_catalog_list(Snapshot snapshot)
 {
 	List	   *result = NIL;
 	Oid			schema = queue_catalog_schema(false);
 	Oid			relid = get_relname_relid("queue", schema);
 	Relation	rel = table_open(relid, AccessShareLock);
-	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, NULL, 0, NULL);
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
 	HeapTuple	tuple;
 
 	while ((tuple = systable_getnext(scan)) != NULL)

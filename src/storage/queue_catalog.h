@@ -10,6 +10,7 @@
 
 #include "datatype/timestamp.h"
 #include "utils/relcache.h"
+#include "utils/snapshot.h"
 
 #include "common/compat.h"
 #include "common/task_state.h"
@@ -86,7 +87,7 @@ typedef struct QueueInfo
 	bool		paused;
 	LimitSettings group_defaults;
 	bool		own_settings;	/* written by this transaction */
-	uint32		settings;		/* how often they had changed when they were read */
+	uint32		settings;		/* how often they had changed when read */
 
 	QueueState *state;
 } QueueInfo;
@@ -101,7 +102,7 @@ extern char *queue_catalog_name_of(Oid relation);
 extern bool queue_catalog_has_settings(const char *queue);
 extern void queue_catalog_check_owner(const QueueInfo *info);
 extern bool queue_catalog_lock_settings(void);
-extern List *queue_catalog_list(void);
+extern List *queue_catalog_list(Snapshot snapshot);
 extern Lane *queue_catalog_lane(QueueInfo *info, int class, int bucket);
 extern void queue_catalog_set_up_lanes(QueueInfo *info, int buckets);
 

@@ -235,7 +235,7 @@ static int
 read_places(Relation rel, Oid index_oid, RegProcedure ge, PlaceRead *read)
 {
 	Relation	index = index_open(index_oid, AccessShareLock);
-	DuePlace	from = read->next;
+	IndexPosition from = read->next;
 	IndexScanDesc scan;
 	ScanKeyData key;
 	ItemPointer tid;
@@ -248,7 +248,7 @@ read_places(Relation rel, Oid index_oid, RegProcedure ge, PlaceRead *read)
 	scan = begin_scan(rel, index, &key, 1);
 	while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != NULL)
 	{
-		DuePlace	place;
+		IndexPosition place;
 		bool		isnull;
 
 		place.due = DatumGetInt64(entry_value(scan, 1, &isnull));
@@ -256,7 +256,7 @@ read_places(Relation rel, Oid index_oid, RegProcedure ge, PlaceRead *read)
 		place.tid = *tid;
 		if (isnull)
 			break;
-		if (due_compare(&place, &from) < 0)
+		if (index_cursor_compare(&place, &from) < 0)
 			continue;
 		if (place.due > read->last || n == read->max)
 		{

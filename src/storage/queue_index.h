@@ -37,10 +37,10 @@ typedef struct LaneWalk
 /* Entries of an index on times or ids. */
 typedef struct PlaceRead
 {
-	DuePlace   *entries;		/* room for max */
+	IndexPosition *entries;		/* room for max */
 	int			max;
 	int64		last;			/* none beyond this */
-	DuePlace	next;			/* from where on; then where to go on (due at
+	IndexPosition next;			/* from where on; then where to go on (due at
 								 * DT_NOEND: there is no more) */
 } PlaceRead;
 

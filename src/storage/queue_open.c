@@ -13,7 +13,7 @@
  * if it is looked at anew meanwhile that makes another entry.
  *
  * Once an entry is made the table is looked at, whether it can serve as a queue's
- * (queue_table.c).
+ * (table_check.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -36,13 +36,13 @@
 #include "shmem/lanes.h"
 #include "shmem/parking.h"
 #include "shmem/queue_lifecycle.h"
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/group_settings.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
-#include "storage/queue_table.h"
+#include "storage/table_check.h"
 #include "xact/pending_queue.h"
 
 typedef struct CacheSlot
@@ -133,7 +133,7 @@ fill_entry(QueueInfo *info, Relation rel)
 
 	if (!queue_catalog_read_settings(info))
 		unknown_queue(info->name);
-	queue_table_examine(info, rel);
+	table_check(info, rel);
 
 	/*
 	 * On a standby always, or other databases would find no room: they cannot tell
@@ -152,7 +152,7 @@ fill_entry(QueueInfo *info, Relation rel)
 	/* Producers' commits see this; what they do not see is not yet in force. */
 	if (!info->own_settings &&
 		info->settings == pg_atomic_read_u32(&info->state->published.changes))
-		waiting_set_notify(info->state, info->notify && !info->paused);
+		waiters_set_notify(info->state, info->notify && !info->paused);
 
 	info->filled = true;
 	return info->valid;
@@ -187,7 +187,7 @@ check_file(QueueInfo *info, Relation rel)
 			for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 				lanes_lower(lane, NULL);
 		}
-		due_cursor_add(&state->due, DT_NOBEGIN);
+		index_cursor_add(&state->due, DT_NOBEGIN);
 		queue_state_look_from(state, PG_INT64_MIN);
 		SpinLockAcquire(&state->recovery.mutex);
 		if (state->recovery.groups == QUEUE_KNOWN)
@@ -201,7 +201,7 @@ check_file(QueueInfo *info, Relation rel)
 		state->relation_file = fairq_relation_file(rel);
 
 		/* What was set aside of the overflow is found by reading that again. */
-		wakeup_at(state->database, 0);
+		worker_slots_wake_at(state->database, 0);
 	}
 	LWLockRelease(&state->lock);
 }

@@ -74,6 +74,7 @@ static void
 deform(RowReader *reader)
 {
 	TupleDesc	desc = RelationGetDescr(reader->rel);
+	const AttrMissing *missing = desc->constr != NULL ? desc->constr->missing : NULL;
 	HeapTupleHeader data = reader->tuple.t_data;
 	int			present = Min(HeapTupleHeaderGetNatts(data), desc->natts);
 	bool		has_nulls = HeapTupleHasNulls(&reader->tuple);
@@ -94,13 +95,11 @@ deform(RowReader *reader)
 		reader->values[i] = fetchatt(column, start + offset);
 		offset = att_addlength_pointer(offset, column->attlen, start + offset);
 	}
-	memset(&reader->values[present], 0, (desc->natts - present) * sizeof(Datum));
-	memset(&reader->nulls[present], true, desc->natts - present);
-	if (likely(desc->constr == NULL || desc->constr->missing == NULL))
-		return;
-	/* A user's columns that are younger than the row. */
 	for (int i = present; i < desc->natts; i++)
-		reader->values[i] = getmissingattr(desc, i + 1, &reader->nulls[i]);
+	{
+		reader->nulls[i] = (missing == NULL || !missing[i].am_present);
+		reader->values[i] = reader->nulls[i] ? (Datum) 0 : missing[i].am_value;
+	}
 }
 
 /*

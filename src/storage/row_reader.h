@@ -40,7 +40,7 @@ typedef struct RowReader
 	BlockNumber blocks;			/* the table has at least so many */
 	HeapTupleData tuple;		/* tuple.t_self: where it is */
 	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by whom */
-	bool		deleting;		/* and it is a row that is there now; it is read */
+	bool		deleting;		/* and the row is there now; it is read */
 	bool		brief;			/* no more is asked for than id and state, and the
 								 * unique key if there is one: the caller's to set */
 	bool		partial;		/* no more of the row that was read is in values

@@ -6,7 +6,7 @@
  * Rows are written past the executor: through heap_multi_insert, which writes one
  * WAL record a page.  What the executor would do around a write is done here:
  * constraints, defaults of a user's columns, all indexes.  What is not done is
- * refused when the queue is opened (queue_table.c).
+ * refused when the queue is opened (table_check.c).
  *
  * All of these are code of the queue's owner, and run as him, whoever it is that
  * writes: in a restricted context, which does nothing to the writer's session
@@ -36,9 +36,9 @@
 
 #include "common/run_as.h"
 #include "common/settings.h"
-#include "shmem/wakeup.h"
-#include "storage/queue_table.h"
+#include "shmem/worker_slots.h"
 #include "storage/row_writer.h"
+#include "storage/table_check.h"
 
 /* Rows that are written in one go. */
 #define INSERT_BATCH	1000
@@ -102,8 +102,8 @@ row_writer_new_ids(QueueInfo *info, int n, int *got)
 			advance_sequence(info, first);
 	}
 	if (wake_sweep && settings_sweep_interval > 0)
-		wakeup_at(MyDatabaseId, GetCurrentTimestamp() +
-				  settings_sweep_interval * INT64CONST(1000));
+		worker_slots_wake_at(MyDatabaseId, GetCurrentTimestamp() +
+							 settings_sweep_interval * INT64CONST(1000));
 	return first;
 }
 
@@ -245,7 +245,7 @@ static bool
 has_code(Relation index)
 {
 	return !heap_attisnull(index->rd_indextuple, Anum_pg_index_indexprs, NULL) ||
-		queue_table_index_is_partial(index);
+		table_check_index_is_partial(index);
 }
 
 /*

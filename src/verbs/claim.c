@@ -41,7 +41,7 @@
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/replenish.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
 #include "verbs/claim_private.h"
@@ -104,7 +104,7 @@ wait_for_others(Claim *claim)
 		queue_state_ready(state) <= 0 || limit_table_any_parked(&state->limits) ||
 		claim->wanted != NULL || claim->request->group_count >= 0 ||
 		claim->waits_for_others++ == WAITS_FOR_OTHERS ||
-		pending_feeds() || !wakeup_worker_alive(MyDatabaseId))
+		pending_feeds() || !worker_slots_alive(MyDatabaseId))
 		return false;
 	CHECK_FOR_INTERRUPTS();
 	pg_usleep(1000L);
@@ -124,10 +124,10 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	QueueState *state = claim->info->state;
 	bool		wanted = (request->group_count < 0);
 
-	/* Not for ourselves, nor for what only the next claim without a worker does. */
+	/* Not for ourselves, nor for what only a claim without a worker does. */
 	if (likely(!replenish_expected(state, feeds)))
 		return wait_for_others(claim);
-	if (pending_feeds() || !wakeup_worker_alive(MyDatabaseId))
+	if (pending_feeds() || !worker_slots_alive(MyDatabaseId))
 		return false;
 	for (int i = 0; i < request->group_count && !wanted; i++)
 	{
@@ -142,7 +142,7 @@ wait_for_overflow(Claim *claim, uint32 feeds)
 	}
 	if (!wanted)
 		return false;
-	wakeup_at(MyDatabaseId, 0);
+	worker_slots_wake_at(MyDatabaseId, 0);
 	if (!replenish_wait(state, feeds, claim->give_up))
 		return false;
 	claim->now = GetCurrentTimestamp();
@@ -292,7 +292,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		pfree(claim.durable);
 	}
 	if (!request->pop)
-		wakeup_at(MyDatabaseId, claim.first_deadline);
+		worker_slots_wake_at(MyDatabaseId, claim.first_deadline);
 	if (claim.got > 0)
 	{
 		stats_count(info->state, QUEUE_CLAIMED, claim.got, claim.now);

@@ -33,7 +33,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/replenish.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "verbs/claim_private.h"
 #include "verbs/replenish_overflow.h"
 #include "xact/pending.h"
@@ -48,7 +48,7 @@ claim_note_dry(Claim *claim, const GroupLease *group)
 	StarvedGroup starved;
 	GroupDry	dry;
 
-	if (claim->dry_count == MAX_DRY_GROUPS || !wakeup_worker_alive(MyDatabaseId))
+	if (claim->dry_count == MAX_DRY_GROUPS || !worker_slots_alive(MyDatabaseId))
 		return;
 	if (claim->dry == NULL)
 		claim->dry = palloc(MAX_DRY_GROUPS * sizeof(DryGroup));

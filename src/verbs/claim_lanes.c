@@ -6,7 +6,7 @@
  * A class's lanes are taken from in the order of addresses across lanes, and what
  * is taken is in hand until its row has been read and it is leased.  It is in no
  * window any more, so if the claim fails it goes back.  While there is any, other
- * processes see that in in_transit.c.
+ * processes see that in transit_horizon.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,10 +14,10 @@
 
 #include "miscadmin.h"
 
-#include "shmem/in_transit.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
+#include "shmem/transit_horizon.h"
 #include "storage/page_hints.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"
@@ -56,7 +56,7 @@ void
 claim_at_abort(void)
 {
 	give_back(0);
-	in_transit_ends();
+	transit_horizon_ends();
 }
 
 /*
@@ -431,7 +431,7 @@ lease_held(Claim *claim, int class, int max)
 	}
 	give_back(n);
 	in_hand = 0;
-	in_transit_ends();
+	transit_horizon_ends();
 	if (start.whole != PG_INT64_MIN)
 		queue_order_advance(order, start, finish);
 	if (claim->drained && !limit_table_in_turn(&info->state->limits))
@@ -489,7 +489,7 @@ claim_from_lanes(Claim *claim)
 			pending_reserve(want * 2 + 8);
 			if (unlikely(limit_table_in_turn(&state->limits)))
 				turns_before(claim, class, want);
-			in_transit_begins(claim->now);
+			transit_horizon_begins(claim->now);
 			take_from_class(claim, class, want);
 			taken = in_hand;
 
@@ -513,7 +513,7 @@ claim_from_lanes(Claim *claim)
 			if (reserved < taken && claim->got - got == reserved)
 				return;
 
-			/* What waits for its turn need not wait where there is nothing else. */
+			/* Where there is nothing else no task waits for its turn. */
 			if (taken == 0 && class >= 0 && limit_table_in_turn(&state->limits) &&
 				parking_turns(&state->limits, class, NULL, want) > 0)
 				continue;

@@ -54,7 +54,7 @@ typedef struct Claim
 	DryGroup   *dry;			/* room for MAX_DRY_GROUPS; NULL: none yet */
 	int			dry_count;
 	bool		dry_met;		/* these, or some that others refill, have been met: */
-	VirtualTime dry_finish;		/* what begins here, or later, comes after them */
+	VirtualTime dry_finish;		/* what begins here or later is after them */
 } Claim;
 
 extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,

@@ -61,7 +61,7 @@ let_run(Placement *placement, RowReader *row, const ItemPointerData *tid)
 		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_HELD)
 		return false;
 
-	/* It waits from now on; under policy time it has its place by what was given. */
+	/* It waits from now on; policy time places it by what was given. */
 	if (row_is_null(row, COLUMN_RUN_AT) ||
 		(row->info->policy != QUEUE_TIME &&
 		 DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) < now))
@@ -174,7 +174,7 @@ typedef enum LookResult
 {
 	LOOK_DONE,					/* there is nothing to do, or others will */
 	LOOK_RAN,					/* it is ready now */
-	LOOK_AGAIN					/* it, or what is before it, is in somebody's hands */
+	LOOK_AGAIN					/* it, or one before it, is in others' hands */
 } LookResult;
 
 static LookResult
@@ -257,7 +257,7 @@ held_tasks_look(Pass *pass)
 		int64		after;
 
 		pending_looked(state, from, true);
-		n += queue_keys_held(rel, info, from, pass->max, ids + n, &after);
+		n += key_index_held(rel, info, from, pass->max, ids + n, &after);
 		if (after != PG_INT64_MAX)
 		{
 			queue_state_look_from(state, after);

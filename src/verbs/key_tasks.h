@@ -10,7 +10,7 @@
 
 #include "storage/lock.h"
 
-#include "storage/queue_keys.h"
+#include "storage/key_index.h"
 
 /* Versions of rows of one key that may be there at once: two of two tasks. */
 #define KEY_VERSIONS	16

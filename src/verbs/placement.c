@@ -19,7 +19,7 @@
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
@@ -80,7 +80,7 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 	FairqAddress *address = &place->address;
 	GroupName	name = group_name(task->group_key);
 
-	place->waiters = waiting_group(&name);
+	place->waiters = waiters_group(&name);
 	address->unused = 0;
 	address->class = 0;
 	address->fraction = 0;
@@ -95,13 +95,13 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 
 				if (!placement->read[class])
 				{
-					/* First: it may fail, and the tag could not be given back. */
+					/* First: if it fails, no tag has to be given back. */
 					placement_prepare(info, class);
 					placement->v[class] =
 						queue_order_virtual_time(&info->state->orders[class]);
 					placement->read[class] = true;
 				}
-				/* What the tag owes is noted by the caller, who must not fail. */
+				/* The caller notes what the tag owes, and must not fail. */
 				pending_reserve(1);
 				place->tag.start = placement->v[class];
 				place->overflow = !groups_tag(info->state, class, &name, task->cost,

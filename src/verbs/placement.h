@@ -40,7 +40,7 @@ typedef struct Place
 	Lane	   *lane;
 	GroupTag	tag;
 	bool		tagged;
-	uint16		waiters;		/* who waits for its group (waiting_group) */
+	uint16		waiters;		/* who waits for its group (waiters_group) */
 	bool		overflow;		/* it has none, but waits for room */
 } Place;
 

@@ -329,7 +329,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 
 	check_fair_settings(info->name, info->policy == QUEUE_FAIR, settings);
 
-	/* Now, for once it has committed there is nobody to tell that it cannot be. */
+	/* Now, for after the commit there is nobody to tell that it cannot be. */
 	if (settings->given[SETTING_BUCKETS] &&
 		DatumGetInt32(settings->values[SETTING_BUCKETS]) > info->buckets)
 	{

@@ -39,7 +39,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/replenished_tasks.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/queue_index.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
@@ -164,7 +164,7 @@ typedef struct GroupRefill
 	int			fed;			/* those of them that had none before */
 	int			written;
 	int64		left;			/* the first that there was no room for */
-	int64		held;			/* the first whose row another transaction writes */
+	int64		held;			/* the first that others are writing */
 } GroupRefill;
 
 static void
@@ -321,7 +321,7 @@ refill_group(Replenish *replenish, const StarvedGroup *starved, int feeding)
 	if (group.parked.tasks != NULL)
 		pfree(group.parked.tasks);
 
-	/* For the lost ones it comes again, and then for what there was no room for. */
+	/* For the lost ones it comes again, and then for what had no room. */
 	if (read->next.id < starved->lost)
 		group.held = Min(group.held, group.left);
 	else
@@ -348,7 +348,7 @@ refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved, int
 {
 	Replenish		replenish;
 
-	/* Or the table would have to be read, and it is not known what the groups have. */
+	/* The groups' counts are unknown, and the table would have to be read. */
 	if (info->state->recovery.groups != QUEUE_KNOWN)
 	{
 		GroupFed	nothing = {

@@ -29,7 +29,7 @@
 #include "shmem/queue_order.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/durable_table.h"
 #include "storage/queue_open.h"
@@ -339,7 +339,7 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 	settlement->deadline = GetCurrentTimestamp() + usecs;
 	if (!move_deadline(settlement, lease))
 		return false;
-	wakeup_at(MyDatabaseId, settlement->deadline);
+	worker_slots_wake_at(MyDatabaseId, settlement->deadline);
 	return true;
 }
 
@@ -449,7 +449,7 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 static bool
 look_all_known(bool *mine)
 {
-	List	   *queues = queue_catalog_list();
+	List	   *queues = queue_catalog_list(NULL);
 	ListCell   *lc;
 	bool		known = true;
 

@@ -56,7 +56,7 @@
 #include "shmem/leases.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
-#include "storage/queue_keys.h"
+#include "storage/key_index.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
@@ -215,7 +215,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		DatumGetChar(row_value(row, COLUMN_STATE)) != found->state)
 		return false;
 
-	/* Nobody else sees it before we commit: to keep it there is nothing to do. */
+	/* To keep it takes nothing: others do not see it before we commit. */
 	if (status == ROW_OWN && !task->replace)
 		return true;
 	if (status == ROW_OWN)

@@ -20,7 +20,7 @@ typedef enum KeyFound
 {
 	KEY_FREE,					/* nothing: a new task is ready */
 	KEY_WAITING,				/* a task waits: it is the one */
-	KEY_IN_FLIGHT				/* a task is in flight: a new one is held behind it */
+	KEY_IN_FLIGHT				/* one is in flight: a new one is held */
 } KeyFound;
 
 /* A key in the hands of whoever writes a task of it. */

@@ -30,7 +30,7 @@
 
 #include "common/compat.h"
 #include "common/shared_memory.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "storage/durable_table.h"
 #include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
@@ -210,7 +210,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	PG_TRY();
 	{
 		if (OidIsValid(database))
-			wakeup_hold(database);
+			worker_slots_fence(database);
 		if (prev_process_utility_hook)
 			prev_process_utility_hook(pstmt, query, read_only_tree, context,
 									  params, environment, dest, completion);
@@ -221,7 +221,7 @@ process_utility(PlannedStmt *pstmt, const char *query, bool read_only_tree,
 	PG_FINALLY();
 	{
 		if (OidIsValid(database))
-			wakeup_unhold(database);
+			worker_slots_unfence(database);
 	}
 	PG_END_TRY();
 }

@@ -5,13 +5,13 @@
  *
  * It only makes tasks claimable and is never in the way: its transactions are
  * short, and it has none while it sleeps, which is until the next thing is due
- * or somebody makes something due earlier (wakeup.c).  It ends when the
+ * or somebody makes something due earlier (worker_slots.c).  It ends when the
  * extension is dropped or of another version than the library, or somebody wants
  * the database for himself.
  *
- * It also runs errands for those who wait or listen (waiting.c): it sends what is
- * to NOTIFY, in a transaction of its own, so that producers do not, for whom it
- * would mean to commit one after the other.
+ * It also runs errands for those who wait or listen (waiters.c): it sends
+ * what is to NOTIFY, in a transaction of its own, so that producers do not,
+ * for whom it would mean to commit one after the other.
  *
  * An error in a queue's maintenance is logged once; the queue is left alone for
  * a while, longer each time, and the others go on.
@@ -45,8 +45,8 @@
 #include "maintenance/maintain.h"
 #include "shmem/gone_queues.h"
 #include "shmem/queue_ready.h"
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 #include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
@@ -76,7 +76,7 @@ static bool notify_failed = false;
 static void
 worker_exit(int code, Datum arg)
 {
-	waiting_worker_gone(wakeup_worker_end(my_slot, my_end));
+	waiters_worker_gone(worker_slots_end(my_slot, my_end));
 }
 
 /*
@@ -257,7 +257,7 @@ list_queues(bool *exists, TimestampTz *next)
 			extension_version_matches(LOG);
 		if (*exists && queue_catalog_lock_settings())
 		{
-			List	   *queues = queue_catalog_list();
+			List	   *queues = queue_catalog_list(NULL);
 
 			/*
 			 * Only the list itself is to outlive the transaction: what reading the
@@ -333,7 +333,7 @@ send_notifications(int n, const int *queues)
 		AbortCurrentTransaction();
 		FlushErrorState();
 		for (int i = 0; i < n; i++)
-			waiting_notify_again(queues[i], GetCurrentTimestamp() +
+			waiters_notify_again(queues[i], GetCurrentTimestamp() +
 								 FIRST_RETRY_SECS * USECS_PER_SEC);
 		RESUME_INTERRUPTS();
 	}
@@ -351,8 +351,8 @@ run_errands(Oid database)
 	TimestampTz next;
 	int			n;
 
-	wakeup_errands_begin(my_slot);
-	n = waiting_errands(database, GetCurrentTimestamp(), queue_ready_bucket,
+	worker_slots_errands_begin(my_slot);
+	n = waiters_errands(database, GetCurrentTimestamp(), queue_ready_bucket,
 						MAX_NOTIFIED, queues, &next);
 	if (n > 0)
 	{
@@ -360,7 +360,7 @@ run_errands(Oid database)
 		if (notify_failed)
 			next = Min(next, GetCurrentTimestamp() + FIRST_RETRY_SECS * USECS_PER_SEC);
 	}
-	return wakeup_next_errand(my_slot, next);
+	return worker_slots_next_errand(my_slot, next);
 }
 
 /*
@@ -398,7 +398,7 @@ maintain_all(void)
 
 	/* Before: what this wakes us for is seen in this round. */
 	maintain_tick(GetCurrentTimestamp());
-	wakeup_pass_begins(my_slot);
+	worker_slots_pass_begins(my_slot);
 	queues = list_queues(&exists, &next);
 	if (!exists)
 	{
@@ -406,9 +406,9 @@ maintain_all(void)
 		proc_exit(0);
 	}
 	foreach(lc, queues)
-		next = wakeup_earlier(next, maintain_one(lfirst_oid(lc)));
+		next = wall_clock_earlier(next, maintain_one(lfirst_oid(lc)));
 	list_free(queues);
-	return wakeup_next(my_slot, wakeup_earlier(next, maintain_next_lease()));
+	return worker_slots_next(my_slot, wall_clock_earlier(next, maintain_next_lease()));
 }
 
 /*
@@ -430,7 +430,7 @@ database_worker_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	memcpy(&database, MyBgworkerEntry->bgw_extra, sizeof(Oid));
 	memcpy(&reservation, MyBgworkerEntry->bgw_extra + sizeof(Oid), sizeof(uint32));
-	if (!wakeup_worker_begin(my_slot, reservation))
+	if (!worker_slots_begin(my_slot, reservation))
 		proc_exit(0);
 	before_shmem_exit(worker_exit, (Datum) 0);
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
@@ -442,7 +442,7 @@ database_worker_main(Datum arg)
 	failing = hash_create("pgfairq failing queues", 16, &ctl, HASH_ELEM | HASH_BLOBS);
 
 	release_gone_queues();
-	while (!wakeup_stop_requested(my_slot))
+	while (!worker_slots_stop_requested(my_slot))
 	{
 		TimestampTz until;
 		long		timeout;
@@ -457,7 +457,7 @@ database_worker_main(Datum arg)
 			next = 0;
 		}
 
-		/* If the clock was set: what we were to come for may be due, or be later. */
+		/* If the clock was set, what we come for may be due, or later. */
 		(void) wall_clock_check();
 		if (clock_steps != wall_clock_steps())
 		{
@@ -466,11 +466,11 @@ database_worker_main(Datum arg)
 			next = 0;
 		}
 
-		next = wakeup_next(my_slot, next);
+		next = worker_slots_next(my_slot, next);
 		if (next <= GetCurrentTimestamp())
 			next = maintain_all();
 
-		until = wakeup_earlier(next, run_errands(database));
+		until = wall_clock_earlier(next, run_errands(database));
 		timeout = (until == PG_INT64_MAX) ? -1 :
 			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		if (timeout > WALL_CLOCK_LOOK_MSECS)

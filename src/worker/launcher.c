@@ -43,7 +43,7 @@
 #include "common/shared_memory.h"
 #include "common/settings.h"
 #include "common/wall_clock.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "worker/launcher.h"
 
 #define FIRST_RETRY_SECS	1
@@ -102,7 +102,7 @@ database_entry(Oid oid)
 	if (!found)
 	{
 		entry->unserved = false;
-		entry->slot = wakeup_slot_of(oid);	/* of an earlier launcher */
+		entry->slot = worker_slots_find(oid);	/* of an earlier launcher */
 		entry->handle = NULL;
 		entry->probe_again = false;
 		entry->started_at = GetCurrentTimestamp();
@@ -168,7 +168,7 @@ check_worker(LaunchedDatabase *entry)
 	if (entry->handle == NULL)
 	{
 		/* Started by an earlier launcher: its slot is all we know of it. */
-		if (wakeup_worker_alive(entry->database))
+		if (worker_slots_alive(entry->database))
 			return false;
 	}
 	else if (GetBackgroundWorkerPid(entry->handle, &pid) != BGWH_STOPPED)
@@ -177,7 +177,7 @@ check_worker(LaunchedDatabase *entry)
 	if (entry->handle != NULL)
 		pfree(entry->handle);
 	entry->handle = NULL;
-	switch (wakeup_unreserve(entry->slot))
+	switch (worker_slots_unreserve(entry->slot))
 	{
 		case WORKER_NOT_NEEDED:
 			/* Unless the extension came while the worker was on its way out. */
@@ -205,7 +205,7 @@ start_worker(LaunchedDatabase *entry)
 {
 	BackgroundWorker worker = {0};
 	uint32		reservation;
-	int			slot = wakeup_reserve(entry->database, &reservation);
+	int			slot = worker_slots_reserve(entry->database, &reservation);
 	MemoryContext old;
 	bool		started = false;
 
@@ -257,7 +257,7 @@ start_worker(LaunchedDatabase *entry)
 						 "max_worker_processes")));
 	}
 	if (slot >= 0)
-		(void) wakeup_unreserve(slot);
+		(void) worker_slots_unreserve(slot);
 }
 
 /*
@@ -289,7 +289,7 @@ launch(void)
 			entry->waiting_since = entry->waiting_since > 0 ? entry->started_at : 0;
 		}
 	}
-	n = wakeup_probes(probes, lengthof(probes), &all);
+	n = worker_slots_probes(probes, lengthof(probes), &all);
 	read_databases();
 	now = GetCurrentTimestamp();
 	for (int i = 0; i < n; i++)
@@ -317,10 +317,10 @@ launch(void)
 			entry->retry_at = 0;
 		/* A template by now, or not to be connected to. */
 		if (entry->slot >= 0 && !entry->seen)
-			wakeup_dismiss(entry->database);
+			worker_slots_dismiss(entry->database);
 		if (entry->slot >= 0 || entry->unserved || !entry->seen)
 			continue;
-		if (wakeup_held(entry->database))
+		if (worker_slots_fenced(entry->database))
 			next = Min(next, now + 10 * USECS_PER_SEC);
 		else if (entry->retry_at > now)
 			next = Min(next, entry->retry_at);
@@ -348,7 +348,7 @@ launcher_main(Datum arg)
 	pqsignal(SIGTERM, die);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
-	wakeup_launcher_begin();
+	worker_slots_launcher_begin();
 
 	ctl.keysize = sizeof(Oid);
 	ctl.entrysize = sizeof(LaunchedDatabase);

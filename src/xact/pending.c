@@ -49,10 +49,10 @@
 #include "access/xact.h"
 #include "utils/memutils.h"
 
-#include "shmem/in_transit.h"
 #include "shmem/leases.h"
 #include "shmem/stats.h"
-#include "shmem/waiting.h"
+#include "shmem/transit_horizon.h"
+#include "shmem/waiters.h"
 #include "xact/pending.h"
 
 static PendingAction *actions = NULL;
@@ -251,7 +251,7 @@ abort_actions(SubTransactionId subid, SubTransactionId parent)
 	int			end = actions_count;
 
 	if (actions_count > 0)
-		in_transit_begins(GetCurrentTimestamp());
+		transit_horizon_begins(GetCurrentTimestamp());
 	while (first > 0 && actions[first - 1].subid >= subid)
 	{
 		PendingAction *action = &actions[--first];
@@ -267,7 +267,7 @@ abort_actions(SubTransactionId subid, SubTransactionId parent)
 		actions[actions_count] = actions[i];
 		actions[actions_count++].subid = parent;
 	}
-	in_transit_ends();
+	transit_horizon_ends();
 }
 
 /* PREPARE TRANSACTION is about to begin: it can still be refused. */
@@ -316,20 +316,20 @@ pending_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 			stats_at_commit();
-			waiting_defer();
+			waiters_defer();
 			commit_actions();
-			in_transit_ends();
-			waiting_say();
+			transit_horizon_ends();
+			waiters_say();
 			forget_actions();
 			break;
 
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			stats_at_abort();
-			waiting_defer();
+			waiters_defer();
 			call_abort_hooks();
 			abort_actions(InvalidSubTransactionId, InvalidSubTransactionId);
-			waiting_say();
+			waiters_say();
 			forget_actions();
 			break;
 
@@ -347,7 +347,7 @@ pending_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PARALLEL_PRE_COMMIT:
 			if (actions_count > 0)
-				in_transit_begins(GetCurrentStatementStartTimestamp());
+				transit_horizon_begins(GetCurrentStatementStartTimestamp());
 			break;
 	}
 }
@@ -366,10 +366,10 @@ pending_subxact_callback(SubXactEvent event, SubTransactionId subid,
 
 		case SUBXACT_EVENT_ABORT_SUB:
 			stats_at_subabort(subid);
-			waiting_defer();
+			waiters_defer();
 			call_abort_hooks();
 			abort_actions(subid, parent);
-			waiting_say();
+			waiters_say();
 			break;
 
 		case SUBXACT_EVENT_START_SUB:

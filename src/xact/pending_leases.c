@@ -15,8 +15,8 @@
 
 #include "miscadmin.h"
 
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 #include "xact/pending_leases.h"
 #include "xact/pending_rows.h"
 
@@ -38,7 +38,7 @@ give_back(PendingAction *action)
 		pending_offer_place(&claimed->place);
 	}
 	else
-		wakeup_at(MyDatabaseId, 0);
+		worker_slots_wake_at(MyDatabaseId, 0);
 }
 
 static void
@@ -111,7 +111,7 @@ pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
 	claimed->lease = lease->ref;
 	claimed->place.lane = lane;
 	claimed->place.entry = *entry;
-	claimed->place.waiting_group = WAITING_ANY_GROUP;
+	claimed->place.waiting_group = WAITERS_ANY_GROUP;
 }
 
 /*
@@ -143,7 +143,7 @@ pending_released(int settled, Lane *lane, const FairqAddress *address, int64 tas
 	pending_become(action, &released_lease);
 	ItemPointerSetInvalid(&no_tid);
 	released->place.lane = lane;
-	released->place.waiting_group = WAITING_ANY_GROUP;
+	released->place.waiting_group = WAITERS_ANY_GROUP;
 	lanes_entry(&released->place.entry, address, &no_tid);
 	if (task != 0)
 		(void) lanes_entry_set_task(&released->place.entry, task);

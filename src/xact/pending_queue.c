@@ -17,7 +17,7 @@
 
 #include "shmem/leases.h"
 #include "shmem/queue_lifecycle.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 
@@ -36,10 +36,10 @@ typedef struct PendingQueue
 
 typedef struct PendingDue
 {
-	DueCursor  *cursor;
-	DuePlace	place;
+	IndexCursor *cursor;
+	IndexPosition place;
 	TimestampTz wake_at;		/* of a row that was added */
-	DueCursorChange change;		/* of rows that were read */
+	IndexCursorChange change;	/* of rows that were read */
 } PendingDue;
 
 /* A task that is held behind another, or all from it on. */
@@ -170,7 +170,7 @@ release_callback(ResourceReleasePhase phase, bool commit, bool top, void *arg)
 	if (phase != RESOURCE_RELEASE_AFTER_LOCKS || !wake_when_seen)
 		return;
 	wake_when_seen = false;
-	wakeup_at(MyDatabaseId, 0);
+	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
 /*
@@ -185,7 +185,7 @@ pending_queue_register(void)
 static void
 probe(PendingAction *action)
 {
-	wakeup_probe(MyDatabaseId);
+	worker_slots_probe(MyDatabaseId);
 }
 
 static const PendingKind probed_database = {
@@ -271,7 +271,7 @@ static void
 read_again(PendingAction *action)
 {
 	queue_state_read_again(pending_data(action, PendingRelation)->relation);
-	wakeup_at(MyDatabaseId, 0);
+	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
 static const PendingKind unknown_rows = {
@@ -379,8 +379,8 @@ add_due(PendingAction *action)
 {
 	PendingDue *due = pending_data(action, PendingDue);
 
-	due_cursor_add(due->cursor, due->place.due);
-	wakeup_at(MyDatabaseId, due->wake_at);
+	index_cursor_add(due->cursor, due->place.due);
+	worker_slots_wake_at(MyDatabaseId, due->wake_at);
 }
 
 static void
@@ -408,7 +408,7 @@ static const PendingKind changed_due = {
  * wake_at.  Of a run of them the earliest says it all.
  */
 void
-pending_due_added(DueCursor *cursor, TimestampTz due, TimestampTz wake_at)
+pending_due_added(IndexCursor *cursor, TimestampTz due, TimestampTz wake_at)
 {
 	PendingAction *last = pending_find(pending_mark() - 1, &added_due);
 	PendingDue *added = last ? pending_data(last, PendingDue) : NULL;
@@ -436,11 +436,11 @@ pending_scheduled(QueueState *queue, TimestampTz due)
 
 /*
  * A pass has read rows that are due, and this transaction deals with them.
- * change is what due_cursor.c is told of them at commit, and place where:
- * due_cursor_done, due_cursor_end or due_cursor_hold.
+ * change is what index_cursor.c is told of them at commit, and place where:
+ * index_cursor_done, index_cursor_end or index_cursor_hold.
  */
 void
-pending_due_read(DueCursorChange change, DueCursor *cursor, const DuePlace *place)
+pending_due_read(IndexCursorChange change, IndexCursor *cursor, const IndexPosition *place)
 {
 	PendingDue *read = pending_new(changed_due, PendingDue);
 
@@ -458,7 +458,7 @@ look(PendingAction *action)
 		queue_state_look_from(held->queue, held->task);
 	else
 		queue_state_look(held->queue, held->task);
-	wakeup_at(held->queue->database, 0);
+	worker_slots_wake_at(held->queue->database, 0);
 }
 
 /*

@@ -8,12 +8,12 @@
 #ifndef FAIRQ_PENDING_QUEUE_H
 #define FAIRQ_PENDING_QUEUE_H
 
-#include "common/due_cursor.h"
+#include "common/index_cursor.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 
-/* due_cursor_done, due_cursor_end or due_cursor_hold */
-typedef void (*DueCursorChange) (DueCursor *cursor, const DuePlace *place);
+/* index_cursor_done, index_cursor_end or index_cursor_hold */
+typedef void (*IndexCursorChange) (IndexCursor *cursor, const IndexPosition *place);
 
 extern void pending_queue_register(void);
 
@@ -29,10 +29,10 @@ extern void pending_recount_at_abort(QueueState *queue);
 extern void pending_session_closed(const SessionRef *session);
 
 extern void pending_scheduled(QueueState *queue, TimestampTz due);
-extern void pending_due_added(DueCursor *cursor, TimestampTz due,
+extern void pending_due_added(IndexCursor *cursor, TimestampTz due,
 							  TimestampTz wake_at);
-extern void pending_due_read(DueCursorChange change, DueCursor *cursor,
-							 const DuePlace *place);
+extern void pending_due_read(IndexCursorChange change, IndexCursor *cursor,
+							 const IndexPosition *place);
 
 extern void pending_task_held(QueueState *queue, int64 task, int64 before);
 extern void pending_look(QueueState *queue);

@@ -23,7 +23,7 @@
 #include "shmem/group_overflow.h"
 #include "shmem/lane_doubts.h"
 #include "shmem/leases.h"
-#include "shmem/waiting.h"
+#include "shmem/waiters.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 
@@ -245,7 +245,7 @@ new_row(const PendingKind *kind, Lane *lane, const FairqAddress *address,
 	PendingRow *row = pending_data(pending_add(kind), PendingRow);
 
 	row->place.lane = lane;
-	row->place.waiting_group = WAITING_ANY_GROUP;
+	row->place.waiting_group = WAITERS_ANY_GROUP;
 	lanes_entry(&row->place.entry, address, tid);
 	return row;
 }
@@ -348,7 +348,7 @@ pending_placed(Lane *lane, const FairqAddress *address, const GroupTag *tag)
 }
 
 /*
- * Whose task it is (waiting_group), for those who wait for some groups only.
+ * Whose task it is (waiters_group), for those who wait for some groups only.
  */
 void
 pending_placed_group(int placed, uint16 group)
@@ -429,7 +429,7 @@ pending_become_offer(PendingAction *action, const PendingPlace *place)
 void
 pending_passed(Lane *lane, const LaneEntry *entry, bool written)
 {
-	const PendingPlace place = {lane, *entry, WAITING_ANY_GROUP};
+	const PendingPlace place = {lane, *entry, WAITERS_ANY_GROUP};
 
 	pending_new(offered_at_abort, PendingRow)->place = place;
 	if (written)

@@ -142,7 +142,7 @@ def stop(*_):
 
 def check(tree, suites, tests=()):
     """Runs suites: None if all passed, else what failed first."""
-    env = dict(os.environ, SUITES=suites, PROVE_TESTS=" ".join(tests), CI="yes")
+    env = dict(os.environ, SUITES=suites, PROVE_TESTS=" ".join(tests), CI="yes", INDENT_TOOLS="no")
     with subprocess.Popen([os.path.join(tree, "test/scripts/check.sh")], env=env, text=True, errors="replace",
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         checks.add(process)

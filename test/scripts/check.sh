@@ -168,7 +168,9 @@ show_diffs() {
 # Each answers false only when it could not be run at all.
 
 suite_unit() {
-	run_suite unit 120 env PG_CONFIG="$PG_CONFIG" FAIRQ_PYTHON="$PYTHON" "$tree/test/unit/run.sh"
+	PG_CONFIG="$PG_CONFIG" timeout 60 "$CHECKOUT/test/scripts/indent.sh" --get >/dev/null 2>&1 || true
+	run_suite unit 120 env PG_CONFIG="$PG_CONFIG" FAIRQ_PYTHON="$PYTHON" INDENT_TOOLS="${INDENT_TOOLS:-$CACHE/indent}" \
+		"$tree/test/unit/run.sh"
 	return 0
 }
 

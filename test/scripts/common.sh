@@ -12,6 +12,15 @@ die() { warn "error: $*"; exit 1; }
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# What is kept between runs: servers, chroots, pgindent.
+if [ -n "${XDG_CACHE_HOME:-}" ]; then
+	CACHE=$XDG_CACHE_HOME/pgfairq
+elif [ "$(id -u)" -eq 0 ]; then
+	CACHE=/var/cache/pgfairq
+else
+	CACHE=${HOME:-/nonexistent}/.cache/pgfairq
+fi
+
 # --- which PostgreSQL -------------------------------------------------------
 
 # The major version a pg_config belongs to; nothing when it cannot be run.

@@ -6,14 +6,6 @@
 # apt has a directory of its own there, with the machine's sources as deb-src.
 # The compiler is taken from PATH, so that of ccache serves here, too.
 
-if [ -n "${XDG_CACHE_HOME:-}" ]; then
-	CACHE=$XDG_CACHE_HOME/pgfairq
-elif [ "$(id -u)" -eq 0 ]; then
-	CACHE=/var/cache/pgfairq
-else
-	CACHE=$HOME/.cache/pgfairq
-fi
-
 # apt-get and apt-cache with lists of source packages below $CACHE/apt.
 source_apt() {
 	local program=$1
@@ -23,9 +15,11 @@ source_apt() {
 		-o APT::Sandbox::User= -o Debug::NoLocking=1 "$@"
 }
 
-# Reads the lists of the source packages of the machine's own sources.
+# Reads the lists of the source packages of the machine's own sources; with
+# SUITE, of that instead of the machine's own release, from the same mirror.
 read_source_lists() {
-	local file lists=$CACHE/apt/sources.list.d
+	local suite=${1:-} file release= lists=$CACHE/apt/sources.list.d
+	[ -z "$suite" ] || release=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 	rm -rf "$lists"
 	mkdir -p "$lists" "$CACHE/apt/lists/partial" "$CACHE/apt/cache/archives/partial"
 	for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
@@ -34,16 +28,32 @@ read_source_lists() {
 		*.sources) sed 's/^Types:.*/Types: deb-src/' "$file" >"$lists/${file##*/}" ;;
 		*) sed -n 's/^deb\([[:space:]]\)/deb-src\1/p' "$file" >"$lists/${file##*/}" ;;
 		esac
+		[ -z "$suite" ] || of_suite "$release" "$suite" "$lists/${file##*/}"
 	done
 	source_apt apt-get update >"$CACHE/apt/update.log" 2>&1 || { cat "$CACHE/apt/update.log" >&2; return 1; }
 }
 
+# of_suite RELEASE SUITE FILE: leaves in a file of apt's sources those of RELEASE,
+# and has SUITE in its place.
+of_suite() {
+	local text
+	case $3 in
+	*.sources)
+		text=$(awk -v release="$1" -v suite="$2" 'BEGIN { RS = ""; ORS = "\n\n" }
+			$0 ~ "\nSuites:([^\n]* )?" release "[ \n]" { gsub("\nSuites:[^\n]*", "\nSuites: " suite); print }' "$3")
+		;;
+	*) text=$(sed -n "s/^\(deb-src .* \)$1\( .*\)/\1$2\2/p" "$3") ;;
+	esac
+	printf '%s\n' "$text" >"$3"
+}
+
 # Sets SOURCE to the .dsc of a major version: the newest of those that can be
-# had, for archives that list a version do not always have its source.
+# had, for archives that list a version do not always have its source. With
+# SUITE, from there.
 fetch_source() {
 	local major=$1 version
 	SOURCE=
-	read_source_lists || return
+	read_source_lists "${2:-}" || return
 	for version in $(source_apt apt-cache showsrc "postgresql-$major" 2>/dev/null | sed -n 's/^Version: //p' | sort -rVu); do
 		SOURCE=$CACHE/apt/postgresql-${major}_${version#*:}.dsc
 		[ ! -f "$SOURCE.complete" ] || return 0

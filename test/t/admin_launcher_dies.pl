@@ -11,7 +11,7 @@
 # slot of ours.  Another database's worker has a place before, which it leaves, and a slot
 # behind; for that a third one has had the slot, whose place a parallel query has now.
 #
-# Seen to fail: without the reservation in wakeup_worker_begin() (the launcher takes the
+# Seen to fail: without the reservation in worker_slots_begin() (the launcher takes the
 # slot of the one that runs for free, and starts another).
 
 use strict;

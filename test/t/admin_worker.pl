@@ -23,7 +23,7 @@
 # - that a queue is forgotten after everything else a transaction owes: an assertion
 #   fails, in a build that has them, where a queue is fed and dropped.
 #
-# Not seen to fail: without held in wakeup_held(), so that a worker is started while CREATE
+# Not seen to fail: without fenced in worker_slots_fenced(), so that a worker is started while CREATE
 # or DROP DATABASE is under way.  Its hold has to meet the launcher between the stop of the
 # old worker and the lock of the database, which is well under a millisecond.
 

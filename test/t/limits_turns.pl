@@ -7,7 +7,7 @@
 # - that take_turn says no (all that was set aside comes before everybody else's);
 # - that a turn begins at v after a group has waited, or that it grows by the charge;
 # - parking_turns where a claim has found nothing else (empty-handed);
-# - that sleepers are told of what only waits for its turn (waiting_lowered);
+# - that sleepers are told of what only waits for its turn (waiters_lowered);
 # - parked_tree_precedes (the order within the group).
 
 use strict;

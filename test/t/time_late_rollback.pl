@@ -2,7 +2,7 @@
 # worker is woken for it at once.
 #
 # He would look for himself a second after the lease ran out, so that the best of some
-# rounds tells.  Seen to fail without wakeup_at() in leases_unsettle (leases.c).
+# rounds tells.  Seen to fail without worker_slots_wake_at() in leases_unsettle (leases.c).
 
 use strict;
 use warnings;

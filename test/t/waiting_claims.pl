@@ -6,10 +6,10 @@
 # when it is told to.
 #
 # To see it fail:
-# - let waiting_offered do nothing (nobody is woken), or tell all (500 are);
+# - let waiters_offered do nothing (nobody is woken), or tell all (500 are);
 # - join those who wait after the second look, not before it (ping-pong);
-# - let waiting_at_abort do nothing (who is cancelled keeps the word to himself);
-# - let waiting_looked do nothing (of two that want some groups only one is told;
+# - let waiters_at_abort do nothing (who is cancelled keeps the word to himself);
+# - let waiters_looked do nothing (of two that want some groups only one is told;
 #   rounds, too);
 # - do not look at the settings' count when a queue is opened (resume);
 # - let the worker not look after fairq.wait (the second one is not told);

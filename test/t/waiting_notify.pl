@@ -5,7 +5,7 @@
 # under which notifications are queued, so none of them waits for another.
 #
 # To see it fail:
-# - let waiting_offered not note it (no notification);
+# - let waiters_offered not note it (no notification);
 # - let the worker send at once, however short ago the last one was (too many);
 # - let the commits of producers notify (they wait for the lock, and it is not the
 #   worker who sends);

@@ -25,8 +25,7 @@
 
 #define GROUPS 1000
 
-static const char *payload =
-	"{\"kind\": \"thumbnail\", \"file\": \"uploads/2024/05/17/0001234.jpg\", \"width\": 640, \"user\": 1234567}";
+static const char *payload = "{\"kind\": \"thumbnail\", \"file\": \"uploads/2024/05/17/0001234.jpg\", \"width\": 640, \"user\": 1234567}";
 
 typedef struct Client
 {
@@ -159,7 +158,7 @@ static char *
 read_scalar(Client *client)
 {
 	char		line[512];
-	char	   *text;
+	char	   *value;
 	long		length;
 
 	read_line(client, line, sizeof(line));
@@ -173,13 +172,13 @@ read_scalar(Client *client)
 	length = atol(line + 1);
 	if (length < 0)
 		return strdup("");
-	text = malloc(length + 1);
+	value = malloc(length + 1);
 	for (long i = 0; i < length; i++)
-		text[i] = next_char(client);
-	text[length] = '\0';
+		value[i] = next_char(client);
+	value[length] = '\0';
 	next_char(client);
 	next_char(client);
-	return text;
+	return value;
 }
 
 /* An array of id, payload, id, payload … of which the ids are kept. */
@@ -312,7 +311,7 @@ static void
 load_script(Client *client, const char *directory, const char *name, char *sha)
 {
 	char		path[4096];
-	char		text[8192];
+	char		script[8192];
 	size_t		length;
 	FILE	   *file;
 	char	   *reply;
@@ -321,13 +320,13 @@ load_script(Client *client, const char *directory, const char *name, char *sha)
 	file = fopen(path, "r");
 	if (file == NULL)
 		fail(path);
-	length = fread(text, 1, sizeof(text) - 1, file);
-	text[length] = '\0';
+	length = fread(script, 1, sizeof(script) - 1, file);
+	script[length] = '\0';
 	fclose(file);
 	command(client, 3);
 	word(client, "SCRIPT");
 	word(client, "LOAD");
-	word(client, text);
+	word(client, script);
 	send_command(client);
 	reply = read_scalar(client);
 	strncpy(sha, reply, 40);

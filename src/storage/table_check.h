@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
- * queue_table.h
+ * table_check.h
  *	  What the table of a queue has to be like.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_QUEUE_TABLE_H
-#define FAIRQ_QUEUE_TABLE_H
+#ifndef FAIRQ_TABLE_CHECK_H
+#define FAIRQ_TABLE_CHECK_H
 
 #include "utils/relcache.h"
 
 #include "storage/queue_catalog.h"
 
-extern void queue_table_examine(QueueInfo *info, Relation rel);
-extern bool queue_table_index_is_partial(Relation index);
+extern void table_check(QueueInfo *info, Relation rel);
+extern bool table_check_index_is_partial(Relation index);
 
-#endif							/* FAIRQ_QUEUE_TABLE_H */
+#endif							/* FAIRQ_TABLE_CHECK_H */

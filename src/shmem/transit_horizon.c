@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * in_transit.c
+ * transit_horizon.c
  *	  Since when each backend has held tasks that are in no lane and not leased.
  *
  * A claim takes tasks out of lanes before it leases them, and a transaction that
@@ -24,7 +24,7 @@
 #include "port/atomics.h"
 #include "storage/proc.h"
 
-#include "shmem/in_transit.h"
+#include "shmem/transit_horizon.h"
 
 /* By the number of the process, as TimestampTz; 0: it holds nothing. */
 static pg_atomic_uint64 *since_when = NULL;
@@ -33,24 +33,24 @@ static pg_atomic_uint64 *since_when = NULL;
 static bool begun = false;
 
 static inline int
-in_transit_places(void)
+transit_horizon_places(void)
 {
 	return MaxBackends + NUM_AUXILIARY_PROCS;
 }
 
 Size
-in_transit_shmem_size(void)
+transit_horizon_shmem_size(void)
 {
-	return mul_size(in_transit_places(), sizeof(pg_atomic_uint64));
+	return mul_size(transit_horizon_places(), sizeof(pg_atomic_uint64));
 }
 
 void
-in_transit_shmem_init(void *area, bool found)
+transit_horizon_shmem_init(void *area, bool found)
 {
 	since_when = area;
 	if (found)
 		return;
-	for (int i = 0; i < in_transit_places(); i++)
+	for (int i = 0; i < transit_horizon_places(); i++)
 		pg_atomic_init_u64(&since_when[i], 0);
 }
 
@@ -59,7 +59,7 @@ in_transit_shmem_init(void *area, bool found)
  * later.
  */
 void
-in_transit_begins(TimestampTz since)
+transit_horizon_begins(TimestampTz since)
 {
 	begun = true;
 	pg_atomic_write_u64(&since_when[MyProc - ProcGlobal->allProcs], (uint64) since);
@@ -71,7 +71,7 @@ in_transit_begins(TimestampTz since)
  * queue.
  */
 void
-in_transit_ends(void)
+transit_horizon_ends(void)
 {
 	if (likely(!begun))
 		return;
@@ -84,11 +84,11 @@ in_transit_ends(void)
  * any.
  */
 TimestampTz
-in_transit_oldest(void)
+transit_horizon_oldest(void)
 {
 	TimestampTz oldest = DT_NOEND;
 
-	for (int i = 0; i < in_transit_places(); i++)
+	for (int i = 0; i < transit_horizon_places(); i++)
 	{
 		TimestampTz since = (TimestampTz) pg_atomic_read_u64(&since_when[i]);
 

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
- * queue_keys.h
+ * key_index.h
  *	  The rows of a queue by unique key.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef FAIRQ_QUEUE_KEYS_H
-#define FAIRQ_QUEUE_KEYS_H
+#ifndef FAIRQ_KEY_INDEX_H
+#define FAIRQ_KEY_INDEX_H
 
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
@@ -23,9 +23,9 @@ typedef struct KeyRow
 	TransactionId busy;			/* valid: this one is writing or removing it */
 } KeyRow;
 
-extern int	queue_keys_read(Relation rel, QueueInfo *info, const text *key,
-							Snapshot snapshot, int max, KeyRow *rows);
-extern int	queue_keys_held(Relation rel, QueueInfo *info, int64 from, int max,
-							int64 *ids, int64 *next);
+extern int	key_index_read(Relation rel, QueueInfo *info, const text *key,
+						   Snapshot snapshot, int max, KeyRow *rows);
+extern int	key_index_held(Relation rel, QueueInfo *info, int64 from, int max,
+						   int64 *ids, int64 *next);
 
-#endif							/* FAIRQ_QUEUE_KEYS_H */
+#endif							/* FAIRQ_KEY_INDEX_H */

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * queue_table.c
+ * table_check.c
  *	  What the table of a queue has to be like.
  *
  * Rows are read and written directly (queue_index.c, row_writer.c), past the
@@ -37,7 +37,7 @@
 
 #include "common/compat.h"
 #include "storage/queue_catalog.h"
-#include "storage/queue_table.h"
+#include "storage/table_check.h"
 
 /* Our columns, as queue_admin.c makes them; the type of address is looked up. */
 static const struct
@@ -154,7 +154,7 @@ stored_expression(Relation index, AttrNumber attribute)
 }
 
 bool
-queue_table_index_is_partial(Relation index)
+table_check_index_is_partial(Relation index)
 {
 	return !heap_attisnull(index->rd_indextuple, Anum_pg_index_indpred, NULL);
 }
@@ -228,7 +228,7 @@ static const struct
 	const char *name;			/* with the queue's after it; NULL: any */
 	const char *on;				/* for the user */
 	int			ncolumns;
-	QueueColumn columns[3];		/* the first of three: of the hash of its values */
+	QueueColumn columns[3];		/* the first of three: of its values' hash */
 	bool		unique;
 	IndexRows	rows;
 	char		state;
@@ -436,7 +436,7 @@ examine_triggers(Relation rel)
  * if something is missing, or there that the engine would pass over.
  */
 void
-queue_table_examine(QueueInfo *info, Relation rel)
+table_check(QueueInfo *info, Relation rel)
 {
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		unfit_table(rel, "It is not an ordinary table.");

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * queue_keys.c
+ * key_index.c
  *	  The rows of a queue by unique key.
  *
  * Two partial indexes, in which a task without a key has no entry:
@@ -25,7 +25,7 @@
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
-#include "storage/queue_keys.h"
+#include "storage/key_index.h"
 
 /* What a dirty snapshot has just said of a row. */
 static void
@@ -51,8 +51,8 @@ key_row(QueueInfo *info, TupleTableSlot *slot, const SnapshotData *dirty, KeyRow
  * unique_keys.c.
  */
 int
-queue_keys_read(Relation rel, QueueInfo *info, const text *key, Snapshot snapshot,
-				int max, KeyRow *rows)
+key_index_read(Relation rel, QueueInfo *info, const text *key, Snapshot snapshot,
+			   int max, KeyRow *rows)
 {
 	Relation	index = index_open(info->key_index, AccessShareLock);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel),
@@ -82,8 +82,8 @@ queue_keys_read(Relation rel, QueueInfo *info, const text *key, Snapshot snapsho
  * *next is where to read on, PG_INT64_MAX if that was all.
  */
 int
-queue_keys_held(Relation rel, QueueInfo *info, int64 from, int max,
-				int64 *ids, int64 *next)
+key_index_held(Relation rel, QueueInfo *info, int64 from, int max,
+			   int64 *ids, int64 *next)
 {
 	Relation	index = index_open(info->held_index, AccessShareLock);
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(RelationGetDescr(rel),

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * waiting.c
+ * waiters.c
  *	  Who waits for tasks, and how they are told.
  *
  * A claimer that finds nothing may sleep until there is something.  Here are
@@ -60,10 +60,10 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/waiting.h"
-#include "shmem/wakeup.h"
+#include "shmem/waiters.h"
+#include "shmem/worker_slots.h"
 
-#define NOBODY			(-1)
+#define NO_WAITER		(-1)
 
 /* Groups that a sleeper may name; with more it is told of all. */
 #define MAX_GROUPS		8
@@ -81,14 +81,14 @@
 typedef struct Word
 {
 	uint64		turn;			/* for those only who joined before */
-	int16		bucket;			/* WAITING_ANY_BUCKET: not known */
-	uint16		group;			/* WAITING_ANY_GROUP: not known */
+	int16		bucket;			/* WAITERS_ANY_BUCKET: not known */
+	uint16		group;			/* WAITERS_ANY_GROUP: not known */
 	bool		many;			/* perhaps of more than one task */
 } Word;
 
 typedef struct Waiter
 {
-	int			queue;			/* number of the list it is in; NOBODY: none */
+	int			queue;			/* number of the list it is in; NO_WAITER: none */
 	int			next;
 	int			previous;
 	uint64		turn;			/* when it joined */
@@ -114,14 +114,14 @@ typedef struct WaiterList
 	pg_atomic_uint32 attention;
 	pg_atomic_uint32 pending;	/* there is something to NOTIFY of */
 	pg_atomic_uint64 notify_after;	/* and not before this */
-	pg_atomic_uint64 claimed_by;	/* a client has until then to claim; 0: none */
+	pg_atomic_uint64 claimed_by;	/* a client claims by then; 0: none */
 } WaiterList;
 
 static WaiterList *lists = NULL;
 static Waiter *waiters = NULL;
 
 /* What this backend waits for. */
-static int	my_queue = NOBODY;
+static int	my_queue = NO_WAITER;
 static bool my_choosy = false;
 static bool my_claims = false;
 static bool holding = false;	/* we were told and have not looked since */
@@ -147,13 +147,13 @@ static int	deferred_count = 0;
 #define LISTS_SIZE		CACHELINEALIGN(mul_size(settings_max_queues, sizeof(WaiterList)))
 
 Size
-waiting_shmem_size(void)
+waiters_shmem_size(void)
 {
 	return add_size(LISTS_SIZE, mul_size(MaxBackends, sizeof(Waiter)));
 }
 
 void
-waiting_shmem_init(void *area, bool found)
+waiters_shmem_init(void *area, bool found)
 {
 	lists = area;
 	waiters = (Waiter *) ((char *) area + LISTS_SIZE);
@@ -164,7 +164,7 @@ waiting_shmem_init(void *area, bool found)
 		WaiterList *list = &lists[i];
 
 		LWLockInitialize(&list->lock, shared_memory_tranche(FAIRQ_TRANCHE_WAITER));
-		list->first = list->last = NOBODY;
+		list->first = list->last = NO_WAITER;
 		list->turn = 1;
 		list->choosy = 0;
 		list->database = InvalidOid;
@@ -174,7 +174,7 @@ waiting_shmem_init(void *area, bool found)
 		pg_atomic_init_u64(&list->claimed_by, 0);
 	}
 	for (int i = 0; i < MaxBackends; i++)
-		waiters[i].queue = NOBODY;
+		waiters[i].queue = NO_WAITER;
 }
 
 /* The number of our slot. */
@@ -191,11 +191,11 @@ me(void)
  * What tells a group from most others.  Two that are alike cost a look in vain.
  */
 uint16
-waiting_group(const GroupName *name)
+waiters_group(const GroupName *name)
 {
 	uint16		group = name->low & 0xFFFF;
 
-	return group == WAITING_ANY_GROUP ? 1 : group;
+	return group == WAITERS_ANY_GROUP ? 1 : group;
 }
 
 /* ----------------------------------------------------------------
@@ -216,9 +216,9 @@ join(WaiterList *list, int number)
 
 	waiter->queue = (int) (list - lists);
 	waiter->turn = list->turn++;
-	waiter->next = NOBODY;
+	waiter->next = NO_WAITER;
 	waiter->previous = list->last;
-	if (list->last == NOBODY)
+	if (list->last == NO_WAITER)
 		list->first = number;
 	else
 		waiters[list->last].next = number;
@@ -232,15 +232,15 @@ leave(WaiterList *list, int number)
 {
 	Waiter	   *waiter = &waiters[number];
 
-	if (waiter->previous == NOBODY)
+	if (waiter->previous == NO_WAITER)
 		list->first = waiter->next;
 	else
 		waiters[waiter->previous].next = waiter->next;
-	if (waiter->next == NOBODY)
+	if (waiter->next == NO_WAITER)
 		list->last = waiter->previous;
 	else
 		waiters[waiter->next].previous = waiter->previous;
-	waiter->queue = NOBODY;
+	waiter->queue = NO_WAITER;
 	list->choosy -= is_choosy(waiter);
 	pg_atomic_fetch_sub_u32(&list->attention, 1);
 }
@@ -259,10 +259,10 @@ is_set(const uint32 *bits, int bit)
 static bool
 wants(const Waiter *waiter, const Word *word)
 {
-	if (word->bucket != WAITING_ANY_BUCKET && !waiter->all_buckets &&
+	if (word->bucket != WAITERS_ANY_BUCKET && !waiter->all_buckets &&
 		!is_set(waiter->buckets, word->bucket % waiter->queue_buckets))
 		return false;
-	if (word->group == WAITING_ANY_GROUP ||
+	if (word->group == WAITERS_ANY_GROUP ||
 		waiter->group_count < 0 || waiter->group_count > MAX_GROUPS)
 		return true;
 	for (int i = 0; i < waiter->group_count; i++)
@@ -283,7 +283,7 @@ doubtful(const Waiter *waiter, const Word *word)
 {
 	if (!waiter->claims)
 		return 2;
-	return (waiter->group_count >= 0 && word->group == WAITING_ANY_GROUP) ? 1 : 0;
+	return (waiter->group_count >= 0 && word->group == WAITERS_ANY_GROUP) ? 1 : 0;
 }
 
 /*
@@ -293,14 +293,14 @@ doubtful(const Waiter *waiter, const Word *word)
 static bool
 tell(WaiterList *list, Word *word, bool new)
 {
-	int			chosen = NOBODY;
+	int			chosen = NO_WAITER;
 	int			best = INT_MAX;
 	Oid			database = InvalidOid;
 
 	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
 	if (new)
 		word->turn = list->turn;
-	for (int i = list->first; i != NOBODY && waiters[i].turn < word->turn; i = waiters[i].next)
+	for (int i = list->first; i != NO_WAITER && waiters[i].turn < word->turn; i = waiters[i].next)
 	{
 		int			doubt = doubtful(&waiters[i], word);
 
@@ -312,7 +312,7 @@ tell(WaiterList *list, Word *word, bool new)
 				break;
 		}
 	}
-	if (chosen != NOBODY)
+	if (chosen != NO_WAITER)
 	{
 		Waiter	   *waiter = &waiters[chosen];
 
@@ -325,7 +325,7 @@ tell(WaiterList *list, Word *word, bool new)
 			database = list->database;
 	}
 	LWLockRelease(&list->lock);
-	if (chosen != NOBODY)
+	if (chosen != NO_WAITER)
 		SetLatch(&ProcGlobal->allProcs[chosen].procLatch);
 	if (OidIsValid(database))
 	{
@@ -333,9 +333,9 @@ tell(WaiterList *list, Word *word, bool new)
 		uint64		nobody = 0;
 
 		if (pg_atomic_compare_exchange_u64(&list->claimed_by, &nobody, when))
-			wakeup_errand_at(database, when);
+			worker_slots_errand_at(database, when);
 	}
-	return chosen != NOBODY;
+	return chosen != NO_WAITER;
 }
 
 /* There is something new in a queue: the worker is to NOTIFY. */
@@ -345,8 +345,8 @@ note(int queue)
 	WaiterList *list = &lists[queue];
 
 	if (pg_atomic_exchange_u32(&list->pending, 1) == 0)
-		wakeup_errand_at(queue_state_by_number(queue)->database,
-						 pg_atomic_read_u64(&list->notify_after));
+		worker_slots_errand_at(queue_state_by_number(queue)->database,
+							   pg_atomic_read_u64(&list->notify_after));
 }
 
 static void
@@ -378,13 +378,13 @@ announce(int queue, int bucket, uint16 group, bool many)
  * A transaction begins, and has ended, to offer what it has to.
  */
 void
-waiting_defer(void)
+waiters_defer(void)
 {
 	deferring = true;
 }
 
 void
-waiting_say(void)
+waiters_say(void)
 {
 	deferring = false;
 	for (int i = 0; i < deferred_count; i++)
@@ -394,10 +394,10 @@ waiting_say(void)
 
 /*
  * A task of a bucket can be claimed; group is what waiting_group says, or
- * WAITING_ANY_GROUP.  The caller has had the lane's lock since it could.
+ * WAITERS_ANY_GROUP.  The caller has had the lane's lock since it could.
  */
 void
-waiting_offered(int queue, int bucket, uint16 group)
+waiters_offered(int queue, int bucket, uint16 group)
 {
 	announce(queue, bucket, group, false);
 }
@@ -406,16 +406,16 @@ waiting_offered(int queue, int bucket, uint16 group)
  * Tasks of a bucket can perhaps be claimed, nobody knows which and how many.
  */
 void
-waiting_lowered(int queue, int bucket)
+waiters_lowered(int queue, int bucket)
 {
-	announce(queue, bucket, WAITING_ANY_GROUP, true);
+	announce(queue, bucket, WAITERS_ANY_GROUP, true);
 }
 
 /* Tell of a task whose bucket is not known. */
 static bool
 tell_one(WaiterList *list)
 {
-	Word		word = {0, WAITING_ANY_BUCKET, WAITING_ANY_GROUP, true};
+	Word		word = {0, WAITERS_ANY_BUCKET, WAITERS_ANY_GROUP, true};
 
 	return tell(list, &word, true);
 }
@@ -425,7 +425,7 @@ tell_one(WaiterList *list)
  * buckets may mean something else.  All look anew.
  */
 void
-waiting_settings_changed(QueueState *queue)
+waiters_settings_changed(QueueState *queue)
 {
 	WaiterList *list = &lists[queue_state_number(queue)];
 
@@ -444,22 +444,22 @@ waiting_settings_changed(QueueState *queue)
 
 /*
  * Join those who wait for a queue.  The caller has its relation locked, looks
- * for tasks next, says what came of it (waiting_looked), and may then let go the
- * lock and sleep until waiting_told.  Called again before each look.
+ * for tasks next, says what came of it (waiters_looked), and may then let go
+ * the lock and sleep until waiters_told.  Called again before each look.
  */
 void
-waiting_begin(const WaitingFor *wanted)
+waiters_begin(const WaiterWants *wanted)
 {
 	int			queue = queue_state_number(wanted->queue);
 	WaiterList *list = &lists[queue];
 	int			number = me();
 	Waiter	   *waiter = &waiters[number];
 
-	if (my_queue != NOBODY && my_queue != queue)
-		waiting_end();			/* dropped, and created anew */
-	if (my_queue != NOBODY && !waiter->told)
+	if (my_queue != NO_WAITER && my_queue != queue)
+		waiters_end();			/* dropped, and created anew */
+	if (my_queue != NO_WAITER && !waiter->told)
 		return;					/* woken by something else: the place is kept */
-	holding = (my_queue != NOBODY && !waiter->gone);
+	holding = (my_queue != NO_WAITER && !waiter->gone);
 	satisfied = false;
 	if (holding)
 		held = waiter->word;
@@ -479,7 +479,7 @@ waiting_begin(const WaitingFor *wanted)
 	{
 		GroupName	name = group_name(wanted->groups[i]);
 
-		waiter->groups[i] = waiting_group(&name);
+		waiter->groups[i] = waiters_group(&name);
 	}
 	my_choosy = is_choosy(waiter);
 
@@ -493,13 +493,13 @@ waiting_begin(const WaitingFor *wanted)
  * A task was claimed: was it the one that we were told of?
  */
 void
-waiting_took(int bucket, const text *key)
+waiters_took(int bucket, const text *key)
 {
-	if (holding && held.bucket == bucket && held.group != WAITING_ANY_GROUP)
+	if (holding && held.bucket == bucket && held.group != WAITERS_ANY_GROUP)
 	{
 		GroupName	name = group_name(key);
 
-		satisfied |= (held.group == waiting_group(&name));
+		satisfied |= (held.group == waiters_group(&name));
 	}
 }
 
@@ -508,7 +508,7 @@ waiting_took(int bucket, const text *key)
  * were told of, say so: if there is something to claim, which ready tells.
  */
 void
-waiting_looked(int got, WaitingReady ready)
+waiters_looked(int got, WaitersReady ready)
 {
 	bool		pass_on;
 
@@ -532,9 +532,9 @@ waiting_looked(int got, WaitingReady ready)
  * Is there reason to look again?
  */
 bool
-waiting_told(void)
+waiters_told(void)
 {
-	return my_queue == NOBODY || waiters[me()].told;
+	return my_queue == NO_WAITER || waiters[me()].told;
 }
 
 /*
@@ -542,13 +542,13 @@ waiting_told(void)
  * for, somebody else is told.
  */
 void
-waiting_end(void)
+waiters_end(void)
 {
 	WaiterList *list;
 	Waiter	   *waiter;
 	bool		was_told;
 
-	if (my_queue == NOBODY)
+	if (my_queue == NO_WAITER)
 		return;
 	list = &lists[my_queue];
 	waiter = &waiters[me()];
@@ -557,7 +557,7 @@ waiting_end(void)
 	if (waiter->queue == my_queue)
 		leave(list, me());
 	LWLockRelease(&list->lock);
-	my_queue = NOBODY;
+	my_queue = NO_WAITER;
 	if (holding)
 		(void) tell(list, &held, false);
 	holding = false;
@@ -569,21 +569,21 @@ waiting_end(void)
  * The transaction, or a part of it, failed.  Never fails.
  */
 void
-waiting_at_abort(void)
+waiters_at_abort(void)
 {
-	waiting_end();
+	waiters_end();
 }
 
 /*
  * A queue is no more.
  */
 void
-waiting_queue_gone(int queue)
+waiters_queue_gone(int queue)
 {
 	WaiterList *list = &lists[queue];
 
 	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
-	while (list->first != NOBODY)
+	while (list->first != NO_WAITER)
 	{
 		int			number = list->first;
 
@@ -605,7 +605,7 @@ waiting_queue_gone(int queue)
  * what becomes due.
  */
 void
-waiting_worker_gone(Oid database)
+waiters_worker_gone(Oid database)
 {
 	for (int i = 0; i < settings_max_queues; i++)
 	{
@@ -614,7 +614,7 @@ waiting_worker_gone(Oid database)
 		if ((pg_atomic_read_u32(&list->attention) & ~ATTENTION_NOTIFY) == 0)
 			continue;
 		LWLockAcquire(&list->lock, LW_SHARED);
-		for (int j = list->first; j != NOBODY && list->database == database; j = waiters[j].next)
+		for (int j = list->first; j != NO_WAITER && list->database == database; j = waiters[j].next)
 			SetLatch(&ProcGlobal->allProcs[j].procLatch);
 		LWLockRelease(&list->lock);
 	}
@@ -630,7 +630,7 @@ waiting_worker_gone(Oid database)
  * before this was known was not noted, so at the start there is one in any case.
  */
 void
-waiting_set_notify(QueueState *queue, bool notify)
+waiters_set_notify(QueueState *queue, bool notify)
 {
 	int			number = queue_state_number(queue);
 	WaiterList *list = &lists[number];
@@ -657,7 +657,7 @@ waiting_set_notify(QueueState *queue, bool notify)
  * come again.
  */
 int
-waiting_errands(Oid database, TimestampTz now, WaitingReady ready, int max,
+waiters_errands(Oid database, TimestampTz now, WaitersReady ready, int max,
 				int *queues, TimestampTz *next)
 {
 	int			n = 0;
@@ -681,7 +681,7 @@ waiting_errands(Oid database, TimestampTz now, WaitingReady ready, int max,
 		{
 			pg_atomic_write_u64(&list->claimed_by, 0);
 			pg_memory_barrier();
-			if (ready(queue, WAITING_ANY_BUCKET))
+			if (ready(queue, WAITERS_ANY_BUCKET))
 				(void) tell_one(list);
 		}
 
@@ -705,7 +705,7 @@ waiting_errands(Oid database, TimestampTz now, WaitingReady ready, int max,
  * That failed.
  */
 void
-waiting_notify_again(int queue, TimestampTz when)
+waiters_notify_again(int queue, TimestampTz when)
 {
 	pg_atomic_write_u64(&lists[queue].notify_after, when);
 	pg_atomic_exchange_u32(&lists[queue].pending, 1);

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * due_cursor.c
+ * index_cursor.c
  *	  Reading what becomes due, in order, without looking at anything twice.
  *
  * What waits for a time is found through an index on that time, which is read
@@ -13,7 +13,7 @@
  * of those on, once everything that is due has been read.
  *
  * The frontier moves when the transaction that has dealt with the rows before it
- * commits (pending.c).  Whoever adds a row lowers it, at his commit; limit
+ * commits (pending.c).  Whoever adds a row lowers it, at his commit; cut_at
  * keeps a reader that has read past such a row meanwhile from raising it again.
  *
  * Locking: the mutex of the cursor.  Who reads has the maintenance lock of the
@@ -25,23 +25,23 @@
 
 #include "utils/timestamp.h"
 
-#include "common/due_cursor.h"
+#include "common/index_cursor.h"
 
 /*
  * Nothing has been read yet.
  */
 void
-due_cursor_init(DueCursor *cursor)
+index_cursor_init(IndexCursor *cursor)
 {
-	memset(cursor, 0, sizeof(DueCursor));
+	memset(cursor, 0, sizeof(IndexCursor));
 	SpinLockInit(&cursor->mutex);
 	cursor->frontier.due = DT_NOBEGIN;
 	cursor->held.due = DT_NOEND;
-	cursor->limit.due = DT_NOEND;
+	cursor->cut_at.due = DT_NOEND;
 }
 
 int
-due_compare(const DuePlace *a, const DuePlace *b)
+index_cursor_compare(const IndexPosition *a, const IndexPosition *b)
 {
 	if (a->due != b->due)
 		return (a->due < b->due) ? -1 : 1;
@@ -55,15 +55,15 @@ due_compare(const DuePlace *a, const DuePlace *b)
  * A row was added, and its transaction has committed.
  */
 void
-due_cursor_add(DueCursor *cursor, TimestampTz due)
+index_cursor_add(IndexCursor *cursor, TimestampTz due)
 {
-	DuePlace	place = {due, PG_INT64_MIN, {{0, 0}, 0}};
+	IndexPosition place = {due, PG_INT64_MIN, {{0, 0}, 0}};
 
 	SpinLockAcquire(&cursor->mutex);
-	if (due_compare(&place, &cursor->frontier) < 0)
+	if (index_cursor_compare(&place, &cursor->frontier) < 0)
 		cursor->frontier = place;
-	if (due_compare(&place, &cursor->limit) < 0)
-		cursor->limit = place;
+	if (index_cursor_compare(&place, &cursor->cut_at) < 0)
+		cursor->cut_at = place;
 	SpinLockRelease(&cursor->mutex);
 }
 
@@ -71,7 +71,7 @@ due_cursor_add(DueCursor *cursor, TimestampTz due)
  * When there is something to read.
  */
 TimestampTz
-due_cursor_next(DueCursor *cursor)
+index_cursor_next(IndexCursor *cursor)
 {
 	TimestampTz result;
 
@@ -85,7 +85,7 @@ due_cursor_next(DueCursor *cursor)
  * Begin to read what is due now: from where on.
  */
 void
-due_cursor_begin(DueCursor *cursor, TimestampTz now, DuePlace *from)
+index_cursor_begin(IndexCursor *cursor, TimestampTz now, IndexPosition *from)
 {
 	SpinLockAcquire(&cursor->mutex);
 	if (cursor->frontier.due > now && cursor->held.due <= now)
@@ -94,8 +94,8 @@ due_cursor_begin(DueCursor *cursor, TimestampTz now, DuePlace *from)
 		cursor->held.due = DT_NOEND;
 	}
 	*from = cursor->frontier;
-	cursor->limit.due = DT_NOEND;
-	ItemPointerSet(&cursor->limit.tid, 0, 0);
+	cursor->cut_at.due = DT_NOEND;
+	ItemPointerSet(&cursor->cut_at.tid, 0, 0);
 	SpinLockRelease(&cursor->mutex);
 }
 
@@ -104,11 +104,11 @@ due_cursor_begin(DueCursor *cursor, TimestampTz now, DuePlace *from)
  * it was read.  Called when that has committed.
  */
 void
-due_cursor_end(DueCursor *cursor, const DuePlace *frontier)
+index_cursor_end(IndexCursor *cursor, const IndexPosition *frontier)
 {
 	SpinLockAcquire(&cursor->mutex);
-	cursor->frontier = due_compare(frontier, &cursor->limit) < 0 ?
-		*frontier : cursor->limit;
+	cursor->frontier = index_cursor_compare(frontier, &cursor->cut_at) < 0 ?
+		*frontier : cursor->cut_at;
 	SpinLockRelease(&cursor->mutex);
 }
 
@@ -116,14 +116,14 @@ due_cursor_end(DueCursor *cursor, const DuePlace *frontier)
  * Remember a row that is in somebody's hands.  False if there are too many.
  */
 bool
-due_cursor_skip(DueCursor *cursor, const DuePlace *place)
+index_cursor_skip(IndexCursor *cursor, const IndexPosition *place)
 {
 	bool		there = false;
 
 	SpinLockAcquire(&cursor->mutex);
 	for (int i = 0; i < cursor->skipped_count; i++)
-		there |= (due_compare(&cursor->skipped[i], place) == 0);
-	if (!there && cursor->skipped_count < DUE_SKIPPED)
+		there |= (index_cursor_compare(&cursor->skipped[i], place) == 0);
+	if (!there && cursor->skipped_count < INDEX_CURSOR_SKIPPED)
 	{
 		cursor->skipped[cursor->skipped_count++] = *place;
 		there = true;
@@ -133,16 +133,16 @@ due_cursor_skip(DueCursor *cursor, const DuePlace *place)
 }
 
 /*
- * Copy what is remembered; places has room for DUE_SKIPPED.
+ * Copy what is remembered; places has room for INDEX_CURSOR_SKIPPED.
  */
 int
-due_cursor_skipped(DueCursor *cursor, DuePlace *places)
+index_cursor_skipped(IndexCursor *cursor, IndexPosition *places)
 {
 	int			n;
 
 	SpinLockAcquire(&cursor->mutex);
 	n = cursor->skipped_count;
-	memcpy(places, cursor->skipped, n * sizeof(DuePlace));
+	memcpy(places, cursor->skipped, n * sizeof(IndexPosition));
 	SpinLockRelease(&cursor->mutex);
 	return n;
 }
@@ -151,12 +151,12 @@ due_cursor_skipped(DueCursor *cursor, DuePlace *places)
  * One of them has been dealt with or is gone, and that has committed.
  */
 void
-due_cursor_done(DueCursor *cursor, const DuePlace *place)
+index_cursor_done(IndexCursor *cursor, const IndexPosition *place)
 {
 	SpinLockAcquire(&cursor->mutex);
 	for (int i = 0; i < cursor->skipped_count; i++)
 	{
-		if (due_compare(&cursor->skipped[i], place) == 0)
+		if (index_cursor_compare(&cursor->skipped[i], place) == 0)
 		{
 			cursor->skipped[i] = cursor->skipped[--cursor->skipped_count];
 			break;
@@ -170,10 +170,10 @@ due_cursor_done(DueCursor *cursor, const DuePlace *place)
  * all that is due has been read.
  */
 void
-due_cursor_hold(DueCursor *cursor, const DuePlace *place)
+index_cursor_hold(IndexCursor *cursor, const IndexPosition *place)
 {
 	SpinLockAcquire(&cursor->mutex);
-	if (due_compare(place, &cursor->held) < 0)
+	if (index_cursor_compare(place, &cursor->held) < 0)
 		cursor->held = *place;
 	SpinLockRelease(&cursor->mutex);
 }
@@ -182,7 +182,7 @@ due_cursor_hold(DueCursor *cursor, const DuePlace *place)
  * Is there any row in somebody's hands that is due?
  */
 bool
-due_cursor_holds(DueCursor *cursor, TimestampTz now)
+index_cursor_holds(IndexCursor *cursor, TimestampTz now)
 {
 	bool		result;
 
@@ -196,7 +196,7 @@ due_cursor_holds(DueCursor *cursor, TimestampTz now)
  * Will a row that is due at a time be read, as far as the cursor knows?
  */
 bool
-due_cursor_has(DueCursor *cursor, TimestampTz due)
+index_cursor_has(IndexCursor *cursor, TimestampTz due)
 {
 	bool		result;
 

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * wakeup.c
+ * worker_slots.c
  *	  Who works in the background, and how they are woken.
  *
  * Each database with the extension has a worker (database_worker.c), and the
@@ -11,18 +11,19 @@
  * makes something due earlier (a task for a certain time, a lease that ends)
  * puts the time there and sets the worker's latch, at commit.  Most leases end
  * later than what the worker waits for anyway; then it is one look.  Errands for
- * those who wait or listen (waiting.c) have a time of their own: they take no
+ * those who wait or listen (waiters.c) have a time of their own: they take no
  * look at the queues.
  *
  *		reserved by the launcher -> begun by the worker -> ended by the worker
  *		or by its exit -> unreserved by the launcher
  *
- * A database whose worker is in the way (DROP DATABASE) is held: its worker is
+ * A database whose worker is in the way (DROP DATABASE) is fenced: its worker is
  * asked to stop, and no other is started until it is let go.
  *
  * Locking: the lock guards all fields but next_wake and next_errand, which are
- * atomic.  Only wakeup_at and wakeup_errand_at read slots without the lock: in the
- * worst case they set the latch of a process that is not concerned.
+ * atomic.  Only worker_slots_wake_at and worker_slots_errand_at read slots
+ * without the lock: in the worst case they set the latch of a process that is
+ * not concerned.
  *
  *-------------------------------------------------------------------------
  */
@@ -41,13 +42,13 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/wakeup.h"
+#include "shmem/worker_slots.h"
 
 #define MAX_PROBES		16
-#define MAX_HELD		16
+#define MAX_FENCED		16
 
-/* A hold that nobody lifts (its holder crashed) is over after this. */
-#define HOLD_USECS		(INT64CONST(60) * USECS_PER_SEC)
+/* A fence that no backend lifts (its process crashed) is over after this. */
+#define FENCE_USECS		(INT64CONST(60) * USECS_PER_SEC)
 
 /* How long to wait for a worker to stop. */
 #define STOP_MSECS		10000
@@ -64,13 +65,13 @@ typedef struct WorkerSlot
 	pg_atomic_uint64 next_errand;	/* another */
 } WorkerSlot;
 
-typedef struct HeldDatabase
+typedef struct FencedDatabase
 {
 	Oid			database;
 	TimestampTz until;
-} HeldDatabase;
+} FencedDatabase;
 
-typedef struct WakeupState
+typedef struct WorkerSlotsState
 {
 	LWLock		lock;
 	ConditionVariable stopped;
@@ -78,12 +79,12 @@ typedef struct WakeupState
 	int			probe_count;	/* -1: all databases */
 	Oid			probes[MAX_PROBES];
 	uint32		reservations;	/* so far */
-	int			held_count;
-	HeldDatabase held[MAX_HELD];
+	int			fenced_count;
+	FencedDatabase fenced[MAX_FENCED];
 	WorkerSlot	slots[FLEXIBLE_ARRAY_MEMBER];
-} WakeupState;
+} WorkerSlotsState;
 
-static WakeupState *state = NULL;
+static WorkerSlotsState *state = NULL;
 
 /* The clock was set: whoever sleeps until a time has to look at it. */
 static void
@@ -105,20 +106,20 @@ wake_all(const ClockStep *step)
 }
 
 Size
-wakeup_shmem_size(void)
+worker_slots_shmem_size(void)
 {
-	return add_size(offsetof(WakeupState, slots),
+	return add_size(offsetof(WorkerSlotsState, slots),
 					mul_size(settings_max_workers, sizeof(WorkerSlot)));
 }
 
 void
-wakeup_shmem_init(void *area, bool found)
+worker_slots_shmem_init(void *area, bool found)
 {
 	state = area;
 	wall_clock_register(wake_all);
 	if (found)
 		return;
-	memset(state, 0, wakeup_shmem_size());
+	memset(state, 0, worker_slots_shmem_size());
 	LWLockInitialize(&state->lock, shared_memory_tranche(FAIRQ_TRANCHE_WORKER));
 	ConditionVariableInit(&state->stopped);
 	for (int i = 0; i < settings_max_workers; i++)
@@ -168,7 +169,7 @@ come_at(WorkerSlot *slot, pg_atomic_uint64 *time, TimestampTz when)
  * transactions.
  */
 void
-wakeup_at(Oid database, TimestampTz when)
+worker_slots_wake_at(Oid database, TimestampTz when)
 {
 	WorkerSlot *slot = slot_of(database);
 
@@ -180,7 +181,7 @@ wakeup_at(Oid database, TimestampTz when)
  * There is something to do for those who wait or listen.  Never fails.
  */
 void
-wakeup_errand_at(Oid database, TimestampTz when)
+worker_slots_errand_at(Oid database, TimestampTz when)
 {
 	WorkerSlot *slot = slot_of(database);
 
@@ -192,7 +193,7 @@ wakeup_errand_at(Oid database, TimestampTz when)
  * Is somebody at work in this database?
  */
 bool
-wakeup_worker_alive(Oid database)
+worker_slots_alive(Oid database)
 {
 	for (int i = 0; i < settings_max_workers; i++)
 	{
@@ -206,9 +207,9 @@ wakeup_worker_alive(Oid database)
  * The extension was created in, or dropped from, a database.  Never fails.
  */
 void
-wakeup_probe(Oid database)
+worker_slots_probe(Oid database)
 {
-	wakeup_at(database, 0);
+	worker_slots_wake_at(database, 0);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	if (state->probe_count == MAX_PROBES)
 		state->probe_count = -1;
@@ -249,21 +250,21 @@ ask_to_stop(Oid database)
 }
 
 /*
- * Have no worker in a database, until wakeup_unhold.  Returns when its worker
- * has stopped, or after some seconds if it does not.
+ * Have no worker in a database, until worker_slots_unfence.  Returns when its
+ * worker has stopped, or after some seconds if it does not.
  */
 void
-wakeup_hold(Oid database)
+worker_slots_fence(Oid database)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	int64		give_up = wall_clock_real() + STOP_MSECS * INT64CONST(1000);
 
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	if (state->held_count < MAX_HELD)
+	if (state->fenced_count < MAX_FENCED)
 	{
-		state->held[state->held_count].database = database;
-		state->held[state->held_count].until = now + HOLD_USECS;
-		state->held_count++;
+		state->fenced[state->fenced_count].database = database;
+		state->fenced[state->fenced_count].until = now + FENCE_USECS;
+		state->fenced_count++;
 	}
 	ask_to_stop(database);
 	LWLockRelease(&state->lock);
@@ -276,19 +277,19 @@ wakeup_hold(Oid database)
 }
 
 void
-wakeup_unhold(Oid database)
+worker_slots_unfence(Oid database)
 {
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < state->held_count; i++)
+	for (int i = 0; i < state->fenced_count; i++)
 	{
-		if (state->held[i].database == database)
+		if (state->fenced[i].database == database)
 		{
-			state->held[i] = state->held[--state->held_count];
+			state->fenced[i] = state->fenced[--state->fenced_count];
 			break;
 		}
 	}
 	LWLockRelease(&state->lock);
-	wakeup_probe(database);
+	worker_slots_probe(database);
 }
 
 /* ----------------------------------------------------------------
@@ -309,7 +310,7 @@ launcher_exit(int code, Datum arg)
  * that do not run are nobody's.
  */
 void
-wakeup_launcher_begin(void)
+worker_slots_launcher_begin(void)
 {
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	state->launcher = &MyProc->procLatch;
@@ -328,7 +329,7 @@ wakeup_launcher_begin(void)
  * reserved for has to know which reservation it is.
  */
 int
-wakeup_reserve(Oid database, uint32 *reservation)
+worker_slots_reserve(Oid database, uint32 *reservation)
 {
 	int			result = -1;
 
@@ -357,7 +358,7 @@ wakeup_reserve(Oid database, uint32 *reservation)
  * The worker is gone.  Returns how it ended.
  */
 WorkerEnd
-wakeup_unreserve(int slot)
+worker_slots_unreserve(int slot)
 {
 	WorkerEnd	end;
 
@@ -374,7 +375,7 @@ wakeup_unreserve(int slot)
  * The slot of a database's worker; -1: it has none.
  */
 int
-wakeup_slot_of(Oid database)
+worker_slots_find(Oid database)
 {
 	int			result = -1;
 
@@ -392,7 +393,7 @@ wakeup_slot_of(Oid database)
  * The worker of a database is one too many: the database is to have none.
  */
 void
-wakeup_dismiss(Oid database)
+worker_slots_dismiss(Oid database)
 {
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	ask_to_stop(database);
@@ -400,21 +401,21 @@ wakeup_dismiss(Oid database)
 }
 
 bool
-wakeup_held(Oid database)
+worker_slots_fenced(Oid database)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	bool		held = false;
+	bool		fenced = false;
 
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < state->held_count; i++)
+	for (int i = 0; i < state->fenced_count; i++)
 	{
-		if (!wall_clock_ahead(state->held[i].until, now, HOLD_USECS))
-			state->held[i--] = state->held[--state->held_count];
-		else if (state->held[i].database == database)
-			held = true;
+		if (!wall_clock_ahead(state->fenced[i].until, now, FENCE_USECS))
+			state->fenced[i--] = state->fenced[--state->fenced_count];
+		else if (state->fenced[i].database == database)
+			fenced = true;
 	}
 	LWLockRelease(&state->lock);
-	return held;
+	return fenced;
 }
 
 /*
@@ -422,7 +423,7 @@ wakeup_held(Oid database)
  * up to max (at least MAX_PROBES).  *all: any may be concerned.
  */
 int
-wakeup_probes(Oid *databases, int max, bool *all)
+worker_slots_probes(Oid *databases, int max, bool *all)
 {
 	int			n;
 
@@ -447,7 +448,7 @@ wakeup_probes(Oid *databases, int max, bool *all)
  * the slot away, perhaps to another worker of the same database.
  */
 bool
-wakeup_worker_begin(int slot, uint32 reservation)
+worker_slots_begin(int slot, uint32 reservation)
 {
 	bool		ours;
 
@@ -469,7 +470,7 @@ wakeup_worker_begin(int slot, uint32 reservation)
  * The launcher may not be the one that started it, which would be told by the postmaster.
  */
 Oid
-wakeup_worker_end(int slot, WorkerEnd end)
+worker_slots_end(int slot, WorkerEnd end)
 {
 	Oid			database = state->slots[slot].database;
 
@@ -485,7 +486,7 @@ wakeup_worker_end(int slot, WorkerEnd end)
 }
 
 bool
-wakeup_stop_requested(int slot)
+worker_slots_stop_requested(int slot)
 {
 	bool		stop;
 
@@ -500,7 +501,7 @@ wakeup_stop_requested(int slot)
  * noted for when it has looked.
  */
 void
-wakeup_pass_begins(int slot)
+worker_slots_pass_begins(int slot)
 {
 	pg_atomic_write_u64(&state->slots[slot].next_wake, PG_INT64_MAX);
 	pg_memory_barrier();
@@ -508,7 +509,7 @@ wakeup_pass_begins(int slot)
 
 /* The worker begins to look which errands there are, as with a pass. */
 void
-wakeup_errands_begin(int slot)
+worker_slots_errands_begin(int slot)
 {
 	pg_atomic_write_u64(&state->slots[slot].next_errand, PG_INT64_MAX);
 	pg_memory_barrier();
@@ -532,14 +533,14 @@ earlier(pg_atomic_uint64 *time, TimestampTz when)
  * again: then, or earlier if somebody has said so meanwhile.
  */
 TimestampTz
-wakeup_next(int slot, TimestampTz when)
+worker_slots_next(int slot, TimestampTz when)
 {
 	return earlier(&state->slots[slot].next_wake, when);
 }
 
 /* When to look for errands again, as with a pass. */
 TimestampTz
-wakeup_next_errand(int slot, TimestampTz when)
+worker_slots_next_errand(int slot, TimestampTz when)
 {
 	return earlier(&state->slots[slot].next_errand, when);
 }

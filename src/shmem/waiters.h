@@ -1,0 +1,66 @@
+/*-------------------------------------------------------------------------
+ *
+ * waiters.h
+ *	  Who waits for tasks, and how they are told.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_WAITERS_H
+#define FAIRQ_WAITERS_H
+
+#include "datatype/timestamp.h"
+
+#include "shmem/queue_state.h"
+
+/* What of a task a waiter may ask for. */
+#define WAITERS_ANY_BUCKET	(-1)
+#define WAITERS_ANY_GROUP	0
+
+/* What a waiter wants. */
+typedef struct WaiterWants
+{
+	QueueState *queue;
+	bool		claims;			/* false: it only tells its client */
+	int			queue_buckets;	/* how many the queue has */
+	int			bucket_count;	/* -1: all */
+	const int  *buckets;
+	int			group_count;	/* -1: all */
+	text	  **groups;
+} WaiterWants;
+
+/*
+ * Does a bucket of a queue, or any (WAITERS_ANY_BUCKET), look as if there were
+ * something to claim?  Handed in, for lanes call this module.
+ */
+typedef bool (*WaitersReady) (QueueState *queue, int bucket);
+
+extern Size waiters_shmem_size(void);
+extern void waiters_shmem_init(void *area, bool found);
+
+extern uint16 waiters_group(const GroupName *name);
+
+/* For those who make tasks claimable; never fail. */
+extern void waiters_offered(int queue, int bucket, uint16 group);
+extern void waiters_lowered(int queue, int bucket);
+extern void waiters_defer(void);
+extern void waiters_say(void);
+extern void waiters_settings_changed(QueueState *queue);
+
+/* For those who wait. */
+extern void waiters_begin(const WaiterWants *wants);
+extern void waiters_took(int bucket, const text *key);
+extern void waiters_looked(int got, WaitersReady ready);
+extern bool waiters_told(void);
+extern void waiters_end(void);
+extern void waiters_at_abort(void);
+
+extern void waiters_queue_gone(int queue);
+extern void waiters_worker_gone(Oid database);
+
+/* What the background worker tells to those who listen. */
+extern void waiters_set_notify(QueueState *queue, bool notify);
+extern int	waiters_errands(Oid database, TimestampTz now, WaitersReady ready,
+							int max, int *queues, TimestampTz *next);
+extern void waiters_notify_again(int queue, TimestampTz when);
+
+#endif							/* FAIRQ_WAITERS_H */
