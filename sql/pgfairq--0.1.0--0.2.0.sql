@@ -1,19 +1,225 @@
 \echo Use "ALTER EXTENSION pgfairq UPDATE" to load this file. \quit
 
--- From 0.1.0 to 0.2.0. In the order of the fragments in sql/install.
+-- From 0.1.0 to 0.2.0.
 
 -- ---------------------------------------------------------------------------
--- Groups and topics
+-- What changes its arguments, columns or name goes first
 -- ---------------------------------------------------------------------------
+
+DROP VIEW fairq.queue_stats;
+DROP FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
+DROP FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
+DROP FUNCTION fairq.purge(text, text);
+DROP FUNCTION fairq.pause(text, text);
+DROP FUNCTION fairq.resume(text, text);
+DROP FUNCTION fairq.set_group(text, text, real, int, real, int);
+DROP FUNCTION fairq.set_group_defaults(text, real, int, real, int);
+DROP FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
+DROP FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text);
+DROP FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
+DROP FUNCTION fairq.release(uuid);
+DROP FUNCTION fairq.release_many(uuid[]);
+DROP FUNCTION fairq.revive(text, bigint);
+DROP FUNCTION fairq.stats_of_queues();
+DROP FUNCTION fairq.reset_stats(text);
+
+-- ---------------------------------------------------------------------------
+-- Tables
+-- ---------------------------------------------------------------------------
+
+ALTER TABLE fairq.queue RENAME COLUMN max_tasks TO max_depth;
+ALTER VIEW fairq.queues RENAME COLUMN max_tasks TO max_depth;
+ALTER TABLE fairq.queue
+    ADD COLUMN backoff_jitter pg_catalog.float8 NOT NULL DEFAULT 0.1,
+    ADD COLUMN default_priority pg_catalog.int8 NOT NULL DEFAULT 4,
+    ADD COLUMN group_required pg_catalog.bool NOT NULL DEFAULT false;
+
+-- Tasks that are given no priority have the one that they had.
+UPDATE fairq.queue SET default_priority = 0;
 
 -- pg_restore may load these tables before fairq.queue: an archive does not say that
 -- they refer to it. So only a deletion there is looked after.
 ALTER TABLE fairq.group_setting DISABLE TRIGGER ALL;
 ALTER TABLE fairq.topic DISABLE TRIGGER ALL;
 
+-- Settings of groups that say nothing have no row.
+DELETE FROM fairq.group_setting s USING fairq.queue q
+    WHERE q.queue OPERATOR(pg_catalog.=) s.queue AND NOT s.paused
+    AND coalesce(s.weight, q.group_weight) OPERATOR(pg_catalog.=) q.group_weight
+    AND coalesce(s.max_leased, q.group_max_leased) OPERATOR(pg_catalog.=) q.group_max_leased
+    AND coalesce(s.rate, q.group_rate) OPERATOR(pg_catalog.=) q.group_rate
+    AND coalesce(s.burst, q.group_burst) OPERATOR(pg_catalog.=) q.group_burst;
+
 -- ---------------------------------------------------------------------------
--- Views
+-- Functions that are new, or changed
 -- ---------------------------------------------------------------------------
+
+CREATE FUNCTION fairq.create_queue(queue text,
+    policy text DEFAULT 'fair', buckets int DEFAULT 16,
+    lease interval DEFAULT '30 s', max_attempts int DEFAULT 20,
+    backoff_base interval DEFAULT '1 s', backoff_max interval DEFAULT '1 h',
+    max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000,
+    max_depth bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
+    durable_leases boolean DEFAULT false, charge text DEFAULT 'cost', notify boolean DEFAULT false,
+    backoff_jitter double precision DEFAULT 0.1, default_priority bigint DEFAULT 4,
+    group_required boolean DEFAULT false, if_not_exists boolean DEFAULT false)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_create_queue';
+COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, double precision, bigint, boolean, boolean) IS
+'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; max_ready, max_ready_per_group: under policy fair, tasks beyond so many that are ready wait in the overflow; max_depth: enqueue is refused beyond so many that are not dead, null or 0 for no limit; durable_leases: leases survive a crash; charge: what tasks count for, cost or the seconds that tasks of the group take; notify: NOTIFY fairq_<queue> when something becomes claimable; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all; backoff_jitter: 0 to 1, how much of that wait is left to chance, either way; default_priority: of tasks that are given none; group_required: a task has to have a group key; if_not_exists: a queue of the name is left as it is. Errors: 42710 if there is a queue of the name, or another relation of the name of its table or its archive, 42501, 22023 for a bad value.';
+
+CREATE FUNCTION fairq.alter_queue(queue text,
+    buckets int DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL,
+    backoff_base interval DEFAULT NULL, backoff_max interval DEFAULT NULL,
+    max_ready bigint DEFAULT NULL, max_ready_per_group bigint DEFAULT NULL,
+    max_depth bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
+    durable_leases boolean DEFAULT NULL, charge text DEFAULT NULL, notify boolean DEFAULT NULL,
+    backoff_jitter double precision DEFAULT NULL, default_priority bigint DEFAULT NULL,
+    group_required boolean DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_alter_queue';
+COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, double precision, bigint, boolean) IS
+'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_depth or keep_done away. Its policy and its name cannot be changed. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. Errors: 42704 for an unknown queue, 42501, 22023, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed), 42710 (keep_done: a relation has the name of the archive).';
+
+CREATE FUNCTION fairq.purge(queue text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_purge';
+COMMENT ON FUNCTION fairq.purge(text) IS
+'Remove every task of a queue that is not leased, the dead included. Needs DELETE. Returns how many. Reads the whole table. If the queue has an archive they are in it as cancelled, or as dead. Errors: 42704, 42501, 22023.';
+
+CREATE FUNCTION fairq.purge_group(queue text, group_key text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_purge_group';
+COMMENT ON FUNCTION fairq.purge_group(text, text) IS
+'As fairq.purge(), for the tasks of one group. Needs DELETE. Returns how many. Errors: 42704, 42501, 22023.';
+
+CREATE FUNCTION fairq.pause(queue text)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_pause';
+COMMENT ON FUNCTION fairq.pause(text) IS
+'Pause a queue: claims return nothing until fairq.resume(). Tasks can still be enqueued, and leases settled. For its owner. Errors: 42704, 42501, 22023.';
+
+CREATE FUNCTION fairq.resume(queue text)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_resume';
+COMMENT ON FUNCTION fairq.resume(text) IS
+'Let claims from a paused queue go on. For its owner. Errors: 42704, 42501, 22023.';
+
+CREATE FUNCTION fairq.pause_group(queue text, group_key text)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_pause_group';
+COMMENT ON FUNCTION fairq.pause_group(text, text) IS
+'Pause a group: claims return none of its tasks until fairq.resume_group(). For the owner of the queue. Errors: 42704, 42501, 22023, 53400 (too many groups with settings).';
+
+CREATE FUNCTION fairq.resume_group(queue text, group_key text)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_resume_group';
+COMMENT ON FUNCTION fairq.resume_group(text, text) IS
+'Let claims of the tasks of a paused group go on. For the owner of the queue. Errors: 42704, 42501, 22023, 53400 (too many groups with settings).';
+
+CREATE FUNCTION fairq.set_group(queue text, group_key text,
+    weight double precision DEFAULT NULL, max_leased int DEFAULT NULL,
+    rate double precision DEFAULT NULL, burst int DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_set_group';
+COMMENT ON FUNCTION fairq.set_group(text, text, double precision, int, double precision, int) IS
+'Say what a group may have; null leaves one as it is. weight: its share between groups that have work, from 0.001 to 1000, for tasks that get their place from then on; max_leased: at most so many of its tasks in flight, 0 for no limit; rate: at most so many claims of its tasks a second, 0 for no limit; burst: and so many at once after a pause, 0 for as many as rate. In force for claims when it is committed. For the owner of the queue. Errors: 42704, 42501, 22023, 53400 (too many groups with settings).';
+
+CREATE FUNCTION fairq.reset_group(queue text, group_key text)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_reset_group';
+COMMENT ON FUNCTION fairq.reset_group(text, text) IS
+'Take away what a group was given: it has the defaults of the queue again, and is not paused. Returns false if it had nothing of its own. In force for claims when it is committed. For the owner of the queue. Errors: 42704, 42501, 22023.';
+
+CREATE FUNCTION fairq.set_group_defaults(queue text,
+    weight double precision DEFAULT NULL, max_leased int DEFAULT NULL,
+    rate double precision DEFAULT NULL, burst int DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_set_group_defaults';
+COMMENT ON FUNCTION fairq.set_group_defaults(text, double precision, int, double precision, int) IS
+'Say what those groups of a queue may have each that were not given something else by fairq.set_group(), with the same arguments. For the owner of the queue. Errors: 42704, 42501, 22023, 53400 (too many groups with settings).';
+
+CREATE FUNCTION fairq.enqueue(queue text, payload jsonb,
+    group_key text DEFAULT '', priority bigint DEFAULT NULL, cost double precision DEFAULT 1,
+    run_at timestamptz DEFAULT NULL,
+    unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
+    max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
+    delay interval DEFAULT NULL)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_enqueue';
+COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, interval) IS
+'Enqueue a task; returns its id. It exists when and only when the transaction commits. group_key: whom it counts for, up to 1024 bytes; priority: 0 to 9 under policy fair, any under policy priority, lower first, null for the queue''s default_priority; cost: from 0.001 to 1000000, what it counts for; run_at: not claimable before, a time in the past is now; delay: the same from now on; max_attempts and lease: instead of the queue''s. Needs INSERT. unique_key: what the task is about, 1 to 1024 bytes; if a task of the key waits, its id is returned, and it is left as it is (on_duplicate keep) or made what this call gives (replace); if one is in flight, the new one is held until that is done, or keeps or replaces the one that is held. Waits for other producers of the same key. Errors: 42704, 42501, 22023, 53400 (the queue has max_depth tasks, or one of the settings pgfairq.max_queues, max_groups and max_lanes is reached).';
+
+CREATE FUNCTION fairq.enqueue_many(queue text, payloads jsonb[],
+    group_keys text[] DEFAULT NULL, priorities bigint[] DEFAULT NULL,
+    costs double precision[] DEFAULT NULL, run_ats timestamptz[] DEFAULT NULL,
+    unique_keys text[] DEFAULT NULL, on_duplicate text DEFAULT 'keep')
+RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_enqueue_many';
+COMMENT ON FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], double precision[], timestamptz[], text[], text) IS
+'Enqueue tasks; returns their ids in the order given. Arrays have one dimension and the same length; an array of length 1 stands for all, and a null element for the default, but a payload may not be null. An empty array is of length 0: beside others of length 1 nothing is enqueued. Keys are taken in their own order, whatever that of the arrays. Needs INSERT. Else, and for errors, as fairq.enqueue().';
+
+CREATE FUNCTION fairq.publish(topic text, payload jsonb,
+    group_key text DEFAULT '', priority bigint DEFAULT NULL, cost double precision DEFAULT 1,
+    run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
+    max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
+    delay interval DEFAULT NULL)
+RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_publish';
+COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, interval) IS
+'Enqueue a task in every queue with a subscription that the topic matches, one in each; returns in how many. topic: words joined by ''.'', up to 255 bytes, without * and #. The other arguments are those of fairq.enqueue(), and as good for each of the queues. Needs INSERT on all of them. Errors: 22023 for a bad topic or an argument that one of the queues does not take, 42501, and those of fairq.enqueue(); the message names the queue, and no queue has a task then.';
+
+CREATE FUNCTION fairq.release(receipt uuid, delay interval DEFAULT '0')
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_release';
+COMMENT ON FUNCTION fairq.release(uuid, interval) IS
+'Give the task back to its place; no attempt is counted. delay: not claimable before that is over, and in a new place then. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. Errors: 42501, 22023.';
+
+CREATE FUNCTION fairq.release_many(receipts uuid[], delay interval DEFAULT '0')
+RETURNS SETOF uuid LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'fairq_release_many';
+COMMENT ON FUNCTION fairq.release_many(uuid[], interval) IS
+'As fairq.release(), for many; returns the receipts that were released. Needs SELECT and UPDATE. Errors: 42501, 22023.';
+
+CREATE FUNCTION fairq.revive(queue text, id bigint)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_revive';
+COMMENT ON FUNCTION fairq.revive(text, bigint) IS
+'Make a dead task ready again with all attempts: held if another one of its unique key is in flight, and not at all if one waits. Returns how many. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023, 53400 (too many groups or lanes).';
+
+CREATE FUNCTION fairq.revive_group(queue text, group_key text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_revive_group';
+COMMENT ON FUNCTION fairq.revive_group(text, text) IS
+'As fairq.revive(), for all dead tasks of a group. Returns how many. Reads the whole table. Needs SELECT and UPDATE. Errors: as fairq.revive().';
+
+CREATE FUNCTION fairq.revive_all(queue text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_revive_all';
+COMMENT ON FUNCTION fairq.revive_all(text) IS
+'As fairq.revive(), for all dead tasks of a queue. Returns how many. Reads the whole table. Needs SELECT and UPDATE. Errors: as fairq.revive().';
+
+CREATE FUNCTION fairq.stats_of_queues(
+    OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,
+    OUT overflow bigint, OUT held bigint, OUT dead bigint, OUT oldest_ready_age interval,
+    OUT enqueued bigint, OUT claimed bigint, OUT acked bigint, OUT nacked bigint,
+    OUT released bigint, OUT expired bigint, OUT cancelled bigint, OUT dead_total bigint,
+    OUT swept bigint,
+    OUT enqueue_rate float8, OUT claim_rate float8, OUT ack_rate float8,
+    OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
+    OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
+    OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
+    OUT stats_reset timestamptz, OUT snoozed bigint)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
+COMMENT ON FUNCTION fairq.stats_of_queues() IS
+'What is behind the view fairq.queue_stats';
+
+CREATE FUNCTION fairq.reset_stats(queue text)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_reset_stats';
+COMMENT ON FUNCTION fairq.reset_stats(text) IS
+'Count anew what the view fairq.queue_stats shows of a queue, but for how many tasks there are. Done at once, a rollback does not undo it. For the owner of the queue. Errors: 42704, 42501, 22023.';
 
 CREATE OR REPLACE FUNCTION fairq.dead_of_queues(
     OUT queue text, OUT id bigint, OUT group_key text, OUT payload jsonb, OUT headers jsonb,
@@ -42,3 +248,36 @@ BEGIN
     END LOOP;
 END
 $$;
+COMMENT ON FUNCTION fairq.dead_of_queues() IS
+'What is behind the view fairq.dead_tasks';
+
+-- ---------------------------------------------------------------------------
+-- Views
+-- ---------------------------------------------------------------------------
+
+CREATE OR REPLACE VIEW fairq.queues AS
+SELECT q.queue, c.relowner::pg_catalog.regrole AS owner, c.oid::pg_catalog.regclass AS relation,
+    q.policy, q.buckets, q.lease, q.max_attempts, q.backoff_base, q.backoff_max,
+    q.max_ready, q.max_ready_per_group, q.max_depth, q.keep_done, q.durable_leases, q.charge, q.notify,
+    q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused,
+    q.backoff_jitter, q.default_priority, q.group_required
+FROM fairq.queue q
+JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)
+    AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;
+COMMENT ON VIEW fairq.queues IS 'The queues of this database and their settings';
+
+CREATE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
+COMMENT ON VIEW fairq.queue_stats IS
+'For each queue how many tasks are in each state, how long the longest waiting at the front, of groups that may be claimed from, has waited; what happened since stats_reset; how much of it a second in the last minute; how long tasks waited to be claimed and ran until they were acknowledged (quantiles, up to 6.25 % above the true ones); and how many bytes payloads have. Of a queue whose table is locked exclusively what would have to be read there is null. Shows the queues that one may read, to pg_monitor all.';
+
+GRANT SELECT ON fairq.queue_stats TO PUBLIC;
+
+-- ---------------------------------------------------------------------------
+-- What else is said in other words
+-- ---------------------------------------------------------------------------
+
+COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group(), fairq.pause_group() and fairq.resume_group(), shown by the view fairq.group_settings';
+COMMENT ON FUNCTION fairq.nack(uuid, text, interval) IS
+'The attempt failed: put the task back with a fresh address, after a wait, or to the dead if that was its last attempt. error is kept as last_error. delay: how long it waits before it is ready again; null: the queue''s backoff, backoff_base * 2^(n-1) after attempt n with the queue''s backoff_jitter, up to backoff_max. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. Errors: 42501, 22023.';
+COMMENT ON VIEW fairq.group_settings IS
+'What groups were given by fairq.set_group() and fairq.pause_group(); null is the default of the queue. Shows the queues that one may read, to pg_monitor all.';

@@ -9,7 +9,7 @@ CREATE TABLE fairq.queue (
     backoff_max pg_catalog.interval NOT NULL DEFAULT '1 h',
     max_ready pg_catalog.int8 NOT NULL DEFAULT 1000000,
     max_ready_per_group pg_catalog.int8 NOT NULL DEFAULT 10000,
-    max_tasks pg_catalog.int8,
+    max_depth pg_catalog.int8,
     keep_done pg_catalog.interval,
     durable_leases pg_catalog.bool NOT NULL DEFAULT false,
     charge pg_catalog.text NOT NULL DEFAULT 'cost',
@@ -18,7 +18,10 @@ CREATE TABLE fairq.queue (
     group_max_leased pg_catalog.int4 NOT NULL DEFAULT 0,
     group_rate pg_catalog.float4 NOT NULL DEFAULT 0,
     group_burst pg_catalog.int4 NOT NULL DEFAULT 0,
-    paused pg_catalog.bool NOT NULL DEFAULT false
+    paused pg_catalog.bool NOT NULL DEFAULT false,
+    backoff_jitter pg_catalog.float8 NOT NULL DEFAULT 0.1,
+    default_priority pg_catalog.int8 NOT NULL DEFAULT 4,
+    group_required pg_catalog.bool NOT NULL DEFAULT false
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.queue', '');
 REVOKE ALL ON fairq.queue FROM PUBLIC;

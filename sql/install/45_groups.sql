@@ -17,20 +17,26 @@ SELECT pg_catalog.pg_extension_config_dump('fairq.group_setting', '');
 -- when a row is written is seen to by the functions, which have its table locked.
 ALTER TABLE fairq.group_setting DISABLE TRIGGER ALL;
 REVOKE ALL ON fairq.group_setting FROM PUBLIC;
-COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group(), fairq.pause() and fairq.resume(), shown by the view fairq.group_settings';
+COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group(), fairq.pause_group() and fairq.resume_group(), shown by the view fairq.group_settings';
 
 CREATE FUNCTION fairq.set_group(queue text, group_key text,
-    weight real DEFAULT NULL, max_leased int DEFAULT NULL,
-    rate real DEFAULT NULL, burst int DEFAULT NULL)
+    weight double precision DEFAULT NULL, max_leased int DEFAULT NULL,
+    rate double precision DEFAULT NULL, burst int DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_set_group';
-COMMENT ON FUNCTION fairq.set_group(text, text, real, int, real, int) IS
+COMMENT ON FUNCTION fairq.set_group(text, text, double precision, int, double precision, int) IS
 'Say what a group may have; null leaves one as it is. weight: its share between groups that have work, from 0.001 to 1000, for tasks that get their place from then on; max_leased: at most so many of its tasks in flight, 0 for no limit; rate: at most so many claims of its tasks a second, 0 for no limit; burst: and so many at once after a pause, 0 for as many as rate. In force for claims when it is committed. For the owner of the queue. Errors: 42704, 42501, 22023, 53400 (too many groups with settings).';
 
+CREATE FUNCTION fairq.reset_group(queue text, group_key text)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_reset_group';
+COMMENT ON FUNCTION fairq.reset_group(text, text) IS
+'Take away what a group was given: it has the defaults of the queue again, and is not paused. Returns false if it had nothing of its own. In force for claims when it is committed. For the owner of the queue. Errors: 42704, 42501, 22023.';
+
 CREATE FUNCTION fairq.set_group_defaults(queue text,
-    weight real DEFAULT NULL, max_leased int DEFAULT NULL,
-    rate real DEFAULT NULL, burst int DEFAULT NULL)
+    weight double precision DEFAULT NULL, max_leased int DEFAULT NULL,
+    rate double precision DEFAULT NULL, burst int DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_set_group_defaults';
-COMMENT ON FUNCTION fairq.set_group_defaults(text, real, int, real, int) IS
+COMMENT ON FUNCTION fairq.set_group_defaults(text, double precision, int, double precision, int) IS
 'Say what those groups of a queue may have each that were not given something else by fairq.set_group(), with the same arguments. For the owner of the queue. Errors: 42704, 42501, 22023, 53400 (too many groups with settings).';

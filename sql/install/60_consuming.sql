@@ -29,7 +29,7 @@ CREATE FUNCTION fairq.nack(receipt uuid, error text DEFAULT NULL, delay interval
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_nack';
 COMMENT ON FUNCTION fairq.nack(uuid, text, interval) IS
-'The attempt failed: put the task back with a fresh address, after a wait, or to the dead if that was its last attempt. error is kept as last_error. delay: how long it waits before it is ready again; null: the queue''s backoff, backoff_base * 2^(n-1) after attempt n with a jitter of 10 %, up to backoff_max. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. Errors: 42501, 22023.';
+'The attempt failed: put the task back with a fresh address, after a wait, or to the dead if that was its last attempt. error is kept as last_error. delay: how long it waits before it is ready again; null: the queue''s backoff, backoff_base * 2^(n-1) after attempt n with the queue''s backoff_jitter, up to backoff_max. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. Errors: 42501, 22023.';
 
 CREATE FUNCTION fairq.nack_many(receipts uuid[], errors text[] DEFAULT NULL, delay interval DEFAULT NULL)
 RETURNS SETOF uuid LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
@@ -49,16 +49,16 @@ AS 'MODULE_PATHNAME', 'fairq_extend_many';
 COMMENT ON FUNCTION fairq.extend_many(uuid[], interval) IS
 'As fairq.extend(), for many; returns the receipts that were extended. Needs SELECT and UPDATE. Errors: 42501, 22023.';
 
-CREATE FUNCTION fairq.release(receipt uuid)
+CREATE FUNCTION fairq.release(receipt uuid, delay interval DEFAULT '0')
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_release';
-COMMENT ON FUNCTION fairq.release(uuid) IS
-'Give the task back to its place; no attempt is counted. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. Errors: 42501, 22023.';
+COMMENT ON FUNCTION fairq.release(uuid, interval) IS
+'Give the task back to its place; no attempt is counted. delay: not claimable before that is over, and in a new place then. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. Errors: 42501, 22023.';
 
-CREATE FUNCTION fairq.release_many(receipts uuid[])
+CREATE FUNCTION fairq.release_many(receipts uuid[], delay interval DEFAULT '0')
 RETURNS SETOF uuid LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_release_many';
-COMMENT ON FUNCTION fairq.release_many(uuid[]) IS
+COMMENT ON FUNCTION fairq.release_many(uuid[], interval) IS
 'As fairq.release(), for many; returns the receipts that were released. Needs SELECT and UPDATE. Errors: 42501, 22023.';
 
 CREATE FUNCTION fairq.pop(queue text, max_tasks int DEFAULT 1, wait interval DEFAULT '0',

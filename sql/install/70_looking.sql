@@ -22,11 +22,23 @@ AS 'MODULE_PATHNAME', 'fairq_cancel';
 COMMENT ON FUNCTION fairq.cancel(text, bigint) IS
 'Remove a task: it will not run again, and if it is leased the lease is lost. Returns false if there is none. Waits for a transaction that is settling it. Needs DELETE. Errors: 42704, 42501, 22023.';
 
-CREATE FUNCTION fairq.revive(queue text, id bigint DEFAULT NULL)
+CREATE FUNCTION fairq.revive(queue text, id bigint)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_revive';
 COMMENT ON FUNCTION fairq.revive(text, bigint) IS
-'Make a dead task, or all if id is null, ready again with all attempts: held if another one of its unique key is in flight, and not at all if one waits. Returns how many. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023, 53400 (too many groups or lanes).';
+'Make a dead task ready again with all attempts: held if another one of its unique key is in flight, and not at all if one waits. Returns how many. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023, 53400 (too many groups or lanes).';
+
+CREATE FUNCTION fairq.revive_group(queue text, group_key text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_revive_group';
+COMMENT ON FUNCTION fairq.revive_group(text, text) IS
+'As fairq.revive(), for all dead tasks of a group. Returns how many. Reads the whole table. Needs SELECT and UPDATE. Errors: as fairq.revive().';
+
+CREATE FUNCTION fairq.revive_all(queue text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_revive_all';
+COMMENT ON FUNCTION fairq.revive_all(text) IS
+'As fairq.revive(), for all dead tasks of a queue. Returns how many. Reads the whole table. Needs SELECT and UPDATE. Errors: as fairq.revive().';
 
 CREATE FUNCTION fairq.stats_of_queues(
     OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,
@@ -38,17 +50,17 @@ CREATE FUNCTION fairq.stats_of_queues(
     OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
-    OUT stats_reset timestamptz)
+    OUT stats_reset timestamptz, OUT snoozed bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
 COMMENT ON FUNCTION fairq.stats_of_queues() IS
 'What is behind the view fairq.queue_stats';
 
-CREATE FUNCTION fairq.reset_stats(queue text DEFAULT NULL)
+CREATE FUNCTION fairq.reset_stats(queue text)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_reset_stats';
 COMMENT ON FUNCTION fairq.reset_stats(text) IS
-'Count anew what the view fairq.queue_stats shows of a queue (null: of all queues that the caller owns), but for how many tasks there are. Done at once, a rollback does not undo it. For the owner of the queue. Errors: 42704, 42501, 22023.';
+'Count anew what the view fairq.queue_stats shows of a queue, but for how many tasks there are. Done at once, a rollback does not undo it. For the owner of the queue. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.stats_of_buckets(
     OUT queue text, OUT bucket int, OUT class int, OUT ready bigint, OUT complete boolean,

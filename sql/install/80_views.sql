@@ -1,8 +1,9 @@
 CREATE VIEW fairq.queues AS
 SELECT q.queue, c.relowner::pg_catalog.regrole AS owner, c.oid::pg_catalog.regclass AS relation,
     q.policy, q.buckets, q.lease, q.max_attempts, q.backoff_base, q.backoff_max,
-    q.max_ready, q.max_ready_per_group, q.max_tasks, q.keep_done, q.durable_leases, q.charge, q.notify,
-    q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused
+    q.max_ready, q.max_ready_per_group, q.max_depth, q.keep_done, q.durable_leases, q.charge, q.notify,
+    q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused,
+    q.backoff_jitter, q.default_priority, q.group_required
 FROM fairq.queue q
 JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)
     AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;
@@ -23,7 +24,7 @@ JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) s.queue
 WHERE pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')
     OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
 COMMENT ON VIEW fairq.group_settings IS
-'What groups were given by fairq.set_group(), fairq.pause() and fairq.resume(); null is the default of the queue. Shows the queues that one may read, to pg_monitor all.';
+'What groups were given by fairq.set_group() and fairq.pause_group(); null is the default of the queue. Shows the queues that one may read, to pg_monitor all.';
 
 CREATE VIEW fairq.bucket_stats AS SELECT * FROM fairq.stats_of_buckets();
 COMMENT ON VIEW fairq.bucket_stats IS

@@ -81,18 +81,13 @@ group_limits_joined(uint32 number)
 
 /*
  * Settings that were announced are in force, and limit_table_settling was
- * called; or (NULL) they were rolled back.  Never fails: called at the end of
- * transactions.
+ * called.  Never fails: called at the end of transactions.
  */
 void
-group_limits_settle(uint32 number, const LimitSettings *settings)
+group_limits_change(uint32 number, const LimitSettings *settings)
 {
-	if (settings != NULL)
-	{
-		limit_table_change(number, settings);
-		(void) parking_go_on(number);
-	}
-	limit_table_settled(number);
+	limit_table_change(number, settings);
+	(void) parking_go_on(number);
 }
 
 /*

@@ -14,7 +14,7 @@
 extern bool group_limits_take(uint32 number, const FairqAddress *address);
 extern void group_limits_give(uint32 number, bool unused);
 extern void group_limits_joined(uint32 number);
-extern void group_limits_settle(uint32 number, const LimitSettings *settings);
+extern void group_limits_change(uint32 number, const LimitSettings *settings);
 extern void group_limits_defaults_changed(int queue);
 
 #endif							/* FAIRQ_GROUP_LIMITS_H */

@@ -79,7 +79,6 @@ extern FAIRQ_PRIVATE uint32 limit_table_high_water(void);
 extern FAIRQ_PRIVATE int limit_table_room(GroupLimit *limit, TimestampTz *token,
 										  bool *limited);
 extern FAIRQ_PRIVATE void limit_table_change(uint32 number, const LimitSettings *settings);
-extern FAIRQ_PRIVATE void limit_table_settled(uint32 number);
 
 static inline uint32
 limit_number(const GroupLimit *limit)

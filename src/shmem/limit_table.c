@@ -250,7 +250,6 @@ free_unneeded(uint32 number)
 uint32
 limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool announced)
 {
-	static const LimitSettings none = {-1, -1, -1, -1, false};
 	LimitSettings settings;
 	uint32		number;
 	uint32		looks;
@@ -303,7 +302,7 @@ limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool ann
 	limit->joining = !announced;
 	limit->references = !announced;
 	limit->leased = 0;
-	limit->settings = none;
+	limit->settings = LIMIT_SETTINGS_NONE;
 	limit->root = NO_PARKED;
 	limit->parked = 0;
 	limit->offered = 0;
@@ -348,7 +347,8 @@ limit_table_change(uint32 number, const LimitSettings *settings)
 	LimitSettings before;
 	LimitSettings after;
 
-	limit->given = true;
+	limit->given = settings->paused || settings->weight >= 0 || settings->max_leased >= 0 ||
+		settings->rate >= 0 || settings->burst >= 0;
 	limit->announced = false;
 	limit->joining--;
 	settings_in_force(limit, &before);
@@ -364,8 +364,8 @@ limit_table_change(uint32 number, const LimitSettings *settings)
 }
 
 /*
- * A transaction that announced a limit has ended.  If it was rolled back, the
- * entry may not be needed.
+ * A transaction that announced a limit has ended.  If it was rolled back, or has
+ * taken the group's settings away, the entry may not be needed.
  */
 void
 limit_table_settled(uint32 number)
@@ -375,11 +375,36 @@ limit_table_settled(uint32 number)
 
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
 	limit = limit_lock(number, LW_EXCLUSIVE);
-	over = (--limit->pending == 0 && limit->announced);
+	over = (--limit->pending == 0 && (limit->announced || !limit->given));
 	limit_unlock(number);
 	if (over)
 		(void) free_unneeded(number);
 	LWLockRelease(&table->lock);
+}
+
+/*
+ * The keys of the groups of a queue that have settings of their own, a palloc'd
+ * array, without their texts.  Returns how many.
+ */
+int
+limit_table_given(int queue, GroupName **names)
+{
+	uint32		high_water = limit_table_high_water();
+	int			n = 0;
+
+	*names = palloc0(Max(high_water, 1) * sizeof(GroupName));
+	LWLockAcquire(&table->lock, LW_SHARED);
+	for (uint32 i = 0; i < high_water; i++)
+	{
+		GroupLimit *limit = &limit_entries[i];
+
+		if (!limit->in_use || !limit->given || limit->queue != queue)
+			continue;
+		(*names)[n].low = limit->low;
+		(*names)[n++].high = limit->high;
+	}
+	LWLockRelease(&table->lock);
+	return n;
 }
 
 /*
@@ -403,6 +428,27 @@ limit_table_detach(uint32 number)
 	limit_unlock(number);
 	(void) free_unneeded(number);
 	LWLockRelease(&table->lock);
+}
+
+/*
+ * A group, with leased tasks in flight, does without its limit if it has one for
+ * nothing: no settings, nothing parked, and nobody is about to give it any.  Its
+ * queue's defaults do not limit.
+ */
+bool
+limit_table_leave(uint32 number, int leased)
+{
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+	bool		leaves = !limit->given && limit->joining == 0 && !limit_waits(limit) &&
+		!limit_table_by_default(limit->of_queue);
+
+	if (leaves)
+	{
+		limit->references--;
+		limit->leased -= leased;
+	}
+	limit_unlock(number);
+	return leaves;
 }
 
 /*

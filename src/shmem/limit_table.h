@@ -16,7 +16,8 @@
 #include "common/group_name.h"
 #define NO_LIMIT	PG_UINT32_MAX
 
-/* The settings of a group; those below zero are the queue's defaults. */
+/* The settings of a group; those below zero are the queue's defaults, as all are
+ * of LIMIT_SETTINGS_NONE. */
 typedef struct LimitSettings
 {
 	float4		weight;			/* > 0 */
@@ -25,6 +26,8 @@ typedef struct LimitSettings
 	int			burst;			/* 0: the rate, 1 at least */
 	bool		paused;
 } LimitSettings;
+
+#define LIMIT_SETTINGS_NONE	((LimitSettings) {-1, -1, -1, -1, false})
 
 /* A queue's part, in its state. */
 typedef struct QueueLimits
@@ -69,8 +72,11 @@ extern uint32 limit_table_find(int queue, const GroupName *name, bool attach);
 extern uint32 limit_table_make(int queue, QueueLimits *limits,
 							   const GroupName *name, bool announced);
 extern void limit_table_settling(uint32 number, GroupName *name);
+extern void limit_table_settled(uint32 number);
+extern int	limit_table_given(int queue, GroupName **names);
 extern void limit_table_attach(uint32 number, int leased);
 extern void limit_table_detach(uint32 number);
+extern bool limit_table_leave(uint32 number, int leased);
 extern bool limit_table_needed(uint32 number);
 extern bool limit_table_waits(uint32 number);
 extern void limit_table_adopt(uint32 number);
@@ -84,6 +90,17 @@ static inline bool
 limit_table_any_parked(QueueLimits *limits)
 {
 	return pg_atomic_read_u32(&limits->waiting) > 0;
+}
+
+/* Do the settings of a group say nothing that its queue's defaults do not? */
+static inline bool
+limit_settings_are_void(const LimitSettings *settings, const LimitSettings *defaults)
+{
+	return !settings->paused &&
+		(settings->weight < 0 || settings->weight == defaults->weight) &&
+		(settings->max_leased < 0 || settings->max_leased == defaults->max_leased) &&
+		(settings->rate < 0 || settings->rate == defaults->rate) &&
+		(settings->burst < 0 || settings->burst == defaults->burst);
 }
 
 static inline bool

@@ -34,7 +34,8 @@ set_limit(FairGroup *group, uint32 limit)
 
 /*
  * There is no room for limits: groups without tasks in flight do without
- * theirs, if that is their queue's default.  No partition is locked.
+ * theirs, if that is their queue's default, and all whose limit says nothing.  No
+ * partition is locked.
  */
 static void
 let_go_of_limits(void)
@@ -45,13 +46,13 @@ let_go_of_limits(void)
 		FairGroup  *group = &group_entries[i];
 
 		/* Without its lock first: most have none. */
-		if (!group->in_use ||
-			((volatile FairGroup *) group)->limit == NO_LIMIT ||
-			((volatile FairGroup *) group)->leased > 0)
+		if (!group->in_use || ((volatile FairGroup *) group)->limit == NO_LIMIT)
 			continue;
 		(void) group_table_lock_number(i);
-		if (group->limit != NO_LIMIT && group->leased == 0 &&
-			!limit_table_needed(group->limit))
+		if (group->limit != NO_LIMIT && limit_table_leave(group->limit, group->leased))
+			group->limit = NO_LIMIT;
+		else if (group->limit != NO_LIMIT && group->leased == 0 &&
+				 !limit_table_needed(group->limit))
 		{
 			limit_table_detach(group->limit);
 			group->limit = NO_LIMIT;
@@ -82,6 +83,29 @@ attach_classes(QueueState *queue, const GroupName *name, uint32 limit)
 		group = group_table_find(queue, class, name, LW_EXCLUSIVE, &lock);
 		if (group != NULL)
 			set_limit(group, limit);
+		LWLockRelease(lock);
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * The groups of a key do without their limit, if it says nothing.  No partition
+ * is locked.
+ */
+static void
+detach_classes(QueueState *queue, const GroupName *name, uint32 limit)
+{
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (int class = 0; class < queue->classes; class++)
+	{
+		LWLock	   *lock;
+		FairGroup  *group;
+
+		if (queue->orders[class].group_ring == FAIRQ_NO_GROUP)
+			continue;
+		group = group_table_find(queue, class, name, LW_EXCLUSIVE, &lock);
+		if (group != NULL && group->limit == limit && limit_table_leave(limit, group->leased))
+			group->limit = NO_LIMIT;
 		LWLockRelease(lock);
 	}
 	LWLockRelease(&group_table->creation_lock);
@@ -187,7 +211,8 @@ limited_groups_announce(QueueState *queue, const GroupName *name)
 
 /*
  * They are in force, or (NULL) were rolled back.  Those who know the group
- * learn its limit first, so that what is in flight is counted.  Never fails.
+ * learn its limit first, so that what is in flight is counted; and forget it again
+ * if the settings were taken away.  Never fails.
  */
 void
 limited_groups_settle(QueueState *queue, uint32 limit, const LimitSettings *settings)
@@ -198,6 +223,8 @@ limited_groups_settle(QueueState *queue, uint32 limit, const LimitSettings *sett
 	{
 		limit_table_settling(limit, &name);
 		attach_classes(queue, &name, limit);
+		group_limits_change(limit, settings);
+		detach_classes(queue, &name, limit);
 	}
-	group_limits_settle(limit, settings);
+	limit_table_settled(limit);
 }

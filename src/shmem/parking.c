@@ -458,15 +458,15 @@ parking_purged(uint32 number)
 }
 
 /*
- * Park an entry of the group, of a task that is charged so much.  Returns
- * false if the group may have the task by now.
+ * Park an entry of the group.  Returns false if the group may have the task by
+ * now: its limit may be gone, and the number another group's.
  *
  * first_only is for who reads the index and takes nothing out of lanes: the
  * entry is parked if none of the group is, so that the group goes on with an
  * offer and who waits for it is told.
  */
 bool
-parking_park(uint32 number, Lane *lane, const LaneEntry *entry, double charge,
+parking_park(uint32 number, const GroupAtLimit *group, Lane *lane, const LaneEntry *entry,
 			 bool first_only)
 {
 	GroupLimit *limit;
@@ -479,7 +479,8 @@ parking_park(uint32 number, Lane *lane, const LaneEntry *entry, double charge,
 	lanes_entry_address(lane, entry, &address);
 	limit = limit_lock(number, LW_EXCLUSIVE);
 	before = parked_tree_precedes(limit, &address);
-	if (!before && limit_table_room(limit, &token, &limited) > 0)
+	if (!limit->in_use || limit->low != group->low || limit->high != group->high ||
+		(!before && limit_table_room(limit, &token, &limited) > 0))
 	{
 		limit_unlock(number);
 		return false;
@@ -489,7 +490,7 @@ parking_park(uint32 number, Lane *lane, const LaneEntry *entry, double charge,
 	/* What was offered comes before all that is parked, and has come back. */
 	if (!before && limit->offered > 0)
 		limit->offered--;
-	if (!(first_only && was) && !parked_tree_add(limit, lane, entry, charge))
+	if (!(first_only && was) && !parked_tree_add(limit, lane, entry, group->charge))
 		drop_entry(limit, lane->class, entry);
 	set_waiting(limit, was);
 	limit_unlock(number);

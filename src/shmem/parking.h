@@ -13,11 +13,19 @@
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
 
+/* A group that may not have another task, as its claimer has found it. */
+typedef struct GroupAtLimit
+{
+	uint64		low;			/* its key */
+	uint64		high;
+	double		charge;			/* of the task */
+} GroupAtLimit;
+
 extern Size parked_tree_shmem_size(void);
 extern void parked_tree_shmem_init(void *area, bool found);
 
-extern bool parking_park(uint32 number, Lane *lane, const LaneEntry *entry, double charge,
-						 bool first_only);
+extern bool parking_park(uint32 number, const GroupAtLimit *group, Lane *lane,
+						 const LaneEntry *entry, bool first_only);
 extern int	parking_before_address(uint32 number, const FairqAddress *address, int max,
 								   bool *all);
 extern bool parking_has(uint32 number, const FairqAddress *address);

@@ -169,7 +169,7 @@ typedef struct QueueCounts
 								 * counted in their groups; 0: none are */
 	bool		recount;		/* counts are off: see recovery_recount() */
 	pg_atomic_uint32 overflowing;	/* groups that may have overflow */
-	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
+	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_depth */
 } QueueCounts;
 
 /* What has been counted, see QueueCounter: stats.c. */

@@ -352,13 +352,26 @@ arguments_groups(FunctionCallInfo fcinfo, int number, ClaimRequest *request)
 /*
  * Check the key of a group.
  */
-void
-arguments_group_key(FunctionCallInfo fcinfo, const text *key)
+static void
+check_group_key(FunctionCallInfo fcinfo, const text *key)
 {
 	if (VARSIZE_ANY_EXHDR(key) > MAX_GROUP_KEY)
 		arguments_bad(fcinfo, "group_key",
 					  psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(key)),
 					  psprintf("It may have %d.", MAX_GROUP_KEY));
+}
+
+/* The key of the group that a call is about. */
+text *
+arguments_group(FunctionCallInfo fcinfo, int number)
+{
+	text	   *group;
+
+	if (PG_ARGISNULL(number))
+		arguments_bad(fcinfo, "group_key", "is null", "Give the key of a group.");
+	group = PG_GETARG_TEXT_PP(number);
+	check_group_key(fcinfo, group);
+	return group;
 }
 
 /*
@@ -378,12 +391,19 @@ check_charge(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task
 }
 
 /*
- * Check what of a task depends on its queue, and what is checked alike for all.
+ * Check what of a task depends on its queue, and what is checked alike for all;
+ * and fill in what the queue says of a task that does not.
  */
 void
-arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task)
+arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, NewTask *task)
 {
-	arguments_group_key(fcinfo, task->group_key);
+	check_group_key(fcinfo, task->group_key);
+	if (info->group_required && VARSIZE_ANY_EXHDR(task->group_key) == 0)
+		arguments_bad(fcinfo, "group_key", "is missing or empty",
+					  psprintf("Queue \"%s\" has group_required: say whose task it is.",
+							   info->name));
+	if (!task->has_priority)
+		task->priority = info->default_priority;
 	if (info->policy == QUEUE_FAIR &&
 		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
 		arguments_bad(fcinfo, "priority",
@@ -399,16 +419,28 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTa
 	if (task->run_at == DT_NOEND)
 		arguments_bad(fcinfo, "run_at", "is infinity",
 					 "Give a time that comes, or leave it out.");
-	/* Also false for NaN. */
-	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
-		arguments_bad(fcinfo, "cost",
-					  psprintf("is %s",
-							   DatumGetCString(DirectFunctionCall1(float4out,
-																   Float4GetDatum(task->cost)))),
-					 "It must be from 0.001 to 1000000.");
 	/* Only a large one may be too large for a small weight. */
 	if (task->cost > (float4) (FAIRQ_MAX_CHARGE * FAIRQ_MIN_WEIGHT) && info->policy == QUEUE_FAIR)
 		check_charge(fcinfo, info, task);
+}
+
+/*
+ * A task's cost, in the precision that rows have.  Drivers send it in the one that
+ * their languages have.
+ */
+float4
+arguments_cost(FunctionCallInfo fcinfo, double cost)
+{
+	float4		kept = (float4) cost;
+
+	/* Also false for NaN. */
+	if (!(kept >= (float4) FAIRQ_MIN_COST && kept <= (float4) FAIRQ_MAX_COST))
+		arguments_bad(fcinfo, "cost",
+					  psprintf("is %s",
+							   DatumGetCString(DirectFunctionCall1(float8out,
+																   Float8GetDatum(cost)))),
+					  "It must be from 0.001 to 1000000.");
+	return kept;
 }
 
 /*
@@ -433,11 +465,13 @@ arguments_on_duplicate(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * The task that enqueue and publish are given: arguments 1 to 10.
+ * The task that enqueue and publish are given: arguments 1 to 11.
  */
 void
 arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 {
+	int64		delay;
+
 	if (PG_ARGISNULL(1))
 		arguments_bad(fcinfo, "payload", "is null",
 					 "Give a payload; the JSON value null is one.");
@@ -445,9 +479,17 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	task->replace = arguments_on_duplicate(fcinfo, 7);
 	task->payload = PG_GETARG_DATUM(1);
 	task->run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
+	delay = arguments_duration(fcinfo, 11, "delay", 0, true);
+	if (!PG_ARGISNULL(11) && !PG_ARGISNULL(5))
+		arguments_bad(fcinfo, "delay", "is given, and so is \"run_at\"",
+					  "Give one of the two.");
+	if (delay > 0)
+		task->run_at = GetCurrentTimestamp() + delay;
 	task->group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);
-	task->priority = PG_ARGISNULL(3) ? 0 : PG_GETARG_INT64(3);
-	task->cost = PG_ARGISNULL(4) ? 1 : PG_GETARG_FLOAT4(4);
+	task->has_priority = !PG_ARGISNULL(3);
+	if (task->has_priority)
+		task->priority = PG_GETARG_INT64(3);
+	task->cost = PG_ARGISNULL(4) ? 1 : arguments_cost(fcinfo, PG_GETARG_FLOAT8(4));
 	task->max_attempts = max_attempts_argument(fcinfo, 8, -1);
 	(void) arguments_duration(fcinfo, 9, "lease", 0, false);
 	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);

@@ -38,11 +38,12 @@ extern pg_uuid_t *arguments_receipt(FunctionCallInfo fcinfo);
 extern int arguments_receipts(FunctionCallInfo fcinfo, int number, Datum **receipts);
 extern void arguments_buckets(FunctionCallInfo fcinfo, int number, QueueInfo *info,
 								ClaimRequest *request);
-extern void arguments_group_key(FunctionCallInfo fcinfo, const text *key);
+extern text *arguments_group(FunctionCallInfo fcinfo, int number);
 extern void arguments_groups(FunctionCallInfo fcinfo, int number, ClaimRequest *request);
 extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number);
+extern float4 arguments_cost(FunctionCallInfo fcinfo, double cost);
 extern void arguments_task(FunctionCallInfo fcinfo, NewTask *task);
 extern void arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info,
-								const NewTask *task);
+								 NewTask *task);
 
 #endif							/* FAIRQ_ARGUMENTS_H */

@@ -17,18 +17,24 @@
 #include "maintenance/maintain.h"
 #include "sql/arguments.h"
 #include "storage/queue_open.h"
+#include "verbs/group_admin.h"
 #include "verbs/queue_admin.h"
 #include "verbs/remove.h"
 
 #define MAX_MAINTAINED	10000
+#define IF_NOT_EXISTS	17		/* an argument of create_queue */
 
 PG_FUNCTION_INFO_V1(fairq_create_queue);
 PG_FUNCTION_INFO_V1(fairq_alter_queue);
 PG_FUNCTION_INFO_V1(fairq_drop_queue);
 PG_FUNCTION_INFO_V1(fairq_purge);
+PG_FUNCTION_INFO_V1(fairq_purge_group);
 PG_FUNCTION_INFO_V1(fairq_pause);
+PG_FUNCTION_INFO_V1(fairq_pause_group);
 PG_FUNCTION_INFO_V1(fairq_resume);
+PG_FUNCTION_INFO_V1(fairq_resume_group);
 PG_FUNCTION_INFO_V1(fairq_set_group);
+PG_FUNCTION_INFO_V1(fairq_reset_group);
 PG_FUNCTION_INFO_V1(fairq_set_group_defaults);
 PG_FUNCTION_INFO_V1(fairq_maintain);
 
@@ -69,7 +75,13 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 			problem = psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number));
 			break;
 		case FLOAT4OID:
-			value = PG_GETARG_FLOAT4(number);
+			/* Drivers send numbers in the precision of their languages. */
+			problem = psprintf("is %g", PG_GETARG_FLOAT8(number));
+			value = (float4) PG_GETARG_FLOAT8(number);
+			settings->values[setting] = Float4GetDatum((float4) value);
+			break;
+		case FLOAT8OID:
+			value = PG_GETARG_FLOAT8(number);
 			problem = psprintf("is %g", value);
 			break;
 		default:
@@ -102,8 +114,9 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	settings_arguments(fcinfo, 1, SETTING_POLICY, SETTING_NOTIFY, &settings);
-	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings);
+	settings_arguments(fcinfo, 1, SETTING_POLICY, SETTING_GROUP_REQUIRED, &settings);
+	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings,
+					   !PG_ARGISNULL(IF_NOT_EXISTS) && PG_GETARG_BOOL(IF_NOT_EXISTS));
 	PG_RETURN_VOID();
 }
 
@@ -114,7 +127,7 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_NOTIFY, &settings);
+	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_GROUP_REQUIRED, &settings);
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
@@ -126,59 +139,94 @@ fairq_drop_queue(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(queue_admin_drop(arguments_queue(fcinfo)));
 }
 
+static int64
+purge_tasks(FunctionCallInfo fcinfo, const text *group)
+{
+	Relation	rel;
+	QueueInfo  *info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
+	int64		purged = remove_purge(rel, info, group);
+
+	relation_close(rel, NoLock);
+	return purged;
+}
+
 Datum
 fairq_purge(PG_FUNCTION_ARGS)
 {
-	Relation	rel;
-	QueueInfo  *info;
-	int64		purged;
-
 	arguments_begin(fcinfo);
-	info = queue_open(arguments_queue(fcinfo),
-							  RowExclusiveLock, ACL_DELETE, &rel);
-	purged = remove_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
-	relation_close(rel, NoLock);
-	PG_RETURN_INT64(purged);
+	(void) arguments_queue(fcinfo);
+	PG_RETURN_INT64(purge_tasks(fcinfo, NULL));
 }
 
-static text *
-group_argument(FunctionCallInfo fcinfo, int number)
+Datum
+fairq_purge_group(PG_FUNCTION_ARGS)
 {
-	text	   *group;
-
-	if (PG_ARGISNULL(number))
-		arguments_bad(fcinfo, "group_key", "is null", "Give the key of a group.");
-	group = PG_GETARG_TEXT_PP(number);
-	arguments_group_key(fcinfo, group);
-	return group;
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	PG_RETURN_INT64(purge_tasks(fcinfo, arguments_group(fcinfo, 1)));
 }
 
 static void
-pause_or_resume(FunctionCallInfo fcinfo, bool paused)
+set_paused(FunctionCallInfo fcinfo, bool paused)
 {
 	QueueSettings settings = {0};
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	queue_settings_give(&settings, SETTING_PAUSED, BoolGetDatum(paused));
-	if (PG_ARGISNULL(1))
-		queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
-	else
-		queue_admin_set_group(PG_GETARG_TEXT_PP(0), group_argument(fcinfo, 1), &settings);
+	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
+}
+
+static void
+set_group_paused(FunctionCallInfo fcinfo, bool paused)
+{
+	QueueSettings settings = {0};
+	text	   *group;
+
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	group = arguments_group(fcinfo, 1);
+	queue_settings_give(&settings, SETTING_PAUSED, BoolGetDatum(paused));
+	group_admin_set(PG_GETARG_TEXT_PP(0), group, &settings);
 }
 
 Datum
 fairq_pause(PG_FUNCTION_ARGS)
 {
-	pause_or_resume(fcinfo, true);
+	set_paused(fcinfo, true);
 	PG_RETURN_VOID();
 }
 
 Datum
 fairq_resume(PG_FUNCTION_ARGS)
 {
-	pause_or_resume(fcinfo, false);
+	set_paused(fcinfo, false);
 	PG_RETURN_VOID();
+}
+
+Datum
+fairq_pause_group(PG_FUNCTION_ARGS)
+{
+	set_group_paused(fcinfo, true);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_resume_group(PG_FUNCTION_ARGS)
+{
+	set_group_paused(fcinfo, false);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_reset_group(PG_FUNCTION_ARGS)
+{
+	text	   *group;
+
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	group = arguments_group(fcinfo, 1);
+	PG_RETURN_BOOL(group_admin_reset(PG_GETARG_TEXT_PP(0), group));
 }
 
 Datum
@@ -189,9 +237,9 @@ fairq_set_group(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	group = group_argument(fcinfo, 1);
+	group = arguments_group(fcinfo, 1);
 	settings_arguments(fcinfo, 2, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST, &settings);
-	queue_admin_set_group(PG_GETARG_TEXT_PP(0), group, &settings);
+	group_admin_set(PG_GETARG_TEXT_PP(0), group, &settings);
 	PG_RETURN_VOID();
 }
 

@@ -43,6 +43,8 @@ PG_FUNCTION_INFO_V1(fairq_release);
 PG_FUNCTION_INFO_V1(fairq_release_many);
 PG_FUNCTION_INFO_V1(fairq_cancel);
 PG_FUNCTION_INFO_V1(fairq_revive);
+PG_FUNCTION_INFO_V1(fairq_revive_group);
+PG_FUNCTION_INFO_V1(fairq_revive_all);
 
 /* ----------------------------------------------------------------
  * Producing
@@ -128,7 +130,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	arguments_no_nulls(fcinfo, payloads.nulls, payloads.n, "payloads");
 	task_array(fcinfo, 2, "group_keys", TEXTOID, &group_keys, &n);
 	task_array(fcinfo, 3, "priorities", INT8OID, &priorities, &n);
-	task_array(fcinfo, 4, "costs", FLOAT4OID, &costs, &n);
+	task_array(fcinfo, 4, "costs", FLOAT8OID, &costs, &n);
 	task_array(fcinfo, 5, "run_ats", TIMESTAMPTZOID, &run_ats, &n);
 	task_array(fcinfo, 6, "unique_keys", TEXTOID, &unique_keys, &n);
 	replace = arguments_on_duplicate(fcinfo, 7);
@@ -146,9 +148,11 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 		(void) task_element(&payloads, i, &tasks[i].payload);
 		tasks[i].group_key = task_element(&group_keys, i, &value) ?
 			DatumGetTextPP(value) : no_group;
-		tasks[i].priority = task_element(&priorities, i, &value) ?
-			DatumGetInt64(value) : 0;
-		tasks[i].cost = task_element(&costs, i, &value) ? DatumGetFloat4(value) : 1;
+		tasks[i].has_priority = task_element(&priorities, i, &value);
+		if (tasks[i].has_priority)
+			tasks[i].priority = DatumGetInt64(value);
+		tasks[i].cost = task_element(&costs, i, &value) ?
+			arguments_cost(fcinfo, DatumGetFloat8(value)) : 1;
 		tasks[i].run_at = task_element(&run_ats, i, &value) ?
 			DatumGetTimestampTz(value) : DT_NOBEGIN;
 		tasks[i].unique_key = task_element(&unique_keys, i, &value) ?
@@ -294,6 +298,8 @@ fairq_release(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_RELEASE);
+	(void) arguments_receipt(fcinfo);
+	settlement.delay = arguments_duration(fcinfo, 1, "delay", 0, true);
 	PG_RETURN_BOOL(settle_one(fcinfo, &settlement));
 }
 
@@ -304,6 +310,7 @@ fairq_release_many(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_RELEASE);
+	settlement.delay = arguments_duration(fcinfo, 1, "delay", 0, true);
 	settle_many(fcinfo, &settlement, NULL);
 	return (Datum) 0;
 }
@@ -313,19 +320,28 @@ fairq_release_many(PG_FUNCTION_ARGS)
  * ----------------------------------------------------------------
  */
 
+/* The id of a task, argument 1. */
+static int64
+task_id(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(1))
+		arguments_bad(fcinfo, "id", "is null", "Give the id of a task.");
+	return PG_GETARG_INT64(1);
+}
+
 Datum
 fairq_cancel(PG_FUNCTION_ARGS)
 {
 	Relation	rel;
 	QueueInfo  *info;
+	int64		id;
 	bool		done;
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	if (PG_ARGISNULL(1))
-		arguments_bad(fcinfo, "id", "is null", "Give the id of a task.");
+	id = task_id(fcinfo);
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
-	done = remove_cancel(rel, info, PG_GETARG_INT64(1));
+	done = remove_cancel(rel, info, id);
 	relation_close(rel, NoLock);
 	PG_RETURN_BOOL(done);
 }
@@ -335,13 +351,42 @@ fairq_revive(PG_FUNCTION_ARGS)
 {
 	Relation	rel;
 	QueueInfo  *info;
+	int64		id;
 	int64		revived;
 
 	arguments_begin(fcinfo);
-	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock,
-							  ACL_SELECT | ACL_UPDATE, &rel);
-	revived = remove_revive(rel, info, PG_ARGISNULL(1),
-							PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));
+	(void) arguments_queue(fcinfo);
+	id = task_id(fcinfo);
+	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_SELECT | ACL_UPDATE, &rel);
+	revived = remove_revive(rel, info, id);
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(revived);
+}
+
+static int64
+revive_tasks(FunctionCallInfo fcinfo, const text *group)
+{
+	Relation	rel;
+	QueueInfo  *info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock,
+								  ACL_SELECT | ACL_UPDATE, &rel);
+	int64		revived = remove_revive_all(rel, info, group);
+
+	relation_close(rel, NoLock);
+	return revived;
+}
+
+Datum
+fairq_revive_group(PG_FUNCTION_ARGS)
+{
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	PG_RETURN_INT64(revive_tasks(fcinfo, arguments_group(fcinfo, 1)));
+}
+
+Datum
+fairq_revive_all(PG_FUNCTION_ARGS)
+{
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	PG_RETURN_INT64(revive_tasks(fcinfo, NULL));
 }

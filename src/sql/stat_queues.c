@@ -75,47 +75,20 @@ put_figures(QueueState *state, Datum *values, bool *nulls)
 }
 
 /*
- * fairq.reset_stats(queue): count anew, in one queue or in all of the caller's.
- * As with the server's own statistics it is done at once and not undone, and
- * needs no transaction that may write.
+ * fairq.reset_stats(queue): count anew.  As with the server's own statistics it is
+ * done at once and not undone, and needs no transaction that may write.
  */
 Datum
 fairq_reset_stats(PG_FUNCTION_ARGS)
 {
-	ListCell   *lc;
+	Relation	rel;
+	QueueInfo  *info;
 
 	arguments_require_preload(fcinfo);
-	if (!PG_ARGISNULL(0))
-	{
-		Relation	rel;
-		QueueInfo  *info = queue_open(arguments_queue(fcinfo),
-											  AccessShareLock, 0, &rel);
-
-		queue_catalog_check_owner(info);
-		stats_reset(info->state);
-		relation_close(rel, AccessShareLock);
-		PG_RETURN_VOID();
-	}
-	foreach(lc, queue_catalog_list(NULL))
-	{
-		Relation	rel;
-		QueueInfo  *info;
-
-		if (!fairq_relation_ownercheck(lfirst_oid(lc), GetUserId()))
-			continue;
-		info = visible_queues_open(lfirst_oid(lc), &rel);
-		if (info == NULL)
-		{
-			/* Locked: it has figures if it was used since the start. */
-			QueueState *state = queue_state_find(lfirst_oid(lc));
-
-			if (state != NULL)
-				stats_reset(state);
-			continue;
-		}
-		stats_reset(info->state);
-		relation_close(rel, AccessShareLock);
-	}
+	info = queue_open(arguments_queue(fcinfo), AccessShareLock, 0, &rel);
+	queue_catalog_check_owner(info);
+	stats_reset(info->state);
+	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();
 }
 
@@ -126,8 +99,8 @@ static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		  const int64 *depths, const TimestampTz *oldest)
 {
-	Datum		values[31] = {0};
-	bool		nulls[31];
+	Datum		values[32] = {0};
+	bool		nulls[32];
 	int			leased;
 	int			of_overflow;
 
@@ -165,6 +138,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
 		put_figures(state, values + 17, nulls + 17);
 		values[30] = TimestampTzGetDatum(state->tallies.since);
+		values[31] = Int64GetDatum(queue_state_counter(state, QUEUE_SNOOZED));
 	}
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }

@@ -24,6 +24,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -61,8 +62,55 @@ group_settings_adopt(QueueInfo *info, Relation rel)
 	pg_atomic_write_u32(&limits->strangers, 0);
 }
 
+/* The key of a group, in a set of keys. */
+typedef struct GroupHash
+{
+	uint64		low;
+	uint64		high;
+} GroupHash;
+
+static HTAB *
+new_set(void)
+{
+	HASHCTL		ctl = {0};
+
+	ctl.keysize = ctl.entrysize = sizeof(GroupHash);
+	ctl.hcxt = CurrentMemoryContext;
+	return hash_create("pgfairq groups with settings", 64, &ctl,
+					   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+}
+
 static void
-read_rows(QueueInfo *info)
+settle_now(QueueState *state, const GroupName *name, const LimitSettings *settings)
+{
+	uint32		limit = limited_groups_announce(state, name);
+
+	limited_groups_settle(state, limit, settings);
+}
+
+/*
+ * A prepared transaction may have taken settings away: groups that have some and
+ * no row have none.
+ */
+static void
+forget_others(QueueState *state, HTAB *found)
+{
+	LimitSettings none = LIMIT_SETTINGS_NONE;
+	GroupName  *names;
+	int			n = limit_table_given(queue_state_number(state), &names);
+
+	for (int i = 0; i < n; i++)
+	{
+		GroupHash	key = {names[i].low, names[i].high};
+
+		if (hash_search(found, &key, HASH_FIND, NULL) == NULL)
+			settle_now(state, &names[i], &none);
+	}
+	pfree(names);
+}
+
+static void
+read_rows(QueueInfo *info, HTAB *found)
 {
 	Oid			relid = get_relname_relid("group_setting", queue_catalog_schema(false));
 	Relation	rel = table_open(relid, AccessShareLock);
@@ -83,13 +131,15 @@ read_rows(QueueInfo *info)
 		bool		nulls[7];
 		GroupName	name;
 		LimitSettings settings;
-		uint32		limit;
+		GroupHash	hash;
 
 		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 		group_settings_of_row(values + 2, nulls + 2, &settings);
 		name = group_name(DatumGetTextPP(values[1]));
-		limit = limited_groups_announce(info->state, &name);
-		limited_groups_settle(info->state, limit, &settings);
+		hash.low = name.low;
+		hash.high = name.high;
+		hash_search(found, &hash, HASH_ENTER, NULL);
+		settle_now(info->state, &name, &settings);
 	}
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
@@ -110,9 +160,15 @@ group_settings_load(QueueInfo *info, Relation rel)
 		return;
 	do
 	{
+		HTAB	   *found = new_set();
+
 		CHECK_FOR_INTERRUPTS();
+
 		changes = pg_atomic_read_u32(&limits->changes);
-		read_rows(info);
+		read_rows(info, found);
+		if (limits->known)
+			forget_others(info->state, found);
+		hash_destroy(found);
 	} while (changes != pg_atomic_read_u32(&limits->changes));
 
 	/* At first this is done when leases are read (durable_leases_restore). */

@@ -77,13 +77,16 @@ typedef struct QueueInfo
 	int			max_attempts;	/* 0: no limit */
 	int64		backoff_base;	/* microseconds */
 	int64		backoff_max;
+	double		backoff_jitter; /* 0 to 1: of the wait, either way */
 	int64		max_ready;
 	int64		max_ready_per_group;
-	int64		max_tasks;		/* 0: no limit */
+	int64		max_depth;		/* 0: no limit */
 	int64		keep_done;		/* microseconds; 0: finished tasks are deleted */
 	bool		durable_leases;
 	bool		charge_seconds;
 	bool		notify;
+	int64		default_priority;	/* of tasks that have none */
+	bool		group_required;
 	bool		paused;
 	LimitSettings group_defaults;
 	bool		own_settings;	/* written by this transaction */

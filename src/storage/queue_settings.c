@@ -40,8 +40,8 @@ const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	"It must be 1 or more.", FIELD(max_ready)},
 	[SETTING_MAX_READY_PER_GROUP] = {"max_ready_per_group", "max_ready_per_group", INT8OID, NULL,
 	false, false, FROM(1), "It must be 1 or more.", FIELD(max_ready_per_group)},
-	[SETTING_MAX_TASKS] = {"max_tasks", "max_tasks", INT8OID, NULL, true, false, FROM(0),
-	"It must be 0 (no limit) or more.", FIELD(max_tasks)},
+	[SETTING_MAX_DEPTH] = {"max_depth", "max_depth", INT8OID, NULL, true, false, FROM(0),
+	"It must be 0 (no limit) or more.", FIELD(max_depth)},
 	[SETTING_KEEP_DONE] = {"keep_done", "keep_done", INTERVALOID, NULL, true, true, ANY, NULL,
 	FIELD(keep_done)},
 	[SETTING_DURABLE_LEASES] = {"durable_leases", "durable_leases", BOOLOID, NULL, false, false,
@@ -49,6 +49,12 @@ const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	[SETTING_CHARGE] = {"charge", "charge", TEXTOID, charges, false, false, ANY,
 	"It must be 'cost' or 'seconds'.", FIELD(charge_seconds)},
 	[SETTING_NOTIFY] = {"notify", "notify", BOOLOID, NULL, false, false, ANY, NULL, FIELD(notify)},
+	[SETTING_BACKOFF_JITTER] = {"backoff_jitter", "backoff_jitter", FLOAT8OID, NULL, false, false,
+		0, 1, "It must be from 0 (none) to 1.", FIELD(backoff_jitter)},
+	[SETTING_DEFAULT_PRIORITY] = {"default_priority", "default_priority", INT8OID, NULL, false,
+		false, (-PG_INT64_MAX - 1), ((double) PG_INT64_MAX), NULL, FIELD(default_priority)},
+	[SETTING_GROUP_REQUIRED] = {"group_required", "group_required", BOOLOID, NULL, false, false,
+	ANY, NULL, FIELD(group_required)},
 	[SETTING_GROUP_WEIGHT] = {"group_weight", "weight", FLOAT4OID, NULL, false, false,
 		(float4) FAIRQ_MIN_WEIGHT, FAIRQ_MAX_WEIGHT, "It must be from 0.001 to 1000.",
 	FIELD(group_defaults.weight)},
@@ -94,6 +100,11 @@ queue_settings_store(QueueInfo *info, QueueSetting which, Datum value, bool isnu
 	if (!isnull && def->type == FLOAT4OID)
 	{
 		*(float4 *) field = DatumGetFloat4(value);
+		return;
+	}
+	if (!isnull && def->type == FLOAT8OID)
+	{
+		*(double *) field = DatumGetFloat8(value);
 		return;
 	}
 	if (!isnull)

@@ -171,7 +171,9 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
 							 &group))
 	{
-		claim->charge = group.charge;
+		claim->at_limit.low = name.low;
+		claim->at_limit.high = name.high;
+		claim->at_limit.charge = group.charge;
 
 		/* A task that somebody has is his to offer again, from here. */
 		*limit = leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),

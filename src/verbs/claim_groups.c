@@ -85,7 +85,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 	{
 		if (virtual_time_compare(start, *left) < 0)
 			*left = start;
-		if (!parking_park(limit, lane, &entry, claim->charge, true))
+		if (!parking_park(limit, &claim->at_limit, lane, &entry, true))
 			lanes_offer_entry(lane, &entry);
 	}
 }

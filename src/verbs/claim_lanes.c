@@ -416,7 +416,7 @@ lease_held(Claim *claim, int class, int max)
 		{
 			/* By now the group may have it: then whoever comes next may. */
 			if (limit != NO_LIMIT &&
-				!parking_park(limit, lane, &hand[i], claim->charge, false))
+				!parking_park(limit, &claim->at_limit, lane, &hand[i], false))
 				lanes_offer_entry(lane, &hand[i]);
 			continue;
 		}

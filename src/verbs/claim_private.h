@@ -11,6 +11,7 @@
 
 #include "shmem/group_overflow.h"
 #include "shmem/lanes.h"
+#include "shmem/parking.h"
 #include "shmem/stats.h"
 #include "storage/archive.h"
 #include "verbs/claim.h"
@@ -42,7 +43,7 @@ typedef struct Claim
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
 								 * offered for a group at its limit */
-	double		charge;			/* of a task whose group is at its limit */
+	GroupAtLimit at_limit;		/* the group of the task that was refused last */
 	TimestampTz first_deadline; /* of the leases granted */
 	StatsBatch	waits;			/* how long the tasks have waited */
 	ArchiveBatch archive;		/* of tasks popped */

@@ -131,12 +131,12 @@ give_up_place(QueueInfo *info, NewPlace *place)
 static void
 make_room(QueueInfo *info, int n)
 {
-	if (info->max_tasks > 0 && !pending_room(info->state, n, info->max_tasks))
+	if (info->max_depth > 0 && !pending_room(info->state, n, info->max_depth))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 				 errmsg("cannot enqueue %d more tasks: queue \"%s\" may have " INT64_FORMAT,
-						n, info->name, info->max_tasks),
-				 errhint("Try again when tasks are done, or raise \"max_tasks\" of the queue with fairq.alter_queue().")));
+						n, info->name, info->max_depth),
+				 errhint("Try again when tasks are done, or raise \"max_depth\" of the queue with fairq.alter_queue().")));
 }
 
 /*

@@ -15,6 +15,7 @@ typedef struct NewTask
 {
 	Datum		payload;		/* jsonb */
 	text	   *group_key;
+	bool		has_priority;	/* else the queue's default, once it is known */
 	int64		priority;
 	float4		cost;
 	TimestampTz run_at;			/* DT_NOBEGIN: now */

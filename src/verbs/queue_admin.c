@@ -16,10 +16,14 @@
 #include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/pg_class_d.h"
+#include "catalog/pg_extension_d.h"
 #include "catalog/pg_type_d.h"
+#include "commands/extension.h"
+#include "common/hashfn.h"
 #include "executor/spi.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
@@ -116,8 +120,8 @@ delete_settings(const char *queue)
 }
 
 /*
- * Only under policy fair there is an overflow (see placement_assign), and are
- * tasks charged for.
+ * Only under policy fair there is an overflow (see placement_assign), are tasks
+ * charged for, and have priorities bounds.
  */
 static void
 check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
@@ -129,6 +133,17 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 				 errmsg("argument \"charge\" is '%s', and queue \"%s\" is not of policy fair",
 						TextDatumGetCString(settings->values[SETTING_CHARGE]), queue),
 				 errhint("Leave it out: only under policy fair are groups charged for their tasks.")));
+	if (fair && settings->given[SETTING_DEFAULT_PRIORITY])
+	{
+		int64		priority = DatumGetInt64(settings->values[SETTING_DEFAULT_PRIORITY]);
+
+		if (priority < 0 || priority >= FAIRQ_CLASSES)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("argument \"default_priority\" is " INT64_FORMAT ", and queue \"%s\" is of policy fair",
+							priority, queue),
+					 errhint("Under policy fair priorities are 0 to %d.", FAIRQ_CLASSES - 1)));
+	}
 	for (int i = SETTING_MAX_READY; !fair && i <= SETTING_MAX_READY_PER_GROUP; i++)
 	{
 		int64		standard = (i == SETTING_MAX_READY) ? 1000000 : 10000;
@@ -139,9 +154,12 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 					 errmsg("argument \"%s\" is " INT64_FORMAT ", and queue \"%s\" is not of policy fair",
 							queue_settings[i].column,
 							DatumGetInt64(settings->values[i]), queue),
-					 errhint("Leave it out: only under policy fair do tasks wait for room. See \"max_tasks\" for a limit.")));
+					 errhint("Leave it out: only under policy fair do tasks wait for room. See \"max_depth\" for a limit.")));
 	}
 }
+
+/* That of fairq.queue. */
+#define DEFAULT_PRIORITY	INT64CONST(4)
 
 static bool
 wants_archive(const QueueSettings *settings)
@@ -174,7 +192,7 @@ static const char queue_definition[] =
 " CONSTRAINT \"id_of_%1$s\" PRIMARY KEY (id)"
 ") WITH (autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off);"
 "ALTER TABLE fairq.\"q_%1$s\""
-" ADD priority pg_catalog.int8 NOT NULL DEFAULT 0,"
+" ADD priority pg_catalog.int8 NOT NULL DEFAULT %2$s,"
 " ADD cost pg_catalog.float4 NOT NULL DEFAULT 1,"
 " ADD attempts pg_catalog.int4 NOT NULL DEFAULT 0,"
 " ADD run_at pg_catalog.timestamptz,"
@@ -220,10 +238,45 @@ in_quotes(const char *queue)
 }
 
 /*
- * Create a queue.  The caller needs CREATE on schema fairq.
+ * Two that create a queue of a name, one after the other: the second sees the
+ * first's.  Names that share a lock only wait.
+ */
+static void
+lock_name(const char *queue)
+{
+	LOCKTAG		tag;
+	uint32		hash = hash_bytes((const unsigned char *) queue, strlen(queue));
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ExtensionRelationId,
+					   get_extension_oid("pgfairq", false), 1 + hash % PG_INT16_MAX);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
+	AcceptInvalidationMessages();
+}
+
+/*
+ * There is a relation of the name of the table of a queue that is to be created.
+ */
+static void
+name_is_taken(const char *queue, const char *relname)
+{
+	if (queue_catalog_has_settings(queue))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("queue \"%s\" already exists", queue),
+				 errhint("Choose another name, drop the queue with fairq.drop_queue(), or say if_not_exists.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_DUPLICATE_OBJECT),
+			 errmsg("cannot create queue \"%s\": there is a relation %s that is not a queue's",
+					queue, quote_qualified_identifier(QUEUE_SCHEMA, relname)),
+			 errhint("Choose another name, or rename or drop that relation.")));
+}
+
+/*
+ * Create a queue.  The caller needs CREATE on schema fairq.  if_not_exists: if there
+ * is one of the name it is left as it is.
  */
 void
-queue_admin_create(const text *name, const QueueSettings *settings)
+queue_admin_create(const text *name, const QueueSettings *settings, bool if_not_exists)
 {
 	char		queue[NAMEDATALEN];
 	char		relname[NAMEDATALEN];
@@ -237,27 +290,27 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 				 errmsg("permission denied to create queue \"%s\"", queue),
 				 errhint("It takes the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
 	check_fair_settings(queue, !settings->given[SETTING_POLICY] ||
-				   strcmp(TextDatumGetCString(settings->values[SETTING_POLICY]), "fair") == 0,
-				   settings);
+						strcmp(TextDatumGetCString(settings->values[SETTING_POLICY]), "fair") == 0,
+						settings);
+	lock_name(queue);
 	if (OidIsValid(get_relname_relid(relname, schema)))
 	{
-		if (queue_catalog_has_settings(queue))
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("queue \"%s\" already exists", queue),
-					 errhint("Choose another name, or drop the queue with fairq.drop_queue().")));
-		ereport(ERROR,
+		if (!if_not_exists || !queue_catalog_has_settings(queue))
+			name_is_taken(queue, relname);
+		ereport(NOTICE,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot create queue \"%s\": there is a relation %s that is not a queue's",
-						queue, quote_qualified_identifier(QUEUE_SCHEMA, relname)),
-				 errhint("Choose another name, or rename or drop that relation.")));
+				 errmsg("queue \"%s\" already exists, and is left as it is", queue)));
+		return;
 	}
 
 	if (wants_archive(settings))
 		archive_check_name(queue);
 
 	SPI_connect();
-	run_as_sql(psprintf(queue_definition, in_quotes(queue)));
+	run_as_sql(psprintf(queue_definition, in_quotes(queue),
+						psprintf(INT64_FORMAT, settings->given[SETTING_DEFAULT_PRIORITY] ?
+								 DatumGetInt64(settings->values[SETTING_DEFAULT_PRIORITY]) :
+								 DEFAULT_PRIORITY)));
 
 	/* Settings that a dropped table of this name has left behind are void. */
 	delete_settings(queue);
@@ -359,59 +412,6 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 		group_settings_adopt(info, rel);
 	}
 	settings_changed(rel);
-	relation_close(rel, NoLock);
-}
-
-/*
- * Change what a group was given, when the transaction commits.  Errors: 42704,
- * 42501, 53400.
- */
-void
-queue_admin_set_group(const text *queue, const text *group,
-					  const QueueSettings *settings)
-{
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(queue, &rel);
-	Oid			types[7] = {TEXTOID, TEXTOID};
-	Datum		values[7] = {CStringGetTextDatum(info->name), PointerGetDatum(group)};
-	char		nulls[8] = "  ";
-	Datum		result[5];
-	bool		result_nulls[5];
-	LimitSettings after;
-	GroupName	name;
-	uint32		limit;
-
-	for (int i = SETTING_GROUP_WEIGHT, n = 2; i <= SETTING_PAUSED; i++, n++)
-	{
-		types[n] = queue_settings[i].type;
-		values[n] = settings->values[i];
-		nulls[n] = settings->given[i] ? ' ' : 'n';
-	}
-
-	SPI_connect();
-	queue_admin_execute("INSERT INTO fairq.group_setting AS s"
-						" (queue, group_key, weight, max_leased, rate, burst, paused)"
-						" VALUES ($1, $2, $3, $4, $5, $6, coalesce($7, false))"
-						" ON CONFLICT (queue, group_key) DO UPDATE SET"
-						" weight = coalesce($3, s.weight),"
-						" max_leased = coalesce($4, s.max_leased),"
-						" rate = coalesce($5, s.rate),"
-						" burst = coalesce($6, s.burst),"
-						" paused = coalesce($7, s.paused)"
-						" RETURNING weight, max_leased, rate, burst, paused",
-						7, types, values, nulls);
-	if (SPI_processed != 1)
-		elog(ERROR, "settings of a group were written " UINT64_FORMAT " times", SPI_processed);
-	heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, result, result_nulls);
-	group_settings_of_row(result, result_nulls, &after);
-	SPI_finish();
-
-	/* Nothing may fail between the two. */
-	pending_reserve(1);
-	name = group_name(group);
-	limit = limited_groups_announce(info->state, &name);
-	pending_group_set(info->state, limit, &after);
-	group_settings_adopt(info, rel);
 	relation_close(rel, NoLock);
 }
 

@@ -330,11 +330,28 @@ revive_task(Placement *placement, RowReader *row)
 }
 
 /*
- * Make dead tasks ready again, with all their attempts: one, or all.  Returns
- * how many.
+ * Make a dead task ready again, with all its attempts.  Returns how many.
  */
 int64
-remove_revive(Relation rel, QueueInfo *info, bool all, int64 id)
+remove_revive(Relation rel, QueueInfo *info, int64 id)
+{
+	Placement	placement;
+	RowReader	row;
+	int64		revived = 0;
+
+	placement_begin(&placement, rel, info);
+	row_reader_begin(&row, rel, info);
+	if (row_reader_task_wait(&row, id, NULL))
+		revived = revive_task(&placement, &row);
+	row_reader_end(&row);
+	return revived;
+}
+
+/*
+ * Make all dead tasks of a group, or (NULL) of all, ready again.  Returns how many.
+ */
+int64
+remove_revive_all(Relation rel, QueueInfo *info, const text *group)
 {
 	Placement	placement;
 	RowReader	row;
@@ -344,13 +361,6 @@ remove_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
-	if (!all)
-	{
-		if (row_reader_task_wait(&row, id, NULL))
-			revived = revive_task(&placement, &row);
-		row_reader_end(&row);
-		return revived;
-	}
 	row_scan_begin(&scan, rel, info);
 	while ((tuple = row_scan_next(&scan)) != NULL)
 	{
@@ -358,7 +368,9 @@ remove_revive(Relation rel, QueueInfo *info, bool all, int64 id)
 		RowStatus	status = row_reader_read(&row, &tid);
 
 		/* Those that died in our own transaction, too. */
-		if (status == ROW_LIVE || status == ROW_OWN)
+		if ((status == ROW_LIVE || status == ROW_OWN) &&
+			(group == NULL ||
+			 row_reader_same_group(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group)))
 			revived += revive_task(&placement, &row);
 	}
 	row_scan_end(&scan);

@@ -123,19 +123,21 @@ settle_count_move(QueueInfo *info, char from, char to)
 }
 
 /*
- * The wait after an attempt: exponential, with a jitter of 10 % either way so
- * that tasks that failed together are not retried together (Goodman's queue).
+ * The wait after an attempt: exponential, with a jitter either way, as the queue
+ * has it, so that tasks that failed together are not retried together (Goodman's
+ * queue).
  */
 static int64
 backoff(const QueueInfo *info, int attempt)
 {
 	double		usecs = ldexp((double) info->backoff_base, Min(attempt - 1, 62));
 
-	usecs *= 0.9 + 0.2 * pg_prng_double(&pg_global_prng_state);
+	usecs *= 1.0 + info->backoff_jitter * (2.0 * pg_prng_double(&pg_global_prng_state) - 1.0);
 
 	/* At the cap, too, but never beyond it. */
 	if (usecs > info->backoff_max)
-		usecs = info->backoff_max * (1.0 - 0.1 * pg_prng_double(&pg_global_prng_state));
+		usecs = info->backoff_max *
+			(1.0 - info->backoff_jitter * pg_prng_double(&pg_global_prng_state));
 	return (int64) usecs;
 }
 
@@ -147,6 +149,28 @@ settle_set_due(RowReader *row, TimestampTz due)
 {
 	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
 	row_is_null(row, COLUMN_RUN_AT) = false;
+}
+
+/*
+ * The task that row has read is scheduled.  Returns false if another transaction
+ * has changed the row.
+ */
+static bool
+schedule(RowReader *row, int64 delay, bool wait)
+{
+	QueueInfo  *info = row->info;
+	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
+	ItemPointerData tid = row->tuple.t_self;
+	TimestampTz due = GetCurrentTimestamp() + delay;
+
+	row_is_null(row, COLUMN_ADDRESS) = true;
+	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
+	settle_set_due(row, due);
+	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
+		return false;
+	pending_scheduled(info->state, due);
+	settle_count_move(info, from, TASK_SCHEDULED);
+	return true;
 }
 
 /*
@@ -162,7 +186,6 @@ put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 	int			max_attempts = claim_max_attempts_of(row);
 	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
 	ItemPointerData tid = row->tuple.t_self;
-	TimestampTz due;
 
 	/* The row may say more, by SQL of a user: attempts are never forgotten. */
 	int			attempt = Max(lease->attempt, DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)));
@@ -197,15 +220,7 @@ put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 		return placement_replace(&settlement->placement, row, wait);
 	}
 
-	due = GetCurrentTimestamp() + delay;
-	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
-	settle_set_due(row, due);
-	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
-		return false;
-	pending_scheduled(info->state, due);
-	settle_count_move(info, from, TASK_SCHEDULED);
-	return true;
+	return schedule(row, delay, wait);
 }
 
 /*
@@ -383,15 +398,19 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	bool		done = false;
 
 	durable_leases_delete(settlement->rel, settlement->info, lease);
-	if (settlement->verb == SETTLE_RELEASE)
+	if (settlement->verb == SETTLE_RELEASE && settlement->delay == 0)
 		return release_task(settlement, lease, settled);
 
 	/* Again if the row was changed, with SQL, between the look and the write. */
 	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))
 	{
 		CHECK_FOR_INTERRUPTS();
+		if (settlement->verb == SETTLE_RELEASE && !row_reader_is_placed(row))
+			return false;		/* moved with SQL, as in release_task */
 		if (settlement->verb == SETTLE_ACK)
 			done = row_writer_delete(settlement->rel, &row->tuple.t_self, true);
+		else if (settlement->verb == SETTLE_RELEASE)
+			done = schedule(row, settlement->delay, true);
 		else
 			done = put_back(settlement, lease, true);
 	}
@@ -409,6 +428,11 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		if (settlement->now == 0)
 			settlement->now = GetCurrentTimestamp();
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
+	}
+	else if (settlement->verb == SETTLE_RELEASE)
+	{
+		stats_tally(state, QUEUE_RELEASED, 1);
+		stats_tally(state, QUEUE_SNOOZED, 1);
 	}
 	else
 		stats_tally(state, QUEUE_NACKED, 1);
