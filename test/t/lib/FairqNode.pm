@@ -26,6 +26,7 @@ our @EXPORT = qw(
   start_after_kill
   nothing_swept
   worker_pid
+  wait_event_of
   python_program
 );
 
@@ -193,6 +194,18 @@ sub worker_pid
 	return $pid;
 }
 
+# Wait until some processes wait for events of a type: Lock; Extension for those that
+# sleep until there is something for them.  who is a condition on pg_stat_activity,
+# number how many there are to be (1).  Answers false if it does not come to that.
+sub wait_event_of
+{
+	my ($node, $type, $who, $number) = @_;
+
+	return $node->poll_query_until('postgres',
+		"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = '$type' AND pid <> pg_backend_pid() AND ($who)",
+		$number // 1);
+}
+
 # One test: no sweep has found a task, for there was none, unless by hand.
 sub nothing_swept
 {
@@ -278,6 +291,20 @@ sub send
 
 	$self->{psql}->query_until(qr/sent/, "\\echo sent\n$sql;\n");
 	return;
+}
+
+# Wait for the end of what was sent.  Answers what was written to standard error
+# since then, '' if all went well.
+sub ended
+{
+	my ($self) = @_;
+	my $error;
+
+	$self->{psql}->set_query_timer_restart;
+	$self->{psql}->query('');
+	$error = $self->{psql}{stderr};
+	$self->{psql}{stderr} = '';
+	return $error;
 }
 
 sub pid
