@@ -20,27 +20,14 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
-use IPC::Run;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = fairq_node('model', conf => "pgfairq.max_workers = 0\nfsync = off\n");
-my $output = '';
-my $ran = IPC::Run::run(
-	[
-		python_program('model_run.py'), $node->connstr('postgres'),
-		'--seed', $ENV{FAIRQ_MODEL_SEED} // 1,
-		'--schedules', $ENV{FAIRQ_MODEL_SCHEDULES} // 12,
-		'--pg-ctl', 'pg_ctl',
-		'--data', $node->data_dir,
-		'--log', $node->logfile
-	],
-	'>&', \$output);
-
-# The program has restarted the server.
-$node->_update_pid(1);
-
+my ($ran, $output) = run_restarting($node, 'model_run.py',
+	'--seed', $ENV{FAIRQ_MODEL_SEED} // 1,
+	'--schedules', $ENV{FAIRQ_MODEL_SCHEDULES} // 12);
 ok($ran, 'the queues do what the model says') or diag($output);
 my $counts = $ran ? decode_json($output) : {};
 cmp_ok($counts->{$_} // 0, '>', 4, "$_ was called often enough")

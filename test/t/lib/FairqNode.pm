@@ -27,7 +27,9 @@ our @EXPORT = qw(
   nothing_swept
   worker_pid
   wait_event_of
+  acknowledge_all
   python_program
+  run_restarting
 );
 
 # A running node with the library preloaded and the extension in database
@@ -206,6 +208,28 @@ sub wait_event_of
 		$number // 1);
 }
 
+# Claim and acknowledge all there is in a queue, ten tasks at a time, each ten in a
+# transaction.
+sub acknowledge_all
+{
+	my ($node, $queue) = @_;
+
+	sql($node, <<SQL);
+DO \$\$
+DECLARE
+	r uuid[];
+BEGIN
+	LOOP
+		r := ARRAY(SELECT receipt FROM fairq.claim('$queue', 10));
+		EXIT WHEN r = '{}';
+		PERFORM fairq.ack_many(r);
+		COMMIT;
+	END LOOP;
+END \$\$;
+SQL
+	return;
+}
+
 # One test: no sweep has found a task, for there was none, unless by hand.
 sub nothing_swept
 {
@@ -240,6 +264,24 @@ sub python_program
 	}
 	die
 	  "a python3 with psycopg 3 is needed (Debian: python3-psycopg), or FAIRQ_PYTHON";
+}
+
+# Run a program of test/load that restarts the server.  Answers whether it went well, and
+# its output.
+sub run_restarting
+{
+	my ($node, $program, @arguments) = @_;
+	my $output = '';
+	my $good = IPC::Run::run(
+		[
+			python_program($program), $node->connstr('postgres'), @arguments,
+			'--pg-ctl', 'pg_ctl', '--data', $node->data_dir, '--log', $node->logfile
+		],
+		'>&', \$output);
+
+	# The postmaster is another one.
+	$node->_update_pid(1);
+	return ($good, $output);
 }
 
 package FairqSession;
