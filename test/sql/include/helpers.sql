@@ -31,7 +31,8 @@ $$;
 -- The lock waits for a pass of the worker to end, and keeps it from the next. So the pass
 -- by hand is a whole one, and the condition is asked when nobody is at the queue: what
 -- it sees is committed, and claims find it. Without the lock a worker that is held up
--- between counting a task and offering it would have the test go on too early.
+-- between counting a task and offering it would have the test go on too early: seen in
+-- overflow, one run of twenty, with the worker stopped for moments at random.
 CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
 DECLARE
     lock_table text := format('LOCK TABLE fairq.%I IN SHARE MODE', 'q_' || queue);
