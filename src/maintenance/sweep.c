@@ -211,10 +211,10 @@ report(Sweeper *sweeper)
 		return;
 	sweeper->sweep->reported = true;
 	ereport(LOG,
-			(errmsg("tasks of queue \"%s\" had been handed over by nobody: %d at first",
+			(errmsg("sweep of queue \"%s\" found claimable tasks that were in no lane: %d",
 					sweeper->info->name, sweeper->found),
-			 errdetail("They can be claimed now. Further ones are counted in column \"swept\" of fairq.queue_stats."),
-			 errhint("This should not happen; please report it.")));
+			 errdetail("What it found can be claimed now. Further tasks are counted in column \"swept\" of fairq.queue_stats."),
+			 errhint("Please report this to the authors of pgfairq.")));
 }
 
 /*

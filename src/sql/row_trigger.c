@@ -45,9 +45,9 @@ check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
 	if (priority < 0 || priority >= info->state->classes)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("priority " INT64_FORMAT " is not one of queue \"%s\"",
+				 errmsg("priority " INT64_FORMAT " is out of range for queue \"%s\"",
 						priority, info->name),
-				 errhint("Under policy \"fair\" priorities are 0 to %d.",
+				 errhint("Under policy \"fair\" priorities must be 0 to %d.",
 						 info->state->classes - 1)));
 }
 
@@ -77,9 +77,9 @@ check_block(QueueInfo *info, const FairqAddress *address)
 	if (address->block >= FAIRQ_TAGS_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("address of block " INT64_FORMAT " is not one of queue \"%s\"",
+				 errmsg("block " INT64_FORMAT " of the address is out of range for queue \"%s\"",
 						address->block, info->name),
-				 errhint("Under policy \"fair\" blocks are less than " INT64_FORMAT ".",
+				 errhint("Under policy \"fair\" blocks must be less than " INT64_FORMAT ".",
 						 FAIRQ_TAGS_ROWS)));
 }
 
@@ -190,7 +190,7 @@ fairq_row_written(PG_FUNCTION_ARGS)
 		!TRIGGER_FIRED_AFTER(trigger->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" is a row trigger after INSERT, UPDATE or DELETE",
+				 errmsg("function \"%s\" must be fired AFTER ROW on INSERT, UPDATE or DELETE",
 						"fairq.row_written"),
 				 errhint("fairq.create_queue() sets it up.")));
 

@@ -355,7 +355,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 		IsSubTransaction() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("%s cannot be called in a transaction that is under way",
+				 errmsg("%s cannot run inside a transaction block",
 						arguments_function(fcinfo)),
 				 errhint("Call it on its own, after the commit; within a transaction use fairq.claim() with \"wait\".")));
 

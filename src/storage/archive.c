@@ -268,8 +268,8 @@ archive_check_name(const char *queue)
 	if (OidIsValid(get_relname_relid(name, queue_catalog_schema(false))))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot create the archive of queue \"%s\": there is a relation %s already",
-						queue, quote_qualified_identifier(QUEUE_SCHEMA, name)),
+				 errmsg("cannot create the archive of queue \"%s\": relation \"%s.%s\" already exists",
+						queue, QUEUE_SCHEMA, name),
 				 errhint("Choose another name for the queue, or rename or drop that relation.")));
 }
 
@@ -283,7 +283,7 @@ create_archive(const char *queue, const char *name, Oid owner)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create the archive of queue \"%s\"", queue),
-				 errhint("Its owner needs the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+				 errhint("Its owner needs the privilege CREATE on schema \"%s\".", QUEUE_SCHEMA)));
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE TABLE %s (",
@@ -322,9 +322,9 @@ archive_provide(const char *queue, Oid table, Oid owner)
 		if (problem != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("cannot create the archive of queue \"%s\": there is a relation %s already",
-							queue, quote_qualified_identifier(QUEUE_SCHEMA, name)),
-					 errdetail("It is not fit to be the archive. %s", problem),
+					 errmsg("cannot use relation \"%s.%s\" as the archive of queue \"%s\"",
+							QUEUE_SCHEMA, name, queue),
+					 errdetail_internal("%s", problem),
 					 errhint("Rename or drop that relation.")));
 		relation_close(relation, NoLock);
 	}
@@ -457,8 +457,8 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 		if (!OidIsValid(oid))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("table %s, the archive of queue \"%s\", does not exist",
-							quote_qualified_identifier(QUEUE_SCHEMA, name), info->name),
+					 errmsg("table \"%s.%s\", the archive of queue \"%s\", does not exist",
+							QUEUE_SCHEMA, name, info->name),
 					 errhint("Create it with fairq.alter_queue(keep_done), or have none with keep_done => '0'.")));
 		*relation = try_relation_open(oid, RowExclusiveLock);
 	} while (*relation == NULL);
@@ -467,8 +467,8 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table %s cannot be used as the archive of queue \"%s\"",
-						quote_qualified_identifier(QUEUE_SCHEMA, name), info->name),
+				 errmsg("cannot use table \"%s.%s\" as the archive of queue \"%s\"",
+						QUEUE_SCHEMA, name, info->name),
 				 errdetail_internal("%s", problem),
 				 errhint("Undo the change that was made to the table, or have no archive with keep_done => '0'.")));
 	return archive;

@@ -235,20 +235,19 @@ check_privileges(QueueInfo *info, Relation rel, AclMode privileges)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("permission denied for queue \"%s\"", info->name),
-					 errhint("It takes the privilege %s on table %s.",
+					 errhint("The privilege %s on table \"%s.%s\" is required.",
 							 mode == ACL_INSERT ? "INSERT" :
 							 mode == ACL_SELECT ? "SELECT" :
 							 mode == ACL_UPDATE ? "UPDATE" : "DELETE",
-							 quote_qualified_identifier(QUEUE_SCHEMA,
-														RelationGetRelationName(rel)))));
+							 QUEUE_SCHEMA, RelationGetRelationName(rel))));
 	}
 	if (rel->rd_rel->relrowsecurity &&
 		check_enable_rls(info->relation, InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("row security is enabled for queue \"%s\"", info->name),
+				 errmsg("row-level security is enabled for queue \"%s\"", info->name),
 				 errdetail("Policies are not applied to the rows of a queue."),
-				 errhint("Disable row security on the table, or use a role that bypasses it.")));
+				 errhint("Disable row-level security on the table, or use a role that bypasses it.")));
 }
 
 /*

@@ -91,9 +91,9 @@ row_writer_new_ids(QueueInfo *info, int n, int *got)
 		if (blocks > MAX_BLOCKS)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("queue \"%s\" gets no new ids: the next one is " INT64_FORMAT,
+					 errmsg("could not allocate ids for queue \"%s\": the next one is " INT64_FORMAT,
 							info->name, first),
-					 errhint("Set its sequence to that with setval(); its increment has to be %d.",
+					 errhint("Set its sequence to that with setval(); its increment must be %d.",
 							 QUEUE_ID_BLOCK)));
 		block = nextval_internal(info->id_sequence, false);
 		queue_state_give_ids(info->state, block, block + QUEUE_ID_BLOCK);

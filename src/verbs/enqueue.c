@@ -134,7 +134,7 @@ make_room(QueueInfo *info, int n)
 	if (info->max_tasks > 0 && !pending_room(info->state, n, info->max_tasks))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("cannot enqueue %d more tasks: queue \"%s\" may have " INT64_FORMAT,
+				 errmsg("cannot enqueue %d more: queue \"%s\" is limited to " INT64_FORMAT " tasks",
 						n, info->name, info->max_tasks),
 				 errhint("Try again when tasks are done, or raise \"max_tasks\" of the queue with fairq.alter_queue().")));
 }

@@ -376,9 +376,9 @@ placement_lane(QueueInfo *info, const FairqAddress *address)
 		address->class >= info->state->classes)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("address of bucket %d and class %d is not one of queue \"%s\"",
+				 errmsg("bucket %d or class %d of the address is out of range for queue \"%s\"",
 						address->bucket, address->class, info->name),
-				 errhint("A task may be in the buckets 0 to %d, and in the classes 0 to %d.",
+				 errhint("The bucket must be from 0 to %d, and the class from 0 to %d.",
 						 FAIRQ_MAX_BUCKETS - 1, info->state->classes - 1)));
 	return queue_catalog_lane(info, address->class, address->bucket);
 }

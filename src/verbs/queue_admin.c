@@ -126,9 +126,9 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 		strcmp(TextDatumGetCString(settings->values[SETTING_CHARGE]), "cost") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"charge\" is '%s', and queue \"%s\" is not of policy fair",
-						TextDatumGetCString(settings->values[SETTING_CHARGE]), queue),
-				 errhint("Leave it out: only under policy fair are groups charged for their tasks.")));
+				 errmsg("invalid value for argument \"charge\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
+						queue, TextDatumGetCString(settings->values[SETTING_CHARGE])),
+				 errhint("Leave it out: only under policy \"fair\" are groups charged for their tasks.")));
 	for (int i = SETTING_MAX_READY; !fair && i <= SETTING_MAX_READY_PER_GROUP; i++)
 	{
 		int64		standard = (i == SETTING_MAX_READY) ? 1000000 : 10000;
@@ -136,10 +136,10 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 		if (settings->given[i] && DatumGetInt64(settings->values[i]) != standard)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("argument \"%s\" is " INT64_FORMAT ", and queue \"%s\" is not of policy fair",
-							queue_settings[i].column,
-							DatumGetInt64(settings->values[i]), queue),
-					 errhint("Leave it out: only under policy fair do tasks wait for room. See \"max_tasks\" for a limit.")));
+					 errmsg("invalid value for argument \"%s\" for queue \"%s\", whose policy is not \"fair\": \"" INT64_FORMAT "\"",
+							queue_settings[i].column, queue,
+							DatumGetInt64(settings->values[i])),
+					 errhint("Leave it out: only under policy \"fair\" do tasks wait for room. See \"max_tasks\" for a limit.")));
 	}
 }
 
@@ -235,7 +235,7 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create queue \"%s\"", queue),
-				 errhint("It takes the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+				 errhint("The privilege CREATE on schema \"%s\" is required.", QUEUE_SCHEMA)));
 	check_fair_settings(queue, !settings->given[SETTING_POLICY] ||
 				   strcmp(TextDatumGetCString(settings->values[SETTING_POLICY]), "fair") == 0,
 				   settings);
@@ -248,9 +248,9 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 errhint("Choose another name, or drop the queue with fairq.drop_queue().")));
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot create queue \"%s\": there is a relation %s that is not a queue's",
-						queue, quote_qualified_identifier(QUEUE_SCHEMA, relname)),
-				 errhint("Choose another name, or rename or drop that relation.")));
+				 errmsg("cannot create queue \"%s\": relation \"%s.%s\" already exists",
+						queue, QUEUE_SCHEMA, relname),
+				 errhint("It is not a queue's. Choose another name, or rename or drop that relation.")));
 	}
 
 	if (wants_archive(settings))

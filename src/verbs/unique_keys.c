@@ -184,7 +184,7 @@ write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 	heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
 	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
 						   row->values, row->nulls, true))
-		elog(ERROR, "the row of task " INT64_FORMAT " of queue \"%s\" has gone",
+		elog(ERROR, "could not find the row of task " INT64_FORMAT " of queue \"%s\"",
 			 found->id, info->name);
 	stats_tally(info->state, became, -1);
 	stats_tally(info->state, task_state_depth(found->state), 1);

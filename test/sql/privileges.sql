@@ -74,7 +74,7 @@ BEGIN
     LOOP
         BEGIN
             RETURN NEXT rpad(verb, 25) || regexp_replace(regexp_replace(pg_temp.try(statement),
-                '^42501: permission denied for queue "pri"\n  hint: It takes the privilege (\w+) on table fairq.q_pri.$', 'needs \1'),
+                '^42501: permission denied for queue "pri"\n  hint: The privilege (\w+) on table "fairq.q_pri" is required.$', 'needs \1'),
                 '^42501: must be owner of queue "pri"\n  hint: .*$', 'needs ownership');
             RAISE EXCEPTION 'undo' USING ERRCODE = 'UNDOO';
         EXCEPTION WHEN SQLSTATE 'UNDOO' THEN

@@ -139,8 +139,8 @@ SELECT pg_temp.try($$ SELECT fairq.my_buckets(NULL, pg_temp.session('a')) $$);
 CREATE ROLE regress_fairq_session;
 GRANT SELECT ON mine TO regress_fairq_session;
 SET ROLE regress_fairq_session;
-SELECT pg_temp.try($$ SELECT fairq.heartbeat(pg_temp.session('a')) $$);
-SELECT pg_temp.try($$ SELECT fairq.close_session(pg_temp.session('a')) $$);
+SELECT pg_temp.try_with_session($$ SELECT fairq.heartbeat(pg_temp.session('a')) $$);
+SELECT pg_temp.try_with_session($$ SELECT fairq.close_session(pg_temp.session('a')) $$);
 SELECT pg_temp.try($$ SELECT fairq.my_buckets('ses buckets', pg_temp.session('a')) $$);
 SELECT fairq.open_session('of another role', '1 h') AS session \gset
 SELECT fairq.heartbeat(:'session');
@@ -150,7 +150,7 @@ SELECT pg_temp.try(format($$ SELECT fairq.my_buckets('ses buckets', %L) $$, :'se
 RESET ROLE;
 GRANT SELECT, UPDATE ON fairq."q_ses buckets" TO regress_fairq_session;
 SET ROLE regress_fairq_session;
-SELECT pg_temp.try($$ SELECT fairq.claim('ses buckets', session => pg_temp.session('a')) $$);
+SELECT pg_temp.try_with_session($$ SELECT fairq.claim('ses buckets', session => pg_temp.session('a')) $$);
 SELECT pg_temp.try(format($$ SELECT fairq.my_buckets('ses buckets', %L) $$, :'session'));
 RESET ROLE;
 REVOKE ALL ON fairq."q_ses buckets" FROM regress_fairq_session;

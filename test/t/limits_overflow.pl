@@ -255,7 +255,7 @@ none_empty('shared', 2, 'no claim found nothing');
 #
 sql($node, "SELECT fairq.create_queue('max', max_tasks => 10); SELECT fairq.enqueue_many('max', numbers(1, 4))");
 $one->safe("BEGIN; SELECT fairq.enqueue_many('max', numbers(5, 8))");
-refused($node, "SELECT fairq.enqueue_many('max', numbers(9, 11))", '53400', qr/queue "max" may have 10/, qr/max_tasks/, 'tasks of open transactions count');
+refused($node, "SELECT fairq.enqueue_many('max', numbers(9, 11))", '53400', qr/queue "max" is limited to 10 tasks/, qr/max_tasks/, 'tasks of open transactions count');
 sql($node, "SELECT fairq.enqueue_many('max', numbers(9, 10))");
 $one->safe('ROLLBACK');
 sql($node, "SELECT fairq.enqueue_many('max', numbers(11, 14))");

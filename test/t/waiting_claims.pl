@@ -444,10 +444,10 @@ scenario 'fairq.wait' => sub {
 	is($other, 1, 'the other goes on waiting');
 
 	run('w', 'BEGIN');
-	like(run('w', "CALL fairq.wait('q')"), qr/transaction that is under way/, 'not in a transaction');
+	like(run('w', "CALL fairq.wait('q')"), qr/cannot run inside a transaction block/, 'not in a transaction');
 	run('w', 'ROLLBACK');
-	refused($node, "SELECT fairq.enqueue('q', '1') \\; CALL fairq.wait('q');", '25001', qr/under way/, qr/on its own/, 'not after something else');
-	refused($node, "DO \$\$ BEGIN PERFORM fairq.enqueue('q', '1'); CALL fairq.wait('q'); END \$\$;", '25001', qr/under way/, undef,
+	refused($node, "SELECT fairq.enqueue('q', '1') \\; CALL fairq.wait('q');", '25001', qr/cannot run inside a transaction block/, qr/on its own/, 'not after something else');
+	refused($node, "DO \$\$ BEGIN PERFORM fairq.enqueue('q', '1'); CALL fairq.wait('q'); END \$\$;", '25001', qr/cannot run inside a transaction block/, undef,
 		'not with something to commit');
 	sql($node, <<'SQL');
 SELECT fairq.purge('q');
