@@ -35,7 +35,7 @@ typedef struct QueueOrder
 	int64		overflow_lost;	/* tasks of the overflow from here on may have
 								 * lost their places in lanes; PG_INT64_MAX:
 								 * none have */
-	int64		overflow_sought;	/* the same of those that a pass is looking for,
+	int64		overflow_sought;	/* and of those that a pass is looking for,
 									 * or was when it failed */
 	uint64		next_slot;		/* group lock: slots handed out so far */
 	uint32		group_ring;		/* group lock: some group of this order, the
@@ -47,7 +47,7 @@ typedef struct QueueOrder
 typedef enum QueueRecovery
 {
 	QUEUE_UNKNOWN,				/* tags and depths are to be read from rows */
-	QUEUE_RECOVERING,			/* somebody does */
+	QUEUE_RECOVERING,			/* a backend does */
 	QUEUE_KNOWN
 } QueueRecovery;
 
@@ -117,7 +117,7 @@ typedef struct QueueReplenish
 	uint32		seeks;			/* maintenance lock: how often that was done */
 } QueueReplenish;
 
-/* A task that looks as if nobody had handed it over. */
+/* A task that looks as if it were in no lane. */
 typedef struct SweepSuspect
 {
 	int64		id;

@@ -340,7 +340,7 @@ inspect_tasks_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 				!read_candidate(&row, &candidate))
 				continue;
 			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
-			/* Written with SQL: nobody can say how long it has waited. */
+			/* Written with SQL: how long it has waited is not known. */
 			if (TIMESTAMP_NOT_FINITE(at))
 				continue;
 			if (!any || at < *oldest)

@@ -68,8 +68,9 @@ is_counted(Relation rel, QueueInfo *info)
 }
 
 /*
- * So is a row of policy fair whose place in virtual time nobody will have come to:
- * who claims it would take all others there, and the time is not without end.
+ * So is a row of policy fair whose place in virtual time is beyond all
+ * others: a claim of it would take the whole class there, and the time is not
+ * without end.
  */
 static void
 check_block(QueueInfo *info, const FairqAddress *address)
@@ -162,7 +163,7 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 	}
 
 	if (task_state_depth(task_state) == QUEUE_ADDRESSED)
-		return;					/* ready, but nowhere: nobody gets it */
+		return;					/* ready, but nowhere: it is never claimed */
 	known = is_counted(rel, info);
 	stats_tally(info->state, task_state_depth(task_state), change);
 	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR && known)

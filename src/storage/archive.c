@@ -3,17 +3,19 @@
  * archive.c
  *	  Finished tasks that are kept for a while.
  *
- * A queue with the setting keep_done has a table fairq.done_<queue>.  Whoever
- * finishes tasks notes them in a batch (archive_add), and at the end of his
- * statement writes the batch with one INSERT (archive_write), in the transaction
- * that deletes the rows.  So a task is in one of the two tables, whatever
- * becomes of the transaction.  Without the setting nothing of this happens.
+ * A queue with the setting keep_done has a table fairq.done_<queue>.  A
+ * statement that finishes tasks notes them in a batch (archive_add), and at
+ * its end writes the batch with one INSERT (archive_write), in the
+ * transaction that deletes the rows.  So a task is in one of the two tables,
+ * whatever becomes of the transaction.  Without the setting nothing of this
+ * happens.
  *
  * The archive is an ordinary table and is written with ordinary SQL, so that
  * triggers, constraints, indexes and columns that a user adds to it are
  * honoured.  It is written as the queue's owner, in a restricted context, for
- * who may acknowledge need not have privileges on it.  Therefore it must be the
- * same owner's: code attached to somebody else's table is not run as him.
+ * who may acknowledge need not have privileges on it.  Therefore it must be
+ * the same owner's: code attached to another role's table is not run as the
+ * queue's owner.
  *
  * The archive depends on the queue's table, so DROP TABLE takes both.  A dump
  * does not carry that dependency; maintenance makes it anew.

@@ -51,7 +51,7 @@ typedef enum QueueColumn
 
 /*
  * What a backend knows about a queue of its database.  Good for as long as
- * the relation is open: nobody changes it meanwhile.
+ * the relation is open: it does not change meanwhile.
  */
 typedef struct QueueInfo
 {

@@ -7,10 +7,10 @@
  * executor.  What the executor would have honoured and we do not is found out
  * here, once a table is made known to a session, and refused with a clear error.
  *
- * Whoever looks at a queue, or publishes to all that want it, comes here with his
- * own privileges.  So nothing of the owner's is executed: expressions are looked at
- * as they are stored, for what the relcache has of them was simplified, and that
- * calls functions with constant arguments.
+ * A role that looks at a queue, or publishes to all that want it, comes here
+ * with its own privileges.  So nothing of the owner's is executed:
+ * expressions are looked at as they are stored, for what the relcache has of
+ * them was simplified, and that calls functions with constant arguments.
  *
  *-------------------------------------------------------------------------
  */
@@ -318,9 +318,9 @@ fit_index(QueueInfo *info, Relation index, int i)
 /*
  * Find the indexes that the engine walks.  Other indexes are maintained.
  *
- * Ours are known by their names and by what they are: a user may have others, on
- * the same columns and with predicates of his own.  Of unique indexes on all ids any
- * will do.
+ * Ours are known by their names and by what they are: a user may have others,
+ * on the same columns and with other predicates.  Of unique indexes on all
+ * ids any will do.
  */
 static void
 examine_indexes(QueueInfo *info, Relation rel)

@@ -38,7 +38,7 @@ typedef struct Claim
 	RowReader	row;
 	TimestampTz now;
 	int			got;
-	Lane	   *refilling;		/* a lane that somebody else is reading */
+	Lane	   *refilling;		/* a lane that another backend is reading */
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
 								 * offered for a group at its limit */

@@ -329,7 +329,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 
 	check_fair_settings(info->name, info->policy == QUEUE_FAIR, settings);
 
-	/* Now, for after the commit there is nobody to tell that it cannot be. */
+	/* Now, for after the commit no caller can be told that it cannot be. */
 	if (settings->given[SETTING_BUCKETS] &&
 		DatumGetInt32(settings->values[SETTING_BUCKETS]) > info->buckets)
 	{
@@ -340,7 +340,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	if (wants_archive(settings))
 	{
 		archive_provide(info->name, RelationGetRelid(rel), rel->rd_rel->relowner);
-		/* Rows may be there that nobody has read yet. */
+		/* Rows may be there that have not been read yet. */
 		pending_due_added(&info->state->archive.cursor, DT_NOBEGIN, DT_NOEND);
 	}
 	SPI_connect();

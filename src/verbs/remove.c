@@ -93,7 +93,7 @@ count_purged(HTAB *counts, RowReader *row)
 		return;
 	if (leases_find(queue, id, &lease) || (!addressed && replenished_tasks_has(queue, id)))
 	{
-		/* Somebody is settling it, and may yet release it; or it has a place. */
+		/* It is being settled, and may yet be released; or it has a place. */
 		placement_leaves(row);
 		return;
 	}
@@ -122,9 +122,9 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 	bool		done = false;
 
 	/*
-	 * After a start, groups are known from here on: were they read later in our
-	 * transaction, which counts what we remove as if it were there, nobody would
-	 * tell them that it is not.
+	 * After a start, groups are known from here on.  A read later in our
+	 * transaction counts what we remove as if it were there, and that would
+	 * not be put right.
 	 */
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);

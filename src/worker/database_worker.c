@@ -4,9 +4,10 @@
  *	  The process that maintains the queues of a database.
  *
  * It only makes tasks claimable and is never in the way: its transactions are
- * short, and it has none while it sleeps, which is until the next thing is due
- * or somebody makes something due earlier (worker_slots.c).  It ends when the
- * extension is dropped or somebody wants the database for himself.
+ * short, and it has none while it sleeps, which is until the next thing is
+ * due or a backend makes something due earlier (worker_slots.c).  It ends
+ * when the extension is dropped or a command needs the database without
+ * connections.
  *
  * It also runs errands for those who wait or listen (waiters.c): it sends
  * what is to NOTIFY, in a transaction of its own, so that producers do not,
@@ -157,7 +158,7 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 		Relation	rel;
 		QueueInfo  *info;
 
-		/* Nothing of his is looked at with our own privileges. */
+		/* Nothing of the owner's is looked at with our own privileges. */
 		if (OidIsValid(owner))
 		{
 			run_as_owner(owner, &context);
@@ -285,7 +286,7 @@ list_queues(bool *exists, TimestampTz *next)
 }
 
 /*
- * What nobody was told to release, when this server was a standby.
+ * Release what went without a call of ours, when this server was a standby.
  */
 static void
 release_gone_queues(void)

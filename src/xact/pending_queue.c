@@ -65,7 +65,7 @@ release_created(PendingAction *action)
 							pending_data(action, PendingRelation)->relation);
 }
 
-/* Should a prepared transaction be rolled back, no callback would tell us. */
+/* No callback tells us that a prepared transaction was rolled back. */
 static void
 refuse_created(PendingAction *action)
 {

@@ -5,7 +5,7 @@
 \i test/sql/include/helpers.sql
 \pset format unaligned
 \pset null (null)
--- The same as the depths of the queue count it: ready leased scheduled held dead.
+-- The depths of the queue, as they are counted: ready leased scheduled held dead.
 CREATE FUNCTION pg_temp.depths(name text) RETURNS text LANGUAGE sql AS $$
     SELECT concat_ws(' ', ready, leased, scheduled, held, dead) FROM fairq.queue_stats WHERE queue = name
 $$;

@@ -110,7 +110,7 @@ cmp_ok($r->{paused_last}, '<=', $last,
 	"paused: they are in others' hands after $r->{paused_median} s (median), $r->{paused_last} s (last)");
 is($r->{paused_uncounted}, 0, 'paused: the attempt is counted');
 
-# The same with workers that do not look at the answer.
+# With workers that do not look at the answer.
 $load = FaultLoad->new($node->connstr('postgres'), '--clients' => $workers, '--careless');
 foreach (1 .. 2)
 {

@@ -222,7 +222,7 @@ ok(wait_for(sub { return $collect->('hands') == 60; }, 20) && $came{4} && $came{
 sql($node, "COMMIT PREPARED 'enqueued'");
 ok(wait_for(sub { return $collect->('hands') == 65; }, 20), 'those of a prepared transaction come when it is committed');
 
-# The same if all that the count knows of is removed, and is not.
+# Also if all that the count knows of is removed, and is not.
 sql($node, "SELECT fairq.enqueue_many('hands', numbers(201, 204), '{carol}')");
 sql($node, "BEGIN; SELECT fairq.cancel('hands', id) FROM fairq.tasks('hands', 'overflow'); PREPARE TRANSACTION 'cancelled'");
 sql($node, "ROLLBACK PREPARED 'cancelled'");

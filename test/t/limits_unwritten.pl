@@ -251,7 +251,7 @@ offer('moved', 4);
 sql($node, 'VACUUM FULL fairq.q_moved');
 comes('moved', '3 4 5 6 7 8 9 10', 'rows that VACUUM FULL has moved');
 
-# The same of rows whose tasks are leased meanwhile, and given back when the overflow
+# Rows whose tasks are leased meanwhile, and given back when the overflow
 # was read again.
 my $long = "to_jsonb((SELECT string_agg(md5(n::text), '') FROM generate_series(1, 50) n))";
 foreach my $how ("UPDATE fairq.q_away SET payload = $long WHERE payload IN ('3', '4')", 'VACUUM FULL fairq.q_away')

@@ -1,4 +1,4 @@
-# The sweep finds tasks that nobody handed over.
+# The sweep finds tasks that were not handed over.
 #
 # Rows are made to slip by for real: the trigger of the table is switched off
 # behind everybody's back, by a change of the catalog, and they are inserted at

@@ -81,7 +81,7 @@ sub sql
 	return $node->safe_psql($db // 'postgres', $sql);
 }
 
-# The same as a list of rows, each a list of columns.
+# What it returns as a list of rows, each a list of columns.
 sub rows
 {
 	my ($node, $sql, $db) = @_;
@@ -309,7 +309,7 @@ sub query
 	return $out;
 }
 
-# The same; dies if there was an error.
+# As query(); dies if there was an error.
 sub safe
 {
 	my ($self, $sql) = @_;
