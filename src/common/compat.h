@@ -32,7 +32,7 @@
 #error "pgfairq needs PostgreSQL 15 or later"
 #endif
 
-/* Shared by some of our files, and nobody else's: as cheap as if it were static. */
+/* Shared by some of our files and by no other library: as cheap as static. */
 #ifdef __GNUC__
 #define FAIRQ_PRIVATE __attribute__((visibility("hidden")))
 #else
@@ -143,9 +143,9 @@ typedef enum IndexEntries
  * tuple in another index would outlive it: pruning frees the line pointer of such
  * a one without asking indexes, and the next row there would be found by it.
  *
- * heap_update itself must not be told not to wait (it asserts that nobody has
- * the row then).  So the row is locked first, which can be had without waiting,
- * as strongly as any update needs it.
+ * heap_update itself must not be told not to wait (it asserts that no other
+ * transaction has the row then).  So the row is locked first, which can be
+ * had without waiting, as strongly as any update needs it.
  */
 static inline TM_Result
 fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,

@@ -26,7 +26,7 @@ typedef enum QueueCounter
 	QUEUE_EXPIRED,
 	QUEUE_CANCELLED,
 	QUEUE_DIED,
-	QUEUE_SWEPT,				/* tasks that nobody had handed over */
+	QUEUE_SWEPT,				/* tasks that were in no lane */
 	QUEUE_SNOOZED,				/* released with a delay */
 	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
 	/* how many there are now; never reset */

@@ -3,13 +3,14 @@
  * wall_clock.c
  *	  The clock on the wall, and that it may be set.
  *
- * Times that users see and give are by the wall clock, and so are the times at
- * which leases and sessions end.  But that clock is set, by hand or by NTP, an hour
- * perhaps, and then nothing is to stay, or to end, for the length of the step.  So it
- * is compared with a clock that nobody sets, which also goes on while the machine
- * is suspended, where there is one.  If the two have drifted apart by more than a
- * second since the last look the wall clock was set, and whoever sees that first
- * shifts the times in shared memory.  Who sleeps looks every few seconds.
+ * Times that users see and give are by the wall clock, and so are the times
+ * at which leases and sessions end.  But that clock is set, by hand or by
+ * NTP, an hour perhaps, and then nothing is to stay, or to end, for the
+ * length of the step.  So it is compared with a clock that cannot be set,
+ * which also goes on while the machine is suspended, where there is one.  If
+ * the two have drifted apart by more than a second since the last look the
+ * wall clock was set, and whoever sees that first shifts the times in shared
+ * memory.  Who sleeps looks every few seconds.
  *
  * Tasks that wait for a time (run_at, a retry) have it in their rows; it stays as it is
  * written, and they are ready when the wall clock says so.
@@ -91,7 +92,7 @@ wall_clock_register(ClockStepFunction function)
 }
 
 /*
- * Microseconds by a clock that nobody sets.
+ * Microseconds by a clock that cannot be set.
  */
 int64
 wall_clock_real(void)

@@ -170,9 +170,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 }
 
 /*
- * Do what is due, up to a bound.  Returns whether there is more to do now; else
- * maintenance->next is when to come again, or earlier if somebody schedules
- * something.
+ * Do what is due, up to a bound.  Returns whether there is more to do now;
+ * else maintenance->next is when to come again, or earlier if a backend
+ * schedules something.
  *
  * rel is locked in RowExclusiveLock mode.  The work is the caller's
  * transaction's: its tasks can be claimed when it commits.  It is done as the

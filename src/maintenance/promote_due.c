@@ -24,7 +24,7 @@ typedef enum Promotion
 {
 	PROMOTED,
 	NOT_DUE,					/* moved or gone; whoever did that has said so */
-	IN_HANDS					/* of somebody who will not say when he is done */
+	IN_HANDS					/* being written: its end will not be told */
 } Promotion;
 
 static Promotion

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * sweep.c
- *	  Looking for tasks that nobody handed over.
+ *	  Looking for tasks that were not handed over.
  *
- * Rows become claimable when somebody hands them over (pending.c).  Should a
- * row ever slip by, by a mistake of ours or of the server's, nobody would find
- * it until the next restart: it lies before its lane's frontier and is in no
- * window.  So now and then somebody looks.  It is to find nothing; what it
- * finds is counted, and in the log.
+ * Rows become claimable when they are handed over (pending.c).  If a row ever
+ * slips by, by a mistake of ours or of the server's, no claim finds it until
+ * the next restart: it lies before its lane's frontier and is in no window.
+ * So now and then a pass looks.  It is to find nothing; what it finds is
+ * counted, and in the log.
  *
  * Ids grow with time, so the index on id is read forwards, each part of it once:
  *
@@ -30,8 +30,8 @@
  *
  * A row between its transaction's end and its hand-over, or between window
  * and lease, looks as if it were lost.  So it is a suspect at first, and
- * looked up again a moment later, when nobody has had any in his hands for so
- * long (transit_horizon.c); and some times more if somebody has new ones by
+ * looked up again a moment later, when no backend has had any in hand for so
+ * long (transit_horizon.c); and some times more if a backend has new ones by
  * then, which may be the same.  To take one for lost that is not does no
  * harm: an offer too many never does.
  *
@@ -83,17 +83,17 @@
 #define SUSPECT_USECS	INT64CONST(300000)
 
 /*
- * How long to wait, in all, for those who have had tasks in their hands since
- * then.  Who has them for longer is stuck, and a task that is lost is not to wait
- * for him.
+ * How long to wait, in all, for backends that have had tasks in hand since
+ * then.  One that has them for longer is stuck, and a task that is lost is
+ * not to wait for it.
  */
 #define TRANSIT_USECS	INT64CONST(10000000)
 
 /*
- * How many looks must not find a task, if during each of them somebody had tasks
- * in his hands that he had not at the look before.  Any of them may have met it
- * there, a task that is claimed and released all the time, say; one after the other
- * hardly.
+ * How many looks must not find a task, if during each of them a backend had
+ * tasks in hand that it had not at the look before.  One look may miss a task
+ * that is in hand just then, such as one that is claimed and released all the
+ * time; several looks in a row hardly do.
  */
 #define SUSPECT_LOOKS	8
 
@@ -102,7 +102,7 @@ typedef enum SuspectVerdict
 {
 	SUSPECT_LOST,
 	SUSPECT_WAIT,				/* tasks were in others' hands all the time */
-	SUSPECT_AGAIN				/* somebody has some now, or had: look again */
+	SUSPECT_AGAIN				/* a backend has some now, or had: look again */
 } SuspectVerdict;
 
 /* A pass in progress. */
@@ -117,7 +117,7 @@ typedef struct Sweeper
 } Sweeper;
 
 /*
- * Is the task that row has read one that nobody will come across?
+ * Is the task that row has read one that no claim will come across?
  */
 static bool
 is_overlooked(QueueInfo *info, RowReader *row)
@@ -137,7 +137,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 	{
 		case TASK_READY:
 			if (row_is_null(row, COLUMN_ADDRESS))
-				return false;	/* written by SQL; nobody's to claim */
+				return false;	/* written by SQL; not to be claimed */
 			address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 			if (address->class >= state->classes)
 				return false;
@@ -211,19 +211,19 @@ report(Sweeper *sweeper)
 		return;
 	sweeper->sweep->reported = true;
 	ereport(LOG,
-			(errmsg("tasks of queue \"%s\" had been handed over by nobody: %d at first",
+			(errmsg("sweep of queue \"%s\" found claimable tasks that were in no lane: %d",
 					sweeper->info->name, sweeper->found),
-			 errdetail("They can be claimed now. Further ones are counted in column \"swept\" of fairq.queue_stats."),
-			 errhint("This should not happen; please report it.")));
+			 errdetail("What it found can be claimed now. Further tasks are counted in column \"swept\" of fairq.queue_stats."),
+			 errhint("Please report this to the authors of pgfairq.")));
 }
 
 /*
  * What of a suspect that this look did not find either?
  *
- * before is since when somebody had tasks in his hands just before the look.  Who
- * had this one during the look had it by then, or has taken it since and has it
- * still; but for one who took it and let go of it within the look, whom we would
- * have to meet in the looks before as well.
+ * before is since when a backend has had tasks in hand, just before the look.
+ * A backend that had this one in hand during the look had it by then, or has
+ * taken it since and has it still.  One that took it and let go of it within
+ * the look would have to be met in the looks before as well.
  */
 static SuspectVerdict
 judge(const SweepSuspect *suspect, TimestampTz before, TimestampTz now)
@@ -320,7 +320,7 @@ suspect(Sweeper *sweeper, int64 id)
 		return false;
 	sweep->suspects[sweep->suspect_count].id = id;
 
-	/* Not when the pass began: who has it in his hands may have come since. */
+	/* Not when the pass began: who has it in hand may have come since. */
 	sweep->suspects[sweep->suspect_count].since = GetCurrentTimestamp();
 	sweep->suspects[sweep->suspect_count].looks = 1;
 	sweep->suspect_count++;
@@ -387,8 +387,8 @@ activity(QueueState *state)
 }
 
 /*
- * Is there anything that has not been looked at?  If not, the next who takes an
- * id sees to it that somebody comes.
+ * Is there anything that has not been looked at?  If not, the next backend
+ * that takes an id wakes the worker.
  */
 static bool
 is_wanted(QueueState *state)
@@ -537,7 +537,7 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 	{
 		TimestampTz due = sweep->suspects[0].since + SUSPECT_USECS;
 
-		/* Not at once if somebody is waited for. */
+		/* Not at once if a backend is waited for. */
 		*next = Min(*next, due > now ? due : now + SUSPECT_USECS);
 	}
 	if (sweep->under_way)

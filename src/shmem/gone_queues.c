@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * gone_queues.c
- *	  Queues that are gone, and nobody was told.
+ *	  Queues that are gone without a call of ours.
  *
- * On a standby queues that were looked at have shared state, and when the primary
- * drops them, or their database, that comes with the WAL: nobody calls us.  So
- * whoever looks at one more there looks which are gone; so does whoever finds no room
- * for another queue, or for lanes, and each worker when it starts.
+ * On a standby queues that were looked at have shared state, and when the
+ * primary drops them, or their database, that comes with the WAL: no function
+ * of ours is called.  So whoever looks at one more there looks which are
+ * gone; so does whoever finds no room for another queue, or for lanes, and
+ * each worker when it starts.
  *
  * Locking: a queue's state is in use only by who has a lock on its table.  Here it is
  * locked against all of them, unless that has to be waited for.

@@ -17,10 +17,11 @@
  * A group's two counts, ready and overflow, are what was added less what was
  * taken: a task is in one of them, or leased.  One with an address is ready
  * from when it gets that, committed or not; one of the overflow from when its
- * group is replenished with it, of which replenished_tasks.c keeps note.  Nobody
- * guesses: who takes a task away finds out where it was counted, and a lease
- * knows whether its task goes back (groups_given_back).  Rows that were
- * written before anybody counted are counted in one go (recovery.c).
+ * group is replenished with it, of which replenished_tasks.c keeps note.
+ * There is no guessing: who takes a task away finds out where it was counted,
+ * and a lease knows whether its task goes back (groups_given_back).  Rows
+ * that were written before anybody counted are counted in one go
+ * (recovery.c).
  *
  * That a group has nothing in the overflow is believed only of who has read to
  * the end of it.  So as long as overflow_from says that there may be

@@ -190,7 +190,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 #define NEW_SECONDS		0.1
 
 /*
- * Somebody else has a lease on the task: all is as it was before
+ * Another claim has a lease on the task: all is as it was before
  * groups_lease_begins.
  */
 void

@@ -184,7 +184,7 @@ lanes_offer_entry(Lane *lane, const LaneEntry *place)
  */
 
 /*
- * There may be claimable rows from address on that nobody can name (NULL:
+ * There may be claimable rows from address on that cannot be named (NULL:
  * anywhere): have the index read again from there.
  */
 void
@@ -273,13 +273,14 @@ look(const Lane *lane, LaneTop *top)
 }
 
 /*
- * What is next in a lane.  Without the lock, as a claimer looks at all lanes before it
- * takes from one.  For claimers only; who acts on what he sees looks with the lock.
+ * What is next in a lane.  Without the lock, as a claimer looks at all lanes
+ * before it takes from one.  For claimers only; a claimer looks again with
+ * the lock before it acts on this.
  *
- * Races: entries move while one is copied, so that first may be a mixture of two, or an
- * entry that somebody has taken; and lanes_refill_end() says that a lane is complete
- * before it has entered what was read, so that one with tasks may look empty.  Both are
- * harmless to a claimer:
+ * Races: entries move while one is copied, so that first may be a mixture of
+ * two, or an entry that has been taken; and lanes_refill_end() says that a
+ * lane is complete before it has entered what was read, so that one with
+ * tasks may look empty.  Both are harmless to a claimer:
  *
  *	 What it takes, and up to where, lanes_take() compares with the lock.  A first that
  *	 is too far along, or a lane that looks empty, has it take later entries of other
@@ -362,8 +363,9 @@ merge(const Lane *lane, int n, int u, int max, LaneEntry *entries)
 /*
  * Take up to max entries from the front of a lane, but none that comes after
  * upto (NULL: any), and say what is next.  Returns how many; -1 if nowait and
- * another claimer has the lane locked.  (Somebody else is waited for: he has an
- * entry to make, or to take out, and who passes by finds later ones.)
+ * another claimer has the lane locked.  (Other backends are waited for: they
+ * have an entry to make, or to take out, and a claimer that passes by finds
+ * later ones.)
  */
 int
 lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
@@ -426,7 +428,7 @@ lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
 
 /*
  * Begin to read the index of a lane.  Returns false if there is nothing to
- * read or somebody else is reading.  Else the caller reads up to *room + 1
+ * read or another backend is reading.  Else the caller reads up to *room + 1
  * entries from *from on, and calls lanes_refill_end.
  */
 bool

@@ -108,7 +108,7 @@ typedef enum LaneView
 	LANE_EMPTY,					/* nothing there */
 	LANE_READY,					/* first is the next entry */
 	LANE_UNREAD,				/* nothing before first; read the index */
-	LANE_REFILLING,				/* the same, and somebody is reading */
+	LANE_REFILLING,				/* as LANE_UNREAD, but a backend is reading */
 	LANE_LOCKED					/* a claimer's note: it was locked */
 } LaneView;
 

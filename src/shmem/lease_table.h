@@ -34,8 +34,8 @@ typedef enum LeaseState
 	LEASE_FREE,
 	LEASE_HELD,
 	LEASE_SETTLING,
-	LEASE_VAIN					/* its task is gone: nobody can settle it, and the
-								 * next pass ends it */
+	LEASE_VAIN					/* its task is gone: it cannot be settled, and
+								 * the next pass ends it */
 } LeaseState;
 
 typedef struct Lease

@@ -173,8 +173,8 @@ leases_end_sessions(void)
 }
 
 /*
- * The task of a lease is gone, which has been found out otherwise than by whoever
- * settles it: nobody can from now on, and it has run out.
+ * The task of a lease is gone, which has been found out otherwise than by
+ * whoever settles it: from now on it cannot be settled, and it has run out.
  */
 void
 leases_end_vain(const LeaseRef *ref)

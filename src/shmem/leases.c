@@ -202,9 +202,10 @@ leases_seen(int queue, int64 task, const ItemPointerData *tid)
 }
 
 /*
- * The transaction that settles a task's lease is going to look, for the last time,
- * whether another task is held behind it.  Should it fail the lease goes on
- * and says so still, for another one may have said so, too: a look too many.
+ * The transaction that settles a task's lease is going to look, for the last
+ * time, whether another task is held behind it.  If the transaction fails the
+ * lease goes on and says so still, for another one may have said so, too: a
+ * look too many.
  */
 void
 leases_closing(int queue, int64 task)
@@ -270,9 +271,9 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int que
 }
 
 /*
- * Begin to settle a lease.  Returns false if it is over, or somebody (the
- * caller included) is settling it already: then it is not the caller's any
- * more.  At the end of the transaction it is dropped or unsettled.
+ * Begin to settle a lease.  Returns false if it is over, or a transaction
+ * (the caller's included) is settling it already: then it is not the caller's
+ * any more.  At the end of the transaction it is dropped or unsettled.
  */
 bool
 leases_settle(const LeaseRef *ref, LeaseInfo *info)
@@ -301,9 +302,10 @@ leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * The settling transaction failed: the lease is as it was, and if it should
- * have run out meanwhile it does.  wake: and the worker is woken for it; not by who
- * knows when to come again, for what he could not put back he cannot at once.
+ * The settling transaction failed: the lease is as it was, and runs out if
+ * its deadline has passed meanwhile.  wake: the worker is woken for it.  A
+ * pass does not wake it: it knows when to come again, and what it could not
+ * put back it cannot put back at once.
  */
 void
 leases_unsettle(const LeaseRef *ref, bool wake)
@@ -385,8 +387,8 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 }
 
 /*
- * End a lease that nobody is settling and that has no row, for there is a row of
- * another one.  Returns whether it has ended.
+ * End a lease that no transaction is settling and that has no row, for there
+ * is a row of another one.  Returns whether it has ended.
  */
 bool
 leases_displace(const LeaseRef *ref)
@@ -406,11 +408,11 @@ leases_displace(const LeaseRef *ref)
 }
 
 /*
- * The claim of a lease was rolled back: end it, and say where the row was seen
- * last.  Returns false if there is nothing to offer, because the lease is over
- * or somebody else is settling it, with a receipt that was passed on before
- * the claim had committed.  It goes on for him then, and runs out at once
- * should he not settle it.
+ * The claim of a lease was rolled back: end it, and say where the row was
+ * seen last.  Returns false if there is nothing to offer, because the lease
+ * is over or another transaction is settling it, with a receipt that was
+ * passed on before the claim had committed.  Then the lease goes on for that
+ * one, and runs out at once if that does not settle it.
  */
 bool
 leases_give_back(const LeaseRef *ref, LeaseInfo *info)

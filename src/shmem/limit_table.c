@@ -432,8 +432,8 @@ limit_table_detach(uint32 number)
 
 /*
  * A group, with leased tasks in flight, does without its limit if it has one for
- * nothing: no settings, nothing parked, and nobody is about to give it any.  Its
- * queue's defaults do not limit.
+ * nothing: no settings, nothing parked, and no transaction is about to give it any.
+ * Its queue's defaults do not limit.
  */
 bool
 limit_table_leave(uint32 number, int leased)

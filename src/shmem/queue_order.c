@@ -44,9 +44,9 @@ queue_order_lost(const QueueOrder *order)
 }
 
 /*
- * From which task on a pass has to read the overflow, which it then does (one pass
- * at a time) and says so.  Should it fail, or be ended, the next one finds what it was
- * looking for.
+ * From which task on a pass has to read the overflow, which it then does (one
+ * pass at a time) and says so.  If it fails, or is ended, the next one finds
+ * what it was looking for.
  */
 int64
 queue_order_take_lost(QueueOrder *order)

@@ -271,7 +271,7 @@ queue_state_read_again(Oid relation)
 /*
  * Begin to read what shared memory does not know of a queue: one at a time.
  * True: the caller reads it, and says when it is done.  False: it is known;
- * if somebody else is reading it, that is waited for.
+ * if another backend is reading it, that is waited for.
  */
 bool
 queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
@@ -297,7 +297,7 @@ queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 }
 
 /*
- * It is known; or, with QUEUE_UNKNOWN, somebody else has to read it.
+ * It is known; or, with QUEUE_UNKNOWN, another backend has to read it.
  */
 void
 queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
@@ -310,10 +310,10 @@ queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 }
 
 /*
- * Let all processes go by what somebody read of a queue's settings, when settings
- * was their count of changes.  Not if there was one since: what was read may be
- * old, and is read again by whoever opens the queue next.  Returns whether that
- * changes what groups may have.
+ * Let all processes go by what a backend has read of a queue's settings, when
+ * settings was their count of changes.  Not if there was one since: what was
+ * read may be old, and is read again by whoever opens the queue next.
+ * Returns whether that changes what groups may have.
  */
 bool
 queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 settings)
@@ -335,7 +335,8 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 
 /*
  * What groups may have that were not given anything has changed, and that has
- * committed.  Counted in the same moment, so that nobody publishes what was before.
+ * committed.  Counted in the same moment, so that no backend publishes what
+ * was before.
  */
 void
 queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults)
@@ -356,7 +357,7 @@ queue_state_reserve(QueueState *queue, int n, int64 max)
 {
 	uint64		reserved = pg_atomic_read_u64(&queue->counts.reserved);
 
-	/* Nobody is refused because of room that somebody else asked for in vain. */
+	/* No caller is refused for room that another one asked for in vain. */
 	do
 	{
 		int64		total = (int64) reserved + n +

@@ -35,8 +35,8 @@ typedef struct QueueOrder
 	int64		overflow_lost;	/* tasks of the overflow from here on may have
 								 * lost their places in lanes; PG_INT64_MAX:
 								 * none have */
-	int64		overflow_sought;	/* the same of those that a pass is looking for,
-									 * or was when it failed */
+	int64		overflow_sought;	/* and of those that a pass is looking
+									 * for, or was when it failed */
 	uint64		next_slot;		/* group lock: slots handed out so far */
 	uint32		group_ring;		/* group lock: some group of this order, the
 								 * hand of the clock that finds idle ones */
@@ -47,7 +47,7 @@ typedef struct QueueOrder
 typedef enum QueueRecovery
 {
 	QUEUE_UNKNOWN,				/* tags and depths are to be read from rows */
-	QUEUE_RECOVERING,			/* somebody does */
+	QUEUE_RECOVERING,			/* a backend does */
 	QUEUE_KNOWN
 } QueueRecovery;
 
@@ -106,18 +106,18 @@ typedef struct QueueReplenish
 	dlist_head	starved;
 	int			count;
 	int			under_way;		/* groups that transactions replenish now */
-	int			dry;			/* groups that have run out of places, and are being
-								 * replenished; read without the lock */
-	uint32		dry_epoch;		/* claims have given up waiting for those of earlier
-								 * ones */
-	uint32		times;		/* that were done, their tasks offered */
+	int			dry;			/* groups that have run out of places, and are
+								 * being replenished; read without the lock */
+	uint32		dry_epoch;		/* claims have given up waiting for those of
+								 * earlier ones */
+	uint32		times;			/* that were done, their tasks offered */
 	bool		late;			/* a claim has waited for one in vain */
 	ConditionVariable done;
 	TimestampTz seek_at;		/* maintenance lock: when to look at all */
 	uint32		seeks;			/* maintenance lock: how often that was done */
 } QueueReplenish;
 
-/* A task that looks as if nobody had handed it over. */
+/* A task that looks as if it were in no lane. */
 typedef struct SweepSuspect
 {
 	int64		id;
@@ -155,18 +155,20 @@ typedef struct QueuePublished
 	int64		max_ready;
 	int64		max_ready_per_group;
 	bool		charge_seconds;
-	pg_atomic_uint32 changes;	/* of settings that have committed; the queue's
-								 * lock, if the limits' defaults change */
+	pg_atomic_uint32 changes;	/* of settings that have committed; the
+								 * queue's lock, if the limits' defaults
+								 * change */
 } QueuePublished;
 
 /* How many tasks there are, as enqueues and the worker need to know it. */
 typedef struct QueueCounts
 {
-	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open transactions
-								 * are among them: group_table.c */
-	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow: replenished_tasks.c */
-	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
-								 * counted in their groups; 0: none are */
+	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open
+								 * transactions are among them: group_table.c */
+	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow:
+										 * replenished_tasks.c */
+	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place)
+								 * are counted in their groups; 0: none are */
 	bool		recount;		/* counts are off: see recovery_recount() */
 	pg_atomic_uint32 overflowing;	/* groups that may have overflow */
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_depth */
@@ -205,7 +207,8 @@ typedef struct QueueState
 	QueueReplenish replenish;
 	QueueHeldChecks held;
 
-	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
+	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket
+											 * is */
 
 	pg_atomic_uint64 pass_after;	/* no use in a claim's pass of maintenance
 									 * before this */

@@ -487,11 +487,12 @@ forget_session(uint32 number)
  * Returns whether any has leases that have to be told (leases_end_sessions),
  * which is then the caller's to do.
  *
- * A session has its leases, and its slot, until their tasks are put back, and that
- * may take for ever: nobody maintains their database, or their table is locked.
- * They were told all the same, so it is done again only once a second, for a lease
- * that began in the moment in which the session was closed.  It costs a look at
- * all leases there are, for however many sessions.
+ * A session has its leases, and its slot, until their tasks are put back, and
+ * that may take for ever: their database has no worker, or their table is
+ * locked.  They were told all the same, so it is done again only once a
+ * second, for a lease that began in the moment in which the session was
+ * closed.  It costs a look at all leases there are, for however many
+ * sessions.
  */
 bool
 sessions_overdue(TimestampTz now)

@@ -259,8 +259,9 @@ forget_tallies(void)
 }
 
 /*
- * The transaction is being prepared, and what it counts is going to be counted as if it
- * had committed: should it not, somebody has to know that there was one.
+ * The transaction is being prepared, and what it counts is going to be
+ * counted as if it had committed.  That there was one is noted, in case it is
+ * rolled back.
  */
 void
 stats_before_prepare(TransactionId xid)

@@ -4,13 +4,13 @@
  *	  Who waits for tasks, and how they are told.
  *
  * A claimer that finds nothing may sleep until there is something.  Here are
- * the sleepers: a slot for each backend, in a list for each queue, first come,
- * first told.  Whoever makes tasks claimable (lanes.c: an offer, or a lowered
- * frontier) tells one sleeper for each task, and no more: a word.  While nobody
- * waits that is one look at a counter.
+ * the sleepers: a slot for each backend, in a list for each queue, first
+ * come, first told.  Whoever makes tasks claimable (lanes.c: an offer, or a
+ * lowered frontier) tells one sleeper for each task, and no more: a word.
+ * While no backend waits that is one look at a counter.
  *
- * No task is left lying while somebody sleeps who would take it.  That takes
- * three rules.
+ * No task is left lying while a sleeper would take it.  That takes three
+ * rules.
  *
  *	 A sleeper first joins the list, then looks for tasks once more, then
  *	 sleeps.  A task is first offered, then the list is looked at.  So either
@@ -28,12 +28,12 @@
  *	 always know the group, so who wants some may be told in vain.
  *
  *	 A word goes to those only who joined before it was given: who joined later
- *	 has looked later.  So a word that nobody wants comes to an end, also if
+ *	 has looked later.  So a word that no sleeper wants comes to an end, also if
  *	 those that it passed have joined again.
  *
  * Some only want to tell their client, who may or may not claim then
- * (fairq.wait).  Nobody can pass on their word for them.  The background worker
- * looks a moment later whether there still is something, and tells another one.
+ * (fairq.wait).  They cannot pass on their word.  The background worker looks
+ * a moment later whether there still is something, and tells another one.
  *
  * The worker also has to send a NOTIFY for queues that are set so.  That there is
  * something new is a flag here; the worker is woken, and what comes up to then,
@@ -110,7 +110,7 @@ typedef struct WaiterList
 	int			last;
 	uint64		turn;			/* of the next who joins */
 	int			choosy;			/* how many do not want just any task */
-	Oid			database;		/* of the queue, since somebody joined */
+	Oid			database;		/* of the queue, since a backend joined */
 	pg_atomic_uint32 attention;
 	pg_atomic_uint32 pending;	/* there is something to NOTIFY of */
 	pg_atomic_uint64 notify_after;	/* and not before this */
@@ -330,9 +330,9 @@ tell(WaiterList *list, Word *word, bool new)
 	if (OidIsValid(database))
 	{
 		TimestampTz when = GetCurrentTimestamp() + CLIENT_USECS;
-		uint64		nobody = 0;
+		uint64		unclaimed = 0;
 
-		if (pg_atomic_compare_exchange_u64(&list->claimed_by, &nobody, when))
+		if (pg_atomic_compare_exchange_u64(&list->claimed_by, &unclaimed, when))
 			worker_slots_errand_at(database, when);
 	}
 	return chosen != NO_WAITER;
@@ -403,7 +403,8 @@ waiters_offered(int queue, int bucket, uint16 group)
 }
 
 /*
- * Tasks of a bucket can perhaps be claimed, nobody knows which and how many.
+ * Tasks of a bucket can perhaps be claimed, it is not known which and how
+ * many.
  */
 void
 waiters_lowered(int queue, int bucket)
@@ -538,8 +539,8 @@ waiters_told(void)
 }
 
 /*
- * We do not wait any more.  What we were told since we looked, or have not looked
- * for, somebody else is told.
+ * We do not wait any more.  What we were told since we looked, or have not
+ * looked for, another sleeper is told.
  */
 void
 waiters_end(void)
@@ -674,7 +675,7 @@ waiters_errands(Oid database, TimestampTz now, WaitersReady ready, int max,
 		if (queue->database != database)
 			continue;
 
-		/* Somebody was told on behalf of a client. */
+		/* A sleeper was told on behalf of a client. */
 		if (wall_clock_ahead(when, now, CLIENT_USECS))
 			*next = Min(*next, when);
 		else if (when != 0)

@@ -190,7 +190,7 @@ worker_slots_errand_at(Oid database, TimestampTz when)
 }
 
 /*
- * Is somebody at work in this database?
+ * Is a worker at work in this database?
  */
 bool
 worker_slots_alive(Oid database)
@@ -307,7 +307,7 @@ launcher_exit(int code, Datum arg)
 
 /*
  * The launcher has started, perhaps not for the first time: slots of workers
- * that do not run are nobody's.
+ * that do not run are free.
  */
 void
 worker_slots_launcher_begin(void)
@@ -529,8 +529,8 @@ earlier(pg_atomic_uint64 *time, TimestampTz when)
 }
 
 /*
- * The worker has looked, and something is due at a time.  Returns when to look
- * again: then, or earlier if somebody has said so meanwhile.
+ * The worker has looked, and something is due at a time.  Returns when to
+ * look again: then, or earlier if a backend has said so meanwhile.
  */
 TimestampTz
 worker_slots_next(int slot, TimestampTz when)

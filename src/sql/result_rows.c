@@ -159,7 +159,7 @@ result_rows_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 		values[1] = UUIDPGetDatum(&receipt);
 		values[6] = Int32GetDatum(lease->attempt);
 		values[8] = TimestampTzGetDatum(lease->deadline);
-		/* A task that was popped is nobody's to keep. */
+		/* A task that was popped has no deadline. */
 		nulls[8] = lease->settling && lease->deadline == DT_NOEND;
 	}
 	else

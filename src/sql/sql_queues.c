@@ -46,7 +46,7 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 				 QueueSettings *settings)
 {
 	const SettingDef *def = &queue_settings[setting];
-	const char *problem;
+	const char *given;
 	double		value;
 
 	queue_settings_give(settings, setting, PG_GETARG_DATUM(number));
@@ -57,9 +57,8 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 				char	   *word = text_to_cstring(PG_GETARG_TEXT_PP(number));
 
 				if (queue_settings_word(def, word) < 0)
-					arguments_bad(fcinfo, def->argument,
-								  psprintf("is %s", arguments_quote(word, strlen(word))),
-								  def->hint);
+					arguments_invalid(fcinfo, def->argument,
+									  arguments_clip(word, strlen(word)), def->hint);
 				return;
 			}
 		case INTERVALOID:
@@ -68,28 +67,28 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 			return;
 		case INT4OID:
 			value = PG_GETARG_INT32(number);
-			problem = psprintf("is %d", PG_GETARG_INT32(number));
+			given = psprintf("%d", PG_GETARG_INT32(number));
 			break;
 		case INT8OID:
 			value = PG_GETARG_INT64(number);
-			problem = psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number));
+			given = psprintf(INT64_FORMAT, PG_GETARG_INT64(number));
 			break;
 		case FLOAT4OID:
 			/* Drivers send numbers in the precision of their languages. */
-			problem = psprintf("is %g", PG_GETARG_FLOAT8(number));
+			given = psprintf("%g", PG_GETARG_FLOAT8(number));
 			value = (float4) PG_GETARG_FLOAT8(number);
 			settings->values[setting] = Float4GetDatum((float4) value);
 			break;
 		case FLOAT8OID:
 			value = PG_GETARG_FLOAT8(number);
-			problem = psprintf("is %g", value);
+			given = psprintf("%g", value);
 			break;
 		default:
 			return;
 	}
 	/* Also false for NaN. */
 	if (!(value >= def->min && value <= def->max) && !(def->zero_ok && value == 0))
-		arguments_bad(fcinfo, def->argument, problem, def->hint);
+		arguments_invalid(fcinfo, def->argument, given, def->hint);
 	settings->nulls[setting] = (def->null_is_zero && value == 0);
 }
 
@@ -267,7 +266,7 @@ fairq_maintain(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock,
-							  ACL_SELECT | ACL_UPDATE, &rel);
+					  ACL_SELECT | ACL_UPDATE, &rel);
 	while (maintain_pass(rel, info, &maintenance) &&
 		   maintenance.moved < MAX_MAINTAINED &&
 		   maintenance.archived < MAX_MAINTAINED)

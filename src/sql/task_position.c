@@ -286,7 +286,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
-		arguments_bad(fcinfo, "id", "is null", "Give the id of a task.");
+		arguments_null(fcinfo, "id", "Give the id of a task.");
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);

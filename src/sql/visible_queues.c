@@ -61,8 +61,8 @@ open_once(void *arg)
 }
 
 /*
- * Can the table of a queue, which is locked, be opened as one?  Not if somebody
- * has made it unfit, or if there are more queues than there is room for.  What
+ * Can the table of a queue, which is locked, be opened as one?  Not if it has
+ * been made unfit, or if there are more queues than there is room for.  What
  * opens it says so with an error.
  */
 static bool

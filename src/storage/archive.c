@@ -3,17 +3,19 @@
  * archive.c
  *	  Finished tasks that are kept for a while.
  *
- * A queue with the setting keep_done has a table fairq.done_<queue>.  Whoever
- * finishes tasks notes them in a batch (archive_add), and at the end of his
- * statement writes the batch with one INSERT (archive_write), in the transaction
- * that deletes the rows.  So a task is in one of the two tables, whatever
- * becomes of the transaction.  Without the setting nothing of this happens.
+ * A queue with the setting keep_done has a table fairq.done_<queue>.  A
+ * statement that finishes tasks notes them in a batch (archive_add), and at
+ * its end writes the batch with one INSERT (archive_write), in the
+ * transaction that deletes the rows.  So a task is in one of the two tables,
+ * whatever becomes of the transaction.  Without the setting nothing of this
+ * happens.
  *
  * The archive is an ordinary table and is written with ordinary SQL, so that
  * triggers, constraints, indexes and columns that a user adds to it are
  * honoured.  It is written as the queue's owner, in a restricted context, for
- * who may acknowledge need not have privileges on it.  Therefore it must be the
- * same owner's: code attached to somebody else's table is not run as him.
+ * who may acknowledge need not have privileges on it.  Therefore it must be
+ * the same owner's: code attached to another role's table is not run as the
+ * queue's owner.
  *
  * The archive depends on the queue's table, so DROP TABLE takes both.  A dump
  * does not carry that dependency; maintenance makes it anew.
@@ -268,8 +270,8 @@ archive_check_name(const char *queue)
 	if (OidIsValid(get_relname_relid(name, queue_catalog_schema(false))))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot create the archive of queue \"%s\": there is a relation %s already",
-						queue, quote_qualified_identifier(QUEUE_SCHEMA, name)),
+				 errmsg("cannot create the archive of queue \"%s\": relation \"%s.%s\" already exists",
+						queue, QUEUE_SCHEMA, name),
 				 errhint("Choose another name for the queue, or rename or drop that relation.")));
 }
 
@@ -283,7 +285,7 @@ create_archive(const char *queue, const char *name, Oid owner)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create the archive of queue \"%s\"", queue),
-				 errhint("Its owner needs the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+				 errhint("Its owner needs the privilege CREATE on schema \"%s\".", QUEUE_SCHEMA)));
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE TABLE %s (",
@@ -322,9 +324,9 @@ archive_provide(const char *queue, Oid table, Oid owner)
 		if (problem != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("cannot create the archive of queue \"%s\": there is a relation %s already",
-							queue, quote_qualified_identifier(QUEUE_SCHEMA, name)),
-					 errdetail("It is not fit to be the archive. %s", problem),
+					 errmsg("cannot use relation \"%s.%s\" as the archive of queue \"%s\"",
+							QUEUE_SCHEMA, name, queue),
+					 errdetail_internal("%s", problem),
 					 errhint("Rename or drop that relation.")));
 		relation_close(relation, NoLock);
 	}
@@ -457,8 +459,8 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 		if (!OidIsValid(oid))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("table %s, the archive of queue \"%s\", does not exist",
-							quote_qualified_identifier(QUEUE_SCHEMA, name), info->name),
+					 errmsg("table \"%s.%s\", the archive of queue \"%s\", does not exist",
+							QUEUE_SCHEMA, name, info->name),
 					 errhint("Create it with fairq.alter_queue(keep_done), or have none with keep_done => '0'.")));
 		*relation = try_relation_open(oid, RowExclusiveLock);
 	} while (*relation == NULL);
@@ -467,8 +469,8 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table %s cannot be used as the archive of queue \"%s\"",
-						quote_qualified_identifier(QUEUE_SCHEMA, name), info->name),
+				 errmsg("cannot use table \"%s.%s\" as the archive of queue \"%s\"",
+						QUEUE_SCHEMA, name, info->name),
 				 errdetail_internal("%s", problem),
 				 errhint("Undo the change that was made to the table, or have no archive with keep_done => '0'.")));
 	return archive;

@@ -35,7 +35,7 @@ typedef struct ArchiveRow
 {
 	ItemPointerData tid;		/* where it is */
 	IndexPosition place;		/* as the index has it */
-	bool		skipped;		/* it was in somebody's hands before */
+	bool		skipped;		/* another transaction was writing it before */
 	bool		removed;
 } ArchiveRow;
 

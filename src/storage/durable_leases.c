@@ -4,16 +4,18 @@
  *	  Leases that survive a crash and a failover.
  *
  * A claim from a queue with durable leases writes a row for each lease into
- * fairq.durable_lease, in its own transaction; whoever ends the lease deletes
- * it, in his.  So the rows that a crash leaves behind, or that a standby has
- * when it is promoted, are the leases that lived then.
+ * fairq.durable_lease, in its own transaction; whatever ends the lease
+ * deletes it, in the transaction that does.  So the rows that a crash leaves
+ * behind, or that a standby has when it is promoted, are the leases that
+ * lived then.
  *
- * The lease table is still what decides.  The rows of a queue are read into it
- * before anything is done with the queue: whenever a queue is opened for the
- * first time since the server started or was promoted (queue_open.c).  So no
- * lease is granted or settled before those of the rows are there, and
- * nobody else writes rows of the queue while they are read.  Where a queue does
- * not write any more, those it had are still restored, and end like others.
+ * The lease table is still what decides.  The rows of a queue are read into
+ * it before anything is done with the queue: whenever a queue is opened for
+ * the first time since the server started or was promoted (queue_open.c).  So
+ * no lease is granted or settled before those of the rows are there, and no
+ * other backend writes rows of the queue while they are read.  Where a queue
+ * does not write any more, those it had are still restored, and end like
+ * others.
  *
  * The table has no index: the lease table knows where each row is.  If the file of
  * the table is another one (VACUUM FULL), the rows are read once more, for where

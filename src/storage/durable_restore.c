@@ -144,7 +144,7 @@ read_rows(Relation table, Relation rel, QueueInfo *info)
 	return complete;
 }
 
-/* It was cut short; somebody else has to do it. */
+/* It was cut short; another backend has to do it. */
 static void
 restore_failed(int code, Datum arg)
 {
@@ -168,7 +168,7 @@ durable_leases_restore(Relation rel, QueueInfo *info)
 	if (RecoveryInProgress())
 		return;
 
-	/* First the lock: nobody detects a deadlock of those who wait for us. */
+	/* First the lock: a deadlock of those who wait for us is not detected. */
 	table = durable_table_open(AccessShareLock);
 	if (table == NULL)
 		return;

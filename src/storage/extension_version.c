@@ -4,17 +4,17 @@
  *	  Is the SQL of this database of the library's version?
  *
  * A new library serves all databases of the server as soon as that has been
- * restarted, and each database gets its functions, views and columns when somebody
- * runs ALTER EXTENSION there.  In between the library knows other arguments and
+ * restarted, and each database gets its functions, views and columns with an
+ * ALTER EXTENSION there.  In between the library knows other arguments and
  * columns than the database has, so it refuses: all functions but those of the
  * type address, which do not change, and the triggers.  The row trigger has the
  * queue read again, so rows may be written with SQL meanwhile; tables can be
  * dumped, altered and dropped.
  *
  * What was found is kept until the extension changes.  The server has no cache of
- * extensions that would tell us, so whoever alters ours invalidates the relcache
- * entry of its table fairq.queue (extension_version_altered).  That is sent when he
- * commits, undone with his transaction, and is what DROP EXTENSION does anyway.
+ * extensions that would tell us, so a backend that alters ours invalidates the
+ * relcache entry of its table fairq.queue (extension_version_altered).  That is sent
+ * at commit, undone with the transaction, and is what DROP EXTENSION does anyway.
  *
  *-------------------------------------------------------------------------
  */

@@ -4,9 +4,9 @@
  *	  Leases, and the rows of their tasks.
  *
  * A lease names its task by queue and id, and goes on if the row goes without
- * anybody settling it: by TRUNCATE, say.  As long as ids are never given out twice
- * that does no harm.  But TRUNCATE ... RESTART IDENTITY has them begin anew, and
- * then the lease would be one on a task that nobody has claimed.
+ * anybody settling it: by TRUNCATE, say.  As long as ids are never given out
+ * twice that does no harm.  But TRUNCATE ... RESTART IDENTITY has them begin
+ * anew, and then the lease would be one on a task that was never claimed.
  *
  * So leases are compared with the rows when the queue's table may not be what it
  * was: after a start of the server, and when its file is another one (TRUNCATE,
@@ -45,10 +45,10 @@ is_younger(RowReader *row, const LeaseInfo *lease)
 }
 
 /*
- * Compare the leases of a queue with its rows.  And leases whose groups are not known are
- * counted for nobody: those that were kept over a restart, and those that were
- * granted when there was no entry for a group.  With unknown_only it is these that
- * are looked at.
+ * Compare the leases of a queue with its rows.  And leases whose groups are
+ * not known are counted for no group: those that were kept over a restart,
+ * and those that were granted when there was no entry for a group.  With
+ * unknown_only it is these that are looked at.
  */
 void
 lease_rows_check(Relation rel, QueueInfo *info, bool unknown_only)

@@ -71,7 +71,7 @@ queue_catalog_check_name(const text *name, char *result)
 	if (len == 0 || len > QUEUE_NAME_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid queue name \"%.*s\"%s",
+				 errmsg("invalid queue name: \"%.*s%s\"",
 						pg_mbcliplen(VARDATA_ANY(name), len, 100),
 						VARDATA_ANY(name),
 						len > 100 ? "..." : ""),

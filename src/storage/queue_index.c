@@ -105,7 +105,7 @@ queue_index_walk(Relation rel, QueueInfo *info, Lane *lane, const LaneEntry *fro
 			break;
 		lanes_entry(&entry, address, tid);
 		if (lanes_compare(&entry, from) < 0)
-			continue;			/* the same address, seen before */
+			continue;			/* this address was seen before */
 		if (n == read->max)
 		{
 			read->next = entry;
@@ -334,9 +334,10 @@ queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read)
 }
 
 /*
- * The first group after that of *hash and *class that has entries of overflow, of
- * that class or a later one of the same key.  To begin: the lowest hash, class -1.
- * False: there is none.  A class may be any number, as somebody wrote it with SQL.
+ * The first group after that of *hash and *class that has entries of
+ * overflow, of that class or a later one of the same key.  To begin: the
+ * lowest hash, class -1. False: there is none.  A class may be any number, as
+ * it was written with SQL.
  */
 bool
 queue_index_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 *class)

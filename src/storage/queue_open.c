@@ -9,8 +9,9 @@
  * the table's relcache entry (queue_admin.c).  To see that in time the table is
  * locked first, which reads pending invalidations, and then looked at.
  *
- * An entry is never changed under who has it: he has the table open for as long, and
- * if it is looked at anew meanwhile that makes another entry.
+ * An entry does not change under a caller that has it: the caller has the
+ * table open for as long, and if the table is looked at anew meanwhile that
+ * makes another entry.
  *
  * Once an entry is made the table is looked at, whether it can serve as a queue's
  * (table_check.c).
@@ -101,8 +102,9 @@ unknown_queue(const char *name)
 /*
  * Let others go by the settings that were read.
  *
- * Not by those that this transaction has written: they are not in force before it
- * commits, and perhaps it does not.  But nobody else sees a table that is new.
+ * Not by those that this transaction has written: they are not in force
+ * before it commits, and perhaps it does not.  But no other transaction sees
+ * a table that is new.
  */
 static void
 publish_settings(const QueueInfo *info, bool new)
@@ -235,20 +237,19 @@ check_privileges(QueueInfo *info, Relation rel, AclMode privileges)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("permission denied for queue \"%s\"", info->name),
-					 errhint("It takes the privilege %s on table %s.",
+					 errhint("The privilege %s on table \"%s.%s\" is required.",
 							 mode == ACL_INSERT ? "INSERT" :
 							 mode == ACL_SELECT ? "SELECT" :
 							 mode == ACL_UPDATE ? "UPDATE" : "DELETE",
-							 quote_qualified_identifier(QUEUE_SCHEMA,
-														RelationGetRelationName(rel)))));
+							 QUEUE_SCHEMA, RelationGetRelationName(rel))));
 	}
 	if (rel->rd_rel->relrowsecurity &&
 		check_enable_rls(info->relation, InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("row security is enabled for queue \"%s\"", info->name),
+				 errmsg("row-level security is enabled for queue \"%s\"", info->name),
 				 errdetail("Policies are not applied to the rows of a queue."),
-				 errhint("Disable row security on the table, or use a role that bypasses it.")));
+				 errhint("Disable row-level security on the table, or use a role that bypasses it.")));
 }
 
 /*
@@ -271,11 +272,11 @@ free_entry(void *info)
 /*
  * Make a new entry for a queue, whose table is open.
  *
- * The old one may be in use: a function of ours writes a row, which runs code of
- * the user's (constraints, defaults, triggers of the archive), which changes the
- * table or its name and calls us again.  The outer function goes on with what it
- * has.  So the old entry stays as it is until the end of the transaction, unless
- * nobody but our caller has the table open.
+ * The old one may be in use: a function of ours writes a row, which runs code
+ * of the user's (constraints, defaults, triggers of the archive), which
+ * changes the table or its name and calls us again.  The outer function goes
+ * on with what it has.  So the old entry stays as it is until the end of the
+ * transaction, unless only our caller has the table open.
  */
 static QueueInfo *
 new_entry(const char *name, Relation rel)

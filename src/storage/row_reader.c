@@ -10,10 +10,11 @@
  * transaction's snapshot shows them: claims and acks act on the present, in
  * every isolation level, as row locks do.
  *
- * Locking: the caller has a lock on the relation.  lock_row returns with
- * a share lock on the row's page; until row_reader_unlock the caller may lock
- * what is in shared memory (a claim: the group, its limit, a partition of the lease
- * table), where nobody looks at a page, and nothing else.
+ * Locking: the caller has a lock on the relation.  lock_row returns with a
+ * share lock on the row's page; until row_reader_unlock the caller may lock
+ * what is in shared memory (a claim: the group, its limit, a partition of the
+ * lease table), under whose locks no backend looks at a page, and nothing
+ * else.
  *
  *-------------------------------------------------------------------------
  */

@@ -18,11 +18,11 @@
 
 typedef enum RowStatus
 {
-	ROW_LIVE,					/* committed, and nobody is changing it */
+	ROW_LIVE,					/* committed, and not being changed */
 	ROW_GONE,					/* not there (any more) */
 	ROW_IN_PROGRESS,			/* being inserted, changed or deleted by another
 								 * backend */
-	ROW_IN_DOUBT,				/* the same, and the transaction is prepared */
+	ROW_IN_DOUBT,				/* in progress in a prepared transaction */
 	ROW_OWN						/* written by this transaction; it is read, but
 								 * not locked */
 } RowStatus;

@@ -12,12 +12,13 @@
  * How an entry becomes a lease is in claim_grant.c.  Between lane and lease entries
  * are in hand (claim_lanes.c), and go back if the claim fails.
  *
- * Nothing here waits, but in three cases.  In two the alternative is to say that a
- * queue is empty that is not.  When there is nothing to claim and another claimer
- * is reading the index of a lane, its refill is waited for: a few dozen
- * microseconds.  And when there is nothing to claim but the worker is about to
- * move tasks out of the overflow: some milliseconds.  And a third (claim_feed.c), where
- * it is another group's turn that somebody is just giving places.
+ * Nothing here waits, but in three cases.  In two the alternative is to say
+ * that a queue is empty that is not.  When there is nothing to claim and
+ * another claimer is reading the index of a lane, its refill is waited for: a
+ * few dozen microseconds.  And when there is nothing to claim but the worker
+ * is about to move tasks out of the overflow: some milliseconds.  And a third
+ * (claim_feed.c), where it is the turn of another group, which is being given
+ * places just then.
  *
  *-------------------------------------------------------------------------
  */

@@ -55,7 +55,7 @@ claim_max_attempts_of(RowReader *row)
 
 /*
  * Read on in the index of a lane.  Returns false if there is nothing to read
- * or somebody else is reading.
+ * or another backend is reading.
  */
 bool
 claim_refill(Relation rel, QueueInfo *info, Lane *lane)
@@ -143,8 +143,8 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
 
 /*
  * Put a lease on the task whose row is read and locked, and unlock the row.
- * Returns whether it is ours, and its finish tag.  If it is nobody's, because its group
- * is at its limit, *limit is that; else NO_LIMIT.
+ * Returns whether it is ours, and its finish tag.  If it was not granted,
+ * because its group is at its limit, *limit is that; else NO_LIMIT.
  */
 bool
 claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finish,
@@ -175,7 +175,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 		claim->at_limit.high = name.high;
 		claim->at_limit.charge = group.charge;
 
-		/* A task that somebody has is his to offer again, from here. */
+		/* A task that is leased is offered again by its holder, from here. */
 		*limit = leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 							 &row->tuple.t_self) ? NO_LIMIT : group.limit;
 		row_reader_unlock(row);
@@ -239,11 +239,11 @@ claim_no_leases(Claim *claim)
 
 /*
  * Can the task whose row is read be leased, as far as the row says?  If not,
- * somebody hands it over, or it is noted to be in doubt.
+ * it is handed over by another transaction, or noted to be in doubt.
  *
- * A task of the overflow is found by nobody else, if its place is not kept until it
- * is known what becomes of its row: also if it is this transaction that has changed
- * or removed it.
+ * The place of a task of the overflow must be kept until it is known what
+ * becomes of its row, also if it is this transaction that has changed or
+ * removed it: without it no claim finds the task.
  */
 bool
 claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *entry)
@@ -258,8 +258,8 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			claim->stray = true;
 
 			/*
-			 * It may be this transaction that has removed it, and its lease may
-			 * have seen the row elsewhere.
+			 * It may be this transaction that has removed it, and its lease
+			 * may have seen the row elsewhere.
 			 */
 			if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 				return false;
@@ -280,10 +280,10 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 		case ROW_IN_PROGRESS:
 
 			/*
-			 * Who inserts it hands it over.  So does who deletes it, if he is
-			 * one of us; a user's statement may fail before its triggers are
-			 * fired, and nobody would know.  And a lease that has seen the row
-			 * elsewhere, before it moved, would give it back there.
+			 * Who inserts it hands it over.  So does a function of ours that
+			 * deletes it; a user's statement may fail before its triggers are
+			 * fired, and then that is not told.  And a lease that has seen
+			 * the row elsewhere, before it moved, would give it back there.
 			 */
 			if ((row->deleting || task != 0) &&
 				(!leases_find(claim->queue,

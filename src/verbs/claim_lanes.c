@@ -148,8 +148,8 @@ line_up(Source **line, int *n, Source *source)
  * found it.  So look again; what is in our hands was offered before that, and so
  * was all that comes before it and was offered first.
  *
- * Not in a lane that another claimer was at: what he takes and what we do is at the
- * same time.
+ * Not in a lane that another claimer was at: what that takes and what we do
+ * is at the same time.
  */
 static void
 take_overtaken(Claim *claim, int class, int high, const Source *sources,
@@ -305,9 +305,9 @@ take_from_class(Claim *claim, int class, int max)
 		if (n_line == 0 && in_hand == 0 && !looked_twice)
 		{
 			/*
-			 * A look without the lock may be wrong.  Not when something is in hand
-			 * that may come after what is seen now: that is for take_overtaken, and
-			 * for the next round.
+			 * A look without the lock may be wrong.  Not when something is in
+			 * hand that may come after what is seen now: that is for
+			 * take_overtaken, and for the next round.
 			 */
 			n_sources = find_sources(claim, class, high, true, sources, &others_empty);
 			for (int i = 0; i < n_sources; i++)
@@ -339,7 +339,7 @@ take_from_class(Claim *claim, int class, int max)
 
 /*
  * An entry led to a row with another address than its own.  Enter it where it
- * belongs, should nobody else have.
+ * belongs, if no other backend has.
  */
 static void
 offer_row(Claim *claim)

@@ -106,7 +106,7 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	else
 	{
 		place->placed = pending_placed(place->place.lane, &place->place.address,
-										place->place.tagged ? &place->place.tag : NULL);
+									   place->place.tagged ? &place->place.tag : NULL);
 		pending_placed_group(place->placed, place->place.waiters);
 	}
 }
@@ -134,7 +134,7 @@ make_room(QueueInfo *info, int n)
 	if (info->max_depth > 0 && !pending_room(info->state, n, info->max_depth))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("cannot enqueue %d more tasks: queue \"%s\" may have " INT64_FORMAT,
+				 errmsg("cannot enqueue %d more: queue \"%s\" is limited to " INT64_FORMAT " tasks",
 						n, info->name, info->max_depth),
 				 errhint("Try again when tasks are done, or raise \"max_depth\" of the queue with fairq.alter_queue().")));
 }

@@ -164,10 +164,11 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 }
 
 /*
- * Give the task that row has read, and that was in the state from, a fresh place,
- * and write it: it is ready when the transaction commits, or in the overflow of
- * its group if it may be and there is no room; row->tuple.t_self says where.
- * Returns false if somebody else changed it, or has it locked and wait is false.
+ * Give the task that row has read, and that was in the state from, a fresh
+ * place, and write it: it is ready when the transaction commits, or in the
+ * overflow of its group if it may be and there is no room; row->tuple.t_self
+ * says where.  Returns false if another transaction changed it, or has it
+ * locked and wait is false.
  */
 bool
 placement_move(Placement *placement, RowReader *row, char from,
@@ -184,10 +185,11 @@ placement_move(Placement *placement, RowReader *row, char from,
 }
 
 /*
- * Give the task that row has read, of the overflow, a place in memory: if it is there
- * still and nobody has leased it, and its lane takes it.  If not it counts in the
- * overflow, as before.  *gone: it is in somebody's hands.  *tagged: the group counts
- * it as ready because of its tag, which the caller has just made.
+ * Give the task that row has read, of the overflow, a place in memory: if it
+ * is there still and not leased, and its lane takes it.  If not it counts in
+ * the overflow, as before.  *gone: another transaction is writing it, or it
+ * is leased.  *tagged: the group counts it as ready because of its tag, which
+ * the caller has just made.
  */
 static bool
 feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
@@ -208,8 +210,8 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 		return false;
 
 	/*
-	 * Whoever removes it now finds it fed.  Who has done so before we did, or is
-	 * about to, has the row in his hands; then it is for him to count it off.
+	 * A transaction that removes it now finds it fed.  One that did so
+	 * before, or is about to, is writing the row; then that counts it off.
 	 */
 	*gone = (row_reader_read(row, &tid) != ROW_LIVE);
 	if (!*gone && lane_unwritten_offer(place->lane, &entry, place->waiters, urgent))
@@ -347,8 +349,8 @@ placement_uncharge(RowReader *row, const FairqAddress *address)
 }
 
 /*
- * The task that row has read leaves its place, and nobody who leased it does it: its
- * group has room, unless somebody has it leased when that is committed.
+ * The task that row has read leaves its place, other than by its lease: its
+ * group has room, unless it is leased when that is committed.
  */
 void
 placement_leaves(RowReader *row)
@@ -376,9 +378,9 @@ placement_lane(QueueInfo *info, const FairqAddress *address)
 		address->class >= info->state->classes)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("address of bucket %d and class %d is not one of queue \"%s\"",
+				 errmsg("bucket %d or class %d of the address is out of range for queue \"%s\"",
 						address->bucket, address->class, info->name),
-				 errhint("A task may be in the buckets 0 to %d, and in the classes 0 to %d.",
+				 errhint("The bucket must be from 0 to %d, and the class from 0 to %d.",
 						 FAIRQ_MAX_BUCKETS - 1, info->state->classes - 1)));
 	return queue_catalog_lane(info, address->class, address->bucket);
 }

@@ -55,7 +55,7 @@ typedef enum FeedHow
 typedef enum FeedResult
 {
 	FEED_DONE,
-	FEED_IN_HANDS,				/* its row is in somebody's hands */
+	FEED_IN_HANDS,				/* its row is being written */
 	FEED_NO_ROOM				/* in its lane, where it has to be */
 } FeedResult;
 

@@ -130,9 +130,9 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 		strcmp(TextDatumGetCString(settings->values[SETTING_CHARGE]), "cost") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"charge\" is '%s', and queue \"%s\" is not of policy fair",
-						TextDatumGetCString(settings->values[SETTING_CHARGE]), queue),
-				 errhint("Leave it out: only under policy fair are groups charged for their tasks.")));
+				 errmsg("invalid value for argument \"charge\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
+						queue, TextDatumGetCString(settings->values[SETTING_CHARGE])),
+				 errhint("Leave it out: only under policy \"fair\" are groups charged for their tasks.")));
 	if (fair && settings->given[SETTING_DEFAULT_PRIORITY])
 	{
 		int64		priority = DatumGetInt64(settings->values[SETTING_DEFAULT_PRIORITY]);
@@ -140,9 +140,9 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 		if (priority < 0 || priority >= FAIRQ_CLASSES)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("argument \"default_priority\" is " INT64_FORMAT ", and queue \"%s\" is of policy fair",
-							priority, queue),
-					 errhint("Under policy fair priorities are 0 to %d.", FAIRQ_CLASSES - 1)));
+					 errmsg("invalid value for argument \"default_priority\" for queue \"%s\", whose policy is \"fair\": \"" INT64_FORMAT "\"",
+							queue, priority),
+					 errhint("Under policy \"fair\" priorities are 0 to %d.", FAIRQ_CLASSES - 1)));
 	}
 	for (int i = SETTING_MAX_READY; !fair && i <= SETTING_MAX_READY_PER_GROUP; i++)
 	{
@@ -151,10 +151,10 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 		if (settings->given[i] && DatumGetInt64(settings->values[i]) != standard)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("argument \"%s\" is " INT64_FORMAT ", and queue \"%s\" is not of policy fair",
-							queue_settings[i].column,
-							DatumGetInt64(settings->values[i]), queue),
-					 errhint("Leave it out: only under policy fair do tasks wait for room. See \"max_depth\" for a limit.")));
+					 errmsg("invalid value for argument \"%s\" for queue \"%s\", whose policy is not \"fair\": \"" INT64_FORMAT "\"",
+							queue_settings[i].column, queue,
+							DatumGetInt64(settings->values[i])),
+					 errhint("Leave it out: only under policy \"fair\" do tasks wait for room. See \"max_depth\" for a limit.")));
 	}
 }
 
@@ -266,9 +266,9 @@ name_is_taken(const char *queue, const char *relname)
 				 errhint("Choose another name, drop the queue with fairq.drop_queue(), or say if_not_exists.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_DUPLICATE_OBJECT),
-			 errmsg("cannot create queue \"%s\": there is a relation %s that is not a queue's",
-					queue, quote_qualified_identifier(QUEUE_SCHEMA, relname)),
-			 errhint("Choose another name, or rename or drop that relation.")));
+			 errmsg("cannot create queue \"%s\": relation \"%s.%s\" already exists",
+					queue, QUEUE_SCHEMA, relname),
+			 errhint("It is not a queue's. Choose another name, or rename or drop that relation.")));
 }
 
 /*
@@ -288,7 +288,7 @@ queue_admin_create(const text *name, const QueueSettings *settings, bool if_not_
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create queue \"%s\"", queue),
-				 errhint("It takes the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+				 errhint("The privilege CREATE on schema \"%s\" is required.", QUEUE_SCHEMA)));
 	check_fair_settings(queue, !settings->given[SETTING_POLICY] ||
 						strcmp(TextDatumGetCString(settings->values[SETTING_POLICY]), "fair") == 0,
 						settings);
@@ -382,7 +382,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 
 	check_fair_settings(info->name, info->policy == QUEUE_FAIR, settings);
 
-	/* Now, for after the commit there is nobody to tell that it cannot be. */
+	/* Now, for after the commit no caller can be told that it cannot be. */
 	if (settings->given[SETTING_BUCKETS] &&
 		DatumGetInt32(settings->values[SETTING_BUCKETS]) > info->buckets)
 	{
@@ -393,7 +393,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	if (wants_archive(settings))
 	{
 		archive_provide(info->name, RelationGetRelid(rel), rel->rd_rel->relowner);
-		/* Rows may be there that nobody has read yet. */
+		/* Rows may be there that have not been read yet. */
 		pending_due_added(&info->state->archive.cursor, DT_NOBEGIN, DT_NOEND);
 	}
 	SPI_connect();
@@ -441,8 +441,8 @@ queue_admin_drop(const text *name)
 	archive = archive_table_to_drop(queue, relation);
 	SPI_connect();
 	run_as_sql(psprintf("DROP TABLE %s%s%s",
-					 quote_qualified_identifier(QUEUE_SCHEMA, relname),
-					 archive ? ", " : "", archive ? archive : ""));
+						quote_qualified_identifier(QUEUE_SCHEMA, relname),
+						archive ? ", " : "", archive ? archive : ""));
 	delete_settings(queue);
 	SPI_finish();
 	return true;

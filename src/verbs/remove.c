@@ -93,7 +93,7 @@ count_purged(HTAB *counts, RowReader *row)
 		return;
 	if (leases_find(queue, id, &lease) || (!addressed && replenished_tasks_has(queue, id)))
 	{
-		/* Somebody is settling it, and may yet release it; or it has a place. */
+		/* It is being settled, and may yet be released; or it has a place. */
 		placement_leaves(row);
 		return;
 	}
@@ -122,9 +122,9 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 	bool		done = false;
 
 	/*
-	 * After a start, groups are known from here on: were they read later in our
-	 * transaction, which counts what we remove as if it were there, nobody would
-	 * tell them that it is not.
+	 * After a start, groups are known from here on.  A read later in our
+	 * transaction counts what we remove as if it were there, and that would
+	 * not be put right.
 	 */
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
@@ -257,7 +257,7 @@ remove_purge(Relation rel, QueueInfo *info, const text *group)
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	durable_leases_require(rel, info);
-	placement_begin(&placement, rel, info);		/* as in remove_cancel */
+	placement_begin(&placement, rel, info); /* as in remove_cancel */
 	announce_purge(info, group);
 
 	row_reader_begin(&purge.row, rel, info);
@@ -313,11 +313,11 @@ revive_task(Placement *placement, RowReader *row)
 			row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
 			pending_reserve(4);
 			done = row_writer_update(row->rel, info, &row->tuple.t_self,
-										 row->values, row->nulls, true);
+									 row->values, row->nulls, true);
 			if (done)
 			{
 				pending_task_held(info->state,
-								   DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
+								  DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
 				settle_count_move(info, TASK_DEAD, TASK_HELD);
 			}
 			break;

@@ -49,9 +49,9 @@
 #include "xact/pending_groups.h"
 
 /*
- * How long to wait before looking for groups with room for their overflow that
- * nobody noticed, and how many times before all look at the tasks again that were
- * in somebody's hands.
+ * How long to wait before looking for groups with room for their overflow
+ * that went unnoticed, and how many times before all look at the tasks again
+ * that were being written.
  */
 #define SEEK_USECS		(USECS_PER_SEC / 2)
 #define SEEKS_HELD		4
@@ -61,9 +61,9 @@
 #define FEED_LOOKS		32
 
 /*
- * See to it that groups that have room are in the starved list, though
- * nobody noticed that they have.  Done now and then while there is any overflow,
- * and the less often the longer it takes.  Returns when to do it again.
+ * See to it that groups that have room are in the starved list, though that
+ * went unnoticed.  Done now and then while there is any overflow, and the
+ * less often the longer it takes.  Returns when to do it again.
  */
 static TimestampTz
 seek_starved(QueueState *state, TimestampTz now)
@@ -109,7 +109,7 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 			{
 				RowStatus	status = row_reader_read(&row, &tids[i]);
 
-				/* Who inserts one says so himself. */
+				/* A transaction that inserts one says so itself. */
 				found = (status == ROW_LIVE || status == ROW_OWN ||
 						 ((status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT) &&
 						  row.deleting)) &&

@@ -102,8 +102,8 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 	if (state->database != MyDatabaseId)
 		return false;
 	settlement->info = queue_open_relation(state->relation, RowExclusiveLock,
-												   verb_privileges[settlement->verb],
-												   &settlement->rel);
+										   verb_privileges[settlement->verb],
+										   &settlement->rel);
 	if (settlement->info == NULL)
 		return false;
 	recovery_try_tags(settlement->rel, settlement->info);
@@ -380,7 +380,7 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 	else
 		return false;
 	pending_released(settled, placement_lane(settlement->info, &address), &address,
-					  task);
+					 task);
 	stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
 	return true;
 }
@@ -511,7 +511,8 @@ find_restored(const pg_uuid_t *receipt, LeaseRef *ref)
 	if (look_all_known(&mine))
 		all_known = true;
 	else if (!mine)
-		return false;			/* and no stranger has us read all rows again and again */
+		return false;			/* and no stranger has us read all rows again
+								 * and again */
 	else
 	{
 		queue = durable_table_queue_of(receipt);

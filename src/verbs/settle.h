@@ -27,8 +27,8 @@ typedef struct Settlement
 {
 	SettleVerb	verb;
 	text	   *error;			/* nack: NULL or what went wrong */
-	int64		delay;			/* nack, release: microseconds; -1: the queue's
-								 * backoff */
+	int64		delay;			/* nack, release: microseconds; -1: the
+								 * queue's backoff */
 	int64		lease;			/* extend: usecs; -1: the task's or queue's */
 	TimestampTz deadline;		/* result of extend */
 	TimestampTz now;			/* when the first was acknowledged */

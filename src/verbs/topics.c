@@ -42,37 +42,36 @@
 #define TOPIC_COLUMN_TOPIC	1
 #define TOPIC_COLUMN_QUEUE	2
 
+static const char *
+topic_hint(void)
+{
+	return psprintf("A topic is words joined by dots, of 1 to %d bytes altogether.",
+					TOPIC_MAX);
+}
+
 /*
- * What is wrong with a topic, or with a pattern of topics; NULL: nothing.  The
- * hint says what would be right.
+ * What a topic, or a pattern of topics, has to be, as a hint; NULL: it is.
  */
 const char *
-topics_check(const text *topic, bool pattern, const char **hint)
+topics_check(const text *topic, bool pattern)
 {
 	const char *word = VARDATA_ANY(topic);
 	const char *end = word + VARSIZE_ANY_EXHDR(topic);
 
-	*hint = psprintf("A topic is words joined by dots, of 1 to %d bytes altogether.",
-					 TOPIC_MAX);
-	if (word == end)
-		return "is empty";
 	if (end - word > TOPIC_MAX)
-		return psprintf("has %d bytes", (int) (end - word));
+		return topic_hint();
 	for (;;)
 	{
 		const char *dot = memchr(word, '.', end - word);
 		int			len = (dot != NULL ? dot : end) - word;
 
 		if (len == 0)
-			return "has an empty word";
+			return topic_hint();
 		if ((!pattern || len > 1) &&
 			(memchr(word, '*', len) != NULL || memchr(word, '#', len) != NULL))
-		{
-			*hint = pattern ?
+			return pattern ?
 				"The wildcards * and # are words of their own, between dots." :
 				"Wildcards are for fairq.subscribe(): publish to one topic.";
-			return pattern ? "has a wildcard within a word" : "has a wildcard";
-		}
 		if (dot == NULL)
 			return NULL;
 		word = dot + 1;

@@ -12,12 +12,12 @@
  * task is in flight, the producer's is held behind it; if a task is held already,
  * that is kept or replaced.
  *
- * Producers.  The row is the lock.  Whoever keeps or replaces a task writes its
- * row, even if nothing in it changes; other producers of the key wait for the
- * end of his transaction, as they do for that of one who has enqueued the first
- * task of a key.  Between the look at the index and the write there is a
- * lock on the key; it is not held longer, so that a transaction with a hundred
- * thousand keys does not fill the lock table.
+ * Producers.  The row is the lock.  A producer that keeps or replaces a task
+ * writes its row, even if nothing in it changes; other producers of the key
+ * wait for the end of its transaction, as they do for that of one who has
+ * enqueued the first task of a key.  Between the look at the index and the
+ * write there is a lock on the key; it is not held longer, so that a
+ * transaction with a hundred thousand keys does not fill the lock table.
  *
  * Workers.  That a row is being written also keeps claims, and passes that would
  * make it ready, from it; they get it when the producer's transaction ends
@@ -68,7 +68,8 @@
 #include "xact/pending_rows.h"
 
 /*
- * What a producer is going to find, if nothing changes until he takes the key.
+ * What a producer is going to find, if nothing changes until it takes the
+ * key.
  */
 KeyFound
 unique_keys_guess(Relation rel, QueueInfo *info, const text *key)
@@ -184,7 +185,7 @@ write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 	heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
 	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
 						   row->values, row->nulls, true))
-		elog(ERROR, "the row of task " INT64_FORMAT " of queue \"%s\" has gone",
+		elog(ERROR, "could not find the row of task " INT64_FORMAT " of queue \"%s\"",
 			 found->id, info->name);
 	stats_tally(info->state, became, -1);
 	stats_tally(info->state, task_state_depth(found->state), 1);
@@ -192,7 +193,8 @@ write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 
 /*
  * Write the row of a task that waits: as it is, or as task gives it.  Returns
- * false if it is not there any more, or in somebody's hands and wait is false.
+ * false if it is not there any more, or being written by another transaction
+ * and wait is false.
  *
  * *lost: a worker has just claimed it, and it is as it was.
  */
@@ -326,7 +328,7 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		}
 
 		/*
-		 * It was moved, or somebody has it in hand.  If it is there and free
+		 * It was moved, or a claim has it in hand.  If it is there and free
 		 * still and cannot be written, a user has locked it.
 		 */
 		unique_keys_let_go(key);

@@ -4,10 +4,10 @@
  *	  The process that maintains the queues of a database.
  *
  * It only makes tasks claimable and is never in the way: its transactions are
- * short, and it has none while it sleeps, which is until the next thing is due
- * or somebody makes something due earlier (worker_slots.c).  It ends when the
- * extension is dropped or of another version than the library, or somebody wants
- * the database for himself.
+ * short, and it has none while it sleeps, which is until the next thing is
+ * due or a backend makes something due earlier (worker_slots.c).  It ends
+ * when the extension is dropped or is of another version than the library, or
+ * a command needs the database without connections.
  *
  * It also runs errands for those who wait or listen (waiters.c): it sends
  * what is to NOTIFY, in a transaction of its own, so that producers do not,
@@ -103,9 +103,9 @@ queue_failed(Oid relation, bool expiring)
 		Min(FIRST_RETRY_SECS << Min(entry->failures, 10), LAST_RETRY_SECS) * USECS_PER_SEC;
 
 	/*
-	 * A table that is not fit may be one that is being restored: its indexes and
-	 * its trigger come last, after minutes perhaps, and then what is due in it
-	 * must not wait as long again.  To look at it costs little.
+	 * A table that is not fit may be one that is being restored: its indexes
+	 * and its trigger come last, after minutes perhaps, and then what is due
+	 * in it must not wait as long again.  To look at it costs little.
 	 */
 	if (error->sqlerrcode != ERRCODE_INVALID_TABLE_DEFINITION)
 		entry->failures++;
@@ -155,11 +155,11 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 		ConditionalLockRelationOid(relation, RowExclusiveLock))
 	{
 		Oid			owner = run_as_owner_of(relation);
-		RunAs context;
+		RunAs		context;
 		Relation	rel;
 		QueueInfo  *info;
 
-		/* Nothing of his is looked at with our own privileges. */
+		/* Nothing of the owner's is looked at with our own privileges. */
 		if (OidIsValid(owner))
 		{
 			run_as_owner(owner, &context);
@@ -228,8 +228,8 @@ maintain_one(Oid relation)
 	PG_END_TRY();
 
 	/*
-	 * What the owner's code could leave in our session in spite of its restricted
-	 * context: we go on for ever, and with others' queues.
+	 * What the owner's code could leave in our session in spite of its
+	 * restricted context: we go on for ever, and with others' queues.
 	 */
 	LockReleaseSession(USER_LOCKMETHOD);
 	return next;
@@ -260,8 +260,8 @@ list_queues(bool *exists, TimestampTz *next)
 			List	   *queues = queue_catalog_list(NULL);
 
 			/*
-			 * Only the list itself is to outlive the transaction: what reading the
-			 * catalog leaves behind would pile up, at each pass.
+			 * Only the list itself is to outlive the transaction: what
+			 * reading the catalog leaves behind would pile up, at each pass.
 			 */
 			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
@@ -289,7 +289,7 @@ list_queues(bool *exists, TimestampTz *next)
 }
 
 /*
- * What nobody was told to release, when this server was a standby.
+ * Release what went without a call of ours, when this server was a standby.
  */
 static void
 release_gone_queues(void)
@@ -378,8 +378,8 @@ override_settings(void)
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 
 	/*
-	 * Nothing that we write has to be on disk, or on a standby, before others may
-	 * see it: after a crash it is done again.
+	 * Nothing that we write has to be on disk, or on a standby, before others
+	 * may see it: after a crash it is done again.
 	 */
 	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 }

@@ -6,9 +6,12 @@
   circle. Calls are read from the object files: what they define and need.
 - The library exports what the server calls, and nothing else.
 - Lines, functions and files keep to the lengths below.
+- Comments name a backend or a transaction as such, not as a person, and none begins
+  with "The same", which cannot be read alone.
 
 To see it fail: include "sql/arguments.h" in src/shmem/lanes.c, or call something of
-it; leave the version script out of the Makefile; write a longer line.
+it; leave the version script out of the Makefile; write a longer line; write of what
+nobody does.
 """
 import glob
 import os
@@ -18,6 +21,9 @@ import sys
 
 ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql"]
 COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 700, 80, 6
+
+# Words that comments do without: they are said of persons.
+PERSONS = re.compile(r"\b(somebody|nobody|his|him|himself|he)\b", re.I)
 
 # What is beyond, and why: "file: function()" or a file.
 ALLOWED = {
@@ -110,6 +116,24 @@ def too_long(sources):
     return lines, files, functions, parameters
 
 
+def comments(path):
+    """(line, text) of the comments of a file."""
+    text = read(path)
+    for match in re.finditer(r"/\*.*?\*/", text, re.S):
+        yield text.count("\n", 0, match.start()) + 1, re.sub(r"\s*\n\s*\*?\s*", " ", match[0])
+
+
+def wordings(sources):
+    """(of persons, beginning with "The same")"""
+    persons, same = [], []
+    for path in sources:
+        for line, text in comments(path):
+            persons += ["%s:%d: %s" % (path, line, word) for word in PERSONS.findall(text)]
+            if re.match(r"/\*\W*the same\b", text, re.I):
+                same.append("%s:%d" % (path, line))
+    return persons, same
+
+
 def main():
     os.chdir(sys.argv[1])
     sources = glob.glob("src/**/*.[ch]", recursive=True)
@@ -129,6 +153,9 @@ def main():
     none("no file has more than %d lines" % FILE_LINES, files)
     none("no function has more than %d lines" % FUNCTION_LINES, functions)
     none("no function has more than %d parameters" % PARAMETERS, parameters)
+    persons, same = wordings(sources)
+    none("comments speak of backends and transactions, not of persons", persons)
+    none("no comment begins with \"The same\"", same)
     none("what is allowed is there", ["%s is within the bounds" % name for name in ALLOWED if name not in allowed])
     print("1..%d" % len(tests))
     return 0 if all(tests) else 1
