@@ -276,8 +276,12 @@ GRANT SELECT ON fairq.queue_stats TO PUBLIC;
 -- What else is said in other words
 -- ---------------------------------------------------------------------------
 
+COMMENT ON FUNCTION fairq.maintain(text) IS
+'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready, move tasks out of the overflow, and look for held tasks that nothing holds any more. Returns how many that were; it ends when they are 10000 in all, or a few thousand more. Old rows of the archive are removed, too, and not counted; 10000 of them end it as well. It also goes on with the sweep, which looks for tasks that were not handed over. For servers without a free worker process. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023.';
 COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group(), fairq.pause_group() and fairq.resume_group(), shown by the view fairq.group_settings';
 COMMENT ON FUNCTION fairq.nack(uuid, text, interval) IS
 'The attempt failed: put the task back with a fresh address, after a wait, or to the dead if that was its last attempt. error is kept as last_error. delay: how long it waits before it is ready again; null: the queue''s backoff, backoff_base * 2^(n-1) after attempt n with the queue''s backoff_jitter, up to backoff_max. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. Errors: 42501, 22023.';
+COMMENT ON FUNCTION fairq.pop(text, int, interval, int[], text[]) IS
+'Claim and acknowledge in the caller''s transaction: if it commits the tasks are done, if it rolls back or its connection is lost they are back in their place at once. Returns the tasks. Needs SELECT and DELETE. Else, and for errors, as fairq.claim(); 40001 if another transaction changes the row with SQL at that moment.';
 COMMENT ON VIEW fairq.group_settings IS
 'What groups were given by fairq.set_group() and fairq.pause_group(); null is the default of the queue. Shows the queues that one may read, to pg_monitor all.';

@@ -13,6 +13,7 @@
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 
 #include "maintenance/maintain.h"
 #include "sql/arguments.h"
@@ -75,13 +76,13 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 			break;
 		case FLOAT4OID:
 			/* Drivers send numbers in the precision of their languages. */
-			given = psprintf("%g", PG_GETARG_FLOAT8(number));
+			given = DatumGetCString(DirectFunctionCall1(float8out, PG_GETARG_DATUM(number)));
 			value = (float4) PG_GETARG_FLOAT8(number);
 			settings->values[setting] = Float4GetDatum((float4) value);
 			break;
 		case FLOAT8OID:
 			value = PG_GETARG_FLOAT8(number);
-			given = psprintf("%g", value);
+			given = DatumGetCString(DirectFunctionCall1(float8out, PG_GETARG_DATUM(number)));
 			break;
 		default:
 			return;

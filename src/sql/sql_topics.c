@@ -64,31 +64,22 @@ fairq_unsubscribe(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(topics_unsubscribe(topic, subscriber_argument(fcinfo)));
 }
 
-/* A task that is published, and by which call. */
-typedef struct PublishCall
-{
-	FunctionCallInfo fcinfo;
-	NewTask		task;
-} PublishCall;
-
 /* What a queue does not take of the task is an error that names the queue. */
 static void
-check_for_queue(QueueInfo *info, void *arg)
+check_for_queue(QueueInfo *info, NewTask *task, void *arg)
 {
-	PublishCall *call = arg;
-
 	arguments_concern(cstring_to_text(info->name));
-	arguments_check_task(call->fcinfo, info, &call->task);
+	arguments_check_task((FunctionCallInfo) arg, info, task);
 }
 
 Datum
 fairq_publish(PG_FUNCTION_ARGS)
 {
-	PublishCall call = {.fcinfo = fcinfo};
+	NewTask		task = {0};
 	text	   *topic;
 
 	arguments_begin(fcinfo);
 	topic = topic_argument(fcinfo, false);
-	arguments_task(fcinfo, &call.task);
-	PG_RETURN_INT32(topics_publish(topic, &call.task, check_for_queue, &call));
+	arguments_task(fcinfo, &task);
+	PG_RETURN_INT32(topics_publish(topic, &task, check_for_queue, fcinfo));
 }

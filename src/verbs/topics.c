@@ -276,6 +276,7 @@ typedef struct Receiver
 {
 	Relation	rel;
 	QueueInfo  *info;
+	NewTask		task;			/* with what the queue says of it */
 } Receiver;
 
 /*
@@ -298,7 +299,8 @@ open_receiver(const char *name, Receiver *receiver)
 
 /*
  * Put a task into each queue that wants what is published to a topic.  check is
- * called for each before there is a task in any.  Returns how many queues.
+ * called for each, with the task as that is to have it, before there is one in
+ * any.  Returns how many queues.
  */
 int
 topics_publish(const text *topic, const NewTask *task, TopicCheck check, void *arg)
@@ -327,7 +329,8 @@ topics_publish(const text *topic, const NewTask *task, TopicCheck check, void *a
 	{
 		if (has_name(names, receivers[i].info->name))
 		{
-			check(receivers[i].info, arg);
+			receivers[i].task = *task;
+			check(receivers[i].info, &receivers[i].task, arg);
 			receivers[left++] = receivers[i];
 		}
 		else
@@ -338,7 +341,7 @@ topics_publish(const text *topic, const NewTask *task, TopicCheck check, void *a
 	{
 		int64		id;
 
-		enqueue_tasks(receivers[i].rel, receivers[i].info, 1, task, &id);
+		enqueue_tasks(receivers[i].rel, receivers[i].info, 1, &receivers[i].task, &id);
 		relation_close(receivers[i].rel, NoLock);
 	}
 	return left;

@@ -18,7 +18,7 @@ extern const char *topics_check(const text *topic, bool pattern);
 extern void topics_subscribe(const text *topic, const text *queue);
 extern bool topics_unsubscribe(const text *topic, const text *queue);
 
-typedef void (*TopicCheck) (QueueInfo *info, void *arg);
+typedef void (*TopicCheck) (QueueInfo *info, NewTask *task, void *arg);
 extern int	topics_publish(const text *topic, const NewTask *task,
 						   TopicCheck check, void *arg);
 

@@ -221,12 +221,18 @@ class Worker:
             return r.choice(sorted(self.sessions) + ["%032x" % r.getrandbits(128)])
         if argument == "ttl":
             return r.choice(["1 h", "1 h", "1 microsecond", "50 ms"])
-        if argument == "bound":
+        if argument in ("bound", "if_not_exists"):
             return r.choice(["true", "false"])
+        if argument == "group_required":
+            return r.choice(["true", "false", "false"])
+        if argument == "default_priority":
+            return str(r.randrange(10))
         if argument == "name":
             return "worker"
         if argument == "delay":
             return r.choice(["0", "0", "10 ms", "1 s", None])
+        if argument == "backoff_jitter":
+            return r.choice(["0", "0.1", "1"])
         if argument in ("backoff_base", "backoff_max"):
             return r.choice(["0", "10 ms", "1 s"])
         if argument == "run_at":
@@ -235,13 +241,13 @@ class Worker:
             return self.array([r.choice([None, "yesterday", self.soon()]) for _ in range(r.choice([1, several]))])
         if argument == "max_attempts":
             return str(r.choice([0, 1, 3, 20]))
-        if argument == "max_tasks" and function not in ("create_queue", "alter_queue"):
+        if argument == "max_tasks":
             return str(r.choice([1, 1, 2, 10, 100, 100000]))
         if argument == "payload":
             return json.dumps({"n": r.randrange(1000)})
         if argument == "payloads":
             return self.array([json.dumps(i) for i in range(several)])
-        if argument == "group_key" and function not in ("pause", "resume"):
+        if argument == "group_key":
             return r.choice(GROUPS)
         if argument == "group_keys":
             return self.array([r.choice(GROUPS) for _ in range(r.choice([1, several]))])
@@ -276,7 +282,7 @@ class Worker:
     # --- one call ----------------------------------------------------------
 
     def call(self):
-        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "enqueue": 12, "enqueue_many": 8, "publish": 6, "claim": 10, "ack": 8, "ack_many": 5}
+        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "purge_group": 1, "enqueue": 12, "enqueue_many": 8, "publish": 6, "claim": 10, "ack": 8, "ack_many": 5}
         names = sorted(self.functions)
         function = self.random.choices(names, [weights.get(n, 4) for n in names])[0]
         queue = self.a_queue()
@@ -398,9 +404,10 @@ class Worker:
         queue = arguments.get("queue")
         first = answer[0][1] if answer and len(answer[0]) > 1 else None
         if function == "create_queue":
-            if queue in self.books.queues:
+            if queue not in self.books.queues:
+                self.books.queues[queue] = {}
+            elif arguments.get("if_not_exists") in (None, "false"):
                 raise Finding("created a queue that was there")
-            self.books.queues[queue] = {}
         elif function == "drop_queue":
             if first != (queue in self.books.queues):
                 raise Finding("drop_queue said %s" % first)
@@ -472,7 +479,7 @@ class Worker:
                 raise Finding("cancel of task %d said %s" % (task_id, first))
             if first:
                 self.remove(queue, task_id)
-        elif function == "purge":
+        elif function in ("purge", "purge_group"):
             left = self.tasks(queue)
             gone = set(self.books.queues[queue]) - left
             if len(gone) != first:
@@ -481,10 +488,10 @@ class Worker:
             for task_id in gone:
                 if task_id in held and self.deadlines[held[task_id]] > answer[0][0]:
                     raise Finding("purge took task %d, which is leased" % task_id)
-                if arguments.get("group_key") is not None and self.books.queues[queue][task_id].group != arguments["group_key"]:
+                if function == "purge_group" and self.books.queues[queue][task_id].group != arguments["group_key"]:
                     raise Finding("purge took a task of another group")
                 self.remove(queue, task_id)
-        elif function == "revive":
+        elif function in ("revive", "revive_group", "revive_all"):
             for task in self.books.queues[queue].values():
                 task.attempts = None
         elif function == "open_session":
@@ -609,10 +616,10 @@ class Worker:
         for queue in sorted(self.books.queues):
             self.execute("SELECT fairq.resume(%s)", (queue,))
             self.execute("SELECT fairq.set_group_defaults(%s, max_leased => 0, rate => 0)", (queue,))
-            self.execute("SELECT fairq.set_group(queue, group_key, max_leased => 0, rate => 0), fairq.resume(queue, group_key)"
+            self.execute("SELECT fairq.set_group(queue, group_key, max_leased => 0, rate => 0), fairq.resume_group(queue, group_key)"
                          " FROM fairq.group_settings WHERE queue = %s", (queue,))
             self.execute("SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = %s", (queue,))
-            self.execute("SELECT fairq.revive(%s)", (queue,))
+            self.execute("SELECT fairq.revive_all(%s)", (queue,))
             got = set()
             deadline = time.monotonic() + 60
             while time.monotonic() < deadline:
@@ -627,7 +634,7 @@ class Worker:
                     if not self.tasks(queue):
                         break
                     # A lease that ran out may have died of it.
-                    self.execute("SELECT fairq.revive(%s)", (queue,))
+                    self.execute("SELECT fairq.revive_all(%s)", (queue,))
                     time.sleep(0.05)
             if got != set(self.books.queues[queue]):
                 raise Finding("draining %s: %d tasks were got, %d are by the books; missing %s" % (

@@ -24,14 +24,14 @@ SELECT count(fairq.nack(receipt, 'no luck', '0')) FROM fairq.claim('one_attempt'
 -- Values for arguments. sqlsmith takes them from the columns of what it finds in FROM. There is no interval below an hour:
 -- an extend is not undone, and a lease that ran out would not be what it was.
 CREATE TABLE smith.material (queue text, group_key text, policy text, state text, payload jsonb, payloads jsonb[], group_keys text[],
-    priorities bigint[], costs real[], buckets int[], max_tasks int, id bigint, receipt uuid, receipts uuid[], lease interval,
-    at timestamptz, ats timestamptz[], cost real, yes boolean, address fairq.address);
+    priorities bigint[], costs double precision[], buckets int[], max_tasks int, id bigint, receipt uuid, receipts uuid[], lease interval,
+    at timestamptz, ats timestamptz[], cost double precision, yes boolean, address fairq.address);
 INSERT INTO smith.material
     SELECT q.queue, (ARRAY['', 'g1', 'g2', 'nobody', repeat('x', 1024)])[1 + n % 5], (ARRAY['fair', 'priority', 'time', 'other'])[1 + n % 4],
         (ARRAY['ready', 'leased', 'dead', 'held'])[1 + n % 4], to_jsonb(n), ARRAY[to_jsonb(n), '{}', 'null'], ARRAY['g1', 'g2', NULL],
         ARRAY[n, 0, 1], ARRAY[0.5, 1, 2], ARRAY[0, 1], n, l.id, l.receipt, ARRAY[l.receipt, gen_random_uuid()],
         make_interval(hours => 1 + n), now() + make_interval(secs => n), ARRAY[now(), 'infinity'],
-        n::real / 3, n % 2 = 0, l.address
+        n::double precision / 3, n % 2 = 0, l.address
     FROM generate_series(0, 11) n
         CROSS JOIN (VALUES ('fair'), ('priority'), ('time'), ('one_attempt'), ('empty'), ('unknown'), (NULL)) q(queue)
         LEFT JOIN LATERAL (SELECT * FROM smith.leased l WHERE l.queue = q.queue ORDER BY l.id OFFSET n LIMIT 1) l ON true;
@@ -51,14 +51,14 @@ BEGIN
                                   string_agg(CASE WHEN name = 'run_at' OR name = 'session' AND proname IN ('claim', 'ack_and_claim') THEN 'NULL'
                                                   WHEN name = 'session' THEN '(SELECT session FROM fairq.sessions LIMIT 1)'
                                                   WHEN name = 'name' THEN 'm.policy' WHEN name = 'ttl' THEN 'm.lease' WHEN name = 'bound' THEN 'm.yes'
-                                                  WHEN name IN ('wait', 'on_duplicate', 'backoff_base', 'backoff_max', 'keep_done', 'durable_leases', 'charge', 'notify')
-                                                      OR proname IN ('create_queue', 'alter_queue') AND name = 'max_tasks' THEN 'DEFAULT'
+                                                  WHEN name IN ('wait', 'on_duplicate', 'backoff_base', 'backoff_max', 'keep_done', 'durable_leases', 'charge', 'notify',
+                                                                'max_depth', 'backoff_jitter', 'default_priority', 'group_required', 'if_not_exists') THEN 'DEFAULT'
                                                   WHEN name IN ('max_ready', 'max_ready_per_group', 'run_ats', 'weight', 'max_leased', 'rate', 'burst') THEN 'NULL'
                                                   WHEN name IN ('error', 'unique_key', 'topic') THEN 'm.policy' WHEN name = 'unique_keys' THEN 'm.group_keys' WHEN name = 'errors' THEN 'm.group_keys[1:1]'
                                                   WHEN name = 'headers' THEN 'm.payload' WHEN name = 'max_attempts' THEN 'm.max_tasks'
                                                   WHEN name = 'priority' THEN 'm.max_tasks % 10'
                                                   WHEN name = 'delay' THEN '''0'''
-                                                  WHEN type = 'integer'::regtype AND name = 'buckets' OR proname IN ('pause', 'resume') AND name = 'group_key' THEN 'NULL'
+                                                  WHEN type = 'integer'::regtype AND name = 'buckets' THEN 'NULL'
                                                   ELSE 'm.' || name END, ', ' ORDER BY n) AS picked
                            FROM unnest(proargnames, proargtypes::oid[]) WITH ORDINALITY a(name, type, n)) a
              WHERE pronamespace = 'fairq'::regnamespace AND prokind = 'f' AND pronargs > 0 AND proargnames IS NOT NULL AND proargmodes IS NULL

@@ -30,7 +30,7 @@ PATIENCE = 60  # seconds until the last task has come out
 EXPECTED = {
     "40001", "40P01", "55P03",  # serialization, deadlock, lock timeout
     "42704", "42710", "42P01", "42P07",  # not there, or there already
-    "53400",  # max_tasks
+    "53400",  # max_depth
     "55000",  # the session is over, or the bucket another's
     "57014", "57P01",  # cancelled, ended
 }
@@ -51,9 +51,9 @@ CHANGES = [
     "SELECT fairq.alter_queue('{q}', buckets => (1 + random() * 9)::int, max_ready_per_group => (5 + random() * 100)::int,"
     " keep_done => CASE WHEN random() < 0.5 THEN '1 d' ELSE '0' END::interval)",
     "SELECT fairq.alter_queue('{q}', durable_leases => random() < 0.5, notify => random() < 0.5)",
-    "SELECT fairq.pause('{q}', 'g1'), fairq.set_group('{q}', 'g2', max_leased => 3)",
-    "SELECT fairq.resume('{q}', 'g1'), fairq.set_group('{q}', 'g2', max_leased => 0, rate => 100)",
-    "SELECT fairq.purge('{q}')", "SELECT fairq.revive('{q}')",
+    "SELECT fairq.pause_group('{q}', 'g1'), fairq.set_group('{q}', 'g2', max_leased => 3)",
+    "SELECT fairq.resume_group('{q}', 'g1'), fairq.set_group('{q}', 'g2', max_leased => 0, rate => 100)",
+    "SELECT fairq.purge('{q}')", "SELECT fairq.revive_all('{q}')",
     "BEGIN; DROP TABLE fairq.q_{q}; ROLLBACK",
     "BEGIN; TRUNCATE fairq.q_{q}; SELECT fairq.enqueue('{q}', '1'); ROLLBACK",
     "BEGIN; ALTER TABLE fairq.q_{q} RENAME TO q_other; SELECT pg_sleep(0.02); ALTER TABLE fairq.q_other RENAME TO q_{q}; COMMIT",
@@ -168,7 +168,7 @@ class Party:
 
 def come_out(connection, queue):
     """Put a queue in order and take all its tasks; what is wrong."""
-    for statement in ["SELECT fairq.resume('{q}', 'g1')", "SELECT fairq.set_group('{q}', 'g2', max_leased => 0, rate => 0)",
+    for statement in ["SELECT fairq.resume_group('{q}', 'g1')", "SELECT fairq.set_group('{q}', 'g2', max_leased => 0, rate => 0)",
                       "SELECT fairq.alter_queue('{q}', max_ready_per_group => 100000, keep_done => '0')"]:
         connection.execute(statement.format(q=queue))
     until = time.time() + PATIENCE

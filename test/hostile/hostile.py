@@ -441,7 +441,7 @@ def extension(server):
 
     run("CREATE EXTENSION pgfairq")
     run("SELECT fairq.create_queue('q', keep_done => '100 ms', max_ready_per_group => 2)")
-    run("SELECT fairq.set_group('q', 'g', weight => 2), fairq.set_group_defaults('q', max_leased => 5), fairq.subscribe('a.#', 'q'), fairq.pause('q', 'p')")
+    run("SELECT fairq.set_group('q', 'g', weight => 2), fairq.set_group_defaults('q', max_leased => 5), fairq.subscribe('a.#', 'q'), fairq.pause_group('q', 'p')")
     run("SELECT fairq.alter_queue('q', buckets => 3, lease => '1 h')")
     run("SELECT fairq.publish('a.b', '1', unique_key => 'u'), fairq.enqueue('q', '2', group_key => 'g'), fairq.enqueue('q', '3', group_key => 'g'), fairq.enqueue('q', '4', group_key => 'g')")
     task = run("SELECT fairq.enqueue('q', '1', run_at => 'tomorrow')")[0][0]
@@ -450,7 +450,7 @@ def extension(server):
     wait_for("all tasks", lambda: len(run("SELECT fairq.ack(receipt) FROM fairq.claim('q', 10)")) == 0 and len(run("SELECT FROM fairq.q_q")) == 0)
     wait_for("the end of what is archived", lambda: len(run("SELECT FROM fairq.archived_tasks")) == 0)
     views_as(server, "postgres", "attack")
-    run("SELECT fairq.unsubscribe('a.#', 'q'), fairq.resume('q', 'p'), fairq.reset_stats()")
+    run("SELECT fairq.unsubscribe('a.#', 'q'), fairq.resume_group('q', 'p'), fairq.reset_stats('q')")
     run("SELECT fairq.drop_queue('q')")
 
 

@@ -85,9 +85,9 @@ class Client:
                 db.execute("SELECT fairq.cancel(%s, id) FROM (SELECT id FROM fairq.tasks(%s) OFFSET %s LIMIT %s) t",
                            (q, q, r.randrange(100), r.choice([1, 3])))
             elif what == "purge":
-                db.execute("SELECT fairq.purge(%s, %s)", (q, r.choice(GROUPS)))
+                db.execute("SELECT fairq.purge_group(%s, %s)", (q, r.choice(GROUPS)))
             else:
-                db.execute("SELECT fairq.revive(%s)", (q,))
+                db.execute("SELECT fairq.revive_all(%s)", (q,))
         else:
             what = r.choice(["delete", "update"])
             where = "WHERE id IN (SELECT id FROM fairq.q_%s ORDER BY id OFFSET %d LIMIT 2)" % (q, r.randrange(100))
@@ -213,7 +213,7 @@ class Run:
     def drain(self):
         q = self.queue
         for group in GROUPS:
-            self.db.execute("SELECT fairq.resume(%s, %s), fairq.set_group(%s, %s, max_leased => 0)", (q, group, q, group))
+            self.db.execute("SELECT fairq.resume_group(%s, %s), fairq.set_group(%s, %s, max_leased => 0)", (q, group, q, group))
         for c in self.clients:
             self.db.execute("SELECT count(*) FROM fairq.release_many(%s::uuid[])", (c.held,))
             c.held = []
@@ -223,7 +223,7 @@ class Run:
                 raise SystemExit("tasks are left: %s (seed %d)" % (self.db.execute(
                     "SELECT t.id, t.state, r.state AS row, r.address, t.group_key, t.unique_key, r.ctid::text FROM fairq.tasks(%s) t"
                     " JOIN fairq.q_{} r USING (id) ORDER BY 1 LIMIT 5".format(q), (q,)).fetchall(), self.options.seed))
-            self.db.execute("SELECT fairq.revive(%s)", (q,))
+            self.db.execute("SELECT fairq.revive_all(%s)", (q,))
             self.db.execute("SELECT count(*) FROM fairq.ack_many(ARRAY(SELECT receipt FROM fairq.leases WHERE queue = %s))", (q,))
             self.db.execute("SELECT count(fairq.ack(receipt)) FROM fairq.claim(%s, 500, wait => '50 ms')", (q,))
         self.compare("after all tasks were done")

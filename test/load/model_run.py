@@ -378,7 +378,7 @@ class Run(Compared):
     def purge(self, c, queue, group, does):
         if does:
             with self.within(c) as tx:
-                n = self.value(c, "SELECT fairq.purge(%s, %s)", queue.name, group)
+                n = self.value(c, "SELECT fairq.purge_group(%s, %s)", queue.name, group)
                 self.expect("purge", n, self.model.purge(tx, queue, group))
 
     @step(9, c=C, queue=QUEUE, task=PICK)
@@ -391,7 +391,7 @@ class Run(Compared):
                     self.expect("revive", n, int(self.model.revive(tx, task)))
             # All of them in one call would come in any order.
             if not dead:
-                self.expect("revive", self.value(c, "SELECT fairq.revive(%s)", queue.name), 0)
+                self.expect("revive", self.value(c, "SELECT fairq.revive_all(%s)", queue.name), 0)
 
     @step(6, c=C, queue=QUEUE, task=PICK)
     def hasten(self, c, queue, task):
@@ -541,7 +541,7 @@ class Run(Compared):
             queue.paused, queue.paused_groups, queue.limits = False, set(), {}
             self.call(c, "SELECT fairq.resume(%s)", queue.name)
             for group in GROUPS:
-                self.call(c, "SELECT fairq.resume(%s, %s), fairq.set_group(%s, %s, max_leased => 0)",
+                self.call(c, "SELECT fairq.resume_group(%s, %s), fairq.set_group(%s, %s, max_leased => 0)",
                           queue.name, group, queue.name, group)
         self.compare_depths()
         for queue in self.model.queues.values():

@@ -32,10 +32,10 @@ SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::re
 -- Views, with at least these columns.
 CREATE TEMP TABLE contract (view text, name text, type text);
 INSERT INTO contract
-    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_tasks,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused}'::text[],
-        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean}'::text[]) c(n, t)
+    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required}'::text[],
+        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean}'::text[]) c(n, t)
     UNION ALL
-    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept}'::text[]) n
+    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,snoozed}'::text[]) n
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{payload_avg,payload_p50,payload_p95,payload_max}'::text[]) n
     UNION ALL

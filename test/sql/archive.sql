@@ -55,7 +55,7 @@ SELECT pg_temp.new('in flight') > 0;
 SELECT receipt FROM fairq.claim('arc') \gset
 SELECT count(pg_temp.new('purged')) FROM generate_series(1, 2);
 SELECT fairq.enqueue('arc', '"purge of a group"', group_key => 'g') > 0;
-SELECT fairq.purge('arc', 'g');
+SELECT fairq.purge_group('arc', 'g');
 SELECT fairq.purge('arc');
 SELECT payload, state FROM fairq.tasks('arc') ORDER BY id;
 SELECT fairq.ack(:'receipt');

@@ -48,12 +48,13 @@ INSERT INTO good
             AND proname <> 'reset_stats';       -- is not undone; in stats.sql
 INSERT INTO good VALUES ('enqueue', 'payload', '''1'''), ('enqueue_many', 'payloads', '''{1,2}''');
 INSERT INTO good SELECT proname, 'id', (SELECT id::text FROM before WHERE queue = 'bad fair' AND state = 'ready' ORDER BY id LIMIT 1)
-    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proname IN ('get_task', 'cancel');
+    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proname IN ('get_task', 'cancel', 'revive');
 INSERT INTO good SELECT proname, 'receipt', quote_literal((SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id LIMIT 1))
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'receipt';
 INSERT INTO good SELECT proname, 'receipts', quote_literal(ARRAY(SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id))
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND 'receipts' = ANY (proargnames);
-INSERT INTO good VALUES ('set_group', 'group_key', '''bad group''');
+INSERT INTO good SELECT proname, 'group_key', '''bad group'''
+    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND (proname = 'set_group' OR proname LIKE '%\_group');
 INSERT INTO good VALUES ('publish', 'topic', '''bad.topic'''), ('publish', 'payload', '''1''');
 INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f, (VALUES ('topic', '''bad.*'''), ('queue', '''bad fair''')) v(a, v);
 SELECT fairq.subscribe('bad.#', 'bad fair');
@@ -72,8 +73,8 @@ INSERT INTO bad VALUES
     ('integer', '2147483647'), ('integer', '-2147483648'), ('integer', '''12345678901'''), ('integer', '''many'''),
     ('bigint', 'NULL'), ('bigint', '0'), ('bigint', '-1'), ('bigint', '10'), ('bigint', '9223372036854775807'),
     ('bigint', '-9223372036854775808'), ('bigint', '''1e30'''),
-    ('real', 'NULL'), ('real', '0'), ('real', '-1'), ('real', '''NaN'''), ('real', '''Infinity'''),
-    ('real', '''-Infinity'''), ('real', '1e-38'), ('real', '1e38'), ('real', '0.00099'), ('real', '1000001'), ('real', '''1e39'''),
+    ('double precision', 'NULL'), ('double precision', '0'), ('double precision', '-1'), ('double precision', '''NaN'''), ('double precision', '''Infinity'''),
+    ('double precision', '''-Infinity'''), ('double precision', '1e-38'), ('double precision', '1e38'), ('double precision', '0.00099'), ('double precision', '1000001'), ('double precision', '1e39'), ('double precision', '1e300'), ('double precision', '''1e309'''), ('double precision', '1.0000001'),
     ('interval', 'NULL'), ('interval', '''0'''), ('interval', '''-1 s'''), ('interval', '''-1 microsecond'''),
     ('interval', '''11 years'''), ('interval', '''178000000 years'''), ('interval', '''-178000000 years'''),
     ('interval', '''2147483647 days'''), ('interval', '''1 day -24 h'''), ('interval', '''1 mon -40 days'''),
@@ -89,8 +90,8 @@ INSERT INTO bad VALUES
     ('text[]', 'ARRAY[repeat(''x'', 1025)]'), ('text[]', 'ARRAY[''a'', repeat(''漢'', 342)]'),
     ('bigint[]', 'NULL'), ('bigint[]', '''{}'''), ('bigint[]', '''{1,2,3}'''), ('bigint[]', '''{NULL,1}'''), ('bigint[]', '''{{1,2}}'''),
     ('bigint[]', '''{-1}'''), ('bigint[]', '''{0,10}'''), ('bigint[]', '''{9223372036854775807}'''),
-    ('real[]', 'NULL'), ('real[]', '''{}'''), ('real[]', '''{1,2,3}'''), ('real[]', '''{NULL,1}'''), ('real[]', '''{{1,2}}'''),
-    ('real[]', '''{0}'''), ('real[]', '''{1,NaN}'''), ('real[]', '''{Infinity}'''), ('real[]', '''{-1}'''),
+    ('double precision[]', 'NULL'), ('double precision[]', '''{}'''), ('double precision[]', '''{1,2,3}'''), ('double precision[]', '''{NULL,1}'''), ('double precision[]', '''{{1,2}}'''),
+    ('double precision[]', '''{0}'''), ('double precision[]', '''{1,NaN}'''), ('double precision[]', '''{Infinity}'''), ('double precision[]', '''{-1}'''), ('double precision[]', '''{1e300}'''),
     ('timestamptz[]', 'NULL'), ('timestamptz[]', '''{}'''), ('timestamptz[]', '''{NULL}'''), ('timestamptz[]', '''{infinity}'''),
     ('timestamptz[]', '''{{epoch}}'''),
     ('integer[]', 'NULL'), ('integer[]', '''{}'''), ('integer[]', '''{NULL}'''), ('integer[]', '''{-1}'''), ('integer[]', '''{2}'''),
@@ -135,7 +136,7 @@ SELECT format('%s => %s: %s', argument, string_agg(regexp_replace(value, '^(.{60
 SELECT policy, priority, pg_temp.try(format('SELECT fairq.enqueue(%L, ''1'', priority => %s)', 'bad ' || policy, priority))
     FROM unnest('{priority,time}'::text[]) policy, unnest('{0,-1,10,9223372036854775807,-9223372036854775808}'::numeric[]) priority;
 SELECT policy, cost, pg_temp.try(format('SELECT fairq.enqueue(%L, ''1'', cost => %L)', 'bad ' || policy, cost))
-    FROM unnest('{priority,time}'::text[]) policy, unnest('{0,-1,NaN,Infinity}'::real[]) cost;
+    FROM unnest('{priority,time}'::text[]) policy, unnest('{0,-1,NaN,Infinity}'::float8[]) cost;
 
 -- Arrays that do not go together.
 SELECT statement, pg_temp.try(statement) FROM (VALUES
@@ -198,7 +199,7 @@ TABLE stats_before EXCEPT SELECT queue, ready, leased, dead, enqueued, acked, na
 -- Every lease is still good, every ready task can be had, every dead one revived.
 SELECT policy, count(*), bool_and(fairq.ack(receipt)) FROM leased GROUP BY policy ORDER BY policy;
 SELECT queue, count(c.id), bool_and(fairq.ack(c.receipt)) FROM queues_before, LATERAL fairq.claim(queue, 100) c GROUP BY queue ORDER BY queue;
-SELECT fairq.revive('bad fair');
+SELECT fairq.revive_all('bad fair');
 SELECT count(*), bool_and(fairq.ack(receipt)) FROM fairq.claim('bad fair', 100);
 SELECT count(*) FROM pg_temp.everything;
 

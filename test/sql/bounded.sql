@@ -12,7 +12,7 @@
 \pset tuples_only on
 SET client_min_messages = warning;
 SET statement_timeout = '20 s';
-SELECT fairq.create_queue('bounded', buckets => 1, max_ready_per_group => 2), fairq.subscribe('#', 'bounded');
+SELECT fairq.create_queue('bounded', buckets => 1, max_ready_per_group => 2, default_priority => 0), fairq.subscribe('#', 'bounded');
 -- Set back, as by TRUNCATE ... RESTART IDENTITY: ids go on, and the sequence with them.
 SELECT setval('fairq.ids_of_bounded', 5000000001) > 0, fairq.enqueue('bounded', '1') > 5000000000;
 SELECT setval('fairq.ids_of_bounded', 1) > 0, cardinality(fairq.enqueue_many('bounded', array_fill('1'::jsonb, '{5000}')));
@@ -35,7 +35,7 @@ SELECT cardinality(fairq.enqueue_many('bounded', array_fill('1'::jsonb, '{3000}'
 ALTER SEQUENCE fairq.ids_of_bounded NO MAXVALUE;
 SELECT cardinality(fairq.enqueue_many('bounded', array_fill('1'::jsonb, '{3000}')));
 -- While it is being used: by a default of the queue that is published to first.
-SELECT fairq.create_queue('bounded 2'), fairq.subscribe('#', 'bounded 2');
+SELECT fairq.create_queue('bounded 2', default_priority => 0), fairq.subscribe('#', 'bounded 2');
 SELECT cardinality(fairq.enqueue_many('bounded 2', array_fill('1'::jsonb, '{1000}')));
 CREATE FUNCTION pg_temp.alter_it() RETURNS int LANGUAGE plpgsql AS $$
 BEGIN
@@ -52,7 +52,7 @@ SELECT fairq.drop_queue('bounded 2');
 -- Priorities that are no classes, and are taken for one when they are cut to 32 bits.
 \set priority 4294967296
 SELECT fairq.drop_queue('bounded');
-SELECT fairq.create_queue('bounded', buckets => 1, max_ready_per_group => 2), fairq.enqueue('bounded', '1', 'g') > 0;
+SELECT fairq.create_queue('bounded', buckets => 1, max_ready_per_group => 2, default_priority => 0), fairq.enqueue('bounded', '1', 'g') > 0;
 ALTER TABLE fairq.q_bounded DISABLE TRIGGER fairq_row_written;
 INSERT INTO fairq.q_bounded (id, enqueued_at, priority, cost, attempts, state, group_key, payload)
     SELECT n, now(), CASE WHEN n < 600 THEN :priority ELSE 0 END, 1, 0, 'o', 'g', '1' FROM generate_series(500, 610) n WHERE n < 511 OR n >= 600;
@@ -80,7 +80,7 @@ SELECT count(*) FROM fairq.q_bounded WHERE priority = 0;
 SELECT fairq.drop_queue('bounded');
 
 -- Blocks that nobody was charged for: virtual time does not get used up by them.
-SELECT fairq.create_queue('bounded', buckets => 1);
+SELECT fairq.create_queue('bounded', buckets => 1, default_priority => 0);
 CREATE FUNCTION pg_temp.put(block text, key text, trigger boolean) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     hint text;
@@ -132,7 +132,7 @@ VACUUM FULL fairq.q_bounded;
 SELECT pg_temp.order_of_new();
 -- Such a row is the first that there is, as after a restart.
 SELECT fairq.drop_queue('bounded');
-SELECT fairq.create_queue('bounded', buckets => 1), pg_temp.put('4611686018427387903', 'made up', true);
+SELECT fairq.create_queue('bounded', buckets => 1, default_priority => 0), pg_temp.put('4611686018427387903', 'made up', true);
 SELECT pg_temp.order_of_new();
 SELECT count(*) FROM fairq.pop('bounded', 100);
 -- And what is written is accepted by a restore.

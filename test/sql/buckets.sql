@@ -15,7 +15,7 @@ $$;
 \pset tuples_only on
 
 -- Bounds, and what is no change.
-SELECT fairq.create_queue('buc', buckets => 16, lease => '1 h');
+SELECT fairq.create_queue('buc', buckets => 16, lease => '1 h', default_priority => 0);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('buc', buckets => 0) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('buc', buckets => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('buc', buckets => 1025) $$);
@@ -66,7 +66,7 @@ SELECT count(*) FROM fairq.claim('buc', 1000, group_keys => '{g7,g8}') WHERE pay
 SELECT count(*) FROM fairq.nack_many(ARRAY(SELECT receipt FROM fairq.leases WHERE queue = 'buc'), delay => '0');
 SELECT count(*), min(fairq.bucket(address)), max(fairq.bucket(address)) FROM fairq.tasks('buc', group_key => 'g7');
 SELECT count(*) FILTER (WHERE fairq.cancel('buc', id)) FROM fairq.tasks('buc') WHERE payload::int BETWEEN 1 AND 10;
-SELECT fairq.purge('buc', 'g0');
+SELECT fairq.purge_group('buc', 'g0');
 SELECT count(*), count(DISTINCT id) FROM fairq.pop('buc', 1000);
 SELECT ready, leased FROM fairq.queue_stats WHERE queue = 'buc';
 
@@ -97,8 +97,8 @@ DECLARE
     a text;
     b text;
 BEGIN
-    PERFORM fairq.create_queue('buc one', policy, 1);
-    PERFORM fairq.create_queue('buc many', policy, 4);
+    PERFORM fairq.create_queue('buc one', policy, 1, default_priority => 0);
+    PERFORM fairq.create_queue('buc many', policy, 4, default_priority => 0);
     COMMIT; -- both are read anew after that, before there is any task
     FOREACH buckets IN ARRAY '{4,1,40,3,300,16}'::int[] LOOP
         PERFORM fairq.alter_queue('buc many', buckets);
@@ -129,7 +129,7 @@ CALL pg_temp.same_order('priority');
 CALL pg_temp.same_order('time');
 
 -- Every class in use has its lanes.
-SELECT fairq.create_queue('buc classes', buckets => 2);
+SELECT fairq.create_queue('buc classes', buckets => 2, default_priority => 0);
 SELECT pg_temp.fill('buc classes', 1, 30, 10, 3);
 SELECT class, count(*) FROM fairq.bucket_stats WHERE queue = 'buc classes' GROUP BY class ORDER BY class;
 SELECT fairq.alter_queue('buc classes', buckets => 6);

@@ -8,7 +8,7 @@
 -- The queue anew with tasks 1 to most.
 CREATE PROCEDURE pg_temp.refill(most int) LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM fairq.drop_queue('dir'), fairq.create_queue('dir', buckets => 1, lease => '1 h', max_attempts => 3);
+    PERFORM fairq.drop_queue('dir'), fairq.create_queue('dir', buckets => 1, lease => '1 h', max_attempts => 3, default_priority => 0);
     COMMIT;
     PERFORM fairq.enqueue('dir', to_jsonb(n)) FROM generate_series(1, most) n;
 END
@@ -43,7 +43,7 @@ INSERT INTO fairq.q_dir SELECT (jsonb_populate_record(q, jsonb_build_object('id'
 UPDATE fairq.q_dir SET address = NULL, state = 'd' WHERE payload = '"no address"';
 SELECT pg_temp.drain();
 SELECT payload, state FROM fairq.tasks('dir');
-SELECT fairq.revive('dir');
+SELECT fairq.revive_all('dir');
 SELECT pg_temp.drain();
 -- Rolled back it never was.
 CALL pg_temp.refill(1);
@@ -195,7 +195,7 @@ SELECT pg_temp.drain();
 
 -- The largest slot that a row can have, and then all are read again: new groups' slots are still numbers that SQL
 -- can show and a dump can be restored with. Seen to fail without the comparison with FAIRQ_SLOTS in groups_restore.
-SELECT fairq.create_queue('dir slot', buckets => 1);
+SELECT fairq.create_queue('dir slot', buckets => 1, default_priority => 0);
 INSERT INTO fairq."q_dir slot" (id, address, enqueued_at, state, group_key, payload, priority, cost, attempts)
     VALUES (500000, '(0,0,9223372036854775807)', now(), 'r', 'x', '"by sql"', 0, 1, 0),
            (500001, '(0,1,4611686018427387903)', now(), 'r', 'y', '"the last slot"', 0, 1, 0);
@@ -442,7 +442,7 @@ DROP TABLE fairq.q_dir;
 CREATE TABLE fairq.q_dir (id bigint);
 SELECT pg_temp.each_verb();
 DROP TABLE fairq.q_dir;
-SELECT fairq.create_queue('dir');
+SELECT fairq.create_queue('dir', default_priority => 0);
 SELECT count(fairq.enqueue('dir', '"anew"'));
 SELECT pg_temp.drain();
 -- A child table, a parent table.

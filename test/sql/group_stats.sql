@@ -58,8 +58,8 @@ SELECT count(fairq.enqueue('gst keys', '1', unique_key => 'k1'));
 SELECT ahead, exact FROM fairq.tasks('gst keys'), fairq.get_task_position('gst keys', id) WHERE unique_key = 'k2';
 SELECT fairq.drop_queue('gst keys');
 -- Lower classes come first.
-SELECT state, ahead FROM fairq.get_task_position('gst', fairq.enqueue('gst', '1', 'z', priority => 3));
-SELECT fairq.enqueue('gst', '1', 'z', priority => 3) AS last \gset
+SELECT state, ahead FROM fairq.get_task_position('gst', fairq.enqueue('gst', '1', 'z', priority => 7));
+SELECT fairq.enqueue('gst', '1', 'z', priority => 7) AS last \gset
 SELECT state, ahead FROM fairq.get_task_position('gst', :last);
 SELECT fairq.enqueue('gst', '1', run_at => '2100-01-01') AS later \gset
 SELECT state, ahead, starts_at = '2100-01-01' AS due, exact FROM fairq.get_task_position('gst', :later);
@@ -70,7 +70,7 @@ SELECT fairq.get_task_position('none', 1);
 SELECT fairq.drop_queue('gst');
 -- What claims have set aside of its group, because that was at a limit, is ahead of a task; of other groups it is not.
 SELECT fairq.create_queue('gst', buckets => 2, lease => '1 h');
-SELECT fairq.set_group('gst', 'flight', max_leased => 1), fairq.set_group('gst', 'rate', rate => 0.01, burst => 1), fairq.set_group('gst', 'paused', weight => 1), fairq.pause('gst', 'paused');
+SELECT fairq.set_group('gst', 'flight', max_leased => 1), fairq.set_group('gst', 'rate', rate => 0.01, burst => 1), fairq.set_group('gst', 'paused', weight => 1), fairq.pause_group('gst', 'paused');
 CREATE TEMP TABLE aside AS SELECT g, i, fairq.enqueue('gst', to_jsonb(i), g, priority => i / 5) AS id FROM generate_series(1, 6) i, unnest('{free,flight,rate,paused}'::text[]) g;
 CREATE FUNCTION pg_temp.place_of(VARIADIC tasks text[], OUT task text, OUT ahead bigint, OUT exact boolean, OUT seconds numeric) RETURNS SETOF record LANGUAGE sql AS $$
     SELECT g || i, p.ahead, p.exact, abs(round(extract(epoch FROM p.starts_at - clock_timestamp()), -2)) FROM aside, fairq.get_task_position('gst', id) p WHERE g || i = ANY (tasks) ORDER BY g, i
@@ -90,7 +90,7 @@ SELECT FROM pg_sleep(0.5);
 SELECT count(fairq.ack(receipt)) FROM taken WHERE group_key IN ('flight', 'rate');
 SELECT p.starts_at > clock_timestamp() + interval '1 s' AS after_others FROM aside, fairq.get_task_position('gst', id) p WHERE g = 'flight' AND i = 6;
 -- It starts once it is resumed, and not while the queue is paused.
-SELECT fairq.resume('gst', 'paused');
+SELECT fairq.resume_group('gst', 'paused');
 SELECT p.starts_at IS NOT NULL AS known FROM aside, fairq.get_task_position('gst', id) p WHERE g = 'paused' AND i = 6;
 SELECT fairq.pause('gst');
 SELECT p.starts_at IS NOT NULL AS known FROM aside, fairq.get_task_position('gst', id) p WHERE g = 'paused' AND i = 6;

@@ -34,7 +34,7 @@ INSERT INTO action VALUES
     (20, 'DROP TRIGGER fairq_row_written ON fairq."q_%1$s"'),
     (21, 'CREATE RULE more AS ON DELETE TO fairq."q_%1$s" DO NOTHING'),
     (22, 'SELECT fairq.alter_queue(''%1$s'', buckets => 4, max_ready_per_group => 5)'),
-    (23, 'SELECT fairq.pause(''%1$s''), fairq.resume(''%1$s''), fairq.pause(''%1$s'', ''g''), fairq.resume(''%1$s'', ''g'')'),
+    (23, 'SELECT fairq.pause(''%1$s''), fairq.resume(''%1$s''), fairq.pause_group(''%1$s'', ''g''), fairq.resume_group(''%1$s'', ''g'')'),
     (24, 'SELECT fairq.set_group(''%1$s'', ''g'', weight => 3, max_leased => 1)'),
     (25, 'SELECT cardinality(fairq.enqueue_many(''%1$s'', array_fill(''1''::jsonb, ''{1200}'')))'),
     (26, 'SELECT fairq.enqueue(''%1$s'', ''1'', group_key => ''g'', unique_key => ''k'', on_duplicate => ''replace'')'),
@@ -44,14 +44,14 @@ INSERT INTO action VALUES
     (30, 'SELECT count(*) FROM fairq.pop(''%1$s'', 5)'),
     (31, 'SELECT fairq.purge(''%1$s'')'),
     (32, 'SELECT count(fairq.cancel(''%1$s'', id)) FROM (SELECT id FROM fairq.tasks(''%1$s'', ''ready'') LIMIT 3) t'),
-    (33, 'SELECT fairq.revive(''%1$s''), fairq.maintain(''%1$s'')'),
+    (33, 'SELECT fairq.revive_all(''%1$s''), fairq.maintain(''%1$s'')'),
     (34, 'SELECT (SELECT count(*) FROM fairq.queue_stats), (SELECT count(*) FROM fairq.group_stats), (SELECT count(*) FROM fairq.bucket_stats)'),
     (35, 'ALTER TABLE fairq."q_%1$s" RENAME TO "q_%1$s gone"; SELECT fairq.create_queue(''%1$s'')'),
     (36, 'DELETE FROM fairq."q_%1$s"'),
     (37, 'UPDATE fairq."q_%1$s" SET headers = ''{}'''),
     (38, 'INSERT INTO fairq."q_%1$s" (id, enqueued_at, state, group_key, payload, priority, cost, attempts, address) VALUES (-1, now(), ''r'', '''', ''1'', 0, 1, 0, ''(0,1,1)'')'),
     (39, 'DROP EXTENSION pgfairq CASCADE');
-SELECT fairq.create_queue('victim', buckets => 1, max_tasks => 1000), fairq.enqueue('victim', '"real"', group_key => 'v') > 0;
+SELECT fairq.create_queue('victim', buckets => 1, max_depth => 1000), fairq.enqueue('victim', '"real"', group_key => 'v') > 0;
 
 -- Once for each queue: in a subtransaction, and then it calls us by the old name, and for others.
 CREATE FUNCTION act(queue text) RETURNS boolean LANGUAGE plpgsql SET search_path = pg_catalog, public AS $$

@@ -1,5 +1,5 @@
 -- Tasks for which there is no room wait in the overflow: max_ready and
--- max_ready_per_group; max_tasks. What the worker does is done by hand here.
+-- max_ready_per_group; max_depth. What the worker does is done by hand here.
 \i test/sql/include/helpers.sql
 SELECT fairq.create_queue('ovf', max_ready_per_group => 3, buckets => 4);
 CREATE FUNCTION pg_temp.depths(queue text) RETURNS TABLE (ready bigint, leased bigint, scheduled bigint, overflow bigint, dead bigint)
@@ -48,7 +48,7 @@ SELECT * FROM pg_temp.by_group('ovf');
 SELECT cardinality(fairq.enqueue_many('ovf', '{4,5,6}'::jsonb[], '{bob}'));
 SELECT fairq.cancel('ovf', id) FROM fairq.tasks('ovf', 'overflow') ORDER BY id LIMIT 1;
 SELECT payload, address, state FROM fairq.tasks('ovf', 'overflow') ORDER BY id;
-SELECT fairq.purge('ovf', 'alice'), fairq.purge('ovf', 'bob');
+SELECT fairq.purge_group('ovf', 'alice'), fairq.purge_group('ovf', 'bob');
 SELECT * FROM pg_temp.depths('ovf');
 -- There is room again, when the worker has found that there is nothing left of bob's in the overflow.
 CALL pg_temp.until_depths('ovf', 0, 0);
@@ -138,7 +138,7 @@ SELECT payload FROM fairq.pop('ovf', 9);
 SELECT cardinality(fairq.enqueue_many('ovf', '{1,2}'::jsonb[], '{dora}'));
 SELECT cardinality(fairq.enqueue_many('ovf', '{3,4}'::jsonb[], '{carol}'));
 UPDATE fairq.q_ovf SET state = 'd', address = NULL, group_key = 'dora';
-SELECT fairq.revive('ovf');
+SELECT fairq.revive_all('ovf');
 SELECT * FROM pg_temp.depths('ovf');
 SELECT count(*) FROM fairq.pop('ovf', 2);
 CALL pg_temp.until_depths('ovf', 2, 0);
@@ -167,10 +167,10 @@ DROP TABLE fairq.q_ovf;
 -- The other policies have no overflow.
 SELECT fairq.create_queue('ovf', 'priority', max_ready => 5);
 SELECT fairq.create_queue('ovf', 'time', max_ready_per_group => 5);
-SELECT fairq.create_queue('ovf', 'priority', max_tasks => 3);
+SELECT fairq.create_queue('ovf', 'priority', max_depth => 3);
 SELECT fairq.alter_queue('ovf', max_ready => 5);
 
--- max_tasks: all but the dead, those of open transactions too.
+-- max_depth: all but the dead, those of open transactions too.
 SELECT cardinality(fairq.enqueue_many('ovf', '{1,2}'::jsonb[]));
 SELECT fairq.enqueue('ovf', '3', run_at => 'tomorrow') > 0;
 SELECT fairq.enqueue('ovf', '4');
@@ -187,7 +187,7 @@ SELECT count(*) FROM (SELECT fairq.nack(receipt, 'no', '0') FROM fairq.claim('ov
 SELECT * FROM pg_temp.depths('ovf');
 SELECT fairq.enqueue('ovf', '5') > 0;
 SELECT fairq.enqueue('ovf', '6');
-SELECT fairq.alter_queue('ovf', max_tasks => 0);
-SELECT max_tasks FROM fairq.queues WHERE queue = 'ovf';
+SELECT fairq.alter_queue('ovf', max_depth => 0);
+SELECT max_depth FROM fairq.queues WHERE queue = 'ovf';
 SELECT fairq.enqueue('ovf', '6') > 0;
 SELECT fairq.drop_queue('ovf');

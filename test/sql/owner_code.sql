@@ -97,7 +97,7 @@ SELECT count(fairq.nack(receipt)) FROM fairq.claim('code', 1);
 SELECT count(fairq.release(receipt)) FROM fairq.claim('code', 1);
 SELECT count(fairq.extend(receipt)) FROM fairq.claim('code', 1);
 SELECT count(*) FROM fairq.pop('code', 1);
-SELECT fairq.revive('code');
+SELECT fairq.revive_all('code');
 SELECT fairq.maintain('code') >= 0;
 SELECT count(fairq.cancel('code', id)) FROM (SELECT id FROM fairq.tasks('code', 'ready'::text, NULL::text) LIMIT 1) t;
 RESET ROLE;

@@ -76,7 +76,7 @@ SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', priority => 10) $$);
 SELECT fairq.purge('pro');
 
 -- Costs from 0.001 to 1000000.
-SELECT count(fairq.enqueue('pro', to_jsonb(c), cost => c)) FROM unnest('{0.001,0.5,1,1000000}'::real[]) c;
+SELECT count(fairq.enqueue('pro', to_jsonb(c), cost => c)) FROM unnest('{0.001,0.5,1,1000000}'::float8[]) c;
 SELECT payload, cost FROM fairq.tasks('pro') ORDER BY id;
 SELECT pg_temp.try($$ SELECT fairq.enqueue('pro', '1', cost => 0.0009) $$);
 -- And cost by weight to 1000000: what is more would use virtual time up in the life of a server.
@@ -168,7 +168,7 @@ SELECT ready, enqueued FROM fairq.queue_stats WHERE queue = 'pro own';
 -- What most rows have takes no room in them, and is there: written in full they
 -- are larger, and the same.
 SELECT fairq.create_queue('pro size');
-SELECT count(fairq.enqueue('pro size', '1', 'g', n % 100 / 99)) FROM generate_series(0, 1999) n;
+SELECT count(fairq.enqueue('pro size', '1', 'g', CASE n % 100 WHEN 99 THEN 1 END)) FROM generate_series(0, 1999) n;
 SELECT pg_relation_size('fairq."q_pro size"') AS size, sum(hashtext(t::text)) AS rows FROM fairq."q_pro size" t \gset
 VACUUM FULL fairq."q_pro size";
 SELECT :size < 0.85 * pg_relation_size('fairq."q_pro size"') AS smaller, sum(hashtext(t::text)) = :rows AS same FROM fairq."q_pro size" t;

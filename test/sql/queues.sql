@@ -8,31 +8,31 @@
 SELECT fairq.create_queue('que defaults');
 \x on
 SELECT queue, policy, buckets, lease, max_attempts, backoff_base, backoff_max, max_ready, max_ready_per_group,
-       max_tasks, keep_done, durable_leases, paused
+       max_depth, keep_done, durable_leases, paused
     FROM fairq.queues WHERE queue = 'que defaults';
 \x off
 
 -- NULL for an optional argument is its default.
 SELECT fairq.create_queue('que nulls', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 SELECT count(*), count(DISTINCT (policy, buckets, lease, max_attempts, backoff_base, backoff_max, max_ready,
-                                 max_ready_per_group, max_tasks, keep_done, durable_leases, paused))
+                                 max_ready_per_group, max_depth, keep_done, durable_leases, paused))
     FROM fairq.queues WHERE queue IN ('que defaults', 'que nulls');
 
 -- All arguments by place, and by name.
 SELECT fairq.create_queue('que places', 'priority', 3, '1 min', 7, '2 s', '2 h', 1000000, 10000, NULL, NULL, false);
 SELECT fairq.create_queue(queue => 'que names', policy => 'time', buckets => 1024, lease => '10 years', max_attempts => 0,
     backoff_base => '10 years', backoff_max => '10 years', max_ready => 1000000, max_ready_per_group => 10000,
-    max_tasks => NULL, keep_done => NULL, durable_leases => false);
+    max_depth => NULL, keep_done => NULL, durable_leases => false);
 SELECT fairq.create_queue('que least', buckets => 1, lease => '1 microsecond', max_attempts => 2147483647, backoff_base => '0', backoff_max => '0');
 SELECT queue, policy, buckets, lease, max_attempts, backoff_base, backoff_max FROM fairq.queues WHERE queue LIKE 'que %' ORDER BY queue COLLATE "C";
 
 -- An untyped parameter finds its type, as a driver sends it.
 PREPARE create_one AS SELECT fairq.create_queue($1, policy => $2, buckets => $3, lease => $4, max_attempts => $5,
-    backoff_base => $6, backoff_max => $7, max_ready => $8, max_ready_per_group => $9, max_tasks => $10, keep_done => $11,
+    backoff_base => $6, backoff_max => $7, max_ready => $8, max_ready_per_group => $9, max_depth => $10, keep_done => $11,
     durable_leases => $12);
 EXECUTE create_one('que prepared', 'fair', '2', '00:02', '9', '1 s', '1 h', '1000000', '10000', NULL, NULL, 'f');
 PREPARE alter_one AS SELECT fairq.alter_queue($1, buckets => $2, lease => $3, max_attempts => $4, backoff_base => $5,
-    backoff_max => $6, max_ready => $7, max_ready_per_group => $8, max_tasks => $9, keep_done => $10, durable_leases => $11);
+    backoff_max => $6, max_ready => $7, max_ready_per_group => $8, max_depth => $9, keep_done => $10, durable_leases => $11);
 EXECUTE alter_one('que prepared', '2', '00:03', '10', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 SELECT policy, buckets, lease, max_attempts FROM fairq.queues WHERE queue = 'que prepared';
 PREPARE pause_one AS SELECT fairq.pause($1);
@@ -41,7 +41,7 @@ SELECT paused FROM fairq.queues WHERE queue = 'que prepared';
 PREPARE resume_one AS SELECT fairq.resume($1);
 EXECUTE resume_one('que prepared');
 SELECT paused FROM fairq.queues WHERE queue = 'que prepared';
-PREPARE purge_one AS SELECT fairq.purge($1, $2);
+PREPARE purge_one AS SELECT fairq.purge_group($1, $2);
 EXECUTE purge_one('que prepared', NULL);
 PREPARE drop_one AS SELECT fairq.drop_queue($1);
 EXECUTE drop_one('que prepared');
@@ -65,7 +65,7 @@ SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_max => '-2 
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', backoff_max => '11 years') $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_ready => 0) $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', 'priority', max_ready_per_group => 10) $$);
-SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_tasks => -1) $$);
+SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', max_depth => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', keep_done => '-1 day') $$);
 SELECT pg_temp.try($$ SELECT fairq.create_queue('que wrong', keep_done => '11 years') $$);
 SELECT count(*) FROM fairq.queues WHERE queue = 'que wrong';
@@ -104,7 +104,7 @@ SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', backoff_base => '
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', backoff_max => '-2 h') $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_ready => 0) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_ready_per_group => -1) $$);
-SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_tasks => -1) $$);
+SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', max_depth => -1) $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', keep_done => '-1 day') $$);
 SELECT pg_temp.try($$ SELECT fairq.alter_queue('que defaults', policy => 'time') $$);
 -- One wrong setting: none of the others is taken either.
@@ -142,10 +142,11 @@ SELECT paused FROM fairq.queues WHERE queue = 'que paused';
 SELECT string_agg(payload::text, ' ') FROM fairq.peek('que paused');
 SELECT string_agg(payload::text, ' ') FROM fairq.claim('que paused', 10);
 SELECT fairq.ack(receipt) FROM claimed WHERE payload = '4';
--- A single group cannot be paused yet.
-SELECT pg_temp.try($$ SELECT fairq.pause('que paused', 'bob') $$);
-SELECT pg_temp.try($$ SELECT fairq.resume('que paused', group_key => 'bob') $$);
-SELECT fairq.pause('que paused', group_key => NULL);
+-- A single group is another matter, and a null is nobody's key.
+SELECT pg_temp.try($$ SELECT fairq.pause_group('que paused', 'bob') $$);
+SELECT pg_temp.try($$ SELECT fairq.resume_group('que paused', group_key => 'bob') $$);
+SELECT fairq.pause_group('que paused', group_key => NULL);
+SELECT fairq.resume_group('que paused', NULL);
 SELECT paused FROM fairq.queues WHERE queue = 'que paused';
 
 -- Purge: every task that is not leased; or those of one group.
@@ -157,11 +158,11 @@ SELECT fairq.nack(receipt, delay => '0') FROM fairq.claim('que purged', group_ke
 TRUNCATE claimed;
 INSERT INTO claimed SELECT * FROM fairq.claim('que purged', group_keys => '{a}');
 SELECT group_key, state, count(*) FROM fairq.tasks('que purged') GROUP BY 1, 2 ORDER BY 1, 2;
-SELECT fairq.purge('que purged', 'nobody');
-SELECT fairq.purge('que purged', group_key => '');
-SELECT fairq.purge('que purged', 'a');
+SELECT fairq.purge_group('que purged', 'nobody');
+SELECT fairq.purge_group('que purged', group_key => '');
+SELECT fairq.purge_group('que purged', 'a');
 SELECT group_key, state, count(*) FROM fairq.tasks('que purged') GROUP BY 1, 2 ORDER BY 1, 2;
-SELECT fairq.purge('que purged', NULL);
+SELECT fairq.purge_group('que purged', NULL);
 SELECT group_key, state, count(*) FROM fairq.tasks('que purged') GROUP BY 1, 2 ORDER BY 1, 2;
 SELECT fairq.ack(receipt) FROM claimed;
 SELECT count(*) FROM fairq.tasks('que purged');

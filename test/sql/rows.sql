@@ -2,7 +2,7 @@
 -- and what an ack removes is archived in full.
 \i test/sql/include/helpers.sql
 SET client_min_messages = warning;
-SELECT fairq.create_queue('row', keep_done => '1 day');
+SELECT fairq.create_queue('row', keep_done => '1 day', default_priority => 0);
 
 CREATE FUNCTION pg_temp.noise(n int) RETURNS text LANGUAGE sql
 AS $$ SELECT left(string_agg(md5(n::text || i), ''), n) FROM generate_series(0, n / 32) i $$;
@@ -39,7 +39,7 @@ SELECT fairq.enqueue('row', '1', unique_key => 'u7') > 0 AS again;
 SELECT attempt, payload FROM fairq.pop('row');
 
 -- Receipts of several queues, forged ones, and ones that come twice, among others.
-SELECT fairq.create_queue('row2');
+SELECT fairq.create_queue('row2', default_priority => 0);
 SELECT cardinality(fairq.enqueue_many(q, array_fill('1'::jsonb, ARRAY[150]))) FROM unnest('{row,row2}'::text[]) q;
 CREATE TEMP TABLE mixed AS
 SELECT receipt FROM fairq.claim('row', 150) UNION ALL SELECT receipt FROM fairq.claim('row2', 150);
@@ -52,7 +52,7 @@ SELECT (SELECT count(*) FROM fairq.q_row) AS left_in_row, (SELECT count(*) FROM 
 SELECT queue, acked FROM fairq.queue_stats WHERE queue IN ('row', 'row2') ORDER BY queue;
 -- Rows from before a user's columns were added, written again: failed, run out, replaced, due. Seen to fail if they are
 -- read as if such columns were null (deform in row_reader.c).
-SELECT fairq.create_queue('row3', buckets => 1, backoff_base => '0');
+SELECT fairq.create_queue('row3', buckets => 1, backoff_base => '0', default_priority => 0);
 SELECT cardinality(fairq.enqueue_many('row3', '{"\"fails\"", "\"runs out\""}')),
        fairq.enqueue('row3', '"waits"', unique_key => 'k', priority => 1) > 0, fairq.enqueue('row3', '"scheduled"', run_at => now() + '1 s') > 0;
 ALTER TABLE fairq.q_row3 ADD COLUMN word text DEFAULT 'a word', ADD COLUMN number numeric DEFAULT 7.5, ADD COLUMN nothing text;

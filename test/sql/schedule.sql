@@ -42,9 +42,9 @@ SELECT cardinality(fairq.enqueue_many('sch', '{6}', '{a,b}', run_ats => ARRAY[NU
 SELECT payload, group_key, state FROM fairq.tasks('sch') ORDER BY id;
 
 -- What may be done with a task that waits.
-SELECT fairq.purge('sch', 'a');
+SELECT fairq.purge_group('sch', 'a');
 SELECT fairq.cancel('sch', id) FROM fairq.tasks('sch') WHERE payload = '4';
-SELECT fairq.revive('sch');
+SELECT fairq.revive_all('sch');
 SELECT payload, state FROM fairq.tasks('sch', 'scheduled') ORDER BY id;
 SELECT fairq.purge('sch');
 SELECT pg_temp.all_of('sch');
@@ -198,7 +198,7 @@ SELECT payload FROM fairq.claim('sch paused');
 -- A dead task that is revived is ready, whatever its time was.
 SELECT count(fairq.enqueue('sch paused', '2', max_attempts => 1, run_at => now() - interval '1 h'));
 SELECT fairq.nack(receipt, delay => '1 h') FROM fairq.claim('sch paused');
-SELECT fairq.revive('sch paused');
+SELECT fairq.revive_all('sch paused');
 SELECT payload, attempt FROM fairq.claim('sch paused');
 
 -- Many due at one time, more than one pass moves.

@@ -188,13 +188,15 @@ SELECT fairq.revive('set', (SELECT id FROM claimed WHERE payload = '2'));
 SELECT fairq.revive('set', (SELECT id FROM claimed WHERE payload = '4'));
 SELECT fairq.revive('set', -1);
 SELECT fairq.revive(queue => 'set', id => NULL);
-SELECT fairq.revive('set');
+SELECT fairq.revive_group('set', 'nobody');
+SELECT fairq.revive_group('set', NULL);
+SELECT fairq.revive_all('set');
 SELECT pg_temp.all_of('set');
 SELECT count(*) FROM fairq.dead_tasks;
 -- Their places are behind the others.
 SELECT string_agg(payload::text, ' '), string_agg(attempt::text, ' ') FROM fairq.claim('set', 10);
-SELECT pg_temp.try($$ SELECT fairq.revive('set unknown') $$);
-SELECT pg_temp.try($$ SELECT fairq.revive(NULL) $$);
+SELECT pg_temp.try($$ SELECT fairq.revive_all('set unknown') $$);
+SELECT pg_temp.try($$ SELECT fairq.revive_all(NULL) $$);
 
 -- Untyped parameters find their types, as a driver sends them.
 CALL pg_temp.refill('set', 12);

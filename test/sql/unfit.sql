@@ -30,8 +30,6 @@ SELECT pg_temp.look();
 SELECT queue, ready, leased, dead, oldest_ready_age IS NOT NULL FROM fairq.queue_stats WHERE queue LIKE 'unfit%' ORDER BY queue;
 SELECT queue, count(*) FROM fairq.leases WHERE queue LIKE 'unfit%' GROUP BY queue ORDER BY queue;
 SELECT queue FROM fairq.dead_tasks WHERE queue LIKE 'unfit%' ORDER BY queue;
-SELECT fairq.reset_stats();
-SELECT queue, enqueued FROM fairq.queue_stats WHERE queue LIKE 'unfit%' ORDER BY queue;
 -- A transaction goes on as it was.
 BEGIN;
 SELECT fairq.enqueue('unfit 1', '2') > 0, count(*) FROM fairq.queue_stats WHERE queue LIKE 'unfit%';

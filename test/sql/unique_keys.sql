@@ -11,7 +11,7 @@ CREATE FUNCTION pg_temp.depths(name text) RETURNS text LANGUAGE sql AS $$
 $$;
 
 -- A task that waits: kept, or replaced.
-SELECT fairq.create_queue('uni', buckets => 1);
+SELECT fairq.create_queue('uni', buckets => 1, default_priority => 0);
 SELECT fairq.enqueue('uni', '"v1"', unique_key => 'k') AS first \gset
 SELECT fairq.enqueue('uni', '"v2"', unique_key => 'k') = :first AS same;
 SELECT fairq.enqueue('uni', '"v3"', unique_key => 'k', on_duplicate => 'keep') = :first AS same;
@@ -25,7 +25,7 @@ SELECT pg_temp.all_of('uni');
 SELECT enqueued FROM fairq.queue_stats WHERE queue = 'uni';
 
 -- A task in flight: the next is held, and the one after that keeps or replaces it.
-SELECT fairq.create_queue('uni flight', buckets => 1);
+SELECT fairq.create_queue('uni flight', buckets => 1, default_priority => 0);
 SELECT fairq.enqueue('uni flight', '"v1"', unique_key => 'k') AS first \gset
 SELECT receipt FROM fairq.claim('uni flight') \gset
 SELECT fairq.enqueue('uni flight', '"v2"', unique_key => 'k') AS second \gset
@@ -68,7 +68,7 @@ SELECT pg_temp.all_of('uni flight'), pg_temp.depths('uni flight');
 SELECT pg_temp.depths('uni flight');
 
 -- Every way for the first to end.
-SELECT fairq.create_queue('uni ends', buckets => 1, max_attempts => 1);
+SELECT fairq.create_queue('uni ends', buckets => 1, max_attempts => 1, default_priority => 0);
 -- A first task in flight, in uni_held, and one behind it.
 CREATE TABLE uni_held (receipt uuid, id bigint);
 CREATE PROCEDURE pg_temp.set_up(lease interval DEFAULT '1 h') LANGUAGE plpgsql AS $$
@@ -126,7 +126,7 @@ CALL pg_temp.maintain_until('uni ends', $$ pg_temp.all_of('uni ends') = 'k:v2 re
 CALL pg_temp.set_up();
 SELECT fairq.enqueue('uni ends', '"v3"', 'other', unique_key => 'k', on_duplicate => 'replace') IS NOT NULL;
 SELECT fairq.release(receipt) FROM uni_held;
-SELECT fairq.purge('uni ends', '');
+SELECT fairq.purge_group('uni ends', '');
 CALL pg_temp.maintain_until('uni ends', $$ pg_temp.all_of('uni ends') = 'k:v3 ready' $$);
 -- A purge leaves what is leased, and removes what is held; so does cancel.
 CALL pg_temp.set_up();
@@ -164,7 +164,7 @@ COMMIT;
 SELECT pg_temp.all_of('uni ends'), pg_temp.depths('uni ends');
 
 -- Dead tasks do not count, and are revived only where no other one waits.
-SELECT fairq.create_queue('uni dead', buckets => 1, max_attempts => 1);
+SELECT fairq.create_queue('uni dead', buckets => 1, max_attempts => 1, default_priority => 0);
 SELECT count(fairq.enqueue('uni dead', '"v1"', unique_key => 'k'));
 SELECT fairq.nack(receipt, 'no') FROM fairq.claim('uni dead');
 SELECT count(fairq.enqueue('uni dead', '"v2"', unique_key => 'k'));
@@ -172,23 +172,23 @@ SELECT fairq.nack(receipt, 'no') FROM fairq.claim('uni dead');
 SELECT count(fairq.enqueue('uni dead', '"v3"', unique_key => 'k'));
 SELECT pg_temp.all_of('uni dead');
 -- one waits
-SELECT fairq.revive('uni dead');
+SELECT fairq.revive_all('uni dead');
 SELECT pg_temp.all_of('uni dead');
 -- one is in flight: the first is held, the second stays
 CREATE TEMP TABLE flying AS SELECT * FROM fairq.claim('uni dead');
-SELECT fairq.revive('uni dead');
+SELECT fairq.revive_all('uni dead');
 SELECT pg_temp.all_of('uni dead'), pg_temp.depths('uni dead');
 SELECT fairq.ack(receipt) FROM flying;
 SELECT pg_temp.all_of('uni dead'), pg_temp.depths('uni dead');
 SELECT fairq.revive('uni dead', id) FROM fairq.tasks('uni dead', 'dead');
 SELECT fairq.ack(receipt) FROM fairq.claim('uni dead');
 -- nothing
-SELECT fairq.revive('uni dead');
+SELECT fairq.revive_all('uni dead');
 SELECT pg_temp.all_of('uni dead'), pg_temp.depths('uni dead');
 DROP TABLE flying;
 
 -- run_at: a scheduled task waits, too.
-SELECT fairq.create_queue('uni time', buckets => 1);
+SELECT fairq.create_queue('uni time', buckets => 1, default_priority => 0);
 SELECT fairq.enqueue('uni time', '"v1"', run_at => now() + interval '1 day', unique_key => 'k') AS first \gset
 SELECT fairq.enqueue('uni time', '"v2"', unique_key => 'k') = :first AS same;
 SELECT pg_temp.all_of('uni time'), pg_temp.depths('uni time');
@@ -217,7 +217,7 @@ SELECT count(fairq.enqueue('uni time', '"v3"', unique_key => 'k', on_duplicate =
 SELECT payload, state, attempts, last_error FROM fairq.tasks('uni time');
 
 -- Replaced is all that the call gives; id and age stay.
-SELECT fairq.create_queue('uni all', buckets => 1);
+SELECT fairq.create_queue('uni all', buckets => 1, default_priority => 0);
 SELECT fairq.enqueue('uni all', '"v1"', 'alice', 3, 2, unique_key => 'k', max_attempts => 7, lease => '1 min', headers => '{"a": 1}') AS first \gset
 CREATE TEMP TABLE before AS SELECT * FROM fairq.get_task('uni all', :first);
 SELECT fairq.enqueue('uni all', '"v2"', 'bob', 4, 5, unique_key => 'k', on_duplicate => 'replace', max_attempts => 8, lease => '2 min', headers => '{"b": 1}') = :first AS same;
@@ -231,7 +231,7 @@ SELECT lease FROM fairq."q_uni all";
 DROP TABLE before;
 
 -- Its place: kept, unless group, priority, cost or time say otherwise.
-SELECT fairq.create_queue('uni place', buckets => 1);
+SELECT fairq.create_queue('uni place', buckets => 1, default_priority => 0);
 SELECT count(fairq.enqueue('uni place', to_jsonb(n), unique_key => 'k' || n)) FROM generate_series(1, 4) n;
 SELECT count(fairq.enqueue('uni place', '"1 again"', unique_key => 'k1', on_duplicate => 'replace'));
 SELECT count(fairq.enqueue('uni place', '"2 late"', priority => 1, unique_key => 'k2', on_duplicate => 'replace'));
@@ -261,7 +261,7 @@ SELECT string_agg(payload #>> '{}', ', ') FROM fairq.pop('uni policy time', 10);
 DROP TABLE flying;
 
 -- enqueue_many: ids and places in the order given, repeated keys, null for none.
-SELECT fairq.create_queue('uni many', buckets => 1);
+SELECT fairq.create_queue('uni many', buckets => 1, default_priority => 0);
 SELECT fairq.enqueue('uni many', '"old"', unique_key => 'b') AS old \gset
 SELECT fairq.enqueue_many('uni many', '{"\"z\"","\"b\"","\"none\"","\"a\"","\"z2\"","\"none2\""}', unique_keys => '{z,b,NULL,a,z,NULL}') AS ids \gset
 SELECT (:'ids'::bigint[])[2] = :old AS b, (:'ids'::bigint[])[1] = (:'ids'::bigint[])[5] AS z, cardinality(:'ids'::bigint[]);
@@ -292,7 +292,7 @@ SELECT cardinality(fairq.enqueue_many('uni many', array_agg(to_jsonb(-n)), uniqu
 SELECT count(*), bool_and(payload = to_jsonb(n)) FROM (SELECT payload, row_number() OVER () AS n FROM fairq.pop('uni many', 10000)) t;
 
 -- A task in the overflow waits, too: kept, replaced, moved to another group.
-SELECT fairq.create_queue('uni over', buckets => 1, max_ready_per_group => 2);
+SELECT fairq.create_queue('uni over', buckets => 1, max_ready_per_group => 2, default_priority => 0);
 SELECT cardinality(fairq.enqueue_many('uni over', '{1,2,3,4,5}', '{g}', unique_keys => '{k1,k2,k3,k4,k5}'));
 SELECT count(fairq.enqueue('uni over', '"3 kept"', 'g', unique_key => 'k3'));
 SELECT count(fairq.enqueue('uni over', '"4 replaced"', 'g', unique_key => 'k4', on_duplicate => 'replace'));
@@ -305,8 +305,8 @@ SELECT count(fairq.enqueue('uni over', '"5 held"', 'g', unique_key => 'k5'));
 SELECT fairq.ack(receipt) FROM flying;
 SELECT pg_temp.all_of('uni over');
 DROP TABLE flying;
--- max_tasks: what is kept or replaced needs no room.
-SELECT fairq.create_queue('uni max', buckets => 1, max_tasks => 2);
+-- max_depth: what is kept or replaced needs no room.
+SELECT fairq.create_queue('uni max', buckets => 1, max_depth => 2, default_priority => 0);
 SELECT cardinality(fairq.enqueue_many('uni max', '{1,2}', unique_keys => '{k1,k2}'));
 SELECT cardinality(fairq.enqueue_many('uni max', '{11,22}', unique_keys => '{k1,k2}', on_duplicate => 'replace'));
 SELECT pg_temp.try($$ SELECT fairq.enqueue_many('uni max', '{1,3}', unique_keys => '{k1,k3}') $$);
@@ -315,13 +315,13 @@ SELECT pg_temp.try($$ SELECT fairq.enqueue('uni max', '"held"', unique_key => 'k
 SELECT pg_temp.all_of('uni max');
 
 -- Topics: the key is one in every queue.
-SELECT fairq.create_queue('uni topic', buckets => 1);
+SELECT fairq.create_queue('uni topic', buckets => 1, default_priority => 0);
 SELECT fairq.subscribe('uni.*', 'uni topic');
 SELECT fairq.publish('uni.a', '1', unique_key => 'k'), fairq.publish('uni.b', '2', unique_key => 'k', on_duplicate => 'replace');
 SELECT pg_temp.all_of('uni topic');
 
 -- Rolled back, all or to a savepoint.
-SELECT fairq.create_queue('uni undo', buckets => 1);
+SELECT fairq.create_queue('uni undo', buckets => 1, default_priority => 0);
 SELECT fairq.enqueue('uni undo', '"v1"', unique_key => 'k') IS NOT NULL;
 BEGIN;
 SELECT fairq.enqueue('uni undo', '"v2"', unique_key => 'k', on_duplicate => 'replace') IS NOT NULL;
@@ -342,7 +342,7 @@ SELECT payload FROM fairq.pop('uni undo', 10);
 SELECT count(*) FROM fairq.claim('uni undo', 10);
 
 -- Large payloads, which are stored apart: kept, replaced and popped whole.
-SELECT fairq.create_queue('uni large', buckets => 1);
+SELECT fairq.create_queue('uni large', buckets => 1, default_priority => 0);
 SELECT count(fairq.enqueue('uni large', to_jsonb((SELECT string_agg(md5(n::text), '') FROM generate_series(1, 1000) n)), unique_key => repeat('k', 1024)));
 SELECT count(fairq.enqueue('uni large', '1', unique_key => repeat('k', 1024)));
 CREATE TEMP TABLE flying AS SELECT * FROM fairq.claim('uni large');
@@ -363,7 +363,7 @@ SELECT pg_temp.try($$ SELECT fairq.enqueue_many('uni', '{1,2}', unique_keys => A
 
 -- With SQL: what is held with nothing before it, or without a key, becomes ready;
 -- the indexes have to be there.
-SELECT fairq.create_queue('uni sql', buckets => 1);
+SELECT fairq.create_queue('uni sql', buckets => 1, default_priority => 0);
 SELECT count(fairq.enqueue('uni sql', '1', unique_key => 'a'));
 SELECT count(fairq.enqueue('uni sql', '2', unique_key => 'b'));
 UPDATE fairq."q_uni sql" SET state = 'h', address = NULL;

@@ -249,7 +249,7 @@ foreach my $queue (@queues)
 		is(sql($where, "SELECT count(*) FROM fairq.claim($q)", $db), 0, "$copy, $name: is paused") if $paused;
 		is_deeply($served->($where, $db), $original, "$copy, $name: tasks come in the same order");
 		is(sql($where, "SELECT fairq.enqueue($q, '1') > $last", $db), 't', "$copy, $name: ids go on");
-		is( sql($where, "SELECT fairq.revive($q); SELECT count(*) FROM fairq.claim($q, 100, group_keys => '{dead}') WHERE attempt = 1", $db),
+		is( sql($where, "SELECT fairq.revive_all($q); SELECT count(*) FROM fairq.claim($q, 100, group_keys => '{dead}') WHERE attempt = 1", $db),
 			"3\n3",
 			"$copy, $name: the dead can be revived");
 	}

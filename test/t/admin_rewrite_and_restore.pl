@@ -491,7 +491,7 @@ my %at;
 cmp_ok($at{c1}, '<=', 4, 'a new group is served soon');
 cmp_ok(sql($node, 'SELECT count(*) FROM fairq.dead_tasks', 'target'),
 	'==', 2, 'dead tasks are dead');
-is( sql($node, "SELECT fairq.revive('q'); SELECT string_agg(n, ' ' ORDER BY n) FROM (SELECT payload->>'n' AS n FROM fairq.claim('q', 10)) c", 'target'),
+is( sql($node, "SELECT fairq.revive_all('q'); SELECT string_agg(n, ' ' ORDER BY n) FROM (SELECT payload->>'n' AS n FROM fairq.claim('q', 10)) c", 'target'),
 	"2\nd1 d2",
 	'and can be revived');
 is( sql(

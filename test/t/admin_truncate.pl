@@ -93,7 +93,7 @@ sql($node, "SELECT id FROM fairq.claim('t', lease => '1 s')");
 sql($node, "UPDATE fairq.q_t SET state = 'd', address = NULL");
 ok(wait_for(sub { sql($node, 'SELECT count(*) FROM fairq.leases') eq '0' }, 60), 'set to dead with SQL: the lease ends');
 is(sql($node, "SELECT state, attempts FROM fairq.get_task('t', (SELECT min(id) FROM fairq.q_t))"), 'dead|0', 'the row is as it was written');
-is(sql($node, "SELECT fairq.revive('t')"), 1, 'it is revived');
+is(sql($node, "SELECT fairq.revive_all('t')"), 1, 'it is revived');
 is(sql($node, "SELECT count(*) FROM fairq.claim('t')"), 1, 'and claimed');
 
 # Where there is no worker claims meet the old leases first

@@ -593,7 +593,7 @@ ok(wait_for(sub { ($moved += sql($node, "SELECT fairq.maintain('none')")) == 250
 
 # Fed, and dropped, in one transaction.
 sql($node, <<'SQL');
-SELECT fairq.create_queue('fed', max_ready_per_group => 2, max_tasks => 100);
+SELECT fairq.create_queue('fed', max_ready_per_group => 2, max_depth => 100);
 SELECT cardinality(fairq.enqueue_many('fed', array_fill('1'::jsonb, ARRAY[10])));
 SELECT count(*) FROM fairq.pop('fed', 2);
 SQL

@@ -92,7 +92,7 @@ sql($node, <<'SQL');
 SELECT fairq.create_queue('paused', max_ready_per_group => 20, buckets => 4);
 SELECT fairq.enqueue_many('paused', array_fill('1'::jsonb, ARRAY[500]), group_keys => '{stopped}');
 SELECT fairq.enqueue_many('paused', array_fill('1'::jsonb, ARRAY[3000]), group_keys => '{busy}');
-SELECT fairq.pause('paused', 'stopped');
+SELECT fairq.pause_group('paused', 'stopped');
 -- For as long as some looks for starved groups take.
 CREATE PROCEDURE consume(q text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -128,7 +128,7 @@ my $two = session($node);
 sql($node, <<'SQL');
 SELECT fairq.create_queue('starving', max_ready_per_group => 5, buckets => 1);
 SELECT fairq.enqueue_many('starving', array_fill('1'::jsonb, ARRAY[50]), group_keys => '{stopped}');
-SELECT fairq.pause('starving', 'stopped');
+SELECT fairq.pause_group('starving', 'stopped');
 SELECT fairq.enqueue_many('starving', array_fill('1'::jsonb, ARRAY[20]), group_keys => '{hands}');
 SQL
 $one->safe("BEGIN; DELETE FROM fairq.q_starving WHERE group_key = 'hands' AND address IS NOT NULL");
@@ -142,7 +142,7 @@ counts_are('starving', 'stopped 5 45 0', 'one that is paused beside it is not');
 sql($node, <<'SQL');
 SELECT fairq.create_queue('behind', max_ready_per_group => 20, buckets => 1);
 SELECT fairq.enqueue_many('behind', array_fill('1'::jsonb, ARRAY[5]), group_keys => '{stopped}');
-SELECT fairq.pause('behind', 'stopped');
+SELECT fairq.pause_group('behind', 'stopped');
 SELECT fairq.enqueue_many('behind', array_fill('1'::jsonb, ARRAY[15]), group_keys => '{busy}');
 SELECT count(*) FROM fairq.pop('behind', 15);
 SELECT fairq.enqueue('behind', '1', 'stopped');
@@ -153,7 +153,7 @@ counts_are('behind', 'stopped 6 0 0', 'a group that virtual time has gone by kee
 # Removed beside others
 #
 sql($node, "SELECT fairq.create_queue('beside', max_ready_per_group => 50); SELECT fairq.enqueue_many('beside', array_fill('1'::jsonb, ARRAY[10]), group_keys => '{a}')");
-$one->safe("BEGIN; SELECT fairq.purge('beside', 'a')");
+$one->safe("BEGIN; SELECT fairq.purge_group('beside', 'a')");
 $two->safe("SELECT fairq.enqueue_many('beside', array_fill('1'::jsonb, ARRAY[30]), group_keys => '{a}')");
 $one->safe('COMMIT');
 counts_are('beside', 'a 30 0 0', 'a purge takes nothing of what came meanwhile');

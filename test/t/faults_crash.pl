@@ -191,7 +191,7 @@ SQL
 		),
 		'dead 1 no good',
 		"$way: dead is dead");
-	is( sql($node, "SELECT fairq.revive('dead$q'); SELECT count(*) FROM fairq.claim('dead$q')"
+	is( sql($node, "SELECT fairq.revive_all('dead$q'); SELECT count(*) FROM fairq.claim('dead$q')"
 		),
 		"1\n0",
 		"$way: paused is paused");

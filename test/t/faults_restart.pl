@@ -138,7 +138,7 @@ $node->append_conf('postgresql.conf', 'pgfairq.max_workers = 0');
 sql($node, "SELECT fairq.create_queue('room', max_ready_per_group => 1)");
 foreach my $script (
 	"SELECT fairq.cancel('room', id) FROM fairq.tasks('room')",
-	"BEGIN; SELECT fairq.purge('room', 'a'); SELECT fairq.enqueue('room', '1', 'b'); COMMIT")
+	"BEGIN; SELECT fairq.purge_group('room', 'a'); SELECT fairq.enqueue('room', '1', 'b'); COMMIT")
 {
 	sql($node, "SELECT fairq.enqueue('room', '1', 'a', unique_key => 'k')");
 	$node->restart;

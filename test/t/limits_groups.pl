@@ -135,7 +135,7 @@ foreach my $workers (8, 0)
 		# What is purged while it waits is not missed, and what comes after it comes.
 		sql($node, fill('q', 'a', 2000));
 		is(claimed($node, 'q', 100), '', "$name: 2000 wait");
-		sql($node, "SELECT fairq.purge('q', 'a');" . fill('q', 'a', 10));
+		sql($node, "SELECT fairq.purge_group('q', 'a');" . fill('q', 'a', 10));
 		is(claimed($node, 'q', 100), '', "$name: and are purged, others wait");
 		for my $i (1 .. 4)
 		{
@@ -151,7 +151,7 @@ foreach my $workers (8, 0)
 		sql($node, "SELECT fairq.ack(receipt) FROM fairq.leases; SELECT fairq.purge('q');" . fill('q', 'a', 5));
 		is(claimed($node, 'q', 100), 'a 3', "$name: as many as may be, again");
 		my $purger = session($node);
-		$purger->safe("BEGIN; SELECT fairq.purge('q', 'a')");
+		$purger->safe("BEGIN; SELECT fairq.purge_group('q', 'a')");
 		sql($node, fill('q', 'a', 4));
 		is(claimed($node, 'q', 100), '', "$name: four wait that a purge under way has not seen");
 		$purger->safe('COMMIT');
@@ -373,13 +373,13 @@ my $claims_of = sub {
 	return sql($node, "SELECT count(*) FROM fairq.leases l JOIN fairq.q_q t USING (id) WHERE t.group_key = '$_[0]'");
 };
 ok(wait_for(sub { $claims_of->('stop') > 0 }), 'a group at work');
-sql($node, "SELECT fairq.pause('q', 'stop')");
+sql($node, "SELECT fairq.pause_group('q', 'stop')");
 my $paused = 'BEGIN; SELECT count(*) FROM fairq.claim(\'q\', 5, group_keys => ARRAY[\'stop\']); COMMIT';
 is(sql($node, $paused), 0, 'paused: claims return nothing of it');
 ok(wait_for(sub { $claims_of->('stop') == 0 }), 'and soon none is in flight');
 ok(wait_for(sub { $claims_of->('free') > 0 }), 'while others go on');
 is($claims_of->('stop'), 0, 'still none');
-sql($node, "SELECT fairq.resume('q', 'stop')");
+sql($node, "SELECT fairq.resume_group('q', 'stop')");
 ok(wait_for(sub { $claims_of->('stop') > 0 }), 'resumed: it is at work again');
 $claimers->finish or die "limits.py: $err";
 nothing_swept($node);

@@ -1,4 +1,4 @@
-# Tasks for which there is no room: max_ready, max_ready_per_group, max_tasks.
+# Tasks for which there is no room: max_ready, max_ready_per_group, max_depth.
 #
 # Shown: what waits in the overflow is in nobody's way, comes in order and to the
 # end, and groups share the room fairly; with a worker alive no claim finds a
@@ -6,7 +6,7 @@
 # nothing moves some; after a crash, a restart and in a restored copy nobody has
 # to do anything; rows in somebody's hands hold nobody up and come when they are
 # let go; and in the thick of it nothing is lost or done twice, and there are
-# never more than max_tasks.
+# never more than max_depth.
 #
 # To see it fail, take one of these guards out of the engine:
 # - a claim waits for what is about to be moved (claim.c, wait_for_overflow):
@@ -26,7 +26,7 @@
 # - the overflow is read on from an entry, not from an id (queue_index_overflow): a task
 #   that was written often does not come, and nothing behind it;
 # - a lease that is refused takes nothing from what is ready (groups_lease_refused);
-# - open transactions count in max_tasks (queue_state_reserve).
+# - open transactions count in max_depth (queue_state_reserve).
 
 use strict;
 use warnings;
@@ -251,11 +251,11 @@ is(sql($node, "SELECT count(*), count(DISTINCT id) FROM results WHERE queue = 's
 none_empty('shared', 2, 'no claim found nothing');
 
 #
-# max_tasks
+# max_depth
 #
-sql($node, "SELECT fairq.create_queue('max', max_tasks => 10); SELECT fairq.enqueue_many('max', numbers(1, 4))");
+sql($node, "SELECT fairq.create_queue('max', max_depth => 10); SELECT fairq.enqueue_many('max', numbers(1, 4))");
 $one->safe("BEGIN; SELECT fairq.enqueue_many('max', numbers(5, 8))");
-refused($node, "SELECT fairq.enqueue_many('max', numbers(9, 11))", '53400', qr/queue "max" is limited to 10 tasks/, qr/max_tasks/, 'tasks of open transactions count');
+refused($node, "SELECT fairq.enqueue_many('max', numbers(9, 11))", '53400', qr/queue "max" is limited to 10 tasks/, qr/max_depth/, 'tasks of open transactions count');
 sql($node, "SELECT fairq.enqueue_many('max', numbers(9, 10))");
 $one->safe('ROLLBACK');
 sql($node, "SELECT fairq.enqueue_many('max', numbers(11, 14))");
@@ -315,7 +315,7 @@ CREATE TABLE acked (id bigint);
 CREATE TABLE cancelled (id bigint);
 CREATE TABLE purged (n bigint);
 CREATE TABLE refused (n bigint);
-SELECT fairq.create_queue('hammer', buckets => 3, max_ready_per_group => 20, max_ready => 200, max_tasks => 5000, max_attempts => 0, backoff_base => '0', lease => '10 s');
+SELECT fairq.create_queue('hammer', buckets => 3, max_ready_per_group => 20, max_ready => 200, max_depth => 5000, max_attempts => 0, backoff_base => '0', lease => '10 s');
 CREATE FUNCTION produce(g int, n int) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO produced SELECT unnest(fairq.enqueue_many('hammer', array_fill('{}'::jsonb, ARRAY[n]), group_keys => ARRAY(SELECT 'g' || (g + i % 3) FROM generate_series(1, n) i)));
@@ -350,7 +350,7 @@ SQL
 WITH t AS MATERIALIZED (SELECT id FROM fairq.q_hammer OFFSET random() * 200 LIMIT 3) INSERT INTO cancelled SELECT id FROM t WHERE fairq.cancel('hammer', id);
 SQL
 	purge => [ 1, "\\set g random(1, 40)\n" . transaction(3, <<'SQL') ]);
-INSERT INTO purged SELECT fairq.purge('hammer', group_key => 'g' || :g);
+INSERT INTO purged SELECT fairq.purge_group('hammer', group_key => 'g' || :g);
 SQL
 my $stop = time() + $hammer_seconds;
 my $vacuum = start_pgbench($node, { vacuum => "VACUUM fairq.q_hammer;\n\\sleep 300 ms\n" }, '-T', $hammer_seconds);

@@ -69,7 +69,7 @@ foreach my $end ('ROLLBACK', 'ROLLBACK TO before', 'COMMIT')
 	$release->();
 	sql($node, "SELECT fairq.set_group('q', 'a', max_leased => 0)") if $end eq 'COMMIT';
 
-	$s->safe("BEGIN; SAVEPOINT before; SELECT fairq.pause('q', 'a'); " . fill('q', 'a', 1));
+	$s->safe("BEGIN; SAVEPOINT before; SELECT fairq.pause_group('q', 'a'); " . fill('q', 'a', 1));
 	is($count->(10), 10, "$end: a pause is not in force before");
 	$s->safe($end);
 	$release->();

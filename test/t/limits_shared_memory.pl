@@ -29,7 +29,8 @@ sub calls_of
 	my ($r, $s) = @_;
 	my %calls = (
 		create_queue => "'x'", alter_queue => "'q', lease => '1 s'", drop_queue => "'q'",
-		purge => "'q'", pause => "'q'", resume => "'q'", maintain => "'q'",
+		purge => "'q'", pause => "'q'", resume => "'q'", maintain => "'q'", revive_all => "'q'",
+		(map { $_ => "'q', 'a'" } qw(purge_group pause_group resume_group reset_group revive_group)),
 		set_group => "'q', 'a', weight => 2", set_group_defaults => "'q', weight => 2",
 		enqueue => "'q', '{}'", enqueue_many => "'q', ARRAY['{}'::jsonb]",
 		publish => "'t', '{}'", subscribe => "'t', 'q'", unsubscribe => "'t', 'q'",
@@ -37,7 +38,7 @@ sub calls_of
 		ack_and_claim => "'q', ARRAY['$r']::uuid[]", nack => "'$r', 'no', '0'",
 		nack_many => "ARRAY['$r']::uuid[], delay => '0'", extend => "'$r'",
 		extend_many => "ARRAY['$r']::uuid[]", release => "'$r'",
-		release_many => "ARRAY['$r']::uuid[]", cancel => "'q', 1", revive => "'q'",
+		release_many => "ARRAY['$r']::uuid[]", cancel => "'q', 1", revive => "'q', 1",
 		open_session => "'s'", close_session => "'$s'", heartbeat => "'$s'", my_buckets => "'q', '$s'",
 		peek => "'q'", get_task => "'q', 1", get_task_position => "'q', 1", tasks => "'q'",
 		reset_stats => "'q'", map { $_ => '' }

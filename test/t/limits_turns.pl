@@ -67,7 +67,7 @@ sub unfairness
 
 # Ways in which a group cannot be served, and goes on.
 my %ways = (
-	pause => [ "fairq.pause('q', 'GROUP')", "fairq.resume('q', 'GROUP')" ],
+	pause => [ "fairq.pause_group('q', 'GROUP')", "fairq.resume_group('q', 'GROUP')" ],
 	max_leased => [
 		"fairq.set_group('q', 'GROUP', max_leased => 1), (SELECT count(*) FROM fairq.claim('q', lease => '1 h', group_keys => '{GROUP}'))",
 		"(SELECT fairq.ack(receipt) FROM fairq.leases ORDER BY id LIMIT 1)"
@@ -127,9 +127,9 @@ foreach my $case (
 #
 sql($node,
 	"SELECT fairq.create_queue('q', buckets => 4);" . fill('q', 'a', 200) . fill('q', 'b', 100)
-	  . "SELECT fairq.pause('q', 'a')");
+	  . "SELECT fairq.pause_group('q', 'a')");
 is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 100, 'a group is paused: the other one');
-sql($node, "SELECT fairq.resume('q', 'a')");
+sql($node, "SELECT fairq.resume_group('q', 'a')");
 is(sql($node, "SELECT count(*) FROM fairq.pop('q', 150)"), 150, 'nothing else is there: all that is wanted');
 is(sql($node, "SELECT count(*) FROM fairq.pop('q', 20, group_keys => '{a}')"), 20, 'and of the group as many as are asked for');
 is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 30, 'and all the rest');
@@ -138,9 +138,9 @@ sql($node, "SELECT fairq.drop_queue('q')");
 # Also where nobody has asked for more than one: the others wait for their turn, in no lane.
 sql($node,
 	"SELECT fairq.create_queue('q', buckets => 4);" . fill('q', 'a', 3) . fill('q', 'b', 10)
-	  . "SELECT fairq.pause('q', 'a')");
+	  . "SELECT fairq.pause_group('q', 'a')");
 is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 10, 'a group is paused: the others are gone');
-sql($node, "SELECT fairq.resume('q', 'a')");
+sql($node, "SELECT fairq.resume_group('q', 'a')");
 is(sql($node, "SELECT count(*) FROM fairq.claim('q', 1, lease => '1 h')"), 1, 'it is resumed: one of its three');
 {
 	my $begun = time;
@@ -156,13 +156,13 @@ sql($node, "SELECT fairq.drop_queue('q')");
 #
 sql($node,
 	"SELECT fairq.create_queue('q', buckets => 4);" . fill('q', 'a', 50) . fill('q', 'b', 100)
-	  . "SELECT fairq.pause('q', 'a')");
+	  . "SELECT fairq.pause_group('q', 'a')");
 is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 100, 'a group is paused, and its places are passed');
 my @sleepers = map { session($node) } 1 .. 5;
 $_->safe('SET statement_timeout = 0') foreach @sleepers;
 $_->send("SELECT count(*) FROM fairq.claim('q', wait => '180 s')") foreach @sleepers;
 ok(wait_event_of($node, 'Extension', "query LIKE '%claim%'", 5), 'five sleep');
-sql($node, "SELECT fairq.resume('q', 'a')");
+sql($node, "SELECT fairq.resume_group('q', 'a')");
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.leases") == 5 }, 60), 'it is resumed: each has one');
 $_->quit foreach @sleepers;
 

@@ -391,10 +391,10 @@ is(popped('twice', 20), '5 6 7 8 9 3 4', 'in the order in which they were seen')
 #
 make_queue('paused', 10);
 offer('paused', 2);
-sql($node, "SELECT fairq.pause('paused', 'bob')");
+sql($node, "SELECT fairq.pause_group('paused', 'bob')");
 is(popped('paused', 10), '', 'a group is paused');
 is(popped('paused', 10), '', 'and stays so');
-sql($node, "SELECT fairq.resume('paused', 'bob')");
+sql($node, "SELECT fairq.resume_group('paused', 'bob')");
 comes('paused', '3 4 5 6 7 8 9 10', 'until it is resumed');
 make_queue('limited', 20);
 sql($node, "SELECT fairq.set_group('limited', 'bob', max_leased => 1)");
@@ -407,14 +407,14 @@ make_queue('late', 5);
 sql($node, "SELECT fairq.alter_queue('late', max_ready_per_group => 10)");
 popped('late', 2);
 offered('late', 3);
-sql($node, "SELECT fairq.pause('late', 'bob')");
+sql($node, "SELECT fairq.pause_group('late', 'bob')");
 is(popped('late', 10), '', 'all are set aside');
-$one->safe("BEGIN; SELECT fairq.purge('late', 'bob')");
+$one->safe("BEGIN; SELECT fairq.purge_group('late', 'bob')");
 sql($node, "SELECT fairq.enqueue('late', '6', 'bob')");
 offered('late', 4);
 is(popped('late', 10), '', 'and one that comes while they are purged');
 $one->safe('COMMIT');
-sql($node, "SELECT fairq.resume('late', 'bob')");
+sql($node, "SELECT fairq.resume_group('late', 'bob')");
 comes('late', '6', 'it comes');
 
 # What was released has a place for each, also where it is set aside.
@@ -422,9 +422,9 @@ make_queue('aside', 10);
 offer('aside', 4);
 $one->safe("SELECT FROM fairq.claim('aside', 2)");
 is(sql($node, "SELECT count(*) FROM fairq.leases l, fairq.release(l.receipt) WHERE l.queue = 'aside'"), 2, 'two are released');
-sql($node, "SELECT fairq.pause('aside', 'bob')");
+sql($node, "SELECT fairq.pause_group('aside', 'bob')");
 is(popped('aside', 10), '', 'and set aside');
-sql($node, "SELECT fairq.set_group('aside', 'bob', max_leased => 1), fairq.resume('aside', 'bob')");
+sql($node, "SELECT fairq.set_group('aside', 'bob', max_leased => 1), fairq.resume_group('aside', 'bob')");
 my @aside;
 ok(wait_for(sub { push @aside, split / /, popped('aside', 5); return @aside >= 8; }), 'all come, one at a time') or diag("@aside");
 is("@aside", '3 4 5 6 7 8 9 10', 'in order');
@@ -460,7 +460,7 @@ my %scripts = (
 	release => [ 1, "SELECT count(fairq.release(receipt)) FROM fairq.claim('counts', :n);\n" ],
 	leave => [ 1, "SELECT count(*) FROM fairq.claim('counts', 2, lease => '20 ms');\n" ],
 	cancel => [ 6, transaction(3, "SELECT count(fairq.cancel('counts', id)) FROM ($some) y;\n") ],
-	purge => [ 1, transaction(3, "SELECT fairq.purge('counts', 'g' || (:n % 4 + 1)) WHERE :n = 1;\n") ],
+	purge => [ 1, transaction(3, "SELECT fairq.purge_group('counts', 'g' || (:n % 4 + 1)) WHERE :n = 1;\n") ],
 	enqueue => [ 3, "SELECT cardinality(fairq.enqueue_many('counts', numbers(1, 10), ARRAY['g' || (:n % 4 + 1)]));\n" ]);
 $_->[1] = "\\set n random(1, 20)\n$_->[1]" foreach values %scripts;
 # (Who cancels and who ends several leases still may, and try again.)

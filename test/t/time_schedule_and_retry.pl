@@ -408,7 +408,7 @@ foreach my $attempt (1 .. 6)
 	sql($node, 'DROP TABLE claimed');
 }
 is(sql($node, "SELECT count(*) FROM fairq.dead_tasks WHERE queue = 'retry' AND attempts = 6"), 40, 'after max_attempts: dead');
-is(sql($node, "SELECT fairq.revive('retry')"), 40, 'dead tasks are revived');
+is(sql($node, "SELECT fairq.revive_all('retry')"), 40, 'dead tasks are revived');
 is(sql($node, "SELECT count(*), min(attempt), max(attempt) FROM fairq.claim('retry', 100)"), '40|1|1', 'and begin anew');
 
 # With a limit of the task's own, and without one.

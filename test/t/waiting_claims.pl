@@ -387,11 +387,11 @@ foreach my $filter ('', ", group_keys => '{a}'")
 		is(join(' ', map { run('w', $waits) } 1 .. 3), '1 2 3', 'tokens');
 
 		run('p', "SELECT fairq.set_group('q', 'a', rate => 0)");
-		run('p', "SELECT fairq.pause('q', 'a')");
+		run('p', "SELECT fairq.pause_group('q', 'a')");
 		run('p', "SELECT fairq.enqueue('q', '4', 'a')");
 		begin('w', $waits);
 		ok(asleep(1), 'a group is paused');
-		run('p', "SELECT fairq.resume('q', 'a')");
+		run('p', "SELECT fairq.resume_group('q', 'a')");
 		is(result('w'), 4, 'and resumed');
 
 		run('p', "SELECT fairq.alter_queue('q', max_ready_per_group => 1)");

@@ -244,7 +244,7 @@ def purge(driver):
             # So that nothing else is done to it meanwhile
             conn.execute("LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE" % table(queue))
             conn.execute("CREATE TEMP TABLE before ON COMMIT DROP AS SELECT %s AS ident FROM %s" % (ident_sql(queue), table(queue)))
-            conn.execute("SELECT fairq.purge(%s, %s)", (queue, group))
+            conn.execute("SELECT fairq.purge_group(%s, %s)", (queue, group))
             conn.execute("INSERT INTO removed SELECT %%s, ident, 'purged' FROM"
                          " (SELECT ident FROM before EXCEPT SELECT %s FROM %s) t" % (ident_sql(queue), table(queue)), (queue,))
 
@@ -274,13 +274,13 @@ def limits(driver):
         driver.admin("SELECT fairq.pause(%s)", queue)
         driver.later(driver.random.uniform(0.1, 2), lambda: driver.admin("SELECT fairq.resume(%s)", queue))
     elif way == 1:
-        driver.admin("SELECT fairq.pause(%s, %s)", queue, group)
-        driver.later(driver.random.uniform(0.1, 5), lambda: driver.admin("SELECT fairq.resume(%s, %s)", queue, group))
+        driver.admin("SELECT fairq.pause_group(%s, %s)", queue, group)
+        driver.later(driver.random.uniform(0.1, 5), lambda: driver.admin("SELECT fairq.resume_group(%s, %s)", queue, group))
     elif way == 2:
         driver.admin("SELECT fairq.set_group('%s', '%s', max_leased => %d, weight => %s)" % (
             queue, group, driver.random.choice((0, 1, 3)), driver.random.choice(("0.5", "1", "4"))))
     else:
-        driver.admin("SELECT fairq.revive('dying')")
+        driver.admin("SELECT fairq.revive_all('dying')")
 
 
 # -- disks and clocks ---------------------------------------------------------------

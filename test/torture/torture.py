@@ -304,14 +304,14 @@ class Driver:
         self.end_prepared()
         with self.connect() as conn:
             for queue in QUEUES:
-                conn.execute("SELECT fairq.resume(queue, group_key) FROM (SELECT %s AS queue, g AS group_key FROM unnest(%s::text[]) g) t",
+                conn.execute("SELECT fairq.resume_group(queue, group_key) FROM (SELECT %s AS queue, g AS group_key FROM unnest(%s::text[]) g) t",
                              (queue, faults.GROUPS))
                 conn.execute("SELECT fairq.resume(%s), fairq.set_group_defaults(%s, max_leased => 0)", (queue, queue))
                 conn.execute("SELECT fairq.set_group(%s, g, max_leased => 0) FROM unnest(%s::text[]) g", (queue, faults.GROUPS))
         deadline = now() + DRAIN
         while now() < deadline:
             with self.connect() as conn:
-                conn.execute("SELECT fairq.revive('dying')")
+                conn.execute("SELECT fairq.revive_all('dying')")
                 if not any(conn.execute("SELECT FROM %s LIMIT 1" % table(queue)).fetchone() is not None for queue in QUEUES):
                     break
             time.sleep(0.2)

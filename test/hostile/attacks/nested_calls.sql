@@ -9,7 +9,7 @@ BEGIN
 	PERFORM attack.try('SELECT fairq.enqueue_many(''theirs'', array_fill(''1''::jsonb, ARRAY[50]))'), attack.try('SELECT fairq.ack(receipt) FROM fairq.claim(''theirs'', 5)'),
 		attack.try('SELECT fairq.nack(receipt, ''x'', ''0'') FROM fairq.claim(''theirs'', 5)'), attack.try('SELECT fairq.pop(''theirs'', 2)'),
 		attack.try('SELECT fairq.release(receipt) FROM fairq.claim(''theirs'', 5)'), attack.try('SELECT fairq.maintain(''theirs'')'),
-		attack.try('SELECT fairq.publish(''news'', ''1'')'), attack.try('SELECT fairq.purge(''theirs'', ''b'')'), attack.try('SELECT fairq.revive(''theirs'')'),
+		attack.try('SELECT fairq.publish(''news'', ''1'')'), attack.try('SELECT fairq.purge_group(''theirs'', ''b'')'), attack.try('SELECT fairq.revive_all(''theirs'')'),
 		attack.try('SELECT fairq.pause(''theirs''), fairq.resume(''theirs'')'), attack.try('SELECT fairq.alter_queue(''theirs'', buckets => 1 + (random() * 20)::int)'),
 		attack.try('SELECT fairq.set_group(''theirs'', ''a'', weight => 2, max_leased => 3)'), attack.try('SELECT fairq.subscribe(''a.#'', ''theirs'')'),
 		attack.try('SELECT 1 / count(*) FROM fairq.claim(''theirs'', 3), generate_series(1, 0)'), attack.try('CALL fairq.wait(''theirs'', ''0'')'),

@@ -3,5 +3,5 @@
 -- Settings that are changed and not committed.
 BEGIN;
 SELECT fairq.alter_queue('theirs', buckets => 7, keep_done => '0');
-SELECT fairq.set_group('theirs', 'a', weight => 5), fairq.pause('theirs', 'b');
+SELECT fairq.set_group('theirs', 'a', weight => 5), fairq.pause_group('theirs', 'b');
 SELECT fairq.subscribe('news.open', 'theirs'), fairq.unsubscribe('news', 'theirs');
