@@ -42,3 +42,105 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- ---------------------------------------------------------------------------
+-- Tasks that expire
+-- ---------------------------------------------------------------------------
+
+ALTER TABLE fairq.queue ADD expire_after pg_catalog.interval;
+ALTER TYPE fairq.task ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
+ALTER TYPE fairq.task_status ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT q.queue FROM fairq.queue q
+                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue AND c.relkind = 'r'
+                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
+    LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE fairq.%I ADD expires_at pg_catalog.timestamptz', 'q_' || name);
+        EXECUTE pg_catalog.format('CREATE INDEX %I ON fairq.%I USING btree (expires_at)'
+            ' WHERE expires_at IS NOT NULL AND state OPERATOR(pg_catalog.<>) %L', 'expiry_of_' || name, 'q_' || name, 'd');
+    END LOOP;
+END
+$$;
+
+DROP FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
+CREATE FUNCTION fairq.create_queue(queue text,
+    policy text DEFAULT 'fair', buckets int DEFAULT 16,
+    lease interval DEFAULT '30 s', max_attempts int DEFAULT 20,
+    backoff_base interval DEFAULT '1 s', backoff_max interval DEFAULT '1 h',
+    max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000,
+    max_tasks bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
+    durable_leases boolean DEFAULT false, charge text DEFAULT 'cost', notify boolean DEFAULT false,
+    expire_after interval DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_create_queue';
+COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, interval) IS
+'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; max_ready, max_ready_per_group: under policy fair, tasks beyond so many that are ready wait in the overflow; max_tasks: enqueue is refused beyond so many that are not dead, null or 0 for no limit; durable_leases: leases survive a crash; charge: what tasks count for, cost or the seconds that tasks of the group take; notify: NOTIFY fairq_<queue> when something becomes claimable; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all; expire_after: a task without an expires_at has so long from its enqueue, or from its run_at if that is later, null or 0 for ever. Errors: 42710 if there is a queue of the name, or another relation of the name of its table or its archive, 42501, 22023 for a bad value.';
+
+DROP FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
+CREATE FUNCTION fairq.alter_queue(queue text,
+    buckets int DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL,
+    backoff_base interval DEFAULT NULL, backoff_max interval DEFAULT NULL,
+    max_ready bigint DEFAULT NULL, max_ready_per_group bigint DEFAULT NULL,
+    max_tasks bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
+    durable_leases boolean DEFAULT NULL, charge text DEFAULT NULL, notify boolean DEFAULT NULL,
+    expire_after interval DEFAULT NULL)
+RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_alter_queue';
+COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, interval) IS
+'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_tasks, keep_done or expire_after away. Its policy and its name cannot be changed. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. expire_after: for tasks that are enqueued from then on. Errors: 42704 for an unknown queue, 42501, 22023, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed), 42710 (keep_done: a relation has the name of the archive).';
+
+DROP FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
+CREATE FUNCTION fairq.enqueue(queue text, payload jsonb,
+    group_key text DEFAULT '', priority bigint DEFAULT 0, cost real DEFAULT 1,
+    run_at timestamptz DEFAULT NULL,
+    unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
+    max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_enqueue';
+COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb, timestamptz) IS
+'Enqueue a task; returns its id. It exists when and only when the transaction commits. group_key: whom it counts for, up to 1024 bytes; priority: 0 to 9 under policy fair, any under policy priority, lower first; cost: from 0.001 to 1000000, what it counts for; run_at: not claimable before, a time in the past is now; max_attempts and lease: instead of the queue''s; expires_at: never begun after, then it ends as expired; infinity: never, whatever the queue''s expire_after. Needs INSERT. unique_key: what the task is about, 1 to 1024 bytes; if a task of the key waits, its id is returned, and it is left as it is (on_duplicate keep) or made what this call gives (replace); if one is in flight, the new one is held until that is done, or keeps or replaces the one that is held. Waits for other producers of the same key. Errors: 42704, 42501, 22023, 53400 (the queue has max_tasks tasks, or one of the settings pgfairq.max_queues, max_groups and max_lanes is reached).';
+
+DROP FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
+CREATE FUNCTION fairq.publish(topic text, payload jsonb,
+    group_key text DEFAULT '', priority bigint DEFAULT 0, cost real DEFAULT 1,
+    run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
+    max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
+    expires_at timestamptz DEFAULT NULL)
+RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_publish';
+COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb, timestamptz) IS
+'Enqueue a task in every queue with a subscription that the topic matches, one in each; returns in how many. topic: words joined by ''.'', up to 255 bytes, without * and #. The other arguments are those of fairq.enqueue(), and as good for each of the queues. Needs INSERT on all of them. Errors: 22023 for a bad topic or an argument that one of the queues does not take, 42501, and those of fairq.enqueue(); the message names the queue, and no queue has a task then.';
+
+CREATE OR REPLACE VIEW fairq.queues AS
+SELECT q.queue, c.relowner::pg_catalog.regrole AS owner, c.oid::pg_catalog.regclass AS relation,
+    q.policy, q.buckets, q.lease, q.max_attempts, q.backoff_base, q.backoff_max,
+    q.max_ready, q.max_ready_per_group, q.max_tasks, q.keep_done, q.durable_leases, q.charge, q.notify,
+    q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused, q.expire_after
+FROM fairq.queue q
+JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)
+    AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;
+
+ALTER FUNCTION fairq.stats_of_queues() RENAME TO stats_of_queues_0_1;
+CREATE FUNCTION fairq.stats_of_queues(
+    OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,
+    OUT overflow bigint, OUT held bigint, OUT dead bigint, OUT oldest_ready_age interval,
+    OUT enqueued bigint, OUT claimed bigint, OUT acked bigint, OUT nacked bigint,
+    OUT released bigint, OUT expired bigint, OUT cancelled bigint, OUT dead_total bigint,
+    OUT swept bigint,
+    OUT enqueue_rate float8, OUT claim_rate float8, OUT ack_rate float8,
+    OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
+    OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
+    OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
+    OUT stats_reset timestamptz, OUT expired_tasks bigint)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
+COMMENT ON FUNCTION fairq.stats_of_queues() IS
+'What is behind the view fairq.queue_stats';
+
+CREATE OR REPLACE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
+DROP FUNCTION fairq.stats_of_queues_0_1();

@@ -18,7 +18,8 @@ CREATE TABLE fairq.queue (
     group_max_leased pg_catalog.int4 NOT NULL DEFAULT 0,
     group_rate pg_catalog.float4 NOT NULL DEFAULT 0,
     group_burst pg_catalog.int4 NOT NULL DEFAULT 0,
-    paused pg_catalog.bool NOT NULL DEFAULT false
+    paused pg_catalog.bool NOT NULL DEFAULT false,
+    expire_after pg_catalog.interval
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.queue', '');
 REVOKE ALL ON fairq.queue FROM PUBLIC;

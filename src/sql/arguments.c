@@ -377,6 +377,13 @@ check_charge(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task
 							   FAIRQ_MAX_CHARGE));
 }
 
+/* A time as it is shown. */
+static const char *
+time_text(TimestampTz time)
+{
+	return DatumGetCString(DirectFunctionCall1(timestamptz_out, TimestampTzGetDatum(time)));
+}
+
 /*
  * Check what of a task depends on its queue, and what is checked alike for all.
  */
@@ -399,6 +406,12 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTa
 	if (task->run_at == DT_NOEND)
 		arguments_bad(fcinfo, "run_at", "is infinity",
 					 "Give a time that comes, or leave it out.");
+	if (task->expires_at != DT_NOBEGIN && task->run_at != DT_NOBEGIN &&
+		task->expires_at <= task->run_at)
+		arguments_bad(fcinfo, "expires_at",
+					  psprintf("is %s, and \"run_at\" is %s", time_text(task->expires_at),
+							   time_text(task->run_at)),
+					  "Give a time after run_at, for the task would never run.");
 	/* Also false for NaN. */
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
 		arguments_bad(fcinfo, "cost",
@@ -433,7 +446,7 @@ arguments_on_duplicate(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * The task that enqueue and publish are given: arguments 1 to 10.
+ * The task that enqueue and publish are given: arguments 1 to 11.
  */
 void
 arguments_task(FunctionCallInfo fcinfo, NewTask *task)
@@ -451,6 +464,10 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	task->max_attempts = max_attempts_argument(fcinfo, 8, -1);
 	(void) arguments_duration(fcinfo, 9, "lease", 0, false);
 	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
+	task->expires_at = PG_ARGISNULL(11) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(11);
+	if (!PG_ARGISNULL(11) && task->expires_at == DT_NOBEGIN)
+		arguments_bad(fcinfo, "expires_at", "is -infinity",
+					  "Give a time, infinity for never, or leave it out.");
 	task->has_headers = !PG_ARGISNULL(10);
 	if (task->has_headers)
 		task->headers = PG_GETARG_DATUM(10);

@@ -102,7 +102,7 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	settings_arguments(fcinfo, 1, SETTING_POLICY, SETTING_NOTIFY, &settings);
+	settings_arguments(fcinfo, 1, SETTING_POLICY, SETTING_EXPIRE_AFTER, &settings);
 	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
@@ -114,7 +114,7 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_NOTIFY, &settings);
+	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_EXPIRE_AFTER, &settings);
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }

@@ -126,8 +126,8 @@ static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		  const int64 *depths, const TimestampTz *oldest)
 {
-	Datum		values[31] = {0};
-	bool		nulls[31];
+	Datum		values[32] = {0};
+	bool		nulls[32];
 	int			leased;
 	int			of_overflow;
 
@@ -165,6 +165,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 			values[8 + i] = Int64GetDatum(queue_state_counter(state, i));
 		put_figures(state, values + 17, nulls + 17);
 		values[30] = TimestampTzGetDatum(state->tallies.since);
+		values[31] = Int64GetDatum(queue_state_counter(state, QUEUE_EXPIRED_TASKS));
 	}
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }

@@ -49,6 +49,8 @@ const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	[SETTING_CHARGE] = {"charge", "charge", TEXTOID, charges, false, false, ANY,
 	"It must be 'cost' or 'seconds'.", FIELD(charge_seconds)},
 	[SETTING_NOTIFY] = {"notify", "notify", BOOLOID, NULL, false, false, ANY, NULL, FIELD(notify)},
+	[SETTING_EXPIRE_AFTER] = {"expire_after", "expire_after", INTERVALOID, NULL, true, true, ANY, NULL,
+	FIELD(expire_after)},
 	[SETTING_GROUP_WEIGHT] = {"group_weight", "weight", FLOAT4OID, NULL, false, false,
 		(float4) FAIRQ_MIN_WEIGHT, FAIRQ_MAX_WEIGHT, "It must be from 0.001 to 1000.",
 	FIELD(group_defaults.weight)},
