@@ -30,6 +30,7 @@ DROP FUNCTION fairq.reset_stats(text);
 ALTER TABLE fairq.queue RENAME COLUMN max_tasks TO max_depth;
 ALTER VIEW fairq.queues RENAME COLUMN max_tasks TO max_depth;
 ALTER TABLE fairq.queue
+    ADD COLUMN expire_after pg_catalog.interval,
     ADD COLUMN backoff_jitter pg_catalog.float8 NOT NULL DEFAULT 0.1,
     ADD COLUMN default_priority pg_catalog.int8 NOT NULL DEFAULT 4,
     ADD COLUMN group_required pg_catalog.bool NOT NULL DEFAULT false;
@@ -51,6 +52,28 @@ DELETE FROM fairq.group_setting s USING fairq.queue q
     AND coalesce(s.burst, q.group_burst) OPERATOR(pg_catalog.=) q.group_burst;
 
 -- ---------------------------------------------------------------------------
+-- Types, and the tables of queues
+-- ---------------------------------------------------------------------------
+
+ALTER TYPE fairq.task ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
+ALTER TYPE fairq.task_status ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT q.queue FROM fairq.queue q
+                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue AND c.relkind = 'r'
+                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
+    LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE fairq.%I ADD expires_at pg_catalog.timestamptz', 'q_' || name);
+        EXECUTE pg_catalog.format('CREATE INDEX %I ON fairq.%I USING btree (expires_at)'
+            ' WHERE expires_at IS NOT NULL AND state OPERATOR(pg_catalog.<>) %L', 'expiry_of_' || name, 'q_' || name, 'd');
+    END LOOP;
+END
+$$;
+
+-- ---------------------------------------------------------------------------
 -- Functions that are new, or changed
 -- ---------------------------------------------------------------------------
 
@@ -61,12 +84,13 @@ CREATE FUNCTION fairq.create_queue(queue text,
     max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000,
     max_depth bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
     durable_leases boolean DEFAULT false, charge text DEFAULT 'cost', notify boolean DEFAULT false,
+    expire_after interval DEFAULT NULL,
     backoff_jitter double precision DEFAULT 0.1, default_priority bigint DEFAULT 4,
     group_required boolean DEFAULT false, if_not_exists boolean DEFAULT false)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_create_queue';
-COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, double precision, bigint, boolean, boolean) IS
-'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; max_ready, max_ready_per_group: under policy fair, tasks beyond so many that are ready wait in the overflow; max_depth: enqueue is refused beyond so many that are not dead, null or 0 for no limit; durable_leases: leases survive a crash; charge: what tasks count for, cost or the seconds that tasks of the group take; notify: NOTIFY fairq_<queue> when something becomes claimable; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all; backoff_jitter: 0 to 1, how much of that wait is left to chance, either way; default_priority: of tasks that are given none; group_required: a task has to have a group key; if_not_exists: a queue of the name is left as it is. Errors: 42710 if there is a queue of the name, or another relation of the name of its table or its archive, 42501, 22023 for a bad value.';
+COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, interval, double precision, bigint, boolean, boolean) IS
+'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; max_ready, max_ready_per_group: under policy fair, tasks beyond so many that are ready wait in the overflow; max_depth: enqueue is refused beyond so many that are not dead, null or 0 for no limit; durable_leases: leases survive a crash; charge: what tasks count for, cost or the seconds that tasks of the group take; notify: NOTIFY fairq_<queue> when something becomes claimable; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all; expire_after: a task without an expires_at has so long from its enqueue, or from its run_at if that is later, null or 0 for ever; backoff_jitter: 0 to 1, how much of that wait is left to chance, either way; default_priority: of tasks that are given none; group_required: a task has to have a group key; if_not_exists: a queue of the name is left as it is. Errors: 42710 if there is a queue of the name, or another relation of the name of its table or its archive, 42501, 22023 for a bad value.';
 
 CREATE FUNCTION fairq.alter_queue(queue text,
     buckets int DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL,
@@ -74,12 +98,13 @@ CREATE FUNCTION fairq.alter_queue(queue text,
     max_ready bigint DEFAULT NULL, max_ready_per_group bigint DEFAULT NULL,
     max_depth bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
     durable_leases boolean DEFAULT NULL, charge text DEFAULT NULL, notify boolean DEFAULT NULL,
+    expire_after interval DEFAULT NULL,
     backoff_jitter double precision DEFAULT NULL, default_priority bigint DEFAULT NULL,
     group_required boolean DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_alter_queue';
-COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, double precision, bigint, boolean) IS
-'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_depth or keep_done away. Its policy and its name cannot be changed. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. Errors: 42704 for an unknown queue, 42501, 22023, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed), 42710 (keep_done: a relation has the name of the archive).';
+COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, interval, double precision, bigint, boolean) IS
+'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_depth, keep_done or expire_after away. Its policy and its name cannot be changed. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. expire_after: for tasks that are enqueued from then on. Errors: 42704 for an unknown queue, 42501, 22023, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed), 42710 (keep_done: a relation has the name of the archive).';
 
 CREATE FUNCTION fairq.purge(queue text)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -144,11 +169,11 @@ CREATE FUNCTION fairq.enqueue(queue text, payload jsonb,
     run_at timestamptz DEFAULT NULL,
     unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-    delay interval DEFAULT NULL)
+    expires_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_enqueue';
-COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, interval) IS
-'Enqueue a task; returns its id. It exists when and only when the transaction commits. group_key: whom it counts for, up to 1024 bytes; priority: 0 to 9 under policy fair, any under policy priority, lower first, null for the queue''s default_priority; cost: from 0.001 to 1000000, what it counts for; run_at: not claimable before, a time in the past is now; delay: the same from now on; max_attempts and lease: instead of the queue''s. Needs INSERT. unique_key: what the task is about, 1 to 1024 bytes; if a task of the key waits, its id is returned, and it is left as it is (on_duplicate keep) or made what this call gives (replace); if one is in flight, the new one is held until that is done, or keeps or replaces the one that is held. Waits for other producers of the same key. Errors: 42704, 42501, 22023, 53400 (the queue has max_depth tasks, or one of the settings pgfairq.max_queues, max_groups and max_lanes is reached).';
+COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval) IS
+'Enqueue a task; returns its id. It exists when and only when the transaction commits. group_key: whom it counts for, up to 1024 bytes; priority: 0 to 9 under policy fair, any under policy priority, lower first, null for the queue''s default_priority; cost: from 0.001 to 1000000, what it counts for; run_at: not claimable before, a time in the past is now; delay: the same from now on; max_attempts and lease: instead of the queue''s; expires_at: never begun after, then it ends as expired; infinity: never, whatever the queue''s expire_after. Needs INSERT. unique_key: what the task is about, 1 to 1024 bytes; if a task of the key waits, its id is returned, and it is left as it is (on_duplicate keep) or made what this call gives (replace); if one is in flight, the new one is held until that is done, or keeps or replaces the one that is held. Waits for other producers of the same key. Errors: 42704, 42501, 22023, 53400 (the queue has max_depth tasks, or one of the settings pgfairq.max_queues, max_groups and max_lanes is reached).';
 
 CREATE FUNCTION fairq.enqueue_many(queue text, payloads jsonb[],
     group_keys text[] DEFAULT NULL, priorities bigint[] DEFAULT NULL,
@@ -163,10 +188,10 @@ CREATE FUNCTION fairq.publish(topic text, payload jsonb,
     group_key text DEFAULT '', priority bigint DEFAULT NULL, cost double precision DEFAULT 1,
     run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-    delay interval DEFAULT NULL)
+    expires_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL)
 RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_publish';
-COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, interval) IS
+COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval) IS
 'Enqueue a task in every queue with a subscription that the topic matches, one in each; returns in how many. topic: words joined by ''.'', up to 255 bytes, without * and #. The other arguments are those of fairq.enqueue(), and as good for each of the queues. Needs INSERT on all of them. Errors: 22023 for a bad topic or an argument that one of the queues does not take, 42501, and those of fairq.enqueue(); the message names the queue, and no queue has a task then.';
 
 CREATE FUNCTION fairq.release(receipt uuid, delay interval DEFAULT '0')
@@ -209,7 +234,7 @@ CREATE FUNCTION fairq.stats_of_queues(
     OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
-    OUT stats_reset timestamptz, OUT snoozed bigint)
+    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT snoozed bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
 COMMENT ON FUNCTION fairq.stats_of_queues() IS
@@ -259,7 +284,7 @@ CREATE OR REPLACE VIEW fairq.queues AS
 SELECT q.queue, c.relowner::pg_catalog.regrole AS owner, c.oid::pg_catalog.regclass AS relation,
     q.policy, q.buckets, q.lease, q.max_attempts, q.backoff_base, q.backoff_max,
     q.max_ready, q.max_ready_per_group, q.max_depth, q.keep_done, q.durable_leases, q.charge, q.notify,
-    q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused,
+    q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused, q.expire_after,
     q.backoff_jitter, q.default_priority, q.group_required
 FROM fairq.queue q
 JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)

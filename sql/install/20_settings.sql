@@ -19,6 +19,7 @@ CREATE TABLE fairq.queue (
     group_rate pg_catalog.float4 NOT NULL DEFAULT 0,
     group_burst pg_catalog.int4 NOT NULL DEFAULT 0,
     paused pg_catalog.bool NOT NULL DEFAULT false,
+    expire_after pg_catalog.interval,
     backoff_jitter pg_catalog.float8 NOT NULL DEFAULT 0.1,
     default_priority pg_catalog.int8 NOT NULL DEFAULT 4,
     group_required pg_catalog.bool NOT NULL DEFAULT false

@@ -8,7 +8,8 @@ CREATE TYPE fairq.task AS (
     attempt pg_catalog.int4,
     enqueued_at pg_catalog.timestamptz,
     lease_until pg_catalog.timestamptz,
-    address fairq.address
+    address fairq.address,
+    expires_at pg_catalog.timestamptz
 );
 COMMENT ON TYPE fairq.task IS 'A task as a claimer gets it: attempt counts from 1, receipt names the lease, which ends at lease_until: infinity under a session, null from fairq.pop() and fairq.peek()';
 
@@ -27,7 +28,8 @@ CREATE TYPE fairq.task_status AS (
     lease_until pg_catalog.timestamptz,
     address fairq.address,
     unique_key pg_catalog.text,
-    last_error pg_catalog.text
+    last_error pg_catalog.text,
+    expires_at pg_catalog.timestamptz
 );
 COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it: attempts counts those that ended in ack, nack or expiry, lease_until is null unless it is leased';
 

@@ -5,12 +5,13 @@ CREATE FUNCTION fairq.create_queue(queue text,
     max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000,
     max_depth bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
     durable_leases boolean DEFAULT false, charge text DEFAULT 'cost', notify boolean DEFAULT false,
+    expire_after interval DEFAULT NULL,
     backoff_jitter double precision DEFAULT 0.1, default_priority bigint DEFAULT 4,
     group_required boolean DEFAULT false, if_not_exists boolean DEFAULT false)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_create_queue';
-COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, double precision, bigint, boolean, boolean) IS
-'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; max_ready, max_ready_per_group: under policy fair, tasks beyond so many that are ready wait in the overflow; max_depth: enqueue is refused beyond so many that are not dead, null or 0 for no limit; durable_leases: leases survive a crash; charge: what tasks count for, cost or the seconds that tasks of the group take; notify: NOTIFY fairq_<queue> when something becomes claimable; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all; backoff_jitter: 0 to 1, how much of that wait is left to chance, either way; default_priority: of tasks that are given none; group_required: a task has to have a group key; if_not_exists: a queue of the name is left as it is. Errors: 42710 if there is a queue of the name, or another relation of the name of its table or its archive, 42501, 22023 for a bad value.';
+COMMENT ON FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, interval, double precision, bigint, boolean, boolean) IS
+'Create a queue, owned by the caller, who needs CREATE on schema fairq. policy: fair (weighted fair queueing between groups, within classes of priority 0 to 9), priority (lowest first) or time; buckets: 1 to 1024 independent parts; lease: how long a claim lasts; max_attempts: then a task is dead, 0 for no limit; backoff_base, backoff_max: the wait after a failed attempt; max_ready, max_ready_per_group: under policy fair, tasks beyond so many that are ready wait in the overflow; max_depth: enqueue is refused beyond so many that are not dead, null or 0 for no limit; durable_leases: leases survive a crash; charge: what tasks count for, cost or the seconds that tasks of the group take; notify: NOTIFY fairq_<queue> when something becomes claimable; keep_done: how long finished tasks are kept in the table fairq.done_<queue>, null or 0 for not at all; expire_after: a task without an expires_at has so long from its enqueue, or from its run_at if that is later, null or 0 for ever; backoff_jitter: 0 to 1, how much of that wait is left to chance, either way; default_priority: of tasks that are given none; group_required: a task has to have a group key; if_not_exists: a queue of the name is left as it is. Errors: 42710 if there is a queue of the name, or another relation of the name of its table or its archive, 42501, 22023 for a bad value.';
 
 CREATE FUNCTION fairq.alter_queue(queue text,
     buckets int DEFAULT NULL, lease interval DEFAULT NULL, max_attempts int DEFAULT NULL,
@@ -18,12 +19,13 @@ CREATE FUNCTION fairq.alter_queue(queue text,
     max_ready bigint DEFAULT NULL, max_ready_per_group bigint DEFAULT NULL,
     max_depth bigint DEFAULT NULL, keep_done interval DEFAULT NULL,
     durable_leases boolean DEFAULT NULL, charge text DEFAULT NULL, notify boolean DEFAULT NULL,
+    expire_after interval DEFAULT NULL,
     backoff_jitter double precision DEFAULT NULL, default_priority bigint DEFAULT NULL,
     group_required boolean DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_alter_queue';
-COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, double precision, bigint, boolean) IS
-'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_depth or keep_done away. Its policy and its name cannot be changed. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. Errors: 42704 for an unknown queue, 42501, 22023, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed), 42710 (keep_done: a relation has the name of the archive).';
+COMMENT ON FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean, interval, double precision, bigint, boolean) IS
+'Change settings of a queue; null leaves one as it is, 0 takes the limit of max_depth, keep_done or expire_after away. Its policy and its name cannot be changed. For its owner. In force for statements that begin after the commit. buckets: new tasks go to so many, those that are in others stay and are claimed as before. keep_done: a shorter time has what is older removed; with 0 nothing is archived any more and what is there stays. expire_after: for tasks that are enqueued from then on. Errors: 42704 for an unknown queue, 42501, 22023, 53400 (pgfairq.max_lanes is too low for so many buckets; nothing is changed), 42710 (keep_done: a relation has the name of the archive).';
 
 CREATE FUNCTION fairq.drop_queue(queue text)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE

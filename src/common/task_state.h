@@ -23,12 +23,13 @@ typedef enum QueueCounter
 	QUEUE_ACKED,
 	QUEUE_NACKED,
 	QUEUE_RELEASED,
-	QUEUE_EXPIRED,
+	QUEUE_EXPIRED,				/* leases */
 	QUEUE_CANCELLED,
 	QUEUE_DIED,
 	QUEUE_SWEPT,				/* tasks that were in no lane */
 	QUEUE_SNOOZED,				/* released with a delay */
 	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
+	QUEUE_EXPIRED_TASKS,		/* that have ended so */
 	/* how many there are now; never reset */
 	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
 	QUEUE_SCHEDULED,

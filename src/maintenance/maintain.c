@@ -3,7 +3,7 @@
  * maintain.c
  *	  One bounded pass of what time does to a queue.
  *
- * Leases that have run out, tasks that have become due, overflow that there is
+ * Leases that have run out, tasks that have expired or become due, overflow that there is
  * room for, transactions that were prepared and have ended, rows of the archive
  * that are old; and now and then a look for what was overlooked.  The background
  * worker calls it when something is due, fairq.maintain() at a user's wish;
@@ -29,6 +29,7 @@
 #include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/archive_expiry.h"
+#include "maintenance/expire_due.h"
 #include "maintenance/maintain.h"
 #include "maintenance/promote_due.h"
 #include "maintenance/sweep.h"
@@ -98,11 +99,16 @@ clock_was_set(QueueState *state, TimestampTz now)
 	state->clock_steps = steps;
 	state->replenish.seek_at = 0;
 	state->archive.retry_at = 0;
+	state->expiry.retry_at = 0;
 	state->archive.reread_at = 0;
 	state->archive.reread_began = 0;
 	state->sweep.begun_at = now;
 	for (int i = 0; i < state->sweep.suspect_count; i++)
 		state->sweep.suspects[i].since = now;
+	/* What was passed over has perhaps not expired any more: all is read anew. */
+	if (state->expiry.passed_over)
+		pending_read_again(state->relation);
+	state->expiry.passed_over = false;
 	/* Groups that wait for tokens work out anew until when. */
 	group_limits_defaults_changed(queue_state_number(state));
 }
@@ -135,6 +141,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	{
 		pending_maintained(RelationGetRelid(rel));
 		index_cursor_begin(&info->state->due, now, &maintenance->due_from);
+		index_cursor_begin(&info->state->expiry.cursor, now, &maintenance->expired_from);
 	}
 	maintenance->begun = true;
 	expired = settle_expired(rel, info, PASS_ROWS);
@@ -145,7 +152,8 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		maintenance->next = now + USECS_PER_SEC;
 		return expired > 0;
 	}
-	moved = expired + promote_due(&pass, &maintenance->due_from);
+	moved = expired + expire_due(&pass, &maintenance->expired_from);
+	moved += promote_due(&pass, &maintenance->due_from);
 	moved += replenish_overflow(&pass, !maintenance->claiming && !maintenance->by_hand);
 	pass_again(&pass, parking_tick(&info->state->limits, now, NULL));
 	moved += held_tasks_look(&pass);
@@ -205,7 +213,8 @@ maintain_is_due(QueueInfo *info)
 	maintain_tick(now);
 	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
-		index_cursor_next(&info->state->due) <= now || sweep_is_due(info, now) ||
+		index_cursor_next(&info->state->due) <= now || expire_is_due(info->state, now) ||
+		sweep_is_due(info, now) ||
 		pg_atomic_read_u32(&info->state->counts.overflowing) > 0 ||
 		info->state->replenish.count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
@@ -217,7 +226,9 @@ maintain_is_due(QueueInfo *info)
 TimestampTz
 maintain_next_due(QueueInfo *info)
 {
-	return wall_clock_earlier(index_cursor_next(&info->state->due), maintain_next_lease());
+	return wall_clock_earlier(wall_clock_earlier(index_cursor_next(&info->state->due),
+										 index_cursor_next(&info->state->expiry.cursor)),
+						  maintain_next_lease());
 }
 
 /*

@@ -23,7 +23,8 @@
 typedef enum Promotion
 {
 	PROMOTED,
-	NOT_DUE,					/* moved or gone; whoever did that has said so */
+	NOT_DUE,					/* moved or gone, and whoever did that has said
+								 * so; or expired, which is for another pass */
 	IN_HANDS					/* being written: its end will not be told */
 } Promotion;
 
@@ -46,7 +47,8 @@ promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 			break;
 	}
 	if (DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_SCHEDULED ||
-		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now)
+		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now ||
+		row_reader_has_expired(row))
 		return NOT_DUE;
 	return placement_replace(placement, row, false) ? PROMOTED : IN_HANDS;
 }

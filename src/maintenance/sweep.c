@@ -117,6 +117,22 @@ typedef struct Sweeper
 } Sweeper;
 
 /*
+ * Will no pass come across the task that row has read, which has an expires_at, when it
+ * has expired?
+ */
+static bool
+expiry_is_overlooked(QueueState *state, RowReader *row)
+{
+	LeaseInfo	lease;
+
+	return DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_DEAD &&
+		!index_cursor_has(&state->expiry.cursor,
+						DatumGetTimestampTz(row_value(row, COLUMN_EXPIRES_AT))) &&
+		!leases_find(queue_state_number(state),
+					 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+}
+
+/*
  * Is the task that row has read one that no claim will come across?
  */
 static bool
@@ -131,6 +147,15 @@ is_overlooked(QueueInfo *info, RowReader *row)
 	GroupTag	tag;
 	int			class;
 	int64		id;
+
+	if (!row_is_null(row, COLUMN_EXPIRES_AT))
+	{
+		if (expiry_is_overlooked(state, row))
+			return true;
+		/* Claims pass it over, and no place is kept for it. */
+		if (row_reader_has_expired(row))
+			return false;
+	}
 
 	/* What else can be lost belongs here, with how to mend it below. */
 	switch (DatumGetChar(row_value(row, COLUMN_STATE)))
@@ -187,7 +212,10 @@ is_overlooked(QueueInfo *info, RowReader *row)
 static void
 mend(QueueInfo *info, RowReader *row)
 {
-	if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_READY)
+	if (!row_is_null(row, COLUMN_EXPIRES_AT) && expiry_is_overlooked(info->state, row))
+		pending_expiry(info->state,
+					   DatumGetTimestampTz(row_value(row, COLUMN_EXPIRES_AT)));
+	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_READY)
 	{
 		const FairqAddress *address =
 			DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));

@@ -51,6 +51,25 @@ charge_of(QueueState *queue, const FairGroup *group, double cost)
 	return Min(Max(group->seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
 }
 
+/* A task that a refund pays for is charged so much of it still: F goes on. */
+#define REFUND_LEFT		(1.0 / 64)
+
+/*
+ * A group has been charged for tasks that expired, and none was served for it.  Its
+ * next tasks are charged the less, until that is made up for; or it has come to
+ * virtual time v, where nothing is owed to it.  Partition locked.
+ */
+static double
+refunded(FairGroup *group, double charge, VirtualTime v)
+{
+	double		taken = Min(group->refund, charge * (1 - REFUND_LEFT));
+
+	if (virtual_time_compare(v, group->finish) >= 0)
+		taken = group->refund = 0;
+	group->refund -= taken;
+	return charge - taken;
+}
+
 /*
  * Give a task of a group its tags: S = max(v, F), F = S + cost / weight, where
  * v is in tag->start, as the caller has read it.  While the group has
@@ -78,10 +97,12 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 		group->pending++;
 	else
 	{
+		double		charge = charge_of(queue, group, cost);
+
+		if (unlikely(group->refund > 0))
+			charge = refunded(group, charge, v);
 		tag->start = group->backlogged ? group->finish : virtual_time_max(v, group->finish);
-		tag->finish = virtual_time_add(tag->start,
-									   charge_of(queue, group, cost),
-									   weight_of(queue, group));
+		tag->finish = virtual_time_add(tag->start, charge, weight_of(queue, group));
 		tag->slot = group->slot;
 		group->finish = tag->finish;
 		if (group->ready == 0)
@@ -453,6 +474,36 @@ groups_look(QueueState *queue, int class, const GroupName *name,
 	}
 	LWLockRelease(lock);
 	return group != NULL;
+}
+
+/*
+ * A task of a group that has tags, of this cost, has expired and is about to be counted
+ * off: the group gets back what it was charged.  Its place is not given to another, for
+ * tasks of a group are served in their order.  Were nothing given back, a group whose tasks
+ * expire as they wait would be charged more than the others are served, and never
+ * come to its turn.
+ *
+ * If it was the last one, the group starts one task behind virtual time, as if they had
+ * been purged.
+ */
+void
+groups_refund(QueueState *queue, int class, uint32 number, double cost)
+{
+	VirtualTime level = virtual_time_add(queue_order_virtual_time(&queue->orders[class]),
+										 1.0, 1.0);
+	FairGroup  *group = group_table_lock_number(number);
+
+	if (group->ready > 1)
+		group->refund += charge_of(queue, group, cost);
+	else
+	{
+		if (virtual_time_compare(group->finish, level) > 0)
+			group->finish = level;
+		group->refund = 0;
+		group->offered_finish = v_none;
+		group->backlogged = false;
+	}
+	group_table_unlock(group);
 }
 
 /* Take back what a group has not been served.  Creation lock held. */

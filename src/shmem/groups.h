@@ -90,6 +90,7 @@ extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,
 						 VirtualTime finish, int ready);
 extern bool groups_look(QueueState *queue, int class, const GroupName *name,
 						GroupTag *tag);
+extern void groups_refund(QueueState *queue, int class, uint32 group, double cost);
 extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
 extern void groups_restore(QueueState *queue, const FairqAddress *address,
 						   const GroupName *name, double cost, bool leased);

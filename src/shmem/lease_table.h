@@ -50,7 +50,9 @@ typedef struct Lease
 	uint32		wheel_prev;
 	uint16		wheel_slot;
 	uint8		partition;
-	uint8		state:3;		/* a LeaseState */
+	uint8		state:2;		/* a LeaseState */
+	uint8		outlived:1;		/* its task has expired: the queue is told when it
+								 * ends, if the task is as it was */
 	uint8		counted:1;		/* its group will count its task again when it is
 								 * given back */
 	uint8		durable:1;		/* lease_durables says more */
@@ -203,7 +205,7 @@ enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 t
 	lease->queue = queue;
 	lease->partition = hash % PARTITIONS;
 	lease->state = LEASE_HELD;
-	lease->durable = lease->moved = lease->closing = lease->counted = false;
+	lease->durable = lease->moved = lease->closing = lease->counted = lease->outlived = false;
 	lease->hash_next = lease_chains[hash & lease_chain_mask];
 	lease_chains[hash & lease_chain_mask] = number;
 	partition->used++;

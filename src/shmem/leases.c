@@ -234,6 +234,22 @@ leases_will_look(int queue, int64 task)
 	return result;
 }
 
+/*
+ * A task has expired.  Is it leased?  Then it may go on, and the queue is told when its
+ * lease ends and it is as it was.
+ */
+bool
+leases_outlive(int queue, int64 task)
+{
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
+
+	if (lease != NULL)
+		lease->outlived = true;
+	LWLockRelease(&partition->lock);
+	return lease != NULL;
+}
+
 /* When begin_settling is to do it: if the lease is held, and ... */
 typedef enum SettleIf
 {
@@ -357,11 +373,13 @@ end_lease(Partition *partition, uint32 number, TimestampTz started)
 
 /*
  * A lease is going to end, and its task is as it was before: it is counted again.
- * Partition locked exclusively.
+ * And if it has expired meanwhile it is looked at again.  Partition locked exclusively.
  */
 static void
 count_given_back(const Lease *lease)
 {
+	if (unlikely(lease->outlived))
+		queue_state_outlived(queue_state_by_number(lease->queue), lease->task);
 	if (lease->counted && lease->group != FAIRQ_NO_GROUP)
 		groups_given_back(lease->queue, lease->group, lease->task, lease->overflow);
 }
@@ -400,6 +418,8 @@ leases_displace(const LeaseRef *ref)
 		return false;
 	if (lease->state == LEASE_HELD && !lease->durable)
 	{
+		if (lease->outlived)
+			queue_state_outlived(queue_state_by_number(lease->queue), lease->task);
 		end_lease(partition, ref->entry, 0);
 		return true;
 	}

@@ -105,6 +105,7 @@ extern bool leases_find(int queue, int64 task, LeaseInfo *lease);
 extern bool leases_seen(int queue, int64 task, const ItemPointerData *tid);
 extern void leases_closing(int queue, int64 task);
 extern bool leases_will_look(int queue, int64 task);
+extern bool leases_outlive(int queue, int64 task);
 extern bool leases_settle(const LeaseRef *ref, LeaseInfo *lease);
 extern bool leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *lease);
 extern bool leases_settle_expired(const LeaseRef *ref, LeaseInfo *lease);

@@ -118,6 +118,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->clock_steps = wall_clock_steps();
 	index_cursor_init(&queue->due);
 	index_cursor_init(&queue->archive.cursor);
+	index_cursor_init(&queue->expiry.cursor);
+	SpinLockInit(&queue->expiry.mutex);
 	queue->ids.all_swept = true;
 	queue->sweep.hand.due = PG_INT64_MIN;
 	queue->relation_file = InvalidRelFileNumber;
@@ -481,6 +483,43 @@ queue_state_has_looks(QueueState *queue)
 {
 	return ((volatile QueueState *) queue)->held.count > 0 ||
 		((volatile QueueState *) queue)->held.from != PG_INT64_MAX;
+}
+
+/*
+ * The lease of a task has ended that was leased when it expired, and the task is as it
+ * was: a pass looks at it, or, if there are too many, at all that have expired.
+ * Called under the lease's lock.
+ */
+void
+queue_state_outlived(QueueState *queue, int64 task)
+{
+	bool		room;
+
+	SpinLockAcquire(&queue->expiry.mutex);
+	room = (queue->expiry.outlived_count < OUTLIVED_TASKS);
+	if (room)
+		queue->expiry.outlived[queue->expiry.outlived_count++] = task;
+	SpinLockRelease(&queue->expiry.mutex);
+	if (!room)
+		index_cursor_add(&queue->expiry.cursor, DT_NOBEGIN);
+	worker_slots_wake_at(queue->database, 0);
+}
+
+/*
+ * Take those that are to be looked at: tasks has room for OUTLIVED_TASKS.  Returns how
+ * many.
+ */
+int
+queue_state_take_outlived(QueueState *queue, int64 *tasks)
+{
+	int			n;
+
+	SpinLockAcquire(&queue->expiry.mutex);
+	n = queue->expiry.outlived_count;
+	memcpy(tasks, queue->expiry.outlived, n * sizeof(int64));
+	queue->expiry.outlived_count = 0;
+	SpinLockRelease(&queue->expiry.mutex);
+	return n;
 }
 
 /*

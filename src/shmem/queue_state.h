@@ -63,6 +63,25 @@ typedef struct ArchiveState
 	TimestampTz reread_began;	/* 0: not doing that */
 } ArchiveState;
 
+/* Tasks that have outlived their expires_at leased, remembered one by one. */
+#define OUTLIVED_TASKS	32
+
+/* Tasks that have an expires_at: expire_due.c. */
+typedef struct QueueExpiry
+{
+	IndexCursor	cursor;			/* of all that are not dead, by their expires_at */
+	slock_t		mutex;			/* guards the next two */
+	int			outlived_count;
+	int64		outlived[OUTLIVED_TASKS];	/* were leased when the cursor came to
+											 * them, and are not any more */
+	bool		passed_over;	/* claims, or the worker, have passed over some that
+								 * have expired and have yet to end */
+	/* The maintenance lock guards the rest. */
+	TimestampTz retry_at;		/* none is ended until then */
+	int			failures;		/* since one was */
+	int			sqlerrcode;		/* of the error that was reported; 0: none */
+} QueueExpiry;
+
 /* Held tasks to look at that are remembered one by one. */
 #define HELD_LOOKS		32
 
@@ -194,7 +213,8 @@ typedef struct QueueState
 
 	QueueIds	ids;
 	QueueRecoveries recovery;
-	IndexCursor due;			/* scheduled tasks, by when they are due */
+	IndexCursor	due;			/* scheduled tasks, by when they are due */
+	QueueExpiry expiry;
 	ArchiveState archive;
 	QueueSweep	sweep;			/* maintenance lock */
 	uint32		clock_steps;	/* maintenance lock: steps of the wall clock
@@ -274,6 +294,8 @@ extern void queue_state_look(QueueState *queue, int64 task);
 extern void queue_state_look_from(QueueState *queue, int64 from);
 extern int	queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from);
 extern bool queue_state_has_looks(QueueState *queue);
+extern void queue_state_outlived(QueueState *queue, int64 task);
+extern int	queue_state_take_outlived(QueueState *queue, int64 *tasks);
 extern bool queue_state_tick(QueueState *queue, TimestampTz now);
 
 static inline void

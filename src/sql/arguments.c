@@ -467,6 +467,13 @@ check_charge(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task
 						 FAIRQ_MAX_CHARGE)));
 }
 
+/* A time as it is shown. */
+static const char *
+time_text(TimestampTz time)
+{
+	return DatumGetCString(DirectFunctionCall1(timestamptz_out, TimestampTzGetDatum(time)));
+}
+
 /*
  * Check what of a task depends on its queue, and what is checked alike for all;
  * and fill in what the queue says of a task that does not.
@@ -497,6 +504,11 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, NewTask *ta
 	if (task->run_at == DT_NOEND)
 		arguments_invalid(fcinfo, "run_at", "infinity",
 						  "Give a time that comes, or leave it out.");
+	if (task->expires_at != DT_NOBEGIN && task->run_at != DT_NOBEGIN &&
+		task->expires_at <= task->run_at)
+		arguments_invalid(fcinfo, "expires_at", time_text(task->expires_at),
+						  psprintf("Give a time after run_at, which is %s: the task would never run.",
+								   time_text(task->run_at)));
 	/* Only a large one may be too large for a small weight. */
 	if (task->cost > (float4) (FAIRQ_MAX_CHARGE * FAIRQ_MIN_WEIGHT) && info->policy == QUEUE_FAIR)
 		check_charge(fcinfo, info, task);
@@ -541,7 +553,7 @@ arguments_on_duplicate(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * The task that enqueue and publish are given: arguments 1 to 11.
+ * The task that enqueue and publish are given: arguments 1 to 12.
  */
 void
 arguments_task(FunctionCallInfo fcinfo, NewTask *task)
@@ -555,8 +567,8 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	task->replace = arguments_on_duplicate(fcinfo, 7);
 	task->payload = PG_GETARG_DATUM(1);
 	task->run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
-	delay = arguments_duration(fcinfo, 11, "delay", 0, true);
-	if (!PG_ARGISNULL(11) && !PG_ARGISNULL(5))
+	delay = arguments_duration(fcinfo, 12, "delay", 0, true);
+	if (!PG_ARGISNULL(12) && !PG_ARGISNULL(5))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("arguments \"run_at\" and \"delay\" of %s must not both be given",
@@ -572,6 +584,10 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	task->max_attempts = max_attempts_argument(fcinfo, 8, -1);
 	(void) arguments_duration(fcinfo, 9, "lease", 0, false);
 	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
+	task->expires_at = PG_ARGISNULL(11) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(11);
+	if (!PG_ARGISNULL(11) && task->expires_at == DT_NOBEGIN)
+		arguments_invalid(fcinfo, "expires_at", "-infinity",
+						  "Give a time, infinity for never, or leave it out.");
 	task->has_headers = !PG_ARGISNULL(10);
 	if (task->has_headers)
 		task->headers = PG_GETARG_DATUM(10);

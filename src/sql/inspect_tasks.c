@@ -103,7 +103,7 @@ lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *cand
 			address_compare(&candidates[found - 1].address, &place) == 0 &&
 			ItemPointerEquals(&candidates[found - 1].place.tid, &row->tuple.t_self))
 			continue;
-		if (!group_may(row))
+		if (row_reader_has_expired(row) || !group_may(row))
 			continue;
 		candidates[found].address = place;
 		candidates[found].lane = lane;
@@ -195,7 +195,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
 		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
 		COLUMN_ENQUEUED_AT, COLUMN_RUN_AT, COLUMN_LEASE /* lease_until */ ,
-		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR
+		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR, COLUMN_EXPIRES_AT
 	};
 	Datum		row[MaxHeapAttributeNumber];
 	bool		row_nulls[MaxHeapAttributeNumber];

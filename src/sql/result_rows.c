@@ -24,7 +24,7 @@
 #define ROW_COLUMNS		16
 
 /* Of fairq.task. */
-#define TASK_COLUMNS	10
+#define TASK_COLUMNS	11
 
 /*
  * The text of a hundred receipts takes more memory than glibc keeps at the end of
@@ -153,6 +153,8 @@ result_rows_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 	values[5] = row_value(row, COLUMN_PRIORITY);
 	values[7] = row_value(row, COLUMN_ENQUEUED_AT);
 	values[9] = row_value(row, COLUMN_ADDRESS);
+	values[10] = row_value(row, COLUMN_EXPIRES_AT);
+	nulls[10] = row_is_null(row, COLUMN_EXPIRES_AT);
 	if (lease != NULL)
 	{
 		leases_to_receipt(lease, &receipt);

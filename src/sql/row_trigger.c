@@ -144,6 +144,10 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 		!heap_attisnull(tuple, info->columns[COLUMN_UNIQUE_KEY], tupdesc))
 		pending_look(info->state);
 
+	value = heap_getattr(tuple, info->columns[COLUMN_EXPIRES_AT], tupdesc, &isnull);
+	if (change > 0 && !isnull && task_state != TASK_DEAD)
+		pending_expiry(info->state, DatumGetTimestampTz(value));
+
 	value = heap_getattr(tuple, info->columns[COLUMN_ADDRESS], tupdesc, &isnull);
 	if (!isnull)
 	{

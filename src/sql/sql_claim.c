@@ -166,6 +166,7 @@ claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
 		int64		now;
 		int64		alone;
 		QueueInfo  *info;
+		int			got;
 
 		if (look != NULL)
 			MemoryContextSwitchTo(look);
@@ -183,16 +184,19 @@ claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
 			WaiterWants	wanted = {info->state, true, info->buckets,
 				request->bucket_count, request->buckets,
 			request->group_count, request->groups};
-			int			got;
-
 			waiters_begin(&wanted);
 			got = claim_tasks(rel, info, request, take_task, rsinfo);
 			waiters_looked(got, queue_ready_bucket);
-			if (got > 0)
-				break;
 		}
-		else if (claim_tasks(rel, info, request, result_rows_put_task, rsinfo) > 0)
+		else
+			got = claim_tasks(rel, info, request, result_rows_put_task, rsinfo);
+		if (got > 0)
+		{
+			/* What has expired does not wait for a claim that finds nothing. */
+			if (unlikely(info->state->expiry.passed_over))
+				(void) maintain_without_worker(rel, info);
 			break;
+		}
 		if (maintain_without_worker(rel, info) || wait == 0)
 			break;
 

@@ -23,7 +23,7 @@
 #include "verbs/remove.h"
 
 #define MAX_MAINTAINED	10000
-#define IF_NOT_EXISTS	17		/* an argument of create_queue */
+#define IF_NOT_EXISTS	18		/* an argument of create_queue */
 
 PG_FUNCTION_INFO_V1(fairq_create_queue);
 PG_FUNCTION_INFO_V1(fairq_alter_queue);

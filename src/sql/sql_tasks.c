@@ -164,6 +164,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 			DatumGetTextPP(value) : NULL;
 		tasks[i].replace = replace;
 		tasks[i].max_attempts = -1;
+		tasks[i].expires_at = DT_NOBEGIN;
 		arguments_check_task(fcinfo, info, &tasks[i]);
 	}
 	enqueue_tasks(rel, info, n, tasks, ids);

@@ -515,6 +515,12 @@ void
 archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 			int attempts, TimestampTz claimed_at)
 {
+	static const char *const outcomes[] = {
+		[ARCHIVE_ACKED] = "acked",
+		[ARCHIVE_CANCELLED] = "cancelled",
+		[ARCHIVE_DEAD] = "dead",
+		[ARCHIVE_EXPIRED] = "expired",
+	};
 	static const struct
 	{
 		ArchiveColumn to;
@@ -553,9 +559,7 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 	values[DONE_CLAIMED_AT] = TimestampTzGetDatum(claimed_at);
 	nulls[DONE_CLAIMED_AT] = (claimed_at == DT_NOBEGIN);
 	values[DONE_ATTEMPTS] = Int32GetDatum(attempts);
-	values[DONE_OUTCOME] =
-		PointerGetDatum(cstring_to_text(outcome == ARCHIVE_ACKED ? "acked" :
-										outcome == ARCHIVE_DEAD ? "dead" : "cancelled"));
+	values[DONE_OUTCOME] = PointerGetDatum(cstring_to_text(outcomes[outcome]));
 	tuplestore_putvalues(batch->rows, batch->tupdesc, values, nulls);
 	pfree(DatumGetPointer(values[DONE_OUTCOME]));
 }

@@ -19,7 +19,8 @@ typedef enum ArchiveOutcome
 {
 	ARCHIVE_ACKED,
 	ARCHIVE_CANCELLED,
-	ARCHIVE_DEAD
+	ARCHIVE_DEAD,
+	ARCHIVE_EXPIRED
 } ArchiveOutcome;
 
 /* Tasks of a queue that are finished and not yet written; zero: none. */

@@ -44,10 +44,11 @@ typedef enum QueueColumn
 	COLUMN_PAYLOAD,
 	COLUMN_HEADERS,
 	COLUMN_UNIQUE_KEY,
-	COLUMN_LAST_ERROR
+	COLUMN_LAST_ERROR,
+	COLUMN_EXPIRES_AT
 } QueueColumn;
 
-#define QUEUE_COLUMNS	(COLUMN_LAST_ERROR + 1)
+#define QUEUE_COLUMNS	(COLUMN_EXPIRES_AT + 1)
 
 /*
  * What a backend knows about a queue of its database.  Good for as long as
@@ -66,6 +67,7 @@ typedef struct QueueInfo
 	Oid			overflow_index;
 	Oid			key_index;
 	Oid			held_index;
+	Oid			expiry_index;
 	AttrNumber	columns[QUEUE_COLUMNS];
 	int			natts;
 	bool		plain;			/* no column and no constraint but ours */
@@ -83,6 +85,7 @@ typedef struct QueueInfo
 	int64		max_ready_per_group;
 	int64		max_depth;		/* 0: no limit */
 	int64		keep_done;		/* microseconds; 0: finished tasks are deleted */
+	int64		expire_after;	/* microseconds; 0: tasks have no deadline by default */
 	bool		durable_leases;
 	bool		charge_seconds;
 	bool		notify;

@@ -279,6 +279,15 @@ queue_index_due(Relation rel, QueueInfo *info, PlaceRead *read)
 }
 
 /*
+ * The entries of tasks that have expired at read->last.
+ */
+int
+queue_index_expiring(Relation rel, QueueInfo *info, PlaceRead *read)
+{
+	return read_places(rel, info->expiry_index, F_TIMESTAMPTZ_GE, read);
+}
+
+/*
  * The entries of tasks with ids up to read->last.
  */
 int

@@ -69,6 +69,7 @@ extern void queue_index_walk_window(LaneWalk *walk, Lane *lane, int max);
 extern bool queue_index_has_entry(Relation rel, QueueInfo *info, LaneWalk *walk);
 extern bool queue_index_lane_after(Relation rel, QueueInfo *info, int *bucket,
 								   int *class);
+extern int	queue_index_expiring(Relation rel, QueueInfo *info, PlaceRead *read);
 extern int	queue_index_due(Relation rel, QueueInfo *info, PlaceRead *read);
 extern int	queue_index_ids(Relation rel, QueueInfo *info, PlaceRead *read);
 extern int	queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read);

@@ -190,6 +190,7 @@ check_file(QueueInfo *info, Relation rel)
 				lanes_lower(lane, NULL);
 		}
 		index_cursor_add(&state->due, DT_NOBEGIN);
+		index_cursor_add(&state->expiry.cursor, DT_NOBEGIN);
 		queue_state_look_from(state, PG_INT64_MIN);
 		SpinLockAcquire(&state->recovery.mutex);
 		if (state->recovery.groups == QUEUE_KNOWN)

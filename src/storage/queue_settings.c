@@ -49,6 +49,8 @@ const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	[SETTING_CHARGE] = {"charge", "charge", TEXTOID, charges, false, false, ANY,
 	"It must be \"cost\" or \"seconds\".", FIELD(charge_seconds)},
 	[SETTING_NOTIFY] = {"notify", "notify", BOOLOID, NULL, false, false, ANY, NULL, FIELD(notify)},
+	[SETTING_EXPIRE_AFTER] = {"expire_after", "expire_after", INTERVALOID, NULL, true, true, ANY, NULL,
+	FIELD(expire_after)},
 	[SETTING_BACKOFF_JITTER] = {"backoff_jitter", "backoff_jitter", FLOAT8OID, NULL, false, false,
 	0, 1, "It must be from 0 (none) to 1.", FIELD(backoff_jitter)},
 	[SETTING_DEFAULT_PRIORITY] = {"default_priority", "default_priority", INT8OID, NULL, false,

@@ -11,6 +11,7 @@
 #include "access/htup.h"
 #include "storage/buf.h"
 #include "utils/snapshot.h"
+#include "utils/timestamp.h"
 
 #include "common/address.h"
 #include "shmem/lanes.h"
@@ -61,6 +62,14 @@ row_reader_same_group(const text *a, const text *b)
 {
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
+/* Has the task whose row was read an expires_at that has come by now? */
+static inline bool
+row_reader_has_expired(RowReader *reader)
+{
+	return !row_is_null(reader, COLUMN_EXPIRES_AT) &&
+		DatumGetTimestampTz(row_value(reader, COLUMN_EXPIRES_AT)) <= GetCurrentTimestamp();
 }
 
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);

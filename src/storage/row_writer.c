@@ -40,6 +40,7 @@
 #include "shmem/worker_slots.h"
 #include "storage/row_writer.h"
 #include "storage/table_check.h"
+#include "xact/pending_queue.h"
 
 /* Rows that are written in one go. */
 #define INSERT_BATCH	1000
@@ -214,6 +215,8 @@ index_column(QueueInfo *info, Oid index)
 		return info->columns[COLUMN_RUN_AT] - 1;
 	if (index == info->key_index)
 		return info->columns[COLUMN_UNIQUE_KEY] - 1;
+	if (index == info->expiry_index)
+		return info->columns[COLUMN_EXPIRES_AT] - 1;
 	return -1;
 }
 
@@ -236,6 +239,8 @@ has_entry(QueueInfo *info, Oid index, const Datum *values, const bool *nulls)
 		return state == TASK_HELD;
 	if (index == info->key_index)
 		return state != TASK_DEAD && !nulls[info->columns[COLUMN_UNIQUE_KEY] - 1];
+	if (index == info->expiry_index)
+		return state != TASK_DEAD && !nulls[info->columns[COLUMN_EXPIRES_AT] - 1];
 	return true;
 }
 
@@ -333,6 +338,20 @@ insert_index_entries(WriteState *state, IndexEntries entries, int n,
 }
 
 /*
+ * A row is going to be written: if its task expires, the pass over what has expired
+ * is to find it where it is then.
+ */
+static void
+note_expiry(QueueInfo *info, const Datum *values, const bool *nulls)
+{
+	if (likely(nulls[info->columns[COLUMN_EXPIRES_AT] - 1]) ||
+		DatumGetChar(values[info->columns[COLUMN_STATE] - 1]) == TASK_DEAD)
+		return;
+	pending_expiry(info->state,
+					 DatumGetTimestampTz(values[info->columns[COLUMN_EXPIRES_AT] - 1]));
+}
+
+/*
  * How many attributes of a row have to be stored.  Those at its end that are
  * null, or what their columns were added with, are left out: a row that ends
  * early reads like one from before there were these columns.  Most rows then
@@ -375,6 +394,7 @@ insert_batch(WriteState *state, int n, Datum **values, bool **nulls, ItemPointer
 	{
 		if (!info->plain)
 			fill_defaults(state, values[i], nulls[i]);
+		note_expiry(info, values[i], nulls[i]);
 		stored->natts = stored_attributes(tupdesc, values[i], nulls[i]);
 		tuples[i] = heap_form_tuple(stored, values[i], nulls[i]);
 		tuples[i]->t_tableOid = RelationGetRelid(rel);
@@ -501,6 +521,7 @@ row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
 	tuple->t_tableOid = RelationGetRelid(rel);
 	if (!info->plain)
 		check_constraints(&state, tuple);
+	note_expiry(info, values, nulls);
 	done = written(fairq_heap_update(rel, tid, tuple, GetCurrentCommandId(true),
 									 wait, &tmfd, &entries));
 	if (done && entries != ENTRIES_NONE)

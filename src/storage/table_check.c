@@ -61,6 +61,7 @@ static const struct
 	{"headers", JSONBOID, false},
 	{"unique_key", TEXTOID, false},
 	{"last_error", TEXTOID, false},
+	{"expires_at", TIMESTAMPTZOID, false},
 };
 
 static void
@@ -219,7 +220,8 @@ typedef enum IndexRows
 	ALL_ROWS,
 	ROWS_WITH_ADDRESS,
 	ROWS_OF_STATE,
-	ROWS_WITH_KEY
+	ROWS_WITH_KEY,
+	ROWS_WITH_EXPIRY
 } IndexRows;
 
 /* Our indexes, as queue_admin.c makes them. */
@@ -245,6 +247,8 @@ static const struct
 	offsetof(QueueInfo, key_index)},
 	{"held_of_", "id", 1, {COLUMN_ID}, false, ROWS_OF_STATE, TASK_HELD,
 	offsetof(QueueInfo, held_index)},
+	{"expiry_of_", "column \"expires_at\"", 1, {COLUMN_EXPIRES_AT}, false, ROWS_WITH_EXPIRY, 0,
+	offsetof(QueueInfo, expiry_index)},
 };
 
 #define INDEX_OID(info, i) (*(Oid *) ((char *) (info) + expected_indexes[i].oid))
@@ -271,8 +275,10 @@ has_rows(QueueInfo *info, Relation index, int i)
 			return list_length(tests) == 1 &&
 				is_char_test(linitial(tests), state, F_CHAREQ, expected_indexes[i].state);
 		case ROWS_WITH_KEY:
+		case ROWS_WITH_EXPIRY:
 			return list_length(tests) == 2 &&
-				is_not_null_test(linitial(tests), info->columns[COLUMN_UNIQUE_KEY]) &&
+				is_not_null_test(linitial(tests),
+								 info->columns[expected_indexes[i].columns[0]]) &&
 				is_char_test(lsecond(tests), state, F_CHARNE, TASK_DEAD);
 	}
 	return false;

@@ -300,8 +300,12 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		stats_flush(info->state, STATS_WAIT, &claim.waits);
 	}
 	group_overflow_wake_worker(info->state);
+	if (unlikely(claim.met_expired))
+	{
+		info->state->expiry.passed_over = true;
+		worker_slots_wake_at(MyDatabaseId, 0);
+	}
 
-	/* Last, for it may run code of the owner's, and fail. */
-	archive_write(&claim.archive, rel, info);
+	ended_tasks_write(&claim.ended, rel, info);
 	return claim.got;
 }

@@ -25,13 +25,13 @@
 #include "common/wall_clock.h"
 #include "shmem/lane_doubts.h"
 #include "shmem/limit_table.h"
+#include "shmem/limited_groups.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "verbs/claim_private.h"
-#include "verbs/held_tasks.h"
 #include "xact/pending_leases.h"
 #include "xact/pending_rows.h"
 
@@ -134,11 +134,30 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
 	}
 	leases_settle(&lease->ref, lease);
 	pending_settled(lease);
-	archive_add(&claim->archive, row, ARCHIVE_ACKED, lease->attempt, lease->started);
-	held_tasks_gone(row);
+	ended_tasks_add(&claim->ended, row, ARCHIVE_ACKED, lease->attempt, lease->started);
 	stats_tally(state, QUEUE_ACKED, 1);
 	stats_tally(state, row_reader_depth(row), -1);
 	return true;
+}
+
+/*
+ * The task whose row is read and locked has expired: it is not begun any more.  A claim
+ * writes nothing; the worker is woken for it, and a claim without one does its work
+ * afterwards.  Its row stays for a moment, but the entry is of no use.
+ */
+static void
+pass_over_expired(Claim *claim, uint32 *limit)
+{
+	QueueState *state = claim->info->state;
+	GroupName	name = group_name(DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY)));
+
+	row_reader_unlock(&claim->row);
+	*limit = NO_LIMIT;
+	claim->met_expired = true;
+
+	/* It may be the one that was offered for a group at its limit. */
+	claim->stray |= limit_table_any_parked(&state->limits) &&
+		limited_groups_find(state, &name) != NO_LIMIT;
 }
 
 /*
@@ -160,6 +179,11 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	LeaseInfo	lease;
 	LeaseGrant	result;
 
+	if (unlikely(row_reader_has_expired(row)))
+	{
+		pass_over_expired(claim, limit);
+		return false;
+	}
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 	/* A pop lasts as long as its transaction: it must not run out before. */
 	deadline = claim->request->pop ||
@@ -285,7 +309,9 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			 * fired, and then that is not told.  And a lease that has seen
 			 * the row elsewhere, before it moved, would give it back there.
 			 */
-			if ((row->deleting || task != 0) &&
+			if (row->deleting && row_reader_has_expired(row))
+				claim->stray = true;	/* and a pass is just ending it */
+			else if ((row->deleting || task != 0) &&
 				(!leases_find(claim->queue,
 							  task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
 							  &lease) ||

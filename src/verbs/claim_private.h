@@ -13,8 +13,8 @@
 #include "shmem/lanes.h"
 #include "shmem/parking.h"
 #include "shmem/stats.h"
-#include "storage/archive.h"
 #include "verbs/claim.h"
+#include "verbs/ended_tasks.h"
 
 /* A group whose last place a claim has used up, and which it is to refill. */
 typedef struct DryGroup
@@ -43,10 +43,11 @@ typedef struct Claim
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
 								 * offered for a group at its limit */
+	bool		met_expired;	/* tasks that have expired were passed over */
 	GroupAtLimit at_limit;		/* the group of the task that was refused last */
 	TimestampTz first_deadline; /* of the leases granted */
 	StatsBatch	waits;			/* how long the tasks have waited */
-	ArchiveBatch archive;		/* of tasks popped */
+	EndedTasks	ended;			/* tasks popped */
 	LeaseInfo  *durable;		/* leases to be written, but for a pop */
 	int			durable_count;
 	int			durable_size;

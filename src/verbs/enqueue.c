@@ -176,6 +176,7 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 	{
 		const NewTask *task = tasks[i];
 		const NewPlace *place = places[i];
+		TimestampTz expires_at = enqueue_expires_at(info, task, now);
 
 		values[i] = value_area + i * natts;
 		nulls[i] = null_area + i * natts;
@@ -206,6 +207,8 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 			SET(COLUMN_HEADERS, task->headers);
 		if (task->unique_key != NULL)
 			SET(COLUMN_UNIQUE_KEY, PointerGetDatum(task->unique_key));
+		if (expires_at != DT_NOEND)
+			SET(COLUMN_EXPIRES_AT, TimestampTzGetDatum(expires_at));
 #undef SET
 	}
 

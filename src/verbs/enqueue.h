@@ -19,6 +19,7 @@ typedef struct NewTask
 	int64		priority;
 	float4		cost;
 	TimestampTz run_at;			/* DT_NOBEGIN: now */
+	TimestampTz expires_at;		/* DT_NOBEGIN: the queue says; DT_NOEND: never */
 	int			max_attempts;	/* -1: the queue's */
 	Interval   *lease;			/* NULL: the queue's */
 	bool		has_headers;
@@ -26,6 +27,23 @@ typedef struct NewTask
 	text	   *unique_key;		/* NULL: none */
 	bool		replace;		/* a task of this key that waits */
 } NewTask;
+
+/*
+ * When a task expires that is enqueued now; DT_NOEND: never.  By default it has so long
+ * from when it may be claimed first.
+ */
+static inline TimestampTz
+enqueue_expires_at(const QueueInfo *info, const NewTask *task, TimestampTz now)
+{
+	TimestampTz from;
+
+	if (task->expires_at != DT_NOBEGIN)
+		return task->expires_at;
+	from = Max(now, task->run_at);
+	if (info->expire_after == 0 || from >= END_TIMESTAMP - info->expire_after)
+		return DT_NOEND;
+	return from + info->expire_after;
+}
 
 extern void enqueue_tasks(Relation rel, QueueInfo *info, int n,
 						  const NewTask *tasks, int64 *ids);

@@ -31,7 +31,7 @@
 #include "storage/queue_open.h"
 #include "verbs/held_tasks.h"
 #include "verbs/key_tasks.h"
-#include "verbs/unique_keys.h"
+#include "verbs/placement.h"
 #include "xact/pending_queue.h"
 
 /* How soon to look again at what is being written, in microseconds. */
@@ -70,7 +70,7 @@ let_run(Placement *placement, RowReader *row, const ItemPointerData *tid)
 		row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(now);
 		row_is_null(row, COLUMN_RUN_AT) = false;
 	}
-	return unique_keys_place_row(placement, row, TASK_HELD, false);
+	return placement_by_run_at(placement, row, TASK_HELD, false);
 }
 
 /*

@@ -26,6 +26,7 @@
 #include "verbs/placement.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
+#include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 
 /*
@@ -182,6 +183,32 @@ placement_move(Placement *placement, RowReader *row, char from,
 		task.turn = row_writer_new_ids(row->info, 1, &got);
 	placement_assign(placement, &task, &place);
 	return write_place(row, from, &place, wait);
+}
+
+/*
+ * Write the row that was read, as it is now, and give its task a place by its
+ * run_at: it is ready, in the overflow, or scheduled.  from is the state that it
+ * had.
+ */
+bool
+placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
+{
+	QueueInfo  *info = row->info;
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz run_at = row_is_null(row, COLUMN_RUN_AT) ? now :
+		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT));
+
+	if (run_at <= now)
+		return placement_move(placement, row, from, run_at, true, wait);
+	row_is_null(row, COLUMN_ADDRESS) = true;
+	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
+	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
+							   row->values, row->nulls, wait))
+		return false;
+	pending_scheduled(info->state, run_at);
+	stats_tally(info->state, task_state_depth(from), -1);
+	stats_tally(info->state, QUEUE_SCHEDULED, 1);
+	return true;
 }
 
 /*

@@ -200,7 +200,8 @@ static const char queue_definition[] =
 " ADD lease pg_catalog.interval,"
 " ADD headers pg_catalog.jsonb,"
 " ADD unique_key pg_catalog.text,"
-" ADD last_error pg_catalog.text;"
+" ADD last_error pg_catalog.text,"
+" ADD expires_at pg_catalog.timestamptz;"
 "ALTER TABLE fairq.\"q_%1$s\" ALTER priority DROP DEFAULT, ALTER cost DROP DEFAULT,"
 " ALTER attempts DROP DEFAULT, ALTER group_key SET STORAGE MAIN;"
 "CREATE INDEX \"address_of_%1$s\" ON fairq.\"q_%1$s\" USING btree (address)"
@@ -215,6 +216,8 @@ static const char queue_definition[] =
 " WHERE unique_key IS NOT NULL AND state OPERATOR(pg_catalog.<>) 'd';"
 "CREATE INDEX \"held_of_%1$s\" ON fairq.\"q_%1$s\" USING btree (id)"
 " WHERE state OPERATOR(pg_catalog.=) 'h';"
+"CREATE INDEX \"expiry_of_%1$s\" ON fairq.\"q_%1$s\" USING btree (expires_at)"
+" WHERE expires_at IS NOT NULL AND state OPERATOR(pg_catalog.<>) 'd';"
 "CREATE SEQUENCE fairq.\"ids_of_%1$s\" INCREMENT BY " CppAsString2(QUEUE_ID_BLOCK)
 " MINVALUE 1 START WITH 1 OWNED BY fairq.\"q_%1$s\".id;"
 "CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OR DELETE ON fairq.\"q_%1$s\""

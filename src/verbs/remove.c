@@ -21,12 +21,12 @@
 #include "shmem/leases.h"
 #include "shmem/replenished_tasks.h"
 #include "shmem/stats.h"
-#include "storage/archive.h"
 #include "storage/durable_leases.h"
 #include "storage/row_reader.h"
 #include "storage/row_scan.h"
 #include "storage/row_writer.h"
-#include "verbs/held_tasks.h"
+#include "verbs/ended_tasks.h"
+#include "verbs/enqueue.h"
 #include "verbs/placement.h"
 #include "verbs/remove.h"
 #include "verbs/settle.h"
@@ -50,7 +50,7 @@ typedef struct GroupCount
  * whether it has one, and that is ours to end.
  */
 static bool
-settle_deleted(RowReader *row, ArchiveBatch *archive)
+settle_deleted(RowReader *row, EndedTasks *ended)
 {
 	QueueInfo  *info = row->info;
 	TimestampTz claimed_at = DT_NOBEGIN;
@@ -67,7 +67,7 @@ settle_deleted(RowReader *row, ArchiveBatch *archive)
 		durable_leases_delete(row->rel, info, &lease);
 		claimed_at = lease.started;
 	}
-	archive_add(archive, row,
+	ended_tasks_add(ended, row,
 				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
 				ARCHIVE_DEAD : ARCHIVE_CANCELLED,
 				DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
@@ -115,7 +115,7 @@ count_purged(HTAB *counts, RowReader *row)
 bool
 remove_cancel(Relation rel, QueueInfo *info, int64 id)
 {
-	ArchiveBatch archive = {0};
+	EndedTasks	ended = {0};
 	Placement	placement;
 	RowReader	row;
 	ItemPointerData tid;
@@ -146,17 +146,15 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 			CHECK_FOR_INTERRUPTS();
 			continue;			/* moved meanwhile: look again */
 		}
-		if (!settle_deleted(&row, &archive))
+		if (!settle_deleted(&row, &ended))
 			placement_leaves(&row);
-		if (DatumGetChar(row_value(&row, COLUMN_STATE)) != TASK_HELD)
-			held_tasks_gone(&row);
 		stats_tally(info->state, QUEUE_CANCELLED, 1);
 		stats_tally(info->state, row_reader_depth(&row), -1);
 		done = true;
 		break;
 	}
 	row_reader_end(&row);
-	archive_write(&archive, rel, info);
+	ended_tasks_write(&ended, rel, info);
 	return done;
 }
 
@@ -165,10 +163,9 @@ typedef struct Purge
 {
 	const text *group;			/* NULL: all */
 	RowReader	row;
-	ArchiveBatch archive;
+	EndedTasks	ended;
 	HTAB	   *counts;			/* of GroupCount */
 	int64		purged;
-	bool		look;			/* a task had a unique key */
 } Purge;
 
 /* Groups need not charge for what is removed. */
@@ -226,9 +223,8 @@ purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 	}
 	if (!row_writer_delete(row->rel, &tid, true))
 		return false;
-	if (!settle_deleted(row, &purge->archive))
+	if (!settle_deleted(row, &purge->ended))
 		count_purged(purge->counts, row);
-	purge->look |= !row_is_null(row, COLUMN_UNIQUE_KEY);
 	stats_tally(info->state, row_reader_depth(row), -1);
 	purge->purged++;
 	return true;
@@ -241,7 +237,7 @@ purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 int64
 remove_purge(Relation rel, QueueInfo *info, const text *group)
 {
-	Purge		purge = {.group = group};
+	Purge		purge = {.group = group, .ended.many = true};
 	Placement	placement;
 	RowScan		scan;
 	HeapTuple	tuple;
@@ -275,12 +271,23 @@ remove_purge(Relation rel, QueueInfo *info, const text *group)
 			pending_overflow_removed(info->state, count->group, count->overflow);
 	}
 	hash_destroy(purge.counts);
-	if (purge.look)
-		pending_look(info->state);
 	row_reader_end(&purge.row);
 	row_scan_end(&scan);
-	archive_write(&purge.archive, rel, info);
+	ended_tasks_write(&purge.ended, rel, info);
 	return purge.purged;
+}
+
+/*
+ * A dead task has expired and is to run all the same: it has as long as a new one.
+ */
+static void
+renew_expiry(RowReader *row)
+{
+	NewTask		task = {.run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN};
+	TimestampTz expires_at = enqueue_expires_at(row->info, &task, GetCurrentTimestamp());
+
+	row_value(row, COLUMN_EXPIRES_AT) = TimestampTzGetDatum(expires_at);
+	row_is_null(row, COLUMN_EXPIRES_AT) = (expires_at == DT_NOEND);
 }
 
 /*
@@ -300,6 +307,8 @@ revive_task(Placement *placement, RowReader *row)
 		return false;
 	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
 	settle_set_due(row, GetCurrentTimestamp());
+	if (row_reader_has_expired(row))
+		renew_expiry(row);
 	if (has_key)
 		unique_keys_take_for_revival(row->rel, info,
 									 DatumGetTextPP(row_value(row, COLUMN_UNIQUE_KEY)),

@@ -274,7 +274,13 @@ refill_entry(Replenish *replenish, GroupRefill *group, int64 id, const ItemPoint
 	if (status == ROW_LIVE &&
 		DatumGetInt64(row_value(row, COLUMN_ID)) == id &&
 		DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-		in_hands = !give_place(replenish, group, id);
+	{
+		/* One that has expired is for a pass to end. */
+		if (row_reader_has_expired(row))
+			row->info->state->expiry.passed_over = true;
+		else
+			in_hands = !give_place(replenish, group, id);
+	}
 	if (in_hands)
 		group->held = Min(group->held, id);
 }

@@ -37,7 +37,7 @@
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "verbs/claim.h"
-#include "verbs/held_tasks.h"
+#include "verbs/expire.h"
 #include "verbs/settle.h"
 #include "xact/pending.h"
 #include "xact/pending_leases.h"
@@ -75,7 +75,7 @@ close_queue(Settlement *settlement)
 		settlement->acked = 0;
 		settlement->addressed = 0;
 	}
-	archive_write(&settlement->archive, settlement->rel, settlement->info);
+	ended_tasks_write(&settlement->ended, settlement->rel, settlement->info);
 	relation_close(settlement->rel, NoLock);
 	settlement->rel = NULL;
 	settlement->placing = false;
@@ -174,8 +174,24 @@ schedule(RowReader *row, int64 delay, bool wait)
 }
 
 /*
+ * The task that row has read has expired since it was claimed: it ends instead of
+ * coming back.  Returns false if the row has moved.
+ */
+static bool
+end_expired(Settlement *settlement, const LeaseInfo *lease, int attempts)
+{
+	RowReader  *row = &settlement->row;
+
+	if (!row_writer_delete(row->rel, &row->tuple.t_self, true))
+		return false;
+	expire_settled(row, &settlement->ended, attempts, lease->started);
+	return true;
+}
+
+/*
  * The task whose row was read has had an attempt that failed: it is ready again
- * after a wait, or dead if that was the last one.
+ * after a wait, or dead if that was the last one.  If it has expired it ends; but where
+ * nothing is waited for, a pass ends it, which may fail when leases must not.
  */
 static bool
 put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
@@ -205,10 +221,12 @@ put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 			return false;
 		stats_tally(info->state, QUEUE_DIED, 1);
 		settle_count_move(info, from, TASK_DEAD);
-		held_tasks_gone(row);
+		ended_tasks_died(row);
 		return true;
 	}
 
+	if (wait && row_reader_has_expired(row))
+		return end_expired(settlement, lease, attempt);
 	if (delay < 0)
 		delay = backoff(info, attempt);
 	if (delay == 0)
@@ -359,7 +377,7 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 }
 
 /*
- * Give a task back to its place.  The lease is settling.
+ * Give a task back to its place, or end it if it has expired.  The lease is settling.
  */
 static bool
 release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
@@ -368,8 +386,19 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 	FairqAddress address;
 	int64		task = 0;
 
-	if (!row_reader_task_wait(row, lease->task, &lease->tid))
-		return false;
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!row_reader_task_wait(row, lease->task, &lease->tid))
+			return false;
+		if (!row_reader_is_placed(row) || !row_reader_has_expired(row))
+			break;
+		if (end_expired(settlement, lease, DatumGetInt32(row_value(row, COLUMN_ATTEMPTS))))
+		{
+			stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
+			return true;
+		}
+	}
 	if (!row_is_null(row, COLUMN_ADDRESS))
 		address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
@@ -409,6 +438,8 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 			return false;		/* moved with SQL, as in release_task */
 		if (settlement->verb == SETTLE_ACK)
 			done = row_writer_delete(settlement->rel, &row->tuple.t_self, true);
+		else if (settlement->verb == SETTLE_RELEASE && row_reader_has_expired(row))
+			done = end_expired(settlement, lease, DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)));
 		else if (settlement->verb == SETTLE_RELEASE)
 			done = schedule(row, settlement->delay, true);
 		else
@@ -418,8 +449,8 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		return false;
 	if (settlement->verb == SETTLE_ACK)
 	{
-		archive_add(&settlement->archive, row, ARCHIVE_ACKED, lease->attempt, lease->started);
-		held_tasks_gone(row);
+		ended_tasks_add(&settlement->ended, row, ARCHIVE_ACKED, lease->attempt,
+						lease->started);
 		settlement->acked++;
 		if (row_reader_depth(row) == QUEUE_ADDRESSED)
 			settlement->addressed++;

@@ -9,9 +9,9 @@
 #ifndef FAIRQ_SETTLE_H
 #define FAIRQ_SETTLE_H
 
-#include "storage/archive.h"
 #include "storage/queue_catalog.h"
 #include "storage/row_reader.h"
+#include "verbs/ended_tasks.h"
 #include "verbs/placement.h"
 
 typedef enum SettleVerb
@@ -41,7 +41,7 @@ typedef struct Settlement
 	RowReader	row;
 	bool		placing;
 	Placement	placement;
-	ArchiveBatch archive;
+	EndedTasks	ended;
 } Settlement;
 
 extern void settle_begin(Settlement *settlement, SettleVerb verb);

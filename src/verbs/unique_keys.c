@@ -60,6 +60,7 @@
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
+#include "verbs/expire.h"
 #include "verbs/key_tasks.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
@@ -86,32 +87,6 @@ unique_keys_guess(Relation rel, QueueInfo *info, const text *key)
  * Writing
  * ----------------------------------------------------------------
  */
-
-/*
- * Write the row that was read, as it is now, and give its task a place by its
- * run_at: it is ready, in the overflow, or scheduled.  from is the state that it
- * had.
- */
-bool
-unique_keys_place_row(Placement *placement, RowReader *row, char from, bool wait)
-{
-	QueueInfo  *info = row->info;
-	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz run_at = row_is_null(row, COLUMN_RUN_AT) ? now :
-		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT));
-
-	if (run_at <= now)
-		return placement_move(placement, row, from, run_at, true, wait);
-	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
-	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-							   row->values, row->nulls, wait))
-		return false;
-	pending_scheduled(info->state, run_at);
-	stats_tally(info->state, task_state_depth(from), -1);
-	stats_tally(info->state, QUEUE_SCHEDULED, 1);
-	return true;
-}
 
 static bool
 same_text(const text *a, const text *b)
@@ -150,6 +125,8 @@ keeps_place(RowReader *row, const NewTask *task)
 static void
 take_values(RowReader *row, const NewTask *task, bool same_place)
 {
+	TimestampTz expires_at = enqueue_expires_at(row->info, task, GetCurrentTimestamp());
+
 #define SET(column, is_given, value) \
 	do { \
 		row_is_null(row, column) = !(is_given); \
@@ -165,6 +142,7 @@ take_values(RowReader *row, const NewTask *task, bool same_place)
 	SET(COLUMN_LEASE, task->lease != NULL, IntervalPGetDatum(task->lease));
 	SET(COLUMN_ATTEMPTS, true, Int32GetDatum(0));
 	SET(COLUMN_LAST_ERROR, false, (Datum) 0);
+	SET(COLUMN_EXPIRES_AT, expires_at != DT_NOEND, TimestampTzGetDatum(expires_at));
 	if (task->run_at != DT_NOBEGIN || row->info->policy != QUEUE_TIME)
 		SET(COLUMN_RUN_AT, task->run_at != DT_NOBEGIN, TimestampTzGetDatum(task->run_at));
 	else if (!same_place || DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD)
@@ -246,7 +224,7 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 
 	if (!same_place)
 	{
-		if (!unique_keys_place_row(placement, row, found->state, wait))
+		if (!placement_by_run_at(placement, row, found->state, wait))
 			return false;
 	}
 	else
@@ -273,6 +251,26 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		if (addressed)
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 	}
+	return true;
+}
+
+/*
+ * If the task that waits has expired it is not the one: end it.  Returns whether it has
+ * expired; then the caller looks again.
+ */
+static bool
+end_expired(RowReader *row, const KeyRow *found, bool wait)
+{
+	RowStatus	status = row_reader_read(row, &found->tid);
+	ExpireEntry entry = {.tid = found->tid, .id = found->id};
+	ErrorData  *error;
+	int			ended = 0;
+
+	if ((status != ROW_LIVE && status != ROW_OWN) || !row_reader_has_expired(row))
+		return false;
+	error = expire_tasks(row->rel, row->info, 1, &entry, wait, &ended);
+	if (error != NULL)
+		ReThrowError(error);
 	return true;
 }
 
@@ -318,7 +316,8 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 			key->found = tasks.has_first ? KEY_IN_FLIGHT : KEY_FREE;
 			return;
 		}
-		if (write_waiting(placement, row, waiting, task, failures > 1, &lost))
+		if (!end_expired(row, waiting, failures > 1) &&
+			write_waiting(placement, row, waiting, task, failures > 1, &lost))
 		{
 			key->found = lost ? KEY_IN_FLIGHT : KEY_WAITING;
 			if (tasks.has_held)
@@ -328,7 +327,7 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		}
 
 		/*
-		 * It was moved, or a claim has it in hand.  If it is there and free
+		 * It was moved, has expired, or a claim has it in hand.  If it is there and free
 		 * still and cannot be written, a user has locked it.
 		 */
 		unique_keys_let_go(key);

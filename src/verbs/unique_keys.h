@@ -37,7 +37,5 @@ extern void unique_keys_take(Placement *placement, RowReader *row,
 extern void unique_keys_take_for_revival(Relation rel, QueueInfo *info,
 										 const text *name, UniqueKey *key);
 extern void unique_keys_let_go(const UniqueKey *key);
-extern bool unique_keys_place_row(Placement *placement, RowReader *row, char from,
-								  bool wait);
 
 #endif							/* FAIRQ_UNIQUE_KEYS_H */

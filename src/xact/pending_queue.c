@@ -410,10 +410,17 @@ static const PendingKind changed_due = {
 void
 pending_due_added(IndexCursor *cursor, TimestampTz due, TimestampTz wake_at)
 {
-	PendingAction *last = pending_find(pending_mark() - 1, &added_due);
-	PendingDue *added = last ? pending_data(last, PendingDue) : NULL;
+	PendingDue *added = NULL;
 
-	if (added == NULL || added->cursor != cursor)
+	/* Other actions may be in between. */
+	for (int i = 1; i <= 8 && added == NULL; i++)
+	{
+		PendingAction *action = pending_find(pending_mark() - i, &added_due);
+
+		if (action != NULL && pending_data(action, PendingDue)->cursor == cursor)
+			added = pending_data(action, PendingDue);
+	}
+	if (added == NULL)
 	{
 		added = pending_new(added_due, PendingDue);
 		added->cursor = cursor;
@@ -432,6 +439,36 @@ void
 pending_scheduled(QueueState *queue, TimestampTz due)
 {
 	pending_due_added(&queue->due, due, due);
+}
+
+/*
+ * The row of a task that expires at a time was written.
+ */
+void
+pending_expiry(QueueState *queue, TimestampTz expires_at)
+{
+	pending_due_added(&queue->expiry.cursor, expires_at, expires_at + EXPIRY_USECS);
+}
+
+static void
+read_all_expired(PendingAction *action)
+{
+	index_cursor_add(&pending_data(action, PendingQueue)->queue->expiry.cursor, DT_NOBEGIN);
+}
+
+static const PendingKind taken_outlived = {
+	.name = "expired tasks that were leased",
+	.abort = read_all_expired,
+	.prepare = read_all_expired,
+};
+
+/*
+ * Tasks whose leases have ended since they expired are in this transaction's hands.
+ */
+void
+pending_outlived_taken(QueueState *queue)
+{
+	pending_new(taken_outlived, PendingQueue)->queue = queue;
 }
 
 /*

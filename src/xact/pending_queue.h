@@ -12,6 +12,12 @@
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
 
+/*
+ * How long after their expires_at a pass comes for tasks, in microseconds: so it comes
+ * not for each, but for some at once.
+ */
+#define EXPIRY_USECS	INT64CONST(200000)
+
 /* index_cursor_done, index_cursor_end or index_cursor_hold */
 typedef void (*IndexCursorChange) (IndexCursor *cursor, const IndexPosition *place);
 
@@ -31,6 +37,8 @@ extern void pending_session_closed(const SessionRef *session);
 extern void pending_scheduled(QueueState *queue, TimestampTz due);
 extern void pending_due_added(IndexCursor *cursor, TimestampTz due,
 							  TimestampTz wake_at);
+extern void pending_expiry(QueueState *queue, TimestampTz expires_at);
+extern void pending_outlived_taken(QueueState *queue);
 extern void pending_due_read(IndexCursorChange change, IndexCursor *cursor,
 							 const IndexPosition *place);
 

@@ -56,6 +56,7 @@ typedef struct PendingTask
 	uint32		group;
 	int			n;
 	bool		of_overflow;
+	float4		refund;			/* the cost that its group was charged for in vain */
 	FairqAddress address;		/* of one that was removed and is not */
 } PendingTask;
 
@@ -133,6 +134,10 @@ remove_task(PendingAction *action)
 	int			number = queue_state_number(queue);
 	LeaseInfo	lease;
 	bool		leased;
+
+	/* First: once it is counted off the group may be forgotten. */
+	if (removed->refund > 0)
+		groups_refund(queue, removed->address.class, removed->group, removed->refund);
 
 	/* Only orders by groups count what these have. */
 	if (queue->classes == 1)
@@ -469,8 +474,30 @@ pending_removed(QueueState *queue, uint32 group, int64 task,
 	removed->group = group;
 	removed->n = 1;
 	removed->of_overflow = (address == NULL);
+	removed->refund = 0;
 	if (address != NULL)
 		removed->address = *address;
+}
+
+/*
+ * As pending_removed, of a task of a class that has expired.  Its group gets back what it
+ * was charged for a cost of refund; 0: it was charged nothing.
+ */
+void
+pending_expired(QueueState *queue, uint32 group, int64 task,
+				const FairqAddress *address, int class, float4 refund)
+{
+	PendingTask *removed = pending_new(removed_task, PendingTask);
+
+	removed->queue = queue;
+	removed->task = task;
+	removed->group = group;
+	removed->n = 1;
+	removed->of_overflow = (address == NULL);
+	removed->refund = queue->classes == 1 ? 0 : refund;
+	if (address != NULL)
+		removed->address = *address;
+	removed->address.class = class;
 }
 
 /*

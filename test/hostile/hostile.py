@@ -50,6 +50,9 @@ import time
 import psycopg
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+with open(os.path.join(HERE, "../../pgfairq.control"), encoding="utf-8") as control:
+    VERSION = re.search(r"^default_version = '(.*)'", control.read(), re.M)[1]
 PATIENCE = 30           # seconds for what takes milliseconds, on a machine that is busy with other things
 IMPATIENCE = 0.3        # for those who may have to wait for the attacker
 VICTIMS = []
@@ -390,7 +393,7 @@ def background_worker(server, theirs):
 
 @victim
 def update_of_the_extension(server, theirs):
-    for version in ("0.1.0hostile", "0.1.0"):
+    for version in (VERSION + "hostile", VERSION):
         server.run("postgres", f"ALTER EXTENSION pgfairq UPDATE TO '{version}'")
 
 
@@ -748,15 +751,15 @@ TIMES = {} if os.environ.get("HOSTILE_TIMES") else None
 def install_versions(bindir):
     """Something to update the extension to, and back: what scripts do."""
     directory = subprocess.run([os.path.join(bindir, "pg_config"), "--sharedir"], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout.strip() + "/extension"
-    with open(f"{directory}/pgfairq--0.1.0--0.1.0hostile.sql", "w", encoding="utf-8") as script:
+    with open(f"{directory}/pgfairq--{VERSION}--{VERSION}hostile.sql", "w", encoding="utf-8") as script:
         script.write("""
 ALTER TABLE fairq.queue ADD COLUMN hostile pg_catalog.int4 DEFAULT 1;
 UPDATE fairq.queue SET hostile = 2;
 CREATE FUNCTION fairq.hostile(queue text) RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT pg_catalog.count(*) FROM fairq.queue; END;
 CREATE VIEW fairq.hostile AS SELECT s.* FROM fairq.queue_stats s;
-SELECT pg_catalog.count(*) FROM fairq.hostile;
+SELECT pg_catalog.count(*) FROM fairq.queues; -- the library has no functions for this version
 """)
-    with open(f"{directory}/pgfairq--0.1.0hostile--0.1.0.sql", "w", encoding="utf-8") as script:
+    with open(f"{directory}/pgfairq--{VERSION}hostile--{VERSION}.sql", "w", encoding="utf-8") as script:
         script.write("""
 DROP VIEW fairq.hostile;
 DROP FUNCTION fairq.hostile(text);

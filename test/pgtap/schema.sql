@@ -83,10 +83,10 @@ CREATE FUNCTION pg_temp.attributes(type regtype) RETURNS text LANGUAGE sql AS $$
         FROM pg_attribute JOIN pg_type t ON attrelid = typrelid WHERE t.oid = type AND attnum > 0 AND NOT attisdropped
 $$;
 SELECT is(pg_temp.attributes('fairq.task'),
-    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address',
+    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, expires_at timestamp with time zone',
     'type task');
 SELECT is(pg_temp.attributes('fairq.task_status'),
-    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text',
+    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone',
     'type task_status');
 SELECT is((typtype, typlen, typbyval, typalign, typstorage)::text, '(b,24,f,d,p)', 'type address is of fixed size') FROM pg_type WHERE oid = 'fairq.address'::regtype;
 SELECT isnt((typinput = 0 OR typoutput = 0 OR typreceive = 0 OR typsend = 0), true, 'type address goes in and out as text and binary') FROM pg_type WHERE oid = 'fairq.address'::regtype;
@@ -126,7 +126,7 @@ CREATE TEMP TABLE columns (name text, type text, needed boolean);
 INSERT INTO columns VALUES ('id', 'bigint', true), ('address', 'fairq.address', false), ('state', '"char"', true), ('group_key', 'text', true), ('priority', 'bigint', true),
     ('cost', 'real', true), ('payload', 'jsonb', true), ('headers', 'jsonb', false), ('enqueued_at', 'timestamp with time zone', true),
     ('run_at', 'timestamp with time zone', false), ('attempts', 'integer', true), ('max_attempts', 'integer', false), ('lease', 'interval', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('expires_at', 'timestamp with time zone', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."q_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'q_Tap queue', 'id', 'id is the primary key');
@@ -134,7 +134,9 @@ SELECT set_has('SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indrel
     AND indkey::text = (SELECT attnum::text FROM pg_attribute WHERE attrelid = indrelid AND attname = ''address'')', 'VALUES (''(address IS NOT NULL)'')', 'address has a partial index');
 SELECT set_has('SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indrelid = ''fairq."q_Tap queue"''::regclass AND NOT indisprimary AND NOT indisunique
     AND indkey::text = (SELECT attnum::text FROM pg_attribute WHERE attrelid = indrelid AND attname = ''run_at'')', 'VALUES (''(state = ''''s''''::"char")'')', 'so has run_at');
-SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."q_Tap queue"'::regclass), 6::bigint, 'there is no index but these and those of the overflow, of unique keys and of what is held');
+SELECT set_has('SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indrelid = ''fairq."q_Tap queue"''::regclass
+    AND indkey::text = (SELECT attnum::text FROM pg_attribute WHERE attrelid = indrelid AND attname = ''expires_at'')', 'VALUES (''((expires_at IS NOT NULL) AND (state <> ''''d''''::"char"))'')', 'and expires_at');
+SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."q_Tap queue"'::regclass), 7::bigint, 'there is no index but these and those of the overflow, of unique keys and of what is held');
 SELECT is((SELECT array_agg(tgenabled) FROM pg_trigger WHERE tgrelid = 'fairq."q_Tap queue"'::regclass), '{A}'::"char"[], 'one trigger, which replication fires too');
 SELECT isnt((SELECT objid FROM pg_depend WHERE classid = 'pg_class'::regclass AND deptype = 'a' AND refobjid = 'fairq."q_Tap queue"'::regclass
     AND refobjsubid = (SELECT attnum FROM pg_attribute WHERE attrelid = refobjid AND attname = 'id')

@@ -1,0 +1,230 @@
+/*-------------------------------------------------------------------------
+ *
+ * expire_due.c
+ *	  Ending the tasks of a queue that have expired.
+ *
+ * Whatever its state, a task with an expires_at has an entry in an index on that, but if
+ * it is dead.  So the pass finds those that have expired wherever they wait: deep in a
+ * backlog, in the overflow, held, scheduled, set aside for a limit, in a queue that is
+ * paused.
+ *
+ * The cursor goes past a task that is leased.  When the lease ends and the task is as it
+ * was, the queue is told its id (queue_state_outlived).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "maintenance/expire_due.h"
+#include "storage/queue_index.h"
+#include "storage/row_reader.h"
+#include "verbs/expire.h"
+#include "xact/pending.h"
+#include "xact/pending_queue.h"
+
+/* How long to leave tasks alone that could not be ended, in microseconds. */
+#define FIRST_RETRY		USECS_PER_SEC
+#define LAST_RETRY		(300 * USECS_PER_SEC)
+
+static inline bool
+any_outlived(QueueState *state)
+{
+	return ((volatile QueueState *) state)->expiry.outlived_count > 0;
+}
+
+/*
+ * Would a pass end anything now?
+ */
+bool
+expire_is_due(QueueState *state, TimestampTz now)
+{
+	return (index_cursor_next(&state->expiry.cursor) <= now || any_outlived(state)) &&
+		state->expiry.retry_at <= now;
+}
+
+/*
+ * Some task could not be ended, perhaps for code of the owner's: report it once, and
+ * leave them all alone for a while.
+ */
+static void
+failed(Pass *pass, ErrorData *error)
+{
+	QueueExpiry *expiry = &pass->info->state->expiry;
+
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	if (error->sqlerrcode != expiry->sqlerrcode)
+		ereport(WARNING,
+				(errcode(error->sqlerrcode),
+				 errmsg("could not end tasks of queue \"%s\" that have expired: %s",
+						pass->info->name, error->message),
+				 error->detail ? errdetail_internal("%s", error->detail) : 0,
+				 errhint("They are not claimed, and it is tried again from time to time.")));
+	expiry->sqlerrcode = error->sqlerrcode;
+	expiry->retry_at = pass->now +
+		Min(FIRST_RETRY << Min(expiry->failures, 10), LAST_RETRY);
+	FreeErrorData(error);
+}
+
+/*
+ * End the tasks at n places that have expired.  Returns how many have ended.  An error is
+ * no reason for the rest of a pass to fail, nor for other tasks to stay: if there is one
+ * they are ended one by one.
+ */
+static int
+end_tasks(Pass *pass, int n, ExpireEntry *entries)
+{
+	QueueExpiry *expiry = &pass->info->state->expiry;
+	ErrorData  *error;
+	int			ended = 0;
+
+	if (n == 0)
+		return 0;
+	error = expire_tasks(pass->rel, pass->info, n, entries, false, &ended);
+	if (error == NULL)
+	{
+		if (ended > 0)
+			expiry->failures = expiry->sqlerrcode = 0;
+		return ended;
+	}
+	failed(pass, error);
+	for (int i = 0; i < n; i++)
+	{
+		error = expire_tasks(pass->rel, pass->info, 1, &entries[i], false, &ended);
+		if (error == NULL)
+			continue;
+		failed(pass, error);
+		entries[i].result = EXPIRE_IN_HANDS;
+	}
+	expiry->failures++;
+	return ended;
+}
+
+/*
+ * Look up the tasks whose leases have ended since they expired.  Returns how many have
+ * ended.
+ */
+static int
+expire_outlived(Pass *pass)
+{
+	QueueState *state = pass->info->state;
+	int64		tasks[OUTLIVED_TASKS];
+	ExpireEntry entries[OUTLIVED_TASKS];
+	RowReader	row;
+	int			found = 0;
+	int			n;
+	int			ended;
+
+	if (likely(!any_outlived(state)))
+		return 0;
+	pending_reserve(1);
+	n = queue_state_take_outlived(state, tasks);
+	pending_outlived_taken(state);
+	row_reader_begin(&row, pass->rel, pass->info);
+	for (int i = 0; i < n; i++)
+	{
+		RowStatus	status = row_reader_task(&row, tasks[i], NULL);
+
+		if (status == ROW_LIVE && !row_is_null(&row, COLUMN_EXPIRES_AT))
+		{
+			entries[found].tid = row.tuple.t_self;
+			entries[found++].id = tasks[i];
+		}
+		else if (status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT)
+			index_cursor_add(&state->expiry.cursor, DT_NOBEGIN);
+	}
+	row_reader_end(&row);
+	ended = end_tasks(pass, found, entries);
+
+	/* Should the clock have been set back, they expire once more. */
+	if (ended < found)
+		pending_expiry(state, DT_NOBEGIN);
+	return ended;
+}
+
+/* When to come for what expires at a time. */
+static TimestampTz
+come_for(TimestampTz expires_at)
+{
+	return expires_at > DT_NOEND - EXPIRY_USECS ? DT_NOEND : expires_at + EXPIRY_USECS;
+}
+
+/*
+ * Remember what could not be ended, for another transaction had it.  Returns whether there
+ * is too much of that: then all is read again.
+ */
+static bool
+note_results(IndexCursor *cursor, int n, const IndexPosition *places, const ExpireEntry *entries)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (entries[i].result == EXPIRE_IN_HANDS && !index_cursor_skip(cursor, &places[i]))
+		{
+			pending_due_read(index_cursor_hold, cursor, &places[i]);
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * End tasks that have expired; up to pass->max entries of the index are looked at, from
+ * *from on, which is moved.  Returns how many have ended.
+ *
+ * Rows that other transactions write are not waited for, as in promote_due().
+ */
+int
+expire_due(Pass *pass, IndexPosition *from)
+{
+	QueueExpiry *expiry = &pass->info->state->expiry;
+	IndexCursor  *cursor = &expiry->cursor;
+	TimestampTz now = pass->now;
+	IndexPosition	skipped[INDEX_CURSOR_SKIPPED];
+	int			skipped_count = index_cursor_skipped(cursor, skipped);
+	ExpireEntry *entries;
+	bool		again = false;
+	int			ended;
+
+	if (expiry->retry_at > now)
+	{
+		pass_again(pass, expiry->retry_at);
+		return 0;
+	}
+	ended = expire_outlived(pass);
+	entries = palloc0((pass->max + INDEX_CURSOR_SKIPPED) * sizeof(ExpireEntry));
+	for (int i = 0; i < skipped_count; i++)
+		entries[i].tid = skipped[i].tid;
+	ended += end_tasks(pass, skipped_count, entries);
+	for (int i = 0; i < skipped_count; i++)
+	{
+		if (entries[i].result != EXPIRE_IN_HANDS)
+			pending_due_read(index_cursor_done, cursor, &skipped[i]);
+	}
+
+	if (from->due <= now)
+	{
+		PlaceRead	read = {.max = pass->max, .last = now, .next = *from};
+		int			n;
+
+		read.entries = palloc(pass->max * sizeof(IndexPosition));
+		n = queue_index_expiring(pass->rel, pass->info, &read);
+		*from = read.next;
+		for (int i = 0; i < n; i++)
+			entries[i] = (ExpireEntry) {.tid = read.entries[i].tid};
+		ended += end_tasks(pass, n, entries);
+		again = note_results(cursor, n, read.entries, entries);
+		pending_due_read(index_cursor_end, cursor, from);
+		pfree(read.entries);
+	}
+	pfree(entries);
+
+	pass->more |= (from->due <= now && expiry->retry_at <= now);
+	if (from->due > now)
+		expiry->passed_over = false;
+	pass_again(pass, come_for(from->due));
+	if (again || index_cursor_holds(cursor, now))
+		pass_again(pass, Max(now + USECS_PER_SEC, expiry->retry_at));
+	return ended;
+}
