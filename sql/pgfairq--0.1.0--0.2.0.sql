@@ -144,3 +144,66 @@ COMMENT ON FUNCTION fairq.stats_of_queues() IS
 
 CREATE OR REPLACE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
 DROP FUNCTION fairq.stats_of_queues_0_1();
+
+-- ---------------------------------------------------------------------------
+-- Results
+-- ---------------------------------------------------------------------------
+
+-- Archives get a column and an index. One with a column "result" of the owner's own
+-- making keeps that, and has no results.
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT q.queue FROM fairq.queue q
+                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue
+                JOIN pg_catalog.pg_class a ON a.relname = 'done_' || q.queue AND a.relkind = 'r'
+                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
+                AND a.relnamespace = 'fairq'::pg_catalog.regnamespace AND a.relowner = c.relowner
+                AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute
+                                WHERE attrelid = a.oid AND attname = 'result' AND NOT attisdropped)
+    LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE fairq.%I ADD result pg_catalog.jsonb', 'done_' || name);
+        IF pg_catalog.to_regclass(pg_catalog.format('fairq.%I', 'archived_id_of_' || name)) IS NULL THEN
+            EXECUTE pg_catalog.format('CREATE INDEX %I ON fairq.%I (id)', 'archived_id_of_' || name, 'done_' || name);
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE TYPE fairq.outcome AS (
+    state pg_catalog.text,
+    result pg_catalog.jsonb,
+    last_error pg_catalog.text,
+    done_at pg_catalog.timestamptz
+);
+COMMENT ON TYPE fairq.outcome IS 'How a task has ended: state is acked, dead, cancelled or expired, or its present state if it has not; result is what its worker gave fairq.ack(), and done_at when it did';
+
+DROP FUNCTION fairq.ack(uuid);
+CREATE FUNCTION fairq.ack(receipt uuid, result jsonb DEFAULT NULL)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_ack';
+COMMENT ON FUNCTION fairq.ack(uuid, jsonb) IS
+'The task is done: remove it, if the transaction commits. result: what came of it, kept in the archive with the task, for fairq.await(). Returns false if the lease is no longer the caller''s; of all transactions that ack a task at most one commits with true. Needs DELETE. Errors: 42501, 22023, 55000 (there is a result, and the queue has no archive or one without a column for it), and what the archive''s constraints raise.';
+
+COMMENT ON FUNCTION fairq.ack_many(uuid[]) IS
+'As fairq.ack(), for many, without results; returns the receipts that were acknowledged. Needs DELETE. Errors: as fairq.ack().';
+
+CREATE FUNCTION fairq.await(queue text, id bigint, timeout interval DEFAULT '30 s')
+RETURNS fairq.outcome LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_await';
+COMMENT ON FUNCTION fairq.await(text, bigint, interval) IS
+'Wait until a task has ended, and return how: state (acked, dead, cancelled or expired), result, last_error and done_at; after timeout (0 to 10 years; 0: look, without waiting) its present state (ready, leased, scheduled, overflow or held). Of a task that ended before, the archive knows; null if there is no such task, or nothing remembers it. The statement''s snapshot is held meanwhile. Needs SELECT. Errors: 42704 (also if the queue is dropped while it waits), 42501, 22023, 25001 (the task was written by this very transaction), 25006 (it would have to wait on a standby).';
+
+ALTER FUNCTION fairq.done_of_queues() RENAME TO done_of_queues_0_1;
+CREATE FUNCTION fairq.done_of_queues(
+    OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
+    OUT run_at timestamptz, OUT priority bigint, OUT cost real, OUT attempts int, OUT outcome text, OUT group_key text,
+    OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
+AS 'MODULE_PATHNAME', 'fairq_done_of_queues';
+COMMENT ON FUNCTION fairq.done_of_queues() IS
+'What is behind the view fairq.archived_tasks';
+
+CREATE OR REPLACE VIEW fairq.archived_tasks AS SELECT * FROM fairq.done_of_queues();
+DROP FUNCTION fairq.done_of_queues_0_1();
