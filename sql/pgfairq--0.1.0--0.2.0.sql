@@ -6,7 +6,6 @@
 -- What changes its arguments, columns or name goes first
 -- ---------------------------------------------------------------------------
 
-DROP VIEW fairq.queue_stats;
 DROP FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
 DROP FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
 DROP FUNCTION fairq.purge(text, text);
@@ -17,11 +16,13 @@ DROP FUNCTION fairq.set_group_defaults(text, real, int, real, int);
 DROP FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
 DROP FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text);
 DROP FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
+DROP FUNCTION fairq.ack(uuid);
 DROP FUNCTION fairq.release(uuid);
 DROP FUNCTION fairq.release_many(uuid[]);
 DROP FUNCTION fairq.revive(text, bigint);
-DROP FUNCTION fairq.stats_of_queues();
+ALTER FUNCTION fairq.stats_of_queues() RENAME TO stats_of_queues_0_1; -- until its view is replaced
 DROP FUNCTION fairq.reset_stats(text);
+ALTER FUNCTION fairq.done_of_queues() RENAME TO done_of_queues_0_1; -- until its view is replaced
 
 -- ---------------------------------------------------------------------------
 -- Tables
@@ -72,6 +73,36 @@ BEGIN
     END LOOP;
 END
 $$;
+
+-- Archives get a column and an index. One with a column "result" of the owner's own
+-- making keeps that, and has no results.
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT q.queue FROM fairq.queue q
+                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue
+                JOIN pg_catalog.pg_class a ON a.relname = 'done_' || q.queue AND a.relkind = 'r'
+                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
+                AND a.relnamespace = 'fairq'::pg_catalog.regnamespace AND a.relowner = c.relowner
+                AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute
+                                WHERE attrelid = a.oid AND attname = 'result' AND NOT attisdropped)
+    LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE fairq.%I ADD result pg_catalog.jsonb', 'done_' || name);
+        IF pg_catalog.to_regclass(pg_catalog.format('fairq.%I', 'archived_id_of_' || name)) IS NULL THEN
+            EXECUTE pg_catalog.format('CREATE INDEX %I ON fairq.%I (id)', 'archived_id_of_' || name, 'done_' || name);
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE TYPE fairq.outcome AS (
+    state pg_catalog.text,
+    result pg_catalog.jsonb,
+    last_error pg_catalog.text,
+    done_at pg_catalog.timestamptz
+);
+COMMENT ON TYPE fairq.outcome IS 'How a task has ended: state is acked, dead, cancelled or expired, or its present state if it has not; result is what its worker gave fairq.ack(), and done_at when it did';
 
 -- ---------------------------------------------------------------------------
 -- Functions that are new, or changed
@@ -194,6 +225,12 @@ AS 'MODULE_PATHNAME', 'fairq_publish';
 COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval) IS
 'Enqueue a task in every queue with a subscription that the topic matches, one in each; returns in how many. topic: words joined by ''.'', up to 255 bytes, without * and #. The other arguments are those of fairq.enqueue(), and as good for each of the queues. Needs INSERT on all of them. Errors: 22023 for a bad topic or an argument that one of the queues does not take, 42501, and those of fairq.enqueue(); the message names the queue, and no queue has a task then.';
 
+CREATE FUNCTION fairq.ack(receipt uuid, result jsonb DEFAULT NULL)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_ack';
+COMMENT ON FUNCTION fairq.ack(uuid, jsonb) IS
+'The task is done: remove it, if the transaction commits. result: what came of it, kept in the archive with the task, for fairq.await(). Returns false if the lease is no longer the caller''s; of all transactions that ack a task at most one commits with true. Needs DELETE. Errors: 42501, 22023, 55000 (there is a result, and the queue has no archive or one without a column for it), and what the archive''s constraints raise.';
+
 CREATE FUNCTION fairq.release(receipt uuid, delay interval DEFAULT '0')
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_release';
@@ -205,6 +242,12 @@ RETURNS SETOF uuid LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_release_many';
 COMMENT ON FUNCTION fairq.release_many(uuid[], interval) IS
 'As fairq.release(), for many; returns the receipts that were released. Needs SELECT and UPDATE. Errors: 42501, 22023.';
+
+CREATE FUNCTION fairq.await(queue text, id bigint, timeout interval DEFAULT '30 s')
+RETURNS fairq.outcome LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_await';
+COMMENT ON FUNCTION fairq.await(text, bigint, interval) IS
+'Wait until a task has ended, and return how: state (acked, dead, cancelled or expired), result, last_error and done_at; after timeout (0 to 10 years; 0: look, without waiting) its present state (ready, leased, scheduled, overflow or held). Of a task that ended before, the archive knows; null if there is no such task, or nothing remembers it. The statement''s snapshot is held meanwhile. Needs SELECT. Errors: 42704 (also if the queue is dropped while it waits), 42501, 22023, 25001 (the task was written by this very transaction), 25006 (it would have to wait on a standby).';
 
 CREATE FUNCTION fairq.revive(queue text, id bigint)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -245,6 +288,15 @@ RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_reset_stats';
 COMMENT ON FUNCTION fairq.reset_stats(text) IS
 'Count anew what the view fairq.queue_stats shows of a queue, but for how many tasks there are. Done at once, a rollback does not undo it. For the owner of the queue. Errors: 42704, 42501, 22023.';
+
+CREATE FUNCTION fairq.done_of_queues(
+    OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
+    OUT run_at timestamptz, OUT priority bigint, OUT cost real, OUT attempts int, OUT outcome text, OUT group_key text,
+    OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
+AS 'MODULE_PATHNAME', 'fairq_done_of_queues';
+COMMENT ON FUNCTION fairq.done_of_queues() IS
+'What is behind the view fairq.archived_tasks';
 
 CREATE OR REPLACE FUNCTION fairq.dead_of_queues(
     OUT queue text, OUT id bigint, OUT group_key text, OUT payload jsonb, OUT headers jsonb,
@@ -291,11 +343,16 @@ JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) 
     AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;
 COMMENT ON VIEW fairq.queues IS 'The queues of this database and their settings';
 
-CREATE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
+CREATE OR REPLACE VIEW fairq.queue_stats AS SELECT * FROM fairq.stats_of_queues();
 COMMENT ON VIEW fairq.queue_stats IS
 'For each queue how many tasks are in each state, how long the longest waiting at the front, of groups that may be claimed from, has waited; what happened since stats_reset; how much of it a second in the last minute; how long tasks waited to be claimed and ran until they were acknowledged (quantiles, up to 6.25 % above the true ones); and how many bytes payloads have. Of a queue whose table is locked exclusively what would have to be read there is null. Shows the queues that one may read, to pg_monitor all.';
 
-GRANT SELECT ON fairq.queue_stats TO PUBLIC;
+CREATE OR REPLACE VIEW fairq.archived_tasks AS SELECT * FROM fairq.done_of_queues();
+COMMENT ON VIEW fairq.archived_tasks IS
+'The finished tasks that are kept in archives, of the archives that one may read: outcome acked, cancelled or dead, attempts, when claimed and done. Reads their tables, and waits for locks on them.';
+
+DROP FUNCTION fairq.stats_of_queues_0_1();
+DROP FUNCTION fairq.done_of_queues_0_1();
 
 -- ---------------------------------------------------------------------------
 -- What else is said in other words
@@ -304,6 +361,8 @@ GRANT SELECT ON fairq.queue_stats TO PUBLIC;
 COMMENT ON FUNCTION fairq.maintain(text) IS
 'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready, move tasks out of the overflow, and look for held tasks that nothing holds any more. Returns how many that were; it ends when they are 10000 in all, or a few thousand more. Old rows of the archive are removed, too, and not counted; 10000 of them end it as well. It also goes on with the sweep, which looks for tasks that were not handed over. For servers without a free worker process. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023.';
 COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group(), fairq.pause_group() and fairq.resume_group(), shown by the view fairq.group_settings';
+COMMENT ON FUNCTION fairq.ack_many(uuid[]) IS
+'As fairq.ack(), for many, without results; returns the receipts that were acknowledged. Needs DELETE. Errors: as fairq.ack().';
 COMMENT ON FUNCTION fairq.nack(uuid, text, interval) IS
 'The attempt failed: put the task back with a fresh address, after a wait, or to the dead if that was its last attempt. error is kept as last_error. delay: how long it waits before it is ready again; null: the queue''s backoff, backoff_base * 2^(n-1) after attempt n with the queue''s backoff_jitter, up to backoff_max. Returns false if the lease is no longer the caller''s. Needs SELECT and UPDATE. Errors: 42501, 22023.';
 COMMENT ON FUNCTION fairq.pop(text, int, interval, int[], text[]) IS

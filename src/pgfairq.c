@@ -15,7 +15,7 @@
  *		queue -> group -> limit
  *		queue -> group -> lane
  *		lease partition -> lease free list, or moved leases
- *		any of them -> list of waiters
+ *		any of them -> list of waiters, or place of awaiters
  *
  * and a buffer content lock may be held while a group, a limit or a lease
  * partition is locked (claim), never the other way round.  No lock of ours is
@@ -33,6 +33,7 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
+#include "shmem/awaiters.h"
 #include "shmem/group_table.h"
 #include "shmem/lane_table.h"
 #include "shmem/lanes.h"
@@ -82,6 +83,7 @@ static const struct
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", worker_slots_shmem_size, worker_slots_shmem_init},
+	{"pgfairq awaiters", awaiters_shmem_size, awaiters_shmem_init},
 	{"pgfairq waiters", waiters_shmem_size, waiters_shmem_init},
 	{"pgfairq in transit", transit_horizon_shmem_size, transit_horizon_shmem_init},
 	{"pgfairq pages seen", page_hints_shmem_size, page_hints_shmem_init},
@@ -147,6 +149,7 @@ _PG_init(void)
 	pending_at_abort(leases_return_reserved);
 	pending_at_abort(claim_at_abort);
 	pending_at_abort(waiters_at_abort);
+	pending_at_abort(awaiters_end);
 	held_tasks_register();
 	database_hooks_install();
 	launcher_register();

@@ -33,6 +33,14 @@ CREATE TYPE fairq.task_status AS (
 );
 COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it: attempts counts those that ended in ack, nack or expiry, lease_until is null unless it is leased';
 
+CREATE TYPE fairq.outcome AS (
+    state pg_catalog.text,
+    result pg_catalog.jsonb,
+    last_error pg_catalog.text,
+    done_at pg_catalog.timestamptz
+);
+COMMENT ON TYPE fairq.outcome IS 'How a task has ended: state is acked, dead, cancelled or expired, or its present state if it has not; result is what its worker gave fairq.ack(), and done_at when it did';
+
 CREATE TYPE fairq.task_position AS (
     state pg_catalog.text,
     ahead pg_catalog.int8,

@@ -6,17 +6,17 @@ AS 'MODULE_PATHNAME', 'fairq_claim';
 COMMENT ON FUNCTION fairq.claim(text, int, interval, uuid, interval, int[], text[]) IS
 'Lease up to max_tasks (1 to 100000) tasks, in the queue''s order; fewer only if there are no more that may be claimed, or no more leases. lease: how long, instead of the task''s or the queue''s; buckets: only from these; group_keys: only of these, at the price of walking over the others. Returns the tasks with their receipts. Writes nothing, but for durable leases; a rollback gives the leases back. session: the leases live as long as it does, or as lease says if that is less. Needs SELECT and UPDATE. wait: while there is nothing to claim, up to 10 years; the statement''s snapshot is held meanwhile. Errors: 42704 (also if the queue is dropped while it waits), 42501, 22023, 53400 (pgfairq.max_leases is reached and nothing was leased, or pgfairq.max_limits or max_groups is reached), 55000 (the session is over, or a bucket is another session''s).';
 
-CREATE FUNCTION fairq.ack(receipt uuid)
+CREATE FUNCTION fairq.ack(receipt uuid, result jsonb DEFAULT NULL)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_ack';
-COMMENT ON FUNCTION fairq.ack(uuid) IS
-'The task is done: remove it, if the transaction commits. Returns false if the lease is no longer the caller''s; of all transactions that ack a task at most one commits with true. Needs DELETE. Errors: 42501, 22023, and what the archive''s constraints raise.';
+COMMENT ON FUNCTION fairq.ack(uuid, jsonb) IS
+'The task is done: remove it, if the transaction commits. result: what came of it, kept in the archive with the task, for fairq.await(). Returns false if the lease is no longer the caller''s; of all transactions that ack a task at most one commits with true. Needs DELETE. Errors: 42501, 22023, 55000 (there is a result, and the queue has no archive or one without a column for it), and what the archive''s constraints raise.';
 
 CREATE FUNCTION fairq.ack_many(receipts uuid[])
 RETURNS SETOF uuid LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_ack_many';
 COMMENT ON FUNCTION fairq.ack_many(uuid[]) IS
-'As fairq.ack(), for many; returns the receipts that were acknowledged. Needs DELETE. Errors: as fairq.ack().';
+'As fairq.ack(), for many, without results; returns the receipts that were acknowledged. Needs DELETE. Errors: as fairq.ack().';
 
 CREATE FUNCTION fairq.ack_and_claim(queue text, receipts uuid[], max_tasks int DEFAULT 1,
     lease interval DEFAULT NULL, session uuid DEFAULT NULL, wait interval DEFAULT '0')
@@ -74,3 +74,8 @@ AS 'MODULE_PATHNAME', 'fairq_wait';
 COMMENT ON PROCEDURE fairq.wait(text, interval) IS
 'Return when something may be claimable, or after timeout (0 to 10 years). To be called on its own: it ends its transaction and holds neither snapshot nor locks while it waits. Needs SELECT. Errors: 42704 (also if the queue is dropped meanwhile), 42501, 22023, 25001 (in a transaction that is under way), 25006 (in a read-only transaction).';
 
+CREATE FUNCTION fairq.await(queue text, id bigint, timeout interval DEFAULT '30 s')
+RETURNS fairq.outcome LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_await';
+COMMENT ON FUNCTION fairq.await(text, bigint, interval) IS
+'Wait until a task has ended, and return how: state (acked, dead, cancelled or expired), result, last_error and done_at; after timeout (0 to 10 years; 0: look, without waiting) its present state (ready, leased, scheduled, overflow or held). Of a task that ended before, the archive knows; null if there is no such task, or nothing remembers it. The statement''s snapshot is held meanwhile. Needs SELECT. Errors: 42704 (also if the queue is dropped while it waits), 42501, 22023, 25001 (the task was written by this very transaction), 25006 (it would have to wait on a standby).';

@@ -97,7 +97,7 @@ COMMENT ON FUNCTION fairq.live_leases() IS
 CREATE FUNCTION fairq.done_of_queues(
     OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
     OUT run_at timestamptz, OUT priority bigint, OUT cost real, OUT attempts int, OUT outcome text, OUT group_key text,
-    OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text)
+    OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_done_of_queues';
 COMMENT ON FUNCTION fairq.done_of_queues() IS

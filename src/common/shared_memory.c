@@ -44,7 +44,8 @@ static const char *const wait_event_names[FAIRQ_WAIT_EVENTS] = {
 	"FairqWorkerStop",
 	"FairqIndexRead",
 	"FairqOverflow",
-	"FairqRecovery"
+	"FairqRecovery",
+	"FairqOutcome"
 };
 
 static SharedIds *ids = NULL;

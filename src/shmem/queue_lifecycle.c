@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 
 #include "common/settings.h"
+#include "shmem/awaiters.h"
 #include "shmem/group_table.h"
 #include "shmem/lane_table.h"
 #include "shmem/lanes.h"
@@ -87,6 +88,7 @@ queue_lifecycle_release(Oid database, Oid relation)
 			lane_table_give_back(&queue->orders[class].lanes);
 		queue->in_use = false;
 		waiters_queue_gone(number);
+		awaiters_look_again(number);
 	}
 	queue_state_unlock_all();
 }

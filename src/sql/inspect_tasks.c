@@ -183,6 +183,25 @@ fairq_peek(PG_FUNCTION_ARGS)
 }
 
 /*
+ * The state that a task is in, by what its row says (row_state, and whether it has an
+ * address), and its lease if it has one.
+ */
+const char *
+inspect_tasks_state(QueueInfo *info, int64 id, char row_state, bool addressed,
+					LeaseInfo *lease, bool *leased)
+{
+	int			queue = queue_state_number(info->state);
+
+	*leased = (addressed || row_state == TASK_OVERFLOW) && leases_find(queue, id, lease);
+	if (*leased)
+		return "leased";
+	/* The place of one in the overflow, if it has one, is in memory. */
+	if (addressed || (row_state == TASK_OVERFLOW && replenished_tasks_has(queue, id)))
+		return "ready";
+	return task_state_name(row_state);
+}
+
+/*
  * One row of type fairq.task_status, if it is in the state and the group asked
  * for (NULL: any).
  */
@@ -190,7 +209,6 @@ static void
 put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		   TupleDesc tupdesc, const char *wanted_state, const text *group)
 {
-	QueueState *queue = info->state;
 	static const QueueColumn shown[] = {
 		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
 		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
@@ -203,7 +221,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 	bool		nulls[lengthof(shown)];
 	LeaseInfo	lease;
 	const char *state;
-	bool		leased = false;
+	bool		leased;
 
 	heap_deform_tuple(tuple, tupdesc, row, row_nulls);
 	for (int i = 0; i < (int) lengthof(shown); i++)
@@ -212,26 +230,8 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		nulls[i] = row_nulls[info->columns[shown[i]] - 1];
 	}
 
-	if (nulls[12])
-	{
-		state = task_state_name(DatumGetChar(values[1]));
-		if (DatumGetChar(values[1]) == TASK_OVERFLOW)
-		{
-			/* Its place, if it has one, is in memory. */
-			leased = leases_find(queue_state_number(queue), DatumGetInt64(values[0]),
-								 &lease);
-			if (leased)
-				state = "leased";
-			else if (replenished_tasks_has(queue_state_number(queue), DatumGetInt64(values[0])))
-				state = "ready";
-		}
-	}
-	else
-	{
-		leased = leases_find(queue_state_number(info->state),
-							 DatumGetInt64(values[0]), &lease);
-		state = leased ? "leased" : "ready";
-	}
+	state = inspect_tasks_state(info, DatumGetInt64(values[0]), DatumGetChar(values[1]),
+								!nulls[12], &lease, &leased);
 	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
 		return;
 	if (group != NULL && !row_reader_same_group(DatumGetTextPP(values[2]), group))

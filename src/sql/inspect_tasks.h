@@ -10,9 +10,12 @@
 
 #include "utils/relcache.h"
 
+#include "shmem/leases.h"
 #include "shmem/queue_state.h"
 #include "storage/queue_catalog.h"
 
+extern const char *inspect_tasks_state(QueueInfo *info, int64 id, char row_state,
+									   bool addressed, LeaseInfo *lease, bool *leased);
 extern bool inspect_tasks_oldest_ready(Relation rel, QueueInfo *info,
 									   TimestampTz *oldest);
 

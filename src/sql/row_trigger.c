@@ -19,6 +19,7 @@
 #include "utils/rel.h"
 
 #include "common/shared_memory.h"
+#include "shmem/awaiters.h"
 #include "shmem/group_overflow.h"
 #include "shmem/stats.h"
 #include "storage/extension_version.h"
@@ -26,6 +27,7 @@
 #include "storage/recovery.h"
 #include "verbs/placement.h"
 #include "xact/pending.h"
+#include "xact/pending_ended.h"
 #include "xact/pending_groups.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
@@ -137,6 +139,12 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 
 	if (change > 0 && info->policy == QUEUE_FAIR)
 		check_class(info, tuple, tupdesc);
+	/* Who awaits the task looks what has become of it. */
+	if (change < 0)
+		pending_task_ended(info->state,
+						   DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_ID],
+													  tupdesc, &isnull)),
+						   AWAITERS_LOOK);
 	/* It may be held behind others, or others behind it. */
 	value = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
 	task_state = isnull ? TASK_READY : DatumGetChar(value);

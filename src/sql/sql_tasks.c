@@ -21,6 +21,7 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
@@ -199,6 +200,7 @@ fairq_ack(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_ACK);
+	settlement.result = PG_ARGISNULL(1) ? NULL : PG_GETARG_JSONB_P(1);
 	PG_RETURN_BOOL(settle_one(fcinfo, &settlement));
 }
 

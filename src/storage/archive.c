@@ -8,7 +8,7 @@
  * its end writes the batch with one INSERT (archive_write), in the
  * transaction that deletes the rows.  So a task is in one of the two tables,
  * whatever becomes of the transaction.  Without the setting nothing of this
- * happens.
+ * happens.  archive_look.c reads it.
  *
  * The archive is an ordinary table and is written with ordinary SQL, so that
  * triggers, constraints, indexes and columns that a user adds to it are
@@ -61,34 +61,11 @@
 /* How a batch is named in the INSERT. */
 #define BATCH_NAME		"fairq_finished"
 
-typedef enum ArchiveColumn
-{
-	DONE_ID,
-	DONE_ENQUEUED_AT,
-	DONE_CLAIMED_AT,
-	DONE_DONE_AT,
-	DONE_RUN_AT,
-	DONE_PRIORITY,
-	DONE_COST,
-	DONE_ATTEMPTS,
-	DONE_OUTCOME,
-	DONE_GROUP_KEY,
-	DONE_PAYLOAD,
-	DONE_HEADERS,
-	DONE_UNIQUE_KEY,
-	DONE_LAST_ERROR
-} ArchiveColumn;
-
-#define DONE_COLUMNS	(DONE_LAST_ERROR + 1)
 #define COLUMN_NAMES	"id, enqueued_at, claimed_at, done_at, run_at, priority, " \
 	"cost, attempts, outcome, group_key, payload, headers, unique_key, last_error"
+#define RESULT_NAME		", result"
 
-static const struct
-{
-	const char *name;
-	const char *definition;
-	Oid			type;
-}			done_columns[DONE_COLUMNS] = {
+const ArchiveDefinition archive_columns[DONE_COLUMNS] = {
 	{"id", "pg_catalog.int8 NOT NULL", INT8OID},
 	{"enqueued_at", "pg_catalog.timestamptz NOT NULL", TIMESTAMPTZOID},
 	{"claimed_at", "pg_catalog.timestamptz", TIMESTAMPTZOID},
@@ -103,6 +80,14 @@ static const struct
 	{"headers", "pg_catalog.jsonb", JSONBOID},
 	{"unique_key", "pg_catalog.text", TEXTOID},
 	{"last_error", "pg_catalog.text", TEXTOID},
+	{"result", "pg_catalog.jsonb", JSONBOID},
+};
+
+const char *const archive_outcomes[] = {
+	[ARCHIVE_ACKED] = "acked",
+	[ARCHIVE_CANCELLED] = "cancelled",
+	[ARCHIVE_DEAD] = "dead",
+	[ARCHIVE_EXPIRED] = "expired",
 };
 
 static HTAB *archives = NULL;
@@ -152,30 +137,54 @@ archive_name(const char *queue, char *result)
 	snprintf(result, NAMEDATALEN, "done_%s", queue);
 }
 
-/*
- * Is this an index on (done_at, id), of all rows?
- */
+/* Is column n of an index this one of the table, in the usual order? */
 static bool
-fit_index(Relation index, AttrNumber done_at, AttrNumber id)
+has_key(Relation index, int n, AttrNumber column, Oid type)
 {
-	Form_pg_index form = index->rd_index;
+	return n < index->rd_index->indnkeyatts && index->rd_index->indkey.values[n] == column &&
+		index->rd_indoption[n] == 0 &&
+		index->rd_opfamily[n] == get_opclass_family(GetDefaultOpClass(type, BTREE_AM_OID));
+}
 
-	return form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
-		form->indnkeyatts == 2 &&
-		form->indkey.values[0] == done_at && form->indkey.values[1] == id &&
-		index->rd_indoption[0] == 0 && index->rd_indoption[1] == 0 &&
-		!table_check_index_is_partial(index) &&
-		index->rd_opfamily[0] ==
-		get_opclass_family(GetDefaultOpClass(TIMESTAMPTZOID, BTREE_AM_OID)) &&
-		index->rd_opfamily[1] ==
-		get_opclass_family(GetDefaultOpClass(INT8OID, BTREE_AM_OID));
+/*
+ * Note what an index is good for: on (done_at, id), or on id, of all rows.
+ */
+static void
+note_index(Relation index, const AttrNumber *columns, ArchiveIndexes *indexes)
+{
+	if (!index->rd_index->indisvalid || index->rd_rel->relam != BTREE_AM_OID ||
+		table_check_index_is_partial(index))
+		return;
+	if (index->rd_index->indnkeyatts == 2 &&
+		has_key(index, 0, columns[DONE_DONE_AT], TIMESTAMPTZOID) &&
+		has_key(index, 1, columns[DONE_ID], INT8OID))
+		indexes->by_time = RelationGetRelid(index);
+	if (has_key(index, 0, columns[DONE_ID], INT8OID))
+		indexes->by_id = RelationGetRelid(index);
+}
+
+/*
+ * The column of an archive for results.  InvalidAttrNumber: it has none, for it is of
+ * before there were any, or of a user's own making.
+ */
+AttrNumber
+archive_result_column(Relation relation)
+{
+	AttrNumber	column = get_attnum(RelationGetRelid(relation), archive_columns[DONE_RESULT].name);
+	Form_pg_attribute attribute;
+
+	if (column == InvalidAttrNumber)
+		return column;
+	attribute = TupleDescAttr(RelationGetDescr(relation), column - 1);
+	return attribute->atttypid == JSONBOID && attribute->attgenerated == '\0' &&
+		attribute->attidentity == '\0' ? column : InvalidAttrNumber;
 }
 
 /*
  * What keeps a table from being the archive of an owner's queue; NULL: nothing.
  */
-static const char *
-archive_problem(Relation relation, Oid owner, Oid *index_oid)
+const char *
+archive_problem(Relation relation, Oid owner, ArchiveIndexes *found)
 {
 	AttrNumber	columns[DONE_COLUMNS];
 	List	   *indexes;
@@ -189,28 +198,27 @@ archive_problem(Relation relation, Oid owner, Oid *index_oid)
 		return "It belongs to another role than the queue.";
 	if (relation->rd_rules != NULL)
 		return "It has rules.";
-	for (int i = 0; i < DONE_COLUMNS; i++)
+	for (int i = 0; i < DONE_REQUIRED; i++)
 	{
-		columns[i] = get_attnum(RelationGetRelid(relation), done_columns[i].name);
+		columns[i] = get_attnum(RelationGetRelid(relation), archive_columns[i].name);
 		if (columns[i] == InvalidAttrNumber)
-			return psprintf("Column \"%s\" is missing.", done_columns[i].name);
+			return psprintf("Column \"%s\" is missing.", archive_columns[i].name);
 		if (TupleDescAttr(RelationGetDescr(relation), columns[i] - 1)->atttypid !=
-			done_columns[i].type)
-			return psprintf("Column \"%s\" has another type.", done_columns[i].name);
+			archive_columns[i].type)
+			return psprintf("Column \"%s\" has another type.", archive_columns[i].name);
 	}
 
-	*index_oid = InvalidOid;
+	found->by_time = found->by_id = InvalidOid;
 	indexes = RelationGetIndexList(relation);
 	foreach(lc, indexes)
 	{
 		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
 
-		if (fit_index(index, columns[DONE_DONE_AT], columns[DONE_ID]))
-			*index_oid = RelationGetRelid(index);
+		note_index(index, columns, found);
 		index_close(index, AccessShareLock);
 	}
 	list_free(indexes);
-	if (!OidIsValid(*index_oid))
+	if (!OidIsValid(found->by_time))
 		return "It has no valid index on columns \"done_at\" and \"id\".";
 	return NULL;
 }
@@ -275,10 +283,30 @@ archive_check_name(const char *queue)
 				 errhint("Choose another name for the queue, or rename or drop that relation.")));
 }
 
+/* The command that creates the index with which fairq.await finds a task. */
+static const char *
+id_index(const char *queue, const char *name)
+{
+	return psprintf("CREATE INDEX %s ON %s (id)",
+					quote_identifier(psprintf("archived_id_of_%s", queue)),
+					quote_qualified_identifier(QUEUE_SCHEMA, name));
+}
+
+static void
+run_sql_as(Oid owner, const char *sql)
+{
+	RunAs		context;
+
+	run_as_role(owner, &context);
+	SPI_connect();
+	run_as_sql(sql);
+	SPI_finish();
+	run_as_end(&context);
+}
+
 static void
 create_archive(const char *queue, const char *name, Oid owner)
 {
-	RunAs		context;
 	StringInfoData sql;
 
 	if (fairq_namespace_aclcheck(queue_catalog_schema(false), owner, ACL_CREATE) != ACLCHECK_OK)
@@ -291,16 +319,32 @@ create_archive(const char *queue, const char *name, Oid owner)
 	appendStringInfo(&sql, "CREATE TABLE %s (",
 					 quote_qualified_identifier(QUEUE_SCHEMA, name));
 	for (int i = 0; i < DONE_COLUMNS; i++)
-		appendStringInfo(&sql, "%s %s, ", done_columns[i].name,
-						 done_columns[i].definition);
+		appendStringInfo(&sql, "%s %s, ", archive_columns[i].name,
+						 archive_columns[i].definition);
 	appendStringInfo(&sql, "CONSTRAINT %s PRIMARY KEY (done_at, id))",
 					 quote_identifier(psprintf("archived_of_%s", queue)));
 
-	run_as_role(owner, &context);
-	SPI_connect();
-	run_as_sql(sql.data);
-	SPI_finish();
-	run_as_end(&context);
+	appendStringInfo(&sql, "; %s", id_index(queue, name));
+	run_sql_as(owner, sql.data);
+}
+
+/*
+ * An archive of before there were results gets a column for them, and an index to
+ * find them.
+ */
+static void
+complete_archive(const char *queue, const char *name, Oid owner,
+				 const ArchiveIndexes *indexes)
+{
+	Oid			oid = get_relname_relid(name, queue_catalog_schema(false));
+
+	if (get_attnum(oid, archive_columns[DONE_RESULT].name) == InvalidAttrNumber)
+		run_sql_as(owner, psprintf("ALTER TABLE %s ADD %s %s",
+								   quote_qualified_identifier(QUEUE_SCHEMA, name),
+								   archive_columns[DONE_RESULT].name,
+								   archive_columns[DONE_RESULT].definition));
+	if (!OidIsValid(indexes->by_id))
+		run_sql_as(owner, id_index(queue, name));
 }
 
 /*
@@ -318,8 +362,8 @@ archive_provide(const char *queue, Oid table, Oid owner)
 	if (OidIsValid(oid))
 	{
 		Relation	relation = relation_open(oid, AccessShareLock);
-		Oid			index;
-		const char *problem = archive_problem(relation, owner, &index);
+		ArchiveIndexes indexes;
+		const char *problem = archive_problem(relation, owner, &indexes);
 
 		if (problem != NULL)
 			ereport(ERROR,
@@ -329,6 +373,7 @@ archive_provide(const char *queue, Oid table, Oid owner)
 					 errdetail_internal("%s", problem),
 					 errhint("Rename or drop that relation.")));
 		relation_close(relation, NoLock);
+		complete_archive(queue, name, owner, &indexes);
 	}
 	else
 	{
@@ -350,7 +395,7 @@ archive_table_to_drop(const char *queue, Oid table)
 	Oid			owner = InvalidOid;
 	Relation	relation;
 	Oid			oid;
-	Oid			index;
+	ArchiveIndexes indexes;
 
 	archive_name(queue, name);
 	oid = get_relname_relid(name, queue_catalog_schema(false));
@@ -362,7 +407,7 @@ archive_table_to_drop(const char *queue, Oid table)
 	relation = try_relation_open(oid, AccessShareLock);
 	if (relation == NULL)
 		return NULL;
-	if (archive_problem(relation, owner, &index) == NULL)
+	if (archive_problem(relation, owner, &indexes) == NULL)
 		result = pstrdup(quote_qualified_identifier(QUEUE_SCHEMA, name));
 	relation_close(relation, AccessShareLock);
 	return result;
@@ -395,6 +440,7 @@ archive_cached(Oid table)
 		archive->valid = false;
 		archive->name[0] = '\0';
 		archive->relation = InvalidOid;
+		archive->result = InvalidAttrNumber;
 		archive->insert = NULL;
 		archive->remove = NULL;
 	}
@@ -416,12 +462,19 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 {
 	uint64		before = invalidations;
 	const char *problem;
+	bool		had_result = archive->result != InvalidAttrNumber;
 
 	if (archive->valid && archive->relation == RelationGetRelid(relation))
 		return NULL;
 
-	/* Plans are good for as long as the name is: they look it up again. */
-	if (strcmp(archive->name, name) != 0)
+	archive->relation = RelationGetRelid(relation);
+	archive->done_at = get_attnum(archive->relation, "done_at");
+	archive->id = get_attnum(archive->relation, "id");
+	archive->result = archive_result_column(relation);
+
+	/* Plans are good for as long as the names are: they look them up again. */
+	if (strcmp(archive->name, name) != 0 ||
+		had_result != (archive->result != InvalidAttrNumber))
 	{
 		/* Now or later: a trigger that they fire may be who has called us. */
 		if (archive->insert != NULL)
@@ -432,10 +485,7 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 		archive->remove = NULL;
 		strlcpy(archive->name, name, NAMEDATALEN);
 	}
-	archive->relation = RelationGetRelid(relation);
-	archive->done_at = get_attnum(archive->relation, "done_at");
-	archive->id = get_attnum(archive->relation, "id");
-	problem = archive_problem(relation, owner, &archive->index);
+	problem = archive_problem(relation, owner, &archive->indexes);
 	archive->valid = (problem == NULL && before == invalidations);
 	return problem;
 }
@@ -499,7 +549,7 @@ begin_batch(ArchiveBatch *batch)
 	batch->tupdesc = CreateTemplateTupleDesc(DONE_COLUMNS);
 	for (int i = 0; i < DONE_COLUMNS; i++)
 		TupleDescInitEntry(batch->tupdesc, (AttrNumber) (i + 1),
-						   done_columns[i].name, done_columns[i].type, -1, 0);
+						   archive_columns[i].name, archive_columns[i].type, -1, 0);
 	batch->rows = tuplestore_begin_heap(false, false, work_mem);
 	batch->first_done = DT_NOEND;
 }
@@ -515,12 +565,6 @@ void
 archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 			int attempts, TimestampTz claimed_at)
 {
-	static const char *const outcomes[] = {
-		[ARCHIVE_ACKED] = "acked",
-		[ARCHIVE_CANCELLED] = "cancelled",
-		[ARCHIVE_DEAD] = "dead",
-		[ARCHIVE_EXPIRED] = "expired",
-	};
 	static const struct
 	{
 		ArchiveColumn to;
@@ -559,7 +603,10 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 	values[DONE_CLAIMED_AT] = TimestampTzGetDatum(claimed_at);
 	nulls[DONE_CLAIMED_AT] = (claimed_at == DT_NOBEGIN);
 	values[DONE_ATTEMPTS] = Int32GetDatum(attempts);
-	values[DONE_OUTCOME] = PointerGetDatum(cstring_to_text(outcomes[outcome]));
+	values[DONE_OUTCOME] = PointerGetDatum(cstring_to_text(archive_outcomes[outcome]));
+	nulls[DONE_RESULT] = (batch->result == NULL);
+	values[DONE_RESULT] = JsonbPGetDatum(batch->result);
+	batch->any_result |= !nulls[DONE_RESULT];
 	tuplestore_putvalues(batch->rows, batch->tupdesc, values, nulls);
 	pfree(DatumGetPointer(values[DONE_OUTCOME]));
 }
@@ -580,11 +627,16 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 	if (result < 0)
 		elog(ERROR, "SPI_register_relation failed (%s)", SPI_result_code_string(result));
 	if (archive->insert == NULL)
-		archive->insert = archive_prepare(psprintf("INSERT INTO %s (" COLUMN_NAMES ")"
-										   " SELECT " COLUMN_NAMES " FROM " BATCH_NAME,
+	{
+		const char *result_name = archive->result != InvalidAttrNumber ? RESULT_NAME : "";
+
+		archive->insert = archive_prepare(psprintf("INSERT INTO %s (" COLUMN_NAMES "%s)"
+										   " SELECT " COLUMN_NAMES "%s FROM " BATCH_NAME,
 										   quote_qualified_identifier(QUEUE_SCHEMA,
-																	  archive->name)),
+																	  archive->name),
+										   result_name, result_name),
 								  0, NULL);
+	}
 	result = SPI_execute_plan(archive->insert, NULL, NULL, false, 0);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed (%s)", SPI_result_code_string(result));
@@ -606,6 +658,12 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 		return;
 	run_as_owner(rel->rd_rel->relowner, &context);
 	archive = open_archive(rel, info, &relation);
+	if (batch->any_result && archive->result == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table %s, the archive of queue \"%s\", has no column for results",
+						quote_qualified_identifier(QUEUE_SCHEMA, archive->name), info->name),
+				 errhint("Rename a column \"result\" of your own, if there is one; then set keep_done with fairq.alter_queue(), which adds ours.")));
 	insert_batch(archive, batch);
 	run_as_end(&context);
 	relation_close(relation, NoLock);
@@ -614,67 +672,5 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	tuplestore_end(batch->rows);
 	FreeTupleDesc(batch->tupdesc);
 	batch->rows = NULL;
-}
-
-/* ----------------------------------------------------------------
- * Looking
- * ----------------------------------------------------------------
- */
-
-/*
- * All rows of an archive, after the name of the queue.
- */
-static void
-put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation)
-{
-	TupleTableSlot *slot = table_slot_create(relation, NULL);
-	TableScanDesc scan = table_beginscan(relation, GetActiveSnapshot(), 0, NULL);
-	AttrNumber	columns[DONE_COLUMNS];
-	Datum		values[DONE_COLUMNS + 1];
-	bool		nulls[DONE_COLUMNS + 1] = {false};
-
-	values[0] = CStringGetTextDatum(queue);
-	for (int i = 0; i < DONE_COLUMNS; i++)
-		columns[i] = get_attnum(RelationGetRelid(relation), done_columns[i].name);
-	while (table_scan_getnextslot(scan, ForwardScanDirection, slot))
-	{
-		CHECK_FOR_INTERRUPTS();
-		for (int i = 0; i < DONE_COLUMNS; i++)
-			values[i + 1] = slot_getattr(slot, columns[i], &nulls[i + 1]);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-	}
-	table_endscan(scan);
-	ExecDropSingleTupleTableSlot(slot);
-}
-
-/*
- * Return all rows of the archive of a queue, whose table is given, if it has one
- * that the caller may read.
- */
-void
-archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table)
-{
-	char		name[NAMEDATALEN];
-	Oid			oid;
-	Oid			index;
-	Relation	queue_table;
-	Relation	relation;
-
-	archive_name(queue, name);
-	oid = get_relname_relid(name, queue_catalog_schema(false));
-	if (!OidIsValid(oid) ||
-		pg_class_aclcheck(oid, GetUserId(), ACL_SELECT) != ACLCHECK_OK)
-		return;
-	queue_table = try_relation_open(table, AccessShareLock);
-	if (queue_table == NULL)
-		return;
-	relation = try_relation_open(oid, AccessShareLock);
-	if (relation != NULL)
-	{
-		if (archive_problem(relation, queue_table->rd_rel->relowner, &index) == NULL &&
-			check_enable_rls(oid, InvalidOid, true) != RLS_ENABLED)
-			put_rows(rsinfo, queue, relation);
-		relation_close(relation, AccessShareLock);
-	}
-	relation_close(queue_table, AccessShareLock);
+	batch->any_result = false;
 }

@@ -9,7 +9,7 @@
 #define FAIRQ_ARCHIVE_H
 
 #include "executor/spi.h"
-#include "nodes/execnodes.h"
+#include "utils/jsonb.h"
 #include "utils/tuplestore.h"
 
 #include "storage/queue_catalog.h"
@@ -23,13 +23,56 @@ typedef enum ArchiveOutcome
 	ARCHIVE_EXPIRED
 } ArchiveOutcome;
 
+typedef enum ArchiveColumn
+{
+	DONE_ID,
+	DONE_ENQUEUED_AT,
+	DONE_CLAIMED_AT,
+	DONE_DONE_AT,
+	DONE_RUN_AT,
+	DONE_PRIORITY,
+	DONE_COST,
+	DONE_ATTEMPTS,
+	DONE_OUTCOME,
+	DONE_GROUP_KEY,
+	DONE_PAYLOAD,
+	DONE_HEADERS,
+	DONE_UNIQUE_KEY,
+	DONE_LAST_ERROR,
+	DONE_RESULT
+} ArchiveColumn;
+
+#define DONE_COLUMNS	(DONE_RESULT + 1)
+
+/* An archive of before there were results may lack what comes after these. */
+#define DONE_REQUIRED	(DONE_LAST_ERROR + 1)
+
+typedef struct ArchiveDefinition
+{
+	const char *name;
+	const char *definition;
+	Oid			type;
+} ArchiveDefinition;
+
+extern const ArchiveDefinition archive_columns[DONE_COLUMNS];
+extern const char *const archive_outcomes[];
+
 /* Tasks of a queue that are finished and not yet written; zero: none. */
 typedef struct ArchiveBatch
 {
 	Tuplestorestate *rows;
 	TupleDesc	tupdesc;
 	TimestampTz first_done;
+	Jsonb	   *result;			/* of the next task; NULL: none */
+	bool		any_result;
 } ArchiveBatch;
+
+/* The indexes of an archive that we read. */
+typedef struct ArchiveIndexes
+{
+	Oid			by_time;		/* on (done_at, id) */
+	Oid			by_id;			/* InvalidOid: there is none */
+} ArchiveIndexes;
 
 /* What a backend knows about an archive. */
 typedef struct Archive
@@ -38,9 +81,10 @@ typedef struct Archive
 	bool		valid;			/* it has been looked at as it is */
 	char		name[NAMEDATALEN];
 	Oid			relation;
-	Oid			index;			/* on (done_at, id) */
+	ArchiveIndexes indexes;
 	AttrNumber	done_at;
 	AttrNumber	id;
+	AttrNumber	result;			/* InvalidAttrNumber: it has no such column */
 	SPIPlanPtr	insert;			/* NULL: not prepared; good for the name */
 	SPIPlanPtr	remove;
 } Archive;
@@ -50,6 +94,9 @@ extern void archive_name(const char *queue, char *result);
 extern Archive *archive_cached(Oid table);
 extern const char *archive_look_at(Archive *archive, Relation relation,
 								   const char *name, Oid owner);
+extern const char *archive_problem(Relation relation, Oid owner,
+								   ArchiveIndexes *found);
+extern AttrNumber archive_result_column(Relation relation);
 extern void archive_bind(Oid relation, Oid table);
 extern SPIPlanPtr archive_prepare(const char *sql, int nargs, Oid *types);
 
@@ -61,6 +108,5 @@ extern void archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info);
 extern void archive_check_name(const char *queue);
 extern void archive_provide(const char *queue, Oid table, Oid owner);
 extern char *archive_table_to_drop(const char *queue, Oid table);
-extern void archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table);
 
 #endif							/* FAIRQ_ARCHIVE_H */

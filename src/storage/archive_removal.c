@@ -80,7 +80,7 @@ note_row(ArchiveRemoval *removal, const IndexPosition *place, bool skipped,
 static void
 read_old(ArchiveRemoval *removal)
 {
-	Relation	index = index_open(removal->archive->index, AccessShareLock);
+	Relation	index = index_open(removal->archive->indexes.by_time, AccessShareLock);
 	TupleTableSlot *slot = table_slot_create(removal->relation, NULL);
 	IndexPosition from = removal->from;
 	SnapshotData dirty;

@@ -32,6 +32,7 @@
 #include "utils/timestamp.h"
 
 #include "common/run_as.h"
+#include "shmem/awaiters.h"
 #include "shmem/gone_queues.h"
 #include "shmem/group_limits.h"
 #include "shmem/lanes.h"
@@ -207,6 +208,7 @@ check_file(QueueInfo *info, Relation rel)
 		worker_slots_wake_at(state->database, 0);
 	}
 	LWLockRelease(&state->lock);
+	awaiters_look_again(queue_state_number(state));
 }
 
 /*

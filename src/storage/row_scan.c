@@ -71,12 +71,11 @@ row_scan_id(RowScan *scan, HeapTuple tuple)
 }
 
 /*
- * A copy of the row of one task, as such a scan would read it; NULL: there is none.
+ * A copy of the row of one task, as a snapshot has it; NULL: there is none.
  */
 HeapTuple
-row_scan_task(Relation rel, QueueInfo *info, int64 id)
+row_scan_task_at(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot)
 {
-	Snapshot	snapshot = register_snapshot();
 	HeapTupleData tuple;
 	HeapTuple	result = NULL;
 	Buffer		buffer;
@@ -87,6 +86,18 @@ row_scan_task(Relation rel, QueueInfo *info, int64 id)
 		result = heap_copytuple(&tuple);
 		ReleaseBuffer(buffer);
 	}
+	return result;
+}
+
+/*
+ * The row of a task as a scan that begins now would read it; NULL: none.
+ */
+HeapTuple
+row_scan_task(Relation rel, QueueInfo *info, int64 id)
+{
+	Snapshot	snapshot = register_snapshot();
+	HeapTuple	result = row_scan_task_at(rel, info, id, snapshot);
+
 	UnregisterSnapshot(snapshot);
 	return result;
 }

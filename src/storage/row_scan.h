@@ -24,6 +24,8 @@ typedef struct RowScan
 extern void row_scan_begin(RowScan *scan, Relation rel, QueueInfo *info);
 extern HeapTuple row_scan_next(RowScan *scan);
 extern void row_scan_end(RowScan *scan);
+extern HeapTuple row_scan_task_at(Relation rel, QueueInfo *info, int64 id,
+								  Snapshot snapshot);
 extern HeapTuple row_scan_task(Relation rel, QueueInfo *info, int64 id);
 extern int64 row_scan_id(RowScan *scan, HeapTuple tuple);
 

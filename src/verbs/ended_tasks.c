@@ -4,8 +4,8 @@
  *	  What the end of a task means to others.
  *
  * A task ends by ack, pop, cancel, purge or its deadline, or it dies.  Whatever the
- * verb, all that has to learn of it does so here: the archive, and the task that is
- * held behind its unique key.  The verb itself deletes or writes the row, ends the
+ * verb, all that has to learn of it does so here: who awaits it, the archive, and the
+ * task that is held behind its unique key.  The verb itself deletes or writes the row, ends the
  * lease, and counts.
  *
  *-------------------------------------------------------------------------
@@ -14,6 +14,7 @@
 
 #include "verbs/ended_tasks.h"
 #include "verbs/held_tasks.h"
+#include "xact/pending_ended.h"
 #include "xact/pending_queue.h"
 
 /*
@@ -24,6 +25,8 @@ void
 ended_tasks_add(EndedTasks *ended, RowReader *row, ArchiveOutcome outcome,
 				int attempts, TimestampTz claimed_at)
 {
+	/* First: its lease, if it has one, is what was noted last. */
+	pending_task_ended(row->info->state, DatumGetInt64(row_value(row, COLUMN_ID)), outcome);
 	archive_add(&ended->archive, row, outcome, attempts, claimed_at);
 
 	/* Nothing is held behind a task that is held itself. */
@@ -42,6 +45,8 @@ ended_tasks_add(EndedTasks *ended, RowReader *row, ArchiveOutcome outcome,
 void
 ended_tasks_died(RowReader *row)
 {
+	pending_task_ended(row->info->state, DatumGetInt64(row_value(row, COLUMN_ID)),
+					   ARCHIVE_DEAD);
 	held_tasks_gone(row);
 }
 

@@ -415,6 +415,22 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 }
 
 /*
+ * A result is given with an acknowledgement: it is kept with the archive.
+ */
+static void
+take_result(Settlement *settlement)
+{
+	QueueInfo  *info = settlement->info;
+
+	if (info->keep_done == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("queue \"%s\" keeps no results", info->name),
+				 errhint("Have it keep what is done, with keep_done of fairq.alter_queue(), or acknowledge without a result.")));
+	settlement->ended.archive.result = settlement->result;
+}
+
+/*
  * Do with the task of a lease what the verb says.  The lease is settling since just
  * now, and there is room for what is owed for it.
  */
@@ -429,6 +445,9 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	durable_leases_delete(settlement->rel, settlement->info, lease);
 	if (settlement->verb == SETTLE_RELEASE && settlement->delay == 0)
 		return release_task(settlement, lease, settled);
+
+	if (settlement->result != NULL)
+		take_result(settlement);
 
 	/* Again if the row was changed, with SQL, between the look and the write. */
 	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))

@@ -26,6 +26,7 @@ typedef enum SettleVerb
 typedef struct Settlement
 {
 	SettleVerb	verb;
+	Jsonb	   *result;			/* ack: NULL or what came of it */
 	text	   *error;			/* nack: NULL or what went wrong */
 	int64		delay;			/* nack, release: microseconds; -1: the
 								 * queue's backoff */

@@ -15,6 +15,7 @@
 
 #include "miscadmin.h"
 
+#include "shmem/awaiters.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "xact/pending_leases.h"
@@ -23,8 +24,19 @@
 typedef struct PendingLease
 {
 	LeaseRef	lease;
-	PendingPlace place;			/* of the task; not if the lease is settled */
+	PendingPlace place;			/* of the task */
 } PendingLease;
+
+/* A lease that is settled, which may become the other. */
+typedef struct PendingSettled
+{
+	LeaseRef	lease;
+	int			queue;
+	int			outcome;		/* how its task ends with it; NOT_ENDED: it does not */
+	int64		task;
+} PendingSettled;
+
+#define NOT_ENDED	(-1)
 
 static void
 give_back(PendingAction *action)
@@ -44,7 +56,13 @@ give_back(PendingAction *action)
 static void
 end_lease(PendingAction *action)
 {
-	(void) leases_drop(&pending_data(action, PendingLease)->lease, true, NULL);
+	PendingSettled *settled = pending_data(action, PendingSettled);
+
+	(void) leases_drop(&settled->lease, true, NULL);
+
+	/* The locks of that are the barrier between the commit and this look. */
+	if (settled->outcome != NOT_ENDED && awaiters_any(settled->queue, settled->task))
+		awaiters_tell(settled->queue, settled->task, settled->outcome);
 }
 
 /*
@@ -122,10 +140,30 @@ pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
 int
 pending_settled(const LeaseInfo *lease)
 {
-	int			settled = pending_mark();
+	int			number = pending_mark();
+	PendingSettled *settled = pending_new(settled_lease, PendingSettled);
 
-	pending_new(settled_lease, PendingLease)->lease = lease->ref;
-	return settled;
+	settled->lease = lease->ref;
+	settled->queue = lease->queue;
+	settled->outcome = NOT_ENDED;
+	settled->task = lease->task;
+	return number;
+}
+
+/*
+ * A task ends with this transaction.  If what was noted last is that its lease
+ * settles, that is to tell who awaits it: then true.
+ */
+bool
+pending_settled_ends(int queue, int64 task, int outcome)
+{
+	PendingAction *action = pending_find(pending_mark() - 1, &settled_lease);
+	PendingSettled *settled = action ? pending_data(action, PendingSettled) : NULL;
+
+	if (settled == NULL || settled->queue != queue || settled->task != task)
+		return false;
+	settled->outcome = outcome;
+	return true;
 }
 
 /*

@@ -15,6 +15,7 @@ extern void pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry 
 extern int	pending_settled(const LeaseInfo *lease);
 extern void pending_released(int settled, Lane *lane, const FairqAddress *address,
 							 int64 task);
+extern bool pending_settled_ends(int queue, int64 task, int outcome);
 extern void pending_not_settled(int settled);
 
 #endif							/* FAIRQ_PENDING_LEASES_H */

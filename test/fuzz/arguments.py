@@ -47,7 +47,8 @@ EXPECTED = {
     "22003", "22007", "22008", "22P02", "22P05", "22021",  # not even of the type
     "2202E", "22000", "42804",  # arrays that are none
     "53400",  # limit reached
-    "55000",  # session over
+    "55000",  # session over; no archive for a result
+    "25001",  # awaits what its own transaction has written
 }
 
 TYPES = {
@@ -213,8 +214,10 @@ class Worker:
             return str(r.choice([1, 2, 16])) if type_name == "integer" else self.array([str(r.randrange(2)) for _ in range(2)])
         if argument == "lease":
             return r.choice(["1 microsecond", "1 ms", "50 ms", "1 h", "1 day"])
-        if argument == "wait":
+        if argument in ("wait", "timeout"):
             return r.choice(["0", "1 ms", "20 ms"])
+        if argument == "result":
+            return r.choice([None, '{"r": 1}', "null"])
         if argument == "session":
             if function in ("claim", "ack_and_claim") and r.random() < 0.7:
                 return None
@@ -291,8 +294,8 @@ class Worker:
         arguments = {}
         for argument, type_name, optional in self.functions[function]:
             # A wait of ten years is a good one.
-            wild = self.random.random() < wildness and argument != "wait"
-            if optional and not wild and self.random.random() < 0.6:
+            wild = self.random.random() < wildness and argument not in ("wait", "timeout")
+            if optional and not wild and argument != "timeout" and self.random.random() < 0.6:
                 continue
             value = self.bad(type_name) if wild else self.good(function, argument, type_name, queue, several)
             if argument == "topic" and value is not None:
@@ -506,6 +509,12 @@ class Worker:
                     if receipt not in held:
                         del self.books.leases[receipt]
                         self.books.queues[lease_queue][lease_id].attempts = None
+        elif function == "await":
+            # Unless it has gone, with a keep_done that is over, or none.
+            there = int(arguments["id"]) in self.books.queues[queue]
+            if there and first not in ("ready", "leased", "scheduled", "overflow", "held", "dead") or not there and first not in (
+                    None, "acked", "cancelled", "dead", "expired"):
+                raise Finding("await of a task that is%s there said %s" % ("" if there else " not", first))
         elif function == "get_task":
             if bool(answer) != (int(arguments["id"]) in self.books.queues[queue]):
                 raise Finding("get_task found %d rows" % len(answer))

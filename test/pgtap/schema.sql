@@ -61,7 +61,8 @@ INSERT INTO contract
         ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'),
         ('archived_tasks', 'queue', 'text'), ('archived_tasks', 'id', 'bigint'), ('archived_tasks', 'outcome', 'text'), ('archived_tasks', 'group_key', 'text'),
         ('archived_tasks', 'payload', 'jsonb'), ('archived_tasks', 'attempts', 'integer'), ('archived_tasks', 'enqueued_at', 'timestamp with time zone'),
-        ('archived_tasks', 'claimed_at', 'timestamp with time zone'), ('archived_tasks', 'done_at', 'timestamp with time zone'), ('archived_tasks', 'last_error', 'text');
+        ('archived_tasks', 'claimed_at', 'timestamp with time zone'), ('archived_tasks', 'done_at', 'timestamp with time zone'), ('archived_tasks', 'last_error', 'text'),
+        ('archived_tasks', 'result', 'jsonb');
 SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'archived_tasks', 'topics']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 SELECT isnt(obj_description(('fairq.' || view)::regclass, 'pg_class'), NULL, format('view %s has a comment', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
@@ -88,6 +89,7 @@ SELECT is(pg_temp.attributes('fairq.task'),
 SELECT is(pg_temp.attributes('fairq.task_status'),
     'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone',
     'type task_status');
+SELECT is(pg_temp.attributes('fairq.outcome'), 'state text, result jsonb, last_error text, done_at timestamp with time zone', 'type outcome');
 SELECT is((typtype, typlen, typbyval, typalign, typstorage)::text, '(b,24,f,d,p)', 'type address is of fixed size') FROM pg_type WHERE oid = 'fairq.address'::regtype;
 SELECT isnt((typinput = 0 OR typoutput = 0 OR typreceive = 0 OR typsend = 0), true, 'type address goes in and out as text and binary') FROM pg_type WHERE oid = 'fairq.address'::regtype;
 SELECT set_eq($$SELECT amname::text FROM pg_opclass JOIN pg_am a ON a.oid = opcmethod WHERE opcintype = 'fairq.address'::regtype AND opcdefault AND opcnamespace = 'fairq'::regnamespace$$,
@@ -156,11 +158,11 @@ TRUNCATE columns;
 INSERT INTO columns VALUES ('id', 'bigint', true), ('outcome', 'text', true), ('group_key', 'text', true), ('priority', 'bigint', true), ('cost', 'real', true),
     ('attempts', 'integer', true), ('enqueued_at', 'timestamp with time zone', true), ('claimed_at', 'timestamp with time zone', false),
     ('done_at', 'timestamp with time zone', true), ('run_at', 'timestamp with time zone', false), ('payload', 'jsonb', true), ('headers', 'jsonb', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."done_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'done_Tap queue', ARRAY['done_at', 'id'], 'its primary key is in the order of time');
-SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."done_Tap queue"'::regclass), 1::bigint, 'it has no other index');
+SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."done_Tap queue"'::regclass), 2::bigint, 'it has no index but this and one on id');
 SELECT is((SELECT count(*) FROM pg_trigger WHERE tgrelid = 'fairq."done_Tap queue"'::regclass), 0::bigint, 'and no trigger');
 SELECT is((SELECT count(*) FROM pg_depend WHERE deptype = 'a' AND objid = 'fairq."done_Tap queue"'::regclass AND refobjid = 'fairq."q_Tap queue"'::regclass), 1::bigint,
     'it goes with the queue''s table');

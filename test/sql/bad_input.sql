@@ -58,7 +58,8 @@ INSERT INTO good SELECT proname, 'group_key', '''bad group'''
 INSERT INTO good VALUES ('publish', 'topic', '''bad.topic'''), ('publish', 'payload', '''1''');
 INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f, (VALUES ('topic', '''bad.*'''), ('queue', '''bad fair''')) v(a, v);
 SELECT fairq.subscribe('bad.#', 'bad fair');
-INSERT INTO good VALUES ('nack', 'delay', '''0'''), ('nack_many', 'delay', '''0'''), ('open_session', 'ttl', '''1 h''');
+INSERT INTO good VALUES ('nack', 'delay', '''0'''), ('nack_many', 'delay', '''0'''), ('open_session', 'ttl', '''1 h'''),
+    ('await', 'id', '0'), ('await', 'timeout', '''0''');        -- of no task, which is not waited for
 SELECT fairq.open_session('bad', '1 h') AS session \gset
 INSERT INTO good SELECT f, 'session', quote_literal(:'session') FROM unnest('{heartbeat,close_session,my_buckets}'::text[]) f;
 

@@ -168,6 +168,10 @@ is($claimed->(q{fairq.pop('Größe "x" a.b', 100)}), '{"a": [1, null, "ü"]}', '
 is(sql($node, "SELECT fairq.publish('orders.1.paid', '1')", 'old'), 2, 'topics are served');
 is(sql($node, "SELECT min(id) > 17 FROM fairq.tasks('mail') WHERE payload = '1'", 'old'), 't', 'ids go on');
 is(sql($node, "SELECT count(*) FROM fairq.done_mail WHERE id IN (2, 3)", 'old'), 2, 'the archive is there');
+is( sql($node, "SELECT count(*) FROM fairq.done_mail d, fairq.await('mail', d.id) o WHERE d.id IN (2, 3) AND o.state = d.outcome AND o.result IS NULL", 'old'),
+	2, 'its tasks are known');
+is( sql($node, "SELECT fairq.enqueue('mail', '2') AS id \\gset\nSELECT count(fairq.ack(receipt, '2')) FROM fairq.claim('mail', 100) WHERE id = :id;"
+		  . " SELECT result FROM fairq.await('mail', :id)", 'old'), "1\n2", 'and it takes results');
 
 #
 # SQL that is newer than the library
