@@ -3,6 +3,14 @@
 -- From 0.1.0 to 0.2.0. In the order of the fragments in sql/install.
 
 -- ---------------------------------------------------------------------------
+-- Schemas
+-- ---------------------------------------------------------------------------
+
+CREATE SCHEMA fairq_internal;
+COMMENT ON SCHEMA fairq_internal IS 'pgfairq: what is not for applications';
+GRANT USAGE ON SCHEMA fairq_internal TO PUBLIC;
+
+-- ---------------------------------------------------------------------------
 -- Groups and topics
 -- ---------------------------------------------------------------------------
 
@@ -10,6 +18,49 @@
 -- they refer to it. So only a deletion there is looked after.
 ALTER TABLE fairq.group_setting DISABLE TRIGGER ALL;
 ALTER TABLE fairq.topic DISABLE TRIGGER ALL;
+
+-- ---------------------------------------------------------------------------
+-- Producing
+-- ---------------------------------------------------------------------------
+
+-- Unique keys that are remembered for a time, of all queues. A key may have several
+-- rows, of which the last counts. They go with the settings of the queue.
+CREATE TABLE fairq_internal.remembered_key (
+    queue pg_catalog.text COLLATE pg_catalog."C" NOT NULL REFERENCES fairq.queue ON DELETE CASCADE,
+    unique_key pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    task pg_catalog.int8 NOT NULL,
+    until pg_catalog.timestamptz NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off);
+CREATE INDEX remembered_key_by_key ON fairq_internal.remembered_key USING btree (queue, unique_key);
+CREATE INDEX remembered_key_by_until ON fairq_internal.remembered_key USING btree (queue, until);
+SELECT pg_catalog.pg_extension_config_dump('fairq_internal.remembered_key', '');
+
+-- As with fairq.group_setting: only a deletion of the queue is looked after.
+ALTER TABLE fairq_internal.remembered_key DISABLE TRIGGER ALL;
+REVOKE ALL ON fairq_internal.remembered_key FROM PUBLIC;
+COMMENT ON TABLE fairq_internal.remembered_key IS 'Unique keys that are remembered, as unique_for of fairq.enqueue() says, with the task of each; written by the engine alone';
+
+CREATE FUNCTION fairq_internal.remembered_key_written()
+RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_remembered_key_written';
+COMMENT ON FUNCTION fairq_internal.remembered_key_written() IS
+'Row trigger of fairq_internal.remembered_key: tells the engine of rows, also of those that a restore writes.';
+
+CREATE TRIGGER fairq_remembered_key_written
+    AFTER INSERT OR UPDATE ON fairq_internal.remembered_key
+    FOR EACH ROW EXECUTE FUNCTION fairq_internal.remembered_key_written();
+ALTER TABLE fairq_internal.remembered_key ENABLE ALWAYS TRIGGER fairq_remembered_key_written;
+
+DROP FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text);
+CREATE FUNCTION fairq.enqueue_many(queue text, payloads jsonb[],
+    group_keys text[] DEFAULT NULL, priorities bigint[] DEFAULT NULL,
+    costs real[] DEFAULT NULL, run_ats timestamptz[] DEFAULT NULL,
+    unique_keys text[] DEFAULT NULL, on_duplicate text DEFAULT 'keep',
+    unique_for interval DEFAULT NULL)
+RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_enqueue_many';
+COMMENT ON FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text, interval) IS
+'Enqueue tasks; returns their ids in the order given. Arrays have one dimension and the same length; an array of length 1 stands for all, and a null element for the default, but a payload may not be null. An empty array is of length 0: beside others of length 1 nothing is enqueued. Keys are taken in their own order, whatever that of the arrays; unique_for is for all of them. Needs INSERT. Else, and for errors, as fairq.enqueue().';
 
 -- ---------------------------------------------------------------------------
 -- Views
@@ -99,21 +150,21 @@ CREATE FUNCTION fairq.enqueue(queue text, payload jsonb,
     run_at timestamptz DEFAULT NULL,
     unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-    expires_at timestamptz DEFAULT NULL)
+    expires_at timestamptz DEFAULT NULL, unique_for interval DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_enqueue';
-COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb, timestamptz) IS
-'Enqueue a task; returns its id. It exists when and only when the transaction commits. group_key: whom it counts for, up to 1024 bytes; priority: 0 to 9 under policy fair, any under policy priority, lower first; cost: from 0.001 to 1000000, what it counts for; run_at: not claimable before, a time in the past is now; max_attempts and lease: instead of the queue''s; expires_at: never begun after, then it ends as expired; infinity: never, whatever the queue''s expire_after. Needs INSERT. unique_key: what the task is about, 1 to 1024 bytes; if a task of the key waits, its id is returned, and it is left as it is (on_duplicate keep) or made what this call gives (replace); if one is in flight, the new one is held until that is done, or keeps or replaces the one that is held. Waits for other producers of the same key. Errors: 42704, 42501, 22023, 53400 (the queue has max_tasks tasks, or one of the settings pgfairq.max_queues, max_groups and max_lanes is reached).';
+COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb, timestamptz, interval) IS
+'Enqueue a task; returns its id. It exists when and only when the transaction commits. group_key: whom it counts for, up to 1024 bytes; priority: 0 to 9 under policy fair, any under policy priority, lower first; cost: from 0.001 to 1000000, what it counts for; run_at: not claimable before, a time in the past is now; max_attempts and lease: instead of the queue''s; expires_at: never begun after, then it ends as expired; infinity: never, whatever the queue''s expire_after. Needs INSERT. unique_key: what the task is about, 1 to 1024 bytes; if a task of the key waits, its id is returned, and it is left as it is (on_duplicate keep) or made what this call gives (replace); if one is in flight, the new one is held until that is done, or keeps or replaces the one that is held. unique_for: the key is remembered so long, also when its task has ended; until then calls with the key return the id of that task and make no other. Waits for other producers of the same key. Errors: 42704, 42501, 22023, 53400 (the queue has max_tasks tasks, or one of the settings pgfairq.max_queues, max_groups and max_lanes is reached).';
 
 DROP FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
 CREATE FUNCTION fairq.publish(topic text, payload jsonb,
     group_key text DEFAULT '', priority bigint DEFAULT 0, cost real DEFAULT 1,
     run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-    expires_at timestamptz DEFAULT NULL)
+    expires_at timestamptz DEFAULT NULL, unique_for interval DEFAULT NULL)
 RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_publish';
-COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb, timestamptz) IS
+COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb, timestamptz, interval) IS
 'Enqueue a task in every queue with a subscription that the topic matches, one in each; returns in how many. topic: words joined by ''.'', up to 255 bytes, without * and #. The other arguments are those of fairq.enqueue(), and as good for each of the queues. Needs INSERT on all of them. Errors: 22023 for a bad topic or an argument that one of the queues does not take, 42501, and those of fairq.enqueue(); the message names the queue, and no queue has a task then.';
 
 CREATE OR REPLACE VIEW fairq.queues AS
@@ -125,6 +176,7 @@ FROM fairq.queue q
 JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)
     AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;
 
+-- Through another name, so that users' views on this one stay.
 ALTER FUNCTION fairq.stats_of_queues() RENAME TO stats_of_queues_0_1;
 CREATE FUNCTION fairq.stats_of_queues(
     OUT queue text, OUT ready bigint, OUT leased bigint, OUT scheduled bigint,
@@ -136,7 +188,7 @@ CREATE FUNCTION fairq.stats_of_queues(
     OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
-    OUT stats_reset timestamptz, OUT expired_tasks bigint)
+    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
 COMMENT ON FUNCTION fairq.stats_of_queues() IS

@@ -446,7 +446,21 @@ arguments_on_duplicate(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * The task that enqueue and publish are given: arguments 1 to 11.
+ * For how long a unique key is to be remembered, in microseconds; 0: it is not.
+ */
+int64
+arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_keys)
+{
+	int64		usecs = arguments_duration(fcinfo, number, "unique_for", 0, false);
+
+	if (usecs > 0 && !has_keys)
+		arguments_bad(fcinfo, "unique_for", "is given without a unique key",
+					  "Say with unique_key what is to be unique for so long, or leave it out.");
+	return usecs;
+}
+
+/*
+ * The task that enqueue and publish are given: arguments 1 to 12.
  */
 void
 arguments_task(FunctionCallInfo fcinfo, NewTask *task)
@@ -456,6 +470,7 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 					 "Give a payload; the JSON value null is one.");
 	task->unique_key = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
 	task->replace = arguments_on_duplicate(fcinfo, 7);
+	task->unique_for = arguments_unique_for(fcinfo, 12, task->unique_key != NULL);
 	task->payload = PG_GETARG_DATUM(1);
 	task->run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
 	task->group_key = PG_ARGISNULL(2) ? cstring_to_text("") : PG_GETARG_TEXT_PP(2);

@@ -41,6 +41,7 @@ extern void arguments_buckets(FunctionCallInfo fcinfo, int number, QueueInfo *in
 extern void arguments_group_key(FunctionCallInfo fcinfo, const text *key);
 extern void arguments_groups(FunctionCallInfo fcinfo, int number, ClaimRequest *request);
 extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number);
+extern int64 arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_keys);
 extern void arguments_task(FunctionCallInfo fcinfo, NewTask *task);
 extern void arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info,
 								const NewTask *task);

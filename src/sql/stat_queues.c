@@ -126,8 +126,8 @@ static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		  const int64 *depths, const TimestampTz *oldest)
 {
-	Datum		values[32] = {0};
-	bool		nulls[32];
+	Datum		values[33] = {0};
+	bool		nulls[33];
 	int			leased;
 	int			of_overflow;
 
@@ -166,6 +166,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		put_figures(state, values + 17, nulls + 17);
 		values[30] = TimestampTzGetDatum(state->tallies.since);
 		values[31] = Int64GetDatum(queue_state_counter(state, QUEUE_EXPIRED_TASKS));
+		values[32] = Int64GetDatum(queue_state_counter(state, QUEUE_DEDUPLICATED));
 	}
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }

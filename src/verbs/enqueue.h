@@ -25,6 +25,7 @@ typedef struct NewTask
 	Datum		headers;		/* jsonb */
 	text	   *unique_key;		/* NULL: none */
 	bool		replace;		/* a task of this key that waits */
+	int64		unique_for;		/* microseconds; 0: the key is not remembered */
 } NewTask;
 
 /*

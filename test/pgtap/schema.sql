@@ -8,7 +8,7 @@ SELECT no_plan();
 -- The extension.
 SELECT is(extversion, '0.2.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
-SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.group_setting', 'fairq.queue', 'fairq.topic'], 'pg_dump carries the settings of queues')
+SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.group_setting', 'fairq.queue', 'fairq.topic', 'fairq_internal.remembered_key'], 'pg_dump carries the settings of queues')
     FROM pg_extension WHERE extname = 'pgfairq';
 SELECT isnt(obj_description(oid, 'pg_extension'), NULL, 'it has a comment') FROM pg_extension WHERE extname = 'pgfairq';
 
@@ -18,8 +18,8 @@ CREATE TEMP VIEW members AS
         WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
             AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pgfairq');
 SELECT ok((SELECT count(*) FROM members WHERE type = 'function') > 30, 'it has functions');
-SELECT is_empty('SELECT type, identity FROM members WHERE schema IS DISTINCT FROM ''fairq'' AND (type, identity) <> (''schema'', ''fairq'')',
-    'nothing lives outside schema fairq');
+SELECT is_empty('SELECT type, identity FROM members WHERE schema IS DISTINCT FROM ''fairq'' AND schema IS DISTINCT FROM ''fairq_internal'' AND (type, identity) NOT IN ((''schema'', ''fairq''), (''schema'', ''fairq_internal''))',
+    'nothing lives outside schemas fairq and fairq_internal');
 SELECT is_empty('SELECT type, identity FROM members WHERE type IN (''cast'', ''event trigger'', ''foreign-data wrapper'', ''language'', ''access method'', ''publication'')',
     'it brings nothing that works on the whole database');
 SELECT is_empty('SELECT type, identity FROM members WHERE obj_description(objid, classid::regclass::name) IS NULL
@@ -35,7 +35,7 @@ INSERT INTO contract
     SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_tasks,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused}'::text[],
         '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean}'::text[]) c(n, t)
     UNION ALL
-    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept}'::text[]) n
+    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,deduplicated}'::text[]) n
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{payload_avg,payload_p50,payload_p95,payload_max}'::text[]) n
     UNION ALL
