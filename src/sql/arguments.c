@@ -41,13 +41,17 @@
 static const text *call_queue = NULL;
 
 /*
- * The name of the function that is called, for messages.
+ * The name of the function that is called, for messages; NULL: none, it is the tick of a
+ * schedule.
  */
 const char *
 arguments_function(FunctionCallInfo fcinfo)
 {
-	Oid			function = fcinfo->flinfo->fn_oid;
+	Oid			function;
 
+	if (fcinfo == NULL)
+		return "fairq.schedule()";
+	function = fcinfo->flinfo->fn_oid;
 	return psprintf("%s.%s()", get_namespace_name(get_func_namespace(function)),
 					get_func_name(function));
 }

@@ -31,6 +31,10 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('publish',
      $$topic text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT 0, cost real DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval$$,
      'integer'),
+    ('schedule',
+     $$name text, queue text, cron text, payload jsonb DEFAULT '{}'::jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, headers jsonb DEFAULT NULL::jsonb, timezone text DEFAULT 'UTC'::text, catch_up text DEFAULT 'one'::text, overlap boolean DEFAULT false, active boolean DEFAULT true$$,
+     'timestamp with time zone'),
+    ('unschedule', 'name text', 'boolean'),
     ('claim',
      $$queue text, max_tasks integer DEFAULT 1, lease interval DEFAULT NULL::interval, session uuid DEFAULT NULL::uuid, wait interval DEFAULT '00:00:00'::interval, buckets integer[] DEFAULT NULL::integer[], group_keys text[] DEFAULT NULL::text[]$$,
      'SETOF fairq.task'),
@@ -116,8 +120,8 @@ SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT LIKE ''
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
     'no function has OUT or VARIADIC arguments');
 -- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.
-SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > 2',
-    'every argument after the first two has a default');
+SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > CASE WHEN proname = ''schedule'' THEN 3 ELSE 2 END',
+    'every argument after the first two has a default; a schedule has to have a time as well');
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE ''-'' = ANY (proargnames) OR cardinality(proargnames) <> pronargs',
     'every argument has a name');
 

@@ -59,6 +59,7 @@ INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f
 SELECT fairq.subscribe('bad.#', 'bad fair');
 INSERT INTO good VALUES ('nack', 'delay', '''0'''), ('nack_many', 'delay', '''0'''), ('open_session', 'ttl', '''1 h'''),
     ('await', 'id', '0'), ('await', 'timeout', '''0''');        -- of no task, which is not waited for
+INSERT INTO good VALUES ('schedule', 'name', '''bad'''), ('schedule', 'queue', '''bad fair'''), ('schedule', 'cron', '''0 0 1 1 *'''), ('unschedule', 'name', '''bad''');
 SELECT fairq.open_session('bad', '1 h') AS session \gset
 INSERT INTO good SELECT f, 'session', quote_literal(:'session') FROM unnest('{heartbeat,close_session,my_buckets}'::text[]) f;
 
@@ -101,6 +102,7 @@ INSERT INTO bad VALUES
     ('uuid[]', '''{{00000000-0000-0000-0000-000000000000}}'''), ('uuid[]', '''{no receipt}'''),
     ('uuid[]', 'array_fill(gen_random_uuid(), ARRAY[100000])'),
     ('uuid[]', '(SELECT array_append(array_agg(receipt), NULL) FROM leased)');
+INSERT INTO bad SELECT 'double precision', value FROM bad WHERE type = 'real'::regtype;
 
 -- Every function of the interface, every argument, every bad value of its type.
 CREATE TEMP TABLE tried AS
