@@ -2,6 +2,10 @@
 
 -- From 0.1.0 to 0.2.0.
 
+CREATE SCHEMA fairq_internal;
+COMMENT ON SCHEMA fairq_internal IS 'pgfairq: what is not for applications';
+GRANT USAGE ON SCHEMA fairq_internal TO PUBLIC;
+
 -- ---------------------------------------------------------------------------
 -- What changes its arguments, columns or name goes first
 -- ---------------------------------------------------------------------------
@@ -105,6 +109,159 @@ CREATE TYPE fairq.outcome AS (
 COMMENT ON TYPE fairq.outcome IS 'How a task has ended: state is acked, dead, cancelled or expired, or its present state if it has not; result is what its worker gave fairq.ack(), and done_at when it did';
 
 -- ---------------------------------------------------------------------------
+-- Remembered keys
+-- ---------------------------------------------------------------------------
+
+-- Unique keys that are remembered for a time, of all queues. A key may have several
+-- rows, of which the last counts. They go with the settings of the queue.
+CREATE TABLE fairq_internal.remembered_key (
+    queue pg_catalog.text COLLATE pg_catalog."C" NOT NULL REFERENCES fairq.queue ON DELETE CASCADE,
+    unique_key pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    task pg_catalog.int8 NOT NULL,
+    until pg_catalog.timestamptz NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.05, vacuum_truncate = off);
+CREATE INDEX remembered_key_by_key ON fairq_internal.remembered_key USING btree (queue, unique_key);
+CREATE INDEX remembered_key_by_until ON fairq_internal.remembered_key USING btree (queue, until);
+SELECT pg_catalog.pg_extension_config_dump('fairq_internal.remembered_key', '');
+
+-- As with fairq.group_setting: only a deletion of the queue is looked after.
+ALTER TABLE fairq_internal.remembered_key DISABLE TRIGGER ALL;
+REVOKE ALL ON fairq_internal.remembered_key FROM PUBLIC;
+COMMENT ON TABLE fairq_internal.remembered_key IS 'Unique keys that are remembered, as unique_for of fairq.enqueue() says, with the task of each; written by the engine alone';
+
+CREATE FUNCTION fairq_internal.remembered_key_written()
+RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_remembered_key_written';
+COMMENT ON FUNCTION fairq_internal.remembered_key_written() IS
+'Row trigger of fairq_internal.remembered_key: tells the engine of rows, also of those that a restore writes.';
+
+CREATE TRIGGER fairq_remembered_key_written
+    AFTER INSERT OR UPDATE ON fairq_internal.remembered_key
+    FOR EACH ROW EXECUTE FUNCTION fairq_internal.remembered_key_written();
+ALTER TABLE fairq_internal.remembered_key ENABLE ALWAYS TRIGGER fairq_remembered_key_written;
+
+-- ---------------------------------------------------------------------------
+-- Schedules
+-- ---------------------------------------------------------------------------
+
+-- The schedules: what is enqueued, when, and as whom. No index but that on names, and half
+-- of each page free: a tick writes a heap-only tuple.
+CREATE TABLE fairq.schedule (
+    name pg_catalog.text COLLATE pg_catalog."C" NOT NULL PRIMARY KEY,
+    queue pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    owner pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    owner_oid pg_catalog.oid NOT NULL,
+    cron pg_catalog.text NOT NULL,
+    timezone pg_catalog.text NOT NULL,
+    payload pg_catalog.jsonb NOT NULL,
+    group_key pg_catalog.text NOT NULL,
+    priority pg_catalog.int8,
+    cost pg_catalog.float8 NOT NULL,
+    headers pg_catalog.jsonb,
+    catch_up pg_catalog.text NOT NULL,
+    overlap pg_catalog.bool NOT NULL,
+    active pg_catalog.bool NOT NULL,
+    anchor pg_catalog.timestamptz NOT NULL,
+    next_run pg_catalog.timestamptz,
+    last_run pg_catalog.timestamptz,
+    last_task pg_catalog.int8,
+    skipped pg_catalog.int8 NOT NULL DEFAULT 0,
+    failures pg_catalog.int4 NOT NULL DEFAULT 0,
+    last_error pg_catalog.text,
+    last_error_at pg_catalog.timestamptz
+) WITH (fillfactor = 50, toast_tuple_target = 256);
+SELECT pg_catalog.pg_extension_config_dump('fairq.schedule', '');
+REVOKE ALL ON fairq.schedule FROM PUBLIC;
+COMMENT ON TABLE fairq.schedule IS 'Schedules; written by fairq.schedule() and by whoever runs them, read through the view fairq.schedules';
+
+CREATE FUNCTION fairq_internal.schedule_written()
+RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_schedule_written';
+COMMENT ON FUNCTION fairq_internal.schedule_written() IS
+'Statement trigger of fairq.schedule: wakes the worker when a definition was written, be it by a restore.';
+
+CREATE FUNCTION fairq_internal.schedule_inserted()
+RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_schedule_inserted';
+COMMENT ON FUNCTION fairq_internal.schedule_inserted() IS
+'Row trigger of fairq.schedule: the owner is the role of that name, whatever its oid was where the row comes from.';
+
+CREATE TRIGGER fairq_schedule_inserted
+    BEFORE INSERT ON fairq.schedule
+    FOR EACH ROW EXECUTE FUNCTION fairq_internal.schedule_inserted();
+ALTER TABLE fairq.schedule ENABLE ALWAYS TRIGGER fairq_schedule_inserted;
+
+CREATE TRIGGER fairq_schedule_written
+    AFTER INSERT OR UPDATE OF queue, cron, timezone, active ON fairq.schedule
+    FOR EACH STATEMENT EXECUTE FUNCTION fairq_internal.schedule_written();
+ALTER TABLE fairq.schedule ENABLE ALWAYS TRIGGER fairq_schedule_written;
+
+CREATE FUNCTION fairq.schedule(name text, queue text, cron text, payload jsonb DEFAULT '{}',
+    group_key text DEFAULT '', priority bigint DEFAULT NULL, cost double precision DEFAULT 1,
+    headers jsonb DEFAULT NULL, timezone text DEFAULT 'UTC', catch_up text DEFAULT 'one',
+    overlap boolean DEFAULT false, active boolean DEFAULT true)
+RETURNS timestamptz LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_schedule';
+COMMENT ON FUNCTION fairq.schedule(text, text, text, jsonb, text, bigint, double precision, jsonb, text, text, boolean, boolean) IS
+'Have a task enqueued again and again; returns the next time, null if the schedule is not active. A schedule of that name is replaced, by its owner. name: 1 to 255 bytes; cron: minute, hour, day of the month, month and day of the week, or six fields with the second first, or @hourly, @daily, @weekly, @monthly, @yearly, or @every 15 s; timezone: what clock that is about; payload, group_key, priority, cost, headers: as in fairq.enqueue(), and headers get schedule and tick; catch_up: after a time without a worker run none of the ticks that were missed, one for all of them, or all, up to 1000; overlap: false has no task enqueued while the last one of this schedule waits or runs; active: false stops it. Tasks are enqueued as the owner, who needs INSERT. Errors: 42704 for an unknown queue, 42501, 22023, 53400 (pgfairq.max_schedules).';
+
+CREATE FUNCTION fairq.unschedule(name text)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_unschedule';
+COMMENT ON FUNCTION fairq.unschedule(text) IS
+'Remove a schedule; tasks that it has enqueued stay. Returns false if there is none. For its owner. Errors: 42501, 22023.';
+
+CREATE FUNCTION fairq_internal.cron_next(cron text, timezone text, after timestamptz, anchor timestamptz)
+RETURNS timestamptz LANGUAGE C STABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'fairq_cron_next';
+COMMENT ON FUNCTION fairq_internal.cron_next(text, text, timestamptz, timestamptz) IS
+'The first tick of a cron expression after a time; anchor: what @every counts from. For tests. Errors: 22023.';
+
+CREATE FUNCTION fairq_internal.schedule_owner(owner text, owner_oid oid)
+RETURNS oid LANGUAGE C STABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'fairq_schedule_owner';
+COMMENT ON FUNCTION fairq_internal.schedule_owner(text, oid) IS
+'The role that a row of fairq.schedule names; null: there is none.';
+
+-- What a task carries is for who could enqueue it, not for pg_monitor.
+CREATE VIEW fairq.schedules WITH (security_barrier) AS
+SELECT s.name, s.queue,
+    COALESCE(pg_catalog.pg_get_userbyid(o.oid), s.owner)::pg_catalog.text AS owner,
+    s.cron, s.timezone, s.catch_up, s.overlap, s.active,
+    s.next_run, s.last_run, s.last_task, s.skipped, s.failures, s.last_error, s.last_error_at,
+    s.group_key, s.priority, s.cost,
+    CASE WHEN m.member THEN s.payload END AS payload,
+    CASE WHEN m.member THEN s.headers END AS headers
+FROM fairq.schedule s
+CROSS JOIN LATERAL (SELECT fairq_internal.schedule_owner(s.owner, s.owner_oid) AS oid) o
+CROSS JOIN LATERAL (SELECT COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'),
+    pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')) AS member) m
+WHERE m.member OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+COMMENT ON VIEW fairq.schedules IS
+'What is enqueued again and again, and how that goes: those of one''s own roles, to pg_monitor all, without payload and headers.';
+COMMENT ON COLUMN fairq.schedules.name IS 'its name, one in the database';
+COMMENT ON COLUMN fairq.schedules.queue IS 'the queue in which tasks are enqueued, by name';
+COMMENT ON COLUMN fairq.schedules.owner IS 'the role as which tasks are enqueued';
+COMMENT ON COLUMN fairq.schedules.cron IS 'when, as it was given';
+COMMENT ON COLUMN fairq.schedules.timezone IS 'by what clock';
+COMMENT ON COLUMN fairq.schedules.catch_up IS 'which ticks are run that were missed: none, one or all';
+COMMENT ON COLUMN fairq.schedules.overlap IS 'whether a task is enqueued while the last one waits or runs';
+COMMENT ON COLUMN fairq.schedules.active IS 'whether there are ticks at all';
+COMMENT ON COLUMN fairq.schedules.next_run IS 'the next tick; null if it is not active';
+COMMENT ON COLUMN fairq.schedules.last_run IS 'when a task was enqueued last';
+COMMENT ON COLUMN fairq.schedules.last_task IS 'the id of that task';
+COMMENT ON COLUMN fairq.schedules.skipped IS 'ticks at which the last task was still there';
+COMMENT ON COLUMN fairq.schedules.failures IS 'ticks in a row, up to now, that failed';
+COMMENT ON COLUMN fairq.schedules.last_error IS 'SQLSTATE and message of the last failure since the schedule was made or replaced';
+COMMENT ON COLUMN fairq.schedules.last_error_at IS 'when that was';
+COMMENT ON COLUMN fairq.schedules.group_key IS 'of its tasks';
+COMMENT ON COLUMN fairq.schedules.priority IS 'of its tasks; null is the default';
+COMMENT ON COLUMN fairq.schedules.cost IS 'of its tasks';
+COMMENT ON COLUMN fairq.schedules.payload IS 'of its tasks; null to who may not act as the owner';
+COMMENT ON COLUMN fairq.schedules.headers IS 'of its tasks, without what a tick adds; null to who may not act as the owner';
+GRANT SELECT ON fairq.schedules TO PUBLIC;
+
+-- ---------------------------------------------------------------------------
 -- Functions that are new, or changed
 -- ---------------------------------------------------------------------------
 
@@ -200,29 +357,32 @@ CREATE FUNCTION fairq.enqueue(queue text, payload jsonb,
     run_at timestamptz DEFAULT NULL,
     unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-    expires_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL)
+    expires_at timestamptz DEFAULT NULL, unique_for interval DEFAULT NULL,
+    delay interval DEFAULT NULL)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_enqueue';
-COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval) IS
+COMMENT ON FUNCTION fairq.enqueue(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval, interval) IS
 'Enqueue a task; returns its id. It exists when and only when the transaction commits. group_key: whom it counts for, up to 1024 bytes; priority: 0 to 9 under policy fair, any under policy priority, lower first, null for the queue''s default_priority; cost: from 0.001 to 1000000, what it counts for; run_at: not claimable before, a time in the past is now; delay: the same from now on; max_attempts and lease: instead of the queue''s; expires_at: never begun after, then it ends as expired; infinity: never, whatever the queue''s expire_after. Needs INSERT. unique_key: what the task is about, 1 to 1024 bytes; if a task of the key waits, its id is returned, and it is left as it is (on_duplicate keep) or made what this call gives (replace); if one is in flight, the new one is held until that is done, or keeps or replaces the one that is held. Waits for other producers of the same key. Errors: 42704, 42501, 22023, 53400 (the queue has max_depth tasks, or one of the settings pgfairq.max_queues, max_groups and max_lanes is reached).';
 
 CREATE FUNCTION fairq.enqueue_many(queue text, payloads jsonb[],
     group_keys text[] DEFAULT NULL, priorities bigint[] DEFAULT NULL,
     costs double precision[] DEFAULT NULL, run_ats timestamptz[] DEFAULT NULL,
-    unique_keys text[] DEFAULT NULL, on_duplicate text DEFAULT 'keep')
+    unique_keys text[] DEFAULT NULL, on_duplicate text DEFAULT 'keep',
+    unique_for interval DEFAULT NULL)
 RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_enqueue_many';
-COMMENT ON FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], double precision[], timestamptz[], text[], text) IS
+COMMENT ON FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], double precision[], timestamptz[], text[], text, interval) IS
 'Enqueue tasks; returns their ids in the order given. Arrays have one dimension and the same length; an array of length 1 stands for all, and a null element for the default, but a payload may not be null. An empty array is of length 0: beside others of length 1 nothing is enqueued. Keys are taken in their own order, whatever that of the arrays. Needs INSERT. Else, and for errors, as fairq.enqueue().';
 
 CREATE FUNCTION fairq.publish(topic text, payload jsonb,
     group_key text DEFAULT '', priority bigint DEFAULT NULL, cost double precision DEFAULT 1,
     run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-    expires_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL)
+    expires_at timestamptz DEFAULT NULL, unique_for interval DEFAULT NULL,
+    delay interval DEFAULT NULL)
 RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_publish';
-COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval) IS
+COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval, interval) IS
 'Enqueue a task in every queue with a subscription that the topic matches, one in each; returns in how many. topic: words joined by ''.'', up to 255 bytes, without * and #. The other arguments are those of fairq.enqueue(), and as good for each of the queues. Needs INSERT on all of them. Errors: 22023 for a bad topic or an argument that one of the queues does not take, 42501, and those of fairq.enqueue(); the message names the queue, and no queue has a task then.';
 
 CREATE FUNCTION fairq.ack(receipt uuid, result jsonb DEFAULT NULL)
@@ -277,7 +437,7 @@ CREATE FUNCTION fairq.stats_of_queues(
     OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
-    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT snoozed bigint)
+    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
 COMMENT ON FUNCTION fairq.stats_of_queues() IS

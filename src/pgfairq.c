@@ -48,6 +48,7 @@
 #include "shmem/transit_horizon.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
+#include "sql/sql_schedules.h"
 #include "storage/archive.h"
 #include "storage/extension_version.h"
 #include "storage/page_hints.h"
@@ -151,6 +152,7 @@ _PG_init(void)
 	pending_at_abort(waiters_at_abort);
 	pending_at_abort(awaiters_end);
 	held_tasks_register();
+	sql_schedules_register();
 	database_hooks_install();
 	launcher_register();
 }

@@ -31,8 +31,9 @@ CREATE FUNCTION fairq.publish(topic text, payload jsonb,
     group_key text DEFAULT '', priority bigint DEFAULT NULL, cost double precision DEFAULT 1,
     run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-    expires_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL)
+    expires_at timestamptz DEFAULT NULL, unique_for interval DEFAULT NULL,
+    delay interval DEFAULT NULL)
 RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_publish';
-COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval) IS
+COMMENT ON FUNCTION fairq.publish(text, jsonb, text, bigint, double precision, timestamptz, text, text, int, interval, jsonb, timestamptz, interval, interval) IS
 'Enqueue a task in every queue with a subscription that the topic matches, one in each; returns in how many. topic: words joined by ''.'', up to 255 bytes, without * and #. The other arguments are those of fairq.enqueue(), and as good for each of the queues. Needs INSERT on all of them. Errors: 22023 for a bad topic or an argument that one of the queues does not take, 42501, and those of fairq.enqueue(); the message names the queue, and no queue has a task then.';

@@ -23,6 +23,7 @@ int			settings_max_leases = 1024 * 1024;
 int			settings_max_sessions = 1024;
 int			settings_max_workers = 8;
 int			settings_sweep_interval = 10000;
+int			settings_max_schedules = 10000;
 
 /*
  * Define the settings.  Called once, from _PG_init.
@@ -88,6 +89,13 @@ settings_define(void)
 							&settings_sweep_interval,
 							10000, 0, 24 * 60 * 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.max_schedules",
+							"Maximum number of schedules in a database.",
+							NULL,
+							&settings_max_schedules,
+							10000, 0, 1000000,
+							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 	MarkGUCPrefixReserved("pgfairq");
 }

@@ -16,6 +16,7 @@ extern int	settings_max_leases;
 extern int	settings_max_sessions;
 extern int	settings_max_workers;
 extern int	settings_sweep_interval;	/* milliseconds; 0: off */
+extern int	settings_max_schedules;
 
 extern void settings_define(void);
 

@@ -30,6 +30,7 @@ typedef enum QueueCounter
 	QUEUE_SNOOZED,				/* released with a delay */
 	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
 	QUEUE_EXPIRED_TASKS,		/* that have ended so */
+	QUEUE_DEDUPLICATED,			/* enqueues that made no new task */
 	/* how many there are now; never reset */
 	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
 	QUEUE_SCHEDULED,

@@ -3,14 +3,15 @@
  * maintain.c
  *	  One bounded pass of what time does to a queue.
  *
- * Leases that have run out, tasks that have expired or become due, overflow that there is
- * room for, transactions that were prepared and have ended, rows of the archive
- * that are old; and now and then a look for what was overlooked.  The background
- * worker calls it when something is due, fairq.maintain() at a user's wish;
- * claims that come up short call it where there is no worker, for what makes
- * tasks ready.  It is bounded: the transaction is short, and the caller comes
- * again if there is more.  (But for the look for places of the overflow that were
- * lost, which comes to each group that has any: replenish_overflow.c.)
+ * Leases that have run out, tasks that have expired or become due, overflow that
+ * there is room for, transactions that were prepared and have ended, rows of the
+ * archive that are old, keys that were remembered long enough; and now and then a look for
+ * what was overlooked.  The background worker calls it when something is due,
+ * fairq.maintain() at a user's wish; claims that come up short call it where there
+ * is no worker, for what makes tasks ready.  It is bounded: the transaction is short,
+ * and the caller comes again if there is more.  (But for the look for places of the
+ * overflow that were lost, which comes to each group that has any:
+ * replenish_overflow.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.  It is held to the end of the transaction, in which what was done can
@@ -30,6 +31,7 @@
 #include "common/wall_clock.h"
 #include "maintenance/archive_expiry.h"
 #include "maintenance/expire_due.h"
+#include "maintenance/forget_keys.h"
 #include "maintenance/maintain.h"
 #include "maintenance/promote_due.h"
 #include "maintenance/sweep.h"
@@ -102,6 +104,7 @@ clock_was_set(QueueState *state, TimestampTz now)
 	state->expiry.retry_at = 0;
 	state->archive.reread_at = 0;
 	state->archive.reread_began = 0;
+	state->remembered.reread_at = 0;
 	state->sweep.begun_at = now;
 	for (int i = 0; i < state->sweep.suspect_count; i++)
 		state->sweep.suspects[i].since = now;
@@ -142,6 +145,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		pending_maintained(RelationGetRelid(rel));
 		index_cursor_begin(&info->state->due, now, &maintenance->due_from);
 		index_cursor_begin(&info->state->expiry.cursor, now, &maintenance->expired_from);
+		forget_keys_begin(&pass, &maintenance->keys_from);
 	}
 	maintenance->begun = true;
 	expired = settle_expired(rel, info, PASS_ROWS);
@@ -172,7 +176,10 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		++maintenance->sweep_passes < SWEEP_PASSES;
 	maintenance->moved += moved;
 	if (!maintenance->claiming)
+	{
 		maintenance->archived += archive_expire(&pass, &maintenance->archive);
+		maintenance->archived += forget_keys(&pass, &maintenance->keys_from);
+	}
 	maintenance->next = pass.next;
 	return pass.more;
 }

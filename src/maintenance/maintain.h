@@ -21,9 +21,10 @@ typedef struct Maintenance
 	IndexPosition	due_from;		/* where to read on in what is due ... */
 	IndexPosition	expired_from;	/* ... and in what has expired */
 	ArchivePass archive;
+	IndexPosition keys_from;	/* and in keys that are remembered */
 	int64		moved;			/* tasks, by all passes */
 	int			sweep_passes;	/* in which there was more to look at */
-	int64		archived;		/* entries of the archive looked at, by all */
+	int64		archived;		/* entries of the archive, and keys, looked at, by all */
 	TimestampTz next;			/* when something will be due again */
 } Maintenance;
 

@@ -94,6 +94,18 @@ typedef struct QueueHeldChecks
 	int64		from;			/* and all from this id on; PG_INT64_MAX: none */
 } QueueHeldChecks;
 
+/*
+ * Unique keys that are remembered, also when their tasks have ended: rows of
+ * fairq_internal.remembered_key (remembered_keys.c).
+ */
+typedef struct QueueRemembered
+{
+	IndexCursor cursor;			/* by when they are to be forgotten */
+	pg_atomic_uint64 written;	/* changes with each row; 0: a pass found none ... */
+	pg_atomic_uint32 none_of;	/* ... under the queue's name of this hash */
+	TimestampTz reread_at;		/* maintenance lock: when to read them all again */
+} QueueRemembered;
+
 /* The ids of tasks, as far as they were taken from the sequence. */
 typedef struct QueueIds
 {
@@ -226,6 +238,7 @@ typedef struct QueueState
 	QueueCounts counts;
 	QueueReplenish replenish;
 	QueueHeldChecks held;
+	QueueRemembered remembered;
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket
 											 * is */

@@ -11,8 +11,8 @@
  * makes something due earlier (a task for a certain time, a lease that ends)
  * puts the time there and sets the worker's latch, at commit.  Most leases end
  * later than what the worker waits for anyway; then it is one look.  Errands for
- * those who wait or listen (waiters.c) have a time of their own: they take no
- * look at the queues.
+ * those who wait or listen (waiters.c) have a time of their own, and so have
+ * schedules: they take no look at the queues.
  *
  *		reserved by the launcher -> begun by the worker -> ended by the worker
  *		or by its exit -> unreserved by the launcher
@@ -20,10 +20,10 @@
  * A database whose worker is in the way (DROP DATABASE) is fenced: its worker is
  * asked to stop, and no other is started until it is let go.
  *
- * Locking: the lock guards all fields but next_wake and next_errand, which are
- * atomic.  Only worker_slots_wake_at and worker_slots_errand_at read slots
- * without the lock: in the worst case they set the latch of a process that is
- * not concerned.
+ * Locking: the lock guards all fields but next_wake, next_errand and
+ * next_schedule, which are atomic.  Only worker_slots_wake_at and its like read
+ * slots without the lock: in the worst case they set the latch of a process that
+ * is not concerned.
  *
  *-------------------------------------------------------------------------
  */
@@ -63,6 +63,7 @@ typedef struct WorkerSlot
 	Latch	   *latch;			/* in the proc array */
 	pg_atomic_uint64 next_wake; /* a TimestampTz */
 	pg_atomic_uint64 next_errand;	/* another */
+	pg_atomic_uint64 next_schedule; /* and another */
 } WorkerSlot;
 
 typedef struct FencedDatabase
@@ -97,6 +98,7 @@ wake_all(const ClockStep *step)
 
 		pg_atomic_write_u64(&slot->next_wake, 0);
 		pg_atomic_write_u64(&slot->next_errand, 0);
+		pg_atomic_write_u64(&slot->next_schedule, 0);
 		if (slot->latch != NULL)
 			SetLatch(slot->latch);
 	}
@@ -126,6 +128,7 @@ worker_slots_shmem_init(void *area, bool found)
 	{
 		pg_atomic_init_u64(&state->slots[i].next_wake, PG_INT64_MAX);
 		pg_atomic_init_u64(&state->slots[i].next_errand, PG_INT64_MAX);
+		pg_atomic_init_u64(&state->slots[i].next_schedule, PG_INT64_MAX);
 	}
 }
 
@@ -187,6 +190,18 @@ worker_slots_errand_at(Oid database, TimestampTz when)
 
 	if (slot != NULL)
 		come_at(slot, &slot->next_errand, when);
+}
+
+/*
+ * Schedules of a database have come or changed.  Never fails.
+ */
+void
+worker_slots_schedules(Oid database)
+{
+	WorkerSlot *slot = slot_of(database);
+
+	if (slot != NULL)
+		come_at(slot, &slot->next_schedule, 0);
 }
 
 /*
@@ -346,6 +361,7 @@ worker_slots_reserve(Oid database, uint32 *reservation)
 		slot->latch = NULL;
 		pg_atomic_write_u64(&slot->next_wake, PG_INT64_MAX);
 		pg_atomic_write_u64(&slot->next_errand, PG_INT64_MAX);
+		pg_atomic_write_u64(&slot->next_schedule, PG_INT64_MAX);
 		slot->database = database;
 		slot->reservation = *reservation = ++state->reservations;
 		result = i;
@@ -515,6 +531,14 @@ worker_slots_errands_begin(int slot)
 	pg_memory_barrier();
 }
 
+/* The worker begins to look which schedules are due, as with a pass. */
+void
+worker_slots_schedules_begin(int slot)
+{
+	pg_atomic_write_u64(&state->slots[slot].next_schedule, PG_INT64_MAX);
+	pg_memory_barrier();
+}
+
 static TimestampTz
 earlier(pg_atomic_uint64 *time, TimestampTz when)
 {
@@ -543,4 +567,11 @@ TimestampTz
 worker_slots_next_errand(int slot, TimestampTz when)
 {
 	return earlier(&state->slots[slot].next_errand, when);
+}
+
+/* When to look for schedules again, as with a pass. */
+TimestampTz
+worker_slots_next_schedule(int slot, TimestampTz when)
+{
+	return earlier(&state->slots[slot].next_schedule, when);
 }

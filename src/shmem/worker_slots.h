@@ -25,6 +25,7 @@ extern void worker_slots_shmem_init(void *area, bool found);
 /* For everybody. */
 extern void worker_slots_wake_at(Oid database, TimestampTz when);
 extern void worker_slots_errand_at(Oid database, TimestampTz when);
+extern void worker_slots_schedules(Oid database);
 extern bool worker_slots_alive(Oid database);
 extern void worker_slots_probe(Oid database);
 extern void worker_slots_fence(Oid database);
@@ -47,5 +48,7 @@ extern void worker_slots_pass_begins(int slot);
 extern TimestampTz worker_slots_next(int slot, TimestampTz when);
 extern void worker_slots_errands_begin(int slot);
 extern TimestampTz worker_slots_next_errand(int slot, TimestampTz when);
+extern void worker_slots_schedules_begin(int slot);
+extern TimestampTz worker_slots_next_schedule(int slot, TimestampTz when);
 
 #endif							/* FAIRQ_WORKER_SLOTS_H */

@@ -41,13 +41,17 @@
 static const text *call_queue = NULL;
 
 /*
- * The name of the function that is called, for messages.
+ * The name of the function that is called, for messages; NULL: none, it is the tick of a
+ * schedule.
  */
 const char *
 arguments_function(FunctionCallInfo fcinfo)
 {
-	Oid			function = fcinfo->flinfo->fn_oid;
+	Oid			function;
 
+	if (fcinfo == NULL)
+		return "fairq.schedule()";
+	function = fcinfo->flinfo->fn_oid;
 	return psprintf("%s.%s()", get_namespace_name(get_func_namespace(function)),
 					get_func_name(function));
 }
@@ -553,7 +557,24 @@ arguments_on_duplicate(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * The task that enqueue and publish are given: arguments 1 to 12.
+ * For how long a unique key is to be remembered, in microseconds; 0: it is not.
+ */
+int64
+arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_keys)
+{
+	int64		usecs = arguments_duration(fcinfo, number, "unique_for", 0, false);
+
+	if (usecs > 0 && !has_keys)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("argument \"unique_for\" of %s must not be given without a unique key",
+						arguments_function(fcinfo)),
+				 errhint("Say with \"unique_key\" what is to be unique for so long, or leave it out.")));
+	return usecs;
+}
+
+/*
+ * The task that enqueue and publish are given: arguments 1 to 13.
  */
 void
 arguments_task(FunctionCallInfo fcinfo, NewTask *task)
@@ -565,10 +586,11 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 					   "Give a payload; the JSON value null is one.");
 	task->unique_key = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
 	task->replace = arguments_on_duplicate(fcinfo, 7);
+	task->unique_for = arguments_unique_for(fcinfo, 12, task->unique_key != NULL);
 	task->payload = PG_GETARG_DATUM(1);
 	task->run_at = PG_ARGISNULL(5) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(5);
-	delay = arguments_duration(fcinfo, 12, "delay", 0, true);
-	if (!PG_ARGISNULL(12) && !PG_ARGISNULL(5))
+	delay = arguments_duration(fcinfo, 13, "delay", 0, true);
+	if (!PG_ARGISNULL(13) && !PG_ARGISNULL(5))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("arguments \"run_at\" and \"delay\" of %s must not both be given",

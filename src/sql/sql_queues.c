@@ -16,6 +16,8 @@
 #include "utils/fmgrprotos.h"
 
 #include "maintenance/maintain.h"
+#include "maintenance/run_schedules.h"
+#include "shmem/worker_slots.h"
 #include "sql/arguments.h"
 #include "storage/queue_open.h"
 #include "verbs/group_admin.h"
@@ -276,5 +278,7 @@ fairq_maintain(PG_FUNCTION_ARGS)
 		CommandCounterIncrement();
 	}
 	relation_close(rel, NoLock);
+	if (!worker_slots_alive(MyDatabaseId))
+		run_schedules_by_hand(PG_GETARG_TEXT_PP(0));
 	PG_RETURN_INT64(maintenance.moved);
 }

@@ -120,6 +120,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	TaskArray	run_ats;
 	TaskArray	unique_keys;
 	bool		replace;
+	int64		unique_for;
 	text	   *no_group = cstring_to_text("");
 	int			n = -1;
 	NewTask    *tasks;
@@ -140,6 +141,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	task_array(fcinfo, 5, "run_ats", TIMESTAMPTZOID, &run_ats, &n);
 	task_array(fcinfo, 6, "unique_keys", TEXTOID, &unique_keys, &n);
 	replace = arguments_on_duplicate(fcinfo, 7);
+	unique_for = arguments_unique_for(fcinfo, 8, unique_keys.n >= 0);
 
 	if (n < 0)
 		n = 1;					/* all arrays that are given have length 1 */
@@ -164,6 +166,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 		tasks[i].unique_key = task_element(&unique_keys, i, &value) ?
 			DatumGetTextPP(value) : NULL;
 		tasks[i].replace = replace;
+		tasks[i].unique_for = unique_for;
 		tasks[i].max_attempts = -1;
 		tasks[i].expires_at = DT_NOBEGIN;
 		arguments_check_task(fcinfo, info, &tasks[i]);

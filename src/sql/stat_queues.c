@@ -99,8 +99,8 @@ static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		  const int64 *depths, const TimestampTz *oldest)
 {
-	Datum		values[33] = {0};
-	bool		nulls[33];
+	Datum		values[34] = {0};
+	bool		nulls[34];
 	int			leased;
 	int			of_overflow;
 
@@ -139,7 +139,8 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		put_figures(state, values + 17, nulls + 17);
 		values[30] = TimestampTzGetDatum(state->tallies.since);
 		values[31] = Int64GetDatum(queue_state_counter(state, QUEUE_EXPIRED_TASKS));
-		values[32] = Int64GetDatum(queue_state_counter(state, QUEUE_SNOOZED));
+		values[32] = Int64GetDatum(queue_state_counter(state, QUEUE_DEDUPLICATED));
+		values[33] = Int64GetDatum(queue_state_counter(state, QUEUE_SNOOZED));
 	}
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }

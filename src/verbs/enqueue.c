@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "shmem/stats.h"
+#include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "verbs/enqueue.h"
@@ -311,6 +312,12 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
 			pending_task_held(info->state, place->id, key.id);
 		key.id = place->id;
 	}
+	else
+		stats_tally(info->state, QUEUE_DEDUPLICATED, 1);
+	/* The time runs from the call that has begun it: duplicates do not extend it. */
+	if (task->unique_for > 0 && !key.remembered)
+		remembered_keys_add(info, task->unique_key, key.id,
+							GetCurrentTimestamp() + task->unique_for);
 	unique_keys_let_go(&key);
 	return key.id;
 }

@@ -26,7 +26,11 @@ typedef struct NewTask
 	Datum		headers;		/* jsonb */
 	text	   *unique_key;		/* NULL: none */
 	bool		replace;		/* a task of this key that waits */
+	int64		unique_for;		/* microseconds; 0: the key is not remembered */
 } NewTask;
+
+/* A task of which nothing is said. */
+#define NEW_TASK	{.cost = 1, .run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN, .max_attempts = -1}
 
 /*
  * When a task expires that is enqueued now; DT_NOEND: never.  By default it has so long

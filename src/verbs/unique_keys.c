@@ -35,6 +35,10 @@
  *
  * What is held becomes ready in held_tasks.c.
  *
+ * A key may be remembered for a time (unique_for, remembered_keys.c).  If no task of it
+ * waits, the task that it was remembered with is the one until then, be it in flight
+ * or ended.
+ *
  * Locking: the lock of a key, for the hash of it, is a heavyweight lock, held
  * while the index is read and rows are written.  Under it nothing is waited for but
  * row locks of users.
@@ -58,6 +62,7 @@
 #include "storage/durable_leases.h"
 #include "storage/key_index.h"
 #include "storage/queue_open.h"
+#include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
 #include "verbs/expire.h"
@@ -287,6 +292,7 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 {
 	Relation	rel = row->rel;
 	QueueInfo  *info = row->info;
+	RememberedKey remembered;
 	int			failures = 0;
 	bool		lost = false;
 
@@ -296,21 +302,36 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 	{
 		KeyTasks	tasks;
 		KeyRow	   *waiting;
+		TransactionId busy;
 
 		(void) LockAcquire(&key->lock, ExclusiveLock, false, false);
 		key_tasks_find(rel, info, task->unique_key, &tasks);
 		/* What is held is the one, whatever becomes of the first. */
-		if (TransactionIdIsValid(tasks.busy) && !tasks.has_held)
+		busy = tasks.has_held ? InvalidTransactionId : tasks.busy;
+		/* After the tasks: a transaction that has ended one since has remembered it. */
+		if (!TransactionIdIsValid(busy))
+		{
+			remembered_keys_find(info, task->unique_key, &remembered);
+			busy = remembered.busy;
+		}
+		if (TransactionIdIsValid(busy))
 		{
 			unique_keys_let_go(key);
-			XactLockTableWait(tasks.busy, NULL, NULL, XLTW_None);
+			XactLockTableWait(busy, NULL, NULL, XLTW_None);
 			failures = 0;
 			continue;
 		}
+		key->remembered = remembered.found;
 
 		waiting = tasks.has_held ? &tasks.held :
 			tasks.has_first && !tasks.in_flight ? &tasks.first : NULL;
 		key->id = tasks.has_first ? tasks.first.id : 0;
+		if (waiting == NULL && remembered.found)
+		{
+			key->found = KEY_WAITING;
+			key->id = remembered.task;
+			return;
+		}
 		if (waiting == NULL)
 		{
 			key->found = tasks.has_first ? KEY_IN_FLIGHT : KEY_FREE;
@@ -319,10 +340,10 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		if (!end_expired(row, waiting, failures > 1) &&
 			write_waiting(placement, row, waiting, task, failures > 1, &lost))
 		{
-			key->found = lost ? KEY_IN_FLIGHT : KEY_WAITING;
+			key->found = lost && !remembered.found ? KEY_IN_FLIGHT : KEY_WAITING;
 			if (tasks.has_held)
 				pending_task_held(info->state, waiting->id, key->id);
-			key->id = waiting->id;
+			key->id = lost && remembered.found ? remembered.task : waiting->id;
 			return;
 		}
 

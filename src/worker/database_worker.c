@@ -13,6 +13,8 @@
  * what is to NOTIFY, in a transaction of its own, so that producers do not,
  * for whom it would mean to commit one after the other.
  *
+ * And it runs schedules (schedule_worker.c), between the queues.
+ *
  * An error in a queue's maintenance is logged once; the queue is left alone for
  * a while, longer each time, and the others go on.
  *
@@ -51,6 +53,7 @@
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
 #include "worker/database_worker.h"
+#include "worker/schedule_worker.h"
 
 #define FIRST_RETRY_SECS	1
 #define LAST_RETRY_SECS		300
@@ -69,6 +72,7 @@ typedef struct FailingQueue
 } FailingQueue;
 
 static int	my_slot = -1;
+static TimestampTz next_schedule = 0;
 static WorkerEnd my_end = WORKER_FAILED;
 static HTAB *failing = NULL;
 static bool notify_failed = false;
@@ -385,6 +389,18 @@ override_settings(void)
 }
 
 /*
+ * Run schedules if one is due.  That has to be in time, so it is asked for between the
+ * queues.
+ */
+static void
+run_schedules(void)
+{
+	next_schedule = worker_slots_next_schedule(my_slot, next_schedule);
+	if (next_schedule <= GetCurrentTimestamp())
+		next_schedule = schedule_worker_run(my_slot);
+}
+
+/*
  * Maintain all queues once.  Returns when to come again; ends the worker if the
  * extension is not in the database any more, or of another version.
  */
@@ -406,7 +422,10 @@ maintain_all(void)
 		proc_exit(0);
 	}
 	foreach(lc, queues)
+	{
 		next = wall_clock_earlier(next, maintain_one(lfirst_oid(lc)));
+		run_schedules();
+	}
 	list_free(queues);
 	return worker_slots_next(my_slot, wall_clock_earlier(next, maintain_next_lease()));
 }
@@ -441,6 +460,7 @@ database_worker_main(Datum arg)
 	ctl.entrysize = sizeof(FailingQueue);
 	failing = hash_create("pgfairq failing queues", 16, &ctl, HASH_ELEM | HASH_BLOBS);
 
+	schedule_worker_begin();
 	release_gone_queues();
 	while (!worker_slots_stop_requested(my_slot))
 	{
@@ -463,14 +483,16 @@ database_worker_main(Datum arg)
 		{
 			clock_steps = wall_clock_steps();
 			retry_failures();
-			next = 0;
+			next = next_schedule = 0;
 		}
 
 		next = worker_slots_next(my_slot, next);
 		if (next <= GetCurrentTimestamp())
 			next = maintain_all();
+		run_schedules();
 
 		until = wall_clock_earlier(next, run_errands(database));
+		until = wall_clock_earlier(until, next_schedule);
 		timeout = (until == PG_INT64_MAX) ? -1 :
 			TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		if (timeout > WALL_CLOCK_LOOK_MSECS)

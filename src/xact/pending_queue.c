@@ -204,6 +204,34 @@ pending_probe(void)
 }
 
 static void
+schedules_changed(PendingAction *action)
+{
+	worker_slots_schedules(MyDatabaseId);
+}
+
+static void
+refuse_schedules(PendingAction *action)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot PREPARE a transaction that has made or changed a schedule"),
+			 errhint("Call fairq.schedule() in a transaction that is not prepared.")));
+}
+
+static const PendingKind changed_schedules = {"changed schedules",
+	.commit = schedules_changed, .check_prepare = refuse_schedules};
+
+/*
+ * Schedules were written: the worker looks at them.
+ */
+void
+pending_schedules(void)
+{
+	if (pending_find(pending_mark() - 1, &changed_schedules) == NULL)
+		(void) pending_add(&changed_schedules);
+}
+
+static void
 refuse_maintained(PendingAction *action)
 {
 	/* Unless it was dropped since. */

@@ -27,6 +27,7 @@ extern void pending_queue_created(Oid relation, SubTransactionId created);
 extern void pending_release_queue(Oid database, Oid relation);
 extern void pending_settings(Oid relation);
 extern void pending_probe(void);
+extern void pending_schedules(void);
 extern void pending_maintained(Oid relation);
 extern bool pending_room(QueueState *queue, int n, int64 max);
 extern void pending_read_again(Oid relation);

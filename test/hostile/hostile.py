@@ -50,9 +50,6 @@ import time
 import psycopg
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-
-with open(os.path.join(HERE, "../../pgfairq.control"), encoding="utf-8") as control:
-    VERSION = re.search(r"^default_version = '(.*)'", control.read(), re.M)[1]
 PATIENCE = 30           # seconds for what takes milliseconds, on a machine that is busy with other things
 IMPATIENCE = 0.3        # for those who may have to wait for the attacker
 VICTIMS = []
@@ -211,7 +208,8 @@ SELECT fairq.nack(receipt, 'dead') FROM (SELECT fairq.enqueue('still', '"dead"',
 SELECT count(*) FROM fairq.claim('still', 4);
 SELECT fairq.enqueue('durable', to_jsonb(n), priority => n) FROM generate_series(1, 10) n;
 SELECT count(*) FROM fairq.claim('durable', 3);
-SELECT fairq.ack(receipt) FROM (SELECT fairq.enqueue('still', '"done"', group_key => 'e')) e, LATERAL fairq.claim('still', group_keys => '{e}')
+SELECT fairq.ack(receipt) FROM (SELECT fairq.enqueue('still', '"done"', group_key => 'e')) e, LATERAL fairq.claim('still', group_keys => '{e}');
+SELECT fairq.schedule('still', 'still', '@yearly', '{"secret": 1}')
 """
 
 # The attacker's queue. His tasks are due at once, in a moment, run out in a moment.
@@ -392,9 +390,23 @@ def background_worker(server, theirs):
 
 
 @victim
+def schedules(server, theirs):
+    """Due now, for somebody else's queue and for the attacker's."""
+    server.run("citizen", "SELECT fairq.schedule('victim', 'clock', '@yearly', overlap => true)")
+    bear(server, "publisher", "SELECT fairq.schedule('victim of theirs', %s, '@yearly', overlap => true)", (theirs,))
+    server.run("postgres", "UPDATE fairq.schedule SET next_run = clock_timestamp(), active = true WHERE name LIKE 'victim%'")
+    wait_for("a schedule that is due", lambda: server.value("citizen", "SELECT last_run IS NOT NULL FROM fairq.schedules WHERE name = 'victim'"))
+    server.run("citizen", "SELECT fairq.unschedule('victim')")
+    server.run("publisher", "SELECT fairq.unschedule('victim of theirs')")
+    if server.value("citizen", "SELECT count(*) FROM fairq.pop('clock', 10)") != 1:
+        raise Failed("a schedule has not run once")
+
+
+@victim
 def update_of_the_extension(server, theirs):
-    for version in (VERSION + "hostile", VERSION):
-        server.run("postgres", f"ALTER EXTENSION pgfairq UPDATE TO '{version}'")
+    # In one transaction: the library serves its own version only.
+    version = server.value("postgres", "SELECT extversion FROM pg_extension WHERE extname = 'pgfairq'")
+    server.run("postgres", f"ALTER EXTENSION pgfairq UPDATE TO '{version}hostile'; ALTER EXTENSION pgfairq UPDATE TO '{version}'")
 
 
 @victim
@@ -570,6 +582,7 @@ class Attack:
             server.run("postgres", "SELECT fairq.drop_queue('theirs')")
         finally:
             server.run("postgres", f"DROP OWNED BY {self.role} CASCADE")
+            server.run("postgres", "DELETE FROM fairq.schedule WHERE name <> 'still'")
             server.run("postgres", "DELETE FROM fairq.queue WHERE queue NOT IN ('still', 'durable', 'work', 'news', 'clock')")
 
 
@@ -751,15 +764,17 @@ TIMES = {} if os.environ.get("HOSTILE_TIMES") else None
 def install_versions(bindir):
     """Something to update the extension to, and back: what scripts do."""
     directory = subprocess.run([os.path.join(bindir, "pg_config"), "--sharedir"], check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout.strip() + "/extension"
-    with open(f"{directory}/pgfairq--{VERSION}--{VERSION}hostile.sql", "w", encoding="utf-8") as script:
+    with open(f"{directory}/pgfairq.control", encoding="utf-8") as control:
+        version = re.search(r"^default_version = '(.*)'$", control.read(), re.MULTILINE)[1]
+    with open(f"{directory}/pgfairq--{version}--{version}hostile.sql", "w", encoding="utf-8") as script:
         script.write("""
 ALTER TABLE fairq.queue ADD COLUMN hostile pg_catalog.int4 DEFAULT 1;
 UPDATE fairq.queue SET hostile = 2;
 CREATE FUNCTION fairq.hostile(queue text) RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT pg_catalog.count(*) FROM fairq.queue; END;
 CREATE VIEW fairq.hostile AS SELECT s.* FROM fairq.queue_stats s;
-SELECT pg_catalog.count(*) FROM fairq.queues; -- the library has no functions for this version
+SELECT pg_catalog.count(*) FROM fairq.queues;
 """)
-    with open(f"{directory}/pgfairq--{VERSION}hostile--{VERSION}.sql", "w", encoding="utf-8") as script:
+    with open(f"{directory}/pgfairq--{version}hostile--{version}.sql", "w", encoding="utf-8") as script:
         script.write("""
 DROP VIEW fairq.hostile;
 DROP FUNCTION fairq.hostile(text);

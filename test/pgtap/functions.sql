@@ -22,10 +22,10 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('resume_group', 'queue text, group_key text', 'void'),
     ('maintain', 'queue text', 'bigint'),
     ('enqueue',
-     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval$$,
+     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval$$,
      'bigint'),
     ('enqueue_many',
-     $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs double precision[] DEFAULT NULL::double precision[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text$$,
+     $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs double precision[] DEFAULT NULL::double precision[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text, unique_for interval DEFAULT NULL::interval$$,
      'bigint[]'),
     ('set_group', 'queue text, group_key text, weight double precision DEFAULT NULL::double precision, max_leased integer DEFAULT NULL::integer, rate double precision DEFAULT NULL::double precision, burst integer DEFAULT NULL::integer', 'void'),
     ('reset_group', 'queue text, group_key text', 'boolean'),
@@ -33,8 +33,12 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('subscribe', 'topic text, queue text', 'void'),
     ('unsubscribe', 'topic text, queue text', 'boolean'),
     ('publish',
-     $$topic text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, delay interval DEFAULT NULL::interval$$,
+     $$topic text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval$$,
      'integer'),
+    ('schedule',
+     $$name text, queue text, cron text, payload jsonb DEFAULT '{}'::jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, headers jsonb DEFAULT NULL::jsonb, timezone text DEFAULT 'UTC'::text, catch_up text DEFAULT 'one'::text, overlap boolean DEFAULT false, active boolean DEFAULT true$$,
+     'timestamp with time zone'),
+    ('unschedule', 'name text', 'boolean'),
     ('claim',
      $$queue text, max_tasks integer DEFAULT 1, lease interval DEFAULT NULL::interval, session uuid DEFAULT NULL::uuid, wait interval DEFAULT '00:00:00'::interval, buckets integer[] DEFAULT NULL::integer[], group_keys text[] DEFAULT NULL::text[]$$,
      'SETOF fairq.task'),
@@ -122,8 +126,8 @@ SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT LIKE ''
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
     'no function has OUT or VARIADIC arguments');
 -- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.
-SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > 2',
-    'every argument after the first two has a default');
+SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > CASE WHEN proname = ''schedule'' THEN 3 ELSE 2 END',
+    'every argument after the first two has a default; a schedule has to have a time as well');
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE ''-'' = ANY (proargnames) OR cardinality(proargnames) <> pronargs',
     'every argument has a name');
 

@@ -8,7 +8,7 @@ SELECT no_plan();
 -- The extension.
 SELECT is(extversion, '0.2.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
-SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.group_setting', 'fairq.queue', 'fairq.topic'], 'pg_dump carries the settings of queues')
+SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.group_setting', 'fairq.queue', 'fairq.schedule', 'fairq.topic', 'fairq_internal.remembered_key'], 'pg_dump carries the settings of queues, and schedules')
     FROM pg_extension WHERE extname = 'pgfairq';
 SELECT isnt(obj_description(oid, 'pg_extension'), NULL, 'it has a comment') FROM pg_extension WHERE extname = 'pgfairq';
 
@@ -18,8 +18,8 @@ CREATE TEMP VIEW members AS
         WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
             AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'pgfairq');
 SELECT ok((SELECT count(*) FROM members WHERE type = 'function') > 30, 'it has functions');
-SELECT is_empty('SELECT type, identity FROM members WHERE schema IS DISTINCT FROM ''fairq'' AND (type, identity) <> (''schema'', ''fairq'')',
-    'nothing lives outside schema fairq');
+SELECT is_empty('SELECT type, identity FROM members WHERE schema IS DISTINCT FROM ''fairq'' AND schema IS DISTINCT FROM ''fairq_internal'' AND (type, identity) NOT IN ((''schema'', ''fairq''), (''schema'', ''fairq_internal''))',
+    'nothing lives outside schemas fairq and fairq_internal');
 SELECT is_empty('SELECT type, identity FROM members WHERE type IN (''cast'', ''event trigger'', ''foreign-data wrapper'', ''language'', ''access method'', ''publication'')',
     'it brings nothing that works on the whole database');
 SELECT is_empty('SELECT type, identity FROM members WHERE obj_description(objid, classid::regclass::name) IS NULL
@@ -35,7 +35,7 @@ INSERT INTO contract
     SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required}'::text[],
         '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean}'::text[]) c(n, t)
     UNION ALL
-    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,snoozed}'::text[]) n
+    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,deduplicated,snoozed}'::text[]) n
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{payload_avg,payload_p50,payload_p95,payload_max}'::text[]) n
     UNION ALL
@@ -57,13 +57,18 @@ INSERT INTO contract
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
         ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
         ('topics', 'topic', 'text'), ('topics', 'queue', 'text'),
+        ('schedules', 'name', 'text'), ('schedules', 'queue', 'text'), ('schedules', 'owner', 'text'), ('schedules', 'cron', 'text'), ('schedules', 'timezone', 'text'),
+        ('schedules', 'catch_up', 'text'), ('schedules', 'overlap', 'boolean'), ('schedules', 'active', 'boolean'), ('schedules', 'next_run', 'timestamp with time zone'),
+        ('schedules', 'last_run', 'timestamp with time zone'), ('schedules', 'last_task', 'bigint'), ('schedules', 'skipped', 'bigint'), ('schedules', 'failures', 'integer'),
+        ('schedules', 'last_error', 'text'), ('schedules', 'last_error_at', 'timestamp with time zone'), ('schedules', 'group_key', 'text'), ('schedules', 'priority', 'bigint'),
+        ('schedules', 'cost', 'double precision'), ('schedules', 'payload', 'jsonb'), ('schedules', 'headers', 'jsonb'),
         ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
         ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'),
         ('archived_tasks', 'queue', 'text'), ('archived_tasks', 'id', 'bigint'), ('archived_tasks', 'outcome', 'text'), ('archived_tasks', 'group_key', 'text'),
         ('archived_tasks', 'payload', 'jsonb'), ('archived_tasks', 'attempts', 'integer'), ('archived_tasks', 'enqueued_at', 'timestamp with time zone'),
         ('archived_tasks', 'claimed_at', 'timestamp with time zone'), ('archived_tasks', 'done_at', 'timestamp with time zone'), ('archived_tasks', 'last_error', 'text'),
         ('archived_tasks', 'result', 'jsonb');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'archived_tasks', 'topics']);
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'archived_tasks', 'topics', 'schedules']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 SELECT isnt(obj_description(('fairq.' || view)::regclass, 'pg_class'), NULL, format('view %s has a comment', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
 SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_monitor may read view %s, and no more', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
@@ -72,9 +77,10 @@ SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_
 SELECT schema_privs_are('fairq', 'public', ARRAY['USAGE'], 'everyone may use the schema, nobody but who is told may create in it');
 SELECT is_empty('SELECT c.oid::regclass, a.* FROM pg_class c, aclexplode(relacl) a WHERE relnamespace = ''fairq''::regnamespace AND grantee = 0 AND privilege_type <> ''SELECT''',
     'PUBLIC may read at most');
-SELECT tables_are('fairq', ARRAY['group_setting', 'queue', 'topic', 'durable_lease']);
+SELECT tables_are('fairq', ARRAY['group_setting', 'queue', 'topic', 'durable_lease', 'schedule']);
 SELECT table_privs_are('fairq', t, 'public', ARRAY['SELECT'], t || ' is written through functions only') FROM unnest('{queue,topic}'::text[]) t;
 SELECT table_privs_are('fairq', 'durable_lease', 'public', '{}'::text[], 'what leases are worth is nobody''s to read');
+SELECT table_privs_are('fairq', 'schedule', 'public', ARRAY[]::text[], 'what schedules enqueue is not everybody''s to read');
 SELECT is_empty('SELECT indexrelid FROM pg_index WHERE indrelid = ''fairq.durable_lease''::regclass', 'leases have no index');
 SELECT is((SELECT array_agg(tgenabled) FROM pg_trigger WHERE tgrelid = 'fairq.durable_lease'::regclass), '{A}'::"char"[], 'rows that do not come from the engine are kept out, by replication too');
 
@@ -106,11 +112,11 @@ SELECT function_returns('fairq', 'slot', ARRAY['fairq.address'], 'bigint');
 
 -- Settings.
 SELECT set_has('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%''',
-    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.sweep_interval'')', 'there are these settings');
+    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.sweep_interval''), (''pgfairq.max_schedules'')', 'there are these settings');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND coalesce(short_desc, '''') = ''''', 'each has a description');
-SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> CASE name WHEN ''pgfairq.sweep_interval'' THEN ''sighup'' ELSE ''postmaster'' END', 'each is fixed at server start, but for one');
+SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> CASE WHEN name IN (''pgfairq.sweep_interval'', ''pgfairq.max_schedules'') THEN ''sighup'' ELSE ''postmaster'' END', 'each is fixed at server start, but for two');
 SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases')
-    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions') || ' ' || current_setting('pgfairq.sweep_interval'), '256 4096 1048576 1048576 8 1024 10s', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
+    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions') || ' ' || current_setting('pgfairq.sweep_interval') || ' ' || current_setting('pgfairq.max_schedules'), '256 4096 1048576 1048576 8 1024 10s 10000', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
 SELECT throws_ok('SET pgfairq.no_such_setting = 1', '42602', NULL, 'the prefix is ours');
 
 -- The table of a queue.

@@ -60,6 +60,7 @@ INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f
 SELECT fairq.subscribe('bad.#', 'bad fair');
 INSERT INTO good VALUES ('nack', 'delay', '''0'''), ('nack_many', 'delay', '''0'''), ('open_session', 'ttl', '''1 h'''),
     ('await', 'id', '0'), ('await', 'timeout', '''0''');        -- of no task, which is not waited for
+INSERT INTO good VALUES ('schedule', 'name', '''bad'''), ('schedule', 'queue', '''bad fair'''), ('schedule', 'cron', '''0 0 1 1 *'''), ('unschedule', 'name', '''bad''');
 SELECT fairq.open_session('bad', '1 h') AS session \gset
 INSERT INTO good SELECT f, 'session', quote_literal(:'session') FROM unnest('{heartbeat,close_session,my_buckets}'::text[]) f;
 

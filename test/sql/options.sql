@@ -6,6 +6,7 @@
 -- given; leave its check of group_required out, or arguments_task() the one that
 -- delay and run_at are not both given; have release_task() called with a delay, too;
 -- leave backoff_jitter out of backoff().
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset tuples_only on
 \pset null (null)
@@ -87,7 +88,7 @@ SELECT count(fairq.enqueue('opt delay', '"second"', unique_key => 'k'));
 SELECT fairq.release(receipt, '1 h') FROM claimed;
 SELECT payload, state FROM fairq.tasks('opt delay') ORDER BY id;
 UPDATE fairq."q_opt delay" SET run_at = now() WHERE state = 's';
-SELECT fairq.maintain('opt delay') > 0;
+CALL pg_temp.maintain_until('opt delay', $$EXISTS (SELECT FROM fairq.tasks('opt delay') WHERE state = 'ready')$$);
 SELECT payload, attempt, fairq.ack(receipt) FROM fairq.claim('opt delay', 10);
 SELECT payload, attempt FROM fairq.claim('opt delay', 10);
 -- One whose row was moved to another state with SQL is not snoozed.

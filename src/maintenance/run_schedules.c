@@ -1,0 +1,360 @@
+/*-------------------------------------------------------------------------
+ *
+ * run_schedules.c
+ *	  Running the schedules that are due.
+ *
+ * A tick is one transaction: it enqueues the task and moves next_run.  The row is
+ * locked for that, so that of all who may come for a tick one does it, and a crash
+ * leaves both done or neither.  next_run is a time on the wall clock and is moved
+ * forward only: when the clock is set back, no tick comes again.
+ *
+ * The task is enqueued as the owner of the schedule, in a restricted context and in a
+ * subtransaction.  When that fails, for whatever reason, the row says so and the
+ * schedule goes on to its next tick.  What may pass by itself is waited for, and
+ * the tick stays due: a lock on the queue's table, and a table that is being restored.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/json.h"
+#include "utils/snapmgr.h"
+#include "utils/timeout.h"
+#include "utils/timestamp.h"
+
+#include "common/cron.h"
+#include "common/run_as.h"
+#include "maintenance/run_schedules.h"
+#include "storage/queue_open.h"
+#include "storage/row_scan.h"
+
+/* Ticks that catch_up 'all' runs at most. */
+#define CATCH_UP_MAX	1000
+
+/* A tick that is later than this is not run with catch_up 'none'. */
+#define LATE_USECS		(60 * USECS_PER_SEC)
+
+/* When to try again what has no next time, since its time zone is not known any more. */
+#define UNKNOWN_USECS	(60 * USECS_PER_SEC)
+
+/* The row has so much of an error. */
+#define ERROR_MAX		1000
+
+/* Ticks that a run by hand goes through. */
+#define BY_HAND_MAX		10000
+
+/* What a tick may take in the worker, where others wait for it. */
+#define TICK_MSECS		1000
+
+/* A tick that is run. */
+typedef struct Tick
+{
+	Schedule   *schedule;
+	TimestampTz at;				/* DT_NOBEGIN: none is to be run */
+	TimestampTz next;
+	bool		busy;
+	bool		skipped;		/* the last task is still there */
+	int64		task;
+} Tick;
+
+static ScheduledTaskCheck check_task = NULL;
+static TimeoutId limit = MAX_TIMEOUTS;	/* none */
+
+/*
+ * Called once a process, from _PG_init.
+ */
+void
+run_schedules_register(ScheduledTaskCheck check)
+{
+	check_task = check;
+}
+
+/* A tick takes too long: it is cancelled. */
+static void
+cancel_tick(void)
+{
+	InterruptPending = true;
+	QueryCancelPending = true;
+	SetLatch(MyLatch);
+}
+
+/*
+ * Ticks of this process may take TICK_MSECS each.  Called once.
+ */
+void
+run_schedules_limit(void)
+{
+	limit = RegisterTimeout(USER_TIMEOUT, cancel_tick);
+}
+
+/*
+ * Which tick is to be run of those that are due, and which is the next then.
+ */
+static void
+choose_tick(Tick *tick, TimestampTz now)
+{
+	Schedule   *schedule = tick->schedule;
+	const char *hint;
+	Cron		cron;
+	pg_tz	   *zone = cron_time_zone(schedule->timezone);
+	const char *problem = cron_parse(schedule->cron, &cron, &hint);
+	TimestampTz last;
+
+	tick->next = now + UNKNOWN_USECS;
+	if (zone == NULL || problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the time zone \"%s\" or the cron expression \"%s\" is not known any more",
+						schedule->timezone, schedule->cron)));
+	cron.anchor = schedule->anchor;
+	if (strcmp(schedule->catch_up, "all") == 0)
+		tick->at = cron_last_of(&cron, zone, schedule->next_run, now, CATCH_UP_MAX);
+	else
+	{
+		last = cron_last_of(&cron, zone, schedule->next_run, now, 1);
+		tick->at = strcmp(schedule->catch_up, "none") == 0 && now - last > LATE_USECS ?
+			DT_NOBEGIN : last;
+		schedule->next_run = last;
+	}
+	tick->next = cron_next(&cron, zone, Max(tick->at, schedule->next_run));
+}
+
+/* Is the task that this schedule has enqueued last waiting or at work? */
+static bool
+last_task_is_there(Relation rel, QueueInfo *info, const Schedule *schedule)
+{
+	HeapTuple	tuple;
+	TupleDesc	columns = RelationGetDescr(rel);
+	bool		isnull;
+
+	if (schedule->last_task == 0)
+		return false;
+	tuple = row_scan_task(rel, info, schedule->last_task);
+	if (tuple == NULL)
+		return false;
+	if (DatumGetChar(heap_getattr(tuple, info->columns[COLUMN_STATE], columns, &isnull)) ==
+		TASK_DEAD)
+		return false;
+	/* Of another queue of this name, which was made later. */
+	return DatumGetTimestampTz(heap_getattr(tuple, info->columns[COLUMN_ENQUEUED_AT],
+											columns, &isnull)) <= schedule->last_run;
+}
+
+/*
+ * The headers of a task: those of the schedule, with its name and the time of the tick.
+ */
+static Datum
+tick_headers(const Tick *tick)
+{
+	Schedule   *schedule = tick->schedule;
+	StringInfoData json;
+	pg_time_t	seconds = timestamptz_to_time_t(tick->at);
+	struct pg_tm *utc = pg_gmtime(&seconds);
+	Datum		ours;
+
+	initStringInfo(&json);
+	appendStringInfoString(&json, "{\"schedule\": ");
+	escape_json(&json, text_to_cstring(schedule->name));
+	appendStringInfo(&json, ", \"tick\": \"%04d-%02d-%02dT%02d:%02d:%02dZ\"}",
+					 utc->tm_year + 1900, utc->tm_mon + 1, utc->tm_mday,
+					 utc->tm_hour, utc->tm_min, utc->tm_sec);
+	ours = DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
+	return schedule->has_headers ?
+		DirectFunctionCall2(jsonb_concat, schedule->headers, ours) : ours;
+}
+
+static void
+enqueue_task(Tick *tick, Relation rel, QueueInfo *info)
+{
+	Schedule   *schedule = tick->schedule;
+	NewTask		task = NEW_TASK;
+
+	task.payload = schedule->payload;
+	task.group_key = schedule->group_key;
+	task.has_priority = schedule->has_priority;
+	task.priority = schedule->priority;
+	task.cost = schedule->cost;
+	task.has_headers = true;
+	task.headers = tick_headers(tick);
+	check_task(schedule, info, &task);
+	enqueue_tasks(rel, info, 1, &task, &tick->task);
+}
+
+/*
+ * What may fail of a tick.  arg: the Tick.
+ */
+static void
+do_tick(void *arg)
+{
+	Tick	   *tick = arg;
+	Schedule   *schedule = tick->schedule;
+	char		name[NAMEDATALEN];
+	Oid			relation;
+	Relation	rel;
+	QueueInfo  *info;
+	RunAs		context;
+
+	choose_tick(tick, GetCurrentTimestamp());
+	if (tick->at == DT_NOBEGIN)
+		return;
+	if (!OidIsValid(schedule->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("role \"%s\" does not exist", schedule->owner_name),
+				 errhint("Remove the schedule, and make it again as another role.")));
+	run_as_owner(schedule->owner, &context);
+	queue_catalog_check_name(schedule->queue, name);
+	relation = queue_catalog_relation(name);
+	tick->busy = OidIsValid(relation) &&
+		!ConditionalLockRelationOid(relation, RowExclusiveLock);
+	if (!tick->busy)
+	{
+		info = queue_open(schedule->queue, RowExclusiveLock, ACL_INSERT, &rel);
+		tick->skipped = !schedule->overlap && last_task_is_there(rel, info, schedule);
+		if (!tick->skipped)
+			enqueue_task(tick, rel, info);
+		relation_close(rel, NoLock);
+	}
+	run_as_end(&context);
+}
+
+/*
+ * Do what may fail of a tick, in a subtransaction.
+ */
+static ErrorData *
+try_tick(Tick *tick)
+{
+	ErrorData  *error;
+
+	if (limit != MAX_TIMEOUTS)
+		enable_timeout_after(limit, TICK_MSECS);
+	error = run_as_try(do_tick, tick);
+	if (limit == MAX_TIMEOUTS)
+		return error;
+	disable_timeout(limit, true);
+	QueryCancelPending = false;
+	if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED &&
+		get_timeout_indicator(limit, true))
+		error->message = psprintf("to enqueue the task took longer than %d ms", TICK_MSECS);
+	return error;
+}
+
+/*
+ * Note an error in the row, and in the log: the first of a run of failures, and then
+ * fewer and fewer.
+ */
+static void
+tick_failed(Schedule *schedule, const ErrorData *error)
+{
+	char	   *message = psprintf("%s: %s", unpack_sql_state(error->sqlerrcode), error->message);
+
+	message[pg_mbcliplen(message, strlen(message), ERROR_MAX)] = '\0';
+	schedule->error = message;
+	if (schedule->failures < PG_INT32_MAX)
+		schedule->failures++;
+	if ((schedule->failures & (schedule->failures - 1)) == 0)
+		ereport(WARNING,
+				(errmsg("could not run schedule \"%s\" in queue \"%s\"",
+						text_to_cstring(schedule->name), text_to_cstring(schedule->queue)),
+				 errdetail("%s (failures in a row: %d)", message, schedule->failures),
+				 errhint("See the view fairq.schedules.")));
+}
+
+/*
+ * Run the tick of a schedule that is due, or the first of those that are to be caught up
+ * with, in the caller's transaction.  Returns false if that has to wait: the schedule
+ * or its queue is locked.  Else *next is when it is due again.
+ */
+bool
+run_schedules_tick(text *name, TimestampTz *next)
+{
+	Schedule	schedule;
+	Tick		tick = {.schedule = &schedule,.at = DT_NOBEGIN};
+	TimestampTz due;
+	ErrorData  *error;
+	bool		wait;
+
+	if (!schedule_table_lock(name, GetCurrentTimestamp(), &schedule))
+		return false;
+	due = schedule.next_run;
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	error = try_tick(&tick);
+	PopActiveSnapshot();
+	if (tick.busy)
+		return false;
+
+	/* A table that cannot be used may be one whose indexes are still to come. */
+	wait = (error != NULL && error->sqlerrcode == ERRCODE_INVALID_TABLE_DEFINITION);
+	if (error != NULL)
+		tick_failed(&schedule, error);
+	else if (tick.task != 0)
+	{
+		schedule.failures = 0;
+		schedule.last_task = tick.task;
+		schedule.last_run = GetCurrentTimestamp();
+	}
+	schedule.skipped += tick.skipped;
+	*next = tick.next;
+	schedule.next_run = wait ? due : tick.next;
+	schedule_table_ticked(&schedule, GetCurrentTimestamp());
+	return !wait;
+}
+
+/* Only which tick is next. */
+static void
+pass_over(void *arg)
+{
+	choose_tick(arg, GetCurrentTimestamp());
+}
+
+/*
+ * The transaction of a schedule's tick has failed as a whole: pass over the tick.
+ */
+void
+run_schedules_failed(text *name, const ErrorData *error)
+{
+	Schedule	schedule;
+	Tick		tick = {.schedule = &schedule,.at = DT_NOBEGIN};
+
+	if (!schedule_table_lock(name, GetCurrentTimestamp(), &schedule))
+		return;
+	(void) run_as_try(pass_over, &tick);
+	tick_failed(&schedule, error);
+	schedule.next_run = tick.next;
+	schedule_table_ticked(&schedule, GetCurrentTimestamp());
+}
+
+/*
+ * Run what is due of a queue's schedules, for who has no worker.
+ */
+void
+run_schedules_by_hand(const text *queue)
+{
+	bool		more = OidIsValid(schedule_table_open());
+	int			left = BY_HAND_MAX;
+
+	while (more)
+	{
+		List	   *due = schedule_table_due(queue, GetCurrentTimestamp());
+		TimestampTz next;
+		ListCell   *lc;
+
+		more = false;
+		foreach(lc, due)
+		{
+			CHECK_FOR_INTERRUPTS();
+			more |= (left-- > 0 && run_schedules_tick(((DueSchedule *) lfirst(lc))->name, &next));
+		}
+		CommandCounterIncrement();
+	}
+}

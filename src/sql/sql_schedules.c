@@ -1,0 +1,376 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_schedules.c
+ *	  The functions of schema fairq about schedules: arguments and privileges, as
+ *	  sql_tasks.c has them for tasks.
+ *
+ * A schedule belongs to who made it.  Only members of that role may replace or remove
+ * it, and it stays that role's.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "commands/trigger.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "common/cron.h"
+#include "common/settings.h"
+#include "common/shared_memory.h"
+#include "maintenance/run_schedules.h"
+#include "sql/arguments.h"
+#include "sql/sql_schedules.h"
+#include "storage/queue_open.h"
+#include "xact/pending_queue.h"
+
+PG_FUNCTION_INFO_V1(fairq_schedule);
+PG_FUNCTION_INFO_V1(fairq_unschedule);
+PG_FUNCTION_INFO_V1(fairq_cron_next);
+PG_FUNCTION_INFO_V1(fairq_schedule_owner);
+PG_FUNCTION_INFO_V1(fairq_schedule_written);
+PG_FUNCTION_INFO_V1(fairq_schedule_inserted);
+
+#define MAX_NAME	255			/* bytes of a schedule's name */
+
+/* The arguments of fairq.schedule(). */
+enum
+{
+	ARG_NAME, ARG_QUEUE, ARG_CRON, ARG_PAYLOAD, ARG_GROUP_KEY, ARG_PRIORITY, ARG_COST,
+	ARG_HEADERS, ARG_TIMEZONE, ARG_CATCH_UP, ARG_OVERLAP, ARG_ACTIVE
+};
+
+/* The name of a schedule, argument 0. */
+static text *
+name_argument(FunctionCallInfo fcinfo)
+{
+	int			length;
+
+	if (PG_ARGISNULL(ARG_NAME))
+		arguments_null(fcinfo, "name", "Give the name of a schedule.");
+	length = VARSIZE_ANY_EXHDR(PG_GETARG_TEXT_PP(ARG_NAME));
+	if (length < 1 || length > MAX_NAME)
+		arguments_bad_length(fcinfo, "name", length,
+							 psprintf("It must have 1 to %d bytes.", MAX_NAME));
+	return PG_GETARG_TEXT_P_COPY(ARG_NAME);
+}
+
+/* The cron expression. */
+static char *
+cron_argument(FunctionCallInfo fcinfo, int number, Cron *cron)
+{
+	char	   *expression;
+	const char *hint;
+	const char *problem;
+
+	if (PG_ARGISNULL(number))
+		arguments_null(fcinfo, "cron",
+					   "Give five fields, such as 0 3 * * *, or @hourly, @daily or @every 15 s.");
+	expression = text_to_cstring(PG_GETARG_TEXT_PP(number));
+	problem = cron_parse(expression, cron, &hint);
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for argument \"%s\" of %s: \"%s\"", "cron",
+						arguments_function(fcinfo),
+						arguments_clip(expression, strlen(expression))),
+				 errhint("The expression %s. %s", problem, hint)));
+	return expression;
+}
+
+static char *
+timezone_argument(FunctionCallInfo fcinfo, int number, pg_tz **zone)
+{
+	char	   *name = PG_ARGISNULL(number) ? "UTC" :
+		text_to_cstring(PG_GETARG_TEXT_PP(number));
+
+	*zone = cron_time_zone(name);
+	if (*zone == NULL)
+		arguments_invalid(fcinfo, "timezone", arguments_clip(name, strlen(name)),
+						  "It is no time zone. See the view pg_timezone_names for those there are.");
+	return name;
+}
+
+static char *
+catch_up_argument(FunctionCallInfo fcinfo)
+{
+	char	   *word = PG_ARGISNULL(ARG_CATCH_UP) ? "one" :
+		text_to_cstring(PG_GETARG_TEXT_PP(ARG_CATCH_UP));
+
+	if (strcmp(word, "none") != 0 && strcmp(word, "one") != 0 && strcmp(word, "all") != 0)
+		arguments_invalid(fcinfo, "catch_up", arguments_clip(word, strlen(word)),
+						  "It must be \"none\", \"one\" or \"all\".");
+	return word;
+}
+
+/* A value of jsonb, for messages. */
+static const char *
+clip_jsonb(Datum value)
+{
+	char	   *text = DatumGetCString(DirectFunctionCall1(jsonb_out, value));
+
+	return arguments_clip(text, strlen(text));
+}
+
+static void
+headers_argument(FunctionCallInfo fcinfo, Schedule *schedule)
+{
+	schedule->has_headers = !PG_ARGISNULL(ARG_HEADERS);
+	if (!schedule->has_headers)
+		return;
+	schedule->headers = PG_GETARG_DATUM(ARG_HEADERS);
+	if (!JB_ROOT_IS_OBJECT(DatumGetJsonbP(schedule->headers)))
+		arguments_invalid(fcinfo, "headers",
+						  clip_jsonb(schedule->headers),
+						  "Give a JSON object, such as {\"trace\": 1}; schedule and tick are added to it.");
+}
+
+/* All but the queue of a schedule. */
+static void
+schedule_arguments(FunctionCallInfo fcinfo, Schedule *schedule, Cron *cron, pg_tz **zone)
+{
+	schedule->name = name_argument(fcinfo);
+	schedule->cron = cron_argument(fcinfo, ARG_CRON, cron);
+	schedule->timezone = timezone_argument(fcinfo, ARG_TIMEZONE, zone);
+	schedule->catch_up = catch_up_argument(fcinfo);
+	schedule->payload = PG_ARGISNULL(ARG_PAYLOAD) ?
+		DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")) : PG_GETARG_DATUM(ARG_PAYLOAD);
+	schedule->group_key = PG_ARGISNULL(ARG_GROUP_KEY) ? cstring_to_text("") :
+		PG_GETARG_TEXT_P_COPY(ARG_GROUP_KEY);
+	schedule->has_priority = !PG_ARGISNULL(ARG_PRIORITY);
+	schedule->priority = schedule->has_priority ? PG_GETARG_INT64(ARG_PRIORITY) : 0;
+	schedule->cost = PG_ARGISNULL(ARG_COST) ? 1 :
+		arguments_cost(fcinfo, PG_GETARG_FLOAT8(ARG_COST));
+	headers_argument(fcinfo, schedule);
+	schedule->overlap = !PG_ARGISNULL(ARG_OVERLAP) && PG_GETARG_BOOL(ARG_OVERLAP);
+	schedule->active = PG_ARGISNULL(ARG_ACTIVE) || PG_GETARG_BOOL(ARG_ACTIVE);
+}
+
+/* The queue, which has to be there and to take the task now. */
+static void
+queue_argument(FunctionCallInfo fcinfo, Schedule *schedule)
+{
+	NewTask		task = NEW_TASK;
+	Relation	rel;
+	QueueInfo  *info;
+
+	if (PG_ARGISNULL(ARG_QUEUE))
+		arguments_null(fcinfo, "queue", "Give the name of a queue.");
+	schedule->queue = PG_GETARG_TEXT_P_COPY(ARG_QUEUE);
+	arguments_concern(schedule->queue);
+	info = queue_open(schedule->queue, RowExclusiveLock, ACL_INSERT, &rel);
+	task.payload = schedule->payload;
+	task.group_key = schedule->group_key;
+	task.has_priority = schedule->has_priority;
+	task.priority = schedule->priority;
+	task.cost = schedule->cost;
+	arguments_check_task(fcinfo, info, &task);
+	relation_close(rel, NoLock);
+}
+
+static void
+check_owner(FunctionCallInfo fcinfo, const Schedule *schedule)
+{
+	if (OidIsValid(schedule->owner) ? !has_privs_of_role(GetUserId(), schedule->owner) :
+		!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("schedule \"%s\" belongs to role \"%s\"",
+						arguments_clip(VARDATA_ANY(schedule->name),
+										VARSIZE_ANY_EXHDR(schedule->name)),
+						schedule->owner_name),
+				 errhint("Use that role, or another name.")));
+}
+
+/*
+ * What a schedule keeps when it is replaced: its owner, and if its times stay the same
+ * also the next one, which may be due already, and where @every counts from.
+ */
+static void
+keep_old(Schedule *schedule, const Schedule *old)
+{
+	schedule->found = old->found;
+	schedule->next_run = DT_NOEND;
+	schedule->anchor = GetCurrentTimestamp() / USECS_PER_SEC * USECS_PER_SEC;
+	schedule->owner = GetUserId();
+	schedule->owner_name = GetUserNameFromId(GetUserId(), false);
+	if (!old->found)
+		return;
+	if (OidIsValid(old->owner))
+		schedule->owner = old->owner;
+	if (old->active && strcmp(old->cron, schedule->cron) == 0 &&
+		strcmp(old->timezone, schedule->timezone) == 0)
+	{
+		schedule->next_run = old->next_run;
+		schedule->anchor = old->anchor;
+	}
+}
+
+static void
+check_room(FunctionCallInfo fcinfo)
+{
+	if (schedule_table_count() >= settings_max_schedules)
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+				 errmsg("%s: there are %d schedules in this database", arguments_function(fcinfo),
+						settings_max_schedules),
+				 errhint("Raise the setting \"%s\", or remove schedules with fairq.unschedule().",
+						 "pgfairq.max_schedules")));
+}
+
+/*
+ * fairq.schedule(name, queue, cron, …)
+ */
+Datum
+fairq_schedule(PG_FUNCTION_ARGS)
+{
+	Schedule	schedule = {0};
+	Schedule	old;
+	Cron		cron;
+	pg_tz	   *zone;
+
+	arguments_begin(fcinfo);
+	schedule_arguments(fcinfo, &schedule, &cron, &zone);
+	queue_argument(fcinfo, &schedule);
+	do
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (schedule_table_find(schedule.name, &old))
+			check_owner(fcinfo, &old);
+		else
+			check_room(fcinfo);
+		keep_old(&schedule, &old);
+		cron.anchor = schedule.anchor;
+		schedule.next_run = schedule.active ?
+			Min(schedule.next_run, cron_next(&cron, zone, GetCurrentTimestamp())) : DT_NOEND;
+	} while (!schedule_table_put(&schedule));
+	if (schedule.next_run == DT_NOEND)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(schedule.next_run);
+}
+
+/*
+ * fairq.unschedule(name)
+ */
+Datum
+fairq_unschedule(PG_FUNCTION_ARGS)
+{
+	Schedule	old;
+	text	   *name;
+
+	arguments_begin(fcinfo);
+	name = name_argument(fcinfo);
+	if (!schedule_table_find(name, &old))
+		PG_RETURN_BOOL(false);
+	check_owner(fcinfo, &old);
+	schedule_table_remove(name);
+	PG_RETURN_BOOL(true);
+}
+
+/*
+ * fairq_internal.cron_next(cron, timezone, after, anchor): the first tick after a time.
+ */
+Datum
+fairq_cron_next(PG_FUNCTION_ARGS)
+{
+	Cron		cron;
+	pg_tz	   *zone;
+	TimestampTz next;
+
+	(void) cron_argument(fcinfo, 0, &cron);
+	(void) timezone_argument(fcinfo, 1, &zone);
+	if (PG_ARGISNULL(2) || PG_ARGISNULL(3))
+		arguments_null(fcinfo, "after", "Give a time.");
+	cron.anchor = PG_GETARG_TIMESTAMPTZ(3);
+	next = cron_next(&cron, zone, PG_GETARG_TIMESTAMPTZ(2));
+	if (next == DT_NOEND)
+		PG_RETURN_NULL();
+	PG_RETURN_TIMESTAMPTZ(next);
+}
+
+/*
+ * fairq_internal.schedule_owner(name, oid): the role that a row names.
+ */
+Datum
+fairq_schedule_owner(PG_FUNCTION_ARGS)
+{
+	Oid			owner = schedule_table_owner(text_to_cstring(PG_GETARG_TEXT_PP(0)),
+											 PG_GETARG_OID(1));
+
+	if (!OidIsValid(owner))
+		PG_RETURN_NULL();
+	PG_RETURN_OID(owner);
+}
+
+static TriggerData *
+trigger_data(FunctionCallInfo fcinfo)
+{
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("%s is a trigger", arguments_function(fcinfo))));
+	return (TriggerData *) fcinfo->context;
+}
+
+/*
+ * fairq_internal.schedule_inserted(): row trigger of fairq.schedule.  A row that comes
+ * from elsewhere has the oid that the role had there.
+ */
+Datum
+fairq_schedule_inserted(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = trigger_data(fcinfo);
+	TupleDesc	columns = RelationGetDescr(trigger->tg_relation);
+	Oid			table = RelationGetRelid(trigger->tg_relation);
+	int			column = get_attnum(table, "owner_oid");
+	bool		isnull;
+	Datum		owner = heap_getattr(trigger->tg_trigtuple, get_attnum(table, "owner"), columns,
+									 &isnull);
+
+	if (isnull || column == InvalidAttrNumber)
+		return PointerGetDatum(trigger->tg_trigtuple);
+	owner = ObjectIdGetDatum(get_role_oid(TextDatumGetCString(owner), true));
+	return PointerGetDatum(heap_modify_tuple_by_cols(trigger->tg_trigtuple, columns, 1,
+													 &column, &owner, &isnull));
+}
+
+/*
+ * fairq_internal.schedule_written(): statement trigger of fairq.schedule, after a
+ * definition was written, be it by a restore.
+ */
+Datum
+fairq_schedule_written(PG_FUNCTION_ARGS)
+{
+	(void) trigger_data(fcinfo);
+	if (shared_memory_ready())
+		pending_schedules();
+	return PointerGetDatum(NULL);
+}
+
+/*
+ * What the queue does not take of a task at its tick.  It was good when the schedule
+ * was made, and the queue may be set otherwise since.
+ */
+static void
+check_scheduled_task(const Schedule *schedule, QueueInfo *info, NewTask *task)
+{
+	arguments_concern(schedule->queue);
+	arguments_check_task(NULL, info, task);
+}
+
+/*
+ * Called once a process, from _PG_init.
+ */
+void
+sql_schedules_register(void)
+{
+	run_schedules_register(check_scheduled_task);
+}

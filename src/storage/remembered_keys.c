@@ -1,0 +1,363 @@
+/*-------------------------------------------------------------------------
+ *
+ * remembered_keys.c
+ *	  Unique keys that are remembered for a time, also when their tasks have ended.
+ *
+ * A row of fairq_internal.remembered_key says of which task a key is the key, and
+ * until when that counts.  The table is one for all queues of the database, an
+ * ordinary one: a dump has its rows, a rollback undoes them, and with the settings of
+ * a queue go those of the queue.  A row is written once, under the lock of its
+ * key, and deleted when its time is over.  A key may have several rows; the one that
+ * lasts longest counts.
+ *
+ * Rows are looked up as they are at present, as tasks are: whoever finds one that is
+ * not committed waits for its transaction (unique_keys.c).  They are inserted with
+ * SQL, as the owner of the table, who may have changed it; that needs no privileges
+ * of producers.
+ *
+ * Most queues have no such row.  When a pass has found none, the queue's shared state
+ * says so (written is 0), and no call looks.  A trigger raises that counter with each
+ * row, however the row comes; a pass that has looked meanwhile does not reset it
+ * then.  What the pass has found holds for the name that the queue's table had.
+ *
+ * Locking: the caller has the queue's table locked.  Who deletes rows has the
+ * maintenance lock, and waits for no transaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_am_d.h"
+#include "catalog/pg_type_d.h"
+#include "commands/trigger.h"
+#include "common/hashfn.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "common/run_as.h"
+#include "common/shared_memory.h"
+#include "storage/remembered_keys.h"
+#include "storage/table_check.h"
+#include "xact/pending_queue.h"
+
+#define TABLE_SCHEMA	"fairq_internal"
+#define TABLE_NAME		"remembered_key"
+
+/* The columns of the table, as sql/install makes them. */
+#define KEY_QUEUE		1
+#define KEY_UNIQUE_KEY	2
+#define KEY_TASK		3
+#define KEY_UNTIL		4
+
+PG_FUNCTION_INFO_V1(fairq_remembered_key_written);
+
+static uint32
+name_hash(const QueueInfo *info)
+{
+	return hash_bytes((const unsigned char *) info->name, strlen(info->name));
+}
+
+/*
+ * May a queue have keys that are remembered?  Cheap.
+ */
+bool
+remembered_keys_any(QueueInfo *info)
+{
+	QueueRemembered *state = &info->state->remembered;
+
+	return pg_atomic_read_u64(&state->written) != 0 ||
+		pg_atomic_read_u32(&state->none_of) != name_hash(info);
+}
+
+/* ----------------------------------------------------------------
+ * The table
+ * ----------------------------------------------------------------
+ */
+
+/* InvalidOid: there is none. */
+static Oid
+table_oid(void)
+{
+	Oid			schema = get_namespace_oid(TABLE_SCHEMA, true);
+
+	return OidIsValid(schema) ? get_relname_relid(TABLE_NAME, schema) : InvalidOid;
+}
+
+static Relation
+open_table(LOCKMODE lockmode)
+{
+	Oid			relid = table_oid();
+	Relation	table = OidIsValid(relid) ? try_table_open(relid, lockmode) : NULL;
+
+	if (table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"%s.%s\" is missing", TABLE_SCHEMA, TABLE_NAME),
+				 errhint("It is part of the extension.")));
+	return table;
+}
+
+/*
+ * The index of the table that is on queue and another column, of all rows.
+ */
+static Oid
+find_index(Relation table, AttrNumber column)
+{
+	List	   *indexes = RelationGetIndexList(table);
+	Oid			result = InvalidOid;
+	ListCell   *lc;
+
+	foreach(lc, indexes)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+		Form_pg_index form = index->rd_index;
+
+		if (form->indisvalid && index->rd_rel->relam == BTREE_AM_OID &&
+			form->indnkeyatts == 2 && form->indkey.values[0] == KEY_QUEUE &&
+			form->indkey.values[1] == column && !table_check_index_is_partial(index))
+			result = RelationGetRelid(index);
+		index_close(index, AccessShareLock);
+		if (OidIsValid(result))
+			break;
+	}
+	list_free(indexes);
+	if (!OidIsValid(result))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("table \"%s.%s\" has no valid index on \"queue\" and \"%s\"", TABLE_SCHEMA,
+						TABLE_NAME, column == KEY_UNTIL ? "until" : "unique_key"),
+				 errhint("Undo the change that was made to the table.")));
+	return result;
+}
+
+static Datum
+column_of(Relation table, HeapTuple tuple, AttrNumber column)
+{
+	bool		isnull;
+
+	return heap_getattr(tuple, column, RelationGetDescr(table), &isnull);
+}
+
+/*
+ * What is remembered of a key: the task of it whose time is not over.
+ *
+ * The caller has the lock of the key, and has just found no task of it that another
+ * transaction has in hand.  So who remembers it here has committed, or it is a
+ * transaction that has also removed its task again.
+ */
+void
+remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz until = DT_NOBEGIN;
+	Relation	table;
+	SnapshotData dirty;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	result->busy = InvalidTransactionId;
+	result->found = false;
+	if (likely(!remembered_keys_any(info)))
+		return;
+	table = open_table(AccessShareLock);
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&keys[0], KEY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(info->name));
+	ScanKeyInit(&keys[1], KEY_UNIQUE_KEY, BTEqualStrategyNumber, F_TEXTEQ,
+				PointerGetDatum(key));
+	scan = systable_beginscan(table, find_index(table, KEY_UNIQUE_KEY), true, &dirty, 2, keys);
+	while ((tuple = systable_getnext(scan)) != NULL)
+	{
+		TimestampTz row_until = DatumGetTimestampTz(column_of(table, tuple, KEY_UNTIL));
+
+		if (row_until <= now || row_until <= until)
+			continue;
+		until = row_until;
+		/* One that is being deleted counts: a purge of rows by SQL may roll back. */
+		result->busy = dirty.xmin;
+		result->found = true;
+		result->task = DatumGetInt64(column_of(table, tuple, KEY_TASK));
+	}
+	systable_endscan(scan);
+	table_close(table, AccessShareLock);
+}
+
+/*
+ * Remember a key.  The caller has the lock of the key.
+ */
+void
+remembered_keys_add(QueueInfo *info, text *key, int64 task, TimestampTz until)
+{
+	static SPIPlanPtr plan = NULL;
+	Datum		values[] = {
+		CStringGetTextDatum(info->name), PointerGetDatum(key),
+		Int64GetDatum(task), TimestampTzGetDatum(until)
+	};
+	Relation	table = open_table(RowExclusiveLock);
+	RunAs		context;
+	int			result;
+
+	run_as_role(table->rd_rel->relowner, &context);
+	SPI_connect();
+	if (plan == NULL)
+	{
+		Oid			types[] = {TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID};
+		SPIPlanPtr	prepared = SPI_prepare("INSERT INTO " TABLE_SCHEMA "." TABLE_NAME
+										   " (queue, unique_key, task, until) VALUES ($1, $2, $3, $4)",
+										   4, types);
+
+		if (prepared == NULL || SPI_keepplan(prepared) != 0)
+			elog(ERROR, "SPI_prepare failed (%s)", SPI_result_code_string(SPI_result));
+		plan = prepared;
+	}
+	result = SPI_execute_plan(plan, values, NULL, false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_plan failed (%s)", SPI_result_code_string(result));
+	SPI_finish();
+	run_as_end(&context);
+	table_close(table, NoLock);
+}
+
+/*
+ * Forget keys whose time is over, up to max, of a queue; those from *from on, which
+ * is moved (to DT_NOEND if there is no more).  Returns how many rows were looked
+ * at.  *left: some are in the hands of others.
+ */
+int
+remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition *from,
+					   bool *left)
+{
+	Relation	table = open_table(RowExclusiveLock);
+	Relation	index = index_open(find_index(table, KEY_UNTIL), AccessShareLock);
+	ItemPointer tids = palloc(max * sizeof(ItemPointerData));
+	SnapshotData dirty;
+	ScanKeyData keys[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	int			n = 0;
+	int			looked = 0;
+
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&keys[0], KEY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(info->name));
+	ScanKeyInit(&keys[1], KEY_UNTIL, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE,
+				TimestampTzGetDatum(from->due));
+	memset(from, 0, sizeof(IndexPosition));
+	from->due = DT_NOEND;
+	scan = systable_beginscan_ordered(table, index, &dirty, 2, keys);
+	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
+	{
+		TimestampTz until = DatumGetTimestampTz(column_of(table, tuple, KEY_UNTIL));
+
+		CHECK_FOR_INTERRUPTS();
+		if (until > now || looked == max)
+		{
+			from->due = until;
+			from->id = PG_INT64_MIN;
+			break;
+		}
+		looked++;
+		if (TransactionIdIsValid(dirty.xmin) || TransactionIdIsValid(dirty.xmax))
+			*left = true;
+		else
+			tids[n++] = tuple->t_self;
+	}
+	systable_endscan_ordered(scan);
+	for (int i = 0; i < n; i++)
+	{
+		TM_FailureData tmfd;
+
+		/* SQL of others may come between: it is not waited for. */
+		if (heap_delete(table, &tids[i], GetCurrentCommandId(true), InvalidSnapshot, false,
+						&tmfd, false) != TM_Ok)
+			*left = true;
+	}
+	pfree(tids);
+	index_close(index, AccessShareLock);
+	table_close(table, NoLock);
+	return looked;
+}
+
+/*
+ * If no key of a queue is remembered, say so.  The caller has the maintenance lock.
+ */
+void
+remembered_keys_look_none(QueueInfo *info)
+{
+	QueueRemembered *state = &info->state->remembered;
+	uint64		written = pg_atomic_read_u64(&state->written);
+	Relation	table;
+	SnapshotData dirty;
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool		none;
+
+	/* Before the look: a row that it does not see raises the counter after this. */
+	pg_memory_barrier();
+	table = open_table(AccessShareLock);
+	InitDirtySnapshot(dirty);
+	ScanKeyInit(&key, KEY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(info->name));
+	scan = systable_beginscan(table, find_index(table, KEY_UNTIL), true, &dirty, 1, &key);
+	none = (systable_getnext(scan) == NULL);
+	systable_endscan(scan);
+	table_close(table, AccessShareLock);
+	if (!none)
+		return;
+	pg_atomic_write_u32(&state->none_of, name_hash(info));
+	pg_memory_barrier();
+	(void) pg_atomic_compare_exchange_u64(&state->written, &written, 0);
+}
+
+/*
+ * fairq_internal.remembered_key_written(): row trigger after INSERT or UPDATE of the
+ * table.  Rows may come with SQL, from a dump or another server.
+ */
+Datum
+fairq_remembered_key_written(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	HeapTuple	tuple;
+	QueueState *state;
+	Oid			queue;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
+		!TRIGGER_FIRED_AFTER(trigger->tg_event) ||
+		RelationGetRelid(trigger->tg_relation) != table_oid())
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("fairq_internal.remembered_key_written() is a row trigger of \"%s.%s\" alone",
+						TABLE_SCHEMA, TABLE_NAME),
+				 errhint("Drop the trigger that calls it.")));
+	if (!shared_memory_ready())
+		PG_RETURN_POINTER(NULL);
+	tuple = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple :
+		trigger->tg_trigtuple;
+	queue = queue_catalog_relation(TextDatumGetCString(column_of(trigger->tg_relation, tuple,
+																 KEY_QUEUE)));
+	state = OidIsValid(queue) ? queue_state_find(queue) : NULL;
+	if (state != NULL)
+	{
+		TimestampTz until = DatumGetTimestampTz(column_of(trigger->tg_relation, tuple,
+														  KEY_UNTIL));
+
+		pg_atomic_fetch_add_u64(&state->remembered.written, 1);
+		/* Not each by itself: forget_keys.c lets them come together. */
+		pending_due_added(&state->remembered.cursor, until,
+						  until < END_TIMESTAMP - USECS_PER_SEC ? until + USECS_PER_SEC : until);
+	}
+	PG_RETURN_POINTER(NULL);
+}
