@@ -122,7 +122,7 @@ class Client:
         r, q = self.r, self.run.queue
         what = r.choice(["pause", "resume", "resume", "weight", "limit", "limit", "buckets", "prepare"])
         if what in ("pause", "resume"):
-            self.db.execute("SELECT fairq.%s(%%s, %%s)" % what, (q, r.choice(GROUPS)))
+            self.db.execute("SELECT fairq.%s_group(%%s, %%s)" % what, (q, r.choice(GROUPS)))
         elif what == "weight":
             self.db.execute("SELECT fairq.set_group(%s, %s, weight => %s::real)", (q, r.choice(GROUPS), r.choice([.5, 1, 8])))
         elif what == "limit":

@@ -378,7 +378,8 @@ class Run(Compared):
     def purge(self, c, queue, group, does):
         if does:
             with self.within(c) as tx:
-                n = self.value(c, "SELECT fairq.purge_group(%s, %s)", queue.name, group)
+                n = (self.value(c, "SELECT fairq.purge(%s)", queue.name) if group is None else
+                     self.value(c, "SELECT fairq.purge_group(%s, %s)", queue.name, group))
                 self.expect("purge", n, self.model.purge(tx, queue, group))
 
     @step(9, c=C, queue=QUEUE, task=PICK)
@@ -420,7 +421,9 @@ class Run(Compared):
         if c is None:
             return
         paused = queue.paused if group is None else group in queue.paused_groups
-        if self.admin(c, rolled_back, "SELECT fairq." + ("resume" if paused else "pause") + "(%s, %s)", queue.name, group):
+        verb = "SELECT fairq." + ("resume" if paused else "pause")
+        if (self.admin(c, rolled_back, verb + "(%s)", queue.name) if group is None else
+                self.admin(c, rolled_back, verb + "_group(%s, %s)", queue.name, group)):
             if group is None:
                 queue.paused = not paused
             else:
