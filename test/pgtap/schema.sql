@@ -164,11 +164,12 @@ TRUNCATE columns;
 INSERT INTO columns VALUES ('id', 'bigint', true), ('outcome', 'text', true), ('group_key', 'text', true), ('priority', 'bigint', true), ('cost', 'real', true),
     ('attempts', 'integer', true), ('enqueued_at', 'timestamp with time zone', true), ('claimed_at', 'timestamp with time zone', false),
     ('done_at', 'timestamp with time zone', true), ('run_at', 'timestamp with time zone', false), ('payload', 'jsonb', true), ('headers', 'jsonb', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."done_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'done_Tap queue', ARRAY['done_at', 'id'], 'its primary key is in the order of time');
-SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."done_Tap queue"'::regclass), 1::bigint, 'it has no other index');
+SELECT has_index('fairq', 'done_Tap queue', 'archived_id_of_Tap queue', ARRAY['id'], 'a task is found by its id');
+SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."done_Tap queue"'::regclass), 2::bigint, 'it has no other index');
 SELECT is((SELECT count(*) FROM pg_trigger WHERE tgrelid = 'fairq."done_Tap queue"'::regclass), 0::bigint, 'and no trigger');
 SELECT is((SELECT count(*) FROM pg_depend WHERE deptype = 'a' AND objid = 'fairq."done_Tap queue"'::regclass AND refobjid = 'fairq."q_Tap queue"'::regclass), 1::bigint,
     'it goes with the queue''s table');
