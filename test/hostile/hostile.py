@@ -303,7 +303,8 @@ def views_by_superuser(server, theirs):
 @victim
 def looks(server, theirs):
     for query in ("SELECT fairq.peek(%s, 100)::text", "SELECT fairq.tasks(%s)::text",
-                  "SELECT fairq.get_task_position(q, id)::text, fairq.get_task(q, id)::text FROM (SELECT %s AS q) n, generate_series(1, 3) id"):
+                  "SELECT fairq.get_task_position(q, id)::text, fairq.get_task(q, id)::text FROM (SELECT %s AS q) n, generate_series(1, 3) id",
+                  "SELECT fairq.await(q, id, '0')::text FROM (SELECT %s AS q) n, generate_series(1, 3) id"):
         bear(server, "postgres", query, (theirs,))
 
 
@@ -328,9 +329,13 @@ def claim_and_settle(server, theirs):
     server.run("citizen", "SELECT fairq.release(%s)", (receipts[0],))
     server.run("citizen", "SELECT fairq.nack(%s, 'again', '0')", (receipts[1],))
     server.run("citizen", "SELECT fairq.extend(%s)", (receipts[2],))
-    acked = server.value("citizen", "SELECT count(*) FROM fairq.ack_many(%s)", (receipts[2:],))
+    acked = server.value("citizen", "SELECT count(*) FROM fairq.ack_many(%s)", (receipts[2:-1],))
+    server.run("citizen", "SELECT fairq.ack(%s, '\"result\"')", (receipts[-1],))
+    outcome = server.run("citizen", "SELECT o.state, o.result FROM fairq.await('work', %s) o", (rows[-1][0],))
+    if outcome != [("acked", "result")]:
+        raise Failed(f"a task of ours ended as {outcome}")
     popped = server.value("citizen", "SELECT count(*) FROM fairq.pop('work', 10)")
-    if acked != 19 or popped != 2:
+    if acked != 18 or popped != 2:
         raise Failed(f"{acked} of 19 tasks were acknowledged, {popped} of 2 popped")
 
 

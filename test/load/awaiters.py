@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Sessions that await tasks, for test/t/waiting_outcomes.pl.
 
-awaiters.py many CONNINFO NUMBER SECONDS
-    NUMBER sessions await a task each, of queue "many", and for SECONDS nothing
+awaiters.py many CONNINFO NUMBER SECONDS STRIDE
+    NUMBER sessions await a task each, one in STRIDE of queue "many", and for SECONDS nothing
     happens. Then each task is acknowledged with a result of its own. Printed:
     one JSON object with the answers that were wrong, how many processes were
     woken while nothing happened or by the end of another one's task, and the
@@ -63,13 +63,14 @@ def answer(waiter):
         row = [None if result.get_value(0, i) is None else result.get_value(0, i).decode() for i in range(2)]
 
 
-def many(conninfo, number, seconds):
+def many(conninfo, number, seconds, stride):
     facts = {"number": number, "wrong": []}
     with connect(conninfo) as control:
-        ids = control.execute("SELECT fairq.enqueue_many('many', array_agg(to_jsonb(i))) FROM generate_series(1, %s) i", (number,)).fetchone()[0]
-        tasks = dict(control.execute("SELECT id, receipt FROM fairq.claim('many', %s, '1 h')", (number,)).fetchall())
+        ids = control.execute("SELECT fairq.enqueue_many('many', array_agg(to_jsonb(i))) FROM generate_series(1, %s) i", (number * stride,)).fetchone()[0]
+        tasks = dict(control.execute("SELECT id, receipt FROM fairq.claim('many', %s, '1 h')", (number * stride,)).fetchall())
         if sorted(tasks) != sorted(ids):
-            raise SystemExit(f"{len(tasks)} of {number} tasks were claimed")
+            raise SystemExit(f"{len(tasks)} of {number * stride} tasks were claimed")
+        ids = ids[::stride]
         # Nor may a time limit end their wait, or wake them.
         waiters = {task: connect(conninfo, options="-c statement_timeout=0") for task in ids}
         pids = {task: waiter.info.backend_pid for task, waiter in waiters.items()}
@@ -145,9 +146,10 @@ class Pair:
                     break
                 time.sleep(chance.random() * 0.001)
                 began = time.monotonic()
-                row = conn.execute("SELECT o.state, o.result::text FROM fairq.await('rounds', %s, '20 s') o", (self.task,)).fetchone()
+                row = conn.execute("SELECT o.state, o.result::text FROM fairq.await('rounds', %s, '1 min') o", (self.task,)).fetchone()
                 self.rounds += 1
-                if row != ("acked", str(self.task)):
+                # Who was overlooked sees for himself when his time is up.
+                if row != ("acked", str(self.task)) or time.monotonic() - began > 50:
                     self.wrong.append([self.task, row])
                 self.start.wait()
                 if self.times["acked"] < began:
@@ -173,6 +175,6 @@ def rounds(conninfo, seconds):
 
 if __name__ == "__main__":
     if sys.argv[1] == "many":
-        many(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]))
+        many(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
     else:
         rounds(sys.argv[2], float(sys.argv[3]))

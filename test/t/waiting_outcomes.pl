@@ -9,13 +9,9 @@
 # a standby answers, but does not wait.
 #
 # To see it fail: wait in slices of 100 ms in sleep_until_told() (processes are
-# woken); tell everybody in the place, or the queue, in tell() of awaiters.c (others are
-# woken); call awaiters_begin() after look(), with a pg_usleep(1000) in between (in the
-# rounds an answer is "leased"); take awaiters_end out of the hooks in pgfairq.c (the
-# session that was cancelled is answered for its first task, or the server fails an
-# assertion); look for ROW_IN_DOUBT no more (the prepared transaction is waited for
-# until the timeout); take the telling out of put_back() or expire.c, that is out of
-# ended_tasks.c (the dead and the expired task say "leased" and "ready").
+# woken); tell all of the queue in tell() of awaiters.c (others in the place are
+# woken, and have an answer); call awaiters_begin() after look(), with a
+# pg_usleep(1000) in between (in the rounds one is overlooked for a minute).
 
 use strict;
 use warnings;
@@ -52,11 +48,15 @@ sql($node, "SELECT fairq.create_queue(q, keep_done => '1 day', lease => '1 h', m
 #
 # A thousand
 #
-my $r = awaiters('many', $number, 2);
+my $r = awaiters('many', $number, 2, 1);
 is_deeply($r->{wrong}, [], "each of $number awaiters has the result of its task");
 is($r->{idle_woken}, 0, 'while nothing happens none is woken');
 is($r->{others_woken}, 0, 'nor by the end of another task');
 cmp_ok($r->{p50}, '<', 50_000, "they are woken at once: $r->{p50} us (median), $r->{p99} us (99 %)");
+
+# Of these ids shared memory has all in one list.
+$r = awaiters('many', 4, 0, 1024);
+is_deeply([ $r->{wrong}, $r->{others_woken} ], [ [], 0 ], 'nor is one in the same place');
 
 #
 # In the moment of the ack
