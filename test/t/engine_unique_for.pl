@@ -122,8 +122,11 @@ sql($node, 'DROP TABLE fairq.q_other');
 rename_queue('q', 'other');
 isnt(sql($node, "SELECT fairq.enqueue('other', '1', unique_key => '$key')"), $id, 'under another name it is free');
 sql($node, "SELECT fairq.purge('other')");
-# What a pass finds then holds for that name.
-sql($node, "SELECT fairq.maintain('other')") for 1 .. 3;
+# A pass that has forgotten the last key finds that there is none, under that name.
+sql($node, "SELECT fairq.enqueue('other', '1', unique_key => 'last', unique_for => '1 ms')");
+ok( wait_for(sub { sql($node, "SELECT fairq.maintain('other'); SELECT count(*) FROM fairq_internal.remembered_key WHERE queue = 'other'") =~ /^0$/m &&
+			sql($node, "SELECT count(*) FROM fairq_internal.remembered_key WHERE queue = 'other'") == 0 }),
+	'it is forgotten');
 rename_queue('other', 'q');
 is(sql($node, "SELECT fairq.enqueue('q', '1', unique_key => '$key')"), $id, 'under its own it is remembered');
 
