@@ -26,7 +26,7 @@ typedef enum FairqTranche
 
 #define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_WAITER + 1)
 
-/* What processes of ours sleep for, as it shows in pg_stat_activity from 17 on. */
+/* What processes of ours sleep for; pg_stat_activity shows it from 17 on. */
 typedef enum FairqWaitEvent
 {
 	FAIRQ_WAIT_TASKS,			/* a claim with wait, or fairq.wait */

@@ -40,7 +40,7 @@
 /* The clocks may drift apart by this between two looks. */
 #define DRIFT_USECS		USECS_PER_SEC
 
-/* Two clocks that are read one after the other are read at once if it takes less. */
+/* Two clocks that are read within this time are read at once. */
 #define AT_ONCE_USECS	10000
 #define TRIES			10
 

@@ -10,7 +10,7 @@
 
 #include "datatype/timestamp.h"
 
-/* How soon whoever sleeps until a time has to look whether the clock was set. */
+/* How soon a sleeper has to look whether the clock was set. */
 #define WALL_CLOCK_LOOK_MSECS	3000
 
 /* The clock was set. */

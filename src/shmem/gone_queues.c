@@ -41,7 +41,7 @@ relation_exists(Oid relation)
 static bool
 release_if_gone(Oid relation)
 {
-	/* A drop's replay waits for any lock; a standby can have none above this. */
+	/* A drop's replay waits for any lock; a standby can have no higher one. */
 	LOCKMODE	lockmode = RecoveryInProgress() ? RowExclusiveLock : AccessExclusiveLock;
 	LockAcquireResult result;
 	LOCKTAG		tag;

@@ -466,7 +466,7 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 	{
 		LaneEntry	last_of_address = *next;
 
-		/* Prune what was entered meanwhile beyond it; an address stays whole. */
+		/* Prune what was entered beyond it meanwhile; an address is whole. */
 		ItemPointerSet(&last_of_address.tid, MaxBlockNumber, PG_UINT16_MAX);
 		lane->frontier = *next;
 		drop_from(lane, &last_of_address);

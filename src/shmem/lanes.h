@@ -215,7 +215,7 @@ lanes_may_precede(const Lane *lane, const LaneEntry *place)
 		unlikely(((volatile const Lane *) lane)->unwritten.count > 0);
 }
 
-/* The smallest place of all: the frontier of a lane of which nothing is known. */
+/* The smallest place: the frontier of a lane of which nothing is known. */
 static inline void
 lane_entry_set_first(LaneEntry *entry)
 {

@@ -66,7 +66,7 @@ typedef struct ArchiveState
 /* Held tasks to look at that are remembered one by one. */
 #define HELD_LOOKS		32
 
-/* Held tasks that may have nothing before them any more: a pass looks at them. */
+/* Held tasks that may have nothing before them: a pass looks at them. */
 typedef struct QueueHeldChecks
 {
 	slock_t		mutex;			/* guards the rest */

@@ -336,7 +336,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 		*rel = try_relation_open(relation, lockmode);
 		if (*rel != NULL)
 		{
-			/* Invalidations may come after those who wait for them were told. */
+			/* Invalidations may come after those who wait for them are told. */
 			if (info != NULL && info->valid &&
 				info->settings != pg_atomic_read_u32(&info->state->published.changes))
 				info->valid = false;

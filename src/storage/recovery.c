@@ -192,7 +192,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 	HeapTuple	tuple;
 
 	memset(depths, 0, sizeof(QueueDepths));
-	/* Before the snapshot is taken: what is committed from now on is counted. */
+	/* Before the snapshot is taken: what commits from now on is counted. */
 	if (tags)
 	{
 		groups_count_anew(state);

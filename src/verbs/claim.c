@@ -52,7 +52,7 @@
 /* How long to wait for tasks of the overflow that are about to be moved. */
 #define FEED_WAIT_USECS	USECS_PER_SEC
 
-/* How often to wait, a millisecond, for others to lease what they have taken. */
+/* How often to wait, a millisecond, for others to lease what they took. */
 #define WAITS_FOR_OTHERS	3
 
 /*

@@ -254,7 +254,7 @@ expire(Settlement *settlement, const LeaseInfo *lease)
 	}
 	else if (status != ROW_GONE && status != ROW_LIVE)
 		return false;
-	/* Else nothing is to be put back: the row is gone, or was moved with SQL. */
+	/* Else nothing is put back: the row is gone, or was moved with SQL. */
 	durable_leases_delete(settlement->rel, settlement->info, lease);
 	return true;
 }
@@ -386,7 +386,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	if (settlement->verb == SETTLE_RELEASE)
 		return release_task(settlement, lease, settled);
 
-	/* Again if the row was changed, with SQL, between the look and the write. */
+	/* Again if the row was changed, by SQL, between the look and the write. */
 	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))
 	{
 		CHECK_FOR_INTERRUPTS();

@@ -113,7 +113,7 @@ queue_failed(Oid relation, bool expiring)
 	return entry->retry_at;
 }
 
-/* Try again what failed: the clock was set, so the times until when not mean nothing. */
+/* Try again what failed: the clock was set, and when to do so means nothing. */
 static void
 retry_failures(void)
 {
