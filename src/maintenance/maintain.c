@@ -4,17 +4,18 @@
  *	  One bounded pass of what time does to a queue.
  *
  * Leases that have run out, tasks that have become due, overflow that there is
- * room for, transactions that were prepared and have ended, rows of the archive
- * that are old; and now and then a look for what was overlooked.  The background
- * worker calls it when something is due, fairq.maintain() at a user's wish;
- * claims that come up short call it where there is no worker, for what makes
- * tasks ready.  It is bounded: the transaction is short, and the caller comes
- * again if there is more.  (But for the look for places of the overflow that were
- * lost, which comes to each group that has any: replenish_overflow.c.)
+ * room for, transactions that were prepared and have ended, rows of the
+ * archive that are old; and now and then a look for what was overlooked.  The
+ * background worker calls it when something is due, fairq.maintain() at a
+ * user's wish; claims that come up short call it where there is no worker, for
+ * what makes tasks ready.  It is bounded: the transaction is short, and the
+ * caller comes again if there is more.  (But for the look for places of the
+ * overflow that were lost, which comes to each group that has any:
+ * replenish_overflow.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
- * waited for.  It is held to the end of the transaction, in which what was done can
- * be seen.
+ * waited for.  It is held to the end of the transaction, in which what was
+ * done can be seen.
  *
  *-------------------------------------------------------------------------
  */
@@ -69,10 +70,10 @@ lock_maintenance(Relation rel)
 
 /*
  * Sessions that have missed their ttl, or were closed with leases, are over:
- * so are their leases, of whatever queue.  And leases whose time it is have run
- * out.  This is noted in shared memory only, by whoever comes first, and takes no
- * lock on a queue: what is noted is not due any more, so the worker does not come
- * again and again for a queue that it cannot have.
+ * so are their leases, of whatever queue.  And leases whose time it is have
+ * run out.  This is noted in shared memory only, by whoever comes first, and
+ * takes no lock on a queue: what is noted is not due any more, so the worker
+ * does not come again and again for a queue that it cannot have.
  */
 void
 maintain_tick(TimestampTz now)
@@ -85,8 +86,8 @@ maintain_tick(TimestampTz now)
 }
 
 /*
- * If the clock was set since the last pass: what is left alone until a time, which may be
- * an hour off now, is looked at.  The maintenance lock is held.
+ * If the clock was set since the last pass: what is left alone until a time,
+ * which may be an hour off now, is looked at.  The maintenance lock is held.
  */
 static void
 clock_was_set(QueueState *state, TimestampTz now)
@@ -182,7 +183,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 bool
 maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
-	RunAs context;
+	RunAs		context;
 	bool		more;
 
 	run_as_owner(rel->rd_rel->relowner, &context);

@@ -35,8 +35,8 @@ typedef struct QueueOrder
 	int64		overflow_lost;	/* tasks of the overflow from here on may have
 								 * lost their places in lanes; PG_INT64_MAX:
 								 * none have */
-	int64		overflow_sought;	/* and of those that a pass is looking for,
-									 * or was when it failed */
+	int64		overflow_sought;	/* and of those that a pass is looking
+									 * for, or was when it failed */
 	uint64		next_slot;		/* group lock: slots handed out so far */
 	uint32		group_ring;		/* group lock: some group of this order, the
 								 * hand of the clock that finds idle ones */
@@ -85,7 +85,9 @@ typedef struct QueueIds
 	bool		all_swept;		/* the sweep has seen them all, and sleeps */
 } QueueIds;
 
-/* What of a queue has been read from its rows: recovery.c, durable_restore.c. */
+/*
+ * What of a queue has been read from its rows: recovery.c, durable_restore.c.
+ */
 typedef struct QueueRecoveries
 {
 	slock_t		mutex;			/* guards the next three */
@@ -97,8 +99,8 @@ typedef struct QueueRecoveries
 } QueueRecoveries;
 
 /*
- * The starved list: groups that have room for tasks of their overflow, which the
- * worker moves to them (replenishes them): group_overflow.c.
+ * The starved list: groups that have room for tasks of their overflow, which
+ * the worker moves to them (replenishes them): group_overflow.c.
  */
 typedef struct QueueReplenish
 {
@@ -106,11 +108,11 @@ typedef struct QueueReplenish
 	dlist_head	starved;
 	int			count;
 	int			under_way;		/* groups that transactions replenish now */
-	int			dry;			/* groups that have run out of places, and are being
-								 * replenished; read without the lock */
-	uint32		dry_epoch;		/* claims have given up waiting for those of earlier
-								 * ones */
-	uint32		times;		/* that were done, their tasks offered */
+	int			dry;			/* groups that have run out of places, and are
+								 * being replenished; read without the lock */
+	uint32		dry_epoch;		/* claims have given up waiting for those of
+								 * earlier ones */
+	uint32		times;			/* that were done, their tasks offered */
 	bool		late;			/* a claim has waited for one in vain */
 	ConditionVariable done;
 	TimestampTz seek_at;		/* maintenance lock: when to look at all */
@@ -155,18 +157,20 @@ typedef struct QueuePublished
 	int64		max_ready;
 	int64		max_ready_per_group;
 	bool		charge_seconds;
-	pg_atomic_uint32 changes;	/* of settings that have committed; the queue's
-								 * lock, if the limits' defaults change */
+	pg_atomic_uint32 changes;	/* of settings that have committed; the
+								 * queue's lock, if the limits' defaults
+								 * change */
 } QueuePublished;
 
 /* How many tasks there are, as enqueues and the worker need to know it. */
 typedef struct QueueCounts
 {
-	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open transactions
-								 * are among them: group_table.c */
-	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow: replenished_tasks.c */
-	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
-								 * counted in their groups; 0: none are */
+	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open
+								 * transactions are among them: group_table.c */
+	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow:
+										 * replenished_tasks.c */
+	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place)
+								 * are counted in their groups; 0: none are */
 	bool		recount;		/* counts are off: see recovery_recount() */
 	pg_atomic_uint32 overflowing;	/* groups that may have overflow */
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
@@ -205,7 +209,8 @@ typedef struct QueueState
 	QueueReplenish replenish;
 	QueueHeldChecks held;
 
-	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
+	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket
+											 * is */
 
 	pg_atomic_uint64 pass_after;	/* no use in a claim's pass of maintenance
 									 * before this */
@@ -286,8 +291,8 @@ queue_state_ready(QueueState *queue)
 }
 
 /*
- * The class of a priority under policy fair.  A row that was written with SQL may
- * have any.
+ * The class of a priority under policy fair.  A row that was written with SQL
+ * may have any.
  */
 static inline int
 queue_state_class(const QueueState *queue, int64 priority)

@@ -10,15 +10,15 @@
  * A worker sleeps until something is due, and says so in its slot.  Whoever
  * makes something due earlier (a task for a certain time, a lease that ends)
  * puts the time there and sets the worker's latch, at commit.  Most leases end
- * later than what the worker waits for anyway; then it is one look.  Errands for
- * those who wait or listen (waiters.c) have a time of their own: they take no
- * look at the queues.
+ * later than what the worker waits for anyway; then it is one look.  Errands
+ * for those who wait or listen (waiters.c) have a time of their own: they take
+ * no look at the queues.
  *
  *		reserved by the launcher -> begun by the worker -> ended by the worker
  *		or by its exit -> unreserved by the launcher
  *
- * A database whose worker is in the way (DROP DATABASE) is fenced: its worker is
- * asked to stop, and no other is started until it is let go.
+ * A database whose worker is in the way (DROP DATABASE) is fenced: its worker
+ * is asked to stop, and no other is started until it is let go.
  *
  * Locking: the lock guards all fields but next_wake and next_errand, which are
  * atomic.  Only worker_slots_wake_at and worker_slots_errand_at read slots
@@ -325,8 +325,8 @@ worker_slots_launcher_begin(void)
 }
 
 /*
- * A slot for the worker of a database; -1 if all are taken.  The worker that it is
- * reserved for has to know which reservation it is.
+ * A slot for the worker of a database; -1 if all are taken.  The worker that
+ * it is reserved for has to know which reservation it is.
  */
 int
 worker_slots_reserve(Oid database, uint32 *reservation)
@@ -466,8 +466,9 @@ worker_slots_begin(int slot, uint32 reservation)
 }
 
 /*
- * The worker of a database ends, which is returned: the caller tells those who wait.
- * The launcher may not be the one that started it, which would be told by the postmaster.
+ * The worker of a database ends, which is returned: the caller tells those who
+ * wait.  The launcher may not be the one that started it, which would be told
+ * by the postmaster.
  */
 Oid
 worker_slots_end(int slot, WorkerEnd end)

@@ -332,7 +332,7 @@ arguments_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid t
 /* An array without nulls. */
 void
 arguments_no_nulls(FunctionCallInfo fcinfo, const bool *nulls, int n,
-					 const char *argument)
+				   const char *argument)
 {
 	for (int i = 0; i < n; i++)
 	{

@@ -52,8 +52,8 @@ check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
- * Is it known what a queue has?  If not, who counts the rows that there are is to come
- * by, or has just missed this one.
+ * Is it known what a queue has?  If not, who counts the rows that there are is
+ * to come by, or has just missed this one.
  */
 static bool
 is_counted(Relation rel, QueueInfo *info)
@@ -85,8 +85,8 @@ check_block(QueueInfo *info, const FairqAddress *address)
 }
 
 /*
- * A row with an address (else NULL: in the overflow) was written, or (change -1)
- * removed: its group has one task more, or less.
+ * A row with an address (else NULL: in the overflow) was written, or (change
+ * -1) removed: its group has one task more, or less.
  */
 static void
 note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
@@ -199,7 +199,7 @@ fairq_row_written(PG_FUNCTION_ARGS)
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
 	info = queue_open_relation(RelationGetRelid(trigger->tg_relation),
-									   NoLock, 0, &rel);
+							   NoLock, 0, &rel);
 	if (info == NULL)
 		PG_RETURN_POINTER(NULL);
 	tupdesc = RelationGetDescr(rel);

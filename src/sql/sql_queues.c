@@ -134,7 +134,7 @@ fairq_purge(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo),
-							  RowExclusiveLock, ACL_DELETE, &rel);
+					  RowExclusiveLock, ACL_DELETE, &rel);
 	purged = remove_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(purged);
@@ -218,7 +218,7 @@ fairq_maintain(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock,
-							  ACL_SELECT | ACL_UPDATE, &rel);
+					  ACL_SELECT | ACL_UPDATE, &rel);
 	while (maintain_pass(rel, info, &maintenance) &&
 		   maintenance.moved < MAX_MAINTAINED &&
 		   maintenance.archived < MAX_MAINTAINED)

@@ -346,7 +346,7 @@ fairq_revive(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock,
-							  ACL_SELECT | ACL_UPDATE, &rel);
+					  ACL_SELECT | ACL_UPDATE, &rel);
 	revived = remove_revive(rel, info, PG_ARGISNULL(1),
 							PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);

@@ -339,8 +339,9 @@ archive_provide(const char *queue, Oid table, Oid owner)
 }
 
 /*
- * The table that has to be dropped together with a queue's, for SQL; NULL: none.
- * No lock is kept: two that drop the same queue would wait for each other.
+ * The table that has to be dropped together with a queue's, for SQL; NULL:
+ * none.  No lock is kept: two that drop the same queue would wait for each
+ * other.
  */
 char *
 archive_table_to_drop(const char *queue, Oid table)
@@ -577,10 +578,10 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 		elog(ERROR, "SPI_register_relation failed (%s)", SPI_result_code_string(result));
 	if (archive->insert == NULL)
 		archive->insert = archive_prepare(psprintf("INSERT INTO %s (" COLUMN_NAMES ")"
-										   " SELECT " COLUMN_NAMES " FROM " BATCH_NAME,
-										   quote_qualified_identifier(QUEUE_SCHEMA,
-																	  archive->name)),
-								  0, NULL);
+												   " SELECT " COLUMN_NAMES " FROM " BATCH_NAME,
+												   quote_qualified_identifier(QUEUE_SCHEMA,
+																			  archive->name)),
+										  0, NULL);
 	result = SPI_execute_plan(archive->insert, NULL, NULL, false, 0);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed (%s)", SPI_result_code_string(result));
@@ -594,7 +595,7 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 void
 archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 {
-	RunAs context;
+	RunAs		context;
 	Archive    *archive;
 	Relation	relation;
 
@@ -606,7 +607,7 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	run_as_end(&context);
 	relation_close(relation, NoLock);
 	pending_due_added(&info->state->archive.cursor, batch->first_done,
-					   batch->first_done + info->keep_done);
+					  batch->first_done + info->keep_done);
 	tuplestore_end(batch->rows);
 	FreeTupleDesc(batch->tupdesc);
 	batch->rows = NULL;
@@ -644,8 +645,8 @@ put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation)
 }
 
 /*
- * Return all rows of the archive of a queue, whose table is given, if it has one
- * that the caller may read.
+ * Return all rows of the archive of a queue, whose table is given, if it has
+ * one that the caller may read.
  */
 void
 archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table)

@@ -71,8 +71,9 @@ typedef struct QueueInfo
 	bool		plain;			/* no column and no constraint but ours */
 
 	QueuePolicy policy;
-	int			buckets;		/* new tasks go to 0 .. buckets - 1; others may
-								 * have tasks, too (see queue_catalog_lane) */
+	int			buckets;		/* new tasks go to 0 .. buckets - 1; others
+								 * may have tasks, too (see
+								 * queue_catalog_lane) */
 	int64		lease;			/* microseconds */
 	int			max_attempts;	/* 0: no limit */
 	int64		backoff_base;	/* microseconds */

@@ -126,7 +126,8 @@ typedef struct RowCount
 	QueueInfo  *info;
 	Datum	   *values;
 	bool	   *nulls;
-	bool		any[FAIRQ_CLASSES];	/* rows with addresses; where the first is: */
+	bool		any[FAIRQ_CLASSES]; /* rows with addresses; where the first
+									 * is: */
 	VirtualTime first[FAIRQ_CLASSES];
 } RowCount;
 
@@ -310,9 +311,9 @@ read_tags(void *arg)
 }
 
 /*
- * Have the tags known before a lease is settled, so that what this changes is counted
- * once.  That is not to fail for want of entries for groups: then it is counted later, as it is by
- * then.
+ * Have the tags known before a lease is settled, so that what this changes is
+ * counted once.  That is not to fail for want of entries for groups: then it
+ * is counted later, as it is by then.
  */
 void
 recovery_try_tags(Relation rel, QueueInfo *info)

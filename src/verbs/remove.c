@@ -3,9 +3,9 @@
  * remove.c
  *	  The verbs that go by row: cancel, purge, revive.
  *
- * They may meet a task that is leased: the row is deleted first, after which no
- * lease can be granted on it (a claim looks at the row under the page's lock), and
- * then its lease is settled, if it has one.
+ * They may meet a task that is leased: the row is deleted first, after which
+ * no lease can be granted on it (a claim looks at the row under the page's
+ * lock), and then its lease is settled, if it has one.
  *
  *-------------------------------------------------------------------------
  */
@@ -191,8 +191,8 @@ announce_purge(QueueInfo *info, const text *group)
 }
 
 /*
- * Remove a task, whose row was at a TID, if it is to be.  Returns false if the row
- * has moved meanwhile, or is gone: then it is to be looked at once more.
+ * Remove a task, whose row was at a TID, if it is to be.  Returns false if the
+ * row has moved meanwhile, or is gone: then it is to be looked at once more.
  */
 static bool
 purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
@@ -257,7 +257,7 @@ remove_purge(Relation rel, QueueInfo *info, const text *group)
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	durable_leases_require(rel, info);
-	placement_begin(&placement, rel, info);		/* as in remove_cancel */
+	placement_begin(&placement, rel, info); /* as in remove_cancel */
 	announce_purge(info, group);
 
 	row_reader_begin(&purge.row, rel, info);
@@ -284,9 +284,9 @@ remove_purge(Relation rel, QueueInfo *info, const text *group)
 }
 
 /*
- * Make the task whose row was read ready again, with all its attempts, if it is
- * dead.  If a task with its unique key is leased, the revived task becomes held.  If
- * one is waiting, the task stays dead.
+ * Make the task whose row was read ready again, with all its attempts, if it
+ * is dead.  If a task with its unique key is leased, the revived task becomes
+ * held.  If one is waiting, the task stays dead.
  */
 static bool
 revive_task(Placement *placement, RowReader *row)
@@ -313,11 +313,11 @@ revive_task(Placement *placement, RowReader *row)
 			row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
 			pending_reserve(4);
 			done = row_writer_update(row->rel, info, &row->tuple.t_self,
-										 row->values, row->nulls, true);
+									 row->values, row->nulls, true);
 			if (done)
 			{
 				pending_task_held(info->state,
-								   DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
+								  DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
 				settle_count_move(info, TASK_DEAD, TASK_HELD);
 			}
 			break;

@@ -4,10 +4,11 @@
  *	  The verbs that end a lease: ack, nack, extend, release.
  *
  * Settling a lease first marks it in the lease table: from there on no other
- * transaction can settle it, and it does not expire (invariant I3).  Then the row
- * is deleted or changed, by TID.  The lease itself ends when the transaction
- * commits; when it rolls back the lease goes on as if nothing had been.  A receipt
- * whose lease is over, is being settled, or was never the caller's answers false.
+ * transaction can settle it, and it does not expire (invariant I3).  Then the
+ * row is deleted or changed, by TID.  The lease itself ends when the
+ * transaction commits; when it rolls back the lease goes on as if nothing had
+ * been.  A receipt whose lease is over, is being settled, or was never the
+ * caller's answers false.
  *
  * extend is the exception: it moves the deadline at once, for it has to hold
  * while a long transaction is still running.
@@ -102,8 +103,8 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 	if (state->database != MyDatabaseId)
 		return false;
 	settlement->info = queue_open_relation(state->relation, RowExclusiveLock,
-												   verb_privileges[settlement->verb],
-												   &settlement->rel);
+										   verb_privileges[settlement->verb],
+										   &settlement->rel);
 	if (settlement->info == NULL)
 		return false;
 	recovery_try_tags(settlement->rel, settlement->info);
@@ -209,8 +210,8 @@ put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 }
 
 /*
- * The lease on the task that row has read ends, and was another's of the same id:
- * claims that met the lease have passed it by.
+ * The lease on the task that row has read ends, and was another's of the same
+ * id: claims that met the lease have passed it by.
  */
 static void
 offer_again(RowReader *row)
@@ -229,10 +230,10 @@ offer_again(RowReader *row)
 }
 
 /*
- * End a lease that has run out, and is settling.  Returns false if the row is being
- * written by another transaction, with SQL or by a cancel: it is not waited for, and
- * the lease stays as it is, for the next pass.  So does that of a durable lease whose
- * claim has not ended.
+ * End a lease that has run out, and is settling.  Returns false if the row is
+ * being written by another transaction, with SQL or by a cancel: it is not
+ * waited for, and the lease stays as it is, for the next pass.  So does that
+ * of a durable lease whose claim has not ended.
  */
 static bool
 expire(Settlement *settlement, const LeaseInfo *lease)
@@ -365,14 +366,14 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 	else
 		return false;
 	pending_released(settled, placement_lane(settlement->info, &address), &address,
-					  task);
+					 task);
 	stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
 	return true;
 }
 
 /*
- * Do with the task of a lease what the verb says.  The lease is settling since just
- * now, and there is room for what is owed for it.
+ * Do with the task of a lease what the verb says.  The lease is settling since
+ * just now, and there is room for what is owed for it.
  */
 static bool
 settle_task(Settlement *settlement, const LeaseInfo *lease)
@@ -443,8 +444,8 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 }
 
 /*
- * Are the leases of all queues of the database known?  If not, *mine: nor those of
- * one whose leases the caller may settle.
+ * Are the leases of all queues of the database known?  If not, *mine: nor
+ * those of one whose leases the caller may settle.
  */
 static bool
 look_all_known(bool *mine)
@@ -487,7 +488,8 @@ find_restored(const pg_uuid_t *receipt, LeaseRef *ref)
 	if (look_all_known(&mine))
 		all_known = true;
 	else if (!mine)
-		return false;			/* and no stranger has us read all rows again and again */
+		return false;			/* and no stranger has us read all rows again
+								 * and again */
 	else
 	{
 		queue = durable_table_queue_of(receipt);
