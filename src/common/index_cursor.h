@@ -13,8 +13,8 @@
 #include "storage/spin.h"
 
 /*
- * A place in an index on times, or other numbers: by time, id (0 if that is not in
- * it) and TID.
+ * A place in an index on times, or other numbers: by time, id (0 if that is
+ * not in it) and TID.
  */
 typedef struct IndexPosition
 {

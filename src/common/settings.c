@@ -3,8 +3,8 @@
  * settings.c
  *	  The settings pgfairq.*.
  *
- * Those that size shared memory are fixed at server start.  What they reserve is
- * address space: a page of it takes memory when it is first used.
+ * Those that size shared memory are fixed at server start.  What they reserve
+ * is address space: a page of it takes memory when it is first used.
  *
  *-------------------------------------------------------------------------
  */

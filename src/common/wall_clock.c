@@ -12,11 +12,11 @@
  * wall clock was set, and whoever sees that first shifts the times in shared
  * memory.  Who sleeps looks every few seconds.
  *
- * Tasks that wait for a time (run_at, a retry) have it in their rows; it stays as it is
- * written, and they are ready when the wall clock says so.
+ * Tasks that wait for a time (run_at, a retry) have it in their rows; it stays
+ * as it is written, and they are ready when the wall clock says so.
  *
- * Locking: the lock guards all but the count of steps, which is atomic.  Functions
- * that were registered are called without it.
+ * Locking: the lock guards all but the count of steps, which is atomic.
+ * Functions that were registered are called without it.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +40,7 @@
 /* The clocks may drift apart by this between two looks. */
 #define DRIFT_USECS		USECS_PER_SEC
 
-/* Two clocks that are read one after the other are read at once if it takes less. */
+/* Two clocks that are read within this time are read at once. */
 #define AT_ONCE_USECS	10000
 #define TRIES			10
 
@@ -112,8 +112,9 @@ wall_clock_steps(void)
 }
 
 /*
- * Look whether the clock was set, and then see to it that times are shifted.  Returns
- * whether it was this call that did so.  The caller holds no lock of ours.
+ * Look whether the clock was set, and then see to it that times are shifted.
+ * Returns whether it was this call that did so.  The caller holds no lock of
+ * ours.
  */
 bool
 wall_clock_check(void)

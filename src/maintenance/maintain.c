@@ -14,8 +14,8 @@
  * replenish_overflow.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
- * waited for.  It is held to the end of the transaction, in which what was done can
- * be seen.
+ * waited for.  It is held to the end of the transaction, in which what was
+ * done can be seen.
  *
  *-------------------------------------------------------------------------
  */
@@ -72,10 +72,10 @@ lock_maintenance(Relation rel)
 
 /*
  * Sessions that have missed their ttl, or were closed with leases, are over:
- * so are their leases, of whatever queue.  And leases whose time it is have run
- * out.  This is noted in shared memory only, by whoever comes first, and takes no
- * lock on a queue: what is noted is not due any more, so the worker does not come
- * again and again for a queue that it cannot have.
+ * so are their leases, of whatever queue.  And leases whose time it is have
+ * run out.  This is noted in shared memory only, by whoever comes first, and
+ * takes no lock on a queue: what is noted is not due any more, so the worker
+ * does not come again and again for a queue that it cannot have.
  */
 void
 maintain_tick(TimestampTz now)
@@ -88,8 +88,8 @@ maintain_tick(TimestampTz now)
 }
 
 /*
- * If the clock was set since the last pass: what is left alone until a time, which may be
- * an hour off now, is looked at.  The maintenance lock is held.
+ * If the clock was set since the last pass: what is left alone until a time,
+ * which may be an hour off now, is looked at.  The maintenance lock is held.
  */
 static void
 clock_was_set(QueueState *state, TimestampTz now)
@@ -197,7 +197,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 bool
 maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
-	RunAs context;
+	RunAs		context;
 	bool		more;
 
 	run_as_owner(rel->rd_rel->relowner, &context);

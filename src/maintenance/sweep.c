@@ -9,7 +9,8 @@
  * So now and then a pass looks.  It is to find nothing; what it finds is
  * counted, and in the log.
  *
- * Ids grow with time, so the index on id is read forwards, each part of it once:
+ * Ids grow with time, so the index on id is read forwards, each part of it
+ * once:
  *
  *	 A record says up to which id ids had been given out at a moment, and which
  *	 transaction id was next.  Whoever has one of these ids had a transaction id
@@ -23,10 +24,11 @@
  *	 being settled.  Meanwhile later ids are looked at as well, once, so that
  *	 what slipped by does not wait for it; and for good when it has ended.
  *
- * So a task is looked at once or twice in all.  That does not cover tasks that are
- * put back long after they came: nacked, released, promoted.  For those, and for
- * ids of direct SQL that do not follow the sequence, a hand goes round the
- * whole index, so many entries a sweep, for as long as there is any activity.
+ * So a task is looked at once or twice in all.  That does not cover tasks that
+ * are put back long after they came: nacked, released, promoted.  For those,
+ * and for ids of direct SQL that do not follow the sequence, a hand goes round
+ * the whole index, so many entries a sweep, for as long as there is any
+ * activity.
  *
  * A row between its transaction's end and its hand-over, or between window
  * and lease, looks as if it were lost.  So it is a suspect at first, and
@@ -35,8 +37,8 @@
  * then, which may be the same.  To take one for lost that is not does no
  * harm: an offer too many never does.
  *
- * A sweep is begun every pgfairq.sweep_interval if there is anything new; if not
- * there is none, until an id is taken.
+ * A sweep is begun every pgfairq.sweep_interval if there is anything new; if
+ * not there is none, until an id is taken.
  *
  * Locking: QueueSweep is guarded by the maintenance lock of the queue, but for
  * what its fields say.
@@ -76,8 +78,9 @@
 #define HAND_ENTRIES	500
 
 /*
- * In microseconds: how long a sweep waits for the transactions that were running
- * when it began, and how long after a first look a suspect is looked up.
+ * In microseconds: how long a sweep waits for the transactions that were
+ * running when it began, and how long after a first look a suspect is looked
+ * up.
  */
 #define SETTLE_USECS	INT64CONST(200000)
 #define SUSPECT_USECS	INT64CONST(300000)
@@ -221,14 +224,14 @@ mend(QueueInfo *info, RowReader *row)
 			DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 
 		pending_offer_at_commit(placement_lane(info, address), address,
-								 &row->tuple.t_self);
+								&row->tuple.t_self);
 	}
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		queue_order_overflow_lost(info->state, row_reader_class(row),
 								  DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 		pending_scheduled(info->state,
-						   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+						  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 	stats_tally(info->state, QUEUE_SWEPT, 1);
 }
 
@@ -356,8 +359,8 @@ suspect(Sweeper *sweeper, int64 id)
 }
 
 /*
- * Look at the rows of the ids from *from on, below upto: at up to max entries of
- * the index.  *from is moved, to upto if there are no more.
+ * Look at the rows of the ids from *from on, below upto: at up to max entries
+ * of the index.  *from is moved, to upto if there are no more.
  */
 static void
 look_at_ids(Sweeper *sweeper, IndexPosition *from, int64 upto, int max)
@@ -479,8 +482,8 @@ begin_sweep(Sweeper *sweeper)
 
 	/*
 	 * The ids first: whoever has one of them has a transaction id by now.  Of
-	 * ids from before the server's start the lanes know nothing, so that their
-	 * tasks are found in the index.
+	 * ids from before the server's start the lanes know nothing, so that
+	 * their tasks are found in the index.
 	 */
 	queue_state_ids(state, &first, &end);
 	sweep->done.due = Max(sweep->done.due, first);
@@ -528,9 +531,9 @@ go_on(Sweeper *sweeper)
 }
 
 /*
- * Do what there is to do of a sweep, up to a bound; begin one if it is time, or
- * in the first pass that a user wishes.  Returns whether there is more to do now; *next is moved
- * forward to when to come again.
+ * Do what there is to do of a sweep, up to a bound; begin one if it is time,
+ * or in the first pass that a user wishes.  Returns whether there is more to
+ * do now; *next is moved forward to when to come again.
  *
  * The caller has the maintenance lock.  What is found is handed over when the
  * transaction commits.

@@ -40,14 +40,15 @@
  *
  * An entry too many does no harm: the row and the lease table decide.
  *
- * The overflow.  A task that waits for room has no address, so no index has its
- * place; it gets one here when it is about to be its turn (replenish_overflow.c), in an
- * array of its own.  Such an unwritten entry stays until it is taken, also from
- * the frontier on; there it is not yet to be taken.  A take merges the fronts of
- * both arrays.  When the array is full the last one is lost, and the overflow is
- * read again from that task on (queue_order_overflow_lost).  A claimer that has
- * taken one gives it back, leases the task, or knows that there is no such task
- * any more: no index would lead to it again.
+ * The overflow.  A task that waits for room has no address, so no index has
+ * its place; it gets one here when it is about to be its turn
+ * (replenish_overflow.c), in an array of its own.  Such an unwritten entry
+ * stays until it is taken, also from the frontier on; there it is not yet to
+ * be taken.  A take merges the fronts of both arrays.  When the array is full
+ * the last one is lost, and the overflow is read again from that task on
+ * (queue_order_overflow_lost).  A claimer that has taken one gives it back,
+ * leases the task, or knows that there is no such task any more: no index
+ * would lead to it again.
  *
  * Who waits for tasks (waiters.c) is told here, of each offer and of each
  * frontier that is lowered, so whatever makes tasks claimable comes by.
@@ -81,8 +82,8 @@ drop_from(Lane *lane, const LaneEntry *place)
 }
 
 /*
- * Let the window end before place, and have the frontier there at the most.  Lane
- * locked exclusively.
+ * Let the window end before place, and have the frontier there at the most.
+ * Lane locked exclusively.
  */
 void
 lanes_cut(Lane *lane, const LaneEntry *place)
@@ -102,8 +103,9 @@ lanes_cut(Lane *lane, const LaneEntry *place)
 }
 
 /*
- * Enter a place into the window.  If it is full the last entry goes, or the place
- * itself, and the index is read again from there.  Lane locked exclusively.
+ * Enter a place into the window.  If it is full the last entry goes, or the
+ * place itself, and the index is read again from there.  Lane locked
+ * exclusively.
  */
 static void
 enter(Lane *lane, const LaneEntry *place)
@@ -116,8 +118,8 @@ enter(Lane *lane, const LaneEntry *place)
 			last = *place;
 
 		/*
-		 * All of its address, for an offer may name a heap-only tuple, whose TID
-		 * is not the one in the index.
+		 * All of its address, for an offer may name a heap-only tuple, whose
+		 * TID is not the one in the index.
 		 */
 		ItemPointerSet(&last.tid, 0, 0);
 		lanes_cut(lane, &last);
@@ -233,9 +235,9 @@ lanes_has(Lane *lane, const FairqAddress *address)
 }
 
 /*
- * What is next in a lane.  An entry of the index that was entered during a refill
- * may lie beyond the frontier, an unwritten one always: then it is not yet to be
- * taken.
+ * What is next in a lane.  An entry of the index that was entered during a
+ * refill may lie beyond the frontier, an unwritten one always: then it is not
+ * yet to be taken.
  */
 static inline void
 look(const Lane *lane, LaneTop *top)
@@ -334,8 +336,9 @@ takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bo
 }
 
 /*
- * Copy the first entries of both runs in order: of the window's first n, and the
- * unwritten's first u, up to max.  Returns how many are unwritten.  Lane locked.
+ * Copy the first entries of both runs in order: of the window's first n, and
+ * the unwritten's first u, up to max.  Returns how many are unwritten.  Lane
+ * locked.
  */
 static int
 merge(const Lane *lane, int n, int u, int max, LaneEntry *entries)
@@ -406,8 +409,8 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 }
 
 /*
- * Copy a lane's entries up to the frontier, for those who only look.  Returns how
- * many; entries has room for LANE_ENTRIES.
+ * Copy a lane's entries up to the frontier, for those who only look.  Returns
+ * how many; entries has room for LANE_ENTRIES.
  */
 int
 lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
@@ -466,7 +469,7 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 	{
 		LaneEntry	last_of_address = *next;
 
-		/* Prune what was entered meanwhile beyond it; an address stays whole. */
+		/* Prune what was entered beyond it meanwhile; an address is whole. */
 		ItemPointerSet(&last_of_address.tid, MaxBlockNumber, PG_UINT16_MAX);
 		lane->frontier = *next;
 		drop_from(lane, &last_of_address);
@@ -508,8 +511,8 @@ lanes_refill_wait(Lane *lane)
 }
 
 /*
- * A transaction or a subtransaction rolls back: if it was in a refill, nothing was
- * read.
+ * A transaction or a subtransaction rolls back: if it was in a refill, nothing
+ * was read.
  */
 void
 lanes_at_abort(void)

@@ -89,8 +89,8 @@ typedef struct LeaseTable
 	LWLock		free_lock;
 	FreeEntries free;			/* free_lock */
 	uint32		salt;			/* 28 bits, new at each start */
-	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels to
-								 * this one */
+	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels
+								 * to this one */
 	LWLock		moved_lock;
 	uint32		moved[MOVED_CHAINS];	/* moved_lock */
 	Partition	partitions[PARTITIONS];

@@ -9,18 +9,19 @@
  * delivered again.
  *
  * A lease is held, or settling: its task's row is being deleted or changed by
- * a transaction in progress, and until that ends the lease does not expire.  If its
- * task is found to be gone it is held in vain (lease_rows.c).
+ * a transaction in progress, and until that ends the lease does not expire.
+ * If its task is found to be gone it is held in vain (lease_rows.c).
  *
- * A durable lease has a row in a table, too (durable_leases.c), from which it is
- * restored after a crash.
+ * A durable lease has a row in a table, too (durable_leases.c), from which it
+ * is restored after a crash.
  *
  * Here leases are granted, settled and ended.  lease_table.c has the entries,
  * lease_wheel.c turns the wheels, lease_receipts.c knows receipts, and
  * lease_restore.c what is there after a restart.
  *
- * Locking: see lease_table.c.  A claim grants a lease while it has a share lock
- * on the row's page (see claim_grant.c for why), so nothing here looks at a page.
+ * Locking: see lease_table.c.  A claim grants a lease while it has a share
+ * lock on the row's page (see claim_grant.c for why), so nothing here looks at
+ * a page.
  *
  *-------------------------------------------------------------------------
  */
@@ -82,13 +83,13 @@ new_token(void)
  *
  * The caller sets the lease's queue, task, tid, attempt (its number), started
  * (now), deadline, group (which counts it already: groups_lease_begins) and
- * overflow (its entry is unwritten).  The rest is set here.  session is whose the
- * lease is going to be (number NO_SESSION: of none); counted says whether the
- * group counts the task.  There is a reserved entry.
+ * overflow (its entry is unwritten).  The rest is set here.  session is whose
+ * the lease is going to be (number NO_SESSION: of none); counted says whether
+ * the group counts the task.  There is a reserved entry.
  *
- * The caller holds the page of the row locked, so that the row cannot be deleted
- * between the caller's look and the lease.  A lease that has run out is a lease
- * until its task is put back.
+ * The caller holds the page of the row locked, so that the row cannot be
+ * deleted between the caller's look and the lease.  A lease that has run out
+ * is a lease until its task is put back.
  */
 LeaseGrant
 leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
@@ -185,9 +186,9 @@ leases_find(int queue, int64 task, LeaseInfo *info)
 }
 
 /*
- * A claim has come to the row of a task, which is locked, and may not have it.  If the
- * task is leased, whoever gives it back offers the row from there.  Returns whether
- * it is.
+ * A claim has come to the row of a task, which is locked, and may not have it.
+ * If the task is leased, whoever gives it back offers the row from there.
+ * Returns whether it is.
  */
 bool
 leases_seen(int queue, int64 task, const ItemPointerData *tid)
@@ -219,8 +220,8 @@ leases_closing(int queue, int64 task)
 }
 
 /*
- * Is a task leased, and has who ends the lease yet to look for a task that is held
- * behind it?
+ * Is a task leased, and has who ends the lease yet to look for a task that is
+ * held behind it?
  */
 bool
 leases_will_look(int queue, int64 task)
@@ -298,8 +299,8 @@ leases_settle(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * Begin to settle a lease if it is of a queue, and of no session.  If it is not, or
- * if it is over, returns false and does nothing.
+ * Begin to settle a lease if it is of a queue, and of no session.  If it is
+ * not, or if it is over, returns false and does nothing.
  */
 bool
 leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *info)
@@ -345,8 +346,9 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 }
 
 /*
- * End a lease, whose partition is locked exclusively and unlocked then.  started is
- * when the task began to be worked on, which its group is told of; 0: it was not.
+ * End a lease, whose partition is locked exclusively and unlocked then.
+ * started is when the task began to be worked on, which its group is told of;
+ * 0: it was not.
  */
 static void
 end_lease(Partition *partition, uint32 number, TimestampTz started)
@@ -386,8 +388,8 @@ count_given_back(const Lease *lease)
 
 /*
  * End a lease, and say what it was (if info is not NULL): where its task's row
- * was seen last.  used: its task was worked on, which its group is told of; else it
- * is as it was.  Returns false if it was over already.
+ * was seen last.  used: its task was worked on, which its group is told of;
+ * else it is as it was.  Returns false if it was over already.
  */
 bool
 leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
@@ -502,15 +504,15 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 }
 
 /* ----------------------------------------------------------------
- * What groups count.  A task is counted in its group, or it has a lease that knows
- * whether it will be: who looks under the lease's lock finds it so.
+ * What groups count.  A task is counted in its group, or it has a lease that
+ * knows whether it will be: who looks under the lease's lock finds it so.
  * ----------------------------------------------------------------
  */
 
 /*
- * The row of a task is being counted, and locked.  If the task has a lease, which
- * goes into *info, that lease's end counts it (if its group is known).  Returns
- * whether it has one.
+ * The row of a task is being counted, and locked.  If the task has a lease,
+ * which goes into *info, that lease's end counts it (if its group is known).
+ * Returns whether it has one.
  */
 bool
 leases_count_row(int queue, int64 task, LeaseInfo *info)
@@ -551,8 +553,8 @@ leases_count_anew(int queue)
 }
 
 /*
- * A task of the overflow is about to get a place, see group_overflow_leave.  Returns
- * false if it is leased.
+ * A task of the overflow is about to get a place, see group_overflow_leave.
+ * Returns false if it is leased.
  */
 bool
 leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
@@ -567,8 +569,8 @@ leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
 }
 
 /*
- * A task was removed, not by who has it leased: it is not counted any more.  Returns
- * whether it is leased.
+ * A task was removed, not by who has it leased: it is not counted any more.
+ * Returns whether it is leased.
  */
 bool
 leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
@@ -585,8 +587,8 @@ leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
 }
 
 /*
- * The row of a task was written with SQL.  If the task is leased its lease's end
- * counts it.  Returns whether it is.
+ * The row of a task was written with SQL.  If the task is leased its lease's
+ * end counts it.  Returns whether it is.
  */
 bool
 leases_task_written(int queue, int64 task, bool overflow)
@@ -604,8 +606,8 @@ leases_task_written(int queue, int64 task, bool overflow)
 }
 
 /*
- * How many leases a queue has, and how many of them are of tasks that their rows
- * say are in the overflow.  Looks at all leases of the server: for views.
+ * How many leases a queue has, and how many of them are of tasks that their
+ * rows say are in the overflow.  Looks at all leases of the server: for views.
  */
 int
 leases_count(int queue, int *overflow)

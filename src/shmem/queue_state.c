@@ -354,8 +354,8 @@ queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults)
 
 /*
  * Reserve room for n tasks more, of the max that the queue may have.  Those of
- * open transactions count, the dead do not.  What is reserved is given back when
- * the transaction has ended and its tasks are counted.
+ * open transactions count, the dead do not.  What is reserved is given back
+ * when the transaction has ended and its tasks are counted.
  */
 bool
 queue_state_reserve(QueueState *queue, int n, int64 max)
@@ -423,8 +423,9 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 }
 
 /*
- * What is counted of a queue is off, or may be: have a pass see that it is counted anew.
- * Never fails: called at the end of transactions, and under a lane's lock.
+ * What is counted of a queue is off, or may be: have a pass see that it is
+ * counted anew.  Never fails: called at the end of transactions, and under a
+ * lane's lock.
  */
 void
 queue_state_recount(QueueState *queue)
@@ -538,8 +539,8 @@ queue_state_ids(QueueState *queue, int64 *first, int64 *end)
 }
 
 /*
- * The sweep has looked at all ids below done: are these all, so that it may sleep
- * until another one is taken?
+ * The sweep has looked at all ids below done: are these all, so that it may
+ * sleep until another one is taken?
  */
 bool
 queue_state_sweep_sleeps(QueueState *queue, int64 done)

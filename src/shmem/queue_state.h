@@ -85,7 +85,7 @@ typedef struct QueueExpiry
 /* Held tasks to look at that are remembered one by one. */
 #define HELD_LOOKS		32
 
-/* Held tasks that may have nothing before them any more: a pass looks at them. */
+/* Held tasks that may have nothing before them: a pass looks at them. */
 typedef struct QueueHeldChecks
 {
 	slock_t		mutex;			/* guards the rest */
@@ -116,7 +116,9 @@ typedef struct QueueIds
 	bool		all_swept;		/* the sweep has seen them all, and sleeps */
 } QueueIds;
 
-/* What of a queue has been read from its rows: recovery.c, durable_restore.c. */
+/*
+ * What of a queue has been read from its rows: recovery.c, durable_restore.c.
+ */
 typedef struct QueueRecoveries
 {
 	slock_t		mutex;			/* guards the next three */
@@ -128,8 +130,8 @@ typedef struct QueueRecoveries
 } QueueRecoveries;
 
 /*
- * The starved list: groups that have room for tasks of their overflow, which the
- * worker moves to them (replenishes them): group_overflow.c.
+ * The starved list: groups that have room for tasks of their overflow, which
+ * the worker moves to them (replenishes them): group_overflow.c.
  */
 typedef struct QueueReplenish
 {
@@ -324,8 +326,8 @@ queue_state_ready(QueueState *queue)
 }
 
 /*
- * The class of a priority under policy fair.  A row that was written with SQL may
- * have any.
+ * The class of a priority under policy fair.  A row that was written with SQL
+ * may have any.
  */
 static inline int
 queue_state_class(const QueueState *queue, int64 priority)

@@ -21,8 +21,8 @@
 #include "shmem/replenish.h"
 
 /*
- * A group was replenished, and its tasks have been offered; or (not done) it is in the
- * starved list again.
+ * A group was replenished, and its tasks have been offered; or (not done) it
+ * is in the starved list again.
  */
 void
 replenish_ended(QueueState *queue, bool done)
@@ -39,8 +39,8 @@ replenish_ended(QueueState *queue, bool done)
 }
 
 /*
- * Will any group be replenished soon, by all that is known, or was one since times was
- * read?
+ * Will any group be replenished soon, by all that is known, or was one since
+ * times was read?
  */
 bool
 replenish_expected(QueueState *queue, uint32 times)

@@ -35,9 +35,9 @@
  * (fairq.wait).  They cannot pass on their word.  The background worker looks
  * a moment later whether there still is something, and tells another one.
  *
- * The worker also has to send a NOTIFY for queues that are set so.  That there is
- * something new is a flag here; the worker is woken, and what comes up to then,
- * and for a moment after the last one, is one NOTIFY.
+ * The worker also has to send a NOTIFY for queues that are set so.  That there
+ * is something new is a flag here; the worker is woken, and what comes up to
+ * then, and for a moment after the last one, is one NOTIFY.
  *
  * Locking: the lock of a list guards the list and the slots in it.  It is the
  * last one taken: whoever offers may hold others.  attention, pending and the
@@ -88,7 +88,8 @@ typedef struct Word
 
 typedef struct Waiter
 {
-	int			queue;			/* number of the list it is in; NO_WAITER: none */
+	int			queue;			/* number of the list it is in; NO_WAITER:
+								 * none */
 	int			next;
 	int			previous;
 	uint64		turn;			/* when it joined */
@@ -97,7 +98,8 @@ typedef struct Waiter
 	Word		word;
 	bool		claims;
 	bool		all_buckets;
-	int			queue_buckets;	/* others go with these in turn (claim_private.h) */
+	int			queue_buckets;	/* others go with these in turn
+								 * (claim_private.h) */
 	int			group_count;	/* -1: all; above MAX_GROUPS: all may be */
 	uint16		groups[MAX_GROUPS];
 	uint32		buckets[FAIRQ_MAX_BUCKETS / 32];
@@ -274,9 +276,9 @@ wants(const Waiter *waiter, const Word *word)
 }
 
 /*
- * How sure it is that the task will be taken: 0 is best.  Who asks for groups may
- * find that it is of another one, if that is not known, and says so at once; who
- * has a client to tell cannot know what that does.
+ * How sure it is that the task will be taken: 0 is best.  Who asks for groups
+ * may find that it is of another one, if that is not known, and says so at
+ * once; who has a client to tell cannot know what that does.
  */
 static int
 doubtful(const Waiter *waiter, const Word *word)
@@ -422,8 +424,8 @@ tell_one(WaiterList *list)
 }
 
 /*
- * The settings of a queue have changed: what could not be claimed perhaps can, and
- * buckets may mean something else.  All look anew.
+ * The settings of a queue have changed: what could not be claimed perhaps can,
+ * and buckets may mean something else.  All look anew.
  */
 void
 waiters_settings_changed(QueueState *queue)
@@ -628,7 +630,8 @@ waiters_worker_gone(Oid database)
 
 /*
  * Whether to NOTIFY of a queue, as its settings say.  What became claimable
- * before this was known was not noted, so at the start there is one in any case.
+ * before this was known was not noted, so at the start there is one in any
+ * case.
  */
 void
 waiters_set_notify(QueueState *queue, bool notify)
@@ -654,8 +657,8 @@ waiters_set_notify(QueueState *queue, bool notify)
 
 /*
  * What is to be done now for those who wait and listen in a database.  Puts up
- * to max queues to NOTIFY of into queues, and returns how many; *next is when to
- * come again.
+ * to max queues to NOTIFY of into queues, and returns how many; *next is when
+ * to come again.
  */
 int
 waiters_errands(Oid database, TimestampTz now, WaitersReady ready, int max,

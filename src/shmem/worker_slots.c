@@ -17,8 +17,8 @@
  *		reserved by the launcher -> begun by the worker -> ended by the worker
  *		or by its exit -> unreserved by the launcher
  *
- * A database whose worker is in the way (DROP DATABASE) is fenced: its worker is
- * asked to stop, and no other is started until it is let go.
+ * A database whose worker is in the way (DROP DATABASE) is fenced: its worker
+ * is asked to stop, and no other is started until it is let go.
  *
  * Locking: the lock guards all fields but next_wake, next_errand and
  * next_schedule, which are atomic.  Only worker_slots_wake_at and its like read
@@ -340,8 +340,8 @@ worker_slots_launcher_begin(void)
 }
 
 /*
- * A slot for the worker of a database; -1 if all are taken.  The worker that it is
- * reserved for has to know which reservation it is.
+ * A slot for the worker of a database; -1 if all are taken.  The worker that
+ * it is reserved for has to know which reservation it is.
  */
 int
 worker_slots_reserve(Oid database, uint32 *reservation)
@@ -482,8 +482,9 @@ worker_slots_begin(int slot, uint32 reservation)
 }
 
 /*
- * The worker of a database ends, which is returned: the caller tells those who wait.
- * The launcher may not be the one that started it, which would be told by the postmaster.
+ * The worker of a database ends, which is returned: the caller tells those who
+ * wait.  The launcher may not be the one that started it, which would be told
+ * by the postmaster.
  */
 Oid
 worker_slots_end(int slot, WorkerEnd end)

@@ -72,9 +72,9 @@ group_may(RowReader *row)
 }
 
 /*
- * The first max candidates of a lane that are ready, and whose groups may have one:
- * from the window, and from the index where that ends.  Not more than so many places
- * (look) are looked at.  Returns how many.
+ * The first max candidates of a lane that are ready, and whose groups may have
+ * one: from the window, and from the index where that ends.  Not more than so
+ * many places (look) are looked at.  Returns how many.
  */
 static int
 lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *candidates)
@@ -116,8 +116,8 @@ lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *cand
 }
 
 /*
- * Read the row of a candidate once more.  Returns false if it is gone meanwhile, or
- * has another place.
+ * Read the row of a candidate once more.  Returns false if it is gone
+ * meanwhile, or has another place.
  */
 static bool
 read_candidate(RowReader *row, const Candidate *candidate)

@@ -27,11 +27,11 @@
 #define TASK_COLUMNS	11
 
 /*
- * The text of a hundred receipts takes more memory than glibc keeps at the end of
- * the heap: 128 kB, until a piece of more than that has been allocated and freed,
- * and then twice as much as that piece.  So without this each statement of a
- * session that claims might give pages back to the system and take them again,
- * zeroed, which is a tenth of its time.
+ * The text of a hundred receipts takes more memory than glibc keeps at the end
+ * of the heap: 128 kB, until a piece of more than that has been allocated and
+ * freed, and then twice as much as that piece.  So without this each statement
+ * of a session that claims might give pages back to the system and take them
+ * again, zeroed, which is a tenth of its time.
  */
 static void
 keep_memory(void)

@@ -55,8 +55,8 @@ check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
 }
 
 /*
- * Is it known what a queue has?  If not, who counts the rows that there are is to come
- * by, or has just missed this one.
+ * Is it known what a queue has?  If not, who counts the rows that there are is
+ * to come by, or has just missed this one.
  */
 static bool
 is_counted(Relation rel, QueueInfo *info)
@@ -88,8 +88,8 @@ check_block(QueueInfo *info, const FairqAddress *address)
 }
 
 /*
- * A row with an address (else NULL: in the overflow) was written, or (change -1)
- * removed: its group has one task more, or less.
+ * A row with an address (else NULL: in the overflow) was written, or (change
+ * -1) removed: its group has one task more, or less.
  */
 static void
 note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,

@@ -10,9 +10,9 @@
  * the way: the table may be altered, rewritten or dropped.  It opens the
  * queue anew when it looks again, privileges and settings included.
  *
- * What it cannot let go is the snapshot of its statement, which keeps vacuum from
- * removing rows for as long.  fairq.wait is a procedure so that it can: it ends
- * its transaction before each sleep.
+ * What it cannot let go is the snapshot of its statement, which keeps vacuum
+ * from removing rows for as long.  fairq.wait is a procedure so that it can:
+ * it ends its transaction before each sleep.
  *
  * Where there is no background worker, a backend that waits does its work:
  * once a second, or when something is due, it looks what is.  A claim does it
@@ -145,8 +145,8 @@ sleep_until_told(int64 deadline, int64 alone)
 
 /*
  * Claim into the result.  wait is how long to wait for something, in
- * microseconds; the other arguments are numbers of arguments, -1 if the function
- * does not have them.
+ * microseconds; the other arguments are numbers of arguments, -1 if the
+ * function does not have them.
  */
 static void
 claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
@@ -181,7 +181,7 @@ claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
 			arguments_groups(fcinfo, group_keys, request);
 		if (deadline != 0)
 		{
-			WaiterWants	wanted = {info->state, true, info->buckets,
+			WaiterWants wanted = {info->state, true, info->buckets,
 				request->bucket_count, request->buckets,
 			request->group_count, request->groups};
 			waiters_begin(&wanted);
@@ -374,7 +374,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 		int64		alone;
 		Relation	rel;
 		QueueInfo  *info;
-		WaiterWants	wanted = {0};
+		WaiterWants wanted = {0};
 		bool		ready;
 		bool		maintained;
 

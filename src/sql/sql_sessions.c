@@ -117,7 +117,7 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo), AccessShareLock,
-							  ACL_SELECT, &rel);
+					  ACL_SELECT, &rel);
 	(void) session_argument(fcinfo, 1);
 	session = arguments_session(fcinfo, 1).number;
 	buckets = palloc(info->buckets * sizeof(int));

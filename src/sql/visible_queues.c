@@ -101,7 +101,7 @@ visible_queues_open(Oid relation, Relation *rel)
 
 		foreach(lc, indexes)
 		{
-			/* A look is enough: that it is locked just now would be bad luck. */
+			/* A look is enough: it is bad luck if it is locked just now. */
 			locked = !ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock);
 			if (locked)
 				break;

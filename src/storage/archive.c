@@ -384,8 +384,9 @@ archive_provide(const char *queue, Oid table, Oid owner)
 }
 
 /*
- * The table that has to be dropped together with a queue's, for SQL; NULL: none.
- * No lock is kept: two that drop the same queue would wait for each other.
+ * The table that has to be dropped together with a queue's, for SQL; NULL:
+ * none.  No lock is kept: two that drop the same queue would wait for each
+ * other.
  */
 char *
 archive_table_to_drop(const char *queue, Oid table)
@@ -650,7 +651,7 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 void
 archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 {
-	RunAs context;
+	RunAs		context;
 	Archive    *archive;
 	Relation	relation;
 
@@ -668,7 +669,7 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	run_as_end(&context);
 	relation_close(relation, NoLock);
 	pending_due_added(&info->state->archive.cursor, batch->first_done,
-					   batch->first_done + info->keep_done);
+					  batch->first_done + info->keep_done);
 	tuplestore_end(batch->rows);
 	FreeTupleDesc(batch->tupdesc);
 	batch->rows = NULL;

@@ -3,11 +3,11 @@
  * group_settings.c
  *	  What groups were given: the rows of fairq.group_setting.
  *
- * They are read once for each queue, by the first who opens it after a start of
- * the server; from then on whoever changes a row hands over what it says, when
- * that has committed (limit_table.c has it then).  Whoever reads the rows while
- * one is handed over reads them once more, so that the older does not replace the
- * newer.
+ * They are read once for each queue, by the first who opens it after a start
+ * of the server; from then on whoever changes a row hands over what it says,
+ * when that has committed (limit_table.c has it then).  Whoever reads the rows
+ * while one is handed over reads them once more, so that the older does not
+ * replace the newer.
  *
  * What a prepared transaction changes is not handed over.  So it has every
  * backend look at the queue's settings anew when it commits, and the one that

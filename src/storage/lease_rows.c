@@ -8,15 +8,15 @@
  * twice that does no harm.  But TRUNCATE ... RESTART IDENTITY has them begin
  * anew, and then the lease would be one on a task that was never claimed.
  *
- * So leases are compared with the rows when the queue's table may not be what it
- * was: after a start of the server, and when its file is another one (TRUNCATE,
- * VACUUM FULL, CLUSTER).  This is done by the first who opens the queue then, before
- * anybody does anything with it (durable_leases_restore), so that no new task has
- * an old id yet, but for one that was written by the transaction that truncated the
- * table.  That task is younger than the lease.
+ * So leases are compared with the rows when the queue's table may not be what
+ * it was: after a start of the server, and when its file is another one
+ * (TRUNCATE, VACUUM FULL, CLUSTER).  This is done by the first who opens the
+ * queue then, before anybody does anything with it (durable_leases_restore),
+ * so that no new task has an old id yet, but for one that was written by the
+ * transaction that truncated the table.  That task is younger than the lease.
  *
- * A lease whose task is gone is held in vain: no receipt is good for it, and the next
- * pass ends it, with its row in fairq.durable_lease.
+ * A lease whose task is gone is held in vain: no receipt is good for it, and
+ * the next pass ends it, with its row in fairq.durable_lease.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,8 +33,8 @@
 #include "storage/row_reader.h"
 
 /*
- * Is the row that was read of a later task than the lease?  If it comes from the
- * future the clock has been set back, and nothing can be said.
+ * Is the row that was read of a later task than the lease?  If it comes from
+ * the future the clock has been set back, and nothing can be said.
  */
 static bool
 is_younger(RowReader *row, const LeaseInfo *lease)

@@ -3,18 +3,19 @@
  * queue_open.c
  *	  Opening queues, and what a backend keeps of those it has opened.
  *
- * Here is the cache of what a backend needs to know about a queue's table and its
- * settings.  A cached queue is found by name and marked invalid when anything about
- * its table changes; whoever changes its settings says so with an invalidation of
- * the table's relcache entry (queue_admin.c).  To see that in time the table is
- * locked first, which reads pending invalidations, and then looked at.
+ * Here is the cache of what a backend needs to know about a queue's table and
+ * its settings.  A cached queue is found by name and marked invalid when
+ * anything about its table changes; whoever changes its settings says so with
+ * an invalidation of the table's relcache entry (queue_admin.c).  To see that
+ * in time the table is locked first, which reads pending invalidations, and
+ * then looked at.
  *
  * An entry does not change under a caller that has it: the caller has the
  * table open for as long, and if the table is looked at anew meanwhile that
  * makes another entry.
  *
- * Once an entry is made the table is looked at, whether it can serve as a queue's
- * (table_check.c).
+ * Once an entry is made the table is looked at, whether it can serve as a
+ * queue's (table_check.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -139,15 +140,15 @@ fill_entry(QueueInfo *info, Relation rel)
 	table_check(info, rel);
 
 	/*
-	 * On a standby always, or other databases would find no room: they cannot tell
-	 * what is gone here.
+	 * On a standby always, or other databases would find no room: they cannot
+	 * tell what is gone here.
 	 */
 	if (state == NULL && (RecoveryInProgress() || queue_state_full()))
 		(void) gone_queues_release();
 	if (state == NULL && rel->rd_createSubid != InvalidSubTransactionId)
 		pending_queue_created(info->relation, rel->rd_createSubid);
 	info->state = queue_lifecycle_attach(info->relation,
-									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
+										 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	publish_settings(info, rel->rd_createSubid != InvalidSubTransactionId);
 	if (!info->state->limits.known || info->state->limits.prepared)
 		group_settings_load(info, rel);
@@ -339,7 +340,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 		*rel = try_relation_open(relation, lockmode);
 		if (*rel != NULL)
 		{
-			/* Invalidations may come after those who wait for them were told. */
+			/* Invalidations may come after those who wait for them are told. */
 			if (info != NULL && info->valid &&
 				info->settings != pg_atomic_read_u32(&info->state->published.changes))
 				info->valid = false;
@@ -376,7 +377,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
  */
 QueueInfo *
 queue_open(const text *name, LOCKMODE lockmode, AclMode privileges,
-				   Relation *rel)
+		   Relation *rel)
 {
 	char		key[NAMEDATALEN];
 	QueueInfo  *info;
@@ -388,12 +389,12 @@ queue_open(const text *name, LOCKMODE lockmode, AclMode privileges,
 }
 
 /*
- * Open a queue by its table, which may not be a queue's, or be gone: NULL then, and
- * so is *rel.
+ * Open a queue by its table, which may not be a queue's, or be gone: NULL
+ * then, and so is *rel.
  */
 QueueInfo *
 queue_open_relation(Oid relation, LOCKMODE lockmode,
-							AclMode privileges, Relation *rel)
+					AclMode privileges, Relation *rel)
 {
 	QueueInfo  *info;
 	char		name[NAMEDATALEN] = "";

@@ -126,7 +126,8 @@ typedef struct RowCount
 	QueueInfo  *info;
 	Datum	   *values;
 	bool	   *nulls;
-	bool		any[FAIRQ_CLASSES];	/* rows with addresses; where the first is: */
+	bool		any[FAIRQ_CLASSES]; /* rows with addresses; where the first
+									 * is: */
 	VirtualTime first[FAIRQ_CLASSES];
 } RowCount;
 
@@ -192,7 +193,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 	HeapTuple	tuple;
 
 	memset(depths, 0, sizeof(QueueDepths));
-	/* Before the snapshot is taken: what is committed from now on is counted. */
+	/* Before the snapshot is taken: what commits from now on is counted. */
 	if (tags)
 	{
 		groups_count_anew(state);
@@ -310,9 +311,9 @@ read_tags(void *arg)
 }
 
 /*
- * Have the tags known before a lease is settled, so that what this changes is counted
- * once.  That is not to fail for want of entries for groups: then it is counted later, as it is by
- * then.
+ * Have the tags known before a lease is settled, so that what this changes is
+ * counted once.  That is not to fail for want of entries for groups: then it
+ * is counted later, as it is by then.
  */
 void
 recovery_try_tags(Relation rel, QueueInfo *info)

@@ -20,10 +20,11 @@
 #include "storage/row_scan.h"
 
 /*
- * What to look for tasks with: the caller's snapshot, but that of a transaction
- * which keeps its own (REPEATABLE READ) is too old.  Claims, acks and passes
- * write what is there now; a task that was moved since would be seen twice once the
- * transaction has written it, or would still be there when it has removed it.
+ * What to look for tasks with: the caller's snapshot, but that of a
+ * transaction which keeps its own (REPEATABLE READ) is too old.  Claims, acks
+ * and passes write what is there now; a task that was moved since would be
+ * seen twice once the transaction has written it, or would still be there when
+ * it has removed it.
  */
 static Snapshot
 register_snapshot(void)

@@ -3,10 +3,10 @@
  * row_writer.c
  *	  The rows of a queue: writing them.
  *
- * Rows are written past the executor: through heap_multi_insert, which writes one
- * WAL record a page.  What the executor would do around a write is done here:
- * constraints, defaults of a user's columns, all indexes.  What is not done is
- * refused when the queue is opened (table_check.c).
+ * Rows are written past the executor: through heap_multi_insert, which writes
+ * one WAL record a page.  What the executor would do around a write is done
+ * here: constraints, defaults of a user's columns, all indexes.  What is not
+ * done is refused when the queue is opened (table_check.c).
  *
  * All of these are code of the queue's owner, and run as the owner, whichever
  * role writes: in a restricted context, which does nothing to the writer's
@@ -53,13 +53,13 @@
 #define BEHIND_BLOCKS	10
 
 /*
- * The sequence is behind the ids that were given out: TRUNCATE ... RESTART IDENTITY,
- * a restore or a user has set it back.  Have it go on where they do.
+ * The sequence is behind the ids that were given out: TRUNCATE ... RESTART
+ * IDENTITY, a restore or a user has set it back.  Have it go on where they do.
  */
 static void
 advance_sequence(QueueInfo *info, int64 next_id)
 {
-	RunAs context;
+	RunAs		context;
 
 	run_as_owner(run_as_owner_of(info->relation), &context);
 	(void) DirectFunctionCall2(setval_oid, ObjectIdGetDatum(info->id_sequence),
@@ -118,7 +118,7 @@ typedef struct WriteState
 	ResultRelInfo *result;
 	TupleTableSlot *slot;
 	bool		as_owner;		/* we are the owner until write_end */
-	RunAs writer;		/* and were this before */
+	RunAs		writer;			/* and were this before */
 } WriteState;
 
 /*
@@ -409,8 +409,8 @@ insert_batch(WriteState *state, int n, Datum **values, bool **nulls, ItemPointer
 		TupleTableSlot **slots = palloc(n * sizeof(TupleTableSlot *));
 
 		/*
-		 * The tuples are the slots' own, which saves a copy of each.  All of it
-		 * goes with the memory context.
+		 * The tuples are the slots' own, which saves a copy of each.  All of
+		 * it goes with the memory context.
 		 */
 		for (int i = 0; i < n; i++)
 		{
@@ -431,7 +431,7 @@ insert_batch(WriteState *state, int n, Datum **values, bool **nulls, ItemPointer
  */
 void
 row_writer_insert(Relation rel, QueueInfo *info, int n,
-					  Datum **values, bool **nulls, ItemPointer tids)
+				  Datum **values, bool **nulls, ItemPointer tids)
 {
 	MemoryContext batch_context;
 	MemoryContext old;
@@ -507,7 +507,7 @@ row_writer_delete(Relation rel, const ItemPointerData *tid, bool wait)
  */
 bool
 row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
-					  Datum *values, bool *nulls, bool wait)
+				  Datum *values, bool *nulls, bool wait)
 {
 	WriteState	state = {
 		.rel = rel,

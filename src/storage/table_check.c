@@ -5,7 +5,8 @@
  *
  * Rows are read and written directly (queue_index.c, row_writer.c), past the
  * executor.  What the executor would have honoured and we do not is found out
- * here, once a table is made known to a session, and refused with a clear error.
+ * here, once a table is made known to a session, and refused with a clear
+ * error.
  *
  * A role that looks at a queue, or publishes to all that want it, comes here
  * with its own privileges.  So nothing of the owner's is executed:
@@ -39,7 +40,9 @@
 #include "storage/queue_catalog.h"
 #include "storage/table_check.h"
 
-/* Our columns, as queue_admin.c makes them; the type of address is looked up. */
+/*
+ * Our columns, as queue_admin.c makes them; the type of address is looked up.
+ */
 static const struct
 {
 	const char *name;
@@ -254,8 +257,8 @@ static const struct
 #define INDEX_OID(info, i) (*(Oid *) ((char *) (info) + expected_indexes[i].oid))
 
 /*
- * Has an index the rows that number i of ours has?  has_entry (row_writer.c) goes
- * by that, so an index that has not would be spoilt.
+ * Has an index the rows that number i of ours has?  has_entry (row_writer.c)
+ * goes by that, so an index that has not would be spoilt.
  */
 static bool
 has_rows(QueueInfo *info, Relation index, int i)
@@ -437,9 +440,10 @@ examine_triggers(Relation rel)
 }
 
 /*
- * Find in the table of a queue, which is open and locked, what the engine works with:
- * *info says which columns and indexes, and which sequence.  Raises an error
- * if something is missing, or there that the engine would pass over.
+ * Find in the table of a queue, which is open and locked, what the engine
+ * works with: *info says which columns and indexes, and which sequence.
+ * Raises an error if something is missing, or there that the engine would pass
+ * over.
  */
 void
 table_check(QueueInfo *info, Relation rel)

@@ -14,16 +14,17 @@
  * returns: so a group is not dry for longer than that takes.
  *
  * Other claimers wait meanwhile, for what they would take may come after what
- * that group is given.  That is for the reading of at most REFILL_DRY rows; and of
- * a pass of the worker, if it is at that group already.
+ * that group is given.  That is for the reading of at most REFILL_DRY rows;
+ * and of a pass of the worker, if it is at that group already.
  *
  * Without a worker claims keep groups fed, and do it when they find nothing
  * (sql_claim.c).
  *
  * If there is no room for them in the lanes, which groups without end may use
- * up, the group is left to the worker, who writes their rows, which a claim does
- * not (invariant I4).  It is passed over then, and has that made up for: as long
- * as it has overflow it begins at F again, not at virtual time (groups_tag).
+ * up, the group is left to the worker, who writes their rows, which a claim
+ * does not (invariant I4).  It is passed over then, and has that made up for:
+ * as long as it has overflow it begins at F again, not at virtual time
+ * (groups_tag).
  *
  *-------------------------------------------------------------------------
  */
@@ -86,8 +87,8 @@ claim_feed_dry(Claim *claim)
 }
 
 /*
- * Wait until those are fed that others are feeding.  Not for ourselves: a pass in this
- * transaction says what it has fed when that commits.
+ * Wait until those are fed that others are feeding.  Not for ourselves: a pass
+ * in this transaction says what it has fed when that commits.
  */
 void
 claim_wait_dry(Claim *claim)

@@ -10,8 +10,8 @@
  * would grant a lease on a finished task (invariant I2).
  *
  * An entry that leads nowhere is dropped: whoever has the row in hand (inserts
- * it, deletes it, or has a lease) offers it again when that has ended, if it is to
- * be claimed then.
+ * it, deletes it, or has a lease) offers it again when that has ended, if it
+ * is to be claimed then.
  *
  *-------------------------------------------------------------------------
  */
@@ -88,8 +88,8 @@ note_durable(Claim *claim, const LeaseInfo *lease)
 }
 
 /*
- * The session was alive when the claim began.  Since then it may have waited, for
- * the queue's table or for a row that it acknowledged.
+ * The session was alive when the claim began.  Since then it may have waited,
+ * for the queue's table or for a row that it acknowledged.
  */
 static void
 session_over(Claim *claim)
@@ -117,8 +117,8 @@ ready_since(RowReader *row)
 
 /*
  * A task that was leased is popped: acknowledge it.  Returns false if another
- * transaction has the row locked, or has just changed it: a claim does not wait, but
- * the entry is looked at again soon.
+ * transaction has the row locked, or has just changed it: a claim does not
+ * wait, but the entry is looked at again soon.
  */
 static bool
 pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)

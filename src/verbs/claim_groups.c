@@ -3,8 +3,8 @@
  * claim_groups.c
  *	  Claims of tasks of some groups only.
  *
- * They walk through the lanes, in the order of the addresses across them, and pass
- * over the tasks of other groups.
+ * They walk through the lanes, in the order of the addresses across them, and
+ * pass over the tasks of other groups.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,8 +39,8 @@ group_wanted(Claim *claim)
 }
 
 /*
- * Claim the task at a place if it is of the groups wanted.  *finish is raised to
- * its finish tag, or *left lowered to its start tag if it is passed over.
+ * Claim the task at a place if it is of the groups wanted.  *finish is raised
+ * to its finish tag, or *left lowered to its start tag if it is passed over.
  */
 static void
 claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,

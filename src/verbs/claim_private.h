@@ -71,7 +71,10 @@ extern void claim_wait_dry(Claim *claim);
 extern void claim_from_lanes(Claim *claim);
 extern void claim_of_groups(Claim *claim);
 
-/* Would the task at a place be claimed before a group that is to be refilled first? */
+/*
+ * Would the task at a place be claimed before a group that is to be refilled
+ * first?
+ */
 static inline bool
 claim_passes_dry(const Claim *claim, const LaneEntry *entry)
 {

@@ -5,8 +5,8 @@
  *
  * One heap insert, its index entries, and at commit an offer to the lane.  The
  * address comes from shared memory before the row is written; no row is locked
- * and no row is shared (invariant I6).  But for tasks with a unique key: those are
- * looked up first (unique_keys.c).
+ * and no row is shared (invariant I6).  But for tasks with a unique key: those
+ * are looked up first (unique_keys.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -325,9 +325,9 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
 /*
  * Tasks of which some have a unique key.
  *
- * Those are written in the order of their keys, but tasks of a group are served in
- * the order given.  So all that seem to be new get their ids and places
- * first.
+ * Those are written in the order of their keys, but tasks of a group are
+ * served in the order given.  So all that seem to be new get their ids and
+ * places first.
  */
 static void
 enqueue_unique(Placement *placement, Relation rel, QueueInfo *info, int n,

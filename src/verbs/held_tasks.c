@@ -74,8 +74,8 @@ let_run(Placement *placement, RowReader *row, const ItemPointerData *tid)
 }
 
 /*
- * The task that row has read goes, or is dead, if this transaction commits: what
- * is held behind it, if it has a key, becomes ready then.
+ * The task that row has read goes, or is dead, if this transaction commits:
+ * what is held behind it, if it has a key, becomes ready then.
  */
 void
 held_tasks_gone(RowReader *row)
@@ -119,7 +119,7 @@ look_behind(Placement *placement, RowReader *row, const GoneTask *gone)
 	/* It is being written: that is not waited for, but looked at later. */
 	if (tasks.has_held || tasks.busy_held)
 		pending_task_held(info->state, tasks.has_held ? tasks.held.id : tasks.busy_id,
-						   gone->id);
+						  gone->id);
 }
 
 /*
@@ -141,7 +141,7 @@ look_behind_all(void)
 		QueueInfo  *info = queue_open_relation(relation, RowExclusiveLock, 0, &rel);
 		Placement	placement;
 		RowReader	row;
-		RunAs owner;
+		RunAs		owner;
 
 		if (info != NULL)
 		{
@@ -227,8 +227,8 @@ look_at(Placement *placement, RowReader *row, int64 id)
 }
 
 /*
- * Look at held tasks that may have nothing before them, up to pass->max beside those
- * that are named.  Returns how many are ready.
+ * Look at held tasks that may have nothing before them, up to pass->max beside
+ * those that are named.  Returns how many are ready.
  */
 int
 held_tasks_look(Pass *pass)

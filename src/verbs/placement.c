@@ -42,9 +42,9 @@ placement_begin(Placement *placement, Relation rel, QueueInfo *info)
 }
 
 /*
- * Tasks of a class are going to be placed, now or when it is their turn: see to it that
- * there are lanes for them.  If there are none to be had it is the producer who is
- * told, not the worker, who could not help it.
+ * Tasks of a class are going to be placed, now or when it is their turn: see
+ * to it that there are lanes for them.  If there are none to be had it is the
+ * producer who is told, not the worker, who could not help it.
  */
 void
 placement_prepare(QueueInfo *info, int class)
@@ -70,9 +70,10 @@ place_for(RowReader *row, TimestampTz run_at, bool may_overflow)
 /*
  * The place of one task.
  *
- * Under policy fair there may be no room for it (max_ready, max_ready_per_group):
- * if it may overflow, it does.  The other policies are orders by a number, in
- * which a task that waits elsewhere would be out of order.
+ * Under policy fair there may be no room for it (max_ready,
+ * max_ready_per_group): if it may overflow, it does.  The other policies are
+ * orders by a number, in which a task that waits elsewhere would be out of
+ * order.
  */
 void
 placement_assign(Placement *placement, const PlaceFor *task, Place *place)
@@ -139,11 +140,11 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 
 	if (place->overflow)
 		pending_overflowed(info->state, place->tag.group,
-							DatumGetInt64(row_value(row, COLUMN_ID)));
+						   DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 	{
 		placed = pending_placed(place->lane, &place->address,
-								 place->tagged ? &place->tag : NULL);
+								place->tagged ? &place->tag : NULL);
 		pending_placed_group(placed, place->waiters);
 		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place->address);
 	}
@@ -160,7 +161,7 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	row->tuple.t_self = tid;
 	stats_tally(info->state, task_state_depth(from), -1);
 	stats_tally(info->state,
-				   place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
+				place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
 	return true;
 }
 
@@ -251,11 +252,13 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 }
 
 /*
- * Make the task ready that row has read, of the overflow of a group: at once if its
- * lane takes it, and then its row stays as it is; else it is written, if it may be.
+ * Make the task ready that row has read, of the overflow of a group: at once
+ * if its lane takes it, and then its row stays as it is; else it is written,
+ * if it may be.
  *
- * Once a task had to be written (then *how says so), which can be claimed when we
- * commit, so are those that come after it in its group, to be claimed after it.
+ * Once a task had to be written (then *how says so), which can be claimed when
+ * we commit, so are those that come after it in its group, to be claimed after
+ * it.
  */
 FeedResult
 placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
@@ -281,8 +284,8 @@ placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
 }
 
 /*
- * The task that row has read, of the overflow of a group, has a place: it counts as
- * ready.
+ * The task that row has read, of the overflow of a group, has a place: it
+ * counts as ready.
  */
 void
 placement_is_fed(RowReader *row, uint32 group)
@@ -301,9 +304,9 @@ placement_is_fed(RowReader *row, uint32 group)
 }
 
 /*
- * A place for a task whose time has come, as its row says.  What was scheduled is
- * in order of when it was due.  It may overflow if it was scheduled for its first
- * attempt, or is dead.
+ * A place for a task whose time has come, as its row says.  What was scheduled
+ * is in order of when it was due.  It may overflow if it was scheduled for its
+ * first attempt, or is dead.
  */
 bool
 placement_replace(Placement *placement, RowReader *row, bool wait)
@@ -320,9 +323,9 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 }
 
 /*
- * A place for a task of the overflow that was claimed and is given back: before all
- * that are ready, as it had one that was claimed by now, and in order of their ids.
- * No start tag is less than 0.
+ * A place for a task of the overflow that was claimed and is given back:
+ * before all that are ready, as it had one that was claimed by now, and in
+ * order of their ids.  No start tag is less than 0.
  */
 void
 placement_first(RowReader *row, FairqAddress *address)
@@ -337,8 +340,8 @@ placement_first(RowReader *row, FairqAddress *address)
 }
 
 /*
- * The number of the group of the task that row has read; FAIRQ_NO_GROUP if it is
- * not known.
+ * The number of the group of the task that row has read; FAIRQ_NO_GROUP if it
+ * is not known.
  */
 uint32
 placement_group(RowReader *row)
@@ -356,8 +359,8 @@ placement_group(RowReader *row)
 }
 
 /*
- * The task that row has read is going to be removed or moved: if it was the last
- * of its group, the group is not charged for it.
+ * The task that row has read is going to be removed or moved: if it was the
+ * last of its group, the group is not charged for it.
  */
 void
 placement_uncharge(RowReader *row, const FairqAddress *address)
@@ -389,7 +392,7 @@ placement_leaves(RowReader *row)
 		return;
 	if (!row_is_null(row, COLUMN_ADDRESS))
 		pending_removed(row->info->state, group, id,
-						 DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
+						DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		pending_removed(row->info->state, group, id, NULL);
 }

@@ -25,7 +25,8 @@ typedef struct Placement
 /* What the place of a task goes by. */
 typedef struct PlaceFor
 {
-	int64		turn;			/* among those of one number, but under policy fair */
+	int64		turn;			/* among those of one number, but under policy
+								 * fair */
 	const text *group_key;
 	int64		priority;		/* checked: 0..9 under policy fair */
 	TimestampTz run_at;			/* under policy time */

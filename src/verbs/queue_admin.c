@@ -43,8 +43,8 @@
 
 /*
  * Run a command on the extension's tables as their owner.  The caller has
- * connected to SPI, and checked that it may be done.  Returns how many rows were
- * written.
+ * connected to SPI, and checked that it may be done.  Returns how many rows
+ * were written.
  */
 uint64
 queue_admin_execute(const char *command, int n, Oid *types, Datum *values,
@@ -168,18 +168,19 @@ wants_archive(const QueueSettings *settings)
 }
 
 /*
- * A queue's table and what belongs to it, by names that no other queue's can have.
+ * A queue's table and what belongs to it, by names that no other queue's can
+ * have.
  *
  * VACUUM is not to cut off the empty end of the table: it would lock it
  * exclusively for that, again and again, and the space is soon used.
  *
- * Columns from priority on are added with what most rows have, which then takes no
- * room in these (row_writer.c); it is not to be a default.
+ * Columns from priority on are added with what most rows have, which then
+ * takes no room in these (row_writer.c); it is not to be a default.
  *
- * Keys stay in the row: a claim reads them with the row's page locked, and must not
- * come to another table then.  The index on unique keys is by bytes: what an update
- * of the locale data cannot spoil.  That on the overflow is by group, class and id;
- * group_table.c has the same hash.
+ * Keys stay in the row: a claim reads them with the row's page locked, and
+ * must not come to another table then.  The index on unique keys is by bytes:
+ * what an update of the locale data cannot spoil.  That on the overflow is by
+ * group, class and id; group_table.c has the same hash.
  */
 static const char queue_definition[] =
 "CREATE TABLE fairq.\"q_%1$s\" ("
@@ -372,8 +373,8 @@ settings_changed(Relation rel)
 }
 
 /*
- * Change settings of a queue; those not given stay.  In force for others', and for
- * what is shared with them, when the transaction has committed.
+ * Change settings of a queue; those not given stay.  In force for others', and
+ * for what is shared with them, when the transaction has committed.
  */
 void
 queue_admin_alter(const text *name, const QueueSettings *settings)

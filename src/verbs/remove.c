@@ -3,9 +3,9 @@
  * remove.c
  *	  The verbs that go by row: cancel, purge, revive.
  *
- * They may meet a task that is leased: the row is deleted first, after which no
- * lease can be granted on it (a claim looks at the row under the page's lock), and
- * then its lease is settled, if it has one.
+ * They may meet a task that is leased: the row is deleted first, after which
+ * no lease can be granted on it (a claim looks at the row under the page's
+ * lock), and then its lease is settled, if it has one.
  *
  *-------------------------------------------------------------------------
  */
@@ -188,8 +188,8 @@ announce_purge(QueueInfo *info, const text *group)
 }
 
 /*
- * Remove a task, whose row was at a TID, if it is to be.  Returns false if the row
- * has moved meanwhile, or is gone: then it is to be looked at once more.
+ * Remove a task, whose row was at a TID, if it is to be.  Returns false if the
+ * row has moved meanwhile, or is gone: then it is to be looked at once more.
  */
 static bool
 purge_task(Purge *purge, int64 id, const ItemPointerData *seen)

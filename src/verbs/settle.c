@@ -4,10 +4,11 @@
  *	  The verbs that end a lease: ack, nack, extend, release.
  *
  * Settling a lease first marks it in the lease table: from there on no other
- * transaction can settle it, and it does not expire (invariant I3).  Then the row
- * is deleted or changed, by TID.  The lease itself ends when the transaction
- * commits; when it rolls back the lease goes on as if nothing had been.  A receipt
- * whose lease is over, is being settled, or was never the caller's answers false.
+ * transaction can settle it, and it does not expire (invariant I3).  Then the
+ * row is deleted or changed, by TID.  The lease itself ends when the
+ * transaction commits; when it rolls back the lease goes on as if nothing had
+ * been.  A receipt whose lease is over, is being settled, or was never the
+ * caller's answers false.
  *
  * extend is the exception: it moves the deadline at once, for it has to hold
  * while a long transaction is still running.
@@ -242,8 +243,8 @@ put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 }
 
 /*
- * The lease on the task that row has read ends, and was another's of the same id:
- * claims that met the lease have passed it by.
+ * The lease on the task that row has read ends, and was another's of the same
+ * id: claims that met the lease have passed it by.
  */
 static void
 offer_again(RowReader *row)
@@ -262,10 +263,10 @@ offer_again(RowReader *row)
 }
 
 /*
- * End a lease that has run out, and is settling.  Returns false if the row is being
- * written by another transaction, with SQL or by a cancel: it is not waited for, and
- * the lease stays as it is, for the next pass.  So does that of a durable lease whose
- * claim has not ended.
+ * End a lease that has run out, and is settling.  Returns false if the row is
+ * being written by another transaction, with SQL or by a cancel: it is not
+ * waited for, and the lease stays as it is, for the next pass.  So does that
+ * of a durable lease whose claim has not ended.
  */
 static bool
 expire(Settlement *settlement, const LeaseInfo *lease)
@@ -287,7 +288,7 @@ expire(Settlement *settlement, const LeaseInfo *lease)
 	}
 	else if (status != ROW_GONE && status != ROW_LIVE)
 		return false;
-	/* Else nothing is to be put back: the row is gone, or was moved with SQL. */
+	/* Else nothing is put back: the row is gone, or was moved with SQL. */
 	durable_leases_delete(settlement->rel, settlement->info, lease);
 	return true;
 }
@@ -449,7 +450,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	if (settlement->result != NULL)
 		take_result(settlement);
 
-	/* Again if the row was changed, with SQL, between the look and the write. */
+	/* Again if the row was changed, by SQL, between the look and the write. */
 	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -517,8 +518,8 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 }
 
 /*
- * Are the leases of all queues of the database known?  If not, *mine: nor those of
- * one whose leases the caller may settle.
+ * Are the leases of all queues of the database known?  If not, *mine: nor
+ * those of one whose leases the caller may settle.
  */
 static bool
 look_all_known(bool *mine)

@@ -10,9 +10,9 @@
  *
  * Publishing reads all subscriptions as they are now, whatever the isolation
  * level, as enqueue and claim look at the present.  Tasks go into the queues
- * that are there: each is locked as enqueue locks it, and then the subscriptions
- * are looked at again if anything has changed meanwhile, for the queue may have
- * been dropped, and another made in its name.
+ * that are there: each is locked as enqueue locks it, and then the
+ * subscriptions are looked at again if anything has changed meanwhile, for the
+ * queue may have been dropped, and another made in its name.
  *
  * Locking: who subscribes or unsubscribes a queue has its table locked in
  * ShareUpdateExclusiveLock mode until the end of the transaction: one at a
@@ -254,7 +254,7 @@ subscribed_queues(const text *topic)
 
 		CHECK_FOR_INTERRUPTS();
 		if (!matches_topic(VARDATA_ANY(pattern), VARSIZE_ANY_EXHDR(pattern),
-						  VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)))
+						   VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)))
 			continue;
 		queue = TextDatumGetCString(heap_getattr(tuple, TOPIC_COLUMN_QUEUE,
 												 tupdesc, &isnull));
@@ -293,7 +293,7 @@ open_receiver(const char *name, Receiver *receiver)
 	if (!OidIsValid(relation))
 		return false;
 	receiver->info = queue_open_relation(relation, RowExclusiveLock,
-												 ACL_INSERT, &receiver->rel);
+										 ACL_INSERT, &receiver->rel);
 	return receiver->info != NULL;
 }
 

@@ -3,14 +3,14 @@
  * unique_keys.c
  *	  Unique keys: at most one task of a key waits, and at most one is in flight.
  *
- * Of a key there is at most one task that is first: ready, leased, scheduled or in
- * the overflow; and at most one that is held behind it.  A held task has no address,
- * so no claim comes to it.  Dead tasks do not count.
+ * Of a key there is at most one task that is first: ready, leased, scheduled
+ * or in the overflow; and at most one that is held behind it.  A held task has
+ * no address, so no claim comes to it.  Dead tasks do not count.
  *
- * A producer whose key is free enqueues a task as always.  If the first task waits,
- * it is the one: it is kept, or replaced by what the producer gives.  If the first
- * task is in flight, the producer's is held behind it; if a task is held already,
- * that is kept or replaced.
+ * A producer whose key is free enqueues a task as always.  If the first task
+ * waits, it is the one: it is kept, or replaced by what the producer gives.
+ * If the first task is in flight, the producer's is held behind it; if a task
+ * is held already, that is kept or replaced.
  *
  * Producers.  The row is the lock.  A producer that keeps or replaces a task
  * writes its row, even if nothing in it changes; other producers of the key
@@ -19,15 +19,15 @@
  * write there is a lock on the key; it is not held longer, so that a
  * transaction with a hundred thousand keys does not fill the lock table.
  *
- * Workers.  That a row is being written also keeps claims, and passes that would
- * make it ready, from it; they get it when the producer's transaction ends
- * (pending.c).  So no worker starts a task that was kept or replaced before the
- * producer has committed: whoever writes data and then enqueues is sure that a
- * worker reads the data.  A claim may come just before the row is written.  It
- * looks at the row and enters the lease under the row's page lock, so once we
- * have written the row we see such a lease, and none can come after.  Then the task is in
- * flight: its row gets its old values back, and ours is held.  The worker may
- * wait for us in that case, in no other.
+ * Workers.  That a row is being written also keeps claims, and passes that
+ * would make it ready, from it; they get it when the producer's transaction
+ * ends (pending.c).  So no worker starts a task that was kept or replaced
+ * before the producer has committed: whoever writes data and then enqueues is
+ * sure that a worker reads the data.  A claim may come just before the row is
+ * written.  It looks at the row and enters the lease under the row's page
+ * lock, so once we have written the row we see such a lease, and none can come
+ * after.  Then the task is in flight: its row gets its old values back, and
+ * ours is held.  The worker may wait for us in that case, in no other.
  *
  * Producers do not wait for workers: the row of a task that is leased may be in
  * the hands of a long transaction (a pop), but the lease says that the task is
@@ -40,8 +40,8 @@
  * or ended.
  *
  * Locking: the lock of a key, for the hash of it, is a heavyweight lock, held
- * while the index is read and rows are written.  Under it nothing is waited for but
- * row locks of users.
+ * while the index is read and rows are written.  Under it nothing is waited
+ * for but row locks of users.
  *
  *-------------------------------------------------------------------------
  */
@@ -235,13 +235,13 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 	else
 	{
 		if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-								   row->values, row->nulls, wait))
+							   row->values, row->nulls, wait))
 			return false;
 		if (addressed)
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 		if (found->state == TASK_SCHEDULED)
 			pending_scheduled(info->state,
-							   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+							  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 	}
 
 	*lost = ((addressed || found->state == TASK_OVERFLOW) && status == ROW_LIVE &&

@@ -84,9 +84,10 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * Note that a queue failed (InvalidOid: to look which there are; expiring: already
- * when leases were to be ended), and log the error unless it is the one that was
- * logged last.  Called where PG_CATCH is; returns when to try again.
+ * Note that a queue failed (InvalidOid: to look which there are; expiring:
+ * already when leases were to be ended), and log the error unless it is the
+ * one that was logged last.  Called where PG_CATCH is; returns when to try
+ * again.
  */
 static TimestampTz
 queue_failed(Oid relation, bool expiring)
@@ -118,7 +119,7 @@ queue_failed(Oid relation, bool expiring)
 	return entry->retry_at;
 }
 
-/* Try again what failed: the clock was set, so the times until when not mean nothing. */
+/* Try again what failed: the clock was set, and when to do so means nothing. */
 static void
 retry_failures(void)
 {
@@ -142,8 +143,8 @@ forget_failures(Oid relation)
  * more to do now; *next is when to come again.
  *
  * Nothing is waited for: behind a lock on one queue's table all others would
- * wait, too, and whoever drops the extension or wants the database would meet us
- * with one lock in hand, waiting for another.
+ * wait, too, and whoever drops the extension or wants the database would meet
+ * us with one lock in hand, waiting for another.
  */
 static bool
 one_pass(Oid relation, bool expire_only, TimestampTz *next)
@@ -186,12 +187,12 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 }
 
 /*
- * One pass on a queue.  Returns when it wants the next: at once if there is more to
- * do, but the other queues have theirs first.
+ * One pass on a queue.  Returns when it wants the next: at once if there is
+ * more to do, but the other queues have theirs first.
  *
- * If it is failing it is left alone for a while.  But it may be a task that cannot be
- * made ready, and leases have to end all the same: that is tried first, and for as
- * long as it works it goes on.
+ * If it is failing it is left alone for a while.  But it may be a task that
+ * cannot be made ready, and leases have to end all the same: that is tried
+ * first, and for as long as it works it goes on.
  */
 static TimestampTz
 maintain_one(Oid relation)
@@ -345,8 +346,8 @@ send_notifications(int n, const int *queues)
 }
 
 /*
- * Do what is to be done now for those who wait and listen.  Returns when to come
- * again.
+ * Do what is to be done now for those who wait and listen.  Returns when to
+ * come again.
  */
 static TimestampTz
 run_errands(Oid database)

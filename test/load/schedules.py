@@ -57,7 +57,7 @@ def chosen(alternatives, number):
 
 
 def steps(weighted):
-    """One of the steps, or None: then it was the last, but that is seldom.
+    """One of the steps, or None, once in some 500 times: then it was the last.
     weighted: {name of a step: (weight, {name of a value: all that it may be})}
 
     A step is two numbers: which it is, and one for all its values. Hypothesis leaves out
@@ -67,17 +67,29 @@ def steps(weighted):
         made[name] = st.sampled_from(range(math.prod(map(len, alternatives.values())))).map(
             lambda number, name=name, those=alternatives: Step(name, chosen(those, number)))
     names = [name for name, (weight, _) in weighted.items() for _ in range(weight)]
-    return st.sampled_from([None] + names * (2000 // len(names))).flatmap(made.get)
+    return st.sampled_from([None] + names * max(500 // len(names), 1)).flatmap(made.get)
 
 
 @st.composite
-def schedule(draw, first, then, length):
-    """first: the strategy of the first step; then(that step): that of all others."""
+def schedule(draw, first, then):
+    """first: the strategy of the first step; then(that step): that of all others. There may
+    be many more than are taken. Were there a number of them, none could be left out
+    without another one."""
     made = [draw(first)]
     others = then(made[0])
-    while len(made) <= length and (one := draw(others)):
+    while one := draw(others):
         made.append(one)
     return made
+
+
+class Failure(NamedTuple):
+    taken: list         # the steps up to the one that failed
+    to_the_end: bool    # there was none after it
+    error: Exception
+
+    def comes_again(self, made):
+        """What comes after the step that fails is not taken: all that begins so fails so."""
+        return made[:len(self.taken)] == self.taken and (len(made) == len(self.taken) or not self.to_the_end)
 
 
 def read(path, names):
@@ -95,33 +107,44 @@ def add_options(parser, schedules, length):
     parser.add_argument("--replay", metavar="FILE", help="the schedule that was printed in it, and no other")
 
 
+def try_one(made, check, shortening):
+    """The failure, or None. check takes the steps one by one."""
+    taken = []
+    try:
+        check((taken.append(step) or step for step in made), shortening)
+    except Exception as error:
+        return Failure(taken, len(taken) == len(made), error)
+    return None
+
+
 def run(options, first, then, check, names):
     """Whether check(schedule, shortening) raises no error for any of the schedules. The
     first that fails is shortened and printed."""
     if options.replay:
-        made = read(options.replay, names)
-        try:
-            check(made, False)
-        except Exception as error:
-            show(options.replay, made, error)
-            return False
-        return True
+        failure = try_one(read(options.replay, names), check, False)
+        if failure:
+            show(options.replay, failure)
+        return not failure
     for number in range(options.seed, options.seed + options.schedules):
-        failed = []
+        failures, last = [], None
 
         @seed(number)
         @settings(max_examples=100, database=None, deadline=None, print_blob=False, report_multiple_bugs=False,
                   phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck))
-        @given(schedule(first, then, options.steps))
+        @given(schedule(first, then))
         def one(made):
-            if len(made) <= options.steps and not failed:
+            nonlocal last
+            if len(made) <= options.steps and not failures:
                 return
-            try:
-                check(made, bool(failed))
-            except Exception as error:
-                failed.append((made, error))
-                raise
-            if not failed:
+            made = made[:options.steps + 1]
+            known = next((failure for failure in failures if failure.comes_again(made)), None)
+            failure = known or try_one(made, check, bool(failures))
+            if failure:
+                if not known:
+                    failures.append(failure)
+                last = failure
+                raise failure.error
+            if not failures:
                 raise unittest.SkipTest("all went well")
 
         try:
@@ -129,14 +152,14 @@ def run(options, first, then, check, names):
         except unittest.SkipTest:
             continue
         except Exception:
-            if not failed:
+            if not last:
                 raise
-            show("seed %d, shortened from %d steps in %d runs" % (number, options.steps, len(failed)), *failed[-1])
+            show("seed %d, shortened from %d steps in %d runs" % (number, len(failures[0].taken) - 1, len(failures)), last)
             return False
         raise SystemExit("seed %d: hypothesis made no schedule of %d steps" % (number, options.steps))
     return True
 
 
-def show(what, made, error):
-    print("%s: %s: %s" % (what, type(error).__name__, str(error).strip()))
-    print("\n".join(map(repr, made)))
+def show(what, failure):
+    print("%s: %s: %s" % (what, type(failure.error).__name__, str(failure.error).strip()))
+    print("\n".join(map(repr, failure.taken)))

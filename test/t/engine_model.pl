@@ -15,8 +15,9 @@
 # always keep its place (unique_keys.c); end a session when close_session is
 # called, not when that commits (sql_sessions.c); do not count off what is rolled back
 # (groups_untag): what group_stats says, which is compared whenever no transaction is open.
-# What was left of 150 steps: two enqueues (keeps its place); an enqueue, BEGIN, pop and
-# a lost connection (ack that is rolled back).
+# What was left of 150 steps: two enqueues (keeps its place); BEGIN, an enqueue, ROLLBACK
+# (groups_untag); an enqueue, a claim, BEGIN, an ack, ROLLBACK (an ack that is rolled
+# back); an enqueue, BEGIN, a claim, ROLLBACK (a claim that is).
 
 use strict;
 use warnings;

@@ -23,8 +23,8 @@
 # - the merge of the lanes in take_from_class: take from the first lane without
 #   looking how far the next one is, and do not look again (take_overtaken), which
 #   alone makes up for it (the model).
-# Of 200 steps of the model four to six were left each time: for weights and costs, for a
-# group that starts at its old F, and for the merge three enqueues and a claim of two.
+# What was left of 200 steps of the model: four to nine, for the cost four enqueues and a
+# claim of five, for the merge three enqueues and a claim of two.
 
 use strict;
 use warnings;

@@ -20,7 +20,7 @@ import subprocess
 import sys
 
 ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql"]
-COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 700, 80, 6
+COLUMNS, COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 80, 700, 80, 6
 
 # Words that comments do without: they are said of persons.
 PERSONS = re.compile(r"\b(somebody|nobody|his|him|himself|he)\b", re.I)
@@ -95,8 +95,8 @@ def exported():
 
 
 def too_long(sources):
-    """(lines, files, functions, parameters)"""
-    lines, files, functions, parameters = [], [], [], []
+    """(lines, lines of comments, files, functions, parameters)"""
+    lines, wide, files, functions, parameters = [], [], [], [], []
     for path in sources:
         text = read(path)
         rows = text.split("\n")
@@ -106,6 +106,8 @@ def too_long(sources):
             # The text of a message stays in one piece, to be found.
             if len(row.expandtabs(4)) > COLUMNS and '"' not in row:
                 lines.append("%s:%d: %d columns" % (path, number, len(row.expandtabs(4))))
+            if len(row.expandtabs(4)) > COMMENT_COLUMNS and re.match(r"\s*(/\*|\* )", row):
+                wide.append("%s:%d: %d columns" % (path, number, len(row.expandtabs(4))))
         for match in re.finditer(r"^([a-z]\w*)\(([^;{]*?)\)\n\{\n(.*?)^\}", text, re.M | re.S):
             length = match[0].count("\n") + 1
             if length > FUNCTION_LINES:
@@ -113,7 +115,7 @@ def too_long(sources):
             count = match[2].count(",") + 1
             if count > PARAMETERS:
                 parameters.append("%s: %s() has %d parameters" % (path, match[1], count))
-    return lines, files, functions, parameters
+    return lines, wide, files, functions, parameters
 
 
 def comments(path):
@@ -148,8 +150,9 @@ def main():
     none("calls go down the folders", upwards(pairs))
     none("no files call each other in a circle", circles(pairs))
     none("the library exports only what the server calls", exported())
-    lines, files, functions, parameters = too_long(sources)
+    lines, wide, files, functions, parameters = too_long(sources)
     none("no line is wider than %d columns" % COLUMNS, lines)
+    none("no comment is wider than %d columns" % COMMENT_COLUMNS, wide)
     none("no file has more than %d lines" % FILE_LINES, files)
     none("no function has more than %d lines" % FUNCTION_LINES, functions)
     none("no function has more than %d parameters" % PARAMETERS, parameters)
