@@ -3,21 +3,21 @@
  * cron.c
  *	  When a schedule is due: cron expressions, and the next time.
  *
- * An expression is parsed into a bit mask for each field.  The fields are about
- * what a clock on a wall in the schedule's time zone shows.  Such a clock is
- * turned forward and back, so a time that it shows may never come, or come twice.
- * One definition does for all of these:
+ * An expression is parsed into a bit mask for each field.  The fields are
+ * about what a clock on a wall in the schedule's time zone shows.  Such a
+ * clock is turned forward and back, so a time that it shows may never come, or
+ * come twice. One definition does for all of these:
  *
  *		a local time L comes at the first moment at which the clock shows L or
  *		more.
  *
- * What is passed over comes at the moment of the change, and what is shown twice
- * comes once.  Later local times never come earlier.  So the next time after a
- * moment is that of the first local time in the fields above all that the clock
- * has shown up to then (shown_until).
+ * What is passed over comes at the moment of the change, and what is shown
+ * twice comes once.  Later local times never come earlier.  So the next time
+ * after a moment is that of the first local time in the fields above all that
+ * the clock has shown up to then (shown_until).
  *
- * All is in whole seconds.  A search ends after 400 years, in which each date of
- * the calendar falls on each day of the week.
+ * All is in whole seconds.  A search ends after 400 years, in which each date
+ * of the calendar falls on each day of the week.
  *
  *-------------------------------------------------------------------------
  */
@@ -305,8 +305,8 @@ parse_fields(const char *expression, Cron *cron, const char **hint)
 }
 
 /*
- * Parse an expression.  Returns what is wrong with it, and a hint at what would be
- * right; NULL: nothing.
+ * Parse an expression.  Returns what is wrong with it, and a hint at what
+ * would be right; NULL: nothing.
  */
 const char *
 cron_parse(const char *expression, Cron *cron, const char **hint)
@@ -351,8 +351,8 @@ cron_time_zone(const char *name)
  */
 
 /*
- * The offset of a zone at a moment.  Returns whether it ever changes after that,
- * and then when, and to what.
+ * The offset of a zone at a moment.  Returns whether it ever changes after
+ * that, and then when, and to what.
  */
 static bool
 offset_at(pg_tz *zone, pg_time_t at, long *offset, pg_time_t *change, long *changed)
@@ -364,8 +364,9 @@ offset_at(pg_tz *zone, pg_time_t at, long *offset, pg_time_t *change, long *chan
 }
 
 /*
- * The latest that the clock has shown up to a moment: what it shows then, or what it
- * showed before it was turned back.  It is never turned by more than a day.
+ * The latest that the clock has shown up to a moment: what it shows then, or
+ * what it showed before it was turned back.  It is never turned by more than a
+ * day.
  */
 static int64
 shown_until(pg_tz *zone, pg_time_t moment)
@@ -445,8 +446,8 @@ is_day(const Cron *cron, int day, int weekday)
 }
 
 /*
- * The first local time in the fields from one on; PG_INT64_MAX: none that is within
- * reach.
+ * The first local time in the fields from one on; PG_INT64_MAX: none that is
+ * within reach.
  */
 static int64
 local_from(const Cron *cron, int64 local)
@@ -520,8 +521,8 @@ count_ticks(const Cron *cron, pg_tz *zone, TimestampTz from, TimestampTz to, int
 }
 
 /*
- * The first of the last max ticks up to a moment, of those from a tick on.  Ticks are
- * in whole seconds, so the second before it is found by halving.
+ * The first of the last max ticks up to a moment, of those from a tick on.
+ * Ticks are in whole seconds, so the second before it is found by halving.
  */
 TimestampTz
 cron_last_of(const Cron *cron, pg_tz *zone, TimestampTz from, TimestampTz to, int max)

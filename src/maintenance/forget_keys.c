@@ -3,9 +3,10 @@
  * forget_keys.c
  *	  When keys that were remembered are forgotten.
  *
- * A key whose time is over is not looked at any more; that its row is deleted is
- * housekeeping.  So the worker comes for the rows together, at most once a second, and
- * what is in the hands of others waits for the next time that all are read.
+ * A key whose time is over is not looked at any more; that its row is deleted
+ * is housekeeping.  So the worker comes for the rows together, at most once a
+ * second, and what is in the hands of others waits for the next time that all
+ * are read.
  *
  * Locking: the maintenance lock.  The cursor has its own.
  *
@@ -46,8 +47,8 @@ forget_keys_begin(Pass *pass, IndexPosition *from)
 }
 
 /*
- * Forget keys whose time is over, up to pass->max; read on at *from, which is moved.
- * Returns how many rows were looked at.
+ * Forget keys whose time is over, up to pass->max; read on at *from, which is
+ * moved. Returns how many rows were looked at.
  */
 int
 forget_keys(Pass *pass, IndexPosition *from)

@@ -3,15 +3,15 @@
  * maintain.c
  *	  One bounded pass of what time does to a queue.
  *
- * Leases that have run out, tasks that have expired or become due, overflow that
- * there is room for, transactions that were prepared and have ended, rows of the
- * archive that are old, keys that were remembered long enough; and now and then a look for
- * what was overlooked.  The background worker calls it when something is due,
- * fairq.maintain() at a user's wish; claims that come up short call it where there
- * is no worker, for what makes tasks ready.  It is bounded: the transaction is short,
- * and the caller comes again if there is more.  (But for the look for places of the
- * overflow that were lost, which comes to each group that has any:
- * replenish_overflow.c.)
+ * Leases that have run out, tasks that have expired or become due, overflow
+ * that there is room for, transactions that were prepared and have ended, rows
+ * of the archive that are old, keys that were remembered long enough; and now
+ * and then a look for what was overlooked.  The background worker calls it
+ * when something is due, fairq.maintain() at a user's wish; claims that come
+ * up short call it where there is no worker, for what makes tasks ready.  It
+ * is bounded: the transaction is short, and the caller comes again if there is
+ * more.  (But for the look for places of the overflow that were lost, which
+ * comes to each group that has any: replenish_overflow.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.  It is held to the end of the transaction, in which what was
@@ -108,7 +108,11 @@ clock_was_set(QueueState *state, TimestampTz now)
 	state->sweep.begun_at = now;
 	for (int i = 0; i < state->sweep.suspect_count; i++)
 		state->sweep.suspects[i].since = now;
-	/* What was passed over has perhaps not expired any more: all is read anew. */
+
+	/*
+	 * What was passed over has perhaps not expired any more: all is read
+	 * anew.
+	 */
 	if (state->expiry.passed_over)
 		pending_read_again(state->relation);
 	state->expiry.passed_over = false;
@@ -234,8 +238,8 @@ TimestampTz
 maintain_next_due(QueueInfo *info)
 {
 	return wall_clock_earlier(wall_clock_earlier(index_cursor_next(&info->state->due),
-										 index_cursor_next(&info->state->expiry.cursor)),
-						  maintain_next_lease());
+												 index_cursor_next(&info->state->expiry.cursor)),
+							  maintain_next_lease());
 }
 
 /*

@@ -17,14 +17,16 @@ typedef struct Maintenance
 	bool		begun;
 	bool		claiming;		/* for a claim: only what makes tasks ready */
 	bool		by_hand;		/* at a user's wish, not because it is time */
-	bool		expire_only;	/* only leases that have run out: the rest is failing */
-	IndexPosition	due_from;		/* where to read on in what is due ... */
-	IndexPosition	expired_from;	/* ... and in what has expired */
+	bool		expire_only;	/* only leases that have run out: the rest is
+								 * failing */
+	IndexPosition due_from;		/* where to read on in what is due ... */
+	IndexPosition expired_from; /* ... and in what has expired */
 	ArchivePass archive;
 	IndexPosition keys_from;	/* and in keys that are remembered */
 	int64		moved;			/* tasks, by all passes */
 	int			sweep_passes;	/* in which there was more to look at */
-	int64		archived;		/* entries of the archive, and keys, looked at, by all */
+	int64		archived;		/* entries of the archive, and keys, looked
+								 * at, by all */
 	TimestampTz next;			/* when something will be due again */
 } Maintenance;
 

@@ -23,8 +23,9 @@
 typedef enum Promotion
 {
 	PROMOTED,
-	NOT_DUE,					/* moved or gone, and whoever did that has said
-								 * so; or expired, which is for another pass */
+	NOT_DUE,					/* moved or gone, and whoever did that has
+								 * said so; or expired, which is for another
+								 * pass */
 	IN_HANDS					/* being written: its end will not be told */
 } Promotion;
 

@@ -3,15 +3,16 @@
  * run_schedules.c
  *	  Running the schedules that are due.
  *
- * A tick is one transaction: it enqueues the task and moves next_run.  The row is
- * locked for that, so that of all who may come for a tick one does it, and a crash
- * leaves both done or neither.  next_run is a time on the wall clock and is moved
- * forward only: when the clock is set back, no tick comes again.
+ * A tick is one transaction: it enqueues the task and moves next_run.  The row
+ * is locked for that, so that of all who may come for a tick one does it, and
+ * a crash leaves both done or neither.  next_run is a time on the wall clock
+ * and is moved forward only: when the clock is set back, no tick comes again.
  *
- * The task is enqueued as the owner of the schedule, in a restricted context and in a
- * subtransaction.  When that fails, for whatever reason, the row says so and the
- * schedule goes on to its next tick.  What may pass by itself is waited for, and
- * the tick stays due: a lock on the queue's table, and a table that is being restored.
+ * The task is enqueued as the owner of the schedule, in a restricted context
+ * and in a subtransaction.  When that fails, for whatever reason, the row says
+ * so and the schedule goes on to its next tick.  What may pass by itself is
+ * waited for, and the tick stays due: a lock on the queue's table, and a table
+ * that is being restored.
  *
  *-------------------------------------------------------------------------
  */
@@ -150,7 +151,8 @@ last_task_is_there(Relation rel, QueueInfo *info, const Schedule *schedule)
 }
 
 /*
- * The headers of a task: those of the schedule, with its name and the time of the tick.
+ * The headers of a task: those of the schedule, with its name and the time of
+ * the tick.
  */
 static Datum
 tick_headers(const Tick *tick)
@@ -249,8 +251,8 @@ try_tick(Tick *tick)
 }
 
 /*
- * Note an error in the row, and in the log: the first of a run of failures, and then
- * fewer and fewer.
+ * Note an error in the row, and in the log: the first of a run of failures,
+ * and then fewer and fewer.
  */
 static void
 tick_failed(Schedule *schedule, const ErrorData *error)
@@ -270,9 +272,10 @@ tick_failed(Schedule *schedule, const ErrorData *error)
 }
 
 /*
- * Run the tick of a schedule that is due, or the first of those that are to be caught up
- * with, in the caller's transaction.  Returns false if that has to wait: the schedule
- * or its queue is locked.  Else *next is when it is due again.
+ * Run the tick of a schedule that is due, or the first of those that are to be
+ * caught up with, in the caller's transaction.  Returns false if that has to
+ * wait: the schedule or its queue is locked.  Else *next is when it is due
+ * again.
  */
 bool
 run_schedules_tick(text *name, TimestampTz *next)
@@ -318,7 +321,8 @@ pass_over(void *arg)
 }
 
 /*
- * The transaction of a schedule's tick has failed as a whole: pass over the tick.
+ * The transaction of a schedule's tick has failed as a whole: pass over the
+ * tick.
  */
 void
 run_schedules_failed(text *name, const ErrorData *error)

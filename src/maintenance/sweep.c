@@ -120,8 +120,8 @@ typedef struct Sweeper
 } Sweeper;
 
 /*
- * Will no pass come across the task that row has read, which has an expires_at, when it
- * has expired?
+ * Will no pass come across the task that row has read, which has an
+ * expires_at, when it has expired?
  */
 static bool
 expiry_is_overlooked(QueueState *state, RowReader *row)
@@ -130,7 +130,7 @@ expiry_is_overlooked(QueueState *state, RowReader *row)
 
 	return DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_DEAD &&
 		!index_cursor_has(&state->expiry.cursor,
-						DatumGetTimestampTz(row_value(row, COLUMN_EXPIRES_AT))) &&
+						  DatumGetTimestampTz(row_value(row, COLUMN_EXPIRES_AT))) &&
 		!leases_find(queue_state_number(state),
 					 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
 }

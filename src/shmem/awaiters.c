@@ -150,8 +150,8 @@ tell(Place *place, int queue, bool of_queue, int64 task, int outcome)
  */
 
 /*
- * Does perhaps anybody await a task?  The caller has made its end visible, and has
- * had a full memory barrier since: an atomic operation, or a lock.
+ * Does perhaps anybody await a task?  The caller has made its end visible, and
+ * has had a full memory barrier since: an atomic operation, or a lock.
  */
 bool
 awaiters_any(int queue, int64 task)
@@ -160,7 +160,8 @@ awaiters_any(int queue, int64 task)
 }
 
 /*
- * A task has ended, as outcome says; or its awaiters are to look (AWAITERS_LOOK).
+ * A task has ended, as outcome says; or its awaiters are to look
+ * (AWAITERS_LOOK).
  */
 void
 awaiters_tell(int queue, int64 task, int outcome)
@@ -188,10 +189,10 @@ awaiters_look_again(int queue)
  */
 
 /*
- * Join those who await a task, before looking for it.  The caller has the queue's
- * relation locked, and may let it go before it sleeps until awaiters_told().  To be
- * called again before each look.  Returns what we were told meanwhile, as
- * awaiters_outcome().
+ * Join those who await a task, before looking for it.  The caller has the
+ * queue's relation locked, and may let it go before it sleeps until
+ * awaiters_told().  To be called again before each look.  Returns what we were
+ * told meanwhile, as awaiters_outcome().
  */
 int
 awaiters_begin(int queue, int64 task)

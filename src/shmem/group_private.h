@@ -80,7 +80,8 @@ typedef struct FairGroup
 								 * PG_INT64_MIN: none have */
 	VirtualTime seen_finish;	/* F when its replenish began */
 	VirtualTime offered_finish; /* F when the last of them got it, or later */
-	double		refund;			/* what it was charged for tasks that have expired */
+	double		refund;			/* what it was charged for tasks that have
+								 * expired */
 	int			keylen;
 	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
 

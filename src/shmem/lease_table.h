@@ -51,10 +51,10 @@ typedef struct Lease
 	uint16		wheel_slot;
 	uint8		partition;
 	uint8		state:2;		/* a LeaseState */
-	uint8		outlived:1;		/* its task has expired: the queue is told when it
-								 * ends, if the task is as it was */
-	uint8		counted:1;		/* its group will count its task again when it is
-								 * given back */
+	uint8		outlived:1;		/* its task has expired: the queue is told
+								 * when it ends, if the task is as it was */
+	uint8		counted:1;		/* its group will count its task again when it
+								 * is given back */
 	uint8		durable:1;		/* lease_durables says more */
 	uint8		moved:1;		/* and its receipt, too */
 	uint8		closing:1;		/* its transaction has looked for a held task */

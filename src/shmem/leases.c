@@ -236,8 +236,8 @@ leases_will_look(int queue, int64 task)
 }
 
 /*
- * A task has expired.  Is it leased?  Then it may go on, and the queue is told when its
- * lease ends and it is as it was.
+ * A task has expired.  Is it leased?  Then it may go on, and the queue is told
+ * when its lease ends and it is as it was.
  */
 bool
 leases_outlive(int queue, int64 task)
@@ -374,8 +374,9 @@ end_lease(Partition *partition, uint32 number, TimestampTz started)
 }
 
 /*
- * A lease is going to end, and its task is as it was before: it is counted again.
- * And if it has expired meanwhile it is looked at again.  Partition locked exclusively.
+ * A lease is going to end, and its task is as it was before: it is counted
+ * again. And if it has expired meanwhile it is looked at again.  Partition
+ * locked exclusively.
  */
 static void
 count_given_back(const Lease *lease)

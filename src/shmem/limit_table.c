@@ -364,8 +364,8 @@ limit_table_change(uint32 number, const LimitSettings *settings)
 }
 
 /*
- * A transaction that announced a limit has ended.  If it was rolled back, or has
- * taken the group's settings away, the entry may not be needed.
+ * A transaction that announced a limit has ended.  If it was rolled back, or
+ * has taken the group's settings away, the entry may not be needed.
  */
 void
 limit_table_settled(uint32 number)
@@ -431,9 +431,9 @@ limit_table_detach(uint32 number)
 }
 
 /*
- * A group, with leased tasks in flight, does without its limit if it has one for
- * nothing: no settings, nothing parked, and no transaction is about to give it any.
- * Its queue's defaults do not limit.
+ * A group, with leased tasks in flight, does without its limit if it has one
+ * for nothing: no settings, nothing parked, and no transaction is about to
+ * give it any. Its queue's defaults do not limit.
  */
 bool
 limit_table_leave(uint32 number, int leased)

@@ -34,8 +34,8 @@ set_limit(FairGroup *group, uint32 limit)
 
 /*
  * There is no room for limits: groups without tasks in flight do without
- * theirs, if that is their queue's default, and all whose limit says nothing.  No
- * partition is locked.
+ * theirs, if that is their queue's default, and all whose limit says nothing.
+ * No partition is locked.
  */
 static void
 let_go_of_limits(void)
@@ -211,8 +211,8 @@ limited_groups_announce(QueueState *queue, const GroupName *name)
 
 /*
  * They are in force, or (NULL) were rolled back.  Those who know the group
- * learn its limit first, so that what is in flight is counted; and forget it again
- * if the settings were taken away.  Never fails.
+ * learn its limit first, so that what is in flight is counted; and forget it
+ * again if the settings were taken away.  Never fails.
  */
 void
 limited_groups_settle(QueueState *queue, uint32 limit, const LimitSettings *settings)

@@ -490,9 +490,9 @@ queue_state_has_looks(QueueState *queue)
 }
 
 /*
- * The lease of a task has ended that was leased when it expired, and the task is as it
- * was: a pass looks at it, or, if there are too many, at all that have expired.
- * Called under the lease's lock.
+ * The lease of a task has ended that was leased when it expired, and the task
+ * is as it was: a pass looks at it, or, if there are too many, at all that
+ * have expired. Called under the lease's lock.
  */
 void
 queue_state_outlived(QueueState *queue, int64 task)
@@ -510,8 +510,8 @@ queue_state_outlived(QueueState *queue, int64 task)
 }
 
 /*
- * Take those that are to be looked at: tasks has room for OUTLIVED_TASKS.  Returns how
- * many.
+ * Take those that are to be looked at: tasks has room for OUTLIVED_TASKS.
+ * Returns how many.
  */
 int
 queue_state_take_outlived(QueueState *queue, int64 *tasks)

@@ -69,13 +69,15 @@ typedef struct ArchiveState
 /* Tasks that have an expires_at: expire_due.c. */
 typedef struct QueueExpiry
 {
-	IndexCursor	cursor;			/* of all that are not dead, by their expires_at */
+	IndexCursor cursor;			/* of all that are not dead, by their
+								 * expires_at */
 	slock_t		mutex;			/* guards the next two */
 	int			outlived_count;
-	int64		outlived[OUTLIVED_TASKS];	/* were leased when the cursor came to
-											 * them, and are not any more */
-	bool		passed_over;	/* claims, or the worker, have passed over some that
-								 * have expired and have yet to end */
+	int64		outlived[OUTLIVED_TASKS];	/* were leased when the cursor
+											 * came to them, and are not any
+											 * more */
+	bool		passed_over;	/* claims, or the worker, have passed over
+								 * some that have expired and have yet to end */
 	/* The maintenance lock guards the rest. */
 	TimestampTz retry_at;		/* none is ended until then */
 	int			failures;		/* since one was */
@@ -101,9 +103,11 @@ typedef struct QueueHeldChecks
 typedef struct QueueRemembered
 {
 	IndexCursor cursor;			/* by when they are to be forgotten */
-	pg_atomic_uint64 written;	/* changes with each row; 0: a pass found none ... */
+	pg_atomic_uint64 written;	/* changes with each row; 0: a pass found none
+								 * ... */
 	pg_atomic_uint32 none_of;	/* ... under the queue's name of this hash */
-	TimestampTz reread_at;		/* maintenance lock: when to read them all again */
+	TimestampTz reread_at;		/* maintenance lock: when to read them all
+								 * again */
 } QueueRemembered;
 
 /* The ids of tasks, as far as they were taken from the sequence. */
@@ -227,7 +231,7 @@ typedef struct QueueState
 
 	QueueIds	ids;
 	QueueRecoveries recovery;
-	IndexCursor	due;			/* scheduled tasks, by when they are due */
+	IndexCursor due;			/* scheduled tasks, by when they are due */
 	QueueExpiry expiry;
 	ArchiveState archive;
 	QueueSweep	sweep;			/* maintenance lock */

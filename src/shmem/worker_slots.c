@@ -10,9 +10,9 @@
  * A worker sleeps until something is due, and says so in its slot.  Whoever
  * makes something due earlier (a task for a certain time, a lease that ends)
  * puts the time there and sets the worker's latch, at commit.  Most leases end
- * later than what the worker waits for anyway; then it is one look.  Errands for
- * those who wait or listen (waiters.c) have a time of their own, and so have
- * schedules: they take no look at the queues.
+ * later than what the worker waits for anyway; then it is one look.  Errands
+ * for those who wait or listen (waiters.c) have a time of their own, and so
+ * have schedules: they take no look at the queues.
  *
  *		reserved by the launcher -> begun by the worker -> ended by the worker
  *		or by its exit -> unreserved by the launcher
@@ -21,9 +21,9 @@
  * is asked to stop, and no other is started until it is let go.
  *
  * Locking: the lock guards all fields but next_wake, next_errand and
- * next_schedule, which are atomic.  Only worker_slots_wake_at and its like read
- * slots without the lock: in the worst case they set the latch of a process that
- * is not concerned.
+ * next_schedule, which are atomic.  Only worker_slots_wake_at and its like
+ * read slots without the lock: in the worst case they set the latch of a
+ * process that is not concerned.
  *
  *-------------------------------------------------------------------------
  */

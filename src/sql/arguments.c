@@ -41,8 +41,8 @@
 static const text *call_queue = NULL;
 
 /*
- * The name of the function that is called, for messages; NULL: none, it is the tick of a
- * schedule.
+ * The name of the function that is called, for messages; NULL: none, it is the
+ * tick of a schedule.
  */
 const char *
 arguments_function(FunctionCallInfo fcinfo)
@@ -519,8 +519,8 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, NewTask *ta
 }
 
 /*
- * A task's cost, in the precision that rows have.  Drivers send it in the one that
- * their languages have.
+ * A task's cost, in the precision that rows have.  Drivers send it in the one
+ * that their languages have.
  */
 float4
 arguments_cost(FunctionCallInfo fcinfo, double cost)

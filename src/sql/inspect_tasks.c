@@ -183,8 +183,8 @@ fairq_peek(PG_FUNCTION_ARGS)
 }
 
 /*
- * The state that a task is in, by what its row says (row_state, and whether it has an
- * address), and its lease if it has one.
+ * The state that a task is in, by what its row says (row_state, and whether it
+ * has an address), and its lease if it has one.
  */
 const char *
 inspect_tasks_state(QueueInfo *info, int64 id, char row_state, bool addressed,

@@ -3,14 +3,15 @@
  * sql_await.c
  *	  fairq.await: how a task has ended, or will have when it ends.
  *
- * It joins those who await the task (awaiters.c), looks for its row and into the
- * archive, and sleeps until it is told or its time is up.  While it sleeps it has
- * no lock on the queue's table, and opens the queue anew for each look.  As a
- * claim that waits, it cannot let go the snapshot of its statement.
+ * It joins those who await the task (awaiters.c), looks for its row and into
+ * the archive, and sleeps until it is told or its time is up.  While it sleeps
+ * it has no lock on the queue's table, and opens the queue anew for each
+ * look.  As a claim that waits, it cannot let go the snapshot of its
+ * statement.
  *
- * A look has a snapshot of its own, the latest one, for the row and the archive: in
- * one of them the task is, and it ends between two looks also for a transaction that
- * keeps its snapshot.
+ * A look has a snapshot of its own, the latest one, for the row and the
+ * archive: in one of them the task is, and it ends between two looks also for
+ * a transaction that keeps its snapshot.
  *
  *-------------------------------------------------------------------------
  */
@@ -62,7 +63,8 @@ typedef struct Outcome
 	bool		known;			/* there is, or was, such a task */
 	bool		ended;
 	bool		in_doubt;		/* a prepared transaction has it in hand */
-	bool		own;			/* this transaction has written it, and not ended */
+	bool		own;			/* this transaction has written it, and not
+								 * ended */
 	Datum		values[OUTCOME_COLUMNS];
 	bool		nulls[OUTCOME_COLUMNS];
 } Outcome;
@@ -77,8 +79,8 @@ set_column(Outcome *outcome, int column, Datum value)
 }
 
 /*
- * Does a prepared transaction have the row of a task in hand?  No action will tell
- * how it ends.
+ * Does a prepared transaction have the row of a task in hand?  No action will
+ * tell how it ends.
  */
 static bool
 is_in_doubt(Relation rel, QueueInfo *info, int64 id)
@@ -156,7 +158,10 @@ look(Outcome *outcome, Relation rel, QueueInfo *info, int64 id, int told)
 	if (told == AWAITERS_LOOK && !outcome->known)
 		told = awaiters_outcome();
 
-	/* Nothing remembers it but we; or it was dead, and has been revived since. */
+	/*
+	 * Nothing remembers it but we; or it was dead, and has been revived
+	 * since.
+	 */
 	if (!outcome->ended && told != AWAITERS_LOOK)
 	{
 		outcome->known = outcome->ended = true;
@@ -165,7 +170,8 @@ look(Outcome *outcome, Relation rel, QueueInfo *info, int64 id, int told)
 }
 
 /*
- * Sleep until there is reason to look again, or until a time by wall_clock_real.
+ * Sleep until there is reason to look again, or until a time by
+ * wall_clock_real.
  */
 static void
 sleep_until_told(int64 until)
@@ -185,8 +191,8 @@ sleep_until_told(int64 until)
 }
 
 /*
- * The task has not ended, and the call is to wait for it: can it end meanwhile, and
- * would the call be told?
+ * The task has not ended, and the call is to wait for it: can it end
+ * meanwhile, and would the call be told?
  */
 static void
 check_can_wait(FunctionCallInfo fcinfo, const Outcome *outcome, const QueueInfo *info,
@@ -250,7 +256,10 @@ fairq_await(PG_FUNCTION_ARGS)
 		relation_close(rel, AccessShareLock);
 		MemoryContextSwitchTo(outer);
 
-		/* It has gone while we waited: how, we are about to be told, or never. */
+		/*
+		 * It has gone while we waited: how, we are about to be told, or
+		 * never.
+		 */
 		if (!outcome.known && seen)
 		{
 			seen = false;

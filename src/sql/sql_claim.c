@@ -184,6 +184,7 @@ claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
 			WaiterWants wanted = {info->state, true, info->buckets,
 				request->bucket_count, request->buckets,
 			request->group_count, request->groups};
+
 			waiters_begin(&wanted);
 			got = claim_tasks(rel, info, request, take_task, rsinfo);
 			waiters_looked(got, queue_ready_bucket);

@@ -4,8 +4,8 @@
  *	  The functions of schema fairq about schedules: arguments and privileges, as
  *	  sql_tasks.c has them for tasks.
  *
- * A schedule belongs to who made it.  Only members of that role may replace or remove
- * it, and it stays that role's.
+ * A schedule belongs to who made it.  Only members of that role may replace or
+ * remove it, and it stays that role's.
  *
  *-------------------------------------------------------------------------
  */
@@ -185,14 +185,15 @@ check_owner(FunctionCallInfo fcinfo, const Schedule *schedule)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("schedule \"%s\" belongs to role \"%s\"",
 						arguments_clip(VARDATA_ANY(schedule->name),
-										VARSIZE_ANY_EXHDR(schedule->name)),
+									   VARSIZE_ANY_EXHDR(schedule->name)),
 						schedule->owner_name),
 				 errhint("Use that role, or another name.")));
 }
 
 /*
- * What a schedule keeps when it is replaced: its owner, and if its times stay the same
- * also the next one, which may be due already, and where @every counts from.
+ * What a schedule keeps when it is replaced: its owner, and if its times stay
+ * the same also the next one, which may be due already, and where @every
+ * counts from.
  */
 static void
 keep_old(Schedule *schedule, const Schedule *old)
@@ -276,7 +277,8 @@ fairq_unschedule(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq_internal.cron_next(cron, timezone, after, anchor): the first tick after a time.
+ * fairq_internal.cron_next(cron, timezone, after, anchor): the first tick
+ * after a time.
  */
 Datum
 fairq_cron_next(PG_FUNCTION_ARGS)
@@ -321,8 +323,8 @@ trigger_data(FunctionCallInfo fcinfo)
 }
 
 /*
- * fairq_internal.schedule_inserted(): row trigger of fairq.schedule.  A row that comes
- * from elsewhere has the oid that the role had there.
+ * fairq_internal.schedule_inserted(): row trigger of fairq.schedule.  A row
+ * that comes from elsewhere has the oid that the role had there.
  */
 Datum
 fairq_schedule_inserted(PG_FUNCTION_ARGS)
@@ -343,8 +345,8 @@ fairq_schedule_inserted(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq_internal.schedule_written(): statement trigger of fairq.schedule, after a
- * definition was written, be it by a restore.
+ * fairq_internal.schedule_written(): statement trigger of fairq.schedule,
+ * after a definition was written, be it by a restore.
  */
 Datum
 fairq_schedule_written(PG_FUNCTION_ARGS)
@@ -356,8 +358,8 @@ fairq_schedule_written(PG_FUNCTION_ARGS)
 }
 
 /*
- * What the queue does not take of a task at its tick.  It was good when the schedule
- * was made, and the queue may be set otherwise since.
+ * What the queue does not take of a task at its tick.  It was good when the
+ * schedule was made, and the queue may be set otherwise since.
  */
 static void
 check_scheduled_task(const Schedule *schedule, QueueInfo *info, NewTask *task)

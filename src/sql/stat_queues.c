@@ -75,8 +75,8 @@ put_figures(QueueState *state, Datum *values, bool *nulls)
 }
 
 /*
- * fairq.reset_stats(queue): count anew.  As with the server's own statistics it is
- * done at once and not undone, and needs no transaction that may write.
+ * fairq.reset_stats(queue): count anew.  As with the server's own statistics
+ * it is done at once and not undone, and needs no transaction that may write.
  */
 Datum
 fairq_reset_stats(PG_FUNCTION_ARGS)

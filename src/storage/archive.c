@@ -164,8 +164,8 @@ note_index(Relation index, const AttrNumber *columns, ArchiveIndexes *indexes)
 }
 
 /*
- * The column of an archive for results.  InvalidAttrNumber: it has none, for it is of
- * before there were any, or of a user's own making.
+ * The column of an archive for results.  InvalidAttrNumber: it has none, for
+ * it is of before there were any, or of a user's own making.
  */
 AttrNumber
 archive_result_column(Relation relation)
@@ -329,8 +329,8 @@ create_archive(const char *queue, const char *name, Oid owner)
 }
 
 /*
- * An archive of before there were results gets a column for them, and an index to
- * find them.
+ * An archive of before there were results gets a column for them, and an index
+ * to find them.
  */
 static void
 complete_archive(const char *queue, const char *name, Oid owner,
@@ -632,11 +632,11 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 		const char *result_name = archive->result != InvalidAttrNumber ? RESULT_NAME : "";
 
 		archive->insert = archive_prepare(psprintf("INSERT INTO %s (" COLUMN_NAMES "%s)"
-										   " SELECT " COLUMN_NAMES "%s FROM " BATCH_NAME,
-										   quote_qualified_identifier(QUEUE_SCHEMA,
-																	  archive->name),
-										   result_name, result_name),
-								  0, NULL);
+												   " SELECT " COLUMN_NAMES "%s FROM " BATCH_NAME,
+												   quote_qualified_identifier(QUEUE_SCHEMA,
+																			  archive->name),
+												   result_name, result_name),
+										  0, NULL);
 	}
 	result = SPI_execute_plan(archive->insert, NULL, NULL, false, 0);
 	if (result < 0)

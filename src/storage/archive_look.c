@@ -61,8 +61,8 @@ put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation)
 }
 
 /*
- * Return all rows of the archive of a queue, whose table is given, if it has one
- * that the caller may read.
+ * Return all rows of the archive of a queue, whose table is given, if it has
+ * one that the caller may read.
  */
 void
 archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table)
@@ -121,8 +121,8 @@ copy_task(TupleTableSlot *slot, Relation relation, ArchivedTask *task)
 }
 
 /*
- * Find a task by the index on ids; without one, as in a restored archive of before
- * there was one, by reading all rows.
+ * Find a task by the index on ids; without one, as in a restored archive of
+ * before there was one, by reading all rows.
  */
 static bool
 find_row(Relation relation, const Archive *archive, int64 id, Snapshot snapshot,
@@ -161,9 +161,10 @@ find_row(Relation relation, const Archive *archive, int64 id, Snapshot snapshot,
 }
 
 /*
- * What the archive of a queue, whose table is open, says of a task.  Returns false if it
- * says nothing, or there is none that can be read.  Who may read the queue may see how
- * its tasks have ended, without privileges on the archive.
+ * What the archive of a queue, whose table is open, says of a task.  Returns
+ * false if it says nothing, or there is none that can be read.  Who may read
+ * the queue may see how its tasks have ended, without privileges on the
+ * archive.
  */
 bool
 archive_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot, ArchivedTask *task)

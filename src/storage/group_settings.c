@@ -90,8 +90,8 @@ settle_now(QueueState *state, const GroupName *name, const LimitSettings *settin
 }
 
 /*
- * A prepared transaction may have taken settings away: groups that have some and
- * no row have none.
+ * A prepared transaction may have taken settings away: groups that have some
+ * and no row have none.
  */
 static void
 forget_others(QueueState *state, HTAB *found)

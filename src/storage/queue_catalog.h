@@ -85,7 +85,8 @@ typedef struct QueueInfo
 	int64		max_ready_per_group;
 	int64		max_depth;		/* 0: no limit */
 	int64		keep_done;		/* microseconds; 0: finished tasks are deleted */
-	int64		expire_after;	/* microseconds; 0: tasks have no deadline by default */
+	int64		expire_after;	/* microseconds; 0: tasks have no deadline by
+								 * default */
 	bool		durable_leases;
 	bool		charge_seconds;
 	bool		notify;

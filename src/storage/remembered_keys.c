@@ -3,22 +3,23 @@
  * remembered_keys.c
  *	  Unique keys that are remembered for a time, also when their tasks have ended.
  *
- * A row of fairq_internal.remembered_key says of which task a key is the key, and
- * until when that counts.  The table is one for all queues of the database, an
- * ordinary one: a dump has its rows, a rollback undoes them, and with the settings of
- * a queue go those of the queue.  A row is written once, under the lock of its
- * key, and deleted when its time is over.  A key may have several rows; the one that
- * lasts longest counts.
+ * A row of fairq_internal.remembered_key says of which task a key is the key,
+ * and until when that counts.  The table is one for all queues of the
+ * database, an ordinary one: a dump has its rows, a rollback undoes them, and
+ * with the settings of a queue go those of the queue.  A row is written once,
+ * under the lock of its key, and deleted when its time is over.  A key may
+ * have several rows; the one that lasts longest counts.
  *
- * Rows are looked up as they are at present, as tasks are: whoever finds one that is
- * not committed waits for its transaction (unique_keys.c).  They are inserted with
- * SQL, as the owner of the table, who may have changed it; that needs no privileges
- * of producers.
+ * Rows are looked up as they are at present, as tasks are: whoever finds one
+ * that is not committed waits for its transaction (unique_keys.c).  They are
+ * inserted with SQL, as the owner of the table, who may have changed it; that
+ * needs no privileges of producers.
  *
- * Most queues have no such row.  When a pass has found none, the queue's shared state
- * says so (written is 0), and no call looks.  A trigger raises that counter with each
- * row, however the row comes; a pass that has looked meanwhile does not reset it
- * then.  What the pass has found holds for the name that the queue's table had.
+ * Most queues have no such row.  When a pass has found none, the queue's
+ * shared state says so (written is 0), and no call looks.  A trigger raises
+ * that counter with each row, however the row comes; a pass that has looked
+ * meanwhile does not reset it then.  What the pass has found holds for the
+ * name that the queue's table had.
  *
  * Locking: the caller has the queue's table locked.  Who deletes rows has the
  * maintenance lock, and waits for no transaction.
@@ -153,9 +154,9 @@ column_of(Relation table, HeapTuple tuple, AttrNumber column)
 /*
  * What is remembered of a key: the task of it whose time is not over.
  *
- * The caller has the lock of the key, and has just found no task of it that another
- * transaction has in hand.  So who remembers it here has committed, or it is a
- * transaction that has also removed its task again.
+ * The caller has the lock of the key, and has just found no task of it that
+ * another transaction has in hand.  So who remembers it here has committed, or
+ * it is a transaction that has also removed its task again.
  */
 void
 remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
@@ -186,7 +187,11 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 		if (row_until <= now || row_until <= until)
 			continue;
 		until = row_until;
-		/* One that is being deleted counts: a purge of rows by SQL may roll back. */
+
+		/*
+		 * One that is being deleted counts: a purge of rows by SQL may roll
+		 * back.
+		 */
 		result->busy = dirty.xmin;
 		result->found = true;
 		result->task = DatumGetInt64(column_of(table, tuple, KEY_TASK));
@@ -232,9 +237,9 @@ remembered_keys_add(QueueInfo *info, text *key, int64 task, TimestampTz until)
 }
 
 /*
- * Forget keys whose time is over, up to max, of a queue; those from *from on, which
- * is moved (to DT_NOEND if there is no more).  Returns how many rows were looked
- * at.  *left: some are in the hands of others.
+ * Forget keys whose time is over, up to max, of a queue; those from *from on,
+ * which is moved (to DT_NOEND if there is no more).  Returns how many rows
+ * were looked at.  *left: some are in the hands of others.
  */
 int
 remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition *from,
@@ -292,7 +297,8 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 }
 
 /*
- * If no key of a queue is remembered, say so.  The caller has the maintenance lock.
+ * If no key of a queue is remembered, say so.  The caller has the maintenance
+ * lock.
  */
 void
 remembered_keys_look_none(QueueInfo *info)
@@ -305,7 +311,10 @@ remembered_keys_look_none(QueueInfo *info)
 	SysScanDesc scan;
 	bool		none;
 
-	/* Before the look: a row that it does not see raises the counter after this. */
+	/*
+	 * Before the look: a row that it does not see raises the counter after
+	 * this.
+	 */
 	pg_memory_barrier();
 	table = open_table(AccessShareLock);
 	InitDirtySnapshot(dirty);
@@ -323,8 +332,8 @@ remembered_keys_look_none(QueueInfo *info)
 }
 
 /*
- * fairq_internal.remembered_key_written(): row trigger after INSERT or UPDATE of the
- * table.  Rows may come with SQL, from a dump or another server.
+ * fairq_internal.remembered_key_written(): row trigger after INSERT or UPDATE
+ * of the table.  Rows may come with SQL, from a dump or another server.
  */
 Datum
 fairq_remembered_key_written(PG_FUNCTION_ARGS)

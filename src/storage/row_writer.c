@@ -338,8 +338,8 @@ insert_index_entries(WriteState *state, IndexEntries entries, int n,
 }
 
 /*
- * A row is going to be written: if its task expires, the pass over what has expired
- * is to find it where it is then.
+ * A row is going to be written: if its task expires, the pass over what has
+ * expired is to find it where it is then.
  */
 static void
 note_expiry(QueueInfo *info, const Datum *values, const bool *nulls)
@@ -348,7 +348,7 @@ note_expiry(QueueInfo *info, const Datum *values, const bool *nulls)
 		DatumGetChar(values[info->columns[COLUMN_STATE] - 1]) == TASK_DEAD)
 		return;
 	pending_expiry(info->state,
-					 DatumGetTimestampTz(values[info->columns[COLUMN_EXPIRES_AT] - 1]));
+				   DatumGetTimestampTz(values[info->columns[COLUMN_EXPIRES_AT] - 1]));
 }
 
 /*

@@ -4,20 +4,21 @@
  *	  The schedules of a database: the rows of fairq.schedule.
  *
  * They are read and written with SQL, as the owner of the table, who is the
- * extension's: no other role may.  The statements name schemas and operators, so
- * that the caller's search path says nothing.
+ * extension's: no other role may.  The statements name schemas and operators,
+ * so that the caller's search path says nothing.
  *
- * A role is known by its oid, which stays when it is renamed, and by its name, which
- * is the same in a restored copy.  It is the oid that counts, and a trigger sets it, by
- * the name, in rows that are inserted, as a restore does.  A row without one is
- * of a role that was not there then.
+ * A role is known by its oid, which stays when it is renamed, and by its name,
+ * which is the same in a restored copy.  It is the oid that counts, and a
+ * trigger sets it, by the name, in rows that are inserted, as a restore does.
+ * A row without one is of a role that was not there then.
  *
- * Only the columns of definitions wake the worker when they are written (the trigger
- * of the table), not those that a tick writes.  The table has no index on these
- * either, so that a tick makes a heap-only tuple, for which vacuum need not come.
+ * Only the columns of definitions wake the worker when they are written (the
+ * trigger of the table), not those that a tick writes.  The table has no index
+ * on these either, so that a tick makes a heap-only tuple, for which vacuum
+ * need not come.
  *
- * Locking: a row is locked, without waiting, by whoever runs its tick, until the end
- * of the transaction that moves next_run.
+ * Locking: a row is locked, without waiting, by whoever runs its tick, until
+ * the end of the transaction that moves next_run.
  *
  *-------------------------------------------------------------------------
  */
@@ -103,8 +104,8 @@ static const StatementDef statements[] = {
 static SPIPlanPtr plans[lengthof(statements)];
 
 /*
- * The table, locked to be written; InvalidOid: it is not there, or that has to be waited
- * for.
+ * The table, locked to be written; InvalidOid: it is not there, or that has to
+ * be waited for.
  */
 Oid
 schedule_table_open(void)
@@ -251,7 +252,8 @@ read_row(Schedule *schedule)
 }
 
 /*
- * Read the row of a statement that finds one at most, into the caller's context.
+ * Read the row of a statement that finds one at most, into the caller's
+ * context.
  */
 static bool
 read_one(Statement statement, Datum *values, Schedule *schedule)
@@ -272,8 +274,8 @@ read_one(Statement statement, Datum *values, Schedule *schedule)
 }
 
 /*
- * Schedules that are due, of one queue or (NULL) of all, the longest due first: a
- * list of DueSchedule.
+ * Schedules that are due, of one queue or (NULL) of all, the longest due
+ * first: a list of DueSchedule.
  */
 List *
 schedule_table_due(const text *queue, TimestampTz now)
@@ -316,7 +318,8 @@ schedule_table_next(TimestampTz now)
 }
 
 /*
- * Read and lock a schedule, if it is due and no other transaction has locked it.
+ * Read and lock a schedule, if it is due and no other transaction has locked
+ * it.
  */
 bool
 schedule_table_lock(text *name, TimestampTz now, Schedule *schedule)
@@ -381,8 +384,9 @@ schedule_table_find(text *name, Schedule *schedule)
 }
 
 /*
- * Write the definition of a schedule: to its row, which was found and is locked, or to
- * a new one.  Returns false if it was not found and is there now.
+ * Write the definition of a schedule: to its row, which was found and is
+ * locked, or to a new one.  Returns false if it was not found and is there
+ * now.
  */
 bool
 schedule_table_put(const Schedule *schedule)

@@ -141,9 +141,10 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
 }
 
 /*
- * The task whose row is read and locked has expired: it is not begun any more.  A claim
- * writes nothing; the worker is woken for it, and a claim without one does its work
- * afterwards.  Its row stays for a moment, but the entry is of no use.
+ * The task whose row is read and locked has expired: it is not begun any
+ * more.  A claim writes nothing; the worker is woken for it, and a claim
+ * without one does its work afterwards.  Its row stays for a moment, but the
+ * entry is of no use.
  */
 static void
 pass_over_expired(Claim *claim, uint32 *limit)
@@ -312,10 +313,10 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			if (row->deleting && row_reader_has_expired(row))
 				claim->stray = true;	/* and a pass is just ending it */
 			else if ((row->deleting || task != 0) &&
-				(!leases_find(claim->queue,
-							  task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
-							  &lease) ||
-				 (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
+					 (!leases_find(claim->queue,
+								   task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
+								   &lease) ||
+					  (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
 				lane_doubts_add(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_IN_DOUBT:

@@ -314,7 +314,11 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
 	}
 	else
 		stats_tally(info->state, QUEUE_DEDUPLICATED, 1);
-	/* The time runs from the call that has begun it: duplicates do not extend it. */
+
+	/*
+	 * The time runs from the call that has begun it: duplicates do not extend
+	 * it.
+	 */
 	if (task->unique_for > 0 && !key.remembered)
 		remembered_keys_add(info, task->unique_key, key.id,
 							GetCurrentTimestamp() + task->unique_for);

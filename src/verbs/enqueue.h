@@ -33,8 +33,8 @@ typedef struct NewTask
 #define NEW_TASK	{.cost = 1, .run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN, .max_attempts = -1}
 
 /*
- * When a task expires that is enqueued now; DT_NOEND: never.  By default it has so long
- * from when it may be claimed first.
+ * When a task expires that is enqueued now; DT_NOEND: never.  By default it
+ * has so long from when it may be claimed first.
  */
 static inline TimestampTz
 enqueue_expires_at(const QueueInfo *info, const NewTask *task, TimestampTz now)

@@ -4,9 +4,9 @@
  *	  What groups are given, and that it is taken away.
  *
  * What a group is given is a row of fairq.group_setting, and a limit in shared
- * memory once it has committed (limited_groups.c).  Settings that say nothing that
- * the queue's defaults do not say have neither: a server with many tenants, of
- * which each is paused once, is not to fill up.
+ * memory once it has committed (limited_groups.c).  Settings that say nothing
+ * that the queue's defaults do not say have neither: a server with many
+ * tenants, of which each is paused once, is not to fill up.
  *
  *-------------------------------------------------------------------------
  */
@@ -112,8 +112,8 @@ group_admin_set(const text *queue, const text *group, const QueueSettings *setti
 }
 
 /*
- * A group has the queue's defaults again, when the transaction commits.  Returns
- * whether it had others.
+ * A group has the queue's defaults again, when the transaction commits.
+ * Returns whether it had others.
  */
 bool
 group_admin_reset(const text *queue, const text *group)

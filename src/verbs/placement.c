@@ -188,8 +188,8 @@ placement_move(Placement *placement, RowReader *row, char from,
 
 /*
  * Write the row that was read, as it is now, and give its task a place by its
- * run_at: it is ready, in the overflow, or scheduled.  from is the state that it
- * had.
+ * run_at: it is ready, in the overflow, or scheduled.  from is the state that
+ * it had.
  */
 bool
 placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
@@ -204,7 +204,7 @@ placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
 	row_is_null(row, COLUMN_ADDRESS) = true;
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
 	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-							   row->values, row->nulls, wait))
+						   row->values, row->nulls, wait))
 		return false;
 	pending_scheduled(info->state, run_at);
 	stats_tally(info->state, task_state_depth(from), -1);

@@ -258,7 +258,8 @@ lock_name(const char *queue)
 }
 
 /*
- * There is a relation of the name of the table of a queue that is to be created.
+ * There is a relation of the name of the table of a queue that is to be
+ * created.
  */
 static void
 name_is_taken(const char *queue, const char *relname)
@@ -276,8 +277,8 @@ name_is_taken(const char *queue, const char *relname)
 }
 
 /*
- * Create a queue.  The caller needs CREATE on schema fairq.  if_not_exists: if there
- * is one of the name it is left as it is.
+ * Create a queue.  The caller needs CREATE on schema fairq.  if_not_exists: if
+ * there is one of the name it is left as it is.
  */
 void
 queue_admin_create(const text *name, const QueueSettings *settings, bool if_not_exists)

@@ -68,9 +68,9 @@ settle_deleted(RowReader *row, EndedTasks *ended)
 		claimed_at = lease.started;
 	}
 	ended_tasks_add(ended, row,
-				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
-				ARCHIVE_DEAD : ARCHIVE_CANCELLED,
-				DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
+					DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
+					ARCHIVE_DEAD : ARCHIVE_CANCELLED,
+					DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
 	return settled;
 }
 
@@ -237,7 +237,7 @@ purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 int64
 remove_purge(Relation rel, QueueInfo *info, const text *group)
 {
-	Purge		purge = {.group = group, .ended.many = true};
+	Purge		purge = {.group = group,.ended.many = true};
 	Placement	placement;
 	RowScan		scan;
 	HeapTuple	tuple;
@@ -278,12 +278,13 @@ remove_purge(Relation rel, QueueInfo *info, const text *group)
 }
 
 /*
- * A dead task has expired and is to run all the same: it has as long as a new one.
+ * A dead task has expired and is to run all the same: it has as long as a new
+ * one.
  */
 static void
 renew_expiry(RowReader *row)
 {
-	NewTask		task = {.run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN};
+	NewTask		task = {.run_at = DT_NOBEGIN,.expires_at = DT_NOBEGIN};
 	TimestampTz expires_at = enqueue_expires_at(row->info, &task, GetCurrentTimestamp());
 
 	row_value(row, COLUMN_EXPIRES_AT) = TimestampTzGetDatum(expires_at);
@@ -291,9 +292,9 @@ renew_expiry(RowReader *row)
 }
 
 /*
- * Make the task whose row was read ready again, with all its attempts, if it is
- * dead.  If a task with its unique key is leased, the revived task becomes held.  If
- * one is waiting, the task stays dead.
+ * Make the task whose row was read ready again, with all its attempts, if it
+ * is dead.  If a task with its unique key is leased, the revived task becomes
+ * held.  If one is waiting, the task stays dead.
  */
 static bool
 revive_task(Placement *placement, RowReader *row)
@@ -357,7 +358,8 @@ remove_revive(Relation rel, QueueInfo *info, int64 id)
 }
 
 /*
- * Make all dead tasks of a group, or (NULL) of all, ready again.  Returns how many.
+ * Make all dead tasks of a group, or (NULL) of all, ready again.  Returns how
+ * many.
  */
 int64
 remove_revive_all(Relation rel, QueueInfo *info, const text *group)

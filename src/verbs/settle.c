@@ -124,9 +124,9 @@ settle_count_move(QueueInfo *info, char from, char to)
 }
 
 /*
- * The wait after an attempt: exponential, with a jitter either way, as the queue
- * has it, so that tasks that failed together are not retried together (Goodman's
- * queue).
+ * The wait after an attempt: exponential, with a jitter either way, as the
+ * queue has it, so that tasks that failed together are not retried together
+ * (Goodman's queue).
  */
 static int64
 backoff(const QueueInfo *info, int attempt)
@@ -153,8 +153,8 @@ settle_set_due(RowReader *row, TimestampTz due)
 }
 
 /*
- * The task that row has read is scheduled.  Returns false if another transaction
- * has changed the row.
+ * The task that row has read is scheduled.  Returns false if another
+ * transaction has changed the row.
  */
 static bool
 schedule(RowReader *row, int64 delay, bool wait)
@@ -175,8 +175,8 @@ schedule(RowReader *row, int64 delay, bool wait)
 }
 
 /*
- * The task that row has read has expired since it was claimed: it ends instead of
- * coming back.  Returns false if the row has moved.
+ * The task that row has read has expired since it was claimed: it ends instead
+ * of coming back.  Returns false if the row has moved.
  */
 static bool
 end_expired(Settlement *settlement, const LeaseInfo *lease, int attempts)
@@ -190,9 +190,10 @@ end_expired(Settlement *settlement, const LeaseInfo *lease, int attempts)
 }
 
 /*
- * The task whose row was read has had an attempt that failed: it is ready again
- * after a wait, or dead if that was the last one.  If it has expired it ends; but where
- * nothing is waited for, a pass ends it, which may fail when leases must not.
+ * The task whose row was read has had an attempt that failed: it is ready
+ * again after a wait, or dead if that was the last one.  If it has expired it
+ * ends; but where nothing is waited for, a pass ends it, which may fail when
+ * leases must not.
  */
 static bool
 put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
@@ -378,7 +379,8 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 }
 
 /*
- * Give a task back to its place, or end it if it has expired.  The lease is settling.
+ * Give a task back to its place, or end it if it has expired.  The lease is
+ * settling.
  */
 static bool
 release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
@@ -432,8 +434,8 @@ take_result(Settlement *settlement)
 }
 
 /*
- * Do with the task of a lease what the verb says.  The lease is settling since just
- * now, and there is room for what is owed for it.
+ * Do with the task of a lease what the verb says.  The lease is settling since
+ * just now, and there is room for what is owed for it.
  */
 static bool
 settle_task(Settlement *settlement, const LeaseInfo *lease)

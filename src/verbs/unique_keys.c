@@ -35,9 +35,9 @@
  *
  * What is held becomes ready in held_tasks.c.
  *
- * A key may be remembered for a time (unique_for, remembered_keys.c).  If no task of it
- * waits, the task that it was remembered with is the one until then, be it in flight
- * or ended.
+ * A key may be remembered for a time (unique_for, remembered_keys.c).  If no
+ * task of it waits, the task that it was remembered with is the one until
+ * then, be it in flight or ended.
  *
  * Locking: the lock of a key, for the hash of it, is a heavyweight lock, held
  * while the index is read and rows are written.  Under it nothing is waited
@@ -260,14 +260,14 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 }
 
 /*
- * If the task that waits has expired it is not the one: end it.  Returns whether it has
- * expired; then the caller looks again.
+ * If the task that waits has expired it is not the one: end it.  Returns
+ * whether it has expired; then the caller looks again.
  */
 static bool
 end_expired(RowReader *row, const KeyRow *found, bool wait)
 {
 	RowStatus	status = row_reader_read(row, &found->tid);
-	ExpireEntry entry = {.tid = found->tid, .id = found->id};
+	ExpireEntry entry = {.tid = found->tid,.id = found->id};
 	ErrorData  *error;
 	int			ended = 0;
 
@@ -280,9 +280,9 @@ end_expired(RowReader *row, const KeyRow *found, bool wait)
 }
 
 /*
- * Take the key of a task that is being enqueued, with the lock of the key, which is
- * held until unique_keys_let_go.  If a task of it waits, it is kept or
- * replaced; else the caller inserts the task.
+ * Take the key of a task that is being enqueued, with the lock of the key,
+ * which is held until unique_keys_let_go.  If a task of it waits, it is kept
+ * or replaced; else the caller inserts the task.
  *
  * Waits for transactions that have a task of the key in hand, without the lock.
  */
@@ -308,7 +308,11 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		key_tasks_find(rel, info, task->unique_key, &tasks);
 		/* What is held is the one, whatever becomes of the first. */
 		busy = tasks.has_held ? InvalidTransactionId : tasks.busy;
-		/* After the tasks: a transaction that has ended one since has remembered it. */
+
+		/*
+		 * After the tasks: a transaction that has ended one since has
+		 * remembered it.
+		 */
 		if (!TransactionIdIsValid(busy))
 		{
 			remembered_keys_find(info, task->unique_key, &remembered);
@@ -348,8 +352,8 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		}
 
 		/*
-		 * It was moved, has expired, or a claim has it in hand.  If it is there and free
-		 * still and cannot be written, a user has locked it.
+		 * It was moved, has expired, or a claim has it in hand.  If it is
+		 * there and free still and cannot be written, a user has locked it.
 		 */
 		unique_keys_let_go(key);
 		failures++;

@@ -19,7 +19,8 @@
 typedef enum KeyFound
 {
 	KEY_FREE,					/* nothing: a new task is ready */
-	KEY_WAITING,				/* a task waits, or is remembered: it is the one */
+	KEY_WAITING,				/* a task waits, or is remembered: it is the
+								 * one */
 	KEY_IN_FLIGHT				/* one is in flight: a new one is held */
 } KeyFound;
 
@@ -27,7 +28,8 @@ typedef enum KeyFound
 typedef struct UniqueKey
 {
 	KeyFound	found;
-	int64		id;				/* of the task that waits, is remembered or in flight */
+	int64		id;				/* of the task that waits, is remembered or in
+								 * flight */
 	bool		remembered;		/* for a time that is not over */
 	LOCKTAG		lock;
 } UniqueKey;

@@ -241,9 +241,9 @@ maintain_one(Oid relation)
 }
 
 /*
- * The queues of the database.  *exists: the extension is there, in the library's
- * version; when it is altered there will be another worker.  *next is when to look
- * again should the queues not be seen now.
+ * The queues of the database.  *exists: the extension is there, in the
+ * library's version; when it is altered there will be another worker.  *next
+ * is when to look again should the queues not be seen now.
  */
 static List *
 list_queues(bool *exists, TimestampTz *next)
@@ -390,8 +390,8 @@ override_settings(void)
 }
 
 /*
- * Run schedules if one is due.  That has to be in time, so it is asked for between the
- * queues.
+ * Run schedules if one is due.  That has to be in time, so it is asked for
+ * between the queues.
  */
 static void
 run_schedules(void)

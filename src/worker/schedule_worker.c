@@ -4,18 +4,19 @@
  *	  The worker's part in schedules: in which order, and in which transactions.
  *
  * A round lists what is due, the longest due first, and runs it in batches: a
- * transaction has some ticks, each in a subtransaction of its own, and is short.  If
- * the transaction fails as a whole, its ticks are run one by one.  A round is short as
- * well; then others have their turn, and the next begins with a new list.
+ * transaction has some ticks, each in a subtransaction of its own, and is
+ * short.  If the transaction fails as a whole, its ticks are run one by one.
+ * A round is short as well; then others have their turn, and the next begins
+ * with a new list.
  *
  * What the owner of a queue has attached to its table may take long, and all
- * others wait meanwhile.  So each queue has an account: what its ticks have taken, of
- * which half of the time that has passed since is taken off.  While a queue is in
- * debt its schedules are left alone, and stay due.
+ * others wait meanwhile.  So each queue has an account: what its ticks have
+ * taken, of which half of the time that has passed since is taken off.  While
+ * a queue is in debt its schedules are left alone, and stay due.
  *
- * The commit waits for the disk, unlike those of other work that the worker does: the
- * task may be done before the next checkpoint, and is not to come again after
- * a crash.  It does not wait for standbys.
+ * The commit waits for the disk, unlike those of other work that the worker
+ * does: the task may be done before the next checkpoint, and is not to come
+ * again after a crash.  It does not wait for standbys.
  *
  *-------------------------------------------------------------------------
  */
@@ -157,8 +158,8 @@ end_transaction(void)
 }
 
 /*
- * After an error, where PG_CATCH is: end the transaction.  The error is returned, in
- * the context given, and perhaps logged.
+ * After an error, where PG_CATCH is: end the transaction.  The error is
+ * returned, in the context given, and perhaps logged.
  */
 static ErrorData *
 abort_transaction(MemoryContext context, bool log)
@@ -178,8 +179,8 @@ abort_transaction(MemoryContext context, bool log)
 }
 
 /*
- * What is due now, in a list of the context given.  *next is when the next will be, or
- * when to look again.
+ * What is due now, in a list of the context given.  *next is when the next
+ * will be, or when to look again.
  */
 static List *
 list_due(MemoryContext context, TimestampTz *next)
@@ -270,7 +271,8 @@ pass_over(DueSchedule *due, const ErrorData *error, MemoryContext context)
 }
 
 /*
- * Run a batch, and if it fails the next ticks one by one.  Returns where to go on.
+ * Run a batch, and if it fails the next ticks one by one.  Returns where to go
+ * on.
  */
 static int
 try_batch(Batch *batch, MemoryContext context)
@@ -306,8 +308,8 @@ try_batch(Batch *batch, MemoryContext context)
 }
 
 /*
- * Run what is due of the schedules of the database, for a while.  Returns when to come
- * again.
+ * Run what is due of the schedules of the database, for a while.  Returns when
+ * to come again.
  */
 TimestampTz
 schedule_worker_run(int slot)

@@ -3,16 +3,16 @@
  * pending_ended.c
  *	  Pending actions about tasks that end: who awaits them is told.
  *
- * Most tasks end with their lease, and then the action that ends the lease tells
- * the task's awaiters, too (pending_leases.c).  Here are the others: tasks that are
- * cancelled, purged or removed with SQL.  A statement that ends a million of them
- * notes their ids in one action.
+ * Most tasks end with their lease, and then the action that ends the lease
+ * tells the task's awaiters, too (pending_leases.c).  Here are the others:
+ * tasks that are cancelled, purged or removed with SQL.  A statement that ends
+ * a million of them notes their ids in one action.
  *
  * Whether anybody awaits a task is asked after the commit only: whoever joins
  * before it sees the task as it was.
  *
- * No action tells when a prepared transaction ends.  So the awaiters are told to
- * look when it is prepared: who finds the row in the hands of a prepared
+ * No action tells when a prepared transaction ends.  So the awaiters are told
+ * to look when it is prepared: who finds the row in the hands of a prepared
  * transaction looks again from time to time (sql_await.c).
  *
  *-------------------------------------------------------------------------
@@ -114,8 +114,9 @@ add_id(PendingEnded *ended, int64 task)
 }
 
 /*
- * A task ends with this transaction, as outcome says (archive.h); AWAITERS_LOOK:
- * its row changes in a way of which it is not known what it means.
+ * A task ends with this transaction, as outcome says (archive.h);
+ * AWAITERS_LOOK: its row changes in a way of which it is not known what it
+ * means.
  */
 void
 pending_task_ended(QueueState *queue, int64 task, int outcome)
@@ -137,8 +138,8 @@ pending_task_ended(QueueState *queue, int64 task, int outcome)
 	*pending_new(ended_tasks, PendingEnded) = (PendingEnded)
 	{
 		.queue = number,
-		.outcome = outcome,
-		.n = 1,
-		.first = task,
+			.outcome = outcome,
+			.n = 1,
+			.first = task,
 	};
 }

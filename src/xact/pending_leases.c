@@ -32,7 +32,8 @@ typedef struct PendingSettled
 {
 	LeaseRef	lease;
 	int			queue;
-	int			outcome;		/* how its task ends with it; NOT_ENDED: it does not */
+	int			outcome;		/* how its task ends with it; NOT_ENDED: it
+								 * does not */
 	int64		task;
 } PendingSettled;
 

@@ -219,7 +219,7 @@ refuse_schedules(PendingAction *action)
 }
 
 static const PendingKind changed_schedules = {"changed schedules",
-	.commit = schedules_changed, .check_prepare = refuse_schedules};
+.commit = schedules_changed,.check_prepare = refuse_schedules};
 
 /*
  * Schedules were written: the worker looks at them.
@@ -491,7 +491,8 @@ static const PendingKind taken_outlived = {
 };
 
 /*
- * Tasks whose leases have ended since they expired are in this transaction's hands.
+ * Tasks whose leases have ended since they expired are in this transaction's
+ * hands.
  */
 void
 pending_outlived_taken(QueueState *queue)
