@@ -127,7 +127,7 @@ read_value(const char **p, const CronField *field, int *value)
 	return false;
 }
 
-/* One of a list: *, a, a-b, each perhaps with a step; a/n goes on to the end. */
+/* One of a list: *, a, a-b, each perhaps with a step; a/n runs to the end. */
 static bool
 read_range(const char **p, const CronField *field, uint64 *mask)
 {

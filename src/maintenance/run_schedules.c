@@ -44,7 +44,7 @@
 /* A tick that is later than this is not run with catch_up 'none'. */
 #define LATE_USECS		(60 * USECS_PER_SEC)
 
-/* When to try again what has no next time, since its time zone is not known any more. */
+/* When to try a schedule again whose time zone is no longer known. */
 #define UNKNOWN_USECS	(60 * USECS_PER_SEC)
 
 /* The row has so much of an error. */
@@ -296,7 +296,7 @@ run_schedules_tick(text *name, TimestampTz *next)
 	if (tick.busy)
 		return false;
 
-	/* A table that cannot be used may be one whose indexes are still to come. */
+	/* An unusable table may be one whose indexes are still to come. */
 	wait = (error != NULL && error->sqlerrcode == ERRCODE_INVALID_TABLE_DEFINITION);
 	if (error != NULL)
 		tick_failed(&schedule, error);

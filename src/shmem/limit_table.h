@@ -16,8 +16,7 @@
 #include "common/group_name.h"
 #define NO_LIMIT	PG_UINT32_MAX
 
-/* The settings of a group; those below zero are the queue's defaults, as all are
- * of LIMIT_SETTINGS_NONE. */
+/* The settings of a group; what is below zero is the queue's default. */
 typedef struct LimitSettings
 {
 	float4		weight;			/* > 0 */

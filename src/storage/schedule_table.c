@@ -336,7 +336,7 @@ set_time(Datum *values, char *nulls, int i, TimestampTz time)
 	nulls[i] = TIMESTAMP_NOT_FINITE(time) ? 'n' : ' ';
 }
 
-/* A role that is gone stays what it was: one that is made in its name is another. */
+/* A role that is gone stays gone: one made in its name is another. */
 static void
 set_owner(Datum *values, const Schedule *schedule)
 {

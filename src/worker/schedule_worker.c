@@ -138,7 +138,7 @@ close_accounts(TimestampTz now)
 	}
 }
 
-/* Begin a transaction.  Returns whether the table of schedules could be locked. */
+/* Begin a transaction.  Returns whether the schedules' table is locked. */
 static bool
 begin_transaction(void)
 {
