@@ -29,6 +29,7 @@
 #include "common/wall_clock.h"
 #include "shmem/groups.h"
 #include "shmem/limited_groups.h"
+#include "shmem/waiters.h"
 #include "sql/arguments.h"
 #include "storage/extension_version.h"
 
@@ -265,6 +266,45 @@ arguments_no_nulls(FunctionCallInfo fcinfo, const bool *nulls, int n,
 						 psprintf("has a null at position %d", i + 1),
 						 "Give an array without nulls.");
 	}
+}
+
+/*
+ * The names of the queues, argument 0, each once, in the order in which they
+ * come first.  Returns how many.
+ */
+int
+arguments_queues(FunctionCallInfo fcinfo, text ***names)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n = arguments_array(fcinfo, 0, "queues", TEXTOID, &elements, &nulls);
+	int			count = 0;
+
+	if (n <= 0)
+		arguments_bad(fcinfo, "queues", n < 0 ? "is null" : "is empty",
+					  psprintf("Give the names of 1 to %d queues.", WAITERS_SEATS));
+	arguments_no_nulls(fcinfo, nulls, n, "queues");
+	*names = palloc(WAITERS_SEATS * sizeof(text *));
+	for (int i = 0; i < n; i++)
+	{
+		text	   *name = DatumGetTextPP(elements[i]);
+		int			other = 0;
+
+		while (other < count &&
+			   (VARSIZE_ANY_EXHDR(name) != VARSIZE_ANY_EXHDR((*names)[other]) ||
+				memcmp(VARDATA_ANY(name), VARDATA_ANY((*names)[other]),
+					   VARSIZE_ANY_EXHDR(name)) != 0))
+			other++;
+		if (other < count)
+			continue;
+		if (count == WAITERS_SEATS)
+			arguments_bad(fcinfo, "queues",
+						  psprintf("names more than %d queues", WAITERS_SEATS),
+						  psprintf("Give up to %d, and the others in another call, or on another connection.",
+								   WAITERS_SEATS));
+		(*names)[count++] = name;
+	}
+	return count;
 }
 
 pg_uuid_t *

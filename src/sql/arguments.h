@@ -23,6 +23,7 @@ extern const char *arguments_quote(const char *value, int len);
 extern void arguments_bad(FunctionCallInfo fcinfo, const char *argument,
 								const char *problem, const char *hint);
 extern text *arguments_queue(FunctionCallInfo fcinfo);
+extern int	arguments_queues(FunctionCallInfo fcinfo, text ***names);
 extern void arguments_concern(const text *queue);
 extern int64 arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
 								int64 fallback, bool zero_ok);

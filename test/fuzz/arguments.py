@@ -200,6 +200,8 @@ class Worker:
         r = self.random
         if argument == "queue":
             return queue
+        if argument == "queues":
+            return self.array([queue] + [self.a_queue() for _ in range(r.choice([0, 1, 1, 3]))])
         if argument == "topic":
             return r.choice(["a", "a.b", "a.b.c"] + (["*", "#", "a.*", "#.b"] if function != "publish" else []))
         if argument == "receipt":
@@ -219,7 +221,7 @@ class Worker:
         if argument == "result":
             return r.choice([None, '{"r": 1}', "null"])
         if argument == "session":
-            if function in ("claim", "ack_and_claim") and r.random() < 0.7:
+            if function in ("claim", "claim_any", "ack_and_claim") and r.random() < 0.7:
                 return None
             return r.choice(sorted(self.sessions) + ["%032x" % r.getrandbits(128)])
         if argument == "ttl":
@@ -279,7 +281,7 @@ class Worker:
     # --- one call ----------------------------------------------------------
 
     def call(self):
-        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "enqueue": 12, "enqueue_many": 8, "publish": 6, "claim": 10, "ack": 8, "ack_many": 5}
+        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "enqueue": 12, "enqueue_many": 8, "publish": 6, "claim": 10, "claim_any": 6, "ack": 8, "ack_many": 5}
         names = sorted(self.functions)
         function = self.random.choices(names, [weights.get(n, 4) for n in names])[0]
         queue = self.a_queue()
@@ -363,7 +365,7 @@ class Worker:
         for receipt, (lease_queue, lease_id, attempt) in self.books.leases.items():
             if lease_queue == queue:
                 holders[lease_id] = receipt
-        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address in rows:
+        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at in rows:
             if task_id not in tasks:
                 raise Finding("claimed task %d, which is not there" % task_id)
             task = tasks[task_id]
@@ -430,6 +432,9 @@ class Worker:
             self.books.subscriptions.discard((arguments["topic"], queue))
         elif function == "claim":
             self.claimed(queue, answer, True, arguments.get("session"))
+        elif function == "claim_any":
+            for name in {row[1] for row in answer}:
+                self.claimed(name, [row[:1] + row[2:] for row in answer if row[1] == name], True, arguments.get("session"))
         elif function == "pop":
             self.claimed(queue, answer, False)
         elif function == "ack_and_claim":

@@ -263,6 +263,22 @@ class Run:
             if peeked is not None:
                 self.expect("peek", peeked, [x[0] for x in rows])
 
+    def claim_any(self):
+        """From the first of two queues what a claim of it would get, the rest from the other."""
+        c, n = self.connection(), self.r.choice([1, 3, 20])
+        queues = list(self.model.queues.values())
+        self.r.shuffle(queues)
+        with self.within(c) as tx:
+            rows = self.call(c, "SELECT queue, " + COLUMNS + " FROM fairq.claim_any(%s, %s, lease => '1 day', wait => %s)",
+                             [q.name for q in queues + queues[:1]], n, self.r.choice(["0", "0", "10 ms"]))
+            self.expect("queues in the order given", [r[0] for r in rows],
+                        [q.name for q in queues for r in rows if r[0] == q.name])
+            for queue in queues:
+                if n > 0:
+                    own = [r[1:] for r in rows if r[0] == queue.name]
+                    self.take(tx, queue, own, n)
+                    n -= len(own)
+
     def pop(self):
         c, queue, n = self.connection(), self.queue(), self.r.choice([1, 3])
         groups = self.r.sample(GROUPS, 1) if self.r.random() < 0.3 else None
@@ -708,7 +724,7 @@ class Run:
 
     # --- the whole --------------------------------------------------------
 
-    STEPS = {"enqueue": 20, "enqueue_many": 4, "publish": 3, "subscribe": 2, "claim": 16, "pop": 4, "ack": 10,
+    STEPS = {"enqueue": 20, "enqueue_many": 4, "publish": 3, "subscribe": 2, "claim": 16, "claim_any": 4, "pop": 4, "ack": 10,
              "ack_and_claim": 3, "nack": 6, "nack_many": 2, "release": 4, "release_many": 1, "extend": 2, "expire": 1,
              "old_receipt": 2, "contested": 2, "open_session": 2, "heartbeat": 1, "close_session": 1,
              "short_session": 1, "buckets": 3, "look": 4, "cancel": 3, "purge": 1, "revive": 3, "hasten": 2, "pause": 2,

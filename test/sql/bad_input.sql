@@ -53,6 +53,7 @@ INSERT INTO good SELECT proname, 'receipt', quote_literal((SELECT receipt FROM l
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'receipt';
 INSERT INTO good SELECT proname, 'receipts', quote_literal(ARRAY(SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id))
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND 'receipts' = ANY (proargnames);
+INSERT INTO good SELECT f, 'queues', '''{bad fair,bad time}''' FROM unnest('{claim_any,wait_any}'::text[]) f;
 INSERT INTO good VALUES ('set_group', 'group_key', '''bad group''');
 INSERT INTO good VALUES ('publish', 'topic', '''bad.topic'''), ('publish', 'payload', '''1''');
 INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f, (VALUES ('topic', '''bad.*'''), ('queue', '''bad fair''')) v(a, v);
