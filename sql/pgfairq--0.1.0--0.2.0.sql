@@ -515,6 +515,39 @@ DROP FUNCTION fairq.stats_of_queues_0_1();
 DROP FUNCTION fairq.done_of_queues_0_1();
 
 -- ---------------------------------------------------------------------------
+-- Workers of several queues
+-- ---------------------------------------------------------------------------
+
+CREATE TYPE fairq.queue_task AS (
+    queue pg_catalog.text,
+    id pg_catalog.int8,
+    receipt pg_catalog.uuid,
+    group_key pg_catalog.text,
+    payload pg_catalog.jsonb,
+    headers pg_catalog.jsonb,
+    priority pg_catalog.int8,
+    attempt pg_catalog.int4,
+    enqueued_at pg_catalog.timestamptz,
+    lease_until pg_catalog.timestamptz,
+    address fairq.address,
+    expires_at pg_catalog.timestamptz
+);
+COMMENT ON TYPE fairq.queue_task IS 'A task as a claimer of several queues gets it: the queue it is of, then the columns of fairq.task';
+
+CREATE FUNCTION fairq.claim_any(queues text[], max_tasks int DEFAULT 1,
+    lease interval DEFAULT NULL, session uuid DEFAULT NULL, wait interval DEFAULT '0')
+RETURNS SETOF fairq.queue_task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'fairq_claim_any';
+COMMENT ON FUNCTION fairq.claim_any(text[], int, interval, uuid, interval) IS
+'As fairq.claim(), for a worker of several queues: lease up to max_tasks (1 to 100000) tasks of all of them together, from the queues in the order given, from each in its order. queues: the names of 1 to 32 queues; one that is named again counts once. Returns the tasks with their queues and receipts. lease, session, wait: as for fairq.claim(); a task of any of the queues ends the wait. Needs SELECT and UPDATE on each queue, which is checked, as is that each exists, before anything is leased. Errors: as fairq.claim().';
+
+CREATE PROCEDURE fairq.wait_any(queues text[], timeout interval DEFAULT '30 s')
+LANGUAGE C
+AS 'MODULE_PATHNAME', 'fairq_wait_any';
+COMMENT ON PROCEDURE fairq.wait_any(text[], interval) IS
+'As fairq.wait(), for several queues, 1 to 32: return when something may be claimable in any of them, or after timeout (0 to 10 years). Needs SELECT on each. Errors: as fairq.wait().';
+
+-- ---------------------------------------------------------------------------
 -- What else is said in other words
 -- ---------------------------------------------------------------------------
 

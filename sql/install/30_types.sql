@@ -13,6 +13,22 @@ CREATE TYPE fairq.task AS (
 );
 COMMENT ON TYPE fairq.task IS 'A task as a claimer gets it: attempt counts from 1, receipt names the lease, which ends at lease_until: infinity under a session, null from fairq.pop() and fairq.peek()';
 
+CREATE TYPE fairq.queue_task AS (
+    queue pg_catalog.text,
+    id pg_catalog.int8,
+    receipt pg_catalog.uuid,
+    group_key pg_catalog.text,
+    payload pg_catalog.jsonb,
+    headers pg_catalog.jsonb,
+    priority pg_catalog.int8,
+    attempt pg_catalog.int4,
+    enqueued_at pg_catalog.timestamptz,
+    lease_until pg_catalog.timestamptz,
+    address fairq.address,
+    expires_at pg_catalog.timestamptz
+);
+COMMENT ON TYPE fairq.queue_task IS 'A task as a claimer of several queues gets it: the queue it is of, then the columns of fairq.task';
+
 CREATE TYPE fairq.task_status AS (
     id pg_catalog.int8,
     state pg_catalog.text,

@@ -6,6 +6,13 @@ AS 'MODULE_PATHNAME', 'fairq_claim';
 COMMENT ON FUNCTION fairq.claim(text, int, interval, uuid, interval, int[], text[]) IS
 'Lease up to max_tasks (1 to 100000) tasks, in the queue''s order; fewer only if there are no more that may be claimed, or no more leases. lease: how long, instead of the task''s or the queue''s; buckets: only from these; group_keys: only of these, at the price of walking over the others. Returns the tasks with their receipts. Writes nothing, but for durable leases; a rollback gives the leases back. session: the leases live as long as it does, or as lease says if that is less. Needs SELECT and UPDATE. wait: while there is nothing to claim, up to 10 years; the statement''s snapshot is held meanwhile. Errors: 42704 (also if the queue is dropped while it waits), 42501, 22023, 53400 (pgfairq.max_leases is reached and nothing was leased, or pgfairq.max_limits or max_groups is reached), 55000 (the session is over, or a bucket is another session''s).';
 
+CREATE FUNCTION fairq.claim_any(queues text[], max_tasks int DEFAULT 1,
+    lease interval DEFAULT NULL, session uuid DEFAULT NULL, wait interval DEFAULT '0')
+RETURNS SETOF fairq.queue_task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
+AS 'MODULE_PATHNAME', 'fairq_claim_any';
+COMMENT ON FUNCTION fairq.claim_any(text[], int, interval, uuid, interval) IS
+'As fairq.claim(), for a worker of several queues: lease up to max_tasks (1 to 100000) tasks of all of them together, from the queues in the order given, from each in its order. queues: the names of 1 to 32 queues; one that is named again counts once. Returns the tasks with their queues and receipts. lease, session, wait: as for fairq.claim(); a task of any of the queues ends the wait. Needs SELECT and UPDATE on each queue, which is checked, as is that each exists, before anything is leased. Errors: as fairq.claim().';
+
 CREATE FUNCTION fairq.ack(receipt uuid, result jsonb DEFAULT NULL)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_ack';
@@ -73,6 +80,12 @@ LANGUAGE C
 AS 'MODULE_PATHNAME', 'fairq_wait';
 COMMENT ON PROCEDURE fairq.wait(text, interval) IS
 'Return when something may be claimable, or after timeout (0 to 10 years). To be called on its own: it ends its transaction and holds neither snapshot nor locks while it waits. Needs SELECT. Errors: 42704 (also if the queue is dropped meanwhile), 42501, 22023, 25001 (in a transaction that is under way), 25006 (in a read-only transaction).';
+
+CREATE PROCEDURE fairq.wait_any(queues text[], timeout interval DEFAULT '30 s')
+LANGUAGE C
+AS 'MODULE_PATHNAME', 'fairq_wait_any';
+COMMENT ON PROCEDURE fairq.wait_any(text[], interval) IS
+'As fairq.wait(), for several queues, 1 to 32: return when something may be claimable in any of them, or after timeout (0 to 10 years). Needs SELECT on each. Errors: as fairq.wait().';
 
 CREATE FUNCTION fairq.await(queue text, id bigint, timeout interval DEFAULT '30 s')
 RETURNS fairq.outcome LANGUAGE C VOLATILE PARALLEL UNSAFE

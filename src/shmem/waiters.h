@@ -8,15 +8,19 @@
 #ifndef FAIRQ_WAITERS_H
 #define FAIRQ_WAITERS_H
 
-#include "datatype/timestamp.h"
-
 #include "shmem/queue_state.h"
 
 /* What of a task a waiter may ask for. */
 #define WAITERS_ANY_BUCKET	(-1)
 #define WAITERS_ANY_GROUP	0
 
-/* What a waiter wants. */
+/* For how many queues at once a backend can wait. */
+#define WAITERS_SEATS		32
+
+/*
+ * What a waiter wants of a queue.  Who waits for several wants all of each: no
+ * choice of buckets or groups.
+ */
 typedef struct WaiterWants
 {
 	QueueState *queue;
@@ -47,20 +51,15 @@ extern void waiters_say(void);
 extern void waiters_settings_changed(QueueState *queue);
 
 /* For those who wait. */
-extern void waiters_begin(const WaiterWants *wants);
+extern void waiters_begin(const WaiterWants *wanted, int seat);
 extern void waiters_took(int bucket, const text *key);
 extern void waiters_looked(int got, WaitersReady ready);
+extern bool waiters_told_in(int seat);
 extern bool waiters_told(void);
 extern void waiters_end(void);
 extern void waiters_at_abort(void);
 
 extern void waiters_queue_gone(int queue);
 extern void waiters_worker_gone(Oid database);
-
-/* What the background worker tells to those who listen. */
-extern void waiters_set_notify(QueueState *queue, bool notify);
-extern int	waiters_errands(Oid database, TimestampTz now, WaitersReady ready,
-							int max, int *queues, TimestampTz *next);
-extern void waiters_notify_again(int queue, TimestampTz when);
 
 #endif							/* FAIRQ_WAITERS_H */

@@ -29,6 +29,7 @@
 #include "common/wall_clock.h"
 #include "shmem/groups.h"
 #include "shmem/limited_groups.h"
+#include "shmem/waiters.h"
 #include "sql/arguments.h"
 #include "storage/extension_version.h"
 
@@ -346,6 +347,47 @@ arguments_no_nulls(FunctionCallInfo fcinfo, const bool *nulls, int n,
 		if (nulls[i])
 			null_element(fcinfo, argument, i + 1);
 	}
+}
+
+/*
+ * The names of the queues, argument 0, each once, in the order in which they
+ * come first.  Returns how many.
+ */
+int
+arguments_queues(FunctionCallInfo fcinfo, text ***names)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n = arguments_array(fcinfo, 0, "queues", TEXTOID, &elements, &nulls);
+	int			count = 0;
+
+	if (n < 0)
+		arguments_null(fcinfo, "queues", "Give the names of the queues.");
+	if (n == 0)
+		arguments_invalid(fcinfo, "queues", "{}",
+						  psprintf("Give the names of 1 to %d queues.", WAITERS_SEATS));
+	arguments_no_nulls(fcinfo, nulls, n, "queues");
+	*names = palloc(WAITERS_SEATS * sizeof(text *));
+	for (int i = 0; i < n; i++)
+	{
+		text	   *name = DatumGetTextPP(elements[i]);
+		int			other = 0;
+
+		while (other < count &&
+			   (VARSIZE_ANY_EXHDR(name) != VARSIZE_ANY_EXHDR((*names)[other]) ||
+				memcmp(VARDATA_ANY(name), VARDATA_ANY((*names)[other]),
+					   VARSIZE_ANY_EXHDR(name)) != 0))
+			other++;
+		if (other < count)
+			continue;
+		if (count == WAITERS_SEATS)
+			arguments_invalid(fcinfo, "queues",
+							  arguments_clip(VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name)),
+							  psprintf("It is one too many. Give up to %d queues, and the others in another call, or on another connection.",
+									   WAITERS_SEATS));
+		(*names)[count++] = name;
+	}
+	return count;
 }
 
 pg_uuid_t *

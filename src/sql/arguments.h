@@ -27,6 +27,7 @@ extern void arguments_invalid(FunctionCallInfo fcinfo, const char *argument,
 extern void arguments_bad_length(FunctionCallInfo fcinfo, const char *argument,
 								 int length, const char *hint);
 extern text *arguments_queue(FunctionCallInfo fcinfo);
+extern int	arguments_queues(FunctionCallInfo fcinfo, text ***names);
 extern void arguments_concern(const text *queue);
 extern int64 arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
 								int64 fallback, bool zero_ok);

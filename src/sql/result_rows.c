@@ -135,16 +135,21 @@ result_rows_put(ReturnSetInfo *rsinfo, const Datum *values, const bool *nulls)
 }
 
 /*
- * One row of type fairq.task.  lease is NULL for those who only look.
+ * One row of type fairq.task; if the queue is given, of type fairq.queue_task.
+ * lease is NULL for those who only look.
  */
-void
-result_rows_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
+static inline void
+put_task(RowReader *row, const LeaseInfo *lease, ReturnSetInfo *rsinfo, const text *queue)
 {
-	ReturnSetInfo *rsinfo = arg;
-	Datum		values[TASK_COLUMNS];
-	bool		nulls[TASK_COLUMNS] = {false};
+	Datum		columns[TASK_COLUMNS + 1];
+	bool		is_null[TASK_COLUMNS + 1] = {false};
+	int			before = (queue != NULL) ? 1 : 0;
+	Datum	   *values = columns + before;
+	bool	   *nulls = is_null + before;
 	pg_uuid_t	receipt;
 
+	if (queue != NULL)
+		columns[0] = PointerGetDatum(queue);
 	values[0] = row_value(row, COLUMN_ID);
 	values[2] = row_value(row, COLUMN_GROUP_KEY);
 	values[3] = row_value(row, COLUMN_PAYLOAD);
@@ -169,5 +174,18 @@ result_rows_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 		nulls[1] = nulls[8] = true;
 		values[6] = Int32GetDatum(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1);
 	}
-	result_rows_put(rsinfo, values, nulls);
+	result_rows_put(rsinfo, columns, is_null);
+}
+
+void
+result_rows_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
+{
+	put_task(row, lease, arg, NULL);
+}
+
+void
+result_rows_put_queue_task(RowReader *row, const LeaseInfo *lease,
+						   ReturnSetInfo *rsinfo, const text *queue)
+{
+	put_task(row, lease, rsinfo, queue);
 }

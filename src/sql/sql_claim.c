@@ -10,6 +10,12 @@
  * the way: the table may be altered, rewritten or dropped.  It opens the
  * queue anew when it looks again, privileges and settings included.
  *
+ * A call may be about one queue or several.  Several are all opened before the
+ * first is looked at, so that one that may not be claimed from, or is no more,
+ * is an error before anything is leased.  A backend that was told, and wants
+ * one task, looks only at those queues that it was told of: of what there may
+ * be in the others, other waiters were told.
+ *
  * What it cannot let go is the snapshot of its statement, which keeps vacuum
  * from removing rows for as long.  fairq.wait is a procedure so that it can:
  * it ends its transaction before each sleep.
@@ -67,6 +73,37 @@ PG_FUNCTION_INFO_V1(fairq_claim);
 PG_FUNCTION_INFO_V1(fairq_pop);
 PG_FUNCTION_INFO_V1(fairq_ack_and_claim);
 PG_FUNCTION_INFO_V1(fairq_wait);
+PG_FUNCTION_INFO_V1(fairq_claim_any);
+PG_FUNCTION_INFO_V1(fairq_wait_any);
+
+/* A queue that a call is about, and that is open while it is looked at. */
+typedef struct AskedQueue
+{
+	text	   *name;
+	Relation	rel;
+	QueueInfo  *info;
+} AskedQueue;
+
+/* A call that claims. */
+typedef struct ClaimCall
+{
+	FunctionCallInfo fcinfo;
+	int			count;
+	AskedQueue *queues;
+	AskedQueue	one;			/* if there is only one */
+	bool		named;			/* rows begin with the name of the queue */
+	int			max_tasks;		/* of all queues */
+	int64		wait;			/* for something to claim, in microseconds */
+
+	/* Numbers of arguments; -1: the function does not have it. */
+	int			session;
+	int			buckets;
+	int			group_keys;
+
+	/* Of the look at hand. */
+	ClaimRequest request;
+	AskedQueue *looked_at;
+} ClaimCall;
 
 /*
  * There is nothing to claim, and no worker to see to it that there is: do its
@@ -96,11 +133,24 @@ maintain_without_worker(Relation rel, QueueInfo *info)
 static void
 take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 {
+	ClaimCall  *call = arg;
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) call->fcinfo->resultinfo;
+
+	if (call->named)
+		result_rows_put_queue_task(row, lease, rsinfo, call->looked_at->name);
+	else
+		result_rows_put_task(row, lease, rsinfo);
+}
+
+/* As take_task(), while others wait, too. */
+static void
+take_awaited_task(RowReader *row, const LeaseInfo *lease, void *arg)
+{
 	text	   *key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY));
 
 	waiters_took(DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS))->bucket,
 				 key);
-	result_rows_put_task(row, lease, arg);
+	take_task(row, lease, arg);
 }
 
 /*
@@ -108,7 +158,7 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
  * clock that cannot be set, which it is by now.
  */
 static int64
-next_look(QueueInfo *info, int64 real_now)
+next_look_at(QueueInfo *info, int64 real_now)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz next = wall_clock_earlier(maintain_next_due(info), now + ALONE_USECS);
@@ -117,6 +167,41 @@ next_look(QueueInfo *info, int64 real_now)
 	if (next <= now)
 		next = now + PASS_USECS;
 	return real_now + Max(next - now, PAUSE_USECS);
+}
+
+/* And of several. */
+static int64
+next_look(const AskedQueue *queues, int count, int64 real_now)
+{
+	int64		next = next_look_at(queues[0].info, real_now);
+
+	for (int i = 1; i < count; i++)
+		next = Min(next, next_look_at(queues[i].info, real_now));
+	return next;
+}
+
+static void
+open_queues(AskedQueue *queues, int count, LOCKMODE lockmode, AclMode privileges)
+{
+	for (int i = 0; i < count; i++)
+		queues[i].info = queue_open(queues[i].name, lockmode, privileges, &queues[i].rel);
+}
+
+static void
+close_queues(AskedQueue *queues, int count, LOCKMODE lockmode)
+{
+	for (int i = 0; i < count; i++)
+		relation_close(queues[i].rel, lockmode);
+}
+
+/*
+ * Is it enough to look at the queues that we were told of?  Without a worker
+ * there may be something to do in any.
+ */
+static bool
+only_where_told(void)
+{
+	return waiters_told() && worker_slots_alive(MyDatabaseId);
 }
 
 /*
@@ -143,84 +228,146 @@ sleep_until_told(int64 deadline, int64 alone)
 	}
 }
 
+/* Open the queues, and read those arguments that depend on what others do. */
+static void
+begin_look(ClaimCall *call, LOCKMODE lockmode, AclMode privileges)
+{
+	ClaimRequest *request = &call->request;
+
+	request->bucket_count = -1;
+	request->group_count = -1;
+	if (call->session >= 0)
+		request->session = arguments_session(call->fcinfo, call->session);
+	open_queues(call->queues, call->count, lockmode, privileges);
+	if (call->buckets >= 0)
+		arguments_buckets(call->fcinfo, call->buckets, call->queues[0].info, request);
+	if (call->group_keys >= 0)
+		arguments_groups(call->fcinfo, call->group_keys, request);
+}
+
 /*
- * Claim into the result.  wait is how long to wait for something, in
- * microseconds; the other arguments are numbers of arguments, -1 if the
- * function does not have them.
+ * Join those who wait for a queue, and claim from it.  Returns how many tasks.
+ */
+static int
+claim_awaited(ClaimCall *call, int number)
+{
+	const AskedQueue *queue = &call->queues[number];
+	const ClaimRequest *request = &call->request;
+	WaiterWants wanted = {queue->info->state, true, queue->info->buckets,
+		request->bucket_count, request->buckets,
+	request->group_count, request->groups};
+	int			got;
+
+	waiters_begin(&wanted, number);
+	got = claim_tasks(queue->rel, queue->info, request, take_awaited_task, call);
+	waiters_looked(got, queue_ready_bucket);
+	return got;
+}
+
+/*
+ * Claim from the queues, one after the other.  Returns whether the call is
+ * over: there was something, or the worker's work was done and is to be
+ * committed.
+ */
+static bool
+claim_from_queues(ClaimCall *call, bool waiting)
+{
+	ClaimRequest *request = &call->request;
+	bool		told_only = waiting && call->max_tasks == 1 && only_where_told();
+	bool		over = false;
+
+	request->max_tasks = call->max_tasks;
+	for (int i = 0; i < call->count && request->max_tasks > 0; i++)
+	{
+		AskedQueue *queue = &call->queues[i];
+		int			got;
+
+		if (told_only && !waiters_told_in(i))
+			continue;
+		call->looked_at = queue;
+		if (waiting)
+			got = claim_awaited(call, i);
+		else
+			got = claim_tasks(queue->rel, queue->info, request, take_task, call);
+		request->max_tasks -= got;
+		over |= (got > 0);
+
+		/* What has expired does not wait for a claim that finds nothing. */
+		if (got == 0 || unlikely(queue->info->state->expiry.passed_over))
+			over |= maintain_without_worker(queue->rel, queue->info);
+	}
+	return over;
+}
+
+/*
+ * Claim into the result.
  */
 static void
-claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
-		   int64 wait, int session, int buckets, int group_keys)
+claim_into(ClaimCall *call)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	LOCKMODE	lockmode = request->pop ? RowExclusiveLock : RowShareLock;
-	AclMode		privileges = ACL_SELECT | (request->pop ? ACL_DELETE : ACL_UPDATE);
+	bool		pop = call->request.pop;
+	LOCKMODE	lockmode = pop ? RowExclusiveLock : RowShareLock;
+	AclMode		privileges = ACL_SELECT | (pop ? ACL_DELETE : ACL_UPDATE);
 	MemoryContext outer = CurrentMemoryContext;
 	MemoryContext look = NULL;
 	int64		deadline = 0;	/* by wall_clock_real */
-	Relation	rel;
 
-	result_rows_begin(fcinfo);
+	result_rows_begin(call->fcinfo);
 	for (;;)
 	{
 		int64		now;
 		int64		alone;
-		QueueInfo  *info;
-		int			got;
 
 		if (look != NULL)
 			MemoryContextSwitchTo(look);
-		request->bucket_count = -1;
-		request->group_count = -1;
-		if (session >= 0)
-			request->session = arguments_session(fcinfo, session);
-		info = queue_open(PG_GETARG_TEXT_PP(0), lockmode, privileges, &rel);
-		if (buckets >= 0)
-			arguments_buckets(fcinfo, buckets, info, request);
-		if (group_keys >= 0)
-			arguments_groups(fcinfo, group_keys, request);
-		if (deadline != 0)
-		{
-			WaiterWants wanted = {info->state, true, info->buckets,
-				request->bucket_count, request->buckets,
-			request->group_count, request->groups};
-
-			waiters_begin(&wanted);
-			got = claim_tasks(rel, info, request, take_task, rsinfo);
-			waiters_looked(got, queue_ready_bucket);
-		}
-		else
-			got = claim_tasks(rel, info, request, result_rows_put_task, rsinfo);
-		if (got > 0)
-		{
-			/* What has expired does not wait for a claim that finds nothing. */
-			if (unlikely(info->state->expiry.passed_over))
-				(void) maintain_without_worker(rel, info);
-			break;
-		}
-		if (maintain_without_worker(rel, info) || wait == 0)
+		begin_look(call, lockmode, privileges);
+		if (claim_from_queues(call, deadline != 0) || call->wait == 0)
 			break;
 
 		now = wall_clock_real();
 		if (deadline == 0)
 		{
 			/* Once more, from where we cannot miss anything. */
-			deadline = now + wait;
+			deadline = now + call->wait;
 			look = AllocSetContextCreate(outer, "pgfairq look", ALLOCSET_DEFAULT_SIZES);
-			relation_close(rel, lockmode);
+			close_queues(call->queues, call->count, lockmode);
 			continue;
 		}
 		if (now >= deadline)
 			break;
-		alone = next_look(info, now);
-		relation_close(rel, lockmode);
+		alone = next_look(call->queues, call->count, now);
+		close_queues(call->queues, call->count, lockmode);
 		MemoryContextSwitchTo(outer);
 		MemoryContextReset(look);
 		sleep_until_told(deadline, alone);
 	}
 	waiters_end();
-	relation_close(rel, NoLock);
+	close_queues(call->queues, call->count, NoLock);
 	MemoryContextSwitchTo(outer);
+}
+
+/* A call about the one queue that argument 0 names. */
+static void
+begin_call(ClaimCall *call, FunctionCallInfo fcinfo)
+{
+	arguments_begin(fcinfo);
+	call->fcinfo = fcinfo;
+	call->one.name = arguments_queue(fcinfo);
+	call->queues = &call->one;
+	call->count = 1;
+	call->session = call->buckets = call->group_keys = -1;
+	call->request.lease = -1;
+	call->request.session.number = NO_SESSION;
+}
+
+static AskedQueue *
+asked_queues(text **names, int count)
+{
+	AskedQueue *queues = palloc0(count * sizeof(AskedQueue));
+
+	for (int i = 0; i < count; i++)
+		queues[i].name = names[i];
+	return queues;
 }
 
 /* How long to wait for a task, in microseconds: argument number. */
@@ -230,35 +377,61 @@ wait_argument(FunctionCallInfo fcinfo, int number)
 	return arguments_duration(fcinfo, number, "wait", 0, true);
 }
 
+/* Arguments from max_tasks on: max_tasks, lease, session, wait. */
+static void
+claim_arguments(ClaimCall *call, int first)
+{
+	FunctionCallInfo fcinfo = call->fcinfo;
+
+	call->max_tasks = arguments_max_tasks(fcinfo, first, 1);
+	call->request.lease = arguments_duration(fcinfo, first + 1, "lease", -1, false);
+	call->session = first + 2;
+	(void) arguments_session(fcinfo, call->session);
+	call->wait = wait_argument(fcinfo, first + 3);
+}
+
 Datum
 fairq_claim(PG_FUNCTION_ARGS)
 {
-	ClaimRequest request = {0};
-	int64		wait;
+	ClaimCall	call = {0};
+
+	begin_call(&call, fcinfo);
+	claim_arguments(&call, 1);
+	call.buckets = 5;
+	call.group_keys = 6;
+	claim_into(&call);
+	return (Datum) 0;
+}
+
+/*
+ * From the queues in the order given, and from each in its order.
+ */
+Datum
+fairq_claim_any(PG_FUNCTION_ARGS)
+{
+	ClaimCall	call = {.fcinfo = fcinfo,.named = true,.buckets = -1,.group_keys = -1};
+	text	  **names;
 
 	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	request.max_tasks = arguments_max_tasks(fcinfo, 1, 1);
-	request.lease = arguments_duration(fcinfo, 2, "lease", -1, false);
-	request.session = arguments_session(fcinfo, 3);
-	wait = wait_argument(fcinfo, 4);
-	claim_into(fcinfo, &request, wait, 3, 5, 6);
+	call.count = arguments_queues(fcinfo, &names);
+	call.queues = asked_queues(names, call.count);
+	claim_arguments(&call, 1);
+	claim_into(&call);
 	return (Datum) 0;
 }
 
 Datum
 fairq_pop(PG_FUNCTION_ARGS)
 {
-	ClaimRequest request = {0};
-	int64		wait;
+	ClaimCall	call = {0};
 
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
-	request.max_tasks = arguments_max_tasks(fcinfo, 1, 1);
-	request.lease = -1;
-	request.pop = true;
-	wait = wait_argument(fcinfo, 2);
-	claim_into(fcinfo, &request, wait, -1, 3, 4);
+	begin_call(&call, fcinfo);
+	call.max_tasks = arguments_max_tasks(fcinfo, 1, 1);
+	call.request.pop = true;
+	call.wait = wait_argument(fcinfo, 2);
+	call.buckets = 3;
+	call.group_keys = 4;
+	claim_into(&call);
 	return (Datum) 0;
 }
 
@@ -269,33 +442,28 @@ fairq_pop(PG_FUNCTION_ARGS)
 Datum
 fairq_ack_and_claim(PG_FUNCTION_ARGS)
 {
-	ClaimRequest request = {0};
+	ClaimCall	call = {0};
 	Settlement	settlement;
 	Datum	   *receipts;
-	int64		wait;
 	int			n;
 
-	arguments_begin(fcinfo);
-	(void) arguments_queue(fcinfo);
+	begin_call(&call, fcinfo);
 	n = arguments_receipts(fcinfo, 1, &receipts);
-	request.max_tasks = arguments_max_tasks(fcinfo, 2, 1);
-	request.lease = arguments_duration(fcinfo, 3, "lease", -1, false);
-	request.session = arguments_session(fcinfo, 4);
-	wait = wait_argument(fcinfo, 5);
+	claim_arguments(&call, 2);
 
 	settle_begin(&settlement, SETTLE_ACK);
 	for (int i = 0; i < n; i++)
 	{
 		if (settle_receipt(&settlement, DatumGetUUIDP(receipts[i])))
-			wait = 0;
+			call.wait = 0;
 	}
 	settle_end(&settlement);
-	claim_into(fcinfo, &request, wait, 4, -1, -1);
+	claim_into(&call);
 	return (Datum) 0;
 }
 
 /* ----------------------------------------------------------------
- * fairq.wait
+ * fairq.wait, fairq.wait_any
  * ----------------------------------------------------------------
  */
 
@@ -340,58 +508,66 @@ anything_ready(Relation rel, QueueInfo *info)
 }
 
 /*
- * fairq.wait(queue, timeout): a procedure, which ends its transaction to
- * sleep without one that could be in the way.  So it is refused where it
- * cannot end its transaction, or where the caller may not want that.
+ * Look at the queues, one after the other, having joined those who wait for
+ * each.  Returns whether there seems to be something to claim in one; if not,
+ * *maintained is whether the worker's work was done and is to be committed.
  */
-Datum
-fairq_wait(PG_FUNCTION_ARGS)
+static bool
+anything_in_queues(AskedQueue *queues, int count, bool *maintained)
 {
-	CallContext *context = (CallContext *) fcinfo->context;
-	int64		deadline;		/* by wall_clock_real */
+	bool		told_only = only_where_told();
+
+	*maintained = false;
+	for (int i = 0; i < count; i++)
+	{
+		QueueInfo  *info = queues[i].info;
+		WaiterWants wanted = {.queue = info->state,.bucket_count = -1,.group_count = -1};
+		bool		ready;
+
+		if (told_only && !waiters_told_in(i))
+			continue;
+		waiters_begin(&wanted, i);
+		ready = anything_ready(queues[i].rel, info);
+		waiters_looked(ready ? 1 : 0, queue_ready_bucket);
+		if (ready)
+			return true;
+		*maintained |= maintain_without_worker(queues[i].rel, info);
+	}
+	return false;
+}
+
+/*
+ * Wait for something to claim, or until deadline, by wall_clock_real.  The
+ * transaction ends before each sleep.
+ */
+static void
+wait_for_queues(text **names, int count, int64 deadline)
+{
 	MemoryContext outer;
 	MemoryContext look;
-	text	   *name;
-
-	arguments_begin(fcinfo);
-	name = arguments_queue(fcinfo);
-	deadline = wall_clock_real() +
-		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
-	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
-		IsSubTransaction() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("%s cannot run inside a transaction block",
-						arguments_function(fcinfo)),
-				 errhint("Call it on its own, after the commit; within a transaction use fairq.claim() with \"wait\".")));
+	AskedQueue *queues;
 
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
 	outer = CurrentMemoryContext;
-	name = DatumGetTextPCopy(PointerGetDatum(name));
+	queues = asked_queues(names, count);
+	for (int i = 0; i < count; i++)
+		queues[i].name = DatumGetTextPCopy(PointerGetDatum(names[i]));
 	look = AllocSetContextCreate(outer, "pgfairq look", ALLOCSET_DEFAULT_SIZES);
 	for (;;)
 	{
 		int64		now;
 		int64		alone;
-		Relation	rel;
-		QueueInfo  *info;
-		WaiterWants wanted = {0};
 		bool		ready;
 		bool		maintained;
 
 		MemoryContextSwitchTo(look);
 		PushActiveSnapshot(GetTransactionSnapshot());
-		info = queue_open(name, AccessShareLock, ACL_SELECT, &rel);
-		wanted.queue = info->state;
-		wanted.bucket_count = wanted.group_count = -1;
-		waiters_begin(&wanted);
-		ready = anything_ready(rel, info);
-		waiters_looked(ready ? 1 : 0, queue_ready_bucket);
-		maintained = !ready && maintain_without_worker(rel, info);
+		open_queues(queues, count, AccessShareLock, ACL_SELECT);
+		ready = anything_in_queues(queues, count, &maintained);
 		now = wall_clock_real();
-		alone = next_look(info, now);
+		alone = next_look(queues, count, now);
 		PopActiveSnapshot();
-		relation_close(rel, NoLock);
+		close_queues(queues, count, NoLock);
 		MemoryContextSwitchTo(outer);
 		MemoryContextReset(look);
 		if (ready || (now >= deadline && !maintained))
@@ -405,5 +581,61 @@ fairq_wait(PG_FUNCTION_ARGS)
 	}
 	waiters_end();
 	SPI_finish();
+}
+
+/*
+ * What waits here are procedures, which end their transaction to sleep without
+ * one that could be in the way.  So they are refused where they cannot end it,
+ * or where the caller may not want that.
+ */
+static void
+refuse_in_transaction(FunctionCallInfo fcinfo, const char *instead)
+{
+	CallContext *context = (CallContext *) fcinfo->context;
+
+	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
+		IsSubTransaction() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run inside a transaction block",
+						arguments_function(fcinfo)),
+				 errhint("Call it on its own, after the commit; within a transaction use %s with \"wait\".",
+						 instead)));
+}
+
+/*
+ * fairq.wait(queue, timeout)
+ */
+Datum
+fairq_wait(PG_FUNCTION_ARGS)
+{
+	int64		deadline;
+	text	   *name;
+
+	arguments_begin(fcinfo);
+	name = arguments_queue(fcinfo);
+	deadline = wall_clock_real() +
+		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
+	refuse_in_transaction(fcinfo, "fairq.claim()");
+	wait_for_queues(&name, 1, deadline);
+	PG_RETURN_VOID();
+}
+
+/*
+ * fairq.wait_any(queues, timeout)
+ */
+Datum
+fairq_wait_any(PG_FUNCTION_ARGS)
+{
+	int64		deadline;
+	text	  **names;
+	int			count;
+
+	arguments_begin(fcinfo);
+	count = arguments_queues(fcinfo, &names);
+	deadline = wall_clock_real() +
+		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
+	refuse_in_transaction(fcinfo, "fairq.claim_any()");
+	wait_for_queues(names, count, deadline);
 	PG_RETURN_VOID();
 }

@@ -39,7 +39,7 @@
 #include "shmem/lanes.h"
 #include "shmem/parking.h"
 #include "shmem/queue_lifecycle.h"
-#include "shmem/waiters.h"
+#include "shmem/waiter_errands.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/group_settings.h"
@@ -156,7 +156,7 @@ fill_entry(QueueInfo *info, Relation rel)
 	/* Producers' commits see this; what they do not see is not yet in force. */
 	if (!info->own_settings &&
 		info->settings == pg_atomic_read_u32(&info->state->published.changes))
-		waiters_set_notify(info->state, info->notify && !info->paused);
+		waiter_errands_set_notify(info->state, info->notify && !info->paused);
 
 	info->filled = true;
 	return info->valid;

@@ -47,6 +47,7 @@
 #include "maintenance/maintain.h"
 #include "shmem/gone_queues.h"
 #include "shmem/queue_ready.h"
+#include "shmem/waiter_errands.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "storage/extension_version.h"
@@ -338,8 +339,8 @@ send_notifications(int n, const int *queues)
 		AbortCurrentTransaction();
 		FlushErrorState();
 		for (int i = 0; i < n; i++)
-			waiters_notify_again(queues[i], GetCurrentTimestamp() +
-								 FIRST_RETRY_SECS * USECS_PER_SEC);
+			waiter_errands_notify_again(queues[i], GetCurrentTimestamp() +
+										FIRST_RETRY_SECS * USECS_PER_SEC);
 		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
@@ -357,8 +358,8 @@ run_errands(Oid database)
 	int			n;
 
 	worker_slots_errands_begin(my_slot);
-	n = waiters_errands(database, GetCurrentTimestamp(), queue_ready_bucket,
-						MAX_NOTIFIED, queues, &next);
+	n = waiter_errands_due(database, GetCurrentTimestamp(), queue_ready_bucket,
+						   MAX_NOTIFIED, queues, &next);
 	if (n > 0)
 	{
 		send_notifications(n, queues);

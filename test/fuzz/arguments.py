@@ -209,6 +209,8 @@ class Worker:
         r = self.random
         if argument == "queue":
             return queue
+        if argument == "queues":
+            return self.array([queue] + [self.a_queue() for _ in range(r.choice([0, 1, 1, 3]))])
         if argument == "topic":
             return r.choice(["a", "a.b", "a.b.c"] + (["*", "#", "a.*", "#.b"] if function != "publish" else []))
         if argument == "receipt":
@@ -228,7 +230,7 @@ class Worker:
         if argument == "result":
             return r.choice([None, '{"r": 1}', "null"])
         if argument == "session":
-            if function in ("claim", "ack_and_claim") and r.random() < 0.7:
+            if function in ("claim", "claim_any", "ack_and_claim") and r.random() < 0.7:
                 return None
             return r.choice(sorted(self.sessions) + ["%032x" % r.getrandbits(128)])
         if argument == "ttl":
@@ -298,7 +300,7 @@ class Worker:
     # --- one call ----------------------------------------------------------
 
     def call(self):
-        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "purge_group": 1, "enqueue": 12, "enqueue_many": 8, "publish": 6, "claim": 10, "ack": 8, "ack_many": 5}
+        weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "purge_group": 1, "enqueue": 12, "enqueue_many": 8, "publish": 6, "claim": 10, "claim_any": 6, "ack": 8, "ack_many": 5}
         names = sorted(self.functions)
         function = self.random.choices(names, [weights.get(n, 4) for n in names])[0]
         queue = self.a_queue()
@@ -450,6 +452,9 @@ class Worker:
             self.books.subscriptions.discard((arguments["topic"], queue))
         elif function == "claim":
             self.claimed(queue, answer, True, arguments.get("session"))
+        elif function == "claim_any":
+            for name in {row[1] for row in answer}:
+                self.claimed(name, [row[:1] + row[2:] for row in answer if row[1] == name], True, arguments.get("session"))
         elif function == "pop":
             self.claimed(queue, answer, False)
         elif function == "ack_and_claim":

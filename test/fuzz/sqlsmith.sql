@@ -48,7 +48,7 @@ BEGIN
                     a.passed, a.picked
              FROM pg_catalog.pg_proc p,
                   LATERAL (SELECT string_agg('$' || n, ', ' ORDER BY n) AS passed,
-                                  string_agg(CASE WHEN name = 'run_at' OR name = 'session' AND proname IN ('claim', 'ack_and_claim') THEN 'NULL'
+                                  string_agg(CASE WHEN name = 'run_at' OR name = 'session' AND proname IN ('claim', 'claim_any', 'ack_and_claim') THEN 'NULL'
                                                   WHEN name = 'session' THEN '(SELECT session FROM fairq.sessions LIMIT 1)'
                                                   WHEN name = 'name' THEN 'm.policy' WHEN name = 'ttl' THEN 'm.lease' WHEN name = 'bound' THEN 'm.yes'
                                                   WHEN name IN ('wait', 'on_duplicate', 'backoff_base', 'backoff_max', 'keep_done', 'durable_leases', 'charge', 'notify',
@@ -57,6 +57,7 @@ BEGIN
                                                   WHEN name IN ('error', 'unique_key', 'topic') THEN 'm.policy' WHEN name = 'unique_keys' THEN 'm.group_keys' WHEN name = 'errors' THEN 'm.group_keys[1:1]'
                                                   WHEN name = 'headers' THEN 'm.payload' WHEN name = 'max_attempts' THEN 'm.max_tasks'
                                                   WHEN name = 'priority' THEN 'm.max_tasks % 10'
+                                                  WHEN name = 'queues' THEN 'ARRAY[m.queue, ''fair'', m.queue]'
                                                   WHEN name = 'delay' THEN '''0'''
                                                   WHEN type = 'integer'::regtype AND name = 'buckets' THEN 'NULL'
                                                   ELSE 'm.' || name END, ', ' ORDER BY n) AS picked

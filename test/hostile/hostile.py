@@ -362,6 +362,7 @@ def sessions(server, theirs):
 @victim
 def wait(server, theirs):
     server.run("citizen", "CALL fairq.wait('work', '1 ms')")
+    server.run("citizen", "CALL fairq.wait_any('{work}', '1 ms')")
 
 
 @victim

@@ -167,6 +167,21 @@ class Run(Compared):
             if peeked is not None:
                 self.expect("peek", peeked, [x[0] for x in rows])
 
+    @step(12, c=C, queue=QUEUE, n=[1, 3, 20], wait=["0", "0", "10 ms"])
+    def claim_any(self, c, queue, n, wait):
+        """From the first of two queues what a claim of it would get, the rest from the other."""
+        queues = [queue] + [q for q in self.model.queues.values() if q is not queue]
+        with self.within(c) as tx:
+            rows = self.call(c, "SELECT queue, " + COLUMNS + " FROM fairq.claim_any(%s, %s, lease => '1 day', wait => %s)",
+                             [q.name for q in queues + queues[:1]], n, wait)
+            self.expect("queues in the order given", [r[0] for r in rows],
+                        [q.name for q in queues for r in rows if r[0] == q.name])
+            for queue in queues:
+                if n > 0:
+                    own = [r[1:] for r in rows if r[0] == queue.name]
+                    self.take(tx, queue, own, n)
+                    n -= len(own)
+
     @step(12, c=C, queue=QUEUE, n=[1, 3], group=[None] * 12 + GROUPS)
     def pop(self, c, queue, n, group):
         with self.within(c) as tx:

@@ -42,6 +42,9 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('claim',
      $$queue text, max_tasks integer DEFAULT 1, lease interval DEFAULT NULL::interval, session uuid DEFAULT NULL::uuid, wait interval DEFAULT '00:00:00'::interval, buckets integer[] DEFAULT NULL::integer[], group_keys text[] DEFAULT NULL::text[]$$,
      'SETOF fairq.task'),
+    ('claim_any',
+     $$queues text[], max_tasks integer DEFAULT 1, lease interval DEFAULT NULL::interval, session uuid DEFAULT NULL::uuid, wait interval DEFAULT '00:00:00'::interval$$,
+     'SETOF fairq.queue_task'),
     ('ack', 'receipt uuid, result jsonb DEFAULT NULL::jsonb', 'boolean'),
     ('ack_many', 'receipts uuid[]', 'SETOF uuid'),
     ('ack_and_claim',
@@ -58,6 +61,7 @@ INSERT INTO contract (name, arguments, result) VALUES
      'SETOF fairq.task'),
     ('await', $$queue text, id bigint, timeout interval DEFAULT '00:00:30'::interval$$, 'fairq.outcome'),
     ('wait', $$IN queue text, IN timeout interval DEFAULT '00:00:30'::interval$$, NULL),
+    ('wait_any', $$IN queues text[], IN timeout interval DEFAULT '00:00:30'::interval$$, NULL),
     ('open_session', $$name text DEFAULT NULL::text, ttl interval DEFAULT '00:00:10'::interval, bound boolean DEFAULT false$$, 'uuid'),
     ('heartbeat', 'session uuid', 'boolean'),
     ('close_session', 'session uuid', 'integer'),
@@ -118,7 +122,7 @@ SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname IN (''sql''
     'so has every function that is not in C');
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname NOT IN (''c'', ''plpgsql'', ''sql'')', 'no function is in a language that has to be installed');
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE lanname = ''c'' AND probin <> ''$libdir/pgfairq''', 'all C functions are in our library');
-SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prokind <> CASE proname WHEN ''wait'' THEN ''p'' ELSE ''f'' END', 'wait is a procedure, all others are functions');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prokind <> CASE WHEN proname IN (''wait'', ''wait_any'') THEN ''p'' ELSE ''f'' END', 'wait and wait_any are procedures, all others are functions');
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE (proname LIKE ''address%'' OR proname IN (''bucket'', ''class'', ''block'', ''slot''))
     AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)', 'the functions of the type address are immutable, strict and parallel safe');
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT LIKE ''address%'' AND proname NOT IN (''bucket'', ''class'', ''block'', ''slot'') AND provolatile <> ''v''',

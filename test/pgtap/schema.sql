@@ -92,6 +92,7 @@ $$;
 SELECT is(pg_temp.attributes('fairq.task'),
     'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, expires_at timestamp with time zone',
     'type task');
+SELECT is(pg_temp.attributes('fairq.queue_task'), 'queue text, ' || pg_temp.attributes('fairq.task'), 'type queue_task: the queue, then the columns of task');
 SELECT is(pg_temp.attributes('fairq.task_status'),
     'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone',
     'type task_status');

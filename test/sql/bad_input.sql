@@ -55,6 +55,7 @@ INSERT INTO good SELECT proname, 'receipts', quote_literal(ARRAY(SELECT receipt 
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND 'receipts' = ANY (proargnames);
 INSERT INTO good SELECT proname, 'group_key', '''bad group'''
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND (proname = 'set_group' OR proname LIKE '%\_group');
+INSERT INTO good SELECT f, 'queues', '''{bad fair,bad time}''' FROM unnest('{claim_any,wait_any}'::text[]) f;
 INSERT INTO good VALUES ('publish', 'topic', '''bad.topic'''), ('publish', 'payload', '''1''');
 INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f, (VALUES ('topic', '''bad.*'''), ('queue', '''bad fair''')) v(a, v);
 SELECT fairq.subscribe('bad.#', 'bad fair');

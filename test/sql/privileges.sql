@@ -45,6 +45,7 @@ BEGIN
         ('enqueue_many', $v$ SELECT count(fairq.enqueue_many('pri', '{1}')) $v$),
         ('enqueue_many of none', $v$ SELECT count(fairq.enqueue_many('pri', '{}')) $v$),
         ('claim', $v$ SELECT count(*) FROM fairq.claim('pri') $v$),
+        ('claim_any', $v$ SELECT count(*) FROM fairq.claim_any('{pri}') $v$),
         ('pop', $v$ SELECT count(*) FROM fairq.pop('pri') $v$),
         ('ack', $v$ SELECT fairq.ack(pg_temp.receipt(5)) $v$),
         ('ack_many', $v$ SELECT count(*) FROM fairq.ack_many(ARRAY[pg_temp.receipt(5)]) $v$),

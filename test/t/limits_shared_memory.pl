@@ -35,7 +35,7 @@ sub calls_of
 		enqueue => "'q', '{}'", enqueue_many => "'q', ARRAY['{}'::jsonb]",
 		publish => "'t', '{}'", subscribe => "'t', 'q'", unsubscribe => "'t', 'q'",
 		claim => "'q'", pop => "'q'", ack => "'$r'", ack_many => "ARRAY['$r']::uuid[]",
-		ack_and_claim => "'q', ARRAY['$r']::uuid[]", nack => "'$r', 'no', '0'",
+		claim_any => "ARRAY['q']", ack_and_claim => "'q', ARRAY['$r']::uuid[]", nack => "'$r', 'no', '0'",
 		nack_many => "ARRAY['$r']::uuid[], delay => '0'", extend => "'$r'",
 		extend_many => "ARRAY['$r']::uuid[]", release => "'$r'",
 		release_many => "ARRAY['$r']::uuid[]", cancel => "'q', 1", revive => "'q', 1",
@@ -46,6 +46,7 @@ sub calls_of
 
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
 	$calls{wait} = "CALL fairq.wait('q')";
+	$calls{wait_any} = "CALL fairq.wait_any(ARRAY['q'])";
 	return %calls;
 }
 

@@ -2,6 +2,10 @@
 -- Every function, by somebody who may do nothing.
 \set ON_ERROR_STOP off
 SELECT fairq.claim(queue, 100) FROM fairq.queues;
+SELECT fairq.claim_any(array_agg(queue), 100) FROM fairq.queues;
+SELECT fairq.claim_any(ARRAY[queue, 'still'], 100) FROM fairq.queues;
+SELECT fairq.claim_any(array_fill('still'::text, ARRAY[1000000]));
+SELECT fairq.claim_any(ARRAY(SELECT md5(n::text) FROM generate_series(1, 100000) n));
 SELECT fairq.enqueue('still', '1');
 SELECT fairq.purge('still');
 SELECT fairq.pause('still'), fairq.resume('still');
@@ -23,6 +27,7 @@ SELECT fairq.create_queue('mine');
 SELECT fairq.publish('news', '1');
 SELECT fairq.row_written();
 CALL fairq.wait('still', '1 s');
+CALL fairq.wait_any('{still}', '1 s');
 SELECT fairq.close_session(fairq.open_session(name => repeat('x', 63), ttl => '1 day'));
 SELECT fairq.my_buckets('still', fairq.open_session(ttl => '100 ms'));
 TABLE fairq.queue;

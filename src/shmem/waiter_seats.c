@@ -1,0 +1,408 @@
+/*-------------------------------------------------------------------------
+ *
+ * waiter_seats.c
+ *	  The lists of those who wait for tasks: a list for each queue.
+ *
+ * A backend has a seat for each queue that it waits for: one, or, if it waits
+ * for any of several, up to WAITERS_SEATS.  A seat is in the list of one
+ * queue.  What the backend wants is said once for all of its seats; who wants
+ * only some buckets or groups has one seat.
+ *
+ * Who gives a word tells one seat, which leaves its list.  The other seats of
+ * that backend stay in theirs.  So it may be told in several before it has
+ * looked, and then perhaps takes one task and passes the other words on.  That
+ * is a detour, so a backend that is not awake already goes first.  Whether it
+ * is awake is a hint, read without a lock.
+ *
+ * Locking: the lock of a list guards the list and the seats in it.  It is the
+ * last one taken: whoever offers may hold others.  attention, pending and the
+ * times are atomic.  A seat is written by others only while it is in a list;
+ * that it was told is read by its owner without the lock.  What a backend
+ * wants is written by the backend, while none of its seats is in a list.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/timestamp.h"
+
+#include "common/settings.h"
+#include "common/shared_memory.h"
+#include "shmem/waiter_seats.h"
+#include "shmem/worker_slots.h"
+
+#define NO_SEAT			(-1)
+
+/* A backend, and what it wants. */
+typedef struct Waiter
+{
+	volatile bool awake;		/* it was told, and has not looked since */
+	bool		claims;
+	bool		all_buckets;
+	int			queue_buckets;	/* others go with these in turn
+								 * (claim_private.h) */
+	int			group_count;	/* -1: all; above MAX_GROUPS: all may be */
+	uint16		groups[MAX_GROUPS];
+	uint32		buckets[FAIRQ_MAX_BUCKETS / 32];
+} Waiter;
+
+static WaiterList *lists = NULL;
+static Waiter *waiters = NULL;
+static WaiterSeat *seats = NULL;	/* of each backend, WAITERS_SEATS */
+
+#define LISTS_SIZE		CACHELINEALIGN(mul_size(settings_max_queues, sizeof(WaiterList)))
+#define WAITERS_SIZE	CACHELINEALIGN(mul_size(MaxBackends, sizeof(Waiter)))
+#define SEATS			mul_size(MaxBackends, WAITERS_SEATS)
+
+Size
+waiters_shmem_size(void)
+{
+	return add_size(add_size(LISTS_SIZE, WAITERS_SIZE),
+					mul_size(SEATS, sizeof(WaiterSeat)));
+}
+
+void
+waiters_shmem_init(void *area, bool found)
+{
+	lists = area;
+	waiters = (Waiter *) ((char *) area + LISTS_SIZE);
+	seats = (WaiterSeat *) ((char *) waiters + WAITERS_SIZE);
+	if (found)
+		return;
+	for (int i = 0; i < settings_max_queues; i++)
+	{
+		WaiterList *list = &lists[i];
+
+		LWLockInitialize(&list->lock, shared_memory_tranche(FAIRQ_TRANCHE_WAITER));
+		list->first = list->last = NO_SEAT;
+		list->turn = 1;
+		list->choosy = 0;
+		list->database = InvalidOid;
+		pg_atomic_init_u32(&list->attention, 0);
+		pg_atomic_init_u32(&list->pending, 0);
+		pg_atomic_init_u64(&list->notify_after, 0);
+		pg_atomic_init_u64(&list->claimed_by, 0);
+	}
+	for (int i = 0; i < MaxBackends; i++)
+		waiters[i].awake = false;
+	for (Size i = 0; i < SEATS; i++)
+		seats[i].list = NULL;
+}
+
+WaiterList *
+waiter_seats_list(int queue)
+{
+	return &lists[queue];
+}
+
+int
+waiter_seats_queue(const WaiterList *list)
+{
+	return (int) (list - lists);
+}
+
+/* The number of our backend. */
+static int
+me(void)
+{
+	int			number = (int) (MyProc - ProcGlobal->allProcs);
+
+	Assert(number >= 0 && number < MaxBackends);
+	return number;
+}
+
+WaiterSeat *
+waiter_seats_mine(int seat)
+{
+	Assert(seat >= 0 && seat < WAITERS_SEATS);
+	return &seats[me() * WAITERS_SEATS + seat];
+}
+
+static Waiter *
+owner_of(int seat)
+{
+	return &waiters[seat / WAITERS_SEATS];
+}
+
+/*
+ * What tells a group from most others.  Two that are alike cost a look in vain.
+ */
+uint16
+waiters_group(const GroupName *name)
+{
+	uint16		group = name->low & 0xFFFF;
+
+	return group == WAITERS_ANY_GROUP ? 1 : group;
+}
+
+/* ----------------------------------------------------------------
+ * Lists
+ * ----------------------------------------------------------------
+ */
+
+static bool
+is_choosy(const Waiter *waiter)
+{
+	return !waiter->all_buckets || waiter->group_count >= 0;
+}
+
+/*
+ * Say what we want, which none of our seats is in a list for.  Returns whether
+ * that is not just any task.
+ */
+bool
+waiter_seats_want(const WaiterWants *wanted)
+{
+	Waiter	   *waiter = &waiters[me()];
+
+	waiter->claims = wanted->claims;
+	waiter->all_buckets = (wanted->bucket_count < 0);
+	waiter->queue_buckets = wanted->queue_buckets;
+	memset(waiter->buckets, 0, sizeof(waiter->buckets));
+	for (int i = 0; i < wanted->bucket_count; i++)
+		waiter->buckets[wanted->buckets[i] / 32] |= (uint32) 1 << (wanted->buckets[i] % 32);
+	waiter->group_count = wanted->group_count;
+	for (int i = 0; i < Min(wanted->group_count, MAX_GROUPS); i++)
+	{
+		GroupName	name = group_name(wanted->groups[i]);
+
+		waiter->groups[i] = waiters_group(&name);
+	}
+	return is_choosy(waiter);
+}
+
+/* A seat of ours joins a list, as the last. */
+void
+waiter_seats_join(WaiterList *list, WaiterSeat *seat, Oid database)
+{
+	int			number = (int) (seat - seats);
+
+	/* That it was told is known by now. */
+	waiter_seats_awake();
+	seat->told = false;
+	seat->gone = false;
+
+	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
+	list->database = database;
+	seat->list = list;
+	seat->turn = list->turn++;
+	seat->next = NO_SEAT;
+	seat->previous = list->last;
+	if (list->last == NO_SEAT)
+		list->first = number;
+	else
+		seats[list->last].next = number;
+	list->last = number;
+	list->choosy += is_choosy(owner_of(number));
+	pg_atomic_fetch_add_u32(&list->attention, 1);
+	LWLockRelease(&list->lock);
+}
+
+/* A seat leaves its list, which is locked exclusively. */
+static void
+remove_seat(WaiterList *list, WaiterSeat *seat)
+{
+	if (seat->previous == NO_SEAT)
+		list->first = seat->next;
+	else
+		seats[seat->previous].next = seat->next;
+	if (seat->next == NO_SEAT)
+		list->last = seat->previous;
+	else
+		seats[seat->next].previous = seat->previous;
+	seat->list = NULL;
+	list->choosy -= is_choosy(owner_of((int) (seat - seats)));
+	pg_atomic_fetch_sub_u32(&list->attention, 1);
+}
+
+/*
+ * A seat of ours leaves a list, if it is still in it.  Returns whether it has
+ * been told something of it.
+ */
+bool
+waiter_seats_leave(WaiterList *list, WaiterSeat *seat)
+{
+	bool		told;
+
+	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
+	told = seat->told && !seat->gone;
+	if (seat->list == list)
+		remove_seat(list, seat);
+	LWLockRelease(&list->lock);
+	return told;
+}
+
+/* We are going to look, or do not wait any more. */
+void
+waiter_seats_awake(void)
+{
+	waiters[me()].awake = false;
+}
+
+/* ----------------------------------------------------------------
+ * Words
+ * ----------------------------------------------------------------
+ */
+
+static bool
+is_set(const uint32 *bits, int bit)
+{
+	return (bits[bit / 32] & ((uint32) 1 << (bit % 32))) != 0;
+}
+
+static bool
+wants(const Waiter *waiter, const WaiterWord *word)
+{
+	if (word->bucket != WAITERS_ANY_BUCKET && !waiter->all_buckets &&
+		!is_set(waiter->buckets, word->bucket % waiter->queue_buckets))
+		return false;
+	if (word->group == WAITERS_ANY_GROUP ||
+		waiter->group_count < 0 || waiter->group_count > MAX_GROUPS)
+		return true;
+	for (int i = 0; i < waiter->group_count; i++)
+	{
+		if (waiter->groups[i] == word->group)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * How sure it is that the task will be taken: 0 is best.  Who was told of
+ * another queue, and has not looked, may take a task of that and pass this
+ * word on.  Who asks for groups may find that it is of another one, if that is
+ * not known, and says so at once; who has a client to tell cannot know what
+ * that does.
+ */
+static int
+doubtful(const Waiter *waiter, const WaiterWord *word)
+{
+	if (!waiter->claims)
+		return waiter->awake ? 4 : 3;
+	if (waiter->group_count >= 0 && word->group == WAITERS_ANY_GROUP)
+		return 2;
+	return waiter->awake ? 1 : 0;
+}
+
+/*
+ * Take a seat out of its list, which is locked, and say so; its owner is to be
+ * woken next.
+ */
+static void
+take_out(WaiterList *list, int seat, bool gone)
+{
+	remove_seat(list, &seats[seat]);
+	seats[seat].gone = gone;
+	owner_of(seat)->awake = true;
+	pg_write_barrier();
+	seats[seat].told = true;
+}
+
+static void
+wake_owner_of(int seat)
+{
+	SetLatch(&ProcGlobal->allProcs[seat / WAITERS_SEATS].procLatch);
+}
+
+/*
+ * Tell the first who wants it, of those of whom it is most sure.  Returns false
+ * if there is none.
+ */
+bool
+waiter_seats_tell(WaiterList *list, WaiterWord *word, bool new)
+{
+	int			chosen = NO_SEAT;
+	int			best = INT_MAX;
+	Oid			database = InvalidOid;
+
+	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
+	if (new)
+		word->turn = list->turn;
+	for (int i = list->first; i != NO_SEAT && seats[i].turn < word->turn; i = seats[i].next)
+	{
+		int			doubt = doubtful(owner_of(i), word);
+
+		if (doubt < best && wants(owner_of(i), word))
+		{
+			chosen = i;
+			best = doubt;
+			if (best == 0)
+				break;
+		}
+	}
+	if (chosen != NO_SEAT)
+	{
+		seats[chosen].word = *word;
+		if (!owner_of(chosen)->claims)
+			database = list->database;
+		take_out(list, chosen, false);
+	}
+	LWLockRelease(&list->lock);
+	if (chosen != NO_SEAT)
+		wake_owner_of(chosen);
+	if (OidIsValid(database))
+	{
+		TimestampTz when = GetCurrentTimestamp() + WAITERS_CLIENT_USECS;
+		uint64		unclaimed = 0;
+
+		if (pg_atomic_compare_exchange_u64(&list->claimed_by, &unclaimed, when))
+			worker_slots_errand_at(database, when);
+	}
+	return chosen != NO_SEAT;
+}
+
+/* Tell of a task whose bucket is not known. */
+bool
+waiter_seats_tell_one(WaiterList *list)
+{
+	WaiterWord	word = {0, WAITERS_ANY_BUCKET, WAITERS_ANY_GROUP, true};
+
+	return waiter_seats_tell(list, &word, true);
+}
+
+/*
+ * A queue is no more.
+ */
+void
+waiters_queue_gone(int queue)
+{
+	WaiterList *list = &lists[queue];
+
+	LWLockAcquire(&list->lock, LW_EXCLUSIVE);
+	while (list->first != NO_SEAT)
+	{
+		int			seat = list->first;
+
+		take_out(list, seat, true);
+		wake_owner_of(seat);
+	}
+	pg_atomic_write_u32(&list->attention, 0);
+	pg_atomic_write_u32(&list->pending, 0);
+	pg_atomic_write_u64(&list->notify_after, 0);
+	pg_atomic_write_u64(&list->claimed_by, 0);
+	LWLockRelease(&list->lock);
+}
+
+/*
+ * The worker of a database has ended: those who wait have to see for themselves
+ * what becomes due.
+ */
+void
+waiters_worker_gone(Oid database)
+{
+	for (int i = 0; i < settings_max_queues; i++)
+	{
+		WaiterList *list = &lists[i];
+
+		if (waiter_seats_count(list) == 0)
+			continue;
+		LWLockAcquire(&list->lock, LW_SHARED);
+		for (int j = list->first; j != NO_SEAT && list->database == database; j = seats[j].next)
+			wake_owner_of(j);
+		LWLockRelease(&list->lock);
+	}
+}
