@@ -63,9 +63,9 @@ SELECT queue, payload FROM fairq.claim_any(array_fill('any 1'::text, ARRAY[1000]
 SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue LIKE 'any%';
 
 -- A paused queue, and a group that is, are passed over.
-SELECT fairq.pause('any 1'), fairq.pause('any 3', 'a');
+SELECT fairq.pause('any 1'), fairq.pause_group('any 3', 'a');
 SELECT queue, payload FROM fairq.claim_any('{any 1,any 3}', 100);
-SELECT fairq.resume('any 1'), fairq.resume('any 3', 'a');
+SELECT fairq.resume('any 1'), fairq.resume_group('any 3', 'a');
 SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue LIKE 'any%';
 
 -- Under a session; without one that lives there is nothing.
