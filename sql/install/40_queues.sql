@@ -51,7 +51,7 @@ CREATE FUNCTION fairq.maintain(queue text)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_maintain';
 COMMENT ON FUNCTION fairq.maintain(text) IS
-'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready, move tasks out of the overflow, and look for held tasks that nothing holds any more. Returns how many that were; it ends when they are 10000 in all, or a few thousand more. Old rows of the archive are removed, too, and not counted; 10000 of them end it as well. It also goes on with the sweep, which looks for tasks that nobody handed over. For servers without a free worker process. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023.';
+'Do by hand what the background worker does: put back the tasks of leases that have run out, make due tasks ready, move tasks out of the overflow, and look for held tasks that nothing holds any more. Returns how many that were; it ends when they are 10000 in all, or a few thousand more. Old rows of the archive are removed, too, and not counted; 10000 of them end it as well. It also goes on with the sweep, which looks for tasks that were not handed over. For servers without a free worker process. Needs SELECT and UPDATE. Errors: 42704, 42501, 22023.';
 
 CREATE FUNCTION fairq.row_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE

@@ -66,7 +66,7 @@ CREATE FUNCTION fairq.pop(queue text, max_tasks int DEFAULT 1, wait interval DEF
 RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_pop';
 COMMENT ON FUNCTION fairq.pop(text, int, interval, int[], text[]) IS
-'Claim and acknowledge in the caller''s transaction: if it commits the tasks are done, if it rolls back or its connection is lost they are back in their place at once. Returns the tasks. Needs SELECT and DELETE. Else, and for errors, as fairq.claim(); 40001 if somebody else changes the row with SQL at that moment.';
+'Claim and acknowledge in the caller''s transaction: if it commits the tasks are done, if it rolls back or its connection is lost they are back in their place at once. Returns the tasks. Needs SELECT and DELETE. Else, and for errors, as fairq.claim(); 40001 if another transaction changes the row with SQL at that moment.';
 
 CREATE PROCEDURE fairq.wait(queue text, timeout interval DEFAULT '30 s')
 LANGUAGE C

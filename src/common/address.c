@@ -642,7 +642,7 @@ fairq_address_slot(PG_FUNCTION_ARGS)
 	if (slot > (uint64) PG_INT64_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
-				 errmsg("slot " UINT64_FORMAT " is out of range for type %s",
+				 errmsg("value \"" UINT64_FORMAT "\" is out of range for type %s",
 						slot, "bigint")));
 	PG_RETURN_INT64((int64) slot);
 }

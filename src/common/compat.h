@@ -32,14 +32,14 @@
 #error "pgfairq needs PostgreSQL 15 or later"
 #endif
 
-/* Shared by some of our files, and nobody else's: as cheap as if it were static. */
+/* Shared by some of our files and by no other library: as cheap as static. */
 #ifdef __GNUC__
 #define FAIRQ_PRIVATE __attribute__((visibility("hidden")))
 #else
 #define FAIRQ_PRIVATE
 #endif
 
-/* Reads pages that it has not pinned, on purpose: the sanitizer need not say so. */
+/* Reads pages without a pin, on purpose: the sanitizer need not say so. */
 #ifdef __SANITIZE_ADDRESS__
 #define FAIRQ_LOOKS_UNPINNED __attribute__((no_sanitize("address")))
 #else
@@ -104,7 +104,7 @@ typedef Oid RelFileNumber;
 	index_beginscan(heap, index, snapshot, nkeys, 0)
 #endif
 
-/* 18 has NOT NULL constraints that are not valid: rows may have nulls all the same. */
+/* 18 has NOT NULL constraints that are not valid: rows may have nulls. */
 #if PG_VERSION_NUM >= 180000
 #define fairq_column_not_null(tupdesc, i) \
 	(TupleDescCompactAttr(tupdesc, i)->attnullability == ATTNULLABLE_VALID)
@@ -120,8 +120,8 @@ typedef Oid RelFileNumber;
 #endif
 
 /*
- * 16 has indexes that sum up blocks (BRIN), whose columns may change in a row that
- * stays where all other indexes lead.
+ * 16 has indexes that sum up blocks (BRIN), whose columns may change in a row
+ * that stays where all other indexes lead.
  */
 #if PG_VERSION_NUM >= 160000
 #define fairq_index_sums_up(info) ((info)->ii_Summarizing)
@@ -139,13 +139,14 @@ typedef enum IndexEntries
 
 /*
  * 16 tells which indexes an update concerns instead of whether any.  Returns
- * the result of heap_update and which need new entries.  An entry of a heap-only
- * tuple in another index would outlive it: pruning frees the line pointer of such
- * a one without asking indexes, and the next row there would be found by it.
+ * the result of heap_update and which need new entries.  An entry of a
+ * heap-only tuple in another index would outlive it: pruning frees the line
+ * pointer of such a one without asking indexes, and the next row there would
+ * be found by it.
  *
- * heap_update itself must not be told not to wait (it asserts that nobody has
- * the row then).  So the row is locked first, which can be had without waiting,
- * as strongly as any update needs it.
+ * heap_update itself must not be told not to wait (it asserts that no other
+ * transaction has the row then).  So the row is locked first, which can be
+ * had without waiting, as strongly as any update needs it.
  */
 static inline TM_Result
 fairq_heap_update(Relation rel, ItemPointer tid, HeapTuple tuple,

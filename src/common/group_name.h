@@ -17,8 +17,8 @@ typedef struct GroupName
 {
 	const char *text;
 	int			len;
-	uint64		low;			/* hashtextextended(key, 0) in SQL: the overflow is
-								 * found by it */
+	uint64		low;			/* hashtextextended(key, 0) in SQL: the
+								 * overflow is found by it */
 	uint64		high;			/* with a seed that is new at each start */
 } GroupName;
 

@@ -8,13 +8,14 @@
  * stay in the index for as long as some snapshot needs them.  Scheduled tasks
  * have such a cursor, and finished ones in the archive.
  *
- * Rows that are in somebody's hands when they are read are not waited for.  They
- * are remembered apart; if there are too many, all is read again from the first
- * of those on, once everything that is due has been read.
+ * Rows that another transaction is writing when they are read are not waited
+ * for.  They are remembered apart; if there are too many, all is read again
+ * from the first of those on, once everything that is due has been read.
  *
- * The frontier moves when the transaction that has dealt with the rows before it
- * commits (pending.c).  Whoever adds a row lowers it, at his commit; cut_at
- * keeps a reader that has read past such a row meanwhile from raising it again.
+ * The frontier moves when the transaction that has dealt with the rows before
+ * it commits (pending.c).  A transaction that adds a row lowers it at its
+ * commit; cut_at keeps a reader that has read past such a row meanwhile from
+ * raising it again.
  *
  * Locking: the mutex of the cursor.  Who reads has the maintenance lock of the
  * queue, so there is one at a time.
@@ -113,7 +114,8 @@ index_cursor_end(IndexCursor *cursor, const IndexPosition *frontier)
 }
 
 /*
- * Remember a row that is in somebody's hands.  False if there are too many.
+ * Remember a row that another transaction is writing.  False if there are too
+ * many.
  */
 bool
 index_cursor_skip(IndexCursor *cursor, const IndexPosition *place)
@@ -179,7 +181,7 @@ index_cursor_hold(IndexCursor *cursor, const IndexPosition *place)
 }
 
 /*
- * Is there any row in somebody's hands that is due?
+ * Is there any row that is due and that another transaction was writing?
  */
 bool
 index_cursor_holds(IndexCursor *cursor, TimestampTz now)

@@ -13,8 +13,8 @@
 #include "storage/spin.h"
 
 /*
- * A place in an index on times, or other numbers: by time, id (0 if that is not in
- * it) and TID.
+ * A place in an index on times, or other numbers: by time, id (0 if that is
+ * not in it) and TID.
  */
 typedef struct IndexPosition
 {
@@ -23,17 +23,17 @@ typedef struct IndexPosition
 	ItemPointerData tid;
 } IndexPosition;
 
-/* Rows in somebody's hands that are remembered apart. */
+/* Rows that another transaction is writing, remembered apart. */
 #define INDEX_CURSOR_SKIPPED	32
 
 typedef struct IndexCursor
 {
 	slock_t		mutex;			/* guards all of it */
 	IndexPosition frontier;		/* rows before this are in hand */
-	IndexPosition held;			/* ... but for some from here on, which were in
-								 * somebody's hands when they were read */
+	IndexPosition held;			/* ... but for some from here on, which were
+								 * being written when they were read */
 	int			skipped_count;
-	IndexPosition skipped[INDEX_CURSOR_SKIPPED];	/* in somebody's hands when read */
+	IndexPosition skipped[INDEX_CURSOR_SKIPPED];	/* being written when read */
 	IndexPosition cut_at;		/* what was added meanwhile is from here on */
 } IndexCursor;
 

@@ -3,11 +3,11 @@
  * run_as.c
  *	  Running something as another role, or as something that may fail.
  *
- * Some of what is done to a queue's tables is not the business of the role that
- * happens to call: maintenance, and writing the archive.  It is done with the
- * privileges of the tables' owner, and so is what the owner has attached to them
- * (constraints, expressions, triggers), in a restricted context, as autovacuum and
- * REINDEX do: it can do nothing to the caller's session.
+ * Some of what is done to a queue's tables is not the business of the role
+ * that happens to call: maintenance, and writing the archive.  It is done with
+ * the privileges of the tables' owner, and so is what the owner has attached
+ * to them (constraints, expressions, triggers), in a restricted context, as
+ * autovacuum and REINDEX do: it can do nothing to the caller's session.
  *
  * After an error the end of the (sub)transaction restores the role.
  *
@@ -55,8 +55,8 @@ run_as_owner(Oid owner, RunAs *context)
 }
 
 /*
- * Be a role, with the caller's settings and search path: only to run commands of
- * our own, which name schemas.  Until run_as_end.
+ * Be a role, with the caller's settings and search path: only to run commands
+ * of our own, which name schemas.  Until run_as_end.
  */
 void
 run_as_role(Oid role, RunAs *context)
@@ -73,10 +73,11 @@ run_as_end(const RunAs *context)
 		AtEOXact_GUC(false, context->nest_level);
 	SetUserIdAndSecContext(context->user, context->security);
 }
+
 /*
- * Call work(arg) in a subtransaction, in the caller's memory context.  Returns NULL when
- * that is done; or the error, when it has failed and is rolled back: the caller handles it,
- * or throws it on (ReThrowError).
+ * Call work(arg) in a subtransaction, in the caller's memory context.  Returns
+ * NULL when that is done; or the error, when it has failed and is rolled back:
+ * the caller handles it, or throws it on (ReThrowError).
  *
  * What work leaves in local variables of the caller's has to be reached by arg.
  */
@@ -108,7 +109,8 @@ run_as_try(void (*work) (void *arg), void *arg)
 }
 
 /*
- * Call func(arg), which may not fail, when the transaction is over, however it ends.
+ * Call func(arg), which may not fail, when the transaction is over, however it
+ * ends.
  */
 void
 run_as_at_end(void (*func) (void *arg), void *arg)

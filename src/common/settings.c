@@ -3,8 +3,8 @@
  * settings.c
  *	  The settings pgfairq.*.
  *
- * Those that size shared memory are fixed at server start.  What they reserve is
- * address space: a page of it takes memory when it is first used.
+ * Those that size shared memory are fixed at server start.  What they reserve
+ * is address space: a page of it takes memory when it is first used.
  *
  *-------------------------------------------------------------------------
  */
@@ -83,7 +83,7 @@ settings_define(void)
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.sweep_interval",
-							"Time between looks through new tasks for such as nobody handed over.",
+							"Time between looks for new tasks that were not handed over.",
 							"0: never, but for fairq.maintain().",
 							&settings_sweep_interval,
 							10000, 0, 24 * 60 * 60 * 1000,

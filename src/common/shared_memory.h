@@ -26,14 +26,16 @@ typedef enum FairqTranche
 
 #define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_WAITER + 1)
 
-/* What processes of ours sleep for, as it shows in pg_stat_activity from 17 on. */
+/* What processes of ours sleep for; pg_stat_activity shows it from 17 on. */
 typedef enum FairqWaitEvent
 {
 	FAIRQ_WAIT_TASKS,			/* a claim with wait, or fairq.wait */
 	FAIRQ_WAIT_WORKER,			/* the worker: for what is due */
-	FAIRQ_WAIT_LAUNCHER,		/* the launcher: for databases that need a worker */
+	FAIRQ_WAIT_LAUNCHER,		/* the launcher: for databases that need a
+								 * worker */
 	FAIRQ_WAIT_WORKER_STOP,		/* a command: for the worker to leave */
-	FAIRQ_WAIT_INDEX,			/* a claim: for another one that reads the index */
+	FAIRQ_WAIT_INDEX,			/* a claim: for another one that reads the
+								 * index */
 	FAIRQ_WAIT_OVERFLOW,		/* a claim: for tasks out of the overflow */
 	FAIRQ_WAIT_RECOVERY			/* for a queue's rows to be read at a start */
 } FairqWaitEvent;

@@ -26,7 +26,7 @@ typedef enum QueueCounter
 	QUEUE_EXPIRED,				/* leases */
 	QUEUE_CANCELLED,
 	QUEUE_DIED,
-	QUEUE_SWEPT,				/* tasks that nobody had handed over */
+	QUEUE_SWEPT,				/* tasks that were in no lane */
 	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
 	QUEUE_EXPIRED_TASKS,		/* that have ended so */
 	/* how many there are now; never reset */

@@ -23,11 +23,11 @@
  *
  * The quotient, in double precision, is rounded to the nearest unit of 2^-32
  * (halves to even), but never below one unit, so that every task moves its
- * group on, and never more than FAIRQ_MAX_CHARGE, or tags could run out.  Enqueue
- * refuses what is more; it is cut here if the weight was lowered since, or a row was
- * written with SQL.  This also holds for arguments outside of the allowed ranges, and
- * those that are not numbers; nothing here can fail.  A sum beyond the largest
- * tag is the largest tag.
+ * group on, and never more than FAIRQ_MAX_CHARGE, or tags could run out.
+ * Enqueue refuses what is more; it is cut here if the weight was lowered
+ * since, or a row was written with SQL.  This also holds for arguments outside
+ * of the allowed ranges, and those that are not numbers; nothing here can
+ * fail.  A sum beyond the largest tag is the largest tag.
  */
 VirtualTime
 virtual_time_add(VirtualTime t, double cost, double weight)
@@ -56,8 +56,8 @@ virtual_time_add(VirtualTime t, double cost, double weight)
 }
 
 /*
- * Virtual time v when a task that starts at start is served, so far as one task may
- * advance it.
+ * Virtual time v when a task that starts at start is served, so far as one
+ * task may advance it.
  */
 VirtualTime
 virtual_time_leap(VirtualTime v, VirtualTime start)

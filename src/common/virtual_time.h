@@ -21,17 +21,18 @@
  *
  * Capacity.  A hundred years at a million tasks a second are 3.2 * 10^15
  * tasks, and the whole part counts to 9.2 * 10^18.  So the tags last if a
- * task takes c / w = 1 on average, and still do if it takes 2900; with
- * more than one group at work virtual time passes slower than that, as only
- * the tasks of one group add up.  No task takes more than FAIRQ_MAX_CHARGE:
- * if all did, of one group alone, there would be tags for 9.2 * 10^12, which
- * is 14 years at 20,000 a second.  Should it run out all the same, tags stay
- * at the largest value: tasks of that tag are then served by slot, none is
- * lost, and no tag ever becomes smaller.
+ * task takes c / w = 1 on average, and still do if it takes 2900; with more
+ * than one group at work virtual time passes slower than that, as only the
+ * tasks of one group add up.  No task takes more than FAIRQ_MAX_CHARGE: if
+ * all did, of one group alone, there would be tags for 9.2 * 10^12, which is
+ * 14 years at 20,000 a second.  If it runs out all the same, tags stay at the
+ * largest value: tasks of that tag are then served by slot, none is lost, and
+ * no tag ever becomes smaller.
  *
- * Rows that are written with SQL can have tags that nobody has been charged for,
- * and whoever may INSERT can write them.  None of them uses the tags up, nor makes
- * us write a row that would be refused where it is written with SQL, by a restore:
+ * Rows that are written with SQL can have tags that no group has been charged
+ * for, and whoever may INSERT can write them.  None of them uses the tags up,
+ * nor makes us write a row that would be refused where it is written with
+ * SQL, by a restore:
  *
  *	 a row is refused from FAIRQ_TAGS_ROWS on;
  *	 a group that is read from the rows starts behind those before FAIRQ_TAGS_GROUPS
@@ -39,8 +40,9 @@
  *	 a claim advances virtual time to FAIRQ_TAGS_LEAP at once, and from there on by
  *	 FAIRQ_MAX_LEAP at most, which is more than all that one lot of tasks is charged.
  *
- * So what rows can do at once leaves 5.7 * 10^17 tags to the next bound, and they do
- * not come there in fewer than 5 * 10^8 claims.  Nobody does by being charged.
+ * So what rows can do at once leaves 5.7 * 10^17 tags to the next bound, and
+ * they do not come there in fewer than 5 * 10^8 claims.  No group does by
+ * being charged.
  *
  * Resolution.  The smallest c / w, 0.001 / 1000, is 4295 units, so that
  * rounding to the nearest unit changes no task's share by more than one in

@@ -3,19 +3,20 @@
  * wall_clock.c
  *	  The clock on the wall, and that it may be set.
  *
- * Times that users see and give are by the wall clock, and so are the times at
- * which leases and sessions end.  But that clock is set, by hand or by NTP, an hour
- * perhaps, and then nothing is to stay, or to end, for the length of the step.  So it
- * is compared with a clock that nobody sets, which also goes on while the machine
- * is suspended, where there is one.  If the two have drifted apart by more than a
- * second since the last look the wall clock was set, and whoever sees that first
- * shifts the times in shared memory.  Who sleeps looks every few seconds.
+ * Times that users see and give are by the wall clock, and so are the times
+ * at which leases and sessions end.  But that clock is set, by hand or by
+ * NTP, an hour perhaps, and then nothing is to stay, or to end, for the
+ * length of the step.  So it is compared with a clock that cannot be set,
+ * which also goes on while the machine is suspended, where there is one.  If
+ * the two have drifted apart by more than a second since the last look the
+ * wall clock was set, and whoever sees that first shifts the times in shared
+ * memory.  Who sleeps looks every few seconds.
  *
- * Tasks that wait for a time (run_at, a retry) have it in their rows; it stays as it is
- * written, and they are ready when the wall clock says so.
+ * Tasks that wait for a time (run_at, a retry) have it in their rows; it stays
+ * as it is written, and they are ready when the wall clock says so.
  *
- * Locking: the lock guards all but the count of steps, which is atomic.  Functions
- * that were registered are called without it.
+ * Locking: the lock guards all but the count of steps, which is atomic.
+ * Functions that were registered are called without it.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +40,7 @@
 /* The clocks may drift apart by this between two looks. */
 #define DRIFT_USECS		USECS_PER_SEC
 
-/* Two clocks that are read one after the other are read at once if it takes less. */
+/* Two clocks that are read within this time are read at once. */
 #define AT_ONCE_USECS	10000
 #define TRIES			10
 
@@ -91,7 +92,7 @@ wall_clock_register(ClockStepFunction function)
 }
 
 /*
- * Microseconds by a clock that nobody sets.
+ * Microseconds by a clock that cannot be set.
  */
 int64
 wall_clock_real(void)
@@ -111,8 +112,9 @@ wall_clock_steps(void)
 }
 
 /*
- * Look whether the clock was set, and then see to it that times are shifted.  Returns
- * whether it was this call that did so.  The caller holds no lock of ours.
+ * Look whether the clock was set, and then see to it that times are shifted.
+ * Returns whether it was this call that did so.  The caller holds no lock of
+ * ours.
  */
 bool
 wall_clock_check(void)

@@ -10,7 +10,7 @@
 
 #include "datatype/timestamp.h"
 
-/* How soon whoever sleeps until a time has to look whether the clock was set. */
+/* How soon a sleeper has to look whether the clock was set. */
 #define WALL_CLOCK_LOOK_MSECS	3000
 
 /* The clock was set. */
@@ -32,8 +32,8 @@ extern bool wall_clock_check(void);
 extern uint32 wall_clock_steps(void);
 
 /*
- * Is a time still to come that was set for most microseconds ahead, or less?  If it is
- * further ahead than that the clock has been set back since.
+ * Is a time still to come that was set for most microseconds ahead, or less?
+ * If it is further ahead than that the clock has been set back since.
  */
 static inline bool
 wall_clock_ahead(TimestampTz when, TimestampTz now, int64 most)
@@ -51,9 +51,9 @@ wall_clock_shifted(TimestampTz when, TimestampTz begun, const ClockStep *step)
 }
 
 /*
- * The earlier of two times.  Not Min(), which asks once more for the one that it
- * returns: what is asked for may have changed in between, or be work that is then
- * done twice.
+ * The earlier of two times.  Not Min(), which asks once more for the one that
+ * it returns: what is asked for may have changed in between, or be work that
+ * is then done twice.
  */
 static inline TimestampTz
 wall_clock_earlier(TimestampTz a, TimestampTz b)

@@ -4,12 +4,12 @@
  *	  When old rows are removed from archives.
  *
  * Rows that are older than the queue's keep_done are removed by maintenance
- * (archive_removal.c).  What goes wrong with that is no reason for the rest of a
- * pass to fail, for leases have to end in time: it is done in a subtransaction, and
- * after an error left alone for a while.
+ * (archive_removal.c).  What goes wrong with that is no reason for the rest of
+ * a pass to fail, for leases have to end in time: it is done in a
+ * subtransaction, and after an error left alone for a while.
  *
- * Locking: the lock on the table is not waited for.  The cursor has its own lock;
- * the rest of ArchiveState is guarded by the maintenance lock.
+ * Locking: the lock on the table is not waited for.  The cursor has its own
+ * lock; the rest of ArchiveState is guarded by the maintenance lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -101,9 +101,9 @@ back_off(ArchiveState *state, TimestampTz now)
 }
 
 /*
- * Open the archive of a queue, unless that has to be waited for, or it is not fit:
- * who finishes a task will be told what is wrong with it.  Returns false then, and
- * says when to come again.
+ * Open the archive of a queue, unless that has to be waited for, or it is not
+ * fit: who finishes a task will be told what is wrong with it.  Returns false
+ * then, and says when to come again.
  */
 static bool
 open_archive(Pass *pass, RemovalOf *of)
@@ -136,8 +136,8 @@ open_archive(Pass *pass, RemovalOf *of)
 }
 
 /*
- * Remove from the archive of a queue what is older than keep_done; up to pass->max
- * entries of the index are looked at.  Returns how many were.
+ * Remove from the archive of a queue what is older than keep_done; up to
+ * pass->max entries of the index are looked at.  Returns how many were.
  *
  * Nothing is waited for, and no error comes of it.  The caller has the
  * maintenance lock, and acts as the owner.

@@ -3,13 +3,13 @@
  * expire_due.c
  *	  Ending the tasks of a queue that have expired.
  *
- * Whatever its state, a task with an expires_at has an entry in an index on that, but if
- * it is dead.  So the pass finds those that have expired wherever they wait: deep in a
- * backlog, in the overflow, held, scheduled, set aside for a limit, in a queue that is
- * paused.
+ * Whatever its state, a task with an expires_at has an entry in an index on
+ * that, but if it is dead.  So the pass finds those that have expired wherever
+ * they wait: deep in a backlog, in the overflow, held, scheduled, set aside for
+ * a limit, in a queue that is paused.
  *
- * The cursor goes past a task that is leased.  When the lease ends and the task is as it
- * was, the queue is told its id (queue_state_outlived).
+ * The cursor goes past a task that is leased.  When the lease ends and the
+ * task is as it was, the queue is told its id (queue_state_outlived).
  *
  *-------------------------------------------------------------------------
  */
@@ -45,8 +45,8 @@ expire_is_due(QueueState *state, TimestampTz now)
 }
 
 /*
- * Some task could not be ended, perhaps for code of the owner's: report it once, and
- * leave them all alone for a while.
+ * Some task could not be ended, perhaps for code of the owner's: report it
+ * once, and leave them all alone for a while.
  */
 static void
 failed(Pass *pass, ErrorData *error)
@@ -69,9 +69,9 @@ failed(Pass *pass, ErrorData *error)
 }
 
 /*
- * End the tasks at n places that have expired.  Returns how many have ended.  An error is
- * no reason for the rest of a pass to fail, nor for other tasks to stay: if there is one
- * they are ended one by one.
+ * End the tasks at n places that have expired.  Returns how many have ended.
+ * An error is no reason for the rest of a pass to fail, nor for other tasks to
+ * stay: if there is one they are ended one by one.
  */
 static int
 end_tasks(Pass *pass, int n, ExpireEntry *entries)
@@ -103,8 +103,8 @@ end_tasks(Pass *pass, int n, ExpireEntry *entries)
 }
 
 /*
- * Look up the tasks whose leases have ended since they expired.  Returns how many have
- * ended.
+ * Look up the tasks whose leases have ended since they expired.  Returns how
+ * many have ended.
  */
 static int
 expire_outlived(Pass *pass)
@@ -152,8 +152,8 @@ come_for(TimestampTz expires_at)
 }
 
 /*
- * Remember what could not be ended, for it was in somebody's hands.  Returns whether there
- * is too much of that: then all is read again.
+ * Remember what could not be ended, for another transaction had the row in
+ * hand.  Returns whether there is too much of that: then all is read again.
  */
 static bool
 note_results(IndexCursor *cursor, int n, const IndexPosition *places, const ExpireEntry *entries)
@@ -170,8 +170,8 @@ note_results(IndexCursor *cursor, int n, const IndexPosition *places, const Expi
 }
 
 /*
- * End tasks that have expired; up to pass->max entries of the index are looked at, from
- * *from on, which is moved.  Returns how many have ended.
+ * End tasks that have expired; up to pass->max entries of the index are looked
+ * at, from *from on, which is moved.  Returns how many have ended.
  *
  * Rows that other transactions write are not waited for, as in promote_due().
  */
@@ -179,9 +179,9 @@ int
 expire_due(Pass *pass, IndexPosition *from)
 {
 	QueueExpiry *expiry = &pass->info->state->expiry;
-	IndexCursor  *cursor = &expiry->cursor;
+	IndexCursor *cursor = &expiry->cursor;
 	TimestampTz now = pass->now;
-	IndexPosition	skipped[INDEX_CURSOR_SKIPPED];
+	IndexPosition skipped[INDEX_CURSOR_SKIPPED];
 	int			skipped_count = index_cursor_skipped(cursor, skipped);
 	ExpireEntry *entries;
 	bool		again = false;
@@ -205,14 +205,17 @@ expire_due(Pass *pass, IndexPosition *from)
 
 	if (from->due <= now)
 	{
-		PlaceRead	read = {.max = pass->max, .last = now, .next = *from};
+		PlaceRead	read = {.max = pass->max,.last = now,.next = *from};
 		int			n;
 
 		read.entries = palloc(pass->max * sizeof(IndexPosition));
 		n = queue_index_expiring(pass->rel, pass->info, &read);
 		*from = read.next;
 		for (int i = 0; i < n; i++)
-			entries[i] = (ExpireEntry) {.tid = read.entries[i].tid};
+			entries[i] = (ExpireEntry)
+		{
+			.tid = read.entries[i].tid
+		};
 		ended += end_tasks(pass, n, entries);
 		again = note_results(cursor, n, read.entries, entries);
 		pending_due_read(index_cursor_end, cursor, from);

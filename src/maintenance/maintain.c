@@ -3,18 +3,19 @@
  * maintain.c
  *	  One bounded pass of what time does to a queue.
  *
- * Leases that have run out, tasks that have expired or become due, overflow that there is
- * room for, transactions that were prepared and have ended, rows of the archive
- * that are old; and now and then a look for what was overlooked.  The background
- * worker calls it when something is due, fairq.maintain() at a user's wish;
- * claims that come up short call it where there is no worker, for what makes
- * tasks ready.  It is bounded: the transaction is short, and the caller comes
- * again if there is more.  (But for the look for places of the overflow that were
- * lost, which comes to each group that has any: replenish_overflow.c.)
+ * Leases that have run out, tasks that have expired or become due, overflow
+ * that there is room for, transactions that were prepared and have ended, rows
+ * of the archive that are old; and now and then a look for what was overlooked.
+ * The background worker calls it when something is due, fairq.maintain() at a
+ * user's wish; claims that come up short call it where there is no worker, for
+ * what makes tasks ready.  It is bounded: the transaction is short, and the
+ * caller comes again if there is more.  (But for the look for places of the
+ * overflow that were lost, which comes to each group that has any:
+ * replenish_overflow.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
- * waited for.  It is held to the end of the transaction, in which what was done can
- * be seen.
+ * waited for.  It is held to the end of the transaction, in which what was
+ * done can be seen.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,10 +71,10 @@ lock_maintenance(Relation rel)
 
 /*
  * Sessions that have missed their ttl, or were closed with leases, are over:
- * so are their leases, of whatever queue.  And leases whose time it is have run
- * out.  This is noted in shared memory only, by whoever comes first, and takes no
- * lock on a queue: what is noted is not due any more, so the worker does not come
- * again and again for a queue that it cannot have.
+ * so are their leases, of whatever queue.  And leases whose time it is have
+ * run out.  This is noted in shared memory only, by whoever comes first, and
+ * takes no lock on a queue: what is noted is not due any more, so the worker
+ * does not come again and again for a queue that it cannot have.
  */
 void
 maintain_tick(TimestampTz now)
@@ -86,8 +87,8 @@ maintain_tick(TimestampTz now)
 }
 
 /*
- * If the clock was set since the last pass: what is left alone until a time, which may be
- * an hour off now, is looked at.  The maintenance lock is held.
+ * If the clock was set since the last pass: what is left alone until a time,
+ * which may be an hour off now, is looked at.  The maintenance lock is held.
  */
 static void
 clock_was_set(QueueState *state, TimestampTz now)
@@ -105,7 +106,11 @@ clock_was_set(QueueState *state, TimestampTz now)
 	state->sweep.begun_at = now;
 	for (int i = 0; i < state->sweep.suspect_count; i++)
 		state->sweep.suspects[i].since = now;
-	/* What was passed over has perhaps not expired any more: all is read anew. */
+
+	/*
+	 * What was passed over has perhaps not expired any more: all is read
+	 * anew.
+	 */
 	if (state->expiry.passed_over)
 		pending_read_again(state->relation);
 	state->expiry.passed_over = false;
@@ -178,9 +183,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 }
 
 /*
- * Do what is due, up to a bound.  Returns whether there is more to do now; else
- * maintenance->next is when to come again, or earlier if somebody schedules
- * something.
+ * Do what is due, up to a bound.  Returns whether there is more to do now;
+ * else maintenance->next is when to come again, or earlier if a backend
+ * schedules something.
  *
  * rel is locked in RowExclusiveLock mode.  The work is the caller's
  * transaction's: its tasks can be claimed when it commits.  It is done as the
@@ -190,7 +195,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 bool
 maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
-	RunAs context;
+	RunAs		context;
 	bool		more;
 
 	run_as_owner(rel->rd_rel->relowner, &context);
@@ -227,8 +232,8 @@ TimestampTz
 maintain_next_due(QueueInfo *info)
 {
 	return wall_clock_earlier(wall_clock_earlier(index_cursor_next(&info->state->due),
-										 index_cursor_next(&info->state->expiry.cursor)),
-						  maintain_next_lease());
+												 index_cursor_next(&info->state->expiry.cursor)),
+							  maintain_next_lease());
 }
 
 /*

@@ -17,9 +17,10 @@ typedef struct Maintenance
 	bool		begun;
 	bool		claiming;		/* for a claim: only what makes tasks ready */
 	bool		by_hand;		/* at a user's wish, not because it is time */
-	bool		expire_only;	/* only leases that have run out: the rest is failing */
-	IndexPosition	due_from;		/* where to read on in what is due ... */
-	IndexPosition	expired_from;	/* ... and in what has expired */
+	bool		expire_only;	/* only leases that have run out: the rest is
+								 * failing */
+	IndexPosition due_from;		/* where to read on in what is due ... */
+	IndexPosition expired_from; /* ... and in what has expired */
 	ArchivePass archive;
 	int64		moved;			/* tasks, by all passes */
 	int			sweep_passes;	/* in which there was more to look at */

@@ -23,9 +23,10 @@
 typedef enum Promotion
 {
 	PROMOTED,
-	NOT_DUE,					/* moved or gone, and whoever did that has said so; or
-								 * expired, which is for another pass */
-	IN_HANDS					/* of somebody who will not say when he is done */
+	NOT_DUE,					/* moved or gone, and whoever did that has
+								 * said so; or expired, for another pass to
+								 * end */
+	IN_HANDS					/* being written: its end will not be told */
 } Promotion;
 
 static Promotion
@@ -54,13 +55,14 @@ promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 }
 
 /*
- * Make scheduled tasks ready that are due; up to pass->max entries of the index are
- * looked at, from *from on, which is moved.  Returns how many are ready.
+ * Make scheduled tasks ready that are due; up to pass->max entries of the
+ * index are looked at, from *from on, which is moved.  Returns how many are
+ * ready.
  *
- * Rows that other transactions write are not waited for, and nothing else waits for
- * them: the queue remembers them apart, and they are looked at again each second.  If
- * there are too many to remember, all is read again from the first of those on,
- * once everything that is due has been read.
+ * Rows that other transactions write are not waited for, and nothing else
+ * waits for them: the queue remembers them apart, and they are looked at again
+ * each second.  If there are too many to remember, all is read again from the
+ * first of those on, once everything that is due has been read.
  */
 int
 promote_due(Pass *pass, IndexPosition *from)

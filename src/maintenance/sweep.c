@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * sweep.c
- *	  Looking for tasks that nobody handed over.
+ *	  Looking for tasks that were not handed over.
  *
- * Rows become claimable when somebody hands them over (pending.c).  Should a
- * row ever slip by, by a mistake of ours or of the server's, nobody would find
- * it until the next restart: it lies before its lane's frontier and is in no
- * window.  So now and then somebody looks.  It is to find nothing; what it
- * finds is counted, and in the log.
+ * Rows become claimable when they are handed over (pending.c).  If a row ever
+ * slips by, by a mistake of ours or of the server's, no claim finds it until
+ * the next restart: it lies before its lane's frontier and is in no window.
+ * So now and then a pass looks.  It is to find nothing; what it finds is
+ * counted, and in the log.
  *
- * Ids grow with time, so the index on id is read forwards, each part of it once:
+ * Ids grow with time, so the index on id is read forwards, each part of it
+ * once:
  *
  *	 A record says up to which id ids had been given out at a moment, and which
  *	 transaction id was next.  Whoever has one of these ids had a transaction id
@@ -23,20 +24,21 @@
  *	 being settled.  Meanwhile later ids are looked at as well, once, so that
  *	 what slipped by does not wait for it; and for good when it has ended.
  *
- * So a task is looked at once or twice in all.  That does not cover tasks that are
- * put back long after they came: nacked, released, promoted.  For those, and for
- * ids of direct SQL that do not follow the sequence, a hand goes round the
- * whole index, so many entries a sweep, for as long as there is any activity.
+ * So a task is looked at once or twice in all.  That does not cover tasks that
+ * are put back long after they came: nacked, released, promoted.  For those,
+ * and for ids of direct SQL that do not follow the sequence, a hand goes round
+ * the whole index, so many entries a sweep, for as long as there is any
+ * activity.
  *
  * A row between its transaction's end and its hand-over, or between window
  * and lease, looks as if it were lost.  So it is a suspect at first, and
- * looked up again a moment later, when nobody has had any in his hands for so
- * long (transit_horizon.c); and some times more if somebody has new ones by
+ * looked up again a moment later, when no backend has had any in hand for so
+ * long (transit_horizon.c); and some times more if a backend has new ones by
  * then, which may be the same.  To take one for lost that is not does no
  * harm: an offer too many never does.
  *
- * A sweep is begun every pgfairq.sweep_interval if there is anything new; if not
- * there is none, until an id is taken.
+ * A sweep is begun every pgfairq.sweep_interval if there is anything new; if
+ * not there is none, until an id is taken.
  *
  * Locking: QueueSweep is guarded by the maintenance lock of the queue, but for
  * what its fields say.
@@ -76,24 +78,25 @@
 #define HAND_ENTRIES	500
 
 /*
- * In microseconds: how long a sweep waits for the transactions that were running
- * when it began, and how long after a first look a suspect is looked up.
+ * In microseconds: how long a sweep waits for the transactions that were
+ * running when it began, and how long after a first look a suspect is looked
+ * up.
  */
 #define SETTLE_USECS	INT64CONST(200000)
 #define SUSPECT_USECS	INT64CONST(300000)
 
 /*
- * How long to wait, in all, for those who have had tasks in their hands since
- * then.  Who has them for longer is stuck, and a task that is lost is not to wait
- * for him.
+ * How long to wait, in all, for backends that have had tasks in hand since
+ * then.  One that has them for longer is stuck, and a task that is lost is
+ * not to wait for it.
  */
 #define TRANSIT_USECS	INT64CONST(10000000)
 
 /*
- * How many looks must not find a task, if during each of them somebody had tasks
- * in his hands that he had not at the look before.  Any of them may have met it
- * there, a task that is claimed and released all the time, say; one after the other
- * hardly.
+ * How many looks must not find a task, if during each of them a backend had
+ * tasks in hand that it had not at the look before.  One look may miss a task
+ * that is in hand just then, such as one that is claimed and released all the
+ * time; several looks in a row hardly do.
  */
 #define SUSPECT_LOOKS	8
 
@@ -102,7 +105,7 @@ typedef enum SuspectVerdict
 {
 	SUSPECT_LOST,
 	SUSPECT_WAIT,				/* tasks were in others' hands all the time */
-	SUSPECT_AGAIN				/* somebody has some now, or had: look again */
+	SUSPECT_AGAIN				/* a backend has some now, or had: look again */
 } SuspectVerdict;
 
 /* A pass in progress. */
@@ -117,8 +120,8 @@ typedef struct Sweeper
 } Sweeper;
 
 /*
- * Will no pass come across the task that row has read, which has an expires_at, when it
- * has expired?
+ * Will no pass come across the task that row has read, which has an expires_at,
+ * when it has expired?
  */
 static bool
 expiry_is_overlooked(QueueState *state, RowReader *row)
@@ -127,13 +130,13 @@ expiry_is_overlooked(QueueState *state, RowReader *row)
 
 	return DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_DEAD &&
 		!index_cursor_has(&state->expiry.cursor,
-						DatumGetTimestampTz(row_value(row, COLUMN_EXPIRES_AT))) &&
+						  DatumGetTimestampTz(row_value(row, COLUMN_EXPIRES_AT))) &&
 		!leases_find(queue_state_number(state),
 					 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
 }
 
 /*
- * Is the task that row has read one that nobody will come across?
+ * Is the task that row has read one that no claim will come across?
  */
 static bool
 is_overlooked(QueueInfo *info, RowReader *row)
@@ -162,7 +165,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 	{
 		case TASK_READY:
 			if (row_is_null(row, COLUMN_ADDRESS))
-				return false;	/* written by SQL; nobody's to claim */
+				return false;	/* written by SQL; not to be claimed */
 			address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 			if (address->class >= state->classes)
 				return false;
@@ -221,14 +224,14 @@ mend(QueueInfo *info, RowReader *row)
 			DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 
 		pending_offer_at_commit(placement_lane(info, address), address,
-								 &row->tuple.t_self);
+								&row->tuple.t_self);
 	}
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		queue_order_overflow_lost(info->state, row_reader_class(row),
 								  DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 		pending_scheduled(info->state,
-						   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+						  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 	stats_tally(info->state, QUEUE_SWEPT, 1);
 }
 
@@ -239,19 +242,19 @@ report(Sweeper *sweeper)
 		return;
 	sweeper->sweep->reported = true;
 	ereport(LOG,
-			(errmsg("tasks of queue \"%s\" had been handed over by nobody: %d at first",
+			(errmsg("sweep of queue \"%s\" found claimable tasks that were in no lane: %d",
 					sweeper->info->name, sweeper->found),
-			 errdetail("They can be claimed now. Further ones are counted in column \"swept\" of fairq.queue_stats."),
-			 errhint("This should not happen; please report it.")));
+			 errdetail("What it found can be claimed now. Further tasks are counted in column \"swept\" of fairq.queue_stats."),
+			 errhint("Please report this to the authors of pgfairq.")));
 }
 
 /*
  * What of a suspect that this look did not find either?
  *
- * before is since when somebody had tasks in his hands just before the look.  Who
- * had this one during the look had it by then, or has taken it since and has it
- * still; but for one who took it and let go of it within the look, whom we would
- * have to meet in the looks before as well.
+ * before is since when a backend has had tasks in hand, just before the look.
+ * A backend that had this one in hand during the look had it by then, or has
+ * taken it since and has it still.  One that took it and let go of it within
+ * the look would have to be met in the looks before as well.
  */
 static SuspectVerdict
 judge(const SweepSuspect *suspect, TimestampTz before, TimestampTz now)
@@ -348,7 +351,7 @@ suspect(Sweeper *sweeper, int64 id)
 		return false;
 	sweep->suspects[sweep->suspect_count].id = id;
 
-	/* Not when the pass began: who has it in his hands may have come since. */
+	/* Not when the pass began: who has it in hand may have come since. */
 	sweep->suspects[sweep->suspect_count].since = GetCurrentTimestamp();
 	sweep->suspects[sweep->suspect_count].looks = 1;
 	sweep->suspect_count++;
@@ -356,8 +359,8 @@ suspect(Sweeper *sweeper, int64 id)
 }
 
 /*
- * Look at the rows of the ids from *from on, below upto: at up to max entries of
- * the index.  *from is moved, to upto if there are no more.
+ * Look at the rows of the ids from *from on, below upto: at up to max entries
+ * of the index.  *from is moved, to upto if there are no more.
  */
 static void
 look_at_ids(Sweeper *sweeper, IndexPosition *from, int64 upto, int max)
@@ -415,8 +418,8 @@ activity(QueueState *state)
 }
 
 /*
- * Is there anything that has not been looked at?  If not, the next who takes an
- * id sees to it that somebody comes.
+ * Is there anything that has not been looked at?  If not, the next backend
+ * that takes an id wakes the worker.
  */
 static bool
 is_wanted(QueueState *state)
@@ -479,8 +482,8 @@ begin_sweep(Sweeper *sweeper)
 
 	/*
 	 * The ids first: whoever has one of them has a transaction id by now.  Of
-	 * ids from before the server's start the lanes know nothing, so that their
-	 * tasks are found in the index.
+	 * ids from before the server's start the lanes know nothing, so that
+	 * their tasks are found in the index.
 	 */
 	queue_state_ids(state, &first, &end);
 	sweep->done.due = Max(sweep->done.due, first);
@@ -528,9 +531,9 @@ go_on(Sweeper *sweeper)
 }
 
 /*
- * Do what there is to do of a sweep, up to a bound; begin one if it is time, or
- * in the first pass that a user wishes.  Returns whether there is more to do now; *next is moved
- * forward to when to come again.
+ * Do what there is to do of a sweep, up to a bound; begin one if it is time,
+ * or in the first pass that a user wishes.  Returns whether there is more to
+ * do now; *next is moved forward to when to come again.
  *
  * The caller has the maintenance lock.  What is found is handed over when the
  * transaction commits.
@@ -565,7 +568,7 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 	{
 		TimestampTz due = sweep->suspects[0].since + SUSPECT_USECS;
 
-		/* Not at once if somebody is waited for. */
+		/* Not at once if a backend is waited for. */
 		*next = Min(*next, due > now ? due : now + SUSPECT_USECS);
 	}
 	if (sweep->under_way)

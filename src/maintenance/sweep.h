@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * sweep.h
- *	  Looking for tasks that nobody handed over.
+ *	  Looking for tasks that were not handed over.
  *
  *-------------------------------------------------------------------------
  */

@@ -3,10 +3,11 @@
  * fixed_table.h
  *	  What the tables of fixed size have in common: hash chains, free entries.
  *
- * Entries are known, and link to each other, by number.  Such a table has a head
- * of its own (its locks and its FreeEntries), chains, and entries, one after the
- * other in shared memory.  The number of chains is a power of two that is not
- * less than the partitions of any table, so that a chain is in one of them.
+ * Entries are known, and link to each other, by number.  Such a table has a
+ * head of its own (its locks and its FreeEntries), chains, and entries, one
+ * after the other in shared memory.  The number of chains is a power of two
+ * that is not less than the partitions of any table, so that a chain is in one
+ * of them.
  *
  * Locking: the head of each table's file says which lock guards its chains, and
  * which its free entries.
@@ -31,8 +32,8 @@ typedef struct FreeEntries
 static const FreeEntries all_entries_free = {NO_ENTRY, 0};
 
 /*
- * Take a free one of size entries; NO_ENTRY: there is none.  link is the field by
- * which they are linked while they are free.
+ * Take a free one of size entries; NO_ENTRY: there is none.  link is the field
+ * by which they are linked while they are free.
  */
 #define free_entries_take(free, size, entries, link) \
 	free_entries_take_by(free, size, &(entries)->link, sizeof(*(entries)))
@@ -73,8 +74,8 @@ fixed_table_size(Size head, uint32 entries, Size entry_size)
 }
 
 /*
- * Set up the chains behind a table's head, unless that is done (found).  Returns
- * where its entries are.
+ * Set up the chains behind a table's head, unless that is done (found).
+ * Returns where its entries are.
  */
 static inline void *
 fixed_table_init(void *area, Size head, uint32 entries, bool found, uint32 **chains,

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * gone_queues.c
- *	  Queues that are gone, and nobody was told.
+ *	  Queues that are gone without a call of ours.
  *
- * On a standby queues that were looked at have shared state, and when the primary
- * drops them, or their database, that comes with the WAL: nobody calls us.  So
- * whoever looks at one more there looks which are gone; so does whoever finds no room
- * for another queue, or for lanes, and each worker when it starts.
+ * On a standby queues that were looked at have shared state, and when the
+ * primary drops them, or their database, that comes with the WAL: no function
+ * of ours is called.  So whoever looks at one more there looks which are
+ * gone; so does whoever finds no room for another queue, or for lanes, and
+ * each worker when it starts.
  *
- * Locking: a queue's state is in use only by who has a lock on its table.  Here it is
- * locked against all of them, unless that has to be waited for.
+ * Locking: a queue's state is in use only by who has a lock on its table.
+ * Here it is locked against all of them, unless that has to be waited for.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +41,7 @@ relation_exists(Oid relation)
 static bool
 release_if_gone(Oid relation)
 {
-	/* A drop's replay waits for any lock; a standby can have none above this. */
+	/* A drop's replay waits for any lock; a standby can have no higher one. */
 	LOCKMODE	lockmode = RecoveryInProgress() ? RowExclusiveLock : AccessExclusiveLock;
 	LockAcquireResult result;
 	LOCKTAG		tag;
@@ -65,8 +66,9 @@ release_if_gone(Oid relation)
 }
 
 /*
- * Release what queues of this database have in shared memory that are gone, and those
- * of databases that are.  Returns how many.  The caller has no lock of ours.
+ * Release what queues of this database have in shared memory that are gone,
+ * and those of databases that are.  Returns how many.  The caller has no lock
+ * of ours.
  */
 int
 gone_queues_release(void)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * gone_queues.h
- *	  Queues that are gone, and nobody was told.
+ *	  Queues that are gone without a call of ours.
  *
  *-------------------------------------------------------------------------
  */

@@ -10,26 +10,28 @@
  * may be ready whose places are in memory only: these may get lost, and must
  * not come behind new ones then.  When some of its room is free the group is
  * starved: it comes to the end of the queue's starved list, whose groups the
- * background worker replenishes in turn (replenish_overflow.c), from the lowest id on
- * that may be there, overflow_from.  A group is dry when it has run out of
- * places before: then the claim that notices replenishes it (claim_feed.c).
+ * background worker replenishes in turn (replenish_overflow.c), from the
+ * lowest id on that may be there, overflow_from.  A group is dry when it has
+ * run out of places before: then the claim that notices replenishes it
+ * (claim_feed.c).
  *
  * A group's two counts, ready and overflow, are what was added less what was
  * taken: a task is in one of them, or leased.  One with an address is ready
  * from when it gets that, committed or not; one of the overflow from when its
- * group is replenished with it, of which replenished_tasks.c keeps note.  Nobody
- * guesses: who takes a task away finds out where it was counted, and a lease
- * knows whether its task goes back (groups_given_back).  Rows that were
- * written before anybody counted are counted in one go (recovery.c).
+ * group is replenished with it, of which replenished_tasks.c keeps note.
+ * There is no guessing: who takes a task away finds out where it was counted,
+ * and a lease knows whether its task goes back (groups_given_back).  Rows
+ * that were written before anybody counted are counted in one go
+ * (recovery.c).
  *
  * That a group has nothing in the overflow is believed only of who has read to
  * the end of it.  So as long as overflow_from says that there may be
- * something, the group is replenished when there is room, or when the count is at
- * zero: what is there is found then, or overflow_from goes away.  Two kinds of
- * groups are replenished without room: those of which some tasks may have lost
- * their places (overflow_lost), for these tasks only; and those that starve,
- * when there is nothing to claim, because what they have ready is in the hands
- * of open transactions.
+ * something, the group is replenished when there is room, or when the count is
+ * at zero: what is there is found then, or overflow_from goes away.  Two kinds
+ * of groups are replenished without room: those of which some tasks may have
+ * lost their places (overflow_lost), for these tasks only; and those that
+ * starve, when there is nothing to claim, because what they have ready is in
+ * the hands of open transactions.
  *
  *-------------------------------------------------------------------------
  */
@@ -149,8 +151,9 @@ group_overflow_list(QueueState *queue, FairGroup *group)
 }
 
 /*
- * What a group has has changed: note whether it has overflow, enter it into the
- * starved list if it is to be replenished, and wake the worker.  Partition locked.
+ * What a group has has changed: note whether it has overflow, enter it into
+ * the starved list if it is to be replenished, and wake the worker.  Partition
+ * locked.
  */
 void
 group_overflow_check(QueueState *queue, FairGroup *group)
@@ -264,7 +267,7 @@ ReplenishedTask
 group_overflow_leave(QueueState *queue, uint32 number, int64 task)
 {
 	FairGroup  *group = group_table_lock_number(number);
-	ReplenishedTask		result = replenished_tasks_add(queue_state_number(queue), task);
+	ReplenishedTask result = replenished_tasks_add(queue_state_number(queue), task);
 
 	/* One that has lost its place is ready already. */
 	if (result == REPLENISHED_KNOWN)
@@ -351,8 +354,8 @@ end_refill(QueueState *queue, FairGroup *group)
 /*
  * The next group to replenish, of which the caller takes care:
  * group_overflow_replenished when the transaction commits,
- * group_overflow_not_replenished if it does not, and then replenish_ended.  Returns
- * false if there is none, or no room in the queue.
+ * group_overflow_not_replenished if it does not, and then replenish_ended.
+ * Returns false if there is none, or no room in the queue.
  */
 bool
 group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
@@ -404,8 +407,8 @@ group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 	bool		ours;
 
 	/*
-	 * What room there is in the queue is shared with starved groups.  If it is
-	 * not enough, groups take turns, and none gets what it would have had.
+	 * What room there is in the queue is shared with starved groups.  If it
+	 * is not enough, groups take turns, and none gets what it would have had.
 	 * One with tasks parked is not kept waiting by us.
 	 */
 	room /= ((volatile QueueState *) queue)->replenish.count + 1;
@@ -435,8 +438,8 @@ group_overflow_is_dry(QueueState *queue, uint32 number, StarvedGroup *starved)
 	{
 		starved->group = number;
 		begin_refill(group,
-					  Min(room, Min(ready_when_refilled(queue, group->key.class, 1), REFILL_DRY)),
-					  starved);
+					 Min(room, Min(ready_when_refilled(queue, group->key.class, 1), REFILL_DRY)),
+					 starved);
 	}
 	group_table_unlock(group);
 	return ours ? GROUP_IS_DRY : GROUP_IS_BEING_REFILLED;
@@ -460,8 +463,8 @@ group_overflow_replenished(QueueState *queue, uint32 number, const GroupFed *fed
 	end_refill(queue, group);
 
 	/*
-	 * From now on it is behind only because it is not replenished in time, and
-	 * begins again where it has got, wherever virtual time is by then.
+	 * From now on it is behind only because it is not replenished in time,
+	 * and begins again where it has got, wherever virtual time is by then.
 	 */
 	group->backlogged = (fed->moved || group->backlogged) &&
 		group->overflow_from != PG_INT64_MAX &&
@@ -476,9 +479,9 @@ group_overflow_replenished(QueueState *queue, uint32 number, const GroupFed *fed
 }
 
 /*
- * A group was not replenished after all: it comes to the end of the list.  So far
- * from where it was to be replenished, and to look for lost places as far as it
- * was to.
+ * A group was not replenished after all: it comes to the end of the list.  So
+ * far from where it was to be replenished, and to look for lost places as far
+ * as it was to.
  */
 void
 group_overflow_not_replenished(QueueState *queue, uint32 number, int64 lost)
@@ -549,6 +552,6 @@ group_overflow_seek_starved(QueueState *queue, bool held)
 {
 	for (int class = 0; class < queue->classes; class++)
 		seek_starved(queue, class,
-					queue_ready_nothing(queue, class) && transit_horizon_oldest() == DT_NOEND,
-					held);
+					 queue_ready_nothing(queue, class) && transit_horizon_oldest() == DT_NOEND,
+					 held);
 }

@@ -20,8 +20,8 @@ typedef struct StarvedGroup
 	int64		from;			/* the first id that may be there */
 	int64		lost;			/* those below may have lost their places */
 	uint32		limit;			/* its limit, or NO_LIMIT */
-	int			room;			/* how many may be moved now; 0: look whether there
-								 * are any */
+	int			room;			/* how many may be moved now; 0: look whether
+								 * there are any */
 } StarvedGroup;
 
 /* What came of a replenish. */
@@ -29,8 +29,8 @@ typedef struct GroupFed
 {
 	bool		moved;			/* tasks were moved out of the overflow */
 	int			written;		/* so many of them have addresses now */
-	int64		next;			/* the next tasks have this id, or a higher one;
-								 * PG_INT64_MAX: there are none */
+	int64		next;			/* the next tasks have this id, or a higher
+								 * one; PG_INT64_MAX: there are none */
 	int64		held;			/* from here on some are in hand elsewhere */
 	int64		lost;			/* some below may have lost their places */
 } GroupFed;

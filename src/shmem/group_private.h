@@ -66,11 +66,12 @@ typedef struct FairGroup
 
 	/* partition's lock */
 	bool		overflows;		/* it has overflow, or may have some */
-	uint8		replenish;			/* a RefillState */
-	bool		backlogged;		/* it has had overflow since the last replenish,
-								 * and nothing kept it from being served */
-	int32		unseen;			/* of ready, since its replenish began: they may
-								 * not be in lanes yet */
+	uint8		replenish;		/* a RefillState */
+	bool		backlogged;		/* it has had overflow since the last
+								 * replenish, and nothing kept it from being
+								 * served */
+	int32		unseen;			/* of ready, since its replenish began: they
+								 * may not be in lanes yet */
 	int32		pending;		/* of the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow that have no places */
 	int64		overflow_limit; /* what came in a replenish is from here on */
@@ -79,16 +80,17 @@ typedef struct FairGroup
 								 * PG_INT64_MIN: none have */
 	VirtualTime seen_finish;	/* F when its replenish began */
 	VirtualTime offered_finish; /* F when the last of them got it, or later */
-	double		refund;			/* what it was charged for tasks that have expired */
+	double		refund;			/* what it was charged for tasks that have
+								 * expired */
 	int			keylen;
 	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
 
 	/*
-	 * partition's lock and the queue's replenish.mutex to change, one of them to
-	 * read
+	 * partition's lock and the queue's replenish.mutex to change, one of them
+	 * to read
 	 */
-	uint32		dry_epoch;		/* the queue's when claims began to wait for it to be
-								 * replenished; 0: they do not */
+	uint32		dry_epoch;		/* the queue's when claims began to wait for
+								 * it to be replenished; 0: they do not */
 
 	/* the queue's replenish.mutex */
 	bool		listed;			/* it is in the starved list */

@@ -24,8 +24,9 @@
  * twice as many entries as there are groups with work.
  *
  * Locking: the lock of the partition guards its chains and the entries in
- * them.  The creation lock guards rings, free list and slot counters, and
- * is taken before a partition's.  The mutex of a queue's replenish is taken after.
+ * them.  The creation lock guards rings, free list and slot counters, and is
+ * taken before a partition's.  The mutex of a queue's replenish is taken
+ * after.
  *
  *-------------------------------------------------------------------------
  */

@@ -55,9 +55,9 @@ charge_of(QueueState *queue, const FairGroup *group, double cost)
 #define REFUND_LEFT		(1.0 / 64)
 
 /*
- * A group has been charged for tasks that expired, and none was served for it.  Its
- * next tasks are charged the less, until that is made up for; or it has come to
- * virtual time v, where nothing is owed to it.  Partition locked.
+ * A group has been charged for tasks that expired, and none was served for it.
+ * Its next tasks are charged the less, until that is made up for; or it has
+ * come to virtual time v, where nothing is owed to it.  Partition locked.
  */
 static double
 refunded(FairGroup *group, double charge, VirtualTime v)
@@ -211,7 +211,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 #define NEW_SECONDS		0.1
 
 /*
- * Somebody else has a lease on the task: all is as it was before
+ * Another claim has a lease on the task: all is as it was before
  * groups_lease_begins.
  */
 void
@@ -477,14 +477,14 @@ groups_look(QueueState *queue, int class, const GroupName *name,
 }
 
 /*
- * A task of a group that has tags, of this cost, has expired and is about to be counted
- * off: the group gets back what it was charged.  Its place is not given to another, for
- * tasks of a group are served in their order.  Were nothing given back, a group whose tasks
- * expire as they wait would be charged more than the others are served, and never
- * come to its turn.
+ * A task of a group that has tags, of this cost, has expired and is about to be
+ * counted off: the group gets back what it was charged.  Its place is not
+ * given to another, for tasks of a group are served in their order.  Were
+ * nothing given back, a group whose tasks expire as they wait would be charged
+ * more than the others are served, and never come to its turn.
  *
- * If it was the last one, the group starts one task behind virtual time, as if they had
- * been purged.
+ * If it was the last one, the group starts one task behind virtual time, as if
+ * they had been purged.
  */
 void
 groups_refund(QueueState *queue, int class, uint32 number, double cost)

@@ -28,7 +28,7 @@ typedef struct GroupTag
 	uint64		slot;
 	uint32		group;
 	double		weight;			/* of groups_look only */
-	bool		starved;			/* of groups_look only: a replenish is due */
+	bool		starved;		/* of groups_look only: a replenish is due */
 	int64		overflow_from;	/* of groups_look only: where to replenish */
 } GroupTag;
 

@@ -3,9 +3,9 @@
  * lane_doubts.c
  *	  Rows in the hands of transactions that do not offer them when they end.
  *
- * A prepared transaction ends without a callback of ours, and a user's statement
- * may fail before its triggers are fired.  So the lane remembers such rows, as
- * doubts, and claims look again when the transaction has ended.
+ * A prepared transaction ends without a callback of ours, and a user's
+ * statement may fail before its triggers are fired.  So the lane remembers
+ * such rows, as doubts, and claims look again when the transaction has ended.
  *
  * Locking: lane->lock.
  *
@@ -26,8 +26,9 @@
 /*
  * A row in a place is in doubt: it is in the hands of a transaction (invalid:
  * of some) that will not say so when it ends.  Of several rows of one
- * transaction the first is remembered.  counted: it is prepared, and what it does
- * was counted, so that the queue has to be counted anew if it is rolled back.
+ * transaction the first is remembered.  counted: it is prepared, and what it
+ * does was counted, so that the queue has to be counted anew if it is rolled
+ * back.
  */
 void
 lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool counted)
@@ -57,10 +58,10 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool coun
 	else if (doubt == NULL)
 	{
 		/*
-		 * One too many: from now on it is looked at again each time.  Whether either
-		 * is rolled back is not known then, so what was counted is counted anew: when
-		 * both have ended, for until then they keep their locks on the table
-		 * (recovery_recount).
+		 * One too many: from now on it is looked at again each time.  Whether
+		 * either is rolled back is not known then, so what was counted is
+		 * counted anew: when both have ended, for until then they keep their
+		 * locks on the table (recovery_recount).
 		 */
 		doubt = &lane->doubts[LANE_DOUBTS - 1];
 		if (counted || doubt->counted)
@@ -80,8 +81,9 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool coun
 }
 
 /*
- * A transaction is in doubt that has changed what is counted, and perhaps no row with
- * a place: the first lane remembers it.  Returns false if there is none.
+ * A transaction is in doubt that has changed what is counted, and perhaps no
+ * row with a place: the first lane remembers it.  Returns false if there is
+ * none.
  */
 bool
 lane_doubts_add_transaction(const LaneSet *set, TransactionId xid)

@@ -3,8 +3,8 @@
  * lane_run.h
  *	  Sorted runs of a lane's entries.
  *
- * A lane has two: the window and the unwritten entries.  The caller has the lane
- * locked.
+ * A lane has two: the window and the unwritten entries.  The caller has the
+ * lane locked.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,8 +47,8 @@ lane_run_has(const LaneRun *run, const LaneEntry *entries, int at, const LaneEnt
 }
 
 /*
- * Enter a place into a run that has room in its array of size entries, unless it
- * is there.
+ * Enter a place into a run that has room in its array of size entries, unless
+ * it is there.
  */
 static inline void
 lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *place)

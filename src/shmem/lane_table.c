@@ -79,9 +79,9 @@ set_up_lane(LaneSet *set, int bucket, int *at)
 
 /*
  * See that in n sets the buckets 0 .. buckets - 1, and other (-1: none), have
- * lanes: all of them or, if there are too few left, none that has not one yet.
- * Returns false then; *missing is how many it would have taken.  The caller has
- * a lock that lets nobody else change the sets.
+ * lanes: all of them or, if there are too few left, none that has not one
+ * yet.  Returns false then; *missing is how many it would have taken.  The
+ * caller has a lock under which no other backend changes the sets.
  *
  * A new lane knows nothing: its frontier is at the start, and whatever is there
  * already is found by reading the index.  So lanes can be added at any time.
@@ -117,7 +117,7 @@ lane_table_set_up(LaneSet *const *sets, int n, int buckets, int other, int *miss
 }
 
 /*
- * Give the lanes of a set back.  Nobody uses them any more.
+ * Give the lanes of a set back.  No backend uses them any more.
  */
 void
 lane_table_give_back(LaneSet *set)

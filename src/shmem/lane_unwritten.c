@@ -130,8 +130,8 @@ lane_unwritten_has(const LaneSet *set, UnwrittenTasks *tasks, int64 task)
 }
 
 /*
- * A task of the overflow is no more: its unwritten entry is taken out by whoever
- * reads a lane and takes nothing.
+ * A task of the overflow is no more: its unwritten entry is taken out by
+ * whoever reads a lane and takes nothing.
  */
 void
 lane_unwritten_forget(Lane *lane, const LaneEntry *place)
@@ -153,7 +153,8 @@ lane_unwritten_forget(Lane *lane, const LaneEntry *place)
 }
 
 /*
- * The place of a task of the overflow.  Returns false if it has none in the lanes.
+ * The place of a task of the overflow.  Returns false if it has none in the
+ * lanes.
  */
 bool
 lane_unwritten_find(const LaneSet *set, int64 task, FairqAddress *address)
@@ -186,7 +187,7 @@ lane_unwritten_find(const LaneSet *set, int64 task, FairqAddress *address)
  */
 int
 lane_unwritten_copy(Lane *lane, const LaneEntry *from, const LaneEntry *before,
-					 LaneEntry *entries)
+					LaneEntry *entries)
 {
 	const LaneRun *run = &lane->unwritten;
 	int			first;

@@ -40,14 +40,15 @@
  *
  * An entry too many does no harm: the row and the lease table decide.
  *
- * The overflow.  A task that waits for room has no address, so no index has its
- * place; it gets one here when it is about to be its turn (replenish_overflow.c), in an
- * array of its own.  Such an unwritten entry stays until it is taken, also from
- * the frontier on; there it is not yet to be taken.  A take merges the fronts of
- * both arrays.  When the array is full the last one is lost, and the overflow is
- * read again from that task on (queue_order_overflow_lost).  A claimer that has
- * taken one gives it back, leases the task, or knows that there is no such task
- * any more: no index would lead to it again.
+ * The overflow.  A task that waits for room has no address, so no index has
+ * its place; it gets one here when it is about to be its turn
+ * (replenish_overflow.c), in an array of its own.  Such an unwritten entry
+ * stays until it is taken, also from the frontier on; there it is not yet to
+ * be taken.  A take merges the fronts of both arrays.  When the array is full
+ * the last one is lost, and the overflow is read again from that task on
+ * (queue_order_overflow_lost).  A claimer that has taken one gives it back,
+ * leases the task, or knows that there is no such task any more: no index
+ * would lead to it again.
  *
  * Who waits for tasks (waiters.c) is told here, of each offer and of each
  * frontier that is lowered, so whatever makes tasks claimable comes by.
@@ -81,8 +82,8 @@ drop_from(Lane *lane, const LaneEntry *place)
 }
 
 /*
- * Let the window end before place, and have the frontier there at the most.  Lane
- * locked exclusively.
+ * Let the window end before place, and have the frontier there at the most.
+ * Lane locked exclusively.
  */
 void
 lanes_cut(Lane *lane, const LaneEntry *place)
@@ -102,8 +103,9 @@ lanes_cut(Lane *lane, const LaneEntry *place)
 }
 
 /*
- * Enter a place into the window.  If it is full the last entry goes, or the place
- * itself, and the index is read again from there.  Lane locked exclusively.
+ * Enter a place into the window.  If it is full the last entry goes, or the
+ * place itself, and the index is read again from there.  Lane locked
+ * exclusively.
  */
 static void
 enter(Lane *lane, const LaneEntry *place)
@@ -116,8 +118,8 @@ enter(Lane *lane, const LaneEntry *place)
 			last = *place;
 
 		/*
-		 * All of its address, for an offer may name a heap-only tuple, whose TID
-		 * is not the one in the index.
+		 * All of its address, for an offer may name a heap-only tuple, whose
+		 * TID is not the one in the index.
 		 */
 		ItemPointerSet(&last.tid, 0, 0);
 		lanes_cut(lane, &last);
@@ -184,7 +186,7 @@ lanes_offer_entry(Lane *lane, const LaneEntry *place)
  */
 
 /*
- * There may be claimable rows from address on that nobody can name (NULL:
+ * There may be claimable rows from address on that cannot be named (NULL:
  * anywhere): have the index read again from there.
  */
 void
@@ -233,9 +235,9 @@ lanes_has(Lane *lane, const FairqAddress *address)
 }
 
 /*
- * What is next in a lane.  An entry of the index that was entered during a refill
- * may lie beyond the frontier, an unwritten one always: then it is not yet to be
- * taken.
+ * What is next in a lane.  An entry of the index that was entered during a
+ * refill may lie beyond the frontier, an unwritten one always: then it is not
+ * yet to be taken.
  */
 static inline void
 look(const Lane *lane, LaneTop *top)
@@ -273,13 +275,14 @@ look(const Lane *lane, LaneTop *top)
 }
 
 /*
- * What is next in a lane.  Without the lock, as a claimer looks at all lanes before it
- * takes from one.  For claimers only; who acts on what he sees looks with the lock.
+ * What is next in a lane.  Without the lock, as a claimer looks at all lanes
+ * before it takes from one.  For claimers only; a claimer looks again with
+ * the lock before it acts on this.
  *
- * Races: entries move while one is copied, so that first may be a mixture of two, or an
- * entry that somebody has taken; and lanes_refill_end() says that a lane is complete
- * before it has entered what was read, so that one with tasks may look empty.  Both are
- * harmless to a claimer:
+ * Races: entries move while one is copied, so that first may be a mixture of
+ * two, or an entry that has been taken; and lanes_refill_end() says that a
+ * lane is complete before it has entered what was read, so that one with
+ * tasks may look empty.  Both are harmless to a claimer:
  *
  *	 What it takes, and up to where, lanes_take() compares with the lock.  A first that
  *	 is too far along, or a lane that looks empty, has it take later entries of other
@@ -333,8 +336,9 @@ takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bo
 }
 
 /*
- * Copy the first entries of both runs in order: of the window's first n, and the
- * unwritten's first u, up to max.  Returns how many are unwritten.  Lane locked.
+ * Copy the first entries of both runs in order: of the window's first n, and
+ * the unwritten's first u, up to max.  Returns how many are unwritten.  Lane
+ * locked.
  */
 static int
 merge(const Lane *lane, int n, int u, int max, LaneEntry *entries)
@@ -362,8 +366,9 @@ merge(const Lane *lane, int n, int u, int max, LaneEntry *entries)
 /*
  * Take up to max entries from the front of a lane, but none that comes after
  * upto (NULL: any), and say what is next.  Returns how many; -1 if nowait and
- * another claimer has the lane locked.  (Somebody else is waited for: he has an
- * entry to make, or to take out, and who passes by finds later ones.)
+ * another claimer has the lane locked.  (Other backends are waited for: they
+ * have an entry to make, or to take out, and a claimer that passes by finds
+ * later ones.)
  */
 int
 lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
@@ -404,8 +409,8 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 }
 
 /*
- * Copy a lane's entries up to the frontier, for those who only look.  Returns how
- * many; entries has room for LANE_ENTRIES.
+ * Copy a lane's entries up to the frontier, for those who only look.  Returns
+ * how many; entries has room for LANE_ENTRIES.
  */
 int
 lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
@@ -426,7 +431,7 @@ lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
 
 /*
  * Begin to read the index of a lane.  Returns false if there is nothing to
- * read or somebody else is reading.  Else the caller reads up to *room + 1
+ * read or another backend is reading.  Else the caller reads up to *room + 1
  * entries from *from on, and calls lanes_refill_end.
  */
 bool
@@ -464,7 +469,7 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 	{
 		LaneEntry	last_of_address = *next;
 
-		/* Prune what was entered meanwhile beyond it; an address stays whole. */
+		/* Prune what was entered beyond it meanwhile; an address is whole. */
 		ItemPointerSet(&last_of_address.tid, MaxBlockNumber, PG_UINT16_MAX);
 		lane->frontier = *next;
 		drop_from(lane, &last_of_address);
@@ -506,8 +511,8 @@ lanes_refill_wait(Lane *lane)
 }
 
 /*
- * A transaction or a subtransaction rolls back: if it was in a refill, nothing was
- * read.
+ * A transaction or a subtransaction rolls back: if it was in a refill, nothing
+ * was read.
  */
 void
 lanes_at_abort(void)

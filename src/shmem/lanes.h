@@ -82,10 +82,11 @@ typedef struct Lane
 	LWLock		lock;			/* guards all the rest */
 
 	bool		in_use;			/* directory lock of lanes.c */
-	bool		complete;		/* the window has all there is: the frontier is
-								 * infinitely far */
+	bool		complete;		/* the window has all there is: the frontier
+								 * is infinitely far */
 	bool		refilling;		/* the index is being read at the frontier */
-	bool		was_cut;		/* meanwhile entries from cut_at on were let go */
+	bool		was_cut;		/* meanwhile entries from cut_at on were let
+								 * go */
 	bool		taking;			/* locked by a claimer; read without lock */
 	int			queue;			/* number of its state */
 	uint16		bucket;
@@ -108,14 +109,15 @@ typedef enum LaneView
 	LANE_EMPTY,					/* nothing there */
 	LANE_READY,					/* first is the next entry */
 	LANE_UNREAD,				/* nothing before first; read the index */
-	LANE_REFILLING,				/* the same, and somebody is reading */
+	LANE_REFILLING,				/* as LANE_UNREAD, but a backend is reading */
 	LANE_LOCKED					/* a claimer's note: it was locked */
 } LaneView;
 
 typedef struct LaneTop
 {
 	LaneView	view;
-	bool		low;			/* of lanes_take: the window should be refilled in passing */
+	bool		low;			/* of lanes_take: the window should be
+								 * refilled in passing */
 	LaneEntry	first;
 } LaneTop;
 
@@ -129,8 +131,8 @@ typedef struct LaneSet
 	int			queue;			/* number of its state */
 	int			class;
 	int			high;			/* buckets from here on have none */
-	int			lanes[FAIRQ_MAX_BUCKETS];	/* number of the lane, plus one; 0:
-											 * none */
+	int			lanes[FAIRQ_MAX_BUCKETS];	/* number of the lane, plus one;
+											 * 0: none */
 } LaneSet;
 
 /* lane_table.c */
@@ -202,8 +204,8 @@ lanes_compare(const LaneEntry *a, const LaneEntry *b)
 }
 
 /*
- * Might there be something in a lane before place?  Without the lock, and at less
- * cost than lanes_look.
+ * Might there be something in a lane before place?  Without the lock, and at
+ * less cost than lanes_look.
  */
 static inline bool
 lanes_may_precede(const Lane *lane, const LaneEntry *place)
@@ -215,7 +217,7 @@ lanes_may_precede(const Lane *lane, const LaneEntry *place)
 		unlikely(((volatile const Lane *) lane)->unwritten.count > 0);
 }
 
-/* The smallest place of all: the frontier of a lane of which nothing is known. */
+/* The smallest place: the frontier of a lane of which nothing is known. */
 static inline void
 lane_entry_set_first(LaneEntry *entry)
 {

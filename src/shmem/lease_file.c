@@ -14,9 +14,9 @@
  * recovers, tasks may have been worked on elsewhere since, under other leases.
  *
  * The file is removed as soon as it has been looked at: it must never be read
- * twice.  It has a version and a checksum, and its contents are checked all the
- * same; a file that does not fit is left unread with a line in the log.  Nothing
- * depends on it but who holds which task.
+ * twice.  It has a version and a checksum, and its contents are checked all
+ * the same; a file that does not fit is left unread with a line in the log.
+ * Nothing depends on it but who holds which task.
  *
  * All of this runs in the postmaster, before and after all other processes, so
  * nothing is locked.
@@ -67,12 +67,12 @@ typedef struct LeaseFileHeader
 
 /*
  * The shutdown that was the last thing to happen to the data; false if it was
- * none, but a crash, or that of a standby, which has no leases.  The exit code does
- * not tell: it is 0 after an immediate shutdown, too, which leaves in shared memory
- * what killed backends were at.
+ * none, but a crash, or that of a standby, which has no leases.  The exit code
+ * does not tell: it is 0 after an immediate shutdown, too, which leaves in
+ * shared memory what killed backends were at.
  *
- * Before the postmaster exits the control file is written for the last time, and
- * when it has started again it looks here before anybody writes it anew.
+ * Before the postmaster exits the control file is written for the last time,
+ * and when it has started again it looks here before anybody writes it anew.
  */
 static bool
 last_shutdown(Shutdown *shutdown)
@@ -90,8 +90,8 @@ last_shutdown(Shutdown *shutdown)
 }
 
 /*
- * Is the server about to read WAL that may not be its own: a standby, or one that
- * was restored from a backup?
+ * Is the server about to read WAL that may not be its own: a standby, or one
+ * that was restored from a backup?
  */
 static bool
 will_recover(void)

@@ -3,8 +3,8 @@
  * lease_receipts.c
  *	  Receipts: what names a lease to its holder.
  *
- * Most lead to their lease.  Those of leases that were restored into another entry
- * than they had (moved) are looked for, in chains by token.
+ * Most lead to their lease.  Those of leases that were restored into another
+ * entry than they had (moved) are looked for, in chains by token.
  *
  *-------------------------------------------------------------------------
  */

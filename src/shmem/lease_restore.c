@@ -114,10 +114,10 @@ leases_set_salt(uint32 salt)
 }
 
 /*
- * What is kept of a lease: 1; 0 if there is none of this number; -1 if there are
- * none from here on.  If its session is over (that of a connection is) the lease
- * has run out, and nobody has put the task back yet: that it was tried must not
- * be forgotten.
+ * What is kept of a lease: 1; 0 if there is none of this number; -1 if there
+ * are none from here on.  If its session is over (that of a connection is)
+ * the lease has run out, and the task has not been put back yet: that it was
+ * tried must not be forgotten.
  */
 int
 leases_save(int number, SavedLease *saved)

@@ -34,8 +34,8 @@ typedef enum LeaseState
 	LEASE_FREE,
 	LEASE_HELD,
 	LEASE_SETTLING,
-	LEASE_VAIN					/* its task is gone: nobody can settle it, and the
-								 * next pass ends it */
+	LEASE_VAIN					/* its task is gone: it cannot be settled, and
+								 * the next pass ends it */
 } LeaseState;
 
 typedef struct Lease
@@ -51,10 +51,10 @@ typedef struct Lease
 	uint16		wheel_slot;
 	uint8		partition;
 	uint8		state:2;		/* a LeaseState */
-	uint8		outlived:1;		/* its task has expired: the queue is told when it
-								 * ends, if the task is as it was */
-	uint8		counted:1;		/* its group will count its task again when it is
-								 * given back */
+	uint8		outlived:1;		/* its task has expired: the queue is told
+								 * when it ends, if the task is as it was */
+	uint8		counted:1;		/* its group will count its task again when it
+								 * is given back */
 	uint8		durable:1;		/* lease_durables says more */
 	uint8		moved:1;		/* and its receipt, too */
 	uint8		closing:1;		/* its transaction has looked for a held task */
@@ -89,8 +89,8 @@ typedef struct LeaseTable
 	LWLock		free_lock;
 	FreeEntries free;			/* free_lock */
 	uint32		salt;			/* 28 bits, new at each start */
-	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels to
-								 * this one */
+	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels
+								 * to this one */
 	LWLock		moved_lock;
 	uint32		moved[MOVED_CHAINS];	/* moved_lock */
 	Partition	partitions[PARTITIONS];

@@ -25,8 +25,8 @@
 #define AHEAD_TICKS		20
 
 /*
- * Set the wheel of a partition to now, forward or back.  If that is because the clock
- * was set, leases last as long as they would have.
+ * Set the wheel of a partition to now, forward or back.  If that is because
+ * the clock was set, leases last as long as they would have.
  */
 static void
 wheel_set(Partition *partition, TimestampTz now, const ClockStep *step)
@@ -112,8 +112,8 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 }
 
 /*
- * Look once a tick what has expired.  The first caller of a tick does the work, which
- * is in proportion to what expires.
+ * Look once a tick what has expired.  The first caller of a tick does the
+ * work, which is in proportion to what expires.
  */
 void
 leases_tick(TimestampTz now)
@@ -136,8 +136,8 @@ leases_tick(TimestampTz now)
 }
 
 /*
- * Sessions were closed: their leases have run out.  Looks at all leases there are,
- * for sessions that end with leases are few.
+ * Sessions were closed: their leases have run out.  Looks at all leases there
+ * are, for sessions that end with leases are few.
  */
 void
 leases_end_sessions(void)
@@ -173,8 +173,8 @@ leases_end_sessions(void)
 }
 
 /*
- * The task of a lease is gone, which has been found out otherwise than by whoever
- * settles it: nobody can from now on, and it has run out.
+ * The task of a lease is gone, which has been found out otherwise than by
+ * whoever settles it: from now on it cannot be settled, and it has run out.
  */
 void
 leases_end_vain(const LeaseRef *ref)
@@ -198,10 +198,11 @@ leases_end_vain(const LeaseRef *ref)
 }
 
 /*
- * The leases of a session, in a palloc'd array.  Returns how many.  Looks at all
- * leases there are, first without a lock: an entry may become another lease any time,
- * and shows the old session with the new token then.  Under the lock it is one
- * lease, of the session whose slot it keeps; and its token names it for ever.
+ * The leases of a session, in a palloc'd array.  Returns how many.  Looks at
+ * all leases there are, first without a lock: an entry may become another
+ * lease any time, and shows the old session with the new token then.  Under
+ * the lock it is one lease, of the session whose slot it keeps; and its token
+ * names it for ever.
  */
 int
 leases_of_session(const SessionRef *session, LeaseRef **refs)

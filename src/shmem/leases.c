@@ -9,18 +9,19 @@
  * delivered again.
  *
  * A lease is held, or settling: its task's row is being deleted or changed by
- * a transaction in progress, and until that ends the lease does not expire.  If its
- * task is found to be gone it is held in vain (lease_rows.c).
+ * a transaction in progress, and until that ends the lease does not expire.
+ * If its task is found to be gone it is held in vain (lease_rows.c).
  *
- * A durable lease has a row in a table, too (durable_leases.c), from which it is
- * restored after a crash.
+ * A durable lease has a row in a table, too (durable_leases.c), from which it
+ * is restored after a crash.
  *
  * Here leases are granted, settled and ended.  lease_table.c has the entries,
  * lease_wheel.c turns the wheels, lease_receipts.c knows receipts, and
  * lease_restore.c what is there after a restart.
  *
- * Locking: see lease_table.c.  A claim grants a lease while it has a share lock
- * on the row's page (see claim_grant.c for why), so nothing here looks at a page.
+ * Locking: see lease_table.c.  A claim grants a lease while it has a share
+ * lock on the row's page (see claim_grant.c for why), so nothing here looks at
+ * a page.
  *
  *-------------------------------------------------------------------------
  */
@@ -82,13 +83,13 @@ new_token(void)
  *
  * The caller sets the lease's queue, task, tid, attempt (its number), started
  * (now), deadline, group (which counts it already: groups_lease_begins) and
- * overflow (its entry is unwritten).  The rest is set here.  session is whose the
- * lease is going to be (number NO_SESSION: of none); counted says whether the
- * group counts the task.  There is a reserved entry.
+ * overflow (its entry is unwritten).  The rest is set here.  session is whose
+ * the lease is going to be (number NO_SESSION: of none); counted says whether
+ * the group counts the task.  There is a reserved entry.
  *
- * The caller holds the page of the row locked, so that the row cannot be deleted
- * between the caller's look and the lease.  A lease that has run out is a lease
- * until its task is put back.
+ * The caller holds the page of the row locked, so that the row cannot be
+ * deleted between the caller's look and the lease.  A lease that has run out
+ * is a lease until its task is put back.
  */
 LeaseGrant
 leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
@@ -185,9 +186,9 @@ leases_find(int queue, int64 task, LeaseInfo *info)
 }
 
 /*
- * A claim has come to the row of a task, which is locked, and may not have it.  If the
- * task is leased, whoever gives it back offers the row from there.  Returns whether
- * it is.
+ * A claim has come to the row of a task, which is locked, and may not have it.
+ * If the task is leased, whoever gives it back offers the row from there.
+ * Returns whether it is.
  */
 bool
 leases_seen(int queue, int64 task, const ItemPointerData *tid)
@@ -202,9 +203,10 @@ leases_seen(int queue, int64 task, const ItemPointerData *tid)
 }
 
 /*
- * The transaction that settles a task's lease is going to look, for the last time,
- * whether another task is held behind it.  Should it fail the lease goes on
- * and says so still, for another one may have said so, too: a look too many.
+ * The transaction that settles a task's lease is going to look, for the last
+ * time, whether another task is held behind it.  If the transaction fails the
+ * lease goes on and says so still, for another one may have said so, too: a
+ * look too many.
  */
 void
 leases_closing(int queue, int64 task)
@@ -218,8 +220,8 @@ leases_closing(int queue, int64 task)
 }
 
 /*
- * Is a task leased, and has who ends the lease yet to look for a task that is held
- * behind it?
+ * Is a task leased, and has who ends the lease yet to look for a task that is
+ * held behind it?
  */
 bool
 leases_will_look(int queue, int64 task)
@@ -234,8 +236,8 @@ leases_will_look(int queue, int64 task)
 }
 
 /*
- * A task has expired.  Is it leased?  Then it may go on, and the queue is told when its
- * lease ends and it is as it was.
+ * A task has expired.  Is it leased? Then it may go on, and the queue is told
+ * when its lease ends and it is as it was.
  */
 bool
 leases_outlive(int queue, int64 task)
@@ -286,9 +288,9 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int que
 }
 
 /*
- * Begin to settle a lease.  Returns false if it is over, or somebody (the
- * caller included) is settling it already: then it is not the caller's any
- * more.  At the end of the transaction it is dropped or unsettled.
+ * Begin to settle a lease.  Returns false if it is over, or a transaction
+ * (the caller's included) is settling it already: then it is not the caller's
+ * any more.  At the end of the transaction it is dropped or unsettled.
  */
 bool
 leases_settle(const LeaseRef *ref, LeaseInfo *info)
@@ -297,8 +299,8 @@ leases_settle(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * Begin to settle a lease if it is of a queue, and of no session.  If it is not, or
- * if it is over, returns false and does nothing.
+ * Begin to settle a lease if it is of a queue, and of no session.  If it is
+ * not, or if it is over, returns false and does nothing.
  */
 bool
 leases_settle_of(const LeaseRef *ref, int queue, LeaseInfo *info)
@@ -317,9 +319,10 @@ leases_settle_expired(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * The settling transaction failed: the lease is as it was, and if it should
- * have run out meanwhile it does.  wake: and the worker is woken for it; not by who
- * knows when to come again, for what he could not put back he cannot at once.
+ * The settling transaction failed: the lease is as it was, and runs out if
+ * its deadline has passed meanwhile.  wake: the worker is woken for it.  A
+ * pass does not wake it: it knows when to come again, and what it could not
+ * put back it cannot put back at once.
  */
 void
 leases_unsettle(const LeaseRef *ref, bool wake)
@@ -343,8 +346,9 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 }
 
 /*
- * End a lease, whose partition is locked exclusively and unlocked then.  started is
- * when the task began to be worked on, which its group is told of; 0: it was not.
+ * End a lease, whose partition is locked exclusively and unlocked then.
+ * started is when the task began to be worked on, which its group is told of;
+ * 0: it was not.
  */
 static void
 end_lease(Partition *partition, uint32 number, TimestampTz started)
@@ -370,8 +374,9 @@ end_lease(Partition *partition, uint32 number, TimestampTz started)
 }
 
 /*
- * A lease is going to end, and its task is as it was before: it is counted again.
- * And if it has expired meanwhile it is looked at again.  Partition locked exclusively.
+ * A lease is going to end, and its task is as it was before: it is counted
+ * again, and if it has expired meanwhile it is looked at again.  Partition
+ * locked exclusively.
  */
 static void
 count_given_back(const Lease *lease)
@@ -384,8 +389,8 @@ count_given_back(const Lease *lease)
 
 /*
  * End a lease, and say what it was (if info is not NULL): where its task's row
- * was seen last.  used: its task was worked on, which its group is told of; else it
- * is as it was.  Returns false if it was over already.
+ * was seen last.  used: its task was worked on, which its group is told of;
+ * else it is as it was.  Returns false if it was over already.
  */
 bool
 leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
@@ -403,8 +408,8 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 }
 
 /*
- * End a lease that nobody is settling and that has no row, for there is a row of
- * another one.  Returns whether it has ended.
+ * End a lease that no transaction is settling and that has no row, for there
+ * is a row of another one.  Returns whether it has ended.
  */
 bool
 leases_displace(const LeaseRef *ref)
@@ -426,11 +431,11 @@ leases_displace(const LeaseRef *ref)
 }
 
 /*
- * The claim of a lease was rolled back: end it, and say where the row was seen
- * last.  Returns false if there is nothing to offer, because the lease is over
- * or somebody else is settling it, with a receipt that was passed on before
- * the claim had committed.  It goes on for him then, and runs out at once
- * should he not settle it.
+ * The claim of a lease was rolled back: end it, and say where the row was
+ * seen last.  Returns false if there is nothing to offer, because the lease
+ * is over or another transaction is settling it, with a receipt that was
+ * passed on before the claim had committed.  Then the lease goes on for that
+ * one, and runs out at once if that does not settle it.
  */
 bool
 leases_give_back(const LeaseRef *ref, LeaseInfo *info)
@@ -500,15 +505,15 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 }
 
 /* ----------------------------------------------------------------
- * What groups count.  A task is counted in its group, or it has a lease that knows
- * whether it will be: who looks under the lease's lock finds it so.
+ * What groups count.  A task is counted in its group, or it has a lease that
+ * knows whether it will be: who looks under the lease's lock finds it so.
  * ----------------------------------------------------------------
  */
 
 /*
- * The row of a task is being counted, and locked.  If the task has a lease, which
- * goes into *info, that lease's end counts it (if its group is known).  Returns
- * whether it has one.
+ * The row of a task is being counted, and locked.  If the task has a lease,
+ * which goes into *info, that lease's end counts it (if its group is known).
+ * Returns whether it has one.
  */
 bool
 leases_count_row(int queue, int64 task, LeaseInfo *info)
@@ -549,8 +554,8 @@ leases_count_anew(int queue)
 }
 
 /*
- * A task of the overflow is about to get a place, see group_overflow_leave.  Returns
- * false if it is leased.
+ * A task of the overflow is about to get a place, see group_overflow_leave.
+ * Returns false if it is leased.
  */
 bool
 leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
@@ -565,8 +570,8 @@ leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
 }
 
 /*
- * A task was removed, not by who has it leased: it is not counted any more.  Returns
- * whether it is leased.
+ * A task was removed, not by who has it leased: it is not counted any more.
+ * Returns whether it is leased.
  */
 bool
 leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
@@ -583,8 +588,8 @@ leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
 }
 
 /*
- * The row of a task was written with SQL.  If the task is leased its lease's end
- * counts it.  Returns whether it is.
+ * The row of a task was written with SQL.  If the task is leased its lease's
+ * end counts it.  Returns whether it is.
  */
 bool
 leases_task_written(int queue, int64 task, bool overflow)
@@ -602,8 +607,8 @@ leases_task_written(int queue, int64 task, bool overflow)
 }
 
 /*
- * How many leases a queue has, and how many of them are of tasks that their rows
- * say are in the overflow.  Looks at all leases of the server: for views.
+ * How many leases a queue has, and how many of them are of tasks that their
+ * rows say are in the overflow.  Looks at all leases of the server: for views.
  */
 int
 leases_count(int queue, int *overflow)

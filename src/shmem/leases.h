@@ -25,7 +25,7 @@ typedef struct LeaseRef
 typedef enum LeaseGrant
 {
 	LEASE_GRANTED,				/* the task is the caller's */
-	LEASE_BUSY,					/* somebody else has it */
+	LEASE_BUSY,					/* another claim has it */
 	LEASE_SESSION_OVER			/* the session that should have it is over */
 } LeaseGrant;
 

@@ -40,11 +40,12 @@ typedef struct GroupLimit
 	/* the entry's lock */
 	bool		in_use;			/* table lock, too, to change */
 	bool		given;			/* has settings of its own */
-	bool		announced;		/* is there for settings only that have not been
-								 * committed */
+	bool		announced;		/* is there for settings only that have not
+								 * been committed */
 	int			pending;		/* settings of open transactions */
-	int			joining;		/* groups are about to be told: nothing is taken
-								 * until what they have in flight is counted */
+	int			joining;		/* groups are about to be told: nothing is
+								 * taken until what they have in flight is
+								 * counted */
 	int			references;		/* groups that know it: its classes */
 	int			leased;
 	LimitSettings settings;
@@ -60,8 +61,8 @@ typedef struct GroupLimit
 	uint8		turn_class;
 	int			dropped_class;
 	LaneEntry	dropped_from;
-	VirtualTime turn;			/* start tag of the next entry to be offered, in
-								 * turn_class */
+	VirtualTime turn;			/* start tag of the next entry to be offered,
+								 * in turn_class */
 
 	/* lock of the queue's lines */
 	pairingheap_node node;		/* of LINE_TURN or LINE_TOKEN */

@@ -101,9 +101,9 @@ search_chain(int queue, const GroupName *name)
 /*
  * The limit of a group, or NO_LIMIT.
  *
- * attach: the group is new and has no tasks in flight, and is counted as one that
- * knows the limit.  That is done under the table lock, so that the entry is not
- * freed meanwhile.
+ * attach: the group is new and has no tasks in flight, and is counted as one
+ * that knows the limit.  That is done under the table lock, so that the entry
+ * is not freed meanwhile.
  */
 uint32
 limit_table_find(int queue, const GroupName *name, bool attach)

@@ -13,9 +13,9 @@
 #include "shmem/worker_slots.h"
 
 /*
- * A task of the overflow may have lost its place in its lane: have a pass read the
- * overflow of its class again, from that on.  Never fails: called at the end of
- * transactions, and under a lane's lock.
+ * A task of the overflow may have lost its place in its lane: have a pass read
+ * the overflow of its class again, from that on.  Never fails: called at the
+ * end of transactions, and under a lane's lock.
  */
 void
 queue_order_overflow_lost(QueueState *queue, int class, int64 task)
@@ -32,8 +32,8 @@ queue_order_overflow_lost(QueueState *queue, int class, int64 task)
 }
 
 /*
- * From which task on the overflow has to be read again; PG_INT64_MAX: it need not
- * be.  Without the lock: the caller may come a moment too early.
+ * From which task on the overflow has to be read again; PG_INT64_MAX: it need
+ * not be.  Without the lock: the caller may come a moment too early.
  */
 int64
 queue_order_lost(const QueueOrder *order)
@@ -44,9 +44,9 @@ queue_order_lost(const QueueOrder *order)
 }
 
 /*
- * From which task on a pass has to read the overflow, which it then does (one pass
- * at a time) and says so.  Should it fail, or be ended, the next one finds what it was
- * looking for.
+ * From which task on a pass has to read the overflow, which it then does (one
+ * pass at a time) and says so.  If it fails, or is ended, the next one finds
+ * what it was looking for.
  */
 int64
 queue_order_take_lost(QueueOrder *order)
@@ -72,8 +72,9 @@ queue_order_found_lost(QueueOrder *order)
 }
 
 /*
- * A task was claimed: virtual time is at least its start tag.  Unless that was made
- * up: then it is as far as one task may advance it, and charged from there.
+ * A task was claimed: virtual time is at least its start tag.  Unless that was
+ * made up: then it is as far as one task may advance it, and charged from
+ * there.
  */
 void
 queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
@@ -87,8 +88,9 @@ queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
 }
 
 /*
- * The rows were read, and this is the first start tag: virtual time begins there, if
- * nothing has been claimed.  Else it is known, and goes on from where it is.
+ * The rows were read, and this is the first start tag: virtual time begins
+ * there, if nothing has been claimed.  Else it is known, and goes on from
+ * where it is.
  */
 void
 queue_order_start_at(QueueOrder *order, VirtualTime first)

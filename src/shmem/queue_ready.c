@@ -4,8 +4,8 @@
  *	  Whether a queue looks as if there were something to claim.
  *
  * Locking: the lanes' locks.  A look without them may find a lane empty whose
- * refill ends just then (lanes_look); the answer lets a waiter sleep, or has groups
- * given more than they may have ready.
+ * refill ends just then (lanes_look); the answer lets a waiter sleep, or has
+ * groups given more than they may have ready.
  *
  *-------------------------------------------------------------------------
  */

@@ -273,7 +273,7 @@ queue_state_read_again(Oid relation)
 /*
  * Begin to read what shared memory does not know of a queue: one at a time.
  * True: the caller reads it, and says when it is done.  False: it is known;
- * if somebody else is reading it, that is waited for.
+ * if another backend is reading it, that is waited for.
  */
 bool
 queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
@@ -299,7 +299,7 @@ queue_state_recovery_begin(QueueState *queue, QueueRecovery *what)
 }
 
 /*
- * It is known; or, with QUEUE_UNKNOWN, somebody else has to read it.
+ * It is known; or, with QUEUE_UNKNOWN, another backend has to read it.
  */
 void
 queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
@@ -312,10 +312,10 @@ queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 }
 
 /*
- * Let all processes go by what somebody read of a queue's settings, when settings
- * was their count of changes.  Not if there was one since: what was read may be
- * old, and is read again by whoever opens the queue next.  Returns whether that
- * changes what groups may have.
+ * Let all processes go by what a backend has read of a queue's settings, when
+ * settings was their count of changes.  Not if there was one since: what was
+ * read may be old, and is read again by whoever opens the queue next.
+ * Returns whether that changes what groups may have.
  */
 bool
 queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 settings)
@@ -337,7 +337,8 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 
 /*
  * What groups may have that were not given anything has changed, and that has
- * committed.  Counted in the same moment, so that nobody publishes what was before.
+ * committed.  Counted in the same moment, so that no backend publishes what
+ * was before.
  */
 void
 queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults)
@@ -350,15 +351,15 @@ queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults)
 
 /*
  * Reserve room for n tasks more, of the max that the queue may have.  Those of
- * open transactions count, the dead do not.  What is reserved is given back when
- * the transaction has ended and its tasks are counted.
+ * open transactions count, the dead do not.  What is reserved is given back
+ * when the transaction has ended and its tasks are counted.
  */
 bool
 queue_state_reserve(QueueState *queue, int n, int64 max)
 {
 	uint64		reserved = pg_atomic_read_u64(&queue->counts.reserved);
 
-	/* Nobody is refused because of room that somebody else asked for in vain. */
+	/* No caller is refused for room that another one asked for in vain. */
 	do
 	{
 		int64		total = (int64) reserved + n +
@@ -419,8 +420,9 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 }
 
 /*
- * What is counted of a queue is off, or may be: have a pass see that it is counted anew.
- * Never fails: called at the end of transactions, and under a lane's lock.
+ * What is counted of a queue is off, or may be: have a pass see that it is
+ * counted anew.  Never fails: called at the end of transactions, and under a
+ * lane's lock.
  */
 void
 queue_state_recount(QueueState *queue)
@@ -485,9 +487,9 @@ queue_state_has_looks(QueueState *queue)
 }
 
 /*
- * The lease of a task has ended that was leased when it expired, and the task is as it
- * was: a pass looks at it, or, if there are too many, at all that have expired.
- * Called under the lease's lock.
+ * The lease of a task has ended that was leased when it expired, and the task
+ * is as it was: a pass looks at it, or, if there are too many, at all that have
+ * expired.  Called under the lease's lock.
  */
 void
 queue_state_outlived(QueueState *queue, int64 task)
@@ -505,8 +507,8 @@ queue_state_outlived(QueueState *queue, int64 task)
 }
 
 /*
- * Take those that are to be looked at: tasks has room for OUTLIVED_TASKS.  Returns how
- * many.
+ * Take those that are to be looked at: tasks has room for OUTLIVED_TASKS.
+ * Returns how many.
  */
 int
 queue_state_take_outlived(QueueState *queue, int64 *tasks)
@@ -534,8 +536,8 @@ queue_state_ids(QueueState *queue, int64 *first, int64 *end)
 }
 
 /*
- * The sweep has looked at all ids below done: are these all, so that it may sleep
- * until another one is taken?
+ * The sweep has looked at all ids below done: are these all, so that it may
+ * sleep until another one is taken?
  */
 bool
 queue_state_sweep_sleeps(QueueState *queue, int64 done)

@@ -35,8 +35,8 @@ typedef struct QueueOrder
 	int64		overflow_lost;	/* tasks of the overflow from here on may have
 								 * lost their places in lanes; PG_INT64_MAX:
 								 * none have */
-	int64		overflow_sought;	/* the same of those that a pass is looking for,
-									 * or was when it failed */
+	int64		overflow_sought;	/* and of those that a pass is looking
+									 * for, or was when it failed */
 	uint64		next_slot;		/* group lock: slots handed out so far */
 	uint32		group_ring;		/* group lock: some group of this order, the
 								 * hand of the clock that finds idle ones */
@@ -47,7 +47,7 @@ typedef struct QueueOrder
 typedef enum QueueRecovery
 {
 	QUEUE_UNKNOWN,				/* tags and depths are to be read from rows */
-	QUEUE_RECOVERING,			/* somebody does */
+	QUEUE_RECOVERING,			/* a backend does */
 	QUEUE_KNOWN
 } QueueRecovery;
 
@@ -69,13 +69,15 @@ typedef struct ArchiveState
 /* Tasks that have an expires_at: expire_due.c. */
 typedef struct QueueExpiry
 {
-	IndexCursor	cursor;			/* of all that are not dead, by their expires_at */
+	IndexCursor cursor;			/* of all that are not dead, by their
+								 * expires_at */
 	slock_t		mutex;			/* guards the next two */
 	int			outlived_count;
-	int64		outlived[OUTLIVED_TASKS];	/* were leased when the cursor came to
-											 * them, and are not any more */
-	bool		passed_over;	/* claims, or the worker, have passed over some that
-								 * have expired and have yet to end */
+	int64		outlived[OUTLIVED_TASKS];	/* were leased when the cursor
+											 * came to them, and are not any
+											 * more */
+	bool		passed_over;	/* claims, or the worker, have passed over
+								 * some that have expired and have yet to end */
 	/* The maintenance lock guards the rest. */
 	TimestampTz retry_at;		/* none is ended until then */
 	int			failures;		/* since one was */
@@ -85,7 +87,7 @@ typedef struct QueueExpiry
 /* Held tasks to look at that are remembered one by one. */
 #define HELD_LOOKS		32
 
-/* Held tasks that may have nothing before them any more: a pass looks at them. */
+/* Held tasks that may have nothing before them: a pass looks at them. */
 typedef struct QueueHeldChecks
 {
 	slock_t		mutex;			/* guards the rest */
@@ -104,7 +106,9 @@ typedef struct QueueIds
 	bool		all_swept;		/* the sweep has seen them all, and sleeps */
 } QueueIds;
 
-/* What of a queue has been read from its rows: recovery.c, durable_restore.c. */
+/*
+ * What of a queue has been read from its rows: recovery.c, durable_restore.c.
+ */
 typedef struct QueueRecoveries
 {
 	slock_t		mutex;			/* guards the next three */
@@ -116,8 +120,8 @@ typedef struct QueueRecoveries
 } QueueRecoveries;
 
 /*
- * The starved list: groups that have room for tasks of their overflow, which the
- * worker moves to them (replenishes them): group_overflow.c.
+ * The starved list: groups that have room for tasks of their overflow, which
+ * the worker moves to them (replenishes them): group_overflow.c.
  */
 typedef struct QueueReplenish
 {
@@ -125,18 +129,18 @@ typedef struct QueueReplenish
 	dlist_head	starved;
 	int			count;
 	int			under_way;		/* groups that transactions replenish now */
-	int			dry;			/* groups that have run out of places, and are being
-								 * replenished; read without the lock */
-	uint32		dry_epoch;		/* claims have given up waiting for those of earlier
-								 * ones */
-	uint32		times;		/* that were done, their tasks offered */
+	int			dry;			/* groups that have run out of places, and are
+								 * being replenished; read without the lock */
+	uint32		dry_epoch;		/* claims have given up waiting for those of
+								 * earlier ones */
+	uint32		times;			/* that were done, their tasks offered */
 	bool		late;			/* a claim has waited for one in vain */
 	ConditionVariable done;
 	TimestampTz seek_at;		/* maintenance lock: when to look at all */
 	uint32		seeks;			/* maintenance lock: how often that was done */
 } QueueReplenish;
 
-/* A task that looks as if nobody had handed it over. */
+/* A task that looks as if it were in no lane. */
 typedef struct SweepSuspect
 {
 	int64		id;
@@ -174,18 +178,20 @@ typedef struct QueuePublished
 	int64		max_ready;
 	int64		max_ready_per_group;
 	bool		charge_seconds;
-	pg_atomic_uint32 changes;	/* of settings that have committed; the queue's
-								 * lock, if the limits' defaults change */
+	pg_atomic_uint32 changes;	/* of settings that have committed; the
+								 * queue's lock, if the limits' defaults
+								 * change */
 } QueuePublished;
 
 /* How many tasks there are, as enqueues and the worker need to know it. */
 typedef struct QueueCounts
 {
-	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open transactions
-								 * are among them: group_table.c */
-	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow: replenished_tasks.c */
-	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place) are
-								 * counted in their groups; 0: none are */
+	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open
+								 * transactions are among them: group_table.c */
+	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow:
+										 * replenished_tasks.c */
+	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place)
+								 * are counted in their groups; 0: none are */
 	bool		recount;		/* counts are off: see recovery_recount() */
 	pg_atomic_uint32 overflowing;	/* groups that may have overflow */
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_tasks */
@@ -211,7 +217,7 @@ typedef struct QueueState
 
 	QueueIds	ids;
 	QueueRecoveries recovery;
-	IndexCursor	due;			/* scheduled tasks, by when they are due */
+	IndexCursor due;			/* scheduled tasks, by when they are due */
 	QueueExpiry expiry;
 	ArchiveState archive;
 	QueueSweep	sweep;			/* maintenance lock */
@@ -225,7 +231,8 @@ typedef struct QueueState
 	QueueReplenish replenish;
 	QueueHeldChecks held;
 
-	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket is */
+	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket
+											 * is */
 
 	pg_atomic_uint64 pass_after;	/* no use in a claim's pass of maintenance
 									 * before this */
@@ -308,8 +315,8 @@ queue_state_ready(QueueState *queue)
 }
 
 /*
- * The class of a priority under policy fair.  A row that was written with SQL may
- * have any.
+ * The class of a priority under policy fair.  A row that was written with SQL
+ * may have any.
  */
 static inline int
 queue_state_class(const QueueState *queue, int64 priority)

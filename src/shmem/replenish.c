@@ -21,8 +21,8 @@
 #include "shmem/replenish.h"
 
 /*
- * A group was replenished, and its tasks have been offered; or (not done) it is in the
- * starved list again.
+ * A group was replenished, and its tasks have been offered; or (not done) it
+ * is in the starved list again.
  */
 void
 replenish_ended(QueueState *queue, bool done)
@@ -39,8 +39,8 @@ replenish_ended(QueueState *queue, bool done)
 }
 
 /*
- * Will any group be replenished soon, by all that is known, or was one since times was
- * read?
+ * Will any group be replenished soon, by all that is known, or was one since
+ * times was read?
  */
 bool
 replenish_expected(QueueState *queue, uint32 times)
@@ -55,8 +55,9 @@ replenish_expected(QueueState *queue, uint32 times)
 }
 
 /*
- * Wait until a group is replenished that was not when times was read.  False if that has
- * not happened by give_up; then nobody waits any more until it has.
+ * Wait until a group is replenished that was not when times was read.  False
+ * if that has not happened by give_up; then no claim waits any more until it
+ * has.
  */
 bool
 replenish_wait(QueueState *queue, uint32 times, TimestampTz give_up)
@@ -87,8 +88,9 @@ replenish_wait(QueueState *queue, uint32 times, TimestampTz give_up)
 }
 
 /*
- * Wait until no group is dry.  If that has not happened by give_up, nobody waits for
- * those any more: whoever replenishes them may have a transaction open.
+ * Wait until no group is dry.  If that has not happened by give_up, no claim
+ * waits for those any more: whoever replenishes them may have a transaction
+ * open.
  */
 void
 replenish_wait_dry(QueueState *queue, TimestampTz give_up)

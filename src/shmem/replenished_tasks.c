@@ -142,7 +142,7 @@ ReplenishedTask
 replenished_tasks_add(int queue, int64 task)
 {
 	uint32		hash = hash_of(queue, task);
-	ReplenishedTask		result = REPLENISHED_KNOWN;
+	ReplenishedTask result = REPLENISHED_KNOWN;
 
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	if (*link_to(hash, queue, task) == NO_ENTRY)

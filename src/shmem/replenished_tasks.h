@@ -10,8 +10,8 @@
 
 typedef enum ReplenishedTask
 {
-	REPLENISHED_NEW,					/* it is from now on */
-	REPLENISHED_KNOWN,					/* it was before */
+	REPLENISHED_NEW,			/* it is from now on */
+	REPLENISHED_KNOWN,			/* it was before */
 	REPLENISHED_NO_ROOM
 } ReplenishedTask;
 

@@ -12,10 +12,10 @@
  * A session that is over keeps its slot until the last of its leases has been
  * put back, so that a lease names its session by the number of the slot alone.
  *
- * Sessions can own buckets.  Those that ask for a queue's are its members; each
- * gets its share of the buckets, and no bucket belongs to two.  Whoever asks has
- * the shares adjusted to the members that live: they keep what they have as far
- * as it is within their share.
+ * Sessions can own buckets.  Those that ask for a queue's are its members;
+ * each gets its share of the buckets, and no bucket belongs to two.  Whoever
+ * asks has the shares adjusted to the members that live: they keep what they
+ * have as far as it is within their share.
  *
  * Locking: the lock guards slots, members and the owners of buckets (in
  * QueueState), but for what is atomic.
@@ -83,9 +83,9 @@ static uint32 *bound = NULL;
 static int	bound_count = 0;
 
 /*
- * The clock was set: sessions live on for as long as they would have.  A deadline
- * is of the last heartbeat, a ttl before it.  Without the lock: a heartbeat that comes
- * meanwhile is by the clock as it is.
+ * The clock was set: sessions live on for as long as they would have.  A
+ * deadline is of the last heartbeat, a ttl before it.  Without the lock: a
+ * heartbeat that comes meanwhile is by the clock as it is.
  */
 static void
 shift_sessions(const ClockStep *step)
@@ -406,8 +406,9 @@ sessions_is(const SessionRef *ref)
 }
 
 /*
- * Is the session of a lease closed, for good?  One that has only missed its ttl
- * may yet get a heartbeat that looked at the time before; sessions_overdue closes it.
+ * Is the session of a lease closed, for good?  One that has only missed its
+ * ttl may yet get a heartbeat that looked at the time before; sessions_overdue
+ * closes it.
  */
 bool
 sessions_closed(uint32 number)
@@ -483,15 +484,16 @@ forget_session(uint32 number)
 }
 
 /*
- * Close the sessions that are over, and forget those that have no leases any more.
- * Returns whether any has leases that have to be told (leases_end_sessions),
- * which is then the caller's to do.
+ * Close the sessions that are over, and forget those that have no leases any
+ * more.  Returns whether any has leases that have to be told
+ * (leases_end_sessions), which is then the caller's to do.
  *
- * A session has its leases, and its slot, until their tasks are put back, and that
- * may take for ever: nobody maintains their database, or their table is locked.
- * They were told all the same, so it is done again only once a second, for a lease
- * that began in the moment in which the session was closed.  It costs a look at
- * all leases there are, for however many sessions.
+ * A session has its leases, and its slot, until their tasks are put back, and
+ * that may take for ever: their database has no worker, or their table is
+ * locked.  They were told all the same, so it is done again only once a
+ * second, for a lease that began in the moment in which the session was
+ * closed.  It costs a look at all leases there are, for however many
+ * sessions.
  */
 bool
 sessions_overdue(TimestampTz now)
@@ -512,8 +514,8 @@ sessions_overdue(TimestampTz now)
 		if (pg_atomic_read_u32(&session->leases) == 0)
 		{
 			/*
-			 * In the second pass that finds none: a claim may have looked at the
-			 * session before it was over, and have a lease only now.
+			 * In the second pass that finds none: a claim may have looked at
+			 * the session before it was over, and have a lease only now.
 			 */
 			if (session->reaped)
 				forget_session(i + 1);
@@ -557,9 +559,9 @@ sessions_next_deadline(Oid database)
  */
 
 /*
- * Take out those members that have left, of all queues, and have a session be a
- * member of this one.  Returns how many the queue has; 0: there is no room for the
- * session.  Table locked.
+ * Take out those members that have left, of all queues, and have a session be
+ * a member of this one.  Returns how many the queue has; 0: there is no room
+ * for the session.  Table locked.
  */
 static int
 join_queue(uint32 queue_number, uint32 number)

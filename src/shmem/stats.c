@@ -12,13 +12,13 @@
  * zero; what is counted at that moment may be on either side of it.
  *
  * A histogram has buckets on a logarithmic scale, a sixteenth of their values
- * wide at most.  A quantile is told as the highest value of its bucket, so it is
- * never below the true one, and above by no more than 6.25 %.
+ * wide at most.  A quantile is told as the highest value of its bucket, so it
+ * is never below the true one, and above by no more than 6.25 %.
  *
- * A rate is counted in a ring of slots of five seconds.  A slot is one word: in
- * its upper part the number of the five seconds that it counts, in its lower the
- * count, so whoever counts first in a new five seconds also clears the slot, and
- * no process has to come by in time.
+ * A rate is counted in a ring of slots of five seconds.  A slot is one word:
+ * in its upper part the number of the five seconds that it counts, in its
+ * lower the count, so whoever counts first in a new five seconds also clears
+ * the slot, and no process has to come by in time.
  *
  * What a transaction counts is for its commit, and does not have an order, so
  * it is not in pending.c's list but in one of its own, in which equal things
@@ -259,8 +259,9 @@ forget_tallies(void)
 }
 
 /*
- * The transaction is being prepared, and what it counts is going to be counted as if it
- * had committed: should it not, somebody has to know that there was one.
+ * The transaction is being prepared, and what it counts is going to be
+ * counted as if it had committed.  That there was one is noted, in case it is
+ * rolled back.
  */
 void
 stats_before_prepare(TransactionId xid)
@@ -316,9 +317,9 @@ stats_at_abort(void)
 }
 
 /*
- * What a subtransaction has counted is its parent's.  Entries are in the order of
- * subtransactions, so these are the last; they are merged with those that the
- * parent has, so that a loop of savepoints does not make the list grow.
+ * What a subtransaction has counted is its parent's.  Entries are in the order
+ * of subtransactions, so these are the last; they are merged with those that
+ * the parent has, so that a loop of savepoints does not make the list grow.
  */
 void
 stats_at_subcommit(SubTransactionId subid, SubTransactionId parent)

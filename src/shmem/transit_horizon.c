@@ -3,13 +3,13 @@
  * transit_horizon.c
  *	  Since when each backend has held tasks that are in no lane and not leased.
  *
- * A claim takes tasks out of lanes before it leases them, and a transaction that
- * commits becomes visible before it offers its rows.  A task in between looks
- * like one that was lost.  That takes microseconds, unless the process is kept
- * from running then or reads a slow disk, so its duration does not tell the one
- * from the other.  Therefore each backend notes here since when it has held
- * such tasks.  The sweep (sweep.c) does not take a task for lost while a backend
- * has held any since before the sweep first missed that task.
+ * A claim takes tasks out of lanes before it leases them, and a transaction
+ * that commits becomes visible before it offers its rows.  A task in between
+ * looks like one that was lost.  That takes microseconds, unless the process
+ * is kept from running then or reads a slow disk, so its duration does not
+ * tell the one from the other.  Therefore each backend notes here since when
+ * it has held such tasks.  The sweep (sweep.c) does not take a task for lost
+ * while a backend has held any since before the sweep first missed that task.
  *
  * Locking: none.  A backend writes its own slot only, before it takes the first
  * task and after it has released the last.  On either side it takes a lock of a

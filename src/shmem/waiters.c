@@ -4,13 +4,13 @@
  *	  Who waits for tasks, and how they are told.
  *
  * A claimer that finds nothing may sleep until there is something.  Here are
- * the sleepers: a slot for each backend, in a list for each queue, first come,
- * first told.  Whoever makes tasks claimable (lanes.c: an offer, or a lowered
- * frontier) tells one sleeper for each task, and no more: a word.  While nobody
- * waits that is one look at a counter.
+ * the sleepers: a slot for each backend, in a list for each queue, first
+ * come, first told.  Whoever makes tasks claimable (lanes.c: an offer, or a
+ * lowered frontier) tells one sleeper for each task, and no more: a word.
+ * While no backend waits that is one look at a counter.
  *
- * No task is left lying while somebody sleeps who would take it.  That takes
- * three rules.
+ * No task is left lying while a sleeper would take it.  That takes three
+ * rules.
  *
  *	 A sleeper first joins the list, then looks for tasks once more, then
  *	 sleeps.  A task is first offered, then the list is looked at.  So either
@@ -28,16 +28,16 @@
  *	 always know the group, so who wants some may be told in vain.
  *
  *	 A word goes to those only who joined before it was given: who joined later
- *	 has looked later.  So a word that nobody wants comes to an end, also if
+ *	 has looked later.  So a word that no sleeper wants comes to an end, also if
  *	 those that it passed have joined again.
  *
  * Some only want to tell their client, who may or may not claim then
- * (fairq.wait).  Nobody can pass on their word for them.  The background worker
- * looks a moment later whether there still is something, and tells another one.
+ * (fairq.wait).  They cannot pass on their word.  The background worker looks
+ * a moment later whether there still is something, and tells another one.
  *
- * The worker also has to send a NOTIFY for queues that are set so.  That there is
- * something new is a flag here; the worker is woken, and what comes up to then,
- * and for a moment after the last one, is one NOTIFY.
+ * The worker also has to send a NOTIFY for queues that are set so.  That there
+ * is something new is a flag here; the worker is woken, and what comes up to
+ * then, and for a moment after the last one, is one NOTIFY.
  *
  * Locking: the lock of a list guards the list and the slots in it.  It is the
  * last one taken: whoever offers may hold others.  attention, pending and the
@@ -88,7 +88,8 @@ typedef struct Word
 
 typedef struct Waiter
 {
-	int			queue;			/* number of the list it is in; NO_WAITER: none */
+	int			queue;			/* number of the list it is in; NO_WAITER:
+								 * none */
 	int			next;
 	int			previous;
 	uint64		turn;			/* when it joined */
@@ -97,7 +98,8 @@ typedef struct Waiter
 	Word		word;
 	bool		claims;
 	bool		all_buckets;
-	int			queue_buckets;	/* others go with these in turn (claim_private.h) */
+	int			queue_buckets;	/* others go with these in turn
+								 * (claim_private.h) */
 	int			group_count;	/* -1: all; above MAX_GROUPS: all may be */
 	uint16		groups[MAX_GROUPS];
 	uint32		buckets[FAIRQ_MAX_BUCKETS / 32];
@@ -110,7 +112,7 @@ typedef struct WaiterList
 	int			last;
 	uint64		turn;			/* of the next who joins */
 	int			choosy;			/* how many do not want just any task */
-	Oid			database;		/* of the queue, since somebody joined */
+	Oid			database;		/* of the queue, since a backend joined */
 	pg_atomic_uint32 attention;
 	pg_atomic_uint32 pending;	/* there is something to NOTIFY of */
 	pg_atomic_uint64 notify_after;	/* and not before this */
@@ -274,9 +276,9 @@ wants(const Waiter *waiter, const Word *word)
 }
 
 /*
- * How sure it is that the task will be taken: 0 is best.  Who asks for groups may
- * find that it is of another one, if that is not known, and says so at once; who
- * has a client to tell cannot know what that does.
+ * How sure it is that the task will be taken: 0 is best.  Who asks for groups
+ * may find that it is of another one, if that is not known, and says so at
+ * once; who has a client to tell cannot know what that does.
  */
 static int
 doubtful(const Waiter *waiter, const Word *word)
@@ -330,9 +332,9 @@ tell(WaiterList *list, Word *word, bool new)
 	if (OidIsValid(database))
 	{
 		TimestampTz when = GetCurrentTimestamp() + CLIENT_USECS;
-		uint64		nobody = 0;
+		uint64		unclaimed = 0;
 
-		if (pg_atomic_compare_exchange_u64(&list->claimed_by, &nobody, when))
+		if (pg_atomic_compare_exchange_u64(&list->claimed_by, &unclaimed, when))
 			worker_slots_errand_at(database, when);
 	}
 	return chosen != NO_WAITER;
@@ -403,7 +405,8 @@ waiters_offered(int queue, int bucket, uint16 group)
 }
 
 /*
- * Tasks of a bucket can perhaps be claimed, nobody knows which and how many.
+ * Tasks of a bucket can perhaps be claimed, it is not known which and how
+ * many.
  */
 void
 waiters_lowered(int queue, int bucket)
@@ -421,8 +424,8 @@ tell_one(WaiterList *list)
 }
 
 /*
- * The settings of a queue have changed: what could not be claimed perhaps can, and
- * buckets may mean something else.  All look anew.
+ * The settings of a queue have changed: what could not be claimed perhaps can,
+ * and buckets may mean something else.  All look anew.
  */
 void
 waiters_settings_changed(QueueState *queue)
@@ -538,8 +541,8 @@ waiters_told(void)
 }
 
 /*
- * We do not wait any more.  What we were told since we looked, or have not looked
- * for, somebody else is told.
+ * We do not wait any more.  What we were told since we looked, or have not
+ * looked for, another sleeper is told.
  */
 void
 waiters_end(void)
@@ -627,7 +630,8 @@ waiters_worker_gone(Oid database)
 
 /*
  * Whether to NOTIFY of a queue, as its settings say.  What became claimable
- * before this was known was not noted, so at the start there is one in any case.
+ * before this was known was not noted, so at the start there is one in any
+ * case.
  */
 void
 waiters_set_notify(QueueState *queue, bool notify)
@@ -653,8 +657,8 @@ waiters_set_notify(QueueState *queue, bool notify)
 
 /*
  * What is to be done now for those who wait and listen in a database.  Puts up
- * to max queues to NOTIFY of into queues, and returns how many; *next is when to
- * come again.
+ * to max queues to NOTIFY of into queues, and returns how many; *next is when
+ * to come again.
  */
 int
 waiters_errands(Oid database, TimestampTz now, WaitersReady ready, int max,
@@ -674,7 +678,7 @@ waiters_errands(Oid database, TimestampTz now, WaitersReady ready, int max,
 		if (queue->database != database)
 			continue;
 
-		/* Somebody was told on behalf of a client. */
+		/* A sleeper was told on behalf of a client. */
 		if (wall_clock_ahead(when, now, CLIENT_USECS))
 			*next = Min(*next, when);
 		else if (when != 0)

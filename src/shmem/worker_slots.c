@@ -10,15 +10,15 @@
  * A worker sleeps until something is due, and says so in its slot.  Whoever
  * makes something due earlier (a task for a certain time, a lease that ends)
  * puts the time there and sets the worker's latch, at commit.  Most leases end
- * later than what the worker waits for anyway; then it is one look.  Errands for
- * those who wait or listen (waiters.c) have a time of their own: they take no
- * look at the queues.
+ * later than what the worker waits for anyway; then it is one look.  Errands
+ * for those who wait or listen (waiters.c) have a time of their own: they take
+ * no look at the queues.
  *
  *		reserved by the launcher -> begun by the worker -> ended by the worker
  *		or by its exit -> unreserved by the launcher
  *
- * A database whose worker is in the way (DROP DATABASE) is fenced: its worker is
- * asked to stop, and no other is started until it is let go.
+ * A database whose worker is in the way (DROP DATABASE) is fenced: its worker
+ * is asked to stop, and no other is started until it is let go.
  *
  * Locking: the lock guards all fields but next_wake and next_errand, which are
  * atomic.  Only worker_slots_wake_at and worker_slots_errand_at read slots
@@ -190,7 +190,7 @@ worker_slots_errand_at(Oid database, TimestampTz when)
 }
 
 /*
- * Is somebody at work in this database?
+ * Is a worker at work in this database?
  */
 bool
 worker_slots_alive(Oid database)
@@ -307,7 +307,7 @@ launcher_exit(int code, Datum arg)
 
 /*
  * The launcher has started, perhaps not for the first time: slots of workers
- * that do not run are nobody's.
+ * that do not run are free.
  */
 void
 worker_slots_launcher_begin(void)
@@ -325,8 +325,8 @@ worker_slots_launcher_begin(void)
 }
 
 /*
- * A slot for the worker of a database; -1 if all are taken.  The worker that it is
- * reserved for has to know which reservation it is.
+ * A slot for the worker of a database; -1 if all are taken.  The worker that
+ * it is reserved for has to know which reservation it is.
  */
 int
 worker_slots_reserve(Oid database, uint32 *reservation)
@@ -466,8 +466,9 @@ worker_slots_begin(int slot, uint32 reservation)
 }
 
 /*
- * The worker of a database ends, which is returned: the caller tells those who wait.
- * The launcher may not be the one that started it, which would be told by the postmaster.
+ * The worker of a database ends, which is returned: the caller tells those who
+ * wait.  The launcher may not be the one that started it, which would be told
+ * by the postmaster.
  */
 Oid
 worker_slots_end(int slot, WorkerEnd end)
@@ -529,8 +530,8 @@ earlier(pg_atomic_uint64 *time, TimestampTz when)
 }
 
 /*
- * The worker has looked, and something is due at a time.  Returns when to look
- * again: then, or earlier if somebody has said so meanwhile.
+ * The worker has looked, and something is due at a time.  Returns when to
+ * look again: then, or earlier if a backend has said so meanwhile.
  */
 TimestampTz
 worker_slots_next(int slot, TimestampTz when)

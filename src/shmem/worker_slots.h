@@ -14,8 +14,8 @@
 typedef enum WorkerEnd
 {
 	WORKER_FAILED,				/* it did not say */
-	WORKER_NOT_NEEDED,			/* the extension is not in the database, or not
-								 * in the library's version */
+	WORKER_NOT_NEEDED,			/* the extension is not in the database, or
+								 * not in the library's version */
 	WORKER_STOPPED				/* it was asked to */
 } WorkerEnd;
 

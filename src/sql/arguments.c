@@ -63,9 +63,9 @@ arguments_require_preload(FunctionCallInfo fcinfo)
 	if (!shared_memory_ready())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot execute %s: library \"pgfairq\" was not loaded at server start",
+				 errmsg("cannot execute %s: pgfairq must be loaded via \"shared_preload_libraries\"",
 						arguments_function(fcinfo)),
-				 errhint("Add pgfairq to the setting shared_preload_libraries and restart the server.")));
+				 errhint("Add \"pgfairq\" to the setting \"shared_preload_libraries\" and restart the server.")));
 	extension_version_require();
 }
 
@@ -83,36 +83,108 @@ arguments_begin(FunctionCallInfo fcinfo)
 }
 
 /*
- * A value as it was given, in quotes, for messages: not more than 100 bytes.
+ * A value as it was given, for messages: not more than 100 bytes.
  */
 const char *
-arguments_quote(const char *value, int len)
+arguments_clip(const char *value, int len)
 {
 	int			clipped = pg_mbcliplen(value, len, 100);
 
-	return psprintf("\"%.*s\"%s", clipped, value, clipped < len ? "..." : "");
+	return psprintf("%.*s%s", clipped, value, clipped < len ? "..." : "");
 }
 
+/* The name of the queue that the call is for, for messages; NULL: none. */
 static const char *
-call_text(FunctionCallInfo fcinfo)
+queue_text(void)
+{
+	if (call_queue == NULL)
+		return NULL;
+	return arguments_clip(VARDATA_ANY(call_queue), VARSIZE_ANY_EXHDR(call_queue));
+}
+
+/*
+ * What may be wrong with any argument.  Each message is said in whole, with the
+ * queue and without: parts of sentences cannot be translated.
+ */
+void
+arguments_null(FunctionCallInfo fcinfo, const char *argument, const char *hint)
 {
 	const char *function = arguments_function(fcinfo);
+	const char *queue = queue_text();
 
-	if (call_queue == NULL)
-		return function;
-	return psprintf("%s for queue %s", function,
-					arguments_quote(VARDATA_ANY(call_queue),
-									VARSIZE_ANY_EXHDR(call_queue)));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 queue == NULL ?
+			 errmsg("argument \"%s\" of %s must not be null", argument, function) :
+			 errmsg("argument \"%s\" of %s for queue \"%s\" must not be null",
+					argument, function, queue),
+			 errhint("%s", hint)));
 }
 
 void
-arguments_bad(FunctionCallInfo fcinfo, const char *argument, const char *problem,
-			 const char *hint)
+arguments_invalid(FunctionCallInfo fcinfo, const char *argument, const char *value,
+				  const char *hint)
 {
+	const char *function = arguments_function(fcinfo);
+	const char *queue = queue_text();
+
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("%s: argument \"%s\" %s", call_text(fcinfo), argument, problem),
+			 queue == NULL ?
+			 errmsg("invalid value for argument \"%s\" of %s: \"%s\"",
+					argument, function, value) :
+			 errmsg("invalid value for argument \"%s\" of %s for queue \"%s\": \"%s\"",
+					argument, function, queue, value),
 			 errhint("%s", hint)));
+}
+
+void
+arguments_bad_length(FunctionCallInfo fcinfo, const char *argument, int length,
+					 const char *hint)
+{
+	const char *function = arguments_function(fcinfo);
+	const char *queue = queue_text();
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 queue == NULL ?
+			 errmsg("invalid length of argument \"%s\" of %s: %d bytes",
+					argument, function, length) :
+			 errmsg("invalid length of argument \"%s\" of %s for queue \"%s\": %d bytes",
+					argument, function, queue, length),
+			 errhint("%s", hint)));
+}
+
+static void
+bad_dimensions(FunctionCallInfo fcinfo, const char *argument, int dimensions)
+{
+	const char *function = arguments_function(fcinfo);
+	const char *queue = queue_text();
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 queue == NULL ?
+			 errmsg("invalid number of dimensions of argument \"%s\" of %s: %d",
+					argument, function, dimensions) :
+			 errmsg("invalid number of dimensions of argument \"%s\" of %s for queue \"%s\": %d",
+					argument, function, queue, dimensions),
+			 errhint("Give an array of one dimension.")));
+}
+
+static void
+null_element(FunctionCallInfo fcinfo, const char *argument, int position)
+{
+	const char *function = arguments_function(fcinfo);
+	const char *queue = queue_text();
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 queue == NULL ?
+			 errmsg("element %d of argument \"%s\" of %s must not be null",
+					position, argument, function) :
+			 errmsg("element %d of argument \"%s\" of %s for queue \"%s\" must not be null",
+					position, argument, function, queue),
+			 errhint("Give an array without nulls.")));
 }
 
 /* The queue's name, argument 0. */
@@ -120,7 +192,7 @@ text *
 arguments_queue(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(0))
-		arguments_bad(fcinfo, "queue", "is null", "Give the name of a queue.");
+		arguments_null(fcinfo, "queue", "Give the name of a queue.");
 	call_queue = PG_GETARG_TEXT_PP(0);
 	return unconstify(text *, call_queue);
 }
@@ -132,15 +204,6 @@ void
 arguments_concern(const text *queue)
 {
 	call_queue = queue;
-}
-
-/* A duration as it was given, for messages. */
-static const char *
-duration_text(FunctionCallInfo fcinfo, int number)
-{
-	return psprintf("is %s",
-					DatumGetCString(DirectFunctionCall1(interval_out,
-														PG_GETARG_DATUM(number))));
 }
 
 /*
@@ -164,9 +227,11 @@ arguments_duration(FunctionCallInfo fcinfo, int number, const char *argument,
 	usecs = (approximate > MAX_DURATION || approximate < 0) ?
 		0 : wall_clock_usecs(interval);
 	if (approximate > MAX_DURATION || approximate < 0 || (usecs == 0 && !zero_ok))
-		arguments_bad(fcinfo, argument, duration_text(fcinfo, number),
-					 zero_ok ? "It must be from 0 to 10 years." :
-					 "It must be above 0 and at most 10 years.");
+		arguments_invalid(fcinfo, argument,
+						  DatumGetCString(DirectFunctionCall1(interval_out,
+															  PG_GETARG_DATUM(number))),
+						  zero_ok ? "It must be from 0 to 10 years." :
+						  "It must be above 0 and at most 10 years.");
 	return usecs;
 }
 
@@ -176,8 +241,8 @@ arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback)
 	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
 
 	if (max < 1 || max > MAX_CLAIM)
-		arguments_bad(fcinfo, "max_tasks", psprintf("is %d", max),
-					 psprintf("It must be from 1 to %d.", MAX_CLAIM));
+		arguments_invalid(fcinfo, "max_tasks", psprintf("%d", max),
+						  psprintf("It must be from 1 to %d.", MAX_CLAIM));
 	return max;
 }
 
@@ -187,9 +252,25 @@ max_attempts_argument(FunctionCallInfo fcinfo, int number, int fallback)
 	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
 
 	if (!PG_ARGISNULL(number) && max < 0)
-		arguments_bad(fcinfo, "max_attempts", psprintf("is %d", max),
-					 "It must be 0, for no limit, or more.");
+		arguments_invalid(fcinfo, "max_attempts", psprintf("%d", max),
+						  "It must be 0, for no limit, or more.");
 	return max;
+}
+
+static void
+session_over(FunctionCallInfo fcinfo, int number)
+{
+	const char *function = arguments_function(fcinfo);
+	const char *queue = queue_text();
+	const char *session = DatumGetCString(DirectFunctionCall1(uuid_out, PG_GETARG_DATUM(number)));
+
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 queue == NULL ?
+			 errmsg("cannot execute %s: session \"%s\" is over", function, session) :
+			 errmsg("cannot execute %s for queue \"%s\": session \"%s\" is over",
+					function, queue, session),
+			 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
 }
 
 /*
@@ -204,13 +285,8 @@ arguments_session(FunctionCallInfo fcinfo, int number)
 	if (PG_ARGISNULL(number))
 		return session.ref;
 	if (!sessions_find(PG_GETARG_UUID_P(number), &session))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("%s: session \"%s\" is over", call_text(fcinfo),
-						DatumGetCString(DirectFunctionCall1(uuid_out,
-															PG_GETARG_DATUM(number)))),
-				 errhint("Stop working on its tasks, and open another with fairq.open_session().")));
-	arguments_session_owner(fcinfo, &session);
+		session_over(fcinfo, number);
+	arguments_session_owner(&session);
 	return session.ref;
 }
 
@@ -218,13 +294,18 @@ arguments_session(FunctionCallInfo fcinfo, int number)
  * A session is its role's.
  */
 void
-arguments_session_owner(FunctionCallInfo fcinfo, const SessionInfo *session)
+arguments_session_owner(const SessionInfo *session)
 {
-	if (!has_privs_of_role(GetUserId(), session->role))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("%s: the session belongs to another role", call_text(fcinfo)),
-				 errhint("Use the role that opened it.")));
+	pg_uuid_t	uuid;
+
+	if (has_privs_of_role(GetUserId(), session->role))
+		return;
+	sessions_to_uuid(&session->ref, &uuid);
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for session \"%s\"",
+					DatumGetCString(DirectFunctionCall1(uuid_out, UUIDPGetDatum(&uuid)))),
+			 errhint("Use the role that opened it.")));
 }
 
 /*
@@ -245,9 +326,7 @@ arguments_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid t
 		return -1;
 	array = PG_GETARG_ARRAYTYPE_P(number);
 	if (ARR_NDIM(array) > 1)
-		arguments_bad(fcinfo, argument,
-					  psprintf("has %d dimensions", ARR_NDIM(array)),
-					  "Give an array of one dimension.");
+		bad_dimensions(fcinfo, argument, ARR_NDIM(array));
 	get_typlenbyvalalign(type, &length, &by_value, &align);
 	deconstruct_array(array, type, length, by_value, align, elements, nulls, &n);
 	return n;
@@ -256,14 +335,12 @@ arguments_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid t
 /* An array without nulls. */
 void
 arguments_no_nulls(FunctionCallInfo fcinfo, const bool *nulls, int n,
-					 const char *argument)
+				   const char *argument)
 {
 	for (int i = 0; i < n; i++)
 	{
 		if (nulls[i])
-			arguments_bad(fcinfo, argument,
-						 psprintf("has a null at position %d", i + 1),
-						 "Give an array without nulls.");
+			null_element(fcinfo, argument, i + 1);
 	}
 }
 
@@ -271,8 +348,8 @@ pg_uuid_t *
 arguments_receipt(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(0))
-		arguments_bad(fcinfo, "receipt", "is null",
-					 "Give the receipt that fairq.claim() returned.");
+		arguments_null(fcinfo, "receipt",
+					   "Give the receipt that fairq.claim() returned.");
 	return PG_GETARG_UUID_P(0);
 }
 
@@ -283,8 +360,7 @@ arguments_receipts(FunctionCallInfo fcinfo, int number, Datum **receipts)
 	int			n = arguments_array(fcinfo, number, "receipts", UUIDOID, receipts, &nulls);
 
 	if (n < 0)
-		arguments_bad(fcinfo, "receipts", "is null",
-					 "Give an array of receipts; it may be empty.");
+		arguments_null(fcinfo, "receipts", "Give an array of receipts; it may be empty.");
 	arguments_no_nulls(fcinfo, nulls, n, "receipts");
 	return n;
 }
@@ -301,7 +377,7 @@ refuse_lost_buckets(QueueInfo *info, const ClaimRequest *request)
 	if (lost >= 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("bucket %d of queue \"%s\" is not the session's", lost, info->name),
+				 errmsg("bucket %d of queue \"%s\" does not belong to the session", lost, info->name),
 				 errhint("It has been dealt to another session, or the queue has fewer buckets now; ask fairq.my_buckets() again.")));
 }
 
@@ -327,9 +403,9 @@ arguments_buckets(FunctionCallInfo fcinfo, int number, QueueInfo *info, ClaimReq
 	for (int i = 0; i < n; i++)
 	{
 		if (buckets[i] < 0 || buckets[i] >= info->buckets)
-			arguments_bad(fcinfo, "buckets", psprintf("has %d", buckets[i]),
-						 psprintf("Queue \"%s\" has the buckets 0 to %d.",
-								  info->name, info->buckets - 1));
+			arguments_invalid(fcinfo, "buckets", psprintf("%d", buckets[i]),
+							  psprintf("Queue \"%s\" has the buckets 0 to %d.",
+									   info->name, info->buckets - 1));
 	}
 }
 
@@ -356,9 +432,8 @@ void
 arguments_group_key(FunctionCallInfo fcinfo, const text *key)
 {
 	if (VARSIZE_ANY_EXHDR(key) > MAX_GROUP_KEY)
-		arguments_bad(fcinfo, "group_key",
-					  psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(key)),
-					  psprintf("It may have %d.", MAX_GROUP_KEY));
+		arguments_bad_length(fcinfo, "group_key", VARSIZE_ANY_EXHDR(key),
+							 psprintf("It may have %d bytes.", MAX_GROUP_KEY));
 }
 
 /*
@@ -371,10 +446,12 @@ check_charge(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTask *task
 	double		weight = limited_groups_weight(info->state, &name);
 
 	if (task->cost > FAIRQ_MAX_CHARGE * weight)
-		arguments_bad(fcinfo, "cost",
-					  psprintf("is %g in a group of weight %g", task->cost, weight),
-					  psprintf("Cost by weight may be %d. Give smaller costs, or larger weights: only their ratios count.",
-							   FAIRQ_MAX_CHARGE));
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for argument \"cost\" of %s for queue \"%s\" and a group of weight %g: \"%g\"",
+						arguments_function(fcinfo), info->name, weight, task->cost),
+				 errhint("Cost by weight may be %d. Give smaller costs, or larger weights: only their ratios count.",
+						 FAIRQ_MAX_CHARGE)));
 }
 
 /* A time as it is shown. */
@@ -393,32 +470,29 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, const NewTa
 	arguments_group_key(fcinfo, task->group_key);
 	if (info->policy == QUEUE_FAIR &&
 		(task->priority < 0 || task->priority >= FAIRQ_CLASSES))
-		arguments_bad(fcinfo, "priority",
-					 psprintf("is " INT64_FORMAT, task->priority),
-					 psprintf("Queue \"%s\" has policy fair, with the classes 0 to %d.",
-							  info->name, FAIRQ_CLASSES - 1));
+		arguments_invalid(fcinfo, "priority", psprintf(INT64_FORMAT, task->priority),
+						  psprintf("Queue \"%s\" has policy \"fair\", with the classes 0 to %d.",
+								   info->name, FAIRQ_CLASSES - 1));
 	if (task->unique_key != NULL &&
 		(VARSIZE_ANY_EXHDR(task->unique_key) == 0 ||
 		 VARSIZE_ANY_EXHDR(task->unique_key) > MAX_UNIQUE_KEY))
-		arguments_bad(fcinfo, "unique_key",
-					 psprintf("has %d bytes", (int) VARSIZE_ANY_EXHDR(task->unique_key)),
-					 psprintf("It must have 1 to %d, or be null for none.", MAX_UNIQUE_KEY));
+		arguments_bad_length(fcinfo, "unique_key", VARSIZE_ANY_EXHDR(task->unique_key),
+							 psprintf("It must have 1 to %d bytes, or be null for none.",
+									  MAX_UNIQUE_KEY));
 	if (task->run_at == DT_NOEND)
-		arguments_bad(fcinfo, "run_at", "is infinity",
-					 "Give a time that comes, or leave it out.");
+		arguments_invalid(fcinfo, "run_at", "infinity",
+						  "Give a time that comes, or leave it out.");
 	if (task->expires_at != DT_NOBEGIN && task->run_at != DT_NOBEGIN &&
 		task->expires_at <= task->run_at)
-		arguments_bad(fcinfo, "expires_at",
-					  psprintf("is %s, and \"run_at\" is %s", time_text(task->expires_at),
-							   time_text(task->run_at)),
-					  "Give a time after run_at, for the task would never run.");
+		arguments_invalid(fcinfo, "expires_at", time_text(task->expires_at),
+						  psprintf("Give a time after \"run_at\", which is %s, or the task never runs.",
+								   time_text(task->run_at)));
 	/* Also false for NaN. */
 	if (!(task->cost >= (float4) FAIRQ_MIN_COST && task->cost <= (float4) FAIRQ_MAX_COST))
-		arguments_bad(fcinfo, "cost",
-					  psprintf("is %s",
-							   DatumGetCString(DirectFunctionCall1(float4out,
-																   Float4GetDatum(task->cost)))),
-					 "It must be from 0.001 to 1000000.");
+		arguments_invalid(fcinfo, "cost",
+						  DatumGetCString(DirectFunctionCall1(float4out,
+															  Float4GetDatum(task->cost))),
+						  "It must be from 0.001 to 1000000.");
 	/* Only a large one may be too large for a small weight. */
 	if (task->cost > (float4) (FAIRQ_MAX_CHARGE * FAIRQ_MIN_WEIGHT) && info->policy == QUEUE_FAIR)
 		check_charge(fcinfo, info, task);
@@ -439,9 +513,8 @@ arguments_on_duplicate(FunctionCallInfo fcinfo, int number)
 	if (strcmp(value, "replace") == 0)
 		return true;
 	if (strcmp(value, "keep") != 0)
-		arguments_bad(fcinfo, "on_duplicate",
-					 psprintf("is %s", arguments_quote(value, strlen(value))),
-					 "It must be 'keep' or 'replace'.");
+		arguments_invalid(fcinfo, "on_duplicate", arguments_clip(value, strlen(value)),
+						  "It must be \"keep\" or \"replace\".");
 	return false;
 }
 
@@ -452,8 +525,8 @@ void
 arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 {
 	if (PG_ARGISNULL(1))
-		arguments_bad(fcinfo, "payload", "is null",
-					 "Give a payload; the JSON value null is one.");
+		arguments_null(fcinfo, "payload",
+					   "Give a payload; the JSON value null is one.");
 	task->unique_key = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
 	task->replace = arguments_on_duplicate(fcinfo, 7);
 	task->payload = PG_GETARG_DATUM(1);
@@ -466,8 +539,8 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
 	task->expires_at = PG_ARGISNULL(11) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(11);
 	if (!PG_ARGISNULL(11) && task->expires_at == DT_NOBEGIN)
-		arguments_bad(fcinfo, "expires_at", "is -infinity",
-					  "Give a time, infinity for never, or leave it out.");
+		arguments_invalid(fcinfo, "expires_at", "-infinity",
+						  "Give a time, infinity for never, or leave it out.");
 	task->has_headers = !PG_ARGISNULL(10);
 	if (task->has_headers)
 		task->headers = PG_GETARG_DATUM(10);

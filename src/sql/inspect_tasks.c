@@ -72,9 +72,9 @@ group_may(RowReader *row)
 }
 
 /*
- * The first max candidates of a lane that are ready, and whose groups may have one:
- * from the window, and from the index where that ends.  Not more than so many places
- * (look) are looked at.  Returns how many.
+ * The first max candidates of a lane that are ready, and whose groups may have
+ * one: from the window, and from the index where that ends.  Not more than so
+ * many places (look) are looked at.  Returns how many.
  */
 static int
 lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *candidates)
@@ -116,8 +116,8 @@ lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *cand
 }
 
 /*
- * Read the row of a candidate once more.  Returns false if it is gone meanwhile, or
- * has another place.
+ * Read the row of a candidate once more.  Returns false if it is gone
+ * meanwhile, or has another place.
  */
 static bool
 read_candidate(RowReader *row, const Candidate *candidate)
@@ -133,7 +133,8 @@ Datum
 fairq_peek(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	int			max = PG_ARGISNULL(1) ? 10 : PG_GETARG_INT32(1);
+	text	   *queue;
+	int			max;
 	Relation	rel;
 	QueueInfo  *info;
 	QueueState *state;
@@ -141,14 +142,9 @@ fairq_peek(PG_FUNCTION_ARGS)
 	int			shown = 0;
 
 	arguments_require_preload(fcinfo);
-	if (max < 1 || max > 100000)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s: argument \"max_tasks\" is %d",
-						arguments_function(fcinfo), max),
-				 errhint("It must be from 1 to 100000.")));
-	info = queue_open(arguments_queue(fcinfo),
-							  AccessShareLock, ACL_SELECT, &rel);
+	queue = arguments_queue(fcinfo);
+	max = arguments_max_tasks(fcinfo, 1, 10);
+	info = queue_open(queue, AccessShareLock, ACL_SELECT, &rel);
 	state = info->state;
 	InitMaterializedSRF(fcinfo, 0);
 	recovery_classes(rel, info);
@@ -266,10 +262,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s: argument \"id\" is null", arguments_function(fcinfo)),
-				 errhint("Give the id of a task.")));
+		arguments_null(fcinfo, "id", "Give the id of a task.");
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
 
@@ -307,12 +300,8 @@ fairq_tasks(PG_FUNCTION_ARGS)
 		for (int i = 0; i < (int) lengthof(states); i++)
 			known |= (strcmp(state, states[i]) == 0);
 		if (!known)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("%s: argument \"state\" is %s",
-							arguments_function(fcinfo),
-							arguments_quote(state, strlen(state))),
-					 errhint("It must be ready, leased, scheduled, overflow, held or dead.")));
+			arguments_invalid(fcinfo, "state", arguments_clip(state, strlen(state)),
+							  "It must be ready, leased, scheduled, overflow, held or dead.");
 	}
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
@@ -351,7 +340,7 @@ inspect_tasks_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 				!read_candidate(&row, &candidate))
 				continue;
 			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
-			/* Written with SQL: nobody can say how long it has waited. */
+			/* Written with SQL: how long it has waited is not known. */
 			if (TIMESTAMP_NOT_FINITE(at))
 				continue;
 			if (!any || at < *oldest)

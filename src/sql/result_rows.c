@@ -27,11 +27,11 @@
 #define TASK_COLUMNS	11
 
 /*
- * The text of a hundred receipts takes more memory than glibc keeps at the end of
- * the heap: 128 kB, until a piece of more than that has been allocated and freed,
- * and then twice as much as that piece.  So without this each statement of a
- * session that claims might give pages back to the system and take them again,
- * zeroed, which is a tenth of its time.
+ * The text of a hundred receipts takes more memory than glibc keeps at the end
+ * of the heap: 128 kB, until a piece of more than that has been allocated and
+ * freed, and then twice as much as that piece.  So without this each statement
+ * of a session that claims might give pages back to the system and take them
+ * again, zeroed, which is a tenth of its time.
  */
 static void
 keep_memory(void)
@@ -161,7 +161,7 @@ result_rows_put_task(RowReader *row, const LeaseInfo *lease, void *arg)
 		values[1] = UUIDPGetDatum(&receipt);
 		values[6] = Int32GetDatum(lease->attempt);
 		values[8] = TimestampTzGetDatum(lease->deadline);
-		/* A task that was popped is nobody's to keep. */
+		/* A task that was popped has no deadline. */
 		nulls[8] = lease->settling && lease->deadline == DT_NOEND;
 	}
 	else

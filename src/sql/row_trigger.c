@@ -46,15 +46,15 @@ check_class(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
 	if (priority < 0 || priority >= info->state->classes)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("priority " INT64_FORMAT " is not one of queue \"%s\"",
+				 errmsg("priority " INT64_FORMAT " is out of range for queue \"%s\"",
 						priority, info->name),
-				 errhint("Under policy \"fair\" priorities are 0 to %d.",
+				 errhint("Under policy \"fair\" priorities must be 0 to %d.",
 						 info->state->classes - 1)));
 }
 
 /*
- * Is it known what a queue has?  If not, who counts the rows that there are is to come
- * by, or has just missed this one.
+ * Is it known what a queue has?  If not, who counts the rows that there are is
+ * to come by, or has just missed this one.
  */
 static bool
 is_counted(Relation rel, QueueInfo *info)
@@ -69,8 +69,9 @@ is_counted(Relation rel, QueueInfo *info)
 }
 
 /*
- * So is a row of policy fair whose place in virtual time nobody will have come to:
- * who claims it would take all others there, and the time is not without end.
+ * So is a row of policy fair whose place in virtual time is beyond all
+ * others: a claim of it would take the whole class there, and the time is not
+ * without end.
  */
 static void
 check_block(QueueInfo *info, const FairqAddress *address)
@@ -78,15 +79,15 @@ check_block(QueueInfo *info, const FairqAddress *address)
 	if (address->block >= FAIRQ_TAGS_ROWS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("address of block " INT64_FORMAT " is not one of queue \"%s\"",
+				 errmsg("block " INT64_FORMAT " of the address is out of range for queue \"%s\"",
 						address->block, info->name),
-				 errhint("Under policy \"fair\" blocks are less than " INT64_FORMAT ".",
+				 errhint("Under policy \"fair\" blocks must be less than " INT64_FORMAT ".",
 						 FAIRQ_TAGS_ROWS)));
 }
 
 /*
- * A row with an address (else NULL: in the overflow) was written, or (change -1)
- * removed: its group has one task more, or less.
+ * A row with an address (else NULL: in the overflow) was written, or (change
+ * -1) removed: its group has one task more, or less.
  */
 static void
 note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
@@ -167,7 +168,7 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 	}
 
 	if (task_state_depth(task_state) == QUEUE_ADDRESSED)
-		return;					/* ready, but nowhere: nobody gets it */
+		return;					/* ready, but nowhere: it is never claimed */
 	known = is_counted(rel, info);
 	stats_tally(info->state, task_state_depth(task_state), change);
 	if (task_state == TASK_OVERFLOW && info->policy == QUEUE_FAIR && known)
@@ -195,7 +196,7 @@ fairq_row_written(PG_FUNCTION_ARGS)
 		!TRIGGER_FIRED_AFTER(trigger->tg_event))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("function \"%s\" is a row trigger after INSERT, UPDATE or DELETE",
+				 errmsg("function \"%s\" must be fired AFTER ROW on INSERT, UPDATE or DELETE",
 						"fairq.row_written"),
 				 errhint("fairq.create_queue() sets it up.")));
 
@@ -208,7 +209,7 @@ fairq_row_written(PG_FUNCTION_ARGS)
 		PG_RETURN_POINTER(NULL);
 	}
 	info = queue_open_relation(RelationGetRelid(trigger->tg_relation),
-									   NoLock, 0, &rel);
+							   NoLock, 0, &rel);
 	if (info == NULL)
 		PG_RETURN_POINTER(NULL);
 	tupdesc = RelationGetDescr(rel);

@@ -6,17 +6,18 @@
  *
  * A claim that may wait looks once; if there is nothing it joins those who
  * wait (waiters.c), looks again, and sleeps until it is told or its time is
- * up.  While it sleeps it has no lock on the queue's table, so it is in
- * nobody's way: the table may be altered, rewritten or dropped.  It opens the
+ * up.  While it sleeps it has no lock on the queue's table, so it is not in
+ * the way: the table may be altered, rewritten or dropped.  It opens the
  * queue anew when it looks again, privileges and settings included.
  *
- * What it cannot let go is the snapshot of its statement, which keeps vacuum from
- * removing rows for as long.  fairq.wait is a procedure so that it can: it ends
- * its transaction before each sleep.
+ * What it cannot let go is the snapshot of its statement, which keeps vacuum
+ * from removing rows for as long.  fairq.wait is a procedure so that it can:
+ * it ends its transaction before each sleep.
  *
- * Where there is no background worker, who waits does its work: once a second,
- * or when something is due, he looks what is.  A claim does it in its caller's
- * transaction, so it has to come back for others to see what it did.
+ * Where there is no background worker, a backend that waits does its work:
+ * once a second, or when something is due, it looks what is.  A claim does it
+ * in its caller's transaction, so it has to come back for others to see what
+ * it did.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,7 +71,7 @@ PG_FUNCTION_INFO_V1(fairq_wait);
 /*
  * There is nothing to claim, and no worker to see to it that there is: do its
  * work, for the next claim.  Only if there is any: it takes a transaction id.
- * Returns whether that was begun: then nobody else can until we commit.
+ * Returns whether that was begun: then no other backend can until we commit.
  */
 static bool
 maintain_without_worker(Relation rel, QueueInfo *info)
@@ -85,7 +86,7 @@ maintain_without_worker(Relation rel, QueueInfo *info)
 		!ConditionalLockRelationOid(RelationGetRelid(rel), RowExclusiveLock))
 		return false;
 
-	/* What is due may be in somebody's hands for long. */
+	/* Another transaction may be writing what is due for long. */
 	if (!maintain_pass(rel, info, &maintenance) && maintenance.moved == 0)
 		pg_atomic_write_u64(pass_after, Min(maintenance.next, now + PASS_USECS));
 	return maintenance.begun;
@@ -103,8 +104,8 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 }
 
 /*
- * When somebody without a worker has to look what is due of a queue, by the clock that
- * nobody sets, which it is by now.
+ * When a backend without a worker has to look what is due of a queue, by the
+ * clock that cannot be set, which it is by now.
  */
 static int64
 next_look(QueueInfo *info, int64 real_now)
@@ -112,7 +113,7 @@ next_look(QueueInfo *info, int64 real_now)
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz next = wall_clock_earlier(maintain_next_due(info), now + ALONE_USECS);
 
-	/* Due already, but somebody else is at it, or it has to wait. */
+	/* Due already, but another backend is at it, or it has to wait. */
 	if (next <= now)
 		next = now + PASS_USECS;
 	return real_now + Max(next - now, PAUSE_USECS);
@@ -144,8 +145,8 @@ sleep_until_told(int64 deadline, int64 alone)
 
 /*
  * Claim into the result.  wait is how long to wait for something, in
- * microseconds; the other arguments are numbers of arguments, -1 if the function
- * does not have them.
+ * microseconds; the other arguments are numbers of arguments, -1 if the
+ * function does not have them.
  */
 static void
 claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
@@ -180,9 +181,10 @@ claim_into(FunctionCallInfo fcinfo, ClaimRequest *request,
 			arguments_groups(fcinfo, group_keys, request);
 		if (deadline != 0)
 		{
-			WaiterWants	wanted = {info->state, true, info->buckets,
+			WaiterWants wanted = {info->state, true, info->buckets,
 				request->bucket_count, request->buckets,
 			request->group_count, request->groups};
+
 			waiters_begin(&wanted);
 			got = claim_tasks(rel, info, request, take_task, rsinfo);
 			waiters_looked(got, queue_ready_bucket);
@@ -338,9 +340,9 @@ anything_ready(Relation rel, QueueInfo *info)
 }
 
 /*
- * fairq.wait(queue, timeout): a procedure, which ends its transaction to sleep
- * without one that anybody could mind.  So it is refused where it cannot, or
- * where somebody may not want it to.
+ * fairq.wait(queue, timeout): a procedure, which ends its transaction to
+ * sleep without one that could be in the way.  So it is refused where it
+ * cannot end its transaction, or where the caller may not want that.
  */
 Datum
 fairq_wait(PG_FUNCTION_ARGS)
@@ -359,7 +361,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 		IsSubTransaction() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
 		ereport(ERROR,
 				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("%s cannot be called in a transaction that is under way",
+				 errmsg("%s cannot run inside a transaction block",
 						arguments_function(fcinfo)),
 				 errhint("Call it on its own, after the commit; within a transaction use fairq.claim() with \"wait\".")));
 
@@ -373,7 +375,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 		int64		alone;
 		Relation	rel;
 		QueueInfo  *info;
-		WaiterWants	wanted = {0};
+		WaiterWants wanted = {0};
 		bool		ready;
 		bool		maintained;
 

@@ -40,7 +40,7 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 				 QueueSettings *settings)
 {
 	const SettingDef *def = &queue_settings[setting];
-	const char *problem;
+	const char *given;
 	double		value;
 
 	queue_settings_give(settings, setting, PG_GETARG_DATUM(number));
@@ -51,9 +51,8 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 				char	   *word = text_to_cstring(PG_GETARG_TEXT_PP(number));
 
 				if (queue_settings_word(def, word) < 0)
-					arguments_bad(fcinfo, def->argument,
-								  psprintf("is %s", arguments_quote(word, strlen(word))),
-								  def->hint);
+					arguments_invalid(fcinfo, def->argument,
+									  arguments_clip(word, strlen(word)), def->hint);
 				return;
 			}
 		case INTERVALOID:
@@ -62,22 +61,22 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 			return;
 		case INT4OID:
 			value = PG_GETARG_INT32(number);
-			problem = psprintf("is %d", PG_GETARG_INT32(number));
+			given = psprintf("%d", PG_GETARG_INT32(number));
 			break;
 		case INT8OID:
 			value = PG_GETARG_INT64(number);
-			problem = psprintf("is " INT64_FORMAT, PG_GETARG_INT64(number));
+			given = psprintf(INT64_FORMAT, PG_GETARG_INT64(number));
 			break;
 		case FLOAT4OID:
 			value = PG_GETARG_FLOAT4(number);
-			problem = psprintf("is %g", value);
+			given = psprintf("%g", value);
 			break;
 		default:
 			return;
 	}
 	/* Also false for NaN. */
 	if (!(value >= def->min && value <= def->max) && !(def->zero_ok && value == 0))
-		arguments_bad(fcinfo, def->argument, problem, def->hint);
+		arguments_invalid(fcinfo, def->argument, given, def->hint);
 	settings->nulls[setting] = (def->null_is_zero && value == 0);
 }
 
@@ -135,7 +134,7 @@ fairq_purge(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo),
-							  RowExclusiveLock, ACL_DELETE, &rel);
+					  RowExclusiveLock, ACL_DELETE, &rel);
 	purged = remove_purge(rel, info, PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1));
 	relation_close(rel, NoLock);
 	PG_RETURN_INT64(purged);
@@ -147,7 +146,7 @@ group_argument(FunctionCallInfo fcinfo, int number)
 	text	   *group;
 
 	if (PG_ARGISNULL(number))
-		arguments_bad(fcinfo, "group_key", "is null", "Give the key of a group.");
+		arguments_null(fcinfo, "group_key", "Give the key of a group.");
 	group = PG_GETARG_TEXT_PP(number);
 	arguments_group_key(fcinfo, group);
 	return group;
@@ -219,7 +218,7 @@ fairq_maintain(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock,
-							  ACL_SELECT | ACL_UPDATE, &rel);
+					  ACL_SELECT | ACL_UPDATE, &rel);
 	while (maintain_pass(rel, info, &maintenance) &&
 		   maintenance.moved < MAX_MAINTAINED &&
 		   maintenance.archived < MAX_MAINTAINED)

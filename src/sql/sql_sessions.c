@@ -35,8 +35,8 @@ static pg_uuid_t *
 session_argument(FunctionCallInfo fcinfo, int number)
 {
 	if (PG_ARGISNULL(number))
-		arguments_bad(fcinfo, "session", "is null",
-					  "Give the session that fairq.open_session() returned.");
+		arguments_null(fcinfo, "session",
+					   "Give the session that fairq.open_session() returned.");
 	return PG_GETARG_UUID_P(number);
 }
 
@@ -53,9 +53,8 @@ fairq_open_session(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	if (strlen(name) >= NAMEDATALEN)
-		arguments_bad(fcinfo, "name",
-					  psprintf("has %d bytes", (int) strlen(name)),
-					  psprintf("It may have %d.", NAMEDATALEN - 1));
+		arguments_bad_length(fcinfo, "name", (int) strlen(name),
+							 psprintf("It may have %d bytes.", NAMEDATALEN - 1));
 	ttl = arguments_duration(fcinfo, 1, "ttl", 10 * USECS_PER_SEC, false);
 	sessions_open(name, ttl, !PG_ARGISNULL(2) && PG_GETARG_BOOL(2), &session);
 	sessions_to_uuid(&session.ref, uuid);
@@ -73,7 +72,7 @@ fairq_heartbeat(PG_FUNCTION_ARGS)
 	arguments_require_preload(fcinfo);
 	if (!sessions_find(session_argument(fcinfo, 0), &session))
 		PG_RETURN_BOOL(false);
-	arguments_session_owner(fcinfo, &session);
+	arguments_session_owner(&session);
 	PG_RETURN_BOOL(sessions_heartbeat(&session.ref));
 }
 
@@ -92,7 +91,7 @@ fairq_close_session(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	if (!sessions_find(session_argument(fcinfo, 0), &session))
 		PG_RETURN_INT32(0);
-	arguments_session_owner(fcinfo, &session);
+	arguments_session_owner(&session);
 
 	n = leases_of_session(&session.ref, &leases);
 	settle_begin(&settlement, SETTLE_RELEASE);
@@ -118,7 +117,7 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo), AccessShareLock,
-							  ACL_SELECT, &rel);
+					  ACL_SELECT, &rel);
 	(void) session_argument(fcinfo, 1);
 	session = arguments_session(fcinfo, 1).number;
 	buckets = palloc(info->buckets * sizeof(int));

@@ -79,13 +79,19 @@ static void
 task_array(FunctionCallInfo fcinfo, int number, const char *argument, Oid type,
 		   TaskArray *array, int *total)
 {
+	const text *queue = PG_GETARG_TEXT_PP(0);
+
 	array->n = arguments_array(fcinfo, number, argument, type, &array->elements, &array->nulls);
 	if (array->n < 0 || array->n == 1)
 		return;
 	if (*total >= 0 && array->n != *total)
-		arguments_bad(fcinfo, argument,
-					 psprintf("has %d elements, another array has %d", array->n, *total),
-					 "Give arrays of the same length; an array of length 1 stands for all.");
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid number of elements of argument \"%s\" of %s for queue \"%s\": %d, not %d",
+						argument, arguments_function(fcinfo),
+						arguments_clip(VARDATA_ANY(queue), VARSIZE_ANY_EXHDR(queue)),
+						array->n, *total),
+				 errhint("Give arrays of the same length; an array of length 1 stands for all.")));
 	*total = array->n;
 }
 
@@ -123,8 +129,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	(void) arguments_queue(fcinfo);
 	task_array(fcinfo, 1, "payloads", JSONBOID, &payloads, &n);
 	if (payloads.n < 0)
-		arguments_bad(fcinfo, "payloads", "is null",
-					 "Give an array of payloads; it may be empty.");
+		arguments_null(fcinfo, "payloads", "Give an array of payloads; it may be empty.");
 	arguments_no_nulls(fcinfo, payloads.nulls, payloads.n, "payloads");
 	task_array(fcinfo, 2, "group_keys", TEXTOID, &group_keys, &n);
 	task_array(fcinfo, 3, "priorities", INT8OID, &priorities, &n);
@@ -205,9 +210,11 @@ settle_many(FunctionCallInfo fcinfo, Settlement *settlement, const TaskArray *er
 	int			n = arguments_receipts(fcinfo, 0, &receipts);
 
 	if (errors != NULL && errors->n >= 0 && errors->n != 1 && errors->n != n)
-		arguments_bad(fcinfo, "errors",
-					 psprintf("has %d elements, for %d receipts", errors->n, n),
-					 "Give an error for each receipt, or one for all.");
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid number of elements of argument \"errors\" of %s: %d, for %d receipts",
+						arguments_function(fcinfo), errors->n, n),
+				 errhint("Give an error for each receipt, or one for all.")));
 	result_rows_begin(fcinfo);
 	for (int i = 0; i < n; i++)
 	{
@@ -324,7 +331,7 @@ fairq_cancel(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
-		arguments_bad(fcinfo, "id", "is null", "Give the id of a task.");
+		arguments_null(fcinfo, "id", "Give the id of a task.");
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
 	done = remove_cancel(rel, info, PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);
@@ -340,7 +347,7 @@ fairq_revive(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock,
-							  ACL_SELECT | ACL_UPDATE, &rel);
+					  ACL_SELECT | ACL_UPDATE, &rel);
 	revived = remove_revive(rel, info, PG_ARGISNULL(1),
 							PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1));
 	relation_close(rel, NoLock);

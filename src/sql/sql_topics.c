@@ -22,18 +22,15 @@ static text *
 topic_argument(FunctionCallInfo fcinfo, bool pattern)
 {
 	text	   *topic;
-	const char *problem;
 	const char *hint;
 
 	if (PG_ARGISNULL(0))
-		arguments_bad(fcinfo, "topic", "is null", "Give a topic.");
+		arguments_null(fcinfo, "topic", "Give a topic.");
 	topic = PG_GETARG_TEXT_PP(0);
-	problem = topics_check(topic, pattern, &hint);
-	if (problem != NULL)
-		arguments_bad(fcinfo, "topic",
-					  psprintf("is %s, which %s",
-							   arguments_quote(VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)),
-							   problem), hint);
+	hint = topics_check(topic, pattern);
+	if (hint != NULL)
+		arguments_invalid(fcinfo, "topic",
+						  arguments_clip(VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)), hint);
 	return topic;
 }
 
@@ -42,7 +39,7 @@ static text *
 subscriber_argument(FunctionCallInfo fcinfo)
 {
 	if (PG_ARGISNULL(1))
-		arguments_bad(fcinfo, "queue", "is null", "Give the name of a queue.");
+		arguments_null(fcinfo, "queue", "Give the name of a queue.");
 	return PG_GETARG_TEXT_PP(1);
 }
 

@@ -164,7 +164,7 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 	arguments_require_preload(fcinfo);
 	InitMaterializedSRF(fcinfo, 0);
 
-	/* On a standby nobody counts. */
+	/* On a standby nothing is counted. */
 	if (RecoveryInProgress())
 		return (Datum) 0;
 	foreach(lc, visible_queues_list())

@@ -89,7 +89,7 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 	{
 		Relation	rel;
 		QueueInfo  *info = queue_open(arguments_queue(fcinfo),
-											  AccessShareLock, 0, &rel);
+									  AccessShareLock, 0, &rel);
 
 		queue_catalog_check_owner(info);
 		stats_reset(info->state);
@@ -145,7 +145,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 			/* By its row a task that is leased or has a place is overflow. */
 			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
 			int64		places = Min(overflow,
-										 pg_atomic_read_u32(&state->counts.replenished_tasks));
+									 pg_atomic_read_u32(&state->counts.replenished_tasks));
 
 			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0) +
 									  places);

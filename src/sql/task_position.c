@@ -49,7 +49,7 @@ static bool
 same_group(const Position *position, RowReader *row)
 {
 	return row_reader_same_group(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
-									 position->group);
+								 position->group);
 }
 
 /* Where an entry is on the queue's ruler. */
@@ -78,9 +78,9 @@ times_as_far(const LaneEntry *first, const LaneEntry *last, const LaneEntry *tar
 }
 
 /*
- * Count the ready tasks of a lane that are before an address: up to max rows are
- * looked at, from the front of the lane on.  If that does not do, the rest is
- * estimated from how far those rows have come.
+ * Count the ready tasks of a lane that are before an address: up to max rows
+ * are looked at, from the front of the lane on.  If that does not do, the rest
+ * is estimated from how far those rows have come.
  */
 static void
 count_before(RowReader *row, Lane *lane, const FairqAddress *address, int max,
@@ -145,8 +145,8 @@ count_before(RowReader *row, Lane *lane, const FairqAddress *address, int max,
 }
 
 /*
- * About when the limit of a task's group lets it start, in microseconds from now;
- * -1 if that cannot be said.
+ * About when the limit of a task's group lets it start, in microseconds from
+ * now; -1 if that cannot be said.
  */
 static double
 limit_allows(QueueState *state, const Position *position)
@@ -266,8 +266,9 @@ find_position(TaskPlace *task, Position *position)
 
 /*
  * fairq.get_task_position(queue, id): how many ready tasks are before it, and
- * when it will start: at the rate of late, and when its group's limit has room.
- * Tasks of other groups that are parked are in the way of none, and not counted.
+ * when it will start: at the rate of late, and when its group's limit has
+ * room.  Tasks of other groups that are parked are in the way of none, and not
+ * counted.
  *
  * Up to POSITION_ROWS rows are looked at, so it costs the same however long the
  * queue is; beyond that the result is an estimate.
@@ -286,7 +287,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
 	if (PG_ARGISNULL(1))
-		arguments_bad(fcinfo, "id", "is null", "Give the id of a task.");
+		arguments_null(fcinfo, "id", "Give the id of a task.");
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
@@ -309,8 +310,8 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 	else if (!task.placed)
 	{
 		/*
-		 * Not ready, or its place is being written.  Only of a scheduled one is it
-		 * known when it will be.
+		 * Not ready, or its place is being written.  Only of a scheduled one
+		 * is it known when it will be.
 		 */
 		nulls[1] = nulls[3] = true;
 		nulls[2] = (DatumGetChar(row_value(&task.row, COLUMN_STATE)) != TASK_SCHEDULED);

@@ -61,8 +61,8 @@ open_once(void *arg)
 }
 
 /*
- * Can the table of a queue, which is locked, be opened as one?  Not if somebody
- * has made it unfit, or if there are more queues than there is room for.  What
+ * Can the table of a queue, which is locked, be opened as one?  Not if it has
+ * been made unfit, or if there are more queues than there is room for.  What
  * opens it says so with an error.
  */
 static bool
@@ -101,7 +101,7 @@ visible_queues_open(Oid relation, Relation *rel)
 
 		foreach(lc, indexes)
 		{
-			/* A look is enough: that it is locked just now would be bad luck. */
+			/* A look is enough: it is bad luck if it is locked just now. */
 			locked = !ConditionalLockRelationOid(lfirst_oid(lc), AccessShareLock);
 			if (locked)
 				break;

@@ -3,17 +3,19 @@
  * archive.c
  *	  Finished tasks that are kept for a while.
  *
- * A queue with the setting keep_done has a table fairq.done_<queue>.  Whoever
- * finishes tasks notes them in a batch (archive_add), and at the end of his
- * statement writes the batch with one INSERT (archive_write), in the transaction
- * that deletes the rows.  So a task is in one of the two tables, whatever
- * becomes of the transaction.  Without the setting nothing of this happens.
+ * A queue with the setting keep_done has a table fairq.done_<queue>.  A
+ * statement that finishes tasks notes them in a batch (archive_add), and at
+ * its end writes the batch with one INSERT (archive_write), in the
+ * transaction that deletes the rows.  So a task is in one of the two tables,
+ * whatever becomes of the transaction.  Without the setting nothing of this
+ * happens.
  *
  * The archive is an ordinary table and is written with ordinary SQL, so that
  * triggers, constraints, indexes and columns that a user adds to it are
  * honoured.  It is written as the queue's owner, in a restricted context, for
- * who may acknowledge need not have privileges on it.  Therefore it must be the
- * same owner's: code attached to somebody else's table is not run as him.
+ * who may acknowledge need not have privileges on it.  Therefore it must be
+ * the same owner's: code attached to another role's table is not run as the
+ * queue's owner.
  *
  * The archive depends on the queue's table, so DROP TABLE takes both.  A dump
  * does not carry that dependency; maintenance makes it anew.
@@ -268,8 +270,8 @@ archive_check_name(const char *queue)
 	if (OidIsValid(get_relname_relid(name, queue_catalog_schema(false))))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot create the archive of queue \"%s\": there is a relation %s already",
-						queue, quote_qualified_identifier(QUEUE_SCHEMA, name)),
+				 errmsg("cannot create the archive of queue \"%s\": relation \"%s.%s\" already exists",
+						queue, QUEUE_SCHEMA, name),
 				 errhint("Choose another name for the queue, or rename or drop that relation.")));
 }
 
@@ -283,7 +285,7 @@ create_archive(const char *queue, const char *name, Oid owner)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create the archive of queue \"%s\"", queue),
-				 errhint("Its owner needs the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+				 errhint("Its owner needs the privilege CREATE on schema \"%s\".", QUEUE_SCHEMA)));
 
 	initStringInfo(&sql);
 	appendStringInfo(&sql, "CREATE TABLE %s (",
@@ -322,9 +324,9 @@ archive_provide(const char *queue, Oid table, Oid owner)
 		if (problem != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("cannot create the archive of queue \"%s\": there is a relation %s already",
-							queue, quote_qualified_identifier(QUEUE_SCHEMA, name)),
-					 errdetail("It is not fit to be the archive. %s", problem),
+					 errmsg("cannot use relation \"%s.%s\" as the archive of queue \"%s\"",
+							QUEUE_SCHEMA, name, queue),
+					 errdetail_internal("%s", problem),
 					 errhint("Rename or drop that relation.")));
 		relation_close(relation, NoLock);
 	}
@@ -337,8 +339,9 @@ archive_provide(const char *queue, Oid table, Oid owner)
 }
 
 /*
- * The table that has to be dropped together with a queue's, for SQL; NULL: none.
- * No lock is kept: two that drop the same queue would wait for each other.
+ * The table that has to be dropped together with a queue's, for SQL; NULL:
+ * none.  No lock is kept: two that drop the same queue would wait for each
+ * other.
  */
 char *
 archive_table_to_drop(const char *queue, Oid table)
@@ -457,8 +460,8 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 		if (!OidIsValid(oid))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("table %s, the archive of queue \"%s\", does not exist",
-							quote_qualified_identifier(QUEUE_SCHEMA, name), info->name),
+					 errmsg("table \"%s.%s\", the archive of queue \"%s\", does not exist",
+							QUEUE_SCHEMA, name, info->name),
 					 errhint("Create it with fairq.alter_queue(keep_done), or have none with keep_done => '0'.")));
 		*relation = try_relation_open(oid, RowExclusiveLock);
 	} while (*relation == NULL);
@@ -467,8 +470,8 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table %s cannot be used as the archive of queue \"%s\"",
-						quote_qualified_identifier(QUEUE_SCHEMA, name), info->name),
+				 errmsg("cannot use table \"%s.%s\" as the archive of queue \"%s\"",
+						QUEUE_SCHEMA, name, info->name),
 				 errdetail_internal("%s", problem),
 				 errhint("Undo the change that was made to the table, or have no archive with keep_done => '0'.")));
 	return archive;
@@ -579,10 +582,10 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 		elog(ERROR, "SPI_register_relation failed (%s)", SPI_result_code_string(result));
 	if (archive->insert == NULL)
 		archive->insert = archive_prepare(psprintf("INSERT INTO %s (" COLUMN_NAMES ")"
-										   " SELECT " COLUMN_NAMES " FROM " BATCH_NAME,
-										   quote_qualified_identifier(QUEUE_SCHEMA,
-																	  archive->name)),
-								  0, NULL);
+												   " SELECT " COLUMN_NAMES " FROM " BATCH_NAME,
+												   quote_qualified_identifier(QUEUE_SCHEMA,
+																			  archive->name)),
+										  0, NULL);
 	result = SPI_execute_plan(archive->insert, NULL, NULL, false, 0);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed (%s)", SPI_result_code_string(result));
@@ -596,7 +599,7 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 void
 archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 {
-	RunAs context;
+	RunAs		context;
 	Archive    *archive;
 	Relation	relation;
 
@@ -608,7 +611,7 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	run_as_end(&context);
 	relation_close(relation, NoLock);
 	pending_due_added(&info->state->archive.cursor, batch->first_done,
-					   batch->first_done + info->keep_done);
+					  batch->first_done + info->keep_done);
 	tuplestore_end(batch->rows);
 	FreeTupleDesc(batch->tupdesc);
 	batch->rows = NULL;
@@ -646,8 +649,8 @@ put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation)
 }
 
 /*
- * Return all rows of the archive of a queue, whose table is given, if it has one
- * that the caller may read.
+ * Return all rows of the archive of a queue, whose table is given, if it has
+ * one that the caller may read.
  */
 void
 archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table)

@@ -7,8 +7,8 @@
  * was removed is not come across again while some snapshot keeps it in the
  * table.  They are deleted with ordinary SQL, as they were written.
  *
- * Locking: the caller has the table locked.  Rows that other transactions write are
- * not waited for.  The cursor has its own lock.
+ * Locking: the caller has the table locked.  Rows that other transactions
+ * write are not waited for.  The cursor has its own lock.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,7 +35,7 @@ typedef struct ArchiveRow
 {
 	ItemPointerData tid;		/* where it is */
 	IndexPosition place;		/* as the index has it */
-	bool		skipped;		/* it was in somebody's hands before */
+	bool		skipped;		/* another transaction was writing it before */
 	bool		removed;
 } ArchiveRow;
 
@@ -64,7 +64,7 @@ note_row(ArchiveRemoval *removal, const IndexPosition *place, bool skipped,
 		leave_row(removal, place);
 	else
 	{
-		ArchiveRow	   *row = &removal->rows[removal->n++];
+		ArchiveRow *row = &removal->rows[removal->n++];
 
 		row->tid = slot->tts_tid;
 		row->place = *place;
@@ -74,8 +74,8 @@ note_row(ArchiveRemoval *removal, const IndexPosition *place, bool skipped,
 }
 
 /*
- * Read the index from removal->from on, which is moved (due at DT_NOEND: there is no
- * more).
+ * Read the index from removal->from on, which is moved (due at DT_NOEND: there
+ * is no more).
  */
 static void
 read_old(ArchiveRemoval *removal)
@@ -124,8 +124,9 @@ read_old(ArchiveRemoval *removal)
 }
 
 /*
- * Look again at a row that another transaction wrote.  If it is gone it may have
- * been changed, and its new version may be behind us: read on from there, too.
+ * Look again at a row that another transaction wrote.  If it is gone it may
+ * have been changed, and its new version may be behind us: read on from there,
+ * too.
  */
 static void
 read_skipped(ArchiveRemoval *removal, const IndexPosition *place)
@@ -190,10 +191,10 @@ remove_rows(ArchiveRemoval *removal)
 	SPI_connect();
 	if (archive->remove == NULL)
 		archive->remove = archive_prepare(psprintf("DELETE FROM ONLY %s WHERE ctid OPERATOR(pg_catalog.=) ANY (ARRAY("
-										   "SELECT o.ctid FROM ONLY %s o WHERE o.ctid OPERATOR(pg_catalog.=) ANY ($1)"
-										   " FOR UPDATE SKIP LOCKED)) RETURNING ctid",
-										   name, name),
-								  1, &type);
+												   "SELECT o.ctid FROM ONLY %s o WHERE o.ctid OPERATOR(pg_catalog.=) ANY ($1)"
+												   " FOR UPDATE SKIP LOCKED)) RETURNING ctid",
+												   name, name),
+										  1, &type);
 	/* As it is now, whatever the isolation level. */
 	PushActiveSnapshot(GetLatestSnapshot());
 	result = SPI_execute_snapshot(archive->remove, &value, NULL, GetActiveSnapshot(),
@@ -204,11 +205,11 @@ remove_rows(ArchiveRemoval *removal)
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;
-		ArchiveRow		key;
-		ArchiveRow	   *row;
+		ArchiveRow	key;
+		ArchiveRow *row;
 
 		key.tid = *(ItemPointer) DatumGetPointer(SPI_getbinval(SPI_tuptable->vals[i],
-													 SPI_tuptable->tupdesc, 1, &isnull));
+															   SPI_tuptable->tupdesc, 1, &isnull));
 		row = bsearch(&key, removal->rows, removal->n, sizeof(ArchiveRow), compare_tids);
 		if (row != NULL && !row->removed)
 		{

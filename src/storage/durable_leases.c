@@ -4,25 +4,27 @@
  *	  Leases that survive a crash and a failover.
  *
  * A claim from a queue with durable leases writes a row for each lease into
- * fairq.durable_lease, in its own transaction; whoever ends the lease deletes
- * it, in his.  So the rows that a crash leaves behind, or that a standby has
- * when it is promoted, are the leases that lived then.
+ * fairq.durable_lease, in its own transaction; whatever ends the lease
+ * deletes it, in the transaction that does.  So the rows that a crash leaves
+ * behind, or that a standby has when it is promoted, are the leases that
+ * lived then.
  *
- * The lease table is still what decides.  The rows of a queue are read into it
- * before anything is done with the queue: whenever a queue is opened for the
- * first time since the server started or was promoted (queue_open.c).  So no
- * lease is granted or settled before those of the rows are there, and
- * nobody else writes rows of the queue while they are read.  Where a queue does
- * not write any more, those it had are still restored, and end like others.
+ * The lease table is still what decides.  The rows of a queue are read into
+ * it before anything is done with the queue: whenever a queue is opened for
+ * the first time since the server started or was promoted (queue_open.c).  So
+ * no lease is granted or settled before those of the rows are there, and no
+ * other backend writes rows of the queue while they are read.  Where a queue
+ * does not write any more, those it had are still restored, and end like
+ * others.
  *
- * The table has no index: the lease table knows where each row is.  If the file of
- * the table is another one (VACUUM FULL), the rows are read once more, for where
- * they are.
+ * The table has no index: the lease table knows where each row is.  If the
+ * file of the table is another one (VACUUM FULL), the rows are read once more,
+ * for where they are.
  *
  * A receipt holds the entry of its lease and is void after a crash.  That of a
- * durable lease is found by its token (leases.c: moved).  If it is not there the
- * lease's queue may not have been opened yet, so the table is looked through for
- * it; only as long as there are such queues (settle.c).
+ * durable lease is found by its token (leases.c: moved).  If it is not there
+ * the lease's queue may not have been opened yet, so the table is looked
+ * through for it; only as long as there are such queues (settle.c).
  *
  * A session does not survive a crash.  What was claimed under one has run out
  * then, and its receipts are void.
@@ -103,9 +105,10 @@ look_at(Relation table, const ItemPointerData *tid, Oid queue, int64 task,
  * Find the row of a lease that is durable.
  *
  * A row that is not where it was may have been moved by VACUUM FULL, and then
- * all are read again.  Or an extend was rolled back, and it is where it was before;
- * that is rare enough to look for it.  One that is nowhere was deleted by hand,
- * or the claim was rolled back whose receipt was passed on before it had ended.
+ * all are read again.  Or an extend was rolled back, and it is where it was
+ * before; that is rare enough to look for it.  One that is nowhere was deleted
+ * by hand, or the claim was rolled back whose receipt was passed on before it
+ * had ended.
  */
 static DurableStatus
 find_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
@@ -151,7 +154,8 @@ find_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
 }
 
 /*
- * Find the row of a durable lease, and wait for the transaction that has it in hand.
+ * Find the row of a durable lease, and wait for the transaction that has it in
+ * hand.
  */
 static bool
 wait_for_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lease,
@@ -174,8 +178,8 @@ wait_for_row(Relation table, Relation rel, QueueInfo *info, const LeaseInfo *lea
 }
 
 /*
- * Is the row of a lease in the hands of another transaction: a claim or an extend
- * that has not ended?
+ * Is the row of a lease in the hands of another transaction: a claim or an
+ * extend that has not ended?
  */
 bool
 durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease)

@@ -3,8 +3,8 @@
  * durable_restore.c
  *	  From the rows of durable leases to leases.
  *
- * The head of durable_leases.c says when this is done.  All leases of the queue are
- * compared with the rows of their tasks then, too (lease_rows.c).
+ * The head of durable_leases.c says when this is done.  All leases of the
+ * queue are compared with the rows of their tasks then, too (lease_rows.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -87,9 +87,9 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	result = leases_restore_durable(&lease, &ref);
 
 	/*
-	 * A lease that only memory knows, and not of this row: the row is right if it
-	 * still is one.  It would not be if its lease had been settled for the other to
-	 * begin, for rows go before leases do.
+	 * A lease that only memory knows, and not of this row: the row is right
+	 * if it still is one.  It would not be if its lease had been settled for
+	 * the other to begin, for rows go before leases do.
 	 */
 	if (result == LEASE_VOID && is_live(tuple, buffer) && leases_displace(&ref))
 		result = leases_restore_durable(&lease, &ref);
@@ -101,9 +101,9 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 
 	/*
 	 * If this is done for another time, for want of room, those that were
-	 * restored before can be settled meanwhile.  Whoever settles one deletes its
-	 * row, and drops it when that has committed: so if it was not there to be
-	 * found, we see now that the row is gone.
+	 * restored before can be settled meanwhile.  Whoever settles one deletes
+	 * its row, and drops it when that has committed: so if it was not there
+	 * to be found, we see now that the row is gone.
 	 */
 	live = is_live(tuple, buffer);
 	if (!live)
@@ -144,7 +144,7 @@ read_rows(Relation table, Relation rel, QueueInfo *info)
 	return complete;
 }
 
-/* It was cut short; somebody else has to do it. */
+/* It was cut short; another backend has to do it. */
 static void
 restore_failed(int code, Datum arg)
 {
@@ -155,8 +155,9 @@ restore_failed(int code, Datum arg)
 
 /*
  * See that the leases of a queue are known: the durable ones are in the lease
- * table, as far as there is room, and all are of tasks that there are.  On a standby
- * they are not: nothing can be done with them there, and their ends are not told.
+ * table, as far as there is room, and all are of tasks that there are.  On a
+ * standby they are not: nothing can be done with them there, and their ends
+ * are not told.
  */
 void
 durable_leases_restore(Relation rel, QueueInfo *info)
@@ -168,7 +169,7 @@ durable_leases_restore(Relation rel, QueueInfo *info)
 	if (RecoveryInProgress())
 		return;
 
-	/* First the lock: nobody detects a deadlock of those who wait for us. */
+	/* First the lock: a deadlock of those who wait for us is not detected. */
 	table = durable_table_open(AccessShareLock);
 	if (table == NULL)
 		return;

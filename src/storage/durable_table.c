@@ -51,7 +51,7 @@ durable_table_require(LOCKMODE lockmode)
 	if (table == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" is missing", QUEUE_SCHEMA, "durable_lease"),
+				 errmsg("table \"%s.%s\" does not exist", QUEUE_SCHEMA, "durable_lease"),
 				 errhint("It is part of the extension.")));
 	/* We write no index entries. */
 	if (table->rd_rel->relam != HEAP_TABLE_AM_OID ||
@@ -59,7 +59,7 @@ durable_table_require(LOCKMODE lockmode)
 		(table->rd_rel->relhasindex && RelationGetIndexList(table) != NIL))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table \"%s.%s\" cannot be used for leases", QUEUE_SCHEMA,
+				 errmsg("cannot use table \"%s.%s\" for leases", QUEUE_SCHEMA,
 						RelationGetRelationName(table)),
 				 errhint("Undo the change that was made to the table; drop indexes on it.")));
 	return table;

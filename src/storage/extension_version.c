@@ -4,17 +4,18 @@
  *	  Is the SQL of this database of the library's version?
  *
  * A new library serves all databases of the server as soon as that has been
- * restarted, and each database gets its functions, views and columns when somebody
- * runs ALTER EXTENSION there.  In between the library knows other arguments and
+ * restarted, and each database gets its functions, views and columns with an
+ * ALTER EXTENSION there.  In between the library knows other arguments and
  * columns than the database has, so it refuses: all functions but those of the
- * type address, which do not change, and the triggers.  The row trigger has the
- * queue read again, so rows may be written with SQL meanwhile; tables can be
- * dumped, altered and dropped.
+ * type address, which do not change, and the triggers.  The row trigger has
+ * the queue read again, so rows may be written with SQL meanwhile; tables can
+ * be dumped, altered and dropped.
  *
- * What was found is kept until the extension changes.  The server has no cache of
- * extensions that would tell us, so whoever alters ours invalidates the relcache
- * entry of its table fairq.queue (extension_version_altered).  That is sent when he
- * commits, undone with his transaction, and is what DROP EXTENSION does anyway.
+ * What was found is kept until the extension changes.  The server has no cache
+ * of extensions that would tell us, so a backend that alters ours invalidates
+ * the relcache entry of its table fairq.queue (extension_version_altered).
+ * That is sent at commit, undone with the transaction, and is what DROP
+ * EXTENSION does anyway.
  *
  *-------------------------------------------------------------------------
  */
@@ -93,7 +94,8 @@ read_version(void)
  * Is the SQL of the library's version?  If not, that is reported at a level,
  * unless it is 0.
  *
- * Without the extension, for it is just being dropped, there is no other version.
+ * Without the extension, for it is just being dropped, there is no other
+ * version.
  */
 bool
 extension_version_matches(int elevel)
@@ -125,7 +127,8 @@ extension_version_matches(int elevel)
 }
 
 /*
- * An extension was created or altered: is it ours, all are told at commit, and we now.
+ * An extension was created or altered: is it ours, all are told at commit, and
+ * we now.
  */
 void
 extension_version_altered(Oid extension)

@@ -8,7 +8,8 @@
 #ifndef FAIRQ_EXTENSION_VERSION_H
 #define FAIRQ_EXTENSION_VERSION_H
 
-extern bool extension_version_is_ours;	/* found out, and nothing has changed since */
+extern bool extension_version_is_ours;	/* found out, and nothing has changed
+										 * since */
 
 extern void extension_version_register(void);
 extern bool extension_version_matches(int elevel);

@@ -3,14 +3,15 @@
  * group_settings.c
  *	  What groups were given: the rows of fairq.group_setting.
  *
- * They are read once for each queue, by the first who opens it after a start of
- * the server; from then on whoever changes a row hands over what it says, when
- * that has committed (limit_table.c has it then).  Whoever reads the rows while
- * one is handed over reads them once more, so that the older does not replace the
- * newer.
+ * They are read once for each queue, by the first who opens it after a start
+ * of the server; from then on whoever changes a row hands over what it says,
+ * when that has committed (limit_table.c has it then).  Whoever reads the rows
+ * while one is handed over reads them once more, so that the older does not
+ * replace the newer.
  *
- * Nobody hands over what a prepared transaction changes.  So it has everybody look
- * at the queue's settings anew when it commits, and whoever does reads the rows.
+ * What a prepared transaction changes is not handed over.  So it has every
+ * backend look at the queue's settings anew when it commits, and the one that
+ * does reads the rows.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,8 +48,8 @@ group_settings_of_row(const Datum *values, const bool *nulls, LimitSettings *set
 }
 
 /*
- * Groups of a queue are about to get limits, and that has been said: from now on
- * nobody is granted a lease whose group is not known.  Adopt those that were.
+ * Groups of a queue are about to get limits, and that has been said: from now
+ * on no lease is granted whose group is not known.  Adopt those that were.
  */
 void
 group_settings_adopt(QueueInfo *info, Relation rel)
@@ -105,7 +106,7 @@ group_settings_load(QueueInfo *info, Relation rel)
 	QueueLimits *limits = &info->state->limits;
 	uint32		changes;
 
-	/* On a standby nobody hands changes over, and nobody claims. */
+	/* On a standby changes are not handed over, and nothing is claimed. */
 	if (RecoveryInProgress())
 		return;
 	do

@@ -44,11 +44,11 @@ key_row(QueueInfo *info, TupleTableSlot *slot, const SnapshotData *dirty, KeyRow
 }
 
 /*
- * The rows of a key, up to max: as snapshot (MVCC) sees them, or if that is NULL
- * all versions that are there now or may be soon.  Returns how many.
+ * The rows of a key, up to max: as snapshot (MVCC) sees them, or if that is
+ * NULL all versions that are there now or may be soon.  Returns how many.
  *
- * Without a snapshot a row may be missed that somebody moves meanwhile; see
- * unique_keys.c.
+ * Without a snapshot a row may be missed that another transaction moves
+ * meanwhile; see unique_keys.c.
  */
 int
 key_index_read(Relation rel, QueueInfo *info, const text *key, Snapshot snapshot,

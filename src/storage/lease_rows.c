@@ -4,19 +4,19 @@
  *	  Leases, and the rows of their tasks.
  *
  * A lease names its task by queue and id, and goes on if the row goes without
- * anybody settling it: by TRUNCATE, say.  As long as ids are never given out twice
- * that does no harm.  But TRUNCATE ... RESTART IDENTITY has them begin anew, and
- * then the lease would be one on a task that nobody has claimed.
+ * anybody settling it: by TRUNCATE, say.  As long as ids are never given out
+ * twice that does no harm.  But TRUNCATE ... RESTART IDENTITY has them begin
+ * anew, and then the lease would be one on a task that was never claimed.
  *
- * So leases are compared with the rows when the queue's table may not be what it
- * was: after a start of the server, and when its file is another one (TRUNCATE,
- * VACUUM FULL, CLUSTER).  This is done by the first who opens the queue then, before
- * anybody does anything with it (durable_leases_restore), so that no new task has
- * an old id yet, but for one that was written by the transaction that truncated the
- * table.  That task is younger than the lease.
+ * So leases are compared with the rows when the queue's table may not be what
+ * it was: after a start of the server, and when its file is another one
+ * (TRUNCATE, VACUUM FULL, CLUSTER).  This is done by the first who opens the
+ * queue then, before anybody does anything with it (durable_leases_restore),
+ * so that no new task has an old id yet, but for one that was written by the
+ * transaction that truncated the table.  That task is younger than the lease.
  *
- * A lease whose task is gone is held in vain: no receipt is good for it, and the next
- * pass ends it, with its row in fairq.durable_lease.
+ * A lease whose task is gone is held in vain: no receipt is good for it, and
+ * the next pass ends it, with its row in fairq.durable_lease.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,8 +33,8 @@
 #include "storage/row_reader.h"
 
 /*
- * Is the row that was read of a later task than the lease?  If it comes from the
- * future the clock has been set back, and nothing can be said.
+ * Is the row that was read of a later task than the lease?  If it comes from
+ * the future the clock has been set back, and nothing can be said.
  */
 static bool
 is_younger(RowReader *row, const LeaseInfo *lease)
@@ -45,10 +45,10 @@ is_younger(RowReader *row, const LeaseInfo *lease)
 }
 
 /*
- * Compare the leases of a queue with its rows.  And leases whose groups are not known are
- * counted for nobody: those that were kept over a restart, and those that were
- * granted when there was no entry for a group.  With unknown_only it is these that
- * are looked at.
+ * Compare the leases of a queue with its rows.  And leases whose groups are
+ * not known are counted for no group: those that were kept over a restart,
+ * and those that were granted when there was no entry for a group.  With
+ * unknown_only it is these that are looked at.
  */
 void
 lease_rows_check(Relation rel, QueueInfo *info, bool unknown_only)

@@ -3,12 +3,12 @@
  * page_hints.c
  *	  Where pages of queues were seen in shared buffers.
  *
- * By table and number of the page.  It saves a look into the server's own table,
- * whose entries, unlike those of neighbouring pages here, are far apart in memory,
- * and which has to be locked.
+ * By table and number of the page.  It saves a look into the server's own
+ * table, whose entries, unlike those of neighbouring pages here, are far apart
+ * in memory, and which has to be locked.
  *
- * Locking: none.  An entry is a hint for all processes, which is read and written
- * without a lock; whoever follows it checks that the page is there.
+ * Locking: none.  An entry is a hint for all processes, which is read and
+ * written without a lock; whoever follows it checks that the page is there.
  *
  *-------------------------------------------------------------------------
  */
@@ -63,10 +63,11 @@ page_hints_read(Relation rel, BlockNumber block)
 
 /*
  * Rows are going to be read, from blocks that the table has.  Have their pages
- * fetched, from disk if they are there, and their line pointers into the processor's
- * caches; then the rows: each for all of them, before the first is read.  In a large
- * queue neighbours of an order are far apart in the table, and to wait for memory for
- * each by itself is a quarter of what a claim costs.
+ * fetched, from disk if they are there, and their line pointers into the
+ * processor's caches; then the rows: each for all of them, before the first is
+ * read.  In a large queue neighbours of an order are far apart in the table,
+ * and to wait for memory for each by itself is a quarter of what a claim
+ * costs.
  *
  * Pages are looked at without a pin: all that depends on it is what is fetched.
  */

@@ -3,8 +3,8 @@
  * queue_catalog.c
  *	  Which queues there are, and how they are set.
  *
- * A queue is a table fairq.q_<name> and a row of settings in fairq.queue.  What a
- * backend keeps of both is in queue_open.c.
+ * A queue is a table fairq.q_<name> and a row of settings in fairq.queue.
+ * What a backend keeps of both is in queue_open.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -71,7 +71,7 @@ queue_catalog_check_name(const text *name, char *result)
 	if (len == 0 || len > QUEUE_NAME_MAX)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid queue name \"%.*s\"%s",
+				 errmsg("invalid queue name: \"%.*s%s\"",
 						pg_mbcliplen(VARDATA_ANY(name), len, 100),
 						VARDATA_ANY(name),
 						len > 100 ? "..." : ""),
@@ -206,8 +206,8 @@ queue_catalog_list(Snapshot snapshot)
 
 /*
  * The name of the queue whose table a relation is by its own name; NULL: it is
- * named in another way, or gone.  Who has looked at it before may find it renamed,
- * or moved to another schema, by its owner.
+ * named in another way, or gone.  Who has looked at it before may find it
+ * renamed, or moved to another schema, by its owner.
  */
 char *
 queue_catalog_name_of(Oid relation)
@@ -262,10 +262,10 @@ no_lanes(QueueInfo *info, int missing)
  * one moment at which lanes may run out.
  *
  * Any bucket may have tasks.  When a queue has fewer buckets than before, what
- * is in the others stays there; rows come from dumps, by SQL and by replication.
- * And the number of buckets that a process knows may be out of date.  So lanes
- * are where tasks are or may come, whatever the settings say; and who looks for
- * tasks looks at the lanes.
+ * is in the others stays there; rows come from dumps, by SQL and by
+ * replication.  And the number of buckets that a process knows may be out of
+ * date.  So lanes are where tasks are or may come, whatever the settings say;
+ * and who looks for tasks looks at the lanes.
  */
 Lane *
 queue_catalog_lane(QueueInfo *info, int class, int bucket)

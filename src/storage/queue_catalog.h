@@ -52,7 +52,7 @@ typedef enum QueueColumn
 
 /*
  * What a backend knows about a queue of its database.  Good for as long as
- * the relation is open: nobody changes it meanwhile.
+ * the relation is open: it does not change meanwhile.
  */
 typedef struct QueueInfo
 {
@@ -73,8 +73,9 @@ typedef struct QueueInfo
 	bool		plain;			/* no column and no constraint but ours */
 
 	QueuePolicy policy;
-	int			buckets;		/* new tasks go to 0 .. buckets - 1; others may
-								 * have tasks, too (see queue_catalog_lane) */
+	int			buckets;		/* new tasks go to 0 .. buckets - 1; others
+								 * may have tasks, too (see
+								 * queue_catalog_lane) */
 	int64		lease;			/* microseconds */
 	int			max_attempts;	/* 0: no limit */
 	int64		backoff_base;	/* microseconds */
@@ -83,7 +84,8 @@ typedef struct QueueInfo
 	int64		max_ready_per_group;
 	int64		max_tasks;		/* 0: no limit */
 	int64		keep_done;		/* microseconds; 0: finished tasks are deleted */
-	int64		expire_after;	/* microseconds; 0: tasks have no deadline by default */
+	int64		expire_after;	/* microseconds; 0: tasks have no deadline by
+								 * default */
 	bool		durable_leases;
 	bool		charge_seconds;
 	bool		notify;

@@ -105,7 +105,7 @@ queue_index_walk(Relation rel, QueueInfo *info, Lane *lane, const LaneEntry *fro
 			break;
 		lanes_entry(&entry, address, tid);
 		if (lanes_compare(&entry, from) < 0)
-			continue;			/* the same address, seen before */
+			continue;			/* this address was seen before */
 		if (n == read->max)
 		{
 			read->next = entry;
@@ -125,8 +125,8 @@ compare_entries(const void *a, const void *b)
 }
 
 /*
- * Read on a lane from read->next, with the tasks of the overflow that have places
- * there, which no index has: for callers that take nothing.
+ * Read on a lane from read->next, with the tasks of the overflow that have
+ * places there, which no index has: for callers that take nothing.
  */
 static int
 read_on(Relation rel, QueueInfo *info, Lane *lane, LaneRead *read)
@@ -297,12 +297,12 @@ queue_index_ids(Relation rel, QueueInfo *info, PlaceRead *read)
 }
 
 /*
- * The entries of a group's overflow from read->next on.  Returns how many.  Rows are
- * not looked at.
+ * The entries of a group's overflow from read->next on.  Returns how many.
+ * Rows are not looked at.
  *
- * A task that was written often has as many entries, which vacuum may not be able
- * to remove.  So an id is not enough to go on from: if the next entry is of the same
- * id as the last one its TID is given, too; else that is invalid.
+ * A task that was written often has as many entries, which vacuum may not be
+ * able to remove.  So an id is not enough to go on from: if the next entry is
+ * of the same id as the last one its TID is given, too; else that is invalid.
  */
 int
 queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read)
@@ -343,9 +343,10 @@ queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read)
 }
 
 /*
- * The first group after that of *hash and *class that has entries of overflow, of
- * that class or a later one of the same key.  To begin: the lowest hash, class -1.
- * False: there is none.  A class may be any number, as somebody wrote it with SQL.
+ * The first group after that of *hash and *class that has entries of
+ * overflow, of that class or a later one of the same key.  To begin: the
+ * lowest hash, class -1. False: there is none.  A class may be any number, as
+ * it was written with SQL.
  */
 bool
 queue_index_overflow_after(Relation rel, QueueInfo *info, int64 *hash, int64 *class)
@@ -397,7 +398,7 @@ queue_index_has_overflow(Relation rel, QueueInfo *info)
  */
 bool
 queue_index_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
-					ItemPointer tid)
+				 ItemPointer tid)
 {
 	Relation	index = index_open(info->id_index, AccessShareLock);
 	IndexScanDesc scan;

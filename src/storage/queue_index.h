@@ -23,8 +23,9 @@ typedef struct LaneRead
 } LaneRead;
 
 /*
- * A walk through a lane: what is in its window, and then the index from the frontier
- * on.  The current entry is read.entries[at], if queue_index_has_entry().
+ * A walk through a lane: what is in its window, and then the index from the
+ * frontier on.  The current entry is read.entries[at], if
+ * queue_index_has_entry().
  */
 typedef struct LaneWalk
 {
@@ -48,8 +49,8 @@ typedef struct PlaceRead
 typedef struct OverflowPlace
 {
 	int64		id;				/* PG_INT64_MAX: there is no more */
-	ItemPointerData tid;		/* with the entry of that; invalid: with all of its
-								 * entries */
+	ItemPointerData tid;		/* with the entry of that; invalid: with all
+								 * of its entries */
 } OverflowPlace;
 
 /* Entries of a group's overflow. */

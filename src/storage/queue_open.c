@@ -3,17 +3,19 @@
  * queue_open.c
  *	  Opening queues, and what a backend keeps of those it has opened.
  *
- * Here is the cache of what a backend needs to know about a queue's table and its
- * settings.  A cached queue is found by name and marked invalid when anything about
- * its table changes; whoever changes its settings says so with an invalidation of
- * the table's relcache entry (queue_admin.c).  To see that in time the table is
- * locked first, which reads pending invalidations, and then looked at.
+ * Here is the cache of what a backend needs to know about a queue's table and
+ * its settings.  A cached queue is found by name and marked invalid when
+ * anything about its table changes; whoever changes its settings says so with
+ * an invalidation of the table's relcache entry (queue_admin.c).  To see that
+ * in time the table is locked first, which reads pending invalidations, and
+ * then looked at.
  *
- * An entry is never changed under who has it: he has the table open for as long, and
- * if it is looked at anew meanwhile that makes another entry.
+ * An entry does not change under a caller that has it: the caller has the
+ * table open for as long, and if the table is looked at anew meanwhile that
+ * makes another entry.
  *
- * Once an entry is made the table is looked at, whether it can serve as a queue's
- * (table_check.c).
+ * Once an entry is made the table is looked at, whether it can serve as a
+ * queue's (table_check.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -101,8 +103,9 @@ unknown_queue(const char *name)
 /*
  * Let others go by the settings that were read.
  *
- * Not by those that this transaction has written: they are not in force before it
- * commits, and perhaps it does not.  But nobody else sees a table that is new.
+ * Not by those that this transaction has written: they are not in force
+ * before it commits, and perhaps it does not.  But no other transaction sees
+ * a table that is new.
  */
 static void
 publish_settings(const QueueInfo *info, bool new)
@@ -136,15 +139,15 @@ fill_entry(QueueInfo *info, Relation rel)
 	table_check(info, rel);
 
 	/*
-	 * On a standby always, or other databases would find no room: they cannot tell
-	 * what is gone here.
+	 * On a standby always, or other databases would find no room: they cannot
+	 * tell what is gone here.
 	 */
 	if (state == NULL && (RecoveryInProgress() || queue_state_full()))
 		(void) gone_queues_release();
 	if (state == NULL && rel->rd_createSubid != InvalidSubTransactionId)
 		pending_queue_created(info->relation, rel->rd_createSubid);
 	info->state = queue_lifecycle_attach(info->relation,
-									 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
+										 info->policy == QUEUE_FAIR ? FAIRQ_CLASSES : 1);
 	publish_settings(info, rel->rd_createSubid != InvalidSubTransactionId);
 	if (!info->state->limits.known || info->state->limits.prepared)
 		group_settings_load(info, rel);
@@ -236,20 +239,19 @@ check_privileges(QueueInfo *info, Relation rel, AclMode privileges)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("permission denied for queue \"%s\"", info->name),
-					 errhint("It takes the privilege %s on table %s.",
+					 errhint("The privilege %s on table \"%s.%s\" is required.",
 							 mode == ACL_INSERT ? "INSERT" :
 							 mode == ACL_SELECT ? "SELECT" :
 							 mode == ACL_UPDATE ? "UPDATE" : "DELETE",
-							 quote_qualified_identifier(QUEUE_SCHEMA,
-														RelationGetRelationName(rel)))));
+							 QUEUE_SCHEMA, RelationGetRelationName(rel))));
 	}
 	if (rel->rd_rel->relrowsecurity &&
 		check_enable_rls(info->relation, InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("row security is enabled for queue \"%s\"", info->name),
+				 errmsg("row-level security is enabled for queue \"%s\"", info->name),
 				 errdetail("Policies are not applied to the rows of a queue."),
-				 errhint("Disable row security on the table, or use a role that bypasses it.")));
+				 errhint("Disable row-level security on the table, or use a role that bypasses it.")));
 }
 
 /*
@@ -272,11 +274,11 @@ free_entry(void *info)
 /*
  * Make a new entry for a queue, whose table is open.
  *
- * The old one may be in use: a function of ours writes a row, which runs code of
- * the user's (constraints, defaults, triggers of the archive), which changes the
- * table or its name and calls us again.  The outer function goes on with what it
- * has.  So the old entry stays as it is until the end of the transaction, unless
- * nobody but our caller has the table open.
+ * The old one may be in use: a function of ours writes a row, which runs code
+ * of the user's (constraints, defaults, triggers of the archive), which
+ * changes the table or its name and calls us again.  The outer function goes
+ * on with what it has.  So the old entry stays as it is until the end of the
+ * transaction, unless only our caller has the table open.
  */
 static QueueInfo *
 new_entry(const char *name, Relation rel)
@@ -336,7 +338,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 		*rel = try_relation_open(relation, lockmode);
 		if (*rel != NULL)
 		{
-			/* Invalidations may come after those who wait for them were told. */
+			/* Invalidations may come after those who wait for them are told. */
 			if (info != NULL && info->valid &&
 				info->settings != pg_atomic_read_u32(&info->state->published.changes))
 				info->valid = false;
@@ -373,7 +375,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
  */
 QueueInfo *
 queue_open(const text *name, LOCKMODE lockmode, AclMode privileges,
-				   Relation *rel)
+		   Relation *rel)
 {
 	char		key[NAMEDATALEN];
 	QueueInfo  *info;
@@ -385,12 +387,12 @@ queue_open(const text *name, LOCKMODE lockmode, AclMode privileges,
 }
 
 /*
- * Open a queue by its table, which may not be a queue's, or be gone: NULL then, and
- * so is *rel.
+ * Open a queue by its table, which may not be a queue's, or be gone: NULL
+ * then, and so is *rel.
  */
 QueueInfo *
 queue_open_relation(Oid relation, LOCKMODE lockmode,
-							AclMode privileges, Relation *rel)
+					AclMode privileges, Relation *rel)
 {
 	QueueInfo  *info;
 	char		name[NAMEDATALEN] = "";

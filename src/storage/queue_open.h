@@ -12,8 +12,8 @@
 
 extern void queue_open_register(void);
 extern QueueInfo *queue_open(const text *name, LOCKMODE lockmode,
-									 AclMode privileges, Relation *rel);
+							 AclMode privileges, Relation *rel);
 extern QueueInfo *queue_open_relation(Oid relation, LOCKMODE lockmode,
-											  AclMode privileges, Relation *rel);
+									  AclMode privileges, Relation *rel);
 
 #endif							/* FAIRQ_QUEUE_OPEN_H */

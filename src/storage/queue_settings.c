@@ -25,7 +25,7 @@ static const char *const charges[] = {"cost", "seconds", NULL};
 
 const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	[SETTING_POLICY] = {"policy", "policy", TEXTOID, policies, false, false, ANY,
-	"It must be 'fair', 'priority' or 'time'.", FIELD(policy)},
+	"It must be \"fair\", \"priority\" or \"time\".", FIELD(policy)},
 	[SETTING_BUCKETS] = {"buckets", "buckets", INT4OID, NULL, false, false, 1, FAIRQ_MAX_BUCKETS,
 	"It must be from 1 to " CppAsString2(FAIRQ_MAX_BUCKETS) ".", FIELD(buckets)},
 	[SETTING_LEASE] = {"lease", "lease", INTERVALOID, NULL, false, false, ANY, NULL,
@@ -47,7 +47,7 @@ const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	[SETTING_DURABLE_LEASES] = {"durable_leases", "durable_leases", BOOLOID, NULL, false, false,
 	ANY, NULL, FIELD(durable_leases)},
 	[SETTING_CHARGE] = {"charge", "charge", TEXTOID, charges, false, false, ANY,
-	"It must be 'cost' or 'seconds'.", FIELD(charge_seconds)},
+	"It must be \"cost\" or \"seconds\".", FIELD(charge_seconds)},
 	[SETTING_NOTIFY] = {"notify", "notify", BOOLOID, NULL, false, false, ANY, NULL, FIELD(notify)},
 	[SETTING_EXPIRE_AFTER] = {"expire_after", "expire_after", INTERVALOID, NULL, true, true, ANY, NULL,
 	FIELD(expire_after)},

@@ -53,7 +53,9 @@ typedef struct SettingDef
 
 extern const SettingDef queue_settings[QUEUE_SETTINGS];
 
-/* Settings as given; those not given have their default, or stay as they are. */
+/*
+ * Settings as given; those not given have their default, or stay as they are.
+ */
 typedef struct QueueSettings
 {
 	bool		given[QUEUE_SETTINGS];

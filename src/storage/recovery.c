@@ -4,23 +4,24 @@
  *	  Reading from the rows what shared memory does not know.
  *
  * After a start of the server, a restore, VACUUM FULL, CLUSTER or TRUNCATE
- * shared memory knows nothing of a queue, or nothing that is true.  Nobody has
- * to do anything about it (invariant I9): lanes begin with the frontier at the
- * start and are filled by the first claims, and the rest is read here by the
- * first who needs it.
+ * shared memory knows nothing of a queue, or nothing that is true.  No
+ * administrator has to do anything about it (invariant I9): lanes begin with
+ * the frontier at the start and are filled by the first claims, and the rest
+ * is read here by the first who needs it.
  *
  *	 Claims need to know which priority classes and which buckets have rows,
  *	 which may be more than new tasks go to: a look-up in the index for each.
  *	 Producers need the groups' tags, to give a group with a backlog an address
  *	 behind it: one pass over the table.  The same pass counts what there is.
  *
- * The counts are exact.  Whoever writes rows waits for the pass, so what it sees is
- * what was counted by nobody, and what it does not see is counted by who writes it.
- * Claims, which write nothing, do not wait.  So the pass takes the rows in their order
- * in the table, and says how far it has come (QueueState.counted) while it has the
- * row's page locked, as claims have: a task that is leased before is not counted as
- * ready, and its lease learns that its end has to; one that is leased after is counted
- * off (groups_lease_begins).
+ * The counts are exact.  Whoever writes rows waits for the pass, so what it
+ * sees is what has not been counted, and what it does not see is counted by
+ * who writes it.  Claims, which write nothing, do not wait.  So the pass takes
+ * the rows in their order in the table, and says how far it has come
+ * (QueueState.counted) while it has the row's page locked, as claims have: a
+ * task that is leased before is not counted as ready, and its lease learns
+ * that its end has to; one that is leased after is counted off
+ * (groups_lease_begins).
  *
  * Virtual time starts at the first row there is: what was claimed before is
  * either gone or to be delivered again.
@@ -67,7 +68,7 @@ recovery_classes(Relation rel, QueueInfo *info)
 			(void) queue_catalog_lane(info, class, bucket);
 	}
 
-	/* On a standby more classes may come, and nobody would tell. */
+	/* On a standby more classes may come without a call of ours. */
 	if (RecoveryInProgress())
 		return;
 	SpinLockAcquire(&state->recovery.mutex);
@@ -75,7 +76,7 @@ recovery_classes(Relation rel, QueueInfo *info)
 	SpinLockRelease(&state->recovery.mutex);
 }
 
-/* The pass was cut short; somebody else has to do it. */
+/* The pass was cut short; another backend has to do it. */
 static void
 recovery_failed(int code, Datum arg)
 {
@@ -106,7 +107,7 @@ count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
 		if (!leased || lease.group != FAIRQ_NO_GROUP)
 			break;
 
-		/* First its group has to be known, or nobody could count it. */
+		/* First its group has to be known, or it could not be counted. */
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 		group = DatumGetTextPP(key);
 		name = group_name(group);
@@ -125,7 +126,8 @@ typedef struct RowCount
 	QueueInfo  *info;
 	Datum	   *values;
 	bool	   *nulls;
-	bool		any[FAIRQ_CLASSES];	/* rows with addresses; where the first is: */
+	bool		any[FAIRQ_CLASSES]; /* rows with addresses; where the first
+									 * is: */
 	VirtualTime first[FAIRQ_CLASSES];
 } RowCount;
 
@@ -191,7 +193,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 	HeapTuple	tuple;
 
 	memset(depths, 0, sizeof(QueueDepths));
-	/* Before the snapshot is taken: what is committed from now on is counted. */
+	/* Before the snapshot is taken: what commits from now on is counted. */
 	if (tags)
 	{
 		groups_count_anew(state);
@@ -240,9 +242,9 @@ read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 #undef VALUE
 
 /*
- * Is there a transaction that was prepared before the server started, and that has
- * written to a queue?  Nobody has counted what it did, and whoever reads the rows before
- * it ends does not see it.
+ * Is there a transaction that was prepared before the server started, and
+ * that has written to a queue?  What it did has not been counted, and a pass
+ * that reads the rows before it ends does not see it.
  */
 static bool
 prepared_before_start(Relation rel)
@@ -261,8 +263,8 @@ prepared_before_start(Relation rel)
 }
 
 /*
- * See that the groups' tags and the depths are known.  Waits if somebody else
- * is reading them.
+ * See that the groups' tags and the depths are known.  Waits if another
+ * backend is reading them.
  */
 void
 recovery_tags(Relation rel, QueueInfo *info)
@@ -309,9 +311,9 @@ read_tags(void *arg)
 }
 
 /*
- * Have the tags known before a lease is settled, so that what this changes is counted
- * once.  That is not to fail for want of entries for groups: then it is counted later, as it is by
- * then.
+ * Have the tags known before a lease is settled, so that what this changes is
+ * counted once.  That is not to fail for want of entries for groups: then it
+ * is counted later, as it is by then.
  */
 void
 recovery_try_tags(Relation rel, QueueInfo *info)
@@ -330,10 +332,10 @@ recovery_try_tags(Relation rel, QueueInfo *info)
 }
 
 /*
- * The counts of a queue are off, as somebody has said: have it counted anew by the
- * next who needs that.  Not while anybody writes to it, ourselves included, for he has
- * counted already what would be counted again when he commits; nor while he is prepared.
- * Then the caller comes again.
+ * The counts of a queue were found to be off: have it counted anew by the
+ * next backend that needs that.  Not while a transaction writes to it, ours
+ * included, for that has counted already what would be counted again when it
+ * commits; nor while it is prepared.  Then the caller comes again.
  */
 void
 recovery_recount(Relation rel, QueueInfo *info)
@@ -356,8 +358,8 @@ recovery_recount(Relation rel, QueueInfo *info)
 }
 
 /*
- * How many tasks are in which state.  On a standby nobody counts, so there they
- * are read each time.
+ * How many tasks are in which state.  On a standby nothing is counted, so
+ * there they are read each time.
  */
 void
 recovery_depths(Relation rel, QueueInfo *info, QueueDepths depths)

@@ -10,7 +10,9 @@
 
 #include "storage/queue_catalog.h"
 
-/* How many tasks there are: by QueueCounter, those from QUEUE_FIRST_DEPTH on. */
+/*
+ * How many tasks there are: by QueueCounter, those from QUEUE_FIRST_DEPTH on.
+ */
 typedef int64 QueueDepths[QUEUE_COUNTERS];
 
 extern void recovery_classes(Relation rel, QueueInfo *info);

@@ -10,10 +10,11 @@
  * transaction's snapshot shows them: claims and acks act on the present, in
  * every isolation level, as row locks do.
  *
- * Locking: the caller has a lock on the relation.  lock_row returns with
- * a share lock on the row's page; until row_reader_unlock the caller may lock
- * what is in shared memory (a claim: the group, its limit, a partition of the lease
- * table), where nobody looks at a page, and nothing else.
+ * Locking: the caller has a lock on the relation.  lock_row returns with a
+ * share lock on the row's page; until row_reader_unlock the caller may lock
+ * what is in shared memory (a claim: the group, its limit, a partition of the
+ * lease table), under whose locks no backend looks at a page, and nothing
+ * else.
  *
  *-------------------------------------------------------------------------
  */
@@ -67,8 +68,8 @@ row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
 /*
  * Take the row apart, into values and nulls.
  *
- * As heap_deform_tuple does, which however calls a function for each column that
- * the row ends before, and most of our rows end early.
+ * As heap_deform_tuple does, which however calls a function for each column
+ * that the row ends before, and most of our rows end early.
  */
 static void
 deform(RowReader *reader)
@@ -103,8 +104,8 @@ deform(RowReader *reader)
 }
 
 /*
- * Read only the id and the state if a brief reading is asked for and the task has no
- * unique key; else all columns.
+ * Read only the id and the state if a brief reading is asked for and the task
+ * has no unique key; else all columns.
  */
 static void
 deform_briefly(RowReader *reader)
@@ -313,9 +314,10 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 	}
 
 	/*
-	 * A row that moves while it is looked for may be missed: its old version is
-	 * gone when it is read, and the new entry came behind where the index was
-	 * read.  A snapshot sees one of them, so if that finds none it is gone.
+	 * A row that moves while it is looked for may be missed: its old version
+	 * is gone when it is read, and the new entry came behind where the index
+	 * was read.  A snapshot sees one of them, so if that finds none it is
+	 * gone.
 	 */
 	for (;;)
 	{
@@ -423,8 +425,8 @@ row_reader_lock_task(RowReader *reader, int64 id, ItemPointer seen)
  * Read the row that an entry of a lane leads to.  With ROW_LIVE its page is
  * share-locked, as by lock_row.
  *
- * A task of the overflow has no other place, and no index leads to this one: so where
- * its row was seen is a hint.
+ * A task of the overflow has no other place, and no index leads to this one:
+ * so where its row was seen is a hint.
  */
 RowStatus
 row_reader_entry(RowReader *reader, LaneEntry *entry)
@@ -436,8 +438,8 @@ row_reader_entry(RowReader *reader, LaneEntry *entry)
 }
 
 /*
- * Is the row that was read the one that an entry of a lane means?  Another row may
- * be there by now, or the same with another address.
+ * Is the row that was read the one that an entry of a lane means?  Another row
+ * may be there by now, or the same with another address.
  *
  * A task of the overflow has no address in its row: it is read as if it had the
  * entry's.
@@ -463,8 +465,8 @@ row_reader_is_at(RowReader *reader, const Lane *lane, const LaneEntry *entry)
 }
 
 /*
- * Is the task of the row that was read one that may be ready, or leased: with an address,
- * or of the overflow, which may have one in memory?
+ * Is the task of the row that was read one that may be ready, or leased: with
+ * an address, or of the overflow, which may have one in memory?
  */
 bool
 row_reader_is_placed(RowReader *reader)
@@ -489,9 +491,10 @@ row_reader_class(RowReader *reader)
 }
 
 /*
- * The depth that the task of the row that was read counts in.  It goes by what the
- * row says, also while the task is leased or has a place in memory: so whoever
- * removes or changes the row knows where it counts, whatever others do meanwhile.
+ * The depth that the task of the row that was read counts in.  It goes by what
+ * the row says, also while the task is leased or has a place in memory: so
+ * whoever removes or changes the row knows where it counts, whatever others do
+ * meanwhile.
  */
 QueueCounter
 row_reader_depth(RowReader *reader)

@@ -19,13 +19,13 @@
 
 typedef enum RowStatus
 {
-	ROW_LIVE,					/* committed, and nobody is changing it */
+	ROW_LIVE,					/* committed, and not being changed */
 	ROW_GONE,					/* not there (any more) */
-	ROW_IN_PROGRESS,			/* being inserted, changed or deleted by another
-								 * backend */
-	ROW_IN_DOUBT,				/* the same, and the transaction is prepared */
-	ROW_OWN						/* written by this transaction; it is read, but
-								 * not locked */
+	ROW_IN_PROGRESS,			/* being inserted, changed or deleted by
+								 * another backend */
+	ROW_IN_DOUBT,				/* in progress in a prepared transaction */
+	ROW_OWN						/* written by this transaction; it is read,
+								 * but not locked */
 } RowStatus;
 
 /*
@@ -40,12 +40,14 @@ typedef struct RowReader
 	bool		locked;
 	BlockNumber blocks;			/* the table has at least so many */
 	HeapTupleData tuple;		/* tuple.t_self: where it is */
-	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by whom */
+	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by
+								 * whom */
 	bool		deleting;		/* and the row is there now; it is read */
-	bool		brief;			/* no more is asked for than id and state, and the
-								 * unique key if there is one: the caller's to set */
-	bool		partial;		/* no more of the row that was read is in values
-								 * and nulls */
+	bool		brief;			/* no more is asked for than id and state, and
+								 * the unique key if there is one: the
+								 * caller's to set */
+	bool		partial;		/* no more of the row that was read is in
+								 * values and nulls */
 	Datum	   *values;			/* by attribute number - 1 */
 	bool	   *nulls;
 	FairqAddress place;			/* of a task that has one in memory only */

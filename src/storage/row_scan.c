@@ -20,10 +20,11 @@
 #include "storage/row_scan.h"
 
 /*
- * What to look for tasks with: the caller's snapshot, but that of a transaction
- * which keeps its own (REPEATABLE READ) is too old.  Claims, acks and passes
- * write what is there now; a task that was moved since would be seen twice once the
- * transaction has written it, or would still be there when it has removed it.
+ * What to look for tasks with: the caller's snapshot, but that of a
+ * transaction which keeps its own (REPEATABLE READ) is too old.  Claims, acks
+ * and passes write what is there now; a task that was moved since would be
+ * seen twice once the transaction has written it, or would still be there when
+ * it has removed it.
  */
 static Snapshot
 register_snapshot(void)
@@ -71,7 +72,8 @@ row_scan_id(RowScan *scan, HeapTuple tuple)
 }
 
 /*
- * A copy of the row of one task, as such a scan would read it; NULL: there is none.
+ * A copy of the row of one task, as such a scan would read it; NULL: there is
+ * none.
  */
 HeapTuple
 row_scan_task(Relation rel, QueueInfo *info, int64 id)

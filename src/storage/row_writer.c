@@ -3,15 +3,16 @@
  * row_writer.c
  *	  The rows of a queue: writing them.
  *
- * Rows are written past the executor: through heap_multi_insert, which writes one
- * WAL record a page.  What the executor would do around a write is done here:
- * constraints, defaults of a user's columns, all indexes.  What is not done is
- * refused when the queue is opened (table_check.c).
+ * Rows are written past the executor: through heap_multi_insert, which writes
+ * one WAL record a page.  What the executor would do around a write is done
+ * here: constraints, defaults of a user's columns, all indexes.  What is not
+ * done is refused when the queue is opened (table_check.c).
  *
- * All of these are code of the queue's owner, and run as him, whoever it is that
- * writes: in a restricted context, which does nothing to the writer's session
- * (run_as.c).  That begins before the first look at an expression, since
- * merely to plan one runs functions of it whose arguments are constants.
+ * All of these are code of the queue's owner, and run as the owner, whichever
+ * role writes: in a restricted context, which does nothing to the writer's
+ * session (run_as.c).  That begins before the first look at an expression,
+ * since merely to plan one runs functions of it whose arguments are
+ * constants.
  *
  * Locking: the caller has a lock on the relation.
  *
@@ -52,13 +53,13 @@
 #define BEHIND_BLOCKS	10
 
 /*
- * The sequence is behind the ids that were given out: TRUNCATE ... RESTART IDENTITY,
- * a restore or a user has set it back.  Have it go on where they do.
+ * The sequence is behind the ids that were given out: TRUNCATE ... RESTART
+ * IDENTITY, a restore or a user has set it back.  Have it go on where they do.
  */
 static void
 advance_sequence(QueueInfo *info, int64 next_id)
 {
-	RunAs context;
+	RunAs		context;
 
 	run_as_owner(run_as_owner_of(info->relation), &context);
 	(void) DirectFunctionCall2(setval_oid, ObjectIdGetDatum(info->id_sequence),
@@ -69,10 +70,10 @@ advance_sequence(QueueInfo *info, int64 next_id)
 /*
  * Get new ids for tasks: n or fewer, *got, from the result on.
  *
- * Ids come from a sequence in blocks, the sequence's increment, that are shared
- * between backends.  Whoever takes one has a transaction id: so, when no old
- * transaction is running any more, nobody is left who could use an old id
- * (sweep.c).
+ * Ids come from a sequence in blocks, the sequence's increment, that are
+ * shared between backends.  A backend that takes one has a transaction id:
+ * so, when no old transaction is running any more, none is left that could
+ * use an old id (sweep.c).
  *
  * The sequence is the owner's, who may alter it at any moment.
  */
@@ -92,9 +93,9 @@ row_writer_new_ids(QueueInfo *info, int n, int *got)
 		if (blocks > MAX_BLOCKS)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("queue \"%s\" gets no new ids: the next one is " INT64_FORMAT,
+					 errmsg("could not allocate ids for queue \"%s\": the next one is " INT64_FORMAT,
 							info->name, first),
-					 errhint("Set its sequence to that with setval(); its increment has to be %d.",
+					 errhint("Set its sequence to that with setval(); its increment must be %d.",
 							 QUEUE_ID_BLOCK)));
 		block = nextval_internal(info->id_sequence, false);
 		queue_state_give_ids(info->state, block, block + QUEUE_ID_BLOCK);
@@ -117,12 +118,12 @@ typedef struct WriteState
 	ResultRelInfo *result;
 	TupleTableSlot *slot;
 	bool		as_owner;		/* we are the owner until write_end */
-	RunAs writer;		/* and were this before */
+	RunAs		writer;			/* and were this before */
 } WriteState;
 
 /*
- * The owner's code is going to run: be him from now on.  Who is him anyway runs
- * it as with an INSERT of his own.
+ * The owner's code is going to run: from now on as the owner.  A caller that
+ * is the owner runs it as with an INSERT of its own.
  */
 static void
 write_as_owner(WriteState *state)
@@ -337,8 +338,8 @@ insert_index_entries(WriteState *state, IndexEntries entries, int n,
 }
 
 /*
- * A row is going to be written: if its task expires, the pass over what has expired
- * is to find it where it is then.
+ * A row is going to be written: if its task expires, the pass over what has
+ * expired is to find it where it is then.
  */
 static void
 note_expiry(QueueInfo *info, const Datum *values, const bool *nulls)
@@ -347,7 +348,7 @@ note_expiry(QueueInfo *info, const Datum *values, const bool *nulls)
 		DatumGetChar(values[info->columns[COLUMN_STATE] - 1]) == TASK_DEAD)
 		return;
 	pending_expiry(info->state,
-					 DatumGetTimestampTz(values[info->columns[COLUMN_EXPIRES_AT] - 1]));
+				   DatumGetTimestampTz(values[info->columns[COLUMN_EXPIRES_AT] - 1]));
 }
 
 /*
@@ -408,8 +409,8 @@ insert_batch(WriteState *state, int n, Datum **values, bool **nulls, ItemPointer
 		TupleTableSlot **slots = palloc(n * sizeof(TupleTableSlot *));
 
 		/*
-		 * The tuples are the slots' own, which saves a copy of each.  All of it
-		 * goes with the memory context.
+		 * The tuples are the slots' own, which saves a copy of each.  All of
+		 * it goes with the memory context.
 		 */
 		for (int i = 0; i < n; i++)
 		{
@@ -430,7 +431,7 @@ insert_batch(WriteState *state, int n, Datum **values, bool **nulls, ItemPointer
  */
 void
 row_writer_insert(Relation rel, QueueInfo *info, int n,
-					  Datum **values, bool **nulls, ItemPointer tids)
+				  Datum **values, bool **nulls, ItemPointer tids)
 {
 	MemoryContext batch_context;
 	MemoryContext old;
@@ -463,8 +464,8 @@ row_writer_insert(Relation rel, QueueInfo *info, int n,
 }
 
 /*
- * What became of a write to a row that only its lease's holder, an owner or a
- * user with SQL of his own may touch.  Returns whether it was done.
+ * What became of a write to a row that only its lease's holder, or an owner
+ * or a user with SQL, may touch.  Returns whether it was done.
  */
 static bool
 written(TM_Result result)
@@ -486,8 +487,8 @@ written(TM_Result result)
 }
 
 /*
- * Delete the row at a TID.  Returns false if somebody else did, or moved it, or
- * has it locked and wait is false.
+ * Delete the row at a TID.  Returns false if another transaction did, or
+ * moved it, or has it locked and wait is false.
  */
 bool
 row_writer_delete(Relation rel, const ItemPointerData *tid, bool wait)
@@ -501,12 +502,12 @@ row_writer_delete(Relation rel, const ItemPointerData *tid, bool wait)
 
 /*
  * Replace the row at *tid by one with these values, and set *tid to where it
- * is.  Returns false if somebody else changed it, or has it locked and wait is
- * false.
+ * is.  Returns false if another transaction changed it, or has it locked and
+ * wait is false.
  */
 bool
 row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
-					  Datum *values, bool *nulls, bool wait)
+				  Datum *values, bool *nulls, bool wait)
 {
 	WriteState	state = {
 		.rel = rel,

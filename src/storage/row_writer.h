@@ -12,12 +12,12 @@
 
 extern int64 row_writer_new_ids(QueueInfo *info, int n, int *got);
 extern void row_writer_insert(Relation rel, QueueInfo *info, int n,
-								  Datum **values, bool **nulls,
-								  ItemPointer tids);
+							  Datum **values, bool **nulls,
+							  ItemPointer tids);
 extern bool row_writer_delete(Relation rel, const ItemPointerData *tid,
-								  bool wait);
+							  bool wait);
 extern bool row_writer_update(Relation rel, QueueInfo *info,
-								  ItemPointer tid, Datum *values, bool *nulls,
-								  bool wait);
+							  ItemPointer tid, Datum *values, bool *nulls,
+							  bool wait);
 
 #endif							/* FAIRQ_ROW_WRITER_H */

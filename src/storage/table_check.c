@@ -5,12 +5,13 @@
  *
  * Rows are read and written directly (queue_index.c, row_writer.c), past the
  * executor.  What the executor would have honoured and we do not is found out
- * here, once a table is made known to a session, and refused with a clear error.
+ * here, once a table is made known to a session, and refused with a clear
+ * error.
  *
- * Whoever looks at a queue, or publishes to all that want it, comes here with his
- * own privileges.  So nothing of the owner's is executed: expressions are looked at
- * as they are stored, for what the relcache has of them was simplified, and that
- * calls functions with constant arguments.
+ * A role that looks at a queue, or publishes to all that want it, comes here
+ * with its own privileges.  So nothing of the owner's is executed:
+ * expressions are looked at as they are stored, for what the relcache has of
+ * them was simplified, and that calls functions with constant arguments.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +40,9 @@
 #include "storage/queue_catalog.h"
 #include "storage/table_check.h"
 
-/* Our columns, as queue_admin.c makes them; the type of address is looked up. */
+/*
+ * Our columns, as queue_admin.c makes them; the type of address is looked up.
+ */
 static const struct
 {
 	const char *name;
@@ -69,7 +72,7 @@ unfit_table(Relation rel, const char *detail)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-			 errmsg("table \"%s.%s\" cannot be used as the table of a queue",
+			 errmsg("cannot use table \"%s.%s\" as the table of a queue",
 					QUEUE_SCHEMA, RelationGetRelationName(rel)),
 			 errdetail_internal("%s", detail),
 			 errhint("Undo the change that was made to the table.")));
@@ -236,16 +239,16 @@ static const struct
 	char		state;
 	size_t		oid;			/* where in QueueInfo it is noted */
 }			expected_indexes[] = {
-	{NULL, "column \"id\"", 1, {COLUMN_ID}, true, ALL_ROWS, 0, offsetof(QueueInfo, id_index)},
-	{"address_of_", "column \"address\"", 1, {COLUMN_ADDRESS}, false, ROWS_WITH_ADDRESS, 0,
+	{NULL, "id", 1, {COLUMN_ID}, true, ALL_ROWS, 0, offsetof(QueueInfo, id_index)},
+	{"address_of_", "address", 1, {COLUMN_ADDRESS}, false, ROWS_WITH_ADDRESS, 0,
 	offsetof(QueueInfo, address_index)},
-	{"due_of_", "column \"run_at\"", 1, {COLUMN_RUN_AT}, false, ROWS_OF_STATE, TASK_SCHEDULED,
+	{"due_of_", "run_at", 1, {COLUMN_RUN_AT}, false, ROWS_OF_STATE, TASK_SCHEDULED,
 	offsetof(QueueInfo, due_index)},
-	{"overflow_of_", "groups and ids", 3, {COLUMN_GROUP_KEY, COLUMN_PRIORITY, COLUMN_ID}, false,
-	ROWS_OF_STATE, TASK_OVERFLOW, offsetof(QueueInfo, overflow_index)},
-	{"key_of_", "column \"unique_key\"", 1, {COLUMN_UNIQUE_KEY}, false, ROWS_WITH_KEY, 0,
+	{"overflow_of_", "group_key, priority, id", 3, {COLUMN_GROUP_KEY, COLUMN_PRIORITY, COLUMN_ID},
+	false, ROWS_OF_STATE, TASK_OVERFLOW, offsetof(QueueInfo, overflow_index)},
+	{"key_of_", "unique_key", 1, {COLUMN_UNIQUE_KEY}, false, ROWS_WITH_KEY, 0,
 	offsetof(QueueInfo, key_index)},
-	{"held_of_", "column \"id\"", 1, {COLUMN_ID}, false, ROWS_OF_STATE, TASK_HELD,
+	{"held_of_", "id", 1, {COLUMN_ID}, false, ROWS_OF_STATE, TASK_HELD,
 	offsetof(QueueInfo, held_index)},
 	{"expiry_of_", "column \"expires_at\"", 1, {COLUMN_EXPIRES_AT}, false, ROWS_WITH_EXPIRY, 0,
 	offsetof(QueueInfo, expiry_index)},
@@ -254,8 +257,8 @@ static const struct
 #define INDEX_OID(info, i) (*(Oid *) ((char *) (info) + expected_indexes[i].oid))
 
 /*
- * Has an index the rows that number i of ours has?  has_entry (row_writer.c) goes
- * by that, so an index that has not would be spoilt.
+ * Has an index the rows that number i of ours has?  has_entry (row_writer.c)
+ * goes by that, so an index that has not would be spoilt.
  */
 static bool
 has_rows(QueueInfo *info, Relation index, int i)
@@ -324,9 +327,9 @@ fit_index(QueueInfo *info, Relation index, int i)
 /*
  * Find the indexes that the engine walks.  Other indexes are maintained.
  *
- * Ours are known by their names and by what they are: a user may have others, on
- * the same columns and with predicates of his own.  Of unique indexes on all ids any
- * will do.
+ * Ours are known by their names and by what they are: a user may have others,
+ * on the same columns and with other predicates.  Of unique indexes on all
+ * ids any will do.
  */
 static void
 examine_indexes(QueueInfo *info, Relation rel)
@@ -362,9 +365,9 @@ examine_indexes(QueueInfo *info, Relation rel)
 		if (OidIsValid(INDEX_OID(info, i)))
 			continue;
 		if (expected_indexes[i].name == NULL)
-			unfit_table(rel, psprintf("It has no valid unique index on %s.",
+			unfit_table(rel, psprintf("It has no valid unique index on (%s).",
 									  expected_indexes[i].on));
-		unfit_table(rel, psprintf("It has no valid index \"%s%s\" on %s, such as fairq.create_queue() makes.",
+		unfit_table(rel, psprintf("It has no valid index \"%s%s\" on (%s), such as fairq.create_queue() makes.",
 								  expected_indexes[i].name, info->name,
 								  expected_indexes[i].on));
 	}
@@ -437,9 +440,10 @@ examine_triggers(Relation rel)
 }
 
 /*
- * Find in the table of a queue, which is open and locked, what the engine works with:
- * *info says which columns and indexes, and which sequence.  Raises an error
- * if something is missing, or there that the engine would pass over.
+ * Find in the table of a queue, which is open and locked, what the engine
+ * works with: *info says which columns and indexes, and which sequence.
+ * Raises an error if something is missing, or there that the engine would pass
+ * over.
  */
 void
 table_check(QueueInfo *info, Relation rel)

@@ -9,15 +9,16 @@
  * I4), unless the queue has durable leases, which are written when all are
  * granted (durable_leases.c).
  *
- * How an entry becomes a lease is in claim_grant.c.  Between lane and lease entries
- * are in hand (claim_lanes.c), and go back if the claim fails.
+ * How an entry becomes a lease is in claim_grant.c.  Between lane and lease
+ * entries are in hand (claim_lanes.c), and go back if the claim fails.
  *
- * Nothing here waits, but in three cases.  In two the alternative is to say that a
- * queue is empty that is not.  When there is nothing to claim and another claimer
- * is reading the index of a lane, its refill is waited for: a few dozen
- * microseconds.  And when there is nothing to claim but the worker is about to
- * move tasks out of the overflow: some milliseconds.  And a third (claim_feed.c), where
- * it is another group's turn that somebody is just giving places.
+ * Nothing here waits, but in three cases.  In two the alternative is to say
+ * that a queue is empty that is not.  When there is nothing to claim and
+ * another claimer is reading the index of a lane, its refill is waited for: a
+ * few dozen microseconds.  And when there is nothing to claim but the worker
+ * is about to move tasks out of the overflow: some milliseconds.  And a third
+ * (claim_feed.c), where it is the turn of another group, which is being given
+ * places just then.
  *
  *-------------------------------------------------------------------------
  */
@@ -51,7 +52,7 @@
 /* How long to wait for tasks of the overflow that are about to be moved. */
 #define FEED_WAIT_USECS	USECS_PER_SEC
 
-/* How often to wait, a millisecond, for others to lease what they have taken. */
+/* How often to wait, a millisecond, for others to lease what they took. */
 #define WAITS_FOR_OTHERS	3
 
 /*
@@ -90,10 +91,11 @@ claim_resolve_doubts(QueueState *state)
 }
 
 /*
- * There is nothing to claim, and nothing is about to be moved out of the overflow.
- * But if some tasks are said to be ready, others have taken them and are about to
- * lease them, and then more will be moved.  That is a matter of microseconds; and
- * should they be said to be by mistake, of a few short waits.
+ * There is nothing to claim, and nothing is about to be moved out of the
+ * overflow.  But if some tasks are said to be ready, others have taken them
+ * and are about to lease them, and then more will be moved.  That is a matter
+ * of microseconds; and should they be said to be by mistake, of a few short
+ * waits.
  */
 static bool
 wait_for_others(Claim *claim)
@@ -113,9 +115,9 @@ wait_for_others(Claim *claim)
 }
 
 /*
- * There is nothing to claim.  If tasks of the overflow that we may claim are about
- * to be moved, wait for that; or if some have been moved since the lanes were
- * looked at, when feeds was read.  Returns whether to look again.
+ * There is nothing to claim.  If tasks of the overflow that we may claim are
+ * about to be moved, wait for that; or if some have been moved since the lanes
+ * were looked at, when feeds was read.  Returns whether to look again.
  */
 static bool
 wait_for_overflow(Claim *claim, uint32 feeds)
@@ -185,8 +187,8 @@ begin(Claim *claim)
 }
 
 /*
- * A claim of groups looks at lanes only: all that may be claimed is to be there,
- * and what is offered there may lead nowhere.
+ * A claim of groups looks at lanes only: all that may be claimed is to be
+ * there, and what is offered there may lead nowhere.
  */
 static void
 release_and_claim(Claim *claim)
@@ -209,8 +211,8 @@ release_and_claim(Claim *claim)
 }
 
 /*
- * Claim what is there.  Returns whether to look again; *sought: what may have gone
- * astray has been sought.
+ * Claim what is there.  Returns whether to look again; *sought: what may have
+ * gone astray has been sought.
  */
 static bool
 claim_once(Claim *claim, bool *sought)

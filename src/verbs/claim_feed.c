@@ -3,27 +3,28 @@
  * claim_feed.c
  *	  Claims that feed groups whose places they have used up.
  *
- * The worker moves tasks out of the overflow before a group runs out of places
- * (replenish_overflow.c).  But claims may be faster.  Then a group with work would have
- * nothing in the lanes, and the others would be served instead of it: weights
- * would hold no more.  So whoever leases the last task of a group that has a
- * place, and finds that there may be more in the overflow, moves some himself:
- * what he has in hand that begins at the group's F, or later, goes back to the
- * lanes, the group is fed, and what is first then is claimed.  Before anything
- * else is claimed, and before the claim returns: so a group is not dry for
- * longer than that takes.
+ * The worker moves tasks out of the overflow before a group runs out of
+ * places (replenish_overflow.c).  But claims may be faster.  Then a group
+ * with work would have nothing in the lanes, and the others would be served
+ * instead of it: weights would hold no more.  So a claim that leases the last
+ * task of a group that has a place, and finds that there may be more in the
+ * overflow, moves some itself: what it has in hand that begins at the group's
+ * F, or later, goes back to the lanes, the group is fed, and what is first
+ * then is claimed.  Before anything else is claimed, and before the claim
+ * returns: so a group is not dry for longer than that takes.
  *
  * Other claimers wait meanwhile, for what they would take may come after what
- * that group is given.  That is for the reading of at most REFILL_DRY rows; and of
- * a pass of the worker, if it is at that group already.
+ * that group is given.  That is for the reading of at most REFILL_DRY rows;
+ * and of a pass of the worker, if it is at that group already.
  *
- * Without a worker there is nobody to keep groups fed, and claims do it when they find
- * nothing (sql_claim.c).
+ * Without a worker claims keep groups fed, and do it when they find nothing
+ * (sql_claim.c).
  *
  * If there is no room for them in the lanes, which groups without end may use
- * up, the group is left to the worker, who writes their rows, which a claim does
- * not (invariant I4).  It is passed over then, and has that made up for: as long
- * as it has overflow it begins at F again, not at virtual time (groups_tag).
+ * up, the group is left to the worker, who writes their rows, which a claim
+ * does not (invariant I4).  It is passed over then, and has that made up for:
+ * as long as it has overflow it begins at F again, not at virtual time
+ * (groups_tag).
  *
  *-------------------------------------------------------------------------
  */
@@ -86,8 +87,8 @@ claim_feed_dry(Claim *claim)
 }
 
 /*
- * Wait until those are fed that others are feeding.  Not for ourselves: a pass in this
- * transaction says what it has fed when that commits.
+ * Wait until those are fed that others are feeding.  Not for ourselves: a pass
+ * in this transaction says what it has fed when that commits.
  */
 void
 claim_wait_dry(Claim *claim)

@@ -10,8 +10,8 @@
  * would grant a lease on a finished task (invariant I2).
  *
  * An entry that leads nowhere is dropped: whoever has the row in hand (inserts
- * it, deletes it, or has a lease) offers it again when that has ended, if it is to
- * be claimed then.
+ * it, deletes it, or has a lease) offers it again when that has ended, if it
+ * is to be claimed then.
  *
  *-------------------------------------------------------------------------
  */
@@ -55,7 +55,7 @@ claim_max_attempts_of(RowReader *row)
 
 /*
  * Read on in the index of a lane.  Returns false if there is nothing to read
- * or somebody else is reading.
+ * or another backend is reading.
  */
 bool
 claim_refill(Relation rel, QueueInfo *info, Lane *lane)
@@ -88,8 +88,8 @@ note_durable(Claim *claim, const LeaseInfo *lease)
 }
 
 /*
- * The session was alive when the claim began.  Since then it may have waited, for
- * the queue's table or for a row that it acknowledged.
+ * The session was alive when the claim began.  Since then it may have waited,
+ * for the queue's table or for a row that it acknowledged.
  */
 static void
 session_over(Claim *claim)
@@ -117,8 +117,8 @@ ready_since(RowReader *row)
 
 /*
  * A task that was leased is popped: acknowledge it.  Returns false if another
- * transaction has the row locked, or has just changed it: a claim does not wait, but
- * the entry is looked at again soon.
+ * transaction has the row locked, or has just changed it: a claim does not
+ * wait, but the entry is looked at again soon.
  */
 static bool
 pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
@@ -141,9 +141,10 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
 }
 
 /*
- * The task whose row is read and locked has expired: it is not begun any more.  A claim
- * writes nothing; the worker is woken for it, and who has no worker does its work
- * afterwards.  Its row stays for a moment, but nobody needs the entry.
+ * The task whose row is read and locked has expired: it is not begun any more.
+ * A claim writes nothing; the worker is woken for it, and where there is none
+ * the claim does a pass afterwards.  The row stays for a moment, but its entry
+ * is of no use any more.
  */
 static void
 pass_over_expired(Claim *claim, uint32 *limit)
@@ -162,8 +163,8 @@ pass_over_expired(Claim *claim, uint32 *limit)
 
 /*
  * Put a lease on the task whose row is read and locked, and unlock the row.
- * Returns whether it is ours, and its finish tag.  If it is nobody's, because its group
- * is at its limit, *limit is that; else NO_LIMIT.
+ * Returns whether it is ours, and its finish tag.  If it was not granted,
+ * because its group is at its limit, *limit is that; else NO_LIMIT.
  */
 bool
 claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finish,
@@ -197,7 +198,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	{
 		claim->charge = group.charge;
 
-		/* A task that somebody has is his to offer again, from here. */
+		/* A task that is leased is offered again by its holder, from here. */
 		*limit = leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 							 &row->tuple.t_self) ? NO_LIMIT : group.limit;
 		row_reader_unlock(row);
@@ -261,11 +262,11 @@ claim_no_leases(Claim *claim)
 
 /*
  * Can the task whose row is read be leased, as far as the row says?  If not,
- * somebody hands it over, or it is noted to be in doubt.
+ * it is handed over by another transaction, or noted to be in doubt.
  *
- * A task of the overflow is found by nobody else, if its place is not kept until it
- * is known what becomes of its row: also if it is this transaction that has changed
- * or removed it.
+ * The place of a task of the overflow must be kept until it is known what
+ * becomes of its row, also if it is this transaction that has changed or
+ * removed it: without it no claim finds the task.
  */
 bool
 claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *entry)
@@ -280,8 +281,8 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			claim->stray = true;
 
 			/*
-			 * It may be this transaction that has removed it, and its lease may
-			 * have seen the row elsewhere.
+			 * It may be this transaction that has removed it, and its lease
+			 * may have seen the row elsewhere.
 			 */
 			if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 				return false;
@@ -302,18 +303,18 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 		case ROW_IN_PROGRESS:
 
 			/*
-			 * Who inserts it hands it over.  So does who deletes it, if he is
-			 * one of us; a user's statement may fail before its triggers are
-			 * fired, and nobody would know.  And a lease that has seen the row
-			 * elsewhere, before it moved, would give it back there.
+			 * Who inserts it hands it over.  So does a function of ours that
+			 * deletes it; a user's statement may fail before its triggers are
+			 * fired, and then that is not told.  And a lease that has seen
+			 * the row elsewhere, before it moved, would give it back there.
 			 */
 			if (row->deleting && row_reader_has_expired(row))
 				claim->stray = true;	/* and a pass is just ending it */
 			else if ((row->deleting || task != 0) &&
-				(!leases_find(claim->queue,
-							  task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
-							  &lease) ||
-				 (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
+					 (!leases_find(claim->queue,
+								   task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
+								   &lease) ||
+					  (task == 0 && !ItemPointerEquals(&lease.tid, &row->tuple.t_self))))
 				lane_doubts_add(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_IN_DOUBT:

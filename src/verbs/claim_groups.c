@@ -3,8 +3,8 @@
  * claim_groups.c
  *	  Claims of tasks of some groups only.
  *
- * They walk through the lanes, in the order of the addresses across them, and pass
- * over the tasks of other groups.
+ * They walk through the lanes, in the order of the addresses across them, and
+ * pass over the tasks of other groups.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,8 +39,8 @@ group_wanted(Claim *claim)
 }
 
 /*
- * Claim the task at a place if it is of the groups wanted.  *finish is raised to
- * its finish tag, or *left lowered to its start tag if it is passed over.
+ * Claim the task at a place if it is of the groups wanted.  *finish is raised
+ * to its finish tag, or *left lowered to its start tag if it is passed over.
  */
 static void
 claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
@@ -101,7 +101,7 @@ claim_of_groups(Claim *claim)
 	QueueInfo  *info = claim->info;
 	QueueState *state = info->state;
 	int			max = claim->request->max_tasks;
-	LaneWalk *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
+	LaneWalk   *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
 
 	for (int class = 0; class < state->classes && claim->got < max; class++)
 	{
@@ -121,12 +121,12 @@ claim_of_groups(Claim *claim)
 
 		while (claim->got < max)
 		{
-			LaneWalk *best = NULL;
+			LaneWalk   *best = NULL;
 
 			CHECK_FOR_INTERRUPTS();
 			for (int i = 0; i < n_sources; i++)
 			{
-				LaneWalk *source = &sources[i];
+				LaneWalk   *source = &sources[i];
 
 				if (queue_index_has_entry(claim->rel, info, source) &&
 					(best == NULL ||
@@ -147,12 +147,12 @@ claim_of_groups(Claim *claim)
 		}
 
 		/*
-		 * Virtual time goes on to the first task that is left: of those passed
-		 * over, or of those that the walk did not come to.
+		 * Virtual time goes on to the first task that is left: of those
+		 * passed over, or of those that the walk did not come to.
 		 */
 		for (int i = 0; i < n_sources; i++)
 		{
-			LaneWalk *source = &sources[i];
+			LaneWalk   *source = &sources[i];
 
 			if (source->at < source->n || source->read.more)
 			{

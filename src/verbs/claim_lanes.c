@@ -3,10 +3,10 @@
  * claim_lanes.c
  *	  Claims of whatever comes first: from the fronts of the lanes.
  *
- * A class's lanes are taken from in the order of addresses across lanes, and what
- * is taken is in hand until its row has been read and it is leased.  It is in no
- * window any more, so if the claim fails it goes back.  While there is any, other
- * processes see that in transit_horizon.c.
+ * A class's lanes are taken from in the order of addresses across lanes, and
+ * what is taken is in hand until its row has been read and it is leased.  It
+ * is in no window any more, so if the claim fails it goes back.  While there
+ * is any, other processes see that in transit_horizon.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -31,8 +31,8 @@ typedef struct Source
 } Source;
 
 /*
- * What is in hand: entries in order, and the lane of each.  Behind them there is
- * room for what is just taken.
+ * What is in hand: entries in order, and the lane of each.  Behind them there
+ * is room for what is just taken.
  */
 static LaneEntry hand[2 * LANE_WINDOW];
 static Lane *hand_lanes[2 * LANE_WINDOW];
@@ -60,9 +60,9 @@ claim_at_abort(void)
 }
 
 /*
- * Hold n entries that were taken from a lane, and are behind those in hand.  All
- * that is held is in order, also when some came late; what is then more than max
- * goes back, from the end.
+ * Hold n entries that were taken from a lane, and are behind those in hand.
+ * All that is held is in order, also when some came late; what is then more
+ * than max goes back, from the end.
  */
 static void
 hold(Lane *lane, int n, int max)
@@ -143,13 +143,13 @@ line_up(Source **line, int *n, Source *source)
 }
 
 /*
- * While lanes were looked at, one after the other, tasks may have been offered: the
- * earlier one of two in a lane that was seen before, the later one where we have
- * found it.  So look again; what is in our hands was offered before that, and so
- * was all that comes before it and was offered first.
+ * While lanes were looked at, one after the other, tasks may have been
+ * offered: the earlier one of two in a lane that was seen before, the later
+ * one where we have found it.  So look again; what is in our hands was offered
+ * before that, and so was all that comes before it and was offered first.
  *
- * Not in a lane that another claimer was at: what he takes and what we do is at the
- * same time.
+ * Not in a lane that another claimer was at: what that takes and what we do
+ * is at the same time.
  */
 static void
 take_overtaken(Claim *claim, int class, int high, const Source *sources,
@@ -214,9 +214,10 @@ first_source(Source *sources, int n)
 }
 
 /*
- * Take entries from the front of a source's lane, until max are in hand, but none
- * that comes after upto (NULL: any); or read on in the index if the lane's window is
- * empty.  With nowait a lane that is locked is left for later.
+ * Take entries from the front of a source's lane, until max are in hand, but
+ * none that comes after upto (NULL: any); or read on in the index if the
+ * lane's window is empty.  With nowait a lane that is locked is left for
+ * later.
  */
 static void
 take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
@@ -240,7 +241,8 @@ take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool now
 }
 
 /*
- * What is left was locked when we came: now insist on it.  Returns how many line up.
+ * What is left was locked when we came: now insist on it.  Returns how many
+ * line up.
  */
 static int
 line_up_locked(Source **line, Source *sources, int n_sources)
@@ -258,8 +260,8 @@ line_up_locked(Source **line, Source *sources, int n_sources)
 }
 
 /*
- * Take up to max entries from the lanes of a class, the lowest address first, and
- * hold them.
+ * Take up to max entries from the lanes of a class, the lowest address first,
+ * and hold them.
  *
  * A merge of the lanes: from the lane least far along, up to where the next
  * one is.  Only a lane that another claimer has locked at that moment is left
@@ -305,9 +307,9 @@ take_from_class(Claim *claim, int class, int max)
 		if (n_line == 0 && in_hand == 0 && !looked_twice)
 		{
 			/*
-			 * A look without the lock may be wrong.  Not when something is in hand
-			 * that may come after what is seen now: that is for take_overtaken, and
-			 * for the next round.
+			 * A look without the lock may be wrong.  Not when something is in
+			 * hand that may come after what is seen now: that is for
+			 * take_overtaken, and for the next round.
 			 */
 			n_sources = find_sources(claim, class, high, true, sources, &others_empty);
 			for (int i = 0; i < n_sources; i++)
@@ -339,7 +341,7 @@ take_from_class(Claim *claim, int class, int max)
 
 /*
  * An entry led to a row with another address than its own.  Enter it where it
- * belongs, should nobody else have.
+ * belongs, if no other backend has.
  */
 static void
 offer_row(Claim *claim)
@@ -439,8 +441,8 @@ lease_held(Claim *claim, int class, int max)
 }
 
 /*
- * Groups wait for their turn: have those in the lanes that are before the first task
- * there.
+ * Groups wait for their turn: have those in the lanes that are before the
+ * first task there.
  */
 static void
 turns_before(Claim *claim, int class, int want)

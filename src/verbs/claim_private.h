@@ -38,7 +38,7 @@ typedef struct Claim
 	RowReader	row;
 	TimestampTz now;
 	int			got;
-	Lane	   *refilling;		/* a lane that somebody else is reading */
+	Lane	   *refilling;		/* a lane that another backend is reading */
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
 								 * offered for a group at its limit */
@@ -54,7 +54,8 @@ typedef struct Claim
 	int			waits_for_others;	/* to lease what they have taken */
 	DryGroup   *dry;			/* room for MAX_DRY_GROUPS; NULL: none yet */
 	int			dry_count;
-	bool		dry_met;		/* these, or some that others refill, have been met: */
+	bool		dry_met;		/* these, or some that others refill, have
+								 * been met: */
 	VirtualTime dry_finish;		/* what begins here or later is after them */
 } Claim;
 
@@ -69,7 +70,10 @@ extern void claim_wait_dry(Claim *claim);
 extern void claim_from_lanes(Claim *claim);
 extern void claim_of_groups(Claim *claim);
 
-/* Would the task at a place be claimed before a group that is to be refilled first? */
+/*
+ * Would the task at a place be claimed before a group that is to be refilled
+ * first?
+ */
 static inline bool
 claim_passes_dry(const Claim *claim, const LaneEntry *entry)
 {

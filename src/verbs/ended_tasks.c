@@ -3,10 +3,10 @@
  * ended_tasks.c
  *	  What the end of a task means to others.
  *
- * A task ends by ack, pop, cancel, purge or its deadline, or it dies.  Whatever the
- * verb, all that has to learn of it does so here: the archive, and the task that is
- * held behind its unique key.  The verb itself deletes or writes the row, ends the
- * lease, and counts.
+ * A task ends by ack, pop, cancel, purge or its deadline, or it dies.  Whatever
+ * the verb, all that has to learn of it does so here: the archive, and the task
+ * that is held behind its unique key.  The verb itself deletes or writes the
+ * row, ends the lease, and counts.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,7 +46,8 @@ ended_tasks_died(RowReader *row)
 }
 
 /*
- * The end of the statement.  Last, for it may run code of the owner's, and fail.
+ * The end of the statement.  Last, for it may run code of the owner's, and
+ * fail.
  */
 void
 ended_tasks_write(EndedTasks *ended, Relation rel, QueueInfo *info)

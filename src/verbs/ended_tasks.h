@@ -14,7 +14,8 @@
 /* Tasks of a queue that a statement ends; zero: none yet. */
 typedef struct EndedTasks
 {
-	bool		many;			/* a pass looks behind them: the caller's to set */
+	bool		many;			/* a pass looks behind them: the caller's to
+								 * set */
 	bool		look;			/* there is something to look behind */
 	ArchiveBatch archive;
 } EndedTasks;

@@ -5,8 +5,8 @@
  *
  * One heap insert, its index entries, and at commit an offer to the lane.  The
  * address comes from shared memory before the row is written; no row is locked
- * and no row is shared (invariant I6).  But for tasks with a unique key: those are
- * looked up first (unique_keys.c).
+ * and no row is shared (invariant I6).  But for tasks with a unique key: those
+ * are looked up first (unique_keys.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -106,7 +106,7 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	else
 	{
 		place->placed = pending_placed(place->place.lane, &place->place.address,
-										place->place.tagged ? &place->place.tag : NULL);
+									   place->place.tagged ? &place->place.tag : NULL);
 		pending_placed_group(place->placed, place->place.waiters);
 	}
 }
@@ -134,7 +134,7 @@ make_room(QueueInfo *info, int n)
 	if (info->max_tasks > 0 && !pending_room(info->state, n, info->max_tasks))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("cannot enqueue %d more tasks: queue \"%s\" may have " INT64_FORMAT,
+				 errmsg("cannot enqueue %d more: queue \"%s\" is limited to " INT64_FORMAT " tasks",
 						n, info->name, info->max_tasks),
 				 errhint("Try again when tasks are done, or raise \"max_tasks\" of the queue with fairq.alter_queue().")));
 }
@@ -318,9 +318,9 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
 /*
  * Tasks of which some have a unique key.
  *
- * Those are written in the order of their keys, but tasks of a group are served in
- * the order given.  So all that seem to be new get their ids and places
- * first.
+ * Those are written in the order of their keys, but tasks of a group are
+ * served in the order given.  So all that seem to be new get their ids and
+ * places first.
  */
 static void
 enqueue_unique(Placement *placement, Relation rel, QueueInfo *info, int n,

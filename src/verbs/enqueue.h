@@ -28,8 +28,8 @@ typedef struct NewTask
 } NewTask;
 
 /*
- * When a task expires that is enqueued now; DT_NOEND: never.  By default it has so long
- * from when it may be claimed first.
+ * When a task expires that is enqueued now; DT_NOEND: never.  By default it
+ * has so long from when it may be claimed first.
  */
 static inline TimestampTz
 enqueue_expires_at(const QueueInfo *info, const NewTask *task, TimestampTz now)

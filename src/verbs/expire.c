@@ -3,20 +3,21 @@
  * expire.c
  *	  Ending tasks whose expires_at has passed.
  *
- * A claim does not lease such a task (claim_grant.c), and writes nothing: it wakes the
- * worker, which ends it here, in a pass (expire_due.c).  A producer does so himself
- * whose unique key it has.
+ * A claim does not lease such a task (claim_grant.c), and writes nothing: it
+ * wakes the worker, which ends it here, in a pass (expire_due.c).  An enqueue
+ * ends one that has its unique key.
  *
- * A task that is leased may go on, and be acknowledged.  So nothing is done about it
- * while it is; its lease is marked, and when that ends with the task as it was, the pass
- * looks at it again (queue_state_outlived).  When it is nacked or released, or its lease
- * runs out, who writes its row ends it (expire_settled).
+ * A task that is leased may go on, and be acknowledged.  So nothing is done
+ * about it while it is; its lease is marked, and when that ends with the task
+ * as it was, the pass looks at it again (queue_state_outlived).  A nack or a
+ * release ends it (expire_settled).
  *
- * A claim may come between the look for a lease and the deletion of the row, by a clock
- * that it has read before.  Look and lease of a claim are under the row's page lock, and
- * the deletion takes that: after it no lease can come.  If there is one then, the
- * deletion is undone, with those of the same batch, which are in a subtransaction; and
- * they are done once more, without that task.
+ * A claim may come between the look for a lease and the deletion of the row, by
+ * a clock that it has read before.  Look and lease of a claim are under the
+ * row's page lock, and the deletion takes that: after it no lease can come.  If
+ * there is one then, the deletion is undone, with those of the same batch,
+ * which are in a subtransaction; and they are done once more, without that
+ * task.
  *
  *-------------------------------------------------------------------------
  */
@@ -165,9 +166,10 @@ expire_batch(void *arg)
 }
 
 /*
- * End the tasks at n places that have expired, and say of each what became of it.
- * *ended is raised by how many have.  Nothing is waited for; or (wait) users' row locks
- * are.  Returns NULL; or an error, and then none of them has ended.
+ * End the tasks at n places that have expired, and say of each what became of
+ * it.  *ended is raised by how many have.  Nothing is waited for; or (wait)
+ * users' row locks are.  Returns NULL; or an error, and then none of them has
+ * ended.
  *
  * rel is locked in RowExclusiveLock mode.
  */
@@ -178,7 +180,7 @@ expire_tasks(Relation rel, QueueInfo *info, int n, ExpireEntry *entries, bool wa
 	durable_leases_require(rel, info);
 	for (int attempt = 0; n > 0 && attempt < EXPIRE_ATTEMPTS; attempt++)
 	{
-		ExpireBatch batch = {.rel = rel, .info = info, .n = n, .entries = entries, .wait = wait};
+		ExpireBatch batch = {.rel = rel,.info = info,.n = n,.entries = entries,.wait = wait};
 		ErrorData  *error = run_as_try(expire_batch, &batch);
 
 		if (error == NULL)
@@ -196,8 +198,8 @@ expire_tasks(Relation rel, QueueInfo *info, int n, ExpireEntry *entries, bool wa
 }
 
 /*
- * The task that row has read has expired while it was leased, and does not come back: its
- * row is deleted, and its lease settling.
+ * The task that row has read has expired while it was leased, and does not come
+ * back: its row is deleted, and its lease settling.
  */
 void
 expire_settled(RowReader *row, EndedTasks *ended, int attempts, TimestampTz claimed_at)

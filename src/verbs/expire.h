@@ -14,15 +14,19 @@
 /* What became of a task that may have expired. */
 typedef enum ExpireResult
 {
-	EXPIRE_NOT,					/* it is gone or has not; or whoever writes it says so */
+	EXPIRE_NOT,					/* it is gone or has not; or whoever writes it
+								 * says so */
 	EXPIRE_ENDED,
-	EXPIRE_LEASED,				/* it may go on; its lease says so when it ends */
-	EXPIRE_IN_HANDS				/* of a transaction that may not say when it ends */
+	EXPIRE_LEASED,				/* it may go on; its lease says so when it
+								 * ends */
+	EXPIRE_IN_HANDS				/* of a transaction that may not say when it
+								 * ends */
 } ExpireResult;
 
 typedef struct ExpireEntry
 {
-	ItemPointerData tid;		/* where its row is, or the first of its versions */
+	ItemPointerData tid;		/* where its row is, or the first of its
+								 * versions */
 	int64		id;				/* 0: any that is there */
 	ExpireResult result;
 } ExpireEntry;

@@ -3,15 +3,16 @@
  * held_tasks.c
  *	  Tasks that are held behind others of their unique keys become ready.
  *
- * The end of the first task.  Whoever removes it, or finds it dead, looks just
- * before his transaction commits whether a task is held behind it, and makes
- * that ready.  Not earlier: a producer would have to wait for him.  The one that is
- * held may be committed just too late to be seen.  So before he looks he says
- * on the lease that he has (leases_closing); and the producer looks for the lease when
- * he has committed (pending_task_held).  If it has gone, or says so, a pass
- * of maintain.c looks at the task; else it was there before the look.
- * That pass looks at all that are held after a start, and after rows were
- * written with SQL, purged, or come from a prepared transaction.
+ * The end of the first task.  A transaction that removes it, or finds it
+ * dead, looks just before it commits whether a task is held behind it, and
+ * makes that ready.  Not earlier: a producer would have to wait for it.  The
+ * one that is held may be committed just too late to be seen.  So before the
+ * look the transaction says on the lease that it has looked (leases_closing);
+ * and the producer looks for the lease after its commit (pending_task_held).
+ * If it has gone, or says so, a pass of maintain.c looks at the task; else it
+ * was there before the look.  That pass looks at all that are held after a
+ * start, and after rows were written with SQL, purged, or come from a
+ * prepared transaction.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +34,7 @@
 #include "verbs/placement.h"
 #include "xact/pending_queue.h"
 
-/* How soon to look again at what is in somebody's hands, in microseconds. */
+/* How soon to look again at what is being written, in microseconds. */
 #define LOOK_USECS		INT64CONST(250000)
 
 /* A task of a key that is gone or dead, once this transaction commits. */
@@ -73,8 +74,8 @@ let_run(Placement *placement, RowReader *row, const ItemPointerData *tid)
 }
 
 /*
- * The task that row has read goes, or is dead, if this transaction commits: what
- * is held behind it, if it has a key, becomes ready then.
+ * The task that row has read goes, or is dead, if this transaction commits:
+ * what is held behind it, if it has a key, becomes ready then.
  */
 void
 held_tasks_gone(RowReader *row)
@@ -115,10 +116,10 @@ look_behind(Placement *placement, RowReader *row, const GoneTask *gone)
 	if (tasks.has_held && let_run(placement, row, &tasks.held.tid))
 		return;
 
-	/* In somebody's hands: it is not waited for, but looked at later. */
+	/* It is being written: that is not waited for, but looked at later. */
 	if (tasks.has_held || tasks.busy_held)
 		pending_task_held(info->state, tasks.has_held ? tasks.held.id : tasks.busy_id,
-						   gone->id);
+						  gone->id);
 }
 
 /*
@@ -140,13 +141,14 @@ look_behind_all(void)
 		QueueInfo  *info = queue_open_relation(relation, RowExclusiveLock, 0, &rel);
 		Placement	placement;
 		RowReader	row;
-		RunAs owner;
+		RunAs		owner;
 
 		if (info != NULL)
 		{
 			/*
-			 * Also where he is us: in a restricted context his code cannot leave a
-			 * deferred trigger behind, which nobody would fire any more.
+			 * Also where the owner is the caller: in a restricted context the
+			 * owner's code cannot leave a deferred trigger behind, which
+			 * would not be fired any more.
 			 */
 			run_as_owner(rel->rd_rel->relowner, &owner);
 			placement_begin(&placement, rel, info);
@@ -225,8 +227,8 @@ look_at(Placement *placement, RowReader *row, int64 id)
 }
 
 /*
- * Look at held tasks that may have nothing before them, up to pass->max beside those
- * that are named.  Returns how many are ready.
+ * Look at held tasks that may have nothing before them, up to pass->max beside
+ * those that are named.  Returns how many are ready.
  */
 int
 held_tasks_look(Pass *pass)

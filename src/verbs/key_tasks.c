@@ -4,8 +4,8 @@
  *	  The tasks of a unique key.
  *
  * Rows that move.  An index scan that sees uncommitted rows may miss one that
- * is moved meanwhile: its old version is gone when it is read, and its new entry
- * came behind.  A snapshot taken after that sees one of them.  So "there
+ * is moved meanwhile: its old version is gone when it is read, and its new
+ * entry came behind.  A snapshot taken after that sees one of them.  So "there
  * is none" is said after a look with each.
  *
  * Locking: the lock of a key, for the hash of it, is a heavyweight lock.

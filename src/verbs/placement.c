@@ -42,9 +42,9 @@ placement_begin(Placement *placement, Relation rel, QueueInfo *info)
 }
 
 /*
- * Tasks of a class are going to be placed, now or when it is their turn: see to it that
- * there are lanes for them.  If there are none to be had it is the producer who is
- * told, not the worker, who could not help it.
+ * Tasks of a class are going to be placed, now or when it is their turn: see
+ * to it that there are lanes for them.  If there are none to be had it is the
+ * producer who is told, not the worker, who could not help it.
  */
 void
 placement_prepare(QueueInfo *info, int class)
@@ -70,9 +70,10 @@ place_for(RowReader *row, TimestampTz run_at, bool may_overflow)
 /*
  * The place of one task.
  *
- * Under policy fair there may be no room for it (max_ready, max_ready_per_group):
- * if it may overflow, it does.  The other policies are orders by a number, in
- * which a task that waits elsewhere would be out of order.
+ * Under policy fair there may be no room for it (max_ready,
+ * max_ready_per_group): if it may overflow, it does.  The other policies are
+ * orders by a number, in which a task that waits elsewhere would be out of
+ * order.
  */
 void
 placement_assign(Placement *placement, const PlaceFor *task, Place *place)
@@ -139,11 +140,11 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 
 	if (place->overflow)
 		pending_overflowed(info->state, place->tag.group,
-							DatumGetInt64(row_value(row, COLUMN_ID)));
+						   DatumGetInt64(row_value(row, COLUMN_ID)));
 	else
 	{
 		placed = pending_placed(place->lane, &place->address,
-								 place->tagged ? &place->tag : NULL);
+								place->tagged ? &place->tag : NULL);
 		pending_placed_group(placed, place->waiters);
 		row_value(row, COLUMN_ADDRESS) = FairqAddressPGetDatum(&place->address);
 	}
@@ -160,15 +161,16 @@ write_place(RowReader *row, char from, const Place *place, bool wait)
 	row->tuple.t_self = tid;
 	stats_tally(info->state, task_state_depth(from), -1);
 	stats_tally(info->state,
-				   place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
+				place->overflow ? QUEUE_OVERFLOW : QUEUE_ADDRESSED, 1);
 	return true;
 }
 
 /*
- * Give the task that row has read, and that was in the state from, a fresh place,
- * and write it: it is ready when the transaction commits, or in the overflow of
- * its group if it may be and there is no room; row->tuple.t_self says where.
- * Returns false if somebody else changed it, or has it locked and wait is false.
+ * Give the task that row has read, and that was in the state from, a fresh
+ * place, and write it: it is ready when the transaction commits, or in the
+ * overflow of its group if it may be and there is no room; row->tuple.t_self
+ * says where.  Returns false if another transaction changed it, or has it
+ * locked and wait is false.
  */
 bool
 placement_move(Placement *placement, RowReader *row, char from,
@@ -186,7 +188,7 @@ placement_move(Placement *placement, RowReader *row, char from,
 
 /*
  * Write the row that was read, as it is now, and give its task a place by its
- * run_at: it is ready, in the overflow, or scheduled.  from is the state that it
+ * run_at: it is ready, in the overflow, or scheduled. from is the state that it
  * had.
  */
 bool
@@ -202,7 +204,7 @@ placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
 	row_is_null(row, COLUMN_ADDRESS) = true;
 	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
 	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-							   row->values, row->nulls, wait))
+						   row->values, row->nulls, wait))
 		return false;
 	pending_scheduled(info->state, run_at);
 	stats_tally(info->state, task_state_depth(from), -1);
@@ -211,10 +213,11 @@ placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
 }
 
 /*
- * Give the task that row has read, of the overflow, a place in memory: if it is there
- * still and nobody has leased it, and its lane takes it.  If not it counts in the
- * overflow, as before.  *gone: it is in somebody's hands.  *tagged: the group counts
- * it as ready because of its tag, which the caller has just made.
+ * Give the task that row has read, of the overflow, a place in memory: if it
+ * is there still and not leased, and its lane takes it.  If not it counts in
+ * the overflow, as before.  *gone: another transaction is writing it, or it
+ * is leased.  *tagged: the group counts it as ready because of its tag, which
+ * the caller has just made.
  */
 static bool
 feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
@@ -235,8 +238,8 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 		return false;
 
 	/*
-	 * Whoever removes it now finds it fed.  Who has done so before we did, or is
-	 * about to, has the row in his hands; then it is for him to count it off.
+	 * A transaction that removes it now finds it fed.  One that did so
+	 * before, or is about to, is writing the row; then that counts it off.
 	 */
 	*gone = (row_reader_read(row, &tid) != ROW_LIVE);
 	if (!*gone && lane_unwritten_offer(place->lane, &entry, place->waiters, urgent))
@@ -249,11 +252,13 @@ feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
 }
 
 /*
- * Make the task ready that row has read, of the overflow of a group: at once if its
- * lane takes it, and then its row stays as it is; else it is written, if it may be.
+ * Make the task ready that row has read, of the overflow of a group: at once
+ * if its lane takes it, and then its row stays as it is; else it is written,
+ * if it may be.
  *
- * Once a task had to be written (then *how says so), which can be claimed when we
- * commit, so are those that come after it in its group, to be claimed after it.
+ * Once a task had to be written (then *how says so), which can be claimed when
+ * we commit, so are those that come after it in its group, to be claimed after
+ * it.
  */
 FeedResult
 placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
@@ -279,8 +284,8 @@ placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
 }
 
 /*
- * The task that row has read, of the overflow of a group, has a place: it counts as
- * ready.
+ * The task that row has read, of the overflow of a group, has a place: it
+ * counts as ready.
  */
 void
 placement_is_fed(RowReader *row, uint32 group)
@@ -299,9 +304,9 @@ placement_is_fed(RowReader *row, uint32 group)
 }
 
 /*
- * A place for a task whose time has come, as its row says.  What was scheduled is
- * in order of when it was due.  It may overflow if it was scheduled for its first
- * attempt, or is dead.
+ * A place for a task whose time has come, as its row says.  What was scheduled
+ * is in order of when it was due.  It may overflow if it was scheduled for its
+ * first attempt, or is dead.
  */
 bool
 placement_replace(Placement *placement, RowReader *row, bool wait)
@@ -318,9 +323,9 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 }
 
 /*
- * A place for a task of the overflow that was claimed and is given back: before all
- * that are ready, as it had one that was claimed by now, and in order of their ids.
- * No start tag is less than 0.
+ * A place for a task of the overflow that was claimed and is given back:
+ * before all that are ready, as it had one that was claimed by now, and in
+ * order of their ids.  No start tag is less than 0.
  */
 void
 placement_first(RowReader *row, FairqAddress *address)
@@ -335,8 +340,8 @@ placement_first(RowReader *row, FairqAddress *address)
 }
 
 /*
- * The number of the group of the task that row has read; FAIRQ_NO_GROUP if it is
- * not known.
+ * The number of the group of the task that row has read; FAIRQ_NO_GROUP if it
+ * is not known.
  */
 uint32
 placement_group(RowReader *row)
@@ -354,8 +359,8 @@ placement_group(RowReader *row)
 }
 
 /*
- * The task that row has read is going to be removed or moved: if it was the last
- * of its group, the group is not charged for it.
+ * The task that row has read is going to be removed or moved: if it was the
+ * last of its group, the group is not charged for it.
  */
 void
 placement_uncharge(RowReader *row, const FairqAddress *address)
@@ -374,8 +379,8 @@ placement_uncharge(RowReader *row, const FairqAddress *address)
 }
 
 /*
- * The task that row has read leaves its place, and nobody who leased it does it: its
- * group has room, unless somebody has it leased when that is committed.
+ * The task that row has read leaves its place, other than by its lease: its
+ * group has room, unless it is leased when that is committed.
  */
 void
 placement_leaves(RowReader *row)
@@ -387,7 +392,7 @@ placement_leaves(RowReader *row)
 		return;
 	if (!row_is_null(row, COLUMN_ADDRESS))
 		pending_removed(row->info->state, group, id,
-						 DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
+						DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)));
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		pending_removed(row->info->state, group, id, NULL);
 }
@@ -403,9 +408,9 @@ placement_lane(QueueInfo *info, const FairqAddress *address)
 		address->class >= info->state->classes)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("address of bucket %d and class %d is not one of queue \"%s\"",
+				 errmsg("bucket %d or class %d of the address is out of range for queue \"%s\"",
 						address->bucket, address->class, info->name),
-				 errhint("A task may be in the buckets 0 to %d, and in the classes 0 to %d.",
+				 errhint("The bucket must be from 0 to %d, and the class from 0 to %d.",
 						 FAIRQ_MAX_BUCKETS - 1, info->state->classes - 1)));
 	return queue_catalog_lane(info, address->class, address->bucket);
 }

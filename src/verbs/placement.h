@@ -25,7 +25,8 @@ typedef struct Placement
 /* What the place of a task goes by. */
 typedef struct PlaceFor
 {
-	int64		turn;			/* among those of one number, but under policy fair */
+	int64		turn;			/* among those of one number, but under policy
+								 * fair */
 	const text *group_key;
 	int64		priority;		/* checked: 0..9 under policy fair */
 	TimestampTz run_at;			/* under policy time */
@@ -55,7 +56,7 @@ typedef enum FeedHow
 typedef enum FeedResult
 {
 	FEED_DONE,
-	FEED_IN_HANDS,				/* its row is in somebody's hands */
+	FEED_IN_HANDS,				/* its row is being written */
 	FEED_NO_ROOM				/* in its lane, where it has to be */
 } FeedResult;
 

@@ -39,8 +39,8 @@
 
 /*
  * Run a command on the extension's tables as their owner.  The caller has
- * connected to SPI, and checked that it may be done.  Returns how many rows were
- * written.
+ * connected to SPI, and checked that it may be done.  Returns how many rows
+ * were written.
  */
 uint64
 queue_admin_execute(const char *command, int n, Oid *types, Datum *values,
@@ -126,9 +126,9 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 		strcmp(TextDatumGetCString(settings->values[SETTING_CHARGE]), "cost") != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("argument \"charge\" is '%s', and queue \"%s\" is not of policy fair",
-						TextDatumGetCString(settings->values[SETTING_CHARGE]), queue),
-				 errhint("Leave it out: only under policy fair are groups charged for their tasks.")));
+				 errmsg("invalid value for argument \"charge\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
+						queue, TextDatumGetCString(settings->values[SETTING_CHARGE])),
+				 errhint("Leave it out: only under policy \"fair\" are groups charged for their tasks.")));
 	for (int i = SETTING_MAX_READY; !fair && i <= SETTING_MAX_READY_PER_GROUP; i++)
 	{
 		int64		standard = (i == SETTING_MAX_READY) ? 1000000 : 10000;
@@ -136,10 +136,10 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 		if (settings->given[i] && DatumGetInt64(settings->values[i]) != standard)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("argument \"%s\" is " INT64_FORMAT ", and queue \"%s\" is not of policy fair",
-							queue_settings[i].column,
-							DatumGetInt64(settings->values[i]), queue),
-					 errhint("Leave it out: only under policy fair do tasks wait for room. See \"max_tasks\" for a limit.")));
+					 errmsg("invalid value for argument \"%s\" for queue \"%s\", whose policy is not \"fair\": \"" INT64_FORMAT "\"",
+							queue_settings[i].column, queue,
+							DatumGetInt64(settings->values[i])),
+					 errhint("Leave it out: only under policy \"fair\" do tasks wait for room. See \"max_tasks\" for a limit.")));
 	}
 }
 
@@ -150,18 +150,19 @@ wants_archive(const QueueSettings *settings)
 }
 
 /*
- * A queue's table and what belongs to it, by names that no other queue's can have.
+ * A queue's table and what belongs to it, by names that no other queue's can
+ * have.
  *
  * VACUUM is not to cut off the empty end of the table: it would lock it
  * exclusively for that, again and again, and the space is soon used.
  *
- * Columns from priority on are added with what most rows have, which then takes no
- * room in these (row_writer.c); it is not to be a default.
+ * Columns from priority on are added with what most rows have, which then
+ * takes no room in these (row_writer.c); it is not to be a default.
  *
- * Keys stay in the row: a claim reads them with the row's page locked, and must not
- * come to another table then.  The index on unique keys is by bytes: what an update
- * of the locale data cannot spoil.  That on the overflow is by group, class and id;
- * group_table.c has the same hash.
+ * Keys stay in the row: a claim reads them with the row's page locked, and
+ * must not come to another table then.  The index on unique keys is by bytes:
+ * what an update of the locale data cannot spoil.  That on the overflow is by
+ * group, class and id; group_table.c has the same hash.
  */
 static const char queue_definition[] =
 "CREATE TABLE fairq.\"q_%1$s\" ("
@@ -238,10 +239,10 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to create queue \"%s\"", queue),
-				 errhint("It takes the privilege CREATE on schema %s.", QUEUE_SCHEMA)));
+				 errhint("The privilege CREATE on schema \"%s\" is required.", QUEUE_SCHEMA)));
 	check_fair_settings(queue, !settings->given[SETTING_POLICY] ||
-				   strcmp(TextDatumGetCString(settings->values[SETTING_POLICY]), "fair") == 0,
-				   settings);
+						strcmp(TextDatumGetCString(settings->values[SETTING_POLICY]), "fair") == 0,
+						settings);
 	if (OidIsValid(get_relname_relid(relname, schema)))
 	{
 		if (queue_catalog_has_settings(queue))
@@ -251,9 +252,9 @@ queue_admin_create(const text *name, const QueueSettings *settings)
 					 errhint("Choose another name, or drop the queue with fairq.drop_queue().")));
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot create queue \"%s\": there is a relation %s that is not a queue's",
-						queue, quote_qualified_identifier(QUEUE_SCHEMA, relname)),
-				 errhint("Choose another name, or rename or drop that relation.")));
+				 errmsg("cannot create queue \"%s\": relation \"%s.%s\" already exists",
+						queue, QUEUE_SCHEMA, relname),
+				 errhint("It is not a queue's. Choose another name, or rename or drop that relation.")));
 	}
 
 	if (wants_archive(settings))
@@ -319,8 +320,8 @@ settings_changed(Relation rel)
 }
 
 /*
- * Change settings of a queue; those not given stay.  In force for others', and for
- * what is shared with them, when the transaction has committed.
+ * Change settings of a queue; those not given stay.  In force for others', and
+ * for what is shared with them, when the transaction has committed.
  */
 void
 queue_admin_alter(const text *name, const QueueSettings *settings)
@@ -332,7 +333,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 
 	check_fair_settings(info->name, info->policy == QUEUE_FAIR, settings);
 
-	/* Now, for after the commit there is nobody to tell that it cannot be. */
+	/* Now, for after the commit no caller can be told that it cannot be. */
 	if (settings->given[SETTING_BUCKETS] &&
 		DatumGetInt32(settings->values[SETTING_BUCKETS]) > info->buckets)
 	{
@@ -343,7 +344,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	if (wants_archive(settings))
 	{
 		archive_provide(info->name, RelationGetRelid(rel), rel->rd_rel->relowner);
-		/* Rows may be there that nobody has read yet. */
+		/* Rows may be there that have not been read yet. */
 		pending_due_added(&info->state->archive.cursor, DT_NOBEGIN, DT_NOEND);
 	}
 	SPI_connect();
@@ -444,8 +445,8 @@ queue_admin_drop(const text *name)
 	archive = archive_table_to_drop(queue, relation);
 	SPI_connect();
 	run_as_sql(psprintf("DROP TABLE %s%s%s",
-					 quote_qualified_identifier(QUEUE_SCHEMA, relname),
-					 archive ? ", " : "", archive ? archive : ""));
+						quote_qualified_identifier(QUEUE_SCHEMA, relname),
+						archive ? ", " : "", archive ? archive : ""));
 	delete_settings(queue);
 	SPI_finish();
 	return true;

@@ -3,9 +3,9 @@
  * remove.c
  *	  The verbs that go by row: cancel, purge, revive.
  *
- * They may meet a task that is leased: the row is deleted first, after which no
- * lease can be granted on it (a claim looks at the row under the page's lock), and
- * then its lease is settled, if it has one.
+ * They may meet a task that is leased: the row is deleted first, after which
+ * no lease can be granted on it (a claim looks at the row under the page's
+ * lock), and then its lease is settled, if it has one.
  *
  *-------------------------------------------------------------------------
  */
@@ -68,9 +68,9 @@ settle_deleted(RowReader *row, EndedTasks *ended)
 		claimed_at = lease.started;
 	}
 	ended_tasks_add(ended, row,
-				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
-				ARCHIVE_DEAD : ARCHIVE_CANCELLED,
-				DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
+					DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
+					ARCHIVE_DEAD : ARCHIVE_CANCELLED,
+					DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
 	return settled;
 }
 
@@ -93,7 +93,7 @@ count_purged(HTAB *counts, RowReader *row)
 		return;
 	if (leases_find(queue, id, &lease) || (!addressed && replenished_tasks_has(queue, id)))
 	{
-		/* Somebody is settling it, and may yet release it; or it has a place. */
+		/* It is being settled, and may yet be released; or it has a place. */
 		placement_leaves(row);
 		return;
 	}
@@ -122,9 +122,9 @@ remove_cancel(Relation rel, QueueInfo *info, int64 id)
 	bool		done = false;
 
 	/*
-	 * After a start, groups are known from here on: were they read later in our
-	 * transaction, which counts what we remove as if it were there, nobody would
-	 * tell them that it is not.
+	 * After a start, groups are known from here on.  A read later in our
+	 * transaction counts what we remove as if it were there, and that would
+	 * not be put right.
 	 */
 	placement_begin(&placement, rel, info);
 	row_reader_begin(&row, rel, info);
@@ -188,8 +188,8 @@ announce_purge(QueueInfo *info, const text *group)
 }
 
 /*
- * Remove a task, whose row was at a TID, if it is to be.  Returns false if the row
- * has moved meanwhile, or is gone: then it is to be looked at once more.
+ * Remove a task, whose row was at a TID, if it is to be.  Returns false if the
+ * row has moved meanwhile, or is gone: then it is to be looked at once more.
  */
 static bool
 purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
@@ -237,7 +237,7 @@ purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 int64
 remove_purge(Relation rel, QueueInfo *info, const text *group)
 {
-	Purge		purge = {.group = group, .ended.many = true};
+	Purge		purge = {.group = group,.ended.many = true};
 	Placement	placement;
 	RowScan		scan;
 	HeapTuple	tuple;
@@ -253,7 +253,7 @@ remove_purge(Relation rel, QueueInfo *info, const text *group)
 							   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 
 	durable_leases_require(rel, info);
-	placement_begin(&placement, rel, info);		/* as in remove_cancel */
+	placement_begin(&placement, rel, info); /* as in remove_cancel */
 	announce_purge(info, group);
 
 	row_reader_begin(&purge.row, rel, info);
@@ -278,12 +278,13 @@ remove_purge(Relation rel, QueueInfo *info, const text *group)
 }
 
 /*
- * A dead task has expired and is to run all the same: it has as long as a new one.
+ * A dead task has expired and is to run all the same: it has as long as a new
+ * one.
  */
 static void
 renew_expiry(RowReader *row)
 {
-	NewTask		task = {.run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN};
+	NewTask		task = {.run_at = DT_NOBEGIN,.expires_at = DT_NOBEGIN};
 	TimestampTz expires_at = enqueue_expires_at(row->info, &task, GetCurrentTimestamp());
 
 	row_value(row, COLUMN_EXPIRES_AT) = TimestampTzGetDatum(expires_at);
@@ -291,9 +292,9 @@ renew_expiry(RowReader *row)
 }
 
 /*
- * Make the task whose row was read ready again, with all its attempts, if it is
- * dead.  If a task with its unique key is leased, the revived task becomes held.  If
- * one is waiting, the task stays dead.
+ * Make the task whose row was read ready again, with all its attempts, if it
+ * is dead.  If a task with its unique key is leased, the revived task becomes
+ * held.  If one is waiting, the task stays dead.
  */
 static bool
 revive_task(Placement *placement, RowReader *row)
@@ -322,11 +323,11 @@ revive_task(Placement *placement, RowReader *row)
 			row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
 			pending_reserve(4);
 			done = row_writer_update(row->rel, info, &row->tuple.t_self,
-										 row->values, row->nulls, true);
+									 row->values, row->nulls, true);
 			if (done)
 			{
 				pending_task_held(info->state,
-								   DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
+								  DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
 				settle_count_move(info, TASK_DEAD, TASK_HELD);
 			}
 			break;

@@ -3,27 +3,29 @@
  * replenish_overflow.c
  *	  Making tasks of the overflow ready.
  *
- * A task in the overflow has no address: it is in the way of none, however many
- * there are.  It gets one when its group has room again, and only then is charged
- * for: a weight that was changed meanwhile holds for it.  Groups are fed in turn,
- * each up to what there is room for (group_overflow.c).
+ * A task in the overflow has no address: it is in the way of none, however
+ * many there are.  It gets one when its group has room again, and only then is
+ * charged for: a weight that was changed meanwhile holds for it.  Groups are
+ * fed in turn, each up to what there is room for (group_overflow.c).
  *
- * The address is not written to the row as long as its lane has room for it: it
- * is in the lane's entry only, and so in memory, as all that is needed to claim
- * the task.  Written it would be another row, with other entries in all indexes,
- * and cost more than all the rest of its life.  What the row says goes for all else:
- * the task counts in the overflow until its row is removed or changed, claimed or not.
+ * The address is not written to the row as long as its lane has room for it:
+ * it is in the lane's entry only, and so in memory, as all that is needed to
+ * claim the task.  Written it would be another row, with other entries in all
+ * indexes, and cost more than all the rest of its life.  What the row says
+ * goes for all else: the task counts in the overflow until its row is removed
+ * or changed, claimed or not.
  *
- * A place is its task's, wherever its row is by the time it is claimed.  It may get
- * lost: when its lane drops it, or when a claim that came to it found the row written
- * by another transaction.  The process that is the cause of that says from which task
- * on the overflow has to be read again (queue_order_overflow_lost), and by that its
- * group learns so; a task with a lease, or a place, is passed over.  Should anything
- * get lost unsaid, the sweep finds it.
+ * A place is its task's, wherever its row is by the time it is claimed.  It
+ * may get lost: when its lane drops it, or when a claim that came to it found
+ * the row written by another transaction.  The process that is the cause of
+ * that says from which task on the overflow has to be read again
+ * (queue_order_overflow_lost), and by that its group learns so; a task with a
+ * lease, or a place, is passed over.  Should anything get lost unsaid, the
+ * sweep finds it.
  *
- * A place in memory is there at once.  So the worker gives them, and a claim, which may
- * as little be undone (refill_dry_group); what else is done in a user's transaction is
- * done when that commits.
+ * A place in memory is there at once.  So the worker gives them, and a claim,
+ * which may as little be undone (refill_dry_group); what else is done in a
+ * user's transaction is done when that commits.
  *
  *-------------------------------------------------------------------------
  */
@@ -49,9 +51,9 @@
 #include "xact/pending_groups.h"
 
 /*
- * How long to wait before looking for groups with room for their overflow that
- * nobody noticed, and how many times before all look at the tasks again that were
- * in somebody's hands.
+ * How long to wait before looking for groups with room for their overflow
+ * that went unnoticed, and how many times before all look at the tasks again
+ * that were being written.
  */
 #define SEEK_USECS		(USECS_PER_SEC / 2)
 #define SEEKS_HELD		4
@@ -61,9 +63,9 @@
 #define FEED_LOOKS		32
 
 /*
- * See to it that groups that have room are in the starved list, though
- * nobody noticed that they have.  Done now and then while there is any overflow,
- * and the less often the longer it takes.  Returns when to do it again.
+ * See to it that groups that have room are in the starved list, though that
+ * went unnoticed.  Done now and then while there is any overflow, and the
+ * less often the longer it takes.  Returns when to do it again.
  */
 static TimestampTz
 seek_starved(QueueState *state, TimestampTz now)
@@ -80,9 +82,10 @@ seek_starved(QueueState *state, TimestampTz now)
 }
 
 /*
- * Some tasks of the overflow of a class may have lost their places, from an id on.
- * See to it that their groups know that they have overflow: one group after the
- * other, as their rows say, for shared memory may have forgotten them.
+ * Some tasks of the overflow of a class may have lost their places, from an id
+ * on.  See to it that their groups know that they have overflow: one group
+ * after the other, as their rows say, for shared memory may have forgotten
+ * them.
  */
 static void
 seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
@@ -109,7 +112,7 @@ seek_lost(Relation rel, QueueInfo *info, int class, int64 lost)
 			{
 				RowStatus	status = row_reader_read(&row, &tids[i]);
 
-				/* Who inserts one says so himself. */
+				/* A transaction that inserts one says so itself. */
 				found = (status == ROW_LIVE || status == ROW_OWN ||
 						 ((status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT) &&
 						  row.deleting)) &&
@@ -192,8 +195,8 @@ refill_end(Replenish *replenish)
 }
 
 /*
- * Has a task of the overflow a place in a lane?  What is known of that is of no use any
- * more when groups have been fed since.
+ * Has a task of the overflow a place in a lane?  What is known of that is of
+ * no use any more when groups have been fed since.
  */
 static bool
 is_offered(QueueState *state, int class, UnwrittenTasks *offered, int64 task)
@@ -211,8 +214,9 @@ is_offered(QueueState *state, int class, UnwrittenTasks *offered, int64 task)
 }
 
 /*
- * Give a task of the overflow, whose row was read and is alive, a place, unless it
- * has one or there is no room.  Returns false if another transaction writes the row.
+ * Give a task of the overflow, whose row was read and is alive, a place,
+ * unless it has one or there is no room.  Returns false if another transaction
+ * writes the row.
  */
 static bool
 give_place(Replenish *replenish, GroupRefill *group, int64 id)
@@ -286,9 +290,9 @@ refill_entry(Replenish *replenish, GroupRefill *group, int64 id, const ItemPoint
 }
 
 /*
- * Give places to tasks of the overflow of a group, as many as there is room for, and
- * again to those that may have lost theirs; feeding is what pending_feeding said.
- * Returns how many.
+ * Give places to tasks of the overflow of a group, as many as there is room
+ * for, and again to those that may have lost theirs; feeding is what
+ * pending_feeding said.  Returns how many.
  */
 static int
 refill_group(Replenish *replenish, const StarvedGroup *starved, int feeding)
@@ -309,8 +313,8 @@ refill_group(Replenish *replenish, const StarvedGroup *starved, int feeding)
 	ItemPointerSet(&read->next.tid, 0, 0);
 
 	/*
-	 * Not between entries of one id: what the group keeps is the id.  When there is no
-	 * more room, on to where some may have lost their places.
+	 * Not between entries of one id: what the group keeps is the id.  When
+	 * there is no more room, on to where some may have lost their places.
 	 */
 	while (read->next.id != PG_INT64_MAX &&
 		   (group.left == PG_INT64_MAX || read->next.id < starved->lost) &&
@@ -345,14 +349,15 @@ refill_group(Replenish *replenish, const StarvedGroup *starved, int feeding)
 }
 
 /*
- * Replenish a group in a claim, which has used up the group's places.  Nothing is written;
- * where a lane has no room the worker does it.  The other claims wait, so it is done
- * whatever the caller's transaction does with what it has claimed.
+ * Replenish a group in a claim, which has used up the group's places.  Nothing
+ * is written; where a lane has no room the worker does it.  The other claims
+ * wait, so it is done whatever the caller's transaction does with what it has
+ * claimed.
  */
 void
 refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved, int feeding)
 {
-	Replenish		replenish;
+	Replenish	replenish;
 
 	/* The groups' counts are unknown, and the table would have to be read. */
 	if (info->state->recovery.groups != QUEUE_KNOWN)
@@ -372,11 +377,11 @@ refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved, int
 }
 
 /*
- * Move tasks of the overflow to the groups that have room for them, up to pass->max;
- * in memory if that may be.  Returns how many.
+ * Move tasks of the overflow to the groups that have room for them, up to
+ * pass->max; in memory if that may be.  Returns how many.
  *
- * Rows that other transactions write are not waited for, and nothing else waits for
- * them: they are looked at again later, from the first of them on
+ * Rows that other transactions write are not waited for, and nothing else
+ * waits for them: they are looked at again later, from the first of them on
  * (group_overflow_seek_starved).  An inserter in progress says so when it has
  * committed.
  */
@@ -385,7 +390,7 @@ replenish_overflow(Pass *pass, bool in_memory)
 {
 	QueueInfo  *info = pass->info;
 	QueueState *state = info->state;
-	Replenish		replenish;
+	Replenish	replenish;
 	StarvedGroup starved;
 	int			moved = 0;
 

@@ -12,7 +12,7 @@
 #include "verbs/pass.h"
 
 extern void refill_dry_group(Relation rel, QueueInfo *info, const StarvedGroup *starved,
-							  int feeding);
+							 int feeding);
 extern int	replenish_overflow(Pass *pass, bool in_memory);
 
 #endif							/* FAIRQ_REPLENISH_OVERFLOW_H */

@@ -4,10 +4,11 @@
  *	  The verbs that end a lease: ack, nack, extend, release.
  *
  * Settling a lease first marks it in the lease table: from there on no other
- * transaction can settle it, and it does not expire (invariant I3).  Then the row
- * is deleted or changed, by TID.  The lease itself ends when the transaction
- * commits; when it rolls back the lease goes on as if nothing had been.  A receipt
- * whose lease is over, is being settled, or was never the caller's answers false.
+ * transaction can settle it, and it does not expire (invariant I3).  Then the
+ * row is deleted or changed, by TID.  The lease itself ends when the
+ * transaction commits; when it rolls back the lease goes on as if nothing had
+ * been.  A receipt whose lease is over, is being settled, or was never the
+ * caller's answers false.
  *
  * extend is the exception: it moves the deadline at once, for it has to hold
  * while a long transaction is still running.
@@ -102,8 +103,8 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 	if (state->database != MyDatabaseId)
 		return false;
 	settlement->info = queue_open_relation(state->relation, RowExclusiveLock,
-												   verb_privileges[settlement->verb],
-												   &settlement->rel);
+										   verb_privileges[settlement->verb],
+										   &settlement->rel);
 	if (settlement->info == NULL)
 		return false;
 	recovery_try_tags(settlement->rel, settlement->info);
@@ -150,8 +151,8 @@ settle_set_due(RowReader *row, TimestampTz due)
 }
 
 /*
- * The task that row has read has expired since it was claimed: it ends instead of
- * coming back.  Returns false if the row has moved.
+ * The task that row has read has expired since it was claimed: it ends instead
+ * of coming back.  Returns false if the row has moved.
  */
 static bool
 end_expired(Settlement *settlement, const LeaseInfo *lease, int attempts)
@@ -166,8 +167,9 @@ end_expired(Settlement *settlement, const LeaseInfo *lease, int attempts)
 
 /*
  * The task whose row was read has had an attempt that failed: it is ready again
- * after a wait, or dead if that was the last one.  If it has expired it ends; but where
- * nothing is waited for, a pass ends it, which may fail when leases must not.
+ * after a wait, or dead if that was the last one.  If it has expired it ends;
+ * but where nothing is waited for, a pass ends it, which may fail when leases
+ * must not.
  */
 static bool
 put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
@@ -227,8 +229,8 @@ put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 }
 
 /*
- * The lease on the task that row has read ends, and was another's of the same id:
- * claims that met the lease have passed it by.
+ * The lease on the task that row has read ends, and was another's of the same
+ * id: claims that met the lease have passed it by.
  */
 static void
 offer_again(RowReader *row)
@@ -247,10 +249,10 @@ offer_again(RowReader *row)
 }
 
 /*
- * End a lease that has run out, and is settling.  Returns false if the row is being
- * written by another transaction, with SQL or by a cancel: it is not waited for, and
- * the lease stays as it is, for the next pass.  So does that of a durable lease whose
- * claim has not ended.
+ * End a lease that has run out, and is settling.  Returns false if the row is
+ * being written by another transaction, with SQL or by a cancel: it is not
+ * waited for, and the lease stays as it is, for the next pass.  So does that
+ * of a durable lease whose claim has not ended.
  */
 static bool
 expire(Settlement *settlement, const LeaseInfo *lease)
@@ -272,7 +274,7 @@ expire(Settlement *settlement, const LeaseInfo *lease)
 	}
 	else if (status != ROW_GONE && status != ROW_LIVE)
 		return false;
-	/* Else nothing is to be put back: the row is gone, or was moved with SQL. */
+	/* Else nothing is put back: the row is gone, or was moved with SQL. */
 	durable_leases_delete(settlement->rel, settlement->info, lease);
 	return true;
 }
@@ -362,7 +364,8 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 }
 
 /*
- * Give a task back to its place, or end it if it has expired.  The lease is settling.
+ * Give a task back to its place, or end it if it has expired.  The lease is
+ * settling.
  */
 static bool
 release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
@@ -394,14 +397,14 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 	else
 		return false;
 	pending_released(settled, placement_lane(settlement->info, &address), &address,
-					  task);
+					 task);
 	stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
 	return true;
 }
 
 /*
- * Do with the task of a lease what the verb says.  The lease is settling since just
- * now, and there is room for what is owed for it.
+ * Do with the task of a lease what the verb says.  The lease is settling since
+ * just now, and there is room for what is owed for it.
  */
 static bool
 settle_task(Settlement *settlement, const LeaseInfo *lease)
@@ -415,7 +418,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 	if (settlement->verb == SETTLE_RELEASE)
 		return release_task(settlement, lease, settled);
 
-	/* Again if the row was changed, with SQL, between the look and the write. */
+	/* Again if the row was changed, by SQL, between the look and the write. */
 	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -472,8 +475,8 @@ settle_lease(Settlement *settlement, const LeaseRef *ref)
 }
 
 /*
- * Are the leases of all queues of the database known?  If not, *mine: nor those of
- * one whose leases the caller may settle.
+ * Are the leases of all queues of the database known?  If not, *mine: nor
+ * those of one whose leases the caller may settle.
  */
 static bool
 look_all_known(bool *mine)
@@ -516,7 +519,8 @@ find_restored(const pg_uuid_t *receipt, LeaseRef *ref)
 	if (look_all_known(&mine))
 		all_known = true;
 	else if (!mine)
-		return false;			/* and no stranger has us read all rows again and again */
+		return false;			/* and no stranger has us read all rows again
+								 * and again */
 	else
 	{
 		queue = durable_table_queue_of(receipt);

@@ -10,9 +10,9 @@
  *
  * Publishing reads all subscriptions as they are now, whatever the isolation
  * level, as enqueue and claim look at the present.  Tasks go into the queues
- * that are there: each is locked as enqueue locks it, and then the subscriptions
- * are looked at again if anything has changed meanwhile, for the queue may have
- * been dropped, and another made in its name.
+ * that are there: each is locked as enqueue locks it, and then the
+ * subscriptions are looked at again if anything has changed meanwhile, for the
+ * queue may have been dropped, and another made in its name.
  *
  * Locking: who subscribes or unsubscribes a queue has its table locked in
  * ShareUpdateExclusiveLock mode until the end of the transaction: one at a
@@ -42,37 +42,36 @@
 #define TOPIC_COLUMN_TOPIC	1
 #define TOPIC_COLUMN_QUEUE	2
 
+static const char *
+topic_hint(void)
+{
+	return psprintf("A topic is words joined by dots, of 1 to %d bytes altogether.",
+					TOPIC_MAX);
+}
+
 /*
- * What is wrong with a topic, or with a pattern of topics; NULL: nothing.  The
- * hint says what would be right.
+ * What a topic, or a pattern of topics, has to be, as a hint; NULL: it is.
  */
 const char *
-topics_check(const text *topic, bool pattern, const char **hint)
+topics_check(const text *topic, bool pattern)
 {
 	const char *word = VARDATA_ANY(topic);
 	const char *end = word + VARSIZE_ANY_EXHDR(topic);
 
-	*hint = psprintf("A topic is words joined by dots, of 1 to %d bytes altogether.",
-					 TOPIC_MAX);
-	if (word == end)
-		return "is empty";
 	if (end - word > TOPIC_MAX)
-		return psprintf("has %d bytes", (int) (end - word));
+		return topic_hint();
 	for (;;)
 	{
 		const char *dot = memchr(word, '.', end - word);
 		int			len = (dot != NULL ? dot : end) - word;
 
 		if (len == 0)
-			return "has an empty word";
+			return topic_hint();
 		if ((!pattern || len > 1) &&
 			(memchr(word, '*', len) != NULL || memchr(word, '#', len) != NULL))
-		{
-			*hint = pattern ?
+			return pattern ?
 				"The wildcards * and # are words of their own, between dots." :
 				"Wildcards are for fairq.subscribe(): publish to one topic.";
-			return pattern ? "has a wildcard within a word" : "has a wildcard";
-		}
 		if (dot == NULL)
 			return NULL;
 		word = dot + 1;
@@ -255,7 +254,7 @@ subscribed_queues(const text *topic)
 
 		CHECK_FOR_INTERRUPTS();
 		if (!matches_topic(VARDATA_ANY(pattern), VARSIZE_ANY_EXHDR(pattern),
-						  VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)))
+						   VARDATA_ANY(topic), VARSIZE_ANY_EXHDR(topic)))
 			continue;
 		queue = TextDatumGetCString(heap_getattr(tuple, TOPIC_COLUMN_QUEUE,
 												 tupdesc, &isnull));
@@ -293,7 +292,7 @@ open_receiver(const char *name, Receiver *receiver)
 	if (!OidIsValid(relation))
 		return false;
 	receiver->info = queue_open_relation(relation, RowExclusiveLock,
-												 ACL_INSERT, &receiver->rel);
+										 ACL_INSERT, &receiver->rel);
 	return receiver->info != NULL;
 }
 

@@ -13,7 +13,7 @@
 
 #define TOPIC_MAX		255		/* bytes */
 
-extern const char *topics_check(const text *topic, bool pattern, const char **hint);
+extern const char *topics_check(const text *topic, bool pattern);
 
 extern void topics_subscribe(const text *topic, const text *queue);
 extern bool topics_unsubscribe(const text *topic, const text *queue);

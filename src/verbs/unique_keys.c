@@ -3,31 +3,31 @@
  * unique_keys.c
  *	  Unique keys: at most one task of a key waits, and at most one is in flight.
  *
- * Of a key there is at most one task that is first: ready, leased, scheduled or in
- * the overflow; and at most one that is held behind it.  A held task has no address,
- * so no claim comes to it.  Dead tasks do not count.
+ * Of a key there is at most one task that is first: ready, leased, scheduled
+ * or in the overflow; and at most one that is held behind it.  A held task has
+ * no address, so no claim comes to it.  Dead tasks do not count.
  *
- * A producer whose key is free enqueues a task as always.  If the first task waits,
- * it is the one: it is kept, or replaced by what the producer gives.  If the first
- * task is in flight, the producer's is held behind it; if a task is held already,
- * that is kept or replaced.
+ * A producer whose key is free enqueues a task as always.  If the first task
+ * waits, it is the one: it is kept, or replaced by what the producer gives.
+ * If the first task is in flight, the producer's is held behind it; if a task
+ * is held already, that is kept or replaced.
  *
- * Producers.  The row is the lock.  Whoever keeps or replaces a task writes its
- * row, even if nothing in it changes; other producers of the key wait for the
- * end of his transaction, as they do for that of one who has enqueued the first
- * task of a key.  Between the look at the index and the write there is a
- * lock on the key; it is not held longer, so that a transaction with a hundred
- * thousand keys does not fill the lock table.
+ * Producers.  The row is the lock.  A producer that keeps or replaces a task
+ * writes its row, even if nothing in it changes; other producers of the key
+ * wait for the end of its transaction, as they do for that of one who has
+ * enqueued the first task of a key.  Between the look at the index and the
+ * write there is a lock on the key; it is not held longer, so that a
+ * transaction with a hundred thousand keys does not fill the lock table.
  *
- * Workers.  That a row is being written also keeps claims, and passes that would
- * make it ready, from it; they get it when the producer's transaction ends
- * (pending.c).  So no worker starts a task that was kept or replaced before the
- * producer has committed: whoever writes data and then enqueues is sure that a
- * worker reads the data.  A claim may come just before the row is written.  It
- * looks at the row and enters the lease under the row's page lock, so once we
- * have written the row we see such a lease, and none can come after.  Then the task is in
- * flight: its row gets its old values back, and ours is held.  The worker may
- * wait for us in that case, in no other.
+ * Workers.  That a row is being written also keeps claims, and passes that
+ * would make it ready, from it; they get it when the producer's transaction
+ * ends (pending.c).  So no worker starts a task that was kept or replaced
+ * before the producer has committed: whoever writes data and then enqueues is
+ * sure that a worker reads the data.  A claim may come just before the row is
+ * written.  It looks at the row and enters the lease under the row's page
+ * lock, so once we have written the row we see such a lease, and none can come
+ * after.  Then the task is in flight: its row gets its old values back, and
+ * ours is held.  The worker may wait for us in that case, in no other.
  *
  * Producers do not wait for workers: the row of a task that is leased may be in
  * the hands of a long transaction (a pop), but the lease says that the task is
@@ -36,8 +36,8 @@
  * What is held becomes ready in held_tasks.c.
  *
  * Locking: the lock of a key, for the hash of it, is a heavyweight lock, held
- * while the index is read and rows are written.  Under it nothing is waited for but
- * row locks of users.
+ * while the index is read and rows are written.  Under it nothing is waited
+ * for but row locks of users.
  *
  *-------------------------------------------------------------------------
  */
@@ -69,7 +69,8 @@
 #include "xact/pending_rows.h"
 
 /*
- * What a producer is going to find, if nothing changes until he takes the key.
+ * What a producer is going to find, if nothing changes until it takes the
+ * key.
  */
 KeyFound
 unique_keys_guess(Relation rel, QueueInfo *info, const text *key)
@@ -162,7 +163,7 @@ write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 	heap_deform_tuple(old, RelationGetDescr(row->rel), row->values, row->nulls);
 	if (!row_writer_update(row->rel, info, &row->tuple.t_self,
 						   row->values, row->nulls, true))
-		elog(ERROR, "the row of task " INT64_FORMAT " of queue \"%s\" has gone",
+		elog(ERROR, "could not find the row of task " INT64_FORMAT " of queue \"%s\"",
 			 found->id, info->name);
 	stats_tally(info->state, became, -1);
 	stats_tally(info->state, task_state_depth(found->state), 1);
@@ -170,7 +171,8 @@ write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 
 /*
  * Write the row of a task that waits: as it is, or as task gives it.  Returns
- * false if it is not there any more, or in somebody's hands and wait is false.
+ * false if it is not there any more, or being written by another transaction
+ * and wait is false.
  *
  * *lost: a worker has just claimed it, and it is as it was.
  */
@@ -228,13 +230,13 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 	else
 	{
 		if (!row_writer_update(row->rel, info, &row->tuple.t_self,
-								   row->values, row->nulls, wait))
+							   row->values, row->nulls, wait))
 			return false;
 		if (addressed)
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 		if (found->state == TASK_SCHEDULED)
 			pending_scheduled(info->state,
-							   DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
+							  DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)));
 	}
 
 	*lost = ((addressed || found->state == TASK_OVERFLOW) && status == ROW_LIVE &&
@@ -253,14 +255,14 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 }
 
 /*
- * If the task that waits has expired it is not the one: end it.  Returns whether it has
- * expired; then the caller looks again.
+ * If the task that waits has expired it is not the one: end it.  Returns
+ * whether it has expired; then the caller looks again.
  */
 static bool
 end_expired(RowReader *row, const KeyRow *found, bool wait)
 {
 	RowStatus	status = row_reader_read(row, &found->tid);
-	ExpireEntry entry = {.tid = found->tid, .id = found->id};
+	ExpireEntry entry = {.tid = found->tid,.id = found->id};
 	ErrorData  *error;
 	int			ended = 0;
 
@@ -273,9 +275,9 @@ end_expired(RowReader *row, const KeyRow *found, bool wait)
 }
 
 /*
- * Take the key of a task that is being enqueued, with the lock of the key, which is
- * held until unique_keys_let_go.  If a task of it waits, it is kept or
- * replaced; else the caller inserts the task.
+ * Take the key of a task that is being enqueued, with the lock of the key,
+ * which is held until unique_keys_let_go.  If a task of it waits, it is kept
+ * or replaced; else the caller inserts the task.
  *
  * Waits for transactions that have a task of the key in hand, without the lock.
  */
@@ -325,8 +327,8 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 		}
 
 		/*
-		 * It was moved, has expired, or somebody has it in hand.  If it is there and free
-		 * still and cannot be written, a user has locked it.
+		 * It was moved, has expired, or is in another's hands.  If it is
+		 * there and free still and cannot be written, a user has locked it.
 		 */
 		unique_keys_let_go(key);
 		failures++;

@@ -4,10 +4,10 @@
  *	  The process that maintains the queues of a database.
  *
  * It only makes tasks claimable and is never in the way: its transactions are
- * short, and it has none while it sleeps, which is until the next thing is due
- * or somebody makes something due earlier (worker_slots.c).  It ends when the
- * extension is dropped or of another version than the library, or somebody wants
- * the database for himself.
+ * short, and it has none while it sleeps, which is until the next thing is
+ * due or a backend makes something due earlier (worker_slots.c).  It ends
+ * when the extension is dropped or of another version than the library, or a
+ * command needs the database without connections.
  *
  * It also runs errands for those who wait or listen (waiters.c): it sends
  * what is to NOTIFY, in a transaction of its own, so that producers do not,
@@ -80,9 +80,10 @@ worker_exit(int code, Datum arg)
 }
 
 /*
- * Note that a queue failed (InvalidOid: to look which there are; expiring: already
- * when leases were to be ended), and log the error unless it is the one that was
- * logged last.  Called where PG_CATCH is; returns when to try again.
+ * Note that a queue failed (InvalidOid: to look which there are; expiring:
+ * already when leases were to be ended), and log the error unless it is the
+ * one that was logged last.  Called where PG_CATCH is; returns when to try
+ * again.
  */
 static TimestampTz
 queue_failed(Oid relation, bool expiring)
@@ -103,9 +104,9 @@ queue_failed(Oid relation, bool expiring)
 		Min(FIRST_RETRY_SECS << Min(entry->failures, 10), LAST_RETRY_SECS) * USECS_PER_SEC;
 
 	/*
-	 * A table that is not fit may be one that is being restored: its indexes and
-	 * its trigger come last, after minutes perhaps, and then what is due in it
-	 * must not wait as long again.  To look at it costs little.
+	 * A table that is not fit may be one that is being restored: its indexes
+	 * and its trigger come last, after minutes perhaps, and then what is due
+	 * in it must not wait as long again.  To look at it costs little.
 	 */
 	if (error->sqlerrcode != ERRCODE_INVALID_TABLE_DEFINITION)
 		entry->failures++;
@@ -114,7 +115,7 @@ queue_failed(Oid relation, bool expiring)
 	return entry->retry_at;
 }
 
-/* Try again what failed: the clock was set, so the times until when not mean nothing. */
+/* Try again what failed: the clock was set, and when to do so means nothing. */
 static void
 retry_failures(void)
 {
@@ -138,8 +139,8 @@ forget_failures(Oid relation)
  * more to do now; *next is when to come again.
  *
  * Nothing is waited for: behind a lock on one queue's table all others would
- * wait, too, and whoever drops the extension or wants the database would meet us
- * with one lock in hand, waiting for another.
+ * wait, too, and whoever drops the extension or wants the database would meet
+ * us with one lock in hand, waiting for another.
  */
 static bool
 one_pass(Oid relation, bool expire_only, TimestampTz *next)
@@ -155,11 +156,11 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 		ConditionalLockRelationOid(relation, RowExclusiveLock))
 	{
 		Oid			owner = run_as_owner_of(relation);
-		RunAs context;
+		RunAs		context;
 		Relation	rel;
 		QueueInfo  *info;
 
-		/* Nothing of his is looked at with our own privileges. */
+		/* Nothing of the owner's is looked at with our own privileges. */
 		if (OidIsValid(owner))
 		{
 			run_as_owner(owner, &context);
@@ -182,12 +183,12 @@ one_pass(Oid relation, bool expire_only, TimestampTz *next)
 }
 
 /*
- * One pass on a queue.  Returns when it wants the next: at once if there is more to
- * do, but the other queues have theirs first.
+ * One pass on a queue.  Returns when it wants the next: at once if there is
+ * more to do, but the other queues have theirs first.
  *
- * If it is failing it is left alone for a while.  But it may be a task that cannot be
- * made ready, and leases have to end all the same: that is tried first, and for as
- * long as it works it goes on.
+ * If it is failing it is left alone for a while.  But it may be a task that
+ * cannot be made ready, and leases have to end all the same: that is tried
+ * first, and for as long as it works it goes on.
  */
 static TimestampTz
 maintain_one(Oid relation)
@@ -228,17 +229,17 @@ maintain_one(Oid relation)
 	PG_END_TRY();
 
 	/*
-	 * What the owner's code could leave in our session in spite of its restricted
-	 * context: we go on for ever, and with others' queues.
+	 * What the owner's code could leave in our session in spite of its
+	 * restricted context: we go on for ever, and with others' queues.
 	 */
 	LockReleaseSession(USER_LOCKMETHOD);
 	return next;
 }
 
 /*
- * The queues of the database.  *exists: the extension is there, in the library's
- * version; when it is altered there will be another worker.  *next is when to look
- * again should the queues not be seen now.
+ * The queues of the database.  *exists: the extension is there, in the
+ * library's version; when it is altered there will be another worker.  *next
+ * is when to look again should the queues not be seen now.
  */
 static List *
 list_queues(bool *exists, TimestampTz *next)
@@ -260,8 +261,8 @@ list_queues(bool *exists, TimestampTz *next)
 			List	   *queues = queue_catalog_list(NULL);
 
 			/*
-			 * Only the list itself is to outlive the transaction: what reading the
-			 * catalog leaves behind would pile up, at each pass.
+			 * Only the list itself is to outlive the transaction: what
+			 * reading the catalog leaves behind would pile up, at each pass.
 			 */
 			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
@@ -289,7 +290,7 @@ list_queues(bool *exists, TimestampTz *next)
 }
 
 /*
- * What nobody was told to release, when this server was a standby.
+ * Release what went without a call of ours, when this server was a standby.
  */
 static void
 release_gone_queues(void)
@@ -341,8 +342,8 @@ send_notifications(int n, const int *queues)
 }
 
 /*
- * Do what is to be done now for those who wait and listen.  Returns when to come
- * again.
+ * Do what is to be done now for those who wait and listen.  Returns when to
+ * come again.
  */
 static TimestampTz
 run_errands(Oid database)
@@ -378,8 +379,8 @@ override_settings(void)
 	SetConfigOption("default_transaction_isolation", "read committed", PGC_SUSET, PGC_S_OVERRIDE);
 
 	/*
-	 * Nothing that we write has to be on disk, or on a standby, before others may
-	 * see it: after a crash it is done again.
+	 * Nothing that we write has to be on disk, or on a standby, before others
+	 * may see it: after a crash it is done again.
 	 */
 	SetConfigOption("synchronous_commit", "off", PGC_SUSET, PGC_S_OVERRIDE);
 }

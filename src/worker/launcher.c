@@ -14,9 +14,9 @@
  *		failed		its worker died; to be started again at a time, later each
  *					time
  *
- * CREATE and ALTER EXTENSION make a database unknown again (database_hooks.c).  A new
- * database is unknown.  Held databases (somebody drops or copies them) are left
- * alone.  Otherwise the launcher sleeps.
+ * CREATE and ALTER EXTENSION make a database unknown again (database_hooks.c).
+ * A new database is unknown.  Fenced databases (a command drops or copies
+ * them) are left alone.  Otherwise the launcher sleeps.
  *
  *-------------------------------------------------------------------------
  */
@@ -62,7 +62,7 @@ typedef struct LaunchedDatabase
 	bool		unserved;
 	int			slot;			/* -1: no worker */
 	BackgroundWorkerHandle *handle;
-	bool		probe_again;	/* somebody asked while it had a worker */
+	bool		probe_again;	/* a backend asked while it had a worker */
 	TimestampTz started_at;
 	TimestampTz waiting_since;	/* 0: not for a slot */
 	bool		told;			/* the log says that it waits */
@@ -115,8 +115,8 @@ database_entry(Oid oid)
 }
 
 /*
- * Read pg_database.  Databases that nobody may connect to and templates, which
- * others want to copy, have no worker.
+ * Read pg_database.  Databases that do not allow connections, and templates,
+ * which others want to copy, have no worker.
  */
 static void
 read_databases(void)

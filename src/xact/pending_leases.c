@@ -4,8 +4,8 @@
  *	  Pending actions about leases that begin or end.
  *
  * A lease that this transaction was granted is given back at rollback, and its
- * task is offered again.  A lease that it settles ends at commit, before any row
- * is offered, and goes on at rollback.
+ * task is offered again.  A lease that it settles ends at commit, before any
+ * row is offered, and goes on at rollback.
  *
  * None can be prepared: no callback would end the lease with the transaction.
  *

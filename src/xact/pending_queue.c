@@ -65,7 +65,7 @@ release_created(PendingAction *action)
 							pending_data(action, PendingRelation)->relation);
 }
 
-/* Should a prepared transaction be rolled back, no callback would tell us. */
+/* No callback tells us that a prepared transaction was rolled back. */
 static void
 refuse_created(PendingAction *action)
 {
@@ -212,7 +212,7 @@ refuse_maintained(PendingAction *action)
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("cannot PREPARE a transaction that has maintained a queue"),
-			 table ? errdetail("Nobody else could maintain that of table \"%s\" until the prepared transaction has ended.",
+			 table ? errdetail("No other process could maintain the queue of table \"%s\" until the prepared transaction has ended.",
 							   table) : 0,
 			 errhint("Call fairq.maintain() in a transaction of its own; so do with claims, which maintain a queue where there is no background worker.")));
 }
@@ -463,7 +463,8 @@ static const PendingKind taken_outlived = {
 };
 
 /*
- * Tasks whose leases have ended since they expired are in this transaction's hands.
+ * Tasks whose leases have ended since they expired are in this transaction's
+ * hands.
  */
 void
 pending_outlived_taken(QueueState *queue)

@@ -13,8 +13,8 @@
 #include "shmem/sessions.h"
 
 /*
- * How long after their expires_at a pass comes for tasks, in microseconds: so it comes
- * not for each, but for some at once.
+ * How long after their expires_at a pass comes for tasks, in microseconds: so
+ * it comes not for each, but for some at once.
  */
 #define EXPIRY_USECS	INT64CONST(200000)
 

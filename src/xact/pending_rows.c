@@ -56,7 +56,8 @@ typedef struct PendingTask
 	uint32		group;
 	int			n;
 	bool		of_overflow;
-	float4		refund;			/* the cost that its group was charged for in vain */
+	float4		refund;			/* the cost that its group was charged for in
+								 * vain */
 	FairqAddress address;		/* of one that was removed and is not */
 } PendingTask;
 
@@ -480,8 +481,8 @@ pending_removed(QueueState *queue, uint32 group, int64 task,
 }
 
 /*
- * As pending_removed, of a task of a class that has expired.  Its group gets back what it
- * was charged for a cost of refund; 0: it was charged nothing.
+ * As pending_removed, of a task of a class that has expired.  Its group gets
+ * back what it was charged for a cost of refund; 0: it was charged nothing.
  */
 void
 pending_expired(QueueState *queue, uint32 group, int64 task,

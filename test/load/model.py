@@ -394,14 +394,14 @@ class Model:
 
     def restart(self, crash):
         """After all connections were lost, and rolled back. A clean restart keeps
-        sessions, but those that are bound, and leases but of sessions that it
-        does not keep; a crash keeps durable leases, but those of sessions."""
+        sessions, but those that are bound, and all leases: those of sessions that
+        are over have run out, and the attempt counts. A crash keeps durable leases."""
         for session in self.sessions:
             session.members.clear()
             session.over |= crash or session.opener is not None
         for task in self.tasks():
             lease = task.lease
-            if lease is not None and not lease.durable and (crash or lease.lost()):
+            if crash and lease is not None and not lease.durable:
                 self.drop_lease(task, lease)
 
     # --- what may change by itself ----------------------------------------

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Random schedules against a model of start-time fair queueing, for
+"""Random schedules (schedules.py) against a model of start-time fair queueing, for
 test/t/engine_shares.pl: one claimer, and the order must be the same, over however many
 buckets it is spread.
 
@@ -12,11 +12,14 @@ Printed: the number of claims that were compared, or the first difference.
 """
 
 import argparse
-import random
 import struct
 import sys
 
 import psycopg
+from hypothesis import strategies as st
+
+import schedules
+from schedules import PICK, percent, pick
 
 WEIGHTS = [1, 1, 2, 5, 0.001, 1000, 0.1, 0.3, 3.7, 7]
 COSTS = [1, 1, 1, 0.5, 2, 10, 0.001, 1000000, 3.3, 0.1]
@@ -65,90 +68,102 @@ class Model:
             self.finish[group] = start
 
 
-def slot(conn, task):
-    return conn.execute("SELECT fairq.slot(address) FROM fairq.q_model WHERE id = %s", (task,)).fetchone()[0]
+class Run:
+    def __init__(self, conninfo):
+        self.db = psycopg.connect(conninfo, autocommit=True)
+        self.compared = 0       # tasks that were claimed
 
+    def value(self, text, *args):
+        return self.db.execute(text, args).fetchone()[0]
 
-def schedule(conn, rng, steps):
-    model, held, compared, log = Model(), [], 0, []
-    groups = ["g%d" % i for i in range(rng.choice([2, 5, 20]))]
-    conn.execute("SELECT fairq.drop_queue('model')")
-    conn.execute("SELECT fairq.create_queue('model', buckets => %s, lease => '1 h', max_attempts => 0)",
-                 (rng.choice([1, 3, 16]),))
-    for group in groups:
-        if rng.random() < 0.7:
-            model.weight[group] = rng.choice(WEIGHTS)
-            conn.execute("SELECT fairq.set_group('model', %s, weight => %s::real)", (group, model.weight[group]))
-    busy = rng.choice([0.45, 0.6])
-    for _ in range(steps):
-        step = rng.random()
-        if step < busy:
-            group, cost = rng.choice(groups[:rng.randint(1, len(groups))]), rng.choice(COSTS)
-            cost = min(cost, real(model.weight.get(group, 1)) * MOST * 0.999)
-            undo = rng.random() < 0.1
-            with conn.transaction(force_rollback=undo):
-                task = conn.execute("SELECT fairq.enqueue('model', '{}', group_key => %s, cost => %s::real)",
-                                    (group, cost)).fetchone()[0]
-            log.append("%s %s of %s, cost %s" % ("not enqueued" if undo else "enqueued", task, group, cost))
-            if undo:
-                model.undo(group, cost)
-            else:
-                model.place(task, group, cost)
-                model.tasks[task][1] = slot(conn, task)
-        elif step < 0.8:
-            # Not as many as there are: whether the queue notices that nothing is left
-            # depends on what remains of rows that were removed.
-            n = rng.choice([1, 1, 1, 2, 5])
-            n += (n == len(model.ready))
-            got = conn.execute("SELECT id, receipt FROM fairq.claim('model', %s)", (n,)).fetchall()
-            expected = model.claim(n)
-            compared += len(got)
-            log.append("claimed %s of %d" % ([g[0] for g in got], n))
-            if [g[0] for g in got] != expected:
-                return compared, "%s\ngot      %s\nexpected %s\n%s" % (
-                    "\n".join(log[-30:]), [g[0] for g in got], expected,
-                    {t: model.tasks[t] for t in set(expected) | {g[0] for g in got}})
-            held.extend(got)
-        elif step < 0.95 and held:
-            task, receipt = held.pop(rng.randrange(len(held)))
-            way = rng.choice(["ack", "ack", "nack", "release"])
-            log.append("%s of %s" % (way, task))
-            conn.execute("SELECT fairq.nack(%s, delay => '0')" if way == "nack" else
-                         "SELECT fairq.%s(%%s)" % way, (receipt,))
+    def go(self, schedule, shortening):
+        """An error says what is wrong."""
+        self.model, self.held = Model(), []
+        for name, values in schedule:
+            getattr(self, name)(**values)
+
+    def place(self, task, group, cost):
+        self.model.place(task, group, cost)
+        self.model.tasks[task][1] = self.value("SELECT fairq.slot(address) FROM fairq.q_model WHERE id = %s", task)
+
+    def begin(self, weights, busy, buckets):
+        self.value("SELECT fairq.drop_queue('model')")
+        self.value("SELECT fairq.create_queue('model', buckets => %s, lease => '1 h', max_attempts => 0)", buckets)
+        for group, weight in enumerate(weights):
+            if weight is not None:
+                self.weigh(group, weight)
+
+    def enqueue(self, group, cost, undo):
+        group = "g%d" % group
+        cost = min(cost, real(self.model.weight.get(group, 1)) * MOST * 0.999)
+        with self.db.transaction(force_rollback=undo):
+            task = self.value("SELECT fairq.enqueue('model', '{}', group_key => %s, cost => %s::real)", group, cost)
+        if undo:
+            self.model.undo(group, cost)
+        else:
+            self.place(task, group, cost)
+
+    def claim(self, n):
+        # Not as many as there are: whether the queue notices that nothing is left
+        # depends on what remains of rows that were removed.
+        n += (n == len(self.model.ready))
+        got = self.db.execute("SELECT id, receipt FROM fairq.claim('model', %s)", (n,)).fetchall()
+        ids, expected = [id for id, _ in got], self.model.claim(n)
+        self.compared += len(got)
+        if ids != expected:
+            raise AssertionError("got %s, expected %s: %s" % (
+                ids, expected, {t: self.model.tasks.get(t) for t in sorted({*ids, *expected})}))
+        self.held.extend(got)
+
+    def settle(self, held, way):
+        for task, receipt in pick(self.held, held):
+            self.held.remove((task, receipt))
+            self.value("SELECT fairq.nack(%s, delay => '0')" if way == "nack" else "SELECT fairq.%s(%%s)" % way, receipt)
             if way == "nack":
-                model.place(task, *model.tasks[task][2:])
-                model.tasks[task][1] = slot(conn, task)
+                self.place(task, *self.model.tasks[task][2:])
             elif way == "release":
-                model.ready.add(task)
-        elif step < 0.98 and model.ready:
-            task = rng.choice(sorted(model.ready))
-            log.append("cancel of %s" % task)
-            conn.execute("SELECT fairq.cancel('model', %s)", (task,))
-            model.cancel(task)
-        elif step >= 0.98:
-            group = rng.choice(groups)
-            model.weight[group] = rng.choice(WEIGHTS)
-            log.append("weight of %s: %s" % (group, model.weight[group]))
-            conn.execute("SELECT fairq.set_group('model', %s, weight => %s::real)", (group, model.weight[group]))
-    return compared, None
+                self.model.ready.add(task)
+
+    def cancel(self, task):
+        for task in pick(sorted(self.model.ready), task):
+            self.value("SELECT fairq.cancel('model', %s)", task)
+            self.model.cancel(task)
+
+    def weigh(self, group, weight):
+        group = "g%d" % group
+        self.model.weight[group] = weight
+        self.value("SELECT fairq.set_group('model', %s, weight => %s::real)", group, weight)
+
+
+WEIGHT = st.sampled_from([None] * 4 + WEIGHTS)
+BEGIN = schedules.step("begin", weights=st.sampled_from([2, 5, 20]).flatmap(
+    lambda groups: st.lists(WEIGHT, min_size=groups, max_size=groups)),
+    busy=st.sampled_from([45, 60]), buckets=st.sampled_from([1, 3, 16]))
+
+
+def others(begin):
+    """Of 100 steps busy ones enqueue, and more to the first groups than to the last."""
+    groups, busy = range(len(begin.values["weights"])), begin.values["busy"]
+    some = [a * b // len(groups) for a in groups for b in groups]
+    return schedules.steps({
+        "enqueue": (busy, {"group": some, "cost": COSTS, "undo": percent(10)}),
+        "claim": (80 - busy, {"n": [1, 1, 1, 2, 5]}),
+        "settle": (15, {"held": PICK, "way": ["ack", "ack", "nack", "release"]}),
+        "cancel": (3, {"task": PICK}),
+        "weigh": (2, {"group": groups, "weight": WEIGHTS})})
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--conninfo", required=True)
-    parser.add_argument("--schedules", type=int, default=40)
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
-    total = 0
-    with psycopg.connect(args.conninfo, autocommit=True) as conn:
-        for i in range(args.schedules):
-            compared, difference = schedule(conn, random.Random(args.seed * 1000003 + i), args.steps)
-            total += compared
-            if difference:
-                sys.exit("schedule %d of seed %d: %s" % (i, args.seed, difference))
-    print(total)
+    schedules.add_options(parser, 40, 200)
+    options = parser.parse_args()
+    run = Run(options.conninfo)
+    if not schedules.run(options, BEGIN, others, run.go, {"begin", "enqueue", "claim", "settle", "cancel", "weigh"}):
+        return 1
+    print(run.compared)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

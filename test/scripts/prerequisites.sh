@@ -124,6 +124,7 @@ look() {
 		have prove || need "prove" perl
 		perl -MIPC::Run -e 1 2>/dev/null || need "Perl's IPC::Run" libipc-run-perl
 		have sqlsmith || need "sqlsmith" sqlsmith
+		{ find_python && "$PYTHON" -c 'import hypothesis' 2>/dev/null; } || need "Python's hypothesis" python3-hypothesis
 	fi
 	if wanted pgtap; then
 		look_for_pgtap

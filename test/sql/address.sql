@@ -23,7 +23,7 @@ FROM (VALUES
     (16, '(0,-0.0000000002,0)')
 ) AS t (n, a) ORDER BY n;
 
--- The same address written in other ways.
+-- One address written in other ways.
 SELECT t, t::fairq.address AS a
 FROM (VALUES
     (1, ' ( 3 , 1 : 12.5 , 7 ) '),

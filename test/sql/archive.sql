@@ -1,43 +1,7 @@
 -- The archive of finished tasks: keep_done. The queues of this file start with
 -- "arc", but for those with odd names, its roles with regress_fairq.
 -- The tests hold with and without a worker.
-
--- What became of a statement: its result, or its error, detail and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    detail text;
-    hint text;
-BEGIN
-    IF statement ~ '^ *SELECT' THEN
-        EXECUTE statement INTO result;
-    ELSE
-        EXECUTE statement;
-    END IF;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT, detail = PG_EXCEPTION_DETAIL;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  detail: ' || nullif(detail, ''), '') || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
--- Maintenance until something holds: a worker may be at the queue just now.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    holds boolean;
-    until timestamptz := clock_timestamp() + interval '60 s';
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > until THEN
-            RAISE 'it never came to that: %', condition;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset tuples_only on
 \pset null (null)
@@ -133,7 +97,7 @@ TRUNCATE fairq.done_arc;
 -- It is there when and only when the transaction commits.
 SELECT count(pg_temp.new('t' || n)) FROM generate_series(1, 6) n;
 CREATE TEMP TABLE claimed AS SELECT id, payload, receipt FROM fairq.claim('arc', 6) ORDER BY id;
-CREATE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS $$ SELECT receipt FROM claimed WHERE payload = to_jsonb('t' || n) $$;
+CREATE OR REPLACE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS $$ SELECT receipt FROM claimed WHERE payload = to_jsonb('t' || n) $$;
 BEGIN;
 SELECT fairq.ack(pg_temp.receipt(1));
 SELECT count(*) FROM fairq.done_arc;

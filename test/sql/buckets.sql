@@ -1,18 +1,6 @@
 -- The number of buckets of a queue is changed while it has tasks. The queues
 -- of this file start with "buc".
-
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 -- n tasks with the numbers from first on, in turn of so many groups and classes.
 CREATE FUNCTION pg_temp.fill(queue text, first int, n int, groups int DEFAULT 5, classes int DEFAULT 1) RETURNS bigint LANGUAGE sql AS $$
     SELECT count(fairq.enqueue(queue, to_jsonb(i), group_key => 'g' || i % groups, priority => i % classes))

@@ -1,19 +1,6 @@
 -- Consuming: claim, pop and ack_and_claim with every argument.
 -- The queues of this file start with "con".
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset null (null)
 SELECT fairq.create_queue('con', buckets => 1);
@@ -129,25 +116,6 @@ SET statement_timeout = '20 ms';
 SELECT count(*) FROM fairq.claim('con', wait => '60 days');
 RESET statement_timeout;
 
--- Let time do its work, by hand too should there be no background worker, until a condition holds.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    started timestamptz := clock_timestamp();
-    holds boolean;
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '60 s' THEN
-            RAISE WARNING 'still not so: %', condition;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
 -- A lease that has run out is over: that was an attempt, and the task is back.
 SELECT fairq.create_queue('con expired', buckets => 1, lease => '1 h', max_attempts => 3, backoff_base => '0');
 SELECT count(fairq.enqueue('con expired', to_jsonb(n))) FROM generate_series(1, 2) n;
@@ -180,8 +148,9 @@ INSERT INTO claimed SELECT * FROM fairq.claim('con expired');
 -- (The worker, which would notice, cannot write the table.)
 BEGIN;
 LOCK TABLE fairq."q_con expired" IN SHARE MODE;
-SELECT fairq.extend(receipt, '1 microsecond') < clock_timestamp() AS past FROM claimed;
+SELECT fairq.extend(receipt, '1 microsecond') AS deadline FROM claimed \gset
 SELECT pg_sleep(0.1);
+SELECT clock_timestamp() > :'deadline' AS past;
 SELECT fairq.ack(receipt) FROM claimed;
 COMMIT;
 SELECT count(*) FROM fairq.tasks('con expired') WHERE payload = '"late"';

@@ -5,23 +5,7 @@
 -- expired; without that in unique_keys_take() an enqueue keeps it; without that in
 -- put_back() it comes back after a nack; without groups_refund() the group below
 -- waits behind virtual time.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    holds boolean;
-    until timestamptz := clock_timestamp() + interval '60 s';
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > until THEN
-            RAISE 'it never came to that: %', condition;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
+\i test/sql/include/helpers.sql
 -- How many tasks of a queue have ended as expired.
 CREATE FUNCTION pg_temp.ended(q text) RETURNS bigint LANGUAGE sql AS $$
     SELECT expired_tasks FROM fairq.queue_stats WHERE queue = q
@@ -188,6 +172,7 @@ SELECT fairq.enqueue('dlfail', '"live"') > 0;
 SET client_min_messages = error;
 CALL pg_temp.maintain_until('dlfail', $$pg_temp.ended('dlfail') = 2$$);
 RESET client_min_messages;
+SELECT payload FROM fairq.peek('dlfail', 10);
 SELECT payload FROM fairq.claim('dlfail', 10);
 SELECT payload FROM fairq.done_dlfail ORDER BY id;
 

@@ -1,35 +1,10 @@
 -- A queue is an ordinary table: what users do to it with SQL of their own, to
 -- its rows and to its definition. What the engine cannot honour it refuses.
 -- The queues of this file start with "dir".
-
--- What became of a statement: its result, or its error with detail and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    detail text;
-    hint text;
-BEGIN
-    IF statement ~ '^ *SELECT' THEN
-        EXECUTE statement INTO result;
-    ELSE
-        EXECUTE statement;
-    END IF;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT, detail = PG_EXCEPTION_DETAIL;
-    -- The failing row has times in it.
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  detail: ' || nullif(CASE WHEN SQLSTATE NOT LIKE '235%' THEN detail END, ''), '')
-        || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset tuples_only on
 \pset null (null)
--- Every task of the queue with its state and attempts.
-CREATE FUNCTION pg_temp.all_of(queue text) RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg((payload #>> '{}') || ' ' || state || CASE WHEN attempts > 0 THEN ' ' || attempts ELSE '' END, ', ' ORDER BY id), 'nothing')
-        FROM fairq.tasks(queue)
-$$;
 -- The queue anew with tasks 1 to most.
 CREATE PROCEDURE pg_temp.refill(most int) LANGUAGE plpgsql AS $$
 BEGIN
@@ -44,25 +19,6 @@ CREATE FUNCTION pg_temp.drain() RETURNS text LANGUAGE sql AS $$
     SELECT coalesce(string_agg((payload #>> '{}') || CASE WHEN fairq.ack(receipt) THEN '' ELSE ' (not acked)' END, ' '), 'nothing') FROM c
 $$;
 
--- Let time do its work, by hand too should there be no background worker, until a condition holds.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    started timestamptz := clock_timestamp();
-    holds boolean;
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '60 s' THEN
-            RAISE WARNING 'still not so: %', condition;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
 -- INSERT of a copy of an addressed row: a task like any other.
 CALL pg_temp.refill(3);
 INSERT INTO fairq.q_dir SELECT (jsonb_populate_record(q, jsonb_build_object('id', id + 100000, 'payload', 'copy of ' || (payload #>> '{}')))).*
@@ -139,7 +95,6 @@ SELECT payload, group_key, attempt, lease_until > now() + interval '90 min' FROM
 -- UPDATE of the row of a leased task: the lease holds, though the row is elsewhere.
 CALL pg_temp.refill(6);
 CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('dir', 5);
-CREATE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS 'SELECT receipt FROM claimed WHERE payload = to_jsonb(n)';
 UPDATE fairq.q_dir SET headers = (SELECT jsonb_agg(md5(n::text || id)) FROM generate_series(1, 10000) n);
 UPDATE fairq.q_dir SET headers = '"small"', priority = 7;
 SELECT pg_temp.all_of('dir');

@@ -1,40 +1,9 @@
 -- Durable leases: the rows of fairq.durable_lease are the leases, at any time.
 -- The queues of this file start with "dur". What a crash makes of them is in test/t.
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset tuples_only on
 \pset null (null)
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    started timestamptz := clock_timestamp();
-    holds boolean;
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '10 s' THEN
-            RAISE WARNING 'still not so: %', condition;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
 -- The tasks that are leased, each with + if the row of its lease says the same as the lease, - if there is none, and
 -- ! if it says something else; and the rows of which there is no lease.
 CREATE FUNCTION pg_temp.leases_of(queue text) RETURNS text LANGUAGE sql AS $$
@@ -44,7 +13,7 @@ CREATE FUNCTION pg_temp.leases_of(queue text) RETURNS text LANGUAGE sql AS $$
         FULL JOIN (SELECT * FROM fairq.durable_lease WHERE durable_lease.queue::oid = to_regclass(format('fairq.%I', 'q_' || leases_of.queue))) d USING (receipt)
 $$;
 CREATE TEMP TABLE held (id bigint, receipt uuid);
-CREATE FUNCTION pg_temp.receipt(id bigint) RETURNS uuid LANGUAGE sql AS 'SELECT receipt FROM held WHERE held.id = receipt.id';
+CREATE OR REPLACE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS 'SELECT receipt FROM held WHERE id = n';
 CREATE FUNCTION pg_temp.hold(queue text, max int, lease interval DEFAULT NULL) RETURNS text LANGUAGE sql AS $$
     WITH claimed AS (INSERT INTO held SELECT id, receipt FROM fairq.claim(queue, max, lease => lease) RETURNING id)
     SELECT string_agg(id::text, ' ' ORDER BY id) FROM claimed

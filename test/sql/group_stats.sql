@@ -1,4 +1,5 @@
 -- What is seen of groups, of a task's place, and charging by time.
+\i test/sql/include/helpers.sql
 SELECT fairq.create_queue('gst', buckets => 4, max_ready_per_group => 5);
 SELECT fairq.set_group('gst', 'b', weight => 3, max_leased => 2), fairq.set_group('gst', 'c', rate => 0.001, burst => 2);
 SELECT count(fairq.enqueue('gst', to_jsonb(i), g, cost => CASE g WHEN 'a' THEN 2 ELSE 1 END)) FROM generate_series(1, 7) i, unnest('{a,b,c}'::text[]) g;
@@ -13,15 +14,7 @@ SELECT count(fairq.ack(receipt)) FROM claimed;
 SELECT group_key, leased, run_time > '0' AS ran FROM fairq.group_stats WHERE queue = 'gst' ORDER BY 1;
 SELECT * FROM fairq.group_settings WHERE queue = 'gst' ORDER BY group_key;
 -- (What the worker has in its hands is not purged: until there is nothing left for it to do.)
-DO $$
-BEGIN
-    FOR i IN 1 .. 6000 LOOP
-        PERFORM fairq.maintain('gst');
-        COMMIT;
-        EXIT WHEN NOT EXISTS (SELECT FROM fairq.group_stats WHERE queue = 'gst' AND overflow > 0);
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END $$;
+CALL pg_temp.maintain_until('gst', $$ sum(overflow) = 0 FROM fairq.group_stats WHERE queue = 'gst' $$);
 SELECT fairq.purge('gst');
 SELECT count(*) FROM fairq.group_stats WHERE queue = 'gst';
 -- Classes of a group are one; a long key is cut, between characters.

@@ -1,5 +1,5 @@
 -- What groups may have: weights, limits, rates, pauses.
-SELECT fairq.create_queue('grp', buckets => 4);
+SELECT fairq.create_queue('grp', buckets => 4, lease => '1 h');
 CREATE FUNCTION pg_temp.fill(groups text[], n int) RETURNS bigint LANGUAGE sql AS
 $$ SELECT count(fairq.enqueue('grp', to_jsonb(i), g)) FROM generate_series(1, n) i, unnest(groups) g $$;
 CREATE FUNCTION pg_temp.claimed(n int) RETURNS text LANGUAGE sql AS

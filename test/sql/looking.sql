@@ -1,19 +1,6 @@
 -- Looking: peek, get_task, tasks, the views; and cancel in every state.
 -- The queues of this file start with "loo".
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset null (null)
 
@@ -91,25 +78,6 @@ CALL pg_temp.compare('loo fair 8', 'fair', 8);
 CALL pg_temp.compare('loo priority 8', 'priority', 8);
 CALL pg_temp.compare('loo time 8', 'time', 8);
 
--- Let time do its work, by hand too should there be no background worker, until a condition holds.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    started timestamptz := clock_timestamp();
-    holds boolean;
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '60 s' THEN
-            RAISE WARNING 'still not so: %', condition;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
 -- A task whose lease has run out and that was put back is there for the next claim, and so for peek. One that waits is not.
 SELECT fairq.create_queue('loo expired', buckets => 1, lease => '1 h', backoff_base => '0');
 SELECT count(fairq.enqueue('loo expired', to_jsonb(n))) FROM generate_series(1, 2) n;

@@ -1,26 +1,17 @@
 -- Tasks for which there is no room wait in the overflow: max_ready and
 -- max_ready_per_group; max_tasks. What the worker does is done by hand here.
+\i test/sql/include/helpers.sql
 SELECT fairq.create_queue('ovf', max_ready_per_group => 3, buckets => 4);
 CREATE FUNCTION pg_temp.depths(queue text) RETURNS TABLE (ready bigint, leased bigint, scheduled bigint, overflow bigint, dead bigint)
 LANGUAGE sql AS $$ SELECT s.ready, s.leased, s.scheduled, s.overflow, s.dead FROM fairq.queue_stats s WHERE s.queue = depths.queue $$;
 CREATE FUNCTION pg_temp.by_group(queue text) RETURNS TABLE (group_key text, states text)
 LANGUAGE sql AS $$ SELECT t.group_key, string_agg(t.state || coalesce(' at ' || (t.address IS NOT NULL)::text, ''), ', ' ORDER BY t.id) FROM fairq.tasks(by_group.queue) t GROUP BY 1 ORDER BY 1 $$;
 
--- The worker may be at it, too: go on until it is so, and known of the groups, which it is when that has committed.
+-- Until so many tasks are ready and in the overflow, and that is known of the groups, which it is when it has committed.
 CREATE PROCEDURE pg_temp.until_depths(queue text, ready bigint, overflow bigint) LANGUAGE plpgsql AS $$
-DECLARE
-    d record;
 BEGIN
-    FOR i IN 1 .. 30000 LOOP
-        PERFORM fairq.maintain(until_depths.queue);
-        COMMIT;
-        SELECT * INTO d FROM pg_temp.depths(until_depths.queue);
-        IF d.ready = until_depths.ready AND d.overflow = until_depths.overflow
-            AND (SELECT coalesce(sum(g.overflow), 0) FROM fairq.group_stats g WHERE g.queue = until_depths.queue) = until_depths.overflow THEN RETURN; END IF;
-        PERFORM pg_sleep(0.002);
-        COMMIT;
-    END LOOP;
-    RAISE NOTICE '%', d;
+    CALL pg_temp.maintain_until(queue, format('(ready, overflow) = (%s, %s) FROM pg_temp.depths(%L)', ready, overflow, queue)
+        || format(' WHERE (SELECT coalesce(sum(g.overflow), 0) FROM fairq.group_stats g WHERE g.queue = %L) = %s', queue, overflow));
 END $$;
 
 -- What is beyond the room of a group has no address; another group has its own room.
@@ -59,7 +50,7 @@ SELECT fairq.cancel('ovf', id) FROM fairq.tasks('ovf', 'overflow') ORDER BY id L
 SELECT payload, address, state FROM fairq.tasks('ovf', 'overflow') ORDER BY id;
 SELECT fairq.purge('ovf', 'alice'), fairq.purge('ovf', 'bob');
 SELECT * FROM pg_temp.depths('ovf');
--- There is room again, when the worker has no row of bob's in hand any more.
+-- There is room again, when the worker has found that there is nothing left of bob's in the overflow.
 CALL pg_temp.until_depths('ovf', 0, 0);
 SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3}'::jsonb[], '{bob}'));
 SELECT * FROM pg_temp.by_group('ovf');

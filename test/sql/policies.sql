@@ -43,7 +43,7 @@ SELECT fairq.create_queue('pol turn', buckets => 1);
 SELECT pg_temp.put('pol turn', 'b1 b2 b3 b4 b5 b6 a1 a2 a3 c1');
 CALL pg_temp.drain('pol turn');
 SELECT string_agg(payload, ' ' ORDER BY n), bool_and(acked) FROM done;
--- The same in batches, and all at once.
+-- In batches, and all at once, the order is the same.
 SELECT fairq.create_queue('pol batch', buckets => 1);
 SELECT pg_temp.put('pol batch', 'b1 b2 b3 b4 b5 b6 a1 a2 a3 c1');
 CALL pg_temp.drain('pol batch', batch => 3);
@@ -52,7 +52,7 @@ SELECT fairq.create_queue('pol once', buckets => 1);
 SELECT pg_temp.put('pol once', 'b1 b2 b3 b4 b5 b6 a1 a2 a3 c1');
 CALL pg_temp.drain('pol once', batch => 100);
 SELECT string_agg(payload, ' ' ORDER BY n), bool_and(acked) FROM done;
--- The same from one enqueue_many.
+-- From one enqueue_many the order is the same.
 SELECT fairq.create_queue('pol many', buckets => 1);
 SELECT cardinality(fairq.enqueue_many('pol many', '{"\"b1\"","\"b2\"","\"b3\"","\"b4\"","\"b5\"","\"b6\"","\"a1\"","\"a2\"","\"a3\"","\"c1\""}',
                                       '{b,b,b,b,b,b,a,a,a,c}'));

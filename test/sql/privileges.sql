@@ -1,24 +1,7 @@
 -- Privileges: INSERT to enqueue, SELECT and UPDATE to claim, nack, extend and
 -- release, DELETE to ack, pop, cancel and purge, ownership to alter, pause and
 -- drop. The queues of this file start with "pri", its roles with regress_fairq.
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    IF statement ~ '^ *SELECT' THEN
-        EXECUTE statement INTO result;
-    ELSE
-        EXECUTE statement;
-    END IF;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset tuples_only on
 \pset null (null)
@@ -50,7 +33,6 @@ RESET ROLE;
 CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('pri', 20);
 CREATE TEMP TABLE dead AS SELECT id FROM fairq.tasks('pri', 'dead');
 GRANT SELECT ON claimed, dead TO PUBLIC;
-CREATE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS 'SELECT receipt FROM claimed WHERE payload = to_jsonb(n)';
 
 -- Every verb, as the current role; its effect is undone.
 CREATE FUNCTION pg_temp.each_verb() RETURNS SETOF text LANGUAGE plpgsql AS $$
@@ -92,7 +74,7 @@ BEGIN
     LOOP
         BEGIN
             RETURN NEXT rpad(verb, 25) || regexp_replace(regexp_replace(pg_temp.try(statement),
-                '^42501: permission denied for queue "pri"\n  hint: It takes the privilege (\w+) on table fairq.q_pri.$', 'needs \1'),
+                '^42501: permission denied for queue "pri"\n  hint: The privilege (\w+) on table "fairq.q_pri" is required.$', 'needs \1'),
                 '^42501: must be owner of queue "pri"\n  hint: .*$', 'needs ownership');
             RAISE EXCEPTION 'undo' USING ERRCODE = 'UNDOO';
         EXCEPTION WHEN SQLSTATE 'UNDOO' THEN

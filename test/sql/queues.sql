@@ -1,19 +1,6 @@
 -- Queues: create, alter, pause and resume, purge, drop, and the view of them.
 -- The queues of this file start with "que", but for those with odd names.
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset tuples_only on
 

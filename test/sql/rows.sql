@@ -1,5 +1,6 @@
 -- Rows of all lengths and shapes: what a claim returns is what is in the table,
 -- and what an ack removes is archived in full.
+\i test/sql/include/helpers.sql
 SET client_min_messages = warning;
 SELECT fairq.create_queue('row', keep_done => '1 day');
 
@@ -58,14 +59,6 @@ ALTER TABLE fairq.q_row3 ADD COLUMN word text DEFAULT 'a word', ADD COLUMN numbe
 SELECT fairq.nack(receipt, delay => '0') FROM fairq.claim('row3');
 SELECT payload FROM fairq.claim('row3', lease => '1 ms');
 SELECT fairq.enqueue('row3', '"replaced"', unique_key => 'k', on_duplicate => 'replace', priority => 1) > 0 AS kept;
-DO $$
-BEGIN
-    FOR i IN 1 .. 6000 LOOP
-        PERFORM fairq.maintain('row3');
-        EXIT WHEN (SELECT count(*) FROM fairq.q_row3 WHERE state = 'r' AND (attempts = 1 OR priority = 1 OR payload = '"scheduled"')) = 4;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
+CALL pg_temp.maintain_until('row3', $$ count(*) = 4 FROM fairq.q_row3 WHERE state = 'r' AND (attempts = 1 OR priority = 1 OR payload = '"scheduled"') $$);
 SELECT payload, state, attempts, word, number, nothing FROM fairq.q_row3 ORDER BY id;
 SELECT fairq.drop_queue('row'), fairq.drop_queue('row2'), fairq.drop_queue('row3');

@@ -2,46 +2,9 @@
 -- backoff, leases that run out. The background worker does it, or
 -- fairq.maintain(); the tests hold with and without a worker.
 -- The queues of this file start with "sch".
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset null (null)
--- Let time do its work, by hand too should there be no background worker, until a condition holds.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    started timestamptz := clock_timestamp();
-    holds boolean;
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '60 s' THEN
-            RAISE WARNING 'still not so: %', condition;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
--- Every task of the queue with its state and attempts, in the order of ids.
-CREATE FUNCTION pg_temp.all_of(queue text) RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg((payload #>> '{}') || ' ' || state || CASE WHEN attempts > 0 THEN ' ' || attempts ELSE '' END, ', ' ORDER BY id), 'nothing')
-        FROM fairq.tasks(queue)
-$$;
 
 -- run_at: not claimable before.
 SELECT fairq.create_queue('sch', buckets => 1);
@@ -104,7 +67,6 @@ SELECT string_agg(payload #>> '{}', ' ') FROM fairq.claim('sch priority', 10);
 SELECT fairq.create_queue('sch nack', buckets => 1, max_attempts => 3, backoff_base => '1 h', backoff_max => '10 h');
 SELECT count(fairq.enqueue('sch nack', to_jsonb(n), group_key => 'bob')) FROM generate_series(1, 5) n;
 CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('sch nack', 4);
-CREATE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS 'SELECT receipt FROM claimed WHERE payload = to_jsonb(n)';
 SELECT fairq.nack(pg_temp.receipt(1), 'in a day', '1 day'), fairq.nack(pg_temp.receipt(2), delay => '0.1 s'), fairq.nack(pg_temp.receipt(3), 'at once', '0');
 SELECT pg_temp.try($$ SELECT fairq.nack(pg_temp.receipt(4), delay => '-1 s') $$);
 SELECT pg_temp.try($$ SELECT fairq.nack(pg_temp.receipt(4), delay => '11 years') $$);

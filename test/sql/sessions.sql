@@ -1,48 +1,12 @@
 -- Sessions: a worker's liveness. Its leases live as long as it does.
 -- The queues of this file start with "ses".
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '[0-9a-f-]{36}', '<session>') || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset null (null)
--- Let time do its work, by hand too should there be no background worker, until a condition holds.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    started timestamptz := clock_timestamp();
-    holds boolean;
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '60 s' THEN
-            RAISE WARNING 'still not so: %', condition;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
--- Every task of the queue with its state and attempts, in the order of ids.
-CREATE FUNCTION pg_temp.all_of(queue text) RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg((payload #>> '{}') || ' ' || state || CASE WHEN attempts > 0 THEN ' ' || attempts ELSE '' END, ', ' ORDER BY id), 'nothing')
-        FROM fairq.tasks(queue)
-$$;
 -- The sessions of this test: they are named, or have a random number only.
 CREATE TEMP TABLE mine (name text, session uuid);
 CREATE FUNCTION pg_temp.session(name text) RETURNS uuid LANGUAGE sql AS 'SELECT session FROM mine WHERE mine.name = session.name';
+CREATE FUNCTION pg_temp.try_with_session(statement text) RETURNS text LANGUAGE sql AS $$ SELECT regexp_replace(pg_temp.try(statement), '[0-9a-f-]{36}', '<session>') $$;
 
 -- Open: by place, by name, without anything, with untyped parameters.
 INSERT INTO mine VALUES ('none', fairq.open_session()), ('nulls', fairq.open_session(NULL, NULL, NULL)), ('place', fairq.open_session('worker 1', '1 h', true)),
@@ -83,15 +47,14 @@ SELECT count(fairq.enqueue('ses', to_jsonb(n))) FROM generate_series(1, 8) n;
 CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('ses', 2, session => pg_temp.session('name'));
 INSERT INTO claimed SELECT * FROM fairq.claim('ses', lease => '2 h', session => pg_temp.session('name'));
 INSERT INTO claimed SELECT * FROM fairq.ack_and_claim('ses', '{}', session => pg_temp.session('place'));
-CREATE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS 'SELECT receipt FROM claimed WHERE payload = to_jsonb(n)';
 SELECT payload, lease_until = 'infinity' AS no_deadline, lease_until > now() + interval '119 min' AS two_hours FROM claimed ORDER BY id;
 SELECT mine.name AS opened, leases FROM mine JOIN fairq.sessions s USING (session) ORDER BY 1;
 -- They are settled and extended like any other.
 SELECT fairq.ack(pg_temp.receipt(1)), fairq.extend(pg_temp.receipt(2), '3 h') > now() + interval '179 min' AS extended;
 SELECT pg_temp.all_of('ses');
 -- A session that never was, and one that is over.
-SELECT pg_temp.try($$ SELECT count(*) FROM fairq.claim('ses', session => gen_random_uuid()) $$);
-SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('ses', ARRAY[pg_temp.receipt(2)], session => gen_random_uuid()) $$);
+SELECT pg_temp.try_with_session($$ SELECT count(*) FROM fairq.claim('ses', session => gen_random_uuid()) $$);
+SELECT pg_temp.try_with_session($$ SELECT count(*) FROM fairq.ack_and_claim('ses', ARRAY[pg_temp.receipt(2)], session => gen_random_uuid()) $$);
 SELECT fairq.heartbeat(pg_temp.session('name')), (SELECT count(*) FROM fairq.leases WHERE queue = 'ses') AS leases;
 
 -- close_session: its leases are given back, no attempt counted, when the transaction commits.
@@ -115,7 +78,7 @@ SELECT fairq.purge('ses');
 SELECT count(fairq.cancel('ses', id)) FROM fairq.tasks('ses');
 SELECT count(fairq.enqueue('ses', to_jsonb(n), max_attempts => n - 100)) FROM generate_series(101, 102) n;
 SELECT fairq.open_session('short', '1 microsecond') AS session \gset
-SELECT pg_temp.try(format('SELECT count(*) FROM fairq.claim(''ses'', session => %L)', :'session'));
+SELECT pg_temp.try_with_session(format('SELECT count(*) FROM fairq.claim(''ses'', session => %L)', :'session'));
 SELECT fairq.heartbeat(:'session');
 INSERT INTO mine VALUES ('soon', fairq.open_session('soon', '5 s'));
 INSERT INTO claimed SELECT * FROM fairq.claim('ses', 2, session => pg_temp.session('soon'));
@@ -168,7 +131,7 @@ TRUNCATE dealt;
 INSERT INTO dealt SELECT name, fairq.my_buckets('ses buckets', session) FROM mine WHERE name <> 'b' AND name <> 'd';
 SELECT min(cardinality(buckets)), max(cardinality(buckets)), (SELECT count(DISTINCT b) FROM dealt, unnest(buckets) b) FROM dealt;
 SELECT pg_temp.try($$ SELECT fairq.my_buckets('ses unknown', pg_temp.session('a')) $$);
-SELECT pg_temp.try($$ SELECT fairq.my_buckets('ses buckets', pg_temp.session('b')) $$);
+SELECT pg_temp.try_with_session($$ SELECT fairq.my_buckets('ses buckets', pg_temp.session('b')) $$);
 SELECT pg_temp.try($$ SELECT fairq.my_buckets('ses buckets', NULL) $$);
 SELECT pg_temp.try($$ SELECT fairq.my_buckets(NULL, pg_temp.session('a')) $$);
 
@@ -176,8 +139,8 @@ SELECT pg_temp.try($$ SELECT fairq.my_buckets(NULL, pg_temp.session('a')) $$);
 CREATE ROLE regress_fairq_session;
 GRANT SELECT ON mine TO regress_fairq_session;
 SET ROLE regress_fairq_session;
-SELECT pg_temp.try($$ SELECT fairq.heartbeat(pg_temp.session('a')) $$);
-SELECT pg_temp.try($$ SELECT fairq.close_session(pg_temp.session('a')) $$);
+SELECT pg_temp.try_with_session($$ SELECT fairq.heartbeat(pg_temp.session('a')) $$);
+SELECT pg_temp.try_with_session($$ SELECT fairq.close_session(pg_temp.session('a')) $$);
 SELECT pg_temp.try($$ SELECT fairq.my_buckets('ses buckets', pg_temp.session('a')) $$);
 SELECT fairq.open_session('of another role', '1 h') AS session \gset
 SELECT fairq.heartbeat(:'session');
@@ -187,7 +150,7 @@ SELECT pg_temp.try(format($$ SELECT fairq.my_buckets('ses buckets', %L) $$, :'se
 RESET ROLE;
 GRANT SELECT, UPDATE ON fairq."q_ses buckets" TO regress_fairq_session;
 SET ROLE regress_fairq_session;
-SELECT pg_temp.try($$ SELECT fairq.claim('ses buckets', session => pg_temp.session('a')) $$);
+SELECT pg_temp.try_with_session($$ SELECT fairq.claim('ses buckets', session => pg_temp.session('a')) $$);
 SELECT pg_temp.try(format($$ SELECT fairq.my_buckets('ses buckets', %L) $$, :'session'));
 RESET ROLE;
 REVOKE ALL ON fairq."q_ses buckets" FROM regress_fairq_session;

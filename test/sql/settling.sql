@@ -1,19 +1,6 @@
 -- Settling: ack, nack, extend and release, one and many, and revive.
 -- The queues of this file start with "set".
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, '[0-9a-f-]{36}', '<receipt>') || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset null (null)
 -- Tasks 1 to most in one group and one bucket, all claimed but the last two.
@@ -28,13 +15,7 @@ BEGIN
     INSERT INTO claimed SELECT * FROM fairq.claim(queue, most - 2);
 END
 $$;
-CREATE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS 'SELECT receipt FROM claimed WHERE payload = to_jsonb(n)';
 CREATE FUNCTION pg_temp.number(receipt uuid) RETURNS jsonb LANGUAGE sql AS 'SELECT payload FROM claimed WHERE claimed.receipt = number.receipt';
--- Every task of the queue with its state and attempts, in the order of ids.
-CREATE FUNCTION pg_temp.all_of(queue text) RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg(payload::text || ' ' || state || CASE WHEN attempts > 0 THEN ' ' || attempts ELSE '' END, ', ' ORDER BY id), 'nothing')
-        FROM fairq.tasks(queue)
-$$;
 
 -- ack: once.
 CALL pg_temp.refill('set', 6);
@@ -137,25 +118,6 @@ SELECT fairq.extend(gen_random_uuid()) AS extended;
 SELECT count(fairq.extend(pg_temp.receipt(1))) FROM generate_series(1, 10);
 SELECT pg_temp.all_of('set');
 SELECT fairq.ack(pg_temp.receipt(1));
--- Let time do its work, by hand too should there be no background worker, until a condition holds.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    started timestamptz := clock_timestamp();
-    holds boolean;
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '60 s' THEN
-            RAISE WARNING 'still not so: %', condition;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
 -- A short lease is over at once; until that is noticed it can be extended.
 -- (The worker, which would notice, cannot write the table.)
 BEGIN;
@@ -177,7 +139,7 @@ SELECT round(extract(epoch FROM lease_until - now()) / 60) AS minutes FROM fairq
 -- The task's own lease is what extend goes by when none is given.
 SELECT fairq.create_queue('set own', lease => '10 min');
 SELECT fairq.enqueue('set own', '1', lease => '1 h') IS NOT NULL AS enqueued;
-SELECT round(extract(epoch FROM fairq.extend(receipt) - now()) / 60) AS minutes FROM fairq.claim('set own', lease => '1 s');
+SELECT round(extract(epoch FROM fairq.extend(receipt) - now()) / 60) AS minutes FROM fairq.claim('set own', lease => '1 min');
 
 -- release: back to its place, no attempt counted.
 CALL pg_temp.refill('set', 8);

@@ -1,15 +1,11 @@
 -- Transactions: every verb in transactions and savepoints that commit and that
 -- roll back, in functions, DO blocks, cursors and CTEs.
 -- The queues of this file start with "tra".
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset null (null)
 \pset tuples_only on
 SELECT fairq.create_queue('tra', buckets => 1, lease => '1 h');
--- Every task of the queue with its state and attempts, in the order of ids.
-CREATE FUNCTION pg_temp.all_of(queue text) RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg((payload #>> '{}') || ' ' || state || CASE WHEN attempts > 0 THEN ' ' || attempts ELSE '' END, ', ' ORDER BY id), 'nothing')
-        FROM fairq.tasks(queue)
-$$;
 -- The queue anew with tasks 1 to most.
 CREATE PROCEDURE pg_temp.refill(most int) LANGUAGE plpgsql AS $$
 BEGIN
@@ -103,7 +99,6 @@ SELECT payload, attempt FROM fairq.claim('tra', 2);
 -- Each way to settle, rolled back: the lease is what it was.
 CALL pg_temp.refill(6);
 CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('tra', 5);
-CREATE FUNCTION pg_temp.receipt(n int) RETURNS uuid LANGUAGE sql AS 'SELECT receipt FROM claimed WHERE payload = to_jsonb(n)';
 BEGIN;
 SELECT fairq.ack(pg_temp.receipt(1)), fairq.nack(pg_temp.receipt(2), 'error', '0'), fairq.release(pg_temp.receipt(3));
 -- Within the transaction they are settled, once.
@@ -469,17 +464,7 @@ SELECT count(fairq.enqueue('tra', '"prepared"')) AS enqueued \gset
 COMMIT PREPARED 'tra enqueue';
 \endif
 -- Nobody tells when a prepared transaction ends: it is noticed within a second.
-DO $$
-DECLARE
-    started timestamptz := clock_timestamp();
-BEGIN
-    WHILE (SELECT count(*) FROM fairq.peek('tra')) = 0 AND clock_timestamp() < started + interval '60 s' LOOP
-        PERFORM fairq.maintain('tra');
-        COMMIT;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
+CALL pg_temp.maintain_until('tra', $$ count(*) > 0 FROM fairq.peek('tra') $$);
 SELECT string_agg(payload::text, ' ') FROM fairq.claim('tra', 10);
 
 -- Read-only transactions, and those of other isolation levels.

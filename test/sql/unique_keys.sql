@@ -2,47 +2,10 @@
 -- One session; what happens between sessions is tested with
 -- test/specs/concurrent_unique_keys.spec and test/t/engine_unique_keys.pl.
 -- The queues of this file start with "uni".
-
--- What became of a statement: its result, or its error and hint.
-CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-    result text;
-    hint text;
-BEGIN
-    EXECUTE statement INTO result;
-    RETURN coalesce('ok ' || nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-    GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-    RETURN SQLSTATE || ': ' || SQLERRM || coalesce(E'\n  hint: ' || nullif(hint, ''), '');
-END
-$$;
+\i test/sql/include/helpers.sql
 \pset format unaligned
 \pset null (null)
--- Let time do its work, by hand too should there be no background worker, until a condition holds.
-CREATE PROCEDURE pg_temp.maintain_until(queue text, condition text) LANGUAGE plpgsql AS $$
-DECLARE
-    started timestamptz := clock_timestamp();
-    holds boolean;
-BEGIN
-    LOOP
-        PERFORM fairq.maintain(queue);
-        COMMIT;
-        EXECUTE 'SELECT ' || condition INTO holds;
-        EXIT WHEN holds;
-        IF clock_timestamp() > started + interval '60 s' THEN
-            RAISE WARNING 'still not so: %', condition;
-            EXIT;
-        END IF;
-        PERFORM pg_sleep(0.01);
-    END LOOP;
-END
-$$;
--- Every task of the queue: its id counted from the first, key, payload and state, in the order of ids.
-CREATE FUNCTION pg_temp.all_of(queue text) RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg(coalesce(unique_key || ':', '') || (payload #>> '{}') || ' ' || state || CASE WHEN attempts > 0 THEN ' ' || attempts ELSE '' END, ', ' ORDER BY id), 'nothing')
-        FROM fairq.tasks(queue)
-$$;
--- The same as the depths of the queue count it: ready leased scheduled held dead.
+-- The depths of the queue, as they are counted: ready leased scheduled held dead.
 CREATE FUNCTION pg_temp.depths(name text) RETURNS text LANGUAGE sql AS $$
     SELECT concat_ws(' ', ready, leased, scheduled, held, dead) FROM fairq.queue_stats WHERE queue = name
 $$;

@@ -18,6 +18,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
+use FairqPgbench;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -93,28 +94,9 @@ COMMIT;
 SQL
 );
 my %clients = (publish => 4, subscribe => 2, drop => 1);
-my %handle;
-my %out;
+my %load = map { $_ => start_pgbench($node, { $_ => $script{$_} }, '-T', 5, '-c', $clients{$_}, '--max-tries=1') } keys %script;
 
-foreach my $what (sort keys %script)
-{
-	my $file = $node->basedir . "/$what.sql";
-
-	append_to_file($file, $script{$what});
-	$out{$what} = '';
-	$handle{$what} = IPC::Run::start(
-		[
-			'pgbench', '-n', '-T', '5', '-c', $clients{$what}, '-f', $file,
-			'--max-tries=1', '-h', $node->host, '-p', $node->port, 'postgres'
-		],
-		'>&', \$out{$what});
-}
-foreach my $what (sort keys %handle)
-{
-	ok(IPC::Run::finish($handle{$what}), "$what went on to the end") or diag($out{$what});
-	unlike($out{$what}, qr/ERROR|aborted/, "no $what failed") or diag($out{$what});
-	like($out{$what}, qr/number of failed transactions: 0 /, "nor was there a deadlock, $what");
-}
+$load{$_}->ran_well($_) foreach sort keys %load;
 my ($published, $said) = @{ (rows($node, 'SELECT count(*), sum(said) FROM published'))[0] };
 cmp_ok($published, '>', 0, "published $published times");
 is(sql($node, q{SELECT count(*) FROM fairq.tasks('stays')}), $published,

@@ -40,7 +40,6 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
-use IPC::Run;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -274,21 +273,10 @@ SQL
 # The thick of it
 #
 $_->quit foreach $one, $two;
-my $output = '';
-my $ran = IPC::Run::run(
-	[
-		python_program('counts.py'), $node->connstr('postgres'),
-		'--seconds', $ENV{FAIRQ_COUNTS_SECONDS} // 30,
-		'--rounds', $ENV{FAIRQ_COUNTS_ROUNDS} // 1000000,
-		'--seed', $ENV{FAIRQ_COUNTS_SEED} // time(),
-		'--pg-ctl', 'pg_ctl',
-		'--data', $node->data_dir,
-		'--log', $node->logfile
-	],
-	'>&', \$output);
-
-# The program has restarted the server.
-$node->_update_pid(1);
+my ($ran, $output) = run_restarting($node, 'counts.py',
+	'--seconds', $ENV{FAIRQ_COUNTS_SECONDS} // 30,
+	'--rounds', $ENV{FAIRQ_COUNTS_ROUNDS} // 1000000,
+	'--seed', $ENV{FAIRQ_COUNTS_SEED} // time());
 ok($ran, 'the views say what the tasks do, after each round') or diag($output);
 note($output);
 my $counts = $ran ? decode_json($output) : {};

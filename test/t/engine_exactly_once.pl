@@ -52,9 +52,7 @@ sql($node, "SELECT fairq.create_queue('locked'); SELECT fairq.enqueue('locked', 
 	my $pid = $worker->pid;
 	my $session = $worker->safe("SELECT fairq.open_session('late', '5 s')");
 	$worker->send("SELECT id FROM fairq.claim('locked', session => '$session')");
-	ok( wait_for(
-			sub { sql($node, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $pid") eq 'Lock' }),
-		'a claim waits');
+	ok(wait_event_of($node, 'Lock', "pid = $pid"), 'a claim waits');
 	ok(wait_for(sub { sql($node, 'SELECT count(*) FROM fairq.sessions') eq '0' }), 'its session is over, and forgotten');
 	$owner->safe('COMMIT');
 	$worker->query('SELECT 1');
@@ -68,10 +66,8 @@ sql($node, "SELECT fairq.create_queue('locked'); SELECT fairq.enqueue('locked', 
 # session that is over. Its receipts are lost all the same.
 sql($node, "SELECT fairq.create_queue('asleep', backoff_base => '0'); SELECT fairq.enqueue('asleep', '1')");
 {
-	my $asleep = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND wait_event_type = 'Extension'";
-	my $pid;
-
-	ok(wait_for(sub { $pid = sql($node, $asleep) }), 'the background worker is asleep');
+	ok(wait_event_of($node, 'Extension', "backend_type = 'pgfairq worker'"), 'the background worker is asleep');
+	my $pid = worker_pid($node);
 	kill 'STOP', $pid;
 	my ($session, $receipt) = split /\n/, sql($node, <<'SQL');
 SELECT fairq.open_session('paused', '3 s') AS session \gset
@@ -114,7 +110,7 @@ cmp_ok($r->{paused_last}, '<=', $last,
 	"paused: they are in others' hands after $r->{paused_median} s (median), $r->{paused_last} s (last)");
 is($r->{paused_uncounted}, 0, 'paused: the attempt is counted');
 
-# The same with workers that do not look at the answer.
+# With workers that do not look at the answer.
 $load = FaultLoad->new($node->connstr('postgres'), '--clients' => $workers, '--careless');
 foreach (1 .. 2)
 {

@@ -240,7 +240,7 @@ run_scenario(
 		groups => 6, start => 40, events => 600, batch => 3, costs => \@some,
 		actions => [ 'ack', 'ack', 'ack', 'nack', 'release', 'keep' ]));
 
-# The same arrivals in one enqueue_many, and in one transaction, and from two
+# These arrivals in one enqueue_many, and in one transaction, and from two
 # sessions in turn, make the same order.
 {
 	my @groups = map { 'g' . int rand 7 } 1 .. 200;

@@ -24,7 +24,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
-use IPC::Run;
+use FairqPgbench;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -44,16 +44,8 @@ SELECT fairq.create_queue(q, buckets => 3, max_attempts => 0, backoff_base => '0
 SQL
 
 my %scripts = (
-	enqueue => <<'SQL',
-\set g random(1, 50)
-\set end random(1, 10)
-BEGIN;
+	enqueue => "\\set g random(1, 50)\n" . transaction(10, <<'SQL'),
 INSERT INTO produced SELECT fairq.enqueue(:q, '{}', group_key => 'g' || :g);
-\if :end = 1
-ROLLBACK;
-\else
-COMMIT;
-\endif
 SQL
 	enqueue_many => <<'SQL',
 \set g random(1, 50)
@@ -70,62 +62,13 @@ BEGIN;
 \endif
 COMMIT;
 SQL
-	consume => <<'SQL',
-\set n random(1, 20)
-\set end random(1, 5)
-BEGIN;
-WITH c AS MATERIALIZED (SELECT id, receipt FROM fairq.claim(:q, :n)) INSERT INTO results SELECT id FROM c WHERE fairq.ack(receipt);
-\if :end = 1
-ROLLBACK;
-\else
-COMMIT;
-\endif
-SQL
-	steps => <<'SQL',
-\set end random(1, 5)
-SELECT coalesce(max(id), 0) AS id, coalesce(max(receipt::text), '00000000-0000-0000-0000-000000000000') AS receipt FROM fairq.claim(:q, 1) \gset
-BEGIN;
-INSERT INTO results SELECT :id WHERE fairq.ack(':receipt');
-\if :end = 1
-ROLLBACK;
-SELECT fairq.nack(':receipt', NULL, '0');
-\elif :end = 2
-ROLLBACK;
-SELECT fairq.release(':receipt');
-\else
-COMMIT;
-\endif
-SQL
-	pop => <<'SQL',
-\set n random(1, 5)
-\set end random(1, 3)
-BEGIN;
+	consumers(),
+	pop => "\\set n random(1, 5)\n" . transaction(3, <<'SQL'));
 SAVEPOINT a;
 SELECT count(*) FROM fairq.claim(:q, 3);
 ROLLBACK TO a;
 INSERT INTO results SELECT id FROM fairq.pop(:q, :n);
-\if :end = 1
-ROLLBACK;
-\else
-COMMIT;
-\endif
 SQL
-	walk_away => <<'SQL',
-SELECT count(*) FROM fairq.claim(:q, 1, lease => '200 ms');
-SQL
-	# By a client of its own
-	vacuum => <<'SQL');
-VACUUM :table;
-\sleep 300 ms
-SQL
-
-my $directory = PostgreSQL::Test::Utils::tempdir();
-foreach my $name (keys %scripts)
-{
-	open my $f, '>', "$directory/$name.sql" or die $!;
-	print $f $scripts{$name};
-	close $f;
-}
 
 my %weights = (
 	shallow => {
@@ -139,41 +82,17 @@ my %weights = (
 
 foreach my $q ('shallow', 'deep')
 {
-	my ($out, $err) = ('', '');
-
 	sql($node, 'TRUNCATE produced, results');
-	my @to = ('-h', $node->host, '-p', $node->port, '-n', '-T', $seconds);
-	my ($maintain_out, $maintain_err) = ('', '');
-	my @maintain = (
-		IPC::Run::start(
-			[
-				'pgbench', '-c', 1, '-D', "table=fairq.q_$q",
-				'-f', "$directory/vacuum.sql", @to, 'postgres'
-			],
-			'>', \$maintain_out, '2>', \$maintain_err));
+	my $vacuum = start_pgbench($node, { vacuum => "VACUUM fairq.q_$q;\n\\sleep 300 ms\n" }, '-T', $seconds);
 	# Once, and early: what was lost would be found again after it.
-	push @maintain,
-	  IPC::Run::start(
-		[
-			'psql', '-X', '-h', $node->host, '-p', $node->port,
-			'-c', "SELECT pg_sleep($seconds / 4.0)",
-			'-c', "VACUUM FULL fairq.q_$q", 'postgres'
-		],
-		'>', \$maintain_out, '2>', \$maintain_err);
-	my $good = IPC::Run::run(
-		[
-			'pgbench', '-c', 16, '-j', 2, '-D', "q='$q'",
-			(map { ('-f', "$directory/$_.sql\@$weights{$q}{$_}") }
-				  sort keys %{ $weights{$q} }),
-			@to, 'postgres'
-		],
-		'>', \$out, '2>', \$err);
-	ok(!(grep { !$_->finish } @maintain), "$q: maintenance ran")
-	  or diag($maintain_err);
-	ok($good, "$q: pgbench ran") or diag($err);
-	unlike($err, qr/ERROR|aborted/, "$q: without an error");
-	# Of these nothing is said but their number.
-	like($out, qr/number of failed transactions: 0 /, "$q: nor a deadlock");
+	my $rewrite = session($node);
+	$rewrite->send("SELECT pg_sleep($seconds / 4.0); VACUUM FULL fairq.q_$q");
+	my $load = run_pgbench($node, { map { $_ => [ $weights{$q}{$_}, $scripts{$_} ] } keys %{ $weights{$q} } },
+		'-c', 16, '-j', 2, '-T', $seconds, '-D', "q='$q'", '-D', 'most=20', '-D', 'done=results', '-D', "lease='200 ms'");
+	$vacuum->ran_well("$q: VACUUM");
+	is($rewrite->ended, '', "$q: VACUUM FULL ran");
+	$rewrite->quit;
+	$load->ran_well("$q: the load");
 
 	my $produced = sql($node, 'SELECT count(*) FROM produced');
 	my $acked = sql($node, 'SELECT count(*) FROM results');

@@ -391,8 +391,8 @@ foreach my $buckets (1, 16)
 		sql($node, "SELECT fairq.drop_queue('x')");
 	}
 
-	# The same with a restart in between, which prepared transactions
-	# survive.
+	# A prepared transaction is late with a restart in between, too, which it
+	# survives.
 	sql($node, "SELECT fairq.create_queue('x', buckets => $buckets)");
 	sql($node, "BEGIN; SELECT put('x', 'late', 5, 4); PREPARE TRANSACTION 'good'");
 	sql($node, "SELECT put('x', 'x', 10, 20)");

@@ -56,6 +56,7 @@ sub take
 
 my $claimer = session($node);
 my $other = session($node);
+my $producer = session($node);
 my $pid = $claimer->pid;
 
 # The lane is read, up to some place; a few pages of its index are known, and are
@@ -74,9 +75,12 @@ ok(wait_for(sub { -s "$hold.held" }), 'a claim reads on in the index of the lane
 $other->send(take('other', 40));
 wait_for(sub { sql($node, "SELECT count(*) FROM got WHERE who = 'other'") == 40 }, 20);
 sql($node, "SELECT cardinality(fairq.enqueue_many('q', numbers(3002, 3021), '{a}'))");
-sql($node, "SELECT cardinality(fairq.enqueue_many('q', numbers(1, 4), '{b}'))");
+# Nor have they come far then, and the page that is held up is where b's tasks belong: then
+# the enqueue waits for it.
+$producer->send("SELECT cardinality(fairq.enqueue_many('q', numbers(1, 4), '{b}'))");
+wait_for(sub { sql($node, "SELECT count(*) FROM fairq.q_q WHERE group_key = 'b'") == 4 }, 20);
 unlink $hold or die "$hold: $!";
-$_->safe('SELECT 1') foreach $claimer, $other;
+$_->safe('SELECT 1') foreach $claimer, $other, $producer;
 is(sql($node, "SELECT count(*) FROM got WHERE who IN ('reader', 'other')"), 390, 'both claims have what they asked for');
 
 sql($node, take('last', 100000));

@@ -27,7 +27,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
-use IPC::Run;
+use FairqPgbench;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time usleep);
@@ -154,12 +154,6 @@ SQL
 );
 
 my $directory = PostgreSQL::Test::Utils::tempdir();
-foreach my $name (keys %scripts)
-{
-	open my $f, '>', "$directory/$name.sql" or die $!;
-	print $f $scripts{$name};
-	close $f;
-}
 my %weights = (
 	produce => 40, produce_many => 15, ack => 40, give_back => 10, pop => 15,
 	walk_away => 1, cancel => 1);
@@ -198,25 +192,14 @@ my @failed;
 my $kills = 0;
 foreach my $round (1 .. $rounds)
 {
-	my ($out, $err, $observer_err) = ('', '', '');
 	my $length = $seconds / $rounds;
 	my $until = time() + $length;
-	my @to = ('-h', $node->host, '-p', $node->port, 'postgres');
 	local $ENV{PGAPPNAME} = 'pgbench';
-	my $pgbench = IPC::Run::start(
-		[
-			'pgbench', '-c', 16, '-j', 2, '-n', '-T', int($length + 1),
-			(map { ('-f', "$directory/$_.sql\@$weights{$_}") } sort keys %weights),
-			@to
-		],
-		'>', \$out, '2>', \$err);
+	my $load = start_pgbench($node, { map { $_ => [ $weights{$_}, $scripts{$_} ] } keys %weights },
+		'-c', 16, '-j', 2, '-T', int($length + 1));
 	local $ENV{PGAPPNAME} = 'observer';
-	my $observer = IPC::Run::start(
-		[
-			'psql', '-X', '-q', @to, '-c',
-			"CALL observe(clock_timestamp() + interval '$length s')"
-		],
-		'>', \$out, '2>', \$observer_err);
+	my $observer = session($node);
+	$observer->send("CALL observe(clock_timestamp() + interval '$length s')");
 
 	while (time() < $until)
 	{
@@ -226,11 +209,12 @@ foreach my $round (1 .. $rounds)
 		);
 	}
 	# A client whose backend was terminated ends, and pgbench says so.
-	eval { $pgbench->finish };
-	ok($observer->finish, "round $round was observed") or diag($observer_err);
-	$errors .= $err;
+	$load->finish;
+	is($observer->ended, '', "round $round was observed");
+	$observer->quit;
+	$errors .= $load->errors;
 	# With a deadlock a client goes on, and does not say a word about it but here.
-	push @failed, $out =~ /number of failed transactions: (\d+)/ ? $1 : 'unknown';
+	push @failed, $load->output =~ /number of failed transactions: (\d+)/ ? $1 : 'unknown';
 }
 my ($looks, $held_seen, $seen) = split /\|/,
   sql($node, "SELECT sum(looks), sum(held), string_agg(broken, '') FROM observed");

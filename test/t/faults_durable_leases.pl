@@ -76,7 +76,7 @@ sub tasks
 	);
 }
 
-# The same receipts for the same tasks.
+# The receipts of tasks, to compare.
 sub receipts
 {
 	my ($on, $q) = @_;

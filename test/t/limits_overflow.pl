@@ -35,7 +35,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
-use IPC::Run;
+use FairqPgbench;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
@@ -54,29 +54,12 @@ CREATE UNLOGGED TABLE results (place bigserial, queue text, who text, payload js
 CREATE UNLOGGED TABLE empties (queue text, overflow bigint, late boolean);
 SQL
 
-# pgbench with scripts: name => [weight, text].
-my $directory = PostgreSQL::Test::Utils::tempdir();
+# A run that has to go well for what follows to mean anything.
 sub pgbench
 {
-	my ($scripts, @options) = @_;
-	my ($out, $err) = ('', '');
-	my @files;
+	my $trouble = run_pgbench($node, @_)->trouble;
 
-	foreach my $name (sort keys %$scripts)
-	{
-		open my $f, '>', "$directory/$name.sql" or die $!;
-		print $f $scripts->{$name}[1];
-		close $f;
-		push @files, '-f', "$directory/$name.sql\@$scripts->{$name}[0]";
-	}
-	my $good = IPC::Run::run(
-		[
-			'pgbench', '-n', '-h', $node->host, '-p', $node->port,
-			@files, @options, 'postgres'
-		],
-		'>', \$out, '2>', \$err);
-	BAIL_OUT("pgbench: $out$err")
-	  if !$good || $err =~ /ERROR|aborted/ || $out !~ /number of failed transactions: 0 /;
+	BAIL_OUT("pgbench: $trouble") if $trouble;
 	return;
 }
 
@@ -139,7 +122,7 @@ sql($node, "SELECT fairq.enqueue_many('with', numbers(11, 20), '{alice}')");
 # A claim may get fewer than ten.
 ok( wait_for(
 		sub {
-			pgbench({ consume => [ 1, $consume ] }, '-c', 4, '-j', 2, '-t', 1350, '-D', "q='with'", '-D', 'n=10');
+			pgbench({ consume => $consume }, '-c', 4, '-j', 2, '-t', 1350, '-D', "q='with'", '-D', 'n=10');
 			return sql($node, 'SELECT count(*) FROM fairq.q_with') eq '0';
 		},
 		180),
@@ -164,9 +147,8 @@ sql($node, "SELECT fairq.create_queue('fifo', max_ready_per_group => 40, buckets
 # one finds nothing only those tasks count that were committed before it.
 my $consume_committed = $consume =~ s{HAVING count\(\*\) > 0}{WHERE payload::int <= :upto $&}r;
 $consume_committed = "\\set n random(1, 40)\nSELECT coalesce(max(upto), 0) AS upto FROM committed \\gset\n$consume_committed";
-my $producer = IPC::Run::start(
-	[
-		'psql', '-X', '-q', '-h', $node->host, '-p', $node->port, 'postgres', '-c', <<'SQL' ], '>', \my $producer_out, '2>', \my $producer_err);
+my $producer = session($node);
+$producer->send(<<'SQL');
 DO $$
 BEGIN
     FOR n IN 1 .. 4000 BY 20 LOOP
@@ -180,11 +162,12 @@ END $$
 SQL
 wait_for(
 	sub {
-		pgbench({ consume => [ 1, $consume_committed ] }, '-c', 1, '-t', 150, '-D', "q='fifo'");
+		pgbench({ consume => $consume_committed }, '-c', 1, '-t', 150, '-D', "q='fifo'");
 		return sql($node, "SELECT count(*) FROM results WHERE queue = 'fifo'") >= 4000;
 	},
 	180);
-ok($producer->finish, 'the producer has ended') or diag($producer_err);
+is($producer->ended, '', 'the producer has ended');
+$producer->quit;
 is( sql($node, "SELECT count(*), count(*) FILTER (WHERE payload::int <> n) FROM (SELECT payload, row_number() OVER (ORDER BY place) AS n FROM results WHERE queue = 'fifo') x"),
 	'4000|0', 'first come, first served within a group');
 none_empty('fifo', 1, 'and there was always one');
@@ -239,7 +222,7 @@ ok(wait_for(sub { return $collect->('hands') == 60; }, 20) && $came{4} && $came{
 sql($node, "COMMIT PREPARED 'enqueued'");
 ok(wait_for(sub { return $collect->('hands') == 65; }, 20), 'those of a prepared transaction come when it is committed');
 
-# The same if all that the count knows of is removed, and is not.
+# Also if all that the count knows of is removed, and is not.
 sql($node, "SELECT fairq.enqueue_many('hands', numbers(201, 204), '{carol}')");
 sql($node, "BEGIN; SELECT fairq.cancel('hands', id) FROM fairq.tasks('hands', 'overflow'); PREPARE TRANSACTION 'cancelled'");
 sql($node, "ROLLBACK PREPARED 'cancelled'");
@@ -254,13 +237,13 @@ SELECT fairq.create_queue('shared', max_ready => 100);
 SELECT count(fairq.enqueue_many('shared', numbers(1, 20), ARRAY['g' || n])) FROM generate_series(1, 200) n;
 SQL
 is(sql($node, "SELECT ready, overflow FROM fairq.queue_stats WHERE queue = 'shared'"), '100|3900', 'a hundred tasks are ready, of the first five groups');
-pgbench({ consume => [ 1, $consume ] }, '-c', 1, '-t', 200, '-D', "q='shared'", '-D', 'n=10');
+pgbench({ consume => $consume }, '-c', 1, '-t', 200, '-D', "q='shared'", '-D', 'n=10');
 my ($done, $groups, $min, $max) = @{ (rows($node, "SELECT sum(n), count(*), min(n), max(n) FROM (SELECT count(*) AS n FROM results WHERE queue = 'shared' AND who NOT IN ('g1', 'g2', 'g3', 'g4', 'g5') GROUP BY who) x"))[0] };
 cmp_ok($done, '>=', 1800, "half of the tasks are done, $done of those that waited");
 is($groups, 195, 'each group had some');
 cmp_ok($max - $min, '<=', 4, "and about the same: $min to $max");
 sql($node, "SELECT fairq.enqueue('shared', '1', 'new')");
-pgbench({ consume => [ 1, $consume ] }, '-c', 2, '-t', 150, '-D', "q='shared'", '-D', 'n=10');
+pgbench({ consume => $consume }, '-c', 2, '-t', 150, '-D', "q='shared'", '-D', 'n=10');
 $position = sql($node, "SELECT p FROM (SELECT who, row_number() OVER (ORDER BY place) - $done - 100 AS p FROM results WHERE queue = 'shared') x WHERE who = 'new'");
 ok($position, 'a newcomer was served');
 cmp_ok($position || 9999, '<=', 500, "and did not wait for the two thousand before him, but for $position");
@@ -272,7 +255,7 @@ none_empty('shared', 2, 'no claim found nothing');
 #
 sql($node, "SELECT fairq.create_queue('max', max_tasks => 10); SELECT fairq.enqueue_many('max', numbers(1, 4))");
 $one->safe("BEGIN; SELECT fairq.enqueue_many('max', numbers(5, 8))");
-refused($node, "SELECT fairq.enqueue_many('max', numbers(9, 11))", '53400', qr/queue "max" may have 10/, qr/max_tasks/, 'tasks of open transactions count');
+refused($node, "SELECT fairq.enqueue_many('max', numbers(9, 11))", '53400', qr/queue "max" is limited to 10 tasks/, qr/max_tasks/, 'tasks of open transactions count');
 sql($node, "SELECT fairq.enqueue_many('max', numbers(9, 10))");
 $one->safe('ROLLBACK');
 sql($node, "SELECT fairq.enqueue_many('max', numbers(11, 14))");
@@ -309,7 +292,7 @@ my $drains = sub {
 };
 $fill->('crash');
 $fill->('copy');
-my $dump = "$directory/dump";
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump';
 $node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
 kill 'KILL', $node->{_pid};
 ok(start_after_kill($node), 'the server is back after kill -9');
@@ -340,18 +323,9 @@ EXCEPTION WHEN configuration_limit_exceeded THEN
     INSERT INTO refused VALUES (n);
 END $$;
 SQL
+my %consumers = consumers();
 my %hammer = (
-	enqueue => [ 20, <<'SQL' ],
-\set g random(1, 30)
-\set end random(1, 10)
-BEGIN;
-SELECT produce(:g, 1);
-\if :end = 1
-ROLLBACK;
-\else
-COMMIT;
-\endif
-SQL
+	enqueue => [ 20, "\\set g random(1, 30)\n" . transaction(10, "SELECT produce(:g, 1);\n") ],
 	enqueue_many => [ 20, <<'SQL' ],
 \set g random(1, 30)
 \set n random(1, 400)
@@ -369,71 +343,23 @@ BEGIN;
 \endif
 COMMIT;
 SQL
-	consume => [ 60, <<'SQL' ],
-\set n random(1, 50)
-\set end random(1, 5)
-BEGIN;
-WITH c AS MATERIALIZED (SELECT id, receipt FROM fairq.claim('hammer', :n)) INSERT INTO acked SELECT id FROM c WHERE fairq.ack(receipt);
-\if :end = 1
-ROLLBACK;
-\else
-COMMIT;
-\endif
-SQL
-	steps => [ 20, <<'SQL' ],
-\set end random(1, 5)
-SELECT coalesce(max(id), 0) AS id, coalesce(max(receipt::text), '00000000-0000-0000-0000-000000000000') AS receipt FROM fairq.claim('hammer', 1) \gset
-BEGIN;
-INSERT INTO acked SELECT :id WHERE fairq.ack(':receipt');
-\if :end = 1
-ROLLBACK;
-SELECT fairq.nack(':receipt', NULL, '0');
-\elif :end = 2
-ROLLBACK;
-SELECT fairq.release(':receipt');
-\else
-COMMIT;
-\endif
-SQL
-	walk_away => [ 2, <<'SQL' ],
-SELECT count(*) FROM fairq.claim('hammer', 2, lease => '100 ms');
-SQL
-	cancel => [ 10, <<'SQL' ],
-\set end random(1, 3)
-BEGIN;
+	consume => [ 60, $consumers{consume} ],
+	steps => [ 20, $consumers{steps} ],
+	walk_away => [ 2, $consumers{walk_away} ],
+	cancel => [ 10, transaction(3, <<'SQL') ],
 WITH t AS MATERIALIZED (SELECT id FROM fairq.q_hammer OFFSET random() * 200 LIMIT 3) INSERT INTO cancelled SELECT id FROM t WHERE fairq.cancel('hammer', id);
-\if :end = 1
-ROLLBACK;
-\else
-COMMIT;
-\endif
 SQL
-	purge => [ 1, <<'SQL' ]);
-\set g random(1, 40)
-\set end random(1, 3)
-BEGIN;
+	purge => [ 1, "\\set g random(1, 40)\n" . transaction(3, <<'SQL') ]);
 INSERT INTO purged SELECT fairq.purge('hammer', group_key => 'g' || :g);
-\if :end = 1
-ROLLBACK;
-\else
-COMMIT;
-\endif
 SQL
 my $stop = time() + $hammer_seconds;
-my ($vacuum_out, $vacuum_err, $kill_out, $kill_err) = ('', '', '', '');
-my @beside = (
-	IPC::Run::start(
-		[
-			'psql', '-X', '-q', '-h', $node->host, '-p', $node->port,
-			(map { ('-c', 'VACUUM fairq.q_hammer', '-c', 'SELECT pg_sleep(0.3)') } 1 .. $hammer_seconds * 2),
-			'postgres'
-		],
-		'>', \$vacuum_out, '2>', \$vacuum_err));
+my $vacuum = start_pgbench($node, { vacuum => "VACUUM fairq.q_hammer;\n\\sleep 300 ms\n" }, '-T', $hammer_seconds);
 
 # Producers that are killed in the middle, and somebody who counts.
 my $most = 0;
 my $most_ready = 0;
 my $killed = 0;
+my $observed = PostgreSQL::Test::Utils::tempdir() . '/observed';
 my $pid = fork() // die "cannot fork: $!";
 if ($pid == 0)
 {
@@ -445,17 +371,16 @@ if ($pid == 0)
 		$most = $n if $n > $most;
 		$most_ready = $ready if $ready > $most_ready;
 	}
-	open my $f, '>', "$directory/observed" or die $!;
-	print $f "$killed $most $most_ready";
-	close $f;
+	append_to_file($observed, "$killed $most $most_ready");
 	require POSIX;
 	POSIX::_exit(0);
 }
 # Two that end several tasks each, one by cancelling, may meet in a deadlock: they try again.
-pgbench(\%hammer, '-c', 16, '-j', 2, '-T', $hammer_seconds, '--max-tries=5');
+pgbench(\%hammer, '-c', 16, '-j', 2, '-T', $hammer_seconds, '--max-tries=5',
+	'-D', "q='hammer'", '-D', 'most=50', '-D', 'done=acked', '-D', "lease='100 ms'");
 waitpid $pid, 0;
-ok(!(grep { !$_->finish } @beside), 'VACUUM ran') or diag($vacuum_err);
-($killed, $most, $most_ready) = split / /, PostgreSQL::Test::Utils::slurp_file("$directory/observed");
+$vacuum->ran_well('VACUUM');
+($killed, $most, $most_ready) = split / /, PostgreSQL::Test::Utils::slurp_file($observed);
 my $refused = sql($node, 'SELECT count(*) FROM refused');
 my ($produced) = column($node, 'SELECT count(*) FROM produced');
 note("$produced produced, $refused times refused, $killed producers killed; at most $most tasks, $most_ready of them ready or leased");

@@ -207,19 +207,7 @@ SQL
 		'leases: acks work');
 	$left -= $held;
 	# And everything else comes, in rounds of what there is room for.
-	sql($node, <<'SQL');
-DO $$
-DECLARE
-	r uuid[];
-BEGIN
-	LOOP
-		r := ARRAY(SELECT receipt FROM fairq.claim('q', 10));
-		EXIT WHEN r = '{}';
-		PERFORM fairq.ack_many(r);
-		COMMIT;
-	END LOOP;
-END $$;
-SQL
+	acknowledge_all($node, 'q');
 	is($count->('q'), 0, "leases: works again after acks, the $left left came");
 
 	# An error of another kind in the middle of a claim, when some tasks are
@@ -307,19 +295,7 @@ SQL
 			"SELECT fairq.enqueue('g', '{}', group_key => 'g1-1') > 0"),
 		't',
 		'groups: one that is known goes on');
-	sql($node, <<'SQL');
-DO $$
-DECLARE
-	r uuid[];
-BEGIN
-	LOOP
-		r := ARRAY(SELECT receipt FROM fairq.claim('g', 10));
-		EXIT WHEN r = '{}';
-		PERFORM fairq.ack_many(r);
-		COMMIT;
-	END LOOP;
-END $$;
-SQL
+	acknowledge_all($node, 'g');
 	is($count->('g'), 0, 'groups: all come');
 	# Groups without work give their places back, so any number may pass.
 	my ($one) = error_of($node, <<'SQL');

@@ -161,7 +161,7 @@ is(sql($node, "SELECT count(*) FROM fairq.pop('q', 1000)"), 100, 'a group is pau
 my @sleepers = map { session($node) } 1 .. 5;
 $_->safe('SET statement_timeout = 0') foreach @sleepers;
 $_->send("SELECT count(*) FROM fairq.claim('q', wait => '180 s')") foreach @sleepers;
-ok(wait_for(sub { sql($node, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%claim%' AND pid <> pg_backend_pid()") >= 5 }), 'five sleep');
+ok(wait_event_of($node, 'Extension', "query LIKE '%claim%'", 5), 'five sleep');
 sql($node, "SELECT fairq.resume('q', 'a')");
 ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.leases") == 5 }, 60), 'it is resumed: each has one');
 $_->quit foreach @sleepers;

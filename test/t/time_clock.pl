@@ -84,7 +84,7 @@ q1("SELECT fairq.create_queue('c', lease => '1 s', backoff_base => '0')");
 # A task of half an hour, and nothing else: no lease has the worker look now and then
 sub sleeps
 {
-	ok(wait_for(sub { q1("SELECT wait_event_type FROM pg_stat_activity WHERE backend_type = 'pgfairq worker'") eq 'Extension' }, $soon), 'the worker sleeps');
+	ok(wait_event_of($node, 'Extension', "backend_type = 'pgfairq worker'"), 'the worker sleeps');
 	return;
 }
 
@@ -157,7 +157,7 @@ acked_are_removed('forward');
 claim_second('back, before');
 my $waiting = session($node);
 $waiting->send("SELECT count(*) AS waited FROM fairq.claim('rate', wait => '4 s')");
-ok(wait_for(sub { q1("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%AS waited%' AND wait_event_type = 'Extension'") ne '0' }, $soon), 'somebody waits');
+ok(wait_event_of($node, 'Extension', "query LIKE '%AS waited%'"), 'somebody waits');
 q1("SELECT fairq.maintain('c')");
 set_clock(0);
 expires('back: a lease of a second of before');

@@ -1,4 +1,4 @@
-# The sweep finds tasks that nobody handed over.
+# The sweep finds tasks that were not handed over.
 #
 # Rows are made to slip by for real: the trigger of the table is switched off
 # behind everybody's back, by a change of the catalog, and they are inserted at
@@ -31,7 +31,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
-use IPC::Run;
+use FairqPgbench;
 use List::Util qw(max);
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -169,7 +169,7 @@ sweep_every('1s');
 ok(claims(30), 'a sweep finds them');
 is(swept(), 30, 'and counts them');
 my $log = slurp_file($node->logfile);
-is(scalar(() = $log =~ /LOG:  tasks of queue "s" had been handed over by nobody/g), 1, 'there is a line in the log');
+is(scalar(() = $log =~ /LOG:  sweep of queue "s" found claimable tasks that were in no lane: \d+/g), 1, 'there is a line in the log');
 
 sweep_every('0');
 slip(ready(ids(600)));
@@ -296,9 +296,7 @@ is(swept(), $so_far, 'nothing is taken for lost');
 #
 sql($node, 'VACUUM fairq.q_s');
 sweep_every('100ms');
-my $script = PostgreSQL::Test::Utils::tempdir() . '/load.sql';
-open my $out, '>', $script or die "$script: $!";
-print $out <<'SQL';
+run_pgbench($node, { load => <<'SQL' }, '--client=4', '--time=5')->ran_well('load');
 SELECT fairq.enqueue('s', '1', group_key => :client_id::text, run_at => CASE WHEN random() < 0.1 THEN now() + interval '50 ms' END);
 SELECT fairq.enqueue_many('s', array_fill('1'::jsonb, ARRAY[10]));
 SELECT count(fairq.ack(receipt)) FROM fairq.claim('s', 7);
@@ -309,15 +307,9 @@ SELECT count(*) FROM fairq.pop('s', 3);
 ROLLBACK;
 SELECT count(*) FROM fairq.pop('s', 6);
 SQL
-close $out;
-my ($stdout, $stderr) = ('', '');
-IPC::Run::run([ 'pgbench', '--no-vacuum', '--client=4', '--time=5', "--file=$script", $node->connstr('postgres') ],
-	'>', \$stdout, '2>', \$stderr, IPC::Run::timeout(120));
-is($?, 0, 'load') or diag($stderr);
-like($stdout, qr/number of failed transactions: 0 /, 'none of which failed');
 is(swept(), $so_far, 'nothing is taken for lost under load');
 $log = slurp_file($node->logfile);
-is(scalar(() = $log =~ /had been handed over by nobody/g), 1, 'there is still one line in the log');
+is(scalar(() = $log =~ /LOG:  sweep of queue/g), 1, 'there is still one line in the log');
 
 #
 # A claimer that is kept from running has tasks in its hands that look as if they
@@ -326,20 +318,10 @@ is(scalar(() = $log =~ /had been handed over by nobody/g), 1, 'there is still on
 sql($node, "SELECT fairq.purge('s')");
 sql($node, 'VACUUM fairq.q_s');
 sql($node, "SELECT fairq.enqueue_many('s', array_fill('\"held\"'::jsonb, ARRAY[400]))");
-$script = PostgreSQL::Test::Utils::tempdir() . '/stopped.sql';
-open $out, '>', $script or die "$script: $!";
-print $out "SELECT count(fairq.release(receipt)) FROM fairq.claim('s', 400);\n";
-close $out;
-my $claimer = IPC::Run::start([ 'pgbench', '--no-vacuum', '--client=1', '--time=600', "--file=$script", $node->connstr('postgres') ],
-	'>', \$stdout, '2>', \$stderr, IPC::Run::timeout(700));
+my $claimer = start_pgbench($node, { stopped => "SELECT count(fairq.release(receipt)) FROM fairq.claim('s', 400);\n" }, '--time=600');
 
 # With nothing new the sweep would not look at them.
-$script = PostgreSQL::Test::Utils::tempdir() . '/other.sql';
-open $out, '>', $script or die "$script: $!";
-print $out "SELECT fairq.cancel('s', fairq.enqueue('s', '1'));\n";
-close $out;
-my $other = IPC::Run::start([ 'pgbench', '--no-vacuum', '--client=1', '--rate=20', '--time=600', "--file=$script", $node->connstr('postgres') ],
-	'>', '/dev/null', '2>', '/dev/null');
+my $other = start_pgbench($node, { other => "SELECT fairq.cancel('s', fairq.enqueue('s', '1'));\n" }, '--rate=20', '--time=600');
 my $pid;
 wait_for(sub { $pid = sql($node, "SELECT pid FROM pg_stat_activity WHERE query ~ 'claim.*400' AND pid <> pg_backend_pid()") });
 my $swept = swept();

@@ -28,6 +28,7 @@ use FindBin;
 use lib "$FindBin::RealBin/lib";
 
 use FairqNode;
+use FairqPgbench;
 use JSON::PP;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -94,10 +95,7 @@ sub asleep
 	my ($number, $event) = @_;
 
 	$event //= 'Extension';
-	return wait_for(
-		sub {
-			sql($node, "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND wait_event_type = '$event' AND query ~ 'wait'") eq $number;
-		});
+	return wait_event_of($node, $event, "state = 'active' AND query ~ 'wait'", $number);
 }
 
 # A scenario has a queue of its own.
@@ -446,10 +444,10 @@ scenario 'fairq.wait' => sub {
 	is($other, 1, 'the other goes on waiting');
 
 	run('w', 'BEGIN');
-	like(run('w', "CALL fairq.wait('q')"), qr/transaction that is under way/, 'not in a transaction');
+	like(run('w', "CALL fairq.wait('q')"), qr/cannot run inside a transaction block/, 'not in a transaction');
 	run('w', 'ROLLBACK');
-	refused($node, "SELECT fairq.enqueue('q', '1') \\; CALL fairq.wait('q');", '25001', qr/under way/, qr/on its own/, 'not after something else');
-	refused($node, "DO \$\$ BEGIN PERFORM fairq.enqueue('q', '1'); CALL fairq.wait('q'); END \$\$;", '25001', qr/under way/, undef,
+	refused($node, "SELECT fairq.enqueue('q', '1') \\; CALL fairq.wait('q');", '25001', qr/cannot run inside a transaction block/, qr/on its own/, 'not after something else');
+	refused($node, "DO \$\$ BEGIN PERFORM fairq.enqueue('q', '1'); CALL fairq.wait('q'); END \$\$;", '25001', qr/cannot run inside a transaction block/, undef,
 		'not with something to commit');
 	sql($node, <<'SQL');
 SELECT fairq.purge('q');
@@ -548,13 +546,7 @@ scenario 'the worker is gone' => sub {
 	is(eventually('w', $claim), 9, 'then it has the task');
 	kill 'CONT', $launcher;
 	# Without one the first claim of those that follow would come back at once.
-	ok( wait_for(
-			sub {
-				sql($node,
-					"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'pgfairq worker' AND datname = 'postgres' AND wait_event_type = 'Extension'")
-				  eq '1';
-			}),
-		'there is a worker again');
+	ok(wait_event_of($node, 'Extension', "backend_type = 'pgfairq worker' AND datname = 'postgres'"), 'there is a worker again');
 };
 
 #
@@ -599,16 +591,14 @@ foreach my $queue (sort keys %$rounds)
 # would be told, or come by.  Chance has the task come just when he falls asleep.
 #
 {
-	my $file = "$PostgreSQL::Test::Utils::tmp_check/ping_pong";
 	my @players;
-	my ($out, $err) = ('', '');
 
 	sql($node, "SELECT fairq.create_queue(q) FROM unnest(ARRAY['ping', 'pong']) q; SELECT fairq.enqueue('ping', '{}')");
 	foreach my $player ([ 'ping', 'pong' ], [ 'pong', 'ping' ])
 	{
 		my ($from, $to) = @$player;
 
-		PostgreSQL::Test::Utils::append_to_file("$file.$from", <<"SQL");
+		push @players, start_pgbench($node, { ping_pong => <<"SQL" }, '--protocol=prepared', "--transactions=$volleys");
 \\set us random(0, 500)
 SELECT 1 / count(*) FROM fairq.pop('$from', wait => '60 s');
 \\sleep :us us
@@ -616,12 +606,8 @@ SELECT fairq.enqueue('$to', '{}');
 \\set us random(0, 500)
 \\sleep :us us
 SQL
-		push @players, IPC::Run::start(
-			[ 'pgbench', '--no-vacuum', '--protocol=prepared', "--transactions=$volleys", "--file=$file.$from", $node->connstr('postgres') ],
-			'>', \$out, '2>', \$err, IPC::Run::timeout(300));
 	}
-	$_->finish for @players;
-	ok(!(grep { $_->result } @players), "ping-pong: $volleys volleys, and nobody was overlooked") or diag($err);
+	is(join('', map { $_->trouble } @players), '', "ping-pong: $volleys volleys, and nobody was overlooked");
 }
 
 my $latency = facts('latency', 50);

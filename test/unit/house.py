@@ -6,9 +6,12 @@
   circle. Calls are read from the object files: what they define and need.
 - The library exports what the server calls, and nothing else.
 - Lines, functions and files keep to the lengths below.
+- Comments name a backend or a transaction as such, not as a person, and none begins
+  with "The same", which cannot be read alone.
 
 To see it fail: include "sql/arguments.h" in src/shmem/lanes.c, or call something of
-it; leave the version script out of the Makefile; write a longer line.
+it; leave the version script out of the Makefile; write a longer line; write of what
+nobody does.
 """
 import glob
 import os
@@ -17,7 +20,10 @@ import subprocess
 import sys
 
 ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql"]
-COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 700, 80, 6
+COLUMNS, COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 80, 700, 80, 6
+
+# Words that comments do without: they are said of persons.
+PERSONS = re.compile(r"\b(somebody|nobody|his|him|himself|he)\b", re.I)
 
 # What is beyond, and why: "file: function()" or a file.
 ALLOWED = {
@@ -89,8 +95,8 @@ def exported():
 
 
 def too_long(sources):
-    """(lines, files, functions, parameters)"""
-    lines, files, functions, parameters = [], [], [], []
+    """(lines, lines of comments, files, functions, parameters)"""
+    lines, wide, files, functions, parameters = [], [], [], [], []
     for path in sources:
         text = read(path)
         rows = text.split("\n")
@@ -100,6 +106,8 @@ def too_long(sources):
             # The text of a message stays in one piece, to be found.
             if len(row.expandtabs(4)) > COLUMNS and '"' not in row:
                 lines.append("%s:%d: %d columns" % (path, number, len(row.expandtabs(4))))
+            if len(row.expandtabs(4)) > COMMENT_COLUMNS and re.match(r"\s*(/\*|\* )", row):
+                wide.append("%s:%d: %d columns" % (path, number, len(row.expandtabs(4))))
         for match in re.finditer(r"^([a-z]\w*)\(([^;{]*?)\)\n\{\n(.*?)^\}", text, re.M | re.S):
             length = match[0].count("\n") + 1
             if length > FUNCTION_LINES:
@@ -107,7 +115,25 @@ def too_long(sources):
             count = match[2].count(",") + 1
             if count > PARAMETERS:
                 parameters.append("%s: %s() has %d parameters" % (path, match[1], count))
-    return lines, files, functions, parameters
+    return lines, wide, files, functions, parameters
+
+
+def comments(path):
+    """(line, text) of the comments of a file."""
+    text = read(path)
+    for match in re.finditer(r"/\*.*?\*/", text, re.S):
+        yield text.count("\n", 0, match.start()) + 1, re.sub(r"\s*\n\s*\*?\s*", " ", match[0])
+
+
+def wordings(sources):
+    """(of persons, beginning with "The same")"""
+    persons, same = [], []
+    for path in sources:
+        for line, text in comments(path):
+            persons += ["%s:%d: %s" % (path, line, word) for word in PERSONS.findall(text)]
+            if re.match(r"/\*\W*the same\b", text, re.I):
+                same.append("%s:%d" % (path, line))
+    return persons, same
 
 
 def main():
@@ -124,11 +150,15 @@ def main():
     none("calls go down the folders", upwards(pairs))
     none("no files call each other in a circle", circles(pairs))
     none("the library exports only what the server calls", exported())
-    lines, files, functions, parameters = too_long(sources)
+    lines, wide, files, functions, parameters = too_long(sources)
     none("no line is wider than %d columns" % COLUMNS, lines)
+    none("no comment is wider than %d columns" % COMMENT_COLUMNS, wide)
     none("no file has more than %d lines" % FILE_LINES, files)
     none("no function has more than %d lines" % FUNCTION_LINES, functions)
     none("no function has more than %d parameters" % PARAMETERS, parameters)
+    persons, same = wordings(sources)
+    none("comments speak of backends and transactions, not of persons", persons)
+    none("no comment begins with \"The same\"", same)
     none("what is allowed is there", ["%s is within the bounds" % name for name in ALLOWED if name not in allowed])
     print("1..%d" % len(tests))
     return 0 if all(tests) else 1

@@ -1,7 +1,9 @@
 #!/bin/sh
 # Builds and runs the unit tests, which need the server's headers but no
-# server, and looks how the sources are built (house.py); prints TAP.
-# PG_CONFIG chooses the server.
+# server, and looks how the sources are built (house.py) and laid out
+# (indent.sh); prints TAP. PG_CONFIG chooses the server.
+#
+# To see the layout fail: put two spaces where there is one.
 set -eu
 
 cd "$(dirname "$0")/../.."
@@ -18,4 +20,15 @@ $("$pg_config" --cc) -O1 -g -Wall -Wextra -Wno-unused-parameter -fwrapv \
 status=0
 "$build/arithmetic" || status=1
 "${FAIRQ_PYTHON:-python3}" test/unit/house.py . || status=1
+
+if test/scripts/indent.sh --check >"$build/diff" 2>"$build/why"; then
+	echo "ok 1 - the sources are laid out as make indent does"
+elif [ $? -eq 2 ]; then
+	echo "ok 1 - the sources are laid out as make indent does # skip $(tail -n 1 "$build/why")"
+else
+	status=1
+	echo "not ok 1 - the sources are laid out as make indent does"
+	sed 's/^/# /' "$build/diff" "$build/why"
+fi
+echo 1..1
 exit $status

@@ -1,5 +1,5 @@
 -- as: owner
--- The same while somebody publishes, acknowledges or maintains.
+-- Rename the table while another role publishes, acknowledges or maintains.
 CREATE FUNCTION attack.trick() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
 	ALTER TABLE fairq.q_theirs RENAME COLUMN lease TO lease2;

@@ -1,5 +1,5 @@
 -- as: creator
--- The same by renaming it, and with another queue of his, whose columns are in another order.
+-- Rename the table, and put that of another queue there, whose columns are in another order.
 SELECT fairq.create_queue('a', policy => 'priority', buckets => 1);
 SELECT fairq.create_queue('b', policy => 'priority', buckets => 1);
 CREATE TEMP TABLE script AS SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod) || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END, ', '

@@ -26,7 +26,10 @@ our @EXPORT = qw(
   start_after_kill
   nothing_swept
   worker_pid
+  wait_event_of
+  acknowledge_all
   python_program
+  run_restarting
 );
 
 # A running node with the library preloaded and the extension in database
@@ -78,7 +81,7 @@ sub sql
 	return $node->safe_psql($db // 'postgres', $sql);
 }
 
-# The same as a list of rows, each a list of columns.
+# What it returns as a list of rows, each a list of columns.
 sub rows
 {
 	my ($node, $sql, $db) = @_;
@@ -193,6 +196,40 @@ sub worker_pid
 	return $pid;
 }
 
+# Wait until some processes wait for events of a type: Lock; Extension for those that
+# sleep until there is something for them.  who is a condition on pg_stat_activity,
+# number how many there are to be (1).  Answers false if it does not come to that.
+sub wait_event_of
+{
+	my ($node, $type, $who, $number) = @_;
+
+	return $node->poll_query_until('postgres',
+		"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = '$type' AND pid <> pg_backend_pid() AND ($who)",
+		$number // 1);
+}
+
+# Claim and acknowledge all there is in a queue, ten tasks at a time, each ten in a
+# transaction.
+sub acknowledge_all
+{
+	my ($node, $queue) = @_;
+
+	sql($node, <<SQL);
+DO \$\$
+DECLARE
+	r uuid[];
+BEGIN
+	LOOP
+		r := ARRAY(SELECT receipt FROM fairq.claim('$queue', 10));
+		EXIT WHEN r = '{}';
+		PERFORM fairq.ack_many(r);
+		COMMIT;
+	END LOOP;
+END \$\$;
+SQL
+	return;
+}
+
 # One test: no sweep has found a task, for there was none, unless by hand.
 sub nothing_swept
 {
@@ -229,6 +266,24 @@ sub python_program
 	  "a python3 with psycopg 3 is needed (Debian: python3-psycopg), or FAIRQ_PYTHON";
 }
 
+# Run a program of test/load that restarts the server.  Answers whether it went well, and
+# its output.
+sub run_restarting
+{
+	my ($node, $program, @arguments) = @_;
+	my $output = '';
+	my $good = IPC::Run::run(
+		[
+			python_program($program), $node->connstr('postgres'), @arguments,
+			'--pg-ctl', 'pg_ctl', '--data', $node->data_dir, '--log', $node->logfile
+		],
+		'>&', \$output);
+
+	# The postmaster is another one.
+	$node->_update_pid(1);
+	return ($good, $output);
+}
+
 package FairqSession;
 
 sub new
@@ -254,7 +309,7 @@ sub query
 	return $out;
 }
 
-# The same; dies if there was an error.
+# As query(); dies if there was an error.
 sub safe
 {
 	my ($self, $sql) = @_;
@@ -278,6 +333,20 @@ sub send
 
 	$self->{psql}->query_until(qr/sent/, "\\echo sent\n$sql;\n");
 	return;
+}
+
+# Wait for the end of what was sent.  Answers what was written to standard error
+# since then, '' if all went well.
+sub ended
+{
+	my ($self) = @_;
+	my $error;
+
+	$self->{psql}->set_query_timer_restart;
+	$self->{psql}->query('');
+	$error = $self->{psql}{stderr};
+	$self->{psql}{stderr} = '';
+	return $error;
 }
 
 sub pid

@@ -1,0 +1,223 @@
+"""What a schedule of model_run.py compares: the answers of real queues with the
+model of them (model.py). Every difference is an error."""
+
+import time
+from contextlib import contextmanager
+
+import psycopg
+
+from model import Difference, Model, Transaction
+
+GROUPS = ["a", "b", "c", "", "ü"]
+COLUMNS = "id, receipt, group_key, payload, attempt"
+
+
+class Connection:
+    def __init__(self, name):
+        self.name = name
+        self.db = None
+        self.tx = None
+
+    def connect(self, conninfo):
+        """After a crash that a schedule has caused the next one waits for the server."""
+        deadline = time.time() + 60
+        while True:
+            try:
+                self.db = psycopg.connect(conninfo, autocommit=True,
+                                          options="-c lock_timeout=2s -c statement_timeout=30s")
+                return
+            except psycopg.OperationalError:
+                if time.time() > deadline:
+                    raise
+                time.sleep(0.1)
+
+
+class Compared:
+    """Queues, three connections to them, and the model."""
+
+    def __init__(self):
+        self.connections = [Connection(name) for name in "ABC"]
+        self.model = Model()
+        self.log = []
+        self.compared = 0       # counts that were
+        self.patience = 20      # seconds for what maintain has to move, on a busy machine
+
+    # --- talking to the server --------------------------------------------
+
+    def call(self, c, text, *args):
+        entry = [c.name, text, args, None]
+        self.log.append(entry)
+        cursor = c.db.execute(text, args)
+        entry[3] = cursor.fetchall() if cursor.description else []
+        return entry[3]
+
+    def value(self, c, text, *args):
+        return self.call(c, text, *args)[0][0]
+
+    def expect(self, what, is_, should):
+        if is_ != should:
+            raise Difference("%s: is %r, should be %r" % (what, is_, should))
+
+    def refused(self, c, state, text, *args):
+        """It is refused, and nothing else happens."""
+        if c.tx:
+            self.call(c, "SAVEPOINT refused")
+        try:
+            self.call(c, text, *args)
+        except psycopg.Error as e:
+            self.expect("SQLSTATE", e.sqlstate, state)
+        else:
+            raise Difference("it is not refused")
+        if c.tx:
+            self.call(c, "ROLLBACK TO SAVEPOINT refused")
+
+    @contextmanager
+    def within(self, c):
+        """The transaction that a statement is in: the open one, or its own."""
+        tx = c.tx or Transaction(c)
+        yield tx
+        self.resolve(c)
+        if c.tx is None:
+            self.model.commit(tx)
+            self.resolve(c)     # what was held may run
+
+    def resolve(self, c):
+        """Whether there was room for tasks that got their places, the queue says."""
+        for queue in self.model.queues.values():
+            placed = [t for t in queue.tasks.values() if t.row and t.row.state == "placed"]
+            if not placed:
+                continue
+            states = dict(self.call(c, "SELECT id, state FROM fairq.tasks(%s)", queue.name))
+            for task in placed:
+                state = "ready" if states.get(task.id) == "leased" else states.get(task.id)
+                queue.placed(task, state)
+
+    # --- comparing --------------------------------------------------------
+
+    def take(self, tx, queue, rows, n, chosen=None, leased=True, session=None):
+        """Check what a claim or pop gave, and note it."""
+        queue.room_is_exact &= chosen is None
+        lines = queue.lines(chosen)
+        left = {g: queue.room(g) for g in GROUPS}
+        want = 0
+        room = dict(left)
+        for (_, group), line in sorted(lines.items()):
+            take = min(len(line), room[group])
+            room[group] -= take
+            want += take
+        self.expect("number of tasks", len(rows), min(n, want))
+        klass_before = -1
+        for id, receipt, group, payload, attempt in rows:
+            task = queue.tasks.get(id)
+            line = lines.get((task.row.klass, task.row.group), []) if task and task.row else []
+            if task not in line:
+                raise Difference("task %d should not come: %r" % (id, task))
+            row = task.row
+            self.expect("group, payload, attempt", (group, payload, attempt), (row.group, row.payload, row.attempts + 1))
+            if row.klass < klass_before:
+                raise Difference("class %d after %d" % (row.klass, klass_before))
+            klass_before = row.klass
+            for (klass, other), others in lines.items():
+                if klass < row.klass and others and left[other] > 0:
+                    raise Difference("class %d while %r has class %d" % (row.klass, other, klass))
+            if left[group] <= 0:
+                raise Difference("group %r above its limit" % group)
+            left[group] -= 1
+            if queue.in_order(task):
+                self.expect("first of %r" % group, id, next(t.id for t in line if queue.in_order(t)))
+            line.remove(task)
+            self.model.claim(tx, task, receipt, session)
+            if not leased:
+                self.model.remove(tx, task)
+        if not rows:
+            self.catch_up(c=tx.connection, tx=tx, queue=queue)
+
+    def not_mine(self, c, receipt, what):
+        for function in ["ack", "nack", "release"]:
+            self.expect(what + function, self.value(c, "SELECT fairq." + function + "(%s)", receipt), False)
+        self.expect(what + "extend", self.value(c, "SELECT fairq.extend(%s, '1 day')", receipt), None)
+
+    def check_position(self, queue, task, ahead):
+        """As far as the order is known."""
+        before = after = 0
+        me = task.row
+        for other in queue.tasks.values():
+            row = other.row
+            if other is task or row.state != "ready" or other.lease:
+                continue
+            ordered = row.klass == me.klass and row.group == me.group and queue.in_order(task) and queue.in_order(other)
+            # What was set aside, of other groups at their limits, is not counted.
+            before += (row.group == me.group or row.group not in queue.ever_limited) and (
+                row.klass < me.klass or (ordered and row.turn < me.turn))
+            after += row.klass > me.klass or (ordered and row.turn > me.turn)
+        ready = sum(t.row.state == "ready" and t.lease is None for t in queue.tasks.values())
+        if not before <= ahead <= ready - 1 - after:
+            self.compare(self.connections[0])
+            raise Difference("ahead of %d: %d, should be from %d to %d" % (task.id, ahead, before, ready - 1 - after))
+
+    def catch_up(self, c, tx, queue, passes=True):
+        """What tasks there are. passes: a pass of maintain may have moved some.
+        Returns whether it has."""
+        rows = self.call(c, "SELECT id, state, group_key, payload, attempts, unique_key, priority, max_attempts "
+                         "FROM fairq.tasks(%s) ORDER BY lease_until IS NULL, address IS NULL, "
+                         "fairq.block(address), fairq.slot(address), id", queue.name)
+        should = {t.id: t for t in queue.tasks.values() if t.seen(tx) is not None}
+        moved = []
+        fed = []
+        # What is held may run because the one before it has died.
+        rows.sort(key=lambda row: row[0] not in queue.tasks or queue.tasks[row[0]].lease is None)
+        for id, state, *rest in rows:
+            task = should.pop(id, None)
+            if task is None:
+                raise Difference("task %d is there" % id)
+            if passes and (task.shown(tx), task.seen(tx).attempts) != (state, rest[2]):
+                moved.append(task)
+                if task.seen(tx).state == "overflow":
+                    fed.append(task)
+                self.model.passes(tx, task, state, rest[2])
+            row = task.seen(tx)
+            self.expect("task %d" % id, (state, *rest),
+                        (state if task in moved else task.shown(tx), row.group, row.payload, row.attempts, row.key, row.klass,
+                         queue.attempts_of(row)))
+        if should:
+            raise Difference("there is no task %r" % list(should))
+        for place in {(t.row.group, t.row.klass) for t in fed}:
+            ids = [t.id for t in fed if (t.row.group, t.row.klass) == place]
+            self.expect("order in which %r and %d leave the overflow" % place, ids, sorted(ids))
+        return bool(moved)
+
+    def compare(self, c):
+        for queue in self.model.queues.values():
+            self.catch_up(c, c.tx or Transaction(c), queue, passes=False)
+
+    def maintain_queue(self, c, queue):
+        with self.within(c) as tx:
+            n = self.value(c, "SELECT fairq.maintain(%s)", queue.name)
+            self.expect("maintain did something", n > 0, self.catch_up(c, tx, queue))
+
+    def compare_depths(self):
+        """With no transaction open: what has to be moved is, and what is counted."""
+        c = self.connections[0]
+        for queue in self.model.queues.values():
+            deadline = time.time() + self.patience
+            self.maintain_queue(c, queue)
+            while self.model.must_pass(queue):
+                if time.time() > deadline:
+                    raise Difference("maintain leaves %r" % self.model.must_pass(queue))
+                self.maintain_queue(c, queue)
+                time.sleep(0.02)
+        self.compare_counts()
+
+    def compare_counts(self):
+        """With no transaction open: what the views count. Nothing has to come by first."""
+        c = self.connections[0]
+        for queue in self.model.queues.values():
+            states = ["ready", "leased", "scheduled", "overflow", "held", "dead"]
+            shown = [(t.row.group, t.shown(None)) for t in queue.tasks.values()]
+            is_ = self.call(c, "SELECT " + ", ".join(states) + ", swept FROM fairq.queue_stats WHERE queue = %s", queue.name)
+            self.expect("depths, and 0 swept", is_, [(*([s for _, s in shown].count(s) for s in states), 0)])
+            states = ["ready", "leased", "overflow"]
+            is_ = self.call(c, "SELECT group_key, " + ", ".join(states) + " FROM fairq.group_stats WHERE queue = %s", queue.name)
+            groups = {g for g, state in shown if state in states}
+            self.expect("counts of groups", sorted(is_), sorted((g, *(shown.count((g, s)) for s in states)) for g in groups))
+        self.compared += 1
