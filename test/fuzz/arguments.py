@@ -64,6 +64,13 @@ TYPES = {
 }
 
 
+# A task that expires goes by itself: the books would not know. The model has that.
+EXPIRES = {
+    "expires_at": ["infinity", "-infinity", "294276-12-31", "300000-01-01", "x"],
+    "expire_after": ["0", "-1 microsecond", "10 years", "11 years", "178000000 years", "1 day -24:00:00", "x"],
+}
+
+
 class Finding(Exception):
     pass
 
@@ -154,9 +161,11 @@ class Worker:
         if len(self.functions) < 20:
             raise Finding("only %d functions in the catalog" % len(self.functions))
 
-    def bad(self, type_name):
+    def bad(self, argument, type_name):
         if self.random.random() < 0.25:
             return None
+        if argument in EXPIRES:
+            return self.random.choice(EXPIRES[argument])
         if type_name.endswith("[]"):
             return self.random_array(type_name[:-2])
         return self.random.choice(TYPES[type_name])
@@ -233,6 +242,10 @@ class Worker:
             return r.choice([None, "now", self.soon(), self.soon()])
         if argument == "run_ats":
             return self.array([r.choice([None, "yesterday", self.soon()]) for _ in range(r.choice([1, several]))])
+        if argument == "expires_at":
+            return r.choice([None, "infinity", "2200-01-01"])
+        if argument == "expire_after":
+            return r.choice([None, "0", "1 year"])
         if argument == "max_attempts":
             return str(r.choice([0, 1, 3, 20]))
         if argument == "max_tasks" and function not in ("create_queue", "alter_queue"):
@@ -288,7 +301,7 @@ class Worker:
             wild = self.random.random() < wildness and argument != "wait"
             if optional and not wild and self.random.random() < 0.6:
                 continue
-            value = self.bad(type_name) if wild else self.good(function, argument, type_name, queue, several)
+            value = self.bad(argument, type_name) if wild else self.good(function, argument, type_name, queue, several)
             if argument == "topic" and value is not None:
                 value = self.prefix.strip() + "." + value  # not of another worker's queues
             arguments[argument] = (value, type_name)
@@ -360,7 +373,7 @@ class Worker:
         for receipt, (lease_queue, lease_id, attempt) in self.books.leases.items():
             if lease_queue == queue:
                 holders[lease_id] = receipt
-        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address in rows:
+        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at in rows:
             if task_id not in tasks:
                 raise Finding("claimed task %d, which is not there" % task_id)
             task = tasks[task_id]

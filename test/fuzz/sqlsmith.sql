@@ -51,9 +51,9 @@ BEGIN
                                   string_agg(CASE WHEN name = 'run_at' OR name = 'session' AND proname IN ('claim', 'ack_and_claim') THEN 'NULL'
                                                   WHEN name = 'session' THEN '(SELECT session FROM fairq.sessions LIMIT 1)'
                                                   WHEN name = 'name' THEN 'm.policy' WHEN name = 'ttl' THEN 'm.lease' WHEN name = 'bound' THEN 'm.yes'
-                                                  WHEN name IN ('wait', 'on_duplicate', 'backoff_base', 'backoff_max', 'keep_done', 'durable_leases', 'charge', 'notify')
+                                                  WHEN name IN ('wait', 'on_duplicate', 'backoff_base', 'backoff_max', 'keep_done', 'durable_leases', 'charge', 'notify', 'expire_after')
                                                       OR proname IN ('create_queue', 'alter_queue') AND name = 'max_tasks' THEN 'DEFAULT'
-                                                  WHEN name IN ('max_ready', 'max_ready_per_group', 'run_ats', 'weight', 'max_leased', 'rate', 'burst') THEN 'NULL'
+                                                  WHEN name IN ('max_ready', 'max_ready_per_group', 'run_ats', 'expires_at', 'weight', 'max_leased', 'rate', 'burst') THEN 'NULL'
                                                   WHEN name IN ('error', 'unique_key', 'topic') THEN 'm.policy' WHEN name = 'unique_keys' THEN 'm.group_keys' WHEN name = 'errors' THEN 'm.group_keys[1:1]'
                                                   WHEN name = 'headers' THEN 'm.payload' WHEN name = 'max_attempts' THEN 'm.max_tasks'
                                                   WHEN name = 'priority' THEN 'm.max_tasks % 10'

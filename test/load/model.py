@@ -9,8 +9,8 @@ commit, one for its rollback, whole or to a savepoint. Rolling back undoes in
 reverse order.
 
 What is not said here: the order between groups (engine_fair_order.pl), and times.
-What is scheduled is so for ever, until a schedule makes it due; leases end when
-a schedule says so.
+What is scheduled is so for ever, until a schedule makes it due; leases end, and
+tasks expire, when a schedule says so.
 """
 
 from dataclasses import dataclass, field, replace
@@ -32,6 +32,7 @@ class Row:
     max_attempts: int = None    # None: the queue's
     later: bool = False         # its run_at is far away
     key: str = None
+    expired: bool = False       # its expires_at has come: it is not begun any more
     turn: int = 0               # first in, first out within group and class
 
     WAITS = ("ready", "scheduled", "overflow", "placed")
@@ -92,7 +93,12 @@ class Task:
                                not (lease.durable and lease.claimer not in (None, tx))))
 
     def claimable(self):
-        return self.writer is None and self.lease is None and self.row.state == "ready"
+        return self.writer is None and self.lease is None and self.row.state == "ready" and not self.row.expired
+
+    def may_end(self, tx):
+        """A pass in tx may end it, for it has expired."""
+        row = self.seen(tx)
+        return row is not None and row.expired and row.state != "dead" and self.free(tx) and self.lease is None
 
 
 class Queue:
@@ -110,6 +116,7 @@ class Queue:
         self.limits = {}
         self.ever_limited = set()       # their tasks come about in order only
         self.room_is_exact = True       # until a claim may have passed by groups with work
+        self.ever_expired = False       # then any claim may end in a pass
         self.ever_overflowed = set()    # groups and classes that had an overflow
         self.purged = {}                # groups: what has a turn before is out of order
         self.__dict__.update(settings)
@@ -236,6 +243,7 @@ class Model:
 
     def write(self, tx, task, row):
         """row None: the task is removed."""
+        task.queue.ever_expired |= row is not None and row.expired
         before = task.row, task.writer
         task.before, task.row, task.writer = task.row, row, tx
 
@@ -309,8 +317,14 @@ class Model:
             self.settle(tx, task)
         self.write(tx, task, None)
 
-    def failed(self, tx, task, later=False):
-        """nack, expiry: an attempt is over."""
+    def release(self, tx, task):
+        if task.row.expired:
+            self.remove(tx, task)
+        else:
+            self.settle(tx, task)
+
+    def failed(self, tx, task, later=False, ends=True):
+        """nack, expiry: an attempt is over. ends: and the task, if it has expired."""
         queue, row = task.queue, task.row
         attempts, most = row.attempts + (not task.lease.nobodys), queue.attempts_of(row)
         self.settle(tx, task)
@@ -318,6 +332,8 @@ class Model:
             state = "dead"
             if row.key is not None:
                 tx.gone.append((queue, row.key))
+        elif row.expired and ends:
+            return self.remove(tx, task)
         else:
             state = "scheduled" if later else "ready"
         self.change(tx, task, state=state, attempts=attempts, later=later,
@@ -327,8 +343,12 @@ class Model:
 
     def enqueue(self, tx, queue, id, row, replaces=False):
         """id is what the queue answered; None: it did not say."""
-        first, held = queue.of_key(row.key, tx) if row.key is not None else (None, None)
-        waiting = held or (first if first is not None and first.lease is None else None)
+        while True:
+            first, held = queue.of_key(row.key, tx) if row.key is not None else (None, None)
+            waiting = held or (first if first is not None and first.lease is None else None)
+            if waiting is None or not waiting.row.expired:
+                break
+            self.remove(tx, waiting)
         if waiting is None:
             state = "held" if first is not None else "scheduled" if row.later else queue.place()
             if id is None:
@@ -374,7 +394,7 @@ class Model:
         if held is not None or (first is not None and first.lease is None):
             return False
         state = "held" if first is not None else queue.place()
-        self.change(tx, task, state=state, attempts=0, later=False, turn=queue.next_turn())
+        self.change(tx, task, state=state, attempts=0, later=False, expired=False, turn=queue.next_turn())
         return True
 
     # --- the end of transactions ------------------------------------------
@@ -417,7 +437,7 @@ class Model:
                 attempt = row.attempts + (not lease.nobodys)
                 dies = attempt >= queue.attempts_of(row) > 0
                 if attempts == attempt and state in (("dead",) if dies else ("ready", "leased")):
-                    return self.failed(tx, task)
+                    return self.failed(tx, task, ends=False)
             elif row.state == "overflow" and state == "ready" or \
                     row.state == "scheduled" and not row.later and state in ("ready", "overflow"):
                 return self.change(tx, task, state=state, turn=queue.next_turn())
@@ -437,12 +457,13 @@ class Model:
         """With no transaction open: what maintain has to move."""
         due = [t for t in queue.tasks.values()
                if (t.lease is not None and (t.lease.expired or t.lease.lost()))
+               or t.may_end(None)
                or (t.row.state == "scheduled" and not t.row.later)
                or (t.row.state == "held" and self.may_run(None, t))]
         if queue.max_ready is not None:
             ready = [t.row for t in queue.tasks.values() if t.row.state == "ready" and t.lease is None]
             for task in queue.tasks.values():
-                if task.row.state != "overflow" or len(ready) >= queue.max_ready:
+                if task.row.state != "overflow" or task.row.expired or len(ready) >= queue.max_ready:
                     continue
                 same = sum((r.group, r.klass) == (task.row.group, task.row.klass) for r in ready)
                 # A group is fed before it runs dry, and may be as soon as it has room.

@@ -39,6 +39,7 @@ KEYS = ["k1", "k2", "k3"]
 TOPICS = ["a", "a.b", "a.b.c", "b"]
 PATTERNS = ["a", "a.*", "a.#", "#", "*.b", "b"]
 FAR = "2100-01-01"
+PAST = "2020-01-01"
 NAME = "model"
 
 # What steps choose from. Connections and queues are numbers in a schedule, and the
@@ -49,7 +50,7 @@ PICKS = [(number,) * n for n in (1, 2, 3) for number in range(20)]
 SETTINGS = st.fixed_dictionaries({"buckets": st.sampled_from([1, 2, 4, 16]), "durable": st.sampled_from(percent(25)),
                                   "room": st.sampled_from([None, None, (3, 8), (1, 3), (4, 100)])})
 ROW = {"group": GROUPS, "klass": CLASSES, "max_attempts": [None, None, 1, 2], "later": percent(10),
-       "key": [None] * 7 + KEYS}
+       "key": [None] * 7 + KEYS, "expired": percent(5)}
 ALTERED = [(name, value) for name, values in {
     "buckets": [1, 2, 5, 16], "max_attempts": [1, 2, 3, 5], "max_ready_per_group": [1, 2, 4, 50],
     "max_ready": [2, 5, 20, 50], "durable": [False, False, True]}.items() for value in values]
@@ -82,17 +83,19 @@ class Run(Compared):
     # --- producing --------------------------------------------------------
 
     def new_row(self, values):
+        if values.get("later"):
+            values["expired"] = False
         return Row("ready", payload=next(self.payloads), **values)
 
     def can_enqueue(self, tx, queue, key):
         return key is None or not queue.key_is_busy(key, tx)
 
     ENQUEUE = ("%s::jsonb, group_key => %s, priority => %s, run_at => %s::timestamptz, max_attempts => %s, "
-               "unique_key => %s, on_duplicate => %s)")
+               "unique_key => %s, on_duplicate => %s, expires_at => %s::timestamptz)")
 
     def arguments(self, row, replaces):
         return (json.dumps(row.payload), row.group, row.klass, FAR if row.later else None, row.max_attempts,
-                row.key, "replace" if replaces else "keep")
+                row.key, "replace" if replaces else "keep", PAST if row.expired else FAR if row.payload % 2 and not row.later else None)
 
     @step(60, c=C, queue=QUEUE, **ROW, replaces=percent(50))
     def enqueue(self, c, queue, replaces, **row):
@@ -224,7 +227,7 @@ class Run(Compared):
         with self.within(c) as tx:
             for task in self.leases(tx, lease):
                 self.expect("release", self.value(c, "SELECT fairq.release(%s)", task.lease.receipt), True)
-                self.model.settle(tx, task)
+                self.model.release(tx, task)
 
     @step(4, c=C, leases=PICKS)
     def release_many(self, c, leases):
@@ -233,7 +236,7 @@ class Run(Compared):
             done = self.call(c, "SELECT fairq.release_many(%s::uuid[])", self.receipts(tasks))
             self.expect("release_many", sorted(x[0] for x in done), sorted(self.receipts(tasks)))
             for task in tasks:
-                self.model.settle(tx, task)
+                self.model.release(tx, task)
 
     @step(6, c=C, lease=PICK)
     def extend(self, c, lease):
@@ -292,7 +295,7 @@ class Run(Compared):
             tasks = [t for t in tasks if t.lease.settler is None]
             self.expect("close_session", self.value(c, "SELECT fairq.close_session(%s)", session.uuid), len(tasks))
             for task in tasks:
-                self.model.settle(tx, task)
+                self.model.release(tx, task)
             tx.owes(lambda: setattr(session, "over", True))
 
     @step(4, c=C, queue=QUEUE, lease=PICK)
@@ -392,6 +395,15 @@ class Run(Compared):
             # All of them in one call would come in any order.
             if not dead:
                 self.expect("revive", self.value(c, "SELECT fairq.revive(%s)", queue.name), 0)
+
+    @step(9, c=C, queue=QUEUE, task=PICK)
+    def overdue(self, c, queue, task):
+        """With SQL: a task expires, in whatever state."""
+        table = sql.Identifier("q_" + queue.name).as_string(c.db)
+        with self.within(c) as tx:
+            for task in pick((t for t in queue.tasks.values() if t.free(tx) and t.row and t.row.state != "dead"), task):
+                self.call(c, "UPDATE fairq." + table + " SET expires_at = '" + PAST + "' WHERE id = %s", task.id)
+                self.model.change(tx, task, expired=True)
 
     @step(6, c=C, queue=QUEUE, task=PICK)
     def hasten(self, c, queue, task):

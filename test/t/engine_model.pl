@@ -47,7 +47,7 @@ if (!defined $replay)
 	  foreach (
 		qw(enqueue enqueue_many publish subscribe claim pop ack ack_and_claim nack nack_many
 		release release_many extend expire old_receipt contested open_session heartbeat
-		close_session short_session buckets look cancel purge revive hasten pause set_group
+		close_session short_session buckets look cancel purge revive overdue hasten pause set_group
 		alter maintain transaction reconnect counts));
 	cmp_ok($counts->{restart} // 0, '>', 1, 'the server was restarted');
 }
