@@ -31,6 +31,7 @@
 #include "shmem/replenished_tasks.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
+#include "storage/recovery.h"
 #include "storage/row_writer.h"
 #include "verbs/expire.h"
 #include "verbs/placement.h"
@@ -178,6 +179,13 @@ expire_tasks(Relation rel, QueueInfo *info, int n, ExpireEntry *entries, bool wa
 			 int *ended)
 {
 	durable_leases_require(rel, info);
+
+	/*
+	 * After a start, groups are known from here on, as in remove_cancel: what
+	 * is removed here would count as there if they were read later in this
+	 * transaction.
+	 */
+	recovery_tags(rel, info);
 	for (int attempt = 0; n > 0 && attempt < EXPIRE_ATTEMPTS; attempt++)
 	{
 		ExpireBatch batch = {.rel = rel,.info = info,.n = n,.entries = entries,.wait = wait};
