@@ -123,6 +123,7 @@ CREATE TABLE fairq_internal.remembered_key (
 CREATE INDEX remembered_key_by_key ON fairq_internal.remembered_key USING btree (queue, unique_key);
 CREATE INDEX remembered_key_by_until ON fairq_internal.remembered_key USING btree (queue, until);
 SELECT pg_catalog.pg_extension_config_dump('fairq_internal.remembered_key', '');
+ALTER TABLE fairq_internal.remembered_key REPLICA IDENTITY FULL;
 
 -- As with fairq.group_setting: only a deletion of the queue is looked after.
 ALTER TABLE fairq_internal.remembered_key DISABLE TRIGGER ALL;

@@ -10,6 +10,9 @@ CREATE INDEX remembered_key_by_key ON fairq_internal.remembered_key USING btree 
 CREATE INDEX remembered_key_by_until ON fairq_internal.remembered_key USING btree (queue, until);
 SELECT pg_catalog.pg_extension_config_dump('fairq_internal.remembered_key', '');
 
+-- It has no primary key: a publication of all tables must not refuse a queue's end.
+ALTER TABLE fairq_internal.remembered_key REPLICA IDENTITY FULL;
+
 -- As with fairq.group_setting: only a deletion of the queue is looked after.
 ALTER TABLE fairq_internal.remembered_key DISABLE TRIGGER ALL;
 REVOKE ALL ON fairq_internal.remembered_key FROM PUBLIC;

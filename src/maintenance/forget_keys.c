@@ -57,9 +57,16 @@ forget_keys(Pass *pass, IndexPosition *from)
 	bool		left = false;
 	int			looked = 0;
 
-	if (remembered_keys_any(pass->info) && from->due <= pass->now)
+	if (from->due <= pass->now)
 	{
-		looked = remembered_keys_forget(pass->info, pass->now, pass->max, from, &left);
+		/*
+		 * A pass that was rolled back has perhaps said that there are none:
+		 * then the keys are read to their end.
+		 */
+		if (remembered_keys_any(pass->info))
+			looked = remembered_keys_forget(pass->info, pass->now, pass->max, from, &left);
+		else
+			from->due = DT_NOEND;
 		pending_due_read(index_cursor_end, &state->cursor, from);
 		if (left)
 		{
