@@ -41,6 +41,7 @@ sub calls_of
 		release_many => "ARRAY['$r']::uuid[]", cancel => "'q', 1", revive => "'q', 1",
 		open_session => "'s'", close_session => "'$s'", heartbeat => "'$s'", my_buckets => "'q', '$s'",
 		peek => "'q'", get_task => "'q', 1", get_task_position => "'q', 1", tasks => "'q'",
+		await => "'q', 1, '0'", schedule => "'s', 'q', '\@hourly'", unschedule => "'s'",
 		reset_stats => "'q'", map { $_ => '' }
 		  qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues));
 
@@ -51,7 +52,7 @@ sub calls_of
 }
 
 # Those that change nothing: where nothing may be written they can be called.
-my @looks = qw(heartbeat peek get_task get_task_position tasks reset_stats
+my @looks = qw(heartbeat await peek get_task get_task_position tasks reset_stats
   stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 
 # One test: none of the functions is left out.  (Those of the type work everywhere.)
