@@ -22,8 +22,8 @@ esac
 
 missing=()  # words for people
 packages=() # the packages that bring it
-npm_pg=no
 wishes=() # packages that something can do without
+npm_packages=() npm_wishes=() # the same from npm
 
 need() { # NEED WHAT PACKAGE...
 	missing+=("$1")
@@ -80,7 +80,7 @@ wanted() {
 # Uses major of look().
 look() {
 	local major
-	missing=() packages=() wishes=() npm_pg=no
+	missing=() packages=() wishes=() npm_packages=() npm_wishes=()
 	if [ "$purpose" = check-versions ]; then
 		have debootstrap || [ -x /usr/sbin/debootstrap ] || need "debootstrap" debootstrap
 		return
@@ -131,6 +131,7 @@ look() {
 	fi
 	if wanted readme; then
 		look_for_node
+		look_for_drivers
 	fi
 }
 
@@ -161,9 +162,22 @@ look_for_node() {
 			need "Node's package pg" node-pg
 		else
 			missing+=("Node's package pg")
-			npm_pg=yes
+			npm_packages+=(pg@8)
 		fi
 	fi
+	if have npm && ! node -e 'require("postgres")' 2>/dev/null; then
+		npm_wishes+=(postgres@3)
+	fi
+}
+
+# The drivers that doc/drivers.md has examples for.
+look_for_drivers() {
+	{ find_python && "$PYTHON" -c 'import psycopg2' 2>/dev/null; } || need "Python's psycopg2" python3-psycopg2
+	{ find_python && "$PYTHON" -c 'import asyncpg' 2>/dev/null; } || need "Python's asyncpg" python3-asyncpg
+	ruby -e 'require "pg"' 2>/dev/null || need "Ruby with pg" ruby ruby-pg
+	{ have go && [ -d /usr/share/gocode/src/github.com/lib/pq ]; } || need "Go with lib/pq" golang-go golang-github-lib-pq-dev
+	{ have javac && [ -f /usr/share/java/postgresql.jar ]; } ||
+		need "Java with PostgreSQL's JDBC driver" default-jdk-headless libpostgresql-jdbc-java
 }
 
 # Without asking for a password where nobody can type one.
@@ -174,10 +188,10 @@ may_install() {
 
 look
 if [ ${#missing[@]} -eq 0 ]; then
-	[ ${#wishes[@]} -gt 0 ] || exit 0
-	if ! may_install; then
+	[ $((${#wishes[@]} + ${#npm_wishes[@]})) -gt 0 ] || exit 0
+	if [ ${#wishes[@]} -gt 0 ] && ! may_install; then
 		say "Not installed, and left out (as root: apt-get install ${wishes[*]})."
-		exit 0
+		wishes=()
 	fi
 else
 	say "Missing:"
@@ -251,12 +265,24 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 	look
 fi
 
-if [ $npm_pg = yes ]; then
-	say "Installing: pg from npm, into test/.node"
-	mkdir -p "$(dirname "$NODE_PACKAGES")"
-	npm install --silent --no-fund --no-audit --no-save --prefix "$(dirname "$NODE_PACKAGES")" pg@8 >/dev/null ||
-		die "npm could not install pg; install it and try again"
+# npm removes what it is not asked for, so what is there is asked for again.
+npm_install() { # npm_install PACKAGE@VERSION...
+	local name
+	for name in pg@8 postgres@3; do
+		[ ! -d "$NODE_PACKAGES/${name%@*}" ] || set -- "$@" "$name"
+	done
+	say "Installing from npm, into test/.node: $*"
+	mkdir -p "$(dirname "$NODE_PACKAGES")" &&
+		npm install --silent --no-fund --no-audit --no-save --fetch-retries=1 --fetch-timeout=30000 \
+			--prefix "$(dirname "$NODE_PACKAGES")" "$@" >/dev/null
+}
+
+if [ ${#npm_packages[@]} -gt 0 ]; then
+	npm_install "${npm_packages[@]}" || die "npm could not install ${npm_packages[*]}; install it and try again"
 	look
+fi
+if [ ${#npm_wishes[@]} -gt 0 ]; then
+	npm_install "${npm_wishes[@]}" || say "npm could not install ${npm_wishes[*]}; what needs it is left out."
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then

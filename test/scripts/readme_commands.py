@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the examples of a page (README.md, doc/*.md), in order, and reports in TAP.
 
-An example is a fenced block in sql, python, js or sh with a comment on the
-line above the fence:
+An example is a fenced block in sql, python, js, ruby, go, java or sh with a
+comment on the line above the fence:
 
     <!-- test: NAME -->         runs it; it must succeed
     <!-- no-test: REASON -->    does not
@@ -12,8 +12,10 @@ line above the fence:
 A block in one of these languages must have one of the two, so that no example
 goes untested without a reason. A page may have no examples.
 
-Where and as whom psql, Python and Node connect is left to PGHOST, PGDATABASE
-and so on. Each block has a process of its own, all share the database.
+Where and as whom an example connects is left to PGHOST, PGDATABASE and so on;
+Java's driver, which does not look there, has JDBC_URL. Each block has a process
+of its own, all share the database. Go and Java are compiled first, against
+Debian's packages of their drivers.
 """
 
 import os
@@ -26,9 +28,15 @@ LANGUAGES = {
     "sql": "sql", "postgresql": "sql", "pgsql": "sql",
     "python": "python", "py": "python",
     "js": "js", "javascript": "js", "mjs": "mjs",
+    "ruby": "ruby", "rb": "ruby", "go": "go", "java": "java",
     "sh": "sh", "bash": "sh", "shell": "sh",
 }
+ENDINGS = {"python": "py", "ruby": "rb"}
 TIME_LIMIT = 60
+TIME_LIMIT_OF_COMPILERS = 240
+JDBC = "/usr/share/java/postgresql.jar"
+# Not in Debian, and Debian's npm is four hundred packages: without npm its blocks are left out.
+ONLY_FROM_NPM = "postgres"
 
 FENCE = re.compile(r"^( {0,3})(`{3,}|~{3,})\s*([A-Za-z0-9_+-]*)[^`]*$")
 MARKER = re.compile(r"^\s*<!--\s*(test|no-test|output)(?::\s*(.*?))?\s*-->\s*$")
@@ -72,13 +80,43 @@ def blocks_of(lines):
 
 
 def command_for(language, path):
+    directory = os.path.dirname(path)
     return {
         "sql": ["psql", "-X", "-v", "ON_ERROR_STOP=1", "-f", path],
         "python": [sys.executable, path],
         "js": ["node", path],
         "mjs": ["node", path],
+        "ruby": ["ruby", path],
+        "go": [path + ".program"],
+        "java": ["java", "-cp", f"{directory}:{JDBC}", os.path.basename(path).removesuffix(".java")],
         "sh": ["bash", "-eu", "-o", "pipefail", path],
     }[language]
+
+
+def compiler_for(language, path):
+    directory = os.path.dirname(path)
+    sockets = os.path.join(os.path.dirname(os.path.abspath(__file__)), "UnixSocketFactory.java")
+    return {
+        "go": ["go", "build", "-o", path + ".program", path],
+        "java": ["javac", "-cp", JDBC, "-d", directory, sockets, path],
+    }.get(language)
+
+
+def environment(directory):
+    """Where Go finds Debian's packages, and JDBC the server, which has a socket file and no port."""
+    socket = os.path.join(os.environ.get("PGHOST", ""), f".s.PGSQL.{os.environ.get('PGPORT', '5432')}")
+    return dict(
+        os.environ, GO111MODULE="off", GOPATH="/usr/share/gocode", GOCACHE=os.path.join(directory, "go"),
+        JDBC_URL=f"jdbc:postgresql://localhost/{os.environ.get('PGDATABASE', '')}?user={os.environ.get('PGUSER', '')}"
+                 f"&sslmode=disable&socketFactory=UnixSocketFactory&socketFactoryArg={socket}")
+
+
+def left_out(block):
+    """Why an example cannot be run here though it should be, or None."""
+    if block.language == "js" and f"require('{ONLY_FROM_NPM}')" in "\n".join(block.text) and subprocess.run(
+            ["node", "-e", f"require('{ONLY_FROM_NPM}')"], stderr=subprocess.DEVNULL).returncode:
+        return f"Node's package {ONLY_FROM_NPM}, which is only to be had from npm, is not installed"
+    return None
 
 
 def offer_node_packages(directory):
@@ -91,18 +129,29 @@ def offer_node_packages(directory):
 
 def run(block, directory):
     """The output of a block and whether it succeeded."""
-    suffix = {"python": "py"}.get(block.language, block.language)
-    if suffix == "js" and re.search(r"^import\b", "\n".join(block.text), re.MULTILINE):
+    suffix = ENDINGS.get(block.language, block.language)
+    text = "\n".join(block.text)
+    if suffix == "js" and re.search(r"^import\b", text, re.MULTILINE):
         suffix = "mjs"
-    path = os.path.join(directory, f"line{block.line}.{suffix}")
+    # javac wants a file of the class's name
+    named = re.search(r"^public class (\w+)", text, re.MULTILINE) if suffix == "java" else None
+    path = os.path.join(directory, f"{named[1] if named else f'line{block.line}'}.{suffix}")
     with open(path, "w", encoding="utf-8") as out:
-        out.write("\n".join(block.text) + "\n")
+        out.write(text + "\n")
+    output = ""
+    compiler = compiler_for(block.language, path)
     try:
-        done = subprocess.run(command_for(block.language, path), cwd=directory, stdin=subprocess.DEVNULL,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIME_LIMIT)
-        return done.stdout.decode("utf-8", "replace"), done.returncode == 0
+        for command, limit in (compiler, TIME_LIMIT_OF_COMPILERS), (command_for(block.language, path), TIME_LIMIT):
+            if command is None:
+                continue
+            done = subprocess.run(command, cwd=directory, env=environment(directory), stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=limit)
+            output += done.stdout.decode("utf-8", "replace")
+            if done.returncode:
+                return output, False
+        return output, True
     except subprocess.TimeoutExpired as late:
-        return (late.stdout or b"").decode("utf-8", "replace") + f"\nnot finished after {TIME_LIMIT} s", False
+        return output + (late.stdout or b"").decode("utf-8", "replace") + f"\nnot finished after {late.timeout:g} s", False
     except OSError as error:
         return str(error), False
 
@@ -160,6 +209,10 @@ def main():
                 continue
             if problem is None:
                 names.add(block.name)
+                lacking = left_out(block)
+                if lacking:
+                    print(f"ok {count} - {where} {block.name} # SKIP {lacking}", flush=True)
+                    continue
                 output, succeeded = run(block, directory)
             else:
                 output, succeeded = problem, False
