@@ -81,9 +81,13 @@ KeyFound
 unique_keys_guess(Relation rel, QueueInfo *info, const text *key)
 {
 	KeyTasks	tasks;
+	RememberedKey remembered;
 
 	key_tasks_read(rel, info, key, &tasks);
 	if (tasks.has_held || (tasks.has_first && !tasks.in_flight))
+		return KEY_WAITING;
+	remembered_keys_find(info, key, &remembered);
+	if (remembered.found)
 		return KEY_WAITING;
 	return tasks.in_flight ? KEY_IN_FLIGHT : KEY_FREE;
 }

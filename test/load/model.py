@@ -33,6 +33,7 @@ class Row:
     later: bool = False         # its run_at is far away
     key: str = None
     expired: bool = False       # its expires_at has come: it is not begun any more
+    error: str = None           # last_error
     turn: int = 0               # first in, first out within group and class
 
     WAITS = ("ready", "scheduled", "overflow", "placed")
@@ -55,6 +56,23 @@ class Lease:
     def good_for(self, tx):
         """Whether tx, who knows the receipt, may settle it."""
         return self.settler is None and not self.lost() and not self.nobodys and self.claimer in (None, tx) and self.extender in (None, tx)
+
+
+@dataclass(eq=False)
+class Done:
+    """A row of an archive."""
+    outcome: str
+    result: object
+    errors: tuple               # last_error is one of them
+    writer: object              # the transaction that wrote it, while that is open
+
+
+@dataclass(eq=False)
+class Remembered:
+    """A key that is remembered, with its task."""
+    key: str
+    id: int
+    writer: object
 
 
 @dataclass(eq=False)
@@ -101,6 +119,10 @@ class Task:
         return row is not None and row.expired and row.state != "dead" and self.free(tx) and self.lease is None
 
 
+# Of queue_stats.
+COUNTED = ("expired_tasks", "deduplicated", "snoozed")
+
+
 class Queue:
     def __init__(self, name, **settings):
         self.name = name
@@ -119,6 +141,13 @@ class Queue:
         self.ever_expired = False       # then any claim may end in a pass
         self.ever_overflowed = set()    # groups and classes that had an overflow
         self.purged = {}                # groups: what has a turn before is out of order
+        self.default_priority = 4
+        self.archives = False           # keep_done
+        self.archive = {}               # ids: what is done
+        self.remembered = []
+        self.ids = []                   # of all tasks there ever were
+        self.given = {}                 # groups: (weight, max_leased) that are theirs, None: the default
+        self.counted = dict.fromkeys(COUNTED, 0)    # None: not known since a restart
         self.__dict__.update(settings)
 
     def next_turn(self):
@@ -203,9 +232,13 @@ class Queue:
                     held = task
         return first, held
 
+    def task_remembered(self, key, tx):
+        """The id of the task that a key is remembered with, or None."""
+        return next((r.id for r in self.remembered if r.key == key and r.writer in (None, tx)), None)
+
     def key_is_busy(self, key, tx):
         """Whether who needs to know of a key has to wait for another transaction."""
-        return any(task.key == key and task.writer not in (None, tx) and
+        return any(r.key == key and r.writer not in (None, tx) for r in self.remembered) or any(task.key == key and task.writer not in (None, tx) and
                    (task.lease is None or (task.row is not None and task.row.state == "held"))
                    for task in self.tasks.values())
 
@@ -264,6 +297,7 @@ class Model:
     def add(self, tx, queue, id, row):
         if id in queue.tasks:
             raise Difference("id %d is there twice" % id)
+        queue.ids.append(id)
         task = queue.tasks[id] = Task(queue, id, row.key)
         self.write(tx, task, replace(row, turn=queue.next_turn()))
         return task
@@ -309,23 +343,47 @@ class Model:
             lease.extender = tx
             tx.owes(end, end)
 
-    def remove(self, tx, task):
-        """ack, pop, cancel, purge."""
+    def remove(self, tx, task, outcome, result=None, errors=None):
+        """ack, pop, cancel, or it has expired. errors: what may be noted as the last one."""
         if task.row.key is not None and task.row.state not in ("held", "dead"):
             tx.gone.append((task.queue, task.row.key))
         if task.lease is not None and task.lease.settler is None:
             self.settle(tx, task)
+        if outcome == "expired":
+            self.count(tx, task.queue, "expired_tasks")
+        self.ends(tx, task, outcome, result, errors)
+
+    def ends(self, tx, task, outcome, result=None, errors=None):
+        """It is gone, and the archive has it."""
+        archive, id = task.queue.archive, task.id
+        if task.queue.archives:
+            archive[id] = done = Done(outcome, result, errors or (task.row.error,), tx)
+            tx.owes(lambda: setattr(done, "writer", None), lambda: archive.pop(id))
         self.write(tx, task, None)
 
-    def release(self, tx, task):
+    @staticmethod
+    def count(tx, queue, what):
+        def commit():
+            if queue.counted is not None:
+                queue.counted[what] += 1
+        tx.owes(commit)
+
+    def release(self, tx, task, later=False):
+        if later:
+            self.count(tx, task.queue, "snoozed")
         if task.row.expired:
-            self.remove(tx, task)
+            self.remove(tx, task, "expired")
         else:
             self.settle(tx, task)
+            if later:
+                self.change(tx, task, state="scheduled", later=True, turn=task.queue.next_turn())
 
-    def failed(self, tx, task, later=False, ends=True):
-        """nack, expiry: an attempt is over. ends: and the task, if it has expired."""
+    def failed(self, tx, task, later=False, ends=True, error=None):
+        """nack, expiry: an attempt is over. ends: and the task, if it has expired.
+        error: None leaves the last one."""
         queue, row = task.queue, task.row
+        if error is not None:
+            row = replace(row, error=error)
         attempts, most = row.attempts + (not task.lease.nobodys), queue.attempts_of(row)
         self.settle(tx, task)
         if most and attempts >= most:
@@ -333,31 +391,47 @@ class Model:
             if row.key is not None:
                 tx.gone.append((queue, row.key))
         elif row.expired and ends:
-            return self.remove(tx, task)
+            return self.remove(tx, task, "expired", errors=(row.error,))
         else:
             state = "scheduled" if later else "ready"
         self.change(tx, task, state=state, attempts=attempts, later=later,
-                    turn=queue.next_turn())
+                    turn=queue.next_turn(), error=row.error)
 
     # --- unique keys ------------------------------------------------------
 
-    def enqueue(self, tx, queue, id, row, replaces=False):
-        """id is what the queue answered; None: it did not say."""
+    def enqueue(self, tx, queue, id, row, replaces=False, remembers=False):
+        """id is what the queue answered; None: it did not say. remembers: unique_for"""
+        if row.klass is None:
+            row = replace(row, klass=queue.default_priority)
+        known = None if row.key is None else queue.task_remembered(row.key, tx)
+        id = self.take_key(tx, queue, id, row, replaces, known)
+        if remembers and row.key is not None and known is None:
+            one = Remembered(row.key, id, tx)
+            queue.remembered.append(one)
+            tx.owes(lambda: setattr(one, "writer", None), lambda: queue.remembered.remove(one))
+
+    def take_key(self, tx, queue, id, row, replaces, known):
+        """Returns the id of the task. known: of that which the key is remembered with"""
         while True:
             first, held = queue.of_key(row.key, tx) if row.key is not None else (None, None)
             waiting = held or (first if first is not None and first.lease is None else None)
             if waiting is None or not waiting.row.expired:
                 break
-            self.remove(tx, waiting)
+            self.remove(tx, waiting, "expired")
+        if waiting is not None or known is not None:
+            self.count(tx, queue, "deduplicated")
+            wanted = known if waiting is None else waiting.id
+            if id not in (None, wanted):
+                raise Difference("key %r: is %d, should be %d" % (row.key, id, wanted))
+        if waiting is None and known is not None:
+            return known
         if waiting is None:
             state = "held" if first is not None else "scheduled" if row.later else queue.place()
             if id is None:
                 raise Difference("there is no new task in %r" % queue.name)
             self.add(tx, queue, id, replace(row, state=state))
-            return
+            return id
 
-        if id not in (None, waiting.id):
-            raise Difference("key %r: is %d, should be %d" % (row.key, id, waiting.id))
         old = waiting.row
         if not replaces:
             if waiting.writer is not tx:
@@ -370,6 +444,7 @@ class Model:
         else:
             self.write(tx, waiting, replace(row, state="scheduled" if row.later else queue.place(),
                                             turn=queue.next_turn()))
+        return waiting.id
 
     def let_run(self, tx, task):
         later = task.row.later
@@ -382,7 +457,7 @@ class Model:
         gone = [t for t in queue.tasks.values() if t.writer in (None, tx) and t.row is not None
                 and t.lease is None and group in (None, t.row.group)]
         for task in gone:
-            self.write(tx, task, None)
+            self.ends(tx, task, "dead" if task.row.state == "dead" else "cancelled")
         turn, groups = queue.last_turn, {t.row.group for t in queue.tasks.values() if t.row} | {group}
         tx.owes(lambda: queue.purged.update((g, turn) for g in groups if group in (None, g)))
         return len(gone)
@@ -416,6 +491,8 @@ class Model:
         """After all connections were lost, and rolled back. A clean restart keeps
         sessions, but those that are bound, and all leases: those of sessions that
         are over have run out, and the attempt counts. A crash keeps durable leases."""
+        for queue in self.queues.values():
+            queue.counted = None
         for session in self.sessions:
             session.members.clear()
             session.over |= crash or session.opener is not None
@@ -426,7 +503,12 @@ class Model:
 
     # --- what may change by itself ----------------------------------------
 
-    def passes(self, tx, task, state, attempts):
+    @staticmethod
+    def errors_of(lease):
+        """What is noted of a lease that has run out. Which session it was of is not known after a crash."""
+        return ("lease expired", "session over") if lease.lost() else ("lease expired",)
+
+    def passes(self, tx, task, state, attempts, error):
         """A pass of maintain in tx made this of a task, so it says: apply it, or
         raise an error if it must not."""
         queue, row, lease = task.queue, task.seen(tx), task.lease
@@ -436,8 +518,9 @@ class Model:
             if lease is not None and (lease.expired or lease.lost()) and lease.settler is None:
                 attempt = row.attempts + (not lease.nobodys)
                 dies = attempt >= queue.attempts_of(row) > 0
-                if attempts == attempt and state in (("dead",) if dies else ("ready", "leased")):
-                    return self.failed(tx, task, ends=False)
+                if attempts == attempt and error in self.errors_of(lease) and \
+                        state in (("dead",) if dies else ("ready", "leased")):
+                    return self.failed(tx, task, ends=False, error=error)
             elif row.state == "overflow" and state == "ready" or \
                     row.state == "scheduled" and not row.later and state in ("ready", "overflow"):
                 return self.change(tx, task, state=state, turn=queue.next_turn())

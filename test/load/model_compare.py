@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import psycopg
 
-from model import Difference, Model, Transaction
+from model import COUNTED, Difference, Model, Transaction
 
 GROUPS = ["a", "b", "c", "", "ü"]
 COLUMNS = "id, receipt, group_key, payload, attempt"
@@ -128,7 +128,7 @@ class Compared:
             line.remove(task)
             self.model.claim(tx, task, receipt, session)
             if not leased:
-                self.model.remove(tx, task)
+                self.model.remove(tx, task, "acked")
         # Without a worker a claim makes a pass, if it finds nothing, or what has expired.
         if not rows or queue.ever_expired:
             self.catch_up(c=tx.connection, tx=tx, queue=queue)
@@ -160,7 +160,7 @@ class Compared:
     def catch_up(self, c, tx, queue, passes=True):
         """What tasks there are. passes: a pass of maintain may have moved some.
         Returns whether it has."""
-        rows = self.call(c, "SELECT id, state, group_key, payload, attempts, unique_key, priority, max_attempts "
+        rows = self.call(c, "SELECT id, state, group_key, payload, attempts, unique_key, priority, max_attempts, last_error "
                          "FROM fairq.tasks(%s) ORDER BY lease_until IS NULL, address IS NULL, "
                          "fairq.block(address), fairq.slot(address), id", queue.name)
         should = {t.id: t for t in queue.tasks.values() if t.seen(tx) is not None}
@@ -176,14 +176,17 @@ class Compared:
                 moved.append(task)
                 if task.seen(tx).state == "overflow":
                     fed.append(task)
-                self.model.passes(tx, task, state, rest[2])
+                self.model.passes(tx, task, state, rest[2], rest[-1])
             row = task.seen(tx)
             self.expect("task %d" % id, (state, *rest),
                         (state if task in moved else task.shown(tx), row.group, row.payload, row.attempts, row.key, row.klass,
-                         queue.attempts_of(row)))
+                         queue.attempts_of(row), row.error))
         for id, task in list(should.items()):
-            if passes and (task.may_end(tx) or self.expires_with_lease(tx, task)):
-                self.model.remove(tx, task)
+            if passes and task.may_end(tx):
+                self.model.remove(tx, task, "expired")
+                moved.append(should.pop(id))
+            elif passes and self.expires_with_lease(tx, task):
+                self.model.remove(tx, task, "expired", errors=self.model.errors_of(task.lease))
                 moved.append(should.pop(id))
         if should:
             raise Difference("there is no task %r" % list(should))
@@ -228,8 +231,20 @@ class Compared:
             shown = [(t.row.group, t.shown(None)) for t in queue.tasks.values()]
             is_ = self.call(c, "SELECT " + ", ".join(states) + ", swept FROM fairq.queue_stats WHERE queue = %s", queue.name)
             self.expect("depths, and 0 swept", is_, [(*([s for _, s in shown].count(s) for s in states), 0)])
+            is_ = self.call(c, "SELECT " + ", ".join(COUNTED) + " FROM fairq.queue_stats WHERE queue = %s", queue.name)[0]
+            if queue.counted is None:       # a restart may have kept them or not
+                queue.counted = dict(zip(COUNTED, is_))
+            self.expect("counted of queue", dict(zip(COUNTED, is_)), queue.counted)
+            self.compare_settings(c, queue)
             states = ["ready", "leased", "overflow"]
             is_ = self.call(c, "SELECT group_key, " + ", ".join(states) + " FROM fairq.group_stats WHERE queue = %s", queue.name)
             groups = {g for g, state in shown if state in states}
             self.expect("counts of groups", sorted(is_), sorted((g, *(shown.count((g, s)) for s in states)) for g in groups))
         self.compared += 1
+
+    def compare_settings(self, c, queue):
+        """What says nothing has no row."""
+        given = {g: queue.given.get(g, (None, None)) + (g in queue.paused_groups,) for g in GROUPS}
+        is_ = self.call(c, "SELECT group_key, weight, max_leased, paused FROM fairq.group_settings WHERE queue = %s", queue.name)
+        self.expect("settings of groups", {g: tuple(rest) for g, *rest in is_},
+                    {g: it for g, it in given.items() if it != (None, None, False)})

@@ -31,41 +31,29 @@ from psycopg import sql
 
 import schedules
 from model import Difference, Model, Queue, Row, Session, Transaction
-from model_compare import COLUMNS, GROUPS, Compared
+from model_compare import COLUMNS, GROUPS
+from model_steps import C, PAST, PICKS, QUEUE, STEPS, Steps, step
 from schedules import PICK, percent, pick
 
-CLASSES = [0, 1, 2]
+CLASSES = [0, 1, 2, None]
 KEYS = ["k1", "k2", "k3"]
 TOPICS = ["a", "a.b", "a.b.c", "b"]
 PATTERNS = ["a", "a.*", "a.#", "#", "*.b", "b"]
 FAR = "2100-01-01"
-PAST = "2020-01-01"
+DELAYS = ["0", "0", "1 year"]
 NAME = "model"
 
-# What steps choose from. Connections and queues are numbers in a schedule, and the
-# things themselves when the step is taken.
-C = range(3)
-QUEUE = [0] * 7 + [1] * 3
-PICKS = [(number,) * n for n in (1, 2, 3) for number in range(20)]
 SETTINGS = st.fixed_dictionaries({"buckets": st.sampled_from([1, 2, 4, 16]), "durable": st.sampled_from(percent(25)),
-                                  "room": st.sampled_from([None, None, (3, 8), (1, 3), (4, 100)])})
+                                  "room": st.sampled_from([None, None, (3, 8), (1, 3), (4, 100)]),
+                                  "archives": st.sampled_from(percent(50)), "priority": st.sampled_from([4, 0, 1])})
 ROW = {"group": GROUPS, "klass": CLASSES, "max_attempts": [None, None, 1, 2], "later": percent(10),
-       "key": [None] * 7 + KEYS, "expired": percent(5)}
+       "key": [None] * 7 + KEYS, "expired": percent(5), "remembers": percent(25)}
 ALTERED = [(name, value) for name, values in {
     "buckets": [1, 2, 5, 16], "max_attempts": [1, 2, 3, 5], "max_ready_per_group": [1, 2, 4, 50],
-    "max_ready": [2, 5, 20, 50], "durable": [False, False, True]}.items() for value in values]
+    "max_ready": [2, 5, 20, 50], "durable": [False, False, True], "archives": [False, True],
+    "default_priority": [0, 1, 2, 4]}.items() for value in values]
 
-STEPS = {}
-
-
-def step(weight, /, **values):
-    def known(method):
-        STEPS[method.__name__] = weight, values
-        return method
-    return known
-
-
-class Run(Compared):
+class Run(Steps):
     def __init__(self, options):
         super().__init__()
         self.options = options
@@ -91,50 +79,54 @@ class Run(Compared):
         return key is None or not queue.key_is_busy(key, tx)
 
     ENQUEUE = ("%s::jsonb, group_key => %s, priority => %s, run_at => %s::timestamptz, max_attempts => %s, "
-               "unique_key => %s, on_duplicate => %s, expires_at => %s::timestamptz)")
+               "unique_key => %s, on_duplicate => %s, expires_at => %s::timestamptz, unique_for => %s::interval)")
 
-    def arguments(self, row, replaces):
-        return (json.dumps(row.payload), row.group, row.klass, FAR if row.later else None, row.max_attempts,
-                row.key, "replace" if replaces else "keep", PAST if row.expired else FAR if row.payload % 2 and not row.later else None)
+    def arguments(self, row, replaces, remembers, run_at=FAR):
+        return (json.dumps(row.payload), row.group, row.klass, run_at if row.later else None, row.max_attempts,
+                row.key, "replace" if replaces else "keep",
+                PAST if row.expired else FAR if row.payload % 2 and not row.later else None,
+                "1 year" if remembers and row.key is not None else None)
 
-    @step(60, c=C, queue=QUEUE, **ROW, replaces=percent(50))
-    def enqueue(self, c, queue, replaces, **row):
+    @step(60, c=C, queue=QUEUE, **ROW, replaces=percent(50), delays=percent(50))
+    def enqueue(self, c, queue, replaces, remembers, delays, **row):
         row = self.new_row(row)
+        text = self.ENQUEUE.replace("run_at => %s::timestamptz", "delay => %s::interval") if delays else self.ENQUEUE
         with self.within(c) as tx:
             if self.can_enqueue(tx, queue, row.key):
-                id = self.value(c, "SELECT fairq.enqueue(%s, " + self.ENQUEUE, queue.name, *self.arguments(row, replaces))
-                self.model.enqueue(tx, queue, id, row, replaces)
+                id = self.value(c, "SELECT fairq.enqueue(%s, " + text, queue.name,
+                                *self.arguments(row, replaces, remembers, "1 year" if delays else FAR))
+                self.model.enqueue(tx, queue, id, row, replaces, remembers)
 
     @step(12, c=C, queue=QUEUE, group=GROUPS, klass=CLASSES, later=percent(10), n=[2, 5, 12],
-          keys=[()] * 14 + list(itertools.permutations(KEYS, 2)))
-    def enqueue_many(self, c, queue, group, klass, later, n, keys):
+          keys=[()] * 14 + list(itertools.permutations(KEYS, 2)), remembers=percent(25))
+    def enqueue_many(self, c, queue, group, klass, later, n, keys, remembers):
         rows = [self.new_row({"group": group, "klass": klass, "later": later, "key": key})
                 for key in [*keys, *[None] * n][:n]]
         with self.within(c) as tx:
             if not all(self.can_enqueue(tx, queue, row.key) for row in rows):
                 return
             ids = self.value(c, "SELECT fairq.enqueue_many(%s, %s::jsonb[], %s::text[], %s::bigint[], "
-                             "run_ats => %s::timestamptz[], unique_keys => %s::text[])",
+                             "run_ats => %s::timestamptz[], unique_keys => %s::text[], unique_for => %s::interval)",
                              queue.name, [json.dumps(row.payload) for row in rows], [group], [klass],
-                             [FAR if later else None], [row.key for row in rows])
+                             [FAR if later else None], [row.key for row in rows], "1 year" if keys and remembers else None)
             for id, row in zip(ids, rows):
-                self.model.enqueue(tx, queue, id, row)
+                self.model.enqueue(tx, queue, id, row, remembers=remembers)
 
     @step(9, c=C, topic=TOPICS, **ROW, replaces=percent(50))
-    def publish(self, c, topic, replaces, **row):
+    def publish(self, c, topic, replaces, remembers, **row):
         row = self.new_row(row)
         queues = [self.model.queues[name] for name in sorted(self.model.subscribed(topic))]
         with self.within(c) as tx:
             if not all(self.can_enqueue(tx, queue, row.key) for queue in queues):
                 return
             n = self.value(c, "SELECT fairq.publish(%s, " + self.ENQUEUE, NAME + "." + topic,
-                           *self.arguments(row, replaces))
+                           *self.arguments(row, replaces, remembers))
             self.expect("publish", n, len(queues))
             for queue in queues:
                 ids = {x[0] for x in self.call(c, "SELECT id FROM fairq.tasks(%s)", queue.name)} - set(queue.tasks)
                 if len(ids) > 1:
                     raise Difference("published more than once")
-                self.model.enqueue(tx, queue, ids.pop() if ids else None, row, replaces)
+                self.model.enqueue(tx, queue, ids.pop() if ids else None, row, replaces, remembers)
 
     @step(6, c=C, pattern=PATTERNS, queue=QUEUE, adds=percent(60), rolled_back=percent(20))
     def subscribe(self, c, pattern, queue, adds, rolled_back):
@@ -189,10 +181,6 @@ class Run(Compared):
                              queue.name, n, None if group is None else [group])
             self.take(tx, queue, rows, n, None if group is None else (lambda t: t.row.group == group), leased=False)
 
-    def leases(self, tx, *picks):
-        """Some that tx may settle."""
-        return pick((t for t in self.model.tasks() if t.lease and t.lease.good_for(tx) and t.writer in (None, tx)), *picks)
-
     def receipts(self, tasks):
         return [t.lease.receipt for t in tasks]
 
@@ -207,7 +195,7 @@ class Run(Compared):
                 done = self.call(c, "SELECT fairq.ack_many(%s)", receipts + self.model.old_receipts[-1:])
                 self.expect("ack_many", sorted(x[0] for x in done), sorted(receipts))
             for task in tasks:
-                self.model.remove(tx, task)
+                self.model.remove(tx, task, "acked")
 
     @step(9, c=C, queue=QUEUE, n=[1, 4], leases=PICKS)
     def ack_and_claim(self, c, queue, n, leases):
@@ -217,7 +205,7 @@ class Run(Compared):
                              queue.name, self.receipts(tasks), n)
             # The leases end when the transaction does: until then they count.
             for task in tasks:
-                self.model.remove(tx, task)
+                self.model.remove(tx, task, "acked")
             self.take(tx, queue, rows, n)
 
     @step(18, c=C, lease=PICK, delay=["0", "1 year", None])
@@ -226,7 +214,7 @@ class Run(Compared):
             for task in self.leases(tx, lease):
                 done = self.value(c, "SELECT fairq.nack(%s, %s, %s::interval)", task.lease.receipt, "no", delay)
                 self.expect("nack", done, True)
-                self.model.failed(tx, task, delay == "1 year")
+                self.model.failed(tx, task, delay == "1 year", error="no")
 
     @step(6, c=C, leases=PICKS)
     def nack_many(self, c, leases):
@@ -237,21 +225,21 @@ class Run(Compared):
             for task in tasks:
                 self.model.failed(tx, task)
 
-    @step(12, c=C, lease=PICK)
-    def release(self, c, lease):
+    @step(16, c=C, lease=PICK, delay=DELAYS)
+    def release(self, c, lease, delay):
         with self.within(c) as tx:
             for task in self.leases(tx, lease):
-                self.expect("release", self.value(c, "SELECT fairq.release(%s)", task.lease.receipt), True)
-                self.model.release(tx, task)
+                self.expect("release", self.value(c, "SELECT fairq.release(%s, %s)", task.lease.receipt, delay), True)
+                self.model.release(tx, task, delay == "1 year")
 
-    @step(4, c=C, leases=PICKS)
-    def release_many(self, c, leases):
+    @step(6, c=C, leases=PICKS, delay=DELAYS)
+    def release_many(self, c, leases, delay):
         with self.within(c) as tx:
             tasks = self.leases(tx, *leases)
-            done = self.call(c, "SELECT fairq.release_many(%s::uuid[])", self.receipts(tasks))
+            done = self.call(c, "SELECT fairq.release_many(%s::uuid[], %s)", self.receipts(tasks), delay)
             self.expect("release_many", sorted(x[0] for x in done), sorted(self.receipts(tasks)))
             for task in tasks:
-                self.model.release(tx, task)
+                self.model.release(tx, task, delay == "1 year")
 
     @step(6, c=C, lease=PICK)
     def extend(self, c, lease):
@@ -390,7 +378,7 @@ class Run(Compared):
                 there = task.row is not None
                 self.expect("cancel", self.value(c, "SELECT fairq.cancel(%s, %s)", queue.name, task.id), there)
                 if there:
-                    self.model.remove(tx, task)
+                    self.model.remove(tx, task, "dead" if task.row.state == "dead" else "cancelled")
 
     @step(4, c=C, queue=QUEUE, group=GROUPS + [None], does=percent(30))
     def purge(self, c, queue, group, does):
@@ -413,6 +401,20 @@ class Run(Compared):
                 self.expect("revive", self.value(c, "SELECT fairq.revive_all(%s)", queue.name), 0)
 
     @step(9, c=C, queue=QUEUE, task=PICK)
+    def revive_group(self, c, queue, task):
+        """One in which at most one is dead, for the same reason."""
+        with self.within(c) as tx:
+            dead = [t for t in queue.tasks.values() if "dead" in [row.state for row in (t.row, t.committed) if row]]
+            for task in pick(dead, task):
+                group = task.row.group if task.row else task.committed.group
+                if sum(t.row is None or t.row.group == group for t in dead) > 1 or task.writer not in (None, tx):
+                    continue
+                if task.row is None or task.row.state != "dead" or self.can_enqueue(tx, queue, task.row.key):
+                    dies = task.row is not None and task.row.state == "dead"
+                    n = self.value(c, "SELECT fairq.revive_group(%s, %s)", queue.name, group)
+                    self.expect("revive_group", n, int(dies and self.model.revive(tx, task)))
+
+    @step(9, c=C, queue=QUEUE, task=PICK)
     def overdue(self, c, queue, task):
         """With SQL: a task expires, in whatever state."""
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
@@ -430,18 +432,6 @@ class Run(Compared):
                 self.call(c, "UPDATE fairq." + table + " SET run_at = now() - interval '1 s' WHERE id = %s", task.id)
                 self.model.change(tx, task, later=False)
 
-    def admin(self, c, rolled_back, text, *args, should=None):
-        """Settings change by themselves; or not, if they are rolled back. Returns
-        whether they have."""
-        if rolled_back:
-            self.call(c, "BEGIN")
-        is_ = self.value(c, text, *args)
-        if should is not None:
-            self.expect(text, is_, should)
-        if rolled_back:
-            self.call(c, "ROLLBACK")
-        return not rolled_back
-
     @step(6, c=C, queue=QUEUE, group=GROUPS + [None] * 4, rolled_back=percent(20))
     def pause(self, c, queue, group, rolled_back):
         c = self.idle(c)
@@ -455,26 +445,18 @@ class Run(Compared):
                 queue.paused = not paused
             else:
                 queue.paused_groups ^= {group}
+                self.give_up_if_void(queue, group)
         if group is not None:
             queue.ever_limited.add(group)
-
-    @step(6, c=C, queue=QUEUE, group=GROUPS, limit=[0, 0, 1, 2, 5],
-          weight=[None, 1, 0.5, 7], rolled_back=percent(20))
-    def set_group(self, c, queue, group, limit, weight, rolled_back):
-        c = self.idle(c)
-        if c and self.admin(c, rolled_back, "SELECT fairq.set_group(%s, %s, max_leased => %s, weight => %s::real)",
-                            queue.name, group, limit, weight):
-            queue.limits[group] = limit
-            if limit:
-                queue.ever_limited.add(group)
 
     @step(6, c=C, queue=QUEUE, setting=ALTERED, rolled_back=percent(20))
     def alter(self, c, queue, setting, rolled_back):
         c, (name, value) = self.idle(c), setting
         if queue.max_ready is None and name.startswith("max_ready"):
             name, value = "durable", value < 5
-        if c and self.admin(c, rolled_back, "SELECT fairq.alter_queue(%s, {} => %s)".format(
-                "durable_leases" if name == "durable" else name), queue.name, value):
+        called = {"durable": "durable_leases", "archives": "keep_done"}.get(name, name)
+        given = ("1 year" if value else "0") if name == "archives" else value
+        if c and self.admin(c, rolled_back, "SELECT fairq.alter_queue(%s, {} => %s)".format(called), queue.name, given):
             setattr(queue, name, value)
 
     @step(6, c=C, queue=QUEUE)
@@ -557,10 +539,12 @@ class Run(Compared):
         for name, settings in (NAME, first), (NAME + " b", second):
             per_group, in_all = settings["room"] or (None, None)
             self.call(c, "SELECT fairq.create_queue(%s, buckets => %s, max_attempts => 3, backoff_base => '0', "
-                      "durable_leases => %s, max_ready_per_group => %s, max_ready => %s)",
-                      name, settings["buckets"], settings["durable"], per_group, in_all)
+                      "durable_leases => %s, max_ready_per_group => %s, max_ready => %s, keep_done => %s, default_priority => %s)",
+                      name, settings["buckets"], settings["durable"], per_group, in_all,
+                      "1 year" if settings["archives"] else None, settings["priority"])
             self.model.queues[name] = Queue(name, buckets=settings["buckets"], durable=settings["durable"],
-                                            max_ready=in_all, max_ready_per_group=per_group)
+                                            max_ready=in_all, max_ready_per_group=per_group,
+                                            archives=settings["archives"], default_priority=settings["priority"])
 
     def end(self):
         """All of it can be had in the end."""
@@ -568,11 +552,10 @@ class Run(Compared):
         for other in self.connections:
             self.commit(other)
         for queue in self.model.queues.values():
-            queue.paused, queue.paused_groups, queue.limits = False, set(), {}
+            queue.paused = False
             self.call(c, "SELECT fairq.resume(%s)", queue.name)
             for group in GROUPS:
-                self.call(c, "SELECT fairq.resume_group(%s, %s), fairq.set_group(%s, %s, max_leased => 0)",
-                          queue.name, group, queue.name, group)
+                self.take_away(c, queue, group)
         self.compare_depths()
         for queue in self.model.queues.values():
             while queue.lines():

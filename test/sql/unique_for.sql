@@ -7,7 +7,8 @@
 -- remembered.found"; in enqueue.c "&& !key.remembered" (a duplicate extends the
 -- time), or remembered_keys_add(); in remembered_keys.c "row_until <= now" (a key
 -- is remembered after its time), or the trigger's atomic addition (a key that was
--- written with SQL, or after a pass, is not seen).
+-- written with SQL, or after a pass, is not seen); remembered_keys_find() in
+-- unique_keys_guess() (one of two tasks is in the overflow).
 
 -- What became of a statement: its result, or its error and hint.
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
@@ -182,6 +183,14 @@ SELECT pg_temp.all_of('for many'), pg_temp.remembered('for many');
 SELECT count(*) FROM fairq.pop('for many', 10);
 SELECT fairq.enqueue_many('for many', '{1,2,3}', unique_keys => '{a,b,c}') = ARRAY[:a, (:'ids'::bigint[])[1], (:'ids'::bigint[])[4]] AS same;
 SELECT enqueued, deduplicated FROM fairq.queue_stats WHERE queue = 'for many';
+-- What is remembered takes none of the room that others of the call have.
+SELECT fairq.create_queue('for room', buckets => 1, max_ready_per_group => 2);
+SELECT fairq.enqueue('for room', '"a"', unique_key => 'a', unique_for => '1 h') AS a \gset
+SELECT count(*) FROM fairq.pop('for room');
+BEGIN;
+SELECT cardinality(fairq.enqueue_many('for room', '{1,2,3}', unique_keys => '{a,NULL,NULL}'));
+SELECT pg_temp.all_of('for room');
+COMMIT;
 -- Published.
 SELECT fairq.subscribe('for.topic', q) FROM unnest('{for many,for none}'::text[]) q;
 SELECT fairq.publish('for.topic', '"p"', unique_key => 'p', unique_for => '1 h');

@@ -1,0 +1,142 @@
+"""Some of the steps of model_run.py: how tasks have ended, keys that are remembered,
+what groups are given. And what all steps choose from."""
+
+import json
+
+from model import Transaction
+from model_compare import GROUPS, Compared
+from schedules import PICK, percent, pick
+
+PAST = "2020-01-01"
+
+# Connections and queues are numbers in a schedule, and the things themselves when
+# the step is taken.
+C = range(3)
+QUEUE = [0] * 7 + [1] * 3
+PICKS = [(number,) * n for n in (1, 2, 3) for number in range(20)]
+RESULTS = [{"sum": 42}, [], 0, "", None]
+
+STEPS = {}
+
+
+def step(weight, /, **values):
+    def known(method):
+        STEPS[method.__name__] = weight, values
+        return method
+    return known
+
+
+class Steps(Compared):
+    def leases(self, tx, *picks):
+        """Some that tx may settle."""
+        return pick((t for t in self.model.tasks() if t.lease and t.lease.good_for(tx) and t.writer in (None, tx)), *picks)
+
+    # --- results, and how a task has ended --------------------------------
+
+    @step(12, c=C, lease=PICK, result=RESULTS)
+    def ack_with_result(self, c, lease, result):
+        with self.within(c) as tx:
+            for task in self.leases(tx, lease):
+                args = "SELECT fairq.ack(%s, %s::jsonb)", task.lease.receipt, json.dumps(result)
+                if not task.queue.archives:
+                    self.refused(c, "55000", *args)
+                    continue
+                self.expect("ack", self.value(c, *args), True)
+                self.model.remove(tx, task, "acked", (result,))
+
+    def outcome(self, queue, id, tx):
+        """What await answers, without done_at; errors are several that it may be."""
+        task = queue.tasks.get(id)
+        row = task and task.seen(tx)
+        if row is not None:
+            return task.shown(tx), None, (row.error,), False
+        done = queue.archive.get(id)
+        if done is not None and done.writer in (None, tx):
+            return done.outcome, done.result, done.errors, True
+        return None
+
+    @step(24, c=C, queue=QUEUE, ended=percent(50), task=PICK, timeout=["0", "0", "0", "2 ms"])
+    def await_task(self, c, queue, ended, task, timeout):
+        tx = c.tx or Transaction(c)
+        ids = list(queue.ids) if ended else list(queue.tasks)
+        for id in pick(ids[::-1], task):
+            should = self.outcome(queue, id, tx)
+            present = queue.tasks.get(id)
+            if timeout != "0" and should and not should[3] and should[0] != "dead" and present.writer is tx:
+                self.refused(c, "25001", "SELECT * FROM fairq.await(%s, %s, %s)", queue.name, id, timeout)
+                continue
+            state, result, null, error, done = self.call(
+                c, "SELECT state, result, result IS NULL, last_error, done_at IS NOT NULL FROM fairq.await(%s, %s, %s)",
+                queue.name, id, timeout)[0]
+            if should is None:
+                self.expect("outcome of %d" % id, (state, null, error, done), (None, True, None, False))
+                continue
+            self.expect("outcome of %d" % id, (state, None if null else (result,), done), (should[0], should[1], should[3]))
+            if error not in should[2]:
+                self.expect("last_error of %d" % id, error, should[2])
+
+    # --- keys that are remembered -----------------------------------------
+
+    @step(6, c=C, queue=QUEUE, key=PICK)
+    def forget(self, c, queue, key):
+        """With SQL: the time of a key is over."""
+        c = self.idle(c)
+        for one in pick((r for r in queue.remembered if r.writer is None), key) if c else []:
+            done = self.call(c, "UPDATE fairq_internal.remembered_key SET until = '" + PAST + "' "
+                             "WHERE queue = %s AND unique_key = %s AND until > now() RETURNING task", queue.name, one.key)
+            self.expect("task that the key is remembered with", done, [(one.id,)])
+            queue.remembered.remove(one)
+
+    # --- settings ---------------------------------------------------------
+
+    def admin(self, c, rolled_back, text, *args, should=None):
+        """Settings change by themselves; or not, if they are rolled back. Returns
+        whether they have."""
+        if rolled_back:
+            self.call(c, "BEGIN")
+        is_ = self.value(c, text, *args)
+        if should is not None:
+            self.expect(text, is_, should)
+        if rolled_back:
+            self.call(c, "ROLLBACK")
+        return not rolled_back
+
+    @step(6, c=C, queue=QUEUE, group=GROUPS, limit=[None, 0, 0, 1, 2, 5],
+          weight=[None, 1, 0.5, 7], rolled_back=percent(20))
+    def set_group(self, c, queue, group, limit, weight, rolled_back):
+        c = self.idle(c)
+        if c and self.admin(c, rolled_back, "SELECT fairq.set_group(%s, %s, max_leased => %s, weight => %s)",
+                            queue.name, group, limit, weight):
+            given = queue.given.get(group, (None, None))
+            given = given[0] if weight is None else weight, given[1] if limit is None else limit
+            queue.given[group] = given
+            self.give_up_if_void(queue, group)
+            queue.limits[group] = given[1] or 0
+            if limit:
+                queue.ever_limited.add(group)
+
+    @staticmethod
+    def give_up_if_void(queue, group):
+        if group not in queue.paused_groups and queue.given.get(group, (None, None)) in [
+                (w, m) for w in (None, 1) for m in (None, 0)]:
+            queue.given.pop(group, None)
+
+    @step(6, c=C, queue=QUEUE, group=GROUPS, rolled_back=percent(20))
+    def reset_group(self, c, queue, group, rolled_back):
+        c = self.idle(c)
+        if c:
+            self.take_away(c, queue, group, rolled_back)
+
+    def take_away(self, c, queue, group, rolled_back=False):
+        has = group in queue.paused_groups or group in queue.given
+        if self.admin(c, rolled_back, "SELECT fairq.reset_group(%s, %s)", queue.name, group, should=has):
+            queue.given.pop(group, None)
+            queue.paused_groups.discard(group)
+            queue.limits.pop(group, None)
+
+    @step(4, c=C, queue=QUEUE)
+    def create_again(self, c, queue):
+        """There is one of that name: it stays as it is."""
+        c = self.idle(c)
+        if c:
+            self.value(c, "SELECT fairq.create_queue(%s, buckets => 7, max_attempts => 1, if_not_exists => true)", queue.name)
