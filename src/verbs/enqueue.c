@@ -365,7 +365,7 @@ enqueue_unique(Placement *placement, Relation rel, QueueInfo *info, int n,
 		CHECK_FOR_INTERRUPTS();
 		if (tasks[i].unique_key != NULL &&
 			(repeated[i] ||
-			 unique_keys_guess(rel, info, tasks[i].unique_key) != KEY_FREE))
+			 unique_keys_guess(&row, tasks[i].unique_key) != KEY_FREE))
 			continue;
 		take_ids(info, 1, &places[i]);
 		place_task(placement, &tasks[i], now, &places[i]);

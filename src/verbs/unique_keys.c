@@ -73,20 +73,30 @@
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
 
+/* Has a task that waits, or is held, expired?  Then it is not the one. */
+static bool
+has_expired(RowReader *row, const KeyRow *found)
+{
+	RowStatus	status = row_reader_read(row, &found->tid);
+
+	return (status == ROW_LIVE || status == ROW_OWN) && row_reader_has_expired(row);
+}
+
 /*
  * What a producer is going to find, if nothing changes until it takes the
  * key.
  */
 KeyFound
-unique_keys_guess(Relation rel, QueueInfo *info, const text *key)
+unique_keys_guess(RowReader *row, const text *key)
 {
 	KeyTasks	tasks;
 	RememberedKey remembered;
 
-	key_tasks_read(rel, info, key, &tasks);
-	if (tasks.has_held || (tasks.has_first && !tasks.in_flight))
+	key_tasks_read(row->rel, row->info, key, &tasks);
+	if ((tasks.has_held && !has_expired(row, &tasks.held)) ||
+		(tasks.has_first && !tasks.in_flight && !has_expired(row, &tasks.first)))
 		return KEY_WAITING;
-	remembered_keys_find(info, key, &remembered);
+	remembered_keys_find(row->info, key, &remembered);
 	if (remembered.found)
 		return KEY_WAITING;
 	return tasks.in_flight ? KEY_IN_FLIGHT : KEY_FREE;
@@ -270,12 +280,11 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 static bool
 end_expired(RowReader *row, const KeyRow *found, bool wait)
 {
-	RowStatus	status = row_reader_read(row, &found->tid);
 	ExpireEntry entry = {.tid = found->tid,.id = found->id};
 	ErrorData  *error;
 	int			ended = 0;
 
-	if ((status != ROW_LIVE && status != ROW_OWN) || !row_reader_has_expired(row))
+	if (!has_expired(row, found))
 		return false;
 	error = expire_tasks(row->rel, row->info, 1, &entry, wait, &ended);
 	if (error != NULL)

@@ -34,7 +34,7 @@ typedef struct UniqueKey
 	LOCKTAG		lock;
 } UniqueKey;
 
-extern KeyFound unique_keys_guess(Relation rel, QueueInfo *info, const text *key);
+extern KeyFound unique_keys_guess(RowReader *row, const text *key);
 extern void unique_keys_take(Placement *placement, RowReader *row,
 							 const NewTask *task, UniqueKey *key);
 extern void unique_keys_take_for_revival(Relation rel, QueueInfo *info,

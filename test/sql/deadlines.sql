@@ -4,7 +4,8 @@
 -- Seen to fail: without the look in claim_grant() the claims below get what has
 -- expired; without that in unique_keys_take() an enqueue keeps it; without that in
 -- put_back() it comes back after a nack; without groups_refund() the group below
--- waits behind virtual time.
+-- waits behind virtual time; without that in unique_keys_guess() a task is behind
+-- those that came after it.
 \i test/sql/include/helpers.sql
 -- How many tasks of a queue have ended as expired.
 CREATE FUNCTION pg_temp.ended(q text) RETURNS bigint LANGUAGE sql AS $$
@@ -120,6 +121,12 @@ UPDATE fairq.q_dlkey SET expires_at = '2020-01-01' WHERE expires_at IS NOT NULL;
 CALL pg_temp.maintain_until('dlkey', $$(SELECT count(*) = 1 AND min(state) = 'ready' FROM fairq.tasks('dlkey'))$$);
 SELECT payload FROM fairq.claim('dlkey');
 SELECT outcome, payload FROM fairq.done_dlkey ORDER BY id;
+-- A task that takes the place of one that has expired is not behind those that were given after it.
+BEGIN;
+SELECT fairq.enqueue('dlkey', '"old"', unique_key => 'o', expires_at => '2020-01-01') > 0;
+SELECT cardinality(fairq.enqueue_many('dlkey', '{1,2,3}', unique_keys => '{o,NULL,p}'));
+COMMIT;
+SELECT payload FROM fairq.pop('dlkey', 3);
 
 -- expire_after, from when a task may be claimed first; also of enqueue_many and publish.
 SELECT fairq.create_queue('dlafter', expire_after => '1 h');
