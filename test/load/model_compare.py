@@ -8,6 +8,7 @@ import psycopg
 
 from model import COUNTED, Difference, Model, Transaction
 
+LOG = 20000         # calls that are shown of a schedule that fails
 GROUPS = ["a", "b", "c", "", "ü"]
 COLUMNS = "id, receipt, group_key, payload, attempt"
 
@@ -47,6 +48,7 @@ class Compared:
     def call(self, c, text, *args):
         entry = [c.name, text, args, None]
         self.log.append(entry)
+        del self.log[:-LOG]
         cursor = c.db.execute(text, args)
         entry[3] = cursor.fetchall() if cursor.description else []
         return entry[3]

@@ -43,9 +43,9 @@ FAR = "2100-01-01"
 DELAYS = ["0", "0", "1 year"]
 NAME = "model"
 
-SETTINGS = st.fixed_dictionaries({"buckets": st.sampled_from([1, 2, 4, 16]), "durable": st.sampled_from(percent(25)),
-                                  "room": st.sampled_from([None, None, (3, 8), (1, 3), (4, 100)]),
-                                  "archives": st.sampled_from(percent(50)), "priority": st.sampled_from([4, 0, 1])})
+SETTINGS = [dict(zip(["buckets", "durable", "room", "archives", "priority"], values)) for values in itertools.product(
+    [1, 2, 4, 16], percent(25), [None, None, (3, 8), (1, 3), (4, 100)], percent(50), [4, 0, 1])]
+BEGIN = "begin", {"first": SETTINGS, "second": SETTINGS}
 ROW = {"group": GROUPS, "klass": CLASSES, "max_attempts": [None, None, 1, 2], "later": percent(10),
        "key": [None] * 7 + KEYS, "expired": percent(5), "remembers": percent(25)}
 ALTERED = [(name, value) for name, values in {
@@ -611,8 +611,9 @@ def main():
     parser.add_argument("--log")
     run = Run(parser.parse_args())
     others = schedules.steps(STEPS)
-    if not schedules.run(run.options, schedules.step("begin", first=SETTINGS, second=SETTINGS), lambda begin: others,
-                         run.go, {"begin", *STEPS}):
+    begin = schedules.step(BEGIN[0], **{name: st.sampled_from(values) for name, values in BEGIN[1].items()})
+    if not (schedules.run_long(run.options, BEGIN, STEPS, run.go) if run.options.steps > schedules.LONGEST else
+            schedules.run(run.options, begin, lambda begin: others, run.go, {"begin", *STEPS})):
         run.show()
         return 1
     print(json.dumps(dict(run.counts, counts=run.compared), sort_keys=True))

@@ -14,6 +14,7 @@ seed, and others only to shorten it if it fails.
 
 import functools
 import math
+import random
 import re
 import unittest
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
+LONGEST = 1000          # that hypothesis makes
 PICK = range(60)        # one of a list, whatever its length; see pick()
 
 
@@ -82,6 +84,16 @@ def schedule(draw, first, then):
     return made
 
 
+def at_random(number, first, weighted, length):
+    """A schedule that is longer than hypothesis makes them, and that it cannot shorten."""
+    dice = random.Random(number)
+
+    def one(name, alternatives):
+        return Step(name, {value: dice.choice(those) for value, those in alternatives.items()})
+    names = dice.choices(list(weighted), [weight for weight, _ in weighted.values()], k=length)
+    return [one(*first), *(one(name, weighted[name][1]) for name in names)]
+
+
 class Failure(NamedTuple):
     taken: list         # the steps up to the one that failed
     to_the_end: bool    # there was none after it
@@ -115,6 +127,16 @@ def try_one(made, check, shortening):
     except Exception as error:
         return Failure(taken, len(taken) == len(made), error)
     return None
+
+
+def run_long(options, first, weighted, check):
+    """As run(), for schedules that are not shortened."""
+    for number in range(options.seed, options.seed + options.schedules):
+        failure = try_one(at_random(number, first, weighted, options.steps), check, False)
+        if failure:
+            show("seed %d, %d steps" % (number, len(failure.taken) - 1), failure)
+            return False
+    return True
 
 
 def run(options, first, then, check, names):
