@@ -86,12 +86,15 @@ endif
 EXPORTED_ONLY = -Wl,--version-script=$(srcdir)/src/pgfairq.map
 SHLIB_LINK = $(if $(filter linux,$(PORTNAME)),$(EXPORTED_ONLY))
 
-# The install script is put together from its fragments.
+# The install script is put together from its fragments. So is the script that
+# brings the last version to this one, which has some of the same. Those between
+# released versions never change.
 SQL_SCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
 SQL_FRAGMENTS = $(sort $(wildcard sql/install/*.sql))
-DATA_built = $(SQL_SCRIPT)
-# From one version to the next, written by hand.
-DATA = $(wildcard sql/$(EXTENSION)--*--*.sql)
+UPDATE_SOURCE = $(wildcard sql/update/*--$(EXTVERSION).sql)
+UPDATE_SCRIPT = $(UPDATE_SOURCE:sql/update/%=sql/$(EXTENSION)--%)
+DATA_built = $(SQL_SCRIPT) $(UPDATE_SCRIPT)
+DATA = $(filter-out $(UPDATE_SCRIPT),$(wildcard sql/$(EXTENSION)--*--*.sql))
 
 # setup creates the extension in the regression database and comes first.
 # pg_regress finds the tests in test/sql and test/specs through --inputdir. It
@@ -105,7 +108,7 @@ ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
 TAP_TESTS = $(if $(PROVE_TESTS),1)
 
-EXTRA_CLEAN = $(SQL_SCRIPT).tmp
+EXTRA_CLEAN = $(SQL_SCRIPT).tmp $(addsuffix .tmp,$(UPDATE_SCRIPT))
 
 DOCS = $(wildcard doc/*.md)
 
@@ -127,6 +130,11 @@ uninstall-pages:
 $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 	@test -n "$(SQL_FRAGMENTS)" || { echo "no fragments in sql/install" >&2; exit 1; }
 	{ printf '%s\n\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; cat $(SQL_FRAGMENTS); } > $@.tmp
+	mv $@.tmp $@
+
+# A line "\include FILE" stands for what is in the file.
+$(UPDATE_SCRIPT): $(UPDATE_SOURCE) $(SQL_FRAGMENTS) Makefile
+	awk '/^\\include / { while ((got = (getline line < $$2)) > 0) print line; if (got < 0) exit 1; next } { print }' $< > $@.tmp
 	mv $@.tmp $@
 
 $(shlib): src/pgfairq.map

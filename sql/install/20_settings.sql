@@ -27,5 +27,3 @@ CREATE TABLE fairq.queue (
 SELECT pg_catalog.pg_extension_config_dump('fairq.queue', '');
 REVOKE ALL ON fairq.queue FROM PUBLIC;
 GRANT SELECT ON fairq.queue TO PUBLIC;
-COMMENT ON TABLE fairq.queue IS 'Settings of queues; written by fairq.create_queue() and fairq.alter_queue(), read through the view fairq.queues';
-

@@ -10,16 +10,12 @@ CREATE TABLE fairq.durable_lease (
     of_session pg_catalog.bool NOT NULL
 ) WITH (fillfactor = 90, vacuum_truncate = off);
 REVOKE ALL ON fairq.durable_lease FROM PUBLIC;
-COMMENT ON TABLE fairq.durable_lease IS 'The leases of queues with durable_leases, so that they survive a crash and a failover; written by the engine alone, to be seen in the view fairq.leases. May have no index.';
 
-CREATE FUNCTION fairq.durable_lease_written()
+CREATE OR REPLACE FUNCTION fairq_internal.durable_lease_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_durable_lease_written';
-COMMENT ON FUNCTION fairq.durable_lease_written() IS
-'Row trigger of fairq.durable_lease: keeps out rows that are written by SQL, COPY or logical replication.';
 
 CREATE TRIGGER fairq_durable_lease_written
     BEFORE INSERT OR UPDATE ON fairq.durable_lease
-    FOR EACH ROW EXECUTE FUNCTION fairq.durable_lease_written();
+    FOR EACH ROW EXECUTE FUNCTION fairq_internal.durable_lease_written();
 ALTER TABLE fairq.durable_lease ENABLE ALWAYS TRIGGER fairq_durable_lease_written;
-

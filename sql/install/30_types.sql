@@ -11,7 +11,6 @@ CREATE TYPE fairq.task AS (
     address fairq.address,
     expires_at pg_catalog.timestamptz
 );
-COMMENT ON TYPE fairq.task IS 'A task as a claimer gets it: attempt counts from 1, receipt names the lease, which ends at lease_until: infinity under a session, null from fairq.pop() and fairq.peek()';
 
 CREATE TYPE fairq.queue_task AS (
     queue pg_catalog.text,
@@ -27,7 +26,6 @@ CREATE TYPE fairq.queue_task AS (
     address fairq.address,
     expires_at pg_catalog.timestamptz
 );
-COMMENT ON TYPE fairq.queue_task IS 'A task as a claimer of several queues gets it: the queue it is of, then the columns of fairq.task';
 
 CREATE TYPE fairq.task_status AS (
     id pg_catalog.int8,
@@ -47,7 +45,6 @@ CREATE TYPE fairq.task_status AS (
     last_error pg_catalog.text,
     expires_at pg_catalog.timestamptz
 );
-COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it: attempts counts those that ended in ack, nack or expiry, lease_until is null unless it is leased';
 
 CREATE TYPE fairq.outcome AS (
     state pg_catalog.text,
@@ -55,7 +52,6 @@ CREATE TYPE fairq.outcome AS (
     last_error pg_catalog.text,
     done_at pg_catalog.timestamptz
 );
-COMMENT ON TYPE fairq.outcome IS 'How a task has ended: state is acked, dead, cancelled or expired, or its present state if it has not; result is what its worker gave fairq.ack(), and done_at when it did';
 
 CREATE TYPE fairq.task_position AS (
     state pg_catalog.text,
@@ -63,5 +59,3 @@ CREATE TYPE fairq.task_position AS (
     starts_at pg_catalog.timestamptz,
     exact pg_catalog.bool
 );
-COMMENT ON TYPE fairq.task_position IS 'A task''s place: how many ready tasks are ahead of it, about when it will start, and whether they were counted or estimated';
-

@@ -16,13 +16,10 @@ ALTER TABLE fairq_internal.remembered_key REPLICA IDENTITY FULL;
 -- As with fairq.group_setting: only a deletion of the queue is looked after.
 ALTER TABLE fairq_internal.remembered_key DISABLE TRIGGER ALL;
 REVOKE ALL ON fairq_internal.remembered_key FROM PUBLIC;
-COMMENT ON TABLE fairq_internal.remembered_key IS 'Unique keys that are remembered, as unique_for of fairq.enqueue() says, with the task of each; written by the engine alone';
 
-CREATE FUNCTION fairq_internal.remembered_key_written()
+CREATE OR REPLACE FUNCTION fairq_internal.remembered_key_written()
 RETURNS trigger LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_remembered_key_written';
-COMMENT ON FUNCTION fairq_internal.remembered_key_written() IS
-'Row trigger of fairq_internal.remembered_key: tells the engine of rows, also of those that a restore writes.';
 
 CREATE TRIGGER fairq_remembered_key_written
     AFTER INSERT OR UPDATE ON fairq_internal.remembered_key

@@ -368,7 +368,7 @@ read_address(const char *text, FairqAddress *address)
 }
 
 /*
- * fairq.address_in(cstring) returns fairq.address
+ * fairq_internal.address_in(cstring) returns fairq.address
  *
  * Reads the text form.
  */
@@ -424,7 +424,7 @@ fairq_address_in(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.address_out(fairq.address) returns cstring
+ * fairq_internal.address_out(fairq.address) returns cstring
  *
  * Writes the text form.
  */
@@ -444,7 +444,7 @@ fairq_address_out(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.address_recv(internal) returns fairq.address
+ * fairq_internal.address_recv(internal) returns fairq.address
  *
  * Reads the binary form, which see fairq_address_send().
  */
@@ -473,7 +473,7 @@ fairq_address_recv(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.address_send(fairq.address) returns bytea
+ * fairq_internal.address_send(fairq.address) returns bytea
  *
  * Writes the binary form, 23 bytes in network byte order: bucket (2), class
  * (1), block (8), fraction of the block (4) and slot (8).
@@ -493,7 +493,7 @@ fairq_address_send(PG_FUNCTION_ARGS)
 	PG_RETURN_BYTEA_P(pq_endtypsend(&message));
 }
 
-/* fairq.address_eq(fairq.address, fairq.address) returns boolean */
+/* fairq_internal.address_eq(fairq.address, fairq.address) returns boolean */
 Datum
 fairq_address_eq(PG_FUNCTION_ARGS)
 {
@@ -501,7 +501,7 @@ fairq_address_eq(PG_FUNCTION_ARGS)
 								   PG_GETARG_FAIRQADDRESS_P(1)) == 0);
 }
 
-/* fairq.address_ne(fairq.address, fairq.address) returns boolean */
+/* fairq_internal.address_ne(fairq.address, fairq.address) returns boolean */
 Datum
 fairq_address_ne(PG_FUNCTION_ARGS)
 {
@@ -509,7 +509,7 @@ fairq_address_ne(PG_FUNCTION_ARGS)
 								   PG_GETARG_FAIRQADDRESS_P(1)) != 0);
 }
 
-/* fairq.address_lt(fairq.address, fairq.address) returns boolean */
+/* fairq_internal.address_lt(fairq.address, fairq.address) returns boolean */
 Datum
 fairq_address_lt(PG_FUNCTION_ARGS)
 {
@@ -517,7 +517,7 @@ fairq_address_lt(PG_FUNCTION_ARGS)
 								   PG_GETARG_FAIRQADDRESS_P(1)) < 0);
 }
 
-/* fairq.address_le(fairq.address, fairq.address) returns boolean */
+/* fairq_internal.address_le(fairq.address, fairq.address) returns boolean */
 Datum
 fairq_address_le(PG_FUNCTION_ARGS)
 {
@@ -525,7 +525,7 @@ fairq_address_le(PG_FUNCTION_ARGS)
 								   PG_GETARG_FAIRQADDRESS_P(1)) <= 0);
 }
 
-/* fairq.address_gt(fairq.address, fairq.address) returns boolean */
+/* fairq_internal.address_gt(fairq.address, fairq.address) returns boolean */
 Datum
 fairq_address_gt(PG_FUNCTION_ARGS)
 {
@@ -533,7 +533,7 @@ fairq_address_gt(PG_FUNCTION_ARGS)
 								   PG_GETARG_FAIRQADDRESS_P(1)) > 0);
 }
 
-/* fairq.address_ge(fairq.address, fairq.address) returns boolean */
+/* fairq_internal.address_ge(fairq.address, fairq.address) returns boolean */
 Datum
 fairq_address_ge(PG_FUNCTION_ARGS)
 {
@@ -542,7 +542,7 @@ fairq_address_ge(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.address_cmp(fairq.address, fairq.address) returns integer
+ * fairq_internal.address_cmp(fairq.address, fairq.address) returns integer
  *
  * Support function 1 of the btree operator class.
  */
@@ -563,7 +563,7 @@ address_sort_compare(Datum a, Datum b, SortSupport ssup)
 }
 
 /*
- * fairq.address_sortsupport(internal) returns void
+ * fairq_internal.address_sortsupport(internal) returns void
  *
  * Support function 2 of the btree operator class: sorting, as when an index
  * is built, calls the comparison without the function manager in between.
@@ -578,7 +578,7 @@ fairq_address_sortsupport(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.address_hash(fairq.address) returns integer
+ * fairq_internal.address_hash(fairq.address) returns integer
  *
  * Support function 1 of the hash operator class.
  */
@@ -590,7 +590,7 @@ fairq_address_hash(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.address_hash_extended(fairq.address, bigint) returns bigint
+ * fairq_internal.address_hash_extended(fairq.address, bigint) returns bigint
  *
  * Support function 2 of the hash operator class.
  */

@@ -73,7 +73,7 @@ try_remove(RemovalOf *of)
 	if (error->sqlerrcode != state->sqlerrcode)
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),
-				 errmsg("could not remove old rows from the archive of queue \"%s\": %s",
+				 errmsg("could not remove old done tasks of queue \"%s\": %s",
 						info->name, error->message),
 				 error->detail ? errdetail_internal("%s", error->detail) : 0,
 				 errhint("It is tried again from time to time.")));

@@ -190,7 +190,7 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 }
 
 /*
- * fairq.row_written(): row trigger after INSERT, UPDATE or DELETE.
+ * fairq_internal.row_written(): row trigger after INSERT, UPDATE or DELETE.
  */
 Datum
 fairq_row_written(PG_FUNCTION_ARGS)
@@ -205,7 +205,7 @@ fairq_row_written(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("function \"%s\" must be fired AFTER ROW on INSERT, UPDATE or DELETE",
-						"fairq.row_written"),
+						"fairq_internal.row_written"),
 				 errhint("fairq.create_queue() sets it up.")));
 
 	/* Not preloaded: there is no engine to tell. */

@@ -136,7 +136,7 @@ fairq_my_buckets(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.open_sessions(): what is behind the view fairq.sessions.
+ * fairq_internal.open_sessions(): what is behind the view fairq.sessions.
  */
 Datum
 fairq_open_sessions(PG_FUNCTION_ARGS)

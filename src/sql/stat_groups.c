@@ -154,7 +154,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 }
 
 /*
- * fairq.stats_of_groups(): one row a group with work.
+ * fairq_internal.stats_of_groups(): one row a group with work.
  */
 Datum
 fairq_stats_of_groups(PG_FUNCTION_ARGS)

@@ -165,7 +165,7 @@ put_locked_queue(ReturnSetInfo *rsinfo, Oid relation)
 }
 
 /*
- * fairq.stats_of_queues(): one row a queue.
+ * fairq_internal.stats_of_queues(): one row a queue.
  */
 Datum
 fairq_stats_of_queues(PG_FUNCTION_ARGS)
@@ -197,7 +197,7 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.stats_of_buckets(): one row a lane that is set up.
+ * fairq_internal.stats_of_buckets(): one row a lane that is set up.
  */
 Datum
 fairq_stats_of_buckets(PG_FUNCTION_ARGS)
@@ -270,7 +270,7 @@ restore_leases(void)
 }
 
 /*
- * fairq.live_leases(): one row a lease of a queue of this database.
+ * fairq_internal.live_leases(): one row a lease of a queue of this database.
  */
 Datum
 fairq_live_leases(PG_FUNCTION_ARGS)
@@ -314,7 +314,7 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.done_of_queues(): the archives that the caller may read.
+ * fairq_internal.done_of_queues(): the archives that the caller may read.
  */
 Datum
 fairq_done_of_queues(PG_FUNCTION_ARGS)

@@ -278,7 +278,7 @@ archive_check_name(const char *queue)
 	if (OidIsValid(get_relname_relid(name, queue_catalog_schema(false))))
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot create the archive of queue \"%s\": relation \"%s.%s\" already exists",
+				 errmsg("cannot keep done tasks of queue \"%s\": relation \"%s.%s\" already exists",
 						queue, QUEUE_SCHEMA, name),
 				 errhint("Choose another name for the queue, or rename or drop that relation.")));
 }
@@ -288,7 +288,7 @@ static const char *
 id_index(const char *queue, const char *name)
 {
 	return psprintf("CREATE INDEX %s ON %s (id)",
-					quote_identifier(psprintf("archived_id_of_%s", queue)),
+					quote_identifier(psprintf("id_done_of_%s", queue)),
 					quote_qualified_identifier(QUEUE_SCHEMA, name));
 }
 
@@ -312,7 +312,7 @@ create_archive(const char *queue, const char *name, Oid owner)
 	if (fairq_namespace_aclcheck(queue_catalog_schema(false), owner, ACL_CREATE) != ACLCHECK_OK)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to create the archive of queue \"%s\"", queue),
+				 errmsg("permission denied to keep done tasks of queue \"%s\"", queue),
 				 errhint("Its owner needs the privilege CREATE on schema \"%s\".", QUEUE_SCHEMA)));
 
 	initStringInfo(&sql);
@@ -322,7 +322,7 @@ create_archive(const char *queue, const char *name, Oid owner)
 		appendStringInfo(&sql, "%s %s, ", archive_columns[i].name,
 						 archive_columns[i].definition);
 	appendStringInfo(&sql, "CONSTRAINT %s PRIMARY KEY (done_at, id))",
-					 quote_identifier(psprintf("archived_of_%s", queue)));
+					 quote_identifier(psprintf("when_done_of_%s", queue)));
 
 	appendStringInfo(&sql, "; %s", id_index(queue, name));
 	run_sql_as(owner, sql.data);
@@ -368,8 +368,8 @@ archive_provide(const char *queue, Oid table, Oid owner)
 		if (problem != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("cannot use relation \"%s.%s\" as the archive of queue \"%s\"",
-							QUEUE_SCHEMA, name, queue),
+					 errmsg("cannot keep done tasks of queue \"%s\" in relation \"%s.%s\"",
+							queue, QUEUE_SCHEMA, name),
 					 errdetail_internal("%s", problem),
 					 errhint("Rename or drop that relation.")));
 		relation_close(relation, NoLock);
@@ -510,9 +510,9 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 		if (!OidIsValid(oid))
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_TABLE),
-					 errmsg("table \"%s.%s\", the archive of queue \"%s\", does not exist",
+					 errmsg("table \"%s.%s\", for the done tasks of queue \"%s\", does not exist",
 							QUEUE_SCHEMA, name, info->name),
-					 errhint("Create it with fairq.alter_queue(keep_done), or have none with keep_done => '0'.")));
+					 errhint("Create it with fairq.alter_queue(keep_done), or keep no done tasks with keep_done => '0'.")));
 		*relation = try_relation_open(oid, RowExclusiveLock);
 	} while (*relation == NULL);
 
@@ -520,10 +520,10 @@ open_archive(Relation rel, QueueInfo *info, Relation *relation)
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("cannot use table \"%s.%s\" as the archive of queue \"%s\"",
-						QUEUE_SCHEMA, name, info->name),
+				 errmsg("cannot keep done tasks of queue \"%s\" in table \"%s.%s\"",
+						info->name, QUEUE_SCHEMA, name),
 				 errdetail_internal("%s", problem),
-				 errhint("Undo the change that was made to the table, or have no archive with keep_done => '0'.")));
+				 errhint("Undo the change that was made to the table, or keep no done tasks with keep_done => '0'.")));
 	return archive;
 }
 
@@ -662,7 +662,7 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	if (batch->any_result && archive->result == InvalidAttrNumber)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table %s, the archive of queue \"%s\", has no column for results",
+				 errmsg("table %s, for the done tasks of queue \"%s\", has no column for results",
 						quote_qualified_identifier(QUEUE_SCHEMA, archive->name), info->name),
 				 errhint("Rename a column \"result\" of your own, if there is one; then set keep_done with fairq.alter_queue(), which adds ours.")));
 	insert_batch(archive, batch);

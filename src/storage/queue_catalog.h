@@ -18,6 +18,9 @@
 
 #define QUEUE_NAME_MAX	48		/* bytes */
 #define QUEUE_SCHEMA	"fairq"
+
+/* Where is what is not for applications. */
+#define INTERNAL_SCHEMA "fairq_internal"
 #define QUEUE_ID_BLOCK	1000	/* the increment of the sequence of ids */
 
 typedef enum QueuePolicy

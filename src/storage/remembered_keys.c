@@ -53,7 +53,6 @@
 #include "storage/table_check.h"
 #include "xact/pending_queue.h"
 
-#define TABLE_SCHEMA	"fairq_internal"
 #define TABLE_NAME		"remembered_key"
 
 /* The columns of the table, as sql/install makes them. */
@@ -91,7 +90,7 @@ remembered_keys_any(QueueInfo *info)
 static Oid
 table_oid(void)
 {
-	Oid			schema = get_namespace_oid(TABLE_SCHEMA, true);
+	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, true);
 
 	return OidIsValid(schema) ? get_relname_relid(TABLE_NAME, schema) : InvalidOid;
 }
@@ -105,7 +104,7 @@ open_table(LOCKMODE lockmode)
 	if (table == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" is missing", TABLE_SCHEMA, TABLE_NAME),
+				 errmsg("table \"%s.%s\" is missing", INTERNAL_SCHEMA, TABLE_NAME),
 				 errhint("It is part of the extension.")));
 	return table;
 }
@@ -137,7 +136,7 @@ find_index(Relation table, AttrNumber column)
 	if (!OidIsValid(result))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
-				 errmsg("table \"%s.%s\" has no valid index on \"queue\" and \"%s\"", TABLE_SCHEMA,
+				 errmsg("table \"%s.%s\" has no valid index on \"queue\" and \"%s\"", INTERNAL_SCHEMA,
 						TABLE_NAME, column == KEY_UNTIL ? "until" : "unique_key"),
 				 errhint("Undo the change that was made to the table.")));
 	return result;
@@ -220,7 +219,7 @@ remembered_keys_add(QueueInfo *info, text *key, int64 task, TimestampTz until)
 	if (plan == NULL)
 	{
 		Oid			types[] = {TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID};
-		SPIPlanPtr	prepared = SPI_prepare("INSERT INTO " TABLE_SCHEMA "." TABLE_NAME
+		SPIPlanPtr	prepared = SPI_prepare("INSERT INTO " INTERNAL_SCHEMA "." TABLE_NAME
 										   " (queue, unique_key, task, until) VALUES ($1, $2, $3, $4)",
 										   4, types);
 
@@ -349,7 +348,7 @@ fairq_remembered_key_written(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("fairq_internal.remembered_key_written() is a row trigger of \"%s.%s\" alone",
-						TABLE_SCHEMA, TABLE_NAME),
+						INTERNAL_SCHEMA, TABLE_NAME),
 				 errhint("Drop the trigger that calls it.")));
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);

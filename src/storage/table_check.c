@@ -20,6 +20,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xlog.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_index.h"
@@ -415,7 +416,7 @@ static void
 examine_triggers(Relation rel)
 {
 	TriggerDesc *triggers = rel->trigdesc;
-	Oid			schema = queue_catalog_schema(false);
+	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, false);
 	bool		ours = false;
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)

@@ -222,7 +222,7 @@ static const char queue_definition[] =
 "CREATE SEQUENCE fairq.\"ids_of_%1$s\" INCREMENT BY " CppAsString2(QUEUE_ID_BLOCK)
 " MINVALUE 1 START WITH 1 OWNED BY fairq.\"q_%1$s\".id;"
 "CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OR DELETE ON fairq.\"q_%1$s\""
-" FOR EACH ROW EXECUTE FUNCTION fairq.row_written();"
+" FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written();"
 "ALTER TABLE fairq.\"q_%1$s\" ENABLE ALWAYS TRIGGER fairq_row_written";
 
 /* The name of a queue, as it stands between double quotes. */

@@ -60,7 +60,7 @@ CHANGES = [
     "SELECT fairq.drop_queue('{q}'), " + CREATE[len("SELECT "):],
 ]
 
-VIEWS = ["queue_stats", "group_stats", "bucket_stats", "leases", "dead_tasks", "archived_tasks", "sessions", "topics", "group_settings", "queues"]
+VIEWS = ["queue_stats", "group_stats", "bucket_stats", "leases", "dead_tasks", "done_tasks", "sessions", "topics", "group_settings", "queues"]
 
 
 class Party:

@@ -469,7 +469,7 @@ def extension(server):
     run("UPDATE fairq.q_q SET run_at = clock_timestamp() WHERE state OPERATOR(pg_catalog.=) 's'")
     wait_for("the worker in the attacker's database", lambda: run("SELECT (fairq.get_task('q', %s)).state", (task,))[0][0] != "scheduled")
     wait_for("all tasks", lambda: len(run("SELECT fairq.ack(receipt) FROM fairq.claim('q', 10)")) == 0 and len(run("SELECT FROM fairq.q_q")) == 0)
-    wait_for("the end of what is archived", lambda: len(run("SELECT FROM fairq.archived_tasks")) == 0)
+    wait_for("the end of what is archived", lambda: len(run("SELECT FROM fairq.done_tasks")) == 0)
     views_as(server, "postgres", "attack")
     run("SELECT fairq.unsubscribe('a.#', 'q'), fairq.resume_group('q', 'p'), fairq.reset_stats('q')")
     run("SELECT fairq.drop_queue('q')")

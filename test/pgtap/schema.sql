@@ -26,8 +26,8 @@ SELECT is_empty('SELECT type, identity FROM members WHERE obj_description(objid,
     AND NOT (type = ''type'' AND (identity LIKE ''%[]'' OR objid IN (SELECT reltype FROM pg_class)))', 'every object has a comment');
 SELECT is_empty('SELECT c.oid::regclass FROM pg_class c WHERE relnamespace = ''fairq''::regnamespace AND relkind IN (''r'', ''v'', ''S'', ''m'', ''p'')
     AND NOT EXISTS (SELECT FROM members WHERE objid = c.oid)', 'there are no other relations in the schema before there are queues');
-SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::regnamespace AND (relname LIKE ''q\_%'' OR relname LIKE ''done\_%'')',
-    'no relation has a name that a queue could want, or its archive');
+SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::regnamespace AND (relname LIKE ''q\_%'' OR relname LIKE ''done\_%'') AND relname <> ''done_tasks''',
+    'no relation has a name that a queue could want, or its done table, but for the view of all done tasks');
 
 -- Views, with at least these columns.
 CREATE TEMP TABLE contract (view text, name text, type text);
@@ -64,13 +64,23 @@ INSERT INTO contract
         ('schedules', 'cost', 'double precision'), ('schedules', 'payload', 'jsonb'), ('schedules', 'headers', 'jsonb'),
         ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
         ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'),
-        ('archived_tasks', 'queue', 'text'), ('archived_tasks', 'id', 'bigint'), ('archived_tasks', 'outcome', 'text'), ('archived_tasks', 'group_key', 'text'),
-        ('archived_tasks', 'payload', 'jsonb'), ('archived_tasks', 'attempts', 'integer'), ('archived_tasks', 'enqueued_at', 'timestamp with time zone'),
-        ('archived_tasks', 'claimed_at', 'timestamp with time zone'), ('archived_tasks', 'done_at', 'timestamp with time zone'), ('archived_tasks', 'last_error', 'text'),
-        ('archived_tasks', 'result', 'jsonb');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'archived_tasks', 'topics', 'schedules']);
+        ('done_tasks', 'queue', 'text'), ('done_tasks', 'id', 'bigint'), ('done_tasks', 'outcome', 'text'), ('done_tasks', 'group_key', 'text'),
+        ('done_tasks', 'payload', 'jsonb'), ('done_tasks', 'attempts', 'integer'), ('done_tasks', 'enqueued_at', 'timestamp with time zone'),
+        ('done_tasks', 'claimed_at', 'timestamp with time zone'), ('done_tasks', 'done_at', 'timestamp with time zone'), ('done_tasks', 'last_error', 'text'),
+        ('done_tasks', 'result', 'jsonb');
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
-SELECT isnt(obj_description(('fairq.' || view)::regclass, 'pg_class'), NULL, format('view %s has a comment', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
+-- \d+ says what each is for, and each of its columns.
+SELECT is_empty($$SELECT c.oid::regclass, obj_description(c.oid, 'pg_class') FROM pg_class c WHERE relnamespace = 'fairq'::regnamespace AND relkind = 'v'
+    AND (coalesce(obj_description(c.oid, 'pg_class'), '') !~ '^[A-Z].{15,}\.$' OR obj_description(c.oid, 'pg_class') ~ '\.\s' OR length(obj_description(c.oid, 'pg_class')) > 160)$$,
+    'the comment on every view is one sentence');
+SELECT is_empty($$SELECT t.oid::regtype, obj_description(t.oid, 'pg_type') FROM pg_type t LEFT JOIN pg_class c ON c.oid = typrelid
+    WHERE typnamespace = 'fairq'::regnamespace AND (typtype = 'b' AND typelem = 0 OR relkind = 'c')
+    AND (coalesce(obj_description(t.oid, 'pg_type'), '') !~ '^[A-Z].{15,}\.$' OR obj_description(t.oid, 'pg_type') ~ '\.\s' OR length(obj_description(t.oid, 'pg_type')) > 160)$$,
+    'and on every type');
+SELECT is_empty($$SELECT c.oid::regclass, attname, col_description(c.oid, attnum) FROM pg_class c JOIN pg_attribute ON attrelid = c.oid
+    WHERE relnamespace = 'fairq'::regnamespace AND relkind IN ('v', 'c') AND attnum > 0 AND NOT attisdropped
+    AND coalesce(col_description(c.oid, attnum), '') !~ '^.{6,119}[^.]$'$$, 'every column of them has a comment, of some words');
 SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_monitor may read view %s, and no more', view)) FROM (SELECT DISTINCT view FROM contract) c ORDER BY view;
 
 -- Privileges.
@@ -153,9 +163,9 @@ SELECT isnt((SELECT objid FROM pg_depend WHERE classid = 'pg_class'::regclass AN
 -- Ids come in the order of enqueues, within a session.
 SELECT ok(fairq.enqueue('Tap queue', '1') < fairq.enqueue('Tap queue', '2'), 'ids ascend');
 
--- The table of its archive.
-SELECT hasnt_table('fairq', 'done_Tap queue', 'there is no archive unless it is asked for');
-SELECT lives_ok('SELECT fairq.alter_queue(''Tap queue'', keep_done => ''1 day'')', 'an archive is asked for');
+-- The table of its done tasks.
+SELECT hasnt_table('fairq', 'done_Tap queue', 'there is no done table unless it is asked for');
+SELECT lives_ok('SELECT fairq.alter_queue(''Tap queue'', keep_done => ''1 day'')', 'it is asked for');
 SELECT has_table('fairq', 'done_Tap queue', 'its table is done_ and the name');
 SELECT table_owner_is('fairq', 'done_Tap queue', 'pgtap_fairq_owner', 'it belongs to the owner of the queue, whoever asked for it');
 SELECT is((SELECT (relkind, relpersistence, relrowsecurity)::text FROM pg_class WHERE oid = 'fairq."done_Tap queue"'::regclass), '(r,p,f)', 'it is an ordinary table');
@@ -169,7 +179,7 @@ INSERT INTO columns VALUES ('id', 'bigint', true), ('outcome', 'text', true), ('
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."done_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'done_Tap queue', ARRAY['done_at', 'id'], 'its primary key is in the order of time');
-SELECT has_index('fairq', 'done_Tap queue', 'archived_id_of_Tap queue', ARRAY['id'], 'a task is found by its id');
+SELECT has_index('fairq', 'done_Tap queue', 'id_done_of_Tap queue', ARRAY['id'], 'a task is found by its id');
 SELECT is((SELECT count(*) FROM pg_index WHERE indrelid = 'fairq."done_Tap queue"'::regclass), 2::bigint, 'it has no other index');
 SELECT is((SELECT count(*) FROM pg_trigger WHERE tgrelid = 'fairq."done_Tap queue"'::regclass), 0::bigint, 'and no trigger');
 SELECT is((SELECT count(*) FROM pg_depend WHERE deptype = 'a' AND objid = 'fairq."done_Tap queue"'::regclass AND refobjid = 'fairq."q_Tap queue"'::regclass), 1::bigint,

@@ -1,6 +1,6 @@
 -- The type fairq.address: formats, order, hashing, accessors.
--- The comparison operators are in schema fairq as well.
-SET search_path = public, fairq;
+-- The comparison operators are in schema fairq as well, their functions in fairq_internal.
+SET search_path = public, fairq, fairq_internal;
 
 -- What is written, and what is read back.
 SELECT a, bucket(a), class(a), block(a), slot(a)
@@ -306,13 +306,13 @@ SELECT o.oid::regoperator, oprcom::regoperator AS commutator, oprnegate::regoper
 FROM pg_operator o WHERE oprleft = 'fairq.address'::regtype ORDER BY oprname COLLATE "C";
 SELECT proname, provolatile, proisstrict, proparallel, proleakproof
 FROM pg_proc
-WHERE pronamespace = 'fairq'::regnamespace
+WHERE pronamespace IN ('fairq'::regnamespace, 'fairq_internal'::regnamespace)
     AND (proname LIKE 'address%' OR proname IN ('bucket', 'class', 'block', 'slot'))
 ORDER BY proname COLLATE "C";
 SELECT pg_describe_object(classid, objid, 0) AS without_comment
 FROM (SELECT 'pg_type'::regclass AS classid, oid AS objid FROM pg_type WHERE oid = 'fairq.address'::regtype
     UNION ALL SELECT 'pg_proc'::regclass, oid FROM pg_proc
-        WHERE pronamespace = 'fairq'::regnamespace
+        WHERE pronamespace IN ('fairq'::regnamespace, 'fairq_internal'::regnamespace)
             AND (proname LIKE 'address%' OR proname IN ('bucket', 'class', 'block', 'slot'))
     UNION ALL SELECT 'pg_operator'::regclass, oid FROM pg_operator WHERE oprnamespace = 'fairq'::regnamespace
     UNION ALL SELECT 'pg_opclass'::regclass, oid FROM pg_opclass WHERE opcnamespace = 'fairq'::regnamespace

@@ -108,9 +108,9 @@ SELECT pg_temp.try(change) FROM unnest(ARRAY[
     $$ALTER SEQUENCE fairq.ids_of_own RENAME TO ids$$,
     $$ALTER SEQUENCE fairq.ids_of_own RENAME TO ids; CREATE VIEW fairq.ids_of_own AS SELECT 1$$,
     $$ALTER SEQUENCE fairq.ids_of_own OWNED BY NONE; ALTER SEQUENCE fairq.ids_of_own OWNER TO pg_monitor$$,
-    $$DROP TRIGGER fairq_row_written ON fairq.q_own; CREATE TRIGGER fairq_row_written AFTER INSERT OR DELETE ON fairq.q_own FOR EACH ROW EXECUTE FUNCTION fairq.row_written(); ALTER TABLE fairq.q_own ENABLE ALWAYS TRIGGER fairq_row_written$$,
-    $$DROP TRIGGER fairq_row_written ON fairq.q_own; CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OF id OR DELETE ON fairq.q_own FOR EACH ROW EXECUTE FUNCTION fairq.row_written(); ALTER TABLE fairq.q_own ENABLE ALWAYS TRIGGER fairq_row_written$$,
-    $$DROP TRIGGER fairq_row_written ON fairq.q_own; CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OR DELETE ON fairq.q_own FOR EACH ROW WHEN (random() > 0.5) EXECUTE FUNCTION fairq.row_written(); ALTER TABLE fairq.q_own ENABLE ALWAYS TRIGGER fairq_row_written$$,
+    $$DROP TRIGGER fairq_row_written ON fairq.q_own; CREATE TRIGGER fairq_row_written AFTER INSERT OR DELETE ON fairq.q_own FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written(); ALTER TABLE fairq.q_own ENABLE ALWAYS TRIGGER fairq_row_written$$,
+    $$DROP TRIGGER fairq_row_written ON fairq.q_own; CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OF id OR DELETE ON fairq.q_own FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written(); ALTER TABLE fairq.q_own ENABLE ALWAYS TRIGGER fairq_row_written$$,
+    $$DROP TRIGGER fairq_row_written ON fairq.q_own; CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OR DELETE ON fairq.q_own FOR EACH ROW WHEN (random() > 0.5) EXECUTE FUNCTION fairq_internal.row_written(); ALTER TABLE fairq.q_own ENABLE ALWAYS TRIGGER fairq_row_written$$,
     $$CREATE FUNCTION fairq.own() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; CREATE TRIGGER own AFTER INSERT ON fairq.q_own FOR EACH ROW EXECUTE FUNCTION fairq.own(); ALTER TABLE fairq.q_own ENABLE ALWAYS TRIGGER own$$
 ]) change;
 SELECT pg_temp.problem();

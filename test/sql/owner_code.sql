@@ -74,7 +74,7 @@ SELECT count(*) FROM fairq.group_stats WHERE queue = 'code';
 \connect
 SET client_min_messages = warning;
 SELECT (SELECT count(*) FROM fairq.bucket_stats WHERE queue = 'code'), (SELECT count(*) FROM fairq.leases WHERE queue = 'code'),
-    (SELECT count(*) FROM fairq.dead_tasks WHERE queue = 'code'), (SELECT count(*) FROM fairq.archived_tasks WHERE queue = 'code'),
+    (SELECT count(*) FROM fairq.dead_tasks WHERE queue = 'code'), (SELECT count(*) FROM fairq.done_tasks WHERE queue = 'code'),
     (SELECT count(*) FROM fairq.queues WHERE queue = 'code'), (SELECT count(*) FROM fairq.topics WHERE queue = 'code'),
     (SELECT count(*) FROM fairq.peek('code')), (SELECT count(*) FROM fairq.tasks('code', NULL::text, NULL::text)), (SELECT count(*) FROM fairq.get_task('code', 1)),
     fairq.get_task_position('code', 1), (SELECT count(*) FROM fairq.claim('code')), fairq.cancel('code', 1);

@@ -190,9 +190,9 @@ SELECT pg_temp.try($$ UPDATE fairq.topic SET topic = 'other' $$);
 SELECT pg_temp.try($$ DELETE FROM fairq.topic $$);
 SELECT pg_temp.try($$ INSERT INTO fairq.topic VALUES ('other', 'pri') $$);
 -- The trigger function is good for nothing else.
-SELECT pg_temp.try($$ SELECT fairq.row_written() $$);
+SELECT pg_temp.try($$ SELECT fairq_internal.row_written() $$);
 CREATE TEMP TABLE other (id bigint, address fairq.address, state "char");
-SELECT pg_temp.try($$ CREATE TRIGGER t AFTER INSERT ON other FOR EACH ROW EXECUTE FUNCTION fairq.row_written() $$);
+SELECT pg_temp.try($$ CREATE TRIGGER t AFTER INSERT ON other FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written() $$);
 SELECT pg_temp.try($$ INSERT INTO other VALUES (1, '(0,1,1)', 'r') $$);
 DROP TABLE other;
 

@@ -44,7 +44,7 @@ SELECT fairq.ack(receipt, result => NULL) FROM fairq.claim('res');
 SELECT fairq.ack(receipt, 'null') FROM fairq.claim('res');
 SELECT pg_temp.ended('res', t) FROM unnest(ARRAY[:acked, :bare, :json_null]) t;
 SELECT result FROM fairq.done_res ORDER BY id;
-SELECT id = :acked, result FROM fairq.archived_tasks WHERE queue = 'res' ORDER BY id;
+SELECT id = :acked, result FROM fairq.done_tasks WHERE queue = 'res' ORDER BY id;
 SELECT fairq.enqueue('res', '4') AS retried \gset
 SELECT fairq.nack(receipt, 'once', '0') FROM fairq.claim('res');
 SELECT fairq.ack(receipt, '"at last"') FROM fairq.claim('res');
@@ -163,10 +163,10 @@ SELECT (fairq.await('res many', -12345)).result;
 SELECT seq_scan - :before AS scans, idx_scan > 0 AS by_index FROM pg_stat_xact_all_tables WHERE relname = 'done_res many';
 COMMIT;
 -- Without it, all the same.
-DROP INDEX "fairq"."archived_id_of_res many";
+DROP INDEX "fairq"."id_done_of_res many";
 SELECT (fairq.await('res many', -12345)).result;
 SELECT fairq.alter_queue('res many', keep_done => '2 days');
-SELECT indexdef FROM pg_indexes WHERE indexname = 'archived_id_of_res many';
+SELECT indexdef FROM pg_indexes WHERE indexname = 'id_done_of_res many';
 
 -- An archive of before there were results: it archives, and says what is to be done.
 ALTER TABLE "fairq"."done_res many" DROP COLUMN result;
@@ -175,7 +175,7 @@ SELECT receipt FROM fairq.claim('res many') \gset
 SELECT pg_temp.try(format('SELECT fairq.ack(%L, ''1'')', :'receipt'));
 SELECT fairq.ack(:'receipt');
 SELECT (fairq.await('res many', :id)).state, (fairq.await('res many', :id)).result;
-SELECT count(result) FROM fairq.archived_tasks WHERE queue = 'res many' AND id = :id;
+SELECT count(result) FROM fairq.done_tasks WHERE queue = 'res many' AND id = :id;
 -- With a column of the user's own.
 ALTER TABLE "fairq"."done_res many" ADD result text;
 SELECT fairq.alter_queue('res many', keep_done => '1 day');

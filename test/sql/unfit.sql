@@ -11,7 +11,7 @@ CREATE FUNCTION pg_temp.look() RETURNS SETOF text LANGUAGE sql AS $$
     UNION ALL SELECT 'bucket_stats: ' || string_agg(DISTINCT queue, ', ') FROM fairq.bucket_stats WHERE queue LIKE 'unfit%'
     UNION ALL SELECT 'leases: ' || string_agg(queue, ', ' ORDER BY queue) FROM fairq.leases WHERE queue LIKE 'unfit%'
     UNION ALL SELECT 'dead_tasks: ' || string_agg(queue, ', ' ORDER BY queue) FROM fairq.dead_tasks WHERE queue LIKE 'unfit%'
-    UNION ALL SELECT 'archived_tasks: ' || string_agg(queue, ', ' ORDER BY queue) FROM fairq.archived_tasks WHERE queue LIKE 'unfit%'
+    UNION ALL SELECT 'done_tasks: ' || string_agg(queue, ', ' ORDER BY queue) FROM fairq.done_tasks WHERE queue LIKE 'unfit%'
     UNION ALL SELECT 'queues: ' || string_agg(queue, ', ' ORDER BY queue) FROM fairq.queues WHERE queue LIKE 'unfit%'
 $$;
 SELECT fairq.create_queue(queue, max_attempts => 1, buckets => 1, lease => '1 h', keep_done => '1 day', durable_leases => queue = 'unfit 2') FROM unnest('{unfit 1,unfit 2,unfit 3}'::text[]) queue;

@@ -48,10 +48,11 @@ foreach my $kind (sort keys %named)
 	my ($ret, $out, $err) = $node->psql('plain', <<"SQL", extra_params => [ '-U', 'stranger' ]);
 \\set ON_ERROR_STOP 1
 CREATE SCHEMA fairq;
+CREATE SCHEMA fairq_internal;
 $make;
 CREATE TABLE fairq.q_x (id int);
-CREATE FUNCTION fairq.row_written() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-CREATE TRIGGER fairq_row_written AFTER INSERT ON fairq.q_x FOR EACH ROW EXECUTE FUNCTION fairq.row_written();
+CREATE FUNCTION fairq_internal.row_written() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER fairq_row_written AFTER INSERT ON fairq.q_x FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written();
 ALTER TABLE fairq.q_x ENABLE ALWAYS TRIGGER fairq_row_written;
 INSERT INTO fairq.q_x VALUES (1);
 TRUNCATE fairq.q_x;
@@ -59,7 +60,7 @@ ALTER TABLE fairq.q_x RENAME TO q_y;
 DROP TABLE fairq.q_y;
 CREATE VIEW fairq.q_x AS SELECT 1;
 DROP VIEW fairq.q_x;
-DROP SCHEMA fairq CASCADE;
+DROP SCHEMA fairq, fairq_internal CASCADE;
 SQL
 	is($ret, 0, "$kind: nothing fails") or diag($err);
 }

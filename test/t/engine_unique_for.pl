@@ -108,7 +108,7 @@ DO \$\$
 DECLARE
 	r record;
 BEGIN
-	FOR r IN SELECT relname FROM pg_class WHERE relnamespace = 'fairq'::regnamespace AND relname ~ '^(q|[a-z]+_of)_$from\$' AND relname <> 'archived_of_$from' AND relkind IN ('r', 'i', 'S')
+	FOR r IN SELECT relname FROM pg_class WHERE relnamespace = 'fairq'::regnamespace AND relname ~ '^(q|[a-z]+_of)_$from\$' AND relkind IN ('r', 'i', 'S')
 	LOOP
 		EXECUTE format('ALTER TABLE fairq.%I RENAME TO %I', r.relname, regexp_replace(r.relname, '$from\$', '$to'));
 	END LOOP;

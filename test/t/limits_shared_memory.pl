@@ -42,10 +42,15 @@ sub calls_of
 		open_session => "'s'", close_session => "'$s'", heartbeat => "'$s'", my_buckets => "'q', '$s'",
 		peek => "'q'", get_task => "'q', 1", get_task_position => "'q', 1", tasks => "'q'",
 		await => "'q', 1, '0'", schedule => "'s', 'q', '\@hourly'", unschedule => "'s'",
-		reset_stats => "'q'", map { $_ => '' }
-		  qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues));
+		reset_stats => "'q'");
 
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
+	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
+	  foreach qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+
+	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
+	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
+	  foreach qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 	$calls{wait} = "CALL fairq.wait('q')";
 	$calls{wait_any} = "CALL fairq.wait_any(ARRAY['q'])";
 	return %calls;
@@ -60,8 +65,8 @@ sub every_function
 {
 	my ($node, $name, %calls) = @_;
 	my @functions = column($node, <<'SQL');
-SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND prorettype <> 'trigger'::regtype
-    AND proname !~ '^address_' AND NOT 'fairq.address'::regtype = ANY (proargtypes)
+SELECT DISTINCT proname FROM pg_proc WHERE prorettype <> 'trigger'::regtype AND NOT 'fairq.address'::regtype = ANY (proargtypes)
+    AND (pronamespace = 'fairq'::regnamespace OR (pronamespace = 'fairq_internal'::regnamespace AND prorettype = 'record'::regtype))
 SQL
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -87,7 +92,7 @@ SQL
 		refused($node, $calls{$name}, '55000', undef,
 			qr/shared_preload_libraries/, "not preloaded: $name");
 	}
-	foreach my $view ('queue_stats', 'group_stats', 'bucket_stats', 'leases', 'sessions', 'archived_tasks')
+	foreach my $view ('queue_stats', 'group_stats', 'bucket_stats', 'leases', 'sessions', 'done_tasks')
 	{
 		refused($node, "SELECT * FROM fairq.$view",
 			'55000', undef, qr/shared_preload_libraries/,

@@ -276,7 +276,7 @@ is(rows_in('held'), 0, 'a held snapshot: removed');
 my $read = 0;
 wait_for(
 	sub {
-		$read = sql($node, "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'archived_of_held'");
+		$read = sql($node, "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'when_done_of_held'");
 		return $read >= 20000;
 	},
 	$soon);
@@ -321,7 +321,7 @@ sql($node, 'CREATE DATABASE restored');
 $node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $node->connstr('restored') ], 'restore');
 is(sql($node, $contents, 'restored'), sql($node, $contents), 'restored: the archive is what it was');
 sql($node, "SELECT fairq.ack(receipt) FROM fairq.claim('dump')", 'restored');
-is( sql($node, "SELECT count(*) FROM fairq.archived_tasks WHERE queue = 'dump' AND done_at > now() - interval '1 day'", 'restored'),
+is( sql($node, "SELECT count(*) FROM fairq.done_tasks WHERE queue = 'dump' AND done_at > now() - interval '1 day'", 'restored'),
 	13, 'restored: it is written to');
 ok( wait_for(sub { sql($node, 'SELECT count(*) FROM fairq.done_dump', 'restored') == 13 }, $soon),
 	'restored: what is old goes');
@@ -340,8 +340,8 @@ is(sql($node, "SELECT count(*) FROM pg_class WHERE relname LIKE 'done_dump%'", '
 sql($node, 'DROP DATABASE restored');
 
 # In a transaction that only reads.
-is(sql($node, "BEGIN READ ONLY; SELECT count(*) FROM fairq.archived_tasks WHERE queue = 'dump'; COMMIT"),
-	15, 'archived_tasks in a read-only transaction');
+is(sql($node, "BEGIN READ ONLY; SELECT count(*) FROM fairq.done_tasks WHERE queue = 'dump'; COMMIT"),
+	15, 'done_tasks in a read-only transaction');
 
 #
 # Crash: a task is in the one table or in the other.

@@ -1,14 +1,15 @@
 -- as: database
 -- Everything that the engine looks up by name, in a database without the extension.
 CREATE SCHEMA fairq;
+CREATE SCHEMA fairq_internal;
 CREATE TYPE fairq.address AS (bucket int, block text);
 CREATE TABLE fairq.queue (queue text, x int);
 CREATE TABLE fairq.group_setting (queue int);
 CREATE TABLE fairq.topic (topic int, queue int);
 CREATE TABLE fairq.durable_lease (id text);
 CREATE TABLE fairq.q_x (id text, address fairq.address);
-CREATE FUNCTION fairq.row_written() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
-CREATE TRIGGER fairq_row_written AFTER INSERT ON fairq.q_x FOR EACH ROW EXECUTE FUNCTION fairq.row_written();
+CREATE FUNCTION fairq_internal.row_written() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$;
+CREATE TRIGGER fairq_row_written AFTER INSERT ON fairq.q_x FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written();
 ALTER TABLE fairq.q_x ENABLE ALWAYS TRIGGER fairq_row_written;
 INSERT INTO fairq.queue VALUES ('x', 1);
 INSERT INTO fairq.q_x VALUES ('1', ROW(1, 'x'));
@@ -33,4 +34,4 @@ DROP TABLE fairq.q_x;
 CREATE VIEW fairq.q_v AS SELECT 1 AS x;
 DROP VIEW fairq.q_v;
 CREATE TYPE fairq.durable_lease2 AS (x int);
-DROP SCHEMA fairq CASCADE;
+DROP SCHEMA fairq, fairq_internal CASCADE;

@@ -13,7 +13,7 @@ CREATE INDEX overflow_of_a ON fairq.q_a (hashtextextended(group_key COLLATE "C",
 CREATE INDEX key_of_a ON fairq.q_a (unique_key COLLATE "C") WHERE unique_key IS NOT NULL AND state <> 'd';
 CREATE INDEX held_of_a ON fairq.q_a (id) WHERE state = 'h';
 CREATE SEQUENCE fairq.ids_of_a INCREMENT 1000 MINVALUE 1 START 10000001 OWNED BY fairq.q_a.id;
-CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OR DELETE ON fairq.q_a FOR EACH ROW EXECUTE FUNCTION fairq.row_written();
+CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OR DELETE ON fairq.q_a FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written();
 ALTER TABLE fairq.q_a ENABLE ALWAYS TRIGGER fairq_row_written;
 CREATE FUNCTION attack.trick() RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,0 +1,380 @@
+-- What \d+ and \df+ say of each object: one sentence, and a few words for a column.
+-- Arguments, privileges and errors are in doc/reference.md. No function has an overload,
+-- so none is named by its arguments.
+
+COMMENT ON SCHEMA fairq IS 'pgfairq: task queues that are fair between groups';
+COMMENT ON SCHEMA fairq_internal IS 'pgfairq: what is not for applications';
+
+-- ---------------------------------------------------------------------------
+-- Queues
+-- ---------------------------------------------------------------------------
+
+COMMENT ON FUNCTION fairq.create_queue IS 'Create a queue, which belongs to the caller.';
+COMMENT ON FUNCTION fairq.alter_queue IS 'Change settings of a queue; null leaves one as it is.';
+COMMENT ON FUNCTION fairq.drop_queue IS 'Drop a queue with all its tasks, those that are done included; returns false if there is none.';
+COMMENT ON FUNCTION fairq.purge IS 'Remove every task of a queue that is not leased, the dead included; returns how many.';
+COMMENT ON FUNCTION fairq.purge_group IS 'Remove every task of one group that is not leased, the dead included; returns how many.';
+COMMENT ON FUNCTION fairq.pause IS 'Pause a queue: claims return nothing of it until fairq.resume().';
+COMMENT ON FUNCTION fairq.resume IS 'Let claims from a paused queue go on.';
+COMMENT ON FUNCTION fairq.pause_group IS 'Pause a group: claims return none of its tasks until fairq.resume_group().';
+COMMENT ON FUNCTION fairq.resume_group IS 'Let claims of the tasks of a paused group go on.';
+COMMENT ON FUNCTION fairq.set_group IS 'Set the weight, the limit of tasks in flight and the rate of a group; null leaves one as it is.';
+COMMENT ON FUNCTION fairq.reset_group IS 'Take away what a group was given, a pause included; returns false if it had nothing of its own.';
+COMMENT ON FUNCTION fairq.set_group_defaults IS 'Set what each group of a queue has that was not given something else; null leaves a setting as it is.';
+COMMENT ON FUNCTION fairq.maintain IS 'Do by hand what the background worker does for a queue; returns how many tasks that were.';
+COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the view fairq.queue_stats shows of a queue.';
+
+-- ---------------------------------------------------------------------------
+-- Producing
+-- ---------------------------------------------------------------------------
+
+COMMENT ON FUNCTION fairq.enqueue IS 'Enqueue a task, which exists when the transaction commits; returns its id.';
+COMMENT ON FUNCTION fairq.enqueue_many IS 'Enqueue several tasks; returns their ids in the order given.';
+COMMENT ON FUNCTION fairq.subscribe IS 'Have a queue get a task of everything that is published to a topic.';
+COMMENT ON FUNCTION fairq.unsubscribe IS 'End the subscription of a queue to a topic; returns false if there is none.';
+COMMENT ON FUNCTION fairq.publish IS 'Enqueue a task in every queue that is subscribed to the topic; returns in how many.';
+COMMENT ON FUNCTION fairq.schedule IS 'Make or replace a schedule, by which a task is enqueued again and again; returns its next time.';
+COMMENT ON FUNCTION fairq.unschedule IS 'Remove a schedule, but not the tasks it has enqueued; returns false if there is none.';
+
+-- ---------------------------------------------------------------------------
+-- Consuming
+-- ---------------------------------------------------------------------------
+
+COMMENT ON FUNCTION fairq.claim IS 'Lease up to max_tasks tasks of a queue, in its order; returns them with their receipts.';
+COMMENT ON FUNCTION fairq.claim_any IS 'Lease up to max_tasks tasks of several queues, from the queues in the order given; returns them with their receipts.';
+COMMENT ON FUNCTION fairq.ack IS 'Say that a task is done, with a result if there is one; returns false if the lease is lost.';
+COMMENT ON FUNCTION fairq.ack_many IS 'Say that tasks are done; returns the receipts that were good.';
+COMMENT ON FUNCTION fairq.ack_and_claim IS 'Say that tasks are done and claim others in one call; returns the tasks that were claimed.';
+COMMENT ON FUNCTION fairq.nack IS 'Say that an attempt failed, so that the task is tried again or is dead; returns false if the lease is lost.';
+COMMENT ON FUNCTION fairq.nack_many IS 'Say that attempts failed, with an error for each or one for all; returns the receipts that were good.';
+COMMENT ON FUNCTION fairq.extend IS 'Let a lease end so long from now; returns when that is, null if the lease is lost.';
+COMMENT ON FUNCTION fairq.extend_many IS 'Let leases end so long from now; returns the receipts that were good.';
+COMMENT ON FUNCTION fairq.release IS 'Give a task back without counting an attempt, at once or after a delay; returns false if the lease is lost.';
+COMMENT ON FUNCTION fairq.release_many IS 'Give tasks back without counting an attempt, at once or after a delay; returns the receipts that were good.';
+COMMENT ON FUNCTION fairq.pop IS 'Claim and acknowledge tasks in the caller''s transaction: a rollback puts them back; returns the tasks.';
+COMMENT ON PROCEDURE fairq.wait IS 'Wait until something may be claimable in a queue, or until the timeout.';
+COMMENT ON PROCEDURE fairq.wait_any IS 'Wait until something may be claimable in one of several queues, or until the timeout.';
+COMMENT ON FUNCTION fairq.await IS 'Wait until a task has ended, or until the timeout; returns its outcome or its present state.';
+
+-- ---------------------------------------------------------------------------
+-- Sessions
+-- ---------------------------------------------------------------------------
+
+COMMENT ON FUNCTION fairq.open_session IS 'Open a session, the sign of life of a worker; returns its name for claims and heartbeats.';
+COMMENT ON FUNCTION fairq.heartbeat IS 'Keep a session alive for another ttl; returns false if it is over, and its leases are lost.';
+COMMENT ON FUNCTION fairq.close_session IS 'End a session and give its leases back without counting an attempt; returns how many.';
+COMMENT ON FUNCTION fairq.my_buckets IS 'Return the buckets of a queue that are dealt to a session.';
+
+-- ---------------------------------------------------------------------------
+-- Looking
+-- ---------------------------------------------------------------------------
+
+COMMENT ON FUNCTION fairq.peek IS 'Return what fairq.claim() would return next, in order, without leasing it.';
+COMMENT ON FUNCTION fairq.get_task IS 'Return one task in whatever state, or no row if there is none.';
+COMMENT ON FUNCTION fairq.get_task_position IS 'Return how many ready tasks are ahead of a task, and about when it will start.';
+COMMENT ON FUNCTION fairq.tasks IS 'Return all tasks of a queue, or those of one state or one group, in no order.';
+COMMENT ON FUNCTION fairq.cancel IS 'Remove a task, whose lease is lost if it has one; returns false if there is no such task.';
+COMMENT ON FUNCTION fairq.revive IS 'Make a dead task ready again, with all its attempts; returns how many that were.';
+COMMENT ON FUNCTION fairq.revive_group IS 'Make all dead tasks of a group ready again, with all their attempts; returns how many.';
+COMMENT ON FUNCTION fairq.revive_all IS 'Make all dead tasks of a queue ready again, with all their attempts; returns how many.';
+
+-- ---------------------------------------------------------------------------
+-- Addresses
+-- ---------------------------------------------------------------------------
+
+COMMENT ON TYPE fairq.address IS 'A task''s place in the fair order, written (bucket,block,slot) or (bucket,class:block,slot).';
+COMMENT ON FUNCTION fairq.bucket IS 'Return the bucket of an address: which of the queue''s independent parts it is in.';
+COMMENT ON FUNCTION fairq.class IS 'Return the priority class of an address, 0 to 9, the lower first.';
+COMMENT ON FUNCTION fairq.block IS 'Return the block of an address: the virtual time at which the task is to start.';
+COMMENT ON FUNCTION fairq.slot IS 'Return the slot of an address: the number of its group, which decides between tasks of one block.';
+COMMENT ON OPERATOR fairq.= (fairq.address, fairq.address) IS 'equal';
+COMMENT ON OPERATOR fairq.<> (fairq.address, fairq.address) IS 'not equal';
+COMMENT ON OPERATOR fairq.< (fairq.address, fairq.address) IS 'comes before';
+COMMENT ON OPERATOR fairq.<= (fairq.address, fairq.address) IS 'comes before or is equal';
+COMMENT ON OPERATOR fairq.> (fairq.address, fairq.address) IS 'comes after';
+COMMENT ON OPERATOR fairq.>= (fairq.address, fairq.address) IS 'comes after or is equal';
+COMMENT ON OPERATOR CLASS fairq.address_ops USING btree IS 'the fair order: bucket, class, block, slot';
+COMMENT ON OPERATOR FAMILY fairq.address_ops USING btree IS 'the fair order: bucket, class, block, slot';
+COMMENT ON OPERATOR CLASS fairq.address_ops USING hash IS 'equality of addresses';
+COMMENT ON OPERATOR FAMILY fairq.address_ops USING hash IS 'equality of addresses';
+
+-- ---------------------------------------------------------------------------
+-- What functions return
+-- ---------------------------------------------------------------------------
+
+COMMENT ON TYPE fairq.task IS 'A task as a claimer gets it.';
+COMMENT ON COLUMN fairq.task.id IS 'its id, for its whole life';
+COMMENT ON COLUMN fairq.task.receipt IS 'names the lease; null from fairq.peek()';
+COMMENT ON COLUMN fairq.task.group_key IS 'whom it counts for';
+COMMENT ON COLUMN fairq.task.payload IS 'what it is about';
+COMMENT ON COLUMN fairq.task.headers IS 'what else its producer gave';
+COMMENT ON COLUMN fairq.task.priority IS 'its class or number, lower first';
+COMMENT ON COLUMN fairq.task.attempt IS 'which attempt this is, from 1';
+COMMENT ON COLUMN fairq.task.enqueued_at IS 'when it was enqueued';
+COMMENT ON COLUMN fairq.task.lease_until IS 'when the lease ends, under a session unless a heartbeat comes; null from fairq.pop() and fairq.peek()';
+COMMENT ON COLUMN fairq.task.address IS 'its place in the order';
+COMMENT ON COLUMN fairq.task.expires_at IS 'it is not begun then or later; null: it does not expire';
+
+COMMENT ON TYPE fairq.queue_task IS 'A task as a claimer of several queues gets it: the queue it is of, then the columns of fairq.task.';
+COMMENT ON COLUMN fairq.queue_task.queue IS 'the queue it is of';
+COMMENT ON COLUMN fairq.queue_task.id IS 'its id, one in its queue';
+COMMENT ON COLUMN fairq.queue_task.receipt IS 'names the lease';
+COMMENT ON COLUMN fairq.queue_task.group_key IS 'whom it counts for';
+COMMENT ON COLUMN fairq.queue_task.payload IS 'what it is about';
+COMMENT ON COLUMN fairq.queue_task.headers IS 'what else its producer gave';
+COMMENT ON COLUMN fairq.queue_task.priority IS 'its class or number, lower first';
+COMMENT ON COLUMN fairq.queue_task.attempt IS 'which attempt this is, from 1';
+COMMENT ON COLUMN fairq.queue_task.enqueued_at IS 'when it was enqueued';
+COMMENT ON COLUMN fairq.queue_task.lease_until IS 'when the lease ends, under a session unless a heartbeat comes';
+COMMENT ON COLUMN fairq.queue_task.address IS 'its place in the order';
+COMMENT ON COLUMN fairq.queue_task.expires_at IS 'it is not begun then or later; null: it does not expire';
+
+COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it.';
+COMMENT ON COLUMN fairq.task_status.id IS 'its id, for its whole life';
+COMMENT ON COLUMN fairq.task_status.state IS 'ready, leased, scheduled, overflow, held or dead';
+COMMENT ON COLUMN fairq.task_status.group_key IS 'whom it counts for';
+COMMENT ON COLUMN fairq.task_status.payload IS 'what it is about';
+COMMENT ON COLUMN fairq.task_status.headers IS 'what else its producer gave';
+COMMENT ON COLUMN fairq.task_status.priority IS 'its class or number, lower first';
+COMMENT ON COLUMN fairq.task_status.cost IS 'what it counts for in the share of its group';
+COMMENT ON COLUMN fairq.task_status.attempts IS 'how many attempts have ended';
+COMMENT ON COLUMN fairq.task_status.max_attempts IS 'after how many it is dead; 0: no limit';
+COMMENT ON COLUMN fairq.task_status.enqueued_at IS 'when it was enqueued';
+COMMENT ON COLUMN fairq.task_status.run_at IS 'when it is due, or last was; null: never';
+COMMENT ON COLUMN fairq.task_status.lease_until IS 'when its lease ends, under a session unless a heartbeat comes; null if it is not leased';
+COMMENT ON COLUMN fairq.task_status.address IS 'its place in the order; null if it has none, or has it in memory only';
+COMMENT ON COLUMN fairq.task_status.unique_key IS 'of its key one task waits at most; null: none';
+COMMENT ON COLUMN fairq.task_status.last_error IS 'of the last attempt that gave one';
+COMMENT ON COLUMN fairq.task_status.expires_at IS 'it is not begun then or later; null: it does not expire';
+
+COMMENT ON TYPE fairq.outcome IS 'How a task has ended, or its present state if it has not.';
+COMMENT ON COLUMN fairq.outcome.state IS 'acked, dead, cancelled or expired; else its present state';
+COMMENT ON COLUMN fairq.outcome.result IS 'what fairq.ack() was given';
+COMMENT ON COLUMN fairq.outcome.last_error IS 'of the last attempt that failed';
+COMMENT ON COLUMN fairq.outcome.done_at IS 'when it was done, as the queue has kept it';
+
+COMMENT ON TYPE fairq.task_position IS 'A task''s place in the queue.';
+COMMENT ON COLUMN fairq.task_position.state IS 'ready, leased, scheduled, overflow, held or dead';
+COMMENT ON COLUMN fairq.task_position.ahead IS 'how many ready tasks come before it; null if it is neither ready nor leased';
+COMMENT ON COLUMN fairq.task_position.starts_at IS 'about when it will start; null if nothing tells';
+COMMENT ON COLUMN fairq.task_position.exact IS 'whether the tasks ahead were counted, not estimated';
+
+-- ---------------------------------------------------------------------------
+-- Views
+-- ---------------------------------------------------------------------------
+
+COMMENT ON VIEW fairq.queues IS 'The queues of this database and their settings.';
+COMMENT ON COLUMN fairq.queues.queue IS 'its name';
+COMMENT ON COLUMN fairq.queues.owner IS 'the owner of its table';
+COMMENT ON COLUMN fairq.queues.relation IS 'its table';
+COMMENT ON COLUMN fairq.queues.policy IS 'what it is ordered by: fair, priority or time';
+COMMENT ON COLUMN fairq.queues.buckets IS 'how many independent parts it has';
+COMMENT ON COLUMN fairq.queues.lease IS 'how long a claim lasts unless the claim or the task says otherwise';
+COMMENT ON COLUMN fairq.queues.max_attempts IS 'after how many a task is dead; 0: no limit';
+COMMENT ON COLUMN fairq.queues.backoff_base IS 'the wait after the first attempt that fails; it doubles with each';
+COMMENT ON COLUMN fairq.queues.backoff_max IS 'the longest wait after an attempt that failed';
+COMMENT ON COLUMN fairq.queues.max_ready IS 'how many tasks are ready at most; more wait in the overflow';
+COMMENT ON COLUMN fairq.queues.max_ready_per_group IS 'how many tasks of a group are ready at most; more wait in the overflow';
+COMMENT ON COLUMN fairq.queues.max_depth IS 'how many tasks it takes, but for the dead; null: no limit';
+COMMENT ON COLUMN fairq.queues.keep_done IS 'how long done tasks are kept; null: not at all';
+COMMENT ON COLUMN fairq.queues.durable_leases IS 'whether leases survive a crash and a failover';
+COMMENT ON COLUMN fairq.queues.charge IS 'what a task counts for in the share of its group: cost or seconds';
+COMMENT ON COLUMN fairq.queues.notify IS 'whether NOTIFY is sent when something becomes claimable';
+COMMENT ON COLUMN fairq.queues.group_weight IS 'the weight of groups that have none of their own';
+COMMENT ON COLUMN fairq.queues.group_max_leased IS 'the limit of tasks in flight of groups that have none of their own; 0: none';
+COMMENT ON COLUMN fairq.queues.group_rate IS 'the claims a second of groups that have no rate of their own; 0: no limit';
+COMMENT ON COLUMN fairq.queues.group_burst IS 'the burst of groups that have none of their own; 0: as many as the rate';
+COMMENT ON COLUMN fairq.queues.paused IS 'whether claims return nothing of it';
+COMMENT ON COLUMN fairq.queues.expire_after IS 'how long a task has that was given no expires_at; null: for ever';
+COMMENT ON COLUMN fairq.queues.backoff_jitter IS 'how much of a wait is left to chance, from 0 to 1';
+COMMENT ON COLUMN fairq.queues.default_priority IS 'the priority of tasks that are given none';
+COMMENT ON COLUMN fairq.queues.group_required IS 'whether a task has to have a group key';
+
+COMMENT ON VIEW fairq.queue_stats IS 'For each queue that one may read, to pg_monitor for all: how many tasks there are in each state, and what happened since stats_reset.';
+COMMENT ON COLUMN fairq.queue_stats.queue IS 'its name';
+COMMENT ON COLUMN fairq.queue_stats.ready IS 'tasks that can be claimed now, if limits let them';
+COMMENT ON COLUMN fairq.queue_stats.leased IS 'tasks in flight';
+COMMENT ON COLUMN fairq.queue_stats.scheduled IS 'tasks that wait for their time';
+COMMENT ON COLUMN fairq.queue_stats.overflow IS 'tasks that wait for room';
+COMMENT ON COLUMN fairq.queue_stats.held IS 'tasks that wait behind another one of their unique key';
+COMMENT ON COLUMN fairq.queue_stats.dead IS 'tasks whose attempts are used up';
+COMMENT ON COLUMN fairq.queue_stats.oldest_ready_age IS 'how long ago the oldest task at the front was enqueued; null if none is ready';
+COMMENT ON COLUMN fairq.queue_stats.enqueued IS 'how many were enqueued';
+COMMENT ON COLUMN fairq.queue_stats.claimed IS 'how many were claimed';
+COMMENT ON COLUMN fairq.queue_stats.acked IS 'how many were acknowledged';
+COMMENT ON COLUMN fairq.queue_stats.nacked IS 'how many attempts were said to have failed';
+COMMENT ON COLUMN fairq.queue_stats.released IS 'how many were given back without an attempt';
+COMMENT ON COLUMN fairq.queue_stats.expired IS 'how many leases ran out, those of sessions included';
+COMMENT ON COLUMN fairq.queue_stats.cancelled IS 'how many were removed by fairq.cancel()';
+COMMENT ON COLUMN fairq.queue_stats.dead_total IS 'how many used up their attempts';
+COMMENT ON COLUMN fairq.queue_stats.swept IS 'how many the sweep had to find: 0, or something is wrong';
+COMMENT ON COLUMN fairq.queue_stats.enqueue_rate IS 'tasks enqueued a second in the last minute';
+COMMENT ON COLUMN fairq.queue_stats.claim_rate IS 'tasks claimed a second in the last minute';
+COMMENT ON COLUMN fairq.queue_stats.ack_rate IS 'tasks acknowledged a second in the last minute';
+COMMENT ON COLUMN fairq.queue_stats.wait_p50 IS 'how long tasks had waited when they were claimed: 50 % no longer';
+COMMENT ON COLUMN fairq.queue_stats.wait_p95 IS 'how long tasks had waited when they were claimed: 95 % no longer';
+COMMENT ON COLUMN fairq.queue_stats.wait_p99 IS 'how long tasks had waited when they were claimed: 99 % no longer';
+COMMENT ON COLUMN fairq.queue_stats.run_p50 IS 'how long tasks ran from the claim to the ack: 50 % no longer';
+COMMENT ON COLUMN fairq.queue_stats.run_p95 IS 'how long tasks ran from the claim to the ack: 95 % no longer';
+COMMENT ON COLUMN fairq.queue_stats.run_p99 IS 'how long tasks ran from the claim to the ack: 99 % no longer';
+COMMENT ON COLUMN fairq.queue_stats.payload_avg IS 'bytes of a payload, on average';
+COMMENT ON COLUMN fairq.queue_stats.payload_p50 IS 'bytes of a payload: 50 % have no more';
+COMMENT ON COLUMN fairq.queue_stats.payload_p95 IS 'bytes of a payload: 95 % have no more';
+COMMENT ON COLUMN fairq.queue_stats.payload_max IS 'bytes of the largest payload';
+COMMENT ON COLUMN fairq.queue_stats.stats_reset IS 'when counting began';
+COMMENT ON COLUMN fairq.queue_stats.expired_tasks IS 'how many ended because their expires_at had come';
+COMMENT ON COLUMN fairq.queue_stats.deduplicated IS 'how many calls with a unique key made no task';
+COMMENT ON COLUMN fairq.queue_stats.snoozed IS 'how many were released with a delay';
+
+COMMENT ON VIEW fairq.group_stats IS 'For each group with work, in the queues that one may read, to pg_monitor in all: its tasks, its limits and its share.';
+COMMENT ON COLUMN fairq.group_stats.queue IS 'the queue';
+COMMENT ON COLUMN fairq.group_stats.group_key IS 'the group; a key above 48 bytes is cut';
+COMMENT ON COLUMN fairq.group_stats.ready IS 'its tasks that can be claimed now, if limits let them';
+COMMENT ON COLUMN fairq.group_stats.overflow IS 'its tasks that wait for room';
+COMMENT ON COLUMN fairq.group_stats.leased IS 'its tasks in flight';
+COMMENT ON COLUMN fairq.group_stats.weight IS 'the weight in force; null: the policy has none';
+COMMENT ON COLUMN fairq.group_stats.max_leased IS 'the limit of tasks in flight; null: none';
+COMMENT ON COLUMN fairq.group_stats.rate IS 'the limit of claims a second; null: none';
+COMMENT ON COLUMN fairq.group_stats.burst IS 'how many claims may come at once; null: no limit';
+COMMENT ON COLUMN fairq.group_stats.tokens IS 'how many claims its rate allows just now';
+COMMENT ON COLUMN fairq.group_stats.paused IS 'whether claims return none of its tasks';
+COMMENT ON COLUMN fairq.group_stats.served IS 'tasks claimed since it was idle last';
+COMMENT ON COLUMN fairq.group_stats.served_cost IS 'what they were charged: costs, or seconds';
+COMMENT ON COLUMN fairq.group_stats.share IS 'its part of what was served';
+COMMENT ON COLUMN fairq.group_stats.expected_share IS 'its part by the weights; null if the policy has none';
+COMMENT ON COLUMN fairq.group_stats.share_error IS 'share less expected_share';
+COMMENT ON COLUMN fairq.group_stats.oldest_wait IS 'how long the first of its ready tasks has waited at most';
+COMMENT ON COLUMN fairq.group_stats.run_time IS 'how long its tasks have run since it was idle last, in all';
+
+COMMENT ON VIEW fairq.group_settings IS 'What groups were given, in the queues that one may read, to pg_monitor in all; null is the default of the queue.';
+COMMENT ON COLUMN fairq.group_settings.queue IS 'the queue';
+COMMENT ON COLUMN fairq.group_settings.group_key IS 'the group';
+COMMENT ON COLUMN fairq.group_settings.weight IS 'its share between groups that have work';
+COMMENT ON COLUMN fairq.group_settings.max_leased IS 'at most so many of its tasks in flight; 0: no limit';
+COMMENT ON COLUMN fairq.group_settings.rate IS 'at most so many claims a second; 0: no limit';
+COMMENT ON COLUMN fairq.group_settings.burst IS 'so many at once after a while with fewer; 0: as many as rate';
+COMMENT ON COLUMN fairq.group_settings.paused IS 'whether claims return none of its tasks';
+
+COMMENT ON VIEW fairq.bucket_stats IS 'For each bucket and class in use what the engine has of it in memory, of the queues that one may read, to pg_monitor of all.';
+COMMENT ON COLUMN fairq.bucket_stats.queue IS 'the queue';
+COMMENT ON COLUMN fairq.bucket_stats.bucket IS 'the bucket';
+COMMENT ON COLUMN fairq.bucket_stats.class IS 'the priority class';
+COMMENT ON COLUMN fairq.bucket_stats.ready IS 'entries in its window';
+COMMENT ON COLUMN fairq.bucket_stats.complete IS 'whether the window has all there is';
+COMMENT ON COLUMN fairq.bucket_stats.next_address IS 'the first address in the window';
+COMMENT ON COLUMN fairq.bucket_stats.frontier IS 'from where on the index is read; null if that is not needed';
+
+COMMENT ON VIEW fairq.leases IS 'The tasks in flight of the queues that one may read, to pg_monitor of all.';
+COMMENT ON COLUMN fairq.leases.queue IS 'the queue';
+COMMENT ON COLUMN fairq.leases.id IS 'the task';
+COMMENT ON COLUMN fairq.leases.receipt IS 'names the lease';
+COMMENT ON COLUMN fairq.leases.lease_until IS 'when it ends, under a session unless a heartbeat comes';
+COMMENT ON COLUMN fairq.leases.attempt IS 'which attempt this is, from 1';
+COMMENT ON COLUMN fairq.leases.state IS 'held, settling or expired';
+COMMENT ON COLUMN fairq.leases.pid IS 'the backend that claimed';
+
+COMMENT ON VIEW fairq.sessions IS 'The sessions of one''s own roles in this database, to pg_monitor all.';
+COMMENT ON COLUMN fairq.sessions.session IS 'the session';
+COMMENT ON COLUMN fairq.sessions.name IS 'what it was called when it was opened';
+COMMENT ON COLUMN fairq.sessions.role IS 'who opened it';
+COMMENT ON COLUMN fairq.sessions.opened_at IS 'when it was opened';
+COMMENT ON COLUMN fairq.sessions.ttl IS 'how long it lives without a heartbeat';
+COMMENT ON COLUMN fairq.sessions.alive_until IS 'when it ends unless a heartbeat comes; null: it is over';
+COMMENT ON COLUMN fairq.sessions.bound IS 'whether it ends with the connection that opened it';
+COMMENT ON COLUMN fairq.sessions.pid IS 'the backend that opened it';
+COMMENT ON COLUMN fairq.sessions.leases IS 'how many leases it has';
+
+COMMENT ON VIEW fairq.dead_tasks IS 'The tasks whose attempts are used up, of the queues that one may read.';
+COMMENT ON COLUMN fairq.dead_tasks.queue IS 'the queue';
+COMMENT ON COLUMN fairq.dead_tasks.id IS 'the task';
+COMMENT ON COLUMN fairq.dead_tasks.group_key IS 'whom it counts for';
+COMMENT ON COLUMN fairq.dead_tasks.payload IS 'what it is about';
+COMMENT ON COLUMN fairq.dead_tasks.headers IS 'what else its producer gave';
+COMMENT ON COLUMN fairq.dead_tasks.priority IS 'its class or number';
+COMMENT ON COLUMN fairq.dead_tasks.attempts IS 'how many have failed';
+COMMENT ON COLUMN fairq.dead_tasks.enqueued_at IS 'when it was enqueued';
+COMMENT ON COLUMN fairq.dead_tasks.last_error IS 'of the last attempt that gave one';
+
+COMMENT ON VIEW fairq.done_tasks IS 'The done tasks that queues have kept, in the tables that one may read.';
+COMMENT ON COLUMN fairq.done_tasks.queue IS 'the queue';
+COMMENT ON COLUMN fairq.done_tasks.id IS 'the task';
+COMMENT ON COLUMN fairq.done_tasks.enqueued_at IS 'when it was enqueued';
+COMMENT ON COLUMN fairq.done_tasks.claimed_at IS 'when it was claimed last; null if it was not leased when it ended';
+COMMENT ON COLUMN fairq.done_tasks.done_at IS 'when it was acknowledged or removed';
+COMMENT ON COLUMN fairq.done_tasks.run_at IS 'when it was due; null: at once';
+COMMENT ON COLUMN fairq.done_tasks.priority IS 'its class or number';
+COMMENT ON COLUMN fairq.done_tasks.cost IS 'what it counted for';
+COMMENT ON COLUMN fairq.done_tasks.attempts IS 'which attempt succeeded; else how many failed';
+COMMENT ON COLUMN fairq.done_tasks.outcome IS 'acked, cancelled, dead or expired';
+COMMENT ON COLUMN fairq.done_tasks.group_key IS 'whom it counted for';
+COMMENT ON COLUMN fairq.done_tasks.payload IS 'what it was about';
+COMMENT ON COLUMN fairq.done_tasks.headers IS 'what else its producer gave';
+COMMENT ON COLUMN fairq.done_tasks.unique_key IS 'its key; null: none';
+COMMENT ON COLUMN fairq.done_tasks.last_error IS 'of the last attempt that gave one';
+COMMENT ON COLUMN fairq.done_tasks.result IS 'what fairq.ack() was given';
+
+COMMENT ON VIEW fairq.topics IS 'The subscriptions of the queues of this database.';
+COMMENT ON COLUMN fairq.topics.topic IS 'the topic, with the wildcards * and #';
+COMMENT ON COLUMN fairq.topics.queue IS 'the queue that is subscribed';
+
+COMMENT ON VIEW fairq.schedules IS 'The schedules of one''s own roles and how they go, to pg_monitor all, without payload and headers.';
+COMMENT ON COLUMN fairq.schedules.name IS 'its name, one in the database';
+COMMENT ON COLUMN fairq.schedules.queue IS 'the queue in which tasks are enqueued, by name';
+COMMENT ON COLUMN fairq.schedules.owner IS 'the role as which tasks are enqueued';
+COMMENT ON COLUMN fairq.schedules.cron IS 'when, as it was given';
+COMMENT ON COLUMN fairq.schedules.timezone IS 'by what clock';
+COMMENT ON COLUMN fairq.schedules.catch_up IS 'which ticks are run that were missed: none, one or all';
+COMMENT ON COLUMN fairq.schedules.overlap IS 'whether a task is enqueued while the last one waits or runs';
+COMMENT ON COLUMN fairq.schedules.active IS 'whether there are ticks at all';
+COMMENT ON COLUMN fairq.schedules.next_run IS 'the next tick; null if it is not active';
+COMMENT ON COLUMN fairq.schedules.last_run IS 'when a task was enqueued last';
+COMMENT ON COLUMN fairq.schedules.last_task IS 'the id of that task';
+COMMENT ON COLUMN fairq.schedules.skipped IS 'ticks at which the last task was still there';
+COMMENT ON COLUMN fairq.schedules.failures IS 'ticks in a row, up to now, that failed';
+COMMENT ON COLUMN fairq.schedules.last_error IS 'SQLSTATE and message of the last failure since the schedule was made or replaced';
+COMMENT ON COLUMN fairq.schedules.last_error_at IS 'when that was';
+COMMENT ON COLUMN fairq.schedules.group_key IS 'of its tasks';
+COMMENT ON COLUMN fairq.schedules.priority IS 'of its tasks; null is the default';
+COMMENT ON COLUMN fairq.schedules.cost IS 'of its tasks';
+COMMENT ON COLUMN fairq.schedules.payload IS 'of its tasks; null to who may not act as the owner';
+COMMENT ON COLUMN fairq.schedules.headers IS 'of its tasks, without what a tick adds; null to who may not act as the owner';
+
+-- ---------------------------------------------------------------------------
+-- What is not for applications
+-- ---------------------------------------------------------------------------
+
+COMMENT ON TABLE fairq.queue IS 'Settings of queues; written by fairq.create_queue() and fairq.alter_queue(), read through the view fairq.queues.';
+COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group() and fairq.pause_group(), read through the view fairq.group_settings.';
+COMMENT ON TABLE fairq.topic IS 'Subscriptions of queues; written by fairq.subscribe() and fairq.unsubscribe(), read through the view fairq.topics.';
+COMMENT ON TABLE fairq.schedule IS 'Schedules; written by fairq.schedule() and by whoever runs them, read through the view fairq.schedules.';
+COMMENT ON TABLE fairq.durable_lease IS 'Leases that survive a crash and a failover; written by the engine alone, and may have no index.';
+COMMENT ON TABLE fairq_internal.remembered_key IS 'Unique keys that are remembered for unique_for of fairq.enqueue(), with the task of each; written by the engine alone.';
+
+COMMENT ON FUNCTION fairq_internal.address_in IS 'Text input of fairq.address.';
+COMMENT ON FUNCTION fairq_internal.address_out IS 'Text output of fairq.address.';
+COMMENT ON FUNCTION fairq_internal.address_recv IS 'Binary input of fairq.address.';
+COMMENT ON FUNCTION fairq_internal.address_send IS 'Binary output of fairq.address.';
+COMMENT ON FUNCTION fairq_internal.address_eq IS 'Implementation of the operator = of addresses.';
+COMMENT ON FUNCTION fairq_internal.address_ne IS 'Implementation of the operator <> of addresses.';
+COMMENT ON FUNCTION fairq_internal.address_lt IS 'Implementation of the operator < of addresses.';
+COMMENT ON FUNCTION fairq_internal.address_le IS 'Implementation of the operator <= of addresses.';
+COMMENT ON FUNCTION fairq_internal.address_gt IS 'Implementation of the operator > of addresses.';
+COMMENT ON FUNCTION fairq_internal.address_ge IS 'Implementation of the operator >= of addresses.';
+COMMENT ON FUNCTION fairq_internal.address_cmp IS 'Comparison of addresses: bucket, class, block, slot.';
+COMMENT ON FUNCTION fairq_internal.address_sortsupport IS 'Sort support for fairq.address.';
+COMMENT ON FUNCTION fairq_internal.address_hash IS 'Hash of an address.';
+COMMENT ON FUNCTION fairq_internal.address_hash_extended IS 'Hash of an address, with a seed.';
+COMMENT ON FUNCTION fairq_internal.row_written IS 'Row trigger of the tables of queues: tells the engine of rows that are written by SQL, COPY or logical replication.';
+COMMENT ON FUNCTION fairq_internal.durable_lease_written IS 'Row trigger of fairq.durable_lease: keeps out rows that are written by SQL, COPY or logical replication.';
+COMMENT ON FUNCTION fairq_internal.remembered_key_written IS 'Row trigger of fairq_internal.remembered_key: tells the engine of rows, also of those that a restore writes.';
+COMMENT ON FUNCTION fairq_internal.schedule_written IS 'Statement trigger of fairq.schedule: wakes the worker when a definition was written, be it by a restore.';
+COMMENT ON FUNCTION fairq_internal.schedule_inserted IS 'Row trigger of fairq.schedule: the owner is the role of that name, whatever its oid was where the row comes from.';
+COMMENT ON FUNCTION fairq_internal.schedule_owner IS 'Return the role that a row of fairq.schedule names, or null if there is none.';
+COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
+COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
+COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';
+COMMENT ON FUNCTION fairq_internal.stats_of_buckets IS 'What is behind the view fairq.bucket_stats.';
+COMMENT ON FUNCTION fairq_internal.live_leases IS 'What is behind the view fairq.leases.';
+COMMENT ON FUNCTION fairq_internal.open_sessions IS 'What is behind the view fairq.sessions.';
+COMMENT ON FUNCTION fairq_internal.dead_of_queues IS 'What is behind the view fairq.dead_tasks.';
+COMMENT ON FUNCTION fairq_internal.done_of_queues IS 'What is behind the view fairq.done_tasks.';

@@ -1,0 +1,186 @@
+\echo Use "ALTER EXTENSION pgfairq UPDATE" to load this file. \quit
+
+-- From 0.1.0 to 0.2.0. The Makefile puts the fragments of the install script in the
+-- place of the lines that begin with \include: functions and views are made as there.
+
+CREATE SCHEMA fairq_internal;
+GRANT USAGE ON SCHEMA fairq_internal TO PUBLIC;
+
+-- ---------------------------------------------------------------------------
+-- What is not for applications has a schema of its own
+-- ---------------------------------------------------------------------------
+
+ALTER FUNCTION fairq.address_in SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_out SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_recv SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_send SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_eq SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_ne SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_lt SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_le SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_gt SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_ge SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_cmp SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_sortsupport SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_hash SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.address_hash_extended SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.row_written SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.durable_lease_written SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.stats_of_buckets SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.stats_of_groups SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.live_leases SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.open_sessions SET SCHEMA fairq_internal;
+ALTER FUNCTION fairq.dead_of_queues SET SCHEMA fairq_internal;
+
+-- ---------------------------------------------------------------------------
+-- What changes its arguments or columns goes first
+-- ---------------------------------------------------------------------------
+
+DROP FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
+DROP FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
+DROP FUNCTION fairq.purge(text, text);
+DROP FUNCTION fairq.pause(text, text);
+DROP FUNCTION fairq.resume(text, text);
+DROP FUNCTION fairq.set_group(text, text, real, int, real, int);
+DROP FUNCTION fairq.set_group_defaults(text, real, int, real, int);
+DROP FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
+DROP FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text);
+DROP FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
+DROP FUNCTION fairq.ack(uuid);
+DROP FUNCTION fairq.release(uuid);
+DROP FUNCTION fairq.release_many(uuid[]);
+DROP FUNCTION fairq.revive(text, bigint);
+ALTER FUNCTION fairq.stats_of_queues() RENAME TO stats_of_queues_0_1; -- until its view is replaced
+DROP FUNCTION fairq.reset_stats(text);
+ALTER FUNCTION fairq.done_of_queues() RENAME TO done_of_queues_0_1; -- until its view is replaced
+
+-- ---------------------------------------------------------------------------
+-- Tables
+-- ---------------------------------------------------------------------------
+
+ALTER TABLE fairq.queue RENAME COLUMN max_tasks TO max_depth;
+ALTER VIEW fairq.queues RENAME COLUMN max_tasks TO max_depth;
+ALTER TABLE fairq.queue
+    ADD COLUMN expire_after pg_catalog.interval,
+    ADD COLUMN backoff_jitter pg_catalog.float8 NOT NULL DEFAULT 0.1,
+    ADD COLUMN default_priority pg_catalog.int8 NOT NULL DEFAULT 4,
+    ADD COLUMN group_required pg_catalog.bool NOT NULL DEFAULT false;
+
+-- Tasks that are given no priority have the one that they had.
+UPDATE fairq.queue SET default_priority = 0;
+
+-- pg_restore may load these tables before fairq.queue: an archive does not say that
+-- they refer to it. So only a deletion there is looked after.
+ALTER TABLE fairq.group_setting DISABLE TRIGGER ALL;
+ALTER TABLE fairq.topic DISABLE TRIGGER ALL;
+
+-- Settings of groups that say nothing have no row.
+DELETE FROM fairq.group_setting s USING fairq.queue q
+    WHERE q.queue OPERATOR(pg_catalog.=) s.queue AND NOT s.paused
+    AND coalesce(s.weight, q.group_weight) OPERATOR(pg_catalog.=) q.group_weight
+    AND coalesce(s.max_leased, q.group_max_leased) OPERATOR(pg_catalog.=) q.group_max_leased
+    AND coalesce(s.rate, q.group_rate) OPERATOR(pg_catalog.=) q.group_rate
+    AND coalesce(s.burst, q.group_burst) OPERATOR(pg_catalog.=) q.group_burst;
+
+-- ---------------------------------------------------------------------------
+-- Types, and the tables of queues
+-- ---------------------------------------------------------------------------
+
+ALTER TYPE fairq.task ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
+ALTER TYPE fairq.task_status ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
+
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT q.queue FROM fairq.queue q
+                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue AND c.relkind = 'r'
+                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
+    LOOP
+        EXECUTE pg_catalog.format('ALTER TABLE fairq.%I ADD expires_at pg_catalog.timestamptz', 'q_' || name);
+        EXECUTE pg_catalog.format('CREATE INDEX %I ON fairq.%I USING btree (expires_at)'
+            ' WHERE expires_at IS NOT NULL AND state OPERATOR(pg_catalog.<>) %L', 'expiry_of_' || name, 'q_' || name, 'd');
+    END LOOP;
+END
+$$;
+
+-- The view of all done tasks has the name that the table of a queue "tasks" would have.
+DO $$
+BEGIN
+    IF pg_catalog.to_regclass('fairq.done_tasks') IS NOT NULL THEN
+        ALTER TABLE fairq.done_tasks RENAME TO tasks_done;
+        UPDATE fairq.queue SET keep_done = NULL WHERE queue OPERATOR(pg_catalog.=) 'tasks';
+        RAISE WARNING 'table "fairq.done_tasks" is renamed to "fairq.tasks_done", and the queue "tasks" no longer keeps done tasks'
+            USING HINT = 'The view fairq.done_tasks has this name now. To keep done tasks move them to a queue of another name.';
+    END IF;
+END
+$$;
+ALTER VIEW fairq.archived_tasks RENAME TO done_tasks;
+
+-- Tables of done tasks get a column and an index. One with a column "result" of the
+-- owner's own making keeps that, and has no results.
+DO $$
+DECLARE
+    name text;
+    relation regclass;
+BEGIN
+    FOR name, relation IN SELECT q.queue, a.oid FROM fairq.queue q
+                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue
+                JOIN pg_catalog.pg_class a ON a.relname = 'done_' || q.queue AND a.relkind = 'r'
+                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
+                AND a.relnamespace = 'fairq'::pg_catalog.regnamespace AND a.relowner = c.relowner
+    LOOP
+        IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = relation AND conname = 'archived_of_' || name) THEN
+            EXECUTE pg_catalog.format('ALTER TABLE fairq.%I RENAME CONSTRAINT %I TO %I',
+                'done_' || name, 'archived_of_' || name, 'when_done_of_' || name);
+        END IF;
+        CONTINUE WHEN EXISTS (SELECT FROM pg_catalog.pg_attribute
+                              WHERE attrelid = relation AND attname = 'result' AND NOT attisdropped);
+        EXECUTE pg_catalog.format('ALTER TABLE fairq.%I ADD result pg_catalog.jsonb', 'done_' || name);
+        IF pg_catalog.to_regclass(pg_catalog.format('fairq.%I', 'id_done_of_' || name)) IS NULL THEN
+            EXECUTE pg_catalog.format('CREATE INDEX %I ON fairq.%I (id)', 'id_done_of_' || name, 'done_' || name);
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE TYPE fairq.outcome AS (
+    state pg_catalog.text,
+    result pg_catalog.jsonb,
+    last_error pg_catalog.text,
+    done_at pg_catalog.timestamptz
+);
+
+CREATE TYPE fairq.queue_task AS (
+    queue pg_catalog.text,
+    id pg_catalog.int8,
+    receipt pg_catalog.uuid,
+    group_key pg_catalog.text,
+    payload pg_catalog.jsonb,
+    headers pg_catalog.jsonb,
+    priority pg_catalog.int8,
+    attempt pg_catalog.int4,
+    enqueued_at pg_catalog.timestamptz,
+    lease_until pg_catalog.timestamptz,
+    address fairq.address,
+    expires_at pg_catalog.timestamptz
+);
+
+-- ---------------------------------------------------------------------------
+-- What is as in a new database
+-- ---------------------------------------------------------------------------
+
+\include sql/install/58_remembered_keys.sql
+\include sql/install/40_queues.sql
+\include sql/install/45_groups.sql
+\include sql/install/50_producing.sql
+\include sql/install/55_topics.sql
+\include sql/install/60_consuming.sql
+\include sql/install/65_sessions.sql
+\include sql/install/68_schedules.sql
+\include sql/install/70_looking.sql
+\include sql/install/80_views.sql
+\include sql/install/90_comments.sql
+
+DROP FUNCTION fairq.stats_of_queues_0_1();
+DROP FUNCTION fairq.done_of_queues_0_1();
