@@ -125,8 +125,8 @@ durable_table_forget_queue(Oid relation)
 }
 
 /*
- * fairq_internal.durable_lease_written(): row trigger before INSERT or UPDATE of
- * fairq.durable_lease, which our own writes do not fire.  Rows that come in
+ * fairq_internal.durable_lease_written(): row trigger before INSERT or UPDATE
+ * of fairq.durable_lease, which our own writes do not fire.  Rows that come in
  * another way, from another server say, are no leases of this one.
  */
 Datum

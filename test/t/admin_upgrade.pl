@@ -12,7 +12,7 @@
 # To see it fail: take extension_version_require() out of arguments.c, the check out
 # of fairq_row_written() or of the worker's list_queues(), or
 # CacheInvalidateRelcacheByRelid() out of extension_version.c; leave a line out of
-# sql/pgfairq--0.1.0--0.2.0.sql.
+# sql/update/0.1.0--0.2.0.sql.
 
 use strict;
 use warnings;

@@ -47,10 +47,6 @@ sub calls_of
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
 	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
 	  foreach qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
-
-	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
-	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
-	  foreach qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 	$calls{wait} = "CALL fairq.wait('q')";
 	$calls{wait_any} = "CALL fairq.wait_any(ARRAY['q'])";
 	return %calls;

@@ -232,7 +232,7 @@ SQL
 my $offset = -s $node->logfile;
 expire_hands();
 ok( wait_for(
-		sub { slurp_file($node->logfile, $offset) =~ /could not remove old rows from the archive of queue "hands": .*reference/ },
+		sub { slurp_file($node->logfile, $offset) =~ /could not remove old done tasks of queue "hands": .*reference/ },
 		$soon),
 	'a foreign key refuses: the log says so');
 for my $n (1 .. 3)
@@ -241,7 +241,7 @@ for my $n (1 .. 3)
 	ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('hands', 'ready')") == 1 }, $soon),
 		'a foreign key refuses: leases end');
 }
-my @said = slurp_file($node->logfile, $offset) =~ /could not remove old rows/g;
+my @said = slurp_file($node->logfile, $offset) =~ /could not remove old done tasks/g;
 is(scalar(@said), 1, 'a foreign key refuses: it says so once');
 sql($node, 'DROP TABLE reference');
 becomes_empty('hands', 'a foreign key is gone');

@@ -4,13 +4,15 @@
 
 - Includes and calls go down the folders of src, never up, and never round in a
   circle. Calls are read from the object files: what they define and need.
-- The library exports what the server calls, and nothing else.
+- The library exports what the server calls, and nothing else; also what the SQL of
+  released versions names, which pg_upgrade creates with a later library.
 - Lines, functions and files keep to the lengths below.
 - Comments name a backend or a transaction as such, not as a person, and none begins
   with "The same", which cannot be read alone.
 
 To see it fail: include "sql/arguments.h" in src/shmem/lanes.c, or call something of
-it; leave the version script out of the Makefile; write a longer line; write of what
+it; leave the version script out of the Makefile; call a function otherwise that
+test/upgrade names; write a longer line; write of what
 nobody does.
 """
 import glob
@@ -86,11 +88,27 @@ def circles(pairs):
         pairs = left
 
 
-def exported():
+def symbols():
     output = subprocess.run(["nm", "-D", "--defined-only", "pgfairq.so"], stdout=subprocess.PIPE,
                             check=True, text=True).stdout
+    return [line.split()[2] for line in output.splitlines()]
+
+
+def exported():
     ours = re.compile(r"Pg_magic_func|_PG_init|(pg_finfo_)?fairq_\w+|launcher_main|database_worker_main")
-    return [line.split()[2] for line in output.splitlines() if not ours.fullmatch(line.split()[2])]
+    return [symbol for symbol in symbols() if not ours.fullmatch(symbol)]
+
+
+def retired():
+    """What a script of a released version names and the library has not."""
+    there = set(symbols())
+    scripts = sorted(glob.glob("test/upgrade/pgfairq--*.sql"))
+    named = [(script, symbol) for script in scripts
+             for symbol in re.findall(r"'MODULE_PATHNAME', '(\w+)'", read(script))]
+    if len(named) < 60 * len(scripts) or not scripts:
+        return ["test/upgrade: no scripts that name functions"]
+    return ["%s: %s" % (script, symbol) for script, symbol in named
+            if symbol not in there or "pg_finfo_" + symbol not in there]
 
 
 def too_long(sources):
@@ -149,6 +167,7 @@ def main():
     none("calls go down the folders", upwards(pairs))
     none("no files call each other in a circle", circles(pairs))
     none("the library exports only what the server calls", exported())
+    none("it has every function that the SQL of a released version names", retired())
     lines, wide, files, functions, parameters = too_long(sources)
     none("no line is wider than %d columns" % COLUMNS, lines)
     none("no comment is wider than %d columns" % COMMENT_COLUMNS, wide)
