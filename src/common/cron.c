@@ -182,8 +182,8 @@ read_field(const char *p, const CronField *field, uint64 *mask)
 			return false;
 	}
 	/* Sunday is 0, and 7. */
-	if (field == &fields[CRON_WEEKDAY] && (*mask & (1 << 7)))
-		*mask = (*mask & ~UINT64CONST(1 << 7)) | 1;
+	if (field == &fields[CRON_WEEKDAY] && (*mask & 0x80))
+		*mask = (*mask & 0x7F) | 1;
 	return true;
 }
 
