@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Sessions that await tasks, for test/t/waiting_outcomes.pl.
+"""Sessions that await tasks, for test/t/waiting_outcomes.pl and
+test/bench/thousand_awaiters.sh.
 
 awaiters.py many CONNINFO NUMBER SECONDS STRIDE
     NUMBER sessions await a task each, one in STRIDE of queue "many", and for SECONDS nothing
@@ -7,6 +8,10 @@ awaiters.py many CONNINFO NUMBER SECONDS STRIDE
     one JSON object with the answers that were wrong, how many processes were
     woken while nothing happened or by the end of another one's task, and the
     time from the end of the ack to the answer in microseconds.
+
+awaiters.py burst CONNINFO NUMBER
+    The same, but all tasks are acknowledged with one statement. Printed: the answers
+    that were wrong, and the time from the end of that statement to each answer.
 
 awaiters.py rounds CONNINFO SECONDS
     A task is acknowledged in the moment in which somebody begins to await it, again
@@ -63,22 +68,64 @@ def answer(waiter):
         row = [None if result.get_value(0, i) is None else result.get_value(0, i).decode() for i in range(2)]
 
 
+def await_many(control, conninfo, number, stride):
+    """The receipts of tasks that are leased, and the sessions that sleep for one in STRIDE of them."""
+    ids = control.execute("SELECT fairq.enqueue_many('many', array_agg(to_jsonb(i))) FROM generate_series(1, %s) i", (number * stride,)).fetchone()[0]
+    tasks = dict(control.execute("SELECT id, receipt FROM fairq.claim('many', %s, '1 h')", (number * stride,)).fetchall())
+    if sorted(tasks) != sorted(ids):
+        raise SystemExit(f"{len(tasks)} of {number * stride} tasks were claimed")
+    # Nor may a time limit end their wait, or wake them.
+    waiters = {task: connect(conninfo, options="-c statement_timeout=0") for task in ids[::stride]}
+    for task, waiter in waiters.items():
+        waiter.pgconn.send_query(b"SELECT o.state, o.result FROM fairq.await('many', %d, '10 min') o" % task)
+        waiter.pgconn.flush()
+    until_asleep(control, number)
+    time.sleep(0.5)
+    return tasks, waiters
+
+
+def quantiles(facts, latencies):
+    latencies.sort()
+    facts["p50"] = round(statistics.median(latencies))
+    facts["p99"] = round(latencies[int(len(latencies) * 0.99)])
+    facts["last"] = round(latencies[-1])
+
+
+def burst(conninfo, number):
+    facts = {"number": number, "wrong": []}
+    with connect(conninfo) as control:
+        tasks, waiters = await_many(control, conninfo, number, 1)
+        sleeping = {waiter.fileno(): task for task, waiter in waiters.items()}
+        poll = select.poll()
+        for file in sleeping:
+            poll.register(file, select.POLLIN)
+        control.execute("SELECT count(*) FROM fairq.ack_many(%s::uuid[])", (list(tasks.values()),))
+        acked = time.monotonic()
+        latencies = []
+        while sleeping:
+            ready = poll.poll(60000)
+            now = time.monotonic()
+            if not ready:
+                facts["wrong"] += [[task, "no answer"] for task in sleeping.values()]
+                break
+            for file, _ in ready:
+                task = sleeping.pop(file)
+                poll.unregister(file)
+                latencies.append((now - acked) * 1e6)
+                waiters[task].pgconn.consume_input()
+                row = answer(waiters[task])
+                if row != ["acked", None]:
+                    facts["wrong"].append([task, row])
+        quantiles(facts, latencies)
+    print(json.dumps(facts))
+
+
 def many(conninfo, number, seconds, stride):
     facts = {"number": number, "wrong": []}
     with connect(conninfo) as control:
-        ids = control.execute("SELECT fairq.enqueue_many('many', array_agg(to_jsonb(i))) FROM generate_series(1, %s) i", (number * stride,)).fetchone()[0]
-        tasks = dict(control.execute("SELECT id, receipt FROM fairq.claim('many', %s, '1 h')", (number * stride,)).fetchall())
-        if sorted(tasks) != sorted(ids):
-            raise SystemExit(f"{len(tasks)} of {number * stride} tasks were claimed")
-        ids = ids[::stride]
-        # Nor may a time limit end their wait, or wake them.
-        waiters = {task: connect(conninfo, options="-c statement_timeout=0") for task in ids}
+        tasks, waiters = await_many(control, conninfo, number, stride)
+        ids = list(waiters)
         pids = {task: waiter.info.backend_pid for task, waiter in waiters.items()}
-        for task, waiter in waiters.items():
-            waiter.pgconn.send_query(b"SELECT o.state, o.result FROM fairq.await('many', %d, '10 min') o" % task)
-            waiter.pgconn.flush()
-        until_asleep(control, number)
-        time.sleep(0.5)
 
         before = {task: switches(pid) for task, pid in pids.items()}
         time.sleep(seconds)
@@ -100,9 +147,7 @@ def many(conninfo, number, seconds, stride):
                 facts["wrong"].append([task, row])
             if task == first_half[-1]:
                 facts["others_woken"] = sum(switches(pids[other]) != before[other] for other in ids[number // 2:])
-        latencies.sort()
-        facts["p50"] = round(statistics.median(latencies))
-        facts["p99"] = round(latencies[int(len(latencies) * 0.99)])
+        quantiles(facts, latencies)
     print(json.dumps(facts))
 
 
@@ -174,7 +219,9 @@ def rounds(conninfo, seconds):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "many":
+    if sys.argv[1] == "burst":
+        burst(sys.argv[2], int(sys.argv[3]))
+    elif sys.argv[1] == "many":
         many(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
     else:
         rounds(sys.argv[2], float(sys.argv[3]))
