@@ -12,7 +12,9 @@
  * What the owner of a queue has attached to its table may take long, and all
  * others wait meanwhile.  So each queue has an account: what its ticks have
  * taken, of which half of the time that has passed since is taken off.  While
- * a queue is in debt its schedules are left alone, and stay due.
+ * a queue is in debt its schedules are left alone, and stay due.  A slow tick
+ * costs its queue many times what it has taken: of several queues with slow
+ * ticks each would have a large part of the worker's time otherwise.
  *
  * The commit waits for the disk, unlike those of other work that the worker
  * does: the task may be done before the next checkpoint, and is not to come
@@ -49,6 +51,12 @@
 
 /* A queue that has taken more than this is left alone. */
 #define DEBT_USECS		500000
+
+/* A tick that takes longer than this is slow, and is charged so many times; but
+ * no queue owes more than the last. */
+#define SLOW_USECS		100000
+#define SLOW_CHARGE		20
+#define DEBT_MAX_USECS	(60 * USECS_PER_SEC)
 
 /* When to look again: for what could not be had, and in any case. */
 #define BUSY_USECS		USECS_PER_SEC
@@ -114,13 +122,16 @@ charge_queue(const char *queue, TimestampTz begun, TimestampTz now)
 {
 	bool		found;
 	Account    *account = hash_search(accounts, queue, HASH_ENTER, &found);
+	int64		taken = Max(now - begun, 0);
 
 	if (!found)
 	{
 		account->debt = 0;
 		account->at = begun;
 	}
-	account->debt = debt_now(account, now) + Max(now - begun, 0);
+	if (taken > SLOW_USECS)
+		taken *= SLOW_CHARGE;
+	account->debt = Min(debt_now(account, now) + taken, DEBT_MAX_USECS);
 }
 
 /* Forget the accounts of queues that owe nothing. */

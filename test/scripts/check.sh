@@ -6,6 +6,7 @@
 # the other suites beside them, one after another.
 #
 #   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme hostile)
+#   ATTACKS="schedule_slow"  only these of the suite hostile
 #   PROVE_TESTS="test/t/…"   only these TAP tests
 #   JOBS=1                   TAP tests at a time (two for each processor)
 #   BUILD="with_llvm=no …"   variables for make when pgfairq is built
@@ -250,7 +251,7 @@ suite_readme() {
 
 suite_hostile() {
 	suite_cluster hostile || return
-	run_suite hostile 600 "$PYTHON" "$tree/test/hostile/hostile.py" "$BINDIR" "$WORK/hostile" || cluster_log "$WORK/hostile"
+	run_suite hostile 600 "$PYTHON" "$tree/test/hostile/hostile.py" "$BINDIR" "$WORK/hostile" ${ATTACKS:-} || cluster_log "$WORK/hostile"
 	suite_end hostile
 }
 
