@@ -242,8 +242,8 @@ in_quotes(const char *queue)
 }
 
 /*
- * Two that create a queue of a name, one after the other: the second sees the
- * first's.  Names that share a lock only wait.
+ * Two that create or drop a queue of a name, one after the other: the second
+ * sees what the first has done.  Names that share a lock only wait.
  */
 static void
 lock_name(const char *queue)
@@ -434,14 +434,22 @@ queue_admin_drop(const text *name)
 
 	queue_catalog_check_name(name, queue);
 	queue_catalog_relation_name(queue, relname);
-	relation = get_relname_relid(relname, schema);
-	if (!OidIsValid(relation) || !queue_catalog_has_settings(queue))
-		return false;
-	if (!fairq_relation_ownercheck(relation, GetUserId()))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of queue \"%s\"", queue),
-				 errhint("Use the role that owns the queue's table.")));
+
+	/* Once more with the lock, for which only an owner waits. */
+	for (bool locked = false;; locked = true)
+	{
+		relation = get_relname_relid(relname, schema);
+		if (!OidIsValid(relation) || !queue_catalog_has_settings(queue))
+			return false;
+		if (!fairq_relation_ownercheck(relation, GetUserId()))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("must be owner of queue \"%s\"", queue),
+					 errhint("Use the role that owns the queue's table.")));
+		if (locked)
+			break;
+		lock_name(queue);
+	}
 
 	archive = archive_table_to_drop(queue, relation);
 	SPI_connect();
