@@ -11,7 +11,7 @@ import bisect
 import os
 
 import journal
-from queues import judge
+from queues import TICKS, judge
 
 
 class Hold:
@@ -173,6 +173,11 @@ def check(conn, journals, driver):
         for error in log.errors:
             found.errors[error] = found.errors.get(error, 0) + 1
 
+    # Results are those of their tasks
+    found.broken += ["the result of %s is %s" % (n, result) for n, result in conn.execute(
+        "SELECT payload->>'n', result FROM fairq.done_expiring WHERE outcome = 'acked' AND result->>'of' IS DISTINCT FROM payload->>'n'"
+        " AND result IS NOT NULL")]
+    ticks = {schedule: (number, gaps) for schedule, _, number, gaps in conn.execute(TICKS)}
     found.counts = {
         "clients": len(logs),
         "tasks": len({n for log in logs for n in log.produced} | produced),
@@ -181,6 +186,11 @@ def check(conn, journals, driver):
         "removed on purpose": len(removed),
         "claims held": len(holds),
         "acks refused": refusals,
+        "expired": conn.execute("SELECT count(*) FROM fairq.done_expiring WHERE outcome = 'expired'").fetchone()[0],
+        "results": conn.execute("SELECT count(result) FROM fairq.done_expiring").fetchone()[0],
+        "calls with a key that is remembered for ever": conn.execute("SELECT count(*) FROM once").fetchone()[0],
+        "ticks of a schedule": ticks.get("all", (0, 0))[0],
+        "seconds without a tick": ticks.get("all", (0, 0))[1],
         "transactions committed": sum(log.outcomes["c"] for log in logs),
         "rolled back": sum(log.outcomes["r"] for log in logs),
         "of unknown outcome": sum(log.outcomes["u"] for log in logs),

@@ -13,7 +13,7 @@ import traceback
 import psycopg
 
 from journal import Journal, now
-from queues import BY_ID, DURABLE, GROUPS, KEYS, LEASE, QUEUES, TTL, ident, table
+from queues import BY_ID, DURABLE, FOREVER, GROUPS, KEYS, LEASE, QUEUES, TTL, ident, table
 
 KINDS = ("producer", "producer", "producer", "lease", "lease", "lease", "session", "bound", "transaction", "pop")
 
@@ -142,7 +142,25 @@ class Client:
         self.counter += number
         return ["%s.%d" % (self.tag, self.counter - i) for i in range(number)]
 
+    def enqueue_expiring(self, names):
+        """Some expire soon, some when they have been claimed, some never."""
+        return self.rows(
+            "SELECT fairq.enqueue('expiring', jsonb_build_object('n', n), group_key => %s, delay => %s::interval,"
+            " expires_at => clock_timestamp() + %s::interval), n FROM unnest(%s::text[]) n",
+            self.random.choice(GROUPS), self.random.choice((None, None, "200 ms")),
+            self.random.choice((None, "300 ms", "1 s", "4 s", "1 year")), names)
+
+    def enqueue_once(self):
+        """A key that is remembered: whoever asks gets the same task, for ever."""
+        key = self.random.choice(FOREVER)
+        task = self.one("SELECT fairq.enqueue('keys', jsonb_build_object('n', %s::text, 'key', %s::text), unique_key => %s,"
+                        " on_duplicate => %s, unique_for => '1 year')", key, key, key, self.random.choice(("keep", "replace")))
+        self.conn.execute("INSERT INTO once VALUES (%s, %s)", (key, str(task)))
+        return task, key
+
     def enqueue(self, queue, names):
+        if queue == "expiring":
+            return self.enqueue_expiring(names)
         number = len(names)
         keys = self.random.choices(KEYS, k=number) if queue == "keys" else None
         # In an order that all keep to, or they wait for each other in a circle.
@@ -151,10 +169,10 @@ class Client:
             "SELECT i, n FROM unnest(fairq.enqueue_many(%s, ARRAY(SELECT jsonb_build_object('n', n, 'key', k) FROM"
             " unnest(%s::text[], %s::text[]) WITH ORDINALITY u(n, k, o) ORDER BY o), group_keys => %s::text[],"
             " priorities => %s::bigint[], run_ats => ARRAY[clock_timestamp() + %s::float8 * interval '1 s'],"
-            " unique_keys => %s::text[], on_duplicate => %s), %s::text[]) v(i, n)",
+            " unique_keys => %s::text[], on_duplicate => %s, unique_for => %s::interval), %s::text[]) v(i, n)",
             queue, names, keys, self.random.choices(GROUPS, k=number), self.random.choices((0, 1, 4), k=number),
             self.random.uniform(0.05, 1) if self.chance(0.1) else None, keys,
-            self.random.choice(("keep", "replace")), names)
+            self.random.choice(("keep", "replace")), self.random.choice((None, "1 ms", "300 ms")) if keys else None, names)
 
     def produce(self):
         queue = self.a_queue()
@@ -172,6 +190,8 @@ class Client:
                 self.enqueue(queue, void)
                 self.conn.execute("ROLLBACK TO a")
             tasks = self.enqueue(queue, names)
+            if queue == "keys" and way > 0.8:
+                tasks.append(self.enqueue_once())
             self.conn.execute("INSERT INTO produced SELECT %s, i, n FROM unnest(%s::text[], %s::text[]) u(i, n)",
                               (queue, [ident(queue, task, n) for task, n in tasks], [n for _, n in tasks]))
             if way > 0.97 and queue not in BY_ID and not prepare:
@@ -182,16 +202,32 @@ class Client:
             if self.chance(0.1):
                 raise Rollback()
 
-        self.transaction("enqueue", names, body, prepare)
+        if self.transaction("enqueue", names, body, prepare) and queue == "expiring" and self.chance(0.2):
+            self.await_end(names[0])
         time.sleep(self.random.uniform(0, 0.03))
+
+    def await_end(self, name):
+        """What it says of a task is so."""
+        found = self.rows("SELECT id FROM fairq.q_expiring WHERE payload->>'n' = %s", name)
+        if not found:
+            return
+        outcome = self.rows("SELECT state, result->>'of' FROM fairq.await('expiring', %s, '2 s')", found[0][0])[0]
+        if outcome[0] == "acked" and not (outcome[1] == name and self.rows(
+                "SELECT FROM results WHERE queue = 'expiring' AND ident = %s", name)) and not self.rows(
+                "SELECT FROM results WHERE queue = 'expiring' AND ident = %s AND receipt IS NULL", name):
+            self.journal.write("X", now(), "client", "await: task %s ended as %s" % (name, outcome))
 
     # -- those who claim, and settle later -----------------------------------
 
     def hold(self, receipts, pid=0):
         """From now on, for certain."""
-        for asked, until in {self.held[receipt][3:] for receipt in receipts}:
-            tasks = [(r, self.held[r]) for r in receipts if self.held[r][3:] == (asked, until)]
-            self.journal.write("H", now(), asked, until, "d" if tasks[0][1][0] in DURABLE else "", pid, self.session,
+        def kind(receipt):
+            queue, _, _, asked, until = self.held[receipt]
+            return asked, until, "d" if queue in DURABLE else ""
+
+        for asked, until, flags in {kind(receipt) for receipt in receipts}:
+            tasks = [(r, self.held[r]) for r in receipts if kind(r) == (asked, until, flags)]
+            self.journal.write("H", now(), asked, until, flags, pid, self.session,
                                [[task[0], task[1], r, task[2]] for r, task in tasks])
 
     def unsure(self, receipts):
@@ -199,16 +235,23 @@ class Client:
 
     def claim(self, queue, limit):
         sent = now()
+        queues = [queue, *self.random.sample([name for name in QUEUES if name != queue], 2)] if self.chance(0.3) else [queue]
         try:
             tasks = self.rows(
-                "SELECT id, receipt::text, payload->>'n', payload->>'key' FROM fairq.claim(%s, %s,"
-                " lease => %s * interval '1 s', session => %s)", queue, limit, None if self.session else LEASE, self.session)
+                "SELECT queue, id, receipt::text, payload->>'n', payload->>'key', expires_at < statement_timestamp() FROM fairq.claim_any(%s, %s,"
+                " lease => %s * interval '1 s', session => %s)", queues, limit, None if self.session else LEASE, self.session) if len(
+                queues) > 1 else self.rows(
+                "SELECT %s, id, receipt::text, payload->>'n', payload->>'key', expires_at < statement_timestamp() FROM fairq.claim(%s, %s,"
+                " lease => %s * interval '1 s', session => %s)", queue, queue, limit, None if self.session else LEASE, self.session)
         except psycopg.Error:
             # What it may have got, unknown to us, must not live on with the session.
             self.session = None
             raise
+        for queue, task, _, n, _, expired in tasks:
+            if expired:
+                self.journal.write("X", now(), "client", "task %s %s was claimed when it had expired" % (queue, ident(queue, task, n)))
         return {receipt: (queue, ident(queue, task, n), key, sent, None if self.session else sent + LEASE)
-                for task, receipt, n, key in tasks}
+                for queue, task, receipt, n, key, _ in tasks}
 
     def alive(self):
         """False: its session is over, and all that it held is lost."""
@@ -261,7 +304,7 @@ class Client:
             for receipt in receipts:
                 task = tasks[receipt]
                 sent = now()
-                if self.one("SELECT fairq.ack(%s)", receipt):
+                if self.acknowledged(task[0], task[1], receipt):
                     self.result(task[0], task[1], receipt, acked)
                 elif task[4] is not None:
                     self.journal.write("F", now(), sent, task[0], task[1], receipt, task[4])
@@ -270,7 +313,7 @@ class Client:
             if way < 0.08:
                 self.rows("SELECT fairq.nack_many(%s::uuid[], ARRAY['once more'])", receipts)
             elif way < 0.13:
-                self.rows("SELECT fairq.release_many(%s::uuid[])", receipts)
+                self.rows("SELECT fairq.release_many(%s::uuid[], %s)", receipts, self.random.choice(("0", "100 ms", "1 s")))
             elif way < 0.2:
                 self.conn.execute("SAVEPOINT a")
                 ack([])
@@ -298,6 +341,11 @@ class Client:
         else:
             self.hold(receipts, self.pid if self.kind == "bound" else 0)
 
+    def acknowledged(self, queue, name, receipt):
+        if queue != "expiring":
+            return self.one("SELECT fairq.ack(%s)", receipt)
+        return self.one("SELECT fairq.ack(%s, jsonb_build_object('of', %s::text))", receipt, name)
+
     def result(self, queue, name, receipt, acked):
         """In the transaction of the ack."""
         self.conn.execute("INSERT INTO results VALUES (%s, %s, %s, %s, %s)", (queue, name, receipt, self.tag, self.x))
@@ -305,7 +353,18 @@ class Client:
 
     # -- those who claim in the transaction of the work ------------------------
 
+    def take_ticks(self):
+        """What schedules have enqueued."""
+        def body(acked):
+            self.conn.execute("INSERT INTO ticks SELECT headers->>'schedule', (headers->>'tick')::timestamptz FROM fairq.pop('ticks', 50)")
+            if self.chance(0.1):
+                raise Rollback()
+
+        self.transaction("ticks", [], body)
+
     def in_one_transaction(self):
+        if self.kind == "pop" and self.chance(0.1):
+            self.take_ticks()
         queue = self.a_queue()
         limit = self.random.choice((1, 2, 5))
         found = []
@@ -325,7 +384,7 @@ class Client:
                     self.work()
                     self.unsure(found)
                 for receipt in found:
-                    if not self.one("SELECT fairq.ack(%s)", receipt):
+                    if not self.acknowledged(*self.held[receipt][:2], receipt):
                         raise Rollback()
                     self.result(*self.held[receipt][:2], receipt, acked)
             if self.chance(0.15):

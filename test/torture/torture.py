@@ -21,7 +21,7 @@ import checker
 import faults
 from client import KINDS, Shared, client_process
 from journal import Journal, now
-from queues import QUEUES, TABLES, judge, table
+from queues import QUEUES, SCHEDULES, TABLES, judge, table
 from server import DATABASE, Stage, Trouble
 
 # How long the clients may take to go on, and the queues to run empty.
@@ -72,6 +72,9 @@ class Driver:
         with self.connect() as conn:
             conn.execute("CREATE EXTENSION pgfairq")
             conn.execute(TABLES)
+            conn.execute("SELECT fairq.create_queue('ticks', buckets => 2, keep_done => '1 year')")
+            for name, settings in SCHEDULES.items():
+                conn.execute("SELECT fairq.schedule('%s', 'ticks', '* * * * * *', %s)" % (name, settings))
             for queue, (settings, _) in QUEUES.items():
                 conn.execute("SELECT fairq.create_queue('%s', %s)" % (queue, settings))
         self.fill_space()
