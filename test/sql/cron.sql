@@ -1,7 +1,7 @@
 -- When a schedule is due: cron expressions and the next time, as arithmetic. Both changes
 -- of summer time in zones with rules of their own, leap years, and what is refused.
 --
--- To see it fail, in common/cron.c: shown_until() without what the clock showed before it was
+-- Seen to fail, in common/cron.c: shown_until() without what the clock showed before it was
 -- turned back (an hour runs twice); moment_of() without Max(at, …) (a time that is passed
 -- over runs an hour late, or never); is_day() with "and" for two day fields that are
 -- restricted; time_from() without the first second of another minute.
@@ -47,6 +47,9 @@ SELECT pg_temp.ticks(cron, 'UTC', '2026-01-01 00:00:00+00', 3) FROM (VALUES
     (29, '0 0 30 2 mon'), (30, '@hourly'), (31, '@daily'), (32, '@Midnight'), (33, '@weekly'), (34, '@monthly'), (35, '@yearly'), (36, '@ANNUALLY'),
     (37, '@every 15 s'), (38, '@every 1 min'), (39, '@every 1h30m'), (40, '@every 36 hours'), (41, '@every 2 d 1 s'), (42, E' \t*/30  *\n* * * '),
     (43, '58,59 59 23 31 12 *'), (44, '0,0,0 0 1 1 *'), (45, '0 0 1 1 * '), (46, '59 59 23 * * *'), (47, '00 007 * * *')) v(n, cron) ORDER BY n;
+
+-- From the last second in the fields to the first of another minute.
+SELECT pg_temp.ticks('10,40 * * * * *', 'UTC', '2026-01-01 00:00:45+00', 3), pg_temp.ticks('20,50 5,6 * * * *', 'UTC', '2026-01-01 00:05:50+00', 3);
 
 -- Leap years, with those that are none.
 SELECT pg_temp.ticks('0 0 29 2 *', 'UTC', '2095-03-01 00:00+00', 3), pg_temp.ticks('0 0 29 2 *', 'UTC', '2396-03-01 00:00+00', 2);

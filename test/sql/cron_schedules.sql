@@ -2,7 +2,7 @@
 -- the view shows to whom. The queues and schedules of this file start with "cro", its roles with
 -- regress_fairq. Ticks themselves are in test/t/time_cron.pl and time_cron_clock.pl.
 --
--- To see it fail: leave check_owner() out of sql_schedules.c; let keep_old() keep nothing; let
+-- Seen to fail: leave check_owner() out of sql_schedules.c; let keep_old() keep nothing; let
 -- the view show payloads to pg_monitor.
 \pset format unaligned
 \pset tuples_only on

@@ -1,4 +1,7 @@
 -- What groups may have: weights, limits, rates, pauses.
+--
+-- Seen to fail: without announce() in group_admin_reset() or limit_settings_are_void() in
+-- group_admin_set(); when announce() does not say that a group is paused.
 SELECT fairq.create_queue('grp', buckets => 4, lease => '1 h', default_priority => 0);
 CREATE FUNCTION pg_temp.fill(groups text[], n int) RETURNS bigint LANGUAGE sql AS
 $$ SELECT count(fairq.enqueue('grp', to_jsonb(i), g)) FROM generate_series(1, n) i, unnest(groups) g $$;

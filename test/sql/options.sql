@@ -2,7 +2,7 @@
 -- release may say instead: default_priority, group_required, backoff_jitter, delay;
 -- if_not_exists. The queues of this file start with "opt".
 --
--- To see it fail: let arguments_check_task() take 0 for a priority that is not
+-- Seen to fail: let arguments_check_task() take 0 for a priority that is not
 -- given; leave its check of group_required out, or arguments_task() the one that
 -- delay and run_at are not both given; have release_task() called with a delay, too;
 -- leave backoff_jitter out of backoff().

@@ -102,7 +102,55 @@ $s->safe("DO \$\$ BEGIN PERFORM fairq.set_group('q', 'z' || i, max_leased => 1) 
 is(sql($node, "SELECT count(fairq.set_group('q', 'w' || i, max_leased => 1)) FROM generate_series(1, 16) i"),
 	16, 'settings that were rolled back leave room for all there may be');
 refused($node, "SELECT fairq.set_group('q', 'one more', max_leased => 1)", '53400', undef, qr/max_limits/, 'and for no more');
-sql($node, "SELECT fairq.drop_queue('q')");
+
+# What is taken away leaves its place when that has committed, not before. (Groups of
+# another queue ask for it: in the same one they would wait.)
+sql($node, "SELECT fairq.create_queue('r')");
+my %ways = (
+	reset_group => [ "fairq.set_group('q', 'w1', max_leased => 1)", "fairq.reset_group('q', 'w1')" ],
+	resume_group => [ "fairq.pause_group('q', 'w1')", "fairq.resume_group('q', 'w1')" ],
+	set_group => [ "fairq.set_group('q', 'w1', max_leased => 1, weight => 2)", "fairq.set_group('q', 'w1', max_leased => 0, weight => 1)" ]);
+
+sub is_full
+{
+	my ($name) = @_;
+
+	local $Test::Builder::Level = $Test::Builder::Level + 1;
+	refused($node, "SELECT fairq.set_group('r', 'one more', max_leased => 1)", '53400', undef, qr/max_limits/, $name);
+	return;
+}
+
+foreach my $way (sort keys %ways)
+{
+	my ($given, $taken) = @{ $ways{$way} };
+
+	foreach my $prepared ('', ' PREPARED')
+	{
+		foreach my $end ('ROLLBACK', 'COMMIT')
+		{
+			my $name = "$way, $end$prepared";
+
+			sql($node, "SELECT fairq.reset_group('q', 'w1'), $given; " . fill('q', 'w1', 1));
+			$s->safe("BEGIN; SELECT $taken;" . ($prepared && "PREPARE TRANSACTION 'p'"));
+			is_full("$name: it has its place before");
+			$s->safe($end . ($prepared && "$prepared 'p'"));
+			if ($end eq 'COMMIT')
+			{
+				# No callback tells of a prepared transaction that it has committed: the next look does.
+				sql($node, "SELECT count(*) FROM fairq.claim('q')") if $prepared;
+				is((error_of($node, "SELECT fairq.set_group('r', 'one more', max_leased => 1)"))[0], '', "$name: the place is free");
+				sql($node, "SELECT fairq.reset_group('r', 'one more')");
+			}
+			else
+			{
+				is_full("$name: it has its place still");
+			}
+		}
+	}
+	$s->safe("BEGIN; SAVEPOINT s; SELECT $given; SELECT $taken; ROLLBACK TO s; SELECT $given; COMMIT");
+	is_full("$way, rolled back to a savepoint: the place is taken");
+}
+sql($node, "SELECT fairq.drop_queue('q'), fairq.drop_queue('r')");
 
 #
 # Prepared transactions
