@@ -90,6 +90,26 @@ typedef enum LeaseRestored
 	LEASE_NO_ROOM
 } LeaseRestored;
 
+/*
+ * When a lease ends, for those who look: *until, under a session unless a
+ * heartbeat comes.  Never an infinite time, which drivers cannot represent.
+ * Returns false if there is none to tell: it was popped, and ends with its
+ * transaction; or its session is over, and it is going to be put back.
+ */
+static inline bool
+leases_until(const LeaseInfo *lease, TimestampTz *until)
+{
+	*until = lease->deadline;
+	if (unlikely(lease->session != NO_SESSION))
+	{
+		TimestampTz alive_until = sessions_alive_until(lease->session);
+
+		*until = Min(*until, alive_until);
+		return alive_until != 0;
+	}
+	return *until != DT_NOEND;
+}
+
 extern Size leases_shmem_size(void);
 extern void leases_shmem_init(void *area, bool found);
 

@@ -383,16 +383,22 @@ sessions_restore(const SavedSession *saved)
 }
 
 /*
- * Does the session of a lease live?
+ * When the session of a lease ends, unless a heartbeat comes; 0: it is over.
  */
-bool
-sessions_alive(uint32 number)
+TimestampTz
+sessions_alive_until(uint32 number)
 {
-	Session    *session = &table->sessions[number - 1];
+	TimestampTz deadline;
 
-	return number != SESSION_OVER &&
-		(is_alive(session, GetCurrentTimestamp()) ||
-		 (wall_clock_check() && is_alive(session, GetCurrentTimestamp())));
+	if (number == SESSION_OVER)
+		return 0;
+	do
+	{
+		deadline = pg_atomic_read_u64(&table->sessions[number - 1].deadline);
+		if (deadline > GetCurrentTimestamp())
+			return deadline;
+	} while (wall_clock_check());
+	return 0;
 }
 
 /*

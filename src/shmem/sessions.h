@@ -61,7 +61,7 @@ extern void sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid);
 extern bool sessions_find(const pg_uuid_t *uuid, SessionInfo *session);
 extern bool sessions_heartbeat(const SessionRef *ref);
 extern void sessions_close(const SessionRef *ref);
-extern bool sessions_alive(uint32 number);
+extern TimestampTz sessions_alive_until(uint32 number);
 extern bool sessions_is(const SessionRef *ref);
 extern bool sessions_closed(uint32 number);
 extern int	sessions_list(SessionInfo **sessions);

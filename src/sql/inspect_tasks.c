@@ -13,6 +13,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -220,6 +221,7 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 	Datum		values[lengthof(shown)];
 	bool		nulls[lengthof(shown)];
 	LeaseInfo	lease;
+	TimestampTz until;
 	const char *state;
 	bool		leased;
 
@@ -228,6 +230,10 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 	{
 		values[i] = row[info->columns[shown[i]] - 1];
 		nulls[i] = row_nulls[info->columns[shown[i]] - 1];
+		/* Rows that are written with SQL may have infinite times. */
+		if (!nulls[i] && TupleDescAttr(rsinfo->setDesc, i)->atttypid == TIMESTAMPTZOID &&
+			shown[i] != COLUMN_LEASE)
+			nulls[i] = TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[i]));
 	}
 
 	state = inspect_tasks_state(info, DatumGetInt64(values[0]), DatumGetChar(values[1]),
@@ -243,9 +249,9 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		values[8] = Int32GetDatum(info->max_attempts);
 		nulls[8] = false;
 	}
-	nulls[11] = !leased;
-	if (leased)
-		values[11] = TimestampTzGetDatum(lease.deadline);
+	nulls[11] = !leased || !leases_until(&lease, &until);
+	if (!nulls[11])
+		values[11] = TimestampTzGetDatum(until);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 

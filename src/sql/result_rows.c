@@ -147,6 +147,7 @@ put_task(RowReader *row, const LeaseInfo *lease, ReturnSetInfo *rsinfo, const te
 	Datum	   *values = columns + before;
 	bool	   *nulls = is_null + before;
 	pg_uuid_t	receipt;
+	TimestampTz until;
 
 	if (queue != NULL)
 		columns[0] = PointerGetDatum(queue);
@@ -159,15 +160,17 @@ put_task(RowReader *row, const LeaseInfo *lease, ReturnSetInfo *rsinfo, const te
 	values[7] = row_value(row, COLUMN_ENQUEUED_AT);
 	values[9] = row_value(row, COLUMN_ADDRESS);
 	values[10] = row_value(row, COLUMN_EXPIRES_AT);
-	nulls[10] = row_is_null(row, COLUMN_EXPIRES_AT);
+	/* Rows that are written with SQL may have infinite times. */
+	nulls[7] = TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[7]));
+	nulls[10] = row_is_null(row, COLUMN_EXPIRES_AT) ||
+		TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[10]));
 	if (lease != NULL)
 	{
 		leases_to_receipt(lease, &receipt);
 		values[1] = UUIDPGetDatum(&receipt);
 		values[6] = Int32GetDatum(lease->attempt);
-		values[8] = TimestampTzGetDatum(lease->deadline);
-		/* A task that was popped has no deadline. */
-		nulls[8] = lease->settling && lease->deadline == DT_NOEND;
+		nulls[8] = !leases_until(lease, &until);
+		values[8] = TimestampTzGetDatum(until);
 	}
 	else
 	{

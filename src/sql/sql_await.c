@@ -126,7 +126,8 @@ note_archived(Outcome *outcome, const ArchivedTask *task)
 {
 	outcome->known = outcome->ended = true;
 	set_column(outcome, OUTCOME_STATE, task->outcome);
-	set_column(outcome, OUTCOME_DONE_AT, task->done_at);
+	if (!TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(task->done_at)))
+		set_column(outcome, OUTCOME_DONE_AT, task->done_at);
 	if (task->has_error)
 		set_column(outcome, OUTCOME_LAST_ERROR, task->last_error);
 	if (task->has_result)

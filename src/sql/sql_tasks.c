@@ -289,7 +289,7 @@ fairq_extend(PG_FUNCTION_ARGS)
 	settlement.lease = arguments_duration(fcinfo, 1, "lease", -1, false);
 	if (!settle_one(fcinfo, &settlement))
 		PG_RETURN_NULL();
-	PG_RETURN_TIMESTAMPTZ(settlement.deadline);
+	PG_RETURN_TIMESTAMPTZ(settlement.until);
 }
 
 Datum

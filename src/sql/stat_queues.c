@@ -289,6 +289,7 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 		QueueState *state = queue_state_by_number(leases[i].queue);
 		Datum		values[7];
 		bool		nulls[7] = {false};
+		TimestampTz until;
 		pg_uuid_t	receipt;
 		char	   *queue;
 
@@ -303,10 +304,11 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 		values[0] = CStringGetTextDatum(queue);
 		values[1] = Int64GetDatum(leases[i].task);
 		values[2] = UUIDPGetDatum(&receipt);
-		values[3] = TimestampTzGetDatum(leases[i].deadline);
+		nulls[3] = !leases_until(&leases[i], &until);
+		values[3] = TimestampTzGetDatum(until);
 		values[4] = Int32GetDatum(leases[i].attempt);
 		values[5] = CStringGetTextDatum(leases[i].settling ? "settling" :
-										leases[i].deadline > now ? "held" : "expired");
+										until > now ? "held" : "expired");
 		values[6] = Int32GetDatum(leases[i].pid);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}

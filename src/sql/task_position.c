@@ -316,7 +316,11 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 		nulls[1] = nulls[3] = true;
 		nulls[2] = (DatumGetChar(row_value(&task.row, COLUMN_STATE)) != TASK_SCHEDULED);
 		if (!nulls[2])
+		{
 			values[2] = row_value(&task.row, COLUMN_RUN_AT);
+			nulls[2] = row_is_null(&task.row, COLUMN_RUN_AT) ||
+				TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[2]));
+		}
 	}
 	else
 	{

@@ -53,6 +53,9 @@ put_rows(ReturnSetInfo *rsinfo, const char *queue, Relation relation)
 			nulls[i + 1] = true;
 			if (columns[i] != InvalidAttrNumber)
 				values[i + 1] = slot_getattr(slot, columns[i], &nulls[i + 1]);
+			/* Rows that are written with SQL may have infinite times. */
+			if (!nulls[i + 1] && archive_columns[i].type == TIMESTAMPTZOID)
+				nulls[i + 1] = TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[i + 1]));
 		}
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
@@ -185,4 +188,35 @@ archive_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot, Archive
 		found = find_row(relation, archive, id, snapshot, task);
 	relation_close(relation, AccessShareLock);
 	return found;
+}
+
+/*
+ * The table that has to be dropped together with a queue's, for SQL; NULL:
+ * none.  No lock is kept: two that drop the same queue would wait for each
+ * other.
+ */
+char *
+archive_table_to_drop(const char *queue, Oid table)
+{
+	char		name[NAMEDATALEN];
+	char	   *result = NULL;
+	Oid			owner = InvalidOid;
+	Relation	relation;
+	Oid			oid;
+	ArchiveIndexes indexes;
+
+	archive_name(queue, name);
+	oid = get_relname_relid(name, queue_catalog_schema(false));
+	relation = OidIsValid(oid) ? try_relation_open(table, AccessShareLock) : NULL;
+	if (relation == NULL)
+		return NULL;
+	owner = relation->rd_rel->relowner;
+	relation_close(relation, AccessShareLock);
+	relation = try_relation_open(oid, AccessShareLock);
+	if (relation == NULL)
+		return NULL;
+	if (archive_problem(relation, owner, &indexes) == NULL)
+		result = pstrdup(quote_qualified_identifier(QUEUE_SCHEMA, name));
+	relation_close(relation, AccessShareLock);
+	return result;
 }

@@ -27,5 +27,6 @@ typedef struct ArchivedTask
 extern void archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table);
 extern bool archive_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
 						 ArchivedTask *task);
+extern char *archive_table_to_drop(const char *queue, Oid table);
 
 #endif							/* FAIRQ_ARCHIVE_LOOK_H */

@@ -331,7 +331,8 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 			continue;			/* acked, extended or given up just now */
 
 		settled = pending_settled(lease);
-		settlement.error = lease->session != NO_SESSION && !sessions_alive(lease->session) ?
+		settlement.error = (lease->session != NO_SESSION &&
+							sessions_alive_until(lease->session) == 0) ?
 			session_error : lease_error;
 		if (expire(&settlement, lease))
 			put++;
@@ -344,37 +345,35 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 }
 
 static bool
-move_deadline(Settlement *settlement, const LeaseInfo *lease)
+move_deadline(Settlement *settlement, const LeaseInfo *lease, TimestampTz deadline)
 {
 	LeaseInfo	moved;
 
-	if (!leases_extend(&lease->ref, settlement->deadline, &moved))
+	if (!leases_extend(&lease->ref, deadline, &moved))
 		return false;
 	durable_leases_extend(settlement->rel, settlement->info, &moved);
-	return true;
+	return leases_until(&moved, &settlement->until);
 }
 
 static bool
 extend_lease(Settlement *settlement, const LeaseInfo *lease)
 {
 	int64		usecs = settlement->lease;
+	TimestampTz deadline;
 
 	if (usecs < 0 && lease->session != NO_SESSION)
-	{
 		/* As long as its session, as it was claimed. */
-		settlement->deadline = DT_NOEND;
-		return move_deadline(settlement, lease);
-	}
+		return move_deadline(settlement, lease, DT_NOEND);
 	if (usecs < 0)
 	{
 		if (!row_reader_task_wait(&settlement->row, lease->task, &lease->tid))
 			return false;
 		usecs = claim_lease_of(&settlement->row);
 	}
-	settlement->deadline = GetCurrentTimestamp() + usecs;
-	if (!move_deadline(settlement, lease))
+	deadline = GetCurrentTimestamp() + usecs;
+	if (!move_deadline(settlement, lease, deadline))
 		return false;
-	worker_slots_wake_at(MyDatabaseId, settlement->deadline);
+	worker_slots_wake_at(MyDatabaseId, deadline);
 	return true;
 }
 
@@ -498,7 +497,7 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 static bool
 settle(Settlement *settlement, LeaseInfo *lease)
 {
-	if ((lease->session != NO_SESSION && !sessions_alive(lease->session)) ||
+	if ((lease->session != NO_SESSION && sessions_alive_until(lease->session) == 0) ||
 		!open_queue(settlement, lease))
 		return false;
 	if (settlement->verb == SETTLE_EXTEND)

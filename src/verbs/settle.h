@@ -31,7 +31,7 @@ typedef struct Settlement
 	int64		delay;			/* nack, release: microseconds; -1: the
 								 * queue's backoff */
 	int64		lease;			/* extend: usecs; -1: the task's or queue's */
-	TimestampTz deadline;		/* result of extend */
+	TimestampTz until;			/* result of extend */
 	TimestampTz now;			/* when the first was acknowledged */
 	int			acked;			/* tasks of the open queue, to be counted, */
 	int			addressed;		/* and those of them whose rows had addresses */

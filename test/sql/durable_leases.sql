@@ -8,7 +8,7 @@
 -- ! if it says something else; and the rows of which there is no lease.
 CREATE FUNCTION pg_temp.leases_of(queue text) RETURNS text LANGUAGE sql AS $$
     SELECT coalesce(string_agg(coalesce(l.id, d.task) || CASE WHEN l.id IS NULL THEN ' without a lease' WHEN d.task IS NULL THEN '-'
-            WHEN d.lease_until = l.lease_until AND d.attempt = l.attempt AND d.claimed_at <= clock_timestamp() THEN '+' ELSE '!' END, ' ' ORDER BY coalesce(l.id, d.task)), 'none')
+            WHEN l.lease_until = CASE WHEN d.of_session THEN least(d.lease_until, (SELECT max(alive_until) FROM fairq.sessions)) ELSE d.lease_until END AND d.attempt = l.attempt AND d.claimed_at <= clock_timestamp() THEN '+' ELSE '!' END, ' ' ORDER BY coalesce(l.id, d.task)), 'none')
         FROM (SELECT * FROM fairq.leases WHERE leases.queue = leases_of.queue) l
         FULL JOIN (SELECT * FROM fairq.durable_lease WHERE durable_lease.queue::oid = to_regclass(format('fairq.%I', 'q_' || leases_of.queue))) d USING (receipt)
 $$;

@@ -41,16 +41,27 @@ BEGIN READ ONLY;
 SELECT pg_temp.try($$ SELECT fairq.heartbeat(pg_temp.session('name')) $$);
 ROLLBACK;
 
--- Leases of a session: without a lease of their own they have no deadline.
+-- Leases of a session: they end with it, unless a heartbeat comes, or when their own lease
+-- does. To see it fail: take out what leases_until() does with sessions.
 SELECT fairq.create_queue('ses', buckets => 1, backoff_base => '0', lease => '1 h');
 SELECT count(fairq.enqueue('ses', to_jsonb(n))) FROM generate_series(1, 8) n;
 CREATE TEMP TABLE claimed AS SELECT * FROM fairq.claim('ses', 2, session => pg_temp.session('name'));
 INSERT INTO claimed SELECT * FROM fairq.claim('ses', lease => '2 h', session => pg_temp.session('name'));
 INSERT INTO claimed SELECT * FROM fairq.ack_and_claim('ses', '{}', session => pg_temp.session('place'));
-SELECT payload, lease_until = 'infinity' AS no_deadline, lease_until > now() + interval '119 min' AS two_hours FROM claimed ORDER BY id;
+INSERT INTO claimed SELECT * FROM fairq.claim('ses', lease => '10 min', session => pg_temp.session('name'));
+SELECT payload, lease_until IN (SELECT alive_until FROM fairq.sessions) AS as_session, lease_until < now() + interval '11 min' AS as_lease FROM claimed ORDER BY id;
+SELECT count(*) FILTER (WHERE l.lease_until = c.lease_until AND t.lease_until = c.lease_until)
+    FROM claimed c JOIN fairq.leases l USING (receipt) JOIN fairq.tasks('ses', 'leased') t ON t.id = c.id;
+SELECT fairq.heartbeat(pg_temp.session('name'));
+SELECT c.payload, l.lease_until > c.lease_until AS later, l.lease_until IN (SELECT alive_until FROM fairq.sessions) AS as_session,
+        t.lease_until = l.lease_until AS as_task
+    FROM claimed c JOIN fairq.leases l USING (receipt) JOIN fairq.tasks('ses', 'leased') t ON t.id = c.id ORDER BY c.id;
+SELECT fairq.release(pg_temp.receipt(5));
 SELECT mine.name AS opened, leases FROM mine JOIN fairq.sessions s USING (session) ORDER BY 1;
 -- They are settled and extended like any other.
-SELECT fairq.ack(pg_temp.receipt(1)), fairq.extend(pg_temp.receipt(2), '3 h') > now() + interval '179 min' AS extended;
+SELECT fairq.ack(pg_temp.receipt(1)), fairq.extend(pg_temp.receipt(2), '10 min') < now() + interval '11 min' AS extended,
+    fairq.extend(pg_temp.receipt(2), '3 h') = (SELECT alive_until FROM fairq.sessions WHERE session = pg_temp.session('name')) AS no_longer_than_the_session,
+    fairq.extend(pg_temp.receipt(3)) = (SELECT alive_until FROM fairq.sessions WHERE session = pg_temp.session('name')) AS as_it;
 SELECT pg_temp.all_of('ses');
 -- A session that never was, and one that is over.
 SELECT pg_temp.try_with_session($$ SELECT count(*) FROM fairq.claim('ses', session => gen_random_uuid()) $$);
