@@ -328,6 +328,16 @@ create_archive(const char *queue, const char *name, Oid owner)
 	run_sql_as(owner, sql.data);
 }
 
+/* The command that gives an archive the column for results. */
+static const char *
+add_result_column(const char *name)
+{
+	return psprintf("ALTER TABLE %s ADD IF NOT EXISTS %s %s",
+					quote_qualified_identifier(QUEUE_SCHEMA, name),
+					archive_columns[DONE_RESULT].name,
+					archive_columns[DONE_RESULT].definition);
+}
+
 /*
  * An archive of before there were results gets a column for them, and an index
  * to find them.
@@ -339,10 +349,7 @@ complete_archive(const char *queue, const char *name, Oid owner,
 	Oid			oid = get_relname_relid(name, queue_catalog_schema(false));
 
 	if (get_attnum(oid, archive_columns[DONE_RESULT].name) == InvalidAttrNumber)
-		run_sql_as(owner, psprintf("ALTER TABLE %s ADD %s %s",
-								   quote_qualified_identifier(QUEUE_SCHEMA, name),
-								   archive_columns[DONE_RESULT].name,
-								   archive_columns[DONE_RESULT].definition));
+		run_sql_as(owner, add_result_column(name));
 	if (!OidIsValid(indexes->by_id))
 		run_sql_as(owner, id_index(queue, name));
 }
@@ -381,37 +388,6 @@ archive_provide(const char *queue, Oid table, Oid owner)
 		oid = get_relname_relid(name, schema);
 	}
 	archive_bind(oid, table);
-}
-
-/*
- * The table that has to be dropped together with a queue's, for SQL; NULL:
- * none.  No lock is kept: two that drop the same queue would wait for each
- * other.
- */
-char *
-archive_table_to_drop(const char *queue, Oid table)
-{
-	char		name[NAMEDATALEN];
-	char	   *result = NULL;
-	Oid			owner = InvalidOid;
-	Relation	relation;
-	Oid			oid;
-	ArchiveIndexes indexes;
-
-	archive_name(queue, name);
-	oid = get_relname_relid(name, queue_catalog_schema(false));
-	relation = OidIsValid(oid) ? try_relation_open(table, AccessShareLock) : NULL;
-	if (relation == NULL)
-		return NULL;
-	owner = relation->rd_rel->relowner;
-	relation_close(relation, AccessShareLock);
-	relation = try_relation_open(oid, AccessShareLock);
-	if (relation == NULL)
-		return NULL;
-	if (archive_problem(relation, owner, &indexes) == NULL)
-		result = pstrdup(quote_qualified_identifier(QUEUE_SCHEMA, name));
-	relation_close(relation, AccessShareLock);
-	return result;
 }
 
 /* ----------------------------------------------------------------
@@ -645,6 +621,34 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 }
 
 /*
+ * There is a result, and the archive is one of before there were results, as
+ * a dump of then brings it: it gets the column now.  Our lock is given back
+ * first, so that of two acks one adds the column and the other waits for it;
+ * a lock of an earlier statement may make that a deadlock, which the server
+ * resolves.  Run as the queue's owner.
+ */
+static Archive *
+with_result_column(Archive *archive, Relation rel, QueueInfo *info, Relation *relation)
+{
+	if (get_attnum(archive->relation, archive_columns[DONE_RESULT].name) == InvalidAttrNumber)
+	{
+		relation_close(*relation, RowExclusiveLock);
+		SPI_connect();
+		run_as_sql(add_result_column(archive->name));
+		SPI_finish();
+		archive = open_archive(rel, info, relation);
+	}
+	if (archive->result == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table %s, for the done tasks of queue \"%s\", has no column for results",
+						quote_qualified_identifier(QUEUE_SCHEMA, archive->name), info->name),
+				 errdetail("Its column \"result\" is one of your own."),
+				 errhint("Rename that column; ours is added with the next result.")));
+	return archive;
+}
+
+/*
  * Write what is in a batch.  Nothing may be half done: triggers of the user are
  * fired, which may call any function of ours.
  */
@@ -660,11 +664,7 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	run_as_owner(rel->rd_rel->relowner, &context);
 	archive = open_archive(rel, info, &relation);
 	if (batch->any_result && archive->result == InvalidAttrNumber)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table %s, for the done tasks of queue \"%s\", has no column for results",
-						quote_qualified_identifier(QUEUE_SCHEMA, archive->name), info->name),
-				 errhint("Rename a column \"result\" of your own, if there is one; then set keep_done with fairq.alter_queue(), which adds ours.")));
+		archive = with_result_column(archive, rel, info, &relation);
 	insert_batch(archive, batch);
 	run_as_end(&context);
 	relation_close(relation, NoLock);

@@ -107,6 +107,5 @@ extern void archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info);
 
 extern void archive_check_name(const char *queue);
 extern void archive_provide(const char *queue, Oid table, Oid owner);
-extern char *archive_table_to_drop(const char *queue, Oid table);
 
 #endif							/* FAIRQ_ARCHIVE_H */

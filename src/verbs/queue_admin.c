@@ -33,6 +33,7 @@
 #include "shmem/groups.h"
 #include "shmem/limited_groups.h"
 #include "storage/archive.h"
+#include "storage/archive_look.h"
 #include "storage/group_settings.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"

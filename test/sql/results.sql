@@ -168,22 +168,25 @@ SELECT (fairq.await('res many', -12345)).result;
 SELECT fairq.alter_queue('res many', keep_done => '2 days');
 SELECT indexdef FROM pg_indexes WHERE indexname = 'id_done_of_res many';
 
--- An archive of before there were results: it archives, and says what is to be done.
+-- A done table of before there were results, as a dump of then brings it: it gets the column
+-- with the first result. To see it fail: take with_result_column() out of archive.c.
 ALTER TABLE "fairq"."done_res many" DROP COLUMN result;
+SELECT fairq.enqueue('res many', '0') AS id \gset
+SELECT fairq.ack(receipt) FROM fairq.claim('res many');
+SELECT (fairq.await('res many', :id)).state, (fairq.await('res many', :id)).result;
+SELECT count(result) FROM fairq.done_tasks WHERE queue = 'res many' AND id = :id;
 SELECT fairq.enqueue('res many', '1') AS id \gset
-SELECT receipt FROM fairq.claim('res many') \gset
-SELECT pg_temp.try(format('SELECT fairq.ack(%L, ''1'')', :'receipt'));
-SELECT fairq.ack(:'receipt');
+SELECT fairq.ack(receipt, '"first"') FROM fairq.claim('res many');
 SELECT (fairq.await('res many', :id)).state, (fairq.await('res many', :id)).result;
 SELECT count(result) FROM fairq.done_tasks WHERE queue = 'res many' AND id = :id;
 -- With a column of the user's own.
+ALTER TABLE "fairq"."done_res many" DROP COLUMN result;
 ALTER TABLE "fairq"."done_res many" ADD result text;
 SELECT fairq.alter_queue('res many', keep_done => '1 day');
 SELECT fairq.enqueue('res many', '2') AS id \gset
 SELECT receipt FROM fairq.claim('res many') \gset
 SELECT pg_temp.try(format('SELECT fairq.ack(%L, ''1'')', :'receipt'));
 ALTER TABLE "fairq"."done_res many" DROP COLUMN result;
-SELECT fairq.alter_queue('res many', keep_done => '1 day');
 SELECT fairq.ack(:'receipt', '"now"');
 SELECT (fairq.await('res many', :id)).result;
 

@@ -111,7 +111,9 @@ $session->safe('ROLLBACK');
 $session->query($ready);
 like($session->error, qr/version 0\.1\.0/, 'unless it is rolled back');
 sql($node, 'ALTER TABLE fairq.q_jobs OWNER TO clerk; GRANT SELECT ON fairq.q_mail TO reader', 'old');
+sql($node, 'CREATE TABLE fairq.done_tasks (id bigint)', 'old');
 $session->safe('ALTER EXTENSION pgfairq UPDATE');
+is(sql($node, "SELECT 'fairq.tasks_done'::regclass", 'old'), 'fairq.tasks_done', 'the done table of a queue "tasks" leaves the view its name');
 is($another->safe($ready), 4, 'once it is committed, nobody is');
 $session->quit;
 $another->quit;
@@ -172,6 +174,24 @@ is( sql($node, "SELECT count(*) FROM fairq.done_mail d, fairq.await('mail', d.id
 	2, 'its tasks are known');
 is( sql($node, "SELECT fairq.enqueue('mail', '2') AS id \\gset\nSELECT count(fairq.ack(receipt, '2')) FROM fairq.claim('mail', 100) WHERE id = :id;"
 		  . " SELECT result FROM fairq.await('mail', :id)", 'old'), "1\n2", 'and it takes results');
+
+#
+# A done table as a dump of 0.1.0 has it, in a new database
+#
+sql($node, <<'SQL', 'fresh');
+SELECT fairq.create_queue('dump');
+CREATE TABLE fairq.done_dump (id bigint NOT NULL, enqueued_at timestamptz NOT NULL, claimed_at timestamptz, done_at timestamptz NOT NULL,
+	run_at timestamptz, priority bigint NOT NULL, cost real NOT NULL, attempts int NOT NULL, outcome text NOT NULL, group_key text NOT NULL,
+	payload jsonb NOT NULL, headers jsonb, unique_key text, last_error text);
+ALTER TABLE ONLY fairq.done_dump ADD CONSTRAINT archived_of_dump PRIMARY KEY (done_at, id);
+UPDATE fairq.queue SET keep_done = '1 day' WHERE queue = 'dump';
+SELECT fairq.enqueue('dump', to_jsonb(n)) FROM generate_series(1, 3) n;
+SQL
+is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('dump')", 'fresh'), 1, 'an old done table: an ack');
+is( sql($node, "SELECT id AS id, fairq.ack(receipt, to_jsonb(id)) FROM fairq.claim('dump') \\gset\nSELECT state, result = to_jsonb(:id) FROM fairq.await('dump', :id)", 'fresh'),
+	'acked|t', 'one with a result is kept with it');
+is( sql($node, "SELECT count(fairq.ack(receipt, to_jsonb(id))) FROM fairq.claim('dump'); SELECT count(*), count(result) FROM fairq.done_tasks WHERE queue = 'dump'", 'fresh'),
+	"1\n3|2", 'and so the next');
 
 #
 # SQL that is newer than the library
