@@ -68,7 +68,7 @@ SELECT pg_temp.walk();
 BEGIN;
 SELECT pg_temp.look('pop', format('SELECT * FROM fairq.pop(%L, 1)', queue)) FROM unnest('{fin,fin durable,fin time}'::text[]) queue;
 SELECT count(fairq.ack(receipt)) > 0 FROM (SELECT receipt FROM fairq.leases WHERE queue LIKE 'fin%' AND state = 'held' LIMIT 3) l;
-SELECT count(*) FILTER (WHERE state = 'settling') > 5 AS settling FROM fairq.leases WHERE queue LIKE 'fin%';
+SELECT count(*) FILTER (WHERE state = 'settling') > 3 AS settling FROM fairq.leases WHERE queue LIKE 'fin%';
 SELECT pg_temp.walk();
 SELECT what, infinite FROM seen WHERE infinite > 0;
 ROLLBACK;
