@@ -245,8 +245,10 @@ class Compared:
         self.compared += 1
 
     def compare_settings(self, c, queue):
-        """What says nothing has no row."""
+        """What is remembered, and what groups were given: what says nothing has no row."""
         given = {g: queue.given.get(g, (None, None)) + (g in queue.paused_groups,) for g in GROUPS}
         is_ = self.call(c, "SELECT group_key, weight, max_leased, paused FROM fairq.group_settings WHERE queue = %s", queue.name)
+        keys = self.call(c, "SELECT unique_key, task FROM fairq_internal.remembered_key WHERE queue = %s AND until > now()", queue.name)
+        self.expect("keys that are remembered", sorted(keys), sorted((r.key, r.id) for r in queue.remembered))
         self.expect("settings of groups", {g: tuple(rest) for g, *rest in is_},
                     {g: it for g, it in given.items() if it != (None, None, False)})
