@@ -240,7 +240,7 @@ COMMENT ON COLUMN fairq.group_stats.tokens IS 'how many claims its rate allows j
 COMMENT ON COLUMN fairq.group_stats.paused IS 'whether claims return none of its tasks';
 COMMENT ON COLUMN fairq.group_stats.served IS 'tasks claimed since it was idle last';
 COMMENT ON COLUMN fairq.group_stats.served_cost IS 'what they were charged: costs, or seconds';
-COMMENT ON COLUMN fairq.group_stats.share IS 'its part of what was served';
+COMMENT ON COLUMN fairq.group_stats.share IS 'its part of what was served while it had work';
 COMMENT ON COLUMN fairq.group_stats.expected_share IS 'its part by the weights; null if the policy has none';
 COMMENT ON COLUMN fairq.group_stats.share_error IS 'share less expected_share';
 COMMENT ON COLUMN fairq.group_stats.oldest_wait IS 'how long the first of its ready tasks has waited at most';

@@ -92,6 +92,26 @@ virtual_time_max(VirtualTime a, VirtualTime b)
 	return (virtual_time_compare(a, b) >= 0) ? a : b;
 }
 
+/* How far it is from one tag to another; negative if that is before it. */
+static inline double
+virtual_time_distance(VirtualTime from, VirtualTime to)
+{
+	return (double) (int64) ((uint64) to.whole - (uint64) from.whole) +
+		((double) to.fraction - (double) from.fraction) / 4294967296.0;
+}
+
+/* A tag, moved by as much as it is from one tag to a later one. */
+static inline VirtualTime
+virtual_time_moved(VirtualTime t, VirtualTime from, VirtualTime to)
+{
+	uint64		fraction = (uint64) t.fraction + to.fraction - from.fraction;
+
+	t.whole = (int64) ((uint64) t.whole + (uint64) to.whole - (uint64) from.whole +
+					   (uint64) ((int64) fraction >> 32));
+	t.fraction = (uint32) fraction;
+	return t;
+}
+
 /* The earlier of a tag and a whole number. */
 static inline VirtualTime
 virtual_time_at_most(VirtualTime t, int64 whole)

@@ -96,6 +96,14 @@ typedef struct FairGroup
 	bool		listed;			/* it is in the starved list */
 	dlist_node	starved_node;
 
+	/*
+	 * partition's lock: of the periods in which it had work, those without it
+	 * left out
+	 */
+	VirtualTime since;			/* where they began; v_none: not known */
+	double		since_cost;		/* its order's served_cost then */
+	double		leased_cost;	/* and when a task of its was leased last */
+
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
 }

@@ -311,6 +311,7 @@ init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, Virtual
 	group->overflow_held = PG_INT64_MAX;
 	group->overflow_lost = PG_INT64_MIN;
 	group->offered_finish = v_none;
+	group->since = v_none;
 	group->limit = NO_LIMIT;
 	group->seconds = -1;
 	group->keylen = name->len;

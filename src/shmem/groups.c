@@ -71,6 +71,29 @@ refunded(FairGroup *group, double charge, VirtualTime v)
 }
 
 /*
+ * A group gets a task at v, beyond the finish tag of its last one: in between
+ * it had nothing to be served, which is left out of the periods of which the
+ * view of groups shows its share.  Partition locked.
+ */
+static void
+had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
+{
+	double		served = ((volatile const QueueOrder *) order)->served_cost;
+
+	if (group->since.whole == v_none.whole)
+	{
+		group->since = v;
+		group->since_cost = group->leased_cost = served;
+	}
+	else
+	{
+		group->since = virtual_time_moved(group->since, group->finish, v);
+		group->since_cost += Max(served - group->leased_cost, 0);
+	}
+	group->leased_cost = served;
+}
+
+/*
  * Give a task of a group its tags: S = max(v, F), F = S + cost / weight, where
  * v is in tag->start, as the caller has read it.  While the group has
  * overflow, and could be served, S = F: v is beyond F only because it has not
@@ -101,6 +124,9 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 
 		if (unlikely(group->refund > 0))
 			charge = refunded(group, charge, v);
+		if (group->since.whole == v_none.whole ||
+			(!group->backlogged && virtual_time_compare(v, group->finish) > 0))
+			had_no_work(&queue->orders[class], group, virtual_time_max(v, group->finish));
 		tag->start = group->backlogged ? group->finish : virtual_time_max(v, group->finish);
 		tag->finish = virtual_time_add(tag->start, charge, weight_of(queue, group));
 		tag->slot = group->slot;
@@ -128,6 +154,25 @@ groups_check_unknown(QueueState *queue)
 	if (limit_table_by_default(&queue->limits) ||
 		pg_atomic_read_u32(&queue->limits.entries) > 0)
 		group_table_no_entry();
+}
+
+/*
+ * Note what the order has served by now, with what this claim has not told it
+ * yet.  Since when a group that was read from rows has work is known only now.
+ */
+static inline void
+note_leased(const QueueOrder *order, FairGroup *group, const FairqAddress *address,
+			const GroupLease *lease, double cost)
+{
+	double		before = ((volatile const QueueOrder *) order)->served_cost + lease->before;
+
+	if (unlikely(group->since.whole == v_none.whole))
+	{
+		group->since.whole = address->block;
+		group->since.fraction = address->fraction;
+		group->since_cost = before;
+	}
+	group->leased_cost = before + cost;
 }
 
 /*
@@ -187,6 +232,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		group->leased++;
 		group->served++;
 		group->served_cost += cost;
+		note_leased(&queue->orders[class], group, address, lease, cost);
 		group->head_time = Max(group->head_time, enqueued_at);
 		lease->cost = cost;
 		if (likely(lease->counted && !of_overflow))
@@ -637,6 +683,10 @@ groups_list(QueueState *queue, GroupInfo **infos)
 			info->overflow = group->overflow;
 			info->served = group->served;
 			info->served_cost = group->served_cost;
+			info->known = group->since.whole != v_none.whole;
+			info->since = group->since;
+			info->since_cost = group->since_cost;
+			info->leased_cost = group->leased_cost;
 			info->run_time = group->run_time;
 			info->head_time = group->head_time;
 			info->limit = group->limit;

@@ -40,6 +40,7 @@ typedef struct GroupLease
 	double		charge;			/* by its weight */
 	double		cost;			/* as the row says; then what it adds to what
 								 * the group was served */
+	double		before;			/* what this claim's tasks before were charged */
 	bool		counted;		/* the task is counted in its group, and so
 								 * not as ready while it is leased */
 	bool		of_overflow;	/* leases_grant counts it */
@@ -61,6 +62,13 @@ typedef struct GroupInfo
 	int			overflow;
 	uint64		served;
 	double		served_cost;
+	bool		known;			/* the next three are */
+	VirtualTime since;			/* where the periods with work began */
+	double		since_cost;		/* what all groups had been served then */
+	double		leased_cost;	/* and when it was served last */
+	double		weight;			/* for who looks, as the next two */
+	double		due;			/* what it should have had ... */
+	double		all_served;		/* ... of so much that all groups had */
 	int64		run_time;		/* microseconds */
 	TimestampTz head_time;
 	uint32		limit;

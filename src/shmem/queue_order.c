@@ -88,6 +88,17 @@ queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
 }
 
 /*
+ * Tasks were claimed that were charged so much.
+ */
+void
+queue_order_served(QueueOrder *order, double cost)
+{
+	SpinLockAcquire(&order->mutex);
+	order->served_cost += cost;
+	SpinLockRelease(&order->mutex);
+}
+
+/*
  * The rows were read, and this is the first start tag: virtual time begins
  * there, if nothing has been claimed.  Else it is known, and goes on from
  * where it is.

@@ -16,6 +16,7 @@ extern int64 queue_order_take_lost(QueueOrder *order);
 extern void queue_order_found_lost(QueueOrder *order);
 extern void queue_order_advance(QueueOrder *order, VirtualTime start,
 								VirtualTime finish);
+extern void queue_order_served(QueueOrder *order, double cost);
 extern void queue_order_idle(QueueOrder *order);
 extern void queue_order_start_at(QueueOrder *order, VirtualTime first);
 extern VirtualTime queue_order_virtual_time(QueueOrder *order);

@@ -29,9 +29,11 @@
  */
 typedef struct QueueOrder
 {
-	slock_t		mutex;			/* guards the next four */
+	slock_t		mutex;			/* guards the next five */
 	VirtualTime virtual_time;	/* v: the highest block claimed so far */
 	VirtualTime served_finish;	/* the highest finish tag of a claimed task */
+	double		served_cost;	/* what claimed tasks were charged; for views,
+								 * so it may be read without the lock */
 	int64		overflow_lost;	/* tasks of the overflow from here on may have
 								 * lost their places in lanes; PG_INT64_MAX:
 								 * none have */

@@ -11,11 +11,13 @@
 #include "access/xlog.h"
 #include "funcapi.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
+#include "shmem/queue_order.h"
 #include "sql/arguments.h"
 #include "sql/visible_queues.h"
 #include "storage/recovery.h"
@@ -53,6 +55,8 @@ merge_classes(GroupInfo *infos, int n)
 		to->overflow += infos[i].overflow;
 		to->served += infos[i].served;
 		to->served_cost += infos[i].served_cost;
+		to->due += infos[i].due;
+		to->all_served += infos[i].all_served;
 		to->run_time += infos[i].run_time;
 		if (to->limit == NO_LIMIT)
 			to->limit = infos[i].limit;
@@ -64,6 +68,111 @@ static inline bool
 has_work(const GroupInfo *info)
 {
 	return info->ready > 0 || info->leased > 0 || info->overflow > 0;
+}
+
+static double
+weight_of(const QueueState *state, const GroupInfo *info)
+{
+	LimitInfo	limit;
+
+	if (info->limit == NO_LIMIT)
+		return state->limits.defaults.weight;
+	limit_table_copy(info->limit, &limit);
+	return limit.settings.weight;
+}
+
+/*
+ * What a group was due when its class had come so far beyond since: by its
+ * weight.  It ends with what there was to be served, but for the overflow.
+ */
+static double
+due_at(const GroupInfo *info, VirtualTime base, double far)
+{
+	double		length = far - virtual_time_distance(base, info->since);
+
+	if (info->overflow == 0)
+		length = Min(length, virtual_time_distance(info->since, info->finish));
+	return info->weight * Max(length, 0);
+}
+
+/*
+ * What all groups of a class were served lies between the tags since when they
+ * have work and a tag that is the same for all: it is where what is due to
+ * them is as much as they were served.  In steps: what is due is a line with
+ * as many bends as groups.
+ */
+#define STEPS	60
+
+static void
+share_out(GroupInfo *infos, int n, int class)
+{
+	VirtualTime base = {PG_INT64_MAX, 0};
+	double		served = 0;
+	double		lightest = FAIRQ_MAX_WEIGHT;
+	double		low = 0;
+	double		high = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (infos[i].class != class || !infos[i].known)
+			continue;
+		if (virtual_time_compare(infos[i].since, base) < 0)
+			base = infos[i].since;
+		served += infos[i].served_cost;
+		lightest = Min(lightest, infos[i].weight);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (infos[i].class == class && infos[i].known)
+			high = Max(high, virtual_time_distance(base, virtual_time_max(infos[i].since,
+																		  infos[i].finish)));
+	}
+	high += served / lightest;
+	for (int step = 0; step < STEPS && served > 0; step++)
+	{
+		double		middle = (low + high) / 2;
+		double		due = 0;
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < n; i++)
+		{
+			if (infos[i].class == class && infos[i].known)
+				due += due_at(&infos[i], base, middle);
+		}
+		if (due < served)
+			low = middle;
+		else
+			high = middle;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (infos[i].class == class && infos[i].known)
+			infos[i].due = due_at(&infos[i], base, high);
+	}
+}
+
+/*
+ * What each group was due of what its class has served, while it had work.
+ */
+static void
+find_dues(QueueState *state, GroupInfo *infos, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		GroupInfo  *info = &infos[i];
+		QueueOrder *order = &state->orders[info->class];
+		double		now = ((volatile QueueOrder *) order)->served_cost;
+		bool		waits = info->ready > 0 || info->overflow > 0 ||
+			virtual_time_compare(queue_order_virtual_time(order), info->finish) <= 0;
+
+		info->weight = weight_of(state, info);
+		info->due = info->all_served = 0;
+		if (info->known)
+			info->all_served = Max((waits ? now : info->leased_cost) - info->since_cost,
+								   info->served_cost);
+	}
+	for (int class = 0; class < state->classes; class++)
+		share_out(infos, n, class);
 }
 
 static Datum
@@ -92,11 +201,12 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	GroupInfo  *infos;
-	int			n = merge_classes(infos, groups_list(state, &infos));
+	int			n = groups_list(state, &infos);
 	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
 	double		weights = 0;
-	double		served = 0;
 
+	find_dues(state, infos, n);
+	n = merge_classes(infos, n);
 	for (int i = 0; i < n; i++)
 	{
 		if (infos[i].limit != NO_LIMIT)
@@ -107,10 +217,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 			limits[i].settings = state->limits.defaults;
 		}
 		if (has_work(&infos[i]))
-		{
 			weights += limits[i].settings.weight;
-			served += infos[i].served_cost;
-		}
 	}
 	for (int i = 0; i < n; i++)
 	{
@@ -118,8 +225,10 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 		const LimitSettings *settings = &limits[i].settings;
 		Datum		values[18];
 		bool		nulls[18] = {false};
-		double		share = served > 0 ? info->served_cost / served : 0;
-		double		expected = settings->weight / weights;
+		bool		known = info->all_served > 0;
+		double		share = known ? info->served_cost / info->all_served : 0;
+		double		expected = known ? info->due / info->all_served :
+			settings->weight / weights;
 
 		if (!has_work(info))
 			continue;
@@ -141,7 +250,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 		values[13] = Float8GetDatum(share);
 		values[14] = Float8GetDatum(expected);
 		values[15] = Float8GetDatum(share - expected);
-		nulls[13] = (served == 0);
+		nulls[13] = !known;
 		nulls[14] = (state->classes == 1);	/* no shares but under policy fair */
 		nulls[15] = nulls[13] || nulls[14];
 		values[16] = usecs_to_interval(Max(now - info->head_time, 0));

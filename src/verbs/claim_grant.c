@@ -26,6 +26,7 @@
 #include "shmem/lane_doubts.h"
 #include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
+#include "shmem/queue_order.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
 #include "storage/queue_index.h"
@@ -191,6 +192,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
 	group.cost = DatumGetFloat4(row_value(row, COLUMN_COST));
+	group.before = claim->served_cost;
 	group.of_overflow = lanes_entry_task(entry) != 0;
 	if (!groups_lease_begins(claim->info->state, address, &row->tuple.t_self, &name,
 							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
@@ -199,7 +201,6 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 		claim->at_limit.low = name.low;
 		claim->at_limit.high = name.high;
 		claim->at_limit.charge = group.charge;
-
 		/* A task that is leased is offered again by its holder, from here. */
 		*limit = leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 							 &row->tuple.t_self) ? NO_LIMIT : group.limit;
@@ -227,7 +228,6 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 			session_over(claim);
 		return false;
 	}
-
 	pending_claimed(&lease, lane, entry);
 	if (unlikely(group.may_be_last))
 		claim_note_dry(claim, &group);
@@ -244,8 +244,20 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	stats_batch_add(&claim->waits, claim->info->state, STATS_WAIT,
 					claim->now - ready_since(row));
 	claim->sink(row, &lease, claim->arg);
+	claim->served_cost += group.cost;
 	claim->got++;
 	return true;
+}
+
+/*
+ * The order knows of what was claimed of its tasks.
+ */
+void
+claim_tell_served(Claim *claim, QueueOrder *order)
+{
+	if (claim->served_cost > 0)
+		queue_order_served(order, claim->served_cost);
+	claim->served_cost = 0;
 }
 
 /*

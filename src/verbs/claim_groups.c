@@ -165,6 +165,7 @@ claim_of_groups(Claim *claim)
 			}
 			pfree(source->read.entries);
 		}
+		claim_tell_served(claim, &state->orders[class]);
 		if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
 			queue_order_advance(&state->orders[class],
 								left.whole == PG_INT64_MAX ? finish : left, finish);

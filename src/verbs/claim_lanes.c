@@ -436,6 +436,7 @@ lease_held(Claim *claim, int class, int max)
 	transit_horizon_ends();
 	if (start.whole != PG_INT64_MIN)
 		queue_order_advance(order, start, finish);
+	claim_tell_served(claim, order);
 	if (claim->drained && !limit_table_in_turn(&info->state->limits))
 		queue_order_idle(order);
 }

@@ -39,6 +39,8 @@ typedef struct Claim
 	RowReader	row;
 	TimestampTz now;
 	int			got;
+	double		served_cost;	/* what they were charged, those of this order
+								 * that it does not know yet */
 	Lane	   *refilling;		/* a lane that another backend is reading */
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
@@ -64,6 +66,7 @@ extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
 							const LaneEntry *entry);
 extern bool claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry,
 						VirtualTime *finish, uint32 *limit);
+extern void claim_tell_served(Claim *claim, QueueOrder *order);
 extern void claim_no_leases(Claim *claim);
 extern void claim_note_dry(Claim *claim, const GroupLease *group);
 extern void claim_feed_dry(Claim *claim);
