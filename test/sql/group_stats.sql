@@ -144,7 +144,7 @@ SELECT fairq.create_queue('gst', charge => 'minutes');
 
 -- The share is of what was served while the group had work: a group that comes later, or was
 -- idle for a while, has had what it was due, and so has one that was alone meanwhile. To see it
--- fail: have had_no_work() in groups.c do nothing but for new groups, or the view take v* = 0.
+-- fail: have had_no_work() in groups.c do nothing but for new groups.
 SELECT fairq.create_queue('gst share', buckets => 2);
 SELECT fairq.set_group('gst share', 'heavy', weight => 3);
 CREATE PROCEDURE pg_temp.serve(n int) LANGUAGE plpgsql AS $$
