@@ -56,6 +56,7 @@
 #include "storage/queue_open.h"
 #include "verbs/claim.h"
 #include "verbs/held_tasks.h"
+#include "verbs/successors.h"
 #include "worker/database_hooks.h"
 #include "worker/launcher.h"
 #include "xact/pending.h"
@@ -152,6 +153,7 @@ _PG_init(void)
 	pending_at_abort(waiters_at_abort);
 	pending_at_abort(awaiters_end);
 	held_tasks_register();
+	successors_register();
 	sql_schedules_register();
 	database_hooks_install();
 	launcher_register();

@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION fairq.enqueue(queue text, payload jsonb,
     unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
     expires_at timestamptz DEFAULT NULL, unique_for interval DEFAULT NULL,
-    delay interval DEFAULT NULL)
+    delay interval DEFAULT NULL, after bigint[] DEFAULT NULL, on_dead text DEFAULT 'hold')
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_enqueue';
 

@@ -32,5 +32,13 @@ SELECT t.topic, t.queue
 FROM fairq.topic t
 JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) t.queue;
 
+CREATE OR REPLACE VIEW fairq.dependencies WITH (security_barrier) AS
+SELECT d.queue, d.task, d.predecessor,
+    CASE d.on_dead WHEN 'h' THEN 'hold' WHEN 'c' THEN 'cancel' ELSE 'run' END AS on_dead, d.failed
+FROM fairq.dependency d
+JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) d.queue
+WHERE pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')
+    OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+
 -- The table of a queue named "tasks" would have this name: it cannot keep done tasks.
 CREATE OR REPLACE VIEW fairq.done_tasks AS SELECT * FROM fairq_internal.done_of_queues();

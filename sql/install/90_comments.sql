@@ -317,6 +317,13 @@ COMMENT ON VIEW fairq.topics IS 'The subscriptions of the queues of this databas
 COMMENT ON COLUMN fairq.topics.topic IS 'the topic, with the wildcards * and #';
 COMMENT ON COLUMN fairq.topics.queue IS 'the queue that is subscribed';
 
+COMMENT ON VIEW fairq.dependencies IS 'Which held tasks wait for the end of which others, in the queues that one may read, to pg_monitor in all.';
+COMMENT ON COLUMN fairq.dependencies.queue IS 'the queue of both tasks';
+COMMENT ON COLUMN fairq.dependencies.task IS 'the id of the task that waits';
+COMMENT ON COLUMN fairq.dependencies.predecessor IS 'the id of the task whose end it waits for';
+COMMENT ON COLUMN fairq.dependencies.on_dead IS 'what it means that this one has failed: hold, cancel or run';
+COMMENT ON COLUMN fairq.dependencies.failed IS 'whether it has: it was dead, was cancelled, or has expired';
+
 COMMENT ON VIEW fairq.schedules IS 'The schedules of one''s own roles and how they go, to pg_monitor all, without payload and headers.';
 COMMENT ON COLUMN fairq.schedules.name IS 'its name, one in the database';
 COMMENT ON COLUMN fairq.schedules.queue IS 'the queue in which tasks are enqueued, by name';
@@ -347,6 +354,7 @@ COMMENT ON TABLE fairq.queue IS 'Settings of queues; written by fairq.create_que
 COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group() and fairq.pause_group(), read through the view fairq.group_settings.';
 COMMENT ON TABLE fairq.topic IS 'Subscriptions of queues; written by fairq.subscribe() and fairq.unsubscribe(), read through the view fairq.topics.';
 COMMENT ON TABLE fairq.schedule IS 'Schedules; written by fairq.schedule() and by whoever runs them, read through the view fairq.schedules.';
+COMMENT ON TABLE fairq.dependency IS 'Which tasks wait for which others, as after of fairq.enqueue() says; written by the engine alone, read through the view fairq.dependencies.';
 COMMENT ON TABLE fairq.durable_lease IS 'Leases that survive a crash and a failover; written by the engine alone, and may have no index.';
 COMMENT ON TABLE fairq_internal.remembered_key IS 'Unique keys that are remembered for unique_for of fairq.enqueue(), with the task of each; written by the engine alone.';
 
@@ -366,6 +374,7 @@ COMMENT ON FUNCTION fairq_internal.address_hash IS 'Hash of an address.';
 COMMENT ON FUNCTION fairq_internal.address_hash_extended IS 'Hash of an address, with a seed.';
 COMMENT ON FUNCTION fairq_internal.row_written IS 'Row trigger of the tables of queues: tells the engine of rows that are written by SQL, COPY or logical replication.';
 COMMENT ON FUNCTION fairq_internal.durable_lease_written IS 'Row trigger of fairq.durable_lease: keeps out rows that are written by SQL, COPY or logical replication.';
+COMMENT ON FUNCTION fairq_internal.dependency_written IS 'Row trigger of fairq.dependency: tells the engine of rows, also of those that a restore writes.';
 COMMENT ON FUNCTION fairq_internal.remembered_key_written IS 'Row trigger of fairq_internal.remembered_key: tells the engine of rows, also of those that a restore writes.';
 COMMENT ON FUNCTION fairq_internal.schedule_written IS 'Statement trigger of fairq.schedule: wakes the worker when a definition was written, be it by a restore.';
 COMMENT ON FUNCTION fairq_internal.schedule_inserted IS 'Row trigger of fairq.schedule: the owner is the role of that name, whatever its oid was where the row comes from.';

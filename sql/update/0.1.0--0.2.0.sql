@@ -171,6 +171,7 @@ CREATE TYPE fairq.queue_task AS (
 -- ---------------------------------------------------------------------------
 
 \include sql/install/58_remembered_keys.sql
+\include sql/install/59_dependencies.sql
 \include sql/install/40_queues.sql
 \include sql/install/45_groups.sql
 \include sql/install/50_producing.sql
@@ -181,6 +182,9 @@ CREATE TYPE fairq.queue_task AS (
 \include sql/install/70_looking.sql
 \include sql/install/80_views.sql
 \include sql/install/90_comments.sql
+
+-- A view that is new.
+GRANT SELECT ON fairq.dependencies TO PUBLIC;
 
 DROP FUNCTION fairq.stats_of_queues_0_1();
 DROP FUNCTION fairq.done_of_queues_0_1();

@@ -4,14 +4,15 @@
  *	  One bounded pass of what time does to a queue.
  *
  * Leases that have run out, tasks that have expired or become due, overflow
- * that there is room for, transactions that were prepared and have ended, rows
- * of the archive that are old, keys that were remembered long enough; and now
- * and then a look for what was overlooked.  The background worker calls it
- * when something is due, fairq.maintain() at a user's wish; claims that come
- * up short call it where there is no worker, for what makes tasks ready.  It
- * is bounded: the transaction is short, and the caller comes again if there is
- * more.  (But for the look for places of the overflow that were lost, which
- * comes to each group that has any: replenish_overflow.c.)
+ * that there is room for, tasks that are held for nothing any more,
+ * transactions that were prepared and have ended, rows of the archive that are
+ * old, keys that were remembered long enough; and now and then a look for what
+ * was overlooked.  The background worker calls it when something is due,
+ * fairq.maintain() at a user's wish; claims that come up short call it where
+ * there is no worker, for what makes tasks ready.  It is bounded: the
+ * transaction is short, and the caller comes again if there is more.  (But for
+ * the look for places of the overflow that were lost, which comes to each group
+ * that has any: replenish_overflow.c.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.  It is held to the end of the transaction, in which what was
@@ -30,6 +31,7 @@
 #include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/archive_expiry.h"
+#include "maintenance/count_dependencies.h"
 #include "maintenance/expire_due.h"
 #include "maintenance/forget_keys.h"
 #include "maintenance/maintain.h"
@@ -45,7 +47,7 @@
 #include "storage/archive.h"
 #include "storage/recovery.h"
 #include "verbs/claim.h"
-#include "verbs/held_tasks.h"
+#include "verbs/held_pass.h"
 #include "verbs/replenish_overflow.h"
 #include "verbs/settle.h"
 #include "xact/pending_queue.h"
@@ -105,6 +107,7 @@ clock_was_set(QueueState *state, TimestampTz now)
 	state->archive.reread_at = 0;
 	state->archive.reread_began = 0;
 	state->remembered.reread_at = 0;
+	state->successors.recount_at = 0;
 	state->sweep.begun_at = now;
 	for (int i = 0; i < state->sweep.suspect_count; i++)
 		state->sweep.suspects[i].since = now;
@@ -164,7 +167,8 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	moved += promote_due(&pass, &maintenance->due_from);
 	moved += replenish_overflow(&pass, !maintenance->claiming && !maintenance->by_hand);
 	pass_again(&pass, parking_tick(&info->state->limits, now, NULL));
-	moved += held_tasks_look(&pass);
+	moved += held_pass(&pass);
+	count_dependencies(&pass);
 	if (claim_resolve_doubts(info->state))
 		pass_again(&pass, now + LANE_DOUBT_USECS);
 	/* It is written to just now, and the writer does not say when it ends. */
@@ -224,6 +228,7 @@ maintain_is_due(QueueInfo *info)
 	maintain_tick(now);
 	return lost || info->state->counts.recount || pg_atomic_read_u32(&info->state->expired) > 0 ||
 		queue_state_has_looks(info->state) ||
+		successor_filter_is_unknown(&info->state->successors) ||
 		index_cursor_next(&info->state->due) <= now || expire_is_due(info->state, now) ||
 		sweep_is_due(info, now) ||
 		pg_atomic_read_u32(&info->state->counts.overflowing) > 0 ||

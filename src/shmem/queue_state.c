@@ -123,6 +123,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	index_cursor_init(&queue->remembered.cursor);
 	pg_atomic_init_u64(&queue->remembered.written, 1);
 	pg_atomic_init_u32(&queue->remembered.none_of, 0);
+	successor_filter_init(&queue->successors);
 	queue->ids.all_swept = true;
 	queue->sweep.hand.due = PG_INT64_MIN;
 	queue->relation_file = InvalidRelFileNumber;

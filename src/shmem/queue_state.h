@@ -22,6 +22,7 @@
 #include "common/virtual_time.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
+#include "shmem/successor_filter.h"
 
 /*
  * One fair order: the tags of a priority class.  Queues of the policies
@@ -247,6 +248,7 @@ typedef struct QueueState
 	QueueReplenish replenish;
 	QueueHeldChecks held;
 	QueueRemembered remembered;
+	QueueSuccessors successors;
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket
 											 * is */

@@ -26,6 +26,7 @@
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "verbs/placement.h"
+#include "verbs/successors.h"
 #include "xact/pending.h"
 #include "xact/pending_ended.h"
 #include "xact/pending_groups.h"
@@ -190,6 +191,28 @@ note_row(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc, int 
 }
 
 /*
+ * Tasks may wait for one whose row is removed or changed: it has ended if it is
+ * not there any more, or dead.
+ */
+static void
+note_end(QueueInfo *info, TupleDesc tupdesc, HeapTuple old, HeapTuple new)
+{
+	bool		isnull;
+	AttrNumber	id_column = info->columns[COLUMN_ID];
+	AttrNumber	state_column = info->columns[COLUMN_STATE];
+	int64		id = DatumGetInt64(heap_getattr(old, id_column, tupdesc, &isnull));
+
+	if (likely(!successor_filter_any(&info->state->successors)))
+		return;
+	if (DatumGetChar(heap_getattr(old, state_column, tupdesc, &isnull)) == TASK_HELD)
+		pending_task_held(info->state, id, 0);
+	if (new == NULL || DatumGetInt64(heap_getattr(new, id_column, tupdesc, &isnull)) != id)
+		successors_ended(info, id, PREDECESSOR_REMOVED);
+	else if (DatumGetChar(heap_getattr(new, state_column, tupdesc, &isnull)) == TASK_DEAD)
+		successors_ended(info, id, PREDECESSOR_FAILED);
+}
+
+/*
  * fairq_internal.row_written(): row trigger after INSERT, UPDATE or DELETE.
  */
 Datum
@@ -224,6 +247,9 @@ fairq_row_written(PG_FUNCTION_ARGS)
 
 	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 		note_row(rel, info, trigger->tg_trigtuple, tupdesc, -1);
+	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+		note_end(info, tupdesc, trigger->tg_trigtuple,
+				 TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : NULL);
 	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
 		note_row(rel, info, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ?
 				 trigger->tg_trigtuple : trigger->tg_newtuple, tupdesc, 1);

@@ -47,10 +47,63 @@ PG_FUNCTION_INFO_V1(fairq_revive);
 PG_FUNCTION_INFO_V1(fairq_revive_group);
 PG_FUNCTION_INFO_V1(fairq_revive_all);
 
+/* How many tasks one may wait for. */
+#define MAX_AFTER		10000
+
 /* ----------------------------------------------------------------
  * Producing
  * ----------------------------------------------------------------
  */
+
+static int
+compare_ids(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/*
+ * The tasks that a new one is to come after, and what it means that one of
+ * them has failed: arguments 14 and 15.
+ */
+static void
+after_arguments(FunctionCallInfo fcinfo, NewTask *task)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n = arguments_array(fcinfo, 14, "after", INT8OID, &elements, &nulls);
+	char	   *on_dead = PG_ARGISNULL(15) ? "hold" : text_to_cstring(PG_GETARG_TEXT_PP(15));
+
+	task->on_dead = strcmp(on_dead, "hold") == 0 ? ON_DEAD_HOLD :
+		strcmp(on_dead, "cancel") == 0 ? ON_DEAD_CANCEL :
+		strcmp(on_dead, "run") == 0 ? ON_DEAD_RUN : '\0';
+	if (task->on_dead == '\0')
+		arguments_invalid(fcinfo, "on_dead", arguments_clip(on_dead, strlen(on_dead)),
+						  "It must be \"hold\", \"cancel\" or \"run\".");
+	if (n <= 0)
+		return;
+	arguments_no_nulls(fcinfo, nulls, n, "after");
+	task->after = palloc(n * sizeof(int64));
+	for (int i = 0; i < n; i++)
+	{
+		task->after[i] = DatumGetInt64(elements[i]);
+		if (task->after[i] <= 0)
+			arguments_invalid(fcinfo, "after", psprintf(INT64_FORMAT, task->after[i]),
+							  "Give the ids of earlier tasks of the queue.");
+	}
+	qsort(task->after, n, sizeof(int64), compare_ids);
+	for (int i = 0; i < n; i++)
+	{
+		if (i == 0 || task->after[i] != task->after[i - 1])
+			task->after[task->after_count++] = task->after[i];
+	}
+	if (task->after_count > MAX_AFTER)
+		arguments_invalid(fcinfo, "after", psprintf("{...} with %d ids", task->after_count),
+						  psprintf("A task can wait for %d others. Have tasks in between wait for some of them each.",
+								   MAX_AFTER));
+}
 
 Datum
 fairq_enqueue(PG_FUNCTION_ARGS)
@@ -63,6 +116,7 @@ fairq_enqueue(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	arguments_task(fcinfo, &task);
+	after_arguments(fcinfo, &task);
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
 	arguments_check_task(fcinfo, info, &task);
 	enqueue_tasks(rel, info, 1, &task, &id);

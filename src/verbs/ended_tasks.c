@@ -5,8 +5,9 @@
  *
  * A task ends by ack, pop, cancel, purge or its deadline, or it dies.
  * Whatever the verb, all that has to learn of it does so here: who awaits it,
- * the archive, and the task that is held behind its unique key.  The verb
- * itself deletes or writes the row, ends the lease, and counts.
+ * the archive, the tasks that wait for its end, and the task that is held
+ * behind its unique key.  The verb itself deletes or writes the row, ends the
+ * lease, and counts.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,8 +15,26 @@
 
 #include "verbs/ended_tasks.h"
 #include "verbs/held_tasks.h"
+#include "verbs/successors.h"
 #include "xact/pending_ended.h"
 #include "xact/pending_queue.h"
+#include "xact/pending_successors.h"
+
+/*
+ * A held task has ended.  What it has waited for, if it has, is forgotten.
+ */
+static void
+held_task_ended(EndedTasks *ended, RowReader *row)
+{
+	QueueState *state = row->info->state;
+
+	if (!successor_filter_any(&state->successors))
+		return;
+	if (ended->many)
+		pending_recount_dependencies(state);
+	else
+		pending_task_held(state, DatumGetInt64(row_value(row, COLUMN_ID)), 0);
+}
 
 /*
  * The task that row has read has ended, and its row is deleted.  claimed_at is
@@ -28,6 +47,11 @@ ended_tasks_add(EndedTasks *ended, RowReader *row, ArchiveOutcome outcome,
 	/* First: its lease, if it has one, is what was noted last. */
 	pending_task_ended(row->info->state, DatumGetInt64(row_value(row, COLUMN_ID)), outcome);
 	archive_add(&ended->archive, row, outcome, attempts, claimed_at);
+
+	successors_ended(row->info, DatumGetInt64(row_value(row, COLUMN_ID)),
+					 outcome == ARCHIVE_ACKED ? PREDECESSOR_DONE : PREDECESSOR_FAILED);
+	if (unlikely(DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD))
+		held_task_ended(ended, row);
 
 	/* Nothing is held behind a task that is held itself. */
 	if (likely(row_is_null(row, COLUMN_UNIQUE_KEY)) ||
@@ -47,6 +71,7 @@ ended_tasks_died(RowReader *row)
 {
 	pending_task_ended(row->info->state, DatumGetInt64(row_value(row, COLUMN_ID)),
 					   ARCHIVE_DEAD);
+	successors_ended(row->info, DatumGetInt64(row_value(row, COLUMN_ID)), PREDECESSOR_FAILED);
 	held_tasks_gone(row);
 }
 

@@ -6,7 +6,8 @@
  * One heap insert, its index entries, and at commit an offer to the lane.  The
  * address comes from shared memory before the row is written; no row is locked
  * and no row is shared (invariant I6).  But for tasks with a unique key: those
- * are looked up first (unique_keys.c).
+ * are looked up first (unique_keys.c), and so are those that a task is to come
+ * after (dependencies.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -22,6 +23,7 @@
 #include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
+#include "verbs/dependencies.h"
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"
 #include "verbs/unique_keys.h"
@@ -225,6 +227,81 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 	count_payloads(info->state, n, tasks);
 }
 
+/* ----------------------------------------------------------------
+ * Tasks that wait for others
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * What a task has to wait for; id is that of a new one.
+ */
+static void
+read_waits(RowReader *row, const NewTask *task, int64 id, NewDependencies *waits)
+{
+	bool		brief = row->brief;
+
+	memset(waits, 0, sizeof(NewDependencies));
+	if (task->after_count == 0)
+		return;
+
+	/* Ids are given out in order, so all before this one have been. */
+	if (task->after[task->after_count - 1] >= id)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("cannot wait for task " INT64_FORMAT " of queue \"%s\": there has not been one yet",
+						task->after[task->after_count - 1], row->info->name),
+				 errhint("Give the ids of earlier tasks of the queue.")));
+	waits->task = id;
+	waits->on_dead = task->on_dead;
+	waits->n = task->after_count;
+	waits->predecessors = palloc(waits->n * sizeof(int64));
+	memcpy(waits->predecessors, task->after, waits->n * sizeof(int64));
+	row->brief = true;
+	dependencies_read(row, waits);
+	row->brief = brief;
+}
+
+/*
+ * A new task that waits for others was written: so is for which.  A pass looks
+ * at it when that is committed (dependencies.c).
+ */
+static void
+write_waits(QueueInfo *info, const NewDependencies *waits)
+{
+	if (waits->n == 0)
+		return;
+	dependency_table_insert(info, waits);
+	pending_task_held(info->state, waits->task, 0);
+}
+
+/*
+ * A task without a unique key that is to come after others.
+ */
+static int64
+enqueue_after(Placement *placement, Relation rel, QueueInfo *info, const NewTask *task)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	NewPlace	place = {.placed = -1,.state = NOT_PLACED};
+	const NewPlace *const place_list[] = {&place};
+	NewDependencies waits;
+	RowReader	row;
+
+	take_ids(info, 1, &place);
+	row_reader_begin(&row, rel, info);
+	read_waits(&row, task, place.id, &waits);
+	row_reader_end(&row);
+	if (waits.n > 0)
+	{
+		place.state = TASK_HELD;
+		prepare_later(info, task);
+	}
+	else
+		place_task(placement, task, now, &place);
+	write_tasks(rel, info, 1, &task, place_list, now);
+	write_waits(info, &waits);
+	return place.id;
+}
+
 /* Tasks without a unique key. */
 static void
 enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
@@ -284,12 +361,19 @@ same_key(const NewTask *x, const NewTask *y)
  * given up if it is not needed.
  */
 static int64
-enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
+enqueue_with_key(Placement *placement, RowReader *row, const NewTask *given,
 				 NewPlace *place, TimestampTz now)
 {
 	QueueInfo  *info = row->info;
+	NewTask		copy = *given;
+	const NewTask *task = &copy;
+	NewDependencies waits;
 	UniqueKey	key;
 
+	if (task->after_count > 0)
+		take_ids(info, 1, place);
+	read_waits(row, task, place->id, &waits);
+	copy.waits = &waits;
 	unique_keys_take(placement, row, task, &key);
 	if (key.found != KEY_FREE)
 		give_up_place(info, place);
@@ -300,7 +384,7 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
 
 		make_room(info, 1);
 		take_ids(info, 1, place);
-		if (key.found == KEY_IN_FLIGHT)
+		if (key.found == KEY_IN_FLIGHT || waits.n > 0)
 		{
 			place->state = TASK_HELD;
 			prepare_later(info, task);
@@ -310,6 +394,7 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *task,
 		write_tasks(row->rel, info, 1, task_list, place_list, now);
 		if (key.found == KEY_IN_FLIGHT)
 			pending_task_held(info->state, place->id, key.id);
+		write_waits(info, &waits);
 		key.id = place->id;
 	}
 	else
@@ -426,6 +511,12 @@ enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
 		return;
 	}
 	make_room(info, n);
+	if (tasks[0].after_count > 0)
+	{
+		Assert(n == 1);
+		ids[0] = enqueue_after(&placement, rel, info, &tasks[0]);
+		return;
+	}
 	for (int done = 0; done < n; done += ENQUEUE_BATCH)
 		enqueue_batch(&placement, rel, info, Min(ENQUEUE_BATCH, n - done),
 					  tasks + done, ids + done);

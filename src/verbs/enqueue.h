@@ -8,6 +8,7 @@
 #ifndef FAIRQ_ENQUEUE_H
 #define FAIRQ_ENQUEUE_H
 
+#include "storage/dependency_table.h"
 #include "storage/queue_catalog.h"
 
 /* A task as a producer gives it; all values are checked. */
@@ -27,6 +28,11 @@ typedef struct NewTask
 	text	   *unique_key;		/* NULL: none */
 	bool		replace;		/* a task of this key that waits */
 	int64		unique_for;		/* microseconds; 0: the key is not remembered */
+	int			after_count;	/* 0: it waits for none */
+	int64	   *after;			/* ids in order, each once */
+	char		on_dead;		/* ON_DEAD_HOLD, with after */
+	const NewDependencies *waits;	/* NULL, or those of these that have yet
+									 * to end: not the caller's to set */
 } NewTask;
 
 /* A task of which nothing is said. */

@@ -9,10 +9,11 @@
 #define FAIRQ_HELD_TASKS_H
 
 #include "storage/row_reader.h"
-#include "verbs/pass.h"
+#include "verbs/placement.h"
 
 extern void held_tasks_gone(RowReader *row);
-extern int	held_tasks_look(Pass *pass);
+extern bool held_tasks_let_run(Placement *placement, RowReader *row,
+							   const ItemPointerData *tid);
 extern void held_tasks_register(void);
 
 #endif							/* FAIRQ_HELD_TASKS_H */

@@ -109,7 +109,10 @@ write_settings(const char *queue, const QueueSettings *settings, bool new)
 							n, types, values, nulls);
 }
 
-/* Forget the settings of a queue, and what it has subscribed to. */
+/*
+ * Forget the settings of a queue, what it has subscribed to, and which of its
+ * tasks wait for others.
+ */
 static void
 delete_settings(const char *queue)
 {
@@ -117,6 +120,8 @@ delete_settings(const char *queue)
 	Datum		value = CStringGetTextDatum(queue);
 
 	queue_admin_execute("DELETE FROM fairq.queue WHERE queue OPERATOR(pg_catalog.=) $1",
+						1, &type, &value, " ");
+	queue_admin_execute("DELETE FROM fairq.dependency WHERE queue OPERATOR(pg_catalog.=) $1",
 						1, &type, &value, " ");
 }
 

@@ -35,6 +35,9 @@
  *
  * What is held becomes ready in held_tasks.c.
  *
+ * A task may also be held because it waits for others (dependencies.c).  Then
+ * it is the one that waits, though none of its key may be in flight.
+ *
  * A key may be remembered for a time (unique_for, remembered_keys.c).  If no
  * task of it waits, the task that it was remembered with is the one until
  * then, be it in flight or ended.
@@ -65,6 +68,7 @@
 #include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
+#include "verbs/dependencies.h"
 #include "verbs/expire.h"
 #include "verbs/key_tasks.h"
 #include "verbs/unique_keys.h"
@@ -72,6 +76,7 @@
 #include "xact/pending_groups.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
+#include "xact/pending_successors.h"
 
 /* Has a task that waits, or is held, expired?  Then it is not the one. */
 static bool
@@ -127,6 +132,8 @@ keeps_place(RowReader *row, const NewTask *task)
 		case TASK_SCHEDULED:
 			return false;
 	}
+	if (task->waits->n > 0)
+		return false;
 	if (row->info->policy == QUEUE_TIME)
 		return task->run_at == DT_NOBEGIN;
 	return task->run_at <= GetCurrentTimestamp() &&
@@ -189,6 +196,52 @@ write_back(RowReader *row, const KeyRow *found, HeapTuple old)
 }
 
 /*
+ * The task that row has read, in the state from, is replaced by one that waits
+ * for others: it is held.
+ */
+static bool
+hold(RowReader *row, char from, bool wait)
+{
+	row_is_null(row, COLUMN_ADDRESS) = true;
+	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_HELD);
+	if (!row_writer_update(row->rel, row->info, &row->tuple.t_self,
+						   row->values, row->nulls, wait))
+		return false;
+	stats_tally(row->info->state, task_state_depth(from), -1);
+	stats_tally(row->info->state, QUEUE_HELD, 1);
+	return true;
+}
+
+/*
+ * A task was replaced: what it waits for is, too, if it was or is to be held.
+ */
+static void
+replace_waits(RowReader *row, const KeyRow *found, const NewDependencies *waits)
+{
+	QueueInfo  *info = row->info;
+	ReplacedDependencies replaced;
+	NewDependencies now = *waits;
+
+	if (waits->n == 0 &&
+		(found->state != TASK_HELD ||
+		 (!pending_predecessors_any() &&
+		  dependencies_blocked(info, found->id) == DEPENDENCIES_NONE)))
+		return;
+	now.task = found->id;
+	dependencies_no_circle(info, &now);
+	replaced = (ReplacedDependencies)
+	{
+		.queue = info->state,
+			.relation = info->relation,
+			.on_dead = now.on_dead,
+			.task = now.task,
+			.n = now.n,
+			.predecessors = now.predecessors,
+	};
+	pending_dependencies_replaced(&replaced);
+}
+
+/*
  * Write the row of a task that waits: as it is, or as task gives it.  Returns
  * false if it is not there any more, or being written by another transaction
  * and wait is false.
@@ -243,7 +296,8 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 
 	if (!same_place)
 	{
-		if (!placement_by_run_at(placement, row, found->state, wait))
+		if (!(task->waits->n > 0 ? hold(row, found->state, wait) :
+			  placement_by_run_at(placement, row, found->state, wait)))
 			return false;
 	}
 	else
@@ -270,6 +324,8 @@ write_waiting(Placement *placement, RowReader *row, const KeyRow *found,
 		if (addressed)
 			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
 	}
+	else if (task->replace)
+		replace_waits(row, found, task->waits);
 	return true;
 }
 

@@ -19,43 +19,26 @@
  */
 #include "postgres.h"
 
-#include "utils/memutils.h"
-
 #include "shmem/awaiters.h"
+#include "xact/id_list.h"
 #include "xact/pending.h"
 #include "xact/pending_ended.h"
 #include "xact/pending_leases.h"
-
-/* How many tasks the first list of ids has room for. */
-#define FIRST_IDS	64
 
 typedef struct PendingEnded
 {
 	int			queue;
 	int			outcome;
-	int64		n;
-	int64		size;			/* of ids; 0: there is the first one only */
-	int64		first;
-	int64	   *ids;
+	IdList		tasks;
 } PendingEnded;
 
 /* The action that was noted last, if it is still there. */
 static int	last_ended = -1;
 
-static int64
-ended_id(const PendingEnded *ended, int64 i)
-{
-	return ended->size > 0 ? ended->ids[i] : ended->first;
-}
-
 static void
 forget_ids(PendingAction *action)
 {
-	PendingEnded *ended = pending_data(action, PendingEnded);
-
-	if (ended->size > 0)
-		pfree(ended->ids);
-	ended->size = ended->n = 0;
+	id_list_free(&pending_data(action, PendingEnded)->tasks);
 }
 
 static void
@@ -64,9 +47,9 @@ tell(PendingAction *action, bool look)
 	PendingEnded *ended = pending_data(action, PendingEnded);
 
 	pg_memory_barrier();
-	for (int64 i = 0; i < ended->n; i++)
+	for (int64 i = 0; i < ended->tasks.n; i++)
 	{
-		int64		task = ended_id(ended, i);
+		int64		task = id_list_get(&ended->tasks, i);
 
 		if (awaiters_any(ended->queue, task))
 			awaiters_tell(ended->queue, task, look ? AWAITERS_LOOK : ended->outcome);
@@ -93,26 +76,6 @@ static const PendingKind ended_tasks = {
 	.prepare = tell_to_look,
 };
 
-/* The ids of one action become more. */
-static void
-add_id(PendingEnded *ended, int64 task)
-{
-	if (ended->n < ended->size)
-		 /* there is room */ ;
-	else if (ended->size == 0)
-	{
-		ended->ids = MemoryContextAlloc(TopMemoryContext, FIRST_IDS * sizeof(int64));
-		ended->ids[0] = ended->first;
-		ended->size = FIRST_IDS;
-	}
-	else
-	{
-		ended->ids = repalloc_huge(ended->ids, 2 * ended->size * sizeof(int64));
-		ended->size *= 2;
-	}
-	ended->ids[ended->n++] = task;
-}
-
 /*
  * A task ends with this transaction, as outcome says (archive.h);
  * AWAITERS_LOOK: its row changes in a way of which it is not known what it
@@ -131,15 +94,13 @@ pending_task_ended(QueueState *queue, int64 task, int outcome)
 	ended = last ? pending_data(last, PendingEnded) : NULL;
 	if (ended != NULL && ended->queue == number && ended->outcome == outcome)
 	{
-		add_id(ended, task);
+		id_list_add(&ended->tasks, task);
 		return;
 	}
 	last_ended = pending_mark();
-	*pending_new(ended_tasks, PendingEnded) = (PendingEnded)
-	{
-		.queue = number,
-			.outcome = outcome,
-			.n = 1,
-			.first = task,
-	};
+	ended = pending_new(ended_tasks, PendingEnded);
+	memset(ended, 0, sizeof(PendingEnded));
+	ended->queue = number;
+	ended->outcome = outcome;
+	id_list_add(&ended->tasks, task);
 }

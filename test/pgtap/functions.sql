@@ -22,7 +22,7 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('resume_group', 'queue text, group_key text', 'void'),
     ('maintain', 'queue text', 'bigint'),
     ('enqueue',
-     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval$$,
+     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'hold'::text$$,
      'bigint'),
     ('enqueue_many',
      $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs double precision[] DEFAULT NULL::double precision[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text, unique_for interval DEFAULT NULL::interval$$,
@@ -108,7 +108,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_in'), ('address_out'), ('address_recv'), ('address_send'),
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
-    ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'),
+    ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'),
     ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions')$$,
     'and no others but these');
 SELECT is_empty('SELECT oid::regprocedure FROM internal WHERE NOT has_function_privilege(''public'', oid, ''EXECUTE'')', 'which views and triggers call for everyone');

@@ -8,7 +8,7 @@ SELECT no_plan();
 -- The extension.
 SELECT is(extversion, '0.2.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
-SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.group_setting', 'fairq.queue', 'fairq.schedule', 'fairq.topic', 'fairq_internal.remembered_key'], 'pg_dump carries the settings of queues, and schedules')
+SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.dependency', 'fairq.group_setting', 'fairq.queue', 'fairq.schedule', 'fairq.topic', 'fairq_internal.remembered_key'], 'pg_dump carries the settings of queues, schedules, and what waits for what')
     FROM pg_extension WHERE extname = 'pgfairq';
 SELECT isnt(obj_description(oid, 'pg_extension'), NULL, 'it has a comment') FROM pg_extension WHERE extname = 'pgfairq';
 
@@ -57,6 +57,7 @@ INSERT INTO contract
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
         ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
         ('topics', 'topic', 'text'), ('topics', 'queue', 'text'),
+        ('dependencies', 'queue', 'text'), ('dependencies', 'task', 'bigint'), ('dependencies', 'predecessor', 'bigint'), ('dependencies', 'on_dead', 'text'), ('dependencies', 'failed', 'boolean'),
         ('schedules', 'name', 'text'), ('schedules', 'queue', 'text'), ('schedules', 'owner', 'text'), ('schedules', 'cron', 'text'), ('schedules', 'timezone', 'text'),
         ('schedules', 'catch_up', 'text'), ('schedules', 'overlap', 'boolean'), ('schedules', 'active', 'boolean'), ('schedules', 'next_run', 'timestamp with time zone'),
         ('schedules', 'last_run', 'timestamp with time zone'), ('schedules', 'last_task', 'bigint'), ('schedules', 'skipped', 'bigint'), ('schedules', 'failures', 'integer'),
@@ -68,7 +69,7 @@ INSERT INTO contract
         ('done_tasks', 'payload', 'jsonb'), ('done_tasks', 'attempts', 'integer'), ('done_tasks', 'enqueued_at', 'timestamp with time zone'),
         ('done_tasks', 'claimed_at', 'timestamp with time zone'), ('done_tasks', 'done_at', 'timestamp with time zone'), ('done_tasks', 'last_error', 'text'),
         ('done_tasks', 'result', 'jsonb');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules']);
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 -- \d+ says what each is for, and each of its columns.
 SELECT is_empty($$SELECT c.oid::regclass, obj_description(c.oid, 'pg_class') FROM pg_class c WHERE relnamespace = 'fairq'::regnamespace AND relkind = 'v'
@@ -87,9 +88,11 @@ SELECT table_privs_are('fairq', view, 'pg_monitor', ARRAY['SELECT'], format('pg_
 SELECT schema_privs_are('fairq', 'public', ARRAY['USAGE'], 'everyone may use the schema, nobody but who is told may create in it');
 SELECT is_empty('SELECT c.oid::regclass, a.* FROM pg_class c, aclexplode(relacl) a WHERE relnamespace = ''fairq''::regnamespace AND grantee = 0 AND privilege_type <> ''SELECT''',
     'PUBLIC may read at most');
-SELECT tables_are('fairq', ARRAY['group_setting', 'queue', 'topic', 'durable_lease', 'schedule']);
+SELECT tables_are('fairq', ARRAY['group_setting', 'queue', 'topic', 'durable_lease', 'schedule', 'dependency']);
 SELECT table_privs_are('fairq', t, 'public', ARRAY['SELECT'], t || ' is written through functions only') FROM unnest('{queue,topic}'::text[]) t;
 SELECT table_privs_are('fairq', 'durable_lease', 'public', '{}'::text[], 'what leases are worth is nobody''s to read');
+SELECT table_privs_are('fairq', 'dependency', 'public', ARRAY[]::text[], 'what waits for what is read through a view');
+SELECT is((SELECT array_agg(tgenabled) FROM pg_trigger WHERE tgrelid = 'fairq.dependency'::regclass), '{A}'::"char"[], 'the engine learns of its rows, by replication too');
 SELECT table_privs_are('fairq', 'schedule', 'public', ARRAY[]::text[], 'what schedules enqueue is not everybody''s to read');
 SELECT is_empty('SELECT indexrelid FROM pg_index WHERE indrelid = ''fairq.durable_lease''::regclass', 'leases have no index');
 SELECT is((SELECT array_agg(tgenabled) FROM pg_trigger WHERE tgrelid = 'fairq.durable_lease'::regclass), '{A}'::"char"[], 'rows that do not come from the engine are kept out, by replication too');

@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * count_dependencies.c
+ *	  Counting which tasks others wait for.
+ *
+ * After a start, and when what is known may be wrong, all rows of a queue in
+ * fairq.dependency are read, some at a time, and counted (successor_filter.c).
+ * Those of tasks that are not held any more are deleted: the tasks were purged,
+ * or removed by TRUNCATE.
+ *
+ * What is counted stays so if the transaction rolls back: then a few rows are
+ * counted that are gone, until the next count.
+ *
+ * Locking: the maintenance lock.  Nothing is waited for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "utils/timestamp.h"
+
+#include "maintenance/count_dependencies.h"
+#include "storage/dependency_table.h"
+#include "storage/row_reader.h"
+
+/* How often to count them again, if there are any. */
+#define RECOUNT_USECS	USECS_PER_HOUR
+
+/* Rows that are read at a time. */
+#define READ_ROWS		10000
+
+/*
+ * Is a task held, or perhaps?
+ */
+static bool
+is_held(RowReader *row, int64 task)
+{
+	switch (row_reader_task(row, task, NULL))
+	{
+		case ROW_GONE:
+			return false;
+		case ROW_LIVE:
+		case ROW_OWN:
+			return DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD;
+		case ROW_IN_PROGRESS:
+		case ROW_IN_DOUBT:
+			break;
+	}
+	return true;
+}
+
+void
+count_dependencies(Pass *pass)
+{
+	QueueInfo  *info = pass->info;
+	QueueSuccessors *successors = &info->state->successors;
+	bool		anew = (successors->recount_at <= pass->now && successor_filter_any(successors));
+	Dependency *rows;
+	RowReader	row;
+	int64		task = 0;
+	bool		held = false;
+	int			n;
+
+	if (likely(!anew && !successor_filter_is_unknown(successors)))
+		return;
+	if (successor_filter_count_begins(successors, anew))
+	{
+		successors->recount_at = pass->now + RECOUNT_USECS;
+		successors->next_task = successors->next_predecessor = PG_INT64_MIN;
+	}
+	rows = palloc(READ_ROWS * sizeof(Dependency));
+	n = dependency_table_all(info, successors->next_task, successors->next_predecessor,
+							 READ_ROWS, rows);
+	row_reader_begin(&row, pass->rel, info);
+	row.brief = true;
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (i == 0 || rows[i].task != task)
+			held = is_held(&row, rows[i].task);
+		task = rows[i].task;
+		if (held || rows[i].busy || !dependency_table_delete(info, &rows[i], false))
+			(void) successor_filter_raise(successors, rows[i].predecessor);
+		successors->next_task = task;
+		successors->next_predecessor = rows[i].predecessor + 1;
+	}
+	row_reader_end(&row);
+	pfree(rows);
+	if (n == READ_ROWS)
+		pass->more = true;
+	else
+		successor_filter_count_ends(successors);
+}

@@ -1,0 +1,370 @@
+/*-------------------------------------------------------------------------
+ *
+ * dependency_table.c
+ *	  The table of which tasks wait for which others.
+ *
+ * A row of fairq.dependency says that a held task waits for the end of another
+ * one, its predecessor.  It is written with the task, or when that is
+ * replaced.  It is deleted when the predecessor has ended, or the task has; if
+ * the predecessor has failed it may say that instead.  The table is one for all
+ * queues of the database, an ordinary one: a dump has its rows, and a rollback
+ * undoes them.
+ *
+ * Rows are read as they are at present, uncommitted ones included: whoever
+ * reads decides what it means that another transaction has one in hand.  They
+ * are inserted with SQL, as the owner of the table, who may have changed it;
+ * that needs no privileges of producers.  They are deleted past the executor,
+ * for also a transaction with an old snapshot deletes what is there now.
+ *
+ * A trigger counts rows, however they come (successor_filter.c).
+ *
+ * Locking: the caller has the queue's table locked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/pg_type_d.h"
+#include "commands/trigger.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "common/run_as.h"
+#include "common/shared_memory.h"
+#include "storage/dependency_table.h"
+#include "xact/pending.h"
+#include "xact/pending_queue.h"
+#include "xact/pending_successors.h"
+
+#define TABLE_NAME		"dependency"
+#define BY_TASK			"dependency_by_task"
+#define BY_PREDECESSOR	"dependency_by_predecessor"
+
+/* The columns of the table, as sql/install makes them. */
+#define DEPENDENCY_QUEUE		1
+#define DEPENDENCY_TASK			2
+#define DEPENDENCY_PREDECESSOR	3
+#define DEPENDENCY_ON_DEAD		4
+#define DEPENDENCY_FAILED		5
+
+PG_FUNCTION_INFO_V1(fairq_dependency_written);
+
+/* A read of rows of one queue by an index, in its order. */
+typedef struct TableScan
+{
+	Relation	table;
+	Relation	index;
+	SnapshotData dirty;
+	SysScanDesc scan;
+} TableScan;
+
+static Relation
+open_table(LOCKMODE lockmode)
+{
+	Oid			relid = get_relname_relid(TABLE_NAME, queue_catalog_schema(false));
+	Relation	table = OidIsValid(relid) ? try_table_open(relid, lockmode) : NULL;
+
+	if (table == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("table \"%s.%s\" is missing", QUEUE_SCHEMA, TABLE_NAME),
+				 errhint("It is part of the extension.")));
+	return table;
+}
+
+static Relation
+open_index(Relation table, const char *name)
+{
+	Oid			relid = get_relname_relid(name, RelationGetNamespace(table));
+	Relation	index = OidIsValid(relid) ? try_relation_open(relid, AccessShareLock) : NULL;
+
+	if (index == NULL || index->rd_index == NULL || !index->rd_index->indisvalid ||
+		index->rd_index->indrelid != RelationGetRelid(table))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+				 errmsg("table \"%s.%s\" has no valid index \"%s\"", QUEUE_SCHEMA,
+						TABLE_NAME, name),
+				 errhint("Undo the change that was made to the table.")));
+	return index;
+}
+
+/*
+ * Read rows of a queue: those whose column, the second of the index, is equal
+ * to value, and whose third is from or more; or (all) those whose second is
+ * value or more.
+ */
+static void
+begin_scan(TableScan *scan, QueueInfo *info, const char *index, int64 value,
+		   int64 from, bool all)
+{
+	bool		by_task = (strcmp(index, BY_TASK) == 0);
+	ScanKeyData keys[3];
+
+	scan->table = open_table(RowExclusiveLock);
+	scan->index = open_index(scan->table, index);
+	InitDirtySnapshot(scan->dirty);
+	ScanKeyInit(&keys[0], DEPENDENCY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
+				CStringGetTextDatum(info->name));
+	ScanKeyInit(&keys[1], by_task ? DEPENDENCY_TASK : DEPENDENCY_PREDECESSOR,
+				all ? BTGreaterEqualStrategyNumber : BTEqualStrategyNumber,
+				all ? F_INT8GE : F_INT8EQ, Int64GetDatum(value));
+	ScanKeyInit(&keys[2], by_task ? DEPENDENCY_PREDECESSOR : DEPENDENCY_TASK,
+				BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));
+	scan->scan = systable_beginscan_ordered(scan->table, scan->index, &scan->dirty,
+											all ? 2 : 3, keys);
+}
+
+static Datum
+column_of(Relation table, HeapTuple tuple, AttrNumber column)
+{
+	bool		isnull;
+
+	return heap_getattr(tuple, column, RelationGetDescr(table), &isnull);
+}
+
+static bool
+next_row(TableScan *scan, ScanDirection direction, Dependency *row)
+{
+	HeapTuple	tuple = systable_getnext_ordered(scan->scan, direction);
+
+	if (tuple == NULL)
+		return false;
+	row->task = DatumGetInt64(column_of(scan->table, tuple, DEPENDENCY_TASK));
+	row->predecessor = DatumGetInt64(column_of(scan->table, tuple, DEPENDENCY_PREDECESSOR));
+	row->on_dead = DatumGetChar(column_of(scan->table, tuple, DEPENDENCY_ON_DEAD));
+	row->failed = DatumGetBool(column_of(scan->table, tuple, DEPENDENCY_FAILED));
+	row->writer = scan->dirty.xmin;
+	row->busy = TransactionIdIsValid(scan->dirty.xmin) || TransactionIdIsValid(scan->dirty.xmax);
+	row->tid = tuple->t_self;
+	return true;
+}
+
+static void
+end_scan(TableScan *scan)
+{
+	systable_endscan_ordered(scan->scan);
+	relation_close(scan->index, AccessShareLock);
+	table_close(scan->table, NoLock);
+}
+
+/*
+ * The rows of a predecessor, up to max, of tasks from an id on.  Returns how
+ * many.
+ */
+int
+dependency_table_of_predecessor(QueueInfo *info, int64 predecessor, int64 from,
+								int max, Dependency *rows)
+{
+	TableScan	scan;
+	int			n = 0;
+
+	begin_scan(&scan, info, BY_PREDECESSOR, predecessor, from, false);
+	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
+		n++;
+	end_scan(&scan);
+	return n;
+}
+
+/*
+ * The rows of a task, up to max, of predecessors from an id on.  Returns how
+ * many.
+ */
+int
+dependency_table_of_task(QueueInfo *info, int64 task, int64 from, int max, Dependency *rows)
+{
+	TableScan	scan;
+	int			n = 0;
+
+	begin_scan(&scan, info, BY_TASK, task, from, false);
+	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
+		n++;
+	end_scan(&scan);
+	return n;
+}
+
+/*
+ * All rows of a queue by task and predecessor, from those on, up to max.
+ * Returns how many.
+ */
+int
+dependency_table_all(QueueInfo *info, int64 task, int64 from, int max, Dependency *rows)
+{
+	TableScan	scan;
+	int			n = 0;
+
+	begin_scan(&scan, info, BY_TASK, task, 0, true);
+	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (rows[n].task > task || rows[n].predecessor >= from)
+			n++;
+	}
+	end_scan(&scan);
+	return n;
+}
+
+/*
+ * Does a task wait for others, beside those that are in the hands of other
+ * transactions?  If not, *busy: for these.
+ *
+ * From the last one on: tasks end about in the order of their ids.  So the
+ * last of many is the one that is there still, and to look costs as little for
+ * each of ten thousand as for one.
+ */
+bool
+dependency_table_last(QueueInfo *info, int64 task, bool *busy)
+{
+	TableScan	scan;
+	Dependency	row;
+	bool		found = false;
+
+	*busy = false;
+	begin_scan(&scan, info, BY_TASK, task, PG_INT64_MIN, false);
+	while (!found && next_row(&scan, BackwardScanDirection, &row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		found = !row.busy;
+		*busy |= row.busy;
+	}
+	end_scan(&scan);
+	return found;
+}
+
+/*
+ * Does any task wait for a task, or may do so soon?
+ */
+bool
+dependency_table_waited_for(QueueInfo *info, int64 task)
+{
+	Dependency	row;
+
+	return dependency_table_of_predecessor(info, task, PG_INT64_MIN, 1, &row) > 0;
+}
+
+/*
+ * Delete a row that no other transaction is writing.  Returns false if another
+ * one has deleted it, or has it in hand and wait is false.
+ */
+bool
+dependency_table_delete(QueueInfo *info, const Dependency *row, bool wait)
+{
+	Relation	table = open_table(RowExclusiveLock);
+	ItemPointerData tid = row->tid;
+	TM_FailureData tmfd;
+	bool		deleted;
+
+	Assert(!TransactionIdIsValid(row->writer));
+	pending_reserve(1);
+	deleted = (heap_delete(table, &tid, GetCurrentCommandId(true), InvalidSnapshot, wait,
+						   &tmfd, false) == TM_Ok);
+	if (deleted)
+		pending_dependency_uncounted(info->state, row->predecessor);
+	table_close(table, NoLock);
+	return deleted;
+}
+
+/*
+ * Write rows.
+ */
+void
+dependency_table_insert(QueueInfo *info, const NewDependencies *rows)
+{
+	static SPIPlanPtr plan = NULL;
+	Datum	   *elements = palloc(rows->n * sizeof(Datum));
+	Datum		values[5];
+	Relation	table = open_table(RowExclusiveLock);
+	RunAs		context;
+	int			result;
+
+	values[0] = CStringGetTextDatum(info->name);
+	values[1] = Int64GetDatum(rows->task);
+	for (int i = 0; i < rows->n; i++)
+		elements[i] = Int64GetDatum(rows->predecessors[i]);
+	values[2] = PointerGetDatum(construct_array(elements, rows->n, INT8OID, sizeof(int64),
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[3] = CharGetDatum(rows->on_dead);
+	values[4] = BoolGetDatum(rows->failed);
+	run_as_role(table->rd_rel->relowner, &context);
+	SPI_connect();
+	if (plan == NULL)
+	{
+		Oid			types[] = {TEXTOID, INT8OID, INT8ARRAYOID, CHAROID, BOOLOID};
+		SPIPlanPtr	prepared = SPI_prepare("INSERT INTO " QUEUE_SCHEMA "." TABLE_NAME
+										   " (queue, task, predecessor, on_dead, failed)"
+										   " SELECT $1, $2, predecessor, $4, $5"
+										   " FROM pg_catalog.unnest($3) AS predecessor",
+										   5, types);
+
+		if (prepared == NULL || SPI_keepplan(prepared) != 0)
+			elog(ERROR, "SPI_prepare failed (%s)", SPI_result_code_string(SPI_result));
+		plan = prepared;
+	}
+	result = SPI_execute_plan(plan, values, NULL, false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_plan failed (%s)", SPI_result_code_string(result));
+	SPI_finish();
+	run_as_end(&context);
+	table_close(table, NoLock);
+	pfree(elements);
+}
+
+/*
+ * fairq_internal.dependency_written(): row trigger after INSERT, UPDATE or
+ * DELETE of the table.  Rows may come and go with SQL, from a dump or another
+ * server; a task that waits for less is looked at.
+ */
+Datum
+fairq_dependency_written(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	Relation	table;
+	QueueState *state;
+	Oid			queue;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
+		!TRIGGER_FIRED_AFTER(trigger->tg_event) ||
+		RelationGetRelid(trigger->tg_relation) !=
+		get_relname_relid(TABLE_NAME, queue_catalog_schema(false)))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("fairq_internal.dependency_written() is a row trigger of \"%s.%s\" alone",
+						QUEUE_SCHEMA, TABLE_NAME),
+				 errhint("Drop the trigger that calls it.")));
+	if (!shared_memory_ready())
+		PG_RETURN_POINTER(NULL);
+	table = trigger->tg_relation;
+	queue = queue_catalog_relation(TextDatumGetCString(column_of(table, trigger->tg_trigtuple,
+																 DEPENDENCY_QUEUE)));
+	state = OidIsValid(queue) ? queue_state_find(queue) : NULL;
+	if (state == NULL)
+		PG_RETURN_POINTER(NULL);
+	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+	{
+		pending_dependency_uncounted(state,
+									 DatumGetInt64(column_of(table, trigger->tg_trigtuple,
+															 DEPENDENCY_PREDECESSOR)));
+		pending_task_held(state, DatumGetInt64(column_of(table, trigger->tg_trigtuple,
+														 DEPENDENCY_TASK)), 0);
+	}
+	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
+		pending_dependency_counted(state,
+								   DatumGetInt64(column_of(table, trigger->tg_newtuple,
+														   DEPENDENCY_PREDECESSOR)));
+	else if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
+		pending_dependency_counted(state,
+								   DatumGetInt64(column_of(table, trigger->tg_trigtuple,
+														   DEPENDENCY_PREDECESSOR)));
+	PG_RETURN_POINTER(NULL);
+}

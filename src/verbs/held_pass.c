@@ -1,0 +1,267 @@
+/*-------------------------------------------------------------------------
+ *
+ * held_pass.c
+ *	  The pass that looks at held tasks.
+ *
+ * A task is held behind another one of its unique key, because it waits for
+ * other tasks (dependencies.c), or both.  Whoever ends the last of these makes
+ * it ready, if that is known by then (held_tasks.c, successors.c).  What is not
+ * known is left to this pass, which looks when all have committed: at tasks
+ * that are named to it (queue_state_look), and at all that are held after a
+ * start, and after rows were written with SQL, purged, or come from a prepared
+ * transaction.
+ *
+ * It also ends those that are to be cancelled because one that they wait for
+ * has failed, and forgets what a held task has waited for that has ended.
+ *
+ * Locking: the maintenance lock.  Nothing is waited for.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/timestamp.h"
+
+#include "common/run_as.h"
+#include "shmem/leases.h"
+#include "shmem/stats.h"
+#include "storage/row_writer.h"
+#include "verbs/dependencies.h"
+#include "verbs/ended_tasks.h"
+#include "verbs/held_pass.h"
+#include "verbs/held_tasks.h"
+#include "verbs/key_tasks.h"
+#include "verbs/placement.h"
+#include "xact/pending_queue.h"
+
+/* How soon to look again at what is being written, in microseconds. */
+#define LOOK_USECS		INT64CONST(250000)
+
+/* How soon to try again to end a task, if that has failed, in microseconds. */
+#define CANCEL_USECS	(10 * USECS_PER_SEC)
+
+/* Predecessors that a pass looks at, or a few more. */
+#define MAX_LOOKED		20000
+
+/* What became of a look at a held task. */
+typedef enum LookResult
+{
+	LOOK_DONE,					/* there is nothing to do, or others will */
+	LOOK_RAN,					/* it is ready now, or has ended */
+	LOOK_AGAIN,					/* it, or one before it, is in others' hands */
+	LOOK_FAILED					/* it could not be ended */
+} LookResult;
+
+/* A look at held tasks. */
+typedef struct HeldLook
+{
+	Pass	   *pass;
+	Placement	placement;
+	RowReader	row;
+	int			looked;			/* predecessors */
+} HeldLook;
+
+/* A task that is to be cancelled. */
+typedef struct Cancel
+{
+	Relation	rel;
+	QueueInfo  *info;
+	int64		task;
+	bool		done;
+} Cancel;
+
+/*
+ * One of the key of the task that row has read may be before it.
+ */
+static LookResult
+look_at_key(HeldLook *look)
+{
+	RowReader  *row = &look->row;
+	QueueInfo  *info = row->info;
+	LookResult	result = LOOK_AGAIN;
+	ItemPointerData tid = row->tuple.t_self;
+	KeyTasks	tasks;
+	LOCKTAG		lock;
+	text	   *key;
+
+	/* Whoever revives another one of the key must not meet us. */
+	key = DatumGetTextPCopy(row_value(row, COLUMN_UNIQUE_KEY));
+	key_tasks_lock_tag(row->rel, key, &lock);
+	if (LockAcquire(&lock, ExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return LOOK_AGAIN;
+	key_tasks_find(row->rel, info, key, &tasks);
+	if (tasks.has_first)
+	{
+		if (!TransactionIdIsValid(tasks.first.busy) ||
+			leases_will_look(queue_state_number(info->state), tasks.first.id))
+			result = LOOK_DONE;
+	}
+	else if (!TransactionIdIsValid(tasks.busy) &&
+			 held_tasks_let_run(&look->placement, row, &tid))
+		result = LOOK_RAN;
+	LockRelease(&lock, ExclusiveLock, false);
+	pfree(key);
+	return result;
+}
+
+/*
+ * Cancel a held task.
+ */
+static void
+cancel_task(void *arg)
+{
+	Cancel	   *cancel = arg;
+	QueueInfo  *info = cancel->info;
+	EndedTasks	ended = {0};
+	RowReader	row;
+	RowStatus	status;
+
+	row_reader_begin(&row, cancel->rel, info);
+	status = row_reader_task(&row, cancel->task, NULL);
+	if ((status == ROW_LIVE || status == ROW_OWN) &&
+		DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_HELD &&
+		row_writer_delete(cancel->rel, &row.tuple.t_self, false))
+	{
+		ended_tasks_add(&ended, &row, ARCHIVE_CANCELLED,
+						DatumGetInt32(row_value(&row, COLUMN_ATTEMPTS)), DT_NOBEGIN);
+		stats_tally(info->state, QUEUE_CANCELLED, 1);
+		stats_tally(info->state, row_reader_depth(&row), -1);
+		dependencies_clear(info, cancel->task);
+		cancel->done = true;
+	}
+	row_reader_end(&row);
+	ended_tasks_write(&ended, cancel->rel, info);
+}
+
+/*
+ * End a task that is not to run, for one that it waits for has failed.  An
+ * error, which only code of the owner's can raise, is no reason for the rest of
+ * a pass to fail.
+ */
+static LookResult
+end_task(HeldLook *look, int64 id)
+{
+	Cancel		cancel = {.rel = look->pass->rel,.info = look->pass->info,.task = id};
+	ErrorData  *error = run_as_try(cancel_task, &cancel);
+
+	if (error == NULL)
+		return cancel.done ? LOOK_RAN : LOOK_AGAIN;
+	ereport(LOG,
+			(errcode(error->sqlerrcode),
+			 errmsg("could not cancel task " INT64_FORMAT " of queue \"%s\", for one before it has failed: %s",
+					id, look->pass->info->name, error->message),
+			 errhint("It stays held, and it is tried again from time to time.")));
+	FreeErrorData(error);
+	return LOOK_FAILED;
+}
+
+static LookResult
+look_at(HeldLook *look, int64 id)
+{
+	RowReader  *row = &look->row;
+	QueueInfo  *info = row->info;
+	ItemPointerData tid;
+
+	switch (row_reader_task(row, id, NULL))
+	{
+		case ROW_GONE:
+			dependencies_clear(info, id);
+			return LOOK_DONE;
+		case ROW_OWN:
+			return LOOK_DONE;
+		case ROW_IN_PROGRESS:
+		case ROW_IN_DOUBT:
+			return LOOK_AGAIN;
+		case ROW_LIVE:
+			break;
+	}
+	if (DatumGetInt64(row_value(row, COLUMN_ID)) != id ||
+		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_HELD)
+		return LOOK_DONE;
+	tid = row->tuple.t_self;
+	switch (dependencies_look(row->rel, info, id, &look->looked))
+	{
+		case DEPENDENCIES_NONE:
+			break;
+		case DEPENDENCIES_OPEN:
+			return LOOK_DONE;
+		case DEPENDENCIES_BUSY:
+			return LOOK_AGAIN;
+		case DEPENDENCIES_CANCEL:
+			return end_task(look, id);
+	}
+	if (!row_is_null(row, COLUMN_UNIQUE_KEY))
+		return look_at_key(look);
+	return held_tasks_let_run(&look->placement, row, &tid) ? LOOK_RAN : LOOK_AGAIN;
+}
+
+/*
+ * What is to be looked at: ids has room for it.  Returns how many tasks.
+ */
+static int
+take_looks(Pass *pass, int64 *ids)
+{
+	QueueState *state = pass->info->state;
+	int64		from;
+	int64		after;
+	int			n = queue_state_take_looks(state, ids, &from);
+
+	for (int i = 0; i < n; i++)
+		pending_looked(state, ids[i], false);
+	if (from == PG_INT64_MAX)
+		return n;
+	pending_looked(state, from, true);
+	n += key_index_held(pass->rel, pass->info, from, pass->max, ids + n, &after);
+	if (after != PG_INT64_MAX)
+	{
+		queue_state_look_from(state, after);
+		pass->more = true;
+	}
+	return n;
+}
+
+/*
+ * Look at held tasks that may have nothing before them, up to pass->max beside
+ * those that are named.  Returns how many are ready, or have ended.
+ */
+int
+held_pass(Pass *pass)
+{
+	QueueState *state = pass->info->state;
+	TimestampTz now = GetCurrentTimestamp();
+	HeldLook	look = {.pass = pass};
+	int64	   *ids;
+	int			n;
+	int			ran = 0;
+
+	if (!queue_state_has_looks(state))
+		return 0;
+	ids = palloc((pass->max + HELD_LOOKS) * sizeof(int64));
+	n = take_looks(pass, ids);
+	placement_begin(&look.placement, pass->rel, pass->info);
+	row_reader_begin(&look.row, pass->rel, pass->info);
+	for (int i = 0; i < n; i++)
+	{
+		LookResult	result;
+
+		CHECK_FOR_INTERRUPTS();
+		if (look.looked > MAX_LOOKED)
+		{
+			queue_state_look(state, ids[i]);
+			pass->more = true;
+			continue;
+		}
+		result = look_at(&look, ids[i]);
+		if (result == LOOK_AGAIN || result == LOOK_FAILED)
+		{
+			queue_state_look(state, ids[i]);
+			pass_again(pass, now + (result == LOOK_AGAIN ? LOOK_USECS : CANCEL_USECS));
+		}
+		ran += (result == LOOK_RAN);
+	}
+	row_reader_end(&look.row);
+	pfree(ids);
+	return ran;
+}

@@ -1,0 +1,387 @@
+/*-------------------------------------------------------------------------
+ *
+ * successors.c
+ *	  Tasks that wait for the end of another one learn of it.
+ *
+ * A transaction that ends a task which others wait for (fairq.enqueue's after)
+ * looks after them just before it commits; not earlier, so that the rows are
+ * locked for a moment only.  It deletes the rows which say that they wait for
+ * it, or notes there that it has failed.  Whichever task then has no row left
+ * becomes ready in this transaction.
+ *
+ * The last of several.  Of a task that waits for ten thousand others no row of
+ * its own is locked or written as they end, so these do not meet.  Whoever has
+ * deleted a row reads the task's other rows: if one of them is there, and no
+ * other transaction has it in hand, whoever ends that predecessor will look
+ * again, and there is nothing to do.  If all that are left are in the hands of
+ * transactions, it is not known which of these commits last, and whether: then
+ * a pass looks at the task after the commit (held_pass.c).  Each of them sees
+ * the others' rows until it sees them deleted, so at least one comes to that.
+ *
+ * Failure of an earlier task that means the end of the later one is passed on
+ * by that pass, one task at a time: a transaction that cancels one task does
+ * not find itself cancelling a million.
+ *
+ * A task that was replaced waits for others than before.  Its rows are written
+ * here, too.  Rows are locked in the order of predecessor and task, so two
+ * transactions do not wait for each other.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/snapmgr.h"
+
+#include "common/run_as.h"
+#include "storage/queue_open.h"
+#include "verbs/dependencies.h"
+#include "verbs/held_tasks.h"
+#include "verbs/placement.h"
+#include "verbs/successors.h"
+#include "xact/pending.h"
+#include "xact/pending_queue.h"
+
+/* Rows that are read at a time. */
+#define READ_ROWS	1000
+
+/* A predecessor that has ended. */
+typedef struct Ended
+{
+	int64		task;
+	PredecessorEnd end;
+} Ended;
+
+/* A queue in which tasks have ended or were replaced. */
+typedef struct Work
+{
+	Relation	rel;
+	QueueInfo  *info;
+	RunAs		owner;
+	Placement	placement;
+	RowReader	row;
+	Dependency *rows;			/* room for READ_ROWS */
+} Work;
+
+/*
+ * A task ends, if this transaction commits; others may wait for it.
+ */
+void
+successors_note(QueueInfo *info, int64 task, PredecessorEnd end)
+{
+	if (successor_filter_perhaps(&info->state->successors, task))
+		pending_predecessor_ended(info->state, info->relation, task, end);
+}
+
+/*
+ * A task waits for one less.  If that was the last one it becomes ready.
+ */
+static void
+waits_for_less(Work *work, int64 task)
+{
+	QueueInfo  *info = work->info;
+	RowReader  *row = &work->row;
+	ItemPointerData tid;
+	bool		later = false;
+	bool		busy;
+
+	if (dependency_table_last(info, task, &busy))
+		return;
+	if (busy)
+		later = true;
+	else
+	{
+		switch (row_reader_task(row, task, NULL))
+		{
+			case ROW_GONE:
+				break;
+			case ROW_IN_PROGRESS:
+			case ROW_IN_DOUBT:
+				later = true;
+				break;
+			case ROW_OWN:
+			case ROW_LIVE:
+				tid = row->tuple.t_self;
+				/* With a key, others of it have a say; see held_pass.c. */
+				if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD)
+					later = !row_is_null(row, COLUMN_UNIQUE_KEY) ||
+						!held_tasks_let_run(&work->placement, row, &tid);
+				break;
+		}
+	}
+	if (later)
+		pending_task_held(info->state, task, 0);
+}
+
+/*
+ * A predecessor of a task has ended.
+ */
+static void
+note_end(Work *work, const Dependency *row, PredecessorEnd end)
+{
+	QueueInfo  *info = work->info;
+
+	/* A row that is new is looked at after its transaction's commit. */
+	if (TransactionIdIsValid(row->writer))
+		return;
+	if (end == PREDECESSOR_FAILED && row->on_dead != ON_DEAD_RUN)
+	{
+		dependencies_fail(info, row);
+		if (row->on_dead == ON_DEAD_CANCEL)
+			pending_task_held(info->state, row->task, 0);
+		return;
+	}
+	/* A task that had failed was removed with SQL: that is as it was. */
+	if (end == PREDECESSOR_REMOVED && row->failed)
+		return;
+	if (!row->busy && dependency_table_delete(info, row, false))
+		waits_for_less(work, row->task);
+	else
+		pending_task_held(info->state, row->task, 0);
+}
+
+/*
+ * Has a task ended as was noted?  One that was removed may be there again, and
+ * one that has failed may be revived in the same transaction.
+ */
+static bool
+has_ended(Work *work, const Ended *ended)
+{
+	RowReader  *row = &work->row;
+
+	if (ended->end == PREDECESSOR_DONE)
+		return true;
+	switch (row_reader_task(row, ended->task, NULL))
+	{
+		case ROW_LIVE:
+		case ROW_OWN:
+			return ended->end == PREDECESSOR_FAILED &&
+				DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD;
+		case ROW_GONE:
+		case ROW_IN_PROGRESS:
+		case ROW_IN_DOUBT:
+			break;
+	}
+	return true;
+}
+
+/*
+ * Look after those that wait for a task.
+ */
+static void
+look_after(Work *work, const Ended *ended)
+{
+	int64		from = PG_INT64_MIN;
+	int			n;
+
+	if (!has_ended(work, ended))
+		return;
+	do
+	{
+		TransactionId writer = InvalidTransactionId;
+
+		n = dependency_table_of_predecessor(work->info, ended->task, from, READ_ROWS, work->rows);
+		for (int i = 0; i < n && !TransactionIdIsValid(writer); i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+
+			/*
+			 * A pass notes just now that the task is dead, which has been
+			 * revived since.
+			 */
+			if (work->rows[i].failed && ended->end == PREDECESSOR_DONE)
+				writer = work->rows[i].writer;
+			if (TransactionIdIsValid(writer))
+				break;
+			note_end(work, &work->rows[i], ended->end);
+			from = work->rows[i].task + 1;
+		}
+		if (TransactionIdIsValid(writer))
+			XactLockTableWait(writer, NULL, NULL, XLTW_None);
+		else if (n < READ_ROWS)
+			break;
+	} while (n > 0);
+}
+
+static bool
+begin_work(Work *work, Oid relation)
+{
+	work->info = queue_open_relation(relation, RowExclusiveLock, 0, &work->rel);
+	if (work->info == NULL)
+		return false;
+	/* As in held_tasks.c: the owner's code is in a restricted context. */
+	run_as_owner(work->rel->rd_rel->relowner, &work->owner);
+	placement_begin(&work->placement, work->rel, work->info);
+	row_reader_begin(&work->row, work->rel, work->info);
+	work->rows = palloc(READ_ROWS * sizeof(Dependency));
+	return true;
+}
+
+static void
+end_work(Work *work)
+{
+	pfree(work->rows);
+	row_reader_end(&work->row);
+	run_as_end(&work->owner);
+	relation_close(work->rel, NoLock);
+}
+
+static int
+compare_ended(const void *a, const void *b)
+{
+	const Ended *x = a;
+	const Ended *y = b;
+
+	return x->task != y->task ? (x->task < y->task ? -1 : 1) :
+		(x->end > y->end) - (x->end < y->end);
+}
+
+/*
+ * Look after all tasks of a queue that have ended.
+ */
+static void
+settle_queue(Oid relation)
+{
+	EndedPredecessors action;
+	int64		total = 0;
+	int64		n = 0;
+	Ended	   *ended;
+	Work		work;
+
+	for (int at = 0; (at = pending_predecessors_next(at, &action)) >= 0; at++)
+		total += (action.relation == relation) ? action.n : 0;
+	ended = MemoryContextAllocHuge(CurrentMemoryContext, total * sizeof(Ended));
+	for (int at = 0; (at = pending_predecessors_next(at, &action)) >= 0; at++)
+	{
+		for (int64 i = 0; action.relation == relation && i < action.n; i++)
+			ended[n++] = (Ended)
+		{
+			.task = pending_predecessors_get(at, i),.end = action.end
+		};
+	}
+	qsort(ended, n, sizeof(Ended), compare_ended);
+	if (begin_work(&work, relation))
+	{
+		for (int64 i = 0; i < n; i++)
+			look_after(&work, &ended[i]);
+		end_work(&work);
+	}
+	pfree(ended);
+}
+
+/*
+ * A task was replaced: from now on it waits for what the last call said.
+ */
+static void
+write_replaced(Work *work, const ReplacedDependencies *replaced)
+{
+	QueueInfo  *info = work->info;
+	NewDependencies rows = {
+		.task = replaced->task,
+		.on_dead = replaced->on_dead,
+		.n = replaced->n,
+		.predecessors = replaced->predecessors,
+	};
+	int			n;
+
+	/*
+	 * Others that have a row in hand are about to commit, and may have
+	 * written another one by then.
+	 */
+	while ((n = dependency_table_of_task(info, rows.task, PG_INT64_MIN, READ_ROWS,
+										 work->rows)) > 0)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (TransactionIdIsValid(work->rows[i].writer))
+				XactLockTableWait(work->rows[i].writer, NULL, NULL, XLTW_None);
+			else
+				(void) dependency_table_delete(info, &work->rows[i], true);
+		}
+	}
+	if (rows.n > 0)
+		dependency_table_insert(info, &rows);
+	/* Once more: another one may have been replaced at the same time. */
+	dependencies_no_circle(info, &rows);
+	pending_task_held(info->state, rows.task, 0);
+}
+
+/* Is an action the last one of its task? */
+static bool
+is_last(int number, const ReplacedDependencies *replaced)
+{
+	ReplacedDependencies other;
+
+	for (int at = number + 1; (at = pending_replaced_next(at, &other)) >= 0; at++)
+	{
+		if (other.relation == replaced->relation && other.task == replaced->task)
+			return false;
+	}
+	return true;
+}
+
+static void
+settle_all(void)
+{
+	ReplacedDependencies replaced;
+	EndedPredecessors action;
+	List	   *done = NIL;
+
+	if (likely(!pending_predecessors_any()))
+		return;
+	/* What the last command has written is seen as such. */
+	CommandCounterIncrement();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	for (int at = 0; (at = pending_replaced_next(at, &replaced)) >= 0; at++)
+	{
+		Work		work;
+
+		if (!is_last(at, &replaced) || !begin_work(&work, replaced.relation))
+			continue;
+		write_replaced(&work, &replaced);
+		end_work(&work);
+	}
+	for (int at = 0; (at = pending_predecessors_next(at, &action)) >= 0; at++)
+	{
+		if (list_member_oid(done, action.relation))
+			continue;
+		done = lappend_oid(done, action.relation);
+		settle_queue(action.relation);
+	}
+	list_free(done);
+	PopActiveSnapshot();
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+		case XACT_EVENT_PRE_PREPARE:
+			settle_all();
+			break;
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			pending_successors_end();
+			break;
+		case XACT_EVENT_PARALLEL_COMMIT:
+		case XACT_EVENT_PARALLEL_ABORT:
+		case XACT_EVENT_PARALLEL_PRE_COMMIT:
+			break;
+	}
+}
+
+/*
+ * Register the callback.  Called once a process, from _PG_init.
+ */
+void
+successors_register(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+}
