@@ -101,7 +101,9 @@ class Task:
     def shown(self, tx):
         """The state that tasks() has for tx."""
         state = self.seen(tx).state
-        return "leased" if state == "ready" and self.lease else state
+        # A task that was nacked to its death and revived in one transaction is in flight
+        # until that ends, also if its place is in the overflow.
+        return "leased" if state in ("ready", "overflow") and self.lease else state
 
     def free(self, tx):
         """Nobody else has it in hand."""

@@ -5,6 +5,7 @@ import time
 from contextlib import contextmanager
 
 import psycopg
+from psycopg import sql
 
 from model import COUNTED, Difference, Model, Transaction
 
@@ -91,8 +92,14 @@ class Compared:
                 continue
             states = dict(self.call(c, "SELECT id, state FROM fairq.tasks(%s)", queue.name))
             for task in placed:
-                state = "ready" if states.get(task.id) == "leased" else states.get(task.id)
-                queue.placed(task, state)
+                state = states.get(task.id)
+                # It has a place beside its lease, until the nack before is committed.
+                queue.placed(task, self.state_of_row(c, queue, task) if state == "leased" else state)
+
+    def state_of_row(self, c, queue, task):
+        table = sql.Identifier("q_" + queue.name).as_string(c.db)
+        return self.value(c, "SELECT CASE state WHEN 'r' THEN 'ready' WHEN 'o' THEN 'overflow' END FROM fairq."
+                          + table + " WHERE id = %s", task.id)
 
     # --- comparing --------------------------------------------------------
 
@@ -170,6 +177,16 @@ class Compared:
         fed = []
         # What is held may run because the one before it has died.
         rows.sort(key=lambda row: row[0] not in queue.tasks or queue.tasks[row[0]].lease is None)
+        # What has expired goes first: then what is held behind it may run.
+        there = {row[0] for row in rows}
+        for id in [id for id in should if id not in there] if passes else []:
+            if should[id].may_end(tx):
+                self.model.remove(tx, should[id], "expired")
+            elif self.expires_with_lease(tx, should[id]):
+                self.model.remove(tx, should[id], "expired", errors=self.model.errors_of(should[id].lease))
+            else:
+                continue
+            moved.append(should.pop(id))
         for id, state, *rest in rows:
             task = should.pop(id, None)
             if task is None:
@@ -183,13 +200,6 @@ class Compared:
             self.expect("task %d" % id, (state, *rest),
                         (state if task in moved else task.shown(tx), row.group, row.payload, row.attempts, row.key, row.klass,
                          queue.attempts_of(row), row.error))
-        for id, task in list(should.items()):
-            if passes and task.may_end(tx):
-                self.model.remove(tx, task, "expired")
-                moved.append(should.pop(id))
-            elif passes and self.expires_with_lease(tx, task):
-                self.model.remove(tx, task, "expired", errors=self.model.errors_of(task.lease))
-                moved.append(should.pop(id))
         if should:
             raise Difference("there is no task %r" % list(should))
         for place in {(t.row.group, t.row.klass) for t in fed}:
