@@ -52,13 +52,15 @@ BEGIN
                                                   WHEN name = 'session' THEN '(SELECT session FROM fairq.sessions LIMIT 1)'
                                                   WHEN name = 'name' THEN 'm.policy' WHEN name = 'ttl' THEN 'm.lease' WHEN name = 'bound' THEN 'm.yes'
                                                   WHEN name IN ('wait', 'on_duplicate', 'backoff_base', 'backoff_max', 'keep_done', 'durable_leases', 'charge', 'notify',
-                                                                'max_depth', 'backoff_jitter', 'default_priority', 'group_required', 'if_not_exists', 'expire_after') THEN 'DEFAULT'
-                                                  WHEN name IN ('max_ready', 'max_ready_per_group', 'run_ats', 'expires_at', 'weight', 'max_leased', 'rate', 'burst') THEN 'NULL'
+                                                                'max_depth', 'backoff_jitter', 'default_priority', 'group_required', 'if_not_exists', 'expire_after',
+                                                                'timezone', 'catch_up', 'overlap', 'active') THEN 'DEFAULT'
+                                                  WHEN name IN ('max_ready', 'max_ready_per_group', 'run_ats', 'expires_at', 'unique_for', 'after', 'on_dead', 'result', 'weight', 'max_leased', 'rate', 'burst') THEN 'NULL'
                                                   WHEN name IN ('error', 'unique_key', 'topic') THEN 'm.policy' WHEN name = 'unique_keys' THEN 'm.group_keys' WHEN name = 'errors' THEN 'm.group_keys[1:1]'
                                                   WHEN name = 'headers' THEN 'm.payload' WHEN name = 'max_attempts' THEN 'm.max_tasks'
                                                   WHEN name = 'priority' THEN 'm.max_tasks % 10'
                                                   WHEN name = 'queues' THEN 'ARRAY[m.queue, ''fair'', m.queue]'
-                                                  WHEN name = 'delay' THEN '''0'''
+                                                  WHEN name IN ('delay', 'timeout') THEN '''0'''
+                                                  WHEN name = 'cron' THEN '''@yearly'''
                                                   WHEN type = 'integer'::regtype AND name = 'buckets' THEN 'NULL'
                                                   ELSE 'm.' || name END, ', ' ORDER BY n) AS picked
                            FROM unnest(proargnames, proargtypes::oid[]) WITH ORDINALITY a(name, type, n)) a
