@@ -271,7 +271,8 @@ write_waits(QueueInfo *info, const NewDependencies *waits)
 	if (waits->n == 0)
 		return;
 	dependency_table_insert(info, waits);
-	pending_task_held(info->state, waits->task, 0);
+	/* New ids are the highest: of many tasks it is noted once. */
+	pending_look_from(info->state, waits->task);
 }
 
 /*

@@ -580,11 +580,11 @@ pending_task_held(QueueState *queue, int64 task, int64 before)
 }
 
 /*
- * Tasks go that others may be held behind, and it is not known which: all are
- * looked at.
+ * Held tasks were written that have to be looked at, or tasks go that others
+ * may be held behind: all from an id on are looked at.
  */
 void
-pending_look(QueueState *queue)
+pending_look_from(QueueState *queue, int64 task)
 {
 	PendingLook *wanted;
 
@@ -593,13 +593,26 @@ pending_look(QueueState *queue)
 	{
 		PendingAction *action = pending_find(pending_mark() - i, &wanted_look);
 
-		if (action != NULL && pending_data(action, PendingLook)->queue == queue)
+		wanted = action ? pending_data(action, PendingLook) : NULL;
+		if (wanted != NULL && wanted->queue == queue)
+		{
+			wanted->task = Min(wanted->task, task);
 			return;
+		}
 	}
 	wanted = pending_new(wanted_look, PendingLook);
 	wanted->queue = queue;
-	wanted->task = PG_INT64_MIN;
+	wanted->task = task;
 	wanted->all = true;
+}
+
+/*
+ * Tasks go that others may be held behind, and it is not known which.
+ */
+void
+pending_look(QueueState *queue)
+{
+	pending_look_from(queue, PG_INT64_MIN);
 }
 
 /*

@@ -45,6 +45,7 @@ extern void pending_due_read(IndexCursorChange change, IndexCursor *cursor,
 
 extern void pending_task_held(QueueState *queue, int64 task, int64 before);
 extern void pending_look(QueueState *queue);
+extern void pending_look_from(QueueState *queue, int64 task);
 extern void pending_looked(QueueState *queue, int64 task, bool all);
 
 #endif							/* FAIRQ_PENDING_QUEUE_H */
