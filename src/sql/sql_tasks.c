@@ -64,24 +64,45 @@ compare_ids(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* What it means that a task which another one waits for has failed. */
+static char
+on_dead_argument(FunctionCallInfo fcinfo, int number)
+{
+	static const struct
+	{
+		const char *word;
+		char		on_dead;
+	}			words[] = {{"hold", ON_DEAD_HOLD}, {"cancel", ON_DEAD_CANCEL}, {"run", ON_DEAD_RUN}};
+	const text *value;
+
+	if (PG_ARGISNULL(number))
+		return ON_DEAD_HOLD;
+	value = PG_GETARG_TEXT_PP(number);
+	for (int i = 0; i < (int) lengthof(words); i++)
+	{
+		if (VARSIZE_ANY_EXHDR(value) == strlen(words[i].word) &&
+			memcmp(VARDATA_ANY(value), words[i].word, VARSIZE_ANY_EXHDR(value)) == 0)
+			return words[i].on_dead;
+	}
+	arguments_invalid(fcinfo, "on_dead", arguments_clip(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)),
+					  "It must be \"hold\", \"cancel\" or \"run\".");
+	return ON_DEAD_HOLD;
+}
+
 /*
- * The tasks that a new one is to come after, and what it means that one of
- * them has failed: arguments 14 and 15.
+ * The tasks that a new one is to come after: arguments 14 and 15.
  */
 static void
 after_arguments(FunctionCallInfo fcinfo, NewTask *task)
 {
 	Datum	   *elements;
 	bool	   *nulls;
-	int			n = arguments_array(fcinfo, 14, "after", INT8OID, &elements, &nulls);
-	char	   *on_dead = PG_ARGISNULL(15) ? "hold" : text_to_cstring(PG_GETARG_TEXT_PP(15));
+	int			n;
 
-	task->on_dead = strcmp(on_dead, "hold") == 0 ? ON_DEAD_HOLD :
-		strcmp(on_dead, "cancel") == 0 ? ON_DEAD_CANCEL :
-		strcmp(on_dead, "run") == 0 ? ON_DEAD_RUN : '\0';
-	if (task->on_dead == '\0')
-		arguments_invalid(fcinfo, "on_dead", arguments_clip(on_dead, strlen(on_dead)),
-						  "It must be \"hold\", \"cancel\" or \"run\".");
+	task->on_dead = on_dead_argument(fcinfo, 15);
+	if (PG_ARGISNULL(14))
+		return;
+	n = arguments_array(fcinfo, 14, "after", INT8OID, &elements, &nulls);
 	if (n <= 0)
 		return;
 	arguments_no_nulls(fcinfo, nulls, n, "after");
