@@ -6,7 +6,11 @@
 # who may not any more, or is gone; a paused queue; without a worker, by hand; a worker
 # that sleeps when there is no schedule.
 #
-# SEEN
+# Seen to fail: without LATE_USECS in choose_tick() 'none' runs what is half an hour late;
+# when last_task_is_there() takes a dead task for one that waits none comes after it; without
+# run_as_owner() in do_tick() a tick needs no privilege; when do_tick() waits for the lock of
+# the queue's table the tick fails instead of staying due; and when the commit of a
+# schedule does not wake the worker it does not run.
 
 use strict;
 use warnings;

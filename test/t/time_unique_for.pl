@@ -10,7 +10,8 @@
 # promoted remembers what the primary did, and forgets it.
 #
 # Seen to fail: without "row_until <= now" in remembered_keys_find() what is over is
-# not free, in each of these cases.
+# not free when the clock was set forward, when what remembered it began later, and
+# after the promotion.
 
 use strict;
 use warnings;
