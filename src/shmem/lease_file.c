@@ -44,7 +44,7 @@
 #include "shmem/sessions.h"
 
 #define LEASE_FILE		PGSTAT_STAT_PERMANENT_DIRECTORY "/pgfairq.leases"
-#define LEASE_FILE_MAGIC	0x46514C05	/* change it with any of the structs */
+#define LEASE_FILE_MAGIC	0x46514C06	/* change it with any of the structs */
 
 /* Which shutdown it was: there is no other one of the same. */
 typedef struct Shutdown

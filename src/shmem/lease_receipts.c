@@ -14,25 +14,31 @@
 #include "port/pg_bswap.h"
 #include "utils/uuid.h"
 
+#include "common/node_number.h"
 #include "common/settings.h"
 #include "shmem/lease_table.h"
 
-/* The first half of the receipt of a lease that is not moved. */
+/*
+ * The first half of the receipt of a lease that is not moved, but for the
+ * node.
+ */
 uint64
 lease_usual_receipt(uint32 entry)
 {
-	return ((uint64) entry << 32) | ((lease_table->salt >> 12) << 16) |
-		(8 << 12) | (lease_table->salt & 0xFFF);
+	return ((uint64) entry << 32) | (8 << 12) | (lease_table->salt & 0xFFF);
 }
 
 /*
- * The receipt of a lease: entry, salt and token, in a uuid of version 8 (RFC
- * 9562: custom).  Every bit of it counts.
+ * The receipt of a lease: entry, node, salt and token, in a uuid of version 8
+ * (RFC 9562: custom).  Every bit of it counts but those of the node, which say
+ * where to go with it: the number may change while the lease lives.
  */
 void
 leases_to_receipt(const LeaseInfo *lease, pg_uuid_t *receipt)
 {
-	uint64		high = lease->receipt != 0 ? lease->receipt : lease_usual_receipt(lease->ref.entry);
+	uint64		node = queue_state_by_number(lease->queue)->ids.node;
+	uint64		high = lease->receipt != 0 ? lease->receipt :
+		lease_usual_receipt(lease->ref.entry) | (node << NODE_UUID_SHIFT);
 	uint64		low = (UINT64CONST(2) << 62) | lease->ref.token;
 
 	high = pg_hton64(high);
@@ -67,7 +73,7 @@ leases_from_receipt(const pg_uuid_t *receipt, LeaseRef *ref)
 	if (!lease_split_receipt(receipt, &high, &ref->token))
 		return false;
 	ref->entry = high >> 32;
-	return high == lease_usual_receipt(ref->entry) &&
+	return (high & ~NODE_UUID_MASK) == lease_usual_receipt(ref->entry) &&
 		ref->entry < (uint32) settings_max_leases;
 }
 

@@ -9,6 +9,7 @@
  */
 #include "postgres.h"
 
+#include "common/node_number.h"
 #include "common/settings.h"
 #include "shmem/groups.h"
 #include "shmem/lease_table.h"
@@ -87,7 +88,7 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
 		lease = &lease_entries[number];
 		lease->durable = true;
 		lease_durables[number].tid = durable->durable_tid;
-		if (!lease->moved && high != lease_usual_receipt(number))
+		if (!lease->moved && (high & ~NODE_UUID_MASK) != lease_usual_receipt(number))
 			lease_move(number, high);
 		ref->entry = number;
 		ref->token = lease->token;
@@ -110,7 +111,7 @@ leases_salt(void)
 void
 leases_set_salt(uint32 salt)
 {
-	lease_table->salt = salt & 0xFFFFFFF;
+	lease_table->salt = salt & 0xFFF;
 }
 
 /*

@@ -75,7 +75,7 @@ lease_table_shmem_init(void *area, bool found)
 	lease_table->free = all_entries_free;
 	if (!pg_strong_random(&lease_table->salt, sizeof(lease_table->salt)))
 		lease_table->salt = (uint32) GetCurrentTimestamp();
-	lease_table->salt &= 0xFFFFFFF;
+	lease_table->salt &= 0xFFF;
 	pg_atomic_init_u64(&lease_table->tick, 0);
 	LWLockInitialize(&lease_table->moved_lock, shared_memory_tranche(FAIRQ_TRANCHE_LEASE));
 	memset(lease_table->moved, 0xFF, sizeof(lease_table->moved));

@@ -88,7 +88,7 @@ typedef struct LeaseTable
 {
 	LWLock		free_lock;
 	FreeEntries free;			/* free_lock */
-	uint32		salt;			/* 28 bits, new at each start */
+	uint32		salt;			/* 12 bits, new at each start */
 	pg_atomic_uint64 tick;		/* some process turns, or turned, the wheels
 								 * to this one */
 	LWLock		moved_lock;

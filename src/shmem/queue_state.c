@@ -22,6 +22,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "common/node_number.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
@@ -334,6 +335,11 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 		queue->published.charge_seconds = public->charge_seconds;
 		changed = !limit_table_same(&queue->limits.defaults, &public->group_defaults);
 		queue->limits.defaults = public->group_defaults;
+		SpinLockAcquire(&queue->ids.mutex);
+		queue->ids.node = public->node;
+		if (queue->ids.end < NODE_FIRST_ID(public->node))
+			queue->ids.next = queue->ids.end;
+		SpinLockRelease(&queue->ids.mutex);
 	}
 	LWLockRelease(&queue->lock);
 	return changed;
@@ -396,7 +402,7 @@ queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
 
 	SpinLockAcquire(&queue->ids.mutex);
 	taken = Min((int64) n, queue->ids.end - queue->ids.next);
-	*first = queue->ids.next;
+	*first = taken > 0 ? queue->ids.next : Max(queue->ids.end, NODE_FIRST_ID(queue->ids.node));
 	queue->ids.next += taken;
 	*wake_sweep = (taken > 0 && queue->ids.all_swept);
 	if (taken > 0)
@@ -406,14 +412,15 @@ queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
 }
 
 /*
- * Put the ids first .. end - 1 at everybody's disposal.  A block that was
- * overtaken by a later one is let go, so that ids never run backwards.
+ * Put the ids first .. end - 1 at all backends' disposal.  A block that was
+ * overtaken by a later one is let go, so that ids never run backwards; and so
+ * is one below the node's first id.
  */
 void
 queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 {
 	SpinLockAcquire(&queue->ids.mutex);
-	if (first >= queue->ids.end)
+	if (first >= queue->ids.end && first >= NODE_FIRST_ID(queue->ids.node))
 	{
 		if (queue->ids.end == 0)
 			queue->ids.first = first;

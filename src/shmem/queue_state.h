@@ -121,6 +121,8 @@ typedef struct QueueIds
 	int64		end;
 	int64		first;			/* of all that were given out since the start */
 	bool		all_swept;		/* the sweep has seen them all, and sleeps */
+	uint16		node;			/* whose ids they are; read without the mutex
+								 * by who writes a receipt */
 } QueueIds;
 
 /*
@@ -269,6 +271,7 @@ typedef struct QueuePublic
 	int64		max_ready;
 	int64		max_ready_per_group;
 	bool		charge_seconds;
+	int			node;			/* the number of this node */
 	LimitSettings group_defaults;
 } QueuePublic;
 

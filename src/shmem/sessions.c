@@ -33,6 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "common/node_number.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
@@ -47,6 +48,7 @@
 typedef struct Session
 {
 	uint64		token;			/* 0: free */
+	uint16		node;
 	Oid			database;
 	Oid			role;
 	int64		ttl;
@@ -161,6 +163,7 @@ copy_session(int i, SessionInfo *info)
 	Session    *session = &table->sessions[i];
 
 	info->ref.number = i + 1;
+	info->ref.node = session->node;
 	info->ref.token = session->token;
 	strlcpy(info->name, session->name, NAMEDATALEN);
 	info->database = session->database;
@@ -174,10 +177,10 @@ copy_session(int i, SessionInfo *info)
 }
 
 /*
- * Open a session.  ttl in microseconds.
+ * Open a session.  ttl in microseconds; node is the number of this node.
  */
 void
-sessions_open(const char *name, int64 ttl, bool is_bound, SessionInfo *info)
+sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo *info)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	uint64		token = 0;
@@ -210,6 +213,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, SessionInfo *info)
 		if (session->token != 0)
 			continue;
 		session->token = token;
+		session->node = node;
 		session->database = MyDatabaseId;
 		session->role = GetUserId();
 		session->ttl = ttl;
@@ -248,12 +252,12 @@ sessions_open(const char *name, int64 ttl, bool is_bound, SessionInfo *info)
 }
 
 /*
- * The uuid of a session: number and token, version 8.
+ * The uuid of a session: number, node and token, version 8.
  */
 void
 sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid)
 {
-	uint64		high = ((uint64) ref->number << 32) | (8 << 12);
+	uint64		high = ((uint64) ref->number << 32) | ((uint64) ref->node << NODE_UUID_SHIFT) | (8 << 12);
 	uint64		low = (UINT64CONST(2) << 62) | ref->token;
 
 	for (int i = 0; i < 8; i++)
@@ -280,7 +284,7 @@ sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
 		low = (low << 8) | uuid->data[8 + i];
 	}
 	number = high >> 32;
-	if ((uint32) high != (8 << 12) || (low >> 62) != 2 ||
+	if ((uint32) (high & ~NODE_UUID_MASK) != (8 << 12) || (low >> 62) != 2 ||
 		number < 1 || number > (uint32) settings_max_sessions)
 		return false;
 
@@ -348,6 +352,7 @@ sessions_save(uint32 number, SavedSession *saved)
 	memset(saved, 0, sizeof(SavedSession));
 	saved->ref.number = number;
 	saved->ref.token = session->token;
+	saved->ref.node = session->node;
 	saved->database = session->database;
 	saved->role = session->role;
 	saved->ttl = session->ttl;
@@ -370,6 +375,7 @@ sessions_restore(const SavedSession *saved)
 		return;
 	session = &table->sessions[saved->ref.number - 1];
 	session->token = saved->ref.token;
+	session->node = saved->ref.node;
 	session->database = saved->database;
 	session->role = saved->role;
 	session->ttl = saved->ttl;

@@ -23,6 +23,7 @@
 typedef struct SessionRef
 {
 	uint32		number;
+	uint16		node;			/* where it was opened: not compared */
 	uint64		token;
 } SessionRef;
 
@@ -55,7 +56,7 @@ typedef struct SavedSession
 extern Size sessions_shmem_size(void);
 extern void sessions_shmem_init(void *area, bool found);
 
-extern void sessions_open(const char *name, int64 ttl, bool bound,
+extern void sessions_open(const char *name, int64 ttl, bool bound, int node,
 						  SessionInfo *session);
 extern void sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid);
 extern bool sessions_find(const pg_uuid_t *uuid, SessionInfo *session);

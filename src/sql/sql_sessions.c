@@ -21,6 +21,7 @@
 #include "shmem/leases.h"
 #include "shmem/sessions.h"
 #include "sql/arguments.h"
+#include "storage/node_table.h"
 #include "storage/queue_open.h"
 #include "verbs/settle.h"
 #include "xact/pending_queue.h"
@@ -50,13 +51,15 @@ fairq_open_session(PG_FUNCTION_ARGS)
 	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
 	SessionInfo session;
 	int64		ttl;
+	bool		own_node;
 
 	arguments_begin(fcinfo);
 	if (strlen(name) >= NAMEDATALEN)
 		arguments_bad_length(fcinfo, "name", (int) strlen(name),
 							 psprintf("It may have %d bytes.", NAMEDATALEN - 1));
 	ttl = arguments_duration(fcinfo, 1, "ttl", 10 * USECS_PER_SEC, false);
-	sessions_open(name, ttl, !PG_ARGISNULL(2) && PG_GETARG_BOOL(2), &session);
+	sessions_open(name, ttl, !PG_ARGISNULL(2) && PG_GETARG_BOOL(2),
+				  node_table_read(&own_node), &session);
 	sessions_to_uuid(&session.ref, uuid);
 	PG_RETURN_UUID_P(uuid);
 }

@@ -30,6 +30,7 @@
 #include "shmem/gone_queues.h"
 #include "shmem/lane_table.h"
 #include "shmem/lanes.h"
+#include "storage/node_table.h"
 #include "storage/queue_settings.h"
 
 Oid
@@ -115,6 +116,7 @@ queue_catalog_read_settings(QueueInfo *info)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 	bool		found;
+	bool		own_node;
 	Oid			index = InvalidOid;
 	List	   *indexes = RelationGetIndexList(rel);
 
@@ -141,6 +143,8 @@ queue_catalog_read_settings(QueueInfo *info)
 			queue_settings_store(info, i, values[column], nulls[column]);
 		}
 		info->group_defaults.paused = false;
+		info->node = node_table_read(&own_node);
+		info->own_settings |= own_node;
 		pfree(values);
 		pfree(nulls);
 	}

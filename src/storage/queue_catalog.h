@@ -92,6 +92,7 @@ typedef struct QueueInfo
 								 * default */
 	bool		durable_leases;
 	bool		charge_seconds;
+	int			node;			/* the number of this node */
 	bool		notify;
 	int64		default_priority;	/* of tasks that have none */
 	bool		group_required;

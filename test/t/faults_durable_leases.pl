@@ -155,9 +155,10 @@ foreach my $way ('immediate stop', 'postmaster killed', 'backend killed')
 	is( sql($node, "SELECT count(*) FROM fairq.leases WHERE queue = 'd' AND lease_until > now() + interval '4 h'"),
 		1, "$way: a deadline that was moved is where it was moved to, if that was committed");
 
-	# One receipt: it has to be right in every bit, and is good once.
+	# One receipt: it has to be right in every bit but those that name the node,
+	# and is good once.
 	my $changed = 0;
-	foreach my $bit (0 .. 127)
+	foreach my $bit (0 .. 31, 48 .. 127)
 	{
 		(my $hex = $d{a1}) =~ tr/-//d;
 		my $bytes = pack 'H*', $hex;

@@ -1,0 +1,116 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_nodes.c
+ *	  The functions of schema fairq about numbers of nodes.
+ *
+ * Those that read a number out of an id or a uuid need neither queues nor
+ * shared memory: a server that has none of both routes with them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "commands/trigger.h"
+#include "fmgr.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/rel.h"
+#include "utils/uuid.h"
+
+#include "common/node_number.h"
+#include "common/shared_memory.h"
+#include "sql/arguments.h"
+#include "storage/node_table.h"
+#include "storage/queue_catalog.h"
+#include "verbs/node_admin.h"
+#include "xact/pending_queue.h"
+
+PG_FUNCTION_INFO_V1(fairq_set_node);
+PG_FUNCTION_INFO_V1(fairq_this_node);
+PG_FUNCTION_INFO_V1(fairq_node_of_id);
+PG_FUNCTION_INFO_V1(fairq_node_of_uuid);
+PG_FUNCTION_INFO_V1(fairq_node_written);
+
+/*
+ * fairq.set_node(node)
+ */
+Datum
+fairq_set_node(PG_FUNCTION_ARGS)
+{
+	int			node;
+
+	arguments_begin(fcinfo);
+	if (PG_ARGISNULL(0))
+		arguments_null(fcinfo, "node", psprintf("Give a number from 0 to %d.", NODE_MAX));
+	node = PG_GETARG_INT32(0);
+	if (node < 0 || node > NODE_MAX)
+		arguments_invalid(fcinfo, "node", psprintf("%d", node),
+						  psprintf("It must be from 0 to %d.", NODE_MAX));
+	node_admin_set(node);
+	PG_RETURN_VOID();
+}
+
+/*
+ * fairq.this_node(): the number of this database, as the transaction sees it.
+ */
+Datum
+fairq_this_node(PG_FUNCTION_ARGS)
+{
+	bool		own;
+
+	PG_RETURN_INT32(node_table_read(&own));
+}
+
+/*
+ * fairq.node_of_id(id): strict.  NULL if no node gives such an id.
+ */
+Datum
+fairq_node_of_id(PG_FUNCTION_ARGS)
+{
+	int64		id = PG_GETARG_INT64(0);
+
+	if (id <= 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32(NODE_OF_ID(id));
+}
+
+/*
+ * fairq.node_of_receipt(receipt), fairq.node_of_session(session): strict.
+ * NULL if it is not one of ours: they are of version 8.
+ */
+Datum
+fairq_node_of_uuid(PG_FUNCTION_ARGS)
+{
+	const unsigned char *data = PG_GETARG_UUID_P(0)->data;
+
+	if ((data[6] >> 4) != 8 || (data[8] >> 6) != 2)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32((data[4] << 8) | data[5]);
+}
+
+/*
+ * fairq_internal.node_written(): statement trigger after each change of the
+ * table, also by a restore: what is known of the queues is void.
+ */
+Datum
+fairq_node_written(PG_FUNCTION_ARGS)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	ListCell   *lc;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) ||
+		RelationGetRelid(trigger->tg_relation) != node_table_oid())
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("fairq_internal.node_written() is a trigger of \"%s.%s\" alone",
+						NODE_SCHEMA, NODE_TABLE),
+				 errhint("Drop the trigger that calls it.")));
+	if (!shared_memory_ready())
+		PG_RETURN_POINTER(NULL);
+	foreach(lc, queue_catalog_list(NULL))
+	{
+		CacheInvalidateRelcacheByRelid(lfirst_oid(lc));
+		pending_settings(lfirst_oid(lc));
+	}
+	PG_RETURN_POINTER(NULL);
+}

@@ -1,0 +1,77 @@
+/*-------------------------------------------------------------------------
+ *
+ * node_admin.c
+ *	  Giving this database its number as a node.
+ *
+ * Ids only grow: what is below the highest of a queue and has no row has
+ * ended.  So the number only grows, too, while there are queues that have
+ * given out ids under another one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "common/node_number.h"
+#include "common/run_as.h"
+#include "storage/node_table.h"
+#include "storage/queue_open.h"
+#include "verbs/node_admin.h"
+
+/*
+ * The last id that the sequence of a queue has given out, or may have.
+ */
+static int64
+last_id(QueueInfo *info)
+{
+	int64		result;
+	bool		isnull;
+	RunAs		context;
+
+	run_as_owner(run_as_owner_of(info->relation), &context);
+	SPI_connect();
+	if (SPI_execute(psprintf("SELECT last_value FROM %s",
+							 quote_qualified_identifier(QUEUE_SCHEMA,
+														get_rel_name(info->id_sequence))),
+					true, 1) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "could not read the sequence of queue \"%s\"", info->name);
+	result = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1,
+										 &isnull));
+	SPI_finish();
+	run_as_end(&context);
+	return result;
+}
+
+/*
+ * Give this database a number, from 0 to NODE_MAX.  In force for what is
+ * enqueued, claimed and opened when it has committed.
+ */
+void
+node_admin_set(int node)
+{
+	ListCell   *lc;
+
+	node_table_check_owner();
+	foreach(lc, queue_catalog_list(NULL))
+	{
+		Relation	rel;
+		QueueInfo  *info = queue_open_relation(lfirst_oid(lc), AccessShareLock, 0, &rel);
+
+		if (info == NULL)
+			continue;
+		if (NODE_OF_ID(last_id(info)) > node)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("cannot make this node %d: queue \"%s\" has ids of node %d",
+							node, info->name, NODE_OF_ID(last_id(info))),
+					 errhint("Ids only grow. Give a higher number, or drop the queue.")));
+		relation_close(rel, NoLock);
+	}
+	node_table_write(node);
+}
