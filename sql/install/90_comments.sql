@@ -23,6 +23,11 @@ COMMENT ON FUNCTION fairq.reset_group IS 'Take away what a group was given, a pa
 COMMENT ON FUNCTION fairq.set_group_defaults IS 'Set what each group of a queue has that was not given something else; null leaves a setting as it is.';
 COMMENT ON FUNCTION fairq.maintain IS 'Do by hand what the background worker does for a queue; returns how many tasks that were.';
 COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the view fairq.queue_stats shows of a queue.';
+COMMENT ON FUNCTION fairq.set_node IS 'Give this database a number, from 0 to 32767, that its ids, receipts and sessions say from the commit on.';
+COMMENT ON FUNCTION fairq.this_node IS 'The number that this database was given by fairq.set_node(); 0 if none.';
+COMMENT ON FUNCTION fairq.node_of_id IS 'The number of the node that a task is of, by its id; null if no node gives such an id.';
+COMMENT ON FUNCTION fairq.node_of_receipt IS 'The number of the node that a lease is of, by its receipt; null if it is no receipt.';
+COMMENT ON FUNCTION fairq.node_of_session IS 'The number of the node that a session is of; null if it is no session.';
 
 -- ---------------------------------------------------------------------------
 -- Producing
@@ -357,6 +362,7 @@ COMMENT ON TABLE fairq.schedule IS 'Schedules; written by fairq.schedule() and b
 COMMENT ON TABLE fairq.dependency IS 'Which tasks wait for which others, as after of fairq.enqueue() says; written by the engine alone, read through the view fairq.dependencies.';
 COMMENT ON TABLE fairq.durable_lease IS 'Leases that survive a crash and a failover; written by the engine alone, and may have no index.';
 COMMENT ON TABLE fairq_internal.remembered_key IS 'Unique keys that are remembered for unique_for of fairq.enqueue(), with the task of each; written by the engine alone.';
+COMMENT ON TABLE fairq_internal.node IS 'The number of this database as a node; written by fairq.set_node().';
 
 COMMENT ON FUNCTION fairq_internal.address_in IS 'Text input of fairq.address.';
 COMMENT ON FUNCTION fairq_internal.address_out IS 'Text output of fairq.address.';
@@ -379,6 +385,7 @@ COMMENT ON FUNCTION fairq_internal.remembered_key_written IS 'Row trigger of fai
 COMMENT ON FUNCTION fairq_internal.schedule_written IS 'Statement trigger of fairq.schedule: wakes the worker when a definition was written, be it by a restore.';
 COMMENT ON FUNCTION fairq_internal.schedule_inserted IS 'Row trigger of fairq.schedule: the owner is the role of that name, whatever its oid was where the row comes from.';
 COMMENT ON FUNCTION fairq_internal.schedule_owner IS 'Return the role that a row of fairq.schedule names, or null if there is none.';
+COMMENT ON FUNCTION fairq_internal.node_written IS 'Trigger of fairq_internal.node: tells the engine that the number has changed.';
 COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
 COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
 COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';

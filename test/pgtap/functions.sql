@@ -72,13 +72,14 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text', 'SETOF fairq.task_status'),
     ('cancel', 'queue text, id bigint', 'boolean'),
     ('reset_stats', 'queue text', 'void'),
+    ('set_node', 'node integer', 'void'),
     ('revive', 'queue text, id bigint', 'bigint'),
     ('revive_group', 'queue text, group_key text', 'bigint'),
     ('revive_all', 'queue text', 'bigint');
 
--- What is there for people beside these: what an address consists of.
+-- What is there for people beside these: what an address, an id or a uuid consists of.
 CREATE TEMP TABLE supporting (name text);
-INSERT INTO supporting VALUES ('bucket'), ('class'), ('block'), ('slot');
+INSERT INTO supporting VALUES ('bucket'), ('class'), ('block'), ('slot'), ('this_node'), ('node_of_id'), ('node_of_receipt'), ('node_of_session');
 
 SELECT plan((14 + 8 * (SELECT count(*) FROM contract))::int);
 
@@ -108,7 +109,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_in'), ('address_out'), ('address_recv'), ('address_send'),
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
-    ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'),
+    ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
     ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions')$$,
     'and no others but these');
 SELECT is_empty('SELECT oid::regprocedure FROM internal WHERE NOT has_function_privilege(''public'', oid, ''EXECUTE'')', 'which views and triggers call for everyone');

@@ -42,7 +42,7 @@ sub calls_of
 		open_session => "'s'", close_session => "'$s'", heartbeat => "'$s'", my_buckets => "'q', '$s'",
 		peek => "'q'", get_task => "'q', 1", get_task_position => "'q', 1", tasks => "'q'",
 		await => "'q', 1, '0'", schedule => "'s', 'q', '\@hourly'", unschedule => "'s'",
-		reset_stats => "'q'");
+		reset_stats => "'q'", set_node => '3');
 
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
 	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
@@ -56,12 +56,14 @@ sub calls_of
 my @looks = qw(heartbeat await peek get_task get_task_position tasks reset_stats
   stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 
-# One test: none of the functions is left out.  (Those of the type work everywhere.)
+# One test: none of the functions is left out.  (Those of the type and
+# those that tell numbers of nodes work everywhere.)
 sub every_function
 {
 	my ($node, $name, %calls) = @_;
 	my @functions = column($node, <<'SQL');
 SELECT DISTINCT proname FROM pg_proc WHERE prorettype <> 'trigger'::regtype AND NOT 'fairq.address'::regtype = ANY (proargtypes)
+    AND proname NOT IN ('this_node', 'node_of_id', 'node_of_receipt', 'node_of_session')
     AND (pronamespace = 'fairq'::regnamespace OR (pronamespace = 'fairq_internal'::regnamespace AND prorettype = 'record'::regtype))
 SQL
 
