@@ -81,7 +81,7 @@ INSERT INTO contract (name, arguments, result) VALUES
 CREATE TEMP TABLE supporting (name text);
 INSERT INTO supporting VALUES ('bucket'), ('class'), ('block'), ('slot'), ('this_node'), ('node_of_id'), ('node_of_receipt'), ('node_of_session');
 
-SELECT plan((14 + 8 * (SELECT count(*) FROM contract))::int);
+SELECT plan((15 + 8 * (SELECT count(*) FROM contract))::int);
 
 CREATE TEMP TABLE present AS
     SELECT p.*, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result, l.lanname
@@ -126,8 +126,10 @@ SELECT is_empty('SELECT oid::regprocedure FROM every WHERE lanname = ''c'' AND p
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prokind <> CASE WHEN proname IN (''wait'', ''wait_any'') THEN ''p'' ELSE ''f'' END', 'wait and wait_any are procedures, all others are functions');
 SELECT is_empty('SELECT oid::regprocedure FROM pg_proc WHERE pronamespace IN (''fairq''::regnamespace, ''fairq_internal''::regnamespace) AND (proname LIKE ''address%'' OR proname IN (''bucket'', ''class'', ''block'', ''slot''))
     AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)', 'the functions of the type address are immutable, strict and parallel safe');
-SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT IN (''bucket'', ''class'', ''block'', ''slot'') AND provolatile <> ''v''',
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT IN (''bucket'', ''class'', ''block'', ''slot'', ''this_node'', ''node_of_id'', ''node_of_receipt'', ''node_of_session'') AND provolatile <> ''v''',
     'all others are volatile');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname LIKE ''node_of_%'' AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)',
+    'but those that read a number of a node, which are immutable, strict and parallel safe');
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
     'no function has OUT or VARIADIC arguments');
 -- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.
