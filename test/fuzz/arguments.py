@@ -245,6 +245,8 @@ class Worker:
             return str(r.randrange(10))
         if argument == "name":
             return "worker" if function == "open_session" else self.prefix + "schedule"
+        if argument == "node":
+            return r.choice(["0", "1", "2"])
         if argument == "cron":
             return r.choice(["@yearly", "0 0 1 1 *", "@every 10 years"])
         if argument == "timezone":

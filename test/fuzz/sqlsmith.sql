@@ -60,7 +60,7 @@ BEGIN
                                                   WHEN name = 'priority' THEN 'm.max_tasks % 10'
                                                   WHEN name = 'queues' THEN 'ARRAY[m.queue, ''fair'', m.queue]'
                                                   WHEN name IN ('delay', 'timeout') THEN '''0'''
-                                                  WHEN name = 'cron' THEN '''@yearly'''
+                                                  WHEN name = 'cron' THEN '''@yearly''' WHEN name = 'node' THEN '0'
                                                   WHEN type = 'integer'::regtype AND name = 'buckets' THEN 'NULL'
                                                   ELSE 'm.' || name END, ', ' ORDER BY n) AS picked
                            FROM unnest(proargnames, proargtypes::oid[]) WITH ORDINALITY a(name, type, n)) a
