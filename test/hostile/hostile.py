@@ -209,6 +209,7 @@ SELECT count(*) FROM fairq.claim('still', 4);
 SELECT fairq.enqueue('durable', to_jsonb(n), priority => n) FROM generate_series(1, 10) n;
 SELECT count(*) FROM fairq.claim('durable', 3);
 SELECT fairq.ack(receipt) FROM (SELECT fairq.enqueue('still', '"done"', group_key => 'e')) e, LATERAL fairq.claim('still', group_keys => '{e}');
+SELECT fairq.enqueue('still', '"after"', after => ARRAY[fairq.enqueue('still', '"before"', run_at => now() + interval '1 month')], on_dead => h) FROM unnest('{hold,cancel,run}'::text[]) h;
 SELECT fairq.schedule('still', 'still', '@yearly', '{"secret": 1}')
 """
 
@@ -252,12 +253,13 @@ def picture(server):
         result[view] = sorted(str(row) for row in rows)
     for table in ("q_still", "q_durable", "done_still", "durable_lease"):
         result[table] = sorted(str(row) for row in server.run("postgres", f"SELECT t::text FROM fairq.{table} t"))
+    result["dependency"] = sorted(str(row) for row in server.run("postgres", "SELECT d::text FROM fairq.dependency d WHERE queue IN ('still', 'durable')"))
     return result
 
 
 def tables(contents):
     """What a crash and a promotion leave as it is."""
-    return {name: rows for name, rows in contents.items() if name in ("q_still", "q_durable", "done_still", "durable_lease")}
+    return {name: rows for name, rows in contents.items() if name in ("q_still", "q_durable", "done_still", "durable_lease", "dependency")}
 
 
 def differences(before, after):
