@@ -189,6 +189,8 @@ def check(conn, journals, driver):
         "expired": conn.execute("SELECT count(*) FROM fairq.done_expiring WHERE outcome = 'expired'").fetchone()[0],
         "results": conn.execute("SELECT count(result) FROM fairq.done_expiring").fetchone()[0],
         "calls with a key that is remembered for ever": conn.execute("SELECT count(*) FROM once").fetchone()[0],
+        "run after all that they wait for": conn.execute(
+            "SELECT count(DISTINCT n) FROM callbacks JOIN results ON queue = 'after' AND ident = n").fetchone()[0],
         "ticks of a schedule": ticks.get("all", (0, 0))[0],
         "seconds without a tick": ticks.get("all", (0, 0))[1],
         "transactions committed": sum(log.outcomes["c"] for log in logs),

@@ -244,7 +244,10 @@ def purge(driver):
             # So that nothing else is done to it meanwhile
             conn.execute("LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE" % table(queue))
             conn.execute("CREATE TEMP TABLE before ON COMMIT DROP AS SELECT %s AS ident FROM %s" % (ident_sql(queue), table(queue)))
-            conn.execute("SELECT fairq.purge_group(%s, %s)", (queue, group))
+            if group is None:
+                conn.execute("SELECT fairq.purge(%s)", (queue,))
+            else:
+                conn.execute("SELECT fairq.purge_group(%s, %s)", (queue, group))
             conn.execute("INSERT INTO removed SELECT %%s, ident, 'purged' FROM"
                          " (SELECT ident FROM before EXCEPT SELECT %s FROM %s) t" % (ident_sql(queue), table(queue)), (queue,))
 

@@ -4,6 +4,7 @@ A task is named by what identifies it for good: the name in its payload, or, in
 the queue with unique keys, where a second enqueue may mean the first one's task,
 by its id.  produced, results and removed have no unique index: a double must
 show, not be prevented.  What has expired is in the queue's archive, and has ended so.
+callbacks says which tasks wait for which others; they run whatever becomes of these.
 
 The tasks of schedules are in queues of their own, which nobody truncates, and
 are named by schedule and tick.
@@ -21,6 +22,7 @@ QUEUES = {
     "small": ("buckets => 2, max_attempts => 0, backoff_base => '0', max_ready => 100, max_ready_per_group => 15", 3),
     "keys": ("buckets => 2, max_attempts => 0, backoff_base => '0', keep_done => '1 h'", 2),
     "expiring": ("buckets => 2, max_attempts => 0, backoff_base => '0', keep_done => '1 year'", 2),
+    "after": ("buckets => 2, max_attempts => 0, backoff_base => '0', max_ready_per_group => 30", 2),
     "dying": ("buckets => 1, max_attempts => 3, backoff_base => '100 ms', durable_leases => true", 1),
 }
 BY_ID = {"keys"}
@@ -37,6 +39,10 @@ CREATE TABLE results (queue text, ident text, receipt uuid, client text, x int);
 CREATE TABLE removed (queue text, ident text, how text);
 CREATE TABLE once (key text, ident text);
 CREATE TABLE ticks (schedule text, tick timestamptz);
+CREATE TABLE callbacks (n text, member text);
+CREATE INDEX ON callbacks (n);
+CREATE INDEX ON results (ident);
+CREATE INDEX ON removed (ident);
 """
 
 
