@@ -8,6 +8,9 @@ Each transaction keeps what its end owes, as pairs of functions: one for its
 commit, one for its rollback, whole or to a savepoint. Rolling back undoes in
 reverse order.
 
+A task that waits for others knows them until they have ended. The commit that ends
+the last one lets it run; where that could not know, a pass does.
+
 What is not said here: the order between groups (engine_fair_order.pl), and times.
 What is scheduled is so for ever, until a schedule makes it due; leases end, and
 tasks expire, when a schedule says so.
@@ -76,6 +79,13 @@ class Remembered:
 
 
 @dataclass(eq=False)
+class Wait:
+    """A task that is held waits for this one."""
+    task: object = field(repr=False)
+    failed: bool = False        # it has, while it was waited for
+
+
+@dataclass(eq=False)
 class Session:
     uuid: object
     opener: object              # the connection, if it is bound to it
@@ -94,6 +104,12 @@ class Task:
     writer: object = None       # the transaction that wrote row
     lease: Lease = None
     was_leased: bool = False    # it may not be counted in the room of its group any more
+    waits: list = field(default_factory=list, repr=False)
+    on_dead: str = "hold"
+    late: bool = False          # one may have been about to end, and not tell it
+    freed: str = None           # None; "now": a commit lets it run; "soon": or a pass after it
+    left: list = field(default_factory=list, repr=False)    # by the transaction that lets it run
+    end: str = None             # how tx has ended it: "done" or "failed"
 
     def seen(self, tx):
         return self.row if self.writer is tx else self.committed
@@ -188,8 +204,9 @@ class Queue:
             line.sort(key=lambda t: t.row.turn)
         return lines
 
-    def placed(self, task, state):
-        """A task that got a place is ready or, as it was full, in the overflow."""
+    def placed(self, task, state, left=()):
+        """A task that got a place is ready or, as it was full, in the overflow. left: places
+        that the transaction has left that let it run."""
         place = task.row.group, task.row.klass
 
         def ready(row, here):
@@ -206,7 +223,7 @@ class Queue:
         elif state == "overflow":
             # A place that is left counts until that is committed.
             maybe = [r for t in self.tasks.values()
-                     for r in {t.committed, t.before if t.writer else None, t.row if t is not task else None}]
+                     for r in {t.committed, t.before if t.writer else None, t.row if t is not task else None}] + list(left)
             if place not in self.ever_overflowed and \
                     sum(ready(r, True) for r in maybe) < self.max_ready_per_group and \
                     sum(ready(r, False) for r in maybe) < self.max_ready:
@@ -253,6 +270,7 @@ class Transaction:
         self.owed = []
         self.savepoints = []
         self.gone = []          # tasks with keys that it ends
+        self.ended = []         # tasks, and how
 
     def owes(self, commit=None, undo=None):
         self.owed.append((commit, undo))
@@ -358,10 +376,17 @@ class Model:
     def ends(self, tx, task, outcome, result=None, errors=None):
         """It is gone, and the archive has it."""
         archive, id = task.queue.archive, task.id
+        self.note_end(tx, task, "done" if outcome == "acked" else "failed")
         if task.queue.archives:
             archive[id] = done = Done(outcome, result, errors or (task.row.error,), tx)
             tx.owes(lambda: setattr(done, "writer", None), lambda: archive.pop(id))
         self.write(tx, task, None)
+
+    @staticmethod
+    def note_end(tx, task, end):
+        """What waits for it learns of it at the commit."""
+        was, task.end = task.end, end
+        tx.owes(lambda: tx.ended.append((task, end)), lambda: setattr(task, "end", was))
 
     @staticmethod
     def count(tx, queue, what):
@@ -390,6 +415,7 @@ class Model:
         self.settle(tx, task)
         if most and attempts >= most:
             state = "dead"
+            self.note_end(tx, task, "failed")
             if row.key is not None:
                 tx.gone.append((queue, row.key))
         elif row.expired and ends:
@@ -448,6 +474,59 @@ class Model:
                                             turn=queue.next_turn()))
         return waiting.id
 
+    # --- what waits for others --------------------------------------------
+
+    def enqueue_after(self, tx, queue, id, row, predecessors, on_dead):
+        if row.klass is None:
+            row = replace(row, klass=queue.default_priority)
+        waits = [Wait(t) for t in predecessors if self.look_at(tx, Wait(t), on_dead) != "done"]
+        state = "held" if waits else "scheduled" if row.later else queue.place()
+        task = self.add(tx, queue, id, replace(row, state=state))
+        task.waits, task.on_dead = waits, on_dead
+        task.late = any(wait.task.writer not in (None, tx) for wait in waits)
+
+    @staticmethod
+    def look_at(tx, wait, on_dead):
+        """What tx finds of a predecessor: done, open, or a reason to cancel."""
+        before = wait.task
+        if not wait.failed:
+            if before.writer not in (None, tx):
+                return "open"
+            if before.row is None:
+                # It had gone before it was waited for, unless tx is ending it.
+                wait_failed = before.writer is tx and before.end == "failed"
+            elif before.row.state == "dead":
+                wait_failed = True
+            else:
+                return "open"
+            if not wait_failed or on_dead == "run":
+                return "done"
+        return "cancel" if on_dead == "cancel" else "open"
+
+    def looks(self, tx, task):
+        return [self.look_at(tx, wait, task.on_dead) for wait in task.waits]
+
+    def is_cancelled(self, tx, task):
+        """A pass ends it, for one that it waits for has failed."""
+        row = task.seen(tx)
+        return row is not None and row.state == "held" and task.free(tx) and "cancel" in self.looks(tx, task)
+
+    def tell(self, before, end, left):
+        """A task has ended, or is dead: those that wait for it, and that have been
+        committed, learn of it. A later one is looked at by a pass."""
+        if end == "failed" and before.row is not None and before.row.state != "dead":
+            return              # it was revived
+        for task in before.queue.tasks.values():
+            if task.committed is None:
+                continue
+            for wait in [w for w in task.waits if w.task is before]:
+                if end == "failed" and task.on_dead != "run":
+                    wait.failed = True
+                    continue
+                task.waits.remove(wait)
+                if task.row is not None and task.row.state == "held" and task.writer is None and self.may_run(None, task):
+                    task.freed, task.left = "soon" if task.waits or task.late else "now", left
+
     def let_run(self, tx, task):
         later = task.row.later
         self.change(tx, task, state="scheduled" if later else task.queue.place(),
@@ -477,6 +556,7 @@ class Model:
     # --- the end of transactions ------------------------------------------
 
     def commit(self, tx):
+        left = [row for t in self.tasks() if t.writer is tx for row in {t.committed, t.before}]
         for queue, key in tx.gone:
             first, held = queue.of_key(key, tx)
             if first is None and held is not None:
@@ -485,6 +565,9 @@ class Model:
             if commit:
                 commit()
         tx.owed = []
+        for task, end in tx.ended:
+            self.tell(task, end, left)
+        tx.ended = []
 
     def roll_back(self, tx):
         tx.roll_back_to(0)
@@ -533,10 +616,10 @@ class Model:
         raise Difference("task %d is %r after %d attempts, should be %r: %r, %r"
                          % (task.id, state, attempts, row and task.shown(tx), row, lease))
 
-    @staticmethod
-    def may_run(tx, held):
+    def may_run(self, tx, held):
         """Nothing is before a held task."""
-        return held.queue.of_key(held.row.key, tx)[0] is None
+        return all(look == "done" for look in self.looks(tx, held)) and \
+            (held.row.key is None or held.queue.of_key(held.row.key, tx)[0] is None)
 
     def must_pass(self, queue):
         """With no transaction open: what maintain has to move."""
@@ -544,7 +627,8 @@ class Model:
                if (t.lease is not None and (t.lease.expired or t.lease.lost()))
                or t.may_end(None)
                or (t.row.state == "scheduled" and not t.row.later)
-               or (t.row.state == "held" and self.may_run(None, t))]
+               or (t.row.state == "held" and self.may_run(None, t))
+               or self.is_cancelled(None, t)]
         if queue.max_ready is not None:
             ready = [t.row for t in queue.tasks.values() if t.row.state == "ready" and t.lease is None]
             for task in queue.tasks.values():

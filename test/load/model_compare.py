@@ -3,6 +3,7 @@ model of them (model.py). Every difference is an error."""
 
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import psycopg
 from psycopg import sql
@@ -11,6 +12,7 @@ from model import COUNTED, Difference, Model, Transaction
 
 LOG = 20000         # calls that are shown of a schedule that fails
 GROUPS = ["a", "b", "c", "", "ü"]
+END = None, None    # of rows
 COLUMNS = "id, receipt, group_key, payload, attempt"
 
 
@@ -86,6 +88,7 @@ class Compared:
 
     def resolve(self, c):
         """Whether there was room for tasks that got their places, the queue says."""
+        self.resolve_freed(c)
         for queue in self.model.queues.values():
             placed = [t for t in queue.tasks.values() if t.row and t.row.state == "placed"]
             if not placed:
@@ -95,6 +98,26 @@ class Compared:
                 state = states.get(task.id)
                 # It has a place beside its lease, until the nack before is committed.
                 queue.placed(task, self.state_of_row(c, queue, task) if state == "leased" else state)
+
+    def resolve_freed(self, c):
+        """What has waited for others runs, at once or after a pass."""
+        for queue in self.model.queues.values():
+            freed = {t.id: t for t in queue.tasks.values() if t.freed}
+            if not freed:
+                continue
+            states = self.call(c, "SELECT id, state FROM fairq.tasks(%s) WHERE id = ANY (%s) ORDER BY address IS NULL, "
+                               "fairq.block(address), fairq.slot(address), id", queue.name, list(freed))
+            for id, state in states:
+                task = freed[id]
+                sure, task.freed = task.freed == "now" and all(other.tx is None for other in self.connections), None
+                if task.row.state != "held" or (state == "held" and not sure):
+                    continue
+                if state not in (("scheduled",) if task.row.later else ("ready", "overflow")):
+                    raise Difference("task %d, which waits for nothing, is %r" % (id, state))
+                placed = "scheduled" if task.row.later else queue.place()
+                task.row = task.committed = replace(task.row, state=placed, turn=queue.next_turn())
+                if placed == "placed":
+                    queue.placed(task, state, task.left)
 
     def state_of_row(self, c, queue, task):
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
@@ -187,7 +210,11 @@ class Compared:
             else:
                 continue
             moved.append(should.pop(id))
-        for id, state, *rest in rows:
+        for id, state, *rest in rows + [END] * passes:
+            if passes and (id not in queue.tasks or queue.tasks[id].lease is None):
+                self.cancelled(tx, should, there, moved)
+            if (id, state) == END:
+                break
             task = should.pop(id, None)
             if task is None:
                 raise Difference("task %d is there" % id)
@@ -206,6 +233,13 @@ class Compared:
             ids = [t.id for t in fed if (t.row.group, t.row.klass) == place]
             self.expect("order in which %r and %d leave the overflow" % place, ids, sorted(ids))
         return bool(moved)
+
+    def cancelled(self, tx, should, there, moved):
+        """What a pass may have ended, for one before it has failed; then others for that one."""
+        while gone := [id for id in should if id not in there and self.model.is_cancelled(tx, should[id])]:
+            for id in gone:
+                self.model.remove(tx, should[id], "cancelled")
+                moved.append(should.pop(id))
 
     def expires_with_lease(self, tx, task):
         """A pass may put a task back and, as it has expired, end it."""
@@ -228,12 +262,27 @@ class Compared:
         for queue in self.model.queues.values():
             deadline = time.time() + self.patience
             self.maintain_queue(c, queue)
-            while self.model.must_pass(queue):
+            while self.model.must_pass(queue) or self.waits_differ(queue):
                 if time.time() > deadline:
-                    raise Difference("maintain leaves %r" % self.model.must_pass(queue))
+                    raise Difference("maintain leaves %r, %r" % (self.model.must_pass(queue), self.waits_differ(queue)))
                 self.maintain_queue(c, queue)
                 time.sleep(0.02)
         self.compare_counts()
+
+    def waits_differ(self, queue):
+        """With no transaction open: what waits for what, and has failed. What is there, and
+        what should be, if that is not the same."""
+        is_ = self.call(self.connections[0], "SELECT task, predecessor, on_dead, failed FROM fairq.dependencies "
+                        "WHERE queue = %s ORDER BY 1, 2", queue.name)
+        should = []
+        for task in sorted(queue.tasks.values(), key=lambda t: t.id):
+            for wait in sorted(task.waits, key=lambda w: w.task.id) if task.row.state == "held" else []:
+                row, look = wait.task.row, self.model.look_at(None, wait, task.on_dead)
+                should += [(task.id, wait.task.id, task.on_dead, row is None or row.state == "dead")] if look != "done" else []
+        # One that was revived has failed, if that was noted before.
+        alive = {(t.id, w.task.id) for t in queue.tasks.values() for w in t.waits if w.task.row and w.task.row.state != "dead"}
+        is_ = [(*row[:3], row[3] and row[:2] not in alive) for row in is_]
+        return None if is_ == should else (is_, should)
 
     def compare_counts(self):
         """With no transaction open: what the views count. Nothing has to come by first."""

@@ -39,6 +39,9 @@ CLASSES = [0, 1, 2, None]
 KEYS = ["k1", "k2", "k3"]
 TOPICS = ["a", "a.b", "a.b.c", "b"]
 PATTERNS = ["a", "a.*", "a.#", "#", "*.b", "b"]
+# To add "hold" and "cancel", which the model knows: a pass takes a predecessor for done
+# that its own transaction has cancelled or expired, and lets run what waits for it.
+ON_DEAD = ["run"]
 FAR = "2100-01-01"
 DELAYS = ["0", "1 year"]
 NAME = "model"
@@ -96,6 +99,24 @@ class Run(Steps):
                 id = self.value(c, "SELECT fairq.enqueue(%s, " + text, queue.name,
                                 *self.arguments(row, replaces, remembers, "1 year" if delays else FAR))
                 self.model.enqueue(tx, queue, id, row, replaces, remembers)
+
+    @step(24, c=C, queue=QUEUE, group=GROUPS, klass=CLASSES, max_attempts=[None, None, 1], later=percent(10),
+          ended=percent(10), dead=percent(10), picks=PICKS, on_dead=ON_DEAD)
+    def enqueue_after(self, c, queue, ended, dead, picks, on_dead, **row):
+        """After tasks in whatever state, also in the hands of others. ended: and one of all
+        that ever were; dead: and a dead one."""
+        row = self.new_row(row)
+        with self.within(c) as tx:
+            there = pick(reversed(queue.tasks.values()), *picks)
+            there += pick([t for t in queue.tasks.values() if t.row and t.row.state == "dead"], *picks[:1]) if dead else []
+            ids = [t.id for t in there] + (pick(queue.ids, *picks[:1]) if ended else [])
+            if not ids:
+                return
+            id = self.value(c, "SELECT fairq.enqueue(%s, %s::jsonb, %s, %s, run_at => %s::timestamptz, "
+                            "max_attempts => %s, after => %s::bigint[], on_dead => %s)",
+                            queue.name, json.dumps(row.payload), row.group, row.klass, FAR if row.later else None,
+                            row.max_attempts, ids, on_dead)
+            self.model.enqueue_after(tx, queue, id, row, {queue.tasks[id] for id in ids if id in queue.tasks}, on_dead)
 
     @step(12, c=C, queue=QUEUE, group=GROUPS, klass=CLASSES, later=percent(10), n=[2, 5, 12],
           keys=[()] * 14 + list(itertools.permutations(KEYS, 2)), remembers=percent(25))
@@ -423,7 +444,9 @@ class Run(Steps):
         """With SQL: a task expires, in whatever state; leased: in flight, if any is."""
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
         with self.within(c) as tx:
-            tasks = [t for t in queue.tasks.values() if t.free(tx) and t.row and t.row.state != "dead"]
+            # One that is to be cancelled would end as either.
+            tasks = [t for t in queue.tasks.values() if t.free(tx) and t.row and t.row.state != "dead"
+                     and not (t.row.state == "held" and t.waits and t.on_dead == "cancel")]
             for task in pick([t for t in tasks if t.lease and leased] or tasks, task):
                 self.call(c, "UPDATE fairq." + table + " SET expires_at = '" + PAST + "' WHERE id = %s", task.id)
                 self.model.change(tx, task, expired=True)

@@ -46,7 +46,7 @@ if (!defined $replay)
 	my $counts = $ran ? decode_json($output) : {};
 	cmp_ok($counts->{$_} // 0, '>', 4, "$_ was called often enough")
 	  foreach (
-		qw(enqueue enqueue_many publish subscribe claim claim_any pop ack ack_with_result await_task
+		qw(enqueue enqueue_after enqueue_many publish subscribe claim claim_any pop ack ack_with_result await_task
 		ack_and_claim nack nack_many release release_many extend expire old_receipt contested
 		open_session heartbeat close_session short_session buckets look cancel purge revive
 		revive_group overdue hasten forget pause set_group reset_group create_again alter maintain
