@@ -15,6 +15,7 @@ import argparse
 import collections
 import json
 import random
+import re
 import sys
 import threading
 import time
@@ -45,6 +46,14 @@ CHANGES = [
     "DROP INDEX IF EXISTS fairq.more_of_{q}",
     "VACUUM FULL fairq.q_{q}", "VACUUM fairq.q_{q}", "ANALYZE fairq.q_{q}", "CLUSTER fairq.q_{q} USING id_of_{q}",
     "REINDEX TABLE fairq.q_{q}", "REINDEX TABLE CONCURRENTLY fairq.q_{q}", "VACUUM FULL fairq.durable_lease",
+    "VACUUM FULL fairq.dependency", "VACUUM FULL fairq_internal.remembered_key",
+    "REINDEX TABLE CONCURRENTLY fairq.dependency", "REINDEX TABLE CONCURRENTLY fairq_internal.remembered_key",
+    "DELETE FROM fairq.dependency WHERE queue = '{q}' AND random() < 0.2",
+    "UPDATE fairq.dependency SET failed = NOT failed WHERE queue = '{q}' AND random() < 0.2",
+    "DELETE FROM fairq_internal.remembered_key WHERE queue = '{q}' AND random() < 0.3",
+    "UPDATE fairq_internal.remembered_key SET until = clock_timestamp() + random() * interval '1 s' WHERE queue = '{q}'",
+    "UPDATE fairq.q_{q} SET expires_at = clock_timestamp() + random() * interval '1 s' WHERE random() < 0.1",
+    "UPDATE fairq.q_{q} SET expires_at = NULL WHERE random() < 0.5",
     "TRUNCATE fairq.q_{q}",
     "UPDATE fairq.q_{q} SET payload = '2' WHERE random() < 0.2",
     "DELETE FROM fairq.q_{q} WHERE random() < 0.05",
@@ -60,7 +69,8 @@ CHANGES = [
     "SELECT fairq.drop_queue('{q}'), " + CREATE[len("SELECT "):],
 ]
 
-VIEWS = ["queue_stats", "group_stats", "bucket_stats", "leases", "dead_tasks", "done_tasks", "sessions", "topics", "group_settings", "queues"]
+VIEWS = ["queue_stats", "group_stats", "bucket_stats", "leases", "dead_tasks", "done_tasks", "sessions", "topics", "group_settings", "queues",
+         "dependencies"]
 
 
 class Party:
@@ -106,7 +116,13 @@ class Party:
     def produce(self):
         kind, queue = self.random.random(), self.queue()
         group = f"g{self.random.randint(0, 5)}"
-        if kind < 0.5:
+        if kind < 0.1:
+            self.produce_after(queue, group)
+        elif kind < 0.2:
+            self.call("SELECT fairq.enqueue(%s, '1', group_key => %s, unique_key => %s, unique_for => %s, expires_at => clock_timestamp() + %s::interval)",
+                      queue, group, f"k{self.random.randint(0, 30)}", self.random.choice(["1 ms", "0.3 s", "1 h"]),
+                      self.random.choice([None, "-1 s", "0.1 s", "1 h"]))
+        elif kind < 0.5:
             key = self.random.choice([None, f"k{self.random.randint(0, 30)}"])
             self.call("SELECT fairq.enqueue(%s, '1', group_key => %s, unique_key => %s, on_duplicate => %s)",
                       queue, group, key, self.random.choice(["keep", "replace"]))
@@ -120,6 +136,18 @@ class Party:
             self.call("BEGIN")
             self.call("SELECT fairq.enqueue(%s, '1')", queue)
             self.call(self.random.choice(["COMMIT", "ROLLBACK"]))
+
+    def produce_after(self, queue, group):
+        """One that waits for some that are there, or have been."""
+        before = [task for task, in self.call("SELECT id FROM fairq.tasks(%s) ORDER BY random() LIMIT %s", queue, self.random.choice([1, 3, 30]))]
+        key = self.random.choice([None, None, f"k{self.random.randint(0, 30)}"])
+        try:
+            self.call("SELECT fairq.enqueue(%s, '1', group_key => %s, unique_key => %s, on_duplicate => %s, after => %s::bigint[], on_dead => %s)",
+                      queue, group, key, self.random.choice(["keep", "replace"]), before, self.random.choice(["hold", "cancel", "run"]))
+        except psycopg.errors.InvalidParameterValue as error:
+            # Ids of a queue that was made anew since; one of a key for which others wait.
+            if not re.search("cannot wait for task|cannot be replaced", str(error)):
+                raise
 
     def work(self):
         queue = self.queue()
@@ -174,6 +202,8 @@ def come_out(connection, queue):
     until = time.time() + PATIENCE
     while True:
         connection.execute("SELECT count(fairq.ack(receipt)) FROM fairq.claim(%s, 10000, wait => '0.5 s')", (queue,))
+        # What is held because another one has failed stays so until it is cancelled.
+        connection.execute("SELECT fairq.cancel(queue, task) FROM (SELECT DISTINCT queue, task FROM fairq.dependencies WHERE queue = %s AND failed) d", (queue,))
         left = connection.execute("SELECT state, count(*) FROM fairq.tasks(%s) WHERE state <> 'dead' GROUP BY 1", (queue,)).fetchall()
         figures = connection.execute("SELECT ready, leased, scheduled, overflow, held FROM fairq.queue_stats WHERE queue = %s", (queue,)).fetchone()
         if not left and not any(figures):
