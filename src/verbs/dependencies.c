@@ -27,6 +27,7 @@
 
 #include "shmem/successor_filter.h"
 #include "verbs/dependencies.h"
+#include "xact/pending_successors.h"
 
 /* Rows that are read at a time. */
 #define READ_ROWS	1000
@@ -117,6 +118,9 @@ look_at(RowReader *row, const Dependency *dependency)
 	switch (row_reader_task(row, dependency->predecessor, NULL))
 	{
 		case ROW_GONE:
+			/* Ended by this transaction: its commit says how (successors.c). */
+			if (pending_predecessors_has(info->state, dependency->predecessor))
+				return DEPENDENCIES_BUSY;
 			return dependency_table_delete(info, dependency, false) ?
 				DEPENDENCIES_NONE : DEPENDENCIES_BUSY;
 		case ROW_IN_PROGRESS:

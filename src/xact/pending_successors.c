@@ -22,6 +22,9 @@
 #include "xact/pending.h"
 #include "xact/pending_successors.h"
 
+/* So many ended tasks are compared with one, at most. */
+#define MAX_LOOKED		1000
+
 /* Predecessors that are counted, or are counted off at commit. */
 typedef struct PendingCounts
 {
@@ -190,6 +193,27 @@ pending_predecessors_next(int from, EndedPredecessors *result)
 		return from;
 	}
 	return -1;
+}
+
+/*
+ * Has this transaction ended a task that others wait for, perhaps?  Of many not
+ * all are looked through: then it is said of each.
+ */
+bool
+pending_predecessors_has(const QueueState *queue, int64 task)
+{
+	EndedPredecessors action;
+	int64		looked = 0;
+
+	for (int at = 0; any && (at = pending_predecessors_next(at, &action)) >= 0; at++)
+	{
+		for (int64 i = 0; action.queue == queue && i < action.n; i++)
+		{
+			if (++looked > MAX_LOOKED || pending_predecessors_get(at, i) == task)
+				return true;
+		}
+	}
+	return false;
 }
 
 /*

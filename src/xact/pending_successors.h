@@ -43,6 +43,7 @@ extern void pending_dependency_uncounted(QueueState *queue, int64 predecessor);
 extern void pending_predecessor_ended(QueueState *queue, Oid relation, int64 task,
 									  PredecessorEnd end);
 extern bool pending_predecessors_any(void);
+extern bool pending_predecessors_has(const QueueState *queue, int64 task);
 extern int	pending_predecessors_next(int from, EndedPredecessors *result);
 extern int64 pending_predecessors_get(int number, int64 i);
 extern void pending_dependencies_replaced(const ReplacedDependencies *replaced);

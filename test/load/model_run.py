@@ -39,9 +39,7 @@ CLASSES = [0, 1, 2, None]
 KEYS = ["k1", "k2", "k3"]
 TOPICS = ["a", "a.b", "a.b.c", "b"]
 PATTERNS = ["a", "a.*", "a.#", "#", "*.b", "b"]
-# To add "hold" and "cancel", which the model knows: a pass takes a predecessor for done
-# that its own transaction has cancelled or expired, and lets run what waits for it.
-ON_DEAD = ["run"]
+ON_DEAD = ["hold", "cancel", "run"]
 FAR = "2100-01-01"
 DELAYS = ["0", "1 year"]
 NAME = "model"

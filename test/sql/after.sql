@@ -7,6 +7,8 @@
 -- that was revived) or dependencies_fail() (one that was cancelled counts as done);
 -- dependencies_blocked() out of held_tasks.c (one of a key does not wait for the other
 -- task); dependencies_no_circle() out of unique_keys.c (the error comes at the commit).
+-- Without pending_predecessors_has() in dependencies.c, and no worker that looks in
+-- between, a pass lets run what its own transaction has cancelled a task before.
 \i test/sql/include/helpers.sql
 -- What waits for what.
 CREATE FUNCTION pg_temp.waits(name text) RETURNS text LANGUAGE sql AS $$
@@ -316,6 +318,18 @@ SELECT fairq.purge('after');
 SELECT fairq.enqueue('after', '"p"') AS p \gset
 SELECT fairq.enqueue('after', '"s"', after => ARRAY[:p]) IS NOT NULL;
 SELECT pg_temp.try(format('SELECT fairq.enqueue(''after'', ''1'', after => ARRAY[%s])', :p));
+-- A pass does not take for done what its own transaction has ended.
+SELECT fairq.create_queue('after pass', buckets => 1);
+SELECT fairq.enqueue('after pass', '"p"') AS p \gset
+SELECT fairq.enqueue('after pass', '"c"', after => ARRAY[:p], on_dead => 'cancel') IS NOT NULL;
+SELECT fairq.enqueue('after pass', '"h"', after => ARRAY[:p]) IS NOT NULL;
+BEGIN;
+SELECT fairq.cancel('after pass', :p);
+SELECT fairq.maintain('after pass') IS NOT NULL;
+COMMIT;
+CALL pg_temp.maintain_until('after pass', $$(SELECT count(*) = 1 FROM fairq.tasks('after pass'))$$);
+SELECT pg_temp.all_of('after pass'), pg_temp.waits('after pass');
+SELECT fairq.drop_queue('after pass');
 -- A producer needs no more than INSERT; who may read the queue sees what waits.
 CREATE ROLE after_producer;
 GRANT USAGE ON SCHEMA fairq TO after_producer;
