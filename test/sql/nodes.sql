@@ -3,7 +3,7 @@
 -- what is set here is rolled back, or the last thing is to drop what has ids of it.
 -- Restarts, standbys and dumps are tested with test/t/faults_nodes.pl.
 --
--- To see it fail: in queue_state.c take out the "next = end" of queue_state_publish()
+-- What should make it fail (not yet tried): in queue_state.c without the "next = end" of queue_state_publish()
 -- (the ids at hand are used up first) or the second condition of
 -- queue_state_give_ids() (blocks of node 0 are taken); in sql_nodes.c the
 -- invalidation of the trigger; in queue_catalog.c "own_settings |= own_node"

@@ -1,10 +1,8 @@
 # The number of a node is what it was after a restart, a crash, on a standby and after its
 # promotion, and in a database that is restored from a dump.  Receipts of before are good.
 #
-# Seen to fail: with the number in a static variable of the backend that has set it
-# instead of queue_open.c's public.node (every way); without the table's
-# pg_extension_config_dump (the dump); without the trigger (the dump: the queues are
-# opened before the row is restored).
+# What it guards: public.node of queue_open.c (every way), pg_extension_config_dump of the
+# table and its trigger (the dump). It was not yet run without them.
 
 use strict;
 use warnings;
