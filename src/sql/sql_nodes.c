@@ -21,6 +21,7 @@
 #include "common/shared_memory.h"
 #include "sql/arguments.h"
 #include "storage/node_table.h"
+#include "storage/own_table.h"
 #include "storage/queue_catalog.h"
 #include "verbs/node_admin.h"
 #include "xact/pending_queue.h"
@@ -99,11 +100,11 @@ fairq_node_written(PG_FUNCTION_ARGS)
 	ListCell   *lc;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) ||
-		RelationGetRelid(trigger->tg_relation) != node_table_oid())
+		RelationGetRelid(trigger->tg_relation) != own_table_find(INTERNAL_SCHEMA, NODE_TABLE))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("fairq_internal.node_written() is a trigger of \"%s.%s\" alone",
-						NODE_SCHEMA, NODE_TABLE),
+						INTERNAL_SCHEMA, NODE_TABLE),
 				 errhint("Drop the trigger that calls it.")));
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);

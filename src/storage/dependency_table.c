@@ -31,7 +31,6 @@
 #include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/array.h"
@@ -41,9 +40,9 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "common/run_as.h"
 #include "common/shared_memory.h"
 #include "storage/dependency_table.h"
+#include "storage/own_table.h"
 #include "xact/pending.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_successors.h"
@@ -73,15 +72,7 @@ typedef struct TableScan
 static Relation
 open_table(LOCKMODE lockmode)
 {
-	Oid			relid = get_relname_relid(TABLE_NAME, queue_catalog_schema(false));
-	Relation	table = OidIsValid(relid) ? try_table_open(relid, lockmode) : NULL;
-
-	if (table == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" is missing", QUEUE_SCHEMA, TABLE_NAME),
-				 errhint("It is part of the extension.")));
-	return table;
+	return own_table_open(QUEUE_SCHEMA, TABLE_NAME, lockmode);
 }
 
 static Relation
@@ -126,14 +117,6 @@ begin_scan(TableScan *scan, QueueInfo *info, const char *index, int64 value,
 											all ? 2 : 3, keys);
 }
 
-static Datum
-column_of(Relation table, HeapTuple tuple, AttrNumber column)
-{
-	bool		isnull;
-
-	return heap_getattr(tuple, column, RelationGetDescr(table), &isnull);
-}
-
 static bool
 next_row(TableScan *scan, ScanDirection direction, Dependency *row)
 {
@@ -141,10 +124,10 @@ next_row(TableScan *scan, ScanDirection direction, Dependency *row)
 
 	if (tuple == NULL)
 		return false;
-	row->task = DatumGetInt64(column_of(scan->table, tuple, DEPENDENCY_TASK));
-	row->predecessor = DatumGetInt64(column_of(scan->table, tuple, DEPENDENCY_PREDECESSOR));
-	row->on_dead = DatumGetChar(column_of(scan->table, tuple, DEPENDENCY_ON_DEAD));
-	row->failed = DatumGetBool(column_of(scan->table, tuple, DEPENDENCY_FAILED));
+	row->task = DatumGetInt64(own_table_column(scan->table, tuple, DEPENDENCY_TASK));
+	row->predecessor = DatumGetInt64(own_table_column(scan->table, tuple, DEPENDENCY_PREDECESSOR));
+	row->on_dead = DatumGetChar(own_table_column(scan->table, tuple, DEPENDENCY_ON_DEAD));
+	row->failed = DatumGetBool(own_table_column(scan->table, tuple, DEPENDENCY_FAILED));
 	row->writer = scan->dirty.xmin;
 	row->busy = TransactionIdIsValid(scan->dirty.xmin) || TransactionIdIsValid(scan->dirty.xmax);
 	row->tid = tuple->t_self;
@@ -281,12 +264,16 @@ dependency_table_delete(QueueInfo *info, const Dependency *row, bool wait)
 void
 dependency_table_insert(QueueInfo *info, const NewDependencies *rows)
 {
-	static SPIPlanPtr plan = NULL;
+	static OwnStatement insert = {
+		.text = "INSERT INTO " QUEUE_SCHEMA "." TABLE_NAME
+		" (queue, task, predecessor, on_dead, failed)"
+		" SELECT $1, $2, predecessor, $4, $5 FROM pg_catalog.unnest($3) AS predecessor",
+		.parameters = 5,
+		.types = {TEXTOID, INT8OID, INT8ARRAYOID, CHAROID, BOOLOID}
+	};
 	Datum	   *elements = palloc(rows->n * sizeof(Datum));
 	Datum		values[5];
 	Relation	table = open_table(RowExclusiveLock);
-	RunAs		context;
-	int			result;
 
 	values[0] = CStringGetTextDatum(info->name);
 	values[1] = Int64GetDatum(rows->task);
@@ -296,26 +283,7 @@ dependency_table_insert(QueueInfo *info, const NewDependencies *rows)
 												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	values[3] = CharGetDatum(rows->on_dead);
 	values[4] = BoolGetDatum(rows->failed);
-	run_as_role(table->rd_rel->relowner, &context);
-	SPI_connect();
-	if (plan == NULL)
-	{
-		Oid			types[] = {TEXTOID, INT8OID, INT8ARRAYOID, CHAROID, BOOLOID};
-		SPIPlanPtr	prepared = SPI_prepare("INSERT INTO " QUEUE_SCHEMA "." TABLE_NAME
-										   " (queue, task, predecessor, on_dead, failed)"
-										   " SELECT $1, $2, predecessor, $4, $5"
-										   " FROM pg_catalog.unnest($3) AS predecessor",
-										   5, types);
-
-		if (prepared == NULL || SPI_keepplan(prepared) != 0)
-			elog(ERROR, "SPI_prepare failed (%s)", SPI_result_code_string(SPI_result));
-		plan = prepared;
-	}
-	result = SPI_execute_plan(plan, values, NULL, false, 0);
-	if (result < 0)
-		elog(ERROR, "SPI_execute_plan failed (%s)", SPI_result_code_string(result));
-	SPI_finish();
-	run_as_end(&context);
+	own_table_insert(table, &insert, values);
 	table_close(table, NoLock);
 	pfree(elements);
 }
@@ -330,13 +298,14 @@ fairq_dependency_written(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
 	Relation	table;
+	HeapTuple	old;
+	const char *name;
 	QueueState *state;
 	Oid			queue;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
 		!TRIGGER_FIRED_AFTER(trigger->tg_event) ||
-		RelationGetRelid(trigger->tg_relation) !=
-		get_relname_relid(TABLE_NAME, queue_catalog_schema(false)))
+		RelationGetRelid(trigger->tg_relation) != own_table_find(QUEUE_SCHEMA, TABLE_NAME))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("fairq_internal.dependency_written() is a row trigger of \"%s.%s\" alone",
@@ -345,26 +314,26 @@ fairq_dependency_written(PG_FUNCTION_ARGS)
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
 	table = trigger->tg_relation;
-	queue = queue_catalog_relation(TextDatumGetCString(column_of(table, trigger->tg_trigtuple,
-																 DEPENDENCY_QUEUE)));
+	old = trigger->tg_trigtuple;
+	name = TextDatumGetCString(own_table_column(table, old, DEPENDENCY_QUEUE));
+	queue = queue_catalog_relation(name);
 	state = OidIsValid(queue) ? queue_state_find(queue) : NULL;
 	if (state == NULL)
 		PG_RETURN_POINTER(NULL);
 	if (!TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
 	{
-		pending_dependency_uncounted(state,
-									 DatumGetInt64(column_of(table, trigger->tg_trigtuple,
-															 DEPENDENCY_PREDECESSOR)));
-		pending_task_held(state, DatumGetInt64(column_of(table, trigger->tg_trigtuple,
-														 DEPENDENCY_TASK)), 0);
+		Datum		task = own_table_column(table, old, DEPENDENCY_TASK);
+		Datum		predecessor = own_table_column(table, old, DEPENDENCY_PREDECESSOR);
+
+		pending_dependency_uncounted(state, DatumGetInt64(predecessor));
+		pending_task_held(state, DatumGetInt64(task), 0);
 	}
-	if (TRIGGER_FIRED_BY_UPDATE(trigger->tg_event))
-		pending_dependency_counted(state,
-								   DatumGetInt64(column_of(table, trigger->tg_newtuple,
-														   DEPENDENCY_PREDECESSOR)));
-	else if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event))
-		pending_dependency_counted(state,
-								   DatumGetInt64(column_of(table, trigger->tg_trigtuple,
-														   DEPENDENCY_PREDECESSOR)));
+	if (!TRIGGER_FIRED_BY_DELETE(trigger->tg_event))
+	{
+		HeapTuple	new = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : old;
+		Datum		predecessor = own_table_column(table, new, DEPENDENCY_PREDECESSOR);
+
+		pending_dependency_counted(state, DatumGetInt64(predecessor));
+	}
 	PG_RETURN_POINTER(NULL);
 }

@@ -20,42 +20,18 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/xact.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_type_d.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "common/node_number.h"
 #include "common/compat.h"
+#include "common/node_number.h"
 #include "storage/node_table.h"
-
+#include "storage/own_table.h"
+#include "storage/queue_catalog.h"
 
 /* The column of the table, as sql/install makes it. */
 #define NODE_NUMBER		1
-
-/* The table of the number; InvalidOid: there is none. */
-Oid
-node_table_oid(void)
-{
-	Oid			schema = get_namespace_oid(NODE_SCHEMA, true);
-
-	return OidIsValid(schema) ? get_relname_relid(NODE_TABLE, schema) : InvalidOid;
-}
-
-static Oid
-require_table(void)
-{
-	Oid			relid = node_table_oid();
-
-	if (!OidIsValid(relid))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" is missing", NODE_SCHEMA, NODE_TABLE),
-				 errhint("It is part of the extension.")));
-	return relid;
-}
 
 /*
  * The number of this node.  *own: this transaction has written it, so that it
@@ -64,7 +40,7 @@ require_table(void)
 int
 node_table_read(bool *own)
 {
-	Relation	table = table_open(require_table(), AccessShareLock);
+	Relation	table = own_table_open(INTERNAL_SCHEMA, NODE_TABLE, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, NULL, 0, NULL);
 	HeapTuple	tuple = systable_getnext(scan);
 	int			node = 0;
@@ -89,10 +65,10 @@ node_table_read(bool *own)
 void
 node_table_check_owner(void)
 {
-	if (!fairq_relation_ownercheck(require_table(), GetUserId()))
+	if (!fairq_relation_ownercheck(own_table_require(INTERNAL_SCHEMA, NODE_TABLE), GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of table \"%s.%s\"", NODE_SCHEMA, NODE_TABLE),
+				 errmsg("must be owner of table \"%s.%s\"", INTERNAL_SCHEMA, NODE_TABLE),
 				 errhint("Use the role that has created the extension.")));
 }
 
@@ -102,15 +78,15 @@ node_table_check_owner(void)
 void
 node_table_write(int node)
 {
-	Oid			type = INT4OID;
+	static OwnStatement put = {
+		.text = "INSERT INTO " INTERNAL_SCHEMA "." NODE_TABLE " AS n (number) VALUES ($1)"
+		" ON CONFLICT (single) DO UPDATE SET number = excluded.number",
+		.parameters = 1,
+		.types = {INT4OID}
+	};
 	Datum		value = Int32GetDatum(node);
-	int			result;
+	Relation	table = own_table_open(INTERNAL_SCHEMA, NODE_TABLE, RowExclusiveLock);
 
-	SPI_connect();
-	result = SPI_execute_with_args("INSERT INTO " NODE_SCHEMA "." NODE_TABLE " AS n (number) VALUES ($1)"
-								   " ON CONFLICT (single) DO UPDATE SET number = excluded.number",
-								   1, &type, &value, NULL, false, 0);
-	if (result < 0)
-		elog(ERROR, "SPI_execute_with_args failed (%s)", SPI_result_code_string(result));
-	SPI_finish();
+	own_table_insert(table, &put, &value);
+	table_close(table, NoLock);
 }

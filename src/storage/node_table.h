@@ -8,10 +8,8 @@
 #ifndef FAIRQ_NODE_TABLE_H
 #define FAIRQ_NODE_TABLE_H
 
-#define NODE_SCHEMA		"fairq_internal"
 #define NODE_TABLE		"node"
 
-extern Oid	node_table_oid(void);
 extern int	node_table_read(bool *own);
 extern void node_table_check_owner(void);
 extern void node_table_write(int node);

@@ -37,7 +37,6 @@
 #include "catalog/pg_type_d.h"
 #include "commands/trigger.h"
 #include "common/hashfn.h"
-#include "executor/spi.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
@@ -47,8 +46,8 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
-#include "common/run_as.h"
 #include "common/shared_memory.h"
+#include "storage/own_table.h"
 #include "storage/remembered_keys.h"
 #include "storage/table_check.h"
 #include "xact/pending_queue.h"
@@ -86,27 +85,10 @@ remembered_keys_any(QueueInfo *info)
  * ----------------------------------------------------------------
  */
 
-/* InvalidOid: there is none. */
-static Oid
-table_oid(void)
-{
-	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, true);
-
-	return OidIsValid(schema) ? get_relname_relid(TABLE_NAME, schema) : InvalidOid;
-}
-
 static Relation
 open_table(LOCKMODE lockmode)
 {
-	Oid			relid = table_oid();
-	Relation	table = OidIsValid(relid) ? try_table_open(relid, lockmode) : NULL;
-
-	if (table == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" is missing", INTERNAL_SCHEMA, TABLE_NAME),
-				 errhint("It is part of the extension.")));
-	return table;
+	return own_table_open(INTERNAL_SCHEMA, TABLE_NAME, lockmode);
 }
 
 /*
@@ -142,14 +124,6 @@ find_index(Relation table, AttrNumber column)
 	return result;
 }
 
-static Datum
-column_of(Relation table, HeapTuple tuple, AttrNumber column)
-{
-	bool		isnull;
-
-	return heap_getattr(tuple, column, RelationGetDescr(table), &isnull);
-}
-
 /*
  * What is remembered of a key: the task of it whose time is not over.
  *
@@ -181,7 +155,7 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 	scan = systable_beginscan(table, find_index(table, KEY_UNIQUE_KEY), true, &dirty, 2, keys);
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
-		TimestampTz row_until = DatumGetTimestampTz(column_of(table, tuple, KEY_UNTIL));
+		TimestampTz row_until = DatumGetTimestampTz(own_table_column(table, tuple, KEY_UNTIL));
 
 		if (row_until <= now || row_until <= until)
 			continue;
@@ -193,7 +167,7 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 		 */
 		result->busy = dirty.xmin;
 		result->found = true;
-		result->task = DatumGetInt64(column_of(table, tuple, KEY_TASK));
+		result->task = DatumGetInt64(own_table_column(table, tuple, KEY_TASK));
 	}
 	systable_endscan(scan);
 	table_close(table, AccessShareLock);
@@ -205,33 +179,19 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 void
 remembered_keys_add(QueueInfo *info, text *key, int64 task, TimestampTz until)
 {
-	static SPIPlanPtr plan = NULL;
+	static OwnStatement insert = {
+		.text = "INSERT INTO " INTERNAL_SCHEMA "." TABLE_NAME
+		" (queue, unique_key, task, until) VALUES ($1, $2, $3, $4)",
+		.parameters = 4,
+		.types = {TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID}
+	};
 	Datum		values[] = {
 		CStringGetTextDatum(info->name), PointerGetDatum(key),
 		Int64GetDatum(task), TimestampTzGetDatum(until)
 	};
 	Relation	table = open_table(RowExclusiveLock);
-	RunAs		context;
-	int			result;
 
-	run_as_role(table->rd_rel->relowner, &context);
-	SPI_connect();
-	if (plan == NULL)
-	{
-		Oid			types[] = {TEXTOID, TEXTOID, INT8OID, TIMESTAMPTZOID};
-		SPIPlanPtr	prepared = SPI_prepare("INSERT INTO " INTERNAL_SCHEMA "." TABLE_NAME
-										   " (queue, unique_key, task, until) VALUES ($1, $2, $3, $4)",
-										   4, types);
-
-		if (prepared == NULL || SPI_keepplan(prepared) != 0)
-			elog(ERROR, "SPI_prepare failed (%s)", SPI_result_code_string(SPI_result));
-		plan = prepared;
-	}
-	result = SPI_execute_plan(plan, values, NULL, false, 0);
-	if (result < 0)
-		elog(ERROR, "SPI_execute_plan failed (%s)", SPI_result_code_string(result));
-	SPI_finish();
-	run_as_end(&context);
+	own_table_insert(table, &insert, values);
 	table_close(table, NoLock);
 }
 
@@ -264,7 +224,7 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 	scan = systable_beginscan_ordered(table, index, &dirty, 2, keys);
 	while ((tuple = systable_getnext_ordered(scan, ForwardScanDirection)) != NULL)
 	{
-		TimestampTz until = DatumGetTimestampTz(column_of(table, tuple, KEY_UNTIL));
+		TimestampTz until = DatumGetTimestampTz(own_table_column(table, tuple, KEY_UNTIL));
 
 		CHECK_FOR_INTERRUPTS();
 		if (until > now || looked == max)
@@ -338,13 +298,15 @@ Datum
 fairq_remembered_key_written(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	Relation	table;
 	HeapTuple	tuple;
+	const char *name;
 	QueueState *state;
 	Oid			queue;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
 		!TRIGGER_FIRED_AFTER(trigger->tg_event) ||
-		RelationGetRelid(trigger->tg_relation) != table_oid())
+		RelationGetRelid(trigger->tg_relation) != own_table_find(INTERNAL_SCHEMA, TABLE_NAME))
 		ereport(ERROR,
 				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
 				 errmsg("fairq_internal.remembered_key_written() is a row trigger of \"%s.%s\" alone",
@@ -352,15 +314,15 @@ fairq_remembered_key_written(PG_FUNCTION_ARGS)
 				 errhint("Drop the trigger that calls it.")));
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
+	table = trigger->tg_relation;
 	tuple = TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple :
 		trigger->tg_trigtuple;
-	queue = queue_catalog_relation(TextDatumGetCString(column_of(trigger->tg_relation, tuple,
-																 KEY_QUEUE)));
+	name = TextDatumGetCString(own_table_column(table, tuple, KEY_QUEUE));
+	queue = queue_catalog_relation(name);
 	state = OidIsValid(queue) ? queue_state_find(queue) : NULL;
 	if (state != NULL)
 	{
-		TimestampTz until = DatumGetTimestampTz(column_of(trigger->tg_relation, tuple,
-														  KEY_UNTIL));
+		TimestampTz until = DatumGetTimestampTz(own_table_column(table, tuple, KEY_UNTIL));
 
 		pg_atomic_fetch_add_u64(&state->remembered.written, 1);
 		/* Not each by itself: forget_keys.c lets them come together. */

@@ -25,7 +25,6 @@
 #include "postgres.h"
 
 #include "catalog/pg_type_d.h"
-#include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
@@ -33,11 +32,9 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
-#include "common/run_as.h"
+#include "storage/own_table.h"
 #include "storage/queue_catalog.h"
 #include "storage/schedule_table.h"
-
-#define MAX_PARAMETERS	17
 
 /* Columns that are read, in the order of read_row. */
 #define COLUMNS \
@@ -57,14 +54,7 @@ typedef enum Statement
 	COUNT
 } Statement;
 
-typedef struct StatementDef
-{
-	const char *text;
-	int			parameters;
-	Oid			types[MAX_PARAMETERS];
-} StatementDef;
-
-static const StatementDef statements[] = {
+static OwnStatement statements[] = {
 	[LIST_DUE] = {"SELECT name, queue FROM fairq.schedule"
 		" WHERE active AND next_run OPERATOR(pg_catalog.<=) $1"
 		" AND ($2 IS NULL OR queue OPERATOR(pg_catalog.=) $2) ORDER BY next_run, name",
@@ -101,8 +91,6 @@ static const StatementDef statements[] = {
 	[COUNT] = {"SELECT pg_catalog.count(*) FROM fairq.schedule", 0, {0}},
 };
 
-static SPIPlanPtr plans[lengthof(statements)];
-
 /*
  * The table, locked to be written; InvalidOid: it is not there, or that has to
  * be waited for.
@@ -124,33 +112,8 @@ schedule_table_open(void)
 static uint64
 execute(Statement statement, Datum *values, const char *nulls)
 {
-	const StatementDef *def = &statements[statement];
-	Oid			table = get_relname_relid("schedule", queue_catalog_schema(false));
-	Oid			owner = run_as_owner_of(table);
-	RunAs		context;
-	int			result;
-
-	if (!OidIsValid(owner))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("table \"%s.%s\" is missing", QUEUE_SCHEMA, "schedule"),
-				 errhint("It is part of the extension.")));
-	run_as_role(owner, &context);
-	if (plans[statement] == NULL)
-	{
-		SPIPlanPtr	plan = SPI_prepare(def->text, def->parameters,
-									   unconstify(Oid *, &def->types[0]));
-
-		if (plan == NULL || SPI_keepplan(plan) != 0)
-			elog(ERROR, "SPI_prepare failed (%s): %s", SPI_result_code_string(SPI_result),
-				 def->text);
-		plans[statement] = plan;
-	}
-	result = SPI_execute_plan(plans[statement], values, nulls, false, 0);
-	run_as_end(&context);
-	if (result < 0)
-		elog(ERROR, "SPI_execute_plan failed (%s): %s", SPI_result_code_string(result), def->text);
-	return SPI_processed;
+	return own_table_execute(own_table_owner(QUEUE_SCHEMA, "schedule"), &statements[statement],
+							 values, nulls);
 }
 
 /*

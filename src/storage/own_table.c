@@ -1,0 +1,123 @@
+/*-------------------------------------------------------------------------
+ *
+ * own_table.c
+ *	  The extension's own tables: found by name, written with SQL as their owner.
+ *
+ * They are ordinary tables, and their owner, who is the extension's, may have
+ * changed them.  So what is written goes through the executor, with all
+ * constraints and triggers that there are; and as the owner, so that whoever
+ * calls needs no privileges.  The statements name schemas and operators, so
+ * that the caller's search path says nothing.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "executor/spi.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "common/run_as.h"
+#include "storage/own_table.h"
+
+/* InvalidOid: there is none. */
+Oid
+own_table_find(const char *schema, const char *name)
+{
+	Oid			namespace = get_namespace_oid(schema, true);
+
+	return OidIsValid(namespace) ? get_relname_relid(name, namespace) : InvalidOid;
+}
+
+static void
+missing(const char *schema, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_TABLE),
+			 errmsg("table \"%s.%s\" is missing", schema, name),
+			 errhint("It is part of the extension.")));
+}
+
+Oid
+own_table_require(const char *schema, const char *name)
+{
+	Oid			relid = own_table_find(schema, name);
+
+	if (!OidIsValid(relid))
+		missing(schema, name);
+	return relid;
+}
+
+/* Who owns a table that need not be locked. */
+Oid
+own_table_owner(const char *schema, const char *name)
+{
+	Oid			owner = run_as_owner_of(own_table_find(schema, name));
+
+	if (!OidIsValid(owner))
+		missing(schema, name);
+	return owner;
+}
+
+Relation
+own_table_open(const char *schema, const char *name, LOCKMODE lockmode)
+{
+	Relation	table = try_table_open(own_table_require(schema, name), lockmode);
+
+	if (table == NULL)
+		missing(schema, name);
+	return table;
+}
+
+/* A column that is not null, of the table as sql/install makes it. */
+Datum
+own_table_column(Relation table, HeapTuple tuple, AttrNumber column)
+{
+	bool		isnull;
+
+	return heap_getattr(tuple, column, RelationGetDescr(table), &isnull);
+}
+
+/*
+ * Run a statement as the owner of its table.  The caller has connected to SPI,
+ * and finds the rows there.  Returns how many.
+ */
+uint64
+own_table_execute(Oid owner, OwnStatement *statement, Datum *values, const char *nulls)
+{
+	RunAs		context;
+	int			result;
+
+	run_as_role(owner, &context);
+	if (statement->plan == NULL)
+	{
+		SPIPlanPtr	plan = SPI_prepare(statement->text, statement->parameters,
+									   statement->types);
+
+		if (plan == NULL || SPI_keepplan(plan) != 0)
+			elog(ERROR, "SPI_prepare failed (%s): %s", SPI_result_code_string(SPI_result),
+				 statement->text);
+		statement->plan = plan;
+	}
+	result = SPI_execute_plan(statement->plan, values, nulls, false, 0);
+	run_as_end(&context);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_plan failed (%s): %s", SPI_result_code_string(result),
+			 statement->text);
+	return SPI_processed;
+}
+
+/*
+ * Run a statement that returns nothing, as the owner of the table, which is
+ * open.
+ */
+void
+own_table_insert(Relation table, OwnStatement *statement, Datum *values)
+{
+	SPI_connect();
+	(void) own_table_execute(table->rd_rel->relowner, statement, values, NULL);
+	SPI_finish();
+}
