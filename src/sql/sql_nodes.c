@@ -12,6 +12,7 @@
 
 #include "commands/trigger.h"
 #include "fmgr.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/rel.h"
@@ -108,6 +109,9 @@ fairq_node_written(PG_FUNCTION_ARGS)
 				 errhint("Drop the trigger that calls it.")));
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
+
+	/* A queue that is being made has the number of before: it is awaited. */
+	LockRelationOid(own_table_require(QUEUE_SCHEMA, "queue"), ShareLock);
 	foreach(lc, queue_catalog_list(NULL))
 	{
 		CacheInvalidateRelcacheByRelid(lfirst_oid(lc));

@@ -22,6 +22,7 @@
 #include "access/xact.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/rel.h"
 
 #include "common/compat.h"
@@ -61,19 +62,25 @@ node_table_read(bool *own)
 	return node;
 }
 
-/* Only the owner of the extension's tables may give the number. */
+/*
+ * Lock the table, so that no other transaction gives a number before this one
+ * has ended.  Only the owner of the extension's tables may.
+ */
 void
-node_table_check_owner(void)
+node_table_lock(void)
 {
-	if (!fairq_relation_ownercheck(own_table_require(INTERNAL_SCHEMA, NODE_TABLE), GetUserId()))
+	Oid			table = own_table_require(INTERNAL_SCHEMA, NODE_TABLE);
+
+	if (!fairq_relation_ownercheck(table, GetUserId()))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of table \"%s.%s\"", INTERNAL_SCHEMA, NODE_TABLE),
 				 errhint("Use the role that has created the extension.")));
+	LockRelationOid(table, ShareRowExclusiveLock);
 }
 
 /*
- * Write the number.  The caller has checked it, and may write it.
+ * Write the number.  The caller has checked it, and has locked the table.
  */
 void
 node_table_write(int node)

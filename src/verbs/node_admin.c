@@ -7,6 +7,13 @@
  * ended.  So the number only grows, too, while there are queues that have
  * given out ids under another one.
  *
+ * Locking: what is read of the queues has to hold until the transaction has
+ * ended.  No other one gives a number meanwhile (the table of the number), and
+ * none makes a queue, which would begin with the number of before (the table
+ * of settings).  A higher number is safe beside whoever enqueues.  For a lower
+ * one nothing is enqueued (the queues' tables), or ids of the number of before
+ * would be given out after the look at the last ones.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -14,6 +21,7 @@
 #include "access/relation.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -21,6 +29,7 @@
 #include "common/node_number.h"
 #include "common/run_as.h"
 #include "storage/node_table.h"
+#include "storage/own_table.h"
 #include "storage/queue_open.h"
 #include "verbs/node_admin.h"
 
@@ -55,21 +64,35 @@ last_id(QueueInfo *info)
 void
 node_admin_set(int node)
 {
+	LOCKMODE	lockmode;
 	ListCell   *lc;
+	bool		own;
 
-	node_table_check_owner();
+	/* First: the number that is now, and that is looked at, stays. */
+	node_table_lock();
+	lockmode = node < node_table_read(&own) ? ShareLock : AccessShareLock;
+
+	/*
+	 * Who changes or drops a queue locks its table, then the one of settings.
+	 * With the same order here neither waits for the other.
+	 */
+	foreach(lc, queue_catalog_list(NULL))
+		LockRelationOid(lfirst_oid(lc), lockmode);
+	LockRelationOid(own_table_require(QUEUE_SCHEMA, "queue"), ShareLock);
 	foreach(lc, queue_catalog_list(NULL))
 	{
 		Relation	rel;
-		QueueInfo  *info = queue_open_relation(lfirst_oid(lc), AccessShareLock, 0, &rel);
+		QueueInfo  *info = queue_open_relation(lfirst_oid(lc), lockmode, 0, &rel);
+		int			last;
 
 		if (info == NULL)
 			continue;
-		if (NODE_OF_ID(last_id(info)) > node)
+		last = NODE_OF_ID(last_id(info));
+		if (last > node)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("cannot make this node %d: queue \"%s\" has ids of node %d",
-							node, info->name, NODE_OF_ID(last_id(info))),
+							node, info->name, last),
 					 errhint("Ids only grow. Give a higher number, or drop the queue.")));
 		relation_close(rel, NoLock);
 	}
