@@ -66,7 +66,7 @@ torture:
 
 else
 
-EXTENSION = pgfairq
+EXTENSION = pgfairq pgfairq_cluster
 MODULE_big = pgfairq
 PGFILEDESC = "pgfairq - a fair task queue"
 
@@ -89,12 +89,14 @@ SHLIB_LINK = $(if $(filter linux,$(PORTNAME)),$(EXPORTED_ONLY))
 # The install script is put together from its fragments. So is the script that
 # brings the last version to this one, which has some of the same. Those between
 # released versions never change.
-SQL_SCRIPT = sql/$(EXTENSION)--$(EXTVERSION).sql
+SQL_SCRIPT = sql/pgfairq--$(EXTVERSION).sql
 SQL_FRAGMENTS = $(sort $(wildcard sql/install/*.sql))
 UPDATE_SOURCE = $(wildcard sql/update/*--$(EXTVERSION).sql)
-UPDATE_SCRIPT = $(UPDATE_SOURCE:sql/update/%=sql/$(EXTENSION)--%)
-DATA_built = $(SQL_SCRIPT) $(UPDATE_SCRIPT)
-DATA = $(filter-out $(UPDATE_SCRIPT),$(wildcard sql/$(EXTENSION)--*--*.sql))
+UPDATE_SCRIPT = $(UPDATE_SOURCE:sql/update/%=sql/pgfairq--%)
+CLUSTER_SCRIPT = sql/pgfairq_cluster--$(EXTVERSION).sql
+CLUSTER_FRAGMENTS = $(sort $(wildcard sql/cluster/*.sql))
+DATA_built = $(SQL_SCRIPT) $(UPDATE_SCRIPT) $(CLUSTER_SCRIPT)
+DATA = $(filter-out $(UPDATE_SCRIPT),$(wildcard sql/pgfairq--*--*.sql))
 
 # setup creates the extension in the regression database and comes first.
 # pg_regress finds the tests in test/sql and test/specs through --inputdir. It
@@ -103,12 +105,12 @@ DATA = $(filter-out $(UPDATE_SCRIPT),$(wildcard sql/$(EXTENSION)--*--*.sql))
 REGRESS = setup $(filter-out setup,$(sort $(patsubst test/sql/%.sql,%,$(wildcard test/sql/*.sql))))
 REGRESS_OPTS = --inputdir=test
 ISOLATION = $(sort $(patsubst test/specs/%.spec,%,$(wildcard test/specs/*.spec)))
-ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=$(EXTENSION)
+ISOLATION_OPTS = --inputdir=test --outputdir=. --load-extension=pgfairq
 
 PROVE_TESTS = $(sort $(wildcard test/t/*.pl))
 TAP_TESTS = $(if $(PROVE_TESTS),1)
 
-EXTRA_CLEAN = $(SQL_SCRIPT).tmp $(addsuffix .tmp,$(UPDATE_SCRIPT))
+EXTRA_CLEAN = $(addsuffix .tmp,$(DATA_built))
 
 DOCS = $(wildcard doc/*.md)
 
@@ -119,7 +121,7 @@ endif
 include $(PGXS)
 
 # Names such as limits.md are not for a directory that all extensions share.
-docmoduledir = extension/$(EXTENSION)
+docmoduledir = extension/pgfairq
 
 # PGXS looks for them below doc/ there.
 .PHONY: uninstall-pages
@@ -129,12 +131,16 @@ uninstall-pages:
 
 $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 	@test -n "$(SQL_FRAGMENTS)" || { echo "no fragments in sql/install" >&2; exit 1; }
-	{ printf '%s\n\n' '\echo Use "CREATE EXTENSION $(EXTENSION)" to load this file. \quit'; cat $(SQL_FRAGMENTS); } > $@.tmp
+	{ printf '%s\n\n' '\echo Use "CREATE EXTENSION pgfairq" to load this file. \quit'; cat $(SQL_FRAGMENTS); } > $@.tmp
 	mv $@.tmp $@
 
 # A line "\include FILE" stands for what is in the file.
 $(UPDATE_SCRIPT): $(UPDATE_SOURCE) $(SQL_FRAGMENTS) Makefile
 	awk '/^\\include / { while ((got = (getline line < $$2)) > 0) print line; if (got < 0) exit 1; next } { print }' $< > $@.tmp
+	mv $@.tmp $@
+
+$(CLUSTER_SCRIPT): sql/cluster/compose.awk $(CLUSTER_FRAGMENTS) $(SQL_FRAGMENTS) pgfairq_cluster.control Makefile
+	awk -f $< $(CLUSTER_FRAGMENTS) > $@.tmp
 	mv $@.tmp $@
 
 $(shlib): src/pgfairq.map

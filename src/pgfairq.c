@@ -30,6 +30,7 @@
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
+#include "cluster/node_call.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
@@ -132,6 +133,7 @@ shmem_startup(void)
 void
 _PG_init(void)
 {
+	node_call_settings_define();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 

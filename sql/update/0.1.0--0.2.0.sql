@@ -179,6 +179,8 @@ CREATE TYPE fairq.queue_task AS (
 \include sql/install/60_consuming.sql
 \include sql/install/65_sessions.sql
 \include sql/install/66_nodes.sql
+
+\include sql/install/67_node_numbers.sql
 \include sql/install/68_schedules.sql
 \include sql/install/70_looking.sql
 \include sql/install/80_views.sql

@@ -28,4 +28,8 @@
 #define NODE_UUID_SHIFT	16
 #define NODE_UUID_MASK	(UINT64CONST(0xFFFF) << NODE_UUID_SHIFT)
 
+/* In its bytes.  Those that are ours are of version 8. */
+#define NODE_GAVE_UUID(bytes)	(((bytes)[6] >> 4) == 8 && ((bytes)[8] >> 6) == 2)
+#define NODE_OF_UUID(bytes)		(((bytes)[4] << 8) | (bytes)[5])
+
 #endif							/* FAIRQ_NODE_NUMBER_H */

@@ -85,9 +85,9 @@ fairq_node_of_uuid(PG_FUNCTION_ARGS)
 {
 	const unsigned char *data = PG_GETARG_UUID_P(0)->data;
 
-	if ((data[6] >> 4) != 8 || (data[8] >> 6) != 2)
+	if (!NODE_GAVE_UUID(data))
 		PG_RETURN_NULL();
-	PG_RETURN_INT32((data[4] << 8) | data[5]);
+	PG_RETURN_INT32(NODE_OF_UUID(data));
 }
 
 /*

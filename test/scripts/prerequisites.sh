@@ -124,6 +124,7 @@ look() {
 		have prove || need "prove" perl
 		perl -MIPC::Run -e 1 2>/dev/null || need "Perl's IPC::Run" libipc-run-perl
 		have sqlsmith || need "sqlsmith" sqlsmith
+		look_for_plproxy
 		{ find_python && "$PYTHON" -c 'import hypothesis' 2>/dev/null; } || need "Python's hypothesis" python3-hypothesis
 	fi
 	if wanted pgtap; then
@@ -144,6 +145,13 @@ look_for_server_build() {
 	if [ "$purpose" = check-valgrind ]; then
 		{ have valgrind && [ -f /usr/include/valgrind/memcheck.h ]; } || need "valgrind" valgrind
 	fi
+}
+
+# What a proxy of a cluster needs.
+look_for_plproxy() {
+	local sharedir
+	sharedir=$([ -n "${PG_CONFIG:-}" ] && "$PG_CONFIG" --sharedir 2>/dev/null || true)
+	[ -f "$sharedir/extension/plproxy.control" ] || need "PL/Proxy" "postgresql-${major:-VERSION}-plproxy"
 }
 
 look_for_pgtap() {

@@ -21,7 +21,7 @@ import re
 import subprocess
 import sys
 
-ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql"]
+ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql", "cluster"]
 COLUMNS, COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 80, 700, 80, 6
 
 # Words that comments do without: they are said of persons.

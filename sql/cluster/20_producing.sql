@@ -1,0 +1,2 @@
+\functions sql/install/50_producing.sql
+\functions sql/install/55_topics.sql

@@ -1,0 +1,3 @@
+\functions sql/install/40_queues.sql
+\functions sql/install/45_groups.sql
+\functions sql/install/68_schedules.sql

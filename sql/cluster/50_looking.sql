@@ -1,0 +1,1 @@
+\functions sql/install/70_looking.sql

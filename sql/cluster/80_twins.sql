@@ -1,0 +1,39 @@
+-- The twin of a function: the call at one node, which PL/Proxy carries. All are made
+-- here, from the functions above, so each is the same call with a place before it.
+-- Columns are named, so that a node of another version may have more.
+CREATE FUNCTION fairq_internal.make_twins()
+RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    f record;
+    arguments text;
+    parameters text;
+    columns text;
+BEGIN
+    FOR f IN
+        SELECT p.*, t.typtype, t.typrelid FROM pg_proc p JOIN pg_type t ON t.oid = p.prorettype
+        WHERE p.pronamespace = 'fairq'::regnamespace AND p.prokind = 'f' AND p.prosrc LIKE 'fairq\_cluster\_%'
+    LOOP
+        SELECT coalesce(string_agg(', ' || format_type(type, NULL), '' ORDER BY n), ''),
+            coalesce(string_agg('$' || n + 1, ', ' ORDER BY n), '')
+            INTO arguments, parameters
+            FROM unnest(f.proargtypes::oid[]) WITH ORDINALITY AS argument (type, n);
+        columns := '*';
+        IF f.typtype = 'c' THEN
+            SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns
+                FROM pg_attribute a WHERE a.attrelid = f.typrelid AND a.attnum > 0 AND NOT a.attisdropped;
+        END IF;
+        EXECUTE format('CREATE OR REPLACE FUNCTION fairq_internal.%I(int%s) RETURNS %s%s LANGUAGE plproxy VOLATILE AS %L',
+            'at_' || f.proname, arguments, CASE WHEN f.proretset THEN 'SETOF ' ELSE '' END,
+            format_type(f.prorettype, NULL),
+            format('CLUSTER ''pgfairq''; RUN ON $1; SELECT %s FROM fairq.%I(%s);', columns, f.proname, parameters));
+    END LOOP;
+END
+$$;
+
+SELECT fairq_internal.make_twins();
+
+CREATE FUNCTION fairq_internal.at_this_node(int)
+RETURNS int LANGUAGE plproxy VOLATILE
+AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq.this_node(); $$;

@@ -1,0 +1,201 @@
+/*-------------------------------------------------------------------------
+ *
+ * cluster_nodes.c
+ *	  The nodes of the cluster, as a backend of a proxy knows them.
+ *
+ * They are the rows of fairq.node, which are read when they are first needed
+ * and whenever they have changed: the table's trigger alters PL/Proxy's server
+ * at the same time, and all backends hear of that, PL/Proxy's part of them too.
+ *
+ * A node that was out of reach is suspect for a while: what can be asked of
+ * another node is asked of the others first, so that a dead node costs a
+ * backend one try in a while and not one with each call.  Each backend finds
+ * that out by itself; there is nothing in shared memory, which a proxy need
+ * not have.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/pg_foreign_server.h"
+#include "common/pg_prng.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+#include "common/compat.h"
+#include "storage/own_table.h"
+#include "cluster/cluster_nodes.h"
+
+/* Columns of fairq.node, as sql/cluster makes it. */
+#define NODE_NUMBER		1
+#define NODE_PLACE		2
+#define NODE_STATE		4
+
+/* How long a node is suspect, at random: backends do not come at once. */
+#define SUSPECT_LEAST	(2 * USECS_PER_SEC)
+#define SUSPECT_MOST	(5 * USECS_PER_SEC)
+
+static MemoryContext nodes_context = NULL;
+static ClusterNode **nodes;
+static int	n_nodes;
+static bool nodes_valid = false;
+
+static void
+forget_nodes(Datum arg, int cache, uint32 hash)
+{
+	nodes_valid = false;
+}
+
+/* What was known of a node stays known. */
+static void
+keep_known(ClusterNode *node, ClusterNode **before, int n_before)
+{
+	for (int i = 0; i < n_before; i++)
+		if (before[i]->number == node->number && before[i]->place == node->place)
+		{
+			node->suspect_until = before[i]->suspect_until;
+			return;
+		}
+}
+
+static ClusterNode *
+read_node(Relation table, HeapTuple tuple)
+{
+	ClusterNode *node = palloc0(sizeof(ClusterNode));
+	char	   *state = TextDatumGetCString(own_table_column(table, tuple, NODE_STATE));
+
+	node->number = DatumGetInt32(own_table_column(table, tuple, NODE_NUMBER));
+	node->place = DatumGetInt32(own_table_column(table, tuple, NODE_PLACE));
+	node->draining = strcmp(state, "draining") == 0;
+	pfree(state);
+	return node;
+}
+
+/*
+ * Read the table.  Its connections are asked anew who they are: an
+ * administrator may have given another server.
+ */
+static void
+read_nodes(void)
+{
+	MemoryContext context = AllocSetContextCreate(TopMemoryContext, "pgfairq nodes",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext before = MemoryContextSwitchTo(context);
+	Relation	table = own_table_open("fairq", "node", AccessShareLock);
+	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, NULL, 0, NULL);
+	HeapTuple	tuple;
+	int			n = 0;
+	int			room = 16;
+	ClusterNode **found = palloc(room * sizeof(ClusterNode *));
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		if (n == room)
+			found = repalloc(found, (room *= 2) * sizeof(ClusterNode *));
+		found[n] = read_node(table, tuple);
+		keep_known(found[n], nodes, n_nodes);
+		n++;
+	}
+	systable_endscan(scan);
+	table_close(table, AccessShareLock);
+	MemoryContextSwitchTo(before);
+
+	if (nodes_context != NULL)
+		MemoryContextDelete(nodes_context);
+	nodes_context = context;
+	nodes = found;
+	n_nodes = n;
+}
+
+/*
+ * The nodes, at least one.  They are the caller's until the next call of this
+ * function.
+ */
+int
+cluster_nodes(ClusterNode ***result)
+{
+	static bool registered = false;
+
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(FOREIGNSERVEROID, forget_nodes, (Datum) 0);
+		registered = true;
+	}
+	while (!nodes_valid)
+	{
+		nodes_valid = true;		/* unless we hear of a change while we read */
+		PG_TRY();
+		{
+			read_nodes();
+		}
+		PG_CATCH();
+		{
+			nodes_valid = false;
+			PG_RE_THROW();
+		}
+		PG_END_TRY();
+	}
+	if (n_nodes == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the cluster has no nodes"),
+				 errhint("Add its servers with fairq.add_node().")));
+	*result = nodes;
+	return n_nodes;
+}
+
+/* NULL: there is none of this number.  After cluster_nodes(). */
+ClusterNode *
+cluster_nodes_find(int number)
+{
+	for (int i = 0; i < n_nodes; i++)
+		if (nodes[i]->number == number)
+			return nodes[i];
+	return NULL;
+}
+
+/* Is the node better left alone for now? */
+bool
+cluster_nodes_suspect(const ClusterNode *node)
+{
+	return node->suspect_until != 0 && GetCurrentTimestamp() < node->suspect_until;
+}
+
+/* The node was out of reach. */
+void
+cluster_nodes_lost(ClusterNode *node)
+{
+	node->recognized = false;
+	node->suspect_until = GetCurrentTimestamp() +
+		(TimestampTz) pg_prng_uint64_range(&pg_global_prng_state, SUSPECT_LEAST, SUSPECT_MOST);
+}
+
+/* Put nodes into a random order, suspects last. */
+void
+cluster_nodes_shuffle(ClusterNode **shuffled, int n)
+{
+	int			well = 0;
+
+	for (int i = n - 1; i > 0; i--)
+	{
+		int			other = (int) pg_prng_uint64_range(&pg_global_prng_state, 0, i);
+		ClusterNode *node = shuffled[i];
+
+		shuffled[i] = shuffled[other];
+		shuffled[other] = node;
+	}
+	for (int i = 0; i < n; i++)
+		if (!cluster_nodes_suspect(shuffled[i]))
+		{
+			ClusterNode *node = shuffled[i];
+
+			memmove(&shuffled[well + 1], &shuffled[well], (i - well) * sizeof(ClusterNode *));
+			shuffled[well++] = node;
+		}
+}

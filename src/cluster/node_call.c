@@ -1,0 +1,399 @@
+/*-------------------------------------------------------------------------
+ *
+ * node_call.c
+ *	  A call of an application, carried to one node after the other.
+ *
+ * PL/Proxy carries it: each function of the application has a twin in schema
+ * fairq_internal, written in PL/Proxy's language, that has one argument more,
+ * the place of the node.  Here is what PL/Proxy leaves to its user: an error
+ * of its own is an internal error, whatever has happened, and an error of the
+ * node has its function's name in front.  We tell three things apart: the node
+ * has answered, it could not be asked, or the connection was lost while it was
+ * asked, so that what it has done is not known.  Errors of a node are passed on
+ * in the words of the node.
+ *
+ * A node is asked for its number when a backend first comes to it, and after
+ * the connection was lost: what is meant for one node is never done at another
+ * one, however wrong a connection string is.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/pg_proc.h"
+#include "nodes/makefuncs.h"
+#include "parser/parse_func.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#include "common/compat.h"
+#include "common/run_as.h"
+#include "cluster/node_call.h"
+#include "sql/arguments.h"
+
+#define TWIN_SCHEMA	"fairq_internal"
+#define TWIN_PREFIX	"at_"
+
+static bool calls_in_transaction = false;
+static HTAB *functions = NULL;
+
+/*
+ * The setting.  Also without preload, which a proxy does not need.
+ */
+void
+node_call_settings_define(void)
+{
+	DefineCustomBoolVariable("pgfairq.calls_in_transaction",
+							 "Lets a proxy carry calls from a transaction that has written.",
+							 "What a call does at a node is in force at once, and stays when the transaction is rolled back.",
+							 &calls_in_transaction,
+							 false, PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+}
+
+/*
+ * Refuse a call that changes something from a transaction that has written to
+ * this database: a rollback would not undo the call.
+ */
+void
+node_call_refuse_in_transaction(FunctionCallInfo fcinfo)
+{
+	if (calls_in_transaction || !TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+			 errmsg("cannot execute %s in a transaction that has written to the proxy's database",
+					arguments_function(fcinfo)),
+			 errdetail("A call is in force at its node at once: a rollback would not undo it."),
+			 errhint("Commit first, or set \"pgfairq.calls_in_transaction\" to on.")));
+}
+
+/* The function of this name in TWIN_SCHEMA; it has no overload. */
+static Oid
+find_twin(const char *name)
+{
+	List	   *names = list_make2(makeString(TWIN_SCHEMA), makeString(pstrdup(name)));
+
+	return LookupFuncName(names, -1, NULL, false);
+}
+
+/* The statement that calls the twin, which SPI keeps. */
+static void
+prepare(NodeFunction *function, const char *twin)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "SELECT %s %s.%s(", function->returns_set ? "* FROM" : "",
+					 TWIN_SCHEMA, quote_identifier(twin));
+	for (int i = 0; i < function->arguments; i++)
+		appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1);
+	appendStringInfoChar(&text, ')');
+	function->plan = SPI_prepare(text.data, function->arguments, function->types);
+	if (function->plan == NULL || SPI_keepplan(function->plan) != 0)
+		elog(ERROR, "SPI_prepare failed (%s): %s", SPI_result_code_string(SPI_result), text.data);
+	pfree(text.data);
+}
+
+static NodeFunction *
+find_function(const char *name)
+{
+	char	   *twin = psprintf(TWIN_PREFIX "%s", name);
+	Oid			oid = find_twin(twin);
+	NodeFunction *function;
+	bool		found;
+
+	if (functions == NULL)
+	{
+		HASHCTL		control = {0};
+
+		control.keysize = sizeof(Oid);
+		control.entrysize = sizeof(NodeFunction);
+		functions = hash_create("pgfairq calls of nodes", 64, &control, HASH_ELEM | HASH_BLOBS);
+	}
+	function = hash_search(functions, &oid, HASH_ENTER, &found);
+	if (!found)
+	{
+		HeapTuple	tuple;
+		Form_pg_proc form;
+
+		function->plan = NULL;
+		tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(oid));
+		if (!HeapTupleIsValid(tuple))
+			elog(ERROR, "cache lookup failed for function %u", oid);
+		form = (Form_pg_proc) GETSTRUCT(tuple);
+		strlcpy(function->name, name, NAMEDATALEN);
+		function->arguments = form->pronargs;
+		memcpy(function->types, form->proargtypes.values, form->pronargs * sizeof(Oid));
+		function->returns_set = form->proretset;
+		ReleaseSysCache(tuple);
+	}
+	if (function->plan == NULL)
+		prepare(function, twin);
+	pfree(twin);
+	return function;
+}
+
+/*
+ * A call of the SQL function that is called.  The caller has connected to SPI.
+ */
+void
+node_call_begin(FunctionCallInfo fcinfo, NodeCall *call)
+{
+	if (fcinfo->flinfo->fn_extra == NULL)
+	{
+		char	   *name = get_func_name(fcinfo->flinfo->fn_oid);
+
+		fcinfo->flinfo->fn_extra = find_function(name);
+	}
+	call->function = fcinfo->flinfo->fn_extra;
+	if (call->function->arguments != fcinfo->nargs + 1)
+		elog(ERROR, "%s has %d arguments, its twin %d", call->function->name,
+			 fcinfo->nargs, call->function->arguments);
+	for (int i = 0; i < fcinfo->nargs; i++)
+		node_call_set(call, ARGUMENT(i), fcinfo->args[i].value, fcinfo->args[i].isnull);
+}
+
+/*
+ * A call of another function.  The caller sets its arguments.
+ */
+void
+node_call_other(NodeCall *call, const char *name, int arguments)
+{
+	call->function = find_function(name);
+	if (call->function->arguments != arguments + 1)
+		elog(ERROR, "the twin of %s has %d arguments", name, call->function->arguments);
+}
+
+void
+node_call_set(NodeCall *call, int number, Datum value, bool isnull)
+{
+	call->values[number] = value;
+	call->nulls[number] = isnull ? 'n' : ' ';
+}
+
+bool
+node_call_is_null(const NodeCall *call, int number)
+{
+	return call->nulls[number] == 'n';
+}
+
+/* The words after a mark, or NULL. */
+static char *
+after(const char *message, const char *mark)
+{
+	char	   *found = message == NULL ? NULL : strstr(message, mark);
+
+	return found == NULL ? NULL : found + strlen(mark);
+}
+
+/*
+ * What an error says of the call.  PL/Proxy's own begin with its name and say
+ * which call of libpq has failed; those before the query is sent are known.  A
+ * connection that ends while the node answers has no severity; and a node that
+ * is shut down, or whose backend is terminated, says so itself.
+ */
+static NodeAnswer
+answer_of(const ErrorData *error)
+{
+	static const char *const before[] = {
+		"PQconnectStart: ", "PQconnectPoll: ", "connect timeout to: "
+	};
+	static const char *const during[] = {
+		"PQflush: ", "PQsendQuery: ", "PQsendQueryParams: ", "PQconsumeInput: ",
+		"query timeout", "Unfinished connection", "Lost result", "poll() failed"
+	};
+
+	if (error->message == NULL)
+		return NODE_ANSWERED;
+	if (after(error->message, "] REMOTE ") != NULL)
+	{
+		if (error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
+			error->sqlerrcode == ERRCODE_CRASH_SHUTDOWN ||
+			error->sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW ||
+			after(error->message, "] REMOTE (null): ") != NULL)
+			return NODE_SILENT;
+		return NODE_ANSWERED;
+	}
+	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR ||
+		strncmp(error->message, "PL/Proxy function ", 18) != 0)
+		return NODE_ANSWERED;
+	for (int i = 0; i < (int) lengthof(before); i++)
+		if (after(error->message, before[i]) != NULL)
+			return NODE_NOT_ASKED;
+	for (int i = 0; i < (int) lengthof(during); i++)
+		if (after(error->message, during[i]) != NULL)
+			return NODE_SILENT;
+	return NODE_ANSWERED;
+}
+
+/* Without the mark before it, and the white space at its end. */
+static char *
+words_of(char *message, const char *mark)
+{
+	char	   *rest = after(message, mark);
+	char	   *end;
+
+	if (rest != NULL)
+		message = rest;
+	end = message + strlen(message);
+	while (end > message && isspace((unsigned char) end[-1]))
+		*--end = '\0';
+	return message;
+}
+
+/*
+ * The error of a node that was out of reach.
+ */
+static void
+describe_lost(ErrorData *error, const ClusterNode *node, NodeAnswer answer)
+{
+	error->sqlerrcode = ERRCODE_CONNECTION_FAILURE;
+	error->detail = words_of(error->message, "): ");
+	error->message = psprintf("node %d is out of reach", node->number);
+	error->hint = answer == NODE_NOT_ASKED ?
+		"Nothing was done there: the call may be repeated." :
+		"The connection was lost during the call: whether it has taken effect is not known.";
+}
+
+/*
+ * The error of a node in its own words.
+ */
+static void
+describe_refused(ErrorData *error, const ClusterNode *node)
+{
+	char	   *words = after(error->message, "] REMOTE ");
+	char	   *context;
+
+	if (words == NULL)
+		return;
+	error->message = words_of(words, ": ");
+	if (error->detail != NULL)
+		error->detail = words_of(error->detail, "Remote detail: ");
+	if (error->hint != NULL)
+		error->hint = words_of(error->hint, "Remote hint: ");
+	context = after(error->context, "Remote context: ");
+	error->context = psprintf("at node %d", node->number);
+	if (context != NULL)
+	{
+		/* what follows is of our own statement */
+		char	   *own = strstr(context, "\nSQL statement \"SELECT");
+
+		if (own != NULL)
+			*own = '\0';
+		error->context = psprintf("%s\nat node %d", context, node->number);
+	}
+}
+
+static void
+execute(void *arg)
+{
+	NodeCall   *call = arg;
+	int			result;
+
+	result = SPI_execute_plan(call->function->plan, call->values, call->nulls, false, 0);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_plan failed (%s): %s", SPI_result_code_string(result),
+			 call->function->name);
+}
+
+static NodeAnswer
+ask(NodeCall *call, ClusterNode *node, ErrorData **error)
+{
+	NodeAnswer	answer;
+	int			messages = client_min_messages;
+
+	/* PL/Proxy has a notice when it connects anew, as after each error. */
+	client_min_messages = Max(messages, WARNING);
+	node_call_set(call, 0, Int32GetDatum(node->place), false);
+	*error = run_as_try(execute, call);
+	client_min_messages = messages;
+	if (*error == NULL)
+	{
+		node->suspect_until = 0;
+		return NODE_ANSWERED;
+	}
+	answer = answer_of(*error);
+	if (answer == NODE_ANSWERED)
+	{
+		describe_refused(*error, node);
+		ReThrowError(*error);
+	}
+	describe_lost(*error, node, answer);
+	cluster_nodes_lost(node);
+	return answer;
+}
+
+/*
+ * Ask the node who it is.
+ */
+static NodeAnswer
+recognize(ClusterNode *node, ErrorData **error)
+{
+	NodeCall	who;
+	NodeAnswer	answer;
+	int			number;
+	bool		isnull;
+
+	node_call_other(&who, "this_node", 0);
+	answer = ask(&who, node, error);
+	if (answer != NODE_ANSWERED)
+		return NODE_NOT_ASKED;
+	number = DatumGetInt32(node_call_value(&who, &isnull));
+	if (number != node->number)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the server of node %d says that it is node %d", node->number, number),
+				 errhint("Correct the connection in table fairq.node, or the server's number with fairq.set_node().")));
+	node->recognized = true;
+	return NODE_ANSWERED;
+}
+
+/*
+ * Make the call at a node.  What it returns is in SPI_tuptable.  *error is what
+ * to raise if the node is out of reach; what the node itself refuses is raised
+ * here.
+ */
+NodeAnswer
+node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error)
+{
+	if (!node->recognized)
+	{
+		NodeAnswer	answer = recognize(node, error);
+
+		if (answer != NODE_ANSWERED)
+			return answer;
+	}
+	return ask(call, node, error);
+}
+
+/*
+ * Make the call at a node, which has to answer.
+ */
+void
+node_call_at(NodeCall *call, ClusterNode *node)
+{
+	ErrorData  *error;
+
+	if (node_call_try(call, node, &error) != NODE_ANSWERED)
+		ReThrowError(error);
+}
+
+/*
+ * What a function that returns no set has returned.  It is SPI's; NULL is
+ * also the value if there is no row.
+ */
+Datum
+node_call_value(NodeCall *call, bool *isnull)
+{
+	*isnull = true;
+	if (SPI_processed == 0)
+		return (Datum) 0;
+	return SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, isnull);
+}

@@ -1,0 +1,56 @@
+/*-------------------------------------------------------------------------
+ *
+ * node_call.h
+ *	  A call of an application, carried to one node after the other.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_NODE_CALL_H
+#define FAIRQ_NODE_CALL_H
+
+#include "executor/spi.h"
+#include "fmgr.h"
+
+#include "cluster/cluster_nodes.h"
+
+/* A function that is called at nodes: its twin in fairq_internal. */
+typedef struct NodeFunction
+{
+	Oid			twin;			/* the key */
+	char		name[NAMEDATALEN];	/* the application's */
+	int			arguments;
+	Oid			types[FUNC_MAX_ARGS];	/* beginning with the place */
+	bool		returns_set;
+	SPIPlanPtr	plan;
+} NodeFunction;
+
+/* A call under way.  values[0] is the place; the arguments follow. */
+typedef struct NodeCall
+{
+	NodeFunction *function;
+	Datum		values[FUNC_MAX_ARGS];
+	char		nulls[FUNC_MAX_ARGS];	/* as SPI has them */
+} NodeCall;
+
+/* What has come of it at a node. */
+typedef enum NodeAnswer
+{
+	NODE_ANSWERED,
+	NODE_NOT_ASKED,				/* no connection: nothing was done there */
+	NODE_SILENT					/* connection lost: the outcome is unknown */
+} NodeAnswer;
+
+/* Position of an argument in NodeCall, from its position in SQL. */
+#define ARGUMENT(number)	((number) + 1)
+
+extern void node_call_begin(FunctionCallInfo fcinfo, NodeCall *call);
+extern void node_call_other(NodeCall *call, const char *name, int arguments);
+extern void node_call_set(NodeCall *call, int number, Datum value, bool isnull);
+extern bool node_call_is_null(const NodeCall *call, int number);
+extern NodeAnswer node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error);
+extern void node_call_at(NodeCall *call, ClusterNode *node);
+extern Datum node_call_value(NodeCall *call, bool *isnull);
+extern void node_call_refuse_in_transaction(FunctionCallInfo fcinfo);
+extern void node_call_settings_define(void);
+
+#endif							/* FAIRQ_NODE_CALL_H */

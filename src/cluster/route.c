@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * route.c
+ *	  What the ways of calls to nodes share.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/lsyscache.h"
+#include "utils/builtins.h"
+
+#include "cluster/routes.h"
+#include "common/node_number.h"
+#include "sql/arguments.h"
+#include "sql/result_rows.h"
+
+/*
+ * A call begins.  A call that writes is refused where its effect would not go
+ * with the transaction; nothing else keeps a proxy from being a standby.
+ */
+void
+route_begin(FunctionCallInfo fcinfo, NodeCall *call, bool writes)
+{
+	if (writes)
+		node_call_refuse_in_transaction(fcinfo);
+	if (fcinfo->flinfo->fn_retset)
+		result_rows_begin(fcinfo);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	node_call_begin(fcinfo, call);
+}
+
+/*
+ * The call ends: a value is the caller's, rows are in the result already.
+ */
+Datum
+route_end(FunctionCallInfo fcinfo, Datum value, bool isnull)
+{
+	if (!isnull && !fcinfo->flinfo->fn_retset)
+	{
+		int16		length;
+		bool		by_value;
+
+		get_typlenbyval(get_func_rettype(fcinfo->flinfo->fn_oid), &length, &by_value);
+		value = SPI_datumTransfer(value, by_value, length);
+	}
+	SPI_finish();
+	if (isnull || fcinfo->flinfo->fn_retset)
+	{
+		fcinfo->isnull = true;
+		return (Datum) 0;
+	}
+	return value;
+}
+
+Datum
+route_end_void(void)
+{
+	SPI_finish();
+	PG_RETURN_VOID();
+}
+
+/* Return the rows that a node has returned. */
+void
+route_put_rows(FunctionCallInfo fcinfo)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	for (uint64 i = 0; i < SPI_processed; i++)
+		tuplestore_puttuple(rsinfo->setResult, SPI_tuptable->vals[i]);
+	SPI_freetuptable(SPI_tuptable);
+}
+
+/* End with what the node has answered. */
+Datum
+route_answer(FunctionCallInfo fcinfo, NodeCall *call)
+{
+	Datum		value = (Datum) 0;
+	bool		isnull = true;
+
+	if (fcinfo->flinfo->fn_retset)
+		route_put_rows(fcinfo);
+	else
+		value = node_call_value(call, &isnull);
+	return route_end(fcinfo, value, isnull);
+}
+
+/*
+ * Let any node answer.  For what every node says the same of: arguments that
+ * no node takes, receipts that no node has given.
+ */
+Datum
+route_any_node(FunctionCallInfo fcinfo, NodeCall *call)
+{
+	ClusterNode **all;
+	int			n = cluster_nodes(&all);
+	ClusterNode **nodes = palloc(n * sizeof(ClusterNode *));
+	ErrorData  *error = NULL;
+
+	memcpy(nodes, all, n * sizeof(ClusterNode *));
+	cluster_nodes_shuffle(nodes, n);
+	for (int i = 0; i < n; i++)
+	{
+		NodeAnswer	answer = node_call_try(call, nodes[i], &error);
+
+		if (answer == NODE_ANSWERED)
+			return route_answer(fcinfo, call);
+		if (answer == NODE_SILENT)
+			break;
+	}
+	ReThrowError(error);
+	pg_unreachable();
+}
+
+/* The number of the node that gave a receipt or a session; -1: none has. */
+int
+route_node_of_uuid(const pg_uuid_t *uuid)
+{
+	if (!NODE_GAVE_UUID(uuid->data))
+		return -1;
+	return NODE_OF_UUID(uuid->data);
+}
+
+/*
+ * Nodes, by number, that had something to say and were out of reach.
+ */
+void
+route_warn_missing(List *numbers)
+{
+	StringInfoData list;
+	ListCell   *lc;
+
+	if (numbers == NIL)
+		return;
+	initStringInfo(&list);
+	foreach(lc, numbers)
+		appendStringInfo(&list, "%s%d", list.len == 0 ? "" : ", ", lfirst_int(lc));
+	ereport(WARNING,
+			(errcode(ERRCODE_CONNECTION_FAILURE),
+			 errmsg_plural("node %s is out of reach", "nodes %s are out of reach",
+						   list_length(numbers), list.data),
+			 errdetail("What concerns it is missing in the result, and its outcome is not known."),
+			 errhint("Repeat the call for what is missing.")));
+}
+
+/* What cannot be done through a proxy. */
+void
+route_unsupported(FunctionCallInfo fcinfo, const char *why, const char *hint)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("cannot execute %s at a proxy", arguments_function(fcinfo)),
+			 errdetail("%s", why),
+			 errhint("%s", hint)));
+}

@@ -1,0 +1,249 @@
+/*-------------------------------------------------------------------------
+ *
+ * route_claim.c
+ *	  The ways of claims, of waiting, and of sessions, to nodes.
+ *
+ * A claim goes to one node after the other until one has tasks, beginning with
+ * a random one; so it returns nothing only when no node has any.  A claim that
+ * waits does so at a node for a slice of time, and then looks at the others:
+ * with as many claimers as nodes, each node has one that waits there, and a
+ * task is met at once.  A session is of one node, and so are its claims.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
+
+#include "common/compat.h"
+#include "common/wall_clock.h"
+#include "cluster/routes.h"
+
+/* How long a claim waits at a node before it looks at the others. */
+#define SLICE			(250 * INT64CONST(1000))
+
+/* A claim, as all its functions have it. */
+typedef struct Claim
+{
+	NodeCall	call;
+	ClusterNode **nodes;		/* that may have tasks for it */
+	int			n;
+	int			wait;			/* the position of the argument */
+	ErrorData  *error;			/* of a node that was out of reach */
+	int			answers;
+} Claim;
+
+static Datum
+interval_of(int64 usecs)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = usecs;
+	return IntervalPGetDatum(interval);
+}
+
+/*
+ * Ask one node, which may wait so long.  Returns whether there are rows.
+ */
+static bool
+claim_at(Claim *claim, ClusterNode *node, int64 wait)
+{
+	NodeAnswer	answer;
+
+	node_call_set(&claim->call, ARGUMENT(claim->wait), interval_of(wait), false);
+	answer = node_call_try(&claim->call, node, &claim->error);
+
+	/*
+	 * What was claimed there, if anything, is claimed again when its lease
+	 * ends.
+	 */
+	if (answer != NODE_ANSWERED)
+		return false;
+	claim->answers++;
+	if (SPI_processed > 0)
+		return true;
+	SPI_freetuptable(SPI_tuptable);
+	return false;
+}
+
+/*
+ * Ask all nodes without waiting, suspects only if no other one has answered.
+ */
+static bool
+claim_anywhere(Claim *claim)
+{
+	cluster_nodes_shuffle(claim->nodes, claim->n);
+	for (int i = 0; i < claim->n; i++)
+	{
+		if (claim->answers > 0 && cluster_nodes_suspect(claim->nodes[i]))
+			break;
+		if (claim_at(claim, claim->nodes[i], 0))
+			return true;
+	}
+	if (claim->answers == 0)
+		ReThrowError(claim->error);
+	return false;
+}
+
+/*
+ * Claim until there is something, or the time is over.
+ */
+static bool
+claim_until(Claim *claim, int64 wait)
+{
+	TimestampTz deadline = GetCurrentTimestamp() + wait;
+
+	while (!claim_anywhere(claim))
+	{
+		int64		rest = deadline - GetCurrentTimestamp();
+
+		if (rest <= 0)
+			return false;
+		CHECK_FOR_INTERRUPTS();
+		if (claim_at(claim, claim->nodes[0], Min(rest, SLICE)))
+			return true;
+	}
+	return true;
+}
+
+/*
+ * Begin a claim.  Returns how long it may wait; -1: a node is to say what is
+ * wrong with the time.
+ */
+static int64
+claim_begin(FunctionCallInfo fcinfo, Claim *claim, int wait)
+{
+	ClusterNode **all;
+	Interval   *interval;
+	double		usecs;
+
+	route_begin(fcinfo, &claim->call, true);
+	claim->n = cluster_nodes(&all);
+	claim->nodes = palloc(claim->n * sizeof(ClusterNode *));
+	memcpy(claim->nodes, all, claim->n * sizeof(ClusterNode *));
+	claim->wait = wait;
+	claim->answers = 0;
+	claim->error = NULL;
+	if (PG_ARGISNULL(wait))
+		return 0;
+	interval = PG_GETARG_INTERVAL_P(wait);
+	usecs = (double) interval->time + (interval->day + interval->month * 30.0) * USECS_PER_DAY;
+	if (usecs < 0 || usecs > 3650.0 * USECS_PER_DAY)
+		return -1;
+	return wall_clock_usecs(interval);
+}
+
+/* Claim and return what there is. */
+static Datum
+claim_run(FunctionCallInfo fcinfo, Claim *claim, int64 wait)
+{
+	if (wait < 0)
+		return route_any_node(fcinfo, &claim->call);
+	if (claim_until(claim, wait))
+		return route_answer(fcinfo, &claim->call);
+	return route_end(fcinfo, (Datum) 0, true);
+}
+
+/*
+ * A claim under a session goes to the session's node, for the whole time.
+ */
+static Datum
+claim_in_session(FunctionCallInfo fcinfo, Claim *claim, int session)
+{
+	int			number = route_node_of_uuid(PG_GETARG_UUID_P(session));
+	ClusterNode *node = cluster_nodes_find(number);
+
+	if (node == NULL)
+		return route_any_node(fcinfo, &claim->call);
+	node_call_at(&claim->call, node);
+	return route_answer(fcinfo, &claim->call);
+}
+
+static void
+refuse_buckets(FunctionCallInfo fcinfo, int buckets)
+{
+	if (!PG_ARGISNULL(buckets))
+		route_unsupported(fcinfo, "Each node has buckets of its own.",
+						  "Leave argument \"buckets\" out, or connect to a node.");
+}
+
+/*
+ * fairq.claim(queue, max_tasks, lease, session, wait, buckets, group_keys)
+ */
+Datum
+route_claim(FunctionCallInfo fcinfo)
+{
+	Claim		claim;
+	int64		wait;
+
+	refuse_buckets(fcinfo, 5);
+	wait = claim_begin(fcinfo, &claim, 4);
+	if (!PG_ARGISNULL(3))
+		return claim_in_session(fcinfo, &claim, 3);
+	return claim_run(fcinfo, &claim, wait);
+}
+
+/*
+ * fairq.claim_any(queues, max_tasks, lease, session, wait)
+ */
+Datum
+route_claim_any(FunctionCallInfo fcinfo)
+{
+	Claim		claim;
+	int64		wait = claim_begin(fcinfo, &claim, 4);
+
+	if (!PG_ARGISNULL(3))
+		return claim_in_session(fcinfo, &claim, 3);
+	return claim_run(fcinfo, &claim, wait);
+}
+
+/*
+ * fairq.pop(queue, max_tasks, wait, buckets, group_keys): the tasks are gone
+ * at the node before they are here, so each is done at most once.
+ */
+Datum
+route_pop(FunctionCallInfo fcinfo)
+{
+	Claim		claim;
+	int64		wait;
+
+	refuse_buckets(fcinfo, 3);
+	wait = claim_begin(fcinfo, &claim, 2);
+	return claim_run(fcinfo, &claim, wait);
+}
+
+/*
+ * fairq.ack_and_claim(queue, receipts, max_tasks, lease, session, wait): each
+ * receipt at its node, and then a claim.
+ */
+Datum
+route_ack_and_claim(FunctionCallInfo fcinfo)
+{
+	Claim		claim;
+	int64		wait = claim_begin(fcinfo, &claim, 5);
+
+	if (wait < 0 || PG_ARGISNULL(1) || !route_ack_many(PG_GETARG_ARRAYTYPE_P(1)))
+		return route_any_node(fcinfo, &claim.call);
+	node_call_set(&claim.call, ARGUMENT(1),
+				  PointerGetDatum(construct_empty_array(UUIDOID)), false);
+	if (!PG_ARGISNULL(4))
+		return claim_in_session(fcinfo, &claim, 4);
+	return claim_run(fcinfo, &claim, wait);
+}
+
+/*
+ * fairq.open_session(name, ttl, bound): at a random node.
+ */
+Datum
+route_open_session(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+
+	route_begin(fcinfo, &call, true);
+	return route_any_node(fcinfo, &call);
+}

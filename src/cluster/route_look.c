@@ -1,0 +1,117 @@
+/*-------------------------------------------------------------------------
+ *
+ * route_look.c
+ *	  The ways of what looks at tasks to nodes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "funcapi.h"
+
+#include "common/node_number.h"
+#include "cluster/routes.h"
+
+/*
+ * A call with a queue and the id of a task of it.
+ */
+static Datum
+by_id(FunctionCallInfo fcinfo, bool writes)
+{
+	NodeCall	call;
+	ClusterNode **nodes;
+	ClusterNode *node = NULL;
+
+	route_begin(fcinfo, &call, writes);
+	(void) cluster_nodes(&nodes);
+	if (!PG_ARGISNULL(1) && PG_GETARG_INT64(1) > 0)
+		node = cluster_nodes_find(NODE_OF_ID(PG_GETARG_INT64(1)));
+	if (node == NULL)
+		return route_any_node(fcinfo, &call);
+	node_call_at(&call, node);
+	return route_answer(fcinfo, &call);
+}
+
+Datum
+route_by_id(FunctionCallInfo fcinfo)
+{
+	return by_id(fcinfo, true);
+}
+
+Datum
+route_look_by_id(FunctionCallInfo fcinfo)
+{
+	return by_id(fcinfo, false);
+}
+
+/*
+ * The rows of all nodes, one node after the other.  Those out of reach are
+ * named in a warning.
+ */
+Datum
+route_all_rows(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	ClusterNode **nodes;
+	int			n;
+	List	   *missing = NIL;
+
+	route_begin(fcinfo, &call, false);
+	n = cluster_nodes(&nodes);
+	for (int i = 0; i < n; i++)
+	{
+		ErrorData  *error;
+
+		if (node_call_try(&call, nodes[i], &error) == NODE_ANSWERED)
+			route_put_rows(fcinfo);
+		else
+			missing = lappend_int(missing, nodes[i]->number);
+	}
+	route_warn_missing(missing);
+	return route_end(fcinfo, (Datum) 0, true);
+}
+
+/*
+ * fairq.peek(queue, max_tasks): the next tasks of the nodes in turn, which is
+ * about the order in which they are claimed.
+ */
+Datum
+route_peek(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	ClusterNode **nodes;
+	int			n;
+	SPITupleTable **tables;
+	List	   *missing = NIL;
+	uint64		rest;
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	route_begin(fcinfo, &call, false);
+	n = cluster_nodes(&nodes);
+	tables = palloc0(n * sizeof(SPITupleTable *));
+	for (int i = 0; i < n; i++)
+	{
+		ErrorData  *error;
+
+		if (node_call_try(&call, nodes[i], &error) == NODE_ANSWERED)
+			tables[i] = SPI_tuptable;
+		else
+			missing = lappend_int(missing, nodes[i]->number);
+	}
+	route_warn_missing(missing);
+
+	/* A node has refused a number that is none. */
+	rest = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
+	for (uint64 row = 0, more = 1; more > 0 && rest > 0; row++)
+	{
+		more = 0;
+		for (int i = 0; i < n && rest > 0; i++)
+			if (tables[i] != NULL && row < tables[i]->numvals)
+			{
+				tuplestore_puttuple(rsinfo->setResult, tables[i]->vals[row]);
+				more++;
+				rest--;
+			}
+	}
+	return route_end(fcinfo, (Datum) 0, true);
+}

@@ -1,0 +1,374 @@
+/*-------------------------------------------------------------------------
+ *
+ * route_produce.c
+ *	  The ways of new tasks to nodes.
+ *
+ * A task goes to a random one of its group's nodes.  With a unique key it goes
+ * to the key's node, and with predecessors to theirs, for what they are
+ * compared with is there.  A node that cannot be reached is passed over where
+ * another one will do; a connection that is lost during the call is an error,
+ * for the task may be there.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "common/pg_prng.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+
+#include "common/compat.h"
+#include "common/node_number.h"
+#include "cluster/routes.h"
+#include "cluster/spread.h"
+
+/* A batch is divided into pieces of so many: a call costs as much as these. */
+#define PIECE_LEAST		100
+
+/*
+ * Make the call at the first node that can be asked.
+ */
+static Datum
+call_first(FunctionCallInfo fcinfo, NodeCall *call, ClusterNode **nodes, int n)
+{
+	ErrorData  *error = NULL;
+
+	cluster_nodes_shuffle(nodes, n);
+	for (int i = 0; i < n; i++)
+	{
+		NodeAnswer	answer = node_call_try(call, nodes[i], &error);
+
+		if (answer == NODE_ANSWERED)
+			return route_answer(fcinfo, call);
+		if (answer == NODE_SILENT)
+			break;
+	}
+	ReThrowError(error);
+	pg_unreachable();
+}
+
+/*
+ * The node of a task's predecessors, which have to be on one; NULL: none is
+ * named, or what is named is no id, which the node will say.
+ */
+static ClusterNode *
+node_of_predecessors(FunctionCallInfo fcinfo, ArrayType *ids)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+	ClusterNode *node = NULL;
+
+	deconstruct_array(ids, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+					  &elements, &nulls, &n);
+	for (int i = 0; i < n; i++)
+	{
+		int64		id = DatumGetInt64(elements[i]);
+		ClusterNode *its = nulls[i] || id <= 0 ? NULL : cluster_nodes_find(NODE_OF_ID(id));
+
+		if (its == NULL)
+			return NULL;
+		if (node != NULL && its != node)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("tasks of different nodes cannot be waited for together"),
+					 errdetail("Argument \"after\" has tasks of node %d and of node %d.",
+							   node->number, its->number),
+					 errhint("Give tasks that are to be waited for together the same group, in a queue or group of width 1.")));
+		node = its;
+	}
+	return node;
+}
+
+/* Of enqueue. */
+enum
+{
+	ENQUEUE_QUEUE = 0, ENQUEUE_GROUP = 2, ENQUEUE_KEY = 6, ENQUEUE_AFTER = 14
+};
+
+/*
+ * fairq.enqueue(queue, payload, group_key, …)
+ */
+Datum
+route_enqueue(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	Spread		spread;
+	ClusterNode **nodes;
+	int			n;
+
+	route_begin(fcinfo, &call, true);
+	if (PG_ARGISNULL(ENQUEUE_QUEUE) || PG_ARGISNULL(ENQUEUE_GROUP))
+		return route_any_node(fcinfo, &call);
+	spread_begin(&spread, PG_GETARG_TEXT_PP(ENQUEUE_QUEUE));
+	nodes = palloc(spread.n * sizeof(ClusterNode *));
+	n = spread_of_group(&spread, PG_GETARG_TEXT_PP(ENQUEUE_GROUP), nodes);
+	spread_end(&spread);
+	if (!PG_ARGISNULL(ENQUEUE_AFTER))
+	{
+		ClusterNode *node = node_of_predecessors(fcinfo, PG_GETARG_ARRAYTYPE_P(ENQUEUE_AFTER));
+
+		if (node != NULL)
+			return call_first(fcinfo, &call, &node, 1);
+	}
+	if (!PG_ARGISNULL(ENQUEUE_KEY))
+	{
+		nodes[0] = spread_node_of_key(PG_GETARG_TEXT_PP(ENQUEUE_QUEUE),
+									  PG_GETARG_TEXT_PP(ENQUEUE_KEY), nodes, n);
+		n = 1;
+	}
+	return call_first(fcinfo, &call, nodes, n);
+}
+
+/* Of publish. */
+enum
+{
+	PUBLISH_TOPIC = 0, PUBLISH_GROUP = 2, PUBLISH_KEY = 6
+};
+
+/*
+ * fairq.publish(topic, payload, group_key, …): all queues of the topic get it
+ * at one node, together.
+ */
+Datum
+route_publish(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	ClusterNode **nodes;
+	int			n;
+
+	route_begin(fcinfo, &call, true);
+	if (PG_ARGISNULL(PUBLISH_TOPIC) || PG_ARGISNULL(PUBLISH_GROUP))
+		return route_any_node(fcinfo, &call);
+	n = spread_of_topic(PG_GETARG_TEXT_PP(PUBLISH_GROUP), &nodes);
+	if (!PG_ARGISNULL(PUBLISH_KEY))
+	{
+		nodes[0] = spread_node_of_key(PG_GETARG_TEXT_PP(PUBLISH_TOPIC),
+									  PG_GETARG_TEXT_PP(PUBLISH_KEY), nodes, n);
+		n = 1;
+	}
+	return call_first(fcinfo, &call, nodes, n);
+}
+
+/* Of enqueue_many: arrays of one element a task, or null. */
+enum
+{
+	MANY_QUEUE = 0, MANY_PAYLOADS = 1, MANY_GROUPS = 2, MANY_KEYS = 6, MANY_ARRAYS = 7
+};
+
+/* A batch that is divided: its arrays, and what becomes of each task. */
+typedef struct Batch
+{
+	int			tasks;
+	Datum	   *values[MANY_ARRAYS];	/* NULL: not given */
+	bool	   *nulls[MANY_ARRAYS];
+	Oid			types[MANY_ARRAYS];
+	ClusterNode **nodes;		/* NULL: the task is enqueued */
+	Datum	   *ids;
+	int			done;
+	int			refused;		/* times that a node could not be asked */
+} Batch;
+
+/*
+ * Take the arrays apart.  False: they are not as they have to be, which a node
+ * will say.
+ */
+static bool
+read_batch(FunctionCallInfo fcinfo, Batch *batch)
+{
+	batch->tasks = -1;
+	batch->done = 0;
+	batch->refused = 0;
+	for (int i = MANY_PAYLOADS; i < MANY_ARRAYS; i++)
+	{
+		ArrayType  *array;
+		int16		length;
+		bool		by_value;
+		char		align;
+		int			n;
+
+		batch->values[i] = NULL;
+		if (PG_ARGISNULL(i))
+			continue;
+		array = PG_GETARG_ARRAYTYPE_P(i);
+		if (ARR_NDIM(array) > 1)
+			return false;
+		batch->types[i] = ARR_ELEMTYPE(array);
+		get_typlenbyvalalign(batch->types[i], &length, &by_value, &align);
+		deconstruct_array(array, batch->types[i], length, by_value, align,
+						  &batch->values[i], &batch->nulls[i], &n);
+		if (batch->tasks >= 0 && n != batch->tasks)
+			return false;
+		batch->tasks = n;
+	}
+	if (batch->values[MANY_PAYLOADS] == NULL || batch->tasks <= 0)
+		return false;
+	for (int i = 0; batch->values[MANY_GROUPS] != NULL && i < batch->tasks; i++)
+		if (batch->nulls[MANY_GROUPS][i])
+			return false;
+	batch->nodes = palloc(batch->tasks * sizeof(ClusterNode *));
+	batch->ids = palloc(batch->tasks * sizeof(Datum));
+	return true;
+}
+
+/* The first of these nodes in an order that begins at a turn. */
+static ClusterNode *
+first_in_order(ClusterNode **order, int n_order, int turn, ClusterNode **nodes, int n)
+{
+	for (int i = 0; i < n_order; i++)
+		for (int j = 0; j < n; j++)
+			if (order[(turn + i) % n_order] == nodes[j])
+				return nodes[j];
+	return nodes[0];
+}
+
+/*
+ * Choose a node for each task that is at a node that could not be asked, or at
+ * none yet (NULL).  There is an order of nodes for the batch, which is random,
+ * suspects last; as many of them as there are pieces of PIECE_LEAST tasks take
+ * turns, and a task goes to the first of its group's nodes from there on.
+ */
+static void
+assign_nodes(const text *queue, Batch *batch, ClusterNode *away)
+{
+	Spread		spread;
+	ClusterNode **order;
+	ClusterNode **nodes;
+	text	   *none = cstring_to_text("");
+	int			pieces;
+
+	spread_begin(&spread, queue);
+	order = palloc(spread.n * sizeof(ClusterNode *));
+	nodes = palloc(spread.n * sizeof(ClusterNode *));
+	memcpy(order, spread.nodes, spread.n * sizeof(ClusterNode *));
+	cluster_nodes_shuffle(order, spread.n);
+	pieces = Max(1, Min(spread.n - (away != NULL), batch->tasks / PIECE_LEAST));
+	for (int i = 0; i < batch->tasks; i++)
+	{
+		text	   *group = batch->values[MANY_GROUPS] == NULL ? none :
+			DatumGetTextPP(batch->values[MANY_GROUPS][i]);
+		int			n;
+
+		if (away != NULL && batch->nodes[i] != away)
+			continue;
+		n = spread_of_group(&spread, group, nodes);
+		if (batch->values[MANY_KEYS] != NULL && !batch->nulls[MANY_KEYS][i])
+			batch->nodes[i] = spread_node_of_key(queue,
+												 DatumGetTextPP(batch->values[MANY_KEYS][i]),
+												 nodes, n);
+		else
+			batch->nodes[i] = first_in_order(order, spread.n,
+											 (int) ((int64) i * pieces / batch->tasks), nodes, n);
+	}
+	spread_end(&spread);
+}
+
+/* Of one array, the elements of the tasks of a node. */
+static Datum
+elements_at(Batch *batch, int number, ClusterNode *node)
+{
+	int16		length;
+	bool		by_value;
+	char		align;
+	Datum	   *values = palloc(batch->tasks * sizeof(Datum));
+	bool	   *nulls = palloc(batch->tasks * sizeof(bool));
+	int			n = 0;
+	int			lower = 1;
+
+	for (int i = 0; i < batch->tasks; i++)
+		if (batch->nodes[i] == node)
+		{
+			values[n] = batch->values[number][i];
+			nulls[n++] = batch->nulls[number][i];
+		}
+	get_typlenbyvalalign(batch->types[number], &length, &by_value, &align);
+	return PointerGetDatum(construct_md_array(values, nulls, 1, &n, &lower, batch->types[number],
+											  length, by_value, align));
+}
+
+/* Note the ids of what was enqueued at a node. */
+static void
+note_ids(NodeCall *call, Batch *batch, ClusterNode *node)
+{
+	bool		isnull;
+	Datum		value = node_call_value(call, &isnull);
+	Datum	   *ids;
+	int			n;
+	int			next = 0;
+
+	if (isnull)
+		elog(ERROR, "node %d has returned no ids", node->number);
+	deconstruct_array(DatumGetArrayTypeP(value), INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+					  TYPALIGN_DOUBLE, &ids, NULL, &n);
+	for (int i = 0; i < batch->tasks; i++)
+	{
+		if (batch->nodes[i] != node)
+			continue;
+		if (next == n)
+			elog(ERROR, "node %d has returned %d ids", node->number, n);
+		batch->ids[i] = ids[next++];
+		batch->nodes[i] = NULL;
+	}
+	batch->done += next;
+}
+
+/*
+ * Enqueue the tasks of a node there.  If it cannot be reached they are given
+ * to others; unless they have no other.
+ */
+static void
+enqueue_at(FunctionCallInfo fcinfo, NodeCall *call, Batch *batch, ClusterNode *node)
+{
+	ClusterNode **all;
+	ErrorData  *error;
+	NodeAnswer	answer;
+
+	for (int i = MANY_PAYLOADS; i < MANY_ARRAYS; i++)
+		if (batch->values[i] != NULL)
+			node_call_set(call, ARGUMENT(i), elements_at(batch, i, node), false);
+	answer = node_call_try(call, node, &error);
+	if (answer == NODE_ANSWERED)
+	{
+		note_ids(call, batch, node);
+		return;
+	}
+	if (answer == NODE_NOT_ASKED && batch->refused++ < cluster_nodes(&all))
+	{
+		bool		stay = false;
+
+		assign_nodes(PG_GETARG_TEXT_PP(MANY_QUEUE), batch, node);
+		for (int i = 0; i < batch->tasks; i++)
+			stay = stay || batch->nodes[i] == node;
+		if (!stay)
+			return;
+	}
+	if (batch->done > 0)
+		error->detail = psprintf("%d of the %d tasks are enqueued at other nodes. %s",
+								 batch->done, batch->tasks, error->detail);
+	ReThrowError(error);
+}
+
+/*
+ * fairq.enqueue_many(queue, payloads, …)
+ */
+Datum
+route_enqueue_many(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	Batch		batch;
+
+	route_begin(fcinfo, &call, true);
+	if (PG_ARGISNULL(MANY_QUEUE) || !read_batch(fcinfo, &batch))
+		return route_any_node(fcinfo, &call);
+	assign_nodes(PG_GETARG_TEXT_PP(MANY_QUEUE), &batch, NULL);
+	while (batch.done < batch.tasks)
+		for (int i = 0; i < batch.tasks; i++)
+			if (batch.nodes[i] != NULL)
+				enqueue_at(fcinfo, &call, &batch, batch.nodes[i]);
+	return route_end(fcinfo,
+					 PointerGetDatum(construct_array(batch.ids, batch.tasks, INT8OID, sizeof(int64),
+													 FLOAT8PASSBYVAL, TYPALIGN_DOUBLE)),
+					 false);
+}

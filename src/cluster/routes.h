@@ -1,0 +1,57 @@
+/*-------------------------------------------------------------------------
+ *
+ * routes.h
+ *	  The ways that calls take to nodes.  Each is the body of SQL functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_ROUTES_H
+#define FAIRQ_ROUTES_H
+
+#include "fmgr.h"
+#include "utils/array.h"
+#include "utils/uuid.h"
+
+#include "cluster/node_call.h"
+
+/* route.c: what they share */
+extern void route_begin(FunctionCallInfo fcinfo, NodeCall *call, bool writes);
+extern Datum route_end(FunctionCallInfo fcinfo, Datum value, bool isnull);
+extern Datum route_end_void(void);
+extern void route_put_rows(FunctionCallInfo fcinfo);
+extern Datum route_answer(FunctionCallInfo fcinfo, NodeCall *call);
+extern Datum route_any_node(FunctionCallInfo fcinfo, NodeCall *call);
+extern int	route_node_of_uuid(const pg_uuid_t *uuid);
+extern void route_warn_missing(List *numbers);
+extern void route_unsupported(FunctionCallInfo fcinfo, const char *why, const char *hint);
+
+/* route_produce.c */
+extern Datum route_enqueue(FunctionCallInfo fcinfo);
+extern Datum route_enqueue_many(FunctionCallInfo fcinfo);
+extern Datum route_publish(FunctionCallInfo fcinfo);
+
+/* route_claim.c */
+extern Datum route_claim(FunctionCallInfo fcinfo);
+extern Datum route_pop(FunctionCallInfo fcinfo);
+extern Datum route_claim_any(FunctionCallInfo fcinfo);
+extern Datum route_ack_and_claim(FunctionCallInfo fcinfo);
+extern Datum route_open_session(FunctionCallInfo fcinfo);
+
+/* route_settle.c */
+extern Datum route_by_uuid(FunctionCallInfo fcinfo);
+extern Datum route_by_receipts(FunctionCallInfo fcinfo);
+extern bool route_ack_many(ArrayType *receipts);
+
+/* route_look.c */
+extern Datum route_by_id(FunctionCallInfo fcinfo);
+extern Datum route_look_by_id(FunctionCallInfo fcinfo);
+extern Datum route_peek(FunctionCallInfo fcinfo);
+extern Datum route_all_rows(FunctionCallInfo fcinfo);
+
+/* route_administer.c */
+extern Datum route_everywhere(FunctionCallInfo fcinfo);
+extern Datum route_sum(FunctionCallInfo fcinfo);
+extern Datum route_my_buckets(FunctionCallInfo fcinfo);
+extern Datum route_wait(FunctionCallInfo fcinfo);
+
+#endif							/* FAIRQ_ROUTES_H */

@@ -1,0 +1,258 @@
+/*-------------------------------------------------------------------------
+ *
+ * spread.c
+ *	  Which nodes the tasks of a group go to.
+ *
+ * A group has the first of all nodes in an order of its own: by a hash of the
+ * group and each node's number, highest first (rendezvous hashing: Thaler and
+ * Ravishankar 1998).  So all proxies choose alike and remember nothing, and a
+ * node that is added takes its part of each group's choices and changes no
+ * other.  How many a group has is its width: of the group, of the queue, or
+ * all nodes up to SPREAD_ALL_UP_TO and SPREAD_WIDTH of more.  That few are
+ * enough is computed in test/simulation.
+ *
+ * The hash is of the group alone, so that a tenant's tasks of several queues
+ * are on the same nodes; tasks without a group go by their queue.  It must
+ * never change: keys and groups of width 1 would be looked for elsewhere.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/pg_collation_d.h"
+#include "common/hashfn.h"
+#include "storage/bufmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+
+#include "common/compat.h"
+#include "storage/own_table.h"
+#include "cluster/spread.h"
+
+/* Columns of fairq.spread, as sql/cluster makes it. */
+#define SPREAD_QUEUE	1
+#define SPREAD_GROUP	2
+#define SPREAD_NODES	3
+
+typedef struct Weight
+{
+	uint64		weight;
+	ClusterNode *node;
+} Weight;
+
+static uint64
+hash_of(const text *value, uint64 seed)
+{
+	return hash_bytes_extended((const unsigned char *) VARDATA_ANY(value),
+							   VARSIZE_ANY_EXHDR(value), seed);
+}
+
+static int
+compare_weights(const void *a, const void *b)
+{
+	const Weight *first = a;
+	const Weight *second = b;
+
+	if (first->weight != second->weight)
+		return first->weight > second->weight ? -1 : 1;
+	return first->node->number - second->node->number;
+}
+
+/* Put nodes into the order of a value. */
+static void
+order_by_weight(const text *value, ClusterNode **nodes, int n)
+{
+	Weight	   *weights = palloc(n * sizeof(Weight));
+
+	for (int i = 0; i < n; i++)
+	{
+		weights[i].weight = hash_of(value, (uint64) nodes[i]->number + 1);
+		weights[i].node = nodes[i];
+	}
+	qsort(weights, n, sizeof(Weight), compare_weights);
+	for (int i = 0; i < n; i++)
+		nodes[i] = weights[i].node;
+	pfree(weights);
+}
+
+/* A condition on a column, which is null where the value is NULL. */
+static void
+set_key(ScanKey key, AttrNumber column, const text *value)
+{
+	if (value == NULL)
+		ScanKeyEntryInitialize(key, SK_ISNULL | SK_SEARCHNULL, column, InvalidStrategy,
+							   InvalidOid, InvalidOid, InvalidOid, (Datum) 0);
+	else
+	{
+		ScanKeyInit(key, column, BTEqualStrategyNumber, F_TEXTEQ, PointerGetDatum(value));
+		key->sk_collation = C_COLLATION_OID;
+	}
+}
+
+/* The least width that the rows have that are found; 0: none. */
+static int
+least_width(Relation table, const char *index, ScanKey keys, int n_keys)
+{
+	Oid			relid = own_table_require("fairq", index);
+	SysScanDesc scan = systable_beginscan(table, relid, true, NULL, n_keys, keys);
+	HeapTuple	tuple;
+	int			least = 0;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		int			width = DatumGetInt32(own_table_column(table, tuple, SPREAD_NODES));
+
+		if (least == 0 || width < least)
+			least = width;
+	}
+	systable_endscan(scan);
+	return least;
+}
+
+/* The width in the row of a queue, or of a group of it; 0: none. */
+static int
+width_in_row(Relation table, const text *queue, const text *group)
+{
+	ScanKeyData keys[2];
+
+	set_key(&keys[0], SPREAD_QUEUE, queue);
+	set_key(&keys[1], SPREAD_GROUP, group);
+	return least_width(table, "spread_by_queue", keys, 2);
+}
+
+/* The table, or NULL if nothing was ever said in it. */
+static Relation
+open_spread_table(void)
+{
+	Relation	table = own_table_open("fairq", "spread", AccessShareLock);
+
+	if (RelationGetNumberOfBlocks(table) > 0)
+		return table;
+	table_close(table, AccessShareLock);
+	return NULL;
+}
+
+/* All nodes that may get new tasks, and to how many of them tasks go. */
+static int
+candidates(ClusterNode ***result)
+{
+	ClusterNode **all;
+	int			n_all = cluster_nodes(&all);
+	ClusterNode **nodes = palloc(n_all * sizeof(ClusterNode *));
+	int			n = 0;
+
+	for (int i = 0; i < n_all; i++)
+		if (!all[i]->draining)
+			nodes[n++] = all[i];
+	if (n == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("all nodes of the cluster are being drained"),
+				 errhint("Add a node with fairq.add_node().")));
+	*result = nodes;
+	return n;
+}
+
+static int
+default_width(int n)
+{
+	return n <= SPREAD_ALL_UP_TO ? n : SPREAD_WIDTH;
+}
+
+/*
+ * Tasks of a queue are going to be placed.  The caller ends it.
+ */
+void
+spread_begin(Spread *spread, const text *queue)
+{
+	spread->queue = queue;
+	spread->n = candidates(&spread->nodes);
+	spread->table = open_spread_table();
+	spread->width = spread->table == NULL ? 0 : width_in_row(spread->table, queue, NULL);
+	if (spread->width == 0)
+		spread->width = default_width(spread->n);
+}
+
+void
+spread_end(Spread *spread)
+{
+	if (spread->table != NULL)
+		table_close(spread->table, AccessShareLock);
+	pfree(spread->nodes);
+}
+
+/*
+ * The nodes that get new tasks of a group, into the caller's array, which has
+ * room for all.  They are in the group's order where they are not all.
+ */
+int
+spread_of_group(Spread *spread, const text *group, ClusterNode **nodes)
+{
+	int			width = 0;
+
+	if (spread->table != NULL)
+		width = width_in_row(spread->table, spread->queue, group);
+	if (width == 0)
+		width = spread->width;
+	memcpy(nodes, spread->nodes, spread->n * sizeof(ClusterNode *));
+	if (width >= spread->n)
+		return spread->n;
+	order_by_weight(VARSIZE_ANY_EXHDR(group) > 0 ? group : spread->queue, nodes, spread->n);
+	return width;
+}
+
+/*
+ * The nodes that get tasks of a group in any queue.  Its nodes in one queue are
+ * the first of those in another one where it has more, so they are those of the
+ * queue where it has least.
+ */
+int
+spread_of_topic(const text *group, ClusterNode ***nodes)
+{
+	int			n = candidates(nodes);
+	int			width = default_width(n);
+	Relation	table = open_spread_table();
+
+	if (table != NULL)
+	{
+		ScanKeyData key;
+		int			least;
+
+		set_key(&key, SPREAD_GROUP, group);
+		least = least_width(table, "spread_by_group", &key, 1);
+		width = least > 0 ? Min(width, least) : width;
+		set_key(&key, SPREAD_GROUP, NULL);
+		least = least_width(table, "spread_by_group", &key, 1);
+		width = least > 0 ? Min(width, least) : width;
+		table_close(table, AccessShareLock);
+	}
+	if (width >= n)
+		return n;
+	if (VARSIZE_ANY_EXHDR(group) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("tasks without a group cannot be published where queues do not have all nodes"),
+				 errdetail("No node need be one of all queues of the topic."),
+				 errhint("Give a group.")));
+	order_by_weight(group, *nodes, n);
+	return width;
+}
+
+/*
+ * Which of a group's nodes has a unique key.  Where the group has all nodes,
+ * it is the same for all groups, so the key is unique in the queue.
+ */
+ClusterNode *
+spread_node_of_key(const text *queue, const text *key, ClusterNode **nodes, int n)
+{
+	text	   *both = DatumGetTextPP(DirectFunctionCall2(textcat, PointerGetDatum(queue),
+														  PointerGetDatum(key)));
+	ClusterNode **ordered = palloc(n * sizeof(ClusterNode *));
+
+	memcpy(ordered, nodes, n * sizeof(ClusterNode *));
+	order_by_weight(both, ordered, n);
+	return ordered[0];
+}

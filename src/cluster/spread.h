@@ -1,0 +1,36 @@
+/*-------------------------------------------------------------------------
+ *
+ * spread.h
+ *	  Which nodes the tasks of a group go to.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_SPREAD_H
+#define FAIRQ_SPREAD_H
+
+#include "utils/relcache.h"
+
+#include "cluster/cluster_nodes.h"
+
+/* Tasks go to all nodes up to so many, and else to SPREAD_WIDTH of them. */
+#define SPREAD_ALL_UP_TO	8
+#define SPREAD_WIDTH		4
+
+/* The nodes that may get new tasks, while tasks of one queue are placed. */
+typedef struct Spread
+{
+	const text *queue;
+	Relation	table;			/* NULL: it says nothing of any queue */
+	int			width;			/* of the queue */
+	int			n;
+	ClusterNode **nodes;
+} Spread;
+
+extern void spread_begin(Spread *spread, const text *queue);
+extern int	spread_of_group(Spread *spread, const text *group, ClusterNode **nodes);
+extern void spread_end(Spread *spread);
+extern int	spread_of_topic(const text *group, ClusterNode ***nodes);
+extern ClusterNode *spread_node_of_key(const text *queue, const text *key,
+									   ClusterNode **nodes, int n);
+
+#endif							/* FAIRQ_SPREAD_H */

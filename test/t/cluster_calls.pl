@@ -1,0 +1,59 @@
+# What an application calls, through a proxy of three nodes: tasks are spread, each call
+# goes to the node of its task, and what the nodes say comes back in their words.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqCluster;
+use FairqNode;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my ($proxy, @nodes) = fairq_cluster(3);
+
+sql($proxy, "SELECT fairq.create_queue('q', buckets => 1)");
+is(join(' ', map { sql($_, "SELECT count(*) FROM fairq.queues") } @nodes), '1 1 1', 'a queue is created everywhere');
+
+sql($proxy, "SELECT fairq.enqueue('q', to_jsonb(i)) FROM generate_series(1, 60) i");
+my @counts = map { sql($_, "SELECT count(*) FROM fairq.tasks('q')") } @nodes;
+is($counts[0] + $counts[1] + $counts[2], 60, 'every task is at one node');
+cmp_ok($_, '>', 0, 'a node has some') for @counts;
+
+# ids in the order given, of a batch in pieces
+is( sql($proxy, "WITH batch AS (SELECT fairq.enqueue_many('q', array_agg(to_jsonb(i) ORDER BY i)) AS ids FROM generate_series(101, 700) i)
+	SELECT count(*), count(*) FILTER (WHERE t.payload = to_jsonb(100 + n)), count(DISTINCT fairq.node_of_id(given.id))
+	FROM batch, unnest(ids) WITH ORDINALITY AS given (id, n), fairq.get_task('q', given.id) t"),
+	'600|600|3', 'a batch is divided, and its ids are in its order');
+
+# one by one, each settled at its node
+my @tasks = rows($proxy, "SELECT id, receipt FROM generate_series(1, 60) i, fairq.claim('q', 1 + 0 * i)");
+is(scalar @tasks, 60, 'claimed one by one');
+is(scalar(keys %{ { map { $_->[0] >> 48 => 1 } @tasks } }), 3, 'of all nodes');
+is(sql($proxy, "SELECT fairq.ack('$tasks[0][1]'), fairq.ack('$tasks[0][1]')"), 't|f', 'acknowledged once');
+is(sql($proxy, "SELECT fairq.release('$tasks[1][1]'), fairq.nack('$tasks[2][1]', 'e')"), 't|t', 'released, and failed');
+is(sql($proxy, "SELECT last_error FROM fairq.get_task('q', $tasks[2][0])"), 'e', 'the error is at its node');
+my $receipts = join ',', map { "'$_->[1]'" } @tasks[ 0 .. 59 ];
+is( join(' ', column($proxy, "SELECT fairq.extend_many(ARRAY[$receipts]::uuid[], '1 h')")),
+	join(' ', map { $_->[1] } @tasks[ 3 .. 59 ]), 'many are extended, and returned in their order');
+is(sql($proxy, "SELECT count(*) FROM fairq.nack_many(ARRAY[$receipts]::uuid[], array_fill('x'::text, ARRAY[60]))"), 57, 'many fail');
+
+# the last ones are found wherever they are
+is(sql($proxy, "SELECT count(*) FROM generate_series(1, 20) i, fairq.claim('q', 100 + 0 * i)"), 660 - 59, 'all are claimed')
+  or diag(sql($proxy, "SELECT state, count(*) FROM fairq.tasks('q') GROUP BY 1"));
+is(sql($proxy, "SELECT count(*) FROM fairq.claim('q')"), 0, 'and no more');
+
+# in the words of the node
+my @error = error_of($proxy, "SELECT fairq.enqueue('none', '1')");
+is($error[0], '42704', 'an unknown queue');
+is($error[1], 'queue "none" does not exist', 'in the words of the node');
+like($error[3], qr/CONTEXT:  at node \d/, 'which is named');
+refused($proxy, "BEGIN; CREATE TABLE written (); SELECT fairq.enqueue('q', '1')", '25001', qr/has written/, qr/Commit first/,
+	'a call after a write');
+is(sql($proxy, "SET pgfairq.calls_in_transaction = on; BEGIN; CREATE TABLE written (); SELECT count(fairq.enqueue('q', '1')); ROLLBACK"),
+	1, 'which a setting allows');
+is(sql($proxy, "SELECT count(*) FROM fairq.claim('q')"), 1, 'and the task is there');
+
+done_testing();
