@@ -12,21 +12,6 @@ CREATE TYPE fairq.task AS (
     expires_at pg_catalog.timestamptz
 );
 
-CREATE TYPE fairq.queue_task AS (
-    queue pg_catalog.text,
-    id pg_catalog.int8,
-    receipt pg_catalog.uuid,
-    group_key pg_catalog.text,
-    payload pg_catalog.jsonb,
-    headers pg_catalog.jsonb,
-    priority pg_catalog.int8,
-    attempt pg_catalog.int4,
-    enqueued_at pg_catalog.timestamptz,
-    lease_until pg_catalog.timestamptz,
-    address fairq.address,
-    expires_at pg_catalog.timestamptz
-);
-
 CREATE TYPE fairq.task_status AS (
     id pg_catalog.int8,
     state pg_catalog.text,
@@ -44,13 +29,6 @@ CREATE TYPE fairq.task_status AS (
     unique_key pg_catalog.text,
     last_error pg_catalog.text,
     expires_at pg_catalog.timestamptz
-);
-
-CREATE TYPE fairq.outcome AS (
-    state pg_catalog.text,
-    result pg_catalog.jsonb,
-    last_error pg_catalog.text,
-    done_at pg_catalog.timestamptz
 );
 
 CREATE TYPE fairq.task_position AS (

@@ -144,27 +144,7 @@ BEGIN
 END
 $$;
 
-CREATE TYPE fairq.outcome AS (
-    state pg_catalog.text,
-    result pg_catalog.jsonb,
-    last_error pg_catalog.text,
-    done_at pg_catalog.timestamptz
-);
-
-CREATE TYPE fairq.queue_task AS (
-    queue pg_catalog.text,
-    id pg_catalog.int8,
-    receipt pg_catalog.uuid,
-    group_key pg_catalog.text,
-    payload pg_catalog.jsonb,
-    headers pg_catalog.jsonb,
-    priority pg_catalog.int8,
-    attempt pg_catalog.int4,
-    enqueued_at pg_catalog.timestamptz,
-    lease_until pg_catalog.timestamptz,
-    address fairq.address,
-    expires_at pg_catalog.timestamptz
-);
+\include sql/install/31_types_0_2.sql
 
 -- ---------------------------------------------------------------------------
 -- What is as in a new database
