@@ -63,14 +63,25 @@ let_go_of_limits(void)
 }
 
 /*
- * Tell a limit to the groups of its key, in all classes.  No partition is
- * locked.
+ * A group does without its limit, if that says nothing.  Partition locked.
+ */
+static void
+leave_limit(FairGroup *group, uint32 limit)
+{
+	if (group->limit == limit && limit_table_leave(limit, group->leased))
+		group->limit = NO_LIMIT;
+}
+
+/*
+ * Do something about a limit for each group of its key, in all classes.  No
+ * partition is locked.
  *
  * Whoever makes a group looks for its limit with the creation lock held: so
  * either it finds the limit, or we find the group.
  */
 static void
-attach_classes(QueueState *queue, const GroupName *name, uint32 limit)
+in_all_classes(QueueState *queue, const GroupName *name, uint32 limit,
+			   void (*work) (FairGroup *group, uint32 limit))
 {
 	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
 	for (int class = 0; class < queue->classes; class++)
@@ -82,30 +93,7 @@ attach_classes(QueueState *queue, const GroupName *name, uint32 limit)
 			continue;
 		group = group_table_find(queue, class, name, LW_EXCLUSIVE, &lock);
 		if (group != NULL)
-			set_limit(group, limit);
-		LWLockRelease(lock);
-	}
-	LWLockRelease(&group_table->creation_lock);
-}
-
-/*
- * The groups of a key do without their limit, if it says nothing.  No partition
- * is locked.
- */
-static void
-detach_classes(QueueState *queue, const GroupName *name, uint32 limit)
-{
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (int class = 0; class < queue->classes; class++)
-	{
-		LWLock	   *lock;
-		FairGroup  *group;
-
-		if (queue->orders[class].group_ring == FAIRQ_NO_GROUP)
-			continue;
-		group = group_table_find(queue, class, name, LW_EXCLUSIVE, &lock);
-		if (group != NULL && group->limit == limit && limit_table_leave(limit, group->leased))
-			group->limit = NO_LIMIT;
+			work(group, limit);
 		LWLockRelease(lock);
 	}
 	LWLockRelease(&group_table->creation_lock);
@@ -148,7 +136,7 @@ limited_groups_join(QueueState *queue, const GroupName *name)
 {
 	uint32		limit = limit_of_key(queue, name, false);
 
-	attach_classes(queue, name, limit);
+	in_all_classes(queue, name, limit, set_limit);
 	group_limits_joined(limit);
 }
 
@@ -222,9 +210,9 @@ limited_groups_settle(QueueState *queue, uint32 limit, const LimitSettings *sett
 	if (settings != NULL)
 	{
 		limit_table_settling(limit, &name);
-		attach_classes(queue, &name, limit);
+		in_all_classes(queue, &name, limit, set_limit);
 		group_limits_change(limit, settings);
-		detach_classes(queue, &name, limit);
+		in_all_classes(queue, &name, limit, leave_limit);
 	}
 	limit_table_settled(limit);
 }
