@@ -339,7 +339,7 @@ is(q1("SELECT count(*) FROM fairq.tasks('q')"), $tasks, 'a rollback leaves no tr
 
 # Several at the same time
 my @hands = map { session($node) } 1 .. 3;
-$_->send('DO $$ BEGIN FOR i IN 1 .. 400 LOOP PERFORM fairq.maintain(\'q\'); PERFORM pg_sleep(0.005); COMMIT; END LOOP; END $$') foreach @hands;
+$_->send("DO \$\$ BEGIN FOR i IN 1 .. 20000 LOOP EXIT WHEN (SELECT count(*) FROM fairq.tasks('q')) >= $tasks + 4; PERFORM fairq.maintain('q'); PERFORM pg_sleep(0.005); COMMIT; END LOOP; END \$\$") foreach @hands;
 comes("count(*) >= $tasks + 4 FROM fairq.tasks('q')", 'several run what is due');
 $_->safe('SELECT 1') foreach @hands;
 $_->quit foreach @hands;
