@@ -3,12 +3,13 @@
 -- what is set here is rolled back, or the last thing is to drop what has ids of it.
 -- Restarts, standbys and dumps are tested with test/t/faults_nodes.pl.
 --
--- What should make it fail (not yet tried): in queue_state.c without the "next = end" of queue_state_publish()
+-- Seen to fail: in queue_state.c without the "next = end" of queue_state_publish()
 -- (the ids at hand are used up first) or the second condition of
--- queue_state_give_ids() (blocks of node 0 are taken); in sql_nodes.c the
--- invalidation of the trigger; in queue_catalog.c "own_settings |= own_node"
--- (a number that is rolled back has been in force); in node_admin.c the look at the
--- last ids.
+-- queue_state_give_ids() (blocks of node 0 are taken); in queue_catalog.c without
+-- "own_settings |= own_node" (a number that is rolled back has been in force); in
+-- node_admin.c without the look at the last ids; in sql_nodes.c without both of what the
+-- trigger does (each alone is enough here; for the invalidation see
+-- test/t/faults_nodes.pl); and when the trigger is not there for a replica.
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     result text;
@@ -61,7 +62,11 @@ SELECT fairq.set_node(6), fairq.this_node();
 -- Written with SQL it counts just so.
 UPDATE fairq_internal.node SET number = 7;
 SELECT fairq.this_node(), pg_temp.node_of_next('node a');
-INSERT INTO fairq_internal.node (number) VALUES (8);
+SET session_replication_role = replica;
+UPDATE fairq_internal.node SET number = 8;
+RESET session_replication_role;
+SELECT fairq.this_node(), pg_temp.node_of_next('node a');
+INSERT INTO fairq_internal.node (number) VALUES (9);
 UPDATE fairq_internal.node SET number = 40000;
 -- Bad input.
 SELECT pg_temp.try('SELECT fairq.set_node(NULL)');
