@@ -8,8 +8,7 @@
 -- queue_state_give_ids() (blocks of node 0 are taken); in queue_catalog.c without
 -- "own_settings |= own_node" (a number that is rolled back has been in force); in
 -- node_admin.c without the look at the last ids; in sql_nodes.c without both of what the
--- trigger does (each alone is enough here; for the invalidation see
--- test/t/faults_nodes.pl); and when the trigger is not there for a replica.
+-- trigger does (each alone is enough); and when the trigger is not there for a replica.
 CREATE FUNCTION pg_temp.try(statement text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
     result text;
