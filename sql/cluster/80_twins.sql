@@ -29,6 +29,22 @@ BEGIN
             format_type(f.prorettype, NULL),
             format('CLUSTER ''pgfairq''; RUN ON $1; SELECT %s FROM fairq.%I(%s);', columns, f.proname, parameters));
     END LOOP;
+
+    -- Of a view: a twin of what returns its rows, with its columns but the last two.
+    FOR f IN
+        SELECT p.proname, substr(p.proname, length('rows_of_') + 1) AS view, p.proargnames, p.proallargtypes
+        FROM pg_proc p
+        WHERE p.pronamespace = 'fairq_internal'::regnamespace AND p.prosrc = 'fairq_cluster_rows_of_view'
+    LOOP
+        SELECT string_agg(format('%I::%s AS %1$I', name, format_type(type, NULL)), ', ' ORDER BY n),
+            string_agg(format(', OUT %I %s', name, format_type(type, NULL)), '' ORDER BY n)
+            INTO columns, arguments
+            FROM unnest(f.proargnames, f.proallargtypes) WITH ORDINALITY AS argument (name, type, n)
+            WHERE n <= cardinality(f.proargnames) - 2;
+        EXECUTE format('CREATE OR REPLACE FUNCTION fairq_internal.%I(int%s) RETURNS SETOF record LANGUAGE plproxy VOLATILE AS %L',
+            'at_' || f.proname, arguments,
+            format('CLUSTER ''pgfairq''; RUN ON $1; SELECT %s FROM fairq.%I;', columns, f.view));
+    END LOOP;
 END
 $$;
 

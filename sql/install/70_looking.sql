@@ -54,7 +54,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_groups(
     OUT queue text, OUT group_key text, OUT ready bigint, OUT overflow bigint, OUT leased bigint,
     OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
     OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT share_error float8,
-    OUT oldest_wait interval, OUT run_time interval)
+    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_groups';
 

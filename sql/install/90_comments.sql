@@ -250,6 +250,7 @@ COMMENT ON COLUMN fairq.group_stats.expected_share IS 'its part by the weights; 
 COMMENT ON COLUMN fairq.group_stats.share_error IS 'share less expected_share';
 COMMENT ON COLUMN fairq.group_stats.oldest_wait IS 'how long the first of its ready tasks has waited at most';
 COMMENT ON COLUMN fairq.group_stats.run_time IS 'how long its tasks have run since it was idle last, in all';
+COMMENT ON COLUMN fairq.group_stats.all_served_cost IS 'what the queue has served in its classes while it had work, as served_cost';
 
 COMMENT ON VIEW fairq.group_settings IS 'What groups were given, in the queues that one may read, to pg_monitor in all; null is the default of the queue.';
 COMMENT ON COLUMN fairq.group_settings.queue IS 'the queue';

@@ -27,7 +27,6 @@ ALTER FUNCTION fairq.address_hash_extended SET SCHEMA fairq_internal;
 ALTER FUNCTION fairq.row_written SET SCHEMA fairq_internal;
 ALTER FUNCTION fairq.durable_lease_written SET SCHEMA fairq_internal;
 ALTER FUNCTION fairq.stats_of_buckets SET SCHEMA fairq_internal;
-ALTER FUNCTION fairq.stats_of_groups SET SCHEMA fairq_internal;
 ALTER FUNCTION fairq.live_leases SET SCHEMA fairq_internal;
 ALTER FUNCTION fairq.open_sessions SET SCHEMA fairq_internal;
 ALTER FUNCTION fairq.dead_of_queues SET SCHEMA fairq_internal;
@@ -52,6 +51,7 @@ DROP FUNCTION fairq.release_many(uuid[]);
 DROP FUNCTION fairq.revive(text, bigint);
 ALTER FUNCTION fairq.stats_of_queues() RENAME TO stats_of_queues_0_1; -- until its view is replaced
 DROP FUNCTION fairq.reset_stats(text);
+ALTER FUNCTION fairq.stats_of_groups() RENAME TO stats_of_groups_0_1; -- until its view is replaced
 ALTER FUNCTION fairq.done_of_queues() RENAME TO done_of_queues_0_1; -- until its view is replaced
 
 -- ---------------------------------------------------------------------------
@@ -170,4 +170,5 @@ $$;
 GRANT SELECT ON fairq.dependencies TO PUBLIC;
 
 DROP FUNCTION fairq.stats_of_queues_0_1();
+DROP FUNCTION fairq.stats_of_groups_0_1();
 DROP FUNCTION fairq.done_of_queues_0_1();

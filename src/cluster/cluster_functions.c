@@ -60,6 +60,7 @@ ROUTED(revive, route_by_id);
 
 /* To all nodes: their rows, or their sum, or nothing. */
 ROUTED(tasks, route_all_rows);
+ROUTED(rows_of_view, route_view);
 ROUTED(revive_group, route_sum);
 ROUTED(revive_all, route_sum);
 ROUTED(purge, route_sum);

@@ -7,7 +7,10 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_type_d.h"
 #include "funcapi.h"
+#include "utils/array.h"
 
 #include "common/node_number.h"
 #include "cluster/routes.h"
@@ -68,6 +71,78 @@ route_all_rows(FunctionCallInfo fcinfo)
 			missing = lappend_int(missing, nodes[i]->number);
 	}
 	route_warn_missing(missing);
+	return route_end(fcinfo, (Datum) 0, true);
+}
+
+/* The numbers of nodes, as an array. */
+static Datum
+array_of_numbers(List *numbers)
+{
+	Datum	   *elements = palloc(Max(list_length(numbers), 1) * sizeof(Datum));
+	ListCell   *lc;
+
+	foreach(lc, numbers)
+		elements[foreach_current_index(lc)] = Int32GetDatum(lfirst_int(lc));
+	return PointerGetDatum(construct_array(elements, list_length(numbers), INT4OID,
+										   sizeof(int32), true, TYPALIGN_INT));
+}
+
+/* Return the rows of a node, with its number and those that are missing. */
+static void
+put_rows_of_view(ReturnSetInfo *rsinfo, SPITupleTable *table, int number, Datum missing)
+{
+	int			columns = table->tupdesc->natts;
+	Datum	   *values = palloc((columns + 2) * sizeof(Datum));
+	bool	   *nulls = palloc((columns + 2) * sizeof(bool));
+
+	if (rsinfo->setDesc->natts != columns + 2)
+		elog(ERROR, "rows of a view have %d columns, its twin %d",
+			 rsinfo->setDesc->natts, columns);
+	values[columns] = Int32GetDatum(number);
+	values[columns + 1] = missing;
+	nulls[columns] = nulls[columns + 1] = false;
+	for (uint64 i = 0; i < table->numvals; i++)
+	{
+		heap_deform_tuple(table->vals[i], table->tupdesc, values, nulls);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	}
+	SPI_freetuptable(table);
+}
+
+/*
+ * fairq_internal.rows_of_VIEW(): the rows that a view has at all nodes.  Those
+ * out of reach are told with each row, so they are read before the first one
+ * is returned.
+ */
+Datum
+route_view(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	ClusterNode **nodes;
+	int			n;
+	SPITupleTable **tables;
+	List	   *missing = NIL;
+	ErrorData  *error;
+	Datum		numbers;
+
+	route_begin(fcinfo, &call, false);
+	n = cluster_nodes(&nodes);
+	tables = palloc0(n * sizeof(SPITupleTable *));
+	for (int i = 0; i < n; i++)
+	{
+		if (node_call_try(&call, nodes[i], &error) == NODE_ANSWERED)
+			tables[i] = SPI_tuptable;
+		else
+			missing = lappend_int(missing, nodes[i]->number);
+	}
+	if (list_length(missing) == n)
+		ReThrowError(error);
+	list_sort(missing, list_int_cmp);
+	numbers = array_of_numbers(missing);
+	for (int i = 0; i < n; i++)
+		if (tables[i] != NULL)
+			put_rows_of_view((ReturnSetInfo *) fcinfo->resultinfo, tables[i],
+							 nodes[i]->number, numbers);
 	return route_end(fcinfo, (Datum) 0, true);
 }
 

@@ -47,6 +47,7 @@ extern Datum route_by_id(FunctionCallInfo fcinfo);
 extern Datum route_look_by_id(FunctionCallInfo fcinfo);
 extern Datum route_peek(FunctionCallInfo fcinfo);
 extern Datum route_all_rows(FunctionCallInfo fcinfo);
+extern Datum route_view(FunctionCallInfo fcinfo);
 
 /* route_administer.c */
 extern Datum route_everywhere(FunctionCallInfo fcinfo);

@@ -223,8 +223,8 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 	{
 		const GroupInfo *info = &infos[i];
 		const LimitSettings *settings = &limits[i].settings;
-		Datum		values[18];
-		bool		nulls[18] = {false};
+		Datum		values[19];
+		bool		nulls[19] = {false};
 		bool		known = info->all_served > 0;
 		double		share = known ? info->served_cost / info->all_served : 0;
 		double		expected = known ? info->due / info->all_served :
@@ -256,6 +256,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 		values[16] = usecs_to_interval(Max(now - info->head_time, 0));
 		nulls[16] = (info->ready == 0);
 		values[17] = usecs_to_interval(info->run_time);
+		values[18] = Float8GetDatum(info->all_served);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	pfree(infos);
