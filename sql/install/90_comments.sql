@@ -28,6 +28,9 @@ COMMENT ON FUNCTION fairq.this_node IS 'The number that this database was given 
 COMMENT ON FUNCTION fairq.node_of_id IS 'The number of the node that a task is of, by its id; null if no node gives such an id.';
 COMMENT ON FUNCTION fairq.node_of_receipt IS 'The number of the node that a lease is of, by its receipt; null if it is no receipt.';
 COMMENT ON FUNCTION fairq.node_of_session IS 'The number of the node that a session is of; null if it is no session.';
+COMMENT ON FUNCTION fairq.front IS 'Return how far a queue has got in virtual time: its next task and its floor, for each class with ready tasks.';
+COMMENT ON FUNCTION fairq.raise_floor IS 'Raise the virtual time at which groups without tasks start in a class, up to its first ready task; return whether it was lower.';
+COMMENT ON FUNCTION fairq_internal.wait_ready IS 'Wait, for a second at most, until something may be claimable in any of the queues; return whether it may.';
 
 -- ---------------------------------------------------------------------------
 -- Producing
@@ -163,6 +166,13 @@ COMMENT ON COLUMN fairq.task_position.state IS 'ready, leased, scheduled, overfl
 COMMENT ON COLUMN fairq.task_position.ahead IS 'how many ready tasks come before it; null if it is neither ready nor leased';
 COMMENT ON COLUMN fairq.task_position.starts_at IS 'about when it will start; null if nothing tells';
 COMMENT ON COLUMN fairq.task_position.exact IS 'whether the tasks ahead were counted, not estimated';
+
+COMMENT ON TYPE fairq.class_front IS 'How far a class of a queue has got in virtual time.';
+COMMENT ON COLUMN fairq.class_front.class IS 'priority class, 0 to 9; 0 under the policies priority and time';
+COMMENT ON COLUMN fairq.class_front.ready IS 'tasks at hand that a claim would come to: all of them, or as many as memory has of the first';
+COMMENT ON COLUMN fairq.class_front.waiting IS 'how many sessions wait for tasks of the queue';
+COMMENT ON COLUMN fairq.class_front.front IS 'block of the address of the next task; null if none is ready';
+COMMENT ON COLUMN fairq.class_front.floor IS 'virtual time: where a group without tasks starts; null if the policy is not fair';
 
 -- ---------------------------------------------------------------------------
 -- Views

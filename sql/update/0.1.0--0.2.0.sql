@@ -161,6 +161,7 @@ $$;
 \include sql/install/66_nodes.sql
 
 \include sql/install/67_node_numbers.sql
+\include sql/install/67_front.sql
 \include sql/install/68_schedules.sql
 \include sql/install/70_looking.sql
 \include sql/install/80_views.sql

@@ -617,19 +617,36 @@ fairq_address_class(PG_FUNCTION_ARGS)
 }
 
 /*
- * fairq.block(fairq.address) returns numeric
- *
- * The number that the text form shows.
+ * The block of an address as a numeric: the number that the text form shows.
  */
 Datum
-fairq_address_block(PG_FUNCTION_ARGS)
+address_block(const FairqAddress *address)
 {
 	char		block[BLOCK_BUFFER_SIZE];
 
-	write_block(PG_GETARG_FAIRQADDRESS_P(0), block);
+	write_block(address, block);
 	return DirectFunctionCall3(numeric_in, CStringGetDatum(block),
 							   ObjectIdGetDatum(InvalidOid),
 							   Int32GetDatum(-1));
+}
+
+/*
+ * Read a block as address_block() writes it.  Returns false if it is none.
+ */
+bool
+address_read_block(const char *text, FairqAddress *address)
+{
+	Decimal		number;
+	const char *end = read_decimal(text, &number);
+
+	return end != NULL && *end == '\0' && block_number(&number, address) == READ_OK;
+}
+
+/* fairq.block(fairq.address) returns numeric */
+Datum
+fairq_address_block(PG_FUNCTION_ARGS)
+{
+	return address_block(PG_GETARG_FAIRQADDRESS_P(0));
 }
 
 /* fairq.slot(fairq.address) returns bigint */

@@ -82,5 +82,7 @@ address_compare(const FairqAddress *a, const FairqAddress *b)
 extern void address_lane_start(FairqAddress *a, int bucket, int class);
 extern int	address_bucket_of(int64 block, uint32 fraction, uint64 slot,
 							  int buckets);
+extern Datum address_block(const FairqAddress *address);
+extern bool address_read_block(const char *text, FairqAddress *address);
 
 #endif							/* FAIRQ_ADDRESS_H */

@@ -500,6 +500,30 @@ limit_table_copy(uint32 number, LimitInfo *info)
 }
 
 /*
+ * Which turn comes next, of the groups that only wait for theirs: the lowest
+ * class has the first one.  Returns false if none does.
+ */
+bool
+limit_table_next_turn(QueueLimits *limits, int *class, VirtualTime *turn)
+{
+	bool		found;
+
+	if (!limit_table_in_turn(limits))
+		return false;
+	LWLockAcquire(&limits->line_lock, LW_SHARED);
+	found = (limits->turns != NULL);
+	if (found)
+	{
+		GroupLimit *limit = pairingheap_container(GroupLimit, node, limits->turns);
+
+		*class = limit->line_class;
+		*turn = limit->line_turn;
+	}
+	LWLockRelease(&limits->line_lock);
+	return found;
+}
+
+/*
  * How many tasks more a group may have in flight now.
  */
 int

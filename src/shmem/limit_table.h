@@ -14,6 +14,7 @@
 #include "storage/lwlock.h"
 
 #include "common/group_name.h"
+#include "common/virtual_time.h"
 #define NO_LIMIT	PG_UINT32_MAX
 
 /* The settings of a group; what is below zero is the queue's default. */
@@ -82,6 +83,7 @@ extern void limit_table_adopt(uint32 number);
 extern double limit_table_weight(uint32 number);
 extern void limit_table_copy(uint32 number, LimitInfo *info);
 extern int	limit_table_available(uint32 number);
+extern bool limit_table_next_turn(QueueLimits *limits, int *class, VirtualTime *turn);
 extern void limit_table_forget_queue(int queue);
 
 /* Are tasks of any group parked? */

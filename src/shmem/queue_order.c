@@ -133,6 +133,22 @@ queue_order_idle(QueueOrder *order)
 	SpinLockRelease(&order->mutex);
 }
 
+/*
+ * Virtual time is at least floor: whoever comes next starts there.  Returns
+ * whether it was before that.
+ */
+bool
+queue_order_raise(QueueOrder *order, VirtualTime floor)
+{
+	bool		raised;
+
+	SpinLockAcquire(&order->mutex);
+	raised = virtual_time_compare(order->virtual_time, floor) < 0;
+	order->virtual_time = virtual_time_max(order->virtual_time, floor);
+	SpinLockRelease(&order->mutex);
+	return raised;
+}
+
 VirtualTime
 queue_order_virtual_time(QueueOrder *order)
 {

@@ -19,6 +19,7 @@ extern void queue_order_advance(QueueOrder *order, VirtualTime start,
 extern void queue_order_served(QueueOrder *order, double cost);
 extern void queue_order_idle(QueueOrder *order);
 extern void queue_order_start_at(QueueOrder *order, VirtualTime first);
+extern bool queue_order_raise(QueueOrder *order, VirtualTime floor);
 extern VirtualTime queue_order_virtual_time(QueueOrder *order);
 
 #endif							/* FAIRQ_QUEUE_ORDER_H */

@@ -18,7 +18,8 @@
  *
  * What it cannot let go is the snapshot of its statement, which keeps vacuum
  * from removing rows for as long.  fairq.wait is a procedure so that it can:
- * it ends its transaction before each sleep.
+ * it ends its transaction before each sleep.  fairq_internal.wait_ready waits
+ * without that, for a short time, where only a SELECT gets through.
  *
  * Where there is no background worker, a backend that waits does its work:
  * once a second, or when something is due, it looks what is.  A claim does it
@@ -66,6 +67,9 @@
 /* How long fairq.wait waits if nothing else is said. */
 #define WAIT_DEFAULT	(30 * USECS_PER_SEC)
 
+/* And how long fairq_internal.wait_ready does at most. */
+#define MAX_WAIT_READY	USECS_PER_SEC
+
 /* How long not to repeat a pass of maintenance that could do nothing. */
 #define PASS_USECS		INT64CONST(250000)
 
@@ -75,6 +79,7 @@ PG_FUNCTION_INFO_V1(fairq_ack_and_claim);
 PG_FUNCTION_INFO_V1(fairq_wait);
 PG_FUNCTION_INFO_V1(fairq_claim_any);
 PG_FUNCTION_INFO_V1(fairq_wait_any);
+PG_FUNCTION_INFO_V1(fairq_wait_ready);
 
 /* A queue that a call is about, and that is open while it is looked at. */
 typedef struct AskedQueue
@@ -463,7 +468,7 @@ fairq_ack_and_claim(PG_FUNCTION_ARGS)
 }
 
 /* ----------------------------------------------------------------
- * fairq.wait, fairq.wait_any
+ * fairq.wait, fairq.wait_any, fairq_internal.wait_ready
  * ----------------------------------------------------------------
  */
 
@@ -491,17 +496,8 @@ anything_ready(Relation rel, QueueInfo *info)
 		{
 			LaneTop		top;
 
-			for (;;)
-			{
-				CHECK_FOR_INTERRUPTS();
-				lanes_look_locked(lane, &top);
-				if (top.view == LANE_READY)
-					return true;
-				if (top.view == LANE_EMPTY)
-					break;
-				if (!claim_refill(rel, info, lane))
-					lanes_refill_wait(lane);
-			}
+			if (claim_look(rel, info, lane, &top))
+				return true;
 		}
 	}
 	return false;
@@ -537,17 +533,24 @@ anything_in_queues(AskedQueue *queues, int count, bool *maintained)
 }
 
 /*
- * Wait for something to claim, or until deadline, by wall_clock_real.  The
- * transaction ends before each sleep.
+ * Wait for something to claim, or until deadline, by wall_clock_real.  Returns
+ * whether there may be something.
+ *
+ * In a procedure the transaction ends before each sleep.  Elsewhere it goes on,
+ * so that what the worker's work makes claimable is so when the caller commits:
+ * then there is nothing to wait for.
  */
-static void
-wait_for_queues(text **names, int count, int64 deadline)
+static bool
+wait_for_queues(text **names, int count, int64 deadline, bool procedure)
 {
 	MemoryContext outer;
 	MemoryContext look;
 	AskedQueue *queues;
+	bool		ready;
+	bool		maintained;
 
-	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	if (procedure)
+		SPI_connect_ext(SPI_OPT_NONATOMIC);
 	outer = CurrentMemoryContext;
 	queues = asked_queues(names, count);
 	for (int i = 0; i < count; i++)
@@ -557,30 +560,36 @@ wait_for_queues(text **names, int count, int64 deadline)
 	{
 		int64		now;
 		int64		alone;
-		bool		ready;
-		bool		maintained;
 
 		MemoryContextSwitchTo(look);
-		PushActiveSnapshot(GetTransactionSnapshot());
+		if (procedure)
+			PushActiveSnapshot(GetTransactionSnapshot());
 		open_queues(queues, count, AccessShareLock, ACL_SELECT);
 		ready = anything_in_queues(queues, count, &maintained);
 		now = wall_clock_real();
 		alone = next_look(queues, count, now);
-		PopActiveSnapshot();
-		close_queues(queues, count, NoLock);
+		if (procedure)
+			PopActiveSnapshot();
+		close_queues(queues, count, AccessShareLock);
 		MemoryContextSwitchTo(outer);
 		MemoryContextReset(look);
-		if (ready || (now >= deadline && !maintained))
+		if (ready || (maintained && !procedure) || (now >= deadline && !maintained))
 			break;
 
-		/* Lets go of locks and snapshots, those of a calling procedure, too. */
-		SPI_commit();
-		InvalidateCatalogSnapshot();
+		if (procedure)
+		{
+			/* Lets go of snapshots, those of a calling procedure, too. */
+			SPI_commit();
+			InvalidateCatalogSnapshot();
+		}
 		if (!maintained)
 			sleep_until_told(deadline, alone);
 	}
 	waiters_end();
-	SPI_finish();
+	MemoryContextDelete(look);
+	if (procedure)
+		SPI_finish();
+	return ready || maintained;
 }
 
 /*
@@ -617,7 +626,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 	deadline = wall_clock_real() +
 		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
 	refuse_in_transaction(fcinfo, "fairq.claim()");
-	wait_for_queues(&name, 1, deadline);
+	(void) wait_for_queues(&name, 1, deadline, true);
 	PG_RETURN_VOID();
 }
 
@@ -636,6 +645,25 @@ fairq_wait_any(PG_FUNCTION_ARGS)
 	deadline = wall_clock_real() +
 		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
 	refuse_in_transaction(fcinfo, "fairq.claim_any()");
-	wait_for_queues(names, count, deadline);
+	(void) wait_for_queues(names, count, deadline, true);
 	PG_RETURN_VOID();
+}
+
+/*
+ * fairq_internal.wait_ready(queues, timeout): as wait_any, where no procedure
+ * can be called.  The statement keeps its snapshot meanwhile, which is in the
+ * way of vacuum: so it waits for a second at most, and the caller comes again.
+ */
+Datum
+fairq_wait_ready(PG_FUNCTION_ARGS)
+{
+	text	  **names;
+	int			count;
+	int64		timeout;
+
+	arguments_begin(fcinfo);
+	count = arguments_queues(fcinfo, &names);
+	timeout = arguments_duration(fcinfo, 1, "timeout", MAX_WAIT_READY, true);
+	PG_RETURN_BOOL(wait_for_queues(names, count,
+								   wall_clock_real() + Min(timeout, MAX_WAIT_READY), false));
 }

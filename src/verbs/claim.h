@@ -37,5 +37,6 @@ extern int64 claim_lease_of(RowReader *row);
 extern int	claim_max_attempts_of(RowReader *row);
 extern bool claim_resolve_doubts(QueueState *state);
 extern bool claim_refill(Relation rel, QueueInfo *info, Lane *lane);
+extern bool claim_look(Relation rel, QueueInfo *info, Lane *lane, LaneTop *top);
 
 #endif							/* FAIRQ_CLAIM_H */

@@ -74,6 +74,24 @@ claim_refill(Relation rel, QueueInfo *info, Lane *lane)
 	return true;
 }
 
+/*
+ * What is next in a lane, for certain: its index is read as far as that takes.
+ * Returns false if there is nothing.
+ */
+bool
+claim_look(Relation rel, QueueInfo *info, Lane *lane, LaneTop *top)
+{
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		lanes_look_locked(lane, top);
+		if (top->view == LANE_READY || top->view == LANE_EMPTY)
+			return top->view == LANE_READY;
+		if (!claim_refill(rel, info, lane))
+			lanes_refill_wait(lane);
+	}
+}
+
 /* Leases that were granted are written together, at the end. */
 static void
 note_durable(Claim *claim, const LeaseInfo *lease)

@@ -57,6 +57,7 @@ TYPES = {
     "integer": ["0", "-1", "1", "9", "1024", "1025", "100000", "100001", "2147483647", "-2147483648", "2147483648", "1.5", "x"],
     "bigint": ["0", "-1", "9", "10", "1000000", "9223372036854775807", "-9223372036854775808", "9223372036854775808", "x"],
     "double precision": ["0", "-0", "1", "0.001", "0.0009", "1000000", "1000001", "NaN", "Infinity", "-Infinity", "1e-45", "3e38", "1e39", "x"],
+    "numeric": ["0", "-1", "0.00000000001", "2305843009213693951.99", "2305843009213693952", "1e1000", "NaN", "Infinity", "-Infinity", "x"],
     "interval": ["0", "1 microsecond", "-1 microsecond", "1 s", "1 h", "10 years", "11 years", "-1 day", "1 mon -30 days",
                  "178000000 years", "-178000000 years", "2147483647 days", "1 day -24:00:00", "x"],
     "timestamp with time zone": ["now", "infinity", "-infinity", "epoch", "4713-01-01 BC", "294276-12-31", "300000-01-01", "x"],
@@ -247,6 +248,10 @@ class Worker:
             return "worker" if function == "open_session" else self.prefix + "schedule"
         if argument == "node":
             return r.choice(["0", "1", "2"])
+        if argument == "class":
+            return str(r.randrange(10))
+        if argument == "block":
+            return r.choice(["0", "1.5", "100", "1000000", "1000000000000"])
         if argument == "cron":
             return r.choice(["@yearly", "0 0 1 1 *", "@every 10 years"])
         if argument == "timezone":

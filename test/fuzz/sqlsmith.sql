@@ -61,6 +61,7 @@ BEGIN
                                                   WHEN name = 'queues' THEN 'ARRAY[m.queue, ''fair'', m.queue]'
                                                   WHEN name IN ('delay', 'timeout') THEN '''0'''
                                                   WHEN name = 'cron' THEN '''@yearly''' WHEN name = 'node' THEN '0'
+                                                  WHEN name = 'class' THEN 'm.max_tasks % 12' WHEN name = 'block' THEN 'm.cost::numeric'
                                                   WHEN type = 'integer'::regtype AND name = 'buckets' THEN 'NULL'
                                                   ELSE 'm.' || name END, ', ' ORDER BY n) AS picked
                            FROM unnest(proargnames, proargtypes::oid[]) WITH ORDINALITY a(name, type, n)) a

@@ -73,6 +73,8 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('cancel', 'queue text, id bigint', 'boolean'),
     ('reset_stats', 'queue text', 'void'),
     ('set_node', 'node integer', 'void'),
+    ('front', 'queue text', 'SETOF fairq.class_front'),
+    ('raise_floor', 'queue text, class integer, block numeric', 'boolean'),
     ('revive', 'queue text, id bigint', 'bigint'),
     ('revive_group', 'queue text, group_key text', 'bigint'),
     ('revive_all', 'queue text', 'bigint');
@@ -110,7 +112,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
-    ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions')$$,
+    ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready')$$,
     'and no others but these');
 SELECT is_empty('SELECT oid::regprocedure FROM internal WHERE NOT has_function_privilege(''public'', oid, ''EXECUTE'')', 'which views and triggers call for everyone');
 -- \df+ says in one sentence what a function is for; doc/reference.md has the rest.
@@ -133,8 +135,8 @@ SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname LIKE ''node
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
     'no function has OUT or VARIADIC arguments');
 -- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.
-SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > CASE WHEN proname = ''schedule'' THEN 3 ELSE 2 END',
-    'every argument after the first two has a default; a schedule has to have a time as well');
+SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > CASE WHEN proname IN (''schedule'', ''raise_floor'') THEN 3 ELSE 2 END',
+    'every argument after the first two has a default; a schedule has to have a time as well, and a floor a class');
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE ''-'' = ANY (proargnames) OR cardinality(proargnames) <> pronargs',
     'every argument has a name');
 

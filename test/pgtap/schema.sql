@@ -110,6 +110,7 @@ SELECT is(pg_temp.attributes('fairq.task_status'),
     'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone',
     'type task_status');
 SELECT is(pg_temp.attributes('fairq.outcome'), 'state text, result jsonb, last_error text, done_at timestamp with time zone', 'type outcome');
+SELECT is(pg_temp.attributes('fairq.class_front'), 'class integer, ready bigint, waiting integer, front numeric, floor numeric', 'type class_front');
 SELECT is((typtype, typlen, typbyval, typalign, typstorage)::text, '(b,24,f,d,p)', 'type address is of fixed size') FROM pg_type WHERE oid = 'fairq.address'::regtype;
 SELECT isnt((typinput = 0 OR typoutput = 0 OR typreceive = 0 OR typsend = 0), true, 'type address goes in and out as text and binary') FROM pg_type WHERE oid = 'fairq.address'::regtype;
 SELECT set_eq($$SELECT amname::text FROM pg_opclass JOIN pg_am a ON a.oid = opcmethod WHERE opcintype = 'fairq.address'::regtype AND opcdefault AND opcnamespace = 'fairq'::regnamespace$$,

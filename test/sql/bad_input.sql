@@ -57,6 +57,7 @@ INSERT INTO good SELECT proname, 'group_key', '''bad group'''
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND (proname = 'set_group' OR proname LIKE '%\_group');
 INSERT INTO good SELECT f, 'queues', '''{bad fair,bad time}''' FROM unnest('{claim_any,wait_any}'::text[]) f;
 INSERT INTO good VALUES ('set_node', 'node', '5'), ('node_of_id', 'id', '1'), ('node_of_session', 'session', 'gen_random_uuid()');
+INSERT INTO good VALUES ('raise_floor', 'class', '1'), ('raise_floor', 'block', '1');
 INSERT INTO good VALUES ('publish', 'topic', '''bad.topic'''), ('publish', 'payload', '''1''');
 INSERT INTO good SELECT f, a, v FROM unnest('{subscribe,unsubscribe}'::text[]) f, (VALUES ('topic', '''bad.*'''), ('queue', '''bad fair''')) v(a, v);
 SELECT fairq.subscribe('bad.#', 'bad fair');
@@ -79,6 +80,7 @@ INSERT INTO bad VALUES
     ('bigint', '-9223372036854775808'), ('bigint', '''1e30'''),
     ('double precision', 'NULL'), ('double precision', '0'), ('double precision', '-1'), ('double precision', '''NaN'''), ('double precision', '''Infinity'''),
     ('double precision', '''-Infinity'''), ('double precision', '1e-38'), ('double precision', '1e38'), ('double precision', '0.00099'), ('double precision', '1000001'), ('double precision', '1e39'), ('double precision', '1e300'), ('double precision', '''1e309'''), ('double precision', '1.0000001'),
+    ('numeric', 'NULL'), ('numeric', '0'), ('numeric', '-0.0000000001'), ('numeric', '''NaN'''), ('numeric', '''Infinity'''), ('numeric', '''-Infinity'''), ('numeric', '2305843009213693951.5'), ('numeric', '2305843009213693952'), ('numeric', '18446744073709551616'), ('numeric', '-18446744073709551616'), ('numeric', '1e131071'), ('numeric', '1e-16383'), ('numeric', '''one'''),
     ('interval', 'NULL'), ('interval', '''0'''), ('interval', '''-1 s'''), ('interval', '''-1 microsecond'''),
     ('interval', '''11 years'''), ('interval', '''178000000 years'''), ('interval', '''-178000000 years'''),
     ('interval', '''2147483647 days'''), ('interval', '''1 day -24 h'''), ('interval', '''1 mon -40 days'''),

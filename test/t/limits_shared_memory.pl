@@ -42,11 +42,12 @@ sub calls_of
 		open_session => "'s'", close_session => "'$s'", heartbeat => "'$s'", my_buckets => "'q', '$s'",
 		peek => "'q'", get_task => "'q', 1", get_task_position => "'q', 1", tasks => "'q'",
 		await => "'q', 1, '0'", schedule => "'s', 'q', '\@hourly'", unschedule => "'s'",
-		reset_stats => "'q'", set_node => '3');
+		reset_stats => "'q'", set_node => '3', front => "'q'", raise_floor => "'q', 0, 1");
 
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
 	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
 	  foreach qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+	$calls{wait_ready} = "SELECT fairq_internal.wait_ready(ARRAY['q'])";
 	$calls{wait} = "CALL fairq.wait('q')";
 	$calls{wait_any} = "CALL fairq.wait_any(ARRAY['q'])";
 	return %calls;
@@ -64,7 +65,7 @@ sub every_function
 	my @functions = column($node, <<'SQL');
 SELECT DISTINCT proname FROM pg_proc WHERE prorettype <> 'trigger'::regtype AND NOT 'fairq.address'::regtype = ANY (proargtypes)
     AND proname NOT IN ('this_node', 'node_of_id', 'node_of_receipt', 'node_of_session')
-    AND (pronamespace = 'fairq'::regnamespace OR (pronamespace = 'fairq_internal'::regnamespace AND prorettype = 'record'::regtype))
+    AND (pronamespace = 'fairq'::regnamespace OR (pronamespace = 'fairq_internal'::regnamespace AND (prorettype = 'record'::regtype OR proname = 'wait_ready')))
 SQL
 
 	local $Test::Builder::Level = $Test::Builder::Level + 1;

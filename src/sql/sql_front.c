@@ -1,0 +1,247 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_front.c
+ *	  How far a queue has got in virtual time, and that it goes on from there.
+ *
+ * For whoever spreads the groups of one queue over several servers: claims go
+ * to the server whose next task has the lowest start tag, and the floor of one
+ * that had nothing to do is raised to where the others are.
+ *
+ * What is looked at is what a claim looks at: the fronts of lanes, and the
+ * turns of groups that only wait for those.  Where a claim would have to read
+ * on in the index, the look does it, and the claim finds it done.
+ *
+ * The floor of a class is its virtual time: a group that has nothing starts
+ * there.  To raise it is as if a task of that start tag were claimed.  So it is
+ * never raised beyond the first task that is ready, for no claim can be there
+ * yet.  Else groups that come would start behind all of the backlog that
+ * another group has, and invariant I7 would not hold between them.
+ *
+ * Tasks of transactions that are open have their places already: it is as if
+ * claims had made virtual time pass meanwhile.  All that is only memory.  After
+ * a crash virtual time begins at the first row, or at 0, and whoever raises
+ * floors does so anew.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "funcapi.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+
+#include "common/address.h"
+#include "common/virtual_time.h"
+#include "shmem/limit_table.h"
+#include "shmem/queue_order.h"
+#include "shmem/replenish.h"
+#include "shmem/waiter_seats.h"
+#include "sql/arguments.h"
+#include "sql/result_rows.h"
+#include "storage/queue_open.h"
+#include "storage/recovery.h"
+#include "verbs/claim.h"
+
+PG_FUNCTION_INFO_V1(fairq_front);
+PG_FUNCTION_INFO_V1(fairq_raise_floor);
+
+/* Columns of fairq.class_front. */
+enum
+{
+	FRONT_CLASS,
+	FRONT_READY,
+	FRONT_WAITING,
+	FRONT_FRONT,
+	FRONT_FLOOR,
+	FRONT_COLUMNS
+};
+
+/* What of a class a claim would come to. */
+typedef struct ClassFront
+{
+	int64		ready;			/* tasks in memory; 0: there is nothing */
+	VirtualTime first;			/* the start tag of the next one */
+} ClassFront;
+
+static void
+note_first(ClassFront *front, VirtualTime start, int64 ready)
+{
+	if (front->ready == 0 || virtual_time_compare(start, front->first) < 0)
+		front->first = start;
+	front->ready += ready;
+}
+
+/*
+ * Look at a class.  Tasks that were claimed or have gone since they were
+ * entered may be among those that are counted, and one of them be the first,
+ * until a claim comes to it.
+ */
+static ClassFront
+look_at_class(Relation rel, QueueInfo *info, int class)
+{
+	QueueState *state = info->state;
+	ClassFront	front = {0};
+	Lane	   *lane;
+	VirtualTime turn;
+	int			turn_class;
+
+	for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
+	{
+		LaneTop		top;
+
+		if (claim_look(rel, info, lane, &top))
+		{
+			VirtualTime start = {top.first.block, top.first.fraction};
+
+			note_first(&front, start, Max(lanes_count(lane), 1));
+		}
+	}
+
+	/* What waits for its turn is in no lane, and may be claimed. */
+	if (limit_table_next_turn(&state->limits, &turn_class, &turn) && turn_class == class)
+		note_first(&front, turn, 1);
+	return front;
+}
+
+static Datum
+numeric_of(VirtualTime t)
+{
+	FairqAddress address = {.block = t.whole,.fraction = t.fraction};
+
+	return address_block(&address);
+}
+
+/*
+ * Where a group that has nothing starts.  While the rows have not been read
+ * since the start virtual time is not known unless something was claimed: it
+ * begins at the first row then, so nearly.
+ */
+static VirtualTime
+floor_of(QueueState *state, int class, const ClassFront *front)
+{
+	const VirtualTime none = {0, 0};
+	VirtualTime v = queue_order_virtual_time(&state->orders[class]);
+
+	if (state->recovery.groups != QUEUE_KNOWN && virtual_time_compare(v, none) == 0 &&
+		front->ready > 0)
+		v = virtual_time_max(none, virtual_time_at_most(front->first, FAIRQ_TAGS_START));
+	return v;
+}
+
+static void
+put_class(ReturnSetInfo *rsinfo, QueueInfo *info, int class, const ClassFront *front)
+{
+	WaiterList *list = waiter_seats_list(queue_state_number(info->state));
+	Datum		values[FRONT_COLUMNS];
+	bool		nulls[FRONT_COLUMNS] = {false};
+
+	values[FRONT_CLASS] = Int32GetDatum(class);
+	values[FRONT_READY] = Int64GetDatum(front->ready);
+	values[FRONT_WAITING] = Int32GetDatum((int32) waiter_seats_count(list));
+	nulls[FRONT_FRONT] = (front->ready == 0);
+	if (front->ready > 0)
+		values[FRONT_FRONT] = numeric_of(front->first);
+	nulls[FRONT_FLOOR] = (info->policy != QUEUE_FAIR);
+	if (info->policy == QUEUE_FAIR)
+		values[FRONT_FLOOR] = numeric_of(floor_of(info->state, class, front));
+	result_rows_put(rsinfo, values, nulls);
+}
+
+/*
+ * fairq.front(queue): a row for each class that has anything ready; if none
+ * has, one for class 0.  Nothing of a queue that is paused can be claimed.
+ */
+Datum
+fairq_front(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	const ClassFront nothing = {0};
+	Relation	rel;
+	QueueInfo  *info;
+	bool		any = false;
+
+	arguments_begin(fcinfo);
+	info = queue_open(arguments_queue(fcinfo), AccessShareLock, ACL_SELECT, &rel);
+	result_rows_begin(fcinfo);
+	if (!info->paused)
+		recovery_classes(rel, info);
+	for (int class = 0; class < info->state->classes && !info->paused; class++)
+	{
+		ClassFront	front = look_at_class(rel, info, class);
+
+		if (front.ready > 0)
+			put_class(rsinfo, info, class, &front);
+		any |= (front.ready > 0);
+	}
+	if (!any)
+		put_class(rsinfo, info, 0, &nothing);
+	relation_close(rel, AccessShareLock);
+	return (Datum) 0;
+}
+
+/*
+ * A virtual time that a floor may be raised to: argument number.  From
+ * FAIRQ_TAGS_LEAP on it could only have been made up.
+ */
+static VirtualTime
+block_argument(FunctionCallInfo fcinfo, int number)
+{
+	FairqAddress address;
+	VirtualTime block;
+	char	   *value;
+
+	if (PG_ARGISNULL(number))
+		arguments_null(fcinfo, "block", "Give a virtual time, such as \"front\" of fairq.front().");
+	value = DatumGetCString(DirectFunctionCall1(numeric_out, PG_GETARG_DATUM(number)));
+	if (!address_read_block(value, &address) || address.block < 0 ||
+		address.block >= FAIRQ_TAGS_LEAP)
+		arguments_invalid(fcinfo, "block", arguments_clip(value, (int) strlen(value)),
+						  psprintf("It must be from 0 to below " INT64_FORMAT ".",
+								   FAIRQ_TAGS_LEAP));
+	block.whole = address.block;
+	block.fraction = address.fraction;
+	return block;
+}
+
+/*
+ * fairq.raise_floor(queue, class, block)
+ */
+Datum
+fairq_raise_floor(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	QueueInfo  *info;
+	VirtualTime floor;
+	int			class;
+	bool		raised = false;
+	text	   *queue;
+
+	arguments_begin(fcinfo);
+	queue = arguments_queue(fcinfo);
+	if (PG_ARGISNULL(1))
+		arguments_null(fcinfo, "class", "Give a class of priority.");
+	class = PG_GETARG_INT32(1);
+	if (class < 0 || class >= FAIRQ_CLASSES)
+		arguments_invalid(fcinfo, "class", psprintf("%d", class),
+						  psprintf("It must be from 0 to %d.", FAIRQ_CLASSES - 1));
+	floor = block_argument(fcinfo, 2);
+	info = queue_open(queue, AccessShareLock, ACL_SELECT | ACL_UPDATE, &rel);
+	if (info->policy == QUEUE_FAIR)
+	{
+		uint32		feeds = ((volatile QueueState *) info->state)->replenish.times;
+		ClassFront	front;
+
+		/* Without this virtual time would not begin at the first row. */
+		recovery_tags(rel, info);
+		recovery_classes(rel, info);
+		front = look_at_class(rel, info, class);
+		if (front.ready > 0 && virtual_time_compare(front.first, floor) < 0)
+			floor = front.first;
+		/* A group whose tasks are on their way to places is in no lane now. */
+		if (front.ready > 0 || !replenish_expected(info->state, feeds))
+			raised = queue_order_raise(&info->state->orders[class], floor);
+	}
+	relation_close(rel, AccessShareLock);
+	PG_RETURN_BOOL(raised);
+}
