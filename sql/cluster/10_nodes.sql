@@ -4,7 +4,8 @@ CREATE TABLE fairq.node (
     node pg_catalog.int4 NOT NULL PRIMARY KEY CHECK (node >= 0 AND node <= 32767),
     place pg_catalog.int4 NOT NULL UNIQUE CHECK (place >= 0),
     connection pg_catalog.text NOT NULL,
-    state pg_catalog.text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'draining'))
+    state pg_catalog.text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'draining')),
+    system pg_catalog.text -- which server and database it is, as they say
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.node', '');
 REVOKE ALL ON fairq.node FROM PUBLIC;

@@ -397,6 +397,9 @@ COMMENT ON FUNCTION fairq_internal.schedule_written IS 'Statement trigger of fai
 COMMENT ON FUNCTION fairq_internal.schedule_inserted IS 'Row trigger of fairq.schedule: the owner is the role of that name, whatever its oid was where the row comes from.';
 COMMENT ON FUNCTION fairq_internal.schedule_owner IS 'Return the role that a row of fairq.schedule names, or null if there is none.';
 COMMENT ON FUNCTION fairq_internal.node_written IS 'Trigger of fairq_internal.node: tells the engine that the number has changed.';
+COMMENT ON FUNCTION fairq_internal.queue_definitions IS 'All queues as another node can make them: settings, owner, grants, settings of groups, topics.';
+COMMENT ON FUNCTION fairq_internal.define_queue IS 'Make a queue, or what it lacks, as another node has defined it.';
+COMMENT ON FUNCTION fairq_internal.give_queue IS 'Give the tables of a queue to a role, and grants on them to others.';
 COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
 COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
 COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';

@@ -82,6 +82,10 @@ ROUTED(reset_stats, route_everywhere);
 ROUTED(schedule, route_everywhere);
 ROUTED(unschedule, route_everywhere);
 
+/* To one by its number: of administration, for functions with a twin each. */
+ROUTED(of_node, route_of_node);
+ROUTED(of_server, route_of_server);
+
 /* To none. */
 ROUTED(my_buckets, route_my_buckets);
 ROUTED(wait, route_wait);

@@ -161,6 +161,23 @@ node_call_begin(FunctionCallInfo fcinfo, NodeCall *call)
 }
 
 /*
+ * A call of a function whose first argument is the number of a node, where
+ * its twin has the place.
+ */
+void
+node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call)
+{
+	if (fcinfo->flinfo->fn_extra == NULL)
+		fcinfo->flinfo->fn_extra = find_function(get_func_name(fcinfo->flinfo->fn_oid));
+	call->function = fcinfo->flinfo->fn_extra;
+	if (call->function->arguments != fcinfo->nargs)
+		elog(ERROR, "%s has %d arguments, its twin %d", call->function->name,
+			 fcinfo->nargs, call->function->arguments);
+	for (int i = 1; i < fcinfo->nargs; i++)
+		node_call_set(call, i, fcinfo->args[i].value, fcinfo->args[i].isnull);
+}
+
+/*
  * A call of another function.  The caller sets its arguments.
  */
 void
@@ -382,6 +399,18 @@ node_call_at(NodeCall *call, ClusterNode *node)
 	ErrorData  *error;
 
 	if (node_call_try(call, node, &error) != NODE_ANSWERED)
+		ReThrowError(error);
+}
+
+/*
+ * Make the call at the server of a node, whichever it says it is.
+ */
+void
+node_call_of_server(NodeCall *call, ClusterNode *node)
+{
+	ErrorData  *error;
+
+	if (ask(call, node, &error) != NODE_ANSWERED)
 		ReThrowError(error);
 }
 

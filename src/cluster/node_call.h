@@ -44,11 +44,13 @@ typedef enum NodeAnswer
 #define ARGUMENT(number)	((number) + 1)
 
 extern void node_call_begin(FunctionCallInfo fcinfo, NodeCall *call);
+extern void node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call);
 extern void node_call_other(NodeCall *call, const char *name, int arguments);
 extern void node_call_set(NodeCall *call, int number, Datum value, bool isnull);
 extern bool node_call_is_null(const NodeCall *call, int number);
 extern NodeAnswer node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error);
 extern void node_call_at(NodeCall *call, ClusterNode *node);
+extern void node_call_of_server(NodeCall *call, ClusterNode *node);
 extern Datum node_call_value(NodeCall *call, bool *isnull);
 extern void node_call_refuse_in_transaction(FunctionCallInfo fcinfo);
 extern void node_call_settings_define(void);

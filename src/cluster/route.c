@@ -89,18 +89,14 @@ route_answer(FunctionCallInfo fcinfo, NodeCall *call)
 }
 
 /*
- * Let any node answer.  For what every node says the same of: arguments that
- * no node takes, receipts that no node has given.
+ * Make the call at the first of these nodes that can be asked, in a random
+ * order, suspects last.
  */
 Datum
-route_any_node(FunctionCallInfo fcinfo, NodeCall *call)
+route_first(FunctionCallInfo fcinfo, NodeCall *call, ClusterNode **nodes, int n)
 {
-	ClusterNode **all;
-	int			n = cluster_nodes(&all);
-	ClusterNode **nodes = palloc(n * sizeof(ClusterNode *));
 	ErrorData  *error = NULL;
 
-	memcpy(nodes, all, n * sizeof(ClusterNode *));
 	cluster_nodes_shuffle(nodes, n);
 	for (int i = 0; i < n; i++)
 	{
@@ -113,6 +109,21 @@ route_any_node(FunctionCallInfo fcinfo, NodeCall *call)
 	}
 	ReThrowError(error);
 	pg_unreachable();
+}
+
+/*
+ * Let any node answer.  For what every node says the same of: arguments that
+ * no node takes, receipts that no node has given.
+ */
+Datum
+route_any_node(FunctionCallInfo fcinfo, NodeCall *call)
+{
+	ClusterNode **all;
+	int			n = cluster_nodes(&all);
+	ClusterNode **nodes = palloc(n * sizeof(ClusterNode *));
+
+	memcpy(nodes, all, n * sizeof(ClusterNode *));
+	return route_first(fcinfo, call, nodes, n);
 }
 
 /* The number of the node that gave a receipt or a session; -1: none has. */

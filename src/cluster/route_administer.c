@@ -12,11 +12,15 @@
  */
 #include "postgres.h"
 
+#include "access/table.h"
+#include "access/xlog.h"
 #include "catalog/pg_type_d.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "cluster/routes.h"
+#include "sql/result_rows.h"
+#include "storage/own_table.h"
 
 /* Says in an error where the call has been done, and where not. */
 static void
@@ -83,6 +87,19 @@ take_common(Datum value, bool isnull, void *arg)
 	}
 }
 
+/*
+ * What is to be so at all nodes waits for a change of the list of nodes: a
+ * node that is being added gets what the others have, and must not miss what
+ * they get meanwhile (fairq_internal.lock_nodes).  A standby of the proxy
+ * cannot take part in that; fairq.check_cluster() finds what is missing.
+ */
+static void
+lock_node_list(void)
+{
+	if (!RecoveryInProgress())
+		table_close(own_table_open("fairq", "node", RowShareLock), NoLock);
+}
+
 Datum
 route_everywhere(FunctionCallInfo fcinfo)
 {
@@ -90,6 +107,7 @@ route_everywhere(FunctionCallInfo fcinfo)
 	Common		common = {.isnull = true};
 
 	route_begin(fcinfo, &call, true);
+	lock_node_list();
 	common.type = get_func_rettype(fcinfo->flinfo->fn_oid);
 	everywhere(&call, take_common, &common);
 	if (common.type == VOIDOID)
@@ -118,6 +136,47 @@ route_sum(FunctionCallInfo fcinfo)
 	route_begin(fcinfo, &call, true);
 	everywhere(&call, take_sum, &sum);
 	return route_end(fcinfo, Int64GetDatum(sum), false);
+}
+
+/*
+ * A call of administration at the node whose number is its first argument.
+ * These may be made from a transaction that has written: what they do is
+ * repeatable.
+ */
+static Datum
+at_number(FunctionCallInfo fcinfo, void (*make) (NodeCall *call, ClusterNode *node))
+{
+	NodeCall	call;
+	ClusterNode **nodes;
+	ClusterNode *node;
+
+	if (fcinfo->flinfo->fn_retset)
+		result_rows_begin(fcinfo);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	node_call_begin_at(fcinfo, &call);
+	(void) cluster_nodes(&nodes);
+	node = PG_ARGISNULL(0) ? NULL : cluster_nodes_find(PG_GETARG_INT32(0));
+	if (node == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the cluster has no node %s",
+						PG_ARGISNULL(0) ? "null" : psprintf("%d", PG_GETARG_INT32(0))),
+				 errhint("Table fairq.node has those that there are.")));
+	make(&call, node);
+	return route_answer(fcinfo, &call);
+}
+
+Datum
+route_of_node(FunctionCallInfo fcinfo)
+{
+	return at_number(fcinfo, node_call_at);
+}
+
+Datum
+route_of_server(FunctionCallInfo fcinfo)
+{
+	return at_number(fcinfo, node_call_of_server);
 }
 
 Datum

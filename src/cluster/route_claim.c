@@ -23,6 +23,7 @@
 #include "common/compat.h"
 #include "common/wall_clock.h"
 #include "cluster/routes.h"
+#include "cluster/spread.h"
 
 /* How long a claim waits at a node before it looks at the others. */
 #define SLICE			(250 * INT64CONST(1000))
@@ -237,13 +238,17 @@ route_ack_and_claim(FunctionCallInfo fcinfo)
 }
 
 /*
- * fairq.open_session(name, ttl, bound): at a random node.
+ * fairq.open_session(name, ttl, bound): at a random one of the nodes that get
+ * new tasks.
  */
 Datum
 route_open_session(FunctionCallInfo fcinfo)
 {
 	NodeCall	call;
+	ClusterNode **nodes;
+	int			n;
 
 	route_begin(fcinfo, &call, true);
-	return route_any_node(fcinfo, &call);
+	n = spread_candidates(&nodes);
+	return route_first(fcinfo, &call, nodes, n);
 }

@@ -28,28 +28,6 @@
 #define PIECE_LEAST		100
 
 /*
- * Make the call at the first node that can be asked.
- */
-static Datum
-call_first(FunctionCallInfo fcinfo, NodeCall *call, ClusterNode **nodes, int n)
-{
-	ErrorData  *error = NULL;
-
-	cluster_nodes_shuffle(nodes, n);
-	for (int i = 0; i < n; i++)
-	{
-		NodeAnswer	answer = node_call_try(call, nodes[i], &error);
-
-		if (answer == NODE_ANSWERED)
-			return route_answer(fcinfo, call);
-		if (answer == NODE_SILENT)
-			break;
-	}
-	ReThrowError(error);
-	pg_unreachable();
-}
-
-/*
  * The node of a task's predecessors, which have to be on one; NULL: none is
  * named, or what is named is no id, which the node will say.
  */
@@ -111,7 +89,7 @@ route_enqueue(FunctionCallInfo fcinfo)
 		ClusterNode *node = node_of_predecessors(fcinfo, PG_GETARG_ARRAYTYPE_P(ENQUEUE_AFTER));
 
 		if (node != NULL)
-			return call_first(fcinfo, &call, &node, 1);
+			return route_first(fcinfo, &call, &node, 1);
 	}
 	if (!PG_ARGISNULL(ENQUEUE_KEY))
 	{
@@ -119,7 +97,7 @@ route_enqueue(FunctionCallInfo fcinfo)
 									  PG_GETARG_TEXT_PP(ENQUEUE_KEY), nodes, n);
 		n = 1;
 	}
-	return call_first(fcinfo, &call, nodes, n);
+	return route_first(fcinfo, &call, nodes, n);
 }
 
 /* Of publish. */
@@ -149,7 +127,7 @@ route_publish(FunctionCallInfo fcinfo)
 									  PG_GETARG_TEXT_PP(PUBLISH_KEY), nodes, n);
 		n = 1;
 	}
-	return call_first(fcinfo, &call, nodes, n);
+	return route_first(fcinfo, &call, nodes, n);
 }
 
 /* Of enqueue_many: arrays of one element a task, or null. */

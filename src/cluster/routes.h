@@ -20,6 +20,7 @@ extern Datum route_end(FunctionCallInfo fcinfo, Datum value, bool isnull);
 extern Datum route_end_void(void);
 extern void route_put_rows(FunctionCallInfo fcinfo);
 extern Datum route_answer(FunctionCallInfo fcinfo, NodeCall *call);
+extern Datum route_first(FunctionCallInfo fcinfo, NodeCall *call, ClusterNode **nodes, int n);
 extern Datum route_any_node(FunctionCallInfo fcinfo, NodeCall *call);
 extern int	route_node_of_uuid(const pg_uuid_t *uuid);
 extern void route_warn_missing(List *numbers);
@@ -51,6 +52,8 @@ extern Datum route_view(FunctionCallInfo fcinfo);
 
 /* route_administer.c */
 extern Datum route_everywhere(FunctionCallInfo fcinfo);
+extern Datum route_of_node(FunctionCallInfo fcinfo);
+extern Datum route_of_server(FunctionCallInfo fcinfo);
 extern Datum route_sum(FunctionCallInfo fcinfo);
 extern Datum route_my_buckets(FunctionCallInfo fcinfo);
 extern Datum route_wait(FunctionCallInfo fcinfo);

@@ -136,8 +136,8 @@ open_spread_table(void)
 }
 
 /* All nodes that may get new tasks, and to how many of them tasks go. */
-static int
-candidates(ClusterNode ***result)
+int
+spread_candidates(ClusterNode ***result)
 {
 	ClusterNode **all;
 	int			n_all = cluster_nodes(&all);
@@ -169,7 +169,7 @@ void
 spread_begin(Spread *spread, const text *queue)
 {
 	spread->queue = queue;
-	spread->n = candidates(&spread->nodes);
+	spread->n = spread_candidates(&spread->nodes);
 	spread->table = open_spread_table();
 	spread->width = spread->table == NULL ? 0 : width_in_row(spread->table, queue, NULL);
 	if (spread->width == 0)
@@ -212,7 +212,7 @@ spread_of_group(Spread *spread, const text *group, ClusterNode **nodes)
 int
 spread_of_topic(const text *group, ClusterNode ***nodes)
 {
-	int			n = candidates(nodes);
+	int			n = spread_candidates(nodes);
 	int			width = default_width(n);
 	Relation	table = open_spread_table();
 

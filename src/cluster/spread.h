@@ -26,6 +26,7 @@ typedef struct Spread
 	ClusterNode **nodes;
 } Spread;
 
+extern int	spread_candidates(ClusterNode ***result);
 extern void spread_begin(Spread *spread, const text *queue);
 extern int	spread_of_group(Spread *spread, const text *group, ClusterNode **nodes);
 extern void spread_end(Spread *spread);

@@ -112,9 +112,12 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
-    ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready')$$,
+    ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
+    ('queue_definitions'), ('define_queue'), ('give_queue')$$,
     'and no others but these');
-SELECT is_empty('SELECT oid::regprocedure FROM internal WHERE NOT has_function_privilege(''public'', oid, ''EXECUTE'')', 'which views and triggers call for everyone');
+SELECT set_eq('SELECT proname::text FROM internal WHERE NOT has_function_privilege(''public'', oid, ''EXECUTE'')', $$VALUES
+    ('queue_definitions'), ('define_queue'), ('give_queue')$$,
+    'which views and triggers call for everyone, but for what the administration of a cluster calls');
 -- \df+ says in one sentence what a function is for; doc/reference.md has the rest.
 SELECT is_empty($$SELECT oid::regprocedure, obj_description(oid, 'pg_proc') FROM every
     WHERE coalesce(obj_description(oid, 'pg_proc'), '') !~ '^[A-Z].{15,}\.$' OR obj_description(oid, 'pg_proc') ~ '\.\s' OR length(obj_description(oid, 'pg_proc')) > 160$$,

@@ -14,7 +14,7 @@ use Test::More;
 
 my ($proxy, @nodes) = fairq_cluster(3);
 
-sql($proxy, "SELECT fairq.create_queue('q', buckets => 1)");
+sql($proxy, "SELECT fairq.create_queue('q', buckets => 1, backoff_base => '1 h')");
 is(join(' ', map { sql($_, "SELECT count(*) FROM fairq.queues") } @nodes), '1 1 1', 'a queue is created everywhere');
 
 sql($proxy, "SELECT fairq.enqueue('q', to_jsonb(i)) FROM generate_series(1, 60) i");

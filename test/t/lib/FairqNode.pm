@@ -340,13 +340,21 @@ sub send
 sub ended
 {
 	my ($self) = @_;
-	my $error;
+
+	return ($self->ended_with)[1];
+}
+
+# The same, and its output before that.
+sub ended_with
+{
+	my ($self) = @_;
+	my ($out, $error);
 
 	$self->{psql}->set_query_timer_restart;
-	$self->{psql}->query('');
+	$out = $self->{psql}->query('');
 	$error = $self->{psql}{stderr};
 	$self->{psql}{stderr} = '';
-	return $error;
+	return ($out, $error);
 }
 
 sub pid

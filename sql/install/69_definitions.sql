@@ -1,0 +1,103 @@
+-- What queues are, as a proxy copies it to another node: settings, owner, what others may
+-- do with the tables, settings of groups, topics. For who may read all of these.
+CREATE OR REPLACE FUNCTION fairq_internal.queue_definitions(OUT queue text, OUT definition jsonb)
+RETURNS SETOF record LANGUAGE sql STABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET intervalstyle = 'postgres'
+AS $$
+    SELECT q.queue, jsonb_build_object(
+        'settings', to_jsonb(q) - 'queue',
+        'owner', pg_get_userbyid(c.relowner),
+        'grants', coalesce((
+            SELECT jsonb_agg(g.grant ORDER BY g.grant)
+            FROM unnest('{q_,done_,ids_of_}'::text[]) AS prefix
+            JOIN pg_class r ON r.relname = prefix || q.queue AND r.relnamespace = c.relnamespace AND r.relowner = c.relowner
+            CROSS JOIN aclexplode(r.relacl) AS a
+            CROSS JOIN LATERAL (SELECT jsonb_build_object('prefix', prefix, 'privilege', a.privilege_type,
+                'grantable', a.is_grantable, 'role', CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee) END) AS grant) g
+            WHERE a.grantee <> r.relowner), '[]'),
+        'groups', coalesce((
+            SELECT jsonb_object_agg(s.group_key, to_jsonb(s) - '{queue,group_key}'::text[])
+            FROM fairq.group_setting s WHERE s.queue = q.queue), '{}'),
+        'topics', coalesce((
+            SELECT jsonb_agg(t.topic ORDER BY t.topic) FROM fairq.topic t WHERE t.queue = q.queue), '[]'))
+    FROM fairq.queue q
+    JOIN pg_class c ON c.relname = 'q_' || q.queue AND c.relkind = 'r'
+    WHERE c.relnamespace = 'fairq'::regnamespace
+$$;
+REVOKE ALL ON FUNCTION fairq_internal.queue_definitions() FROM PUBLIC;
+
+-- Make a queue what a definition says: the whole queue if there is none, and else the
+-- groups' settings and topics that it lacks. Everything is done as the caller. Settings
+-- that this version does not have are left out.
+CREATE OR REPLACE FUNCTION fairq_internal.define_queue(name text, definition jsonb)
+RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    s jsonb := definition -> 'settings';
+    role text;
+    g record;
+BEGIN
+    FOR role IN
+        SELECT definition ->> 'owner' UNION SELECT r ->> 'role' FROM jsonb_array_elements(definition -> 'grants') r
+    LOOP
+        CONTINUE WHEN role IS NULL OR EXISTS (SELECT FROM pg_roles WHERE rolname = role);
+        RAISE EXCEPTION 'role "%" does not exist', role
+            USING ERRCODE = 'undefined_object', DETAIL = format('Queue "%s" is of that role, or granted to it.', name),
+            HINT = 'Create the role at this node, and try again.';
+    END LOOP;
+    IF NOT EXISTS (SELECT FROM fairq.queue q WHERE q.queue = name) THEN
+        EXECUTE format('SELECT fairq.create_queue(%L', name) || (
+            SELECT coalesce(string_agg(format(', %I => %L', key, value), ''), '') || ')' FROM jsonb_each_text(s)
+            WHERE value IS NOT NULL AND key = ANY ((SELECT p.proargnames FROM pg_proc p
+                WHERE p.pronamespace = 'fairq'::regnamespace AND p.proname = 'create_queue')::text[]));
+        PERFORM fairq.set_group_defaults(name, (s ->> 'group_weight')::float8, (s ->> 'group_max_leased')::int,
+            (s ->> 'group_rate')::float8, (s ->> 'group_burst')::int);
+        IF (s ->> 'paused')::boolean THEN
+            PERFORM fairq.pause(name);
+        END IF;
+    END IF;
+    FOR g IN
+        SELECT d.key, d.value AS v FROM jsonb_each(definition -> 'groups') d
+        WHERE NOT EXISTS (SELECT FROM fairq.group_setting o WHERE o.queue = name AND o.group_key = d.key)
+    LOOP
+        PERFORM fairq.set_group(name, g.key, (g.v ->> 'weight')::float8, (g.v ->> 'max_leased')::int,
+            (g.v ->> 'rate')::float8, (g.v ->> 'burst')::int);
+        IF (g.v ->> 'paused')::boolean THEN
+            PERFORM fairq.pause_group(name, g.key);
+        END IF;
+    END LOOP;
+    PERFORM fairq.subscribe(t, name) FROM jsonb_array_elements_text(definition -> 'topics') t
+        WHERE NOT EXISTS (SELECT FROM fairq.topic o WHERE o.queue = name AND o.topic = t);
+    PERFORM fairq_internal.give_queue(name, definition ->> 'owner', definition -> 'grants');
+END
+$$;
+REVOKE ALL ON FUNCTION fairq_internal.define_queue(text, jsonb) FROM PUBLIC;
+
+-- Give the tables of a queue to a role, and others what is granted to them.
+CREATE OR REPLACE FUNCTION fairq_internal.give_queue(name text, owner text, grants jsonb)
+RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r record;
+BEGIN
+    FOR r IN
+        SELECT c.oid::regclass AS relation FROM pg_class c
+        WHERE c.relnamespace = 'fairq'::regnamespace AND c.relkind = 'r'
+        AND c.relname IN ('q_' || name, 'done_' || name) AND c.relowner::regrole <> quote_ident(owner)::regrole
+    LOOP
+        EXECUTE format('ALTER TABLE %s OWNER TO %I', r.relation, owner);
+    END LOOP;
+    FOR r IN
+        SELECT c.oid::regclass AS relation, c.relkind, g ->> 'privilege' AS privilege, g ->> 'role' AS role, (g ->> 'grantable')::boolean AS grantable
+        FROM jsonb_array_elements(grants) g
+        JOIN pg_class c ON c.relname = (g ->> 'prefix') || name AND c.relnamespace = 'fairq'::regnamespace
+    LOOP
+        EXECUTE format('GRANT %s ON %s %s TO %s%s', r.privilege, CASE r.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, r.relation,
+            coalesce(quote_ident(r.role), 'PUBLIC'), CASE WHEN r.grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+    END LOOP;
+END
+$$;
+REVOKE ALL ON FUNCTION fairq_internal.give_queue(text, text, jsonb) FROM PUBLIC;
