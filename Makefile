@@ -4,6 +4,8 @@
 #   make check-assert, check-asan, check-valgrind, check-versions
 #                     the tests on other builds and other versions of the
 #                     server; test/scripts/check-*.sh say how
+#   make check-patroni
+#                     failovers and switchovers of Patroni, 20 minutes (ROUNDS=n)
 #   make indent       lay out the C sources as PostgreSQL does, with its pgindent
 #   make demo         a demonstration on a throwaway cluster of its own
 #   make demo-clean   stop and delete that cluster
@@ -25,7 +27,7 @@ PG_CONFIG ?= pg_config
 
 # These goals run on a machine where pg_config may not exist yet, so they must
 # not read PGXS (which also has a 'check' of its own that only refuses).
-CHECK_GOALS = check check-assert check-asan check-valgrind check-versions
+CHECK_GOALS = check check-assert check-asan check-valgrind check-versions check-patroni
 SCRIPT_GOALS = $(CHECK_GOALS) indent demo demo-clean bench mutants torture
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)

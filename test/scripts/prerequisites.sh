@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a purpose needs and this machine lacks.
 #
-#   prerequisites.sh build|demo|check|check-assert|check-asan|check-valgrind|check-versions|bench|torture
+#   prerequisites.sh build|demo|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|torture
 #
 # With SUITES, a check needs what these suites need; check-versions needs only
 # what makes a chroot, in which the rest is installed.
@@ -14,8 +14,8 @@ set -euo pipefail
 
 purpose=${1:-check}
 case $purpose in
-build | demo | check | check-assert | check-asan | check-valgrind | check-versions | bench | torture) ;;
-*) die "usage: ${0##*/} build|demo|check|check-assert|check-asan|check-valgrind|check-versions|bench|torture" ;;
+build | demo | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | torture) ;;
+*) die "usage: ${0##*/} build|demo|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|torture" ;;
 esac
 
 # --- what is missing --------------------------------------------------------
@@ -116,6 +116,12 @@ look() {
 	fi
 	case $purpose in
 	check) ;;
+	check-patroni)
+		have patroni || need "Patroni" patroni
+		have etcd || need "etcd" etcd-server
+		{ [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import psycopg2' 2>/dev/null; } || need "Python's psycopg2" python3-psycopg2
+		return
+		;;
 	check-*) look_for_server_build ;;
 	*) return 0 ;;
 	esac
@@ -239,13 +245,21 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 		[ -n "$had_directory" ] || "${as_root[@]}" rmdir --ignore-fail-on-non-empty "${no_cluster%/*}"
 	}
 	had_directory=$([ ! -d "${no_cluster%/*}" ] || echo yes)
-	# PgQ's package comes with its ticker, which has nothing to do here.
+	# PgQ's package comes with its ticker, those of Patroni and etcd with services,
+	# which have nothing to do here.
 	no_daemons=/usr/sbin/policy-rc.d
 	made_no_daemons=
 	trap cleanup EXIT
 	"${as_root[@]}" mkdir -p "${no_cluster%/*}"
 	printf '%s\n' "# left by an interrupted installation; may be deleted" "create_main_cluster = false" |
 		"${as_root[@]}" tee "$no_cluster" >/dev/null
+
+	if { [ ${#wishes[@]} -gt 0 ] || [ "$purpose" = check-patroni ]; } && [ ! -e "$no_daemons" ]; then
+		made_no_daemons=yes
+		printf '%s\n' "#!/bin/sh" "# left by an interrupted installation; may be deleted" "exit 101" |
+			"${as_root[@]}" tee "$no_daemons" >/dev/null
+		"${as_root[@]}" chmod 0755 "$no_daemons"
+	fi
 
 	if [ ${#packages[@]} -gt 0 ]; then
 		say "Installing: ${packages[*]}"
@@ -256,15 +270,18 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 			die "apt-get could not install: ${packages[*]}"
 		fi
 		rm -f "$log"
+		# nor are they to be started with the machine
+		if have systemctl; then
+			for package in "${packages[@]}"; do
+				case $package in
+				patroni) "${as_root[@]}" systemctl --quiet disable patroni.service || true ;;
+				etcd-server) "${as_root[@]}" systemctl --quiet disable etcd.service || true ;;
+				esac
+			done
+		fi
 		look
 	fi
 
-	if [ ${#wishes[@]} -gt 0 ] && [ ! -e "$no_daemons" ]; then
-		made_no_daemons=yes
-		printf '%s\n' "#!/bin/sh" "# left by an interrupted installation; may be deleted" "exit 101" |
-			"${as_root[@]}" tee "$no_daemons" >/dev/null
-		"${as_root[@]}" chmod 0755 "$no_daemons"
-	fi
 	for wish in "${wishes[@]}"; do
 		say "Installing: $wish"
 		apt_get install --no-install-recommends "$wish" >/dev/null 2>&1 ||
