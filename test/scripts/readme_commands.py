@@ -127,6 +127,12 @@ def offer_node_packages(directory):
             return
 
 
+def offer_clients(directory):
+    """Pages call them by their paths in the checkout."""
+    checkout = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    os.symlink(os.path.join(checkout, "clients"), os.path.join(directory, "clients"))
+
+
 def run(block, directory):
     """The output of a block and whether it succeeded."""
     suffix = ENDINGS.get(block.language, block.language)
@@ -181,6 +187,7 @@ def main():
     output = ""
     with tempfile.TemporaryDirectory() as directory:
         offer_node_packages(directory)
+        offer_clients(directory)
         for block in blocks:
             where = f"{title}:{block.line} {block.language}"
             problem = None
