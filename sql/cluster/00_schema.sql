@@ -14,3 +14,5 @@ $$;
 \include sql/install/10_address.sql
 
 \include sql/install/30_types.sql
+
+\include sql/install/31_types_0_2.sql
