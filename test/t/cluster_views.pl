@@ -1,9 +1,8 @@
 # The views of a proxy: the rows of all nodes as one, and what a node that is out of reach
 # does to them, which is no more than that it is named.
 #
-# To see it fail: rethrow the error of one node in route_view(); leave the number of a node
-# out of its list of missing ones; take a sum for a maximum, or the first node for another,
-# in sql/cluster/52_views.sql; ask a node for "*" in 80_twins.sql.
+# To see it fail: rethrow the error of one node in route_view(); take a sum for a maximum,
+# or the last node for the first, in sql/cluster/52_views.sql.
 
 use strict;
 use warnings;
