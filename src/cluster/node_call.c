@@ -23,9 +23,11 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_proc.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_func.h"
 #include "utils/builtins.h"
+#include "utils/float.h"
 #include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/lsyscache.h"
@@ -274,6 +276,7 @@ describe_lost(ErrorData *error, const ClusterNode *node, NodeAnswer answer)
 	error->sqlerrcode = ERRCODE_CONNECTION_FAILURE;
 	error->detail = words_of(error->message, "): ");
 	error->message = psprintf("node %d is out of reach", node->number);
+	error->context = NULL;
 	error->hint = answer == NODE_NOT_ASKED ?
 		"Nothing was done there: the call may be repeated." :
 		"The connection was lost during the call: whether it has taken effect is not known.";
@@ -289,7 +292,14 @@ describe_refused(ErrorData *error, const ClusterNode *node)
 	char	   *context;
 
 	if (words == NULL)
+	{
+		/*
+		 * an error of this server's, such as a timeout, in a statement of
+		 * ours
+		 */
+		error->context = NULL;
 		return;
+	}
 	error->message = words_of(words, ": ");
 	if (error->detail != NULL)
 		error->detail = words_of(error->detail, "Remote detail: ");
@@ -308,16 +318,36 @@ describe_refused(ErrorData *error, const ClusterNode *node)
 	}
 }
 
+/* Set a setting until the nest level ends, or the subtransaction fails. */
+static void
+set_for_call(const char *setting, const char *value)
+{
+	(void) set_config_option(setting, value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+							 true, 0, false);
+}
+
+/*
+ * Values go as text, which the node reads by settings of its own: what we write
+ * must mean the same with all of them.
+ */
 static void
 execute(void *arg)
 {
 	NodeCall   *call = arg;
 	int			result;
+	int			level = NewGUCNestLevel();
 
+	if (DateStyle != USE_ISO_DATES)
+		set_for_call("datestyle", "ISO");
+	if (IntervalStyle != INTSTYLE_POSTGRES)
+		set_for_call("intervalstyle", "postgres");
+	if (extra_float_digits < 1)
+		set_for_call("extra_float_digits", "1");
 	result = SPI_execute_plan(call->function->plan, call->values, call->nulls, false, 0);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_plan failed (%s): %s", SPI_result_code_string(result),
 			 call->function->name);
+	AtEOXact_GUC(true, level);
 }
 
 static NodeAnswer

@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/lsyscache.h"
@@ -74,6 +75,19 @@ route_put_rows(FunctionCallInfo fcinfo)
 	SPI_freetuptable(SPI_tuptable);
 }
 
+/* A row with nothing in it: PL/Proxy makes one of a node's NULL. */
+static bool
+row_of_nulls(Datum value)
+{
+	HeapTupleHeader header = DatumGetHeapTupleHeader(value);
+	HeapTupleData tuple = {.t_data = header};
+
+	for (int i = 1; i <= HeapTupleHeaderGetNatts(header); i++)
+		if (!heap_attisnull(&tuple, i, NULL))
+			return false;
+	return true;
+}
+
 /* End with what the node has answered. */
 Datum
 route_answer(FunctionCallInfo fcinfo, NodeCall *call)
@@ -85,6 +99,8 @@ route_answer(FunctionCallInfo fcinfo, NodeCall *call)
 		route_put_rows(fcinfo);
 	else
 		value = node_call_value(call, &isnull);
+	if (!isnull && type_is_rowtype(get_func_rettype(fcinfo->flinfo->fn_oid)))
+		isnull = row_of_nulls(value);
 	return route_end(fcinfo, value, isnull);
 }
 

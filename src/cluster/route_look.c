@@ -14,6 +14,7 @@
 
 #include "common/node_number.h"
 #include "cluster/routes.h"
+#include "sql/arguments.h"
 
 /*
  * A call with a queue and the id of a task of it.
@@ -176,7 +177,7 @@ route_peek(FunctionCallInfo fcinfo)
 	route_warn_missing(missing);
 
 	/* A node has refused a number that is none. */
-	rest = PG_ARGISNULL(1) ? 0 : PG_GETARG_INT32(1);
+	rest = arguments_max_tasks(fcinfo, 1, ARGUMENTS_PEEK_DEFAULT);
 	for (uint64 row = 0, more = 1; more > 0 && rest > 0; row++)
 	{
 		more = 0;

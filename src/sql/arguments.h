@@ -16,6 +16,9 @@
 #include "verbs/claim.h"
 #include "verbs/enqueue.h"
 
+/* Tasks that fairq.peek() shows where no number is given. */
+#define ARGUMENTS_PEEK_DEFAULT	10
+
 extern const char *arguments_function(FunctionCallInfo fcinfo);
 extern void arguments_require_preload(FunctionCallInfo fcinfo);
 extern void arguments_begin(FunctionCallInfo fcinfo);
@@ -48,7 +51,6 @@ extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number);
 extern float4 arguments_cost(FunctionCallInfo fcinfo, double cost);
 extern int64 arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_keys);
 extern void arguments_task(FunctionCallInfo fcinfo, NewTask *task);
-extern void arguments_outside_transaction(FunctionCallInfo fcinfo, const char *instead);
 extern void arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info,
 								 NewTask *task);
 

@@ -144,7 +144,7 @@ fairq_peek(PG_FUNCTION_ARGS)
 
 	arguments_require_preload(fcinfo);
 	queue = arguments_queue(fcinfo);
-	max = arguments_max_tasks(fcinfo, 1, 10);
+	max = arguments_max_tasks(fcinfo, 1, ARGUMENTS_PEEK_DEFAULT);
 	info = queue_open(queue, AccessShareLock, ACL_SELECT, &rel);
 	state = info->state;
 	InitMaterializedSRF(fcinfo, 0);

@@ -1,5 +1,9 @@
 # What an application calls, through a proxy of three nodes: tasks are spread, each call
 # goes to the node of its task, and what the nodes say comes back in their words.
+#
+# Seen to fail where the proxy wrote values as the session does, where a row of nulls was
+# made of what is not there, where no number to peek() was none, and where the type of
+# claim_any() was not there.
 
 use strict;
 use warnings;
@@ -44,6 +48,19 @@ is(sql($proxy, "SELECT count(*) FROM fairq.nack_many(ARRAY[$receipts]::uuid[], a
 is(sql($proxy, "SELECT count(*) FROM generate_series(1, 20) i, fairq.claim('q', 100 + 0 * i)"), 660 - 59, 'all are claimed')
   or diag(sql($proxy, "SELECT state, count(*) FROM fairq.tasks('q') GROUP BY 1"));
 is(sql($proxy, "SELECT count(*) FROM fairq.claim('q')"), 0, 'and no more');
+
+# of several queues; what looks, with nothing there and without a number
+sql($proxy, "SELECT fairq.create_queue('other'); SELECT fairq.enqueue('other', to_jsonb(i)) FROM generate_series(1, 12) i");
+is(sql($proxy, "SELECT count(*) FROM fairq.peek('other', NULL)"), 10, 'ten may be looked at where no number is given');
+is(sql($proxy, "SELECT fairq.get_task_position('other', 1) IS NOT DISTINCT FROM NULL"),
+	't', 'what is not there is null');
+is(sql($proxy, "SELECT queue, payload IS NOT NULL FROM fairq.claim_any('{q,other}')"), 'other|t', 'a claim of several queues');
+
+# values mean the same at the node, however the session writes them
+is( sql($proxy, "SET datestyle = 'SQL, DMY'; SET timezone = 'Asia/Kolkata'; SET extra_float_digits = -15;
+	SELECT run_at = '2031-03-04 05:06:07.89+00', cost = 1234.5
+		FROM fairq.enqueue('other', '1', run_at => '2031-03-04 05:06:07.89+00', cost => 1234.5) id, fairq.get_task('other', id)"),
+	't|t', 'a time and a cost');
 
 # in the words of the node
 my @error = error_of($proxy, "SELECT fairq.enqueue('none', '1')");
