@@ -53,3 +53,7 @@ SELECT fairq_internal.make_twins();
 CREATE FUNCTION fairq_internal.at_this_node(int)
 RETURNS int LANGUAGE plproxy VOLATILE
 AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq.this_node(); $$;
+
+CREATE FUNCTION fairq_internal.at_wait_ready(int, text[], interval)
+RETURNS boolean LANGUAGE plproxy VOLATILE
+AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq_internal.wait_ready($2, $3); $$;

@@ -86,7 +86,9 @@ ROUTED(unschedule, route_everywhere);
 ROUTED(of_node, route_of_node);
 ROUTED(of_server, route_of_server);
 
+/* To one node after the other, for a slice of time each. */
+ROUTED(wait, route_wait);
+ROUTED(wait_any, route_wait_any);
+
 /* To none. */
 ROUTED(my_buckets, route_my_buckets);
-ROUTED(wait, route_wait);
-ROUTED(wait_any, route_wait);

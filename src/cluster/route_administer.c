@@ -185,14 +185,3 @@ route_my_buckets(FunctionCallInfo fcinfo)
 	route_unsupported(fcinfo, "Each node has buckets of its own.", "Connect to a node.");
 	return (Datum) 0;
 }
-
-/*
- * CALL fairq.wait(…), fairq.wait_any(…): PL/Proxy carries no procedures.
- */
-Datum
-route_wait(FunctionCallInfo fcinfo)
-{
-	route_unsupported(fcinfo, "A call that waits is of one node.",
-					  "Claim with argument \"wait\", or connect to a node.");
-	return (Datum) 0;
-}

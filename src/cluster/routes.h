@@ -56,6 +56,9 @@ extern Datum route_of_node(FunctionCallInfo fcinfo);
 extern Datum route_of_server(FunctionCallInfo fcinfo);
 extern Datum route_sum(FunctionCallInfo fcinfo);
 extern Datum route_my_buckets(FunctionCallInfo fcinfo);
+
+/* route_wait.c */
 extern Datum route_wait(FunctionCallInfo fcinfo);
+extern Datum route_wait_any(FunctionCallInfo fcinfo);
 
 #endif							/* FAIRQ_ROUTES_H */

@@ -656,3 +656,23 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	if (task->has_headers)
 		task->headers = PG_GETARG_DATUM(10);
 }
+
+/*
+ * Procedures that wait end their transaction to sleep without one that could
+ * be in the way.  So they are refused where they cannot end it, or where the
+ * caller may not want that.
+ */
+void
+arguments_outside_transaction(FunctionCallInfo fcinfo, const char *instead)
+{
+	CallContext *context = (CallContext *) fcinfo->context;
+
+	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
+		IsSubTransaction() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("%s cannot run inside a transaction block",
+						arguments_function(fcinfo)),
+				 errhint("Call it on its own, after the commit; within a transaction use %s with \"wait\".",
+						 instead)));
+}

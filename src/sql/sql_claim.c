@@ -593,26 +593,6 @@ wait_for_queues(text **names, int count, int64 deadline, bool procedure)
 }
 
 /*
- * What waits here are procedures, which end their transaction to sleep without
- * one that could be in the way.  So they are refused where they cannot end it,
- * or where the caller may not want that.
- */
-static void
-refuse_in_transaction(FunctionCallInfo fcinfo, const char *instead)
-{
-	CallContext *context = (CallContext *) fcinfo->context;
-
-	if (context == NULL || !IsA(context, CallContext) || context->atomic ||
-		IsSubTransaction() || TransactionIdIsValid(GetTopTransactionIdIfAny()))
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("%s cannot run inside a transaction block",
-						arguments_function(fcinfo)),
-				 errhint("Call it on its own, after the commit; within a transaction use %s with \"wait\".",
-						 instead)));
-}
-
-/*
  * fairq.wait(queue, timeout)
  */
 Datum
@@ -625,7 +605,7 @@ fairq_wait(PG_FUNCTION_ARGS)
 	name = arguments_queue(fcinfo);
 	deadline = wall_clock_real() +
 		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
-	refuse_in_transaction(fcinfo, "fairq.claim()");
+	arguments_outside_transaction(fcinfo, "fairq.claim()");
 	(void) wait_for_queues(&name, 1, deadline, true);
 	PG_RETURN_VOID();
 }
@@ -644,7 +624,7 @@ fairq_wait_any(PG_FUNCTION_ARGS)
 	count = arguments_queues(fcinfo, &names);
 	deadline = wall_clock_real() +
 		arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
-	refuse_in_transaction(fcinfo, "fairq.claim_any()");
+	arguments_outside_transaction(fcinfo, "fairq.claim_any()");
 	(void) wait_for_queues(names, count, deadline, true);
 	PG_RETURN_VOID();
 }

@@ -1,0 +1,174 @@
+/*-------------------------------------------------------------------------
+ *
+ * route_wait.c
+ *	  The procedures that wait, at nodes.
+ *
+ * PL/Proxy carries no procedures, so at the nodes there is a function that
+ * waits for a slice of time.  We wait at one node for a slice, look at all
+ * others, and so on: with as many callers as nodes, each node has one that
+ * waits there, and what becomes ready is seen at once; else within a slice.
+ *
+ * Our own transaction ends with each slice, so that no snapshot is held for
+ * longer, here or at a node.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#include "common/compat.h"
+#include "common/wall_clock.h"
+#include "cluster/routes.h"
+#include "sql/arguments.h"
+
+/* How long to wait at a node before the others are looked at. */
+#define SLICE			(250 * INT64CONST(1000))
+
+/* How long to wait if nothing else is said. */
+#define WAIT_DEFAULT	(30 * USECS_PER_SEC)
+
+/* Of fairq_internal.wait_ready. */
+enum
+{
+	READY_QUEUES, READY_TIMEOUT, READY_ARGUMENTS
+};
+
+/*
+ * Wait at a node for so long, which may be not at all.  Returns whether there
+ * may be something to claim; *answered is what became of the call.
+ */
+static bool
+ready_at(NodeCall *call, ClusterNode *node, int64 usecs, ErrorData **error)
+{
+	Interval	timeout = {.time = usecs};
+	Datum		value;
+	bool		isnull;
+
+	node_call_set(call, ARGUMENT(READY_TIMEOUT), IntervalPGetDatum(&timeout), false);
+	if (node_call_try(call, node, error) != NODE_ANSWERED)
+		return false;
+	*error = NULL;
+	value = node_call_value(call, &isnull);
+	SPI_freetuptable(SPI_tuptable);
+	return !isnull && DatumGetBool(value);
+}
+
+/*
+ * Look at all nodes, suspects only if no other one has answered.  Returns
+ * whether there may be something to claim; if not, *best is a node that has
+ * answered.
+ */
+static bool
+ready_anywhere(NodeCall *call, ClusterNode **best)
+{
+	ClusterNode **all;
+	int			n = cluster_nodes(&all);
+	ClusterNode **nodes = palloc(n * sizeof(ClusterNode *));
+	ErrorData  *error = NULL;
+
+	*best = NULL;
+	memcpy(nodes, all, n * sizeof(ClusterNode *));
+	cluster_nodes_shuffle(nodes, n);
+	for (int i = 0; i < n; i++)
+	{
+		if (*best != NULL && cluster_nodes_suspect(nodes[i]))
+			break;
+		if (ready_at(call, nodes[i], 0, &error))
+			return true;
+		if (error == NULL && *best == NULL)
+			*best = nodes[i];
+	}
+	if (*best == NULL)
+		ReThrowError(error);
+	return false;
+}
+
+/*
+ * Wait for something to claim in one of the queues, or until deadline, by
+ * wall_clock_real.
+ */
+static void
+wait_at_nodes(ArrayType *queues, int64 deadline)
+{
+	NodeCall	call;
+	MemoryContext outer;
+	MemoryContext look;
+	bool		ready;
+
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	outer = CurrentMemoryContext;
+	look = AllocSetContextCreate(outer, "pgfairq look", ALLOCSET_DEFAULT_SIZES);
+	node_call_other(&call, "wait_ready", READY_ARGUMENTS);
+	node_call_set(&call, ARGUMENT(READY_QUEUES),
+				  datumCopy(PointerGetDatum(queues), false, -1), false);
+	do
+	{
+		ClusterNode *node;
+		ErrorData  *error;
+		int64		rest;
+
+		MemoryContextSwitchTo(look);
+		ready = ready_anywhere(&call, &node);
+		rest = deadline - wall_clock_real();
+		if (!ready && rest > 0)
+		{
+			ready = ready_at(&call, node, Min(rest, SLICE), &error);
+			CHECK_FOR_INTERRUPTS();
+		}
+		MemoryContextSwitchTo(outer);
+		MemoryContextReset(look);
+
+		/* Lets go of snapshots, those of a calling procedure, too. */
+		SPI_commit();
+		InvalidateCatalogSnapshot();
+	} while (!ready && wall_clock_real() < deadline);
+	SPI_finish();
+}
+
+/*
+ * CALL fairq.wait(queue, timeout)
+ */
+Datum
+route_wait(FunctionCallInfo fcinfo)
+{
+	Datum		name;
+	int64		wait;
+
+	arguments_concern(NULL);
+	name = PointerGetDatum(arguments_queue(fcinfo));
+	wait = arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
+	arguments_outside_transaction(fcinfo, "fairq.claim()");
+	wait_at_nodes(construct_array(&name, 1, TEXTOID, -1, false, TYPALIGN_INT),
+				  wall_clock_real() + wait);
+	PG_RETURN_VOID();
+}
+
+/*
+ * CALL fairq.wait_any(queues, timeout)
+ */
+Datum
+route_wait_any(FunctionCallInfo fcinfo)
+{
+	text	  **names;
+	Datum	   *queues;
+	int			n;
+	int64		wait;
+
+	arguments_concern(NULL);
+	n = arguments_queues(fcinfo, &names);
+	wait = arguments_duration(fcinfo, 1, "timeout", WAIT_DEFAULT, true);
+	arguments_outside_transaction(fcinfo, "fairq.claim_any()");
+	queues = palloc(n * sizeof(Datum));
+	for (int i = 0; i < n; i++)
+		queues[i] = PointerGetDatum(names[i]);
+	wait_at_nodes(construct_array(queues, n, TEXTOID, -1, false, TYPALIGN_INT),
+				  wall_clock_real() + wait);
+	PG_RETURN_VOID();
+}
