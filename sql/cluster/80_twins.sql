@@ -28,6 +28,8 @@ BEGIN
             'at_' || f.proname, arguments, CASE WHEN f.proretset THEN 'SETOF ' ELSE '' END,
             format_type(f.prorettype, NULL),
             format('CLUSTER ''pgfairq''; RUN ON $1; SELECT %s FROM fairq.%I(%s);', columns, f.proname, parameters));
+        EXECUTE format('COMMENT ON FUNCTION fairq_internal.%I IS %L', 'at_' || f.proname,
+            format('fairq.%s, called at the node of a place.', f.proname));
     END LOOP;
 
     -- Of a view: a twin of what returns its rows, with its columns but the last two.
@@ -44,6 +46,10 @@ BEGIN
         EXECUTE format('CREATE OR REPLACE FUNCTION fairq_internal.%I(int%s) RETURNS SETOF record LANGUAGE plproxy VOLATILE AS %L',
             'at_' || f.proname, arguments,
             format('CLUSTER ''pgfairq''; RUN ON $1; SELECT %s FROM fairq.%I;', columns, f.view));
+        EXECUTE format('COMMENT ON FUNCTION fairq_internal.%I IS %L', 'at_' || f.proname,
+            format('The rows of fairq.%s at the node of a place.', f.view));
+        EXECUTE format('COMMENT ON FUNCTION fairq_internal.%I IS %L', f.proname,
+            format('The rows of fairq.%s at all nodes, each with the number of its node.', f.view));
     END LOOP;
 END
 $$;

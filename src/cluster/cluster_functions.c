@@ -53,7 +53,7 @@ ROUTED(extend_many, route_by_receipts);
 
 /* To the node of the id. */
 ROUTED(get_task, route_look_by_id);
-ROUTED(get_task_position, route_look_by_id);
+ROUTED(get_task_position, route_position);
 ROUTED(await, route_look_by_id);
 ROUTED(cancel, route_by_id);
 ROUTED(revive, route_by_id);

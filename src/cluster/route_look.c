@@ -11,10 +11,17 @@
 #include "catalog/pg_type_d.h"
 #include "funcapi.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 
 #include "common/node_number.h"
 #include "cluster/routes.h"
 #include "sql/arguments.h"
+
+/* Of fairq.task_position. */
+enum
+{
+	POSITION_STATE, POSITION_AHEAD, POSITION_STARTS_AT, POSITION_EXACT, POSITION_COLUMNS
+};
 
 /*
  * A call with a queue and the id of a task of it.
@@ -46,6 +53,34 @@ Datum
 route_look_by_id(FunctionCallInfo fcinfo)
 {
 	return by_id(fcinfo, false);
+}
+
+/*
+ * fairq.get_task_position(queue, id): what its node says.  What is ahead of it
+ * is counted there; with other nodes beside it, claims go to them, too, and
+ * whose turn it is over all nodes is not known exactly.
+ */
+Datum
+route_position(FunctionCallInfo fcinfo)
+{
+	Datum		value = by_id(fcinfo, false);
+	ClusterNode **nodes;
+	TupleDesc	tupdesc;
+	HeapTupleData tuple = {0};
+	Datum		values[POSITION_COLUMNS];
+	bool		nulls[POSITION_COLUMNS];
+
+	if (fcinfo->isnull || cluster_nodes(&nodes) == 1)
+		return value;
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE ||
+		tupdesc->natts != POSITION_COLUMNS)
+		elog(ERROR, "the type of a task's position is another one");
+	tuple.t_data = DatumGetHeapTupleHeader(value);
+	tuple.t_len = HeapTupleHeaderGetDatumLength(tuple.t_data);
+	heap_deform_tuple(&tuple, tupdesc, values, nulls);
+	if (strcmp(TextDatumGetCString(values[POSITION_STATE]), "leased") != 0)
+		values[POSITION_EXACT] = BoolGetDatum(false);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
 }
 
 /*

@@ -46,6 +46,7 @@ extern bool route_ack_many(ArrayType *receipts);
 /* route_look.c */
 extern Datum route_by_id(FunctionCallInfo fcinfo);
 extern Datum route_look_by_id(FunctionCallInfo fcinfo);
+extern Datum route_position(FunctionCallInfo fcinfo);
 extern Datum route_peek(FunctionCallInfo fcinfo);
 extern Datum route_all_rows(FunctionCallInfo fcinfo);
 extern Datum route_view(FunctionCallInfo fcinfo);
