@@ -111,6 +111,13 @@ is(sql($proxy, "SELECT string_agg(DISTINCT node::text, ' ') FROM fairq.bucket_st
 is(sql($proxy, "SELECT string_agg(name || role || node, ' ' ORDER BY name) FROM fairq.sessions"), 's1worker11 s2worker22 s3worker33',
 	'sessions: with the node, and of a role that is there only');
 
+# the position of a task is of its node, so of a ready one it is no exact one
+my ($ready, $leased) = map { sql($nodes[2], "SELECT max(id) FROM fairq.tasks('q', '$_')") } qw(ready leased);
+is( sql($proxy, "SELECT ahead, exact FROM fairq.get_task_position('q', $ready)"),
+	sql($nodes[2], "SELECT ahead, not exact FROM fairq.get_task_position('q', $ready)"), 'get_task_position: what is ahead at the node, not exact over all');
+is(sql($proxy, "SELECT state, ahead, exact FROM fairq.get_task_position('q', $leased)"), 'leased|0|t', 'but of a leased one');
+is(sql($proxy, "SELECT fairq.get_task_position('q', $leased + 1000) IS NULL"), 't', 'and null if there is none');
+
 #
 # A node of a later version has a column more
 #
