@@ -79,11 +79,27 @@ def signatures(reference):
             yield match[2], match[3], match[4]
 
 
-def check_functions(tap, cursor, reference):
+def functions_of(cursor):
+    """name: (arguments, result) of all functions of schema fairq."""
     cursor.execute("""
         SELECT proname, pg_get_function_arguments(oid), pg_get_function_result(oid)
         FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace""")
-    there = {name: (arguments.replace("IN ", ""), result) for name, arguments, result in cursor}
+    return {name: (arguments.replace("IN ", ""), result) for name, arguments, result in cursor}
+
+
+def functions_of_proxy():
+    """Those that a proxy has: of a database that is one for a moment."""
+    with psycopg.connect(autocommit=True) as connection:
+        connection.execute("CREATE DATABASE fairq_reference_proxy")
+        try:
+            with psycopg.connect(dbname="fairq_reference_proxy") as proxy, proxy.cursor() as cursor:
+                cursor.execute("CREATE EXTENSION pgfairq_cluster CASCADE")
+                return functions_of(cursor)
+        finally:
+            connection.execute("DROP DATABASE fairq_reference_proxy")
+
+
+def check_functions(tap, cursor, there, reference, where):
     stated = {}
     for name, arguments, result in signatures(reference):
         tap.ok(name not in stated, f"{name} is stated once")
@@ -94,7 +110,7 @@ def check_functions(tap, cursor, reference):
                        "WHERE proname = %s AND pronamespace = pg_my_temp_schema()", (name,))
         arguments, result = cursor.fetchone()
         stated[name] = (arguments.replace("IN ", ""), result)
-    tap.same(there, stated, "the functions")
+    tap.same(there, stated, f"the functions of a {where}")
     for name in sorted(there.keys() & stated.keys()):
         tap.ok(there[name] == stated[name], f"arguments, defaults and result of {name}",
                f"there is:   {there[name]}", f"reference: {stated[name]}")
@@ -144,13 +160,17 @@ def check_relations(tap, cursor, text, kind, relkind):
 # --- settings -----------------------------------------------------------------
 
 def milliseconds(value):
+    """Of a number or a time; what is on or off is that."""
+    if value.strip("`") in ("on", "off"):
+        return value.strip("`")
     number, unit = re.fullmatch(r"`?([\d,]+)(ms|s|min|h|d)?`?", value).groups()
     return int(number.replace(",", "")) * {"s": 1000, "min": 60000, "h": 3600000, "d": 86400000}.get(unit, 1)
 
 
 def check_settings(tap, cursor, text, memory):
-    cursor.execute("SELECT name, boot_val, min_val, max_val FROM pg_settings WHERE name LIKE 'pgfairq.%'")
-    there = {row[0]: tuple(int(value) for value in row[1:]) for row in cursor}
+    cursor.execute("""SELECT name, boot_val, coalesce(min_val, 'off'), coalesce(max_val, 'on')
+        FROM pg_settings WHERE name LIKE 'pgfairq.%'""")
+    there = {row[0]: tuple(milliseconds(value) for value in row[1:]) for row in cursor}
     stated = {}
     for row in rows(text):
         low, high = row[2].split(", ")
@@ -181,7 +201,7 @@ def check_errors(tap, cursor, text, source):
 def check_log(tap, text, source):
     """Messages above NOTICE that are not errors of somebody's statement."""
     text = " ".join(text.split()).replace("…", "%")
-    for level, message in re.findall(r"ereport\((LOG|WARNING|FATAL|PANIC),\s*\(.*?errmsg\(\"((?:[^\"\\]|\\.)*)\"", source, re.S):
+    for level, message in re.findall(r"ereport\((LOG|WARNING|FATAL|PANIC),\s*\(.*?errmsg(?:_plural)?\(\"((?:[^\"\\]|\\.)*)\"", source, re.S):
         start = re.split(r"\\\"|%", message)[0].strip()
         tap.ok(start in text and level in text.split(start)[0][-40:], f"{level}: {message}")
 
@@ -207,7 +227,11 @@ def main():
     monitoring = read("doc", "monitoring.md")
     tap = Tap()
     with psycopg.connect() as connection, connection.cursor() as cursor:
-        check_functions(tap, cursor, reference)
+        there = functions_of(cursor)
+        cluster = section(reference, "pgfairq_cluster")
+        check_functions(tap, cursor, there, reference.replace(cluster, ""), "node")
+        check_functions(tap, cursor, {name: function for name, function in functions_of_proxy().items() if name not in there},
+                        cluster, "proxy")
         check_relations(tap, cursor, section(reference, "Types"), "composite types", "c")
         check_relations(tap, cursor, section(reference, "Views"), "views", "v")
         check_settings(tap, cursor, section(reference, "Settings"), section(read("doc", "operations.md"), "Memory"))
