@@ -41,3 +41,5 @@ COMMENT ON FUNCTION fairq_internal.cluster_queues IS 'The queues of the nodes th
 COMMENT ON FUNCTION fairq_internal.definitions_differ IS 'In which words two definitions of a queue differ; null: in none.';
 COMMENT ON FUNCTION fairq_internal.copy_queues IS 'Gives a node the queues of the others.';
 COMMENT ON FUNCTION fairq_internal.require_node IS 'Refuses a number that is none of a node.';
+COMMENT ON FUNCTION fairq_internal.user_mapping_written IS 'Event trigger: only the owner of server pgfairq says that a role is another one at the nodes.';
+COMMENT ON EVENT TRIGGER fairq_user_mapping_written IS 'Only the owner of server pgfairq says that a role is another one at the nodes.';
