@@ -2,8 +2,7 @@
 # the proxy, and the node looks at its privileges. Nothing at the proxy makes anybody more.
 #
 # To see it fail: take the event trigger out of sql/cluster/12_user_mappings.sql; make
-# fairq_internal.make_twins() create SECURITY DEFINER functions; leave REVOKE out of
-# 10_nodes.sql, or require_owner() out of a function in 42_nodes.sql.
+# fairq_internal.make_twins() create SECURITY DEFINER functions.
 
 use strict;
 use warnings;
