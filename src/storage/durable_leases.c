@@ -26,6 +26,9 @@
  * the lease's queue may not have been opened yet, so the table is looked
  * through for it; only as long as there are such queues (settle.c).
  *
+ * A clean shutdown with standbys writes rows for all leases, those of other
+ * queues, too: lease_handover.c.
+ *
  * A session does not survive a crash.  What was claimed under one has run out
  * then, and its receipts are void.
  *
@@ -275,14 +278,14 @@ durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease)
  */
 
 static HeapTuple
-form_row(TupleDesc tupdesc, const QueueInfo *info, const LeaseInfo *lease)
+form_row(TupleDesc tupdesc, Oid queue, const LeaseInfo *lease)
 {
 	Datum		values[DURABLE_COLUMNS];
 	bool		nulls[DURABLE_COLUMNS] = {false};
 	pg_uuid_t	receipt;
 
 	leases_to_receipt(lease, &receipt);
-	values[DURABLE_QUEUE] = ObjectIdGetDatum(info->relation);
+	values[DURABLE_QUEUE] = ObjectIdGetDatum(queue);
 	values[DURABLE_ATTEMPT] = Int32GetDatum(lease->attempt);
 	values[DURABLE_TASK] = Int64GetDatum(lease->task);
 	values[DURABLE_LEASE_UNTIL] = TimestampTzGetDatum(lease->deadline);
@@ -293,10 +296,11 @@ form_row(TupleDesc tupdesc, const QueueInfo *info, const LeaseInfo *lease)
 }
 
 /*
- * Write rows for leases that this transaction was just granted.
+ * Write rows for leases that have none: those that this transaction was just
+ * granted, or that are handed over (lease_handover.c).
  */
 void
-durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n)
+durable_leases_write(Oid queue, const LeaseInfo *leases, int n)
 {
 	Relation	table = durable_table_require(RowExclusiveLock);
 	CommandId	cid = GetCurrentCommandId(true);
@@ -311,7 +315,7 @@ durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n)
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < batch; i++)
-			ExecStoreHeapTuple(form_row(RelationGetDescr(table), info, &leases[done + i]),
+			ExecStoreHeapTuple(form_row(RelationGetDescr(table), queue, &leases[done + i]),
 							   slots[i], true);
 		heap_multi_insert(table, slots, batch, cid, 0, NULL);
 		for (int i = 0; i < batch; i++)

@@ -13,7 +13,7 @@
 
 extern void durable_leases_restore(Relation rel, QueueInfo *info);
 extern void durable_leases_require(Relation rel, QueueInfo *info);
-extern void durable_leases_write(QueueInfo *info, const LeaseInfo *leases, int n);
+extern void durable_leases_write(Oid queue, const LeaseInfo *leases, int n);
 extern bool durable_leases_busy(Relation rel, QueueInfo *info, const LeaseInfo *lease);
 extern void durable_leases_delete(Relation rel, QueueInfo *info, const LeaseInfo *lease);
 extern void durable_leases_extend(Relation rel, QueueInfo *info, const LeaseInfo *lease);

@@ -290,7 +290,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	row_reader_end(&claim.row);
 	if (claim.durable_count > 0)
 	{
-		durable_leases_write(info, claim.durable, claim.durable_count);
+		durable_leases_write(info->relation, claim.durable, claim.durable_count);
 		pfree(claim.durable);
 	}
 	if (!request->pop)

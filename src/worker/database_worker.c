@@ -54,6 +54,7 @@
 #include "storage/queue_catalog.h"
 #include "storage/queue_open.h"
 #include "worker/database_worker.h"
+#include "worker/lease_handover.h"
 #include "worker/schedule_worker.h"
 
 #define FIRST_RETRY_SECS	1
@@ -457,6 +458,7 @@ database_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnectionByOid(database, InvalidOid, 0);
 
 	override_settings();
+	lease_handover_begin();
 
 	ctl.keysize = sizeof(Oid);
 	ctl.entrysize = sizeof(FailingQueue);

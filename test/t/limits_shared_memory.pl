@@ -485,8 +485,8 @@ SQL
 		'hot standby: peek shows what is there now');
 
 	# Promoted it goes on without anyone doing anything (I9). What the
-	# primary had leased is claimable.
-	$node->stop;
+	# primary had leased when it broke off is claimable.
+	$node->stop('immediate');
 	$standby->promote;
 	is( sql(
 			$standby,
