@@ -43,3 +43,5 @@ COMMENT ON FUNCTION fairq_internal.copy_queues IS 'Gives a node the queues of th
 COMMENT ON FUNCTION fairq_internal.require_node IS 'Refuses a number that is none of a node.';
 COMMENT ON FUNCTION fairq_internal.user_mapping_written IS 'Event trigger: only the owner of server pgfairq says that a role is another one at the nodes.';
 COMMENT ON EVENT TRIGGER fairq_user_mapping_written IS 'Only the owner of server pgfairq says that a role is another one at the nodes.';
+COMMENT ON FUNCTION fairq.move_tasks IS 'Move the tasks of a node that is drained to the others; returns how many.';
+COMMENT ON FUNCTION fairq.drop_node IS 'Take a node off the list: one that has no tasks any more, or is lost for good.';

@@ -400,6 +400,17 @@ COMMENT ON FUNCTION fairq_internal.node_written IS 'Trigger of fairq_internal.no
 COMMENT ON FUNCTION fairq_internal.queue_definitions IS 'All queues as another node can make them: settings, owner, grants, settings of groups, topics.';
 COMMENT ON FUNCTION fairq_internal.define_queue IS 'Make a queue, or what it lacks, as another node has defined it.';
 COMMENT ON FUNCTION fairq_internal.give_queue IS 'Give the tables of a queue to a role, and grants on them to others.';
+COMMENT ON TABLE fairq_internal.departing IS 'Tasks on their way to another node, out of their queue.';
+COMMENT ON TABLE fairq_internal.arrived IS 'The batches of tasks that have come from other nodes in the last days.';
+COMMENT ON FUNCTION fairq_internal.as_owner IS 'Run a statement as the owner of a queue, in a restricted context.';
+COMMENT ON FUNCTION fairq_internal.new_ids IS 'Ids of a queue for rows that are written with SQL.';
+COMMENT ON FUNCTION fairq_internal.tasks_to_move IS 'Tasks of a queue that may leave for another node, in their order.';
+COMMENT ON FUNCTION fairq_internal.depart IS 'Take tasks out of a queue for another node; returns which.';
+COMMENT ON FUNCTION fairq_internal.departures IS 'The batches of tasks that are on their way to other nodes.';
+COMMENT ON FUNCTION fairq_internal.departing_tasks IS 'The tasks of a batch that is on its way, as they travel.';
+COMMENT ON FUNCTION fairq_internal.forget_departed IS 'Forget a batch that has arrived.';
+COMMENT ON FUNCTION fairq_internal.arrive IS 'Enqueue a batch of another node, once.';
+COMMENT ON FUNCTION fairq_internal.depart_no_more IS 'Put a batch back into its queue whose node is no more.';
 COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
 COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
 COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';

@@ -85,6 +85,7 @@ ROUTED(unschedule, route_everywhere);
 /* To one by its number: of administration, for functions with a twin each. */
 ROUTED(of_node, route_of_node);
 ROUTED(of_server, route_of_server);
+ROUTED(place_task, route_place_task);
 
 /* To one node after the other, for a slice of time each. */
 ROUTED(wait, route_wait);

@@ -19,6 +19,7 @@
 #include "utils/memutils.h"
 
 #include "cluster/routes.h"
+#include "cluster/spread.h"
 #include "sql/result_rows.h"
 #include "storage/own_table.h"
 
@@ -177,6 +178,31 @@ Datum
 route_of_server(FunctionCallInfo fcinfo)
 {
 	return at_number(fcinfo, node_call_of_server);
+}
+
+/*
+ * fairq_internal.place_task(queue, group, key)
+ */
+Datum
+route_place_task(FunctionCallInfo fcinfo)
+{
+	Spread		spread;
+	ClusterNode **nodes;
+	ClusterNode *node;
+	int			n;
+
+	spread_begin(&spread, PG_GETARG_TEXT_PP(0));
+	nodes = palloc(spread.n * sizeof(ClusterNode *));
+	n = spread_of_group(&spread, PG_GETARG_TEXT_PP(1), nodes);
+	spread_end(&spread);
+	if (PG_ARGISNULL(2))
+	{
+		cluster_nodes_shuffle(nodes, n);
+		node = nodes[0];
+	}
+	else
+		node = spread_node_of_key(PG_GETARG_TEXT_PP(0), PG_GETARG_TEXT_PP(2), nodes, n);
+	PG_RETURN_INT32(node->number);
 }
 
 Datum

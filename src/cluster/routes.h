@@ -54,6 +54,7 @@ extern Datum route_view(FunctionCallInfo fcinfo);
 /* route_administer.c */
 extern Datum route_everywhere(FunctionCallInfo fcinfo);
 extern Datum route_of_node(FunctionCallInfo fcinfo);
+extern Datum route_place_task(FunctionCallInfo fcinfo);
 extern Datum route_of_server(FunctionCallInfo fcinfo);
 extern Datum route_sum(FunctionCallInfo fcinfo);
 extern Datum route_my_buckets(FunctionCallInfo fcinfo);

@@ -1,0 +1,158 @@
+-- Moving the tasks of a node that is drained. Each batch is for one node and goes in three
+-- steps, each in force before the next: out of the queue at its node, into the queue of the
+-- other, forgotten at the first. What was begun and not ended is ended first, by whoever
+-- comes next (see sql/install/73_moving.sql).
+
+-- Bring a batch to its node. False: that is out of reach, or was when it answered.
+CREATE FUNCTION fairq_internal.deliver(source int, batch uuid, target int, name text)
+RETURNS boolean LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    tasks jsonb := fairq_internal.node_departing_tasks(source, batch);
+BEGIN
+    BEGIN
+        IF tasks IS NOT NULL THEN
+            PERFORM fairq_internal.node_arrive(target, batch, name, tasks);
+        END IF;
+    EXCEPTION WHEN connection_failure THEN
+        RAISE WARNING 'node % is out of reach: % tasks of node % are on their way to it', target, jsonb_array_length(tasks), source
+            USING ERRCODE = 'connection_failure', HINT = 'Call fairq.move_tasks() or fairq.check_cluster(repair => true) when it is there.';
+        RETURN false;
+    END;
+    PERFORM fairq_internal.node_forget_departed(source, batch);
+    RETURN true;
+END
+$$;
+
+-- End what was begun at a node; returns how many tasks have arrived.
+CREATE FUNCTION fairq_internal.finish_moves(source int)
+RETURNS bigint LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    d record;
+    moved bigint := 0;
+BEGIN
+    FOR d IN SELECT * FROM fairq_internal.node_departures(source) LOOP
+        IF NOT EXISTS (SELECT FROM fairq.node n WHERE n.node = d.target) THEN
+            PERFORM fairq_internal.node_depart_no_more(source, d.batch);
+        ELSIF fairq_internal.deliver(source, d.batch, d.target, d.queue) THEN
+            moved := moved + d.tasks;
+        END IF;
+    END LOOP;
+    RETURN moved;
+END
+$$;
+
+-- One at a time for a node: two would only take each other's tasks to be gone.
+CREATE FUNCTION fairq_internal.lock_moves(source int)
+RETURNS void LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$ SELECT pg_advisory_xact_lock(hashtextextended('fairq.move_tasks', source)) $$;
+
+CREATE FUNCTION fairq_internal.move_queue(source int, name text, batch int)
+RETURNS bigint LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    skip bigint[] := '{}';
+    part record;
+    departed bigint[];
+    batch_name uuid;
+    moved bigint := 0;
+BEGIN
+    LOOP
+        FOR part IN
+            SELECT p.target, array_agg(p.id ORDER BY p.n) AS ids FROM (
+                SELECT t.id, t.n, fairq_internal.place_task(name, t.group_key, t.unique_key) AS target
+                FROM fairq_internal.node_tasks_to_move(source, name, batch, skip) WITH ORDINALITY AS t (id, group_key, unique_key, n)) p
+            GROUP BY p.target
+        LOOP
+            batch_name := gen_random_uuid();
+            departed := fairq_internal.node_depart(source, name, part.ids, batch_name, part.target);
+            IF fairq_internal.deliver(source, batch_name, part.target, name) THEN
+                moved := moved + cardinality(departed);
+            END IF;
+            skip := skip || array(SELECT unnest(part.ids) EXCEPT SELECT unnest(departed));
+        END LOOP;
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+    RETURN moved;
+END
+$$;
+
+CREATE FUNCTION fairq.move_tasks(node int, batch int DEFAULT 1000)
+RETURNS bigint LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    name text;
+    moved bigint;
+    stay record;
+BEGIN
+    PERFORM fairq_internal.require_owner('move_tasks');
+    PERFORM fairq_internal.require_node(node);
+    IF batch IS NULL OR batch < 1 OR batch > 100000 THEN
+        RAISE EXCEPTION 'invalid value for argument "batch": "%"', batch
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'It must be from 1 to 100000.';
+    END IF;
+    PERFORM fairq_internal.lock_moves(node);
+    IF NOT EXISTS (SELECT FROM fairq.node n WHERE n.node = move_tasks.node AND n.state = 'draining') THEN
+        RAISE EXCEPTION 'node % is not being drained', node
+            USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call fairq.drain_node() first: new tasks would come while others leave.';
+    END IF;
+    moved := fairq_internal.finish_moves(node);
+    FOR name IN SELECT * FROM fairq_internal.node_queue_names(node) LOOP
+        moved := moved + fairq_internal.move_queue(node, name, batch);
+    END LOOP;
+    SELECT * INTO stay FROM fairq_internal.node_load(node);
+    IF stay.ready + stay.leased + stay.waiting > 0 THEN
+        RAISE NOTICE 'node % has % tasks still, of which % are leased', node, stay.ready + stay.leased + stay.waiting, stay.leased
+            USING DETAIL = 'Tasks in flight end where they are; and so do those that wait for others, those that others wait for, and those whose unique key has a task in flight.',
+            HINT = 'Call fairq.move_tasks() again later.';
+    END IF;
+    RETURN moved;
+END
+$$;
+REVOKE ALL ON FUNCTION fairq.move_tasks(int, int) FROM PUBLIC;
+
+-- What is at a node that is given up. Tasks on their way to it have arrived, or it is
+-- known that they have not: what has arrived there may be done already.
+CREATE FUNCTION fairq.drop_node(node int, lost boolean DEFAULT false)
+RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_variable
+DECLARE
+    load record;
+    other int;
+    away bigint;
+BEGIN
+    PERFORM fairq_internal.require_owner('drop_node');
+    PERFORM fairq_internal.lock_nodes();
+    PERFORM fairq_internal.require_node(node);
+    IF lost IS NOT TRUE THEN
+        IF NOT EXISTS (SELECT FROM fairq.node n WHERE n.node = drop_node.node AND n.state = 'draining') THEN
+            RAISE EXCEPTION 'node % gets new tasks', node
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call fairq.drain_node() first, and fairq.move_tasks().';
+        END IF;
+        FOR other IN SELECT n.node FROM fairq.node n ORDER BY 1 LOOP
+            PERFORM fairq_internal.lock_moves(other);
+            SELECT sum(d.tasks) INTO away FROM fairq_internal.node_departures(other) d WHERE other = node OR d.target = node;
+            IF away > 0 THEN
+                RAISE EXCEPTION '% tasks are on their way from node %', away, other
+                    USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call fairq.move_tasks() for that node, or fairq.check_cluster(repair => true).';
+            END IF;
+        END LOOP;
+        SELECT * INTO load FROM fairq_internal.node_load(node);
+        IF load.ready + load.leased + load.waiting > 0 THEN
+            RAISE EXCEPTION 'node % has % tasks, of which % are leased', node, load.ready + load.leased + load.waiting, load.leased
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call fairq.move_tasks(), and wait for the leases to end. Or say lost => true, if the server is lost for good.';
+        END IF;
+    END IF;
+    DELETE FROM fairq.node n WHERE n.node = drop_node.node;
+END
+$$;
+REVOKE ALL ON FUNCTION fairq.drop_node(int, boolean) FROM PUBLIC;

@@ -1,0 +1,93 @@
+/*-------------------------------------------------------------------------
+ *
+ * sql_moving.c
+ *	  What moving tasks between nodes needs beside SQL.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/relation.h"
+#include "catalog/pg_type_d.h"
+#include "executor/spi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/rel.h"
+
+#include "common/run_as.h"
+#include "sql/arguments.h"
+#include "sql/result_rows.h"
+#include "storage/queue_open.h"
+#include "storage/row_writer.h"
+
+PG_FUNCTION_INFO_V1(fairq_as_owner);
+PG_FUNCTION_INFO_V1(fairq_new_ids);
+
+/*
+ * fairq_internal.as_owner(queue, statement, argument): for administrators, who
+ * may do it anyway.  The owner's triggers, constraints and expressions run as
+ * the owner, and in a context where they cannot become the caller: neither now,
+ * nor in a deferred trigger.
+ */
+Datum
+fairq_as_owner(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	RunAs		context;
+	Oid			type = JSONBOID;
+	Datum		value = PG_GETARG_DATUM(2);
+	int			result;
+
+	arguments_begin(fcinfo);
+	if (PG_ARGISNULL(1))
+		arguments_null(fcinfo, "statement", "Give a statement.");
+	(void) queue_open(arguments_queue(fcinfo), RowExclusiveLock, 0, &rel);
+	result_rows_begin(fcinfo);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	run_as_owner(rel->rd_rel->relowner, &context);
+	result = SPI_execute_with_args(text_to_cstring(PG_GETARG_TEXT_PP(1)), 1, &type, &value,
+								   PG_ARGISNULL(2) ? "n" : " ", false, 0);
+	run_as_end(&context);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_with_args failed (%s)", SPI_result_code_string(result));
+	for (uint64 i = 0; SPI_tuptable != NULL && i < SPI_processed; i++)
+	{
+		bool		isnull;
+		Datum		row = SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &isnull);
+
+		result_rows_put((ReturnSetInfo *) fcinfo->resultinfo, &row, &isnull);
+	}
+	SPI_finish();
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/*
+ * fairq_internal.new_ids(queue, number): ids for rows that are written with
+ * SQL, as enqueue takes them.
+ */
+Datum
+fairq_new_ids(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	QueueInfo  *info;
+	int			n;
+	Datum	   *ids;
+
+	arguments_begin(fcinfo);
+	n = PG_ARGISNULL(1) ? 0 : Max(PG_GETARG_INT32(1), 0);
+	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock, 0, &rel);
+	ids = palloc(Max(n, 1) * sizeof(Datum));
+	for (int done = 0; done < n;)
+	{
+		int			got;
+		int64		first = row_writer_new_ids(info, n - done, &got);
+
+		while (got-- > 0)
+			ids[done++] = Int64GetDatum(first++);
+	}
+	relation_close(rel, NoLock);
+	PG_RETURN_ARRAYTYPE_P(construct_array(ids, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
+										  TYPALIGN_DOUBLE));
+}
