@@ -43,13 +43,21 @@ CREATE FUNCTION fairq_internal.at_node_queue_definitions(int, OUT queue text, OU
 RETURNS SETOF record LANGUAGE plproxy VOLATILE
 AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT d.queue, d.definition FROM fairq_internal.queue_definitions() d; $$;
 
-CREATE FUNCTION fairq_internal.node_define_queue(node int, name text, definition jsonb)
+CREATE FUNCTION fairq_internal.node_define_queue(node int, name text, definition jsonb, anew boolean)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_cluster_of_node';
 
-CREATE FUNCTION fairq_internal.at_node_define_queue(int, text, jsonb)
+CREATE FUNCTION fairq_internal.at_node_define_queue(int, text, jsonb, boolean)
 RETURNS void LANGUAGE plproxy VOLATILE
-AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq_internal.define_queue($2, $3); $$;
+AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq_internal.define_queue($2, $3, $4); $$;
+
+CREATE FUNCTION fairq_internal.node_number(node int)
+RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_cluster_of_server';
+
+CREATE FUNCTION fairq_internal.at_node_number(int)
+RETURNS int LANGUAGE plproxy VOLATILE
+AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq.this_node(); $$;
 
 CREATE FUNCTION fairq_internal.node_queue_names(node int)
 RETURNS SETOF text LANGUAGE C VOLATILE PARALLEL UNSAFE

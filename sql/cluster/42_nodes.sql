@@ -129,9 +129,9 @@ BEGIN
 END
 $$;
 
--- In which words two definitions of a queue differ; null: in none. What one has more of
--- groups' settings and topics is no difference.
-CREATE FUNCTION fairq_internal.definitions_differ(one jsonb, other jsonb)
+-- In which words two definitions of a queue differ; null: in none. Unless all is said,
+-- what one has more of groups' settings and topics is no difference.
+CREATE FUNCTION fairq_internal.definitions_differ(one jsonb, other jsonb, everything boolean)
 RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -141,8 +141,13 @@ AS $$
         UNION ALL
         SELECT 'owner' WHERE one -> 'owner' <> other -> 'owner'
         UNION ALL
-        SELECT format('group "%s"', g.key) FROM jsonb_each(one -> 'groups') g
-            WHERE other -> 'groups' ? g.key AND other -> 'groups' -> g.key <> g.value) differences
+        SELECT 'grants' WHERE everything AND NOT other -> 'grants' @> (one -> 'grants')
+        UNION ALL
+        SELECT 'topics' WHERE everything AND one -> 'topics' <> other -> 'topics'
+        UNION ALL
+        SELECT format('group "%s"', key) FROM jsonb_each(one -> 'groups') g
+            FULL JOIN jsonb_each(other -> 'groups') o USING (key)
+            WHERE g.value <> o.value OR everything AND (g.value IS NULL OR o.value IS NULL)) differences
 $$;
 
 -- Give a node the queues of the others. One that differs is refused.
@@ -158,13 +163,13 @@ DECLARE
     alone text;
 BEGIN
     FOR q IN SELECT * FROM fairq_internal.cluster_queues(number) LOOP
-        differences := fairq_internal.definitions_differ(q.definition, own -> q.queue);
+        differences := fairq_internal.definitions_differ(q.definition, own -> q.queue, false);
         IF differences IS NOT NULL THEN
             RAISE EXCEPTION 'queue "%" of node % differs from that of node %', q.queue, number, q.node
                 USING ERRCODE = 'object_not_in_prerequisite_state', DETAIL = format('They differ in: %s.', differences),
                 HINT = 'Make it the same, or drop it there.';
         END IF;
-        PERFORM fairq_internal.node_define_queue(number, q.queue, q.definition);
+        PERFORM fairq_internal.node_define_queue(number, q.queue, q.definition, false);
         others := others || q.queue;
     END LOOP;
     SELECT string_agg(format('"%s"', k), ', ' ORDER BY k) INTO alone FROM jsonb_object_keys(own) k WHERE k <> ALL (others);

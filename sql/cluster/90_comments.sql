@@ -45,3 +45,4 @@ COMMENT ON FUNCTION fairq_internal.user_mapping_written IS 'Event trigger: only 
 COMMENT ON EVENT TRIGGER fairq_user_mapping_written IS 'Only the owner of server pgfairq says that a role is another one at the nodes.';
 COMMENT ON FUNCTION fairq.move_tasks IS 'Move the tasks of a node that is drained to the others; returns how many.';
 COMMENT ON FUNCTION fairq.drop_node IS 'Take a node off the list: one that has no tasks any more, or is lost for good.';
+COMMENT ON FUNCTION fairq.check_cluster IS 'What differs between the nodes, or was left half done; and mend it.';

@@ -28,15 +28,17 @@ $$;
 REVOKE ALL ON FUNCTION fairq_internal.queue_definitions() FROM PUBLIC;
 
 -- Make a queue what a definition says: the whole queue if there is none, and else the
--- groups' settings and topics that it lacks. Everything is done as the caller. Settings
--- that this version does not have are left out.
-CREATE OR REPLACE FUNCTION fairq_internal.define_queue(name text, definition jsonb)
+-- groups' settings and topics that it lacks; with anew all but its policy, and nothing
+-- more than that but grants. Everything is done as the caller. Settings that this version
+-- does not have are left out.
+CREATE OR REPLACE FUNCTION fairq_internal.define_queue(name text, definition jsonb, anew boolean)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     s jsonb := definition -> 'settings';
     role text;
+    creates boolean := NOT EXISTS (SELECT FROM fairq.queue q WHERE q.queue = name);
     g record;
 BEGIN
     FOR role IN
@@ -47,16 +49,24 @@ BEGIN
             USING ERRCODE = 'undefined_object', DETAIL = format('Queue "%s" is of that role, or granted to it.', name),
             HINT = 'Create the role at this node, and try again.';
     END LOOP;
-    IF NOT EXISTS (SELECT FROM fairq.queue q WHERE q.queue = name) THEN
-        EXECUTE format('SELECT fairq.create_queue(%L', name) || (
-            SELECT coalesce(string_agg(format(', %I => %L', key, value), ''), '') || ')' FROM jsonb_each_text(s)
-            WHERE value IS NOT NULL AND key = ANY ((SELECT p.proargnames FROM pg_proc p
-                WHERE p.pronamespace = 'fairq'::regnamespace AND p.proname = 'create_queue')::text[]));
+    IF creates OR anew THEN
+        EXECUTE (SELECT format('SELECT fairq.%I(%L', f, name) || (
+            SELECT coalesce(string_agg(format(', %I => %L', key, coalesce(value, '0')), ''), '') || ')' FROM jsonb_each_text(s)
+            WHERE (value IS NOT NULL OR NOT creates) AND key = ANY ((SELECT p.proargnames FROM pg_proc p
+                WHERE p.pronamespace = 'fairq'::regnamespace AND p.proname = f)::text[]))
+            FROM (VALUES (CASE WHEN creates THEN 'create_queue' ELSE 'alter_queue' END)) v(f));
         PERFORM fairq.set_group_defaults(name, (s ->> 'group_weight')::float8, (s ->> 'group_max_leased')::int,
             (s ->> 'group_rate')::float8, (s ->> 'group_burst')::int);
         IF (s ->> 'paused')::boolean THEN
             PERFORM fairq.pause(name);
+        ELSIF anew THEN
+            PERFORM fairq.resume(name);
         END IF;
+    END IF;
+    IF anew THEN
+        PERFORM fairq.reset_group(name, o.group_key) FROM fairq.group_setting o
+            WHERE o.queue = name AND definition -> 'groups' -> o.group_key IS DISTINCT FROM to_jsonb(o) - '{queue,group_key}'::text[];
+        PERFORM fairq.unsubscribe(o.topic, name) FROM fairq.topic o WHERE o.queue = name AND NOT definition -> 'topics' ? o.topic;
     END IF;
     FOR g IN
         SELECT d.key, d.value AS v FROM jsonb_each(definition -> 'groups') d
@@ -73,7 +83,7 @@ BEGIN
     PERFORM fairq_internal.give_queue(name, definition ->> 'owner', definition -> 'grants');
 END
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.define_queue(text, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fairq_internal.define_queue(text, jsonb, boolean) FROM PUBLIC;
 
 -- Give the tables of a queue to a role, and others what is granted to them.
 CREATE OR REPLACE FUNCTION fairq_internal.give_queue(name text, owner text, grants jsonb)

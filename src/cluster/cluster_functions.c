@@ -66,7 +66,7 @@ ROUTED(revive_all, route_sum);
 ROUTED(purge, route_sum);
 ROUTED(purge_group, route_sum);
 ROUTED(maintain, route_sum);
-ROUTED(create_queue, route_everywhere);
+ROUTED(create_queue, route_create_queue);
 ROUTED(alter_queue, route_everywhere);
 ROUTED(drop_queue, route_everywhere);
 ROUTED(pause, route_everywhere);

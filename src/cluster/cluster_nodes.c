@@ -77,6 +77,12 @@ read_node(Relation table, HeapTuple tuple)
 	return node;
 }
 
+static int
+compare_numbers(const void *a, const void *b)
+{
+	return (*(ClusterNode *const *) a)->number - (*(ClusterNode *const *) b)->number;
+}
+
 /*
  * Read the table.  Its connections are asked anew who they are: an
  * administrator may have given another server.
@@ -105,6 +111,7 @@ read_nodes(void)
 	systable_endscan(scan);
 	table_close(table, AccessShareLock);
 	MemoryContextSwitchTo(before);
+	qsort(found, n, sizeof(ClusterNode *), compare_numbers);
 
 	if (nodes_context != NULL)
 		MemoryContextDelete(nodes_context);
@@ -114,8 +121,8 @@ read_nodes(void)
 }
 
 /*
- * The nodes, at least one.  They are the caller's until the next call of this
- * function.
+ * The nodes, at least one, by their numbers.  They are the caller's until the
+ * next call of this function.
  */
 int
 cluster_nodes(ClusterNode ***result)

@@ -18,6 +18,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
+#include "common/run_as.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
 #include "sql/result_rows.h"
@@ -40,31 +41,63 @@ describe_half(ErrorData *error, List *done)
 	error->hint = "Repeat the call once the node is there; fairq.check_cluster() says what differs.";
 }
 
+/* A call at one node. */
+typedef struct Attempt
+{
+	NodeCall   *call;
+	ClusterNode *node;
+} Attempt;
+
+static void
+make_attempt(void *arg)
+{
+	Attempt    *attempt = arg;
+
+	node_call_at(attempt->call, attempt->node);
+}
+
 /*
- * Make the call at all nodes, and hand what each returns to the caller.
+ * Make the call at all nodes, by their numbers, and hand what each returns to
+ * the caller.  is_done: does an error mean that it is done there already?  If
+ * so at all, the first is raised.
  */
 static void
-everywhere(NodeCall *call, void (*take) (Datum value, bool isnull, void *arg), void *arg)
+everywhere(NodeCall *call, bool (*is_done) (const ErrorData *error),
+		   void (*take) (Datum value, bool isnull, void *arg), void *arg)
 {
 	ClusterNode **nodes;
 	int			n = cluster_nodes(&nodes);
 	List	   *done = NIL;
+	ErrorData  *first = NULL;
+	int			before = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		ErrorData  *error;
+		Attempt		attempt = {.call = call,.node = nodes[i]};
+		int			number = nodes[i]->number;
+		ErrorData  *error = run_as_try(make_attempt, &attempt);
 		bool		isnull;
 		Datum		value;
 
-		if (node_call_try(call, nodes[i], &error) != NODE_ANSWERED)
+		if (error != NULL && is_done != NULL && is_done(error))
+		{
+			first = first == NULL ? error : first;
+			before++;
+		}
+		else if (error != NULL)
 		{
 			describe_half(error, done);
 			ReThrowError(error);
 		}
-		value = node_call_value(call, &isnull);
-		take(value, isnull, arg);
-		done = lappend_int(done, nodes[i]->number);
+		else
+		{
+			value = node_call_value(call, &isnull);
+			take(value, isnull, arg);
+		}
+		done = lappend_int(done, number);
 	}
+	if (first != NULL && before == n)
+		ReThrowError(first);
 }
 
 /* What a call returns that is made everywhere. */
@@ -110,10 +143,36 @@ route_everywhere(FunctionCallInfo fcinfo)
 	route_begin(fcinfo, &call, true);
 	lock_node_list();
 	common.type = get_func_rettype(fcinfo->flinfo->fn_oid);
-	everywhere(&call, take_common, &common);
+	everywhere(&call, NULL, take_common, &common);
 	if (common.type == VOIDOID)
 		return route_end_void();
 	return route_end(fcinfo, common.value, common.isnull);
+}
+
+/*
+ * A queue of the name is there.  A relation that is none has the same code,
+ * and is an error at each node.
+ */
+static bool
+queue_is_there(const ErrorData *error)
+{
+	return error->sqlerrcode == ERRCODE_DUPLICATE_OBJECT &&
+		strncmp(error->message, "queue ", 6) == 0;
+}
+
+/*
+ * fairq.create_queue(): where there is none yet, so that it may be repeated.
+ */
+Datum
+route_create_queue(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	Common		nothing = {.type = VOIDOID,.isnull = true};
+
+	route_begin(fcinfo, &call, true);
+	lock_node_list();
+	everywhere(&call, queue_is_there, take_common, &nothing);
+	return route_end_void();
 }
 
 static void
@@ -135,7 +194,7 @@ route_sum(FunctionCallInfo fcinfo)
 	int64		sum = 0;
 
 	route_begin(fcinfo, &call, true);
-	everywhere(&call, take_sum, &sum);
+	everywhere(&call, NULL, take_sum, &sum);
 	return route_end(fcinfo, Int64GetDatum(sum), false);
 }
 

@@ -53,6 +53,7 @@ extern Datum route_view(FunctionCallInfo fcinfo);
 
 /* route_administer.c */
 extern Datum route_everywhere(FunctionCallInfo fcinfo);
+extern Datum route_create_queue(FunctionCallInfo fcinfo);
 extern Datum route_of_node(FunctionCallInfo fcinfo);
 extern Datum route_place_task(FunctionCallInfo fcinfo);
 extern Datum route_of_server(FunctionCallInfo fcinfo);

@@ -3,7 +3,8 @@
 # nodes are refused, and the refused leave nothing behind.
 #
 # To see it fail: take copy_queues() out of fairq.add_node, or a line of check_server();
-# let spread_candidates() take all nodes.
+# let spread_candidates() take all nodes; take queue_is_there() out of route_create_queue,
+# or a line of definitions_differ().
 
 use strict;
 use warnings;
@@ -104,5 +105,50 @@ is($acked, $enqueued - $left, 'and each task was done once, or is there');
 sql($proxy, 'SELECT fairq.drain_node(1), fairq.drain_node(2)');
 refused($proxy, 'SELECT fairq.drain_node(3)', '55000', qr/last one/, qr/add_node/, 'the last node is not drained');
 refused($proxy, 'SELECT fairq.drain_node(9)', '42704', qr/no node 9/, undef, 'nor one that there is not');
+
+# what is half done: repeated, or found and mended
+sub problems
+{
+	my ($repair) = @_;
+
+	return sql($proxy, 'SELECT node, object, problem, repaired FROM fairq.check_cluster(' . ($repair // '') . ')');
+}
+sql($proxy, 'SELECT fairq.undrain_node(1), fairq.undrain_node(2)');
+is(problems(), '', 'nothing differs');
+$nodes[1]->stop;
+@error = error_of($proxy, "SELECT fairq.create_queue('half', lease => '7 s')");
+is("$error[0] $error[1]", '08006 node 2 is out of reach', 'a queue is created while a node is away');
+like($error[3], qr/DETAIL:  It is done at node 1 only\./, 'at some');
+like($error[3], qr/HINT:  Repeat the call/, 'and the call is to be repeated');
+like(problems(), qr/^2\|server\|node 2 is out of reach\|no$/m, 'who is away is named');
+$nodes[1]->start;
+is(problems(), "2|queue \"half\"|is missing|no\n3|queue \"half\"|is missing|no", 'a queue that is missing');
+sql($proxy, "SELECT fairq.create_queue('half', lease => '7 s')");
+is(problems(), '', 'a call that is repeated is done at the others');
+refused($proxy, "SELECT fairq.create_queue('half')", '42710', qr/queue "half" already exists/, undef, 'and refused when it is done at all');
+sql($nodes[0], 'CREATE TABLE fairq.q_taken ()');
+refused($proxy, "SELECT fairq.create_queue('taken')", '42710', qr/cannot create queue "taken"/, undef, 'as is one whose table is something else');
+
+sql($nodes[1], "SELECT fairq.drop_queue('half'), fairq.alter_queue('owned', lease => '9 s', keep_done => '0', max_depth => 0), fairq.resume('paused'),
+	fairq.set_group('owned', 'bob', weight => 7), fairq.set_group('owned', 'more', weight => 7), fairq.reset_group('owned', 'it''s'),
+	fairq.unsubscribe('news', 'owned'), fairq.subscribe('olds', 'owned'); ALTER TABLE fairq.q_paused OWNER TO clerk");
+my $found = problems();
+is($found, join("\n", '2|queue "half"|is missing|no',
+		'2|queue "owned"|differs from that of node 1: group "bob", group "it\'s", group "more", keep_done, lease, max_depth, topics|no',
+		'2|queue "paused"|differs from that of node 1: owner, paused|no'), 'what differs is said');
+is(problems('true'), $found =~ s/\|no$/|yes/mgr, 'and mended');
+is(problems(), '', 'then nothing differs');
+is(sql($nodes[1], $definitions), sql($nodes[0], $definitions), 'to the last grant');
+sql($nodes[2] // $spare, "SELECT fairq.drop_queue('q'), fairq.create_queue('q')");
+like(problems('true'), qr/^3\|queue "q"\|.*policy.*\|no: a policy cannot be changed$/m, 'but a policy');
+sql($nodes[0], "UPDATE fairq_internal.node SET number = 5");
+like(problems(), qr/^1\|server\|says that it is node 5\|no$/m, 'a server with another number');
+sql($nodes[0], "UPDATE fairq_internal.node SET number = 1");
+sql($proxy, 'INSERT INTO fairq.node (node, place, connection) SELECT 8, 3, connection FROM fairq.node WHERE node = 1');
+like(problems(), qr/^8\|server\|says that it is node 1\|no$/m, 'a server twice');
+like(problems(), qr/^8\|server\|is the same server as node 1\|no$/m, 'which is seen in two ways');
+sql($proxy, 'SELECT fairq.drop_node(8, lost => true)');
+sql($proxy, "SELECT fairq.drop_queue('half')");
+is(sql($_, "SELECT count(*) FROM fairq.queues WHERE queue = 'half'"), 0, 'a queue is dropped everywhere') for @nodes, $spare;
 
 done_testing();
