@@ -279,10 +279,13 @@ same_version() {
 	"$PYTHON" - "$CHECKOUT" <<'PYTHON'
 import json, re, sys
 meta = json.load(open(sys.argv[1] + "/META.json"))
-control = re.search(r"^default_version *= *'(.*)'", open(sys.argv[1] + "/pgfairq.control").read(), re.M)[1]
-versions = {meta["version"], meta["provides"]["pgfairq"]["version"], control}
-if len(versions) > 1 or not meta["provides"]["pgfairq"]["file"].endswith(f"--{control}.sql"):
-    sys.exit(f"META.json and pgfairq.control name different versions: {', '.join(sorted(versions))}")
+versions = {meta["version"]}
+for name, provided in meta["provides"].items():
+    with open(f"{sys.argv[1]}/{name}.control") as control:
+        versions.add(re.search(r"^default_version *= *'(.*)'", control.read(), re.M)[1])
+    versions |= {provided["version"], re.fullmatch(f"sql/{name}--(.*)\\.sql", provided["file"])[1]}
+if len(versions) > 1:
+    sys.exit(f"META.json and the control files name different versions: {', '.join(sorted(versions))}")
 PYTHON
 }
 

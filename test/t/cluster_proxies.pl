@@ -2,9 +2,8 @@
 # the extension can be dropped and created again under an open session; and a database is
 # a node or a proxy, not both.
 #
-# To see it fail: have route_begin() refuse during recovery; take the trigger
-# fairq_node_written, or pg_extension_config_dump(), out of sql/cluster/10_nodes.sql; take
-# 00_not_a_proxy.sql out of sql/install.
+# To see it fail: take pg_extension_config_dump() out of sql/cluster/10_nodes.sql, or the
+# trigger fairq_node_written; take 00_not_a_proxy.sql out of sql/install.
 
 use strict;
 use warnings;
