@@ -73,7 +73,7 @@ def signatures(reference):
         if language:
             continue
         for function in re.split(r"\n(?=\S)", block.strip()):
-            match = re.fullmatch(r"(CALL )?fairq\.(\w+)\((.*)\)(?: RETURNS ([\w. \[\]]+))?", " ".join(function.split()))
+            match = re.fullmatch(r"(CALL )?fairq\.(\w+)\((.*?)\)(?: RETURNS (.+))?", " ".join(function.split()))
             if not match:
                 raise SystemExit(f"Bail out! not a signature: {function}")
             yield match[2], match[3], match[4]
@@ -84,7 +84,12 @@ def functions_of(cursor):
     cursor.execute("""
         SELECT proname, pg_get_function_arguments(oid), pg_get_function_result(oid)
         FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace""")
-    return {name: (arguments.replace("IN ", ""), result) for name, arguments, result in cursor}
+    functions = {}
+    for name, arguments, result in cursor:
+        # arguments that are returned are stated as a table
+        arguments, *returned = re.split(r"(?:^|, )OUT ", arguments.replace("IN ", ""))
+        functions[name] = (arguments, f"TABLE({', '.join(returned)})" if returned and result == "SETOF record" else result)
+    return functions
 
 
 def functions_of_proxy():
