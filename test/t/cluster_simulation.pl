@@ -1,0 +1,86 @@
+# A queue that is spread over several servers is as fair as the page of clusters says, in
+# a simulation (test/simulation/spread.py): what is measured, and that broken rules of
+# claims do not pass.
+#
+# The seeds are fixed, so the figures are the same each time, and nothing here
+# depends on the machine. There is no server.
+#
+# The table of the page, between two comments, is what the program prints now: some rows
+# of it, or all if FAIRQ_SIMULATION_ALL is set, which takes minutes of a processor.
+# The rows that are not checked are printed.
+#
+# It takes 40 seconds of a processor.
+#
+# To see it fail: the last tests run the goals with a rule that is broken, and
+# would fail if the goals were reached. Change a figure in the page.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqNode;
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $all = $ENV{FAIRQ_SIMULATION_ALL};
+
+# Whether it went well, and its lines.
+sub spread
+{
+	my (@arguments) = @_;
+	my ($out, $err) = ('', '');
+	my $good =
+	  IPC::Run::run([ python_program('../simulation/spread.py'), @arguments ], '>', \$out, '2>', \$err);
+
+	die "spread.py: $err" if $err ne '';
+	return ($good, split /\n/, $out);
+}
+
+#
+# The product's rule
+#
+my ($good, @lines) = spread('--goals', '--table', $all ? () : '--part');
+my @goals = grep { /^(not )?ok/ } @lines;
+my @rows = grep { /^\|/ } @lines;
+ok($good && @goals >= 9, 'the goals are reached') or diag(join("\n", @goals));
+like($_, qr/^ok/, s/^(not )?ok \d+ - //r) foreach @goals;
+cmp_ok(scalar @rows, '>', $all ? 15 : 5, 'there is a table');
+
+#
+# The page
+#
+my $page = join '/', $FindBin::RealBin, '..', '..', 'doc', 'cluster.md';
+SKIP:
+{
+	skip 'there is no page of clusters yet', 1 unless -e $page;
+	my ($table) = slurp_file($page) =~ /^<!-- spread\.py --table -->\n+(.*?)\n+<!-- end -->$/ms;
+	my %printed = map { $_ => 1 } @rows;
+	my @unchecked;
+
+	# A row that is not printed may be one of those that are left out, but not one too few.
+	my @there = grep { $printed{$_} || !push @unchecked, $_ } split /\n/, $table // '';
+	is(join("\n", @there), join("\n", @rows), 'the rows that spread.py prints are in the table of the page');
+	is(scalar @unchecked, 0, 'and no other ones') if $all;
+	note("not checked: $_") foreach @unchecked;
+}
+
+#
+# Broken rules: what is measured shows them
+#
+foreach my $case (
+	[ 'claims where most tasks wait', '16 nodes, groups on 4: range', '--rule' => 'length' ],
+	[ 'no floors', 'after a time with little to do: range', '--floors' => 'none' ],
+	[ 'no floors', 'a node comes back with nothing', '--floors' => 'none' ],
+	[ 'groups on one node', "a node is away: newcomer's 99 %", '--width' => 1 ])
+{
+	my ($name, $goal, @rule) = @$case;
+	my ($reached, @broken) = spread('--goals', '--seeds' => 1, '--only' => $goal, @rule);
+
+	ok(!$reached && (grep { /^not ok 1 - \Q$goal\E/ } @broken), "$name: the goal is not reached")
+	  or diag(join("\n", @broken));
+	note($_) foreach @broken;
+}
+done_testing();
