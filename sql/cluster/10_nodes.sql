@@ -63,3 +63,7 @@ CREATE TRIGGER fairq_node_written
     AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON fairq.node
     FOR EACH STATEMENT EXECUTE FUNCTION fairq_internal.node_written();
 ALTER TABLE fairq.node ENABLE ALWAYS TRIGGER fairq_node_written;
+
+CREATE FUNCTION fairq.nodes_of_group(queue text, group_key text)
+RETURNS int[] LANGUAGE C STABLE STRICT PARALLEL RESTRICTED
+AS 'MODULE_PATHNAME', 'fairq_nodes_of_group';

@@ -19,15 +19,16 @@ BEGIN
             coalesce(string_agg('$' || n + 1, ', ' ORDER BY n), '')
             INTO arguments, parameters
             FROM unnest(f.proargtypes::oid[]) WITH ORDINALITY AS argument (type, n);
-        columns := '*';
+        -- a value alone is cheaper to plan at the node than rows
+        columns := CASE WHEN f.proretset THEN '* FROM' ELSE '' END;
         IF f.typtype = 'c' THEN
-            SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) INTO columns
+            SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) || ' FROM' INTO columns
                 FROM pg_attribute a WHERE a.attrelid = f.typrelid AND a.attnum > 0 AND NOT a.attisdropped;
         END IF;
         EXECUTE format('CREATE OR REPLACE FUNCTION fairq_internal.%I(int%s) RETURNS %s%s LANGUAGE plproxy VOLATILE AS %L',
             'at_' || f.proname, arguments, CASE WHEN f.proretset THEN 'SETOF ' ELSE '' END,
             format_type(f.prorettype, NULL),
-            format('CLUSTER ''pgfairq''; RUN ON $1; SELECT %s FROM fairq.%I(%s);', columns, f.proname, parameters));
+            format('CLUSTER ''pgfairq''; RUN ON $1; SELECT %s fairq.%I(%s);', columns, f.proname, parameters));
         EXECUTE format('COMMENT ON FUNCTION fairq_internal.%I IS %L', 'at_' || f.proname,
             format('fairq.%s, called at the node of a place.', f.proname));
     END LOOP;

@@ -71,3 +71,4 @@ COMMENT ON FUNCTION fairq_internal.lock_moves IS 'Lets only one transaction move
 COMMENT ON FUNCTION fairq_internal.move_queue IS 'Moves the tasks of one queue of a node; returns how many have arrived.';
 COMMENT ON FUNCTION fairq_internal.repair IS 'Runs a statement if that is wanted; says what has come of it.';
 COMMENT ON FUNCTION fairq_internal.server_problems IS 'What is wrong with the server of a node.';
+COMMENT ON FUNCTION fairq.nodes_of_group IS 'The numbers of the nodes that get new tasks of a group.';

@@ -22,8 +22,10 @@
 #include "access/genam.h"
 #include "access/table.h"
 #include "catalog/pg_collation_d.h"
+#include "catalog/pg_type_d.h"
 #include "common/hashfn.h"
 #include "storage/bufmgr.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -31,6 +33,8 @@
 #include "common/compat.h"
 #include "storage/own_table.h"
 #include "cluster/spread.h"
+
+PG_FUNCTION_INFO_V1(fairq_nodes_of_group);
 
 /* Columns of fairq.spread, as sql/cluster makes it. */
 #define SPREAD_QUEUE	1
@@ -255,4 +259,26 @@ spread_node_of_key(const text *queue, const text *key, ClusterNode **nodes, int 
 	memcpy(ordered, nodes, n * sizeof(ClusterNode *));
 	order_by_weight(both, ordered, n);
 	return ordered[0];
+}
+
+/*
+ * fairq.nodes_of_group(queue, group_key): strict.  The numbers of the nodes that
+ * get new tasks of the group.
+ */
+Datum
+fairq_nodes_of_group(PG_FUNCTION_ARGS)
+{
+	Spread		spread;
+	ClusterNode **nodes;
+	Datum	   *numbers;
+	int			n;
+
+	spread_begin(&spread, PG_GETARG_TEXT_PP(0));
+	nodes = palloc(spread.n * sizeof(ClusterNode *));
+	n = spread_of_group(&spread, PG_GETARG_TEXT_PP(1), nodes);
+	numbers = palloc(n * sizeof(Datum));
+	for (int i = 0; i < n; i++)
+		numbers[i] = Int32GetDatum(nodes[i]->number);
+	spread_end(&spread);
+	PG_RETURN_ARRAYTYPE_P(construct_array(numbers, n, INT4OID, sizeof(int32), true, TYPALIGN_INT));
 }

@@ -1,0 +1,15 @@
+/*-------------------------------------------------------------------------
+ *
+ * fronts.h
+ *	  How far each node has got with a queue, as a claim last heard.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_FRONTS_H
+#define FAIRQ_FRONTS_H
+
+#include "cluster/cluster_nodes.h"
+
+extern void fronts_put_first(const text *queue, ClusterNode **nodes, int n);
+
+#endif							/* FAIRQ_FRONTS_H */
