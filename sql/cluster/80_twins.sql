@@ -64,3 +64,12 @@ AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq.this_node(); $$;
 CREATE FUNCTION fairq_internal.at_wait_ready(int, text[], interval)
 RETURNS boolean LANGUAGE plproxy VOLATILE
 AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq_internal.wait_ready($2, $3); $$;
+
+-- What a claim asks of nodes besides.
+CREATE FUNCTION fairq_internal.at_front(int, text, OUT class int, OUT ready bigint, OUT front float8, OUT floor float8)
+RETURNS SETOF record LANGUAGE plproxy VOLATILE
+AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT class, ready, front::float8 AS front, floor::float8 AS floor FROM fairq.front($2); $$;
+
+CREATE FUNCTION fairq_internal.at_raise_floor(int, text, int, float8)
+RETURNS bool LANGUAGE plproxy VOLATILE
+AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq.raise_floor($2, $3, $4::numeric); $$;

@@ -11,5 +11,6 @@
 #include "cluster/cluster_nodes.h"
 
 extern void fronts_put_first(const text *queue, ClusterNode **nodes, int n);
+extern void fronts_note_claim(const text *queue, const ClusterNode *node);
 
 #endif							/* FAIRQ_FRONTS_H */

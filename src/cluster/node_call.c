@@ -230,7 +230,7 @@ answer_of(const ErrorData *error)
 	};
 
 	if (error->message == NULL)
-		return NODE_ANSWERED;
+		return NODE_REFUSED;
 	if (after(error->message, "] REMOTE ") != NULL)
 	{
 		if (error->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN ||
@@ -238,18 +238,18 @@ answer_of(const ErrorData *error)
 			error->sqlerrcode == ERRCODE_CANNOT_CONNECT_NOW ||
 			after(error->message, "] REMOTE (null): ") != NULL)
 			return NODE_SILENT;
-		return NODE_ANSWERED;
+		return NODE_REFUSED;
 	}
 	if (error->sqlerrcode != ERRCODE_INTERNAL_ERROR ||
 		strncmp(error->message, "PL/Proxy function ", 18) != 0)
-		return NODE_ANSWERED;
+		return NODE_REFUSED;
 	for (int i = 0; i < (int) lengthof(before); i++)
 		if (after(error->message, before[i]) != NULL)
 			return NODE_NOT_ASKED;
 	for (int i = 0; i < (int) lengthof(during); i++)
 		if (after(error->message, during[i]) != NULL)
 			return NODE_SILENT;
-	return NODE_ANSWERED;
+	return NODE_REFUSED;
 }
 
 /* Without the mark before it, and the white space at its end. */
@@ -367,13 +367,13 @@ ask(NodeCall *call, ClusterNode *node, ErrorData **error)
 		return NODE_ANSWERED;
 	}
 	answer = answer_of(*error);
-	if (answer == NODE_ANSWERED)
-	{
+	if (answer == NODE_REFUSED)
 		describe_refused(*error, node);
-		ReThrowError(*error);
+	else
+	{
+		describe_lost(*error, node, answer);
+		cluster_nodes_lost(node);
 	}
-	describe_lost(*error, node, answer);
-	cluster_nodes_lost(node);
 	return answer;
 }
 
@@ -390,8 +390,10 @@ recognize(ClusterNode *node, ErrorData **error)
 
 	node_call_other(&who, "this_node", 0);
 	answer = ask(&who, node, error);
-	if (answer != NODE_ANSWERED)
+	if (answer == NODE_SILENT)
 		return NODE_NOT_ASKED;
+	if (answer != NODE_ANSWERED)
+		return answer;
 	number = DatumGetInt32(node_call_value(&who, &isnull));
 	if (number != node->number)
 		ereport(ERROR,
@@ -402,13 +404,9 @@ recognize(ClusterNode *node, ErrorData **error)
 	return NODE_ANSWERED;
 }
 
-/*
- * Make the call at a node.  What it returns is in SPI_tuptable.  *error is what
- * to raise if the node is out of reach; what the node itself refuses is raised
- * here.
- */
-NodeAnswer
-node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error)
+/* Once it is known that the node is the one that is meant. */
+static NodeAnswer
+ask_recognized(NodeCall *call, ClusterNode *node, ErrorData **error)
 {
 	if (!node->recognized)
 	{
@@ -418,6 +416,36 @@ node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error)
 			return answer;
 	}
 	return ask(call, node, error);
+}
+
+/*
+ * Make the call at a node.  What it returns is in SPI_tuptable.  *error is what
+ * to raise if the node is out of reach; what the node itself refuses is raised
+ * here.
+ */
+NodeAnswer
+node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error)
+{
+	NodeAnswer	answer = ask_recognized(call, node, error);
+
+	if (answer == NODE_REFUSED)
+		ReThrowError(*error);
+	return answer;
+}
+
+/*
+ * Make a call of our own, without which we can do.  Only a cancellation is
+ * raised.
+ */
+bool
+node_call_quietly(NodeCall *call, ClusterNode *node)
+{
+	ErrorData  *error;
+	NodeAnswer	answer = ask_recognized(call, node, &error);
+
+	if (answer == NODE_REFUSED && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	return answer == NODE_ANSWERED;
 }
 
 /*

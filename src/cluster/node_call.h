@@ -37,7 +37,8 @@ typedef enum NodeAnswer
 {
 	NODE_ANSWERED,
 	NODE_NOT_ASKED,				/* no connection: nothing was done there */
-	NODE_SILENT					/* connection lost: the outcome is unknown */
+	NODE_SILENT,				/* connection lost: the outcome is unknown */
+	NODE_REFUSED				/* the node has raised an error */
 } NodeAnswer;
 
 /* Position of an argument in NodeCall, from its position in SQL. */
@@ -49,6 +50,7 @@ extern void node_call_other(NodeCall *call, const char *name, int arguments);
 extern void node_call_set(NodeCall *call, int number, Datum value, bool isnull);
 extern bool node_call_is_null(const NodeCall *call, int number);
 extern NodeAnswer node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error);
+extern bool node_call_quietly(NodeCall *call, ClusterNode *node);
 extern void node_call_at(NodeCall *call, ClusterNode *node);
 extern void node_call_of_server(NodeCall *call, ClusterNode *node);
 extern Datum node_call_value(NodeCall *call, bool *isnull);

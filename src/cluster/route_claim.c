@@ -3,8 +3,9 @@
  * route_claim.c
  *	  The ways of claims, of waiting, and of sessions, to nodes.
  *
- * A claim goes to one node after the other until one has tasks, beginning with
- * a random one; so it returns nothing only when no node has any.  A claim that
+ * A claim goes to one node after the other until one has tasks; so it returns
+ * nothing only when no node has any.  Where every group has all nodes, any node
+ * is as good to begin with; otherwise fronts.c says which.  A claim that
  * waits does so at a node for a slice of time, and then looks at the others:
  * with as many claimers as nodes, each node has one that waits there, and a
  * task is met at once.  A session is of one node, and so are its claims.
@@ -22,6 +23,7 @@
 
 #include "common/compat.h"
 #include "common/wall_clock.h"
+#include "cluster/fronts.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
 
@@ -34,6 +36,8 @@ typedef struct Claim
 	NodeCall	call;
 	ClusterNode **nodes;		/* that may have tasks for it */
 	int			n;
+	const text *queue;			/* NULL: of several */
+	bool		by_front;		/* not any node is as good as another */
 	int			wait;			/* the position of the argument */
 	ErrorData  *error;			/* of a node that was out of reach */
 	int			answers;
@@ -66,6 +70,8 @@ claim_at(Claim *claim, ClusterNode *node, int64 wait)
 	if (answer != NODE_ANSWERED)
 		return false;
 	claim->answers++;
+	if (claim->by_front)
+		fronts_note_claim(claim->queue, node);
 	if (SPI_processed > 0)
 		return true;
 	SPI_freetuptable(SPI_tuptable);
@@ -79,6 +85,8 @@ static bool
 claim_anywhere(Claim *claim)
 {
 	cluster_nodes_shuffle(claim->nodes, claim->n);
+	if (claim->by_front)
+		fronts_put_first(claim->queue, claim->nodes, claim->n);
 	for (int i = 0; i < claim->n; i++)
 	{
 		if (claim->answers > 0 && cluster_nodes_suspect(claim->nodes[i]))
@@ -117,7 +125,7 @@ claim_until(Claim *claim, int64 wait)
  * wrong with the time.
  */
 static int64
-claim_begin(FunctionCallInfo fcinfo, Claim *claim, int wait)
+claim_begin(FunctionCallInfo fcinfo, Claim *claim, const text *queue, int wait)
 {
 	ClusterNode **all;
 	Interval   *interval;
@@ -127,6 +135,8 @@ claim_begin(FunctionCallInfo fcinfo, Claim *claim, int wait)
 	claim->n = cluster_nodes(&all);
 	claim->nodes = palloc(claim->n * sizeof(ClusterNode *));
 	memcpy(claim->nodes, all, claim->n * sizeof(ClusterNode *));
+	claim->queue = queue;
+	claim->by_front = queue != NULL && spread_has_parts(claim->n);
 	claim->wait = wait;
 	claim->answers = 0;
 	claim->error = NULL;
@@ -165,6 +175,12 @@ claim_in_session(FunctionCallInfo fcinfo, Claim *claim, int session)
 	return route_answer(fcinfo, &claim->call);
 }
 
+static const text *
+queue_argument(FunctionCallInfo fcinfo)
+{
+	return PG_ARGISNULL(0) ? NULL : PG_GETARG_TEXT_PP(0);
+}
+
 static void
 refuse_buckets(FunctionCallInfo fcinfo, int buckets)
 {
@@ -183,7 +199,7 @@ route_claim(FunctionCallInfo fcinfo)
 	int64		wait;
 
 	refuse_buckets(fcinfo, 5);
-	wait = claim_begin(fcinfo, &claim, 4);
+	wait = claim_begin(fcinfo, &claim, queue_argument(fcinfo), 4);
 	if (!PG_ARGISNULL(3))
 		return claim_in_session(fcinfo, &claim, 3);
 	return claim_run(fcinfo, &claim, wait);
@@ -196,7 +212,7 @@ Datum
 route_claim_any(FunctionCallInfo fcinfo)
 {
 	Claim		claim;
-	int64		wait = claim_begin(fcinfo, &claim, 4);
+	int64		wait = claim_begin(fcinfo, &claim, NULL, 4);
 
 	if (!PG_ARGISNULL(3))
 		return claim_in_session(fcinfo, &claim, 3);
@@ -214,7 +230,7 @@ route_pop(FunctionCallInfo fcinfo)
 	int64		wait;
 
 	refuse_buckets(fcinfo, 3);
-	wait = claim_begin(fcinfo, &claim, 2);
+	wait = claim_begin(fcinfo, &claim, queue_argument(fcinfo), 2);
 	return claim_run(fcinfo, &claim, wait);
 }
 
@@ -226,7 +242,7 @@ Datum
 route_ack_and_claim(FunctionCallInfo fcinfo)
 {
 	Claim		claim;
-	int64		wait = claim_begin(fcinfo, &claim, 5);
+	int64		wait = claim_begin(fcinfo, &claim, queue_argument(fcinfo), 5);
 
 	if (wait < 0 || PG_ARGISNULL(1) || !route_ack_many(PG_GETARG_ARRAYTYPE_P(1)))
 		return route_any_node(fcinfo, &claim.call);

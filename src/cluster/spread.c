@@ -209,6 +209,22 @@ spread_of_group(Spread *spread, const text *group, ClusterNode **nodes)
 }
 
 /*
+ * May there be groups that do not have all of so many nodes?
+ */
+bool
+spread_has_parts(int n)
+{
+	Relation	table;
+
+	if (default_width(n) < n)
+		return true;
+	table = open_spread_table();
+	if (table != NULL)
+		table_close(table, AccessShareLock);
+	return table != NULL;
+}
+
+/*
  * The nodes that get tasks of a group in any queue.  Its nodes in one queue are
  * the first of those in another one where it has more, so they are those of the
  * queue where it has least.
@@ -262,8 +278,8 @@ spread_node_of_key(const text *queue, const text *key, ClusterNode **nodes, int 
 }
 
 /*
- * fairq.nodes_of_group(queue, group_key): strict.  The numbers of the nodes that
- * get new tasks of the group.
+ * fairq.nodes_of_group(queue, group_key): strict.  The numbers of the nodes
+ * that get new tasks of the group.
  */
 Datum
 fairq_nodes_of_group(PG_FUNCTION_ARGS)
