@@ -56,7 +56,6 @@
 #include "utils/timestamp.h"
 
 #include "common/wall_clock.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/limit_private.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
@@ -435,6 +434,27 @@ parking_removed(uint32 number, const FairqAddress *address)
 }
 
 /*
+ * A claim has come to a ready task of the group whose row is in a
+ * transaction's hands.  If it was offered (before all that is parked) the next
+ * one is: who has the row offers it, should it be ready then.  Returns whether
+ * that is so.
+ */
+bool
+parking_passed(uint32 number, const FairqAddress *address)
+{
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+	bool		offered = limit->offered > 0 && limit_waits(limit) &&
+		!parked_tree_precedes(limit, address);
+
+	if (offered)
+		limit->offered--;
+	limit_unlock(number);
+	if (offered)
+		(void) parking_go_on(number);
+	return offered;
+}
+
+/*
  * The group's ready tasks were removed, or most of them.  What is parked is of
  * no use; should some be left, the lanes are read again from the first entry
  * on.
@@ -496,55 +516,6 @@ parking_park(uint32 number, const GroupAtLimit *group, Lane *lane, const LaneEnt
 	limit_unlock(number);
 	(void) parking_go_on(number);
 	return true;
-}
-
-/*
- * How many tasks of the group that come before an address are parked, up to
- * max.  *all is set to false if there may be more.
- */
-int
-parking_before_address(uint32 number, const FairqAddress *address, int max, bool *all)
-{
-	GroupLimit *limit = limit_lock(number, LW_SHARED);
-	int			result = parked_tree_before(limit, address, max);
-
-	if (result >= max || limit->dropped)
-		*all = false;
-	limit_unlock(number);
-	return result;
-}
-
-/*
- * Is the task of the group that has this address parked?
- */
-bool
-parking_has(uint32 number, const FairqAddress *address)
-{
-	bool		result = parked_tree_has(limit_lock(number, LW_SHARED), address);
-
-	limit_unlock(number);
-	return result;
-}
-
-/*
- * Is a task of the group's overflow parked?  All that are so are read once.
- */
-bool
-parking_has_task(uint32 number, UnwrittenTasks *parked, int64 task)
-{
-	if (!parked->known)
-	{
-		int			size = ((volatile GroupLimit *) &limit_entries[number])->parked + OFFERS;
-
-		parked->known = true;
-		parked->tasks = palloc(size * sizeof(int64));
-		parked->n = parked_tree_tasks(limit_lock(number, LW_SHARED), parked->tasks, size);
-		limit_unlock(number);
-		qsort(parked->tasks, parked->n, sizeof(int64), lane_unwritten_compare_tasks);
-	}
-	return parked->n > 0 &&
-		bsearch(&task, parked->tasks, parked->n, sizeof(int64),
-				lane_unwritten_compare_tasks) != NULL;
 }
 
 /* ----------------------------------------------------------------

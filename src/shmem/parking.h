@@ -31,6 +31,7 @@ extern int	parking_before_address(uint32 number, const FairqAddress *address, in
 extern bool parking_has(uint32 number, const FairqAddress *address);
 extern bool parking_has_task(uint32 number, UnwrittenTasks *parked, int64 task);
 extern void parking_removed(uint32 number, const FairqAddress *address);
+extern bool parking_passed(uint32 number, const FairqAddress *address);
 extern void parking_purged(uint32 number);
 extern int	parking_turns(QueueLimits *limits, int class, const VirtualTime *upto,
 						  int max);

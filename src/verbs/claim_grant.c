@@ -293,6 +293,30 @@ claim_no_leases(Claim *claim)
 }
 
 /*
+ * The row that is read is in a transaction's hands, perhaps this one's.  A
+ * group at its limit that was offered this task goes on with the next one.
+ *
+ * A claim of groups has offers released itself, and leaves lanes as they are:
+ * each one that came by would pass over the same task again.
+ */
+static void
+pass_over_busy(Claim *claim, Lane *lane, const LaneEntry *entry)
+{
+	QueueState *state = claim->info->state;
+	GroupName	name;
+	uint32		limit;
+	FairqAddress address;
+
+	if (likely(!limit_table_any_parked(&state->limits)) || claim->request->group_count >= 0)
+		return;
+	name = group_name(DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY)));
+	limit = limited_groups_find(state, &name);
+	lanes_entry_address(lane, entry, &address);
+	if (limit != NO_LIMIT && parking_passed(limit, &address))
+		claim->stray = true;
+}
+
+/*
  * Can the task whose row is read be leased, as far as the row says?  If not,
  * it is handed over by another transaction, or noted to be in doubt.
  *
@@ -329,10 +353,14 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			}
 			return false;
 		case ROW_OWN:			/* handed over when we commit */
+			pass_over_busy(claim, lane, entry);
 			if (task != 0)
 				pending_passed(lane, entry, true);
 			return false;
 		case ROW_IN_PROGRESS:
+			/* An offer was of a row that all could see. */
+			if (row->deleting)
+				pass_over_busy(claim, lane, entry);
 
 			/*
 			 * Who inserts it hands it over.  So does a function of ours that
@@ -350,6 +378,8 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 				lane_doubts_add(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_IN_DOUBT:
+			if (row->deleting)
+				pass_over_busy(claim, lane, entry);
 			lane_doubts_add(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_LIVE:
