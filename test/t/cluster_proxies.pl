@@ -42,7 +42,7 @@ my @tasks = rows($standby, "SELECT id, receipt FROM fairq.claim('q', 6)");
 is(scalar @tasks, 6, 'claim');
 my @receipts = map { $_->[1] } @tasks;
 is( sql($standby, <<SQL),
-SELECT fairq.extend('$receipts[0]') IS NOT NULL, fairq.ack('$receipts[0]', '1'), fairq.nack('$receipts[1]'), fairq.release('$receipts[2]'),
+SELECT fairq.extend('$receipts[0]') IS NOT NULL, fairq.ack('$receipts[0]', '1'), fairq.nack('$receipts[1]', delay => '1 h'), fairq.release('$receipts[2]'),
 	(SELECT count(*) FROM fairq.ack_many('{$receipts[3],$receipts[4]}')), (SELECT count(*) FROM fairq.ack_and_claim('q', '{$receipts[5]}'));
 SQL
 	't|t|t|t|2|1', 'ack and the like');

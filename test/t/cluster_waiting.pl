@@ -2,8 +2,7 @@
 # no transaction for long; fairq.await is at the node of its task. Each ends when it is
 # cancelled, at the node, too, and says so when the node is lost.
 #
-# To see it fail: take ready_anywhere() or SPI_commit() out of wait_at_nodes(); let it
-# rethrow the first error in ready_anywhere(); take the deadline for a slice; leave
+# To see it fail: take ready_anywhere() or SPI_commit() out of wait_at_nodes(); leave
 # arguments_outside_transaction() out of route_wait().
 
 use strict;
