@@ -505,7 +505,7 @@ def print_table(part, seeds):
     for nodes, width, otherwise, setting in ROWS:
         if not part or (nodes <= 16 and not otherwise):
             result = measure(setting, seeds)
-            one = measure(alone(nodes, costs=setting.costs), seeds)
+            one = measure(alone(nodes, costs=setting.costs, batch=setting.batch), seeds)
             print("| %d | %s | %s | %d | %.1f / %.1f | %.1f |" % (
                 nodes, width, otherwise, math.ceil(result.range), result.mean, result.p99,
                 result.mean / one.mean), flush=True)

@@ -55,15 +55,16 @@ cmp_ok(scalar @rows, '>', $all ? 15 : 5, 'there is a table');
 my $page = join '/', $FindBin::RealBin, '..', '..', 'doc', 'cluster.md';
 SKIP:
 {
-	skip 'there is no page of clusters yet', 1 unless -e $page;
+	skip 'there is no page of clusters yet', 2 unless -e $page;
 	my ($table) = slurp_file($page) =~ /^<!-- spread\.py --table -->\n+(.*?)\n+<!-- end -->$/ms;
 	my %printed = map { $_ => 1 } @rows;
 	my @unchecked;
 
-	# A row that is not printed may be one of those that are left out, but not one too few.
 	my @there = grep { $printed{$_} || !push @unchecked, $_ } split /\n/, $table // '';
 	is(join("\n", @there), join("\n", @rows), 'the rows that spread.py prints are in the table of the page');
-	is(scalar @unchecked, 0, 'and no other ones') if $all;
+	# Those that are left out are of 100 servers, or of something that is otherwise.
+	@there = $all ? @unchecked : grep { !/^\| 100 \|/ && /^(\|[^|]*){2}\|\s*\|/ } @unchecked;
+	is(join("\n", @there), '', 'and no other ones');
 	note("not checked: $_") foreach @unchecked;
 }
 
