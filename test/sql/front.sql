@@ -2,7 +2,7 @@
 -- The queues of this file start with "front". With other sessions: test/specs/concurrent_front.spec;
 -- over restarts: test/t/faults_front.pl.
 --
--- To see it fail, in sql_front.c:
+-- Seen to fail, in sql_front.c:
 -- - leave out the bound by the first ready task in fairq_raise_floor: what is capped is
 --   not, and "b" is served last;
 -- - leave out limit_table_next_turn: a group that waits for its turn is not seen;

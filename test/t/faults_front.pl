@@ -6,7 +6,7 @@
 # while tasks of the overflow are about to get places; wait_ready makes tasks ready that are
 # due where there is no worker, and says so.
 #
-# To see it fail, in sql_front.c:
+# Seen to fail, in sql_front.c:
 # - raise the floor without recovery_tags(): a newcomer starts at 5 after the restart, far
 #   before those who have waited;
 # - floor_of(): leave out what holds while the rows have not been read: 0;
