@@ -12,9 +12,9 @@
  * empty, has its floor raised: groups that come to it get no credit for that.
  * test/simulation says what each of these is worth.
  *
- * What a backend knows is about a second old, but for the node it has claimed
- * from since: the tasks say how far that has got.  It may be wrong without
- * harm: a claim that finds nothing goes on to the other nodes.
+ * What a backend knows is half a second old at most, but for a node that it has
+ * claimed from since: the tasks say how far that has got.  It may be wrong
+ * without harm: a claim that finds nothing goes on to the other nodes.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,17 +33,17 @@
 #include "cluster/node_call.h"
 
 /* Of a hundred claims, how many go to a random node. */
-#define RANDOM_CLAIMS	30
+#define RANDOM_CLAIMS	10
 
 /*
  * Of how many random nodes the others go to that which is behind.  With two, a
- * node could not have twice its part of the claims; with all, backends that
- * have heard the same would all go to one.
+ * node could have no more than twice its part of the claims; with many, all
+ * backends that have heard the same would go to one.
  */
-#define CHOICES			4
+#define CHOICES			3
 
 /* How old a hint may become; at random up to twice that. */
-#define HINT_AGE		USECS_PER_SEC
+#define HINT_AGE		(USECS_PER_SEC / 4)
 
 /* A queue at a node. */
 typedef struct NodeFront
