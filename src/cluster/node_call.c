@@ -33,6 +33,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
+#include "utils/timeout.h"
 
 #include "common/compat.h"
 #include "common/run_as.h"
@@ -42,8 +43,12 @@
 #define TWIN_SCHEMA	"fairq_internal"
 #define TWIN_PREFIX	"at_"
 
+/* How long a node may take to cancel a call, in milliseconds. */
+#define CANCEL_PATIENCE	1000
+
 static bool calls_in_transaction = false;
 static HTAB *functions = NULL;
+static TimeoutId cancel_timeout = MAX_TIMEOUTS; /* not registered */
 
 /*
  * The setting.  Also without preload, which a proxy does not need.
@@ -350,6 +355,44 @@ execute(void *arg)
 	AtEOXact_GUC(true, level);
 }
 
+/*
+ * When a call is cancelled PL/Proxy cancels it at the node, and waits for the
+ * node to say so.  One that hangs does not: then the call is cancelled again,
+ * which ends that wait.
+ */
+static void
+cancel_again(void)
+{
+	QueryCancelPending = true;
+	InterruptPending = true;
+}
+
+static void
+note_cancel(void *arg)
+{
+	if (geterrcode() == ERRCODE_QUERY_CANCELED && !get_timeout_active(cancel_timeout))
+		enable_timeout_after(cancel_timeout, CANCEL_PATIENCE);
+}
+
+static ErrorData *
+execute_cancellable(NodeCall *call)
+{
+	ErrorContextCallback context;
+	ErrorData  *error;
+
+	if (cancel_timeout == MAX_TIMEOUTS)
+		cancel_timeout = RegisterTimeout(USER_TIMEOUT, cancel_again);
+	context.callback = note_cancel;
+	context.arg = NULL;
+	context.previous = error_context_stack;
+	error_context_stack = &context;
+	error = run_as_try(execute, call);
+	error_context_stack = context.previous;
+	if (error != NULL)
+		disable_timeout(cancel_timeout, false);
+	return error;
+}
+
 static NodeAnswer
 ask(NodeCall *call, ClusterNode *node, ErrorData **error)
 {
@@ -359,7 +402,7 @@ ask(NodeCall *call, ClusterNode *node, ErrorData **error)
 	/* PL/Proxy has a notice when it connects anew, as after each error. */
 	client_min_messages = Max(messages, WARNING);
 	node_call_set(call, 0, Int32GetDatum(node->place), false);
-	*error = run_as_try(execute, call);
+	*error = execute_cancellable(call);
 	client_min_messages = messages;
 	if (*error == NULL)
 	{
