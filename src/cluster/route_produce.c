@@ -66,6 +66,13 @@ enum
 	ENQUEUE_QUEUE = 0, ENQUEUE_GROUP = 2, ENQUEUE_KEY = 6, ENQUEUE_AFTER = 14
 };
 
+/* A group that is given as null is the empty one. */
+static text *
+group_of(FunctionCallInfo fcinfo, int number)
+{
+	return PG_ARGISNULL(number) ? cstring_to_text("") : PG_GETARG_TEXT_PP(number);
+}
+
 /*
  * fairq.enqueue(queue, payload, group_key, …)
  */
@@ -78,11 +85,11 @@ route_enqueue(FunctionCallInfo fcinfo)
 	int			n;
 
 	route_begin(fcinfo, &call, true);
-	if (PG_ARGISNULL(ENQUEUE_QUEUE) || PG_ARGISNULL(ENQUEUE_GROUP))
+	if (PG_ARGISNULL(ENQUEUE_QUEUE))
 		return route_any_node(fcinfo, &call);
 	spread_begin(&spread, PG_GETARG_TEXT_PP(ENQUEUE_QUEUE));
 	nodes = palloc(spread.n * sizeof(ClusterNode *));
-	n = spread_of_group(&spread, PG_GETARG_TEXT_PP(ENQUEUE_GROUP), nodes);
+	n = spread_of_group(&spread, group_of(fcinfo, ENQUEUE_GROUP), nodes);
 	spread_end(&spread);
 	if (!PG_ARGISNULL(ENQUEUE_AFTER))
 	{
@@ -118,9 +125,9 @@ route_publish(FunctionCallInfo fcinfo)
 	int			n;
 
 	route_begin(fcinfo, &call, true);
-	if (PG_ARGISNULL(PUBLISH_TOPIC) || PG_ARGISNULL(PUBLISH_GROUP))
+	if (PG_ARGISNULL(PUBLISH_TOPIC))
 		return route_any_node(fcinfo, &call);
-	n = spread_of_topic(PG_GETARG_TEXT_PP(PUBLISH_GROUP), &nodes);
+	n = spread_of_topic(group_of(fcinfo, PUBLISH_GROUP), &nodes);
 	if (!PG_ARGISNULL(PUBLISH_KEY))
 	{
 		nodes[0] = spread_node_of_key(PG_GETARG_TEXT_PP(PUBLISH_TOPIC),
@@ -142,6 +149,7 @@ typedef struct Batch
 	int			tasks;
 	Datum	   *values[MANY_ARRAYS];	/* NULL: not given */
 	bool	   *nulls[MANY_ARRAYS];
+	bool		one[MANY_ARRAYS];	/* a single element, for all tasks */
 	Oid			types[MANY_ARRAYS];
 	ClusterNode **nodes;		/* NULL: the task is enqueued */
 	Datum	   *ids;
@@ -156,7 +164,9 @@ typedef struct Batch
 static bool
 read_batch(FunctionCallInfo fcinfo, Batch *batch)
 {
-	batch->tasks = -1;
+	int			lengths[MANY_ARRAYS];
+
+	batch->tasks = 0;
 	batch->done = 0;
 	batch->refused = 0;
 	for (int i = MANY_PAYLOADS; i < MANY_ARRAYS; i++)
@@ -165,30 +175,41 @@ read_batch(FunctionCallInfo fcinfo, Batch *batch)
 		int16		length;
 		bool		by_value;
 		char		align;
-		int			n;
 
 		batch->values[i] = NULL;
 		if (PG_ARGISNULL(i))
 			continue;
 		array = PG_GETARG_ARRAYTYPE_P(i);
-		if (ARR_NDIM(array) > 1)
+		if (ARR_NDIM(array) != 1)
 			return false;
 		batch->types[i] = ARR_ELEMTYPE(array);
 		get_typlenbyvalalign(batch->types[i], &length, &by_value, &align);
 		deconstruct_array(array, batch->types[i], length, by_value, align,
-						  &batch->values[i], &batch->nulls[i], &n);
-		if (batch->tasks >= 0 && n != batch->tasks)
-			return false;
-		batch->tasks = n;
+						  &batch->values[i], &batch->nulls[i], &lengths[i]);
+		batch->tasks = Max(batch->tasks, lengths[i]);
 	}
-	if (batch->values[MANY_PAYLOADS] == NULL || batch->tasks <= 0)
+	if (batch->values[MANY_PAYLOADS] == NULL)
 		return false;
-	for (int i = 0; batch->values[MANY_GROUPS] != NULL && i < batch->tasks; i++)
-		if (batch->nulls[MANY_GROUPS][i])
+	for (int i = MANY_PAYLOADS; i < MANY_ARRAYS; i++)
+	{
+		batch->one[i] = batch->values[i] != NULL && lengths[i] == 1;
+		if (batch->values[i] != NULL && lengths[i] != batch->tasks && !batch->one[i])
 			return false;
+	}
 	batch->nodes = palloc(batch->tasks * sizeof(ClusterNode *));
 	batch->ids = palloc(batch->tasks * sizeof(Datum));
 	return true;
+}
+
+/* What an array has for a task; NULL: nothing. */
+static text *
+text_of_task(Batch *batch, int number, int task)
+{
+	if (batch->one[number])
+		task = 0;
+	if (batch->values[number] == NULL || batch->nulls[number][task])
+		return NULL;
+	return DatumGetTextPP(batch->values[number][task]);
 }
 
 /* The first of these nodes in an order that begins at a turn. */
@@ -225,17 +246,15 @@ assign_nodes(const text *queue, Batch *batch, ClusterNode *away)
 	pieces = Max(1, Min(spread.n - (away != NULL), batch->tasks / PIECE_LEAST));
 	for (int i = 0; i < batch->tasks; i++)
 	{
-		text	   *group = batch->values[MANY_GROUPS] == NULL ? none :
-			DatumGetTextPP(batch->values[MANY_GROUPS][i]);
+		text	   *group = text_of_task(batch, MANY_GROUPS, i);
+		text	   *key = text_of_task(batch, MANY_KEYS, i);
 		int			n;
 
 		if (away != NULL && batch->nodes[i] != away)
 			continue;
-		n = spread_of_group(&spread, group, nodes);
-		if (batch->values[MANY_KEYS] != NULL && !batch->nulls[MANY_KEYS][i])
-			batch->nodes[i] = spread_node_of_key(queue,
-												 DatumGetTextPP(batch->values[MANY_KEYS][i]),
-												 nodes, n);
+		n = spread_of_group(&spread, group == NULL ? none : group, nodes);
+		if (key != NULL)
+			batch->nodes[i] = spread_node_of_key(queue, key, nodes, n);
 		else
 			batch->nodes[i] = first_in_order(order, spread.n,
 											 (int) ((int64) i * pieces / batch->tasks), nodes, n);
@@ -243,7 +262,7 @@ assign_nodes(const text *queue, Batch *batch, ClusterNode *away)
 	spread_end(&spread);
 }
 
-/* Of one array, the elements of the tasks of a node. */
+/* Of one array, the elements of the tasks of a node; or the one of all. */
 static Datum
 elements_at(Batch *batch, int number, ClusterNode *node)
 {
@@ -255,8 +274,8 @@ elements_at(Batch *batch, int number, ClusterNode *node)
 	int			n = 0;
 	int			lower = 1;
 
-	for (int i = 0; i < batch->tasks; i++)
-		if (batch->nodes[i] == node)
+	for (int i = 0; i < (batch->one[number] ? 1 : batch->tasks); i++)
+		if (batch->one[number] || batch->nodes[i] == node)
 		{
 			values[n] = batch->values[number][i];
 			nulls[n++] = batch->nulls[number][i];

@@ -3,7 +3,8 @@
 #
 # Seen to fail where the proxy wrote values as the session does, where a row of nulls was
 # made of what is not there, where no number to peek() was none, and where the type of
-# claim_any() was not there.
+# claim_any() was not there; where a batch with one group for all, or null for one, went
+# to any node, and so did a task without a group.
 
 use strict;
 use warnings;
@@ -31,6 +32,23 @@ is( sql($proxy, "WITH batch AS (SELECT fairq.enqueue_many('q', array_agg(to_json
 	SELECT count(*), count(*) FILTER (WHERE t.payload = to_jsonb(100 + n)), count(DISTINCT fairq.node_of_id(given.id))
 	FROM batch, unnest(ids) WITH ORDINALITY AS given (id, n), fairq.get_task('q', given.id) t"),
 	'600|600|3', 'a batch is divided, and its ids are in its order');
+
+# One group for a whole batch, and none: they go where their groups go, and keys to theirs.
+sql($proxy, "SELECT fairq.create_queue('spread'); INSERT INTO fairq.spread VALUES ('spread', 'narrow', 1), ('spread', '', 1)");
+for my $groups (q('{narrow}'), q('{NULL}'), 'NULL', q(array_fill(NULL::text, ARRAY[600])))
+{
+	is(sql($proxy, "SELECT count(DISTINCT fairq.node_of_id(id)) FROM generate_series(1, 6) b,
+			unnest(fairq.enqueue_many('spread', array_fill(to_jsonb(b), ARRAY[600]), $groups)) id"),
+		1, "six batches of a group of width 1: $groups");
+}
+is(sql($proxy, "SELECT count(DISTINCT fairq.node_of_id(id)) FROM unnest(fairq.enqueue_many('spread', array_fill('1'::jsonb, ARRAY[600]), '{wide}')) id"),
+	3, 'and of another group');
+is(sql($proxy, "SELECT count(DISTINCT id) FROM generate_series(1, 20) i,
+		fairq.enqueue('spread', to_jsonb(i), NULL, unique_key => 'key', on_duplicate => 'keep') id"),
+	1, 'a key without a group');
+is(sql($proxy, "SELECT count(DISTINCT fairq.node_of_id(fairq.enqueue('spread', to_jsonb(i), NULL))) FROM generate_series(1, 20) i"),
+	1, 'no group is the empty group');
+sql($proxy, "SELECT fairq.drop_queue('spread'); DELETE FROM fairq.spread WHERE queue = 'spread'");
 
 # one by one, each settled at its node
 my @tasks = rows($proxy, "SELECT id, receipt FROM generate_series(1, 60) i, fairq.claim('q', 1 + 0 * i)");
