@@ -207,6 +207,7 @@ BEGIN
         WHERE NOT EXISTS (SELECT FROM fairq.node n WHERE n.place = free);
     PERFORM fairq_internal.check_server(node);
     PERFORM fairq_internal.copy_queues(node);
+    PERFORM fairq_internal.copy_schedules(node);
 END
 $$;
 REVOKE ALL ON FUNCTION fairq.add_node(int, text) FROM PUBLIC;
@@ -241,6 +242,7 @@ BEGIN
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Add a node with fairq.add_node() first.';
     END IF;
     UPDATE fairq.node n SET state = 'draining' WHERE n.node = drain_node.node AND n.state <> 'draining';
+    PERFORM fairq_internal.move_schedules(node, false);
 END
 $$;
 REVOKE ALL ON FUNCTION fairq.drain_node(int) FROM PUBLIC;

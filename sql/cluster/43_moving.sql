@@ -153,6 +153,9 @@ BEGIN
         END IF;
     END IF;
     DELETE FROM fairq.node n WHERE n.node = drop_node.node;
+    IF EXISTS (SELECT FROM fairq.node n WHERE n.state = 'active') THEN
+        PERFORM fairq_internal.move_schedules(node, true);
+    END IF;
 END
 $$;
 REVOKE ALL ON FUNCTION fairq.drop_node(int, boolean) FROM PUBLIC;

@@ -60,6 +60,50 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 
+-- Schedules that are missing at a node, or run where they should not, or nowhere.
+CREATE FUNCTION fairq_internal.check_schedules(well int[], repair boolean,
+    OUT node int, OUT object text, OUT problem text, OUT repaired text)
+RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    definitions jsonb := '{}';
+    d record;
+    own jsonb;
+    statement text;
+BEGIN
+    FOR d IN SELECT unnest(well) AS number LOOP
+        definitions := definitions || jsonb_build_object(d.number::text,
+            (SELECT coalesce(jsonb_object_agg(s ->> 'name', s), '{}') FROM fairq_internal.node_schedule_definitions(d.number) s));
+    END LOOP;
+    FOR d IN
+        SELECT s.name, s.definition, n AS number, p.node AS noted FROM unnest(well) n
+        CROSS JOIN (SELECT DISTINCT ON (one.key) one.key AS name, one.value AS definition
+            FROM jsonb_each(definitions) e, jsonb_each(e.value) one ORDER BY one.key, e.key::int) s
+        LEFT JOIN fairq.schedule_node p ON p.name = s.name ORDER BY 1, 3
+    LOOP
+        own := definitions -> d.number::text -> d.name;
+        node := d.number;
+        object := format('schedule "%s"', d.name);
+        IF own IS NULL THEN
+            problem := 'is missing';
+            statement := format('SELECT fairq_internal.node_define_schedule(%s, %L)', d.number, d.definition);
+        ELSIF (own ->> 'active')::boolean AND d.noted IS DISTINCT FROM d.number THEN
+            problem := coalesce(format('runs here, and should at node %s', d.noted), 'runs here, and should not');
+            statement := format('SELECT fairq_internal.node_stop_schedule(%s, %L)', d.number, d.name);
+        ELSIF NOT (own ->> 'active')::boolean AND d.noted = d.number THEN
+            problem := 'does not run here, and should';
+            statement := format('SELECT fairq_internal.node_start_schedule(%s, %L, NULL)', d.number, d.name);
+        ELSE
+            CONTINUE;
+        END IF;
+        repaired := fairq_internal.repair(statement, repair);
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION fairq.check_cluster(repair boolean DEFAULT false,
     OUT node int, OUT object text, OUT problem text, OUT repaired text)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -113,6 +157,7 @@ BEGIN
             ELSE fairq_internal.repair(format('SELECT fairq_internal.node_define_queue(%s, %L, %L, true)', d.number, d.queue, reference), repair) END;
         RETURN NEXT;
     END LOOP;
+    RETURN QUERY SELECT * FROM fairq_internal.check_schedules(well, repair);
 END
 $$;
 REVOKE ALL ON FUNCTION fairq.check_cluster(boolean) FROM PUBLIC;

@@ -3,6 +3,7 @@ COMMENT ON SCHEMA fairq IS 'pgfairq_cluster: queues that are spread over several
 COMMENT ON TABLE fairq.node IS 'The servers that have the queues.';
 COMMENT ON TABLE fairq.spread IS 'To how many nodes the tasks of queues and groups go, where that was said.';
 COMMENT ON FUNCTION fairq_internal.make_twins IS 'Makes of each function that is called at nodes, and each view, its call at one node.';
+COMMENT ON TABLE fairq.schedule_node IS 'At which node a schedule is active.';
 COMMENT ON FUNCTION fairq.add_node IS 'Add a server to the nodes of the cluster, with the queues that the others have.';
 COMMENT ON FUNCTION fairq.drain_node IS 'Give a node no new tasks and sessions.';
 COMMENT ON FUNCTION fairq.undrain_node IS 'Give a node new tasks and sessions again.';
@@ -74,3 +75,15 @@ COMMENT ON FUNCTION fairq_internal.server_problems IS 'What is wrong with the se
 COMMENT ON FUNCTION fairq.nodes_of_group IS 'The numbers of the nodes that get new tasks of a group.';
 COMMENT ON FUNCTION fairq_internal.at_front IS 'fairq.front, called at the node of a place.';
 COMMENT ON FUNCTION fairq_internal.at_raise_floor IS 'fairq.raise_floor, called at the node of a place.';
+COMMENT ON FUNCTION fairq_internal.place_schedule IS 'The node that runs a schedule.';
+COMMENT ON FUNCTION fairq_internal.node_stop_schedule IS 'Calls fairq_internal.stop_schedule at a node.';
+COMMENT ON FUNCTION fairq_internal.at_node_stop_schedule IS 'fairq_internal.node_stop_schedule, at the node of a place.';
+COMMENT ON FUNCTION fairq_internal.node_start_schedule IS 'Calls fairq_internal.start_schedule at a node.';
+COMMENT ON FUNCTION fairq_internal.at_node_start_schedule IS 'fairq_internal.node_start_schedule, at the node of a place.';
+COMMENT ON FUNCTION fairq_internal.node_schedule_definitions IS 'Calls fairq_internal.schedule_definitions at a node.';
+COMMENT ON FUNCTION fairq_internal.at_node_schedule_definitions IS 'fairq_internal.node_schedule_definitions, at the node of a place.';
+COMMENT ON FUNCTION fairq_internal.node_define_schedule IS 'Calls fairq_internal.define_schedule at a node.';
+COMMENT ON FUNCTION fairq_internal.at_node_define_schedule IS 'fairq_internal.node_define_schedule, at the node of a place.';
+COMMENT ON FUNCTION fairq_internal.copy_schedules IS 'Gives a node the schedules of the others, which do not run there.';
+COMMENT ON FUNCTION fairq_internal.move_schedules IS 'Gives the schedules that a node runs to others.';
+COMMENT ON FUNCTION fairq_internal.check_schedules IS 'Schedules that are missing at a node, or run where they should not, or nowhere.';

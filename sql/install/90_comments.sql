@@ -411,6 +411,10 @@ COMMENT ON FUNCTION fairq_internal.departing_tasks IS 'The tasks of a batch that
 COMMENT ON FUNCTION fairq_internal.forget_departed IS 'Forget a batch that has arrived.';
 COMMENT ON FUNCTION fairq_internal.arrive IS 'Enqueue a batch of another node, once.';
 COMMENT ON FUNCTION fairq_internal.depart_no_more IS 'Put a batch back into its queue whose node is no more.';
+COMMENT ON FUNCTION fairq_internal.stop_schedule IS 'Stop a schedule that goes to another node; returns its times.';
+COMMENT ON FUNCTION fairq_internal.start_schedule IS 'Start a schedule that has come from another node, with its times or from now on.';
+COMMENT ON FUNCTION fairq_internal.schedule_definitions IS 'All schedules as another node can have them.';
+COMMENT ON FUNCTION fairq_internal.define_schedule IS 'Make a schedule of another node, which does not run here.';
 COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
 COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
 COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';

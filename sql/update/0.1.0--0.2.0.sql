@@ -166,6 +166,7 @@ $$;
 \include sql/install/69_definitions.sql
 \include sql/install/70_looking.sql
 \include sql/install/73_moving.sql
+\include sql/install/74_moving_schedules.sql
 \include sql/install/80_views.sql
 \include sql/install/90_comments.sql
 

@@ -79,13 +79,14 @@ ROUTED(set_group_defaults, route_everywhere);
 ROUTED(subscribe, route_everywhere);
 ROUTED(unsubscribe, route_everywhere);
 ROUTED(reset_stats, route_everywhere);
-ROUTED(schedule, route_everywhere);
-ROUTED(unschedule, route_everywhere);
+ROUTED(schedule, route_schedule);
+ROUTED(unschedule, route_unschedule);
 
 /* To one by its number: of administration, for functions with a twin each. */
 ROUTED(of_node, route_of_node);
 ROUTED(of_server, route_of_server);
 ROUTED(place_task, route_place_task);
+ROUTED(place_schedule, route_place_schedule);
 
 /* To one node after the other, for a slice of time each. */
 ROUTED(wait, route_wait);

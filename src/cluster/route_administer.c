@@ -127,8 +127,8 @@ take_common(Datum value, bool isnull, void *arg)
  * they get meanwhile (fairq_internal.lock_nodes).  A standby of the proxy
  * cannot take part in that; fairq.check_cluster() finds what is missing.
  */
-static void
-lock_node_list(void)
+void
+route_lock_nodes(void)
 {
 	if (!RecoveryInProgress())
 		table_close(own_table_open("fairq", "node", RowShareLock), NoLock);
@@ -141,7 +141,7 @@ route_everywhere(FunctionCallInfo fcinfo)
 	Common		common = {.isnull = true};
 
 	route_begin(fcinfo, &call, true);
-	lock_node_list();
+	route_lock_nodes();
 	common.type = get_func_rettype(fcinfo->flinfo->fn_oid);
 	everywhere(&call, NULL, take_common, &common);
 	if (common.type == VOIDOID)
@@ -170,7 +170,7 @@ route_create_queue(FunctionCallInfo fcinfo)
 	Common		nothing = {.type = VOIDOID,.isnull = true};
 
 	route_begin(fcinfo, &call, true);
-	lock_node_list();
+	route_lock_nodes();
 	everywhere(&call, queue_is_there, take_common, &nothing);
 	return route_end_void();
 }

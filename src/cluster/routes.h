@@ -54,6 +54,7 @@ extern Datum route_view(FunctionCallInfo fcinfo);
 /* route_administer.c */
 extern Datum route_everywhere(FunctionCallInfo fcinfo);
 extern Datum route_create_queue(FunctionCallInfo fcinfo);
+extern void route_lock_nodes(void);
 extern Datum route_of_node(FunctionCallInfo fcinfo);
 extern Datum route_place_task(FunctionCallInfo fcinfo);
 extern Datum route_of_server(FunctionCallInfo fcinfo);
@@ -63,5 +64,10 @@ extern Datum route_my_buckets(FunctionCallInfo fcinfo);
 /* route_wait.c */
 extern Datum route_wait(FunctionCallInfo fcinfo);
 extern Datum route_wait_any(FunctionCallInfo fcinfo);
+
+/* route_schedule.c */
+extern Datum route_schedule(FunctionCallInfo fcinfo);
+extern Datum route_unschedule(FunctionCallInfo fcinfo);
+extern Datum route_place_schedule(FunctionCallInfo fcinfo);
 
 #endif							/* FAIRQ_ROUTES_H */

@@ -262,6 +262,19 @@ spread_of_topic(const text *group, ClusterNode ***nodes)
 }
 
 /*
+ * The first of nodes in the order of a value.
+ */
+ClusterNode *
+spread_first(const text *value, ClusterNode **nodes, int n)
+{
+	ClusterNode **ordered = palloc(n * sizeof(ClusterNode *));
+
+	memcpy(ordered, nodes, n * sizeof(ClusterNode *));
+	order_by_weight(value, ordered, n);
+	return ordered[0];
+}
+
+/*
  * Which of a group's nodes has a unique key.  Where the group has all nodes,
  * it is the same for all groups, so the key is unique in the queue.
  */
@@ -270,11 +283,8 @@ spread_node_of_key(const text *queue, const text *key, ClusterNode **nodes, int 
 {
 	text	   *both = DatumGetTextPP(DirectFunctionCall2(textcat, PointerGetDatum(queue),
 														  PointerGetDatum(key)));
-	ClusterNode **ordered = palloc(n * sizeof(ClusterNode *));
 
-	memcpy(ordered, nodes, n * sizeof(ClusterNode *));
-	order_by_weight(both, ordered, n);
-	return ordered[0];
+	return spread_first(both, nodes, n);
 }
 
 /*

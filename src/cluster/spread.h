@@ -32,6 +32,7 @@ extern int	spread_of_group(Spread *spread, const text *group, ClusterNode **node
 extern void spread_end(Spread *spread);
 extern bool spread_has_parts(int n);
 extern int	spread_of_topic(const text *group, ClusterNode ***nodes);
+extern ClusterNode *spread_first(const text *value, ClusterNode **nodes, int n);
 extern ClusterNode *spread_node_of_key(const text *queue, const text *key,
 									   ClusterNode **nodes, int n);
 

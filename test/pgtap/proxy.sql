@@ -70,7 +70,7 @@ SELECT is_empty('SELECT type, identity FROM members WHERE schema IS DISTINCT FRO
 SELECT is_empty('SELECT type, identity FROM members WHERE obj_description(objid, classid::regclass::name) IS NULL
     AND type <> ''trigger'' AND NOT (type = ''type'' AND (identity LIKE ''%[]'' OR objid IN (SELECT reltype FROM pg_class)))', 'every object has a comment');
 SELECT is_empty('SELECT relation, name FROM there_columns WHERE comment IS NULL', 'and every column of its views and types');
-SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.node', 'fairq.spread'], 'pg_dump carries the nodes')
+SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.node', 'fairq.schedule_node', 'fairq.spread'], 'pg_dump carries the nodes')
     FROM pg_extension WHERE extname = 'pgfairq_cluster';
 
 -- Privileges of everybody.

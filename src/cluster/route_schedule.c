@@ -1,0 +1,154 @@
+/*-------------------------------------------------------------------------
+ *
+ * route_schedule.c
+ *	  The ways of schedules: to all nodes, of which one runs them.
+ *
+ * Which one is in fairq.schedule_node, which is written as its owner when the
+ * nodes have accepted the call.  First the schedule stops at all others: no
+ * tick is given twice.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "common/run_as.h"
+#include "storage/own_table.h"
+#include "cluster/routes.h"
+#include "cluster/spread.h"
+
+/* Of schedule. */
+enum
+{
+	SCHEDULE_NAME = 0, SCHEDULE_ACTIVE = 11
+};
+
+/* Run a statement on fairq.schedule_node as its owner. */
+static uint64
+execute(const char *statement, Datum name, int node)
+{
+	Oid			types[] = {TEXTOID, INT4OID};
+	Datum		values[] = {name, Int32GetDatum(node)};
+	RunAs		context;
+	int			result;
+
+	run_as_role(own_table_owner("fairq", "schedule_node"), &context);
+	result = SPI_execute_with_args(statement, 2, types, values, NULL, false, 0);
+	run_as_end(&context);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_with_args failed (%s)", SPI_result_code_string(result));
+	return SPI_processed;
+}
+
+/* The node that runs a schedule, if it is one that stays; else the next. */
+static ClusterNode *
+runner(const text *name)
+{
+	ClusterNode **nodes;
+	int			n = spread_candidates(&nodes);
+
+	if (execute("SELECT node FROM fairq.schedule_node WHERE name OPERATOR(pg_catalog.=) $1 AND $2 IS NOT NULL",
+				PointerGetDatum(name), 0) > 0)
+	{
+		bool		isnull;
+		int			number = DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[0],
+														 SPI_tuptable->tupdesc, 1, &isnull));
+
+		for (int i = 0; i < n; i++)
+			if (nodes[i]->number == number)
+				return nodes[i];
+	}
+	return spread_first(name, nodes, n);
+}
+
+/* Note where a schedule runs; -1: nowhere. */
+static void
+note_runner(Datum name, int node)
+{
+	if (node < 0)
+		(void) execute("DELETE FROM fairq.schedule_node WHERE name OPERATOR(pg_catalog.=) $1 AND $2 IS NOT NULL",
+					   name, node);
+	else
+		(void) execute("INSERT INTO fairq.schedule_node (name, node) VALUES ($1, $2)"
+					   " ON CONFLICT (name) DO UPDATE SET node = excluded.node"
+					   " WHERE schedule_node.node OPERATOR(pg_catalog.<>) excluded.node",
+					   name, node);
+}
+
+/*
+ * fairq.schedule(name, …, active): active at one node.
+ */
+Datum
+route_schedule(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	ClusterNode **nodes;
+	ClusterNode *first;
+	int			number;
+	int			n;
+	bool		active = PG_ARGISNULL(SCHEDULE_ACTIVE) || PG_GETARG_BOOL(SCHEDULE_ACTIVE);
+	bool		isnull;
+	Datum		value;
+
+	PreventCommandIfReadOnly("fairq.schedule()");
+	route_begin(fcinfo, &call, true);
+	if (PG_ARGISNULL(SCHEDULE_NAME))
+		return route_any_node(fcinfo, &call);
+	route_lock_nodes();
+	first = runner(PG_GETARG_TEXT_PP(SCHEDULE_NAME));
+	number = first->number;
+	n = cluster_nodes(&nodes);
+	node_call_set(&call, ARGUMENT(SCHEDULE_ACTIVE), BoolGetDatum(false), false);
+	for (int i = 0; i < n; i++)
+		if (nodes[i]->number != number)
+			node_call_at(&call, nodes[i]);
+	node_call_set(&call, ARGUMENT(SCHEDULE_ACTIVE), BoolGetDatum(active), false);
+	node_call_at(&call, cluster_nodes_find(number));
+	value = node_call_value(&call, &isnull);
+	note_runner(PG_GETARG_DATUM(SCHEDULE_NAME), active ? number : -1);
+	return route_end(fcinfo, value, isnull);
+}
+
+/*
+ * fairq.unschedule(name)
+ */
+Datum
+route_unschedule(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	ClusterNode **nodes;
+	int			n;
+	bool		any = false;
+
+	PreventCommandIfReadOnly("fairq.unschedule()");
+	route_begin(fcinfo, &call, true);
+	if (PG_ARGISNULL(SCHEDULE_NAME))
+		return route_any_node(fcinfo, &call);
+	route_lock_nodes();
+	n = cluster_nodes(&nodes);
+	for (int i = 0; i < n; i++)
+	{
+		bool		isnull;
+
+		node_call_at(&call, nodes[i]);
+		any |= DatumGetBool(node_call_value(&call, &isnull));
+	}
+	note_runner(PG_GETARG_DATUM(SCHEDULE_NAME), -1);
+	return route_end(fcinfo, BoolGetDatum(any), false);
+}
+
+/*
+ * fairq_internal.place_schedule(name): the node that runs it, of those that
+ * get new tasks.
+ */
+Datum
+route_place_schedule(FunctionCallInfo fcinfo)
+{
+	ClusterNode **nodes;
+	int			n = spread_candidates(&nodes);
+
+	PG_RETURN_INT32(spread_first(PG_GETARG_TEXT_PP(0), nodes, n)->number);
+}
