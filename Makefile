@@ -9,12 +9,16 @@
 #   make indent       lay out the C sources as PostgreSQL does, with its pgindent
 #   make demo         a demonstration on a throwaway cluster of its own
 #   make demo-clean   stop and delete that cluster
+#   make cluster-demo
+#                     the same of four nodes with standbys and two proxies
 #   make bench        measurements beside other queues, an hour (QUICK=1: 5 minutes;
 #                     BENCH="W1 W3": only these)
 #   make mutants      plant N=60 small faults of SEED=1 and count how many the tests
 #                     find, an hour or two
 #   make torture      an hour of random faults, and a proof that nothing was lost
 #                     or done twice (FAULTS=n: so many; see test/scripts/torture.sh)
+#   make torture-cluster
+#                     the same of a cluster, ROUNDS=100 of each kind of fault
 #
 #   make              build against $(PG_CONFIG)
 #   make install      install into the server $(PG_CONFIG) belongs to
@@ -28,7 +32,7 @@ PG_CONFIG ?= pg_config
 # These goals run on a machine where pg_config may not exist yet, so they must
 # not read PGXS (which also has a 'check' of its own that only refuses).
 CHECK_GOALS = check check-assert check-asan check-valgrind check-versions check-patroni
-SCRIPT_GOALS = $(CHECK_GOALS) indent demo demo-clean bench mutants torture
+SCRIPT_GOALS = $(CHECK_GOALS) indent demo demo-clean cluster-demo bench mutants torture torture-cluster
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -57,6 +61,9 @@ demo:
 demo-clean:
 	@test/demo/demo.sh --clean
 
+cluster-demo:
+	@test/demo/cluster.sh
+
 bench:
 	@QUICK=$(filter-out 0,$(QUICK)) test/scripts/bench.sh $(BENCH)
 
@@ -65,6 +72,9 @@ mutants:
 
 torture:
 	@test/scripts/torture.sh
+
+torture-cluster:
+	@ROUNDS=$(ROUNDS) test/scripts/torture-cluster.sh
 
 else
 

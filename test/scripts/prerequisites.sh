@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a purpose needs and this machine lacks.
 #
-#   prerequisites.sh build|demo|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|torture
+#   prerequisites.sh build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|torture
 #
 # With SUITES, a check needs what these suites need; check-versions needs only
 # what makes a chroot, in which the rest is installed.
@@ -14,8 +14,8 @@ set -euo pipefail
 
 purpose=${1:-check}
 case $purpose in
-build | demo | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | torture) ;;
-*) die "usage: ${0##*/} build|demo|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|torture" ;;
+build | demo | cluster | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | torture) ;;
+*) die "usage: ${0##*/} build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|torture" ;;
 esac
 
 # --- what is missing --------------------------------------------------------

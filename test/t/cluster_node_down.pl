@@ -89,8 +89,13 @@ $nodes[2]->kill9;
 
 # PL/Proxy looks at a connection that was used just now only when it sends a call: that
 # the server has ended it, and not taken the call, cannot be told apart.
-$kept->query("SELECT fairq.get_task_position('q', $id3)");
-like($kept->error, qr/ERROR:  node 3 is out of reach/, 'the backend that was connected to it finds out');
+# And its backends live on for a moment.
+ok( wait_for(
+		sub {
+			$kept->query("SELECT fairq.get_task_position('q', $id3)");
+			return $kept->error =~ /ERROR:  node 3 is out of reach/;
+		}),
+	'the backend that was connected to it finds out');
 
 for my $backend ('one that knew it', 'one that did not')
 {

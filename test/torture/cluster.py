@@ -1,0 +1,347 @@
+"""Faults of a cluster under load, and a checker: every task whose enqueue was answered is
+done once.
+
+Producers enqueue through the proxies.  The tasks of queue "local" are done by workers at
+the nodes, which write the result there in the transaction that acknowledges the task.
+Those of queue "inbox" are done by workers through the proxies: the result is written to
+another server, keyed by the task's id, and then the task is acknowledged.  One claim in a
+hundred is forgotten.  What is compared at the end is what producers were told with the
+results, and nothing else.
+
+Started by test/scripts/torture-cluster.sh and by test/t/cluster_checker.pl."""
+
+import argparse
+import random
+import signal
+import sys
+import threading
+import time
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from cluster_servers import Place, Server, Trouble, wait_for
+
+LEASE = "2 s"
+PATIENCE = 120
+BACKLOG = 500       # tasks that are enqueued and not done, about
+
+
+class Clients:
+    """All clients, each a thread with connections of its own."""
+
+    def __init__(self, cluster, options):
+        self.cluster = cluster
+        self.plant = options.plant
+        self.producing = True
+        self.working = True
+        self.answered = {}      # name -> id
+        self.unknown = set()    # names whose outcome the producer does not know
+        self.done = 0           # results that were written
+        self.forgotten = 0
+        self.refused = 0        # calls that were refused, or lost
+        self.errors = []        # what no fault explains
+        self.threads = []
+
+    def start(self, function, *arguments):
+        thread = threading.Thread(target=self.guarded, args=(function, *arguments), daemon=True)
+        thread.start()
+        self.threads.append(thread)
+        return thread
+
+    def guarded(self, function, *arguments):
+        try:
+            function(*arguments)
+        except Exception as error:  # pylint: disable=broad-except
+            self.errors.append(f"{function.__name__}: {error!r}")
+
+    def produce(self, number):
+        rng = random.Random(number)
+        conn = None
+        count = 0
+        while self.producing:
+            if len(self.answered) - self.done > BACKLOG:
+                time.sleep(0.02)
+                continue
+            names = [f"{number}.{count + i}" for i in range(rng.choice((1, 1, 1, 5, 250)))]
+            count += len(names)
+            queue = rng.choice(("local", "inbox"))
+            groups = [f"group {rng.randrange(8)}" for _ in names]
+            try:
+                conn = conn or psycopg.connect(self.cluster.proxies(), autocommit=True)
+                if len(names) == 1:
+                    ids = [conn.execute("SELECT fairq.enqueue(%s, %s, %s)", (queue, Jsonb(names[0]), groups[0])).fetchone()[0]]
+                else:
+                    ids, = conn.execute("SELECT fairq.enqueue_many(%s, %s, %s)", (queue, [Jsonb(name) for name in names], groups)).fetchone()
+                self.answered.update(zip(names, ids))
+            except psycopg.OperationalError as error:
+                self.refused += 1
+                if self.plant == "unanswered":
+                    self.answered.update((name, None) for name in names)
+                # Of a batch some may be there, whatever is said of the rest.
+                elif len(names) > 1 or "Nothing was done" not in str(error.diag.message_hint):
+                    self.unknown.update(names)
+                conn = self.closed(conn)
+            time.sleep(0.01 * len(names) ** 0.5)
+
+    def closed(self, conn):
+        """None, when the connection is not to be used any more."""
+        if conn is not None and conn.closed:
+            conn.close()
+            return None
+        if conn is None:
+            time.sleep(0.1)
+        return conn
+
+    def work_at_node(self, number):
+        """Result and acknowledgement in one transaction."""
+        rng = random.Random(number)
+        conn = None
+        while self.working:
+            try:
+                conn = conn or psycopg.connect(self.cluster.nodes[number].conninfo(), autocommit=True)
+                for task, receipt, name in conn.execute(
+                        "SELECT id, receipt, payload #>> '{}' FROM fairq.claim('local', %s, lease => %s, wait => '0.2 s')",
+                        (rng.choice((1, 10, 50)), LEASE)).fetchall():
+                    if rng.random() < 0.01:
+                        self.forgotten += 1
+                    elif self.plant == "ack-first":
+                        conn.execute("SELECT fairq.ack(%s)", (receipt,))
+                        if rng.random() < 0.01:
+                            raise psycopg.OperationalError("as if killed")
+                        conn.execute("INSERT INTO result VALUES (%s, %s)", (task, name))
+                    else:
+                        with conn.transaction():
+                            conn.execute("INSERT INTO result VALUES (%s, %s)", (task, name))
+                            if not conn.execute("SELECT fairq.ack(%s)", (receipt,)).fetchone()[0]:
+                                raise psycopg.Rollback()
+                    self.done += 1
+            except (psycopg.OperationalError, psycopg.errors.UndefinedObject):
+                # away; or it is not added yet, and has no queue
+                self.refused += 1
+                if conn is not None:
+                    conn.close()
+                conn = None
+                time.sleep(0.05)
+
+    def work_by_proxy(self, number):
+        """The result where it is written once, and then the acknowledgement."""
+        rng = random.Random(number)
+        conn = None
+        results = self.cluster.results.connect()
+        while self.working:
+            try:
+                conn = conn or psycopg.connect(self.cluster.proxies(), autocommit=True)
+                tasks = [task for task in conn.execute(
+                    "SELECT id, receipt, payload #>> '{}' FROM fairq.claim('inbox', %s, lease => %s, wait => '0.5 s')",
+                    (rng.choice((1, 10, 50)), LEASE)).fetchall() if rng.random() >= 0.01]
+                if not tasks:
+                    continue
+                with results.transaction():
+                    for task, _, name in tasks:
+                        results.execute("INSERT INTO result VALUES (%s, %s) ON CONFLICT DO NOTHING", (task, name))
+                self.done += len(tasks)
+                conn.execute("SELECT count(*) FROM fairq.ack_many(%s)", ([receipt for _, receipt, _ in tasks],))
+            except psycopg.OperationalError:
+                self.refused += 1
+                conn = self.closed(conn)
+
+
+class Cluster:
+    def __init__(self, options):
+        self.random = random.Random(options.seed)
+        self.place = Place(options.work, options.bindir)
+        self.standbys = options.standbys
+        self.nodes = {}
+        self.results = Server(self.place, "results", next(self.place.ports))
+        self.results.init("shared_preload_libraries = ''\n")
+        self.results.start()
+        self.results.execute("CREATE DATABASE app", "postgres")
+        self.results.execute("CREATE TABLE result (task bigint PRIMARY KEY, name text)")
+        self.proxy = self.place.proxy()
+        for number in range(1, options.nodes + 1):
+            self.new_node(number)
+            self.add(number)
+        self.proxy.attach(synchronous=False)
+        for queue in "local", "inbox":
+            self.proxy.primary.execute(f"SELECT fairq.create_queue('{queue}', max_attempts => 0)")
+        self.spare = options.nodes + 1
+        if options.spare:
+            self.new_node(self.spare)
+        self.clients = Clients(self, options)
+        self.rounds = {}
+
+    def new_node(self, number):
+        self.nodes[number] = self.place.node(number, standby=number <= self.standbys)
+        # No key: what is there twice is to be seen.
+        self.nodes[number].primary.execute("CREATE TABLE result (task bigint, name text)")
+        if self.nodes[number].standby:
+            self.nodes[number].attach()
+
+    def add(self, number):
+        self.proxy.primary.execute(f"SELECT fairq.add_node({number}, $${self.nodes[number].conninfo()}$$)")
+
+    def proxies(self):
+        servers = self.proxy.both()
+        self.random.shuffle(servers)
+        return "host=%s port=%s dbname=app user=postgres connect_timeout=10" % (
+            ",".join([self.place.sockets] * len(servers)), ",".join(str(server.port) for server in servers))
+
+    # -- the faults ---------------------------------------------------------
+
+    def listed(self):
+        return [number for number, in self.proxy.primary.execute("SELECT node FROM fairq.node WHERE state = 'active' ORDER BY 1")]
+
+    def a_node(self, standby=False):
+        return self.nodes[self.random.choice([number for number in self.listed() if self.nodes[number].standby or not standby])]
+
+    def kill(self):
+        """kill -9 of a node, which is started again"""
+        node = self.a_node()
+        node.primary.kill()
+        time.sleep(self.random.uniform(0, 1))
+        node.primary.start()
+
+    def promote(self):
+        """kill -9 of a node, and its standby is promoted"""
+        node = self.a_node(standby=True)
+        node.fail_over()
+        self.goes_on()
+        node.attach()
+
+    def switch(self):
+        """planned switchover to the standby, and back"""
+        node = self.a_node(standby=True)
+        node.switch_over()
+        self.goes_on()
+        node.switch_over()
+
+    def kill_proxy(self):
+        """kill -9 of a proxy, which is started again"""
+        server = self.random.choice(self.proxy.both())
+        server.kill()
+        time.sleep(self.random.uniform(0, 0.5))
+        server.start()
+
+    def add_drain(self):
+        """a node is added, another one drained and dropped"""
+        self.add(self.spare)
+        self.goes_on()
+        others = [number for number in self.listed() if number != self.spare]
+        # One with a standby stays, for the faults that need it.
+        old = self.random.choice([number for number in others if not self.nodes[number].standby] or others)
+        self.proxy.primary.execute(f"SELECT fairq.drain_node({old})")
+
+        def dropped():
+            with self.proxy.primary.connect() as conn:
+                conn.execute(f"SELECT fairq.move_tasks({old})")
+                try:
+                    conn.execute(f"SELECT fairq.drop_node({old})")
+                    return True
+                except psycopg.errors.ObjectNotInPrerequisiteState:
+                    return False
+        wait_for(f"node {old} to be dropped", dropped, PATIENCE)
+        self.spare = old
+
+    # -- the run ------------------------------------------------------------
+
+    def goes_on(self):
+        """Until there are more results."""
+        before = self.clients.done
+        wait_for("more results", lambda: self.clients.done > before + 5 or self.clients.errors, PATIENCE)
+        if self.clients.errors:
+            raise Trouble("a client has failed: " + self.clients.errors[0])
+
+    def run(self, faults, rounds, seconds):
+        clients = self.clients
+        for number in self.nodes:
+            clients.start(clients.work_at_node, number)
+        for number in 1, 2:
+            clients.start(clients.produce, number)
+            clients.start(clients.work_by_proxy, number)
+        self.goes_on()
+        deadline = time.monotonic() + seconds
+        for turn in range(rounds):
+            for fault in faults:
+                if time.monotonic() > deadline:
+                    return
+                begin = time.monotonic()
+                getattr(self, fault)()
+                self.goes_on()
+                times = self.rounds.setdefault(fault, [])
+                times.append(time.monotonic() - begin)
+            if turn % 10 == 9:
+                print(f"{turn + 1} rounds, {len(clients.answered)} tasks enqueued", flush=True)
+
+    def finish(self):
+        """All that is there is done, and the clients end."""
+        self.clients.producing = False
+        for number in self.listed():
+            node = self.nodes[number].primary
+            wait_for(f"node {number} to be empty", lambda node=node: node.execute(
+                "SELECT NOT EXISTS (SELECT FROM fairq.q_local) AND NOT EXISTS (SELECT FROM fairq.q_inbox)")[0][0], PATIENCE)
+        self.clients.working = False
+        for thread in self.clients.threads:
+            thread.join(30)
+
+    def judge(self):
+        """What is lost, and what is there twice."""
+        times = {}
+        for server in [self.results] + [node.primary for node in self.nodes.values()]:
+            for name, in server.execute("SELECT name FROM result"):
+                times[name] = times.get(name, 0) + 1
+        told = self.clients.answered
+        lost = [name for name in told if name not in times]
+        double = [name for name in times if times[name] > 1]
+        nowhere = [name for name in times if name not in told and name not in self.clients.unknown]
+        return lost, double, nowhere, sum(name in times for name in self.clients.unknown)
+
+
+FAULTS = ("kill", "promote", "switch", "kill_proxy", "add_drain")
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--bindir", required=True)
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--standbys", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--seconds", type=int, default=3600)
+    parser.add_argument("--seed", default="1")
+    parser.add_argument("--faults", default=" ".join(FAULTS))
+    parser.add_argument("--plant", choices=("ack-first", "unanswered"))
+    options = parser.parse_args()
+    faults = options.faults.split()
+    options.spare = "add_drain" in faults
+    cluster = None
+    try:
+        cluster = Cluster(options)
+        cluster.run(faults, options.rounds, options.seconds)
+        cluster.finish()
+        lost, double, nowhere, known = cluster.judge()
+    except Trouble as trouble:
+        print(f"trouble: {trouble}")
+        print(f"errors of clients: {cluster.clients.errors if cluster and hasattr(cluster, 'clients') else ''}")
+        return 2
+    finally:
+        if cluster:
+            cluster.place.end()
+            cluster.results.end()
+    clients = cluster.clients
+    print("| fault | rounds | longest |\n|---|---:|---:|")
+    for fault in faults:
+        times = cluster.rounds.get(fault, [])
+        print(f"| {getattr(Cluster, fault).__doc__} | {len(times)} | {max(times, default=0):.1f} s |")
+    print(f"{len(clients.answered)} tasks were enqueued; of {len(clients.unknown)} more the producer was not told, {known} of these are done")
+    print(f"{clients.forgotten} claims were forgotten, {clients.refused} calls refused or lost")
+    print(f"{len(lost)} lost, {len(double)} double, {len(nowhere)} of nowhere")
+    for what in lost, double, nowhere, clients.errors:
+        if what:
+            print(what[:5])
+    return 1 if lost or double or nowhere or clients.errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
