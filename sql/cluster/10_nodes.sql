@@ -12,11 +12,13 @@ REVOKE ALL ON fairq.node FROM PUBLIC;
 GRANT SELECT (node, place, state) ON fairq.node TO PUBLIC;
 
 -- To how many nodes the tasks of a queue go, or of a group of it. Where there is no row,
--- to all up to 8, and else to 4.
+-- to all up to 8, and else to 4. Where nodes are named, to these: a group that has a limit
+-- keeps its node when others are added.
 CREATE TABLE fairq.spread (
     queue pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
     group_key pg_catalog.text COLLATE pg_catalog."C",
-    width pg_catalog.int4 NOT NULL CHECK (width > 0)
+    width pg_catalog.int4 NOT NULL CHECK (width > 0),
+    nodes pg_catalog.int4[]
 );
 CREATE UNIQUE INDEX spread_by_queue ON fairq.spread USING btree (queue, group_key) NULLS NOT DISTINCT;
 CREATE INDEX spread_by_group ON fairq.spread USING btree (group_key);

@@ -50,6 +50,9 @@ static bool calls_in_transaction = false;
 static HTAB *functions = NULL;
 static TimeoutId cancel_timeout = MAX_TIMEOUTS; /* not registered */
 
+/* One in which the first to write was a call itself, on tables of ours. */
+static TransactionId own_transaction = InvalidTransactionId;
+
 /*
  * The setting.  Also without preload, which a proxy does not need.
  */
@@ -71,7 +74,8 @@ node_call_settings_define(void)
 void
 node_call_refuse_in_transaction(FunctionCallInfo fcinfo)
 {
-	if (calls_in_transaction || !TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	if (calls_in_transaction || !TransactionIdIsValid(GetTopTransactionIdIfAny()) ||
+		TransactionIdEquals(GetTopTransactionIdIfAny(), own_transaction))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
@@ -79,6 +83,17 @@ node_call_refuse_in_transaction(FunctionCallInfo fcinfo)
 					arguments_function(fcinfo)),
 			 errdetail("A call is in force at its node at once: a rollback would not undo it."),
 			 errhint("Commit first, or set \"pgfairq.calls_in_transaction\" to on.")));
+}
+
+/*
+ * A call is going to write to our tables what it has done at the nodes.  Other
+ * calls may follow: there is nothing of the caller's that a rollback undoes.
+ */
+void
+node_call_writes_own(void)
+{
+	if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
+		own_transaction = GetTopTransactionId();
 }
 
 /* The function of this name in TWIN_SCHEMA; it has no overload. */

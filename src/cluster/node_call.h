@@ -55,6 +55,7 @@ extern void node_call_at(NodeCall *call, ClusterNode *node);
 extern void node_call_of_server(NodeCall *call, ClusterNode *node);
 extern Datum node_call_value(NodeCall *call, bool *isnull);
 extern void node_call_refuse_in_transaction(FunctionCallInfo fcinfo);
+extern void node_call_writes_own(void);
 extern void node_call_settings_define(void);
 
 #endif							/* FAIRQ_NODE_CALL_H */

@@ -68,6 +68,7 @@ runner(const text *name)
 static void
 note_runner(Datum name, int node)
 {
+	node_call_writes_own();
 	if (node < 0)
 		(void) execute("DELETE FROM fairq.schedule_node WHERE name OPERATOR(pg_catalog.=) $1 AND $2 IS NOT NULL",
 					   name, node);

@@ -70,4 +70,8 @@ extern Datum route_schedule(FunctionCallInfo fcinfo);
 extern Datum route_unschedule(FunctionCallInfo fcinfo);
 extern Datum route_place_schedule(FunctionCallInfo fcinfo);
 
+/* route_limits.c */
+extern Datum route_set_group(FunctionCallInfo fcinfo);
+extern Datum route_set_group_defaults(FunctionCallInfo fcinfo);
+
 #endif							/* FAIRQ_ROUTES_H */

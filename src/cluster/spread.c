@@ -21,10 +21,13 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "access/htup_details.h"
 #include "catalog/pg_collation_d.h"
+#include "catalog/pg_type_d.h"
 #include "catalog/pg_type_d.h"
 #include "common/hashfn.h"
 #include "storage/bufmgr.h"
+#include "utils/array.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -39,7 +42,8 @@ PG_FUNCTION_INFO_V1(fairq_nodes_of_group);
 /* Columns of fairq.spread, as sql/cluster makes it. */
 #define SPREAD_QUEUE	1
 #define SPREAD_GROUP	2
-#define SPREAD_NODES	3
+#define SPREAD_WIDTH_OF	3
+#define SPREAD_NODES	4
 
 typedef struct Weight
 {
@@ -107,7 +111,7 @@ least_width(Relation table, const char *index, ScanKey keys, int n_keys)
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
-		int			width = DatumGetInt32(own_table_column(table, tuple, SPREAD_NODES));
+		int			width = DatumGetInt32(own_table_column(table, tuple, SPREAD_WIDTH_OF));
 
 		if (least == 0 || width < least)
 			least = width;
@@ -125,6 +129,61 @@ width_in_row(Relation table, const text *queue, const text *group)
 	set_key(&keys[0], SPREAD_QUEUE, queue);
 	set_key(&keys[1], SPREAD_GROUP, group);
 	return least_width(table, "spread_by_queue", keys, 2);
+}
+
+static bool
+is_named(ArrayType *named, int number)
+{
+	Datum	   *numbers;
+	int			n;
+
+	deconstruct_array(named, INT4OID, sizeof(int32), true, TYPALIGN_INT, &numbers, NULL, &n);
+	for (int i = 0; i < n; i++)
+		if (DatumGetInt32(numbers[i]) == number)
+			return true;
+	return false;
+}
+
+/*
+ * Keep those of the nodes that the rows name which are found.  If none of them
+ * gets new tasks any more, all are kept.
+ */
+static int
+keep_named(Relation table, const char *index, ScanKey keys, int n_keys,
+		   ClusterNode **nodes, int n)
+{
+	Oid			relid = own_table_require("fairq", index);
+	SysScanDesc scan = systable_beginscan(table, relid, true, NULL, n_keys, keys);
+	HeapTuple	tuple;
+
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		bool		isnull;
+		Datum		named = heap_getattr(tuple, SPREAD_NODES, RelationGetDescr(table), &isnull);
+		int			kept = 0;
+
+		for (int i = 0; i < n && !isnull; i++)
+			if (is_named(DatumGetArrayTypeP(named), nodes[i]->number))
+			{
+				ClusterNode *node = nodes[i];
+
+				nodes[i] = nodes[kept];
+				nodes[kept++] = node;
+			}
+		n = kept > 0 ? kept : n;
+	}
+	systable_endscan(scan);
+	return n;
+}
+
+static int
+keep_named_of(Relation table, const text *queue, const text *group, ClusterNode **nodes, int n)
+{
+	ScanKeyData keys[2];
+
+	set_key(&keys[0], SPREAD_QUEUE, queue);
+	set_key(&keys[1], SPREAD_GROUP, group);
+	return keep_named(table, "spread_by_queue", keys, 2, nodes, n);
 }
 
 /* The table, or NULL if nothing was ever said in it. */
@@ -196,15 +255,21 @@ int
 spread_of_group(Spread *spread, const text *group, ClusterNode **nodes)
 {
 	int			width = 0;
+	int			n = spread->n;
 
 	if (spread->table != NULL)
 		width = width_in_row(spread->table, spread->queue, group);
 	if (width == 0)
 		width = spread->width;
 	memcpy(nodes, spread->nodes, spread->n * sizeof(ClusterNode *));
-	if (width >= spread->n)
-		return spread->n;
-	order_by_weight(VARSIZE_ANY_EXHDR(group) > 0 ? group : spread->queue, nodes, spread->n);
+	if (spread->table != NULL)
+	{
+		n = keep_named_of(spread->table, spread->queue, NULL, nodes, n);
+		n = keep_named_of(spread->table, spread->queue, group, nodes, n);
+	}
+	if (width >= n)
+		return n;
+	order_by_weight(VARSIZE_ANY_EXHDR(group) > 0 ? group : spread->queue, nodes, n);
 	return width;
 }
 
@@ -244,9 +309,11 @@ spread_of_topic(const text *group, ClusterNode ***nodes)
 		set_key(&key, SPREAD_GROUP, group);
 		least = least_width(table, "spread_by_group", &key, 1);
 		width = least > 0 ? Min(width, least) : width;
+		n = keep_named(table, "spread_by_group", &key, 1, *nodes, n);
 		set_key(&key, SPREAD_GROUP, NULL);
 		least = least_width(table, "spread_by_group", &key, 1);
 		width = least > 0 ? Min(width, least) : width;
+		n = keep_named(table, "spread_by_group", &key, 1, *nodes, n);
 		table_close(table, AccessShareLock);
 	}
 	if (width >= n)

@@ -1,0 +1,118 @@
+/*-------------------------------------------------------------------------
+ *
+ * route_limits.c
+ *	  The ways of settings of groups: to all nodes; a group that has a limit
+ *	  goes to one.
+ *
+ * A node keeps to a limit by itself, so a group's limit holds in the cluster
+ * when its tasks are at one node.  Which one is named in fairq.spread, and does
+ * not change when nodes are added.  It is written as the owner of the table,
+ * when the nodes have accepted the call.  With the limits of all groups the
+ * nodes that there are now are named, in whose order each group has the first.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+
+#include "common/run_as.h"
+#include "storage/own_table.h"
+#include "cluster/routes.h"
+#include "cluster/spread.h"
+
+/* Run a statement on fairq.spread as its owner. */
+static void
+execute(const char *statement, Datum queue, const text *group, ArrayType *nodes)
+{
+	Oid			types[] = {TEXTOID, TEXTOID, INT4ARRAYOID};
+	Datum		values[] = {queue, PointerGetDatum(group), PointerGetDatum(nodes)};
+	char		nulls[] = {' ', group == NULL ? 'n' : ' ', nodes == NULL ? 'n' : ' ', '\0'};
+	RunAs		context;
+	int			result;
+
+	node_call_writes_own();
+	run_as_role(own_table_owner("fairq", "spread"), &context);
+	result = SPI_execute_with_args(statement, 3, types, values, nulls, false, 0);
+	run_as_end(&context);
+	if (result < 0)
+		elog(ERROR, "SPI_execute_with_args failed (%s)", SPI_result_code_string(result));
+}
+
+/* The nodes that a group, or each group, is to have: as it would now. */
+static ArrayType *
+nodes_to_name(text *queue, const text *group)
+{
+	Spread		spread;
+	ClusterNode **nodes;
+	Datum	   *numbers;
+	int			n;
+
+	spread_begin(&spread, queue);
+	nodes = palloc(spread.n * sizeof(ClusterNode *));
+	memcpy(nodes, spread.nodes, spread.n * sizeof(ClusterNode *));
+	n = spread.n;
+	if (group != NULL)
+	{
+		(void) spread_of_group(&spread, group, nodes);
+		nodes[0] = spread_first(VARSIZE_ANY_EXHDR(group) > 0 ? group : queue, nodes, n);
+		n = 1;
+	}
+	spread_end(&spread);
+	numbers = palloc(n * sizeof(Datum));
+	for (int i = 0; i < n; i++)
+		numbers[i] = Int32GetDatum(nodes[i]->number);
+	return construct_array(numbers, n, INT4OID, sizeof(int32), true, TYPALIGN_INT);
+}
+
+/* Does the call set a limit, by arguments from this one on? */
+static bool
+sets_limit(FunctionCallInfo fcinfo, int number)
+{
+	return (!PG_ARGISNULL(number) && PG_GETARG_INT32(number) > 0) ||
+		(!PG_ARGISNULL(number + 1) && PG_GETARG_FLOAT8(number + 1) > 0);
+}
+
+static Datum
+set_limits(FunctionCallInfo fcinfo, const text *group, int number)
+{
+	Datum		result;
+	text	   *queue;
+
+	if (PG_ARGISNULL(0) || !sets_limit(fcinfo, number))
+		return route_everywhere(fcinfo);
+	PreventCommandIfReadOnly("a limit of a group");
+	result = route_everywhere(fcinfo);
+	queue = PG_GETARG_TEXT_PP(0);
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	execute("INSERT INTO fairq.spread (queue, group_key, width, nodes) VALUES ($1, $2, 1, $3)"
+			" ON CONFLICT (queue, group_key) DO UPDATE SET width = 1, nodes = excluded.nodes"
+			" WHERE spread.nodes IS NULL OR spread.width OPERATOR(pg_catalog.<>) 1",
+			PointerGetDatum(queue), group, nodes_to_name(queue, group));
+	SPI_finish();
+	return result;
+}
+
+/*
+ * fairq.set_group(queue, group_key, weight, max_leased, rate, burst)
+ */
+Datum
+route_set_group(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(1))
+		return route_everywhere(fcinfo);
+	return set_limits(fcinfo, PG_GETARG_TEXT_PP(1), 3);
+}
+
+/*
+ * fairq.set_group_defaults(queue, weight, max_leased, rate, burst)
+ */
+Datum
+route_set_group_defaults(FunctionCallInfo fcinfo)
+{
+	return set_limits(fcinfo, NULL, 2);
+}
