@@ -309,10 +309,13 @@ spread_of_topic(const text *group, ClusterNode ***nodes)
 		set_key(&key, SPREAD_GROUP, group);
 		least = least_width(table, "spread_by_group", &key, 1);
 		width = least > 0 ? Min(width, least) : width;
+		/* a scan makes the key one of the index */
+		set_key(&key, SPREAD_GROUP, group);
 		n = keep_named(table, "spread_by_group", &key, 1, *nodes, n);
 		set_key(&key, SPREAD_GROUP, NULL);
 		least = least_width(table, "spread_by_group", &key, 1);
 		width = least > 0 ? Min(width, least) : width;
+		set_key(&key, SPREAD_GROUP, NULL);
 		n = keep_named(table, "spread_by_group", &key, 1, *nodes, n);
 		table_close(table, AccessShareLock);
 	}

@@ -48,7 +48,11 @@ is(sql($proxy, "SELECT count(DISTINCT id) FROM generate_series(1, 20) i,
 	1, 'a key without a group');
 is(sql($proxy, "SELECT count(DISTINCT fairq.node_of_id(fairq.enqueue('spread', to_jsonb(i), NULL))) FROM generate_series(1, 20) i"),
 	1, 'no group is the empty group');
-sql($proxy, "SELECT fairq.drop_queue('spread'); DELETE FROM fairq.spread WHERE queue = 'spread'");
+sql($proxy, "SELECT fairq.subscribe('of.spread', 'spread')");
+sql($proxy, "SELECT fairq.publish('of.spread', '\"new\"', 'narrow') FROM generate_series(1, 20)");
+is( sql($proxy, "SELECT count(*), count(DISTINCT fairq.node_of_id(id)) FROM fairq.tasks('spread') WHERE payload = '\"new\"'"),
+	'20|1', 'what is published goes where its group goes');
+sql($proxy, "SELECT fairq.unsubscribe('of.spread', 'spread'); SELECT fairq.drop_queue('spread'); DELETE FROM fairq.spread WHERE queue = 'spread'");
 
 # one by one, each settled at its node
 my @tasks = rows($proxy, "SELECT id, receipt FROM generate_series(1, 60) i, fairq.claim('q', 1 + 0 * i)");
