@@ -22,6 +22,7 @@ max_connections = 60
 max_worker_processes = 6
 max_wal_senders = 4
 wal_keep_size = 64MB
+wal_retrieve_retry_interval = 200ms
 min_wal_size = 32MB
 wal_level = replica
 hot_standby = on
@@ -190,6 +191,8 @@ class Pair:
 
     def switch_over(self):
         """The primary is stopped as is due, and becomes the standby of its standby."""
+        # One that is not there now would not have all that the primary has.
+        self.wait_for_standby()
         self.primary.stop()
         self.take_over()
         self.standby.follow(self.primary)
