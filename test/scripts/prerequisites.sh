@@ -137,6 +137,7 @@ look() {
 		look_for_pgtap
 	fi
 	if wanted readme; then
+		look_for_plproxy
 		look_for_node
 		look_for_drivers
 	fi

@@ -23,7 +23,11 @@ new_database() { # new_database [SQL]
 # README.md begins before there is the extension.
 new_database && "$python" "$scripts/readme_commands.py" "$checkout/README.md" || status=1
 for page in "$checkout"/doc/*.md; do
-	new_database "CREATE EXTENSION pgfairq" && "$python" "$scripts/readme_commands.py" "$page" || status=1
+	case $page in
+	*/cluster.md) first= ;; # it makes its database a proxy
+	*) first="CREATE EXTENSION pgfairq" ;;
+	esac
+	new_database "$first" && "$python" "$scripts/readme_commands.py" "$page" || status=1
 done
 "$python" "$scripts/readme_reference.py" "$checkout" || status=1
 "$python" "$scripts/readme_links.py" "$checkout" || status=1
