@@ -68,21 +68,21 @@ class Setting:
     # Where to claim: "front", of some random nodes at the one whose front is the
     # lowest; "any"; "own", each worker at one node; "length", at the longest.
     rule: str = "front"
-    among: int = 2          # random nodes that are compared; 0: all
+    among: int = 3          # random nodes that are compared; 0: all
     blind: float = 0.1      # share of claims at a random node all the same
     batch: int = 1          # tasks in a claim
 
     # What is known of fronts and virtual times: what claims have brought. It is
     # shared by the workers of a proxy; 0: each has only what it has seen itself.
-    proxies: int = 1
-    ask: float = NOTHING    # all nodes are asked when what is known is that old
+    proxies: int = 0
+    ask: float = 0.5        # all nodes are asked when what is known is that old
 
     # The floor that virtual times are raised to: "median" or "lowest" of the
     # known fronts, or the highest virtual time if nothing is known to be ready;
     # "highest", always that; "none".
-    floors: str = "median"
-    every: float = 0.0      # all at once, at such intervals; 0: by each call, its node
-    tell: bool = True       # by enqueues, too: of a node that has nothing ready
+    floors: str = "lowest"
+    every: float = 0.5      # all at once, at such intervals; 0: by each call, its node
+    tell: bool = False      # by enqueues, too: of a node that has nothing ready
 
     idle_ends: bool = True  # a claim that finds no more ends the node's busy period
     quiet: tuple = ()       # (until which part of the run, load meanwhile)
