@@ -13,6 +13,9 @@
 #                     the same of four nodes with standbys and two proxies
 #   make bench        measurements beside other queues, an hour (QUICK=1: 5 minutes;
 #                     BENCH="W1 W3": only these)
+#   make bench-cluster
+#                     what a queue over several nodes costs, a quarter of an hour
+#                     (QUICK=1: 5 minutes; SAVE=1: keep the results)
 #   make mutants      plant N=60 small faults of SEED=1 and count how many the tests
 #                     find, an hour or two
 #   make torture      an hour of random faults, and a proof that nothing was lost
@@ -32,7 +35,7 @@ PG_CONFIG ?= pg_config
 # These goals run on a machine where pg_config may not exist yet, so they must
 # not read PGXS (which also has a 'check' of its own that only refuses).
 CHECK_GOALS = check check-assert check-asan check-valgrind check-versions check-patroni
-SCRIPT_GOALS = $(CHECK_GOALS) indent demo demo-clean cluster-demo bench mutants torture torture-cluster
+SCRIPT_GOALS = $(CHECK_GOALS) indent demo demo-clean cluster-demo bench bench-cluster mutants torture torture-cluster
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -66,6 +69,9 @@ cluster-demo:
 
 bench:
 	@QUICK=$(filter-out 0,$(QUICK)) test/scripts/bench.sh $(BENCH)
+
+bench-cluster:
+	@QUICK=$(filter-out 0,$(QUICK)) SAVE=$(filter-out 0,$(SAVE)) test/scripts/bench-cluster.sh
 
 mutants:
 	@SEED=$(SEED) N=$(N) FROM=$(FROM) JOBS=$(JOBS) test/scripts/mutants.sh

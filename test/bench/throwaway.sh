@@ -78,7 +78,7 @@ cleanup() {
 		wait "$child" 2>/dev/null || true
 	fi
 	[ "$status" -le "$harmless" ] || [ "$status" -ge 128 ] || cluster_log "$cluster" 15 >&2
-	cluster_stop "$cluster" immediate >/dev/null 2>&1 || true
+	stop_clusters_below "$WORK"
 	rm -rf "$WORK"
 	exit "$status"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a purpose needs and this machine lacks.
 #
-#   prerequisites.sh build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|torture
+#   prerequisites.sh build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|torture
 #
 # With SUITES, a check needs what these suites need; check-versions needs only
 # what makes a chroot, in which the rest is installed.
@@ -14,8 +14,8 @@ set -euo pipefail
 
 purpose=${1:-check}
 case $purpose in
-build | demo | cluster | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | torture) ;;
-*) die "usage: ${0##*/} build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|torture" ;;
+build | demo | cluster | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | bench-cluster | torture) ;;
+*) die "usage: ${0##*/} build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|torture" ;;
 esac
 
 # --- what is missing --------------------------------------------------------
@@ -116,6 +116,11 @@ look() {
 	fi
 	case $purpose in
 	check) ;;
+	bench-cluster)
+		have valgrind || need "valgrind" valgrind
+		look_for_plproxy
+		return
+		;;
 	check-patroni)
 		have patroni || need "Patroni" patroni
 		have etcd || need "etcd" etcd-server
