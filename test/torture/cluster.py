@@ -58,7 +58,7 @@ class Clients:
     def produce(self, number):
         rng = random.Random(number)
         conn = None
-        count = 0
+        count = calls = 0
         while self.producing:
             if len(self.answered) - self.done > BACKLOG:
                 time.sleep(0.02)
@@ -67,7 +67,10 @@ class Clients:
             count += len(names)
             queue = rng.choice(("local", "inbox"))
             groups = [f"group {rng.randrange(8)}" for _ in names]
+            calls += 1
             try:
+                if self.plant == "unanswered" and calls % 10 == 9:
+                    raise psycopg.OperationalError("as if no proxy were there")
                 conn = conn or psycopg.connect(self.cluster.proxies(), autocommit=True)
                 if len(names) == 1:
                     ids = [conn.execute("SELECT fairq.enqueue(%s, %s, %s)", (queue, Jsonb(names[0]), groups[0])).fetchone()[0]]
@@ -107,7 +110,8 @@ class Clients:
                         self.forgotten += 1
                     elif self.plant == "ack-first":
                         conn.execute("SELECT fairq.ack(%s)", (receipt,))
-                        if rng.random() < 0.01:
+                        if self.done % 20 == 9:
+                            self.done += 1
                             raise psycopg.OperationalError("as if killed")
                         conn.execute("INSERT INTO result VALUES (%s, %s)", (task, name))
                     else:
