@@ -6,6 +6,7 @@
 #   BOB=2000    so many tasks of bob's (20,000)
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/../scripts/cluster.sh"
 
 "$CHECKOUT/test/scripts/prerequisites.sh" cluster
 find_test_user
@@ -21,6 +22,7 @@ cleanup() {
 		wait "$running" 2>/dev/null || true
 	fi
 	cd /
+	stop_clusters_below "$WORK" # of a run that was killed itself
 	rm -rf "$WORK"
 	exit $status
 }

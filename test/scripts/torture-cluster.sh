@@ -13,6 +13,7 @@
 #   BUILD="…"         variables for make when pgfairq is built
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
 
 read -ra build_variables <<<"${BUILD:-with_llvm=no}"
 "$CHECKOUT/test/scripts/prerequisites.sh" cluster
@@ -29,6 +30,7 @@ cleanup() {
 		wait "$running" 2>/dev/null || true
 	fi
 	cd /
+	stop_clusters_below "$WORK" # of a run that was killed itself
 	rm -rf "${root:?}" "${tree:?}"
 	if [ $status -ne 0 ] && [ -d "$WORK/run" ]; then
 		warn "The data and the servers' logs are in $WORK/run, which may be deleted."
