@@ -167,7 +167,7 @@ class Report:
             ["the longest of the first 16 after a node was killed", "%.2f" % dead["longest_after"], ""],
             ["extra of the next 24: median", "%+.2f" % dead["afterwards"], ""],
             ["`add_node` under load", count(1000 * new["took"]), "%.0f" % new["load"]]])
-        lines += ["The dead node's server is killed and its host answers. A host that is silent costs a connection up to"
+        lines += ["The dead node's server is killed, and its host, reached by a unix socket, refuses connections. One that is silent costs a backend up to"
                   " `connect_timeout`, 2 s.\n",
                   "The new node got %.3f ± %.3f of %s enqueues from a second after `add_node` on, and %.3f of the %s in the first"
                   " second; %d errors in %s enqueues.\n"
