@@ -34,12 +34,6 @@ RETURNS SETOF jsonb LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_as_owner';
 REVOKE ALL ON FUNCTION fairq_internal.as_owner(text, text, jsonb) FROM PUBLIC;
 
--- Ids for rows that are written with SQL.
-CREATE OR REPLACE FUNCTION fairq_internal.new_ids(queue text, number int)
-RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
-AS 'MODULE_PATHNAME', 'fairq_new_ids';
-REVOKE ALL ON FUNCTION fairq_internal.new_ids(text, int) FROM PUBLIC;
-
 -- Tasks of a queue that may leave, in their order, but for those to be skipped: not leased,
 -- and neither waiting for others nor waited for.
 CREATE OR REPLACE FUNCTION fairq_internal.tasks_to_move(name text, most int, skip bigint[],
@@ -138,7 +132,8 @@ AS $$
 $$;
 REVOKE ALL ON FUNCTION fairq_internal.forget_departed(uuid) FROM PUBLIC;
 
--- Enqueue a batch of another node, once. Its tasks get ids of this node; what was ready is
+-- Enqueue a batch of another node, once. Its tasks keep their ids, by which users know
+-- them and what they have led to, and which no node gives again; what was ready is
 -- held until the worker looks at it, right after the commit, and gives it a place in this
 -- queue's order, behind another task of its unique key if there is one.
 CREATE OR REPLACE FUNCTION fairq_internal.arrive(batch uuid, name text, tasks jsonb)
@@ -165,9 +160,6 @@ BEGIN
             ELSE 'r.' || quote_ident(attname) END, ', ' ORDER BY attnum)
         INTO columns, expressions
         FROM pg_attribute WHERE attrelid = relation AND attnum > 0 AND NOT attisdropped AND attgenerated = '';
-    SELECT jsonb_agg(t || jsonb_build_object('id', ids[n]) ORDER BY n) INTO tasks
-        FROM (SELECT fairq_internal.new_ids(name, jsonb_array_length(tasks)) AS ids) new_ids,
-            jsonb_array_elements(tasks) WITH ORDINALITY AS e (t, n);
     RETURN count(*) FROM fairq_internal.as_owner(name, format(
         'INSERT INTO %1$s (%2$s) SELECT %3$s FROM jsonb_array_elements($1) WITH ORDINALITY AS e (t, n)'
         ' CROSS JOIN LATERAL jsonb_populate_record(NULL::%1$s, t) r ORDER BY n RETURNING to_jsonb(id)',

@@ -403,7 +403,6 @@ COMMENT ON FUNCTION fairq_internal.give_queue IS 'Give the tables of a queue to 
 COMMENT ON TABLE fairq_internal.departing IS 'Tasks on their way to another node, out of their queue.';
 COMMENT ON TABLE fairq_internal.arrived IS 'The batches of tasks that have come from other nodes in the last days.';
 COMMENT ON FUNCTION fairq_internal.as_owner IS 'Run a statement as the owner of a queue, in a restricted context.';
-COMMENT ON FUNCTION fairq_internal.new_ids IS 'Ids of a queue for rows that are written with SQL.';
 COMMENT ON FUNCTION fairq_internal.tasks_to_move IS 'Tasks of a queue that may leave for another node, in their order.';
 COMMENT ON FUNCTION fairq_internal.depart IS 'Take tasks out of a queue for another node; returns which.';
 COMMENT ON FUNCTION fairq_internal.departures IS 'The batches of tasks that are on their way to other nodes.';

@@ -225,7 +225,7 @@ node_call_is_null(const NodeCall *call, int number)
 
 /* The words after a mark, or NULL. */
 static char *
-after(const char *message, const char *mark)
+after(char *message, const char *mark)
 {
 	char	   *found = message == NULL ? NULL : strstr(message, mark);
 

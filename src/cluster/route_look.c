@@ -23,6 +23,46 @@ enum
 	POSITION_STATE, POSITION_AHEAD, POSITION_STARTS_AT, POSITION_EXACT, POSITION_COLUMNS
 };
 
+/* Is the task at the node? */
+static bool
+is_there(FunctionCallInfo fcinfo, ClusterNode *node)
+{
+	NodeCall	look;
+	ErrorData  *error;
+	bool		there;
+
+	node_call_other(&look, "get_task", 2);
+	node_call_set(&look, ARGUMENT(0), PG_GETARG_DATUM(0), false);
+	node_call_set(&look, ARGUMENT(1), PG_GETARG_DATUM(1), false);
+	if (node_call_try(&look, node, &error) != NODE_ANSWERED)
+		return false;
+	there = SPI_processed > 0;
+	SPI_freetuptable(SPI_tuptable);
+	return there;
+}
+
+/*
+ * The node that has a task: that which gave the id, unless the task was moved.
+ * If none has it, the one that gave the id is to say so; NULL: any.
+ */
+static ClusterNode *
+node_of_task(FunctionCallInfo fcinfo)
+{
+	ClusterNode **nodes;
+	int			n = cluster_nodes(&nodes);
+	ClusterNode *giver = NULL;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_GETARG_INT64(1) <= 0)
+		return NULL;
+	giver = cluster_nodes_find(NODE_OF_ID(PG_GETARG_INT64(1)));
+	if (giver != NULL && is_there(fcinfo, giver))
+		return giver;
+	for (int i = 0; i < n; i++)
+		if (nodes[i] != giver && !cluster_nodes_suspect(nodes[i]) && is_there(fcinfo, nodes[i]))
+			return nodes[i];
+	return giver;
+}
+
 /*
  * A call with a queue and the id of a task of it.
  */
@@ -30,13 +70,10 @@ static Datum
 by_id(FunctionCallInfo fcinfo, bool writes)
 {
 	NodeCall	call;
-	ClusterNode **nodes;
-	ClusterNode *node = NULL;
+	ClusterNode *node;
 
 	route_begin(fcinfo, &call, writes);
-	(void) cluster_nodes(&nodes);
-	if (!PG_ARGISNULL(1) && PG_GETARG_INT64(1) > 0)
-		node = cluster_nodes_find(NODE_OF_ID(PG_GETARG_INT64(1)));
+	node = node_of_task(fcinfo);
 	if (node == NULL)
 		return route_any_node(fcinfo, &call);
 	node_call_at(&call, node);

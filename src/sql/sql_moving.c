@@ -21,7 +21,6 @@
 #include "storage/row_writer.h"
 
 PG_FUNCTION_INFO_V1(fairq_as_owner);
-PG_FUNCTION_INFO_V1(fairq_new_ids);
 
 /*
  * fairq_internal.as_owner(queue, statement, argument): for administrators, who
@@ -61,33 +60,4 @@ fairq_as_owner(PG_FUNCTION_ARGS)
 	SPI_finish();
 	relation_close(rel, NoLock);
 	return (Datum) 0;
-}
-
-/*
- * fairq_internal.new_ids(queue, number): ids for rows that are written with
- * SQL, as enqueue takes them.
- */
-Datum
-fairq_new_ids(PG_FUNCTION_ARGS)
-{
-	Relation	rel;
-	QueueInfo  *info;
-	int			n;
-	Datum	   *ids;
-
-	arguments_begin(fcinfo);
-	n = PG_ARGISNULL(1) ? 0 : Max(PG_GETARG_INT32(1), 0);
-	info = queue_open(arguments_queue(fcinfo), RowExclusiveLock, 0, &rel);
-	ids = palloc(Max(n, 1) * sizeof(Datum));
-	for (int done = 0; done < n;)
-	{
-		int			got;
-		int64		first = row_writer_new_ids(info, n - done, &got);
-
-		while (got-- > 0)
-			ids[done++] = Int64GetDatum(first++);
-	}
-	relation_close(rel, NoLock);
-	PG_RETURN_ARRAYTYPE_P(construct_array(ids, n, INT8OID, sizeof(int64), FLOAT8PASSBYVAL,
-										  TYPALIGN_DOUBLE));
 }

@@ -71,7 +71,8 @@ ok(settled($two, 'q'), 'and get their places');
 is(sql($one, "SELECT count(*) FROM fairq.tasks('q')"), 0, 'the node has none any more');
 is(content($two, 'q'), $before, 'the other one has all that is known of them');
 is(sql($two, "SELECT lease FROM fairq.q_q WHERE payload = '\"plain 11\"'"), '00:17:00', 'and their leases');
-is(sql($two, "SELECT bool_and(fairq.node_of_id(id) = 2) FROM fairq.tasks('q')"), 't', 'they have ids of that node');
+is(sql($two, "SELECT bool_and(fairq.node_of_id(id) = 1) FROM fairq.tasks('q')"), 't', 'they keep their ids');
+is(sql($proxy, "SELECT count(*) FROM fairq.tasks('q') t, fairq.get_task('q', t.id) found WHERE found.payload = t.payload"), 16, 'by which they are found');
 is(join(' ', column($proxy, "SELECT payload #>> '{}' FROM generate_series(1, 10) i, fairq.claim('q', 1 + 0 * i, group_keys => '{g}')")),
 	join(' ', map { "plain $_" } 10 .. 19), 'and the order in their group');
 sql($proxy, "SELECT fairq.purge('q')");
