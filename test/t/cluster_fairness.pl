@@ -3,7 +3,8 @@
 # 3 % at most; and a newcomer's task does not wait behind all of theirs.
 #
 # Seen to fail: with claims that do not shuffle the nodes (claim_anywhere: newcomers at other
-# nodes wait until the first is empty), with width 1 in fairq.spread (the range).
+# nodes wait until the first is empty), with width 1 in fairq.spread (the range), with all
+# claims at random (RANDOM_CLAIMS 100: tenants at one node), and without raise_floors().
 
 use strict;
 use warnings;
