@@ -170,7 +170,7 @@ show_diffs() {
 
 suite_unit() {
 	PG_CONFIG="$PG_CONFIG" timeout 60 "$CHECKOUT/test/scripts/indent.sh" --get >/dev/null 2>&1 || true
-	run_suite unit 120 env PG_CONFIG="$PG_CONFIG" FAIRQ_PYTHON="$PYTHON" INDENT_TOOLS="${INDENT_TOOLS:-$CACHE/indent}" \
+	run_suite unit 600 env PG_CONFIG="$PG_CONFIG" FAIRQ_PYTHON="$PYTHON" INDENT_TOOLS="${INDENT_TOOLS:-$CACHE/indent}" \
 		"$tree/test/unit/run.sh"
 	return 0
 }
