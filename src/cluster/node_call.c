@@ -492,6 +492,18 @@ node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error)
 }
 
 /*
+ * Make a call that changes nothing.  A connection that was lost, as after a
+ * restart of the node, is made anew once: the call may be repeated.
+ */
+NodeAnswer
+node_call_look(NodeCall *call, ClusterNode *node, ErrorData **error)
+{
+	NodeAnswer	answer = node_call_try(call, node, error);
+
+	return answer == NODE_SILENT ? node_call_try(call, node, error) : answer;
+}
+
+/*
  * Make a call of our own, without which we can do.  Only a cancellation is
  * raised.
  */

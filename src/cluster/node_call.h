@@ -50,6 +50,7 @@ extern void node_call_other(NodeCall *call, const char *name, int arguments);
 extern void node_call_set(NodeCall *call, int number, Datum value, bool isnull);
 extern bool node_call_is_null(const NodeCall *call, int number);
 extern NodeAnswer node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error);
+extern NodeAnswer node_call_look(NodeCall *call, ClusterNode *node, ErrorData **error);
 extern bool node_call_quietly(NodeCall *call, ClusterNode *node);
 extern void node_call_at(NodeCall *call, ClusterNode *node);
 extern void node_call_of_server(NodeCall *call, ClusterNode *node);

@@ -34,7 +34,7 @@ is_there(FunctionCallInfo fcinfo, ClusterNode *node)
 	node_call_other(&look, "get_task", 2);
 	node_call_set(&look, ARGUMENT(0), PG_GETARG_DATUM(0), false);
 	node_call_set(&look, ARGUMENT(1), PG_GETARG_DATUM(1), false);
-	if (node_call_try(&look, node, &error) != NODE_ANSWERED)
+	if (node_call_look(&look, node, &error) != NODE_ANSWERED)
 		return false;
 	there = SPI_processed > 0;
 	SPI_freetuptable(SPI_tuptable);
@@ -138,7 +138,7 @@ route_all_rows(FunctionCallInfo fcinfo)
 	{
 		ErrorData  *error;
 
-		if (node_call_try(&call, nodes[i], &error) == NODE_ANSWERED)
+		if (node_call_look(&call, nodes[i], &error) == NODE_ANSWERED)
 			route_put_rows(fcinfo);
 		else
 			missing = lappend_int(missing, nodes[i]->number);
@@ -203,7 +203,7 @@ route_view(FunctionCallInfo fcinfo)
 	tables = palloc0(n * sizeof(SPITupleTable *));
 	for (int i = 0; i < n; i++)
 	{
-		if (node_call_try(&call, nodes[i], &error) == NODE_ANSWERED)
+		if (node_call_look(&call, nodes[i], &error) == NODE_ANSWERED)
 			tables[i] = SPI_tuptable;
 		else
 			missing = lappend_int(missing, nodes[i]->number);
@@ -241,7 +241,7 @@ route_peek(FunctionCallInfo fcinfo)
 	{
 		ErrorData  *error;
 
-		if (node_call_try(&call, nodes[i], &error) == NODE_ANSWERED)
+		if (node_call_look(&call, nodes[i], &error) == NODE_ANSWERED)
 			tables[i] = SPI_tuptable;
 		else
 			missing = lappend_int(missing, nodes[i]->number);

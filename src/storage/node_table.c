@@ -63,11 +63,11 @@ node_table_read(bool *own)
 }
 
 /*
- * Lock the table, so that no other transaction gives a number before this one
- * has ended.  Only the owner of the extension's tables may.
+ * The table, if the current role owns it: only the owner of the extension's
+ * tables gives numbers.
  */
-void
-node_table_lock(void)
+Oid
+node_table_require_owned(void)
 {
 	Oid			table = own_table_require(INTERNAL_SCHEMA, NODE_TABLE);
 
@@ -76,7 +76,7 @@ node_table_lock(void)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of table \"%s.%s\"", INTERNAL_SCHEMA, NODE_TABLE),
 				 errhint("Use the role that has created the extension.")));
-	LockRelationOid(table, ShareRowExclusiveLock);
+	return table;
 }
 
 /*

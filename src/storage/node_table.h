@@ -11,7 +11,7 @@
 #define NODE_TABLE		"node"
 
 extern int	node_table_read(bool *own);
-extern void node_table_lock(void);
+extern Oid	node_table_require_owned(void);
 extern void node_table_write(int node);
 
 #endif							/* FAIRQ_NODE_TABLE_H */

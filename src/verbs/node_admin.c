@@ -57,6 +57,75 @@ last_id(QueueInfo *info)
 	return result;
 }
 
+typedef struct Wanted
+{
+	Oid			relation;
+	LOCKMODE	mode;
+} Wanted;
+
+/* Take all locks, or none; returns which one others have, or -1. */
+static int
+try_locks(const Wanted *wanted, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (!ConditionalLockRelationOid(wanted[i].relation, wanted[i].mode))
+		{
+			for (int taken = 0; taken < i; taken++)
+				UnlockRelationOid(wanted[taken].relation, wanted[taken].mode);
+			return i;
+		}
+	return -1;
+}
+
+/*
+ * Keep the number that is now, the settings, and where the number becomes lower
+ * the queues, as they are.  Transactions that write to several queues lock them
+ * in any order, so one of ours is waited for only while we have none of the
+ * others: no call of theirs ends with a deadlock because of a number.  Returns
+ * the mode in which the queues are locked.
+ */
+static LOCKMODE
+lock_all(int node)
+{
+	Oid			table = node_table_require_owned();
+
+	for (;;)
+	{
+		List	   *queues = queue_catalog_list(NULL);
+		Wanted	   *wanted = palloc((list_length(queues) + 2) * sizeof(Wanted));
+		bool		own;
+		LOCKMODE	mode = node < node_table_read(&own) ? ShareLock : AccessShareLock;
+		int			n = 0;
+		int			busy;
+		ListCell   *lc;
+
+		wanted[n++] = (Wanted)
+		{
+			table, ShareRowExclusiveLock
+		};
+		foreach(lc, queues)
+			wanted[n++] = (Wanted)
+		{
+			lfirst_oid(lc), mode
+		};
+		wanted[n++] = (Wanted)
+		{
+			own_table_require(QUEUE_SCHEMA, "queue"), ShareLock
+		};
+		busy = try_locks(wanted, n);
+		if (busy < 0)
+		{
+			if (mode == ShareLock || node >= node_table_read(&own))
+				return mode;
+			for (int i = 0; i < n; i++)
+				UnlockRelationOid(wanted[i].relation, wanted[i].mode);
+			continue;
+		}
+		LockRelationOid(wanted[busy].relation, wanted[busy].mode);
+		UnlockRelationOid(wanted[busy].relation, wanted[busy].mode);
+	}
+}
+
 /*
  * Give this database a number, from 0 to NODE_MAX.  In force for what is
  * enqueued, claimed and opened when it has committed.
@@ -64,21 +133,9 @@ last_id(QueueInfo *info)
 void
 node_admin_set(int node)
 {
-	LOCKMODE	lockmode;
+	LOCKMODE	lockmode = lock_all(node);
 	ListCell   *lc;
-	bool		own;
 
-	/* First: the number that is now, and that is looked at, stays. */
-	node_table_lock();
-	lockmode = node < node_table_read(&own) ? ShareLock : AccessShareLock;
-
-	/*
-	 * Who changes or drops a queue locks its table, then the one of settings.
-	 * With the same order here neither waits for the other.
-	 */
-	foreach(lc, queue_catalog_list(NULL))
-		LockRelationOid(lfirst_oid(lc), lockmode);
-	LockRelationOid(own_table_require(QUEUE_SCHEMA, "queue"), ShareLock);
 	foreach(lc, queue_catalog_list(NULL))
 	{
 		Relation	rel;

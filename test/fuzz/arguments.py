@@ -322,9 +322,10 @@ class Worker:
 
     # --- one call ----------------------------------------------------------
 
-    def call(self):
+    def call(self, inside=False):
         weights = {"create_queue": 3, "drop_queue": 1, "purge": 1, "purge_group": 1, "enqueue": 12, "enqueue_many": 8, "publish": 6, "claim": 10, "claim_any": 6, "ack": 8, "ack_many": 5}
-        names = sorted(self.functions)
+        # It locks all queues: inside a transaction that goes on, it may end in a deadlock as LOCK does.
+        names = sorted(name for name in self.functions if not (inside and name == "set_node"))
         function = self.random.choices(names, [weights.get(n, 4) for n in names])[0]
         queue = self.a_queue()
         several = self.random.choice([0, 1, 2, 3, 3, 5, 40])
@@ -606,7 +607,7 @@ class Worker:
         for _ in range(self.random.choice([1, 2, 5])):
             saved = copy.deepcopy(self.books)
             self.control("SAVEPOINT s")
-            if not self.call() or self.random.random() < 0.25:
+            if not self.call(inside=True) or self.random.random() < 0.25:
                 self.control("ROLLBACK TO s")
                 self.restore(saved)
             elif self.random.random() < 0.5:
