@@ -494,7 +494,7 @@ class Model:
                 return "open"
             if before.row is None:
                 # It had gone before it was waited for, unless tx is ending it.
-                wait_failed = before.writer is tx and before.end == "failed"
+                wait_failed = tx is not None and before.writer is tx and before.end == "failed"
             elif before.row.state == "dead":
                 wait_failed = True
             else:
