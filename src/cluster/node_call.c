@@ -217,12 +217,6 @@ node_call_set(NodeCall *call, int number, Datum value, bool isnull)
 	call->nulls[number] = isnull ? 'n' : ' ';
 }
 
-bool
-node_call_is_null(const NodeCall *call, int number)
-{
-	return call->nulls[number] == 'n';
-}
-
 /* The words after a mark, or NULL. */
 static char *
 after(char *message, const char *mark)

@@ -48,7 +48,6 @@ extern void node_call_begin(FunctionCallInfo fcinfo, NodeCall *call);
 extern void node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call);
 extern void node_call_other(NodeCall *call, const char *name, int arguments);
 extern void node_call_set(NodeCall *call, int number, Datum value, bool isnull);
-extern bool node_call_is_null(const NodeCall *call, int number);
 extern NodeAnswer node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error);
 extern NodeAnswer node_call_look(NodeCall *call, ClusterNode *node, ErrorData **error);
 extern bool node_call_quietly(NodeCall *call, ClusterNode *node);
