@@ -19,28 +19,9 @@
 #include "utils/array.h"
 #include "utils/builtins.h"
 
-#include "common/run_as.h"
 #include "storage/own_table.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
-
-/* Run a statement on fairq.spread as its owner. */
-static void
-execute(const char *statement, Datum queue, const text *group, ArrayType *nodes)
-{
-	Oid			types[] = {TEXTOID, TEXTOID, INT4ARRAYOID};
-	Datum		values[] = {queue, PointerGetDatum(group), PointerGetDatum(nodes)};
-	char		nulls[] = {' ', group == NULL ? 'n' : ' ', nodes == NULL ? 'n' : ' ', '\0'};
-	RunAs		context;
-	int			result;
-
-	node_call_writes_own();
-	run_as_role(own_table_owner("fairq", "spread"), &context);
-	result = SPI_execute_with_args(statement, 3, types, values, nulls, false, 0);
-	run_as_end(&context);
-	if (result < 0)
-		elog(ERROR, "SPI_execute_with_args failed (%s)", SPI_result_code_string(result));
-}
 
 /* The nodes that a group, or each group, is to have: as it would now. */
 static ArrayType *
@@ -79,6 +60,14 @@ sets_limit(FunctionCallInfo fcinfo, int number)
 static Datum
 set_limits(FunctionCallInfo fcinfo, const text *group, int number)
 {
+	static OwnStatement pin = {
+		.text = "INSERT INTO fairq.spread (queue, group_key, width, nodes) VALUES ($1, $2, 1, $3)"
+		" ON CONFLICT (queue, group_key) DO UPDATE SET width = 1, nodes = excluded.nodes"
+		" WHERE spread.nodes IS NULL OR spread.width OPERATOR(pg_catalog.<>) 1",
+		.parameters = 3,
+		.types = {TEXTOID, TEXTOID, INT4ARRAYOID}
+	};
+	Datum		values[3];
 	Datum		result;
 	text	   *queue;
 
@@ -89,10 +78,12 @@ set_limits(FunctionCallInfo fcinfo, const text *group, int number)
 	queue = PG_GETARG_TEXT_PP(0);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	execute("INSERT INTO fairq.spread (queue, group_key, width, nodes) VALUES ($1, $2, 1, $3)"
-			" ON CONFLICT (queue, group_key) DO UPDATE SET width = 1, nodes = excluded.nodes"
-			" WHERE spread.nodes IS NULL OR spread.width OPERATOR(pg_catalog.<>) 1",
-			PointerGetDatum(queue), group, nodes_to_name(queue, group));
+	values[0] = PointerGetDatum(queue);
+	values[1] = PointerGetDatum(group);
+	values[2] = PointerGetDatum(nodes_to_name(queue, group));
+	node_call_writes_own();
+	(void) own_table_execute(own_table_owner("fairq", "spread"), &pin, values,
+							 group == NULL ? " n " : NULL);
 	SPI_finish();
 	return result;
 }
