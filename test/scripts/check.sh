@@ -5,7 +5,8 @@
 # Most TAP tests wait rather than compute, so several of them run at a time, and
 # the other suites beside them, one after another.
 #
-#   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme hostile)
+#   SUITES="regress tap"     only these (unit regress isolation tap pgtap readme hostile,
+#                            and those of the parts, PART_SUITES of common.sh)
 #   ATTACKS="schedule_slow"  only these of the suite hostile
 #   PROVE_TESTS="test/t/…"   only these TAP tests
 #   JOBS=1                   TAP tests at a time (two for each processor)
@@ -17,12 +18,13 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/cluster.sh"
 
 read -ra build_variables <<<"${BUILD:-}"
-SUITES=${SUITES:-unit regress isolation tap pgtap readme hostile}
+ALL_SUITES="unit regress isolation tap pgtap readme hostile $PART_SUITES"
+SUITES=${SUITES:-$ALL_SUITES}
 JOBS=${JOBS:-$((2 * $(nproc)))}
 for suite in $SUITES; do
-	case $suite in
-	unit | regress | isolation | tap | pgtap | readme | hostile) ;;
-	*) die "there is no suite '$suite', only unit, regress, isolation, tap, pgtap, readme and hostile" ;;
+	case " $ALL_SUITES " in
+	*" $suite "*) ;;
+	*) die "there is no suite '$suite', only $ALL_SUITES" ;;
 	esac
 done
 
@@ -237,12 +239,16 @@ suite_pgtap() {
 	suite_end pgtap
 }
 
+# What came from npm, where the test user can read it.
+copy_node_packages() {
+	[ -d "$NODE_PACKAGES" ] && [ ! -d "$WORK/node_modules" ] || return 0
+	as_test_user mkdir -p "$WORK/node_modules"
+	tar -c -C "$NODE_PACKAGES" . | as_test_user tar -x -C "$WORK/node_modules"
+}
+
 suite_readme() {
 	suite_cluster readme || return
-	if [ -d "$NODE_PACKAGES" ]; then
-		as_test_user mkdir -p "$WORK/node_modules"
-		tar -c -C "$NODE_PACKAGES" . | as_test_user tar -x -C "$WORK/node_modules"
-	fi
+	copy_node_packages
 	run_suite readme 600 env PGHOST="$WORK/readme/socket" PGUSER=postgres PGDATABASE=app PATH="$BINDIR:$PATH" \
 		NODE_PATH="$WORK/node_modules:$NODE_PATH" \
 		"$tree/test/scripts/readme.sh" "$PYTHON" "$tree" || cluster_log "$WORK/readme"
@@ -255,12 +261,29 @@ suite_hostile() {
 	suite_end hostile
 }
 
+# suite_part NAME: with a server of its own, which it may restart and kill.
+suite_part() {
+	local name=$1
+	suite_cluster "$name" || return
+	copy_node_packages
+	as_test_user mkdir "$WORK/$name-tmp"
+	run_suite "$name" 600 env PGHOST="$WORK/$name/socket" PGUSER=postgres PGDATABASE=postgres PATH="$BINDIR:$PATH" \
+		TMPDIR="$WORK/$name-tmp" FAIRQ_CHECKOUT="$tree" FAIRQ_CLUSTER="$WORK/$name" FAIRQ_PYTHON="$PYTHON" \
+		FAIRQ_PG_CONFIG="$PRIVATE_CONFIG" FAIRQ_NODE_MODULES="$WORK/node_modules" NODE_PATH="$WORK/node_modules:$NODE_PATH" \
+		"$tree/${PART_DIRECTORIES[$name]}/run" || cluster_log "$WORK/$name"
+	suite_end "$name"
+}
+
 # run_suites SUITE...: one after another
 run_suites() {
-	local suite directory
+	local suite run directory
 	for suite in "$@"; do
 		heading "$suite"
-		if ! "suite_$suite"; then
+		case " $PART_SUITES " in
+		*" $suite "*) run="suite_part $suite" ;;
+		*) run=suite_$suite ;;
+		esac
+		if ! $run; then
 			record "$suite" 0 1 0
 		fi
 		directory=$WORK/$suite

@@ -176,3 +176,25 @@ build_and_install() {
 	as_test_user make -C "$tree" -j"$(nproc)" PG_CONFIG="$PG_CONFIG" "$@" &&
 		as_test_user make -C "$tree" PG_CONFIG="$PG_CONFIG" DESTDIR="$root" "$@" install
 }
+
+# --- the parts --------------------------------------------------------------
+
+# What is not the server's: clients, monitoring, packaging. Each suite of a part
+# is a directory with a program run, which prints TAP, and needs.sh, which says
+# to prerequisites.sh what it needs.
+declare -A PART_DIRECTORIES=(
+	[python]=clients/python/test
+	[celery]=clients/python/test/celery
+	[node]=clients/node/test
+	[dashboard]=clients/node/test/dashboard
+	[ruby]=clients/ruby/test
+	[examples]=clients/examples/test
+	[monitoring]=monitoring/test
+	[packaging]=packaging/test
+	[moving]=test/moving
+)
+PART_SUITES=$(
+	for suite in python celery node dashboard ruby examples monitoring packaging moving; do
+		[ ! -x "$CHECKOUT/${PART_DIRECTORIES[$suite]}/run" ] || echo "$suite"
+	done | xargs
+)

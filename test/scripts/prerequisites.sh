@@ -31,6 +31,17 @@ need() { # NEED WHAT PACKAGE...
 	packages+=("$@")
 }
 
+need_npm() { # NEED_NPM PACKAGE VERSION
+	if [ ! -d "$NODE_PACKAGES/$1" ]; then
+		missing+=("$1 from npm")
+		npm_packages+=("$1@$2")
+	fi
+}
+
+python_has() { # PYTHON_HAS MODULE
+	find_python && "$PYTHON" -c "import $1" 2>/dev/null
+}
+
 wish() { # WISH WHAT PACKAGE
 	wishes+=("$2")
 }
@@ -71,7 +82,7 @@ look_for_peers() {
 
 # Is a suite among those to be run?
 wanted() {
-	case " ${SUITES:-tap pgtap readme} " in
+	case " ${SUITES:-tap pgtap readme $PART_SUITES} " in
 	*" $1 "*) return 0 ;;
 	*) return 1 ;;
 	esac
@@ -136,7 +147,7 @@ look() {
 		perl -MIPC::Run -e 1 2>/dev/null || need "Perl's IPC::Run" libipc-run-perl
 		have sqlsmith || need "sqlsmith" sqlsmith
 		look_for_plproxy
-		{ find_python && "$PYTHON" -c 'import hypothesis' 2>/dev/null; } || need "Python's hypothesis" python3-hypothesis
+		python_has hypothesis || need "Python's hypothesis" python3-hypothesis
 	fi
 	if wanted pgtap; then
 		look_for_pgtap
@@ -146,6 +157,12 @@ look() {
 		look_for_node
 		look_for_drivers
 	fi
+	local suite
+	for suite in $PART_SUITES; do
+		if wanted "$suite"; then
+			. "$CHECKOUT/${PART_DIRECTORIES[$suite]}/needs.sh"
+		fi
+	done
 }
 
 # What builds a server from Debian's source package (server_build.sh).
@@ -192,8 +209,8 @@ look_for_node() {
 
 # The drivers that doc/drivers.md has examples for.
 look_for_drivers() {
-	{ find_python && "$PYTHON" -c 'import psycopg2' 2>/dev/null; } || need "Python's psycopg2" python3-psycopg2
-	{ find_python && "$PYTHON" -c 'import asyncpg' 2>/dev/null; } || need "Python's asyncpg" python3-asyncpg
+	python_has psycopg2 || need "Python's psycopg2" python3-psycopg2
+	python_has asyncpg || need "Python's asyncpg" python3-asyncpg
 	ruby -e 'require "pg"' 2>/dev/null || need "Ruby with pg" ruby ruby-pg
 	{ have go && [ -d /usr/share/gocode/src/github.com/lib/pq ]; } || need "Go with lib/pq" golang-go golang-github-lib-pq-dev
 	{ have javac && [ -f /usr/share/java/postgresql.jar ]; } ||
@@ -296,15 +313,11 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 	look
 fi
 
-# npm removes what it is not asked for, so what is there is asked for again.
+# npm notes them in a package.json beside them, and so keeps what it was asked for before.
 npm_install() { # npm_install PACKAGE@VERSION...
-	local name
-	for name in pg@8 postgres@3; do
-		[ ! -d "$NODE_PACKAGES/${name%@*}" ] || set -- "$@" "$name"
-	done
 	say "Installing from npm, into test/.node: $*"
 	mkdir -p "$(dirname "$NODE_PACKAGES")" &&
-		npm install --silent --no-fund --no-audit --no-save --fetch-retries=1 --fetch-timeout=30000 \
+		npm install --silent --no-fund --no-audit --fetch-retries=1 --fetch-timeout=30000 \
 			--prefix "$(dirname "$NODE_PACKAGES")" "$@" >/dev/null
 }
 
