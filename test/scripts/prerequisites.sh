@@ -217,6 +217,17 @@ look_for_drivers() {
 		need "Java with PostgreSQL's JDBC driver" default-jdk-headless libpostgresql-jdbc-java
 }
 
+is_installed() { # IS_INSTALLED PACKAGE
+	dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed
+}
+
+# The services that a package brings, but for PostgreSQL's: that is a server of the
+# user's, which is there to be used.
+units_of() { # UNITS_OF PACKAGE
+	case $1 in postgresql*) return ;; esac
+	dpkg -L "$1" 2>/dev/null | sed -n 's,^\(/usr\)\?/lib/systemd/system/\([^/@]*\.service\)$,\2,p'
+}
+
 # Without asking for a password where nobody can type one.
 may_install() {
 	have apt-get || return
@@ -268,8 +279,8 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 		[ -n "$had_directory" ] || "${as_root[@]}" rmdir --ignore-fail-on-non-empty "${no_cluster%/*}"
 	}
 	had_directory=$([ ! -d "${no_cluster%/*}" ] || echo yes)
-	# PgQ's package comes with its ticker, those of Patroni and etcd with services,
-	# which have nothing to do here.
+	# Nor have the services of other packages anything to do here: PgQ's ticker,
+	# Patroni, etcd, Redis, Prometheus and its exporters.
 	no_daemons=/usr/sbin/policy-rc.d
 	made_no_daemons=
 	trap cleanup EXIT
@@ -277,7 +288,7 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 	printf '%s\n' "# left by an interrupted installation; may be deleted" "create_main_cluster = false" |
 		"${as_root[@]}" tee "$no_cluster" >/dev/null
 
-	if { [ ${#wishes[@]} -gt 0 ] || [ "$purpose" = check-patroni ]; } && [ ! -e "$no_daemons" ]; then
+	if [ ! -e "$no_daemons" ]; then
 		made_no_daemons=yes
 		printf '%s\n' "#!/bin/sh" "# left by an interrupted installation; may be deleted" "exit 101" |
 			"${as_root[@]}" tee "$no_daemons" >/dev/null
@@ -286,6 +297,10 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 
 	if [ ${#packages[@]} -gt 0 ]; then
 		say "Installing: ${packages[*]}"
+		new_packages=()
+		for package in "${packages[@]}"; do
+			is_installed "$package" || new_packages+=("$package")
+		done
 		log=$(mktemp)
 		if ! apt_get install --no-install-recommends "${packages[@]}" >"$log" 2>&1; then
 			tail -n 40 "$log" >&2
@@ -295,11 +310,10 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 		rm -f "$log"
 		# nor are they to be started with the machine
 		if have systemctl; then
-			for package in "${packages[@]}"; do
-				case $package in
-				patroni) "${as_root[@]}" systemctl --quiet disable patroni.service || true ;;
-				etcd-server) "${as_root[@]}" systemctl --quiet disable etcd.service || true ;;
-				esac
+			for package in "${new_packages[@]}"; do
+				for unit in $(units_of "$package"); do
+					"${as_root[@]}" systemctl --quiet disable "$unit" || true
+				done
 			done
 		fi
 		look
