@@ -75,6 +75,7 @@ COMMENT ON FUNCTION fairq_internal.move_queue IS 'Moves the tasks of one queue o
 COMMENT ON FUNCTION fairq_internal.repair IS 'Runs a statement if that is wanted; says what has come of it.';
 COMMENT ON FUNCTION fairq_internal.server_problems IS 'What is wrong with the server of a node.';
 COMMENT ON FUNCTION fairq.nodes_of_group IS 'The numbers of the nodes that get new tasks of a group.';
+COMMENT ON FUNCTION fairq_internal.at_tasks_here IS 'fairq_internal.tasks_here, called at the node of a place.';
 COMMENT ON FUNCTION fairq_internal.at_front IS 'fairq.front, called at the node of a place.';
 COMMENT ON FUNCTION fairq_internal.at_raise_floor IS 'fairq.raise_floor, called at the node of a place.';
 COMMENT ON FUNCTION fairq_internal.place_schedule IS 'The node that runs a schedule.';

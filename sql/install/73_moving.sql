@@ -34,6 +34,11 @@ RETURNS SETOF jsonb LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_as_owner';
 REVOKE ALL ON FUNCTION fairq_internal.as_owner(text, text, jsonb) FROM PUBLIC;
 
+-- Which of these tasks the queue has. A task that was moved has the number of another node.
+CREATE OR REPLACE FUNCTION fairq_internal.tasks_here(queue text, ids bigint[])
+RETURNS bigint[] LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_tasks_here';
+
 -- Tasks of a queue that may leave, in their order, but for those to be skipped: not leased,
 -- and neither waiting for others nor waited for.
 CREATE OR REPLACE FUNCTION fairq_internal.tasks_to_move(name text, most int, skip bigint[],

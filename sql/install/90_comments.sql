@@ -406,6 +406,7 @@ COMMENT ON FUNCTION fairq_internal.as_owner IS 'Run a statement as the owner of 
 COMMENT ON FUNCTION fairq_internal.tasks_to_move IS 'Tasks of a queue that may leave for another node, in their order.';
 COMMENT ON FUNCTION fairq_internal.depart IS 'Take tasks out of a queue for another node; returns which.';
 COMMENT ON FUNCTION fairq_internal.departures IS 'The batches of tasks that are on their way to other nodes.';
+COMMENT ON FUNCTION fairq_internal.tasks_here IS 'Return those of the ids whose tasks the queue has.';
 COMMENT ON FUNCTION fairq_internal.departing_tasks IS 'The tasks of a batch that is on its way, as they travel.';
 COMMENT ON FUNCTION fairq_internal.forget_departed IS 'Forget a batch that has arrived.';
 COMMENT ON FUNCTION fairq_internal.arrive IS 'Enqueue a batch of another node, once.';

@@ -28,27 +28,73 @@
 #define PIECE_LEAST		100
 
 /*
- * The node of a task's predecessors, which have to be on one; NULL: none is
- * named, or what is named is no id, which the node will say.
+ * Ask a node which of some tasks it has.  False: it has none, or does not say.
+ * *ids: those that it does not have.
+ */
+static bool
+some_are_there(Datum queue, ArrayType **ids, ClusterNode *node)
+{
+	NodeCall	look;
+	ErrorData  *error;
+	bool		isnull;
+	Datum	   *asked;
+	Datum	   *there;
+	int			n_asked;
+	int			n_there;
+	int			rest = 0;
+
+	node_call_other(&look, "tasks_here", 2);
+	node_call_set(&look, ARGUMENT(0), queue, false);
+	node_call_set(&look, ARGUMENT(1), PointerGetDatum(*ids), false);
+	if (node_call_look(&look, node, &error) != NODE_ANSWERED)
+		return false;
+	deconstruct_array(DatumGetArrayTypeP(node_call_value(&look, &isnull)), INT8OID, sizeof(int64),
+					  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &there, NULL, &n_there);
+	deconstruct_array(*ids, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+					  &asked, NULL, &n_asked);
+
+	/* The answer is in the order of the question. */
+	for (int i = 0, next = 0; i < n_asked; i++)
+	{
+		if (next < n_there && there[next] == asked[i])
+			next++;
+		else
+			asked[rest++] = asked[i];
+	}
+	*ids = construct_array(asked, rest, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE);
+	return n_there > 0;
+}
+
+/*
+ * The node of a task's predecessors, which have to be on one; NULL: any, or
+ * what is named is no id, which the node will say.  Predecessors that no node
+ * has are over, and are found to be so at each.
  */
 static ClusterNode *
-node_of_predecessors(FunctionCallInfo fcinfo, ArrayType *ids)
+node_of_predecessors(Datum queue, ArrayType *ids)
 {
-	Datum	   *elements;
-	bool	   *nulls;
-	int			n;
+	ClusterNode **nodes;
+	ClusterNode *giver;
 	ClusterNode *node = NULL;
+	Datum	   *elements;
+	int			n_ids;
+	int			n = cluster_nodes(&nodes);
 
+	if (ARR_NDIM(ids) != 1 || array_contains_nulls(ids))
+		return NULL;
 	deconstruct_array(ids, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
-					  &elements, &nulls, &n);
-	for (int i = 0; i < n; i++)
-	{
-		int64		id = DatumGetInt64(elements[i]);
-		ClusterNode *its = nulls[i] || id <= 0 ? NULL : cluster_nodes_find(NODE_OF_ID(id));
+					  &elements, NULL, &n_ids);
+	giver = cluster_nodes_find(NODE_OF_ID(DatumGetInt64(elements[0])));
 
-		if (its == NULL)
-			return NULL;
-		if (node != NULL && its != node)
+	/* The node that gave the first id mostly has them all. */
+	for (int i = -1; i < n && ARR_NDIM(ids) > 0; i++)
+	{
+		ClusterNode *its = i < 0 ? giver : nodes[i];
+
+		if (its == NULL || (i >= 0 && (its == giver || cluster_nodes_suspect(its))) ||
+			!some_are_there(queue, &ids, its))
+			continue;
+		if (node != NULL)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("tasks of different nodes cannot be waited for together"),
@@ -57,7 +103,7 @@ node_of_predecessors(FunctionCallInfo fcinfo, ArrayType *ids)
 					 errhint("Give tasks that are to be waited for together the same group, in a queue or group of width 1.")));
 		node = its;
 	}
-	return node;
+	return node != NULL ? node : giver;
 }
 
 /* Of enqueue. */
@@ -93,7 +139,8 @@ route_enqueue(FunctionCallInfo fcinfo)
 	spread_end(&spread);
 	if (!PG_ARGISNULL(ENQUEUE_AFTER))
 	{
-		ClusterNode *node = node_of_predecessors(fcinfo, PG_GETARG_ARRAYTYPE_P(ENQUEUE_AFTER));
+		ClusterNode *node = node_of_predecessors(PG_GETARG_DATUM(ENQUEUE_QUEUE),
+												 PG_GETARG_ARRAYTYPE_P(ENQUEUE_AFTER));
 
 		if (node != NULL)
 			return route_first(fcinfo, &call, &node, 1);

@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "catalog/pg_type_d.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
@@ -18,9 +19,11 @@
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
 #include "storage/queue_open.h"
+#include "storage/row_reader.h"
 #include "storage/row_writer.h"
 
 PG_FUNCTION_INFO_V1(fairq_as_owner);
+PG_FUNCTION_INFO_V1(fairq_tasks_here);
 
 /*
  * fairq_internal.as_owner(queue, statement, argument): for administrators, who
@@ -60,4 +63,40 @@ fairq_as_owner(PG_FUNCTION_ARGS)
 	SPI_finish();
 	relation_close(rel, NoLock);
 	return (Datum) 0;
+}
+
+/*
+ * fairq_internal.tasks_here(queue, ids): those of the ids whose tasks are in
+ * the queue, also if they are dead.  For whoever may enqueue, and with the same
+ * eyes as an enqueue that waits for them.
+ */
+Datum
+fairq_tasks_here(PG_FUNCTION_ARGS)
+{
+	Relation	rel;
+	QueueInfo  *info;
+	RowReader	row;
+	Datum	   *ids;
+	bool	   *nulls;
+	int			n;
+	int			here = 0;
+
+	arguments_begin(fcinfo);
+	n = arguments_array(fcinfo, 1, "ids", INT8OID, &ids, &nulls);
+	if (n < 0)
+		arguments_null(fcinfo, "ids", "Give the ids of tasks.");
+	arguments_no_nulls(fcinfo, nulls, n, "ids");
+	info = queue_open(arguments_queue(fcinfo), AccessShareLock, ACL_INSERT, &rel);
+	row_reader_begin(&row, rel, info);
+	row.brief = true;
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (row_reader_task(&row, DatumGetInt64(ids[i]), NULL) != ROW_GONE)
+			ids[here++] = ids[i];
+	}
+	row_reader_end(&row);
+	relation_close(rel, NoLock);
+	PG_RETURN_ARRAYTYPE_P(construct_array(ids, here, INT8OID, sizeof(int64),
+										  FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 }

@@ -114,7 +114,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
     ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
     ('queue_definitions'), ('define_queue'), ('give_queue'),
-    ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
+    ('tasks_here'), ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
     ('stop_schedule'), ('start_schedule'), ('schedule_definitions'), ('define_schedule')$$,
     'and no others but these');
 SELECT set_eq('SELECT proname::text FROM internal WHERE NOT has_function_privilege(''public'', oid, ''EXECUTE'')', $$VALUES

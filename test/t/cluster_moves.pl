@@ -3,7 +3,8 @@
 # when the node that gets them is away, and under load.
 #
 # To see it fail: let arrive() not look whether a batch has arrived; take the look at leases
-# or at keys out of depart(), or the line of dependencies; forget before arrive in deliver(); leave run_as_owner() out of fairq_as_owner.
+# or at keys out of depart(), or the line of dependencies; forget before arrive in deliver(); leave run_as_owner() out of fairq_as_owner;
+# let node_of_predecessors() ask the node that gave an id only.
 
 use strict;
 use warnings;
@@ -76,6 +77,17 @@ is(sql($proxy, "SELECT count(*) FROM fairq.tasks('q') t, fairq.get_task('q', t.i
 is(join(' ', column($proxy, "SELECT payload #>> '{}' FROM generate_series(1, 10) i, fairq.claim('q', 1 + 0 * i, group_keys => '{g}')")),
 	join(' ', map { "plain $_" } 10 .. 19), 'and the order in their group');
 sql($proxy, "SELECT fairq.purge('q')");
+
+# a task that has moved is waited for where it is; one that no node has is over
+sql($proxy, "SELECT fairq.drop_queue('q'), fairq.create_queue('q')");
+drained(2);
+my ($moved, $over) = column($proxy, "SELECT fairq.enqueue('q', to_jsonb(name)) FROM unnest('{moved,over}'::text[]) name");
+sql($proxy, "SELECT fairq.cancel('q', $over)");
+drained(1);
+sql($proxy, 'SELECT fairq.move_tasks(1)');
+my ($waiting) = column($proxy, "SELECT fairq.enqueue('q', '\"waiting\"', after => ARRAY[$over, $moved])");
+is(sql($proxy, "SELECT fairq.node_of_id($waiting)"), 2, 'what waits for a task that was moved goes to the node that has it');
+is(join(' ', column($proxy, "SELECT payload #>> '{}' FROM fairq.claim('q', 10)")), 'moved', 'and waits there');
 
 # what stays: leased, behind a leased one of its key, tasks that wait or are waited for
 sql($proxy, "SELECT fairq.drop_queue('q'), fairq.create_queue('q', lease => '1 h')");
