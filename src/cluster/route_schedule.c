@@ -15,7 +15,6 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
-#include "common/run_as.h"
 #include "storage/own_table.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
@@ -26,32 +25,28 @@ enum
 	SCHEDULE_NAME = 0, SCHEDULE_ACTIVE = 11
 };
 
-/* Run a statement on fairq.schedule_node as its owner. */
+/* Run a statement on fairq.schedule_node as its owner; returns its rows. */
 static uint64
-execute(const char *statement, Datum name, int node)
+execute(OwnStatement *statement, Datum name, int node)
 {
-	Oid			types[] = {TEXTOID, INT4OID};
 	Datum		values[] = {name, Int32GetDatum(node)};
-	RunAs		context;
-	int			result;
 
-	run_as_role(own_table_owner("fairq", "schedule_node"), &context);
-	result = SPI_execute_with_args(statement, 2, types, values, NULL, false, 0);
-	run_as_end(&context);
-	if (result < 0)
-		elog(ERROR, "SPI_execute_with_args failed (%s)", SPI_result_code_string(result));
-	return SPI_processed;
+	return own_table_execute(own_table_owner("fairq", "schedule_node"), statement, values, NULL);
 }
 
 /* The node that runs a schedule, if it is one that stays; else the next. */
 static ClusterNode *
 runner(const text *name)
 {
+	static OwnStatement find = {
+		.text = "SELECT node FROM fairq.schedule_node WHERE name OPERATOR(pg_catalog.=) $1",
+		.parameters = 1,
+		.types = {TEXTOID}
+	};
 	ClusterNode **nodes;
 	int			n = spread_candidates(&nodes);
 
-	if (execute("SELECT node FROM fairq.schedule_node WHERE name OPERATOR(pg_catalog.=) $1 AND $2 IS NOT NULL",
-				PointerGetDatum(name), 0) > 0)
+	if (execute(&find, PointerGetDatum(name), 0) > 0)
 	{
 		bool		isnull;
 		int			number = DatumGetInt32(SPI_getbinval(SPI_tuptable->vals[0],
@@ -68,15 +63,21 @@ runner(const text *name)
 static void
 note_runner(Datum name, int node)
 {
+	static OwnStatement forget = {
+		.text = "DELETE FROM fairq.schedule_node WHERE name OPERATOR(pg_catalog.=) $1",
+		.parameters = 1,
+		.types = {TEXTOID}
+	};
+	static OwnStatement note = {
+		.text = "INSERT INTO fairq.schedule_node (name, node) VALUES ($1, $2)"
+		" ON CONFLICT (name) DO UPDATE SET node = excluded.node"
+		" WHERE schedule_node.node OPERATOR(pg_catalog.<>) excluded.node",
+		.parameters = 2,
+		.types = {TEXTOID, INT4OID}
+	};
+
 	node_call_writes_own();
-	if (node < 0)
-		(void) execute("DELETE FROM fairq.schedule_node WHERE name OPERATOR(pg_catalog.=) $1 AND $2 IS NOT NULL",
-					   name, node);
-	else
-		(void) execute("INSERT INTO fairq.schedule_node (name, node) VALUES ($1, $2)"
-					   " ON CONFLICT (name) DO UPDATE SET node = excluded.node"
-					   " WHERE schedule_node.node OPERATOR(pg_catalog.<>) excluded.node",
-					   name, node);
+	(void) execute(node < 0 ? &forget : &note, name, node);
 }
 
 /*

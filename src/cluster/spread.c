@@ -98,37 +98,6 @@ set_key(ScanKey key, AttrNumber column, const text *value)
 	}
 }
 
-/* The least width that the rows have that are found; 0: none. */
-static int
-least_width(Relation table, const char *index, ScanKey keys, int n_keys)
-{
-	Oid			relid = own_table_require("fairq", index);
-	SysScanDesc scan = systable_beginscan(table, relid, true, NULL, n_keys, keys);
-	HeapTuple	tuple;
-	int			least = 0;
-
-	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
-	{
-		int			width = DatumGetInt32(own_table_column(table, tuple, SPREAD_WIDTH_OF));
-
-		if (least == 0 || width < least)
-			least = width;
-	}
-	systable_endscan(scan);
-	return least;
-}
-
-/* The width in the row of a queue, or of a group of it; 0: none. */
-static int
-width_in_row(Relation table, const text *queue, const text *group)
-{
-	ScanKeyData keys[2];
-
-	set_key(&keys[0], SPREAD_QUEUE, queue);
-	set_key(&keys[1], SPREAD_GROUP, group);
-	return least_width(table, "spread_by_queue", keys, 2);
-}
-
 static bool
 is_named(ArrayType *named, int number)
 {
@@ -144,23 +113,27 @@ is_named(ArrayType *named, int number)
 
 /*
  * Keep those of the nodes that the rows name which are found.  If none of them
- * gets new tasks any more, all are kept.
+ * gets new tasks any more, all are kept.  Returns the least width that the rows
+ * have; 0: none.
  */
 static int
 keep_named(Relation table, const char *index, ScanKey keys, int n_keys,
-		   ClusterNode **nodes, int n)
+		   ClusterNode **nodes, int *n)
 {
 	Oid			relid = own_table_require("fairq", index);
 	SysScanDesc scan = systable_beginscan(table, relid, true, NULL, n_keys, keys);
 	HeapTuple	tuple;
+	int			least = 0;
 
 	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
 	{
+		int			width = DatumGetInt32(own_table_column(table, tuple, SPREAD_WIDTH_OF));
 		bool		isnull;
 		Datum		named = heap_getattr(tuple, SPREAD_NODES, RelationGetDescr(table), &isnull);
 		int			kept = 0;
 
-		for (int i = 0; i < n && !isnull; i++)
+		least = least == 0 ? width : Min(least, width);
+		for (int i = 0; i < *n && !isnull; i++)
 			if (is_named(DatumGetArrayTypeP(named), nodes[i]->number))
 			{
 				ClusterNode *node = nodes[i];
@@ -168,20 +141,31 @@ keep_named(Relation table, const char *index, ScanKey keys, int n_keys,
 				nodes[i] = nodes[kept];
 				nodes[kept++] = node;
 			}
-		n = kept > 0 ? kept : n;
+		*n = kept > 0 ? kept : *n;
 	}
 	systable_endscan(scan);
-	return n;
+	return least;
 }
 
+/* Keep those that the row of a queue names, or of a group of it. */
 static int
-keep_named_of(Relation table, const text *queue, const text *group, ClusterNode **nodes, int n)
+keep_named_of(Relation table, const text *queue, const text *group, ClusterNode **nodes, int *n)
 {
 	ScanKeyData keys[2];
 
 	set_key(&keys[0], SPREAD_QUEUE, queue);
 	set_key(&keys[1], SPREAD_GROUP, group);
 	return keep_named(table, "spread_by_queue", keys, 2, nodes, n);
+}
+
+/* Keep those that the rows of a group name, in all queues. */
+static int
+keep_named_in_all(Relation table, const text *group, ClusterNode **nodes, int *n)
+{
+	ScanKeyData key;
+
+	set_key(&key, SPREAD_GROUP, group);
+	return keep_named(table, "spread_by_group", &key, 1, nodes, n);
 }
 
 /* The table, or NULL if nothing was ever said in it. */
@@ -229,12 +213,16 @@ default_width(int n)
 void
 spread_begin(Spread *spread, const text *queue)
 {
+	int			width = 0;
+
 	spread->queue = queue;
 	spread->n = spread_candidates(&spread->nodes);
+	spread->width = default_width(spread->n);
 	spread->table = open_spread_table();
-	spread->width = spread->table == NULL ? 0 : width_in_row(spread->table, queue, NULL);
-	if (spread->width == 0)
-		spread->width = default_width(spread->n);
+	if (spread->table != NULL)
+		width = keep_named_of(spread->table, queue, NULL, spread->nodes, &spread->n);
+	if (width > 0)
+		spread->width = width;
 }
 
 void
@@ -255,16 +243,11 @@ spread_of_group(Spread *spread, const text *group, ClusterNode **nodes)
 	int			width = 0;
 	int			n = spread->n;
 
+	memcpy(nodes, spread->nodes, n * sizeof(ClusterNode *));
 	if (spread->table != NULL)
-		width = width_in_row(spread->table, spread->queue, group);
+		width = keep_named_of(spread->table, spread->queue, group, nodes, &n);
 	if (width == 0)
 		width = spread->width;
-	memcpy(nodes, spread->nodes, spread->n * sizeof(ClusterNode *));
-	if (spread->table != NULL)
-	{
-		n = keep_named_of(spread->table, spread->queue, NULL, nodes, n);
-		n = keep_named_of(spread->table, spread->queue, group, nodes, n);
-	}
 	if (width >= n)
 		return n;
 	order_by_weight(VARSIZE_ANY_EXHDR(group) > 0 ? group : spread->queue, nodes, n);
@@ -301,20 +284,11 @@ spread_of_topic(const text *group, ClusterNode ***nodes)
 
 	if (table != NULL)
 	{
-		ScanKeyData key;
-		int			least;
+		int			of_group = keep_named_in_all(table, group, *nodes, &n);
+		int			of_queues = keep_named_in_all(table, NULL, *nodes, &n);
 
-		set_key(&key, SPREAD_GROUP, group);
-		least = least_width(table, "spread_by_group", &key, 1);
-		width = least > 0 ? Min(width, least) : width;
-		/* a scan makes the key one of the index */
-		set_key(&key, SPREAD_GROUP, group);
-		n = keep_named(table, "spread_by_group", &key, 1, *nodes, n);
-		set_key(&key, SPREAD_GROUP, NULL);
-		least = least_width(table, "spread_by_group", &key, 1);
-		width = least > 0 ? Min(width, least) : width;
-		set_key(&key, SPREAD_GROUP, NULL);
-		n = keep_named(table, "spread_by_group", &key, 1, *nodes, n);
+		width = of_group > 0 ? Min(width, of_group) : width;
+		width = of_queues > 0 ? Min(width, of_queues) : width;
 		table_close(table, AccessShareLock);
 	}
 	if (width >= n)
