@@ -152,23 +152,32 @@ route_node_of_uuid(const pg_uuid_t *uuid)
 }
 
 /*
+ * Numbers of nodes, for a message: "1, 2, 3".
+ */
+char *
+route_name_nodes(List *numbers)
+{
+	StringInfoData list;
+	ListCell   *lc;
+
+	initStringInfo(&list);
+	foreach(lc, numbers)
+		appendStringInfo(&list, "%s%d", list.len == 0 ? "" : ", ", lfirst_int(lc));
+	return list.data;
+}
+
+/*
  * Nodes, by number, that had something to say and were out of reach.
  */
 void
 route_warn_missing(List *numbers)
 {
-	StringInfoData list;
-	ListCell   *lc;
-
 	if (numbers == NIL)
 		return;
-	initStringInfo(&list);
-	foreach(lc, numbers)
-		appendStringInfo(&list, "%s%d", list.len == 0 ? "" : ", ", lfirst_int(lc));
 	ereport(WARNING,
 			(errcode(ERRCODE_CONNECTION_FAILURE),
 			 errmsg_plural("node %s is out of reach", "nodes %s are out of reach",
-						   list_length(numbers), list.data),
+						   list_length(numbers), route_name_nodes(numbers)),
 			 errdetail("What concerns it is missing in the result, and its outcome is not known."),
 			 errhint("Repeat the call for what is missing.")));
 }

@@ -28,15 +28,9 @@
 static void
 describe_half(ErrorData *error, List *done)
 {
-	StringInfoData list;
-	ListCell   *lc;
-
 	if (done == NIL)
 		return;
-	initStringInfo(&list);
-	foreach(lc, done)
-		appendStringInfo(&list, "%s%d", list.len == 0 ? "" : ", ", lfirst_int(lc));
-	error->detail = psprintf("It is done at node %s only.%s%s", list.data,
+	error->detail = psprintf("It is done at node %s only.%s%s", route_name_nodes(done),
 							 error->detail == NULL ? "" : " ", error->detail == NULL ? "" : error->detail);
 	error->hint = "Repeat the call once the node is there; fairq.check_cluster() says what differs.";
 }

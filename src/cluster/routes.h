@@ -23,6 +23,7 @@ extern Datum route_answer(FunctionCallInfo fcinfo, NodeCall *call);
 extern Datum route_first(FunctionCallInfo fcinfo, NodeCall *call, ClusterNode **nodes, int n);
 extern Datum route_any_node(FunctionCallInfo fcinfo, NodeCall *call);
 extern int	route_node_of_uuid(const pg_uuid_t *uuid);
+extern char *route_name_nodes(List *numbers);
 extern void route_warn_missing(List *numbers);
 extern void route_unsupported(FunctionCallInfo fcinfo, const char *why, const char *hint);
 
