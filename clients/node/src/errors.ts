@@ -1,0 +1,108 @@
+import { inspect } from 'node:util';
+
+/** What the library itself refuses or reports. Errors of the server come as `pg` gives them. */
+export class FairqError extends Error {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = new.target.name;
+  }
+}
+
+/** The task is no longer this worker's: what its transaction wrote is rolled back. */
+export class LeaseLost extends FairqError {}
+
+/** The worker closes and has no more time for the task: it was given back, and runs again elsewhere. */
+export class WorkerClosed extends FairqError {}
+
+/** Thrown by `waitUntilFinished` for a task that has ended without success, or that is not there. */
+export class TaskFailed extends FairqError {
+  /** `dead`, `cancelled`, `expired`, or `unknown` when there is no such task. */
+  readonly state: string;
+  /** The id of the task. */
+  readonly id: string;
+  constructor(message: string, id: string, state: string) {
+    super(message);
+    this.id = id;
+    this.state = state;
+  }
+}
+
+/** Thrown by `waitUntilFinished` when the time is up. The task goes on. */
+export class WaitTimeout extends FairqError {}
+
+/** Thrown by a handler to have its task again later. No attempt is counted, and no error is noted. */
+export class Snooze extends FairqError {
+  readonly delay: number | string;
+  constructor(delay: number | string) {
+    super(`snoozed for ${typeof delay === 'number' ? `${delay} ms` : delay}`);
+    this.delay = delay;
+  }
+}
+
+/** Thrown by a handler, with a delay of its own in place of the queue's backoff. The attempt counts. */
+export class RetryLater extends FairqError {
+  readonly delay: number | string;
+  constructor(message: string, delay: number | string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.delay = delay;
+  }
+}
+
+const LONGEST_ERROR = 8000;
+
+/**
+ * What is kept as `last_error`: type, message, stack and causes. The text is bounded, and has no NUL,
+ * which the server cannot store.
+ */
+export function errorText(error: unknown): string {
+  let text: string;
+  try {
+    text = error instanceof Error ? withCauses(error) : `thrown: ${inspect(error, { depth: 3 })}`;
+  } catch {
+    text = 'an error that cannot be shown';
+  }
+  return bounded(text.replaceAll('\0', '\\0'));
+}
+
+function withCauses(error: Error): string {
+  let text = oneError(error);
+  let cause = error.cause;
+  for (let depth = 0; cause !== undefined && depth < 5; depth++) {
+    text += `\ncaused by: ${cause instanceof Error ? oneError(cause) : inspect(cause, { depth: 2 })}`;
+    cause = cause instanceof Error ? cause.cause : undefined;
+  }
+  return text;
+}
+
+/** The stack names type and message, unless they were changed after the error was made. */
+function oneError(error: Error): string {
+  const head = `${error.name}: ${error.message}`;
+  const stack = typeof error.stack === 'string' ? error.stack : '';
+  const details = error as { code?: unknown; detail?: unknown; hint?: unknown };
+  const lines = [stack.includes(error.message) && stack !== '' ? stack : `${head}\n${stack}`];
+  for (const key of ['code', 'detail', 'hint'] as const) {
+    if (typeof details[key] === 'string') lines.push(`  ${key}: ${details[key]}`);
+  }
+  return lines.join('\n').trimEnd();
+}
+
+/** Head and tail of a text that is too long; both matter in a stack. */
+function bounded(text: string): string {
+  if (text.length <= LONGEST_ERROR) return text;
+  const half = LONGEST_ERROR / 2;
+  return `${text.slice(0, half)}\n… ${text.length - LONGEST_ERROR} characters …\n${text.slice(-half)}`;
+}
+
+/** The connection is gone, or the server says that it cannot serve now: worth another try. */
+export function isConnectionError(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code)) return true; // not from the server
+  return code.startsWith('08') || code.startsWith('57P') || code === '53300';
+}
+
+/** No other try will do: the queue is not there, or the role may not use it, or the database is another. */
+export function isHopeless(error: unknown): boolean {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' &&
+    ['42704', '42501', '42883', '3F000', '3D000', '28P01', '28000', '22023', '0A000'].includes(code);
+}

@@ -1,0 +1,127 @@
+import { Statement, Database, ask } from './database';
+import { FairqError, LeaseLost, Snooze } from './errors';
+import { Held, Session } from './session';
+import { Task } from './task';
+import { Transaction } from './transaction';
+import { Duration, durationText, jsonText } from './values';
+
+const EXTEND = new Statement('SELECT extract(epoch FROM fairq.extend($1, $2)) * 1000');
+
+/** What a handler gets beside its task. */
+export interface TaskContext {
+  /**
+   * The transaction of the task. It begins with its first query, and commits together with the
+   * acknowledgement when the handler has returned; when the handler throws it is rolled back.
+   */
+  readonly tx: Transaction;
+  /** Aborted when the task is no longer this worker's, with the reason. */
+  readonly signal: AbortSignal;
+  /** Ends the handler: the task comes again after the delay, and no attempt is counted. */
+  snooze(delay: Duration): never;
+  /** Makes sure that the task is still ours; with a `lease` that ends then, unless the session does before. */
+  extend(lease?: Duration): Promise<Date>;
+  /** Notes how far the task is, for `queue.get(id)`. Any JSON. */
+  progress(value: unknown): Promise<void>;
+}
+
+/** A task in work. */
+export class Run<Data> implements Held, TaskContext {
+  readonly since = performance.now();
+  readonly task: Task<Data>;
+  readonly receipt: string;
+  readonly session: Session;
+  /** `settling`: the handler has ended. `over`: settled, or lost. */
+  state: 'running' | 'settling' | 'over' = 'running';
+  private readonly database: Database;
+  private readonly relation: string;
+  private readonly onLost: (run: Run<Data>, reason: Error) => void;
+  private transaction: Transaction | undefined;
+  private controller: AbortController | undefined;
+
+  constructor(task: Task<Data>, receipt: string, session: Session, database: Database, relation: string,
+    onLost: (run: Run<Data>, reason: Error) => void) {
+    this.task = task;
+    this.receipt = receipt;
+    this.session = session;
+    this.database = database;
+    this.relation = relation;
+    this.onLost = onLost;
+    session.held.add(this);
+  }
+
+  get tx(): Transaction {
+    this.transaction ??= new Transaction(this.database.pool, this.database.prepare);
+    return this.transaction;
+  }
+
+  /** The transaction, if a query has begun it. */
+  get usedTx(): Transaction | undefined {
+    return this.transaction?.used ? this.transaction : undefined;
+  }
+
+  get signal(): AbortSignal {
+    this.controller ??= new AbortController();
+    if (this.lostBecause) this.controller.abort(this.lostBecause);
+    return this.controller.signal;
+  }
+  private lostBecause: Error | undefined;
+
+  // Handlers take these out of the context, so they do not rely on `this`.
+  get snooze(): (delay: Duration) => never {
+    return (delay) => {
+      durationText('the delay of snooze()', delay);
+      throw new Snooze(delay);
+    };
+  }
+
+  get extend(): (lease?: Duration) => Promise<Date> {
+    return async (lease) => {
+      this.mustRun('extend()');
+      const [[until]] = await this.database.ask(EXTEND, [this.receipt, durationText('the lease of extend()', lease)]);
+      if (until === null) {
+        this.lose(new LeaseLost(`the lease of task ${this.task.id} is lost`));
+        throw this.lostBecause;
+      }
+      return new Date(Number(until));
+    };
+  }
+
+  get progress(): (value: unknown) => Promise<void> {
+    return async (value) => {
+      this.mustRun('progress()');
+      await ask(this.database.pool, progressOf(this.relation), [this.task.id, jsonText('the value of progress()', value)], false);
+    };
+  }
+
+  private mustRun(what: string): void {
+    if (this.lostBecause) throw this.lostBecause;
+    if (this.state !== 'running') throw new FairqError(`${what} of task ${this.task.id} was called after its handler had ended`);
+  }
+
+  /** Stops the handler's transaction, and tells the handler. */
+  lose(reason: Error): void {
+    if (this.state !== 'running') return; // the answer to the acknowledgement says it
+    this.lostBecause = reason;
+    this.over();
+    this.transaction?.stop(reason);
+    this.controller?.abort(reason);
+    this.onLost(this, reason);
+  }
+
+  over(): void {
+    this.state = 'over';
+    this.session.drop(this);
+  }
+}
+
+const progressStatements = new Map<string, Statement>();
+
+function progressOf(relation: string): Statement {
+  let statement = progressStatements.get(relation);
+  if (!statement) {
+    statement = new Statement(`UPDATE ${relation} SET headers = jsonb_set(
+      CASE WHEN jsonb_typeof(headers) = 'object' THEN headers ELSE '{}' END, '{progress}', $2) WHERE id = $1`);
+    progressStatements.set(relation, statement);
+  }
+  return statement;
+}

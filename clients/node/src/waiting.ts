@@ -1,0 +1,38 @@
+/** A sleep; with an `until` that settles first, until then. */
+export function sleep(millis: number, until?: Promise<unknown>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, millis);
+    void until?.then(() => { clearTimeout(timer); resolve(); });
+  });
+}
+
+/** Waits between tries: longer each time, and not the same for all that failed together. */
+export class Backoff {
+  private tries = 0;
+
+  next(): number {
+    const longest = Math.min(10_000, 50 * 2 ** this.tries++);
+    return longest * (0.5 + Math.random() / 2);
+  }
+
+  reset(): void {
+    this.tries = 0;
+  }
+}
+
+/** A bell that one loop waits for. A ring that comes before the wait is not lost. */
+export class Bell {
+  private rung = false;
+  private wake: (() => void) | undefined;
+
+  ring(): void {
+    this.rung = true;
+    this.wake?.();
+  }
+
+  async heard(): Promise<void> {
+    if (!this.rung) await new Promise<void>((resolve) => { this.wake = resolve; });
+    this.wake = undefined;
+    this.rung = false;
+  }
+}

@@ -1,0 +1,418 @@
+import { EventEmitter } from 'node:events';
+import { hostname } from 'node:os';
+import * as pg from 'pg';
+import { Claimed, Claims } from './claims';
+import { Connection, Database, Statement } from './database';
+import { FairqError, LeaseLost, RetryLater, Snooze, WorkerClosed, errorText, isConnectionError, isHopeless } from './errors';
+import { Run, TaskContext } from './run';
+import { Session } from './session';
+import { Settler, Verdict } from './settler';
+import { Task } from './task';
+import { arrayText, checkOptions, durationText, jsonText, milliseconds, queueName, wholeNumber } from './values';
+import { Backoff, Bell, sleep } from './waiting';
+
+const QUEUES = new Statement(`SELECT q.queue, q.keep_done > '0', format('%I.%I', n.nspname, c.relname)
+  FROM fairq.queues q JOIN pg_class c ON c.oid = q.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+  WHERE q.queue = ANY ($1)`);
+
+/** Tasks that were claimed ahead are given back when none was begun for so long. */
+const PREFETCH_PATIENCE = 1000;
+/** Handlers that take no longer than this are worth claiming ahead for. */
+const QUICK = 100;
+/** How often the settings of the queues are read again. */
+const SETTINGS_AGE = 60_000;
+/** What is under way at the server when a worker closes has so long to answer. */
+const LAST_ANSWERS = 5000;
+
+export type Handler<Data = unknown, Result = unknown> =
+  (task: Task<Data>, context: TaskContext) => Promise<Result> | Result;
+
+export interface WorkerOptions {
+  /** How many handlers run at a time; 1. */
+  concurrency?: number;
+  /** Up to so many tasks are claimed ahead, while handlers are quick; 0. */
+  prefetch?: number;
+  /** The session lives so long without a heartbeat, in milliseconds; 30,000. */
+  ttl?: number;
+  /** With several queues: each is the first in its turn, in place of the order given. */
+  rotate?: boolean;
+  /** Shown in `fairq.sessions`; the host and the process. */
+  name?: string;
+  /** Where the pool goes through a pooler in transaction mode: how to connect to the server itself. */
+  direct?: string | pg.ClientConfig;
+  /** Named prepared statements on the pool; true, without `direct`. */
+  prepare?: boolean;
+}
+
+export interface WorkerEvents<Data = unknown, Result = unknown> {
+  /** Acknowledged, and committed. */
+  completed: (task: Task<Data>, result: Result) => void;
+  /** The attempt failed, and was counted. */
+  failed: (task: Task<Data>, error: unknown) => void;
+  /** The task was no longer ours, or nobody can say: what its transaction wrote is not there, or the task is done. */
+  lost: (task: Task<Data>, reason: Error) => void;
+  /** Something went wrong that concerns no task, such as a lost connection. The worker goes on. */
+  error: (error: Error) => void;
+}
+
+export interface CloseOptions {
+  /** What handlers that run have left, in milliseconds; 30,000. Then their tasks are given back. */
+  timeout?: number;
+}
+
+interface Settings {
+  keepsResults: boolean;
+  relation: string;
+}
+
+/** Claims tasks and has the handler work on them, until it is closed. */
+export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
+  readonly queues: readonly string[];
+  readonly name: string;
+  private readonly handler: Handler<Data, Result>;
+  private readonly database: Database;
+  private readonly settler: Settler;
+  private readonly concurrency: number;
+  private readonly prefetch: number;
+  private readonly ttl: number;
+  private readonly rotate: boolean;
+  private readonly direct: string | pg.ClientConfig | undefined;
+  private readonly bell = new Bell();
+  private readonly runs = new Set<Run<Data>>();
+  private readonly sessions = new Set<Session>();
+  private readonly claimBackoff = new Backoff();
+  private readonly closed: Promise<void>;
+  private settings = new Map<string, Settings>();
+  private settingsAt = 0;
+  private ahead: (Claimed & { at: number })[] = [];
+  private prefetchNow: number;
+  private session: Session | undefined;
+  private running: Promise<void> | undefined;
+  private closing = false;
+  private short = false;
+  private quick = true;
+  private startClosing!: () => void;
+  private hurry!: () => void;
+  private readonly hurried: Promise<void>;
+
+  constructor(connection: Connection, queues: string | readonly string[], handler: Handler<Data, Result>,
+    options: WorkerOptions = {}) {
+    super();
+    checkOptions('Worker', options, ['concurrency', 'prefetch', 'ttl', 'rotate', 'name', 'direct', 'prepare']);
+    if (typeof handler !== 'function') throw new TypeError('the third argument of Worker is no function; give the handler of a task');
+    this.queues = [...new Set((Array.isArray(queues) ? queues : [queues]).map(queueName))];
+    wholeNumber('the number of queues', this.queues.length, 1, 32);
+    this.handler = handler;
+    this.concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1, 10_000);
+    this.prefetch = this.prefetchNow = wholeNumber('prefetch', options.prefetch ?? 0, 0, 10_000);
+    this.ttl = milliseconds('ttl', options.ttl ?? 30_000, 500);
+    this.rotate = options.rotate ?? false;
+    this.direct = options.direct;
+    this.name = (options.name ?? `${hostname().slice(0, 40)} ${process.pid}`).replaceAll('\0', '');
+    this.database = new Database(connection, options.prepare ?? options.direct === undefined);
+    this.settler = new Settler(this.database.pool, this.database.prepare, Math.max(this.ttl, 5000),
+      (error) => this.report(error));
+    this.closed = new Promise((resolve) => { this.startClosing = resolve; });
+    this.hurried = new Promise((resolve) => { this.hurry = resolve; });
+  }
+
+  /** Works until `close` is called. Rejected when it cannot start: no such queue, no privilege. */
+  run(): Promise<void> {
+    if (this.running) throw new FairqError('the worker was started already; make another one');
+    this.running = this.serve();
+    return this.running;
+  }
+
+  /** Stops claiming, gives back what has not begun, lets handlers end for a time, gives back the rest. */
+  async close(options: CloseOptions = {}): Promise<void> {
+    checkOptions('close()', options, ['timeout']);
+    const timeout = milliseconds('timeout', options.timeout ?? 30_000, 0);
+    this.closing = true;
+    this.startClosing();
+    this.bell.ring();
+    const hurry = setTimeout(this.hurry, timeout);
+    try {
+      await this.running?.catch(() => {}); // whoever called run() is told
+      if (!this.running) await this.database.close();
+    } finally {
+      clearTimeout(hurry);
+    }
+  }
+
+  // --- the loop ---------------------------------------------------------------
+
+  private async serve(): Promise<void> {
+    const onPoolError = (error: Error): void => this.report(error);
+    const { pool } = this.database;
+    pool.on('error', onPoolError);
+    const chores = setInterval(() => this.doChores(), PREFETCH_PATIENCE);
+    try {
+      await this.connectAndClaim();
+    } finally {
+      clearInterval(chores);
+      await this.shutDown();
+      pool.removeListener('error', onPoolError);
+      await this.database.close();
+    }
+  }
+
+  private async connectAndClaim(): Promise<void> {
+    const backoff = new Backoff();
+    let first = true;
+    while (!this.closing) {
+      let session: Session, claims: Claims;
+      try {
+        ({ session, claims } = await this.connect());
+      } catch (error) {
+        if (first && isHopeless(error)) throw error;
+        this.report(error);
+        await sleep(backoff.next(), this.closed);
+        continue;
+      }
+      first = false;
+      backoff.reset();
+      await this.claimUnder(session, claims).catch((error) => this.closing || this.report(error));
+      // What the last answer may have granted, and nobody has seen, is given back with the session.
+      if (!this.closing) session.retire();
+      if (!session.alive) this.ahead = [];
+      await claims.connection.end();
+    }
+  }
+
+  private async connect(): Promise<{ session: Session; claims: Claims }> {
+    await this.readSettings();
+    this.giveBackAhead();
+    const session = await Session.open(this.database.pool, { name: this.name.slice(0, 63), ttl: this.ttl, direct: this.direct });
+    let claims: Claims;
+    try {
+      claims = await Claims.open(this.database.pool, this.direct, this.ttl, [...this.queues], this.rotate);
+    } catch (error) {
+      await session.close();
+      throw error;
+    }
+    const { connection } = claims;
+    this.session = session;
+    this.sessions.add(session);
+    void session.over.then((reason) => {
+      this.sessions.delete(session);
+      connection.destroy();
+      this.bell.ring();
+      if (reason) this.report(reason);
+    });
+    return { session, claims };
+  }
+
+  private async claimUnder(session: Session, claims: Claims): Promise<void> {
+    const stopWaiting = this.closed.then(async () => {
+      while (!claims.connection.closed && this.claiming) { // a cancel may come between two statements
+        await claims.cancel(session);
+        await sleep(50);
+      }
+    });
+    void stopWaiting;
+    while (!this.closing && session.alive) {
+      const most = this.wanted();
+      if (most === 0) {
+        await this.bell.heard();
+        continue;
+      }
+      const free = this.runs.size < this.concurrency;
+      try {
+        this.claiming = true;
+        const claimed = await claims.claim(session, most, free);
+        this.claimBackoff.reset();
+        this.short = !free && claimed.length < most;
+        const at = performance.now();
+        for (const one of claimed) this.ahead.push({ ...one, at });
+        this.begin();
+      } catch (error) {
+        if (claims.connection.closed || isConnectionError(error)) throw error;
+        if (!this.closing) this.report(error);
+        await sleep(this.claimBackoff.next(), this.closed);
+      } finally {
+        this.claiming = false;
+      }
+    }
+  }
+  private claiming = false;
+
+  /** How many to claim: for those who are free, and some ahead. */
+  private wanted(): number {
+    const free = this.concurrency - this.runs.size;
+    if (free > 0) {
+      if (this.quick) this.prefetchNow = Math.min(this.prefetch, Math.max(1, 2 * this.prefetchNow));
+      return free + this.prefetchNow;
+    }
+    if (this.short || this.ahead.length > this.prefetchNow / 2) return 0;
+    return this.prefetchNow - this.ahead.length;
+  }
+
+  private begin(): void {
+    while (this.runs.size < this.concurrency && this.ahead.length > 0 && !this.closing && this.session?.alive) {
+      const { task, receipt } = this.ahead.shift() as Claimed;
+      const run = new Run<Data>(task as Task<Data>, receipt, this.session, this.database,
+        this.settings.get(task.queue)?.relation ?? '', this.onLost);
+      this.runs.add(run);
+      void this.work(run);
+    }
+  }
+
+  private readonly onLost = (run: Run<Data>, reason: Error): void => this.tell('lost', run.task, reason);
+
+  /** Each second. */
+  private doChores(): void {
+    const oldest = this.ahead[0];
+    if (oldest && performance.now() - oldest.at > PREFETCH_PATIENCE) {
+      this.prefetchNow = Math.floor(this.prefetchNow / 2);
+      this.quick = false;
+      this.giveBackAhead();
+    }
+    if (performance.now() - this.settingsAt > SETTINGS_AGE) {
+      this.settingsAt = performance.now();
+      this.readSettings().catch((error) => this.report(error));
+    }
+  }
+
+  private giveBackAhead(): void {
+    const { session } = this;
+    for (const { receipt } of this.ahead) {
+      this.settler.add({ receipt, verdict: { kind: 'release', delay: '0' }, alive: () => session?.alive ?? false, settled: () => {} });
+    }
+    this.ahead = [];
+  }
+
+  private async readSettings(): Promise<void> {
+    const rows = await this.database.ask(QUEUES, [arrayText([...this.queues])]);
+    const found = new Map(rows.map(([queue, keeps, relation]) =>
+      [queue as string, { keepsResults: keeps === 't', relation: relation as string }]));
+    const missing = this.queues.filter((queue) => !found.has(queue));
+    if (missing.length > 0) {
+      throw Object.assign(new FairqError(
+        `there is no queue ${missing.map((name) => JSON.stringify(name)).join(', ')}; make it with queue.create() or fairq.create_queue`),
+      { code: '42704' });
+    }
+    this.settings = found;
+    this.settingsAt = performance.now();
+  }
+
+  // --- a task -----------------------------------------------------------------
+
+  private async work(run: Run<Data>): Promise<void> {
+    try {
+      const value = await this.handler(run.task, run);
+      if (run.state === 'running') await this.succeed(run, value);
+    } catch (error) {
+      if (run.state !== 'over') await this.fail(run, error);
+    } finally {
+      this.quick = performance.now() - run.since < QUICK;
+      this.runs.delete(run);
+      this.begin();
+      this.bell.ring();
+    }
+  }
+
+  private async succeed(run: Run<Data>, value: Result): Promise<void> {
+    const result = value !== undefined && this.settings.get(run.task.queue)?.keepsResults
+      ? jsonText('the result of the handler', value) : null;
+    const tx = run.usedTx;
+    run.state = 'settling';
+    if (!tx) return this.settle(run, { kind: 'ack', result }, () => this.tell('completed', run.task, value));
+    const mine = await tx.commit(run.receipt, result);
+    run.over();
+    if (mine) this.tell('completed', run.task, value);
+    else this.onLost(run, new LeaseLost(`the lease of task ${run.task.id} was lost, and its transaction is rolled back`));
+  }
+
+  private async fail(run: Run<Data>, error: unknown): Promise<void> {
+    run.state = 'settling';
+    await run.usedTx?.rollback();
+    let verdict: Verdict;
+    try {
+      verdict = verdictOf(error);
+    } catch (wrong) { // a delay that is none
+      verdict = verdictOf(error = wrong);
+    }
+    this.settle(run, verdict, () => verdict.kind === 'nack' && this.tell('failed', run.task, error));
+  }
+
+  private settle(run: Run<Data>, verdict: Verdict, done: () => void): void {
+    const { receipt, session } = run;
+    this.settler.add({
+      receipt, verdict, alive: () => session.alive,
+      settled: (mine, error) => {
+        if (error !== undefined && verdict.kind !== 'release') return this.refused(run, verdict, error, done);
+        run.over();
+        if (mine) done();
+        else this.onLost(run, new LeaseLost(`the lease of task ${run.task.id} was lost, or it is not known whether it was settled`));
+      },
+    });
+  }
+
+  /** The server does not take the verdict, which is another one's fault: the attempt has failed. */
+  private refused(run: Run<Data>, verdict: Verdict, error: unknown, done: () => void): void {
+    if (verdict.kind === 'ack' && verdict.result !== null && (error as { code?: string }).code === '55000') {
+      const settings = this.settings.get(run.task.queue);
+      if (settings) settings.keepsResults = false;
+      return this.settle(run, { kind: 'ack', result: null }, done);
+    }
+    this.report(error);
+    if (verdict.kind === 'ack') {
+      return this.settle(run, { kind: 'nack', error: errorText(error), delay: null }, () => this.tell('failed', run.task, error));
+    }
+    return this.settle(run, { kind: 'release', delay: '1 min' }, () => {});
+  }
+
+  // --- the end ----------------------------------------------------------------
+
+  private async shutDown(): Promise<void> {
+    this.closing = true;
+    this.giveBackAhead();
+    const ended = (async () => {
+      while (this.runs.size > 0) await this.bell.heard();
+    })();
+    await Promise.race([ended, this.hurried]);
+    const late = new WorkerClosed('the worker was closed before the handler had ended; the task is given back');
+    for (const run of this.runs) run.lose(late);
+    const settling = (async () => {
+      while ([...this.runs].some((run) => run.state === 'settling')) await this.bell.heard();
+      await this.settler.idle();
+    })();
+    await Promise.race([settling, sleep(LAST_ANSWERS, settling)]);
+    await Promise.all([...this.sessions].map((session) => session.close()));
+  }
+
+  // --- events -----------------------------------------------------------------
+
+  private tell<E extends 'completed' | 'failed' | 'lost'>(event: E, task: Task<Data>, about: unknown): void {
+    if (this.listenerCount(event) === 0) return;
+    try {
+      super.emit(event, task, about);
+    } catch (error) { // of a listener: no task may suffer from it
+      this.report(error);
+    }
+  }
+
+  private report(error: unknown): void {
+    const shown = error instanceof Error ? error : new FairqError(String(error));
+    if (this.listenerCount('error') > 0) super.emit('error', shown);
+    else console.error(`pgfairq worker ${this.name}: ${shown.message}`);
+  }
+
+  override on<E extends keyof WorkerEvents>(event: E, listener: WorkerEvents<Data, Result>[E]): this {
+    return super.on(event, listener as (...values: unknown[]) => void);
+  }
+
+  override once<E extends keyof WorkerEvents>(event: E, listener: WorkerEvents<Data, Result>[E]): this {
+    return super.once(event, listener as (...values: unknown[]) => void);
+  }
+
+  override off<E extends keyof WorkerEvents>(event: E, listener: WorkerEvents<Data, Result>[E]): this {
+    return super.off(event, listener as (...values: unknown[]) => void);
+  }
+}
+
+function verdictOf(error: unknown): Verdict {
+  if (error instanceof Snooze) return { kind: 'release', delay: durationText('the delay of Snooze', error.delay) as string };
+  const delay = error instanceof RetryLater ? durationText('the delay of RetryLater', error.delay) : null;
+  return { kind: 'nack', error: errorText(error), delay };
+}

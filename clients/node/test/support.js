@@ -1,0 +1,110 @@
+'use strict';
+// What the tests share: databases, faults of the server, processes, waits for conditions.
+
+const { execFileSync, spawn } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const readline = require('node:readline');
+const { Pool } = require('pg');
+const { Queue, Worker } = require('pgfairq');
+
+const CLUSTER = process.env.FAIRQ_CLUSTER;
+const PATIENCE = 120_000; // for a machine that hangs, not for one that is late
+let databases = 0;
+
+function config(database) {
+  return { host: process.env.PGHOST, user: process.env.PGUSER, database };
+}
+
+/** A pool of the test's that does not mind a server that goes away. */
+function poolOf(settings, max = 10) {
+  const pool = new Pool({ ...settings, max });
+  pool.on('error', () => {});
+  return pool;
+}
+
+/** A database of its own with the extension in it; ended with the test. */
+async function newDatabase(t, setup = '') {
+  const name = `test_${process.pid}_${++databases}`;
+  const admin = poolOf(config('postgres'), 1);
+  await admin.query(`CREATE DATABASE ${name}`);
+  await admin.end();
+  const pool = poolOf(config(name), 20);
+  await pool.query(`CREATE EXTENSION pgfairq; ${setup}`);
+  t.after(() => pool.end());
+  return { name, pool, config: config(name), rows: async (sql, values) => (await pool.query(sql, values)).rows };
+}
+
+/** A queue of a database of its own, and a worker that is closed with the test. */
+async function newQueue(t, settings = {}, setup = '') {
+  const database = await newDatabase(t, setup);
+  const queue = new Queue(database.pool, 'emails');
+  await queue.create({ backoffBase: 0, ...settings });
+  const start = (handler, options = {}, queues = 'emails') => {
+    const worker = new Worker(database.pool, queues, handler, options);
+    const seen = watch(worker);
+    seen.running = worker.run();
+    seen.running.catch(() => {});
+    t.after(() => worker.close({ timeout: 5000 }));
+    return Object.assign(worker, { seen });
+  };
+  return { ...database, queue, start };
+}
+
+/** What a worker tells, in lists. */
+function watch(worker) {
+  const seen = { completed: [], failed: [], lost: [], errors: [] };
+  worker.on('completed', (task, result) => seen.completed.push({ task, result }));
+  worker.on('failed', (task, error) => seen.failed.push({ task, error }));
+  worker.on('lost', (task, reason) => seen.lost.push({ task, reason }));
+  worker.on('error', (error) => seen.errors.push(error));
+  return seen;
+}
+
+const sleep = (millis) => new Promise((resolve) => setTimeout(resolve, millis));
+
+/** Asks until it holds. */
+async function until(what, condition) {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const value = await condition();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`not within ${PATIENCE / 1000} s: ${what}`);
+    await sleep(10);
+  }
+}
+
+// --- the server ---------------------------------------------------------------
+
+function pgCtl(...parts) {
+  execFileSync('pg_ctl', ['-D', `${CLUSTER}/data`, '-l', `${CLUSTER}/log`, '-w', '-t', '120', '-s', ...parts], { stdio: ['ignore', 'inherit', 'inherit'] });
+}
+
+/** mode: fast, or immediate, which is a crash with recovery. The tests' process stands still meanwhile. */
+function restart(mode = 'fast') {
+  pgCtl('restart', '-m', mode);
+}
+
+// --- processes ----------------------------------------------------------------
+
+/** A process that runs test/programs/NAME with its arguments as JSON, and the lines that it prints. */
+function start(t, program, parameters) {
+  const child = spawn(process.execPath, [path.join(__dirname, 'programs', program), JSON.stringify(parameters)],
+    { stdio: ['ignore', 'pipe', 'inherit'] });
+  const lines = [];
+  readline.createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
+  const ended = new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal })));
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await ended;
+  });
+  return { child, lines, ended, said: (line) => until(`the process says ${line}`, () => lines.includes(line)) };
+}
+
+function temporary(t, prefix) {
+  const directory = fs.mkdtempSync(path.join(process.env.TMPDIR, prefix));
+  t.after(() => fs.rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+module.exports = { config, newDatabase, newQueue, poolOf, restart, sleep, start, temporary, until, watch };
