@@ -1,0 +1,258 @@
+"""Where connections come from: a connection string, a pool of psycopg_pool, or a function."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import threading
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Iterator, List, Optional, Protocol, Set, TypeVar, Union, cast
+
+import psycopg
+from psycopg import AsyncConnection, Connection
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from .statements import Statement
+
+T = TypeVar("T")
+AnyConnection = Union["Connection[Any]", "AsyncConnection[Any]"]
+
+
+class Pool(Protocol):
+    """What is used of psycopg_pool.ConnectionPool."""
+
+    def getconn(self) -> "Connection[Any]": ...
+
+    def putconn(self, conn: "Connection[Any]") -> None: ...
+
+
+class AsyncPool(Protocol):
+    """What is used of psycopg_pool.AsyncConnectionPool."""
+
+    async def getconn(self) -> "AsyncConnection[Any]": ...
+
+    async def putconn(self, conn: "AsyncConnection[Any]") -> None: ...
+
+
+Given = Union[str, Pool, Callable[[], "Connection[Any]"]]
+AsyncGiven = Union[str, AsyncPool, Callable[[], Awaitable["AsyncConnection[Any]"]]]
+
+# A connection that is dead is noticed within half a minute, also by a worker that only listens.
+DEFAULTS: Dict[str, Any] = {
+    "client_encoding": "utf8", "connect_timeout": "10", "application_name": "pgfairq", "keepalives_idle": "10",
+    "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "25000",
+}
+# Prepared statements do not pass a pooler in transaction mode.
+SETTINGS: Dict[str, Any] = {"autocommit": True, "prepare_threshold": None}
+
+
+def connect_arguments(conninfo: str) -> Dict[str, Any]:
+    return {**DEFAULTS, **conninfo_to_dict(conninfo), **SETTINGS}
+
+
+def is_usable(connection: AnyConnection) -> bool:
+    """Open, between transactions, and the server has not sent anything: what it sends unasked is mostly its farewell."""
+    if connection.closed or connection.info.transaction_status != TransactionStatus.IDLE:
+        return False
+    try:
+        return not is_readable(connection.fileno())
+    except (OSError, ValueError, psycopg.Error):
+        return False
+
+
+def is_readable(descriptor: int) -> bool:
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
+def run(connection: "Connection[Any]", statement: Statement[T]) -> T:
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        cursor.execute(statement.query, statement.parameters)
+        return statement.read(cursor.fetchall())
+
+
+async def run_async(connection: "AsyncConnection[Any]", statement: Statement[T]) -> T:
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(statement.query, statement.parameters)
+        return statement.read(await cursor.fetchall())
+
+
+class Source:
+    """Lends connections in autocommit mode, to any number of threads."""
+
+    def __init__(self, given: Given) -> None:
+        if not (isinstance(given, str) or hasattr(given, "getconn") or callable(given)):
+            raise TypeError("the queue's connection must be a connection string, a pool of psycopg_pool, or a function that"
+                            f" returns a connection, not {type(given).__name__}")
+        if isinstance(given, str):
+            conninfo_to_dict(given)  # says at once what is wrong with it
+        self.given = given
+        self._idle: List["Connection[Any]"] = []
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._changed: Set[int] = set()  # connections of a pool that are not in autocommit mode for others
+
+    def acquire(self) -> "Connection[Any]":
+        given = self.given
+        if not isinstance(given, str) and hasattr(given, "getconn"):
+            connection = given.getconn()
+            if not connection.autocommit:
+                connection.autocommit = True
+                self._changed.add(id(connection))
+            return connection
+        while True:
+            with self._lock:
+                self._forget_parents()
+                if not self._idle:
+                    break
+                connection = self._idle.pop()
+            if is_usable(connection):
+                return connection
+            connection.close()
+        return self.connect()
+
+    def connect(self) -> "Connection[Any]":
+        """A new one, for the caller to close; from a pool one of its connections, to be released."""
+        given = self.given
+        if isinstance(given, str):
+            return psycopg.connect("", **connect_arguments(given))
+        if hasattr(given, "getconn"):
+            return self.acquire()
+        connection = given()
+        if not isinstance(connection, Connection):
+            raise TypeError(f"the function for connections must return a psycopg.Connection, not {type(connection).__name__}")
+        connection.autocommit = True
+        return connection
+
+    def release(self, connection: "Connection[Any]") -> None:
+        if not isinstance(self.given, str) and hasattr(self.given, "putconn"):
+            changed = id(connection) in self._changed
+            self._changed.discard(id(connection))
+            if not is_usable(connection):
+                connection.close()
+            elif changed:
+                connection.autocommit = False
+            self.given.putconn(connection)
+        elif is_usable(connection):
+            with self._lock:
+                self._idle.append(connection)
+        else:
+            connection.close()
+
+    @contextmanager
+    def connection(self) -> Iterator["Connection[Any]"]:
+        connection = self.acquire()
+        try:
+            yield connection
+        finally:
+            self.release(connection)
+
+    def run(self, statement: Statement[T]) -> T:
+        with self.connection() as connection:
+            return run(connection, statement)
+
+    def close(self) -> None:
+        """Closes what is idle. A pool is its owner's to close."""
+        with self._lock:
+            self._forget_parents()
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def _forget_parents(self) -> None:
+        """After a fork the connections are the parent's: they are neither used nor closed here."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._idle = []
+
+
+class AsyncSource:
+    """Lends connections in autocommit mode, to the tasks of an event loop."""
+
+    def __init__(self, given: AsyncGiven) -> None:
+        if not (isinstance(given, str) or hasattr(given, "getconn") or callable(given)):
+            raise TypeError("the queue's connection must be a connection string, an AsyncConnectionPool, or a coroutine function"
+                            f" that returns a connection, not {type(given).__name__}")
+        if isinstance(given, str):
+            conninfo_to_dict(given)
+        self.given = given
+        self._idle: List["AsyncConnection[Any]"] = []
+        self._owner: Optional[object] = None
+        self._changed: Set[int] = set()
+
+    async def acquire(self) -> "AsyncConnection[Any]":
+        given = self.given
+        if not isinstance(given, str) and hasattr(given, "getconn"):
+            connection = await given.getconn()
+            if not connection.autocommit:
+                await connection.set_autocommit(True)
+                self._changed.add(id(connection))
+            return connection
+        self._forget_others()
+        while self._idle:
+            connection = self._idle.pop()
+            if is_usable(connection):
+                return connection
+            await connection.close()
+        return await self.connect()
+
+    async def connect(self) -> "AsyncConnection[Any]":
+        given = self.given
+        connection: Any
+        if isinstance(given, str):
+            connection = await AsyncConnection.connect("", **connect_arguments(given))
+            return cast("AsyncConnection[Any]", connection)
+        if hasattr(given, "getconn"):
+            return await self.acquire()
+        connection = await given()
+        if not isinstance(connection, AsyncConnection):
+            raise TypeError(f"the function for connections must return a psycopg.AsyncConnection, not {type(connection).__name__}")
+        await connection.set_autocommit(True)
+        return connection
+
+    async def release(self, connection: "AsyncConnection[Any]") -> None:
+        if not isinstance(self.given, str) and hasattr(self.given, "putconn"):
+            changed = id(connection) in self._changed
+            self._changed.discard(id(connection))
+            if not is_usable(connection):
+                await connection.close()
+            elif changed:
+                await connection.set_autocommit(False)
+            await self.given.putconn(connection)
+        elif is_usable(connection) and self._is_mine():
+            self._idle.append(connection)
+        else:
+            await connection.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator["AsyncConnection[Any]"]:
+        connection = await self.acquire()
+        try:
+            yield connection
+        finally:
+            await self.release(connection)
+
+    async def run(self, statement: Statement[T]) -> T:
+        async with self.connection() as connection:
+            return await run_async(connection, statement)
+
+    async def close(self) -> None:
+        self._forget_others()
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            await connection.close()
+
+    def _is_mine(self) -> bool:
+        return self._owner == (os.getpid(), id(asyncio.get_running_loop()))
+
+    def _forget_others(self) -> None:
+        """Connections of another event loop, or of the process that forked this one, are not ours to use."""
+        if not self._is_mine():
+            self._owner = (os.getpid(), id(asyncio.get_running_loop()))
+            self._idle = []

@@ -1,0 +1,108 @@
+"""A task in a worker's hands, and what is told to the server when the handler is done with it."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from . import statements
+from .errors import Retry, Snooze
+from .report import error_text, first_line
+from .statements import Statement
+from .values import Duration, duration, json_text, parse_json
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def moment(microseconds: Optional[int]) -> Optional[datetime]:
+    return None if microseconds is None else EPOCH + timedelta(microseconds=microseconds)
+
+
+class Delivery:
+    """One claimed task."""
+
+    __slots__ = ("queue", "id", "receipt", "group", "priority", "attempt", "enqueued", "expires", "payload_text", "headers_text",
+                 "claimed", "session")
+
+    def __init__(self, row: Tuple[Any, ...], session: Any) -> None:
+        (self.queue, self.id, self.receipt, self.group, self.priority, self.attempt, self.enqueued,
+         self.expires) = json.loads(row[0])
+        self.payload_text: str = row[1]
+        self.headers_text: Optional[str] = row[2]
+        self.claimed = time.monotonic()
+        self.session = session
+
+    def __str__(self) -> str:
+        return f"task {self.id} of queue {self.queue!r}"
+
+    def payload(self) -> Any:
+        return parse_json(self.payload_text)
+
+    def headers(self) -> Any:
+        return parse_json(self.headers_text)
+
+
+@dataclass
+class Settlement:
+    """What becomes of a lease: ack, nack or release."""
+
+    kind: str
+    delivery: Delivery
+    result: Optional[str] = None        # of an ack: JSON
+    error: Optional[str] = None         # of a nack
+    delay: Optional[Duration] = None    # of a nack or release
+    doubtful: bool = False              # a transaction that has acknowledged may still be open at the server
+    tries: int = 0
+
+    @property
+    def receipt(self) -> str:
+        receipt: str = self.delivery.receipt
+        return receipt
+
+
+def result_text(result: Any) -> Optional[str]:
+    return None if result is None else json_text(result, "the handler's result")
+
+
+def after_error(delivery: Delivery, error: BaseException) -> Settlement:
+    """What a handler's exception means for its task."""
+    try:
+        if isinstance(error, Snooze):
+            return Settlement("release", delivery, delay=duration(error.delay, "the delay of a snooze"))
+        if isinstance(error, Retry):
+            return Settlement("nack", delivery, error=error_text(error), delay=duration(error.delay, "the delay of a retry"))
+    except (TypeError, ValueError) as wrong:
+        error = wrong
+    return Settlement("nack", delivery, error=error_text(error))
+
+
+def refused(settlement: Settlement, error: BaseException) -> Optional[Settlement]:
+    """What to do about one that the server refuses for itself: a result that it does not take is the task's failure."""
+    if settlement.kind == "ack":
+        return Settlement("nack", settlement.delivery, error=f"the acknowledgement was refused: {first_line(error)}")
+    if settlement.delay is not None:    # a delay that is out of range
+        return Settlement(settlement.kind, settlement.delivery, error=f"{settlement.error or ''}\n{first_line(error)}".strip())
+    return None
+
+
+def batches(settlements: Sequence[Settlement]) -> Iterator[Tuple[Statement[List[str]], List[Settlement]]]:
+    """As few statements as there are kinds."""
+    kinds: Dict[Tuple[Any, ...], List[Settlement]] = {}
+    for settlement in settlements:
+        key: Tuple[Any, ...] = (settlement.kind, settlement.delay)
+        if settlement.kind == "ack" and settlement.result is not None:
+            key = ("result", settlement.delivery.queue)
+        kinds.setdefault(key, []).append(settlement)
+    for (kind, detail), some in kinds.items():
+        receipts = [settlement.receipt for settlement in some]
+        if kind == "ack":
+            yield statements.ack_many(receipts), some
+        elif kind == "result":
+            yield statements.ack_results(detail, [(settlement.receipt, settlement.result or "null") for settlement in some]), some
+        elif kind == "nack":
+            yield statements.nack_many(receipts, [settlement.error or "" for settlement in some], detail), some
+        else:
+            yield statements.release_many(receipts, detail), some

@@ -1,0 +1,49 @@
+"""What the library raises, beside the errors of psycopg."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+from .values import Duration
+
+if TYPE_CHECKING:
+    from .models import Outcome
+
+
+class FairqError(Exception):
+    """The base of what is raised here."""
+
+
+class LeaseLost(FairqError):
+    """The task is no longer this worker's: another one may have it. The handler must stop."""
+
+
+class TaskFailed(FairqError):
+    """A task that was awaited has not been acknowledged."""
+
+    def __init__(self, message: str, outcome: Optional[Outcome]) -> None:
+        super().__init__(message)
+        self.outcome = outcome
+
+
+class AwaitTimeout(FairqError, TimeoutError):
+    """A task that was awaited has not ended in time. It goes on."""
+
+
+class Snooze(Exception):
+    """Raised by a handler: not now, but after a delay. No attempt is counted."""
+
+    def __init__(self, delay: Duration) -> None:
+        super().__init__(f"snoozed for {delay}")
+        self.delay = delay
+
+
+class Retry(Exception):
+    """Raised by a handler: the attempt failed, and the next one comes after this delay.
+
+    Without a delay the queue's backoff decides, as for any other exception.
+    """
+
+    def __init__(self, error: str = "retry", delay: Optional[Duration] = None) -> None:
+        super().__init__(error)
+        self.delay = delay

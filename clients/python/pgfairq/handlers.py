@@ -1,0 +1,83 @@
+"""Which function handles which task. The name of a handler travels in the header "task"."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Dict, Generic, Mapping, Optional, TypeVar
+
+from .values import text
+
+HEADER = "task"
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+def is_coroutine_function(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
+class NoHandler(LookupError):
+    """The worker has no function for a task."""
+
+
+class Registry:
+    """The handlers of a queue by name; None is the name of the one for all others."""
+
+    def __init__(self, queue: str, is_async: bool) -> None:
+        self.queue = queue
+        self.is_async = is_async
+        self.handlers: Dict[Optional[str], Callable[..., Any]] = {}
+
+    def add(self, name: Optional[str], function: Callable[..., Any]) -> None:
+        if not callable(function):
+            raise TypeError(f"a handler must be a function, not {function!r}; write @queue.task(\"name\"), with parentheses")
+        if is_coroutine_function(function) != self.is_async:
+            raise TypeError(f"the handler {function!r} must be {'a coroutine (async def)' if self.is_async else 'a function, not a coroutine'};"
+                            " Queue has functions, AsyncQueue has coroutines")
+        if name is not None:
+            text(name, "the name of a task")
+        if name in self.handlers:
+            what = "a default handler" if name is None else f"a handler for task {name!r}"
+            raise ValueError(f"queue {self.queue!r} has {what} already: {self.handlers[name]!r}")
+        self.handlers[name] = function
+
+    def find(self, headers: Any) -> Callable[..., Any]:
+        name = headers.get(HEADER) if isinstance(headers, dict) else None
+        handler = self.handlers.get(name) if isinstance(name, str) else None
+        handler = handler or self.handlers.get(None)
+        if handler is None:
+            named = f"named {name!r}" if name is not None else "without a name"
+            raise NoHandler(f"this worker has no handler for a task {named} in queue {self.queue!r}; it has handlers for:"
+                            f" {', '.join(sorted(repr(known) for known in self.handlers)) or 'nothing'}")
+        return handler
+
+
+def named_headers(name: Optional[str], headers: Optional[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
+    if name is None:
+        return headers
+    if headers is not None and not isinstance(headers, Mapping):
+        raise TypeError(f"headers must be a dict, not {type(headers).__name__}: {headers!r}")
+    return {**(headers or {}), HEADER: name}
+
+
+class Handled(Generic[H]):
+    """A handler, as its decorator leaves it: call it as ever, or enqueue a task for it."""
+
+    def __init__(self, queue: Any, name: Optional[str], function: H) -> None:
+        self.queue = queue
+        self.name = name
+        self.function = function
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", repr(function))
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.function(*arguments, **named)
+
+    def __repr__(self) -> str:
+        return f"<task {self.name!r} of queue {self.queue.name!r}>"
+
+    def _options(self, options: Mapping[str, Any]) -> Dict[str, Any]:
+        headers = options.get("headers")
+        if isinstance(headers, (list, tuple)):
+            return {**options, "headers": [named_headers(self.name, one) for one in headers]}
+        return {**options, "headers": named_headers(self.name, headers)}

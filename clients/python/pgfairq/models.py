@@ -1,0 +1,143 @@
+"""What the server answers, with types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that peek shows."""
+
+    id: int
+    group: str
+    payload: Any
+    headers: Any
+    priority: int
+    attempt: int
+    enqueued_at: datetime
+    expires_at: Optional[datetime]
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """A task in whatever state."""
+
+    id: int
+    state: str
+    group: str
+    payload: Any
+    headers: Any
+    priority: int
+    cost: float
+    attempts: int
+    max_attempts: int
+    enqueued_at: datetime
+    run_at: Optional[datetime]
+    lease_until: Optional[datetime]
+    unique_key: Optional[str]
+    last_error: Optional[str]
+    expires_at: Optional[datetime]
+
+    @property
+    def progress(self) -> Any:
+        """What the handler has told with context.progress(), or None."""
+        return self.headers.get("progress") if isinstance(self.headers, dict) else None
+
+
+@dataclass(frozen=True)
+class DeadTask:
+    id: int
+    group: str
+    payload: Any
+    headers: Any
+    priority: int
+    attempts: int
+    enqueued_at: datetime
+    last_error: Optional[str]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task has ended, or its present state: see fairq.await."""
+
+    state: str
+    result: Any
+    last_error: Optional[str]
+    done_at: Optional[datetime]
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ("acked", "dead", "cancelled", "expired")
+
+
+@dataclass(frozen=True)
+class Position:
+    state: str
+    ahead: Optional[int]
+    starts_at: Optional[datetime]
+    exact: bool
+
+
+@dataclass(frozen=True)
+class QueueStats:
+    """A row of fairq.queue_stats."""
+
+    queue: str
+    ready: Optional[int]
+    leased: Optional[int]
+    scheduled: Optional[int]
+    overflow: Optional[int]
+    held: Optional[int]
+    dead: Optional[int]
+    oldest_ready_age: Optional[timedelta]
+    enqueued: int
+    claimed: int
+    acked: int
+    nacked: int
+    released: int
+    expired: int
+    cancelled: int
+    dead_total: int
+    expired_tasks: int
+    enqueue_rate: float
+    claim_rate: float
+    ack_rate: float
+    wait_p50: Optional[timedelta]
+    wait_p95: Optional[timedelta]
+    wait_p99: Optional[timedelta]
+    run_p50: Optional[timedelta]
+    run_p95: Optional[timedelta]
+    run_p99: Optional[timedelta]
+    deduplicated: int
+    snoozed: int
+    stats_reset: Optional[datetime]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    name: str
+    queue: str
+    cron: str
+    timezone: str
+    catch_up: str
+    overlap: bool
+    active: bool
+    next_run: Optional[datetime]
+    last_run: Optional[datetime]
+    last_task: Optional[int]
+    skipped: int
+    failures: int
+    last_error: Optional[str]
+    group: str
+    payload: Any
+
+
+# Columns of a type here that have another name in the server.
+RENAMED = {"group": "group_key"}
+
+
+def columns(model: Any) -> Tuple[str, ...]:
+    return tuple(RENAMED.get(name, name) for name in model.__dataclass_fields__)

@@ -1,0 +1,203 @@
+"""A queue for producers and operators, with blocking calls."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, TypeVar, Union
+
+from psycopg import Connection
+
+from . import statements
+from .connections import Given, Source, run
+from .handlers import H, Handled
+from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
+from .queue_base import QueueBase, result_of
+from .statements import Statement
+from .values import Duration, Group
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .options import AlterOptions, EnqueueOptions, ManyOptions, PublishOptions, QueueOptions, ScheduleOptions
+
+T = TypeVar("T")
+Transaction = Optional["Connection[Any]"]
+
+
+class Handler(Handled[H]):
+    """A handler of a Queue."""
+
+    queue: "Queue"
+
+    def enqueue(self, payload: Any, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
+        return self.queue.enqueue(payload, connection=connection, **self._options(details))
+
+    def enqueue_many(self, payloads: Sequence[Any], *, connection: Transaction = None, **details: Unpack[ManyOptions]) -> List[int]:
+        return self.queue.enqueue_many(payloads, connection=connection, **self._options(details))
+
+    def schedule(self, name: str, cron: str, payload: Any = None, **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
+        return self.queue.schedule(name, cron, payload, **self._options(details))
+
+
+class Queue(QueueBase[Source]):
+    """A queue, by its name, in the database of a connection string, a pool, or a function that connects.
+
+    With settings, or create=True, it is created before its first use if it is not there. One that is
+    there is left as it is: see alter().
+    """
+
+    is_async = False
+
+    def __init__(self, connection: Union[Given, Source], name: str, *, create: bool = False,
+                 **settings: Unpack[QueueOptions]) -> None:
+        super().__init__(connection if isinstance(connection, Source) else Source(connection), name, create, settings)
+        self._creating = threading.Lock()
+
+    def _run(self, statement: Statement[T], connection: Transaction = None) -> T:
+        self.ensure()
+        if connection is None:
+            return self.source.run(statement)
+        return run(connection, statement)
+
+    def ensure(self) -> None:
+        """Create the queue, if that is asked for and it is not there."""
+        if self._missing:
+            with self._creating:
+                if self._missing:
+                    self.source.run(statements.create_queue(self.name, self.settings))
+                    self._missing = False
+
+    def close(self) -> None:
+        """Close idle connections. The queue may be used again. A pool is its owner's to close."""
+        self.source.close()
+
+    # -- producing
+
+    def enqueue(self, payload: Any, *, connection: Transaction = None, **details: Unpack[EnqueueOptions]) -> int:
+        """Add a task and return its id. With a connection it is part of the transaction that is open there."""
+        return self._run(self._enqueue(payload, details), connection)
+
+    def enqueue_many(self, payloads: Sequence[Any], *, connection: Transaction = None,
+                     **details: Unpack[ManyOptions]) -> List[int]:
+        """Add tasks, all or none of them, and return their ids in order."""
+        return self._run(self._enqueue_many(payloads, details), connection)
+
+    def publish(self, topic: str, payload: Any, *, connection: Transaction = None, **details: Unpack[PublishOptions]) -> int:
+        """Add a task to each queue that has subscribed to the topic; how many these are."""
+        return self._run(self._publish(topic, payload, details), connection)
+
+    def subscribe(self, topic: str) -> None:
+        self._run(statements.call("subscribe", [topic, self.name], {}, statements.nothing))
+
+    def unsubscribe(self, topic: str) -> bool:
+        return bool(self._run(statements.call("unsubscribe", [topic, self.name], {})))
+
+    # -- handlers
+
+    def task(self, name: Optional[str] = None) -> Callable[[H], Handler[H]]:
+        """Decorator: the function handles the tasks of this name; without one, those that no other handles."""
+
+        def register(function: H) -> Handler[H]:
+            self.registry.add(name, function)
+            return Handler(self, name, function)
+
+        return register
+
+    # -- results
+
+    def outcome(self, task: int, timeout: Duration = 0) -> Optional[Outcome]:
+        """How a task has ended, or its state after the time; None if it is not known."""
+        return self._run(statements.outcome(self.name, task, timeout))
+
+    def await_result(self, task: int, timeout: Duration = 30) -> Any:
+        """What the handler has returned. TaskFailed if the task failed, AwaitTimeout if it has not ended in time."""
+        return result_of(self.name, task, self.outcome(task, timeout))
+
+    # -- looking
+
+    def peek(self, count: int = 10) -> List[Task]:
+        """The tasks that would be claimed next."""
+        return self._run(statements.peek(self.name, count))
+
+    def get(self, task: int) -> Optional[TaskStatus]:
+        return self._run(statements.get_task(self.name, task))
+
+    def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000) -> List[TaskStatus]:
+        """Tasks of a state, of a group. Reads the whole table."""
+        return self._run(statements.tasks(self.name, state, group, limit))
+
+    def dead(self, limit: int = 100) -> List[DeadTask]:
+        return self._run(statements.dead_tasks(self.name, limit))
+
+    def position(self, task: int) -> Optional[Position]:
+        return self._run(statements.position(self.name, task))
+
+    def stats(self) -> QueueStats:
+        rows = self._run(statements.stats(self.name))
+        if not rows:
+            raise LookupError(f"there is no queue {self.name!r}, or it is not yours to read")
+        return rows[0]
+
+    # -- operating
+
+    def cancel(self, task: int, *, connection: Transaction = None) -> bool:
+        return bool(self._run(statements.call("cancel", [self.name, task], {}), connection))
+
+    def revive(self, task: int, *, connection: Transaction = None) -> bool:
+        """Make a dead task ready again."""
+        return bool(self._run(statements.call("revive", [self.name, task], {}), connection))
+
+    def revive_group(self, group: Group, *, connection: Transaction = None) -> int:
+        return int(self._run(statements.of_group("revive_group", self.name, group), connection))
+
+    def revive_all(self, *, connection: Transaction = None) -> int:
+        return int(self._run(statements.call("revive_all", [self.name], {}), connection))
+
+    def purge(self, *, connection: Transaction = None) -> int:
+        """Remove every task that is not leased; how many."""
+        return int(self._run(statements.call("purge", [self.name], {}), connection))
+
+    def purge_group(self, group: Group, *, connection: Transaction = None) -> int:
+        return int(self._run(statements.of_group("purge_group", self.name, group), connection))
+
+    def pause(self, *, connection: Transaction = None) -> None:
+        self._run(statements.call("pause", [self.name], {}), connection)
+
+    def resume(self, *, connection: Transaction = None) -> None:
+        self._run(statements.call("resume", [self.name], {}), connection)
+
+    def pause_group(self, group: Group, *, connection: Transaction = None) -> None:
+        self._run(statements.of_group("pause_group", self.name, group), connection)
+
+    def resume_group(self, group: Group, *, connection: Transaction = None) -> None:
+        self._run(statements.of_group("resume_group", self.name, group), connection)
+
+    def set_group(self, group: Group, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
+                  rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
+        """Weight and limits of a group; None leaves one as it is."""
+        self._run(statements.set_group(self.name, group, weight, max_leased, rate, burst), connection)
+
+    def reset_group(self, group: Group, *, connection: Transaction = None) -> bool:
+        return self._run(statements.reset_group(self.name, group), connection)
+
+    def alter(self, *, connection: Transaction = None, **settings: Unpack[AlterOptions]) -> None:
+        self._run(self._alter(settings), connection)
+
+    def drop(self) -> bool:
+        """Drop the queue, with what is in it."""
+        return bool(self.source.run(statements.call("drop_queue", [self.name], {})))
+
+    # -- schedules
+
+    def schedule(self, name: str, cron: str, payload: Any = None, *, connection: Transaction = None,
+                 **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
+        """A task at every tick; returns the next one."""
+        following: Optional[datetime] = self._run(self._schedule(name, cron, {} if payload is None else payload, details), connection)
+        return following
+
+    def unschedule(self, name: str, *, connection: Transaction = None) -> bool:
+        return bool(self._run(statements.call("unschedule", [name], {}), connection))
+
+    def schedules(self) -> List[Schedule]:
+        return self._run(statements.schedules(self.name))

@@ -1,0 +1,44 @@
+"""What an operator reads in last_error: type, message and frames of an exception."""
+
+from __future__ import annotations
+
+import traceback
+
+LONGEST = 8000
+FRAMES = 30
+
+
+def clean(text: str, longest: int = LONGEST) -> str:
+    """Text that the server takes: no NUL, no half of a surrogate pair, not beyond a length."""
+    text = text.encode("utf-8", "replace").decode("utf-8").replace("\0", "\\0")
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
+
+
+def error_text(error: BaseException) -> str:
+    """One line with type and message, then the frames, the innermost last, as Python prints them."""
+    try:
+        message = "".join(traceback.format_exception_only(type(error), error)).strip()
+    except Exception:  # an exception whose __str__ fails
+        message = type(error).__name__
+    try:
+        # Without the frames of this library, which are the same each time.
+        frames = traceback.extract_tb(error.__traceback__)
+        own = __file__.rsplit("report.py", 1)[0]
+        kept = [frame for frame in frames if not frame.filename.startswith(own)] or frames
+        where = "".join(traceback.format_list(kept[-FRAMES:]))
+        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if cause is not None:
+            where += f"\nafter {type(cause).__name__}: {clean(str(cause), 1000)}"
+    except Exception:
+        where = ""
+    return clean(f"{clean(message, LONGEST // 2)}\n{where}".strip())
+
+
+def first_line(error: BaseException) -> str:
+    try:
+        return (str(error).strip() or type(error).__name__).splitlines()[0]
+    except Exception:
+        return type(error).__name__

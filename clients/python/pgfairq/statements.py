@@ -1,0 +1,349 @@
+"""The SQL of the library, for both kinds of connections: what to send, and how to read the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+
+from psycopg import sql
+
+from . import models, values
+from .values import Duration, Group
+
+T = TypeVar("T")
+Rows = List[Tuple[Any, ...]]
+
+# How an argument is written where the driver's own type would not do.
+CASTS = {
+    "payload": "::jsonb", "headers": "::jsonb", "group_key": "::text", "priority": "::bigint", "cost": "::float8",
+    "delay": "::interval", "run_at": "::timestamptz", "expires_at": "::timestamptz", "unique_key": "::text",
+    "unique_for": "::interval", "max_attempts": "::int", "lease": "::interval", "after": "::bigint[]",
+    "backoff_jitter": "::float8", "buckets": "::int", "max_ready": "::bigint", "max_ready_per_group": "::bigint",
+    "max_depth": "::bigint", "default_priority": "::bigint", "weight": "::float8", "rate": "::float8", "max_leased": "::int", "burst": "::int",
+}
+
+DURATIONS = ("lease", "backoff_base", "backoff_max", "keep_done", "expire_after")
+
+
+@dataclass(frozen=True)
+class Statement(Generic[T]):
+    query: Union[bytes, sql.Composed]
+    parameters: Tuple[Any, ...]
+    read: Callable[[Rows], T]
+
+
+def nothing(rows: Rows) -> None:
+    return None
+
+
+def single(rows: Rows) -> Any:
+    return rows[0][0]
+
+
+def as_many(model: Type[T]) -> Callable[[Rows], List[T]]:
+    """Rows whose columns are the fields of a model, with JSON as text."""
+    names = tuple(model.__dataclass_fields__)  # type: ignore[attr-defined]
+    json_at = [n for n, name in enumerate(names) if name in ("payload", "headers", "result")]
+
+    def read(rows: Rows) -> List[T]:
+        made = []
+        for row in rows:
+            cells = list(row)
+            for n in json_at:
+                cells[n] = values.shown_json(cells[n])
+            made.append(model(*cells))
+        return made
+
+    return read
+
+
+def as_one(model: Type[T]) -> Callable[[Rows], Optional[T]]:
+    many = as_many(model)
+    return lambda rows: next(iter(many(rows)), None)
+
+
+def select_list(model: Any) -> str:
+    return ", ".join(f"{name}::text" if name in ("payload", "headers", "result") else name for name in models.columns(model))
+
+
+def call(function: str, positional: Sequence[Any], named: Mapping[str, Any], read: Callable[[Rows], T] = single) -> Statement[T]:
+    """SELECT of a function. Names and casts are ours, values go as parameters."""
+    places = ["%s"] * len(positional)
+    given = {name: value for name, value in named.items() if value is not None}
+    places += [f"{name} => %s{CASTS.get(name, '')}" for name in given]
+    return Statement(f"SELECT fairq.{function}({', '.join(places)})".encode(), (*positional, *given.values()), read)
+
+
+def queue_options(options: Mapping[str, Any]) -> Dict[str, Any]:
+    return {name: values.duration(value, name) if name in DURATIONS else value
+            for name, value in options.items() if value is not None}
+
+
+def create_queue(queue: str, options: Mapping[str, Any]) -> Statement[None]:
+    """Nothing if it is there, also for a role that may not create any."""
+    create: Statement[None] = call("create_queue", [queue], {**queue_options(options), "if_not_exists": True}, nothing)
+    assert isinstance(create.query, bytes)
+    return Statement(create.query + b" WHERE NOT EXISTS (SELECT FROM fairq.queues WHERE queue = %s)", (*create.parameters, queue), nothing)
+
+
+def alter_queue(queue: str, options: Mapping[str, Any]) -> Statement[None]:
+    return call("alter_queue", [queue], queue_options(options), nothing)
+
+
+@dataclass
+class Details:
+    """What an enqueue says of a task, beside the payload."""
+
+    group: Any = None
+    delay: Any = None
+    run_at: Any = None
+    priority: Any = None
+    cost: Any = None
+    unique_key: Any = None
+    unique_for: Optional[Duration] = None
+    on_duplicate: Optional[str] = None
+    expires_at: Any = None
+    max_attempts: Any = None
+    lease: Any = None
+    headers: Any = None
+    after: Optional[Sequence[int]] = None
+    on_dead: Optional[str] = None
+
+    def named(self) -> Dict[str, Any]:
+        """The arguments of fairq.enqueue for one task."""
+        return {
+            "group_key": values.group_key(self.group),
+            "delay": values.duration(self.delay, "delay"),
+            "run_at": values.moment(self.run_at, "run_at"),
+            "priority": self.priority,
+            "cost": self.cost,
+            "unique_key": values.group_key(self.unique_key, "unique_key"),
+            "unique_for": values.duration(self.unique_for, "unique_for"),
+            "on_duplicate": self.on_duplicate,
+            "expires_at": values.moment(self.expires_at, "expires_at"),
+            "max_attempts": self.max_attempts,
+            "lease": values.duration(self.lease, "lease"),
+            "headers": values.json_object(self.headers, "headers"),
+            "after": None if self.after is None else list(self.after),
+            "on_dead": self.on_dead,
+        }
+
+
+def enqueue(queue: str, payload: Any, details: Details) -> Statement[int]:
+    named = {"payload": values.json_text(payload, "payload"), **details.named()}
+    return call("enqueue", [queue], named)
+
+
+def publish(topic: str, payload: Any, details: Details) -> Statement[int]:
+    named = {"payload": values.json_text(payload, "payload"), **details.named()}
+    return call("publish", [values.text(topic, "topic")], named)
+
+
+# enqueue_many of the server has no headers, and no settings that only some tasks have.
+# With these each task is one call of enqueue, all in one statement. Keys are taken in
+# their order, so that two such statements do not deadlock.
+ENQUEUE_EACH = b"""
+SELECT t.n, fairq.enqueue(%s, t.payload, group_key => t.group_key, priority => t.priority, cost => t.cost,
+        run_at => t.run_at, delay => t.delay, unique_key => t.unique_key, headers => t.headers, expires_at => t.expires_at,
+        on_duplicate => %s, unique_for => %s::interval, max_attempts => %s::int, lease => %s::interval)
+FROM (
+    SELECT * FROM ROWS FROM (jsonb_array_elements(%s::jsonb), unnest(%s::text[]), unnest(%s::bigint[]), unnest(%s::float8[]),
+            unnest(%s::timestamptz[]), unnest(%s::interval[]), unnest(%s::text[]), jsonb_array_elements(%s::jsonb),
+            unnest(%s::timestamptz[]))
+        WITH ORDINALITY AS a(payload, group_key, priority, cost, run_at, delay, unique_key, headers, expires_at, n)
+    ORDER BY unique_key COLLATE "C", n
+) t
+"""
+
+ENQUEUE_MANY = b"""
+SELECT fairq.enqueue_many(%s, ARRAY(SELECT jsonb_array_elements(%s::jsonb)), group_keys => %s::text[], priorities => %s::bigint[],
+    costs => %s::float8[], run_ats => %s::timestamptz[], unique_keys => %s::text[], on_duplicate => %s, unique_for => %s::interval)
+"""
+
+
+def in_order(rows: Rows) -> List[int]:
+    return [task for _, task in sorted(rows)]
+
+
+def enqueue_many(queue: str, payloads: Sequence[Any], details: Details) -> Statement[List[int]]:
+    """In details, a list or tuple has a value for each payload; anything else is for all."""
+    payloads = list(payloads)
+    count = len(payloads)
+
+    def column(name: str, convert: Callable[[Any, str], Any] = lambda value, name: value) -> Optional[List[Any]]:
+        given = values.each(getattr(details, name), count, name)
+        return None if given is None else [convert(value, name) for value in given]
+
+    if details.after is not None:
+        raise ValueError("enqueue_many has no after: give the tasks that wait for others to enqueue")
+    encoded = values.json_text(payloads, "payloads")
+    groups, keys = column("group", values.group_key), column("unique_key", values.group_key)
+    run_ats = column("run_at", values.moment)
+    priorities = column("priority")
+    costs = column("cost", lambda value, name: value if value is None else float(value))
+    on_duplicate = details.on_duplicate
+    unique_for = values.duration(details.unique_for, "unique_for")
+    if (details.headers, details.expires_at, details.delay, details.max_attempts, details.lease) == (None,) * 5:
+        return Statement(ENQUEUE_MANY, (queue, encoded, groups, priorities, costs, run_ats, keys, on_duplicate, unique_for), single)
+    headers = column("headers")
+    return Statement(ENQUEUE_EACH, (
+        queue, on_duplicate, unique_for, details.max_attempts, values.duration(details.lease, "lease"), encoded, groups,
+        priorities, costs, run_ats, column("delay", values.duration), keys, values.json_object(headers, "headers"),
+        column("expires_at", values.moment)), in_order)
+
+
+# -- looking, and what operators do ---------------------------------------------------------------
+
+def peek(queue: str, count: int) -> Statement[List[models.Task]]:
+    return Statement(f"SELECT {select_list(models.Task)} FROM fairq.peek(%s, %s)".encode(), (queue, count), as_many(models.Task))
+
+
+def get_task(queue: str, task: int) -> Statement[Optional[models.TaskStatus]]:
+    return Statement(f"SELECT {select_list(models.TaskStatus)} FROM fairq.get_task(%s, %s)".encode(), (queue, task),
+                     as_one(models.TaskStatus))
+
+
+def tasks(queue: str, state: Optional[str], group: Optional[Group], limit: int) -> Statement[List[models.TaskStatus]]:
+    query = f"SELECT {select_list(models.TaskStatus)} FROM fairq.tasks(%s, %s::text, %s::text) ORDER BY id LIMIT %s"
+    return Statement(query.encode(), (queue, state, values.group_key(group), limit), as_many(models.TaskStatus))
+
+
+def dead_tasks(queue: str, limit: int) -> Statement[List[models.DeadTask]]:
+    query = f"SELECT {select_list(models.DeadTask)} FROM fairq.dead_tasks WHERE queue = %s ORDER BY id LIMIT %s"
+    return Statement(query.encode(), (queue, limit), as_many(models.DeadTask))
+
+
+def position(queue: str, task: int) -> Statement[Optional[models.Position]]:
+    query = "SELECT state, ahead, starts_at, exact FROM fairq.get_task_position(%s, %s) WHERE state IS NOT NULL"
+    return Statement(query.encode(), (queue, task), as_one(models.Position))
+
+
+def outcome(queue: str, task: int, timeout: Optional[Duration]) -> Statement[Optional[models.Outcome]]:
+    query = f"SELECT {select_list(models.Outcome)} FROM fairq.await(%s, %s, %s::interval) WHERE state IS NOT NULL"
+    return Statement(query.encode(), (queue, task, values.duration(timeout, "timeout")), as_one(models.Outcome))
+
+
+def stats(queue: Optional[str]) -> Statement[List[models.QueueStats]]:
+    query = f"SELECT {select_list(models.QueueStats)} FROM fairq.queue_stats WHERE queue = coalesce(%s, queue) ORDER BY queue"
+    return Statement(query.encode(), (queue,), as_many(models.QueueStats))
+
+
+def of_group(function: str, queue: str, group: Group) -> Statement[Any]:
+    """purge_group and the like. None, which may be a mistake, is no group and not all of them."""
+    return call(function, [queue, named_group(group)], {})
+
+
+def named_group(group: Group) -> str:
+    key = values.group_key(group)
+    if key is None:
+        raise TypeError("group must not be None: what is for all groups is a method without the argument")
+    return key
+
+
+def set_group(queue: str, group: Group, weight: Optional[float], max_leased: Optional[int], rate: Optional[float],
+              burst: Optional[int]) -> Statement[None]:
+    named = {"weight": weight, "max_leased": max_leased, "rate": rate, "burst": burst}
+    return call("set_group", [queue, named_group(group)], named, nothing)
+
+
+def reset_group(queue: str, group: Group) -> Statement[bool]:
+    return call("reset_group", [queue, named_group(group)], {})
+
+
+# -- schedules ------------------------------------------------------------------------------------
+
+def schedule(queue: str, name: str, cron: str, options: Mapping[str, Any]) -> Statement[Optional[datetime]]:
+    return call("schedule", [values.text(name, "name"), queue, values.text(cron, "cron")], options)
+
+
+def schedules(queue: Optional[str]) -> Statement[List[models.Schedule]]:
+    query = f"SELECT {select_list(models.Schedule)} FROM fairq.schedules WHERE queue = coalesce(%s, queue) ORDER BY name"
+    return Statement(query.encode(), (queue,), as_many(models.Schedule))
+
+
+# -- what a worker sends --------------------------------------------------------------------------
+
+def open_session(name: str, ttl: float, bound: bool) -> Statement[str]:
+    return Statement(b"SELECT fairq.open_session(%s, make_interval(secs => %s), bound => %s)::text", (name[:63], ttl, bound), single)
+
+
+def heartbeat(session: str) -> Statement[bool]:
+    return Statement(b"SELECT fairq.heartbeat(%s::uuid)", (session,), single)
+
+
+def close_session(session: str) -> Statement[int]:
+    return Statement(b"SELECT fairq.close_session(%s::uuid)", (session,), single)
+
+
+# What identifies the task comes in one value, which Python reads at once. Payload and
+# headers are a tenant's: they are read later, where a failure is the task's own.
+CLAIM = b"""
+SELECT json_build_array(queue, id, receipt, group_key, priority, attempt, (extract(epoch FROM enqueued_at) * 1000000)::bigint,
+        (extract(epoch FROM expires_at) * 1000000)::bigint)::text, payload::text, headers::text
+FROM fairq.claim_any(%s::text[], %s, session => %s::uuid, wait => make_interval(secs => %s))
+"""
+
+
+def claim(queues: Sequence[str], count: int, session: str, wait: float) -> Statement[Rows]:
+    return Statement(CLAIM, (list(queues), count, session, wait), lambda rows: rows)
+
+
+def array(receipts: Sequence[str]) -> str:
+    """A uuid[] as text. Receipts are the server's own."""
+    return "{" + ",".join(receipts) + "}"
+
+
+def extend(receipt: str, lease: Optional[Duration]) -> Statement[Optional[datetime]]:
+    return Statement(b"SELECT fairq.extend(%s::uuid, %s::interval)", (receipt, values.duration(lease, "lease")), single)
+
+
+def still_held(receipts: Sequence[str]) -> Statement[List[str]]:
+    return Statement(b"SELECT r::text FROM fairq.extend_many(%s::uuid[]) r", (array(receipts),), lambda rows: [row[0] for row in rows])
+
+
+def progress(queue: str, task: int, value: str) -> Statement[bool]:
+    """Beside the tenant's headers; nothing is overwritten that is no object."""
+    query = sql.SQL("""
+        UPDATE {} SET headers = coalesce(headers, '{{}}') || jsonb_build_object('progress', %s::jsonb)
+        WHERE id = %s AND (headers IS NULL OR jsonb_typeof(headers) = 'object') RETURNING id
+    """).format(sql.Identifier("fairq", "q_" + queue))
+    return Statement(query, (value, task), lambda rows: bool(rows))
+
+
+# A result is kept where the queue keeps what is done; elsewhere the server would refuse it.
+KEPT = "CASE WHEN (SELECT keep_done IS NOT NULL FROM fairq.queues WHERE queue = %s) THEN {} END"
+ACK_RESULT = ("SELECT fairq.ack(%s::uuid, " + KEPT.format("%s::jsonb") + ")").encode()
+ACK_RESULTS = ("""
+SELECT e->>0 FROM jsonb_array_elements(%s::jsonb) e WHERE fairq.ack((e->>0)::uuid, """ + KEPT.format("e->1") + ")").encode()
+
+
+def ack(receipt: str, queue: str, result: Optional[str]) -> Statement[bool]:
+    """The result is JSON, or None for no result."""
+    if result is None:
+        return Statement(b"SELECT fairq.ack(%s::uuid)", (receipt,), single)
+    return Statement(ACK_RESULT, (receipt, queue, result), single)
+
+
+def settled(rows: Rows) -> List[str]:
+    return [row[0] for row in rows]
+
+
+def ack_many(receipts: Sequence[str]) -> Statement[List[str]]:
+    return Statement(b"SELECT r::text FROM fairq.ack_many(%s::uuid[]) r", (array(receipts),), settled)
+
+
+def ack_results(queue: str, results: Sequence[Tuple[str, str]]) -> Statement[List[str]]:
+    """Of one queue; the results are JSON."""
+    pairs = "[" + ",".join(f'["{receipt}",{result}]' for receipt, result in results) + "]"
+    return Statement(ACK_RESULTS, (pairs, queue), settled)
+
+
+def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:
+    return Statement(b"SELECT r::text FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval) r",
+                     (array(receipts), list(errors), values.duration(delay, "delay")), settled)
+
+
+def release_many(receipts: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:
+    return Statement(b"SELECT r::text FROM fairq.release_many(%s::uuid[], coalesce(%s::interval, '0')) r",
+                     (array(receipts), values.duration(delay, "delay")), settled)

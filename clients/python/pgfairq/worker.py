@@ -1,0 +1,324 @@
+"""A worker whose handlers run in threads."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+
+from .connections import Given, Source
+from .context import Context
+from .delivery import Delivery, Settlement, after_error, result_text
+from .errors import LeaseLost
+from .pace import STALE, Backoff, Pace
+from .queue import Queue
+from .report import first_line
+from .session import Session
+from .settler import Settler
+from .supervisor import supervise
+from .values import Duration
+from .worker_base import Options, WorkerBase, log, tell_failed
+
+STOP, ABORT, ENDED = "stop", "abort", "ended"
+
+
+class Worker(WorkerBase[Source]):
+    """Runs the handlers of its queues, up to `concurrency` at a time.
+
+    queues: in the order in which they are served: a later one is served when those before have nothing ready.
+    processes: so many of these workers, each in a process of its own.
+    ttl: a worker that hangs for so long has lost its tasks. finish: how long handlers may go on after SIGTERM.
+    prefetch: how many tasks may be claimed beyond those that run, where handlers take milliseconds.
+    direct: where `queues` connect through a pooler in transaction mode, a connection that does not, for the session.
+    bound: whether the session ends with its connection; False where that is through such a pooler.
+    """
+
+    def __init__(self, queues: Union[Queue, Sequence[Queue]], *, concurrency: int = 8, processes: int = 1, ttl: Duration = 30,
+                 finish: Duration = 30, prefetch: int = 100, direct: Optional[Given] = None, bound: bool = True,
+                 name: Optional[str] = None) -> None:
+        super().__init__(queues, Queue, Options(concurrency, ttl, finish, prefetch, bound, name))
+        if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= 1000:
+            raise ValueError(f"processes must be a number from 1 to 1000, not {processes!r}")
+        self.processes = processes
+        self.direct = self.source if direct is None else Source(direct)
+        self._orders: "queue.SimpleQueue[str]" = queue.SimpleQueue()
+
+    def stop(self, now: bool = False) -> None:
+        """Claim no more, finish, return from run(). now: without waiting for handlers. From any thread."""
+        self._orders.put(ABORT if now else STOP)
+
+    def run(self, drain: bool = False) -> None:
+        """Work until stop(), SIGTERM or SIGINT; a second signal is stop(now=True).
+
+        drain: until nothing can be claimed and all is done.
+        """
+        if self.processes == 1:
+            self._run(drain, (signal.SIGTERM, signal.SIGINT))
+        else:
+            with Signals(self.stop, (signal.SIGTERM, signal.SIGINT)):
+                # Ctrl-C reaches all processes of a terminal. Of ours it is for the first one to tell the others.
+                supervise(lambda: self._run(drain, (signal.SIGTERM,)), self.stop, self.processes, self._orders)
+
+    def _run(self, drain: bool, signals: Sequence[int]) -> None:
+        with Signals(self.stop, signals):
+            Run(self, drain).main()
+
+
+class Signals:
+    """These signals stop the worker, while it runs in the main thread."""
+
+    def __init__(self, stop: Callable[[bool], None], numbers: Sequence[int]) -> None:
+        self.stop = stop
+        self.numbers = numbers
+        self.before: Dict[int, Any] = {}
+        self.count = 0
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number in self.numbers:
+                self.before[number] = signal.signal(number, self.note)
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def note(self, number: int, frame: object) -> None:
+        self.count += 1
+        self.stop(self.count > 1)
+
+
+class Run:
+    """One run of a worker: the thread of the session, those of handlers, and the settler."""
+
+    def __init__(self, worker: Worker, drain: bool) -> None:
+        self.worker = worker
+        self.options = worker.options
+        self.drain = drain
+        self.pace = Pace(self.options.concurrency, self.options.prefetch)
+        self.name = self.options.session_name()
+        self.lock = threading.Lock()        # of pace and active
+        self.active: Dict[str, Context] = {}
+        self.ready: "queue.SimpleQueue[Optional[Delivery]]" = queue.SimpleQueue()
+        self.room = threading.Event()       # something has changed that the session's thread should look at
+        self.threads: List[threading.Thread] = []
+        self.session: Optional[Session] = None
+        self.stopping = False
+        self.aborting = False
+        self.error: Optional[Exception] = None
+        self.settler = Settler(worker.source, self._settled)
+
+    # -- the main thread
+
+    def main(self) -> None:
+        threading.Thread(target=self._serve, name="pgfairq session", daemon=True).start()
+        timeout: Optional[float] = None
+        while True:
+            try:
+                order = self.worker._orders.get(timeout=timeout)
+            except queue.Empty:
+                order = ""
+            if order == ENDED:
+                break
+            if order:
+                self.stopping = True
+                self.aborting = self.aborting or order == ABORT
+                self.room.set()
+                timeout = 0.2   # a claim that waits is interrupted; again, if it had not begun
+            if self.session is not None:
+                self.session.interrupt()
+        if self.error is not None:
+            raise self.error
+
+    # -- the session's thread
+
+    def _serve(self) -> None:
+        backoff = Backoff()
+        try:
+            while not self.stopping:
+                try:
+                    for one in self.worker.queues:
+                        one.ensure()
+                    self._one_session(backoff)
+                except Exception as error:
+                    pause = backoff.next()
+                    self.worker.trouble(error, pause)
+                    self._pause(pause)
+        except Exception as error:
+            self.error = error
+        finally:
+            for _ in self.threads:
+                self.ready.put(None)
+            self.settler.close(1)
+            self.worker._orders.put(ENDED)
+
+    def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self.stopping and time.monotonic() < end:
+            self.room.clear()
+            self.room.wait(min(0.5, max(0.0, end - time.monotonic())))
+
+    def _one_session(self, backoff: Backoff) -> None:
+        session = Session(self.worker.direct, self.name, self.options.ttl, self.options.bound)
+        self.session = session
+        why = "the session of its worker is over"
+        try:
+            self._claim(session, backoff)
+            self._finish(session)
+        except Exception as error:
+            why = f"{why}: {first_line(error)}"
+            raise
+        finally:
+            self.session = None
+            session.over = session.over or not self.stopping
+            self._take_back()
+            self._lose(self._contexts(session), why)
+            session.close()
+
+    def _claim(self, session: Session, backoff: Backoff) -> None:
+        while not self.stopping:
+            self.room.clear()
+            due = session.beats.due_in()
+            if not due:
+                self._beat(session)
+            self._give_back_stale(session)
+            with self.lock:
+                wanted, idle_handler = self.pace.claim()
+                waiting = self.pace.waiting
+            if not wanted:
+                self.room.wait(min(due, STALE / 2) if waiting else due)
+                continue
+            claimed = session.claim(self.worker.names, wanted, due if idle_handler and not self.drain else 0)
+            backoff.reset()
+            if claimed:
+                self._hand_out(claimed)
+            elif claimed is not None and self.drain and self.pace.idle:
+                self.stopping = True
+            elif self.drain or not idle_handler:
+                self.room.wait(due)
+
+    def _hand_out(self, claimed: List[Delivery]) -> None:
+        with self.lock:
+            self.pace.waiting += len(claimed)
+            needed = min(self.options.concurrency, self.pace.running + self.pace.waiting)
+        for delivery in claimed:
+            self.ready.put(delivery)
+        while len(self.threads) < needed:
+            thread = threading.Thread(target=self._work, name=f"pgfairq handler {len(self.threads) + 1}", daemon=True)
+            self.threads.append(thread)
+            thread.start()
+
+    def _beat(self, session: Session) -> None:
+        contexts = self._contexts(session)
+        held = set(session.beat([context.receipt for context in contexts]))
+        self._lose([context for context in contexts if context.receipt not in held],
+                   "the lease was lost: the task was cancelled, or its time has run out")
+
+    def _contexts(self, session: Session) -> List[Context]:
+        with self.lock:
+            return [context for context in self.active.values() if context._delivery.session is session]
+
+    def _lose(self, contexts: List[Context], why: str) -> None:
+        for context in contexts:
+            with self.lock:
+                active = self.active.get(context.receipt) is context
+            if active:  # else it has ended meanwhile
+                context._lose(why)
+
+    def _take_back(self, claimed_before: float = float("inf")) -> List[Delivery]:
+        """What has not begun, and was claimed before that time."""
+        taken = []
+        while True:
+            try:
+                delivery = self.ready.get_nowait()
+            except queue.Empty:
+                break
+            if delivery is not None:
+                taken.append(delivery)
+        fresh = [delivery for delivery in taken if delivery.claimed >= claimed_before]
+        for delivery in fresh:
+            self.ready.put(delivery)
+        stale = [delivery for delivery in taken if delivery.claimed < claimed_before]
+        with self.lock:
+            self.pace.waiting -= len(stale)
+        return stale
+
+    def _give_back_stale(self, session: Session) -> None:
+        if self.pace.waiting:
+            stale = self._take_back(time.monotonic() - STALE)
+            if stale:
+                self.pace.gave_back()
+                session.release([delivery.receipt for delivery in stale])
+
+    # -- the end
+
+    def _finish(self, session: Session) -> None:
+        """Give back what has not begun, let handlers finish for their time, and release what they have not."""
+        session.release([delivery.receipt for delivery in self._take_back()])
+        end = time.monotonic() + self.options.finish
+        while self._contexts(session) and not self.aborting and time.monotonic() < end:
+            if not session.beats.due_in():
+                self._beat(session)
+            self.room.clear()
+            self.room.wait(min(0.1, max(0.0, end - time.monotonic())))
+        rest = self._contexts(session)
+        if rest:
+            log.warning("%d handlers have not finished in time; their tasks are given back", len(rest))
+            self._lose(rest, "its worker ends")
+            session.release([context.receipt for context in rest if context.cancelled])
+        self.settler.close(1 if self.aborting else 10)
+
+    # -- handlers' threads
+
+    def _work(self) -> None:
+        while True:
+            delivery = self.ready.get()
+            if delivery is None:
+                return
+            with self.lock:
+                self.pace.begin()
+                context = Context(delivery, self.worker.source, self.name)
+                self.active[delivery.receipt] = context
+            began = time.monotonic()
+            settlement = None if delivery.session.over else self._handle(delivery, context)
+            with self.lock:
+                del self.active[delivery.receipt]
+                self.pace.end(time.monotonic() - began)
+                if settlement is not None:
+                    self.pace.unsettled += 1
+                wake = self.stopping or self.drain or self.pace.claim()[0] > 0
+            if settlement is not None:
+                self.settler.put(settlement)
+            if wake:
+                self.room.set()
+
+    def _handle(self, delivery: Delivery, context: Context) -> Optional[Settlement]:
+        """Run the handler. What is to be told to the server; None if its transaction has done so, or the lease is lost."""
+        used = False
+        try:
+            context.headers = delivery.headers()
+            result = self.worker.find(delivery.queue, context.headers)(delivery.payload(), context)
+            text = result_text(result)
+            used = context._in_transaction
+            if used:
+                context._commit(text)
+                return None
+            return Settlement("ack", delivery, result=text)
+        except BaseException as error:
+            used = used or context._in_transaction
+            context._rollback(error)
+            if context.cancelled or isinstance(error, LeaseLost):
+                log.warning("%s: stopped, %s", delivery, context._lost or first_line(error))
+                return None
+            settlement = after_error(delivery, error)
+            settlement.doubtful = used
+            tell_failed(settlement)
+            return settlement
+
+    def _settled(self, count: int) -> None:
+        with self.lock:
+            self.pace.unsettled -= count
+            wake = self.drain or self.pace.claim()[0] > 0
+        if wake:
+            self.room.set()
