@@ -1,0 +1,137 @@
+"""A connection that several threads share, and that a forked process does not."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Any, Callable, Optional, Sequence
+
+import psycopg
+
+from .errors import as_kombu
+
+Rows = list
+
+_open: "weakref.WeakSet[Database]" = weakref.WeakSet()
+
+
+class Database:
+    """Statements run one at a time, each in a transaction of its own, whichever thread calls."""
+
+    def __init__(self, parameters: dict[str, Any], on_notify: Optional[Callable[[str, str], None]] = None) -> None:
+        self.lock = threading.RLock()
+        self.on_notify = on_notify
+        try:
+            self.connection = psycopg.connect(**parameters, autocommit=True)
+        except psycopg.Error as error:
+            raise as_kombu(error, None) from error
+        self.connection.prepare_threshold = None  # a pooler may give each statement another server process
+        # What comes with the answer to a statement is told to a handler only.
+        self.connection.add_notify_handler(lambda notify: self._tell(notify.channel, notify.payload))
+        _open.add(self)
+
+    def fileno(self) -> int:
+        return self.connection.fileno()
+
+    @property
+    def closed(self) -> bool:
+        return self.connection.closed
+
+    def stay(self) -> None:
+        """For a connection that stays for long, and is nobody else's meanwhile."""
+        self.execute("SET statement_timeout = 0; SET idle_session_timeout = 0")
+        self.connection.prepare_threshold = 0
+
+    def execute(self, sql: str, values: Optional[Sequence[Any]] = None) -> Rows:
+        """The rows of the statement, or none if it has none."""
+        with self.lock:
+            try:
+                cursor = self.connection.execute(sql, values)
+                rows = cursor.fetchall() if cursor.description else []
+                self._tell_all()
+                return rows
+            except psycopg.Error as error:
+                raise as_kombu(error, self.connection) from error
+
+    def transact(self, first: str, values: Sequence[Any], before_commit: Callable[[Any], None]) -> Any:
+        """Run a statement in a transaction, tell its row, then commit: two messages to the server.
+        The caller knows from the row what to ask if the commit's answer is lost."""
+        with self.lock:
+            try:
+                # Values are put into the text here, quoted by libpq: with BEGIN it is one message.
+                cursor = psycopg.ClientCursor(self.connection)
+                cursor.execute("BEGIN; " + first, values)
+                cursor.nextset()
+                row = cursor.fetchone()
+                before_commit(row)
+                cursor.execute("COMMIT")
+                return row
+            except psycopg.Error as error:
+                lost = as_kombu(error, self.connection)
+                self._roll_back()
+                raise lost from error
+
+    def all_or_none(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> bool:
+        """Run them in one transaction, which is rolled back unless the last one answers true."""
+        with self.lock:
+            try:
+                with self.connection.transaction():
+                    for sql, values in statements:
+                        cursor = self.connection.execute(sql, values)
+                    (done,) = cursor.fetchone()
+                    if not done:
+                        raise psycopg.Rollback()
+                return done
+            except psycopg.Error as error:
+                raise as_kombu(error, self.connection) from error
+
+    def _roll_back(self) -> None:
+        try:
+            self.connection.execute("ROLLBACK")
+        except psycopg.Error:
+            pass
+
+    def read_notifications(self) -> None:
+        """Take what has arrived, without waiting. For who has seen the socket readable."""
+        with self.lock:
+            try:
+                self.connection.pgconn.consume_input()
+                self._tell_all()
+            except psycopg.Error as error:
+                self.connection.close()
+                raise as_kombu(error, self.connection) from error
+
+    def _tell_all(self) -> None:
+        # libpq may have read one together with the end of an answer; the socket tells of it no more.
+        while True:
+            notify = self.connection.pgconn.notifies()
+            if notify is None:
+                return
+            self._tell(notify.relname.decode(), notify.extra.decode())
+
+    def _tell(self, channel: str, payload: str) -> None:
+        if self.on_notify is not None:
+            self.on_notify(channel, payload)
+
+    def close(self) -> None:
+        with self.lock:
+            self.connection.close()
+
+
+def keep_from_children(fd: int) -> None:
+    """In a forked process: nothing it does reaches the server through the parent's socket, and the
+    server sees the socket close when the parent dies."""
+    devnull = os.open(os.devnull, os.O_RDWR)
+    os.dup2(devnull, fd)
+    os.close(devnull)
+
+
+def _after_fork() -> None:
+    for database in list(_open):
+        database.lock = threading.RLock()
+        if not database.closed:
+            keep_from_children(database.fileno())
+
+
+os.register_at_fork(after_in_child=_after_fork)

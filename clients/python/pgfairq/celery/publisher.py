@@ -1,0 +1,170 @@
+"""Puts messages into queues: one, those of an exchange, or those of who listens."""
+
+from __future__ import annotations
+
+import numbers
+import time
+import uuid
+from datetime import datetime, timedelta, timezone
+from typing import Any, Callable, NamedTuple, Optional
+
+from kombu.serialization import loads
+from kombu.utils.imports import symbol_by_name
+
+from . import broadcast, topics
+from .database import Database
+from .envelope import COST, GROUP, to_payload
+from .errors import ConnectionLost, Refused
+
+# The transaction is named, so that whether it was committed can be asked when the answer to the
+# commit is lost. After a failover another transaction may have its number, but another timeline.
+NAMED = "SELECT pg_current_xact_id()::text, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), "
+STATUS = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), pg_xact_status(%s::xid8)"
+
+ARGUMENTS = """
+(%(name)s, %(payload)s::jsonb, group_key => %(group)s, priority => %(priority)s::bigint, cost => %(cost)s::float8,
+    run_at => %(run_at)s::timestamptz, expires_at => %(expires_at)s::timestamptz)
+"""
+ENQUEUE = "fairq.enqueue" + ARGUMENTS
+PUBLISH = "fairq.publish" + ARGUMENTS
+TELL = "SELECT pg_notify(%(channel)s, part) FROM unnest(%(parts)s::text[]) part"
+
+PENDING = "fairq_pending"  # beside the message, between two attempts to publish it
+
+
+class Place(NamedTuple):
+    """Where in the queue a message goes."""
+
+    group: str
+    cost: float
+    priority: Optional[int]
+    run_at: Optional[str]
+    expires_at: Optional[datetime]
+
+
+class Publisher:
+    def __init__(self, database: Database, group: Any = None, priority_order: str = "amqp", publish_once: bool = True) -> None:
+        self._database = database
+        self._group: Optional[Callable[..., Any]] = symbol_by_name(group) if isinstance(group, str) else group
+        self._priority_order = priority_order
+        self._once = publish_once
+
+    def enqueue(self, queue: str, message: dict[str, Any]) -> None:
+        try:
+            self._write(ENQUEUE, queue, message)
+        except Refused as error:
+            if error.sqlstate == "42704":
+                raise Refused(f"there is no queue {queue!r}; declare it before publishing to it (results over rpc:// "
+                              "are not supported: result_backend = 'fairq://...')", error.sqlstate) from error
+            raise
+
+    def publish(self, exchange: str, routing_key: str, message: dict[str, Any]) -> None:
+        """To the queues that are bound to the exchange."""
+        self._write(PUBLISH, topics.topic(exchange, routing_key), message)
+
+    def tell(self, exchange: str, routing_key: str, message: dict[str, Any]) -> None:
+        """To those who listen to the exchange."""
+        parts = broadcast.parts(topics.topic(exchange, routing_key), to_payload(message))
+        self._database.execute(TELL, {"channel": topics.channel(exchange), "parts": parts})
+
+    def _write(self, call: str, name: str, message: dict[str, Any]) -> None:
+        properties = message["properties"]
+        if self._is_committed(properties.pop(PENDING, None)):
+            return
+        place = self._place(message)
+        values = {"name": name, "payload": to_payload(message), **place._asdict()}
+        if not self._once:
+            self._database.execute("SELECT " + call, values)
+            return
+        try:
+            self._database.transact(NAMED + call, values, lambda row: properties.__setitem__(PENDING, row[:2]))
+        except Refused:
+            properties.pop(PENDING, None)
+            raise
+        properties.pop(PENDING, None)
+
+    def _is_committed(self, pending: Optional[tuple[str, str]]) -> bool:
+        """Of an earlier attempt, whose answer was lost. Without it, the task might be there twice."""
+        if pending is None:
+            return False
+        transaction, timeline = pending
+        while True:
+            try:
+                [(now, status)] = self._database.execute(STATUS, (transaction,))
+            except Refused:
+                return False  # this server has not come to that number
+            if now != timeline or status != "in progress":
+                return now == timeline and status == "committed"
+            time.sleep(0.05)  # the server has not noticed that the connection is lost
+
+    def _place(self, message: dict[str, Any]) -> Place:
+        headers, properties = message["headers"], message["properties"]
+        running = _running_request()
+        group = headers.get(GROUP)
+        if group is None and self._group is not None:
+            group = self._group(*_call_of(message))
+        if group is None and running is not None:
+            group = getattr(running, GROUP, None)  # a retry, or what a tenant's task has started
+        cost = headers.get(COST)
+        if cost is None and running is not None and headers.get("id") == running.id:
+            cost = getattr(running, COST, None)
+        group, cost = _group_key(group), _cost(cost)
+        if group:
+            headers[GROUP] = group
+        if cost != 1:
+            headers[COST] = cost
+        return Place(group, cost, self._class(properties.get("priority")), headers.get("eta") or None, _expires(properties))
+
+    def _class(self, priority: Any) -> int:
+        """0 is the most urgent in the queue; in AMQP 9 is, with Redis 0."""
+        number = min(9, max(0, int(priority or 0)))
+        return 9 - number if self._priority_order == "amqp" else number
+
+
+def _running_request() -> Any:
+    """Of the task that this thread runs, if it runs one."""
+    from celery import current_task
+    if not current_task:
+        return None
+    request = current_task.request
+    return None if request.called_directly else request
+
+
+def _call_of(message: dict[str, Any]) -> tuple[Optional[str], Any, Any, dict[str, Any]]:
+    """The task, its args and kwargs, and the headers: of a message that this process is about to send."""
+    headers, content_type = message["headers"], message["content-type"]
+    body = message["body"]
+    if headers.get("compression"):
+        from kombu.compression import decompress
+        body = decompress(body, headers["compression"])
+    body = loads(body, content_type, message["content-encoding"], accept={content_type})
+    if "task" in headers:
+        args, kwargs = body[0], body[1]
+        return headers["task"], args, kwargs, headers
+    if isinstance(body, dict):
+        return body.get("task"), body.get("args"), body.get("kwargs"), headers
+    return None, (), {}, headers
+
+
+def _group_key(group: Any) -> str:
+    if group is None:
+        return ""
+    if isinstance(group, bool) or not isinstance(group, (str, numbers.Integral, uuid.UUID)):
+        raise ValueError(f"{GROUP} is {group!r}; give a text, an integer or a UUID")
+    if "\0" in str(group):
+        raise ValueError(f"{GROUP} {group!r} has a zero byte, which the server does not take")
+    return str(group)
+
+
+def _cost(cost: Any) -> float:
+    if cost is None:
+        return 1.0
+    if isinstance(cost, bool) or not isinstance(cost, (numbers.Real, str)):
+        raise ValueError(f"{COST} is {cost!r}; give a number from 0.001 to 1000000")
+    return float(cost)
+
+
+def _expires(properties: dict[str, Any]) -> Optional[datetime]:
+    """The message's own time to live, which is in milliseconds."""
+    expiration = properties.get("expiration")
+    return None if expiration is None else datetime.now(timezone.utc) + timedelta(milliseconds=int(expiration))

@@ -1,0 +1,185 @@
+"""The worker's session: a thread that keeps it alive, settles tasks, and hears what is broadcast.
+
+A thread, and not a timer of the event loop: heartbeats go on while the loop is held up, by a task
+of the solo pool for example, or stands still, as in a warm shutdown that waits for long tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import threading
+import time
+from collections import deque
+from typing import Callable, NamedTuple, Optional
+
+from .database import Database
+from .errors import ConnectionLost, Refused
+from .unsettled import Unsettled
+from .wake import Wake
+
+logger = logging.getLogger(__name__)
+
+OPEN = "SELECT fairq.open_session(%s, make_interval(secs => %s), bound => true)::text"
+HEARTBEAT = "SELECT fairq.heartbeat(%s)"
+ACK = "SELECT fairq.ack_many(%s::uuid[])::text"
+RELEASE = "SELECT fairq.release_many(%s::uuid[])::text"
+CLOSE = "SELECT fairq.close_session(%s)"
+
+# Dead at once, and kept for who looks after dead tasks. Only the last attempt makes a task dead.
+LAST_ATTEMPT = "UPDATE {table} SET max_attempts = attempts + 1 WHERE id = %s"
+BURY = "SELECT fairq.nack(%s, %s)"
+
+BATCH = 1000
+
+
+class Lease(NamedTuple):
+    """What is needed to settle a task, also when its receipt is void."""
+
+    queue: str
+    id: int
+    receipt: str
+    enqueued_at: str
+
+
+class Session:
+    def __init__(self, database: Database, ttl: float, on_event: Callable[[], None], unsettled: Unsettled) -> None:
+        self.database = database
+        self.ttl = ttl
+        self.id: Optional[str] = None
+        self.error: Optional[Exception] = None
+        self._on_event = on_event
+        self._over = False
+        self._acking: list[Lease] = []
+        self._unsettled = unsettled
+        self._acks: deque[Lease] = deque()
+        self._releases: deque[Lease] = deque()
+        self._burials: deque[tuple[Lease, str]] = deque()
+        self._wake = Wake()
+        self._closing = False
+        database.stay()
+        unsettled.listen(self._wake.set)
+        self._thread = threading.Thread(target=self._run, name="fairq-session", daemon=True)
+        self._thread.start()
+
+    def open(self, name: str) -> str:
+        """The session of the leases; only who claims needs one."""
+        if self.id is None:
+            self._unsettled.settle(self.database)
+            [(self.id,)] = self.database.execute(OPEN, (name.encode()[:63].decode(errors="ignore"), self.ttl))
+            self._wake.set()
+        return self.id
+
+    # What the other threads ask for. None of these waits for the server.
+
+    def ack(self, lease: Lease) -> None:
+        self._acks.append(lease)
+        if self._over:  # the thread has gone, and takes nothing more
+            self._hand_over()
+        else:
+            self._wake.set()
+
+    def release(self, lease: Lease) -> None:
+        self._releases.append(lease)
+        self._wake.set()
+
+    def bury(self, lease: Lease, error: str) -> None:
+        self._burials.append((lease, error))
+        self._wake.set()
+
+    # The thread.
+
+    def _run(self) -> None:
+        beat_at = time.monotonic() + self.ttl / 4
+        try:
+            while not self._closing:
+                self._settle()
+                if time.monotonic() >= beat_at:
+                    self._heartbeat()
+                    beat_at = time.monotonic() + self.ttl / 4
+                readable, _, _ = select.select([self._wake, self.database], [], [], max(0, beat_at - time.monotonic()))
+                self._wake.clear()
+                if self.database in readable:
+                    self.database.read_notifications()
+            self._settle()
+        except Exception as error:  # whatever it is, no other thread would hear of it
+            self._fail(error)
+        finally:
+            self._over = True
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        """To the next session of the process, what this one could not acknowledge."""
+        left = self._acking + _take(self._acks, None)
+        self._acking = []
+        self._unsettled.add(left)
+
+    def _fail(self, error: Exception) -> None:
+        if self._closing:
+            logger.debug("the session ended while it was closed: %s", error)
+            return
+        self.error = error if isinstance(error, ConnectionLost) else ConnectionLost(f"the session has failed: {error}")
+        self._on_event()
+
+    def _heartbeat(self) -> None:
+        if self.id is None:
+            return
+        [(alive,)] = self.database.execute(HEARTBEAT, (self.id,))
+        if not alive:
+            raise ConnectionLost(f"the session is over: no heartbeat came within {self.ttl} s; its tasks are delivered again")
+
+    def _settle(self) -> None:
+        if self._unsettled and self.id is not None:
+            self._unsettled.settle(self.database)
+        while self._acks or self._releases or self._burials:
+            self._ack_some()
+            for lease in self._many(RELEASE, _take(self._releases)):
+                logger.debug("task %s of queue %s could not be given back: its lease is lost", lease.id, lease.queue)
+            while self._burials:
+                self._bury_one(*self._burials.popleft())
+
+    def _ack_some(self) -> None:
+        self._acking = _take(self._acks)
+        for lease in self._many(ACK, self._acking):
+            logger.warning("task %s of queue %s was acknowledged when its lease was lost: it is delivered again, or was cancelled",
+                           lease.id, lease.queue)
+        self._acking = []
+
+    def _many(self, sql: str, leases: list[Lease]) -> list[Lease]:
+        """Settle them; those whose lease was lost."""
+        if not leases:
+            return []
+        settled = {receipt for receipt, in self.database.execute(sql, ([lease.receipt for lease in leases],))}
+        return [lease for lease in leases if lease.receipt not in settled]
+
+    def _bury_one(self, lease: Lease, error: str) -> None:
+        [(table,)] = self.database.execute("SELECT relation::text FROM fairq.queues WHERE queue = %s", (lease.queue,)) or [(None,)]
+        if table is None:
+            return
+        try:
+            self.database.all_or_none([(LAST_ATTEMPT.format(table=table), (lease.id,)),
+                                       (BURY, (lease.receipt, error.replace("\0", "\ufffd")))])
+        except Refused as refused:
+            logger.error("task %s of queue %s could not be made dead: %s", lease.id, lease.queue, refused)
+
+    def close(self) -> None:
+        """Settle what is to be settled, give back the rest, and close the connection."""
+        self._closing = True
+        self._wake.set()
+        self._thread.join()
+        self._unsettled.unlisten(self._wake.set)
+        try:
+            if self.id is not None and self.error is None:
+                self.database.execute(CLOSE, (self.id,))
+        except (ConnectionLost, Refused) as error:
+            logger.debug("the session could not be closed: %s", error)  # it ends with the connection
+        finally:
+            self.database.close()
+            self._wake.close()
+
+
+def _take(queue: deque, most: Optional[int] = BATCH) -> list:
+    taken = []
+    while queue and (most is None or len(taken) < most):
+        taken.append(queue.popleft())
+    return taken

@@ -1,0 +1,259 @@
+"""The transport of kombu: a connection, its session, its claims, and the event loop that hears of them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from array import array
+from collections import deque
+from typing import Any, Optional
+
+import psycopg
+from kombu.transport import base, virtual
+from kombu.utils.eventio import ERR, READ, poll
+
+from . import address
+from .broadcast import Mailboxes
+from .channel import Channel
+from .database import Database
+from .errors import ConnectionLost, Refused
+from .loop import Loop
+from .options import Options
+from .session import Session
+from .unsettled import unsettled_of
+from .wake import Wake
+
+logger = logging.getLogger(__name__)
+
+
+class Transport(virtual.Transport):
+    """One to a kombu.Connection. It is its own "connection" in kombu's words."""
+
+    Channel = Channel
+
+    can_parse_url = True
+    driver_type = "fairq"
+    driver_name = "psycopg"
+    polling_interval = None
+
+    connection_errors = base.Transport.connection_errors + (ConnectionLost, OSError)
+    channel_errors = base.Transport.channel_errors + (Refused,)
+    recoverable_connection_errors = connection_errors
+    recoverable_channel_errors = ()
+
+    implements = virtual.Transport.implements.extend(
+        asynchronous=True, exchange_type=frozenset(["direct", "topic", "fanout"]), heartbeats=False)
+
+    def __init__(self, client: Any, **kwargs: Any) -> None:
+        # kombu's own __init__ has a cycle to poll the channels, which there is no need for
+        self.client = client
+        self.state = virtual.BrokerState()
+        self.channels: list[Channel] = []
+        self._callbacks: dict[str, Any] = {}
+        self._used_channel_ids = array("H")
+        self.options = Options(client.transport_options or {})
+        self._url = client.hostname or ""
+        self._parameters: dict[str, Any] = {}
+        self._database: Optional[Database] = None
+        self._session: Optional[Session] = None
+        self._listening: set[str] = set()
+        self._loop: Optional[Loop] = None
+        self._wake: Optional[Wake] = None
+        self._inbox: deque = deque()  # (channel, queue, what has arrived) to be delivered
+        self.mailboxes = Mailboxes(self._on_broadcast)
+
+    def driver_version(self) -> str:
+        return psycopg.__version__
+
+    def as_uri(self, uri: str, include_password: bool = False, mask: str = "**") -> str:
+        return uri if include_password else address.hide_password(uri, mask)
+
+    @property
+    def default_connection_params(self) -> dict[str, Any]:
+        return {}
+
+    # The connection.
+
+    def establish_connection(self) -> "Transport":
+        if getattr(self.client, "ssl", None):
+            raise ValueError("broker_use_ssl is not for this transport; put ?sslmode=... into the URL")
+        self._parameters = address.parameters(self._url, self.client.connect_timeout)
+        self._database = Database(self._parameters, self.mailboxes.receive)
+        self._wake = Wake()
+        return self
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return self._parameters
+
+    @property
+    def connected(self) -> bool:
+        return self._database is not None and not self._database.closed and (self._session is None or self._session.error is None)
+
+    def verify_connection(self, connection: "Transport") -> bool:
+        return self.connected
+
+    @property
+    def database(self) -> Database:
+        if self._database is None:
+            raise ConnectionLost("the connection is closed")
+        return self._database
+
+    @property
+    def session(self) -> Session:
+        """Begins when something is consumed: a producer needs no thread."""
+        if self._session is None:
+            self._session = Session(self.database, self.options.session_ttl, self.wake, unsettled_of(self._url))
+        return self._session
+
+    def open_session(self) -> str:
+        return self.session.open(f"celery {socket.gethostname()} {os.getpid()}")
+
+    def create_channel(self, connection: "Transport") -> Channel:
+        channel = self.Channel(connection)
+        self.channels.append(channel)
+        return channel
+
+    def close_connection(self, connection: "Transport") -> None:
+        try:
+            for channel in list(self.channels):
+                channel.close()
+        finally:
+            self._forget_loop()
+            session, self._session = self._session, None
+            database, self._database = self._database, None
+            wake, self._wake = self._wake, None
+            if session is not None:
+                session.close()
+            if database is not None:
+                database.close()
+            if wake is not None:
+                wake.close()
+
+    def listen(self) -> None:
+        """To the channels that mailboxes are bound to; from the answer on nothing is missed."""
+        self.session  # its thread reads what arrives
+        wanted = self.mailboxes.channels()
+        for channel in wanted - self._listening:
+            self.database.execute(f'LISTEN "{channel}"')
+        for channel in self._listening - wanted:
+            self.database.execute(f'UNLISTEN "{channel}"')
+        self._listening = wanted
+
+    # Deliveries. They are made by the thread that runs the event loop, or drain_events().
+
+    def wake(self) -> None:
+        wake = self._wake
+        if wake is not None:
+            wake.set()
+
+    def register_with_event_loop(self, connection: "Transport", loop: Any) -> None:
+        self._loop = Loop(loop, self.wake)
+        for source in self._sources():
+            self.watch(source)
+
+    def watch(self, source: Any) -> None:
+        """From now on hear when it is readable."""
+        if self._loop is not None:
+            self._loop.hub.add_reader(source, self._on_readable, source)
+
+    def unwatch(self, source: Any) -> None:
+        """Before it is closed: its number may be given to another."""
+        if self._loop is not None:
+            self._loop.hub.remove(source)
+
+    def _forget_loop(self) -> None:
+        for source in self._sources():
+            self.unwatch(source)
+        if self._loop is not None:
+            self._loop.release()
+            self._loop = None
+
+    def _sources(self) -> list[Any]:
+        claimers = [channel.claimer for channel in self.channels if channel.claimer is not None]
+        return claimers + ([self._wake] if self._wake is not None else [])
+
+    def _on_readable(self, source: Any) -> None:
+        self._hear(source)
+        try:
+            while self._deliver_next():
+                pass
+        finally:
+            if self._inbox:  # a callback has failed; the others are for the next turn
+                self.wake()
+        self._claim()
+
+    def _hear(self, source: Any) -> None:
+        if source is self._wake:
+            self._wake.clear()
+            if self._loop is not None:
+                self._loop.hear()
+        if self._session is not None and self._session.error is not None:
+            raise self._session.error
+        for channel in self.channels:
+            if channel.claimer is source:
+                self._inbox.extend((channel, task.lease.queue, task) for task in channel.claimer.read() or ())
+
+    def _claim(self) -> None:
+        for channel in list(self.channels):
+            channel.claim_more()
+
+    def drain_events(self, connection: "Transport", timeout: Optional[float] = None) -> None:
+        """Deliver one message; socket.timeout if none comes."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._deliver_next():
+            self._claim()
+            left = None if end is None else end - time.monotonic()
+            readable = self._wait(left)
+            if not readable and left is not None and left <= 0:
+                raise socket.timeout(f"nothing came within {timeout} s")
+            for source in readable:
+                self._hear(source)
+
+    def _wait(self, seconds: Optional[float]) -> list[Any]:
+        if self._wake is None:
+            raise ConnectionLost("the connection is closed")
+        sources = {source.fileno(): source for source in self._sources()}
+        poller = poll()
+        for descriptor in sources:
+            poller.register(descriptor, READ | ERR)
+        try:
+            ready = poller.poll(None if seconds is None else max(0.0, seconds)) or ()
+        finally:
+            poller.close()
+        return [sources[descriptor] for descriptor, _ in ready if descriptor in sources]
+
+    def _deliver_next(self) -> bool:
+        if not self._inbox:
+            return False
+        channel, queue, arrived = self._inbox.popleft()
+        channel.deliver(queue, arrived)
+        return True
+
+    def pending(self, channel: Channel) -> int:
+        """How many of the channel's messages are to be delivered."""
+        return sum(1 for of, _, _ in list(self._inbox) if of is channel)
+
+    def put_back(self, channel: Channel, queue: Optional[str] = None) -> None:
+        """What is not to be delivered any more: the channel's, or of one queue of it."""
+        for entry in list(self._inbox):
+            if entry[0] is channel and queue in (None, entry[1]):
+                self._inbox.remove(entry)
+                channel.refuse(entry[2])
+
+    def expect(self, channel: Channel, queue: str) -> None:
+        """A consumer of a transient queue: what came before it is its own."""
+        for payload in self.mailboxes.kept(queue):
+            self._inbox.append((channel, queue, payload))
+            self.wake()
+
+    def _on_broadcast(self, queue: str, payload: str) -> None:
+        """By the thread of the session, or whichever has read it."""
+        for channel in self.channels:
+            if channel.consumes(queue):
+                self._inbox.append((channel, queue, payload))
+                self.wake()
+                return
+        self.mailboxes.keep(queue, payload)

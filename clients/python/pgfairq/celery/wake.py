@@ -1,0 +1,38 @@
+"""A descriptor that a thread makes readable, to wake one that waits in poll or select."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+
+class Wake:
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._lock = threading.Lock()
+        self._is_set = False
+        self._closed = False
+
+    def fileno(self) -> int:
+        return self._reader
+
+    def set(self) -> None:
+        with self._lock:
+            if not self._is_set and not self._closed:
+                self._is_set = True
+                os.write(self._writer, b"w")
+
+    def clear(self) -> None:
+        with self._lock:
+            if self._is_set and not self._closed:
+                self._is_set = False
+                os.read(self._reader, 1)
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._reader)
+                os.close(self._writer)
