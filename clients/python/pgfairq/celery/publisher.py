@@ -8,6 +8,7 @@ import uuid
 from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, NamedTuple, Optional
 
+from celery.utils.time import maybe_iso8601, maybe_make_aware
 from kombu.serialization import loads
 from kombu.utils.imports import symbol_by_name
 
@@ -38,7 +39,7 @@ class Place(NamedTuple):
     group: str
     cost: float
     priority: Optional[int]
-    run_at: Optional[str]
+    run_at: Optional[datetime]
     expires_at: Optional[datetime]
 
 
@@ -113,7 +114,7 @@ class Publisher:
             headers[GROUP] = group
         if cost != 1:
             headers[COST] = cost
-        return Place(group, cost, self._class(properties.get("priority")), headers.get("eta") or None, _expires(properties))
+        return Place(group, cost, self._class(properties.get("priority")), _eta(headers.get("eta")), _expires(properties))
 
     def _class(self, priority: Any) -> int:
         """0 is the most urgent in the queue; in AMQP 9 is, with Redis 0."""
@@ -162,6 +163,14 @@ def _cost(cost: Any) -> float:
     if isinstance(cost, bool) or not isinstance(cost, (numbers.Real, str)):
         raise ValueError(f"{COST} is {cost!r}; give a number from 0.001 to 1000000")
     return float(cost)
+
+
+def _eta(eta: Optional[str]) -> Optional[datetime]:
+    """A time without a zone is one of the app's, as the worker has it."""
+    if not eta:
+        return None
+    from celery import current_app
+    return maybe_make_aware(maybe_iso8601(eta), current_app.timezone)
 
 
 def _expires(properties: dict[str, Any]) -> Optional[datetime]:
