@@ -1,0 +1,202 @@
+/** Tasks of a queue, and one task. Tables are read by their indexes, a bounded part a page. */
+
+import type { Reader } from '../database.js';
+import type { Queue } from './queues.js';
+import { taskTable } from './queues.js';
+import { scan, type Scan } from './scan.js';
+
+export const STATES = ['ready', 'leased', 'scheduled', 'overflow', 'held', 'dead'] as const;
+export type State = (typeof STATES)[number];
+
+/** How much of a payload a list and a page of a task show; the rest is a link away. */
+export const LIST_CHARACTERS = 160;
+export const PAGE_CHARACTERS = 4000;
+/** A payload that is larger than this as it is stored is not unpacked for a list. */
+const LIST_BYTES = 50_000;
+/** What the page of a whole payload sends at most. */
+export const WHOLE_CHARACTERS = 5_000_000;
+
+export interface Task {
+  id: string;
+  state: State;
+  group_key: string;
+  payload: string | null;
+  payload_length: number | null;
+  headers: string | null;
+  headers_length: number | null;
+  priority: string;
+  cost: number;
+  attempts: number;
+  max_attempts: number;
+  enqueued_at: number | null;
+  run_at: number | null;
+  lease_until: number | null;
+  expires_at: number | null;
+  address: string | null;
+  unique_key: string | null;
+  last_error: string | null;
+  last_error_length: number | null;
+}
+
+/** The beginning of a jsonb column and its length; nulls if it is too large for a list. */
+export function beginning(column: string, characters: number, list: boolean): string {
+  const name = column.replace(/^.*\./, '');
+  const small = list ? `CASE WHEN pg_column_size(${column}) <= ${LIST_BYTES} THEN ` : '(';
+  const end = list ? ' END' : ')';
+  return `${small}left(${column}::text, ${characters})${end} AS ${name},
+        ${small}length(${column}::text)${end} AS ${name}_length`;
+}
+
+const taskColumns = (list: boolean): string => {
+  const characters = list ? LIST_CHARACTERS : PAGE_CHARACTERS;
+  return `t.id::text, t.state, t.group_key, t.priority::text, t.cost, t.attempts, t.max_attempts,
+        ${beginning('t.payload', characters, list)}, ${beginning('t.headers', characters, list)},
+        extract(epoch FROM t.enqueued_at)::float8 AS enqueued_at,
+        extract(epoch FROM t.run_at)::float8 AS run_at,
+        extract(epoch FROM t.lease_until)::float8 AS lease_until,
+        extract(epoch FROM t.expires_at)::float8 AS expires_at,
+        t.address::text, t.unique_key,
+        left(t.last_error, ${characters}) AS last_error, length(t.last_error) AS last_error_length`;
+};
+
+/** One task in whatever state; undefined: there is none. */
+export function task(reader: Reader, queue: string, id: string): Promise<Task | undefined> {
+  return reader.row<Task>(`SELECT ${taskColumns(false)} FROM fairq.get_task($1::text, $2::bigint) t`, [queue, id]);
+}
+
+/** The tasks of some ids as a list shows them, in the order of the ids. */
+function listed(reader: Reader, queue: string, ids: readonly string[]): Promise<Task[]> {
+  return reader.rows<Task>(
+    `SELECT ${taskColumns(true)}
+            FROM unnest($2::bigint[]) WITH ORDINALITY u(id, place), LATERAL fairq.get_task($1::text, u.id) t
+            ORDER BY u.place`,
+    [queue, ids],
+  );
+}
+
+/** What column state of a queue's table has for each of them. */
+const STORED: Record<State, string> = {
+  ready: 'r',
+  leased: 'r',
+  scheduled: 's',
+  overflow: 'o',
+  held: 'h',
+  dead: 'd',
+};
+
+export interface TaskQuery {
+  queue: Queue;
+  state?: State | undefined;
+  group?: string | undefined;
+  /** the id that the page before ended with */
+  after?: string | undefined;
+  limit: number;
+}
+
+export interface TaskPage {
+  tasks: Task[];
+  next?: string | undefined;
+  unfinished: boolean;
+}
+
+interface WindowRow {
+  last: string | null;
+  found: string[];
+}
+
+/** A window of the table by id, or of the leases if only what is leased is wanted. */
+function windowOf({ queue, state, group }: TaskQuery): string {
+  const table = taskTable(queue);
+  const leased = `SELECT l.id FROM fairq.leases l WHERE l.queue = $1::text`;
+  const source =
+    state === 'leased'
+      ? `SELECT q.id, q.state, q.group_key FROM (${leased} AND l.id > $2::bigint ORDER BY l.id LIMIT $3::int) l
+            JOIN ${table} q USING (id)`
+      : `SELECT id, state, group_key FROM ${table} WHERE id > $2::bigint ORDER BY id LIMIT $3::int`;
+  const conditions = [
+    '$1::text IS NOT NULL',
+    state === undefined ? '$5::"char" IS NULL' : 'state = $5::"char"',
+    group === undefined ? '$6::text IS NULL' : 'group_key = $6::text',
+    ...(state === 'ready' ? [`id NOT IN (${leased})`] : []),
+  ];
+  return `WITH w AS MATERIALIZED (${source})
+        SELECT (SELECT max(id) FROM w)::text AS last,
+            ARRAY(SELECT id::text FROM w WHERE ${conditions.join(' AND ')}
+                ORDER BY w.id LIMIT $4::int) AS found`;
+}
+
+/** A page of tasks by id, those of a state or a group if wanted. */
+export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPage> {
+  const sql = windowOf(query);
+  const stored = query.state === undefined ? null : STORED[query.state];
+  const page: Scan<string> = await scan<string>(query.limit, query.after, async (after, rows, wanted) => {
+    const row = await reader.row<WindowRow>(sql, [
+      query.queue.queue,
+      after ?? '0',
+      rows,
+      wanted,
+      stored,
+      query.group ?? null,
+    ]);
+    return { found: row!.found, ...(row!.last === null ? {} : { last: row!.last }) };
+  });
+  const tasks = page.found.length === 0 ? [] : await listed(reader, query.queue.queue, page.found);
+  return { tasks, next: page.next, unfinished: page.unfinished };
+}
+
+export interface Position {
+  ahead: number | null;
+  starts_at: number | null;
+  exact: boolean | null;
+}
+
+export function position(reader: Reader, queue: string, id: string): Promise<Position | undefined> {
+  return reader.row<Position>(
+    `SELECT ahead::float8 AS ahead, extract(epoch FROM starts_at)::float8 AS starts_at, exact
+            FROM fairq.get_task_position($1::text, $2::bigint)`,
+    [queue, id],
+  );
+}
+
+export interface Dependency {
+  task: string;
+  predecessor: string;
+  on_dead: string;
+  failed: boolean;
+}
+
+/** What a task waits for. */
+export function dependencies(reader: Reader, queue: string, id: string): Promise<Dependency[]> {
+  return reader.rows<Dependency>(
+    `SELECT task::text, predecessor::text, on_dead, failed FROM fairq.dependencies d
+            WHERE queue = $1::text AND task = $2::bigint ORDER BY d.predecessor LIMIT 100`,
+    [queue, id],
+  );
+}
+
+/** The ids of a unique key among tasks that are not dead: these have an index. */
+export async function idsOfKey(reader: Reader, queue: Queue, key: string): Promise<string[]> {
+  const rows = await reader.rows<{ id: string }>(
+    `SELECT id::text FROM ${taskTable(queue)}
+            WHERE unique_key COLLATE "C" = $1::text AND unique_key IS NOT NULL AND state <> 'd' LIMIT 10`,
+    [key],
+  );
+  return rows.map((row) => row.id);
+}
+
+export const WHOLE_PARTS = ['payload', 'headers', 'last_error'] as const;
+export type WholePart = (typeof WHOLE_PARTS)[number];
+
+/** A part of a task as text, up to a length that can be sent. */
+export function whole(
+  reader: Reader,
+  queue: string,
+  id: string,
+  part: WholePart,
+): Promise<{ text: string | null; length: number | null } | undefined> {
+  return reader.row(
+    `SELECT left(t.${part}::text, ${WHOLE_CHARACTERS}) AS text, length(t.${part}::text) AS length
+            FROM fairq.get_task($1::text, $2::bigint) t`,
+    [queue, id],
+  );
+}

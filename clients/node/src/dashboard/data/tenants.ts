@@ -1,0 +1,124 @@
+/** Tenants: what the engine knows of the groups that have work, and what groups were given. */
+
+import type { Reader } from '../database.js';
+
+export interface Tenant {
+  group_key: string;
+  /** the key is longer than the view shows */
+  cut: boolean;
+  ready: number;
+  overflow: number;
+  leased: number;
+  weight: number | null;
+  max_leased: number | null;
+  rate: number | null;
+  burst: number | null;
+  tokens: number | null;
+  paused: boolean;
+  served: number;
+  share: number | null;
+  expected_share: number | null;
+  /** what it is due and was not served yet, in costs; below zero: it is ahead */
+  behind: number | null;
+  oldest_wait: number | null;
+  run_time: number | null;
+  rank: number;
+}
+
+export const TENANT_ORDERS = ['waiting', 'oldest', 'flight', 'behind', 'served'] as const;
+export type TenantOrder = (typeof TENANT_ORDERS)[number];
+
+const RANKS: Record<TenantOrder, string> = {
+  waiting: 'ready + overflow',
+  oldest: 'coalesce(extract(epoch FROM oldest_wait), -1)',
+  flight: 'leased',
+  behind: "coalesce(-share_error * all_served_cost, '-infinity')",
+  served: 'served',
+};
+
+const COLUMNS = `
+    group_key, octet_length(group_key) > 48 AS cut,
+    ready::float8 AS ready, overflow::float8 AS overflow, leased::float8 AS leased,
+    weight, max_leased, rate, burst, tokens, paused, served::float8 AS served,
+    share, expected_share, -share_error * all_served_cost AS behind,
+    extract(epoch FROM oldest_wait)::float8 AS oldest_wait,
+    extract(epoch FROM run_time)::float8 AS run_time`;
+
+export interface TenantQuery {
+  queue: string;
+  order: TenantOrder;
+  /** only keys that have this in them */
+  find: string;
+  after?: { rank: number; key: string };
+  limit: number;
+}
+
+/** A page of the groups with work, those that come first in the order first. */
+export function tenants(reader: Reader, query: TenantQuery): Promise<Tenant[]> {
+  const { queue, order, find, after, limit } = query;
+  return reader.rows<Tenant>(
+    `SELECT * FROM (SELECT ${COLUMNS}, (${RANKS[order]})::float8 AS rank
+                FROM fairq.group_stats
+                WHERE queue = $1::text AND strpos(lower(group_key), lower($2::text)) > 0) g
+            WHERE $3::float8 IS NULL OR rank < $3::float8
+                OR rank = $3::float8 AND group_key COLLATE "C" > $4::text
+            ORDER BY rank DESC, group_key COLLATE "C" LIMIT $5::int`,
+    [queue, find, after?.rank ?? null, after?.key ?? null, limit],
+  );
+}
+
+/**
+ * The groups of a key. The view cuts long keys, so of one that is long there may be several that
+ * begin alike.
+ */
+export function tenantsOfKey(
+  reader: Reader,
+  queue: string | null,
+  key: string,
+): Promise<(Tenant & { queue: string })[]> {
+  return reader.rows(
+    `SELECT queue, ${COLUMNS}, 0::float8 AS rank FROM fairq.group_stats
+            WHERE ($1::text IS NULL OR queue = $1::text)
+                AND (octet_length($2::text) <= 48 AND group_key = $2::text
+                    OR octet_length($2::text) > 48 AND octet_length(group_key) > 48
+                        AND starts_with($2::text, left(group_key, -3)))
+            ORDER BY queue COLLATE "C" LIMIT 100`,
+    [queue, key],
+  );
+}
+
+export interface TenantSettings {
+  queue: string;
+  group_key: string;
+  weight: number | null;
+  max_leased: number | null;
+  rate: number | null;
+  burst: number | null;
+  paused: boolean | null;
+}
+
+/** What groups of a queue were given, by key. */
+export function tenantSettings(
+  reader: Reader,
+  queue: string,
+  find: string,
+  after: string | undefined,
+  limit: number,
+): Promise<TenantSettings[]> {
+  return reader.rows<TenantSettings>(
+    `SELECT queue, group_key, weight, max_leased, rate, burst, paused FROM fairq.group_settings
+            WHERE queue = $1::text AND strpos(lower(group_key), lower($2::text)) > 0
+                AND ($3::text IS NULL OR group_key COLLATE "C" > $3::text)
+            ORDER BY group_key COLLATE "C" LIMIT $4::int`,
+    [queue, find, after ?? null, limit],
+  );
+}
+
+/** What one group was given; undefined: nothing of its own. */
+export function settingsOfTenant(reader: Reader, queue: string, key: string): Promise<TenantSettings | undefined> {
+  return reader.row<TenantSettings>(
+    `SELECT queue, group_key, weight, max_leased, rate, burst, paused FROM fairq.group_settings
+            WHERE queue = $1::text AND group_key = $2::text`,
+    [queue, key],
+  );
+}

@@ -1,0 +1,79 @@
+/**
+ * Markup. Everything that is put into a template is escaped, unless it is markup itself; so
+ * what tenants wrote can only ever be text.
+ */
+
+export class Markup {
+  constructor(private readonly text: string) {}
+
+  toString(): string {
+    return this.text;
+  }
+}
+
+export type Child = Markup | string | number | null | undefined | false | readonly Child[];
+
+const ENTITIES: Record<string, string> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+  '`': '&#96;',
+};
+
+export function escapeText(text: string): string {
+  return text.replace(/[&<>"'`]/g, (character) => ENTITIES[character]!);
+}
+
+function render(child: Child): string {
+  if (child instanceof Markup) {
+    return child.toString();
+  }
+  if (Array.isArray(child)) {
+    return child.map(render).join('');
+  }
+  return child === null || child === undefined || child === false ? '' : escapeText(String(child));
+}
+
+/** A template of markup. Attributes must be in double quotes. */
+export function html(strings: TemplateStringsArray, ...children: Child[]): Markup {
+  let text = strings[0]!;
+  children.forEach((child, index) => {
+    text += render(child) + strings[index + 1]!;
+  });
+  return new Markup(text);
+}
+
+/**
+ * Characters that a reader does not see, or that turn the order of the text around: C0 and C1
+ * but tab and line feed, marks and overrides of direction, line separators, the byte order mark.
+ */
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+function visible(text: string): Markup {
+  const escaped = escapeText(text).replace(HIDDEN, (character) => {
+    const code = character.charCodeAt(0).toString(16).padStart(4, '0');
+    return `<span class="hidden-character">\\u${code}</span>`;
+  });
+  return new Markup(escaped);
+}
+
+/** Text from a tenant, in a line: isolated, so that its direction does not reach its neighbours. */
+export function foreign(text: string): Markup {
+  return html`<bdi class="foreign">${visible(text)}</bdi>`;
+}
+
+/** Text from a tenant that may be long, with its line breaks. */
+export function foreignBlock(text: string): Markup {
+  return html`<pre class="foreign">${visible(text)}</pre>`;
+}
+
+/** The path of a page. Parameters that are undefined are left out, and an empty one stays. */
+export function address(path: string, params: Record<string, string | number | undefined> = {}): string {
+  const query = Object.entries(params)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value!)}`)
+    .join('&');
+  return query === '' ? path : `${path}?${query}`;
+}

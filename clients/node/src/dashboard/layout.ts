@@ -1,0 +1,232 @@
+/** The frame of every page, and the pieces that pages share. */
+
+import type { Context, Section, View } from './context.js';
+import { utc } from './format.js';
+import { address, foreign, html, type Child, type Markup } from './html.js';
+
+const NAVIGATION: readonly (readonly [Section, string, string])[] = [
+  ['queues', '/', 'Queues'],
+  ['tenants', '/tenants', 'Tenants'],
+  ['tasks', '/tasks', 'Tasks'],
+  ['dead', '/dead', 'Dead'],
+  ['leases', '/leases', 'Leases'],
+  ['sessions', '/sessions', 'Sessions'],
+  ['schedules', '/schedules', 'Schedules'],
+  ['archive', '/archive', 'Archive'],
+  ['settings', '/settings', 'Settings'],
+];
+
+const REFRESH_SECONDS = [5, 30] as const;
+
+function frame(title: string, head: Child, header: Child, main: Child, footer: Child): Markup {
+  return html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>${title} · pgfairq</title>
+<link rel="stylesheet" href="/style.css">
+<link rel="icon" href="/icon.svg" type="image/svg+xml">
+${head}</head>
+<body>
+<a class="skip" href="#main">To the content</a>
+<header>${header}</header>
+<main id="main">${main}</main>
+<footer>${footer}</footer>
+</body>
+</html>
+`;
+}
+
+const BRAND = html`<a class="brand" href="/"><svg viewBox="0 0 16 16" aria-hidden="true"><path
+    d="M1 3h9M1 8h14M1 13h5"/></svg>pgfairq</a>`;
+
+/** A page that needs no database: an error, or the one where a visitor signs in. */
+export function plainPage(title: string, body: Markup): Markup {
+  return frame(title, false, BRAND, html`<h1>${title}</h1>${body}`, 'pgfairq dashboard');
+}
+
+function navigation(view: View): Markup {
+  const links = NAVIGATION.map(
+    ([section, path, name]) =>
+      html`<li><a href="${path}"${section === view.section && html` aria-current="page"`}>${name}</a></li>`,
+  );
+  return html`<nav><ul>${links}</ul></nav>
+        <form class="search" action="/search" role="search"><input type="search" name="q"
+            aria-label="Search" placeholder="id, tenant or unique key"><button>Search</button></form>`;
+}
+
+function refreshLinks(context: Context, current: number | undefined): Markup {
+  const links = REFRESH_SECONDS.map((seconds) =>
+    seconds === current
+      ? html` <b>${seconds} s</b>`
+      : html` <a href="${context.withParams({ refresh: seconds })}">${seconds} s</a>`,
+  );
+  const off =
+    current === undefined ? html`<b>off</b>` : html`<a href="${context.withParams({ refresh: undefined })}">off</a>`;
+  return html`<span>refresh: ${off}${links}</span>`;
+}
+
+function warnings({ server, sampler }: Context): Markup[] {
+  return [
+    ...(server.standby
+      ? [html`The server is a standby: leases, sessions and tenants are the primary's, and are not shown.`]
+      : []),
+    ...(server.monitor
+      ? []
+      : [
+          html`The role ${foreign(server.role)} is not a member of <code>pg_monitor</code>, so only queues are shown whose tables it may read.`,
+        ]),
+    ...(sampler.failing === undefined ? [] : [html`The charts have a gap: ${sampler.failing}`]),
+  ];
+}
+
+export function fullPage(context: Context, view: View): Markup {
+  const { server, visit, writable } = context;
+  const asked = view.refreshable === true ? context.params.number('refresh') : undefined;
+  const refresh = REFRESH_SECONDS.find((seconds) => seconds === asked);
+  const notice = visit?.notice;
+  if (visit !== undefined) {
+    visit.notice = undefined;
+  }
+  const header = html`<div class="top">${BRAND}
+        <span class="where">${foreign(server.database)} as ${foreign(server.role)}${
+          writable ? html` <b class="badge warn">can write</b>` : html` <span class="badge">read-only</span>`
+        }</span>
+        ${
+          visit !== undefined &&
+          html`<form method="post" action="/sign-out"><input type="hidden" name="csrf"
+            value="${visit.csrf}"><button class="plain">Sign out</button></form>`
+        }</div>${navigation(view)}`;
+  const main = html`${notice !== undefined && html`<p class="notice" role="status">${foreign(notice)}</p>`}
+        ${warnings(context).map((warning) => html`<p class="warning">${warning}</p>`)}
+        <h1>${foreign(view.title)}</h1>${view.body}`;
+  const footer = html`<span>${utc(server.now)}</span><span>PostgreSQL ${server.version}, pgfairq ${server.extension}</span>
+        ${view.refreshable === true && refreshLinks(context, refresh)}`;
+  const head = refresh !== undefined && html`<meta http-equiv="refresh" content="${refresh}">\n`;
+  return frame(view.title, head, header, main, footer);
+}
+
+/** A column of a table: its name, and whether it has numbers. */
+export type Column = string | { name: string; number?: boolean; title?: string };
+
+export function table(columns: readonly Column[], rows: readonly (readonly Child[])[], none: Child): Markup {
+  if (rows.length === 0) {
+    return html`<p class="none">${none}</p>`;
+  }
+  const parts = columns.map((column) => (typeof column === 'string' ? { name: column } : column));
+  const head = parts.map(
+    ({ name, number, title }) =>
+      html`<th scope="col"${number === true && html` class="number"`}${
+        title !== undefined && html` title="${title}"`
+      }>${name}</th>`,
+  );
+  const body = rows.map(
+    (cells) =>
+      html`<tr>${cells.map((cell, index) =>
+        parts[index]!.number === true ? html`<td class="number">${cell}</td>` : html`<td>${cell}</td>`,
+      )}</tr>\n`,
+  );
+  return html`<div class="scroll"><table><thead><tr>${head}</tr></thead><tbody>
+${body}</tbody></table></div>`;
+}
+
+export function number(name: string, title?: string): Column {
+  return title === undefined ? { name, number: true } : { name, number: true, title };
+}
+
+/** Names and values of one thing. */
+export function facts(pairs: readonly (readonly [string, Child])[]): Markup {
+  return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+/** Large figures. */
+export function figures(pairs: readonly (readonly [string, Child, string?])[]): Markup {
+  return html`<dl class="figures">${pairs.map(
+    ([name, value, level]) =>
+      html`<div${level !== undefined && html` class="${level}"`}><dt>${name}</dt><dd>${value}</dd></div>`,
+  )}</dl>`;
+}
+
+/** The way to the next rows. */
+export function nextPage(
+  path: string,
+  params: Record<string, string | number | undefined> | undefined,
+  words = 'Next page',
+): Markup | false {
+  return params !== undefined && html`<p class="next"><a rel="next" href="${address(path, params)}">${words}</a></p>`;
+}
+
+/** That a part of the page cannot be shown, and why. */
+export function notShown(what: string, why: Child, hint?: Child): Markup {
+  return html`<p class="warning">${what} ${why}${hint !== undefined && html` ${hint}`}</p>`;
+}
+
+export function badge(text: string, level: '' | 'good' | 'warn' | 'bad' = ''): Markup {
+  return html`<span class="badge ${level}">${text}</span>`;
+}
+
+export const queueLink = (queue: string): Markup =>
+  html`<a href="${address('/queue', { queue })}">${foreign(queue)}</a>`;
+
+export const taskLink = (queue: string, id: string): Markup =>
+  html`<a href="${address('/task', { queue, id })}">${id}</a>`;
+
+/** A tenant. A key that is cut leads nowhere, for what follows is not known. */
+export function tenantLink(queue: string, key: string, cut = false): Markup {
+  if (cut) {
+    return foreign(key);
+  }
+  const name = key === '' ? html`<span class="none">(no group)</span>` : foreign(key);
+  return html`<a href="${address('/tenant', { queue, group: key })}">${name}</a>`;
+}
+
+/** The parameters of a list that say which tenant it is of. */
+export function groupParams(group: string | undefined): Record<string, string | undefined> {
+  return group === '' ? { nogroup: '1' } : { group };
+}
+
+/** A choice of queues above a list; without script, so with a button. */
+export function queueChoice(
+  path: string,
+  names: readonly string[],
+  chosen: string | undefined,
+  all: string | undefined,
+  others: Child = false,
+): Markup {
+  const options = names.map(
+    (name) => html`<option value="${name}"${name === chosen && html` selected`}>${name}</option>`,
+  );
+  return html`<form class="filter" action="${path}"><label>Queue <select name="queue">
+        ${all !== undefined && html`<option value="">${all}</option>`}${options}</select></label>${others}<button>Show</button></form>`;
+}
+
+export function choice(
+  name: string,
+  label: string,
+  words: readonly string[],
+  chosen: string | undefined,
+  all?: string,
+): Markup {
+  const options = words.map((word) => html`<option${word === chosen && html` selected`}>${word}</option>`);
+  return html`<label>${label} <select name="${name}">${all !== undefined && html`<option value="">${all}</option>`}${options}</select></label>`;
+}
+
+export function input(name: string, label: string, value: string | undefined, placeholder = ''): Markup {
+  return html`<label>${label} <input name="${name}" value="${value}" placeholder="${placeholder}"></label>`;
+}
+
+export type ActionLink = readonly [name: string, words: string, params: Record<string, string | number | undefined>];
+
+/** Links to actions' pages, where they are confirmed; nothing where the dashboard only reads. */
+export function actions(context: Context, ...links: readonly (ActionLink | false)[]): Markup | false {
+  const shown = links.filter((link) => link !== false);
+  return (
+    context.writable &&
+    shown.length > 0 &&
+    html`<p class="actions">${shown.map(
+      ([name, words, params]) => html`<a class="button" href="${address(`/act/${name}`, params)}">${words}</a> `,
+    )}</p>`
+  );
+}

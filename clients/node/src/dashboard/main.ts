@@ -1,0 +1,115 @@
+#!/usr/bin/env node
+/** Starts the dashboard, or says why it cannot. */
+
+import { userInfo } from 'node:os';
+
+import { Database } from './database.js';
+import { queueStats } from './data/queues.js';
+import { server } from './data/server.js';
+import { isLoopback, parseOptions, USAGE, UsageError, type Options } from './options.js';
+import { Problem } from './problem.js';
+import { Sampler } from './sampler.js';
+import { Dashboard } from './server.js';
+
+const VERSION: string = (require('../../package.json') as { version: string }).version;
+
+/** Whether this database has what the dashboard shows. */
+async function check(database: Database): Promise<void> {
+  await database.read(async (reader) => {
+    const there = await server(reader);
+    if (there.cluster) {
+      throw new Problem(
+        0,
+        `database ${there.database} is a proxy of a cluster, which has no tasks of its own`,
+        'Connect to a node: SELECT node, connection FROM fairq.nodes says where they are.',
+      );
+    }
+    if (there.extension === null) {
+      throw new Problem(
+        0,
+        `database ${there.database} does not have the extension pgfairq`,
+        'Is it another database that has the queues? Else, as a superuser: CREATE EXTENSION pgfairq.',
+      );
+    }
+    await queueStats(reader, []);
+    if (!there.monitor) {
+      process.stderr.write(
+        `pgfairq-dashboard: role ${there.role} is not a member of pg_monitor, and sees figures of queues only ` +
+          `whose tables it may read. GRANT pg_monitor TO ${there.role}; changes that.\n`,
+      );
+    }
+  });
+}
+
+function say(options: Options, port: number): void {
+  const host = options.host.includes(':') ? `[${options.host}]` : options.host;
+  const lines = [`pgfairq dashboard: http://${host}:${port}/`];
+  if (options.tokenIsNew) {
+    lines.push(`token to sign in:  ${options.token}`);
+  }
+  if (!isLoopback(options.host)) {
+    lines.push('It can be reached from other machines, without encryption: put a proxy with TLS in front of it.');
+  }
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+function untilSignal(): Promise<void> {
+  return new Promise((resolve) => {
+    process.once('SIGINT', () => resolve());
+    process.once('SIGTERM', () => resolve());
+  });
+}
+
+async function run(options: Options): Promise<void> {
+  // pg takes the user of the environment; libpq that of the process, where there is none.
+  process.env['PGUSER'] ??= process.env['USER'] ?? userInfo().username;
+  const database = new Database(options.connection === undefined ? {} : { connectionString: options.connection });
+  await check(database);
+  const sampler = new Sampler(database, options.sample);
+  await sampler.start();
+  const http = await new Dashboard(options, database, sampler).listen();
+  const bound = http.address();
+  say(options, typeof bound === 'object' && bound !== null ? bound.port : options.port);
+  await untilSignal();
+  sampler.stop();
+  http.closeIdleConnections();
+  await new Promise((resolve) => http.close(resolve));
+  await database.close();
+}
+
+/** What is wrong, in a line or two; then the end. */
+function fail(error: Error & { code?: string }, options?: Options): never {
+  const words =
+    error.code === 'EADDRINUSE' ? `port ${options?.port} is in use; give another one with --listen` : error.message;
+  process.stderr.write(`pgfairq-dashboard: ${words}\n`);
+  if (error instanceof Problem && error.hint !== undefined && error.status !== 503) {
+    process.stderr.write(`${error.hint}\n`);
+  }
+  if (error instanceof UsageError) {
+    process.stderr.write('pgfairq-dashboard --help says what there is\n');
+  }
+  process.exit(error instanceof UsageError ? 2 : 1);
+}
+
+function main(args: readonly string[]): void {
+  if (args.includes('--help')) {
+    process.stdout.write(USAGE);
+    return;
+  }
+  if (args.includes('--version')) {
+    process.stdout.write(`${VERSION}\n`);
+    return;
+  }
+  let options: Options | undefined;
+  try {
+    options = parseOptions(args, process.env);
+  } catch (error) {
+    fail(error as Error);
+  }
+  run(options).then(
+    () => process.exit(0),
+    (error: Error) => fail(error, options),
+  );
+}
+
+main(process.argv.slice(2));

@@ -1,0 +1,129 @@
+/** The command line. */
+
+import { readFileSync } from 'node:fs';
+
+import { newToken } from './visits.js';
+
+export const USAGE = `usage: pgfairq-dashboard [option...] [connection string]
+
+Shows the queues of a database with pgfairq in a browser. Without a connection string it takes
+DATABASE_URL, or else PGHOST, PGUSER, PGDATABASE and so on.
+
+  --listen [HOST:]PORT   where to listen; 127.0.0.1:8642
+  --host NAME            another name by which browsers reach it (may be given again)
+  --write                lets who has signed in pause, resume, revive, cancel and set weights
+  --token-file FILE      the token to sign in with; else PGFAIRQ_DASHBOARD_TOKEN, else a new one
+                         is made and printed if one is needed: with --write, or where others than
+                         this machine can connect
+  --sample SECONDS       time between samples for the charts, 1 to 60; 5
+  --help, --version
+`;
+
+export interface Options {
+  connection: string | undefined;
+  host: string;
+  port: number;
+  names: string[];
+  write: boolean;
+  /** undefined: none is asked for */
+  token: string | undefined;
+  /** whether it was made here, and has to be told */
+  tokenIsNew: boolean;
+  sample: number;
+}
+
+/** What is wrong with the command line. */
+export class UsageError extends Error {}
+
+const SHORTEST_TOKEN = 16;
+
+export function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127(\.\d{1,3}){3}$/.test(host);
+}
+
+function listenAddress(value: string): { host: string; port: number } {
+  const match = /^(?:(\[[0-9a-f:.]+\]|[^:[\]]+):)?(\d{1,5})$/i.exec(value);
+  const port = Number(match?.[2]);
+  if (match === null || port > 65535) {
+    throw new UsageError(`--listen is “${value}”; it takes a port, or a host and a port, such as 127.0.0.1:8642`);
+  }
+  return { host: (match[1] ?? '127.0.0.1').replace(/^\[|\]$/g, ''), port };
+}
+
+function sampleSeconds(value: string): number {
+  const seconds = /^\d+(\.\d+)?$/.test(value) ? Number(value) : NaN;
+  if (!(seconds >= 1 && seconds <= 60)) {
+    throw new UsageError(`--sample is “${value}”; it takes seconds, from 1 to 60`);
+  }
+  return seconds;
+}
+
+function givenToken(file: string | undefined, environment: NodeJS.ProcessEnv): string | undefined {
+  let token = environment['PGFAIRQ_DASHBOARD_TOKEN'];
+  if (file !== undefined) {
+    try {
+      token = readFileSync(file, 'utf8').trim();
+    } catch (error) {
+      throw new UsageError(`--token-file cannot be read: ${(error as Error).message}`);
+    }
+  }
+  if (token !== undefined && token.length < SHORTEST_TOKEN) {
+    throw new UsageError(
+      `the token has ${token.length} characters; it takes ${SHORTEST_TOKEN} or more, such as openssl rand -hex 16 gives`,
+    );
+  }
+  return token;
+}
+
+/** The options by name, and the arguments that are none. */
+function split(args: readonly string[]): { options: [string, string][]; rest: string[] } {
+  const options: [string, string][] = [];
+  const rest: string[] = [];
+  for (let index = 0; index < args.length; index += 1) {
+    const argument = args[index]!;
+    const [, name, given] = /^(--[a-z-]+)(?:=(.*))?$/s.exec(argument) ?? [];
+    if (name === undefined) {
+      if (argument.startsWith('-')) {
+        throw new UsageError(`there is no option ${argument}`);
+      }
+      rest.push(argument);
+    } else if (name === '--write') {
+      options.push([name, '']);
+    } else if (['--listen', '--host', '--token-file', '--sample'].includes(name)) {
+      const value = given ?? args[(index += 1)];
+      if (value === undefined) {
+        throw new UsageError(`${name} takes a value`);
+      }
+      options.push([name, value]);
+    } else {
+      throw new UsageError(`there is no option ${name}`);
+    }
+  }
+  return { options, rest };
+}
+
+export function parseOptions(args: readonly string[], environment: NodeJS.ProcessEnv): Options {
+  const { options, rest } = split(args);
+  if (rest.length > 1) {
+    throw new UsageError('there is more than one connection string');
+  }
+  const last = (name: string): string | undefined => options.filter(([one]) => one === name).at(-1)?.[1];
+  const connection = rest[0] ?? environment['DATABASE_URL'];
+  if (connection !== undefined && !/^(postgres(ql)?:\/\/|socket:)/.test(connection)) {
+    throw new UsageError('the connection string is no address such as postgresql://user@host/database');
+  }
+  const { host, port } = listenAddress(last('--listen') ?? '8642');
+  const write = last('--write') !== undefined;
+  const given = givenToken(last('--token-file'), environment);
+  const needed = write || !isLoopback(host);
+  return {
+    connection,
+    host,
+    port,
+    names: options.filter(([name]) => name === '--host').map(([, value]) => value.toLowerCase()),
+    write,
+    token: given ?? (needed ? newToken() : undefined),
+    tokenIsNew: given === undefined && needed,
+    sample: sampleSeconds(last('--sample') ?? '5'),
+  };
+}

@@ -1,0 +1,112 @@
+/** How tasks are shown on more than one page. */
+
+import type { Context } from '../context.js';
+import type { DoneTask } from '../data/archive.js';
+import type { State, Task } from '../data/tasks.js';
+import { bytes, count, decimal, duration, moment, NOTHING } from '../format.js';
+import { address, foreign, foreignBlock, html, type Child, type Markup } from '../html.js';
+import { badge, facts, number, table, taskLink, tenantLink } from '../layout.js';
+
+const LEVELS: Partial<Record<State, 'good' | 'warn' | 'bad'>> = {
+  leased: 'good',
+  held: 'warn',
+  overflow: 'warn',
+  dead: 'bad',
+};
+
+export const stateBadge = (state: State): Markup => badge(state, LEVELS[state] ?? '');
+
+/** The beginning of a text, and whether there is more. */
+export function excerpt(text: string | null, length: number | null, tooLarge: string = NOTHING): Markup {
+  if (text === null) {
+    return html`${tooLarge}`;
+  }
+  return html`<code>${foreign(text)}</code>${(length ?? 0) > [...text].length && html`<span class="none"> …</span>`}`;
+}
+
+function when(one: Task, now: number): Child {
+  switch (one.state) {
+    case 'leased':
+      return html`lease ends ${moment(one.lease_until, now)}`;
+    case 'scheduled':
+      return html`due ${moment(one.run_at, now)}`;
+    default:
+      return one.expires_at === null ? '' : html`expires ${moment(one.expires_at, now)}`;
+  }
+}
+
+export function taskTable(context: Context, queue: string, tasks: readonly Task[], none: Child): Markup {
+  const { now } = context.server;
+  return table(
+    [number('Id'), 'State', 'Tenant', 'Payload', number('Attempts'), number('Enqueued'), 'When', 'Last error'],
+    tasks.map((one) => [
+      taskLink(queue, one.id),
+      stateBadge(one.state),
+      tenantLink(queue, one.group_key),
+      excerpt(one.payload, one.payload_length, 'large'),
+      `${one.attempts}/${one.max_attempts === 0 ? '∞' : one.max_attempts}`,
+      moment(one.enqueued_at, now),
+      when(one, now),
+      one.last_error === null ? '' : excerpt(one.last_error, one.last_error_length),
+    ]),
+    none,
+  );
+}
+
+/** The dead, with what they died of. */
+export function deadTable(context: Context, queue: string, tasks: readonly Task[], none: Child): Markup {
+  return table(
+    [number('Id'), 'Tenant', 'Last error', 'Payload', number('Attempts'), number('Enqueued')],
+    tasks.map((one) => [
+      taskLink(queue, one.id),
+      tenantLink(queue, one.group_key),
+      excerpt(one.last_error, one.last_error_length),
+      excerpt(one.payload, one.payload_length, 'large'),
+      String(one.attempts),
+      moment(one.enqueued_at, context.server.now),
+    ]),
+    none,
+  );
+}
+
+/** A text of a task with a link to the whole where it is cut. */
+export function long(
+  title: string,
+  text: string | null,
+  length: number | null,
+  whole: Record<string, string>,
+  path: string,
+): Markup | false {
+  if (text === null) {
+    return false;
+  }
+  const cut = (length ?? 0) > [...text].length;
+  return html`<h2>${title}</h2>${foreignBlock(text)}
+        ${
+          cut &&
+          html`<p class="next">The first ${count([...text].length)} of ${count(length)} characters.
+            <a href="${address(path, whole)}">The whole (${bytes(length)})</a></p>`
+        }`;
+}
+
+export function outcomeBadge(outcome: string): Markup {
+  return badge(outcome, outcome === 'acked' ? 'good' : outcome === 'dead' ? 'bad' : 'warn');
+}
+
+export const between = (from: number | null, to: number | null): string =>
+  from === null || to === null ? NOTHING : duration(Math.max(0, to - from));
+
+export function doneFacts(one: DoneTask, now: number): Markup {
+  return facts([
+    ['outcome', outcomeBadge(one.outcome)],
+    ['attempts', String(one.attempts)],
+    ['enqueued', moment(one.enqueued_at, now)],
+    ['claimed', moment(one.claimed_at, now)],
+    ['done', moment(one.done_at, now)],
+    ['ran', between(one.claimed_at, one.done_at)],
+    ['run at', moment(one.run_at, now)],
+    ['priority', one.priority],
+    ['cost', decimal(one.cost)],
+    ['unique key', one.unique_key === null ? NOTHING : foreign(one.unique_key)],
+  ]);
+}

@@ -1,0 +1,203 @@
+/** One queue: what is in it, how it goes, whom it serves, and its settings. */
+
+import { barChart, lineChart, type Series } from '../chart.js';
+import type { Context, View } from '../context.js';
+import { findQueue, queueStats, type Queue, type QueueStats } from '../data/queues.js';
+import { tenants } from '../data/tenants.js';
+import { bytes, count, decimal, duration, moment, rate } from '../format.js';
+import { address, foreign, html, type Child, type Markup } from '../html.js';
+import { actions, badge, facts, figures, notShown } from '../layout.js';
+import type { Sample } from '../sampler.js';
+import { remarks } from './queues.js';
+import { tenantTable } from './tenants.js';
+
+const TENANTS = 8;
+
+function seriesOf(
+  history: readonly Sample[],
+  ...which: [string, Series['colour'], (sample: Sample) => number | null][]
+): Series[] {
+  return which.map(([name, colour, value]) => ({ name, colour, values: history.map(value) }));
+}
+
+/** The time that counters and quantiles are of. */
+function counted(stats: QueueStats, now: number): string {
+  return stats.stats_reset === null ? 'no time' : `the last ${duration(Math.max(0, now - stats.stats_reset))}`;
+}
+
+function charts(queue: Queue, stats: QueueStats, history: readonly Sample[], now: number): Markup {
+  const times = history.map((sample) => sample.time);
+  const since = `of ${counted(stats, now)}`;
+  return html`<div class="charts">
+        ${lineChart({
+          title: 'Tasks',
+          times,
+          format: count,
+          series: seriesOf(
+            history,
+            ['ready', 'one', (s) => s.ready],
+            ['leased', 'two', (s) => s.leased],
+            ['scheduled, overflow, held', 'three', (s) => s.waiting],
+            ['dead', 'four', (s) => s.dead],
+          ),
+        })}
+        ${lineChart({
+          title: 'Tasks a second',
+          times,
+          format: rate,
+          series: seriesOf(
+            history,
+            ['enqueued', 'one', (s) => s.enqueued],
+            ['claimed', 'two', (s) => s.claimed],
+            ['done', 'three', (s) => s.acked],
+            ['failed', 'four', (s) => s.failed],
+          ),
+        })}
+        ${lineChart({
+          title: 'How long the first in line have waited',
+          times,
+          format: duration,
+          series: seriesOf(history, ['oldest ready', 'one', (s) => s.oldest]),
+        })}
+        ${barChart(
+          'Wait until claimed',
+          [
+            { name: '50 %', value: stats.wait_p50 },
+            { name: '95 %', value: stats.wait_p95 },
+            { name: '99 %', value: stats.wait_p99 },
+          ],
+          duration,
+          undefined,
+          since,
+        )}
+        ${barChart(
+          'Run until acknowledged',
+          [
+            { name: '50 %', value: stats.run_p50 },
+            { name: '95 %', value: stats.run_p95 },
+            { name: '99 %', value: stats.run_p99 },
+          ],
+          duration,
+          { name: 'lease', value: queue.lease },
+          since,
+        )}
+        ${barChart(
+          'Size of payloads',
+          [
+            { name: '50 %', value: stats.payload_p50 },
+            { name: '95 %', value: stats.payload_p95 },
+            { name: 'most', value: stats.payload_max },
+          ],
+          bytes,
+          undefined,
+          since,
+        )}
+    </div>`;
+}
+
+function stateFigures(queue: string, stats: QueueStats): Markup {
+  const link = (state: string, value: number | null): Child =>
+    html`<a href="${address('/tasks', { queue, state })}">${count(value)}</a>`;
+  return figures([
+    ['ready', link('ready', stats.ready)],
+    ['leased', link('leased', stats.leased)],
+    ['scheduled', link('scheduled', stats.scheduled)],
+    ['overflow', link('overflow', stats.overflow)],
+    ['held', link('held', stats.held)],
+    [
+      'dead',
+      html`<a href="${address('/dead', { queue })}">${count(stats.dead)}</a>`,
+      (stats.dead ?? 0) > 0 ? 'bad' : undefined,
+    ],
+    ['oldest waits', duration(stats.oldest_ready_age)],
+    ['in', rate(stats.enqueue_rate)],
+    ['claimed', rate(stats.claim_rate)],
+    ['done', rate(stats.ack_rate)],
+  ]);
+}
+
+function counters(stats: QueueStats, now: number): Markup {
+  return html`<h2>Counted in ${counted(stats, now)}</h2>${facts([
+    ['enqueued', count(stats.enqueued)],
+    ['claimed', count(stats.claimed)],
+    ['acknowledged', count(stats.acked)],
+    ['failed (nack)', count(stats.nacked)],
+    ['leases that ran out', count(stats.expired)],
+    ['released', count(stats.released)],
+    ['of these snoozed', count(stats.snoozed)],
+    ['cancelled', count(stats.cancelled)],
+    ['died', count(stats.dead_total)],
+    ['expired before they ran', count(stats.expired_tasks)],
+    ['kept or replaced by unique key', count(stats.deduplicated)],
+    ['found by the sweep', count(stats.swept)],
+  ])}`;
+}
+
+function limit(value: number | null): string {
+  return value === null || value === 0 ? 'none' : decimal(value);
+}
+
+function settings(queue: Queue): Markup {
+  const yes = (value: boolean): string => (value ? 'yes' : 'no');
+  return html`<h2>Settings</h2>${facts([
+    ['owner', foreign(queue.owner)],
+    ['policy', queue.policy],
+    ['buckets', count(queue.buckets)],
+    ['lease', duration(queue.lease)],
+    ['attempts', queue.max_attempts === 0 ? 'no limit' : count(queue.max_attempts)],
+    [
+      'backoff',
+      html`${duration(queue.backoff_base)} to ${duration(queue.backoff_max)}, ± ${decimal(queue.backoff_jitter * 100)} %`,
+    ],
+    ['tasks at most', limit(queue.max_depth)],
+    ['ready at most', limit(queue.max_ready)],
+    ['ready of a tenant at most', limit(queue.max_ready_per_group)],
+    ['done tasks are kept', queue.keep_done === null || queue.keep_done === 0 ? 'no' : duration(queue.keep_done)],
+    [
+      'tasks expire after',
+      queue.expire_after === null || queue.expire_after === 0 ? 'never' : duration(queue.expire_after),
+    ],
+    ['charged by', queue.charge],
+    ['default priority', queue.default_priority],
+    ['tenant required', yes(queue.group_required)],
+    ['durable leases', yes(queue.durable_leases)],
+    ['NOTIFY', yes(queue.notify)],
+    ['weight of a tenant', decimal(queue.group_weight)],
+    ['in flight of a tenant at most', limit(queue.group_max_leased)],
+    ['claims a second of a tenant', limit(queue.group_rate)],
+    ['burst of a tenant', limit(queue.group_burst)],
+  ])}`;
+}
+
+export async function queuePage(context: Context): Promise<View> {
+  const { reader, params, sampler, server } = context;
+  const queue = await findQueue(reader, params.required('queue'));
+  const name = queue.queue;
+  const stats = (await queueStats(reader, [name]))[0];
+  const busy = await tenants(reader, { queue: name, order: 'waiting', find: '', limit: TENANTS });
+  const figuresOrWhy =
+    stats === undefined
+      ? notShown(
+          'The figures of this queue are not shown to this role.',
+          html`They take <code>SELECT</code> on its table, or <code>pg_monitor</code>.`,
+        )
+      : html`${stateFigures(name, stats)}${charts(queue, stats, sampler.history(name), server.now)}
+            <p class="note">Lines are what this process has seen since ${moment(sampler.since, server.now)}, every
+            ${duration(sampler.interval)}, up to half an hour. Bars are the engine's own, of everything since counting began.</p>`;
+  const notes = [...remarks(queue, stats), ...(queue.readable ? [] : [badge('tasks not readable', 'warn')])];
+  return {
+    title: `Queue ${name}`,
+    section: 'queues',
+    refreshable: true,
+    body: html`${notes.length > 0 && html`<p>${notes}</p>`}
+            ${actions(context, queue.paused ? ['resume-queue', 'Resume', { queue: name }] : ['pause-queue', 'Pause', { queue: name }])}
+            ${figuresOrWhy}
+            <h2>Tenants with most work</h2>
+            ${tenantTable(name, busy, 'No tenant has work.')}
+            <p class="next"><a href="${address('/tenants', { queue: name })}">All tenants</a>
+            <a href="${address('/tasks', { queue: name })}">Tasks</a>
+            <a href="${address('/leases', { queue: name })}">Leases</a>
+            ${queue.done_readable !== null && html`<a href="${address('/archive', { queue: name })}">Archive</a>`}</p>
+            ${stats !== undefined && counters(stats, server.now)}${settings(queue)}`,
+  };
+}

@@ -1,0 +1,272 @@
+/** Tenants of a queue: what they wait for, and what they got beside what they are due. */
+
+import { shareBar } from '../chart.js';
+import { PAGE_ROWS, type Context, type View } from '../context.js';
+import { findQueue, queueNames } from '../data/queues.js';
+import {
+  settingsOfTenant,
+  tenants,
+  tenantSettings,
+  tenantsOfKey,
+  TENANT_ORDERS,
+  type Tenant,
+  type TenantOrder,
+  type TenantSettings,
+} from '../data/tenants.js';
+import { taskPage } from '../data/tasks.js';
+import { count, decimal, duration, NOTHING, percent } from '../format.js';
+import { address, foreign, html, type Child, type Markup } from '../html.js';
+import {
+  actions,
+  badge,
+  facts,
+  groupParams,
+  input,
+  nextPage,
+  notShown,
+  number,
+  queueChoice,
+  queueLink,
+  table,
+  tenantLink,
+} from '../layout.js';
+import { taskTable } from './parts.js';
+
+const TITLES: Record<TenantOrder, string> = {
+  waiting: 'most waiting',
+  oldest: 'longest wait',
+  flight: 'most in flight',
+  behind: 'furthest behind',
+  served: 'most served',
+};
+
+/** What a tenant may have, where that is limited. */
+function limits(tenant: Tenant): Markup[] {
+  return [
+    ...(tenant.paused ? [badge('paused', 'warn')] : []),
+    ...(tenant.max_leased === null
+      ? []
+      : [
+          badge(
+            `${count(tenant.leased)} of ${count(tenant.max_leased)} in flight`,
+            tenant.leased >= tenant.max_leased ? 'warn' : '',
+          ),
+        ]),
+    ...(tenant.rate === null
+      ? []
+      : [
+          badge(
+            `${decimal(tenant.rate)}/s, ${decimal(Math.floor(tenant.tokens ?? 0))} left now`,
+            (tenant.tokens ?? 0) < 1 ? 'warn' : '',
+          ),
+        ]),
+  ];
+}
+
+/** How far a tenant is from its due, in costs; near zero is fair. */
+function behind(value: number | null): string {
+  if (value === null) {
+    return NOTHING;
+  }
+  const rounded = Number(value.toPrecision(2));
+  if (Math.abs(rounded) < 0.05) {
+    return 'even';
+  }
+  return rounded > 0 ? `${decimal(rounded)} behind` : `${decimal(-rounded)} ahead`;
+}
+
+export function tenantTable(queue: string, list: readonly Tenant[], none: Child): Markup {
+  const highest = Math.max(0, ...list.map((one) => Math.max(one.share ?? 0, one.expected_share ?? 0)));
+  const columns = [
+    'Tenant',
+    number('Ready'),
+    number('Overflow', 'waits for room'),
+    number('Leased', 'in flight'),
+    number('Longest wait'),
+    number('Weight'),
+    number('Served', 'since it was idle last'),
+    number('Share', 'of what was served while it had work'),
+    number('Due', 'its share by the weights of those that had work then'),
+    'Share, and its due',
+    number('Balance', 'in costs, which are tasks unless they say otherwise; a task or two is fair'),
+    'Limits',
+  ];
+  return table(
+    columns,
+    list.map((one) => [
+      tenantLink(queue, one.group_key, one.cut),
+      count(one.ready),
+      count(one.overflow),
+      count(one.leased),
+      duration(one.oldest_wait),
+      decimal(one.weight),
+      count(one.served),
+      percent(one.share),
+      percent(one.expected_share),
+      shareBar(one.share, one.expected_share, highest),
+      behind(one.behind),
+      limits(one),
+    ]),
+    none,
+  );
+}
+
+const EXPLAINED = html`<p class="note">A share is of what the queue has served while the tenant had work, and its due is
+    what the weights of all that had work then give it. So a tenant that came late, or has finished, does not make the
+    others look unfair. The balance is the difference: within a task or two the queue is fair. Limits and pauses keep a
+    tenant from its share.</p>`;
+
+function view(words: 'work' | 'settings', queue: string): Markup {
+  const link = (which: 'work' | 'settings', text: string): Markup =>
+    which === words
+      ? html`<b aria-current="true">${text}</b>`
+      : html`<a href="${address('/tenants', { queue, view: which })}">${text}</a>`;
+  return html`<p class="tabs">${link('work', 'With work')} ${link('settings', 'With settings of their own')}</p>`;
+}
+
+function settingsTable(queue: string, list: readonly TenantSettings[]): Markup {
+  const own = (value: number | null): string =>
+    value === null ? 'default' : value === 0 ? 'no limit' : decimal(value);
+  return table(
+    ['Tenant', number('Weight'), number('In flight at most'), number('Claims a second'), number('Burst'), ''],
+    list.map((one) => [
+      tenantLink(queue, one.group_key),
+      own(one.weight),
+      own(one.max_leased),
+      own(one.rate),
+      own(one.burst),
+      one.paused === true && badge('paused', 'warn'),
+    ]),
+    'No tenant of this queue was given anything.',
+  );
+}
+
+async function workList(context: Context, queue: string, order: TenantOrder, find: string): Promise<Markup> {
+  const rank = context.params.number('rank');
+  const key = context.params.text('key');
+  const list = await tenants(context.reader, {
+    queue,
+    order,
+    find,
+    limit: PAGE_ROWS + 1,
+    ...(rank !== undefined && key !== undefined ? { after: { rank, key } } : {}),
+  });
+  const shown = list.slice(0, PAGE_ROWS);
+  const last = shown.at(-1);
+  return html`${tenantTable(queue, shown, find === '' ? 'No tenant has work.' : 'No tenant with work has this in its key.')}
+        ${nextPage('/tenants', list.length > PAGE_ROWS ? { queue, order, find, rank: String(last!.rank), key: last!.group_key } : undefined)}
+        ${EXPLAINED}`;
+}
+
+async function settingsList(context: Context, queue: string, find: string): Promise<Markup> {
+  const list = await tenantSettings(context.reader, queue, find, context.params.text('key'), PAGE_ROWS + 1);
+  const shown = list.slice(0, PAGE_ROWS);
+  return html`${settingsTable(queue, shown)}
+        ${nextPage('/tenants', list.length > PAGE_ROWS ? { queue, find, view: 'settings', key: shown.at(-1)!.group_key } : undefined)}`;
+}
+
+export async function tenantsPage(context: Context): Promise<View> {
+  const { reader, params } = context;
+  const names = await queueNames(reader);
+  const asked = params.text('queue') || names[0];
+  if (asked === undefined) {
+    return {
+      title: 'Tenants',
+      section: 'tenants',
+      body: html`<p class="none">There is no queue in this database.</p>`,
+    };
+  }
+  const queue = (await findQueue(reader, asked)).queue;
+  const which = params.choice('view', ['work', 'settings'] as const) ?? 'work';
+  const order = params.choice('order', TENANT_ORDERS) ?? 'waiting';
+  const find = params.text('find') ?? '';
+  const orders = TENANT_ORDERS.map(
+    (one) => html`<option value="${one}"${one === order && html` selected`}>${TITLES[one]}</option>`,
+  );
+  const filters = html`${
+    which === 'work'
+      ? html`<label>First <select name="order">${orders}</select></label>`
+      : html`<input type="hidden" name="view" value="settings">`
+  }${input('find', 'Key has', find)}`;
+  return {
+    title: 'Tenants',
+    section: 'tenants',
+    refreshable: true,
+    body: html`${queueChoice('/tenants', names, queue, undefined, filters)}${view(which, queue)}
+            ${which === 'work' ? await workList(context, queue, order, find) : await settingsList(context, queue, find)}`,
+  };
+}
+
+function ownSettings(own: TenantSettings | undefined): Markup {
+  const word = (value: number | null | undefined): string =>
+    value === null || value === undefined ? 'default' : value === 0 ? 'no limit' : decimal(value);
+  return facts([
+    ['weight', word(own?.weight)],
+    ['in flight at most', word(own?.max_leased)],
+    ['claims a second', word(own?.rate)],
+    ['burst', word(own?.burst)],
+    ['paused', own?.paused === true ? 'yes' : 'no'],
+  ]);
+}
+
+export async function tenantPage(context: Context): Promise<View> {
+  const { reader, params } = context;
+  const queue = await findQueue(reader, params.required('queue'));
+  const group = params.required('group');
+  const own = await settingsOfTenant(reader, queue.queue, group);
+  const list = await tenantsOfKey(reader, queue.queue, group);
+  const tasks = await reader.attempt(() => taskPage(reader, { queue, group, limit: 10 }));
+  const of = { queue: queue.queue, group };
+  const lists = { queue: queue.queue, ...groupParams(group) };
+  return {
+    title: group === '' ? 'Tasks without a group' : `Tenant ${group}`,
+    section: 'tenants',
+    refreshable: true,
+    body: html`<p>of queue ${queueLink(queue.queue)}</p>
+            ${actions(
+              context,
+              own?.paused === true ? ['resume-tenant', 'Resume', of] : ['pause-tenant', 'Pause', of],
+              ['set-tenant', 'Weight and limits', of],
+              own !== undefined && ['reset-tenant', 'Back to defaults', of],
+              ['revive-tenant', 'Revive its dead tasks', of],
+            )}
+            ${tenantTable(queue.queue, list, 'It has no work: nothing ready, in the overflow or in flight.')}
+            ${
+              list.length > 1 &&
+              html`<p class="note">The key is longer than what the engine shows of keys. These are all tenants
+            whose keys begin like it.</p>`
+            }
+            ${EXPLAINED}
+            <h2>What it was given</h2>${ownSettings(own)}
+            <h2>Its tasks, the oldest first</h2>
+            ${
+              tasks.problem !== undefined
+                ? notShown('Tasks are not shown.', tasks.problem)
+                : html`${taskTable(
+                    context,
+                    queue.queue,
+                    tasks.value.tasks,
+                    tasks.value.unfinished ? 'None among those that were looked at in the time of a page.' : 'None.',
+                  )}
+                ${nextPage('/tasks', tasks.value.next === undefined ? undefined : { ...lists, after: tasks.value.next }, 'Go on')}`
+            }
+            <p class="next"><a href="${address('/dead', lists)}">Its dead tasks</a>
+            ${queue.done_readable !== null && html`<a href="${address('/archive', lists)}">Its done tasks</a>`}</p>`,
+  };
+}
+
+/** What a search by tenant finds, in all queues. */
+export function foundTenants(list: readonly (Tenant & { queue: string })[]): Markup {
+  return table(
+    ['Queue', 'Tenant', number('Ready'), number('Overflow'), number('Leased'), number('Longest wait')],
+    list.map((one) => [
+      queueLink(one.queue),
+      one.cut ? foreign(one.group_key) : tenantLink(one.queue, one.group_key),
+      count(one.ready),
+      count(one.overflow),
+      count(one.leased),
+      duration(one.oldest_wait),
+    ]),
+    'No tenant of this key has work.',
+  );
+}

@@ -1,0 +1,77 @@
+/**
+ * Who has signed in: random numbers in a cookie, known to this process alone. A page's forms carry
+ * a second one, without which nothing is written.
+ */
+
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+
+export interface Visit {
+  readonly csrf: string;
+  expires: number;
+  /** what the last action came to; said once, on the next page */
+  notice?: string | undefined;
+}
+
+const VISIT_MS = 12 * 3600 * 1000;
+const VISITS = 1000;
+
+/** Whether two texts are equal, in a time that does not depend on where they differ. */
+export function sameText(a: string, b: string): boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(a), digest(b));
+}
+
+export function newToken(): string {
+  return randomBytes(24).toString('base64url');
+}
+
+export class Visits {
+  private readonly visits = new Map<string, Visit>();
+
+  constructor(
+    private readonly token: string,
+    private readonly cookie: string,
+  ) {}
+
+  /** The cookie of a new visit; undefined: this is not the token. */
+  signIn(token: string): string | undefined {
+    if (!sameText(token, this.token)) {
+      return undefined;
+    }
+    const oldest = this.visits.keys().next();
+    if (this.visits.size >= VISITS && !oldest.done) {
+      this.visits.delete(oldest.value);
+    }
+    const name = newToken();
+    this.visits.set(name, { csrf: newToken(), expires: Date.now() + VISIT_MS });
+    return this.header(name, VISIT_MS / 1000);
+  }
+
+  find(cookies: string | undefined): Visit | undefined {
+    const name = this.nameIn(cookies);
+    const visit = name === undefined ? undefined : this.visits.get(name);
+    if (visit !== undefined && visit.expires < Date.now()) {
+      this.visits.delete(name!);
+      return undefined;
+    }
+    return visit;
+  }
+
+  /** Ends a visit; the cookie that says so to the browser. */
+  signOut(cookies: string | undefined): string {
+    const name = this.nameIn(cookies);
+    if (name !== undefined) {
+      this.visits.delete(name);
+    }
+    return this.header('', 0);
+  }
+
+  private nameIn(cookies: string | undefined): string | undefined {
+    const found = (cookies ?? '').split(/; */).find((one) => one.startsWith(`${this.cookie}=`));
+    return found?.slice(this.cookie.length + 1);
+  }
+
+  private header(value: string, seconds: number): string {
+    return `${this.cookie}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}`;
+  }
+}

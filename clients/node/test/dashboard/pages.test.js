@@ -1,0 +1,363 @@
+/**
+ * Each page as a role with pg_monitor and SELECT sees it, without script, beside what the database
+ * says.
+ *
+ * Seen to fail: the order of leases by the text of ids (ORDER BY id beside id::text AS id), which
+ * lost tasks between pages.
+ */
+'use strict';
+
+const assert = require('node:assert/strict');
+const { after, before, test } = require('node:test');
+const { fill, HOSTILE_QUEUE, LONG, work } = require('./content.js');
+const { browser, factsOf, newDatabase, start, tableOf, until, viewer } = require('./support.js');
+
+let database, dashboard, chromium, page, known;
+const rows = async (sql, values) => (await database.client.query(sql, values)).rows;
+const go = async (path) => {
+  const response = await page.goto(dashboard.base + path);
+  assert.equal(response.status(), 200, path);
+};
+const grouped = (number) => new Intl.NumberFormat('en-US').format(number);
+
+before(async () => {
+  database = await newDatabase();
+  const { first } = await fill(database.client);
+  known = { first, ...(await work(database.client)) };
+  await viewer(database.client);
+  dashboard = await start(database.name, 'viewer');
+  chromium = await browser({ javaScriptEnabled: false });
+  page = chromium.page;
+});
+
+after(async () => {
+  await chromium?.close();
+  await dashboard?.stop();
+  await database?.client.end();
+});
+
+test('queues: depths and figures are those of queue_stats', async () => {
+  await go('/');
+  const shown = await tableOf(page);
+  const stats = await rows('SELECT * FROM fairq.queue_stats ORDER BY queue COLLATE "C"');
+  assert.deepEqual(
+    shown.map((row) => row.Queue),
+    stats.map((row) => row.queue),
+  );
+  stats.forEach((row, index) => {
+    for (const [column, name] of [
+      ['Ready', 'ready'],
+      ['Leased', 'leased'],
+      ['Scheduled', 'scheduled'],
+      ['Overflow', 'overflow'],
+      ['Held', 'held'],
+    ]) {
+      assert.equal(shown[index][column], grouped(row[name]), `${column} of ${row.queue}`);
+    }
+  });
+  assert.match(shown.find((row) => row.Queue === 'emails').Remarks, /5 dead/);
+  assert.match(await page.locator('header .where').innerText(), new RegExp(`${database.name} as viewer read-only`));
+});
+
+test('one queue: figures, charts of what was seen, tenants, settings', async () => {
+  await until(async () => {
+    await go('/queue?queue=emails');
+    return (await page.locator('figure path.line').first().getAttribute('d')).includes('L');
+  }, 'a line of two samples');
+  const facts = await factsOf(page);
+  const [stats] = await rows("SELECT * FROM fairq.queue_stats WHERE queue = 'emails'");
+  for (const name of ['ready', 'leased', 'scheduled', 'overflow', 'held', 'dead', 'enqueued', 'claimed']) {
+    assert.equal(facts[name], grouped(stats[name]), name);
+  }
+  assert.equal(facts['failed (nack)'], grouped(stats.nacked));
+  assert.equal(facts.lease, '30 s');
+  assert.equal(facts.attempts, '2');
+  assert.equal(facts['done tasks are kept'], '1 d');
+  const legend = await page.locator('figure .legend').first().innerText();
+  assert.match(legend.replace(/\s+/g, ' '), new RegExp(`ready ${stats.ready}\\b.*leased ${stats.leased}\\b`));
+  assert.equal(await page.locator('figure').count(), 6);
+  assert.equal((await tableOf(page))[0].Tenant, 'carol');
+});
+
+test('tenants: work, share and due, limits', async () => {
+  await go('/tenants?queue=emails');
+  const shown = await tableOf(page);
+  const groups = await rows(
+    'SELECT * FROM fairq.group_stats WHERE queue = \'emails\' ORDER BY ready + overflow DESC, group_key COLLATE "C"',
+  );
+  assert.equal(shown.length, groups.length);
+  assert.deepEqual(
+    shown.slice(0, 3).map((row) => row.Tenant),
+    ['carol', 'ann', 'bob'],
+  );
+  for (const name of ['carol', 'ann', 'bob']) {
+    const row = shown.find((one) => one.Tenant === name);
+    const group = groups.find((one) => one.group_key === name);
+    assert.equal(row.Ready, grouped(group.ready));
+    assert.equal(row.Leased, grouped(group.leased));
+    assert.equal(row.Served, grouped(group.served));
+    assert.equal(Number(row.Weight), group.weight);
+    assert.ok(Math.abs(Number.parseFloat(row.Due) / 100 - group.expected_share) < 0.006, `due of ${name}: ${row.Due}`);
+    assert.ok(Math.abs(Number.parseFloat(row.Share) / 100 - group.share) < 0.006, `share of ${name}: ${row.Share}`);
+    const behind = -group.share_error * group.all_served_cost;
+    const balance = /^even$/.test(row.Balance)
+      ? 0
+      : Number.parseFloat(row.Balance) * (row.Balance.endsWith('behind') ? 1 : -1);
+    assert.ok(Math.abs(balance - behind) <= 0.06, `balance of ${name}: ${row.Balance}, ${behind}`);
+  }
+  assert.match(shown[0].Limits, /1 of 1 in flight/);
+  assert.match(shown[0].Limits, /5\/s/);
+});
+
+test('tenants: a search, an order, and those with settings', async () => {
+  await go('/tenants?queue=emails');
+  await page.getByLabel('Key has').fill('CAR');
+  await page.getByRole('button', { name: 'Show' }).click();
+  assert.deepEqual(
+    (await tableOf(page)).map((row) => row.Tenant),
+    ['carol'],
+  );
+  await go('/tenants?queue=emails&order=flight');
+  assert.ok(Number((await tableOf(page))[0].Leased) >= 1);
+  await page.getByRole('link', { name: 'With settings of their own' }).click();
+  const shown = await tableOf(page);
+  assert.deepEqual(
+    shown.map((row) => row.Tenant),
+    ['bob', 'carol'],
+  );
+  assert.equal(shown[0].Weight, '3');
+  assert.equal(shown[1]['In flight at most'], '1');
+});
+
+test('one tenant: what it was given, and its tasks', async () => {
+  await go('/tenant?queue=emails&group=carol');
+  const facts = await factsOf(page);
+  assert.equal(facts['claims a second'], '5');
+  assert.equal(facts.burst, '10');
+  const list = await tableOf(page, 'h2:has-text("Its tasks") + .scroll table');
+  assert.equal(list.length, 10);
+  await page.getByRole('link', { name: 'Go on' }).click();
+  const more = await tableOf(page);
+  const ids = (await rows("SELECT id::text FROM fairq.q_emails q WHERE group_key = 'carol' ORDER BY q.id")).map(
+    (row) => row.id,
+  );
+  assert.deepEqual(
+    [...list, ...more].map((row) => row.Id),
+    ids,
+  );
+});
+
+test('tasks: pages have each task once, by id', async () => {
+  const ids = (await rows('SELECT id::text FROM fairq.q_emails q ORDER BY q.id')).map((row) => row.id);
+  const seen = [];
+  await go('/tasks?queue=emails');
+  for (;;) {
+    seen.push(...(await tableOf(page)).map((row) => row.Id));
+    const next = page.getByRole('link', { name: 'Next page' });
+    if ((await next.count()) === 0) {
+      break;
+    }
+    await next.click();
+  }
+  assert.ok(ids.length > 100);
+  assert.deepEqual(seen, ids);
+});
+
+test('tasks: each state, as the engine has it', async () => {
+  for (const state of ['ready', 'leased', 'scheduled', 'held', 'dead']) {
+    const there = await rows("SELECT id::text, group_key, attempts FROM fairq.tasks('emails', $1) t ORDER BY t.id", [
+      state,
+    ]);
+    await go(`/tasks?queue=emails&state=${state}`);
+    const shown = await tableOf(page);
+    assert.deepEqual(
+      shown.map((row) => row.Id),
+      there.slice(0, 50).map((row) => row.id),
+      state,
+    );
+    assert.ok(shown.every((row) => row.State === state));
+  }
+  await go('/tasks?queue=emails&state=overflow');
+  assert.match(await page.locator('main').innerText(), /None\./);
+});
+
+test('tasks without a group are found', async () => {
+  await go('/tasks?queue=emails&nogroup=1');
+  const there = await rows("SELECT id::text FROM fairq.q_emails WHERE group_key = ''");
+  assert.deepEqual(
+    (await tableOf(page)).map((row) => row.Id),
+    there.map((row) => row.id),
+  );
+  assert.equal((await tableOf(page))[0].Tenant, '(no group)');
+});
+
+test('one task: state, place, error, payload', async () => {
+  const [dead] = await rows(
+    "SELECT id, last_error, payload::text FROM fairq.dead_tasks WHERE queue = 'emails' ORDER BY id",
+  );
+  await go(`/task?queue=emails&id=${dead.id}`);
+  const facts = await factsOf(page);
+  assert.equal(facts.state, 'dead');
+  assert.equal(facts.attempts, '2 of 2');
+  assert.deepEqual(await page.locator('pre').allInnerTexts(), [dead.last_error, dead.payload]);
+  assert.equal(await page.locator('a.button').count(), 0, 'nothing to press where the dashboard reads');
+});
+
+test('one task: what it waits for', async () => {
+  const [{ task }] = await rows('SELECT task FROM fairq.dependencies');
+  await go(`/task?queue=emails&id=${task}`);
+  assert.equal((await factsOf(page)).state, 'held');
+  assert.equal((await tableOf(page)).at(0).Task, known.first);
+});
+
+test('a long payload is cut, and its whole a link away', async () => {
+  const [{ id, whole }] = await rows("SELECT id, payload::text AS whole FROM fairq.q_emails WHERE group_key = 'erin'");
+  await go(`/task?queue=emails&id=${id}`);
+  const shown = await page.locator('pre').first().innerText();
+  assert.equal(shown.length, 4000);
+  assert.ok(whole.startsWith(shown) && whole.length > LONG.length);
+  const [response] = await Promise.all([
+    page.waitForResponse(/\/whole\?/),
+    page.getByRole('link', { name: /^The whole/ }).click(),
+  ]);
+  assert.equal(response.headers()['content-type'], 'text/plain; charset=utf-8');
+  assert.equal(await response.text(), whole);
+});
+
+test('dead tasks: of each queue, with errors and payloads', async () => {
+  await go('/dead');
+  const summary = await tableOf(page);
+  assert.deepEqual(summary, [
+    { Queue: HOSTILE_QUEUE, Dead: '13' },
+    { Queue: 'emails', Dead: '5' },
+  ]);
+  await page.locator('table').first().getByRole('link', { name: 'emails' }).click();
+  const shown = await tableOf(page, 'main table >> nth=1');
+  const there = await rows("SELECT * FROM fairq.dead_tasks WHERE queue = 'emails' ORDER BY id");
+  assert.deepEqual(
+    shown.map((row) => [row.Id, row.Tenant, row['Last error']]),
+    there.map((row) => [row.id, row.group_key, row.last_error]),
+  );
+  assert.equal(shown[0].Payload, '{"fails": 1}');
+});
+
+test('leases: by connection and by task', async () => {
+  await go('/leases?queue=emails');
+  const leases = await rows('SELECT id::text, attempt, pid FROM fairq.leases ORDER BY leases.id');
+  const by = await tableOf(page);
+  assert.equal(by.length, 1);
+  assert.equal(by[0].Tasks, String(leases.length));
+  assert.equal(by[0].Process, String(leases[0].pid));
+  const list = await tableOf(page, 'h2:has-text("By task") + .scroll table');
+  assert.deepEqual(
+    list.map((row) => row.Task),
+    leases.map((row) => row.id),
+  );
+  assert.ok(list.every((row) => row.State === 'held'));
+});
+
+test('sessions', async () => {
+  await go('/sessions');
+  const [row] = await tableOf(page);
+  assert.equal(row.Session, known.session);
+  assert.equal(row.Name, 'mailer <1>');
+  assert.equal(row.Tasks, String(known.claimed.length));
+  assert.equal(row['Time to live'], '10 min');
+});
+
+test('schedules', async () => {
+  await go('/schedules');
+  const shown = await tableOf(page);
+  const there = await rows('SELECT name FROM fairq.schedules ORDER BY name COLLATE "C"');
+  assert.deepEqual(
+    shown.map((row) => row.Name.replace(/\n/g, '')),
+    there.map((row) => row.name),
+  );
+  const nightly = shown.find((row) => row.Name === 'nightly');
+  assert.match(nightly.When, /30 2 \* \* \* Europe\/Berlin/);
+  assert.match(nightly.Next, /^in \d+ (h|min|s)/);
+  assert.equal(nightly.Payload, 'not shown', 'this role may not act as the owner');
+});
+
+test('the archive: the latest first, with results, and one of it', async () => {
+  await go('/archive');
+  await go('/archive?queue=emails');
+  const there = await rows(
+    'SELECT id::text, outcome, group_key, result::text FROM fairq.done_emails d ORDER BY done_at DESC, d.id DESC',
+  );
+  const shown = await tableOf(page);
+  assert.deepEqual(
+    shown.map((row) => [row.Id, row.Outcome, row.Tenant, row.Result]),
+    there.map((row) => [row.id, row.outcome, row.group_key, row.result]),
+  );
+  await page.getByRole('link', { name: there[0].id, exact: true }).click();
+  assert.equal((await factsOf(page)).outcome, 'acked');
+  assert.equal(await page.locator('pre').first().innerText(), there[0].result);
+  await go('/archive?queue=emails&outcome=dead');
+  assert.match(await page.locator('main').innerText(), /None\./);
+  await go('/archive?queue=reports');
+  assert.match(await page.locator('main').innerText(), /does not keep done tasks/);
+});
+
+test('search: by id, by unique key, by tenant', async () => {
+  const search = async (text) => {
+    await page.getByLabel('Search').fill(text);
+    await page.getByRole('button', { name: 'Search' }).click();
+  };
+  await go('/');
+  await search('order 42');
+  const [found] = await tableOf(page);
+  assert.equal(found.Id, known.first);
+  assert.equal(found['Unique key'], 'order 42');
+  await search(known.first);
+  assert.deepEqual(
+    (await tableOf(page)).map((row) => [row.Queue, row.Id]),
+    [['emails', known.first]],
+  );
+  await search('1');
+  assert.deepEqual(
+    (await tableOf(page)).map((row) => [row.Queue, row.State]).sort(),
+    [
+      [HOSTILE_QUEUE, 'dead'],
+      ['emails', 'acked'],
+    ].sort(),
+  );
+  await search('carol');
+  const tenants = await tableOf(page, 'h2:has-text("Tenants") + .scroll table');
+  assert.deepEqual(
+    tenants.map((row) => [row.Queue, row.Tenant]),
+    [['emails', 'carol']],
+  );
+  await search('nothing of this name');
+  assert.equal(await page.locator('table').count(), 0);
+});
+
+test('settings in use: used, and how many there are', async () => {
+  await go('/settings');
+  const shown = Object.fromEntries((await tableOf(page)).map((row) => [row.Setting, row]));
+  const [use] =
+    await rows(`SELECT (SELECT count(*) FROM fairq.queues) AS queues, (SELECT count(*) FROM fairq.leases) AS leases,
+    (SELECT count(*) FROM fairq.group_stats) AS groups, (SELECT count(*) FROM fairq.group_settings) AS limits,
+    (SELECT count(*) FROM fairq.sessions) AS sessions, (SELECT count(*) FROM fairq.bucket_stats) AS lanes`);
+  for (const [name, used] of Object.entries(use)) {
+    const row = shown[`pgfairq.max_${name}`];
+    const [{ available }] = await rows('SELECT current_setting($1)::bigint AS available', [`pgfairq.max_${name}`]);
+    assert.equal(row['Used here'], grouped(used), name);
+    assert.equal(row['There are'], grouped(available), name);
+  }
+  assert.equal(shown['pgfairq.max_queues']['In use'], '1.2 %');
+  assert.match(await page.locator('main').innerText(), new RegExp(`\\d+\\s+${database.name}\\s+Extension`));
+});
+
+test('a page asks to be loaded again only if that is wanted', async () => {
+  await go('/');
+  assert.equal(await page.locator('meta[http-equiv=refresh]').count(), 0);
+  await page.getByRole('link', { name: '30 s' }).click();
+  assert.equal(await page.locator('meta[http-equiv=refresh]').getAttribute('content'), '30');
+});
+
+test('nothing was asked for elsewhere, and nothing but pages, the stylesheet and the icon', () => {
+  const targets = chromium.asked.map((url) => new URL(url));
+  assert.deepEqual(targets.filter((url) => url.origin !== dashboard.base).map(String), []);
+  assert.deepEqual(chromium.said, []);
+});
