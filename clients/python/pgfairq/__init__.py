@@ -1,5 +1,8 @@
 """Producers and workers for pgfairq, a task queue in PostgreSQL that is fair between tenants."""
 
+from .async_context import AsyncContext
+from .async_queue import AsyncHandler, AsyncQueue
+from .async_worker import AsyncWorker
 from .context import Context
 from .errors import AwaitTimeout, FairqError, LeaseLost, Retry, Snooze, TaskFailed
 from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
@@ -7,6 +10,6 @@ from .queue import Handler, Queue
 from .worker import Worker
 
 __all__ = [
-    "AwaitTimeout", "Context", "DeadTask", "FairqError", "Handler", "LeaseLost", "Outcome", "Position", "Queue", "QueueStats",
+    "AsyncContext", "AsyncHandler", "AsyncQueue", "AsyncWorker", "AwaitTimeout", "Context", "DeadTask", "FairqError", "Handler", "LeaseLost", "Outcome", "Position", "Queue", "QueueStats",
     "Retry", "Schedule", "Snooze", "Task", "TaskFailed", "TaskStatus", "Worker",
 ]

@@ -141,11 +141,14 @@ class Context(ContextBase):
         connection, block = self._give_up()
         if connection is None:
             return
-        try:
-            block.__exit__(type(error), error, error.__traceback__)
-        except Exception as second:  # the transaction ends with its connection
-            log.debug("%s: rollback failed: %s", self._delivery, second)
-            connection.close()
+        if self._lost is not None:
+            connection.close()  # the cancel may still come, and is not for those who would have it next
+        else:
+            try:
+                block.__exit__(type(error), error, error.__traceback__)
+            except Exception as second:  # the transaction ends with its connection
+                log.debug("%s: rollback failed: %s", self._delivery, second)
+                connection.close()
         self._source.release(connection)
 
     def _give_up(self) -> Any:

@@ -90,13 +90,13 @@ class Settler:
             except psycopg.Error as error:
                 if is_of_connection(error, self._connection.closed) or is_interrupted(error):
                     raise
-                self._one_by_one(some, error)
+                self._one_by_one(some)
             else:
                 self._note(some, done)
             told = {id(settlement) for settlement in some}
             work[:] = [settlement for settlement in work if id(settlement) not in told]
 
-    def _one_by_one(self, some: List[Settlement], error: psycopg.Error) -> None:
+    def _one_by_one(self, some: List[Settlement]) -> None:
         """The server refuses one of them. The others are told alone."""
         assert self._connection is not None
         for settlement in some:

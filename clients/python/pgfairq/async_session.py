@@ -1,0 +1,101 @@
+"""Session, with asyncio."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, List, Optional, Sequence, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+
+from . import statements
+from .async_context import cancel
+from .connections import AsyncSource, run_async
+from .delivery import Delivery
+from .pace import is_interrupted
+from .session import SETTINGS, Beats, SessionOver
+from .statements import Statement
+
+T = TypeVar("T")
+
+
+class AsyncSession:
+    """One at a time uses it: the worker's task for claims. Others may interrupt()."""
+
+    id: str
+    connection: "AsyncConnection[Any]"
+
+    def __init__(self, source: AsyncSource, ttl: float) -> None:
+        self.source = source
+        self.over = False
+        self.waits = False  # for a task, at the server
+        self.beats = Beats(ttl)
+
+    @classmethod
+    async def open(cls, source: AsyncSource, name: str, ttl: float, bound: bool) -> AsyncSession:
+        self = cls(source, ttl)
+        self.connection = await source.connect()
+        try:
+            if bound:  # else the connection may be another one with each statement
+                await self.connection.execute(SETTINGS, (str(int(self.beats.interval * 1000)),))
+                self.connection.prepare_threshold = 5
+            self.id = await run_async(self.connection, statements.open_session(name, ttl, bound))
+        except BaseException:
+            await self._let_go()
+            raise
+        return self
+
+    async def beat(self, receipts: Sequence[str]) -> List[str]:
+        """A heartbeat; those of the receipts that are still held. SessionOver if the session is."""
+        at = time.monotonic()
+        if not await self._run(statements.heartbeat(self.id)):
+            raise SessionOver("the session is over: no heartbeat came in time")
+        self.beats.last = at
+        return await self._run(statements.still_held(receipts)) if receipts else []
+
+    async def claim(self, queues: Sequence[str], count: int, wait: float) -> Optional[List[Delivery]]:
+        """What could be claimed; None if the call was interrupted."""
+        self.waits = wait > 0
+        try:
+            rows = await run_async(self.connection, statements.claim(queues, count, self.id, wait))
+        except psycopg.Error as error:
+            if self.connection.closed or not is_interrupted(error):
+                raise
+            return None
+        finally:
+            self.waits = False
+        return [Delivery(row, self) for row in rows]
+
+    async def release(self, receipts: Sequence[str]) -> None:
+        """Give tasks back to their places."""
+        if receipts:
+            await self._run(statements.release_many(receipts, None))
+
+    async def interrupt(self) -> None:
+        """End a claim that waits."""
+        if self.waits:
+            await cancel(self.connection)
+
+    async def close(self) -> None:
+        """What it still has is back in its place."""
+        try:
+            if not self.over and not self.connection.closed:
+                await self._run(statements.close_session(self.id))
+        except psycopg.Error:
+            pass  # it ends with its connection, or with its time
+        self.over = True
+        await self._let_go()
+
+    async def _run(self, statement: Statement[T]) -> T:
+        """Again, if an interrupt comes late that was for a claim."""
+        for attempt in range(3):
+            try:
+                return await run_async(self.connection, statement)
+            except psycopg.Error as error:
+                if self.connection.closed or not is_interrupted(error) or attempt == 2:
+                    raise
+        raise AssertionError
+
+    async def _let_go(self) -> None:
+        await self.connection.close()  # not to be lent to others: it has settings of its own
+        await self.source.release(self.connection)

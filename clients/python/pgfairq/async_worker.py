@@ -1,0 +1,305 @@
+"""A worker whose handlers are coroutines of one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections import deque
+from typing import Any, Deque, Dict, List, Optional, Sequence, Set, Union
+
+from .async_context import AsyncContext
+from .async_queue import AsyncQueue
+from .async_session import AsyncSession
+from .async_settler import AsyncSettler
+from .connections import AsyncGiven, AsyncSource
+from .delivery import Delivery, Settlement, after_error, result_text
+from .errors import LeaseLost
+from .pace import STALE, Backoff, Pace
+from .report import first_line
+from .values import Duration
+from .worker_base import Options, WorkerBase, log, tell_failed
+
+
+TURN = 0.005
+
+
+class AsyncWorker(WorkerBase[AsyncSource]):
+    """Runs the coroutines of its queues, up to `concurrency` at a time, in one event loop.
+
+    The arguments are those of Worker. A handler that computes for long holds up the heartbeats of
+    all: give it a thread (asyncio.to_thread), or use Worker.
+    """
+
+    def __init__(self, queues: Union[AsyncQueue, Sequence[AsyncQueue]], *, concurrency: int = 100, ttl: Duration = 30,
+                 finish: Duration = 30, prefetch: int = 100, direct: Optional[AsyncGiven] = None, bound: bool = True,
+                 name: Optional[str] = None) -> None:
+        super().__init__(queues, AsyncQueue, Options(concurrency, ttl, finish, prefetch, bound, name))
+        self.direct = self.source if direct is None else AsyncSource(direct)
+        self._run: Optional[AsyncRun] = None
+        self._orders: List[bool] = []   # given before there is a run
+        self._lock = threading.Lock()
+
+    def stop(self, now: bool = False) -> None:
+        """Claim no more, finish, return from run(). now: without waiting for handlers. From any thread."""
+        with self._lock:
+            if self._run is None:
+                self._orders.append(now)
+            else:
+                self._run.loop.call_soon_threadsafe(self._run.stop, now)
+
+    async def run(self, drain: bool = False) -> None:
+        """Work until stop(), SIGTERM or SIGINT; a second signal is stop(now=True).
+
+        drain: until nothing can be claimed and all is done.
+        """
+        run = AsyncRun(self, drain)
+        with self._lock:
+            self._run = run
+            orders, self._orders = self._orders, []
+        for now in orders:
+            run.stop(now)
+        numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
+        numbers = tuple(number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN)
+        for number in numbers:
+            run.loop.add_signal_handler(number, run.signalled)
+        serving = asyncio.create_task(run.serve())
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            run.stop(True)
+            await serving
+            raise
+        finally:
+            with self._lock:
+                self._run = None
+            for number in numbers:
+                run.loop.remove_signal_handler(number)
+
+
+class AsyncRun:
+    """One run of a worker: the task of the session, those of handlers, and the settler."""
+
+    def __init__(self, worker: AsyncWorker, drain: bool) -> None:
+        self.worker = worker
+        self.options = worker.options
+        self.drain = drain
+        self.loop = asyncio.get_running_loop()
+        self.pace = Pace(self.options.concurrency, self.options.prefetch)
+        self.name = self.options.session_name()
+        self.active: Dict[str, AsyncContext] = {}
+        self.ready: Deque[Delivery] = deque()
+        self.tasks: Set["asyncio.Task[None]"] = set()
+        self.room = asyncio.Event()     # something has changed that the session's task should look at
+        self.session: Optional[AsyncSession] = None
+        self.stopping = False
+        self.aborting = False
+        self.signals = 0
+        self.settler = AsyncSettler(worker.source, self._settled)
+
+    # -- the end, asked for
+
+    def signalled(self) -> None:
+        self.signals += 1
+        self.stop(self.signals > 1)
+
+    def stop(self, now: bool = False) -> None:
+        first = not self.stopping
+        self.stopping = True
+        self.aborting = self.aborting or now
+        self.room.set()
+        if first:
+            self._keep(self._interrupt())
+
+    async def _interrupt(self) -> None:
+        """A claim that waits is interrupted; again, if it had not begun."""
+        while self.session is not None:
+            await self.session.interrupt()
+            await asyncio.sleep(0.2)
+
+    def _keep(self, coroutine: Any) -> "asyncio.Task[None]":
+        task: "asyncio.Task[None]" = asyncio.ensure_future(coroutine)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    # -- the session's task
+
+    async def serve(self) -> None:
+        backoff = Backoff()
+        try:
+            while not self.stopping:
+                try:
+                    for one in self.worker.queues:
+                        await one.ensure()
+                    await self._one_session(backoff)
+                except Exception as error:
+                    pause = backoff.next()
+                    self.worker.trouble(error, pause)
+                    await self._pause(pause)
+        finally:
+            await self.settler.close(1)
+            await self.worker.source.close()
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self.room.wait(), seconds)
+        except asyncio.TimeoutError:
+            pass
+
+    async def _pause(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self.stopping and time.monotonic() < end:
+            self.room.clear()
+            await self._wait(max(0.0, end - time.monotonic()))
+
+    async def _one_session(self, backoff: Backoff) -> None:
+        session = await AsyncSession.open(self.worker.direct, self.name, self.options.ttl, self.options.bound)
+        self.session = session
+        why = "the session of its worker is over"
+        try:
+            await self._claim(session, backoff)
+            await self._finish(session)
+        except Exception as error:
+            why = f"{why}: {first_line(error)}"
+            raise
+        finally:
+            self.session = None
+            session.over = session.over or not self.stopping
+            self._take_back()
+            self._lose(self._contexts(session), why)
+            await session.close()
+
+    async def _claim(self, session: AsyncSession, backoff: Backoff) -> None:
+        while not self.stopping:
+            self.room.clear()
+            due = session.beats.due_in()
+            if not due:
+                await self._beat(session)
+            await self._give_back_stale(session)
+            wanted, idle_handler = self.pace.claim()
+            if not wanted:
+                await self._wait(min(due, STALE / 2) if self.pace.waiting else due)
+                continue
+            claimed = await session.claim(self.worker.names, wanted, due if idle_handler and not self.drain else 0)
+            backoff.reset()
+            if claimed:
+                self.pace.waiting += len(claimed)
+                self.ready += claimed
+                self._start()
+            elif claimed is not None and self.drain and self.pace.idle:
+                self.stopping = True
+            elif self.drain or not idle_handler:
+                await self._wait(due)
+
+    async def _beat(self, session: AsyncSession) -> None:
+        contexts = self._contexts(session)
+        held = set(await session.beat([context.receipt for context in contexts]))
+        self._lose([context for context in contexts if context.receipt not in held],
+                   "the lease was lost: the task was cancelled, or its time has run out")
+
+    def _contexts(self, session: AsyncSession) -> List[AsyncContext]:
+        return [context for context in self.active.values() if context._delivery.session is session]
+
+    def _lose(self, contexts: List[AsyncContext], why: str) -> None:
+        for context in contexts:
+            if self.active.get(context.receipt) is context:     # else it has ended meanwhile
+                context._lose(why)
+
+    def _take_back(self, claimed_before: float = float("inf")) -> List[Delivery]:
+        """What has not begun, and was claimed before that time."""
+        stale = [delivery for delivery in self.ready if delivery.claimed < claimed_before]
+        self.ready = deque(delivery for delivery in self.ready if delivery.claimed >= claimed_before)
+        self.pace.waiting -= len(stale)
+        return stale
+
+    async def _give_back_stale(self, session: AsyncSession) -> None:
+        stale = self._take_back(time.monotonic() - STALE) if self.ready else []
+        if stale:
+            self.pace.gave_back()
+            await session.release([delivery.receipt for delivery in stale])
+
+    async def _finish(self, session: AsyncSession) -> None:
+        """Give back what has not begun, let handlers finish for their time, and release what they have not."""
+        await session.release([delivery.receipt for delivery in self._take_back()])
+        end = time.monotonic() + self.options.finish
+        while self._contexts(session) and not self.aborting and time.monotonic() < end:
+            if not session.beats.due_in():
+                await self._beat(session)
+            self.room.clear()
+            await self._wait(min(0.1, max(0.0, end - time.monotonic())))
+        rest = self._contexts(session)
+        if rest:
+            log.warning("%d handlers have not finished in time; their tasks are given back", len(rest))
+            self._lose(rest, "its worker ends")
+            await session.release([context.receipt for context in rest if context.cancelled])
+        await self.settler.close(1 if self.aborting else 10)
+
+    # -- handlers
+
+    def _start(self) -> None:
+        while self.ready and self.pace.running < self.options.concurrency:
+            context = self._begin()
+            context._task = self._keep(self._work(context))
+
+    def _begin(self) -> AsyncContext:
+        delivery = self.ready.popleft()
+        self.pace.begin()
+        context = self.active[delivery.receipt] = AsyncContext(delivery, self.worker.source, self.name)
+        return context
+
+    async def _work(self, context: AsyncContext) -> None:
+        """Handle the task, and others after it for a moment: a coroutine of its own for each would take longer
+        than many a handler. Then the event loop has its turn, for heartbeats."""
+        until = time.monotonic() + TURN
+        task = context._task
+        await self._work_on(context)
+        while self.ready and self.pace.running < self.options.concurrency and not context.cancelled and time.monotonic() < until:
+            context = self._begin()
+            context._task = task
+            await self._work_on(context)
+        self._start()
+
+    async def _work_on(self, context: AsyncContext) -> None:
+        delivery = context._delivery
+        began = time.monotonic()
+        settlement = None
+        try:
+            settlement = await self._handle(delivery, context)
+        finally:
+            del self.active[delivery.receipt]
+            self.pace.end(time.monotonic() - began)
+            if settlement is not None:
+                self.pace.unsettled += 1
+                self.settler.put(settlement)
+            if self.stopping or self.drain or self.pace.claim()[0] > 0:
+                self.room.set()
+
+    async def _handle(self, delivery: Delivery, context: AsyncContext) -> Optional[Settlement]:
+        """Run the handler. What is to be told to the server; None if its transaction has done so, or the lease is lost."""
+        used = False
+        try:
+            context.headers = delivery.headers()
+            result = await self.worker.find(delivery.queue, context.headers)(delivery.payload(), context)
+            text = result_text(result)
+            used = context._in_transaction
+            if used:
+                await context._commit(text)
+                return None
+            return Settlement("ack", delivery, result=text)
+        except BaseException as error:
+            used = used or context._in_transaction
+            await context._rollback(error)
+            if context.cancelled or isinstance(error, LeaseLost):
+                log.warning("%s: stopped, %s", delivery, context._lost or first_line(error))
+                return None
+            settlement = after_error(delivery, error)
+            settlement.doubtful = used
+            tell_failed(settlement)
+            return settlement
+
+    def _settled(self, count: int) -> None:
+        self.pace.unsettled -= count
+        if self.drain or self.pace.claim()[0] > 0:
+            self.room.set()
