@@ -13,9 +13,8 @@ import sys
 import time
 
 import psycopg
-from psycopg.types.json import Jsonb
-
-from worker import BATCH, LEASE, QUEUE
+from pgfairq import Queue
+from worker import AHEAD, QUEUE
 
 WORKERS = 4
 SHELVES = ["/usr/share/doc", "/usr/share/common-licenses"]
@@ -135,7 +134,7 @@ class Workers:
     def wait_until_ready(self, monitor):
         while True:
             self.check_alive()
-            ready, = monitor.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'worker %'").fetchone()
+            ready, = monitor.execute("SELECT count(*) FROM fairq.sessions").fetchone()
             if ready == WORKERS:
                 return
             time.sleep(0.01)
@@ -168,17 +167,16 @@ class Workers:
 
     def end(self):
         for process in self.processes.values():
-            if process.poll() is None:
-                process.kill()
+            process.terminate()
+        for process in self.processes.values():
             process.wait()
 
 
 # --- the story --------------------------------------------------------------
 
-def enqueue(connection, tenant, files):
+def enqueue(queue, tenant, files):
     started = time.monotonic()
-    connection.execute("SELECT fairq.enqueue_many(%s, %s, group_keys => %s)",
-                       (QUEUE, [Jsonb({"file": file}) for file in files], [tenant]))
+    queue.enqueue_many([{"file": file} for file in files], group=tenant)
     print(f"  {tenant:5}  enqueues {len(files):5,} {'file' if len(files) == 1 else 'files'}"
           f"  ({time.monotonic() - started:.2f} s)")
 
@@ -201,7 +199,7 @@ def watch_workers(monitor, workers, total):
             if workers.killed is None and total // 2 <= done < total \
                     and workers.kill_one_that_holds_leases(monitor):
                 progress.say(f"kill -9 worker {workers.killed}, which holds {len(workers.orphans)} tasks;"
-                             f" their leases run out within {LEASE}")
+                             " the server sees its session end")
             time.sleep(0.1 if workers.killed or done < 0.4 * total else 0.01)
     finally:
         progress.end()
@@ -213,21 +211,21 @@ def report(monitor, workers, bob, alice, said_by_wc):
 
     total = len(bob) + len(alice)
     place, after = one(
-        "SELECT (SELECT count(*) FROM counted c WHERE c.claimed_at <= a.claimed_at),"
-        " extract(epoch FROM claimed_at - enqueued_at)::float FROM counted a WHERE tenant = 'alice'")
+        "SELECT (SELECT count(*) FROM counted c WHERE c.began_at <= a.began_at),"
+        " extract(epoch FROM began_at - enqueued_at)::float FROM counted a WHERE tenant = 'alice'")
     fifo_after, = one(
-        "SELECT extract(epoch FROM (SELECT max(claimed_at) FROM counted WHERE attempt = 1) - enqueued_at)::float"
+        "SELECT extract(epoch FROM (SELECT max(began_at) FROM counted WHERE attempt = 1) - enqueued_at)::float"
         " FROM counted WHERE tenant = 'alice'")
     print()
-    print("When was alice served?    in the order of claims   after")
+    print("When was alice served?    in the order of begin    after")
     print(f"  by pgfairq              {place:>10,} of {total:<10,} {after:7.2f} s")
-    print(f"  first in, first out     {total:>10,} of {total:<10,} {fifo_after:7.2f} s  (when the last task was claimed)")
+    print(f"  first in, first out     {total:>10,} of {total:<10,} {fifo_after:7.2f} s  (when the last task was begun)")
 
     print()
     print("Waiting times             tasks       min    median       max")
     for tenant, in monitor.execute("SELECT DISTINCT tenant FROM counted ORDER BY 1").fetchall():
         waits = [wait for wait, in monitor.execute(
-            "SELECT extract(epoch FROM claimed_at - enqueued_at)::float FROM counted WHERE tenant = %s", (tenant,))]
+            "SELECT extract(epoch FROM began_at - enqueued_at)::float FROM counted WHERE tenant = %s", (tenant,))]
         print(f"  {tenant:20} {len(waits):10,}"
               f" {min(waits):7.2f} s {statistics.median(waits):7.2f} s {max(waits):7.2f} s")
 
@@ -240,8 +238,8 @@ def report(monitor, workers, bob, alice, said_by_wc):
     print()
     print("As promised?")
     checks = Checks()
-    bound = WORKERS * BATCH + 2
-    checks.check(place <= bound, f"alice was among the first {bound} claimed ({WORKERS} workers take {BATCH} at a time)")
+    bound = WORKERS * (1 + AHEAD) + 2
+    checks.check(place <= bound, f"alice was among the first {bound} begun ({WORKERS} workers have up to {1 + AHEAD} each)")
     rows, distinct = one("SELECT count(*), count(DISTINCT (tenant, file)) FROM counted")
     counted = {(tenant, file): (lines, words) for tenant, file, lines, words in
                monitor.execute("SELECT tenant, file, lines, words FROM counted")}
@@ -274,23 +272,24 @@ def main():
     alice = files[:1]
 
     monitor = psycopg.connect(application_name="demo", autocommit=True)
-    monitor.execute("SELECT fairq.create_queue(%s)", (QUEUE,))
+    queue = Queue("", QUEUE, create=True)
+    queue.ensure()
     monitor.execute("CREATE TABLE counted (task bigint NOT NULL UNIQUE, tenant text, file text, lines bigint, words bigint,"
-                    " worker int, attempt int, enqueued_at timestamptz, claimed_at timestamptz, PRIMARY KEY (tenant, file))")
+                    " worker int, attempt int, enqueued_at timestamptz, began_at timestamptz, PRIMARY KEY (tenant, file))")
 
-    print(f"{WORKERS} workers claim {BATCH} files at a time, count lines and words, and write result and ack in one transaction.")
+    print(f"{WORKERS} workers count lines and words, and write result and acknowledgement in one transaction.")
     workers = Workers()
     try:
-        monitor.execute("SELECT fairq.pause(%s)", (QUEUE,))
+        queue.pause()
         workers.wait_until_ready(monitor)
         print("They are ready; the queue is paused until all files are enqueued:")
         print()
-        enqueue(monitor, "bob", bob)
-        enqueue(monitor, "alice", alice)
+        enqueue(queue, "bob", bob)
+        enqueue(queue, "alice", alice)
         print(f"  (bob's are the text files below {' and '.join(searched[:len(SHELVES)])}", end="")
         print(f"; as these are few, also below {' and '.join(searched[len(SHELVES):])})" if searched[len(SHELVES):] else ")")
         print()
-        monitor.execute("SELECT fairq.resume(%s)", (QUEUE,))
+        queue.resume()
         watch_workers(monitor, workers, len(bob) + len(alice))
     finally:
         workers.end()

@@ -1,13 +1,44 @@
 #!/usr/bin/env bash
 # make demo: builds pgfairq, starts a throwaway cluster with it, and runs
-# demo.py there. The cluster stays; `make demo-clean` (demo.sh --clean) stops
-# and deletes it.
+# demo.py there. The cluster stays, with a dashboard of it; `make demo-clean`
+# (demo.sh --clean) stops and deletes both.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/../scripts/cluster.sh"
 
 # One line: the directory of the cluster left running.
 remembered=$CHECKOUT/.demo-cluster
+
+# The process whose number is noted, if it is still a dashboard of this directory.
+stop_dashboard() {
+	local process
+	process=$(cat "$1/dashboard.pid" 2>/dev/null) || return 0
+	if tr '\0' ' ' <"/proc/$process/cmdline" 2>/dev/null | grep -qF " $1/tree/clients/node/"; then
+		kill "$process" 2>/dev/null || true
+	fi
+}
+
+# Compiles the dashboard and starts it. False: it does not run.
+start_dashboard() {
+	local package=$WORK/tree/clients/node
+	as_test_user mkdir "$package/node_modules" || return
+	tar -c -C "$NODE_PACKAGES" . | as_test_user tar -x -C "$package/node_modules" || return
+	(cd "$package" && as_test_user node node_modules/typescript/bin/tsc --project tsconfig.json) || return
+	(
+		EXEC=yes as_test_user setsid node "$package/dist/dashboard/main.js" --listen 0 \
+			"postgresql://postgres@/demo?host=$WORK/cluster/socket" </dev/null >"$WORK/dashboard.log" 2>&1 &
+		echo $! >"$WORK/dashboard.pid"
+	)
+	local patience
+	for patience in $(seq 100); do
+		dashboard=$(sed -n 's/^pgfairq dashboard: //p' "$WORK/dashboard.log")
+		[ -z "$dashboard" ] || return 0
+		kill -0 "$(cat "$WORK/dashboard.pid")" 2>/dev/null || break
+		sleep 0.1
+	done
+	cat "$WORK/dashboard.log" >&2
+	return 1
+}
 
 # Only a directory this script has made is ever deleted.
 clean() {
@@ -18,6 +49,7 @@ clean() {
 	/tmp/pgfairq-demo.*)
 		if [ -d "$directory" ]; then
 			[ -O "$directory" ] || [ "$(id -u)" -eq 0 ] || die "$directory belongs to $(stat -c %U "$directory"), who must remove it"
+			stop_dashboard "$directory"
 			stop_clusters_below "$directory"
 			rm -rf "$directory"
 		fi
@@ -57,6 +89,7 @@ cleanup() {
 	trap - EXIT INT TERM
 	cd /
 	if [ $finished = no ]; then
+		stop_dashboard "$WORK"
 		stop_clusters_below "$WORK"
 		rm -rf "$WORK" "$remembered"
 	fi
@@ -85,10 +118,14 @@ say
 
 status=0
 as_test_user env PGHOST="$WORK/cluster/socket" PGUSER=postgres PGDATABASE=demo PATH="$BINDIR:$PATH" \
-	"$PYTHON" "$WORK/tree/test/demo/demo.py" || status=$?
+	PYTHONPATH="$WORK/tree/clients/python" "$PYTHON" "$WORK/tree/test/demo/demo.py" || status=$?
 [ $status -lt 128 ] || exit $status # interrupted
+if ! start_dashboard; then
+	dashboard="the dashboard does not start"
+	status=1
+fi
 finished=yes
-rm -rf "$WORK/tree" "$WORK/build.log"
+rm -f "$WORK/build.log"
 
 psql=$(command -v psql || echo "$BINDIR/psql")
 say
@@ -96,4 +133,5 @@ say "The cluster is still running."
 say "  connect:  ${psql##/usr/bin/} -h $WORK/cluster/socket -U postgres demo"
 say "  look:     TABLE fairq.queue_stats;  TABLE counted LIMIT 5;"
 say "  remove:   make demo-clean"
+say "  see:      $dashboard"
 exit $status

@@ -1,18 +1,16 @@
-"""One worker of the demo: claims files, counts their lines and words, and
-writes each result and its acknowledgement in one transaction."""
+"""One worker of the demo: counts the lines and words of files. It writes each
+result in the transaction that acknowledges the task, which the library sees to."""
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import time
+from datetime import datetime, timezone
 
-import psycopg
+from pgfairq import Queue, Worker
 
 QUEUE = "files"
-BATCH = 10
-LEASE = "2 s"
+AHEAD = 9  # tasks that a worker may claim beyond the one that it does
 
 
 def wc_bytes():
@@ -47,25 +45,18 @@ def count(path):
 
 
 def work(number):
-    connection = psycopg.connect(application_name=f"worker {number}", autocommit=True)
-    while True:
-        tasks = connection.execute(
-            "SELECT id, receipt, group_key, payload->>'file', attempt, enqueued_at, clock_timestamp()"
-            " FROM fairq.claim(%s, %s, lease => %s)", (QUEUE, BATCH, LEASE)).fetchall()
-        if not tasks:
-            time.sleep(0.02)
-        for task, receipt, tenant, file, attempt, enqueued_at, claimed_at in tasks:
-            lines, words = count(file)
-            with connection.transaction():
-                connection.execute(
-                    "INSERT INTO counted VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
-                    (task, tenant, file, lines, words, number, attempt, enqueued_at, claimed_at))
-                acknowledged, = connection.execute("SELECT fairq.ack(%s)", (receipt,)).fetchone()
-                if not acknowledged:  # the lease ran out and another has the task
-                    raise psycopg.Rollback()
+    queue = Queue(f"application_name='worker {number}'", QUEUE)
+
+    @queue.task()
+    def count_file(payload, context):
+        began = datetime.now(timezone.utc)
+        lines, words = count(payload["file"])
+        context.connection.execute(
+            "INSERT INTO counted VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (context.id, context.group, payload["file"], lines, words, number, context.attempt, context.enqueued_at, began))
+
+    Worker(queue, concurrency=1, prefetch=AHEAD).run()
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     work(int(sys.argv[1]))
