@@ -23,7 +23,7 @@ esac
 missing=()  # words for people
 packages=() # the packages that bring it
 wishes=() # packages that something can do without
-npm_packages=() npm_wishes=() # the same from npm
+npm_packages=() # the same from npm
 
 need() { # NEED WHAT PACKAGE...
 	missing+=("$1")
@@ -91,7 +91,7 @@ wanted() {
 # Uses major of look().
 look() {
 	local major
-	missing=() packages=() wishes=() npm_packages=() npm_wishes=()
+	missing=() packages=() wishes=() npm_packages=()
 	if [ "$purpose" = check-versions ]; then
 		have debootstrap || [ -x /usr/sbin/debootstrap ] || need "debootstrap" debootstrap
 		return
@@ -127,6 +127,10 @@ look() {
 	fi
 	case $purpose in
 	check) ;;
+	demo)
+		look_for_node_build
+		return
+		;;
 	bench-cluster)
 		have valgrind || need "valgrind" valgrind
 		look_for_plproxy
@@ -154,7 +158,8 @@ look() {
 	fi
 	if wanted readme; then
 		look_for_plproxy
-		look_for_node
+		look_for_node_build
+		need_npm postgres 3
 		look_for_drivers
 	fi
 	local suite
@@ -190,21 +195,14 @@ look_for_pgtap() {
 	have pg_prove || need "pg_prove" libtap-parser-sourcehandler-pgtap-perl
 }
 
-look_for_node() {
-	if ! have node; then
-		need "Node.js with the package pg" nodejs node-pg
-	elif ! node -e 'require("pg")' 2>/dev/null; then
-		# Debian's node-pg wants Debian's nodejs; beside another one only npm will do.
-		if ! have npm || apt-get install -s --no-install-recommends node-pg >/dev/null 2>&1; then
-			need "Node's package pg" node-pg
-		else
-			missing+=("Node's package pg")
-			npm_packages+=(pg@8)
-		fi
-	fi
-	if have npm && ! node -e 'require("postgres")' 2>/dev/null; then
-		npm_wishes+=(postgres@3)
-	fi
+# What compiles the Node library and its dashboard.
+look_for_node_build() {
+	have node || need "Node.js" nodejs
+	have npm || need "npm" npm
+	need_npm pg 8
+	need_npm typescript 5
+	need_npm @types/node 20
+	need_npm @types/pg 8
 }
 
 # The drivers that doc/drivers.md has examples for.
@@ -236,7 +234,7 @@ may_install() {
 
 look
 if [ ${#missing[@]} -eq 0 ]; then
-	[ $((${#wishes[@]} + ${#npm_wishes[@]})) -gt 0 ] || exit 0
+	[ ${#wishes[@]} -gt 0 ] || exit 0
 	if [ ${#wishes[@]} -gt 0 ] && ! may_install; then
 		say "Not installed, and left out (as root: apt-get install ${wishes[*]})."
 		wishes=()
@@ -338,9 +336,6 @@ npm_install() { # npm_install PACKAGE@VERSION...
 if [ ${#npm_packages[@]} -gt 0 ]; then
 	npm_install "${npm_packages[@]}" || die "npm could not install ${npm_packages[*]}; install it and try again"
 	look
-fi
-if [ ${#npm_wishes[@]} -gt 0 ]; then
-	npm_install "${npm_wishes[@]}" || say "npm could not install ${npm_wishes[*]}; what needs it is left out."
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then

@@ -12,6 +12,14 @@ scripts=$checkout/test/scripts
 workers=$(mktemp)
 status=0
 
+# The libraries, where examples find them.
+export PYTHONPATH=$checkout/clients/python
+export FAIRQ_CHECKOUT=$checkout FAIRQ_NODE_MODULES=${NODE_PATH%%:*}
+(
+	. "$checkout/clients/node/test/build.sh"
+	mkdir -p node_modules/pgfairq && cp -r package.json dist node_modules/pgfairq/
+) || status=1
+
 "$python" "$scripts/readme_workers.py" "$checkout" >"$workers" 2>&1 &
 
 new_database() { # new_database [SQL]

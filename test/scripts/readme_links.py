@@ -121,7 +121,7 @@ def main():
         raise SystemExit("usage: readme_links.py CHECKOUT")
     os.chdir(sys.argv[1])
     pages = {path: read(path) for path in sorted(glob.glob("**/*.md", recursive=True))
-             if not path.startswith(("test/bench/results/", "test/.node/"))}
+             if not path.startswith(("test/bench/results/", "test/.node/")) and "node_modules/" not in path}
     anchors = {path: headings(text) for path, text in pages.items()}
     check_links(pages, anchors)
     check_readme(pages)
