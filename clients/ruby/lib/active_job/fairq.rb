@@ -1,0 +1,45 @@
+# frozen_string_literal: true
+
+require "active_job"
+require "pg"
+require "active_job/fairq/version"
+require "active_job/fairq/errors"
+require "active_job/fairq/settings"
+require "active_job/fairq/place"
+require "active_job/fairq/queues"
+require "active_job/fairq/job"
+
+# Active Job on pgfairq: `config.active_job.queue_adapter = :fairq`.
+module ActiveJob
+  module QueueAdapters
+    autoload :FairqAdapter, "active_job/queue_adapters/fairq_adapter"
+  end
+
+  module Fairq
+    autoload :PgDatabase, "active_job/fairq/pg_database"
+    autoload :RecordDatabase, "active_job/fairq/record_database"
+    autoload :Execution, "active_job/fairq/execution"
+    autoload :Worker, "active_job/fairq/worker"
+
+    class << self
+      # Makes a queue that is not there yet. The settings are those of fairq.create_queue.
+      def create_queue(queue, **settings)
+        Queues.create(database, queue, settings)
+      end
+
+      # The PG::Connection of the job that runs, in whose transaction it is
+      # acknowledged; nil where Active Record has the connection.
+      def connection
+        database.connection
+      end
+
+      # Whether the worker is about to stop, for long jobs that can be ended early.
+      def stopping?
+        Worker.stopping?
+      end
+    end
+  end
+end
+
+ActiveSupport.on_load(:active_job) { include ActiveJob::Fairq::Job }
+require "active_job/fairq/railtie" if defined?(Rails::Railtie)

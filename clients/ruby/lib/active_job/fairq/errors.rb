@@ -1,0 +1,26 @@
+# frozen_string_literal: true
+
+module ActiveJob
+  module Fairq
+    class Error < StandardError; end
+
+    # A setting, an option or a queue is not as it must be.
+    class ConfigurationError < Error; end
+
+    # What `fairq` says of a job class gives no group, cost or key.
+    class PlaceError < Error; end
+
+    # A task that no worker of Active Job can run.
+    class PayloadError < Error; end
+
+    # Raised in the thread of a job that must not go on. They are no StandardError,
+    # so neither `rescue =>` nor retry_on takes them for a failure of the job.
+    class Interruption < Exception; end
+
+    # The lease is gone, and another worker has the task.
+    class LeaseLost < Interruption; end
+
+    # The worker stops, and the time for that is over.
+    class WorkerStopped < Interruption; end
+  end
+end

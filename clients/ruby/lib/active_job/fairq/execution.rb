@@ -1,0 +1,116 @@
+# frozen_string_literal: true
+
+require "json"
+
+module ActiveJob
+  module Fairq
+    # One attempt at a task: what the job writes, what follows from its errors, and the
+    # acknowledgement, in one transaction.
+    class Execution
+      KEY = :fairq_execution
+      ACK = "SELECT fairq.ack($1::uuid)::text"
+      NACK = "SELECT fairq.nack($1::uuid, $2)::text"
+      LONGEST_PAUSE = 5
+
+      # The one that this thread is at; nil outside of a worker.
+      def self.current
+        Thread.current.thread_variable_get(KEY)
+      end
+
+      # retry_on says so when its attempts are used up, then it raises the error.
+      def self.watch_retries
+        @watch_retries ||= ActiveSupport::Notifications.subscribe("retry_stopped.active_job") do |*, event|
+          current&.retries_used_up(event[:error])
+        end
+      end
+
+      def initialize(task, database)
+        @task = task
+        @database = database
+      end
+
+      # Ends with a commit, or raises what the job has raised, or an Interruption.
+      def run
+        Thread.current.thread_variable_set(KEY, self)
+        in_application do
+          data = job_data
+          @transactional = job_class(data).fairq_transaction?
+          if @transactional
+            @database.transaction { perform(data) }
+          else
+            perform(data)
+          end
+        end
+      ensure
+        Thread.current.thread_variable_set(KEY, nil)
+      end
+
+      # Around what Active Job performs, within its handling of errors.
+      def attempt(&block)
+        @transactional ? @database.savepoint(&block) : yield
+      end
+
+      def retries_used_up(error)
+        @last_error = error
+      end
+
+      # The attempt has failed. The task is tried again after the queue's backoff; it is
+      # dead if that was its last attempt, or if retry_on has had all of its own.
+      def failed(error, session)
+        pause = 0.05
+        until session.over?
+          begin
+            return settle_failure(error)
+          rescue StandardError => trouble
+            yield trouble
+            sleep(pause = [pause * 2, LONGEST_PAUSE].min)
+          end
+        end
+      end
+
+      private
+
+      def job_data
+        data = JSON.parse(@task.payload)
+        unless data.is_a?(Hash) && data["job_class"].is_a?(String)
+          raise PayloadError, "the payload is no job of Active Job: it has no job_class"
+        end
+
+        data.merge("provider_job_id" => @task.id, "executions" => data["executions"].to_i + @task.attempt - 1)
+      end
+
+      def job_class(data)
+        found = data["job_class"].safe_constantize
+        return found if found.is_a?(Class) && found <= ActiveJob::Base
+
+        raise PayloadError, "this application has no job class #{data['job_class'].inspect[0, 200]}"
+      end
+
+      def perform(data)
+        Thread.handle_interrupt(Interruption => :immediate) { ActiveJob::Base.execute(data) }
+        return if @database.call(ACK, @task.receipt).first.first == "true"
+
+        raise LeaseLost, "the lease of task #{@task.id} is gone"
+      end
+
+      def settle_failure(error)
+        text = ErrorText.of(error)
+        @database.transaction do
+          last_attempt if @last_error && error.equal?(@last_error)
+          @database.call(NACK, @task.receipt, text)
+        end
+      end
+
+      def last_attempt
+        table = PG::Connection.quote_ident("q_#{@task.queue}")
+        @database.call("UPDATE fairq.#{table} SET max_attempts = $1::int WHERE id = $2::bigint", @task.attempt.to_s, @task.id)
+      end
+
+      # Rails loads code and gives connections back around each unit of work.
+      def in_application(&block)
+        application = defined?(::Rails.application) && ::Rails.application
+        application ? application.reloader.wrap(&block) : yield
+      end
+    end
+  end
+end

@@ -1,0 +1,130 @@
+# frozen_string_literal: true
+
+module ActiveJob
+  module Fairq
+    Task = Struct.new(:queue, :id, :receipt, :payload, :attempt)
+
+    # A bound session of pgfairq: a thread that sends its heartbeats, on a connection of
+    # their own, and a connection that claims and waits.
+    class Session
+      WAIT = 5 # seconds that a call waits for tasks
+
+      CLAIM = "SELECT queue, id, receipt, payload::text, attempt FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid)"
+
+      # Long jobs and long waits, whatever the role's settings say.
+      NO_TIMEOUTS = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN " \
+                    "('statement_timeout', 'idle_session_timeout', 'transaction_timeout')"
+
+      # ttl: seconds without a heartbeat after which it is over. The block is called,
+      # once, when it is over before it was closed.
+      def initialize(address, name:, ttl:, &on_over)
+        @ttl = ttl
+        @on_over = on_over
+        @lock = Mutex.new
+        @changed = ConditionVariable.new
+        @connections = []
+        @beats = connect(address)
+        @claims = connect(address)
+        @alive_until = now + ttl
+        @id = ask(@beats, "SELECT fairq.open_session($1, $2::interval, bound => true)", name, "#{ttl} s").first.first
+        @thread = Thread.new { beat }
+      rescue PG::Error
+        @connections.each(&:close)
+        raise
+      end
+
+      # The leases are gone, or are about to be given back.
+      def over?
+        @over || now > @alive_until
+      end
+
+      def claim(queues, count)
+        ask(@claims, CLAIM, Queues.array(queues), count.to_s, @id).map do |queue, id, receipt, payload, attempt|
+          Task.new(queue, id, receipt, payload, attempt.to_i)
+        end
+      end
+
+      # Until there may be something to claim.
+      def wait(queues)
+        ask(@claims, "CALL fairq.wait_any($1::text[], $2::interval)", Queues.array(queues), "#{WAIT} s")
+      end
+
+      # Ends a call that waits, from another thread.
+      def wake
+        @claims.cancel
+      rescue PG::Error
+        nil
+      end
+
+      def release(tasks)
+        ask(@claims, "SELECT fairq.release_many($1::uuid[])", Queues.array(tasks.map(&:receipt))) unless tasks.empty?
+      end
+
+      # Gives back what is not settled, and counts no attempt. Where that fails, the
+      # server does it when it sees the connections go, and counts one.
+      def close
+        @lock.synchronize do
+          @closing = true
+          @changed.broadcast
+        end
+        @thread.join(@ttl)
+        end_now unless @over
+        ask(@beats, "SELECT fairq.close_session($1::uuid)", @id)
+      rescue PG::Error
+        nil
+      ensure
+        @connections.each { |connection| connection.close unless connection.finished? }
+      end
+
+      # It cannot be used any more, so what runs under it must stop.
+      def end_now
+        first = @lock.synchronize { !@over && (@over = true) }
+        @on_over.call(self) if first
+      end
+
+      private
+
+      def beat
+        until closing_within(@ttl / 4.0)
+          sent = now
+          break unless ask(@beats, "SELECT fairq.heartbeat($1::uuid)::text", @id) == [["true"]]
+
+          @alive_until = sent + @ttl
+        end
+      rescue PG::Error
+        nil
+      ensure
+        unless @closing
+          end_now
+          wake
+        end
+      end
+
+      def closing_within(seconds)
+        @lock.synchronize do
+          @changed.wait(@lock, seconds) unless @closing
+          @closing
+        end
+      end
+
+      def connect(address)
+        connection = PG.connect(address)
+        @connections << connection
+        connection.exec(NO_TIMEOUTS)
+        connection
+      end
+
+      # An answer that does not come is a connection that is lost.
+      def ask(connection, sql, *params)
+        connection.send_query_params(sql, params)
+        raise PG::ConnectionBad, "no answer within #{WAIT + @ttl} s" unless connection.block(WAIT + @ttl)
+
+        connection.get_last_result.values
+      end
+
+      def now
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end

@@ -1,0 +1,185 @@
+# frozen_string_literal: true
+
+require "logger"
+require "socket"
+require "active_job/fairq/crew"
+require "active_job/fairq/session"
+
+module ActiveJob
+  module Fairq
+    # Claims for its free threads, runs jobs, and goes on after whatever happens to the
+    # server. bin/fairq is its command line.
+    class Worker
+      QUEUES = 32
+      FIRST_PAUSE = 0.1
+      LONGEST_PAUSE = 10
+      UNWINDING = 2 # seconds for jobs that were interrupted to end
+
+      class << self
+        attr_writer :stopping
+
+        def stopping?
+          @stopping ? true : false
+        end
+      end
+
+      def initialize(queues: ["default"], threads: 5, timeout: 25, ttl: 30, logger: Logger.new($stderr))
+        @queues = check_queues(queues)
+        @threads = threads
+        @timeout = timeout
+        @ttl = ttl
+        @logger = logger
+        @lock = Mutex.new
+        @changed = ConditionVariable.new
+        @pause = FIRST_PAUSE
+      end
+
+      # Until stop. False if jobs did not end in time and their threads are still at them.
+      def run
+        check_pool
+        Execution.watch_retries
+        @database = Fairq.database
+        @crew = Crew.new(@threads) { |task, session| work(task, session) }
+        @logger.info("#{@threads} threads for #{@queues.join(', ')}")
+        serve_until_stopped
+        @claims_ended = true
+        ended = idle_within(UNWINDING)
+        @crew.dismiss if ended
+        @logger.info("stopped")
+        ended
+      end
+
+      # Claims nothing more, and lets jobs end for `timeout` seconds; or not at all.
+      def stop(now: false)
+        @lock.synchronize do
+          @deadline = time + (now ? 0 : @timeout)
+          @stopping = true
+          @changed.broadcast
+        end
+        Worker.stopping = true
+        @crew&.wake
+        Thread.new { wake_the_claim }
+      end
+
+      private
+
+      def serve_until_stopped
+        until @stopping
+          begin
+            serve
+          rescue StandardError => error
+            raise unless of_database?(error)
+
+            @logger.error("#{error.class}: #{error.message.strip}; connecting again in #{@pause.round(1)} s") unless @stopping
+            pause
+          end
+        end
+      end
+
+      def serve
+        session = open_session
+        prepare
+        @session = session
+        claim_from(session) until @stopping || session.over?
+      ensure
+        leave(session) if session
+      end
+
+      def claim_from(session)
+        free = @crew.free(1)
+        return if free.zero? || @stopping
+
+        tasks = session.claim(@queues, free)
+        @pause = FIRST_PAUSE
+        if @stopping
+          session.release(tasks)
+        elsif tasks.empty?
+          session.wait(@queues)
+        else
+          tasks.each { |task| @crew.start(task, session) }
+        end
+      rescue PG::QueryCanceled # by stop, or by an administrator: a claim that was cancelled is given back
+        nil
+      end
+
+      # A session that serves no more. Jobs go on under it only while the worker stops.
+      def leave(session)
+        @stopping ? let_end(session) : session.end_now
+        session.close
+      end
+
+      def let_end(session)
+        @claims_ended = true
+        return if @crew.idle_while { time < @deadline && !session.over? }
+
+        @logger.warn("jobs that did not end in time are given back")
+        @crew.interrupt(session, WorkerStopped)
+        idle_within(UNWINDING)
+      end
+
+      def idle_within(seconds)
+        end_of_patience = time + seconds
+        @crew.idle_while { time < end_of_patience }
+      end
+
+      def work(task, session)
+        execution = Execution.new(task, @database)
+        execution.run
+      rescue Interruption => reason
+        @logger.warn("task #{task.id} of #{task.queue}, attempt #{task.attempt}: #{reason.class.name.demodulize}")
+      rescue Exception => error
+        @logger.error("task #{task.id} of #{task.queue}, attempt #{task.attempt}: #{ErrorText.head(error)}")
+        execution.failed(error, session) { |trouble| @logger.error("task #{task.id} of #{task.queue}: #{ErrorText.head(trouble)}") }
+      end
+
+      def open_session
+        Session.new(Fairq.worker_address, name: "#{Socket.gethostname}:#{Process.pid}"[0, 63], ttl: @ttl) do |over|
+          @crew.interrupt(over, LeaseLost)
+          @crew.wake
+        end
+      rescue PG::InvalidSchemaName, PG::UndefinedFunction => error
+        raise ConfigurationError, "pgfairq is not in this database (#{error.message.lines.first.strip}): " \
+                                  "run CREATE EXTENSION pgfairq in it, or set FAIRQ_DATABASE_URL to where it is"
+      end
+
+      def prepare
+        @prepared ||= @queues.each { |queue| Queues.ensure_there(@database, queue) }
+      end
+
+      def wake_the_claim
+        until @claims_ended
+          @session&.wake
+          sleep 0.05
+        end
+      end
+
+      def pause
+        @lock.synchronize { @changed.wait(@lock, @pause * (0.75 + rand / 2)) unless @stopping }
+        @pause = [@pause * 2, LONGEST_PAUSE].min
+      end
+
+      def check_queues(queues)
+        queues = queues.map(&:to_s).uniq
+        return queues if queues.size.between?(1, QUEUES) && queues.none?(&:empty?)
+
+        raise ConfigurationError, "a worker takes 1 to #{QUEUES} queues, each with a name; got #{queues.inspect}"
+      end
+
+      def check_pool
+        size = Fairq.database.size if Fairq.database.records?
+        return if size.nil? || size >= @threads
+
+        raise ConfigurationError, "#{@threads} threads need as many connections of Active Record, whose pool has #{size}: " \
+                                  "set pool to #{@threads} or more in config/database.yml, or give --threads #{size}"
+      end
+
+      def of_database?(error)
+        error.is_a?(PG::Error) || (defined?(::ActiveRecord::ActiveRecordError) && error.is_a?(::ActiveRecord::ActiveRecordError))
+      end
+
+      def time
+        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+      end
+    end
+  end
+end

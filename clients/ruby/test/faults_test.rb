@@ -1,0 +1,119 @@
+# frozen_string_literal: true
+
+require "helper"
+
+# Workers that are killed and stopped, sessions and servers that go. Seen to fail:
+# with a fixed lease instead of the session, "slow jobs and a short time to live";
+# without close_session on SIGTERM, "a job that does not end in time" (its attempt
+# counts); without the interruption, "a session that is over"; without the loop around
+# `serve`, "restarts of the server".
+class FaultsTest < FairqTest
+  def test_slow_jobs_and_a_short_time_to_live
+    queue(lease: "2 s", max_attempts: 2)
+    20.times { |i| SlowJob.perform_later(i.to_s, 0.5) }
+    workers = Array.new(2) { worker("--ttl", 2, "--threads", 1) }
+    wait_until_empty
+    assert_equal (0...20).map(&:to_s).sort, results.sort
+    assert_equal 20, marks("begun").size, "none was begun in vain"
+    assert_empty tasks("default", "dead")
+    workers.each { |pid| assert_equal 0, stop(pid) }
+  end
+
+  def test_a_worker_that_is_killed
+    queue
+    4.times { |i| SlowJob.perform_later(i.to_s, 600) }
+    pid = worker("--threads", 4)
+    wait_until("all run") { marks("begun").size == 4 }
+    Process.kill("KILL", pid)
+    Process.wait(pid)
+    sql("UPDATE fairq.q_default SET payload = jsonb_set(payload, '{arguments,1}', '0')")
+    started = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    wait_until("they are ready again") { tasks("default", "ready").size == 4 }
+    puts "# ready again #{(Process.clock_gettime(Process::CLOCK_MONOTONIC) - started).round(2)} s after kill -9"
+    worker
+    wait_until_empty
+    assert_equal %w[0 1 2 3], results.sort
+  end
+
+  def test_restarts_of_the_server
+    queue
+    300.times { |i| SlowJob.perform_later(i.to_s, 0.02) }
+    workers = Array.new(2) { worker("--threads", 2, "--ttl", 5) }
+    wait_for_results(30)
+    Server.restart("fast")
+    wait_for_results(100)
+    Server.restart("immediate")
+    wait_until_empty
+    assert_equal (0...300).map(&:to_s).sort, results.sort, "each once"
+    workers.each { |pid| assert_equal 0, stop(pid) }
+  end
+
+  def test_sigterm_lets_jobs_end_and_claims_no_more
+    queue
+    4.times { |i| SlowJob.perform_later(i.to_s, 1) }
+    pid = worker("--threads", 2)
+    wait_until("two run") { marks("begun").size == 2 }
+    assert_equal 0, stop(pid)
+    assert_equal 2, results.size
+    assert_equal [%w[ready 0]] * 2, tasks.map { |task| task.values_at("state", "attempts") }
+  end
+
+  def test_a_job_that_does_not_end_in_time_is_given_back
+    queue
+    SlowJob.perform_later("long", 600)
+    pid = worker("--timeout", 0.2)
+    wait_until("it runs") { marks("begun").any? }
+    assert_equal 0, stop(pid)
+    assert_equal ["interrupted long ActiveJob::Fairq::WorkerStopped"], marks("interrupted")
+    assert_empty results
+    assert_equal [%w[ready 0]], tasks.map { |task| task.values_at("state", "attempts") }
+  end
+
+  def test_a_second_signal_ends_the_patience
+    queue
+    SlowJob.perform_later("long", 600)
+    pid = worker("--timeout", 600)
+    wait_until("it runs") { marks("begun").any? && waiting.any? }
+    Process.kill("TERM", pid)
+    wait_until("it no longer waits for tasks") { waiting.empty? }
+    assert_equal 0, stop(pid, "INT")
+    assert_equal [%w[ready 0]], tasks.map { |task| task.values_at("state", "attempts") }
+  end
+
+  def test_an_idle_worker_stops
+    queue
+    pid = worker
+    wait_until("it waits") { waiting.any? }
+    assert_equal 0, stop(pid)
+    assert_empty sql("SELECT FROM fairq.sessions")
+  end
+
+  def test_a_session_that_is_over_stops_its_jobs
+    queue
+    SlowJob.perform_later("long", 600)
+    worker("--threads", 2)
+    wait_until("it runs") { marks("begun").any? }
+    sql("UPDATE fairq.q_default SET payload = jsonb_set(payload, '{arguments,1}', '0')")
+    end_sessions
+    wait_until_empty
+    assert_equal ["long"], results, "by the second attempt"
+    assert_equal ["interrupted long ActiveJob::Fairq::LeaseLost"], marks("interrupted")
+  end
+
+  def test_a_connection_of_a_job_that_is_lost
+    queue
+    AsleepJob.perform_later("cut")
+    worker("--threads", 1)
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(600)'"
+    wait_until("it runs, and its connection is cut") { sql(cut).any? }
+    wait_until_empty
+    assert_equal ["cut at 2"], results, "noted as failed by another connection, and tried again"
+  end
+
+  private
+
+  # Workers that wait for tasks.
+  def waiting
+    sql("SELECT FROM pg_stat_activity WHERE query LIKE 'CALL fairq.wait_any%' AND state = 'active' AND datname = current_database()")
+  end
+end
