@@ -251,6 +251,17 @@ def reset_group(queue: str, group: Group) -> Statement[bool]:
     return call("reset_group", [queue, named_group(group)], {})
 
 
+REVIVE_SOME = b"""
+SELECT array_agg(id), coalesce(sum(fairq.revive(%s, id)), 0)::bigint
+FROM (SELECT id FROM fairq.dead_tasks WHERE queue = %s AND id > %s ORDER BY id LIMIT %s) t
+"""
+
+
+def revive_some(queue: str, after: int, limit: int) -> Statement[Tuple[List[int], int]]:
+    """Of the dead tasks with higher ids the first: their ids, and how many are revived."""
+    return Statement(REVIVE_SOME, (queue, queue, after, limit), lambda rows: (rows[0][0] or [], rows[0][1]))
+
+
 # -- schedules ------------------------------------------------------------------------------------
 
 def schedule(queue: str, name: str, cron: str, options: Mapping[str, Any]) -> Statement[Optional[datetime]]:
