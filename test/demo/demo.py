@@ -217,7 +217,7 @@ def report(monitor, workers, bob, alice, said_by_wc):
         "SELECT extract(epoch FROM (SELECT max(began_at) FROM counted WHERE attempt = 1) - enqueued_at)::float"
         " FROM counted WHERE tenant = 'alice'")
     print()
-    print("When was alice served?    in order of beginning      after")
+    print("When was alice served?    in order of beginning    after")
     print(f"  by pgfairq              {place:>10,} of {total:<10,} {after:7.2f} s")
     print(f"  first in, first out     {total:>10,} of {total:<10,} {fifo_after:7.2f} s  (when the last task was begun)")
 
