@@ -99,18 +99,14 @@ interface Request {
 }
 
 export class Dashboard {
-  private readonly visits: Visits | undefined;
+  private visits: Visits | undefined;
   private hosts: ReadonlySet<string> = new Set();
 
   constructor(
     private readonly options: Options,
     private readonly database: Database,
     private readonly sampler: Sampler,
-  ) {
-    // Cookies do not know ports, so dashboards on one machine have cookies of different names.
-    this.visits =
-      options.token === undefined ? undefined : new Visits(options.token, `pgfairq_dashboard_${options.port}`);
-  }
+  ) {}
 
   /** Listens, and answers from then on. */
   async listen(): Promise<HttpServer> {
@@ -124,6 +120,10 @@ export class Dashboard {
     });
     const bound = http.address();
     const port = typeof bound === 'object' && bound !== null ? bound.port : this.options.port;
+    if (this.options.token !== undefined) {
+      // Cookies do not know ports, so dashboards on one machine have cookies of different names.
+      this.visits = new Visits(this.options.token, `pgfairq_dashboard_${port}`);
+    }
     this.hosts = acceptedHosts(this.options.host, port, this.options.names);
     return http;
   }
