@@ -218,10 +218,14 @@ class AsyncRun:
         stale = self._take_back(time.monotonic() - STALE) if self.ready else []
         if stale:
             self.pace.gave_back()
-            await session.release([delivery.receipt for delivery in stale])
+            if not await session.release([delivery.receipt for delivery in stale]):
+                self.pace.waiting += len(stale)
+                for delivery in stale:
+                    delivery.claimed = time.monotonic()
+                    self.ready.append(delivery)
 
     async def _finish(self, session: AsyncSession) -> None:
-        """Give back what has not begun, let handlers finish for their time, and release what they have not."""
+        """Give back what has not begun, and let handlers finish for their time. The end of the session releases the rest."""
         await session.release([delivery.receipt for delivery in self._take_back()])
         end = time.monotonic() + self.options.finish
         while self._contexts(session) and not self.aborting and time.monotonic() < end:
@@ -233,7 +237,7 @@ class AsyncRun:
         if rest:
             log.warning("%d handlers have not finished in time; their tasks are given back", len(rest))
             self._lose(rest, "its worker ends")
-            await session.release([context.receipt for context in rest if context.cancelled])
+            await asyncio.wait([context._task for context in rest if context._task is not None], timeout=1)
         await self.settler.close(1 if self.aborting else 10)
 
     # -- handlers

@@ -64,7 +64,14 @@ class Session:
         if not self._run(statements.heartbeat(self.id)):
             raise SessionOver("the session is over: no heartbeat came in time")
         self.beats.last = at
-        return self._run(statements.still_held(receipts)) if receipts else []
+        if not receipts:
+            return []
+        try:
+            return run(self.connection, statements.still_held(receipts))
+        except psycopg.Error as error:
+            if self.connection.closed or not is_interrupted(error):
+                raise
+            return list(receipts)   # not known while the table is locked: asked again with the next one
 
     def claim(self, queues: Sequence[str], count: int, wait: float) -> Optional[List[Delivery]]:
         """What could be claimed; None if the call was interrupted."""
@@ -79,10 +86,16 @@ class Session:
             self.waits = False
         return [Delivery(row, self) for row in rows]
 
-    def release(self, receipts: Sequence[str]) -> None:
-        """Give tasks back to their places."""
-        if receipts:
-            self._run(statements.release_many(receipts, None))
+    def release(self, receipts: Sequence[str]) -> bool:
+        """Give tasks back to their places. False: the table is locked."""
+        try:
+            if receipts:
+                self._run(statements.release_many(receipts, None))
+            return True
+        except psycopg.Error as error:
+            if self.connection.closed or not is_interrupted(error):
+                raise
+            return False
 
     def interrupt(self) -> None:
         """End a claim that waits. From any thread."""

@@ -32,7 +32,7 @@ def supervise(run: Callable[[], None], stop: Callable[[bool], None], count: int,
     while processes or starts:
         while starts and starts[0] <= time.monotonic():
             starts.pop(0)
-            pid, pipe = start(run, stop)
+            pid, pipe = start(run, stop, list(processes.values()))
             processes[pid] = pipe
         try:
             order = orders.get(timeout=0.1)
@@ -54,7 +54,8 @@ def supervise(run: Callable[[], None], stop: Callable[[bool], None], count: int,
         raise RuntimeError("a worker process has given up; its log says why")
 
 
-def start(run: Callable[[], None], stop: Callable[[bool], None]) -> Tuple[int, int]:
+def start(run: Callable[[], None], stop: Callable[[bool], None], others: List[int]) -> Tuple[int, int]:
+    """The process, and the pipe that it listens to. Those of others are not its to hold open."""
     listen, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -64,8 +65,10 @@ def start(run: Callable[[], None], stop: Callable[[bool], None]) -> Tuple[int, i
         return pid, write
     code = GAVE_UP
     try:
-        os.close(write)
+        for pipe in [write, *others]:
+            os.close(pipe)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda *_: stop(False))
         threading.Thread(target=obey, args=(listen, stop), daemon=True).start()
         run()
         code = 0
@@ -95,7 +98,10 @@ def ended(pids: List[int]) -> List[Tuple[int, int]]:
     """(pid, exit code, or the negative signal) of those that have ended."""
     found = []
     for pid in pids:
-        done, status = os.waitpid(pid, os.WNOHANG)
+        try:
+            done, status = os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:   # the application waits for all of its children
+            done, status = pid, 0
         if done:
             found.append((pid, os.waitstatus_to_exitcode(status)))
     return found

@@ -128,6 +128,8 @@ class Run:
                 timeout = 0.2   # a claim that waits is interrupted; again, if it had not begun
             if self.session is not None:
                 self.session.interrupt()
+        while not self.worker._orders.empty():  # a stop() that came too late is not for the next run
+            self.worker._orders.get()
         if self.error is not None:
             raise self.error
 
@@ -249,12 +251,17 @@ class Run:
             stale = self._take_back(time.monotonic() - STALE)
             if stale:
                 self.pace.gave_back()
-                session.release([delivery.receipt for delivery in stale])
+                if not session.release([delivery.receipt for delivery in stale]):
+                    with self.lock:
+                        self.pace.waiting += len(stale)
+                    for delivery in stale:
+                        delivery.claimed = time.monotonic()
+                        self.ready.put(delivery)
 
     # -- the end
 
     def _finish(self, session: Session) -> None:
-        """Give back what has not begun, let handlers finish for their time, and release what they have not."""
+        """Give back what has not begun, and let handlers finish for their time. The end of the session releases the rest."""
         session.release([delivery.receipt for delivery in self._take_back()])
         end = time.monotonic() + self.options.finish
         while self._contexts(session) and not self.aborting and time.monotonic() < end:
@@ -266,7 +273,6 @@ class Run:
         if rest:
             log.warning("%d handlers have not finished in time; their tasks are given back", len(rest))
             self._lose(rest, "its worker ends")
-            session.release([context.receipt for context in rest if context.cancelled])
         self.settler.close(1 if self.aborting else 10)
 
     # -- handlers' threads

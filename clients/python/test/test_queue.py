@@ -1,7 +1,6 @@
 """Queue: what producers and operators call. Each call is compared with what the server then has.
 
-Seen to fail: group_key() without str() (42883 for an int), json_text() without its
-check for NUL, is_usable() without its look at the socket (an enqueue after a restart
+Seen to fail: group_key() without its look at bool, json_text() without its check for NUL, is_usable() without its look at the socket (an enqueue after a restart
 fails), and `connection` ignored by enqueue() (the task stays after a rollback).
 """
 
