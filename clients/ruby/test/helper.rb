@@ -22,6 +22,14 @@ class FairqTest < Minitest::Test
     end
   end
 
+  # A server has background workers for a few databases only.
+  def self.run(...)
+    super
+  ensure
+    Server.drop(@database) if @database
+    @database = nil
+  end
+
   def setup
     @workers = []
     @marks = File.join(Dir.tmpdir, "marks-#{Process.pid}-#{object_id}")

@@ -19,6 +19,10 @@ module Server
       name
     end
 
+    def drop(name)
+      on("postgres") { |connection| connection.exec("DROP DATABASE #{name} WITH (FORCE)") }
+    end
+
     def on(database)
       connection = PG.connect(url(database))
       connection.set_notice_processor { nil }
