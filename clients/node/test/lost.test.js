@@ -1,0 +1,158 @@
+'use strict';
+// What becomes of tasks whose lease, session or connection is lost. Seen to fail:
+// - "cancelled": Session.look() does not ask
+// - "session's connection": Session.lose() does not tell the tasks
+// - "claims' connection": Worker.connectAndClaim() closes the session in place of retiring it
+// - "an answer that nobody has seen": it does not retire the session
+// - "no answer to its heartbeats": Session.beat() has no timer
+// - "stands still": Session.beat() does not look at the answer
+
+const test = require('node:test');
+const assert = require('node:assert');
+const pg = require('pg');
+const { LeaseLost, Worker } = require('pgfairq');
+const { newQueue, sleep, until, watch } = require('./support.js');
+
+const SENT = 'CREATE TABLE sent (task bigint, attempt int)';
+
+/** The backends of a worker: of its session, and of its claims. */
+const SESSION = "SELECT pid FROM fairq.sessions";
+const CLAIMS = `SELECT pid FROM pg_stat_activity
+  WHERE datname = current_database() AND query ~ 'fairq\\.(claim|wait_any)' AND pid <> pg_backend_pid()`;
+
+/** A handler that writes, and then waits for the signal or the gate. */
+function writer(gate) {
+  return async (task, { tx, signal }) => {
+    await tx.query('INSERT INTO sent VALUES ($1, $2)', [task.id, task.attempt]);
+    await Promise.race([gate(task), new Promise((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    })]);
+    await tx.query('SELECT 1');
+  };
+}
+const forever = new Promise(() => {});
+
+test('the handler of a task that is cancelled is told, and what it wrote is gone', async (t) => {
+  const { queue, rows, start } = await newQueue(t, {}, SENT);
+  const id = await queue.add('x');
+  const worker = start(writer(() => forever), { ttl: 1000 });
+  await until('it runs', async () => (await queue.get(id)).state === 'leased');
+  assert.ok(await queue.cancel(id));
+  await until('it is told', () => worker.seen.lost.length === 1);
+  assert.ok(worker.seen.lost[0].reason instanceof LeaseLost);
+  assert.deepStrictEqual(await rows('SELECT * FROM sent'), []);
+  await queue.add('y'); // the worker goes on, under the same session
+  await until('the next one runs', async () => (await queue.counts()).leased === 1);
+  assert.strictEqual(worker.seen.errors.length, 0);
+});
+
+test('a query of a transaction whose lease is lost is refused, also one that waits for a lock', async (t) => {
+  const { pool, queue, rows, start } = await newQueue(t, {}, `${SENT}; INSERT INTO sent VALUES (0, 0)`);
+  const locker = await pool.connect();
+  await locker.query('BEGIN; UPDATE sent SET attempt = 1 WHERE task = 0');
+  const id = await queue.add('x');
+  let after;
+  const worker = start(async (task, { tx }) => {
+    await tx.query('INSERT INTO sent VALUES (1, 1)');
+    await tx.query('UPDATE sent SET attempt = 2 WHERE task = 0').catch(() => {});
+    after = await tx.query('SELECT 1').catch((error) => error);
+  }, { ttl: 1000 });
+  await until('it waits for the lock', async () =>
+    (await rows("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")).length === 1);
+  await queue.cancel(id);
+  await until('the handler has ended', () => after !== undefined);
+  assert.ok(after instanceof LeaseLost);
+  assert.strictEqual(worker.seen.lost.length, 1);
+  await locker.query('ROLLBACK');
+  locker.release();
+  await until('its backend has ended', async () =>
+    (await rows("SELECT 1 FROM pg_stat_activity WHERE query LIKE 'UPDATE sent SET attempt = 2%' AND pid <> pg_backend_pid()")).length === 0);
+  assert.deepStrictEqual(await rows('SELECT task::int, attempt FROM sent'), [{ task: 0, attempt: 0 }]);
+});
+
+test('when the session\'s connection is lost the tasks run again, and each is done once', async (t) => {
+  const { queue, rows, start } = await newQueue(t, {}, SENT);
+  await queue.addMany([{ data: 1 }, { data: 2 }, { data: 3 }]);
+  const worker = start(writer((task) => (task.attempt === 1 ? forever : null)), { concurrency: 3, ttl: 600_000 });
+  await until('all run', async () => (await queue.counts()).leased === 3);
+  await rows(`SELECT pg_terminate_backend(pid) FROM (${SESSION}) s`);
+  await until('all are done', () => worker.seen.completed.length === 3);
+  assert.strictEqual(worker.seen.lost.length, 3);
+  assert.deepStrictEqual(await rows('SELECT attempt, count(*)::int AS n FROM sent GROUP BY 1'), [{ attempt: 2, n: 3 }]);
+});
+
+test('when the claims\' connection is lost what runs goes on, under the session that it has', async (t) => {
+  const { queue, rows, start } = await newQueue(t, { maxAttempts: 1 }, SENT);
+  await queue.add('first');
+  let go;
+  const gate = new Promise((resolve) => { go = resolve; });
+  const worker = start(writer((task) => (task.data === 'first' ? gate : null)), { concurrency: 2, ttl: 600_000 });
+  await until('it runs, and the worker waits', async () =>
+    (await queue.counts()).leased === 1 && (await rows(CLAIMS)).length === 1);
+  await rows(`SELECT pg_terminate_backend(pid) FROM (${CLAIMS}) s`);
+  await queue.add('second');
+  await until('the second is done', () => worker.seen.completed.length === 1);
+  assert.strictEqual((await rows(SESSION)).length, 2);
+  go();
+  await until('the first is done', () => worker.seen.completed.length === 2);
+  await until('its session has ended', async () => (await rows(SESSION)).length === 1);
+  assert.deepStrictEqual(await rows('SELECT attempt, count(*)::int AS n FROM sent GROUP BY 1'), [{ attempt: 1, n: 2 }]);
+  assert.strictEqual(worker.seen.lost.length, 0);
+});
+
+test('tasks of an answer that nobody has seen are given back', async (t) => {
+  const { config, queue } = await newQueue(t, { maxAttempts: 1 }, SENT);
+  let dropped = 0;
+  class Deaf extends pg.Client {
+    async query(config, values) {
+      const answer = await super.query(config, values);
+      if (dropped || !/fairq\.claim/.test(config.text) || answer.rows.length === 0) return answer;
+      dropped = answer.rows.length;
+      this.connection.stream.destroy();
+      throw new Error('Connection terminated unexpectedly');
+    }
+  }
+  const pool = new pg.Pool({ ...config, Client: Deaf });
+  await queue.addMany([{ data: 1 }, { data: 2 }]);
+  const worker = new Worker(pool, 'emails', async () => {}, { concurrency: 2, ttl: 600_000 });
+  const seen = watch(worker);
+  const running = worker.run();
+  await until('both are done', () => seen.completed.length === 2);
+  assert.strictEqual(dropped, 2);
+  await worker.close();
+  await running;
+  await pool.end();
+});
+
+test('a session that gets no answer to its heartbeats is over', async (t) => {
+  const { queue, rows, start } = await newQueue(t, {}, SENT);
+  await queue.add('x');
+  const worker = start(writer((task) => (task.attempt === 1 ? forever : null)), { ttl: 1500 });
+  const [{ pid }] = await until('it runs', async () => {
+    const sessions = await rows(SESSION);
+    return (await queue.counts()).leased === 1 && sessions.length === 1 ? sessions : null;
+  });
+  process.kill(pid, 'SIGSTOP');
+  t.after(() => process.kill(pid, 'SIGCONT'));
+  await until('the task is lost', () => worker.seen.lost.length === 1);
+  assert.match(worker.seen.lost[0].reason.message, /no heartbeat was answered for 1500 ms/);
+  process.kill(pid, 'SIGCONT');
+  await until('it is done by another attempt', () => worker.seen.completed.length === 1);
+  assert.deepStrictEqual(await rows('SELECT attempt FROM sent'), [{ attempt: 2 }]);
+});
+
+test('a process that stands still for longer than the session lives loses its tasks', async (t) => {
+  const { queue, rows, start } = await newQueue(t, {}, SENT);
+  await queue.add('x');
+  const worker = start(async (task, { tx }) => {
+    await tx.query('INSERT INTO sent VALUES ($1, $2)', [task.id, task.attempt]);
+    if (task.attempt > 1) return;
+    await sleep(1);
+    const end = Date.now() + 1500; // computes, and no timer runs
+    while (Date.now() < end);
+    await forever;
+  }, { ttl: 500, concurrency: 2 });
+  await until('it is done by another attempt', () => worker.seen.completed.length === 1);
+  assert.strictEqual(worker.seen.lost.length, 1);
+  assert.deepStrictEqual(await rows('SELECT attempt FROM sent'), [{ attempt: 2 }]);
+});
