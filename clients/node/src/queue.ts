@@ -1,7 +1,7 @@
 import { CreateSettings, GroupSettings, QueueSettings, alterQueue, createQueue, setGroup, setGroupDefaults } from './administration';
 import { Connection, Database, Queryable, Row, Statement } from './database';
 import { ENQUEUE, PUBLISH, TaskOptions, enqueueValues, manyValues, publishValues } from './enqueue';
-import { TaskFailed, WaitTimeout, isConnectionError } from './errors';
+import { FairqError, TaskFailed, WaitTimeout, isConnectionError } from './errors';
 import { SCHEDULE, SCHEDULES, Schedule, ScheduleOptions, UNSCHEDULE, scheduleOf, scheduleValues } from './schedules';
 import { TASK_COLUMNS, Task } from './task';
 import { STATUS_COLUMNS, State, TaskStatus, statusOf } from './status';
@@ -334,7 +334,7 @@ export class Queue<Data = unknown, Result = unknown> {
 
   private async oneRow(statement: Statement): Promise<Row> {
     const [row] = await this.database.ask(statement, [this.name]);
-    if (!row) throw new TaskFailed(`there is no queue ${JSON.stringify(this.name)}, or this role may not read it`, '', 'unknown');
+    if (!row) throw new FairqError(`there is no queue ${JSON.stringify(this.name)}, or this role may not read it`);
     return row;
   }
 

@@ -40,6 +40,7 @@ export class Settler {
   private readonly onError: (error: unknown) => void;
   private readonly backoff = new Backoff();
   private pending: Settlement[] = [];
+  private underWay = 0;
   private working: Promise<void> | undefined;
 
   constructor(pool: PoolLike, prepare: boolean, timeout: number, onError: (error: unknown) => void) {
@@ -55,6 +56,11 @@ export class Settler {
     this.working ??= new Promise<void>((resolve) => setImmediate(resolve)).then(() => this.work());
   }
 
+  /** How many are not settled yet. */
+  get unsettled(): number {
+    return this.pending.length + this.underWay;
+  }
+
   /** When all that was added is settled. */
   async idle(): Promise<void> {
     while (this.working) await this.working;
@@ -68,7 +74,9 @@ export class Settler {
       const taken = new Set(batch);
       this.pending = same.length === this.pending.length && batch.length === same.length
         ? [] : this.pending.filter((settlement) => !taken.has(settlement));
+      this.underWay = batch.length;
       await this.settle(batch);
+      this.underWay = 0;
     }
     this.working = undefined;
   }

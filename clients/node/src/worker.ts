@@ -11,7 +11,8 @@ import { Task } from './task';
 import { arrayText, checkOptions, durationText, jsonText, milliseconds, queueName, wholeNumber } from './values';
 import { Backoff, Bell, sleep } from './waiting';
 
-const QUEUES = new Statement(`SELECT q.queue, q.keep_done > '0', format('%I.%I', n.nspname, c.relname)
+const QUEUES = new Statement(`SELECT q.queue, q.keep_done > '0', format('%I.%I', n.nspname, c.relname),
+  has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'UPDATE') AND has_table_privilege(c.oid, 'DELETE')
   FROM fairq.queues q JOIN pg_class c ON c.oid = q.relation JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE q.queue = ANY ($1)`);
 
@@ -19,6 +20,8 @@ const QUEUES = new Statement(`SELECT q.queue, q.keep_done > '0', format('%I.%I',
 const PREFETCH_PATIENCE = 1000;
 /** Handlers that take no longer than this are worth claiming ahead for. */
 const QUICK = 100;
+/** So many ended tasks may wait for their acknowledgement while others are claimed; or as many as are claimed at a time. */
+const UNSETTLED = 10;
 /** How often the settings of the queues are read again. */
 const SETTINGS_AGE = 60_000;
 /** What is under way at the server when a worker closes has so long to answer. */
@@ -238,6 +241,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   /** How many to claim: for those who are free, and some ahead. */
   private wanted(): number {
+    if (this.settler.unsettled > Math.max(UNSETTLED, this.concurrency + this.prefetch)) return 0;
     const free = this.concurrency - this.runs.size;
     if (free > 0) {
       if (this.quick) this.prefetchNow = Math.min(this.prefetch, Math.max(1, 2 * this.prefetchNow));
@@ -285,11 +289,15 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     const rows = await this.database.ask(QUEUES, [arrayText([...this.queues])]);
     const found = new Map(rows.map(([queue, keeps, relation]) =>
       [queue as string, { keepsResults: keeps === 't', relation: relation as string }]));
+    const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(', ');
     const missing = this.queues.filter((queue) => !found.has(queue));
     if (missing.length > 0) {
-      throw Object.assign(new FairqError(
-        `there is no queue ${missing.map((name) => JSON.stringify(name)).join(', ')}; make it with queue.create() or fairq.create_queue`),
-      { code: '42704' });
+      throw hopeless('42704', `there is no queue ${quoted(missing)}; make it with queue.create() or fairq.create_queue`);
+    }
+    const closed = rows.filter((row) => row[3] !== 't');
+    if (closed.length > 0) {
+      throw hopeless('42501', `this role may not work on queue ${quoted(closed.map(([queue]) => queue as string))}; ` +
+        `GRANT SELECT, UPDATE, DELETE ON ${closed.map((row) => row[2]).join(', ')}`);
     }
     this.settings = found;
     this.settingsAt = performance.now();
@@ -340,6 +348,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     this.settler.add({
       receipt, verdict, alive: () => session.alive,
       settled: (mine, error) => {
+        this.bell.ring();
         if (error !== undefined && verdict.kind !== 'release') return this.refused(run, verdict, error, done);
         run.over();
         if (mine) done();
@@ -409,6 +418,11 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   override off<E extends keyof WorkerEvents>(event: E, listener: WorkerEvents<Data, Result>[E]): this {
     return super.off(event, listener as (...values: unknown[]) => void);
   }
+}
+
+/** An error with the SQLSTATE that the server would have given. */
+function hopeless(code: string, message: string): FairqError {
+  return Object.assign(new FairqError(message), { code });
 }
 
 function verdictOf(error: unknown): Verdict {

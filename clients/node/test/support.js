@@ -12,6 +12,20 @@ const CLUSTER = process.env.FAIRQ_CLUSTER;
 const PATIENCE = 120_000; // for a machine that hangs, not for one that is late
 let databases = 0;
 
+const endings = new WeakMap();
+
+/** At the end of the test, the last first. */
+function atEnd(t, step) {
+  if (!endings.has(t)) {
+    const steps = [];
+    endings.set(t, steps);
+    t.after(async () => {
+      for (const one of steps.reverse()) await one();
+    });
+  }
+  endings.get(t).push(step);
+}
+
 function config(database) {
   return { host: process.env.PGHOST, user: process.env.PGUSER, database };
 }
@@ -23,15 +37,20 @@ function poolOf(settings, max = 10) {
   return pool;
 }
 
-/** A database of its own with the extension in it; ended with the test. */
+async function administer(statement) {
+  const admin = poolOf(config('postgres'), 1);
+  await admin.query(statement);
+  await admin.end();
+}
+
+/** A database of its own with the extension in it. It is dropped with the test, for each has a background worker. */
 async function newDatabase(t, setup = '') {
   const name = `test_${process.pid}_${++databases}`;
-  const admin = poolOf(config('postgres'), 1);
-  await admin.query(`CREATE DATABASE ${name}`);
-  await admin.end();
+  await administer(`CREATE DATABASE ${name}`);
+  atEnd(t, () => administer(`DROP DATABASE ${name} WITH (FORCE)`));
   const pool = poolOf(config(name), 20);
   await pool.query(`CREATE EXTENSION pgfairq; ${setup}`);
-  t.after(() => pool.end());
+  atEnd(t, () => pool.end());
   return { name, pool, config: config(name), rows: async (sql, values) => (await pool.query(sql, values)).rows };
 }
 
@@ -45,7 +64,7 @@ async function newQueue(t, settings = {}, setup = '') {
     const seen = watch(worker);
     seen.running = worker.run();
     seen.running.catch(() => {});
-    t.after(() => worker.close({ timeout: 5000 }));
+    atEnd(t, () => worker.close({ timeout: 0 }));
     return Object.assign(worker, { seen });
   };
   return { ...database, queue, start };
@@ -94,7 +113,7 @@ function start(t, program, parameters) {
   const lines = [];
   readline.createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
   const ended = new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal })));
-  t.after(async () => {
+  atEnd(t, async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
     await ended;
   });
@@ -103,8 +122,8 @@ function start(t, program, parameters) {
 
 function temporary(t, prefix) {
   const directory = fs.mkdtempSync(path.join(process.env.TMPDIR, prefix));
-  t.after(() => fs.rmSync(directory, { recursive: true, force: true }));
+  atEnd(t, () => fs.rmSync(directory, { recursive: true, force: true }));
   return directory;
 }
 
-module.exports = { config, newDatabase, newQueue, poolOf, restart, sleep, start, temporary, until, watch };
+module.exports = { atEnd, config, newDatabase, newQueue, poolOf, restart, sleep, start, temporary, until, watch };
