@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequen
 from psycopg import sql
 
 from . import models, values
+from .errors import FairqError
 from .values import Duration, Group
 
 T = TypeVar("T")
@@ -276,7 +277,18 @@ def schedules(queue: Optional[str]) -> Statement[List[models.Schedule]]:
 # -- what a worker sends --------------------------------------------------------------------------
 
 def open_session(name: str, ttl: float, bound: bool) -> Statement[str]:
-    return Statement(b"SELECT fairq.open_session(%s, make_interval(secs => %s), bound => %s)::text", (name[:63], ttl, bound), single)
+    return Statement(b"SELECT fairq.open_session(%s, make_interval(secs => %s), bound => %s)::text,"
+                     b" EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pgfairq_cluster')",
+                     (name[:63], ttl, bound), session_at_node)
+
+
+def session_at_node(rows: Rows) -> str:
+    """A session is of one node, and so are its claims: at a proxy the tasks of the other nodes would wait forever."""
+    session, is_proxy = rows[0]
+    if is_proxy:
+        raise FairqError("this database is a proxy of a cluster, and a worker works at a node: give it the connection that"
+                         " SELECT connection FROM fairq.worker_node('queue') says, and run one at each node or more")
+    return str(session)
 
 
 def heartbeat(session: str) -> Statement[bool]:
