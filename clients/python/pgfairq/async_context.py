@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import datetime
 from typing import Any, Optional
 
@@ -11,9 +12,11 @@ from psycopg import AsyncConnection
 
 from . import statements
 from .connections import AsyncSource, run_async
-from .context import ContextBase, log
+from .context import PATIENCE, ContextBase, log
 from .delivery import Delivery
-from .errors import LeaseLost
+from .errors import LeaseLost, NoConnection
+from .pace import Backoff
+from .report import first_line
 from .values import Duration
 
 
@@ -39,8 +42,7 @@ class AsyncContext(ContextBase):
         are one: both are committed when the handler returns, or neither is."""
         async with self._opening:
             if self._connection is None:
-                self.check()
-                connection = await self._source.acquire()
+                connection = await self._acquire()
                 block = connection.transaction()
                 try:
                     await block.__aenter__()
@@ -50,6 +52,18 @@ class AsyncContext(ContextBase):
                 self._connection, self._block = connection, block
         self.check()
         return self._connection
+
+    async def _acquire(self) -> "AsyncConnection[Any]":
+        """Where the server takes no more connections, others of this worker will soon be free."""
+        backoff, end = Backoff(0.02, 1.0), time.monotonic() + PATIENCE
+        while True:
+            self.check()
+            try:
+                return await self._source.acquire()
+            except psycopg.OperationalError as error:
+                if time.monotonic() > end:
+                    raise NoConnection(f"no connection for its transaction: {first_line(error)}") from error
+            await asyncio.sleep(backoff.next())
 
     async def extend(self, lease: Optional[Duration] = None) -> datetime:
         """Until when the lease is good without a heartbeat. LeaseLost: it is not this worker's any more."""

@@ -300,7 +300,7 @@ class AsyncRun:
                 return None
             settlement = after_error(delivery, error)
             settlement.doubtful = used
-            tell_failed(settlement)
+            tell_failed(settlement, error)
             return settlement
 
     def _settled(self, count: int) -> None:

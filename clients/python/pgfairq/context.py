@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from datetime import datetime
 from typing import Any, NoReturn, Optional
 
@@ -13,10 +14,15 @@ from psycopg import Connection
 from . import statements
 from .connections import Source, run
 from .delivery import Delivery, moment
-from .errors import LeaseLost, Retry, Snooze
+from .errors import LeaseLost, NoConnection, Retry, Snooze
+from .pace import Backoff
+from .report import first_line
 from .values import Duration, json_text
 
 log = logging.getLogger("pgfairq")
+
+
+PATIENCE = 10.0     # seconds that a handler waits for a connection
 
 
 class ContextBase:
@@ -91,8 +97,7 @@ class Context(ContextBase):
         """The connection of the task's transaction, which begins here. Its writes and the task's acknowledgement
         are one: both are committed when the handler returns, or neither is."""
         if self._connection is None:
-            self.check()
-            connection = self._source.acquire()
+            connection = self._acquire()
             block = connection.transaction()
             try:
                 block.__enter__()
@@ -103,6 +108,18 @@ class Context(ContextBase):
                 self._connection, self._block = connection, block
         self.check()
         return self._connection
+
+    def _acquire(self) -> "Connection[Any]":
+        """Where the server takes no more connections, others of this worker will soon be free."""
+        backoff, end = Backoff(0.02, 1.0), time.monotonic() + PATIENCE
+        while True:
+            self.check()
+            try:
+                return self._source.acquire()
+            except psycopg.OperationalError as error:
+                if time.monotonic() > end:
+                    raise NoConnection(f"no connection for its transaction: {first_line(error)}") from error
+            time.sleep(backoff.next())
 
     def extend(self, lease: Optional[Duration] = None) -> datetime:
         """Until when the lease is good without a heartbeat. LeaseLost: it is not this worker's any more."""

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from . import statements
-from .errors import Retry, Snooze
+from .errors import NoConnection, Retry, Snooze
 from .report import error_text, first_line
 from .statements import Statement
 from .values import Duration, duration, json_text, parse_json
@@ -70,6 +70,8 @@ def result_text(result: Any) -> Optional[str]:
 def after_error(delivery: Delivery, error: BaseException) -> Settlement:
     """What a handler's exception means for its task."""
     try:
+        if isinstance(error, NoConnection):
+            return Settlement("release", delivery, delay=timedelta(seconds=1))
         if isinstance(error, Snooze):
             return Settlement("release", delivery, delay=duration(error.delay, "the delay of a snooze"))
         if isinstance(error, Retry):

@@ -18,6 +18,10 @@ class LeaseLost(FairqError):
     """The task is no longer this worker's: another one may have it. The handler must stop."""
 
 
+class NoConnection(FairqError):
+    """There is no connection for the task's transaction just now. The task comes again, and no attempt is counted."""
+
+
 class TaskFailed(FairqError):
     """A task that was awaited has not been acknowledged."""
 

@@ -319,7 +319,7 @@ class Run:
                 return None
             settlement = after_error(delivery, error)
             settlement.doubtful = used
-            tell_failed(settlement)
+            tell_failed(settlement, error)
             return settlement
 
     def _settled(self, count: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Generic, List, Optional, Sequence, Tuple, Type
 import psycopg
 
 from .delivery import Settlement
+from .errors import NoConnection
 from .handlers import Registry
 from .pace import is_hopeless
 from .queue_base import QueueBase
@@ -96,7 +97,9 @@ def tell_lost(settlement: Settlement) -> None:
     log.warning("%s: the %s came too late, the lease was lost", settlement.delivery, settlement.kind)
 
 
-def tell_failed(settlement: Settlement) -> None:
+def tell_failed(settlement: Settlement, error: BaseException) -> None:
+    if isinstance(error, NoConnection):
+        log.warning("%s: given back, %s", settlement.delivery, error)
     if settlement.kind == "nack":
         log.warning("%s: attempt %d failed: %s", settlement.delivery, settlement.delivery.attempt,
                     (settlement.error or "").split("\n", 1)[0])

@@ -21,3 +21,46 @@ def test_installed(tmp_path):
     done = subprocess.run([sys.executable, "-c", "import pgfairq; print(pgfairq.__file__)"], cwd=tmp_path, check=True,
                           env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
     assert done.stdout.startswith(str(tmp_path))
+
+
+USE = """
+from typing import Dict
+from uuid import UUID
+from pgfairq import AsyncContext, AsyncQueue, Context, Queue, Worker
+
+queue = Queue("", "emails", max_attempts=3, keep_done=3600)
+
+@queue.task("send")
+def send(payload: Dict[str, str], context: Context) -> int:
+    context.connection.execute("SELECT 1")
+    return 1
+
+number: int = send.enqueue({"a": "b"}, group=UUID(int=1), delay=5)
+Worker([queue], concurrency=2).run(drain=True)
+other = AsyncQueue("", "pages")
+
+@other.task()
+async def fetch(payload: str, context: AsyncContext) -> None:
+    await (await context.connection()).execute("SELECT 1")
+"""
+
+MISTAKES = """
+queue.enqueue({}, grup=42)
+queue.enqueue({}, delay="soon")
+send.enqueue_many([1], group=[1.5])
+Queue("", "emails", max_atempts=3)
+Worker([other])
+"""
+
+
+def test_types_for_applications(tmp_path):
+    """An application that uses them well is without errors, and each mistake is one."""
+    errors = []
+    for name, code in (("good", USE), ("bad", USE + MISTAKES)):
+        (tmp_path / f"{name}.py").write_text(code)
+        done = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--enable-incomplete-feature=Unpack", "--cache-dir", str(tmp_path / "cache"),
+                               "--config-file", os.devnull, str(tmp_path / f"{name}.py")], env={**os.environ, "MYPYPATH": HERE}, cwd=tmp_path,
+                              capture_output=True, text=True)
+        errors.append([line for line in done.stdout.splitlines() if ": error:" in line])
+    assert errors[0] == []
+    assert len({line.split(":")[1] for line in errors[1]}) == 5, errors[1]

@@ -322,3 +322,20 @@ def test_a_lease_lost_in_the_handler(make_queue):
     with psycopg.connect(make_queue.conninfo) as connection:
         assert connection.execute("SELECT count(*) FROM in_vain").fetchone() == (0,)
     assert queue.get(task) is None
+
+
+def test_a_server_that_takes_no_more_connections(make_queue, database):
+    """Handlers take turns with the connections that there are, and no attempt is counted."""
+    queue = make_queue(max_attempts=1)
+    with psycopg.connect(make_queue.conninfo, autocommit=True) as connection:
+        connection.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 4; GRANT ALL ON fairq.\"q_%s\" TO few" % queue.name)
+    limited = Queue(database + " user=few", queue.name)     # one for the session, one to settle, two for handlers
+
+    @limited.task()
+    def handle(payload, context):
+        context.connection.execute("SELECT pg_sleep(0.01)")
+
+    queue.enqueue_many(list(range(50)))
+    Worker(limited, concurrency=10).run(drain=True)
+    stats = queue.stats()
+    assert (stats.acked, stats.nacked, stats.dead) == (50, 0, 0)
