@@ -6,6 +6,10 @@
 #                     server; test/scripts/check-*.sh say how
 #   make check-patroni
 #                     failovers and switchovers of Patroni, 20 minutes (ROUNDS=n)
+#   make check-packaging
+#                     the Debian packages, built, installed and tested in chroots of
+#                     15, 17 and 18 (VERSIONS="17 18": only these)
+#   make dist         all archives of a release, into dist/
 #   make indent       lay out the C sources as PostgreSQL does, with its pgindent
 #   make demo         a demonstration on a throwaway cluster of its own
 #   make demo-clean   stop and delete that cluster
@@ -34,8 +38,8 @@ PG_CONFIG ?= pg_config
 
 # These goals run on a machine where pg_config may not exist yet, so they must
 # not read PGXS (which also has a 'check' of its own that only refuses).
-CHECK_GOALS = check check-assert check-asan check-valgrind check-versions check-patroni
-SCRIPT_GOALS = $(CHECK_GOALS) indent demo demo-clean cluster-demo bench bench-cluster mutants torture torture-cluster
+CHECK_GOALS = check check-assert check-asan check-valgrind check-versions check-patroni check-packaging
+SCRIPT_GOALS = $(CHECK_GOALS) dist indent demo demo-clean cluster-demo bench bench-cluster mutants torture torture-cluster
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -54,6 +58,9 @@ endif
 
 $(CHECK_GOALS):
 	@test/scripts/$@.sh
+
+dist:
+	@packaging/dist.sh
 
 indent:
 	@test/scripts/indent.sh

@@ -1,0 +1,2 @@
+-- Run once, in the database POSTGRES_DB of a new data directory.
+CREATE EXTENSION pgfairq;
