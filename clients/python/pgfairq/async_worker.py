@@ -19,7 +19,7 @@ from .errors import LeaseLost
 from .pace import STALE, Backoff, Pace
 from .report import first_line
 from .values import Duration
-from .worker_base import Options, WorkerBase, log, tell_failed
+from .worker_base import Options, WorkerBase, log, tell_failed, tell_stopping
 
 
 TURN = 0.005
@@ -110,6 +110,7 @@ class AsyncRun:
         self.aborting = self.aborting or now
         self.room.set()
         if first:
+            tell_stopping(self.pace.running, self.options.finish)
             self._keep(self._interrupt())
 
     async def _interrupt(self) -> None:

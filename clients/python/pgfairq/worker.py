@@ -19,7 +19,7 @@ from .session import Session
 from .settler import Settler
 from .supervisor import supervise
 from .values import Duration
-from .worker_base import Options, WorkerBase, log, tell_failed
+from .worker_base import Options, WorkerBase, log, tell_failed, tell_stopping
 
 STOP, ABORT, ENDED = "stop", "abort", "ended"
 
@@ -122,6 +122,8 @@ class Run:
             if order == ENDED:
                 break
             if order:
+                if not self.stopping:
+                    tell_stopping(self.pace.running, self.options.finish)
                 self.stopping = True
                 self.aborting = self.aborting or order == ABORT
                 self.room.set()

@@ -97,6 +97,10 @@ def tell_lost(settlement: Settlement) -> None:
     log.warning("%s: the %s came too late, the lease was lost", settlement.delivery, settlement.kind)
 
 
+def tell_stopping(running: int, finish: float) -> None:
+    log.info("stopping: no more tasks are claimed, and %d that run have %g s to finish", running, finish)
+
+
 def tell_failed(settlement: Settlement, error: BaseException) -> None:
     if isinstance(error, NoConnection):
         log.warning("%s: given back, %s", settlement.delivery, error)

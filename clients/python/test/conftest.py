@@ -1,5 +1,6 @@
 """What the tests of the library share."""
 
+import itertools
 import threading
 from contextlib import contextmanager
 
@@ -7,6 +8,8 @@ import part_server
 import pytest
 
 from pgfairq import Queue
+
+NUMBERS = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +24,7 @@ def make_queue(database, request):
     made = []
 
     def make(name="", **settings):
-        name = (request.node.name[:30] + name)[:40]
+        name = f"{request.node.originalname[:30]}{name} {next(NUMBERS)}".replace(" ", "_")
         made.append(Queue(database, name, create=True, **settings))
         made[-1].ensure()
         return made[-1]

@@ -155,7 +155,7 @@ def test_a_lease_lost_in_the_handler(database, name):
         async def both():
             return len(seen) == 3
 
-        async with running(AsyncWorker(queue, ttl=2, concurrency=1)):
+        async with running(AsyncWorker(queue, ttl=8, concurrency=1)):
             await until(began, "it runs")
             assert await queue.cancel(task)
             await queue.enqueue("second")
