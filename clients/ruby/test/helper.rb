@@ -85,7 +85,7 @@ class FairqTest < Minitest::Test
 
   # Starts bin/fairq with the jobs of test/jobs.rb.
   def worker(*arguments, mode: "record", require: File.join(__dir__, "jobs.rb"), **env)
-    env = { "JOBS_DATABASE" => self.class.database, "JOBS_MODE" => mode, "RUBYLIB" => "#{ROOT}/lib:#{ROOT}/test" }
+    env = { "JOBS_DATABASE" => self.class.database, "JOBS_MODE" => mode, "RUBYLIB" => ["#{ROOT}/lib", "#{ROOT}/test", ENV["RUBYLIB"]].compact.join(":") }
           .merge(mode == "plain" ? { "FAIRQ_DATABASE_URL" => Server.url(self.class.database) } : {}).merge(env.transform_keys(&:to_s))
     @log = File.join(Dir.tmpdir, "#{name}-#{@logs = @logs.to_i + 1}.log")
     pid = spawn(env, "ruby", "#{ROOT}/bin/fairq", "--require", require, *arguments.map(&:to_s), %i[out err] => @log, in: :close)

@@ -7,7 +7,8 @@ require "helper"
 # attempt wrote is there; without OwnTransactions, "a transaction of the job's own";
 # without last_attempt, "retry_on that has had its attempts"; with an acknowledgement
 # outside of the transaction, "an ack that is refused"; with a claim for all threads
-# instead of the free ones, "claims only what is free to run".
+# instead of the free ones, "claims only what is free to run"; without RetryAtOnce, "a
+# retry does not wait"; without the place from the payload, "keeps its group".
 class WorkerTest < FairqTest
   def test_runs_the_jobs_of_its_queues_and_no_others
     WriteJob.set(queue: "other").perform_later("other")
@@ -95,6 +96,34 @@ class WorkerTest < FairqTest
     assert_empty results
     sql("SELECT fairq.revive_all('default')") # for one attempt more
     wait_until("dead again") { tasks("default", "dead").size == 1 }
+  end
+
+  def test_a_retry_whose_arguments_are_gone_keeps_its_group
+    queue
+    sql("SELECT fairq.enqueue('default', $1, group_key => 'acme')",
+        JSON.generate(job_class: "UnreadableJob", arguments: [{ _aj_globalid: "gid://test/Gone/1" }], fairq: { group: "acme", cost: 2.5 }))
+    worker
+    wait_until("a dead task") { tasks("default", "dead").size == 1 }
+    assert_equal ["acme", "2.5", "1"], tasks.first.values_at("group_key", "cost", "attempts"), tasks.first["last_error"]
+    assert_match(/\AActiveJob::DeserializationError/, tasks.first["last_error"])
+    assert_equal 1, JSON.parse(tasks.first["headers"])["executions"]
+  end
+
+  def test_a_retry_of_a_job_that_sql_has_enqueued
+    queue("low")
+    sql("SELECT fairq.enqueue('low', '{\"job_class\": \"UnreadableJob\", \"arguments\": [{\"_aj_globalid\": \"gid://test/Gone/1\"}]}', group_key => 'acme')")
+    worker("--queues", "low")
+    wait_until("a dead task") { tasks("low", "dead").size == 1 }
+    assert_equal %w[acme 1], tasks("low").first.values_at("group_key", "cost")
+    assert_equal 1, JSON.parse(tasks("low").first["headers"])["executions"]
+  end
+
+  def test_a_retry_does_not_wait_for_the_end_of_the_transaction
+    queue
+    DeferredJob.perform_later
+    worker
+    wait_until_empty
+    assert_equal ["attempt 2"], results
   end
 
   def test_discard_on_ends_the_job

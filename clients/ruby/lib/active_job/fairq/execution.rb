@@ -76,7 +76,13 @@ module ActiveJob
           raise PayloadError, "the payload is no job of Active Job: it has no job_class"
         end
 
-        data.merge("provider_job_id" => @task.id, "executions" => data["executions"].to_i + @task.attempt - 1)
+        missing(data).merge(data).merge("provider_job_id" => @task.id, "executions" => data["executions"].to_i + @task.attempt - 1)
+      end
+
+      # What a payload need not have that SQL or a schedule has made, for a retry.
+      def missing(data)
+        place = @task.group.empty? || data["fairq"] ? {} : { "fairq" => { "group" => @task.group } }
+        { "queue_name" => @task.queue, **place }
       end
 
       def job_class(data)

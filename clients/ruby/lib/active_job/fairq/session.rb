@@ -2,14 +2,15 @@
 
 module ActiveJob
   module Fairq
-    Task = Struct.new(:queue, :id, :receipt, :payload, :attempt)
+    Task = Struct.new(:queue, :id, :receipt, :group, :payload, :attempt)
 
     # A bound session of pgfairq: a thread that sends its heartbeats, on a connection of
     # their own, and a connection that claims and waits.
     class Session
       WAIT = 5 # seconds that a call waits for tasks
 
-      CLAIM = "SELECT queue, id, receipt, payload::text, attempt FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid)"
+      CLAIM = "SELECT queue, id, receipt, group_key, payload::text, attempt " \
+              "FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid)"
 
       # Long jobs and long waits, whatever the role's settings say.
       NO_TIMEOUTS = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN " \
@@ -39,8 +40,8 @@ module ActiveJob
       end
 
       def claim(queues, count)
-        ask(@claims, CLAIM, Queues.array(queues), count.to_s, @id).map do |queue, id, receipt, payload, attempt|
-          Task.new(queue, id, receipt, payload, attempt.to_i)
+        ask(@claims, CLAIM, Queues.array(queues), count.to_s, @id).map do |*task, attempt|
+          Task.new(*task, attempt.to_i)
         end
       end
 
