@@ -1,10 +1,8 @@
 """Each example is compiled, and two of its workers run against the server.
 
-Seen to fail: with an acknowledgement after the commit of the letter ("each once": a
-worker that is killed between them has its letter written twice); without heartbeats
-("longer than the time to live": begun a second time); without the bound session, a
-lease of an hour instead ("within": the killed worker's tasks do not come back); with
-a nack that keeps the NUL of the error (the task that fails is not dead).
+Seen to fail, in Go: with an acknowledgement in a transaction after that of the letter
+("each once"); without heartbeats ("longer than the time to live"); with a claim of more
+than the free slots ("sigterm").
 """
 
 import os
