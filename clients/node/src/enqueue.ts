@@ -27,7 +27,7 @@ export interface TaskOptions {
   lease?: Duration;
   /** What travels with the payload, such as a trace id. */
   headers?: Record<string, unknown>;
-  /** What kind of task it is, for `task.name`. Kept in the headers. */
+  /** What kind of task it is, for `task.name`. Kept in the header `task`, as the Python library does. */
   name?: string;
   /** Not begun then or later. `'infinity'`: never expires. */
   expiresAt?: Moment;
@@ -119,7 +119,7 @@ function headersText(what: string, { headers, name }: TaskOptions): string | nul
   }
   if (name === undefined) return headers === undefined ? null : jsonText(`the headers of ${what}`, headers);
   if (typeof name !== 'string') throw new TypeError(`the name of ${what} is no text`);
-  return jsonText(`the headers of ${what}`, { ...headers, name });
+  return jsonText(`the headers of ${what}`, { ...headers, task: name });
 }
 
 export function enqueueValues(queue: string, data: unknown, options: TaskOptions): unknown[] {

@@ -42,7 +42,7 @@ const OPTIONS = ['data', 'group', 'priority', 'cost', 'headers', 'name', 'timezo
 
 export function scheduleValues(queue: string, name: string, cron: string, options: ScheduleOptions): unknown[] {
   checkOptions('schedule()', options, OPTIONS);
-  const headers = options.name === undefined ? options.headers : { ...options.headers, name: options.name };
+  const headers = options.name === undefined ? options.headers : { ...options.headers, task: options.name };
   return [name, queue, cron,
     jsonText('the data of schedule()', options.data === undefined ? {} : options.data),
     groupText('the group of schedule()', options.group),

@@ -46,9 +46,9 @@ export class Task<Data = unknown> {
     return this.parsed.headers as Record<string, unknown> | null;
   }
 
-  /** What kind of task it is: the option `name` of `add`, kept in the headers. */
+  /** What kind of task it is: the option `name` of `add`, kept in the header `task`. */
   get name(): string {
-    const name = this.headers?.name;
+    const name = this.headers?.task;
     return typeof name === 'string' ? name : '';
   }
 

@@ -16,10 +16,10 @@ const QUEUES = new Statement(`SELECT q.queue, q.keep_done > '0', format('%I.%I',
   FROM fairq.queues q JOIN pg_class c ON c.oid = q.relation JOIN pg_namespace n ON n.oid = c.relnamespace
   WHERE q.queue = ANY ($1)`);
 
-/** Tasks that were claimed ahead are given back when none was begun for so long. */
-const PREFETCH_PATIENCE = 1000;
-/** Handlers that take no longer than this are worth claiming ahead for. */
-const QUICK = 100;
+/** No more tasks are claimed ahead than are begun within this time, in milliseconds, as handlers go. */
+const AHEAD = 20;
+/** What was claimed ahead and has not begun after so long is given back: a handler takes longer than others did. */
+const PATIENCE = 1000;
 /** So many ended tasks may wait for their acknowledgement while others are claimed; or as many as are claimed at a time. */
 const UNSETTLED = 10;
 /** How often the settings of the queues are read again. */
@@ -33,7 +33,7 @@ export type Handler<Data = unknown, Result = unknown> =
 export interface WorkerOptions {
   /** How many handlers run at a time; 1. */
   concurrency?: number;
-  /** Up to so many tasks are claimed ahead, while handlers are quick; 0. */
+  /** Up to so many tasks are claimed ahead, as long as handlers are so quick that these begin within 20 ms; 100. */
   prefetch?: number;
   /** The session lives so long without a heartbeat, in milliseconds; 30,000. */
   ttl?: number;
@@ -88,12 +88,12 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private settings = new Map<string, Settings>();
   private settingsAt = 0;
   private ahead: (Claimed & { at: number })[] = [];
-  private prefetchNow: number;
   private session: Session | undefined;
   private running: Promise<void> | undefined;
   private closing = false;
   private short = false;
-  private quick = true;
+  /** How long handlers take, in milliseconds: the slow count at once, the quick by and by. */
+  private typical = Infinity;
   private startClosing!: () => void;
   private hurry!: () => void;
   private readonly hurried: Promise<void>;
@@ -107,7 +107,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     wholeNumber('the number of queues', this.queues.length, 1, 32);
     this.handler = handler;
     this.concurrency = wholeNumber('concurrency', options.concurrency ?? 1, 1, 10_000);
-    this.prefetch = this.prefetchNow = wholeNumber('prefetch', options.prefetch ?? 0, 0, 10_000);
+    this.prefetch = wholeNumber('prefetch', options.prefetch ?? 100, 0, 10_000);
     this.ttl = milliseconds('ttl', options.ttl ?? 30_000, 500);
     this.rotate = options.rotate ?? false;
     this.direct = options.direct;
@@ -148,7 +148,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     const onPoolError = (error: Error): void => this.report(error);
     const { pool } = this.database;
     pool.on('error', onPoolError);
-    const chores = setInterval(() => this.doChores(), PREFETCH_PATIENCE);
+    const chores = setInterval(() => this.doChores(), PATIENCE);
     try {
       await this.connectAndClaim();
     } finally {
@@ -243,12 +243,9 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private wanted(): number {
     if (this.settler.unsettled > Math.max(UNSETTLED, this.concurrency + this.prefetch)) return 0;
     const free = this.concurrency - this.runs.size;
-    if (free > 0) {
-      if (this.quick) this.prefetchNow = Math.min(this.prefetch, Math.max(1, 2 * this.prefetchNow));
-      return free + this.prefetchNow;
-    }
-    if (this.short || this.ahead.length > this.prefetchNow / 2) return 0;
-    return this.prefetchNow - this.ahead.length;
+    const ahead = Math.min(this.prefetch, Math.floor(AHEAD / this.typical * this.concurrency));
+    if (free > 0) return free + ahead;
+    return this.short || this.ahead.length > ahead / 2 ? 0 : ahead - this.ahead.length;
   }
 
   private begin(): void {
@@ -266,9 +263,8 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   /** Each second. */
   private doChores(): void {
     const oldest = this.ahead[0];
-    if (oldest && performance.now() - oldest.at > PREFETCH_PATIENCE) {
-      this.prefetchNow = Math.floor(this.prefetchNow / 2);
-      this.quick = false;
+    if (oldest && performance.now() - oldest.at > PATIENCE) {
+      this.typical = Infinity;
       this.giveBackAhead();
     }
     if (performance.now() - this.settingsAt > SETTINGS_AGE) {
@@ -312,7 +308,8 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     } catch (error) {
       if (run.state !== 'over') await this.fail(run, error);
     } finally {
-      this.quick = performance.now() - run.since < QUICK;
+      const took = Math.max(performance.now() - run.since, 0.001);
+      this.typical = took > this.typical || this.typical === Infinity ? took : 0.9 * this.typical + 0.1 * took;
       this.runs.delete(run);
       this.begin();
       this.bell.ring();

@@ -14,6 +14,16 @@ const { atEnd, newQueue, until, watch } = require('./support.js');
 
 const WAITS = `SELECT pid, backend_xmin IS NULL AS free FROM pg_stat_activity
   WHERE datname = current_database() AND state = 'active' AND query LIKE 'CALL fairq.wait_any%'`;
+/** Quick tasks first: a worker claims ahead when it has seen that its handlers are quick. */
+async function warmUp(queue, worker) {
+  while (worker.typical > 1) {
+    worker.seen.completed.length = 0;
+    await queue.addMany(Array.from({ length: 50 }, () => ({ data: 'quick' })));
+    await until('they are done', () => worker.seen.completed.length === 50);
+  }
+  worker.seen.completed.length = 0;
+}
+
 const tasks = (count) => Array.from({ length: count }, (_, n) => ({ data: n }));
 
 test('tasks are claimed ahead, but no more than allowed', async (t) => {
@@ -35,10 +45,11 @@ test('tasks are claimed ahead, but no more than allowed', async (t) => {
 
 test('what is ahead is given back when handlers take long, and others have it', async (t) => {
   const { queue, start } = await newQueue(t, { maxAttempts: 1 });
-  await queue.addMany(tasks(10));
   let go;
   const gate = new Promise((resolve) => { go = resolve; });
-  const slow = start(() => gate, { prefetch: 100 });
+  const slow = start((task) => (task.data === 'quick' ? null : gate));
+  await warmUp(queue, slow);
+  await queue.addMany(tasks(10));
   await until('it has them all', async () => (await queue.counts()).leased === 10);
   const other = start(async () => {});
   await until('the other has done nine', () => other.seen.completed.length === 9);
@@ -99,10 +110,11 @@ test('a worker that waits closes at once, and leaves no session', async (t) => {
 
 test('close: what runs is finished, what is ahead is given back', async (t) => {
   const { queue, start } = await newQueue(t, { maxAttempts: 1 });
-  await queue.addMany(tasks(10));
   let go;
   const gate = new Promise((resolve) => { go = resolve; });
-  const worker = start(() => gate, { concurrency: 2, prefetch: 4 });
+  const worker = start((task) => (task.data === 'quick' ? null : gate), { concurrency: 2, prefetch: 4 });
+  await warmUp(queue, worker);
+  await queue.addMany(tasks(10));
   await until('six are claimed', async () => (await queue.counts()).leased === 6);
   const closed = worker.close();
   await until('four are given back', async () => (await queue.counts()).leased === 2);

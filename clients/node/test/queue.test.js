@@ -19,7 +19,7 @@ test('a task has what was said of it', async (t) => {
   const task = await queue.get(id);
   assert.match(id, /^\d+$/);
   assert.deepStrictEqual(task, {
-    id, queue: 'emails', state: 'scheduled', group: '100000000000000000000', data: { a: 1 }, headers: { trace: 'x', name: 'kind' },
+    id, queue: 'emails', state: 'scheduled', group: '100000000000000000000', data: { a: 1 }, headers: { trace: 'x', task: 'kind' },
     priority: 7, cost: 2.5, attempts: 0, maxAttempts: 3, enqueuedAt: task.enqueuedAt, runAt, leaseUntil: null, uniqueKey: 'k',
     lastError: null, expiresAt: new Date('2099-01-01'), progress: null,
   });
@@ -74,11 +74,11 @@ test('many are added at once, in the order given, with whatever is said of each'
   assert.strictEqual(each[2], plain[2]);
   const tasks = await Promise.all(each.map((id) => queue.get(id)));
   assert.deepStrictEqual(tasks.map((task) => [task.data, task.state]), [['z', 'ready'], ['a', 'scheduled'], ['r', 'ready'], ['x', 'held']]);
-  assert.deepStrictEqual([tasks[0].headers, tasks[1].maxAttempts], [{ name: 'n' }, 2]);
+  assert.deepStrictEqual([tasks[0].headers, tasks[1].maxAttempts], [{ task: 'n' }, 2]);
 
   const bulk = await queue.addBulk([{ name: 'welcome', data: { to: 'ann' }, opts: { group: 7 } }, { data: 'no name' }]);
   const [welcome, none] = await Promise.all(bulk.map((id) => queue.get(id)));
-  assert.deepStrictEqual([welcome.headers, welcome.group, none.headers], [{ name: 'welcome' }, '7', null]);
+  assert.deepStrictEqual([welcome.headers, welcome.group, none.headers], [{ task: 'welcome' }, '7', null]);
 
   const client = await pool.connect();
   await client.query('BEGIN');

@@ -106,10 +106,11 @@ function restart(mode = 'fast') {
 
 // --- processes ----------------------------------------------------------------
 
-/** A process that runs test/programs/NAME with its arguments as JSON, and the lines that it prints. */
-function start(t, program, parameters) {
-  const child = spawn(process.execPath, [path.join(__dirname, 'programs', program), JSON.stringify(parameters)],
-    { stdio: ['ignore', 'pipe', 'inherit'] });
+/** A process that runs test/programs/NAME with its parameters as JSON, or a program; and the lines that it prints. */
+function start(t, what, parameters) {
+  const { program, args, ...options } = typeof what === 'string'
+    ? { program: path.join(__dirname, 'programs', what), args: [JSON.stringify(parameters)] } : what;
+  const child = spawn(process.execPath, [program, ...(args ?? [])], { stdio: ['ignore', 'pipe', 'inherit'], ...options });
   const lines = [];
   readline.createInterface({ input: child.stdout }).on('line', (line) => lines.push(line));
   const ended = new Promise((resolve) => child.on('close', (code, signal) => resolve({ code, signal })));
