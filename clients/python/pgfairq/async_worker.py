@@ -180,6 +180,7 @@ class AsyncRun:
                 await self._beat(session)
             await self._give_back_stale(session)
             wanted, idle_handler = self.pace.claim()
+            all_told = self.pace.idle   # before the claim: what is given back while it runs may be missing in its answer
             if not wanted:
                 await self._wait(min(due, STALE / 2) if self.pace.waiting else due)
                 continue
@@ -189,7 +190,7 @@ class AsyncRun:
                 self.pace.waiting += len(claimed)
                 self.ready += claimed
                 self._start()
-            elif claimed is not None and self.drain and self.pace.idle:
+            elif claimed is not None and self.drain and all_told:
                 self.stopping = True
             elif self.drain or not idle_handler:
                 await self._wait(due)

@@ -32,8 +32,8 @@ class Registry:
         if not callable(function):
             raise TypeError(f"a handler must be a function, not {function!r}; write @queue.task(\"name\"), with parentheses")
         if is_coroutine_function(function) != self.is_async:
-            raise TypeError(f"the handler {function!r} must be {'a coroutine (async def)' if self.is_async else 'a function, not a coroutine'};"
-                            " Queue has functions, AsyncQueue has coroutines")
+            wanted = "a coroutine (async def)" if self.is_async else "a function, not a coroutine"
+            raise TypeError(f"the handler {function!r} must be {wanted}; Queue has functions, AsyncQueue has coroutines")
         if name is not None:
             text(name, "the name of a task")
         if name in self.handlers:

@@ -104,10 +104,6 @@ def shown_json(value: Optional[str]) -> Any:
         return value
 
 
-def is_many(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
-
-
 def each(value: Union[T, Sequence[T], None], count: int, name: str) -> Optional[List[Optional[T]]]:
     """One value for all, or a list or tuple with one for each of count tasks; None if there is none."""
     if value is None:

@@ -190,6 +190,7 @@ class Run:
             with self.lock:
                 wanted, idle_handler = self.pace.claim()
                 waiting = self.pace.waiting
+                all_told = self.pace.idle   # before the claim: what is given back while it runs may be missing in its answer
             if not wanted:
                 self.room.wait(min(due, STALE / 2) if waiting else due)
                 continue
@@ -197,7 +198,7 @@ class Run:
             backoff.reset()
             if claimed:
                 self._hand_out(claimed)
-            elif claimed is not None and self.drain and self.pace.idle:
+            elif claimed is not None and self.drain and all_told:
                 self.stopping = True
             elif self.drain or not idle_handler:
                 self.room.wait(due)

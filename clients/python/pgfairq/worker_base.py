@@ -11,7 +11,6 @@ from .delivery import Settlement
 from .errors import NoConnection
 from .handlers import Registry
 from .pace import is_hopeless
-from .queue_base import QueueBase
 from .report import first_line
 from .session import SessionOver, default_name
 from .values import Duration, seconds, text

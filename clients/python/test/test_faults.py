@@ -52,6 +52,7 @@ class App:
     def __init__(self, conninfo):
         self.conninfo = conninfo
         self.processes = []
+        conninfo += " application_name=test"
         self.steady = Queue(conninfo, "steady", max_attempts=1000, backoff_base=0)
         self.patient = Queue(conninfo, "patient", max_attempts=5, backoff_base=0)
         self.asynchronous = Queue(conninfo, "asynchronous", max_attempts=1000, backoff_base=0)

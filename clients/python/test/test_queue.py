@@ -1,7 +1,10 @@
 """Queue: what producers and operators call. Each call is compared with what the server then has.
 
-Seen to fail: group_key() without its look at bool, json_text() without its check for NUL, is_usable() without its look at the socket (an enqueue after a restart
-fails), and `connection` ignored by enqueue() (the task stays after a rollback).
+Seen to fail: group_key() without its look at bool, json_text() without its check for
+NUL, is_usable() without its look at the socket (an enqueue after a restart fails),
+`connection` ignored by enqueue() (the task stays after a rollback), Source.release() that
+leaves a pool's connection as it is, acquire() after a fork without _forget_parents(),
+parse_json() without parse_int.
 """
 
 import enum

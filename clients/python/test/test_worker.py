@@ -4,7 +4,8 @@ Seen to fail: Registry.find() without its check of the header's type (TypeError 
 worker), error_text() without clean() (the NUL is refused, and the task stays leased),
 Pace.ahead() without its look at the mean (more is claimed than handlers are free), ack()
 without KEPT (a result fails the task where none is kept), the ack outside of the handler's
-transaction (a row is there whose task has failed).
+transaction (a row is there whose task has failed), Run._give_back_stale() that finds
+nothing (tasks wait behind a slow handler), Context._lose() without its cancel.
 """
 
 import threading
@@ -12,6 +13,7 @@ import time
 
 import part_server
 import psycopg
+import psycopg_pool
 import pytest
 from conftest import running
 
@@ -71,8 +73,9 @@ def test_registering_mistakes(make_queue):
 
     with pytest.raises(TypeError, match="AsyncQueue"):
         queue.task("b")(coroutine)
-    for options, message in (({"concurrency": 0}, "concurrency"), ({"concurrency": True}, "concurrency"), ({"ttl": 0.5}, "ttl"), ({"prefetch": -1}, "prefetch"),
-                             ({"finish": -1}, "finish"), ({"processes": 0}, "processes"), ({"name": "a\0"}, "name")):
+    for options, message in (({"concurrency": 0}, "concurrency"), ({"concurrency": True}, "concurrency"), ({"ttl": 0.5}, "ttl"),
+                             ({"prefetch": -1}, "prefetch"), ({"finish": -1}, "finish"), ({"processes": 0}, "processes"),
+                             ({"name": "a\0"}, "name")):
         with pytest.raises((ValueError, TypeError), match=message):
             Worker(queue, **options)
     with pytest.raises(ValueError, match="1 to 32 queues"):
@@ -323,6 +326,31 @@ def test_a_lease_lost_in_the_handler(make_queue):
     with psycopg.connect(make_queue.conninfo) as connection:
         assert connection.execute("SELECT count(*) FROM in_vain").fetchone() == (0,)
     assert queue.get(task) is None
+
+
+@pytest.mark.parametrize("kind", ["pool", "function"])
+def test_connections_of_the_application(make_queue, database, kind):
+    """A pool has its connections back afterwards, as they were; what a function has made is closed with the queue."""
+    name = make_queue(backoff_base=0).name
+    with psycopg_pool.ConnectionPool(database, min_size=1, max_size=5, open=True) as pool:
+        queue = Queue(pool if kind == "pool" else lambda: psycopg.connect(database), name)
+
+        @queue.task()
+        def handle(payload, context):
+            if payload % 2:
+                context.connection.execute("SELECT 1")
+            if payload == 7 and context.attempt == 1:
+                context.connection.execute("SELECT 1 / 0")
+
+        queue.enqueue_many(list(range(200)))
+        Worker(queue, concurrency=3).run(drain=True)
+        part_server.wait_until(lambda: queue.stats().scheduled == queue.stats().ready == 0 or Worker(queue).run(drain=True), "all are done")
+        assert (queue.stats().acked, queue.stats().nacked) == (200, 1)
+        queue.close()
+        if kind == "pool":
+            for connection in [pool.getconn() for _ in range(5)]:   # none is missing
+                assert not connection.autocommit
+                pool.putconn(connection)
 
 
 def test_a_server_that_takes_no_more_connections(make_queue, database):
