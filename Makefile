@@ -20,6 +20,10 @@
 #   make bench-cluster
 #                     what a queue over several nodes costs, a quarter of an hour
 #                     (QUICK=1: 5 minutes; SAVE=1: keep the results)
+#   make bench-clients
+#                     jobs a second through the libraries for workers, beside
+#                     others', 40 minutes (QUICK=1: 8 minutes; SAVE=1: keep the
+#                     results)
 #   make mutants      plant N=60 small faults of SEED=1 and count how many the tests
 #                     find, an hour or two
 #   make torture      an hour of random faults, and a proof that nothing was lost
@@ -39,7 +43,7 @@ PG_CONFIG ?= pg_config
 # These goals run on a machine where pg_config may not exist yet, so they must
 # not read PGXS (which also has a 'check' of its own that only refuses).
 CHECK_GOALS = check check-assert check-asan check-valgrind check-versions check-patroni check-packaging
-SCRIPT_GOALS = $(CHECK_GOALS) dist indent demo demo-clean cluster-demo bench bench-cluster mutants torture torture-cluster
+SCRIPT_GOALS = $(CHECK_GOALS) dist indent demo demo-clean cluster-demo bench bench-cluster bench-clients mutants torture torture-cluster
 
 ifneq ($(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)),)
 
@@ -79,6 +83,9 @@ bench:
 
 bench-cluster:
 	@QUICK=$(filter-out 0,$(QUICK)) SAVE=$(filter-out 0,$(SAVE)) test/scripts/bench-cluster.sh
+
+bench-clients:
+	@QUICK=$(filter-out 0,$(QUICK)) SAVE=$(filter-out 0,$(SAVE)) test/scripts/bench-clients.sh
 
 mutants:
 	@SEED=$(SEED) N=$(N) FROM=$(FROM) JOBS=$(JOBS) test/scripts/mutants.sh

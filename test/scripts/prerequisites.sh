@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a purpose needs and this machine lacks.
 #
-#   prerequisites.sh build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|torture
+#   prerequisites.sh build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|bench-clients|torture
 #
 # With SUITES, a check needs what these suites need; check-versions needs only
 # what makes a chroot, in which the rest is installed.
@@ -14,8 +14,8 @@ set -euo pipefail
 
 purpose=${1:-check}
 case $purpose in
-build | demo | cluster | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | bench-cluster | torture) ;;
-*) die "usage: ${0##*/} build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|torture" ;;
+build | demo | cluster | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | bench-cluster | bench-clients | torture) ;;
+*) die "usage: ${0##*/} build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|bench-clients|torture" ;;
 esac
 
 # --- what is missing --------------------------------------------------------
@@ -80,6 +80,20 @@ look_for_peers() {
 	have gnuplot || wish "gnuplot" gnuplot-nox
 }
 
+# The libraries for workers that ours are measured beside, and their brokers. What cannot be had is left out.
+look_for_libraries() {
+	local package
+	for package in graphile-worker@0.18 pg-boss@12 bullmq@6 ioredis@6; do
+		[ -d "$NODE_PACKAGES/${package%@*}" ] || npm_wishes+=("$package")
+	done
+	{ python_has celery && python_has kombu; } || wish "Celery" python3-celery
+	python_has redis || wish "Python's redis" python3-redis
+	python_has amqp || wish "Python's amqp" python3-amqp
+	# not redis-server, which would start a daemon: the server's program is in both
+	have redis-server || have redis-check-rdb || wish "Redis" redis-tools
+	[ -x /usr/lib/rabbitmq/bin/rabbitmq-server ] || wish "RabbitMQ" rabbitmq-server
+}
+
 # Is a suite among those to be run?
 wanted() {
 	case " ${SUITES:-tap pgtap readme $PART_SUITES} " in
@@ -129,6 +143,11 @@ look() {
 	check) ;;
 	demo)
 		look_for_node_build
+		return
+		;;
+	bench-clients)
+		look_for_node_build
+		look_for_libraries
 		return
 		;;
 	bench-cluster)
@@ -226,6 +245,14 @@ units_of() { # UNITS_OF PACKAGE
 	dpkg -L "$1" 2>/dev/null | sed -n 's,^\(/usr\)\?/lib/systemd/system/\([^/@]*\.service\)$,\2,p'
 }
 
+disable_units() { # DISABLE_UNITS PACKAGE
+	local unit
+	have systemctl || return 0
+	for unit in $(units_of "$1"); do
+		"${as_root[@]}" systemctl --quiet disable "$unit" || true
+	done
+}
+
 # Without asking for a password where nobody can type one.
 may_install() {
 	have apt-get || return
@@ -307,20 +334,19 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 		fi
 		rm -f "$log"
 		# nor are they to be started with the machine
-		if have systemctl; then
-			for package in "${new_packages[@]}"; do
-				for unit in $(units_of "$package"); do
-					"${as_root[@]}" systemctl --quiet disable "$unit" || true
-				done
-			done
-		fi
+		for package in "${new_packages[@]}"; do
+			disable_units "$package"
+		done
 		look
 	fi
 
 	for wish in "${wishes[@]}"; do
 		say "Installing: $wish"
-		apt_get install --no-install-recommends "$wish" >/dev/null 2>&1 ||
+		if apt_get install --no-install-recommends "$wish" >/dev/null 2>&1; then
+			disable_units "$wish"
+		else
 			say "apt-get could not install $wish; what needs it is left out."
+		fi
 	done
 	look
 fi

@@ -1,0 +1,216 @@
+"""What is compared: how each library is started, told to send and to work, and how its queue is emptied."""
+
+import json
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CLIENTS = os.path.join(HERE, "..", "..", "..", "clients")
+AHEAD = 500         # jobs that a worker may fetch ahead: what graphile-worker's page on performance has for localQueue
+CELERY_AHEAD = 500  # of all slots together; a slot has this many, at least 4
+
+
+class System:
+    """A library with a broker. rate: about so many jobs a second at most, to know how many to have waiting."""
+
+    name = title = notes = ""
+    rate = 10000
+    ahead = AHEAD
+
+    def __init__(self, bench):
+        self.bench = bench
+
+    def prepare(self):
+        """Once. Raises an error with the reason when the system cannot be had."""
+
+    def clear(self):
+        """Leaves an empty queue, without what killed workers had."""
+
+    def options(self, **more):
+        return {"modules": self.bench.modules, "pg": self.bench.url, "conninfo": self.bench.conninfo,
+                "clients": os.path.join(CLIENTS, "node"), "notes": self.bench.notes, "ahead": self.ahead, **more}
+
+    def command(self, role, **more):
+        raise NotImplementedError
+
+    def environment(self):
+        return {}
+
+    def version(self):
+        return ""
+
+
+class Node(System):
+    file = ""
+
+    def command(self, role, **more):
+        return ["node", os.path.join(HERE, "driver.mjs"), self.file, role, json.dumps(self.options(**more))]
+
+    def prepare(self):
+        package = os.path.join(self.bench.modules, self.package, "package.json")
+        if not os.path.exists(package):
+            raise LookupError(f"npm has not brought {self.package}")
+        with open(package, encoding="utf-8") as file:
+            self.number = json.load(file)["version"]
+        self.bench.call(self, "setup")
+
+    def version(self):
+        return self.number
+
+
+def new_queue(bench):
+    bench.sql("SELECT fairq.drop_queue('bench')")
+    bench.sql("SELECT fairq.create_queue('bench')")
+
+
+class PgfairqNode(Node):
+    name, title, file, package = "pgfairq-node", "**pgfairq, Node**", "pgfairq", "pg"
+    rate = 30000
+
+    def version(self):
+        return "0.2.0"
+
+    def clear(self):
+        new_queue(self.bench)
+
+
+class Graphile(Node):
+    name, title, file, package = "graphile", "graphile-worker", "graphile", "graphile-worker"
+    rate = 20000
+    notes = "localQueue 500, completeJobBatchDelay 0, as its page on performance has them"
+
+    def clear(self):
+        self.bench.sql("TRUNCATE graphile_worker._private_jobs, graphile_worker._private_job_queues")
+
+
+class PgBoss(Node):
+    name, title, file, package = "pgboss", "pg-boss", "pgboss", "pg-boss"
+    rate = 8000
+    notes = "batches of 500, burstWhenBatchFull, LISTEN; jobs of a batch are handled side by side"
+
+    def clear(self):
+        self.bench.sql("TRUNCATE pgboss.job")
+
+
+class BullMQ(Node):
+    file, package, rate = "bullmq", "bullmq", 20000
+    aof = False
+
+    def prepare(self):
+        self.bench.redis(self.aof)
+        super().prepare()
+
+    def options(self, **more):
+        return super().options(redis=self.bench.redis(self.aof).socket, **more)
+
+    def clear(self):
+        self.bench.redis(self.aof).client().flushall()
+
+
+class BullMQMemory(BullMQ):
+    name, title = "bullmq", "BullMQ, Redis in memory only"
+    notes = "what is not in a file is lost with Redis"
+
+
+class BullMQFile(BullMQ):
+    name, title, aof = "bullmq-aof", "BullMQ, Redis with appendonly", True
+    notes = "appendfsync everysec, as its page on production has it: the last second is lost with the machine"
+
+
+class Python(System):
+    rate = 20000
+
+    def command(self, role, **more):
+        return [sys.executable, os.path.join(HERE, "driver.py"), self.name.removeprefix("pgfairq-"), role, json.dumps(self.options(**more))]
+
+    def environment(self):
+        return {"PYTHONPATH": os.path.join(CLIENTS, "python")}
+
+    def clear(self):
+        new_queue(self.bench)
+
+    def version(self):
+        return "0.2.0"
+
+
+class Threads(Python):
+    name, title = "pgfairq-threads", "**pgfairq, Python, threads**"
+
+
+class Asyncio(Python):
+    name, title = "pgfairq-asyncio", "**pgfairq, Python, asyncio**"
+
+
+class Celery(System):
+    """Pool: prefork up to ten at a time, threads for more: a hundred processes are not what anyone would start."""
+
+    rate = 3000
+    broker = ""
+
+    def prepare(self):
+        import celery
+        self.number = celery.__version__
+        self.clear()
+        self.bench.call(self, "setup")
+
+    def version(self):
+        return self.number
+
+    def url(self):
+        raise NotImplementedError
+
+    def environment(self):
+        return {"BENCH_BROKER": self.url(), "BENCH_NOTES": self.bench.notes, "PYTHONPATH": f"{HERE}:{CLIENTS}/python"}
+
+    def options(self, **more):
+        return super().options(redis=self.bench.redis(False).socket, **more)
+
+    def command(self, role, **more):
+        if role != "work":
+            return [sys.executable, os.path.join(HERE, "celery_driver.py"), role, json.dumps(self.options(**more))]
+        slots = more["concurrency"]
+        return ["env", f"BENCH_PREFETCH={max(4, CELERY_AHEAD // slots)}",
+                sys.executable, "-m", "celery", "--quiet", "--workdir", HERE, "-A", "celery_app", "worker", "--loglevel", "ERROR",
+                "--without-gossip", "--without-mingle", "--without-heartbeat", "--hostname", f"{os.urandom(4).hex()}@bench",
+                "--pool", "prefork" if slots <= 10 else "threads", "--concurrency", str(slots)]
+
+
+class CeleryRedis(Celery):
+    name, title = "celery-redis", "Celery, Redis in memory only"
+
+    def prepare(self):
+        self.bench.redis(False)
+        super().prepare()
+
+    def url(self):
+        return f"redis+socket://{self.bench.redis(False).socket}"
+
+    def clear(self):
+        self.bench.redis(False).client().flushall()
+
+
+class CeleryRabbit(Celery):
+    name, title = "celery-rabbitmq", "Celery, RabbitMQ"
+
+    def prepare(self):
+        self.bench.rabbit()
+        super().prepare()
+
+    def url(self):
+        return self.bench.rabbit().url
+
+    def clear(self):
+        self.bench.rabbit().purge()
+
+
+class CeleryPgfairq(Celery):
+    name, title = "celery-pgfairq", "**Celery, pgfairq**"
+
+    def url(self):
+        return self.bench.url.replace("postgresql://", "fairq://")
+
+    def clear(self):
+        new_queue(self.bench)
+
+
+ALL = (PgfairqNode, Graphile, PgBoss, BullMQMemory, BullMQFile, Threads, Asyncio, CeleryPgfairq, CeleryRedis, CeleryRabbit)
