@@ -40,11 +40,16 @@ class Cell:
         self.system, self.processes, self.concurrency, self.ms = system, processes, concurrency, ms
 
     def jobs(self, seconds):
-        """So many that they last. A handler of a millisecond says how many can be done at most."""
-        most = self.system.rate * (1.5 if self.processes > 1 else 1)
-        if self.ms:
-            most = min(most, 1000 / self.ms * self.processes * self.concurrency)
+        """So many that they last: by what was measured before, or guessed."""
+        most = self.system.known.get(self.shape())
+        if most is None:
+            most = self.system.rate * (1.5 if self.processes > 1 else 1)
+            if self.ms:
+                most = min(most, 1000 / self.ms * self.processes * self.concurrency)
         return int(most * (seconds + TRICKLE)) + 100
+
+    def shape(self):
+        return self.ms, self.processes, self.concurrency
 
 
 class Bench:
@@ -160,9 +165,9 @@ class Bench:
         while True:
             rate, took = self.drain(cell, jobs, seconds)
             if took >= SHORT * seconds or jobs >= 1000000:
+                cell.system.known[cell.shape()] = rate * 1.5
                 return rate
             jobs *= 3
-            cell.system.rate *= 2
 
     def drain(self, cell, jobs, seconds):
         """(jobs a second, seconds), until the time is over or the backlog nearly so."""
@@ -173,7 +178,8 @@ class Bench:
             if not self.wait(running, self.count, STARTUP):
                 raise RuntimeError(f"nothing was done in {STARTUP} s: {self.said()}")
             enough = int(jobs * 0.95)
-            self.wait(running, lambda: len([n for n in self.counts().values() if n]) >= cell.processes or self.count() > enough // 2, TRICKLE)
+            everyone = system.counting(cell.processes, cell.concurrency)
+            self.wait(running, lambda: sum(n > 0 for n in self.counts().values()) >= everyone or self.count() > enough // 2, TRICKLE)
             first, began = self.count(), time.monotonic()
             self.wait(running, lambda: self.count() >= enough, seconds)
             done, took = self.count() - first, time.monotonic() - began

@@ -8,10 +8,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 CLIENTS = os.path.join(HERE, "..", "..", "..", "clients")
 AHEAD = 500         # jobs that a worker may fetch ahead: what graphile-worker's page on performance has for localQueue
 CELERY_AHEAD = 500  # of all slots together; a slot has this many, at least 4
+PREFORK = 10        # up to so many slots Celery has processes, beyond that threads
 
 
 class System:
-    """A library with a broker. rate: about so many jobs a second at most, to know how many to have waiting."""
+    """A library with a broker. rate: about so many jobs a second, to know how many to have waiting the first time."""
 
     name = title = notes = ""
     rate = 10000
@@ -19,12 +20,17 @@ class System:
 
     def __init__(self, bench):
         self.bench = bench
+        self.known = {}     # jobs a second by shape, and half as many again: how many to have waiting the next time
 
     def prepare(self):
         """Once. Raises an error with the reason when the system cannot be had."""
 
     def clear(self):
         """Leaves an empty queue, without what killed workers had."""
+
+    def counting(self, processes, concurrency):
+        """How many processes handle jobs."""
+        return processes
 
     def options(self, **more):
         return {"modules": self.bench.modules, "pg": self.bench.url, "conninfo": self.bench.conninfo,
@@ -65,7 +71,7 @@ def new_queue(bench):
 
 class PgfairqNode(Node):
     name, title, file, package = "pgfairq-node", "**pgfairq, Node**", "pgfairq", "pg"
-    rate = 30000
+    rate = 20000
 
     def version(self):
         return "0.2.0"
@@ -76,7 +82,7 @@ class PgfairqNode(Node):
 
 class Graphile(Node):
     name, title, file, package = "graphile", "graphile-worker", "graphile", "graphile-worker"
-    rate = 20000
+    rate = 10000
     notes = "localQueue 500, completeJobBatchDelay 0, as its page on performance has them"
 
     def clear(self):
@@ -85,7 +91,7 @@ class Graphile(Node):
 
 class PgBoss(Node):
     name, title, file, package = "pgboss", "pg-boss", "pgboss", "pg-boss"
-    rate = 8000
+    rate = 5000
     notes = "batches of 500, burstWhenBatchFull, LISTEN; jobs of a batch are handled side by side"
 
     def clear(self):
@@ -93,7 +99,7 @@ class PgBoss(Node):
 
 
 class BullMQ(Node):
-    file, package, rate = "bullmq", "bullmq", 20000
+    file, package, rate = "bullmq", "bullmq", 8000
     aof = False
 
     def prepare(self):
@@ -118,7 +124,7 @@ class BullMQFile(BullMQ):
 
 
 class Python(System):
-    rate = 20000
+    rate = 15000
 
     def command(self, role, **more):
         return [sys.executable, os.path.join(HERE, "driver.py"), self.name.removeprefix("pgfairq-"), role, json.dumps(self.options(**more))]
@@ -144,7 +150,7 @@ class Asyncio(Python):
 class Celery(System):
     """Pool: prefork up to ten at a time, threads for more: a hundred processes are not what anyone would start."""
 
-    rate = 3000
+    rate = 2000
     broker = ""
 
     def prepare(self):
@@ -165,6 +171,9 @@ class Celery(System):
     def options(self, **more):
         return super().options(redis=self.bench.redis(False).socket, **more)
 
+    def counting(self, processes, concurrency):
+        return processes * (concurrency if concurrency <= PREFORK else 1)
+
     def command(self, role, **more):
         if role != "work":
             return [sys.executable, os.path.join(HERE, "celery_driver.py"), role, json.dumps(self.options(**more))]
@@ -172,7 +181,7 @@ class Celery(System):
         return ["env", f"BENCH_PREFETCH={max(4, CELERY_AHEAD // slots)}",
                 sys.executable, "-m", "celery", "--quiet", "--workdir", HERE, "-A", "celery_app", "worker", "--loglevel", "ERROR",
                 "--without-gossip", "--without-mingle", "--without-heartbeat", "--hostname", f"{os.urandom(4).hex()}@bench",
-                "--pool", "prefork" if slots <= 10 else "threads", "--concurrency", str(slots)]
+                "--pool", "prefork" if slots <= PREFORK else "threads", "--concurrency", str(slots)]
 
 
 class CeleryRedis(Celery):
