@@ -17,6 +17,8 @@ const SETTINGS = [
   // Names in queries are qualified, so that nothing of others is found instead.
   "SET LOCAL search_path = 'pg_catalog'",
   'SET LOCAL jit = off',
+  // The tenants of a queue may be 100,000 rows, which are sorted; not on disk.
+  "SET LOCAL work_mem = '64MB'",
   'SET LOCAL max_parallel_workers_per_gather = 0',
   'SET LOCAL idle_in_transaction_session_timeout = 20000',
 ];

@@ -19,19 +19,31 @@ export interface Scan<Cursor> {
   unfinished: boolean;
 }
 
+/** How long a page looks, and how long one of its windows is to take. */
 const SCAN_MS = 350;
+const WINDOW_MS = 50;
 const FIRST_WINDOW = 2000;
+const LEAST_WINDOW = 200;
 const LARGEST_WINDOW = 50_000;
+
+/** More rows for the next window if this one was quick, fewer if it was slow. */
+function nextRows(rows: number, took: number): number {
+  const factor = Math.min(4, Math.max(0.25, WINDOW_MS / Math.max(took, 1)));
+  return Math.round(Math.min(LARGEST_WINDOW, Math.max(LEAST_WINDOW, rows * factor)));
+}
 
 export async function scan<Cursor>(
   wanted: number,
   start: Cursor | undefined,
   read: (after: Cursor | undefined, rows: number, wanted: number) => Promise<Window<Cursor>>,
+  milliseconds = SCAN_MS,
 ): Promise<Scan<Cursor>> {
-  const end = Date.now() + SCAN_MS;
+  const end = Date.now() + milliseconds;
   const found: Cursor[] = [];
   let after = start;
-  for (let rows = FIRST_WINDOW; ; rows = Math.min(4 * rows, LARGEST_WINDOW)) {
+  let rows = FIRST_WINDOW;
+  for (;;) {
+    const begin = Date.now();
     const window = await read(after, rows, wanted + 1 - found.length);
     found.push(...window.found);
     if (found.length > wanted) {
@@ -45,5 +57,6 @@ export async function scan<Cursor>(
     if (Date.now() > end) {
       return { found, next: after, unfinished: true };
     }
+    rows = nextRows(rows, Date.now() - begin);
   }
 }

@@ -3,7 +3,7 @@
 import type { Reader } from '../database.js';
 import type { Queue } from './queues.js';
 import { taskTable } from './queues.js';
-import { scan, type Scan } from './scan.js';
+import { scan, type Window } from './scan.js';
 
 export const STATES = ['ready', 'leased', 'scheduled', 'overflow', 'held', 'dead'] as const;
 export type State = (typeof STATES)[number];
@@ -91,6 +91,8 @@ export interface TaskQuery {
   /** the id that the page before ended with */
   after?: string | undefined;
   limit: number;
+  /** how long to look, if not as long as a page that does nothing else */
+  milliseconds?: number;
 }
 
 export interface TaskPage {
@@ -129,7 +131,7 @@ function windowOf({ queue, state, group }: TaskQuery): string {
 export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPage> {
   const sql = windowOf(query);
   const stored = query.state === undefined ? null : STORED[query.state];
-  const page: Scan<string> = await scan<string>(query.limit, query.after, async (after, rows, wanted) => {
+  const read = async (after: string | undefined, rows: number, wanted: number): Promise<Window<string>> => {
     const row = await reader.row<WindowRow>(sql, [
       query.queue.queue,
       after ?? '0',
@@ -139,7 +141,8 @@ export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPa
       query.group ?? null,
     ]);
     return { found: row!.found, ...(row!.last === null ? {} : { last: row!.last }) };
-  });
+  };
+  const page = await scan(query.limit, query.after, read, query.milliseconds);
   const tasks = page.found.length === 0 ? [] : await listed(reader, query.queue.queue, page.found);
   return { tasks, next: page.next, unfinished: page.unfinished };
 }

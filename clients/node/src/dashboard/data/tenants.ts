@@ -30,7 +30,8 @@ export type TenantOrder = (typeof TENANT_ORDERS)[number];
 
 const RANKS: Record<TenantOrder, string> = {
   waiting: 'ready + overflow',
-  oldest: 'coalesce(extract(epoch FROM oldest_wait), -1)',
+  // By when they began to wait, to a tenth of a second: how long they have waited grows from page to page.
+  oldest: `coalesce(-round(extract(epoch FROM statement_timestamp() - oldest_wait), 1), '-infinity')`,
   flight: 'leased',
   behind: "coalesce(-share_error * all_served_cost, '-infinity')",
   served: 'served',
@@ -57,12 +58,13 @@ export interface TenantQuery {
 export function tenants(reader: Reader, query: TenantQuery): Promise<Tenant[]> {
   const { queue, order, find, after, limit } = query;
   return reader.rows<Tenant>(
-    `SELECT * FROM (SELECT ${COLUMNS}, (${RANKS[order]})::float8 AS rank
-                FROM fairq.group_stats
-                WHERE queue = $1::text AND strpos(lower(group_key), lower($2::text)) > 0) g
-            WHERE $3::float8 IS NULL OR rank < $3::float8
-                OR rank = $3::float8 AND group_key COLLATE "C" > $4::text
-            ORDER BY rank DESC, group_key COLLATE "C" LIMIT $5::int`,
+    `SELECT ${COLUMNS}, rank FROM (SELECT * FROM (SELECT *, (${RANKS[order]})::float8 AS rank
+                    FROM fairq.group_stats
+                    WHERE queue = $1::text AND ($2::text = '' OR strpos(lower(group_key), lower($2::text)) > 0)) g
+                WHERE $3::float8 IS NULL OR rank < $3::float8
+                    OR rank = $3::float8 AND group_key COLLATE "C" > $4::text
+                ORDER BY rank DESC, group_key COLLATE "C" LIMIT $5::int) g
+            ORDER BY rank DESC, g.group_key COLLATE "C"`,
     [queue, find, after?.rank ?? null, after?.key ?? null, limit],
   );
 }

@@ -65,6 +65,11 @@ async function list(context: Context, queue: Queue, path: string, state: State |
   if (refused !== undefined) {
     return refused;
   }
+  // The engine counts tasks of each state, so a table is not looked through for what it has not.
+  const [stats] = state === undefined ? [] : await queueStats(reader, [queue.queue]);
+  if (state !== undefined && stats?.[state] === 0) {
+    return html`<p class="none">None.</p>`;
+  }
   const group = params.group();
   const found = await reader.attempt(() =>
     taskPage(reader, { queue, state, group, after: params.id('after'), limit: PAGE_ROWS }),

@@ -215,7 +215,7 @@ export async function tenantPage(context: Context): Promise<View> {
   const group = params.required('group');
   const own = await settingsOfTenant(reader, queue.queue, group);
   const list = await tenantsOfKey(reader, queue.queue, group);
-  const tasks = await reader.attempt(() => taskPage(reader, { queue, group, limit: 10 }));
+  const tasks = await reader.attempt(() => taskPage(reader, { queue, group, limit: 10, milliseconds: 150 }));
   const of = { queue: queue.queue, group };
   const lists = { queue: queue.queue, ...groupParams(group) };
   return {
