@@ -43,6 +43,7 @@ footer { padding: 14px 24px 20px; color: var(--quiet); font-size: 13px; display:
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: 7px 12px; vertical-align: top; }
 th { font-weight: 600; font-size: 13px; color: var(--quiet); white-space: nowrap; border-bottom: 1px solid var(--edge); }
+td > a > .foreign { min-width: 7em; }
 th[title] { text-decoration: underline dotted; text-underline-offset: 3px; cursor: help; }
 tbody tr + tr td { border-top: 1px solid var(--soft); }
 tbody tr:hover td { background: var(--soft); }

@@ -6,6 +6,7 @@ const fs = require('node:fs');
 const http = require('node:http');
 const os = require('node:os');
 const path = require('node:path');
+const { after } = require('node:test');
 const { Client } = require('pg');
 const { chromium } = require('playwright-core');
 
@@ -13,10 +14,17 @@ const MAIN = path.join(__dirname, '../../dist/dashboard/main.js');
 const PATIENCE = 120_000;
 let databases = 0;
 
+/** What is to be ended at the end of a file, also when one of its tests has failed before it did so. */
+const open = new Set();
+after(async () => {
+  await Promise.all([...open].map((end) => end().catch(() => undefined)));
+});
+
 async function connect(database, user = 'postgres') {
   const client = new Client({ host: process.env.PGHOST, user, database });
   client.on('error', () => undefined);
   await client.connect();
+  open.add(() => client.end());
   return client;
 }
 
@@ -77,6 +85,7 @@ async function start(database, user, args = [], more = {}) {
   child.stdout.on('data', (chunk) => (output += chunk));
   child.stderr.on('data', (chunk) => (errors += chunk));
   const ended = new Promise((resolve) => child.once('exit', (code, signal) => resolve({ code, signal })));
+  open.add(async () => child.kill('SIGKILL'));
   let over = false;
   void ended.then(() => (over = true));
   await until(() => over || /\d\/\n/.test(output), 'the address of the dashboard');
@@ -154,6 +163,7 @@ async function browser(options = {}) {
     ...options,
   });
   context.setDefaultTimeout(PATIENCE);
+  open.add(() => context.close());
   const page = context.pages()[0] ?? (await context.newPage());
   const asked = [];
   const said = [];

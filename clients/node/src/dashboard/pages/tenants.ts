@@ -113,8 +113,8 @@ export function tenantTable(queue: string, list: readonly Tenant[], none: Child)
 
 const EXPLAINED = html`<p class="note">A share is of what the queue has served while the tenant had work, and its due is
     what the weights of all that had work then give it. So a tenant that came late, or has finished, does not make the
-    others look unfair. The balance is the difference: within a task or two the queue is fair. Limits and pauses keep a
-    tenant from its share.</p>`;
+    others look unfair. The balance is the difference: within a task or two the queue is fair. A tenant that is
+    paused or at a limit falls behind, and the others get ahead by what it leaves.</p>`;
 
 function view(words: 'work' | 'settings', queue: string): Markup {
   const link = (which: 'work' | 'settings', text: string): Markup =>
