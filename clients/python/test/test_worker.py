@@ -5,7 +5,8 @@ worker), error_text() without clean() (the NUL is refused, and the task stays le
 Pace.ahead() without its look at the mean (more is claimed than handlers are free), ack()
 without KEPT (a result fails the task where none is kept), the ack outside of the handler's
 transaction (a row is there whose task has failed), Run._give_back_stale() that finds
-nothing (tasks wait behind a slow handler), Context._lose() without its cancel.
+nothing (tasks wait behind a slow handler), Context._lose() without its cancel,
+Run._finish() without settler.close() (what has run is released).
 """
 
 import threading
@@ -17,7 +18,7 @@ import psycopg_pool
 import pytest
 from conftest import running
 
-from pgfairq import LeaseLost, Queue, Retry, Worker
+from pgfairq import LeaseLost, Queue, Retry, Worker, settler
 
 
 def drain(*queues, **options):
@@ -233,7 +234,7 @@ def test_claims_only_what_is_free_to_run(make_queue, concurrency):
     @queue.task()
     def slow(payload, context):
         gate.wait(100)
-        time.sleep(0.05)
+        time.sleep(0.1)     # so slow that three of them do not begin another one within 20 ms
         ahead.append(queue.stats().claimed - len(ended))
         ended.append(payload)
 
@@ -267,6 +268,18 @@ def test_what_was_claimed_ahead_is_given_back(make_queue):
             gate.set()
             part_server.wait_until(lambda: queue.stats().ready == queue.stats().leased == 0, "all are done")
     assert queue.stats().expired == queue.stats().nacked == 0 and queue.stats().acked == quick + quick // 550
+
+
+def test_what_has_run_is_told_before_the_end(make_queue, monkeypatch):
+    """The session, whose end releases what is not acknowledged, waits for a settler that is slow."""
+    queue, ended, send = make_queue(), [], settler.run
+    queue.task()(lambda payload, context: ended.append(payload))
+    monkeypatch.setattr(settler, "run", lambda *arguments: (time.sleep(0.3), send(*arguments))[1])
+    queue.enqueue_many(list(range(1000)))
+    with running(Worker(queue, concurrency=1)):
+        part_server.wait_until(lambda: ended, "some have run")
+    stats = queue.stats()
+    assert (stats.acked, stats.ready, stats.expired) == (len(ended), 1000 - len(ended), 0)
 
 
 def test_several_queues_in_their_order(make_queue):
