@@ -106,3 +106,8 @@ export function isHopeless(error: unknown): boolean {
   return typeof code === 'string' &&
     ['42704', '42501', '42883', '3F000', '3D000', '28P01', '28000', '22023', '0A000'].includes(code);
 }
+
+/** An error with the SQLSTATE that the server would have given. */
+export function hopeless(code: string, message: string): FairqError {
+  return Object.assign(new FairqError(message), { code });
+}

@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import * as pg from 'pg';
 import { Claimed, Claims } from './claims';
 import { Connection, Database, Statement } from './database';
-import { FairqError, LeaseLost, RetryLater, Snooze, WorkerClosed, errorText, isConnectionError, isHopeless } from './errors';
+import { FairqError, LeaseLost, RetryLater, Snooze, WorkerClosed, errorText, hopeless, isConnectionError, isHopeless } from './errors';
 import { Run, TaskContext } from './run';
 import { Session } from './session';
 import { Settler, Verdict } from './settler';
@@ -183,11 +183,11 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   }
 
   private async connect(): Promise<{ session: Session; claims: Claims }> {
-    await this.readSettings();
     this.giveBackAhead();
     const session = await Session.open(this.database.pool, { name: this.name.slice(0, 63), ttl: this.ttl, direct: this.direct });
     let claims: Claims;
     try {
+      await this.readSettings();
       claims = await Claims.open(this.database.pool, this.direct, this.ttl, [...this.queues], this.rotate);
     } catch (error) {
       await session.close();
@@ -415,11 +415,6 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   override off<E extends keyof WorkerEvents>(event: E, listener: WorkerEvents<Data, Result>[E]): this {
     return super.off(event, listener as (...values: unknown[]) => void);
   }
-}
-
-/** An error with the SQLSTATE that the server would have given. */
-function hopeless(code: string, message: string): FairqError {
-  return Object.assign(new FairqError(message), { code });
 }
 
 function verdictOf(error: unknown): Verdict {

@@ -13,6 +13,9 @@ module ActiveJob
               "FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid)"
 
       # Long jobs and long waits, whatever the role's settings say.
+      OPEN = "SELECT fairq.open_session($1, $2::interval, bound => true), " \
+             "EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pgfairq_cluster')"
+
       NO_TIMEOUTS = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN " \
                     "('statement_timeout', 'idle_session_timeout', 'transaction_timeout')"
 
@@ -27,9 +30,10 @@ module ActiveJob
         @beats = connect(address)
         @claims = connect(address)
         @alive_until = now + ttl
-        @id = ask(@beats, "SELECT fairq.open_session($1, $2::interval, bound => true)", name, "#{ttl} s").first.first
+        @id, is_proxy = ask(@beats, OPEN, name, "#{ttl} s").first
+        refuse_proxy if is_proxy == "t"
         @thread = Thread.new { beat }
-      rescue PG::Error
+      rescue PG::Error, ConfigurationError
         @connections.each(&:close)
         raise
       end
@@ -116,6 +120,13 @@ module ActiveJob
       end
 
       # An answer that does not come is a connection that is lost.
+      # A session is of one node: the tasks of the others would wait forever.
+      def refuse_proxy
+        raise ConfigurationError, "this database is a proxy of a cluster, and a worker works at a node: give it the " \
+                                  "connection that SELECT connection FROM fairq.worker_node('queue') says, " \
+                                  "and run one at each node or more"
+      end
+
       def ask(connection, sql, *params)
         connection.send_query_params(sql, params)
         raise PG::ConnectionBad, "no answer within #{WAIT + @ttl} s" unless connection.block(WAIT + @ttl)
