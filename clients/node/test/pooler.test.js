@@ -6,6 +6,7 @@ const test = require('node:test');
 const assert = require('node:assert');
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
+const net = require('node:net');
 const path = require('node:path');
 const { Pool } = require('pg');
 const { Queue, Worker } = require('pgfairq');
@@ -33,7 +34,12 @@ logfile = ${directory}/log
   const child = spawn(program, [path.join(directory, 'ini')], { stdio: 'ignore' });
   const ended = new Promise((resolve) => child.on('close', resolve));
   atEnd(t, () => { child.kill('SIGKILL'); return ended; });
-  await until('the pooler listens', () => fs.existsSync(path.join(directory, '.s.PGSQL.6432')));
+  // The socket is there a moment before the pooler listens on it.
+  await until('the pooler listens', () => new Promise((resolve) => {
+    const socket = net.connect(path.join(directory, '.s.PGSQL.6432'));
+    socket.on('connect', () => { socket.destroy(); resolve(true); });
+    socket.on('error', () => resolve(false));
+  }));
   return { host: directory, port: 6432 };
 }
 
