@@ -1,9 +1,11 @@
-"""Celery on pgfairq: a broker that lives in PostgreSQL.
+"""Celery on pgfairq: a broker and a result backend that live in PostgreSQL.
 
     import pgfairq.celery               # makes fairq:// known to kombu and Celery
     app = Celery("shop", broker="fairq://app@db/shop")
 """
 
+from celery.app.backends import BACKEND_ALIASES
 from kombu.transport import TRANSPORT_ALIASES
 
 TRANSPORT_ALIASES["fairq"] = "pgfairq.celery.transport:Transport"
+BACKEND_ALIASES["fairq"] = "pgfairq.celery.backend:Backend"

@@ -32,6 +32,11 @@ def parameters(url: str, connect_timeout: Optional[float] = None, application_na
     return found
 
 
+def described(parameters: dict[str, Any]) -> str:
+    """For an error: where it was that it could not connect to."""
+    return ", ".join(f"{name} {parameters[name]}" for name in ("host", "port", "dbname", "user") if name in parameters)
+
+
 def hide_password(url: str, mask: str = "**") -> str:
     """For logs. The password may stand before the host, or behind the question mark."""
     url = re.sub(r"(?<=://)([^/?#@:]*):[^/?#]*@", lambda match: f"{match[1]}:{mask}@", url, count=1)

@@ -127,6 +127,9 @@ class Channel(virtual.Channel):
         else:
             self._queues.drop(queue, if_empty)
 
+    def after_reply_message_received(self, queue: str) -> None:
+        """Its consumer was cancelled, and the queue went with it."""
+
     def list_bindings(self) -> list[tuple[str, str, str]]:
         return self._queues.bindings()
 
@@ -155,16 +158,7 @@ class Channel(virtual.Channel):
         properties = message["properties"]
         properties.setdefault("delivery_tag", str(uuid.uuid4()))
         properties["delivery_info"].update(exchange=exchange or "", routing_key=routing_key or "")
-        if not exchange:
-            self._publisher.enqueue(routing_key, message)
-            return
-        declared = self.state.exchanges.get(exchange, {})
-        listened = declared.get("type") == "fanout" or not declared.get("durable", True)
-        if properties.get("delivery_mode") != 1 and declared.get("durable", True):
-            self._publisher.publish(exchange, routing_key or "", message)
-            if not listened:
-                return
-        self._publisher.tell(exchange, routing_key or "", message)
+        self._publisher.send(exchange or "", routing_key or "", message)
 
     # Consuming.
 
@@ -220,7 +214,8 @@ class Channel(virtual.Channel):
 
     def _room(self) -> int:
         room = self.qos.can_consume_max_estimate()
-        return min(MOST_TASKS, MOST_TASKS if room is None else room) - self.connection.pending(self)
+        on_its_way = 0 if self._session is None else len(self._session.releasing)
+        return min(MOST_TASKS, MOST_TASKS if room is None else room) - self.connection.pending(self) - on_its_way
 
     def _stop_claim(self) -> None:
         for task in self.claimer.stop():
@@ -308,10 +303,10 @@ class Channel(virtual.Channel):
         if lease is None:
             return
         if requeue:
-            self._session.release(lease)
+            self._session.release(lease)  # and then there is room: not before it is back in its place
         else:
             self._session.bury(lease, "rejected")
-        self._there_is_room()
+            self._there_is_room()
 
     def _there_is_room(self) -> None:
         if self.claimer is not None and not self.claimer.under_way and self.connection is not None:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import pq
 
 from .database import keep_from_children
-from .errors import ConnectionLost, as_kombu
+from .errors import ConnectionLost, Refused, as_kombu
 from .session import Lease
 
 logger = logging.getLogger(__name__)
@@ -106,8 +106,13 @@ class Claimer:
         return tasks
 
     def _expect(self, result: Any, status: Any) -> None:
-        if result.status != status:
-            raise ConnectionLost(f"cannot claim: {pq.error_message(result)}")
+        if result.status == status:
+            return
+        text = f"cannot claim: {' '.join(pq.error_message(result).split())}"
+        sqlstate = result.error_field(pq.DiagnosticField.SQLSTATE)
+        if sqlstate == b"42501":  # for good, unlike a queue that was dropped or a session that is over
+            raise Refused(text, sqlstate.decode())
+        raise ConnectionLost(text)
 
     def stop(self) -> list[Task]:
         """End the claim that is under way; the tasks that it was given nevertheless."""

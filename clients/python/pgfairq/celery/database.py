@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 import psycopg
 
-from .errors import as_kombu
+from .address import described
+from .errors import ConnectionLost, Refused, as_kombu, text_of
 
 Rows = list
 
 _open: "weakref.WeakSet[Database]" = weakref.WeakSet()
+
+
+# After a failover another transaction may have the number, but another timeline.
+NAMES = "pg_current_xact_id()::text, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)"
+STATUS = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), pg_xact_status(%s::xid8)"
+
+
+class Begun(NamedTuple):
+    transaction: str
+    timeline: str
 
 
 class Database:
@@ -25,7 +37,7 @@ class Database:
         try:
             self.connection = psycopg.connect(**parameters, autocommit=True)
         except psycopg.Error as error:
-            raise as_kombu(error, None) from error
+            raise ConnectionLost(f"cannot connect to {described(parameters)}: {text_of(error)}") from error
         self.connection.prepare_threshold = None  # a pooler may give each statement another server process
         # What comes with the answer to a statement is told to a handler only.
         self.connection.add_notify_handler(lambda notify: self._tell(notify.channel, notify.payload))
@@ -43,7 +55,7 @@ class Database:
         self.execute("SET statement_timeout = 0; SET idle_session_timeout = 0")
         self.connection.prepare_threshold = 0
 
-    def execute(self, sql: str, values: Optional[Sequence[Any]] = None) -> Rows:
+    def execute(self, sql: str, values: Union[Sequence[Any], Mapping[str, Any], None] = None) -> Rows:
         """The rows of the statement, or none if it has none."""
         with self.lock:
             try:
@@ -54,23 +66,34 @@ class Database:
             except psycopg.Error as error:
                 raise as_kombu(error, self.connection) from error
 
-    def transact(self, first: str, values: Sequence[Any], before_commit: Callable[[Any], None]) -> Any:
-        """Run a statement in a transaction, tell its row, then commit: two messages to the server.
-        The caller knows from the row what to ask if the commit's answer is lost."""
+    def transact(self, columns: str, values: Mapping[str, Any], begun: Callable[["Begun", tuple], None]) -> tuple:
+        """SELECT columns in a transaction that can be asked about, then commit: two messages to the
+        server. Whoever calls keeps what begun() was told, for was_committed()."""
         with self.lock:
             try:
                 # Values are put into the text here, quoted by libpq: with BEGIN it is one message.
                 cursor = psycopg.ClientCursor(self.connection)
-                cursor.execute("BEGIN; " + first, values)
+                cursor.execute("BEGIN; " + columns.replace("SELECT ", f"SELECT {NAMES}, ", 1), values)
                 cursor.nextset()
-                row = cursor.fetchone()
-                before_commit(row)
+                transaction, timeline, *row = cursor.fetchone()
+                begun(Begun(transaction, timeline), tuple(row))
                 cursor.execute("COMMIT")
-                return row
+                return tuple(row)
             except psycopg.Error as error:
-                lost = as_kombu(error, self.connection)
+                translated = as_kombu(error, self.connection)
                 self._roll_back()
-                raise lost from error
+                raise translated from error
+
+    def was_committed(self, begun: "Begun") -> bool:
+        """Of a transaction whose answer was lost, on whichever connection it was."""
+        while True:
+            try:
+                [(timeline, status)] = self.execute(STATUS, (begun.transaction,))
+            except Refused:
+                return False  # this server has not come to that number
+            if timeline != begun.timeline or status != "in progress":
+                return timeline == begun.timeline and status == "committed"
+            time.sleep(0.05)  # the server has not noticed that the connection is lost
 
     def all_or_none(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> bool:
         """Run them in one transaction, which is rolled back unless the last one answers true."""

@@ -18,6 +18,8 @@ def to_payload(message: dict[str, Any]) -> str:
     """JSON text that the server takes, and that people can read as far as the serializer lets them."""
     message = dict(message, properties=dict(message["properties"]))
     body = message["body"]
+    if isinstance(body, bytes) and message["content-encoding"] == "utf-8":
+        body = message["body"] = _text_of(body)
     if isinstance(body, (bytes, bytearray, memoryview)):
         message["body"] = base64.b64encode(bytes(body)).decode()
         message["properties"]["body_encoding"] = "base64"
@@ -29,6 +31,13 @@ def to_payload(message: dict[str, Any]) -> str:
     if not takes:  # what jsonb cannot hold
         text = json.dumps({"encoded": base64.b64encode(json.dumps(message).encode()).decode()})
     return text
+
+
+def _text_of(body: bytes) -> Any:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:  # compressed, for example
+        return body
 
 
 def from_payload(payload: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import time
 import uuid
 from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, NamedTuple, Optional
@@ -15,20 +14,21 @@ from kombu.utils.imports import symbol_by_name
 from . import broadcast, topics
 from .database import Database
 from .envelope import COST, GROUP, to_payload
-from .errors import ConnectionLost, Refused
-
-# The transaction is named, so that whether it was committed can be asked when the answer to the
-# commit is lost. After a failover another transaction may have its number, but another timeline.
-NAMED = "SELECT pg_current_xact_id()::text, left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), "
-STATUS = "SELECT left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), pg_xact_status(%s::xid8)"
+from .errors import Refused
 
 ARGUMENTS = """
 (%(name)s, %(payload)s::jsonb, group_key => %(group)s, priority => %(priority)s::bigint, cost => %(cost)s::float8,
     run_at => %(run_at)s::timestamptz, expires_at => %(expires_at)s::timestamptz)
 """
-ENQUEUE = "fairq.enqueue" + ARGUMENTS
-PUBLISH = "fairq.publish" + ARGUMENTS
-TELL = "SELECT pg_notify(%(channel)s, part) FROM unnest(%(parts)s::text[]) part"
+ENQUEUE = "SELECT fairq.enqueue" + ARGUMENTS
+PUBLISH = "SELECT fairq.publish" + ARGUMENTS
+TELL = "SELECT count(pg_notify(%(channel)s, part)) FROM unnest(%(parts)s::text[]) part"
+
+# Mostly there are listeners or queues, not both. So one message to the server will do for what only listeners get.
+TELL_UNLESS_BOUND = f"""
+SELECT bound, CASE WHEN NOT bound THEN ({TELL}) END
+FROM (SELECT EXISTS (SELECT FROM fairq.topics WHERE topic = %(prefix)s OR starts_with(topic, %(prefix)s || '.')) AS bound) b
+"""
 
 PENDING = "fairq_pending"  # beside the message, between two attempts to publish it
 
@@ -50,7 +50,16 @@ class Publisher:
         self._priority_order = priority_order
         self._once = publish_once
 
-    def enqueue(self, queue: str, message: dict[str, Any]) -> None:
+    def send(self, exchange: str, routing_key: str, message: dict[str, Any]) -> None:
+        """To the queue of that name if the exchange is the default one, else to all that are bound to it."""
+        if not exchange:
+            self._enqueue(routing_key, message)
+        elif self._is_bound_or_tell(exchange, routing_key, message):
+            self._write(PUBLISH, topics.topic(exchange, routing_key), message)
+            self._database.execute(TELL, self._news(exchange, routing_key, message))
+        message["properties"].pop(PENDING, None)
+
+    def _enqueue(self, queue: str, message: dict[str, Any]) -> None:
         try:
             self._write(ENQUEUE, queue, message)
         except Refused as error:
@@ -59,44 +68,29 @@ class Publisher:
                               "are not supported: result_backend = 'fairq://...')", error.sqlstate) from error
             raise
 
-    def publish(self, exchange: str, routing_key: str, message: dict[str, Any]) -> None:
-        """To the queues that are bound to the exchange."""
-        self._write(PUBLISH, topics.topic(exchange, routing_key), message)
+    def _is_bound_or_tell(self, exchange: str, routing_key: str, message: dict[str, Any]) -> bool:
+        if PENDING in message["properties"]:
+            return True
+        values = {**self._news(exchange, routing_key, message), "prefix": topics.prefix(exchange)}
+        [(bound, _)] = self._database.execute(TELL_UNLESS_BOUND, values)
+        return bound
 
-    def tell(self, exchange: str, routing_key: str, message: dict[str, Any]) -> None:
-        """To those who listen to the exchange."""
-        parts = broadcast.parts(topics.topic(exchange, routing_key), to_payload(message))
-        self._database.execute(TELL, {"channel": topics.channel(exchange), "parts": parts})
+    def _news(self, exchange: str, routing_key: str, message: dict[str, Any]) -> dict[str, Any]:
+        """For those who listen."""
+        parts = broadcast.parts(topics.topic(exchange, routing_key), _payload(message))
+        return {"channel": topics.channel(exchange), "parts": parts}
 
     def _write(self, call: str, name: str, message: dict[str, Any]) -> None:
-        properties = message["properties"]
-        if self._is_committed(properties.pop(PENDING, None)):
-            return
+        pending = message["properties"].pop(PENDING, None)
+        if pending is not None and self._database.was_committed(pending):
+            message["properties"][PENDING] = pending
+            return  # an earlier attempt, whose answer was lost
         place = self._place(message)
-        values = {"name": name, "payload": to_payload(message), **place._asdict()}
-        if not self._once:
-            self._database.execute("SELECT " + call, values)
-            return
-        try:
-            self._database.transact(NAMED + call, values, lambda row: properties.__setitem__(PENDING, row[:2]))
-        except Refused:
-            properties.pop(PENDING, None)
-            raise
-        properties.pop(PENDING, None)
-
-    def _is_committed(self, pending: Optional[tuple[str, str]]) -> bool:
-        """Of an earlier attempt, whose answer was lost. Without it, the task might be there twice."""
-        if pending is None:
-            return False
-        transaction, timeline = pending
-        while True:
-            try:
-                [(now, status)] = self._database.execute(STATUS, (transaction,))
-            except Refused:
-                return False  # this server has not come to that number
-            if now != timeline or status != "in progress":
-                return now == timeline and status == "committed"
-            time.sleep(0.05)  # the server has not noticed that the connection is lost
+        values = {"name": name, "payload": _payload(message), **place._asdict()}
+        if self._once:
+            self._database.transact(call, values, lambda begun, row: message["properties"].__setitem__(PENDING, begun))
+        else:
+            self._database.execute(call, values)
 
     def _place(self, message: dict[str, Any]) -> Place:
         headers, properties = message["headers"], message["properties"]
@@ -120,6 +114,11 @@ class Publisher:
         """0 is the most urgent in the queue; in AMQP 9 is, with Redis 0."""
         number = min(9, max(0, int(priority or 0)))
         return 9 - number if self._priority_order == "amqp" else number
+
+
+def _payload(message: dict[str, Any]) -> str:
+    properties = {name: value for name, value in message["properties"].items() if name != PENDING}
+    return to_payload({**message, "properties": properties})
 
 
 def _running_request() -> Any:

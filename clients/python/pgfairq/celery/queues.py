@@ -36,7 +36,7 @@ class Queues:
         self._database.execute(f"SELECT fairq.create_queue(%(queue)s{given}, if_not_exists => true)", {"queue": queue, **options})
 
     def drop(self, queue: str, if_empty: bool) -> None:
-        if if_empty and self.size(queue):
+        if not self.exists(queue) or (if_empty and self.size(queue)):
             return
         self._database.execute("SELECT fairq.drop_queue(%s)", (queue,))
 

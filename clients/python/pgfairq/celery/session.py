@@ -54,6 +54,7 @@ class Session:
         self._unsettled = unsettled
         self._acks: deque[Lease] = deque()
         self._releases: deque[Lease] = deque()
+        self.releasing: set[str] = set()  # receipts of what is on its way back to its place
         self._burials: deque[tuple[Lease, str]] = deque()
         self._wake = Wake()
         self._closing = False
@@ -80,6 +81,7 @@ class Session:
             self._wake.set()
 
     def release(self, lease: Lease) -> None:
+        self.releasing.add(lease.receipt)
         self._releases.append(lease)
         self._wake.set()
 
@@ -133,8 +135,7 @@ class Session:
             self._unsettled.settle(self.database)
         while self._acks or self._releases or self._burials:
             self._ack_some()
-            for lease in self._many(RELEASE, _take(self._releases)):
-                logger.debug("task %s of queue %s could not be given back: its lease is lost", lease.id, lease.queue)
+            self._release_some()
             while self._burials:
                 self._bury_one(*self._burials.popleft())
 
@@ -144,6 +145,14 @@ class Session:
             logger.warning("task %s of queue %s was acknowledged when its lease was lost: it is delivered again, or was cancelled",
                            lease.id, lease.queue)
         self._acking = []
+
+    def _release_some(self) -> None:
+        leases = _take(self._releases)
+        for lease in self._many(RELEASE, leases):
+            logger.debug("task %s of queue %s could not be given back: its lease is lost", lease.id, lease.queue)
+        if leases:
+            self.releasing.difference_update(lease.receipt for lease in leases)
+            self._on_event()  # whoever claims now finds them in their places
 
     def _many(self, sql: str, leases: list[Lease]) -> list[Lease]:
         """Settle them; those whose lease was lost."""

@@ -29,7 +29,7 @@ def test_tenants_are_served_in_turn(server, pool):
 
 def test_many_tasks_without_a_poll(server, pool):
     tasks = server.app()
-    count = 2000
+    count = 1000
     for number in range(count):
         tasks.work.apply_async((number,), headers={"fairq_group": f"t{number % 3}"})
     server.worker(pool, concurrency=4)

@@ -1,0 +1,264 @@
+"""Workers that are killed, stopped, shut down and cut off.
+
+A session lives for 600 s without a heartbeat here, unless a test says otherwise: what is delivered again
+was given back because a connection closed.
+
+Seen to fail: the kill of the main process alone without keep_from_children(), which closes what a
+forked child has of the connections; the long task without the thread of heartbeats; the lost ack
+without Unsettled; the lost commit without was_committed().
+"""
+
+import os
+import signal
+import socket
+import threading
+
+import psycopg
+import pytest
+from kombu import Connection, Queue
+
+import part_server
+from part_server import wait_until
+
+LONG = {"broker_transport_options": {"claim_wait": 600, "session_ttl": 600}}
+LATE = {"task_acks_late": True, "task_reject_on_worker_lost": True}
+
+
+def sessions(server):
+    return server.sql("SELECT count(*) FROM fairq.sessions")[0][0]
+
+
+def until(server, name, count=1):
+    """Sends tasks that run until the file is there; its path."""
+    tasks, path = server.app(**LONG), os.path.join(server.directory, name)
+    for number in range(count):
+        tasks.until.delay(path, number)
+    return path
+
+
+def touch(path):
+    with open(path, "w", encoding="ascii"):
+        pass
+
+
+def test_kill_of_worker_and_pool(server, pool):
+    path = until(server, "go", 2)
+    worker = server.worker(pool, **LONG, **LATE)
+    server.wait_notes(2, "begin")
+    worker.kill()
+    wait_until(lambda: server.tasks() == {"ready": 2} and sessions(server) == 0, "both are back, and the session is over")
+    touch(path)
+    server.worker(pool, name="w2", **LONG, **LATE)
+    server.wait_notes(2, "end")
+    server.wait_empty()
+    assert len(server.notes("begin")) == 4
+
+
+def test_kill_of_the_main_process_alone(server):
+    """The child that was forked after the connection was made goes on; it keeps no lease alive."""
+    tasks = server.app(**LONG)
+    tasks.work.delay("first")
+    worker = server.worker(concurrency=1, arguments=["--max-tasks-per-child", "1"], **LONG, **LATE)
+    server.wait_notes(1, "work")
+    server.wait_empty()
+    path = until(server, "go")
+    [note] = server.wait_notes(1, "begin")
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.process.wait()
+    wait_until(lambda: server.tasks() == {"ready": 1} and sessions(server) == 0, "it is back")
+    os.kill(note.pid, 0)  # the child runs
+    touch(path)
+
+
+def test_kill_of_a_child(server):
+    path = until(server, "go")
+    server.worker(concurrency=1, **LONG, **LATE)
+    [note] = server.wait_notes(1, "begin")
+    os.kill(note.pid, signal.SIGKILL)
+    server.wait_notes(2, "begin")  # Celery rejects it, and it is back in its place
+    touch(path)
+    server.wait_notes(1, "end")
+    server.wait_empty()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_warm_shutdown_gives_back_what_was_prefetched(server, pool, late):
+    path = until(server, "go", 6)
+    worker = server.worker(pool, concurrency=2, **LONG, worker_prefetch_multiplier=3, task_acks_late=late)
+    server.wait_notes(2, "begin")
+    wait_until(lambda: server.tasks().get("leased", 0) == (6 if late else 4) or server.tasks().get("leased") == 4, "some are prefetched")
+    worker.signal(signal.SIGTERM)
+    wait_until(lambda: "Warm shutdown" in worker.log(), "the shutdown")
+    touch(path)
+    assert worker.wait() == 0
+    done = len(server.notes("end"))
+    assert done >= 2 and done == len(server.notes("begin"))
+    assert server.tasks() == ({"ready": 6 - done} if done < 6 else {})
+    assert {attempts for attempts, in server.sql("SELECT attempts FROM fairq.tasks('celery')")} <= {0}
+    assert sessions(server) == 0
+
+
+def test_a_cold_shutdown(server):
+    until(server, "go", 2)
+    worker = server.worker(**LONG, **LATE)
+    server.wait_notes(2, "begin")
+    worker.signal(signal.SIGQUIT)
+    worker.wait()
+    wait_until(lambda: server.tasks() == {"ready": 2} and sessions(server) == 0, "both are back")
+
+
+@pytest.mark.parametrize("pool_of", ["prefork", "threads", "solo"])
+def test_a_long_task_is_delivered_once(server, pool_of):
+    short = {"broker_transport_options": {"claim_wait": 600, "session_ttl": 2}}
+    path = until(server, "go")
+    server.worker(pool_of, concurrency=1, **short, **LATE)
+    server.wait_notes(1, "begin")
+    [(until_then,)] = server.sql("SELECT alive_until FROM fairq.sessions")
+    wait_until(lambda: server.sql("SELECT alive_until > %s + interval '5 s' FROM fairq.sessions", (until_then,)) == [(True,)], "heartbeats")
+    other = server.worker("solo", name="w2", **short, **LATE).wait_ready()
+    touch(path)
+    server.wait_notes(1, "end")
+    server.wait_empty()
+    other.stop()
+    assert len(server.notes("begin")) == 1
+
+
+def test_a_worker_that_stood_still(server):
+    """Its session is over; another does the task, and what the first one says of it is of no effect."""
+    short = {"broker_transport_options": {"claim_wait": 600, "session_ttl": 1}}
+    path = until(server, "go")
+    first = server.worker("threads", concurrency=1, **short, **LATE)
+    server.wait_notes(1, "begin")
+    first.signal(signal.SIGSTOP)
+    wait_until(lambda: server.tasks() == {"ready": 1}, "it is put back")
+    server.worker("solo", name="w2", **short, **LATE)
+    server.wait_notes(2, "begin")
+    first.signal(signal.SIGCONT)
+    wait_until(lambda: "Connection to broker lost" in first.log(), "the first one knows")
+    touch(path)
+    server.wait_notes(2, "end")
+    server.wait_empty()
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_restarts_of_the_server(server, pool, mode):
+    tasks, count = server.app(), 300
+    worker = server.worker(pool, concurrency=2).wait_ready()
+    for number in range(count):
+        tasks.work.apply_async((number,), retry=True, retry_policy={"max_retries": 300, "interval_step": 0.1, "interval_max": 0.1})
+        if number == 100:
+            part_server.restart(mode)
+    wait_until(lambda: {note.words[1] for note in server.notes("work")} >= set(map(str, range(count))), "each was done")
+    server.wait_empty()
+    worker.stop()
+
+
+def test_connections_that_are_cut(server, pool):
+    """Of the claims, and of the session. The worker connects again, and goes on."""
+    tasks = server.app()
+    worker = server.worker(pool).wait_ready()
+    for number, which in enumerate(["claim_any", "ack_many|heartbeat|open_session|LISTEN|SELECT bound"]):
+        tasks.work.delay(number)
+        server.wait_notes(number + 1, "work")
+        server.wait_empty()
+        wait_until(lambda: server.sql("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query ~ 'claim_any' AND state = 'active'")
+                   == [(1,)], "a claim waits")
+        cut = server.sql("""
+            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'celery'
+            AND (query ~ %s OR pid = (SELECT pid FROM fairq.sessions) AND %s <> 'claim_any')""", (which, which))
+        assert cut[0][0] >= 1
+        wait_until(lambda number=number: worker.log().count("Connected to") + worker.log().count("connection to broker lost") > number, "it connects again")
+    tasks.work.delay("last")
+    server.wait_notes(3, "work")
+    server.wait_empty()
+    worker.stop()
+
+
+def test_an_ack_that_was_lost(server):
+    """The task was acknowledged, and the connection breaks before the server knows. It is not done again."""
+    tasks = server.app()
+    tasks.work.delay("once")
+    worker = server.worker(concurrency=1)
+    locker = psycopg.connect(server.conninfo)
+    while not server.notes("work"):  # let the claim through, then hold up the ack
+        wait_until(lambda: server.sql("SELECT count(*) FROM fairq.leases") == [(1,)] or server.notes("work"), "it is claimed")
+    server.wait_empty()
+    locker.execute("LOCK TABLE fairq.q_celery IN ROW EXCLUSIVE MODE")
+    locker.rollback()
+    locker.close()
+    worker.stop()
+
+
+def test_acks_without_a_server(server):
+    """Deterministic: the ack waits for a lock while the connection is cut."""
+    connection = Connection(server.url, transport_options={"claim_wait": 600})
+    queue = Queue("q")(connection.channel())
+    queue.declare()
+    connection.Producer().publish("once", routing_key="q")
+    message = queue.get()
+    with psycopg.connect(server.conninfo) as locker:
+        locker.execute("LOCK TABLE fairq.q_q IN SHARE MODE")
+        message.ack()
+        waits = "SELECT pid FROM pg_stat_activity WHERE query ~ 'ack_many' AND wait_event_type = 'Lock' AND datname = current_database()"
+        wait_until(lambda: server.sql(waits), "the ack waits")
+        server.sql("SELECT pg_terminate_backend(pid) FROM fairq.sessions")
+        wait_until(lambda: connection.transport._session.error is not None, "the session is lost")
+    assert server.tasks("q") == {"ready": 1}
+    connection.collect()
+    assert Queue("q")(connection.channel()).get() is None  # the next session has taken it out
+    assert server.tasks("q") == {}
+    connection.release()
+
+
+class Cutter:
+    """Between a client and the server. It cuts the connection before or after a COMMIT has got through."""
+
+    def __init__(self, path, target, after):
+        self.path, self.target, self.after, self.cuts = path, target, after, 1
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            client, server = self.listener.accept()[0], socket.socket(socket.AF_UNIX)
+            server.connect(self.target)
+            for source, sink, watched in [(client, server, True), (server, client, False)]:
+                threading.Thread(target=self.carry, args=(source, sink, watched), daemon=True).start()
+
+    def carry(self, source, sink, watched):
+        try:
+            while data := source.recv(65536):
+                cut = watched and self.cuts and b"COMMIT" in data
+                if cut and not self.after:
+                    break
+                if cut:
+                    self.cuts -= 1
+                    source.shutdown(socket.SHUT_WR)  # the client gets no answer
+                sink.sendall(data)
+                if cut:
+                    return
+        except OSError:
+            pass
+        finally:
+            if watched and self.cuts and not self.after:
+                self.cuts = 0
+            for end in (source, sink):
+                try:
+                    end.shutdown(socket.SHUT_RDWR if end is source else socket.SHUT_WR)
+                except OSError:
+                    pass
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_message_is_published_once(server, after):
+    cutter = Cutter(os.path.join(server.directory, ".s.PGSQL.5432"), os.path.join(os.environ["PGHOST"], ".s.PGSQL.5432"), after)
+    tasks = server.app()
+    tasks.work.delay("before")
+    server.settings["broker_url"] = server.url.replace(server.url.partition("host=")[2], server.directory.replace("/", "%2F"))
+    tasks = server.app()
+    tasks.work.delay("through the cutter")
+    assert cutter.cuts == 0
+    assert server.tasks() == {"ready": 2}

@@ -1,0 +1,99 @@
+"""Whom a message counts for, what it costs, and where the server is."""
+
+import uuid
+
+import pytest
+from kombu import Connection, Queue
+
+import pgfairq.celery  # noqa: F401
+from pgfairq.celery import address
+
+
+def row(server):
+    return server.sql("SELECT group_key, cost FROM fairq.q_celery ORDER BY id DESC LIMIT 1")[0]
+
+
+@pytest.mark.parametrize("group, key", [("acme", "acme"), (42, "42"), ("", ""), (None, ""),
+                                        (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"), ("'; --\"ä", "'; --\"ä")])
+def test_groups_of_simple_types(server, group, key):
+    tasks = server.app()
+    headers = {"fairq_group": str(group) if isinstance(group, uuid.UUID) else group, "fairq_cost": 2.5}
+    tasks.work.apply_async(("x",), headers=headers)
+    assert row(server) == (key, 2.5)
+
+
+@pytest.mark.parametrize("headers, text", [({"fairq_group": 1.5}, "fairq_group is 1.5; give a text"), ({"fairq_group": True}, "fairq_group is True"),
+                                           ({"fairq_group": "a\0"}, "zero byte"), ({"fairq_cost": [1]}, "fairq_cost is")])
+def test_groups_and_costs_that_are_none(server, headers, text):
+    tasks = server.app()
+    with pytest.raises(ValueError, match=text):
+        tasks.work.apply_async(("x",), headers=headers)
+
+
+@pytest.mark.parametrize("options", [{}, {"serializer": "pickle"}, {"compression": "zlib"}])
+def test_a_function_names_the_group(server, options):
+    tasks = server.app(broker_transport_options={"group": "tasks:group_of"})
+    tasks.work.apply_async(("first",), **options)
+    assert row(server)[0] == "first"
+    tasks.work.apply_async(("first",), {"tenant": "second"}, **options)
+    assert row(server)[0] == "second"
+    tasks.work.apply_async(("first",), headers={"fairq_group": "third"}, **options)
+    assert row(server)[0] == "third"
+    tasks = server.app(broker_transport_options={"group": tasks.group_of})
+    tasks.work.apply_async((), {"tenant": 5}, **options)
+    assert row(server)[0] == "5"
+
+
+def test_retries_and_children_count_for_the_same_group(server, pool):
+    tasks = server.app()
+    tasks.fail.apply_async(("x",), headers={"fairq_group": "acme", "fairq_cost": 3})
+    tasks.parent.apply_async(("y",), headers={"fairq_group": "shop"})
+    server.worker(pool)
+    assert [note.words for note in server.wait_notes(3, "fail")] == [["fail", "x", "acme", "3.0"]] * 3
+    server.wait_notes(1, "work")
+    server.wait_empty()
+
+
+def test_a_task_that_is_started_by_another_is_of_its_group(server):
+    tasks = server.app()
+    tasks.parent.apply_async(("y",), headers={"fairq_group": "shop", "fairq_cost": 5}, queue="parents")
+    server.worker("solo", arguments=["-Q", "parents"])
+    server.wait_notes(1, "parent")
+    server.wait_empty("parents")
+    assert row(server) == ("shop", 1)
+
+
+@pytest.mark.parametrize("url, expected", [
+    ("fairq://app@db/shop", {"user": "app", "host": "db", "dbname": "shop"}),
+    ("fairq://app:p%40ss@db:6000/shop?sslmode=require", {"user": "app", "password": "p@ss", "host": "db", "port": "6000", "sslmode": "require"}),
+    ("fairq://app@/shop?host=/var/run/postgresql", {"user": "app", "host": "/var/run/postgresql", "dbname": "shop"}),
+    ("fairq://app@%2Fvar%2Frun%2Fpostgresql/shop", {"host": "/var/run/postgresql", "dbname": "shop"}),
+    ("fairq://a,b:5433/shop?target_session_attrs=read-write&keepalives_idle=60", {"host": "a,b", "target_session_attrs": "read-write", "keepalives_idle": "60"}),
+    ("fairq://", {}),
+])
+def test_urls(url, expected):
+    found = address.parameters(url, 4)
+    assert {name: found[name] for name in expected} == expected
+    assert found["tcp_user_timeout"] == 10000 and found["connect_timeout"] == 4 and found["client_encoding"] == "utf8"
+
+
+@pytest.mark.parametrize("url, text", [("redis://x", "is not a URL of this transport; give fairq://"), ("fairq://u:secret@h/d?x=1", "invalid URI query parameter")])
+def test_urls_that_are_wrong(url, text):
+    with pytest.raises(ValueError, match=text) as error:
+        address.parameters(url)
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("url, shown", [("fairq://u:s3cr:et@h/d", "fairq://u:**@h/d"), ("fairq://u@h/d?password=s3cret&a=b", "fairq://u@h/d?password=**&a=b"),
+                                        ("fairq://u@/d?host=/x", "fairq://u@/d?host=/x")])
+def test_passwords_are_not_shown(url, shown):
+    assert address.hide_password(url) == shown
+    assert Connection(url).as_uri() == shown
+
+
+def test_a_server_that_is_not_there(server):
+    with pytest.raises(Exception, match="nowhere"):
+        Connection("fairq://u@/d?host=/nowhere").connect()
+    with pytest.raises(ValueError, match="sslmode"):
+        Connection(server.url, ssl=True).connect()
+    Queue("q")(Connection(server.url).channel()).declare()
