@@ -46,9 +46,7 @@ class Server:
     def app(self, **settings):
         """The tests' own: it sends, and never consumes tasks."""
         import tasks
-        for pool in (tasks.app.pool,):
-            pool.force_close_all()
-        tasks.app.amqp._producer_pool = None
+        tasks.app._pool = tasks.app.amqp._producer_pool = None  # those of another server
         tasks.app.conf.update({**self.settings, **settings})
         return tasks
 

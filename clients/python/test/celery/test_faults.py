@@ -130,7 +130,7 @@ def test_a_worker_that_stood_still(server):
     first = server.worker("threads", concurrency=1, **short, **LATE)
     server.wait_notes(1, "begin")
     first.signal(signal.SIGSTOP)
-    wait_until(lambda: server.tasks() == {"ready": 1}, "it is put back")
+    wait_until(lambda: server.tasks() == {"ready": 1}, f"it is put back {server.tasks()} {server.sql('TABLE fairq.sessions')} {server.sql('TABLE fairq.leases')} {first.log()}")
     server.worker("solo", name="w2", **short, **LATE)
     server.wait_notes(2, "begin")
     first.signal(signal.SIGCONT)
@@ -153,40 +153,24 @@ def test_restarts_of_the_server(server, pool, mode):
     worker.stop()
 
 
-def test_connections_that_are_cut(server, pool):
+CLAIMS = ("SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+          "AND state = 'active' AND query ~ 'FROM fairq.claim_any' AND pid <> pg_backend_pid()")
+
+
+@pytest.mark.parametrize("connection", [CLAIMS, "SELECT pid FROM fairq.sessions"], ids=["claims", "session"])
+def test_connections_that_are_cut(server, pool, connection):
     """Of the claims, and of the session. The worker connects again, and goes on."""
     tasks = server.app()
-    worker = server.worker(pool).wait_ready()
-    for number, which in enumerate(["claim_any", "ack_many|heartbeat|open_session|LISTEN|SELECT bound"]):
-        tasks.work.delay(number)
-        server.wait_notes(number + 1, "work")
-        server.wait_empty()
-        wait_until(lambda: server.sql("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query ~ 'claim_any' AND state = 'active'")
-                   == [(1,)], "a claim waits")
-        cut = server.sql("""
-            SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-            WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'celery'
-            AND (query ~ %s OR pid = (SELECT pid FROM fairq.sessions) AND %s <> 'claim_any')""", (which, which))
-        assert cut[0][0] >= 1
-        wait_until(lambda number=number: worker.log().count("Connected to") + worker.log().count("connection to broker lost") > number, "it connects again")
-    tasks.work.delay("last")
-    server.wait_notes(3, "work")
+    worker = server.worker(pool)
+    tasks.work.delay("before")
+    server.wait_notes(1, "work")
+    wait_until(lambda: server.sql(CLAIMS), "a claim waits")
+    first = server.sql("SELECT session FROM fairq.sessions")
+    assert server.sql(f"SELECT pg_terminate_backend(pid) FROM ({connection}) c") == [(True,)]
+    wait_until(lambda: server.sql("SELECT session FROM fairq.sessions") not in (first, []), f"another session {worker.log()}")
+    tasks.work.delay("after")
+    server.wait_notes(2, "work")
     server.wait_empty()
-    worker.stop()
-
-
-def test_an_ack_that_was_lost(server):
-    """The task was acknowledged, and the connection breaks before the server knows. It is not done again."""
-    tasks = server.app()
-    tasks.work.delay("once")
-    worker = server.worker(concurrency=1)
-    locker = psycopg.connect(server.conninfo)
-    while not server.notes("work"):  # let the claim through, then hold up the ack
-        wait_until(lambda: server.sql("SELECT count(*) FROM fairq.leases") == [(1,)] or server.notes("work"), "it is claimed")
-    server.wait_empty()
-    locker.execute("LOCK TABLE fairq.q_celery IN ROW EXCLUSIVE MODE")
-    locker.rollback()
-    locker.close()
     worker.stop()
 
 
@@ -204,7 +188,7 @@ def test_acks_without_a_server(server):
         wait_until(lambda: server.sql(waits), "the ack waits")
         server.sql("SELECT pg_terminate_backend(pid) FROM fairq.sessions")
         wait_until(lambda: connection.transport._session.error is not None, "the session is lost")
-    assert server.tasks("q") == {"ready": 1}
+    wait_until(lambda: server.tasks("q") == {"ready": 1}, "it is put back")
     connection.collect()
     assert Queue("q")(connection.channel()).get() is None  # the next session has taken it out
     assert server.tasks("q") == {}

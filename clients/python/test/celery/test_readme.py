@@ -1,0 +1,37 @@
+"""The README's example, as it stands there, but for the address of the server."""
+
+import os
+import re
+import subprocess
+import sys
+
+import harness
+
+README = os.path.join(os.path.dirname(__file__), "../../pgfairq/celery/README.md")
+
+
+def test_the_example(server):
+    with open(README, encoding="utf-8") as file:
+        blocks = dict(re.findall(r"<!-- test: (.*?) -->\n```python\n(.*?)```", file.read(), re.S))
+    app = blocks["the app"].replace("fairq://postgres@/postgres", server.url)
+    with open(os.path.join(server.directory, "shop.py"), "w", encoding="utf-8") as file:
+        file.write(app)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([server.directory, os.path.abspath("../..")])}
+    log = os.path.join(server.directory, "log")
+    with open(log, "wb") as output:
+        worker = harness.Worker(subprocess.Popen([sys.executable, "-m", "celery", "-A", "shop", "worker", "-c", "1"], env=environment,
+                                                 cwd=server.directory, stdout=output, stderr=output, start_new_session=True), log)
+    server.workers.append(worker)
+    producer = "from shop import invoice\n" + blocks["the producer"]
+    printed = subprocess.run([sys.executable, "-c", producer], env=environment, cwd=server.directory, check=True, stdout=subprocess.PIPE, text=True)
+    assert printed.stdout == "invoice of order 7\n"
+    worker.stop()
+
+
+def test_sql_sends_a_task(server):
+    tasks = server.app()
+    tasks.work.delay("from Python")
+    server.sql("""SELECT fairq.enqueue('celery', '{"task": "tasks.work", "args": ["from SQL"]}', group_key => 'tenant 42')""")
+    server.worker("solo")
+    server.wait_notes(2, "work")
+    server.wait_empty()
