@@ -261,7 +261,8 @@ class Run:
             self.bench.progress(f"{system.name} is left out: {reason}")
             return
         self.systems.append(system)
-        self.results["systems"].append({"name": system.name, "title": system.title, "version": system.version(), "notes": system.notes})
+        self.results["systems"].append({"name": system.name, "title": system.title, "library": system.library,
+                                        "version": system.version(), "notes": system.notes})
 
     def attempt(self, kind, what, measure, **keys):
         """A figure that cannot be had is noted, and the run goes on."""
@@ -326,6 +327,7 @@ def main():
     try:
         run = Run(bench, arguments.only.replace(",", " ").split(), 1 if arguments.quick else 3)
         run.all()
+        run.results["servers"] = sorted({server.version() for server in bench.started.values()})
         run.results["seconds"] = time.monotonic() - bench.begun
         with open(arguments.out, "w", encoding="utf-8") as out:
             json.dump(run.results, out)

@@ -43,7 +43,7 @@ class Report:
         lines = [f"{measured['when']}, {kind}: PostgreSQL {measured['server']}, fsync {measured['settings']['fsync']},"
                  f" synchronous_commit {measured['settings']['synchronous_commit']}, {measured['processors']} processors,"
                  f" load {measured['load']:.1f} before the run. A dash: not measured.", ""]
-        lines += [f"Versions: {', '.join(name.strip('*') + ' ' + version for name, version in self.versions())}.", ""]
+        lines += [f"With {', '.join(self.versions())}.", ""]
         for name, why in measured["left_out"].items():
             lines += [f"Left out: {name}: {why}", ""]
         for failed in measured["failed"]:
@@ -51,7 +51,8 @@ class Report:
         return lines
 
     def versions(self):
-        return [(system["title"], system["version"]) for system in self.systems]
+        """Of each library and server once."""
+        return dict.fromkeys([*(f"{system['library']} {system['version']}" for system in self.systems), *self.measured["servers"]])
 
     # -- tables ---------------------------------------------------------------
 
@@ -120,7 +121,7 @@ class Report:
             medians = [statistics.median(waits) * 1000 for (system, *_), waits in self.waits.items() if system == name and waits]
             if medians:
                 missed = sum(median >= 3 for median in medians)
-                yield [f"median from enqueue to handler below 3 ms, {title}", f"{min(medians):.1f} to {max(medians):.1f} ms",
+                yield [f"median from enqueue to handler below 3 ms, {title}", ", ".join(f"{median:.1f}" for median in medians),
                        f"**missed** in {missed} of {len(medians)}" if missed else "met"]
 
     def text(self):

@@ -78,6 +78,9 @@ class Redis(Server):
                   "--maxmemory-policy", "noeviction", "--appendonly", "yes" if self.aof else "no", "--appendfsync", "everysec"])
         wait_until(lambda: os.path.exists(self.socket), "Redis")
 
+    def version(self):
+        return f"Redis {self.client().info()['redis_version']}"
+
     def client(self):
         import redis
         return redis.Redis(unix_socket_path=self.socket)
@@ -112,6 +115,11 @@ class Rabbit(Server):
                 return True
         except (OSError, amqp.AMQPError):
             return False
+
+    def version(self):
+        import amqp
+        with amqp.Connection(f"127.0.0.1:{self.port}") as connection:
+            return f"RabbitMQ {connection.server_properties['version']}"
 
     def purge(self):
         import amqp

@@ -14,7 +14,7 @@ PREFORK = 10        # up to so many slots Celery has processes, beyond that thre
 class System:
     """A library with a broker. rate: about so many jobs a second, to know how many to have waiting the first time."""
 
-    name = title = notes = ""
+    name = title = notes = library = ""
     rate = 10000
     ahead = AHEAD
 
@@ -47,7 +47,11 @@ class System:
 
 
 class Node(System):
-    file = ""
+    file = package = ""
+
+    @property
+    def library(self):
+        return self.package
 
     def command(self, role, **more):
         return ["node", os.path.join(HERE, "driver.mjs"), self.file, role, json.dumps(self.options(**more))]
@@ -70,7 +74,7 @@ def new_queue(bench):
 
 
 class PgfairqNode(Node):
-    name, title, file, package = "pgfairq-node", "**pgfairq, Node**", "pgfairq", "pg"
+    name, title, file, package, library = "pgfairq-node", "**pgfairq, Node**", "pgfairq", "pg", "pgfairq"
     rate = 20000
 
     def version(self):
@@ -124,6 +128,7 @@ class BullMQFile(BullMQ):
 
 
 class Python(System):
+    library = "pgfairq"
     rate = 15000
 
     def command(self, role, **more):
@@ -150,8 +155,8 @@ class Asyncio(Python):
 class Celery(System):
     """Pool: prefork up to ten at a time, threads for more: a hundred processes are not what anyone would start."""
 
+    library = "celery"
     rate = 2000
-    broker = ""
 
     def prepare(self):
         import celery
