@@ -1,9 +1,9 @@
 """What can be said of the files of monitoring/ without a server.
 
-Seen to fail: another query in one of the two exporters' files; an alert without a
-runbook, with a heading that is not there, or without a unit test; a metric in the
-dashboard that no query gives; two panels on one place; a threshold in alerts.yml
-changed without the unit tests.
+Seen to fail: another query in one of the two exporters' files; an alert with a
+runbook that is not there, or without a unit test; a metric that no
+query gives; two panels on one place; a threshold in alerts.yml changed without the
+unit tests; a runbook of no alert.
 """
 
 import json

@@ -1,11 +1,11 @@
 """Both exporters and Prometheus, at a server with known tasks: is each figure there,
 and right?
 
-Seen to fail: without GROUP BY in fairq_group (two long keys that begin alike make the
+Seen to fail: without GROUP BY of keys that are cut off (two that begin alike make the
 whole scrape an error); without LIMIT 200; without coalesce() for null (sql_exporter
-leaves the metric out); an interval in place of its seconds; a worker that is stopped
-while fairq_lease_overdue counts leases in state held only by their end without the ten
-seconds; without pg_monitor for the role.
+leaves the metric out); an interval in place of its seconds; with leases that are
+overdue after a thousand seconds, not ten; without pg_monitor for the role; without the
+rules that rename the metrics of sql_exporter.
 """
 
 import json
