@@ -63,7 +63,7 @@ mounted='
 	cd /tmp/cnpg
 	PATH=/usr/lib/postgresql/$1/bin:$PATH
 	initdb -D data -U postgres -A trust --no-sync >/dev/null
-	cat >>data/postgresql.conf <-END
+	cat >>data/postgresql.conf <<-END
 		listen_addresses = \x27\x27
 		unix_socket_directories = \x27/tmp/cnpg\x27
 		shared_preload_libraries = \x27pgfairq\x27
