@@ -5,9 +5,8 @@ No test asserts a speed. Times that are of interest are printed, as comments of 
 Seen to fail: Beats.due_in() that is never 0 (slow handlers: tasks in vain, and dead);
 open_session() without bound (a killed worker's tasks stay for the ttl); an ack in a
 transaction of its own (rows are missing or there twice after a restart);
-Session.close() without close_session() (SIGTERM counts attempts); Settler._tell() that
-drops its work on an error (tasks stay leased); obey() that does not heed the end of its
-pipe; Context._commit() that does not look at the answer of ack.
+Session.close() without close_session() (SIGTERM counts attempts); obey() that does not
+heed the end of its pipe.
 """
 
 import os

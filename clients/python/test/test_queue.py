@@ -2,9 +2,8 @@
 
 Seen to fail: group_key() without its look at bool, json_text() without its check for
 NUL, is_usable() without its look at the socket (an enqueue after a restart fails),
-`connection` ignored by enqueue() (the task stays after a rollback), Source.release() that
-leaves a pool's connection as it is, acquire() after a fork without _forget_parents(),
-parse_json() without parse_int.
+`connection` ignored by enqueue() (the task stays after a rollback), acquire() after a fork
+without _forget_parents().
 """
 
 import enum
@@ -269,9 +268,13 @@ def test_after_a_fork(make_queue):
     """The child has connections of its own, and leaves the parent's alone."""
     queue = make_queue()
     queue.enqueue("parent")
+    with queue.source.connection() as connection:
+        parents = connection.info.backend_pid
     pid = os.fork()
     if not pid:
         try:
+            with queue.source.connection() as connection:
+                assert connection.info.backend_pid != parents
             queue.enqueue("child")
             queue.close()
             os._exit(0)

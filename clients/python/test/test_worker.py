@@ -6,7 +6,8 @@ Pace.ahead() without its look at the mean (more is claimed than handlers are fre
 without KEPT (a result fails the task where none is kept), the ack outside of the handler's
 transaction (a row is there whose task has failed), Run._give_back_stale() that finds
 nothing (tasks wait behind a slow handler), Context._lose() without its cancel,
-Run._finish() without settler.close() (what has run is released).
+Run._finish() without settler.close() (what has run is released), Settler._serve() that
+drops its work on an error (tasks stay leased).
 """
 
 import threading
@@ -280,6 +281,24 @@ def test_what_has_run_is_told_before_the_end(make_queue, monkeypatch):
         part_server.wait_until(lambda: ended, "some have run")
     stats = queue.stats()
     assert (stats.acked, stats.ready, stats.expired) == (len(ended), 1000 - len(ended), 0)
+
+
+def test_a_settler_that_loses_its_connection(make_queue, monkeypatch):
+    """What it was about to tell is told through the next one. The session lives, so no one else would."""
+    queue, seen, rounds, send = make_queue(), [], [], settler.run
+
+    def lose_each_other(connection, statement):
+        rounds.append(statement)
+        if len(rounds) % 2:
+            connection.close()
+        return send(connection, statement)
+
+    queue.task()(lambda payload, context: seen.append(payload))
+    monkeypatch.setattr(settler, "run", lose_each_other)
+    queue.enqueue_many(list(range(200)))
+    with running(Worker(queue, concurrency=1)):
+        part_server.wait_until(lambda: queue.stats().acked == 200, "all are told", 30)
+    assert sorted(seen) == list(range(200)) and len(rounds) >= 2
 
 
 def test_several_queues_in_their_order(make_queue):
