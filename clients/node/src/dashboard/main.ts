@@ -67,13 +67,13 @@ async function run(options: Options): Promise<void> {
   await check(database);
   const sampler = new Sampler(database, options.sample);
   await sampler.start();
-  const http = await new Dashboard(options, database, sampler).listen();
+  const dashboard = new Dashboard(options, database, sampler);
+  const http = await dashboard.listen();
   const bound = http.address();
   say(options, typeof bound === 'object' && bound !== null ? bound.port : options.port);
   await untilSignal();
   sampler.stop();
-  http.closeIdleConnections();
-  await new Promise((resolve) => http.close(resolve));
+  await dashboard.close(http);
   await database.close();
 }
 

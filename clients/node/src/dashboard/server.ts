@@ -47,6 +47,9 @@ const TEXTS: ReadonlyMap<string, TextPage> = new Map([
   ['/whole-done', wholeDonePage],
 ]);
 
+/** How long pages that are on their way are waited for at the end. */
+const CLOSE_MS = 5000;
+
 interface Answer {
   status: number;
   type: string;
@@ -101,6 +104,8 @@ interface Request {
 export class Dashboard {
   private visits: Visits | undefined;
   private hosts: ReadonlySet<string> = new Set();
+  /** those that are being made or sent */
+  private readonly pages = new Set<Promise<void>>();
 
   constructor(
     private readonly options: Options,
@@ -110,10 +115,10 @@ export class Dashboard {
 
   /** Listens, and answers from then on. */
   async listen(): Promise<HttpServer> {
-    const http = createServer(
-      { requestTimeout: 30_000, headersTimeout: 10_000 },
-      (request, response) => void this.serve(request, response),
-    );
+    const http = createServer({ requestTimeout: 30_000, headersTimeout: 10_000 }, (request, response) => {
+      const page = this.serve(request, response).finally(() => this.pages.delete(page));
+      this.pages.add(page);
+    });
     await new Promise<void>((resolve, reject) => {
       http.once('error', reject);
       http.listen(this.options.port, this.options.host, resolve);
@@ -128,6 +133,17 @@ export class Dashboard {
     return http;
   }
 
+  /**
+   * Takes no more requests, and ends when the pages that are on their way are there. Browsers keep
+   * connections on which nothing was asked yet; these are not waited for.
+   */
+  async close(http: HttpServer): Promise<void> {
+    http.close();
+    const late = new Promise((resolve) => setTimeout(resolve, CLOSE_MS).unref());
+    await Promise.race([Promise.all(this.pages), late]);
+    http.closeAllConnections();
+  }
+
   private async serve(message: IncomingMessage, response: ServerResponse): Promise<void> {
     const answer = await this.answer(message).catch((error: unknown) => problemAnswer(asProblem(error)));
     response.writeHead(answer.status, {
@@ -138,7 +154,13 @@ export class Dashboard {
       // What was not read of a form that was refused is not taken for the next request.
       ...(message.complete ? {} : { Connection: 'close' }),
     });
-    response.end(message.method === 'HEAD' ? undefined : answer.body);
+    if (response.destroyed) {
+      return;
+    }
+    await new Promise<void>((resolve) => {
+      response.once('close', resolve);
+      response.end(message.method === 'HEAD' ? undefined : answer.body);
+    });
   }
 
   private async answer(message: IncomingMessage): Promise<Answer> {
