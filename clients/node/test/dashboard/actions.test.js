@@ -2,7 +2,8 @@
  * Each action, by a browser without script: button, confirmation, and what the database says then.
  *
  * Seen to fail: perform() called by the first POST, whatever `confirmed` says (weights are set
- * before they are confirmed).
+ * before they are confirmed); one name of cookies for all ports (signing in at another dashboard
+ * signs out here).
  */
 'use strict';
 

@@ -1,8 +1,8 @@
 /**
  * How it starts, what it says when it cannot, and what becomes of it when the server goes.
  *
- * Seen to fail: without the pool's listener for errors the process ends with the server; without
- * closeAllConnections() it takes half a minute or more to end while a browser has it open.
+ * Seen to fail: without the pool's listener for errors the process ends with the server; waiting
+ * for the callback of http.close(), it takes a minute to end while a browser has it open.
  */
 'use strict';
 
