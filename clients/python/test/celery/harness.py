@@ -12,7 +12,7 @@ import urllib.parse
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from part_server import new_database, wait_until
+from part_server import conninfo, new_database, wait_until
 
 POOLS = ["prefork", "threads"]
 
@@ -81,6 +81,10 @@ class Server:
     def close(self):
         for worker in self.workers:
             worker.kill()
+        # Each database with queues takes one of the server's worker processes.
+        name = conninfo_to_dict(self.conninfo)["dbname"]
+        with psycopg.connect(conninfo("postgres"), autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 class Worker:

@@ -1,7 +1,7 @@
 """Results, with real workers. Nobody asks twice: an interval of polling would be longer than any patience.
 
-Seen to fail: the wait without the notification of STORE; with AWAIT before LISTEN; the chord with a
-counter that is counted again when the answer is lost.
+Seen to fail: the counter with was_committed() that answers false; many threads with the table created
+under a lock that ends before the transaction.
 """
 
 import threading

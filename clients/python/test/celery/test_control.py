@@ -1,6 +1,4 @@
 """Remote control, events and broadcasts: they go by NOTIFY, and leave nothing in the database.
-
-Seen to fail: with the notifications that come with an answer not told (psycopg tells a handler only).
 """
 
 import threading

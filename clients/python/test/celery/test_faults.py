@@ -3,14 +3,15 @@
 A session lives for 600 s without a heartbeat here, unless a test says otherwise: what is delivered again
 was given back because a connection closed.
 
-Seen to fail: the kill of the main process alone without keep_from_children(), which closes what a
-forked child has of the connections; the long task without the thread of heartbeats; the lost ack
+Seen to fail: the fork without keep_from_children(), which closes what a child has of the connections; the long task without the thread of heartbeats; the lost ack
 without Unsettled; the lost commit without was_committed().
 """
 
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 
 import psycopg
@@ -68,6 +69,35 @@ def test_kill_of_the_main_process_alone(server):
     wait_until(lambda: server.tasks() == {"ready": 1} and sessions(server) == 0, "it is back")
     os.kill(note.pid, 0)  # the child runs
     touch(path)
+
+
+FORK = """
+import os, signal, sys, time
+import pgfairq.celery
+from kombu import Connection, Queue
+connection = Connection(sys.argv[1])
+Queue("q")(connection.channel()).get()
+child = os.fork()
+if child == 0:
+    time.sleep(3600)
+print(child, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_forked_process_has_nothing_of_the_connections(server):
+    with Connection(server.url) as connection:
+        Queue("q")(connection.channel()).declare()
+        connection.Producer().publish("x", routing_key="q")
+    parent = subprocess.Popen([sys.executable, "-c", FORK, server.url], stdout=subprocess.PIPE)
+    child = int(parent.stdout.readline())
+    try:
+        parent.wait()
+        wait_until(lambda: server.tasks("q") == {"ready": 1} and sessions(server) == 0,
+                   f"it is back though the child lives {server.sql('TABLE fairq.leases')} {server.tasks('q')} {sessions(server)}")
+        os.kill(child, 0)
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 def test_kill_of_a_child(server):

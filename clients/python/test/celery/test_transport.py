@@ -1,7 +1,6 @@
 """Messages, queues and exchanges: what kombu asks of any transport, asked of this one.
 
-Seen to fail: prefetch with the room not looked at; the requeue with nack instead of release; the wait
-without the wake of the poller; the names with the escape of topics left out.
+Seen to fail: the requeue with a claim that does not wait until the task is back in its place.
 """
 
 import contextlib

@@ -3,9 +3,8 @@
 A claim waits for up to 600 s here, and nothing polls: what is not woken by the server comes too late
 for the patience of any test.
 
-Seen to fail: fairness with the group key left out of enqueue; the run of many tasks, in both pools, with
-room looked for in hub.on_tick instead of when a task is settled (gaps of 1 to 2 s, in threads in each
-round); the ETA with run_at left out.
+Seen to fail: fairness with the group key left out of enqueue; the run of many tasks in threads without
+the wake of Channel._there_is_room(), and with gaps of 2 s without Loop; the ETA with run_at left out.
 """
 
 import time
