@@ -45,7 +45,7 @@ test('the archive has what is compiled, and the page', (t) => {
     { cwd: HERE, encoding: 'utf8', env: { ...process.env, HOME: directory, npm_config_cache: path.join(directory, 'cache'), npm_config_update_notifier: 'false' } });
   const [{ files }] = JSON.parse(output);
   const names = files.map((file) => file.path);
-  assert.deepStrictEqual(names.filter((name) => !name.startsWith('dist/')).sort(), ['README.md', 'package.json']);
+  assert.deepStrictEqual(names.filter((name) => !name.startsWith('dist/')).sort(), ['DASHBOARD.md', 'README.md', 'package.json']);
   for (const name of ['dist/index.js', 'dist/index.d.ts', 'dist/cli.js', 'dist/dashboard/main.js']) assert.ok(names.includes(name), name);
   assert.deepStrictEqual(names.filter((name) => !/\.(js|d\.ts|md|json)$/.test(name)), []);
 });
