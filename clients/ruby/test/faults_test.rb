@@ -5,8 +5,7 @@ require "helper"
 # Workers that are killed and stopped, sessions and servers that go. Seen to fail:
 # with a fixed lease instead of the session, "slow jobs and a short time to live";
 # without close_session on SIGTERM, "a job that does not end in time" (its attempt
-# counts); without the interruption, "a session that is over"; without the loop around
-# `serve`, "restarts of the server", where without take_turn's rescue a thread dies.
+# counts); without the interruption, "a session that is over".
 class FaultsTest < FairqTest
   def test_slow_jobs_and_a_short_time_to_live
     queue(lease: "2 s", max_attempts: 2)

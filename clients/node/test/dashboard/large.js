@@ -1,9 +1,6 @@
 /**
  * How long pages take with 100,000 tenants and a million tasks; LARGE=1 of the suite runs it. Each
  * page is asked for five times, and none may take a second.
- *
- * Seen to fail: taskPage() without windows (one SELECT … WHERE state = 'd' ORDER BY id LIMIT 51 for
- * each page).
  */
 'use strict';
 

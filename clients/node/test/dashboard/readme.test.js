@@ -1,8 +1,5 @@
 /**
  * The examples of DASHBOARD.md run, in their order, and its table has the options that there are.
- *
- * Seen to fail: an option left out of the table; a GRANT left out of the example (the page of tasks
- * says what is missing).
  */
 'use strict';
 
