@@ -1,6 +1,6 @@
 'use strict';
 // What a worker claims, how it waits, and how it ends. Seen to fail:
-// - "claimed ahead": Worker.wanted() asks for more than prefetch
+// - "claimed ahead": Worker.wanted() asks for 200 more than prefetch
 // - "given back when handlers take long": Worker.doChores() does not look at what is ahead
 // - "without a snapshot": Claims.claim() does not call wait_any
 // - "limits of the application": DirectConnection.open() leaves out SETTINGS

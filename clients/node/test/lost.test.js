@@ -2,10 +2,11 @@
 // What becomes of tasks whose lease, session or connection is lost. Seen to fail:
 // - "cancelled": Session.look() does not ask
 // - "session's connection": Session.lose() does not tell the tasks
+// - "waits for a lock": Transaction.stop() does nothing
 // - "claims' connection": Worker.connectAndClaim() closes the session in place of retiring it
 // - "an answer that nobody has seen": it does not retire the session
 // - "no answer to its heartbeats": Session.beat() has no timer
-// - "stands still": Session.beat() does not look at the answer
+// "stands still" holds by the timer, by the answer to the heartbeat, and by what look() asks; no one of them alone makes it fail.
 
 const test = require('node:test');
 const assert = require('node:assert');

@@ -1,6 +1,5 @@
 'use strict';
-// What is published, and what its page says. Seen to fail: "files" of package.json is left out; an
-// example that calls queue.enqueue().
+// What is published, and what its page says. Seen to fail: "files" of package.json is left out.
 
 const test = require('node:test');
 const assert = require('node:assert');

@@ -2,8 +2,8 @@
 // Workers in processes of their own, that are stopped, killed, or lose their server. Seen to fail:
 // - "long tasks": Session.beat() sends no heartbeat
 // - "kill -9": Session.open() opens a session that is not bound
-// - "two restarts": Transaction.commit() sends COMMIT before it asks ack; Session.lose() does not tell the tasks
-// - "SIGTERM": Worker.shutDown() does not wait for those that run; giveBackAhead() nacks
+// - "two restarts": Transaction.commit() sends COMMIT before it asks ack
+// - "SIGTERM": Worker.shutDown() does not wait for those that run
 
 const test = require('node:test');
 const assert = require('node:assert');

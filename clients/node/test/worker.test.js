@@ -1,7 +1,6 @@
 'use strict';
 // What a worker does with a task. Seen to fail, each with its guard removed:
 // - "no longer the worker's": Transaction.commit() sends COMMIT whatever ack answers
-// - "goes on after a failed statement": Transaction.commit() takes an error of ack for true
 // - "ends its transaction": ENDS in Transaction.query() matches nothing
 // - "after the handler has returned": Transaction.refuseMore() does nothing
 // - "in one statement": Settler.work() takes batches of one
