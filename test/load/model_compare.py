@@ -85,6 +85,10 @@ class Compared:
         if c.tx is None:
             self.model.commit(tx)
             self.resolve(c)     # what was held may run
+            passed, self.passed = self.passed, []
+            for queue in passed:
+                with self.within(c) as tx:
+                    self.catch_up(c, tx, queue)
 
     def resolve(self, c):
         """Whether there was room for tasks that got their places, the queue says."""
@@ -163,7 +167,10 @@ class Compared:
                 self.model.remove(tx, task, "acked")
         # Without a worker a claim makes a pass, if it finds nothing, or what has expired.
         if not rows or queue.ever_expired:
-            self.catch_up(c=tx.connection, tx=tx, queue=queue)
+            if tx.connection.tx is None:
+                self.passed.append(queue)   # its commit has also let run what waited for the tasks
+            else:
+                self.catch_up(c=tx.connection, tx=tx, queue=queue)
 
     def not_mine(self, c, receipt, what):
         for function in ["ack", "nack", "release"]:

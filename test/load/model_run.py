@@ -596,6 +596,7 @@ class Run(Steps):
     def go(self, schedule, shortening):
         """An error says what is wrong."""
         self.model, self.log, self.payloads = Model(), [], itertools.count()
+        self.passed = []        # queues with a pass that is not looked at yet
         self.patience = 2 if shortening else 20
         for c in self.connections:
             c.connect(self.options.conninfo)
