@@ -18,6 +18,7 @@ release_tree() { # release_tree DIRECTORY
 	(pack_tree) | tar -x --no-same-owner -C "$TREE" -f - || die "the tree could not be copied to $TREE"
 	# A copy that is no git checkout may have been built.
 	rm -rf "$TREE"/sql/pgfairq--"$VERSION".sql "$TREE"/sql/pgfairq_cluster--"$VERSION".sql "$TREE"/sql/*.tmp "$TREE"/dist
+	rm -rf "$TREE/clients/node/node_modules" "$TREE/clients/node/dist"
 	find "$TREE" -name __pycache__ -prune -exec rm -rf {} +
 	find "$TREE" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
 }

@@ -99,7 +99,7 @@ find_test_user
 # it to another server or to another user's files. With EXEC set it takes the
 # shell's place, so that a signal to the one is a signal to the other.
 as_test_user() {
-	local clean=(env --default-signal=INT,QUIT -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE -u PGPASSWORD -u PGPASSFILE
+	local clean=(env --default-signal=INT,QUIT -u EXEC -u PGHOST -u PGPORT -u PGUSER -u PGDATABASE -u PGPASSWORD -u PGPASSFILE
 		-u PGSERVICE -u PGSERVICEFILE -u PGOPTIONS -u PGDATA -u PGHOSTADDR -u MAKEFLAGS -u MFLAGS -u MAKELEVEL
 		-u PSQLRC -u PERL5LIB -u PYTHONPATH -u TMPDIR HOME="${WORK:-/nonexistent}" LANG=C.UTF-8 LC_ALL=C.UTF-8)
 	if [ "$(id -u)" -ne 0 ]; then
