@@ -23,7 +23,7 @@ esac
 missing=()  # words for people
 packages=() # the packages that bring it
 wishes=() # packages that something can do without
-npm_packages=() # the same from npm
+npm_packages=() npm_wishes=() # the same from npm
 
 need() { # NEED WHAT PACKAGE...
 	missing+=("$1")
@@ -105,7 +105,7 @@ wanted() {
 # Uses major of look().
 look() {
 	local major
-	missing=() packages=() wishes=() npm_packages=()
+	missing=() packages=() wishes=() npm_packages=() npm_wishes=()
 	if [ "$purpose" = check-versions ]; then
 		have debootstrap || [ -x /usr/sbin/debootstrap ] || need "debootstrap" debootstrap
 		return
@@ -261,7 +261,7 @@ may_install() {
 
 look
 if [ ${#missing[@]} -eq 0 ]; then
-	[ ${#wishes[@]} -gt 0 ] || exit 0
+	[ $((${#wishes[@]} + ${#npm_wishes[@]})) -gt 0 ] || exit 0
 	if [ ${#wishes[@]} -gt 0 ] && ! may_install; then
 		say "Not installed, and left out (as root: apt-get install ${wishes[*]})."
 		wishes=()
@@ -362,6 +362,9 @@ npm_install() { # npm_install PACKAGE@VERSION...
 if [ ${#npm_packages[@]} -gt 0 ]; then
 	npm_install "${npm_packages[@]}" || die "npm could not install ${npm_packages[*]}; install it and try again"
 	look
+fi
+if [ ${#npm_wishes[@]} -gt 0 ]; then
+	npm_install "${npm_wishes[@]}" || say "npm could not install ${npm_wishes[*]}; what needs it is left out."
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then
