@@ -97,7 +97,9 @@ def is_day(fields, local):
 
 def oracle(fields, zone, moment):
     """The first tick, or None if there is none within the horizon."""
-    shown = max(t + offset(zone, t) for t in range(moment - 86400, moment + 1, 60))
+    # A clock is turned at a full minute, so the second before has shown the latest.
+    first = moment - 86400
+    shown = max(t + offset(zone, t) for t in range(first + 59 - first % 60, moment + 1, 60))
     shown = max(shown, moment + offset(zone, moment))
     for t in range(moment - 60, moment + 1):
         shown = max(shown, t + offset(zone, t))
