@@ -65,11 +65,12 @@ CREATE FUNCTION fairq_internal.at_wait_ready(int, text[], interval)
 RETURNS boolean LANGUAGE plproxy VOLATILE
 AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq_internal.wait_ready($2, $3); $$;
 
--- What a claim asks of nodes besides.
+-- What an enqueue asks of nodes besides.
 CREATE FUNCTION fairq_internal.at_tasks_here(int, text, bigint[])
 RETURNS bigint[] LANGUAGE plproxy VOLATILE
 AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq_internal.tasks_here($2, $3); $$;
 
+-- What a claim asks of nodes besides.
 CREATE FUNCTION fairq_internal.at_front(int, text, OUT class int, OUT ready bigint, OUT front float8, OUT floor float8)
 RETURNS SETOF record LANGUAGE plproxy VOLATILE
 AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT class, ready, front::float8 AS front, floor::float8 AS floor FROM fairq.front($2); $$;

@@ -20,7 +20,6 @@
 #include "sql/result_rows.h"
 #include "storage/queue_open.h"
 #include "storage/row_reader.h"
-#include "storage/row_writer.h"
 
 PG_FUNCTION_INFO_V1(fairq_as_owner);
 PG_FUNCTION_INFO_V1(fairq_tasks_here);

@@ -8,28 +8,6 @@ from typing import Any, Mapping, Optional, Sequence, Type, TypedDict, Union
 from .values import Duration, Group
 
 
-class QueueOptions(TypedDict, total=False):
-    """Settings of fairq.create_queue."""
-
-    policy: str
-    buckets: int
-    lease: Duration
-    max_attempts: int
-    backoff_base: Duration
-    backoff_max: Duration
-    backoff_jitter: float
-    max_ready: int
-    max_ready_per_group: int
-    max_depth: int
-    keep_done: Duration
-    durable_leases: bool
-    charge: str
-    notify: bool
-    expire_after: Duration
-    default_priority: int
-    group_required: bool
-
-
 class AlterOptions(TypedDict, total=False):
     """Settings of fairq.alter_queue."""
 
@@ -49,6 +27,12 @@ class AlterOptions(TypedDict, total=False):
     expire_after: Duration
     default_priority: int
     group_required: bool
+
+
+class QueueOptions(AlterOptions, total=False):
+    """Settings of fairq.create_queue."""
+
+    policy: str
 
 
 class PublishOptions(TypedDict, total=False):
@@ -105,9 +89,7 @@ class ScheduleOptions(TypedDict, total=False):
 
 def check(given: Mapping[str, Any], known: Type[Any], function: str) -> None:
     """Python checks the names of keywords that are written out; of these it does not."""
-    names = known.__annotations__
-    for base in known.__mro__[1:]:
-        names = {**getattr(base, "__annotations__", {}), **names}
+    names = known.__annotations__   # those of its bases as well
     for name in given:
         if name not in names:
             raise TypeError(f"{function} has no argument {name!r}; there are: {', '.join(sorted(names))}")
