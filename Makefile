@@ -88,7 +88,7 @@ bench-clients:
 	@QUICK=$(filter-out 0,$(QUICK)) SAVE=$(filter-out 0,$(SAVE)) test/scripts/bench-clients.sh
 
 mutants:
-	@SEED=$(SEED) N=$(N) FROM=$(FROM) JOBS=$(JOBS) test/scripts/mutants.sh
+	@SEED=$(SEED) N=$(N) ONLY="$(ONLY)" JOBS=$(JOBS) test/scripts/mutants.sh
 
 torture:
 	@test/scripts/torture.sh
@@ -160,6 +160,7 @@ docmoduledir = extension/pgfairq
 uninstall: uninstall-pages
 uninstall-pages:
 	rm -f $(addprefix '$(DESTDIR)$(docdir)/$(docmoduledir)'/, $(notdir $(DOCS)))
+	rmdir '$(DESTDIR)$(docdir)/$(docmoduledir)' 2>/dev/null || :
 
 $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 	@test -n "$(SQL_FRAGMENTS)" || { echo "no fragments in sql/install" >&2; exit 1; }

@@ -18,12 +18,13 @@ PLACES = {
     "pgfairq.control": r"^default_version *= *'([^']+)'",
     "pgfairq_cluster.control": r"^default_version *= *'([^']+)'",
     "CHANGELOG.md": r"^## (\d+\.\d+\.\d+)",
-    "README.md": r"^- This is version ([\d.]+\d)",
+    "README.md": r"^\*\*State\*\*: version ([\d.]+\d)",
     "packaging/debian/changelog": r"\Apgfairq \(([^)]+)-\d+\)",
     "packaging/cnpg/cluster.yaml": r"reference: \S+/pgfairq:([^-\s]+)-\d+-",
     "packaging/cnpg/database.yaml": r'version: "([^"]+)"',
     "clients/python/pyproject.toml": r'^version = "([^"]+)"',
     "clients/node/package.json": r'^  "version": "([^"]+)"',
+    "clients/node/package-lock.json": r'^  "version": "([^"]+)"',
     "clients/ruby/lib/active_job/fairq/version.rb": r'^ *VERSION = "([^"]+)"',
 }
 

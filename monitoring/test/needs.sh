@@ -2,4 +2,5 @@
 { have prometheus && have promtool; } || need "Prometheus" prometheus
 have prometheus-postgres-exporter || need "postgres_exporter" prometheus-postgres-exporter
 have prometheus-sql-exporter || need "sql_exporter" prometheus-sql-exporter
-{ python_has pytest && python_has yaml; } || need "Python's pytest and yaml" python3-pytest python3-yaml
+python_has pytest || need "Python's pytest" python3-pytest
+python_has yaml || need "Python's yaml" python3-yaml

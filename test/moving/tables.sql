@@ -95,9 +95,19 @@ CREATE TABLE river_job (
     unique_states bit(8),
     CHECK ((finalized_at IS NOT NULL) = (state IN ('cancelled', 'completed', 'discarded')))
 );
+-- It names no type: from PostgreSQL 17 on an index is made with a search path that has none of ours.
 CREATE FUNCTION river_job_state_in_bitmask(bitmask bit(8), state river_job_state) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT get_bit(bitmask, 8 - array_position(
-        '{available,cancelled,completed,discarded,pending,retryable,running,scheduled}'::river_job_state[], state)) = 1
+    SELECT CASE state
+        WHEN 'available' THEN get_bit(bitmask, 7) = 1
+        WHEN 'cancelled' THEN get_bit(bitmask, 6) = 1
+        WHEN 'completed' THEN get_bit(bitmask, 5) = 1
+        WHEN 'discarded' THEN get_bit(bitmask, 4) = 1
+        WHEN 'pending' THEN get_bit(bitmask, 3) = 1
+        WHEN 'retryable' THEN get_bit(bitmask, 2) = 1
+        WHEN 'running' THEN get_bit(bitmask, 1) = 1
+        WHEN 'scheduled' THEN get_bit(bitmask, 0) = 1
+        ELSE false
+    END
 $$;
 CREATE UNIQUE INDEX river_job_unique_idx ON river_job (unique_key)
     WHERE unique_key IS NOT NULL AND unique_states IS NOT NULL AND river_job_state_in_bitmask(unique_states, state);

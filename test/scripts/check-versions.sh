@@ -4,10 +4,10 @@
 #
 #   VERSIONS="17 18"   only these (15 16 17 18)
 #   SOURCE_16=FILE     PostgreSQL 16's source, postgresql-16.*.tar.*
-#   SUITES, PROVE_TESTS, JOBS, BUILD   as in check.sh
+#   SUITES, PROVE_TESTS, JOBS, LANES, SLOWER, BUILD   as in check.sh
 #
 # Each version comes from the Debian suite that has it, as debootstrap makes it
-# from its default mirror, with the machine's own settings for apt. No suite has
+# from the machine's own mirror (chroot.sh). No suite has
 # 16, so that is built from source if there is any. The chroots are kept in
 # $CACHE, and no package of the machine's is touched. Only root may make them.
 set -euo pipefail
@@ -33,7 +33,7 @@ if [ -n "${SOURCE_16:-}" ]; then
 fi
 if [ "$(id -u)" -ne 0 ]; then
 	have sudo || die "only root can make chroots, and there is no sudo"
-	exec sudo --preserve-env=VERSIONS,SOURCE_16,SUITES,PROVE_TESTS,JOBS,BUILD,CI "${BASH_SOURCE[0]}"
+	exec sudo --preserve-env=VERSIONS,SOURCE_16,SUITES,PROVE_TESTS,JOBS,LANES,SLOWER,BUILD,CI "${BASH_SOURCE[0]}"
 fi
 "$CHECKOUT/test/scripts/prerequisites.sh" check-versions
 LOGS=$(mktemp -d /tmp/pgfairq-versions.XXXXXX)
@@ -82,7 +82,7 @@ check_version() {
 	mkdir "$ROOT/root/pgfairq"
 	(pack_tree) | tar -x -f - --no-same-owner -C "$ROOT/root/pgfairq"
 	in_chroot CI=true PG_CONFIG="$config" ${SUITES:+SUITES="$SUITES"} ${PROVE_TESTS:+PROVE_TESTS="$PROVE_TESTS"} \
-		${JOBS:+JOBS="$JOBS"} \
+		${JOBS:+JOBS="$JOBS"} ${LANES:+LANES="$LANES"} ${SLOWER:+SLOWER="$SLOWER"} \
 		BUILD="${BUILD:-}" /root/pgfairq/test/scripts/check.sh </dev/null 2>&1 | tee "$LOGS/check-$version.log"
 }
 
@@ -112,7 +112,7 @@ foreach my $version (@versions)
 		{
 			$row{name} = $1 if /^PostgreSQL (\S+) of /;
 			($summary, $row{seconds}) = (1, $1) if /^=== summary \((\d+) s\)/;
-			$ended = 1 if $summary && /^\d+ passed, \d+ failed$/;
+			$ended = 1 if $summary && /^\d+ passed, \d+ failed, \d+ skipped$/;
 			next unless $summary && /^(\S+).*? (\d+) passed +(\d+) failed/;
 			push @columns, $1 unless $seen{$1}++;
 			$row{passed}{$1} += $2;

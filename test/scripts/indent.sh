@@ -8,6 +8,7 @@
 #
 #   INDENT_TOOLS=DIR    where pgindent, pg_bsd_indent and typedefs.list are
 #                       ($CACHE/indent); "no": nowhere
+#   INDENT_MISSING=WHY  what to say where they are not: why --get has not got them
 #
 # Debian's packages of the server have the three from version 16 on. Where the
 # server is older they come, once, from the source package of a later one in
@@ -100,7 +101,8 @@ own_types() {
 if ! find_tools; then
 	[ ! -f "$work/get.log" ] || tail -n 20 "$work/get.log" >&2
 	[ "$INDENT_TOOLS" = no ] || INDENT_TOOLS="neither of the server nor in $INDENT_TOOLS"
-	warn "there is no pgindent: $INDENT_TOOLS"
+	why=$(grep -hE '^(E:|Err:|error|mkdir|make|cc|gcc)' "$work/get.log" 2>/dev/null | tail -n 1 || true)
+	warn "${INDENT_MISSING:-there is no pgindent: $INDENT_TOOLS${why:+, and it cannot be got: $why}}"
 	exit 2
 fi
 [ "${1:-}" != --get ] || exit 0

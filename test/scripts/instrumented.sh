@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What check-assert.sh, check-asan.sh and check-valgrind.sh share: make check
 # on a server that is built for it, with INSTRUMENT. Not all suites: those that
-# run code of the server, and of the TAP tests those with many processes.
+# run code of the server, strangers' among them, and of the TAP tests those with
+# many processes.
 #
 #   MAJOR=17       on this version, not that of the machine's server
 #   PROVE_TESTS=…  these TAP tests instead
@@ -9,7 +10,7 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/server_build.sh"
 
-export INSTRUMENT SUITES=${SUITES:-regress isolation tap}
+export INSTRUMENT SUITES=${SUITES:-regress isolation tap hostile}
 # Those that have clients side by side say so by what they use.
 export PROVE_TESTS=${PROVE_TESTS-$(cd "$CHECKOUT" && grep -lE 'pgbench|python_program|FaultLoad' test/t/*.pl | tr '\n' ' ')}
 export BUILD="with_llvm=no ${BUILD:-}"
@@ -27,5 +28,6 @@ if [ -z "${MAJOR:-}" ]; then
 	MAJOR=$(pg_major "$PG_CONFIG")
 fi
 server_build "$INSTRUMENT" "$MAJOR"
+server_take_plproxy "$MAJOR"
 export PG_CONFIG
 exec "$CHECKOUT/test/scripts/check.sh"

@@ -23,19 +23,43 @@ esac
 missing=()  # words for people
 packages=() # the packages that bring it
 wishes=() # packages that something can do without
-npm_packages=() npm_wishes=() # the same from npm
+npm_part= npm_wish= # the same from npm: nothing, library or all
 
-need() { # NEED WHAT PACKAGE...
-	missing+=("$1")
+holds() { # HOLDS WORD ELEMENT...
+	local word=$1 element
 	shift
-	packages+=("$@")
+	for element in "$@"; do
+		[ "$element" != "$word" ] || return 0
+	done
+	return 1
 }
 
-need_npm() { # NEED_NPM PACKAGE VERSION
-	if [ ! -d "$NODE_PACKAGES/$1" ]; then
-		missing+=("$1 from npm")
-		npm_packages+=("$1@$2")
-	fi
+# Several suites need the same; it is named once.
+need() { # NEED WHAT PACKAGE...
+	local package
+	holds "$1" "${missing[@]}" || missing+=("$1")
+	for package in "${@:2}"; do
+		holds "$package" "${packages[@]}" || packages+=("$package")
+	done
+}
+
+# What comes from npm is in test/npm, each package at one version, with those that it
+# needs itself: the "library" is what the library for Node is compiled with, "all" is all.
+# Beside what was installed is the lock file that it was installed by, so that a
+# checkout that has other versions gets these.
+NPM_LOCK=$CHECKOUT/test/npm/package-lock.json
+NPM_INSTALLED=${NODE_PACKAGES%/*}
+
+npm_has() { # NPM_HAS library|all
+	[ -d "$NODE_PACKAGES" ] || return
+	cmp -s "$NPM_LOCK" "$NPM_INSTALLED/all.lock" ||
+		{ [ "$1" = library ] && cmp -s "$NPM_LOCK" "$NPM_INSTALLED/library.lock"; }
+}
+
+need_npm() { # NEED_NPM library|all
+	npm_has "$1" && return
+	need "packages from npm"
+	[ "$npm_part" = all ] || npm_part=$1
 }
 
 python_has() { # PYTHON_HAS MODULE
@@ -43,7 +67,7 @@ python_has() { # PYTHON_HAS MODULE
 }
 
 wish() { # WISH WHAT PACKAGE
-	wishes+=("$2")
+	holds "$2" "${wishes[@]}" || wishes+=("$2")
 }
 
 # The server's major version in package names: that of the PG_CONFIG asked for,
@@ -82,10 +106,7 @@ look_for_peers() {
 
 # The libraries for workers that ours are measured beside, and their brokers. What cannot be had is left out.
 look_for_libraries() {
-	local package
-	for package in graphile-worker@0.18 pg-boss@12 bullmq@6 ioredis@6; do
-		[ -d "$NODE_PACKAGES/${package%@*}" ] || npm_wishes+=("$package")
-	done
+	npm_has all || npm_wish=all
 	{ python_has celery && python_has kombu; } || wish "Celery" python3-celery
 	python_has redis || wish "Python's redis" python3-redis
 	python_has amqp || wish "Python's amqp" python3-amqp
@@ -96,16 +117,13 @@ look_for_libraries() {
 
 # Is a suite among those to be run?
 wanted() {
-	case " ${SUITES:-tap pgtap readme $PART_SUITES} " in
-	*" $1 "*) return 0 ;;
-	*) return 1 ;;
-	esac
+	[ -z "${SUITES:-}" ] || holds "$1" $SUITES
 }
 
 # Uses major of look().
 look() {
 	local major
-	missing=() packages=() wishes=() npm_packages=() npm_wishes=()
+	missing=() packages=() wishes=() npm_part='' npm_wish=''
 	if [ "$purpose" = check-versions ]; then
 		have debootstrap || [ -x /usr/sbin/debootstrap ] || need "debootstrap" debootstrap
 		return
@@ -174,11 +192,15 @@ look() {
 	fi
 	if wanted pgtap; then
 		look_for_pgtap
+		look_for_plproxy
+	fi
+	if wanted hostile; then
+		look_for_plproxy
 	fi
 	if wanted readme; then
 		look_for_plproxy
 		look_for_node_build
-		need_npm postgres 3
+		need_npm all
 		look_for_drivers
 	fi
 	local suite
@@ -194,6 +216,8 @@ look_for_server_build() {
 	have dpkg-source || need "dpkg-source" dpkg-dev
 	have bison || need "bison" bison
 	have flex || need "flex" flex
+	have pkg-config || need "pkg-config" pkg-config
+	pkg-config --exists icu-i18n 2>/dev/null || need "ICU's headers" libicu-dev
 	perl -MIPC::Run -e 1 2>/dev/null || need "Perl's IPC::Run" libipc-run-perl
 	if [ "$purpose" = check-valgrind ]; then
 		{ have valgrind && [ -f /usr/include/valgrind/memcheck.h ]; } || need "valgrind" valgrind
@@ -218,10 +242,7 @@ look_for_pgtap() {
 look_for_node_build() {
 	have node || need "Node.js" nodejs
 	have npm || need "npm" npm
-	need_npm pg 8
-	need_npm typescript 5
-	need_npm @types/node 20
-	need_npm @types/pg 8
+	need_npm library
 }
 
 # The drivers that doc/drivers.md has examples for.
@@ -261,7 +282,7 @@ may_install() {
 
 look
 if [ ${#missing[@]} -eq 0 ]; then
-	[ $((${#wishes[@]} + ${#npm_wishes[@]})) -gt 0 ] || exit 0
+	[ -n "${wishes[*]}$npm_wish" ] || exit 0
 	if [ ${#wishes[@]} -gt 0 ] && ! may_install; then
 		say "Not installed, and left out (as root: apt-get install ${wishes[*]})."
 		wishes=()
@@ -285,7 +306,35 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 		"${as_root[@]}" true || die "sudo refuses; as root, $hint"
 	fi
 	apt_get() {
-		"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"
+		"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -q -y -o DPkg::Lock::Timeout=300 "$@"
+	}
+
+	# Installs packages, and shows how much that is and, every five seconds, how far it is. What
+	# apt-get says goes to a log.
+	install_packages() { # INSTALL_PACKAGES LOG PACKAGE...
+		local log=$1 line total=0 fetched=0 unpacked=0 ready=0 shown=$SECONDS
+		shift
+		apt_get install --no-install-recommends "$@" 2>&1 | tee "$log" | while IFS= read -r line; do
+			case $line in
+			*" newly installed, "*)
+				total=${line%% newly installed, *} total=${total##* }
+				line=${line%% upgraded, *} total=$((total + line))
+				;;
+			"Need to get "* | "After this operation, "*) say "  $line" ;;
+			Get:*) fetched=$((fetched + 1)) ;;
+			"Unpacking "*) unpacked=$((unpacked + 1)) ;;
+			"Setting up "*) ready=$((ready + 1)) ;;
+			*) continue ;;
+			esac
+			if [ $((SECONDS - shown)) -ge 5 ] || { [ $ready -gt 0 ] && [ $ready -eq "$total" ]; }; then
+				shown=$SECONDS
+				if [ $unpacked -gt 0 ]; then # apt sets some up before it unpacks the others
+					say "  of $total packages $unpacked are unpacked, $ready are installed"
+				else
+					say "  $fetched of $total packages are fetched"
+				fi
+			fi
+		done
 	}
 
 	say "Reading the package lists (apt-get update)."
@@ -327,7 +376,7 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 			is_installed "$package" || new_packages+=("$package")
 		done
 		log=$(mktemp)
-		if ! apt_get install --no-install-recommends "${packages[@]}" >"$log" 2>&1; then
+		if ! install_packages "$log" "${packages[@]}"; then
 			tail -n 40 "$log" >&2
 			rm -f "$log"
 			die "apt-get could not install: ${packages[*]}"
@@ -351,20 +400,38 @@ if [ $((${#packages[@]} + ${#wishes[@]})) -gt 0 ]; then
 	look
 fi
 
-# npm notes them in a package.json beside them, and so keeps what it was asked for before.
-npm_install() { # npm_install PACKAGE@VERSION...
-	say "Installing from npm, into test/.node: $*"
-	mkdir -p "$(dirname "$NODE_PACKAGES")" &&
-		npm install --silent --no-fund --no-audit --fetch-retries=1 --fetch-timeout=30000 \
-			--prefix "$(dirname "$NODE_PACKAGES")" "$@" >/dev/null
+# The Node that came from npm, where those look who want it; Debian's npm removes that
+# link beside a package for another processor.
+own_node() { # own_node DIRECTORY
+	local node
+	for node in "$1"/node-linux-*/bin/node; do
+		[ ! -x "$node" ] || ln -sfn "../${node#"$1"/}" "$1/.bin/node"
+	done
 }
 
-if [ ${#npm_packages[@]} -gt 0 ]; then
-	npm_install "${npm_packages[@]}" || die "npm could not install ${npm_packages[*]}; install it and try again"
+# In a directory of its own first: what is there stays whole until the new is. No
+# package runs a program of its own.
+npm_install() { # npm_install library|all
+	local new=$NPM_INSTALLED/new.$$ omit=()
+	[ "$1" = all ] || omit=(--omit=dev --omit=optional)
+	say "Installing from npm, into test/.node: $1 of test/npm/package.json, at most 190 MB on the disk"
+	mkdir -p "$new" && cp "${NPM_LOCK%/*}"/package*.json "$new/" &&
+		(cd "$new" && npm ci --silent --no-fund --no-audit --ignore-scripts --prefer-offline \
+			--fetch-retries=2 --fetch-timeout=60000 "${omit[@]}" >/dev/null) &&
+		own_node "$new/node_modules" && rm -rf "$new"/node_modules/node-linux-*/{include,share} "$NODE_PACKAGES" "$NPM_INSTALLED"/*.lock &&
+		mv "$new/node_modules" "$NODE_PACKAGES" && cp "$NPM_LOCK" "$NPM_INSTALLED/$1.lock" || {
+		rm -rf "$new"
+		return 1
+	}
+	rm -rf "$new"
+}
+
+if [ -n "$npm_part" ]; then
+	npm_install "$npm_part" || die "npm could not install what test/npm/package.json names ($npm_part); npm's log is in ~/.npm/_logs"
 	look
 fi
-if [ ${#npm_wishes[@]} -gt 0 ]; then
-	npm_install "${npm_wishes[@]}" || say "npm could not install ${npm_wishes[*]}; what needs it is left out."
+if [ -n "$npm_wish" ]; then
+	npm_install "$npm_wish" || say "npm could not install what test/npm/package.json names; what needs it is left out."
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then

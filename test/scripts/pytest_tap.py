@@ -14,14 +14,16 @@ import pytest
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config):
     standard = config.pluginmanager.getplugin("terminalreporter")
+    writer = config.get_terminal_writer()
     if standard is not None:
         config.pluginmanager.unregister(standard)
-    config.pluginmanager.register(Reporter(), "tap-reporter")
+    config.pluginmanager.register(Reporter(writer), "terminalreporter")
 
 
 class Reporter:
-    def __init__(self):
+    def __init__(self, writer):
         self.number = 0
+        self._tw = writer   # pytest 8 asks the reporter for it when an assert that compares fails
 
     def line(self, passed, name, text=""):
         self.number += 1

@@ -38,6 +38,7 @@ for page in "$checkout"/doc/*.md; do
 	new_database "$first" && "$python" "$scripts/readme_commands.py" "$page" || status=1
 done
 "$python" "$scripts/readme_reference.py" "$checkout" || status=1
+"$python" "$scripts/readme_figures.py" "$checkout" || status=1
 "$python" "$scripts/readme_links.py" "$checkout" || status=1
 wait $! || status=1
 cat "$workers"

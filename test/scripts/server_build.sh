@@ -73,7 +73,7 @@ fetch_source() {
 #              gcc's address sanitizer (asan_memcheck.h)
 #   valgrind   the same, for valgrind
 server_build() {
-	local kind=$1 major=$2 flags= target build log
+	local kind=$1 major=$2 flags= target build log options
 	case $kind in
 	assert) ;;
 	asan) flags="-DUSE_VALGRIND -I$CACHE/asan" ;;
@@ -88,25 +88,37 @@ server_build() {
 		cp "$CHECKOUT/test/scripts/asan_memcheck.h" "$CACHE/asan/valgrind/memcheck.h"
 	fi
 	PG_CONFIG=$target/bin/pg_config
-	[ ! -f "$target/complete" ] || return 0
+	# with ICU, as the distribution's: there is no other way to some collations
+	options="--enable-cassert --enable-debug --enable-tap-tests --without-readline --without-zlib --with-icu"
+	[ "$(cat "$target/complete" 2>/dev/null)" != "$options" ] || return 0
 
 	say "Building $(basename "$SOURCE" .dsc) ($kind) into $target; this takes some minutes, once."
 	build=$CACHE/build-$kind.$$
 	log=$target.log
 	rm -rf "$target" "$build"
+	# The server's Makefile writes its headers only where it is the outermost make, and
+	# COPT, the sanitizers, is for pgfairq alone.
 	# -O1 and frame pointers for call stacks that can be read
-	if ! {
+	if ! (
+		unset MAKEFLAGS MFLAGS MAKELEVEL COPT
 		mkdir "$build" && dpkg-source --no-check -x "$SOURCE" "$build/source" && cd "$build/source" &&
-			CPPFLAGS=$flags CFLAGS="-O1 -g -fno-omit-frame-pointer" ./configure --prefix="$target" \
-				--enable-cassert --enable-debug --enable-tap-tests \
-				--without-readline --without-zlib $([ "$major" -lt 16 ] || echo --without-icu) &&
+			CPPFLAGS=$flags CFLAGS="-O1 -g -fno-omit-frame-pointer" ./configure --prefix="$target" $options &&
 			make -s -j"$(nproc)" && make -s install &&
 			make -s -C contrib/amcheck && make -s -C contrib/amcheck install
-	} >"$log" 2>&1 </dev/null; then
+	) >"$log" 2>&1 </dev/null; then
 		tail -n 40 "$log" >&2
 		die "PostgreSQL could not be built; all of it is in $log"
 	fi
 	cd /
 	rm -rf "$build"
-	: >"$target/complete"
+	echo "$options" >"$target/complete"
+}
+
+# server_take_plproxy MAJOR: a server of our own gets the PL/Proxy that the
+# distribution has for its major version, which loads there.
+server_take_plproxy() {
+	local from=/usr/lib/postgresql/$1/bin/pg_config
+	[ -x "$from" ] && [ -f "$("$from" --pkglibdir)/plproxy.so" ] || return 0
+	cp "$("$from" --pkglibdir)/plproxy.so" "$("$PG_CONFIG" --pkglibdir)/"
+	cp "$("$from" --sharedir)"/extension/plproxy* "$("$PG_CONFIG" --sharedir)/extension/"
 }

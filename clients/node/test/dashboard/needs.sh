@@ -2,4 +2,4 @@
 look_for_node_build
 look_for_plproxy
 have chromium || need "Chromium" chromium
-need_npm playwright-core 1
+need_npm all
