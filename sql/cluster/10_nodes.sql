@@ -44,6 +44,10 @@ DECLARE
     had text[];
     options text[] := '{}';
 BEGIN
+    IF TG_RELID <> 'fairq.node'::regclass THEN
+        RAISE EXCEPTION 'fairq_internal.node_written() is a trigger of "fairq.node" alone'
+            USING ERRCODE = 'trigger_protocol_violated', HINT = 'Drop the trigger that calls it.';
+    END IF;
     -- one at least, which PL/Proxy wants
     SELECT coalesce(max(n.place), 0) + 1 INTO places FROM fairq.node n;
     SELECT array(SELECT split_part(option, '=', 1) FROM unnest(s.srvoptions) option) INTO had

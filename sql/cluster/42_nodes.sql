@@ -16,14 +16,44 @@ BEGIN
 END
 $$;
 
+-- What waits for a lock makes others wait that come after it. So this one is asked for for
+-- a fifth of a second at a time, and let go for another: whoever has it for long, with a
+-- transaction that stays open, holds up the administrator and nobody else.
+CREATE FUNCTION fairq_internal.try_lock_nodes()
+RETURNS boolean LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout = '200ms'
+AS $$
+BEGIN
+    LOCK TABLE fairq.node IN EXCLUSIVE MODE;
+    RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN false;
+END
+$$;
+
 -- The lock that changes of the list of nodes take. It lets calls of applications read the
 -- list; what is created and altered at all nodes waits, so a new node misses none of it.
 CREATE FUNCTION fairq_internal.lock_nodes()
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
+DECLARE
+    began timestamptz := clock_timestamp();
+    patience interval := least(nullif(current_setting('lock_timeout')::interval, '0'), '1 min');
+    holders text;
 BEGIN
-    LOCK TABLE fairq.node IN EXCLUSIVE MODE;
+    WHILE NOT fairq_internal.try_lock_nodes() LOOP
+        IF clock_timestamp() > began + patience THEN
+            SELECT string_agg(DISTINCT l.pid::text, ', ') INTO holders FROM pg_locks l
+                WHERE l.relation = 'fairq.node'::regclass AND l.granted AND l.pid <> pg_backend_pid()
+                AND l.mode IN ('RowShareLock', 'ExclusiveLock', 'RowExclusiveLock', 'AccessExclusiveLock');
+            RAISE EXCEPTION 'the list of nodes is in use'
+                USING ERRCODE = 'lock_not_available', DETAIL = format('Processes that have it locked: %s.', coalesce(holders, 'none any more')),
+                HINT = 'A transaction that has called fairq.schedule() has it until its end. End it, or try again.';
+        END IF;
+        PERFORM pg_sleep(0.2);
+    END LOOP;
 END
 $$;
 
@@ -50,7 +80,7 @@ BEGIN
         RAISE EXCEPTION 'invalid value for argument "connection": "%"', regexp_replace(connection, ':[^:/@]*@', ':...@')
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Give keywords and values, like ''host=db1,db2 dbname=app target_session_attrs=read-write''.';
     END IF;
-    word := (regexp_match(connection, '\m(user|password|passfile)\s*='))[1];
+    word := (regexp_match(connection, '\m(user|password|passfile|sslpassword|oauth_client_secret|scram_client_key|scram_server_key)\s*='))[1];
     IF word IS NOT NULL THEN
         RAISE EXCEPTION 'the connection of a node must not have "%"', word
             USING ERRCODE = 'invalid_parameter_value', DETAIL = 'Every role can read the options of a server, and calls are made at the nodes as the role that makes them here.',

@@ -25,23 +25,55 @@ BEGIN
 END
 $$;
 
--- End what was begun at a node; returns how many tasks have arrived.
-CREATE FUNCTION fairq_internal.finish_moves(source int)
-RETURNS bigint LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+-- End what was begun with a batch of a queue; false: it is to be tried again.
+CREATE FUNCTION fairq_internal.finish_move(source int, batch uuid, target int, name text)
+RETURNS boolean LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM fairq.node n WHERE n.node = target) THEN
+        PERFORM fairq_internal.node_depart_no_more(source, batch);
+        RETURN false;
+    END IF;
+    RETURN fairq_internal.deliver(source, batch, target, name);
+END
+$$;
+
+-- One queue does not keep the others: what the owner has attached to its table may refuse
+-- its tasks. Called where an error of one queue is caught.
+CREATE FUNCTION fairq_internal.stays(name text, source int, state text, message text)
+RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE WARNING 'could not move the tasks of queue "%" from node %: %', name, source, message
+        USING ERRCODE = state, HINT = 'Other queues are moved. Remove what refuses the tasks, and call fairq.move_tasks() again.';
+END
+$$;
+
+-- End what was begun at a node; returns how many tasks have arrived, and which queues
+-- have refused theirs.
+CREATE FUNCTION fairq_internal.finish_moves(source int, OUT moved bigint, OUT refused text[])
+RETURNS record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     d record;
-    moved bigint := 0;
 BEGIN
+    moved := 0;
+    refused := '{}';
     FOR d IN SELECT * FROM fairq_internal.node_departures(source) LOOP
-        IF NOT EXISTS (SELECT FROM fairq.node n WHERE n.node = d.target) THEN
-            PERFORM fairq_internal.node_depart_no_more(source, d.batch);
-        ELSIF fairq_internal.deliver(source, d.batch, d.target, d.queue) THEN
-            moved := moved + d.tasks;
-        END IF;
+        BEGIN
+            IF fairq_internal.finish_move(source, d.batch, d.target, d.queue) THEN
+                moved := moved + d.tasks;
+            END IF;
+        EXCEPTION WHEN connection_failure THEN
+            RAISE;
+        WHEN OTHERS THEN
+            PERFORM fairq_internal.stays(d.queue, source, SQLSTATE, SQLERRM);
+            refused := refused || d.queue;
+        END;
     END LOOP;
-    RETURN moved;
 END
 $$;
 
@@ -90,6 +122,7 @@ AS $$
 DECLARE
     name text;
     moved bigint;
+    refused text[];
     stay record;
 BEGIN
     PERFORM fairq_internal.require_owner('move_tasks');
@@ -103,9 +136,16 @@ BEGIN
         RAISE EXCEPTION 'node % is not being drained', node
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call fairq.drain_node() first: new tasks would come while others leave.';
     END IF;
-    moved := fairq_internal.finish_moves(node);
+    SELECT * INTO moved, refused FROM fairq_internal.finish_moves(node);
     FOR name IN SELECT * FROM fairq_internal.node_queue_names(node) LOOP
-        moved := moved + fairq_internal.move_queue(node, name, batch);
+        CONTINUE WHEN name = ANY (refused);
+        BEGIN
+            moved := moved + fairq_internal.move_queue(node, name, batch);
+        EXCEPTION WHEN connection_failure THEN
+            RAISE;
+        WHEN OTHERS THEN
+            PERFORM fairq_internal.stays(name, node, SQLSTATE, SQLERRM);
+        END;
     END LOOP;
     SELECT * INTO stay FROM fairq_internal.node_load(node);
     IF stay.ready + stay.leased + stay.waiting > 0 THEN

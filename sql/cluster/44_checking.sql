@@ -137,7 +137,8 @@ BEGIN
             node := number;
             object := format('queue "%s"', d.queue);
             problem := format('%s tasks are on their way to node %s', d.tasks, d.target);
-            repaired := fairq_internal.repair(format('SELECT fairq_internal.lock_moves(%1$s), fairq_internal.finish_moves(%1$s)', number), repair);
+            repaired := fairq_internal.repair(format('SELECT fairq_internal.lock_moves(%1$s), fairq_internal.finish_move(%1$s, %2$L, %3$s, %4$L)',
+                number, d.batch, d.target, d.queue), repair);
             RETURN NEXT;
         END LOOP;
     END LOOP;

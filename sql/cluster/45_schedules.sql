@@ -83,6 +83,9 @@ BEGIN
         EXCEPTION WHEN connection_failure THEN
             RAISE WARNING 'schedule "%" of node % did not move: %', s.name, number, SQLERRM
                 USING ERRCODE = 'connection_failure', HINT = 'Call fairq.drain_node() again when the node is there, or fairq.drop_node() if it is lost.';
+        WHEN OTHERS THEN
+            RAISE WARNING 'schedule "%" of node % did not move: %', s.name, number, SQLERRM
+                USING ERRCODE = SQLSTATE, HINT = 'Others have. Call fairq.drain_node() again when the cause is gone.';
         END;
     END LOOP;
 END

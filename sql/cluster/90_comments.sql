@@ -36,6 +36,7 @@ COMMENT ON FUNCTION fairq_internal.at_node_queue_definitions IS 'fairq_internal.
 COMMENT ON FUNCTION fairq_internal.node_define_queue IS 'Calls fairq_internal.define_queue at a node.';
 COMMENT ON FUNCTION fairq_internal.at_node_define_queue IS 'fairq_internal.node_define_queue, at the node of a place.';
 COMMENT ON FUNCTION fairq_internal.require_owner IS 'Refuses a role that does not own the tables of the extension, and a standby.';
+COMMENT ON FUNCTION fairq_internal.try_lock_nodes IS 'Lock the list of nodes if that takes less than a fifth of a second; returns whether.';
 COMMENT ON FUNCTION fairq_internal.lock_nodes IS 'Lets only one transaction change the list of nodes.';
 COMMENT ON FUNCTION fairq_internal.version_fits IS 'Whether two versions may work together.';
 COMMENT ON FUNCTION fairq_internal.complete_connection IS 'Checks a connection string, and says in it what it does not of silent servers.';
@@ -69,7 +70,9 @@ COMMENT ON FUNCTION fairq_internal.node_depart_no_more IS 'Calls fairq_internal.
 COMMENT ON FUNCTION fairq_internal.at_node_depart_no_more IS 'fairq_internal.node_depart_no_more, at the node of a place.';
 COMMENT ON FUNCTION fairq_internal.place_task IS 'The node that gets a task of a group, and of a unique key.';
 COMMENT ON FUNCTION fairq_internal.deliver IS 'Brings a batch of tasks to its node; false if that is out of reach.';
-COMMENT ON FUNCTION fairq_internal.finish_moves IS 'Brings all batches that have left a node to theirs; returns how many tasks have arrived.';
+COMMENT ON FUNCTION fairq_internal.finish_move IS 'Brings a batch that has left a node to its own; returns whether it has arrived.';
+COMMENT ON FUNCTION fairq_internal.stays IS 'Says in a warning that tasks of a queue stay at their node, and why.';
+COMMENT ON FUNCTION fairq_internal.finish_moves IS 'Brings all batches that have left a node to theirs; returns how many tasks have arrived, and which queues refused them.';
 COMMENT ON FUNCTION fairq_internal.lock_moves IS 'Lets only one transaction move the tasks of a node.';
 COMMENT ON FUNCTION fairq_internal.move_queue IS 'Moves the tasks of one queue of a node; returns how many have arrived.';
 COMMENT ON FUNCTION fairq_internal.repair IS 'Runs a statement if that is wanted; says what has come of it.';

@@ -28,7 +28,8 @@ CREATE TYPE fairq.task_status AS (
     address fairq.address,
     unique_key pg_catalog.text,
     last_error pg_catalog.text,
-    expires_at pg_catalog.timestamptz
+    expires_at pg_catalog.timestamptz,
+    lease pg_catalog.interval
 );
 
 CREATE TYPE fairq.task_position AS (

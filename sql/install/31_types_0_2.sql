@@ -20,3 +20,21 @@ CREATE TYPE fairq.outcome AS (
     last_error pg_catalog.text,
     done_at pg_catalog.timestamptz
 );
+
+CREATE TYPE fairq.task_done AS (
+    id pg_catalog.int8,
+    enqueued_at pg_catalog.timestamptz,
+    claimed_at pg_catalog.timestamptz,
+    done_at pg_catalog.timestamptz,
+    run_at pg_catalog.timestamptz,
+    priority pg_catalog.int8,
+    cost pg_catalog.float4,
+    attempts pg_catalog.int4,
+    outcome pg_catalog.text,
+    group_key pg_catalog.text,
+    payload pg_catalog.jsonb,
+    headers pg_catalog.jsonb,
+    unique_key pg_catalog.text,
+    last_error pg_catalog.text,
+    result pg_catalog.jsonb
+);

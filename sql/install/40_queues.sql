@@ -35,6 +35,14 @@ CREATE OR REPLACE FUNCTION fairq.purge_group(queue text, group_key text)
 RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_purge_group';
 
+CREATE OR REPLACE FUNCTION fairq.forget_key(queue text, unique_key text)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_forget_key';
+
+CREATE OR REPLACE FUNCTION fairq.forget_keys(queue text)
+RETURNS bigint LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_forget_keys';
+
 CREATE OR REPLACE FUNCTION fairq.pause(queue text)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_pause';

@@ -22,13 +22,19 @@ CREATE OR REPLACE FUNCTION fairq.ack_and_claim(queue text, receipts uuid[], max_
 RETURNS SETOF fairq.task LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_ack_and_claim';
 
-CREATE OR REPLACE FUNCTION fairq.nack(receipt uuid, error text DEFAULT NULL, delay interval DEFAULT NULL)
+CREATE OR REPLACE FUNCTION fairq.nack(receipt uuid, error text DEFAULT NULL, delay interval DEFAULT NULL,
+    final boolean DEFAULT false)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_nack';
 
-CREATE OR REPLACE FUNCTION fairq.nack_many(receipts uuid[], errors text[] DEFAULT NULL, delay interval DEFAULT NULL)
+CREATE OR REPLACE FUNCTION fairq.nack_many(receipts uuid[], errors text[] DEFAULT NULL, delay interval DEFAULT NULL,
+    final boolean DEFAULT false)
 RETURNS SETOF uuid LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_nack_many';
+
+CREATE OR REPLACE FUNCTION fairq.set_progress(receipt uuid, progress jsonb)
+RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_set_progress';
 
 CREATE OR REPLACE FUNCTION fairq.extend(receipt uuid, lease interval DEFAULT NULL)
 RETURNS timestamptz LANGUAGE C VOLATILE PARALLEL UNSAFE

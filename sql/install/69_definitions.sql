@@ -25,7 +25,6 @@ AS $$
     JOIN pg_class c ON c.relname = 'q_' || q.queue AND c.relkind = 'r'
     WHERE c.relnamespace = 'fairq'::regnamespace
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.queue_definitions() FROM PUBLIC;
 
 -- Make a queue what a definition says: the whole queue if there is none, and else the
 -- groups' settings and topics that it lacks; with anew all but its policy, and nothing
@@ -83,9 +82,11 @@ BEGIN
     PERFORM fairq_internal.give_queue(name, definition ->> 'owner', definition -> 'grants');
 END
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.define_queue(text, jsonb, boolean) FROM PUBLIC;
 
--- Give the tables of a queue to a role, and others what is granted to them.
+-- Give the tables of a queue to a role, and others what is granted to them. A definition
+-- is what another node says, and that may be anybody's: nothing of it becomes SQL. And a
+-- table is not given from one role to another, as which the first would run code that it
+-- has attached: but a superuser, the caller, and who may act as the other gives it.
 CREATE OR REPLACE FUNCTION fairq_internal.give_queue(name text, owner text, grants jsonb)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -94,11 +95,22 @@ DECLARE
     r record;
 BEGIN
     FOR r IN
-        SELECT c.oid::regclass AS relation FROM pg_class c
+        SELECT c.oid::regclass AS relation, c.relowner FROM pg_class c
         WHERE c.relnamespace = 'fairq'::regnamespace AND c.relkind = 'r'
         AND c.relname IN ('q_' || name, 'done_' || name) AND c.relowner::regrole <> quote_ident(owner)::regrole
     LOOP
+        IF r.relowner <> current_user::regrole AND NOT pg_has_role(r.relowner, quote_ident(owner)::regrole, 'MEMBER') THEN
+            RAISE EXCEPTION 'table "%" belongs to role "%", and is not given to role "%"', r.relation, pg_get_userbyid(r.relowner), owner
+                USING ERRCODE = 'insufficient_privilege', HINT = 'If it is to be, use ALTER TABLE: code that is attached to the table runs as the new owner then.';
+        END IF;
         EXECUTE format('ALTER TABLE %s OWNER TO %I', r.relation, owner);
+    END LOOP;
+    FOR r IN SELECT g.value FROM jsonb_array_elements(grants) g
+        WHERE g.value ->> 'prefix' IN ('q_', 'done_', 'ids_of_') IS NOT TRUE OR g.value ->> 'privilege'
+            IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 'TRIGGER', 'MAINTAIN', 'USAGE') IS NOT TRUE
+    LOOP
+        RAISE EXCEPTION 'invalid grant in the definition of queue "%": %', name, left(r.value::text, 200)
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'See what is at the node that says so: it may be hostile.';
     END LOOP;
     FOR r IN
         SELECT c.oid::regclass AS relation, c.relkind, g ->> 'privilege' AS privilege, g ->> 'role' AS role, (g ->> 'grantable')::boolean AS grantable
@@ -110,4 +122,3 @@ BEGIN
     END LOOP;
 END
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.give_queue(text, text, jsonb) FROM PUBLIC;

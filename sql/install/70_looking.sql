@@ -10,6 +10,26 @@ CREATE OR REPLACE FUNCTION fairq.tasks(queue text, state text DEFAULT NULL, grou
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_tasks';
 
+CREATE OR REPLACE FUNCTION fairq.get_task_by_key(queue text, unique_key text)
+RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
+AS 'MODULE_PATHNAME', 'fairq_get_task_by_key';
+
+CREATE OR REPLACE FUNCTION fairq.get_done_task(queue text, id bigint, done_at timestamptz DEFAULT NULL)
+RETURNS SETOF fairq.task_done LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
+AS 'MODULE_PATHNAME', 'fairq_get_done_task';
+
+-- A part of a queue or of its archive that takes as long however many there are: for pages of
+-- the dashboard, each of which begins where the one before has ended.
+CREATE OR REPLACE FUNCTION fairq_internal.tasks_page(queue text, after_id bigint, max_rows int, max_tasks int,
+    state text, group_key text, OUT ids bigint[], OUT last_id bigint)
+RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_tasks_page';
+
+CREATE OR REPLACE FUNCTION fairq_internal.done_page(queue text, before timestamptz, before_id bigint, max_rows int, max_tasks int,
+    outcome text, group_key text, OUT ids bigint[], OUT times timestamptz[], OUT last_time timestamptz, OUT last_id bigint)
+RETURNS record LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_done_page';
+
 CREATE OR REPLACE FUNCTION fairq.cancel(queue text, id bigint)
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_cancel';
@@ -91,14 +111,17 @@ BEGIN
                 AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
                 ORDER BY q.queue
     LOOP
-        -- An owner who has made his table unfit, or has row security on it,
-        -- does not keep us from the others'.
+        -- An owner who has made the table unfit, has it locked, or has row security
+        -- or code on it that fails, does not keep us from the others'.
         BEGIN
+            EXECUTE pg_catalog.format('LOCK TABLE ONLY fairq.%I IN ACCESS SHARE MODE NOWAIT', 'q_' || name);
             RETURN QUERY SELECT name, t.id, t.group_key, t.payload, t.headers,
                 t.priority, t.attempts, t.enqueued_at, t.last_error
                 FROM fairq.tasks(name, 'dead'::pg_catalog.text, NULL::pg_catalog.text) t; -- no other function's arguments
-        EXCEPTION WHEN invalid_table_definition OR insufficient_privilege OR configuration_limit_exceeded THEN
+        EXCEPTION WHEN invalid_table_definition OR insufficient_privilege OR configuration_limit_exceeded OR lock_not_available THEN
             NULL;
+        WHEN OTHERS THEN
+            RAISE WARNING 'dead tasks of queue "%" are left out: %', name, SQLERRM USING ERRCODE = SQLSTATE;
         END;
     END LOOP;
 END

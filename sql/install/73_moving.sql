@@ -32,7 +32,6 @@ REVOKE ALL ON fairq_internal.arrived FROM PUBLIC;
 CREATE OR REPLACE FUNCTION fairq_internal.as_owner(queue text, statement text, argument jsonb)
 RETURNS SETOF jsonb LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_as_owner';
-REVOKE ALL ON FUNCTION fairq_internal.as_owner(text, text, jsonb) FROM PUBLIC;
 
 -- Which of these tasks the queue has. A task that was moved has the number of another node.
 CREATE OR REPLACE FUNCTION fairq_internal.tasks_here(queue text, ids bigint[])
@@ -60,19 +59,19 @@ BEGIN
         ') t ORDER BY t.part, t.address, t.id LIMIT %2$s', 'q_' || name, most), to_jsonb(skip)) t;
 END
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.tasks_to_move(text, int, bigint[]) FROM PUBLIC;
 
 -- Take tasks out of a queue for a node; returns which. A row is deleted first, and no
 -- lease is granted on it from then on; if there is one already, or another task of its
--- unique key stays here, that task stays, too. The lock keeps out whoever would make
--- others wait for one that leaves.
+-- unique key stays here, or another waits for it, that task stays, too. The lock keeps out
+-- whoever would make others wait for one that leaves, and all queues that have such: so it
+-- comes last, when no code of the owner's is run any more (casts, triggers, index predicates).
 CREATE OR REPLACE FUNCTION fairq_internal.depart(name text, ids bigint[], batch uuid, target int)
 RETURNS bigint[] LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    stay bigint[];
+    stay bigint[] := '{}';
     keys jsonb;
     statement text := format(
         'WITH chosen AS MATERIALIZED (SELECT q.id FROM fairq.%1$I q'
@@ -81,9 +80,8 @@ DECLARE
         ' RETURNING to_jsonb(q) - ''{address,payload,headers}''::text[]'
         ' || jsonb_build_object(''payload'', q.payload::text, ''headers'', q.headers::text)', 'q_' || name);
 BEGIN
-    LOCK TABLE fairq.dependency IN SHARE ROW EXCLUSIVE MODE;
-    stay := array(SELECT unnest(ARRAY[d.task, d.predecessor]) FROM fairq.dependency d WHERE d.queue = name);
     LOOP
+        stay := stay || array(SELECT unnest(ARRAY[d.task, d.predecessor]) FROM fairq.dependency d WHERE d.queue = name);
         ids := array(SELECT i FROM unnest(ids) WITH ORDINALITY AS given (i, n) WHERE i <> ALL (stay) ORDER BY n);
         BEGIN
             INSERT INTO fairq_internal.departing (queue, id, batch, target, turn, task)
@@ -100,6 +98,9 @@ BEGIN
                     JOIN fairq_internal.departing d ON d.task -> 'unique_key' = k AND d.task ->> 'state' <> 'd'
                     WHERE d.batch = depart.batch);
             END IF;
+            LOCK TABLE fairq.dependency IN SHARE ROW EXCLUSIVE MODE;
+            stay := stay || array(SELECT i FROM fairq.dependency d, unnest(ARRAY[d.task, d.predecessor]) i
+                WHERE d.queue = name AND i = ANY (ids));
             EXIT WHEN stay = '{}';
             RAISE SQLSTATE 'FQ001'; -- back to where no task has left
         EXCEPTION WHEN SQLSTATE 'FQ001' THEN
@@ -109,7 +110,6 @@ BEGIN
     RETURN array(SELECT d.id FROM fairq_internal.departing d WHERE d.batch = depart.batch ORDER BY d.turn);
 END
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.depart(text, bigint[], uuid, int) FROM PUBLIC;
 
 -- The batches that have left, and one of them as it travels.
 CREATE OR REPLACE FUNCTION fairq_internal.departures(OUT batch uuid, OUT target int, OUT queue text, OUT tasks bigint)
@@ -119,7 +119,6 @@ AS $$
     SELECT d.batch, d.target, d.queue, count(*) FROM fairq_internal.departing d
     GROUP BY d.batch, d.target, d.queue ORDER BY d.queue, min(d.id)
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.departures() FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION fairq_internal.departing_tasks(batch uuid)
 RETURNS jsonb LANGUAGE sql STABLE PARALLEL SAFE
@@ -127,7 +126,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     SELECT jsonb_agg(d.task ORDER BY d.turn) FROM fairq_internal.departing d WHERE d.batch = $1
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.departing_tasks(uuid) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION fairq_internal.forget_departed(batch uuid)
 RETURNS bigint LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -135,7 +133,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
     WITH gone AS (DELETE FROM fairq_internal.departing d WHERE d.batch = $1 RETURNING 1) SELECT count(*) FROM gone
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.forget_departed(uuid) FROM PUBLIC;
 
 -- Enqueue a batch of another node, once. Its tasks keep their ids, by which users know
 -- them and what they have led to, and which no node gives again; what was ready is
@@ -171,7 +168,6 @@ BEGIN
         relation, columns, expressions), tasks);
 END
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.arrive(uuid, text, jsonb) FROM PUBLIC;
 
 -- Tasks that have left for a node that is no more come back to their queue.
 CREATE OR REPLACE FUNCTION fairq_internal.depart_no_more(batch uuid)
@@ -182,4 +178,3 @@ AS $$
     SELECT coalesce(sum(fairq_internal.arrive(gen_random_uuid(), b.queue, b.tasks)), 0)::bigint
     FROM (SELECT queue, jsonb_agg(task ORDER BY turn) AS tasks FROM gone GROUP BY queue) b
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.depart_no_more(uuid) FROM PUBLIC;

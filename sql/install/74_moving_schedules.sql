@@ -8,7 +8,6 @@ AS $$
     UPDATE fairq.schedule s SET active = false WHERE s.name = $1
     RETURNING jsonb_build_object('next_run', s.next_run, 'last_run', s.last_run, 'anchor', s.anchor, 'skipped', s.skipped)
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.stop_schedule(text) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION fairq_internal.start_schedule(name text, times jsonb)
 RETURNS boolean LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -23,14 +22,12 @@ AS $$
         WHERE s.name = $1 AND NOT s.active RETURNING 1)
     SELECT EXISTS (SELECT FROM started)
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.start_schedule(text, jsonb) FROM PUBLIC;
 
 -- All schedules, as another node can have them, and one of them, which does not run there.
 CREATE OR REPLACE FUNCTION fairq_internal.schedule_definitions()
 RETURNS SETOF jsonb LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 AS $$ SELECT to_jsonb(s) - '{last_task,failures,last_error,last_error_at}'::text[] FROM fairq.schedule s ORDER BY s.name $$;
-REVOKE ALL ON FUNCTION fairq_internal.schedule_definitions() FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION fairq_internal.define_schedule(definition jsonb)
 RETURNS boolean LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -51,4 +48,3 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-REVOKE ALL ON FUNCTION fairq_internal.define_schedule(jsonb) FROM PUBLIC;

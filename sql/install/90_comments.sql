@@ -14,6 +14,8 @@ COMMENT ON FUNCTION fairq.alter_queue IS 'Change settings of a queue; null leave
 COMMENT ON FUNCTION fairq.drop_queue IS 'Drop a queue with all its tasks, those that are done included; returns false if there is none.';
 COMMENT ON FUNCTION fairq.purge IS 'Remove every task of a queue that is not leased, the dead included; returns how many.';
 COMMENT ON FUNCTION fairq.purge_group IS 'Remove every task of one group that is not leased, the dead included; returns how many.';
+COMMENT ON FUNCTION fairq.forget_key IS 'Forget a unique key that is remembered (unique_for), so that a task of it can be made anew; returns whether it was.';
+COMMENT ON FUNCTION fairq.forget_keys IS 'Forget all unique keys of a queue that are remembered (unique_for); returns how many.';
 COMMENT ON FUNCTION fairq.pause IS 'Pause a queue: claims return nothing of it until fairq.resume().';
 COMMENT ON FUNCTION fairq.resume IS 'Let claims from a paused queue go on.';
 COMMENT ON FUNCTION fairq.pause_group IS 'Pause a group: claims return none of its tasks until fairq.resume_group().';
@@ -53,8 +55,9 @@ COMMENT ON FUNCTION fairq.claim_any IS 'Lease up to max_tasks tasks of several q
 COMMENT ON FUNCTION fairq.ack IS 'Say that a task is done, with a result if there is one; returns false if the lease is lost.';
 COMMENT ON FUNCTION fairq.ack_many IS 'Say that tasks are done; returns the receipts that were good.';
 COMMENT ON FUNCTION fairq.ack_and_claim IS 'Say that tasks are done and claim others in one call; returns the tasks that were claimed.';
-COMMENT ON FUNCTION fairq.nack IS 'Say that an attempt failed, so that the task is tried again or is dead; returns false if the lease is lost.';
-COMMENT ON FUNCTION fairq.nack_many IS 'Say that attempts failed, with an error for each or one for all; returns the receipts that were good.';
+COMMENT ON FUNCTION fairq.nack IS 'Say that an attempt failed, so that the task is tried again, or is dead: after the last attempt, or at once if final; returns false if the lease is lost.';
+COMMENT ON FUNCTION fairq.nack_many IS 'Say that attempts failed, with an error for each or one for all, and whether there is another; returns the receipts that were good.';
+COMMENT ON FUNCTION fairq.set_progress IS 'Write into the headers of a leased task how far it is; returns false if the lease is lost, or the headers are no object.';
 COMMENT ON FUNCTION fairq.extend IS 'Let a lease end so long from now; returns when that is, null if the lease is lost.';
 COMMENT ON FUNCTION fairq.extend_many IS 'Let leases end so long from now; returns the receipts that were good.';
 COMMENT ON FUNCTION fairq.release IS 'Give a task back without counting an attempt, at once or after a delay; returns false if the lease is lost.';
@@ -79,6 +82,8 @@ COMMENT ON FUNCTION fairq.my_buckets IS 'Return the buckets of a queue that are 
 
 COMMENT ON FUNCTION fairq.peek IS 'Return what fairq.claim() would return next, in order, without leasing it.';
 COMMENT ON FUNCTION fairq.get_task IS 'Return one task in whatever state, or no row if there is none.';
+COMMENT ON FUNCTION fairq.get_task_by_key IS 'Return the task that has a unique key and is not dead, or no row if there is none.';
+COMMENT ON FUNCTION fairq.get_done_task IS 'Return what is kept of a done task, of several of one id that of a time or the latest; no row if nothing is.';
 COMMENT ON FUNCTION fairq.get_task_position IS 'Return how many ready tasks are ahead of a task, and about when it will start.';
 COMMENT ON FUNCTION fairq.tasks IS 'Return all tasks of a queue, or those of one state or one group, in no order.';
 COMMENT ON FUNCTION fairq.cancel IS 'Remove a task, whose lease is lost if it has one; returns false if there is no such task.';
@@ -154,6 +159,24 @@ COMMENT ON COLUMN fairq.task_status.address IS 'its place in the order; null if 
 COMMENT ON COLUMN fairq.task_status.unique_key IS 'of its key one task waits at most; null: none';
 COMMENT ON COLUMN fairq.task_status.last_error IS 'of the last attempt that gave one';
 COMMENT ON COLUMN fairq.task_status.expires_at IS 'it is not begun then or later; null: it does not expire';
+COMMENT ON COLUMN fairq.task_status.lease IS 'for how long it is leased; null: as the queue has it';
+
+COMMENT ON TYPE fairq.task_done IS 'What is kept of a task that is done.';
+COMMENT ON COLUMN fairq.task_done.id IS 'its id, for its whole life';
+COMMENT ON COLUMN fairq.task_done.enqueued_at IS 'when it was enqueued';
+COMMENT ON COLUMN fairq.task_done.claimed_at IS 'when it was claimed last; null: never';
+COMMENT ON COLUMN fairq.task_done.done_at IS 'when it was done';
+COMMENT ON COLUMN fairq.task_done.run_at IS 'when it was due last; null: never';
+COMMENT ON COLUMN fairq.task_done.priority IS 'its class or number, lower first';
+COMMENT ON COLUMN fairq.task_done.cost IS 'what it counted for in the share of its group';
+COMMENT ON COLUMN fairq.task_done.attempts IS 'how many attempts there were';
+COMMENT ON COLUMN fairq.task_done.outcome IS 'acked, cancelled, dead or expired';
+COMMENT ON COLUMN fairq.task_done.group_key IS 'whom it counted for';
+COMMENT ON COLUMN fairq.task_done.payload IS 'what it was about';
+COMMENT ON COLUMN fairq.task_done.headers IS 'what else its producer gave';
+COMMENT ON COLUMN fairq.task_done.unique_key IS 'of its key one task waits at most; null: none';
+COMMENT ON COLUMN fairq.task_done.last_error IS 'of the last attempt that gave one';
+COMMENT ON COLUMN fairq.task_done.result IS 'what fairq.ack() was given';
 
 COMMENT ON TYPE fairq.outcome IS 'How a task has ended, or its present state if it has not.';
 COMMENT ON COLUMN fairq.outcome.state IS 'acked, dead, cancelled or expired; else its present state';
@@ -399,6 +422,8 @@ COMMENT ON FUNCTION fairq_internal.schedule_owner IS 'Return the role that a row
 COMMENT ON FUNCTION fairq_internal.node_written IS 'Trigger of fairq_internal.node: tells the engine that the number has changed.';
 COMMENT ON FUNCTION fairq_internal.queue_definitions IS 'All queues as another node can make them: settings, owner, grants, settings of groups, topics.';
 COMMENT ON FUNCTION fairq_internal.define_queue IS 'Make a queue, or what it lacks, as another node has defined it.';
+COMMENT ON FUNCTION fairq_internal.update_queue IS 'Give the tables of a queue that an earlier version has made what this one needs.';
+COMMENT ON FUNCTION fairq_internal.update_queues IS 'Do that for all queues; one that cannot be updated is named in a warning.';
 COMMENT ON FUNCTION fairq_internal.give_queue IS 'Give the tables of a queue to a role, and grants on them to others.';
 COMMENT ON TABLE fairq_internal.departing IS 'Tasks on their way to another node, out of their queue.';
 COMMENT ON TABLE fairq_internal.arrived IS 'The batches of tasks that have come from other nodes in the last days.';
@@ -421,5 +446,7 @@ COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view f
 COMMENT ON FUNCTION fairq_internal.stats_of_buckets IS 'What is behind the view fairq.bucket_stats.';
 COMMENT ON FUNCTION fairq_internal.live_leases IS 'What is behind the view fairq.leases.';
 COMMENT ON FUNCTION fairq_internal.open_sessions IS 'What is behind the view fairq.sessions.';
+COMMENT ON FUNCTION fairq_internal.tasks_page IS 'Name tasks with ids above one, of so many that are looked at, and the id to go on from, null at the end.';
+COMMENT ON FUNCTION fairq_internal.done_page IS 'Name done tasks before a time and an id, of so many that are looked at, and where to go on, null at the end.';
 COMMENT ON FUNCTION fairq_internal.dead_of_queues IS 'What is behind the view fairq.dead_tasks.';
 COMMENT ON FUNCTION fairq_internal.done_of_queues IS 'What is behind the view fairq.done_tasks.';

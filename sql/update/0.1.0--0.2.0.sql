@@ -46,6 +46,8 @@ DROP FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, 
 DROP FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text);
 DROP FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
 DROP FUNCTION fairq.ack(uuid);
+DROP FUNCTION fairq.nack(uuid, text, interval);
+DROP FUNCTION fairq.nack_many(uuid[], text[], interval);
 DROP FUNCTION fairq.release(uuid);
 DROP FUNCTION fairq.release_many(uuid[]);
 DROP FUNCTION fairq.revive(text, bigint);
@@ -88,21 +90,7 @@ DELETE FROM fairq.group_setting s USING fairq.queue q
 
 ALTER TYPE fairq.task ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
 ALTER TYPE fairq.task_status ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
-
-DO $$
-DECLARE
-    name text;
-BEGIN
-    FOR name IN SELECT q.queue FROM fairq.queue q
-                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue AND c.relkind = 'r'
-                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
-    LOOP
-        EXECUTE pg_catalog.format('ALTER TABLE fairq.%I ADD expires_at pg_catalog.timestamptz', 'q_' || name);
-        EXECUTE pg_catalog.format('CREATE INDEX %I ON fairq.%I USING btree (expires_at)'
-            ' WHERE expires_at IS NOT NULL AND state OPERATOR(pg_catalog.<>) %L', 'expiry_of_' || name, 'q_' || name, 'd');
-    END LOOP;
-END
-$$;
+ALTER TYPE fairq.task_status ADD ATTRIBUTE lease pg_catalog.interval;
 
 -- The view of all done tasks has the name that the table of a queue "tasks" would have.
 DO $$
@@ -117,32 +105,9 @@ END
 $$;
 ALTER VIEW fairq.archived_tasks RENAME TO done_tasks;
 
--- Tables of done tasks get a column and an index. One with a column "result" of the
--- owner's own making keeps that, and has no results.
-DO $$
-DECLARE
-    name text;
-    relation regclass;
-BEGIN
-    FOR name, relation IN SELECT q.queue, a.oid FROM fairq.queue q
-                JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue
-                JOIN pg_catalog.pg_class a ON a.relname = 'done_' || q.queue AND a.relkind = 'r'
-                WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
-                AND a.relnamespace = 'fairq'::pg_catalog.regnamespace AND a.relowner = c.relowner
-    LOOP
-        IF EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE conrelid = relation AND conname = 'archived_of_' || name) THEN
-            EXECUTE pg_catalog.format('ALTER TABLE fairq.%I RENAME CONSTRAINT %I TO %I',
-                'done_' || name, 'archived_of_' || name, 'when_done_of_' || name);
-        END IF;
-        CONTINUE WHEN EXISTS (SELECT FROM pg_catalog.pg_attribute
-                              WHERE attrelid = relation AND attname = 'result' AND NOT attisdropped);
-        EXECUTE pg_catalog.format('ALTER TABLE fairq.%I ADD result pg_catalog.jsonb', 'done_' || name);
-        IF pg_catalog.to_regclass(pg_catalog.format('fairq.%I', 'id_done_of_' || name)) IS NULL THEN
-            EXECUTE pg_catalog.format('CREATE INDEX %I ON fairq.%I (id)', 'id_done_of_' || name, 'done_' || name);
-        END IF;
-    END LOOP;
-END
-$$;
+-- One queue that cannot be updated is no reason for the others to stay behind.
+\include sql/install/71_updating.sql
+SELECT fairq_internal.update_queues();
 
 \include sql/install/31_types_0_2.sql
 
@@ -168,6 +133,7 @@ $$;
 \include sql/install/73_moving.sql
 \include sql/install/74_moving_schedules.sql
 \include sql/install/80_views.sql
+\include sql/install/84_internal_functions.sql
 \include sql/install/90_comments.sql
 
 -- A view that is new.

@@ -42,6 +42,7 @@ ROUTED(ack, route_by_uuid);
 ROUTED(nack, route_by_uuid);
 ROUTED(release, route_by_uuid);
 ROUTED(extend, route_by_uuid);
+ROUTED(set_progress, route_by_uuid);
 ROUTED(heartbeat, route_by_uuid);
 ROUTED(close_session, route_by_uuid);
 
@@ -60,11 +61,14 @@ ROUTED(revive, route_by_id);
 
 /* To all nodes: their rows, or their sum, or nothing. */
 ROUTED(tasks, route_all_rows);
+ROUTED(get_task_by_key, route_all_rows);
+ROUTED(get_done_task, route_all_rows);
 ROUTED(rows_of_view, route_view);
 ROUTED(revive_group, route_sum);
 ROUTED(revive_all, route_sum);
 ROUTED(purge, route_sum);
 ROUTED(purge_group, route_sum);
+ROUTED(forget_keys, route_sum);
 ROUTED(maintain, route_sum);
 ROUTED(create_queue, route_create_queue);
 ROUTED(alter_queue, route_everywhere);
@@ -78,6 +82,7 @@ ROUTED(reset_group, route_everywhere);
 ROUTED(set_group_defaults, route_set_group_defaults);
 ROUTED(subscribe, route_everywhere);
 ROUTED(unsubscribe, route_everywhere);
+ROUTED(forget_key, route_everywhere);
 ROUTED(reset_stats, route_everywhere);
 ROUTED(schedule, route_schedule);
 ROUTED(unschedule, route_unschedule);

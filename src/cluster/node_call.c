@@ -101,8 +101,9 @@ static Oid
 find_twin(const char *name)
 {
 	List	   *names = list_make2(makeString(TWIN_SCHEMA), makeString(pstrdup(name)));
+	Oid			any = InvalidOid;	/* not looked at, but asserted to be there */
 
-	return LookupFuncName(names, -1, NULL, false);
+	return LookupFuncName(names, -1, &any, false);
 }
 
 /* The statement that calls the twin, which SPI keeps. */

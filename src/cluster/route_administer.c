@@ -15,12 +15,14 @@
 #include "access/table.h"
 #include "access/xlog.h"
 #include "catalog/pg_type_d.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
 #include "common/run_as.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
+#include "sql/arguments.h"
 #include "sql/result_rows.h"
 #include "storage/own_table.h"
 
@@ -120,12 +122,27 @@ take_common(Datum value, bool isnull, void *arg)
  * node that is being added gets what the others have, and must not miss what
  * they get meanwhile (fairq_internal.lock_nodes).  A standby of the proxy
  * cannot take part in that; fairq.check_cluster() finds what is missing.
+ *
+ * What a call does is in force at the nodes when it returns, so the lock need
+ * not last longer than the call: else whoever keeps a transaction open would
+ * keep the administrator from the list.  It lasts to the end of the transaction
+ * where that has noted what the administrator has to read.  It is taken before
+ * a node has looked at privileges: one that refuses ends the call.
  */
-void
+bool
 route_lock_nodes(void)
 {
-	if (!RecoveryInProgress())
-		table_close(own_table_open("fairq", "node", RowShareLock), NoLock);
+	if (RecoveryInProgress())
+		return false;
+	table_close(own_table_open("fairq", "node", RowShareLock), NoLock);
+	return true;
+}
+
+void
+route_let_nodes_go(bool locked)
+{
+	if (locked)
+		UnlockRelationOid(own_table_require("fairq", "node"), RowShareLock);
 }
 
 Datum
@@ -133,11 +150,13 @@ route_everywhere(FunctionCallInfo fcinfo)
 {
 	NodeCall	call;
 	Common		common = {.isnull = true};
+	bool		locked;
 
 	route_begin(fcinfo, &call, true);
-	route_lock_nodes();
+	locked = route_lock_nodes();
 	common.type = get_func_rettype(fcinfo->flinfo->fn_oid);
 	everywhere(&call, NULL, take_common, &common);
+	route_let_nodes_go(locked);
 	if (common.type == VOIDOID)
 		return route_end_void();
 	return route_end(fcinfo, common.value, common.isnull);
@@ -162,10 +181,12 @@ route_create_queue(FunctionCallInfo fcinfo)
 {
 	NodeCall	call;
 	Common		nothing = {.type = VOIDOID,.isnull = true};
+	bool		locked;
 
 	route_begin(fcinfo, &call, true);
-	route_lock_nodes();
+	locked = route_lock_nodes();
 	everywhere(&call, queue_is_there, take_common, &nothing);
+	route_let_nodes_go(locked);
 	return route_end_void();
 }
 
@@ -244,6 +265,9 @@ route_place_task(FunctionCallInfo fcinfo)
 	ClusterNode *node;
 	int			n;
 
+	for (int i = 0; i < 2; i++)
+		if (PG_ARGISNULL(i))
+			arguments_null(fcinfo, i == 0 ? "queue" : "group_key", "Give a name.");
 	spread_begin(&spread, PG_GETARG_TEXT_PP(0));
 	nodes = palloc(spread.n * sizeof(ClusterNode *));
 	n = spread_of_group(&spread, PG_GETARG_TEXT_PP(1), nodes);

@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
+#include "sql/arguments.h"
 #include "storage/own_table.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
@@ -59,8 +60,12 @@ runner(const text *name)
 	return spread_first(name, nodes, n);
 }
 
-/* Note where a schedule runs; -1: nowhere. */
-static void
+/*
+ * Note where a schedule runs; -1: nowhere.  Returns whether that is news, for
+ * which a change of the list of nodes has to wait
+ * (fairq_internal.move_schedules).
+ */
+static bool
 note_runner(Datum name, int node)
 {
 	static OwnStatement forget = {
@@ -77,7 +82,7 @@ note_runner(Datum name, int node)
 	};
 
 	node_call_writes_own();
-	(void) execute(node < 0 ? &forget : &note, name, node);
+	return execute(node < 0 ? &forget : &note, name, node) > 0;
 }
 
 /*
@@ -92,6 +97,7 @@ route_schedule(FunctionCallInfo fcinfo)
 	int			number;
 	int			n;
 	bool		active = PG_ARGISNULL(SCHEDULE_ACTIVE) || PG_GETARG_BOOL(SCHEDULE_ACTIVE);
+	bool		locked;
 	bool		isnull;
 	Datum		value;
 
@@ -99,7 +105,7 @@ route_schedule(FunctionCallInfo fcinfo)
 	route_begin(fcinfo, &call, true);
 	if (PG_ARGISNULL(SCHEDULE_NAME))
 		return route_any_node(fcinfo, &call);
-	route_lock_nodes();
+	locked = route_lock_nodes();
 	first = runner(PG_GETARG_TEXT_PP(SCHEDULE_NAME));
 	number = first->number;
 	n = cluster_nodes(&nodes);
@@ -110,7 +116,8 @@ route_schedule(FunctionCallInfo fcinfo)
 	node_call_set(&call, ARGUMENT(SCHEDULE_ACTIVE), BoolGetDatum(active), false);
 	node_call_at(&call, cluster_nodes_find(number));
 	value = node_call_value(&call, &isnull);
-	note_runner(PG_GETARG_DATUM(SCHEDULE_NAME), active ? number : -1);
+	if (!note_runner(PG_GETARG_DATUM(SCHEDULE_NAME), active ? number : -1))
+		route_let_nodes_go(locked);
 	return route_end(fcinfo, value, isnull);
 }
 
@@ -123,13 +130,14 @@ route_unschedule(FunctionCallInfo fcinfo)
 	NodeCall	call;
 	ClusterNode **nodes;
 	int			n;
+	bool		locked;
 	bool		any = false;
 
 	PreventCommandIfReadOnly("fairq.unschedule()");
 	route_begin(fcinfo, &call, true);
 	if (PG_ARGISNULL(SCHEDULE_NAME))
 		return route_any_node(fcinfo, &call);
-	route_lock_nodes();
+	locked = route_lock_nodes();
 	n = cluster_nodes(&nodes);
 	for (int i = 0; i < n; i++)
 	{
@@ -138,7 +146,9 @@ route_unschedule(FunctionCallInfo fcinfo)
 		node_call_at(&call, nodes[i]);
 		any |= DatumGetBool(node_call_value(&call, &isnull));
 	}
-	note_runner(PG_GETARG_DATUM(SCHEDULE_NAME), -1);
+	/* Where there is none a caller need have no privileges at all. */
+	if (!any || !note_runner(PG_GETARG_DATUM(SCHEDULE_NAME), -1))
+		route_let_nodes_go(locked);
 	return route_end(fcinfo, BoolGetDatum(any), false);
 }
 
@@ -152,5 +162,7 @@ route_place_schedule(FunctionCallInfo fcinfo)
 	ClusterNode **nodes;
 	int			n = spread_candidates(&nodes);
 
+	if (PG_ARGISNULL(0))
+		arguments_null(fcinfo, "name", "Give the name of a schedule.");
 	PG_RETURN_INT32(spread_first(PG_GETARG_TEXT_PP(0), nodes, n)->number);
 }

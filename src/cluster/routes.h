@@ -55,7 +55,8 @@ extern Datum route_view(FunctionCallInfo fcinfo);
 /* route_administer.c */
 extern Datum route_everywhere(FunctionCallInfo fcinfo);
 extern Datum route_create_queue(FunctionCallInfo fcinfo);
-extern void route_lock_nodes(void);
+extern bool route_lock_nodes(void);
+extern void route_let_nodes_go(bool locked);
 extern Datum route_of_node(FunctionCallInfo fcinfo);
 extern Datum route_place_task(FunctionCallInfo fcinfo);
 extern Datum route_of_server(FunctionCallInfo fcinfo);

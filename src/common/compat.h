@@ -20,6 +20,10 @@
 #include "catalog/pg_namespace.h"
 #include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinvaladt.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/rel.h"
@@ -68,6 +72,23 @@ typedef Oid RelFileNumber;
 	((rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
+/* 17 calls the number of a backend that of its process. */
+#if PG_VERSION_NUM >= 170000
+#define fairq_process_struct(vxid) ProcNumberGetProc((vxid).procNumber)
+#else
+#define fairq_process_struct(vxid) BackendIdGetProc((vxid).backendId)
+#endif
+
+/* The process of a virtual transaction; 0: it has none, being prepared. */
+static inline int
+fairq_process_of(VirtualTransactionId vxid)
+{
+	PGPROC	   *proc = VirtualTransactionIdIsRecoveredPreparedXact(vxid) ? NULL :
+		fairq_process_struct(vxid);
+
+	return proc == NULL ? 0 : proc->pid;
+}
+
 /* 16 has one function for the privileges on all kinds of objects. */
 #if PG_VERSION_NUM >= 160000
 #define fairq_namespace_aclcheck(oid, role, mode) \
@@ -110,6 +131,13 @@ typedef Oid RelFileNumber;
 	(TupleDescCompactAttr(tupdesc, i)->attnullability == ATTNULLABLE_VALID)
 #else
 #define fairq_column_not_null(tupdesc, i) (TupleDescAttr(tupdesc, i)->attnotnull)
+#endif
+
+/* 17 is told whether a stronger lock will do as well. */
+#if PG_VERSION_NUM >= 170000
+#define fairq_lock_held_by_me(tag, mode) LockHeldByMe(tag, mode, false)
+#else
+#define fairq_lock_held_by_me(tag, mode) LockHeldByMe(tag, mode)
 #endif
 
 /* 17 has indexes keep something between inserts. */

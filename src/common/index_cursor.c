@@ -91,6 +91,7 @@ index_cursor_begin(IndexCursor *cursor, TimestampTz now, IndexPosition *from)
 	SpinLockAcquire(&cursor->mutex);
 	if (cursor->frontier.due > now && cursor->held.due <= now)
 	{
+		Assert(index_cursor_compare(&cursor->held, &cursor->frontier) < 0);
 		cursor->frontier = cursor->held;
 		cursor->held.due = DT_NOEND;
 	}
@@ -144,6 +145,7 @@ index_cursor_skipped(IndexCursor *cursor, IndexPosition *places)
 
 	SpinLockAcquire(&cursor->mutex);
 	n = cursor->skipped_count;
+	Assert(n >= 0 && n <= INDEX_CURSOR_SKIPPED);
 	memcpy(places, cursor->skipped, n * sizeof(IndexPosition));
 	SpinLockRelease(&cursor->mutex);
 	return n;

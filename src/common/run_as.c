@@ -20,11 +20,13 @@
 #include "catalog/pg_class.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
 
 #include "common/compat.h"
+#include "common/patience.h"
 #include "common/run_as.h"
 
 /* The owner of a table; InvalidOid: it is gone. */
@@ -43,12 +45,48 @@ run_as_owner_of(Oid relation)
 }
 
 /*
+ * An error while we are the owner says in its DETAIL what is in a row, or in a
+ * key, as the owner may know.  A caller that may not read the table is not
+ * told.
+ *
+ * Called by ereport, which has what it says of the error in hand: the copy is
+ * in a memory context of ours.
+ */
+static void
+hide_detail(void *arg)
+{
+	int			category = ERRCODE_TO_CATEGORY(geterrcode());
+	MemoryContext old;
+	ErrorData  *error;
+
+	if (category != ERRCODE_INTEGRITY_CONSTRAINT_VIOLATION && category != ERRCODE_DATA_EXCEPTION)
+		return;
+	old = MemoryContextSwitchTo(TopTransactionContext);
+	error = CopyErrorData();
+	MemoryContextSwitchTo(old);
+	if (error->detail != NULL)
+		errdetail("It is shown to roles that have the privilege SELECT on the table.");
+	FreeErrorData(error);
+}
+
+/*
  * Be the owner of a queue, in a restricted context, until run_as_end.
+ * relation: whose rows are in hand; InvalidOid: none's.
  */
 void
-run_as_owner(Oid owner, RunAs *context)
+run_as_owner(Oid owner, Oid relation, RunAs *context)
 {
+	Assert(OidIsValid(owner));
 	GetUserIdAndSecContext(&context->user, &context->security);
+	context->hides_detail = OidIsValid(relation) && context->user != owner &&
+		pg_class_aclcheck(relation, context->user, ACL_SELECT) != ACLCHECK_OK;
+	if (context->hides_detail)
+	{
+		context->callback.callback = hide_detail;
+		context->callback.arg = NULL;
+		context->callback.previous = error_context_stack;
+		error_context_stack = &context->callback;
+	}
 	SetUserIdAndSecContext(owner, context->security | SECURITY_RESTRICTED_OPERATION);
 	context->nest_level = NewGUCNestLevel();
 	fairq_restrict_search_path();
@@ -64,11 +102,15 @@ run_as_role(Oid role, RunAs *context)
 	GetUserIdAndSecContext(&context->user, &context->security);
 	SetUserIdAndSecContext(role, context->security | SECURITY_LOCAL_USERID_CHANGE);
 	context->nest_level = 0;
+	context->hides_detail = false;
 }
 
 void
-run_as_end(const RunAs *context)
+run_as_end(RunAs *context)
 {
+	Assert(OidIsValid(context->user));
+	if (context->hides_detail)
+		error_context_stack = context->callback.previous;
 	if (context->nest_level > 0)
 		AtEOXact_GUC(false, context->nest_level);
 	SetUserIdAndSecContext(context->user, context->security);
@@ -82,7 +124,7 @@ run_as_end(const RunAs *context)
  * What work leaves in local variables of the caller's has to be reached by arg.
  */
 ErrorData *
-run_as_try(void (*work) (void *arg), void *arg)
+run_as_try_all(void (*work) (void *arg), void *arg)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -100,11 +142,26 @@ run_as_try(void (*work) (void *arg), void *arg)
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
 		FlushErrorState();
+		patience_own_work(false);
 		RollbackAndReleaseCurrentSubTransaction();
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
+	return error;
+}
+
+/*
+ * As run_as_try_all(), but a cancel is meant for more than this work, and
+ * thrown on.
+ */
+ErrorData *
+run_as_try(void (*work) (void *arg), void *arg)
+{
+	ErrorData  *error = run_as_try_all(work, arg);
+
+	if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
 	return error;
 }
 

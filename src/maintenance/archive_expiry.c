@@ -20,6 +20,7 @@
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "common/run_as.h"
 #include "maintenance/archive_expiry.h"
 #include "storage/archive_removal.h"
@@ -68,8 +69,6 @@ try_remove(RemovalOf *of)
 		state->sqlerrcode = 0;
 		return true;
 	}
-	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-		ReThrowError(error);
 	if (error->sqlerrcode != state->sqlerrcode)
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),
@@ -139,8 +138,8 @@ open_archive(Pass *pass, RemovalOf *of)
  * Remove from the archive of a queue what is older than keep_done; up to
  * pass->max entries of the index are looked at.  Returns how many were.
  *
- * Nothing is waited for, and no error comes of it.  The caller has the
- * maintenance lock, and acts as the owner.
+ * Nothing is waited for, and no error comes of it.  The caller acts as the
+ * owner.
  */
 int
 archive_expire(Pass *pass, ArchivePass *at)
@@ -152,6 +151,7 @@ archive_expire(Pass *pass, ArchivePass *at)
 	RemovalOf	of = {0};
 	bool		done;
 
+	AssertMaintenanceLocked(pass->rel);
 	if (info->keep_done == 0)
 		return 0;
 	if (state->retry_at > now)

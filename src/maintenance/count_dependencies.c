@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "maintenance/count_dependencies.h"
 #include "storage/dependency_table.h"
 #include "storage/row_reader.h"
@@ -62,6 +63,7 @@ count_dependencies(Pass *pass)
 	bool		held = false;
 	int			n;
 
+	AssertMaintenanceLocked(pass->rel);
 	if (likely(!anew && !successor_filter_is_unknown(successors)))
 		return;
 	if (successor_filter_count_begins(successors, anew))

@@ -17,6 +17,7 @@
 
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "maintenance/expire_due.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
@@ -53,8 +54,6 @@ failed(Pass *pass, ErrorData *error)
 {
 	QueueExpiry *expiry = &pass->info->state->expiry;
 
-	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
-		ReThrowError(error);
 	if (error->sqlerrcode != expiry->sqlerrcode)
 		ereport(WARNING,
 				(errcode(error->sqlerrcode),
@@ -187,6 +186,7 @@ expire_due(Pass *pass, IndexPosition *from)
 	bool		again = false;
 	int			ended;
 
+	AssertMaintenanceLocked(pass->rel);
 	if (expiry->retry_at > now)
 	{
 		pass_again(pass, expiry->retry_at);
@@ -224,10 +224,12 @@ expire_due(Pass *pass, IndexPosition *from)
 	pfree(entries);
 
 	pass->more |= (from->due <= now && expiry->retry_at <= now);
-	if (from->due > now)
+	again |= index_cursor_holds(cursor, now);
+	/* What is in others' hands has been passed over, and is still there. */
+	if (from->due > now && !again)
 		expiry->passed_over = false;
 	pass_again(pass, come_for(from->due));
-	if (again || index_cursor_holds(cursor, now))
+	if (again)
 		pass_again(pass, Max(now + USECS_PER_SEC, expiry->retry_at));
 	return ended;
 }

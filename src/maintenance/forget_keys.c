@@ -16,6 +16,7 @@
 
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "maintenance/forget_keys.h"
 #include "storage/remembered_keys.h"
 #include "xact/pending_queue.h"
@@ -37,6 +38,7 @@ forget_keys_begin(Pass *pass, IndexPosition *from)
 {
 	QueueRemembered *state = &pass->info->state->remembered;
 
+	AssertMaintenanceLocked(pass->rel);
 	if (state->reread_at <= pass->now)
 	{
 		state->reread_at = pass->now + REREAD_USECS;
@@ -57,6 +59,7 @@ forget_keys(Pass *pass, IndexPosition *from)
 	bool		left = false;
 	int			looked = 0;
 
+	AssertMaintenanceLocked(pass->rel);
 	if (from->due <= pass->now)
 	{
 		/*

@@ -28,6 +28,8 @@
 #include "storage/lock.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
+#include "common/maintenance_lock.h"
 #include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/archive_expiry.h"
@@ -52,23 +54,18 @@
 #include "verbs/settle.h"
 #include "xact/pending_queue.h"
 
-/* Rows that a pass writes. */
+/* Rows that a pass writes at most. */
 #define PASS_ROWS		1000
 
 /* Passes of one transaction in which a sweep may ask for more. */
 #define SWEEP_PASSES	100
 
-/*
- * The maintenance lock of a queue: an object lock on a part of its table that
- * no table has.
- */
 static bool
 lock_maintenance(Relation rel)
 {
 	LOCKTAG		tag;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, RelationRelationId,
-					   RelationGetRelid(rel), PG_UINT16_MAX);
+	maintenance_lock_tag(RelationGetRelid(rel), &tag);
 	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
@@ -91,13 +88,14 @@ maintain_tick(TimestampTz now)
 
 /*
  * If the clock was set since the last pass: what is left alone until a time,
- * which may be an hour off now, is looked at.  The maintenance lock is held.
+ * which may be an hour off now, is looked at.
  */
 static void
 clock_was_set(QueueState *state, TimestampTz now)
 {
 	uint32		steps = wall_clock_steps();
 
+	Assert(maintenance_lock_held(state->relation));
 	if (likely(state->clock_steps == steps))
 		return;
 	state->clock_steps = steps;
@@ -123,6 +121,45 @@ clock_was_set(QueueState *state, TimestampTz now)
 	group_limits_defaults_changed(queue_state_number(state));
 }
 
+static inline bool
+has(const Maintenance *maintenance, Duty duty)
+{
+	return maintenance->duties == 0 || (maintenance->duties & (1 << duty)) != 0;
+}
+
+/* End leases that have run out.  Returns how many. */
+static int
+end_leases(Pass *pass)
+{
+	int			ended = settle_expired(pass->rel, pass->info, pass->max);
+
+	if (pg_atomic_read_u32(&pass->info->state->expired) > 0)
+	{
+		/* More, or their rows are being written and they have to wait. */
+		pass->more |= (ended > 0);
+		pass_again(pass, pass->now + USECS_PER_SEC);
+	}
+	return ended;
+}
+
+/* Make tasks ready for which it is time, or for which there is room. */
+static int
+make_ready(Pass *pass, Maintenance *maintenance)
+{
+	QueueState *state = pass->info->state;
+	int			moved;
+
+	moved = promote_due(pass, &maintenance->due_from);
+	moved += replenish_overflow(pass, !maintenance->claiming && !maintenance->by_hand);
+	pass_again(pass, parking_tick(&state->limits, pass->now, NULL));
+	if (claim_resolve_doubts(state))
+		pass_again(pass, pass->now + LANE_DOUBT_USECS);
+	/* It is written to just now, and the writer does not say when it ends. */
+	if (state->counts.recount)
+		pass_again(pass, pass->now + USECS_PER_SEC);
+	return moved;
+}
+
 static bool
 do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 {
@@ -131,12 +168,11 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		.rel = rel,
 		.info = info,
 		.now = now,
-		.max = PASS_ROWS,
+		.max = maintenance->max > 0 ? maintenance->max : PASS_ROWS,
 		.next = DT_NOEND,
 	};
 	bool		first = !maintenance->begun;
-	int			expired;
-	int			moved;
+	int			moved = 0;
 
 	maintenance->next = DT_NOEND;
 	maintain_tick(now);
@@ -155,35 +191,22 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		forget_keys_begin(&pass, &maintenance->keys_from);
 	}
 	maintenance->begun = true;
-	expired = settle_expired(rel, info, PASS_ROWS);
-	if (maintenance->expire_only)
+	if (has(maintenance, DUTY_LEASES))
+		moved += end_leases(&pass);
+	if (has(maintenance, DUTY_EXPIRY))
+		moved += expire_due(&pass, &maintenance->expired_from);
+	if (has(maintenance, DUTY_READY))
+		moved += make_ready(&pass, maintenance);
+	if (has(maintenance, DUTY_HELD))
 	{
-		if (pg_atomic_read_u32(&info->state->expired) == 0)
-			return false;
-		maintenance->next = now + USECS_PER_SEC;
-		return expired > 0;
+		moved += held_pass(&pass);
+		count_dependencies(&pass);
 	}
-	moved = expired + expire_due(&pass, &maintenance->expired_from);
-	moved += promote_due(&pass, &maintenance->due_from);
-	moved += replenish_overflow(&pass, !maintenance->claiming && !maintenance->by_hand);
-	pass_again(&pass, parking_tick(&info->state->limits, now, NULL));
-	moved += held_pass(&pass);
-	count_dependencies(&pass);
-	if (claim_resolve_doubts(info->state))
-		pass_again(&pass, now + LANE_DOUBT_USECS);
-	/* It is written to just now, and the writer does not say when it ends. */
-	if (info->state->counts.recount)
-		pass_again(&pass, now + USECS_PER_SEC);
-	if (pg_atomic_read_u32(&info->state->expired) > 0)
-	{
-		/* More, or their rows are being written and they have to wait. */
-		pass.more |= (expired > 0);
-		pass_again(&pass, now + USECS_PER_SEC);
-	}
-	pass.more |= sweep_pass(rel, info, now, maintenance->by_hand, first, &pass.next) &&
-		++maintenance->sweep_passes < SWEEP_PASSES;
+	if (has(maintenance, DUTY_READY))
+		pass.more |= sweep_pass(rel, info, now, maintenance->by_hand, first, &pass.next) &&
+			++maintenance->sweep_passes < SWEEP_PASSES;
 	maintenance->moved += moved;
-	if (!maintenance->claiming)
+	if (has(maintenance, DUTY_OLD) && !maintenance->claiming)
 	{
 		maintenance->archived += archive_expire(&pass, &maintenance->archive);
 		maintenance->archived += forget_keys(&pass, &maintenance->keys_from);
@@ -197,10 +220,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
  * else maintenance->next is when to come again, or earlier if a backend
  * schedules something.
  *
- * rel is locked in RowExclusiveLock mode.  The work is the caller's
- * transaction's: its tasks can be claimed when it commits.  It is done as the
- * owner of the queue, for writing a row runs what the owner has attached to
- * the table (constraints, index expressions).
+ * The work is the caller's transaction's: its tasks can be claimed when it
+ * commits.  It is done as the owner of the queue, for writing a row runs what
+ * the owner has attached to the table (constraints, index expressions).
  */
 bool
 maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
@@ -208,7 +230,8 @@ maintain_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	RunAs		context;
 	bool		more;
 
-	run_as_owner(rel->rd_rel->relowner, &context);
+	AssertRelationLocked(rel, RowExclusiveLock);
+	run_as_owner(rel->rd_rel->relowner, RelationGetRelid(rel), &context);
 	more = do_pass(rel, info, maintenance);
 	run_as_end(&context);
 	return more;

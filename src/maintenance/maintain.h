@@ -11,14 +11,26 @@
 #include "maintenance/archive_expiry.h"
 #include "storage/queue_catalog.h"
 
+/* Parts of a pass, each of which may fail when the others do not. */
+typedef enum Duty
+{
+	DUTY_LEASES,				/* that have run out */
+	DUTY_EXPIRY,				/* of tasks */
+	DUTY_READY,					/* tasks that are due, or have room */
+	DUTY_HELD,					/* tasks, and what they wait for */
+	DUTY_OLD,					/* rows of the archive, and keys */
+	DUTIES
+} Duty;
+
 /* Passes of one transaction, which go on from each other. */
 typedef struct Maintenance
 {
 	bool		begun;
 	bool		claiming;		/* for a claim: only what makes tasks ready */
 	bool		by_hand;		/* at a user's wish, not because it is time */
-	bool		expire_only;	/* only leases that have run out: the rest is
-								 * failing */
+	int			duties;			/* 1 << Duty: only these; 0: all */
+	int			max;			/* rows that a pass writes; 0: as many as it
+								 * likes */
 	IndexPosition due_from;		/* where to read on in what is due ... */
 	IndexPosition expired_from; /* ... and in what has expired */
 	ArchivePass archive;

@@ -13,6 +13,7 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "maintenance/promote_due.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
@@ -76,6 +77,7 @@ promote_due(Pass *pass, IndexPosition *from)
 	RowReader	row;
 	int			promoted = 0;
 
+	AssertMaintenanceLocked(pass->rel);
 	if (from->due > now && skipped_count == 0)
 	{
 		pass_again(pass, from->due);

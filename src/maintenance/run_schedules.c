@@ -23,16 +23,15 @@
 #include "access/relation.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/json.h"
 #include "utils/snapmgr.h"
-#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
 #include "common/cron.h"
+#include "common/patience.h"
 #include "common/run_as.h"
 #include "maintenance/run_schedules.h"
 #include "storage/queue_open.h"
@@ -53,9 +52,6 @@
 /* Ticks that a run by hand goes through. */
 #define BY_HAND_MAX		10000
 
-/* What a tick may take in the worker, where others wait for it. */
-#define TICK_MSECS		1000
-
 /* A tick that is run. */
 typedef struct Tick
 {
@@ -68,7 +64,6 @@ typedef struct Tick
 } Tick;
 
 static ScheduledTaskCheck check_task = NULL;
-static TimeoutId limit = MAX_TIMEOUTS;	/* none */
 
 /*
  * Called once a process, from _PG_init.
@@ -77,24 +72,6 @@ void
 run_schedules_register(ScheduledTaskCheck check)
 {
 	check_task = check;
-}
-
-/* A tick takes too long: it is cancelled. */
-static void
-cancel_tick(void)
-{
-	InterruptPending = true;
-	QueryCancelPending = true;
-	SetLatch(MyLatch);
-}
-
-/*
- * Ticks of this process may take TICK_MSECS each.  Called once.
- */
-void
-run_schedules_limit(void)
-{
-	limit = RegisterTimeout(USER_TIMEOUT, cancel_tick);
 }
 
 /*
@@ -213,7 +190,7 @@ do_tick(void *arg)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("role \"%s\" does not exist", schedule->owner_name),
 				 errhint("Remove the schedule, and make it again as another role.")));
-	run_as_owner(schedule->owner, &context);
+	run_as_owner(schedule->owner, InvalidOid, &context);
 	queue_catalog_check_name(schedule->queue, name);
 	relation = queue_catalog_relation(name);
 	tick->busy = OidIsValid(relation) &&
@@ -221,6 +198,7 @@ do_tick(void *arg)
 	if (!tick->busy)
 	{
 		info = queue_open(schedule->queue, RowExclusiveLock, ACL_INSERT, &rel);
+		patience_of(&info->state->rests_until);
 		tick->skipped = !schedule->overlap && last_task_is_there(rel, info, schedule);
 		if (!tick->skipped)
 			enqueue_task(tick, rel, info);
@@ -230,23 +208,21 @@ do_tick(void *arg)
 }
 
 /*
- * Do what may fail of a tick, in a subtransaction.
+ * Do what may fail of a tick, in a subtransaction.  A worker that has waited
+ * too long for a lock has the tick stay due.
  */
 static ErrorData *
 try_tick(Tick *tick)
 {
 	ErrorData  *error;
 
-	if (limit != MAX_TIMEOUTS)
-		enable_timeout_after(limit, TICK_MSECS);
-	error = run_as_try(do_tick, tick);
-	if (limit == MAX_TIMEOUTS)
-		return error;
-	disable_timeout(limit, true);
-	QueryCancelPending = false;
-	if (error != NULL && error->sqlerrcode == ERRCODE_QUERY_CANCELED &&
-		get_timeout_indicator(limit, true))
-		error->message = psprintf("to enqueue the task took longer than %d ms", TICK_MSECS);
+	patience_begin();
+	error = run_as_try_all(do_tick, tick);
+	if (error != NULL && patience_lost())
+		patience_explain(error);
+	tick->busy |= patience_lost() && error != NULL &&
+		error->sqlerrcode == ERRCODE_LOCK_NOT_AVAILABLE;
+	patience_begin();
 	return error;
 }
 

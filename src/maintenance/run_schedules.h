@@ -15,7 +15,6 @@
 typedef void (*ScheduledTaskCheck) (const Schedule *schedule, QueueInfo *info, NewTask *task);
 
 extern void run_schedules_register(ScheduledTaskCheck check);
-extern void run_schedules_limit(void);
 extern bool run_schedules_tick(text *name, TimestampTz *next);
 extern void run_schedules_failed(text *name, const ErrorData *error);
 extern void run_schedules_by_hand(const text *queue);

@@ -34,8 +34,8 @@
  * and lease, looks as if it were lost.  So it is a suspect at first, and
  * looked up again a moment later, when no backend has had any in hand for so
  * long (transit_horizon.c); and some times more if a backend has new ones by
- * then, which may be the same.  To take one for lost that is not does no
- * harm: an offer too many never does.
+ * then, which may be the same.  A task that is offered without being lost
+ * does no harm: it has one offer too many, which is dropped.
  *
  * A sweep is begun every pgfairq.sweep_interval if there is anything new; if
  * not there is none, until an id is taken.
@@ -56,6 +56,7 @@
 #include "storage/procarray.h"
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "common/settings.h"
 #include "maintenance/sweep.h"
 #include "shmem/groups.h"
@@ -535,8 +536,7 @@ go_on(Sweeper *sweeper)
  * or in the first pass that a user wishes.  Returns whether there is more to
  * do now; *next is moved forward to when to come again.
  *
- * The caller has the maintenance lock.  What is found is handed over when the
- * transaction commits.
+ * What is found is handed over when the transaction commits.
  */
 bool
 sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
@@ -551,6 +551,7 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 	bool		begin;
 	bool		more = false;
 
+	AssertMaintenanceLocked(rel);
 	if ((settings_sweep_interval == 0 && !by_hand) || !is_wanted(info->state))
 		return false;
 	begin = by_hand ? first : (now >= next_sweep(sweep));

@@ -35,6 +35,7 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 
+#include "common/contracts.h"
 #include "common/shared_memory.h"
 #include "shmem/awaiters.h"
 
@@ -104,12 +105,44 @@ place_of(int queue, int64 task)
 	return &places[((uint64) task + (uint64) queue * 389) % PLACES];
 }
 
-/* The place is locked. */
+#ifdef USE_ASSERT_CHECKING
+
+/* So many seats are looked at; if there are no more, they are counted, too. */
+#define CHECK_SEATS		64
+
+/* The list of a place is linked both ways, and has who await its tasks. */
+static void
+check_place(Place *place)
+{
+	uint32		n = 0;
+	int			previous = NO_SEAT;
+	int			i = place->first;
+
+	AssertLocked(&place->lock);
+	for (; i != NO_SEAT && n < CHECK_SEATS; i = seats[i].next)
+	{
+		Assert(i >= 0 && i < MaxBackends);
+		Assert(seats[i].previous == previous);
+		Assert(place_of(seats[i].queue, seats[i].task) == place);
+		Assert(!seats[i].told);
+		previous = i;
+		n++;
+	}
+	Assert(i != NO_SEAT || pg_atomic_read_u32(&place->count) == n);
+}
+
+#else
+#define check_place(place)	((void) 0)
+#endif
+
+/* A seat leaves the list of its place. */
 static void
 leave(Place *place, int number)
 {
 	Seat	   *seat = &seats[number];
 
+	AssertLockedExclusively(&place->lock);
+	Assert(pg_atomic_read_u32(&place->count) > 0);
 	if (seat->previous == NO_SEAT)
 		place->first = seat->next;
 	else
@@ -141,6 +174,7 @@ tell(Place *place, int queue, bool of_queue, int64 task, int outcome)
 		seat->told = true;
 		SetLatch(&ProcGlobal->allProcs[i].procLatch);
 	}
+	check_place(place);
 	LWLockRelease(&place->lock);
 }
 
@@ -224,6 +258,7 @@ awaiters_begin(int queue, int64 task)
 		seats[place->first].previous = number;
 	place->first = number;
 	pg_atomic_fetch_add_u32(&place->count, 1);
+	check_place(place);
 	LWLockRelease(&place->lock);
 	my_place = place;
 	return outcome;
@@ -264,6 +299,7 @@ awaiters_end(void)
 	LWLockAcquire(&my_place->lock, LW_EXCLUSIVE);
 	if (!seats[me()].told)
 		leave(my_place, me());
+	check_place(my_place);
 	LWLockRelease(&my_place->lock);
 	my_place = NULL;
 }

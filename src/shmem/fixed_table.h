@@ -43,6 +43,8 @@ free_entries_take_by(FreeEntries *free, uint32 size, const uint32 *links, Size e
 {
 	uint32		number = free->head;
 
+	Assert(free->high_water <= size);
+	Assert(number == NO_ENTRY || number < free->high_water);
 	if (number != NO_ENTRY)
 		free->head = *(const uint32 *) ((const char *) links + number * entry_size);
 	else if (free->high_water < size)
@@ -54,6 +56,7 @@ free_entries_take_by(FreeEntries *free, uint32 size, const uint32 *links, Size e
 static inline void
 free_entries_give(FreeEntries *free, uint32 number, uint32 *link)
 {
+	Assert(number < free->high_water && number != free->head);
 	*link = free->head;
 	free->head = number;
 }

@@ -58,6 +58,7 @@ group_limits_give(uint32 number, bool unused)
 	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 	bool		waits;
 
+	Assert(limit->in_use && limit->leased > 0);
 	limit->leased--;
 	if (unused)
 		limit->tokens += 1;

@@ -24,10 +24,10 @@
  * that were written before anybody counted are counted in one go
  * (recovery.c).
  *
- * That a group has nothing in the overflow is believed only of who has read to
- * the end of it.  So as long as overflow_from says that there may be
- * something, the group is replenished when there is room, or when the count is
- * at zero: what is there is found then, or overflow_from goes away.  Two kinds
+ * Only a pass that has read a group's overflow to its end may say that nothing
+ * is there.  Until then overflow_from says that there may be something, and the
+ * group is replenished when there is room, or when the count is at zero: what
+ * is there is found then, or overflow_from goes away.  Two kinds
  * of groups are replenished without room: those of which some tasks may have
  * lost their places (overflow_lost), for these tasks only; and those that
  * starve, when there is nothing to claim, because what they have ready is in
@@ -58,12 +58,11 @@
 #define REFILL_LEAST		16
 #define REFILL_QUEUE_AT_ONCE	100
 
-/* As many a claim moves at a time of a group whose places it has used up. */
+/* The tasks that a claim moves at a time for a group without places left. */
 #define REFILL_DRY			64
 
 /*
- * What is known of a group's overflow has changed: may it have any?  Partition
- * locked.
+ * What is known of a group's overflow has changed: may it have any?
  *
  * With the first one the worker is woken, though there may be no room: it looks
  * now and then, from then on, whether there is some that was not noticed.
@@ -74,6 +73,7 @@ note_overflow(QueueState *queue, FairGroup *group)
 	bool		overflows = group->overflow > 0 ||
 		group->overflow_from != PG_INT64_MAX || group->overflow_held != PG_INT64_MAX;
 
+	AssertGroupLockedExclusively(group);
 	if (overflows == group->overflows)
 		return;
 	group->overflows = overflows;
@@ -84,11 +84,12 @@ note_overflow(QueueState *queue, FairGroup *group)
 }
 
 /*
- * Count n tasks of a group in the overflow.  Partition locked.
+ * Count n tasks of a group in the overflow.
  */
 void
 group_overflow_count(QueueState *queue, FairGroup *group, int n)
 {
+	AssertGroupLockedExclusively(group);
 	group->overflow += n;
 	note_overflow(queue, group);
 }
@@ -106,25 +107,56 @@ ready_when_refilled(QueueState *queue, int class, int least)
 }
 
 /*
- * Enter a group into the starved list.  Partition locked.
+ * Enter a group into the starved list: behind all others, or behind those that
+ * are urgent if it is.
  */
 static void
 list_starved(QueueState *queue, FairGroup *group, RefillState replenish)
 {
+	AssertGroupLockedExclusively(group);
+	Assert(replenish == REFILL_LISTED || replenish == REFILL_URGENT);
+	Assert(!group->listed);
 	group->replenish = replenish;
 	SpinLockAcquire(&queue->replenish.mutex);
 	group->listed = true;
-	dlist_push_tail(&queue->replenish.starved, &group->starved_node);
+	if (replenish == REFILL_URGENT)
+		dlist_push_tail(&queue->replenish.urgent, &group->starved_node);
+	else
+		dlist_push_tail(&queue->replenish.starved, &group->starved_node);
 	queue->replenish.count++;
+	group_check_starved(queue);
 	SpinLockRelease(&queue->replenish.mutex);
 }
 
 /*
- * Take a group out of the starved list, which it is in.  The list is locked.
+ * A group is urgent from now on, if it is in the starved list still.  It must
+ * not stay behind others: one that is stopped, and may have more ready, is not
+ * replenished as long as the queue has no room.
+ */
+static void
+list_urgent(QueueState *queue, FairGroup *group)
+{
+	AssertGroupLockedExclusively(group);
+	SpinLockAcquire(&queue->replenish.mutex);
+	if (group->listed)
+	{
+		group->replenish = REFILL_URGENT;
+		dlist_delete(&group->starved_node);
+		dlist_push_tail(&queue->replenish.urgent, &group->starved_node);
+	}
+	group_check_starved(queue);
+	SpinLockRelease(&queue->replenish.mutex);
+}
+
+/*
+ * Take a group out of the starved list, which it is in.
  */
 static void
 unlist_starved(QueueState *queue, FairGroup *group)
 {
+	AssertSpinLocked(&queue->replenish.mutex);
+	Assert(group->listed && queue->replenish.count > 0);
+	group_check_starved(queue);
 	dlist_delete(&group->starved_node);
 	group->listed = false;
 	queue->replenish.count--;
@@ -133,7 +165,7 @@ unlist_starved(QueueState *queue, FairGroup *group)
 
 /*
  * If a group that may have overflow is to be replenished, enter it into the
- * starved list.  Partition locked.
+ * starved list.
  */
 void
 group_overflow_list(QueueState *queue, FairGroup *group)
@@ -141,6 +173,7 @@ group_overflow_list(QueueState *queue, FairGroup *group)
 	int64		max = queue->published.max_ready_per_group;
 	int64		full;
 
+	AssertGroupLockedExclusively(group);
 	if (group->replenish != REFILL_NONE)
 		return;
 	full = ready_when_refilled(queue, group->key.class, REFILL_LEAST);
@@ -152,12 +185,12 @@ group_overflow_list(QueueState *queue, FairGroup *group)
 
 /*
  * What a group has has changed: note whether it has overflow, enter it into
- * the starved list if it is to be replenished, and wake the worker.  Partition
- * locked.
+ * the starved list if it is to be replenished, and wake the worker.
  */
 void
 group_overflow_check(QueueState *queue, FairGroup *group)
 {
+	AssertGroupLockedExclusively(group);
 	note_overflow(queue, group);
 	group_overflow_look(queue, group);
 	group_overflow_wake_worker(queue);
@@ -165,11 +198,12 @@ group_overflow_check(QueueState *queue, FairGroup *group)
 
 /*
  * Count n tasks more of a group in the overflow, and have it look from id on.
- * Partition locked.
  */
 void
 group_overflow_add(QueueState *queue, FairGroup *group, int n, int64 id)
 {
+	AssertGroupLockedExclusively(group);
+	Assert(n >= 0);
 	group->overflow += n;
 	group->overflow_from = Min(group->overflow_from, id);
 	group->overflow_limit = Min(group->overflow_limit, id);
@@ -179,11 +213,12 @@ group_overflow_add(QueueState *queue, FairGroup *group, int n, int64 id)
 /*
  * Tasks of a group have been counted off, as with group_overflow_check: a
  * group that has none left in the overflow comes to those that other
- * transactions had in hand.  Partition locked.
+ * transactions had in hand.
  */
 void
 group_overflow_settle(QueueState *queue, FairGroup *group)
 {
+	AssertGroupLockedExclusively(group);
 	if (group->overflow <= 0)
 	{
 		group->overflow_from = Min(group->overflow_from, group->overflow_held);
@@ -233,6 +268,7 @@ group_overflow_ends(QueueState *queue, uint32 number, int n, int64 id,
 {
 	FairGroup  *group = group_table_lock_number(number);
 
+	Assert(n >= 0 && n <= group->pending);
 	group->pending -= n;
 	if (committed && n > 0)
 		group_overflow_add(queue, group, n, id);
@@ -260,8 +296,8 @@ group_overflow_return(QueueState *queue, uint32 number, int64 task)
 
 /*
  * A task of the overflow that is not leased, and is counted as ready because
- * of its tag, is going to be offered: then it is in the overflow no more.  The
- * lock of leases is held, see groups_leased.
+ * of its tag, is going to be offered: then it is in the overflow no more.  See
+ * groups_leased for the lock of leases.
  */
 ReplenishedTask
 group_overflow_leave(QueueState *queue, uint32 number, int64 task)
@@ -320,11 +356,12 @@ group_overflow_found(QueueState *queue, int class, const GroupName *name,
 }
 
 /*
- * A group is going to be given up to room places.  Partition locked.
+ * A group is going to be given up to room places.
  */
 static void
 begin_refill(FairGroup *group, int64 room, StarvedGroup *starved)
 {
+	AssertGroupLockedExclusively(group);
 	group->replenish = REFILL_UNDER_WAY;
 	group->seen_finish = group->finish;
 	group->overflow_limit = PG_INT64_MAX;
@@ -337,16 +374,20 @@ begin_refill(FairGroup *group, int64 room, StarvedGroup *starved)
 	starved->room = (int) Min(Max(room, 0), PG_INT32_MAX);
 }
 
-/* A group was replenished, or is not going to be.  Partition locked. */
+/* A group was replenished, or is not going to be. */
 static void
 end_refill(QueueState *queue, FairGroup *group)
 {
+	AssertGroupLockedExclusively(group);
 	group->unseen = 0;
 	if (likely(group->dry_epoch == 0))
 		return;
 	SpinLockAcquire(&queue->replenish.mutex);
 	if (group->dry_epoch == queue->replenish.dry_epoch)
+	{
+		Assert(queue->replenish.dry > 0);
 		queue->replenish.dry--;
+	}
 	group->dry_epoch = 0;
 	SpinLockRelease(&queue->replenish.mutex);
 }
@@ -367,15 +408,14 @@ group_overflow_next_starved(QueueState *queue, StarvedGroup *starved)
 
 	SpinLockAcquire(&queue->replenish.mutex);
 	waiting = queue->replenish.count;
-	if (waiting > 0)
-	{
+	if (!dlist_is_empty(&queue->replenish.urgent))
+		group = dlist_container(FairGroup, starved_node,
+								dlist_head_node(&queue->replenish.urgent));
+	else if (room > 0 && waiting > 0)
 		group = dlist_container(FairGroup, starved_node,
 								dlist_head_node(&queue->replenish.starved));
-		if (room > 0 || ((volatile FairGroup *) group)->replenish == REFILL_URGENT)
-			unlist_starved(queue, group);
-		else
-			group = NULL;
-	}
+	if (group != NULL)
+		unlist_starved(queue, group);
 	SpinLockRelease(&queue->replenish.mutex);
 	if (group == NULL)
 		return false;
@@ -453,6 +493,7 @@ group_overflow_replenished(QueueState *queue, uint32 number, const GroupFed *fed
 {
 	FairGroup  *group = group_table_lock_number(number);
 
+	Assert(group->replenish == REFILL_UNDER_WAY && fed->written >= 0);
 	group->overflow_from = Min(fed->next, group->overflow_limit);
 	group->overflow_held = Min(fed->held, group->overflow_held);
 	group->overflow_lost = Max(group->overflow_lost, fed->lost);
@@ -488,6 +529,7 @@ group_overflow_not_replenished(QueueState *queue, uint32 number, int64 lost)
 {
 	FairGroup  *group = group_table_lock_number(number);
 
+	Assert(group->replenish == REFILL_UNDER_WAY);
 	group->overflow_lost = Max(group->overflow_lost, lost);
 	list_starved(queue, group, REFILL_LISTED);
 	end_refill(queue, group);
@@ -530,7 +572,7 @@ seek_starved(QueueState *queue, int class, bool starving, bool held)
 			if (starves && group->replenish == REFILL_NONE)
 				list_starved(queue, group, REFILL_URGENT);
 			else if (starves && group->replenish == REFILL_LISTED)
-				group->replenish = REFILL_URGENT;
+				list_urgent(queue, group);
 			group_overflow_check(queue, group);
 			group_table_unlock(group);
 		}

@@ -16,6 +16,7 @@
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
+#include "common/contracts.h"
 #include "shmem/fixed_table.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
@@ -156,20 +157,35 @@ group_table_partition(uint32 hash)
 	return &group_table->partitions[hash % PARTITIONS].lock;
 }
 
-/* Unlock the partition of a group. */
+#define AssertGroupLocked(group) \
+	AssertLocked(group_table_partition(group_table_hash(&(group)->key)))
+#define AssertGroupLockedExclusively(group) \
+	AssertLockedExclusively(group_table_partition(group_table_hash(&(group)->key)))
+#define AssertCreationLocked()	AssertLocked(&group_table->creation_lock)
+
+#ifdef USE_ASSERT_CHECKING
+extern FAIRQ_PRIVATE void group_check(const FairGroup *group);
+extern FAIRQ_PRIVATE void group_check_starved(QueueState *queue);
+#else
+#define group_check(group)	((void) 0)
+#define group_check_starved(queue)	((void) 0)
+#endif
+
+/* Unlock the partition of a group, which is as it should be. */
 static inline void
 group_table_unlock(const FairGroup *group)
 {
+	group_check(group);
 	LWLockRelease(group_table_partition(group_table_hash(&group->key)));
 }
 
 /*
- * If a group is to be replenished, enter it into the starved list.  Partition
- * locked.
+ * If a group is to be replenished, enter it into the starved list.
  */
 static inline void
 group_overflow_look(QueueState *queue, FairGroup *group)
 {
+	AssertGroupLockedExclusively(group);
 	if (unlikely(group->overflow_from != PG_INT64_MAX))
 		group_overflow_list(queue, group);
 }

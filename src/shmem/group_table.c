@@ -82,6 +82,7 @@ key_of(const QueueState *queue, int class, const GroupName *name)
 {
 	GroupKey	key = {name->low, name->high, queue_state_number(queue), class};
 
+	Assert(class >= 0 && class < queue->classes);
 	return key;
 }
 
@@ -92,12 +93,13 @@ key_equal(const GroupKey *a, const GroupKey *b)
 		a->queue == b->queue && a->class == b->class;
 }
 
-/* The entry of a key in its chain, or NULL.  Its partition is locked. */
+/* The entry of a key in its chain, or NULL. */
 static FairGroup *
 search_chain(uint32 hash, const GroupKey *key)
 {
 	uint32		number = chains[hash & chain_mask];
 
+	AssertLocked(group_table_partition(hash));
 	while (number != FAIRQ_NO_GROUP)
 	{
 		if (key_equal(&group_entries[number].key, key))
@@ -106,6 +108,52 @@ search_chain(uint32 hash, const GroupKey *key)
 	}
 	return NULL;
 }
+
+#ifdef USE_ASSERT_CHECKING
+
+/* So many links of a chain or a ring are looked at. */
+#define CHECK_LINKS		32
+
+/* The chain of a hash has groups of that chain, and comes to an end. */
+static void
+check_chain(uint32 hash)
+{
+	uint32		number = chains[hash & chain_mask];
+
+	AssertLocked(group_table_partition(hash));
+	for (int i = 0; i < CHECK_LINKS && number != FAIRQ_NO_GROUP; i++)
+	{
+		const FairGroup *group = &group_entries[number];
+
+		Assert(number < group_table->free.high_water && group->in_use);
+		Assert((group_table_hash(&group->key) & chain_mask) == (hash & chain_mask));
+		Assert(group->hash_next != number);
+		number = group->hash_next;
+	}
+}
+
+/* The ring of an order has groups of the order only. */
+static void
+check_ring(const QueueOrder *order, const GroupKey *key)
+{
+	uint32		number = order->group_ring;
+
+	AssertCreationLocked();
+	for (int i = 0; i < CHECK_LINKS && number != FAIRQ_NO_GROUP; i++)
+	{
+		const FairGroup *group = &group_entries[number];
+
+		Assert(number < group_table->free.high_water && group->in_use);
+		Assert(group->key.queue == key->queue && group->key.class == key->class);
+		Assert(group->ring_next != FAIRQ_NO_GROUP);
+		number = group->ring_next;
+	}
+}
+
+#else
+#define check_chain(hash)	((void) 0)
+#define check_ring(order, key)	((void) 0)
+#endif
 
 /*
  * Find a group, or NULL.  *lock is the lock of its partition, which is locked
@@ -124,18 +172,18 @@ group_table_find(QueueState *queue, int class, const GroupName *name, LWLockMode
 }
 
 /*
- * Count ready tasks, of the group and of the queue.  Partition locked.
+ * Count ready tasks, of the group and of the queue.
  */
 void
 group_table_count_ready(QueueState *queue, FairGroup *group, int n)
 {
+	AssertGroupLockedExclusively(group);
 	group->ready += n;
 	pg_atomic_fetch_add_u64(&queue->counts.ready, (int64) n);
 }
 
 /*
  * Take a group out of its chain, if it can be forgotten at virtual time v.
- * Creation lock held.
  */
 static bool
 unlink_if_idle(FairGroup *group, VirtualTime v)
@@ -144,6 +192,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	LWLock	   *lock = group_table_partition(hash);
 	bool		idle;
 
+	AssertLockedExclusively(&group_table->creation_lock);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	idle = virtual_time_compare(group->finish, v) <= 0 &&
 		group->ready == 0 && group->leased == 0 &&
@@ -166,7 +215,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 
 /*
  * An entry for a new group of an order, in its ring and with a slot; NULL if
- * all are taken.  Creation lock held.
+ * all are taken.
  */
 static FairGroup *
 new_entry(QueueOrder *order, VirtualTime v)
@@ -174,6 +223,7 @@ new_entry(QueueOrder *order, VirtualTime v)
 	FairGroup  *group;
 	uint32		number;
 
+	AssertLockedExclusively(&group_table->creation_lock);
 	for (int i = 0; i < 2 && order->group_ring != FAIRQ_NO_GROUP; i++)
 	{
 		group = &group_entries[order->group_ring];
@@ -187,6 +237,7 @@ new_entry(QueueOrder *order, VirtualTime v)
 	if (number == FAIRQ_NO_GROUP)
 		return NULL;
 	group = &group_entries[number];
+	Assert(!group->in_use);
 	group->slot = order->next_slot++ % FAIRQ_SLOTS;
 	if (order->group_ring == FAIRQ_NO_GROUP)
 		group->ring_next = number;
@@ -294,13 +345,15 @@ reclaim(bool hurry)
 	return false;
 }
 
-/* Make an entry that of a new group.  Partition and creation lock held. */
+/* Make an entry that of a new group. */
 static void
 init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, VirtualTime v)
 {
 	uint64		slot = group->slot;
 	uint32		ring_next = group->ring_next;
 
+	AssertLockedExclusively(&group_table->creation_lock);
+	AssertLockedExclusively(group_table_partition(group_table_hash(key)));
 	memset(group, 0, sizeof(FairGroup));
 	group->slot = slot;
 	group->ring_next = ring_next;
@@ -363,6 +416,8 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 					group->limit = limit_table_find(key.queue, name, true);
 				group->hash_next = chains[hash & chain_mask];
 				chains[hash & chain_mask] = group - group_entries;
+				check_chain(hash);
+				check_ring(&queue->orders[class], &key);
 				LWLockRelease(&group_table->creation_lock);
 				return group;
 			}
@@ -411,7 +466,7 @@ group_table_lock_number(uint32 number)
 {
 	FairGroup  *group = &group_entries[number];
 
-	Assert(group->in_use);
+	Assert(number < group_table->free.high_water && group->in_use);
 	LWLockAcquire(group_table_partition(group_table_hash(&group->key)), LW_EXCLUSIVE);
 	return group;
 }

@@ -30,22 +30,24 @@
 #include "shmem/replenished_tasks.h"
 
 /*
- * The weight of a group.  Partition locked.
+ * The weight of a group.
  */
 static inline double
 weight_of(QueueState *queue, const FairGroup *group)
 {
+	AssertGroupLocked(group);
 	return group->limit == NO_LIMIT ? queue->limits.defaults.weight :
 		limit_table_weight(group->limit);
 }
 
 /*
  * What a task is charged: its cost, or what tasks of its group have taken of
- * late.  Partition locked.
+ * late.
  */
 static inline double
 charge_of(QueueState *queue, const FairGroup *group, double cost)
 {
+	AssertGroupLockedExclusively(group);
 	if (!queue->published.charge_seconds || group->seconds < 0)
 		return cost;
 	return Min(Max(group->seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
@@ -57,13 +59,15 @@ charge_of(QueueState *queue, const FairGroup *group, double cost)
 /*
  * A group has been charged for tasks that expired, and none was served for
  * it.  Its next tasks are charged the less, until that is made up for; or it
- * has come to virtual time v, where nothing is owed to it.  Partition locked.
+ * has come to virtual time v, where nothing is owed to it.
  */
 static double
 refunded(FairGroup *group, double charge, VirtualTime v)
 {
 	double		taken = Min(group->refund, charge * (1 - REFUND_LEFT));
 
+	AssertGroupLockedExclusively(group);
+	Assert(group->refund >= 0 && charge >= 0);
 	if (virtual_time_compare(v, group->finish) >= 0)
 		taken = group->refund = 0;
 	group->refund -= taken;
@@ -73,13 +77,14 @@ refunded(FairGroup *group, double charge, VirtualTime v)
 /*
  * A group gets a task at v, beyond the finish tag of its last one: in between
  * it had nothing to be served, which is left out of the periods of which the
- * view of groups shows its share.  Partition locked.
+ * view of groups shows its share.
  */
 static void
 had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
 {
 	double		served = ((volatile const QueueOrder *) order)->served_cost;
 
+	AssertGroupLockedExclusively(group);
 	if (group->since.whole == v_none.whole)
 	{
 		group->since = v;
@@ -110,6 +115,7 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 	FairGroup  *group = group_table_lock(queue, class, name, v);
 	bool		overflow;
 
+	Assert(class >= 0 && class < queue->classes);
 	tag->group = group - group_entries;
 	overflow = may_overflow &&
 		(group->overflows || group->pending > 0 ||
@@ -166,6 +172,7 @@ note_leased(const QueueOrder *order, FairGroup *group, const FairqAddress *addre
 {
 	double		before = ((volatile const QueueOrder *) order)->served_cost + lease->before;
 
+	AssertGroupLockedExclusively(group);
 	if (unlikely(group->since.whole == v_none.whole))
 	{
 		group->since.whole = address->block;
@@ -194,6 +201,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	double		cost = lease->cost;
 	int			class = address->class;
 
+	Assert(class < queue->classes);
 	for (;;)
 	{
 		group = group_table_try_lock(queue, class, name,
@@ -281,14 +289,14 @@ groups_lease_refused(const GroupLease *lease)
 }
 
 /*
- * A lease has ended.  started is when it began if the task was worked on, else
- * 0: under charge 'seconds' the time that it took is what the group's next
- * tasks are charged, averaged over some.
+ * A lease has ended that ran for so many microseconds; run < 0: its task was
+ * not worked on.  charged is how long of that it took of its worker's time:
+ * under charge 'seconds' what the group's next tasks are charged, averaged over
+ * some.
  */
 void
-groups_lease_ends(uint32 number, TimestampTz started)
+groups_lease_ends(uint32 number, int64 run, int64 charged)
 {
-	int64		usecs = started > 0 ? Max(GetCurrentTransactionStopTimestamp() - started, 0) : 0;
 	FairGroup  *group;
 	uint32		limit;
 
@@ -296,11 +304,11 @@ groups_lease_ends(uint32 number, TimestampTz started)
 		return;
 	group = group_table_lock_number(number);
 	limit = group->limit;
-	if (started > 0)
+	if (run >= 0)
 	{
-		double		seconds = usecs / (double) USECS_PER_SEC;
+		double		seconds = charged / (double) USECS_PER_SEC;
 
-		group->run_time += usecs;
+		group->run_time += run;
 		group->seconds = group->seconds < 0 ? seconds :
 			group->seconds + NEW_SECONDS * (seconds - group->seconds);
 	}
@@ -329,12 +337,13 @@ groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
 }
 
 /*
- * A task of the overflow is in neither count of its group any more.  Partition
- * locked.
+ * A task of the overflow is in neither count of its group any more.
  */
 static void
 count_off_overflow(QueueState *queue, FairGroup *group, int64 task)
 {
+	AssertGroupLockedExclusively(group);
+	Assert(task != 0);
 	if (replenished_tasks_take(queue_state_number(queue), task))
 		group_table_count_ready(queue, group, -1);
 	else
@@ -539,6 +548,7 @@ groups_refund(QueueState *queue, int class, uint32 number, double cost)
 										 1.0, 1.0);
 	FairGroup  *group = group_table_lock_number(number);
 
+	Assert(cost > 0);
 	if (group->ready > 1)
 		group->refund += charge_of(queue, group, cost);
 	else
@@ -552,13 +562,14 @@ groups_refund(QueueState *queue, int class, uint32 number, double cost)
 	group_table_unlock(group);
 }
 
-/* Take back what a group has not been served.  Creation lock held. */
+/* Take back what a group has not been served. */
 static void
 level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 {
 	VirtualTime level;
 	uint32		limit;
 
+	AssertCreationLocked();
 	level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
 							 1.0, 1.0);
 	(void) group_table_lock_number(group - group_entries);
@@ -638,63 +649,4 @@ groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *
 			Max(queue->orders[class].next_slot, slot + 1);
 		LWLockRelease(&group_table->creation_lock);
 	}
-}
-
-/*
- * Copy what is known of the groups of a queue, a palloc'd array of one entry
- * for each group and class that has an entry.  Returns how many.
- */
-int
-groups_list(QueueState *queue, GroupInfo **infos)
-{
-	int			queue_number = queue_state_number(queue);
-	uint32		high_water = group_table->free.high_water;
-	int			size = 64;
-	int			n = 0;
-
-	*infos = palloc(size * sizeof(GroupInfo));
-	for (uint32 i = 0; i < high_water; i++)
-	{
-		FairGroup  *group = &group_entries[i];
-		GroupInfo  *info;
-
-		if (!((volatile FairGroup *) group)->in_use ||
-			((volatile FairGroup *) group)->key.queue != queue_number)
-			continue;
-		CHECK_FOR_INTERRUPTS();
-		if (n == size)
-		{
-			size *= 2;
-			*infos = repalloc_huge(*infos, size * sizeof(GroupInfo));
-		}
-
-		/* Shared: no entry is made or taken over meanwhile. */
-		LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-		if (group->in_use && group->key.queue == queue_number)
-		{
-			(void) group_table_lock_number(i);
-			info = &(*infos)[n++];
-			info->class = group->key.class;
-			info->hash[0] = group->key.low;
-			info->hash[1] = group->key.high;
-			info->finish = group->finish;
-			info->ready = group->ready;
-			info->leased = group->leased;
-			info->overflow = group->overflow;
-			info->served = group->served;
-			info->served_cost = group->served_cost;
-			info->known = group->since.whole != v_none.whole;
-			info->since = group->since;
-			info->since_cost = group->since_cost;
-			info->leased_cost = group->leased_cost;
-			info->run_time = group->run_time;
-			info->head_time = group->head_time;
-			info->limit = group->limit;
-			info->keylen = group->keylen;
-			memcpy(info->key, group->shown, Min(group->keylen, GROUP_KEY_SHOWN));
-			group_table_unlock(group);
-		}
-		LWLockRelease(&group_table->creation_lock);
-	}
-	return n;
 }

@@ -76,7 +76,6 @@ typedef struct GroupInfo
 	char		key[GROUP_KEY_SHOWN];
 } GroupInfo;
 
-extern int	groups_list(QueueState *queue, GroupInfo **infos);
 extern bool groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 					   bool may_overflow, GroupTag *tag);
 extern void groups_count_anew(QueueState *queue);
@@ -84,7 +83,7 @@ extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
 								const ItemPointerData *tid, const GroupName *name,
 								TimestampTz enqueued_at, GroupLease *lease);
 extern void groups_lease_refused(const GroupLease *lease);
-extern void groups_lease_ends(uint32 group, TimestampTz started);
+extern void groups_lease_ends(uint32 group, int64 run, int64 charged);
 extern uint32 groups_adopt_lease(QueueState *queue, int class, const GroupName *name);
 extern void groups_check_unknown(QueueState *queue);
 extern void groups_leased(int queue, uint32 group, int64 task);
@@ -102,5 +101,8 @@ extern void groups_refund(QueueState *queue, int class, uint32 group, double cos
 extern void groups_level(QueueState *queue, uint32 group, VirtualTime finish);
 extern void groups_restore(QueueState *queue, const FairqAddress *address,
 						   const GroupName *name, double cost, bool leased);
+
+/* group_list.c */
+extern int	groups_list(QueueState *queue, GroupInfo **infos);
 
 #endif							/* FAIRQ_GROUPS_H */

@@ -16,6 +16,7 @@
 #include "access/transam.h"
 #include "utils/timestamp.h"
 
+#include "shmem/lane_check.h"
 #include "shmem/lane_doubts.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
@@ -73,6 +74,7 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool coun
 		doubt->place = first;
 	if (task != 0 && (doubt->task == 0 || task < doubt->task))
 		doubt->task = task;
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 
 	/* Claims look after it, but perhaps all claimers are asleep. */
@@ -111,6 +113,7 @@ lane_doubts_copy(Lane *lane, LaneDoubt *doubts)
 		return 0;
 	LWLockAcquire(&lane->lock, LW_SHARED);
 	n = lane->doubt_count;
+	Assert(n >= 0 && n <= LANE_DOUBTS);
 	memcpy(doubts, lane->doubts, n * sizeof(LaneDoubt));
 	LWLockRelease(&lane->lock);
 	return n;
@@ -141,6 +144,7 @@ lane_doubts_resolve(Lane *lane, const LaneDoubt *doubt)
 			break;
 		}
 	}
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 	waiters_lowered(lane->queue, lane->bucket);
 }

@@ -22,6 +22,7 @@ lane_run_find(const LaneRun *run, const LaneEntry *entries, const LaneEntry *pla
 	int			low = run->head;
 	int			high = run->head + run->count;
 
+	Assert(run->count >= 0 && run->head >= 0);
 	/* What comes to a busy queue mostly belongs at its end. */
 	if (low == high || lanes_compare(&entries[high - 1], place) < 0)
 		return high;
@@ -56,6 +57,8 @@ lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *plac
 	int			at;
 	int			end;
 
+	Assert(run->count >= 0 && run->count < size);
+	Assert(run->head >= 0 && run->head + run->count <= size);
 	/* What was taken leaves room in front: move it to the end in one go. */
 	if (run->head > 0 && run->head + run->count == size)
 	{
@@ -84,6 +87,7 @@ lane_run_enter(LaneRun *run, LaneEntry *entries, int size, const LaneEntry *plac
 static inline void
 lane_run_taken(LaneRun *run, int n)
 {
+	Assert(n >= 0 && n <= run->count);
 	run->count -= n;
 	run->head = (run->count == 0) ? 0 : run->head + n;
 }

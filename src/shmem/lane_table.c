@@ -49,14 +49,18 @@ lane_table_shmem_init(void *area, bool found)
 	directory->in_use = 0;
 }
 
-/* Give bucket its lane, the first free one from *at on.  Directory locked. */
+/* Give bucket its lane, the first free one from *at on. */
 static void
 set_up_lane(LaneSet *set, int bucket, int *at)
 {
 	Lane	   *lane;
 
+	AssertLockedExclusively(&directory->lock);
+	Assert(bucket >= 0 && bucket < FAIRQ_MAX_BUCKETS);
+	Assert(set->lanes[bucket] == 0);
 	while (*at < directory->high_water && lanes[*at].in_use)
 		(*at)++;
+	Assert(*at < settings_max_lanes);
 	lane = &lanes[*at];
 	memset(lane, 0, offsetof(Lane, entries));
 	LWLockInitialize(&lane->lock, shared_memory_tranche(FAIRQ_TRANCHE_LANE));
@@ -92,6 +96,8 @@ lane_table_set_up(LaneSet *const *sets, int n, int buckets, int other, int *miss
 	bool		room;
 	int			at = 0;
 
+	Assert(n > 0 && buckets > 0 && buckets <= FAIRQ_MAX_BUCKETS);
+	Assert(other < FAIRQ_MAX_BUCKETS);
 	*missing = 0;
 	for (int i = 0; i < n; i++)
 	{
@@ -127,9 +133,11 @@ lane_table_give_back(LaneSet *set)
 	{
 		if (set->lanes[b] == 0)
 			continue;
+		Assert(lanes[set->lanes[b] - 1].in_use && lanes[set->lanes[b] - 1].queue == set->queue);
 		lanes[set->lanes[b] - 1].in_use = false;
 		directory->in_use--;
 	}
+	Assert(directory->in_use >= 0);
 	LWLockRelease(&directory->lock);
 	memset(set->lanes, 0, sizeof(set->lanes));
 	set->high = 0;

@@ -11,22 +11,25 @@
  */
 #include "postgres.h"
 
+#include "shmem/lane_check.h"
 #include "shmem/lane_run.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/queue_order.h"
 #include "shmem/queue_state.h"
 #include "shmem/waiters.h"
 
-/* A task of the overflow has lost its place.  Lane locked. */
+/* A task of the overflow has lost its place. */
 void
 lane_unwritten_lose(Lane *lane, int64 task)
 {
+	AssertLaneLocked(lane);
+	Assert(task != 0);
 	queue_order_overflow_lost(queue_state_by_number(lane->queue), lane->class, task);
 }
 
 /*
  * Enter a place of a task of the overflow.  If there is no room the last one is
- * lost.  Lane locked exclusively.
+ * lost.
  */
 void
 lane_unwritten_enter(Lane *lane, const LaneEntry *place)
@@ -35,6 +38,8 @@ lane_unwritten_enter(Lane *lane, const LaneEntry *place)
 	LaneEntry  *entries = lane->unwritten_entries;
 	int			at = lane_run_find(run, entries, place);
 
+	AssertLaneLockedExclusively(lane);
+	Assert(lanes_entry_task(place) != 0);
 	if (lane_run_has(run, entries, at, place))
 	{
 		/* TIDs are used again: of two tasks at most one can be there. */
@@ -68,10 +73,12 @@ lane_unwritten_offer(Lane *lane, const LaneEntry *place, uint16 group, bool urge
 {
 	bool		room;
 
+	Assert(lanes_entry_task(place) != 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	room = (lane->unwritten.count < (urgent ? LANE_UNWRITTEN : LANE_UNWRITTEN_USUAL));
 	if (room)
 		lane_unwritten_enter(lane, place);
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 	if (room)
 		waiters_offered(lane->queue, lane->bucket, group);
@@ -149,6 +156,7 @@ lane_unwritten_forget(Lane *lane, const LaneEntry *place)
 				(run->head + run->count - at - 1) * sizeof(LaneEntry));
 		run->count--;
 	}
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 }
 
@@ -162,6 +170,7 @@ lane_unwritten_find(const LaneSet *set, int64 task, FairqAddress *address)
 	Lane	   *lane;
 	bool		found = false;
 
+	Assert(task != 0);
 	for (int b = 0; !found && (lane = lanes_next(set, &b)) != NULL; b++)
 	{
 		if (((volatile Lane *) lane)->unwritten.count == 0)

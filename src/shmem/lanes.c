@@ -61,6 +61,7 @@
 #include "postgres.h"
 
 #include "common/shared_memory.h"
+#include "shmem/lane_check.h"
 #include "shmem/lane_run.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
@@ -74,20 +75,21 @@ static Lane *refilling = NULL;
  * ----------------------------------------------------------------
  */
 
-/* Let the window end before place.  Lane locked exclusively. */
+/* Let the window end before place. */
 static void
 drop_from(Lane *lane, const LaneEntry *place)
 {
+	AssertLaneLockedExclusively(lane);
 	lane->window.count = lane_run_find(&lane->window, lane->entries, place) - lane->window.head;
 }
 
 /*
  * Let the window end before place, and have the frontier there at the most.
- * Lane locked exclusively.
  */
 void
 lanes_cut(Lane *lane, const LaneEntry *place)
 {
+	AssertLaneLockedExclusively(lane);
 	drop_from(lane, place);
 	if (lane->complete || lanes_compare(place, &lane->frontier) < 0)
 	{
@@ -104,12 +106,13 @@ lanes_cut(Lane *lane, const LaneEntry *place)
 
 /*
  * Enter a place into the window.  If it is full the last entry goes, or the
- * place itself, and the index is read again from there.  Lane locked
- * exclusively.
+ * place itself, and the index is read again from there.
  */
 static void
 enter(Lane *lane, const LaneEntry *place)
 {
+	AssertLaneLockedExclusively(lane);
+	Assert(lanes_entry_task(place) == 0);
 	if (lane->window.count == LANE_WINDOW)
 	{
 		LaneEntry	last = lane->entries[lane->window.head + LANE_WINDOW - 1];
@@ -129,12 +132,13 @@ enter(Lane *lane, const LaneEntry *place)
 	lane_run_enter(&lane->window, lane->entries, LANE_WINDOW, place);
 }
 
-/* Does a place belong into the window, by the frontier?  Lane locked. */
+/* Does a place belong into the window, by the frontier? */
 static bool
 belongs(const Lane *lane, const LaneEntry *place)
 {
 	LaneEntry	first_of_address = *place;
 
+	AssertLaneLocked(lane);
 	ItemPointerSet(&first_of_address.tid, 0, 0);
 	return lane->complete || lanes_compare(&first_of_address, &lane->frontier) < 0;
 }
@@ -150,11 +154,13 @@ belongs(const Lane *lane, const LaneEntry *place)
 void
 lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group)
 {
+	Assert(lane->in_use);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	if (unlikely(lanes_entry_task(place) != 0))
 		lane_unwritten_enter(lane, place);
 	else if (lane->refilling || belongs(lane, place))
 		enter(lane, place);
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 	waiters_offered(lane->queue, lane->bucket, group);
 }
@@ -199,6 +205,7 @@ lanes_lower(Lane *lane, const FairqAddress *address)
 		lanes_entry(&place, address, &place.tid);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	lanes_cut(lane, &place);
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 	waiters_lowered(lane->queue, lane->bucket);
 }
@@ -317,7 +324,7 @@ lanes_look_locked(Lane *lane, LaneTop *top)
 
 /*
  * How many of the first entries of a run may be taken, up to max: those before
- * the frontier (bounded) and not after upto (NULL: any).  Lane locked.
+ * the frontier (bounded) and not after upto (NULL: any).
  */
 static int
 takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bounded,
@@ -325,6 +332,7 @@ takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bo
 {
 	int			n = Min(max, run->count);
 
+	AssertLaneLocked(lane);
 	if (bounded && !lane->complete)
 		n = Min(n, lane_run_find(run, entries, &lane->frontier) - run->head);
 	for (int i = 0; upto != NULL && i < n; i++)
@@ -337,8 +345,7 @@ takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bo
 
 /*
  * Copy the first entries of both runs in order: of the window's first n, and
- * the unwritten's first u, up to max.  Returns how many are unwritten.  Lane
- * locked.
+ * the unwritten's first u, up to max.  Returns how many are unwritten.
  */
 static int
 merge(const Lane *lane, int n, int u, int max, LaneEntry *entries)
@@ -347,6 +354,9 @@ merge(const Lane *lane, int n, int u, int max, LaneEntry *entries)
 	const LaneEntry *unwritten = &lane->unwritten_entries[lane->unwritten.head];
 	int			j = 0;
 
+	AssertLaneLocked(lane);
+	Assert(n >= 0 && n <= lane->window.count);
+	Assert(u >= 0 && u <= lane->unwritten.count);
 	for (int i = 0; i + j < Min(n + u, max);)
 	{
 		if (j == u || (i < n && lanes_compare(&written[i], &unwritten[j]) < 0))
@@ -376,6 +386,8 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 {
 	int			n;
 
+	AssertNotLocked(&lane->lock);
+	Assert(max > 0);
 	if (!nowait)
 		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	else if (!LWLockConditionalAcquire(&lane->lock, LW_EXCLUSIVE))
@@ -404,6 +416,8 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 	look(lane, top);
 	top->low = !lane->complete && !lane->refilling && lane->window.count < LANE_LOW_WATER;
 	lane->taking = false;
+	Assert(n >= 0 && n <= max);
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 	return n;
 }
@@ -450,6 +464,7 @@ lanes_refill_begin(Lane *lane, LaneEntry *from, int *room)
 		begun = true;
 		refilling = lane;
 	}
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 	return begun;
 }
@@ -462,7 +477,10 @@ void
 lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 				 const LaneEntry *next)
 {
+	Assert(refilling == lane);
+	Assert(n >= 0 && n <= LANE_WINDOW);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	Assert(lane->refilling && !lane->complete);
 	lane->refilling = false;
 	lane->complete = (next == NULL);
 	if (next != NULL)
@@ -484,6 +502,7 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 			break;
 		enter(lane, &entries[i]);
 	}
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 	refilling = NULL;
 	ConditionVariableBroadcast(&lane->refilled);
@@ -522,10 +541,12 @@ lanes_at_abort(void)
 	if (lane == NULL)
 		return;
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	Assert(lane->refilling);
 	lane->refilling = false;
 	/* What was entered from the frontier on is in the index anyway. */
 	if (!lane->complete)
 		lanes_cut(lane, &lane->frontier);
+	lane_check(lane);
 	LWLockRelease(&lane->lock);
 	refilling = NULL;
 	ConditionVariableBroadcast(&lane->refilled);

@@ -13,6 +13,7 @@
 #include "storage/lwlock.h"
 
 #include "common/address.h"
+#include "common/contracts.h"
 
 /*
  * Entries in the window of a lane.  Tests build with a few, so that windows
@@ -103,6 +104,9 @@ typedef struct Lane
 	LaneEntry	unwritten_entries[LANE_UNWRITTEN];
 } Lane;
 
+#define AssertLaneLocked(lane)	AssertLocked(&(lane)->lock)
+#define AssertLaneLockedExclusively(lane) AssertLockedExclusively(&(lane)->lock)
+
 /* What is next in a lane, as far as can be seen without its lock. */
 typedef enum LaneView
 {
@@ -151,7 +155,7 @@ extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 							  FairqAddress *frontier, bool *complete);
 
-/* For lane_doubts.c; the lane is locked exclusively. */
+/* For lane_doubts.c. */
 extern void lanes_cut(Lane *lane, const LaneEntry *place);
 
 extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
@@ -166,6 +170,7 @@ lanes_of(const LaneSet *set, int bucket)
 {
 	int			number = ((volatile const LaneSet *) set)->lanes[bucket];
 
+	Assert(bucket >= 0 && bucket < FAIRQ_MAX_BUCKETS);
 	return number > 0 ? lanes_get(number - 1) : NULL;
 }
 
@@ -180,6 +185,7 @@ lanes_any(const LaneSet *set)
 static inline Lane *
 lanes_next(const LaneSet *set, int *bucket)
 {
+	Assert(*bucket >= 0);
 	for (int high = ((volatile const LaneSet *) set)->high; *bucket < high; (*bucket)++)
 	{
 		Lane	   *lane = lanes_of(set, *bucket);
@@ -283,6 +289,7 @@ static inline void
 lanes_entry_address(const Lane *lane, const LaneEntry *entry,
 					FairqAddress *address)
 {
+	Assert(lane->class < FAIRQ_CLASSES && lane->bucket < FAIRQ_MAX_BUCKETS);
 	address->block = entry->block;
 	address->slot = entry->slot;
 	address->fraction = entry->fraction;

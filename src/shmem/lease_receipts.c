@@ -107,12 +107,15 @@ leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref)
 	return number != NO_ENTRY;
 }
 
-/* The lease has a receipt that does not lead to it.  Partition locked. */
+/* The lease has a receipt that does not lead to it. */
 void
 lease_move(uint32 number, uint64 receipt)
 {
 	uint32	   *chain = moved_chain(lease_entries[number].token);
 
+	AssertPartitionLockedExclusively(&lease_table->partitions[lease_entries[number].partition]);
+	Assert(lease_entries[number].durable && !lease_entries[number].moved);
+	Assert(receipt != 0);
 	lease_entries[number].moved = true;
 	lease_durables[number].receipt = receipt;
 	LWLockAcquire(&lease_table->moved_lock, LW_EXCLUSIVE);
@@ -126,9 +129,14 @@ lease_unlink_moved(uint32 number)
 {
 	uint32	   *link = moved_chain(lease_entries[number].token);
 
+	AssertPartitionLockedExclusively(&lease_table->partitions[lease_entries[number].partition]);
+	Assert(lease_entries[number].moved);
 	LWLockAcquire(&lease_table->moved_lock, LW_EXCLUSIVE);
 	while (*link != number)
+	{
+		Assert(*link != NO_ENTRY);
 		link = &lease_durables[*link].moved_next;
+	}
 	*link = lease_durables[number].moved_next;
 	LWLockRelease(&lease_table->moved_lock);
 	lease_entries[number].moved = false;

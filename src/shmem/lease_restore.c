@@ -32,7 +32,7 @@ leases_set_durable(const LeaseRef *ref, const ItemPointerData *durable_tid)
 		return;
 	lease_entries[ref->entry].durable = true;
 	lease_durables[ref->entry].tid = *durable_tid;
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 }
 
 /*
@@ -93,7 +93,7 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
 		ref->entry = number;
 		ref->token = lease->token;
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return result;
 }
 

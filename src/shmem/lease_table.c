@@ -30,11 +30,13 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
 #include "common/settings.h"
 #include "common/shared_memory.h"
+#include "shmem/groups.h"
 #include "shmem/lease_table.h"
 
 LeaseTable *lease_table = NULL;
@@ -79,6 +81,8 @@ lease_table_shmem_init(void *area, bool found)
 	pg_atomic_init_u64(&lease_table->tick, 0);
 	LWLockInitialize(&lease_table->moved_lock, shared_memory_tranche(FAIRQ_TRANCHE_LEASE));
 	memset(lease_table->moved, 0xFF, sizeof(lease_table->moved));
+	for (int i = 0; i < CLAIM_TIMES; i++)
+		pg_atomic_init_u64(&lease_table->claim_times[i], 0);
 	for (int i = 0; i < PARTITIONS; i++)
 	{
 		Partition  *partition = &lease_table->partitions[i];
@@ -120,6 +124,7 @@ leases_reserve(int n)
 		MemoryContextSwitchTo(old);
 	}
 
+	Assert(n > 0);
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
 	while (reserved_count < n)
 	{
@@ -130,6 +135,7 @@ leases_reserve(int n)
 			break;
 		reserved[reserved_count++] = number;
 	}
+	lease_check_free();
 	LWLockRelease(&lease_table->free_lock);
 	return reserved_count;
 }
@@ -162,42 +168,111 @@ lease_take_reserved(void)
 }
 
 /*
- * Give back an entry that is in no chain any more.
+ * A task has ended so many microseconds after its claim: how many after the
+ * last one of the same claim?  What one call has claimed has one time and one
+ * process, which name the claim.  Two claims that share a place take it from
+ * each other, and then it is since the claim.
  */
-void
-lease_free_entry(uint32 number)
+static int64
+since_last_of_claim(const Lease *lease, int64 elapsed)
 {
-	if (deferring)
+	uint32		hash = murmurhash32(murmurhash32((uint32) (lease->started >> 32) + lease->pid) +
+									(uint32) lease->started);
+	pg_atomic_uint64 *place = &lease_table->claim_times[hash % CLAIM_TIMES];
+	uint64		claim = (uint64) (hash / CLAIM_TIMES) << CLAIM_TIME_BITS;
+	uint64		seen = pg_atomic_read_u64(place);
+	int64		last;
+
+	do
 	{
-		if (deferred_first == NO_ENTRY)
-			deferred_last = number;
-		lease_entries[number].hash_next = deferred_first;
-		deferred_first = number;
-		return;
+		last = (seen >> CLAIM_TIME_BITS == claim >> CLAIM_TIME_BITS) ? (int64) (seen - claim) : 0;
+		if (last >= elapsed)
+			return 0;
+	} while (!pg_atomic_compare_exchange_u64(place, &seen, claim | (uint64) elapsed));
+	return elapsed - last;
+}
+
+/*
+ * Leases have ended, whose entries are in no chain any more, but linked from
+ * first to last: tell their groups, and give the entries back.
+ *
+ * A worker does the tasks of a claim one after the other, or all at once.
+ * Either way a task has taken the time since the last one of the claim ended,
+ * so that all of them together have taken no more than the claim has; and those
+ * that end together have taken equal parts of that.
+ */
+static void
+free_entries(uint32 first, uint32 last)
+{
+	uint32		number = first;
+
+	while (number != NO_ENTRY)
+	{
+		const Lease *lease = &lease_entries[number];
+		uint32		end = number;
+		int			together = 0;
+		int64		run = -1;
+		int64		charged = 0;
+
+		do
+		{
+			together++;
+			end = lease_entries[end].hash_next;
+		} while (end != NO_ENTRY && lease_entries[end].started == lease->started &&
+				 lease_entries[end].pid == lease->pid);
+		if (lease->started != LEASE_NOT_USED)
+		{
+			run = GetCurrentTransactionStopTimestamp() - lease->started;
+			run = Min(Max(run, 0), (INT64CONST(1) << CLAIM_TIME_BITS) - 1);
+			charged = since_last_of_claim(lease, run) / together;
+		}
+		for (; number != end; number = lease_entries[number].hash_next)
+			groups_lease_ends(lease_entries[number].group, run, charged);
 	}
 	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	free_entries_give(&lease_table->free, number, &lease_entries[number].hash_next);
+	free_entries_give(&lease_table->free, first, &lease_entries[last].hash_next);
 	LWLockRelease(&lease_table->free_lock);
 }
 
 /*
- * Many leases are going to end: their entries are given back all at once, for
- * there is one free list for everybody.  Neither function fails.
+ * A lease has ended, and its entry is in no chain any more.
+ */
+void
+lease_free_entry(uint32 number)
+{
+	Lease	   *lease = &lease_entries[number];
+
+	Assert(lease->state == LEASE_FREE && lease->token == 0);
+	lease->hash_next = deferring ? deferred_first : NO_ENTRY;
+	if (!deferring)
+		free_entries(number, number);
+	else
+	{
+		if (deferred_first == NO_ENTRY)
+			deferred_last = number;
+		deferred_first = number;
+	}
+}
+
+/*
+ * Many leases are going to end: all that is left to do for them is done at
+ * once, for there is one free list for everybody, and it is known then which
+ * have ended together.  Neither function fails.
  */
 void
 leases_defer_free(void)
 {
+	Assert(!deferring && deferred_first == NO_ENTRY);
 	deferring = true;
 }
 
 void
 leases_free_deferred(void)
 {
+	Assert(deferring);
 	deferring = false;
 	if (deferred_first == NO_ENTRY)
 		return;
-	LWLockAcquire(&lease_table->free_lock, LW_EXCLUSIVE);
-	free_entries_give(&lease_table->free, deferred_first, &lease_entries[deferred_last].hash_next);
-	LWLockRelease(&lease_table->free_lock);
+	free_entries(deferred_first, deferred_last);
 	deferred_first = NO_ENTRY;
 }

@@ -16,6 +16,8 @@
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
+#include "common/contracts.h"
+#include "common/settings.h"
 #include "common/wall_clock.h"
 #include "shmem/fixed_table.h"
 #include "shmem/leases.h"
@@ -74,7 +76,17 @@ typedef struct DurablePart
 	uint64		receipt;		/* if moved: the first half of its receipt */
 } DurablePart;
 
+/* When a lease has begun that has ended and was of no use. */
+#define LEASE_NOT_USED	INT64CONST(0)
+
 #define MOVED_CHAINS	4096
+
+/*
+ * How long after its beginning a claim's last task ended: in the upper bits,
+ * which claim that was, as far as its number does not say so.
+ */
+#define CLAIM_TIMES		65536
+#define CLAIM_TIME_BITS	48
 
 typedef struct Partition
 {
@@ -93,6 +105,7 @@ typedef struct LeaseTable
 								 * to this one */
 	LWLock		moved_lock;
 	uint32		moved[MOVED_CHAINS];	/* moved_lock */
+	pg_atomic_uint64 claim_times[CLAIM_TIMES];
 	Partition	partitions[PARTITIONS];
 } LeaseTable;
 
@@ -110,6 +123,31 @@ extern FAIRQ_PRIVATE void lease_free_entry(uint32 number);
 
 /* lease_wheel.c */
 extern void leases_clock_set(const ClockStep *step);
+
+/* lease_check.c */
+#ifdef USE_ASSERT_CHECKING
+extern FAIRQ_PRIVATE void lease_check(const Partition *partition, uint32 number);
+extern FAIRQ_PRIVATE void lease_check_wheel(const Partition *partition, uint32 number);
+extern FAIRQ_PRIVATE void lease_check_partition(const Partition *partition);
+extern FAIRQ_PRIVATE void lease_check_free(void);
+#else
+#define lease_check(partition, number)	((void) 0)
+#define lease_check_wheel(partition, number)	((void) 0)
+#define lease_check_partition(partition)	((void) 0)
+#define lease_check_free()	((void) 0)
+#endif
+
+#define AssertPartitionLocked(partition) AssertLocked(&(partition)->lock)
+#define AssertPartitionLockedExclusively(partition) \
+	AssertLockedExclusively(&(partition)->lock)
+
+/* Unlock a partition, which is as it should be. */
+static inline void
+unlock_partition(Partition *partition)
+{
+	lease_check_partition(partition);
+	LWLockRelease(&partition->lock);
+}
 
 /* lease_receipts.c */
 extern FAIRQ_PRIVATE uint64 lease_usual_receipt(uint32 number);
@@ -135,6 +173,7 @@ search_chain(uint32 hash, int queue, int64 task)
 {
 	uint32		number = lease_chains[hash & lease_chain_mask];
 
+	AssertPartitionLocked(partition_of(hash));
 	while (number != NO_ENTRY &&
 		   (lease_entries[number].task != task || lease_entries[number].queue != queue))
 		number = lease_entries[number].hash_next;
@@ -151,6 +190,7 @@ lock_lease(const LeaseRef *ref, LWLockMode mode)
 {
 	Lease	   *lease = &lease_entries[ref->entry];
 
+	Assert(ref->entry < (uint32) settings_max_leases);
 	for (;;)
 	{
 		uint8		number = ((volatile Lease *) lease)->partition;
@@ -173,6 +213,7 @@ copy_lease(uint32 number, LeaseInfo *info)
 {
 	const Lease *lease = &lease_entries[number];
 
+	AssertPartitionLocked(&lease_table->partitions[lease->partition]);
 	info->ref.entry = number;
 	info->ref.token = lease->token;
 	info->queue = lease->queue;
@@ -193,14 +234,18 @@ copy_lease(uint32 number, LeaseInfo *info)
 }
 
 /*
- * Use a free entry for a lease on a task, which has none.  The partition is
- * locked exclusively; the caller fills in the rest, and schedules it.
+ * Use a free entry for a lease on a task, which has none.  The caller fills in
+ * the rest, and schedules it.
  */
 static inline Lease *
 enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 task)
 {
 	Lease	   *lease = &lease_entries[number];
 
+	AssertPartitionLockedExclusively(partition);
+	Assert(partition == partition_of(hash));
+	Assert(lease->state == LEASE_FREE);
+	Assert(search_chain(hash, queue, task) == NO_ENTRY);
 	lease->task = task;
 	lease->queue = queue;
 	lease->partition = hash % PARTITIONS;
@@ -213,7 +258,7 @@ enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 t
 }
 
 /* ----------------------------------------------------------------
- * The wheel.  The partition is locked exclusively.
+ * The wheel
  * ----------------------------------------------------------------
  */
 
@@ -223,6 +268,9 @@ wheel_link(Partition *partition, uint32 number, int slot)
 	Lease	   *lease = &lease_entries[number];
 	uint32		head = partition->wheel[slot];
 
+	AssertPartitionLockedExclusively(partition);
+	Assert(slot >= 0 && slot <= WHEEL_EXPIRED);
+	Assert(lease->partition == partition - lease_table->partitions);
 	lease->wheel_slot = slot;
 	lease->wheel_prev = NO_ENTRY;
 	lease->wheel_next = head;
@@ -238,6 +286,9 @@ wheel_unlink(Partition *partition, uint32 number)
 {
 	Lease	   *lease = &lease_entries[number];
 
+	AssertPartitionLockedExclusively(partition);
+	Assert(lease->partition == partition - lease_table->partitions);
+	lease_check_wheel(partition, number);
 	if (lease->wheel_prev == NO_ENTRY)
 		partition->wheel[lease->wheel_slot] = lease->wheel_next;
 	else
@@ -254,6 +305,7 @@ wheel_schedule(Partition *partition, uint32 number)
 {
 	int64		tick = lease_entries[number].deadline / TICK_USECS + 1;
 
+	Assert(lease_entries[number].state != LEASE_FREE);
 	tick = Max(tick, partition->tick + 1);
 	wheel_link(partition, number, tick % WHEEL_SLOTS);
 }

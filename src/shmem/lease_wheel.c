@@ -59,7 +59,7 @@ wheel_set(Partition *partition, TimestampTz now, const ClockStep *step)
 			lease->started = wall_clock_shifted(lease->started, lease->started, step);
 		wheel_schedule(partition, number);
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 }
 
 /* The clock was set. */
@@ -80,6 +80,7 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 {
 	int64		from;
 
+	Assert(tick >= 0);
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	from = Max(partition->tick + 1, tick - WHEEL_SLOTS + 1);
 	partition->tick = Max(partition->tick, tick);
@@ -108,7 +109,7 @@ wheel_turn(Partition *partition, int64 tick, TimestampTz now)
 			number = next;
 		}
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 }
 
 /*
@@ -168,7 +169,7 @@ leases_end_sessions(void)
 			else
 				wheel_schedule(partition, i);
 		}
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 	}
 }
 
@@ -194,7 +195,7 @@ leases_end_vain(const LeaseRef *ref)
 			wheel_link(partition, ref->entry, WHEEL_EXPIRED);
 		}
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 }
 
 /*
@@ -226,7 +227,7 @@ leases_of_session(const SessionRef *session, LeaseRef **refs)
 		if (partition == NULL)
 			continue;
 		its = (lease->session == session->number && sessions_is(session));
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 		if (!its)
 			continue;
 		if (n == size)
@@ -266,7 +267,7 @@ leases_expired(int queue, int max, LeaseInfo *leases)
 				copy_lease(number, &leases[n++]);
 			number = lease_entries[number].wheel_next;
 		}
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 	}
 	return n;
 }

@@ -100,6 +100,9 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 	uint32		number;
 	Lease	   *lease;
 
+	Assert(info->queue >= 0 && info->queue < settings_max_queues);
+	Assert(info->attempt > 0);
+	Assert(ItemPointerIsValid(&info->tid));
 	LWLockAcquire(&partition->lock, LW_EXCLUSIVE);
 	number = search_chain(hash, info->queue, info->task);
 	if (number != NO_ENTRY)
@@ -110,12 +113,12 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 		 * gives the lease back offers the row from here.
 		 */
 		lease_entries[number].tid = info->tid;
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 		return LEASE_BUSY;
 	}
 	if (session->number != NO_SESSION && !sessions_lease_begins(session))
 	{
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 		return LEASE_SESSION_OVER;
 	}
 
@@ -136,7 +139,7 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 	copy_lease(number, info);
 	if (unlikely(info->overflow) && counted)
 		groups_leased(info->queue, info->group, info->task);
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return LEASE_GRANTED;
 }
 
@@ -151,7 +154,7 @@ leases_look(const LeaseRef *ref, LeaseInfo *info)
 	if (partition == NULL)
 		return false;
 	copy_lease(ref->entry, info);
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return true;
 }
 
@@ -181,7 +184,7 @@ leases_find(int queue, int64 task, LeaseInfo *info)
 
 	if (lease != NULL)
 		copy_lease(lease - lease_entries, info);
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return lease != NULL;
 }
 
@@ -198,7 +201,7 @@ leases_seen(int queue, int64 task, const ItemPointerData *tid)
 
 	if (lease != NULL)
 		lease->tid = *tid;
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return lease != NULL;
 }
 
@@ -216,7 +219,7 @@ leases_closing(int queue, int64 task)
 
 	if (lease != NULL && lease->state == LEASE_SETTLING)
 		lease->closing = true;
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 }
 
 /*
@@ -231,7 +234,7 @@ leases_will_look(int queue, int64 task)
 	bool		result;
 
 	result = (lease != NULL && !lease->closing);
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return result;
 }
 
@@ -247,7 +250,7 @@ leases_outlive(int queue, int64 task)
 
 	if (lease != NULL)
 		lease->outlived = true;
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return lease != NULL;
 }
 
@@ -283,7 +286,7 @@ begin_settling(const LeaseRef *ref, LeaseInfo *info, SettleIf condition, int que
 		}
 		copy_lease(ref->entry, info);
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return held;
 }
 
@@ -333,6 +336,7 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 
 	if (partition == NULL)
 		return;
+	Assert(lease->state == LEASE_SETTLING);
 	lease->state = (lease->deadline == LEASE_VAIN_UNTIL) ? LEASE_VAIN : LEASE_HELD;
 	if (lease->deadline <= GetCurrentTimestamp() && lease->wheel_slot != WHEEL_EXPIRED)
 	{
@@ -340,27 +344,31 @@ leases_unsettle(const LeaseRef *ref, bool wake)
 		wheel_link(partition, ref->entry, WHEEL_EXPIRED);
 		database = queue_state_by_number(lease->queue)->database;
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	if (wake && OidIsValid(database))
 		worker_slots_wake_at(database, GetCurrentTimestamp() + TICK_USECS);
 }
 
 /*
- * End a lease, whose partition is locked exclusively and unlocked then.
- * started is when the task began to be worked on, which its group is told of;
- * 0: it was not.
+ * End a lease, whose partition is unlocked then.  used: its task was worked on,
+ * which its group is told of.
  */
 static void
-end_lease(Partition *partition, uint32 number, TimestampTz started)
+end_lease(Partition *partition, uint32 number, bool used)
 {
 	Lease	   *lease = &lease_entries[number];
-	uint32		group = lease->group;
 	uint32	   *link = &lease_chains[lease_hash(lease->queue, lease->task) & lease_chain_mask];
 
+	AssertPartitionLockedExclusively(partition);
+	lease_check(partition, number);
 	while (*link != number)
+	{
+		Assert(*link != NO_ENTRY);
 		link = &lease_entries[*link].hash_next;
+	}
 	*link = lease->hash_next;
 	wheel_unlink(partition, number);
+	Assert(partition->used > 0);
 	partition->used--;
 	if (lease->moved)
 		lease_unlink_moved(number);
@@ -368,19 +376,20 @@ end_lease(Partition *partition, uint32 number, TimestampTz started)
 		sessions_lease_ends(lease->session);
 	lease->state = LEASE_FREE;
 	lease->token = 0;
-	LWLockRelease(&partition->lock);
+	if (!used)
+		lease->started = LEASE_NOT_USED;
+	unlock_partition(partition);
 	lease_free_entry(number);
-	groups_lease_ends(group, started);
 }
 
 /*
  * A lease is going to end, and its task is as it was before: it is counted
- * again. And if it has expired meanwhile it is looked at again.  Partition
- * locked exclusively.
+ * again. And if it has expired meanwhile it is looked at again.
  */
 static void
 count_given_back(const Lease *lease)
 {
+	AssertPartitionLockedExclusively(&lease_table->partitions[lease->partition]);
 	if (unlikely(lease->outlived))
 		queue_state_outlived(queue_state_by_number(lease->queue), lease->task);
 	if (lease->counted && lease->group != FAIRQ_NO_GROUP)
@@ -403,7 +412,7 @@ leases_drop(const LeaseRef *ref, bool used, LeaseInfo *info)
 		copy_lease(ref->entry, info);
 	if (!used)
 		count_given_back(&lease_entries[ref->entry]);
-	end_lease(partition, ref->entry, used ? lease_entries[ref->entry].started : 0);
+	end_lease(partition, ref->entry, used);
 	return true;
 }
 
@@ -423,10 +432,10 @@ leases_displace(const LeaseRef *ref)
 	{
 		if (lease->outlived)
 			queue_state_outlived(queue_state_by_number(lease->queue), lease->task);
-		end_lease(partition, ref->entry, 0);
+		end_lease(partition, ref->entry, false);
 		return true;
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return false;
 }
 
@@ -451,12 +460,12 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 		lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
 		lease->attempt--;
 		wheel_schedule(partition, ref->entry);
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 		return false;
 	}
 	copy_lease(ref->entry, info);
 	count_given_back(lease);
-	end_lease(partition, ref->entry, 0);
+	end_lease(partition, ref->entry, false);
 	return true;
 }
 
@@ -480,7 +489,7 @@ leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
 		wheel_schedule(partition, ref->entry);
 		copy_lease(ref->entry, info);
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return held;
 }
 
@@ -498,10 +507,10 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 		adopted = (lease_entries[ref->entry].group == FAIRQ_NO_GROUP);
 		if (adopted)
 			lease_entries[ref->entry].group = group;
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 	}
 	if (!adopted)
-		groups_lease_ends(group, 0);
+		groups_lease_ends(group, -1, 0);
 }
 
 /* ----------------------------------------------------------------
@@ -526,7 +535,7 @@ leases_count_row(int queue, int64 task, LeaseInfo *info)
 		copy_lease(lease - lease_entries, info);
 		lease->counted = (info->group != FAIRQ_NO_GROUP);
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return lease != NULL;
 }
 
@@ -549,7 +558,7 @@ leases_count_anew(int queue)
 			continue;
 		if (lease->queue == queue)
 			lease->counted = false;
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 	}
 }
 
@@ -565,7 +574,7 @@ leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
 
 	if (lease == NULL)
 		*fed = group_overflow_leave(queue_state_by_number(queue), group, task);
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return lease == NULL;
 }
 
@@ -583,7 +592,7 @@ leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
 		groups_removed(queue, group, task, overflow);
 	else
 		lease->counted = false;
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return lease != NULL;
 }
 
@@ -602,7 +611,7 @@ leases_task_written(int queue, int64 task, bool overflow)
 		lease->counted = true;
 		lease->overflow = overflow;
 	}
-	LWLockRelease(&partition->lock);
+	unlock_partition(partition);
 	return lease != NULL;
 }
 
@@ -658,7 +667,7 @@ leases_list(LeaseInfo **leases)
 				 number = lease_entries[number].wheel_next)
 				copy_lease(number, &(*leases)[n++]);
 		}
-		LWLockRelease(&partition->lock);
+		unlock_partition(partition);
 	}
 	return n;
 }

@@ -14,6 +14,7 @@
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
+#include "common/contracts.h"
 #include "common/virtual_time.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
@@ -87,24 +88,43 @@ limit_number(const GroupLimit *limit)
 	return limit - limit_entries;
 }
 
+#define AssertLimitLocked(limit) \
+	AssertLocked(limit_table_lock(limit_number(limit)))
+#define AssertLimitLockedExclusively(limit) \
+	AssertLockedExclusively(limit_table_lock(limit_number(limit)))
+
+#ifdef USE_ASSERT_CHECKING
+extern FAIRQ_PRIVATE void limit_check(const GroupLimit *limit);
+extern FAIRQ_PRIVATE void limit_check_lines(const QueueLimits *limits);
+extern void parked_tree_check(const GroupLimit *limit);
+#else
+#define limit_check(limit)	((void) 0)
+#define limit_check_lines(limits)	((void) 0)
+#define parked_tree_check(limit)	((void) 0)
+#endif
+
 /* Lock a limit's entry. */
 static inline GroupLimit *
 limit_lock(uint32 number, LWLockMode mode)
 {
+	Assert(number != NO_LIMIT && number < limit_table_high_water());
 	LWLockAcquire(limit_table_lock(number), mode);
 	return &limit_entries[number];
 }
 
+/* Unlock it, when it is as it should be. */
 static inline void
 limit_unlock(uint32 number)
 {
+	limit_check(&limit_entries[number]);
 	LWLockRelease(limit_table_lock(number));
 }
 
-/* Does a group wait, with tasks parked?  Entry locked. */
+/* Does a group wait, with tasks parked? */
 static inline bool
 limit_waits(const GroupLimit *limit)
 {
+	AssertLimitLocked(limit);
 	return limit->parked > 0 || limit->dropped;
 }
 

@@ -91,12 +91,41 @@ search_chain(int queue, const GroupName *name)
 {
 	uint32		number = chains[(name->high + queue) & chain_mask];
 
+	AssertLocked(&table->lock);
 	while (number != NO_LIMIT &&
 		   (limit_entries[number].low != name->low || limit_entries[number].high != name->high ||
 			limit_entries[number].queue != queue))
 		number = limit_entries[number].hash_next;
 	return number;
 }
+
+#ifdef USE_ASSERT_CHECKING
+
+/* So many links of a chain are looked at. */
+#define CHECK_LINKS		32
+
+/* The chain of a key has limits of that chain, and comes to an end. */
+static void
+check_chain(int queue, const GroupName *name)
+{
+	uint32		chain = (name->high + queue) & chain_mask;
+	uint32		number = chains[chain];
+
+	AssertLocked(&table->lock);
+	for (int i = 0; i < CHECK_LINKS && number != NO_LIMIT; i++)
+	{
+		const GroupLimit *limit = &limit_entries[number];
+
+		Assert(number < table->free.high_water && limit->in_use);
+		Assert(((limit->high + limit->queue) & chain_mask) == chain);
+		Assert(limit->hash_next != number);
+		number = limit->hash_next;
+	}
+}
+
+#else
+#define check_chain(queue, name)	((void) 0)
+#endif
 
 /*
  * The limit of a group, or NO_LIMIT.
@@ -127,7 +156,7 @@ limit_table_find(int queue, const GroupName *name, bool attach)
 }
 
 /* ----------------------------------------------------------------
- * What is in force.  The entry is locked.
+ * What is in force
  * ----------------------------------------------------------------
  */
 
@@ -136,6 +165,7 @@ settings_in_force(const GroupLimit *limit, LimitSettings *settings)
 {
 	const LimitSettings *defaults = &limit->of_queue->defaults;
 
+	AssertLimitLocked(limit);
 	*settings = limit->settings;
 	if (settings->weight < 0)
 		settings->weight = defaults->weight;
@@ -153,6 +183,8 @@ settings_in_force(const GroupLimit *limit, LimitSettings *settings)
 static void
 count_tokens(GroupLimit *limit, const LimitSettings *settings, TimestampTz now)
 {
+	AssertLimitLockedExclusively(limit);
+	Assert(settings->rate > 0 && settings->burst > 0);
 	if (now > limit->token_time)
 	{
 		limit->tokens += (now - limit->token_time) * (settings->rate / (double) USECS_PER_SEC);
@@ -173,6 +205,7 @@ limit_table_room(GroupLimit *limit, TimestampTz *token, bool *limited)
 	LimitSettings settings;
 	int			result = INT_MAX;
 
+	AssertLimitLocked(limit);
 	*token = DT_NOEND;
 	settings_in_force(limit, &settings);
 	*limited = settings.rate > 0;
@@ -198,7 +231,7 @@ limit_table_room(GroupLimit *limit, TimestampTz *token, bool *limited)
  * ----------------------------------------------------------------
  */
 
-/* Free an entry if it is not needed any more.  Table locked exclusively. */
+/* Free an entry if it is not needed any more. */
 static bool
 free_unneeded(uint32 number)
 {
@@ -206,6 +239,7 @@ free_unneeded(uint32 number)
 	LWLock	   *lock = limit_table_lock(number);
 	bool		unneeded;
 
+	AssertLockedExclusively(&table->lock);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	/* A lease that has just ended may not have been counted off yet. */
 	unneeded = limit->in_use && !limit->given && limit->references == 0 &&
@@ -228,7 +262,10 @@ free_unneeded(uint32 number)
 		uint32	   *link = &chains[(limit->high + limit->queue) & chain_mask];
 
 		while (*link != number)
+		{
+			Assert(*link != NO_LIMIT);
 			link = &limit_entries[*link].hash_next;
+		}
 		*link = limit->hash_next;
 		limit->in_use = false;
 		free_entries_give(&table->free, number, &limit->hash_next);
@@ -291,6 +328,7 @@ limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool ann
 	}
 
 	limit = limit_lock(number, LW_EXCLUSIVE);
+	Assert(!limit->in_use);
 	limit->low = name->low;
 	limit->high = name->high;
 	limit->queue = queue;
@@ -317,6 +355,7 @@ limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool ann
 	limit_unlock(number);
 	limit->hash_next = chains[(name->high + queue) & chain_mask];
 	chains[(name->high + queue) & chain_mask] = number;
+	check_chain(queue, name);
 	pg_atomic_fetch_add_u32(&limits->entries, 1);
 	LWLockRelease(&table->lock);
 	return number;
@@ -350,6 +389,7 @@ limit_table_change(uint32 number, const LimitSettings *settings)
 	limit->given = settings->paused || settings->weight >= 0 || settings->max_leased >= 0 ||
 		settings->rate >= 0 || settings->burst >= 0;
 	limit->announced = false;
+	Assert(limit->joining > 0);
 	limit->joining--;
 	settings_in_force(limit, &before);
 	limit->settings = *settings;
@@ -375,6 +415,7 @@ limit_table_settled(uint32 number)
 
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
 	limit = limit_lock(number, LW_EXCLUSIVE);
+	Assert(limit->pending > 0);
 	over = (--limit->pending == 0 && (limit->announced || !limit->given));
 	limit_unlock(number);
 	if (over)
@@ -415,6 +456,7 @@ limit_table_attach(uint32 number, int leased)
 {
 	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 
+	Assert(limit->in_use && leased >= 0);
 	limit->references++;
 	limit->leased += leased;
 	limit_unlock(number);

@@ -21,11 +21,12 @@
 #include "shmem/parking.h"
 
 /*
- * A group is told its limit.  Partition locked.
+ * A group is told its limit.
  */
 static void
 set_limit(FairGroup *group, uint32 limit)
 {
+	AssertGroupLockedExclusively(group);
 	if (limit == NO_LIMIT || group->limit != NO_LIMIT)
 		return;
 	group->limit = limit;
@@ -63,11 +64,12 @@ let_go_of_limits(void)
 }
 
 /*
- * A group does without its limit, if that says nothing.  Partition locked.
+ * A group does without its limit, if that says nothing.
  */
 static void
 leave_limit(FairGroup *group, uint32 limit)
 {
+	AssertGroupLockedExclusively(group);
 	if (group->limit == limit && limit_table_leave(limit, group->leased))
 		group->limit = NO_LIMIT;
 }

@@ -101,12 +101,53 @@ compare_with_parked(const FairqAddress *address, const ParkedEntry *parked)
 	return compare_entries(address->class, &entry, parked);
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* A tree of so many entries is looked at whole, a larger one now and then. */
+#define CHECK_ALL_UPTO	32
+#define CHECK_ALL_EVERY	256
+
+static uint32 looks = 0;
+
+/* A part of a tree is in order, from *last on, and each is above its own. */
+static int
+check_part(uint32 number, const ParkedEntry **last)
+{
+	const ParkedEntry *parked = &entries[number];
+	int			n = 1;
+
+	if (number == NO_PARKED)
+		return 0;
+	Assert(number < (uint32) MAX_PARKED);
+	Assert(parked->left == NO_PARKED || above(number, parked->left));
+	Assert(parked->right == NO_PARKED || above(number, parked->right));
+	n += check_part(parked->left, last);
+	Assert(*last == NULL ||
+		   compare_entries((*last)->lane->class, &(*last)->entry, parked) < 0);
+	*last = parked;
+	return n + check_part(parked->right, last);
+}
+
+/* The tree of a group is a treap, of as many entries as are counted. */
+void
+parked_tree_check(const GroupLimit *limit)
+{
+	const ParkedEntry *last = NULL;
+
+	Assert((limit->parked == 0) == (limit->root == NO_PARKED));
+	if (limit->parked <= CHECK_ALL_UPTO || contract_is_due(&looks, CHECK_ALL_EVERY))
+		Assert(check_part(limit->root, &last) == limit->parked);
+}
+
+#endif							/* USE_ASSERT_CHECKING */
+
 /* The first entry of a group, or NULL. */
 const ParkedEntry *
 parked_tree_first(const GroupLimit *limit)
 {
 	uint32		number = limit->root;
 
+	AssertLimitLocked(limit);
 	if (number == NO_PARKED)
 		return NULL;
 	while (entries[number].left != NO_PARKED)
@@ -115,7 +156,7 @@ parked_tree_first(const GroupLimit *limit)
 }
 
 /*
- * Is an entry parked that comes before this address?  Entry locked.
+ * Is an entry parked that comes before this address?
  */
 bool
 parked_tree_precedes(const GroupLimit *limit, const FairqAddress *address)
@@ -147,6 +188,7 @@ count_before(uint32 number, const FairqAddress *address, int max)
 int
 parked_tree_before(const GroupLimit *limit, const FairqAddress *address, int max)
 {
+	AssertLimitLocked(limit);
 	return count_before(limit->root, address, max);
 }
 
@@ -156,6 +198,7 @@ search(const GroupLimit *limit, int class, LaneEntry entry, bool any_tid)
 {
 	uint32		number = limit->root;
 
+	AssertLimitLocked(limit);
 	while (number != NO_PARKED)
 	{
 		int			c;
@@ -205,6 +248,7 @@ parked_tree_tasks(const GroupLimit *limit, int64 *tasks, int size)
 {
 	int			n = 0;
 
+	AssertLimitLocked(limit);
 	note_tasks(limit->root, tasks, &n, size);
 	return n;
 }
@@ -218,6 +262,7 @@ enter(GroupLimit *limit, uint32 number)
 	uint32	   *right = &parked->right;
 	uint32		rest;
 
+	AssertLimitLockedExclusively(limit);
 	while (*link != NO_PARKED && above(*link, number))
 		link = compare_entries(parked->lane->class, &parked->entry, &entries[*link]) < 0 ?
 			&entries[*link].left : &entries[*link].right;
@@ -243,6 +288,7 @@ enter(GroupLimit *limit, uint32 number)
 	*left = NO_PARKED;
 	*right = NO_PARKED;
 	limit->parked++;
+	parked_tree_check(limit);
 }
 
 /*
@@ -273,6 +319,8 @@ remove_at(GroupLimit *limit, uint32 *link)
 	uint32		left = entries[number].left;
 	uint32		right = entries[number].right;
 
+	AssertLimitLockedExclusively(limit);
+	Assert(limit->parked > 0 && *link != NO_PARKED);
 	while (left != NO_PARKED && right != NO_PARKED)
 	{
 		if (above(left, right))
@@ -291,6 +339,7 @@ remove_at(GroupLimit *limit, uint32 *link)
 	*link = (left != NO_PARKED) ? left : right;
 	free_entry(number);
 	limit->parked--;
+	parked_tree_check(limit);
 }
 
 void
@@ -298,6 +347,7 @@ parked_tree_remove_first(GroupLimit *limit)
 {
 	uint32	   *link = &limit->root;
 
+	Assert(limit->root != NO_PARKED);
 	while (entries[*link].left != NO_PARKED)
 		link = &entries[*link].left;
 	remove_at(limit, link);
@@ -310,6 +360,7 @@ parked_tree_remove(GroupLimit *limit, const FairqAddress *address)
 	bool		found = false;
 	uint32	   *link = &limit->root;
 
+	AssertLimitLockedExclusively(limit);
 	while (*link != NO_PARKED)
 	{
 		ParkedEntry *parked = &entries[*link];

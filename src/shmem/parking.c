@@ -83,12 +83,13 @@ typedef struct Offers
 	LaneEntry	dropped_from;	/* ... and here in that class; -1: none */
 } Offers;
 
-/* Count a group that has begun to wait, or does so no more.  Entry locked. */
+/* Count a group that has begun to wait, or does so no more. */
 static void
 set_waiting(GroupLimit *limit, bool was)
 {
 	bool		is = limit_waits(limit);
 
+	AssertLimitLockedExclusively(limit);
 	if (is && !was)
 		pg_atomic_fetch_add_u32(&limit->of_queue->waiting, 1);
 	else if (was && !is)
@@ -99,6 +100,8 @@ set_waiting(GroupLimit *limit, bool was)
 static void
 drop_entry(GroupLimit *limit, int class, const LaneEntry *entry)
 {
+	AssertLimitLockedExclusively(limit);
+	Assert(class >= 0 && class < FAIRQ_CLASSES);
 	if (!limit->dropped || class < limit->dropped_class ||
 		(class == limit->dropped_class &&
 		 lanes_compare(entry, &limit->dropped_from) < 0))
@@ -145,6 +148,7 @@ change_heap(pairingheap_node **root, pairingheap_comparator compare, GroupLimit 
 {
 	pairingheap heap = {0};
 
+	AssertLockedExclusively(&limit->of_queue->line_lock);
 	heap.ph_compare = compare;
 	heap.ph_root = *root;
 	if (add)
@@ -155,8 +159,7 @@ change_heap(pairingheap_node **root, pairingheap_comparator compare, GroupLimit 
 }
 
 /*
- * Have a group stand in a line; token: until when, in LINE_TOKEN.  Entry
- * locked.
+ * Have a group stand in a line; token: until when, in LINE_TOKEN.
  */
 static void
 stand_in_line(GroupLimit *limit, LimitLine line, TimestampTz token)
@@ -164,6 +167,8 @@ stand_in_line(GroupLimit *limit, LimitLine line, TimestampTz token)
 	QueueLimits *limits = limit->of_queue;
 	const GroupLimit *first;
 
+	AssertLimitLockedExclusively(limit);
+	Assert(line != LINE_TOKEN || token != DT_NOEND);
 	if (limit->line == line && (line == NOT_IN_LINE || line == LINE_OFFERED))
 		return;
 	LWLockAcquire(&limits->line_lock, LW_EXCLUSIVE);
@@ -204,6 +209,7 @@ stand_in_line(GroupLimit *limit, LimitLine line, TimestampTz token)
 	first = limits->tokens == NULL ? NULL :
 		pairingheap_container(GroupLimit, node, limits->tokens);
 	pg_atomic_write_u64(&limits->next_token, first ? first->line_token : DT_NOEND);
+	limit_check_lines(limits);
 	LWLockRelease(&limits->line_lock);
 }
 
@@ -215,7 +221,7 @@ stand_in_line(GroupLimit *limit, LimitLine line, TimestampTz token)
 /*
  * When is it the turn of a group's first entry?  waited: the group has waited
  * for something else.  Returns whether that has come, so that it can be
- * offered; an entry that lies ahead of its turn anyway can.  Entry locked.
+ * offered; an entry that lies ahead of its turn anyway can.
  */
 static bool
 next_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool waited)
@@ -224,6 +230,7 @@ next_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool w
 	VirtualTime v = queue_order_virtual_time(&queue->orders[class]);
 	VirtualTime start = {first->entry.block, first->entry.fraction};
 
+	AssertLimitLockedExclusively(limit);
 	if (limit->turn_class != class)
 	{
 		limit->turn_class = class;
@@ -238,12 +245,13 @@ next_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool w
 
 /*
  * Have the group take the turn of its first entry, if it has come, or if that
- * is not waited for: of *forced ones.  Then v goes there.  Entry locked.
+ * is not waited for: of *forced ones.  Then v goes there.
  */
 static bool
 take_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool waited,
 		  int *forced)
 {
+	AssertLimitLockedExclusively(limit);
 	/* The other policies have one class, and no virtual time. */
 	if (queue->classes == 1)
 		return true;
@@ -263,7 +271,7 @@ take_turn(GroupLimit *limit, QueueState *queue, const ParkedEntry *first, bool w
  * Take up to max entries of a group that may be offered, in turn but for
  * *forced of them.  If no more are to be taken after them, the group stands in
  * line for what it waits for.  waited: it has waited, perhaps for something
- * else than its turn.  Entry locked.
+ * else than its turn.
  */
 static void
 take_offers(GroupLimit *limit, QueueState *queue, int max, bool waited, int *forced,
@@ -275,6 +283,7 @@ take_offers(GroupLimit *limit, QueueState *queue, int max, bool waited, int *for
 	int			n = 0;
 	int			may = limit_table_room(limit, &token, &limited);
 
+	AssertLimitLockedExclusively(limit);
 	if (may < INT_MAX)
 		may -= Min(limit->offered, may);
 	while (limit->parked > 0 && n < Min(may, max) && n < OFFERS && line == NOT_IN_LINE)
@@ -330,6 +339,7 @@ take_offers(GroupLimit *limit, QueueState *queue, int max, bool waited, int *for
 static void
 read_again(QueueState *queue, int dropped_class, const LaneEntry *from)
 {
+	Assert(dropped_class >= 0 && dropped_class < FAIRQ_CLASSES);
 	for (int class = dropped_class; class < queue->classes; class++)
 	{
 		Lane	   *lane;
@@ -359,6 +369,7 @@ offer_entries(uint32 number, int max, int forced)
 	int			offered = 0;
 	Offers		offers;
 
+	Assert(max > 0 && forced >= 0);
 	do
 	{
 		QueueState *queue;
@@ -403,12 +414,12 @@ parking_go_on(uint32 number)
 
 /*
  * A task of a group that has entries parked is taken, before all of them:
- * perhaps one that was offered, or the first one (parking_park).  Entry
- * locked.
+ * perhaps one that was offered, or the first one (parking_park).
  */
 void
 parking_taken(GroupLimit *limit, const FairqAddress *address)
 {
+	AssertLimitLockedExclusively(limit);
 	(void) parked_tree_remove(limit, address);
 	set_waiting(limit, true);
 	if (limit->offered > 0)

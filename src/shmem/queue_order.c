@@ -23,6 +23,7 @@ queue_order_overflow_lost(QueueState *queue, int class, int64 task)
 	QueueOrder *order = &queue->orders[class];
 	bool		first;
 
+	Assert(class >= 0 && class < FAIRQ_CLASSES);
 	SpinLockAcquire(&order->mutex);
 	first = (order->overflow_lost == PG_INT64_MAX);
 	order->overflow_lost = Min(order->overflow_lost, task);
@@ -80,6 +81,8 @@ void
 queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
 {
 	SpinLockAcquire(&order->mutex);
+	Assert(virtual_time_compare(virtual_time_leap(order->virtual_time, start),
+								order->virtual_time) >= 0);
 	order->virtual_time = virtual_time_leap(order->virtual_time, start);
 	if (unlikely(finish.whole >= FAIRQ_TAGS_LEAP))
 		finish = virtual_time_at_most(finish, order->virtual_time.whole + FAIRQ_MAX_CHARGE);
@@ -93,6 +96,7 @@ queue_order_advance(QueueOrder *order, VirtualTime start, VirtualTime finish)
 void
 queue_order_served(QueueOrder *order, double cost)
 {
+	Assert(cost >= 0);
 	SpinLockAcquire(&order->mutex);
 	order->served_cost += cost;
 	SpinLockRelease(&order->mutex);

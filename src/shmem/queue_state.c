@@ -22,6 +22,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/node_number.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
@@ -67,11 +68,12 @@ queue_state_shmem_init(void *area, bool found)
 }
 
 /*
- * The shared state of a queue, or NULL.  The caller has the directory locked.
+ * The shared state of a queue, or NULL.
  */
 QueueState *
 queue_state_search(Oid database, Oid relation)
 {
+	AssertLocked(&directory->lock);
 	for (int i = 0; i < directory->high_water; i++)
 	{
 		QueueState *queue = &directory->queues[i];
@@ -142,6 +144,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue_state_init_limits(&queue->limits);
 	pg_atomic_init_u32(&queue->counts.overflowing, 0);
 	SpinLockInit(&queue->replenish.mutex);
+	dlist_init(&queue->replenish.urgent);
 	dlist_init(&queue->replenish.starved);
 	queue->replenish.dry = 0;
 	queue->replenish.dry_epoch = 1;
@@ -165,14 +168,15 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 }
 
 /*
- * Make the shared state of a queue that has none; NULL: there is no room.  The
- * caller has the directory locked exclusively (queue_state_lock_all).
+ * Make the shared state of a queue that has none; NULL: there is no room.
  */
 QueueState *
 queue_state_make(Oid database, Oid relation, int classes)
 {
 	int			number = 0;
 
+	AssertLockedExclusively(&directory->lock);
+	Assert(classes == 1 || classes == FAIRQ_CLASSES);
 	Assert(queue_state_search(database, relation) == NULL);
 	while (number < directory->high_water && directory->queues[number].in_use)
 		number++;
@@ -219,9 +223,26 @@ queue_state_by_number(int number)
 	return &directory->queues[number];
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* The ids of a queue, whose spinlock is held, are in order. */
+static void
+check_ids(const QueueIds *ids)
+{
+	AssertSpinLocked(&ids->mutex);
+	Assert(ids->next <= ids->end);
+	Assert(ids->first <= ids->next);
+	Assert(ids->node <= NODE_MAX);
+}
+
+#else
+#define check_ids(ids)	((void) 0)
+#endif
+
 int
 queue_state_number(const QueueState *queue)
 {
+	Assert(queue >= directory->queues && queue < directory->queues + settings_max_queues);
 	return (int) (queue - directory->queues);
 }
 
@@ -245,6 +266,7 @@ queue_state_unlock_all(void)
 QueueState *
 queue_state_next(int *number)
 {
+	AssertLocked(&directory->lock);
 	while (*number < directory->high_water)
 	{
 		QueueState *queue = &directory->queues[(*number)++];
@@ -311,6 +333,7 @@ queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 						 QueueRecovery result)
 {
 	SpinLockAcquire(&queue->recovery.mutex);
+	Assert(*what == QUEUE_RECOVERING && result != QUEUE_RECOVERING);
 	*what = result;
 	SpinLockRelease(&queue->recovery.mutex);
 	ConditionVariableBroadcast(&queue->recovery.done);
@@ -339,6 +362,7 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 		queue->ids.node = public->node;
 		if (queue->ids.end < NODE_FIRST_ID(public->node))
 			queue->ids.next = queue->ids.end;
+		check_ids(&queue->ids);
 		SpinLockRelease(&queue->ids.mutex);
 	}
 	LWLockRelease(&queue->lock);
@@ -369,6 +393,7 @@ queue_state_reserve(QueueState *queue, int n, int64 max)
 {
 	uint64		reserved = pg_atomic_read_u64(&queue->counts.reserved);
 
+	Assert(n > 0);
 	/* No caller is refused for room that another one asked for in vain. */
 	do
 	{
@@ -387,6 +412,7 @@ queue_state_reserve(QueueState *queue, int n, int64 max)
 void
 queue_state_unreserve(QueueState *queue, int n)
 {
+	Assert(n > 0 && pg_atomic_read_u64(&queue->counts.reserved) >= (uint64) n);
 	pg_atomic_fetch_sub_u64(&queue->counts.reserved, n);
 }
 
@@ -400,6 +426,7 @@ queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
 {
 	int64		taken;
 
+	Assert(n > 0);
 	SpinLockAcquire(&queue->ids.mutex);
 	taken = Min((int64) n, queue->ids.end - queue->ids.next);
 	*first = taken > 0 ? queue->ids.next : Max(queue->ids.end, NODE_FIRST_ID(queue->ids.node));
@@ -407,6 +434,7 @@ queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
 	*wake_sweep = (taken > 0 && queue->ids.all_swept);
 	if (taken > 0)
 		queue->ids.all_swept = false;
+	check_ids(&queue->ids);
 	SpinLockRelease(&queue->ids.mutex);
 	return (int) taken;
 }
@@ -419,6 +447,7 @@ queue_state_take_ids(QueueState *queue, int n, int64 *first, bool *wake_sweep)
 void
 queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 {
+	Assert(first < end);
 	SpinLockAcquire(&queue->ids.mutex);
 	if (first >= queue->ids.end && first >= NODE_FIRST_ID(queue->ids.node))
 	{
@@ -427,6 +456,7 @@ queue_state_give_ids(QueueState *queue, int64 first, int64 end)
 		queue->ids.next = first;
 		queue->ids.end = end;
 	}
+	check_ids(&queue->ids);
 	SpinLockRelease(&queue->ids.mutex);
 }
 
@@ -482,6 +512,7 @@ queue_state_take_looks(QueueState *queue, int64 *tasks, int64 *from)
 
 	SpinLockAcquire(&queue->held.mutex);
 	n = queue->held.count;
+	Assert(n >= 0 && n <= HELD_LOOKS);
 	memcpy(tasks, queue->held.tasks, n * sizeof(int64));
 	*from = queue->held.from;
 	queue->held.count = 0;
@@ -528,6 +559,7 @@ queue_state_take_outlived(QueueState *queue, int64 *tasks)
 
 	SpinLockAcquire(&queue->expiry.mutex);
 	n = queue->expiry.outlived_count;
+	Assert(n >= 0 && n <= OUTLIVED_TASKS);
 	memcpy(tasks, queue->expiry.outlived, n * sizeof(int64));
 	queue->expiry.outlived_count = 0;
 	SpinLockRelease(&queue->expiry.mutex);

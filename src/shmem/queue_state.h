@@ -144,8 +144,10 @@ typedef struct QueueRecoveries
  */
 typedef struct QueueReplenish
 {
-	slock_t		mutex;			/* guards the next seven */
-	dlist_head	starved;
+	slock_t		mutex;			/* guards the next eight */
+	dlist_head	urgent;			/* the list's first part: they are replenished
+								 * whatever there is ready */
+	dlist_head	starved;		/* and the rest of it */
 	int			count;
 	int			under_way;		/* groups that transactions replenish now */
 	int			dry;			/* groups that have run out of places, and are
@@ -242,6 +244,7 @@ typedef struct QueueState
 	QueueSweep	sweep;			/* maintenance lock */
 	uint32		clock_steps;	/* maintenance lock: steps of the wall clock
 								 * that are allowed for */
+	TimestampTz rests_until;	/* the worker leaves it alone: patience.c */
 
 	QueuePublished published;
 	QueueLimits limits;			/* limit_table.c */

@@ -28,6 +28,7 @@ void
 replenish_ended(QueueState *queue, bool done)
 {
 	SpinLockAcquire(&queue->replenish.mutex);
+	Assert(queue->replenish.under_way > 0);
 	queue->replenish.under_way--;
 	if (done)
 	{

@@ -25,6 +25,7 @@
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
+#include "common/contracts.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "shmem/fixed_table.h"
@@ -96,14 +97,43 @@ lock_of(uint32 hash)
 	return &table->partitions[(hash & chain_mask) % PARTITIONS].lock;
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* So many links of a chain are looked at. */
+#define CHECK_LINKS		32
+
+/* A chain has tasks of that chain, and comes to an end. */
+static void
+check_chain(uint32 hash)
+{
+	uint32		number = chains[hash & chain_mask];
+
+	AssertLocked(lock_of(hash));
+	for (int i = 0; i < CHECK_LINKS && number != NO_ENTRY; i++)
+	{
+		const RefilledEntry *entry = &entries[number];
+
+		Assert(number < entries_wanted());
+		Assert((hash_of(entry->queue, entry->task) & chain_mask) == (hash & chain_mask));
+		Assert(entry->next != number);
+		number = entry->next;
+	}
+}
+
+#else
+#define check_chain(hash)	((void) 0)
+#endif
+
 /*
- * What leads to a task's entry; to NO_ENTRY if it has none.  Partition locked.
+ * What leads to a task's entry; to NO_ENTRY if it has none.
  */
 static uint32 *
 link_to(uint32 hash, int queue, int64 task)
 {
 	uint32	   *link = &chains[hash & chain_mask];
 
+	AssertLocked(lock_of(hash));
+	check_chain(hash);
 	while (*link != NO_ENTRY &&
 		   (entries[*link].task != task || entries[*link].queue != queue))
 		link = &entries[*link].next;
@@ -121,12 +151,14 @@ new_entry(void)
 	return number;
 }
 
-/* Take the entry out that a link leads to.  Partition locked. */
+/* Take the entry out that a link leads to. */
 static void
 remove_entry(uint32 *link)
 {
 	uint32		number = *link;
 
+	AssertLockedExclusively(lock_of(hash_of(entries[number].queue, entries[number].task)));
+	Assert(entries[number].task != 0);
 	*link = entries[number].next;
 	pg_atomic_fetch_sub_u32(&queue_state_by_number(entries[number].queue)->counts.replenished_tasks,
 							1);
@@ -144,6 +176,7 @@ replenished_tasks_add(int queue, int64 task)
 	uint32		hash = hash_of(queue, task);
 	ReplenishedTask result = REPLENISHED_KNOWN;
 
+	Assert(task != 0);
 	LWLockAcquire(lock_of(hash), LW_EXCLUSIVE);
 	if (*link_to(hash, queue, task) == NO_ENTRY)
 	{

@@ -33,6 +33,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/node_number.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
@@ -131,6 +132,40 @@ sessions_shmem_init(void *area, bool found)
 	}
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* So many members are looked at, from one more on each time. */
+#define CHECK_MEMBERS	32
+
+static uint32 looks = 0;
+
+/*
+ * The members are sessions, each once in a queue.  The table is locked, and
+ * unlocked then.
+ */
+static void
+check_members(void)
+{
+	AssertLocked(&table->lock);
+	Assert(table->high_water >= 0 && table->high_water <= settings_max_sessions);
+	Assert(table->member_count >= 0 && table->member_count <= MAX_MEMBERS);
+	for (int i = 0; i < Min(table->member_count, CHECK_MEMBERS); i++)
+	{
+		const Member *member = &table->members[(looks + i) % table->member_count];
+
+		Assert(member->session > 0 && member->session <= (uint32) table->high_water);
+		Assert(member->queue < (uint32) settings_max_queues);
+		Assert(table->sessions[member->session - 1].token != 0);
+		for (const Member *other = table->members; other < member; other++)
+			Assert(other->session != member->session || other->queue != member->queue);
+	}
+	looks++;
+}
+
+#else
+#define check_members() ((void) 0)
+#endif
+
 static inline bool
 is_alive(const Session *session, TimestampTz now)
 {
@@ -162,6 +197,7 @@ copy_session(int i, SessionInfo *info)
 {
 	Session    *session = &table->sessions[i];
 
+	AssertLocked(&table->lock);
 	info->ref.number = i + 1;
 	info->ref.node = session->node;
 	info->ref.token = session->token;
@@ -186,6 +222,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 	uint64		token = 0;
 	int			found = -1;
 
+	Assert(ttl > 0);
 	while (token == 0)
 	{
 		if (!pg_strong_random(&token, sizeof(token)))
@@ -227,6 +264,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 		copy_session(i, info);
 		found = i;
 	}
+	check_members();
 	LWLockRelease(&table->lock);
 
 	if (found < 0)
@@ -312,6 +350,7 @@ sessions_heartbeat(const SessionRef *ref)
 	TimestampTz now = GetCurrentTimestamp();
 	uint64		deadline = pg_atomic_read_u64(&session->deadline);
 
+	Assert(ref->number > 0 && ref->number <= (uint32) settings_max_sessions);
 	while ((TimestampTz) deadline > now && session->token == ref->token)
 	{
 		/* Not if it was closed between the look and the write. */
@@ -414,6 +453,7 @@ sessions_alive_until(uint32 number)
 bool
 sessions_is(const SessionRef *ref)
 {
+	Assert(ref->number > 0 && ref->number <= (uint32) settings_max_sessions);
 	return ((volatile Session *) &table->sessions[ref->number - 1])->token == ref->token;
 }
 
@@ -439,6 +479,7 @@ sessions_lease_begins(const SessionRef *ref)
 {
 	Session    *session = &table->sessions[ref->number - 1];
 
+	Assert(ref->number > 0 && ref->number <= (uint32) settings_max_sessions);
 	pg_atomic_fetch_add_u32(&session->leases, 1);
 	if (((volatile Session *) session)->token == ref->token &&
 		is_alive(session, GetCurrentTimestamp()))
@@ -457,6 +498,8 @@ sessions_lease_restored(uint32 number)
 void
 sessions_lease_ends(uint32 number)
 {
+	Assert(number == SESSION_OVER ||
+		   pg_atomic_read_u32(&table->sessions[number - 1].leases) > 0);
 	if (number != SESSION_OVER)
 		pg_atomic_fetch_sub_u32(&table->sessions[number - 1].leases, 1);
 }
@@ -480,12 +523,14 @@ sessions_list(SessionInfo **sessions)
 	return n;
 }
 
-/* Give a slot back: it is not a member of anything.  Lock held. */
+/* Give a slot back: it is not a member of anything. */
 static void
 forget_session(uint32 number)
 {
 	int			kept = 0;
 
+	AssertLockedExclusively(&table->lock);
+	Assert(number > 0 && number <= (uint32) table->high_water);
 	for (int i = 0; i < table->member_count; i++)
 	{
 		if (table->members[i].session != number)
@@ -538,6 +583,7 @@ sessions_overdue(TimestampTz now)
 	}
 	if (tell)
 		table->told_at = now;
+	check_members();
 	LWLockRelease(&table->lock);
 	return tell;
 }
@@ -573,7 +619,7 @@ sessions_next_deadline(Oid database)
 /*
  * Take out those members that have left, of all queues, and have a session be
  * a member of this one.  Returns how many the queue has; 0: there is no room
- * for the session.  Table locked.
+ * for the session.
  */
 static int
 join_queue(uint32 queue_number, uint32 number)
@@ -583,6 +629,8 @@ join_queue(uint32 queue_number, uint32 number)
 	int			kept = 0;
 	bool		mine = false;
 
+	AssertLockedExclusively(&table->lock);
+	Assert(number > 0 && number <= (uint32) settings_max_sessions);
 	for (int i = 0; i < table->member_count; i++)
 	{
 		Member		member = table->members[i];
@@ -622,6 +670,7 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 	int			n = 0;
 	int			next = 0;
 
+	Assert(bucket_count > 0 && bucket_count <= FAIRQ_MAX_BUCKETS);
 	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
 	members = join_queue(queue_number, number);
 	if (members == 0)
@@ -670,6 +719,7 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 		if (queue->owners[b] == number)
 			buckets[n++] = b;
 	}
+	check_members();
 	LWLockRelease(&table->lock);
 	pfree(owned);
 	pfree(share);
@@ -692,6 +742,7 @@ sessions_forget_queue(QueueState *queue)
 			table->members[kept++] = table->members[i];
 	}
 	table->member_count = kept;
+	check_members();
 	memset(queue->owners, 0, sizeof(queue->owners));
 	LWLockRelease(&table->lock);
 }

@@ -32,6 +32,7 @@
 static inline pg_atomic_uint32 *
 place_of(QueueSuccessors *successors, int64 task)
 {
+	Assert(task != 0);
 	return &successors->places[(uint64) task % SUCCESSOR_PLACES];
 }
 
@@ -96,6 +97,7 @@ successor_filter_lower(QueueSuccessors *successors, int64 task, uint32 epoch)
 	pg_atomic_uint32 *place = place_of(successors, task);
 
 	SpinLockAcquire(&successors->mutex);
+	Assert(pg_atomic_read_u64(&successors->any) >= pg_atomic_read_u32(place));
 	if (successors->epoch == epoch && pg_atomic_read_u32(place) > 0)
 	{
 		pg_atomic_fetch_sub_u32(place, 1);
@@ -158,6 +160,7 @@ successor_filter_count_ends(QueueSuccessors *successors)
 	if (!successors->stale && !successors->known)
 	{
 		successors->known = true;
+		Assert(pg_atomic_read_u64(&successors->any) > 0);
 		pg_atomic_fetch_sub_u64(&successors->any, 1);
 	}
 	SpinLockRelease(&successors->mutex);

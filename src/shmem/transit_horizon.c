@@ -61,6 +61,7 @@ transit_horizon_shmem_init(void *area, bool found)
 void
 transit_horizon_begins(TimestampTz since)
 {
+	Assert(since != 0 && MyProc != NULL);
 	begun = true;
 	pg_atomic_write_u64(&since_when[MyProc - ProcGlobal->allProcs], (uint64) since);
 }

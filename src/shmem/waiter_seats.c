@@ -30,6 +30,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "shmem/waiter_seats.h"
@@ -96,6 +97,7 @@ waiters_shmem_init(void *area, bool found)
 WaiterList *
 waiter_seats_list(int queue)
 {
+	Assert(queue >= 0 && queue < settings_max_queues);
 	return &lists[queue];
 }
 
@@ -159,6 +161,7 @@ waiter_seats_want(const WaiterWants *wanted)
 {
 	Waiter	   *waiter = &waiters[me()];
 
+	Assert(wanted->bucket_count <= FAIRQ_MAX_BUCKETS);
 	waiter->claims = wanted->claims;
 	waiter->all_buckets = (wanted->bucket_count < 0);
 	waiter->queue_buckets = wanted->queue_buckets;
@@ -175,12 +178,50 @@ waiter_seats_want(const WaiterWants *wanted)
 	return is_choosy(waiter);
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* So many seats are looked at; if there are no more, they are counted, too. */
+#define CHECK_SEATS		64
+
+/* A list is linked both ways, in the order in which its seats have joined. */
+static void
+check_list(WaiterList *list)
+{
+	uint32		n = 0;
+	int			choosy = 0;
+	int			previous = NO_SEAT;
+	int			i = list->first;
+
+	AssertLocked(&list->lock);
+	for (; i != NO_SEAT && n < CHECK_SEATS; i = seats[i].next)
+	{
+		Assert(i >= 0 && i < (int) SEATS);
+		Assert(seats[i].list == list && seats[i].previous == previous);
+		Assert(!seats[i].told);
+		Assert(seats[i].turn < list->turn);
+		Assert(previous == NO_SEAT || seats[previous].turn < seats[i].turn);
+		choosy += is_choosy(owner_of(i));
+		previous = i;
+		n++;
+	}
+	if (i != NO_SEAT)
+		return;
+	Assert(list->last == previous);
+	Assert(list->choosy == choosy);
+	Assert(waiter_seats_count(list) == n);
+}
+
+#else
+#define check_list(list)	((void) 0)
+#endif
+
 /* A seat of ours joins a list, as the last. */
 void
 waiter_seats_join(WaiterList *list, WaiterSeat *seat, Oid database)
 {
 	int			number = (int) (seat - seats);
 
+	Assert(seat->list == NULL);
 	/* That it was told is known by now. */
 	waiter_seats_awake();
 	seat->told = false;
@@ -199,13 +240,16 @@ waiter_seats_join(WaiterList *list, WaiterSeat *seat, Oid database)
 	list->last = number;
 	list->choosy += is_choosy(owner_of(number));
 	pg_atomic_fetch_add_u32(&list->attention, 1);
+	check_list(list);
 	LWLockRelease(&list->lock);
 }
 
-/* A seat leaves its list, which is locked exclusively. */
+/* A seat leaves its list. */
 static void
 remove_seat(WaiterList *list, WaiterSeat *seat)
 {
+	AssertLockedExclusively(&list->lock);
+	Assert(seat->list == list);
 	if (seat->previous == NO_SEAT)
 		list->first = seat->next;
 	else
@@ -232,6 +276,7 @@ waiter_seats_leave(WaiterList *list, WaiterSeat *seat)
 	told = seat->told && !seat->gone;
 	if (seat->list == list)
 		remove_seat(list, seat);
+	check_list(list);
 	LWLockRelease(&list->lock);
 	return told;
 }
@@ -289,8 +334,7 @@ doubtful(const Waiter *waiter, const WaiterWord *word)
 }
 
 /*
- * Take a seat out of its list, which is locked, and say so; its owner is to be
- * woken next.
+ * Take a seat out of its list, and say so; its owner is to be woken next.
  */
 static void
 take_out(WaiterList *list, int seat, bool gone)
@@ -341,6 +385,7 @@ waiter_seats_tell(WaiterList *list, WaiterWord *word, bool new)
 			database = list->database;
 		take_out(list, chosen, false);
 	}
+	check_list(list);
 	LWLockRelease(&list->lock);
 	if (chosen != NO_SEAT)
 		wake_owner_of(chosen);

@@ -183,6 +183,7 @@ give_up(int seat)
 	WaiterSeat *mine = waiter_seats_mine(seat);
 	bool		told;
 
+	Assert(seat >= 0 && seat < WAITERS_SEATS);
 	if (list == NULL)
 		return;
 	told = waiter_seats_leave(list, mine);
@@ -208,6 +209,7 @@ waiters_begin(const WaiterWants *wanted, int seat)
 	WaiterList *list = waiter_seats_list(queue_state_number(wanted->queue));
 	WaiterSeat *mine = waiter_seats_mine(seat);
 
+	Assert(seat >= 0 && seat < WAITERS_SEATS);
 	if (my_lists[seat] != NULL && my_lists[seat] != list)
 		give_up(seat);			/* dropped, and created anew */
 	looking = seat;

@@ -39,6 +39,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
@@ -247,10 +248,12 @@ still_running(Oid database)
 	return running;
 }
 
-/* Ask the worker of a database to stop.  Lock held. */
+/* Ask the worker of a database to stop. */
 static void
 ask_to_stop(Oid database)
 {
+	AssertLockedExclusively(&state->lock);
+	Assert(OidIsValid(database));
 	for (int i = 0; i < settings_max_workers; i++)
 	{
 		WorkerSlot *slot = &state->slots[i];
@@ -348,6 +351,7 @@ worker_slots_reserve(Oid database, uint32 *reservation)
 {
 	int			result = -1;
 
+	Assert(OidIsValid(database));
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < settings_max_workers && result < 0; i++)
 	{
@@ -378,6 +382,7 @@ worker_slots_unreserve(int slot)
 {
 	WorkerEnd	end;
 
+	Assert(slot >= 0 && slot < settings_max_workers);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	end = state->slots[slot].end;
 	state->slots[slot].running = false;
@@ -446,6 +451,7 @@ worker_slots_probes(Oid *databases, int max, bool *all)
 	Assert(max >= MAX_PROBES);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	*all = (state->probe_count < 0);
+	Assert(state->probe_count <= MAX_PROBES);
 	n = Max(state->probe_count, 0);
 	memcpy(databases, state->probes, n * sizeof(Oid));
 	state->probe_count = 0;
@@ -468,12 +474,14 @@ worker_slots_begin(int slot, uint32 reservation)
 {
 	bool		ours;
 
+	Assert(slot >= 0 && slot < settings_max_workers);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	ours = (OidIsValid(state->slots[slot].database) &&
 			state->slots[slot].reservation == reservation &&
 			!state->slots[slot].running);
 	if (ours)
 	{
+		Assert(state->slots[slot].latch == NULL);
 		state->slots[slot].running = true;
 		state->slots[slot].latch = &MyProc->procLatch;
 	}
@@ -491,6 +499,7 @@ worker_slots_end(int slot, WorkerEnd end)
 {
 	Oid			database = state->slots[slot].database;
 
+	Assert(slot >= 0 && slot < settings_max_workers);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	state->slots[slot].running = false;
 	state->slots[slot].latch = NULL;
@@ -507,6 +516,7 @@ worker_slots_stop_requested(int slot)
 {
 	bool		stop;
 
+	Assert(slot >= 0 && slot < settings_max_workers);
 	LWLockAcquire(&state->lock, LW_SHARED);
 	stop = state->slots[slot].stop;
 	LWLockRelease(&state->lock);
@@ -520,6 +530,7 @@ worker_slots_stop_requested(int slot)
 void
 worker_slots_pass_begins(int slot)
 {
+	Assert(slot >= 0 && slot < settings_max_workers);
 	pg_atomic_write_u64(&state->slots[slot].next_wake, PG_INT64_MAX);
 	pg_memory_barrier();
 }
@@ -560,6 +571,7 @@ earlier(pg_atomic_uint64 *time, TimestampTz when)
 TimestampTz
 worker_slots_next(int slot, TimestampTz when)
 {
+	Assert(slot >= 0 && slot < settings_max_workers);
 	return earlier(&state->slots[slot].next_wake, when);
 }
 

@@ -495,6 +495,27 @@ arguments_group(FunctionCallInfo fcinfo, int number)
 	return group;
 }
 
+static void
+check_unique_key(FunctionCallInfo fcinfo, const text *key, const char *or)
+{
+	if (VARSIZE_ANY_EXHDR(key) == 0 || VARSIZE_ANY_EXHDR(key) > MAX_UNIQUE_KEY)
+		arguments_bad_length(fcinfo, "unique_key", VARSIZE_ANY_EXHDR(key),
+							 psprintf("It must have 1 to %d bytes%s.", MAX_UNIQUE_KEY, or));
+}
+
+/* The unique key that a call is about. */
+text *
+arguments_unique_key(FunctionCallInfo fcinfo, int number)
+{
+	text	   *key;
+
+	if (PG_ARGISNULL(number))
+		arguments_null(fcinfo, "unique_key", "Give a key; fairq.forget_keys() is for all.");
+	key = PG_GETARG_TEXT_PP(number);
+	check_unique_key(fcinfo, key, "");
+	return key;
+}
+
 /*
  * What a task takes up of virtual time is bounded, see virtual_time.h.
  */
@@ -541,12 +562,8 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, NewTask *ta
 		arguments_invalid(fcinfo, "priority", psprintf(INT64_FORMAT, task->priority),
 						  psprintf("Queue \"%s\" has policy \"fair\", with the classes 0 to %d.",
 								   info->name, FAIRQ_CLASSES - 1));
-	if (task->unique_key != NULL &&
-		(VARSIZE_ANY_EXHDR(task->unique_key) == 0 ||
-		 VARSIZE_ANY_EXHDR(task->unique_key) > MAX_UNIQUE_KEY))
-		arguments_bad_length(fcinfo, "unique_key", VARSIZE_ANY_EXHDR(task->unique_key),
-							 psprintf("It must have 1 to %d bytes, or be null for none.",
-									  MAX_UNIQUE_KEY));
+	if (task->unique_key != NULL)
+		check_unique_key(fcinfo, task->unique_key, ", or be null for none");
 	if (task->run_at == DT_NOEND)
 		arguments_invalid(fcinfo, "run_at", "infinity",
 						  "Give a time that comes, or leave it out.");

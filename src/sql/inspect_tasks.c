@@ -34,7 +34,11 @@
 
 PG_FUNCTION_INFO_V1(fairq_peek);
 PG_FUNCTION_INFO_V1(fairq_get_task);
+PG_FUNCTION_INFO_V1(fairq_get_task_by_key);
 PG_FUNCTION_INFO_V1(fairq_tasks);
+
+/* So many tasks of a unique key are shown, of which there is one. */
+#define KEY_ROWS	100
 
 /* One that peek may show. */
 typedef struct Candidate
@@ -214,7 +218,8 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
 		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
 		COLUMN_ENQUEUED_AT, COLUMN_RUN_AT, COLUMN_LEASE /* lease_until */ ,
-		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR, COLUMN_EXPIRES_AT
+		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR, COLUMN_EXPIRES_AT,
+		COLUMN_LEASE
 	};
 	Datum		row[MaxHeapAttributeNumber];
 	bool		row_nulls[MaxHeapAttributeNumber];
@@ -281,34 +286,74 @@ fairq_get_task(PG_FUNCTION_ARGS)
 }
 
 /*
+ * fairq.get_task_by_key(queue, unique_key): the task that has the key, unless
+ * it is dead.  It is one, but for rows that were written with SQL.
+ */
+Datum
+fairq_get_task_by_key(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Relation	rel;
+	QueueInfo  *info;
+	KeyRow		rows[KEY_ROWS];
+	int			n;
+
+	arguments_require_preload(fcinfo);
+	(void) arguments_queue(fcinfo);
+	if (PG_ARGISNULL(1))
+		arguments_null(fcinfo, "unique_key", "Give the unique key of a task.");
+	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
+	InitMaterializedSRF(fcinfo, 0);
+	n = row_scan_of_key(rel, info, PG_GETARG_TEXT_PP(1), KEY_ROWS, rows);
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple = row_scan_task(rel, info, rows[i].id);
+
+		if (tuple != NULL)
+			put_status(rsinfo, info, tuple, RelationGetDescr(rel), NULL, NULL);
+	}
+	relation_close(rel, NoLock);
+	return (Datum) 0;
+}
+
+/*
+ * The state that argument number asks for; NULL: any.
+ */
+char *
+inspect_tasks_wanted(FunctionCallInfo fcinfo, int number)
+{
+	static const char *const states[] = {
+		"ready", "leased", "scheduled", "overflow", "held", "dead"
+	};
+	char	   *state;
+
+	if (PG_ARGISNULL(number))
+		return NULL;
+	state = text_to_cstring(PG_GETARG_TEXT_PP(number));
+	for (int i = 0; i < (int) lengthof(states); i++)
+		if (strcmp(state, states[i]) == 0)
+			return state;
+	arguments_invalid(fcinfo, "state", arguments_clip(state, strlen(state)),
+					  "It must be ready, leased, scheduled, overflow, held or dead.");
+	return NULL;
+}
+
+/*
  * fairq.tasks(queue, state, group_key): all tasks, or some.
  */
 Datum
 fairq_tasks(PG_FUNCTION_ARGS)
 {
-	static const char *const states[] = {
-		"ready", "leased", "scheduled", "overflow", "held", "dead"
-	};
 	Relation	rel;
 	QueueInfo  *info;
 	RowScan		scan;
 	HeapTuple	tuple;
-	char	   *state = NULL;
+	char	   *state;
 	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
-	if (!PG_ARGISNULL(1))
-	{
-		bool		known = false;
-
-		state = text_to_cstring(PG_GETARG_TEXT_PP(1));
-		for (int i = 0; i < (int) lengthof(states); i++)
-			known |= (strcmp(state, states[i]) == 0);
-		if (!known)
-			arguments_invalid(fcinfo, "state", arguments_clip(state, strlen(state)),
-							  "It must be ready, leased, scheduled, overflow, held or dead.");
-	}
+	state = inspect_tasks_wanted(fcinfo, 1);
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
 	row_scan_begin(&scan, rel, info);

@@ -42,8 +42,12 @@
 /* How long to wait if nothing else is said. */
 #define AWAIT_DEFAULT	(30 * USECS_PER_SEC)
 
-/* How often to look for a task that a prepared transaction has in hand. */
-#define PREPARED_USECS	USECS_PER_SEC
+/*
+ * How often to look for a task that a prepared transaction has in hand, and how
+ * long to wait to be told of it: no backend does, unless it was rolled back.
+ */
+#define PREPARED_USECS	(USECS_PER_SEC / 4)
+#define PREPARED_TELL_USECS (USECS_PER_SEC / 2)
 
 /* How long after a commit its callbacks may come, at the most. */
 #define TELL_USECS		USECS_PER_SEC
@@ -227,6 +231,7 @@ fairq_await(PG_FUNCTION_ARGS)
 	int64		deadline;		/* by wall_clock_real */
 	int64		id;
 	bool		seen = false;
+	bool		was_in_doubt = false;
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
@@ -264,12 +269,13 @@ fairq_await(PG_FUNCTION_ARGS)
 		if (!outcome.known && seen)
 		{
 			seen = false;
-			sleep_until_told(now + TELL_USECS);
+			sleep_until_told(now + (was_in_doubt ? PREPARED_TELL_USECS : TELL_USECS));
 			continue;
 		}
 		if (outcome.ended || !outcome.known || now >= deadline)
 			break;
 		seen = true;
+		was_in_doubt = outcome.in_doubt;
 		sleep_until_told(outcome.in_doubt ? Min(deadline, now + PREPARED_USECS) : deadline);
 	}
 	awaiters_end();

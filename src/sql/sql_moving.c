@@ -46,12 +46,15 @@ fairq_as_owner(PG_FUNCTION_ARGS)
 	result_rows_begin(fcinfo);
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	run_as_owner(rel->rd_rel->relowner, &context);
+	run_as_owner(rel->rd_rel->relowner, RelationGetRelid(rel), &context);
 	result = SPI_execute_with_args(text_to_cstring(PG_GETARG_TEXT_PP(1)), 1, &type, &value,
 								   PG_ARGISNULL(2) ? "n" : " ", false, 0);
 	run_as_end(&context);
 	if (result < 0)
 		elog(ERROR, "SPI_execute_with_args failed (%s)", SPI_result_code_string(result));
+	if (SPI_tuptable != NULL && SPI_gettypeid(SPI_tuptable->tupdesc, 1) != JSONBOID)
+		arguments_invalid(fcinfo, "statement", text_to_cstring(PG_GETARG_TEXT_PP(1)),
+						  "Give one that returns rows of one column of type jsonb, or none.");
 	for (uint64 i = 0; SPI_tuptable != NULL && i < SPI_processed; i++)
 	{
 		bool		isnull;

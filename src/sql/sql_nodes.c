@@ -97,16 +97,10 @@ fairq_node_of_uuid(PG_FUNCTION_ARGS)
 Datum
 fairq_node_written(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
 	ListCell   *lc;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_AFTER(trigger->tg_event) ||
-		RelationGetRelid(trigger->tg_relation) != own_table_find(INTERNAL_SCHEMA, NODE_TABLE))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("fairq_internal.node_written() is a trigger of \"%s.%s\" alone",
-						INTERNAL_SCHEMA, NODE_TABLE),
-				 errhint("Drop the trigger that calls it.")));
+	(void) own_table_trigger(fcinfo, INTERNAL_SCHEMA, NODE_TABLE, TRIGGER_EVENT_AFTER,
+							 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
 

@@ -20,6 +20,7 @@
 #include "shmem/worker_slots.h"
 #include "sql/arguments.h"
 #include "storage/queue_open.h"
+#include "storage/remembered_keys.h"
 #include "verbs/group_admin.h"
 #include "verbs/queue_admin.h"
 #include "verbs/remove.h"
@@ -32,6 +33,8 @@ PG_FUNCTION_INFO_V1(fairq_alter_queue);
 PG_FUNCTION_INFO_V1(fairq_drop_queue);
 PG_FUNCTION_INFO_V1(fairq_purge);
 PG_FUNCTION_INFO_V1(fairq_purge_group);
+PG_FUNCTION_INFO_V1(fairq_forget_key);
+PG_FUNCTION_INFO_V1(fairq_forget_keys);
 PG_FUNCTION_INFO_V1(fairq_pause);
 PG_FUNCTION_INFO_V1(fairq_pause_group);
 PG_FUNCTION_INFO_V1(fairq_resume);
@@ -166,6 +169,36 @@ fairq_purge_group(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	PG_RETURN_INT64(purge_tasks(fcinfo, arguments_group(fcinfo, 1)));
+}
+
+/*
+ * Forget what is remembered of a unique key, or (NULL) of all.
+ */
+static int64
+forget_keys(FunctionCallInfo fcinfo, const text *key)
+{
+	Relation	rel;
+	QueueInfo  *info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_DELETE, &rel);
+	int64		forgotten = remembered_keys_withdraw(info, key);
+
+	relation_close(rel, NoLock);
+	return forgotten;
+}
+
+Datum
+fairq_forget_key(PG_FUNCTION_ARGS)
+{
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	PG_RETURN_BOOL(forget_keys(fcinfo, arguments_unique_key(fcinfo, 1)) > 0);
+}
+
+Datum
+fairq_forget_keys(PG_FUNCTION_ARGS)
+{
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	PG_RETURN_INT64(forget_keys(fcinfo, NULL));
 }
 
 static void

@@ -29,6 +29,7 @@
 #include "maintenance/run_schedules.h"
 #include "sql/arguments.h"
 #include "sql/sql_schedules.h"
+#include "storage/own_table.h"
 #include "storage/queue_open.h"
 #include "xact/pending_queue.h"
 
@@ -191,6 +192,26 @@ check_owner(FunctionCallInfo fcinfo, const Schedule *schedule)
 }
 
 /*
+ * Find a schedule that the caller may write, and lock it.  Returns false if
+ * there is none.
+ *
+ * The worker passes over what is locked.  So a role that may not write it is
+ * refused by a look without a lock; what it was at that time need not be what
+ * is locked then, so that is looked at, too.
+ */
+static bool
+lock_own(FunctionCallInfo fcinfo, text *name, Schedule *schedule)
+{
+	if (!schedule_table_find(name, false, schedule))
+		return false;
+	check_owner(fcinfo, schedule);
+	if (!schedule_table_find(name, true, schedule))
+		return false;
+	check_owner(fcinfo, schedule);
+	return true;
+}
+
+/*
  * What a schedule keeps when it is replaced: its owner, and if its times stay
  * the same also the next one, which may be due already, and where @every
  * counts from.
@@ -244,9 +265,7 @@ fairq_schedule(PG_FUNCTION_ARGS)
 	do
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (schedule_table_find(schedule.name, &old))
-			check_owner(fcinfo, &old);
-		else
+		if (!lock_own(fcinfo, schedule.name, &old))
 			check_room(fcinfo);
 		keep_old(&schedule, &old);
 		cron.anchor = schedule.anchor;
@@ -269,9 +288,8 @@ fairq_unschedule(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	name = name_argument(fcinfo);
-	if (!schedule_table_find(name, &old))
+	if (!lock_own(fcinfo, name, &old))
 		PG_RETURN_BOOL(false);
-	check_owner(fcinfo, &old);
 	schedule_table_remove(name);
 	PG_RETURN_BOOL(true);
 }
@@ -287,6 +305,8 @@ fairq_cron_next(PG_FUNCTION_ARGS)
 	pg_tz	   *zone;
 	TimestampTz next;
 
+	/* Messages name no queue, which the call before may have named. */
+	arguments_concern(NULL);
 	(void) cron_argument(fcinfo, 0, &cron);
 	(void) timezone_argument(fcinfo, 1, &zone);
 	if (PG_ARGISNULL(2) || PG_ARGISNULL(3))
@@ -312,16 +332,6 @@ fairq_schedule_owner(PG_FUNCTION_ARGS)
 	PG_RETURN_OID(owner);
 }
 
-static TriggerData *
-trigger_data(FunctionCallInfo fcinfo)
-{
-	if (!CALLED_AS_TRIGGER(fcinfo))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("%s is a trigger", arguments_function(fcinfo))));
-	return (TriggerData *) fcinfo->context;
-}
-
 /*
  * fairq_internal.schedule_inserted(): row trigger of fairq.schedule.  A row
  * that comes from elsewhere has the oid that the role had there.
@@ -329,7 +339,11 @@ trigger_data(FunctionCallInfo fcinfo)
 Datum
 fairq_schedule_inserted(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = trigger_data(fcinfo);
+	TriggerData *trigger = own_table_trigger(fcinfo, QUEUE_SCHEMA, "schedule",
+											 TRIGGER_EVENT_BEFORE | TRIGGER_EVENT_ROW |
+											 TRIGGER_EVENT_INSERT,
+											 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW |
+											 TRIGGER_EVENT_OPMASK);
 	TupleDesc	columns = RelationGetDescr(trigger->tg_relation);
 	Oid			table = RelationGetRelid(trigger->tg_relation);
 	int			column = get_attnum(table, "owner_oid");
@@ -351,7 +365,8 @@ fairq_schedule_inserted(PG_FUNCTION_ARGS)
 Datum
 fairq_schedule_written(PG_FUNCTION_ARGS)
 {
-	(void) trigger_data(fcinfo);
+	(void) own_table_trigger(fcinfo, QUEUE_SCHEMA, "schedule", TRIGGER_EVENT_AFTER,
+							 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
 	if (shared_memory_ready())
 		pending_schedules();
 	return PointerGetDatum(NULL);

@@ -40,6 +40,7 @@ PG_FUNCTION_INFO_V1(fairq_nack);
 PG_FUNCTION_INFO_V1(fairq_nack_many);
 PG_FUNCTION_INFO_V1(fairq_extend);
 PG_FUNCTION_INFO_V1(fairq_extend_many);
+PG_FUNCTION_INFO_V1(fairq_set_progress);
 PG_FUNCTION_INFO_V1(fairq_release);
 PG_FUNCTION_INFO_V1(fairq_release_many);
 PG_FUNCTION_INFO_V1(fairq_cancel);
@@ -326,6 +327,23 @@ fairq_ack_many(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
+/* When the task is tried again, as arguments 2 and 3 say it. */
+static void
+retry_arguments(FunctionCallInfo fcinfo, Settlement *settlement)
+{
+	settlement->delay = arguments_duration(fcinfo, 2, "delay", -1, true);
+	settlement->final = !PG_ARGISNULL(3) && PG_GETARG_BOOL(3);
+	if (settlement->final && settlement->delay >= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("%s: a final failure has no delay", arguments_function(fcinfo)),
+				 errhint("Give a delay, or say that the failure is final.")));
+}
+
+/*
+ * fairq.nack(receipt, error, delay, final): the attempt has failed; final: and
+ * another would, too.
+ */
 Datum
 fairq_nack(PG_FUNCTION_ARGS)
 {
@@ -335,7 +353,7 @@ fairq_nack(PG_FUNCTION_ARGS)
 	settle_begin(&settlement, SETTLE_NACK);
 	(void) arguments_receipt(fcinfo);
 	settlement.error = PG_ARGISNULL(1) ? NULL : PG_GETARG_TEXT_PP(1);
-	settlement.delay = arguments_duration(fcinfo, 2, "delay", -1, true);
+	retry_arguments(fcinfo, &settlement);
 	PG_RETURN_BOOL(settle_one(fcinfo, &settlement));
 }
 
@@ -348,9 +366,26 @@ fairq_nack_many(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	settle_begin(&settlement, SETTLE_NACK);
 	errors.n = arguments_array(fcinfo, 1, "errors", TEXTOID, &errors.elements, &errors.nulls);
-	settlement.delay = arguments_duration(fcinfo, 2, "delay", -1, true);
+	retry_arguments(fcinfo, &settlement);
 	settle_many(fcinfo, &settlement, &errors);
 	return (Datum) 0;
+}
+
+/*
+ * fairq.set_progress(receipt, progress): how far the task is.
+ */
+Datum
+fairq_set_progress(PG_FUNCTION_ARGS)
+{
+	Settlement	settlement;
+
+	arguments_begin(fcinfo);
+	settle_begin(&settlement, SETTLE_PROGRESS);
+	(void) arguments_receipt(fcinfo);
+	if (PG_ARGISNULL(1))
+		arguments_null(fcinfo, "progress", "Give a value of jsonb; it may be the null of JSON.");
+	settlement.progress = PG_GETARG_JSONB_P(1);
+	PG_RETURN_BOOL(settle_one(fcinfo, &settlement));
 }
 
 Datum

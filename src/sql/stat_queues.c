@@ -85,8 +85,7 @@ fairq_reset_stats(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 
 	arguments_require_preload(fcinfo);
-	info = queue_open(arguments_queue(fcinfo), AccessShareLock, 0, &rel);
-	queue_catalog_check_owner(info);
+	info = queue_open(arguments_queue(fcinfo), AccessShareLock, QUEUE_OWNER, &rel);
 	stats_reset(info->state);
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_VOID();

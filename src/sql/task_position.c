@@ -339,7 +339,9 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 
 			values[2] = TimestampTzGetDatum(now + (TimestampTz) Min(usecs, 1e16));
 		}
-		values[3] = BoolGetDatum(position.exact);
+		/* Tasks of the overflow may come before it, and are not counted. */
+		values[3] = BoolGetDatum(position.exact &&
+								 pg_atomic_read_u32(&info->state->counts.overflowing) == 0);
 	}
 	row_reader_end(&task.row);
 	relation_close(rel, NoLock);

@@ -53,6 +53,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/run_as.h"
 #include "storage/archive.h"
 #include "storage/table_check.h"
@@ -431,8 +432,8 @@ free_plan(void *plan)
 }
 
 /*
- * Look at an archive that is open and locked, unless that was done.  Returns
- * what keeps it from being one; NULL: nothing.
+ * Look at an archive that is open, unless that was done.  Returns what keeps it
+ * from being one; NULL: nothing.
  */
 const char *
 archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner)
@@ -441,6 +442,7 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 	const char *problem;
 	bool		had_result = archive->result != InvalidAttrNumber;
 
+	AssertRelationLocked(relation, AccessShareLock);
 	if (archive->valid && archive->relation == RelationGetRelid(relation))
 		return NULL;
 
@@ -659,9 +661,10 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	Archive    *archive;
 	Relation	relation;
 
+	AssertRelationLocked(rel, RowShareLock);
 	if (batch->rows == NULL)
 		return;
-	run_as_owner(rel->rd_rel->relowner, &context);
+	run_as_owner(rel->rd_rel->relowner, RelationGetRelid(rel), &context);
 	archive = open_archive(rel, info, &relation);
 	if (batch->any_result && archive->result == InvalidAttrNumber)
 		archive = with_result_column(archive, rel, info, &relation);

@@ -24,6 +24,32 @@ typedef struct ArchivedTask
 	bool		has_result;
 } ArchivedTask;
 
+/* A part of an archive, the latest first. */
+typedef struct ArchivePage
+{
+	/* asked for */
+	TimestampTz before;			/* what was done before this time, or then
+								 * with an id below the next */
+	int64		before_id;
+	int			max_rows;		/* so many are looked at */
+	int			max_tasks;		/* so many found */
+	const text *outcome;		/* NULL: any */
+	const text *group;			/* NULL: any */
+
+	/* found; room for max_tasks each */
+	int			n;
+	TimestampTz *times;
+	int64	   *ids;
+
+	/* what was looked at last, unless the archive ended before */
+	bool		more;
+	TimestampTz last_time;
+	int64		last_id;
+} ArchivePage;
+
+extern void archive_page(const char *queue, ArchivePage *page);
+extern void archive_put_task(ReturnSetInfo *rsinfo, const char *queue, int64 id,
+							 TimestampTz done_at);
 extern void archive_put_rows(ReturnSetInfo *rsinfo, const char *queue, Oid table);
 extern bool archive_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
 						 ArchivedTask *task);

@@ -153,6 +153,7 @@ dependency_table_of_predecessor(QueueInfo *info, int64 predecessor, int64 from,
 	TableScan	scan;
 	int			n = 0;
 
+	Assert(max > 0);
 	begin_scan(&scan, info, BY_PREDECESSOR, predecessor, from, false);
 	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
 		n++;
@@ -170,6 +171,7 @@ dependency_table_of_task(QueueInfo *info, int64 task, int64 from, int max, Depen
 	TableScan	scan;
 	int			n = 0;
 
+	Assert(max > 0);
 	begin_scan(&scan, info, BY_TASK, task, from, false);
 	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
 		n++;
@@ -187,6 +189,7 @@ dependency_table_all(QueueInfo *info, int64 task, int64 from, int max, Dependenc
 	TableScan	scan;
 	int			n = 0;
 
+	Assert(max > 0);
 	begin_scan(&scan, info, BY_TASK, task, 0, true);
 	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
 	{
@@ -275,6 +278,7 @@ dependency_table_insert(QueueInfo *info, const NewDependencies *rows)
 	Datum		values[5];
 	Relation	table = open_table(RowExclusiveLock);
 
+	Assert(rows->n > 0 && rows->task != 0);
 	values[0] = CStringGetTextDatum(info->name);
 	values[1] = Int64GetDatum(rows->task);
 	for (int i = 0; i < rows->n; i++)
@@ -296,21 +300,15 @@ dependency_table_insert(QueueInfo *info, const NewDependencies *rows)
 Datum
 fairq_dependency_written(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	TriggerData *trigger = own_table_trigger(fcinfo, QUEUE_SCHEMA, TABLE_NAME,
+											 TRIGGER_EVENT_AFTER | TRIGGER_EVENT_ROW,
+											 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
 	Relation	table;
 	HeapTuple	old;
 	const char *name;
 	QueueState *state;
 	Oid			queue;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
-		!TRIGGER_FIRED_AFTER(trigger->tg_event) ||
-		RelationGetRelid(trigger->tg_relation) != own_table_find(QUEUE_SCHEMA, TABLE_NAME))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("fairq_internal.dependency_written() is a row trigger of \"%s.%s\" alone",
-						QUEUE_SCHEMA, TABLE_NAME),
-				 errhint("Drop the trigger that calls it.")));
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
 	table = trigger->tg_relation;

@@ -307,6 +307,7 @@ durable_leases_write(Oid queue, const LeaseInfo *leases, int n)
 	TupleTableSlot **slots = palloc(Min(n, WRITE_BATCH) * sizeof(TupleTableSlot *));
 	int			slot_count = Min(n, WRITE_BATCH);
 
+	Assert(n > 0 && OidIsValid(queue));
 	for (int i = 0; i < slot_count; i++)
 		slots[i] = MakeSingleTupleTableSlot(RelationGetDescr(table), &TTSOpsHeapTuple);
 	for (int done = 0; done < n; done += slot_count)

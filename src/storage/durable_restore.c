@@ -20,6 +20,7 @@
 #include "utils/timestamp.h"
 #include "utils/uuid.h"
 
+#include "common/patience.h"
 #include "common/settings.h"
 #include "shmem/groups.h"
 #include "shmem/worker_slots.h"
@@ -95,7 +96,7 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 		result = leases_restore_durable(&lease, &ref);
 	if (result != LEASE_RESTORED)
 	{
-		groups_lease_ends(lease.group, 0);
+		groups_lease_ends(lease.group, -1, 0);
 		return result != LEASE_NO_ROOM;
 	}
 
@@ -129,6 +130,7 @@ read_rows(Relation table, Relation rel, QueueInfo *info)
 	info->state->recovery.leases_file = fairq_relation_file(table);
 	row_reader_begin(&row, rel, info);
 	scan = durable_table_scan(table);
+	patience_own_work(true);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -136,6 +138,7 @@ read_rows(Relation table, Relation rel, QueueInfo *info)
 			complete &= restore_row(&row, tuple, tupdesc, ((HeapScanDesc) scan)->rs_cbuf,
 									&first_deadline);
 	}
+	patience_own_work(false);
 	table_endscan(scan);
 	row_reader_end(&row);
 	leases_return_reserved();

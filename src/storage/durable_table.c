@@ -23,6 +23,7 @@
 #include "utils/snapmgr.h"
 
 #include "storage/durable_table.h"
+#include "storage/own_table.h"
 
 PG_FUNCTION_INFO_V1(fairq_durable_lease_written);
 
@@ -132,5 +133,8 @@ durable_table_forget_queue(Oid relation)
 Datum
 fairq_durable_lease_written(PG_FUNCTION_ARGS)
 {
+	(void) own_table_trigger(fcinfo, QUEUE_SCHEMA, "durable_lease",
+							 TRIGGER_EVENT_BEFORE | TRIGGER_EVENT_ROW,
+							 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
 	PG_RETURN_POINTER(NULL);
 }

@@ -25,6 +25,7 @@
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
+#include "common/contracts.h"
 #include "storage/key_index.h"
 
 /* What a dirty snapshot has just said of a row. */
@@ -62,6 +63,8 @@ key_index_read(Relation rel, QueueInfo *info, const text *key, Snapshot snapshot
 	ScanKeyData scan_key;
 	int			n = 0;
 
+	AssertRelationLocked(rel, AccessShareLock);
+	Assert(max > 0);
 	InitDirtySnapshot(dirty);
 	dirty.xmin = dirty.xmax = InvalidTransactionId;
 	ScanKeyEntryInitialize(&scan_key, 0, 1, BTEqualStrategyNumber, InvalidOid,
@@ -93,6 +96,8 @@ key_index_held(Relation rel, QueueInfo *info, int64 from, int max,
 	ScanKeyData scan_key;
 	int			n = 0;
 
+	AssertRelationLocked(rel, AccessShareLock);
+	Assert(max > 0);
 	*next = PG_INT64_MAX;
 	InitDirtySnapshot(dirty);
 	ScanKeyInit(&scan_key, 1, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(from));

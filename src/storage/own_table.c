@@ -121,3 +121,27 @@ own_table_insert(Relation table, OwnStatement *statement, Datum *values)
 	(void) own_table_execute(table->rd_rel->relowner, statement, values, NULL);
 	SPI_finish();
 }
+
+/*
+ * What a trigger function of one of our tables is called with.  event: how the
+ * trigger is fired, of what the mask has.
+ *
+ * Any table can be made to call a trigger function, with rows that have nothing
+ * of ours.  So a call for another table is refused (39P01) before anything of
+ * the row is read.
+ */
+TriggerData *
+own_table_trigger(FunctionCallInfo fcinfo, const char *schema, const char *name,
+				  TriggerEvent event, TriggerEvent mask)
+{
+	TriggerData *trigger = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo) || (trigger->tg_event & mask) != event ||
+		RelationGetRelid(trigger->tg_relation) != own_table_find(schema, name))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("fairq_internal.%s() is a trigger of \"%s.%s\" alone",
+						get_func_name(fcinfo->flinfo->fn_oid), schema, name),
+				 errhint("Drop the trigger that calls it.")));
+	return trigger;
+}

@@ -9,7 +9,9 @@
 #define FAIRQ_OWN_TABLE_H
 
 #include "access/htup.h"
+#include "commands/trigger.h"
 #include "executor/spi.h"
+#include "fmgr.h"
 #include "storage/lockdefs.h"
 #include "utils/relcache.h"
 
@@ -32,5 +34,7 @@ extern Datum own_table_column(Relation table, HeapTuple tuple, AttrNumber column
 extern uint64 own_table_execute(Oid owner, OwnStatement *statement, Datum *values,
 								const char *nulls);
 extern void own_table_insert(Relation table, OwnStatement *statement, Datum *values);
+extern TriggerData *own_table_trigger(FunctionCallInfo fcinfo, const char *schema,
+									  const char *name, TriggerEvent event, TriggerEvent mask);
 
 #endif							/* FAIRQ_OWN_TABLE_H */

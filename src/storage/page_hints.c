@@ -20,6 +20,7 @@
 #include "storage/shmem.h"
 
 #include "common/compat.h"
+#include "common/contracts.h"
 #include "storage/page_hints.h"
 
 static Buffer *seen = NULL;
@@ -79,6 +80,7 @@ page_hints_fetch_page(Relation rel, const ItemPointerData *tid)
 	volatile Buffer *hint;
 	Buffer		buffer;
 
+	AssertRelationLocked(rel, AccessShareLock);
 	if (offset > MaxHeapTuplesPerPage)
 		return;
 	hint = seen_at(rel, block);

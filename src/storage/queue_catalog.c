@@ -154,22 +154,32 @@ queue_catalog_read_settings(QueueInfo *info)
 }
 
 /*
- * Lock the extension, and its table of settings for reading, unless that has to
- * be waited for.  DROP EXTENSION locks the extension first: who has that lock
- * does not meet it half way.
+ * Lock the extension, unless that has to be waited for.  DROP EXTENSION locks
+ * it first: who has that lock does not meet it half way.
  */
 bool
-queue_catalog_lock_settings(void)
+queue_catalog_lock_extension(void)
 {
 	Oid			extension = get_extension_oid("pgfairq", true);
-	Oid			relid;
 	LOCKTAG		tag;
 
 	if (!OidIsValid(extension))
 		return false;
 	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ExtensionRelationId, extension, 0);
-	if (LockAcquire(&tag, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL ||
-		get_extension_oid("pgfairq", true) != extension)
+	return LockAcquire(&tag, AccessShareLock, false, true) != LOCKACQUIRE_NOT_AVAIL &&
+		get_extension_oid("pgfairq", true) == extension;
+}
+
+/*
+ * Lock the extension, and its table of settings for reading, unless that has to
+ * be waited for.
+ */
+bool
+queue_catalog_lock_settings(void)
+{
+	Oid			relid;
+
+	if (!queue_catalog_lock_extension())
 		return false;
 	relid = queue_catalog_member("queue");
 	return OidIsValid(relid) && ConditionalLockRelationOid(relid, AccessShareLock) &&
@@ -238,16 +248,15 @@ queue_catalog_has_settings(const char *queue)
 }
 
 /*
- * Only the owner may go on.
+ * The error for what only the owner of a queue may do.
  */
 void
-queue_catalog_check_owner(const QueueInfo *info)
+queue_catalog_not_owner(const char *queue)
 {
-	if (!fairq_relation_ownercheck(info->relation, GetUserId()))
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("must be owner of queue \"%s\"", info->name),
-				 errhint("Use the role that owns the queue's table.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("must be owner of queue \"%s\"", queue),
+			 errhint("Use the role that owns the queue's table.")));
 }
 
 static void
@@ -280,6 +289,8 @@ queue_catalog_lane(QueueInfo *info, int class, int bucket)
 	int			missing;
 	bool		done;
 
+	Assert(class >= 0 && class < info->state->classes);
+	Assert(bucket >= 0 && bucket < FAIRQ_MAX_BUCKETS);
 	if (likely(lane != NULL))
 		return lane;
 
@@ -306,6 +317,7 @@ queue_catalog_set_up_lanes(QueueInfo *info, int buckets)
 	int			missing;
 	bool		done;
 
+	Assert(buckets > 0 && buckets <= FAIRQ_MAX_BUCKETS);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	for (int class = 0; class < state->classes; class++)
 	{

@@ -22,6 +22,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "common/contracts.h"
 #include "shmem/lane_unwritten.h"
 #include "storage/queue_index.h"
 
@@ -35,6 +36,7 @@ begin_scan(Relation rel, Relation index, ScanKey keys, int n)
 {
 	IndexScanDesc scan = fairq_index_beginscan(rel, index, SnapshotAny, n);
 
+	AssertRelationLocked(rel, AccessShareLock);
 	/* Before index_rescan: B-tree decides there whether to keep the tuples. */
 	scan->xs_want_itup = true;
 	index_rescan(scan, keys, n, NULL, 0);
@@ -92,6 +94,7 @@ queue_index_walk(Relation rel, QueueInfo *info, Lane *lane, const LaneEntry *fro
 	ItemPointer tid;
 	int			n = 0;
 
+	Assert(read->max > 0);
 	read->more = false;
 	lanes_entry_address(lane, from, &start);
 	scan = begin_lane_scan(rel, info, &start);
@@ -165,6 +168,7 @@ queue_index_walk_window(LaneWalk *walk, Lane *lane, int max)
 	FairqAddress frontier;
 	bool		complete;
 
+	Assert(max > 0);
 	walk->lane = lane;
 	walk->read.entries = palloc(LANE_ENTRIES * sizeof(LaneEntry));
 	walk->read.max = max;
@@ -241,6 +245,7 @@ read_places(Relation rel, Oid index_oid, RegProcedure ge, PlaceRead *read)
 	ItemPointer tid;
 	int			n = 0;
 
+	Assert(read->max > 0);
 	read->next.due = DT_NOEND;
 	read->next.id = 0;
 	ItemPointerSet(&read->next.tid, 0, 0);
@@ -314,6 +319,7 @@ queue_index_overflow(Relation rel, QueueInfo *info, OverflowRead *read)
 	ItemPointer tid;
 	int			n = 0;
 
+	Assert(read->max > 0);
 	read->next.id = PG_INT64_MAX;
 	ItemPointerSetInvalid(&read->next.tid);
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(read->hash));
@@ -406,6 +412,7 @@ queue_index_find(Relation rel, QueueInfo *info, int64 id, Snapshot snapshot,
 	TupleTableSlot *slot;
 	bool		found;
 
+	AssertRelationLocked(rel, AccessShareLock);
 	slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsBufferHeapTuple);
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
 	scan = fairq_index_beginscan(rel, index, snapshot, 1);

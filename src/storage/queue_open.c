@@ -24,14 +24,17 @@
 #include "access/relation.h"
 #include "access/xlog.h"
 #include "miscadmin.h"
+#include "storage/sinval.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rls.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/run_as.h"
 #include "shmem/awaiters.h"
 #include "shmem/gone_queues.h"
@@ -92,8 +95,11 @@ queue_open_register(void)
 	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
 }
 
-static void
-unknown_queue(const char *name)
+/*
+ * The error for a queue that is not there.
+ */
+void
+queue_open_unknown(const char *name)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -125,7 +131,7 @@ publish_settings(const QueueInfo *info, bool new)
 }
 
 /*
- * Fill a new cache entry from the catalogs.  The relation is open and locked.
+ * Fill a new cache entry from the catalogs.
  * Returns false if something has changed since it was read.
  */
 static bool
@@ -133,11 +139,12 @@ fill_entry(QueueInfo *info, Relation rel)
 {
 	QueueState *state = queue_state_find(RelationGetRelid(rel));
 
+	AssertRelationLocked(rel, AccessShareLock);
 	info->settings = state ? pg_atomic_read_u32(&state->published.changes) : 0;
 	pg_read_barrier();
 
 	if (!queue_catalog_read_settings(info))
-		unknown_queue(info->name);
+		queue_open_unknown(info->name);
 	table_check(info, rel);
 
 	/*
@@ -173,6 +180,7 @@ check_file(QueueInfo *info, Relation rel)
 {
 	QueueState *state = info->state;
 
+	AssertRelationLocked(rel, AccessShareLock);
 	if (likely(state->relation_file == fairq_relation_file(rel)))
 		return;
 
@@ -226,30 +234,51 @@ look_after_state(QueueInfo *info, Relation rel)
 		durable_leases_restore(rel, info);
 }
 
-static void
-check_privileges(QueueInfo *info, Relation rel, AclMode privileges)
+/*
+ * What of the rights that a call needs the caller lacks: 0 if nothing, also if
+ * there is no such table any more.
+ *
+ * This is looked at before the table is locked, or a role with nothing could
+ * wait for that lock, and others behind it.  The row of pg_class is asked for
+ * first, since the look at privileges wants it to be there; no invalidation
+ * comes between the two.
+ */
+AclMode
+queue_open_missing(Oid relation, AclMode rights)
 {
-	AclMode		missing;
+	if (rights == 0 || !SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relation)))
+		return 0;
+	if (rights == QUEUE_OWNER)
+		return fairq_relation_ownercheck(relation, GetUserId()) ? 0 : rights;
+	return rights & ~pg_class_aclmask(relation, GetUserId(), rights, ACLMASK_ALL);
+}
 
-	if (privileges == 0)
-		return;
-	missing = privileges & ~pg_class_aclmask(info->relation, GetUserId(), privileges,
-											 ACLMASK_ALL);
-	for (int i = 0; missing != 0 && i < N_ACL_RIGHTS; i++)
-	{
-		AclMode		mode = missing & (UINT64CONST(1) << i);
+static void
+refuse(const char *name, AclMode missing)
+{
+	char		relname[NAMEDATALEN];
 
-		if (mode != 0)
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("permission denied for queue \"%s\"", info->name),
-					 errhint("The privilege %s on table \"%s.%s\" is required.",
-							 mode == ACL_INSERT ? "INSERT" :
-							 mode == ACL_SELECT ? "SELECT" :
-							 mode == ACL_UPDATE ? "UPDATE" : "DELETE",
-							 QUEUE_SCHEMA, RelationGetRelationName(rel))));
-	}
-	if (rel->rd_rel->relrowsecurity &&
+	if (missing == QUEUE_OWNER)
+		queue_catalog_not_owner(name);
+	queue_catalog_relation_name(name, relname);
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for queue \"%s\"", name),
+			 errhint("The privilege %s on table \"%s.%s\" is required.",
+					 (missing & ACL_INSERT) ? "INSERT" :
+					 (missing & ACL_SELECT) ? "SELECT" :
+					 (missing & ACL_UPDATE) ? "UPDATE" : "DELETE",
+					 QUEUE_SCHEMA, relname)));
+}
+
+/*
+ * Policies are not applied by us, so the rows are not for roles that are under
+ * them.
+ */
+static void
+check_policies(const QueueInfo *info, Relation rel, AclMode rights)
+{
+	if (rights != 0 && rights != QUEUE_OWNER && rel->rd_rel->relrowsecurity &&
 		check_enable_rls(info->relation, InvalidOid, true) == RLS_ENABLED)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -318,12 +347,20 @@ new_entry(const char *name, Relation rel)
 	return slot->info;
 }
 
+/*
+ * Open the queue of a name, with the rights that the caller needs.  They are
+ * looked at before the table is locked, and again where something was changed
+ * meanwhile: as RangeVarGetRelidExtended() does it for SQL's own commands.
+ */
 static QueueInfo *
-open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel)
+open_by_name(const char *name, LOCKMODE lockmode, AclMode rights, bool missing_ok,
+			 Relation *rel)
 {
 	for (;;)
 	{
 		QueueInfo  *info = find_entry(name);
+		uint64		changes = SharedInvalidMessageCounter;
+		AclMode		missing;
 		Oid			relation;
 
 		if (info != NULL)
@@ -335,12 +372,25 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 			{
 				if (missing_ok)
 					return NULL;
-				unknown_queue(name);
+				queue_open_unknown(name);
 			}
 		}
 
+		missing = queue_open_missing(relation, rights);
+		if (unlikely(missing != 0))
+		{
+			/* They may have been granted just now, or the queue be another. */
+			AcceptInvalidationMessages();
+			if (changes != SharedInvalidMessageCounter)
+				continue;
+			refuse(name, missing);
+		}
+
 		*rel = try_relation_open(relation, lockmode);
-		if (*rel != NULL)
+		if (*rel != NULL && changes != SharedInvalidMessageCounter &&
+			queue_open_missing(relation, rights) != 0)
+			relation_close(*rel, lockmode);
+		else if (*rel != NULL)
 		{
 			/* Invalidations may come after those who wait for them are told. */
 			if (info != NULL && info->valid &&
@@ -348,6 +398,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 				info->valid = false;
 			if (info != NULL && info->valid)
 			{
+				check_policies(info, *rel, rights);
 				look_after_state(info, *rel);
 				return info;
 			}
@@ -358,6 +409,7 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 				info = new_entry(name, *rel);
 				if (fill_entry(info, *rel))
 				{
+					check_policies(info, *rel, rights);
 					look_after_state(info, *rel);
 					return info;
 				}
@@ -373,21 +425,55 @@ open_by_name(const char *name, LOCKMODE lockmode, bool missing_ok, Relation *rel
 /*
  * Open a queue's table, and return what is known about the queue.
  *
- * name is checked; privileges are those the caller must have on the table, by
- * GetUserId().  Errors: 22023 for a bad name, 42704 for an unknown queue, 42501
- * for a missing privilege, 42P16 for a table that is not fit.
+ * name is checked; rights are the privileges that the caller must have on the
+ * table, or QUEUE_OWNER, by GetUserId().  Who has them not is refused without a
+ * lock on the table.  Errors: 22023 for a bad name, 42704 for an unknown queue,
+ * 42501 for a missing right, 42P16 for a table that is not fit.
  */
 QueueInfo *
-queue_open(const text *name, LOCKMODE lockmode, AclMode privileges,
-		   Relation *rel)
+queue_open(const text *name, LOCKMODE lockmode, AclMode rights, Relation *rel)
 {
 	char		key[NAMEDATALEN];
-	QueueInfo  *info;
 
 	queue_catalog_check_name(name, key);
-	info = open_by_name(key, lockmode, false, rel);
-	check_privileges(info, *rel, privileges);
-	return info;
+	return open_by_name(key, lockmode, rights, false, rel);
+}
+
+/*
+ * The cached entry of a table.  A backend mostly works on a queue or two: a
+ * short walk.
+ */
+static CacheSlot *
+find_slot(Oid relation)
+{
+	HASH_SEQ_STATUS status;
+	CacheSlot  *slot;
+
+	if (cache == NULL)
+		return NULL;
+	hash_seq_init(&status, cache);
+	while ((slot = hash_seq_search(&status)) != NULL)
+	{
+		if (is_good(slot->info) && slot->info->relation == relation)
+		{
+			hash_seq_term(&status);
+			break;
+		}
+	}
+	return slot;
+}
+
+/*
+ * Can a queue be opened by its table without its settings being read, as far as
+ * this can be told without a lock on the table?
+ */
+bool
+queue_open_is_known(Oid relation)
+{
+	CacheSlot  *slot = find_slot(relation);
+
+	return slot != NULL &&
+		slot->info->settings == pg_atomic_read_u32(&slot->info->state->published.changes);
 }
 
 /*
@@ -395,32 +481,17 @@ queue_open(const text *name, LOCKMODE lockmode, AclMode privileges,
  * then, and so is *rel.
  */
 QueueInfo *
-queue_open_relation(Oid relation, LOCKMODE lockmode,
-					AclMode privileges, Relation *rel)
+queue_open_relation(Oid relation, LOCKMODE lockmode, AclMode rights,
+					Relation *rel)
 {
+	CacheSlot  *known = find_slot(relation);
 	QueueInfo  *info;
-	char		name[NAMEDATALEN] = "";
+	char		name[NAMEDATALEN];
 
 	*rel = NULL;
-
-	/* A backend mostly works on a queue or two: a short walk. */
-	if (cache != NULL)
-	{
-		HASH_SEQ_STATUS status;
-		CacheSlot  *slot;
-
-		hash_seq_init(&status, cache);
-		while ((slot = hash_seq_search(&status)) != NULL)
-		{
-			if (is_good(slot->info) && slot->info->relation == relation)
-			{
-				strlcpy(name, slot->name, NAMEDATALEN);
-				hash_seq_term(&status);
-				break;
-			}
-		}
-	}
-	if (name[0] == '\0')
+	if (known != NULL)
+		strlcpy(name, known->name, NAMEDATALEN);
+	else
 	{
 		const char *queue = queue_catalog_name_of(relation);
 
@@ -428,7 +499,7 @@ queue_open_relation(Oid relation, LOCKMODE lockmode,
 			return NULL;
 		strlcpy(name, queue, NAMEDATALEN);
 	}
-	info = open_by_name(name, lockmode, true, rel);
+	info = open_by_name(name, lockmode, rights, true, rel);
 	if (info == NULL || info->relation != relation)
 	{
 		/* Gone, renamed, or replaced by another of its name. */
@@ -437,6 +508,5 @@ queue_open_relation(Oid relation, LOCKMODE lockmode,
 		*rel = NULL;
 		return NULL;
 	}
-	check_privileges(info, *rel, privileges);
 	return info;
 }

@@ -19,7 +19,7 @@
 static const char *const policies[] = {"fair", "priority", "time", NULL};
 static const char *const charges[] = {"cost", "seconds", NULL};
 
-#define ANY			(-PG_INT64_MAX), ((double) PG_INT64_MAX)
+#define ANY			((double) PG_INT64_MIN), ((double) PG_INT64_MAX)
 #define FROM(min)	(min), ((double) PG_INT64_MAX)
 #define FIELD(name)	offsetof(QueueInfo, name), sizeof(((QueueInfo *) 0)->name)
 
@@ -54,7 +54,7 @@ const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	[SETTING_BACKOFF_JITTER] = {"backoff_jitter", "backoff_jitter", FLOAT8OID, NULL, false, false,
 	0, 1, "It must be from 0 (none) to 1.", FIELD(backoff_jitter)},
 	[SETTING_DEFAULT_PRIORITY] = {"default_priority", "default_priority", INT8OID, NULL, false,
-	false, (-PG_INT64_MAX - 1), ((double) PG_INT64_MAX), NULL, FIELD(default_priority)},
+	false, ANY, NULL, FIELD(default_priority)},
 	[SETTING_GROUP_REQUIRED] = {"group_required", "group_required", BOOLOID, NULL, false, false,
 	ANY, NULL, FIELD(group_required)},
 	[SETTING_GROUP_WEIGHT] = {"group_weight", "weight", FLOAT4OID, NULL, false, false,

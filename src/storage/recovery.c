@@ -42,6 +42,8 @@
 #include "utils/builtins.h"
 #include "utils/snapmgr.h"
 
+#include "common/contracts.h"
+#include "common/patience.h"
 #include "common/run_as.h"
 #include "shmem/group_overflow.h"
 #include "shmem/leases.h"
@@ -97,6 +99,7 @@ count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
 	LeaseInfo	lease;
 	bool		leased;
 
+	Assert(class >= 0 && class < state->classes);
 	for (;;)
 	{
 		text	   *group;
@@ -192,6 +195,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 	TableScanDesc scan;
 	HeapTuple	tuple;
 
+	AssertRelationLocked(rel, AccessShareLock);
 	memset(depths, 0, sizeof(QueueDepths));
 	/* Before the snapshot is taken: what commits from now on is counted. */
 	if (tags)
@@ -209,6 +213,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 	snapshot->curcid = FirstCommandId;
 	/* From the first page on, in order: see above. */
 	scan = table_beginscan_strat(rel, snapshot, 0, NULL, true, false);
+	patience_own_work(true);
 	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
 	{
 		Buffer		buffer = ((HeapScanDesc) scan)->rs_cbuf;
@@ -229,6 +234,7 @@ read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 		if (depth == QUEUE_OVERFLOW && tags)
 			note_overflow(count, buffer, tuple);
 	}
+	patience_own_work(false);
 	table_endscan(scan);
 	UnregisterSnapshot(snapshot);
 
@@ -271,6 +277,7 @@ recovery_tags(Relation rel, QueueInfo *info)
 {
 	QueueState *state = info->state;
 
+	AssertRelationLocked(rel, AccessShareLock);
 	while (unlikely(state->recovery.groups != QUEUE_KNOWN))
 	{
 		QueueDepths before_reading;

@@ -46,6 +46,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "common/shared_memory.h"
 #include "storage/own_table.h"
 #include "storage/remembered_keys.h"
@@ -142,6 +143,7 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 	SysScanDesc scan;
 	HeapTuple	tuple;
 
+	Assert(key != NULL);
 	result->busy = InvalidTransactionId;
 	result->found = false;
 	if (likely(!remembered_keys_any(info)))
@@ -191,8 +193,39 @@ remembered_keys_add(QueueInfo *info, text *key, int64 task, TimestampTz until)
 	};
 	Relation	table = open_table(RowExclusiveLock);
 
+	Assert(key != NULL);
 	own_table_insert(table, &insert, values);
 	table_close(table, NoLock);
+}
+
+/*
+ * Forget a key of a queue, or (NULL) all, before their time is over.  Returns
+ * how many keys.  They are forgotten when the transaction commits: until then
+ * other producers go by them.
+ */
+int64
+remembered_keys_withdraw(QueueInfo *info, const text *key)
+{
+	static OwnStatement withdraw = {
+		.text = "WITH gone AS (DELETE FROM " INTERNAL_SCHEMA "." TABLE_NAME " AS k"
+		" WHERE k.queue OPERATOR(pg_catalog.=) $1"
+		" AND ($2 IS NULL OR k.unique_key OPERATOR(pg_catalog.=) $2)"
+		" RETURNING k.unique_key, k.until)"
+		" SELECT pg_catalog.count(DISTINCT unique_key) FROM gone"
+		" WHERE until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()",
+		.parameters = 2,
+		.types = {TEXTOID, TEXTOID}
+	};
+	Datum		values[] = {CStringGetTextDatum(info->name), PointerGetDatum(key)};
+	bool		isnull;
+	int64		keys;
+
+	SPI_connect();
+	(void) own_table_execute(own_table_owner(INTERNAL_SCHEMA, TABLE_NAME), &withdraw, values,
+							 key == NULL ? " n" : NULL);
+	keys = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
+	SPI_finish();
+	return keys;
 }
 
 /*
@@ -214,6 +247,8 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 	int			n = 0;
 	int			looked = 0;
 
+	Assert(max > 0);
+	Assert(maintenance_lock_held(info->relation));
 	InitDirtySnapshot(dirty);
 	ScanKeyInit(&keys[0], KEY_QUEUE, BTEqualStrategyNumber, F_TEXTEQ,
 				CStringGetTextDatum(info->name));
@@ -256,8 +291,7 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 }
 
 /*
- * If no key of a queue is remembered, say so.  The caller has the maintenance
- * lock.
+ * If no key of a queue is remembered, say so.
  */
 void
 remembered_keys_look_none(QueueInfo *info)
@@ -269,6 +303,8 @@ remembered_keys_look_none(QueueInfo *info)
 	ScanKeyData key;
 	SysScanDesc scan;
 	bool		none;
+
+	Assert(maintenance_lock_held(info->relation));
 
 	/*
 	 * Before the look: a row that it does not see raises the counter after
@@ -297,21 +333,15 @@ remembered_keys_look_none(QueueInfo *info)
 Datum
 fairq_remembered_key_written(PG_FUNCTION_ARGS)
 {
-	TriggerData *trigger = (TriggerData *) fcinfo->context;
+	TriggerData *trigger = own_table_trigger(fcinfo, INTERNAL_SCHEMA, TABLE_NAME,
+											 TRIGGER_EVENT_AFTER | TRIGGER_EVENT_ROW,
+											 TRIGGER_EVENT_TIMINGMASK | TRIGGER_EVENT_ROW);
 	Relation	table;
 	HeapTuple	tuple;
 	const char *name;
 	QueueState *state;
 	Oid			queue;
 
-	if (!CALLED_AS_TRIGGER(fcinfo) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event) ||
-		!TRIGGER_FIRED_AFTER(trigger->tg_event) ||
-		RelationGetRelid(trigger->tg_relation) != own_table_find(INTERNAL_SCHEMA, TABLE_NAME))
-		ereport(ERROR,
-				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-				 errmsg("fairq_internal.remembered_key_written() is a row trigger of \"%s.%s\" alone",
-						INTERNAL_SCHEMA, TABLE_NAME),
-				 errhint("Drop the trigger that calls it.")));
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
 	table = trigger->tg_relation;

@@ -21,6 +21,7 @@ typedef struct RememberedKey
 extern bool remembered_keys_any(QueueInfo *info);
 extern void remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result);
 extern void remembered_keys_add(QueueInfo *info, text *key, int64 task, TimestampTz until);
+extern int64 remembered_keys_withdraw(QueueInfo *info, const text *key);
 extern int	remembered_keys_forget(QueueInfo *info, TimestampTz now, int max,
 								   IndexPosition *from, bool *left);
 extern void remembered_keys_look_none(QueueInfo *info);

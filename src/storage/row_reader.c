@@ -32,6 +32,7 @@
 #include "storage/procarray.h"
 #include "utils/snapmgr.h"
 
+#include "common/contracts.h"
 #include "storage/page_hints.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
@@ -39,9 +40,10 @@
 /*
  * How many blocks a table has at least, as far as this process knows.
  *
- * Others make it longer and do not say so.  Who makes it shorter has it locked
- * against everybody, and sends an invalidation first; that was read when we
- * locked it.  So what is known is never too much, and saves a system call.
+ * Other backends make it longer without notice.  A backend that makes it
+ * shorter holds AccessExclusiveLock and sends an invalidation first, which this
+ * one read when it took its own lock.  So the number is never too high, and
+ * saves a system call.
  */
 static BlockNumber
 known_blocks(Relation rel)
@@ -54,6 +56,8 @@ known_blocks(Relation rel)
 void
 row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info)
 {
+	AssertRelationLocked(rel, AccessShareLock);
+	Assert(info->relation == RelationGetRelid(rel) && info->natts > 0);
 	reader->rel = rel;
 	reader->info = info;
 	reader->buffer = InvalidBuffer;
@@ -277,6 +281,7 @@ lock_row(RowReader *reader, const ItemPointerData *tid)
 void
 row_reader_unlock(RowReader *reader)
 {
+	Assert(BufferIsValid(reader->buffer));
 	Assert(reader->locked);
 	LockBuffer(reader->buffer, BUFFER_LOCK_UNLOCK);
 	reader->locked = false;
@@ -305,6 +310,7 @@ row_reader_task(RowReader *reader, int64 id, const ItemPointerData *hint)
 	ItemPointerData tid;
 	RowStatus	status;
 
+	Assert(!reader->locked);
 	if (hint != NULL && ItemPointerIsValid(unconstify(ItemPointerData *, hint)))
 	{
 		status = row_reader_read(reader, hint);

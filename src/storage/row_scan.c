@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * row_scan.c
- *	  Reading all rows of a queue, as a snapshot has them.
+ *	  Reading all rows of a queue, or those from an id on, as a snapshot has them.
+ *
+ * They are read without the executor and the planner: no code runs that the
+ * owner has put into an index or a constraint.
  *
  * Locking: the caller has a lock on the relation.
  *
@@ -12,10 +15,13 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
+#include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
+#include "common/contracts.h"
 #include "storage/queue_index.h"
 #include "storage/row_scan.h"
 
@@ -36,10 +42,31 @@ register_snapshot(void)
 void
 row_scan_begin(RowScan *scan, Relation rel, QueueInfo *info)
 {
+	AssertRelationLocked(rel, AccessShareLock);
 	scan->rel = rel;
 	scan->info = info;
 	scan->snapshot = register_snapshot();
 	scan->scan = table_beginscan(rel, scan->snapshot, 0, NULL);
+}
+
+/*
+ * A scan of the tasks with ids above one, in their order: no more is read than
+ * the caller asks for.
+ */
+void
+row_scan_begin_after(RowScan *scan, Relation rel, QueueInfo *info, int64 id)
+{
+	Relation	index = index_open(info->id_index, AccessShareLock);
+	ScanKeyData key;
+
+	scan->rel = rel;
+	scan->info = info;
+	scan->snapshot = register_snapshot();
+	scan->scan = NULL;
+	scan->slot = MakeSingleTupleTableSlot(RelationGetDescr(rel), &TTSOpsBufferHeapTuple);
+	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(id));
+	scan->by_id = fairq_index_beginscan(rel, index, scan->snapshot, 1);
+	index_rescan(scan->by_id, &key, 1, NULL, 0);
 }
 
 /*
@@ -49,13 +76,26 @@ HeapTuple
 row_scan_next(RowScan *scan)
 {
 	CHECK_FOR_INTERRUPTS();
-	return heap_getnext(scan->scan, ForwardScanDirection);
+	if (scan->scan != NULL)
+		return heap_getnext(scan->scan, ForwardScanDirection);
+	if (!index_getnext_slot(scan->by_id, ForwardScanDirection, scan->slot))
+		return NULL;
+	return ExecFetchSlotHeapTuple(scan->slot, false, NULL);
 }
 
 void
 row_scan_end(RowScan *scan)
 {
-	table_endscan(scan->scan);
+	if (scan->scan != NULL)
+		table_endscan(scan->scan);
+	else
+	{
+		Relation	index = scan->by_id->indexRelation;
+
+		index_endscan(scan->by_id);
+		ExecDropSingleTupleTableSlot(scan->slot);
+		index_close(index, AccessShareLock);
+	}
 	UnregisterSnapshot(scan->snapshot);
 }
 
@@ -101,4 +141,18 @@ row_scan_task(Relation rel, QueueInfo *info, int64 id)
 
 	UnregisterSnapshot(snapshot);
 	return result;
+}
+
+/*
+ * The rows of a unique key, of tasks that are not dead, up to max.  Returns how
+ * many.
+ */
+int
+row_scan_of_key(Relation rel, QueueInfo *info, const text *key, int max, KeyRow *rows)
+{
+	Snapshot	snapshot = register_snapshot();
+	int			n = key_index_read(rel, info, key, snapshot, max, rows);
+
+	UnregisterSnapshot(snapshot);
+	return n;
 }

@@ -35,6 +35,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/run_as.h"
 #include "common/settings.h"
 #include "shmem/worker_slots.h"
@@ -61,7 +62,7 @@ advance_sequence(QueueInfo *info, int64 next_id)
 {
 	RunAs		context;
 
-	run_as_owner(run_as_owner_of(info->relation), &context);
+	run_as_owner(run_as_owner_of(info->relation), InvalidOid, &context);
 	(void) DirectFunctionCall2(setval_oid, ObjectIdGetDatum(info->id_sequence),
 							   Int64GetDatum(next_id - QUEUE_ID_BLOCK));
 	run_as_end(&context);
@@ -83,6 +84,7 @@ row_writer_new_ids(QueueInfo *info, int n, int *got)
 	int64		first;
 	bool		wake_sweep;
 
+	Assert(n > 0);
 	(void) GetTopTransactionId();
 	*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
 	for (int blocks = 1; *got == 0; blocks++)
@@ -130,7 +132,7 @@ write_as_owner(WriteState *state)
 {
 	if (state->as_owner || state->rel->rd_rel->relowner == GetUserId())
 		return;
-	run_as_owner(state->rel->rd_rel->relowner, &state->writer);
+	run_as_owner(state->rel->rd_rel->relowner, RelationGetRelid(state->rel), &state->writer);
 	state->as_owner = true;
 }
 
@@ -388,6 +390,7 @@ insert_batch(WriteState *state, int n, Datum **values, bool **nulls, ItemPointer
 	TupleDesc	stored = CreateTupleDescCopy(tupdesc);
 	CommandId	cid = GetCurrentCommandId(true);
 
+	Assert(n > 0);
 	/* Of no type: it is not one whose values could be told apart by version. */
 	stored->tdtypeid = RECORDOID;
 	for (int i = 0; i < n; i++)
@@ -440,6 +443,8 @@ row_writer_insert(Relation rel, QueueInfo *info, int n,
 		.info = info,
 	};
 
+	AssertRelationLocked(rel, RowExclusiveLock);
+	Assert(n > 0);
 	if (n == 1)
 	{
 		insert_batch(&state, 1, values, nulls, tids);
@@ -496,6 +501,8 @@ row_writer_delete(Relation rel, const ItemPointerData *tid, bool wait)
 	TM_FailureData tmfd;
 	ItemPointerData at = *tid;
 
+	AssertRelationLocked(rel, RowExclusiveLock);
+	Assert(ItemPointerIsValid(tid));
 	return written(heap_delete(rel, &at, GetCurrentCommandId(true),
 							   InvalidSnapshot, wait, &tmfd, false));
 }
@@ -518,6 +525,8 @@ row_writer_update(Relation rel, QueueInfo *info, ItemPointer tid,
 	IndexEntries entries;
 	bool		done;
 
+	AssertRelationLocked(rel, RowExclusiveLock);
+	Assert(ItemPointerIsValid(tid));
 	tuple->t_tableOid = RelationGetRelid(rel);
 	if (!info->plain)
 		check_constraints(&state, tuple);

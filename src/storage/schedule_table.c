@@ -49,6 +49,7 @@ typedef enum Statement
 	LOCK_DUE,
 	WRITE_TICK,
 	FIND,
+	FIND_AND_LOCK,
 	PUT,
 	REMOVE,
 	COUNT
@@ -71,8 +72,10 @@ static OwnStatement statements[] = {
 		" WHERE name OPERATOR(pg_catalog.=) $1",
 		10, {TEXTOID, TEXTOID, OIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID, INT8OID, INT8OID,
 	INT4OID, TEXTOID, TIMESTAMPTZOID}},
-	[FIND] = {"SELECT " COLUMNS " FROM fairq.schedule WHERE name OPERATOR(pg_catalog.=) $1"
-	" FOR UPDATE", 1, {TEXTOID}},
+	[FIND] = {"SELECT " COLUMNS " FROM fairq.schedule WHERE name OPERATOR(pg_catalog.=) $1",
+	1, {TEXTOID}},
+	[FIND_AND_LOCK] = {"SELECT " COLUMNS " FROM fairq.schedule"
+	" WHERE name OPERATOR(pg_catalog.=) $1 FOR UPDATE", 1, {TEXTOID}},
 	/* One that was not there is not overwritten when it has come meanwhile. */
 	[PUT] = {"INSERT INTO fairq.schedule AS s (name, queue, owner, owner_oid, cron,"
 		" timezone, payload, group_key, priority, cost, headers, catch_up, overlap, active,"
@@ -336,14 +339,15 @@ schedule_table_ticked(const Schedule *schedule, TimestampTz now)
 }
 
 /*
- * Read and lock a schedule; waits for whoever has locked it.
+ * Read a schedule.  To lock it waits for whoever has locked it, and keeps the
+ * worker from it: that is for a caller that may write it.
  */
 bool
-schedule_table_find(text *name, Schedule *schedule)
+schedule_table_find(text *name, bool lock, Schedule *schedule)
 {
 	Datum		value = PointerGetDatum(name);
 
-	return read_one(FIND, &value, schedule);
+	return read_one(lock ? FIND_AND_LOCK : FIND, &value, schedule);
 }
 
 /*

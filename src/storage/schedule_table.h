@@ -54,7 +54,7 @@ extern List *schedule_table_due(const text *queue, TimestampTz now);
 extern TimestampTz schedule_table_next(TimestampTz now);
 extern bool schedule_table_lock(text *name, TimestampTz now, Schedule *schedule);
 extern void schedule_table_ticked(const Schedule *schedule, TimestampTz now);
-extern bool schedule_table_find(text *name, Schedule *schedule);
+extern bool schedule_table_find(text *name, bool lock, Schedule *schedule);
 extern bool schedule_table_put(const Schedule *schedule);
 extern void schedule_table_remove(text *name);
 extern int64 schedule_table_count(void);

@@ -38,6 +38,7 @@
 #include "utils/syscache.h"
 
 #include "common/compat.h"
+#include "common/contracts.h"
 #include "storage/queue_catalog.h"
 #include "storage/table_check.h"
 
@@ -415,7 +416,8 @@ examine_sequence(QueueInfo *info, Relation rel)
 static void
 examine_triggers(Relation rel)
 {
-	TriggerDesc *triggers = rel->trigdesc;
+	/* A copy: whoever looks into catalogs may have the relation's made anew. */
+	TriggerDesc *triggers = CopyTriggerDesc(rel->trigdesc);
 	Oid			schema = get_namespace_oid(INTERNAL_SCHEMA, false);
 	bool		ours = false;
 
@@ -438,17 +440,18 @@ examine_triggers(Relation rel)
 	}
 	if (!ours)
 		unfit_table(rel, "Its trigger \"fairq_row_written\" is missing or not enabled ALWAYS.");
+	FreeTriggerDesc(triggers);
 }
 
 /*
- * Find in the table of a queue, which is open and locked, what the engine
- * works with: *info says which columns and indexes, and which sequence.
- * Raises an error if something is missing, or there that the engine would pass
- * over.
+ * Find in the table of a queue, which is open, what the engine works with:
+ * *info says which columns and indexes, and which sequence.  Raises an error
+ * if something is missing, or there that the engine would pass over.
  */
 void
 table_check(QueueInfo *info, Relation rel)
 {
+	AssertRelationLocked(rel, AccessShareLock);
 	if (rel->rd_rel->relkind != RELKIND_RELATION)
 		unfit_table(rel, "It is not an ordinary table.");
 	/* Its file is not there before the end of recovery. */

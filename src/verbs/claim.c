@@ -36,6 +36,7 @@
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/settings.h"
 #include "shmem/group_overflow.h"
 #include "shmem/lane_doubts.h"
@@ -262,8 +263,7 @@ claim_once(Claim *claim, bool *sought)
  * Claim up to request->max_tasks tasks, and give each to sink.  Returns how
  * many: fewer than asked for only if there are no more that may be claimed.
  *
- * rel is locked in RowShareLock mode (pop: RowExclusiveLock) or stronger, and
- * stays so until the end of the transaction.
+ * rel stays locked until the end of the transaction.
  */
 int
 claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
@@ -278,6 +278,8 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	};
 	bool		sought = false;
 
+	AssertRelationLocked(rel, request->pop ? RowExclusiveLock : RowShareLock);
+	Assert(request->max_tasks > 0);
 	if (info->paused)
 		return 0;
 

@@ -49,6 +49,8 @@ claim_note_dry(Claim *claim, const GroupLease *group)
 	StarvedGroup starved;
 	GroupDry	dry;
 
+	Assert(group->group != FAIRQ_NO_GROUP);
+	Assert(claim->dry_count >= 0 && claim->dry_count <= MAX_DRY_GROUPS);
 	if (claim->dry_count == MAX_DRY_GROUPS || !worker_slots_alive(MyDatabaseId))
 		return;
 	if (claim->dry == NULL)

@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/settings.h"
 #include "common/wall_clock.h"
 #include "shmem/lane_doubts.h"
@@ -96,6 +97,7 @@ claim_look(Relation rel, QueueInfo *info, Lane *lane, LaneTop *top)
 static void
 note_durable(Claim *claim, const LeaseInfo *lease)
 {
+	Assert(claim->durable_count >= 0 && claim->durable_count <= claim->durable_size);
 	if (claim->durable_count == claim->durable_size)
 	{
 		claim->durable_size = Max(2 * claim->durable_size, Min(claim->request->max_tasks, 128));
@@ -145,6 +147,8 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
 	RowReader  *row = &claim->row;
 	QueueState *state = claim->info->state;
 
+	AssertRelationLocked(claim->rel, RowExclusiveLock);
+	Assert(!row->locked);
 	if (!row_writer_delete(claim->rel, &row->tuple.t_self, false))
 	{
 		(void) leases_drop(&lease->ref, false, NULL);
@@ -171,6 +175,7 @@ pass_over_expired(Claim *claim, uint32 *limit)
 	QueueState *state = claim->info->state;
 	GroupName	name = group_name(DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY)));
 
+	Assert(claim->row.locked);
 	row_reader_unlock(&claim->row);
 	*limit = NO_LIMIT;
 	claim->met_expired = true;
@@ -273,6 +278,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 void
 claim_tell_served(Claim *claim, QueueOrder *order)
 {
+	Assert(claim->served_cost >= 0);
 	if (claim->served_cost > 0)
 		queue_order_served(order, claim->served_cost);
 	claim->served_cost = 0;

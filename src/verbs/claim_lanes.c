@@ -42,6 +42,7 @@ static int	in_hand = 0;
 static void
 give_back(int kept)
 {
+	Assert(kept >= 0);
 	while (in_hand > kept)
 	{
 		in_hand--;
@@ -59,6 +60,24 @@ claim_at_abort(void)
 	transit_horizon_ends();
 }
 
+#ifdef USE_ASSERT_CHECKING
+
+/* What is in hand is in order, and each lane that of its entry. */
+static void
+check_hand(void)
+{
+	Assert(in_hand >= 0 && in_hand <= (int) lengthof(hand));
+	for (int i = 0; i < in_hand; i++)
+	{
+		Assert(hand_lanes[i] != NULL && hand_lanes[i]->in_use);
+		Assert(i == 0 || lanes_compare(&hand[i - 1], &hand[i]) <= 0);
+	}
+}
+
+#else
+#define check_hand() ((void) 0)
+#endif
+
 /*
  * Hold n entries that were taken from a lane, and are behind those in hand.
  * All that is held is in order, also when some came late; what is then more
@@ -67,6 +86,8 @@ claim_at_abort(void)
 static void
 hold(Lane *lane, int n, int max)
 {
+	Assert(n >= 0 && max > 0);
+	Assert(in_hand + n <= (int) lengthof(hand));
 	for (int end = in_hand + n; in_hand < end; in_hand++)
 	{
 		LaneEntry	entry = hand[in_hand];
@@ -81,6 +102,7 @@ hold(Lane *lane, int n, int max)
 		hand[at] = entry;
 		hand_lanes[at] = lane;
 	}
+	check_hand();
 	give_back(max);
 }
 
@@ -222,6 +244,7 @@ first_source(Source *sources, int n)
 static void
 take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
 {
+	Assert(max > in_hand);
 	if (source->top.view == LANE_READY)
 	{
 		int			n = lanes_take(source->lane, max - in_hand, upto, &hand[in_hand],
@@ -282,6 +305,7 @@ take_from_class(Claim *claim, int class, int max)
 	bool		others_empty = true;
 	bool		looked_twice = false;
 
+	Assert(max > 0 && in_hand == 0);
 	if (high > (int) lengthof(few_sources))
 	{
 		sources = palloc(high * sizeof(Source));
@@ -372,6 +396,7 @@ lease_held(Claim *claim, int class, int max)
 	VirtualTime finish = start;
 	int			n = Min(in_hand, max);
 
+	Assert(max >= 0);
 	if (n > 1)
 	{
 		for (int i = 0; i < n; i++)
@@ -452,6 +477,7 @@ turns_before(Claim *claim, int class, int want)
 	VirtualTime upto = {PG_INT64_MAX, 0};
 	Lane	   *lane;
 
+	Assert(want > 0);
 	for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 	{
 		LaneTop		top;

@@ -158,6 +158,7 @@ dependencies_look(Relation rel, QueueInfo *info, int64 task, int *looked)
 	int64		from = PG_INT64_MIN;
 	int			n;
 
+	Assert(task != 0);
 	if (likely(!successor_filter_any(&info->state->successors)))
 		return DEPENDENCIES_NONE;
 	rows = palloc(READ_ROWS * sizeof(Dependency));

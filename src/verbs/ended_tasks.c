@@ -13,6 +13,7 @@
  */
 #include "postgres.h"
 
+#include "common/contracts.h"
 #include "verbs/ended_tasks.h"
 #include "verbs/held_tasks.h"
 #include "verbs/successors.h"
@@ -48,8 +49,10 @@ ended_tasks_add(EndedTasks *ended, RowReader *row, ArchiveOutcome outcome,
 	pending_task_ended(row->info->state, DatumGetInt64(row_value(row, COLUMN_ID)), outcome);
 	archive_add(&ended->archive, row, outcome, attempts, claimed_at);
 
-	successors_ended(row->info, DatumGetInt64(row_value(row, COLUMN_ID)),
-					 outcome == ARCHIVE_ACKED ? PREDECESSOR_DONE : PREDECESSOR_FAILED);
+	if (likely(outcome == ARCHIVE_ACKED))
+		successors_ended(row->info, DatumGetInt64(row_value(row, COLUMN_ID)), PREDECESSOR_DONE);
+	else
+		successors_removed(row->info, DatumGetInt64(row_value(row, COLUMN_ID)));
 	if (unlikely(DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_HELD))
 		held_task_ended(ended, row);
 
@@ -82,6 +85,7 @@ ended_tasks_died(RowReader *row)
 void
 ended_tasks_write(EndedTasks *ended, Relation rel, QueueInfo *info)
 {
+	AssertRelationLocked(rel, RowShareLock);
 	if (ended->look)
 		pending_look(info->state);
 	ended->look = false;

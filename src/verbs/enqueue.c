@@ -19,6 +19,7 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "shmem/stats.h"
 #include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
@@ -55,6 +56,7 @@ take_ids(QueueInfo *info, int n, NewPlace *places)
 	int			left = 0;
 	int			wanted = 0;
 
+	Assert(n > 0);
 	for (int i = 0; i < n; i++)
 		wanted += (places[i].id == 0);
 	for (int i = 0; i < n; i++)
@@ -174,6 +176,7 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 	bool	  **nulls = palloc(n * sizeof(bool *));
 	ItemPointer tids = palloc(n * sizeof(ItemPointerData));
 
+	Assert(n > 0);
 	memset(null_area, true, n * natts * sizeof(bool));
 	for (int i = 0; i < n; i++)
 	{
@@ -313,6 +316,7 @@ enqueue_batch(Placement *placement, Relation rel, QueueInfo *info, int n,
 	const NewPlace **place_list = palloc_array(const NewPlace *, n);
 	TimestampTz now = GetCurrentTimestamp();
 
+	Assert(n > 0);
 	take_ids(info, n, places);
 	for (int i = 0; i < n; i++)
 	{
@@ -403,9 +407,11 @@ enqueue_with_key(Placement *placement, RowReader *row, const NewTask *given,
 
 	/*
 	 * The time runs from the call that has begun it: duplicates do not extend
-	 * it.
+	 * it.  A task that has expired already will not be done, so it keeps none
+	 * from being done.
 	 */
-	if (task->unique_for > 0 && !key.remembered)
+	if (task->unique_for > 0 && !key.remembered &&
+		enqueue_expires_at(info, task, GetCurrentTimestamp()) > GetCurrentTimestamp())
 		remembered_keys_add(info, task->unique_key, key.id,
 							GetCurrentTimestamp() + task->unique_for);
 	unique_keys_let_go(&key);
@@ -491,8 +497,7 @@ enqueue_unique(Placement *placement, Relation rel, QueueInfo *info, int n,
  * Enqueue n tasks, and set ids to theirs.  They exist when and only when the
  * transaction commits.
  *
- * rel is locked in RowExclusiveLock mode, and stays so until the end of the
- * transaction.
+ * rel stays locked until the end of the transaction.
  */
 void
 enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
@@ -501,6 +506,8 @@ enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
 	Placement	placement;
 	bool		unique = false;
 
+	AssertRelationLocked(rel, RowExclusiveLock);
+	Assert(n >= 0);
 	if (n == 0)
 		return;
 	placement_begin(&placement, rel, info);

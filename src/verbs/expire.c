@@ -26,6 +26,7 @@
 
 #include "miscadmin.h"
 
+#include "common/contracts.h"
 #include "common/run_as.h"
 #include "shmem/groups.h"
 #include "shmem/leases.h"
@@ -154,7 +155,7 @@ expire_batch(void *arg)
 	ExpireBatch *batch = arg;
 	RunAs		owner;
 
-	run_as_owner(batch->rel->rd_rel->relowner, &owner);
+	run_as_owner(batch->rel->rd_rel->relowner, RelationGetRelid(batch->rel), &owner);
 	row_reader_begin(&batch->row, batch->rel, batch->info);
 	for (int i = 0; i < batch->n; i++)
 	{
@@ -172,13 +173,13 @@ expire_batch(void *arg)
  * it. *ended is raised by how many have.  Nothing is waited for; or (wait)
  * users' row locks are.  Returns NULL; or an error, and then none of them has
  * ended.
- *
- * rel is locked in RowExclusiveLock mode.
  */
 ErrorData *
 expire_tasks(Relation rel, QueueInfo *info, int n, ExpireEntry *entries, bool wait,
 			 int *ended)
 {
+	AssertRelationLocked(rel, RowExclusiveLock);
+	Assert(n >= 0);
 	durable_leases_require(rel, info);
 
 	/*

@@ -24,6 +24,7 @@
 #include "storage/lmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "common/run_as.h"
 #include "shmem/leases.h"
 #include "shmem/stats.h"
@@ -150,7 +151,7 @@ end_task(HeldLook *look, int64 id)
 		return cancel.done ? LOOK_RAN : LOOK_AGAIN;
 	ereport(LOG,
 			(errcode(error->sqlerrcode),
-			 errmsg("could not cancel task " INT64_FORMAT " of queue \"%s\", for one before it has failed: %s",
+			 errmsg("could not cancel task " INT64_FORMAT " of queue \"%s\" after its predecessor failed: %s",
 					id, look->pass->info->name, error->message),
 			 errhint("It stays held, and it is tried again from time to time.")));
 	FreeErrorData(error);
@@ -236,6 +237,7 @@ held_pass(Pass *pass)
 	int			n;
 	int			ran = 0;
 
+	AssertMaintenanceLocked(pass->rel);
 	if (!queue_state_has_looks(state))
 		return 0;
 	ids = palloc((pass->max + HELD_LOOKS) * sizeof(int64));

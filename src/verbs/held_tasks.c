@@ -161,7 +161,7 @@ look_behind_all(void)
 			 * owner's code cannot leave a deferred trigger behind, which
 			 * would not be fired any more.
 			 */
-			run_as_owner(rel->rd_rel->relowner, &owner);
+			run_as_owner(rel->rd_rel->relowner, RelationGetRelid(rel), &owner);
 			placement_begin(&placement, rel, info);
 			row_reader_begin(&row, rel, info);
 		}

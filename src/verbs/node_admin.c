@@ -43,7 +43,7 @@ last_id(QueueInfo *info)
 	bool		isnull;
 	RunAs		context;
 
-	run_as_owner(run_as_owner_of(info->relation), &context);
+	run_as_owner(run_as_owner_of(info->relation), InvalidOid, &context);
 	SPI_connect();
 	if (SPI_execute(psprintf("SELECT last_value FROM %s",
 							 quote_qualified_identifier(QUEUE_SCHEMA,

@@ -82,6 +82,7 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 	FairqAddress *address = &place->address;
 	GroupName	name = group_name(task->group_key);
 
+	Assert(task->group_key != NULL);
 	place->waiters = waiters_group(&name);
 	address->unused = 0;
 	address->class = 0;
@@ -268,6 +269,7 @@ placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
 	bool		gone = false;
 	bool		tagged = true;
 
+	Assert(group != FAIRQ_NO_GROUP && !row->locked);
 	placement_assign(placement, &task, &place);
 	if (*how != FEED_WRITTEN &&
 		feed_in_memory(row, group, &place, *how == FEED_IN_LANE_ONLY, &gone, &tagged))
@@ -295,6 +297,7 @@ placement_is_fed(RowReader *row, uint32 group)
 	ItemPointerData tid = row->tuple.t_self;
 	ReplenishedTask fed;
 
+	Assert(group != FAIRQ_NO_GROUP);
 	/* As in feed_in_memory. */
 	groups_written(state, group, 1);
 	if (!leases_feed(queue_state_number(state), group, task, &fed) || fed == REPLENISHED_NO_ROOM)

@@ -363,9 +363,8 @@ check_visible(const QueueInfo *info)
 QueueInfo *
 queue_admin_open(const text *name, Relation *rel)
 {
-	QueueInfo  *info = queue_open(name, ShareUpdateExclusiveLock, 0, rel);
+	QueueInfo  *info = queue_open(name, ShareUpdateExclusiveLock, QUEUE_OWNER, rel);
 
-	queue_catalog_check_owner(info);
 	if (IsolationUsesXactSnapshot())
 		check_visible(info);
 	return info;
@@ -447,11 +446,8 @@ queue_admin_drop(const text *name)
 		relation = get_relname_relid(relname, schema);
 		if (!OidIsValid(relation) || !queue_catalog_has_settings(queue))
 			return false;
-		if (!fairq_relation_ownercheck(relation, GetUserId()))
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("must be owner of queue \"%s\"", queue),
-					 errhint("Use the role that owns the queue's table.")));
+		if (queue_open_missing(relation, QUEUE_OWNER) != 0)
+			queue_catalog_not_owner(queue);
 		if (locked)
 			break;
 		lock_name(queue);

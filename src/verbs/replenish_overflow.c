@@ -34,6 +34,7 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "shmem/group_overflow.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/leases.h"
@@ -394,6 +395,7 @@ replenish_overflow(Pass *pass, bool in_memory)
 	StarvedGroup starved;
 	int			moved = 0;
 
+	AssertMaintenanceLocked(pass->rel);
 	if (info->policy != QUEUE_FAIR)
 		return 0;
 	if (state->recovery.groups != QUEUE_KNOWN && queue_index_has_overflow(pass->rel, info))

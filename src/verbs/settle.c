@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * settle.c
- *	  The verbs that end a lease: ack, nack, extend, release.
+ *	  The verbs that end a lease: ack, nack, release; and those of its holder:
+ *	  extend, progress.
  *
  * Settling a lease first marks it in the lease table: from there on no other
  * transaction can settle it, and it does not expire (invariant I3).  Then the
@@ -10,8 +11,9 @@
  * been.  A receipt whose lease is over, is being settled, or was never the
  * caller's answers false.
  *
- * extend is the exception: it moves the deadline at once, for it has to hold
- * while a long transaction is still running.
+ * extend is an exception: it moves the deadline at once, for it has to hold
+ * while a long transaction is still running.  So is progress, which writes the
+ * row and leaves the lease alone.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,8 +27,10 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
+#include "common/maintenance_lock.h"
 #include "shmem/queue_order.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
@@ -53,6 +57,7 @@ static const AclMode verb_privileges[] = {
 	[SETTLE_NACK] = ACL_SELECT | ACL_UPDATE,
 	[SETTLE_RELEASE] = ACL_SELECT | ACL_UPDATE,
 	[SETTLE_EXTEND] = ACL_SELECT | ACL_UPDATE,
+	[SETTLE_PROGRESS] = ACL_SELECT | ACL_UPDATE,
 };
 
 void
@@ -215,7 +220,7 @@ put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
 		row_is_null(row, COLUMN_LAST_ERROR) = false;
 	}
 
-	if (max_attempts > 0 && attempt >= max_attempts)
+	if (settlement->final || (max_attempts > 0 && attempt >= max_attempts))
 	{
 		row_is_null(row, COLUMN_ADDRESS) = true;
 		row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
@@ -308,6 +313,8 @@ settle_expired(Relation rel, QueueInfo *info, int max)
 	int			put = 0;
 	int			n;
 
+	AssertMaintenanceLocked(rel);
+	Assert(max > 0);
 	if (pg_atomic_read_u32(&info->state->expired) == 0)
 		return 0;
 	recovery_try_tags(rel, info);
@@ -375,6 +382,70 @@ extend_lease(Settlement *settlement, const LeaseInfo *lease)
 		return false;
 	worker_slots_wake_at(MyDatabaseId, deadline);
 	return true;
+}
+
+/*
+ * Headers, an object, with the member "progress".
+ */
+static Datum
+with_progress(Datum headers, Jsonb *progress)
+{
+	JsonbParseState *state = NULL;
+	JsonbValue	value;
+	JsonbValue *object;
+
+	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	value.type = jbvString;
+	value.val.string.val = "progress";
+	value.val.string.len = strlen(value.val.string.val);
+	pushJsonbValue(&state, WJB_KEY, &value);
+	JsonbToJsonbValue(progress, &value);
+	pushJsonbValue(&state, WJB_VALUE, &value);
+	object = pushJsonbValue(&state, WJB_END_OBJECT, NULL);
+	return DirectFunctionCall2(jsonb_concat, headers,
+							   JsonbPGetDatum(JsonbValueToJsonb(object)));
+}
+
+/*
+ * Write into a task's headers how far it is.  Headers that are no object are
+ * left alone.
+ *
+ * The row moves, and claims may have passed it where it was: so it is offered
+ * where it is, as one that was written with SQL.
+ */
+static bool
+note_progress(Settlement *settlement, const LeaseInfo *lease)
+{
+	RowReader  *row = &settlement->row;
+	bool		done = false;
+
+	/* Again if the row was changed, by SQL, between the look and the write. */
+	while (!done && row_reader_task_wait(row, lease->task, &lease->tid))
+	{
+		Datum		headers = row_is_null(row, COLUMN_HEADERS) ?
+			DirectFunctionCall1(jsonb_in, CStringGetDatum("{}")) :
+			row_value(row, COLUMN_HEADERS);
+		bool		addressed = !row_is_null(row, COLUMN_ADDRESS);
+		FairqAddress address = {0};
+		Lane	   *lane = NULL;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!row_reader_is_placed(row) || !JB_ROOT_IS_OBJECT(DatumGetJsonbP(headers)))
+			return false;
+		if (addressed)
+		{
+			address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
+			lane = placement_lane(settlement->info, &address);
+			pending_offer_at_abort(lane, &address, &row->tuple.t_self);
+		}
+		row_value(row, COLUMN_HEADERS) = with_progress(headers, settlement->progress);
+		row_is_null(row, COLUMN_HEADERS) = false;
+		done = row_writer_update(row->rel, row->info, &row->tuple.t_self,
+								 row->values, row->nulls, true);
+		if (done && addressed)
+			pending_offer_at_commit(lane, &address, &row->tuple.t_self);
+	}
+	return done;
 }
 
 /*
@@ -504,6 +575,8 @@ settle(Settlement *settlement, LeaseInfo *lease)
 		return extend_lease(settlement, lease);
 
 	pending_reserve(8);
+	if (settlement->verb == SETTLE_PROGRESS)
+		return note_progress(settlement, lease);
 	return leases_settle(&lease->ref, lease) && settle_task(settlement, lease);
 }
 
@@ -549,7 +622,7 @@ look_all_known(bool *mine)
  * have been opened.
  */
 static bool
-find_restored(const pg_uuid_t *receipt, LeaseRef *ref)
+find_restored(const pg_uuid_t *receipt, AclMode rights, LeaseRef *ref)
 {
 	Relation	rel;
 	QueueInfo  *info;
@@ -571,7 +644,7 @@ find_restored(const pg_uuid_t *receipt, LeaseRef *ref)
 		if (!OidIsValid(queue))
 			return false;
 		/* To open the queue is to restore its leases. */
-		info = queue_open_relation(queue, AccessShareLock, 0, &rel);
+		info = queue_open_relation(queue, AccessShareLock, rights, &rel);
 		if (info == NULL)
 			return false;
 		if (!leases_find_moved(receipt, ref))
@@ -594,7 +667,7 @@ settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
 	bool		usual = leases_from_receipt(receipt, &ref);
 
 	/* Most are of the queue that is open, and need no look before. */
-	if (usual && settlement->rel != NULL && settlement->verb != SETTLE_EXTEND)
+	if (usual && settlement->rel != NULL && settlement->verb < SETTLE_EXTEND)
 	{
 		pending_reserve(8);
 		if (leases_settle_of(&ref, queue_state_number(settlement->info->state), &lease))
@@ -602,7 +675,8 @@ settle_receipt(Settlement *settlement, const pg_uuid_t *receipt)
 	}
 	if (!usual || !leases_look(&ref, &lease))
 	{
-		if (!find_restored(receipt, &ref) || !leases_look(&ref, &lease))
+		if (!find_restored(receipt, verb_privileges[settlement->verb], &ref) ||
+			!leases_look(&ref, &lease))
 			return false;
 	}
 	return settle(settlement, &lease);

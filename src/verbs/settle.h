@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * settle.h
- *	  The verbs that end a lease or a task: ack, nack, extend, release; cancel,
- *	  purge, revive.
+ *	  The verbs that end a lease or a task, and those of the holder of a lease:
+ *	  ack, nack, release; extend, progress.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,7 +19,8 @@ typedef enum SettleVerb
 	SETTLE_ACK,
 	SETTLE_NACK,
 	SETTLE_RELEASE,
-	SETTLE_EXTEND
+	SETTLE_EXTEND,
+	SETTLE_PROGRESS
 } SettleVerb;
 
 /* A run of settlements by one call, with the queue that was open last. */
@@ -28,6 +29,9 @@ typedef struct Settlement
 	SettleVerb	verb;
 	Jsonb	   *result;			/* ack: NULL or what came of it */
 	text	   *error;			/* nack: NULL or what went wrong */
+	bool		final;			/* nack: no attempt is left, whatever the task
+								 * says */
+	Jsonb	   *progress;		/* progress: how far it is */
 	int64		delay;			/* nack, release: microseconds; -1: the
 								 * queue's backoff */
 	int64		lease;			/* extend: usecs; -1: the task's or queue's */

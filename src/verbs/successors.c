@@ -9,6 +9,13 @@
  * it, or notes there that it has failed.  Whichever task then has no row left
  * becomes ready in this transaction.
  *
+ * A task that ends is noted if any may wait for it by then; one that was not
+ * done (cancelled, purged, expired) in any case.  Nothing but this note tells
+ * how that one has ended once its row is gone.  So a task that is enqueued
+ * after it, and committed, while the transaction is open learns that it has
+ * failed.  A dead one has its row to say so, and one that was done is done for
+ * those, too, when a pass finds it gone.
+ *
  * The last of several.  Of a task that waits for ten thousand others no row of
  * its own is locked or written as they end, so these do not meet.  Whoever has
  * deleted a row reads the task's other rows: if one of them is there, and no
@@ -48,6 +55,9 @@
 /* Rows that are read at a time. */
 #define READ_ROWS	1000
 
+/* Tasks that have ended: room at first. */
+#define ENDED_ROOM	64
+
 /* A predecessor that has ended. */
 typedef struct Ended
 {
@@ -72,6 +82,7 @@ typedef struct Work
 void
 successors_note(QueueInfo *info, int64 task, PredecessorEnd end)
 {
+	Assert(task != 0);
 	if (successor_filter_perhaps(&info->state->successors, task))
 		pending_predecessor_ended(info->state, info->relation, task, end);
 }
@@ -213,7 +224,7 @@ begin_work(Work *work, Oid relation)
 	if (work->info == NULL)
 		return false;
 	/* As in held_tasks.c: the owner's code is in a restricted context. */
-	run_as_owner(work->rel->rd_rel->relowner, &work->owner);
+	run_as_owner(work->rel->rd_rel->relowner, RelationGetRelid(work->rel), &work->owner);
 	placement_begin(&work->placement, work->rel, work->info);
 	row_reader_begin(&work->row, work->rel, work->info);
 	work->rows = palloc(READ_ROWS * sizeof(Dependency));
@@ -246,24 +257,30 @@ static void
 settle_queue(Oid relation)
 {
 	EndedPredecessors action;
-	int64		total = 0;
+	int64		room = ENDED_ROOM;
 	int64		n = 0;
-	Ended	   *ended;
+	Ended	   *ended = palloc(room * sizeof(Ended));
 	Work		work;
 
 	for (int at = 0; (at = pending_predecessors_next(at, &action)) >= 0; at++)
-		total += (action.relation == relation) ? action.n : 0;
-	ended = MemoryContextAllocHuge(CurrentMemoryContext, total * sizeof(Ended));
-	for (int at = 0; (at = pending_predecessors_next(at, &action)) >= 0; at++)
 	{
 		for (int64 i = 0; action.relation == relation && i < action.n; i++)
-			ended[n++] = (Ended)
 		{
-			.task = pending_predecessors_get(at, i),.end = action.end
-		};
+			int64		task = pending_predecessors_get(at, i);
+
+			/* Few of many that are purged, for example, have successors. */
+			if (!successor_filter_perhaps(&action.queue->successors, task))
+				continue;
+			if (n == room)
+				ended = repalloc_huge(ended, (room *= 2) * sizeof(Ended));
+			ended[n++] = (Ended)
+			{
+				.task = task,.end = action.end
+			};
+		}
 	}
 	qsort(ended, n, sizeof(Ended), compare_ended);
-	if (begin_work(&work, relation))
+	if (n > 0 && begin_work(&work, relation))
 	{
 		for (int64 i = 0; i < n; i++)
 			look_after(&work, &ended[i]);

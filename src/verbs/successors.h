@@ -24,4 +24,15 @@ successors_ended(QueueInfo *info, int64 task, PredecessorEnd end)
 		successors_note(info, task, end);
 }
 
+/*
+ * A task that was not done ends, and its row is deleted.  Noted of every one:
+ * whoever comes to wait for it before the commit finds no row after it that
+ * would say that it has failed.
+ */
+static inline void
+successors_removed(QueueInfo *info, int64 task)
+{
+	pending_predecessor_ended(info->state, info->relation, task, PREDECESSOR_FAILED);
+}
+
 #endif							/* FAIRQ_SUCCESSORS_H */

@@ -59,6 +59,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/compat.h"
 #include "common/run_as.h"
 #include "shmem/leases.h"
 #include "shmem/stats.h"
@@ -365,6 +366,7 @@ unique_keys_take(Placement *placement, RowReader *row, const NewTask *task,
 	int			failures = 0;
 	bool		lost = false;
 
+	Assert(task->unique_key != NULL);
 	durable_leases_require(rel, info);
 	key_tasks_lock_tag(rel, task->unique_key, &key->lock);
 	for (;;)
@@ -459,5 +461,6 @@ unique_keys_take_for_revival(Relation rel, QueueInfo *info, const text *name,
 void
 unique_keys_let_go(const UniqueKey *key)
 {
+	Assert(fairq_lock_held_by_me(&key->lock, ExclusiveLock));
 	(void) LockRelease(&key->lock, ExclusiveLock, false);
 }

@@ -15,14 +15,12 @@
  *
  * And it runs schedules (schedule_worker.c), between the queues.
  *
- * An error in a queue's maintenance is logged once; the queue is left alone for
- * a while, longer each time, and the others go on.
+ * What a queue has to wait for is no other queue's matter: queue_passes.c.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/relation.h"
 #include "access/xact.h"
 #include "commands/async.h"
 #include "commands/extension.h"
@@ -32,17 +30,14 @@
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
-#include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "tcop/tcopprot.h"
-#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/patience.h"
 #include "common/shared_memory.h"
-#include "common/run_as.h"
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
 #include "shmem/gone_queues.h"
@@ -52,247 +47,97 @@
 #include "shmem/worker_slots.h"
 #include "storage/extension_version.h"
 #include "storage/queue_catalog.h"
-#include "storage/queue_open.h"
 #include "worker/database_worker.h"
 #include "worker/lease_handover.h"
+#include "worker/queue_passes.h"
 #include "worker/schedule_worker.h"
 
 #define FIRST_RETRY_SECS	1
-#define LAST_RETRY_SECS		300
 
 /* Queues to NOTIFY of in one transaction. */
 #define MAX_NOTIFIED		64
 
-/* A queue whose maintenance failed. */
-typedef struct FailingQueue
-{
-	Oid			relation;		/* hash key */
-	int			failures;
-	int			sqlerrcode;		/* of the error that was logged */
-	TimestampTz retry_at;
-	bool		expiry_fails;	/* even to put back what has run out */
-} FailingQueue;
-
 static int	my_slot = -1;
 static TimestampTz next_schedule = 0;
 static WorkerEnd my_end = WORKER_FAILED;
-static HTAB *failing = NULL;
+static List *known_queues = NIL;
+static bool list_failed = false;
 static bool notify_failed = false;
 
 static void
 worker_exit(int code, Datum arg)
 {
-	waiters_worker_gone(worker_slots_end(my_slot, my_end));
+	waiters_worker_gone(worker_slots_end(my_slot, patience_gave_up() ? WORKER_STOPPED : my_end));
 }
 
 /*
- * Note that a queue failed (InvalidOid: to look which there are; expiring:
- * already when leases were to be ended), and log the error unless it is the
- * one that was logged last.  Called where PG_CATCH is; returns when to try
- * again.
+ * After an error, where PG_CATCH is: end the transaction, and log the error
+ * unless that is not wanted.
  */
-static TimestampTz
-queue_failed(Oid relation, bool expiring)
+static void
+abort_transaction(bool log)
 {
-	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-	ErrorData  *error = CopyErrorData();
-	FailingQueue *entry;
-	bool		found;
-
-	entry = hash_search(failing, &relation, HASH_ENTER, &found);
-	if (!found)
-		entry->failures = 0;
-	if (!found || entry->sqlerrcode != error->sqlerrcode)
+	HOLD_INTERRUPTS();
+	patience_end();
+	if (log)
 		EmitErrorReport();
-	entry->sqlerrcode = error->sqlerrcode;
-	entry->expiry_fails = expiring;
-	entry->retry_at = GetCurrentTimestamp() +
-		Min(FIRST_RETRY_SECS << Min(entry->failures, 10), LAST_RETRY_SECS) * USECS_PER_SEC;
-
-	/*
-	 * A table that is not fit may be one that is being restored: its indexes
-	 * and its trigger come last, after minutes perhaps, and then what is due
-	 * in it must not wait as long again.  To look at it costs little.
-	 */
-	if (error->sqlerrcode != ERRCODE_INVALID_TABLE_DEFINITION)
-		entry->failures++;
-	FreeErrorData(error);
-	MemoryContextSwitchTo(old);
-	return entry->retry_at;
-}
-
-/* Try again what failed: the clock was set, and when to do so means nothing. */
-static void
-retry_failures(void)
-{
-	HASH_SEQ_STATUS status;
-	FailingQueue *entry;
-
-	hash_seq_init(&status, failing);
-	while ((entry = hash_seq_search(&status)) != NULL)
-		entry->retry_at = 0;
-}
-
-/* It worked: the next failure is the first. */
-static void
-forget_failures(Oid relation)
-{
-	hash_search(failing, &relation, HASH_REMOVE, NULL);
+	AbortCurrentTransaction();
+	FlushErrorState();
+	RESUME_INTERRUPTS();
 }
 
 /*
- * A pass in a transaction of its own.  Returns whether there is
- * more to do now; *next is when to come again.
- *
- * Nothing is waited for: behind a lock on one queue's table all others would
- * wait, too, and whoever drops the extension or wants the database would meet
- * us with one lock in hand, waiting for another.
+ * Read which queues there are.  Only the list itself is to outlive the
+ * transaction: what reading the catalog leaves behind would pile up, at each
+ * pass.
+ */
+static void
+read_queues(void)
+{
+	List	   *queues = queue_catalog_list(NULL);
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	list_free(known_queues);
+	known_queues = list_copy(queues);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * See which queues the database has: known_queues, as they were when they were
+ * seen last, should they not be seen now; *next is when to look again then.
+ * Returns whether the extension is there, in the library's version; when it is
+ * altered there will be another worker.
  */
 static bool
-one_pass(Oid relation, bool expire_only, TimestampTz *next)
+list_queues(TimestampTz *next)
 {
-	Maintenance maintenance = {.expire_only = expire_only};
-	bool		more = false;
-
-	maintenance.next = PG_INT64_MAX;
-	SetCurrentStatementStartTimestamp();
-	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
-	if (queue_catalog_lock_settings() &&
-		ConditionalLockRelationOid(relation, RowExclusiveLock))
-	{
-		Oid			owner = run_as_owner_of(relation);
-		RunAs		context;
-		Relation	rel;
-		QueueInfo  *info;
-
-		/* Nothing of the owner's is looked at with our own privileges. */
-		if (OidIsValid(owner))
-		{
-			run_as_owner(owner, &context);
-			info = queue_open_relation(relation, NoLock, 0, &rel);
-			if (info != NULL)
-			{
-				more = maintain_pass(rel, info, &maintenance);
-				relation_close(rel, NoLock);
-			}
-			run_as_end(&context);
-		}
-	}
-	else
-		maintenance.next = GetCurrentTimestamp() + USECS_PER_SEC;
-	PopActiveSnapshot();
-	CommitTransactionCommand();
-	pgstat_report_stat(false);
-	*next = maintenance.next;
-	return more;
-}
-
-/*
- * One pass on a queue.  Returns when it wants the next: at once if there is
- * more to do, but the other queues have theirs first.
- *
- * If it is failing it is left alone for a while.  But it may be a task that
- * cannot be made ready, and leases have to end all the same: that is tried
- * first, and for as long as it works it goes on.
- */
-static TimestampTz
-maintain_one(Oid relation)
-{
-	FailingQueue *entry = hash_search(failing, &relation, HASH_FIND, NULL);
-	TimestampTz retry_at = entry == NULL ? PG_INT64_MIN : entry->retry_at;
-	bool		wait = retry_at > GetCurrentTimestamp();
-	volatile bool expiring = (entry != NULL);
-	TimestampTz next = PG_INT64_MAX;
-
-	if (wait && entry->expiry_fails)
-		return retry_at;
+	volatile bool exists = true;
 
 	PG_TRY();
 	{
-		bool		more = expiring && one_pass(relation, true, &next);
-
-		expiring = false;
-		if (!wait)
-		{
-			next = PG_INT64_MAX;
-			more |= one_pass(relation, false, &next);
-			forget_failures(relation);
-		}
-		else
-			next = Min(next, retry_at);
-		if (more)
-			next = GetCurrentTimestamp();
-	}
-	PG_CATCH();
-	{
-		HOLD_INTERRUPTS();
-		next = queue_failed(relation, expiring);
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
-	}
-	PG_END_TRY();
-
-	/*
-	 * What the owner's code could leave in our session in spite of its
-	 * restricted context: we go on for ever, and with others' queues.
-	 */
-	LockReleaseSession(USER_LOCKMETHOD);
-	return next;
-}
-
-/*
- * The queues of the database.  *exists: the extension is there, in the
- * library's version; when it is altered there will be another worker.  *next
- * is when to look again should the queues not be seen now.
- */
-static List *
-list_queues(bool *exists, TimestampTz *next)
-{
-	List	   *volatile result = NIL;
-
-	*exists = true;
-	PG_TRY();
-	{
-		bool		listed = false;
-
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
 		PushActiveSnapshot(GetTransactionSnapshot());
-		*exists = OidIsValid(get_extension_oid("pgfairq", true)) &&
+		patience_begin();
+		exists = OidIsValid(get_extension_oid("pgfairq", true)) &&
 			extension_version_matches(LOG);
-		if (*exists && queue_catalog_lock_settings())
-		{
-			List	   *queues = queue_catalog_list(NULL);
-
-			/*
-			 * Only the list itself is to outlive the transaction: what
-			 * reading the catalog leaves behind would pile up, at each pass.
-			 */
-			MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
-
-			result = list_copy(queues);
-			MemoryContextSwitchTo(old);
-			listed = true;
-		}
+		if (exists && queue_catalog_lock_settings())
+			read_queues();
 		else
 			*next = GetCurrentTimestamp() + USECS_PER_SEC;
 		PopActiveSnapshot();
 		CommitTransactionCommand();
-		if (listed)
-			forget_failures(InvalidOid);
+		patience_end();
+		list_failed = false;
 	}
 	PG_CATCH();
 	{
-		HOLD_INTERRUPTS();
-		*next = queue_failed(InvalidOid, false);
-		AbortCurrentTransaction();
-		FlushErrorState();
-		RESUME_INTERRUPTS();
+		abort_transaction(!list_failed);
+		list_failed = true;
+		*next = GetCurrentTimestamp() + FIRST_RETRY_SECS * USECS_PER_SEC;
 	}
 	PG_END_TRY();
-	return result;
+	return exists;
 }
 
 /*
@@ -316,6 +161,7 @@ send_notifications(int n, const int *queues)
 	{
 		SetCurrentStatementStartTimestamp();
 		StartTransactionCommand();
+		patience_begin();
 		for (int i = 0; i < n; i++)
 		{
 			char	   *queue = queue_catalog_name_of(queue_state_by_number(queues[i])->relation);
@@ -328,21 +174,17 @@ send_notifications(int n, const int *queues)
 			Async_Notify(channel, NULL);
 		}
 		CommitTransactionCommand();
+		patience_end();
 		pgstat_report_stat(false);
 		notify_failed = false;
 	}
 	PG_CATCH();
 	{
-		HOLD_INTERRUPTS();
-		if (!notify_failed)
-			EmitErrorReport();
+		abort_transaction(!notify_failed);
 		notify_failed = true;
-		AbortCurrentTransaction();
-		FlushErrorState();
 		for (int i = 0; i < n; i++)
 			waiter_errands_notify_again(queues[i], GetCurrentTimestamp() +
 										FIRST_RETRY_SECS * USECS_PER_SEC);
-		RESUME_INTERRUPTS();
 	}
 	PG_END_TRY();
 }
@@ -378,7 +220,8 @@ override_settings(void)
 {
 	/* If there has to be a loser, let it be us, and soon. */
 	SetConfigOption("deadlock_timeout", "100ms", PGC_SUSET, PGC_S_OVERRIDE);
-	SetConfigOption("lock_timeout", "1s", PGC_SUSET, PGC_S_OVERRIDE);
+	/* How long it waits says patience.c. */
+	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("statement_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("idle_in_transaction_session_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
 	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET, PGC_S_OVERRIDE);
@@ -411,25 +254,21 @@ static TimestampTz
 maintain_all(void)
 {
 	TimestampTz next = PG_INT64_MAX;
-	List	   *queues;
 	ListCell   *lc;
-	bool		exists;
 
 	/* Before: what this wakes us for is seen in this round. */
 	maintain_tick(GetCurrentTimestamp());
 	worker_slots_pass_begins(my_slot);
-	queues = list_queues(&exists, &next);
-	if (!exists)
+	if (!list_queues(&next))
 	{
 		my_end = WORKER_NOT_NEEDED;
 		proc_exit(0);
 	}
-	foreach(lc, queues)
+	foreach(lc, known_queues)
 	{
-		next = wall_clock_earlier(next, maintain_one(lfirst_oid(lc)));
+		next = wall_clock_earlier(next, queue_passes_run(lfirst_oid(lc)));
 		run_schedules();
 	}
-	list_free(queues);
 	return worker_slots_next(my_slot, wall_clock_earlier(next, maintain_next_lease()));
 }
 
@@ -439,7 +278,6 @@ maintain_all(void)
 void
 database_worker_main(Datum arg)
 {
-	HASHCTL		ctl = {0};
 	Oid			database;
 	uint32		reservation;
 	TimestampTz next = 0;
@@ -460,10 +298,8 @@ database_worker_main(Datum arg)
 	override_settings();
 	lease_handover_begin();
 
-	ctl.keysize = sizeof(Oid);
-	ctl.entrysize = sizeof(FailingQueue);
-	failing = hash_create("pgfairq failing queues", 16, &ctl, HASH_ELEM | HASH_BLOBS);
-
+	patience_register();
+	queue_passes_begin();
 	schedule_worker_begin();
 	release_gone_queues();
 	while (!worker_slots_stop_requested(my_slot))
@@ -486,7 +322,7 @@ database_worker_main(Datum arg)
 		if (clock_steps != wall_clock_steps())
 		{
 			clock_steps = wall_clock_steps();
-			retry_failures();
+			queue_passes_retry();
 			next = next_schedule = 0;
 		}
 

@@ -34,6 +34,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/patience.h"
 #include "common/wall_clock.h"
 #include "maintenance/run_schedules.h"
 #include "shmem/worker_slots.h"
@@ -92,7 +93,6 @@ schedule_worker_begin(void)
 	HASHCTL		ctl = {.keysize = NAMEDATALEN,.entrysize = sizeof(Account)};
 
 	accounts = hash_create("pgfairq schedules of queues", 16, &ctl, HASH_ELEM | HASH_STRINGS);
-	run_schedules_limit();
 }
 
 /* What is left of a debt. */
@@ -156,7 +156,8 @@ begin_transaction(void)
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	PushActiveSnapshot(GetTransactionSnapshot());
-	return queue_catalog_lock_settings() && extension_version_matches(0) &&
+	patience_begin();
+	return queue_catalog_lock_extension() && extension_version_matches(0) &&
 		OidIsValid(schedule_table_open());
 }
 
@@ -165,6 +166,7 @@ end_transaction(void)
 {
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+	patience_end();
 	pgstat_report_stat(false);
 }
 
@@ -178,6 +180,7 @@ abort_transaction(MemoryContext context, bool log)
 	ErrorData  *error;
 
 	HOLD_INTERRUPTS();
+	patience_end();
 	if (log)
 		EmitErrorReport();
 	MemoryContextSwitchTo(context);

@@ -25,6 +25,7 @@ typedef struct IdList
 static inline int64
 id_list_get(const IdList *list, int64 i)
 {
+	Assert(i >= 0 && i < list->n);
 	return list->size > 0 ? list->ids[i] : list->first;
 }
 

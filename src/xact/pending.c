@@ -49,6 +49,7 @@
 #include "access/xact.h"
 #include "utils/memutils.h"
 
+#include "common/contracts.h"
 #include "shmem/leases.h"
 #include "shmem/stats.h"
 #include "shmem/transit_horizon.h"
@@ -66,6 +67,9 @@ static bool phase_used[PENDING_PHASES];
 #define MAX_ABORT_HOOKS		8
 static void (*abort_hooks[MAX_ABORT_HOOKS]) (void);
 static int	abort_hooks_count = 0;
+
+/* What is owed is being done: nothing new may be noted. */
+static bool carrying_out PG_USED_FOR_ASSERTS_ONLY = false;
 
 static TransactionId preparing_xid = InvalidTransactionId;
 
@@ -93,6 +97,7 @@ pending_reserve(int n)
 {
 	int			size = Max(actions_size, 128);
 
+	Assert(n > 0);
 	if (actions_count + n <= actions_size)
 		return;
 	while (size < actions_count + n)
@@ -113,6 +118,8 @@ pending_add(const PendingKind *kind)
 {
 	PendingAction *action;
 
+	AssertInTransaction();
+	Assert(!carrying_out);
 	Assert(kind->prepare != NULL || kind->check_prepare != NULL);
 	if (unlikely(actions_count == actions_size))
 		pending_reserve(1);
@@ -162,6 +169,7 @@ pending_find(int number, const PendingKind *kind)
 void
 pending_become(PendingAction *action, const PendingKind *kind)
 {
+	Assert(action >= actions && action < actions + actions_count);
 	action->kind = kind;
 	phase_used[kind->phase] = true;
 }
@@ -172,6 +180,7 @@ pending_become(PendingAction *action, const PendingKind *kind)
 void
 pending_drop(PendingAction *action)
 {
+	Assert(action >= actions && action < actions + actions_count);
 	action->kind = &nothing;
 	if (action == &actions[actions_count - 1])
 		actions_count--;
@@ -196,6 +205,46 @@ pending_at_abort(void (*hook) (void))
 {
 	Assert(abort_hooks_count < MAX_ABORT_HOOKS);
 	abort_hooks[abort_hooks_count++] = hook;
+}
+
+#ifdef USE_ASSERT_CHECKING
+
+/* So many actions are looked at, from the last one on. */
+#define CHECK_ACTIONS	256
+
+/* What a subtransaction has noted is behind what its parents have. */
+static void
+check_actions(void)
+{
+	Assert(actions_count >= 0 && actions_count <= actions_size);
+	for (int i = actions_count - 1; i > Max(actions_count - CHECK_ACTIONS, 0); i--)
+	{
+		Assert(actions[i].subid >= actions[i - 1].subid);
+		Assert(actions[i].kind == &nothing || phase_used[actions[i].kind->phase]);
+	}
+}
+
+#else
+#define check_actions() ((void) 0)
+#endif
+
+/*
+ * Between these nothing is allocated and nothing fails, for the transaction
+ * has ended.
+ */
+static void
+begin_carrying_out(void)
+{
+	check_actions();
+	BEGIN_NO_FAILURE();
+	carrying_out = true;
+}
+
+static void
+end_carrying_out(void)
+{
+	carrying_out = false;
+	END_NO_FAILURE();
 }
 
 /* Nothing is owed any more; give a large list's memory back. */
@@ -316,20 +365,24 @@ pending_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PARALLEL_COMMIT:
 			stats_at_commit();
+			begin_carrying_out();
 			waiters_defer();
 			commit_actions();
 			transit_horizon_ends();
 			waiters_say();
+			end_carrying_out();
 			forget_actions();
 			break;
 
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PARALLEL_ABORT:
 			stats_at_abort();
+			begin_carrying_out();
 			waiters_defer();
 			call_abort_hooks();
 			abort_actions(InvalidSubTransactionId, InvalidSubTransactionId);
 			waiters_say();
+			end_carrying_out();
 			forget_actions();
 			break;
 
@@ -340,7 +393,9 @@ pending_xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_PREPARE:
 			stats_before_prepare(preparing_xid);
 			stats_at_commit();
+			begin_carrying_out();
 			prepare_actions();
+			end_carrying_out();
 			forget_actions();
 			break;
 
@@ -366,10 +421,12 @@ pending_subxact_callback(SubXactEvent event, SubTransactionId subid,
 
 		case SUBXACT_EVENT_ABORT_SUB:
 			stats_at_subabort(subid);
+			begin_carrying_out();
 			waiters_defer();
 			call_abort_hooks();
 			abort_actions(subid, parent);
 			waiters_say();
+			end_carrying_out();
 			break;
 
 		case SUBXACT_EVENT_START_SUB:

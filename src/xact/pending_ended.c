@@ -88,6 +88,7 @@ pending_task_ended(QueueState *queue, int64 task, int outcome)
 	PendingAction *last;
 	PendingEnded *ended;
 
+	Assert(task != 0);
 	if (pending_settled_ends(number, task, outcome))
 		return;
 	last = pending_find(last_ended, &ended_tasks);

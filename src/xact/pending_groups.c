@@ -235,6 +235,7 @@ note_count(QueueState *queue, uint32 group, int n, CountChange change)
 {
 	PendingTasks *tasks = pending_new(changed_count, PendingTasks);
 
+	Assert(n != 0);
 	tasks->queue = queue;
 	tasks->group = group;
 	tasks->n = n;
@@ -279,6 +280,7 @@ pending_overflowed(QueueState *queue, uint32 group, int64 id)
 	PendingAction *action = find_overflow(queue, group);
 	PendingTasks *tasks;
 
+	Assert(id != 0);
 	if (action != NULL)
 	{
 		tasks = pending_data(action, PendingTasks);
@@ -318,6 +320,7 @@ fed(PendingAction *action)
 
 	group_overflow_replenished(feeding->queue, feeding->group, &feeding->fed);
 	replenish_ended(feeding->queue, true);
+	Assert(feedings > 0);
 	feedings--;
 }
 
@@ -328,6 +331,7 @@ not_fed(PendingAction *action)
 
 	group_overflow_not_replenished(feeding->queue, feeding->group, feeding->lost);
 	replenish_ended(feeding->queue, false);
+	Assert(feedings > 0);
 	feedings--;
 }
 
@@ -385,7 +389,7 @@ pending_fed(int number, const GroupFed *what, bool at_once)
 {
 	PendingAction *action = pending_action(number);
 
-	Assert(action->kind == &fed_group);
+	Assert(action != NULL && action->kind == &fed_group);
 	pending_data(action, PendingFeeding)->fed = *what;
 	if (at_once)
 	{

@@ -127,6 +127,7 @@ pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
 {
 	PendingLease *claimed = pending_new(claimed_task, PendingLease);
 
+	Assert(lease->ref.token != 0);
 	claimed->lease = lease->ref;
 	claimed->place.lane = lane;
 	claimed->place.entry = *entry;
@@ -144,6 +145,7 @@ pending_settled(const LeaseInfo *lease)
 	int			number = pending_mark();
 	PendingSettled *settled = pending_new(settled_lease, PendingSettled);
 
+	Assert(lease->ref.token != 0);
 	settled->lease = lease->ref;
 	settled->queue = lease->queue;
 	settled->outcome = NOT_ENDED;
@@ -178,6 +180,7 @@ pending_released(int settled, Lane *lane, const FairqAddress *address, int64 tas
 	PendingLease *released = pending_data(action, PendingLease);
 	ItemPointerData no_tid;
 
+	Assert(action != NULL && lane != NULL);
 	Assert(action->kind == &settled_lease);
 	pending_become(action, &released_lease);
 	ItemPointerSetInvalid(&no_tid);
@@ -197,6 +200,7 @@ pending_not_settled(int settled)
 {
 	PendingAction *action = pending_action(settled);
 
+	Assert(action != NULL);
 	Assert(action->kind == &settled_lease);
 	leases_unsettle(&pending_data(action, PendingLease)->lease, false);
 	pending_drop(action);

@@ -24,7 +24,7 @@
 /* A queue by its table. */
 typedef struct PendingRelation
 {
-	Oid			database;		/* of release_queue only */
+	Oid			database;		/* of pending_release_queue() only */
 	Oid			relation;
 } PendingRelation;
 
@@ -95,6 +95,7 @@ pending_queue_created(Oid relation, SubTransactionId created)
 {
 	PendingAction *action = pending_add(&created_queue);
 
+	Assert(OidIsValid(relation));
 	action->undone_with = created;
 	pending_data(action, PendingRelation)->relation = relation;
 }
@@ -156,6 +157,7 @@ static const PendingKind changed_settings = {
 void
 pending_settings(Oid relation)
 {
+	Assert(OidIsValid(relation));
 	pending_new(changed_settings, PendingRelation)->relation = relation;
 }
 
@@ -257,6 +259,7 @@ static const PendingKind maintained_queue = {
 void
 pending_maintained(Oid relation)
 {
+	Assert(OidIsValid(relation));
 	pending_new(maintained_queue, PendingRelation)->relation = relation;
 }
 
@@ -314,6 +317,7 @@ static const PendingKind unknown_rows = {
 void
 pending_read_again(Oid relation)
 {
+	Assert(OidIsValid(relation));
 	pending_new(unknown_rows, PendingRelation)->relation = relation;
 }
 
@@ -399,6 +403,7 @@ static const PendingKind closed_session = {
 void
 pending_session_closed(const SessionRef *session)
 {
+	Assert(session->number > 0 && session->token != 0);
 	*pending_new(closed_session, SessionRef) = *session;
 }
 
@@ -573,6 +578,7 @@ pending_task_held(QueueState *queue, int64 task, int64 before)
 {
 	PendingLook *held = pending_new(held_task, PendingLook);
 
+	Assert(task != 0);
 	held->queue = queue;
 	held->task = task;
 	held->before = before;

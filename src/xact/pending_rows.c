@@ -101,6 +101,7 @@ doubt(PendingAction *action)
 {
 	PendingPlace *place = &pending_data(action, PendingRow)->place;
 
+	Assert(TransactionIdIsValid(pending_preparing()));
 	lane_doubts_add(place->lane, pending_preparing(), &place->entry, true);
 }
 
@@ -303,6 +304,7 @@ fold_tag(QueueState *queue, const FairqAddress *address, const GroupTag *tag)
 	PendingAction *action = pending_find(*hint, &tagged);
 	PendingTag *fold = action ? pending_data(action, PendingTag) : NULL;
 
+	Assert(tag->group != FAIRQ_NO_GROUP);
 	if (fold == NULL || fold->group != tag->group || fold->slot != address->slot)
 	{
 		if (pending_mark() >= MAX_TAGGED)
@@ -450,6 +452,7 @@ pending_cancelled(const FairqAddress *address, const GroupTag *tag)
 {
 	PendingTag *taken_back = pending_new(cancelled, PendingTag);
 
+	Assert(tag->group != FAIRQ_NO_GROUP);
 	taken_back->slot = address->slot;
 	taken_back->start.whole = address->block;
 	taken_back->start.fraction = address->fraction;
@@ -470,6 +473,7 @@ pending_removed(QueueState *queue, uint32 group, int64 task,
 {
 	PendingTask *removed = pending_new(removed_task, PendingTask);
 
+	Assert(task != 0);
 	removed->queue = queue;
 	removed->task = task;
 	removed->group = group;
@@ -515,6 +519,7 @@ pending_row_written(QueueState *queue, uint32 group, int64 task, bool of_overflo
 	PendingAction *found = fold ? pending_find(*hint, &written_task) : NULL;
 	PendingTask *written = found ? pending_data(found, PendingTask) : NULL;
 
+	Assert(task != 0);
 	if (fold && of_overflow)
 		return;
 	if (written != NULL && written->task == 0 && written->group == group)

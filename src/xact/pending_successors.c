@@ -142,7 +142,7 @@ static const PendingKind ended_predecessors = {
 };
 
 /*
- * A task that may have successors ends.
+ * A task ends that may have successors, or may yet get them.
  */
 void
 pending_predecessor_ended(QueueState *queue, Oid relation, int64 task, PredecessorEnd end)
@@ -196,7 +196,7 @@ pending_predecessors_next(int from, EndedPredecessors *result)
 }
 
 /*
- * Has this transaction ended a task that others wait for, perhaps?  Of many not
+ * Has this transaction ended a task that others may wait for?  Of many not
  * all are looked through: then it is said of each.
  */
 bool

@@ -286,6 +286,10 @@ class Worker:
             return str(r.choice([1, 1, 2, 10, 100, 100000]))
         if argument == "payload":
             return json.dumps({"n": r.randrange(1000)})
+        if argument == "progress":
+            return '{"done": 1}'
+        if argument == "keep_done":
+            return r.choice([None, "1 h"])
         if argument == "payloads":
             return self.array([json.dumps(i) for i in range(several)])
         if argument == "group_key":
@@ -496,7 +500,7 @@ class Worker:
             self.claimed(queue, answer, True, arguments.get("session"))
         elif function in ("ack", "nack", "release"):
             if first:
-                self.settle(function, str(uuid.UUID(arguments["receipt"])))
+                self.settle(function, str(uuid.UUID(arguments["receipt"])), arguments.get("final") == "true")
             else:
                 self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
         elif function in ("ack_many", "nack_many", "release_many"):
@@ -504,7 +508,7 @@ class Worker:
             if len(good) != len(set(good)):
                 raise Finding("a receipt was good twice")
             for receipt in good:
-                self.settle(function[:-5], receipt)
+                self.settle(function[:-5], receipt, arguments.get("final") == "true")
             self.refused(self.receipts(arguments["receipts"]) - set(good), self.now())
         elif function == "extend":
             if first is not None:
@@ -513,6 +517,9 @@ class Worker:
                     raise Finding("extended a lease that is over")
                 self.deadlines[receipt] = first
             else:
+                self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
+        elif function == "set_progress":
+            if not first:
                 self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
         elif function == "extend_many":
             good = {str(row[1]) for row in answer}
@@ -569,7 +576,7 @@ class Worker:
     def now(self):
         return self.execute("SELECT clock_timestamp()")[0][0]
 
-    def settle(self, verb, receipt):
+    def settle(self, verb, receipt, final):
         if receipt not in self.books.leases:
             raise Finding("receipt %s was good, though it is over" % receipt)
         queue, task_id, attempt = self.books.leases.pop(receipt)
@@ -577,7 +584,7 @@ class Worker:
         if verb == "ack":
             del self.books.queues[queue][task_id]
         elif verb == "nack":
-            task.attempts = attempt
+            task.attempts = None if final else attempt  # dead: counted as far as a revival leaves it
 
     def audit(self):
         """The books and the queues say the same."""

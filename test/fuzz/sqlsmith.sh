@@ -7,8 +7,8 @@
 # everything there; its log is FUZZ_LOG. Without FUZZ_LOG it is a throwaway
 # cluster of the installed server. It fails if a server process crashes, if there
 # is an internal error, if too many functions were never reached, or if a task is not what
-# it was: sqlsmith rolls back all it does. On a slow machine it may take thirty times SECONDS
-# until enough functions are reached.
+# it was: sqlsmith rolls back all it does. Each turn gives it more time, since on a busy
+# machine its start may take most of SECONDS; the thirty turns may be 140 times SECONDS.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 seconds=${1:-15}
@@ -67,7 +67,7 @@ for turn in $(seq 0 29); do
 	status=0
 	"${psql[@]}" -d $database -c "ALTER DATABASE $database SET statement_timeout = $patience" >/dev/null
 	patience=$((patience < 8000 ? 2 * patience : patience))
-	output=$(PGOPTIONS='' timeout -s INT -k 10 "$seconds" sqlsmith --exclude-catalog --verbose --seed=$((seed + 1000 * turn)) \
+	output=$(PGOPTIONS='' timeout -s INT -k 10 $((seconds * (4 + turn) / 4)) sqlsmith --exclude-catalog --verbose --seed=$((seed + 1000 * turn)) \
 		--target="host=${PGHOST:-} port=${PGPORT:-5432} dbname=$database user=sqlsmith" 2>&1 >/dev/null) || status=$?
 	case $status in
 	124 | 130) ;;
@@ -118,5 +118,5 @@ missed=$(missing)
 [ "$(printf '%s' "$missed" | wc -w)" -le $most_missed ] || failed "never reached: $missed"
 
 printf '%s\n' "$output" | grep -E '^queries:|^error rate' || true
-echo "seed $seed, $((turn + 1)) times $seconds s: $reached${missed:+, not: $missed}"
+echo "seed $seed, $((turn + 1)) turns of $seconds s and more: $reached${missed:+, not: $missed}"
 [ "$failures" -eq 0 ]

@@ -19,6 +19,7 @@ Usage: model_run.py CONNINFO [--seed N] [--schedules N] [--steps N] [--replay FI
 """
 
 import argparse
+import functools
 import itertools
 import json
 import subprocess
@@ -622,8 +623,11 @@ class Run(Steps):
             for session in self.model.sessions:
                 db.execute("SELECT fairq.close_session(%s)", [session.uuid])
 
-    def show(self):
-        for name, text, args, result in self.log:
+    def called(self):
+        return functools.partial(self.show, self.log)
+
+    def show(self, log):
+        for name, text, args, result in log:
             with psycopg.connect(self.options.conninfo) as db:
                 line = psycopg.ClientCursor(db).mogrify(text, args) if args else text
             print("%s: %s%s" % (name, line, "" if not result else "\n        " + repr(result)))
@@ -639,9 +643,8 @@ def main():
     run = Run(parser.parse_args())
     others = schedules.steps(STEPS)
     begin = schedules.step(BEGIN[0], **{name: st.sampled_from(values) for name, values in BEGIN[1].items()})
-    if not (schedules.run_long(run.options, BEGIN, STEPS, run.go) if run.options.steps > schedules.LONGEST else
-            schedules.run(run.options, begin, lambda begin: others, run.go, {"begin", *STEPS})):
-        run.show()
+    if not (schedules.run_long(run.options, BEGIN, STEPS, run.go, run.called) if run.options.steps > schedules.LONGEST else
+            schedules.run(run.options, begin, lambda begin: others, run.go, {"begin", *STEPS}, run.called)):
         return 1
     print(json.dumps(dict(run.counts, counts=run.compared), sort_keys=True))
     return 0

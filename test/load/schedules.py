@@ -98,6 +98,11 @@ class Failure(NamedTuple):
     taken: list         # the steps up to the one that failed
     to_the_end: bool    # there was none after it
     error: Exception
+    calls: object       # prints what was called by then
+
+    def kind(self):
+        """Its first words: a shorter schedule may fail for another reason."""
+        return type(self.error), [re.sub(r"\d+", "", word) for word in str(self.error).split()[:3]]
 
     def comes_again(self, made):
         """What comes after the step that fails is not taken: all that begins so fails so."""
@@ -108,8 +113,10 @@ def read(path, names):
     """The steps in what was printed, with or without TAP's "# " before each line."""
     with open(path) as lines:
         called = [re.match(r"[# ]*((\w+)\(.*\))$", line) for line in lines]
-    return [eval(line[1], {line[2]: lambda **values: Step(line[2], values)})
+    made = [eval(line[1], {line[2]: lambda **values: Step(line[2], values)})
             for line in called if line and line[2] in names]
+    # What failed otherwise while it was shortened comes after it.
+    return made[:next((n for n in range(1, len(made)) if made[n].name == "begin"), None)]
 
 
 def add_options(parser, schedules, length):
@@ -119,49 +126,53 @@ def add_options(parser, schedules, length):
     parser.add_argument("--replay", metavar="FILE", help="the schedule that was printed in it, and no other")
 
 
-def try_one(made, check, shortening):
-    """The failure, or None. check takes the steps one by one."""
+def try_one(made, check, shortening, called):
+    """The failure, or None. check takes the steps one by one; called() returns what
+    prints its calls."""
     taken = []
     try:
         check((taken.append(step) or step for step in made), shortening)
     except Exception as error:
-        return Failure(taken, len(taken) == len(made), error)
+        return Failure(taken, len(taken) == len(made), error, called())
     return None
 
 
-def run_long(options, first, weighted, check):
+def run_long(options, first, weighted, check, called=lambda: None):
     """As run(), for schedules that are not shortened."""
     for number in range(options.seed, options.seed + options.schedules):
-        failure = try_one(at_random(number, first, weighted, options.steps), check, False)
+        failure = try_one(at_random(number, first, weighted, options.steps), check, False, called)
         if failure:
             show("seed %d, %d steps" % (number, len(failure.taken) - 1), failure)
             return False
     return True
 
 
-def run(options, first, then, check, names):
+def run(options, first, then, check, names, called=lambda: None):
     """Whether check(schedule, shortening) raises no error for any of the schedules. The
-    first that fails is shortened and printed."""
+    first that fails is shortened and printed, with the calls of the run that failed; and
+    the first failure of another kind that was seen meanwhile."""
     if options.replay:
-        failure = try_one(read(options.replay, names), check, False)
+        failure = try_one(read(options.replay, names), check, False, called)
         if failure:
             show(options.replay, failure)
         return not failure
     for number in range(options.seed, options.seed + options.schedules):
-        failures, last = [], None
+        failures, others, last = [], [], None
 
         @seed(number)
         @settings(max_examples=100, database=None, deadline=None, print_blob=False, report_multiple_bugs=False,
                   phases=[Phase.generate, Phase.shrink], suppress_health_check=list(HealthCheck))
         @given(schedule(first, then))
         def one(made):
-            nonlocal last
+            nonlocal last, others
             if len(made) <= options.steps and not failures:
                 return
             made = made[:options.steps + 1]
             known = next((failure for failure in failures if failure.comes_again(made)), None)
-            failure = known or try_one(made, check, bool(failures))
-            if failure:
+            failure = known or try_one(made, check, bool(failures), called)
+            if failure and failures and failure.kind() != failures[0].kind():
+                others = others or [failure]
+            elif failure:
                 if not known:
                     failures.append(failure)
                 last = failure
@@ -177,6 +188,8 @@ def run(options, first, then, check, names):
             if not last:
                 raise
             show("seed %d, shortened from %d steps in %d runs" % (number, len(failures[0].taken) - 1, len(failures)), last)
+            if others:
+                show("seed %d, and while it was shortened" % number, others[0])
             return False
         raise SystemExit("seed %d: hypothesis made no schedule of %d steps" % (number, options.steps))
     return True
@@ -185,3 +198,5 @@ def run(options, first, then, check, names):
 def show(what, failure):
     print("%s: %s: %s" % (what, type(failure.error).__name__, str(failure.error).strip()))
     print("\n".join(map(repr, failure.taken)))
+    if failure.calls:
+        failure.calls()

@@ -11,7 +11,8 @@ several_queues.py rounds CONNINFO SECONDS
     at once, of one, and clients that only wait. A few tasks are enqueued to queues at
     random while the claimers fall asleep, some of which are cancelled; then no others
     until these have all been acknowledged. So a waiter that was overlooked is not
-    woken by another task. Printed: one JSON object.
+    woken by another task. It takes SECONDS, and FEWEST rounds at least. Printed: one
+    JSON object.
 """
 
 import json
@@ -22,7 +23,7 @@ import time
 
 import psycopg
 
-from waiters import Watch, connect, results
+from waiters import FEWEST, Watch, connect, results
 
 QUEUES = ["one", "two", "three", "four", "five", "six"]
 
@@ -191,7 +192,7 @@ class Rounds:
 
     def produce(self, connection):
         rng = random.Random()
-        while self.going() and time.monotonic() < self.end:
+        while self.going() and (self.facts["rounds"] < FEWEST or time.monotonic() < self.end):
             to = [rng.choice(QUEUES) for _ in range(rng.choice([1, 1, 2, 3, 6]))]
             begin = time.monotonic()
             with self.changed:

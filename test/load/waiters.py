@@ -7,7 +7,8 @@ waiters.py idle CONNINFO NUMBER SECONDS
     take, and how many processes were woken? Printed: one JSON object.
 
 waiters.py rounds CONNINFO SECONDS
-    Producers and waiting claimers of many kinds, round after round: a few tasks
+    Producers and waiting claimers of many kinds, round after round, for SECONDS but
+    for FEWEST rounds at least, however slow the machine is: a few tasks
     are enqueued at the moment when the claimers fall asleep, and then no others
     until these have all been acknowledged. So nobody who was overlooked is woken
     by somebody else's task. Printed: one JSON object with the number of rounds,
@@ -28,6 +29,8 @@ import threading
 import time
 
 import psycopg
+
+FEWEST = 20
 
 
 def connect(conninfo, **more):
@@ -229,7 +232,7 @@ class Rounds:
 
     def produce(self, connection, groups):
         rng = random.Random()
-        while self.going() and time.monotonic() < self.end:
+        while self.going() and (self.rounds < FEWEST or time.monotonic() < self.end):
             number = rng.choice([1, 1, 1, 2, 3, 5])
             begin = time.monotonic()
             with self.changed:

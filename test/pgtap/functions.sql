@@ -16,6 +16,8 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('drop_queue', 'queue text', 'boolean'),
     ('purge', 'queue text', 'bigint'),
     ('purge_group', 'queue text, group_key text', 'bigint'),
+    ('forget_key', 'queue text, unique_key text', 'boolean'),
+    ('forget_keys', 'queue text', 'bigint'),
     ('pause', 'queue text', 'void'),
     ('pause_group', 'queue text, group_key text', 'void'),
     ('resume', 'queue text', 'void'),
@@ -50,8 +52,10 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('ack_and_claim',
      $$queue text, receipts uuid[], max_tasks integer DEFAULT 1, lease interval DEFAULT NULL::interval, session uuid DEFAULT NULL::uuid, wait interval DEFAULT '00:00:00'::interval$$,
      'SETOF fairq.task'),
-    ('nack', 'receipt uuid, error text DEFAULT NULL::text, delay interval DEFAULT NULL::interval', 'boolean'),
-    ('nack_many', 'receipts uuid[], errors text[] DEFAULT NULL::text[], delay interval DEFAULT NULL::interval', 'SETOF uuid'),
+    ('nack', 'receipt uuid, error text DEFAULT NULL::text, delay interval DEFAULT NULL::interval, final boolean DEFAULT false', 'boolean'),
+    ('nack_many', 'receipts uuid[], errors text[] DEFAULT NULL::text[], delay interval DEFAULT NULL::interval, final boolean DEFAULT false',
+     'SETOF uuid'),
+    ('set_progress', 'receipt uuid, progress jsonb', 'boolean'),
     ('extend', 'receipt uuid, lease interval DEFAULT NULL::interval', 'timestamp with time zone'),
     ('extend_many', 'receipts uuid[], lease interval DEFAULT NULL::interval', 'SETOF uuid'),
     ('release', $$receipt uuid, delay interval DEFAULT '00:00:00'::interval$$, 'boolean'),
@@ -68,6 +72,8 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('my_buckets', 'queue text, session uuid', 'integer[]'),
     ('peek', 'queue text, max_tasks integer DEFAULT 10', 'SETOF fairq.task'),
     ('get_task', 'queue text, id bigint', 'SETOF fairq.task_status'),
+    ('get_task_by_key', 'queue text, unique_key text', 'SETOF fairq.task_status'),
+    ('get_done_task', 'queue text, id bigint, done_at timestamp with time zone DEFAULT NULL::timestamp with time zone', 'SETOF fairq.task_done'),
     ('get_task_position', 'queue text, id bigint', 'fairq.task_position'),
     ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text', 'SETOF fairq.task_status'),
     ('cancel', 'queue text, id bigint', 'boolean'),
@@ -83,7 +89,7 @@ INSERT INTO contract (name, arguments, result) VALUES
 CREATE TEMP TABLE supporting (name text);
 INSERT INTO supporting VALUES ('bucket'), ('class'), ('block'), ('slot'), ('this_node'), ('node_of_id'), ('node_of_receipt'), ('node_of_session');
 
-SELECT plan((15 + 8 * (SELECT count(*) FROM contract))::int);
+SELECT plan((17 + 8 * (SELECT count(*) FROM contract))::int);
 
 CREATE TEMP TABLE present AS
     SELECT p.*, pg_get_function_arguments(p.oid) AS arguments, pg_get_function_result(p.oid) AS result, l.lanname
@@ -113,15 +119,27 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
     ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
-    ('queue_definitions'), ('define_queue'), ('give_queue'),
+    ('tasks_page'), ('done_page'),
+    ('queue_definitions'), ('define_queue'), ('give_queue'), ('update_queue'), ('update_queues'),
     ('tasks_here'), ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
     ('stop_schedule'), ('start_schedule'), ('schedule_definitions'), ('define_schedule')$$,
     'and no others but these');
-SELECT set_eq('SELECT proname::text FROM internal WHERE NOT has_function_privilege(''public'', oid, ''EXECUTE'')', $$VALUES
-    ('queue_definitions'), ('define_queue'), ('give_queue'),
-    ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
-    ('stop_schedule'), ('start_schedule'), ('schedule_definitions'), ('define_schedule')$$,
-    'which views and triggers call for everyone, but for what the administration of a cluster calls');
+-- What everybody may call of them, and why. A function that is added is not for everybody.
+CREATE TEMP TABLE everybodys (name text, reason text);
+INSERT INTO everybodys SELECT proname, 'the operators of type address call it as whoever compares' FROM internal WHERE proname ~ '^address_';
+INSERT INTO everybodys VALUES
+    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
+    ('live_leases', 'view leases'), ('open_sessions', 'view sessions'), ('dead_of_queues', 'view dead_tasks'), ('done_of_queues', 'view done_tasks'),
+    ('schedule_owner', 'view schedules'), ('tasks_here', 'a proxy calls it for an enqueue'), ('wait_ready', 'a proxy and the clients wait with it'),
+    ('tasks_page', 'the dashboard reads with it, as its role'), ('done_page', 'the dashboard reads with it, as its role'),
+    ('row_written', 'whoever creates or restores a queue makes the trigger');
+SELECT set_eq('SELECT proname::text FROM internal WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', 'SELECT name FROM everybodys',
+    'of these everybody may call what is on the list, and nothing else');
+SELECT is_empty('SELECT p.proname FROM internal p WHERE p.prorettype IN (''trigger''::regtype, ''event_trigger''::regtype) AND p.proname <> ''row_written'' AND has_function_privilege(''public'', p.oid, ''EXECUTE'')',
+    'and no trigger function but that of queues');
+SELECT is_empty($$SELECT DISTINCT p.proname FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
+    JOIN internal p ON p.oid = d.refobjid AND d.refclassid = 'pg_proc'::regclass WHERE NOT has_function_privilege('public', p.oid, 'EXECUTE')$$,
+    'everybody may call what a view calls');
 -- \df+ says in one sentence what a function is for; doc/reference.md has the rest.
 SELECT is_empty($$SELECT oid::regprocedure, obj_description(oid, 'pg_proc') FROM every
     WHERE coalesce(obj_description(oid, 'pg_proc'), '') !~ '^[A-Z].{15,}\.$' OR obj_description(oid, 'pg_proc') ~ '\.\s' OR length(obj_description(oid, 'pg_proc')) > 160$$,

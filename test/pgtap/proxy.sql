@@ -38,6 +38,19 @@ SELECT results_eq('SELECT * FROM there_functions WHERE name NOT IN (SELECT name 
     'with the same arguments, defaults, results and promises');
 SELECT is_empty('SELECT p.oid::regprocedure FROM pg_proc p WHERE pronamespace = ''fairq''::regnamespace AND NOT has_function_privilege(''public'', p.oid, ''EXECUTE'')
     AND proname::text NOT IN (SELECT name FROM only_at_proxy)', 'everybody may call them: nodes look at privileges');
+-- What everybody may call of what is not for applications, and why. A function that is added is not for everybody.
+CREATE TEMP TABLE internal AS SELECT * FROM pg_proc WHERE pronamespace = 'fairq_internal'::regnamespace;
+CREATE TEMP TABLE everybodys (name text, reason text);
+INSERT INTO everybodys SELECT proname, 'the operators of type address call it as whoever compares' FROM internal WHERE proname ~ '^address_';
+INSERT INTO everybodys SELECT 'at_' || f.name, 'carries a call that everybody may make' FROM there_functions f
+    WHERE EXISTS (SELECT FROM internal p WHERE p.proname = 'at_' || f.name AND p.prosrc ~ ('fairq\.' || f.name || '\('));
+INSERT INTO everybodys SELECT p.name || c.relation, 'view ' || c.relation FROM (SELECT DISTINCT relation FROM there_columns WHERE relkind = 'v') c, unnest('{rows_of_,at_rows_of_}'::text[]) p (name)
+    WHERE c.relation <> 'nodes';
+INSERT INTO everybodys VALUES ('reports_of_nodes', 'view nodes'), ('node_report', 'view nodes'), ('at_node_report', 'view nodes'),
+    ('at_this_node', 'asked before the first call'), ('at_wait_ready', 'a claim that waits'), ('at_tasks_here', 'an enqueue with predecessors'),
+    ('at_front', 'a claim'), ('at_raise_floor', 'a claim');
+SELECT set_eq('SELECT proname::text FROM internal WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', 'SELECT name FROM everybodys',
+    'of the others everybody may call what is on the list, and nothing else');
 SELECT is_empty('SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE pronamespace IN (''fairq''::regnamespace, ''fairq_internal''::regnamespace)
     AND (prosecdef OR (l.lanname IN (''sql'', ''plpgsql'') AND NOT coalesce(''search_path=pg_catalog, pg_temp'' = ANY (proconfig), false)))',
     'none runs as its owner, and none with the search path of the caller');

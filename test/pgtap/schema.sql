@@ -107,8 +107,11 @@ SELECT is(pg_temp.attributes('fairq.task'),
     'type task');
 SELECT is(pg_temp.attributes('fairq.queue_task'), 'queue text, ' || pg_temp.attributes('fairq.task'), 'type queue_task: the queue, then the columns of task');
 SELECT is(pg_temp.attributes('fairq.task_status'),
-    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone',
+    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone, lease interval',
     'type task_status');
+SELECT is(pg_temp.attributes('fairq.task_done'),
+    'id bigint, enqueued_at timestamp with time zone, claimed_at timestamp with time zone, done_at timestamp with time zone, run_at timestamp with time zone, priority bigint, cost real, attempts integer, outcome text, group_key text, payload jsonb, headers jsonb, unique_key text, last_error text, result jsonb',
+    'type task_done');
 SELECT is(pg_temp.attributes('fairq.outcome'), 'state text, result jsonb, last_error text, done_at timestamp with time zone', 'type outcome');
 SELECT is(pg_temp.attributes('fairq.class_front'), 'class integer, ready bigint, waiting integer, front numeric, floor numeric', 'type class_front');
 SELECT is((typtype, typlen, typbyval, typalign, typstorage)::text, '(b,24,f,d,p)', 'type address is of fixed size') FROM pg_type WHERE oid = 'fairq.address'::regtype;

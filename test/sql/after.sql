@@ -76,6 +76,7 @@ COMMIT;
 CALL pg_temp.maintain_until('after', 'pg_temp.waits(''after'') ~ ''failed|nothing''');
 SELECT pg_temp.all_of('after'), pg_temp.waits('after');
 SELECT fairq.cancel('after', :y);
+CALL pg_temp.maintain_until('after', 'pg_temp.waits(''after'') = ''nothing''');
 SELECT fairq.enqueue('after', '"x"') AS x \gset
 SELECT fairq.enqueue('after', '"y"', after => ARRAY[:x]) AS y \gset
 BEGIN;
@@ -357,5 +358,25 @@ SELECT count(*) FROM fairq.dependency WHERE queue = 'after other';
 SELECT fairq.drop_queue('after other');
 REVOKE ALL ON SCHEMA fairq FROM after_producer;
 DROP ROLE after_producer;
+-- The tasks of a tenant are moved, as doc/how-to.md has it: what others wait for stays, and
+-- what is moved expires when it would have.  (Without the last condition s is ready.)
+SELECT fairq.create_queue('after other', buckets => 1);
+SELECT fairq.purge('after') >= 0, fairq.alter_queue('after', max_depth => 0);
+SELECT fairq.enqueue('after', '"m"', 'tenant', expires_at => '2100-01-01', unique_key => 'm', cost => 2, priority => 3) IS NOT NULL;
+SELECT fairq.enqueue('after', '"s"', 'tenant', after => ARRAY[fairq.enqueue('after', '"p"', 'tenant')]) IS NOT NULL;
+SELECT fairq.pause_group('after', 'tenant');
+WITH moved AS (
+    DELETE FROM fairq.q_after WHERE group_key = 'tenant' AND state IN ('r', 's', 'o')
+        AND (expires_at IS NULL OR expires_at > now())
+        AND id NOT IN (SELECT id FROM fairq.tasks('after', 'leased', 'tenant'))
+        AND id NOT IN (SELECT predecessor FROM fairq.dependencies WHERE queue = 'after')
+    RETURNING *)
+SELECT count(fairq.enqueue('after other', payload, group_key => group_key, priority => priority, cost => cost, run_at => run_at,
+        unique_key => unique_key, max_attempts => max_attempts, lease => lease, headers => headers, expires_at => expires_at)) AS moved
+    FROM (SELECT * FROM moved ORDER BY id) m;
+SELECT fairq.resume_group('after', 'tenant');
+SELECT payload, state FROM fairq.tasks('after') ORDER BY id;
+SELECT payload, group_key, priority, cost, unique_key, expires_at = '2100-01-01' AS expires FROM fairq."q_after other";
+SELECT fairq.drop_queue('after other');
 SELECT fairq.drop_queue('after');
 SELECT count(*) FROM fairq.dependency;

@@ -48,13 +48,15 @@ INSERT INTO good
             AND proname <> 'reset_stats';       -- is not undone; in stats.sql
 INSERT INTO good VALUES ('enqueue', 'payload', '''1'''), ('enqueue_many', 'payloads', '''{1,2}''');
 INSERT INTO good SELECT proname, 'id', (SELECT id::text FROM before WHERE queue = 'bad fair' AND state = 'ready' ORDER BY id LIMIT 1)
-    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proname IN ('get_task', 'cancel', 'revive');
+    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proname IN ('get_task', 'get_done_task', 'cancel', 'revive');
+INSERT INTO good VALUES ('get_task_by_key', 'unique_key', '''bad key'''), ('set_progress', 'progress', '''1''');
 INSERT INTO good SELECT proname, 'receipt', quote_literal((SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id LIMIT 1))
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'receipt';
 INSERT INTO good SELECT proname, 'receipts', quote_literal(ARRAY(SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id))
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND 'receipts' = ANY (proargnames);
 INSERT INTO good SELECT proname, 'group_key', '''bad group'''
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND (proname = 'set_group' OR proname LIKE '%\_group');
+INSERT INTO good VALUES ('forget_key', 'unique_key', '''bad key''');
 INSERT INTO good SELECT f, 'queues', '''{bad fair,bad time}''' FROM unnest('{claim_any,wait_any}'::text[]) f;
 INSERT INTO good VALUES ('set_node', 'node', '5'), ('node_of_id', 'id', '1'), ('node_of_session', 'session', 'gen_random_uuid()');
 INSERT INTO good VALUES ('raise_floor', 'class', '1'), ('raise_floor', 'block', '1');

@@ -5,7 +5,7 @@
 -- and not noticed); with (int) around the class in queue_index_overflow_after()
 -- (for ever, with CHECK_FOR_INTERRUPTS in seek_lost() until the time-out); without
 -- check_block() (taken), virtual_time_leap() (blocks of 2^63 - 1 and 2^62 - 1, and then in
--- order of group), its like for the finish in queue_state_advance(), FAIRQ_TAGS_GROUPS
+-- order of group), its like for the finish in queue_order_advance(), FAIRQ_TAGS_GROUPS
 -- (after VACUUM FULL), FAIRQ_TAGS_START (in the new queue).
 \set VERBOSITY terse
 \pset format unaligned

@@ -115,6 +115,9 @@ SELECT pg_temp.try($$ SELECT count(*) FROM fairq.ack_and_claim('con', '{}', wait
 SET statement_timeout = '20 ms';
 SELECT count(*) FROM fairq.claim('con', wait => '60 days');
 RESET statement_timeout;
+-- For some groups only.
+SELECT count(*) FROM fairq.claim('con', group_keys => '{none,other}', wait => '1 ms');
+SELECT count(*) FROM fairq.claim('con', group_keys => ARRAY(SELECT 'none ' || n FROM generate_series(1, 100) n), wait => '1 ms');
 
 -- A lease that has run out is over: that was an attempt, and the task is back.
 SELECT fairq.create_queue('con expired', buckets => 1, lease => '1 h', max_attempts => 3, backoff_base => '0');

@@ -45,6 +45,16 @@ SELECT pg_temp.drain();
 SELECT payload, state FROM fairq.tasks('dir');
 SELECT fairq.revive_all('dir');
 SELECT pg_temp.drain();
+-- Claimed while it is being removed by a statement that fails: it comes again, in order.
+CALL pg_temp.refill(5);
+SELECT payload FROM fairq.pop('dir');
+DELETE FROM fairq.q_dir WHERE payload = '2' RETURNING payload, (SELECT count(*) FROM fairq.claim('dir', 2)), 1 / (id - id);
+BEGIN;
+SAVEPOINT a;
+DELETE FROM fairq.q_dir WHERE payload = '3' RETURNING payload, (SELECT count(*) FROM fairq.claim('dir', 2)), 1 / (id - id);
+ROLLBACK TO a;
+SELECT pg_temp.drain();
+COMMIT;
 -- Rolled back it never was.
 CALL pg_temp.refill(1);
 BEGIN;

@@ -40,6 +40,14 @@ DROP ROLE regress_fairq_stranger;
 SELECT fairq.drop_queue('gst');
 SELECT count(*) FROM fairq.group_settings WHERE queue = 'gst';
 
+-- Tokens are counted when they are looked at: many have come since the last claim.
+SELECT fairq.create_queue('gst tokens', buckets => 1), fairq.set_group('gst tokens', 'c', rate => 1000, burst => 3);
+SELECT cardinality(fairq.enqueue_many('gst tokens', '{1,2,3,4}'::jsonb[], '{c}'));
+SELECT count(*) > 0 AS taken FROM fairq.pop('gst tokens', 3);
+SELECT pg_sleep(0.01);
+SELECT group_key, tokens FROM fairq.group_stats WHERE queue = 'gst tokens';
+SELECT fairq.drop_queue('gst tokens');
+
 -- A task's place.
 SELECT fairq.create_queue('gst', buckets => 3);
 CREATE TEMP TABLE ids (n serial, id bigint);
@@ -101,6 +109,11 @@ SELECT fairq.create_queue('gst', max_ready_per_group => 1000000);
 SELECT fairq.enqueue_many('gst', ARRAY(SELECT to_jsonb(i) FROM generate_series(1, 30000) i)) IS NOT NULL;
 SELECT exact, ahead BETWEEN 19000 AND 21000 AS near FROM fairq.tasks('gst') t, fairq.get_task_position('gst', t.id) WHERE t.payload = '20001';
 SELECT exact, ahead FROM fairq.tasks('gst') t, fairq.get_task_position('gst', t.id) WHERE t.payload = '101';
+SELECT fairq.drop_queue('gst');
+-- What is in the overflow may come before it, and is not counted.
+SELECT fairq.create_queue('gst', max_ready_per_group => 2);
+SELECT cardinality(fairq.enqueue_many('gst', '{1,2,3}'::jsonb[]));
+SELECT ahead, exact FROM fairq.tasks('gst', 'ready') t, fairq.get_task_position('gst', t.id) WHERE t.payload = '2';
 SELECT fairq.drop_queue('gst');
 -- So where many tasks have the same place but for the slot, and where they are less than a turn apart.
 CREATE FUNCTION pg_temp.far(task bigint) RETURNS text LANGUAGE sql AS $$ SELECT exact || ' ' || (ahead BETWEEN 19000 AND 21000) FROM fairq.get_task_position('gst', task) $$;

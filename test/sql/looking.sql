@@ -139,6 +139,12 @@ SELECT l.queue, l.id = :leased AS id, l.receipt = :'leased_receipt' AS receipt, 
 SELECT queue, id = :dead AS id, group_key, payload, attempts, last_error FROM fairq.dead_tasks WHERE queue = 'loo states';
 SELECT queue, count(DISTINCT bucket), min(bucket), max(bucket) FROM fairq.bucket_stats WHERE queue IN ('loo', 'loo fair 8') GROUP BY queue ORDER BY queue;
 SELECT queue, policy, buckets, max_attempts, paused FROM fairq.queues WHERE queue LIKE 'loo%' ORDER BY queue COLLATE "C";
+-- What has been read to its end, and what has not been read at all, has no place to read on from.
+SELECT count(*) > 0 AS read, bool_and(frontier IS NULL) AS to_the_end FROM fairq.bucket_stats WHERE queue LIKE 'loo%' AND complete;
+SELECT fairq.create_queue('loo unread', buckets => 1);
+SELECT fairq.enqueue('loo unread', '1') > 0;
+SELECT count(*), bool_and(frontier IS NULL) AS unread FROM fairq.bucket_stats WHERE queue = 'loo unread';
+SELECT fairq.drop_queue('loo unread');
 -- An empty queue has zeros; oldest_ready_age is unknown.
 SELECT fairq.create_queue('loo empty', buckets => 2);
 SELECT ready, leased, scheduled, overflow, held, dead, oldest_ready_age, enqueued, claimed, acked, nacked, released, expired, cancelled, dead_total

@@ -68,6 +68,15 @@ CALL pg_temp.until_depths('ovf', 6, 1);
 SELECT payload, state FROM fairq.tasks('ovf', group_key => 'carol') WHERE payload = '7';
 SELECT fairq.purge('ovf');
 
+-- A task that has a place though its row is in the overflow is released to that place.
+SELECT fairq.alter_queue('ovf', max_ready_per_group => 2);
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3}'::jsonb[], '{rose}'));
+SELECT count(*) FROM fairq.pop('ovf', 2);
+CALL pg_temp.until_depths('ovf', 1, 0);
+SELECT payload, fairq.release(receipt) FROM fairq.claim('ovf');
+SELECT payload, fairq.release(receipt) FROM fairq.claim('ovf');
+SELECT fairq.purge('ovf'), fairq.alter_queue('ovf', max_ready_per_group => 3);
+
 -- Classes have rooms of their own.  (A new group: the worker may still be about to feed bob's.)
 SELECT fairq.enqueue('ovf', to_jsonb(n), 'dave', priority => p) > 0 AS enqueued, count(*) FROM generate_series(1, 4) n, generate_series(0, 1) p GROUP BY 1;
 SELECT priority, state, count(*) FROM fairq.tasks('ovf') GROUP BY 1, 2 ORDER BY 1, 2;

@@ -196,6 +196,44 @@ SELECT pg_temp.try($$ CREATE TRIGGER t AFTER INSERT ON other FOR EACH ROW EXECUT
 SELECT pg_temp.try($$ INSERT INTO other VALUES (1, '(0,1,1)', 'r') $$);
 DROP TABLE other;
 
+-- An error about another producer's row, which is written as the owner, says what is in it
+-- to those who may read the queue; and so does one about a row of its done table.
+RESET ROLE;
+CREATE FUNCTION pg_temp.told(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+    detail text;
+BEGIN
+    EXECUTE statement;
+    RETURN 'ok';
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
+    RETURN SQLSTATE || ': ' || regexp_replace(detail, '^.*"hush".*$', 'all of the row');
+END
+$$;
+SELECT fairq.create_queue('pri told', keep_done => '1 h');
+SELECT fairq.enqueue('pri told', '{"secret": "hush"}', unique_key => 'k', run_at => now() + interval '1 h') IS NOT NULL;
+ALTER TABLE fairq."q_pri told" ADD CHECK (payload ->> 'secret' IS NULL) NOT VALID;
+GRANT INSERT ON fairq."q_pri told" TO regress_fairq_user;
+SET ROLE regress_fairq_user;
+SELECT pg_temp.told($$ SELECT fairq.enqueue('pri told', '1', unique_key => 'k') $$);
+RESET ROLE;
+GRANT SELECT ON fairq."q_pri told" TO regress_fairq_user;
+SET ROLE regress_fairq_user;
+SELECT pg_temp.told($$ SELECT fairq.enqueue('pri told', '1', unique_key => 'k') $$);
+RESET ROLE;
+REVOKE SELECT ON fairq."q_pri told" FROM regress_fairq_user;
+ALTER TABLE fairq."q_pri told" DROP CONSTRAINT "q_pri told_payload_check";
+ALTER TABLE fairq."done_pri told" ADD CHECK (payload ->> 'secret' IS NULL);
+GRANT DELETE ON fairq."q_pri told" TO regress_fairq_user;
+SET ROLE regress_fairq_user;
+SELECT pg_temp.told($$ SELECT fairq.purge('pri told') $$);
+RESET ROLE;
+GRANT SELECT ON fairq."q_pri told" TO regress_fairq_user;
+SET ROLE regress_fairq_user;
+SELECT pg_temp.told($$ SELECT fairq.purge('pri told') $$);
+RESET ROLE;
+SELECT fairq.drop_queue('pri told');
+
 -- The table given to somebody else: it is his queue then.
 RESET ROLE;
 ALTER TABLE fairq."q_pri" OWNER TO regress_fairq_user;

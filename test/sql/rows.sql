@@ -19,6 +19,14 @@ SELECT fairq.enqueue('row', to_jsonb(CASE WHEN n % 3 = 0 THEN repeat('x', n) ELS
 -- A user's columns do not come in between.
 ALTER TABLE fairq.q_row ADD COLUMN word text DEFAULT 'a word', ADD COLUMN number int DEFAULT 7, ADD COLUMN nothing int;
 SELECT DISTINCT word, number, nothing FROM fairq.q_row;
+-- What a row is written with later is not taken for what it would read anyhow.
+BEGIN;
+ALTER TABLE fairq.q_row ALTER COLUMN number SET DEFAULT 8;
+SELECT fairq.enqueue('row', '"the number is new"') > 0;
+ALTER TABLE fairq.q_row ALTER COLUMN number SET DEFAULT 7, ALTER COLUMN word SET DEFAULT 'another';
+SELECT fairq.enqueue('row', '"the word is new"') > 0;
+SELECT payload, word, number, nothing FROM fairq.q_row WHERE payload IN ('"the number is new"', '"the word is new"') ORDER BY id;
+ROLLBACK;
 
 CREATE TEMP TABLE taken AS SELECT * FROM fairq.claim('row', 100000);
 SELECT count(*) = (SELECT count(*) FROM sent) AS all_of_them,

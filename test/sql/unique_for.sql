@@ -207,8 +207,29 @@ SELECT pg_temp.try('SELECT count(*) FROM fairq_internal.remembered_key');
 SELECT pg_temp.try('DELETE FROM fairq_internal.remembered_key');
 CREATE TEMP TABLE mine (queue int);
 SELECT pg_temp.try('CREATE TRIGGER t AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION fairq_internal.remembered_key_written()');
-SELECT pg_temp.try('INSERT INTO mine VALUES (1)');
+-- What it may not do to a queue, it does not by forgetting.
+SELECT pg_temp.try('SELECT fairq.forget_key(''for none'', ''role'')');
+SELECT pg_temp.try('SELECT fairq.forget_keys(''for none'')');
+-- A task that has expired when it is enqueued is never done, and keeps none from being done.
+SELECT fairq.enqueue('for none', '"never"', unique_key => 'poison', unique_for => '10 years', expires_at => now() - interval '1 s') IS NOT NULL;
+SELECT fairq.enqueue('for none', '"real"', unique_key => 'poison') IS NOT NULL;
+-- One that expires later is remembered: whoever may purge the queue undoes it.
+SELECT fairq.enqueue('for none', '"never"', unique_key => 'poison 2', unique_for => '10 years', expires_at => now() + interval '1 h') IS NOT NULL;
 RESET ROLE;
+SELECT payload FROM fairq.tasks('for none') WHERE unique_key = 'poison' AND expires_at IS NULL;
+SELECT fairq.forget_key('for none', 'poison 2'), fairq.forget_key('for none', 'poison 2'), fairq.forget_key('for none', 'poison');
+SELECT fairq.create_queue('for forget');
+SELECT count(fairq.enqueue('for forget', '1', unique_key => k, unique_for => '1 h')) FROM unnest('{a,b,a}'::text[]) k;
+BEGIN;
+SELECT fairq.forget_keys('for forget');
+ROLLBACK;
+SELECT fairq.forget_keys('for forget') AS after_rollback;
+SELECT fairq.drop_queue('for forget');
+SELECT pg_temp.try('SELECT fairq.forget_key(''for none'', NULL)');
+SELECT pg_temp.try('SELECT fairq.forget_key(''for nobody'', ''k'')');
+-- The trigger is of one table, whoever puts it on another.
+SELECT pg_temp.try('CREATE TRIGGER t AFTER INSERT ON mine FOR EACH ROW EXECUTE FUNCTION fairq_internal.remembered_key_written()');
+SELECT pg_temp.try('INSERT INTO mine VALUES (1)');
 DROP TABLE pg_temp.mine;
 DROP OWNED BY for_producer;
 DROP ROLE for_producer;

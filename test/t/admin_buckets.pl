@@ -12,7 +12,7 @@
 #   tasks are not claimed, or out of order;
 # - recovery_classes(): look at as many buckets as the queue has: tasks in
 #   others are not claimed after a restart and a restore;
-# - lanes_set_up(): do not look whether there is room for all: the server
+# - lane_table_set_up(): do not look whether there is room for all: the server
 #   crashes, or lanes are lost when an alteration fails.
 
 use strict;

@@ -12,7 +12,7 @@
 # To see it fail: take extension_version_require() out of arguments.c, the check out
 # of fairq_row_written() or of the worker's list_queues(), or
 # CacheInvalidateRelcacheByRelid() out of extension_version.c; leave a line out of
-# sql/update/0.1.0--0.2.0.sql.
+# sql/update/0.1.0--0.2.0.sql, or the EXCEPTION out of update_queues().
 
 use strict;
 use warnings;
@@ -192,6 +192,37 @@ is( sql($node, "SELECT id AS id, fairq.ack(receipt, to_jsonb(id)) FROM fairq.cla
 	'acked|t', 'one with a result is kept with it');
 is( sql($node, "SELECT count(fairq.ack(receipt, to_jsonb(id))) FROM fairq.claim('dump'); SELECT count(*), count(result) FROM fairq.done_tasks WHERE queue = 'dump'", 'fresh'),
 	"1\n3|2", 'and so the next');
+
+#
+# What owners have done to their queues is no reason for the others to stay behind
+#
+load_old('odd');
+sql($node, <<'SQL', 'odd');
+CREATE ROLE tenant;
+CREATE SCHEMA tenant AUTHORIZATION tenant;
+ALTER TABLE fairq.q_mail OWNER TO tenant;
+ALTER TABLE fairq.q_when OWNER TO tenant;
+ALTER TABLE fairq."q_Größe ""x"" a.b" OWNER TO tenant;
+SET ROLE tenant;
+ALTER TABLE fairq.q_mail ADD expires_at int;
+ALTER TABLE fairq.q_when RENAME state TO stat;
+SQL
+my $holder = session($node, 'odd');
+$holder->safe('BEGIN; SET ROLE tenant; LOCK TABLE fairq."q_Größe ""x"" a.b"');
+my ($failed, undef, $warnings) = $node->psql('odd', 'ALTER EXTENSION pgfairq UPDATE');
+is($failed, 0, 'a column, a name and a lock of owners: the extension is updated');
+foreach my $queue (qw(mail when), 'Größe "x" a.b')
+{
+	like($warnings, qr/WARNING:  queue "\Q$queue\E" is not updated, and cannot be used: .*\nHINT:  .*update_queue/, "$queue: is named");
+	refused($node, "SELECT fairq.enqueue('$queue', '1')", '42P16', undef, undef, "$queue: calls are refused", 'odd') if $queue =~ /^[mw]/;
+}
+is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('jobs', 100)", 'odd'), 3, 'the other queue is served');
+sql($node, 'SELECT * FROM fairq.queue_stats; SELECT * FROM fairq.queues; SELECT * FROM fairq.dead_tasks', 'odd');
+$holder->safe('ROLLBACK');
+$holder->quit;
+sql($node, 'ALTER TABLE fairq.q_mail DROP expires_at; ALTER TABLE fairq.q_when RENAME stat TO state', 'odd');
+sql($node, 'SELECT fairq_internal.update_queues()', 'odd');
+is(sql($node, "SELECT count(fairq.enqueue(queue, '1')) FROM fairq.queues", 'odd'), 4, 'what is undone is repaired');
 
 #
 # SQL that is newer than the library

@@ -4,7 +4,8 @@
 #
 # To see it fail: take copy_queues() out of fairq.add_node, or a line of check_server();
 # let spread_candidates() take all nodes; take queue_is_there() out of route_create_queue,
-# or a line of definitions_differ().
+# or a line of definitions_differ(); take route_let_nodes_go() out of route_unschedule or
+# route_everywhere, or lock the table at once in lock_nodes().
 
 use strict;
 use warnings;
@@ -49,6 +50,7 @@ refused($proxy, add('NULL', $connection), '22023', qr/"node"/, qr/this_node/, 'n
 refused($proxy, 'SELECT fairq.add_node(3, NULL)', '22023', qr/"connection"/, qr/dbname/, 'no connection');
 refused($proxy, add(3, 'postgresql://localhost/x'), '22023', qr/"connection"/, qr/keywords/, 'an URI');
 refused($proxy, add(3, "$connection password=secret"), '22023', qr/must not have "password"/, qr/USER MAPPING/, 'a password that all could read');
+refused($proxy, add(3, "$connection sslpassword=secret"), '22023', qr/must not have "sslpassword"/, qr/USER MAPPING/, 'one of a key, too');
 refused($proxy, add(3, "$connection user=clerk"), '22023', qr/must not have "user"/, qr/USER MAPPING/, 'a user whom all would be');
 refused($proxy, add(3, 'host=/nonexistent dbname=x'), '08006', qr/node 3 is out of reach/, qr/may be repeated/, 'a server that is not there');
 refused($proxy, add(3, $proxy->connstr('postgres')), '55000', qr/is a proxy/, qr/extension pgfairq/, 'a proxy, itself');
@@ -136,7 +138,12 @@ my $found = problems();
 is($found, join("\n", '2|queue "half"|is missing|no',
 		'2|queue "owned"|differs from that of node 1: group "bob", group "it\'s", group "more", keep_done, lease, max_depth, topics|no',
 		'2|queue "paused"|differs from that of node 1: owner, paused|no'), 'what differs is said');
-is(problems('true'), $found =~ s/\|no$/|yes/mgr, 'and mended');
+my $owner = sql($nodes[0], 'SELECT current_user');
+is(problems('true'),
+	$found =~ s/\|no$/|yes/mgr =~ s/paused\|yes$/paused|no: table "fairq.q_paused" belongs to role "clerk", and is not given to role "$owner"/mr,
+	'and mended, but for a table that a role has attached code to, perhaps');
+sql($nodes[1], 'ALTER TABLE fairq.q_paused OWNER TO CURRENT_USER');
+is(problems('true'), '2|queue "paused"|differs from that of node 1: paused|yes', 'until that is given by hand');
 is(problems(), '', 'then nothing differs');
 is(sql($nodes[1], $definitions), sql($nodes[0], $definitions), 'to the last grant');
 sql($nodes[2] // $spare, "SELECT fairq.drop_queue('q'), fairq.create_queue('q')");
@@ -150,5 +157,32 @@ like(problems(), qr/^8\|server\|is the same server as node 1\|no$/m, 'which is s
 sql($proxy, 'SELECT fairq.drop_node(8, lost => true)');
 sql($proxy, "SELECT fairq.drop_queue('half')");
 is(sql($_, "SELECT count(*) FROM fairq.queues WHERE queue = 'half'"), 0, 'a queue is dropped everywhere') for @nodes, $spare;
+
+# The list of nodes, in transactions that stay open. A call that nodes refuse, or have
+# done, lets it go when it returns. What has it to the end of its transaction holds up the
+# administrator, who is told, and nobody else.
+sql($_, 'CREATE ROLE stranger LOGIN') for $proxy, $nodes[0], $nodes[1], $spare;
+my $holder = session($proxy);
+my $admin = session($proxy);
+for my $call ("SELECT fairq.unschedule('nosuch')", "RESET ROLE; SELECT fairq.pause('q'), fairq.resume('q')")
+{
+	$holder->safe("BEGIN; SET LOCAL ROLE stranger; $call");
+	is( sql($proxy, "SET lock_timeout = '1s'; SELECT fairq.set_spread('q', 1), fairq.reset_spread('q')"),
+		'|t', "the list of nodes is not locked by $call");
+	is($holder->safe('SELECT pg_current_xact_id_if_assigned() IS NULL'), 't', 'which has written nothing');
+	$holder->safe('ROLLBACK');
+}
+$holder->safe("BEGIN; SELECT fairq.schedule('holds', 'q', '\@yearly')");
+my $pid = $holder->pid;
+refused($proxy, "SET lock_timeout = '1s'; SELECT fairq.set_spread('q', 1)", '55P03', qr/list of nodes is in use/, qr/fairq\.schedule/, 'the administrator waits for a schedule');
+like((error_of($proxy, "SET lock_timeout = '1s'; SELECT fairq.set_spread('q', 1)"))[3], qr/locked: $pid\./, 'and learns whose it is');
+$admin->send("SELECT fairq.set_spread('q', 1)");
+my $waiting = "SELECT count(*) FROM pg_locks WHERE relation = 'fairq.node'::regclass AND mode = 'ExclusiveLock' AND NOT granted";
+wait_for(sub { sql($proxy, $waiting) > 0 });
+sql($proxy, "SET statement_timeout = '30s'; SELECT fairq.pause('q'), fairq.resume('q')") for 1 .. 3;
+$holder->safe('ROLLBACK');
+is($admin->ended, '', 'while it waits others go on, and it goes on when that has ended');
+sql($proxy, "SELECT fairq.unschedule('holds'), fairq.reset_spread('q')");
+$_->quit for $holder, $admin;
 
 done_testing();

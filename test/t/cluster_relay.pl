@@ -121,7 +121,7 @@ like($errors[ $i++ ], $_, "the error: $_")
 sql($origin, "SELECT fairq.purge('outbox'); SELECT fairq.enqueue('outbox', to_jsonb(n)) FROM generate_series(1, 3) n");
 ok(relay_once('--to-queue', 'full'), 'a queue that is full');
 is(sql($target, "SELECT count(*) FROM fairq.tasks('full')"), 1, 'as many as there is room for');
-is(outbox(), '2 scheduled 0, 3 scheduled 0', 'the others wait, and no attempt is counted');
+like(outbox(), qr/^2 (scheduled|ready) 0, 3 (scheduled|ready) 0$/, 'the others wait, or have waited, and no attempt is counted');
 sql($origin, "SELECT fairq.purge('outbox')");
 sql($target, "SELECT fairq.purge('mail')");
 
@@ -139,7 +139,7 @@ SQL
 sql($origin, "SELECT fairq.enqueue('outbox', to_jsonb(n)) FROM generate_series(7, 9) n");
 ok(relay_once('--to-queue', 'mail'), 'a task that cannot be taken just now');
 is(sql($target, "SELECT string_agg(payload::text, ' ' ORDER BY id) FROM fairq.tasks('mail')"), '7 9', 'does not hold up the others');
-is(outbox(), '8 scheduled 0', 'it waits, and no attempt is counted');
+like(outbox(), qr/^8 (scheduled|ready) 0$/, 'it waits, or has waited, and no attempt is counted');
 sql($origin, "SELECT fairq.purge('outbox')");
 sql($target, "SELECT fairq.purge('mail')");
 
@@ -176,6 +176,10 @@ my $origin_lock = lock_table($origin, 'outbox', 'SHARE');
 $lock->safe('COMMIT');
 ok(wait_event_of($origin, 'Lock', "query LIKE '%ack_many%'"), 'they have arrived, and the outbox does not know yet');
 killed($relay);
+# The leases end with the session, which a backend that is idle ends when it has noticed:
+# until then the ack that waits for the lock would be good.
+ok(wait_for(sub { sql($origin, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'pgfairq-relay%heartbeats'") eq '0' }),
+	'its session is over');
 $origin_lock->safe('COMMIT');
 is(sql($target, "SELECT count(*) FROM fairq.q_in"), 10, 'they are there');
 is( sql($target, "SELECT count(*) FROM fairq.pop('in', 100)"), 10, 'and done');

@@ -159,6 +159,9 @@ sub of_proxy
 
 	# Of the tables that stand for others.
 	$said =~ s/^CONTEXT:  remote SQL command: .*\n//mg;
+
+	# A call that is cancelled may be at the node by then, or not.
+	$said =~ s/^CONTEXT:  SQL statement "SELECT \* FROM fairq_internal\.at_claim\(.*\n//mg;
 	$said =~ s{psql:\S+/instead-\d+:\d+: }{}g;
 	return $said;
 }

@@ -101,7 +101,7 @@ SKIP:
 	my $good = IPC::Run::run(
 		[ "$fuzz/sqlsmith.sh", $seconds, $seed ],
 		'>', \$out, '2>', \$err,
-		IPC::Run::timeout(30 * $seconds + 300));
+		IPC::Run::timeout(140 * $seconds + 900));
 	ok($good, "sqlsmith: no crash, no internal error, no task lost (seed $seed)")
 	  or diag($out, $err);
 	note($out);

@@ -5,7 +5,7 @@
 # To see it fail, take one of these guards out of the engine:
 # - take_overtaken (claim_lanes.c): that lanes are looked at again;
 # - that a claim with something in hand does not look for more with the lock, or that
-#   what it holds is in order (take_from_class, in_hand_add): with either taken out
+#   what it holds is in order (take_from_class, hold): with either taken out
 #   one run in twenty fails, when the machine is so busy that claims are interrupted;
 # - that a claimer waits for a lane that somebody else than a claimer has locked
 #   (lanes_take);

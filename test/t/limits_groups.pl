@@ -4,13 +4,13 @@
 # To see it fail, take one of these guards out of the engine:
 # - the count before the lease (group_limits_take), or that it is given back (group_limits_give);
 # - parking_purged: that the lanes are read again;
-# - the class in the order of places (compare_places);
+# - the class in the order of places (compare_entries);
 # - that claims call parking_seek (rates, without a worker);
 # - that a group of which one place is set aside counts as one that waits (set_waiting);
 # - that a claim that comes to a place where no task is any more has what was offered
 #   taken for lost (stray; after a purge, under the policy time);
 # - let_go_of_limits;
-# - adopt_leases (leases from before a restart are not counted).
+# - groups_adopt_lease (leases from before a restart are not counted).
 
 use strict;
 use warnings;

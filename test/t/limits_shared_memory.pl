@@ -30,23 +30,27 @@ sub calls_of
 	my %calls = (
 		create_queue => "'x'", alter_queue => "'q', lease => '1 s'", drop_queue => "'q'",
 		purge => "'q'", pause => "'q'", resume => "'q'", maintain => "'q'", revive_all => "'q'",
-		(map { $_ => "'q', 'a'" } qw(purge_group pause_group resume_group reset_group revive_group)),
+		forget_keys => "'q'",
+		(map { $_ => "'q', 'a'" } qw(forget_key purge_group pause_group resume_group reset_group revive_group)),
 		set_group => "'q', 'a', weight => 2", set_group_defaults => "'q', weight => 2",
 		enqueue => "'q', '{}'", enqueue_many => "'q', ARRAY['{}'::jsonb]",
 		publish => "'t', '{}'", subscribe => "'t', 'q'", unsubscribe => "'t', 'q'",
 		claim => "'q'", pop => "'q'", ack => "'$r'", ack_many => "ARRAY['$r']::uuid[]",
 		claim_any => "ARRAY['q']", ack_and_claim => "'q', ARRAY['$r']::uuid[]", nack => "'$r', 'no', '0'",
-		nack_many => "ARRAY['$r']::uuid[], delay => '0'", extend => "'$r'",
+		nack_many => "ARRAY['$r']::uuid[], delay => '0'", extend => "'$r'", set_progress => "'$r', '1'",
 		extend_many => "ARRAY['$r']::uuid[]", release => "'$r'",
 		release_many => "ARRAY['$r']::uuid[]", cancel => "'q', 1", revive => "'q', 1",
 		open_session => "'s'", close_session => "'$s'", heartbeat => "'$s'", my_buckets => "'q', '$s'",
 		peek => "'q'", get_task => "'q', 1", get_task_position => "'q', 1", tasks => "'q'",
+		get_task_by_key => "'q', 'k'", get_done_task => "'q', 1",
 		await => "'q', 1, '0'", schedule => "'s', 'q', '\@hourly'", unschedule => "'s'",
 		reset_stats => "'q'", set_node => '3', front => "'q'", raise_floor => "'q', 0, 1");
 
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
 	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
 	  foreach qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+	$calls{tasks_page} = "SELECT * FROM fairq_internal.tasks_page('q', 0, 10, 10, NULL, NULL)";
+	$calls{done_page} = "SELECT * FROM fairq_internal.done_page('q', NULL, NULL, 10, 10, NULL, NULL)";
 	$calls{wait_ready} = "SELECT fairq_internal.wait_ready(ARRAY['q'])";
 	$calls{wait} = "CALL fairq.wait('q')";
 	$calls{wait_any} = "CALL fairq.wait_any(ARRAY['q'])";
@@ -54,7 +58,7 @@ sub calls_of
 }
 
 # Those that change nothing: where nothing may be written they can be called.
-my @looks = qw(heartbeat await peek get_task get_task_position tasks reset_stats
+my @looks = qw(heartbeat await peek get_task get_task_by_key get_done_task get_task_position tasks reset_stats tasks_page done_page
   stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 
 # One test: none of the functions is left out.  (Those of the type and

@@ -15,15 +15,15 @@
 # - what a claim passes over because its own transaction has changed or removed it, it
 #   offers when that ends (pending_passed);
 # - a lane that drops a place says so (lanes.c, lose), and so does the end of a
-#   transaction that had the row in hand (lanes_resolve): the sweep reports them;
-# - so do places that are set aside and let go (offer_places); what was to be read again
+#   transaction that had the row in hand (lane_doubts_resolve): the sweep reports them;
+# - so do places that are set aside and let go (offer_entries); what was to be read again
 #   still is if the worker is ended meanwhile (overflow_sought);
 # - a lane that is full of places can be read all the same (lanes_refill_begin): tasks
 #   stay; and is taken from, or looked at, up to where it has been read (lanes_take,
 #   lanes_copy_window): order, and tasks that peek shows twice;
 # - a place leads to one task, not to whatever has its TID (row_reader_is_at): order;
 # - that may be one without an address (claim_lanes.c, offer_row): the server crashes;
-# - who reads the overflow again passes over those with places (lanes_is_offered):
+# - who reads the overflow again passes over those with places (lane_unwritten_has):
 #   a group seems to have more ready than it has;
 # - while places may be in memory only new tasks go into the overflow, too
 #   (offered_finish): order after a crash;

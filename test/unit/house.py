@@ -7,12 +7,13 @@
 - The library exports what the server calls, and nothing else; also what the SQL of
   released versions names, which pg_upgrade creates with a later library.
 - Lines, functions and files keep to the lengths below.
-- Comments name a backend or a transaction as such, not as a person, and none begins
-  with "The same", which cannot be read alone.
+- Comments, README.md, src/README.md and the pages of doc name a backend or a
+  transaction as such, not as a person. No comment begins with "The same", which cannot
+  be read alone.
 
 To see it fail: include "sql/arguments.h" in src/shmem/lanes.c, or call something of
 it; leave the version script out of the Makefile; call a function otherwise that
-test/upgrade names; write a longer line; write of what
+test/upgrade names; write a longer line; write "Lane locked." over a function; write of what
 nobody does.
 """
 import glob
@@ -24,8 +25,12 @@ import sys
 ORDER = ["common", "shmem", "xact", "storage", "verbs", "maintenance", "worker", "sql", "cluster"]
 COLUMNS, COMMENT_COLUMNS, FILE_LINES, FUNCTION_LINES, PARAMETERS = 100, 80, 700, 80, 6
 
-# Words that comments do without: they are said of persons.
+# Words that comments and pages do without: they are said of persons.
 PERSONS = re.compile(r"\b(somebody|nobody|his|him|himself|he)\b", re.I)
+
+# What an Assert says, and is checked.
+CONTRACT = re.compile(r"(?:[.:?!]|/\*)\s+((?:The )?(?:Partition|Creation lock|Entry|Lane|Table|Directory|Lock|List|Place)"
+                      r"(?: is)? (?:locked|held)(?: exclusively)?)\.")
 
 # What is beyond, and why: "file: function()" or a file.
 ALLOWED = {
@@ -143,14 +148,28 @@ def comments(path):
 
 
 def wordings(sources):
-    """(of persons, beginning with "The same")"""
-    persons, same = [], []
+    """(of persons, beginning with "The same", for an Assert)"""
+    persons, same, contracts = [], [], []
     for path in sources:
         for line, text in comments(path):
             persons += ["%s:%d: %s" % (path, line, word) for word in PERSONS.findall(text)]
             if re.match(r"/\*\W*the same\b", text, re.I):
                 same.append("%s:%d" % (path, line))
-    return persons, same
+            contracts += ["%s:%d: %s" % (path, line, words) for words in CONTRACT.findall(text)]
+    return persons, same, contracts
+
+
+def prose(path):
+    """The lines of a page with their numbers, without code and the addresses of links."""
+    text = re.sub(r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), read(path), flags=re.M | re.S)
+    text = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", text)
+    return enumerate(text.split("\n"), 1)
+
+
+def persons_of_pages():
+    pages = ["README.md", "src/README.md"] + sorted(glob.glob("doc/*.md"))
+    return ["%s:%d: %s" % (path, line, word)
+            for path in pages for line, text in prose(path) for word in PERSONS.findall(text)]
 
 
 def main():
@@ -174,9 +193,11 @@ def main():
     none("no file has more than %d lines" % FILE_LINES, files)
     none("no function has more than %d lines" % FUNCTION_LINES, functions)
     none("no function has more than %d parameters" % PARAMETERS, parameters)
-    persons, same = wordings(sources)
+    persons, same, contracts = wordings(sources)
     none("comments speak of backends and transactions, not of persons", persons)
+    none("pages speak of sessions, workers and roles, not of persons", persons_of_pages())
     none("no comment begins with \"The same\"", same)
+    none("which lock is held is said by an Assert", contracts)
     none("what is allowed is there", ["%s is within the bounds" % name for name in ALLOWED if name not in allowed])
     print("1..%d" % len(tests))
     return 0 if all(tests) else 1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds and runs the unit tests, which need the server's headers but no
 # server, and looks how the sources are built (house.py) and laid out
-# (indent.sh); prints TAP. PG_CONFIG chooses the server.
+# (indent.sh), what SQL clients send (clients.py), how results are counted (results.sh), and for names in words that lead
+# nowhere (names.py); prints TAP. PG_CONFIG chooses the server.
 #
 # To see the layout fail: put two spaces where there is one.
 set -eu
@@ -20,6 +21,9 @@ $("$pg_config" --cc) -O1 -g -Wall -Wextra -Wno-unused-parameter -fwrapv \
 status=0
 "$build/arithmetic" || status=1
 "${FAIRQ_PYTHON:-python3}" test/unit/house.py . || status=1
+"${FAIRQ_PYTHON:-python3}" test/unit/clients.py . || status=1
+PG_CONFIG="$pg_config" PYTHONDONTWRITEBYTECODE=1 "${FAIRQ_PYTHON:-python3}" test/unit/names.py . || status=1
+test/unit/results.sh || status=1
 
 if test/scripts/indent.sh --check >"$build/diff" 2>"$build/why"; then
 	echo "ok 1 - the sources are laid out as make indent does"

@@ -1,4 +1,5 @@
 -- as: owner
+-- may wait: users
 -- Tasks that have expired, in all states and by SQL too, with an end that is refused; and more that others do not see yet.
 CREATE FUNCTION attack.refuse(outcome text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN

@@ -32,6 +32,9 @@ our @EXPORT = qw(
   run_restarting
 );
 
+# The encoding of a new cluster follows the locale, and the tests have more than ASCII.
+$ENV{LANG} //= 'C.UTF-8';
+
 # A running node with the library preloaded and the extension in database
 # postgres.  Parameters: conf (lines of postgresql.conf), preload (0: not
 # preloaded, and no extension is created), init (parameters of init).

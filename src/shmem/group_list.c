@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * group_list.c
+ *	  What is known of the groups of a queue, for views.
+ *
+ * Locking: as in group_table.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+
+#include "shmem/group_private.h"
+
+/*
+ * Copy what is known of the groups of a queue, a palloc'd array of one entry
+ * for each group and class that has an entry.  Returns how many.
+ */
+int
+groups_list(QueueState *queue, GroupInfo **infos)
+{
+	int			queue_number = queue_state_number(queue);
+	uint32		high_water = group_table->free.high_water;
+	int			size = 64;
+	int			n = 0;
+
+	*infos = palloc(size * sizeof(GroupInfo));
+	for (uint32 i = 0; i < high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+		GroupInfo  *info;
+
+		if (!((volatile FairGroup *) group)->in_use ||
+			((volatile FairGroup *) group)->key.queue != queue_number)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (n == size)
+		{
+			size *= 2;
+			*infos = repalloc_huge(*infos, size * sizeof(GroupInfo));
+		}
+
+		/* Shared: no entry is made or taken over meanwhile. */
+		LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+		if (group->in_use && group->key.queue == queue_number)
+		{
+			(void) group_table_lock_number(i);
+			info = &(*infos)[n++];
+			info->class = group->key.class;
+			info->hash[0] = group->key.low;
+			info->hash[1] = group->key.high;
+			info->finish = group->finish;
+			info->ready = group->ready;
+			info->leased = group->leased;
+			info->overflow = group->overflow;
+			info->served = group->served;
+			info->served_cost = group->served_cost;
+			info->known = group->since.whole != v_none.whole;
+			info->since = group->since;
+			info->since_cost = group->since_cost;
+			info->leased_cost = group->leased_cost;
+			info->run_time = group->run_time;
+			info->head_time = group->head_time;
+			info->limit = group->limit;
+			info->keylen = group->keylen;
+			memcpy(info->key, group->shown, Min(group->keylen, GROUP_KEY_SHOWN));
+			group_table_unlock(group);
+		}
+		LWLockRelease(&group_table->creation_lock);
+	}
+	return n;
+}

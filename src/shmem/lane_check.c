@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * lane_check.c
+ *	  Whether a lane is as it should be, in builds with assertions.
+ *
+ * Its two runs are in order and within their arrays.  What the index has lies
+ * before the frontier, but for the rest of the frontier's own address, and for
+ * what came while a refill is under way.  Doubts are those of different
+ * transactions.
+ *
+ * Locking: lane->lock, which the caller holds.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+
+#include "common/settings.h"
+#include "shmem/lane_check.h"
+#include "shmem/queue_state.h"
+
+#ifdef USE_ASSERT_CHECKING
+
+/* One look in so many is at all entries, the others are at both ends. */
+#define CHECK_ALL_EVERY	16
+#define CHECK_AT_ENDS	2
+
+static uint32 looks = 0;
+
+static void
+check_entry(const LaneRun *run, const LaneEntry *entries, int i, bool unwritten)
+{
+	const LaneEntry *entry = &entries[run->head + i];
+
+	Assert((lanes_entry_task(entry) != 0) == unwritten);
+	Assert(i == 0 || lanes_compare(entry - 1, entry) < 0);
+}
+
+static void
+check_run(const LaneRun *run, const LaneEntry *entries, int size, bool unwritten, bool all)
+{
+	int			ends = Min(CHECK_AT_ENDS, run->count);
+
+	Assert(run->count >= 0 && run->head >= 0);
+	Assert(run->head + run->count <= size);
+	for (int i = 0; i < (all ? run->count : ends); i++)
+		check_entry(run, entries, i, unwritten);
+	for (int i = run->count - ends; i < run->count; i++)
+		check_entry(run, entries, i, unwritten);
+}
+
+static void
+check_doubts(const Lane *lane)
+{
+	Assert(lane->doubt_count >= 0 && lane->doubt_count <= LANE_DOUBTS);
+	for (int i = 0; i < lane->doubt_count; i++)
+	{
+		Assert(TransactionIdIsValid(lane->doubts[i].xid) || !lane->doubts[i].counted);
+		for (int j = 0; j < i; j++)
+			Assert(!TransactionIdIsValid(lane->doubts[i].xid) ||
+				   lane->doubts[i].xid != lane->doubts[j].xid);
+	}
+}
+
+/*
+ * A lane that is locked is as it should be.
+ */
+void
+lane_check(const Lane *lane)
+{
+	bool		all = contract_is_due(&looks, CHECK_ALL_EVERY);
+
+	AssertLaneLocked(lane);
+	Assert(lane->in_use);
+	Assert(lane->queue >= 0 && lane->queue < settings_max_queues);
+	Assert(lane->bucket < FAIRQ_MAX_BUCKETS && lane->class < FAIRQ_CLASSES);
+	check_run(&lane->window, lane->entries, LANE_WINDOW, false, all);
+	check_run(&lane->unwritten, lane->unwritten_entries, LANE_UNWRITTEN, true, all);
+	check_doubts(lane);
+	if (lane->window.count > 0 && !lane->complete && !lane->refilling)
+	{
+		LaneEntry	last = lane->entries[lane->window.head + lane->window.count - 1];
+
+		/* An address is whole, whichever of its rows the frontier is at. */
+		last.tid = lane->frontier.tid;
+		Assert(lanes_compare(&last, &lane->frontier) <= 0);
+	}
+}
+
+#endif							/* USE_ASSERT_CHECKING */

@@ -1,0 +1,267 @@
+/*-------------------------------------------------------------------------
+ *
+ * task_pages.c
+ *	  Parts of a queue, and of its archive, that take as long however many tasks
+ *	  there are.
+ *
+ * They are for pages of the dashboard, which has the privileges of an operator
+ * and must not run what a queue's owner has put into indexes and constraints:
+ * so it reads no table of a queue with SQL, whose planner runs that.  A page
+ * names tasks; get_task and get_done_task say what they are.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/pg_type_d.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+
+#include "sql/arguments.h"
+#include "sql/inspect_tasks.h"
+#include "storage/archive_look.h"
+#include "storage/queue_open.h"
+#include "storage/row_reader.h"
+#include "storage/row_scan.h"
+
+PG_FUNCTION_INFO_V1(fairq_tasks_page);
+PG_FUNCTION_INFO_V1(fairq_done_page);
+PG_FUNCTION_INFO_V1(fairq_get_done_task);
+
+/* Rows that are looked at, and tasks that are found, at most. */
+#define PAGE_ROWS	100000
+#define PAGE_TASKS	10000
+
+/* What is asked for, and what was found. */
+typedef struct TaskPage
+{
+	Relation	rel;
+	QueueInfo  *info;
+	const char *state;			/* NULL: any */
+	const text *group;			/* NULL: any */
+	int			max_tasks;
+	int			n;
+	Datum	   *ids;
+	int64		last;			/* looked at */
+} TaskPage;
+
+/* A number of things that must be from 1 to max. */
+static int
+number_argument(FunctionCallInfo fcinfo, int number, const char *argument, int max)
+{
+	int			value;
+
+	if (PG_ARGISNULL(number))
+		arguments_null(fcinfo, argument, psprintf("Give a number from 1 to %d.", max));
+	value = PG_GETARG_INT32(number);
+	if (value < 1 || value > max)
+		arguments_invalid(fcinfo, argument, psprintf("%d", value),
+						  psprintf("It must be from 1 to %d.", max));
+	return value;
+}
+
+/* Look at one row. */
+static void
+look_at(TaskPage *page, HeapTuple tuple)
+{
+	QueueInfo  *info = page->info;
+	TupleDesc	tupdesc = RelationGetDescr(page->rel);
+	bool		isnull;
+	Datum		id = heap_getattr(tuple, info->columns[COLUMN_ID], tupdesc, &isnull);
+	LeaseInfo	lease;
+	bool		leased;
+
+	page->last = DatumGetInt64(id);
+	if (page->group != NULL)
+	{
+		Datum		group = heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY], tupdesc, &isnull);
+
+		if (!row_reader_same_group(DatumGetTextPP(group), page->group))
+			return;
+	}
+	if (page->state != NULL)
+	{
+		Datum		state = heap_getattr(tuple, info->columns[COLUMN_STATE], tupdesc, &isnull);
+		bool		addressed = !heap_attisnull(tuple, info->columns[COLUMN_ADDRESS], tupdesc);
+
+		if (strcmp(inspect_tasks_state(info, page->last, DatumGetChar(state), addressed,
+									   &lease, &leased), page->state) != 0)
+			return;
+	}
+	page->ids[page->n++] = id;
+}
+
+/* The tasks behind one, by id.  Returns whether there may be more. */
+static bool
+look_at_rows(TaskPage *page, int64 after, int max_rows)
+{
+	RowScan		scan;
+	HeapTuple	tuple = NULL;
+
+	row_scan_begin_after(&scan, page->rel, page->info, after);
+	for (int rows = 0; rows < max_rows && page->n < page->max_tasks; rows++)
+	{
+		tuple = row_scan_next(&scan);
+		if (tuple == NULL)
+			break;
+		look_at(page, tuple);
+	}
+	row_scan_end(&scan);
+	return tuple != NULL;
+}
+
+static int
+compare_ids(const void *a, const void *b)
+{
+	int64		x = *(const int64 *) a;
+	int64		y = *(const int64 *) b;
+
+	return (x > y) - (x < y);
+}
+
+/* As look_at_rows, of those that are leased, found by their leases. */
+static bool
+look_at_leased(TaskPage *page, int64 after, int max_rows)
+{
+	LeaseInfo  *leases;
+	int			all = leases_list(&leases);
+	Size		size = ((Size) all + 1) * sizeof(int64);
+	int64	   *ids = MemoryContextAllocHuge(CurrentMemoryContext, size);
+	int			n = 0;
+	int			at = 0;
+
+	for (int i = 0; i < all; i++)
+	{
+		if (leases[i].queue == queue_state_number(page->info->state) && leases[i].task > after)
+			ids[n++] = leases[i].task;
+	}
+	qsort(ids, n, sizeof(int64), compare_ids);
+	for (; at < n && at < max_rows && page->n < page->max_tasks; at++)
+	{
+		HeapTuple	tuple = row_scan_task(page->rel, page->info, ids[at]);
+
+		CHECK_FOR_INTERRUPTS();
+		page->last = ids[at];
+		if (tuple != NULL)
+			look_at(page, tuple);
+	}
+	pfree(ids);
+	pfree(leases);
+	return at < n;
+}
+
+/*
+ * fairq_internal.tasks_page(queue, after_id, max_rows, max_tasks, state,
+ * group_key): of the tasks with higher ids the first max_rows are looked at.
+ * Returns the ids of those in the state and of the group asked for, up to
+ * max_tasks, and the id where the next page begins; null: that was all.
+ */
+Datum
+fairq_tasks_page(PG_FUNCTION_ARGS)
+{
+	TaskPage	page = {0};
+	TupleDesc	tupdesc;
+	Datum		values[2];
+	bool		nulls[2] = {false};
+	int64		after = PG_ARGISNULL(1) ? PG_INT64_MIN : PG_GETARG_INT64(1);
+	int			max_rows;
+	bool		more;
+
+	arguments_require_preload(fcinfo);
+	(void) arguments_queue(fcinfo);
+	max_rows = number_argument(fcinfo, 2, "max_rows", PAGE_ROWS);
+	page.max_tasks = number_argument(fcinfo, 3, "max_tasks", PAGE_TASKS);
+	page.state = inspect_tasks_wanted(fcinfo, 4);
+	page.group = PG_ARGISNULL(5) ? NULL : PG_GETARG_TEXT_PP(5);
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+
+	page.info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &page.rel);
+	page.ids = palloc_array(Datum, page.max_tasks);
+	more = page.state != NULL && strcmp(page.state, "leased") == 0 ?
+		look_at_leased(&page, after, max_rows) : look_at_rows(&page, after, max_rows);
+	relation_close(page.rel, NoLock);
+
+	values[0] = PointerGetDatum(construct_array(page.ids, page.n, INT8OID, sizeof(int64),
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[1] = Int64GetDatum(page.last);
+	nulls[1] = !more;
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+}
+
+/* The name of the queue in argument 0. */
+static void
+queue_name(FunctionCallInfo fcinfo, char *name)
+{
+	queue_catalog_check_name(arguments_queue(fcinfo), name);
+}
+
+/*
+ * fairq_internal.done_page(queue, before, before_id, max_rows, max_tasks,
+ * outcome, group_key): as tasks_page, of done tasks, the latest first, from
+ * before a time and an id on; null: from the latest.
+ */
+Datum
+fairq_done_page(PG_FUNCTION_ARGS)
+{
+	ArchivePage page = {0};
+	TupleDesc	tupdesc;
+	char		name[NAMEDATALEN];
+	Datum		values[4];
+	bool		nulls[4] = {false};
+	Datum	   *ids;
+	Datum	   *times;
+
+	arguments_require_preload(fcinfo);
+	queue_name(fcinfo, name);
+	page.before = PG_ARGISNULL(1) ? DT_NOEND : PG_GETARG_TIMESTAMPTZ(1);
+	page.before_id = PG_ARGISNULL(2) ? PG_INT64_MIN : PG_GETARG_INT64(2);
+	page.max_rows = number_argument(fcinfo, 3, "max_rows", PAGE_ROWS);
+	page.max_tasks = number_argument(fcinfo, 4, "max_tasks", PAGE_TASKS);
+	page.outcome = PG_ARGISNULL(5) ? NULL : PG_GETARG_TEXT_PP(5);
+	page.group = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	page.times = palloc_array(TimestampTz, page.max_tasks);
+	page.ids = palloc_array(int64, page.max_tasks);
+	archive_page(name, &page);
+
+	ids = palloc_array(Datum, page.n + 1);
+	times = palloc_array(Datum, page.n + 1);
+	for (int i = 0; i < page.n; i++)
+	{
+		ids[i] = Int64GetDatum(page.ids[i]);
+		times[i] = TimestampTzGetDatum(page.times[i]);
+	}
+	values[0] = PointerGetDatum(construct_array(ids, page.n, INT8OID, sizeof(int64),
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[1] = PointerGetDatum(construct_array(times, page.n, TIMESTAMPTZOID, sizeof(int64),
+												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
+	values[2] = TimestampTzGetDatum(page.last_time);
+	values[3] = Int64GetDatum(page.last_id);
+	nulls[2] = nulls[3] = !page.more;
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls));
+}
+
+/*
+ * fairq.get_done_task(queue, id, done_at): what the archive has of a task.
+ */
+Datum
+fairq_get_done_task(PG_FUNCTION_ARGS)
+{
+	char		name[NAMEDATALEN];
+
+	arguments_require_preload(fcinfo);
+	queue_name(fcinfo, name);
+	if (PG_ARGISNULL(1))
+		arguments_null(fcinfo, "id", "Give the id of a task.");
+	InitMaterializedSRF(fcinfo, 0);
+	archive_put_task((ReturnSetInfo *) fcinfo->resultinfo, name, PG_GETARG_INT64(1),
+					 PG_ARGISNULL(2) ? DT_NOEND : PG_GETARG_TIMESTAMPTZ(2));
+	return (Datum) 0;
+}
