@@ -6,6 +6,7 @@ import { Transaction } from './transaction';
 import { Duration, durationText, jsonText } from './values';
 
 const EXTEND = new Statement('SELECT extract(epoch FROM fairq.extend($1, $2)) * 1000');
+const PROGRESS = new Statement('SELECT fairq.set_progress($1, $2)');
 
 /** What a handler gets beside its task. */
 export interface TaskContext {
@@ -33,18 +34,16 @@ export class Run<Data> implements Held, TaskContext {
   /** `settling`: the handler has ended. `over`: settled, or lost. */
   state: 'running' | 'settling' | 'over' = 'running';
   private readonly database: Database;
-  private readonly relation: string;
   private readonly onLost: (run: Run<Data>, reason: Error) => void;
   private transaction: Transaction | undefined;
   private controller: AbortController | undefined;
 
-  constructor(task: Task<Data>, receipt: string, session: Session, database: Database, relation: string,
+  constructor(task: Task<Data>, receipt: string, session: Session, database: Database,
     onLost: (run: Run<Data>, reason: Error) => void) {
     this.task = task;
     this.receipt = receipt;
     this.session = session;
     this.database = database;
-    this.relation = relation;
     this.onLost = onLost;
     session.held.add(this);
   }
@@ -89,7 +88,7 @@ export class Run<Data> implements Held, TaskContext {
   get progress(): (value: unknown) => Promise<void> {
     return async (value) => {
       this.mustRun('progress()');
-      await ask(this.database.pool, progressOf(this.relation), [this.task.id, jsonText('the value of progress()', value)], false);
+      await ask(this.database.pool, PROGRESS, [this.receipt, jsonText('the value of progress()', value)], false);
     };
   }
 
@@ -112,16 +111,4 @@ export class Run<Data> implements Held, TaskContext {
     this.state = 'over';
     this.session.drop(this);
   }
-}
-
-const progressStatements = new Map<string, Statement>();
-
-function progressOf(relation: string): Statement {
-  let statement = progressStatements.get(relation);
-  if (!statement) {
-    statement = new Statement(`UPDATE ${relation} SET headers = jsonb_set(
-      CASE WHEN jsonb_typeof(headers) = 'object' THEN headers ELSE '{}' END, '{progress}', $2) WHERE id = $1`);
-    progressStatements.set(relation, statement);
-  }
-  return statement;
 }

@@ -65,7 +65,6 @@ export interface CloseOptions {
 
 interface Settings {
   keepsResults: boolean;
-  relation: string;
 }
 
 /** Claims tasks and has the handler work on them, until it is closed. */
@@ -251,8 +250,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private begin(): void {
     while (this.runs.size < this.concurrency && this.ahead.length > 0 && !this.closing && this.session?.alive) {
       const { task, receipt } = this.ahead.shift() as Claimed;
-      const run = new Run<Data>(task as Task<Data>, receipt, this.session, this.database,
-        this.settings.get(task.queue)?.relation ?? '', this.onLost);
+      const run = new Run<Data>(task as Task<Data>, receipt, this.session, this.database, this.onLost);
       this.runs.add(run);
       void this.work(run);
     }
@@ -283,8 +281,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   private async readSettings(): Promise<void> {
     const rows = await this.database.ask(QUEUES, [arrayText([...this.queues])]);
-    const found = new Map(rows.map(([queue, keeps, relation]) =>
-      [queue as string, { keepsResults: keeps === 't', relation: relation as string }]));
+    const found = new Map(rows.map(([queue, keeps]) => [queue as string, { keepsResults: keeps === 't' }]));
     const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(', ');
     const missing = this.queues.filter((queue) => !found.has(queue));
     if (missing.length > 0) {

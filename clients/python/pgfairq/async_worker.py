@@ -60,8 +60,9 @@ class AsyncWorker(WorkerBase[AsyncSource]):
             orders, self._orders = self._orders, []
         for now in orders:
             run.stop(now)
-        numbers = (signal.SIGTERM, signal.SIGINT) if threading.current_thread() is threading.main_thread() else ()
-        numbers = tuple(number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN)
+        numbers: tuple[signal.Signals, ...] = ()
+        if threading.current_thread() is threading.main_thread():
+            numbers = tuple(number for number in (signal.SIGTERM, signal.SIGINT) if signal.getsignal(number) is not signal.SIG_IGN)
         for number in numbers:
             run.loop.add_signal_handler(number, run.signalled)
         serving = asyncio.create_task(run.serve())

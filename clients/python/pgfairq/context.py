@@ -72,7 +72,7 @@ class ContextBase:
 
     def _progress(self, value: Any) -> statements.Statement[bool]:
         self.check()
-        return statements.progress(self.queue, self.id, json_text(value, "progress"))
+        return statements.progress(self.receipt, json_text(value, "progress"))
 
     def _extended(self, until: Optional[datetime]) -> datetime:
         if until is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
 
-from psycopg import sql
 
 from . import models, values
 from .errors import FairqError
@@ -29,7 +28,7 @@ DURATIONS = ("lease", "backoff_base", "backoff_max", "keep_done", "expire_after"
 
 @dataclass(frozen=True)
 class Statement(Generic[T]):
-    query: Union[bytes, sql.Composed]
+    query: bytes
     parameters: Tuple[Any, ...]
     read: Callable[[Rows], T]
 
@@ -325,13 +324,9 @@ def still_held(receipts: Sequence[str]) -> Statement[List[str]]:
     return Statement(b"SELECT r::text FROM fairq.extend_many(%s::uuid[]) r", (array(receipts),), lambda rows: [row[0] for row in rows])
 
 
-def progress(queue: str, task: int, value: str) -> Statement[bool]:
+def progress(receipt: str, value: str) -> Statement[bool]:
     """Beside the tenant's headers; nothing is overwritten that is no object."""
-    query = sql.SQL("""
-        UPDATE {} SET headers = coalesce(headers, '{{}}') || jsonb_build_object('progress', %s::jsonb)
-        WHERE id = %s AND (headers IS NULL OR jsonb_typeof(headers) = 'object') RETURNING id
-    """).format(sql.Identifier("fairq", "q_" + queue))
-    return Statement(query, (value, task), lambda rows: bool(rows))
+    return Statement(b"SELECT fairq.set_progress(%s::uuid, %s::jsonb)", (receipt, value), single)
 
 
 # A result is kept where the queue keeps what is done; elsewhere the server would refuse it.

@@ -249,10 +249,11 @@ def test_hostile_content_can_be_read(make_queue):
     queue = make_queue()
     with psycopg.connect(make_queue.conninfo, autocommit=True) as connection:
         connection.execute("SELECT fairq.enqueue(%s, ('{\"n\": 1' || repeat('0', 5000) || '}')::jsonb)", (queue.name,))
-        connection.execute("SELECT fairq.enqueue(%s, (repeat('[', 3000) || repeat(']', 3000))::jsonb)", (queue.name,))
+        connection.execute("SET max_stack_depth = '6MB'")
+        connection.execute("SELECT fairq.enqueue(%s, (repeat('[', 10000) || repeat(']', 10000))::jsonb)", (queue.name,))
     shown = queue.peek()
     assert shown[0].payload["n"] == 10 ** 5000
-    assert shown[1].payload == "[" * 3000 + "]" * 3000
+    assert shown[1].payload == "[" * 10000 + "]" * 10000
 
 
 def test_after_a_restart_of_the_server(make_queue):

@@ -58,6 +58,12 @@ export function checkOrigin(request: IncomingMessage): void {
   }
 }
 
+/** Whether the browser came by TLS, to a proxy before us: it says so itself of its forms, and so do proxies. */
+export function cameByTls(request: IncomingMessage): boolean {
+  const { origin, 'x-forwarded-proto': forwarded } = request.headers;
+  return /^https:/i.test(origin ?? '') || /^https\b/i.test(String(forwarded ?? ''));
+}
+
 const LARGEST_FORM = 16_384;
 
 /** The fields of a form. */

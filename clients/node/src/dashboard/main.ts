@@ -47,6 +47,9 @@ function say(options: Options, port: number): void {
   if (options.tokenIsNew) {
     lines.push(`token to sign in:  ${options.token}`);
   }
+  if (options.token === undefined) {
+    lines.push('No token is asked for: every user of this machine sees what the role may read (see --token-file).');
+  }
   if (!isLoopback(options.host)) {
     lines.push('It can be reached from other machines, without encryption: put a proxy with TLS in front of it.');
   }

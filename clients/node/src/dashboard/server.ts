@@ -6,7 +6,7 @@ import { ACTIONS, numbersOf, perform, subjectOf, type Action } from './actions.j
 import type { Context, Page } from './context.js';
 import type { Database } from './database.js';
 import { server } from './data/server.js';
-import { acceptedHosts, checkHost, checkOrigin, HEADERS, readForm } from './guard.js';
+import { acceptedHosts, cameByTls, checkHost, checkOrigin, HEADERS, readForm } from './guard.js';
 import { address, foreign, html, type Markup } from './html.js';
 import { fullPage, plainPage } from './layout.js';
 import type { Options } from './options.js';
@@ -220,7 +220,7 @@ export class Dashboard {
     const fields = await readForm(message);
     const form = new Params(fields);
     if (path === '/sign-in') {
-      return this.signIn(form.required('token'));
+      return this.signIn(form.required('token'), message);
     }
     if (this.visits === undefined) {
       throw new Problem(403, 'This dashboard only reads.', 'Start it with --write, if it is to do this.');
@@ -237,8 +237,12 @@ export class Dashboard {
     return this.act(request, form);
   }
 
-  private signIn(token: string): Answer {
-    const cookie = this.visits?.signIn(token);
+  private signIn(token: string, message: IncomingMessage): Answer {
+    const address = message.socket.remoteAddress ?? '';
+    if (this.visits?.isGuessing(address) === true) {
+      throw new Problem(429, 'Too many wrong tokens have come from this address.', 'Try again in a minute.');
+    }
+    const cookie = this.visits?.signIn(token, address, cameByTls(message));
     if (cookie === undefined) {
       return asHtml(signInPage(true), 403);
     }

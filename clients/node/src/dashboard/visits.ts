@@ -14,6 +14,9 @@ export interface Visit {
 
 const VISIT_MS = 12 * 3600 * 1000;
 const VISITS = 1000;
+/** So many wrong tokens an address may give within so long. */
+const GUESSES = 20;
+const GUESSES_MS = 60_000;
 
 /** Whether two texts are equal, in a time that does not depend on where they differ. */
 export function sameText(a: string, b: string): boolean {
@@ -33,9 +36,34 @@ export class Visits {
     private readonly cookie: string,
   ) {}
 
-  /** The cookie of a new visit; undefined: this is not the token. */
-  signIn(token: string): string | undefined {
+  /** How many wrong tokens have come from an address of late. */
+  private readonly wrong = new Map<string, { count: number; until: number }>();
+
+  /** Whether an address has guessed too often to be heard: from then on for a minute at most. */
+  isGuessing(address: string): boolean {
+    const found = this.wrong.get(address);
+    return found !== undefined && found.until > Date.now() && found.count >= GUESSES;
+  }
+
+  private noteGuess(address: string): void {
+    const now = Date.now();
+    let found = this.wrong.get(address);
+    if (found === undefined || found.until <= now) {
+      this.wrong.delete(address);
+      const oldest = this.wrong.keys().next();
+      if (this.wrong.size >= VISITS && !oldest.done) {
+        this.wrong.delete(oldest.value);
+      }
+      found = { count: 0, until: now + GUESSES_MS };
+      this.wrong.set(address, found);
+    }
+    found.count += 1;
+  }
+
+  /** The cookie of a new visit; undefined: this is not the token. `secure`: the browser came by TLS. */
+  signIn(token: string, address: string, secure: boolean): string | undefined {
     if (!sameText(token, this.token)) {
+      this.noteGuess(address);
       return undefined;
     }
     const oldest = this.visits.keys().next();
@@ -44,7 +72,7 @@ export class Visits {
     }
     const name = newToken();
     this.visits.set(name, { csrf: newToken(), expires: Date.now() + VISIT_MS });
-    return this.header(name, VISIT_MS / 1000);
+    return this.header(name, VISIT_MS / 1000, secure);
   }
 
   find(cookies: string | undefined): Visit | undefined {
@@ -63,7 +91,7 @@ export class Visits {
     if (name !== undefined) {
       this.visits.delete(name);
     }
-    return this.header('', 0);
+    return this.header('', 0, false);
   }
 
   private nameIn(cookies: string | undefined): string | undefined {
@@ -71,7 +99,7 @@ export class Visits {
     return found?.slice(this.cookie.length + 1);
   }
 
-  private header(value: string, seconds: number): string {
-    return `${this.cookie}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}`;
+  private header(value: string, seconds: number, secure: boolean): string {
+    return `${this.cookie}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}${secure ? '; Secure' : ''}`;
   }
 }

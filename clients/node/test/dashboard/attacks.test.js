@@ -125,6 +125,32 @@ test("the cookie is the browser's alone, and says nothing", async () => {
   }
 });
 
+test('behind TLS the cookie does not go without', async () => {
+  const answer = (headers) =>
+    request(writing.base, '/sign-in', {
+      method: 'POST',
+      headers: { Origin: writing.base, 'Content-Type': FORM, ...headers },
+      body: new URLSearchParams({ token: writing.token }).toString(),
+    });
+  const cookieOf = async (headers) => (await answer(headers)).headers['set-cookie'][0];
+  assert.doesNotMatch(await cookieOf({}), /Secure/);
+  assert.match(await cookieOf({ Origin: writing.base.replace('http:', 'https:') }), /; Secure$/);
+  assert.match(await cookieOf({ 'X-Forwarded-Proto': 'https' }), /; Secure$/);
+});
+
+test('who guesses tokens is not heard any more, also with the right one; those who have signed in are', async () => {
+  const guessed = await start(database.name, 'postgres', ['--write']);
+  const { cookie } = await signIn(guessed);
+  const answers = [];
+  for (let guess = 1; guess <= 22; guess += 1) {
+    answers.push((await signIn(guessed, `wrong token number ${guess}`)).status);
+  }
+  assert.deepEqual(answers, [...Array(20).fill(403), 429, 429]);
+  assert.equal((await signIn(guessed)).status, 429);
+  assert.equal((await request(guessed.base, '/', { headers: { Cookie: cookie } })).status, 200);
+  await guessed.stop();
+});
+
 test('another origin, and none, are refused although the cookie is there', async () => {
   const { cookie } = await signIn(writing);
   const fields = { confirmed: 'yes', csrf: await csrfOf(cookie) };

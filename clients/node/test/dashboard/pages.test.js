@@ -346,7 +346,7 @@ test('settings in use: used, and how many there are', async () => {
     assert.equal(row['There are'], grouped(available), name);
   }
   assert.equal(shown['pgfairq.max_queues']['In use'], '1.2 %');
-  assert.match(await page.locator('main').innerText(), new RegExp(`\\d+\\s+${database.name}\\s+Extension`));
+  assert.match(await page.locator('main').innerText(), new RegExp(`\\d+\\s+${database.name}\\s+(Extension|FairqWorkerMain)`));
 });
 
 test('a page asks to be loaded again only if that is wanted', async () => {

@@ -27,21 +27,22 @@ after(async () => {
   await database?.client.end();
 });
 
-/** An npx that runs this tree's dashboard, at a free port. */
+/** An npx that runs this tree's dashboard, whatever package it is told to take, at a free port. */
 function npx() {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'npx-'));
   const main = path.join(__dirname, '../../dist/dashboard/main.js');
   fs.writeFileSync(
     path.join(directory, 'npx'),
-    `#!/bin/sh\n[ "$1" = pgfairq-dashboard ] || exit 3\nshift\nexec "${process.execPath}" "${main}" --listen 0 "$@"\n`,
+    `#!/bin/sh\ncase $1 in --package=*) shift ;; esac\n[ "$1" = pgfairq-dashboard ] || exit 3\nshift\nexec "${process.execPath}" "${main}" --listen 0 "$@"\n`,
     { mode: 0o755 },
   );
   return directory;
 }
 
 async function run(block) {
+  const command = block.split('\n').find((line) => line.startsWith('npx ')); // before it, the package is made
   const DATABASE_URL = `postgresql://dashboard@/${database.name}?host=${encodeURIComponent(process.env.PGHOST)}`;
-  const child = spawn('/bin/sh', ['-c', `exec ${block}`], {
+  const child = spawn('/bin/sh', ['-c', `exec ${command}`], {
     env: { ...process.env, PATH: `${npx()}:${process.env.PATH}`, DATABASE_URL },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

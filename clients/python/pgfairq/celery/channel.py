@@ -11,6 +11,7 @@ from kombu.exceptions import ChannelError
 from kombu.transport import virtual
 from kombu.utils.scheduling import cycle_by_name
 
+from . import broadcast
 from .claimer import MOST_QUEUES, Claimer, Task
 from .envelope import GROUP, NotAMessage, from_payload
 from .publisher import Publisher
@@ -233,7 +234,18 @@ class Channel(virtual.Channel):
                 self._session.ack(arrived.lease)
             else:
                 self._leases[arrived.lease.receipt] = arrived.lease
-        callback(message)
+            callback(message)
+        else:
+            self._tell(queue, callback, message)
+
+    def _tell(self, queue: str, callback: Any, message: dict[str, Any]) -> None:
+        """Give a broadcast to its consumer. What is in it may be anything, and must not end the worker."""
+        try:
+            callback(message)
+        except (*self.connection.connection_errors, SystemExit):
+            raise
+        except Exception:
+            logger.error("queue %s: a broadcast has failed, and is passed over", queue, exc_info=True)
 
     def _open(self, queue: str, arrived: "Task | str") -> Optional[dict[str, Any]]:
         """The message, or None if it is none; then it is dead."""
@@ -243,6 +255,10 @@ class Channel(virtual.Channel):
             logger.error("queue %s: %s", queue, error)
             if isinstance(arrived, Task):
                 self._session.bury(arrived.lease, str(error))
+            return None
+        refused = None if isinstance(arrived, Task) else broadcast.unfit(message)
+        if refused is not None:
+            logger.error("queue %s: a broadcast is not read: %s", queue, refused)
             return None
         if isinstance(arrived, Task):
             properties = message["properties"]

@@ -40,7 +40,7 @@ class Database:
             raise ConnectionLost(f"cannot connect to {described(parameters)}: {text_of(error)}") from error
         self.connection.prepare_threshold = None  # a pooler may give each statement another server process
         # What comes with the answer to a statement is told to a handler only.
-        self.connection.add_notify_handler(lambda notify: self._tell(notify.channel, notify.payload))
+        self.connection.pgconn.notify_handler = self._tell
         _open.add(self)
 
     def fileno(self) -> int:
@@ -95,20 +95,6 @@ class Database:
                 return timeline == begun.timeline and status == "committed"
             time.sleep(0.05)  # the server has not noticed that the connection is lost
 
-    def all_or_none(self, statements: Sequence[tuple[str, Sequence[Any]]]) -> bool:
-        """Run them in one transaction, which is rolled back unless the last one answers true."""
-        with self.lock:
-            try:
-                with self.connection.transaction():
-                    for sql, values in statements:
-                        cursor = self.connection.execute(sql, values)
-                    (done,) = cursor.fetchone()
-                    if not done:
-                        raise psycopg.Rollback()
-                return done
-            except psycopg.Error as error:
-                raise as_kombu(error, self.connection) from error
-
     def _roll_back(self) -> None:
         try:
             self.connection.execute("ROLLBACK")
@@ -131,11 +117,12 @@ class Database:
             notify = self.connection.pgconn.notifies()
             if notify is None:
                 return
-            self._tell(notify.relname.decode(), notify.extra.decode())
+            self._tell(notify)
 
-    def _tell(self, channel: str, payload: str) -> None:
+    def _tell(self, notify: Any) -> None:
+        """Bytes that are no text, which a database in SQL_ASCII lets through, are read as other letters."""
         if self.on_notify is not None:
-            self.on_notify(channel, payload)
+            self.on_notify(notify.relname.decode(errors="replace"), notify.extra.decode(errors="replace"))
 
     def close(self) -> None:
         with self.lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import numbers
 import uuid
 from datetime import datetime, timedelta, timezone
@@ -15,6 +16,8 @@ from . import broadcast, topics
 from .database import Database
 from .envelope import COST, GROUP, to_payload
 from .errors import Refused
+
+logger = logging.getLogger(__name__)
 
 ARGUMENTS = """
 (%(name)s, %(payload)s::jsonb, group_key => %(group)s, priority => %(priority)s::bigint, cost => %(cost)s::float8,
@@ -56,7 +59,9 @@ class Publisher:
             self._enqueue(routing_key, message)
         elif self._is_bound_or_tell(exchange, routing_key, message):
             self._write(PUBLISH, topics.topic(exchange, routing_key), message)
-            self._database.execute(TELL, self._news(exchange, routing_key, message))
+            values = self._news(exchange, routing_key, message)
+            if values["parts"]:
+                self._database.execute(TELL, values)
         message["properties"].pop(PENDING, None)
 
     def _enqueue(self, queue: str, message: dict[str, Any]) -> None:
@@ -73,11 +78,15 @@ class Publisher:
             return True
         values = {**self._news(exchange, routing_key, message), "prefix": topics.prefix(exchange)}
         [(bound, _)] = self._database.execute(TELL_UNLESS_BOUND, values)
+        refused = broadcast.unfit(message)
+        if refused is not None and not bound:
+            logger.warning("a message to exchange %s is not sent: %s; set task_serializer = 'json'", exchange, refused)
         return bound
 
     def _news(self, exchange: str, routing_key: str, message: dict[str, Any]) -> dict[str, Any]:
-        """For those who listen."""
-        parts = broadcast.parts(topics.topic(exchange, routing_key), _payload(message))
+        """For those who listen; no part of what they would not read."""
+        fit = broadcast.unfit(message) is None
+        parts = broadcast.parts(topics.topic(exchange, routing_key), _payload(message)) if fit else []
         return {"channel": topics.channel(exchange), "parts": parts}
 
     def _write(self, call: str, name: str, message: dict[str, Any]) -> None:

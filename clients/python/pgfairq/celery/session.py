@@ -26,9 +26,8 @@ ACK = "SELECT fairq.ack_many(%s::uuid[])::text"
 RELEASE = "SELECT fairq.release_many(%s::uuid[])::text"
 CLOSE = "SELECT fairq.close_session(%s)"
 
-# Dead at once, and kept for who looks after dead tasks. Only the last attempt makes a task dead.
-LAST_ATTEMPT = "UPDATE {table} SET max_attempts = attempts + 1 WHERE id = %s"
-BURY = "SELECT fairq.nack(%s, %s)"
+# Dead at once, and kept for who looks after dead tasks.
+BURY = "SELECT fairq.nack(%s::uuid, %s, final => true)"
 
 BATCH = 1000
 
@@ -162,12 +161,8 @@ class Session:
         return [lease for lease in leases if lease.receipt not in settled]
 
     def _bury_one(self, lease: Lease, error: str) -> None:
-        [(table,)] = self.database.execute("SELECT relation::text FROM fairq.queues WHERE queue = %s", (lease.queue,)) or [(None,)]
-        if table is None:
-            return
         try:
-            self.database.all_or_none([(LAST_ATTEMPT.format(table=table), (lease.id,)),
-                                       (BURY, (lease.receipt, error.replace("\0", "\ufffd")))])
+            self.database.execute(BURY, (lease.receipt, error.replace("\0", "\ufffd")))
         except Refused as refused:
             logger.error("task %s of queue %s could not be made dead: %s", lease.id, lease.queue, refused)
 

@@ -229,6 +229,8 @@ class Transport(virtual.Transport):
         if not self._inbox:
             return False
         channel, queue, arrived = self._inbox.popleft()
+        if isinstance(arrived, str):
+            self.mailboxes.taken(arrived)
         channel.deliver(queue, arrived)
         return True
 
@@ -241,11 +243,17 @@ class Transport(virtual.Transport):
         for entry in list(self._inbox):
             if entry[0] is channel and queue in (None, entry[1]):
                 self._inbox.remove(entry)
+                if isinstance(entry[2], str):
+                    self.mailboxes.taken(entry[2])
                 channel.refuse(entry[2])
 
     def expect(self, channel: Channel, queue: str) -> None:
         """A consumer of a transient queue: what came before it is its own."""
         for payload in self.mailboxes.kept(queue):
+            self._put(channel, queue, payload)
+
+    def _put(self, channel: Channel, queue: str, payload: str) -> None:
+        if self.mailboxes.room_for(payload):
             self._inbox.append((channel, queue, payload))
             self.wake()
 
@@ -253,7 +261,6 @@ class Transport(virtual.Transport):
         """By the thread of the session, or whichever has read it."""
         for channel in self.channels:
             if channel.consumes(queue):
-                self._inbox.append((channel, queue, payload))
-                self.wake()
+                self._put(channel, queue, payload)
                 return
         self.mailboxes.keep(queue, payload)

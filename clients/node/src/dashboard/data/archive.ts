@@ -1,7 +1,7 @@
 /** Done tasks, of queues that keep them: the latest first, a bounded part a page. */
 
 import type { Reader } from '../database.js';
-import { doneTable, type Queue } from './queues.js';
+import type { Queue } from './queues.js';
 import { scan, type Scan } from './scan.js';
 import { beginning, LIST_CHARACTERS, PAGE_CHARACTERS, WHOLE_CHARACTERS } from './tasks.js';
 
@@ -62,40 +62,29 @@ export interface ArchivePage {
   unfinished: boolean;
 }
 
-const AT = `'epoch'::timestamptz + $1::bigint * '1 microsecond'::interval`;
-const PLACE = `(extract(epoch FROM done_at) * 1000000)::bigint::text`;
+const AT = (value: string): string => `'epoch'::timestamptz + ${value}::bigint * '1 microsecond'::interval`;
+const TIME = (value: string): string => `(extract(epoch FROM ${value}) * 1000000)::bigint::text`;
 
-function windowOf({ queue, outcome, group, before }: ArchiveQuery): string {
-  const conditions = [
-    outcome === undefined ? '$5::text IS NULL' : 'outcome = $5::text',
-    group === undefined ? '$6::text IS NULL' : 'group_key = $6::text',
-  ];
-  return `WITH w AS MATERIALIZED (SELECT id, done_at, outcome, group_key FROM ${doneTable(queue)}
-            WHERE ${
-              before === undefined ? '$1::bigint IS NULL AND $2::bigint IS NULL' : `(done_at, id) < (${AT}, $2::bigint)`
-            }
-            ORDER BY done_at DESC, id DESC LIMIT $3::int)
-        SELECT ${PLACE} AS time, id::text, ${conditions.join(' AND ')} AS found
-            FROM (SELECT *, row_number() OVER (ORDER BY done_at, id) AS from_end FROM w) w
-            WHERE from_end = 1 OR ${conditions.join(' AND ')}
-            ORDER BY w.done_at DESC, w.id DESC LIMIT $4::int`;
+interface PageRow {
+  times: string[];
+  ids: string[];
+  time: string | null;
+  id: string | null;
 }
 
 /** A page of done tasks. */
 export async function archivePage(reader: Reader, query: ArchiveQuery): Promise<ArchivePage> {
+  const name = query.queue.queue;
   const page: Scan<Place> = await scan<Place>(query.limit, query.before, async (before, rows, wanted) => {
-    const found = await reader.rows<Place & { found: boolean }>(windowOf({ ...query, before }), [
-      before?.time ?? null,
-      before?.id ?? null,
-      rows,
-      wanted + 1,
-      query.outcome ?? null,
-      query.group ?? null,
-    ]);
-    const last = found.at(-1);
+    const row = (await reader.row<PageRow>(
+      `SELECT ARRAY(SELECT ${TIME('t')} FROM unnest(times) WITH ORDINALITY u(t, n) ORDER BY n) AS times, ids::text[] AS ids,
+            ${TIME('last_time')} AS time, last_id::text AS id
+            FROM fairq_internal.done_page($1::text, ${AT('$2')}, $3::bigint, $4::int, $5::int, $6::text, $7::text)`,
+      [name, before?.time ?? null, before?.id ?? null, rows, wanted, query.outcome ?? null, query.group ?? null],
+    ))!;
     return {
-      found: found.filter((row) => row.found).slice(0, wanted),
-      ...(last === undefined ? {} : { last }),
+      found: row.ids.map((id, n) => ({ time: row.times[n]!, id })),
+      ...(row.id === null || row.time === null ? {} : { last: { time: row.time, id: row.id } }),
     };
   });
   const tasks =
@@ -103,22 +92,20 @@ export async function archivePage(reader: Reader, query: ArchiveQuery): Promise<
       ? []
       : await reader.rows<DoneTask>(
           `SELECT ${columns(true)}
-            FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY u(time, id, place)
-            JOIN ${doneTable(query.queue)} d ON d.id = u.id
-                AND d.done_at = 'epoch'::timestamptz + u.time * '1 microsecond'::interval
+            FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY u(time, id, place),
+                LATERAL fairq.get_done_task($1::text, u.id, ${AT('u.time')}) d
             ORDER BY u.place`,
-          [page.found.map((one) => one.time), page.found.map((one) => one.id)],
+          [name, page.found.map((one) => one.time), page.found.map((one) => one.id)],
         );
   return { tasks, next: page.next, unfinished: page.unfinished };
 }
 
 /** What is kept of a task, through the index on id. */
 export function doneTask(reader: Reader, queue: Queue, id: string): Promise<DoneTask | undefined> {
-  return reader.row<DoneTask>(
-    `SELECT ${columns(false)} FROM ${doneTable(queue)} d WHERE d.id = $1::bigint
-            ORDER BY d.done_at DESC LIMIT 1`,
-    [id],
-  );
+  return reader.row<DoneTask>(`SELECT ${columns(false)} FROM fairq.get_done_task($1::text, $2::bigint) d`, [
+    queue.queue,
+    id,
+  ]);
 }
 
 export const DONE_PARTS = ['payload', 'headers', 'result', 'last_error'] as const;
@@ -132,7 +119,7 @@ export function wholeOfDone(
 ): Promise<{ text: string | null; length: number | null } | undefined> {
   return reader.row(
     `SELECT left(d.${part}::text, ${WHOLE_CHARACTERS}) AS text, length(d.${part}::text) AS length
-            FROM ${doneTable(queue)} d WHERE d.id = $1::bigint ORDER BY d.done_at DESC LIMIT 1`,
-    [id],
+            FROM fairq.get_done_task($1::text, $2::bigint) d`,
+    [queue.queue, id],
   );
 }

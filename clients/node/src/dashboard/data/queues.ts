@@ -1,7 +1,5 @@
 /** Queues: their settings, and the engine's counters, which cost the same however many tasks. */
 
-import { escapeIdentifier } from 'pg';
-
 import type { Reader } from '../database.js';
 import { Problem } from '../problem.js';
 
@@ -151,13 +149,4 @@ export async function queueNames(reader: Reader, withArchive = false): Promise<s
     [withArchive],
   );
   return rows.map((row) => row.queue);
-}
-
-/** The table of a queue, in SQL. The name is that of a queue that was found. */
-export function taskTable(queue: Queue): string {
-  return `fairq.${escapeIdentifier(`q_${queue.queue}`)}`;
-}
-
-export function doneTable(queue: Queue): string {
-  return `fairq.${escapeIdentifier(`done_${queue.queue}`)}`;
 }

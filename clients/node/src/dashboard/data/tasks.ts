@@ -1,8 +1,10 @@
-/** Tasks of a queue, and one task. Tables are read by their indexes, a bounded part a page. */
+/**
+ * Tasks of a queue, and one task, a bounded part a page: by functions of the engine alone. A table of a queue is not
+ * named in SQL, for its owner can put code into its indexes that the planner runs as the role of the dashboard.
+ */
 
 import type { Reader } from '../database.js';
 import type { Queue } from './queues.js';
-import { taskTable } from './queues.js';
 import { scan, type Window } from './scan.js';
 
 export const STATES = ['ready', 'leased', 'scheduled', 'overflow', 'held', 'dead'] as const;
@@ -74,16 +76,6 @@ function listed(reader: Reader, queue: string, ids: readonly string[]): Promise<
   );
 }
 
-/** What column state of a queue's table has for each of them. */
-const STORED: Record<State, string> = {
-  ready: 'r',
-  leased: 'r',
-  scheduled: 's',
-  overflow: 'o',
-  held: 'h',
-  dead: 'd',
-};
-
 export interface TaskQuery {
   queue: Queue;
   state?: State | undefined;
@@ -101,45 +93,14 @@ export interface TaskPage {
   unfinished: boolean;
 }
 
-interface WindowRow {
-  last: string | null;
-  found: string[];
-}
-
-/** A window of the table by id, or of the leases if only what is leased is wanted. */
-function windowOf({ queue, state, group }: TaskQuery): string {
-  const table = taskTable(queue);
-  const leased = `SELECT l.id FROM fairq.leases l WHERE l.queue = $1::text`;
-  const source =
-    state === 'leased'
-      ? `SELECT q.id, q.state, q.group_key FROM (${leased} AND l.id > $2::bigint ORDER BY l.id LIMIT $3::int) l
-            JOIN ${table} q USING (id)`
-      : `SELECT id, state, group_key FROM ${table} WHERE id > $2::bigint ORDER BY id LIMIT $3::int`;
-  const conditions = [
-    '$1::text IS NOT NULL',
-    state === undefined ? '$5::"char" IS NULL' : 'state = $5::"char"',
-    group === undefined ? '$6::text IS NULL' : 'group_key = $6::text',
-    ...(state === 'ready' ? [`id NOT IN (${leased})`] : []),
-  ];
-  return `WITH w AS MATERIALIZED (${source})
-        SELECT (SELECT max(id) FROM w)::text AS last,
-            ARRAY(SELECT id::text FROM w WHERE ${conditions.join(' AND ')}
-                ORDER BY w.id LIMIT $4::int) AS found`;
-}
-
 /** A page of tasks by id, those of a state or a group if wanted. */
 export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPage> {
-  const sql = windowOf(query);
-  const stored = query.state === undefined ? null : STORED[query.state];
   const read = async (after: string | undefined, rows: number, wanted: number): Promise<Window<string>> => {
-    const row = await reader.row<WindowRow>(sql, [
-      query.queue.queue,
-      after ?? '0',
-      rows,
-      wanted,
-      stored,
-      query.group ?? null,
-    ]);
+    const row = await reader.row<{ found: string[]; last: string | null }>(
+      `SELECT ids::text[] AS found, last_id::text AS last
+            FROM fairq_internal.tasks_page($1::text, $2::bigint, $3::int, $4::int, $5::text, $6::text)`,
+      [query.queue.queue, after ?? null, rows, wanted, query.state ?? null, query.group ?? null],
+    );
     return { found: row!.found, ...(row!.last === null ? {} : { last: row!.last }) };
   };
   const page = await scan(query.limit, query.after, read, query.milliseconds);
@@ -177,14 +138,12 @@ export function dependencies(reader: Reader, queue: string, id: string): Promise
   );
 }
 
-/** The ids of a unique key among tasks that are not dead: these have an index. */
-export async function idsOfKey(reader: Reader, queue: Queue, key: string): Promise<string[]> {
-  const rows = await reader.rows<{ id: string }>(
-    `SELECT id::text FROM ${taskTable(queue)}
-            WHERE unique_key COLLATE "C" = $1::text AND unique_key IS NOT NULL AND state <> 'd' LIMIT 10`,
-    [key],
+/** The tasks of a unique key that are not dead. */
+export function tasksOfKey(reader: Reader, queue: string, key: string): Promise<Task[]> {
+  return reader.rows<Task>(
+    `SELECT ${taskColumns(true)} FROM fairq.get_task_by_key($1::text, $2::text) t ORDER BY t.id LIMIT 10`,
+    [queue, key],
   );
-  return rows.map((row) => row.id);
 }
 
 export const WHOLE_PARTS = ['payload', 'headers', 'last_error'] as const;

@@ -3,7 +3,7 @@
 import type { Context, View } from '../context.js';
 import { doneTask } from '../data/archive.js';
 import { queuesAfter, type Queue } from '../data/queues.js';
-import { idsOfKey, task, type Task } from '../data/tasks.js';
+import { task, tasksOfKey, type Task } from '../data/tasks.js';
 import { tenantsOfKey } from '../data/tenants.js';
 import { moment } from '../format.js';
 import { foreign, html, type Child, type Markup } from '../html.js';
@@ -57,14 +57,8 @@ async function byId(context: Context, queue: Queue, id: string): Promise<Child[]
 }
 
 async function byKey(context: Context, queue: Queue, key: string): Promise<Child[][]> {
-  const rows: Child[][] = [];
-  for (const id of queue.readable ? await idsOfKey(context.reader, queue, key) : []) {
-    const one = await task(context.reader, queue.queue, id);
-    if (one !== undefined) {
-      rows.push(taskRow(queue.queue, one, context.server.now));
-    }
-  }
-  return rows;
+  const found = queue.readable ? await tasksOfKey(context.reader, queue.queue, key) : [];
+  return found.map((one) => taskRow(queue.queue, one, context.server.now));
 }
 
 /** Looks through the queues one by one, for a time. */

@@ -10,6 +10,7 @@ module ActiveJob
       KEY = :fairq_execution
       ACK = "SELECT fairq.ack($1::uuid)::text"
       NACK = "SELECT fairq.nack($1::uuid, $2)::text"
+      BURY = "SELECT fairq.nack($1::uuid, $2, final => true)::text"
       LONGEST_PAUSE = 5
 
       # The one that this thread is at; nil outside of a worker.
@@ -101,15 +102,8 @@ module ActiveJob
 
       def settle_failure(error)
         text = ErrorText.of(error)
-        @database.transaction do
-          last_attempt if @last_error && error.equal?(@last_error)
-          @database.call(NACK, @task.receipt, text)
-        end
-      end
-
-      def last_attempt
-        table = PG::Connection.quote_ident("q_#{@task.queue}")
-        @database.call("UPDATE fairq.#{table} SET max_attempts = $1::int WHERE id = $2::bigint", @task.attempt.to_s, @task.id)
+        last = @last_error && error.equal?(@last_error)
+        @database.call(last ? BURY : NACK, @task.receipt, text)
       end
 
       # Rails loads code and gives connections back around each unit of work.
