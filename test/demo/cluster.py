@@ -206,7 +206,7 @@ def report(story, cluster):
                  + (f" ({story.repeated} batches were enqueued again)" if story.repeated else ""))
     fifth = sum(row[0] == NODES + 1 for row in rows)
     checks.check(fifth > 0, f"the fifth node has got tasks ({fifth:,})")
-    left, = cluster.nodes[1].primary.execute("SELECT count(*) FROM fairq.q_jobs")[0]
+    left, = cluster.nodes[1].primary.execute("SELECT count(*) FROM fairq.tasks('jobs')")[0]
     checks.check(left == 0, f"nothing is left at the first node, which is drained ({left} tasks)")
     return checks.failed == 0
 
@@ -250,7 +250,7 @@ def run(work, bindir, total):
         story.until(story.total)
         story.say("All is done.")
         wait_for("the nodes to be empty", lambda: not any(
-            cluster.ask(number, "SELECT 1 FROM fairq.q_jobs LIMIT 1") for number in cluster.nodes))
+            cluster.ask(number, "SELECT 1 FROM fairq.tasks('jobs') LIMIT 1") for number in cluster.nodes))
         story.working = False
         return report(story, cluster)
     finally:

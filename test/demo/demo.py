@@ -246,7 +246,7 @@ def report(monitor, workers, bob, alice, said_by_wc):
     wanted = {**{("bob", file): said_by_wc[file] for file in bob}, **{("alice", file): said_by_wc[file] for file in alice}}
     checks.check(rows == distinct == total and counted.keys() == wanted.keys(),
                  f"every file was counted exactly once ({rows:,} results, {len(wanted.keys() - counted.keys())} missing)")
-    left, = one("SELECT count(*) FROM fairq.q_files")
+    left, = one("SELECT count(*) FROM fairq.tasks('files')")
     checks.check(left == 0, f"nothing is left in the queue ({left} tasks)")
     taken_over, = one("SELECT count(*) FROM counted WHERE task = ANY (%s) AND worker <> %s AND attempt = 2",
                       workers.orphans, workers.killed)

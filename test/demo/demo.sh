@@ -78,6 +78,7 @@ case ${1:-} in
 *) die "usage: ${0##*/} [--clean]" ;;
 esac
 
+say "pgfairq demo: installs what this machine lacks, builds pgfairq (half a minute on an idle machine) and tries it in a cluster of its own (two minutes)."
 "$CHECKOUT/test/scripts/prerequisites.sh" demo
 find_test_user
 find_pg_config || die "no usable PostgreSQL"

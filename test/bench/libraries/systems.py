@@ -54,7 +54,9 @@ class Node(System):
         return self.package
 
     def command(self, role, **more):
-        return ["node", os.path.join(HERE, "driver.mjs"), self.file, role, json.dumps(self.options(**more))]
+        node = os.path.join(self.bench.modules, ".bin", "node")     # some want a newer one than Debian's
+        return [node if os.path.exists(node) else "node",
+                os.path.join(HERE, "driver.mjs"), self.file, role, json.dumps(self.options(**more))]
 
     def prepare(self):
         package = os.path.join(self.bench.modules, self.package, "package.json")
