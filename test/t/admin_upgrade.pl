@@ -12,7 +12,8 @@
 # To see it fail: take extension_version_require() out of arguments.c, the check out
 # of fairq_row_written() or of the worker's list_queues(), or
 # CacheInvalidateRelcacheByRelid() out of extension_version.c; leave a line out of
-# sql/update/0.1.0--0.2.0.sql, or the EXCEPTION out of update_queues().
+# sql/update/0.1.0--0.2.0.sql, or the EXCEPTION out of update_queues() or retire(); add
+# a column there with its default, or an attribute without CASCADE.
 
 use strict;
 use warnings;
@@ -223,6 +224,60 @@ $holder->quit;
 sql($node, 'ALTER TABLE fairq.q_mail DROP expires_at; ALTER TABLE fairq.q_when RENAME stat TO state', 'odd');
 sql($node, 'SELECT fairq_internal.update_queues()', 'odd');
 is(sql($node, "SELECT count(fairq.enqueue(queue, '1')) FROM fairq.queues", 'odd'), 4, 'what is undone is repaired');
+
+#
+# Nor is what any role has built upon what was there: upon each function a function in SQL, a
+# view and a default, upon each table and view a view and a column, upon each type a table
+#
+sql($node, 'CREATE ROLE builder');
+load_old('built');
+sql($node, <<'SQL', 'built');
+CREATE SCHEMA builder AUTHORIZATION builder;
+SET ROLE builder;
+DO $$
+DECLARE
+	f record;
+	call text;
+BEGIN
+	FOR f IN SELECT p.oid, proretset, prorettype::regtype, row_number() OVER (ORDER BY p.oid) AS n,
+			(SELECT coalesce(string_agg('NULL::' || t::regtype, ', ' ORDER BY i), '') FROM unnest(proargtypes) WITH ORDINALITY a(t, i)) AS arguments
+		FROM pg_proc p WHERE pronamespace = 'fairq'::regnamespace AND prokind = 'f'
+		AND prorettype <> ALL ('{trigger,internal,cstring}'::regtype[]) AND '{internal,cstring}'::regtype[]::oid[] && proargtypes::oid[] IS NOT TRUE
+	LOOP
+		call := format('%s(%s)', f.oid::regproc, f.arguments);
+		EXECUTE format('CREATE VIEW builder.v%s AS SELECT count(*) FROM %s', f.n, call);
+		EXECUTE format('CREATE FUNCTION builder.f%s() RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT count(*) FROM %s; END', f.n, call);
+		CONTINUE WHEN f.proretset OR f.prorettype = 'void'::regtype;
+		EXECUTE format('CREATE TABLE builder.d%s (x %s DEFAULT %s)', f.n, f.prorettype, call);
+	END LOOP;
+	FOR f IN SELECT c.oid::regclass AS name, relkind, row_number() OVER (ORDER BY c.oid) AS n FROM pg_class c
+		WHERE relnamespace = 'fairq'::regnamespace AND relkind IN ('r', 'v', 'c') AND relname !~ '^(q|done)_'
+	LOOP
+		EXECUTE format('CREATE TABLE builder.c%s (x %s, y %s[])', f.n, f.name, f.name);
+		IF f.relkind = 'c' THEN
+			EXECUTE format('CREATE TABLE builder.o%s OF %s', f.n, f.name);
+		ELSE
+			EXECUTE format('CREATE VIEW builder.r%s AS SELECT * FROM %s', f.n, f.name);
+		END IF;
+	END LOOP;
+END
+$$;
+CREATE VIEW builder.acks AS SELECT fairq.ack(NULL);
+SQL
+my $built = q{SELECT count(*) FROM (SELECT oid FROM pg_class UNION ALL SELECT oid FROM pg_proc) o JOIN pg_depend d ON d.objid = o.oid AND d.refobjid = 'builder'::regnamespace};
+my $was = sql($node, $built, 'built');
+cmp_ok($was, '>', 150, 'much is built upon the extension');
+($failed, undef, $warnings) = $node->psql('built', 'ALTER EXTENSION pgfairq UPDATE');
+is($failed, 0, 'it is updated all the same') or diag($warnings);
+is(sql($node, $built, 'built'), $was, 'and nothing of others is dropped');
+like($warnings, qr/WARNING:  function fairq\.ack\(uuid\) is gone, and others are built upon it\nDETAIL:  .*builder\.acks.*\nHINT:  .* drop fairq\.ack_0_1\(uuid\)/s, 'what is built upon a function that is gone is named');
+refused($node, 'SELECT * FROM builder.acks', '42883', qr/fairq\.ack\(uuid\) is gone with version 0\.1\.0/, qr/of this version/, 'and says so when it is called', 'built');
+is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('jobs', 100)", 'built'), 3, 'queues are served');
+$node->command_ok([ 'pg_dump', '-f', "$directory/built", $node->connstr('built') ], 'it is dumped');
+sql($node, 'CREATE DATABASE again');
+$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-f', "$directory/built", $node->connstr('again') ], 'and restored');
+sql($node, 'DROP FUNCTION fairq.ack_0_1(uuid) CASCADE', 'built');
+is(sql($node, "SELECT to_regclass('builder.acks') IS NULL", 'built'), 't', 'it can be dropped by hand');
 
 #
 # SQL that is newer than the library
