@@ -372,6 +372,13 @@ class Worker:
     def tasks(self, queue):
         return {row[0] for row in self.execute("SELECT id FROM fairq.tasks(%s)", (queue,))}
 
+    def headers_are_object(self, receipt):
+        """Of the task of a lease. Others are left alone by set_progress."""
+        queue, task_id, attempt = self.books.leases.get(receipt, (None, None, None))
+        return queue is not None and self.execute(
+            "SELECT coalesce(jsonb_typeof(headers), 'object') = 'object' FROM fairq.tasks(%s) WHERE id = %s",
+            (queue, task_id)) == [(True,)]
+
     def refused(self, receipts, at):
         """These were not good: so they must not be, unless they have run out."""
         for receipt in receipts:
@@ -519,8 +526,9 @@ class Worker:
             else:
                 self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
         elif function == "set_progress":
-            if not first:
-                self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
+            receipt = str(uuid.UUID(arguments["receipt"]))
+            if not first and self.headers_are_object(receipt):
+                self.refused([receipt], answer[0][0])
         elif function == "extend_many":
             good = {str(row[1]) for row in answer}
             self.refused(self.receipts(arguments["receipts"]) - good, self.now())
