@@ -31,6 +31,7 @@
 #include "storage/shmem.h"
 
 #include "cluster/node_call.h"
+#include "common/backend_end.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
@@ -138,6 +139,7 @@ _PG_init(void)
 		return;
 
 	settings_define();
+	backend_end_init();
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = shmem_request;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -7,7 +7,7 @@ CREATE FUNCTION fairq_internal.rows_of_queues(
     OUT max_ready_per_group bigint, OUT max_depth bigint, OUT keep_done interval, OUT durable_leases boolean,
     OUT charge text, OUT notify boolean, OUT group_weight real, OUT group_max_leased int, OUT group_rate real,
     OUT group_burst int, OUT paused boolean, OUT expire_after interval, OUT backoff_jitter float8,
-    OUT default_priority bigint, OUT group_required boolean, OUT node int, OUT missing int[])
+    OUT default_priority bigint, OUT group_required boolean, OUT max_lost int, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -62,7 +62,7 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE FUNCTION fairq_internal.rows_of_dead_tasks(
     OUT queue text, OUT id bigint, OUT group_key text, OUT payload jsonb, OUT headers jsonb,
     OUT priority bigint, OUT attempts int, OUT enqueued_at timestamptz, OUT last_error text,
-    OUT node int, OUT missing int[])
+    OUT name text, OUT lost int, OUT history jsonb, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -70,7 +70,7 @@ CREATE FUNCTION fairq_internal.rows_of_done_tasks(
     OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
     OUT run_at timestamptz, OUT priority bigint, OUT cost real, OUT attempts int, OUT outcome text, OUT group_key text,
     OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb,
-    OUT node int, OUT missing int[])
+    OUT name text, OUT lost int, OUT history jsonb, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 3000
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -98,7 +98,7 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE VIEW fairq.queues AS
 SELECT DISTINCT ON (queue) queue, owner, relation, policy, buckets, lease, max_attempts, backoff_base, backoff_max,
     max_ready, max_ready_per_group, max_depth, keep_done, durable_leases, charge, notify, group_weight, group_max_leased,
-    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, missing
+    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, max_lost, missing
 FROM fairq_internal.rows_of_queues()
 ORDER BY queue, node;
 
@@ -170,12 +170,12 @@ CREATE VIEW fairq.sessions AS
 SELECT session, name, role, opened_at, ttl, alive_until, bound, pid, leases, node, missing FROM fairq_internal.rows_of_sessions();
 
 CREATE VIEW fairq.dead_tasks AS
-SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, missing
+SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, name, lost, history, missing
 FROM fairq_internal.rows_of_dead_tasks();
 
 CREATE VIEW fairq.done_tasks AS
 SELECT queue, id, enqueued_at, claimed_at, done_at, run_at, priority, cost, attempts, outcome, group_key, payload, headers,
-    unique_key, last_error, result, missing
+    unique_key, last_error, result, name, lost, history, missing
 FROM fairq_internal.rows_of_done_tasks();
 
 CREATE VIEW fairq.dependencies AS

@@ -122,11 +122,12 @@ COMMENT ON COLUMN fairq.task.group_key IS 'whom it counts for';
 COMMENT ON COLUMN fairq.task.payload IS 'what it is about';
 COMMENT ON COLUMN fairq.task.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.task.priority IS 'its class or number, lower first';
-COMMENT ON COLUMN fairq.task.attempt IS 'which attempt this is, from 1';
+COMMENT ON COLUMN fairq.task.attempt IS 'which run this is: one more than have failed or were lost';
 COMMENT ON COLUMN fairq.task.enqueued_at IS 'when it was enqueued';
 COMMENT ON COLUMN fairq.task.lease_until IS 'when the lease ends, under a session unless a heartbeat comes; null from fairq.pop() and fairq.peek()';
 COMMENT ON COLUMN fairq.task.address IS 'its place in the order';
 COMMENT ON COLUMN fairq.task.expires_at IS 'it is not begun then or later; null: it does not expire';
+COMMENT ON COLUMN fairq.task.name IS 'what is to be done, for handlers and figures; null: none';
 
 COMMENT ON TYPE fairq.queue_task IS 'A task as a claimer of several queues gets it: the queue it is of, then the columns of fairq.task.';
 COMMENT ON COLUMN fairq.queue_task.queue IS 'the queue it is of';
@@ -136,11 +137,12 @@ COMMENT ON COLUMN fairq.queue_task.group_key IS 'whom it counts for';
 COMMENT ON COLUMN fairq.queue_task.payload IS 'what it is about';
 COMMENT ON COLUMN fairq.queue_task.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.queue_task.priority IS 'its class or number, lower first';
-COMMENT ON COLUMN fairq.queue_task.attempt IS 'which attempt this is, from 1';
+COMMENT ON COLUMN fairq.queue_task.attempt IS 'which run this is: one more than have failed or were lost';
 COMMENT ON COLUMN fairq.queue_task.enqueued_at IS 'when it was enqueued';
 COMMENT ON COLUMN fairq.queue_task.lease_until IS 'when the lease ends, under a session unless a heartbeat comes';
 COMMENT ON COLUMN fairq.queue_task.address IS 'its place in the order';
 COMMENT ON COLUMN fairq.queue_task.expires_at IS 'it is not begun then or later; null: it does not expire';
+COMMENT ON COLUMN fairq.queue_task.name IS 'what is to be done, for handlers and figures; null: none';
 
 COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it.';
 COMMENT ON COLUMN fairq.task_status.id IS 'its id, for its whole life';
@@ -150,7 +152,7 @@ COMMENT ON COLUMN fairq.task_status.payload IS 'what it is about';
 COMMENT ON COLUMN fairq.task_status.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.task_status.priority IS 'its class or number, lower first';
 COMMENT ON COLUMN fairq.task_status.cost IS 'what it counts for in the share of its group';
-COMMENT ON COLUMN fairq.task_status.attempts IS 'how many attempts have ended';
+COMMENT ON COLUMN fairq.task_status.attempts IS 'how many have failed';
 COMMENT ON COLUMN fairq.task_status.max_attempts IS 'after how many it is dead; 0: no limit';
 COMMENT ON COLUMN fairq.task_status.enqueued_at IS 'when it was enqueued';
 COMMENT ON COLUMN fairq.task_status.run_at IS 'when it is due, or last was; null: never';
@@ -160,6 +162,10 @@ COMMENT ON COLUMN fairq.task_status.unique_key IS 'of its key one task waits at 
 COMMENT ON COLUMN fairq.task_status.last_error IS 'of the last attempt that gave one';
 COMMENT ON COLUMN fairq.task_status.expires_at IS 'it is not begun then or later; null: it does not expire';
 COMMENT ON COLUMN fairq.task_status.lease IS 'for how long it is leased; null: as the queue has it';
+COMMENT ON COLUMN fairq.task_status.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.task_status.lost IS 'how many leases have ended without an answer';
+COMMENT ON COLUMN fairq.task_status.max_lost IS 'after how many of these it is dead; 0: no limit';
+COMMENT ON COLUMN fairq.task_status.history IS 'its last ten ends that were failures or losses; null: none';
 
 COMMENT ON TYPE fairq.task_done IS 'What is kept of a task that is done.';
 COMMENT ON COLUMN fairq.task_done.id IS 'its id, for its whole life';
@@ -169,7 +175,7 @@ COMMENT ON COLUMN fairq.task_done.done_at IS 'when it was done';
 COMMENT ON COLUMN fairq.task_done.run_at IS 'when it was due last; null: never';
 COMMENT ON COLUMN fairq.task_done.priority IS 'its class or number, lower first';
 COMMENT ON COLUMN fairq.task_done.cost IS 'what it counted for in the share of its group';
-COMMENT ON COLUMN fairq.task_done.attempts IS 'how many attempts there were';
+COMMENT ON COLUMN fairq.task_done.attempts IS 'how many were answered';
 COMMENT ON COLUMN fairq.task_done.outcome IS 'acked, cancelled, dead or expired';
 COMMENT ON COLUMN fairq.task_done.group_key IS 'whom it counted for';
 COMMENT ON COLUMN fairq.task_done.payload IS 'what it was about';
@@ -177,6 +183,9 @@ COMMENT ON COLUMN fairq.task_done.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.task_done.unique_key IS 'of its key one task waits at most; null: none';
 COMMENT ON COLUMN fairq.task_done.last_error IS 'of the last attempt that gave one';
 COMMENT ON COLUMN fairq.task_done.result IS 'what fairq.ack() was given';
+COMMENT ON COLUMN fairq.task_done.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.task_done.lost IS 'how many leases have ended without an answer; null: none';
+COMMENT ON COLUMN fairq.task_done.history IS 'its last ten ends that were failures or losses; null: none';
 
 COMMENT ON TYPE fairq.outcome IS 'How a task has ended, or its present state if it has not.';
 COMMENT ON COLUMN fairq.outcome.state IS 'acked, dead, cancelled or expired; else its present state';
@@ -227,6 +236,7 @@ COMMENT ON COLUMN fairq.queues.expire_after IS 'how long a task has that was giv
 COMMENT ON COLUMN fairq.queues.backoff_jitter IS 'how much of a wait is left to chance, from 0 to 1';
 COMMENT ON COLUMN fairq.queues.default_priority IS 'the priority of tasks that are given none';
 COMMENT ON COLUMN fairq.queues.group_required IS 'whether a task has to have a group key';
+COMMENT ON COLUMN fairq.queues.max_lost IS 'after how many lost leases a task is dead; 0: no limit';
 
 COMMENT ON VIEW fairq.queue_stats IS 'For each queue that one may read, to pg_monitor for all: how many tasks there are in each state, and what happened since stats_reset.';
 COMMENT ON COLUMN fairq.queue_stats.queue IS 'its name';
@@ -333,6 +343,9 @@ COMMENT ON COLUMN fairq.dead_tasks.priority IS 'its class or number';
 COMMENT ON COLUMN fairq.dead_tasks.attempts IS 'how many have failed';
 COMMENT ON COLUMN fairq.dead_tasks.enqueued_at IS 'when it was enqueued';
 COMMENT ON COLUMN fairq.dead_tasks.last_error IS 'of the last attempt that gave one';
+COMMENT ON COLUMN fairq.dead_tasks.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.dead_tasks.lost IS 'how many leases have ended without an answer';
+COMMENT ON COLUMN fairq.dead_tasks.history IS 'its last ten ends that were failures or losses; null: none';
 
 COMMENT ON VIEW fairq.done_tasks IS 'The done tasks that queues have kept, in the tables that one may read.';
 COMMENT ON COLUMN fairq.done_tasks.queue IS 'the queue';
@@ -343,7 +356,7 @@ COMMENT ON COLUMN fairq.done_tasks.done_at IS 'when it was acknowledged or remov
 COMMENT ON COLUMN fairq.done_tasks.run_at IS 'when it was due; null: at once';
 COMMENT ON COLUMN fairq.done_tasks.priority IS 'its class or number';
 COMMENT ON COLUMN fairq.done_tasks.cost IS 'what it counted for';
-COMMENT ON COLUMN fairq.done_tasks.attempts IS 'which attempt succeeded; else how many failed';
+COMMENT ON COLUMN fairq.done_tasks.attempts IS 'how many were answered';
 COMMENT ON COLUMN fairq.done_tasks.outcome IS 'acked, cancelled, dead or expired';
 COMMENT ON COLUMN fairq.done_tasks.group_key IS 'whom it counted for';
 COMMENT ON COLUMN fairq.done_tasks.payload IS 'what it was about';
@@ -351,6 +364,9 @@ COMMENT ON COLUMN fairq.done_tasks.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.done_tasks.unique_key IS 'its key; null: none';
 COMMENT ON COLUMN fairq.done_tasks.last_error IS 'of the last attempt that gave one';
 COMMENT ON COLUMN fairq.done_tasks.result IS 'what fairq.ack() was given';
+COMMENT ON COLUMN fairq.done_tasks.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.done_tasks.lost IS 'how many leases have ended without an answer; null: none';
+COMMENT ON COLUMN fairq.done_tasks.history IS 'its last ten ends that were failures or losses; null: none';
 
 COMMENT ON VIEW fairq.topics IS 'The subscriptions of the queues of this database.';
 COMMENT ON COLUMN fairq.topics.topic IS 'the topic, with the wildcards * and #';

@@ -486,6 +486,7 @@ leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
 	{
 		wheel_unlink(partition, ref->entry);
 		lease->deadline = deadline;
+		lease->excused = false;
 		wheel_schedule(partition, ref->entry);
 		copy_lease(ref->entry, info);
 	}

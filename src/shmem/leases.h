@@ -47,6 +47,7 @@ typedef struct LeaseInfo
 	TimestampTz started;		/* when it was claimed */
 	bool		overflow;		/* its task's row says it is in the overflow */
 	bool		settling;
+	bool		excused;		/* should it run out, it is not lost */
 	bool		durable;		/* it has a row in fairq.durable_lease ... */
 	ItemPointerData durable_tid;	/* ... which was seen there */
 	uint64		receipt;		/* first half of its receipt; 0: as usual */

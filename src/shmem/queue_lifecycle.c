@@ -106,6 +106,6 @@ queue_lifecycle_settings_changed(Oid relation)
 	if (queue != NULL)
 	{
 		pg_atomic_fetch_add_u32(&queue->published.changes, 1);
-		waiters_settings_changed(queue);
+		waiters_look_anew(queue);
 	}
 }

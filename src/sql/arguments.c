@@ -36,6 +36,7 @@
 #define MAX_CLAIM		100000
 #define MAX_GROUP_KEY	1024
 #define MAX_UNIQUE_KEY	1024
+#define MAX_TASK_NAME	100
 #define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
 
 /* The queue that the call at hand names, for messages; NULL: none (yet). */
@@ -252,12 +253,12 @@ arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback)
 }
 
 static int
-max_attempts_argument(FunctionCallInfo fcinfo, int number, int fallback)
+max_argument(FunctionCallInfo fcinfo, int number, const char *argument, int fallback)
 {
 	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
 
 	if (!PG_ARGISNULL(number) && max < 0)
-		arguments_invalid(fcinfo, "max_attempts", psprintf("%d", max),
+		arguments_invalid(fcinfo, argument, psprintf("%d", max),
 						  "It must be 0, for no limit, or more.");
 	return max;
 }
@@ -503,6 +504,16 @@ check_unique_key(FunctionCallInfo fcinfo, const text *key, const char *or)
 							 psprintf("It must have 1 to %d bytes%s.", MAX_UNIQUE_KEY, or));
 }
 
+/* Check the name of what a task does. */
+static void
+check_name(FunctionCallInfo fcinfo, const text *name)
+{
+	if (VARSIZE_ANY_EXHDR(name) == 0 || VARSIZE_ANY_EXHDR(name) > MAX_TASK_NAME)
+		arguments_bad_length(fcinfo, "name", VARSIZE_ANY_EXHDR(name),
+							 psprintf("It must have 1 to %d bytes, or be null for none.",
+									  MAX_TASK_NAME));
+}
+
 /* The unique key that a call is about. */
 text *
 arguments_unique_key(FunctionCallInfo fcinfo, int number)
@@ -564,6 +575,8 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, NewTask *ta
 								   info->name, FAIRQ_CLASSES - 1));
 	if (task->unique_key != NULL)
 		check_unique_key(fcinfo, task->unique_key, ", or be null for none");
+	if (task->name != NULL)
+		check_name(fcinfo, task->name);
 	if (task->run_at == DT_NOEND)
 		arguments_invalid(fcinfo, "run_at", "infinity",
 						  "Give a time that comes, or leave it out.");
@@ -633,10 +646,11 @@ arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_keys)
 }
 
 /*
- * The task that enqueue and publish are given: arguments 1 to 13.
+ * The task that enqueue and publish are given: arguments 1 to 13, and those
+ * from name on.
  */
 void
-arguments_task(FunctionCallInfo fcinfo, NewTask *task)
+arguments_task(FunctionCallInfo fcinfo, int name, NewTask *task)
 {
 	int64		delay;
 
@@ -662,7 +676,7 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	if (task->has_priority)
 		task->priority = PG_GETARG_INT64(3);
 	task->cost = PG_ARGISNULL(4) ? 1 : arguments_cost(fcinfo, PG_GETARG_FLOAT8(4));
-	task->max_attempts = max_attempts_argument(fcinfo, 8, -1);
+	task->max_attempts = max_argument(fcinfo, 8, "max_attempts", -1);
 	(void) arguments_duration(fcinfo, 9, "lease", 0, false);
 	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
 	task->expires_at = PG_ARGISNULL(11) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(11);
@@ -672,6 +686,8 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	task->has_headers = !PG_ARGISNULL(10);
 	if (task->has_headers)
 		task->headers = PG_GETARG_DATUM(10);
+	task->name = PG_ARGISNULL(name) ? NULL : PG_GETARG_TEXT_PP(name);
+	task->max_lost = max_argument(fcinfo, name + 1, "max_lost", -1);
 }
 
 /*

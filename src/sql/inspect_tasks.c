@@ -207,19 +207,20 @@ inspect_tasks_state(QueueInfo *info, int64 id, char row_state, bool addressed,
 }
 
 /*
- * One row of type fairq.task_status, if it is in the state and the group asked
- * for (NULL: any).
+ * One row of type fairq.task_status, if it is in the state, of the group and of
+ * the name asked for (NULL: any).
  */
 static void
 put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
-		   TupleDesc tupdesc, const char *wanted_state, const text *group)
+		   TupleDesc tupdesc, const char *wanted_state, const text *group,
+		   const text *name)
 {
 	static const QueueColumn shown[] = {
 		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
 		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
 		COLUMN_ENQUEUED_AT, COLUMN_RUN_AT, COLUMN_LEASE /* lease_until */ ,
 		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR, COLUMN_EXPIRES_AT,
-		COLUMN_LEASE
+		COLUMN_LEASE, COLUMN_NAME, COLUMN_LOST, COLUMN_MAX_LOST, COLUMN_HISTORY
 	};
 	Datum		row[MaxHeapAttributeNumber];
 	bool		row_nulls[MaxHeapAttributeNumber];
@@ -245,7 +246,11 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 								!nulls[12], &lease, &leased);
 	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
 		return;
-	if (group != NULL && !row_reader_same_group(DatumGetTextPP(values[2]), group))
+	if (group != NULL && !row_reader_same_text(DatumGetTextPP(values[2]), group))
+		return;
+
+	if (name != NULL &&
+		(nulls[17] || !row_reader_same_text(DatumGetTextPP(values[17]), name)))
 		return;
 
 	values[1] = CStringGetTextDatum(state);
@@ -254,6 +259,12 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		values[8] = Int32GetDatum(info->max_attempts);
 		nulls[8] = false;
 	}
+	if (nulls[18])
+		values[18] = Int32GetDatum(0);
+	nulls[18] = false;
+	if (nulls[19])
+		values[19] = Int32GetDatum(info->max_lost);
+	nulls[19] = false;
 	nulls[11] = !leased || !leases_until(&lease, &until);
 	if (!nulls[11])
 		values[11] = TimestampTzGetDatum(until);
@@ -280,7 +291,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	tuple = row_scan_task(rel, info, PG_GETARG_INT64(1));
 	if (tuple != NULL)
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), NULL, NULL);
+				   RelationGetDescr(rel), NULL, NULL, NULL);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }
@@ -310,7 +321,7 @@ fairq_get_task_by_key(PG_FUNCTION_ARGS)
 		HeapTuple	tuple = row_scan_task(rel, info, rows[i].id);
 
 		if (tuple != NULL)
-			put_status(rsinfo, info, tuple, RelationGetDescr(rel), NULL, NULL);
+			put_status(rsinfo, info, tuple, RelationGetDescr(rel), NULL, NULL, NULL);
 	}
 	relation_close(rel, NoLock);
 	return (Datum) 0;
@@ -339,7 +350,7 @@ inspect_tasks_wanted(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * fairq.tasks(queue, state, group_key): all tasks, or some.
+ * fairq.tasks(queue, state, group_key, name): all tasks, or some.
  */
 Datum
 fairq_tasks(PG_FUNCTION_ARGS)
@@ -350,6 +361,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	HeapTuple	tuple;
 	char	   *state;
 	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
+	text	   *name = PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3);
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
@@ -359,7 +371,7 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	row_scan_begin(&scan, rel, info);
 	while ((tuple = row_scan_next(&scan)) != NULL)
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), state, group);
+				   RelationGetDescr(rel), state, group, name);
 	row_scan_end(&scan);
 	relation_close(rel, NoLock);
 	return (Datum) 0;

@@ -157,7 +157,7 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
 	}
 	leases_settle(&lease->ref, lease);
 	pending_settled(lease);
-	ended_tasks_add(&claim->ended, row, ARCHIVE_ACKED, lease->attempt, lease->started);
+	ended_tasks_add(&claim->ended, row, ARCHIVE_ACKED, lease->started);
 	stats_tally(state, QUEUE_ACKED, 1);
 	stats_tally(state, row_reader_depth(row), -1);
 	return true;
@@ -237,7 +237,8 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	lease.queue = claim->queue;
 	lease.task = DatumGetInt64(row_value(row, COLUMN_ID));
 	lease.tid = row->tuple.t_self;
-	lease.attempt = Min(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), PG_INT32_MAX - 1) + 1;
+	lease.attempt = (int) Min((int64) DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) +
+							  row_reader_lost(row), PG_INT32_MAX - 1) + 1;
 	lease.started = claim->now;
 	lease.deadline = deadline;
 	lease.group = group.group;

@@ -38,6 +38,17 @@ static LaneEntry hand[2 * LANE_WINDOW];
 static Lane *hand_lanes[2 * LANE_WINDOW];
 static int	in_hand = 0;
 
+/*
+ * And what is set aside until the claim ends: suspects that it may not have.
+ * Then they go back as they were, and nobody is told, or claims that may not
+ * have them either would wake each other for ever.
+ */
+#define ASIDE_MAX		64
+
+static LaneEntry aside[ASIDE_MAX];
+static Lane *aside_lanes[ASIDE_MAX];
+static int	aside_count = 0;
+
 /* Give back what is in hand, but for the first kept entries. */
 static void
 give_back(int kept)
@@ -57,7 +68,34 @@ void
 claim_at_abort(void)
 {
 	give_back(0);
+	claim_give_back_aside();
 	transit_horizon_ends();
+}
+
+/*
+ * The claim ends, or looks again: what was set aside goes back.  Never fails.
+ */
+void
+claim_give_back_aside(void)
+{
+	while (aside_count > 0)
+	{
+		aside_count--;
+		lanes_return_entry(aside_lanes[aside_count], &aside[aside_count]);
+	}
+}
+
+/*
+ * Set what is in hand aside, by number.  Returns false if there is no room.
+ */
+static bool
+set_aside(int number)
+{
+	if (aside_count == ASIDE_MAX)
+		return false;
+	aside[aside_count] = hand[number];
+	aside_lanes[aside_count++] = hand_lanes[number];
+	return true;
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -439,8 +477,19 @@ lease_held(Claim *claim, int class, int max)
 				queue_order_overflow_lost(info->state, class, lanes_entry_task(&hand[i]));
 			continue;
 		}
+		if (unlikely(!claim_admits(claim)))
+		{
+			row_reader_unlock(row);
+			if (set_aside(i))
+				continue;
+			claim->full = true;
+			n = i;
+			break;
+		}
 		if (!claim_grant(claim, lane, &hand[i], &task_finish, &limit))
 		{
+			if (unlikely(claim->alone))
+				claim_alone_not(claim);
 			/* By now the group may have it: then whoever comes next may. */
 			if (limit != NO_LIMIT &&
 				!parking_park(limit, &claim->at_limit, lane, &hand[i], false))
@@ -455,10 +504,19 @@ lease_held(Claim *claim, int class, int max)
 			start = virtual_time_max(start, s);
 			finish = virtual_time_max(finish, task_finish);
 		}
+		if (unlikely(claim->alone))
+		{
+			claim->full = true;
+			n = i + 1;
+			break;
+		}
 	}
 	give_back(n);
 	in_hand = 0;
-	transit_horizon_ends();
+	if (likely(aside_count == 0))
+		transit_horizon_ends();
+	else
+		claim->drained = false;
 	if (start.whole != PG_INT64_MIN)
 		queue_order_advance(order, start, finish);
 	claim_tell_served(claim, order);
@@ -501,9 +559,9 @@ claim_from_lanes(Claim *claim)
 	QueueState *state = claim->info->state;
 	int			max = claim->request->max_tasks;
 
-	for (int class = 0; class < state->classes && claim->got < max; class++)
+	for (int class = 0; class < state->classes && claim->got < max && !claim->full; class++)
 	{
-		while (claim->got < max)
+		while (claim->got < max && !claim->full)
 		{
 			int			want = Min(max - claim->got, LANE_WINDOW);
 			int			got = claim->got;
