@@ -95,19 +95,28 @@ max_lost_of(RowReader *row)
 }
 
 /*
+ * How a lease was lost.
+ */
+static const char *
+reason(const LeaseInfo *lease)
+{
+	return (lease->session != NO_SESSION && sessions_alive_until(lease->session) == 0) ?
+		"session over" : "lease expired";
+}
+
+/*
  * What is said of a task that was lost for the n-th time.
  */
 static text *
-lost_error(const LeaseInfo *lease, int n, TimestampTz now)
+lost_error(const LeaseInfo *lease, int n)
 {
-	bool		over = (lease->session != NO_SESSION &&
-						sessions_alive_until(lease->session) == 0);
+	TimestampTz now = GetCurrentTimestamp();
 
 	return cstring_to_text(psprintf("lost %d %s, the last time by %s after %.1f s: %s",
 									n, n == 1 ? "time" : "times",
 									task_history_worker(lease),
 									Max(now - lease->started, 0) / (double) USECS_PER_SEC,
-									over ? "session over" : "lease expired"));
+									reason(lease)));
 }
 
 /*
@@ -136,16 +145,15 @@ static bool
 lose(LostLeases *leases, const LeaseInfo *lease)
 {
 	RowReader  *row = &leases->row;
-	TimestampTz now = GetCurrentTimestamp();
 	int			lost = Min(row_reader_lost(row), PG_INT32_MAX - 1) + 1;
 	int			max_lost = max_lost_of(row);
 	bool		dead = (max_lost > 0 && lost >= max_lost);
 	bool		failed = task_history_has_failed(row);
-	text	   *error = lost_error(lease, lost, now);
+	text	   *error = lost_error(lease, lost);
 
 	row_value(row, COLUMN_LOST) = Int32GetDatum(lost);
 	row_is_null(row, COLUMN_LOST) = false;
-	task_history_add(row, lease, true, error);
+	task_history_add(row, lease, true, cstring_to_text(reason(lease)));
 	set_error(row, error, failed, dead);
 	if (dead)
 		return put_back_dead(row, false);
