@@ -1,4 +1,4 @@
--- Types that 0.1.0 lacks: the update script makes them from here.
+-- Types that 0.1.0 lacks.
 CREATE TYPE fairq.queue_task AS (
     queue pg_catalog.text,
     id pg_catalog.int8,

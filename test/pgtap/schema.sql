@@ -6,7 +6,7 @@ BEGIN;
 SELECT no_plan();
 
 -- The extension.
-SELECT is(extversion, '0.2.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
+SELECT is(extversion, '0.3.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.dependency', 'fairq.group_setting', 'fairq.queue', 'fairq.schedule', 'fairq.topic', 'fairq_internal.arrived', 'fairq_internal.departing', 'fairq_internal.node', 'fairq_internal.remembered_key'], 'pg_dump carries the settings of queues, schedules, and what waits for what')
     FROM pg_extension WHERE extname = 'pgfairq';

@@ -107,7 +107,7 @@ def exported():
 def retired():
     """What a script of a released version names and the library has not."""
     there = set(symbols())
-    scripts = sorted(glob.glob("test/upgrade/pgfairq--*.sql"))
+    scripts = sorted(glob.glob("test/upgrade/pgfairq*--*.sql"))
     named = [(script, symbol) for script in scripts
              for symbol in re.findall(r"'MODULE_PATHNAME', '(\w+)'", read(script))]
     if len(named) < 60 * len(scripts) or not scripts:
