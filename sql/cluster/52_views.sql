@@ -89,7 +89,7 @@ CREATE FUNCTION fairq_internal.rows_of_schedules(
     OUT overlap boolean, OUT active boolean, OUT next_run timestamptz, OUT last_run timestamptz,
     OUT last_task bigint, OUT skipped bigint, OUT failures int, OUT last_error text, OUT last_error_at timestamptz,
     OUT group_key text, OUT priority bigint, OUT cost float8, OUT payload jsonb, OUT headers jsonb,
-    OUT node int, OUT missing int[])
+    OUT task_name text, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -98,7 +98,7 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE VIEW fairq.queues AS
 SELECT DISTINCT ON (queue) queue, owner, relation, policy, buckets, lease, max_attempts, backoff_base, backoff_max,
     max_ready, max_ready_per_group, max_depth, keep_done, durable_leases, charge, notify, group_weight, group_max_leased,
-    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, max_lost, missing
+    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, missing, max_lost
 FROM fairq_internal.rows_of_queues()
 ORDER BY queue, node;
 
@@ -113,7 +113,7 @@ SELECT DISTINCT topic, queue, missing FROM fairq_internal.rows_of_topics();
 -- One node has a schedule that is active.
 CREATE VIEW fairq.schedules AS
 SELECT DISTINCT ON (name) name, queue, owner, cron, timezone, catch_up, overlap, active, next_run, last_run, last_task,
-    skipped, failures, last_error, last_error_at, group_key, priority, cost, payload, headers, missing
+    skipped, failures, last_error, last_error_at, group_key, priority, cost, payload, headers, missing, task_name
 FROM fairq_internal.rows_of_schedules()
 ORDER BY name, active DESC, last_run DESC NULLS LAST, node;
 
@@ -170,12 +170,12 @@ CREATE VIEW fairq.sessions AS
 SELECT session, name, role, opened_at, ttl, alive_until, bound, pid, leases, node, missing FROM fairq_internal.rows_of_sessions();
 
 CREATE VIEW fairq.dead_tasks AS
-SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, name, lost, history, missing
+SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, missing, name, lost, history
 FROM fairq_internal.rows_of_dead_tasks();
 
 CREATE VIEW fairq.done_tasks AS
 SELECT queue, id, enqueued_at, claimed_at, done_at, run_at, priority, cost, attempts, outcome, group_key, payload, headers,
-    unique_key, last_error, result, name, lost, history, missing
+    unique_key, last_error, result, missing, name, lost, history
 FROM fairq_internal.rows_of_done_tasks();
 
 CREATE VIEW fairq.dependencies AS

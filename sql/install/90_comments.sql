@@ -400,6 +400,7 @@ COMMENT ON COLUMN fairq.schedules.priority IS 'of its tasks; null is the default
 COMMENT ON COLUMN fairq.schedules.cost IS 'of its tasks';
 COMMENT ON COLUMN fairq.schedules.payload IS 'of its tasks; null to who may not act as the owner';
 COMMENT ON COLUMN fairq.schedules.headers IS 'of its tasks, without what a tick adds; null to who may not act as the owner';
+COMMENT ON COLUMN fairq.schedules.task_name IS 'the name of its tasks; null: none';
 
 -- ---------------------------------------------------------------------------
 -- What is not for applications

@@ -7,6 +7,14 @@
 -- What changes its arguments or columns goes first
 -- ---------------------------------------------------------------------------
 
+DROP FUNCTION fairq.create_queue;
+DROP FUNCTION fairq.alter_queue;
+DROP FUNCTION fairq.enqueue;
+DROP FUNCTION fairq.enqueue_many;
+DROP FUNCTION fairq.publish;
+DROP FUNCTION fairq.schedule;
+DROP FUNCTION fairq.tasks;
+
 -- The twins, which are found by name when a call is made: all are made anew below. And the
 -- functions that views read, until these are replaced: their columns may change.
 DO $$
@@ -28,6 +36,18 @@ BEGIN
     END LOOP;
 END
 $$;
+
+ALTER TYPE fairq.task ADD ATTRIBUTE name pg_catalog.text;
+ALTER TYPE fairq.queue_task ADD ATTRIBUTE name pg_catalog.text;
+ALTER TYPE fairq.task_status
+    ADD ATTRIBUTE name pg_catalog.text,
+    ADD ATTRIBUTE lost pg_catalog.int4,
+    ADD ATTRIBUTE max_lost pg_catalog.int4,
+    ADD ATTRIBUTE history pg_catalog.jsonb;
+ALTER TYPE fairq.task_done
+    ADD ATTRIBUTE name pg_catalog.text,
+    ADD ATTRIBUTE lost pg_catalog.int4,
+    ADD ATTRIBUTE history pg_catalog.jsonb;
 
 -- ---------------------------------------------------------------------------
 -- What is as in a new database
