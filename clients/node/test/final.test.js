@@ -8,6 +8,7 @@
 
 const test = require('node:test');
 const assert = require('node:assert');
+const { DatabaseError } = require('pg');
 const { RetryLater, Snooze, Unrecoverable, Worker } = require('pgfairq');
 const { newQueue, until } = require('./support.js');
 
@@ -101,6 +102,16 @@ test('an error that cannot be looked at, or has no delay, is a failure like othe
   const errors = (await queue.list({ state: 'scheduled' })).map((task) => task.lastError.split('\n')[0]).sort();
   assert.match(errors[0], /^TypeError: not to be looked at$/);
   assert.match(errors[1], /^TypeError: the delay of RetryLater is an object/);
+});
+
+test('a commit that fails with an error of the list', async (t) => {
+  const { queue, rows, start } = await newQueue(t, { backoffBase: '1 h' }, 'CREATE TABLE sent (task bigint UNIQUE DEFERRABLE INITIALLY DEFERRED)');
+  await queue.add('twice');
+  const worker = start((task, { tx }) => tx.query('INSERT INTO sent VALUES (1), (1)'), { giveUpOn: [DatabaseError] });
+  await until('it has failed', () => worker.seen.failed.length === 1);
+  const [dead] = await queue.list({ state: 'dead' });
+  assert.match(dead.lastError, /duplicate key/);
+  assert.deepStrictEqual(await rows('SELECT * FROM sent'), []);
 });
 
 test('what is no class of errors is refused', () => {

@@ -157,6 +157,21 @@ def test_a_list_of_everything(make_queue):
     assert sorted(one.payload for one in queue.tasks("scheduled")) == ["retry", "snooze", "unknown"]
 
 
+def test_a_commit_that_fails(make_queue):
+    queue = make_queue(backoff_base=3600)
+    table = f'"{queue.name}"'
+    with psycopg.connect(make_queue.conninfo, autocommit=True) as connection:
+        connection.execute(f"CREATE TABLE {table} (payload int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+
+    @queue.task(give_up_on=psycopg.errors.UniqueViolation)
+    def twice(payload, context):
+        context.connection.execute(f"INSERT INTO {table} VALUES (1), (1)")
+
+    queue.enqueue(1)
+    Worker(queue).run(drain=True)
+    assert [(one.attempts, one.last_error.split(":")[0]) for one in queue.dead()] == [(1, "psycopg.errors.UniqueViolation")]
+
+
 def test_what_is_no_exception(make_queue):
     queue = make_queue()
     for wrong in ("ValueError", ValueError("x"), [ValueError, None], int, KeyboardInterrupt, None):
