@@ -106,6 +106,10 @@ def source_figures(source):
         "max_charge": constant(source, "FAIRQ_MAX_CHARGE"),
         "max_weight": constant(source, "FAIRQ_MAX_WEIGHT"),
         "max_any": constant(source, "WAITERS_SEATS"),
+        "max_task_name": constant(source, "MAX_TASK_NAME"),
+        "history_ends": constant(source, "HISTORY_ENDS"),
+        "history_text": constant(source, "HISTORY_TEXT"),
+        "suspect_tasks": constant(source, "SUSPECT_TASKS"),
     }
 
 
