@@ -60,6 +60,11 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_queues(
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
 
+CREATE OR REPLACE FUNCTION fairq_internal.histograms_of_queues(
+    OUT queue text, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 400
+AS 'MODULE_PATHNAME', 'fairq_histograms_of_queues';
+
 CREATE OR REPLACE FUNCTION fairq.reset_stats(queue text)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_reset_stats';
@@ -74,7 +79,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_groups(
     OUT queue text, OUT group_key text, OUT ready bigint, OUT overflow bigint, OUT leased bigint,
     OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
     OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT share_error float8,
-    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8)
+    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8, OUT group_id uuid)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_groups';
 
@@ -84,7 +89,7 @@ AS 'MODULE_PATHNAME', 'fairq_get_task_position';
 
 CREATE OR REPLACE FUNCTION fairq_internal.live_leases(
     OUT queue text, OUT id bigint, OUT receipt uuid, OUT lease_until timestamptz,
-    OUT attempt int, OUT state text, OUT pid int)
+    OUT attempt int, OUT state text, OUT pid int, OUT deadline timestamptz)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_live_leases';
 

@@ -49,11 +49,13 @@ INSERT INTO contract
         ('group_stats', 'leased', 'bigint'), ('group_stats', 'weight', 'real'), ('group_stats', 'max_leased', 'integer'), ('group_stats', 'rate', 'real'),
         ('group_stats', 'burst', 'integer'), ('group_stats', 'tokens', 'double precision'), ('group_stats', 'paused', 'boolean'), ('group_stats', 'served', 'bigint'),
         ('group_stats', 'share', 'double precision'), ('group_stats', 'expected_share', 'double precision'), ('group_stats', 'share_error', 'double precision'),
-        ('group_stats', 'oldest_wait', 'interval'), ('group_stats', 'run_time', 'interval'),
+        ('group_stats', 'oldest_wait', 'interval'), ('group_stats', 'run_time', 'interval'), ('group_stats', 'group_id', 'uuid'),
+        ('queue_histograms', 'queue', 'text'), ('queue_histograms', 'kind', 'text'), ('queue_histograms', 'le', 'double precision'), ('queue_histograms', 'count', 'bigint'),
+        ('queue_histograms', 'sum', 'double precision'),
         ('group_settings', 'queue', 'text'), ('group_settings', 'group_key', 'text'), ('group_settings', 'weight', 'real'), ('group_settings', 'max_leased', 'integer'),
-        ('group_settings', 'rate', 'real'), ('group_settings', 'burst', 'integer'), ('group_settings', 'paused', 'boolean'),
+        ('group_settings', 'rate', 'real'), ('group_settings', 'burst', 'integer'), ('group_settings', 'paused', 'boolean'), ('group_settings', 'group_id', 'uuid'),
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
-        ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
+        ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'), ('leases', 'deadline', 'timestamp with time zone'),
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
         ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
         ('topics', 'topic', 'text'), ('topics', 'queue', 'text'),
@@ -69,7 +71,7 @@ INSERT INTO contract
         ('done_tasks', 'payload', 'jsonb'), ('done_tasks', 'attempts', 'integer'), ('done_tasks', 'enqueued_at', 'timestamp with time zone'),
         ('done_tasks', 'claimed_at', 'timestamp with time zone'), ('done_tasks', 'done_at', 'timestamp with time zone'), ('done_tasks', 'last_error', 'text'),
         ('done_tasks', 'result', 'jsonb');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'queue_histograms', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 -- \d+ says what each is for, and each of its columns.
 SELECT is_empty($$SELECT c.oid::regclass, obj_description(c.oid, 'pg_class') FROM pg_class c WHERE relnamespace = 'fairq'::regnamespace AND relkind = 'v'

@@ -66,8 +66,16 @@ UPDATE fairq.q_sta SET enqueued_at = now() - interval '10 s' * (payload::text)::
 SELECT count(*) FROM fairq.claim('sta', 50);
 SELECT count(*) FROM fairq.claim('sta', 100);
 SELECT wait_p50 BETWEEN '500 s' AND '560 s', wait_p95 BETWEEN '950 s' AND '1060 s', wait_p99 BETWEEN '990 s' AND '1120 s' FROM fairq.queue_stats WHERE queue = 'sta';
+-- As histograms that can be added up: how many were not longer than each of 20 lengths, exactly, and how long all were.
+CREATE FUNCTION pg_temp.histogram(name text, what text) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(le || ':' || count, ' ' ORDER BY le) FILTER (WHERE count > 0) FROM fairq.queue_histograms WHERE queue = name AND kind = what
+$$;
+SELECT pg_temp.histogram('sta', 'wait'), pg_temp.histogram('sta', 'run') IS NULL;
+SELECT kind, count(*), bool_and(sum BETWEEN 50500 AND 56000 OR kind = 'run' AND sum = 0), max(count) FROM fairq.queue_histograms WHERE queue = 'sta' GROUP BY 1 ORDER BY 1;
+SELECT string_agg(le::text, ' ' ORDER BY le) FROM fairq.queue_histograms WHERE queue = 'sta' AND kind = 'run';
 -- What nobody should write does no harm: 0, or 17 years at most.
 SELECT fairq.reset_stats('sta');
+SELECT count(*), sum(count), max(sum) FROM fairq.queue_histograms WHERE queue = 'sta';
 SELECT count(fairq.enqueue('sta', to_jsonb(n))) FROM generate_series(1, 4) n;
 UPDATE fairq.q_sta SET enqueued_at = (ARRAY['infinity', '-infinity', '4714-11-24 BC', '294276-12-31']::timestamptz[])[payload::text::int] WHERE address IS NOT NULL AND id > :id + 100;
 SELECT count(*) FROM fairq.claim('sta', 10);
