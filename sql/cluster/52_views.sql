@@ -22,7 +22,7 @@ CREATE FUNCTION fairq_internal.rows_of_queue_stats(
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
     OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint,
-    OUT node int, OUT missing int[])
+    OUT near_lease_end bigint, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -53,7 +53,7 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
 CREATE FUNCTION fairq_internal.rows_of_leases(
     OUT queue text, OUT id bigint, OUT receipt uuid, OUT lease_until timestamptz,
-    OUT attempt int, OUT state text, OUT pid int, OUT deadline timestamptz, OUT node int, OUT missing int[])
+    OUT attempt int, OUT state text, OUT pid int, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 300
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -142,7 +142,8 @@ SELECT queue,
     (sum(payload_avg * enqueued::numeric) / nullif(sum(enqueued) FILTER (WHERE payload_avg IS NOT NULL), 0))::bigint AS payload_avg,
     max(payload_p50) AS payload_p50, max(payload_p95) AS payload_p95, max(payload_max) AS payload_max,
     min(stats_reset) AS stats_reset, sum(expired_tasks)::bigint AS expired_tasks,
-    sum(deduplicated)::bigint AS deduplicated, sum(snoozed)::bigint AS snoozed, min(missing) AS missing
+    sum(deduplicated)::bigint AS deduplicated, sum(snoozed)::bigint AS snoozed,
+    sum(near_lease_end)::bigint AS near_lease_end, min(missing) AS missing
 FROM fairq_internal.rows_of_queue_stats()
 GROUP BY queue;
 
@@ -176,7 +177,7 @@ CREATE VIEW fairq.bucket_stats AS
 SELECT queue, bucket, class, ready, complete, next_address, frontier, node, missing FROM fairq_internal.rows_of_bucket_stats();
 
 CREATE VIEW fairq.leases AS
-SELECT queue, id, receipt, lease_until, attempt, state, pid, deadline, missing FROM fairq_internal.rows_of_leases();
+SELECT queue, id, receipt, lease_until, attempt, state, pid, missing FROM fairq_internal.rows_of_leases();
 
 CREATE VIEW fairq.sessions AS
 SELECT session, name, role, opened_at, ttl, alive_until, bound, pid, leases, node, missing FROM fairq_internal.rows_of_sessions();

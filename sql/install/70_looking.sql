@@ -56,7 +56,8 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_queues(
     OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
-    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint)
+    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint,
+    OUT near_lease_end bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
 
@@ -89,7 +90,7 @@ AS 'MODULE_PATHNAME', 'fairq_get_task_position';
 
 CREATE OR REPLACE FUNCTION fairq_internal.live_leases(
     OUT queue text, OUT id bigint, OUT receipt uuid, OUT lease_until timestamptz,
-    OUT attempt int, OUT state text, OUT pid int, OUT deadline timestamptz)
+    OUT attempt int, OUT state text, OUT pid int)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_live_leases';
 

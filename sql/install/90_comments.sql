@@ -264,6 +264,7 @@ COMMENT ON COLUMN fairq.queue_stats.stats_reset IS 'when counting began';
 COMMENT ON COLUMN fairq.queue_stats.expired_tasks IS 'how many ended because their expires_at had come';
 COMMENT ON COLUMN fairq.queue_stats.deduplicated IS 'how many calls with a unique key made no task';
 COMMENT ON COLUMN fairq.queue_stats.snoozed IS 'how many were released with a delay';
+COMMENT ON COLUMN fairq.queue_stats.near_lease_end IS 'tasks acknowledged when less than a fifth of their lease was left, since then';
 
 COMMENT ON VIEW fairq.queue_histograms IS 'How long tasks have waited and run, as histograms that can be added up, of the queues that one may read, to pg_monitor of all.';
 COMMENT ON COLUMN fairq.queue_histograms.queue IS 'the queue';
@@ -321,7 +322,6 @@ COMMENT ON COLUMN fairq.leases.lease_until IS 'when it ends, under a session unl
 COMMENT ON COLUMN fairq.leases.attempt IS 'which attempt this is, from 1';
 COMMENT ON COLUMN fairq.leases.state IS 'held, settling or expired';
 COMMENT ON COLUMN fairq.leases.pid IS 'the backend that claimed';
-COMMENT ON COLUMN fairq.leases.deadline IS 'when it ends by itself; null: a session or a transaction ends it';
 
 COMMENT ON VIEW fairq.sessions IS 'The sessions of one''s own roles in this database, to pg_monitor all.';
 COMMENT ON COLUMN fairq.sessions.session IS 'the session';

@@ -102,8 +102,8 @@ static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		  const int64 *depths, const TimestampTz *oldest)
 {
-	Datum		values[34] = {0};
-	bool		nulls[34];
+	Datum		values[35] = {0};
+	bool		nulls[35];
 	int			leased;
 	int			of_overflow;
 
@@ -144,6 +144,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		values[31] = Int64GetDatum(queue_state_counter(state, QUEUE_EXPIRED_TASKS));
 		values[32] = Int64GetDatum(queue_state_counter(state, QUEUE_DEDUPLICATED));
 		values[33] = Int64GetDatum(queue_state_counter(state, QUEUE_SNOOZED));
+		values[34] = Int64GetDatum(queue_state_counter(state, QUEUE_NEAR_END));
 	}
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
@@ -351,8 +352,8 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		QueueState *state = queue_state_by_number(leases[i].queue);
-		Datum		values[8];
-		bool		nulls[8] = {false};
+		Datum		values[7];
+		bool		nulls[7] = {false};
 		TimestampTz until;
 		pg_uuid_t	receipt;
 		char	   *queue;
@@ -374,8 +375,6 @@ fairq_live_leases(PG_FUNCTION_ARGS)
 		values[5] = CStringGetTextDatum(leases[i].settling ? "settling" :
 										until > now ? "held" : "expired");
 		values[6] = Int32GetDatum(leases[i].pid);
-		nulls[7] = (leases[i].deadline == DT_NOEND);
-		values[7] = TimestampTzGetDatum(leases[i].deadline);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;
