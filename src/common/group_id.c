@@ -5,7 +5,7 @@
  *
  * SipHash-2-4 of 128 bits (Aumasson, Bernstein 2012) over the bytes of the key.
  * The hashes of group_name.h do not serve: one is new at each start, so that
- * nobody can look for keys that collide in the table of groups, and the other
+ * keys that collide in the table of groups cannot be looked for, and the other
  * alone is short.  This one is the same for ever and everywhere, so its own key
  * is no secret: it is the one that the published test vectors have, and
  *

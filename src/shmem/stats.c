@@ -428,8 +428,8 @@ stats_quantiles(QueueState *queue, StatsHistogram histogram,
 
 /*
  * How many values of a histogram of microseconds are below each of the bounds.
- * Returns how many there are in all, and their sum in seconds, which values
- * that nobody should write may let begin anew.
+ * Returns how many there are in all, and their sum in seconds, which begins
+ * anew beyond 2^64 microseconds.
  */
 int64
 stats_below_bounds(QueueState *queue, StatsHistogram histogram, int64 *counts, double *sum)

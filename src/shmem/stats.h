@@ -73,7 +73,10 @@ stats_bucket_top(int bucket)
 	return (((int64) (bucket - (power << STATS_SUBBITS)) + 1) << power) - 1;
 }
 
-/* The power of a bound: twice the last one from 65 ms to 268 s, four times beyond. */
+/*
+ * The power of two of a bound: one more than the last from 65 ms to 268 s, two
+ * more elsewhere.
+ */
 static inline int
 stats_bound_power(int i)
 {

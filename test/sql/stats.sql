@@ -118,8 +118,9 @@ SELECT fairq.release(receipt) FROM fairq.claim('sta');
 SELECT pg_temp.counts('sta'), pg_temp.times('sta', '0', '0');
 
 -- An ack is near the end of its lease when less than a fifth of that is left: not if the lease was extended or is short,
--- or under a session, which ends it. To see it fail: leases_near_end() without its look at DT_NOEND, or at usual.
-SELECT fairq.create_queue('sta near', buckets => 1, lease => '10 s'), count(fairq.enqueue('sta near', to_jsonb(n))) FROM generate_series(1, 5) n;
+-- or under a session, which ends it. To see it fail: leases_near_end() without usual, or without the lease's own length.
+SELECT fairq.create_queue('sta near', buckets => 1, lease => '2 s');
+SELECT count(fairq.enqueue('sta near', to_jsonb(n))) FROM generate_series(1, 4) n;
 CREATE FUNCTION pg_temp.ack_with(rest interval, lease interval, pause float8, session uuid DEFAULT NULL) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     r uuid := receipt FROM fairq.claim('sta near', 1, lease, session);
@@ -133,9 +134,9 @@ BEGIN
 END
 $$;
 CREATE FUNCTION pg_temp.near() RETURNS text LANGUAGE sql AS $$ SELECT near_lease_end || ' of ' || acked FROM fairq.queue_stats WHERE queue = 'sta near' $$;
-SELECT pg_temp.ack_with('0.7 s', '1 h', 3.5), pg_temp.near() AS before_commit;
+SELECT pg_temp.ack_with('0.3 s', '1 h', 3.5), pg_temp.near() AS before_commit;
 SELECT pg_temp.near();
-SELECT pg_temp.ack_with('4 s', '1 h', 3.5), pg_temp.ack_with(NULL, '1 s', 0), pg_temp.ack_with('5 s', '1 h', 6);
+SELECT pg_temp.ack_with('0.8 s', '1 h', 3.5), pg_temp.ack_with(NULL, '0.3 s', 0);
 SELECT pg_temp.near();
 SELECT pg_temp.ack_with(NULL, NULL, 0.5, fairq.open_session(ttl => '1 h'));
 SELECT pg_temp.near();
