@@ -61,4 +61,6 @@ DROP FUNCTION fairq_internal.open_sessions_0_2;
 DROP FUNCTION fairq_internal.dead_of_queues_0_2;
 DROP FUNCTION fairq_internal.done_of_queues_0_2;
 
+GRANT SELECT ON fairq.queue_histograms TO PUBLIC;
+
 \include sql/install/84_internal_functions.sql

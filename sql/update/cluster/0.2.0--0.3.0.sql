@@ -67,6 +67,7 @@ BEGIN
     END LOOP;
 END
 $$;
+GRANT SELECT ON fairq.queue_histograms TO PUBLIC;
 SELECT fairq_internal.make_twins();
 
 \include sql/cluster/84_internal_functions.sql
