@@ -459,6 +459,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 		wheel_unlink(partition, ref->entry);
 		lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
 		lease->attempt--;
+		lease->excused = true;
 		wheel_schedule(partition, ref->entry);
 		unlock_partition(partition);
 		return false;
