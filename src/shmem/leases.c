@@ -458,6 +458,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 	{
 		wheel_unlink(partition, ref->entry);
 		lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
+		lease->excused = true;
 		lease->attempt--;
 		wheel_schedule(partition, ref->entry);
 		unlock_partition(partition);

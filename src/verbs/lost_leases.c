@@ -55,11 +55,7 @@ is_excused(const LeaseInfo *lease)
 {
 	SessionInfo session;
 
-	/*
-	 * It was restored, or its claim was rolled back after the receipt was
-	 * passed on.
-	 */
-	if (lease->excused || lease->deadline == 0)
+	if (lease->excused)
 		return true;
 	return lease->session != NO_SESSION &&
 		(!sessions_look(lease->session, &session) || session.excused);
