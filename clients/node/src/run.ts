@@ -1,5 +1,5 @@
 import { Statement, Database, ask } from './database';
-import { FairqError, LeaseLost, Snooze } from './errors';
+import { FairqError, LeaseLost, Snooze, Unrecoverable } from './errors';
 import { Held, Session } from './session';
 import { Task } from './task';
 import { Transaction } from './transaction';
@@ -19,6 +19,8 @@ export interface TaskContext {
   readonly signal: AbortSignal;
   /** Ends the handler: the task comes again after the delay, and no attempt is counted. */
   snooze(delay: Duration): never;
+  /** Ends the handler: the attempt failed, and no other one would fare better. The task is dead at once. */
+  fail(error: string | Error): never;
   /** Makes sure that the task is still ours; with a `lease` that ends then, unless the session does before. */
   extend(lease?: Duration): Promise<Date>;
   /** Notes how far the task is, for `queue.get(id)`. Any JSON. */
@@ -70,6 +72,12 @@ export class Run<Data> implements Held, TaskContext {
     return (delay) => {
       durationText('the delay of snooze()', delay);
       throw new Snooze(delay);
+    };
+  }
+
+  get fail(): (error: string | Error) => never {
+    return (error) => {
+      throw error instanceof Error ? new Unrecoverable(error.message, { cause: error }) : new Unrecoverable(String(error));
     };
   }
 

@@ -9,6 +9,7 @@ from psycopg import AsyncConnection
 
 from . import statements
 from .connections import AsyncGiven, AsyncSource, run_async
+from .errors import Exceptions
 from .handlers import H, Handled
 from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
 from .queue_base import QueueBase, result_of
@@ -91,11 +92,14 @@ class AsyncQueue(QueueBase[AsyncSource]):
 
     # -- handlers
 
-    def task(self, name: Optional[str] = None) -> Callable[[H], AsyncHandler[H]]:
-        """Decorator: the function handles the tasks of this name; without one, those that no other handles."""
+    def task(self, name: Optional[str] = None, *, give_up_on: Exceptions = ()) -> Callable[[H], AsyncHandler[H]]:
+        """Decorator: the function handles the tasks of this name; without one, those that no other handles.
+
+        give_up_on: exceptions after which no other attempt would fare better: its task is dead at once.
+        """
 
         def register(function: H) -> AsyncHandler[H]:
-            self.registry.add(name, function)
+            self.registry.add(name, function, give_up_on)
             return AsyncHandler(self, name, function)
 
         return register

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, Generic, Mapping, Optional, TypeVar
+from typing import Any, Callable, Dict, Generic, Mapping, NamedTuple, Optional, Tuple, Type, TypeVar
 
+from .errors import Exceptions, exceptions
 from .values import text
 
 HEADER = "task"
@@ -20,15 +21,20 @@ class NoHandler(LookupError):
     """The worker has no function for a task."""
 
 
+class Registered(NamedTuple):
+    function: Callable[..., Any]
+    give_up_on: Tuple[Type[Exception], ...]     # these make its task dead at once
+
+
 class Registry:
     """The handlers of a queue by name; None is the name of the one for all others."""
 
     def __init__(self, queue: str, is_async: bool) -> None:
         self.queue = queue
         self.is_async = is_async
-        self.handlers: Dict[Optional[str], Callable[..., Any]] = {}
+        self.handlers: Dict[Optional[str], Registered] = {}
 
-    def add(self, name: Optional[str], function: Callable[..., Any]) -> None:
+    def add(self, name: Optional[str], function: Callable[..., Any], give_up_on: Exceptions) -> None:
         if not callable(function):
             raise TypeError(f"a handler must be a function, not {function!r}; write @queue.task(\"name\"), with parentheses")
         if is_coroutine_function(function) != self.is_async:
@@ -38,10 +44,10 @@ class Registry:
             text(name, "the name of a task")
         if name in self.handlers:
             what = "a default handler" if name is None else f"a handler for task {name!r}"
-            raise ValueError(f"queue {self.queue!r} has {what} already: {self.handlers[name]!r}")
-        self.handlers[name] = function
+            raise ValueError(f"queue {self.queue!r} has {what} already: {self.handlers[name].function!r}")
+        self.handlers[name] = Registered(function, exceptions(give_up_on, "give_up_on"))
 
-    def find(self, headers: Any) -> Callable[..., Any]:
+    def find(self, headers: Any) -> Registered:
         name = headers.get(HEADER) if isinstance(headers, dict) else None
         handler = self.handlers.get(name) if isinstance(name, str) else None
         handler = handler or self.handlers.get(None)

@@ -10,6 +10,7 @@ from psycopg import Connection
 
 from . import statements
 from .connections import Given, Source, run
+from .errors import Exceptions
 from .handlers import H, Handled
 from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
 from .queue_base import QueueBase, result_of
@@ -95,11 +96,14 @@ class Queue(QueueBase[Source]):
 
     # -- handlers
 
-    def task(self, name: Optional[str] = None) -> Callable[[H], Handler[H]]:
-        """Decorator: the function handles the tasks of this name; without one, those that no other handles."""
+    def task(self, name: Optional[str] = None, *, give_up_on: Exceptions = ()) -> Callable[[H], Handler[H]]:
+        """Decorator: the function handles the tasks of this name; without one, those that no other handles.
+
+        give_up_on: exceptions after which no other attempt would fare better: its task is dead at once.
+        """
 
         def register(function: H) -> Handler[H]:
-            self.registry.add(name, function)
+            self.registry.add(name, function, give_up_on)
             return Handler(self, name, function)
 
         return register

@@ -357,9 +357,9 @@ def ack_results(queue: str, results: Sequence[Tuple[str, str]]) -> Statement[Lis
     return Statement(ACK_RESULTS, (pairs, queue), settled)
 
 
-def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:
-    return Statement(b"SELECT r::text FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval) r",
-                     (array(receipts), list(errors), values.duration(delay, "delay")), settled)
+def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Duration], final: bool) -> Statement[List[str]]:
+    return Statement(b"SELECT r::text FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval, final => %s) r",
+                     (array(receipts), list(errors), values.duration(delay, "delay"), final), settled)
 
 
 def release_many(receipts: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:

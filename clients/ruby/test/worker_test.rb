@@ -8,7 +8,9 @@ require "helper"
 # without last_attempt, "retry_on that has had its attempts"; with an acknowledgement
 # outside of the transaction, "an ack that is refused"; with a claim for all threads
 # instead of the free ones, "claims only what is free to run"; without RetryAtOnce, "a
-# retry does not wait"; without the place from the payload, "keeps its group".
+# retry does not wait"; without the place from the payload, "keeps its group"; without
+# rescue_with_handler of Job, without `final` for Unrecoverable and without give_up in
+# give_up_on, "no other attempt would mend".
 class WorkerTest < FairqTest
   def test_runs_the_jobs_of_its_queues_and_no_others
     WriteJob.set(queue: "other").perform_later("other")
@@ -132,6 +134,39 @@ class WorkerTest < FairqTest
     wait_for_results(1)
     wait_until_empty
     assert_equal ["discarded: of no use"], results
+  end
+
+  def test_what_no_other_attempt_would_mend_is_dead_at_once
+    queue
+    ["says so", "says why", "class", "name", "later"].each { |how| HopelessJob.perform_later(how) }
+    RescuingJob.perform_later
+    worker
+    wait_for_results(1)
+    wait_until("five are left") { tasks.size == 5 && tasks("default", "dead").size == 5 }
+    assert_equal ["attempt 3"], results, "what the others wrote is undone, and another error was tried again"
+    assert_equal ["1"], tasks.map { |task| task["attempts"] }.uniq
+    assert_equal ["ActiveJob::Fairq::Unrecoverable: no such mailbox", "ActiveJob::Fairq::Unrecoverable: it cannot be read", "Odd: of a class",
+                  "KeyError: key not found: :to", "ActiveJob::Fairq::Unrecoverable: by a handler"],
+                 tasks.map { |task| task["last_error"].lines.first.chomp }
+    assert_match(/^Caused by ArgumentError: /, tasks[1]["last_error"])
+    assert_equal "5", one("SELECT fairq.revive_all('default')")
+  end
+
+  def test_outside_of_a_transaction_and_after_a_discard_on_that_is_nearer
+    queue
+    ["says so", "name", "class"].each { |how| HopelessOutsideJob.perform_later(how) }
+    worker("--threads", 1)
+    wait_until("two are dead") { tasks.size == 2 && tasks("default", "dead").size == 2 }
+    assert_equal ["attempt 1", "attempt 1", "attempt 1", "discarded: of a class"], results
+    assert_equal ["1"], tasks.map { |task| task["attempts"] }.uniq
+  end
+
+  def test_what_is_given_up_without_a_worker_is_raised
+    [[ActiveJob::Fairq::Unrecoverable, "says so"], [Odd, "class"], [KeyError, "name"]].each do |error, how|
+      assert_raises(error) { HopelessJob.perform_now(how) }
+    end
+    assert_raises(ArgumentError) { Class.new(ApplicationJob) { give_up_on } }
+    assert_raises(ArgumentError) { Class.new(ApplicationJob) { give_up_on Object.new } }
   end
 
   def test_retry_after_an_error_of_the_database
