@@ -35,24 +35,54 @@ ALTER FUNCTION fairq.dead_of_queues SET SCHEMA fairq_internal;
 -- What changes its arguments or columns goes first
 -- ---------------------------------------------------------------------------
 
-DROP FUNCTION fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
-DROP FUNCTION fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean);
-DROP FUNCTION fairq.purge(text, text);
-DROP FUNCTION fairq.pause(text, text);
-DROP FUNCTION fairq.resume(text, text);
-DROP FUNCTION fairq.set_group(text, text, real, int, real, int);
-DROP FUNCTION fairq.set_group_defaults(text, real, int, real, int);
-DROP FUNCTION fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
-DROP FUNCTION fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text);
-DROP FUNCTION fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb);
-DROP FUNCTION fairq.ack(uuid);
-DROP FUNCTION fairq.nack(uuid, text, interval);
-DROP FUNCTION fairq.nack_many(uuid[], text[], interval);
-DROP FUNCTION fairq.release(uuid);
-DROP FUNCTION fairq.release_many(uuid[]);
-DROP FUNCTION fairq.revive(text, bigint);
+-- What others have built upon a function (views, defaults, functions in SQL) is not ours to
+-- drop, nor a reason to stay behind. Such a function stays, under another name and as no
+-- part of the extension, and only says that it is gone.
+CREATE FUNCTION fairq_internal.retire(retired regprocedure)
+RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    was text := replace(retired::text, '_0_1(', '(');
+    f pg_proc;
+    users text;
+BEGIN
+    EXECUTE format('DROP FUNCTION %s', retired);
+EXCEPTION WHEN dependent_objects_still_exist THEN
+    GET STACKED DIAGNOSTICS users = PG_EXCEPTION_DETAIL;
+    SELECT * INTO f FROM pg_proc WHERE oid = retired;
+    IF f.proname !~ '_0_1$' THEN
+        f.proname := f.proname || '_0_1';
+        EXECUTE format('ALTER FUNCTION %s RENAME TO %I', retired, f.proname);
+    END IF;
+    EXECUTE format('CREATE OR REPLACE FUNCTION fairq.%I(%s) RETURNS %s LANGUAGE plpgsql AS %L',
+        f.proname, pg_get_function_arguments(retired), pg_get_function_result(retired),
+        format('BEGIN RAISE EXCEPTION %L USING ERRCODE = %L, HINT = %L; END', was || ' is gone with version 0.1.0',
+            'undefined_function', 'Call that of this version.'));
+    EXECUTE format('ALTER EXTENSION pgfairq DROP FUNCTION %s', retired);
+    RAISE WARNING 'function % is gone, and others are built upon it', was
+        USING DETAIL = users, HINT = format('Have them call that of this version, and drop %s, which they have in its place.', retired);
+END
+$$;
+
+SELECT fairq_internal.retire('fairq.create_queue(text, text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean)');
+SELECT fairq_internal.retire('fairq.alter_queue(text, int, interval, int, interval, interval, bigint, bigint, bigint, interval, boolean, text, boolean)');
+SELECT fairq_internal.retire('fairq.purge(text, text)');
+SELECT fairq_internal.retire('fairq.pause(text, text)');
+SELECT fairq_internal.retire('fairq.resume(text, text)');
+SELECT fairq_internal.retire('fairq.set_group(text, text, real, int, real, int)');
+SELECT fairq_internal.retire('fairq.set_group_defaults(text, real, int, real, int)');
+SELECT fairq_internal.retire('fairq.enqueue(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb)');
+SELECT fairq_internal.retire('fairq.enqueue_many(text, jsonb[], text[], bigint[], real[], timestamptz[], text[], text)');
+SELECT fairq_internal.retire('fairq.publish(text, jsonb, text, bigint, real, timestamptz, text, text, int, interval, jsonb)');
+SELECT fairq_internal.retire('fairq.ack(uuid)');
+SELECT fairq_internal.retire('fairq.nack(uuid, text, interval)');
+SELECT fairq_internal.retire('fairq.nack_many(uuid[], text[], interval)');
+SELECT fairq_internal.retire('fairq.release(uuid)');
+SELECT fairq_internal.retire('fairq.release_many(uuid[])');
+SELECT fairq_internal.retire('fairq.revive(text, bigint)');
 ALTER FUNCTION fairq.stats_of_queues() RENAME TO stats_of_queues_0_1; -- until its view is replaced
-DROP FUNCTION fairq.reset_stats(text);
+SELECT fairq_internal.retire('fairq.reset_stats(text)');
 ALTER FUNCTION fairq.stats_of_groups() RENAME TO stats_of_groups_0_1; -- until its view is replaced
 ALTER FUNCTION fairq.done_of_queues() RENAME TO done_of_queues_0_1; -- until its view is replaced
 
@@ -64,12 +94,17 @@ ALTER TABLE fairq.queue RENAME COLUMN max_tasks TO max_depth;
 ALTER VIEW fairq.queues RENAME COLUMN max_tasks TO max_depth;
 ALTER TABLE fairq.queue
     ADD COLUMN expire_after pg_catalog.interval,
-    ADD COLUMN backoff_jitter pg_catalog.float8 NOT NULL DEFAULT 0.1,
-    ADD COLUMN default_priority pg_catalog.int8 NOT NULL DEFAULT 4,
-    ADD COLUMN group_required pg_catalog.bool NOT NULL DEFAULT false;
+    ADD COLUMN backoff_jitter pg_catalog.float8,
+    ADD COLUMN default_priority pg_catalog.int8,
+    ADD COLUMN group_required pg_catalog.bool;
 
--- Tasks that are given no priority have the one that they had.
-UPDATE fairq.queue SET default_priority = 0;
+-- Not with the column, for any role may have a table with a column of this row type. Tasks
+-- that are given no priority have the one that they had.
+UPDATE fairq.queue SET backoff_jitter = 0.1, default_priority = 0, group_required = false;
+ALTER TABLE fairq.queue
+    ALTER COLUMN backoff_jitter SET DEFAULT 0.1, ALTER COLUMN backoff_jitter SET NOT NULL,
+    ALTER COLUMN default_priority SET DEFAULT 4, ALTER COLUMN default_priority SET NOT NULL,
+    ALTER COLUMN group_required SET DEFAULT false, ALTER COLUMN group_required SET NOT NULL;
 
 -- pg_restore may load these tables before fairq.queue: an archive does not say that
 -- they refer to it. So only a deletion there is looked after.
@@ -88,9 +123,10 @@ DELETE FROM fairq.group_setting s USING fairq.queue q
 -- Types, and the tables of queues
 -- ---------------------------------------------------------------------------
 
-ALTER TYPE fairq.task ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
-ALTER TYPE fairq.task_status ADD ATTRIBUTE expires_at pg_catalog.timestamptz;
-ALTER TYPE fairq.task_status ADD ATTRIBUTE lease pg_catalog.interval;
+-- With tables of these types, which are others'.
+ALTER TYPE fairq.task ADD ATTRIBUTE expires_at pg_catalog.timestamptz CASCADE;
+ALTER TYPE fairq.task_status ADD ATTRIBUTE expires_at pg_catalog.timestamptz CASCADE;
+ALTER TYPE fairq.task_status ADD ATTRIBUTE lease pg_catalog.interval CASCADE;
 
 -- The view of all done tasks has the name that the table of a queue "tasks" would have.
 DO $$
@@ -1609,6 +1645,7 @@ COMMENT ON FUNCTION fairq_internal.done_of_queues IS 'What is behind the view fa
 -- A view that is new.
 GRANT SELECT ON fairq.dependencies TO PUBLIC;
 
-DROP FUNCTION fairq.stats_of_queues_0_1();
-DROP FUNCTION fairq.stats_of_groups_0_1();
-DROP FUNCTION fairq.done_of_queues_0_1();
+SELECT fairq_internal.retire('fairq.stats_of_queues_0_1()');
+SELECT fairq_internal.retire('fairq.stats_of_groups_0_1()');
+SELECT fairq_internal.retire('fairq.done_of_queues_0_1()');
+DROP FUNCTION fairq_internal.retire(regprocedure);

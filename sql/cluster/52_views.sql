@@ -22,21 +22,26 @@ CREATE FUNCTION fairq_internal.rows_of_queue_stats(
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
     OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint,
-    OUT node int, OUT missing int[])
+    OUT near_lease_end bigint, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
+AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
+
+CREATE FUNCTION fairq_internal.rows_of_queue_histograms(
+    OUT queue text, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8, OUT node int, OUT missing int[])
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1200
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
 CREATE FUNCTION fairq_internal.rows_of_group_stats(
     OUT queue text, OUT group_key text, OUT ready bigint, OUT overflow bigint, OUT leased bigint,
     OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
     OUT served bigint, OUT served_cost float8, OUT expected_share float8,
-    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8, OUT node int, OUT missing int[])
+    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8, OUT group_id uuid, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 300
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
 CREATE FUNCTION fairq_internal.rows_of_group_settings(
     OUT queue text, OUT group_key text, OUT weight real, OUT max_leased int, OUT rate real, OUT burst int,
-    OUT paused boolean, OUT node int, OUT missing int[])
+    OUT paused boolean, OUT group_id uuid, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 300
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -103,7 +108,7 @@ FROM fairq_internal.rows_of_queues()
 ORDER BY queue, node;
 
 CREATE VIEW fairq.group_settings AS
-SELECT DISTINCT ON (queue, group_key) queue, group_key, weight, max_leased, rate, burst, paused, missing
+SELECT DISTINCT ON (queue, group_key) queue, group_key, weight, max_leased, rate, burst, paused, missing, group_id
 FROM fairq_internal.rows_of_group_settings()
 ORDER BY queue, group_key, node;
 
@@ -137,20 +142,28 @@ SELECT queue,
     (sum(payload_avg * enqueued::numeric) / nullif(sum(enqueued) FILTER (WHERE payload_avg IS NOT NULL), 0))::bigint AS payload_avg,
     max(payload_p50) AS payload_p50, max(payload_p95) AS payload_p95, max(payload_max) AS payload_max,
     min(stats_reset) AS stats_reset, sum(expired_tasks)::bigint AS expired_tasks,
-    sum(deduplicated)::bigint AS deduplicated, sum(snoozed)::bigint AS snoozed, min(missing) AS missing
+    sum(deduplicated)::bigint AS deduplicated, sum(snoozed)::bigint AS snoozed,
+    min(missing) AS missing, sum(near_lease_end)::bigint AS near_lease_end
 FROM fairq_internal.rows_of_queue_stats()
 GROUP BY queue;
+
+-- Histograms are added up.
+CREATE VIEW fairq.queue_histograms AS
+SELECT queue, kind, le, sum(count)::bigint AS count, sum(sum) AS sum, min(missing) AS missing
+FROM fairq_internal.rows_of_queue_histograms()
+GROUP BY queue, kind, le
+ORDER BY queue, kind DESC, le;
 
 -- A share is of what all nodes have served of a queue while the group had work there.
 CREATE VIEW fairq.group_stats AS
 SELECT queue, group_key, ready, overflow, leased, weight, max_leased, rate, burst, tokens, paused, served, served_cost,
-    share, expected_share, share - expected_share AS share_error, oldest_wait, run_time, all_served_cost, missing
+    share, expected_share, share - expected_share AS share_error, oldest_wait, run_time, all_served_cost, missing, group_id
 FROM (
     SELECT g.*, CASE WHEN all_served_cost > 0 THEN served_cost / all_served_cost END AS share,
         CASE WHEN NOT fair THEN NULL WHEN all_served_cost > 0 THEN due / all_served_cost
             ELSE weight / sum(weight) OVER (PARTITION BY queue) END AS expected_share
     FROM (
-        SELECT queue, group_key, sum(ready)::bigint AS ready, sum(overflow)::bigint AS overflow, sum(leased)::bigint AS leased,
+        SELECT queue, group_id, min(group_key) AS group_key, sum(ready)::bigint AS ready, sum(overflow)::bigint AS overflow, sum(leased)::bigint AS leased,
             (array_agg(weight ORDER BY node))[1] AS weight, (array_agg(max_leased ORDER BY node))[1] AS max_leased,
             (array_agg(rate ORDER BY node))[1] AS rate, (array_agg(burst ORDER BY node))[1] AS burst,
             sum(tokens) AS tokens, (array_agg(paused ORDER BY node))[1] AS paused,
@@ -158,7 +171,7 @@ FROM (
             sum(run_time) AS run_time, sum(all_served_cost) AS all_served_cost,
             sum(expected_share * all_served_cost) AS due, bool_or(expected_share IS NOT NULL) AS fair, min(missing) AS missing
         FROM fairq_internal.rows_of_group_stats()
-        GROUP BY queue, group_key) g) s;
+        GROUP BY queue, group_id) g) s;
 
 CREATE VIEW fairq.bucket_stats AS
 SELECT queue, bucket, class, ready, complete, next_address, frontier, node, missing FROM fairq_internal.rows_of_bucket_stats();
@@ -181,5 +194,5 @@ FROM fairq_internal.rows_of_done_tasks();
 CREATE VIEW fairq.dependencies AS
 SELECT queue, task, predecessor, on_dead, failed, missing FROM fairq_internal.rows_of_dependencies();
 
-GRANT SELECT ON fairq.queues, fairq.group_settings, fairq.topics, fairq.schedules, fairq.queue_stats, fairq.group_stats,
+GRANT SELECT ON fairq.queues, fairq.group_settings, fairq.topics, fairq.schedules, fairq.queue_stats, fairq.queue_histograms, fairq.group_stats,
     fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks, fairq.done_tasks, fairq.dependencies TO PUBLIC;

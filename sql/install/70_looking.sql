@@ -56,9 +56,15 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_queues(
     OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
-    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint)
+    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint,
+    OUT near_lease_end bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
+
+CREATE OR REPLACE FUNCTION fairq_internal.histograms_of_queues(
+    OUT queue text, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 400
+AS 'MODULE_PATHNAME', 'fairq_histograms_of_queues';
 
 CREATE OR REPLACE FUNCTION fairq.reset_stats(queue text)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -74,7 +80,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_groups(
     OUT queue text, OUT group_key text, OUT ready bigint, OUT overflow bigint, OUT leased bigint,
     OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
     OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT share_error float8,
-    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8)
+    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8, OUT group_id uuid)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_groups';
 

@@ -10,10 +10,13 @@ JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) 
 
 CREATE OR REPLACE VIEW fairq.queue_stats AS SELECT * FROM fairq_internal.stats_of_queues();
 
+CREATE OR REPLACE VIEW fairq.queue_histograms AS SELECT * FROM fairq_internal.histograms_of_queues();
+
 CREATE OR REPLACE VIEW fairq.group_stats AS SELECT * FROM fairq_internal.stats_of_groups();
 
 CREATE OR REPLACE VIEW fairq.group_settings AS
-SELECT s.queue, s.group_key, s.weight, s.max_leased, s.rate, s.burst, s.paused
+SELECT s.queue, s.group_key, s.weight, s.max_leased, s.rate, s.burst, s.paused,
+    fairq.group_id(s.group_key) AS group_id
 FROM fairq.group_setting s
 JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) s.queue
 WHERE pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')

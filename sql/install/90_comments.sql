@@ -24,7 +24,8 @@ COMMENT ON FUNCTION fairq.set_group IS 'Set the weight, the limit of tasks in fl
 COMMENT ON FUNCTION fairq.reset_group IS 'Take away what a group was given, a pause included; returns false if it had nothing of its own.';
 COMMENT ON FUNCTION fairq.set_group_defaults IS 'Set what each group of a queue has that was not given something else; null leaves a setting as it is.';
 COMMENT ON FUNCTION fairq.maintain IS 'Do by hand what the background worker does for a queue; returns how many tasks that were.';
-COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the view fairq.queue_stats shows of a queue.';
+COMMENT ON FUNCTION fairq.group_id IS 'What names a group in 16 bytes, the same for ever: for keys that are too long to be shown.';
+COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the views fairq.queue_stats and fairq.queue_histograms show of a queue.';
 COMMENT ON FUNCTION fairq.set_node IS 'Give this database a number, from 0 to 32767, that its ids, receipts and sessions say from the commit on.';
 COMMENT ON FUNCTION fairq.this_node IS 'The number that this database was given by fairq.set_node(); 0 if none.';
 COMMENT ON FUNCTION fairq.node_of_id IS 'The number of the node that a task is of, by its id; null if no node gives such an id.';
@@ -273,6 +274,14 @@ COMMENT ON COLUMN fairq.queue_stats.stats_reset IS 'when counting began';
 COMMENT ON COLUMN fairq.queue_stats.expired_tasks IS 'how many ended because their expires_at had come';
 COMMENT ON COLUMN fairq.queue_stats.deduplicated IS 'how many calls with a unique key made no task';
 COMMENT ON COLUMN fairq.queue_stats.snoozed IS 'how many were released with a delay';
+COMMENT ON COLUMN fairq.queue_stats.near_lease_end IS 'tasks acknowledged when less than a fifth of their lease was left, since then';
+
+COMMENT ON VIEW fairq.queue_histograms IS 'How long tasks have waited and run, as histograms that can be added up, of the queues that one may read, to pg_monitor of all.';
+COMMENT ON COLUMN fairq.queue_histograms.queue IS 'the queue';
+COMMENT ON COLUMN fairq.queue_histograms.kind IS 'wait or run';
+COMMENT ON COLUMN fairq.queue_histograms.le IS 'a length of time in seconds; the last is Infinity';
+COMMENT ON COLUMN fairq.queue_histograms.count IS 'how many waits or runs were not longer, since the figures were reset';
+COMMENT ON COLUMN fairq.queue_histograms.sum IS 'how long all of them were, in seconds';
 
 COMMENT ON VIEW fairq.group_stats IS 'For each group with work, in the queues that one may read, to pg_monitor in all: its tasks, its limits and its share.';
 COMMENT ON COLUMN fairq.group_stats.queue IS 'the queue';
@@ -294,6 +303,7 @@ COMMENT ON COLUMN fairq.group_stats.share_error IS 'share less expected_share';
 COMMENT ON COLUMN fairq.group_stats.oldest_wait IS 'how long the first of its ready tasks has waited at most';
 COMMENT ON COLUMN fairq.group_stats.run_time IS 'how long its tasks have run since it was idle last, in all';
 COMMENT ON COLUMN fairq.group_stats.all_served_cost IS 'what the queue has served in its classes while it had work, as served_cost';
+COMMENT ON COLUMN fairq.group_stats.group_id IS 'what fairq.group_id() says of the whole key';
 
 COMMENT ON VIEW fairq.group_settings IS 'What groups were given, in the queues that one may read, to pg_monitor in all; null is the default of the queue.';
 COMMENT ON COLUMN fairq.group_settings.queue IS 'the queue';
@@ -303,6 +313,7 @@ COMMENT ON COLUMN fairq.group_settings.max_leased IS 'at most so many of its tas
 COMMENT ON COLUMN fairq.group_settings.rate IS 'at most so many claims a second; 0: no limit';
 COMMENT ON COLUMN fairq.group_settings.burst IS 'so many at once after a while with fewer; 0: as many as rate';
 COMMENT ON COLUMN fairq.group_settings.paused IS 'whether claims return none of its tasks';
+COMMENT ON COLUMN fairq.group_settings.group_id IS 'what fairq.group_id() says of the key';
 
 COMMENT ON VIEW fairq.bucket_stats IS 'For each bucket and class in use what the engine has of it in memory, of the queues that one may read, to pg_monitor of all.';
 COMMENT ON COLUMN fairq.bucket_stats.queue IS 'the queue';
@@ -459,6 +470,7 @@ COMMENT ON FUNCTION fairq_internal.schedule_definitions IS 'All schedules as ano
 COMMENT ON FUNCTION fairq_internal.define_schedule IS 'Make a schedule of another node, which does not run here.';
 COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
 COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
+COMMENT ON FUNCTION fairq_internal.histograms_of_queues IS 'What is behind the view fairq.queue_histograms.';
 COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';
 COMMENT ON FUNCTION fairq_internal.stats_of_buckets IS 'What is behind the view fairq.bucket_stats.';
 COMMENT ON FUNCTION fairq_internal.live_leases IS 'What is behind the view fairq.leases.';

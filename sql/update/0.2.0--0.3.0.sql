@@ -7,13 +7,10 @@
 -- What changes its arguments or columns goes first
 -- ---------------------------------------------------------------------------
 
-DROP FUNCTION fairq.create_queue;
-DROP FUNCTION fairq.alter_queue;
-DROP FUNCTION fairq.enqueue;
-DROP FUNCTION fairq.enqueue_many;
-DROP FUNCTION fairq.publish;
-DROP FUNCTION fairq.schedule;
-DROP FUNCTION fairq.tasks;
+\include sql/update/retire.sql
+SELECT fairq_internal.retire(oid, '0.2.0') FROM pg_catalog.pg_proc
+    WHERE pronamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace
+    AND proname OPERATOR(pg_catalog.=) ANY ('{create_queue,alter_queue,enqueue,enqueue_many,publish,schedule,tasks}'::pg_catalog.name[]);
 
 -- Functions that views read, until these are replaced: their columns may change.
 ALTER FUNCTION fairq_internal.stats_of_queues RENAME TO stats_of_queues_0_2;
@@ -28,20 +25,23 @@ ALTER FUNCTION fairq_internal.done_of_queues RENAME TO done_of_queues_0_2;
 -- Tables and types, and the tables of queues
 -- ---------------------------------------------------------------------------
 
-ALTER TABLE fairq.queue ADD COLUMN max_lost pg_catalog.int4 NOT NULL DEFAULT 5;
+-- Not with the column, for any role may have a table with a column of this row type.
+ALTER TABLE fairq.queue ADD COLUMN max_lost pg_catalog.int4;
+UPDATE fairq.queue SET max_lost = 5;
+ALTER TABLE fairq.queue ALTER COLUMN max_lost SET DEFAULT 5, ALTER COLUMN max_lost SET NOT NULL;
 ALTER TABLE fairq.schedule ADD COLUMN task_name pg_catalog.text;
 
-ALTER TYPE fairq.task ADD ATTRIBUTE name pg_catalog.text;
-ALTER TYPE fairq.queue_task ADD ATTRIBUTE name pg_catalog.text;
+ALTER TYPE fairq.task ADD ATTRIBUTE name pg_catalog.text CASCADE;
+ALTER TYPE fairq.queue_task ADD ATTRIBUTE name pg_catalog.text CASCADE;
 ALTER TYPE fairq.task_status
-    ADD ATTRIBUTE name pg_catalog.text,
-    ADD ATTRIBUTE lost pg_catalog.int4,
-    ADD ATTRIBUTE max_lost pg_catalog.int4,
-    ADD ATTRIBUTE history pg_catalog.jsonb;
+    ADD ATTRIBUTE name pg_catalog.text CASCADE,
+    ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE max_lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
 ALTER TYPE fairq.task_done
-    ADD ATTRIBUTE name pg_catalog.text,
-    ADD ATTRIBUTE lost pg_catalog.int4,
-    ADD ATTRIBUTE history pg_catalog.jsonb;
+    ADD ATTRIBUTE name pg_catalog.text CASCADE,
+    ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
 
 -- One queue that cannot be updated is no reason for the others to stay behind.
 \include sql/install/71_updating.sql
@@ -53,12 +53,15 @@ SELECT fairq_internal.update_queues();
 
 \replace sql/pgfairq--0.3.0.sql
 
-DROP FUNCTION fairq_internal.stats_of_queues_0_2;
-DROP FUNCTION fairq_internal.stats_of_groups_0_2;
-DROP FUNCTION fairq_internal.stats_of_buckets_0_2;
-DROP FUNCTION fairq_internal.live_leases_0_2;
-DROP FUNCTION fairq_internal.open_sessions_0_2;
-DROP FUNCTION fairq_internal.dead_of_queues_0_2;
-DROP FUNCTION fairq_internal.done_of_queues_0_2;
+SELECT fairq_internal.retire('fairq_internal.stats_of_queues_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.stats_of_groups_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.stats_of_buckets_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.live_leases_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.open_sessions_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.dead_of_queues_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.done_of_queues_0_2'::pg_catalog.regproc, '0.2.0');
+
+DROP FUNCTION fairq_internal.retire;
+GRANT SELECT ON fairq.queue_histograms TO PUBLIC;
 
 \include sql/install/84_internal_functions.sql

@@ -47,6 +47,9 @@
 #define AssertRelationLocked(rel, mode) \
 	Assert(CheckRelationLockedByMe(rel, mode, true))
 
+/* So is one that is not at hand, and is known by its oid, in any mode. */
+#define AssertOidLocked(relation) Assert(contract_oid_locked(relation))
+
 /* The caller is in a transaction: what is noted now has an end to wait for. */
 #define AssertInTransaction()	Assert(IsTransactionState())
 
@@ -60,6 +63,22 @@
 #else
 #define BEGIN_NO_FAILURE()	((void) 0)
 #define END_NO_FAILURE()	((void) 0)
+#endif
+
+#ifdef USE_ASSERT_CHECKING
+static inline bool
+contract_oid_locked(Oid relation)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_RELATION(tag, MyDatabaseId, relation);
+	for (LOCKMODE mode = AccessShareLock; mode <= MaxLockMode; mode++)
+	{
+		if (fairq_lock_held_by_me(&tag, mode))
+			return true;
+	}
+	return false;
+}
 #endif
 
 /* This look at something large is one of those that are made. */

@@ -31,6 +31,7 @@ typedef enum QueueCounter
 	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
 	QUEUE_EXPIRED_TASKS,		/* that have ended so */
 	QUEUE_DEDUPLICATED,			/* enqueues that made no new task */
+	QUEUE_NEAR_END,				/* acks near the end of the lease */
 	/* how many there are now; never reset */
 	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
 	QUEUE_SCHEDULED,

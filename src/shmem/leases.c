@@ -460,6 +460,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 		lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
 		lease->excused = true;
 		lease->attempt--;
+		lease->excused = true;
 		wheel_schedule(partition, ref->entry);
 		unlock_partition(partition);
 		return false;

@@ -111,6 +111,17 @@ leases_until(const LeaseInfo *lease, TimestampTz *until)
 	return *until != DT_NOEND;
 }
 
+/*
+ * Whether less than a fifth of a lease is left: of its length, or of what
+ * leases of its queue usually have, if it was extended or is a long one.  One
+ * that its session ends has no deadline that could be near.
+ */
+static inline bool
+leases_near_end(const LeaseInfo *lease, int64 usual, TimestampTz now)
+{
+	return lease->deadline - now < Min(lease->deadline - lease->started, usual) / 5;
+}
+
 extern Size leases_shmem_size(void);
 extern void leases_shmem_init(void *area, bool found);
 

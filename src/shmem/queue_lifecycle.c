@@ -13,6 +13,7 @@
 
 #include "miscadmin.h"
 
+#include "common/contracts.h"
 #include "common/settings.h"
 #include "shmem/awaiters.h"
 #include "shmem/group_table.h"
@@ -29,14 +30,14 @@
 #include "shmem/waiters.h"
 
 /*
- * The shared state of a queue of this database, made if there is none.  The
- * caller holds a lock on the relation.
+ * The shared state of a queue of this database, made if there is none.
  */
 QueueState *
 queue_lifecycle_attach(Oid relation, int classes)
 {
 	QueueState *queue = queue_state_find(relation);
 
+	AssertOidLocked(relation);
 	if (queue != NULL)
 		return queue;
 

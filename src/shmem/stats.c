@@ -44,6 +44,7 @@
 typedef struct QueueStats
 {
 	pg_atomic_uint64 histograms[STATS_HISTOGRAMS][STATS_BUCKETS];
+	pg_atomic_uint64 sums[STATS_SUMS];
 	pg_atomic_uint64 rates[STATS_RATES][STATS_SLOTS];
 } QueueStats;
 
@@ -59,6 +60,7 @@ typedef struct Tally
 	SubTransactionId subid;
 	int			what;
 	int64		n;
+	uint64		sum;			/* of the values, if it is of a bucket */
 } Tally;
 
 #define TALLY_CACHE		128		/* a power of two */
@@ -101,6 +103,8 @@ stats_init_queue(int number)
 		for (int i = 0; i < STATS_BUCKETS; i++)
 			pg_atomic_init_u64(&s->histograms[h][i], 0);
 	}
+	for (int h = 0; h < STATS_SUMS; h++)
+		pg_atomic_init_u64(&s->sums[h], 0);
 	for (int r = 0; r < STATS_RATES; r++)
 	{
 		for (int i = 0; i < STATS_SLOTS; i++)
@@ -123,6 +127,8 @@ stats_reset(QueueState *queue)
 		for (int i = 0; i < STATS_BUCKETS; i++)
 			pg_atomic_write_u64(&s->histograms[h][i], 0);
 	}
+	for (int h = 0; h < STATS_SUMS; h++)
+		pg_atomic_write_u64(&s->sums[h], 0);
 	for (int r = 0; r < STATS_RATES; r++)
 	{
 		for (int i = 0; i < STATS_SLOTS; i++)
@@ -151,6 +157,9 @@ stats_flush(QueueState *queue, StatsHistogram histogram, StatsBatch *batch)
 			stats_add(queue, histogram, batch->runs[i].bucket, batch->runs[i].n);
 		batch->runs[i].n = 0;
 	}
+	Assert(histogram < STATS_SUMS);
+	pg_atomic_fetch_add_u64(&stats_of(queue)->sums[histogram], batch->sum);
+	batch->sum = 0;
 }
 
 /* Count n events of now. */
@@ -199,7 +208,7 @@ tally_is(int place, QueueState *queue, int what, SubTransactionId subid)
 }
 
 static void
-tally(QueueState *queue, int what, int64 n)
+tally(QueueState *queue, int what, int64 n, uint64 sum)
 {
 	SubTransactionId subid = GetCurrentSubTransactionId();
 	int		   *place = tally_place(queue, what, subid);
@@ -208,6 +217,7 @@ tally(QueueState *queue, int what, int64 n)
 	if (likely(tally_is(*place, queue, what, subid)))
 	{
 		tallies[*place].n += n;
+		tallies[*place].sum += sum;
 		return;
 	}
 	if (tallies_count == tallies_size)
@@ -226,6 +236,7 @@ tally(QueueState *queue, int what, int64 n)
 	t->subid = subid;
 	t->what = what;
 	t->n = n;
+	t->sum = sum;
 }
 
 /*
@@ -234,7 +245,7 @@ tally(QueueState *queue, int what, int64 n)
 void
 stats_tally(QueueState *queue, QueueCounter counter, int64 n)
 {
-	tally(queue, counter, n);
+	tally(queue, counter, n, 0);
 }
 
 /*
@@ -243,7 +254,7 @@ stats_tally(QueueState *queue, QueueCounter counter, int64 n)
 void
 stats_tally_value(QueueState *queue, StatsHistogram histogram, int64 value)
 {
-	tally(queue, TALLY_BUCKET(histogram, stats_bucket(value)), 1);
+	tally(queue, TALLY_BUCKET(histogram, stats_bucket(value)), 1, stats_clamp(value));
 }
 
 static void
@@ -298,8 +309,14 @@ stats_at_commit(void)
 		const Tally *t = &tallies[i];
 
 		if (t->what >= QUEUE_COUNTERS)
-			stats_add(t->queue, (t->what - QUEUE_COUNTERS) / STATS_BUCKETS,
+		{
+			StatsHistogram histogram = (t->what - QUEUE_COUNTERS) / STATS_BUCKETS;
+
+			stats_add(t->queue, histogram,
 					  (t->what - QUEUE_COUNTERS) % STATS_BUCKETS, t->n);
+			if (histogram < STATS_SUMS)
+				pg_atomic_fetch_add_u64(&stats_of(t->queue)->sums[histogram], t->sum);
+		}
 		else
 		{
 			if (t->what < STATS_RATES && now == 0)
@@ -336,7 +353,10 @@ stats_at_subcommit(SubTransactionId subid, SubTransactionId parent)
 		int		   *place = tally_place(t.queue, t.what, parent);
 
 		if (tally_is(*place, t.queue, t.what, parent))
+		{
 			tallies[*place].n += t.n;
+			tallies[*place].sum += t.sum;
+		}
 		else
 		{
 			t.subid = parent;
@@ -404,4 +424,28 @@ stats_quantiles(QueueState *queue, StatsHistogram histogram,
 		values[i] = stats_bucket_top(bucket);
 	}
 	return (int64) total;
+}
+
+/*
+ * How many values of a histogram of microseconds are below each of the bounds.
+ * Returns how many there are in all, and their sum in seconds, which begins
+ * anew beyond 2^64 microseconds.
+ */
+int64
+stats_below_bounds(QueueState *queue, StatsHistogram histogram, int64 *counts, double *sum)
+{
+	QueueStats *s = stats_of(queue);
+	int64		total = 0;
+	int			bound = 0;
+
+	Assert(histogram < STATS_SUMS);
+	*sum = pg_atomic_read_u64(&s->sums[histogram]) / (double) USECS_PER_SEC;
+	for (int i = 0; i < STATS_BUCKETS; i++)
+	{
+		if (bound < STATS_BOUNDS && i == stats_bucket(INT64CONST(1) << stats_bound_power(bound)))
+			counts[bound++] = total;
+		total += pg_atomic_read_u64(&s->histograms[histogram][i]);
+	}
+	Assert(bound == STATS_BOUNDS);
+	return total;
 }

@@ -27,6 +27,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "storage/archive_removal.h"
 #include "xact/pending_queue.h"
 
@@ -231,6 +232,7 @@ archive_remove_old(ArchiveRemoval *removal)
 	IndexPosition skipped[INDEX_CURSOR_SKIPPED];
 	int			skipped_count = index_cursor_skipped(removal->cursor, skipped);
 
+	AssertRelationLocked(removal->relation, RowExclusiveLock);
 	removal->rows = palloc((removal->max + INDEX_CURSOR_SKIPPED) * sizeof(ArchiveRow));
 	for (int i = 0; i < skipped_count; i++)
 		read_skipped(removal, &skipped[i]);

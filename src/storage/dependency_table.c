@@ -40,6 +40,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "common/contracts.h"
 #include "common/shared_memory.h"
 #include "storage/dependency_table.h"
 #include "storage/own_table.h"
@@ -153,6 +154,7 @@ dependency_table_of_predecessor(QueueInfo *info, int64 predecessor, int64 from,
 	TableScan	scan;
 	int			n = 0;
 
+	AssertOidLocked(info->relation);
 	Assert(max > 0);
 	begin_scan(&scan, info, BY_PREDECESSOR, predecessor, from, false);
 	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
@@ -171,6 +173,7 @@ dependency_table_of_task(QueueInfo *info, int64 task, int64 from, int max, Depen
 	TableScan	scan;
 	int			n = 0;
 
+	AssertOidLocked(info->relation);
 	Assert(max > 0);
 	begin_scan(&scan, info, BY_TASK, task, from, false);
 	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
@@ -189,6 +192,7 @@ dependency_table_all(QueueInfo *info, int64 task, int64 from, int max, Dependenc
 	TableScan	scan;
 	int			n = 0;
 
+	AssertOidLocked(info->relation);
 	Assert(max > 0);
 	begin_scan(&scan, info, BY_TASK, task, 0, true);
 	while (n < max && next_row(&scan, ForwardScanDirection, &rows[n]))
@@ -216,6 +220,7 @@ dependency_table_last(QueueInfo *info, int64 task, bool *busy)
 	Dependency	row;
 	bool		found = false;
 
+	AssertOidLocked(info->relation);
 	*busy = false;
 	begin_scan(&scan, info, BY_TASK, task, PG_INT64_MIN, false);
 	while (!found && next_row(&scan, BackwardScanDirection, &row))
@@ -251,6 +256,7 @@ dependency_table_delete(QueueInfo *info, const Dependency *row, bool wait)
 	TM_FailureData tmfd;
 	bool		deleted;
 
+	AssertOidLocked(info->relation);
 	Assert(!TransactionIdIsValid(row->writer));
 	pending_reserve(1);
 	deleted = (heap_delete(table, &tid, GetCurrentCommandId(true), InvalidSnapshot, wait,
@@ -278,6 +284,7 @@ dependency_table_insert(QueueInfo *info, const NewDependencies *rows)
 	Datum		values[5];
 	Relation	table = open_table(RowExclusiveLock);
 
+	AssertOidLocked(info->relation);
 	Assert(rows->n > 0 && rows->task != 0);
 	values[0] = CStringGetTextDatum(info->name);
 	values[1] = Int64GetDatum(rows->task);

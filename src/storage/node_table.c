@@ -26,6 +26,7 @@
 #include "utils/rel.h"
 
 #include "common/compat.h"
+#include "common/contracts.h"
 #include "common/node_number.h"
 #include "storage/node_table.h"
 #include "storage/own_table.h"
@@ -80,7 +81,7 @@ node_table_require_owned(void)
 }
 
 /*
- * Write the number.  The caller has checked it, and has locked the table.
+ * Write the number, which the caller has checked.
  */
 void
 node_table_write(int node)
@@ -92,8 +93,10 @@ node_table_write(int node)
 		.types = {INT4OID}
 	};
 	Datum		value = Int32GetDatum(node);
-	Relation	table = own_table_open(INTERNAL_SCHEMA, NODE_TABLE, RowExclusiveLock);
+	Relation	table;
 
+	AssertOidLocked(own_table_require(INTERNAL_SCHEMA, NODE_TABLE));
+	table = own_table_open(INTERNAL_SCHEMA, NODE_TABLE, RowExclusiveLock);
 	own_table_insert(table, &put, &value);
 	table_close(table, NoLock);
 }

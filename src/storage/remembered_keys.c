@@ -46,6 +46,7 @@
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
+#include "common/contracts.h"
 #include "common/maintenance_lock.h"
 #include "common/shared_memory.h"
 #include "storage/own_table.h"
@@ -144,6 +145,7 @@ remembered_keys_find(QueueInfo *info, const text *key, RememberedKey *result)
 	HeapTuple	tuple;
 
 	Assert(key != NULL);
+	AssertOidLocked(info->relation);
 	result->busy = InvalidTransactionId;
 	result->found = false;
 	if (likely(!remembered_keys_any(info)))
@@ -194,6 +196,7 @@ remembered_keys_add(QueueInfo *info, text *key, int64 task, TimestampTz until)
 	Relation	table = open_table(RowExclusiveLock);
 
 	Assert(key != NULL);
+	AssertOidLocked(info->relation);
 	own_table_insert(table, &insert, values);
 	table_close(table, NoLock);
 }
@@ -220,6 +223,7 @@ remembered_keys_withdraw(QueueInfo *info, const text *key)
 	bool		isnull;
 	int64		keys;
 
+	AssertOidLocked(info->relation);
 	SPI_connect();
 	(void) own_table_execute(own_table_owner(INTERNAL_SCHEMA, TABLE_NAME), &withdraw, values,
 							 key == NULL ? " n" : NULL);
@@ -247,6 +251,7 @@ remembered_keys_forget(QueueInfo *info, TimestampTz now, int max, IndexPosition 
 	int			n = 0;
 	int			looked = 0;
 
+	AssertOidLocked(info->relation);
 	Assert(max > 0);
 	Assert(maintenance_lock_held(info->relation));
 	InitDirtySnapshot(dirty);
@@ -304,6 +309,7 @@ remembered_keys_look_none(QueueInfo *info)
 	SysScanDesc scan;
 	bool		none;
 
+	AssertOidLocked(info->relation);
 	Assert(maintenance_lock_held(info->relation));
 
 	/*

@@ -59,6 +59,10 @@ is_excused(const LeaseInfo *lease)
 {
 	SessionInfo session;
 
+	/*
+	 * It was restored, or its claim was rolled back after the receipt was
+	 * passed on.
+	 */
 	if (lease->excused)
 		return true;
 	return lease->session != NO_SESSION &&

@@ -346,6 +346,8 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		if (settlement->now == 0)
 			settlement->now = GetCurrentTimestamp();
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
+		if (unlikely(leases_near_end(lease, settlement->info->lease, settlement->now)))
+			stats_tally(state, QUEUE_NEAR_END, 1);
 	}
 	else if (settlement->verb == SETTLE_RELEASE)
 	{

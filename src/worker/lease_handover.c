@@ -48,6 +48,7 @@
 #include "storage/procarray.h"
 #include "utils/pidfile.h"
 
+#include "common/settings.h"
 #include "common/wall_clock.h"
 #include "shmem/leases.h"
 #include "shmem/queue_state.h"
@@ -143,15 +144,19 @@ static int
 write_leases(LeaseInfo *leases, int n)
 {
 	LeaseInfo  *of_queue = palloc(Max(Min(n, HANDOVER_LEASES), 1) * sizeof(LeaseInfo));
-	QueueState *state;
 	int			written = 0;
 
-	for (int number = 0; (state = queue_state_next(&number)) != NULL;)
+	/*
+	 * Those of other databases may come and go meanwhile, for rows are not
+	 * written with the directory locked.  Ours stay: we are alone.
+	 */
+	for (int queue = 0; queue < settings_max_queues; queue++)
 	{
-		int			queue = queue_state_number(state);
+		SavedQueue	there;
 		int			count = 0;
 
-		if (state->database != MyDatabaseId || state->recovery.leases != QUEUE_KNOWN)
+		if (!queue_state_save(queue, &there) || there.database != MyDatabaseId ||
+			queue_state_by_number(queue)->recovery.leases != QUEUE_KNOWN)
 			continue;
 		for (int i = 0; i < n && written + count < HANDOVER_LEASES; i++)
 		{
@@ -159,7 +164,7 @@ write_leases(LeaseInfo *leases, int n)
 				of_queue[count++] = leases[i];
 		}
 		if (count > 0)
-			durable_leases_write(state->relation, of_queue, count);
+			durable_leases_write(there.relation, of_queue, count);
 		written += count;
 	}
 	return written;

@@ -87,7 +87,7 @@ INSERT INTO contract (name, arguments, result) VALUES
 
 -- What is there for people beside these: what an address, an id or a uuid consists of.
 CREATE TEMP TABLE supporting (name text);
-INSERT INTO supporting VALUES ('bucket'), ('class'), ('block'), ('slot'), ('this_node'), ('node_of_id'), ('node_of_receipt'), ('node_of_session');
+INSERT INTO supporting VALUES ('bucket'), ('class'), ('block'), ('slot'), ('group_id'), ('this_node'), ('node_of_id'), ('node_of_receipt'), ('node_of_session');
 
 SELECT plan((17 + 8 * (SELECT count(*) FROM contract))::int);
 
@@ -118,7 +118,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
-    ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
+    ('stats_of_queues'), ('histograms_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
     ('tasks_page'), ('done_page'),
     ('queue_definitions'), ('define_queue'), ('give_queue'), ('update_queue'), ('update_queues'),
     ('tasks_here'), ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
@@ -128,7 +128,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
 CREATE TEMP TABLE everybodys (name text, reason text);
 INSERT INTO everybodys SELECT proname, 'the operators of type address call it as whoever compares' FROM internal WHERE proname ~ '^address_';
 INSERT INTO everybodys VALUES
-    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
+    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('histograms_of_queues', 'view queue_histograms'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
     ('live_leases', 'view leases'), ('open_sessions', 'view sessions'), ('dead_of_queues', 'view dead_tasks'), ('done_of_queues', 'view done_tasks'),
     ('schedule_owner', 'view schedules'), ('tasks_here', 'a proxy calls it for an enqueue'), ('wait_ready', 'a proxy and the clients wait with it'),
     ('tasks_page', 'the dashboard reads with it, as its role'), ('done_page', 'the dashboard reads with it, as its role'),
@@ -153,10 +153,10 @@ SELECT is_empty('SELECT oid::regprocedure FROM every WHERE lanname = ''c'' AND p
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prokind <> CASE WHEN proname IN (''wait'', ''wait_any'') THEN ''p'' ELSE ''f'' END', 'wait and wait_any are procedures, all others are functions');
 SELECT is_empty('SELECT oid::regprocedure FROM pg_proc WHERE pronamespace IN (''fairq''::regnamespace, ''fairq_internal''::regnamespace) AND (proname LIKE ''address%'' OR proname IN (''bucket'', ''class'', ''block'', ''slot''))
     AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)', 'the functions of the type address are immutable, strict and parallel safe');
-SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT IN (''bucket'', ''class'', ''block'', ''slot'', ''this_node'', ''node_of_id'', ''node_of_receipt'', ''node_of_session'') AND provolatile <> ''v''',
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT IN (''bucket'', ''class'', ''block'', ''slot'', ''group_id'', ''this_node'', ''node_of_id'', ''node_of_receipt'', ''node_of_session'') AND provolatile <> ''v''',
     'all others are volatile');
-SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname LIKE ''node_of_%'' AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)',
-    'but those that read a number of a node, which are immutable, strict and parallel safe');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE (proname LIKE ''node_of_%'' OR proname = ''group_id'') AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)',
+    'but those that read a number of a node, and the id of a group, which are immutable, strict and parallel safe');
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
     'no function has OUT or VARIADIC arguments');
 -- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.

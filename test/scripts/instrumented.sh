@@ -2,7 +2,7 @@
 # What check-assert.sh, check-asan.sh and check-valgrind.sh share: make check
 # on a server that is built for it, with INSTRUMENT. Not all suites: those that
 # run code of the server, strangers' among them, and of the TAP tests those with
-# many processes.
+# many processes or with faults.
 #
 #   MAJOR=17       on this version, not that of the machine's server
 #   PROVE_TESTS=…  these TAP tests instead
@@ -11,8 +11,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/server_build.sh"
 
 export INSTRUMENT SUITES=${SUITES:-regress isolation tap hostile}
-# Those that have clients side by side say so by what they use.
-export PROVE_TESTS=${PROVE_TESTS-$(cd "$CHECKOUT" && grep -lE 'pgbench|python_program|FaultLoad' test/t/*.pl | tr '\n' ' ')}
+# Those that have clients side by side say so by what they use, those with faults by their name.
+export PROVE_TESTS=${PROVE_TESTS-$(cd "$CHECKOUT" && { ls test/t/faults_*.pl && grep -lE 'pgbench|python_program|FaultLoad' test/t/*.pl; } | sort -u | tr '\n' ' ')}
 export BUILD="with_llvm=no ${BUILD:-}"
 
 # Everything takes longer by about this factor, and so may wait that much longer.

@@ -106,6 +106,18 @@ def source_figures(source):
         "max_charge": constant(source, "FAIRQ_MAX_CHARGE"),
         "max_weight": constant(source, "FAIRQ_MAX_WEIGHT"),
         "max_any": constant(source, "WAITERS_SEATS"),
+        "max_buckets": constant(source, "FAIRQ_MAX_BUCKETS"),
+        "max_claim": constant(source, "MAX_CLAIM"),
+        "max_maintained": constant(source, "MAX_MAINTAINED"),
+        "position_rows": constant(source, "POSITION_ROWS"),
+        "queue_name": constant(source, "QUEUE_NAME_MAX"),
+        "schedule_name": constant(source, "MAX_NAME"),
+        "topic": constant(source, "TOPIC_MAX"),
+        "group_key_shown": constant(source, "GROUP_KEY_SHOWN"),
+        "max_task_name": constant(source, "MAX_TASK_NAME"),
+        "history_ends": constant(source, "HISTORY_ENDS"),
+        "history_text": constant(source, "HISTORY_TEXT"),
+        "suspect_tasks": constant(source, "SUSPECT_TASKS"),
     }
 
 

@@ -12,7 +12,8 @@
 # To see it fail: take extension_version_require() out of arguments.c, the check out
 # of fairq_row_written() or of the worker's list_queues(), or
 # CacheInvalidateRelcacheByRelid() out of extension_version.c; leave a line out of
-# sql/update/0.2.0--0.3.0.sql, or the EXCEPTION out of update_queues().
+# sql/update/0.2.0--0.3.0.sql, or the EXCEPTION out of update_queues() or retire(); add
+# a column there with its default, or an attribute without CASCADE.
 
 use strict;
 use warnings;
@@ -40,6 +41,7 @@ use Test::More;
 #   settled       how many of its held tasks stay so
 #   known         queries after the update, before anything is served, and what they answer
 #   served        what its groups have, besides
+#   gone          a function whose arguments the update changes
 my %versions = (
 	'0.1.0' => {
 		exceptions => [qw(row_written durable_lease_written dead_of_queues)],
@@ -60,12 +62,14 @@ my %versions = (
 			["SELECT last_error FROM fairq.dead_tasks", 'hopeless', 'dead tasks'],
 		],
 		served => {},
+		gone => 'ack(uuid)',
 	},
 	'0.2.0' => {
 		exceptions => [qw(node_of_id node_of_receipt node_of_session this_node)],
 		view => 'done_tasks',
 		arranged => 'GRANT INSERT ON fairq.q_mail TO clerk',
-		odd => ['', ''],
+		odd => ['ALTER TABLE fairq.q_mail ADD name int; ALTER TABLE fairq.q_when RENAME state TO stat',
+			'ALTER TABLE fairq.q_mail DROP name; ALTER TABLE fairq.q_when RENAME stat TO state', 'mail', 'when'],
 		queues => { mail => '2 - f', jobs => '4 10 years t', when => '4 - f', 'Größe "x" a.b' => '4 - f' },
 		leased => 8,
 		waiting => '1 dead, 2 dead, 8 leased, 9 held, 10 held, 11 held',
@@ -83,6 +87,7 @@ my %versions = (
 			["SELECT string_agg(last_error, ', ' ORDER BY id) FROM fairq.dead_tasks", 'hopeless, no such address', 'dead tasks'],
 			["SELECT expires_at = '2100-01-01 00:00+00' FROM fairq.get_task('mail', 23)", 't', 'when tasks expire'],
 		],
+		gone => 'tasks(text,text,text)',
 		served => { after => 'after', expires => 'expires', ticks => 'ticked' },
 	},
 );
@@ -108,7 +113,7 @@ sub load_old
 	return;
 }
 
-sql($node, 'CREATE ROLE clerk; CREATE ROLE reader; CREATE ROLE tenant');
+sql($node, 'CREATE ROLE clerk; CREATE ROLE reader; CREATE ROLE tenant; CREATE ROLE builder');
 sql($node, 'CREATE DATABASE fresh');
 sql($node, q{CREATE EXTENSION pgfairq; SELECT fairq.create_queue('mail', keep_done => '1 h')}, 'fresh');
 foreach my $version (sort keys %versions)
@@ -125,6 +130,7 @@ foreach my $version (sort keys %versions)
 	has_settings($version, $db);
 	serves($version, $db);
 	stays_behind($version, "odd_$db");
+	is_built_upon($version, "built_$db");
 }
 takes_old_done_table();
 
@@ -311,6 +317,73 @@ SQL
 		'acked|t', 'one with a result is kept with it');
 	is( sql($node, "SELECT count(fairq.ack(receipt, to_jsonb(id))) FROM fairq.claim('dump'); SELECT count(*), count(result) FROM fairq.done_tasks WHERE queue = 'dump'", 'fresh'),
 		"1\n3|2", 'and so the next');
+	return;
+}
+
+#
+# What any role has built upon what was there keeps no update back: upon each function a
+# function in SQL, a view and a default, upon each table and view a view and a column, upon
+# each type a table
+#
+sub is_built_upon
+{
+	my ($version, $db) = @_;
+	my $gone = $versions{$version}{gone};
+	my ($name) = $gone =~ /^(\w+)/;
+	my $retired = sprintf '%s_%s(%s', $name, $version =~ s/^(\d+)\.(\d+).*/$1_$2/r, $gone =~ s/^\w+\(//r;
+	my $nulls = join ', ', map { "NULL::$_" } split /,/, $gone =~ s/^\w+\((.*)\)$/$1/r;
+	my $built = q{SELECT count(*) FROM (SELECT oid FROM pg_class UNION ALL SELECT oid FROM pg_proc) o JOIN pg_depend d ON d.objid = o.oid AND d.refobjid = 'builder'::regnamespace};
+	my $directory = PostgreSQL::Test::Utils::tempdir();
+
+	load_old($version, $db);
+	sql($node, <<'SQL' . "CREATE VIEW builder.upon_gone AS SELECT count(*) FROM fairq.$name($nulls);", $db);
+CREATE SCHEMA builder AUTHORIZATION builder;
+SET ROLE builder;
+DO $$
+DECLARE
+	f record;
+	call text;
+BEGIN
+	FOR f IN SELECT p.oid, proretset, prorettype::regtype, row_number() OVER (ORDER BY p.oid) AS n,
+			(SELECT coalesce(string_agg('NULL::' || t::regtype, ', ' ORDER BY i), '') FROM unnest(proargtypes) WITH ORDINALITY a(t, i)) AS arguments
+		FROM pg_proc p WHERE pronamespace = 'fairq'::regnamespace AND prokind = 'f'
+		AND prorettype <> ALL ('{trigger,internal,cstring}'::regtype[]) AND '{internal,cstring}'::regtype[]::oid[] && proargtypes::oid[] IS NOT TRUE
+	LOOP
+		call := format('%s(%s)', f.oid::regproc, f.arguments);
+		EXECUTE format('CREATE VIEW builder.v%s AS SELECT count(*) FROM %s', f.n, call);
+		EXECUTE format('CREATE FUNCTION builder.f%s() RETURNS bigint LANGUAGE sql BEGIN ATOMIC SELECT count(*) FROM %s; END', f.n, call);
+		CONTINUE WHEN f.proretset OR f.prorettype = 'void'::regtype;
+		EXECUTE format('CREATE TABLE builder.d%s (x %s DEFAULT %s)', f.n, f.prorettype, call);
+	END LOOP;
+	FOR f IN SELECT c.oid::regclass AS name, relkind, row_number() OVER (ORDER BY c.oid) AS n FROM pg_class c
+		WHERE relnamespace = 'fairq'::regnamespace AND relkind IN ('r', 'v', 'c') AND relname !~ '^(q|done)_'
+		AND has_table_privilege(c.oid, 'SELECT')
+	LOOP
+		EXECUTE format('CREATE TABLE builder.c%s (x %s, y %s[])', f.n, f.name, f.name);
+		IF f.relkind = 'c' THEN
+			EXECUTE format('CREATE TABLE builder.o%s OF %s', f.n, f.name);
+		ELSE
+			EXECUTE format('CREATE VIEW builder.r%s AS SELECT * FROM %s', f.n, f.name);
+		END IF;
+	END LOOP;
+END
+$$;
+SQL
+	my $was = sql($node, $built, $db);
+	cmp_ok($was, '>', 150, "$version: much is built upon the extension");
+	my ($failed, undef, $warnings) = $node->psql($db, 'ALTER EXTENSION pgfairq UPDATE');
+	is($failed, 0, "$version: it is updated all the same") or diag($warnings);
+	is(sql($node, $built, $db), $was, "$version: and nothing of others is dropped");
+	like($warnings, qr/WARNING:  function fairq\.\Q$gone\E is gone, and others are built upon it\nDETAIL:  .*builder\.upon_gone.*\nHINT:  .* drop fairq\.\Q$retired\E/s,
+		"$version: what is built upon a function that is gone is named");
+	refused($node, 'SELECT * FROM builder.upon_gone', '42883', qr/fairq\.\Q$gone\E is gone with version \Q$version\E/, qr/of this version/,
+		"$version: and says so when it is called", $db);
+	is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.claim('jobs', 100)", $db), 3, "$version: queues are served");
+	$node->command_ok([ 'pg_dump', '-f', "$directory/built", $node->connstr($db) ], "$version: it is dumped");
+	sql($node, "CREATE DATABASE again_$db");
+	$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-f', "$directory/built", $node->connstr("again_$db") ], "$version: and restored");
+	sql($node, "DROP FUNCTION fairq.$retired CASCADE", $db);
+	is(sql($node, "SELECT to_regclass('builder.upon_gone') IS NULL", $db), 't', "$version: it can be dropped by hand");
 	return;
 }
 

@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my ($proxy, @nodes) = fairq_cluster(3);
-my @views = qw(queues queue_stats group_stats group_settings bucket_stats leases sessions dead_tasks done_tasks topics
+my @views = qw(queues queue_stats queue_histograms group_stats group_settings bucket_stats leases sessions dead_tasks done_tasks topics
   dependencies schedules);
 
 # What the nodes say, one after the other.

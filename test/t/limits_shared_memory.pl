@@ -48,7 +48,7 @@ sub calls_of
 
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
 	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
-	  foreach qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+	  foreach qw(stats_of_queues histograms_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 	$calls{tasks_page} = "SELECT * FROM fairq_internal.tasks_page('q', 0, 10, 10, NULL, NULL)";
 	$calls{done_page} = "SELECT * FROM fairq_internal.done_page('q', NULL, NULL, 10, 10, NULL, NULL)";
 	$calls{wait_ready} = "SELECT fairq_internal.wait_ready(ARRAY['q'])";
@@ -59,16 +59,16 @@ sub calls_of
 
 # Those that change nothing: where nothing may be written they can be called.
 my @looks = qw(heartbeat await peek get_task get_task_by_key get_done_task get_task_position tasks reset_stats tasks_page done_page
-  stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+  stats_of_queues histograms_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 
 # One test: none of the functions is left out.  (Those of the type and
-# those that tell numbers of nodes work everywhere.)
+# those that tell numbers of nodes and ids of groups work everywhere.)
 sub every_function
 {
 	my ($node, $name, %calls) = @_;
 	my @functions = column($node, <<'SQL');
 SELECT DISTINCT proname FROM pg_proc WHERE prorettype <> 'trigger'::regtype AND NOT 'fairq.address'::regtype = ANY (proargtypes)
-    AND proname NOT IN ('this_node', 'node_of_id', 'node_of_receipt', 'node_of_session')
+    AND proname NOT IN ('group_id', 'this_node', 'node_of_id', 'node_of_receipt', 'node_of_session')
     -- what an administrator's calls at a proxy need of a node, which cluster_administration and cluster_moves test
     AND proname NOT IN ('queue_definitions', 'tasks_to_move', 'departures')
     AND (pronamespace = 'fairq'::regnamespace OR (pronamespace = 'fairq_internal'::regnamespace AND (prorettype = 'record'::regtype OR proname = 'wait_ready')))
@@ -97,7 +97,7 @@ SQL
 		refused($node, $calls{$name}, '55000', undef,
 			qr/shared_preload_libraries/, "not preloaded: $name");
 	}
-	foreach my $view ('queue_stats', 'group_stats', 'bucket_stats', 'leases', 'sessions', 'done_tasks')
+	foreach my $view ('queue_stats', 'queue_histograms', 'group_stats', 'bucket_stats', 'leases', 'sessions', 'done_tasks')
 	{
 		refused($node, "SELECT * FROM fairq.$view",
 			'55000', undef, qr/shared_preload_libraries/,

@@ -10,8 +10,8 @@ functions of the engine, which read and write the rows as the engine does.
 Looked at is what runs for others: the clients, the queries of monitoring, the
 demonstration; also what their pages show for copying. Tests may do as they like.
 
-To see it fail: write "SELECT FROM fairq.q_x" into a client, or build such a name
-with "q_" and the name of a queue, or read the column relation of fairq.queues.
+To see it fail: write "fairq.q_x" into a client, or build such a name with "q_" and the
+name of a queue, or read the column relation of fairq.queues, or go on with one after FROM.
 """
 import glob
 import os
@@ -21,10 +21,11 @@ import sys
 PLACES = ["clients/**/*", "monitoring/**/*", "test/demo/*", "packaging/**/*"]
 SKIPPED = re.compile(r"(^|/)(node_modules|dist|build|test|__pycache__|\.node)/")
 
-# A table in a statement; a name that is put together; the name as the server tells it.
-NAMED = re.compile(r"\b(FROM|JOIN|UPDATE|INTO|ONLY|COPY|TRUNCATE|TABLE|USING)\s+\\?\"?fairq\\?\"?\.\\?\"?(q_|done_(?!tasks\b|of_))", re.I)
+# A table by its name; a name that is put together; a statement that is filled with one, or
+# goes on with one; the name as the server tells it.
+NAMED = re.compile(r"\bfairq\\?\"?\s*\.\s*\\?\"?(q_|done_(?!tasks\b|of_))", re.I)
 BUILT = re.compile(r"""["'`.](q|done)_(["'`]\s*(\|\||\+|%|,)|\$\{|\#\{|\{|%[sI]|["'`]\s*$)""")
-FILLED = re.compile(r"\b(?<!epoch )(FROM|JOIN|UPDATE|INTO)\s+(\$|#)?\{\s*(relation|table|queue)")
+FILLED = re.compile(r"""\b(?<!epoch )(FROM|JOIN|UPDATE|INTO|LOCK|TABLE)\s+((\$|\#)?\{\s*|["'`]\s*(\+|\.)\s*)(\w+\.)*(relation|table|queue)""")
 TOLD = re.compile(r"\brelation\b(?!::oid)[^;]*\bFROM\s+fairq\.queues\b", re.I | re.S)
 
 # "file: line as it is", or a file: why it is no SQL on the table.

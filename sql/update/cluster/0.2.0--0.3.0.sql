@@ -7,13 +7,10 @@
 -- What changes its arguments or columns goes first
 -- ---------------------------------------------------------------------------
 
-DROP FUNCTION fairq.create_queue;
-DROP FUNCTION fairq.alter_queue;
-DROP FUNCTION fairq.enqueue;
-DROP FUNCTION fairq.enqueue_many;
-DROP FUNCTION fairq.publish;
-DROP FUNCTION fairq.schedule;
-DROP FUNCTION fairq.tasks;
+\include sql/update/retire.sql
+SELECT fairq_internal.retire(oid, '0.2.0') FROM pg_catalog.pg_proc
+    WHERE pronamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace
+    AND proname OPERATOR(pg_catalog.=) ANY ('{create_queue,alter_queue,enqueue,enqueue_many,publish,schedule,tasks}'::pg_catalog.name[]);
 
 -- The twins, which are found by name when a call is made: all are made anew below. And the
 -- functions that views read, until these are replaced: their columns may change.
@@ -37,17 +34,17 @@ BEGIN
 END
 $$;
 
-ALTER TYPE fairq.task ADD ATTRIBUTE name pg_catalog.text;
-ALTER TYPE fairq.queue_task ADD ATTRIBUTE name pg_catalog.text;
+ALTER TYPE fairq.task ADD ATTRIBUTE name pg_catalog.text CASCADE;
+ALTER TYPE fairq.queue_task ADD ATTRIBUTE name pg_catalog.text CASCADE;
 ALTER TYPE fairq.task_status
-    ADD ATTRIBUTE name pg_catalog.text,
-    ADD ATTRIBUTE lost pg_catalog.int4,
-    ADD ATTRIBUTE max_lost pg_catalog.int4,
-    ADD ATTRIBUTE history pg_catalog.jsonb;
+    ADD ATTRIBUTE name pg_catalog.text CASCADE,
+    ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE max_lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
 ALTER TYPE fairq.task_done
-    ADD ATTRIBUTE name pg_catalog.text,
-    ADD ATTRIBUTE lost pg_catalog.int4,
-    ADD ATTRIBUTE history pg_catalog.jsonb;
+    ADD ATTRIBUTE name pg_catalog.text CASCADE,
+    ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
 
 -- ---------------------------------------------------------------------------
 -- What is as in a new database
@@ -63,10 +60,12 @@ BEGIN
         SELECT p.oid FROM pg_catalog.pg_proc p
         WHERE p.pronamespace = 'fairq_internal'::regnamespace AND p.proname LIKE '%\_0\_2'
     LOOP
-        EXECUTE pg_catalog.format('DROP FUNCTION %s', f);
+        PERFORM fairq_internal.retire(f, '0.2.0');
     END LOOP;
 END
 $$;
+DROP FUNCTION fairq_internal.retire;
+GRANT SELECT ON fairq.queue_histograms TO PUBLIC;
 SELECT fairq_internal.make_twins();
 
 \include sql/cluster/84_internal_functions.sql

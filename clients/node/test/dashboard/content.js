@@ -22,6 +22,8 @@ const HOSTILE = {
 };
 
 const LONG = 'x'.repeat(9000) + '<b>end</b>';
+/** Keys that are longer than what the engine shows, and begin alike. */
+const LONG_GROUPS = [`${'g'.repeat(60)}<i>`, `${'g'.repeat(60)}<b>`];
 const HOSTILE_QUEUE = '<b>"q\'&`</b>';
 
 /** The latest statement of a test's set-up; each is one query. */
@@ -76,7 +78,9 @@ async function fill(client) {
     await run('SELECT fairq.enqueue($1, $2::jsonb, group_key => $3)', [HOSTILE_QUEUE, JSON.stringify({ text }), text]);
     await run(`SELECT fairq.nack(receipt, error => $2) FROM fairq.claim($1, 1)`, [HOSTILE_QUEUE, text]);
   }
-  await run("SELECT fairq.enqueue($1, '{}', group_key => $2)", [HOSTILE_QUEUE, `${'g'.repeat(60)}<i>`]);
+  for (const group of LONG_GROUPS) {
+    await run("SELECT fairq.enqueue($1, '{}', group_key => $2)", [HOSTILE_QUEUE, group]);
+  }
 
   // schedules, one of which fails
   await run(
@@ -96,4 +100,4 @@ async function work(client) {
   return { session, claimed: claimed.rows };
 }
 
-module.exports = { HOSTILE, HOSTILE_QUEUE, LONG, fill, work };
+module.exports = { HOSTILE, HOSTILE_QUEUE, LONG, LONG_GROUPS, fill, work };

@@ -49,6 +49,8 @@ export interface QueueStats {
   nacked: number;
   released: number;
   snoozed: number;
+  /** acks when less than a fifth of the lease was left */
+  near_lease_end: number;
   expired: number;
   cancelled: number;
   dead_total: number;
@@ -100,6 +102,7 @@ const STATS_COLUMNS = `
       'nacked',
       'released',
       'snoozed',
+      'near_lease_end',
       'expired',
       'cancelled',
       'dead_total',

@@ -78,7 +78,7 @@ function charts(queue: Queue, stats: QueueStats, history: readonly Sample[], now
             { name: '99 %', value: stats.run_p99 },
           ],
           duration,
-          { name: 'lease', value: queue.lease },
+          { name: 'lease, where no session ends it', value: queue.lease },
           since,
         )}
         ${barChart(
@@ -121,6 +121,7 @@ function counters(stats: QueueStats, now: number): Markup {
     ['enqueued', count(stats.enqueued)],
     ['claimed', count(stats.claimed)],
     ['acknowledged', count(stats.acked)],
+    ['of these near the end of their lease', count(stats.near_lease_end)],
     ['failed (nack)', count(stats.nacked)],
     ['leases that ran out', count(stats.expired)],
     ['released', count(stats.released)],
