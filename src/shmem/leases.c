@@ -458,7 +458,6 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 	{
 		wheel_unlink(partition, ref->entry);
 		lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
-		lease->excused = true;
 		lease->attempt--;
 		lease->excused = true;
 		wheel_schedule(partition, ref->entry);
