@@ -491,8 +491,10 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 	values[DONE_CLAIMED_AT] = TimestampTzGetDatum(claimed_at);
 	nulls[DONE_CLAIMED_AT] = (claimed_at == DT_NOBEGIN);
 	/* The acknowledgement is an answer, too. */
-	values[DONE_ATTEMPTS] = Int32GetDatum(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) +
-										  (outcome == ARCHIVE_ACKED ? 1 : 0));
+	values[DONE_ATTEMPTS] = row_value(row, COLUMN_ATTEMPTS);
+	if (outcome == ARCHIVE_ACKED)
+		values[DONE_ATTEMPTS] = Int32GetDatum(Min(DatumGetInt32(values[DONE_ATTEMPTS]),
+												  PG_INT32_MAX - 1) + 1);
 	values[DONE_OUTCOME] = PointerGetDatum(cstring_to_text(archive_outcomes[outcome]));
 	nulls[DONE_RESULT] = (batch->result == NULL);
 	values[DONE_RESULT] = JsonbPGetDatum(batch->result);

@@ -50,6 +50,8 @@ typedef struct Claim
 	QuarantineStep quarantine;	/* of the session */
 	bool		nothing_else;	/* there is nothing to claim but suspects */
 	bool		met_suspect;	/* one was passed over */
+	bool		turn_asked;		/* whether it has the turn of one */
+	bool		turn;
 	bool		alone;			/* it has a suspect, and takes nothing else */
 	bool		full;			/* it takes nothing else, however little it has */
 	GroupAtLimit at_limit;		/* the group of the task that was refused last */

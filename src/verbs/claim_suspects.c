@@ -27,8 +27,14 @@
 static bool
 has_turn(Claim *claim)
 {
-	return claim->nothing_else || claim->request->max_tasks == 1 ||
-		suspects_turn(claim->info->state);
+	if (claim->nothing_else || claim->request->max_tasks == 1)
+		return true;
+
+	/* Once for each claim, however many suspects it comes to. */
+	if (!claim->turn_asked)
+		claim->turn = suspects_turn(claim->info->state);
+	claim->turn_asked = true;
+	return claim->turn;
 }
 
 /*
