@@ -40,6 +40,7 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/session_table.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
 /* How often leases of sessions that are over are looked for once more. */
@@ -455,13 +456,21 @@ sessions_lease_restored(uint32 number)
 		pg_atomic_fetch_add_u32(&session_table->sessions[number - 1].leases, 1);
 }
 
+/*
+ * A lease of the session ends.  With its last one a quarantine may end, too,
+ * and its claims go on.
+ */
 void
 sessions_lease_ends(uint32 number)
 {
-	Assert(number == SESSION_OVER ||
-		   pg_atomic_read_u32(&session_table->sessions[number - 1].leases) > 0);
-	if (number != SESSION_OVER)
-		pg_atomic_fetch_sub_u32(&session_table->sessions[number - 1].leases, 1);
+	Session    *session = &session_table->sessions[number - 1];
+
+	if (number == SESSION_OVER)
+		return;
+	Assert(pg_atomic_read_u32(&session->leases) > 0);
+	if (pg_atomic_fetch_sub_u32(&session->leases, 1) == 1 &&
+		unlikely(pg_atomic_read_u32(&session->quarantine.state) != QUARANTINE_OFF))
+		waiters_look_anew(queue_state_by_number(session->quarantine.queue));
 }
 
 /*
