@@ -39,7 +39,6 @@
 #include "common/node_number.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/quarantine.h"
 #include "shmem/session_table.h"
 #include "shmem/worker_slots.h"
 
@@ -143,6 +142,16 @@ copy_session(int i, SessionInfo *info)
 	strlcpy(info->client, session->client, SESSION_CLIENT_MAX);
 }
 
+/* A new session has been in none. */
+static void
+forget_quarantine(Quarantine *quarantine)
+{
+	pg_atomic_write_u32(&quarantine->state, QUARANTINE_OFF);
+	quarantine->claims_from = 0;
+	quarantine->rest_until = 0;
+	quarantine->patience = QUARANTINE_PATIENCE;
+}
+
 /* The address of the client of this backend; empty: it is on this machine. */
 static const char *
 client_address(void)
@@ -204,7 +213,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 		session->pid = MyProcPid;
 		strlcpy(session->name, name, NAMEDATALEN);
 		strlcpy(session->client, client, SESSION_CLIENT_MAX);
-		quarantine_begin(i + 1);
+		forget_quarantine(&session->quarantine);
 		pg_atomic_write_u64(&session->deadline, now + ttl);
 		session_table->high_water = Max(session_table->high_water, i + 1);
 		copy_session(i, info);
@@ -373,6 +382,7 @@ sessions_restore(const SavedSession *saved)
 	session->pid = 0;
 	strlcpy(session->name, saved->name, NAMEDATALEN);
 	session->client[0] = '\0';
+	forget_quarantine(&session->quarantine);
 	pg_atomic_write_u64(&session->deadline, GetCurrentTimestamp() + saved->ttl);
 	session_table->high_water = Max(session_table->high_water, (int) saved->ref.number);
 }

@@ -74,7 +74,7 @@
 
 /*
  * How soon to look again while a queue has suspects: a claim may have one that
- * it could not have before, and nobody tells it (claim_suspects.c).
+ * it could not have before, and is not told so (claim_suspects.c).
  */
 #define SUSPECTS_USECS	INT64CONST(500000)
 

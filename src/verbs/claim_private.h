@@ -98,6 +98,16 @@ claim_passes_dry(const Claim *claim, const LaneEntry *entry)
 }
 
 /*
+ * Does it take a look (claim_admits) whether the claim may have the task whose
+ * row is read?
+ */
+static inline bool
+claim_asks(Claim *claim)
+{
+	return row_reader_is_suspect(&claim->row) || claim->quarantine == QUARANTINE_READY;
+}
+
+/*
  * Is a lane of a bucket that the caller asked for?  Buckets from when the queue
  * had more of them go with those there are, in turn, so that who owns one of
  * these (sessions.c) owns those, too.

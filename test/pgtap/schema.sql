@@ -57,7 +57,7 @@ INSERT INTO contract
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
         ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
-        ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
+        ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'), ('sessions', 'client', 'text'), ('sessions', 'quarantine', 'boolean'),
         ('topics', 'topic', 'text'), ('topics', 'queue', 'text'),
         ('dependencies', 'queue', 'text'), ('dependencies', 'task', 'bigint'), ('dependencies', 'predecessor', 'bigint'), ('dependencies', 'on_dead', 'text'), ('dependencies', 'failed', 'boolean'),
         ('schedules', 'name', 'text'), ('schedules', 'queue', 'text'), ('schedules', 'owner', 'text'), ('schedules', 'cron', 'text'), ('schedules', 'timezone', 'text'),
