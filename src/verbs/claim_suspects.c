@@ -60,7 +60,7 @@ claim_admits(Claim *claim)
 		return true;
 	}
 	(void) suspects_note(state, DatumGetInt64(row_value(&claim->row, COLUMN_ID)));
-	if (claim->got > 0)
+	if (claim->got > 0 || claim->request->beside)
 		claim->alone = false;
 	else if (!has_session)
 		claim->alone = has_turn(claim);

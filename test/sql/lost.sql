@@ -9,7 +9,7 @@
 -- follows fails); look for a failure in the history alone (set_error: "eleven losses"); write
 -- errors whole, or more than ten ends, into the history; let claim_admits (claim_suspects.c)
 -- say true; let a claim that has a suspect go on (claim->full in claim_lanes.c and
--- claim_groups.c); let quarantine_step (quarantine.c) say QUARANTINE_OPEN; do not drain
+-- claim_groups.c), or have one beside tasks of another queue (beside, and alone, in sql_claim.c); let quarantine_step (quarantine.c) say QUARANTINE_OPEN; do not drain
 -- (quarantine_drain); note all suspects (suspects_note in suspects.c); forget losses at
 -- revive; keep name, lost or history of a replaced task (take_values in unique_keys.c).
 \i test/sql/include/helpers.sql
@@ -259,6 +259,17 @@ CALL pg_temp.set_up('{s}');
 SELECT pg_temp.both_ways($$ fairq.ack_and_claim('lost alone', '{}', 10) $$);
 CALL pg_temp.set_up('{s}');
 SELECT pg_temp.both_ways($$ fairq.claim_any(ARRAY['lost alone', 'lost'], 10) $$);
+-- Also where there are tasks in the other queue, before it and after it.
+CALL pg_temp.set_up('{s}');
+SELECT pg_temp.add('lost', 'other');
+SELECT pg_temp.got($$ fairq.claim_any(ARRAY['lost', 'lost alone'], 2) $$);
+SELECT fairq.release(receipt) FROM fairq.leases WHERE queue IN ('lost', 'lost alone');
+SELECT pg_temp.both_ways($$ fairq.claim_any(ARRAY['lost alone', 'lost'], 10) $$);
+SELECT fairq.purge('lost'), fairq.release(receipt) FROM fairq.leases WHERE queue = 'lost';
+CALL pg_temp.set_up('{s}');
+DELETE FROM fairq."q_lost alone" WHERE priority > 0;
+SELECT pg_temp.got($$ fairq.claim_any(ARRAY['lost', 'lost alone'], 2) $$);
+SELECT fairq.purge('lost');
 CALL pg_temp.set_up('{s}');
 SELECT pg_temp.both_ways($$ fairq.claim('lost alone', 10, group_keys => '{s,i1,i2}') $$);
 CALL pg_temp.set_up('{s}');
