@@ -4,7 +4,7 @@
 // - "an earlier version": Task.name without the header; with the header first
 // - "which task": Task.toString() without the name
 // - "what has failed": statusOf() without history
-// - "what an owner has written": endsOf() without its look at each
+// - "what an owner has written": endsOf() without its look at the time
 // - "so often": maxLost that is not in the columns of a call
 
 const test = require('node:test');
