@@ -3,7 +3,7 @@
  * says.
  *
  * Seen to fail: the order of leases by the text of ids (ORDER BY id beside id::text AS id), which
- * lost tasks between pages; a page of a name that asks for as many tasks as it shows; endsTable() with
+ * lost tasks between pages; NAMED without its condition; endsTable() with
  * the earliest first.
  */
 'use strict';
