@@ -251,7 +251,8 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 void
 sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid)
 {
-	uint64		high = ((uint64) ref->number << 32) | ((uint64) ref->node << NODE_UUID_SHIFT) | (8 << 12);
+	uint64		high = ((uint64) ref->number << 32) |
+		((uint64) ref->node << NODE_UUID_SHIFT) | (8 << 12);
 	uint64		low = (UINT64CONST(2) << 62) | ref->token;
 
 	for (int i = 0; i < 8; i++)
