@@ -31,6 +31,20 @@ CREATE FUNCTION fairq_internal.rows_of_queue_histograms(
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1200
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
+CREATE FUNCTION fairq_internal.rows_of_name_stats(
+    OUT queue text, OUT name text, OUT other boolean,
+    OUT enqueued bigint, OUT done bigint, OUT failed bigint, OUT lost bigint, OUT dead bigint,
+    OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
+    OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval, OUT node int, OUT missing int[])
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 150
+AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
+
+CREATE FUNCTION fairq_internal.rows_of_name_histograms(
+    OUT queue text, OUT name text, OUT other boolean, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8,
+    OUT node int, OUT missing int[])
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 6000
+AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
+
 CREATE FUNCTION fairq_internal.rows_of_group_stats(
     OUT queue text, OUT group_key text, OUT ready bigint, OUT overflow bigint, OUT leased bigint,
     OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
@@ -154,6 +168,22 @@ FROM fairq_internal.rows_of_queue_histograms()
 GROUP BY queue, kind, le
 ORDER BY queue, kind DESC, le;
 
+-- So is what became of the tasks of a name; quantiles are as in queue_stats. A name that
+-- has a line at one node may be among the others at another one.
+CREATE VIEW fairq.name_stats AS
+SELECT queue, name, other, sum(enqueued)::bigint AS enqueued, sum(done)::bigint AS done,
+    sum(failed)::bigint AS failed, sum(lost)::bigint AS lost, sum(dead)::bigint AS dead,
+    max(wait_p50) AS wait_p50, max(wait_p95) AS wait_p95, max(wait_p99) AS wait_p99,
+    max(run_p50) AS run_p50, max(run_p95) AS run_p95, max(run_p99) AS run_p99, min(missing) AS missing
+FROM fairq_internal.rows_of_name_stats()
+GROUP BY queue, name, other;
+
+CREATE VIEW fairq.name_histograms AS
+SELECT queue, name, other, kind, le, sum(count)::bigint AS count, sum(sum) AS sum, min(missing) AS missing
+FROM fairq_internal.rows_of_name_histograms()
+GROUP BY queue, name, other, kind, le
+ORDER BY queue, name, kind DESC, le;
+
 -- A share is of what all nodes have served of a queue while the group had work there.
 CREATE VIEW fairq.group_stats AS
 SELECT queue, group_key, ready, overflow, leased, weight, max_leased, rate, burst, tokens, paused, served, served_cost,
@@ -195,5 +225,5 @@ FROM fairq_internal.rows_of_done_tasks();
 CREATE VIEW fairq.dependencies AS
 SELECT queue, task, predecessor, on_dead, failed, missing FROM fairq_internal.rows_of_dependencies();
 
-GRANT SELECT ON fairq.queues, fairq.group_settings, fairq.topics, fairq.schedules, fairq.queue_stats, fairq.queue_histograms, fairq.group_stats,
+GRANT SELECT ON fairq.queues, fairq.group_settings, fairq.topics, fairq.schedules, fairq.queue_stats, fairq.queue_histograms, fairq.name_stats, fairq.name_histograms, fairq.group_stats,
     fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks, fairq.done_tasks, fairq.dependencies TO PUBLIC;

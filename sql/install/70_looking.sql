@@ -66,6 +66,19 @@ CREATE OR REPLACE FUNCTION fairq_internal.histograms_of_queues(
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 400
 AS 'MODULE_PATHNAME', 'fairq_histograms_of_queues';
 
+CREATE OR REPLACE FUNCTION fairq_internal.stats_of_names(
+    OUT queue text, OUT name text, OUT other boolean,
+    OUT enqueued bigint, OUT done bigint, OUT failed bigint, OUT lost bigint, OUT dead bigint,
+    OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
+    OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 50
+AS 'MODULE_PATHNAME', 'fairq_stats_of_names';
+
+CREATE OR REPLACE FUNCTION fairq_internal.histograms_of_names(
+    OUT queue text, OUT name text, OUT other boolean, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 2000
+AS 'MODULE_PATHNAME', 'fairq_histograms_of_names';
+
 CREATE OR REPLACE FUNCTION fairq.reset_stats(queue text)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_reset_stats';

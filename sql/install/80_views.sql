@@ -12,6 +12,10 @@ CREATE OR REPLACE VIEW fairq.queue_stats AS SELECT * FROM fairq_internal.stats_o
 
 CREATE OR REPLACE VIEW fairq.queue_histograms AS SELECT * FROM fairq_internal.histograms_of_queues();
 
+CREATE OR REPLACE VIEW fairq.name_stats AS SELECT * FROM fairq_internal.stats_of_names();
+
+CREATE OR REPLACE VIEW fairq.name_histograms AS SELECT * FROM fairq_internal.histograms_of_names();
+
 CREATE OR REPLACE VIEW fairq.group_stats AS SELECT * FROM fairq_internal.stats_of_groups();
 
 CREATE OR REPLACE VIEW fairq.group_settings AS

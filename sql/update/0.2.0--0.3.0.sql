@@ -62,6 +62,6 @@ SELECT fairq_internal.retire('fairq_internal.dead_of_queues_0_2'::pg_catalog.reg
 SELECT fairq_internal.retire('fairq_internal.done_of_queues_0_2'::pg_catalog.regproc, '0.2.0');
 
 DROP FUNCTION fairq_internal.retire;
-GRANT SELECT ON fairq.queue_histograms TO PUBLIC;
+GRANT SELECT ON fairq.queue_histograms, fairq.name_stats, fairq.name_histograms TO PUBLIC;
 
 \include sql/install/84_internal_functions.sql

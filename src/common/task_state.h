@@ -40,6 +40,21 @@ typedef enum QueueCounter
 	QUEUE_DEAD
 } QueueCounter;
 
+/* What is counted of the tasks of a name. */
+typedef enum NameCounter
+{
+	NAME_ENQUEUED,
+	NAME_DONE,
+	NAME_FAILED,				/* attempts */
+	NAME_LOST,					/* leases */
+	NAME_DIED
+} NameCounter;
+
+#define NAME_COUNTERS	(NAME_DIED + 1)
+
+/* Bytes of a name. */
+#define MAX_TASK_NAME	100
+
 #define QUEUE_COUNTERS	(QUEUE_DEAD + 1)
 #define QUEUE_FIRST_DEPTH	QUEUE_ADDRESSED
 

@@ -25,6 +25,7 @@
  * are one entry: a thousand acks are a few.  An entry is found again through a
  * small table; one that is not found is made anew, which is only a loss of
  * memory.  The callbacks that empty it are pending.c's; they allocate nothing.
+ * What is counted of names of tasks (name_stats.c) is in the same list.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,6 +39,7 @@
 
 #include "common/settings.h"
 #include "shmem/lane_doubts.h"
+#include "shmem/name_stats.h"
 #include "shmem/stats.h"
 
 /* All atomic. */
@@ -53,6 +55,10 @@ static QueueStats *stats = NULL;
 /* A counter, or behind these a bucket of a histogram. */
 #define TALLY_BUCKET(histogram, bucket) \
 	(QUEUE_COUNTERS + (histogram) * STATS_BUCKETS + (bucket))
+
+/* Behind these what is counted of a name that name_stats.c has noted. */
+#define TALLY_NAMES		TALLY_BUCKET(STATS_HISTOGRAMS, 0)
+#define TALLY_NAME(name, what)	(TALLY_NAMES + (name) * NAME_WHATS + (what))
 
 typedef struct Tally
 {
@@ -134,6 +140,7 @@ stats_reset(QueueState *queue)
 		for (int i = 0; i < STATS_SLOTS; i++)
 			pg_atomic_write_u64(&s->rates[r][i], 0);
 	}
+	name_stats_forget_queue(queue_state_number(queue));
 	queue->tallies.since = GetCurrentTimestamp();
 }
 
@@ -257,10 +264,32 @@ stats_tally_value(QueueState *queue, StatsHistogram histogram, int64 value)
 	tally(queue, TALLY_BUCKET(histogram, stats_bucket(value)), 1, stats_clamp(value));
 }
 
+/*
+ * Add to a counter of the tasks of this name, a text, when the transaction
+ * commits.
+ */
+void
+stats_tally_name(QueueState *queue, Datum name, NameCounter counter)
+{
+	tally(queue, TALLY_NAME(name_stats_note(name), counter), 1, 0);
+}
+
+/*
+ * Enter a value into a histogram of the tasks of this name when the transaction
+ * commits.
+ */
+void
+stats_tally_name_value(QueueState *queue, Datum name, StatsHistogram histogram, int64 value)
+{
+	tally(queue, TALLY_NAME(name_stats_note(name), name_stats_what(histogram, value)), 1,
+		  stats_clamp(value));
+}
+
 static void
 forget_tallies(void)
 {
 	tallies_count = 0;
+	name_stats_forget_noted();
 	if (tallies_size > 16384)
 	{
 		pfree(tallies);
@@ -296,6 +325,22 @@ stats_before_prepare(TransactionId xid)
 	}
 }
 
+/* Count what was counted of names. */
+static void
+count_names(void)
+{
+	name_stats_begin_count();
+	for (int i = 0; i < tallies_count; i++)
+	{
+		const Tally *t = &tallies[i];
+
+		if (t->what >= TALLY_NAMES)
+			name_stats_count(t->queue, (t->what - TALLY_NAMES) / NAME_WHATS,
+							 (t->what - TALLY_NAMES) % NAME_WHATS, t->n, t->sum);
+	}
+	name_stats_end_count();
+}
+
 /*
  * The transaction has committed, or is prepared, as most that are commit.
  */
@@ -303,12 +348,15 @@ void
 stats_at_commit(void)
 {
 	TimestampTz now = 0;
+	bool		named = false;
 
 	for (int i = 0; i < tallies_count; i++)
 	{
 		const Tally *t = &tallies[i];
 
-		if (t->what >= QUEUE_COUNTERS)
+		if (unlikely(t->what >= TALLY_NAMES))
+			named = true;
+		else if (t->what >= QUEUE_COUNTERS)
 		{
 			StatsHistogram histogram = (t->what - QUEUE_COUNTERS) / STATS_BUCKETS;
 
@@ -324,6 +372,8 @@ stats_at_commit(void)
 			stats_count(t->queue, t->what, t->n, now);
 		}
 	}
+	if (unlikely(named))
+		count_names();
 	forget_tallies();
 }
 

@@ -148,6 +148,9 @@ extern void stats_flush(QueueState *queue, StatsHistogram histogram,
 extern void stats_tally(QueueState *queue, QueueCounter counter, int64 n);
 extern void stats_tally_value(QueueState *queue, StatsHistogram histogram,
 							  int64 value);
+extern void stats_tally_name(QueueState *queue, Datum name, NameCounter counter);
+extern void stats_tally_name_value(QueueState *queue, Datum name,
+								   StatsHistogram histogram, int64 value);
 extern void stats_before_prepare(TransactionId xid);
 extern void stats_at_commit(void);
 extern void stats_at_abort(void);

@@ -36,7 +36,6 @@
 #define MAX_CLAIM		100000
 #define MAX_GROUP_KEY	1024
 #define MAX_UNIQUE_KEY	1024
-#define MAX_TASK_NAME	100
 #define MAX_DURATION	(INT64CONST(3653) * USECS_PER_DAY)	/* ten years */
 
 /* The queue that the call at hand names, for messages; NULL: none (yet). */

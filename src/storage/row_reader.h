@@ -44,8 +44,8 @@ typedef struct RowReader
 	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by
 								 * whom */
 	bool		deleting;		/* and the row is there now; it is read */
-	bool		brief;			/* no more is asked for than id and state, and
-								 * the unique key if there is one: the
+	bool		brief;			/* no more is asked for than id, state and name,
+								 * and the unique key if there is one: the
 								 * caller's to set */
 	bool		partial;		/* no more of the row that was read is in
 								 * values and nulls */

@@ -203,7 +203,10 @@ end_lease(LostLeases *leases, const LeaseInfo *lease, int settled)
 		else if (is_excused(lease))
 			put_back_at_place(row, lease->task, settled);
 		else if (lose(leases, lease))
+		{
 			stats_tally(leases->info->state, QUEUE_EXPIRED, 1);
+			put_back_count_name(row, NAME_LOST);
+		}
 		else
 			return false;
 	}

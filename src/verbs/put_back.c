@@ -34,6 +34,17 @@ put_back_count_move(QueueInfo *info, char from, char to)
 }
 
 /*
+ * Something that counts has happened to the task that row has read, or had
+ * before it was written.
+ */
+void
+put_back_count_name(RowReader *row, NameCounter counter)
+{
+	if (unlikely(!row_is_null(row, COLUMN_NAME)))
+		stats_tally_name(row->info->state, row_value(row, COLUMN_NAME), counter);
+}
+
+/*
  * The wait, in microseconds, after a task has failed, or was lost, so many
  * times: exponential, with a jitter either way, as the queue has it, so that
  * tasks that failed together are not retried together (Goodman's queue).
@@ -79,6 +90,7 @@ put_back_dead(RowReader *row, bool wait)
 	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
 		return false;
 	stats_tally(info->state, QUEUE_DIED, 1);
+	put_back_count_name(row, NAME_DIED);
 	put_back_count_move(info, from, TASK_DEAD);
 	ended_tasks_died(row);
 	return true;

@@ -19,6 +19,7 @@ typedef struct PutBack
 	Placement	placement;
 } PutBack;
 
+extern void put_back_count_name(RowReader *row, NameCounter counter);
 extern int64 put_back_backoff(const QueueInfo *info, int times);
 extern bool put_back_dead(RowReader *row, bool wait);
 extern bool put_back_later(RowReader *row, int64 delay, bool wait);

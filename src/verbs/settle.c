@@ -299,6 +299,16 @@ take_result(Settlement *settlement)
 	settlement->ended.archive.result = settlement->result;
 }
 
+/* A task with a name is done, and has run for so long. */
+static void
+count_done_name(RowReader *row, int64 run)
+{
+	Datum		name = row_value(row, COLUMN_NAME);
+
+	stats_tally_name(row->info->state, name, NAME_DONE);
+	stats_tally_name_value(row->info->state, name, STATS_RUN, run);
+}
+
 /*
  * Do with the task of a lease what the verb says.  The lease is settling since
  * just now, and there is room for what is owed for it.
@@ -337,14 +347,16 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		return false;
 	if (settlement->verb == SETTLE_ACK)
 	{
+		if (settlement->now == 0)
+			settlement->now = GetCurrentTimestamp();
+		if (unlikely(!row_is_null(row, COLUMN_NAME)))
+			count_done_name(row, settlement->now - lease->started);
 		ended_tasks_add(&settlement->ended, row, ARCHIVE_ACKED, lease->started);
 		settlement->acked++;
 		if (row_reader_depth(row) == QUEUE_ADDRESSED)
 			settlement->addressed++;
 		else
 			stats_tally(state, row_reader_depth(row), -1);
-		if (settlement->now == 0)
-			settlement->now = GetCurrentTimestamp();
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
 		if (unlikely(leases_near_end(lease, settlement->info->lease, settlement->now)))
 			stats_tally(state, QUEUE_NEAR_END, 1);
@@ -355,7 +367,10 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		stats_tally(state, QUEUE_SNOOZED, 1);
 	}
 	else
+	{
 		stats_tally(state, QUEUE_NACKED, 1);
+		put_back_count_name(row, NAME_FAILED);
+	}
 	return true;
 }
 

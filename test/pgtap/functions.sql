@@ -128,7 +128,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
 CREATE TEMP TABLE everybodys (name text, reason text);
 INSERT INTO everybodys SELECT proname, 'the operators of type address call it as whoever compares' FROM internal WHERE proname ~ '^address_';
 INSERT INTO everybodys VALUES
-    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('histograms_of_queues', 'view queue_histograms'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
+    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('histograms_of_queues', 'view queue_histograms'), ('stats_of_names', 'view name_stats'), ('histograms_of_names', 'view name_histograms'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
     ('live_leases', 'view leases'), ('open_sessions', 'view sessions'), ('dead_of_queues', 'view dead_tasks'), ('done_of_queues', 'view done_tasks'),
     ('schedule_owner', 'view schedules'), ('tasks_here', 'a proxy calls it for an enqueue'), ('wait_ready', 'a proxy and the clients wait with it'),
     ('tasks_page', 'the dashboard reads with it, as its role'), ('done_page', 'the dashboard reads with it, as its role'),

@@ -52,6 +52,11 @@ INSERT INTO contract
         ('group_stats', 'oldest_wait', 'interval'), ('group_stats', 'run_time', 'interval'), ('group_stats', 'group_id', 'uuid'),
         ('queue_histograms', 'queue', 'text'), ('queue_histograms', 'kind', 'text'), ('queue_histograms', 'le', 'double precision'), ('queue_histograms', 'count', 'bigint'),
         ('queue_histograms', 'sum', 'double precision'),
+        ('name_stats', 'queue', 'text'), ('name_stats', 'name', 'text'), ('name_stats', 'other', 'boolean'), ('name_stats', 'enqueued', 'bigint'), ('name_stats', 'done', 'bigint'),
+        ('name_stats', 'failed', 'bigint'), ('name_stats', 'lost', 'bigint'), ('name_stats', 'dead', 'bigint'), ('name_stats', 'wait_p50', 'interval'), ('name_stats', 'wait_p95', 'interval'),
+        ('name_stats', 'wait_p99', 'interval'), ('name_stats', 'run_p50', 'interval'), ('name_stats', 'run_p95', 'interval'), ('name_stats', 'run_p99', 'interval'),
+        ('name_histograms', 'queue', 'text'), ('name_histograms', 'name', 'text'), ('name_histograms', 'other', 'boolean'), ('name_histograms', 'kind', 'text'),
+        ('name_histograms', 'le', 'double precision'), ('name_histograms', 'count', 'bigint'), ('name_histograms', 'sum', 'double precision'),
         ('group_settings', 'queue', 'text'), ('group_settings', 'group_key', 'text'), ('group_settings', 'weight', 'real'), ('group_settings', 'max_leased', 'integer'),
         ('group_settings', 'rate', 'real'), ('group_settings', 'burst', 'integer'), ('group_settings', 'paused', 'boolean'), ('group_settings', 'group_id', 'uuid'),
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
@@ -70,8 +75,8 @@ INSERT INTO contract
         ('done_tasks', 'queue', 'text'), ('done_tasks', 'id', 'bigint'), ('done_tasks', 'outcome', 'text'), ('done_tasks', 'group_key', 'text'),
         ('done_tasks', 'payload', 'jsonb'), ('done_tasks', 'attempts', 'integer'), ('done_tasks', 'enqueued_at', 'timestamp with time zone'),
         ('done_tasks', 'claimed_at', 'timestamp with time zone'), ('done_tasks', 'done_at', 'timestamp with time zone'), ('done_tasks', 'last_error', 'text'),
-        ('done_tasks', 'result', 'jsonb'), ('done_tasks', 'name', 'text'), ('done_tasks', 'lost', 'integer'), ('done_tasks', 'history', 'jsonb'), ('done_tasks', 'name', 'text'), ('done_tasks', 'lost', 'integer'), ('done_tasks', 'history', 'jsonb');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'queue_histograms', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
+        ('done_tasks', 'result', 'jsonb'), ('done_tasks', 'name', 'text'), ('done_tasks', 'lost', 'integer'), ('done_tasks', 'history', 'jsonb');
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'queue_histograms', 'name_stats', 'name_histograms', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 -- \d+ says what each is for, and each of its columns.
 SELECT is_empty($$SELECT c.oid::regclass, obj_description(c.oid, 'pg_class') FROM pg_class c WHERE relnamespace = 'fairq'::regnamespace AND relkind = 'v'
@@ -132,11 +137,11 @@ SELECT function_returns('fairq', 'slot', ARRAY['fairq.address'], 'bigint');
 
 -- Settings.
 SELECT set_has('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%''',
-    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.sweep_interval''), (''pgfairq.max_schedules'')', 'there are these settings');
+    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.max_names''), (''pgfairq.sweep_interval''), (''pgfairq.max_schedules'')', 'there are these settings');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND coalesce(short_desc, '''') = ''''', 'each has a description');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> CASE WHEN name = ''pgfairq.calls_in_transaction'' THEN ''user'' WHEN name IN (''pgfairq.sweep_interval'', ''pgfairq.max_schedules'') THEN ''sighup'' ELSE ''postmaster'' END', 'each is fixed at server start, but for three');
 SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases')
-    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions') || ' ' || current_setting('pgfairq.sweep_interval') || ' ' || current_setting('pgfairq.max_schedules'), '256 4096 1048576 1048576 8 1024 10s 10000', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
+    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions') || ' ' || current_setting('pgfairq.max_names') || ' ' || current_setting('pgfairq.sweep_interval') || ' ' || current_setting('pgfairq.max_schedules'), '256 4096 1048576 1048576 8 1024 1024 10s 10000', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
 SELECT throws_ok('SET pgfairq.no_such_setting = 1', '42602', NULL, 'the prefix is ours');
 
 -- The table of a queue.

@@ -37,6 +37,7 @@ AREAS = {
     "max_limits": ["pgfairq limits", "pgfairq parked"],
     "max_leases": ["pgfairq leases"],
     "max_sessions": ["pgfairq sessions"],
+    "max_names": ["pgfairq names"],
     "max_workers": ["pgfairq workers"],
 }
 

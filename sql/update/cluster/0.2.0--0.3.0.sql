@@ -65,7 +65,7 @@ BEGIN
 END
 $$;
 DROP FUNCTION fairq_internal.retire;
-GRANT SELECT ON fairq.queue_histograms TO PUBLIC;
+GRANT SELECT ON fairq.queue_histograms, fairq.name_stats, fairq.name_histograms TO PUBLIC;
 SELECT fairq_internal.make_twins();
 
 \include sql/cluster/84_internal_functions.sql
