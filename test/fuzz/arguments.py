@@ -280,8 +280,12 @@ class Worker:
             return r.choice([None, "infinity", "2200-01-01"])
         if argument == "expire_after":
             return r.choice([None, "0", "1 year"])
-        if argument == "max_attempts":
+        if argument in ("max_attempts", "max_lost"):
             return str(r.choice([0, 1, 3, 20]))
+        if argument == "names":
+            return self.array([r.choice([None, "send", "résumé"]) for _ in range(r.choice([1, several]))])
+        if argument == "task_name":
+            return r.choice([None, "send"])
         if argument == "max_tasks":
             return str(r.choice([1, 1, 2, 10, 100, 100000]))
         if argument == "payload":
@@ -430,7 +434,7 @@ class Worker:
             if former is not None:
                 if self.deadlines[former] > at:
                     raise Finding("task %d is claimed by a second one until %s" % (task_id, self.deadlines[former]))
-                # Its lease ran out.  That was an attempt, but for one that has died of it and was revived since.
+                # Its lease ran out.  That run counts, as lost, but for one that has died of it and was revived since.
                 attempts = self.books.leases.pop(former)[2]
                 if task.attempts is not None:
                     task.attempts = attempts
