@@ -74,7 +74,7 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE FUNCTION fairq_internal.rows_of_sessions(
     OUT session uuid, OUT name text, OUT role text, OUT opened_at timestamptz,
     OUT ttl interval, OUT alive_until timestamptz, OUT bound boolean, OUT pid int, OUT leases int,
-    OUT node int, OUT missing int[])
+    OUT client text, OUT quarantine boolean, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -210,7 +210,8 @@ CREATE VIEW fairq.leases AS
 SELECT queue, id, receipt, lease_until, attempt, state, pid, missing FROM fairq_internal.rows_of_leases();
 
 CREATE VIEW fairq.sessions AS
-SELECT session, name, role, opened_at, ttl, alive_until, bound, pid, leases, node, missing FROM fairq_internal.rows_of_sessions();
+SELECT session, name, role, opened_at, ttl, alive_until, bound, pid, leases, node, missing, client, quarantine
+FROM fairq_internal.rows_of_sessions();
 
 CREATE VIEW fairq.dead_tasks AS
 SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, missing, name, lost, history

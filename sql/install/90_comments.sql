@@ -366,6 +366,8 @@ COMMENT ON COLUMN fairq.sessions.alive_until IS 'when it ends unless a heartbeat
 COMMENT ON COLUMN fairq.sessions.bound IS 'whether it ends with the connection that opened it';
 COMMENT ON COLUMN fairq.sessions.pid IS 'the backend that opened it';
 COMMENT ON COLUMN fairq.sessions.leases IS 'how many leases it has';
+COMMENT ON COLUMN fairq.sessions.client IS 'the address of its client; null: on this machine';
+COMMENT ON COLUMN fairq.sessions.quarantine IS 'whether it runs a task alone that was lost twice, or empties itself for one';
 
 COMMENT ON VIEW fairq.dead_tasks IS 'The tasks whose attempts are used up, of the queues that one may read.';
 COMMENT ON COLUMN fairq.dead_tasks.queue IS 'the queue';

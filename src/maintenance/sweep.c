@@ -80,8 +80,8 @@
 
 /*
  * In microseconds: how long a sweep waits for the transactions that were
- * running when it began, and how long after a first look a missing task is looked
- * up.
+ * running when it began, and how long after a first look a missing task is
+ * looked up.
  */
 #define SETTLE_USECS	INT64CONST(200000)
 #define MISSING_USECS	INT64CONST(300000)

@@ -159,7 +159,7 @@ lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group)
 }
 
 /*
- * The same of one that was taken and is as it was: nobody is told.
+ * As above, of a row that was taken and is as it was: no waiter is told.
  */
 void
 lanes_return_entry(Lane *lane, const LaneEntry *place)

@@ -253,7 +253,8 @@ enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 t
 	lease->queue = queue;
 	lease->partition = hash % PARTITIONS;
 	lease->state = LEASE_HELD;
-	lease->durable = lease->moved = lease->closing = lease->counted = lease->outlived = lease->excused = false;
+	lease->durable = lease->moved = lease->closing = lease->counted = false;
+	lease->outlived = lease->excused = false;
 	lease->hash_next = lease_chains[hash & lease_chain_mask];
 	lease_chains[hash & lease_chain_mask] = number;
 	partition->used++;

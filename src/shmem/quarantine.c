@@ -40,8 +40,7 @@
 #include "shmem/session_table.h"
 #include "shmem/suspects.h"
 
-/* How long a session drains at first, and at most, in microseconds. */
-#define QUARANTINE_PATIENCE		(10 * USECS_PER_SEC)
+/* How long a session drains at most, in microseconds. */
 #define QUARANTINE_PATIENCE_MAX	(SECS_PER_HOUR * USECS_PER_SEC)
 
 static inline Session *
@@ -63,20 +62,6 @@ set_state(Session *session, QuarantineState state)
 {
 	AssertLockedExclusively(&session_table->lock);
 	pg_atomic_write_u32(&session->quarantine.state, state);
-}
-
-/*
- * A session is opened.  The table is locked.
- */
-void
-quarantine_begin(uint32 number)
-{
-	Session    *session = &session_table->sessions[number - 1];
-
-	set_state(session, QUARANTINE_OFF);
-	session->quarantine.claims_from = 0;
-	session->quarantine.rest_until = 0;
-	session->quarantine.patience = QUARANTINE_PATIENCE;
 }
 
 /* The session works as usual, and rests as long as that took. */

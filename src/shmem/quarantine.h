@@ -19,7 +19,6 @@ typedef enum QuarantineStep
 	QUARANTINE_CLOSED			/* nothing now */
 } QuarantineStep;
 
-extern void quarantine_begin(uint32 number);
 extern QuarantineStep quarantine_step(const SessionRef *ref, QueueState *queue,
 									  TimestampTz now);
 extern bool quarantine_enter(const SessionRef *ref, QueueState *queue,

@@ -66,14 +66,15 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 	uint32		queue_number = queue_state_number(queue);
 	int		   *owned = palloc0((settings_max_sessions + 1) * sizeof(int));
 	int		   *share = palloc0((settings_max_sessions + 1) * sizeof(int));
-	int			members;
+	const Member *members = session_table->members;
+	int			member_count;
 	int			n = 0;
 	int			next = 0;
 
 	Assert(bucket_count > 0 && bucket_count <= FAIRQ_MAX_BUCKETS);
 	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
-	members = join_queue(queue_number, number);
-	if (members == 0)
+	member_count = join_queue(queue_number, number);
+	if (member_count == 0)
 	{
 		LWLockRelease(&session_table->lock);
 		return -1;
@@ -82,10 +83,10 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 	/* Shares differ by one at the most; who came first has the larger ones. */
 	for (int i = 0; i < session_table->member_count; i++)
 	{
-		if (session_table->members[i].queue == queue_number)
+		if (members[i].queue == queue_number)
 		{
-			share[session_table->members[i].session] = bucket_count / members +
-				(next < bucket_count % members ? 1 : 0);
+			share[members[i].session] = bucket_count / member_count +
+				(next < bucket_count % member_count ? 1 : 0);
 			next++;
 		}
 	}
@@ -107,13 +108,13 @@ sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
 		if (queue->owners[b] == NO_SESSION)
 		{
 			while (next < session_table->member_count &&
-				   (session_table->members[next].queue != queue_number ||
-					owned[session_table->members[next].session] >= share[session_table->members[next].session]))
+				   (members[next].queue != queue_number ||
+					owned[members[next].session] >= share[members[next].session]))
 				next++;
 			if (next < session_table->member_count)
 			{
-				queue->owners[b] = session_table->members[next].session;
-				owned[session_table->members[next].session]++;
+				queue->owners[b] = members[next].session;
+				owned[members[next].session]++;
 			}
 		}
 		if (queue->owners[b] == number)

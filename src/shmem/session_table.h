@@ -23,7 +23,9 @@
 
 #define MAX_MEMBERS		8192
 
-/* See quarantine.c. */
+/* How long a session drains at first, in microseconds: quarantine.c. */
+#define QUARANTINE_PATIENCE		(10 * USECS_PER_SEC)
+
 typedef enum QuarantineState
 {
 	QUARANTINE_OFF,

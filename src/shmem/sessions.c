@@ -39,8 +39,8 @@
 #include "common/node_number.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/quarantine.h"
 #include "shmem/session_table.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
 /* How often leases of sessions that are over are looked for once more. */
@@ -143,6 +143,16 @@ copy_session(int i, SessionInfo *info)
 	strlcpy(info->client, session->client, SESSION_CLIENT_MAX);
 }
 
+/* A new session has been in none. */
+static void
+forget_quarantine(Quarantine *quarantine)
+{
+	pg_atomic_write_u32(&quarantine->state, QUARANTINE_OFF);
+	quarantine->claims_from = 0;
+	quarantine->rest_until = 0;
+	quarantine->patience = QUARANTINE_PATIENCE;
+}
+
 /* The address of the client of this backend; empty: it is on this machine. */
 static const char *
 client_address(void)
@@ -204,7 +214,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 		session->pid = MyProcPid;
 		strlcpy(session->name, name, NAMEDATALEN);
 		strlcpy(session->client, client, SESSION_CLIENT_MAX);
-		quarantine_begin(i + 1);
+		forget_quarantine(&session->quarantine);
 		pg_atomic_write_u64(&session->deadline, now + ttl);
 		session_table->high_water = Max(session_table->high_water, i + 1);
 		copy_session(i, info);
@@ -241,7 +251,8 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 void
 sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid)
 {
-	uint64		high = ((uint64) ref->number << 32) | ((uint64) ref->node << NODE_UUID_SHIFT) | (8 << 12);
+	uint64		high = ((uint64) ref->number << 32) |
+		((uint64) ref->node << NODE_UUID_SHIFT) | (8 << 12);
 	uint64		low = (UINT64CONST(2) << 62) | ref->token;
 
 	for (int i = 0; i < 8; i++)
@@ -373,6 +384,7 @@ sessions_restore(const SavedSession *saved)
 	session->pid = 0;
 	strlcpy(session->name, saved->name, NAMEDATALEN);
 	session->client[0] = '\0';
+	forget_quarantine(&session->quarantine);
 	pg_atomic_write_u64(&session->deadline, GetCurrentTimestamp() + saved->ttl);
 	session_table->high_water = Max(session_table->high_water, (int) saved->ref.number);
 }
@@ -445,13 +457,21 @@ sessions_lease_restored(uint32 number)
 		pg_atomic_fetch_add_u32(&session_table->sessions[number - 1].leases, 1);
 }
 
+/*
+ * A lease of the session ends.  With its last one a quarantine may end, too,
+ * and its claims go on.
+ */
 void
 sessions_lease_ends(uint32 number)
 {
-	Assert(number == SESSION_OVER ||
-		   pg_atomic_read_u32(&session_table->sessions[number - 1].leases) > 0);
-	if (number != SESSION_OVER)
-		pg_atomic_fetch_sub_u32(&session_table->sessions[number - 1].leases, 1);
+	Session    *session = &session_table->sessions[number - 1];
+
+	if (number == SESSION_OVER)
+		return;
+	Assert(pg_atomic_read_u32(&session->leases) > 0);
+	if (pg_atomic_fetch_sub_u32(&session->leases, 1) == 1 &&
+		unlikely(pg_atomic_read_u32(&session->quarantine.state) != QUARANTINE_OFF))
+		waiters_look_anew(queue_state_by_number(session->quarantine.queue));
 }
 
 /*

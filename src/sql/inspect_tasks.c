@@ -206,14 +206,22 @@ inspect_tasks_state(QueueInfo *info, int64 id, char row_state, bool addressed,
 	return task_state_name(row_state);
 }
 
+/* Which tasks are asked for; NULL: any. */
+typedef struct TaskFilter
+{
+	const char *state;
+	const text *group;
+	const text *name;
+} TaskFilter;
+
+static const TaskFilter any_task = {NULL, NULL, NULL};
+
 /*
- * One row of type fairq.task_status, if it is in the state, of the group and of
- * the name asked for (NULL: any).
+ * One row of type fairq.task_status, if it is one of those asked for.
  */
 static void
 put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
-		   TupleDesc tupdesc, const char *wanted_state, const text *group,
-		   const text *name)
+		   TupleDesc tupdesc, const TaskFilter *wanted)
 {
 	static const QueueColumn shown[] = {
 		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
@@ -244,13 +252,14 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 
 	state = inspect_tasks_state(info, DatumGetInt64(values[0]), DatumGetChar(values[1]),
 								!nulls[12], &lease, &leased);
-	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
+	if (wanted->state != NULL && strcmp(state, wanted->state) != 0)
 		return;
-	if (group != NULL && !row_reader_same_text(DatumGetTextPP(values[2]), group))
+	if (wanted->group != NULL &&
+		!row_reader_same_text(DatumGetTextPP(values[2]), wanted->group))
 		return;
 
-	if (name != NULL &&
-		(nulls[17] || !row_reader_same_text(DatumGetTextPP(values[17]), name)))
+	if (wanted->name != NULL &&
+		(nulls[17] || !row_reader_same_text(DatumGetTextPP(values[17]), wanted->name)))
 		return;
 
 	values[1] = CStringGetTextDatum(state);
@@ -291,7 +300,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	tuple = row_scan_task(rel, info, PG_GETARG_INT64(1));
 	if (tuple != NULL)
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), NULL, NULL, NULL);
+				   RelationGetDescr(rel), &any_task);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }
@@ -321,7 +330,7 @@ fairq_get_task_by_key(PG_FUNCTION_ARGS)
 		HeapTuple	tuple = row_scan_task(rel, info, rows[i].id);
 
 		if (tuple != NULL)
-			put_status(rsinfo, info, tuple, RelationGetDescr(rel), NULL, NULL, NULL);
+			put_status(rsinfo, info, tuple, RelationGetDescr(rel), &any_task);
 	}
 	relation_close(rel, NoLock);
 	return (Datum) 0;
@@ -359,19 +368,21 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	RowScan		scan;
 	HeapTuple	tuple;
-	char	   *state;
-	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
-	text	   *name = PG_ARGISNULL(3) ? NULL : PG_GETARG_TEXT_PP(3);
+	TaskFilter	wanted = any_task;
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
-	state = inspect_tasks_wanted(fcinfo, 1);
+	wanted.state = inspect_tasks_wanted(fcinfo, 1);
+	if (!PG_ARGISNULL(2))
+		wanted.group = PG_GETARG_TEXT_PP(2);
+	if (!PG_ARGISNULL(3))
+		wanted.name = PG_GETARG_TEXT_PP(3);
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
 	row_scan_begin(&scan, rel, info);
 	while ((tuple = row_scan_next(&scan)) != NULL)
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), state, group, name);
+				   RelationGetDescr(rel), &wanted);
 	row_scan_end(&scan);
 	relation_close(rel, NoLock);
 	return (Datum) 0;

@@ -177,8 +177,7 @@ put_task(RowReader *row, const LeaseInfo *lease, ReturnSetInfo *rsinfo, const te
 	else
 	{
 		nulls[1] = nulls[8] = true;
-		values[6] = Int32GetDatum((int) Min((int64) DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) +
-											row_reader_lost(row), PG_INT32_MAX - 1) + 1);
+		values[6] = Int32GetDatum(row_reader_attempt(row));
 	}
 	result_rows_put(rsinfo, columns, is_null);
 }

@@ -74,7 +74,7 @@
 
 /*
  * How soon to look again while a queue has suspects: a claim may have one that
- * it could not have before, and nobody tells it (claim_suspects.c).
+ * it could not have before, and is not told so (claim_suspects.c).
  */
 #define SUSPECTS_USECS	INT64CONST(500000)
 
@@ -117,6 +117,7 @@ typedef struct ClaimCall
 	int			group_keys;
 
 	/* Of the look at hand. */
+	bool		alone;			/* it has a suspect, and takes nothing else */
 	ClaimRequest request;
 	AskedQueue *looked_at;
 } ClaimCall;
@@ -152,6 +153,7 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 	ClaimCall  *call = arg;
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) call->fcinfo->resultinfo;
 
+	call->alone |= row_reader_is_suspect(row);
 	if (call->named)
 		result_rows_put_queue_task(row, lease, rsinfo, call->looked_at->name);
 	else
@@ -304,7 +306,7 @@ claim_from_queues(ClaimCall *call, bool waiting)
 	bool		over = false;
 
 	request->max_tasks = call->max_tasks;
-	for (int i = 0; i < call->count && request->max_tasks > 0; i++)
+	for (int i = 0; i < call->count && request->max_tasks > 0 && !call->alone; i++)
 	{
 		AskedQueue *queue = &call->queues[i];
 		int			got;
@@ -312,6 +314,7 @@ claim_from_queues(ClaimCall *call, bool waiting)
 		if (told_only && !waiters_told_in(i))
 			continue;
 		call->looked_at = queue;
+		request->beside = (request->max_tasks < call->max_tasks);
 		if (waiting)
 			got = claim_awaited(call, i);
 		else

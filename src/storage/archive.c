@@ -272,73 +272,11 @@ archive_bind(Oid relation, Oid table)
 }
 
 /*
- * Refuse to create a queue whose archive's name is taken.
- */
-void
-archive_check_name(const char *queue)
-{
-	char		name[NAMEDATALEN];
-
-	archive_name(queue, name);
-	if (OidIsValid(get_relname_relid(name, queue_catalog_schema(false))))
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot keep done tasks of queue \"%s\": relation \"%s.%s\" already exists",
-						queue, QUEUE_SCHEMA, name),
-				 errhint("Choose another name for the queue, or rename or drop that relation.")));
-}
-
-/* The command that creates the index with which fairq.await finds a task. */
-static const char *
-id_index(const char *queue, const char *name)
-{
-	return psprintf("CREATE INDEX %s ON %s (id)",
-					quote_identifier(psprintf("id_done_of_%s", queue)),
-					quote_qualified_identifier(QUEUE_SCHEMA, name));
-}
-
-static void
-run_sql_as(Oid owner, const char *sql)
-{
-	RunAs		context;
-
-	run_as_role(owner, &context);
-	SPI_connect();
-	run_as_sql(sql);
-	SPI_finish();
-	run_as_end(&context);
-}
-
-static void
-create_archive(const char *queue, const char *name, Oid owner)
-{
-	StringInfoData sql;
-
-	if (fairq_namespace_aclcheck(queue_catalog_schema(false), owner, ACL_CREATE) != ACLCHECK_OK)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to keep done tasks of queue \"%s\"", queue),
-				 errhint("Its owner needs the privilege CREATE on schema \"%s\".", QUEUE_SCHEMA)));
-
-	initStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE TABLE %s (",
-					 quote_qualified_identifier(QUEUE_SCHEMA, name));
-	for (int i = 0; i < DONE_COLUMNS; i++)
-		appendStringInfo(&sql, "%s %s, ", archive_columns[i].name,
-						 archive_columns[i].definition);
-	appendStringInfo(&sql, "CONSTRAINT %s PRIMARY KEY (done_at, id))",
-					 quote_identifier(psprintf("when_done_of_%s", queue)));
-
-	appendStringInfo(&sql, "; %s", id_index(queue, name));
-	run_sql_as(owner, sql.data);
-}
-
-/*
  * The command that gives an archive those of a set of columns that no column
  * has the name of; NULL: there are none.
  */
-static const char *
-add_columns(Oid archive, const char *name, uint32 columns)
+const char *
+archive_add_columns(Oid archive, const char *name, uint32 columns)
 {
 	StringInfoData sql;
 	const char *comma = "";
@@ -355,60 +293,6 @@ add_columns(Oid archive, const char *name, uint32 columns)
 		comma = ",";
 	}
 	return *comma != '\0' ? sql.data : NULL;
-}
-
-/*
- * An archive of an earlier version gets the columns that it lacks, and an index
- * to find results.
- */
-static void
-complete_archive(const char *queue, const char *name, Oid owner,
-				 const ArchiveIndexes *indexes)
-{
-	Oid			oid = get_relname_relid(name, queue_catalog_schema(false));
-
-	const char *add = add_columns(oid, name, ~UINT32_C(0));
-
-	if (add != NULL)
-		run_sql_as(owner, add);
-	if (!OidIsValid(indexes->by_id))
-		run_sql_as(owner, id_index(queue, name));
-}
-
-/*
- * See that a queue has an archive: create it, or use the one that it had.
- */
-void
-archive_provide(const char *queue, Oid table, Oid owner)
-{
-	char		name[NAMEDATALEN];
-	Oid			schema = queue_catalog_schema(false);
-	Oid			oid;
-
-	archive_name(queue, name);
-	oid = get_relname_relid(name, schema);
-	if (OidIsValid(oid))
-	{
-		Relation	relation = relation_open(oid, AccessShareLock);
-		ArchiveIndexes indexes;
-		const char *problem = archive_problem(relation, owner, &indexes);
-
-		if (problem != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("cannot keep done tasks of queue \"%s\" in relation \"%s.%s\"",
-							queue, QUEUE_SCHEMA, name),
-					 errdetail_internal("%s", problem),
-					 errhint("Rename or drop that relation.")));
-		relation_close(relation, NoLock);
-		complete_archive(queue, name, owner, &indexes);
-	}
-	else
-	{
-		create_archive(queue, name, owner);
-		oid = get_relname_relid(name, schema);
-	}
-	archive_bind(oid, table);
 }
 
 /* ----------------------------------------------------------------
@@ -607,8 +491,10 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 	values[DONE_CLAIMED_AT] = TimestampTzGetDatum(claimed_at);
 	nulls[DONE_CLAIMED_AT] = (claimed_at == DT_NOBEGIN);
 	/* The acknowledgement is an answer, too. */
-	values[DONE_ATTEMPTS] = Int32GetDatum(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) +
-										  (outcome == ARCHIVE_ACKED ? 1 : 0));
+	values[DONE_ATTEMPTS] = row_value(row, COLUMN_ATTEMPTS);
+	if (outcome == ARCHIVE_ACKED)
+		values[DONE_ATTEMPTS] = Int32GetDatum(Min(DatumGetInt32(values[DONE_ATTEMPTS]),
+												  PG_INT32_MAX - 1) + 1);
 	values[DONE_OUTCOME] = PointerGetDatum(cstring_to_text(archive_outcomes[outcome]));
 	nulls[DONE_RESULT] = (batch->result == NULL);
 	values[DONE_RESULT] = JsonbPGetDatum(batch->result);
@@ -666,7 +552,7 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 static Archive *
 with_columns(Archive *archive, Relation rel, QueueInfo *info, Relation *relation, uint32 filled)
 {
-	const char *add = add_columns(archive->relation, archive->name, filled);
+	const char *add = archive_add_columns(archive->relation, archive->name, filled);
 
 	if (add != NULL)
 	{

@@ -112,6 +112,9 @@ extern void archive_add(ArchiveBatch *batch, RowReader *row,
 						ArchiveOutcome outcome, TimestampTz claimed_at);
 extern void archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info);
 
+extern const char *archive_add_columns(Oid archive, const char *name, uint32 columns);
+
+/* archive_create.c */
 extern void archive_check_name(const char *queue);
 extern void archive_provide(const char *queue, Oid table, Oid owner);
 

@@ -100,9 +100,15 @@ deform(RowReader *reader)
 		reader->values[i] = fetchatt(column, start + offset);
 		offset = att_addlength_pointer(offset, column->attlen, start + offset);
 	}
+	if (likely(missing == NULL))
+	{
+		memset(reader->nulls + present, true, (desc->natts - present) * sizeof(bool));
+		memset(reader->values + present, 0, (desc->natts - present) * sizeof(Datum));
+		return;
+	}
 	for (int i = present; i < desc->natts; i++)
 	{
-		reader->nulls[i] = (missing == NULL || !missing[i].am_present);
+		reader->nulls[i] = !missing[i].am_present;
 		reader->values[i] = reader->nulls[i] ? (Datum) 0 : missing[i].am_value;
 	}
 }

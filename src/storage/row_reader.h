@@ -84,6 +84,16 @@ row_reader_lost(RowReader *reader)
 	return Max(DatumGetInt32(row_value(reader, COLUMN_LOST)), 0);
 }
 
+/* Which run of the task the next one is, from 1. */
+static inline int
+row_reader_attempt(RowReader *reader)
+{
+	int64		ended = (int64) DatumGetInt32(row_value(reader, COLUMN_ATTEMPTS)) +
+		row_reader_lost(reader);
+
+	return (int) Min(ended, PG_INT32_MAX - 1) + 1;
+}
+
 /* Is it a suspect: to be leased alone? */
 static inline bool
 row_reader_is_suspect(RowReader *reader)

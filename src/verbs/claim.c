@@ -271,7 +271,7 @@ suspects_met(Claim *claim)
 	bool		sought = true;
 
 	claim_give_back_aside();
-	if (claim->got == 0)
+	if (claim->got == 0 && !claim->request->beside)
 	{
 		claim->nothing_else = true;
 		claim->full = false;

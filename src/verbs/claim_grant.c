@@ -253,8 +253,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	lease.queue = claim->queue;
 	lease.task = DatumGetInt64(row_value(row, COLUMN_ID));
 	lease.tid = row->tuple.t_self;
-	lease.attempt = (int) Min((int64) DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) +
-							  row_reader_lost(row), PG_INT32_MAX - 1) + 1;
+	lease.attempt = row_reader_attempt(row);
 	lease.started = claim->now;
 	lease.deadline = deadline;
 	lease.group = group.group;

@@ -79,7 +79,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 		row_reader_unlock(row);
 		return;
 	}
-	if (unlikely(!claim_admits(claim)))
+	if (unlikely(claim_asks(claim)) && !claim_admits(claim))
 	{
 		row_reader_unlock(row);
 		if (virtual_time_compare(start, *left) < 0)

@@ -40,7 +40,7 @@ static int	in_hand = 0;
 
 /*
  * And what is set aside until the claim ends: suspects that it may not have.
- * Then they go back as they were, and nobody is told, or claims that may not
+ * Then they go back as they were, and no waiter is told, or claims that may not
  * have them either would wake each other for ever.
  */
 #define ASIDE_MAX		64
@@ -86,16 +86,21 @@ claim_give_back_aside(void)
 }
 
 /*
- * Set what is in hand aside, by number.  Returns false if there is no room.
+ * Set an entry in hand aside, whose row is locked.  If there is no room for it
+ * it goes back at once, and the claim takes nothing else.
  */
-static bool
-set_aside(int number)
+static void
+set_aside(Claim *claim, int number)
 {
+	row_reader_unlock(&claim->row);
 	if (aside_count == ASIDE_MAX)
-		return false;
+	{
+		claim->full = true;
+		lanes_return_entry(hand_lanes[number], &hand[number]);
+		return;
+	}
 	aside[aside_count] = hand[number];
 	aside_lanes[aside_count++] = hand_lanes[number];
-	return true;
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -423,6 +428,36 @@ offer_row(Claim *claim)
 }
 
 /*
+ * An entry in hand was not leased: its group is at its limit (NO_LIMIT: it is
+ * not), or it is another claim's.
+ */
+static void
+not_granted(Claim *claim, int number, uint32 limit)
+{
+	if (unlikely(claim->alone))
+		claim_alone_not(claim);
+
+	/* By now the group may have it: then whoever comes next may. */
+	if (limit != NO_LIMIT &&
+		!parking_park(limit, &claim->at_limit, hand_lanes[number], &hand[number], false))
+		lanes_offer_entry(hand_lanes[number], &hand[number]);
+}
+
+/*
+ * The rows of the first n entries in hand are going to be read.
+ */
+static void
+fetch_rows(Claim *claim, int n)
+{
+	if (n <= 1)
+		return;
+	for (int i = 0; i < n; i++)
+		row_reader_fetch_page(&claim->row, &hand[i].tid);
+	for (int i = 0; i < n; i++)
+		page_hints_fetch_row(claim->rel, &hand[i].tid);
+}
+
+/*
  * Lease what is in hand, but not more than max; the rest goes back.
  */
 static void
@@ -435,13 +470,7 @@ lease_held(Claim *claim, int class, int max)
 	int			n = Min(in_hand, max);
 
 	Assert(max >= 0);
-	if (n > 1)
-	{
-		for (int i = 0; i < n; i++)
-			row_reader_fetch_page(&claim->row, &hand[i].tid);
-		for (int i = 0; i < n; i++)
-			page_hints_fetch_row(claim->rel, &hand[i].tid);
-	}
+	fetch_rows(claim, n);
 	for (int i = 0; i < n; i++)
 	{
 		Lane	   *lane = hand_lanes[i];
@@ -450,7 +479,8 @@ lease_held(Claim *claim, int class, int max)
 		uint32		limit;
 
 		/* What is before the rest may not be in a lane yet: they go back. */
-		if (unlikely(claim->stray) && limit_table_any_parked(&info->state->limits))
+		if (unlikely(claim->full) ||
+			(unlikely(claim->stray) && limit_table_any_parked(&info->state->limits)))
 		{
 			n = i;
 			break;
@@ -477,23 +507,14 @@ lease_held(Claim *claim, int class, int max)
 				queue_order_overflow_lost(info->state, class, lanes_entry_task(&hand[i]));
 			continue;
 		}
-		if (unlikely(!claim_admits(claim)))
+		if (unlikely(claim_asks(claim)) && !claim_admits(claim))
 		{
-			row_reader_unlock(row);
-			if (set_aside(i))
-				continue;
-			claim->full = true;
-			n = i;
-			break;
+			set_aside(claim, i);
+			continue;
 		}
 		if (!claim_grant(claim, lane, &hand[i], &task_finish, &limit))
 		{
-			if (unlikely(claim->alone))
-				claim_alone_not(claim);
-			/* By now the group may have it: then whoever comes next may. */
-			if (limit != NO_LIMIT &&
-				!parking_park(limit, &claim->at_limit, lane, &hand[i], false))
-				lanes_offer_entry(lane, &hand[i]);
+			not_granted(claim, i, limit);
 			continue;
 		}
 
@@ -504,12 +525,7 @@ lease_held(Claim *claim, int class, int max)
 			start = virtual_time_max(start, s);
 			finish = virtual_time_max(finish, task_finish);
 		}
-		if (unlikely(claim->alone))
-		{
-			claim->full = true;
-			n = i + 1;
-			break;
-		}
+		claim->full |= claim->alone;
 	}
 	give_back(n);
 	in_hand = 0;

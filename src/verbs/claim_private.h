@@ -50,6 +50,8 @@ typedef struct Claim
 	QuarantineStep quarantine;	/* of the session */
 	bool		nothing_else;	/* there is nothing to claim but suspects */
 	bool		met_suspect;	/* one was passed over */
+	bool		turn_asked;		/* whether it has the turn of one */
+	bool		turn;
 	bool		alone;			/* it has a suspect, and takes nothing else */
 	bool		full;			/* it takes nothing else, however little it has */
 	GroupAtLimit at_limit;		/* the group of the task that was refused last */
@@ -93,6 +95,16 @@ claim_passes_dry(const Claim *claim, const LaneEntry *entry)
 	VirtualTime start = {entry->block, entry->fraction};
 
 	return claim->dry_met && virtual_time_compare(start, claim->dry_finish) >= 0;
+}
+
+/*
+ * Does it take a look (claim_admits) whether the claim may have the task whose
+ * row is read?
+ */
+static inline bool
+claim_asks(Claim *claim)
+{
+	return row_reader_is_suspect(&claim->row) || claim->quarantine == QUARANTINE_READY;
 }
 
 /*

@@ -27,8 +27,14 @@
 static bool
 has_turn(Claim *claim)
 {
-	return claim->nothing_else || claim->request->max_tasks == 1 ||
-		suspects_turn(claim->info->state);
+	if (claim->nothing_else || claim->request->max_tasks == 1)
+		return true;
+
+	/* Once for each claim, however many suspects it comes to. */
+	if (!claim->turn_asked)
+		claim->turn = suspects_turn(claim->info->state);
+	claim->turn_asked = true;
+	return claim->turn;
 }
 
 /*
@@ -54,7 +60,7 @@ claim_admits(Claim *claim)
 		return true;
 	}
 	(void) suspects_note(state, DatumGetInt64(row_value(&claim->row, COLUMN_ID)));
-	if (claim->got > 0)
+	if (claim->got > 0 || claim->request->beside)
 		claim->alone = false;
 	else if (!has_session)
 		claim->alone = has_turn(claim);

@@ -38,8 +38,8 @@ typedef struct NewTask
 } NewTask;
 
 /* A task of which nothing is said. */
-#define NEW_TASK	{.cost = 1, .run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN, .max_attempts = -1, \
-		.max_lost = -1}
+#define NEW_TASK	{.cost = 1, .run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN, \
+		.max_attempts = -1, .max_lost = -1}
 
 /*
  * When a task expires that is enqueued now; DT_NOEND: never.  By default it

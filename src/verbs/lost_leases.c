@@ -38,6 +38,10 @@
 #include "xact/pending_leases.h"
 #include "xact/pending_rows.h"
 
+/* What an error of ours has in it, by which it is known again. */
+#define LAST_TIME	", the last time by "
+#define IT_FAILED	"\nbefore that it failed: "
+
 /* A pass over leases of a queue that have run out. */
 typedef struct LostLeases
 {
@@ -112,7 +116,7 @@ lost_error(const LeaseInfo *lease, int n)
 {
 	TimestampTz now = GetCurrentTimestamp();
 
-	return cstring_to_text(psprintf("lost %d %s, the last time by %s after %.1f s: %s",
+	return cstring_to_text(psprintf("lost %d %s" LAST_TIME "%s after %.1f s: %s",
 									n, n == 1 ? "time" : "times",
 									task_history_worker(lease),
 									Max(now - lease->started, 0) / (double) USECS_PER_SEC,
@@ -120,19 +124,37 @@ lost_error(const LeaseInfo *lease, int n)
 }
 
 /*
+ * The error of the last failure of the task that row has read, as far as its
+ * last error tells; NULL: none.
+ */
+static const char *
+failure_of(RowReader *row)
+{
+	const char *error;
+	const char *before;
+
+	if (row_is_null(row, COLUMN_LAST_ERROR))
+		return NULL;
+	error = TextDatumGetCString(row_value(row, COLUMN_LAST_ERROR));
+	if (strncmp(error, "lost ", 5) != 0 || strstr(error, LAST_TIME) == NULL)
+		return error;
+	before = strstr(error, IT_FAILED);
+	return before == NULL ? NULL : before + strlen(IT_FAILED);
+}
+
+/*
  * The error that a task keeps that was lost: that of its last failure, if it
  * has failed; and if it dies of its losses, both.
  */
 static void
-set_error(RowReader *row, text *error, bool failed, bool dead)
+set_error(RowReader *row, text *error, bool dead)
 {
-	if (failed && !row_is_null(row, COLUMN_LAST_ERROR))
-	{
-		if (!dead)
-			return;
-		error = cstring_to_text(psprintf("%s\nbefore that it failed: %s", text_to_cstring(error),
-										 TextDatumGetCString(row_value(row, COLUMN_LAST_ERROR))));
-	}
+	const char *failure = failure_of(row);
+
+	if (failure != NULL && dead)
+		error = cstring_to_text(psprintf("%s" IT_FAILED "%s", text_to_cstring(error), failure));
+	else if (failure != NULL)
+		error = cstring_to_text(failure);
 	row_value(row, COLUMN_LAST_ERROR) = PointerGetDatum(error);
 	row_is_null(row, COLUMN_LAST_ERROR) = false;
 }
@@ -148,13 +170,12 @@ lose(LostLeases *leases, const LeaseInfo *lease)
 	int			lost = Min(row_reader_lost(row), PG_INT32_MAX - 1) + 1;
 	int			max_lost = max_lost_of(row);
 	bool		dead = (max_lost > 0 && lost >= max_lost);
-	bool		failed = task_history_has_failed(row);
 	text	   *error = lost_error(lease, lost);
 
 	row_value(row, COLUMN_LOST) = Int32GetDatum(lost);
 	row_is_null(row, COLUMN_LOST) = false;
 	task_history_add(row, lease, true, cstring_to_text(reason(lease)));
-	set_error(row, error, failed, dead);
+	set_error(row, error, dead);
 	if (dead)
 		return put_back_dead(row, false);
 	return put_back_again(&leases->back, row, put_back_backoff(row->info, lost), false);

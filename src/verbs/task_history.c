@@ -131,30 +131,3 @@ task_history_add(RowReader *row, const LeaseInfo *lease, bool lost, const text *
 		JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, NULL)));
 	row_is_null(row, COLUMN_HISTORY) = false;
 }
-
-/*
- * Has one of the runs that are known of the task that row has read failed?
- */
-bool
-task_history_has_failed(RowReader *row)
-{
-	Jsonb	   *history;
-	int			n;
-
-	if (row_is_null(row, COLUMN_HISTORY))
-		return false;
-	history = DatumGetJsonbP(row_value(row, COLUMN_HISTORY));
-	n = JB_ROOT_IS_ARRAY(history) ? JB_ROOT_COUNT(history) : 0;
-	for (int i = 0; i < n; i++)
-	{
-		JsonbValue *run = getIthJsonbValueFromContainer(&history->root, i);
-		JsonbValue	end;
-
-		if (run->type == jbvBinary && JsonContainerIsObject(run->val.binary.data) &&
-			getKeyJsonValueFromContainer(run->val.binary.data, "end", 3, &end) != NULL &&
-			end.type == jbvString && end.val.string.len == 6 &&
-			memcmp(end.val.string.val, "failed", 6) == 0)
-			return true;
-	}
-	return false;
-}

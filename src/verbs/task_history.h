@@ -13,7 +13,6 @@
 
 extern void task_history_add(RowReader *row, const LeaseInfo *lease, bool lost,
 							 const text *error);
-extern bool task_history_has_failed(RowReader *row);
 extern const char *task_history_worker(const LeaseInfo *lease);
 
 #endif							/* FAIRQ_TASK_HISTORY_H */

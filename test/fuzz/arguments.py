@@ -245,7 +245,13 @@ class Worker:
         if argument == "default_priority":
             return str(r.randrange(10))
         if argument == "name":
-            return "worker" if function == "open_session" else self.prefix + "schedule"
+            if function in ("schedule", "unschedule"):
+                return self.prefix + "schedule"
+            return "worker" if function == "open_session" else r.choice(["send", "print", None])
+        if argument == "task_name":
+            return r.choice(["send", None])
+        if argument == "names":
+            return self.array([r.choice(["send", "print", None]) for _ in range(r.choice([1, several]))])
         if argument == "node":
             return r.choice(["0", "1", "2"])
         if argument == "class":
@@ -280,7 +286,7 @@ class Worker:
             return r.choice([None, "infinity", "2200-01-01"])
         if argument == "expire_after":
             return r.choice([None, "0", "1 year"])
-        if argument == "max_attempts":
+        if argument in ("max_attempts", "max_lost"):
             return str(r.choice([0, 1, 3, 20]))
         if argument == "max_tasks":
             return str(r.choice([1, 1, 2, 10, 100, 100000]))
@@ -417,7 +423,7 @@ class Worker:
         for receipt, (lease_queue, lease_id, attempt) in self.books.leases.items():
             if lease_queue == queue:
                 holders[lease_id] = receipt
-        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at in rows:
+        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at, name in rows:
             if task_id not in tasks:
                 raise Finding("claimed task %d, which is not there" % task_id)
             task = tasks[task_id]
@@ -430,7 +436,8 @@ class Worker:
             if former is not None:
                 if self.deadlines[former] > at:
                     raise Finding("task %d is claimed by a second one until %s" % (task_id, self.deadlines[former]))
-                # Its lease ran out.  That was an attempt, but for one that has died of it and was revived since.
+                # Its lease ran out and was lost, which counts as an attempt that failed does, but for a task that has
+                # died of it and was revived since.
                 attempts = self.books.leases.pop(former)[2]
                 if task.attempts is not None:
                     task.attempts = attempts

@@ -32,8 +32,8 @@ SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::re
 -- Views, with at least these columns.
 CREATE TEMP TABLE contract (view text, name text, type text);
 INSERT INTO contract
-    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required}'::text[],
-        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean}'::text[]) c(n, t)
+    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required,max_lost}'::text[],
+        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean,integer}'::text[]) c(n, t)
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,deduplicated,snoozed,near_lease_end}'::text[]) n
     UNION ALL
@@ -62,20 +62,20 @@ INSERT INTO contract
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
         ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
-        ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
+        ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'), ('sessions', 'client', 'text'), ('sessions', 'quarantine', 'boolean'),
         ('topics', 'topic', 'text'), ('topics', 'queue', 'text'),
         ('dependencies', 'queue', 'text'), ('dependencies', 'task', 'bigint'), ('dependencies', 'predecessor', 'bigint'), ('dependencies', 'on_dead', 'text'), ('dependencies', 'failed', 'boolean'),
         ('schedules', 'name', 'text'), ('schedules', 'queue', 'text'), ('schedules', 'owner', 'text'), ('schedules', 'cron', 'text'), ('schedules', 'timezone', 'text'),
         ('schedules', 'catch_up', 'text'), ('schedules', 'overlap', 'boolean'), ('schedules', 'active', 'boolean'), ('schedules', 'next_run', 'timestamp with time zone'),
         ('schedules', 'last_run', 'timestamp with time zone'), ('schedules', 'last_task', 'bigint'), ('schedules', 'skipped', 'bigint'), ('schedules', 'failures', 'integer'),
         ('schedules', 'last_error', 'text'), ('schedules', 'last_error_at', 'timestamp with time zone'), ('schedules', 'group_key', 'text'), ('schedules', 'priority', 'bigint'),
-        ('schedules', 'cost', 'double precision'), ('schedules', 'payload', 'jsonb'), ('schedules', 'headers', 'jsonb'),
+        ('schedules', 'cost', 'double precision'), ('schedules', 'payload', 'jsonb'), ('schedules', 'headers', 'jsonb'), ('schedules', 'task_name', 'text'),
         ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
-        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'),
+        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'), ('dead_tasks', 'name', 'text'), ('dead_tasks', 'lost', 'integer'), ('dead_tasks', 'history', 'jsonb'),
         ('done_tasks', 'queue', 'text'), ('done_tasks', 'id', 'bigint'), ('done_tasks', 'outcome', 'text'), ('done_tasks', 'group_key', 'text'),
         ('done_tasks', 'payload', 'jsonb'), ('done_tasks', 'attempts', 'integer'), ('done_tasks', 'enqueued_at', 'timestamp with time zone'),
         ('done_tasks', 'claimed_at', 'timestamp with time zone'), ('done_tasks', 'done_at', 'timestamp with time zone'), ('done_tasks', 'last_error', 'text'),
-        ('done_tasks', 'result', 'jsonb');
+        ('done_tasks', 'result', 'jsonb'), ('done_tasks', 'name', 'text'), ('done_tasks', 'lost', 'integer'), ('done_tasks', 'history', 'jsonb');
 SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'queue_histograms', 'name_stats', 'name_histograms', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 -- \d+ says what each is for, and each of its columns.
@@ -110,14 +110,14 @@ CREATE FUNCTION pg_temp.attributes(type regtype) RETURNS text LANGUAGE sql AS $$
         FROM pg_attribute JOIN pg_type t ON attrelid = typrelid WHERE t.oid = type AND attnum > 0 AND NOT attisdropped
 $$;
 SELECT is(pg_temp.attributes('fairq.task'),
-    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, expires_at timestamp with time zone',
+    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, expires_at timestamp with time zone, name text',
     'type task');
 SELECT is(pg_temp.attributes('fairq.queue_task'), 'queue text, ' || pg_temp.attributes('fairq.task'), 'type queue_task: the queue, then the columns of task');
 SELECT is(pg_temp.attributes('fairq.task_status'),
-    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone, lease interval',
+    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone, lease interval, name text, lost integer, max_lost integer, history jsonb',
     'type task_status');
 SELECT is(pg_temp.attributes('fairq.task_done'),
-    'id bigint, enqueued_at timestamp with time zone, claimed_at timestamp with time zone, done_at timestamp with time zone, run_at timestamp with time zone, priority bigint, cost real, attempts integer, outcome text, group_key text, payload jsonb, headers jsonb, unique_key text, last_error text, result jsonb',
+    'id bigint, enqueued_at timestamp with time zone, claimed_at timestamp with time zone, done_at timestamp with time zone, run_at timestamp with time zone, priority bigint, cost real, attempts integer, outcome text, group_key text, payload jsonb, headers jsonb, unique_key text, last_error text, result jsonb, name text, lost integer, history jsonb',
     'type task_done');
 SELECT is(pg_temp.attributes('fairq.outcome'), 'state text, result jsonb, last_error text, done_at timestamp with time zone', 'type outcome');
 SELECT is(pg_temp.attributes('fairq.class_front'), 'class integer, ready bigint, waiting integer, front numeric, floor numeric', 'type class_front');
@@ -159,7 +159,8 @@ CREATE TEMP TABLE columns (name text, type text, needed boolean);
 INSERT INTO columns VALUES ('id', 'bigint', true), ('address', 'fairq.address', false), ('state', '"char"', true), ('group_key', 'text', true), ('priority', 'bigint', true),
     ('cost', 'real', true), ('payload', 'jsonb', true), ('headers', 'jsonb', false), ('enqueued_at', 'timestamp with time zone', true),
     ('run_at', 'timestamp with time zone', false), ('attempts', 'integer', true), ('max_attempts', 'integer', false), ('lease', 'interval', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false), ('expires_at', 'timestamp with time zone', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('expires_at', 'timestamp with time zone', false),
+    ('name', 'text', false), ('lost', 'integer', false), ('max_lost', 'integer', false), ('history', 'jsonb', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."q_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'q_Tap queue', 'id', 'id is the primary key');
@@ -189,7 +190,7 @@ TRUNCATE columns;
 INSERT INTO columns VALUES ('id', 'bigint', true), ('outcome', 'text', true), ('group_key', 'text', true), ('priority', 'bigint', true), ('cost', 'real', true),
     ('attempts', 'integer', true), ('enqueued_at', 'timestamp with time zone', true), ('claimed_at', 'timestamp with time zone', false),
     ('done_at', 'timestamp with time zone', true), ('run_at', 'timestamp with time zone', false), ('payload', 'jsonb', true), ('headers', 'jsonb', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false), ('name', 'text', false), ('lost', 'integer', false), ('history', 'jsonb', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."done_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'done_Tap queue', ARRAY['done_at', 'id'], 'its primary key is in the order of time');

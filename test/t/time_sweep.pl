@@ -17,7 +17,7 @@
 #   into the window, or for leases: tasks are taken for lost under load;
 # - mend at once what look_at_ids() misses: the same;
 # - judge(): do not ask since when somebody has had tasks in his hands: tasks are taken
-#   for lost when their claimer is stopped; or never say SUSPECT_AGAIN: the same, in
+#   for lost when their claimer is stopped; or never say MISSING_AGAIN: the same, in
 #   every other run;
 # - set sweep->done to 0 with each record: the reading grows;
 # - is_wanted(): always true: it does not sleep.

@@ -36,7 +36,6 @@ CONTRACT = re.compile(r"(?:[.:?!]|/\*)\s+((?:The )?(?:Partition|Creation lock|En
 ALLOWED = {
     "src/worker/database_hooks.c: process_utility()": "the server's hook has these parameters",
     "src/common/compat.h: fairq_heap_update()": "as heap_update() of the server",
-    "src/shmem/sessions.c": "sessions and the dealing of buckets, under one lock",
 }
 
 tests = []

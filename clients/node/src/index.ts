@@ -14,6 +14,6 @@ export type { ErrorClass } from './errors';
 export type { CreateSettings, GroupSettings, QueueSettings } from './administration';
 export type { TaskOptions } from './enqueue';
 export type { Schedule, ScheduleOptions } from './schedules';
-export type { State, TaskStatus } from './status';
+export type { State, TaskEnd, TaskStatus } from './status';
 export type { Connection, PoolClientLike, PoolLike, Queryable } from './database';
 export type { Duration, GroupKey, Moment, TaskId } from './values';

@@ -86,7 +86,7 @@ export class Run<Data> implements Held, TaskContext {
       this.mustRun('extend()');
       const [[until]] = await this.database.ask(EXTEND, [this.receipt, durationText('the lease of extend()', lease)]);
       if (until === null) {
-        this.lose(new LeaseLost(`the lease of task ${this.task.id} is lost`));
+        this.lose(new LeaseLost(`the lease of ${String(this.task)} is lost`));
         throw this.lostBecause;
       }
       return new Date(Number(until));
@@ -102,7 +102,7 @@ export class Run<Data> implements Held, TaskContext {
 
   private mustRun(what: string): void {
     if (this.lostBecause) throw this.lostBecause;
-    if (this.state !== 'running') throw new FairqError(`${what} of task ${this.task.id} was called after its handler had ended`);
+    if (this.state !== 'running') throw new FairqError(`${what} of ${String(this.task)} was called after its handler had ended`);
   }
 
   /** Stops the handler's transaction, and tells the handler. */

@@ -329,7 +329,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     const mine = await tx.commit(run.receipt, result);
     run.over();
     if (mine) this.tell('completed', run.task, value);
-    else this.onLost(run, new LeaseLost(`the lease of task ${run.task.id} was lost, and its transaction is rolled back`));
+    else this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, and its transaction is rolled back`));
   }
 
   private async fail(run: Run<Data>, error: unknown): Promise<void> {
@@ -353,7 +353,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
         if (error !== undefined && verdict.kind !== 'release') return this.refused(run, verdict, error, done);
         run.over();
         if (mine) done();
-        else this.onLost(run, new LeaseLost(`the lease of task ${run.task.id} was lost, or it is not known whether it was settled`));
+        else this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, or it is not known whether it was settled`));
       },
     });
   }

@@ -37,7 +37,7 @@ class AsyncHandler(Handled[H]):
         return await self.queue.enqueue_many(payloads, connection=connection, **self._options(details))
 
     async def schedule(self, name: str, cron: str, payload: Any = None, **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
-        return await self.queue.schedule(name, cron, payload, **self._options(details))
+        return await self.queue.schedule(name, cron, payload, **self._options(details, "task_name"))
 
 
 class AsyncQueue(QueueBase[AsyncSource]):
@@ -123,9 +123,10 @@ class AsyncQueue(QueueBase[AsyncSource]):
     async def get(self, task: int) -> Optional[TaskStatus]:
         return await self._run(statements.get_task(self.name, task))
 
-    async def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000) -> List[TaskStatus]:
-        """Tasks of a state, of a group. Reads the whole table."""
-        return await self._run(statements.tasks(self.name, state, group, limit))
+    async def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000,
+              name: Optional[str] = None) -> List[TaskStatus]:
+        """Tasks of a state, of a group, of a name. Reads the whole table."""
+        return await self._run(statements.tasks(self.name, state, group, name, limit))
 
     async def dead(self, limit: int = 100) -> List[DeadTask]:
         return await self._run(statements.dead_tasks(self.name, limit))

@@ -289,7 +289,7 @@ class AsyncRun:
         give_up_on: Tuple[Type[Exception], ...] = ()     # while there is no handler: another worker may have one
         try:
             context.headers = delivery.headers()
-            handler, give_up_on = self.worker.find(delivery.queue, context.headers)
+            handler, give_up_on = self.worker.find(delivery, context.headers)
             result = await handler(delivery.payload(), context)
             text = result_text(result)
             used = context._in_transaction

@@ -37,6 +37,7 @@ class ContextBase:
 
     id: int = property(lambda self: self._delivery.id)  # type: ignore[assignment]
     queue: str = property(lambda self: self._delivery.queue)  # type: ignore[assignment]
+    name: Optional[str] = property(lambda self: self._delivery.name)  # type: ignore[assignment]
     group: str = property(lambda self: self._delivery.group)  # type: ignore[assignment]
     priority: int = property(lambda self: self._delivery.priority)  # type: ignore[assignment]
     attempt: int = property(lambda self: self._delivery.attempt)  # type: ignore[assignment]

@@ -12,7 +12,7 @@ from . import statements
 from .errors import NoConnection, Retry, Snooze, Unrecoverable
 from .report import error_text, first_line
 from .statements import Statement
-from .values import Duration, duration, json_text, parse_json
+from .values import LONGEST_NAME, Duration, duration, json_text, parse_json
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -25,18 +25,18 @@ class Delivery:
     """One claimed task."""
 
     __slots__ = ("queue", "id", "receipt", "group", "priority", "attempt", "enqueued", "expires", "payload_text", "headers_text",
-                 "claimed", "session")
+                 "claimed", "session", "name")
 
     def __init__(self, row: Tuple[Any, ...], session: Any) -> None:
         (self.queue, self.id, self.receipt, self.group, self.priority, self.attempt, self.enqueued,
-         self.expires) = json.loads(row[0])
+         self.expires, self.name) = json.loads(row[0])
         self.payload_text: str = row[1]
         self.headers_text: Optional[str] = row[2]
         self.claimed = time.monotonic()
         self.session = session
 
     def __str__(self) -> str:
-        return f"task {self.id} of queue {self.queue!r}"
+        return f"task {self.id}{'' if self.name is None else f' ({self.name[:LONGEST_NAME]!r})'} of queue {self.queue!r}"
 
     def payload(self) -> Any:
         return parse_json(self.payload_text)

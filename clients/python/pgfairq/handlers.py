@@ -1,4 +1,4 @@
-"""Which function handles which task. The name of a handler travels in the header "task"."""
+"""Which function handles which task: the one of the task's name."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import inspect
 from typing import Any, Callable, Dict, Generic, Mapping, NamedTuple, Optional, Tuple, Type, TypeVar
 
 from .errors import Exceptions, exceptions
-from .values import text
+from .values import task_name as checked
 
-HEADER = "task"
+HEADER = "task"     # where the name was before tasks had one
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -41,16 +41,14 @@ class Registry:
             wanted = "a coroutine (async def)" if self.is_async else "a function, not a coroutine"
             raise TypeError(f"the handler {function!r} must be {wanted}; Queue has functions, AsyncQueue has coroutines")
         if name is not None:
-            text(name, "the name of a task")
+            checked(name, "the name of a task")
         if name in self.handlers:
             what = "a default handler" if name is None else f"a handler for task {name!r}"
             raise ValueError(f"queue {self.queue!r} has {what} already: {self.handlers[name].function!r}")
         self.handlers[name] = Registered(function, exceptions(give_up_on, "give_up_on"))
 
-    def find(self, headers: Any) -> Registered:
-        name = headers.get(HEADER) if isinstance(headers, dict) else None
-        handler = self.handlers.get(name) if isinstance(name, str) else None
-        handler = handler or self.handlers.get(None)
+    def find(self, name: Optional[str]) -> Registered:
+        handler = self.handlers.get(name) or self.handlers.get(None)
         if handler is None:
             named = f"named {name!r}" if name is not None else "without a name"
             raise NoHandler(f"this worker has no handler for a task {named} in queue {self.queue!r}; it has handlers for:"
@@ -58,12 +56,10 @@ class Registry:
         return handler
 
 
-def named_headers(name: Optional[str], headers: Optional[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
-    if name is None:
-        return headers
-    if headers is not None and not isinstance(headers, Mapping):
-        raise TypeError(f"headers must be a dict, not {type(headers).__name__}: {headers!r}")
-    return {**(headers or {}), HEADER: name}
+def task_name(name: Optional[str], headers: Any) -> Optional[str]:
+    """Of a task, also of one that was enqueued by an earlier version."""
+    header = headers.get(HEADER) if name is None and isinstance(headers, dict) else name
+    return header if isinstance(header, str) else None
 
 
 class Handled(Generic[H]):
@@ -82,8 +78,5 @@ class Handled(Generic[H]):
     def __repr__(self) -> str:
         return f"<task {self.name!r} of queue {self.queue.name!r}>"
 
-    def _options(self, options: Mapping[str, Any]) -> Dict[str, Any]:
-        headers = options.get("headers")
-        if isinstance(headers, (list, tuple)):
-            return {**options, "headers": [named_headers(self.name, one) for one in headers]}
-        return {**options, "headers": named_headers(self.name, headers)}
+    def _options(self, options: Mapping[str, Any], option: str = "name") -> Dict[str, Any]:
+        return {**options} if self.name is None else {**options, option: self.name}

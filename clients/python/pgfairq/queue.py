@@ -38,7 +38,7 @@ class Handler(Handled[H]):
         return self.queue.enqueue_many(payloads, connection=connection, **self._options(details))
 
     def schedule(self, name: str, cron: str, payload: Any = None, **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
-        return self.queue.schedule(name, cron, payload, **self._options(details))
+        return self.queue.schedule(name, cron, payload, **self._options(details, "task_name"))
 
 
 class Queue(QueueBase[Source]):
@@ -127,9 +127,10 @@ class Queue(QueueBase[Source]):
     def get(self, task: int) -> Optional[TaskStatus]:
         return self._run(statements.get_task(self.name, task))
 
-    def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000) -> List[TaskStatus]:
-        """Tasks of a state, of a group. Reads the whole table."""
-        return self._run(statements.tasks(self.name, state, group, limit))
+    def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000,
+              name: Optional[str] = None) -> List[TaskStatus]:
+        """Tasks of a state, of a group, of a name. Reads the whole table."""
+        return self._run(statements.tasks(self.name, state, group, name, limit))
 
     def dead(self, limit: int = 100) -> List[DeadTask]:
         return self._run(statements.dead_tasks(self.name, limit))

@@ -7,9 +7,9 @@ from typing import Any, Generic, List, Optional, Sequence, Tuple, TypeVar
 
 import psycopg
 
-from .delivery import Settlement
+from .delivery import Delivery, Settlement
 from .errors import Exceptions, NoConnection, exceptions
-from .handlers import Registered, Registry
+from .handlers import Registered, Registry, task_name
 from .pace import is_hopeless
 from .report import first_line
 from .session import SessionOver, default_name
@@ -67,10 +67,11 @@ class WorkerBase(Generic[S]):
         self.source: S = self.queues[0].source
         self.options = options
 
-    def find(self, queue: str, headers: Any) -> Registered:
+    def find(self, delivery: Delivery, headers: Any) -> Registered:
         """The handler of a task, with what to give up on of its own and of the worker."""
-        registry: Registry = self.registries[queue]
-        function, give_up_on = registry.find(headers)
+        registry: Registry = self.registries[delivery.queue]
+        delivery.name = task_name(delivery.name, headers)
+        function, give_up_on = registry.find(delivery.name)
         return Registered(function, give_up_on + self.options.give_up_on)
 
     def trouble(self, error: Exception, pause: float) -> None:

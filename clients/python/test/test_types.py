@@ -40,7 +40,12 @@ def send(payload: Dict[str, str], context: Context) -> int:
     else:
         return 1
 
-number: int = send.enqueue({"a": "b"}, group=UUID(int=1), delay=5)
+number: int = send.enqueue({"a": "b"}, group=UUID(int=1), delay=5, max_lost=2)
+queue.enqueue_many([1, 2], name=["send", None], max_lost=0)
+queue.alter(max_lost=3)
+task = queue.get(number)
+if task is not None:
+    seconds: float = sum(end.seconds for end in task.history if end.end == "lost")
 Worker([queue], concurrency=2, give_up_on=LookupError).run(drain=True)
 other = AsyncQueue("", "pages")
 
@@ -59,6 +64,8 @@ Queue("", "emails", max_atempts=3)
 Worker([other])
 Worker([queue], give_up_on="ValueError")
 queue.task("x", give_up_on=[1])
+queue.enqueue({}, name=["send"])
+queue.enqueue({}, max_lost="2")
 """
 
 
@@ -72,4 +79,4 @@ def test_types_for_applications(tmp_path):
                               capture_output=True, text=True)
         errors.append([line for line in done.stdout.splitlines() if ": error:" in line])
     assert errors[0] == []
-    assert len({line.split(":")[1] for line in errors[1]}) == 7, errors[1]
+    assert len({line.split(":")[1] for line in errors[1]}) == 9, errors[1]

@@ -10,7 +10,8 @@ require "helper"
 # instead of the free ones, "claims only what is free to run"; without RetryAtOnce, "a
 # retry does not wait"; without the place from the payload, "keeps its group"; without
 # rescue_with_handler of Job, without `final` for Unrecoverable and without give_up in
-# give_up_on, "no other attempt would mend".
+# give_up_on, "no other attempt would mend"; without the name in the log or in place of the
+# class, or without the class in place of the name, "the name is in the log".
 class WorkerTest < FairqTest
   def test_runs_the_jobs_of_its_queues_and_no_others
     WriteJob.set(queue: "other").perform_later("other")
@@ -45,6 +46,22 @@ class WorkerTest < FairqTest
   ensure
     I18n.locale = :en
     Time.zone = nil
+  end
+
+  def test_the_name_is_in_the_log_and_stands_in_for_the_class
+    queue(max_attempts: 1)
+    FailingJob.perform_later("named")
+    sql("SELECT fairq.enqueue('default', payload - 'fairq') FROM fairq.tasks('default')") # as SQL of before tasks had names
+    sql("SELECT fairq.enqueue('default', '{\"arguments\": [\"by its name\"]}', name => 'WriteJob')")
+    sql("SELECT fairq.enqueue('default', '{}', name => E'no\\njob')")
+    sql("SELECT fairq.enqueue('default', '[]')")
+    worker("--threads", 1)
+    wait_until("four are dead") { tasks("default", "dead").size == 4 }
+    assert_equal ["by its name"], results
+    lines = File.readlines(@log).grep(/attempt 1/).map { |line| line[/task .*/] }
+    assert_equal ['task 1 ("FailingJob") of default, attempt 1: RuntimeError', 'task 2 ("FailingJob") of default, attempt 1: RuntimeError',
+                  'task 4 ("no\\njob") of default, attempt 1: ActiveJob::Fairq::PayloadError', "task 5 of default, attempt 1: ActiveJob::Fairq::PayloadError"],
+                 lines.map { |line| line[/.*?: [\w:]*\w/] }.sort
   end
 
   def test_the_more_urgent_comes_first

@@ -35,14 +35,14 @@ async function fill(client) {
 
   // the archive: twelve done tasks of ann, with results
   for (let n = 1; n <= 12; n += 1) {
-    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => 'ann')", [JSON.stringify({ done: n })]);
+    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => 'ann', name => 'greet')", [JSON.stringify({ done: n })]);
   }
   await run(`DO $$ DECLARE t record; BEGIN
         FOR t IN SELECT * FROM fairq.claim('emails', 12) LOOP PERFORM fairq.ack(t.receipt, to_jsonb('result ' || t.id)); END LOOP; END $$`);
 
   // the dead: five of bob, by two attempts each
   for (let n = 1; n <= 5; n += 1) {
-    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => 'bob')", [JSON.stringify({ fails: n })]);
+    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => 'bob', name => 'remind')", [JSON.stringify({ fails: n })]);
   }
   for (let attempt = 1; attempt <= 2; attempt += 1) {
     await run(`DO $$ DECLARE t record; BEGIN
@@ -70,12 +70,16 @@ async function fill(client) {
   // what is hostile: waiting and dead, in both queues
   const texts = Object.values(HOSTILE);
   for (const text of texts) {
-    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => $2, unique_key => $2, headers => $3::jsonb)", [
+    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => $2, unique_key => $2, name => $2, headers => $3::jsonb)", [
       JSON.stringify({ text }),
       text,
       JSON.stringify({ text }),
     ]);
-    await run('SELECT fairq.enqueue($1, $2::jsonb, group_key => $3)', [HOSTILE_QUEUE, JSON.stringify({ text }), text]);
+    await run('SELECT fairq.enqueue($1, $2::jsonb, group_key => $3, name => $3)', [
+      HOSTILE_QUEUE,
+      JSON.stringify({ text }),
+      text,
+    ]);
     await run(`SELECT fairq.nack(receipt, error => $2) FROM fairq.claim($1, 1)`, [HOSTILE_QUEUE, text]);
   }
   for (const group of LONG_GROUPS) {
@@ -86,7 +90,7 @@ async function fill(client) {
   await run(
     "SELECT fairq.schedule('nightly', 'reports', '30 2 * * *', '{\"all\": true}', timezone => 'Europe/Berlin')",
   );
-  await run("SELECT fairq.schedule($1, 'reports', '@hourly', active => false)", [HOSTILE.script]);
+  await run("SELECT fairq.schedule($1, 'reports', '@hourly', active => false, task_name => $1)", [HOSTILE.script]);
   return { first };
 }
 

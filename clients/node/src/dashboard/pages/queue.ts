@@ -145,7 +145,8 @@ function settings(queue: Queue): Markup {
     ['policy', queue.policy],
     ['buckets', count(queue.buckets)],
     ['lease', duration(queue.lease)],
-    ['attempts', queue.max_attempts === 0 ? 'no limit' : count(queue.max_attempts)],
+    ['attempts', limit(queue.max_attempts)],
+    ['lost leases', limit(queue.max_lost)],
     [
       'backoff',
       html`${duration(queue.backoff_base)} to ${duration(queue.backoff_max)}, ± ${decimal(queue.backoff_jitter * 100)} %`,

@@ -74,10 +74,12 @@ module ActiveJob
 
       def job_data
         data = JSON.parse(@task.payload)
+        data = { "job_class" => @task.name }.merge(data) if data.is_a?(Hash)
         unless data.is_a?(Hash) && data["job_class"].is_a?(String)
           raise PayloadError, "the payload is no job of Active Job: it has no job_class"
         end
 
+        @task.name ||= data["job_class"] # of an earlier version
         missing(data).merge(data).merge("provider_job_id" => @task.id, "executions" => data["executions"].to_i + @task.attempt - 1)
       end
 
