@@ -118,7 +118,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
-    ('stats_of_queues'), ('histograms_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
+    ('stats_of_queues'), ('histograms_of_queues'), ('stats_of_names'), ('histograms_of_names'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
     ('tasks_page'), ('done_page'),
     ('queue_definitions'), ('define_queue'), ('give_queue'), ('update_queue'), ('update_queues'),
     ('tasks_here'), ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
