@@ -2,16 +2,13 @@
 -- the history, names, and tasks that were lost twice, which are leased alone.
 -- The queues of this file start with "lost".
 --
--- To see it fail: count a loss in attempts, or let max_lost not look at the task's own; take
--- the lease of a session that was closed in order, or of a claim that was rolled back, for
--- lost (is_excused in lost_leases.c); take that of a session whose ttl was missed for
--- excused, for its deadline is 0 (the first form of is_excused: "by session" and all that
--- follows fails); look for a failure in the history alone (set_error: "eleven losses"); write
--- errors whole, or more than ten ends, into the history; let claim_admits (claim_suspects.c)
--- say true; let a claim that has a suspect go on (claim->full in claim_lanes.c and
--- claim_groups.c), or have one beside tasks of another queue (beside, and alone, in sql_claim.c); let quarantine_step (quarantine.c) say QUARANTINE_OPEN; do not drain
--- (quarantine_drain); note all suspects (suspects_note in suspects.c); forget losses at
--- revive; keep name, lost or history of a replaced task (take_values in unique_keys.c).
+-- Seen to fail: losses that count in attempts, or write over the error of a failure (set_error
+-- in lost_leases.c); the lease of a session whose ttl was missed that is taken for excused, for
+-- its deadline is 0; claim_admits (claim_suspects.c) that says true, or asks for each
+-- suspect whether it is its turn; a claim of several queues that has a suspect beside tasks of
+-- the queue before, or goes on behind it (sql_claim.c); quarantine_step (quarantine.c)
+-- that says QUARANTINE_OPEN, no quarantine_drain, others_go_on that says true; suspects_note
+-- (suspects.c) that has room for all; a revival that forgets losses.
 \i test/sql/include/helpers.sql
 \pset format unaligned
 \pset tuples_only on
@@ -268,6 +265,9 @@ SELECT pg_temp.both_ways($$ fairq.claim_any(ARRAY['lost alone', 'lost'], 10) $$)
 SELECT fairq.purge('lost'), fairq.release(receipt) FROM fairq.leases WHERE queue = 'lost';
 CALL pg_temp.set_up('{s}');
 DELETE FROM fairq."q_lost alone" WHERE priority > 0;
+SELECT pg_temp.add('lost', 'another');
+SELECT pg_temp.got($$ fairq.claim_any(ARRAY['lost alone', 'lost'], 2) $$);
+SELECT fairq.release(receipt) FROM fairq.leases WHERE queue = 'lost alone';
 SELECT pg_temp.got($$ fairq.claim_any(ARRAY['lost', 'lost alone'], 2) $$);
 SELECT fairq.purge('lost');
 CALL pg_temp.set_up('{s}');

@@ -5,13 +5,9 @@
 # lost.  The server ends the worker's backend (pg_terminate_backend, a fast restart): they
 # are given back as they were.  Of an immediate shutdown nothing is left to count.
 #
-# Seen to fail: backend_end.c, ordered never set (terminated, fast restart), or set by each
-# FATAL; sessions.c, close_bound() that excuses all (killed client); lease_restore.c, a
-# restored lease that is not excused (fast restart), leases.c, leases_extend() that leaves it
-# so (extended after the restart); claim_suspects.c, claim_admits() always true: the neighbours
-# of the poison are dead with it; quarantine.c, quarantine_step() always OPEN: a task that
-# was lost twice is held beside others; suspects.c, suspects_forget() without effect: not
-# every suspect is served.
+# Seen to fail: backend_end.c, ordered never set (terminated, fast restart); sessions.c,
+# close_bound() that excuses all (the client is killed, quits); lease_restore.c, a restored
+# lease that is not excused (fast restart).
 
 use strict;
 use warnings;
