@@ -421,7 +421,7 @@ class Worker:
         for receipt, (lease_queue, lease_id, attempt) in self.books.leases.items():
             if lease_queue == queue:
                 holders[lease_id] = receipt
-        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at in rows:
+        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at, name in rows:
             if task_id not in tasks:
                 raise Finding("claimed task %d, which is not there" % task_id)
             task = tasks[task_id]
