@@ -533,7 +533,9 @@ class Model:
     def enqueue_after(self, tx, queue, id, row, predecessors, on_dead):
         if row.klass is None:
             row = replace(row, klass=queue.default_priority)
-        waits = [Wait(t) for t in predecessors if self.look_at(tx, Wait(t), on_dead) != "done"]
+        # What tx itself has ended has gone before it was waited for, however it ended.
+        there = [t for t in predecessors if t.row is not None or t.writer not in (None, tx)]
+        waits = [Wait(t) for t in there if self.look_at(tx, Wait(t), on_dead) != "done"]
         state = "held" if waits else "scheduled" if row.later else queue.place()
         task = self.add(tx, queue, id, replace(row, state=state))
         task.waits, task.on_dead = waits, on_dead
