@@ -44,6 +44,7 @@ def fill(connection):
     run("SELECT fairq.set_group_defaults('limited', max_leased => 1)")
     run("SELECT fairq.set_group('limited', 'vip', weight => 5)")
     run("SELECT fairq.pause_group('emails', 'paused')")
+    run("SELECT fairq.enqueue('emails', '{}', 'ann', name => 'send')")
     enqueue(connection, "emails", "ann", 60)
     enqueue(connection, "emails", "bob", 40)
     enqueue(connection, "emails", "paused", 7)
