@@ -93,7 +93,7 @@ look_at(TaskPage *page, HeapTuple tuple)
 									   &lease, &leased), page->state) != 0)
 			return;
 	}
-	page->ids[page->n++] = id;
+	page->ids[page->n++] = Int64GetDatum(page->last);
 }
 
 /* The tasks behind one, by id.  Returns whether there may be more. */
@@ -214,8 +214,6 @@ fairq_done_page(PG_FUNCTION_ARGS)
 	char		name[NAMEDATALEN];
 	Datum		values[4];
 	bool		nulls[4] = {false};
-	Datum	   *ids;
-	Datum	   *times;
 
 	arguments_require_preload(fcinfo);
 	queue_name(fcinfo, name);
@@ -227,20 +225,13 @@ fairq_done_page(PG_FUNCTION_ARGS)
 	page.group = PG_ARGISNULL(6) ? NULL : PG_GETARG_TEXT_PP(6);
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	page.times = palloc_array(TimestampTz, page.max_tasks);
-	page.ids = palloc_array(int64, page.max_tasks);
+	page.times = palloc_array(Datum, page.max_tasks);
+	page.ids = palloc_array(Datum, page.max_tasks);
 	archive_page(name, &page);
 
-	ids = palloc_array(Datum, page.n + 1);
-	times = palloc_array(Datum, page.n + 1);
-	for (int i = 0; i < page.n; i++)
-	{
-		ids[i] = Int64GetDatum(page.ids[i]);
-		times[i] = TimestampTzGetDatum(page.times[i]);
-	}
-	values[0] = PointerGetDatum(construct_array(ids, page.n, INT8OID, sizeof(int64),
+	values[0] = PointerGetDatum(construct_array(page.ids, page.n, INT8OID, sizeof(int64),
 												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
-	values[1] = PointerGetDatum(construct_array(times, page.n, TIMESTAMPTZOID, sizeof(int64),
+	values[1] = PointerGetDatum(construct_array(page.times, page.n, TIMESTAMPTZOID, sizeof(int64),
 												FLOAT8PASSBYVAL, TYPALIGN_DOUBLE));
 	values[2] = TimestampTzGetDatum(page.last_time);
 	values[3] = Int64GetDatum(page.last_id);

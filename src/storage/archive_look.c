@@ -209,8 +209,8 @@ look_back(Relation relation, const ArchiveIndexes *indexes, ScanKey keys, int n,
 		if (!text_is(slot, columns[DONE_OUTCOME], page->outcome) ||
 			!text_is(slot, columns[DONE_GROUP_KEY], page->group))
 			continue;
-		page->times[page->n] = page->last_time;
-		page->ids[page->n++] = page->last_id;
+		page->times[page->n] = TimestampTzGetDatum(page->last_time);
+		page->ids[page->n++] = Int64GetDatum(page->last_id);
 	}
 	index_endscan(scan);
 	ExecDropSingleTupleTableSlot(slot);

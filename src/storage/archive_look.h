@@ -38,8 +38,8 @@ typedef struct ArchivePage
 
 	/* found; room for max_tasks each */
 	int			n;
-	TimestampTz *times;
-	int64	   *ids;
+	Datum	   *times;
+	Datum	   *ids;
 
 	/* what was looked at last, unless the archive ended before */
 	bool		more;

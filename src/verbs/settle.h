@@ -19,6 +19,7 @@ typedef enum SettleVerb
 	SETTLE_ACK,
 	SETTLE_NACK,
 	SETTLE_RELEASE,
+	/* From here on the lease goes on. */
 	SETTLE_EXTEND,
 	SETTLE_PROGRESS
 } SettleVerb;
