@@ -118,17 +118,19 @@ endif
 EXPORTED_ONLY = -Wl,--version-script=$(srcdir)/src/pgfairq.map
 SHLIB_LINK = $(if $(filter linux,$(PORTNAME)),$(EXPORTED_ONLY))
 
-# The install script is put together from its fragments. So is the script that
-# brings the last version to this one, which has some of the same. Those between
-# released versions never change.
+# The install script is put together from its fragments. The script that brings
+# the last version to this one has its functions and views. Those between released
+# versions never change.
 SQL_SCRIPT = sql/pgfairq--$(EXTVERSION).sql
 SQL_FRAGMENTS = $(sort $(wildcard sql/install/*.sql))
 UPDATE_SOURCE = $(wildcard sql/update/*--$(EXTVERSION).sql)
 UPDATE_SCRIPT = $(UPDATE_SOURCE:sql/update/%=sql/pgfairq--%)
 CLUSTER_SCRIPT = sql/pgfairq_cluster--$(EXTVERSION).sql
 CLUSTER_FRAGMENTS = $(sort $(wildcard sql/cluster/*.sql))
-DATA_built = $(SQL_SCRIPT) $(UPDATE_SCRIPT) $(CLUSTER_SCRIPT)
-DATA = $(filter-out $(UPDATE_SCRIPT),$(wildcard sql/pgfairq--*--*.sql))
+CLUSTER_UPDATE_SOURCE = $(wildcard sql/update/cluster/*--$(EXTVERSION).sql)
+CLUSTER_UPDATE_SCRIPT = $(CLUSTER_UPDATE_SOURCE:sql/update/cluster/%=sql/pgfairq_cluster--%)
+DATA_built = $(SQL_SCRIPT) $(UPDATE_SCRIPT) $(CLUSTER_SCRIPT) $(CLUSTER_UPDATE_SCRIPT)
+DATA = $(filter-out $(DATA_built),$(wildcard sql/pgfairq--*--*.sql sql/pgfairq_cluster--*--*.sql))
 
 # setup creates the extension in the regression database and comes first.
 # pg_regress finds the tests in test/sql and test/specs through --inputdir. It
@@ -167,13 +169,16 @@ $(SQL_SCRIPT): $(SQL_FRAGMENTS) pgfairq.control Makefile
 	{ printf '%s\n\n' '\echo Use "CREATE EXTENSION pgfairq" to load this file. \quit'; cat $(SQL_FRAGMENTS); } > $@.tmp
 	mv $@.tmp $@
 
-# A line "\include FILE" stands for what is in the file.
-$(UPDATE_SCRIPT): $(UPDATE_SOURCE) $(SQL_FRAGMENTS) Makefile
-	awk '/^\\include / { while ((got = (getline line < $$2)) > 0) print line; if (got < 0) exit 1; next } { print }' $< > $@.tmp
+$(UPDATE_SCRIPT): $(UPDATE_SOURCE) sql/update/compose.awk $(SQL_SCRIPT)
+	awk -f sql/update/compose.awk $< > $@.tmp
 	mv $@.tmp $@
 
 $(CLUSTER_SCRIPT): sql/cluster/compose.awk $(CLUSTER_FRAGMENTS) $(SQL_FRAGMENTS) pgfairq_cluster.control Makefile
 	awk -f $< $(CLUSTER_FRAGMENTS) > $@.tmp
+	mv $@.tmp $@
+
+$(CLUSTER_UPDATE_SCRIPT): $(CLUSTER_UPDATE_SOURCE) sql/update/compose.awk $(CLUSTER_SCRIPT)
+	awk -f sql/update/compose.awk $< > $@.tmp
 	mv $@.tmp $@
 
 $(shlib): src/pgfairq.map

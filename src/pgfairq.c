@@ -15,6 +15,7 @@
  *		queue -> group -> limit
  *		queue -> group -> lane
  *		lease partition -> lease free list, or moved leases
+ *		queues -> names
  *		any of them -> list of waiters, or place of awaiters
  *
  * and a buffer content lock may be held while a group, a limit or a lease
@@ -31,6 +32,7 @@
 #include "storage/shmem.h"
 
 #include "cluster/node_call.h"
+#include "common/backend_end.h"
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
@@ -41,6 +43,7 @@
 #include "shmem/lease_file.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
+#include "shmem/name_stats.h"
 #include "shmem/parking.h"
 #include "shmem/queue_state.h"
 #include "shmem/replenished_tasks.h"
@@ -78,6 +81,7 @@ static const struct
 	{"pgfairq clock", wall_clock_shmem_size, wall_clock_shmem_init},
 	{"pgfairq queues", queue_state_shmem_size, queue_state_shmem_init},
 	{"pgfairq stats", stats_shmem_size, stats_shmem_init},
+	{"pgfairq names", name_stats_shmem_size, name_stats_shmem_init},
 	{"pgfairq lanes", lane_table_shmem_size, lane_table_shmem_init},
 	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
 	{"pgfairq replenished tasks", replenished_tasks_shmem_size, replenished_tasks_shmem_init},
@@ -138,6 +142,7 @@ _PG_init(void)
 		return;
 
 	settings_define();
+	backend_end_init();
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = shmem_request;
 	prev_shmem_startup_hook = shmem_startup_hook;

@@ -107,7 +107,8 @@ def test_package_has_what_a_server_needs(package):
     pages = f"usr/share/doc/postgresql-{major}-pgfairq"
     expected = {f"usr/lib/postgresql/{major}/lib/pgfairq.so", f"{extension}/pgfairq.control", f"{extension}/pgfairq--{VERSION}.sql",
                 f"{extension}/pgfairq_cluster.control", f"{extension}/pgfairq_cluster--{VERSION}.sql",
-                f"{extension}/pgfairq--0.1.0--{VERSION}.sql", f"{pages}/README.md", f"{pages}/copyright", f"{pages}/doc/reference.md"}
+                f"{extension}/pgfairq--0.1.0--0.2.0.sql", f"{extension}/pgfairq--0.2.0--{VERSION}.sql",
+                f"{extension}/pgfairq_cluster--0.2.0--{VERSION}.sql", f"{pages}/README.md", f"{pages}/copyright", f"{pages}/doc/reference.md"}
     assert expected - files == set()
     assert re.search(rf"\bpostgresql-{major} \(>> ", run("dpkg-deb", "--field", path, "Depends"))
 
@@ -256,6 +257,7 @@ def test_dockerfile_copies_what_there_is(folder):
     assert build.name == "build" and build.all("COPY") == [". /usr/src/pgfairq"]
     kept = re.findall(r"^!(.*)", read(f"packaging/{folder}/Dockerfile.dockerignore"), re.M)
     assert {"Makefile", "pgfairq.control", "pgfairq_cluster.control", "src", "sql", "doc"} <= set(kept)  # make install fails without pages
+    assert "sql/pgfairq--0.1.0--0.2.0.sql" in kept  # which make does not build
     copies = last.all("COPY")
     assert [copy for copy in copies if copy.startswith("--from=build ")]
     for copy in copies:

@@ -13,6 +13,8 @@ $$;
 
 \include sql/install/10_address.sql
 
+\include sql/install/12_group_id.sql
+
 \include sql/install/30_types.sql
 
 \include sql/install/31_types_0_2.sql

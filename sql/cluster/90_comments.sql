@@ -11,6 +11,9 @@ COMMENT ON FUNCTION fairq.drain_node IS 'Give a node no new tasks and sessions.'
 COMMENT ON FUNCTION fairq.undrain_node IS 'Give a node new tasks and sessions again.';
 COMMENT ON COLUMN fairq.queues.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.queue_stats.missing IS 'the nodes that are out of reach, which the view is without';
+COMMENT ON COLUMN fairq.queue_histograms.missing IS 'the nodes that are out of reach, which the view is without';
+COMMENT ON COLUMN fairq.name_stats.missing IS 'the nodes that are out of reach, which the view is without';
+COMMENT ON COLUMN fairq.name_histograms.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.group_stats.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.group_settings.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.bucket_stats.missing IS 'the nodes that are out of reach, which the view is without';

@@ -9,7 +9,8 @@ CREATE TYPE fairq.task AS (
     enqueued_at pg_catalog.timestamptz,
     lease_until pg_catalog.timestamptz,
     address fairq.address,
-    expires_at pg_catalog.timestamptz
+    expires_at pg_catalog.timestamptz,
+    name pg_catalog.text
 );
 
 CREATE TYPE fairq.task_status AS (
@@ -29,7 +30,11 @@ CREATE TYPE fairq.task_status AS (
     unique_key pg_catalog.text,
     last_error pg_catalog.text,
     expires_at pg_catalog.timestamptz,
-    lease pg_catalog.interval
+    lease pg_catalog.interval,
+    name pg_catalog.text,
+    lost pg_catalog.int4,
+    max_lost pg_catalog.int4,
+    history pg_catalog.jsonb
 );
 
 CREATE TYPE fairq.task_position AS (

@@ -1,4 +1,4 @@
--- Types that 0.1.0 lacks: the update script makes them from here.
+-- Types that 0.1.0 lacks.
 CREATE TYPE fairq.queue_task AS (
     queue pg_catalog.text,
     id pg_catalog.int8,
@@ -11,7 +11,8 @@ CREATE TYPE fairq.queue_task AS (
     enqueued_at pg_catalog.timestamptz,
     lease_until pg_catalog.timestamptz,
     address fairq.address,
-    expires_at pg_catalog.timestamptz
+    expires_at pg_catalog.timestamptz,
+    name pg_catalog.text
 );
 
 CREATE TYPE fairq.outcome AS (
@@ -36,5 +37,8 @@ CREATE TYPE fairq.task_done AS (
     headers pg_catalog.jsonb,
     unique_key pg_catalog.text,
     last_error pg_catalog.text,
-    result pg_catalog.jsonb
+    result pg_catalog.jsonb,
+    name pg_catalog.text,
+    lost pg_catalog.int4,
+    history pg_catalog.jsonb
 );

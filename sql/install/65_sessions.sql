@@ -16,6 +16,7 @@ AS 'MODULE_PATHNAME', 'fairq_my_buckets';
 
 CREATE OR REPLACE FUNCTION fairq_internal.open_sessions(
     OUT session uuid, OUT name text, OUT role regrole, OUT opened_at timestamptz,
-    OUT ttl interval, OUT alive_until timestamptz, OUT bound boolean, OUT pid int, OUT leases int)
+    OUT ttl interval, OUT alive_until timestamptz, OUT bound boolean, OUT pid int, OUT leases int,
+    OUT client text, OUT quarantine boolean)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_open_sessions';

@@ -6,7 +6,7 @@ CREATE OR REPLACE FUNCTION fairq.get_task(queue text, id bigint)
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
 AS 'MODULE_PATHNAME', 'fairq_get_task';
 
-CREATE OR REPLACE FUNCTION fairq.tasks(queue text, state text DEFAULT NULL, group_key text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION fairq.tasks(queue text, state text DEFAULT NULL, group_key text DEFAULT NULL, name text DEFAULT NULL)
 RETURNS SETOF fairq.task_status LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_tasks';
 
@@ -56,9 +56,28 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_queues(
     OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
     OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval,
     OUT payload_avg bigint, OUT payload_p50 bigint, OUT payload_p95 bigint, OUT payload_max bigint,
-    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint)
+    OUT stats_reset timestamptz, OUT expired_tasks bigint, OUT deduplicated bigint, OUT snoozed bigint,
+    OUT near_lease_end bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 10
 AS 'MODULE_PATHNAME', 'fairq_stats_of_queues';
+
+CREATE OR REPLACE FUNCTION fairq_internal.histograms_of_queues(
+    OUT queue text, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 400
+AS 'MODULE_PATHNAME', 'fairq_histograms_of_queues';
+
+CREATE OR REPLACE FUNCTION fairq_internal.stats_of_names(
+    OUT queue text, OUT name text, OUT other boolean,
+    OUT enqueued bigint, OUT done bigint, OUT failed bigint, OUT lost bigint, OUT dead bigint,
+    OUT wait_p50 interval, OUT wait_p95 interval, OUT wait_p99 interval,
+    OUT run_p50 interval, OUT run_p95 interval, OUT run_p99 interval)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 50
+AS 'MODULE_PATHNAME', 'fairq_stats_of_names';
+
+CREATE OR REPLACE FUNCTION fairq_internal.histograms_of_names(
+    OUT queue text, OUT name text, OUT other boolean, OUT kind text, OUT le float8, OUT count bigint, OUT sum float8)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 2000
+AS 'MODULE_PATHNAME', 'fairq_histograms_of_names';
 
 CREATE OR REPLACE FUNCTION fairq.reset_stats(queue text)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
@@ -74,7 +93,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_groups(
     OUT queue text, OUT group_key text, OUT ready bigint, OUT overflow bigint, OUT leased bigint,
     OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
     OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT share_error float8,
-    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8)
+    OUT oldest_wait interval, OUT run_time interval, OUT all_served_cost float8, OUT group_id uuid)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_groups';
 
@@ -91,21 +110,23 @@ AS 'MODULE_PATHNAME', 'fairq_live_leases';
 CREATE OR REPLACE FUNCTION fairq_internal.done_of_queues(
     OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
     OUT run_at timestamptz, OUT priority bigint, OUT cost real, OUT attempts int, OUT outcome text, OUT group_key text,
-    OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb)
+    OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb,
+    OUT name text, OUT lost int, OUT history jsonb)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_done_of_queues';
 
 -- All dead tasks of the queues that the caller may read.
 CREATE OR REPLACE FUNCTION fairq_internal.dead_of_queues(
     OUT queue text, OUT id bigint, OUT group_key text, OUT payload jsonb, OUT headers jsonb,
-    OUT priority bigint, OUT attempts int, OUT enqueued_at timestamptz, OUT last_error text)
+    OUT priority bigint, OUT attempts int, OUT enqueued_at timestamptz, OUT last_error text,
+    OUT name text, OUT lost int, OUT history jsonb)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-    name text;
+    one text;
 BEGIN
-    FOR name IN SELECT q.queue FROM fairq.queue q
+    FOR one IN SELECT q.queue FROM fairq.queue q
                 JOIN pg_catalog.pg_class c ON c.relname = 'q_' || q.queue
                 WHERE c.relnamespace = 'fairq'::pg_catalog.regnamespace
                 AND pg_catalog.has_table_privilege(c.oid, 'SELECT')
@@ -114,14 +135,14 @@ BEGIN
         -- An owner who has made the table unfit, has it locked, or has row security
         -- or code on it that fails, does not keep us from the others'.
         BEGIN
-            EXECUTE pg_catalog.format('LOCK TABLE ONLY fairq.%I IN ACCESS SHARE MODE NOWAIT', 'q_' || name);
-            RETURN QUERY SELECT name, t.id, t.group_key, t.payload, t.headers,
-                t.priority, t.attempts, t.enqueued_at, t.last_error
-                FROM fairq.tasks(name, 'dead'::pg_catalog.text, NULL::pg_catalog.text) t; -- no other function's arguments
+            EXECUTE pg_catalog.format('LOCK TABLE ONLY fairq.%I IN ACCESS SHARE MODE NOWAIT', 'q_' || one);
+            RETURN QUERY SELECT one, t.id, t.group_key, t.payload, t.headers,
+                t.priority, t.attempts, t.enqueued_at, t.last_error, t.name, t.lost, t.history
+                FROM fairq.tasks(one, 'dead'::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text) t; -- no other function's arguments
         EXCEPTION WHEN invalid_table_definition OR insufficient_privilege OR configuration_limit_exceeded OR lock_not_available THEN
             NULL;
         WHEN OTHERS THEN
-            RAISE WARNING 'dead tasks of queue "%" are left out: %', name, SQLERRM USING ERRCODE = SQLSTATE;
+            RAISE WARNING 'dead tasks of queue "%" are left out: %', one, SQLERRM USING ERRCODE = SQLSTATE;
         END;
     END LOOP;
 END

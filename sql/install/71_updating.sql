@@ -7,15 +7,20 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '2s'
 AS $$
 DECLARE
+    wanted record;
     queue_table regclass := to_regclass(format('fairq.%I', 'q_' || name));
     done_table regclass := (SELECT a.oid FROM pg_class a JOIN pg_class q ON q.relowner = a.relowner
         WHERE a.oid = to_regclass(format('fairq.%I', 'done_' || name)) AND a.relkind = 'r' AND q.oid = queue_table);
 BEGIN
-    EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS expires_at timestamptz', queue_table);
-    IF (SELECT atttypid FROM pg_attribute WHERE attrelid = queue_table AND attname = 'expires_at') <> 'timestamptz'::regtype THEN
-        RAISE EXCEPTION 'column "expires_at" of table %, of the owner''s making, has another type', queue_table
-            USING ERRCODE = 'invalid_table_definition';
-    END IF;
+    FOR wanted IN
+        SELECT * FROM (VALUES ('expires_at', 'timestamptz'::regtype), ('name', 'text'), ('lost', 'int'), ('max_lost', 'int'), ('history', 'jsonb')) v(name, type)
+    LOOP
+        EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS %I %s', queue_table, wanted.name, wanted.type);
+        IF (SELECT atttypid FROM pg_attribute WHERE attrelid = queue_table AND attname = wanted.name) <> wanted.type THEN
+            RAISE EXCEPTION 'column "%" of table %, of the owner''s making, has another type', wanted.name, queue_table
+                USING ERRCODE = 'invalid_table_definition';
+        END IF;
+    END LOOP;
     IF to_regclass(format('fairq.%I', 'expiry_of_' || name)) IS NULL THEN
         EXECUTE format('CREATE INDEX %I ON %s USING btree (expires_at)'
             ' WHERE expires_at IS NOT NULL AND state <> %L', 'expiry_of_' || name, queue_table, 'd');
@@ -26,6 +31,11 @@ BEGIN
     IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = done_table AND conname = 'archived_of_' || name) THEN
         EXECUTE format('ALTER TABLE %s RENAME CONSTRAINT %I TO %I', done_table, 'archived_of_' || name, 'when_done_of_' || name);
     END IF;
+    FOR wanted IN SELECT * FROM (VALUES ('name', 'text'), ('lost', 'int'), ('history', 'jsonb')) v(name, type)
+    LOOP
+        -- A column of the owner's own making stays, and ours is not kept there.
+        EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS %I %s', done_table, wanted.name, wanted.type);
+    END LOOP;
     -- One with a column "result" of the owner's own making keeps that, and has no results.
     IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = done_table AND attname = 'result' AND NOT attisdropped) THEN
         EXECUTE format('ALTER TABLE %s ADD result jsonb', done_table);

@@ -3,17 +3,24 @@ SELECT q.queue, c.relowner::pg_catalog.regrole AS owner, c.oid::pg_catalog.regcl
     q.policy, q.buckets, q.lease, q.max_attempts, q.backoff_base, q.backoff_max,
     q.max_ready, q.max_ready_per_group, q.max_depth, q.keep_done, q.durable_leases, q.charge, q.notify,
     q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused, q.expire_after,
-    q.backoff_jitter, q.default_priority, q.group_required
+    q.backoff_jitter, q.default_priority, q.group_required, q.max_lost
 FROM fairq.queue q
 JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)
     AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;
 
 CREATE OR REPLACE VIEW fairq.queue_stats AS SELECT * FROM fairq_internal.stats_of_queues();
 
+CREATE OR REPLACE VIEW fairq.queue_histograms AS SELECT * FROM fairq_internal.histograms_of_queues();
+
+CREATE OR REPLACE VIEW fairq.name_stats AS SELECT * FROM fairq_internal.stats_of_names();
+
+CREATE OR REPLACE VIEW fairq.name_histograms AS SELECT * FROM fairq_internal.histograms_of_names();
+
 CREATE OR REPLACE VIEW fairq.group_stats AS SELECT * FROM fairq_internal.stats_of_groups();
 
 CREATE OR REPLACE VIEW fairq.group_settings AS
-SELECT s.queue, s.group_key, s.weight, s.max_leased, s.rate, s.burst, s.paused
+SELECT s.queue, s.group_key, s.weight, s.max_leased, s.rate, s.burst, s.paused,
+    fairq.group_id(s.group_key) AS group_id
 FROM fairq.group_setting s
 JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) s.queue
 WHERE pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')

@@ -24,7 +24,8 @@ COMMENT ON FUNCTION fairq.set_group IS 'Set the weight, the limit of tasks in fl
 COMMENT ON FUNCTION fairq.reset_group IS 'Take away what a group was given, a pause included; returns false if it had nothing of its own.';
 COMMENT ON FUNCTION fairq.set_group_defaults IS 'Set what each group of a queue has that was not given something else; null leaves a setting as it is.';
 COMMENT ON FUNCTION fairq.maintain IS 'Do by hand what the background worker does for a queue; returns how many tasks that were.';
-COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the view fairq.queue_stats shows of a queue.';
+COMMENT ON FUNCTION fairq.group_id IS 'What names a group in 16 bytes, the same for ever: for keys that are too long to be shown.';
+COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the views fairq.queue_stats, fairq.queue_histograms, fairq.name_stats and fairq.name_histograms show of a queue.';
 COMMENT ON FUNCTION fairq.set_node IS 'Give this database a number, from 0 to 32767, that its ids, receipts and sessions say from the commit on.';
 COMMENT ON FUNCTION fairq.this_node IS 'The number that this database was given by fairq.set_node(); 0 if none.';
 COMMENT ON FUNCTION fairq.node_of_id IS 'The number of the node that a task is of, by its id; null if no node gives such an id.';
@@ -122,11 +123,12 @@ COMMENT ON COLUMN fairq.task.group_key IS 'whom it counts for';
 COMMENT ON COLUMN fairq.task.payload IS 'what it is about';
 COMMENT ON COLUMN fairq.task.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.task.priority IS 'its class or number, lower first';
-COMMENT ON COLUMN fairq.task.attempt IS 'which attempt this is, from 1';
+COMMENT ON COLUMN fairq.task.attempt IS 'which run this is: one more than have failed or were lost';
 COMMENT ON COLUMN fairq.task.enqueued_at IS 'when it was enqueued';
 COMMENT ON COLUMN fairq.task.lease_until IS 'when the lease ends, under a session unless a heartbeat comes; null from fairq.pop() and fairq.peek()';
 COMMENT ON COLUMN fairq.task.address IS 'its place in the order';
 COMMENT ON COLUMN fairq.task.expires_at IS 'it is not begun then or later; null: it does not expire';
+COMMENT ON COLUMN fairq.task.name IS 'what is to be done, for handlers and figures; null: none';
 
 COMMENT ON TYPE fairq.queue_task IS 'A task as a claimer of several queues gets it: the queue it is of, then the columns of fairq.task.';
 COMMENT ON COLUMN fairq.queue_task.queue IS 'the queue it is of';
@@ -136,11 +138,12 @@ COMMENT ON COLUMN fairq.queue_task.group_key IS 'whom it counts for';
 COMMENT ON COLUMN fairq.queue_task.payload IS 'what it is about';
 COMMENT ON COLUMN fairq.queue_task.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.queue_task.priority IS 'its class or number, lower first';
-COMMENT ON COLUMN fairq.queue_task.attempt IS 'which attempt this is, from 1';
+COMMENT ON COLUMN fairq.queue_task.attempt IS 'which run this is: one more than have failed or were lost';
 COMMENT ON COLUMN fairq.queue_task.enqueued_at IS 'when it was enqueued';
 COMMENT ON COLUMN fairq.queue_task.lease_until IS 'when the lease ends, under a session unless a heartbeat comes';
 COMMENT ON COLUMN fairq.queue_task.address IS 'its place in the order';
 COMMENT ON COLUMN fairq.queue_task.expires_at IS 'it is not begun then or later; null: it does not expire';
+COMMENT ON COLUMN fairq.queue_task.name IS 'what is to be done, for handlers and figures; null: none';
 
 COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it.';
 COMMENT ON COLUMN fairq.task_status.id IS 'its id, for its whole life';
@@ -150,7 +153,7 @@ COMMENT ON COLUMN fairq.task_status.payload IS 'what it is about';
 COMMENT ON COLUMN fairq.task_status.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.task_status.priority IS 'its class or number, lower first';
 COMMENT ON COLUMN fairq.task_status.cost IS 'what it counts for in the share of its group';
-COMMENT ON COLUMN fairq.task_status.attempts IS 'how many attempts have ended';
+COMMENT ON COLUMN fairq.task_status.attempts IS 'how many have failed';
 COMMENT ON COLUMN fairq.task_status.max_attempts IS 'after how many it is dead; 0: no limit';
 COMMENT ON COLUMN fairq.task_status.enqueued_at IS 'when it was enqueued';
 COMMENT ON COLUMN fairq.task_status.run_at IS 'when it is due, or last was; null: never';
@@ -160,6 +163,10 @@ COMMENT ON COLUMN fairq.task_status.unique_key IS 'of its key one task waits at 
 COMMENT ON COLUMN fairq.task_status.last_error IS 'of the last attempt that gave one';
 COMMENT ON COLUMN fairq.task_status.expires_at IS 'it is not begun then or later; null: it does not expire';
 COMMENT ON COLUMN fairq.task_status.lease IS 'for how long it is leased; null: as the queue has it';
+COMMENT ON COLUMN fairq.task_status.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.task_status.lost IS 'how many leases have ended without an answer';
+COMMENT ON COLUMN fairq.task_status.max_lost IS 'after how many of these it is dead; 0: no limit';
+COMMENT ON COLUMN fairq.task_status.history IS 'its last ten ends that were failures or losses; null: none';
 
 COMMENT ON TYPE fairq.task_done IS 'What is kept of a task that is done.';
 COMMENT ON COLUMN fairq.task_done.id IS 'its id, for its whole life';
@@ -169,7 +176,7 @@ COMMENT ON COLUMN fairq.task_done.done_at IS 'when it was done';
 COMMENT ON COLUMN fairq.task_done.run_at IS 'when it was due last; null: never';
 COMMENT ON COLUMN fairq.task_done.priority IS 'its class or number, lower first';
 COMMENT ON COLUMN fairq.task_done.cost IS 'what it counted for in the share of its group';
-COMMENT ON COLUMN fairq.task_done.attempts IS 'how many attempts there were';
+COMMENT ON COLUMN fairq.task_done.attempts IS 'how many were answered';
 COMMENT ON COLUMN fairq.task_done.outcome IS 'acked, cancelled, dead or expired';
 COMMENT ON COLUMN fairq.task_done.group_key IS 'whom it counted for';
 COMMENT ON COLUMN fairq.task_done.payload IS 'what it was about';
@@ -177,6 +184,9 @@ COMMENT ON COLUMN fairq.task_done.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.task_done.unique_key IS 'of its key one task waits at most; null: none';
 COMMENT ON COLUMN fairq.task_done.last_error IS 'of the last attempt that gave one';
 COMMENT ON COLUMN fairq.task_done.result IS 'what fairq.ack() was given';
+COMMENT ON COLUMN fairq.task_done.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.task_done.lost IS 'how many leases have ended without an answer; null: none';
+COMMENT ON COLUMN fairq.task_done.history IS 'its last ten ends that were failures or losses; null: none';
 
 COMMENT ON TYPE fairq.outcome IS 'How a task has ended, or its present state if it has not.';
 COMMENT ON COLUMN fairq.outcome.state IS 'acked, dead, cancelled or expired; else its present state';
@@ -227,6 +237,7 @@ COMMENT ON COLUMN fairq.queues.expire_after IS 'how long a task has that was giv
 COMMENT ON COLUMN fairq.queues.backoff_jitter IS 'how much of a wait is left to chance, from 0 to 1';
 COMMENT ON COLUMN fairq.queues.default_priority IS 'the priority of tasks that are given none';
 COMMENT ON COLUMN fairq.queues.group_required IS 'whether a task has to have a group key';
+COMMENT ON COLUMN fairq.queues.max_lost IS 'after how many lost leases a task is dead; 0: no limit';
 
 COMMENT ON VIEW fairq.queue_stats IS 'For each queue that one may read, to pg_monitor for all: how many tasks there are in each state, and what happened since stats_reset.';
 COMMENT ON COLUMN fairq.queue_stats.queue IS 'its name';
@@ -263,6 +274,37 @@ COMMENT ON COLUMN fairq.queue_stats.stats_reset IS 'when counting began';
 COMMENT ON COLUMN fairq.queue_stats.expired_tasks IS 'how many ended because their expires_at had come';
 COMMENT ON COLUMN fairq.queue_stats.deduplicated IS 'how many calls with a unique key made no task';
 COMMENT ON COLUMN fairq.queue_stats.snoozed IS 'how many were released with a delay';
+COMMENT ON COLUMN fairq.queue_stats.near_lease_end IS 'tasks acknowledged when less than a fifth of their lease was left, since then';
+
+COMMENT ON VIEW fairq.queue_histograms IS 'How long tasks have waited and run, as histograms that can be added up, of the queues that one may read, to pg_monitor of all.';
+COMMENT ON COLUMN fairq.queue_histograms.queue IS 'the queue';
+COMMENT ON COLUMN fairq.queue_histograms.kind IS 'wait or run';
+COMMENT ON COLUMN fairq.queue_histograms.le IS 'a length of time in seconds; the last is Infinity';
+COMMENT ON COLUMN fairq.queue_histograms.count IS 'how many waits or runs were not longer, since the figures were reset';
+COMMENT ON COLUMN fairq.queue_histograms.sum IS 'how long all of them were, in seconds';
+COMMENT ON VIEW fairq.name_stats IS 'What became of the tasks of each name, of the queues that one may read, to pg_monitor of all.';
+COMMENT ON COLUMN fairq.name_stats.queue IS 'the queue';
+COMMENT ON COLUMN fairq.name_stats.name IS 'the name of the tasks; null: of all names that are counted together';
+COMMENT ON COLUMN fairq.name_stats.other IS 'whether the line is of the names for which pgfairq.max_names has no room';
+COMMENT ON COLUMN fairq.name_stats.enqueued IS 'tasks enqueued since the figures were reset';
+COMMENT ON COLUMN fairq.name_stats.done IS 'tasks acknowledged or popped';
+COMMENT ON COLUMN fairq.name_stats.failed IS 'attempts that failed';
+COMMENT ON COLUMN fairq.name_stats.lost IS 'leases that ended without an answer';
+COMMENT ON COLUMN fairq.name_stats.dead IS 'tasks that died, also those that are gone';
+COMMENT ON COLUMN fairq.name_stats.wait_p50 IS '50 % of the claims came no later; an estimate';
+COMMENT ON COLUMN fairq.name_stats.wait_p95 IS '95 % of the claims came no later; an estimate';
+COMMENT ON COLUMN fairq.name_stats.wait_p99 IS '99 % of the claims came no later; an estimate';
+COMMENT ON COLUMN fairq.name_stats.run_p50 IS '50 % of the runs took no longer; an estimate';
+COMMENT ON COLUMN fairq.name_stats.run_p95 IS '95 % of the runs took no longer; an estimate';
+COMMENT ON COLUMN fairq.name_stats.run_p99 IS '99 % of the runs took no longer; an estimate';
+COMMENT ON VIEW fairq.name_histograms IS 'How long the tasks of each name waited and ran, as histograms that can be added up, of the queues that one may read.';
+COMMENT ON COLUMN fairq.name_histograms.queue IS 'the queue';
+COMMENT ON COLUMN fairq.name_histograms.name IS 'the name of the tasks; null: of all names that are counted together';
+COMMENT ON COLUMN fairq.name_histograms.other IS 'whether the line is of the names for which pgfairq.max_names has no room';
+COMMENT ON COLUMN fairq.name_histograms.kind IS 'wait or run';
+COMMENT ON COLUMN fairq.name_histograms.le IS 'a length of time in seconds; the last is Infinity';
+COMMENT ON COLUMN fairq.name_histograms.count IS 'how many waits or runs were not longer, since the figures were reset';
+COMMENT ON COLUMN fairq.name_histograms.sum IS 'how long all of them were, in seconds';
 
 COMMENT ON VIEW fairq.group_stats IS 'For each group with work, in the queues that one may read, to pg_monitor in all: its tasks, its limits and its share.';
 COMMENT ON COLUMN fairq.group_stats.queue IS 'the queue';
@@ -284,6 +326,7 @@ COMMENT ON COLUMN fairq.group_stats.share_error IS 'share less expected_share';
 COMMENT ON COLUMN fairq.group_stats.oldest_wait IS 'how long the first of its ready tasks has waited at most';
 COMMENT ON COLUMN fairq.group_stats.run_time IS 'how long its tasks have run since it was idle last, in all';
 COMMENT ON COLUMN fairq.group_stats.all_served_cost IS 'what the queue has served in its classes while it had work, as served_cost';
+COMMENT ON COLUMN fairq.group_stats.group_id IS 'what fairq.group_id() says of the whole key';
 
 COMMENT ON VIEW fairq.group_settings IS 'What groups were given, in the queues that one may read, to pg_monitor in all; null is the default of the queue.';
 COMMENT ON COLUMN fairq.group_settings.queue IS 'the queue';
@@ -293,6 +336,7 @@ COMMENT ON COLUMN fairq.group_settings.max_leased IS 'at most so many of its tas
 COMMENT ON COLUMN fairq.group_settings.rate IS 'at most so many claims a second; 0: no limit';
 COMMENT ON COLUMN fairq.group_settings.burst IS 'so many at once after a while with fewer; 0: as many as rate';
 COMMENT ON COLUMN fairq.group_settings.paused IS 'whether claims return none of its tasks';
+COMMENT ON COLUMN fairq.group_settings.group_id IS 'what fairq.group_id() says of the key';
 
 COMMENT ON VIEW fairq.bucket_stats IS 'For each bucket and class in use what the engine has of it in memory, of the queues that one may read, to pg_monitor of all.';
 COMMENT ON COLUMN fairq.bucket_stats.queue IS 'the queue';
@@ -322,6 +366,8 @@ COMMENT ON COLUMN fairq.sessions.alive_until IS 'when it ends unless a heartbeat
 COMMENT ON COLUMN fairq.sessions.bound IS 'whether it ends with the connection that opened it';
 COMMENT ON COLUMN fairq.sessions.pid IS 'the backend that opened it';
 COMMENT ON COLUMN fairq.sessions.leases IS 'how many leases it has';
+COMMENT ON COLUMN fairq.sessions.client IS 'the address of its client; null: on this machine';
+COMMENT ON COLUMN fairq.sessions.quarantine IS 'whether it runs a task alone that was lost twice, or empties itself for one';
 
 COMMENT ON VIEW fairq.dead_tasks IS 'The tasks whose attempts are used up, of the queues that one may read.';
 COMMENT ON COLUMN fairq.dead_tasks.queue IS 'the queue';
@@ -333,6 +379,9 @@ COMMENT ON COLUMN fairq.dead_tasks.priority IS 'its class or number';
 COMMENT ON COLUMN fairq.dead_tasks.attempts IS 'how many have failed';
 COMMENT ON COLUMN fairq.dead_tasks.enqueued_at IS 'when it was enqueued';
 COMMENT ON COLUMN fairq.dead_tasks.last_error IS 'of the last attempt that gave one';
+COMMENT ON COLUMN fairq.dead_tasks.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.dead_tasks.lost IS 'how many leases have ended without an answer';
+COMMENT ON COLUMN fairq.dead_tasks.history IS 'its last ten ends that were failures or losses; null: none';
 
 COMMENT ON VIEW fairq.done_tasks IS 'The done tasks that queues have kept, in the tables that one may read.';
 COMMENT ON COLUMN fairq.done_tasks.queue IS 'the queue';
@@ -343,7 +392,7 @@ COMMENT ON COLUMN fairq.done_tasks.done_at IS 'when it was acknowledged or remov
 COMMENT ON COLUMN fairq.done_tasks.run_at IS 'when it was due; null: at once';
 COMMENT ON COLUMN fairq.done_tasks.priority IS 'its class or number';
 COMMENT ON COLUMN fairq.done_tasks.cost IS 'what it counted for';
-COMMENT ON COLUMN fairq.done_tasks.attempts IS 'which attempt succeeded; else how many failed';
+COMMENT ON COLUMN fairq.done_tasks.attempts IS 'how many were answered';
 COMMENT ON COLUMN fairq.done_tasks.outcome IS 'acked, cancelled, dead or expired';
 COMMENT ON COLUMN fairq.done_tasks.group_key IS 'whom it counted for';
 COMMENT ON COLUMN fairq.done_tasks.payload IS 'what it was about';
@@ -351,6 +400,9 @@ COMMENT ON COLUMN fairq.done_tasks.headers IS 'what else its producer gave';
 COMMENT ON COLUMN fairq.done_tasks.unique_key IS 'its key; null: none';
 COMMENT ON COLUMN fairq.done_tasks.last_error IS 'of the last attempt that gave one';
 COMMENT ON COLUMN fairq.done_tasks.result IS 'what fairq.ack() was given';
+COMMENT ON COLUMN fairq.done_tasks.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.done_tasks.lost IS 'how many leases have ended without an answer; null: none';
+COMMENT ON COLUMN fairq.done_tasks.history IS 'its last ten ends that were failures or losses; null: none';
 
 COMMENT ON VIEW fairq.topics IS 'The subscriptions of the queues of this database.';
 COMMENT ON COLUMN fairq.topics.topic IS 'the topic, with the wildcards * and #';
@@ -384,6 +436,7 @@ COMMENT ON COLUMN fairq.schedules.priority IS 'of its tasks; null is the default
 COMMENT ON COLUMN fairq.schedules.cost IS 'of its tasks';
 COMMENT ON COLUMN fairq.schedules.payload IS 'of its tasks; null to who may not act as the owner';
 COMMENT ON COLUMN fairq.schedules.headers IS 'of its tasks, without what a tick adds; null to who may not act as the owner';
+COMMENT ON COLUMN fairq.schedules.task_name IS 'the name of its tasks; null: none';
 
 -- ---------------------------------------------------------------------------
 -- What is not for applications
@@ -442,6 +495,9 @@ COMMENT ON FUNCTION fairq_internal.schedule_definitions IS 'All schedules as ano
 COMMENT ON FUNCTION fairq_internal.define_schedule IS 'Make a schedule of another node, which does not run here.';
 COMMENT ON FUNCTION fairq_internal.cron_next IS 'Return the first tick of a cron expression after a time, for tests; anchor is what @every counts from.';
 COMMENT ON FUNCTION fairq_internal.stats_of_queues IS 'What is behind the view fairq.queue_stats.';
+COMMENT ON FUNCTION fairq_internal.histograms_of_queues IS 'What is behind the view fairq.queue_histograms.';
+COMMENT ON FUNCTION fairq_internal.stats_of_names IS 'What is behind the view fairq.name_stats.';
+COMMENT ON FUNCTION fairq_internal.histograms_of_names IS 'What is behind the view fairq.name_histograms.';
 COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';
 COMMENT ON FUNCTION fairq_internal.stats_of_buckets IS 'What is behind the view fairq.bucket_stats.';
 COMMENT ON FUNCTION fairq_internal.live_leases IS 'What is behind the view fairq.leases.';

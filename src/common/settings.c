@@ -22,6 +22,7 @@ int			settings_max_limits = 64 * 1024;
 int			settings_max_leases = 1024 * 1024;
 int			settings_max_sessions = 1024;
 int			settings_max_workers = 8;
+int			settings_max_names = 1024;
 int			settings_sweep_interval = 10000;
 int			settings_max_schedules = 10000;
 
@@ -81,6 +82,13 @@ settings_define(void)
 							"They count against max_worker_processes, with one more for the launcher. 0: none, and no launcher; maintain queues with fairq.maintain() then.",
 							&settings_max_workers,
 							8, 0, 1024,
+							PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.max_names",
+							"Maximum number of names of tasks with figures of their own, over all databases.",
+							"Each queue with a name takes one. A name takes about 730 bytes.",
+							&settings_max_names,
+							1024, 16, 1024 * 1024,
 							PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.sweep_interval",

@@ -15,6 +15,7 @@ extern int	settings_max_limits;
 extern int	settings_max_leases;
 extern int	settings_max_sessions;
 extern int	settings_max_workers;
+extern int	settings_max_names;
 extern int	settings_sweep_interval;	/* milliseconds; 0: off */
 extern int	settings_max_schedules;
 

@@ -34,7 +34,8 @@ static const char *const tranche_names[FAIRQ_TRANCHES] = {
 	"FairqLeaseFree",
 	"FairqWorker",
 	"FairqSession",
-	"FairqWaiter"
+	"FairqWaiter",
+	"FairqName"
 };
 
 static const char *const wait_event_names[FAIRQ_WAIT_EVENTS] = {

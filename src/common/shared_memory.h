@@ -21,10 +21,11 @@ typedef enum FairqTranche
 	FAIRQ_TRANCHE_LEASE_FREE,
 	FAIRQ_TRANCHE_WORKER,
 	FAIRQ_TRANCHE_SESSION,
-	FAIRQ_TRANCHE_WAITER
+	FAIRQ_TRANCHE_WAITER,
+	FAIRQ_TRANCHE_NAME
 } FairqTranche;
 
-#define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_WAITER + 1)
+#define FAIRQ_TRANCHES	(FAIRQ_TRANCHE_NAME + 1)
 
 /* What processes of ours sleep for; pg_stat_activity shows it from 17 on. */
 typedef enum FairqWaitEvent

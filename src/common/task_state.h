@@ -31,6 +31,7 @@ typedef enum QueueCounter
 	QUEUE_PAYLOAD_BYTES,		/* of what was enqueued */
 	QUEUE_EXPIRED_TASKS,		/* that have ended so */
 	QUEUE_DEDUPLICATED,			/* enqueues that made no new task */
+	QUEUE_NEAR_END,				/* acks near the end of the lease */
 	/* how many there are now; never reset */
 	QUEUE_ADDRESSED,			/* tasks with an address: ready or leased */
 	QUEUE_SCHEDULED,
@@ -38,6 +39,21 @@ typedef enum QueueCounter
 	QUEUE_HELD,
 	QUEUE_DEAD
 } QueueCounter;
+
+/* What is counted of the tasks of a name. */
+typedef enum NameCounter
+{
+	NAME_ENQUEUED,
+	NAME_DONE,
+	NAME_FAILED,				/* attempts */
+	NAME_LOST,					/* leases */
+	NAME_DIED
+} NameCounter;
+
+#define NAME_COUNTERS	(NAME_DIED + 1)
+
+/* Bytes of a name. */
+#define MAX_TASK_NAME	100
 
 #define QUEUE_COUNTERS	(QUEUE_DEAD + 1)
 #define QUEUE_FIRST_DEPTH	QUEUE_ADDRESSED

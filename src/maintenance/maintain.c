@@ -50,8 +50,8 @@
 #include "storage/recovery.h"
 #include "verbs/claim.h"
 #include "verbs/held_pass.h"
+#include "verbs/lost_leases.h"
 #include "verbs/replenish_overflow.h"
-#include "verbs/settle.h"
 #include "xact/pending_queue.h"
 
 /* Rows that a pass writes at most. */
@@ -107,8 +107,8 @@ clock_was_set(QueueState *state, TimestampTz now)
 	state->remembered.reread_at = 0;
 	state->successors.recount_at = 0;
 	state->sweep.begun_at = now;
-	for (int i = 0; i < state->sweep.suspect_count; i++)
-		state->sweep.suspects[i].since = now;
+	for (int i = 0; i < state->sweep.missing_count; i++)
+		state->sweep.missing[i].since = now;
 
 	/*
 	 * What was passed over has perhaps not expired any more: all is read
@@ -131,7 +131,7 @@ has(const Maintenance *maintenance, Duty duty)
 static int
 end_leases(Pass *pass)
 {
-	int			ended = settle_expired(pass->rel, pass->info, pass->max);
+	int			ended = lost_leases_end(pass->rel, pass->info, pass->max);
 
 	if (pg_atomic_read_u32(&pass->info->state->expired) > 0)
 	{

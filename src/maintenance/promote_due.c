@@ -6,6 +6,9 @@
  * A scheduled task has no address: it is in the way of none, however many there
  * are.  When it is due it gets one, as if it were enqueued then.
  *
+ * Of suspects only so many may have one at a time (suspects.c).  Those for
+ * which there is no room stay scheduled, and are looked at each second.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -15,6 +18,9 @@
 
 #include "common/maintenance_lock.h"
 #include "maintenance/promote_due.h"
+#include "shmem/leases.h"
+#include "shmem/suspects.h"
+#include "shmem/waiters.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/placement.h"
@@ -27,8 +33,67 @@ typedef enum Promotion
 	NOT_DUE,					/* moved or gone, and whoever did that has
 								 * said so; or expired, which is for another
 								 * pass */
-	IN_HANDS					/* being written: its end will not be told */
+	IN_HANDS					/* being written: its end will not be told; or
+								 * a suspect that there is no room for */
 } Promotion;
+
+/*
+ * Forget the suspects that have no place any more: they have ended, or were put
+ * back, or were moved with SQL.
+ */
+static void
+forget_suspects(Pass *pass, RowReader *row)
+{
+	QueueState *state = pass->info->state;
+	int64		tasks[SUSPECT_TASKS];
+	int			n = suspects_copy(state, tasks);
+	LeaseInfo	lease;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (leases_find(queue_state_number(state), tasks[i], &lease))
+			continue;
+		switch (row_reader_task(row, tasks[i], NULL))
+		{
+			case ROW_LIVE:
+			case ROW_OWN:
+				if (!row_reader_is_suspect(row) ||
+					DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_READY)
+					suspects_forget(state, tasks[i]);
+				break;
+			case ROW_GONE:
+				suspects_forget(state, tasks[i]);
+				break;
+			case ROW_IN_PROGRESS:
+			case ROW_IN_DOUBT:
+				break;
+		}
+	}
+	if (suspects_any(state))
+		pass_again(pass, pass->now + USECS_PER_SEC);
+}
+
+/*
+ * Make the suspect ready that row has read, if there is room for it.
+ */
+static Promotion
+promote_suspect(Placement *placement, RowReader *row)
+{
+	QueueState *state = row->info->state;
+	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
+
+	if (!suspects_note(state, task))
+		return IN_HANDS;
+	if (!placement_replace(placement, row, false))
+	{
+		suspects_forget(state, task);
+		return IN_HANDS;
+	}
+
+	/* Those that sleep may be the only ones that may have it. */
+	waiters_look_anew(state);
+	return PROMOTED;
+}
 
 static Promotion
 promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
@@ -52,6 +117,8 @@ promote_entry(Placement *placement, RowReader *row, const IndexPosition *entry,
 		DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) > now ||
 		row_reader_has_expired(row))
 		return NOT_DUE;
+	if (unlikely(row_reader_is_suspect(row)))
+		return promote_suspect(placement, row);
 	return placement_replace(placement, row, false) ? PROMOTED : IN_HANDS;
 }
 
@@ -78,7 +145,7 @@ promote_due(Pass *pass, IndexPosition *from)
 	int			promoted = 0;
 
 	AssertMaintenanceLocked(pass->rel);
-	if (from->due > now && skipped_count == 0)
+	if (from->due > now && skipped_count == 0 && !suspects_any(pass->info->state))
 	{
 		pass_again(pass, from->due);
 		return 0;
@@ -86,6 +153,7 @@ promote_due(Pass *pass, IndexPosition *from)
 
 	placement_begin(&placement, pass->rel, pass->info);
 	row_reader_begin(&row, pass->rel, pass->info);
+	forget_suspects(pass, &row);
 	for (int i = 0; i < skipped_count; i++)
 	{
 		Promotion	result = promote_entry(&placement, &row, &skipped[i], now);

@@ -162,6 +162,7 @@ enqueue_task(Tick *tick, Relation rel, QueueInfo *info)
 	task.has_priority = schedule->has_priority;
 	task.priority = schedule->priority;
 	task.cost = schedule->cost;
+	task.name = schedule->task_name;
 	task.has_headers = true;
 	task.headers = tick_headers(tick);
 	check_task(schedule, info, &task);

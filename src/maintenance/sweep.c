@@ -31,7 +31,7 @@
  * activity.
  *
  * A row between its transaction's end and its hand-over, or between window
- * and lease, looks as if it were lost.  So it is a suspect at first, and
+ * and lease, looks as if it were lost.  So it is missing at first, and
  * looked up again a moment later, when no backend has had any in hand for so
  * long (transit_horizon.c); and some times more if a backend has new ones by
  * then, which may be the same.  A task that is offered without being lost
@@ -80,11 +80,11 @@
 
 /*
  * In microseconds: how long a sweep waits for the transactions that were
- * running when it began, and how long after a first look a suspect is looked
- * up.
+ * running when it began, and how long after a first look a missing task is
+ * looked up.
  */
 #define SETTLE_USECS	INT64CONST(200000)
-#define SUSPECT_USECS	INT64CONST(300000)
+#define MISSING_USECS	INT64CONST(300000)
 
 /*
  * How long to wait, in all, for backends that have had tasks in hand since
@@ -99,15 +99,15 @@
  * that is in hand just then, such as one that is claimed and released all the
  * time; several looks in a row hardly do.
  */
-#define SUSPECT_LOOKS	8
+#define MISSING_LOOKS	8
 
-/* What is to become of a suspect that was not found again. */
-typedef enum SuspectVerdict
+/* What is to become of a missing task that was not found again. */
+typedef enum MissingVerdict
 {
-	SUSPECT_LOST,
-	SUSPECT_WAIT,				/* tasks were in others' hands all the time */
-	SUSPECT_AGAIN				/* a backend has some now, or had: look again */
-} SuspectVerdict;
+	MISSING_LOST,
+	MISSING_WAIT,				/* tasks were in others' hands all the time */
+	MISSING_AGAIN				/* a backend has some now, or had: look again */
+} MissingVerdict;
 
 /* A pass in progress. */
 typedef struct Sweeper
@@ -117,7 +117,7 @@ typedef struct Sweeper
 	RowReader	row;
 	TimestampTz now;
 	int			found;			/* tasks that were lost */
-	bool		full;			/* there is no room for another suspect */
+	bool		full;			/* there is no room for another missing task */
 } Sweeper;
 
 /*
@@ -250,60 +250,60 @@ report(Sweeper *sweeper)
 }
 
 /*
- * What of a suspect that this look did not find either?
+ * What of a missing task that this look did not find either?
  *
  * before is since when a backend has had tasks in hand, just before the look.
  * A backend that had this one in hand during the look had it by then, or has
  * taken it since and has it still.  One that took it and let go of it within
  * the look would have to be met in the looks before as well.
  */
-static SuspectVerdict
-judge(const SweepSuspect *suspect, TimestampTz before, TimestampTz now)
+static MissingVerdict
+judge(const MissingTask *task, TimestampTz before, TimestampTz now)
 {
 	TimestampTz oldest = transit_horizon_oldest();
 
 	oldest = Min(oldest, before);
-	if (now >= suspect->since + TRANSIT_USECS)
-		return SUSPECT_LOST;
-	if (oldest <= suspect->since)
-		return SUSPECT_WAIT;
-	if (oldest != DT_NOEND && suspect->looks < SUSPECT_LOOKS)
-		return SUSPECT_AGAIN;
-	return SUSPECT_LOST;
+	if (now >= task->since + TRANSIT_USECS)
+		return MISSING_LOST;
+	if (oldest <= task->since)
+		return MISSING_WAIT;
+	if (oldest != DT_NOEND && task->looks < MISSING_LOOKS)
+		return MISSING_AGAIN;
+	return MISSING_LOST;
 }
 
 /*
- * Look up those who have been suspects for long enough.
+ * Look up those that have been missing for long enough.
  */
 static void
-judge_suspects(Sweeper *sweeper)
+judge_missing(Sweeper *sweeper)
 {
 	QueueSweep *sweep = sweeper->sweep;
 	RowReader  *row = &sweeper->row;
-	SweepSuspect *again = NULL;
+	MissingTask *again = NULL;
 	int			n_again = 0;
 	int			n = 0;
 	int			lost = 0;
 
-	while (n < sweep->suspect_count &&
-		   sweep->suspects[n].since + SUSPECT_USECS <= sweeper->now)
+	while (n < sweep->missing_count &&
+		   sweep->missing[n].since + MISSING_USECS <= sweeper->now)
 	{
-		SweepSuspect *suspect = &sweep->suspects[n];
+		MissingTask *task = &sweep->missing[n];
 		TimestampTz before = transit_horizon_oldest();
 
 		CHECK_FOR_INTERRUPTS();
-		if (row_reader_task(row, suspect->id, NULL) == ROW_LIVE &&
+		if (row_reader_task(row, task->id, NULL) == ROW_LIVE &&
 			is_overlooked(sweeper->info, row))
 		{
-			SuspectVerdict verdict = judge(suspect, before, sweeper->now);
+			MissingVerdict verdict = judge(task, before, sweeper->now);
 
-			if (verdict == SUSPECT_WAIT)
+			if (verdict == MISSING_WAIT)
 				break;
-			if (verdict == SUSPECT_AGAIN)
+			if (verdict == MISSING_AGAIN)
 			{
 				if (again == NULL)
-					again = palloc(SWEEP_SUSPECTS * sizeof(SweepSuspect));
-				again[n_again] = *suspect;
+					again = palloc(SWEEP_MISSING * sizeof(MissingTask));
+				again[n_again] = *task;
 				again[n_again].since = GetCurrentTimestamp();
 				again[n_again++].looks++;
 			}
@@ -319,14 +319,14 @@ judge_suspects(Sweeper *sweeper)
 		return;
 
 	/* Those to be looked up once more are the latest now. */
-	sweep->suspect_count -= n;
-	memmove(sweep->suspects, &sweep->suspects[n],
-			sweep->suspect_count * sizeof(SweepSuspect));
+	sweep->missing_count -= n;
+	memmove(sweep->missing, &sweep->missing[n],
+			sweep->missing_count * sizeof(MissingTask));
 	if (again != NULL)
 	{
-		memcpy(&sweep->suspects[sweep->suspect_count], again,
-			   n_again * sizeof(SweepSuspect));
-		sweep->suspect_count += n_again;
+		memcpy(&sweep->missing[sweep->missing_count], again,
+			   n_again * sizeof(MissingTask));
+		sweep->missing_count += n_again;
 		pfree(again);
 	}
 
@@ -339,23 +339,23 @@ judge_suspects(Sweeper *sweeper)
  * Have a task looked up again in a while.  False if there is no room.
  */
 static bool
-suspect(Sweeper *sweeper, int64 id)
+miss(Sweeper *sweeper, int64 id)
 {
 	QueueSweep *sweep = sweeper->sweep;
 
-	for (int i = 0; i < sweep->suspect_count; i++)
+	for (int i = 0; i < sweep->missing_count; i++)
 	{
-		if (sweep->suspects[i].id == id)
+		if (sweep->missing[i].id == id)
 			return true;		/* the hand comes across it, too */
 	}
-	if (sweep->suspect_count == SWEEP_SUSPECTS)
+	if (sweep->missing_count == SWEEP_MISSING)
 		return false;
-	sweep->suspects[sweep->suspect_count].id = id;
+	sweep->missing[sweep->missing_count].id = id;
 
 	/* Not when the pass began: who has it in hand may have come since. */
-	sweep->suspects[sweep->suspect_count].since = GetCurrentTimestamp();
-	sweep->suspects[sweep->suspect_count].looks = 1;
-	sweep->suspect_count++;
+	sweep->missing[sweep->missing_count].since = GetCurrentTimestamp();
+	sweep->missing[sweep->missing_count].looks = 1;
+	sweep->missing_count++;
 	return true;
 }
 
@@ -397,7 +397,7 @@ look_at_ids(Sweeper *sweeper, IndexPosition *from, int64 upto, int max)
 			mend(sweeper->info, row);
 			sweeper->found++;
 		}
-		else if (!suspect(sweeper, DatumGetInt64(row_value(row, COLUMN_ID))))
+		else if (!miss(sweeper, DatumGetInt64(row_value(row, COLUMN_ID))))
 		{
 			sweeper->full = true;
 			read.next = read.entries[i];
@@ -427,7 +427,7 @@ is_wanted(QueueState *state)
 {
 	QueueSweep *sweep = &state->sweep;
 
-	return sweep->under_way || sweep->suspect_count > 0 || sweep->record_id > 0 ||
+	return sweep->under_way || sweep->missing_count > 0 || sweep->record_id > 0 ||
 		sweep->activity != activity(state) ||
 		!queue_state_sweep_sleeps(state, sweep->done.due);
 }
@@ -557,7 +557,7 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 	begin = by_hand ? first : (now >= next_sweep(sweep));
 
 	row_reader_begin(&sweeper.row, rel, info);
-	judge_suspects(&sweeper);
+	judge_missing(&sweeper);
 	if (begin && !sweep->under_way)
 		begin_sweep(&sweeper);
 	if (sweep->under_way)
@@ -565,12 +565,12 @@ sweep_pass(Relation rel, QueueInfo *info, TimestampTz now, bool by_hand,
 	row_reader_end(&sweeper.row);
 	report(&sweeper);
 
-	if (sweep->suspect_count > 0)
+	if (sweep->missing_count > 0)
 	{
-		TimestampTz due = sweep->suspects[0].since + SUSPECT_USECS;
+		TimestampTz due = sweep->missing[0].since + MISSING_USECS;
 
 		/* Not at once if a backend is waited for. */
-		*next = Min(*next, due > now ? due : now + SUSPECT_USECS);
+		*next = Min(*next, due > now ? due : now + MISSING_USECS);
 	}
 	if (sweep->under_way)
 		*next = Min(*next, Max(now, sweep->begun_at + SETTLE_USECS));

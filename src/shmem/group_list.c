@@ -65,7 +65,10 @@ groups_list(QueueState *queue, GroupInfo **infos)
 			info->limit = group->limit;
 			info->keylen = group->keylen;
 			memcpy(info->key, group->shown, Min(group->keylen, GROUP_KEY_SHOWN));
+			info->id = group->id;
 			group_table_unlock(group);
+			if (info->keylen <= GROUP_KEY_SHOWN)
+				group_id(info->key, info->keylen, &info->id);
 		}
 		LWLockRelease(&group_table->creation_lock);
 	}

@@ -17,6 +17,7 @@
 
 #include "common/compat.h"
 #include "common/contracts.h"
+#include "common/group_id.h"
 #include "shmem/fixed_table.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
@@ -86,6 +87,9 @@ typedef struct FairGroup
 	int			keylen;
 	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
 
+	/* creation lock */
+	uint32		ring_next;		/* or next in the free list */
+
 	/*
 	 * partition's lock and the queue's replenish.mutex to change, one of them
 	 * to read
@@ -105,8 +109,8 @@ typedef struct FairGroup
 	double		since_cost;		/* its order's served_cost then */
 	double		leased_cost;	/* and when a task of its was leased last */
 
-	/* creation lock */
-	uint32		ring_next;		/* or next in the free list */
+	/* not changed: of a key of which shown is the beginning only */
+	pg_uuid_t	id;
 }
 #if defined(pg_attribute_aligned)
 			pg_attribute_aligned(64)

@@ -369,6 +369,8 @@ init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, Virtual
 	group->seconds = -1;
 	group->keylen = name->len;
 	memcpy(group->shown, name->text, Min(name->len, GROUP_KEY_SHOWN));
+	if (name->len > GROUP_KEY_SHOWN)
+		group_id(name->text, name->len, &group->id);
 	group->in_use = true;
 }
 

@@ -8,6 +8,7 @@
 #ifndef FAIRQ_GROUPS_H
 #define FAIRQ_GROUPS_H
 
+#include "common/group_id.h"
 #include "common/group_name.h"
 #include "common/virtual_time.h"
 #include "shmem/queue_state.h"
@@ -74,6 +75,7 @@ typedef struct GroupInfo
 	uint32		limit;
 	int			keylen;
 	char		key[GROUP_KEY_SHOWN];
+	pg_uuid_t	id;				/* of the whole key */
 } GroupInfo;
 
 extern bool groups_tag(QueueState *queue, int class, const GroupName *name, double cost,

@@ -154,6 +154,16 @@ belongs(const Lane *lane, const LaneEntry *place)
 void
 lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group)
 {
+	lanes_return_entry(lane, place);
+	waiters_offered(lane->queue, lane->bucket, group);
+}
+
+/*
+ * As above, of a row that was taken and is as it was: no waiter is told.
+ */
+void
+lanes_return_entry(Lane *lane, const LaneEntry *place)
+{
 	Assert(lane->in_use);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	if (unlikely(lanes_entry_task(place) != 0))
@@ -162,7 +172,6 @@ lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group)
 		enter(lane, place);
 	lane_check(lane);
 	LWLockRelease(&lane->lock);
-	waiters_offered(lane->queue, lane->bucket, group);
 }
 
 /*

@@ -146,6 +146,7 @@ extern void lanes_offer(Lane *lane, const FairqAddress *address,
 						const ItemPointerData *tid);
 extern void lanes_offer_of_group(Lane *lane, const LaneEntry *place, uint16 group);
 extern void lanes_offer_entry(Lane *lane, const LaneEntry *place);
+extern void lanes_return_entry(Lane *lane, const LaneEntry *place);
 extern void lanes_lower(Lane *lane, const FairqAddress *address);
 extern bool lanes_has(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);

@@ -81,6 +81,7 @@ leases_restore_durable(const DurableLease *durable, LeaseRef *ref)
 		lease->group = durable->group;
 		lease->overflow = durable->overflow;
 		lease->started = durable->started;
+		lease->excused = true;
 		wheel_schedule(partition, number);
 	}
 	if (result == LEASE_RESTORED || result == LEASE_KNOWN)
@@ -187,6 +188,7 @@ leases_restore(const SavedLease *saved)
 	lease->group = FAIRQ_NO_GROUP;
 	lease->overflow = saved->overflow;
 	lease->started = saved->started;
+	lease->excused = true;
 	if (saved->session != NO_SESSION)
 		sessions_lease_restored(saved->session);
 	wheel_schedule(partition, number);

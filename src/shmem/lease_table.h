@@ -50,7 +50,9 @@ typedef struct Lease
 	uint32		hash_next;		/* next in the chain, or in the free list */
 	uint32		wheel_next;
 	uint32		wheel_prev;
-	uint16		wheel_slot;
+	uint16		wheel_slot:15;
+	uint16		excused:1;		/* it was restored after a restart and not
+								 * extended since, or its claim rolled back */
 	uint8		partition;
 	uint8		state:2;		/* a LeaseState */
 	uint8		outlived:1;		/* its task has expired: the queue is told
@@ -226,6 +228,7 @@ copy_lease(uint32 number, LeaseInfo *info)
 	info->group = lease->group;
 	info->started = lease->started;
 	info->overflow = lease->overflow;
+	info->excused = lease->excused;
 	info->settling = (lease->state == LEASE_SETTLING);
 	info->durable = lease->durable;
 	if (lease->durable)
@@ -250,7 +253,8 @@ enter_lease(Partition *partition, uint32 hash, uint32 number, int queue, int64 t
 	lease->queue = queue;
 	lease->partition = hash % PARTITIONS;
 	lease->state = LEASE_HELD;
-	lease->durable = lease->moved = lease->closing = lease->counted = lease->outlived = false;
+	lease->durable = lease->moved = lease->closing = lease->counted = false;
+	lease->outlived = lease->excused = false;
 	lease->hash_next = lease_chains[hash & lease_chain_mask];
 	lease_chains[hash & lease_chain_mask] = number;
 	partition->used++;

@@ -459,6 +459,7 @@ leases_give_back(const LeaseRef *ref, LeaseInfo *info)
 		wheel_unlink(partition, ref->entry);
 		lease->deadline = Min(lease->deadline, 0);	/* vain stays vain */
 		lease->attempt--;
+		lease->excused = true;
 		wheel_schedule(partition, ref->entry);
 		unlock_partition(partition);
 		return false;
@@ -486,6 +487,7 @@ leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
 	{
 		wheel_unlink(partition, ref->entry);
 		lease->deadline = deadline;
+		lease->excused = false;
 		wheel_schedule(partition, ref->entry);
 		copy_lease(ref->entry, info);
 	}

@@ -47,6 +47,7 @@ typedef struct LeaseInfo
 	TimestampTz started;		/* when it was claimed */
 	bool		overflow;		/* its task's row says it is in the overflow */
 	bool		settling;
+	bool		excused;		/* should it run out, it is not lost */
 	bool		durable;		/* it has a row in fairq.durable_lease ... */
 	ItemPointerData durable_tid;	/* ... which was seen there */
 	uint64		receipt;		/* first half of its receipt; 0: as usual */
@@ -108,6 +109,17 @@ leases_until(const LeaseInfo *lease, TimestampTz *until)
 		return alive_until != 0;
 	}
 	return *until != DT_NOEND;
+}
+
+/*
+ * Whether less than a fifth of a lease is left: of its length, or of what
+ * leases of its queue usually have, if it was extended or is a long one.  One
+ * that its session ends has no deadline that could be near.
+ */
+static inline bool
+leases_near_end(const LeaseInfo *lease, int64 usual, TimestampTz now)
+{
+	return lease->deadline - now < Min(lease->deadline - lease->started, usual) / 5;
 }
 
 extern Size leases_shmem_size(void);

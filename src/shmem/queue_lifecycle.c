@@ -21,6 +21,7 @@
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
+#include "shmem/name_stats.h"
 #include "shmem/parking.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
@@ -84,6 +85,7 @@ queue_lifecycle_release(Oid database, Oid relation)
 		group_table_forget_queue(number);
 		replenished_tasks_forget_queue(number);
 		limit_table_forget_queue(number);
+		name_stats_forget_queue(number);
 		sessions_forget_queue(queue);
 		for (int class = 0; class < queue->classes; class++)
 			lane_table_give_back(&queue->orders[class].lanes);
@@ -107,6 +109,6 @@ queue_lifecycle_settings_changed(Oid relation)
 	if (queue != NULL)
 	{
 		pg_atomic_fetch_add_u32(&queue->published.changes, 1);
-		waiters_settings_changed(queue);
+		waiters_look_anew(queue);
 	}
 }

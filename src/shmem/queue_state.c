@@ -127,6 +127,8 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	pg_atomic_init_u64(&queue->remembered.written, 1);
 	pg_atomic_init_u32(&queue->remembered.none_of, 0);
 	successor_filter_init(&queue->successors);
+	SpinLockInit(&queue->suspects.mutex);
+	pg_atomic_init_u32(&queue->suspects.turns, 0);
 	queue->ids.all_swept = true;
 	queue->sweep.hand.due = PG_INT64_MIN;
 	queue->relation_file = InvalidRelFileNumber;

@@ -162,14 +162,14 @@ typedef struct QueueReplenish
 } QueueReplenish;
 
 /* A task that looks as if it were in no lane. */
-typedef struct SweepSuspect
+typedef struct MissingTask
 {
 	int64		id;
 	TimestampTz since;			/* the last look that did not find it */
 	int			looks;			/* how many have not */
-} SweepSuspect;
+} MissingTask;
 
-#define SWEEP_SUSPECTS	512
+#define SWEEP_MISSING	512
 
 /* How far the tasks have been looked through for lost ones: sweep.c. */
 typedef struct QueueSweep
@@ -177,7 +177,7 @@ typedef struct QueueSweep
 	TimestampTz begun_at;		/* of the last sweep */
 	bool		under_way;
 	bool		reported;		/* something found, in the log */
-	bool		lossy;			/* suspects turned out to be lost */
+	bool		lossy;			/* missing tasks turned out to be lost */
 	bool		turn_hand;		/* something has happened since the one before */
 	uint64		activity;		/* what had happened when it began */
 	int64		record_id;		/* ids below were given out, 0: no record, ... */
@@ -185,8 +185,8 @@ typedef struct QueueSweep
 	IndexPosition done;			/* ids below have been looked at for good */
 	IndexPosition looked;		/* ... and these once */
 	IndexPosition hand;			/* how far round the whole of them */
-	int			suspect_count;
-	SweepSuspect suspects[SWEEP_SUSPECTS];
+	int			missing_count;
+	MissingTask missing[SWEEP_MISSING];
 } QueueSweep;
 
 /*
@@ -225,6 +225,18 @@ typedef struct QueueTallies
 	pg_atomic_uint64 n[QUEUE_COUNTERS];
 } QueueTallies;
 
+/* So many suspects of a queue have a place at a time: suspects.c. */
+#define SUSPECT_TASKS	16
+
+typedef struct SuspectTasks
+{
+	slock_t		mutex;
+	int			count;
+	int64		tasks[SUSPECT_TASKS];	/* those that have one, as far as
+										 * known */
+	pg_atomic_uint32 turns;
+} SuspectTasks;
+
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -254,6 +266,7 @@ typedef struct QueueState
 	QueueHeldChecks held;
 	QueueRemembered remembered;
 	QueueSuccessors successors;
+	SuspectTasks suspects;
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket
 											 * is */

@@ -12,13 +12,16 @@
  * A session that is over keeps its slot until the last of its leases has been
  * put back, so that a lease names its session by the number of the slot alone.
  *
- * Sessions can own buckets.  Those that ask for a queue's are its members;
- * each gets its share of the buckets, and no bucket belongs to two.  Whoever
- * asks has the shares adjusted to the members that live: they keep what they
- * have as far as it is within their share.
+ * How a session ends says what becomes of the leases that it leaves behind.
+ * One that is closed in order, or whose connection the server itself ends (a
+ * shutdown, a restart, pg_terminate_backend), is excused: its tasks are given
+ * back as they were.  One that missed its ttl, or whose client went away, has
+ * lost them.
  *
- * Locking: the lock guards slots, members and the owners of buckets (in
- * QueueState), but for what is atomic.
+ * Sessions can own buckets (session_buckets.c), and be in quarantine
+ * (quarantine.c).
+ *
+ * Locking: as in session_table.h.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,60 +29,24 @@
 
 #include "common/pg_prng.h"
 #include "miscadmin.h"
-#include "port/atomics.h"
 #include "storage/ipc.h"
-#include "storage/lwlock.h"
 #include "storage/shmem.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "common/contracts.h"
+#include "common/backend_end.h"
 #include "common/node_number.h"
-#include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
-#include "shmem/sessions.h"
+#include "shmem/session_table.h"
+#include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
-
-#define MAX_MEMBERS		8192
 
 /* How often leases of sessions that are over are looked for once more. */
 #define TELL_USECS		USECS_PER_SEC
 
-typedef struct Session
-{
-	uint64		token;			/* 0: free */
-	uint16		node;
-	Oid			database;
-	Oid			role;
-	int64		ttl;
-	TimestampTz opened_at;
-	pg_atomic_uint64 deadline;	/* 0: closed, or its connection is */
-	pg_atomic_uint32 leases;
-	bool		bound;
-	bool		told;			/* its leases were told that it is over */
-	bool		reaped;			/* it was seen to be over and without leases */
-	int			pid;
-	char		name[NAMEDATALEN];
-} Session;
-
-typedef struct Member
-{
-	uint32		session;
-	uint32		queue;
-} Member;
-
-typedef struct SessionTable
-{
-	LWLock		lock;
-	int			high_water;
-	int			member_count;
-	TimestampTz told_at;		/* when leases were told last */
-	Member		members[MAX_MEMBERS];
-	Session		sessions[FLEXIBLE_ARRAY_MEMBER];
-} SessionTable;
-
-static SessionTable *table = NULL;
+SessionTable *session_table = NULL;
 
 /* The bound sessions that this backend has opened. */
 static uint32 *bound = NULL;
@@ -93,9 +60,9 @@ static int	bound_count = 0;
 static void
 shift_sessions(const ClockStep *step)
 {
-	for (int i = 0; i < table->high_water; i++)
+	for (int i = 0; i < session_table->high_water; i++)
 	{
-		Session    *session = &table->sessions[i];
+		Session    *session = &session_table->sessions[i];
 		uint64		deadline = pg_atomic_read_u64(&session->deadline);
 
 		TimestampTz shifted;
@@ -119,59 +86,18 @@ sessions_shmem_size(void)
 void
 sessions_shmem_init(void *area, bool found)
 {
-	table = area;
+	session_table = area;
 	wall_clock_register(shift_sessions);
 	if (found)
 		return;
-	memset(table, 0, sessions_shmem_size());
-	LWLockInitialize(&table->lock, shared_memory_tranche(FAIRQ_TRANCHE_SESSION));
+	memset(session_table, 0, sessions_shmem_size());
+	LWLockInitialize(&session_table->lock, shared_memory_tranche(FAIRQ_TRANCHE_SESSION));
 	for (int i = 0; i < settings_max_sessions; i++)
 	{
-		pg_atomic_init_u64(&table->sessions[i].deadline, 0);
-		pg_atomic_init_u32(&table->sessions[i].leases, 0);
+		pg_atomic_init_u64(&session_table->sessions[i].deadline, 0);
+		pg_atomic_init_u32(&session_table->sessions[i].leases, 0);
+		pg_atomic_init_u32(&session_table->sessions[i].quarantine.state, QUARANTINE_OFF);
 	}
-}
-
-#ifdef USE_ASSERT_CHECKING
-
-/* So many members are looked at, from one more on each time. */
-#define CHECK_MEMBERS	32
-
-static uint32 looks = 0;
-
-/*
- * The members are sessions, each once in a queue.  The table is locked, and
- * unlocked then.
- */
-static void
-check_members(void)
-{
-	AssertLocked(&table->lock);
-	Assert(table->high_water >= 0 && table->high_water <= settings_max_sessions);
-	Assert(table->member_count >= 0 && table->member_count <= MAX_MEMBERS);
-	for (int i = 0; i < Min(table->member_count, CHECK_MEMBERS); i++)
-	{
-		const Member *member = &table->members[(looks + i) % table->member_count];
-
-		Assert(member->session > 0 && member->session <= (uint32) table->high_water);
-		Assert(member->queue < (uint32) settings_max_queues);
-		Assert(table->sessions[member->session - 1].token != 0);
-		for (const Member *other = table->members; other < member; other++)
-			Assert(other->session != member->session || other->queue != member->queue);
-	}
-	looks++;
-}
-
-#else
-#define check_members() ((void) 0)
-#endif
-
-static inline bool
-is_alive(const Session *session, TimestampTz now)
-{
-	pg_atomic_uint64 *deadline = unconstify(pg_atomic_uint64 *, &session->deadline);
-
-	return (TimestampTz) pg_atomic_read_u64(deadline) > now;
 }
 
 /* The connection closes: so do its bound sessions. */
@@ -180,12 +106,15 @@ close_bound(int code, Datum arg)
 {
 	for (int i = 0; i < bound_count; i++)
 	{
-		Session    *session = &table->sessions[bound[i] - 1];
+		Session    *session = &session_table->sessions[bound[i] - 1];
 
-		LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+		LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
 		if (session->token != 0 && session->bound && session->pid == MyProcPid)
+		{
+			session->excused |= backend_end_is_ordered();
 			pg_atomic_write_u64(&session->deadline, 0);
-		LWLockRelease(&table->lock);
+		}
+		LWLockRelease(&session_table->lock);
 	}
 	if (bound_count > 0)
 		worker_slots_wake_at(MyDatabaseId, 0);
@@ -195,9 +124,9 @@ close_bound(int code, Datum arg)
 static void
 copy_session(int i, SessionInfo *info)
 {
-	Session    *session = &table->sessions[i];
+	Session    *session = &session_table->sessions[i];
 
-	AssertLocked(&table->lock);
+	AssertLocked(&session_table->lock);
 	info->ref.number = i + 1;
 	info->ref.node = session->node;
 	info->ref.token = session->token;
@@ -210,6 +139,30 @@ copy_session(int i, SessionInfo *info)
 	info->bound = session->bound;
 	info->pid = session->pid;
 	info->leases = pg_atomic_read_u32(&session->leases);
+	info->excused = session->excused;
+	strlcpy(info->client, session->client, SESSION_CLIENT_MAX);
+}
+
+/* A new session has been in none. */
+static void
+forget_quarantine(Quarantine *quarantine)
+{
+	pg_atomic_write_u32(&quarantine->state, QUARANTINE_OFF);
+	quarantine->claims_from = 0;
+	quarantine->rest_until = 0;
+	quarantine->patience = QUARANTINE_PATIENCE;
+}
+
+/* The address of the client of this backend; empty: it is on this machine. */
+static const char *
+client_address(void)
+{
+	LOCAL_FCINFO(fcinfo, 0);
+	Datum		address;
+
+	InitFunctionCallInfoData(*fcinfo, NULL, 0, InvalidOid, NULL, NULL);
+	address = inet_client_addr(fcinfo);
+	return fcinfo->isnull ? "" : DatumGetCString(DirectFunctionCall1(inet_out, address));
 }
 
 /*
@@ -220,6 +173,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 {
 	TimestampTz now = GetCurrentTimestamp();
 	uint64		token = 0;
+	const char *client = client_address();
 	int			found = -1;
 
 	Assert(ttl > 0);
@@ -242,10 +196,10 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 		}
 	}
 
-	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < settings_max_sessions && found < 0; i++)
 	{
-		Session    *session = &table->sessions[i];
+		Session    *session = &session_table->sessions[i];
 
 		if (session->token != 0)
 			continue;
@@ -256,16 +210,18 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 		session->ttl = ttl;
 		session->opened_at = now;
 		session->bound = is_bound;
-		session->told = session->reaped = false;
+		session->told = session->reaped = session->excused = false;
 		session->pid = MyProcPid;
 		strlcpy(session->name, name, NAMEDATALEN);
+		strlcpy(session->client, client, SESSION_CLIENT_MAX);
+		forget_quarantine(&session->quarantine);
 		pg_atomic_write_u64(&session->deadline, now + ttl);
-		table->high_water = Max(table->high_water, i + 1);
+		session_table->high_water = Max(session_table->high_water, i + 1);
 		copy_session(i, info);
 		found = i;
 	}
-	check_members();
-	LWLockRelease(&table->lock);
+	session_check_members();
+	LWLockRelease(&session_table->lock);
 
 	if (found < 0)
 		ereport(ERROR,
@@ -295,7 +251,8 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 void
 sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid)
 {
-	uint64		high = ((uint64) ref->number << 32) | ((uint64) ref->node << NODE_UUID_SHIFT) | (8 << 12);
+	uint64		high = ((uint64) ref->number << 32) |
+		((uint64) ref->node << NODE_UUID_SHIFT) | (8 << 12);
 	uint64		low = (UINT64CONST(2) << 62) | ref->token;
 
 	for (int i = 0; i < 8; i++)
@@ -326,15 +283,15 @@ sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
 		number < 1 || number > (uint32) settings_max_sessions)
 		return false;
 
-	LWLockAcquire(&table->lock, LW_SHARED);
-	if (table->sessions[number - 1].token == (low & ((UINT64CONST(1) << 62) - 1)) &&
-		table->sessions[number - 1].database == MyDatabaseId &&
-		is_alive(&table->sessions[number - 1], GetCurrentTimestamp()))
+	LWLockAcquire(&session_table->lock, LW_SHARED);
+	if (session_table->sessions[number - 1].token == (low & ((UINT64CONST(1) << 62) - 1)) &&
+		session_table->sessions[number - 1].database == MyDatabaseId &&
+		session_is_alive(&session_table->sessions[number - 1], GetCurrentTimestamp()))
 	{
 		copy_session(number - 1, info);
 		found = true;
 	}
-	LWLockRelease(&table->lock);
+	LWLockRelease(&session_table->lock);
 	/* Unless the clock was set. */
 	return found || (wall_clock_check() && sessions_find(uuid, info));
 }
@@ -346,7 +303,7 @@ sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
 bool
 sessions_heartbeat(const SessionRef *ref)
 {
-	Session    *session = &table->sessions[ref->number - 1];
+	Session    *session = &session_table->sessions[ref->number - 1];
 	TimestampTz now = GetCurrentTimestamp();
 	uint64		deadline = pg_atomic_read_u64(&session->deadline);
 
@@ -367,12 +324,15 @@ sessions_heartbeat(const SessionRef *ref)
 void
 sessions_close(const SessionRef *ref)
 {
-	Session    *session = &table->sessions[ref->number - 1];
+	Session    *session = &session_table->sessions[ref->number - 1];
 
-	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
 	if (session->token == ref->token)
+	{
+		session->excused |= session_is_alive(session, GetCurrentTimestamp());
 		pg_atomic_write_u64(&session->deadline, 0);
-	LWLockRelease(&table->lock);
+	}
+	LWLockRelease(&session_table->lock);
 	worker_slots_wake_at(MyDatabaseId, 0);
 }
 
@@ -383,10 +343,10 @@ sessions_close(const SessionRef *ref)
 bool
 sessions_save(uint32 number, SavedSession *saved)
 {
-	Session    *session = &table->sessions[number - 1];
+	Session    *session = &session_table->sessions[number - 1];
 
 	if (number == SESSION_OVER || session->token == 0 || session->bound ||
-		!is_alive(session, GetCurrentTimestamp()))
+		!session_is_alive(session, GetCurrentTimestamp()))
 		return false;
 	memset(saved, 0, sizeof(SavedSession));
 	saved->ref.number = number;
@@ -412,7 +372,7 @@ sessions_restore(const SavedSession *saved)
 	if (saved->ref.number < 1 || saved->ref.number > (uint32) settings_max_sessions ||
 		saved->ref.token == 0 || saved->ttl <= 0)
 		return;
-	session = &table->sessions[saved->ref.number - 1];
+	session = &session_table->sessions[saved->ref.number - 1];
 	session->token = saved->ref.token;
 	session->node = saved->ref.node;
 	session->database = saved->database;
@@ -420,11 +380,13 @@ sessions_restore(const SavedSession *saved)
 	session->ttl = saved->ttl;
 	session->opened_at = saved->opened_at;
 	session->bound = false;
-	session->told = session->reaped = false;
+	session->told = session->reaped = session->excused = false;
 	session->pid = 0;
 	strlcpy(session->name, saved->name, NAMEDATALEN);
+	session->client[0] = '\0';
+	forget_quarantine(&session->quarantine);
 	pg_atomic_write_u64(&session->deadline, GetCurrentTimestamp() + saved->ttl);
-	table->high_water = Max(table->high_water, (int) saved->ref.number);
+	session_table->high_water = Max(session_table->high_water, (int) saved->ref.number);
 }
 
 /*
@@ -439,7 +401,7 @@ sessions_alive_until(uint32 number)
 		return 0;
 	do
 	{
-		deadline = pg_atomic_read_u64(&table->sessions[number - 1].deadline);
+		deadline = pg_atomic_read_u64(&session_table->sessions[number - 1].deadline);
 		if (deadline > GetCurrentTimestamp())
 			return deadline;
 	} while (wall_clock_check());
@@ -454,7 +416,7 @@ bool
 sessions_is(const SessionRef *ref)
 {
 	Assert(ref->number > 0 && ref->number <= (uint32) settings_max_sessions);
-	return ((volatile Session *) &table->sessions[ref->number - 1])->token == ref->token;
+	return ((volatile Session *) &session_table->sessions[ref->number - 1])->token == ref->token;
 }
 
 /*
@@ -466,7 +428,7 @@ bool
 sessions_closed(uint32 number)
 {
 	return number == SESSION_OVER ||
-		pg_atomic_read_u64(&table->sessions[number - 1].deadline) == 0;
+		pg_atomic_read_u64(&session_table->sessions[number - 1].deadline) == 0;
 }
 
 /*
@@ -477,12 +439,12 @@ sessions_closed(uint32 number)
 bool
 sessions_lease_begins(const SessionRef *ref)
 {
-	Session    *session = &table->sessions[ref->number - 1];
+	Session    *session = &session_table->sessions[ref->number - 1];
 
 	Assert(ref->number > 0 && ref->number <= (uint32) settings_max_sessions);
 	pg_atomic_fetch_add_u32(&session->leases, 1);
 	if (((volatile Session *) session)->token == ref->token &&
-		is_alive(session, GetCurrentTimestamp()))
+		session_is_alive(session, GetCurrentTimestamp()))
 		return true;
 	pg_atomic_fetch_sub_u32(&session->leases, 1);
 	return false;
@@ -492,16 +454,40 @@ void
 sessions_lease_restored(uint32 number)
 {
 	if (number != SESSION_OVER)
-		pg_atomic_fetch_add_u32(&table->sessions[number - 1].leases, 1);
+		pg_atomic_fetch_add_u32(&session_table->sessions[number - 1].leases, 1);
 }
 
+/*
+ * A lease of the session ends.  With its last one a quarantine may end, too,
+ * and its claims go on.
+ */
 void
 sessions_lease_ends(uint32 number)
 {
-	Assert(number == SESSION_OVER ||
-		   pg_atomic_read_u32(&table->sessions[number - 1].leases) > 0);
-	if (number != SESSION_OVER)
-		pg_atomic_fetch_sub_u32(&table->sessions[number - 1].leases, 1);
+	Session    *session = &session_table->sessions[number - 1];
+
+	if (number == SESSION_OVER)
+		return;
+	Assert(pg_atomic_read_u32(&session->leases) > 0);
+	if (pg_atomic_fetch_sub_u32(&session->leases, 1) == 1 &&
+		unlikely(pg_atomic_read_u32(&session->quarantine.state) != QUARANTINE_OFF))
+		waiters_look_anew(queue_state_by_number(session->quarantine.queue));
+}
+
+/*
+ * What is known of the session of a lease, which keeps its slot.  Returns false
+ * if it was one of before a restart.
+ */
+bool
+sessions_look(uint32 number, SessionInfo *info)
+{
+	if (number == SESSION_OVER)
+		return false;
+	Assert(number > 0 && number <= (uint32) settings_max_sessions);
+	LWLockAcquire(&session_table->lock, LW_SHARED);
+	copy_session(number - 1, info);
+	LWLockRelease(&session_table->lock);
+	return true;
 }
 
 /*
@@ -513,13 +499,13 @@ sessions_list(SessionInfo **sessions)
 	int			n = 0;
 
 	*sessions = palloc(settings_max_sessions * sizeof(SessionInfo));
-	LWLockAcquire(&table->lock, LW_SHARED);
-	for (int i = 0; i < table->high_water; i++)
+	LWLockAcquire(&session_table->lock, LW_SHARED);
+	for (int i = 0; i < session_table->high_water; i++)
 	{
-		if (table->sessions[i].token != 0)
+		if (session_table->sessions[i].token != 0)
 			copy_session(i, &(*sessions)[n++]);
 	}
-	LWLockRelease(&table->lock);
+	LWLockRelease(&session_table->lock);
 	return n;
 }
 
@@ -529,15 +515,15 @@ forget_session(uint32 number)
 {
 	int			kept = 0;
 
-	AssertLockedExclusively(&table->lock);
-	Assert(number > 0 && number <= (uint32) table->high_water);
-	for (int i = 0; i < table->member_count; i++)
+	AssertLockedExclusively(&session_table->lock);
+	Assert(number > 0 && number <= (uint32) session_table->high_water);
+	for (int i = 0; i < session_table->member_count; i++)
 	{
-		if (table->members[i].session != number)
-			table->members[kept++] = table->members[i];
+		if (session_table->members[i].session != number)
+			session_table->members[kept++] = session_table->members[i];
 	}
-	table->member_count = kept;
-	table->sessions[number - 1].token = 0;
+	session_table->member_count = kept;
+	session_table->sessions[number - 1].token = 0;
 }
 
 /*
@@ -558,13 +544,13 @@ sessions_overdue(TimestampTz now)
 	bool		again;
 	bool		tell = false;
 
-	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
-	again = (now < table->told_at || now >= table->told_at + TELL_USECS);
-	for (int i = 0; i < table->high_water; i++)
+	LWLockAcquire(&session_table->lock, LW_EXCLUSIVE);
+	again = (now < session_table->told_at || now >= session_table->told_at + TELL_USECS);
+	for (int i = 0; i < session_table->high_water; i++)
 	{
-		Session    *session = &table->sessions[i];
+		Session    *session = &session_table->sessions[i];
 
-		if (session->token == 0 || is_alive(session, now))
+		if (session->token == 0 || session_is_alive(session, now))
 			continue;
 		/* Whoever heartbeats now finds it closed. */
 		pg_atomic_write_u64(&session->deadline, 0);
@@ -582,9 +568,9 @@ sessions_overdue(TimestampTz now)
 			tell = session->told = true;
 	}
 	if (tell)
-		table->told_at = now;
-	check_members();
-	LWLockRelease(&table->lock);
+		session_table->told_at = now;
+	session_check_members();
+	LWLockRelease(&session_table->lock);
 	return tell;
 }
 
@@ -596,10 +582,10 @@ sessions_next_deadline(Oid database)
 {
 	TimestampTz next = DT_NOEND;
 
-	LWLockAcquire(&table->lock, LW_SHARED);
-	for (int i = 0; i < table->high_water; i++)
+	LWLockAcquire(&session_table->lock, LW_SHARED);
+	for (int i = 0; i < session_table->high_water; i++)
 	{
-		Session    *session = &table->sessions[i];
+		Session    *session = &session_table->sessions[i];
 		TimestampTz deadline = (TimestampTz) pg_atomic_read_u64(&session->deadline);
 
 		/* One that is over is looked at until its slot is free. */
@@ -607,169 +593,6 @@ sessions_next_deadline(Oid database)
 			next = Min(next, deadline > 0 ? deadline :
 					   GetCurrentTimestamp() + USECS_PER_SEC / 4);
 	}
-	LWLockRelease(&table->lock);
+	LWLockRelease(&session_table->lock);
 	return next;
-}
-
-/* ----------------------------------------------------------------
- * Buckets
- * ----------------------------------------------------------------
- */
-
-/*
- * Take out those members that have left, of all queues, and have a session be
- * a member of this one.  Returns how many the queue has; 0: there is no room
- * for the session.
- */
-static int
-join_queue(uint32 queue_number, uint32 number)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	int			members = 0;
-	int			kept = 0;
-	bool		mine = false;
-
-	AssertLockedExclusively(&table->lock);
-	Assert(number > 0 && number <= (uint32) settings_max_sessions);
-	for (int i = 0; i < table->member_count; i++)
-	{
-		Member		member = table->members[i];
-
-		if (!is_alive(&table->sessions[member.session - 1], now))
-			continue;
-		table->members[kept++] = member;
-		if (member.queue == queue_number)
-		{
-			members++;
-			mine |= (member.session == number);
-		}
-	}
-	table->member_count = kept;
-	if (mine)
-		return members;
-	if (kept == MAX_MEMBERS)
-		return 0;
-	table->members[kept].session = number;
-	table->members[kept].queue = queue_number;
-	table->member_count++;
-	return members + 1;
-}
-
-/*
- * Deal bucket_count buckets of a queue out between the sessions that live and
- * ask for them, of which the caller's is one.  Returns how many are the
- * caller's, and which; -1 if there are too many members.
- */
-int
-sessions_deal(QueueState *queue, int bucket_count, uint32 number, int *buckets)
-{
-	uint32		queue_number = queue_state_number(queue);
-	int		   *owned = palloc0((settings_max_sessions + 1) * sizeof(int));
-	int		   *share = palloc0((settings_max_sessions + 1) * sizeof(int));
-	int			members;
-	int			n = 0;
-	int			next = 0;
-
-	Assert(bucket_count > 0 && bucket_count <= FAIRQ_MAX_BUCKETS);
-	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
-	members = join_queue(queue_number, number);
-	if (members == 0)
-	{
-		LWLockRelease(&table->lock);
-		return -1;
-	}
-
-	/* Shares differ by one at the most; who came first has the larger ones. */
-	for (int i = 0; i < table->member_count; i++)
-	{
-		if (table->members[i].queue == queue_number)
-		{
-			share[table->members[i].session] = bucket_count / members +
-				(next < bucket_count % members ? 1 : 0);
-			next++;
-		}
-	}
-	/* There may have been more buckets before, with owners. */
-	for (int b = bucket_count; b < FAIRQ_MAX_BUCKETS; b++)
-		queue->owners[b] = NO_SESSION;
-	for (int b = 0; b < bucket_count; b++)
-	{
-		uint32		owner = queue->owners[b];
-
-		if (owner > (uint32) settings_max_sessions || owned[owner] >= share[owner])
-			queue->owners[b] = NO_SESSION;
-		else
-			owned[owner]++;
-	}
-	next = 0;
-	for (int b = 0; b < bucket_count; b++)
-	{
-		if (queue->owners[b] == NO_SESSION)
-		{
-			while (next < table->member_count &&
-				   (table->members[next].queue != queue_number ||
-					owned[table->members[next].session] >= share[table->members[next].session]))
-				next++;
-			if (next < table->member_count)
-			{
-				queue->owners[b] = table->members[next].session;
-				owned[table->members[next].session]++;
-			}
-		}
-		if (queue->owners[b] == number)
-			buckets[n++] = b;
-	}
-	check_members();
-	LWLockRelease(&table->lock);
-	pfree(owned);
-	pfree(share);
-	return n;
-}
-
-/*
- * A queue is gone: it has no members.
- */
-void
-sessions_forget_queue(QueueState *queue)
-{
-	uint32		number = queue_state_number(queue);
-	int			kept = 0;
-
-	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < table->member_count; i++)
-	{
-		if (table->members[i].queue != number)
-			table->members[kept++] = table->members[i];
-	}
-	table->member_count = kept;
-	check_members();
-	memset(queue->owners, 0, sizeof(queue->owners));
-	LWLockRelease(&table->lock);
-}
-
-/*
- * Of n buckets that a session wants to claim from, the first that is another's
- * by now, or none of the bucket_count that the queue has; -1: none.  A session
- * that never asked for its buckets may claim from all.
- */
-int
-sessions_lost_bucket(QueueState *queue, int bucket_count, uint32 number,
-					 const int *buckets, int n)
-{
-	uint32		queue_number = queue_state_number(queue);
-	bool		member = false;
-	int			lost = -1;
-
-	LWLockAcquire(&table->lock, LW_SHARED);
-	for (int i = 0; i < table->member_count; i++)
-		member |= (table->members[i].session == number &&
-				   table->members[i].queue == queue_number);
-	for (int i = 0; member && i < n && lost < 0; i++)
-	{
-		if (buckets[i] >= 0 && buckets[i] < FAIRQ_MAX_BUCKETS &&
-			(buckets[i] >= bucket_count || queue->owners[buckets[i]] != number))
-			lost = buckets[i];
-	}
-	LWLockRelease(&table->lock);
-	return lost;
 }

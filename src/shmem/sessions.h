@@ -19,6 +19,9 @@
 /* Of one that was restored without its session, which is over. */
 #define SESSION_OVER	PG_UINT32_MAX
 
+/* Bytes of a client's address. */
+#define SESSION_CLIENT_MAX	48
+
 /* Names a session, for ever: the number of its slot (from 1) and a token. */
 typedef struct SessionRef
 {
@@ -40,6 +43,8 @@ typedef struct SessionInfo
 	bool		bound;
 	int			pid;
 	int			leases;
+	bool		excused;		/* what it held when it ended is not lost */
+	char		client[SESSION_CLIENT_MAX]; /* its address; empty: not known */
 } SessionInfo;
 
 /* What of a session is kept across a restart. */
@@ -65,6 +70,7 @@ extern void sessions_close(const SessionRef *ref);
 extern TimestampTz sessions_alive_until(uint32 number);
 extern bool sessions_is(const SessionRef *ref);
 extern bool sessions_closed(uint32 number);
+extern bool sessions_look(uint32 number, SessionInfo *info);
 extern int	sessions_list(SessionInfo **sessions);
 
 extern bool sessions_save(uint32 number, SavedSession *saved);
@@ -76,6 +82,7 @@ extern void sessions_lease_ends(uint32 number);
 extern bool sessions_overdue(TimestampTz now);
 extern TimestampTz sessions_next_deadline(Oid database);
 
+/* session_buckets.c */
 extern void sessions_forget_queue(QueueState *queue);
 extern int	sessions_deal(QueueState *queue, int bucket_count, uint32 number,
 						  int *buckets);

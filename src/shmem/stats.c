@@ -25,6 +25,7 @@
  * are one entry: a thousand acks are a few.  An entry is found again through a
  * small table; one that is not found is made anew, which is only a loss of
  * memory.  The callbacks that empty it are pending.c's; they allocate nothing.
+ * What is counted of names of tasks (name_stats.c) is in the same list.
  *
  *-------------------------------------------------------------------------
  */
@@ -38,12 +39,14 @@
 
 #include "common/settings.h"
 #include "shmem/lane_doubts.h"
+#include "shmem/name_stats.h"
 #include "shmem/stats.h"
 
 /* All atomic. */
 typedef struct QueueStats
 {
 	pg_atomic_uint64 histograms[STATS_HISTOGRAMS][STATS_BUCKETS];
+	pg_atomic_uint64 sums[STATS_SUMS];
 	pg_atomic_uint64 rates[STATS_RATES][STATS_SLOTS];
 } QueueStats;
 
@@ -53,12 +56,17 @@ static QueueStats *stats = NULL;
 #define TALLY_BUCKET(histogram, bucket) \
 	(QUEUE_COUNTERS + (histogram) * STATS_BUCKETS + (bucket))
 
+/* Behind these what is counted of a name that name_stats.c has noted. */
+#define TALLY_NAMES		TALLY_BUCKET(STATS_HISTOGRAMS, 0)
+#define TALLY_NAME(name, what)	(TALLY_NAMES + (name) * NAME_WHATS + (what))
+
 typedef struct Tally
 {
 	QueueState *queue;
 	SubTransactionId subid;
 	int			what;
 	int64		n;
+	uint64		sum;			/* of the values, if it is of a bucket */
 } Tally;
 
 #define TALLY_CACHE		128		/* a power of two */
@@ -101,6 +109,8 @@ stats_init_queue(int number)
 		for (int i = 0; i < STATS_BUCKETS; i++)
 			pg_atomic_init_u64(&s->histograms[h][i], 0);
 	}
+	for (int h = 0; h < STATS_SUMS; h++)
+		pg_atomic_init_u64(&s->sums[h], 0);
 	for (int r = 0; r < STATS_RATES; r++)
 	{
 		for (int i = 0; i < STATS_SLOTS; i++)
@@ -123,11 +133,14 @@ stats_reset(QueueState *queue)
 		for (int i = 0; i < STATS_BUCKETS; i++)
 			pg_atomic_write_u64(&s->histograms[h][i], 0);
 	}
+	for (int h = 0; h < STATS_SUMS; h++)
+		pg_atomic_write_u64(&s->sums[h], 0);
 	for (int r = 0; r < STATS_RATES; r++)
 	{
 		for (int i = 0; i < STATS_SLOTS; i++)
 			pg_atomic_write_u64(&s->rates[r][i], 0);
 	}
+	name_stats_forget_queue(queue_state_number(queue));
 	queue->tallies.since = GetCurrentTimestamp();
 }
 
@@ -151,6 +164,9 @@ stats_flush(QueueState *queue, StatsHistogram histogram, StatsBatch *batch)
 			stats_add(queue, histogram, batch->runs[i].bucket, batch->runs[i].n);
 		batch->runs[i].n = 0;
 	}
+	Assert(histogram < STATS_SUMS);
+	pg_atomic_fetch_add_u64(&stats_of(queue)->sums[histogram], batch->sum);
+	batch->sum = 0;
 }
 
 /* Count n events of now. */
@@ -199,7 +215,7 @@ tally_is(int place, QueueState *queue, int what, SubTransactionId subid)
 }
 
 static void
-tally(QueueState *queue, int what, int64 n)
+tally(QueueState *queue, int what, int64 n, uint64 sum)
 {
 	SubTransactionId subid = GetCurrentSubTransactionId();
 	int		   *place = tally_place(queue, what, subid);
@@ -208,6 +224,7 @@ tally(QueueState *queue, int what, int64 n)
 	if (likely(tally_is(*place, queue, what, subid)))
 	{
 		tallies[*place].n += n;
+		tallies[*place].sum += sum;
 		return;
 	}
 	if (tallies_count == tallies_size)
@@ -226,6 +243,7 @@ tally(QueueState *queue, int what, int64 n)
 	t->subid = subid;
 	t->what = what;
 	t->n = n;
+	t->sum = sum;
 }
 
 /*
@@ -234,7 +252,7 @@ tally(QueueState *queue, int what, int64 n)
 void
 stats_tally(QueueState *queue, QueueCounter counter, int64 n)
 {
-	tally(queue, counter, n);
+	tally(queue, counter, n, 0);
 }
 
 /*
@@ -243,13 +261,35 @@ stats_tally(QueueState *queue, QueueCounter counter, int64 n)
 void
 stats_tally_value(QueueState *queue, StatsHistogram histogram, int64 value)
 {
-	tally(queue, TALLY_BUCKET(histogram, stats_bucket(value)), 1);
+	tally(queue, TALLY_BUCKET(histogram, stats_bucket(value)), 1, stats_clamp(value));
+}
+
+/*
+ * Add to a counter of the tasks of this name, a text, when the transaction
+ * commits.
+ */
+void
+stats_tally_name(QueueState *queue, Datum name, NameCounter counter)
+{
+	tally(queue, TALLY_NAME(name_stats_note(name), counter), 1, 0);
+}
+
+/*
+ * Enter a value into a histogram of the tasks of this name when the transaction
+ * commits.
+ */
+void
+stats_tally_name_value(QueueState *queue, Datum name, StatsHistogram histogram, int64 value)
+{
+	tally(queue, TALLY_NAME(name_stats_note(name), name_stats_what(histogram, value)), 1,
+		  stats_clamp(value));
 }
 
 static void
 forget_tallies(void)
 {
 	tallies_count = 0;
+	name_stats_forget_noted();
 	if (tallies_size > 16384)
 	{
 		pfree(tallies);
@@ -285,6 +325,22 @@ stats_before_prepare(TransactionId xid)
 	}
 }
 
+/* Count what was counted of names. */
+static void
+count_names(void)
+{
+	name_stats_begin_count();
+	for (int i = 0; i < tallies_count; i++)
+	{
+		const Tally *t = &tallies[i];
+
+		if (t->what >= TALLY_NAMES)
+			name_stats_count(t->queue, (t->what - TALLY_NAMES) / NAME_WHATS,
+							 (t->what - TALLY_NAMES) % NAME_WHATS, t->n, t->sum);
+	}
+	name_stats_end_count();
+}
+
 /*
  * The transaction has committed, or is prepared, as most that are commit.
  */
@@ -292,14 +348,23 @@ void
 stats_at_commit(void)
 {
 	TimestampTz now = 0;
+	bool		named = false;
 
 	for (int i = 0; i < tallies_count; i++)
 	{
 		const Tally *t = &tallies[i];
 
-		if (t->what >= QUEUE_COUNTERS)
-			stats_add(t->queue, (t->what - QUEUE_COUNTERS) / STATS_BUCKETS,
+		if (unlikely(t->what >= TALLY_NAMES))
+			named = true;
+		else if (t->what >= QUEUE_COUNTERS)
+		{
+			StatsHistogram histogram = (t->what - QUEUE_COUNTERS) / STATS_BUCKETS;
+
+			stats_add(t->queue, histogram,
 					  (t->what - QUEUE_COUNTERS) % STATS_BUCKETS, t->n);
+			if (histogram < STATS_SUMS)
+				pg_atomic_fetch_add_u64(&stats_of(t->queue)->sums[histogram], t->sum);
+		}
 		else
 		{
 			if (t->what < STATS_RATES && now == 0)
@@ -307,6 +372,8 @@ stats_at_commit(void)
 			stats_count(t->queue, t->what, t->n, now);
 		}
 	}
+	if (unlikely(named))
+		count_names();
 	forget_tallies();
 }
 
@@ -336,7 +403,10 @@ stats_at_subcommit(SubTransactionId subid, SubTransactionId parent)
 		int		   *place = tally_place(t.queue, t.what, parent);
 
 		if (tally_is(*place, t.queue, t.what, parent))
+		{
 			tallies[*place].n += t.n;
+			tallies[*place].sum += t.sum;
+		}
 		else
 		{
 			t.subid = parent;
@@ -404,4 +474,28 @@ stats_quantiles(QueueState *queue, StatsHistogram histogram,
 		values[i] = stats_bucket_top(bucket);
 	}
 	return (int64) total;
+}
+
+/*
+ * How many values of a histogram of microseconds are below each of the bounds.
+ * Returns how many there are in all, and their sum in seconds, which begins
+ * anew beyond 2^64 microseconds.
+ */
+int64
+stats_below_bounds(QueueState *queue, StatsHistogram histogram, int64 *counts, double *sum)
+{
+	QueueStats *s = stats_of(queue);
+	int64		total = 0;
+	int			bound = 0;
+
+	Assert(histogram < STATS_SUMS);
+	*sum = pg_atomic_read_u64(&s->sums[histogram]) / (double) USECS_PER_SEC;
+	for (int i = 0; i < STATS_BUCKETS; i++)
+	{
+		if (bound < STATS_BOUNDS && i == stats_bucket(INT64CONST(1) << stats_bound_power(bound)))
+			counts[bound++] = total;
+		total += pg_atomic_read_u64(&s->histograms[histogram][i]);
+	}
+	Assert(bound == STATS_BOUNDS);
+	return total;
 }

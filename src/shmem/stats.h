@@ -31,13 +31,29 @@ typedef enum StatsHistogram
 #define STATS_MAX		((UINT64CONST(1) << 49) - 1)
 #define STATS_BUCKETS	((49 - STATS_SUBBITS + 1) << STATS_SUBBITS)
 
+/* Of these the sum of the values is kept, too: of payloads a counter has it. */
+#define STATS_SUMS		(STATS_RUN + 1)
+
+/*
+ * What others are shown of a histogram of microseconds: how many values are
+ * below each of some powers of two, from a millisecond to five hours.  There a
+ * bucket begins, so these counts are exact.
+ */
+#define STATS_BOUNDS	19
+
 /* What is counted by the second: the first counters. */
 #define STATS_RATES		(QUEUE_ACKED + 1)
+
+static inline uint64
+stats_clamp(int64 value)
+{
+	return value < 0 ? 0 : Min((uint64) value, STATS_MAX);
+}
 
 static inline int
 stats_bucket(int64 value)
 {
-	uint64		v = value < 0 ? 0 : Min((uint64) value, STATS_MAX);
+	uint64		v = stats_clamp(value);
 	int			power;
 
 	if (v < (1 << STATS_SUBBITS))
@@ -55,6 +71,16 @@ stats_bucket_top(int bucket)
 	if (power < 0)
 		return bucket;
 	return (((int64) (bucket - (power << STATS_SUBBITS)) + 1) << power) - 1;
+}
+
+/*
+ * The power of two of a bound: one more than the last from 65 ms to 268 s, two
+ * more elsewhere.
+ */
+static inline int
+stats_bound_power(int i)
+{
+	return 10 + i + Min(i, 3) + Max(i - 15, 0);
 }
 
 /*
@@ -104,6 +130,7 @@ typedef struct StatsBatch
 		uint16		bucket;
 		uint16		n;
 	}			runs[1 << STATS_SUBBITS];
+	uint64		sum;
 } StatsBatch;
 
 extern Size stats_shmem_size(void);
@@ -121,6 +148,9 @@ extern void stats_flush(QueueState *queue, StatsHistogram histogram,
 extern void stats_tally(QueueState *queue, QueueCounter counter, int64 n);
 extern void stats_tally_value(QueueState *queue, StatsHistogram histogram,
 							  int64 value);
+extern void stats_tally_name(QueueState *queue, Datum name, NameCounter counter);
+extern void stats_tally_name_value(QueueState *queue, Datum name,
+								   StatsHistogram histogram, int64 value);
 extern void stats_before_prepare(TransactionId xid);
 extern void stats_at_commit(void);
 extern void stats_at_abort(void);
@@ -130,6 +160,8 @@ extern void stats_at_subabort(SubTransactionId subid);
 extern double stats_rate(QueueState *queue, QueueCounter counter, TimestampTz now);
 extern int64 stats_quantiles(QueueState *queue, StatsHistogram histogram,
 							 const double *quantiles, int n, int64 *values);
+extern int64 stats_below_bounds(QueueState *queue, StatsHistogram histogram,
+								int64 *counts, double *sum);
 
 /* Add a value to a batch that began as zeros. */
 static inline void
@@ -147,6 +179,7 @@ stats_batch_add(StatsBatch *batch, QueueState *queue, StatsHistogram histogram,
 		batch->runs[i].n = 0;
 	}
 	batch->runs[i].n++;
+	batch->sum += stats_clamp(value);
 }
 
 #endif							/* FAIRQ_STATS_H */

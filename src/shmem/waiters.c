@@ -151,11 +151,12 @@ waiters_lowered(int queue, int bucket)
 }
 
 /*
- * The settings of a queue have changed: what could not be claimed perhaps can,
- * and buckets may mean something else.  All look anew.
+ * What could not be claimed perhaps can, and not by everybody: settings of a
+ * queue have changed, and buckets may mean something else; or a suspect has a
+ * place.  All look anew.
  */
 void
-waiters_settings_changed(QueueState *queue)
+waiters_look_anew(QueueState *queue)
 {
 	WaiterList *list = waiter_seats_list(queue_state_number(queue));
 

@@ -48,7 +48,7 @@ extern void waiters_offered(int queue, int bucket, uint16 group);
 extern void waiters_lowered(int queue, int bucket);
 extern void waiters_defer(void);
 extern void waiters_say(void);
-extern void waiters_settings_changed(QueueState *queue);
+extern void waiters_look_anew(QueueState *queue);
 
 /* For those who wait. */
 extern void waiters_begin(const WaiterWants *wanted, int seat);

@@ -252,12 +252,12 @@ arguments_max_tasks(FunctionCallInfo fcinfo, int number, int fallback)
 }
 
 static int
-max_attempts_argument(FunctionCallInfo fcinfo, int number, int fallback)
+max_argument(FunctionCallInfo fcinfo, int number, const char *argument, int fallback)
 {
 	int			max = PG_ARGISNULL(number) ? fallback : PG_GETARG_INT32(number);
 
 	if (!PG_ARGISNULL(number) && max < 0)
-		arguments_invalid(fcinfo, "max_attempts", psprintf("%d", max),
+		arguments_invalid(fcinfo, argument, psprintf("%d", max),
 						  "It must be 0, for no limit, or more.");
 	return max;
 }
@@ -472,14 +472,18 @@ arguments_groups(FunctionCallInfo fcinfo, int number, ClaimRequest *request)
 }
 
 /*
- * Check the key of a group.
+ * Check how long a text is: from min to max bytes.
  */
 static void
-check_group_key(FunctionCallInfo fcinfo, const text *key)
+check_bytes(FunctionCallInfo fcinfo, const char *argument, const text *value,
+			int min, int max, const char *or)
 {
-	if (VARSIZE_ANY_EXHDR(key) > MAX_GROUP_KEY)
-		arguments_bad_length(fcinfo, "group_key", VARSIZE_ANY_EXHDR(key),
-							 psprintf("It may have %d bytes.", MAX_GROUP_KEY));
+	int			length = VARSIZE_ANY_EXHDR(value);
+
+	if (length < min || length > max)
+		arguments_bad_length(fcinfo, argument, length,
+							 min == 0 ? psprintf("It may have %d bytes.", max) :
+							 psprintf("It must have %d to %d bytes%s.", min, max, or));
 }
 
 /* The key of the group that a call is about. */
@@ -491,16 +495,8 @@ arguments_group(FunctionCallInfo fcinfo, int number)
 	if (PG_ARGISNULL(number))
 		arguments_null(fcinfo, "group_key", "Give the key of a group.");
 	group = PG_GETARG_TEXT_PP(number);
-	check_group_key(fcinfo, group);
+	check_bytes(fcinfo, "group_key", group, 0, MAX_GROUP_KEY, "");
 	return group;
-}
-
-static void
-check_unique_key(FunctionCallInfo fcinfo, const text *key, const char *or)
-{
-	if (VARSIZE_ANY_EXHDR(key) == 0 || VARSIZE_ANY_EXHDR(key) > MAX_UNIQUE_KEY)
-		arguments_bad_length(fcinfo, "unique_key", VARSIZE_ANY_EXHDR(key),
-							 psprintf("It must have 1 to %d bytes%s.", MAX_UNIQUE_KEY, or));
 }
 
 /* The unique key that a call is about. */
@@ -512,7 +508,7 @@ arguments_unique_key(FunctionCallInfo fcinfo, int number)
 	if (PG_ARGISNULL(number))
 		arguments_null(fcinfo, "unique_key", "Give a key; fairq.forget_keys() is for all.");
 	key = PG_GETARG_TEXT_PP(number);
-	check_unique_key(fcinfo, key, "");
+	check_bytes(fcinfo, "unique_key", key, 1, MAX_UNIQUE_KEY, "");
 	return key;
 }
 
@@ -548,7 +544,9 @@ time_text(TimestampTz time)
 void
 arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, NewTask *task)
 {
-	check_group_key(fcinfo, task->group_key);
+	static const char *const or_null = ", or be null for none";
+
+	check_bytes(fcinfo, "group_key", task->group_key, 0, MAX_GROUP_KEY, "");
 	if (info->group_required && VARSIZE_ANY_EXHDR(task->group_key) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -563,7 +561,9 @@ arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info, NewTask *ta
 						  psprintf("Queue \"%s\" has policy \"fair\", with the classes 0 to %d.",
 								   info->name, FAIRQ_CLASSES - 1));
 	if (task->unique_key != NULL)
-		check_unique_key(fcinfo, task->unique_key, ", or be null for none");
+		check_bytes(fcinfo, "unique_key", task->unique_key, 1, MAX_UNIQUE_KEY, or_null);
+	if (task->name != NULL)
+		check_bytes(fcinfo, "name", task->name, 1, MAX_TASK_NAME, or_null);
 	if (task->run_at == DT_NOEND)
 		arguments_invalid(fcinfo, "run_at", "infinity",
 						  "Give a time that comes, or leave it out.");
@@ -633,10 +633,11 @@ arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_keys)
 }
 
 /*
- * The task that enqueue and publish are given: arguments 1 to 13.
+ * The task that enqueue and publish are given: arguments 1 to 13, and those
+ * from name on.
  */
 void
-arguments_task(FunctionCallInfo fcinfo, NewTask *task)
+arguments_task(FunctionCallInfo fcinfo, int name, NewTask *task)
 {
 	int64		delay;
 
@@ -662,7 +663,7 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	if (task->has_priority)
 		task->priority = PG_GETARG_INT64(3);
 	task->cost = PG_ARGISNULL(4) ? 1 : arguments_cost(fcinfo, PG_GETARG_FLOAT8(4));
-	task->max_attempts = max_attempts_argument(fcinfo, 8, -1);
+	task->max_attempts = max_argument(fcinfo, 8, "max_attempts", -1);
 	(void) arguments_duration(fcinfo, 9, "lease", 0, false);
 	task->lease = PG_ARGISNULL(9) ? NULL : PG_GETARG_INTERVAL_P(9);
 	task->expires_at = PG_ARGISNULL(11) ? DT_NOBEGIN : PG_GETARG_TIMESTAMPTZ(11);
@@ -672,6 +673,8 @@ arguments_task(FunctionCallInfo fcinfo, NewTask *task)
 	task->has_headers = !PG_ARGISNULL(10);
 	if (task->has_headers)
 		task->headers = PG_GETARG_DATUM(10);
+	task->name = PG_ARGISNULL(name) ? NULL : PG_GETARG_TEXT_PP(name);
+	task->max_lost = max_argument(fcinfo, name + 1, "max_lost", -1);
 }
 
 /*

@@ -51,7 +51,7 @@ extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number);
 extern float4 arguments_cost(FunctionCallInfo fcinfo, double cost);
 extern text *arguments_unique_key(FunctionCallInfo fcinfo, int number);
 extern int64 arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_keys);
-extern void arguments_task(FunctionCallInfo fcinfo, NewTask *task);
+extern void arguments_task(FunctionCallInfo fcinfo, int name, NewTask *task);
 extern void arguments_outside_transaction(FunctionCallInfo fcinfo, const char *instead);
 extern void arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info,
 								 NewTask *task);

@@ -206,20 +206,29 @@ inspect_tasks_state(QueueInfo *info, int64 id, char row_state, bool addressed,
 	return task_state_name(row_state);
 }
 
+/* Which tasks are asked for; NULL: any. */
+typedef struct TaskFilter
+{
+	const char *state;
+	const text *group;
+	const text *name;
+} TaskFilter;
+
+static const TaskFilter any_task = {NULL, NULL, NULL};
+
 /*
- * One row of type fairq.task_status, if it is in the state and the group asked
- * for (NULL: any).
+ * One row of type fairq.task_status, if it is one of those asked for.
  */
 static void
 put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
-		   TupleDesc tupdesc, const char *wanted_state, const text *group)
+		   TupleDesc tupdesc, const TaskFilter *wanted)
 {
 	static const QueueColumn shown[] = {
 		COLUMN_ID, COLUMN_STATE, COLUMN_GROUP_KEY, COLUMN_PAYLOAD, COLUMN_HEADERS,
 		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
 		COLUMN_ENQUEUED_AT, COLUMN_RUN_AT, COLUMN_LEASE /* lease_until */ ,
 		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR, COLUMN_EXPIRES_AT,
-		COLUMN_LEASE
+		COLUMN_LEASE, COLUMN_NAME, COLUMN_LOST, COLUMN_MAX_LOST, COLUMN_HISTORY
 	};
 	Datum		row[MaxHeapAttributeNumber];
 	bool		row_nulls[MaxHeapAttributeNumber];
@@ -243,9 +252,14 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 
 	state = inspect_tasks_state(info, DatumGetInt64(values[0]), DatumGetChar(values[1]),
 								!nulls[12], &lease, &leased);
-	if (wanted_state != NULL && strcmp(state, wanted_state) != 0)
+	if (wanted->state != NULL && strcmp(state, wanted->state) != 0)
 		return;
-	if (group != NULL && !row_reader_same_group(DatumGetTextPP(values[2]), group))
+	if (wanted->group != NULL &&
+		!row_reader_same_text(DatumGetTextPP(values[2]), wanted->group))
+		return;
+
+	if (wanted->name != NULL &&
+		(nulls[17] || !row_reader_same_text(DatumGetTextPP(values[17]), wanted->name)))
 		return;
 
 	values[1] = CStringGetTextDatum(state);
@@ -254,6 +268,12 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		values[8] = Int32GetDatum(info->max_attempts);
 		nulls[8] = false;
 	}
+	if (nulls[18])
+		values[18] = Int32GetDatum(0);
+	nulls[18] = false;
+	if (nulls[19])
+		values[19] = Int32GetDatum(info->max_lost);
+	nulls[19] = false;
 	nulls[11] = !leased || !leases_until(&lease, &until);
 	if (!nulls[11])
 		values[11] = TimestampTzGetDatum(until);
@@ -280,7 +300,7 @@ fairq_get_task(PG_FUNCTION_ARGS)
 	tuple = row_scan_task(rel, info, PG_GETARG_INT64(1));
 	if (tuple != NULL)
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), NULL, NULL);
+				   RelationGetDescr(rel), &any_task);
 	relation_close(rel, NoLock);
 	return (Datum) 0;
 }
@@ -310,7 +330,7 @@ fairq_get_task_by_key(PG_FUNCTION_ARGS)
 		HeapTuple	tuple = row_scan_task(rel, info, rows[i].id);
 
 		if (tuple != NULL)
-			put_status(rsinfo, info, tuple, RelationGetDescr(rel), NULL, NULL);
+			put_status(rsinfo, info, tuple, RelationGetDescr(rel), &any_task);
 	}
 	relation_close(rel, NoLock);
 	return (Datum) 0;
@@ -339,7 +359,7 @@ inspect_tasks_wanted(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * fairq.tasks(queue, state, group_key): all tasks, or some.
+ * fairq.tasks(queue, state, group_key, name): all tasks, or some.
  */
 Datum
 fairq_tasks(PG_FUNCTION_ARGS)
@@ -348,18 +368,21 @@ fairq_tasks(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	RowScan		scan;
 	HeapTuple	tuple;
-	char	   *state;
-	text	   *group = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
+	TaskFilter	wanted = any_task;
 
 	arguments_require_preload(fcinfo);
 	(void) arguments_queue(fcinfo);
-	state = inspect_tasks_wanted(fcinfo, 1);
+	wanted.state = inspect_tasks_wanted(fcinfo, 1);
+	if (!PG_ARGISNULL(2))
+		wanted.group = PG_GETARG_TEXT_PP(2);
+	if (!PG_ARGISNULL(3))
+		wanted.name = PG_GETARG_TEXT_PP(3);
 	info = queue_open(PG_GETARG_TEXT_PP(0), AccessShareLock, ACL_SELECT, &rel);
 	InitMaterializedSRF(fcinfo, 0);
 	row_scan_begin(&scan, rel, info);
 	while ((tuple = row_scan_next(&scan)) != NULL)
 		put_status((ReturnSetInfo *) fcinfo->resultinfo, info, tuple,
-				   RelationGetDescr(rel), state, group);
+				   RelationGetDescr(rel), &wanted);
 	row_scan_end(&scan);
 	relation_close(rel, NoLock);
 	return (Datum) 0;

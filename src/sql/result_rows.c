@@ -24,7 +24,7 @@
 #define ROW_COLUMNS		16
 
 /* Of fairq.task. */
-#define TASK_COLUMNS	11
+#define TASK_COLUMNS	12
 
 /*
  * The text of a hundred receipts takes more memory than glibc keeps at the end
@@ -160,6 +160,8 @@ put_task(RowReader *row, const LeaseInfo *lease, ReturnSetInfo *rsinfo, const te
 	values[7] = row_value(row, COLUMN_ENQUEUED_AT);
 	values[9] = row_value(row, COLUMN_ADDRESS);
 	values[10] = row_value(row, COLUMN_EXPIRES_AT);
+	values[11] = row_value(row, COLUMN_NAME);
+	nulls[11] = row_is_null(row, COLUMN_NAME);
 	/* Rows that are written with SQL may have infinite times. */
 	nulls[7] = TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[7]));
 	nulls[10] = row_is_null(row, COLUMN_EXPIRES_AT) ||
@@ -175,7 +177,7 @@ put_task(RowReader *row, const LeaseInfo *lease, ReturnSetInfo *rsinfo, const te
 	else
 	{
 		nulls[1] = nulls[8] = true;
-		values[6] = Int32GetDatum(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) + 1);
+		values[6] = Int32GetDatum(row_reader_attempt(row));
 	}
 	result_rows_put(rsinfo, columns, is_null);
 }

@@ -48,9 +48,11 @@
 #include "common/wall_clock.h"
 #include "maintenance/maintain.h"
 #include "shmem/limit_table.h"
+#include "shmem/quarantine.h"
 #include "shmem/queue_ready.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
+#include "shmem/suspects.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 #include "sql/arguments.h"
@@ -69,6 +71,15 @@
 
 /* And how long fairq_internal.wait_ready does at most. */
 #define MAX_WAIT_READY	USECS_PER_SEC
+
+/*
+ * How soon to look again while a queue has suspects: a claim may have one that
+ * it could not have before, and is not told so (claim_suspects.c).
+ */
+#define SUSPECTS_USECS	INT64CONST(500000)
+
+/* And how long fairq.wait waits at least then. */
+#define SUSPECTS_PAUSE_USECS	INT64CONST(100000)
 
 /* How long not to repeat a pass of maintenance that could do nothing. */
 #define PASS_USECS		INT64CONST(250000)
@@ -106,6 +117,7 @@ typedef struct ClaimCall
 	int			group_keys;
 
 	/* Of the look at hand. */
+	bool		alone;			/* it has a suspect, and takes nothing else */
 	ClaimRequest request;
 	AskedQueue *looked_at;
 } ClaimCall;
@@ -141,6 +153,7 @@ take_task(RowReader *row, const LeaseInfo *lease, void *arg)
 	ClaimCall  *call = arg;
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) call->fcinfo->resultinfo;
 
+	call->alone |= row_reader_is_suspect(row);
 	if (call->named)
 		result_rows_put_queue_task(row, lease, rsinfo, call->looked_at->name);
 	else
@@ -183,6 +196,17 @@ next_look(const AskedQueue *queues, int count, int64 real_now)
 	for (int i = 1; i < count; i++)
 		next = Min(next, next_look_at(queues[i].info, real_now));
 	return next;
+}
+
+/* Has any of the queues suspects that have a place? */
+static bool
+any_suspects(const AskedQueue *queues, int count)
+{
+	bool		result = false;
+
+	for (int i = 0; i < count; i++)
+		result |= suspects_any(queues[i].info->state);
+	return result;
 }
 
 static void
@@ -282,7 +306,7 @@ claim_from_queues(ClaimCall *call, bool waiting)
 	bool		over = false;
 
 	request->max_tasks = call->max_tasks;
-	for (int i = 0; i < call->count && request->max_tasks > 0; i++)
+	for (int i = 0; i < call->count && request->max_tasks > 0 && !call->alone; i++)
 	{
 		AskedQueue *queue = &call->queues[i];
 		int			got;
@@ -290,6 +314,7 @@ claim_from_queues(ClaimCall *call, bool waiting)
 		if (told_only && !waiters_told_in(i))
 			continue;
 		call->looked_at = queue;
+		request->beside = (request->max_tasks < call->max_tasks);
 		if (waiting)
 			got = claim_awaited(call, i);
 		else
@@ -322,6 +347,7 @@ claim_into(ClaimCall *call)
 	{
 		int64		now;
 		int64		alone;
+		int64		until;
 
 		if (look != NULL)
 			MemoryContextSwitchTo(look);
@@ -341,10 +367,13 @@ claim_into(ClaimCall *call)
 		if (now >= deadline)
 			break;
 		alone = next_look(call->queues, call->count, now);
+		until = (any_suspects(call->queues, call->count) ||
+				 quarantine_is_on(call->request.session.number)) ?
+			Min(deadline, now + SUSPECTS_USECS) : deadline;
 		close_queues(call->queues, call->count, lockmode);
 		MemoryContextSwitchTo(outer);
 		MemoryContextReset(look);
-		sleep_until_told(deadline, alone);
+		sleep_until_told(until, alone);
 	}
 	waiters_end();
 	close_queues(call->queues, call->count, NoLock);
@@ -548,6 +577,7 @@ wait_for_queues(text **names, int count, int64 deadline, bool procedure)
 	AskedQueue *queues;
 	bool		ready;
 	bool		maintained;
+	bool		suspects;
 
 	if (procedure)
 		SPI_connect_ext(SPI_OPT_NONATOMIC);
@@ -568,6 +598,7 @@ wait_for_queues(text **names, int count, int64 deadline, bool procedure)
 		ready = anything_in_queues(queues, count, &maintained);
 		now = wall_clock_real();
 		alone = next_look(queues, count, now);
+		suspects = any_suspects(queues, count);
 		if (procedure)
 			PopActiveSnapshot();
 		close_queues(queues, count, AccessShareLock);
@@ -589,6 +620,14 @@ wait_for_queues(text **names, int count, int64 deadline, bool procedure)
 	MemoryContextDelete(look);
 	if (procedure)
 		SPI_finish();
+
+	/* Perhaps there are only suspects, which the caller may not have yet. */
+	if (ready && suspects)
+	{
+		(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, SUSPECTS_PAUSE_USECS / 1000,
+						 shared_memory_wait_event(FAIRQ_WAIT_TASKS));
+		CHECK_FOR_INTERRUPTS();
+	}
 	return ready || maintained;
 }
 

@@ -120,6 +120,7 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	settings_arguments(fcinfo, 1, SETTING_POLICY, SETTING_GROUP_REQUIRED, &settings);
+	settings_arguments(fcinfo, IF_NOT_EXISTS + 1, SETTING_MAX_LOST, SETTING_MAX_LOST, &settings);
 	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings,
 					   !PG_ARGISNULL(IF_NOT_EXISTS) && PG_GETARG_BOOL(IF_NOT_EXISTS));
 	PG_RETURN_VOID();
@@ -132,7 +133,7 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_GROUP_REQUIRED, &settings);
+	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_MAX_LOST, &settings);
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }

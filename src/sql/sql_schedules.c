@@ -46,7 +46,7 @@ PG_FUNCTION_INFO_V1(fairq_schedule_inserted);
 enum
 {
 	ARG_NAME, ARG_QUEUE, ARG_CRON, ARG_PAYLOAD, ARG_GROUP_KEY, ARG_PRIORITY, ARG_COST,
-	ARG_HEADERS, ARG_TIMEZONE, ARG_CATCH_UP, ARG_OVERLAP, ARG_ACTIVE
+	ARG_HEADERS, ARG_TIMEZONE, ARG_CATCH_UP, ARG_OVERLAP, ARG_ACTIVE, ARG_TASK_NAME
 };
 
 /* The name of a schedule, argument 0. */
@@ -151,6 +151,8 @@ schedule_arguments(FunctionCallInfo fcinfo, Schedule *schedule, Cron *cron, pg_t
 	schedule->cost = PG_ARGISNULL(ARG_COST) ? 1 :
 		arguments_cost(fcinfo, PG_GETARG_FLOAT8(ARG_COST));
 	headers_argument(fcinfo, schedule);
+	schedule->task_name = PG_ARGISNULL(ARG_TASK_NAME) ? NULL :
+		PG_GETARG_TEXT_P_COPY(ARG_TASK_NAME);
 	schedule->overlap = !PG_ARGISNULL(ARG_OVERLAP) && PG_GETARG_BOOL(ARG_OVERLAP);
 	schedule->active = PG_ARGISNULL(ARG_ACTIVE) || PG_GETARG_BOOL(ARG_ACTIVE);
 }
@@ -173,6 +175,7 @@ queue_argument(FunctionCallInfo fcinfo, Schedule *schedule)
 	task.has_priority = schedule->has_priority;
 	task.priority = schedule->priority;
 	task.cost = schedule->cost;
+	task.name = schedule->task_name;
 	arguments_check_task(fcinfo, info, &task);
 	relation_close(rel, NoLock);
 }

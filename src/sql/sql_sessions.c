@@ -19,6 +19,7 @@
 #include "utils/uuid.h"
 
 #include "shmem/leases.h"
+#include "shmem/quarantine.h"
 #include "shmem/sessions.h"
 #include "sql/arguments.h"
 #include "storage/node_table.h"
@@ -155,8 +156,8 @@ fairq_open_sessions(PG_FUNCTION_ARGS)
 	for (int i = 0; i < n; i++)
 	{
 		SessionInfo *session = &sessions[i];
-		Datum		values[9];
-		bool		nulls[9] = {false};
+		Datum		values[11];
+		bool		nulls[11] = {false};
 		pg_uuid_t	uuid;
 		Interval	ttl = {session->ttl, 0, 0};
 
@@ -179,6 +180,9 @@ fairq_open_sessions(PG_FUNCTION_ARGS)
 		values[6] = BoolGetDatum(session->bound);
 		values[7] = Int32GetDatum(session->pid);
 		values[8] = Int32GetDatum(session->leases);
+		values[9] = CStringGetTextDatum(session->client);
+		nulls[9] = (session->client[0] == '\0');
+		values[10] = BoolGetDatum(quarantine_is_on(session->ref.number));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	return (Datum) 0;

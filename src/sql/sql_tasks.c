@@ -137,7 +137,7 @@ fairq_enqueue(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	arguments_task(fcinfo, &task);
+	arguments_task(fcinfo, 16, &task);
 	after_arguments(fcinfo, &task);
 	info = queue_open(PG_GETARG_TEXT_PP(0), RowExclusiveLock, ACL_INSERT, &rel);
 	arguments_check_task(fcinfo, info, &task);
@@ -195,6 +195,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	TaskArray	costs;
 	TaskArray	run_ats;
 	TaskArray	unique_keys;
+	TaskArray	names;
 	bool		replace;
 	int64		unique_for;
 	text	   *no_group = cstring_to_text("");
@@ -218,6 +219,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	task_array(fcinfo, 6, "unique_keys", TEXTOID, &unique_keys, &n);
 	replace = arguments_on_duplicate(fcinfo, 7);
 	unique_for = arguments_unique_for(fcinfo, 8, unique_keys.n >= 0);
+	task_array(fcinfo, 9, "names", TEXTOID, &names, &n);
 
 	if (n < 0)
 		n = 1;					/* all arrays that are given have length 1 */
@@ -244,6 +246,8 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 		tasks[i].replace = replace;
 		tasks[i].unique_for = unique_for;
 		tasks[i].max_attempts = -1;
+		tasks[i].max_lost = -1;
+		tasks[i].name = task_element(&names, i, &value) ? DatumGetTextPP(value) : NULL;
 		tasks[i].expires_at = DT_NOBEGIN;
 		arguments_check_task(fcinfo, info, &tasks[i]);
 	}

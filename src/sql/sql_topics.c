@@ -80,6 +80,6 @@ fairq_publish(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	topic = topic_argument(fcinfo, false);
-	arguments_task(fcinfo, &task);
+	arguments_task(fcinfo, 14, &task);
 	PG_RETURN_INT32(topics_publish(topic, &task, check_for_queue, fcinfo));
 }

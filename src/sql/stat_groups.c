@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stat_groups.c
- *	  The function behind the view of groups.
+ *	  The function behind the view of groups, and what names a group there.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,7 +14,9 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "utils/uuid.h"
 
+#include "common/group_id.h"
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
 #include "shmem/queue_order.h"
@@ -23,6 +25,7 @@
 #include "storage/recovery.h"
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_groups);
+PG_FUNCTION_INFO_V1(fairq_group_id);
 
 static int
 compare_groups(const void *a, const void *b)
@@ -221,10 +224,10 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 	}
 	for (int i = 0; i < n; i++)
 	{
-		const GroupInfo *info = &infos[i];
+		GroupInfo  *info = &infos[i];
 		const LimitSettings *settings = &limits[i].settings;
-		Datum		values[19];
-		bool		nulls[19] = {false};
+		Datum		values[20];
+		bool		nulls[20] = {false};
 		bool		known = info->all_served > 0;
 		double		share = known ? info->served_cost / info->all_served : 0;
 		double		expected = known ? info->due / info->all_served :
@@ -257,6 +260,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 		nulls[16] = (info->ready == 0);
 		values[17] = usecs_to_interval(info->run_time);
 		values[18] = Float8GetDatum(info->all_served);
+		values[19] = UUIDPGetDatum(&info->id);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
 	pfree(infos);
@@ -297,4 +301,17 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 		relation_close(rel, AccessShareLock);
 	}
 	return (Datum) 0;
+}
+
+/*
+ * fairq.group_id(group_key): needs neither queues nor shared memory.
+ */
+Datum
+fairq_group_id(PG_FUNCTION_ARGS)
+{
+	text	   *key = PG_GETARG_TEXT_PP(0);
+	pg_uuid_t  *id = palloc(sizeof(pg_uuid_t));
+
+	group_id(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), id);
+	PG_RETURN_UUID_P(id);
 }

@@ -11,11 +11,14 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/relation.h"
 #include "access/xact.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -30,6 +33,7 @@
 #include "storage/recovery.h"
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_queues);
+PG_FUNCTION_INFO_V1(fairq_histograms_of_queues);
 PG_FUNCTION_INFO_V1(fairq_reset_stats);
 PG_FUNCTION_INFO_V1(fairq_stats_of_buckets);
 PG_FUNCTION_INFO_V1(fairq_live_leases);
@@ -98,8 +102,8 @@ static void
 put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		  const int64 *depths, const TimestampTz *oldest)
 {
-	Datum		values[34] = {0};
-	bool		nulls[34];
+	Datum		values[35] = {0};
+	bool		nulls[35];
 	int			leased;
 	int			of_overflow;
 
@@ -140,6 +144,7 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 		values[31] = Int64GetDatum(queue_state_counter(state, QUEUE_EXPIRED_TASKS));
 		values[32] = Int64GetDatum(queue_state_counter(state, QUEUE_DEDUPLICATED));
 		values[33] = Int64GetDatum(queue_state_counter(state, QUEUE_SNOOZED));
+		values[34] = Int64GetDatum(queue_state_counter(state, QUEUE_NEAR_END));
 	}
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
@@ -190,6 +195,67 @@ fairq_stats_of_queues(PG_FUNCTION_ARGS)
 		recovery_classes(rel, info);
 		put_queue(rsinfo, info->name, info->state, depths,
 				  inspect_tasks_oldest_ready(rel, info, &oldest) ? &oldest : NULL);
+		relation_close(rel, AccessShareLock);
+	}
+	return (Datum) 0;
+}
+
+/* The rows of one queue: for each bound those of waits and of runs. */
+static void
+put_histograms(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
+{
+	static const char *const kinds[] = {"wait", "run"};
+
+	for (int h = STATS_WAIT; h <= STATS_RUN; h++)
+	{
+		int64		counts[STATS_BOUNDS + 1];
+		double		sum;
+
+		counts[STATS_BOUNDS] = stats_below_bounds(state, h, counts, &sum);
+		for (int i = 0; i <= STATS_BOUNDS; i++)
+		{
+			Datum		values[5];
+			bool		nulls[5] = {false};
+
+			values[0] = CStringGetTextDatum(name);
+			values[1] = CStringGetTextDatum(kinds[h]);
+			values[2] = Float8GetDatum(i == STATS_BOUNDS ? get_float8_infinity() :
+									   ldexp(1, stats_bound_power(i)) / USECS_PER_SEC);
+			values[3] = Int64GetDatum(counts[i]);
+			values[4] = Float8GetDatum(sum);
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		}
+	}
+}
+
+/*
+ * fairq_internal.histograms_of_queues(): what others can add up of how long
+ * tasks wait and run.
+ */
+Datum
+fairq_histograms_of_queues(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ListCell   *lc;
+
+	arguments_require_preload(fcinfo);
+	InitMaterializedSRF(fcinfo, 0);
+	foreach(lc, visible_queues_list())
+	{
+		Relation	rel;
+		QueueInfo  *info = visible_queues_open(lfirst_oid(lc), &rel);
+
+		if (info == NULL)
+		{
+			/* Locked, or unfit: it needs no look at the table. */
+			QueueState *state = queue_state_find(lfirst_oid(lc));
+			char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
+
+			if (queue != NULL && state != NULL)
+				put_histograms(rsinfo, queue, state);
+			continue;
+		}
+		put_histograms(rsinfo, info->name, info->state);
 		relation_close(rel, AccessShareLock);
 	}
 	return (Datum) 0;

@@ -81,7 +81,7 @@ look_at(TaskPage *page, HeapTuple tuple)
 	{
 		Datum		group = heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY], tupdesc, &isnull);
 
-		if (!row_reader_same_group(DatumGetTextPP(group), page->group))
+		if (!row_reader_same_text(DatumGetTextPP(group), page->group))
 			return;
 	}
 	if (page->state != NULL)

@@ -48,7 +48,7 @@ typedef struct Position
 static bool
 same_group(const Position *position, RowReader *row)
 {
-	return row_reader_same_group(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
+	return row_reader_same_text(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
 								 position->group);
 }
 

@@ -64,7 +64,6 @@
 
 #define COLUMN_NAMES	"id, enqueued_at, claimed_at, done_at, run_at, priority, " \
 	"cost, attempts, outcome, group_key, payload, headers, unique_key, last_error"
-#define RESULT_NAME		", result"
 
 const ArchiveDefinition archive_columns[DONE_COLUMNS] = {
 	{"id", "pg_catalog.int8 NOT NULL", INT8OID},
@@ -82,6 +81,9 @@ const ArchiveDefinition archive_columns[DONE_COLUMNS] = {
 	{"unique_key", "pg_catalog.text", TEXTOID},
 	{"last_error", "pg_catalog.text", TEXTOID},
 	{"result", "pg_catalog.jsonb", JSONBOID},
+	{"name", "pg_catalog.text", TEXTOID},
+	{"lost", "pg_catalog.int4", INT4OID},
+	{"history", "pg_catalog.jsonb", JSONBOID},
 };
 
 const char *const archive_outcomes[] = {
@@ -165,20 +167,22 @@ note_index(Relation index, const AttrNumber *columns, ArchiveIndexes *indexes)
 }
 
 /*
- * The column of an archive for results.  InvalidAttrNumber: it has none, for
- * it is of before there were any, or of a user's own making.
+ * A column of an archive that it may lack.  InvalidAttrNumber: it has none, for
+ * it is of an earlier version, or one of a user's own making.
  */
 AttrNumber
-archive_result_column(Relation relation)
+archive_optional_column(Relation relation, ArchiveColumn column)
 {
-	AttrNumber	column = get_attnum(RelationGetRelid(relation), archive_columns[DONE_RESULT].name);
+	AttrNumber	number = get_attnum(RelationGetRelid(relation), archive_columns[column].name);
 	Form_pg_attribute attribute;
 
-	if (column == InvalidAttrNumber)
-		return column;
-	attribute = TupleDescAttr(RelationGetDescr(relation), column - 1);
-	return attribute->atttypid == JSONBOID && attribute->attgenerated == '\0' &&
-		attribute->attidentity == '\0' ? column : InvalidAttrNumber;
+	Assert(column >= DONE_REQUIRED && column < DONE_COLUMNS);
+	if (number == InvalidAttrNumber)
+		return number;
+	attribute = TupleDescAttr(RelationGetDescr(relation), number - 1);
+	return attribute->atttypid == archive_columns[column].type &&
+		attribute->attgenerated == '\0' &&
+		attribute->attidentity == '\0' ? number : InvalidAttrNumber;
 }
 
 /*
@@ -268,127 +272,27 @@ archive_bind(Oid relation, Oid table)
 }
 
 /*
- * Refuse to create a queue whose archive's name is taken.
+ * The command that gives an archive those of a set of columns that no column
+ * has the name of; NULL: there are none.
  */
-void
-archive_check_name(const char *queue)
-{
-	char		name[NAMEDATALEN];
-
-	archive_name(queue, name);
-	if (OidIsValid(get_relname_relid(name, queue_catalog_schema(false))))
-		ereport(ERROR,
-				(errcode(ERRCODE_DUPLICATE_OBJECT),
-				 errmsg("cannot keep done tasks of queue \"%s\": relation \"%s.%s\" already exists",
-						queue, QUEUE_SCHEMA, name),
-				 errhint("Choose another name for the queue, or rename or drop that relation.")));
-}
-
-/* The command that creates the index with which fairq.await finds a task. */
-static const char *
-id_index(const char *queue, const char *name)
-{
-	return psprintf("CREATE INDEX %s ON %s (id)",
-					quote_identifier(psprintf("id_done_of_%s", queue)),
-					quote_qualified_identifier(QUEUE_SCHEMA, name));
-}
-
-static void
-run_sql_as(Oid owner, const char *sql)
-{
-	RunAs		context;
-
-	run_as_role(owner, &context);
-	SPI_connect();
-	run_as_sql(sql);
-	SPI_finish();
-	run_as_end(&context);
-}
-
-static void
-create_archive(const char *queue, const char *name, Oid owner)
+const char *
+archive_add_columns(Oid archive, const char *name, uint32 columns)
 {
 	StringInfoData sql;
-
-	if (fairq_namespace_aclcheck(queue_catalog_schema(false), owner, ACL_CREATE) != ACLCHECK_OK)
-		ereport(ERROR,
-				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("permission denied to keep done tasks of queue \"%s\"", queue),
-				 errhint("Its owner needs the privilege CREATE on schema \"%s\".", QUEUE_SCHEMA)));
+	const char *comma = "";
 
 	initStringInfo(&sql);
-	appendStringInfo(&sql, "CREATE TABLE %s (",
-					 quote_qualified_identifier(QUEUE_SCHEMA, name));
-	for (int i = 0; i < DONE_COLUMNS; i++)
-		appendStringInfo(&sql, "%s %s, ", archive_columns[i].name,
+	appendStringInfo(&sql, "ALTER TABLE %s", quote_qualified_identifier(QUEUE_SCHEMA, name));
+	for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
+	{
+		if ((columns & DONE_BIT(i)) == 0 ||
+			get_attnum(archive, archive_columns[i].name) != InvalidAttrNumber)
+			continue;
+		appendStringInfo(&sql, "%s ADD IF NOT EXISTS %s %s", comma, archive_columns[i].name,
 						 archive_columns[i].definition);
-	appendStringInfo(&sql, "CONSTRAINT %s PRIMARY KEY (done_at, id))",
-					 quote_identifier(psprintf("when_done_of_%s", queue)));
-
-	appendStringInfo(&sql, "; %s", id_index(queue, name));
-	run_sql_as(owner, sql.data);
-}
-
-/* The command that gives an archive the column for results. */
-static const char *
-add_result_column(const char *name)
-{
-	return psprintf("ALTER TABLE %s ADD IF NOT EXISTS %s %s",
-					quote_qualified_identifier(QUEUE_SCHEMA, name),
-					archive_columns[DONE_RESULT].name,
-					archive_columns[DONE_RESULT].definition);
-}
-
-/*
- * An archive of before there were results gets a column for them, and an index
- * to find them.
- */
-static void
-complete_archive(const char *queue, const char *name, Oid owner,
-				 const ArchiveIndexes *indexes)
-{
-	Oid			oid = get_relname_relid(name, queue_catalog_schema(false));
-
-	if (get_attnum(oid, archive_columns[DONE_RESULT].name) == InvalidAttrNumber)
-		run_sql_as(owner, add_result_column(name));
-	if (!OidIsValid(indexes->by_id))
-		run_sql_as(owner, id_index(queue, name));
-}
-
-/*
- * See that a queue has an archive: create it, or use the one that it had.
- */
-void
-archive_provide(const char *queue, Oid table, Oid owner)
-{
-	char		name[NAMEDATALEN];
-	Oid			schema = queue_catalog_schema(false);
-	Oid			oid;
-
-	archive_name(queue, name);
-	oid = get_relname_relid(name, schema);
-	if (OidIsValid(oid))
-	{
-		Relation	relation = relation_open(oid, AccessShareLock);
-		ArchiveIndexes indexes;
-		const char *problem = archive_problem(relation, owner, &indexes);
-
-		if (problem != NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_DUPLICATE_OBJECT),
-					 errmsg("cannot keep done tasks of queue \"%s\" in relation \"%s.%s\"",
-							queue, QUEUE_SCHEMA, name),
-					 errdetail_internal("%s", problem),
-					 errhint("Rename or drop that relation.")));
-		relation_close(relation, NoLock);
-		complete_archive(queue, name, owner, &indexes);
+		comma = ",";
 	}
-	else
-	{
-		create_archive(queue, name, owner);
-		oid = get_relname_relid(name, schema);
-	}
-	archive_bind(oid, table);
+	return *comma != '\0' ? sql.data : NULL;
 }
 
 /* ----------------------------------------------------------------
@@ -418,7 +322,7 @@ archive_cached(Oid table)
 		archive->valid = false;
 		archive->name[0] = '\0';
 		archive->relation = InvalidOid;
-		archive->result = InvalidAttrNumber;
+		archive->optional = 0;
 		archive->insert = NULL;
 		archive->remove = NULL;
 	}
@@ -440,7 +344,7 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 {
 	uint64		before = invalidations;
 	const char *problem;
-	bool		had_result = archive->result != InvalidAttrNumber;
+	uint32		had = archive->optional;
 
 	AssertRelationLocked(relation, AccessShareLock);
 	if (archive->valid && archive->relation == RelationGetRelid(relation))
@@ -449,11 +353,13 @@ archive_look_at(Archive *archive, Relation relation, const char *name, Oid owner
 	archive->relation = RelationGetRelid(relation);
 	archive->done_at = get_attnum(archive->relation, "done_at");
 	archive->id = get_attnum(archive->relation, "id");
-	archive->result = archive_result_column(relation);
+	archive->optional = 0;
+	for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
+		if (archive_optional_column(relation, i) != InvalidAttrNumber)
+			archive->optional |= DONE_BIT(i);
 
 	/* Plans are good for as long as the names are: they look them up again. */
-	if (strcmp(archive->name, name) != 0 ||
-		had_result != (archive->result != InvalidAttrNumber))
+	if (strcmp(archive->name, name) != 0 || had != archive->optional)
 	{
 		/* Now or later: a trigger that they fire may be who has called us. */
 		if (archive->insert != NULL)
@@ -542,7 +448,7 @@ begin_batch(ArchiveBatch *batch)
  */
 void
 archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
-			int attempts, TimestampTz claimed_at)
+			TimestampTz claimed_at)
 {
 	static const struct
 	{
@@ -559,6 +465,9 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 		{DONE_HEADERS, COLUMN_HEADERS},
 		{DONE_UNIQUE_KEY, COLUMN_UNIQUE_KEY},
 		{DONE_LAST_ERROR, COLUMN_LAST_ERROR},
+		{DONE_NAME, COLUMN_NAME},
+		{DONE_LOST, COLUMN_LOST},
+		{DONE_HISTORY, COLUMN_HISTORY},
 	};
 	Datum		values[DONE_COLUMNS];
 	bool		nulls[DONE_COLUMNS] = {false};
@@ -581,11 +490,17 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 	values[DONE_DONE_AT] = TimestampTzGetDatum(now);
 	values[DONE_CLAIMED_AT] = TimestampTzGetDatum(claimed_at);
 	nulls[DONE_CLAIMED_AT] = (claimed_at == DT_NOBEGIN);
-	values[DONE_ATTEMPTS] = Int32GetDatum(attempts);
+	/* The acknowledgement is an answer, too. */
+	values[DONE_ATTEMPTS] = row_value(row, COLUMN_ATTEMPTS);
+	if (outcome == ARCHIVE_ACKED)
+		values[DONE_ATTEMPTS] = Int32GetDatum(Min(DatumGetInt32(values[DONE_ATTEMPTS]),
+												  PG_INT32_MAX - 1) + 1);
 	values[DONE_OUTCOME] = PointerGetDatum(cstring_to_text(archive_outcomes[outcome]));
 	nulls[DONE_RESULT] = (batch->result == NULL);
 	values[DONE_RESULT] = JsonbPGetDatum(batch->result);
-	batch->any_result |= !nulls[DONE_RESULT];
+	for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
+		if (!nulls[i])
+			batch->filled |= DONE_BIT(i);
 	tuplestore_putvalues(batch->rows, batch->tupdesc, values, nulls);
 	pfree(DatumGetPointer(values[DONE_OUTCOME]));
 }
@@ -607,13 +522,17 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 		elog(ERROR, "SPI_register_relation failed (%s)", SPI_result_code_string(result));
 	if (archive->insert == NULL)
 	{
-		const char *result_name = archive->result != InvalidAttrNumber ? RESULT_NAME : "";
+		StringInfoData names;
 
-		archive->insert = archive_prepare(psprintf("INSERT INTO %s (" COLUMN_NAMES "%s)"
-												   " SELECT " COLUMN_NAMES "%s FROM " BATCH_NAME,
+		initStringInfo(&names);
+		appendStringInfoString(&names, COLUMN_NAMES);
+		for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
+			if ((archive->optional & DONE_BIT(i)) != 0)
+				appendStringInfo(&names, ", %s", archive_columns[i].name);
+		archive->insert = archive_prepare(psprintf("INSERT INTO %s (%s) SELECT %s FROM " BATCH_NAME,
 												   quote_qualified_identifier(QUEUE_SCHEMA,
 																			  archive->name),
-												   result_name, result_name),
+												   names.data, names.data),
 										  0, NULL);
 	}
 	result = SPI_execute_plan(archive->insert, NULL, NULL, false, 0);
@@ -623,24 +542,27 @@ insert_batch(Archive *archive, ArchiveBatch *batch)
 }
 
 /*
- * There is a result, and the archive is one of before there were results, as
- * a dump of then brings it: it gets the column now.  Our lock is given back
- * first, so that of two acks one adds the column and the other waits for it;
- * a lock of an earlier statement may make that a deadlock, which the server
- * resolves.  Run as the queue's owner.
+ * There are values for columns that the archive lacks, for it is of an earlier
+ * version, as a dump of then brings it: it gets them now.  Our lock is given
+ * back first, so that of two acks one adds the columns and the other waits for
+ * it; a lock of an earlier statement may make that a deadlock, which the server
+ * resolves.  A column of a user's own making is left alone: only a result must
+ * not be lost.  Run as the queue's owner.
  */
 static Archive *
-with_result_column(Archive *archive, Relation rel, QueueInfo *info, Relation *relation)
+with_columns(Archive *archive, Relation rel, QueueInfo *info, Relation *relation, uint32 filled)
 {
-	if (get_attnum(archive->relation, archive_columns[DONE_RESULT].name) == InvalidAttrNumber)
+	const char *add = archive_add_columns(archive->relation, archive->name, filled);
+
+	if (add != NULL)
 	{
 		relation_close(*relation, RowExclusiveLock);
 		SPI_connect();
-		run_as_sql(add_result_column(archive->name));
+		run_as_sql(add);
 		SPI_finish();
 		archive = open_archive(rel, info, relation);
 	}
-	if (archive->result == InvalidAttrNumber)
+	if ((filled & ~archive->optional & DONE_BIT(DONE_RESULT)) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table %s, for the done tasks of queue \"%s\", has no column for results",
@@ -666,8 +588,8 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 		return;
 	run_as_owner(rel->rd_rel->relowner, RelationGetRelid(rel), &context);
 	archive = open_archive(rel, info, &relation);
-	if (batch->any_result && archive->result == InvalidAttrNumber)
-		archive = with_result_column(archive, rel, info, &relation);
+	if ((batch->filled & ~archive->optional) != 0)
+		archive = with_columns(archive, rel, info, &relation, batch->filled);
 	insert_batch(archive, batch);
 	run_as_end(&context);
 	relation_close(relation, NoLock);
@@ -676,5 +598,5 @@ archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info)
 	tuplestore_end(batch->rows);
 	FreeTupleDesc(batch->tupdesc);
 	batch->rows = NULL;
-	batch->any_result = false;
+	batch->filled = 0;
 }

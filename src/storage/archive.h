@@ -39,13 +39,19 @@ typedef enum ArchiveColumn
 	DONE_HEADERS,
 	DONE_UNIQUE_KEY,
 	DONE_LAST_ERROR,
-	DONE_RESULT
+	DONE_RESULT,
+	DONE_NAME,
+	DONE_LOST,
+	DONE_HISTORY
 } ArchiveColumn;
 
-#define DONE_COLUMNS	(DONE_RESULT + 1)
+#define DONE_COLUMNS	(DONE_HISTORY + 1)
 
-/* An archive of before there were results may lack what comes after these. */
+/* An archive of an earlier version may lack what comes after these. */
 #define DONE_REQUIRED	(DONE_LAST_ERROR + 1)
+
+/* A set of columns. */
+#define DONE_BIT(column)	(UINT32_C(1) << (column))
 
 typedef struct ArchiveDefinition
 {
@@ -64,7 +70,8 @@ typedef struct ArchiveBatch
 	TupleDesc	tupdesc;
 	TimestampTz first_done;
 	Jsonb	   *result;			/* of the next task; NULL: none */
-	bool		any_result;
+	uint32		filled;			/* columns that may be lacking, and have
+								 * values */
 } ArchiveBatch;
 
 /* The indexes of an archive that we read. */
@@ -84,7 +91,8 @@ typedef struct Archive
 	ArchiveIndexes indexes;
 	AttrNumber	done_at;
 	AttrNumber	id;
-	AttrNumber	result;			/* InvalidAttrNumber: it has no such column */
+	uint32		optional;		/* columns that it has, of those that it may
+								 * lack */
 	SPIPlanPtr	insert;			/* NULL: not prepared; good for the name */
 	SPIPlanPtr	remove;
 } Archive;
@@ -96,15 +104,17 @@ extern const char *archive_look_at(Archive *archive, Relation relation,
 								   const char *name, Oid owner);
 extern const char *archive_problem(Relation relation, Oid owner,
 								   ArchiveIndexes *found);
-extern AttrNumber archive_result_column(Relation relation);
+extern AttrNumber archive_optional_column(Relation relation, ArchiveColumn column);
 extern void archive_bind(Oid relation, Oid table);
 extern SPIPlanPtr archive_prepare(const char *sql, int nargs, Oid *types);
 
 extern void archive_add(ArchiveBatch *batch, RowReader *row,
-						ArchiveOutcome outcome, int attempts,
-						TimestampTz claimed_at);
+						ArchiveOutcome outcome, TimestampTz claimed_at);
 extern void archive_write(ArchiveBatch *batch, Relation rel, QueueInfo *info);
 
+extern const char *archive_add_columns(Oid archive, const char *name, uint32 columns);
+
+/* archive_create.c */
 extern void archive_check_name(const char *queue);
 extern void archive_provide(const char *queue, Oid table, Oid owner);
 

@@ -37,7 +37,8 @@ find_columns(Relation relation, AttrNumber *columns)
 {
 	for (int i = 0; i < DONE_COLUMNS; i++)
 		columns[i] = get_attnum(RelationGetRelid(relation), archive_columns[i].name);
-	columns[DONE_RESULT] = archive_result_column(relation);
+	for (int i = DONE_REQUIRED; i < DONE_COLUMNS; i++)
+		columns[i] = archive_optional_column(relation, i);
 }
 
 /* The columns of a row. */
@@ -172,7 +173,7 @@ text_is(TupleTableSlot *slot, AttrNumber column, const text *wanted)
 	value = slot_getattr(slot, column, &isnull);
 	if (isnull)
 		return false;
-	return row_reader_same_group(DatumGetTextPP(value), wanted);
+	return row_reader_same_text(DatumGetTextPP(value), wanted);
 }
 
 /*
@@ -330,7 +331,7 @@ copy_value(TupleTableSlot *slot, AttrNumber column, Datum *value)
 static void
 copy_task(TupleTableSlot *slot, Relation relation, ArchivedTask *task)
 {
-	AttrNumber	column = archive_result_column(relation);
+	AttrNumber	column = archive_optional_column(relation, DONE_RESULT);
 	bool		isnull;
 
 	if (!copy_value(slot, get_attnum(RelationGetRelid(relation), "outcome"), &task->outcome))

@@ -48,10 +48,14 @@ typedef enum QueueColumn
 	COLUMN_HEADERS,
 	COLUMN_UNIQUE_KEY,
 	COLUMN_LAST_ERROR,
-	COLUMN_EXPIRES_AT
+	COLUMN_EXPIRES_AT,
+	COLUMN_NAME,
+	COLUMN_LOST,				/* null: never */
+	COLUMN_MAX_LOST,
+	COLUMN_HISTORY				/* null: it has never failed nor been lost */
 } QueueColumn;
 
-#define QUEUE_COLUMNS	(COLUMN_EXPIRES_AT + 1)
+#define QUEUE_COLUMNS	(COLUMN_HISTORY + 1)
 
 /*
  * What a backend knows about a queue of its database.  Good for as long as
@@ -81,6 +85,7 @@ typedef struct QueueInfo
 								 * queue_catalog_lane) */
 	int64		lease;			/* microseconds */
 	int			max_attempts;	/* 0: no limit */
+	int			max_lost;		/* 0: no limit */
 	int64		backoff_base;	/* microseconds */
 	int64		backoff_max;
 	double		backoff_jitter; /* 0 to 1: of the wait, either way */

@@ -57,6 +57,8 @@ const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	false, ANY, NULL, FIELD(default_priority)},
 	[SETTING_GROUP_REQUIRED] = {"group_required", "group_required", BOOLOID, NULL, false, false,
 	ANY, NULL, FIELD(group_required)},
+	[SETTING_MAX_LOST] = {"max_lost", "max_lost", INT4OID, NULL, false, false, FROM(0),
+	"It must be 0, for no limit, or more.", FIELD(max_lost)},
 	[SETTING_GROUP_WEIGHT] = {"group_weight", "weight", FLOAT4OID, NULL, false, false,
 		(float4) FAIRQ_MIN_WEIGHT, FAIRQ_MAX_WEIGHT, "It must be from 0.001 to 1000.",
 	FIELD(group_defaults.weight)},

@@ -100,16 +100,22 @@ deform(RowReader *reader)
 		reader->values[i] = fetchatt(column, start + offset);
 		offset = att_addlength_pointer(offset, column->attlen, start + offset);
 	}
+	if (likely(missing == NULL))
+	{
+		memset(reader->nulls + present, true, (desc->natts - present) * sizeof(bool));
+		memset(reader->values + present, 0, (desc->natts - present) * sizeof(Datum));
+		return;
+	}
 	for (int i = present; i < desc->natts; i++)
 	{
-		reader->nulls[i] = (missing == NULL || !missing[i].am_present);
+		reader->nulls[i] = !missing[i].am_present;
 		reader->values[i] = reader->nulls[i] ? (Datum) 0 : missing[i].am_value;
 	}
 }
 
 /*
- * Read only the id and the state if a brief reading is asked for and the task
- * has no unique key; else all columns.
+ * Read only the id, the state and the name if a brief reading is asked for and
+ * the task has no unique key; else all columns.
  */
 static void
 deform_briefly(RowReader *reader)
@@ -118,6 +124,7 @@ deform_briefly(RowReader *reader)
 	int			id = reader->info->columns[COLUMN_ID];
 	int			key = reader->info->columns[COLUMN_UNIQUE_KEY];
 	int			state = reader->info->columns[COLUMN_STATE];
+	int			name = reader->info->columns[COLUMN_NAME];
 
 	reader->partial = reader->brief && heap_attisnull(&reader->tuple, key, desc);
 	if (!reader->partial)
@@ -129,6 +136,10 @@ deform_briefly(RowReader *reader)
 			heap_getattr(&reader->tuple, id, desc, &row_is_null(reader, COLUMN_ID));
 		row_value(reader, COLUMN_STATE) =
 			heap_getattr(&reader->tuple, state, desc, &row_is_null(reader, COLUMN_STATE));
+		row_is_null(reader, COLUMN_NAME) = heap_attisnull(&reader->tuple, name, desc);
+		if (unlikely(!row_is_null(reader, COLUMN_NAME)))
+			row_value(reader, COLUMN_NAME) =
+				heap_getattr(&reader->tuple, name, desc, &row_is_null(reader, COLUMN_NAME));
 	}
 }
 

@@ -15,6 +15,7 @@
 
 #include "common/address.h"
 #include "shmem/lanes.h"
+#include "shmem/suspects.h"
 #include "storage/queue_catalog.h"
 
 typedef enum RowStatus
@@ -43,8 +44,8 @@ typedef struct RowReader
 	TransactionId in_progress;	/* with ROW_IN_PROGRESS or ROW_IN_DOUBT: by
 								 * whom */
 	bool		deleting;		/* and the row is there now; it is read */
-	bool		brief;			/* no more is asked for than id and state, and
-								 * the unique key if there is one: the
+	bool		brief;			/* no more is asked for than id, state and name,
+								 * and the unique key if there is one: the
 								 * caller's to set */
 	bool		partial;		/* no more of the row that was read is in
 								 * values and nulls */
@@ -58,9 +59,9 @@ typedef struct RowReader
 #define row_is_null(reader, column) \
 	((reader)->nulls[(reader)->info->columns[column] - 1])
 
-/* Are two group keys the same? */
+/* Are two texts the same: keys of groups, or names? */
 static inline bool
-row_reader_same_group(const text *a, const text *b)
+row_reader_same_text(const text *a, const text *b)
 {
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
@@ -72,6 +73,32 @@ row_reader_has_expired(RowReader *reader)
 {
 	return !row_is_null(reader, COLUMN_EXPIRES_AT) &&
 		DatumGetTimestampTz(row_value(reader, COLUMN_EXPIRES_AT)) <= GetCurrentTimestamp();
+}
+
+/* How often the task whose row was read was lost. */
+static inline int
+row_reader_lost(RowReader *reader)
+{
+	if (likely(row_is_null(reader, COLUMN_LOST)))
+		return 0;
+	return Max(DatumGetInt32(row_value(reader, COLUMN_LOST)), 0);
+}
+
+/* Which run of the task the next one is, from 1. */
+static inline int
+row_reader_attempt(RowReader *reader)
+{
+	int64		ended = (int64) DatumGetInt32(row_value(reader, COLUMN_ATTEMPTS)) +
+		row_reader_lost(reader);
+
+	return (int) Min(ended, PG_INT32_MAX - 1) + 1;
+}
+
+/* Is it a suspect: to be leased alone? */
+static inline bool
+row_reader_is_suspect(RowReader *reader)
+{
+	return row_reader_lost(reader) >= SUSPECT_LOSSES;
 }
 
 extern void row_reader_begin(RowReader *reader, Relation rel, QueueInfo *info);

@@ -28,6 +28,7 @@ typedef struct Schedule
 	double		cost;
 	Datum		headers;		/* jsonb */
 	bool		has_headers;
+	text	   *task_name;		/* NULL: none */
 	char	   *catch_up;
 	bool		overlap;
 	bool		active;

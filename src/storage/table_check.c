@@ -67,6 +67,10 @@ static const struct
 	{"unique_key", TEXTOID, false},
 	{"last_error", TEXTOID, false},
 	{"expires_at", TIMESTAMPTZOID, false},
+	{"name", TEXTOID, false},
+	{"lost", INT4OID, false},
+	{"max_lost", INT4OID, false},
+	{"history", JSONBOID, false},
 };
 
 static void

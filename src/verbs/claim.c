@@ -42,7 +42,9 @@
 #include "shmem/lane_doubts.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
+#include "shmem/quarantine.h"
 #include "shmem/replenish.h"
+#include "shmem/transit_horizon.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
@@ -227,7 +229,7 @@ claim_once(Claim *claim, bool *sought)
 		release_and_claim(claim);
 	else
 		claim_from_lanes(claim);
-	if (claim->got >= request->max_tasks)
+	if (claim->got >= request->max_tasks || claim->full)
 		return false;
 	if (claim->refilling != NULL)
 	{
@@ -260,6 +262,28 @@ claim_once(Claim *claim, bool *sought)
 }
 
 /*
+ * Suspects were passed over.  If there is nothing else the claim may have one;
+ * else its session perhaps drains for one.
+ */
+static void
+suspects_met(Claim *claim)
+{
+	bool		sought = true;
+
+	claim_give_back_aside();
+	if (claim->got == 0 && !claim->request->beside)
+	{
+		claim->nothing_else = true;
+		claim->full = false;
+		(void) claim_once(claim, &sought);
+		claim_give_back_aside();
+	}
+	transit_horizon_ends();
+	if (!claim->alone && claim->request->session.number != NO_SESSION)
+		quarantine_drain(&claim->request->session, claim->info->state, claim->now);
+}
+
+/*
  * Claim up to request->max_tasks tasks, and give each to sink.  Returns how
  * many: fewer than asked for only if there are no more that may be claimed.
  *
@@ -282,10 +306,17 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	Assert(request->max_tasks > 0);
 	if (info->paused)
 		return 0;
+	if (request->session.number != NO_SESSION)
+		claim.quarantine = quarantine_step(&request->session, info->state,
+										   GetCurrentTimestamp());
+	if (unlikely(claim.quarantine == QUARANTINE_CLOSED))
+		return 0;
 
 	begin(&claim);
 	while (claim.got < request->max_tasks && claim_once(&claim, &sought))
 		;
+	if (unlikely(claim.met_suspect))
+		suspects_met(&claim);
 	if (claim.dry_met)
 		claim_feed_dry(&claim);
 	leases_return_reserved();

@@ -24,6 +24,8 @@ typedef struct ClaimRequest
 	text	  **groups;
 	SessionRef	session;		/* number NO_SESSION: none */
 	bool		pop;			/* claim and ack at once */
+	bool		beside;			/* the call has tasks of other queues: nothing
+								 * that is leased alone */
 } ClaimRequest;
 
 /* Called for each task claimed, with its row and its lease. */

@@ -136,6 +136,22 @@ ready_since(RowReader *row)
 	return since;
 }
 
+/* The row's task was leased. */
+static inline void
+count_claimed(Claim *claim)
+{
+	RowReader  *row = &claim->row;
+	QueueState *state = claim->info->state;
+	int64		wait = claim->now - ready_since(row);
+
+	stats_batch_add(&claim->waits, state, STATS_WAIT, wait);
+	if (likely(row_is_null(row, COLUMN_NAME)))
+		return;
+	stats_tally_name_value(state, row_value(row, COLUMN_NAME), STATS_WAIT, wait);
+	if (claim->request->pop)
+		stats_tally_name(state, row_value(row, COLUMN_NAME), NAME_DONE);
+}
+
 /*
  * A task that was leased is popped: acknowledge it.  Returns false if another
  * transaction has the row locked, or has just changed it: a claim does not
@@ -157,7 +173,7 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
 	}
 	leases_settle(&lease->ref, lease);
 	pending_settled(lease);
-	ended_tasks_add(&claim->ended, row, ARCHIVE_ACKED, lease->attempt, lease->started);
+	ended_tasks_add(&claim->ended, row, ARCHIVE_ACKED, lease->started);
 	stats_tally(state, QUEUE_ACKED, 1);
 	stats_tally(state, row_reader_depth(row), -1);
 	return true;
@@ -237,7 +253,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	lease.queue = claim->queue;
 	lease.task = DatumGetInt64(row_value(row, COLUMN_ID));
 	lease.tid = row->tuple.t_self;
-	lease.attempt = Min(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), PG_INT32_MAX - 1) + 1;
+	lease.attempt = row_reader_attempt(row);
 	lease.started = claim->now;
 	lease.deadline = deadline;
 	lease.group = group.group;
@@ -264,8 +280,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	}
 	else if (claim->info->durable_leases)
 		note_durable(claim, &lease);
-	stats_batch_add(&claim->waits, claim->info->state, STATS_WAIT,
-					claim->now - ready_since(row));
+	count_claimed(claim);
 	claim->sink(row, &lease, claim->arg);
 	claim->served_cost += group.cost;
 	claim->got++;

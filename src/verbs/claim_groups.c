@@ -32,7 +32,7 @@ group_wanted(Claim *claim)
 	key = DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY));
 	for (int i = 0; i < request->group_count; i++)
 	{
-		if (row_reader_same_group(key, request->groups[i]))
+		if (row_reader_same_text(key, request->groups[i]))
 			return true;
 	}
 	return false;
@@ -79,9 +79,22 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 		row_reader_unlock(row);
 		return;
 	}
+	if (unlikely(claim_asks(claim)) && !claim_admits(claim))
+	{
+		row_reader_unlock(row);
+		if (virtual_time_compare(start, *left) < 0)
+			*left = start;
+		return;
+	}
 	if (claim_grant(claim, lane, &entry, &task_finish, &limit))
+	{
 		*finish = virtual_time_max(*finish, task_finish);
-	else if (limit != NO_LIMIT)
+		claim->full |= claim->alone;
+		return;
+	}
+	if (unlikely(claim->alone))
+		claim_alone_not(claim);
+	if (limit != NO_LIMIT)
 	{
 		if (virtual_time_compare(start, *left) < 0)
 			*left = start;
@@ -103,7 +116,7 @@ claim_of_groups(Claim *claim)
 	int			max = claim->request->max_tasks;
 	LaneWalk   *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
 
-	for (int class = 0; class < state->classes && claim->got < max; class++)
+	for (int class = 0; class < state->classes && claim->got < max && !claim->full; class++)
 	{
 		LaneSet    *set = &state->orders[class].lanes;
 		VirtualTime finish = {PG_INT64_MIN, 0};
@@ -119,7 +132,7 @@ claim_of_groups(Claim *claim)
 				left.whole = PG_INT64_MIN;
 		}
 
-		while (claim->got < max)
+		while (claim->got < max && !claim->full)
 		{
 			LaneWalk   *best = NULL;
 

@@ -38,6 +38,17 @@ static LaneEntry hand[2 * LANE_WINDOW];
 static Lane *hand_lanes[2 * LANE_WINDOW];
 static int	in_hand = 0;
 
+/*
+ * And what is set aside until the claim ends: suspects that it may not have.
+ * Then they go back as they were, and no waiter is told, or claims that may not
+ * have them either would wake each other for ever.
+ */
+#define ASIDE_MAX		64
+
+static LaneEntry aside[ASIDE_MAX];
+static Lane *aside_lanes[ASIDE_MAX];
+static int	aside_count = 0;
+
 /* Give back what is in hand, but for the first kept entries. */
 static void
 give_back(int kept)
@@ -57,7 +68,39 @@ void
 claim_at_abort(void)
 {
 	give_back(0);
+	claim_give_back_aside();
 	transit_horizon_ends();
+}
+
+/*
+ * The claim ends, or looks again: what was set aside goes back.  Never fails.
+ */
+void
+claim_give_back_aside(void)
+{
+	while (aside_count > 0)
+	{
+		aside_count--;
+		lanes_return_entry(aside_lanes[aside_count], &aside[aside_count]);
+	}
+}
+
+/*
+ * Set an entry in hand aside, whose row is locked.  If there is no room for it
+ * it goes back at once, and the claim takes nothing else.
+ */
+static void
+set_aside(Claim *claim, int number)
+{
+	row_reader_unlock(&claim->row);
+	if (aside_count == ASIDE_MAX)
+	{
+		claim->full = true;
+		lanes_return_entry(hand_lanes[number], &hand[number]);
+		return;
+	}
+	aside[aside_count] = hand[number];
+	aside_lanes[aside_count++] = hand_lanes[number];
 }
 
 #ifdef USE_ASSERT_CHECKING
@@ -385,6 +428,36 @@ offer_row(Claim *claim)
 }
 
 /*
+ * An entry in hand was not leased: its group is at its limit (NO_LIMIT: it is
+ * not), or it is another claim's.
+ */
+static void
+not_granted(Claim *claim, int number, uint32 limit)
+{
+	if (unlikely(claim->alone))
+		claim_alone_not(claim);
+
+	/* By now the group may have it: then whoever comes next may. */
+	if (limit != NO_LIMIT &&
+		!parking_park(limit, &claim->at_limit, hand_lanes[number], &hand[number], false))
+		lanes_offer_entry(hand_lanes[number], &hand[number]);
+}
+
+/*
+ * The rows of the first n entries in hand are going to be read.
+ */
+static void
+fetch_rows(Claim *claim, int n)
+{
+	if (n <= 1)
+		return;
+	for (int i = 0; i < n; i++)
+		row_reader_fetch_page(&claim->row, &hand[i].tid);
+	for (int i = 0; i < n; i++)
+		page_hints_fetch_row(claim->rel, &hand[i].tid);
+}
+
+/*
  * Lease what is in hand, but not more than max; the rest goes back.
  */
 static void
@@ -397,13 +470,7 @@ lease_held(Claim *claim, int class, int max)
 	int			n = Min(in_hand, max);
 
 	Assert(max >= 0);
-	if (n > 1)
-	{
-		for (int i = 0; i < n; i++)
-			row_reader_fetch_page(&claim->row, &hand[i].tid);
-		for (int i = 0; i < n; i++)
-			page_hints_fetch_row(claim->rel, &hand[i].tid);
-	}
+	fetch_rows(claim, n);
 	for (int i = 0; i < n; i++)
 	{
 		Lane	   *lane = hand_lanes[i];
@@ -412,7 +479,8 @@ lease_held(Claim *claim, int class, int max)
 		uint32		limit;
 
 		/* What is before the rest may not be in a lane yet: they go back. */
-		if (unlikely(claim->stray) && limit_table_any_parked(&info->state->limits))
+		if (unlikely(claim->full) ||
+			(unlikely(claim->stray) && limit_table_any_parked(&info->state->limits)))
 		{
 			n = i;
 			break;
@@ -439,12 +507,14 @@ lease_held(Claim *claim, int class, int max)
 				queue_order_overflow_lost(info->state, class, lanes_entry_task(&hand[i]));
 			continue;
 		}
+		if (unlikely(claim_asks(claim)) && !claim_admits(claim))
+		{
+			set_aside(claim, i);
+			continue;
+		}
 		if (!claim_grant(claim, lane, &hand[i], &task_finish, &limit))
 		{
-			/* By now the group may have it: then whoever comes next may. */
-			if (limit != NO_LIMIT &&
-				!parking_park(limit, &claim->at_limit, lane, &hand[i], false))
-				lanes_offer_entry(lane, &hand[i]);
+			not_granted(claim, i, limit);
 			continue;
 		}
 
@@ -455,10 +525,14 @@ lease_held(Claim *claim, int class, int max)
 			start = virtual_time_max(start, s);
 			finish = virtual_time_max(finish, task_finish);
 		}
+		claim->full |= claim->alone;
 	}
 	give_back(n);
 	in_hand = 0;
-	transit_horizon_ends();
+	if (likely(aside_count == 0))
+		transit_horizon_ends();
+	else
+		claim->drained = false;
 	if (start.whole != PG_INT64_MIN)
 		queue_order_advance(order, start, finish);
 	claim_tell_served(claim, order);
@@ -501,9 +575,9 @@ claim_from_lanes(Claim *claim)
 	QueueState *state = claim->info->state;
 	int			max = claim->request->max_tasks;
 
-	for (int class = 0; class < state->classes && claim->got < max; class++)
+	for (int class = 0; class < state->classes && claim->got < max && !claim->full; class++)
 	{
-		while (claim->got < max)
+		while (claim->got < max && !claim->full)
 		{
 			int			want = Min(max - claim->got, LANE_WINDOW);
 			int			got = claim->got;

@@ -11,6 +11,7 @@
 
 #include "shmem/group_overflow.h"
 #include "shmem/lanes.h"
+#include "shmem/quarantine.h"
 #include "shmem/parking.h"
 #include "shmem/stats.h"
 #include "verbs/claim.h"
@@ -46,6 +47,13 @@ typedef struct Claim
 	bool		stray;			/* an entry led nowhere: perhaps one that was
 								 * offered for a group at its limit */
 	bool		met_expired;	/* tasks that have expired were passed over */
+	QuarantineStep quarantine;	/* of the session */
+	bool		nothing_else;	/* there is nothing to claim but suspects */
+	bool		met_suspect;	/* one was passed over */
+	bool		turn_asked;		/* whether it has the turn of one */
+	bool		turn;
+	bool		alone;			/* it has a suspect, and takes nothing else */
+	bool		full;			/* it takes nothing else, however little it has */
 	GroupAtLimit at_limit;		/* the group of the task that was refused last */
 	TimestampTz first_deadline; /* of the leases granted */
 	StatsBatch	waits;			/* how long the tasks have waited */
@@ -71,6 +79,9 @@ extern void claim_no_leases(Claim *claim);
 extern void claim_note_dry(Claim *claim, const GroupLease *group);
 extern void claim_feed_dry(Claim *claim);
 extern void claim_wait_dry(Claim *claim);
+extern bool claim_admits(Claim *claim);
+extern void claim_alone_not(Claim *claim);
+extern void claim_give_back_aside(void);
 extern void claim_from_lanes(Claim *claim);
 extern void claim_of_groups(Claim *claim);
 
@@ -84,6 +95,16 @@ claim_passes_dry(const Claim *claim, const LaneEntry *entry)
 	VirtualTime start = {entry->block, entry->fraction};
 
 	return claim->dry_met && virtual_time_compare(start, claim->dry_finish) >= 0;
+}
+
+/*
+ * Does it take a look (claim_admits) whether the claim may have the task whose
+ * row is read?
+ */
+static inline bool
+claim_asks(Claim *claim)
+{
+	return row_reader_is_suspect(&claim->row) || claim->quarantine == QUARANTINE_READY;
 }
 
 /*

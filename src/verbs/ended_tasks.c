@@ -43,11 +43,11 @@ held_task_ended(EndedTasks *ended, RowReader *row)
  */
 void
 ended_tasks_add(EndedTasks *ended, RowReader *row, ArchiveOutcome outcome,
-				int attempts, TimestampTz claimed_at)
+				TimestampTz claimed_at)
 {
 	/* First: its lease, if it has one, is what was noted last. */
 	pending_task_ended(row->info->state, DatumGetInt64(row_value(row, COLUMN_ID)), outcome);
-	archive_add(&ended->archive, row, outcome, attempts, claimed_at);
+	archive_add(&ended->archive, row, outcome, claimed_at);
 
 	if (likely(outcome == ARCHIVE_ACKED))
 		successors_ended(row->info, DatumGetInt64(row_value(row, COLUMN_ID)), PREDECESSOR_DONE);

@@ -21,7 +21,7 @@ typedef struct EndedTasks
 } EndedTasks;
 
 extern void ended_tasks_add(EndedTasks *ended, RowReader *row, ArchiveOutcome outcome,
-							int attempts, TimestampTz claimed_at);
+							TimestampTz claimed_at);
 extern void ended_tasks_died(RowReader *row);
 extern void ended_tasks_write(EndedTasks *ended, Relation rel, QueueInfo *info);
 

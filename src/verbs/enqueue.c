@@ -215,6 +215,13 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 			SET(COLUMN_UNIQUE_KEY, PointerGetDatum(task->unique_key));
 		if (expires_at != DT_NOEND)
 			SET(COLUMN_EXPIRES_AT, TimestampTzGetDatum(expires_at));
+		if (task->name != NULL)
+		{
+			SET(COLUMN_NAME, PointerGetDatum(task->name));
+			stats_tally_name(info->state, PointerGetDatum(task->name), NAME_ENQUEUED);
+		}
+		if (task->max_lost >= 0)
+			SET(COLUMN_MAX_LOST, Int32GetDatum(task->max_lost));
 #undef SET
 	}
 

@@ -22,6 +22,8 @@ typedef struct NewTask
 	TimestampTz run_at;			/* DT_NOBEGIN: now */
 	TimestampTz expires_at;		/* DT_NOBEGIN: the queue says; DT_NOEND: never */
 	int			max_attempts;	/* -1: the queue's */
+	int			max_lost;		/* -1: the queue's */
+	text	   *name;			/* NULL: none */
 	Interval   *lease;			/* NULL: the queue's */
 	bool		has_headers;
 	Datum		headers;		/* jsonb */
@@ -36,7 +38,8 @@ typedef struct NewTask
 } NewTask;
 
 /* A task of which nothing is said. */
-#define NEW_TASK	{.cost = 1, .run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN, .max_attempts = -1}
+#define NEW_TASK	{.cost = 1, .run_at = DT_NOBEGIN, .expires_at = DT_NOBEGIN, \
+		.max_attempts = -1, .max_lost = -1}
 
 /*
  * When a task expires that is enqueued now; DT_NOEND: never.  By default it

@@ -142,8 +142,7 @@ expire_entry(ExpireBatch *batch, const ExpireEntry *entry)
 	if (batch->claimed)
 		elog(ERROR, "task " INT64_FORMAT " was claimed as it expired", id);
 	leave_place(row);
-	ended_tasks_add(&batch->ended, row, ARCHIVE_EXPIRED,
-					DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), DT_NOBEGIN);
+	ended_tasks_add(&batch->ended, row, ARCHIVE_EXPIRED, DT_NOBEGIN);
 	stats_tally(state, QUEUE_EXPIRED_TASKS, 1);
 	stats_tally(state, row_reader_depth(row), -1);
 	return EXPIRE_ENDED;
@@ -212,9 +211,9 @@ expire_tasks(Relation rel, QueueInfo *info, int n, ExpireEntry *entries, bool wa
  * come back: its row is deleted, and its lease settling.
  */
 void
-expire_settled(RowReader *row, EndedTasks *ended, int attempts, TimestampTz claimed_at)
+expire_settled(RowReader *row, EndedTasks *ended, TimestampTz claimed_at)
 {
-	ended_tasks_add(ended, row, ARCHIVE_EXPIRED, attempts, claimed_at);
+	ended_tasks_add(ended, row, ARCHIVE_EXPIRED, claimed_at);
 	stats_tally(row->info->state, QUEUE_EXPIRED_TASKS, 1);
 	stats_tally(row->info->state, row_reader_depth(row), -1);
 }

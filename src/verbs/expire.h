@@ -33,7 +33,7 @@ typedef struct ExpireEntry
 
 extern ErrorData *expire_tasks(Relation rel, QueueInfo *info, int n, ExpireEntry *entries,
 							   bool wait, int *ended);
-extern void expire_settled(RowReader *row, EndedTasks *ended, int attempts,
+extern void expire_settled(RowReader *row, EndedTasks *ended,
 						   TimestampTz claimed_at);
 
 #endif							/* FAIRQ_EXPIRE_H */

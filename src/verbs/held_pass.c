@@ -125,8 +125,7 @@ cancel_task(void *arg)
 		DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_HELD &&
 		row_writer_delete(cancel->rel, &row.tuple.t_self, false))
 	{
-		ended_tasks_add(&ended, &row, ARCHIVE_CANCELLED,
-						DatumGetInt32(row_value(&row, COLUMN_ATTEMPTS)), DT_NOBEGIN);
+		ended_tasks_add(&ended, &row, ARCHIVE_CANCELLED, DT_NOBEGIN);
 		stats_tally(info->state, QUEUE_CANCELLED, 1);
 		stats_tally(info->state, row_reader_depth(&row), -1);
 		dependencies_clear(info, cancel->task);

@@ -321,7 +321,8 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 						  scheduled ? DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)) :
 						  GetCurrentTimestamp(),
 						  state == TASK_DEAD ||
-						  (scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0),
+						  (scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0 &&
+						   row_reader_lost(row) == 0),
 						  wait);
 }
 

@@ -28,8 +28,8 @@
 #include "verbs/ended_tasks.h"
 #include "verbs/enqueue.h"
 #include "verbs/placement.h"
+#include "verbs/put_back.h"
 #include "verbs/remove.h"
-#include "verbs/settle.h"
 #include "verbs/unique_keys.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
@@ -69,8 +69,7 @@ settle_deleted(RowReader *row, EndedTasks *ended)
 	}
 	ended_tasks_add(ended, row,
 					DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
-					ARCHIVE_DEAD : ARCHIVE_CANCELLED,
-					DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)), claimed_at);
+					ARCHIVE_DEAD : ARCHIVE_CANCELLED, claimed_at);
 	return settled;
 }
 
@@ -211,7 +210,7 @@ purge_task(Purge *purge, int64 id, const ItemPointerData *seen)
 		row_reader_unlock(row);
 	if (leased ||
 		(purge->group != NULL &&
-		 !row_reader_same_group(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)), purge->group)))
+		 !row_reader_same_text(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)), purge->group)))
 		return true;
 
 	tid = row->tuple.t_self;
@@ -307,7 +306,11 @@ revive_task(Placement *placement, RowReader *row)
 	if (DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_DEAD)
 		return false;
 	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(0);
-	settle_set_due(row, GetCurrentTimestamp());
+
+	/* A suspect stays one: whatever killed its workers is still there. */
+	row_is_null(row, COLUMN_LOST) = !row_reader_is_suspect(row);
+	row_value(row, COLUMN_LOST) = Int32GetDatum(SUSPECT_LOSSES);
+	put_back_set_due(row, GetCurrentTimestamp());
 	if (row_reader_has_expired(row))
 		renew_expiry(row);
 	if (has_key)
@@ -328,7 +331,7 @@ revive_task(Placement *placement, RowReader *row)
 			{
 				pending_task_held(info->state,
 								  DatumGetInt64(row_value(row, COLUMN_ID)), key.id);
-				settle_count_move(info, TASK_DEAD, TASK_HELD);
+				put_back_count_move(info, TASK_DEAD, TASK_HELD);
 			}
 			break;
 		case KEY_WAITING:
@@ -381,7 +384,7 @@ remove_revive_all(Relation rel, QueueInfo *info, const text *group)
 		/* Those that died in our own transaction, too. */
 		if ((status == ROW_LIVE || status == ROW_OWN) &&
 			(group == NULL ||
-			 row_reader_same_group(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group)))
+			 row_reader_same_text(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)), group)))
 			revived += revive_task(&placement, &row);
 	}
 	row_scan_end(&scan);

@@ -19,19 +19,14 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "access/relation.h"
 #include "access/xact.h"
-#include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/timestamp.h"
 
-#include "common/maintenance_lock.h"
-#include "shmem/queue_order.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/worker_slots.h"
@@ -44,6 +39,7 @@
 #include "verbs/claim.h"
 #include "verbs/expire.h"
 #include "verbs/settle.h"
+#include "verbs/task_history.h"
 #include "xact/pending.h"
 #include "xact/pending_leases.h"
 #include "xact/pending_queue.h"
@@ -84,7 +80,7 @@ close_queue(Settlement *settlement)
 	ended_tasks_write(&settlement->ended, settlement->rel, settlement->info);
 	relation_close(settlement->rel, NoLock);
 	settlement->rel = NULL;
-	settlement->placing = false;
+	settlement->back.placing = false;
 }
 
 void
@@ -119,236 +115,47 @@ open_queue(Settlement *settlement, const LeaseInfo *lease)
 }
 
 /*
- * A task goes from one state to another when the transaction commits.
- */
-void
-settle_count_move(QueueInfo *info, char from, char to)
-{
-	stats_tally(info->state, task_state_depth(from), -1);
-	stats_tally(info->state, task_state_depth(to), 1);
-}
-
-/*
- * The wait after an attempt: exponential, with a jitter either way, as the
- * queue has it, so that tasks that failed together are not retried together
- * (Goodman's queue).
- */
-static int64
-backoff(const QueueInfo *info, int attempt)
-{
-	double		usecs = ldexp((double) info->backoff_base, Min(attempt - 1, 62));
-
-	usecs *= 1.0 + info->backoff_jitter * (2.0 * pg_prng_double(&pg_global_prng_state) - 1.0);
-
-	/* At the cap, too, but never beyond it. */
-	if (usecs > info->backoff_max)
-		usecs = info->backoff_max *
-			(1.0 - info->backoff_jitter * pg_prng_double(&pg_global_prng_state));
-	return (int64) usecs;
-}
-
-/*
- * The task that row has read is due, or will be: it waits from then on.
- */
-void
-settle_set_due(RowReader *row, TimestampTz due)
-{
-	row_value(row, COLUMN_RUN_AT) = TimestampTzGetDatum(due);
-	row_is_null(row, COLUMN_RUN_AT) = false;
-}
-
-/*
- * The task that row has read is scheduled.  Returns false if another
- * transaction has changed the row.
- */
-static bool
-schedule(RowReader *row, int64 delay, bool wait)
-{
-	QueueInfo  *info = row->info;
-	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
-	ItemPointerData tid = row->tuple.t_self;
-	TimestampTz due = GetCurrentTimestamp() + delay;
-
-	row_is_null(row, COLUMN_ADDRESS) = true;
-	row_value(row, COLUMN_STATE) = CharGetDatum(TASK_SCHEDULED);
-	settle_set_due(row, due);
-	if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
-		return false;
-	pending_scheduled(info->state, due);
-	settle_count_move(info, from, TASK_SCHEDULED);
-	return true;
-}
-
-/*
  * The task that row has read has expired since it was claimed: it ends instead
  * of coming back.  Returns false if the row has moved.
  */
 static bool
-end_expired(Settlement *settlement, const LeaseInfo *lease, int attempts)
+end_expired(Settlement *settlement, const LeaseInfo *lease)
 {
 	RowReader  *row = &settlement->row;
 
 	if (!row_writer_delete(row->rel, &row->tuple.t_self, true))
 		return false;
-	expire_settled(row, &settlement->ended, attempts, lease->started);
+	expire_settled(row, &settlement->ended, lease->started);
 	return true;
 }
 
 /*
  * The task whose row was read has had an attempt that failed: it is ready
  * again after a wait, or dead if that was the last one.  If it has expired it
- * ends; but where nothing is waited for, a pass ends it, which may fail when
- * leases must not.
+ * ends.  Returns false if the row has moved.
  */
 static bool
-put_back(Settlement *settlement, const LeaseInfo *lease, bool wait)
+fail_task(Settlement *settlement, const LeaseInfo *lease)
 {
 	RowReader  *row = &settlement->row;
-	QueueInfo  *info = row->info;
 	int64		delay = settlement->delay;
 	int			max_attempts = claim_max_attempts_of(row);
-	char		from = DatumGetChar(row_value(row, COLUMN_STATE));
-	ItemPointerData tid = row->tuple.t_self;
+	int			attempts = Min(DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)),
+							   PG_INT32_MAX - 1) + 1;
 
-	/* The row may say more, by SQL of a user: attempts are never forgotten. */
-	int			attempt = Max(lease->attempt, DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)));
-
-	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(attempt);
+	row_value(row, COLUMN_ATTEMPTS) = Int32GetDatum(attempts);
+	task_history_add(row, lease, false, settlement->error);
 	if (settlement->error != NULL)
 	{
 		row_value(row, COLUMN_LAST_ERROR) = PointerGetDatum(settlement->error);
 		row_is_null(row, COLUMN_LAST_ERROR) = false;
 	}
-
-	if (settlement->final || (max_attempts > 0 && attempt >= max_attempts))
-	{
-		row_is_null(row, COLUMN_ADDRESS) = true;
-		row_value(row, COLUMN_STATE) = CharGetDatum(TASK_DEAD);
-		if (!row_writer_update(row->rel, info, &tid, row->values, row->nulls, wait))
-			return false;
-		stats_tally(info->state, QUEUE_DIED, 1);
-		settle_count_move(info, from, TASK_DEAD);
-		ended_tasks_died(row);
-		return true;
-	}
-
-	if (wait && row_reader_has_expired(row))
-		return end_expired(settlement, lease, attempt);
-	if (delay < 0)
-		delay = backoff(info, attempt);
-	if (delay == 0)
-	{
-		if (!settlement->placing)
-			placement_begin(&settlement->placement, row->rel, info);
-		settlement->placing = true;
-		settle_set_due(row, GetCurrentTimestamp());
-		return placement_replace(&settlement->placement, row, wait);
-	}
-
-	return schedule(row, delay, wait);
-}
-
-/*
- * The lease on the task that row has read ends, and was another's of the same
- * id: claims that met the lease have passed it by.
- */
-static void
-offer_again(RowReader *row)
-{
-	QueueInfo  *info = row->info;
-
-	if (row_is_null(row, COLUMN_ADDRESS))
-		queue_order_overflow_lost(info->state, row_reader_class(row),
-								  DatumGetInt64(row_value(row, COLUMN_ID)));
-	else
-	{
-		FairqAddress *address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-
-		pending_offer_at_commit(placement_lane(info, address), address, &row->tuple.t_self);
-	}
-}
-
-/*
- * End a lease that has run out, and is settling.  Returns false if the row is
- * being written by another transaction, with SQL or by a cancel: it is not
- * waited for, and the lease stays as it is, for the next pass.  So does that
- * of a durable lease whose claim has not ended.
- */
-static bool
-expire(Settlement *settlement, const LeaseInfo *lease)
-{
-	RowReader  *row = &settlement->row;
-	RowStatus	status;
-
-	if (durable_leases_busy(settlement->rel, settlement->info, lease))
-		return false;
-	status = row_reader_task(row, lease->task, &lease->tid);
-	if (status == ROW_LIVE && row_reader_is_placed(row))
-	{
-		if (lease->deadline == LEASE_VAIN_UNTIL)
-			offer_again(row);
-		else if (put_back(settlement, lease, false))
-			stats_tally(settlement->info->state, QUEUE_EXPIRED, 1);
-		else
-			return false;
-	}
-	else if (status != ROW_GONE && status != ROW_LIVE)
-		return false;
-	/* Else nothing is put back: the row is gone, or was moved with SQL. */
-	durable_leases_delete(settlement->rel, settlement->info, lease);
-	return true;
-}
-
-/*
- * Put back the tasks of up to max leases that have run out.  Returns how many
- * were.
- */
-int
-settle_expired(Relation rel, QueueInfo *info, int max)
-{
-	Settlement	settlement;
-	LeaseInfo  *expired;
-	text	   *lease_error;
-	text	   *session_error;
-	int			put = 0;
-	int			n;
-
-	AssertMaintenanceLocked(rel);
-	Assert(max > 0);
-	if (pg_atomic_read_u32(&info->state->expired) == 0)
-		return 0;
-	recovery_try_tags(rel, info);
-	expired = palloc(max * sizeof(LeaseInfo));
-	n = leases_expired(queue_state_number(info->state), max, expired);
-	lease_error = cstring_to_text("lease expired");
-	session_error = cstring_to_text("session over");
-	settle_begin(&settlement, SETTLE_NACK);
-	settlement.delay = -1;
-	settlement.rel = rel;
-	settlement.info = info;
-	row_reader_begin(&settlement.row, rel, info);
-	for (int i = 0; i < n; i++)
-	{
-		LeaseInfo  *lease = &expired[i];
-		int			settled;
-
-		CHECK_FOR_INTERRUPTS();
-		pending_reserve(8);
-		if (!leases_settle_expired(&lease->ref, lease))
-			continue;			/* acked, extended or given up just now */
-
-		settled = pending_settled(lease);
-		settlement.error = (lease->session != NO_SESSION &&
-							sessions_alive_until(lease->session) == 0) ?
-			session_error : lease_error;
-		if (expire(&settlement, lease))
-			put++;
-		else
-			pending_not_settled(settled);
-	}
-	row_reader_end(&settlement.row);
-	pfree(expired);
-	return put;
+	if (settlement->final || (max_attempts > 0 && attempts >= max_attempts))
+		return put_back_dead(row, true);
+	if (row_reader_has_expired(row))
+		return end_expired(settlement, lease);
+	return put_back_again(&settlement->back, row,
+						  delay < 0 ? put_back_backoff(row->info, attempts) : delay, true);
 }
 
 static bool
@@ -456,8 +263,6 @@ static bool
 release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 {
 	RowReader  *row = &settlement->row;
-	FairqAddress address;
-	int64		task = 0;
 
 	for (;;)
 	{
@@ -466,24 +271,15 @@ release_task(Settlement *settlement, const LeaseInfo *lease, int settled)
 			return false;
 		if (!row_reader_is_placed(row) || !row_reader_has_expired(row))
 			break;
-		if (end_expired(settlement, lease, DatumGetInt32(row_value(row, COLUMN_ATTEMPTS))))
+		if (end_expired(settlement, lease))
 		{
 			stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
 			return true;
 		}
 	}
-	if (!row_is_null(row, COLUMN_ADDRESS))
-		address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
-	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
-	{
-		placement_first(row, &address);
-		task = lease->task;
-	}
-	else
-		return false;
-	pending_released(settled, placement_lane(settlement->info, &address), &address,
-					 task);
-	stats_tally(settlement->info->state, QUEUE_RELEASED, 1);
+	if (!row_reader_is_placed(row))
+		return false;			/* moved with SQL */
+	put_back_at_place(row, lease->task, settled);
 	return true;
 }
 
@@ -501,6 +297,16 @@ take_result(Settlement *settlement)
 				 errmsg("queue \"%s\" keeps no results", info->name),
 				 errhint("Have it keep what is done, with keep_done of fairq.alter_queue(), or acknowledge without a result.")));
 	settlement->ended.archive.result = settlement->result;
+}
+
+/* A task with a name is done, and has run for so long. */
+static void
+count_done_name(RowReader *row, int64 run)
+{
+	Datum		name = row_value(row, COLUMN_NAME);
+
+	stats_tally_name(row->info->state, name, NAME_DONE);
+	stats_tally_name_value(row->info->state, name, STATS_RUN, run);
 }
 
 /*
@@ -531,26 +337,29 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		if (settlement->verb == SETTLE_ACK)
 			done = row_writer_delete(settlement->rel, &row->tuple.t_self, true);
 		else if (settlement->verb == SETTLE_RELEASE && row_reader_has_expired(row))
-			done = end_expired(settlement, lease, DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)));
+			done = end_expired(settlement, lease);
 		else if (settlement->verb == SETTLE_RELEASE)
-			done = schedule(row, settlement->delay, true);
+			done = put_back_later(row, settlement->delay, true);
 		else
-			done = put_back(settlement, lease, true);
+			done = fail_task(settlement, lease);
 	}
 	if (!done)
 		return false;
 	if (settlement->verb == SETTLE_ACK)
 	{
-		ended_tasks_add(&settlement->ended, row, ARCHIVE_ACKED, lease->attempt,
-						lease->started);
+		if (settlement->now == 0)
+			settlement->now = GetCurrentTimestamp();
+		if (unlikely(!row_is_null(row, COLUMN_NAME)))
+			count_done_name(row, settlement->now - lease->started);
+		ended_tasks_add(&settlement->ended, row, ARCHIVE_ACKED, lease->started);
 		settlement->acked++;
 		if (row_reader_depth(row) == QUEUE_ADDRESSED)
 			settlement->addressed++;
 		else
 			stats_tally(state, row_reader_depth(row), -1);
-		if (settlement->now == 0)
-			settlement->now = GetCurrentTimestamp();
 		stats_tally_value(state, STATS_RUN, settlement->now - lease->started);
+		if (unlikely(leases_near_end(lease, settlement->info->lease, settlement->now)))
+			stats_tally(state, QUEUE_NEAR_END, 1);
 	}
 	else if (settlement->verb == SETTLE_RELEASE)
 	{
@@ -558,7 +367,10 @@ settle_task(Settlement *settlement, const LeaseInfo *lease)
 		stats_tally(state, QUEUE_SNOOZED, 1);
 	}
 	else
+	{
 		stats_tally(state, QUEUE_NACKED, 1);
+		put_back_count_name(row, NAME_FAILED);
+	}
 	return true;
 }
 

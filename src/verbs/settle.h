@@ -12,7 +12,7 @@
 #include "storage/queue_catalog.h"
 #include "storage/row_reader.h"
 #include "verbs/ended_tasks.h"
-#include "verbs/placement.h"
+#include "verbs/put_back.h"
 
 typedef enum SettleVerb
 {
@@ -45,8 +45,7 @@ typedef struct Settlement
 	Relation	rel;
 	QueueInfo  *info;
 	RowReader	row;
-	bool		placing;
-	Placement	placement;
+	PutBack		back;
 	EndedTasks	ended;
 } Settlement;
 
@@ -55,8 +54,5 @@ extern bool settle_receipt(Settlement *settlement, const pg_uuid_t *receipt);
 extern bool settle_lease(Settlement *settlement, const LeaseRef *ref);
 extern void settle_end(Settlement *settlement);
 
-extern int	settle_expired(Relation rel, QueueInfo *info, int max);
-extern void settle_set_due(RowReader *row, TimestampTz due);
-extern void settle_count_move(QueueInfo *info, char from, char to);
 
 #endif							/* FAIRQ_SETTLE_H */

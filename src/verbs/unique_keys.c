@@ -169,6 +169,10 @@ take_values(RowReader *row, const NewTask *task, bool same_place)
 	SET(COLUMN_LEASE, task->lease != NULL, IntervalPGetDatum(task->lease));
 	SET(COLUMN_ATTEMPTS, true, Int32GetDatum(0));
 	SET(COLUMN_LAST_ERROR, false, (Datum) 0);
+	SET(COLUMN_NAME, task->name != NULL, PointerGetDatum(task->name));
+	SET(COLUMN_MAX_LOST, task->max_lost >= 0, Int32GetDatum(task->max_lost));
+	SET(COLUMN_LOST, false, (Datum) 0);
+	SET(COLUMN_HISTORY, false, (Datum) 0);
 	SET(COLUMN_EXPIRES_AT, expires_at != DT_NOEND, TimestampTzGetDatum(expires_at));
 	if (task->run_at != DT_NOBEGIN || row->info->policy != QUEUE_TIME)
 		SET(COLUMN_RUN_AT, task->run_at != DT_NOBEGIN, TimestampTzGetDatum(task->run_at));

@@ -280,8 +280,12 @@ class Worker:
             return r.choice([None, "infinity", "2200-01-01"])
         if argument == "expire_after":
             return r.choice([None, "0", "1 year"])
-        if argument == "max_attempts":
+        if argument in ("max_attempts", "max_lost"):
             return str(r.choice([0, 1, 3, 20]))
+        if argument == "names":
+            return self.array([r.choice([None, "send", "résumé"]) for _ in range(r.choice([1, several]))])
+        if argument == "task_name":
+            return r.choice([None, "send"])
         if argument == "max_tasks":
             return str(r.choice([1, 1, 2, 10, 100, 100000]))
         if argument == "payload":
@@ -372,13 +376,6 @@ class Worker:
     def tasks(self, queue):
         return {row[0] for row in self.execute("SELECT id FROM fairq.tasks(%s)", (queue,))}
 
-    def headers_are_object(self, receipt):
-        """Of the task of a lease. Others are left alone by set_progress."""
-        queue, task_id, attempt = self.books.leases.get(receipt, (None, None, None))
-        return queue is not None and self.execute(
-            "SELECT coalesce(jsonb_typeof(headers), 'object') = 'object' FROM fairq.tasks(%s) WHERE id = %s",
-            (queue, task_id)) == [(True,)]
-
     def refused(self, receipts, at):
         """These were not good: so they must not be, unless they have run out."""
         for receipt in receipts:
@@ -424,7 +421,7 @@ class Worker:
         for receipt, (lease_queue, lease_id, attempt) in self.books.leases.items():
             if lease_queue == queue:
                 holders[lease_id] = receipt
-        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at in rows:
+        for at, task_id, receipt, group, payload, headers, priority, attempt, enqueued_at, lease_until, address, expires_at, name in rows:
             if task_id not in tasks:
                 raise Finding("claimed task %d, which is not there" % task_id)
             task = tasks[task_id]
@@ -437,7 +434,7 @@ class Worker:
             if former is not None:
                 if self.deadlines[former] > at:
                     raise Finding("task %d is claimed by a second one until %s" % (task_id, self.deadlines[former]))
-                # Its lease ran out.  That was an attempt, but for one that has died of it and was revived since.
+                # Its lease ran out.  That run counts, as lost, but for one that has died of it and was revived since.
                 attempts = self.books.leases.pop(former)[2]
                 if task.attempts is not None:
                     task.attempts = attempts
@@ -526,9 +523,8 @@ class Worker:
             else:
                 self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
         elif function == "set_progress":
-            receipt = str(uuid.UUID(arguments["receipt"]))
-            if not first and self.headers_are_object(receipt):
-                self.refused([receipt], answer[0][0])
+            if not first:
+                self.refused([str(uuid.UUID(arguments["receipt"]))], answer[0][0])
         elif function == "extend_many":
             good = {str(row[1]) for row in answer}
             self.refused(self.receipts(arguments["receipts"]) - good, self.now())

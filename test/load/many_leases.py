@@ -120,7 +120,7 @@ def main():
 
     conn = connect(args)
     conn.execute("SELECT fairq.create_queue('crowd', backoff_base => '0'), fairq.create_queue('other', backoff_base => '0'),"
-                 " fairq.create_queue('waiting', backoff_base => '1 h'), fairq.create_queue('final', max_attempts => 1)")
+                 " fairq.create_queue('waiting', backoff_base => '1 h'), fairq.create_queue('final', max_lost => 1)")
     for queue, count in counts.items():
         for first in range(0, count, BATCH):
             conn.execute("SELECT count(*) FROM unnest(fairq.enqueue_many(%s, array_fill('{}'::jsonb, ARRAY[%s::int]),"
@@ -192,9 +192,9 @@ def main():
     # Everything is there once, with one attempt.
     report["tasks"] = {}
     for queue in counts:
-        for state, attempts, error, number in conn.execute(
-                "SELECT state, attempts, last_error, count(*) FROM fairq.tasks(%s) WHERE group_key <> 'new' GROUP BY 1, 2, 3", (queue,)):
-            report["tasks"]["%s: %s, %s attempts, %s" % (queue, state, attempts, error)] = number
+        for state, attempts, lost, error, number in conn.execute(
+                "SELECT state, attempts, lost, history->-1->>'error', count(*) FROM fairq.tasks(%s) WHERE group_key <> 'new' GROUP BY 1, 2, 3, 4", (queue,)):
+            report["tasks"]["%s: %s, %s attempts, %s lost, %s" % (queue, state, attempts, lost, error)] = number
     new = {row[0] for row in conn.execute("SELECT id FROM fairq.tasks('crowd') WHERE group_key = 'new'")}
     report["acked_twice"] = len(acked) - len({task for task, _ in acked})
     report["acked_again"] = sum(attempt == 2 for _, attempt in acked)

@@ -11,6 +11,10 @@ reverse order.
 A task that waits for others knows them until they have ended. The commit that ends
 the last one lets it run; where that could not know, a pass does.
 
+A lease that ends without an answer is a loss, unless it is excused. What was lost twice is
+a suspect: a claim has it alone, and so has a session. Which claims may have it, and
+when, is left open; what a claim may not have beside it is not.
+
 What is not said here: the order between groups (engine_fair_order.pl), and times.
 What is scheduled is so for ever, until a schedule makes it due; leases end, and
 tasks expire, when a schedule says so.
@@ -23,6 +27,13 @@ class Difference(Exception):
     pass
 
 
+# What is between the errors of a task that has failed and is dead of its losses.
+IT_FAILED = "\nbefore that it failed: "
+
+# So many suspects of a queue have a place.
+SUSPECTS = 16
+
+
 @dataclass(frozen=True)
 class Row:
     """One version. State: ready, scheduled, overflow, held, dead; or placed:
@@ -31,8 +42,10 @@ class Row:
     group: str
     klass: int
     payload: object
-    attempts: int = 0
+    attempts: int = 0           # that were answered
     max_attempts: int = None    # None: the queue's
+    lost: int = 0
+    max_lost: int = None        # None: the queue's
     later: bool = False         # its run_at is far away
     key: str = None
     expired: bool = False       # its expires_at has come: it is not begun any more
@@ -40,6 +53,16 @@ class Row:
     turn: int = 0               # first in, first out within group and class
 
     WAITS = ("ready", "scheduled", "overflow", "placed")
+
+    @property
+    def suspect(self):
+        return self.lost >= 2
+
+    def failure(self):
+        """The error of the last failure, as far as the last error tells."""
+        if self.error is None or not self.error.startswith("lost "):
+            return self.error
+        return self.error.partition(IT_FAILED)[2] or None
 
 
 @dataclass(eq=False)
@@ -49,12 +72,22 @@ class Lease:
     claimer: object = None      # the transaction that claimed it, while that is open
     settler: object = None      # the one that is ending it
     durable: bool = False
-    nobodys: bool = False       # its claim was rolled back: no attempt
+    nobodys: bool = False       # its claim was rolled back
+    restored: bool = False      # after a restart, and not extended since
+    alone: bool = False         # it is that of a suspect
     extender: object = None     # of a durable lease: the one that has written its row
     expired: bool = False       # its time has passed; good until it is put back
 
     def lost(self):
         return self.session is not None and self.session.over
+
+    def runs_out(self):
+        """A pass puts the task back."""
+        return (self.expired or self.lost()) and self.settler is None
+
+    def excused(self):
+        """Should it run out, that counts as nothing."""
+        return self.nobodys or self.restored or (self.session is not None and self.session.closed)
 
     def good_for(self, tx):
         """Whether tx, who knows the receipt, may settle it."""
@@ -90,6 +123,7 @@ class Session:
     uuid: object
     opener: object              # the connection, if it is bound to it
     over: bool = False
+    closed: bool = False        # in order
     members: set = field(default_factory=set)   # queues it asked for buckets of
 
 
@@ -147,6 +181,7 @@ class Queue:
         self.tasks = {}
         self.last_turn = 0
         self.max_attempts = 3
+        self.max_lost = 5
         self.buckets = 1
         self.max_ready = None           # no overflow
         self.max_ready_per_group = None
@@ -181,6 +216,12 @@ class Queue:
 
     def attempts_of(self, row):
         return self.max_attempts if row.max_attempts is None else row.max_attempts
+
+    def losses_of(self, row):
+        return self.max_lost if row.max_lost is None else row.max_lost
+
+    def suspects(self):
+        return [t for t in self.tasks.values() for row in (t.row, t.committed) if row is not None and row.suspect]
 
     def room(self, group):
         """How many of a group may be claimed."""
@@ -331,7 +372,7 @@ class Model:
             task.lease = None
 
     def claim(self, tx, task, receipt, session=None):
-        lease = task.lease = Lease(receipt, session, tx, durable=task.queue.durable)
+        lease = task.lease = Lease(receipt, session, tx, durable=task.queue.durable, alone=task.row.suspect)
         task.was_leased = True
 
         def commit():
@@ -356,8 +397,8 @@ class Model:
     def extend(self, tx, task):
         """At once; only a durable lease's row is written in the transaction."""
         lease = task.lease
-        lease.expired = False
-        if lease.durable:
+        lease.expired = lease.restored = False
+        if lease.durable and tx is not None:
             def end():
                 lease.extender = None
             lease.extender = tx
@@ -405,25 +446,38 @@ class Model:
             if later:
                 self.change(tx, task, state="scheduled", later=True, turn=task.queue.next_turn())
 
-    def failed(self, tx, task, later=False, ends=True, error=None):
-        """nack, expiry: an attempt is over. ends: and the task, if it has expired.
-        error: None leaves the last one."""
+    def failed(self, tx, task, later=False, error=None, final=False):
+        """nack: an attempt is over, and the task if it has expired. error: None leaves the last one."""
         queue, row = task.queue, task.row
         if error is not None:
             row = replace(row, error=error)
-        attempts, most = row.attempts + (not task.lease.nobodys), queue.attempts_of(row)
+        attempts, most = row.attempts + 1, queue.attempts_of(row)
         self.settle(tx, task)
-        if most and attempts >= most:
+        if final or (most and attempts >= most):
             state = "dead"
-            self.note_end(tx, task, "failed")
-            if row.key is not None:
-                tx.gone.append((queue, row.key))
-        elif row.expired and ends:
+            self.dies(tx, task)
+        elif row.expired:
             return self.remove(tx, task, "expired", errors=(row.error,))
         else:
-            state = "scheduled" if later else "ready"
+            # A suspect waits for a place.
+            state = "scheduled" if later or row.suspect else "ready"
         self.change(tx, task, state=state, attempts=attempts, later=later,
                     turn=queue.next_turn(), error=row.error)
+
+    def dies(self, tx, task):
+        self.note_end(tx, task, "failed")
+        if task.row.key is not None:
+            tx.gone.append((task.queue, task.row.key))
+
+    @staticmethod
+    def when_lost(queue, row):
+        """What a loss makes of a row, but for its state; and whether it is dead."""
+        lost, most = row.lost + 1, queue.losses_of(row)
+        dead = lost >= most > 0
+        error, failure = "lost %d" % lost, row.failure()
+        if failure is not None:
+            error = error + IT_FAILED + failure if dead else failure
+        return replace(row, lost=lost, error=error), dead
 
     # --- unique keys ------------------------------------------------------
 
@@ -479,7 +533,9 @@ class Model:
     def enqueue_after(self, tx, queue, id, row, predecessors, on_dead):
         if row.klass is None:
             row = replace(row, klass=queue.default_priority)
-        waits = [Wait(t) for t in predecessors if self.look_at(tx, Wait(t), on_dead) != "done"]
+        # What tx itself has ended has gone before it was waited for, however it ended.
+        there = [t for t in predecessors if t.row is not None or t.writer not in (None, tx)]
+        waits = [Wait(t) for t in there if self.look_at(tx, Wait(t), on_dead) != "done"]
         state = "held" if waits else "scheduled" if row.later else queue.place()
         task = self.add(tx, queue, id, replace(row, state=state))
         task.waits, task.on_dead = waits, on_dead
@@ -550,7 +606,8 @@ class Model:
         if held is not None or (first is not None and first.lease is None):
             return False
         state = "held" if first is not None else queue.place()
-        self.change(tx, task, state=state, attempts=0, later=False, expired=False, turn=queue.next_turn())
+        self.change(tx, task, state=state, attempts=0, lost=2 if row.suspect else 0, later=False, expired=False,
+                    turn=queue.next_turn())
         return True
 
     # --- the end of transactions ------------------------------------------
@@ -575,7 +632,8 @@ class Model:
     def restart(self, crash):
         """After all connections were lost, and rolled back. A clean restart keeps
         sessions, but those that are bound, and all leases: those of sessions that
-        are over have run out, and the attempt counts. A crash keeps durable leases."""
+        are over have run out. A crash keeps durable leases. What is kept and runs
+        out counts as nothing."""
         for queue in self.queues.values():
             queue.counted = None
         for session in self.sessions:
@@ -585,27 +643,26 @@ class Model:
             lease = task.lease
             if crash and lease is not None and not lease.durable:
                 self.drop_lease(task, lease)
+            elif lease is not None:
+                lease.restored = True
 
     # --- what may change by itself ----------------------------------------
 
-    @staticmethod
-    def errors_of(lease):
-        """What is noted of a lease that has run out. Which session it was of is not known after a crash."""
-        return ("lease expired", "session over") if lease.lost() else ("lease expired",)
+    def errors_of(self, task):
+        """What is noted of a task whose lease has run out."""
+        row = task.row
+        return (row.error if task.lease.excused() else self.when_lost(task.queue, row)[0].error,)
 
-    def passes(self, tx, task, state, attempts, error):
+    def passes(self, tx, task, state, attempts, lost, error):
         """A pass of maintain in tx made this of a task, so it says: apply it, or
         raise an error if it must not."""
         queue, row, lease = task.queue, task.seen(tx), task.lease
         if state == "overflow":
             queue.ever_overflowed.add((row.group, row.klass))
         if row is not None and task.free(tx):
-            if lease is not None and (lease.expired or lease.lost()) and lease.settler is None:
-                attempt = row.attempts + (not lease.nobodys)
-                dies = attempt >= queue.attempts_of(row) > 0
-                if attempts == attempt and error in self.errors_of(lease) and \
-                        state in (("dead",) if dies else ("ready", "leased")):
-                    return self.failed(tx, task, ends=False, error=error)
+            if lease is not None and lease.runs_out():
+                if self.put_back(tx, task, state, (attempts, lost, error)):
+                    return
             elif row.state == "overflow" and state == "ready" or \
                     row.state == "scheduled" and not row.later and state in ("ready", "overflow"):
                 return self.change(tx, task, state=state, turn=queue.next_turn())
@@ -613,8 +670,30 @@ class Model:
                 wanted = ("scheduled",) if row.later else ("ready", "overflow")
                 if state in wanted:
                     return self.change(tx, task, state=state, turn=queue.next_turn())
-        raise Difference("task %d is %r after %d attempts, should be %r: %r, %r"
-                         % (task.id, state, attempts, row and task.shown(tx), row, lease))
+        raise Difference("task %d is %r after %d attempts and %d losses, should be %r: %r, %r"
+                         % (task.id, state, attempts, lost, row and task.shown(tx), row, lease))
+
+    def put_back(self, tx, task, state, says):
+        """A pass has, for its lease has run out. Returns whether what it says is right."""
+        queue, row = task.queue, task.row
+        if task.lease.excused():
+            if says != (row.attempts, row.lost, row.error) or state not in {row.state, "ready"}:
+                return False
+            self.settle(tx, task)
+            if state != row.state:          # out of the overflow
+                self.change(tx, task, state=state, turn=queue.next_turn())
+            return True
+        after, dead = self.when_lost(queue, row)
+        wanted = ("dead",) if dead else ("scheduled", "ready", "overflow", "leased") if after.suspect else ("ready", "leased")
+        if says != (after.attempts, after.lost, after.error) or state not in wanted:
+            return False
+        self.settle(tx, task)
+        if dead:
+            self.dies(tx, task)
+        # Leased, until the pass is committed: then it is where it has its place.
+        place = "ready" if not after.suspect else queue.place()
+        self.write(tx, task, replace(after, state=place if state == "leased" else state, later=False, turn=queue.next_turn()))
+        return True
 
     def may_run(self, tx, held):
         """Nothing is before a held task."""
@@ -623,10 +702,11 @@ class Model:
 
     def must_pass(self, queue):
         """With no transaction open: what maintain has to move."""
+        full = sum(t.row.suspect and t.row.state in ("ready", "overflow") for t in queue.tasks.values()) >= SUSPECTS
         due = [t for t in queue.tasks.values()
                if (t.lease is not None and (t.lease.expired or t.lease.lost()))
                or t.may_end(None)
-               or (t.row.state == "scheduled" and not t.row.later)
+               or (t.row.state == "scheduled" and not t.row.later and not (t.row.suspect and full))
                or (t.row.state == "held" and self.may_run(None, t))
                or self.is_cancelled(None, t)]
         if queue.max_ready is not None:

@@ -1,6 +1,7 @@
 """What a schedule of model_run.py compares: the answers of real queues with the
 model of them (model.py). Every difference is an error."""
 
+import re
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,6 +15,12 @@ LOG = 20000         # calls that are shown of a schedule that fails
 GROUPS = ["a", "b", "c", "", "ü"]
 END = None, None    # of rows
 COLUMNS = "id, receipt, group_key, payload, attempt"
+LOSS = re.compile(r"^lost (\d+) times?, the last time by .* after [\d.]+ s: (session over|lease expired)$", re.M)
+
+
+def short(error):
+    """An error, without what cannot be known of it."""
+    return error and LOSS.sub(r"lost \1", error)
 
 
 class Connection:
@@ -130,10 +137,20 @@ class Compared:
 
     # --- comparing --------------------------------------------------------
 
-    def take(self, tx, queue, rows, n, chosen=None, leased=True, session=None):
-        """Check what a claim or pop gave, and note it."""
+    def take(self, tx, queue, rows, n, chosen=None, leased=True, session=None, beside=False):
+        """Check what a claim or pop gave, and note it. beside: the call has tasks of another queue."""
         queue.room_is_exact &= chosen is None
-        lines = queue.lines(chosen)
+        lines = self.admitted(queue, queue.lines(chosen), rows, session, beside)
+        if lines is not None:
+            self.take_from(tx, queue, lines, rows, n, leased, session)
+        # Without a worker a claim makes a pass, if it finds nothing, or what has expired.
+        if not rows or queue.ever_expired:
+            if tx.connection.tx is None:
+                self.passed.append(queue)   # its commit has also let run what waited for the tasks
+            else:
+                self.catch_up(c=tx.connection, tx=tx, queue=queue)
+
+    def take_from(self, tx, queue, lines, rows, n, leased, session):
         left = {g: queue.room(g) for g in GROUPS}
         want = 0
         room = dict(left)
@@ -141,7 +158,7 @@ class Compared:
             take = min(len(line), room[group])
             room[group] -= take
             want += take
-        self.expect("number of tasks", len(rows), min(n, want))
+        self.expect("number of tasks", len(rows), 1 if self.is_alone(queue, rows) else min(n, want))
         klass_before = -1
         for id, receipt, group, payload, attempt in rows:
             task = queue.tasks.get(id)
@@ -149,7 +166,7 @@ class Compared:
             if task not in line:
                 raise Difference("task %d should not come: %r" % (id, task))
             row = task.row
-            self.expect("group, payload, attempt", (group, payload, attempt), (row.group, row.payload, row.attempts + 1))
+            self.expect("group, payload, attempt", (group, payload, attempt), (row.group, row.payload, row.attempts + row.lost + 1))
             if row.klass < klass_before:
                 raise Difference("class %d after %d" % (row.klass, klass_before))
             klass_before = row.klass
@@ -165,12 +182,29 @@ class Compared:
             self.model.claim(tx, task, receipt, session)
             if not leased:
                 self.model.remove(tx, task, "acked")
-        # Without a worker a claim makes a pass, if it finds nothing, or what has expired.
-        if not rows or queue.ever_expired:
-            if tx.connection.tx is None:
-                self.passed.append(queue)   # its commit has also let run what waited for the tasks
-            else:
-                self.catch_up(c=tx.connection, tx=tx, queue=queue)
+
+    @staticmethod
+    def is_alone(queue, rows):
+        return any(row[0] in queue.tasks and queue.tasks[row[0]].row and queue.tasks[row[0]].row.suspect for row in rows)
+
+    def admitted(self, queue, lines, rows, session, beside):
+        """The lines that a claim has its tasks from: with a suspect that it has alone, or
+        without any. None: it has nothing, and need not."""
+        held = [t.lease for t in self.model.tasks() if t.lease and session and t.lease.session is session]
+        if self.is_alone(queue, rows):
+            self.expect("tasks beside a suspect", len(rows) - 1, 0)
+            self.expect("leases of the session of a suspect", len(held), 0)
+            return lines
+        if any(lease.alone for lease in held):
+            self.expect("tasks of a session with a suspect", len(rows), 0)
+            return None
+        # It may be draining for one of either queue, or rest.
+        if session and not rows and any(q.suspects() for q in self.model.queues.values()):
+            return None
+        plain = {place: [t for t in line if not t.row.suspect] for place, line in lines.items()}
+        plain = {place: line for place, line in plain.items() if line}
+        # Without a session nothing else to do is reason enough.
+        return plain if rows or session or beside or any(queue.room(group) for _, group in plain) else lines
 
     def not_mine(self, c, receipt, what):
         for function in ["ack", "nack", "release"]:
@@ -199,11 +233,12 @@ class Compared:
     def catch_up(self, c, tx, queue, passes=True):
         """What tasks there are. passes: a pass of maintain may have moved some.
         Returns whether it has."""
-        rows = self.call(c, "SELECT id, state, group_key, payload, attempts, unique_key, priority, max_attempts, last_error "
+        rows = self.call(c, "SELECT id, state, group_key, payload, attempts, unique_key, priority, max_attempts, lost, max_lost, last_error "
                          "FROM fairq.tasks(%s) ORDER BY lease_until IS NULL, address IS NULL, "
                          "fairq.block(address), fairq.slot(address), id", queue.name)
+        rows = [(*row[:-1], short(row[-1])) for row in rows]
         should = {t.id: t for t in queue.tasks.values() if t.seen(tx) is not None}
-        moved = []
+        moved = self.excused(c, tx, queue) if passes else []
         fed = []
         # What is held may run because the one before it has died.
         rows.sort(key=lambda row: row[0] not in queue.tasks or queue.tasks[row[0]].lease is None)
@@ -213,7 +248,7 @@ class Compared:
             if should[id].may_end(tx):
                 self.model.remove(tx, should[id], "expired")
             elif self.expires_with_lease(tx, should[id]):
-                self.model.remove(tx, should[id], "expired", errors=self.model.errors_of(should[id].lease))
+                self.model.remove(tx, should[id], "expired", errors=self.model.errors_of(should[id]))
             else:
                 continue
             moved.append(should.pop(id))
@@ -225,21 +260,33 @@ class Compared:
             task = should.pop(id, None)
             if task is None:
                 raise Difference("task %d is there" % id)
-            if passes and (task.shown(tx), task.seen(tx).attempts) != (state, rest[2]):
+            if passes and (task.shown(tx), task.seen(tx).attempts, task.seen(tx).lost) != (state, rest[2], rest[6]):
                 moved.append(task)
                 if task.seen(tx).state == "overflow":
                     fed.append(task)
-                self.model.passes(tx, task, state, rest[2], rest[-1])
+                self.model.passes(tx, task, state, rest[2], rest[6], rest[-1])
             row = task.seen(tx)
             self.expect("task %d" % id, (state, *rest),
                         (state if task in moved else task.shown(tx), row.group, row.payload, row.attempts, row.key, row.klass,
-                         queue.attempts_of(row), row.error))
+                         queue.attempts_of(row), row.lost, queue.losses_of(row), row.error))
         if should:
             raise Difference("there is no task %r" % list(should))
         for place in {(t.row.group, t.row.klass) for t in fed}:
             ids = [t.id for t in fed if (t.row.group, t.row.klass) == place]
             self.expect("order in which %r and %d leave the overflow" % place, ids, sorted(ids))
         return bool(moved)
+
+    def excused(self, c, tx, queue):
+        """What a pass in an open transaction has put back as it was: nothing of the task shows it
+        before that ends, but its lease does."""
+        if c.tx is None:
+            return []
+        settling = {x[0] for x in self.call(c, "SELECT id FROM fairq.leases WHERE queue = %s AND state = 'settling'", queue.name)}
+        back = [t for t in queue.tasks.values() if t.lease and t.lease.runs_out() and t.lease.excused() and t.free(tx)
+                and t.id in settling and t.seen(tx) is not None and not t.seen(tx).expired]
+        for task in back:
+            self.model.settle(tx, task)
+        return back
 
     def cancelled(self, tx, should, there, moved):
         """What a pass may have ended, for one before it has failed; then others for that one."""
@@ -252,7 +299,7 @@ class Compared:
         """A pass may put a task back and, as it has expired, end it."""
         row, lease = task.seen(tx), task.lease
         return row is not None and row.expired and task.free(tx) and lease is not None and \
-            (lease.expired or lease.lost()) and lease.settler is None
+            lease.runs_out()
 
     def compare(self, c):
         for queue in self.model.queues.values():

@@ -48,10 +48,10 @@ NAME = "model"
 SETTINGS = [dict(zip(["buckets", "durable", "room", "archives", "priority"], values)) for values in itertools.product(
     [1, 2, 4, 16], percent(25), [None, None, (3, 8), (1, 3), (4, 100)], percent(50), [4, 0, 1])]
 BEGIN = "begin", {"first": SETTINGS, "second": SETTINGS}
-ROW = {"group": GROUPS, "klass": CLASSES, "max_attempts": [None, None, 1, 2], "later": percent(10),
+ROW = {"group": GROUPS, "klass": CLASSES, "max_attempts": [None, None, 1, 2], "max_lost": [None, None, 0, 1, 3], "later": percent(10),
        "key": [None] * 7 + KEYS, "expired": percent(5), "remembers": percent(25)}
 ALTERED = [(name, value) for name, values in {
-    "buckets": [1, 2, 5, 16], "max_attempts": [1, 2, 3, 5], "max_ready_per_group": [1, 2, 4, 50],
+    "buckets": [1, 2, 5, 16], "max_attempts": [1, 2, 3, 5], "max_lost": [0, 1, 3, 5], "max_ready_per_group": [1, 2, 4, 50],
     "max_ready": [2, 5, 20, 50], "durable": [False, False, True], "archives": [False, True],
     "default_priority": [0, 1, 2, 4]}.items() for value in values]
 
@@ -80,11 +80,11 @@ class Run(Steps):
     def can_enqueue(self, tx, queue, key):
         return key is None or not queue.key_is_busy(key, tx)
 
-    ENQUEUE = ("%s::jsonb, group_key => %s, priority => %s, run_at => %s::timestamptz, max_attempts => %s, "
+    ENQUEUE = ("%s::jsonb, group_key => %s, priority => %s, run_at => %s::timestamptz, max_attempts => %s, max_lost => %s, "
                "unique_key => %s, on_duplicate => %s, expires_at => %s::timestamptz, unique_for => %s::interval)")
 
     def arguments(self, row, replaces, remembers, run_at=FAR):
-        return (json.dumps(row.payload), row.group, row.klass, run_at if row.later else None, row.max_attempts,
+        return (json.dumps(row.payload), row.group, row.klass, run_at if row.later else None, row.max_attempts, row.max_lost,
                 row.key, "replace" if replaces else "keep",
                 PAST if row.expired else FAR if row.payload % 2 and not row.later else None,
                 "1 year" if remembers and row.key is not None else None)
@@ -170,7 +170,7 @@ class Run(Steps):
         session = None if session is None else self.session(session)
         peeked = None
         with self.within(c) as tx:
-            if groups is None and not queue.ever_limited and peeks:
+            if groups is None and not queue.ever_limited and peeks and not queue.suspects():
                 peeked = [x[0] for x in self.call(c, "SELECT id FROM fairq.peek(%s, %s)", queue.name, n)]
             rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, %s, lease => '1 day', session => %s, "
                              "wait => %s, group_keys => %s::text[])", queue.name, n, session and session.uuid,
@@ -191,8 +191,12 @@ class Run(Steps):
             for queue in queues:
                 if n > 0:
                     own = [r[1:] for r in rows if r[0] == queue.name]
-                    self.take(tx, queue, own, n)
-                    n -= len(own)
+                    alone = self.is_alone(queue, own)
+                    if alone:
+                        self.expect("tasks beside a suspect", len(rows) - 1, 0)
+                    beside = len(own) < len(rows)
+                    self.take(tx, queue, own, n, beside=beside)
+                    n = 0 if alone else n - len(own)
 
     @step(12, c=C, queue=QUEUE, n=[1, 3], group=[None] * 12 + GROUPS)
     def pop(self, c, queue, n, group):
@@ -228,13 +232,13 @@ class Run(Steps):
                 self.model.remove(tx, task, "acked")
             self.take(tx, queue, rows, n)
 
-    @step(18, c=C, lease=PICK, delay=["0", "1 year", None])
-    def nack(self, c, lease, delay):
+    @step(18, c=C, lease=PICK, delay=["0", "1 year", None], final=percent(10))
+    def nack(self, c, lease, delay, final):
         with self.within(c) as tx:
             for task in self.leases(tx, lease):
-                done = self.value(c, "SELECT fairq.nack(%s, %s, %s::interval)", task.lease.receipt, "no", delay)
+                done = self.value(c, "SELECT fairq.nack(%s, %s, %s::interval, final => %s)", task.lease.receipt, "no", None if final else delay, final)
                 self.expect("nack", done, True)
-                self.model.failed(tx, task, delay == "1 year", error="no")
+                self.model.failed(tx, task, not final and delay == "1 year", error="no", final=final)
 
     @step(6, c=C, leases=PICKS)
     def nack_many(self, c, leases):
@@ -276,6 +280,7 @@ class Run(Steps):
         c = self.idle(c)
         for task in self.leases(None, lease) if c else []:
             self.call(c, "SELECT fairq.extend(%s, '1 microsecond')", task.lease.receipt)
+            self.model.extend(None, task)
             task.lease.expired = True
             self.call(c, "SELECT pg_sleep(0.11)")       # two ticks of the wheel
             self.maintain_queue(c, task.queue)
@@ -323,7 +328,7 @@ class Run(Steps):
             self.expect("close_session", self.value(c, "SELECT fairq.close_session(%s)", session.uuid), len(tasks))
             for task in tasks:
                 self.model.release(tx, task)
-            tx.owes(lambda: setattr(session, "over", True))
+            tx.owes(lambda: (setattr(session, "over", True), setattr(session, "closed", True)))
 
     @step(4, c=C, queue=QUEUE, lease=PICK)
     def short_session(self, c, queue, lease):

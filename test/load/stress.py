@@ -757,8 +757,10 @@ def read_logs(directory):
 
 def drain(conn, last_deadline):
     """Claim until nothing is left. Rows of which no claim gives any for half a
-    minute after the last lease has run out are lost; nothing finds them later."""
+    minute, after the last lease has run out, are lost; nothing finds them later.
+    Suspects come a few at a time (suspects.c)."""
     drained = 0
+    last = last_deadline
     while True:
         asked = time.time()
         with conn.transaction():
@@ -770,9 +772,11 @@ def drain(conn, last_deadline):
                 "INSERT INTO results (task, receipt, n, how) VALUES (%s, %s, %s, 'drain')",
                 [t for t in tasks if t[1] in acked])
         drained += len(tasks)
-        if not tasks:
+        if tasks:
+            last = max(last, asked)
+        else:
             empty = one(conn, "SELECT count(*) FROM " + TABLE) == 0
-            if asked > last_deadline + (1 if empty else 30):
+            if asked > last + (1 if empty else 30):
                 return drained
             time.sleep(0.05)
 

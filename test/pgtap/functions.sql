@@ -8,10 +8,10 @@ BEGIN;
 CREATE TEMP TABLE contract (n int GENERATED ALWAYS AS IDENTITY, name text, arguments text, result text);
 INSERT INTO contract (name, arguments, result) VALUES
     ('create_queue',
-     $$queue text, policy text DEFAULT 'fair'::text, buckets integer DEFAULT 16, lease interval DEFAULT '00:00:30'::interval, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT '00:00:01'::interval, backoff_max interval DEFAULT '01:00:00'::interval, max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000, max_depth bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT false, charge text DEFAULT 'cost'::text, notify boolean DEFAULT false, expire_after interval DEFAULT NULL::interval, backoff_jitter double precision DEFAULT 0.1, default_priority bigint DEFAULT 4, group_required boolean DEFAULT false, if_not_exists boolean DEFAULT false$$,
+     $$queue text, policy text DEFAULT 'fair'::text, buckets integer DEFAULT 16, lease interval DEFAULT '00:00:30'::interval, max_attempts integer DEFAULT 20, backoff_base interval DEFAULT '00:00:01'::interval, backoff_max interval DEFAULT '01:00:00'::interval, max_ready bigint DEFAULT 1000000, max_ready_per_group bigint DEFAULT 10000, max_depth bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT false, charge text DEFAULT 'cost'::text, notify boolean DEFAULT false, expire_after interval DEFAULT NULL::interval, backoff_jitter double precision DEFAULT 0.1, default_priority bigint DEFAULT 4, group_required boolean DEFAULT false, if_not_exists boolean DEFAULT false, max_lost integer DEFAULT 5$$,
      'void'),
     ('alter_queue',
-     $$queue text, buckets integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, backoff_base interval DEFAULT NULL::interval, backoff_max interval DEFAULT NULL::interval, max_ready bigint DEFAULT NULL::bigint, max_ready_per_group bigint DEFAULT NULL::bigint, max_depth bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT NULL::boolean, charge text DEFAULT NULL::text, notify boolean DEFAULT NULL::boolean, expire_after interval DEFAULT NULL::interval, backoff_jitter double precision DEFAULT NULL::double precision, default_priority bigint DEFAULT NULL::bigint, group_required boolean DEFAULT NULL::boolean$$,
+     $$queue text, buckets integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, max_attempts integer DEFAULT NULL::integer, backoff_base interval DEFAULT NULL::interval, backoff_max interval DEFAULT NULL::interval, max_ready bigint DEFAULT NULL::bigint, max_ready_per_group bigint DEFAULT NULL::bigint, max_depth bigint DEFAULT NULL::bigint, keep_done interval DEFAULT NULL::interval, durable_leases boolean DEFAULT NULL::boolean, charge text DEFAULT NULL::text, notify boolean DEFAULT NULL::boolean, expire_after interval DEFAULT NULL::interval, backoff_jitter double precision DEFAULT NULL::double precision, default_priority bigint DEFAULT NULL::bigint, group_required boolean DEFAULT NULL::boolean, max_lost integer DEFAULT NULL::integer$$,
      'void'),
     ('drop_queue', 'queue text', 'boolean'),
     ('purge', 'queue text', 'bigint'),
@@ -24,10 +24,10 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('resume_group', 'queue text, group_key text', 'void'),
     ('maintain', 'queue text', 'bigint'),
     ('enqueue',
-     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'hold'::text$$,
+     $$queue text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval, after bigint[] DEFAULT NULL::bigint[], on_dead text DEFAULT 'hold'::text, name text DEFAULT NULL::text, max_lost integer DEFAULT NULL::integer$$,
      'bigint'),
     ('enqueue_many',
-     $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs double precision[] DEFAULT NULL::double precision[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text, unique_for interval DEFAULT NULL::interval$$,
+     $$queue text, payloads jsonb[], group_keys text[] DEFAULT NULL::text[], priorities bigint[] DEFAULT NULL::bigint[], costs double precision[] DEFAULT NULL::double precision[], run_ats timestamp with time zone[] DEFAULT NULL::timestamp with time zone[], unique_keys text[] DEFAULT NULL::text[], on_duplicate text DEFAULT 'keep'::text, unique_for interval DEFAULT NULL::interval, names text[] DEFAULT NULL::text[]$$,
      'bigint[]'),
     ('set_group', 'queue text, group_key text, weight double precision DEFAULT NULL::double precision, max_leased integer DEFAULT NULL::integer, rate double precision DEFAULT NULL::double precision, burst integer DEFAULT NULL::integer', 'void'),
     ('reset_group', 'queue text, group_key text', 'boolean'),
@@ -35,10 +35,10 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('subscribe', 'topic text, queue text', 'void'),
     ('unsubscribe', 'topic text, queue text', 'boolean'),
     ('publish',
-     $$topic text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval$$,
+     $$topic text, payload jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, on_duplicate text DEFAULT 'keep'::text, max_attempts integer DEFAULT NULL::integer, lease interval DEFAULT NULL::interval, headers jsonb DEFAULT NULL::jsonb, expires_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_for interval DEFAULT NULL::interval, delay interval DEFAULT NULL::interval, name text DEFAULT NULL::text, max_lost integer DEFAULT NULL::integer$$,
      'integer'),
     ('schedule',
-     $$name text, queue text, cron text, payload jsonb DEFAULT '{}'::jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, headers jsonb DEFAULT NULL::jsonb, timezone text DEFAULT 'UTC'::text, catch_up text DEFAULT 'one'::text, overlap boolean DEFAULT false, active boolean DEFAULT true$$,
+     $$name text, queue text, cron text, payload jsonb DEFAULT '{}'::jsonb, group_key text DEFAULT ''::text, priority bigint DEFAULT NULL::bigint, cost double precision DEFAULT 1, headers jsonb DEFAULT NULL::jsonb, timezone text DEFAULT 'UTC'::text, catch_up text DEFAULT 'one'::text, overlap boolean DEFAULT false, active boolean DEFAULT true, task_name text DEFAULT NULL::text$$,
      'timestamp with time zone'),
     ('unschedule', 'name text', 'boolean'),
     ('claim',
@@ -75,7 +75,7 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('get_task_by_key', 'queue text, unique_key text', 'SETOF fairq.task_status'),
     ('get_done_task', 'queue text, id bigint, done_at timestamp with time zone DEFAULT NULL::timestamp with time zone', 'SETOF fairq.task_done'),
     ('get_task_position', 'queue text, id bigint', 'fairq.task_position'),
-    ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text', 'SETOF fairq.task_status'),
+    ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text, name text DEFAULT NULL::text', 'SETOF fairq.task_status'),
     ('cancel', 'queue text, id bigint', 'boolean'),
     ('reset_stats', 'queue text', 'void'),
     ('set_node', 'node integer', 'void'),
@@ -87,7 +87,7 @@ INSERT INTO contract (name, arguments, result) VALUES
 
 -- What is there for people beside these: what an address, an id or a uuid consists of.
 CREATE TEMP TABLE supporting (name text);
-INSERT INTO supporting VALUES ('bucket'), ('class'), ('block'), ('slot'), ('this_node'), ('node_of_id'), ('node_of_receipt'), ('node_of_session');
+INSERT INTO supporting VALUES ('bucket'), ('class'), ('block'), ('slot'), ('group_id'), ('this_node'), ('node_of_id'), ('node_of_receipt'), ('node_of_session');
 
 SELECT plan((17 + 8 * (SELECT count(*) FROM contract))::int);
 
@@ -118,7 +118,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
-    ('stats_of_queues'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
+    ('stats_of_queues'), ('histograms_of_queues'), ('stats_of_names'), ('histograms_of_names'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'),
     ('tasks_page'), ('done_page'),
     ('queue_definitions'), ('define_queue'), ('give_queue'), ('update_queue'), ('update_queues'),
     ('tasks_here'), ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
@@ -128,7 +128,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
 CREATE TEMP TABLE everybodys (name text, reason text);
 INSERT INTO everybodys SELECT proname, 'the operators of type address call it as whoever compares' FROM internal WHERE proname ~ '^address_';
 INSERT INTO everybodys VALUES
-    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
+    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('histograms_of_queues', 'view queue_histograms'), ('stats_of_names', 'view name_stats'), ('histograms_of_names', 'view name_histograms'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
     ('live_leases', 'view leases'), ('open_sessions', 'view sessions'), ('dead_of_queues', 'view dead_tasks'), ('done_of_queues', 'view done_tasks'),
     ('schedule_owner', 'view schedules'), ('tasks_here', 'a proxy calls it for an enqueue'), ('wait_ready', 'a proxy and the clients wait with it'),
     ('tasks_page', 'the dashboard reads with it, as its role'), ('done_page', 'the dashboard reads with it, as its role'),
@@ -153,10 +153,10 @@ SELECT is_empty('SELECT oid::regprocedure FROM every WHERE lanname = ''c'' AND p
 SELECT is_empty('SELECT oid::regprocedure FROM present WHERE prokind <> CASE WHEN proname IN (''wait'', ''wait_any'') THEN ''p'' ELSE ''f'' END', 'wait and wait_any are procedures, all others are functions');
 SELECT is_empty('SELECT oid::regprocedure FROM pg_proc WHERE pronamespace IN (''fairq''::regnamespace, ''fairq_internal''::regnamespace) AND (proname LIKE ''address%'' OR proname IN (''bucket'', ''class'', ''block'', ''slot''))
     AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)', 'the functions of the type address are immutable, strict and parallel safe');
-SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT IN (''bucket'', ''class'', ''block'', ''slot'', ''this_node'', ''node_of_id'', ''node_of_receipt'', ''node_of_session'') AND provolatile <> ''v''',
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname NOT IN (''bucket'', ''class'', ''block'', ''slot'', ''group_id'', ''this_node'', ''node_of_id'', ''node_of_receipt'', ''node_of_session'') AND provolatile <> ''v''',
     'all others are volatile');
-SELECT is_empty('SELECT oid::regprocedure FROM present WHERE proname LIKE ''node_of_%'' AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)',
-    'but those that read a number of a node, which are immutable, strict and parallel safe');
+SELECT is_empty('SELECT oid::regprocedure FROM present WHERE (proname LIKE ''node_of_%'' OR proname = ''group_id'') AND (provolatile, proparallel, proisstrict) <> (''i'', ''s'', true)',
+    'but those that read a number of a node, and the id of a group, which are immutable, strict and parallel safe');
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
     'no function has OUT or VARIADIC arguments');
 -- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.

@@ -6,7 +6,7 @@ BEGIN;
 SELECT no_plan();
 
 -- The extension.
-SELECT is(extversion, '0.2.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
+SELECT is(extversion, '0.3.0', 'version') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is(extrelocatable, false, 'it cannot be relocated') FROM pg_extension WHERE extname = 'pgfairq';
 SELECT is((SELECT array_agg(c::regclass::text ORDER BY c::regclass::text) FROM unnest(extconfig) c), ARRAY['fairq.dependency', 'fairq.group_setting', 'fairq.queue', 'fairq.schedule', 'fairq.topic', 'fairq_internal.arrived', 'fairq_internal.departing', 'fairq_internal.node', 'fairq_internal.remembered_key'], 'pg_dump carries the settings of queues, schedules, and what waits for what')
     FROM pg_extension WHERE extname = 'pgfairq';
@@ -32,10 +32,10 @@ SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::re
 -- Views, with at least these columns.
 CREATE TEMP TABLE contract (view text, name text, type text);
 INSERT INTO contract
-    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required}'::text[],
-        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean}'::text[]) c(n, t)
+    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required,max_lost}'::text[],
+        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean,integer}'::text[]) c(n, t)
     UNION ALL
-    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,deduplicated,snoozed}'::text[]) n
+    SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,deduplicated,snoozed,near_lease_end}'::text[]) n
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{payload_avg,payload_p50,payload_p95,payload_max}'::text[]) n
     UNION ALL
@@ -49,27 +49,34 @@ INSERT INTO contract
         ('group_stats', 'leased', 'bigint'), ('group_stats', 'weight', 'real'), ('group_stats', 'max_leased', 'integer'), ('group_stats', 'rate', 'real'),
         ('group_stats', 'burst', 'integer'), ('group_stats', 'tokens', 'double precision'), ('group_stats', 'paused', 'boolean'), ('group_stats', 'served', 'bigint'),
         ('group_stats', 'share', 'double precision'), ('group_stats', 'expected_share', 'double precision'), ('group_stats', 'share_error', 'double precision'),
-        ('group_stats', 'oldest_wait', 'interval'), ('group_stats', 'run_time', 'interval'),
+        ('group_stats', 'oldest_wait', 'interval'), ('group_stats', 'run_time', 'interval'), ('group_stats', 'group_id', 'uuid'),
+        ('queue_histograms', 'queue', 'text'), ('queue_histograms', 'kind', 'text'), ('queue_histograms', 'le', 'double precision'), ('queue_histograms', 'count', 'bigint'),
+        ('queue_histograms', 'sum', 'double precision'),
+        ('name_stats', 'queue', 'text'), ('name_stats', 'name', 'text'), ('name_stats', 'other', 'boolean'), ('name_stats', 'enqueued', 'bigint'), ('name_stats', 'done', 'bigint'),
+        ('name_stats', 'failed', 'bigint'), ('name_stats', 'lost', 'bigint'), ('name_stats', 'dead', 'bigint'), ('name_stats', 'wait_p50', 'interval'), ('name_stats', 'wait_p95', 'interval'),
+        ('name_stats', 'wait_p99', 'interval'), ('name_stats', 'run_p50', 'interval'), ('name_stats', 'run_p95', 'interval'), ('name_stats', 'run_p99', 'interval'),
+        ('name_histograms', 'queue', 'text'), ('name_histograms', 'name', 'text'), ('name_histograms', 'other', 'boolean'), ('name_histograms', 'kind', 'text'),
+        ('name_histograms', 'le', 'double precision'), ('name_histograms', 'count', 'bigint'), ('name_histograms', 'sum', 'double precision'),
         ('group_settings', 'queue', 'text'), ('group_settings', 'group_key', 'text'), ('group_settings', 'weight', 'real'), ('group_settings', 'max_leased', 'integer'),
-        ('group_settings', 'rate', 'real'), ('group_settings', 'burst', 'integer'), ('group_settings', 'paused', 'boolean'),
+        ('group_settings', 'rate', 'real'), ('group_settings', 'burst', 'integer'), ('group_settings', 'paused', 'boolean'), ('group_settings', 'group_id', 'uuid'),
         ('leases', 'queue', 'text'), ('leases', 'id', 'bigint'), ('leases', 'receipt', 'uuid'), ('leases', 'lease_until', 'timestamp with time zone'),
         ('leases', 'attempt', 'integer'), ('leases', 'pid', 'integer'),
         ('sessions', 'session', 'uuid'), ('sessions', 'name', 'text'), ('sessions', 'ttl', 'interval'), ('sessions', 'bound', 'boolean'),
-        ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'),
+        ('sessions', 'alive_until', 'timestamp with time zone'), ('sessions', 'pid', 'integer'), ('sessions', 'leases', 'integer'), ('sessions', 'client', 'text'), ('sessions', 'quarantine', 'boolean'),
         ('topics', 'topic', 'text'), ('topics', 'queue', 'text'),
         ('dependencies', 'queue', 'text'), ('dependencies', 'task', 'bigint'), ('dependencies', 'predecessor', 'bigint'), ('dependencies', 'on_dead', 'text'), ('dependencies', 'failed', 'boolean'),
         ('schedules', 'name', 'text'), ('schedules', 'queue', 'text'), ('schedules', 'owner', 'text'), ('schedules', 'cron', 'text'), ('schedules', 'timezone', 'text'),
         ('schedules', 'catch_up', 'text'), ('schedules', 'overlap', 'boolean'), ('schedules', 'active', 'boolean'), ('schedules', 'next_run', 'timestamp with time zone'),
         ('schedules', 'last_run', 'timestamp with time zone'), ('schedules', 'last_task', 'bigint'), ('schedules', 'skipped', 'bigint'), ('schedules', 'failures', 'integer'),
         ('schedules', 'last_error', 'text'), ('schedules', 'last_error_at', 'timestamp with time zone'), ('schedules', 'group_key', 'text'), ('schedules', 'priority', 'bigint'),
-        ('schedules', 'cost', 'double precision'), ('schedules', 'payload', 'jsonb'), ('schedules', 'headers', 'jsonb'),
+        ('schedules', 'cost', 'double precision'), ('schedules', 'payload', 'jsonb'), ('schedules', 'headers', 'jsonb'), ('schedules', 'task_name', 'text'),
         ('dead_tasks', 'queue', 'text'), ('dead_tasks', 'id', 'bigint'), ('dead_tasks', 'group_key', 'text'), ('dead_tasks', 'payload', 'jsonb'),
-        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'),
+        ('dead_tasks', 'attempts', 'integer'), ('dead_tasks', 'last_error', 'text'), ('dead_tasks', 'name', 'text'), ('dead_tasks', 'lost', 'integer'), ('dead_tasks', 'history', 'jsonb'),
         ('done_tasks', 'queue', 'text'), ('done_tasks', 'id', 'bigint'), ('done_tasks', 'outcome', 'text'), ('done_tasks', 'group_key', 'text'),
         ('done_tasks', 'payload', 'jsonb'), ('done_tasks', 'attempts', 'integer'), ('done_tasks', 'enqueued_at', 'timestamp with time zone'),
         ('done_tasks', 'claimed_at', 'timestamp with time zone'), ('done_tasks', 'done_at', 'timestamp with time zone'), ('done_tasks', 'last_error', 'text'),
-        ('done_tasks', 'result', 'jsonb');
-SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
+        ('done_tasks', 'result', 'jsonb'), ('done_tasks', 'name', 'text'), ('done_tasks', 'lost', 'integer'), ('done_tasks', 'history', 'jsonb');
+SELECT views_are('fairq', ARRAY['queues', 'queue_stats', 'queue_histograms', 'name_stats', 'name_histograms', 'group_stats', 'group_settings', 'bucket_stats', 'leases', 'sessions', 'dead_tasks', 'done_tasks', 'topics', 'schedules', 'dependencies']);
 SELECT col_type_is('fairq', view, name, type, format('view %s has column %s of type %s', view, name, type)) FROM contract ORDER BY view, name;
 -- \d+ says what each is for, and each of its columns.
 SELECT is_empty($$SELECT c.oid::regclass, obj_description(c.oid, 'pg_class') FROM pg_class c WHERE relnamespace = 'fairq'::regnamespace AND relkind = 'v'
@@ -103,14 +110,14 @@ CREATE FUNCTION pg_temp.attributes(type regtype) RETURNS text LANGUAGE sql AS $$
         FROM pg_attribute JOIN pg_type t ON attrelid = typrelid WHERE t.oid = type AND attnum > 0 AND NOT attisdropped
 $$;
 SELECT is(pg_temp.attributes('fairq.task'),
-    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, expires_at timestamp with time zone',
+    'id bigint, receipt uuid, group_key text, payload jsonb, headers jsonb, priority bigint, attempt integer, enqueued_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, expires_at timestamp with time zone, name text',
     'type task');
 SELECT is(pg_temp.attributes('fairq.queue_task'), 'queue text, ' || pg_temp.attributes('fairq.task'), 'type queue_task: the queue, then the columns of task');
 SELECT is(pg_temp.attributes('fairq.task_status'),
-    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone, lease interval',
+    'id bigint, state text, group_key text, payload jsonb, headers jsonb, priority bigint, cost real, attempts integer, max_attempts integer, enqueued_at timestamp with time zone, run_at timestamp with time zone, lease_until timestamp with time zone, address fairq.address, unique_key text, last_error text, expires_at timestamp with time zone, lease interval, name text, lost integer, max_lost integer, history jsonb',
     'type task_status');
 SELECT is(pg_temp.attributes('fairq.task_done'),
-    'id bigint, enqueued_at timestamp with time zone, claimed_at timestamp with time zone, done_at timestamp with time zone, run_at timestamp with time zone, priority bigint, cost real, attempts integer, outcome text, group_key text, payload jsonb, headers jsonb, unique_key text, last_error text, result jsonb',
+    'id bigint, enqueued_at timestamp with time zone, claimed_at timestamp with time zone, done_at timestamp with time zone, run_at timestamp with time zone, priority bigint, cost real, attempts integer, outcome text, group_key text, payload jsonb, headers jsonb, unique_key text, last_error text, result jsonb, name text, lost integer, history jsonb',
     'type task_done');
 SELECT is(pg_temp.attributes('fairq.outcome'), 'state text, result jsonb, last_error text, done_at timestamp with time zone', 'type outcome');
 SELECT is(pg_temp.attributes('fairq.class_front'), 'class integer, ready bigint, waiting integer, front numeric, floor numeric', 'type class_front');
@@ -130,11 +137,11 @@ SELECT function_returns('fairq', 'slot', ARRAY['fairq.address'], 'bigint');
 
 -- Settings.
 SELECT set_has('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%''',
-    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.sweep_interval''), (''pgfairq.max_schedules'')', 'there are these settings');
+    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.max_names''), (''pgfairq.sweep_interval''), (''pgfairq.max_schedules'')', 'there are these settings');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND coalesce(short_desc, '''') = ''''', 'each has a description');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> CASE WHEN name = ''pgfairq.calls_in_transaction'' THEN ''user'' WHEN name IN (''pgfairq.sweep_interval'', ''pgfairq.max_schedules'') THEN ''sighup'' ELSE ''postmaster'' END', 'each is fixed at server start, but for three');
 SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases')
-    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions') || ' ' || current_setting('pgfairq.sweep_interval') || ' ' || current_setting('pgfairq.max_schedules'), '256 4096 1048576 1048576 8 1024 10s 10000', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
+    || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions') || ' ' || current_setting('pgfairq.max_names') || ' ' || current_setting('pgfairq.sweep_interval') || ' ' || current_setting('pgfairq.max_schedules'), '256 4096 1048576 1048576 8 1024 1024 10s 10000', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
 SELECT throws_ok('SET pgfairq.no_such_setting = 1', '42602', NULL, 'the prefix is ours');
 
 -- The table of a queue.
@@ -152,7 +159,8 @@ CREATE TEMP TABLE columns (name text, type text, needed boolean);
 INSERT INTO columns VALUES ('id', 'bigint', true), ('address', 'fairq.address', false), ('state', '"char"', true), ('group_key', 'text', true), ('priority', 'bigint', true),
     ('cost', 'real', true), ('payload', 'jsonb', true), ('headers', 'jsonb', false), ('enqueued_at', 'timestamp with time zone', true),
     ('run_at', 'timestamp with time zone', false), ('attempts', 'integer', true), ('max_attempts', 'integer', false), ('lease', 'interval', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false), ('expires_at', 'timestamp with time zone', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('expires_at', 'timestamp with time zone', false),
+    ('name', 'text', false), ('lost', 'integer', false), ('max_lost', 'integer', false), ('history', 'jsonb', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."q_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'q_Tap queue', 'id', 'id is the primary key');
@@ -182,7 +190,7 @@ TRUNCATE columns;
 INSERT INTO columns VALUES ('id', 'bigint', true), ('outcome', 'text', true), ('group_key', 'text', true), ('priority', 'bigint', true), ('cost', 'real', true),
     ('attempts', 'integer', true), ('enqueued_at', 'timestamp with time zone', true), ('claimed_at', 'timestamp with time zone', false),
     ('done_at', 'timestamp with time zone', true), ('run_at', 'timestamp with time zone', false), ('payload', 'jsonb', true), ('headers', 'jsonb', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false), ('name', 'text', false), ('lost', 'integer', false), ('history', 'jsonb', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."done_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'done_Tap queue', ARRAY['done_at', 'id'], 'its primary key is in the order of time');

@@ -37,6 +37,7 @@ AREAS = {
     "max_limits": ["pgfairq limits", "pgfairq parked"],
     "max_leases": ["pgfairq leases"],
     "max_sessions": ["pgfairq sessions"],
+    "max_names": ["pgfairq names"],
     "max_workers": ["pgfairq workers"],
 }
 
@@ -114,6 +115,10 @@ def source_figures(source):
         "schedule_name": constant(source, "MAX_NAME"),
         "topic": constant(source, "TOPIC_MAX"),
         "group_key_shown": constant(source, "GROUP_KEY_SHOWN"),
+        "max_task_name": constant(source, "MAX_TASK_NAME"),
+        "history_ends": constant(source, "HISTORY_ENDS"),
+        "history_text": constant(source, "HISTORY_TEXT"),
+        "suspect_tasks": constant(source, "SUSPECT_TASKS"),
     }
 
 

@@ -13,7 +13,7 @@
 -- What waits for what.
 CREATE FUNCTION pg_temp.waits(name text) RETURNS text LANGUAGE sql AS $$
     SELECT coalesce(string_agg(format('%s after %s%s%s', t.payload #>> '{}', coalesce(p.payload #>> '{}', 'one that is gone'), nullif(' ' || on_dead, ' hold'), CASE WHEN failed THEN ' failed' END), ', ' ORDER BY task, predecessor), 'nothing')
-        FROM fairq.dependencies d LEFT JOIN fairq.tasks(name) t ON t.id = task LEFT JOIN fairq.tasks(name) p ON p.id = predecessor WHERE d.queue = name
+        FROM fairq.dependencies d LEFT JOIN fairq.tasks(waits.name) t ON t.id = task LEFT JOIN fairq.tasks(waits.name) p ON p.id = predecessor WHERE d.queue = waits.name
 $$;
 -- The id of the task of a payload.
 CREATE FUNCTION pg_temp.id(name text, wanted text) RETURNS bigint LANGUAGE sql AS $$

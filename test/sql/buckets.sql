@@ -163,10 +163,10 @@ SELECT pg_temp.try(format($$ SELECT count(*) FROM fairq.claim('buc owned', 1, se
 SELECT cardinality(fairq.my_buckets('buc owned', :'a')), cardinality(fairq.my_buckets('buc owned', :'b'));
 SELECT count(*) FROM unnest(fairq.my_buckets('buc owned', :'a') || fairq.my_buckets('buc owned', :'b')) bucket WHERE bucket BETWEEN 0 AND 2;
 CREATE TEMP TABLE owned AS
-    SELECT 'a' AS name, * FROM fairq.claim('buc owned', 1000, session => :'a', buckets => fairq.my_buckets('buc owned', :'a'))
+    SELECT 'a' AS owner, * FROM fairq.claim('buc owned', 1000, session => :'a', buckets => fairq.my_buckets('buc owned', :'a'))
     UNION ALL SELECT 'b', * FROM fairq.claim('buc owned', 1000, session => :'b', buckets => fairq.my_buckets('buc owned', :'b'));
 -- Between them they have everything, and each of the old buckets is with one of them.
-SELECT count(*), count(DISTINCT id), count(DISTINCT fairq.bucket(address)), count(DISTINCT (name, fairq.bucket(address))), count(DISTINCT (name, fairq.bucket(address) % 3)) FROM owned;
+SELECT count(*), count(DISTINCT id), count(DISTINCT fairq.bucket(address)), count(DISTINCT (owner, fairq.bucket(address))), count(DISTINCT (owner, fairq.bucket(address) % 3)) FROM owned;
 -- More buckets: the new ones are somebody's when they have asked.
 SELECT fairq.alter_queue('buc owned', buckets => 100);
 SELECT cardinality(fairq.my_buckets('buc owned', :'a')) + cardinality(fairq.my_buckets('buc owned', :'b'));

@@ -119,30 +119,32 @@ RESET statement_timeout;
 SELECT count(*) FROM fairq.claim('con', group_keys => '{none,other}', wait => '1 ms');
 SELECT count(*) FROM fairq.claim('con', group_keys => ARRAY(SELECT 'none ' || n FROM generate_series(1, 100) n), wait => '1 ms');
 
--- A lease that has run out is over: that was an attempt, and the task is back.
-SELECT fairq.create_queue('con expired', buckets => 1, lease => '1 h', max_attempts => 3, backoff_base => '0');
+-- A lease that has run out is over: the task was lost, and is back.
+SELECT fairq.create_queue('con expired', buckets => 1, lease => '1 h', max_lost => 3, backoff_base => '0');
 SELECT count(fairq.enqueue('con expired', to_jsonb(n))) FROM generate_series(1, 2) n;
 TRUNCATE claimed;
 INSERT INTO claimed SELECT * FROM fairq.claim('con expired', 2, lease => '1 microsecond');
 SELECT payload, attempt FROM claimed ORDER BY id;
 CALL pg_temp.maintain_until('con expired', $$ count(*) = 2 FROM fairq.peek('con expired', 10) $$);
-SELECT payload, state, attempts, last_error, lease_until FROM fairq.tasks('con expired') ORDER BY id;
+SELECT payload, state, attempts, lost, pg_temp.masked(last_error), lease_until FROM fairq.tasks('con expired') ORDER BY id;
 -- The former holder has lost it.
 SELECT fairq.ack(receipt), fairq.nack(receipt, delay => '0'), fairq.release(receipt), fairq.extend(receipt) IS NULL AS extend_lost FROM claimed;
 SELECT payload, attempt FROM fairq.claim('con expired', 10, lease => '1 microsecond') ORDER BY id;
 CALL pg_temp.maintain_until('con expired', $$ count(*) = 2 FROM fairq.peek('con expired', 10) $$);
-SELECT payload, attempt FROM fairq.claim('con expired', 10) ORDER BY id;
-SELECT payload, state, attempts FROM fairq.tasks('con expired') ORDER BY id;
+-- Lost twice they come alone (lost.sql).
+SELECT payload, attempt FROM fairq.claim('con expired', 10);
+SELECT payload, attempt FROM fairq.claim('con expired', 10);
+SELECT payload, state, attempts, lost FROM fairq.tasks('con expired') ORDER BY id;
 SELECT count(*) FROM fairq.claim('con expired', 10);
--- The attempts are used up: dead.
+-- It was lost too often: dead.
 SELECT count(fairq.cancel('con expired', id)) FROM fairq.tasks('con expired');
-SELECT count(fairq.enqueue('con expired', to_jsonb(n), max_attempts => n)) FROM generate_series(1, 2) n;
+SELECT count(fairq.enqueue('con expired', to_jsonb(n), max_lost => n)) FROM generate_series(1, 2) n;
 SELECT payload, attempt FROM fairq.claim('con expired', 2, lease => '1 microsecond') ORDER BY id;
 CALL pg_temp.maintain_until('con expired', $$ count(*) = 0 AND (SELECT count(*) = 1 FROM fairq.peek('con expired', 10)) FROM fairq.leases WHERE queue = 'con expired' $$);
 SELECT payload, attempt FROM fairq.claim('con expired', 2, lease => '1 microsecond') ORDER BY id;
 CALL pg_temp.maintain_until('con expired', $$ count(*) = 0 FROM fairq.leases WHERE queue = 'con expired' $$);
 SELECT payload, attempt FROM fairq.claim('con expired', 2) ORDER BY id;
-SELECT payload, state, attempts, max_attempts, last_error FROM fairq.tasks('con expired') ORDER BY id;
+SELECT payload, state, attempts, lost, max_lost, pg_temp.masked(last_error) FROM fairq.tasks('con expired') ORDER BY id;
 SELECT ready, leased, dead, expired, dead_total FROM fairq.queue_stats WHERE queue = 'con expired';
 -- Past its deadline a lease is good for an ack, as long as nobody has noticed.
 SELECT count(fairq.enqueue('con expired', '"late"'));

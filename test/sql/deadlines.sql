@@ -89,7 +89,7 @@ SELECT fairq.cancel('dlrun', id) FROM l WHERE group_key = 'cancel';
 SELECT payload FROM fairq.tasks('dlrun') ORDER BY 1;
 SELECT fairq.extend(receipt, '0.01 s') IS NOT NULL FROM l WHERE group_key = 'lease';
 CALL pg_temp.maintain_until('dlrun', $$pg_temp.ended('dlrun') = 4$$);
-SELECT payload, outcome, attempts, last_error, claimed_at IS NOT NULL FROM fairq.done_dlrun ORDER BY payload;
+SELECT payload, outcome, attempts, lost, pg_temp.masked(last_error), claimed_at IS NOT NULL FROM fairq.done_dlrun ORDER BY payload;
 SELECT payload, state, attempts FROM fairq.tasks('dlrun');
 SELECT acked, nacked, released, expired, expired_tasks, cancelled, dead_total FROM fairq.queue_stats WHERE queue = 'dlrun';
 -- Dead tasks do not expire. What is revived has as long as a new one.

@@ -118,7 +118,7 @@ SELECT pg_temp.queue('dur', 3);
 SELECT pg_temp.hold('dur', 2, '10 ms');
 CALL pg_temp.maintain_until('dur', $$ count(*) = 0 FROM fairq.leases WHERE queue = 'dur' $$);
 SELECT pg_temp.leases_of('dur');
-SELECT id, attempts, last_error FROM fairq.tasks('dur') ORDER BY 1;
+SELECT id, attempts, lost, pg_temp.masked(last_error) FROM fairq.tasks('dur') ORDER BY 1;
 -- A task that is deleted with SQL keeps its lease until it runs out, as ever; so does its row.
 SELECT count(fairq.extend(receipt, '50 ms')) FROM fairq.claim('dur', 3);
 DELETE FROM fairq.q_dur;

@@ -22,6 +22,17 @@ SELECT count(*) FROM fairq.group_stats WHERE queue = 'gst';
 SELECT count(fairq.enqueue('gst', '1', 'b', priority => p)) FROM generate_series(0, 2) p;
 SELECT fairq.enqueue('gst', '1', repeat('é', 25) || repeat('x', 900)) > 0;
 SELECT group_key, ready FROM fairq.group_stats WHERE queue = 'gst' ORDER BY 1;
+-- Its id tells it from others that begin alike, and is that of the key wherever there is one. The key of 48 bytes is the
+-- last that is whole. To see it fail: take the id of what is shown (group_list.c, without its condition).
+SELECT fairq.enqueue('gst', '1', repeat('é', 25) || repeat('x', 900) || 'y') > 0, fairq.enqueue('gst', '1', '') > 0,
+    fairq.enqueue('gst', '1', repeat('z', 48)) > 0, fairq.enqueue('gst', '1', repeat('z', 49)) > 0, fairq.set_group('gst', repeat('z', 49), weight => 2);
+SELECT s.group_key, length(t.group_key) AS length, s.ready, count(*) FROM fairq.group_stats s JOIN fairq.tasks('gst') t ON s.group_id = fairq.group_id(t.group_key)
+WHERE s.queue = 'gst' GROUP BY s.group_id, 1, 2, 3 ORDER BY 1, 2;
+SELECT count(*), count(DISTINCT group_id) FROM fairq.group_stats WHERE queue = 'gst';
+SELECT length(g.group_key) AS length, s.weight FROM fairq.group_settings g JOIN fairq.group_stats s USING (queue, group_id) WHERE queue = 'gst' ORDER BY 1;
+SELECT fairq.reset_group('gst', repeat('z', 49));
+-- It is the same everywhere and for ever.
+SELECT fairq.group_id(''), fairq.group_id(repeat('a', 64)), fairq.group_id(NULL) IS NULL AS none;
 SELECT fairq.purge('gst');
 -- Those who may not read the queue do not see its groups.
 SELECT fairq.enqueue('gst', '1') > 0;

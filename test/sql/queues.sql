@@ -201,7 +201,7 @@ SELECT n, name FROM odd WHERE to_regclass(format('fairq.%I', 'q_' || name)) IS N
 SELECT count(fairq.enqueue(name, to_jsonb(n))) = count(*) FROM odd;
 SELECT count(fairq.pause(name)), count(fairq.resume(name)), count(fairq.alter_queue(name, lease => '1 h')) FROM odd;
 CREATE TEMP TABLE of_odd AS SELECT n, c.* FROM odd, LATERAL fairq.claim(name, 10) c;
-SELECT n, to_jsonb(name), octet_length(name), payload, fairq.ack(receipt), count(*) OVER (PARTITION BY n)
+SELECT n, to_jsonb(odd.name), octet_length(odd.name), payload, fairq.ack(receipt), count(*) OVER (PARTITION BY n)
     FROM odd LEFT JOIN of_odd USING (n) ORDER BY n;
 SELECT count(fairq.enqueue(name, to_jsonb(n))) = count(*) FROM odd;
 SELECT sum(fairq.purge(name)) = count(*) FROM odd;

@@ -169,7 +169,7 @@ SELECT fairq.alter_queue('res many', keep_done => '2 days');
 SELECT indexdef FROM pg_indexes WHERE indexname = 'id_done_of_res many';
 
 -- A done table of before there were results, as a dump of then brings it: it gets the column
--- with the first result. To see it fail: take with_result_column() out of archive.c.
+-- with the first result. To see it fail: take with_columns() out of archive.c.
 ALTER TABLE "fairq"."done_res many" DROP COLUMN result;
 SELECT fairq.enqueue('res many', '0') AS id \gset
 SELECT fairq.ack(receipt) FROM fairq.claim('res many');

@@ -67,6 +67,6 @@ ALTER TABLE fairq.q_row3 ADD COLUMN word text DEFAULT 'a word', ADD COLUMN numbe
 SELECT fairq.nack(receipt, delay => '0') FROM fairq.claim('row3');
 SELECT payload FROM fairq.claim('row3', lease => '1 ms');
 SELECT fairq.enqueue('row3', '"replaced"', unique_key => 'k', on_duplicate => 'replace', priority => 1) > 0 AS kept;
-CALL pg_temp.maintain_until('row3', $$ count(*) = 4 FROM fairq.q_row3 WHERE state = 'r' AND (attempts = 1 OR priority = 1 OR payload = '"scheduled"') $$);
-SELECT payload, state, attempts, word, number, nothing FROM fairq.q_row3 ORDER BY id;
+CALL pg_temp.maintain_until('row3', $$ count(*) = 4 FROM fairq.q_row3 WHERE state = 'r' AND (attempts = 1 OR lost = 1 OR priority = 1 OR payload = '"scheduled"') $$);
+SELECT payload, state, attempts, lost, word, number, nothing FROM fairq.q_row3 ORDER BY id;
 SELECT fairq.drop_queue('row'), fairq.drop_queue('row2'), fairq.drop_queue('row3');

@@ -115,13 +115,13 @@ SELECT fairq.alter_queue('sch nack', backoff_base => '1 h');
 SELECT fairq.nack(receipt) FROM fairq.claim('sch nack');
 SELECT pg_temp.all_of('sch nack'), (SELECT run_at > now() + interval '100 min' FROM fairq.tasks('sch nack')) AS later;
 
--- A lease that runs out is a failed attempt: the task waits its backoff, or is dead.
-SELECT fairq.create_queue('sch expiry', buckets => 1, max_attempts => 2, backoff_base => '1 h');
-SELECT count(fairq.enqueue('sch expiry', to_jsonb(n), max_attempts => n)) FROM generate_series(1, 2) n;
+-- A lease that runs out is a loss: the task waits its backoff, or is dead.
+SELECT fairq.create_queue('sch expiry', buckets => 1, max_lost => 2, backoff_base => '1 h');
+SELECT count(fairq.enqueue('sch expiry', to_jsonb(n), max_lost => n)) FROM generate_series(1, 2) n;
 TRUNCATE claimed;
 INSERT INTO claimed SELECT * FROM fairq.claim('sch expiry', 2, lease => '1 microsecond');
 CALL pg_temp.maintain_until('sch expiry', $$ count(*) = 0 FROM fairq.leases WHERE queue = 'sch expiry' $$);
-SELECT payload, state, attempts, last_error, run_at > now() + interval '50 min' AS run_at, address FROM fairq.tasks('sch expiry') ORDER BY id;
+SELECT payload, state, attempts, lost, pg_temp.masked(last_error), run_at > now() + interval '50 min' AS run_at, address FROM fairq.tasks('sch expiry') ORDER BY id;
 SELECT fairq.ack(receipt), fairq.release(receipt), fairq.nack(receipt), fairq.extend(receipt) FROM claimed;
 SELECT ready, leased, scheduled, dead, expired, nacked, dead_total FROM fairq.queue_stats WHERE queue = 'sch expiry';
 -- A lease that is being settled does not run out before its transaction ends.

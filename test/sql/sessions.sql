@@ -84,21 +84,21 @@ SELECT pg_temp.try($$ SELECT fairq.close_session(NULL) $$);
 SELECT fairq.close_session(gen_random_uuid());
 SELECT count(*) FROM mine JOIN fairq.sessions USING (session) WHERE mine.name = 'name' AND alive_until IS NOT NULL;
 
--- Past its ttl a session is over: its leases are failed attempts, its receipts lost.
+-- Past its ttl a session is over: its leases are losses, its receipts too late.
 SELECT fairq.purge('ses');
 SELECT count(fairq.cancel('ses', id)) FROM fairq.tasks('ses');
-SELECT count(fairq.enqueue('ses', to_jsonb(n), max_attempts => n - 100)) FROM generate_series(101, 102) n;
+SELECT count(fairq.enqueue('ses', to_jsonb(n), max_lost => n - 100)) FROM generate_series(101, 102) n;
 SELECT fairq.open_session('short', '1 microsecond') AS session \gset
 SELECT pg_temp.try_with_session(format('SELECT count(*) FROM fairq.claim(''ses'', session => %L)', :'session'));
 SELECT fairq.heartbeat(:'session');
 INSERT INTO mine VALUES ('soon', fairq.open_session('soon', '5 s'));
 INSERT INTO claimed SELECT * FROM fairq.claim('ses', 2, session => pg_temp.session('soon'));
 CALL pg_temp.maintain_until('ses', $$ count(*) = 0 AND (SELECT count(*) = 1 FROM fairq.peek('ses', 10)) FROM fairq.leases WHERE queue = 'ses' $$);
-SELECT payload, state, attempts, last_error FROM fairq.tasks('ses') ORDER BY id;
+SELECT payload, state, attempts, lost, pg_temp.masked(last_error) FROM fairq.tasks('ses') ORDER BY id;
 SELECT fairq.heartbeat(pg_temp.session('soon')), fairq.close_session(pg_temp.session('soon')), fairq.ack(pg_temp.receipt(102));
 SELECT payload, attempt FROM fairq.claim('ses', 10);
 
--- Lost they are also to who gives many, the first of which is his.
+-- Too late they are also for who gives many, the first of which is his.
 SELECT fairq.create_queue('ses past');
 SELECT cardinality(fairq.enqueue_many('ses past', array_fill('1'::jsonb, ARRAY[4])));
 CREATE TEMP TABLE past AS SELECT receipt, 1 AS n FROM fairq.claim('ses past', 1, '1 h');

@@ -126,7 +126,7 @@ SELECT fairq.extend(pg_temp.receipt(2), '1 microsecond') IS NOT NULL AS short, f
 COMMIT;
 SELECT fairq.extend(pg_temp.receipt(3), '1 microsecond') IS NOT NULL AS extended;
 CALL pg_temp.maintain_until('set', $$ state <> 'leased' FROM fairq.tasks('set') WHERE payload = '3' $$);
-SELECT payload, state, attempts, last_error FROM fairq.tasks('set') WHERE payload IN ('2', '3') ORDER BY id;
+SELECT payload, state, attempts, lost, pg_temp.masked(last_error) FROM fairq.tasks('set') WHERE payload IN ('2', '3') ORDER BY id;
 SELECT fairq.extend(pg_temp.receipt(2)) IS NOT NULL AS mine, fairq.extend(pg_temp.receipt(3)) IS NOT NULL AS run_out;
 SELECT pg_temp.try($$ SELECT fairq.extend(NULL) $$);
 SELECT pg_temp.try($$ SELECT fairq.extend(pg_temp.receipt(4), '0') $$);

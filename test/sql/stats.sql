@@ -66,8 +66,16 @@ UPDATE fairq.q_sta SET enqueued_at = now() - interval '10 s' * (payload::text)::
 SELECT count(*) FROM fairq.claim('sta', 50);
 SELECT count(*) FROM fairq.claim('sta', 100);
 SELECT wait_p50 BETWEEN '500 s' AND '560 s', wait_p95 BETWEEN '950 s' AND '1060 s', wait_p99 BETWEEN '990 s' AND '1120 s' FROM fairq.queue_stats WHERE queue = 'sta';
+-- As histograms that can be added up: how many were not longer than each of 20 lengths, exactly, and how long all were.
+CREATE FUNCTION pg_temp.histogram(name text, what text) RETURNS text LANGUAGE sql AS $$
+    SELECT string_agg(le || ':' || count, ' ' ORDER BY le) FILTER (WHERE count > 0) FROM fairq.queue_histograms WHERE queue = name AND kind = what
+$$;
+SELECT pg_temp.histogram('sta', 'wait'), pg_temp.histogram('sta', 'run') IS NULL;
+SELECT kind, count(*), bool_and(sum BETWEEN 50500 AND 56000 OR kind = 'run' AND sum = 0), max(count) FROM fairq.queue_histograms WHERE queue = 'sta' GROUP BY 1 ORDER BY 1;
+SELECT string_agg(le::text, ' ' ORDER BY le) FROM fairq.queue_histograms WHERE queue = 'sta' AND kind = 'run';
 -- What nobody should write does no harm: 0, or 17 years at most.
 SELECT fairq.reset_stats('sta');
+SELECT count(*), sum(count), max(sum) FROM fairq.queue_histograms WHERE queue = 'sta';
 SELECT count(fairq.enqueue('sta', to_jsonb(n))) FROM generate_series(1, 4) n;
 UPDATE fairq.q_sta SET enqueued_at = (ARRAY['infinity', '-infinity', '4714-11-24 BC', '294276-12-31']::timestamptz[])[payload::text::int] WHERE address IS NOT NULL AND id > :id + 100;
 SELECT count(*) FROM fairq.claim('sta', 10);
@@ -108,6 +116,32 @@ SELECT count(*) FROM fairq.pop('sta', 2);
 SELECT fairq.nack(receipt, delay => '0') FROM fairq.claim('sta');
 SELECT fairq.release(receipt) FROM fairq.claim('sta');
 SELECT pg_temp.counts('sta'), pg_temp.times('sta', '0', '0');
+
+-- An ack is near the end of its lease when less than a fifth of that is left: not if the lease was extended or is short,
+-- or under a session, which ends it. To see it fail: leases_near_end() without usual, or without the lease's own length.
+SELECT fairq.create_queue('sta near', buckets => 1, lease => '2 s');
+SELECT count(fairq.enqueue('sta near', to_jsonb(n))) FROM generate_series(1, 4) n;
+CREATE FUNCTION pg_temp.ack_with(rest interval, lease interval, pause float8, session uuid DEFAULT NULL) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    r uuid := receipt FROM fairq.claim('sta near', 1, lease, session);
+BEGIN
+    PERFORM pg_sleep(pause);
+    IF rest IS NOT NULL THEN
+        PERFORM fairq.extend(r, rest);
+    END IF;
+    PERFORM fairq.ack(r);
+    RETURN 1;
+END
+$$;
+CREATE FUNCTION pg_temp.near() RETURNS text LANGUAGE sql AS $$ SELECT near_lease_end || ' of ' || acked FROM fairq.queue_stats WHERE queue = 'sta near' $$;
+SELECT pg_temp.ack_with('0.3 s', '1 h', 3.5), pg_temp.near() AS before_commit;
+SELECT pg_temp.near();
+SELECT pg_temp.ack_with('0.8 s', '1 h', 3.5), pg_temp.ack_with(NULL, '0.3 s', 0);
+SELECT pg_temp.near();
+SELECT pg_temp.ack_with(NULL, NULL, 0.5, fairq.open_session(ttl => '1 h'));
+SELECT pg_temp.near();
+SELECT fairq.reset_stats('sta near');
+SELECT pg_temp.near(), fairq.drop_queue('sta near');
 
 -- Counted when the transaction commits: enqueued, acked, their sizes and runs. Claims at once.
 SELECT fairq.purge('sta'), fairq.reset_stats('sta');

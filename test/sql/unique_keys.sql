@@ -68,7 +68,7 @@ SELECT pg_temp.all_of('uni flight'), pg_temp.depths('uni flight');
 SELECT pg_temp.depths('uni flight');
 
 -- Every way for the first to end.
-SELECT fairq.create_queue('uni ends', buckets => 1, max_attempts => 1, default_priority => 0);
+SELECT fairq.create_queue('uni ends', buckets => 1, max_attempts => 1, max_lost => 1, default_priority => 0);
 -- A first task in flight, in uni_held, and one behind it.
 CREATE TABLE uni_held (receipt uuid, id bigint);
 CREATE PROCEDURE pg_temp.set_up(lease interval DEFAULT '1 h') LANGUAGE plpgsql AS $$
@@ -95,7 +95,7 @@ CALL pg_temp.set_up();
 SELECT fairq.nack(receipt, 'no') FROM uni_held;
 SELECT pg_temp.all_of('uni ends'), pg_temp.depths('uni ends');
 CALL pg_temp.set_up('1 ms');
-CALL pg_temp.maintain_until('uni ends', $$ pg_temp.all_of('uni ends') = 'k:v1 dead 1, k:v2 ready' $$);
+CALL pg_temp.maintain_until('uni ends', $$ pg_temp.all_of('uni ends') = 'k:v1 dead lost 1, k:v2 ready' $$);
 -- cancelled while in flight
 CALL pg_temp.set_up();
 SELECT fairq.cancel('uni ends', id) FROM uni_held;

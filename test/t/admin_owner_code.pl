@@ -72,7 +72,7 @@ foreach my $queue ('given', 'created')
 {
 	sql($node, "SELECT fairq.enqueue('$queue', '1', run_at => now() + interval '200 ms'), fairq.enqueue('$queue', '2')");
 	sql($node, "SELECT count(*) FROM fairq.claim('$queue', 1, lease => '100 ms')");
-	ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('$queue') WHERE state = 'ready' AND (payload = '1' OR attempts = 1)") eq '2' }),
+	ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('$queue') WHERE state = 'ready' AND (payload = '1' OR lost = 1)") eq '2' }),
 		"$queue: the worker has put back one and made one ready");
 }
 sql($node, q{SELECT fairq.ack(receipt) FROM fairq.claim('created', 10)});

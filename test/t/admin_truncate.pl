@@ -9,7 +9,7 @@
 # leases whose row is gone (all but the last way), without is_younger() (restart,
 # in one transaction); durable_leases.c, the check also when the
 # file is of this transaction (TRUNCATE rolled back).  The part without a worker is
-# for settle.c, settle_expired() without offer_again(); it was not seen to fail.
+# for settle.c, lost_leases_end() without offer_again(); it was not seen to fail.
 
 use strict;
 use warnings;

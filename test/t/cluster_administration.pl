@@ -57,9 +57,9 @@ refused($proxy, add(3, $proxy->connstr('postgres')), '55000', qr/is a proxy/, qr
 refused($proxy, add(3, $nodes[0]->connstr('postgres')), '55000', qr/is that of node 1/, qr/Correct/, 'a server twice');
 sql($spare, 'CREATE DATABASE empty');
 refused($proxy, add(3, $spare->connstr('empty')), '55000', qr/does not have pgfairq/, qr/CREATE EXTENSION/, 'a database without the extension');
-sql($spare, "UPDATE pg_extension SET extversion = '0.4.0' WHERE extname = 'pgfairq'");
-refused($proxy, add(3, $connection), '55000', qr/has version 0\.4\.0 .* the proxy has 0\.2\.0/, qr/one version apart/, 'another version');
-sql($spare, "UPDATE pg_extension SET extversion = '0.2.0' WHERE extname = 'pgfairq'");
+sql($spare, "UPDATE pg_extension SET extversion = '0.5.0' WHERE extname = 'pgfairq'");
+refused($proxy, add(3, $connection), '55000', qr/has version 0\.5\.0 .* the proxy has 0\.3\.0/, qr/one version apart/, 'another version');
+sql($spare, "UPDATE pg_extension SET extversion = '0.3.0' WHERE extname = 'pgfairq'");
 is(sql($proxy, "SELECT fairq_internal.version_fits('1.2.7', v) FROM unnest('{1.1.0,1.2.0,1.3.9,1.4.0,2.2.0,0.2.0}'::text[]) v"),
 	"t\nt\nt\nf\nf\nf", 'versions that may be together');
 refused($proxy, add(3, $connection), '42704', qr/role "clerk" does not exist/, qr/Create the role/, 'a role that is missing there');

@@ -23,7 +23,7 @@ sql($proxy, "SELECT fairq.enqueue('q', '1') FROM generate_series(1, 5)");
 sql($proxy, "SELECT fairq.enqueue('q', '1', delay => '1 h') FROM generate_series(1, 2)");
 sql($proxy, "SELECT count(*) FROM fairq.claim('q', 2)");
 sql($proxy, 'SELECT fairq.undrain_node(2)');
-is(sql($proxy, $view), "1|active|t|0.2.0|3|2|2|0|\n2|active|t|0.2.0|0|0|0|0|\n3|draining|t|0.2.0|0|0|0|0|", 'the nodes, and what is there');
+is(sql($proxy, $view), "1|active|t|0.3.0|3|2|2|0|\n2|active|t|0.3.0|0|0|0|0|\n3|draining|t|0.3.0|0|0|0|0|", 'the nodes, and what is there');
 
 # workers: to the node with the fewest connections, and none to one that is drained
 my @workers = map { session($nodes[0]) } 1 .. 6;

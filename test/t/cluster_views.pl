@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my ($proxy, @nodes) = fairq_cluster(3);
-my @views = qw(queues queue_stats group_stats group_settings bucket_stats leases sessions dead_tasks done_tasks topics
+my @views = qw(queues queue_stats queue_histograms name_stats name_histograms group_stats group_settings bucket_stats leases sessions dead_tasks done_tasks topics
   dependencies schedules);
 
 # What the nodes say, one after the other.
@@ -52,7 +52,7 @@ for my $i (1 .. 3)
 	my $n = 10 * $i;
 	sql($nodes[ $i - 1 ], <<SQL);
 SELECT fairq.enqueue('q', to_jsonb(repeat('x', 100 * $i)), CASE WHEN i % 3 = 0 THEN 'bob' ELSE 'alice' END) FROM generate_series(1, $n) i;
-SELECT fairq.enqueue('q', '1', 'only$i');
+SELECT fairq.enqueue('q', '1', 'only$i', name => 'send');
 SELECT fairq.ack(receipt) FROM fairq.claim('q', $i, group_keys => '{alice}');
 SELECT fairq.nack(receipt, 'e') FROM fairq.claim('q', 1, group_keys => '{bob}');
 SELECT count(*) FROM fairq.claim('q', 2 * $i, lease => '1 h');
@@ -88,6 +88,10 @@ is(sql($proxy, "SELECT stats_reset FROM fairq.queue_stats"), (sort(at_nodes("SEL
 cmp_ok(sql($proxy, "SELECT enqueue_rate FROM fairq.queue_stats"), '>', max(at_nodes("SELECT 0.9 * enqueue_rate FROM fairq.queue_stats")), 'rates are summed');
 is(join('', at_nodes("SELECT oldest_ready_age > '1 h' FROM fairq.queue_stats")), 'ftf', 'the oldest task is at the second node');
 is(sql($proxy, "SELECT oldest_ready_age > '1 h' FROM fairq.queue_stats"), 't', 'oldest_ready_age: the greatest');
+
+is( sql($proxy, "SELECT queue, name, other, enqueued, missing FROM fairq.name_stats"),
+	'q|send|f|3|{}', 'name_stats: the sum of a name');
+is(sql($proxy, "SELECT count(*), bool_and(missing = '{}') FROM fairq.name_histograms"), '40|t', 'name_histograms: one for all nodes');
 
 for my $group (qw(alice bob only2))
 {

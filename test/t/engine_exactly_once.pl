@@ -83,7 +83,7 @@ SQL
 	ok($over, 'the session is over');
 	is("$heartbeat $leases", 'f 1', 'it cannot be kept alive any more, and its lease is still there');
 	is("$ack $extend", 'f t', 'but its receipt acknowledges nothing, and extends nothing');
-	ok( wait_for(sub { sql($node, "SELECT state || attempts FROM fairq.tasks('asleep')") eq 'ready1' }, 20),
+	ok( wait_for(sub { sql($node, "SELECT state || lost FROM fairq.tasks('asleep')") eq 'ready1' }, 20),
 		'the task is put back when the background worker goes on');
 }
 

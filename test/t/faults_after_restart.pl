@@ -33,7 +33,7 @@ sub entries_read
 }
 
 # Wait until sweeps have read so many entries, and then no more for many intervals:
-# as long as there is a suspect they look it up.
+# as long as there is a missing one they look it up.
 sub swept_through
 {
 	my ($queue, $least) = @_;

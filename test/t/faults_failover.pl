@@ -127,7 +127,7 @@ SQL
 	ok( wait_for(
 			sub {
 				sql($standby,
-					"SELECT string_agg(payload::text || ' ' || state || ' ' || attempts, ', ' ORDER BY payload) FROM fairq.tasks('quiet')")
+					"SELECT string_agg(payload::text || ' ' || state || ' ' || lost, ', ' ORDER BY payload) FROM fairq.tasks('quiet')")
 				  eq '1 ready 0, 2 ready 1';
 			},
 			20),

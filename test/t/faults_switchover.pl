@@ -158,7 +158,7 @@ sql($p, "SELECT fairq.enqueue('e', '3')");
 $receipt = claimed($p, 'e');
 sql($p, "UPDATE fairq.q_e SET attempts = 7");
 is(sql($p, "SELECT fairq.nack('$receipt', delay => '0')"), 't', 'nack');
-is(sql($p, "SELECT attempts FROM fairq.tasks('e')"), 7, 'attempts that were counted are not forgotten');
+is(sql($p, "SELECT attempts FROM fairq.tasks('e')"), 8, 'attempts that were counted are not forgotten');
 
 $p->stop;
 done_testing();

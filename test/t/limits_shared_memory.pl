@@ -10,6 +10,9 @@
 #   tasks that nobody can claim until their leases run out;
 # - that a group without work gives its place back: the limit of groups is
 #   reached although few have work;
+# - the test for room in the table of names: the server crashes, or there are
+#   more names than there may be; that a queue that is reset or dropped makes
+#   room for others: names go on to be counted together;
 # - the tests for recovery, a read-only transaction, a prepared transaction (one
 #   for each of what it may not have done), and the preloaded library.
 
@@ -48,7 +51,7 @@ sub calls_of
 
 	$calls{$_} = "SELECT * FROM fairq.$_($calls{$_})" foreach keys %calls;
 	$calls{$_} = "SELECT * FROM fairq_internal.$_()"
-	  foreach qw(stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+	  foreach qw(stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 	$calls{tasks_page} = "SELECT * FROM fairq_internal.tasks_page('q', 0, 10, 10, NULL, NULL)";
 	$calls{done_page} = "SELECT * FROM fairq_internal.done_page('q', NULL, NULL, 10, 10, NULL, NULL)";
 	$calls{wait_ready} = "SELECT fairq_internal.wait_ready(ARRAY['q'])";
@@ -59,16 +62,16 @@ sub calls_of
 
 # Those that change nothing: where nothing may be written they can be called.
 my @looks = qw(heartbeat await peek get_task get_task_by_key get_done_task get_task_position tasks reset_stats tasks_page done_page
-  stats_of_queues stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
+  stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 
 # One test: none of the functions is left out.  (Those of the type and
-# those that tell numbers of nodes work everywhere.)
+# those that tell numbers of nodes and ids of groups work everywhere.)
 sub every_function
 {
 	my ($node, $name, %calls) = @_;
 	my @functions = column($node, <<'SQL');
 SELECT DISTINCT proname FROM pg_proc WHERE prorettype <> 'trigger'::regtype AND NOT 'fairq.address'::regtype = ANY (proargtypes)
-    AND proname NOT IN ('this_node', 'node_of_id', 'node_of_receipt', 'node_of_session')
+    AND proname NOT IN ('group_id', 'this_node', 'node_of_id', 'node_of_receipt', 'node_of_session')
     -- what an administrator's calls at a proxy need of a node, which cluster_administration and cluster_moves test
     AND proname NOT IN ('queue_definitions', 'tasks_to_move', 'departures')
     AND (pronamespace = 'fairq'::regnamespace OR (pronamespace = 'fairq_internal'::regnamespace AND (prorettype = 'record'::regtype OR proname = 'wait_ready')))
@@ -97,7 +100,7 @@ SQL
 		refused($node, $calls{$name}, '55000', undef,
 			qr/shared_preload_libraries/, "not preloaded: $name");
 	}
-	foreach my $view ('queue_stats', 'group_stats', 'bucket_stats', 'leases', 'sessions', 'done_tasks')
+	foreach my $view ('queue_stats', 'queue_histograms', 'name_stats', 'name_histograms', 'group_stats', 'bucket_stats', 'leases', 'sessions', 'done_tasks')
 	{
 		refused($node, "SELECT * FROM fairq.$view",
 			'55000', undef, qr/shared_preload_libraries/,
@@ -141,6 +144,7 @@ pgfairq.max_lanes = 40
 pgfairq.max_groups = 100
 pgfairq.max_leases = 50
 pgfairq.max_limits = 16
+pgfairq.max_names = 16
 max_connections = 30
 CONF
 	my $count = sub { return sql($node, "SELECT count(*) FROM fairq.q_$_[0]") };
@@ -159,6 +163,29 @@ CONF
 	is(sql($node, "SELECT fairq.set_group('q', 'limited 1', max_leased => 2); SELECT count(*) FROM fairq.group_settings"),
 		"\n16", 'limits: those that there are can be changed, and nothing else is');
 	sql($node, "SELECT fairq.drop_queue('q')");
+
+	# Names: what has no room is counted together, and nothing fails.
+	my $names = sub {
+		return sql($node, "SELECT string_agg(concat_ws(' ', queue, count, sum), ', ' ORDER BY queue, other)
+			FROM (SELECT queue || CASE WHEN other THEN '+' ELSE '' END AS queue, other, count(*), sum(enqueued) FROM fairq.name_stats GROUP BY 1, 2) s");
+	};
+	sql($node, "SELECT fairq.create_queue('a', buckets => 1), fairq.create_queue('b', buckets => 1), fairq.create_queue('c', buckets => 1)");
+	sql($node, "SELECT fairq.enqueue('a', '1', name => 'name ' || i % 10) FROM generate_series(1, 20) i");
+	sql($node, "SELECT fairq.enqueue('b', '1', name => 'name ' || i) FROM generate_series(1, 6) i") for 1 .. 2;
+	is($names->(), 'a 10 20, b 6 12', 'names: as many as there may be');
+	sql($node, "SELECT fairq.enqueue('$_', '1', name => 'further ' || i) FROM generate_series(1, 3) i") for qw(b c b);
+	sql($node, "SELECT fairq.enqueue('a', '1', name => 'name 1')");
+	is($names->(), 'a 10 21, b 6 12, b+ 1 6, c+ 1 3', 'names: further ones together, by queue; those that there are go on');
+	sql($node, "BEGIN; SELECT fairq.enqueue('c', '1', name => 'many ' || i) FROM generate_series(1, 50) i; COMMIT");
+	is($names->(), 'a 10 21, b 6 12, b+ 1 6, c+ 1 53', 'names: more in a transaction than there may be');
+	is(sql($node, "SELECT count(*), sum(count) FILTER (WHERE le = 'Infinity') FROM fairq.name_histograms WHERE other"), '80|0', 'names: with histograms');
+	sql($node, "SELECT fairq.reset_stats('b')");
+	sql($node, "SELECT fairq.enqueue('b', '1', name => 'further ' || i) FROM generate_series(1, 3) i");
+	is($names->(), 'a 10 21, b 3 3, c+ 1 53', 'names: a reset makes room');
+	sql($node, "SELECT fairq.drop_queue('a')");
+	sql($node, "BEGIN; SELECT fairq.enqueue('b', '1', name => 'many ' || i) FROM generate_series(1, 50) i; COMMIT");
+	is($names->(), 'b 16 16, b+ 1 37, c+ 1 53', 'names: and so does a queue that is dropped');
+	sql($node, "SELECT fairq.drop_queue('b'), fairq.drop_queue('c')");
 
 	# Leases
 	sql($node, <<'SQL');

@@ -15,7 +15,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = fairq_node('late', conf => "pgfairq.max_leases = 1000\npgfairq.max_groups = 1000\n");
-sql($node, "SELECT fairq.create_queue('x', buckets => 1, backoff_base => '0', max_attempts => 0)");
+sql($node, "SELECT fairq.create_queue('x', buckets => 1, backoff_base => '0', max_attempts => 0, max_lost => 0)");
 ok(worker_pid($node), 'there is a worker');
 sql($node, "SELECT fairq.enqueue('x', '1')");
 

@@ -19,7 +19,7 @@
 # - that the group's tag is given back when a row was locked: its group falls
 #   behind the others;
 # - that leases are put back by themselves where the rest of a pass fails (try_pass() for each duty alone);
-# - the jitter, the limit of the backoff, max_attempts.
+# - the jitter, the limit of the backoff, max_attempts, max_lost.
 
 use strict;
 use warnings;
@@ -378,22 +378,25 @@ soon_in_state('y', 'ready', 8, 'written by SQL, the trigger disabled');
 }
 
 #
-# Attempts
+# Losses and attempts: they wait alike.
 #
 sql($node, <<'SQL');
 SELECT fairq.create_queue('retry', backoff_base => '100 s', backoff_max => '1000 s', max_attempts => 6);
 SELECT put('retry', 40, NULL);
 SQL
-foreach my $attempt (1 .. 6)
+foreach my $attempt (1 .. 7)
 {
-	sql($node, "CREATE TABLE claimed AS SELECT id, attempt, lease_until FROM fairq.claim('retry', 100, lease => '100 ms')");
+	# Lost, the first time, and by who claims them; more often they would come alone.
+	sql($node, "CREATE TABLE claimed AS SELECT id, attempt, lease_until FROM fairq.claim('retry', 100, lease => CASE WHEN $attempt = 1 THEN '100 ms' ELSE '1 h' END::interval)");
+	sql($node, "UPDATE claimed SET lease_until = clock_timestamp(); SELECT count(fairq.nack(receipt, 'no')) FROM fairq.leases WHERE queue = 'retry'") if $attempt > 1;
 	is(sql($node, 'SELECT count(*), min(attempt), max(attempt) FROM claimed'), "40|$attempt|$attempt", "attempt $attempt: claimed");
-	soon_in_state('retry', $attempt < 6 ? 'scheduled' : 'dead', 40, "attempt $attempt: the leases run out");
-	is(sql($node, "SELECT DISTINCT attempts, last_error FROM fairq.tasks('retry')"), "$attempt|lease expired", "attempt $attempt: counted, with a reason");
-	if ($attempt < 6)
+	soon_in_state('retry', $attempt < 7 ? 'scheduled' : 'dead', 40, "attempt $attempt: it ends");
+	is(sql($node, "SELECT DISTINCT attempts, lost, history->-1->>'error' FROM fairq.tasks('retry')"),
+		$attempt == 1 ? '0|1|lease expired' : $attempt - 1 . '|1|no', "attempt $attempt: counted, with a reason");
+	if ($attempt < 7)
 	{
 		# From the deadline to when it is due is the lateness more.
-		my $wait = 100 * 2**($attempt - 1);
+		my $wait = 100 * 2**($attempt == 1 ? 0 : $attempt - 2);
 		my ($low, $high) = split /\|/, sql($node, "SELECT min(seconds(t.run_at - c.lease_until)), max(seconds(t.run_at - c.lease_until)) FROM fairq.tasks('retry') t JOIN claimed c USING (id)");
 
 		$wait = 1000 if $wait > 1000;
@@ -413,15 +416,25 @@ is(sql($node, "SELECT count(*), min(attempt), max(attempt) FROM fairq.claim('ret
 
 # With a limit of the task's own, and without one.
 sql($node, <<'SQL');
-SELECT fairq.create_queue('own', backoff_base => '0', max_attempts => 0);
+SELECT fairq.create_queue('own', backoff_base => '0', max_attempts => 0, max_lost => 0);
 SELECT fairq.enqueue('own', '"two"', max_attempts => 2), fairq.enqueue('own', '"any"');
 SQL
 foreach my $attempt (1 .. 4)
 {
-	sql($node, "SELECT count(*) FROM fairq.claim('own', 2, lease => '50 ms')");
-	ok(wait_for(sub { sql($node, "SELECT attempts FROM fairq.tasks('own') WHERE payload = '\"any\"'") == $attempt }, $soon), "max_attempts 0: attempt $attempt");
+	sql($node, "SELECT fairq.nack(receipt, delay => '0') FROM fairq.claim('own', 2)");
+	is(sql($node, "SELECT attempts FROM fairq.tasks('own') WHERE payload = '\"any\"'"), $attempt, "max_attempts 0: attempt $attempt");
 }
 is(sql($node, "SELECT payload #>> '{}' || ' ' || state || ' ' || attempts FROM fairq.tasks('own') ORDER BY id"), "two dead 2\nany ready 4", 'max_attempts of the task');
+sql($node, q{SELECT fairq.purge('own'); SELECT fairq.enqueue('own', '"two"', max_lost => 2), fairq.enqueue('own', '"any"')});
+# What was lost twice comes alone, and not before it has a place again.
+ok( wait_for(
+		sub {
+			sql($node, "SELECT count(*) FROM fairq.claim('own', 2, lease => '50 ms')");
+			sql($node, "SELECT bool_and(CASE payload WHEN '\"two\"' THEN state = 'dead' AND lost = 2 ELSE state <> 'dead' AND lost >= 6 END) FROM fairq.tasks('own')") eq 't';
+		},
+		60),
+	'max_lost 0 of the queue, and max_lost of the task')
+  or diag(sql($node, "SELECT payload, state, lost FROM fairq.tasks('own')"));
 
 # backoff_base 0: at once, behind what came meanwhile.
 sql($node, <<'SQL');
@@ -564,7 +577,10 @@ SQL
 my $left = 0;
 foreach my $try (1 .. 20)
 {
+	# Lost twice they would come alone.
 	sql($node, <<"SQL");
+UPDATE fairq.q_busy SET lost = NULL;
+UPDATE fairq.q_few SET lost = NULL;
 SELECT count(*) FROM fairq.claim('busy', 15000, lease => '300 ms');
 SELECT count(*) FROM fairq.claim('few', lease => '350 ms');
 SQL
@@ -598,7 +614,7 @@ SQL
 	soon_in_state('hands', 'ready', 6, 'a row was locked: it is put back', $patient);
 	$user->quit;
 
-	# Its group has not paid for the attempts in vain.
+	# Its group has not paid for what was in vain.
 	sql($node, "SELECT fairq.pop('hands', 6); SELECT fairq.enqueue('hands', '1', group_key => g) FROM generate_series(1, 5), unnest('{a,b}'::text[]) g");
 	my ($worst, %n) = (0, a => 0, b => 0);
 	foreach my $group (column($node, "SELECT group_key FROM fairq.claim('hands', 10)"))
@@ -613,12 +629,12 @@ SQL
 sql($node, <<'SQL');
 SELECT fairq.create_queue('fails', backoff_base => '0');
 CREATE SEQUENCE tries;
-CREATE FUNCTION refuse(attempts int) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION refuse(lost int) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-	IF attempts > 0 THEN PERFORM nextval('public.tries'); END IF;
-	RETURN attempts = 0;
+	IF lost > 0 THEN PERFORM nextval('public.tries'); END IF;
+	RETURN coalesce(lost, 0) = 0;
 END $$;
-ALTER TABLE fairq.q_fails ADD CONSTRAINT no_attempts CHECK (public.refuse(attempts));
+ALTER TABLE fairq.q_fails ADD CONSTRAINT no_losses CHECK (public.refuse(lost));
 SELECT fairq.enqueue('fails', '1');
 SQL
 my $offset = -s $node->logfile;
@@ -626,13 +642,13 @@ sql($node, "SELECT FROM fairq.claim('fails', lease => '100 ms')");
 ok(wait_for(sub { sql($node, 'SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM tries') >= 2 }, $patient), 'a queue cannot be maintained: it is tried again');
 sql($node, "SELECT put('y', 1, soon(100))");
 soon_in_state('y', 'ready', 10, 'a queue cannot be maintained: another one is');
-is(sql($node, "SELECT state || attempts FROM fairq.tasks('fails')"), 'leased0', 'a queue cannot be maintained: its task is still there');
+is(sql($node, "SELECT state || lost FROM fairq.tasks('fails')"), 'leased0', 'a queue cannot be maintained: its task is still there');
 {
 	my $log = PostgreSQL::Test::Utils::slurp_file($node->logfile, $offset);
 	is(() = $log =~ /(ERROR|WARNING):/g, 1, 'a queue cannot be maintained: one warning in the log');
-	like($log, qr/no_attempts/, 'a queue cannot be maintained: the log says why');
+	like($log, qr/no_losses/, 'a queue cannot be maintained: the log says why');
 }
-sql($node, 'ALTER TABLE fairq.q_fails DROP CONSTRAINT no_attempts');
+sql($node, 'ALTER TABLE fairq.q_fails DROP CONSTRAINT no_losses');
 soon_in_state('fails', 'ready', 1, 'a queue was mended: it is maintained', $patient);
 is(sql($node, "SELECT attempt FROM fairq.claim('fails')"), 2, 'a queue was mended: its task can be claimed');
 
@@ -648,7 +664,7 @@ $node->wait_for_log(qr/not_ready/, $offset);
 foreach my $n (1 .. 3)
 {
 	my $id = sql($node, "SELECT id FROM fairq.claim('stuck', lease => '100 ms')");
-	ok(wait_for(sub { sql($node, "SELECT state || attempts FROM fairq.get_task('stuck', $id)") eq 'ready1' }, $soon),
+	ok(wait_for(sub { sql($node, "SELECT state || lost FROM fairq.get_task('stuck', $id)") eq 'ready1' }, $soon),
 		"a task cannot be made ready: lease $n runs out all the same");
 }
 sql($node, 'ALTER TABLE fairq.q_stuck DROP CONSTRAINT not_ready');

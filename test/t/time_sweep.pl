@@ -15,9 +15,9 @@
 #   by the hand: tasks are not found by the first, third, or last part;
 # - is_overlooked(): leave out a state: those tasks are not found; do not look
 #   into the window, or for leases: tasks are taken for lost under load;
-# - mend at once what look_at_ids() suspects: the same;
+# - mend at once what look_at_ids() misses: the same;
 # - judge(): do not ask since when somebody has had tasks in his hands: tasks are taken
-#   for lost when their claimer is stopped; or never say SUSPECT_AGAIN: the same, in
+#   for lost when their claimer is stopped; or never say MISSING_AGAIN: the same, in
 #   every other run;
 # - set sweep->done to 0 with each record: the reading grows;
 # - is_wanted(): always true: it does not sleep.
@@ -328,7 +328,7 @@ my $swept = swept();
 foreach my $turn (1 .. 14)
 {
 	kill 'STOP', $pid;
-	# Longer than a suspect waits for; the sweep does not wait for this process.
+	# Longer than a missing task waits for; the sweep does not wait for this process.
 	usleep(700_000);
 	my $stopped = switches($pid);
 	kill 'CONT', $pid;

@@ -221,7 +221,7 @@ SQL
 my $ready = sub {
 	my ($seconds, @queues) = @_;
 	my $each = join(' UNION ALL ',
-		map { "SELECT (SELECT count(*) FROM fairq.q_a$_ WHERE state = 'r' AND (attempts = 1 OR run_at IS NOT NULL)) AS n" } @queues);
+		map { "SELECT (SELECT count(*) FROM fairq.q_a$_ WHERE state = 'r' AND (lost = 1 OR run_at IS NOT NULL)) AS n" } @queues);
 
 	return within($seconds, "SELECT bool_and(n = 2) FROM ($each) x");
 };
@@ -301,7 +301,7 @@ SQL
 	ok(defined within($patient, "SELECT count(*) = 1 FROM fairq.claim('free', lease => '1 h') WHERE attempt = 2"),
 		'sessions over whose queue is locked keep no other waiting');
 	$s->safe('COMMIT');
-	ok(defined within($patient, "SELECT count(*) = 70 AND (SELECT count(*) = 0 FROM fairq.sessions) FROM fairq.q_stuck WHERE state = 'r' AND attempts = 1"),
+	ok(defined within($patient, "SELECT count(*) = 70 AND (SELECT count(*) = 0 FROM fairq.sessions) FROM fairq.q_stuck WHERE state = 'r' AND lost = 1"),
 		'and are served when it is free, and forgotten');
 	sql($node, "SELECT fairq.drop_queue('stuck'), fairq.drop_queue('free')");
 }

@@ -62,7 +62,7 @@ ok(wait_for(sub { sql($node, 'SELECT count(*) FROM fairq.sessions WHERE alive_un
 rests('a session is over, and there is no queue');
 
 sql($node, <<'SQL');
-SELECT fairq.create_queue('q', backoff_base => '0', max_attempts => 0);
+SELECT fairq.create_queue('q', backoff_base => '0', max_attempts => 0, max_lost => 0);
 SELECT fairq.enqueue('q', '1');
 SQL
 
@@ -70,7 +70,8 @@ sub put_back
 {
 	my ($name) = @_;
 
-	ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('q', 'leased')") eq '0' }, 30), "$name: the task is put back");
+	# A suspect, which it is soon, is ready only when it has a place.
+	ok(wait_for(sub { sql($node, "SELECT count(*) FROM fairq.tasks('q', 'ready')") eq '1' }, 30), "$name: the task is put back");
 	return;
 }
 

@@ -43,8 +43,8 @@ sub awaiters
 	return eval { decode_json($out) } || die "no report: $out\n$err";
 }
 
-sql($node, "SELECT fairq.create_queue(q, keep_done => '1 day', lease => '1 h', max_attempts => 1) FROM unnest('{many,rounds,archived}'::text[]) q;
-	SELECT fairq.create_queue('bare', lease => '1 h', max_attempts => 1)");
+sql($node, "SELECT fairq.create_queue(q, keep_done => '1 day', lease => '1 h', max_attempts => 1, max_lost => 1) FROM unnest('{many,rounds,archived}'::text[]) q;
+	SELECT fairq.create_queue('bare', lease => '1 h', max_attempts => 1, max_lost => 1)");
 
 #
 # A thousand
@@ -129,7 +129,7 @@ is($timed_out[0], 'scheduled', 'a look does not wait');
 my $dead = enqueue('bare');
 sql($node, "SELECT count(*) FROM fairq.claim('bare', lease => '1 s')");
 awaits($session, 'bare', $dead);
-like($session->query("SELECT 'next'"), qr/dead\|\|lease expired/, 'a lease runs out: the task is dead');
+like($session->query("SELECT 'next'"), qr/dead\|\|lost 1 time, .*: lease expired/, 'a lease runs out: the task is dead');
 my $expired = enqueue('bare', "expires_at => clock_timestamp() + interval '1 s'");
 awaits($session, 'bare', $expired);
 like($session->query("SELECT 'next'"), qr/expired/, 'the worker ends a task that has expired');

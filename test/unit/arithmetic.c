@@ -2,7 +2,8 @@
  *
  * arithmetic.c
  *	  Tests of arithmetic that SQL cannot reach: virtual time, the bucket of an
- *	  address, the ends of lanes, histograms and rates.  Prints TAP; test/unit/run.sh builds it.
+ *	  address, the ends of lanes, histograms and rates, ids of groups.  Prints TAP;
+ *	  test/unit/run.sh builds it.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,6 +12,7 @@
 #include <math.h>
 
 #include "common/address.h"
+#include "common/group_id.h"
 #include "common/virtual_time.h"
 #include "shmem/stats.h"
 
@@ -261,16 +263,64 @@ test_lanes(void)
 	   "also of the last bucket and class");
 }
 
+/* The published vectors of SipHash-2-4-128, and what "openssl mac" says. */
+static void
+test_group_ids(void)
+{
+	const struct
+	{
+		const char *key;
+		int			len;
+		const char *id;
+	}			known[] = {
+		{"", 0, "a3817f04ba25a8e66df67214c7550293"},
+		{"\0", 1, "da87c1d86b99af44347659119b22fc45"},
+		{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 64,
+		"f42a58572eb57ae62ad7af0d872dc53d"},
+		{"tenant \xc3\xbc 1234567", 17, "0779696e98bc088903346fde1edf80d0"}
+	};
+	static const char digits[] = "0123456789abcdef";
+	bool		right = true;
+
+	for (int i = 0; i < (int) lengthof(known); i++)
+	{
+		pg_uuid_t	id;
+		char		hex[2 * UUID_LEN + 1];
+
+		group_id(known[i].key, known[i].len, &id);
+		for (int j = 0; j < UUID_LEN; j++)
+		{
+			hex[2 * j] = digits[id.data[j] >> 4];
+			hex[2 * j + 1] = digits[id.data[j] & 15];
+		}
+		hex[2 * UUID_LEN] = '\0';
+		right &= (strcmp(hex, known[i].id) == 0);
+	}
+	ok(right, "the id of a group is SipHash-2-4-128 of its key");
+}
+
 static void
 test_histograms(void)
 {
 	bool		ascending = true;
+	bool		exact = true;
 	bool		held = true;
 	bool		narrow = true;
 
 	for (int i = 1; i < STATS_BUCKETS; i++)
 		ascending &= (stats_bucket_top(i) > stats_bucket_top(i - 1));
 	ok(ascending, "the buckets of a histogram ascend");
+	for (int i = 0; i < STATS_BOUNDS; i++)
+	{
+		int64		bound = INT64CONST(1) << stats_bound_power(i);
+		int			bucket = stats_bucket(bound);
+
+		exact &= (stats_bucket_top(bucket - 1) == bound - 1);
+		ascending &= (i == 0 || stats_bound_power(i) > stats_bound_power(i - 1));
+	}
+	ok(exact && ascending && stats_bound_power(0) == 10 && stats_bound_power(3) == 16 &&
+	   stats_bound_power(15) == 28 && stats_bound_power(STATS_BOUNDS - 1) == 34,
+	   "a bucket begins at each bound, from a millisecond to five hours");
 	for (int i = 0; i < 1000000; i++)
 	{
 		int64		value = (int64) random_power(0, 14.75);
@@ -346,6 +396,7 @@ main(void)
 	test_virtual_time();
 	test_bucket_of();
 	test_lanes();
+	test_group_ids();
 	test_histograms();
 	test_rates();
 	printf("1..%d\n", tests);

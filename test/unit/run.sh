@@ -17,7 +17,7 @@ $("$pg_config" --cc) -O1 -g -Wall -Wextra -Wno-unused-parameter -fwrapv \
 	-ffunction-sections -fdata-sections -Wl,--gc-sections \
 	-Isrc -I"$("$pg_config" --includedir-server)" \
 	-o "$build/arithmetic" \
-	test/unit/arithmetic.c src/common/address.c src/common/virtual_time.c -lm
+	test/unit/arithmetic.c src/common/address.c src/common/group_id.c src/common/virtual_time.c -lm
 status=0
 "$build/arithmetic" || status=1
 "${FAIRQ_PYTHON:-python3}" test/unit/house.py . || status=1

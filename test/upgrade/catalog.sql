@@ -1,5 +1,5 @@
 -- What the extension consists of, and what a queue's table does: a line for each
--- fact, without oids and without what columns were dropped. test/t/admin_upgrade.pl
+-- fact, without oids and without what columns were dropped. test/t/lib/FairqUpgrade.pm
 -- compares a database that was updated with a new one.
 \pset tuples_only on
 \pset format unaligned
@@ -8,7 +8,7 @@ CREATE TEMP VIEW members AS
     SELECT classid, objid, refobjid AS extension, pg_catalog.pg_describe_object(classid, objid, 0) AS what
         FROM pg_catalog.pg_depend
         WHERE refclassid = 'pg_catalog.pg_extension'::regclass AND deptype = 'e'
-            AND refobjid = (SELECT oid FROM pg_catalog.pg_extension WHERE extname = 'pgfairq');
+            AND refobjid = (SELECT oid FROM pg_catalog.pg_extension WHERE extname = :'extension');
 -- The extension's, and those of the queue that the test names.
 CREATE TEMP VIEW relations AS
     SELECT c.* FROM pg_catalog.pg_class c WHERE oid IN (SELECT objid FROM pg_temp.members WHERE classid = 'pg_catalog.pg_class'::regclass)
@@ -22,7 +22,7 @@ SELECT 'member: ' || what || ': ' || coalesce(pg_catalog.obj_description(objid, 
     FROM pg_temp.members ORDER BY what COLLATE "C";
 SELECT 'extension: ' || pg_catalog.row_to_json(e)::text
     FROM (SELECT extversion, extrelocatable, extnamespace::regnamespace, extconfig::regclass[], extcondition
-          FROM pg_catalog.pg_extension WHERE extname = 'pgfairq') e;
+          FROM pg_catalog.pg_extension WHERE extname = :'extension') e;
 SELECT 'function: ' || pg_catalog.pg_get_functiondef(p.oid) || ' owner ' || proowner::regrole || ' for ' || coalesce(proacl::text, '-')
     FROM pg_catalog.pg_proc p WHERE oid IN (SELECT objid FROM pg_temp.members WHERE classid = 'pg_catalog.pg_proc'::regclass)
     ORDER BY p.oid::regprocedure::text COLLATE "C";

@@ -6,6 +6,8 @@ export interface QueueSettings {
   buckets?: number;
   lease?: Duration;
   maxAttempts?: number;
+  /** After how many lost leases a task is dead; 0: no limit. */
+  maxLost?: number;
   backoffBase?: Duration;
   backoffMax?: Duration;
   backoffJitter?: number;
@@ -44,6 +46,7 @@ const SETTINGS: Arguments = {
   buckets: { argument: 'buckets', type: 'int' },
   lease: { argument: 'lease', type: 'interval' },
   maxAttempts: { argument: 'max_attempts', type: 'int' },
+  maxLost: { argument: 'max_lost', type: 'int' },
   backoffBase: { argument: 'backoff_base', type: 'interval' },
   backoffMax: { argument: 'backoff_max', type: 'interval' },
   backoffJitter: { argument: 'backoff_jitter', type: 'float8' },

@@ -27,7 +27,9 @@ export interface TaskOptions {
   lease?: Duration;
   /** What travels with the payload, such as a trace id. */
   headers?: Record<string, unknown>;
-  /** What kind of task it is, for `task.name`. Kept in the header `task`, as the Python library does. */
+  /** After how many lost leases the task is dead, in place of the queue's; 0: no limit. */
+  maxLost?: number;
+  /** What kind of task it is, for `task.name`: 1 to 100 bytes. */
   name?: string;
   /** Not begun then or later. `'infinity'`: never expires. */
   expiresAt?: Moment;
@@ -38,11 +40,11 @@ export interface TaskOptions {
 }
 
 const TASK_OPTIONS = ['group', 'priority', 'cost', 'delay', 'runAt', 'uniqueKey', 'onDuplicate', 'uniqueFor', 'maxAttempts',
-  'lease', 'headers', 'name', 'expiresAt', 'after', 'onDead'] as const;
+  'lease', 'headers', 'name', 'maxLost', 'expiresAt', 'after', 'onDead'] as const;
 
 /** The same for a topic, and for each of many; a column is an array for the server then. */
 type Column = 'payload' | 'group' | 'priority' | 'cost' | 'runAt' | 'uniqueKey' | 'onDuplicate' | 'maxAttempts' | 'lease' |
-  'headers' | 'expiresAt' | 'uniqueFor' | 'delay' | 'after' | 'onDead';
+  'headers' | 'expiresAt' | 'uniqueFor' | 'delay' | 'name' | 'maxLost' | 'after' | 'onDead';
 
 const ARGUMENTS: Record<Column, { argument: string; type: string }> = {
   payload: { argument: 'payload', type: 'jsonb' },
@@ -58,6 +60,8 @@ const ARGUMENTS: Record<Column, { argument: string; type: string }> = {
   expiresAt: { argument: 'expires_at', type: 'timestamptz' },
   uniqueFor: { argument: 'unique_for', type: 'interval' },
   delay: { argument: 'delay', type: 'interval' },
+  name: { argument: 'name', type: 'text' },
+  maxLost: { argument: 'max_lost', type: 'int' },
   after: { argument: 'after', type: 'bigint[]' },
   onDead: { argument: 'on_dead', type: 'text' },
 };
@@ -74,9 +78,9 @@ export const ENQUEUE = new Statement(`SELECT fairq.enqueue($1, ${call(COLUMNS, p
 export const PUBLISH = new Statement(`SELECT fairq.publish($1, ${call(TOPIC_COLUMNS, placeholder)})`);
 
 /** What the server does fastest, for tasks that say no more than this. */
-const FAST: Column[] = ['payload', 'group', 'priority', 'cost', 'runAt', 'uniqueKey'];
+const FAST: Column[] = ['payload', 'group', 'priority', 'cost', 'runAt', 'uniqueKey', 'name'];
 export const ENQUEUE_MANY = new Statement(`SELECT n, id FROM unnest(fairq.enqueue_many($1, $2::jsonb[], $3::text[],
-  $4::bigint[], $5::float8[], $6::timestamptz[], $7::text[])) WITH ORDINALITY AS t (id, n)`);
+  $4::bigint[], $5::float8[], $6::timestamptz[], $7::text[], names => $8::text[])) WITH ORDINALITY AS t (id, n)`);
 
 /** Keys are taken in their order, so that two calls do not wait for each other in a circle. Arrays travel as texts. */
 export const ENQUEUE_EACH = new Statement(`SELECT n, fairq.enqueue($1, ${call(COLUMNS, (column) =>
@@ -89,7 +93,7 @@ export const ENQUEUE_EACH = new Statement(`SELECT n, fairq.enqueue($1, ${call(CO
 /** The arguments after the queue, or the topic, in the order of the columns. */
 function texts(what: string, data: unknown, options: TaskOptions, others: readonly string[]): Record<Column, string | null> {
   checkOptions(what, options, [...TASK_OPTIONS, ...others]);
-  const text = (key: 'uniqueKey' | 'onDuplicate' | 'onDead'): string | null => {
+  const text = (key: 'uniqueKey' | 'onDuplicate' | 'onDead' | 'name'): string | null => {
     const value = options[key];
     if (value !== undefined && typeof value !== 'string') throw new TypeError(`${key} of ${what} is no text`);
     return value ?? null;
@@ -104,22 +108,22 @@ function texts(what: string, data: unknown, options: TaskOptions, others: readon
     onDuplicate: text('onDuplicate'),
     maxAttempts: optionalNumber(`maxAttempts of ${what}`, options.maxAttempts),
     lease: durationText(`the lease of ${what}`, options.lease),
-    headers: headersText(what, options),
+    headers: headersText(what, options.headers),
     expiresAt: momentText(`expiresAt of ${what}`, options.expiresAt),
     uniqueFor: durationText(`uniqueFor of ${what}`, options.uniqueFor),
     delay: durationText(`the delay of ${what}`, options.delay),
+    name: text('name'),
+    maxLost: optionalNumber(`maxLost of ${what}`, options.maxLost),
     after: options.after === undefined ? null : `{${options.after.map((id) => idText(`after of ${what}`, id)).join(',')}}`,
     onDead: text('onDead'),
   };
 }
 
-function headersText(what: string, { headers, name }: TaskOptions): string | null {
+function headersText(what: string, headers: TaskOptions['headers']): string | null {
   if (headers !== undefined && (typeof headers !== 'object' || headers === null || Array.isArray(headers))) {
     throw new TypeError(`the headers of ${what} are no object`);
   }
-  if (name === undefined) return headers === undefined ? null : jsonText(`the headers of ${what}`, headers);
-  if (typeof name !== 'string') throw new TypeError(`the name of ${what} is no text`);
-  return jsonText(`the headers of ${what}`, { ...headers, task: name });
+  return headers === undefined ? null : jsonText(`the headers of ${what}`, headers);
 }
 
 export function enqueueValues(queue: string, data: unknown, options: TaskOptions): unknown[] {

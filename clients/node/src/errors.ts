@@ -48,6 +48,21 @@ export class RetryLater extends FairqError {
   }
 }
 
+/** Thrown by a handler: the attempt failed, and no other one would fare better. The task is dead at once. */
+export class Unrecoverable extends FairqError {}
+
+/** A class of errors, such as `TypeError`. */
+export type ErrorClass = abstract new (...parameters: never[]) => Error;
+
+/** Classes of errors, as an option has them. */
+export function errorClasses(name: string, given: readonly ErrorClass[]): readonly ErrorClass[] {
+  const isError = (one: unknown): boolean => typeof one === 'function' && (one === Error || one.prototype instanceof Error);
+  if (!Array.isArray(given) || !given.every(isError)) {
+    throw new TypeError(`${name} is a list of classes of errors, like [TypeError, RangeError]`);
+  }
+  return [...given];
+}
+
 const LONGEST_ERROR = 8000;
 
 /**

@@ -15,7 +15,7 @@ const STATS = new Statement(`SELECT enqueue_rate, claim_rate, ack_rate,
   extract(epoch FROM run_p99) * 1000, enqueued, acked, nacked, dead_total FROM fairq.queue_stats WHERE queue = $1`);
 const PEEK = new Statement(`SELECT ${TASK_COLUMNS} FROM fairq.peek($1, $2)`);
 const GET = new Statement(`SELECT ${STATUS_COLUMNS} FROM fairq.get_task($1, $2)`);
-const LIST = new Statement(`SELECT ${STATUS_COLUMNS} FROM fairq.tasks($1, $2, $3) ORDER BY id LIMIT $4`);
+const LIST = new Statement(`SELECT ${STATUS_COLUMNS} FROM fairq.tasks($1, $2, $3, $5) ORDER BY id LIMIT $4`);
 const POSITION = new Statement(`SELECT (p).ahead, extract(epoch FROM (p).starts_at) * 1000, (p).exact, (p).state
   FROM (SELECT fairq.get_task_position($1, $2) AS p OFFSET 0) t`);
 const OUTCOME = new Statement(`SELECT (o).state, (o).result, (o).last_error, extract(epoch FROM (o).done_at) * 1000
@@ -178,12 +178,12 @@ export class Queue<Data = unknown, Result = unknown> {
     return row ? statusOf<Data>(this.name, row) : null;
   }
 
-  /** Tasks by state and group, by id. Reads the whole table of the queue. */
-  async list(options: { state?: State; group?: GroupKey; limit?: number } = {}): Promise<TaskStatus<Data>[]> {
-    checkOptions('list()', options, ['state', 'group', 'limit']);
+  /** Tasks by state, group and name, by id. Reads the whole table of the queue. */
+  async list(options: { state?: State; group?: GroupKey; name?: string; limit?: number } = {}): Promise<TaskStatus<Data>[]> {
+    checkOptions('list()', options, ['state', 'group', 'name', 'limit']);
     const rows = await this.database.ask(LIST, [this.name, options.state ?? null,
       options.group === undefined ? null : namedGroup('the group of list()', options.group),
-      wholeNumber('the limit of list()', options.limit ?? 100, 1, 1_000_000)]);
+      wholeNumber('the limit of list()', options.limit ?? 100, 1, 1_000_000), options.name ?? null]);
     return rows.map((row) => statusOf<Data>(this.name, row));
   }
 

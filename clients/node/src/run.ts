@@ -1,5 +1,5 @@
 import { Statement, Database, ask } from './database';
-import { FairqError, LeaseLost, Snooze } from './errors';
+import { FairqError, LeaseLost, Snooze, Unrecoverable } from './errors';
 import { Held, Session } from './session';
 import { Task } from './task';
 import { Transaction } from './transaction';
@@ -19,6 +19,8 @@ export interface TaskContext {
   readonly signal: AbortSignal;
   /** Ends the handler: the task comes again after the delay, and no attempt is counted. */
   snooze(delay: Duration): never;
+  /** Ends the handler: the attempt failed, and no other one would fare better. The task is dead at once. */
+  fail(error: string | Error): never;
   /** Makes sure that the task is still ours; with a `lease` that ends then, unless the session does before. */
   extend(lease?: Duration): Promise<Date>;
   /** Notes how far the task is, for `queue.get(id)`. Any JSON. */
@@ -73,12 +75,18 @@ export class Run<Data> implements Held, TaskContext {
     };
   }
 
+  get fail(): (error: string | Error) => never {
+    return (error) => {
+      throw error instanceof Error ? new Unrecoverable(error.message, { cause: error }) : new Unrecoverable(String(error));
+    };
+  }
+
   get extend(): (lease?: Duration) => Promise<Date> {
     return async (lease) => {
       this.mustRun('extend()');
       const [[until]] = await this.database.ask(EXTEND, [this.receipt, durationText('the lease of extend()', lease)]);
       if (until === null) {
-        this.lose(new LeaseLost(`the lease of task ${this.task.id} is lost`));
+        this.lose(new LeaseLost(`the lease of ${String(this.task)} is lost`));
         throw this.lostBecause;
       }
       return new Date(Number(until));
@@ -94,7 +102,7 @@ export class Run<Data> implements Held, TaskContext {
 
   private mustRun(what: string): void {
     if (this.lostBecause) throw this.lostBecause;
-    if (this.state !== 'running') throw new FairqError(`${what} of task ${this.task.id} was called after its handler had ended`);
+    if (this.state !== 'running') throw new FairqError(`${what} of ${String(this.task)} was called after its handler had ended`);
   }
 
   /** Stops the handler's transaction, and tells the handler. */

@@ -8,6 +8,7 @@ const ACK_RESULTS = new Statement(`SELECT r FROM unnest($1::uuid[], $2::jsonb[])
   WHERE fairq.ack(r, result)`);
 const NACK = new Statement(`SELECT r FROM unnest($1::uuid[], $2::text[], $3::interval[]) AS t (r, error, delay)
   WHERE fairq.nack(r, error, delay)`);
+const NACK_FINAL = new Statement('SELECT fairq.nack_many($1, $2, final => true)');
 const RELEASE = new Statement(`SELECT r FROM unnest($1::uuid[], $2::interval[]) AS t (r, delay)
   WHERE fairq.release(r, delay)`);
 
@@ -17,6 +18,8 @@ const MOST_AT_ONCE = 1000;
 export type Verdict =
   | { kind: 'ack'; result: string | null }
   | { kind: 'nack'; error: string; delay: string | null }
+  /** No other attempt would fare better. */
+  | { kind: 'final'; error: string }
   | { kind: 'release'; delay: string };
 
 /** What is to be settled, and who wants to know. */
@@ -112,6 +115,8 @@ export class Settler {
       case 'nack': return this.ask(NACK, [receipts,
         arrayText(batch.map(({ verdict }) => (verdict.kind === 'nack' ? verdict.error : null))),
         arrayText(batch.map(({ verdict }) => (verdict.kind === 'nack' ? verdict.delay : null)))]);
+      case 'final': return this.ask(NACK_FINAL, [receipts,
+        arrayText(batch.map(({ verdict }) => (verdict.kind === 'final' ? verdict.error : null)))]);
       default: return this.ask(RELEASE, [receipts,
         arrayText(batch.map(({ verdict }) => (verdict.kind === 'release' ? verdict.delay : null)))]);
     }
@@ -122,6 +127,6 @@ export class Settler {
   }
 }
 
-function kindOf({ verdict }: Settlement): 'ack' | 'result' | 'nack' | 'release' {
+function kindOf({ verdict }: Settlement): 'ack' | 'result' | 'nack' | 'final' | 'release' {
   return verdict.kind === 'ack' && verdict.result !== null ? 'result' : verdict.kind;
 }

@@ -3,10 +3,10 @@ import { dateOf } from './values';
 
 /** The columns of `fairq.task` that a task is made of; times in milliseconds. */
 export const TASK_COLUMNS = `id, group_key, payload, headers, attempt, priority,
-  extract(epoch FROM enqueued_at) * 1000, extract(epoch FROM expires_at) * 1000`;
+  extract(epoch FROM enqueued_at) * 1000, extract(epoch FROM expires_at) * 1000, name`;
 
 /** The place of the first column after them. */
-export const AFTER_TASK = 8;
+export const AFTER_TASK = 9;
 
 /** A task as a handler gets it, and as `peek` shows it. Its JSON is read when it is asked for. */
 export class Task<Data = unknown> {
@@ -46,9 +46,9 @@ export class Task<Data = unknown> {
     return this.parsed.headers as Record<string, unknown> | null;
   }
 
-  /** What kind of task it is: the option `name` of `add`, kept in the header `task`. */
+  /** What kind of task it is: the option `name` of `add`; earlier versions kept it in the header `task`. */
   get name(): string {
-    const name = this.headers?.task;
+    const name = this.row[8] ?? this.headers?.task;
     return typeof name === 'string' ? name : '';
   }
 
@@ -58,6 +58,11 @@ export class Task<Data = unknown> {
 
   get expiresAt(): Date | null {
     return dateOf(this.row[7]);
+  }
+
+  /** For messages: its id and its name. */
+  toString(): string {
+    return `task ${this.id}${this.name === '' ? '' : ` (${JSON.stringify(this.name.slice(0, 100))})`}`;
   }
 
   toJSON(): object {

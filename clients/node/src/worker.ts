@@ -3,7 +3,10 @@ import { hostname } from 'node:os';
 import * as pg from 'pg';
 import { Claimed, Claims } from './claims';
 import { Connection, Database, Statement } from './database';
-import { FairqError, LeaseLost, RetryLater, Snooze, WorkerClosed, errorText, hopeless, isConnectionError, isHopeless } from './errors';
+import {
+  ErrorClass, FairqError, LeaseLost, RetryLater, Snooze, Unrecoverable, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError,
+  isHopeless,
+} from './errors';
 import { Run, TaskContext } from './run';
 import { Session } from './session';
 import { Settler, Verdict } from './settler';
@@ -39,6 +42,8 @@ export interface WorkerOptions {
   ttl?: number;
   /** With several queues: each is the first in its turn, in place of the order given. */
   rotate?: boolean;
+  /** Errors of the handler after which no other attempt would fare better: its task is dead at once. */
+  giveUpOn?: readonly ErrorClass[];
   /** Shown in `fairq.sessions`; the host and the process. */
   name?: string;
   /** Where the pool goes through a pooler in transaction mode: how to connect to the server itself. */
@@ -78,6 +83,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private readonly prefetch: number;
   private readonly ttl: number;
   private readonly rotate: boolean;
+  private readonly giveUpOn: readonly ErrorClass[];
   private readonly direct: string | pg.ClientConfig | undefined;
   private readonly bell = new Bell();
   private readonly runs = new Set<Run<Data>>();
@@ -100,7 +106,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   constructor(connection: Connection, queues: string | readonly string[], handler: Handler<Data, Result>,
     options: WorkerOptions = {}) {
     super();
-    checkOptions('Worker', options, ['concurrency', 'prefetch', 'ttl', 'rotate', 'name', 'direct', 'prepare']);
+    checkOptions('Worker', options, ['concurrency', 'prefetch', 'ttl', 'rotate', 'giveUpOn', 'name', 'direct', 'prepare']);
     if (typeof handler !== 'function') throw new TypeError('the third argument of Worker is no function; give the handler of a task');
     this.queues = [...new Set((Array.isArray(queues) ? queues : [queues]).map(queueName))];
     wholeNumber('the number of queues', this.queues.length, 1, 32);
@@ -109,6 +115,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     this.prefetch = wholeNumber('prefetch', options.prefetch ?? 100, 0, 10_000);
     this.ttl = milliseconds('ttl', options.ttl ?? 30_000, 500);
     this.rotate = options.rotate ?? false;
+    this.giveUpOn = errorClasses('giveUpOn', options.giveUpOn ?? []);
     this.direct = options.direct;
     this.name = (options.name ?? `${hostname().slice(0, 40)} ${process.pid}`).replaceAll('\0', '');
     this.database = new Database(connection, options.prepare ?? options.direct === undefined);
@@ -322,7 +329,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     const mine = await tx.commit(run.receipt, result);
     run.over();
     if (mine) this.tell('completed', run.task, value);
-    else this.onLost(run, new LeaseLost(`the lease of task ${run.task.id} was lost, and its transaction is rolled back`));
+    else this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, and its transaction is rolled back`));
   }
 
   private async fail(run: Run<Data>, error: unknown): Promise<void> {
@@ -330,11 +337,11 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     await run.usedTx?.rollback();
     let verdict: Verdict;
     try {
-      verdict = verdictOf(error);
-    } catch (wrong) { // a delay that is none
-      verdict = verdictOf(error = wrong);
+      verdict = verdictOf(error, this.giveUpOn);
+    } catch (wrong) { // a delay that is none, or an error that throws when it is looked at
+      verdict = { kind: 'nack', error: errorText(error = wrong), delay: null };
     }
-    this.settle(run, verdict, () => verdict.kind === 'nack' && this.tell('failed', run.task, error));
+    this.settle(run, verdict, () => verdict.kind !== 'release' && this.tell('failed', run.task, error));
   }
 
   private settle(run: Run<Data>, verdict: Verdict, done: () => void): void {
@@ -346,7 +353,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
         if (error !== undefined && verdict.kind !== 'release') return this.refused(run, verdict, error, done);
         run.over();
         if (mine) done();
-        else this.onLost(run, new LeaseLost(`the lease of task ${run.task.id} was lost, or it is not known whether it was settled`));
+        else this.onLost(run, new LeaseLost(`the lease of ${String(run.task)} was lost, or it is not known whether it was settled`));
       },
     });
   }
@@ -414,8 +421,12 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   }
 }
 
-function verdictOf(error: unknown): Verdict {
+/** An error that says itself what comes next is not looked for in giveUpOn. */
+function verdictOf(error: unknown, giveUpOn: readonly ErrorClass[]): Verdict {
   if (error instanceof Snooze) return { kind: 'release', delay: durationText('the delay of Snooze', error.delay) as string };
-  const delay = error instanceof RetryLater ? durationText('the delay of RetryLater', error.delay) : null;
-  return { kind: 'nack', error: errorText(error), delay };
+  if (error instanceof RetryLater) {
+    return { kind: 'nack', error: errorText(error), delay: durationText('the delay of RetryLater', error.delay) };
+  }
+  const final = error instanceof Unrecoverable || giveUpOn.some((one) => error instanceof one);
+  return final ? { kind: 'final', error: errorText(error) } : { kind: 'nack', error: errorText(error), delay: null };
 }

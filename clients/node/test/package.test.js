@@ -67,12 +67,16 @@ test('the examples of the page are typed and run, the worker with SIGTERM', asyn
 });
 
 test('types say what is wrong, and a module may import by name', async (t) => {
-  const good = `import { Queue, Worker, closeOnSignal, type Handler } from 'pgfairq';
+  const good = `import { Queue, Unrecoverable, Worker, closeOnSignal, type Handler } from 'pgfairq';
     import { Pool, Client } from 'pg';
     interface Mail { to: string }
-    export const handler: Handler<Mail, number> = async (task, { tx, signal, snooze, extend, progress }) => {
+    class Refused extends Unrecoverable {}
+    class Odd extends Error { constructor(readonly a: number, readonly b: string) { super(b); } }
+    export const handler: Handler<Mail, number> = async (task, { tx, signal, snooze, fail, extend, progress }) => {
       const to: string = task.data.to;
       if (signal.aborted) snooze('1 min');
+      if (to === '') fail(new RangeError('no address'));
+      if (to.length > 256) throw new Refused('too long', { cause: to });
       await progress({ to });
       const until: Date = await extend();
       const { rows } = await tx.query('SELECT 1 AS one');
@@ -82,7 +86,7 @@ test('types say what is wrong, and a module may import by name', async (t) => {
       const queue = new Queue<Mail, number>(pool, 'emails');
       const id: string = await queue.add({ to: 'x' }, { group: 1n, delay: '1 min', client, expiresAt: new Date() });
       const result: number | null = await queue.waitUntilFinished(id);
-      const worker = new Worker(pool, ['emails'], handler, { concurrency: 2, direct: { host: 'x' } });
+      const worker = new Worker(pool, ['emails'], handler, { concurrency: 2, direct: { host: 'x' }, giveUpOn: [TypeError, Odd, Refused] });
       worker.on('completed', (task, value) => { console.log(task.data.to.length, value.toFixed(), result); });
       closeOnSignal(worker, { timeout: 5 });
       await worker.run();
@@ -92,10 +96,12 @@ test('types say what is wrong, and a module may import by name', async (t) => {
   fs.writeFileSync(path.join(directory, 'good.ts'), `import { Queue, Worker } from 'pgfairq';
     new Queue<{ a: number }>('', 'q').add({ a: 'x' });
     new Queue('', 'q').add(1, { grup: 1 });
-    new Worker('', 'q', async () => {}).on('done', () => {});`);
+    new Worker('', 'q', async () => {}).on('done', () => {});
+    new Worker('', 'q', async () => {}, { giveUpOn: [Date] });
+    new Worker('', 'q', async (task, { fail }) => { fail(5); });`);
   assert.throws(() => tsc(directory), ({ stdout }) => {
     assert.deepStrictEqual([...stdout.matchAll(/good\.ts\((\d),\d+\): error (TS\d+)/g)].map(([, line, code]) => [line, code]),
-      [['2', 'TS2322'], ['3', 'TS2561'], ['4', 'TS2345']]);
+      [['2', 'TS2322'], ['3', 'TS2561'], ['4', 'TS2345'], ['5', 'TS2322'], ['6', 'TS2345']]);
     return true;
   });
   fs.writeFileSync(path.join(directory, 'module.mjs'), "import { Queue, Worker, Snooze } from 'pgfairq'; console.log(typeof Queue, typeof Worker, typeof Snooze);");

@@ -19,9 +19,9 @@ test('a task has what was said of it', async (t) => {
   const task = await queue.get(id);
   assert.match(id, /^\d+$/);
   assert.deepStrictEqual(task, {
-    id, queue: 'emails', state: 'scheduled', group: '100000000000000000000', data: { a: 1 }, headers: { trace: 'x', task: 'kind' },
+    id, queue: 'emails', state: 'scheduled', group: '100000000000000000000', data: { a: 1 }, headers: { trace: 'x' },
     priority: 7, cost: 2.5, attempts: 0, maxAttempts: 3, enqueuedAt: task.enqueuedAt, runAt, leaseUntil: null, uniqueKey: 'k',
-    lastError: null, expiresAt: new Date('2099-01-01'), progress: null,
+    lastError: null, expiresAt: new Date('2099-01-01'), progress: null, name: 'kind', lost: 0, maxLost: 5, history: [],
   });
   assert.strictEqual(await queue.add({ a: 2 }, { uniqueKey: 'k' }), id);
   assert.strictEqual(await queue.add({ a: 3 }, { uniqueKey: 'k', onDuplicate: 'replace', delay: 60_000 }), id);
@@ -74,11 +74,11 @@ test('many are added at once, in the order given, with whatever is said of each'
   assert.strictEqual(each[2], plain[2]);
   const tasks = await Promise.all(each.map((id) => queue.get(id)));
   assert.deepStrictEqual(tasks.map((task) => [task.data, task.state]), [['z', 'ready'], ['a', 'scheduled'], ['r', 'ready'], ['x', 'held']]);
-  assert.deepStrictEqual([tasks[0].headers, tasks[1].maxAttempts], [{ task: 'n' }, 2]);
+  assert.deepStrictEqual([tasks[0].name, tasks[0].headers, tasks[1].maxAttempts], ['n', null, 2]);
 
   const bulk = await queue.addBulk([{ name: 'welcome', data: { to: 'ann' }, opts: { group: 7 } }, { data: 'no name' }]);
   const [welcome, none] = await Promise.all(bulk.map((id) => queue.get(id)));
-  assert.deepStrictEqual([welcome.headers, welcome.group, none.headers], [{ task: 'welcome' }, '7', null]);
+  assert.deepStrictEqual([welcome.name, welcome.headers, welcome.group, none.name], ['welcome', null, '7', null]);
 
   const client = await pool.connect();
   await client.query('BEGIN');
@@ -172,7 +172,8 @@ test('schedules', async (t) => {
   await other.create();
   await other.schedule('other', '@daily');
   const schedules = await queue.schedules();
-  assert.deepStrictEqual(schedules.map(({ name, cron, active }) => [name, cron, active]), [['off', '@every 10 min', false], ['report', '30 2 * * *', true]]);
+  assert.deepStrictEqual(schedules.map(({ name, cron, active, taskName }) => [name, cron, active, taskName]),
+    [['off', '@every 10 min', false, null], ['report', '30 2 * * *', true, 'nightly']]);
   assert.deepStrictEqual(schedules[1].nextRun, next);
   await queue.schedule('soon', '* * * * * *', { data: 'tick', overlap: true });
   const [task] = await until('a tick', async () => {

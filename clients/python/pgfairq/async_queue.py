@@ -9,6 +9,7 @@ from psycopg import AsyncConnection
 
 from . import statements
 from .connections import AsyncGiven, AsyncSource, run_async
+from .errors import Exceptions
 from .handlers import H, Handled
 from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
 from .queue_base import QueueBase, result_of
@@ -36,7 +37,7 @@ class AsyncHandler(Handled[H]):
         return await self.queue.enqueue_many(payloads, connection=connection, **self._options(details))
 
     async def schedule(self, name: str, cron: str, payload: Any = None, **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
-        return await self.queue.schedule(name, cron, payload, **self._options(details))
+        return await self.queue.schedule(name, cron, payload, **self._options(details, "task_name"))
 
 
 class AsyncQueue(QueueBase[AsyncSource]):
@@ -91,11 +92,14 @@ class AsyncQueue(QueueBase[AsyncSource]):
 
     # -- handlers
 
-    def task(self, name: Optional[str] = None) -> Callable[[H], AsyncHandler[H]]:
-        """Decorator: the function handles the tasks of this name; without one, those that no other handles."""
+    def task(self, name: Optional[str] = None, *, give_up_on: Exceptions = ()) -> Callable[[H], AsyncHandler[H]]:
+        """Decorator: the function handles the tasks of this name; without one, those that no other handles.
+
+        give_up_on: exceptions after which no other attempt would fare better: its task is dead at once.
+        """
 
         def register(function: H) -> AsyncHandler[H]:
-            self.registry.add(name, function)
+            self.registry.add(name, function, give_up_on)
             return AsyncHandler(self, name, function)
 
         return register
@@ -119,9 +123,10 @@ class AsyncQueue(QueueBase[AsyncSource]):
     async def get(self, task: int) -> Optional[TaskStatus]:
         return await self._run(statements.get_task(self.name, task))
 
-    async def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000) -> List[TaskStatus]:
-        """Tasks of a state, of a group. Reads the whole table."""
-        return await self._run(statements.tasks(self.name, state, group, limit))
+    async def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000,
+              name: Optional[str] = None) -> List[TaskStatus]:
+        """Tasks of a state, of a group, of a name. Reads the whole table."""
+        return await self._run(statements.tasks(self.name, state, group, name, limit))
 
     async def dead(self, limit: int = 100) -> List[DeadTask]:
         return await self._run(statements.dead_tasks(self.name, limit))

@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Sequence, Set, Union
+from typing import Any, Deque, Dict, List, Optional, Sequence, Set, Tuple, Type, Union
 
 from .async_context import AsyncContext
 from .async_queue import AsyncQueue
@@ -15,7 +15,7 @@ from .async_session import AsyncSession
 from .async_settler import AsyncSettler
 from .connections import AsyncGiven, AsyncSource
 from .delivery import Delivery, Settlement, after_error, result_text
-from .errors import LeaseLost
+from .errors import Exceptions, LeaseLost
 from .pace import STALE, Backoff, Pace
 from .report import first_line
 from .values import Duration
@@ -34,8 +34,8 @@ class AsyncWorker(WorkerBase[AsyncSource]):
 
     def __init__(self, queues: Union[AsyncQueue, Sequence[AsyncQueue]], *, concurrency: int = 100, ttl: Duration = 30,
                  finish: Duration = 30, prefetch: int = 100, direct: Optional[AsyncGiven] = None, bound: bool = True,
-                 name: Optional[str] = None) -> None:
-        super().__init__(queues, AsyncQueue, Options(concurrency, ttl, finish, prefetch, bound, name))
+                 name: Optional[str] = None, give_up_on: Exceptions = ()) -> None:
+        super().__init__(queues, AsyncQueue, Options(concurrency, ttl, finish, prefetch, bound, name, give_up_on))
         self.direct = self.source if direct is None else AsyncSource(direct)
         self._run: Optional[AsyncRun] = None
         self._orders: List[bool] = []   # given before there is a run
@@ -286,9 +286,11 @@ class AsyncRun:
     async def _handle(self, delivery: Delivery, context: AsyncContext) -> Optional[Settlement]:
         """Run the handler. What is to be told to the server; None if its transaction has done so, or the lease is lost."""
         used = False
+        give_up_on: Tuple[Type[Exception], ...] = ()     # while there is no handler: another worker may have one
         try:
             context.headers = delivery.headers()
-            result = await self.worker.find(delivery.queue, context.headers)(delivery.payload(), context)
+            handler, give_up_on = self.worker.find(delivery, context.headers)
+            result = await handler(delivery.payload(), context)
             text = result_text(result)
             used = context._in_transaction
             if used:
@@ -301,7 +303,7 @@ class AsyncRun:
             if context.cancelled or isinstance(error, LeaseLost):
                 log.warning("%s: stopped, %s", delivery, context._lost or first_line(error))
                 return None
-            settlement = after_error(delivery, error)
+            settlement = after_error(delivery, error, give_up_on)
             settlement.doubtful = used
             tell_failed(settlement, error)
             return settlement

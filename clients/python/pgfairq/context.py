@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from datetime import datetime
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn, Optional, Union
 
 import psycopg
 from psycopg import Connection
@@ -14,7 +14,7 @@ from psycopg import Connection
 from . import statements
 from .connections import Source, run
 from .delivery import Delivery, moment
-from .errors import LeaseLost, NoConnection, Retry, Snooze
+from .errors import LeaseLost, NoConnection, Retry, Snooze, Unrecoverable
 from .pace import Backoff
 from .report import first_line
 from .values import Duration, json_text
@@ -37,6 +37,7 @@ class ContextBase:
 
     id: int = property(lambda self: self._delivery.id)  # type: ignore[assignment]
     queue: str = property(lambda self: self._delivery.queue)  # type: ignore[assignment]
+    name: Optional[str] = property(lambda self: self._delivery.name)  # type: ignore[assignment]
     group: str = property(lambda self: self._delivery.group)  # type: ignore[assignment]
     priority: int = property(lambda self: self._delivery.priority)  # type: ignore[assignment]
     attempt: int = property(lambda self: self._delivery.attempt)  # type: ignore[assignment]
@@ -69,6 +70,12 @@ class ContextBase:
     def retry(self, error: str = "retry", delay: Optional[Duration] = None) -> NoReturn:
         """Ends the handler: the attempt failed. The next one comes after the delay; None: the queue's backoff."""
         raise Retry(error, delay)
+
+    def fail(self, error: Union[str, BaseException] = "failed") -> NoReturn:
+        """Ends the handler: the attempt failed, and no other one would fare better. The task is dead at once."""
+        if isinstance(error, BaseException):
+            raise Unrecoverable(first_line(error)) from error
+        raise Unrecoverable(error)
 
     def _progress(self, value: Any) -> statements.Statement[bool]:
         self.check()

@@ -6,13 +6,13 @@ import json
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 from . import statements
-from .errors import NoConnection, Retry, Snooze
+from .errors import NoConnection, Retry, Snooze, Unrecoverable
 from .report import error_text, first_line
 from .statements import Statement
-from .values import Duration, duration, json_text, parse_json
+from .values import LONGEST_NAME, Duration, duration, json_text, parse_json
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -25,18 +25,18 @@ class Delivery:
     """One claimed task."""
 
     __slots__ = ("queue", "id", "receipt", "group", "priority", "attempt", "enqueued", "expires", "payload_text", "headers_text",
-                 "claimed", "session")
+                 "claimed", "session", "name")
 
     def __init__(self, row: Tuple[Any, ...], session: Any) -> None:
         (self.queue, self.id, self.receipt, self.group, self.priority, self.attempt, self.enqueued,
-         self.expires) = json.loads(row[0])
+         self.expires, self.name) = json.loads(row[0])
         self.payload_text: str = row[1]
         self.headers_text: Optional[str] = row[2]
         self.claimed = time.monotonic()
         self.session = session
 
     def __str__(self) -> str:
-        return f"task {self.id} of queue {self.queue!r}"
+        return f"task {self.id}{'' if self.name is None else f' ({self.name[:LONGEST_NAME]!r})'} of queue {self.queue!r}"
 
     def payload(self) -> Any:
         return parse_json(self.payload_text)
@@ -54,6 +54,7 @@ class Settlement:
     result: Optional[str] = None        # of an ack: JSON
     error: Optional[str] = None         # of a nack
     delay: Optional[Duration] = None    # of a nack or release
+    final: bool = False                 # of a nack: no other attempt would fare better
     doubtful: bool = False              # a transaction that has acknowledged may still be open at the server
     tries: int = 0
 
@@ -67,8 +68,8 @@ def result_text(result: Any) -> Optional[str]:
     return None if result is None else json_text(result, "the handler's result")
 
 
-def after_error(delivery: Delivery, error: BaseException) -> Settlement:
-    """What a handler's exception means for its task."""
+def after_error(delivery: Delivery, error: BaseException, give_up_on: Tuple[Type[Exception], ...] = ()) -> Settlement:
+    """What a handler's exception means for its task. One that says itself what comes next is not asked for in give_up_on."""
     try:
         if isinstance(error, NoConnection):
             return Settlement("release", delivery, delay=timedelta(seconds=1))
@@ -77,8 +78,8 @@ def after_error(delivery: Delivery, error: BaseException) -> Settlement:
         if isinstance(error, Retry):
             return Settlement("nack", delivery, error=error_text(error), delay=duration(error.delay, "the delay of a retry"))
     except (TypeError, ValueError) as wrong:
-        error = wrong
-    return Settlement("nack", delivery, error=error_text(error))
+        return Settlement("nack", delivery, error=error_text(wrong))
+    return Settlement("nack", delivery, error=error_text(error), final=isinstance(error, (Unrecoverable, *give_up_on)))
 
 
 def refused(settlement: Settlement, error: BaseException) -> Optional[Settlement]:
@@ -94,17 +95,17 @@ def batches(settlements: Sequence[Settlement]) -> Iterator[Tuple[Statement[List[
     """As few statements as there are kinds."""
     kinds: Dict[Tuple[Any, ...], List[Settlement]] = {}
     for settlement in settlements:
-        key: Tuple[Any, ...] = (settlement.kind, settlement.delay)
+        key: Tuple[Any, ...] = (settlement.kind, settlement.delay, settlement.final)
         if settlement.kind == "ack" and settlement.result is not None:
-            key = ("result", settlement.delivery.queue)
+            key = ("result", settlement.delivery.queue, False)
         kinds.setdefault(key, []).append(settlement)
-    for (kind, detail), some in kinds.items():
+    for (kind, detail, final), some in kinds.items():
         receipts = [settlement.receipt for settlement in some]
         if kind == "ack":
             yield statements.ack_many(receipts), some
         elif kind == "result":
             yield statements.ack_results(detail, [(settlement.receipt, settlement.result or "null") for settlement in some]), some
         elif kind == "nack":
-            yield statements.nack_many(receipts, [settlement.error or "" for settlement in some], detail), some
+            yield statements.nack_many(receipts, [settlement.error or "" for settlement in some], detail, final), some
         else:
             yield statements.release_many(receipts, detail), some

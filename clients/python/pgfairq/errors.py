@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Tuple, Type, Union
 
 from .values import Duration
 
 if TYPE_CHECKING:
     from .models import Outcome
+
+Exceptions = Union[Type[Exception], Sequence[Type[Exception]]]
+
+
+def exceptions(given: Any, name: str) -> Tuple[Type[Exception], ...]:
+    """Classes of exceptions: one, or several, as after `except`."""
+    some = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    for one in some:
+        if not (isinstance(one, type) and issubclass(one, Exception)):
+            raise TypeError(f"{name} takes classes of exceptions, like (ValueError, KeyError), not {one!r}")
+    return some
 
 
 class FairqError(Exception):
@@ -51,3 +62,7 @@ class Retry(Exception):
     def __init__(self, error: str = "retry", delay: Optional[Duration] = None) -> None:
         super().__init__(error)
         self.delay = delay
+
+
+class Unrecoverable(Exception):
+    """Raised by a handler: the attempt failed, and no other one would fare better. The task is dead at once."""

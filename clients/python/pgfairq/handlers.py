@@ -1,13 +1,14 @@
-"""Which function handles which task. The name of a handler travels in the header "task"."""
+"""Which function handles which task: the one of the task's name."""
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, Generic, Mapping, Optional, TypeVar
+from typing import Any, Callable, Dict, Generic, Mapping, NamedTuple, Optional, Tuple, Type, TypeVar
 
-from .values import text
+from .errors import Exceptions, exceptions
+from .values import task_name as checked
 
-HEADER = "task"
+HEADER = "task"     # where the name was before tasks had one
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -20,31 +21,34 @@ class NoHandler(LookupError):
     """The worker has no function for a task."""
 
 
+class Registered(NamedTuple):
+    function: Callable[..., Any]
+    give_up_on: Tuple[Type[Exception], ...]     # these make its task dead at once
+
+
 class Registry:
     """The handlers of a queue by name; None is the name of the one for all others."""
 
     def __init__(self, queue: str, is_async: bool) -> None:
         self.queue = queue
         self.is_async = is_async
-        self.handlers: Dict[Optional[str], Callable[..., Any]] = {}
+        self.handlers: Dict[Optional[str], Registered] = {}
 
-    def add(self, name: Optional[str], function: Callable[..., Any]) -> None:
+    def add(self, name: Optional[str], function: Callable[..., Any], give_up_on: Exceptions) -> None:
         if not callable(function):
             raise TypeError(f"a handler must be a function, not {function!r}; write @queue.task(\"name\"), with parentheses")
         if is_coroutine_function(function) != self.is_async:
             wanted = "a coroutine (async def)" if self.is_async else "a function, not a coroutine"
             raise TypeError(f"the handler {function!r} must be {wanted}; Queue has functions, AsyncQueue has coroutines")
         if name is not None:
-            text(name, "the name of a task")
+            checked(name, "the name of a task")
         if name in self.handlers:
             what = "a default handler" if name is None else f"a handler for task {name!r}"
-            raise ValueError(f"queue {self.queue!r} has {what} already: {self.handlers[name]!r}")
-        self.handlers[name] = function
+            raise ValueError(f"queue {self.queue!r} has {what} already: {self.handlers[name].function!r}")
+        self.handlers[name] = Registered(function, exceptions(give_up_on, "give_up_on"))
 
-    def find(self, headers: Any) -> Callable[..., Any]:
-        name = headers.get(HEADER) if isinstance(headers, dict) else None
-        handler = self.handlers.get(name) if isinstance(name, str) else None
-        handler = handler or self.handlers.get(None)
+    def find(self, name: Optional[str]) -> Registered:
+        handler = self.handlers.get(name) or self.handlers.get(None)
         if handler is None:
             named = f"named {name!r}" if name is not None else "without a name"
             raise NoHandler(f"this worker has no handler for a task {named} in queue {self.queue!r}; it has handlers for:"
@@ -52,12 +56,10 @@ class Registry:
         return handler
 
 
-def named_headers(name: Optional[str], headers: Optional[Mapping[str, Any]]) -> Optional[Mapping[str, Any]]:
-    if name is None:
-        return headers
-    if headers is not None and not isinstance(headers, Mapping):
-        raise TypeError(f"headers must be a dict, not {type(headers).__name__}: {headers!r}")
-    return {**(headers or {}), HEADER: name}
+def task_name(name: Optional[str], headers: Any) -> Optional[str]:
+    """Of a task, also of one that was enqueued by an earlier version."""
+    header = headers.get(HEADER) if name is None and isinstance(headers, dict) else name
+    return header if isinstance(header, str) else None
 
 
 class Handled(Generic[H]):
@@ -76,8 +78,5 @@ class Handled(Generic[H]):
     def __repr__(self) -> str:
         return f"<task {self.name!r} of queue {self.queue.name!r}>"
 
-    def _options(self, options: Mapping[str, Any]) -> Dict[str, Any]:
-        headers = options.get("headers")
-        if isinstance(headers, (list, tuple)):
-            return {**options, "headers": [named_headers(self.name, one) for one in headers]}
-        return {**options, "headers": named_headers(self.name, headers)}
+    def _options(self, options: Mapping[str, Any], option: str = "name") -> Dict[str, Any]:
+        return {**options} if self.name is None else {**options, option: self.name}

@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional, Tuple
+
+from .values import shown_json
+
+
+@dataclass(frozen=True)
+class TaskEnd:
+    """One end of a task that was a failure or a loss."""
+
+    at: datetime
+    attempt: int
+    end: str                # "failed" or "lost"
+    worker: str
+    seconds: float          # that it ran
+    error: Optional[str]
+
+
+def ends(history: Optional[str]) -> List[TaskEnd]:
+    """The ends that the server has noted, the earliest first. What else an owner has written there is left out."""
+    noted = shown_json(history)
+    found = []
+    for one in noted if isinstance(noted, list) else []:
+        try:
+            error = one.get("error")
+            # Python before 3.11 reads no fraction of a second but one with six digits.
+            at = re.sub(r"\.(\d+)", lambda fraction: f".{fraction[1]:0<6}", one["at"])
+            found.append(TaskEnd(datetime.fromisoformat(at), int(one["attempt"]), str(one["end"]), str(one["worker"]),
+                                 float(one["seconds"]), None if error is None else str(error)))
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            pass
+    return found
 
 
 @dataclass(frozen=True)
@@ -19,6 +50,7 @@ class Task:
     attempt: int
     enqueued_at: datetime
     expires_at: Optional[datetime]
+    name: Optional[str]
 
 
 @dataclass(frozen=True)
@@ -40,6 +72,10 @@ class TaskStatus:
     unique_key: Optional[str]
     last_error: Optional[str]
     expires_at: Optional[datetime]
+    name: Optional[str]
+    lost: int
+    max_lost: int
+    history: List[TaskEnd]      # the last ten failures and losses
 
     @property
     def progress(self) -> Any:
@@ -57,6 +93,9 @@ class DeadTask:
     attempts: int
     enqueued_at: datetime
     last_error: Optional[str]
+    name: Optional[str]
+    lost: int
+    history: List[TaskEnd]
 
 
 @dataclass(frozen=True)
@@ -133,6 +172,7 @@ class Schedule:
     last_error: Optional[str]
     group: str
     payload: Any
+    task_name: Optional[str]
 
 
 # Columns of a type here that have another name in the server.

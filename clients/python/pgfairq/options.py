@@ -14,6 +14,7 @@ class AlterOptions(TypedDict, total=False):
     buckets: int
     lease: Duration
     max_attempts: int
+    max_lost: int
     backoff_base: Duration
     backoff_max: Duration
     backoff_jitter: float
@@ -50,6 +51,8 @@ class PublishOptions(TypedDict, total=False):
     max_attempts: Optional[int]
     lease: Optional[Duration]
     headers: Optional[Mapping[str, Any]]
+    name: Optional[str]
+    max_lost: Optional[int]
 
 
 class EnqueueOptions(PublishOptions, total=False):
@@ -70,9 +73,11 @@ class ManyOptions(TypedDict, total=False):
     unique_key: Union[Group, None, Sequence[Optional[Group]]]
     expires_at: Union[datetime, None, Sequence[Optional[datetime]]]
     headers: Union[Mapping[str, Any], None, Sequence[Optional[Mapping[str, Any]]]]
+    name: Union[str, None, Sequence[Optional[str]]]
     unique_for: Optional[Duration]
     on_duplicate: Optional[str]
     max_attempts: Optional[int]
+    max_lost: Optional[int]
     lease: Optional[Duration]
 
 
@@ -81,6 +86,7 @@ class ScheduleOptions(TypedDict, total=False):
     priority: Optional[int]
     cost: Optional[float]
     headers: Optional[Mapping[str, Any]]
+    task_name: Optional[str]
     timezone: str
     catch_up: str
     overlap: bool

@@ -10,6 +10,7 @@ from psycopg import Connection
 
 from . import statements
 from .connections import Given, Source, run
+from .errors import Exceptions
 from .handlers import H, Handled
 from .models import DeadTask, Outcome, Position, QueueStats, Schedule, Task, TaskStatus
 from .queue_base import QueueBase, result_of
@@ -37,7 +38,7 @@ class Handler(Handled[H]):
         return self.queue.enqueue_many(payloads, connection=connection, **self._options(details))
 
     def schedule(self, name: str, cron: str, payload: Any = None, **details: Unpack[ScheduleOptions]) -> Optional[datetime]:
-        return self.queue.schedule(name, cron, payload, **self._options(details))
+        return self.queue.schedule(name, cron, payload, **self._options(details, "task_name"))
 
 
 class Queue(QueueBase[Source]):
@@ -95,11 +96,14 @@ class Queue(QueueBase[Source]):
 
     # -- handlers
 
-    def task(self, name: Optional[str] = None) -> Callable[[H], Handler[H]]:
-        """Decorator: the function handles the tasks of this name; without one, those that no other handles."""
+    def task(self, name: Optional[str] = None, *, give_up_on: Exceptions = ()) -> Callable[[H], Handler[H]]:
+        """Decorator: the function handles the tasks of this name; without one, those that no other handles.
+
+        give_up_on: exceptions after which no other attempt would fare better: its task is dead at once.
+        """
 
         def register(function: H) -> Handler[H]:
-            self.registry.add(name, function)
+            self.registry.add(name, function, give_up_on)
             return Handler(self, name, function)
 
         return register
@@ -123,9 +127,10 @@ class Queue(QueueBase[Source]):
     def get(self, task: int) -> Optional[TaskStatus]:
         return self._run(statements.get_task(self.name, task))
 
-    def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000) -> List[TaskStatus]:
-        """Tasks of a state, of a group. Reads the whole table."""
-        return self._run(statements.tasks(self.name, state, group, limit))
+    def tasks(self, state: Optional[str] = None, group: Optional[Group] = None, limit: int = 1000,
+              name: Optional[str] = None) -> List[TaskStatus]:
+        """Tasks of a state, of a group, of a name. Reads the whole table."""
+        return self._run(statements.tasks(self.name, state, group, name, limit))
 
     def dead(self, limit: int = 100) -> List[DeadTask]:
         return self._run(statements.dead_tasks(self.name, limit))

@@ -19,9 +19,12 @@ CASTS = {
     "payload": "::jsonb", "headers": "::jsonb", "group_key": "::text", "priority": "::bigint", "cost": "::float8",
     "delay": "::interval", "run_at": "::timestamptz", "expires_at": "::timestamptz", "unique_key": "::text",
     "unique_for": "::interval", "max_attempts": "::int", "lease": "::interval", "after": "::bigint[]",
+    "name": "::text", "max_lost": "::int", "task_name": "::text",
     "backoff_jitter": "::float8", "buckets": "::int", "max_ready": "::bigint", "max_ready_per_group": "::bigint",
     "max_depth": "::bigint", "default_priority": "::bigint", "weight": "::float8", "rate": "::float8", "max_leased": "::int", "burst": "::int",
 }
+
+JSON = ("payload", "headers", "result", "history")
 
 DURATIONS = ("lease", "backoff_base", "backoff_max", "keep_done", "expire_after")
 
@@ -44,14 +47,14 @@ def single(rows: Rows) -> Any:
 def as_many(model: Type[T]) -> Callable[[Rows], List[T]]:
     """Rows whose columns are the fields of a model, with JSON as text."""
     names = tuple(model.__dataclass_fields__)  # type: ignore[attr-defined]
-    json_at = [n for n, name in enumerate(names) if name in ("payload", "headers", "result")]
+    read_at = [(n, models.ends if name == "history" else values.shown_json) for n, name in enumerate(names) if name in JSON]
 
     def read(rows: Rows) -> List[T]:
         made = []
         for row in rows:
             cells = list(row)
-            for n in json_at:
-                cells[n] = values.shown_json(cells[n])
+            for n, made_of in read_at:
+                cells[n] = made_of(cells[n])
             made.append(model(*cells))
         return made
 
@@ -64,7 +67,7 @@ def as_one(model: Type[T]) -> Callable[[Rows], Optional[T]]:
 
 
 def select_list(model: Any) -> str:
-    return ", ".join(f"{name}::text" if name in ("payload", "headers", "result") else name for name in models.columns(model))
+    return ", ".join(f"{name}::text" if name in JSON else name for name in models.columns(model))
 
 
 def call(function: str, positional: Sequence[Any], named: Mapping[str, Any], read: Callable[[Rows], T] = single) -> Statement[T]:
@@ -109,6 +112,8 @@ class Details:
     headers: Any = None
     after: Optional[Sequence[int]] = None
     on_dead: Optional[str] = None
+    name: Any = None
+    max_lost: Any = None
 
     def named(self) -> Dict[str, Any]:
         """The arguments of fairq.enqueue for one task."""
@@ -127,6 +132,8 @@ class Details:
             "headers": values.json_object(self.headers, "headers"),
             "after": None if self.after is None else list(self.after),
             "on_dead": self.on_dead,
+            "name": values.task_name(self.name),
+            "max_lost": self.max_lost,
         }
 
 
@@ -146,19 +153,21 @@ def publish(topic: str, payload: Any, details: Details) -> Statement[int]:
 ENQUEUE_EACH = b"""
 SELECT t.n, fairq.enqueue(%s, t.payload, group_key => t.group_key, priority => t.priority, cost => t.cost,
         run_at => t.run_at, delay => t.delay, unique_key => t.unique_key, headers => t.headers, expires_at => t.expires_at,
-        on_duplicate => %s, unique_for => %s::interval, max_attempts => %s::int, lease => %s::interval)
+        on_duplicate => %s, unique_for => %s::interval, max_attempts => %s::int, max_lost => %s::int, lease => %s::interval,
+        name => t.name)
 FROM (
     SELECT * FROM ROWS FROM (jsonb_array_elements(%s::jsonb), unnest(%s::text[]), unnest(%s::bigint[]), unnest(%s::float8[]),
             unnest(%s::timestamptz[]), unnest(%s::interval[]), unnest(%s::text[]), jsonb_array_elements(%s::jsonb),
-            unnest(%s::timestamptz[]))
-        WITH ORDINALITY AS a(payload, group_key, priority, cost, run_at, delay, unique_key, headers, expires_at, n)
+            unnest(%s::timestamptz[]), unnest(%s::text[]))
+        WITH ORDINALITY AS a(payload, group_key, priority, cost, run_at, delay, unique_key, headers, expires_at, name, n)
     ORDER BY unique_key COLLATE "C", n
 ) t
 """
 
 ENQUEUE_MANY = b"""
 SELECT fairq.enqueue_many(%s, ARRAY(SELECT jsonb_array_elements(%s::jsonb)), group_keys => %s::text[], priorities => %s::bigint[],
-    costs => %s::float8[], run_ats => %s::timestamptz[], unique_keys => %s::text[], on_duplicate => %s, unique_for => %s::interval)
+    costs => %s::float8[], run_ats => %s::timestamptz[], unique_keys => %s::text[], on_duplicate => %s, unique_for => %s::interval,
+    names => %s::text[])
 """
 
 
@@ -181,16 +190,17 @@ def enqueue_many(queue: str, payloads: Sequence[Any], details: Details) -> State
     groups, keys = column("group", values.group_key), column("unique_key", values.group_key)
     run_ats = column("run_at", values.moment)
     priorities = column("priority")
+    names = column("name", lambda value, name: values.task_name(value))
     costs = column("cost", lambda value, name: value if value is None else float(value))
     on_duplicate = details.on_duplicate
     unique_for = values.duration(details.unique_for, "unique_for")
-    if (details.headers, details.expires_at, details.delay, details.max_attempts, details.lease) == (None,) * 5:
-        return Statement(ENQUEUE_MANY, (queue, encoded, groups, priorities, costs, run_ats, keys, on_duplicate, unique_for), single)
+    if (details.headers, details.expires_at, details.delay, details.max_attempts, details.max_lost, details.lease) == (None,) * 6:
+        return Statement(ENQUEUE_MANY, (queue, encoded, groups, priorities, costs, run_ats, keys, on_duplicate, unique_for, names), single)
     headers = column("headers")
     return Statement(ENQUEUE_EACH, (
-        queue, on_duplicate, unique_for, details.max_attempts, values.duration(details.lease, "lease"), encoded, groups,
-        priorities, costs, run_ats, column("delay", values.duration), keys, values.json_object(headers, "headers"),
-        column("expires_at", values.moment)), in_order)
+        queue, on_duplicate, unique_for, details.max_attempts, details.max_lost, values.duration(details.lease, "lease"), encoded,
+        groups, priorities, costs, run_ats, column("delay", values.duration), keys, values.json_object(headers, "headers"),
+        column("expires_at", values.moment), names), in_order)
 
 
 # -- looking, and what operators do ---------------------------------------------------------------
@@ -204,9 +214,10 @@ def get_task(queue: str, task: int) -> Statement[Optional[models.TaskStatus]]:
                      as_one(models.TaskStatus))
 
 
-def tasks(queue: str, state: Optional[str], group: Optional[Group], limit: int) -> Statement[List[models.TaskStatus]]:
-    query = f"SELECT {select_list(models.TaskStatus)} FROM fairq.tasks(%s, %s::text, %s::text) ORDER BY id LIMIT %s"
-    return Statement(query.encode(), (queue, state, values.group_key(group), limit), as_many(models.TaskStatus))
+def tasks(queue: str, state: Optional[str], group: Optional[Group], name: Optional[str],
+          limit: int) -> Statement[List[models.TaskStatus]]:
+    query = f"SELECT {select_list(models.TaskStatus)} FROM fairq.tasks(%s, %s::text, %s::text, %s::text) ORDER BY id LIMIT %s"
+    return Statement(query.encode(), (queue, state, values.group_key(group), name, limit), as_many(models.TaskStatus))
 
 
 def dead_tasks(queue: str, limit: int) -> Statement[List[models.DeadTask]]:
@@ -302,7 +313,7 @@ def close_session(session: str) -> Statement[int]:
 # headers are a tenant's: they are read later, where a failure is the task's own.
 CLAIM = b"""
 SELECT json_build_array(queue, id, receipt, group_key, priority, attempt, (extract(epoch FROM enqueued_at) * 1000000)::bigint,
-        (extract(epoch FROM expires_at) * 1000000)::bigint)::text, payload::text, headers::text
+        (extract(epoch FROM expires_at) * 1000000)::bigint, name)::text, payload::text, headers::text
 FROM fairq.claim_any(%s::text[], %s, session => %s::uuid, wait => make_interval(secs => %s))
 """
 
@@ -357,9 +368,9 @@ def ack_results(queue: str, results: Sequence[Tuple[str, str]]) -> Statement[Lis
     return Statement(ACK_RESULTS, (pairs, queue), settled)
 
 
-def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:
-    return Statement(b"SELECT r::text FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval) r",
-                     (array(receipts), list(errors), values.duration(delay, "delay")), settled)
+def nack_many(receipts: Sequence[str], errors: Sequence[str], delay: Optional[Duration], final: bool) -> Statement[List[str]]:
+    return Statement(b"SELECT r::text FROM fairq.nack_many(%s::uuid[], %s::text[], %s::interval, final => %s) r",
+                     (array(receipts), list(errors), values.duration(delay, "delay"), final), settled)
 
 
 def release_many(receipts: Sequence[str], delay: Optional[Duration]) -> Statement[List[str]]:

@@ -15,6 +15,8 @@ Duration = Union[timedelta, int, float]
 
 T = TypeVar("T")
 
+LONGEST_NAME = 100  # bytes
+
 # A \u0000 that is no part of an escaped backslash: jsonb has no such character.
 NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -36,6 +38,16 @@ def group_key(value: Optional[Group], name: str = "group") -> Optional[str]:
     if isinstance(value, (int, UUID, date)) and not isinstance(value, bool):
         return str(value)
     raise TypeError(f"{name} must be a str, int, UUID, date or Enum of such, not {type(value).__name__}: {value!r}")
+
+
+def task_name(value: Optional[str], name: str = "name") -> Optional[str]:
+    """Of a task and its handler."""
+    if value is None:
+        return None
+    size = len(text(value, name).encode("utf-8", "surrogatepass"))
+    if not 1 <= size <= LONGEST_NAME:
+        raise ValueError(f"{name} must have 1 to {LONGEST_NAME} bytes, not {size}: {value[:LONGEST_NAME]!r}")
+    return value
 
 
 def duration(value: Optional[Duration], name: str) -> Optional[timedelta]:

@@ -6,12 +6,12 @@ import queue
 import signal
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, Union
 
 from .connections import Given, Source
 from .context import Context
 from .delivery import Delivery, Settlement, after_error, result_text
-from .errors import LeaseLost
+from .errors import Exceptions, LeaseLost
 from .pace import STALE, Backoff, Pace
 from .queue import Queue
 from .report import first_line
@@ -33,12 +33,13 @@ class Worker(WorkerBase[Source]):
     prefetch: how many tasks may be claimed beyond those that run, where handlers take milliseconds.
     direct: where `queues` connect through a pooler in transaction mode, a connection that does not, for the session.
     bound: whether the session ends with its connection; False where that is through such a pooler.
+    give_up_on: exceptions of any handler after which its task is dead at once, beside those of @queue.task().
     """
 
     def __init__(self, queues: Union[Queue, Sequence[Queue]], *, concurrency: int = 8, processes: int = 1, ttl: Duration = 30,
                  finish: Duration = 30, prefetch: int = 100, direct: Optional[Given] = None, bound: bool = True,
-                 name: Optional[str] = None) -> None:
-        super().__init__(queues, Queue, Options(concurrency, ttl, finish, prefetch, bound, name))
+                 name: Optional[str] = None, give_up_on: Exceptions = ()) -> None:
+        super().__init__(queues, Queue, Options(concurrency, ttl, finish, prefetch, bound, name, give_up_on))
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= 1000:
             raise ValueError(f"processes must be a number from 1 to 1000, not {processes!r}")
         self.processes = processes
@@ -305,9 +306,11 @@ class Run:
     def _handle(self, delivery: Delivery, context: Context) -> Optional[Settlement]:
         """Run the handler. What is to be told to the server; None if its transaction has done so, or the lease is lost."""
         used = False
+        give_up_on: Tuple[Type[Exception], ...] = ()     # while there is no handler: another worker may have one
         try:
             context.headers = delivery.headers()
-            result = self.worker.find(delivery.queue, context.headers)(delivery.payload(), context)
+            handler, give_up_on = self.worker.find(delivery, context.headers)
+            result = handler(delivery.payload(), context)
             text = result_text(result)
             used = context._in_transaction
             if used:
@@ -320,7 +323,7 @@ class Run:
             if context.cancelled or isinstance(error, LeaseLost):
                 log.warning("%s: stopped, %s", delivery, context._lost or first_line(error))
                 return None
-            settlement = after_error(delivery, error)
+            settlement = after_error(delivery, error, give_up_on)
             settlement.doubtful = used
             tell_failed(settlement, error)
             return settlement

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, Generic, List, Optional, Sequence, Tuple, TypeVar
+from typing import Any, Generic, List, Optional, Sequence, Tuple, TypeVar
 
 import psycopg
 
-from .delivery import Settlement
-from .errors import NoConnection
-from .handlers import Registry
+from .delivery import Delivery, Settlement
+from .errors import Exceptions, NoConnection, exceptions
+from .handlers import Registered, Registry, task_name
 from .pace import is_hopeless
 from .report import first_line
 from .session import SessionOver, default_name
@@ -25,7 +25,8 @@ ROUNDS_OF_DOUBT = 60
 class Options:
     """The arguments of a worker, checked."""
 
-    def __init__(self, concurrency: int, ttl: Duration, finish: Duration, prefetch: int, bound: bool, name: Optional[str]) -> None:
+    def __init__(self, concurrency: int, ttl: Duration, finish: Duration, prefetch: int, bound: bool, name: Optional[str],
+                 give_up_on: Exceptions) -> None:
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= 10000:
             raise ValueError(f"concurrency must be a number from 1 to 10000, not {concurrency!r}")
         if isinstance(prefetch, bool) or not isinstance(prefetch, int) or not 0 <= prefetch <= 10000:
@@ -40,6 +41,7 @@ class Options:
             raise ValueError(f"finish must not be below 0: {finish!r}")
         self.bound = bound
         self.name = None if name is None else text(name, "name")
+        self.give_up_on = exceptions(give_up_on, "give_up_on")
 
     def session_name(self) -> str:
         return self.name or default_name()
@@ -65,9 +67,12 @@ class WorkerBase(Generic[S]):
         self.source: S = self.queues[0].source
         self.options = options
 
-    def find(self, queue: str, headers: Any) -> Callable[..., Any]:
-        registry: Registry = self.registries[queue]
-        return registry.find(headers)
+    def find(self, delivery: Delivery, headers: Any) -> Registered:
+        """The handler of a task, with what to give up on of its own and of the worker."""
+        registry: Registry = self.registries[delivery.queue]
+        delivery.name = task_name(delivery.name, headers)
+        function, give_up_on = registry.find(delivery.name)
+        return Registered(function, give_up_on + self.options.give_up_on)
 
     def trouble(self, error: Exception, pause: float) -> None:
         """The session ended with this error. Raises it if no later one will fare better."""
@@ -104,7 +109,8 @@ def tell_failed(settlement: Settlement, error: BaseException) -> None:
     if isinstance(error, NoConnection):
         log.warning("%s: given back, %s", settlement.delivery, error)
     if settlement.kind == "nack":
-        log.warning("%s: attempt %d failed: %s", settlement.delivery, settlement.delivery.attempt,
+        log.warning("%s: attempt %d failed%s: %s", settlement.delivery, settlement.delivery.attempt,
+                    ", and there will be no other" if settlement.final else "",
                     (settlement.error or "").split("\n", 1)[0])
 
 

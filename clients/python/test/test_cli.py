@@ -35,19 +35,20 @@ def dead_queue(make_queue):
     def fail(payload, context):
         raise ValueError(HOSTILE)
 
-    queue.enqueue_many([{"text": HOSTILE}] * 3, group=["a", "b", HOSTILE])
+    queue.enqueue_many([{"text": HOSTILE}] * 3, group=["a", "b", HOSTILE], name=HOSTILE)
     Worker(queue).run(drain=True)
     return queue
 
 
 def test_nothing_steers_the_terminal(make_queue, database):
     queue = dead_queue(make_queue)
-    queue.enqueue(HOSTILE, group=HOSTILE)
+    queue.enqueue(HOSTILE, group=HOSTILE, name=HOSTILE)
     for arguments in (["peek", queue.name], ["dead", queue.name], ["dead", queue.name, "--full"], ["stats"], ["peek", queue.name, "--json"],
                       ["dead", queue.name, "--json"]):
         shown = pgfairq(database, *arguments)
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown), arguments
         assert "evil" in shown or arguments == ["stats"]
+        assert ("attempt 1 failed after" in shown) == ("--full" in arguments)
     error = pgfairq(database, "peek", HOSTILE, code=1)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", error) and "does not exist" in error
 
@@ -59,7 +60,8 @@ def test_json(make_queue, database):
     assert (row["queue"], row["ready"], row["dead"]) == (queue.name, 1, 3) and row["oldest_ready_age"] >= 0
     (task,) = json.loads(pgfairq(database, "peek", queue.name, "--json"))
     assert (task["payload"], task["group"]) == ([1], "5")
-    assert {one["group"] for one in json.loads(pgfairq(database, "dead", queue.name, "--json"))} == {"a", "b", HOSTILE}
+    tasks = json.loads(pgfairq(database, "dead", queue.name, "--json"))
+    assert {one["group"] for one in tasks} == {"a", "b", HOSTILE} and [one["history"][0]["end"] for one in tasks] == ["failed"] * 3
 
 
 def test_revive_and_purge(make_queue, database):
@@ -91,7 +93,7 @@ def test_schedules(make_queue, database):
     assert "not active" in pgfairq(database, "schedule", "add", "two", queue.name, "@hourly", "--inactive", "--overlap", "--catch-up", "all",
                                    "--timezone", "Europe/Berlin")
     (one, two) = json.loads(pgfairq(database, "schedule", "list", "--queue", queue.name, "--json"))
-    assert (one["cron"], one["payload"], one["group"]) == ("@every 1 h", {"a": 1}, "7")
+    assert (one["cron"], one["payload"], one["group"], one["task_name"]) == ("@every 1 h", {"a": 1}, "7", "send")
     assert (two["active"], two["overlap"], two["catch_up"], two["timezone"]) == (False, True, "all", "Europe/Berlin")
     assert "one" in pgfairq(database, "schedule", "list")
     assert pgfairq(database, "schedule", "remove", "one") == "removed\n"

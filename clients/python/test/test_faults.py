@@ -74,7 +74,7 @@ class App:
 
 
 def enqueue(queue, name, payloads, **details):
-    queue.enqueue_many(payloads, headers={"task": name}, **details)
+    queue.enqueue_many(payloads, name=name, **details)
 
 
 def end(process, number=signal.SIGTERM):
@@ -230,7 +230,7 @@ def test_a_server_that_comes_later(app):
         assert worker.poll() is None
     finally:
         part_server.start()
-    app.steady.enqueue(1, headers={"task": "count"})
+    app.steady.enqueue(1, name="count")
     part_server.wait_until(lambda: app.query("SELECT count(*) FROM counted") == [(1,)], "done")
     end(worker)
 
@@ -252,7 +252,7 @@ def test_processes_that_cannot_work(app):
 
 def test_a_worker_that_was_stopped(app):
     """SIGSTOP for longer than the ttl: another one does the task, and what the first one wrote is rolled back."""
-    app.steady.enqueue(0.3, headers={"task": "hang"})
+    app.steady.enqueue(0.3, name="hang")
     first = app.start("fault_app:steady", "--ttl", "1")
     app.began(1)
     first.send_signal(signal.SIGSTOP)

@@ -43,6 +43,7 @@ def test_examples(examples, tmp_path):
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(120) == 0
     assert done.stdout == "{'sent': 'ann@example.com'}\n"
+    give_up(examples["give_up_on"], tmp_path, environment)
     subprocess.run([sys.executable, "-c", examples["asyncio"]], cwd=tmp_path, env=environment, check=True, timeout=120)
     shown = subprocess.run(["sh", "-ec", examples["commands"]], cwd=tmp_path, env=environment, check=True, stdout=subprocess.PIPE,
                            text=True, timeout=300).stdout
@@ -51,3 +52,15 @@ def test_examples(examples, tmp_path):
         assert connection.execute("SELECT receiver FROM sent").fetchall() == [("ann@example.com",)]
         assert sorted(connection.execute("SELECT page FROM fetched").fetchall()) == [("/a",), ("/b",), ("/c",)]
         assert connection.execute("SELECT shop FROM orders").fetchall() == [(42,)]
+
+
+def give_up(example, directory, environment):
+    """A task without a receiver, with the worker of app.py."""
+    (directory / "invites.py").write_text(f"from app import emails\nfrom pgfairq import Worker\n{example}")
+    code = """from invites import *
+task = invite.enqueue({}, group=1)
+Worker(emails).run(drain=True)
+print([(one.id == task, one.attempts, one.last_error.split("\\n")[0]) for one in emails.dead()])"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=directory, env=environment, check=True, stdout=subprocess.PIPE, text=True,
+                          timeout=120)
+    assert done.stdout == "[(True, 1, \"KeyError: 'to'\")]\n"

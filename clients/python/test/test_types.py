@@ -26,22 +26,34 @@ def test_installed(tmp_path):
 USE = """
 from typing import Dict
 from uuid import UUID
-from pgfairq import AsyncContext, AsyncQueue, Context, Queue, Worker
+from pgfairq import AsyncContext, AsyncQueue, AsyncWorker, Context, Queue, Unrecoverable, Worker
 
 queue = Queue("", "emails", max_attempts=3, keep_done=3600)
 
-@queue.task("send")
+@queue.task("send", give_up_on=(ValueError, KeyError))
 def send(payload: Dict[str, str], context: Context) -> int:
     context.connection.execute("SELECT 1")
-    return 1
+    if not payload:
+        context.fail("empty")
+    elif "x" in payload:
+        raise Unrecoverable("x")
+    else:
+        return 1
 
-number: int = send.enqueue({"a": "b"}, group=UUID(int=1), delay=5)
-Worker([queue], concurrency=2).run(drain=True)
+number: int = send.enqueue({"a": "b"}, group=UUID(int=1), delay=5, max_lost=2)
+queue.enqueue_many([1, 2], name=["send", None], max_lost=0)
+queue.alter(max_lost=3)
+task = queue.get(number)
+if task is not None:
+    seconds: float = sum(end.seconds for end in task.history if end.end == "lost")
+Worker([queue], concurrency=2, give_up_on=LookupError).run(drain=True)
 other = AsyncQueue("", "pages")
 
-@other.task()
+@other.task(give_up_on=[OSError])
 async def fetch(payload: str, context: AsyncContext) -> None:
     await (await context.connection()).execute("SELECT 1")
+
+AsyncWorker(other, give_up_on=(ValueError, OSError))
 """
 
 MISTAKES = """
@@ -50,6 +62,10 @@ queue.enqueue({}, delay="soon")
 send.enqueue_many([1], group=[1.5])
 Queue("", "emails", max_atempts=3)
 Worker([other])
+Worker([queue], give_up_on="ValueError")
+queue.task("x", give_up_on=[1])
+queue.enqueue({}, name=["send"])
+queue.enqueue({}, max_lost="2")
 """
 
 
@@ -63,4 +79,4 @@ def test_types_for_applications(tmp_path):
                               capture_output=True, text=True)
         errors.append([line for line in done.stdout.splitlines() if ": error:" in line])
     assert errors[0] == []
-    assert len({line.split(":")[1] for line in errors[1]}) == 5, errors[1]
+    assert len({line.split(":")[1] for line in errors[1]}) == 9, errors[1]

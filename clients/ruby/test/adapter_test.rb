@@ -5,7 +5,7 @@ require "helper"
 # What is enqueued, and where. Seen to fail: without the check of a NUL the server's
 # error comes instead of one that names the class; with a memory of queues that a
 # transaction has made, the job after its rollback finds no queue; without the group in
-# the payload a retry asks the callable again.
+# the payload a retry asks the callable again; without the cut of a name the server refuses the job.
 class AdapterTest < FairqTest
   def test_is_found_by_its_name
     assert_equal "ActiveJob::QueueAdapters::FairqAdapter", ActiveJob::Base.queue_adapter.class.name
@@ -78,10 +78,10 @@ class AdapterTest < FairqTest
   end
 
   def test_a_queue_with_settings
-    ActiveJob::Fairq.create_queue("big", lease: 5.minutes, max_attempts: 3, keep_done: "1 day")
+    ActiveJob::Fairq.create_queue("big", lease: 5.minutes, max_attempts: 3, keep_done: "1 day", max_lost: 2)
     ActiveJob::Fairq.create_queue("big", lease: 1.minute)
-    assert_equal({ "lease" => "00:05:00", "max_attempts" => "3" },
-                 sql("SELECT lease, max_attempts FROM fairq.queues WHERE queue = 'big'").first)
+    assert_equal({ "lease" => "00:05:00", "max_attempts" => "3", "max_lost" => "2" },
+                 sql("SELECT lease, max_attempts, max_lost FROM fairq.queues WHERE queue = 'big'").first)
     error = assert_raises(ArgumentError) { ActiveJob::Fairq.create_queue("big", leese: 1) }
     assert_match(/leese.*lease/, error.message)
   end
@@ -135,6 +135,16 @@ class AdapterTest < FairqTest
     assert_match(/WriteJob has a NUL/, error.message)
     WriteJob.perform_later('a\u0000b') # six characters, of which none is a NUL
     assert_equal 1, tasks.size
+  end
+
+  def test_the_class_is_the_name
+    WriteJob.perform_later("a")
+    ActiveJob::Base.queue_adapter.enqueue_all([OnceJob.new("x"), TenantJob.new(tenant: "a", text: "1")])
+    long = Class.new(ApplicationJob) { define_singleton_method(:name) { "X#{"\u00e4" * 60}" } }
+    long.perform_later
+    assert_equal ["WriteJob", "OnceJob", "TenantJob", "X#{"\u00e4" * 49}"], tasks.map { |task| task["name"] }
+    assert_equal [nil] * 4, tasks.map { |task| task["headers"] }
+    assert_equal long.name, JSON.parse(tasks.last["payload"])["job_class"]
   end
 
   def test_hostile_text_arrives_as_it_is

@@ -100,6 +100,46 @@ class RetriedJob < ApplicationJob
   end
 end
 
+class Broken < StandardError; end
+class Odd < Broken; end
+
+class HopelessJob < ApplicationJob
+  retry_on StandardError, wait: 0.seconds, attempts: 3
+  give_up_on Broken, "KeyError"
+
+  def perform(how)
+    Jobs.write("attempt #{executions}")
+    case how
+    when "says so" then raise ActiveJob::Fairq::Unrecoverable, "no such mailbox"
+    when "says why" then unreadable
+    when "class" then raise Odd, "of a class"
+    when "name" then {}.fetch(:to)
+    when "later" then raise Flaky, "not yet" if executions < 3
+    end
+  end
+
+  private
+
+  def unreadable
+    Integer("x")
+  rescue ArgumentError
+    raise ActiveJob::Fairq::Unrecoverable, "it cannot be read"
+  end
+end
+
+class HopelessOutsideJob < HopelessJob
+  fairq transaction: false
+  discard_on(Odd) { |_job, error| Jobs.write("discarded: #{error.message}") }
+end
+
+class RescuingJob < ApplicationJob
+  rescue_from(Broken) { raise ActiveJob::Fairq::Unrecoverable, "by a handler" }
+
+  def perform
+    raise Broken
+  end
+end
+
 class UnreadableJob < ApplicationJob
   fairq group: ->(job) { job.arguments.first.tenant }
   retry_on ActiveJob::DeserializationError, wait: 0.seconds, attempts: 2

@@ -29,7 +29,7 @@ class ReadmeTest < FairqTest
 
   def test_a_schedule_enqueues_a_job
     queue
-    sql("SELECT fairq.schedule('nightly', 'default', '@every 1 s', '{\"job_class\": \"WriteJob\", \"arguments\": [\"nightly\"]}')")
+    sql("SELECT fairq.schedule('nightly', 'default', '@every 1 s', '{\"arguments\": [\"nightly\"]}', task_name => 'WriteJob')")
     worker
     wait_for_results(1)
     assert_equal "nightly", results.first

@@ -8,7 +8,10 @@ require "helper"
 # without last_attempt, "retry_on that has had its attempts"; with an acknowledgement
 # outside of the transaction, "an ack that is refused"; with a claim for all threads
 # instead of the free ones, "claims only what is free to run"; without RetryAtOnce, "a
-# retry does not wait"; without the place from the payload, "keeps its group".
+# retry does not wait"; without the place from the payload, "keeps its group"; without
+# rescue_with_handler of Job, without `final` for Unrecoverable and without give_up in
+# give_up_on, "no other attempt would mend"; without the name in the log or in place of the
+# class, or without the class in place of the name, "the name is in the log".
 class WorkerTest < FairqTest
   def test_runs_the_jobs_of_its_queues_and_no_others
     WriteJob.set(queue: "other").perform_later("other")
@@ -43,6 +46,22 @@ class WorkerTest < FairqTest
   ensure
     I18n.locale = :en
     Time.zone = nil
+  end
+
+  def test_the_name_is_in_the_log_and_stands_in_for_the_class
+    queue(max_attempts: 1)
+    FailingJob.perform_later("named")
+    sql("SELECT fairq.enqueue('default', payload - 'fairq') FROM fairq.tasks('default')") # as SQL of before tasks had names
+    sql("SELECT fairq.enqueue('default', '{\"arguments\": [\"by its name\"]}', name => 'WriteJob')")
+    sql("SELECT fairq.enqueue('default', '{}', name => E'no\\njob')")
+    sql("SELECT fairq.enqueue('default', '[]')")
+    worker("--threads", 1)
+    wait_until("four are dead") { tasks("default", "dead").size == 4 }
+    assert_equal ["by its name"], results
+    lines = File.readlines(@log).grep(/attempt 1/).map { |line| line[/task .*/] }
+    assert_equal ['task 1 ("FailingJob") of default, attempt 1: RuntimeError', 'task 2 ("FailingJob") of default, attempt 1: RuntimeError',
+                  'task 4 ("no\\njob") of default, attempt 1: ActiveJob::Fairq::PayloadError', "task 5 of default, attempt 1: ActiveJob::Fairq::PayloadError"],
+                 lines.map { |line| line[/.*?: [\w:]*\w/] }.sort
   end
 
   def test_the_more_urgent_comes_first
@@ -132,6 +151,39 @@ class WorkerTest < FairqTest
     wait_for_results(1)
     wait_until_empty
     assert_equal ["discarded: of no use"], results
+  end
+
+  def test_what_no_other_attempt_would_mend_is_dead_at_once
+    queue
+    ["says so", "says why", "class", "name", "later"].each { |how| HopelessJob.perform_later(how) }
+    RescuingJob.perform_later
+    worker
+    wait_for_results(1)
+    wait_until("five are left") { tasks.size == 5 && tasks("default", "dead").size == 5 }
+    assert_equal ["attempt 3"], results, "what the others wrote is undone, and another error was tried again"
+    assert_equal ["1"], tasks.map { |task| task["attempts"] }.uniq
+    assert_equal ["ActiveJob::Fairq::Unrecoverable: no such mailbox", "ActiveJob::Fairq::Unrecoverable: it cannot be read", "Odd: of a class",
+                  "KeyError: key not found: :to", "ActiveJob::Fairq::Unrecoverable: by a handler"],
+                 tasks.map { |task| task["last_error"].lines.first.chomp }
+    assert_match(/^Caused by ArgumentError: /, tasks[1]["last_error"])
+    assert_equal "5", one("SELECT fairq.revive_all('default')")
+  end
+
+  def test_outside_of_a_transaction_and_after_a_discard_on_that_is_nearer
+    queue
+    ["says so", "name", "class"].each { |how| HopelessOutsideJob.perform_later(how) }
+    worker("--threads", 1)
+    wait_until("two are dead") { tasks.size == 2 && tasks("default", "dead").size == 2 }
+    assert_equal ["attempt 1", "attempt 1", "attempt 1", "discarded: of a class"], results
+    assert_equal ["1"], tasks.map { |task| task["attempts"] }.uniq
+  end
+
+  def test_what_is_given_up_without_a_worker_is_raised
+    [[ActiveJob::Fairq::Unrecoverable, "says so"], [Odd, "class"], [KeyError, "name"]].each do |error, how|
+      assert_raises(error) { HopelessJob.perform_now(how) }
+    end
+    assert_raises(ArgumentError) { Class.new(ApplicationJob) { give_up_on } }
+    assert_raises(ArgumentError) { Class.new(ApplicationJob) { give_up_on Object.new } }
   end
 
   def test_retry_after_an_error_of_the_database

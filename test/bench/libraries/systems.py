@@ -80,7 +80,7 @@ class PgfairqNode(Node):
     rate = 20000
 
     def version(self):
-        return "0.2.0"
+        return "0.3.0"
 
     def clear(self):
         new_queue(self.bench)
@@ -143,7 +143,7 @@ class Python(System):
         new_queue(self.bench)
 
     def version(self):
-        return "0.2.0"
+        return "0.3.0"
 
 
 class Threads(Python):

@@ -56,10 +56,16 @@ BEGIN
 END
 $$;
 
--- Every task of a queue with its key, its state and its attempts, in the order of ids.
+-- Every task of a queue with its key, its state, its attempts and its losses, in the order
+-- of ids.
 CREATE FUNCTION pg_temp.all_of(queue text) RETURNS text LANGUAGE sql AS $$
-    SELECT coalesce(string_agg(coalesce(unique_key || ':', '') || (payload #>> '{}') || ' ' || state || CASE WHEN attempts > 0 THEN ' ' || attempts ELSE '' END, ', ' ORDER BY id), 'nothing')
+    SELECT coalesce(string_agg(coalesce(unique_key || ':', '') || (payload #>> '{}') || ' ' || state || CASE WHEN attempts > 0 THEN ' ' || attempts ELSE '' END || CASE WHEN lost > 0 THEN ' lost ' || lost ELSE '' END, ', ' ORDER BY id), 'nothing')
         FROM fairq.tasks(queue)
+$$;
+
+-- The error of a task that was lost, without what is another one in each run.
+CREATE FUNCTION pg_temp.masked(error text) RETURNS text LANGUAGE sql AS $$
+    SELECT regexp_replace(regexp_replace(error, 'process \d+', 'process N', 'g'), 'after [\d.]+ s', 'after T s', 'g')
 $$;
 
 -- The receipt of task n of those that the test keeps in a table claimed. (In plpgsql,

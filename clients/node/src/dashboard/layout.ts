@@ -173,10 +173,10 @@ export const queueLink = (queue: string): Markup =>
 export const taskLink = (queue: string, id: string): Markup =>
   html`<a href="${address('/task', { queue, id })}">${id}</a>`;
 
-/** A tenant. A key that is cut leads nowhere, for what follows is not known. */
-export function tenantLink(queue: string, key: string, cut = false): Markup {
-  if (cut) {
-    return foreign(key);
+/** A tenant; one whose key is cut, by its id. */
+export function tenantLink(queue: string, key: string, id?: string): Markup {
+  if (id !== undefined) {
+    return html`<a href="${address('/tenant', { queue, id })}">${foreign(key)}</a>`;
   }
   const name = key === '' ? html`<span class="none">(no group)</span>` : foreign(key);
   return html`<a href="${address('/tenant', { queue, group: key })}">${name}</a>`;

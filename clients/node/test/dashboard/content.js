@@ -22,6 +22,8 @@ const HOSTILE = {
 };
 
 const LONG = 'x'.repeat(9000) + '<b>end</b>';
+/** Keys that are longer than what the engine shows, and begin alike. */
+const LONG_GROUPS = [`${'g'.repeat(60)}<i>`, `${'g'.repeat(60)}<b>`];
 const HOSTILE_QUEUE = '<b>"q\'&`</b>';
 
 /** The latest statement of a test's set-up; each is one query. */
@@ -33,14 +35,14 @@ async function fill(client) {
 
   // the archive: twelve done tasks of ann, with results
   for (let n = 1; n <= 12; n += 1) {
-    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => 'ann')", [JSON.stringify({ done: n })]);
+    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => 'ann', name => 'greet')", [JSON.stringify({ done: n })]);
   }
   await run(`DO $$ DECLARE t record; BEGIN
         FOR t IN SELECT * FROM fairq.claim('emails', 12) LOOP PERFORM fairq.ack(t.receipt, to_jsonb('result ' || t.id)); END LOOP; END $$`);
 
   // the dead: five of bob, by two attempts each
   for (let n = 1; n <= 5; n += 1) {
-    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => 'bob')", [JSON.stringify({ fails: n })]);
+    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => 'bob', name => 'remind')", [JSON.stringify({ fails: n })]);
   }
   for (let attempt = 1; attempt <= 2; attempt += 1) {
     await run(`DO $$ DECLARE t record; BEGIN
@@ -68,21 +70,27 @@ async function fill(client) {
   // what is hostile: waiting and dead, in both queues
   const texts = Object.values(HOSTILE);
   for (const text of texts) {
-    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => $2, unique_key => $2, headers => $3::jsonb)", [
+    await run("SELECT fairq.enqueue('emails', $1::jsonb, group_key => $2, unique_key => $2, name => $2, headers => $3::jsonb)", [
       JSON.stringify({ text }),
       text,
       JSON.stringify({ text }),
     ]);
-    await run('SELECT fairq.enqueue($1, $2::jsonb, group_key => $3)', [HOSTILE_QUEUE, JSON.stringify({ text }), text]);
+    await run('SELECT fairq.enqueue($1, $2::jsonb, group_key => $3, name => $3)', [
+      HOSTILE_QUEUE,
+      JSON.stringify({ text }),
+      text,
+    ]);
     await run(`SELECT fairq.nack(receipt, error => $2) FROM fairq.claim($1, 1)`, [HOSTILE_QUEUE, text]);
   }
-  await run("SELECT fairq.enqueue($1, '{}', group_key => $2)", [HOSTILE_QUEUE, `${'g'.repeat(60)}<i>`]);
+  for (const group of LONG_GROUPS) {
+    await run("SELECT fairq.enqueue($1, '{}', group_key => $2)", [HOSTILE_QUEUE, group]);
+  }
 
   // schedules, one of which fails
   await run(
     "SELECT fairq.schedule('nightly', 'reports', '30 2 * * *', '{\"all\": true}', timezone => 'Europe/Berlin')",
   );
-  await run("SELECT fairq.schedule($1, 'reports', '@hourly', active => false)", [HOSTILE.script]);
+  await run("SELECT fairq.schedule($1, 'reports', '@hourly', active => false, task_name => $1)", [HOSTILE.script]);
   return { first };
 }
 
@@ -96,4 +104,4 @@ async function work(client) {
   return { session, claimed: claimed.rows };
 }
 
-module.exports = { HOSTILE, HOSTILE_QUEUE, LONG, fill, work };
+module.exports = { HOSTILE, HOSTILE_QUEUE, LONG, LONG_GROUPS, fill, work };

@@ -3,13 +3,14 @@
  * says.
  *
  * Seen to fail: the order of leases by the text of ids (ORDER BY id beside id::text AS id), which
- * lost tasks between pages.
+ * lost tasks between pages; NAMED without its condition; endsTable() with
+ * the earliest first.
  */
 'use strict';
 
 const assert = require('node:assert/strict');
 const { after, before, test } = require('node:test');
-const { fill, HOSTILE_QUEUE, LONG, work } = require('./content.js');
+const { fill, HOSTILE, HOSTILE_QUEUE, LONG, LONG_GROUPS, work } = require('./content.js');
 const { browser, factsOf, newDatabase, start, tableOf, until, viewer } = require('./support.js');
 
 let database, dashboard, chromium, page, known;
@@ -109,6 +110,43 @@ test('tenants: work, share and due, limits', async () => {
   assert.match(shown[0].Limits, /5\/s/);
 });
 
+test('tenants: keys that begin alike have a link each, to the tenant of the whole key', async () => {
+  const queue = encodeURIComponent(HOSTILE_QUEUE);
+  const found = [];
+  for (const place of [0, 1]) {
+    await go(`/tenants?queue=${queue}&find=ggg`);
+    const links = page.locator('table a');
+    assert.equal(await links.count(), 2);
+    assert.match(await links.nth(place).innerText(), /^g{48}\.\.\.$/);
+    await links.nth(place).click();
+    found.push((await page.locator('h1').innerText()).replace('Tenant ', ''));
+    const [work, tasks] = [await tableOf(page), await tableOf(page, 'table >> nth=1')];
+    assert.deepEqual([work.length, work[0].Ready, tasks.length], [1, '1', 1]);
+  }
+  assert.deepEqual(found.sort(), [...LONG_GROUPS].sort());
+  // one that has no work, and whose key is nowhere
+  await go(`/tenant?queue=${queue}&id=00000000-0000-0000-0000-000000000000`);
+  assert.match(await page.locator('main').innerText(), /No tenant of this id has work[^]*The whole was not found/);
+});
+
+test('queues: runs that are near their lease are remarked where leases end by themselves', async () => {
+  const remarks = async () => {
+    await go('/');
+    return (await tableOf(page)).find((row) => row.Queue === 'near').Remarks;
+  };
+  const ack = async (lease, session, rest) => {
+    const [{ receipt }] = await rows("SELECT receipt FROM fairq.claim('near', 1, lease => $1, session => $2)", [lease, session]);
+    await rows('SELECT pg_sleep(1)');
+    await rows('SELECT fairq.extend($1, $2), fairq.ack($1)', [receipt, rest]);
+  };
+  await rows("SELECT fairq.create_queue('near', lease => '0.5 s'), fairq.enqueue('near', '1'), fairq.enqueue('near', '2')");
+  await ack(null, (await rows("SELECT fairq.open_session(ttl => '1 h') AS session"))[0].session, null);
+  assert.doesNotMatch(await remarks(), /near its lease/);
+  await ack('1 h', null, '50 ms');
+  assert.match(await remarks(), /runs near its lease/);
+  await rows("SELECT fairq.drop_queue('near')");
+});
+
 test('tenants: a search, an order, and those with settings', async () => {
   await go('/tenants?queue=emails');
   await page.getByLabel('Key has').fill('CAR');
@@ -199,6 +237,15 @@ test('one task: state, place, error, payload', async () => {
   const facts = await factsOf(page);
   assert.equal(facts.state, 'dead');
   assert.equal(facts.attempts, '2 of 2');
+  assert.equal(facts.name, 'remind');
+  assert.equal(facts.lost, '0 of 5');
+  assert.deepEqual(
+    (await tableOf(page)).map((row) => [row.Attempt, row.End, row.Error]),
+    [
+      ['2', 'failed', dead.last_error],
+      ['1', 'failed', dead.last_error],
+    ],
+  );
   assert.deepEqual(await page.locator('pre').allInnerTexts(), [dead.last_error, dead.payload]);
   assert.equal(await page.locator('a.button').count(), 0, 'nothing to press where the dashboard reads');
 });
@@ -235,8 +282,8 @@ test('dead tasks: of each queue, with errors and payloads', async () => {
   const shown = await tableOf(page, 'main table >> nth=1');
   const there = await rows("SELECT * FROM fairq.dead_tasks WHERE queue = 'emails' ORDER BY id");
   assert.deepEqual(
-    shown.map((row) => [row.Id, row.Tenant, row['Last error']]),
-    there.map((row) => [row.id, row.group_key, row.last_error]),
+    shown.map((row) => [row.Id, row.Name, row.Tenant, row['Last error'], row.Attempts, row.Lost]),
+    there.map((row) => [row.id, 'remind', row.group_key, row.last_error, '2', '0']),
   );
   assert.equal(shown[0].Payload, '{"fails": 1}');
 });
@@ -277,6 +324,10 @@ test('schedules', async () => {
   assert.match(nightly.When, /30 2 \* \* \* Europe\/Berlin/);
   assert.match(nightly.Next, /^in \d+ (h|min|s)/);
   assert.equal(nightly.Payload, 'not shown', 'this role may not act as the owner');
+  assert.deepEqual(
+    shown.map((row) => row.Tasks),
+    [HOSTILE.script, ''],
+  );
 });
 
 test('the archive: the latest first, with results, and one of it', async () => {
@@ -287,11 +338,12 @@ test('the archive: the latest first, with results, and one of it', async () => {
   );
   const shown = await tableOf(page);
   assert.deepEqual(
-    shown.map((row) => [row.Id, row.Outcome, row.Tenant, row.Result]),
-    there.map((row) => [row.id, row.outcome, row.group_key, row.result]),
+    shown.map((row) => [row.Id, row.Outcome, row.Name, row.Tenant, row.Result, row.Lost]),
+    there.map((row) => [row.id, row.outcome, 'greet', row.group_key, row.result, '0']),
   );
   await page.getByRole('link', { name: there[0].id, exact: true }).click();
   assert.equal((await factsOf(page)).outcome, 'acked');
+  assert.equal((await factsOf(page)).name, 'greet');
   assert.equal(await page.locator('pre').first().innerText(), there[0].result);
   await go('/archive?queue=emails&outcome=dead');
   assert.match(await page.locator('main').innerText(), /None\./);
@@ -347,6 +399,72 @@ test('settings in use: used, and how many there are', async () => {
   }
   assert.equal(shown['pgfairq.max_queues']['In use'], '1.2 %');
   assert.match(await page.locator('main').innerText(), new RegExp(`\\d+\\s+${database.name}\\s+(Extension|FairqWorkerMain)`));
+});
+
+test('a task that was lost: how often, by which worker, and its end in the archive', async () => {
+  await rows("SELECT fairq.create_queue('losses', max_attempts => 3, max_lost => 2, backoff_base => '0', keep_done => '1 day')");
+  const [{ id }] = await rows(`SELECT fairq.enqueue('losses', '1', name => 'resize') AS id`);
+  await rows('GRANT SELECT ON ALL TABLES IN SCHEMA fairq TO viewer');
+  await rows("SELECT FROM fairq.claim('losses', lease => '1 microsecond')");
+  await until(async () => (await rows("SELECT FROM fairq.tasks('losses') t WHERE t.lost = 1")).length === 1, 'it is lost');
+  await rows("SELECT fairq.nack(receipt, 'no <b>image</b>', delay => '0') FROM fairq.claim('losses')");
+  await until(async () => (await rows("SELECT FROM fairq.tasks('losses', 'ready')")).length === 1, 'it is ready');
+  await go('/tasks?queue=losses');
+  const [listed] = await tableOf(page);
+  assert.deepEqual([listed.Name, listed.Attempts, listed.Lost], ['resize', '1/3', '1/2']);
+  await go('/queue?queue=losses');
+  assert.equal((await factsOf(page))['lost leases'], '2');
+  await go(`/task?queue=losses&id=${id}`);
+  assert.equal((await factsOf(page)).lost, '1 of 2');
+  const ends = await tableOf(page, 'h2:has-text("Failures and losses") + .scroll table');
+  assert.deepEqual(
+    ends.map((row) => [row.Attempt, row.End]),
+    [
+      ['2', 'failed'],
+      ['1', 'lost'],
+    ],
+  );
+  assert.equal(ends[0].Error, 'no <b>image</b>');
+  assert.match(ends[1].Worker, /process \d+/);
+  assert.match(ends[0].When, /now|ago/);
+  await rows("SELECT fairq.ack(receipt) FROM fairq.claim('losses')");
+  await go(`/task?queue=losses&id=${id}`);
+  const facts = await factsOf(page);
+  assert.deepEqual([facts.outcome, facts.name, facts.attempts, facts.lost], ['acked', 'resize', '2', '1']);
+  assert.equal((await tableOf(page)).length, 2);
+  await go('/archive?queue=losses');
+  assert.deepEqual(
+    (await tableOf(page)).map((row) => [row.Name, row.Attempts, row.Lost]),
+    [['resize', '2', '1']],
+  );
+});
+
+test('tasks of a name, also far behind others', async () => {
+  await rows("SELECT fairq.create_queue('many')");
+  await rows('GRANT SELECT ON ALL TABLES IN SCHEMA fairq TO viewer');
+  await rows("SELECT fairq.enqueue('many', to_jsonb(n), name => CASE WHEN n % 50 = 0 THEN 'rare' END) FROM generate_series(1, 3000) n");
+  const there = await rows("SELECT id::text FROM fairq.tasks('many', name => 'rare') t ORDER BY t.id");
+  assert.equal(there.length, 60);
+  const seen = [];
+  await go('/tasks?queue=many&name=rare&state=ready');
+  for (;;) {
+    const shown = await tableOf(page);
+    assert.ok(shown.every((row) => row.Name === 'rare'));
+    seen.push(...shown.map((row) => row.Id));
+    const next = page.getByRole('link', { name: /Next page|Go on looking/ });
+    if ((await next.count()) === 0) {
+      break;
+    }
+    await next.click();
+  }
+  assert.deepEqual(
+    seen,
+    there.map((row) => row.id),
+  );
+  await go('/dead?queue=emails&name=remind');
+  assert.equal((await tableOf(page, 'main table >> nth=1')).length, 5);
+  await go('/dead?queue=emails&name=none');
+  assert.match(await page.locator('main').innerText(), /None\./);
 });
 
 test('a page asks to be loaded again only if that is wanted', async () => {

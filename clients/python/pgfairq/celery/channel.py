@@ -252,7 +252,7 @@ class Channel(virtual.Channel):
         try:
             message = from_payload(arrived.payload if isinstance(arrived, Task) else arrived)
         except NotAMessage as error:
-            logger.error("queue %s: %s", queue, error)
+            logger.error("%s: %s", arrived.lease if isinstance(arrived, Task) else f"queue {queue}", error)
             if isinstance(arrived, Task):
                 self._session.bury(arrived.lease, str(error))
             return None

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 WAIT = "10 s"
 
 CLAIM = b"""
-SELECT queue, id, receipt, enqueued_at, attempt, group_key, payload
+SELECT queue, id, receipt, enqueued_at, attempt, group_key, payload, coalesce(name, '')
 FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid, wait => $4::interval)
 """
 
@@ -101,8 +101,8 @@ class Claimer:
                 continue  # stop() has cancelled it
             self._expect(result, pq.ExecStatus.TUPLES_OK)
             for row in range(result.ntuples):
-                queue, id, receipt, enqueued, attempt, group, payload = (result.get_value(row, column).decode() for column in range(7))
-                tasks.append(Task(Lease(queue, int(id), receipt, enqueued), int(attempt), group, payload))
+                queue, id, receipt, enqueued, attempt, group, payload, name = (result.get_value(row, column).decode() for column in range(8))
+                tasks.append(Task(Lease(queue, int(id), receipt, enqueued, name), int(attempt), group, payload))
         return tasks
 
     def _expect(self, result: Any, status: Any) -> None:

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 OTHERS = {"max_retries", "interval_start", "interval_step", "interval_max", "confirm_publish", "client_properties"}
 
 QUEUE_OPTIONS = {
-    "policy": "text", "buckets": "int", "lease": "interval", "max_attempts": "int", "backoff_base": "interval",
+    "policy": "text", "buckets": "int", "lease": "interval", "max_attempts": "int", "max_lost": "int", "backoff_base": "interval",
     "backoff_max": "interval", "max_ready": "bigint", "max_ready_per_group": "bigint", "max_depth": "bigint",
     "keep_done": "interval", "durable_leases": "boolean", "charge": "text", "expire_after": "interval",
     "backoff_jitter": "float8", "default_priority": "bigint", "group_required": "boolean",

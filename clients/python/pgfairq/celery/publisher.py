@@ -16,12 +16,13 @@ from . import broadcast, topics
 from .database import Database
 from .envelope import COST, GROUP, to_payload
 from .errors import Refused
+from ..values import LONGEST_NAME
 
 logger = logging.getLogger(__name__)
 
 ARGUMENTS = """
 (%(name)s, %(payload)s::jsonb, group_key => %(group)s, priority => %(priority)s::bigint, cost => %(cost)s::float8,
-    run_at => %(run_at)s::timestamptz, expires_at => %(expires_at)s::timestamptz)
+    run_at => %(run_at)s::timestamptz, expires_at => %(expires_at)s::timestamptz, name => %(task)s)
 """
 ENQUEUE = "SELECT fairq.enqueue" + ARGUMENTS
 PUBLISH = "SELECT fairq.publish" + ARGUMENTS
@@ -95,7 +96,7 @@ class Publisher:
             message["properties"][PENDING] = pending
             return  # an earlier attempt, whose answer was lost
         place = self._place(message)
-        values = {"name": name, "payload": _payload(message), **place._asdict()}
+        values = {"name": name, "payload": _payload(message), "task": _task_name(message["headers"].get("task")), **place._asdict()}
         if self._once:
             self._database.transact(call, values, lambda begun, row: message["properties"].__setitem__(PENDING, begun))
         else:
@@ -128,6 +129,13 @@ class Publisher:
 def _payload(message: dict[str, Any]) -> str:
     properties = {name: value for name, value in message["properties"].items() if name != PENDING}
     return to_payload({**message, "properties": properties})
+
+
+def _task_name(task: Any) -> Optional[str]:
+    """As much of it as the server takes for a name, which is for people: what runs is in the message."""
+    if not isinstance(task, str):
+        return None
+    return task.replace("\0", "").encode("utf-8", "ignore")[:LONGEST_NAME].decode("utf-8", "ignore") or None
 
 
 def _running_request() -> Any:

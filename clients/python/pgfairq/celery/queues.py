@@ -15,7 +15,7 @@ BOUND = "SELECT true FROM fairq.topics WHERE topic = %s AND queue = %s"
 BOUND_TO = "SELECT topic, queue FROM fairq.topics WHERE topic = %s OR starts_with(topic, %s)"
 SIZE = "SELECT ready + overflow FROM fairq.queue_stats WHERE queue = %s"
 CLAIM = """
-SELECT id, receipt::text, enqueued_at::text, attempt, group_key, payload::text FROM fairq.claim(%s, session => %s)
+SELECT id, receipt::text, enqueued_at::text, attempt, group_key, payload::text, coalesce(name, '') FROM fairq.claim(%s, session => %s)
 """
 
 
@@ -72,8 +72,8 @@ class Queues:
         rows = self._database.execute(CLAIM, (queue, session))
         if not rows:
             return None
-        [(id, receipt, enqueued_at, attempt, group, payload)] = rows
-        return Task(Lease(queue, id, receipt, enqueued_at), attempt, group, payload)
+        [(id, receipt, enqueued_at, attempt, group, payload, name)] = rows
+        return Task(Lease(queue, id, receipt, enqueued_at, name), attempt, group, payload)
 
 
 def _of_amqp(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -39,6 +39,10 @@ class Lease(NamedTuple):
     id: int
     receipt: str
     enqueued_at: str
+    name: str   # empty: none
+
+    def __str__(self) -> str:
+        return f"task {self.id}{f' ({self.name!r})' if self.name else ''} of queue {self.queue}"
 
 
 class Session:
@@ -141,14 +145,13 @@ class Session:
     def _ack_some(self) -> None:
         self._acking = _take(self._acks)
         for lease in self._many(ACK, self._acking):
-            logger.warning("task %s of queue %s was acknowledged when its lease was lost: it is delivered again, or was cancelled",
-                           lease.id, lease.queue)
+            logger.warning("%s was acknowledged when its lease was lost: it is delivered again, or was cancelled", lease)
         self._acking = []
 
     def _release_some(self) -> None:
         leases = _take(self._releases)
         for lease in self._many(RELEASE, leases):
-            logger.debug("task %s of queue %s could not be given back: its lease is lost", lease.id, lease.queue)
+            logger.debug("%s could not be given back: its lease is lost", lease)
         if leases:
             self.releasing.difference_update(lease.receipt for lease in leases)
             self._on_event()  # whoever claims now finds them in their places
@@ -164,7 +167,7 @@ class Session:
         try:
             self.database.execute(BURY, (lease.receipt, error.replace("\0", "\ufffd")))
         except Refused as refused:
-            logger.error("task %s of queue %s could not be made dead: %s", lease.id, lease.queue, refused)
+            logger.error("%s could not be made dead: %s", lease, refused)
 
     def close(self) -> None:
         """Settle what is to be settled, give back the rest, and close the connection."""

@@ -11,7 +11,7 @@ from ..connections import Source
 from ..models import QueueStats
 from ..queue import Queue
 from ..values import printable
-from .output import Json, cell, print_json, table
+from .output import Json, cell, print_json, span, table
 
 STATS = (("queue", "queue"), ("ready", "ready"), ("leased", "leased"), ("scheduled", "scheduled"), ("held", "held"), ("dead", "dead"),
          ("oldest", "oldest_ready_age"), ("enq/s", "enqueue_rate"), ("ack/s", "ack_rate"), ("wait p50", "wait_p50"),
@@ -76,8 +76,8 @@ def peek(given: Any) -> int:
     if given.json:
         print_json(tasks)
         return 0
-    print("\n".join(table(["id", "group", "priority", "attempt", "enqueued", "payload"],
-                          [[str(one.id), one.group, one.priority, one.attempt, one.enqueued_at, Json(one.payload)] for one in tasks])))
+    print("\n".join(table(["id", "name", "group", "priority", "attempt", "enqueued", "payload"],
+                          [[str(one.id), one.name, one.group, one.priority, one.attempt, one.enqueued_at, Json(one.payload)] for one in tasks])))
     return 0
 
 
@@ -87,12 +87,16 @@ def dead(given: Any) -> int:
         print_json(tasks)
     elif given.full:
         for one in tasks:
-            print(f"task {one.id}, group {cell(one.group, 1000)}, {one.attempts} attempts, enqueued {cell(one.enqueued_at)}")
+            print(f"task {one.id}, name {cell(one.name, 100)}, group {cell(one.group, 1000)}, {one.attempts} attempts, lost {one.lost} times,"
+                  f" enqueued {cell(one.enqueued_at)}")
             print(f"  payload {cell(Json(one.payload), 10000)}")
             for line in (one.last_error or "").split("\n"):
                 print(f"  {printable(line)}")
+            for end in one.history:
+                print(f"  {cell(end.at)} attempt {end.attempt} {printable(end.end)} after {span(end.seconds)}, {cell(end.worker, 200)}:"
+                      f" {cell((end.error or '').split(chr(10))[0], 200)}")
             print()
     else:
-        print("\n".join(table(["id", "group", "attempts", "enqueued", "error"], [
-            [str(one.id), one.group, one.attempts, one.enqueued_at, (one.last_error or "").split("\n")[0]] for one in tasks])))
+        print("\n".join(table(["id", "name", "group", "attempts", "lost", "enqueued", "error"], [
+            [str(one.id), one.name, one.group, one.attempts, one.lost, one.enqueued_at, (one.last_error or "").split("\n")[0]] for one in tasks])))
     return 0

@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
     action.add_argument("queue")
     action.add_argument("cron", help='"30 2 * * *", "@hourly", "@every 15 s"')
     action.add_argument("payload", nargs="?", default="{}", help="JSON")
-    action.add_argument("--task", help="the name of the handler")
+    action.add_argument("--task", help="the name of its tasks, and so their handler")
     action.add_argument("--group")
     action.add_argument("--timezone")
     action.add_argument("--catch-up", choices=["one", "all", "none"])
@@ -96,8 +96,8 @@ def list_schedules(given: Any) -> int:
     if given.json:
         print_json(found)
         return 0
-    print("\n".join(table(["name", "queue", "cron", "timezone", "next", "last", "skipped", "failures", "error"], [
-        [one.name, one.queue, one.cron, one.timezone, one.next_run, one.last_run, one.skipped, one.failures, one.last_error]
+    print("\n".join(table(["name", "queue", "task", "cron", "timezone", "next", "last", "skipped", "failures", "error"], [
+        [one.name, one.queue, one.task_name, one.cron, one.timezone, one.next_run, one.last_run, one.skipped, one.failures, one.last_error]
         for one in found])))
     return 0
 
@@ -110,7 +110,7 @@ def add_schedule(given: Any) -> int:
     options: Any = {"group": given.group, "overlap": given.overlap, "active": not given.inactive}
     options.update({name: value for name, value in (("timezone", given.timezone), ("catch_up", given.catch_up)) if value is not None})
     if given.task is not None:
-        options["headers"] = {"task": given.task}
+        options["task_name"] = given.task
     following = Queue(given.database, given.queue).schedule(given.name, given.cron, payload, **options)
     print(f"next: {following.isoformat(' ', 'seconds')}" if following else "it is not active")
     return 0

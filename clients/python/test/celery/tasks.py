@@ -6,6 +6,7 @@ import time
 
 import pgfairq.celery  # noqa: F401
 from celery import Celery
+from celery.exceptions import Ignore, Reject
 
 app = Celery("tasks")
 app.conf.update(json.loads(os.environ.get("TEST_SETTINGS", "{}")))
@@ -53,6 +54,34 @@ def fail(self, word):
 def parent(self, word):
     note("parent", word)
     work.delay("child of", word)
+
+
+@app.task(acks_late=True)
+def end_as(how):
+    """As Celery's exceptions say."""
+    note("end_as", how)
+    if how == "requeued" and not os.path.exists(os.environ["TEST_NOTES"] + how):   # for once
+        open(os.environ["TEST_NOTES"] + how, "w", encoding="ascii").close()
+        raise Reject("not here", requeue=True)
+    if how == "rejected":
+        raise Reject("no such mailbox", requeue=False)
+    if how == "ignored":
+        raise Ignore
+    if how == "failed":
+        raise ValueError(how)
+    return how
+
+
+@app.task(acks_late=True, acks_on_failure_or_timeout=False)
+def keep_failures():
+    note("keep_failures")
+    raise ValueError("no address")
+
+
+@app.task
+def reject_early():
+    note("reject_early")
+    raise Reject("acknowledged before", requeue=False)
 
 
 @app.task

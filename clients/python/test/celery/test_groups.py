@@ -1,9 +1,12 @@
-"""Whom a message counts for, what it costs, and where the server is."""
+"""Whom a message counts for, what it costs, what its task is called, and where the server is.
+
+Seen to fail: _task_name() without its cut, that cuts in a character, and that keeps a NUL; Lease.__str__() without the name.
+"""
 
 import uuid
 
 import pytest
-from kombu import Connection, Queue
+from kombu import Connection, Exchange, Queue
 
 import pgfairq.celery  # noqa: F401
 from pgfairq.celery import address
@@ -97,3 +100,43 @@ def test_a_server_that_is_not_there(server):
     with pytest.raises(ValueError, match="sslmode"):
         Connection(server.url, ssl=True).connect()
     Queue("q")(Connection(server.url).channel()).declare()
+
+
+@pytest.mark.parametrize("options", [{}, {"serializer": "pickle"}, {"compression": "zlib"}])
+def test_the_task_is_the_name(server, options):
+    tasks = server.app()
+    tasks.work.apply_async(("x",), **options)
+    assert server.sql("SELECT name, headers FROM fairq.tasks('celery')") == [("tasks.work", None)]
+
+
+@pytest.mark.parametrize("task, name", [("ä" * 60, "ä" * 50), ("x" + "ä" * 60, "x" + "ä" * 49), ("a" * 100, "a" * 100), ("a\0b", "ab"), ("\ud800x", "x"),
+                                        ("", None), ("\0", None)])
+def test_names_that_the_server_does_not_take(server, task, name):
+    tasks = server.app()
+    tasks.app.send_task(task, ("x",))
+    [(found, payload)] = server.sql("SELECT name, payload FROM fairq.tasks('celery')")
+    assert found == name
+    assert "encoded" in payload or payload["headers"]["task"] == task
+
+
+def test_messages_of_no_task_have_no_name(server):
+    with Connection(server.url) as connection:
+        for headers in ({}, {"task": 5}):
+            connection.Producer().publish({"n": 1}, routing_key="q", headers=headers, declare=[Queue("q")])
+        exchange = Exchange("e", "topic")
+        Queue("bound", exchange, "a.*")(connection.channel()).declare()
+        connection.Producer().publish({"n": 1}, exchange=exchange, routing_key="a.b", headers={"task": "published"})
+    assert server.sql("SELECT name FROM fairq.tasks('q')") == [(None,), (None,)]
+    assert server.sql("SELECT name FROM fairq.tasks('bound')") == [("published",)]
+
+
+def test_the_log_names_the_task(server, caplog):
+    with Connection(server.url, transport_options={"queue_options": {"max_lost": 3}}) as connection:
+        channel = connection.channel()
+        Queue("q")(channel).declare()
+        assert server.sql("SELECT max_lost FROM fairq.queues") == [(3,)]
+        for name in ("shop.invoice", None):
+            server.sql("SELECT fairq.enqueue('q', '[]', name => %s)", (name,))
+        assert Queue("q")(channel).get() is None and Queue("q")(channel).get() is None
+    said = [record.getMessage() for record in caplog.records if "no message of Celery" in record.getMessage()]
+    assert [line.split(":")[0] for line in said] == ["task 1 ('shop.invoice') of queue q", "task 2 of queue q"]

@@ -4,7 +4,8 @@ A claim waits for up to 600 s here, and nothing polls: what is not woken by the 
 for the patience of any test.
 
 Seen to fail: fairness with the group key left out of enqueue; the run of many tasks in threads without
-the wake of Channel._there_is_room(), and with gaps of 2 s without Loop; the ETA with run_at left out.
+the wake of Channel._there_is_room(), and with gaps of 2 s without Loop; the ETA with run_at left out;
+what Celery's exceptions mean with a nack that is not final, and with one that gives back.
 """
 
 import time
@@ -52,3 +53,23 @@ def test_an_eta_waits_in_the_database(server, pool):
     assert server.sql("SELECT count(*) FROM fairq.leases") == [(0,)]
     worker.stop()
     assert server.tasks() == {"scheduled": 1}
+
+
+def test_what_celerys_exceptions_mean(server, pool):
+    """Reject makes a message dead at once, or puts it back; Ignore, and a failure, end it. Only where it is acknowledged late."""
+    tasks = server.app()
+    for how in ("rejected", "ignored", "failed", "requeued"):
+        tasks.end_as.delay(how)
+    tasks.keep_failures.delay()
+    tasks.reject_early.delay()
+    server.worker(pool, concurrency=2)
+    server.wait_notes(5, "end_as")
+    server.wait_notes(1, "reject_early")
+    wait_until(lambda: server.tasks() == {"dead": 2}, "two are dead, and nothing else is left")
+    assert sorted(server.sql("SELECT payload->'headers'->>'task', attempts, last_error FROM fairq.dead_tasks")) == [
+        ("tasks.end_as", 1, "rejected"), ("tasks.keep_failures", 1, "rejected")]
+    assert sorted(note.words[1] for note in server.notes("end_as")) == ["failed", "ignored", "rejected", "requeued", "requeued"]
+    assert len(server.notes("keep_failures")) == len(server.notes("reject_early")) == 1
+    assert server.sql("SELECT fairq.revive_all('celery')") == [(2,)]     # and each is tried again, and is dead again
+    server.wait_notes(2, "keep_failures")
+    wait_until(lambda: server.tasks() == {"dead": 2}, "both are dead again")

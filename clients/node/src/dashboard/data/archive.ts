@@ -3,7 +3,7 @@
 import type { Reader } from '../database.js';
 import type { Queue } from './queues.js';
 import { scan, type Scan } from './scan.js';
-import { beginning, LIST_CHARACTERS, PAGE_CHARACTERS, WHOLE_CHARACTERS } from './tasks.js';
+import { beginning, historyColumn, LIST_CHARACTERS, PAGE_CHARACTERS, WHOLE_CHARACTERS } from './tasks.js';
 
 export const OUTCOMES = ['acked', 'dead', 'cancelled', 'expired'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
@@ -20,6 +20,10 @@ export interface DoneTask {
   done_at: number | null;
   run_at: number | null;
   unique_key: string | null;
+  name: string | null;
+  lost: number;
+  /** JSON; not in lists */
+  history: string | null;
   payload: string | null;
   payload_length: number | null;
   headers: string | null;
@@ -33,6 +37,7 @@ export interface DoneTask {
 const columns = (list: boolean): string => {
   const characters = list ? LIST_CHARACTERS : PAGE_CHARACTERS;
   return `d.id::text, d.outcome, d.group_key, d.priority::text, d.cost, d.attempts, d.unique_key,
+        d.name, coalesce(d.lost, 0) AS lost, ${historyColumn('d.history', list)},
         extract(epoch FROM d.enqueued_at)::float8 AS enqueued_at,
         extract(epoch FROM d.claimed_at)::float8 AS claimed_at,
         extract(epoch FROM d.done_at)::float8 AS done_at,

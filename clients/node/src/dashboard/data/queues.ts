@@ -10,6 +10,7 @@ export interface Queue {
   buckets: number;
   lease: number;
   max_attempts: number;
+  max_lost: number;
   backoff_base: number;
   backoff_max: number;
   max_ready: number | null;
@@ -49,6 +50,8 @@ export interface QueueStats {
   nacked: number;
   released: number;
   snoozed: number;
+  /** acks when less than a fifth of the lease was left */
+  near_lease_end: number;
   expired: number;
   cancelled: number;
   dead_total: number;
@@ -77,7 +80,7 @@ const seconds = (...names: string[]): string =>
 const numbers = (...names: string[]): string => names.map((name) => `${name}::float8 AS ${name}`).join(', ');
 
 const QUEUE_COLUMNS = `
-    queue, owner::text, policy, buckets, max_attempts, durable_leases, charge, notify, paused,
+    queue, owner::text, policy, buckets, max_attempts, max_lost, durable_leases, charge, notify, paused,
     group_required, group_max_leased, group_burst, group_weight, group_rate, backoff_jitter,
     default_priority::text,
     ${seconds('lease', 'backoff_base', 'backoff_max', 'keep_done', 'expire_after')},
@@ -100,6 +103,7 @@ const STATS_COLUMNS = `
       'nacked',
       'released',
       'snoozed',
+      'near_lease_end',
       'expired',
       'cancelled',
       'dead_total',

@@ -6,6 +6,7 @@ import { beginning, LIST_CHARACTERS } from './tasks.js';
 export interface Schedule {
   name: string;
   queue: string;
+  task_name: string | null;
   owner: string;
   cron: string;
   timezone: string;
@@ -27,7 +28,7 @@ export interface Schedule {
 /** Schedules behind a name, by name. */
 export function schedules(reader: Reader, after: string, limit: number): Promise<Schedule[]> {
   return reader.rows<Schedule>(
-    `SELECT name, queue, owner, cron, timezone, catch_up, overlap, active, last_task::text,
+    `SELECT name, queue, task_name, owner, cron, timezone, catch_up, overlap, active, last_task::text,
                 skipped::float8 AS skipped, failures, left(last_error, 1000) AS last_error, group_key,
                 ${beginning('payload', LIST_CHARACTERS, true)},
                 extract(epoch FROM next_run)::float8 AS next_run,

@@ -30,6 +30,11 @@ export interface Task {
   cost: number;
   attempts: number;
   max_attempts: number;
+  name: string | null;
+  lost: number;
+  max_lost: number;
+  /** JSON; not in lists */
+  history: string | null;
   enqueued_at: number | null;
   run_at: number | null;
   lease_until: number | null;
@@ -49,9 +54,15 @@ export function beginning(column: string, characters: number, list: boolean): st
         ${small}length(${column}::text)${end} AS ${name}_length`;
 }
 
+/** The history for the page of a task, if nobody has written a long one there. */
+export function historyColumn(column: string, list: boolean): string {
+  return `${list ? 'NULL' : `CASE WHEN pg_column_size(${column}) <= ${LIST_BYTES} THEN ${column}::text END`} AS history`;
+}
+
 const taskColumns = (list: boolean): string => {
   const characters = list ? LIST_CHARACTERS : PAGE_CHARACTERS;
   return `t.id::text, t.state, t.group_key, t.priority::text, t.cost, t.attempts, t.max_attempts,
+        t.name, t.lost, t.max_lost, ${historyColumn('t.history', list)},
         ${beginning('t.payload', characters, list)}, ${beginning('t.headers', characters, list)},
         extract(epoch FROM t.enqueued_at)::float8 AS enqueued_at,
         extract(epoch FROM t.run_at)::float8 AS run_at,
@@ -80,6 +91,7 @@ export interface TaskQuery {
   queue: Queue;
   state?: State | undefined;
   group?: string | undefined;
+  name?: string | undefined;
   /** the id that the page before ended with */
   after?: string | undefined;
   limit: number;
@@ -93,13 +105,26 @@ export interface TaskPage {
   unfinished: boolean;
 }
 
-/** A page of tasks by id, those of a state or a group if wanted. */
+/** Of ids those whose tasks have a name, in their order. */
+const NAMED = `ARRAY(SELECT u.id::text FROM unnest(ids) WITH ORDINALITY u(id, place), LATERAL fairq.get_task($1::text, u.id) t
+            WHERE t.name = $7::text ORDER BY u.place)`;
+
+/** A page of tasks by id, those of a state, a group or a name if wanted. */
 export async function taskPage(reader: Reader, query: TaskQuery): Promise<TaskPage> {
   const read = async (after: string | undefined, rows: number, wanted: number): Promise<Window<string>> => {
+    const all = query.name === undefined;
     const row = await reader.row<{ found: string[]; last: string | null }>(
-      `SELECT ids::text[] AS found, last_id::text AS last
+      `SELECT ${all ? 'ids::text[]' : NAMED} AS found, last_id::text AS last
             FROM fairq_internal.tasks_page($1::text, $2::bigint, $3::int, $4::int, $5::text, $6::text)`,
-      [query.queue.queue, after ?? null, rows, wanted, query.state ?? null, query.group ?? null],
+      [
+        query.queue.queue,
+        after ?? null,
+        rows,
+        all ? wanted : rows,
+        query.state ?? null,
+        query.group ?? null,
+        ...(all ? [] : [query.name]),
+      ],
     );
     return { found: row!.found, ...(row!.last === null ? {} : { last: row!.last }) };
   };

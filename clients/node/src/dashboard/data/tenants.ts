@@ -4,6 +4,8 @@ import type { Reader } from '../database.js';
 
 export interface Tenant {
   group_key: string;
+  /** names the group also where the view shows the beginning of its key only */
+  group_id: string;
   /** the key is longer than the view shows */
   cut: boolean;
   ready: number;
@@ -38,7 +40,7 @@ const RANKS: Record<TenantOrder, string> = {
 };
 
 const COLUMNS = `
-    group_key, octet_length(group_key) > 48 AS cut,
+    group_key, group_id::text, octet_length(group_key) > 48 AS cut,
     ready::float8 AS ready, overflow::float8 AS overflow, leased::float8 AS leased,
     weight, max_leased, rate, burst, tokens, paused, served::float8 AS served,
     share, expected_share, -share_error * all_served_cost AS behind,
@@ -50,7 +52,7 @@ export interface TenantQuery {
   order: TenantOrder;
   /** only keys that have this in them */
   find: string;
-  after?: { rank: number; key: string };
+  after?: { rank: number; key: string; id: string };
   limit: number;
 }
 
@@ -62,17 +64,14 @@ export function tenants(reader: Reader, query: TenantQuery): Promise<Tenant[]> {
                     FROM fairq.group_stats
                     WHERE queue = $1::text AND ($2::text = '' OR strpos(lower(group_key), lower($2::text)) > 0)) g
                 WHERE $3::float8 IS NULL OR rank < $3::float8
-                    OR rank = $3::float8 AND group_key COLLATE "C" > $4::text
-                ORDER BY rank DESC, group_key COLLATE "C" LIMIT $5::int) g
-            ORDER BY rank DESC, g.group_key COLLATE "C"`,
-    [queue, find, after?.rank ?? null, after?.key ?? null, limit],
+                    OR rank = $3::float8 AND (group_key COLLATE "C", group_id) > ($4::text, $5::uuid)
+                ORDER BY rank DESC, group_key COLLATE "C", group_id LIMIT $6::int) g
+            ORDER BY rank DESC, g.group_key COLLATE "C", g.group_id`,
+    [queue, find, after?.rank ?? null, after?.key ?? null, after?.id ?? null, limit],
   );
 }
 
-/**
- * The groups of a key. The view cuts long keys, so of one that is long there may be several that
- * begin alike.
- */
+/** The groups of a key: one in each queue. */
 export function tenantsOfKey(
   reader: Reader,
   queue: string | null,
@@ -81,12 +80,54 @@ export function tenantsOfKey(
   return reader.rows(
     `SELECT queue, ${COLUMNS}, 0::float8 AS rank FROM fairq.group_stats
             WHERE ($1::text IS NULL OR queue = $1::text)
-                AND (octet_length($2::text) <= 48 AND group_key = $2::text
-                    OR octet_length($2::text) > 48 AND octet_length(group_key) > 48
-                        AND starts_with($2::text, left(group_key, -3)))
+                AND group_id = fairq.group_id($2::text)
             ORDER BY queue COLLATE "C" LIMIT 100`,
     [queue, key],
   );
+}
+
+/** The group of an id. */
+export function tenantsOfId(reader: Reader, queue: string, id: string): Promise<Tenant[]> {
+  return reader.rows<Tenant>(
+    `SELECT ${COLUMNS}, 0::float8 AS rank FROM fairq.group_stats
+            WHERE queue = $1::text AND group_id = $2::uuid`,
+    [queue, id],
+  );
+}
+
+/** How many tasks are looked at in one query for the key of a group, and for how long in all. */
+const KEY_TASKS = 1000;
+const KEY_MS = 350;
+
+/**
+ * The whole key of a group that the views show the beginning of only: from what the group was given, or from one of
+ * its tasks. undefined: none was found in the time of a page.
+ */
+export async function keyOfTenant(reader: Reader, queue: string, id: string): Promise<string | undefined> {
+  const given = await reader.row<{ group_key: string }>(
+    `SELECT group_key FROM fairq.group_settings WHERE queue = $1::text AND group_id = $2::uuid`,
+    [queue, id],
+  );
+  if (given !== undefined) {
+    return given.group_key;
+  }
+  const end = Date.now() + KEY_MS;
+  let after: string | null = null;
+  for (;;) {
+    const row: { key: string | null; last: string | null } | undefined = await reader.row(
+      `SELECT (SELECT t.group_key FROM unnest(p.ids) u(id), LATERAL fairq.get_task($1::text, u.id) t
+                    WHERE fairq.group_id(t.group_key) = $2::uuid LIMIT 1) AS key, p.last_id::text AS last
+            FROM fairq_internal.tasks_page($1::text, $3::bigint, ${KEY_TASKS}, ${KEY_TASKS}, NULL, NULL) p`,
+      [queue, id, after],
+    );
+    if (row!.key !== null) {
+      return row!.key;
+    }
+    after = row!.last;
+    if (after === null || Date.now() > end) {
+      return undefined;
+    }
+  }
 }
 
 export interface TenantSettings {

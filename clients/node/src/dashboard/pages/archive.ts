@@ -18,29 +18,33 @@ import {
   taskLink,
   tenantLink,
 } from '../layout.js';
-import { between, excerpt, outcomeBadge } from './parts.js';
+import { between, excerpt, named, outcomeBadge } from './parts.js';
 
 function doneTable(queue: string, tasks: readonly DoneTask[], now: number, none: string): Markup {
   return table(
     [
       number('Id'),
       'Outcome',
+      'Name',
       'Tenant',
       number('Done'),
       number('Waited', 'from the enqueue to the last claim'),
       number('Ran'),
       number('Attempts'),
+      number('Lost'),
       'Payload',
       'Result',
     ],
     tasks.map((one) => [
       taskLink(queue, one.id),
       outcomeBadge(one.outcome),
+      named(one.name),
       tenantLink(queue, one.group_key),
       moment(one.done_at, now),
       between(one.enqueued_at, one.claimed_at),
       between(one.claimed_at, one.done_at),
       String(one.attempts),
+      String(one.lost),
       excerpt(one.payload, one.payload_length, 'large'),
       one.result === null ? '' : excerpt(one.result, one.result_length),
     ]),

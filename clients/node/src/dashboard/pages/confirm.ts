@@ -5,6 +5,7 @@ import type { Context, View } from '../context.js';
 import { settingsOfTenant } from '../data/tenants.js';
 import { task } from '../data/tasks.js';
 import { html, type Child, type Markup } from '../html.js';
+import { NOTHING } from '../format.js';
 import { facts } from '../layout.js';
 import type { Params } from '../params.js';
 import { excerpt, stateBadge } from './parts.js';
@@ -22,6 +23,7 @@ async function detail(context: Context): Promise<Child> {
     one !== undefined &&
     facts([
       ['state', stateBadge(one.state)],
+      ['name', one.name === null ? NOTHING : excerpt(one.name, null)],
       ['tenant', excerpt(one.group_key, null)],
       ['payload', excerpt([...one.payload!].slice(0, 160).join(''), one.payload_length)],
     ])

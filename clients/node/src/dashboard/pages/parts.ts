@@ -3,6 +3,7 @@
 import type { Context } from '../context.js';
 import type { DoneTask } from '../data/archive.js';
 import type { State, Task } from '../data/tasks.js';
+import { endsOf } from '../../status.js';
 import { bytes, count, decimal, duration, moment, NOTHING } from '../format.js';
 import { address, foreign, foreignBlock, html, type Child, type Markup } from '../html.js';
 import { badge, facts, number, table, taskLink, tenantLink } from '../layout.js';
@@ -24,6 +25,31 @@ export function excerpt(text: string | null, length: number | null, tooLarge: st
   return html`<code>${foreign(text)}</code>${(length ?? 0) > [...text].length && html`<span class="none"> …</span>`}`;
 }
 
+/** The name of a task, in a list. */
+export const named = (name: string | null): Child => (name === null ? '' : foreign(name));
+
+/** How the last runs of a task have ended that failed or were lost, the latest first. */
+export function endsTable(history: string | null, now: number): Markup | false {
+  const ends = endsOf(history).slice(-10).reverse();
+  return (
+    ends.length > 0 &&
+    html`<h2>Failures and losses</h2>${table(
+      [number('When'), number('Attempt'), 'End', number('Ran'), 'Worker', 'Error'],
+      ends.map((one) => [
+        moment(one.at.getTime() / 1000, now),
+        String(one.attempt),
+        badge(one.end, one.end === 'lost' ? 'warn' : 'bad'),
+        duration(one.seconds),
+        foreign(one.worker),
+        one.error === null ? '' : foreign(one.error),
+      ]),
+      '',
+    )}`
+  );
+}
+
+const ofMost = (number: number, most: number): string => `${number}/${most === 0 ? '∞' : most}`;
+
 function when(one: Task, now: number): Child {
   switch (one.state) {
     case 'leased':
@@ -38,13 +64,26 @@ function when(one: Task, now: number): Child {
 export function taskTable(context: Context, queue: string, tasks: readonly Task[], none: Child): Markup {
   const { now } = context.server;
   return table(
-    [number('Id'), 'State', 'Tenant', 'Payload', number('Attempts'), number('Enqueued'), 'When', 'Last error'],
+    [
+      number('Id'),
+      'State',
+      'Name',
+      'Tenant',
+      'Payload',
+      number('Attempts'),
+      number('Lost'),
+      number('Enqueued'),
+      'When',
+      'Last error',
+    ],
     tasks.map((one) => [
       taskLink(queue, one.id),
       stateBadge(one.state),
+      named(one.name),
       tenantLink(queue, one.group_key),
       excerpt(one.payload, one.payload_length, 'large'),
-      `${one.attempts}/${one.max_attempts === 0 ? '∞' : one.max_attempts}`,
+      ofMost(one.attempts, one.max_attempts),
+      one.lost === 0 ? '' : ofMost(one.lost, one.max_lost),
       moment(one.enqueued_at, now),
       when(one, now),
       one.last_error === null ? '' : excerpt(one.last_error, one.last_error_length),
@@ -56,13 +95,15 @@ export function taskTable(context: Context, queue: string, tasks: readonly Task[
 /** The dead, with what they died of. */
 export function deadTable(context: Context, queue: string, tasks: readonly Task[], none: Child): Markup {
   return table(
-    [number('Id'), 'Tenant', 'Last error', 'Payload', number('Attempts'), number('Enqueued')],
+    [number('Id'), 'Name', 'Tenant', 'Last error', 'Payload', number('Attempts'), number('Lost'), number('Enqueued')],
     tasks.map((one) => [
       taskLink(queue, one.id),
+      named(one.name),
       tenantLink(queue, one.group_key),
       excerpt(one.last_error, one.last_error_length),
       excerpt(one.payload, one.payload_length, 'large'),
       String(one.attempts),
+      String(one.lost),
       moment(one.enqueued_at, context.server.now),
     ]),
     none,
@@ -99,7 +140,9 @@ export const between = (from: number | null, to: number | null): string =>
 export function doneFacts(one: DoneTask, now: number): Markup {
   return facts([
     ['outcome', outcomeBadge(one.outcome)],
+    ['name', one.name === null ? NOTHING : foreign(one.name)],
     ['attempts', String(one.attempts)],
+    ['lost', String(one.lost)],
     ['enqueued', moment(one.enqueued_at, now)],
     ['claimed', moment(one.claimed_at, now)],
     ['done', moment(one.done_at, now)],

@@ -78,7 +78,7 @@ function charts(queue: Queue, stats: QueueStats, history: readonly Sample[], now
             { name: '99 %', value: stats.run_p99 },
           ],
           duration,
-          { name: 'lease', value: queue.lease },
+          { name: 'lease, where no session ends it', value: queue.lease },
           since,
         )}
         ${barChart(
@@ -121,6 +121,7 @@ function counters(stats: QueueStats, now: number): Markup {
     ['enqueued', count(stats.enqueued)],
     ['claimed', count(stats.claimed)],
     ['acknowledged', count(stats.acked)],
+    ['of these near the end of their lease', count(stats.near_lease_end)],
     ['failed (nack)', count(stats.nacked)],
     ['leases that ran out', count(stats.expired)],
     ['released', count(stats.released)],
@@ -144,7 +145,8 @@ function settings(queue: Queue): Markup {
     ['policy', queue.policy],
     ['buckets', count(queue.buckets)],
     ['lease', duration(queue.lease)],
-    ['attempts', queue.max_attempts === 0 ? 'no limit' : count(queue.max_attempts)],
+    ['attempts', limit(queue.max_attempts)],
+    ['lost leases', limit(queue.max_lost)],
     [
       'backoff',
       html`${duration(queue.backoff_base)} to ${duration(queue.backoff_max)}, ± ${decimal(queue.backoff_jitter * 100)} %`,

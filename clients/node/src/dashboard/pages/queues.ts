@@ -11,7 +11,7 @@ import type { Sample } from '../sampler.js';
 /** When a queue is worth a look: the limits of doc/monitoring.md. */
 const LONG_WAIT_SECONDS = 600;
 const GROWING_READY = 10_000;
-const NEAR_LEASE = 0.8;
+const NEAR_LEASE = 0.01;
 
 /** What is worth a look in a queue, in words. */
 export function remarks(queue: Queue, stats: QueueStats | undefined): Markup[] {
@@ -22,14 +22,14 @@ export function remarks(queue: Queue, stats: QueueStats | undefined): Markup[] {
   if (stats === undefined) {
     return words;
   }
-  const { ready, oldest_ready_age: oldest, run_p99: run } = stats;
+  const { ready, oldest_ready_age: oldest } = stats;
   if (!queue.paused && (oldest ?? 0) > LONG_WAIT_SECONDS) {
     words.push(badge('waits', 'warn'));
   }
   if (stats.enqueue_rate > 2 * stats.ack_rate && (ready ?? 0) > GROWING_READY) {
     words.push(badge('grows', 'warn'));
   }
-  if (run !== null && run > NEAR_LEASE * queue.lease) {
+  if (stats.near_lease_end > NEAR_LEASE * stats.acked) {
     words.push(badge('runs near its lease', 'warn'));
   }
   if (!queue.paused && (ready ?? 0) > 0 && stats.claim_rate === 0) {

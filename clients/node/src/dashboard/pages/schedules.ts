@@ -5,7 +5,7 @@ import { schedules, type Schedule } from '../data/schedules.js';
 import { count, moment, NOTHING } from '../format.js';
 import { foreign, html, type Child, type Markup } from '../html.js';
 import { badge, nextPage, number, queueLink, table, taskLink } from '../layout.js';
-import { excerpt } from './parts.js';
+import { excerpt, named } from './parts.js';
 
 /** A tick that is later than this has no worker to run it. */
 const LATE_SECONDS = 60;
@@ -26,6 +26,7 @@ function row(one: Schedule, now: number): Child[] {
   return [
     foreign(one.name),
     queueLink(one.queue),
+    named(one.task_name),
     html`<code>${foreign(one.cron)}</code> ${foreign(one.timezone)}`,
     html`${state(one, now)}${error}`,
     moment(one.next_run, now),
@@ -52,6 +53,7 @@ export async function schedulesPage(context: Context): Promise<View> {
       [
         'Name',
         'Queue',
+        'Tasks',
         'When',
         'State',
         number('Next'),

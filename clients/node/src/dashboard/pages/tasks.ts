@@ -33,7 +33,7 @@ import {
   tenantLink,
 } from '../layout.js';
 import { Problem } from '../problem.js';
-import { deadTable, doneFacts, long, stateBadge, taskTable } from './parts.js';
+import { deadTable, doneFacts, endsTable, long, stateBadge, taskTable } from './parts.js';
 
 function goOn(page: TaskPage, path: string, params: Record<string, string | undefined>): Markup {
   const more = nextPage(
@@ -71,14 +71,15 @@ async function list(context: Context, queue: Queue, path: string, state: State |
     return html`<p class="none">None.</p>`;
   }
   const group = params.group();
+  const name = params.text('name') || undefined;
   const found = await reader.attempt(() =>
-    taskPage(reader, { queue, state, group, after: params.id('after'), limit: PAGE_ROWS }),
+    taskPage(reader, { queue, state, group, name, after: params.id('after'), limit: PAGE_ROWS }),
   );
   if (found.problem !== undefined) {
     return notShown('Tasks are not shown.', found.problem);
   }
   const none = found.value.unfinished ? 'None among those that were looked at.' : 'None.';
-  const same = { queue: queue.queue, ...groupParams(group), ...(path === '/tasks' ? { state } : {}) };
+  const same = { queue: queue.queue, name, ...groupParams(group), ...(path === '/tasks' ? { state } : {}) };
   return html`${(path === '/dead' ? deadTable : taskTable)(context, queue.queue, found.value.tasks, none)}${goOn(found.value, path, same)}`;
 }
 
@@ -95,7 +96,7 @@ export async function tasksPage(context: Context): Promise<View> {
   }
   const queue = await findQueue(reader, asked);
   const state = params.choice('state', STATES);
-  const filters = html`${choice('state', 'State', STATES, state, 'all')}${input('group', 'Tenant', params.text('group'), 'the whole key')}`;
+  const filters = html`${choice('state', 'State', STATES, state, 'all')}${input('group', 'Tenant', params.text('group'), 'the whole key')}${input('name', 'Name', params.text('name'))}`;
   return {
     title: 'Tasks',
     section: 'tasks',
@@ -142,7 +143,7 @@ export async function deadPage(context: Context): Promise<View> {
               'Tenant',
               group,
               'the whole key',
-            )}<button>Show</button></form>
+            )}${input('name', 'Name', params.text('name'))}<button>Show</button></form>
             ${
               dead > 0 &&
               actions(
@@ -158,7 +159,9 @@ export async function deadPage(context: Context): Promise<View> {
 function taskFacts(one: Task, now: number): Markup {
   return facts([
     ['state', stateBadge(one.state)],
+    ['name', one.name === null ? NOTHING : foreign(one.name)],
     ['attempts', `${one.attempts} of ${one.max_attempts === 0 ? 'any number' : one.max_attempts}`],
+    ['lost', `${one.lost} of ${one.max_lost === 0 ? 'any number' : one.max_lost}`],
     ['enqueued', moment(one.enqueued_at, now)],
     ['run at', moment(one.run_at, now)],
     ['lease until', moment(one.lease_until, now)],
@@ -203,6 +206,7 @@ async function waiting(context: Context, queue: Queue, one: Task): Promise<Marku
         ${actions(context, one.state === 'dead' && ['revive', 'Revive', of], ['cancel', 'Cancel', of])}
         ${taskFacts(one, server.now)}${await positionOf(context, queue.queue, one)}
         ${long('Last error', one.last_error, one.last_error_length, { ...of, part: 'last_error' }, '/whole')}
+        ${endsTable(one.history, server.now)}
         ${long('Payload', one.payload, one.payload_length, { ...of, part: 'payload' }, '/whole')}
         ${long('Headers', one.headers, one.headers_length, { ...of, part: 'headers' }, '/whole')}
         ${waitsFor(queue.queue, waits)}`;
@@ -214,6 +218,7 @@ function done(context: Context, queue: Queue, one: DoneTask): Markup {
         ${doneFacts(one, context.server.now)}
         ${long('Result', one.result, one.result_length, { ...of, part: 'result' }, '/whole-done')}
         ${long('Last error', one.last_error, one.last_error_length, { ...of, part: 'last_error' }, '/whole-done')}
+        ${endsTable(one.history, context.server.now)}
         ${long('Payload', one.payload, one.payload_length, { ...of, part: 'payload' }, '/whole-done')}
         ${long('Headers', one.headers, one.headers_length, { ...of, part: 'headers' }, '/whole-done')}`;
 }

@@ -2,11 +2,13 @@
 
 import { shareBar } from '../chart.js';
 import { PAGE_ROWS, type Context, type View } from '../context.js';
-import { findQueue, queueNames } from '../data/queues.js';
+import { findQueue, queueNames, type Queue } from '../data/queues.js';
 import {
+  keyOfTenant,
   settingsOfTenant,
   tenants,
   tenantSettings,
+  tenantsOfId,
   tenantsOfKey,
   TENANT_ORDERS,
   type Tenant,
@@ -15,7 +17,7 @@ import {
 } from '../data/tenants.js';
 import { taskPage } from '../data/tasks.js';
 import { count, decimal, duration, NOTHING, percent } from '../format.js';
-import { address, foreign, html, type Child, type Markup } from '../html.js';
+import { address, html, type Child, type Markup } from '../html.js';
 import {
   actions,
   badge,
@@ -94,7 +96,7 @@ export function tenantTable(queue: string, list: readonly Tenant[], none: Child)
   return table(
     columns,
     list.map((one) => [
-      tenantLink(queue, one.group_key, one.cut),
+      tenantLink(queue, one.group_key, one.cut ? one.group_id : undefined),
       count(one.ready),
       count(one.overflow),
       count(one.leased),
@@ -144,17 +146,18 @@ function settingsTable(queue: string, list: readonly TenantSettings[]): Markup {
 async function workList(context: Context, queue: string, order: TenantOrder, find: string): Promise<Markup> {
   const rank = context.params.number('rank');
   const key = context.params.text('key');
+  const id = context.params.uuid('id');
   const list = await tenants(context.reader, {
     queue,
     order,
     find,
     limit: PAGE_ROWS + 1,
-    ...(rank !== undefined && key !== undefined ? { after: { rank, key } } : {}),
+    ...(rank !== undefined && key !== undefined && id !== undefined ? { after: { rank, key, id } } : {}),
   });
   const shown = list.slice(0, PAGE_ROWS);
   const last = shown.at(-1);
   return html`${tenantTable(queue, shown, find === '' ? 'No tenant has work.' : 'No tenant with work has this in its key.')}
-        ${nextPage('/tenants', list.length > PAGE_ROWS ? { queue, order, find, rank: String(last!.rank), key: last!.group_key } : undefined)}
+        ${nextPage('/tenants', list.length > PAGE_ROWS ? { queue, order, find, rank: String(last!.rank), key: last!.group_key, id: last!.group_id } : undefined)}
         ${EXPLAINED}`;
 }
 
@@ -209,10 +212,44 @@ function ownSettings(own: TenantSettings | undefined): Markup {
   ]);
 }
 
+/** A tenant of which no more is known than the beginning of its key. */
+async function shortTenantPage(context: Context, queue: string, id: string, note: Child): Promise<View> {
+  const list = await tenantsOfId(context.reader, queue, id);
+  return {
+    title: `Tenant ${list[0]?.group_key ?? id}`,
+    section: 'tenants',
+    refreshable: true,
+    body: html`<p>of queue ${queueLink(queue)}</p>
+            ${tenantTable(queue, list, 'No tenant of this id has work.')}
+            ${note}${EXPLAINED}`,
+  };
+}
+
+/** The page of a tenant by the id that lists have of it; its key is looked for. */
+async function tenantPageOfId(context: Context, queue: Queue, id: string): Promise<View> {
+  const key = await context.reader.attempt(() => keyOfTenant(context.reader, queue.queue, id));
+  if (key.problem !== undefined) {
+    return shortTenantPage(context, queue.queue, id, notShown('Its key and its tasks are not shown.', key.problem));
+  }
+  if (key.value === undefined) {
+    const note = html`<p class="note">The engine shows the beginning of its key. The whole was not found among the tasks
+            that were looked at in the time of a page.</p>`;
+    return shortTenantPage(context, queue.queue, id, note);
+  }
+  return wholeTenantPage(context, queue, key.value);
+}
+
 export async function tenantPage(context: Context): Promise<View> {
   const { reader, params } = context;
   const queue = await findQueue(reader, params.required('queue'));
-  const group = params.required('group');
+  const id = params.uuid('id');
+  return id === undefined || params.text('group') !== undefined
+    ? wholeTenantPage(context, queue, params.required('group'))
+    : tenantPageOfId(context, queue, id);
+}
+
+async function wholeTenantPage(context: Context, queue: Queue, group: string): Promise<View> {
+  const { reader } = context;
   const own = await settingsOfTenant(reader, queue.queue, group);
   const list = await tenantsOfKey(reader, queue.queue, group);
   const tasks = await reader.attempt(() => taskPage(reader, { queue, group, limit: 10, milliseconds: 150 }));
@@ -231,11 +268,6 @@ export async function tenantPage(context: Context): Promise<View> {
               ['revive-tenant', 'Revive its dead tasks', of],
             )}
             ${tenantTable(queue.queue, list, 'It has no work: nothing ready, in the overflow or in flight.')}
-            ${
-              list.length > 1 &&
-              html`<p class="note">The key is longer than what the engine shows of keys. These are all tenants
-            whose keys begin like it.</p>`
-            }
             ${EXPLAINED}
             <h2>What it was given</h2>${ownSettings(own)}
             <h2>Its tasks, the oldest first</h2>
@@ -261,7 +293,7 @@ export function foundTenants(list: readonly (Tenant & { queue: string })[]): Mar
     ['Queue', 'Tenant', number('Ready'), number('Overflow'), number('Leased'), number('Longest wait')],
     list.map((one) => [
       queueLink(one.queue),
-      one.cut ? foreign(one.group_key) : tenantLink(one.queue, one.group_key),
+      tenantLink(one.queue, one.group_key, one.cut ? one.group_id : undefined),
       count(one.ready),
       count(one.overflow),
       count(one.leased),

@@ -13,6 +13,10 @@ module ActiveJob
     # A task that no worker of Active Job can run.
     class PayloadError < Error; end
 
+    # Raised by a job: no other attempt would fare better. The task is dead at once,
+    # whatever retry_on and the like say of errors.
+    class Unrecoverable < Error; end
+
     # Raised in the thread of a job that must not go on. They are no StandardError,
     # so neither `rescue =>` nor retry_on takes them for a failure of the job.
     class Interruption < Exception; end

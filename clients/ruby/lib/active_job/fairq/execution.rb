@@ -21,7 +21,7 @@ module ActiveJob
       # retry_on says so when its attempts are used up, then it raises the error.
       def self.watch_retries
         @watch_retries ||= ActiveSupport::Notifications.subscribe("retry_stopped.active_job") do |*, event|
-          current&.retries_used_up(event[:error])
+          current&.give_up(event[:error])
         end
       end
 
@@ -51,12 +51,13 @@ module ActiveJob
         @transactional ? @database.savepoint(&block) : yield
       end
 
-      def retries_used_up(error)
+      # The task is dead at once if this is what the attempt ends with.
+      def give_up(error)
         @last_error = error
       end
 
       # The attempt has failed. The task is tried again after the queue's backoff; it is
-      # dead if that was its last attempt, or if retry_on has had all of its own.
+      # dead if that was its last attempt, or if it was given up.
       def failed(error, session)
         pause = 0.05
         until session.over?
@@ -73,10 +74,12 @@ module ActiveJob
 
       def job_data
         data = JSON.parse(@task.payload)
+        data = { "job_class" => @task.name }.merge(data) if data.is_a?(Hash)
         unless data.is_a?(Hash) && data["job_class"].is_a?(String)
           raise PayloadError, "the payload is no job of Active Job: it has no job_class"
         end
 
+        @task.name ||= data["job_class"] # of an earlier version
         missing(data).merge(data).merge("provider_job_id" => @task.id, "executions" => data["executions"].to_i + @task.attempt - 1)
       end
 
@@ -102,8 +105,8 @@ module ActiveJob
 
       def settle_failure(error)
         text = ErrorText.of(error)
-        last = @last_error && error.equal?(@last_error)
-        @database.call(last ? BURY : NACK, @task.receipt, text)
+        final = error.is_a?(Unrecoverable) || (@last_error && error.equal?(@last_error))
+        @database.call(final ? BURY : NACK, @task.receipt, text)
       end
 
       # Rails loads code and gives connections back around each unit of work.

@@ -28,6 +28,17 @@ module ActiveJob
           self.fairq_options = fairq_options.merge(options).freeze
         end
 
+        # Errors that no other attempt would mend, as classes or their names: the task is dead
+        # at once. It takes its turn among retry_on and discard_on, of which the last goes first.
+        def give_up_on(*errors)
+          raise ArgumentError, "give_up_on takes classes of errors, and was given none" if errors.empty?
+
+          rescue_from(*errors) do |error|
+            Execution.current&.give_up(error)
+            raise error
+          end
+        end
+
         # A job that goes on where it was interrupted notes how far it is by enqueueing
         # itself, also after an error: its writes must not go with that.
         def fairq_transaction?
@@ -47,6 +58,12 @@ module ActiveJob
       def deserialize(job_data)
         super
         @fairq_place = Place.from(job_data["fairq"]) if job_data["fairq"]
+      end
+
+      # An error that says what it means is not for those who say it of a class of errors,
+      # or of its cause.
+      def rescue_with_handler(error)
+        error.is_a?(Unrecoverable) ? nil : super
       end
 
       # The next attempt is enqueued in the transaction that acknowledges this one,

@@ -2,14 +2,19 @@
 
 module ActiveJob
   module Fairq
-    Task = Struct.new(:queue, :id, :receipt, :group, :payload, :attempt)
+    Task = Struct.new(:queue, :id, :receipt, :group, :payload, :name, :attempt) do
+      # For the log: the name is whoever's who has enqueued it.
+      def to_s
+        "task #{id}#{" (#{name[0, 100].inspect})" if name} of #{queue}"
+      end
+    end
 
     # A bound session of pgfairq: a thread that sends its heartbeats, on a connection of
     # their own, and a connection that claims and waits.
     class Session
       WAIT = 5 # seconds that a call waits for tasks
 
-      CLAIM = "SELECT queue, id, receipt, group_key, payload::text, attempt " \
+      CLAIM = "SELECT queue, id, receipt, group_key, payload::text, name, attempt " \
               "FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid)"
 
       # Long jobs and long waits, whatever the role's settings say.

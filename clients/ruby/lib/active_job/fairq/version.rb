@@ -2,6 +2,6 @@
 
 module ActiveJob
   module Fairq
-    VERSION = "0.2.0"
+    VERSION = "0.3.0"
   end
 end

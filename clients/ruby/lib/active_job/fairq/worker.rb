@@ -126,10 +126,10 @@ module ActiveJob
         execution = Execution.new(task, @database)
         execution.run
       rescue Interruption => reason
-        @logger.warn("task #{task.id} of #{task.queue}, attempt #{task.attempt}: #{reason.class.name.demodulize}")
+        @logger.warn("#{task}, attempt #{task.attempt}: #{reason.class.name.demodulize}")
       rescue Exception => error
-        @logger.error("task #{task.id} of #{task.queue}, attempt #{task.attempt}: #{ErrorText.head(error)}")
-        execution.failed(error, session) { |trouble| @logger.error("task #{task.id} of #{task.queue}: #{ErrorText.head(trouble)}") }
+        @logger.error("#{task}, attempt #{task.attempt}: #{ErrorText.head(error)}")
+        execution.failed(error, session) { |trouble| @logger.error("#{task}: #{ErrorText.head(trouble)}") }
       end
 
       def open_session

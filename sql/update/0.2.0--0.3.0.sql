@@ -1,0 +1,67 @@
+\echo Use "ALTER EXTENSION pgfairq UPDATE" to load this file. \quit
+
+-- From 0.2.0 to 0.3.0. compose.awk puts the functions, views and comments of the install
+-- script in the place of the line that begins with \replace.
+
+-- ---------------------------------------------------------------------------
+-- What changes its arguments or columns goes first
+-- ---------------------------------------------------------------------------
+
+\include sql/update/retire.sql
+SELECT fairq_internal.retire(oid, '0.2.0') FROM pg_catalog.pg_proc
+    WHERE pronamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace
+    AND proname OPERATOR(pg_catalog.=) ANY ('{create_queue,alter_queue,enqueue,enqueue_many,publish,schedule,tasks}'::pg_catalog.name[]);
+
+-- Functions that views read, until these are replaced: their columns may change.
+ALTER FUNCTION fairq_internal.stats_of_queues RENAME TO stats_of_queues_0_2;
+ALTER FUNCTION fairq_internal.stats_of_groups RENAME TO stats_of_groups_0_2;
+ALTER FUNCTION fairq_internal.stats_of_buckets RENAME TO stats_of_buckets_0_2;
+ALTER FUNCTION fairq_internal.live_leases RENAME TO live_leases_0_2;
+ALTER FUNCTION fairq_internal.open_sessions RENAME TO open_sessions_0_2;
+ALTER FUNCTION fairq_internal.dead_of_queues RENAME TO dead_of_queues_0_2;
+ALTER FUNCTION fairq_internal.done_of_queues RENAME TO done_of_queues_0_2;
+
+-- ---------------------------------------------------------------------------
+-- Tables and types, and the tables of queues
+-- ---------------------------------------------------------------------------
+
+-- Not with the column, for any role may have a table with a column of this row type.
+ALTER TABLE fairq.queue ADD COLUMN max_lost pg_catalog.int4;
+UPDATE fairq.queue SET max_lost = 5;
+ALTER TABLE fairq.queue ALTER COLUMN max_lost SET DEFAULT 5, ALTER COLUMN max_lost SET NOT NULL;
+ALTER TABLE fairq.schedule ADD COLUMN task_name pg_catalog.text;
+
+ALTER TYPE fairq.task ADD ATTRIBUTE name pg_catalog.text CASCADE;
+ALTER TYPE fairq.queue_task ADD ATTRIBUTE name pg_catalog.text CASCADE;
+ALTER TYPE fairq.task_status
+    ADD ATTRIBUTE name pg_catalog.text CASCADE,
+    ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE max_lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
+ALTER TYPE fairq.task_done
+    ADD ATTRIBUTE name pg_catalog.text CASCADE,
+    ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
+    ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
+
+-- One queue that cannot be updated is no reason for the others to stay behind.
+\include sql/install/71_updating.sql
+SELECT fairq_internal.update_queues();
+
+-- ---------------------------------------------------------------------------
+-- What is as in a new database
+-- ---------------------------------------------------------------------------
+
+\replace sql/pgfairq--0.3.0.sql
+
+SELECT fairq_internal.retire('fairq_internal.stats_of_queues_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.stats_of_groups_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.stats_of_buckets_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.live_leases_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.open_sessions_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.dead_of_queues_0_2'::pg_catalog.regproc, '0.2.0');
+SELECT fairq_internal.retire('fairq_internal.done_of_queues_0_2'::pg_catalog.regproc, '0.2.0');
+
+DROP FUNCTION fairq_internal.retire;
+GRANT SELECT ON fairq.queue_histograms, fairq.name_stats, fairq.name_histograms TO PUBLIC;
+
+\include sql/install/84_internal_functions.sql

@@ -1,0 +1,449 @@
+/*-------------------------------------------------------------------------
+ *
+ * name_stats.c
+ *	  Figures of the tasks of a name.
+ *
+ * A hash table of fixed size with an entry for each name in each queue.  When
+ * it has as many names as the setting pgfairq.max_names says, further names of
+ * a queue are counted together, in its entry of the empty name, which no task
+ * has; for these there is room beside the names.
+ *
+ * What a transaction counts is in the list of stats.c until it commits.  That
+ * refers to a name by a number that this process gives it until then: so an
+ * entry is made at the commit, and what is rolled back leaves nothing.  Names
+ * are noted no more than the table could have.
+ *
+ * Entries are not forgotten before their queue is reset or gone.
+ *
+ * Locking: the table's lock, exclusively to add or to forget an entry.
+ * Counters are atomic, and added to with the lock shared.  It is taken last of
+ * all.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "fmgr.h"
+#include "mb/pg_wchar.h"
+#include "storage/lwlock.h"
+#include "utils/memutils.h"
+
+#include "common/contracts.h"
+#include "common/hashfn.h"
+#include "common/settings.h"
+#include "common/shared_memory.h"
+#include "shmem/fixed_table.h"
+#include "shmem/name_stats.h"
+
+typedef struct NameEntry
+{
+	uint32		next;			/* in its chain, or in the free list */
+	uint32		hash;
+	int			queue;			/* its number; -1: the entry is free */
+	Oid			database;
+	Oid			relation;
+	int			length;
+	char		name[MAX_TASK_NAME];
+	pg_atomic_uint64 counts[NAME_WHATS];
+	pg_atomic_uint64 sums[NAME_HISTOGRAMS];
+} NameEntry;
+
+typedef struct NameTable
+{
+	LWLock		lock;
+	FreeEntries free;
+	int			names;			/* entries but those of the empty name */
+} NameTable;
+
+static NameTable *table = NULL;
+static uint32 *chains = NULL;
+static NameEntry *entries = NULL;
+static uint32 chain_mask;
+
+/* The lock is held exclusively while this process counts. */
+static bool exclusively;
+
+/* A name that this transaction has counted. */
+typedef struct NotedName
+{
+	uint64		hash;
+	int			next;			/* with this place in noted_chains; 0: none */
+	int			length;
+	char		name[MAX_TASK_NAME];
+} NotedName;
+
+/* The first is the empty name. */
+static NotedName *noted = NULL;
+static int	noted_count = 0;
+static int	noted_size = 0;
+
+#define NOTED_CHAINS	256		/* a power of two */
+static int	noted_chains[NOTED_CHAINS];
+
+static uint32
+entries_wanted(void)
+{
+	return (uint32) settings_max_names + settings_max_queues;
+}
+
+Size
+name_stats_shmem_size(void)
+{
+	return fixed_table_size(sizeof(NameTable), entries_wanted(), sizeof(NameEntry));
+}
+
+void
+name_stats_shmem_init(void *area, bool found)
+{
+	table = area;
+	entries = fixed_table_init(area, sizeof(NameTable), entries_wanted(), found,
+							   &chains, &chain_mask);
+	if (found)
+		return;
+	LWLockInitialize(&table->lock, shared_memory_tranche(FAIRQ_TRANCHE_NAME));
+	table->free = all_entries_free;
+	table->names = 0;
+}
+
+#ifdef USE_ASSERT_CHECKING
+
+/* An entry is in its chain, and there are no more names than there may be. */
+static void
+check_entry(const NameEntry *entry)
+{
+	uint32		number = chains[entry->hash & chain_mask];
+
+	while (number != NO_ENTRY && &entries[number] != entry)
+		number = entries[number].next;
+	Assert(number != NO_ENTRY);
+	Assert(entry->queue >= 0 && entry->queue < settings_max_queues);
+	Assert(entry->length >= 0 && entry->length <= MAX_TASK_NAME);
+	Assert(table->names >= 0 && table->names <= settings_max_names);
+}
+
+#else
+#define check_entry(entry) ((void) 0)
+#endif
+
+/*
+ * Take an entry out of its chain, and have it free.
+ */
+static void
+forget_entry(uint32 number)
+{
+	NameEntry  *entry = &entries[number];
+	uint32	   *link = &chains[entry->hash & chain_mask];
+
+	AssertLockedExclusively(&table->lock);
+	check_entry(entry);
+	while (*link != number)
+		link = &entries[*link].next;
+	*link = entry->next;
+	if (entry->length > 0)
+		table->names--;
+	entry->queue = -1;
+	free_entries_give(&table->free, number, &entry->next);
+}
+
+/*
+ * Forget the names of the queue of this number.
+ */
+void
+name_stats_forget_queue(int number)
+{
+	LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+	for (uint32 i = 0; i < table->free.high_water; i++)
+	{
+		if (entries[i].queue == number)
+			forget_entry(i);
+	}
+	LWLockRelease(&table->lock);
+}
+
+/* ----------------------------------------------------------------
+ * Counting
+ * ----------------------------------------------------------------
+ */
+
+/* Make room for one name more, and for the first, the empty one. */
+static void
+reserve(void)
+{
+	int			size = Max(noted_size * 2, 16);
+
+	if (noted_count < noted_size)
+		return;
+	if (noted == NULL)
+		noted = MemoryContextAllocHuge(TopMemoryContext, size * sizeof(NotedName));
+	else
+		noted = repalloc_huge(noted, size * sizeof(NotedName));
+	noted_size = size;
+	if (noted_count > 0)
+		return;
+	memset(&noted[0], 0, sizeof(NotedName));
+	noted_count = 1;
+}
+
+/*
+ * The number by which this transaction counts what happens to tasks of a name,
+ * a text.
+ */
+int
+name_stats_note(Datum name)
+{
+	text	   *given = DatumGetTextPP(name);
+	const char *start = VARDATA_ANY(given);
+	int			length = VARSIZE_ANY_EXHDR(given);
+	uint64		hash;
+	int		   *chain;
+	NotedName  *new;
+
+	/* Rows that were written with SQL may have any. */
+	if (unlikely(length > MAX_TASK_NAME))
+		length = pg_mbcliplen(start, length, MAX_TASK_NAME);
+	hash = hash_bytes_extended((const unsigned char *) start, length, shared_memory_seed());
+	chain = &noted_chains[hash & (NOTED_CHAINS - 1)];
+	for (int i = *chain; i != 0; i = noted[i].next)
+	{
+		if (noted[i].hash == hash && noted[i].length == length &&
+			memcmp(noted[i].name, start, length) == 0)
+			return i;
+	}
+	reserve();
+	if (noted_count > settings_max_names)
+		return 0;
+	new = &noted[noted_count];
+	new->hash = hash;
+	new->length = length;
+	memcpy(new->name, start, length);
+	new->next = *chain;
+	*chain = noted_count;
+	return noted_count++;
+}
+
+/*
+ * The transaction has ended.
+ */
+void
+name_stats_forget_noted(void)
+{
+	for (int i = 1; i < noted_count; i++)
+		noted_chains[noted[i].hash & (NOTED_CHAINS - 1)] = 0;
+	noted_count = Min(noted_count, 1);
+	if (noted_size > 4096)
+	{
+		pfree(noted);
+		noted = NULL;
+		noted_count = 0;
+		noted_size = 0;
+	}
+}
+
+static inline uint32
+hash_of(int queue, const NotedName *name)
+{
+	return murmurhash32((uint32) name->hash + (uint32) queue * 0x9E3779B9);
+}
+
+static NameEntry *
+find_entry(int queue, const NotedName *name)
+{
+	uint32		hash = hash_of(queue, name);
+
+	for (uint32 i = chains[hash & chain_mask]; i != NO_ENTRY; i = entries[i].next)
+	{
+		NameEntry  *entry = &entries[i];
+
+		if (entry->hash == hash && entry->queue == queue && entry->length == name->length &&
+			memcmp(entry->name, name->name, name->length) == 0)
+			return entry;
+	}
+	return NULL;
+}
+
+static NameEntry *
+add_entry(QueueState *queue, const NotedName *name)
+{
+	uint32		number;
+	NameEntry  *entry;
+	uint32	   *chain;
+
+	AssertLockedExclusively(&table->lock);
+	number = free_entries_take(&table->free, entries_wanted(), entries, next);
+	/* As many names as there may be, and the empty one of each queue. */
+	Assert(number != NO_ENTRY);
+	entry = &entries[number];
+	entry->queue = queue_state_number(queue);
+	entry->hash = hash_of(entry->queue, name);
+	entry->database = queue->database;
+	entry->relation = queue->relation;
+	entry->length = name->length;
+	memcpy(entry->name, name->name, name->length);
+	for (int i = 0; i < NAME_WHATS; i++)
+		pg_atomic_init_u64(&entry->counts[i], 0);
+	for (int i = 0; i < NAME_HISTOGRAMS; i++)
+		pg_atomic_init_u64(&entry->sums[i], 0);
+	chain = &chains[entry->hash & chain_mask];
+	entry->next = *chain;
+	*chain = number;
+	if (entry->length > 0)
+		table->names++;
+	check_entry(entry);
+	return entry;
+}
+
+/*
+ * The entry that a name of a queue counts in.
+ */
+static NameEntry *
+entry_of(QueueState *queue, const NotedName *name)
+{
+	int			number = queue_state_number(queue);
+
+	for (;;)
+	{
+		const NotedName *of = name;
+		NameEntry  *entry = find_entry(number, of);
+
+		if (entry == NULL && of->length > 0 && table->names >= settings_max_names)
+		{
+			of = &noted[0];
+			entry = find_entry(number, of);
+		}
+		if (likely(entry != NULL))
+			return entry;
+		if (exclusively)
+			return add_entry(queue, of);
+		LWLockRelease(&table->lock);
+		LWLockAcquire(&table->lock, LW_EXCLUSIVE);
+		exclusively = true;
+	}
+}
+
+/*
+ * Between these, what is noted is counted.  Nothing is allocated, for the
+ * transaction has ended.
+ */
+void
+name_stats_begin_count(void)
+{
+	LWLockAcquire(&table->lock, LW_SHARED);
+	exclusively = false;
+}
+
+void
+name_stats_end_count(void)
+{
+	LWLockRelease(&table->lock);
+}
+
+void
+name_stats_count(QueueState *queue, int number, int what, int64 n, uint64 sum)
+{
+	NameEntry  *entry;
+
+	AssertLocked(&table->lock);
+	Assert(number >= 0 && number < noted_count);
+	Assert(what >= 0 && what < NAME_WHATS);
+	entry = entry_of(queue, &noted[number]);
+	pg_atomic_fetch_add_u64(&entry->counts[what], n);
+	if (what >= NAME_COUNTERS)
+		pg_atomic_fetch_add_u64(&entry->sums[(what - NAME_COUNTERS) / NAME_BUCKETS], sum);
+}
+
+/* ----------------------------------------------------------------
+ * Reading
+ * ----------------------------------------------------------------
+ */
+
+/*
+ * Copy the next entry that is in use, from *number on, and set *number behind
+ * it.  Returns false if there is none.
+ */
+bool
+name_stats_next(uint32 *number, NameStats *stats)
+{
+	NameEntry  *entry;
+
+	LWLockAcquire(&table->lock, LW_SHARED);
+	while (*number < table->free.high_water && entries[*number].queue < 0)
+		(*number)++;
+	if (*number >= table->free.high_water)
+	{
+		LWLockRelease(&table->lock);
+		return false;
+	}
+	entry = &entries[(*number)++];
+	check_entry(entry);
+	stats->database = entry->database;
+	stats->relation = entry->relation;
+	stats->other = (entry->length == 0);
+	stats->length = entry->length;
+	memcpy(stats->name, entry->name, entry->length);
+	for (int i = 0; i < NAME_COUNTERS; i++)
+		stats->counters[i] = pg_atomic_read_u64(&entry->counts[i]);
+	for (int h = 0; h < NAME_HISTOGRAMS; h++)
+	{
+		pg_atomic_uint64 *buckets = &entry->counts[NAME_COUNTERS + h * NAME_BUCKETS];
+
+		for (int i = 0; i < NAME_BUCKETS; i++)
+			stats->histograms[h][i] = pg_atomic_read_u64(&buckets[i]);
+		stats->sums[h] = pg_atomic_read_u64(&entry->sums[h]);
+	}
+	LWLockRelease(&table->lock);
+	return true;
+}
+
+/*
+ * As stats_below_bounds().
+ */
+int64
+name_stats_below_bounds(const NameStats *stats, StatsHistogram histogram, int64 *counts,
+						double *sum)
+{
+	int64		total = 0;
+	int			bound = 0;
+
+	Assert(histogram < NAME_HISTOGRAMS);
+	*sum = stats->sums[histogram] / (double) USECS_PER_SEC;
+	for (int i = 0; i < NAME_BUCKETS; i++)
+	{
+		if (bound < STATS_BOUNDS && i > stats_bound_power(bound) - NAME_FIRST_POWER)
+			counts[bound++] = total;
+		total += stats->histograms[histogram][i];
+	}
+	Assert(bound == STATS_BOUNDS);
+	return total;
+}
+
+/*
+ * As stats_quantiles(); but a quantile is estimated, as if the values of its
+ * bucket were even distances apart.
+ */
+int64
+name_stats_quantiles(const NameStats *stats, StatsHistogram histogram,
+					 const double *quantiles, int n, int64 *values)
+{
+	const int64 *counts = stats->histograms[histogram];
+	int64		total = 0;
+	int64		below = 0;
+	int			bucket = 0;
+
+	for (int i = 0; i < NAME_BUCKETS; i++)
+		total += counts[i];
+	for (int i = 0; total > 0 && i < n; i++)
+	{
+		int64		rank = Max((int64) ceil(quantiles[i] * total), 1);
+		double		top;
+		double		bottom;
+
+		while (below + counts[bucket] < rank && bucket < NAME_BUCKETS - 1)
+			below += counts[bucket++];
+		top = ldexp(1, bucket + NAME_FIRST_POWER);
+		bottom = (bucket == 0) ? 0 : top / 2;
+		values[i] = (int64) (bottom + (top - bottom) * (rank - below) / counts[bucket]);
+	}
+	return total;
+}
