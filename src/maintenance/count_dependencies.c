@@ -8,8 +8,9 @@
  * Those of tasks that are not held any more are deleted: the tasks were purged,
  * or removed by TRUNCATE.
  *
- * What is counted stays so if the transaction rolls back: then a few rows are
- * counted that are gone, until the next count.
+ * A row is counted whether it is deleted or not, for the deletion may roll back,
+ * and its task be held again.  So a count that has deleted rows is followed by
+ * another one, which counts them no more, or deletes what has come back.
  *
  * Locking: the maintenance lock.  Nothing is waited for.
  *
@@ -82,8 +83,9 @@ count_dependencies(Pass *pass)
 		if (i == 0 || rows[i].task != task)
 			held = is_held(&row, rows[i].task);
 		task = rows[i].task;
-		if (held || rows[i].busy || !dependency_table_delete(info, &rows[i], false))
-			(void) successor_filter_raise(successors, rows[i].predecessor);
+		(void) successor_filter_raise(successors, rows[i].predecessor);
+		if (!held && !rows[i].busy && dependency_table_delete(info, &rows[i], false))
+			successors->recount_at = pass->now;
 		successors->next_task = task;
 		successors->next_predecessor = rows[i].predecessor + 1;
 	}
