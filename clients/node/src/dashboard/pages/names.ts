@@ -1,7 +1,7 @@
 /** Names of tasks: what became of the tasks of each, in one queue. */
 
 import { PAGE_ROWS, type Context, type View } from '../context.js';
-import { NAME_ORDERS, names, otherNames, type NameOrder, type NameStats } from '../data/names.js';
+import { NAME_ORDERS, names, type NameOrder, type NamePage, type NameStats } from '../data/names.js';
 import { findQueue, queueNames, queueStats, type QueueStats } from '../data/queues.js';
 import { count, duration } from '../format.js';
 import { html, type Child, type Markup } from '../html.js';
@@ -25,7 +25,7 @@ export const FIGURES_NOT_SHOWN = notShown(
 
 const REST = html`<span class="none" title="those that found no room in pgfairq.max_names when they came">all further names</span>`;
 
-function nameTable(queue: string, list: readonly NameStats[], rest: NameStats | undefined, since: string): Markup {
+function nameTable(queue: string, page: NamePage, since: string): Markup {
   const row = (one: NameStats): Child[] => [
     one.name === null ? REST : nameLink('/tasks', queue, one.name),
     count(one.enqueued),
@@ -47,7 +47,7 @@ function nameTable(queue: string, list: readonly NameStats[], rest: NameStats | 
       number('p95 wait', '95 % of the claims came no later'),
       number('p95 run', '95 % of the runs took no longer'),
     ],
-    [...list, ...(rest === undefined ? [] : [rest])].map(row),
+    [...page.names, ...(page.rest === undefined ? [] : [page.rest])].map(row),
     'No task that has a name was counted.',
     `What became of the tasks of each name in ${since}`,
   );
@@ -57,8 +57,7 @@ function nameTable(queue: string, list: readonly NameStats[], rest: NameStats | 
 export async function busyNames(context: Context, stats: QueueStats, limit: number): Promise<Markup> {
   const { reader, server } = context;
   const { queue } = stats;
-  const list = await names(reader, { queue, order: 'enqueued', limit });
-  return nameTable(queue, list, await otherNames(reader, queue), counted(stats, server.now));
+  return nameTable(queue, await names(reader, { queue, order: 'enqueued', limit }), counted(stats, server.now));
 }
 
 async function nameList(context: Context, stats: QueueStats, order: NameOrder): Promise<Markup> {
@@ -66,16 +65,15 @@ async function nameList(context: Context, stats: QueueStats, order: NameOrder): 
   const { queue } = stats;
   const rank = params.number('rank');
   const name = params.text('name');
-  const list = await names(reader, {
+  const page = await names(reader, {
     queue,
     order,
-    limit: PAGE_ROWS + 1,
+    limit: PAGE_ROWS,
     ...(rank !== undefined && name !== undefined ? { after: { rank, name } } : {}),
   });
-  const shown = list.slice(0, PAGE_ROWS);
-  const last = shown.at(-1);
-  return html`${nameTable(queue, shown, await otherNames(reader, queue), counted(stats, server.now))}
-        ${nextPage('/names', list.length > PAGE_ROWS ? { queue, order, rank: String(last!.rank), name: last!.name! } : undefined)}`;
+  const last = page.names.at(-1);
+  return html`${nameTable(queue, page, counted(stats, server.now))}
+        ${nextPage('/names', page.more ? { queue, order, rank: String(last!.rank), name: last!.name! } : undefined)}`;
 }
 
 export async function namesPage(context: Context): Promise<View> {
