@@ -174,8 +174,9 @@ SELECT fairq.close_session(:'session');
 COMMIT;
 CALL pg_temp.maintain_until('lost', $$ count(*) = 3 FROM fairq.peek('lost', 10) $$);
 SELECT pg_temp.all_of('lost'), pg_temp.error_of('lost', 'a');
--- A claim that is rolled back.
+-- A claim that is rolled back, before the worker has noticed the end of its lease.
 BEGIN;
+LOCK TABLE fairq.q_lost IN SHARE MODE;
 SELECT pg_temp.got($$ fairq.claim('lost', lease => '1 microsecond') $$);
 ROLLBACK;
 CALL pg_temp.maintain_until('lost', $$ count(*) = 3 FROM fairq.peek('lost', 10) $$);
