@@ -112,7 +112,9 @@ class Lease:
 
     def excused(self):
         """Should it run out, that counts as nothing."""
-        return self.nobodys or self.restored or (self.session is not None and self.session.excused)
+        if self.session is not None and (self.session.excused or self.session.unseen):
+            return True
+        return self.nobodys or (self.restored and self.session is None)
 
     def good_for(self, tx):
         """Whether tx, who knows the receipt, may settle it."""
@@ -151,6 +153,7 @@ class Session:
     opener: object = None       # the connection, if it is bound to it
     over: bool = False
     excused: bool = False       # closed in order, or by the server
+    unseen: bool = False        # its worker has not come again after a restart
     members: set = field(default_factory=set)   # queues it asked for buckets of
 
     def worker(self):
@@ -407,6 +410,8 @@ class Model:
         lease = task.lease = Lease(receipt, task.row.attempt, tx.connection.pid, session, tx, durable=task.queue.durable, alone=task.row.suspect)
         task.was_leased = True
         self.events["alone"] += lease.alone
+        if session is not None:
+            session.unseen = False
 
         def commit():
             lease.claimer = None
@@ -676,14 +681,14 @@ class Model:
     def restart(self, crash):
         """After all connections were lost, and rolled back. A clean restart keeps
         sessions, but those that are bound, and all leases: those of sessions that
-        are over have run out. A crash keeps durable leases. What is kept and runs
-        out counts as nothing."""
+        are over have run out. A crash keeps durable leases. What is kept, and runs out
+        before its worker is seen again, counts as nothing."""
         for queue in self.queues.values():
             queue.counted = None
         for session in self.sessions:
             session.members.clear()
             session.over |= crash or session.opener is not None
-            session.pid = None
+            session.unseen, session.pid = True, None
         for task in self.tasks():
             lease = task.lease
             if crash and lease is not None and not lease.durable:

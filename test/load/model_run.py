@@ -316,6 +316,7 @@ class Run(Steps):
     def heartbeat(self, c, session):
         for session in pick(self.model.sessions, session):
             self.expect("heartbeat", self.value(c, "SELECT fairq.heartbeat(%s)", session.uuid), not session.over)
+            session.unseen &= session.over
 
     @step(4, c=C, session=PICK)
     def close_session(self, c, session):
