@@ -8,8 +8,9 @@
  * Those of tasks that are not held any more are deleted: the tasks were purged,
  * or removed by TRUNCATE.
  *
- * What is counted stays so if the transaction rolls back: then a few rows are
- * counted that are gone, until the next count.
+ * What is counted stays so if the transaction rolls back, and what it had
+ * deleted before, and not seen, would be missing.  So only a transaction counts
+ * that has written nothing yet.
  *
  * Locking: the maintenance lock.  Nothing is waited for.
  *
@@ -17,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
@@ -66,6 +68,11 @@ count_dependencies(Pass *pass)
 	AssertMaintenanceLocked(pass->rel);
 	if (likely(!anew && !successor_filter_is_unknown(successors)))
 		return;
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	{
+		pass_again(pass, pass->now + USECS_PER_SEC);
+		return;
+	}
 	if (successor_filter_count_begins(successors, anew))
 	{
 		successors->recount_at = pass->now + RECOUNT_USECS;

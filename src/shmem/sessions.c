@@ -15,8 +15,8 @@
  * How a session ends says what becomes of the leases that it leaves behind.
  * One that is closed in order, or whose connection the server itself ends (a
  * shutdown, a restart, pg_terminate_backend), is excused: its tasks are given
- * back as they were.  So is one of before a restart that ends before its worker
- * has sent a heartbeat, or claimed.  One that missed its ttl, or whose client
+ * back as they were.  So is one of before a restart, until its worker has sent a
+ * heartbeat, claimed or extended a lease.  One that missed its ttl, or whose client
  * went away, has lost them.
  *
  * Sessions can own buckets (session_buckets.c), and be in quarantine
@@ -298,6 +298,16 @@ sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
 }
 
 /*
+ * The worker of a session has been heard of.
+ */
+void
+sessions_seen(uint32 number)
+{
+	if (number != SESSION_OVER && unlikely(session_table->sessions[number - 1].unseen))
+		session_table->sessions[number - 1].unseen = false;
+}
+
+/*
  * A sign of life.  Returns false if the session is over: a heartbeat that comes
  * too late does not bring it back.
  */
@@ -315,7 +325,7 @@ sessions_heartbeat(const SessionRef *ref)
 		if (pg_atomic_compare_exchange_u64(&session->deadline, &deadline,
 										   now + session->ttl))
 		{
-			session->unseen = false;
+			sessions_seen(ref->number);
 			return true;
 		}
 	}
@@ -451,8 +461,7 @@ sessions_lease_begins(const SessionRef *ref)
 	if (((volatile Session *) session)->token == ref->token &&
 		session_is_alive(session, GetCurrentTimestamp()))
 	{
-		if (unlikely(session->unseen))
-			session->unseen = false;
+		sessions_seen(ref->number);
 		return true;
 	}
 	pg_atomic_fetch_sub_u32(&session->leases, 1);

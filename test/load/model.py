@@ -436,6 +436,8 @@ class Model:
         """At once; only a durable lease's row is written in the transaction."""
         lease = task.lease
         lease.expired = lease.restored = False
+        if lease.session is not None:
+            lease.session.unseen = False
         if lease.durable and tx is not None:
             def end():
                 lease.extender = None
