@@ -8,9 +8,10 @@
  * Those of tasks that are not held any more are deleted: the tasks were purged,
  * or removed by TRUNCATE.
  *
- * A row is counted whether it is deleted or not, for the deletion may roll back,
- * and its task be held again.  So a count that has deleted rows is followed by
- * another one, which counts them no more, or deletes what has come back.
+ * What is counted stays so if the transaction rolls back, and what it had
+ * deleted before, and not seen, would be missing.  So only a transaction counts
+ * that has written nothing yet.  What it deletes itself is counted all the same,
+ * and another count follows, which finds what a rollback has brought back.
  *
  * Locking: the maintenance lock.  Nothing is waited for.
  *
@@ -18,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
@@ -67,6 +69,11 @@ count_dependencies(Pass *pass)
 	AssertMaintenanceLocked(pass->rel);
 	if (likely(!anew && !successor_filter_is_unknown(successors)))
 		return;
+	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
+	{
+		pass_again(pass, pass->now + USECS_PER_SEC);
+		return;
+	}
 	if (successor_filter_count_begins(successors, anew))
 	{
 		successors->recount_at = pass->now + RECOUNT_USECS;

@@ -191,6 +191,9 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 		forget_keys_begin(&pass, &maintenance->keys_from);
 	}
 	maintenance->begun = true;
+	/* Before anything is written. */
+	if (has(maintenance, DUTY_HELD))
+		count_dependencies(&pass);
 	if (has(maintenance, DUTY_LEASES))
 		moved += end_leases(&pass);
 	if (has(maintenance, DUTY_EXPIRY))
@@ -198,10 +201,7 @@ do_pass(Relation rel, QueueInfo *info, Maintenance *maintenance)
 	if (has(maintenance, DUTY_READY))
 		moved += make_ready(&pass, maintenance);
 	if (has(maintenance, DUTY_HELD))
-	{
 		moved += held_pass(&pass);
-		count_dependencies(&pass);
-	}
 	if (has(maintenance, DUTY_READY))
 		pass.more |= sweep_pass(rel, info, now, maintenance->by_hand, first, &pass.next) &&
 			++maintenance->sweep_passes < SWEEP_PASSES;

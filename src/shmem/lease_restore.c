@@ -188,7 +188,7 @@ leases_restore(const SavedLease *saved)
 	lease->group = FAIRQ_NO_GROUP;
 	lease->overflow = saved->overflow;
 	lease->started = saved->started;
-	lease->excused = true;
+	lease->excused = (saved->session == NO_SESSION);
 	if (saved->session != NO_SESSION)
 		sessions_lease_restored(saved->session);
 	wheel_schedule(partition, number);

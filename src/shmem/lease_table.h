@@ -51,8 +51,9 @@ typedef struct Lease
 	uint32		wheel_next;
 	uint32		wheel_prev;
 	uint16		wheel_slot:15;
-	uint16		excused:1;		/* it was restored after a restart and not
-								 * extended since, or its claim rolled back */
+	uint16		excused:1;		/* it has no session, was restored after a
+								 * restart and not extended since; or its
+								 * claim was rolled back */
 	uint8		partition;
 	uint8		state:2;		/* a LeaseState */
 	uint8		outlived:1;		/* its task has expired: the queue is told

@@ -488,6 +488,8 @@ leases_extend(const LeaseRef *ref, TimestampTz deadline, LeaseInfo *info)
 		wheel_unlink(partition, ref->entry);
 		lease->deadline = deadline;
 		lease->excused = false;
+		if (lease->session != NO_SESSION)
+			sessions_seen(lease->session);
 		wheel_schedule(partition, ref->entry);
 		copy_lease(ref->entry, info);
 	}

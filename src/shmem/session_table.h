@@ -60,6 +60,8 @@ typedef struct Session
 	bool		reaped;			/* it was seen to be over and without leases */
 	bool		excused;		/* it has ended in order, or the server has
 								 * ended it: nothing that it held is lost */
+	bool		unseen;			/* nor if it ends before its worker has come
+								 * again after a restart; without the lock */
 	int			pid;
 	char		name[NAMEDATALEN];
 	char		client[SESSION_CLIENT_MAX];

@@ -15,8 +15,9 @@
  * How a session ends says what becomes of the leases that it leaves behind.
  * One that is closed in order, or whose connection the server itself ends (a
  * shutdown, a restart, pg_terminate_backend), is excused: its tasks are given
- * back as they were.  One that missed its ttl, or whose client went away, has
- * lost them.
+ * back as they were.  So is one of before a restart, until its worker has sent a
+ * heartbeat, claimed or extended a lease.  One that missed its ttl, or whose client
+ * went away, has lost them.
  *
  * Sessions can own buckets (session_buckets.c), and be in quarantine
  * (quarantine.c).
@@ -139,7 +140,7 @@ copy_session(int i, SessionInfo *info)
 	info->bound = session->bound;
 	info->pid = session->pid;
 	info->leases = pg_atomic_read_u32(&session->leases);
-	info->excused = session->excused;
+	info->excused = session->excused || session->unseen;
 	strlcpy(info->client, session->client, SESSION_CLIENT_MAX);
 }
 
@@ -210,7 +211,7 @@ sessions_open(const char *name, int64 ttl, bool is_bound, int node, SessionInfo 
 		session->ttl = ttl;
 		session->opened_at = now;
 		session->bound = is_bound;
-		session->told = session->reaped = session->excused = false;
+		session->told = session->reaped = session->excused = session->unseen = false;
 		session->pid = MyProcPid;
 		strlcpy(session->name, name, NAMEDATALEN);
 		strlcpy(session->client, client, SESSION_CLIENT_MAX);
@@ -297,6 +298,16 @@ sessions_find(const pg_uuid_t *uuid, SessionInfo *info)
 }
 
 /*
+ * The worker of a session has been heard of.
+ */
+void
+sessions_seen(uint32 number)
+{
+	if (number != SESSION_OVER && unlikely(session_table->sessions[number - 1].unseen))
+		session_table->sessions[number - 1].unseen = false;
+}
+
+/*
  * A sign of life.  Returns false if the session is over: a heartbeat that comes
  * too late does not bring it back.
  */
@@ -313,7 +324,10 @@ sessions_heartbeat(const SessionRef *ref)
 		/* Not if it was closed between the look and the write. */
 		if (pg_atomic_compare_exchange_u64(&session->deadline, &deadline,
 										   now + session->ttl))
+		{
+			sessions_seen(ref->number);
 			return true;
+		}
 	}
 	return false;
 }
@@ -381,6 +395,7 @@ sessions_restore(const SavedSession *saved)
 	session->opened_at = saved->opened_at;
 	session->bound = false;
 	session->told = session->reaped = session->excused = false;
+	session->unseen = true;
 	session->pid = 0;
 	strlcpy(session->name, saved->name, NAMEDATALEN);
 	session->client[0] = '\0';
@@ -445,7 +460,10 @@ sessions_lease_begins(const SessionRef *ref)
 	pg_atomic_fetch_add_u32(&session->leases, 1);
 	if (((volatile Session *) session)->token == ref->token &&
 		session_is_alive(session, GetCurrentTimestamp()))
+	{
+		sessions_seen(ref->number);
 		return true;
+	}
 	pg_atomic_fetch_sub_u32(&session->leases, 1);
 	return false;
 }

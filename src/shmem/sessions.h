@@ -65,6 +65,7 @@ extern void sessions_open(const char *name, int64 ttl, bool bound, int node,
 						  SessionInfo *session);
 extern void sessions_to_uuid(const SessionRef *ref, pg_uuid_t *uuid);
 extern bool sessions_find(const pg_uuid_t *uuid, SessionInfo *session);
+extern void sessions_seen(uint32 number);
 extern bool sessions_heartbeat(const SessionRef *ref);
 extern void sessions_close(const SessionRef *ref);
 extern TimestampTz sessions_alive_until(uint32 number);

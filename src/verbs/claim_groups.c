@@ -116,7 +116,7 @@ claim_of_groups(Claim *claim)
 	int			max = claim->request->max_tasks;
 	LaneWalk   *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
 
-	for (int class = 0; class < state->classes && claim->got < max && !claim->full; class++)
+	for (int class = 0; class < state->classes && claim->got < max; class++)
 	{
 		LaneSet    *set = &state->orders[class].lanes;
 		VirtualTime finish = {PG_INT64_MIN, 0};

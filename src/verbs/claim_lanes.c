@@ -575,7 +575,7 @@ claim_from_lanes(Claim *claim)
 	QueueState *state = claim->info->state;
 	int			max = claim->request->max_tasks;
 
-	for (int class = 0; class < state->classes && claim->got < max && !claim->full; class++)
+	for (int class = 0; class < state->classes && claim->got < max; class++)
 	{
 		while (claim->got < max && !claim->full)
 		{

@@ -11,8 +11,8 @@ reverse order.
 A task that waits for others knows them until they have ended. The commit that ends
 the last one lets it run; where that could not know, a pass does.
 
-A lease that ends without an answer is a loss, unless it is excused. What was lost twice is
-a suspect: a claim has it alone, and so has a session. Which claims may have it, and
+A lease that ends without an answer is a loss, unless it is excused: then the task is as it
+was. What fails or is lost has that in its history. What was lost twice is a suspect: a claim has it alone, and so has a session. Which claims may have it, and
 when, is left open; what a claim may not have beside it is not.
 
 What is not said here: the order between groups (engine_fair_order.pl), and times.
@@ -33,6 +33,9 @@ IT_FAILED = "\nbefore that it failed: "
 # So many suspects of a queue have a place.
 SUSPECTS = 16
 
+# So many ends are in a history.
+HISTORY = 10
+
 
 @dataclass(frozen=True)
 class Row:
@@ -50,6 +53,8 @@ class Row:
     key: str = None
     expired: bool = False       # its expires_at has come: it is not begun any more
     error: str = None           # last_error
+    history: tuple = ()         # of ends: attempt, failed or lost, worker, error
+    name: str = None
     turn: int = 0               # first in, first out within group and class
 
     WAITS = ("ready", "scheduled", "overflow", "placed")
@@ -57,6 +62,19 @@ class Row:
     @property
     def suspect(self):
         return self.lost >= 2
+
+    @property
+    def attempt(self):
+        """Which run the next one is."""
+        return self.attempts + self.lost + 1
+
+    def ends(self):
+        """What is known of its runs."""
+        return self.attempts, self.lost, self.error, self.history
+
+    def ended(self, lease, end, error):
+        """With one run more in its history."""
+        return replace(self, history=(*self.history, (lease.attempt, end, lease.worker(), error))[-HISTORY:])
 
     def failure(self):
         """The error of the last failure, as far as the last error tells."""
@@ -68,6 +86,8 @@ class Row:
 @dataclass(eq=False)
 class Lease:
     receipt: object
+    attempt: int
+    pid: int                    # of who claimed it; None: that was before a restart
     session: object = None
     claimer: object = None      # the transaction that claimed it, while that is open
     settler: object = None      # the one that is ending it
@@ -81,13 +101,20 @@ class Lease:
     def lost(self):
         return self.session is not None and self.session.over
 
+    def worker(self):
+        if self.session is not None:
+            return self.session.worker()
+        return "a worker of before the restart" if self.pid is None else "process %d" % self.pid
+
     def runs_out(self):
         """A pass puts the task back."""
         return (self.expired or self.lost()) and self.settler is None
 
     def excused(self):
         """Should it run out, that counts as nothing."""
-        return self.nobodys or self.restored or (self.session is not None and self.session.closed)
+        if self.session is not None and (self.session.excused or self.session.unseen):
+            return True
+        return self.nobodys or (self.restored and self.session is None)
 
     def good_for(self, tx):
         """Whether tx, who knows the receipt, may settle it."""
@@ -99,7 +126,7 @@ class Done:
     """A row of an archive."""
     outcome: str
     result: object
-    errors: tuple               # last_error is one of them
+    row: Row
     writer: object              # the transaction that wrote it, while that is open
 
 
@@ -121,10 +148,16 @@ class Wait:
 @dataclass(eq=False)
 class Session:
     uuid: object
-    opener: object              # the connection, if it is bound to it
+    name: str
+    pid: int                    # of who opened it; None: that was before a restart
+    opener: object = None       # the connection, if it is bound to it
     over: bool = False
-    closed: bool = False        # in order
+    excused: bool = False       # closed in order, or by the server
+    unseen: bool = False        # its worker has not come again after a restart
     members: set = field(default_factory=set)   # queues it asked for buckets of
+
+    def worker(self):
+        return 'session "%s"' % self.name + ("" if self.pid is None else ", process %d" % self.pid)
 
 
 @dataclass(eq=False)
@@ -172,7 +205,7 @@ class Task:
 
 
 # Of queue_stats.
-COUNTED = ("expired_tasks", "deduplicated", "snoozed")
+COUNTED = ("expired_tasks", "deduplicated", "snoozed", "expired", "released", "nacked", "dead_total")
 
 
 class Queue:
@@ -192,6 +225,7 @@ class Queue:
         self.ever_limited = set()       # their tasks come about in order only
         self.room_is_exact = True       # until a claim may have passed by groups with work
         self.ever_expired = False       # then any claim may end in a pass
+        self.has_suspects = False       # or had, and no pass was since
         self.ever_overflowed = set()    # groups and classes that had an overflow
         self.purged = {}                # groups: what has a turn before is out of order
         self.default_priority = 4
@@ -324,7 +358,8 @@ class Transaction:
 
 
 class Model:
-    def __init__(self):
+    def __init__(self, events):
+        self.events = events        # counts what a schedule has come to
         self.queues = {}
         self.sessions = []
         self.subscriptions = set()
@@ -372,8 +407,11 @@ class Model:
             task.lease = None
 
     def claim(self, tx, task, receipt, session=None):
-        lease = task.lease = Lease(receipt, session, tx, durable=task.queue.durable, alone=task.row.suspect)
+        lease = task.lease = Lease(receipt, task.row.attempt, tx.connection.pid, session, tx, durable=task.queue.durable, alone=task.row.suspect)
         task.was_leased = True
+        self.events["alone"] += lease.alone
+        if session is not None:
+            session.unseen = False
 
         def commit():
             lease.claimer = None
@@ -398,28 +436,31 @@ class Model:
         """At once; only a durable lease's row is written in the transaction."""
         lease = task.lease
         lease.expired = lease.restored = False
+        if lease.session is not None:
+            lease.session.unseen = False
         if lease.durable and tx is not None:
             def end():
                 lease.extender = None
             lease.extender = tx
             tx.owes(end, end)
 
-    def remove(self, tx, task, outcome, result=None, errors=None):
-        """ack, pop, cancel, or it has expired. errors: what may be noted as the last one."""
+    def remove(self, tx, task, outcome, result=None, row=None):
+        """ack, pop, cancel, or it has expired. row: what it has become by that."""
         if task.row.key is not None and task.row.state not in ("held", "dead"):
             tx.gone.append((task.queue, task.row.key))
         if task.lease is not None and task.lease.settler is None:
             self.settle(tx, task)
         if outcome == "expired":
             self.count(tx, task.queue, "expired_tasks")
-        self.ends(tx, task, outcome, result, errors)
+        self.ends(tx, task, outcome, result, row or task.row)
 
-    def ends(self, tx, task, outcome, result=None, errors=None):
+    def ends(self, tx, task, outcome, result, row):
         """It is gone, and the archive has it."""
         archive, id = task.queue.archive, task.id
         self.note_end(tx, task, "done" if outcome == "acked" else "failed")
         if task.queue.archives:
-            archive[id] = done = Done(outcome, result, errors or (task.row.error,), tx)
+            row = replace(row, attempts=row.attempts + (outcome == "acked"))
+            archive[id] = done = Done(outcome, result, row, tx)
             tx.owes(lambda: setattr(done, "writer", None), lambda: archive.pop(id))
         self.write(tx, task, None)
 
@@ -437,6 +478,7 @@ class Model:
         tx.owes(commit)
 
     def release(self, tx, task, later=False):
+        self.count(tx, task.queue, "released")
         if later:
             self.count(tx, task.queue, "snoozed")
         if task.row.expired:
@@ -449,35 +491,43 @@ class Model:
     def failed(self, tx, task, later=False, error=None, final=False):
         """nack: an attempt is over, and the task if it has expired. error: None leaves the last one."""
         queue, row = task.queue, task.row
-        if error is not None:
-            row = replace(row, error=error)
-        attempts, most = row.attempts + 1, queue.attempts_of(row)
+        most = queue.attempts_of(row)
+        row = replace(row.ended(task.lease, "failed", error), attempts=row.attempts + 1, error=row.error if error is None else error)
+        self.count(tx, queue, "nacked")
+        self.events["full_history"] += len(row.history) == HISTORY
         self.settle(tx, task)
-        if final or (most and attempts >= most):
+        if final or (most and row.attempts >= most):
             state = "dead"
             self.dies(tx, task)
         elif row.expired:
-            return self.remove(tx, task, "expired", errors=(row.error,))
+            return self.remove(tx, task, "expired", row=row)
         else:
             # A suspect waits for a place.
             state = "scheduled" if later or row.suspect else "ready"
-        self.change(tx, task, state=state, attempts=attempts, later=later,
-                    turn=queue.next_turn(), error=row.error)
+        self.write(tx, task, replace(row, state=state, later=later, turn=queue.next_turn()))
 
     def dies(self, tx, task):
+        self.count(tx, task.queue, "dead_total")
         self.note_end(tx, task, "failed")
         if task.row.key is not None:
             tx.gone.append((task.queue, task.row.key))
 
-    @staticmethod
-    def when_lost(queue, row):
-        """What a loss makes of a row, but for its state; and whether it is dead."""
+    def ran_out(self, tx, task):
+        """What that makes of a row, but for its state; and whether it is dead."""
+        queue, row, lease = task.queue, task.row, task.lease
+        self.events["excused" if lease.excused() else "lost"] += 1
+        self.count(tx, queue, "released" if lease.excused() else "expired")
+        if lease.excused():
+            return row, False
+        reason = "session over" if lease.lost() else "lease expired"
         lost, most = row.lost + 1, queue.losses_of(row)
         dead = lost >= most > 0
-        error, failure = "lost %d" % lost, row.failure()
+        error, failure = "lost %d by %s: %s" % (lost, lease.worker(), reason), row.failure()
         if failure is not None:
             error = error + IT_FAILED + failure if dead else failure
-        return replace(row, lost=lost, error=error), dead
+        self.events["lost_dead"] += dead
+        self.events["full_history"] += len(row.history) == HISTORY
+        return replace(row.ended(lease, "lost", reason), lost=lost, error=error), dead
 
     # --- unique keys ------------------------------------------------------
 
@@ -487,7 +537,8 @@ class Model:
             row = replace(row, klass=queue.default_priority)
         known = None if row.key is None else queue.task_remembered(row.key, tx)
         id = self.take_key(tx, queue, id, row, replaces, known)
-        if remembers and row.key is not None and known is None:
+        # What has expired already will not be done, and keeps nothing from being done.
+        if remembers and row.key is not None and known is None and not row.expired:
             one = Remembered(row.key, id, tx)
             queue.remembered.append(one)
             tx.owes(lambda: setattr(one, "writer", None), lambda: queue.remembered.remove(one))
@@ -594,7 +645,7 @@ class Model:
         gone = [t for t in queue.tasks.values() if t.writer in (None, tx) and t.row is not None
                 and t.lease is None and group in (None, t.row.group)]
         for task in gone:
-            self.ends(tx, task, "dead" if task.row.state == "dead" else "cancelled")
+            self.ends(tx, task, "dead" if task.row.state == "dead" else "cancelled", None, task.row)
         turn, groups = queue.last_turn, {t.row.group for t in queue.tasks.values() if t.row} | {group}
         tx.owes(lambda: queue.purged.update((g, turn) for g in groups if group in (None, g)))
         return len(gone)
@@ -632,28 +683,24 @@ class Model:
     def restart(self, crash):
         """After all connections were lost, and rolled back. A clean restart keeps
         sessions, but those that are bound, and all leases: those of sessions that
-        are over have run out. A crash keeps durable leases. What is kept and runs
-        out counts as nothing."""
+        are over have run out. A crash keeps durable leases. What is kept, and runs out
+        before its worker is seen again, counts as nothing."""
         for queue in self.queues.values():
             queue.counted = None
         for session in self.sessions:
             session.members.clear()
             session.over |= crash or session.opener is not None
+            session.unseen, session.pid = True, None
         for task in self.tasks():
             lease = task.lease
             if crash and lease is not None and not lease.durable:
                 self.drop_lease(task, lease)
             elif lease is not None:
-                lease.restored = True
+                lease.restored, lease.pid = True, None
 
     # --- what may change by itself ----------------------------------------
 
-    def errors_of(self, task):
-        """What is noted of a task whose lease has run out."""
-        row = task.row
-        return (row.error if task.lease.excused() else self.when_lost(task.queue, row)[0].error,)
-
-    def passes(self, tx, task, state, attempts, lost, error):
+    def passes(self, tx, task, state, ends):
         """A pass of maintain in tx made this of a task, so it says: apply it, or
         raise an error if it must not."""
         queue, row, lease = task.queue, task.seen(tx), task.lease
@@ -661,7 +708,7 @@ class Model:
             queue.ever_overflowed.add((row.group, row.klass))
         if row is not None and task.free(tx):
             if lease is not None and lease.runs_out():
-                if self.put_back(tx, task, state, (attempts, lost, error)):
+                if self.put_back(tx, task, state, ends):
                     return
             elif row.state == "overflow" and state == "ready" or \
                     row.state == "scheduled" and not row.later and state in ("ready", "overflow"):
@@ -670,24 +717,21 @@ class Model:
                 wanted = ("scheduled",) if row.later else ("ready", "overflow")
                 if state in wanted:
                     return self.change(tx, task, state=state, turn=queue.next_turn())
-        raise Difference("task %d is %r after %d attempts and %d losses, should be %r: %r, %r"
-                         % (task.id, state, attempts, lost, row and task.shown(tx), row, lease))
+        raise Difference("task %d is %r after %r, should be %r: %r, %r" % (task.id, state, ends, row and task.shown(tx), row, lease))
 
-    def put_back(self, tx, task, state, says):
+    def put_back(self, tx, task, state, ends):
         """A pass has, for its lease has run out. Returns whether what it says is right."""
-        queue, row = task.queue, task.row
-        if task.lease.excused():
-            if says != (row.attempts, row.lost, row.error) or state not in {row.state, "ready"}:
-                return False
-            self.settle(tx, task)
+        queue, row, excused = task.queue, task.row, task.lease.excused()
+        after, dead = self.ran_out(tx, task)
+        wanted = {row.state, "ready"} if excused else {"dead"} if dead else \
+            {"scheduled", "ready", "overflow", "leased"} if after.suspect else {"ready", "leased"}
+        if ends != after.ends() or state not in wanted:
+            return False
+        self.settle(tx, task)
+        if excused:
             if state != row.state:          # out of the overflow
                 self.change(tx, task, state=state, turn=queue.next_turn())
             return True
-        after, dead = self.when_lost(queue, row)
-        wanted = ("dead",) if dead else ("scheduled", "ready", "overflow", "leased") if after.suspect else ("ready", "leased")
-        if says != (after.attempts, after.lost, after.error) or state not in wanted:
-            return False
-        self.settle(tx, task)
         if dead:
             self.dies(tx, task)
         # Leased, until the pass is committed: then it is where it has its place.

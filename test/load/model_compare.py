@@ -14,19 +14,29 @@ from model import COUNTED, Difference, Model, Transaction
 LOG = 20000         # calls that are shown of a schedule that fails
 GROUPS = ["a", "b", "c", "", "ü"]
 END = None, None    # of rows
-COLUMNS = "id, receipt, group_key, payload, attempt"
-LOSS = re.compile(r"^lost (\d+) times?, the last time by .* after [\d.]+ s: (session over|lease expired)$", re.M)
+COLUMNS = "id, receipt, group_key, payload, attempt, name"
+ENDS = "attempts, coalesce(lost, 0), last_error, history"
+LOSS = re.compile(r"^lost (\d+) times?, the last time by (.*) after [\d.]+ s: (session over|lease expired)$", re.M)
 
 
 def short(error):
     """An error, without what cannot be known of it."""
-    return error and LOSS.sub(r"lost \1", error)
+    return error and LOSS.sub(r"lost \1 by \2: \3", error)
+
+
+def ends(attempts, lost, error, history):
+    """The same of how the runs of a task have ended."""
+    for end in history or []:
+        if set(end) - {"error"} != {"at", "attempt", "end", "worker", "seconds"} or not 0 <= end["seconds"] < 86400:
+            raise Difference("end of a run: %r" % end)
+    return attempts, lost, short(error), tuple((end["attempt"], end["end"], end["worker"], end.get("error")) for end in history or [])
 
 
 class Connection:
     def __init__(self, name):
         self.name = name
         self.db = None
+        self.pid = None
         self.tx = None
 
     def connect(self, conninfo):
@@ -36,6 +46,7 @@ class Connection:
             try:
                 self.db = psycopg.connect(conninfo, autocommit=True,
                                           options="-c lock_timeout=2s -c statement_timeout=30s")
+                self.pid = self.db.info.backend_pid
                 return
             except psycopg.OperationalError:
                 if time.time() > deadline:
@@ -48,7 +59,7 @@ class Compared:
 
     def __init__(self):
         self.connections = [Connection(name) for name in "ABC"]
-        self.model = Model()
+        self.model = Model({})
         self.log = []
         self.compared = 0       # counts that were
         self.patience = 20      # seconds for what maintain has to move, on a busy machine
@@ -160,13 +171,13 @@ class Compared:
             want += take
         self.expect("number of tasks", len(rows), 1 if self.is_alone(queue, rows) else min(n, want))
         klass_before = -1
-        for id, receipt, group, payload, attempt in rows:
+        for id, receipt, group, payload, attempt, name in rows:
             task = queue.tasks.get(id)
             line = lines.get((task.row.klass, task.row.group), []) if task and task.row else []
             if task not in line:
                 raise Difference("task %d should not come: %r" % (id, task))
             row = task.row
-            self.expect("group, payload, attempt", (group, payload, attempt), (row.group, row.payload, row.attempts + row.lost + 1))
+            self.expect("group, payload, attempt, name", (group, payload, attempt, name), (row.group, row.payload, row.attempt, row.name))
             if row.klass < klass_before:
                 raise Difference("class %d after %d" % (row.klass, klass_before))
             klass_before = row.klass
@@ -191,6 +202,8 @@ class Compared:
         """The lines that a claim has its tasks from: with a suspect that it has alone, or
         without any. None: it has nothing, and need not."""
         held = [t.lease for t in self.model.tasks() if t.lease and session and t.lease.session is session]
+        for one in self.model.queues.values():
+            one.has_suspects |= bool(one.suspects())
         if self.is_alone(queue, rows):
             self.expect("tasks beside a suspect", len(rows) - 1, 0)
             self.expect("leases of the session of a suspect", len(held), 0)
@@ -198,8 +211,8 @@ class Compared:
         if any(lease.alone for lease in held):
             self.expect("tasks of a session with a suspect", len(rows), 0)
             return None
-        # It may be draining for one of either queue, or rest.
-        if session and not rows and any(q.suspects() for q in self.model.queues.values()):
+        # It may be draining: for one of this queue until its leases have ended.
+        if session and not rows and any(one.has_suspects and (held or one is not queue) for one in self.model.queues.values()):
             return None
         plain = {place: [t for t in line if not t.row.suspect] for place, line in lines.items()}
         plain = {place: line for place, line in plain.items() if line}
@@ -233,10 +246,10 @@ class Compared:
     def catch_up(self, c, tx, queue, passes=True):
         """What tasks there are. passes: a pass of maintain may have moved some.
         Returns whether it has."""
-        rows = self.call(c, "SELECT id, state, group_key, payload, attempts, unique_key, priority, max_attempts, lost, max_lost, last_error "
-                         "FROM fairq.tasks(%s) ORDER BY lease_until IS NULL, address IS NULL, "
+        rows = self.call(c, "SELECT id, state, group_key, payload, unique_key, priority, max_attempts, max_lost, name, " + ENDS +
+                         " FROM fairq.tasks(%s) ORDER BY lease_until IS NULL, address IS NULL, "
                          "fairq.block(address), fairq.slot(address), id", queue.name)
-        rows = [(*row[:-1], short(row[-1])) for row in rows]
+        rows = [(*row[:-4], ends(*row[-4:])) for row in rows]
         should = {t.id: t for t in queue.tasks.values() if t.seen(tx) is not None}
         moved = self.excused(c, tx, queue) if passes else []
         fed = []
@@ -248,7 +261,7 @@ class Compared:
             if should[id].may_end(tx):
                 self.model.remove(tx, should[id], "expired")
             elif self.expires_with_lease(tx, should[id]):
-                self.model.remove(tx, should[id], "expired", errors=self.model.errors_of(should[id]))
+                self.model.remove(tx, should[id], "expired", row=self.model.ran_out(tx, should[id])[0])
             else:
                 continue
             moved.append(should.pop(id))
@@ -260,15 +273,15 @@ class Compared:
             task = should.pop(id, None)
             if task is None:
                 raise Difference("task %d is there" % id)
-            if passes and (task.shown(tx), task.seen(tx).attempts, task.seen(tx).lost) != (state, rest[2], rest[6]):
+            if passes and (task.shown(tx), task.seen(tx).ends()) != (state, rest[-1]):
                 moved.append(task)
                 if task.seen(tx).state == "overflow":
                     fed.append(task)
-                self.model.passes(tx, task, state, rest[2], rest[6], rest[-1])
+                self.model.passes(tx, task, state, rest[-1])
             row = task.seen(tx)
             self.expect("task %d" % id, (state, *rest),
-                        (state if task in moved else task.shown(tx), row.group, row.payload, row.attempts, row.key, row.klass,
-                         queue.attempts_of(row), row.lost, queue.losses_of(row), row.error))
+                        (state if task in moved else task.shown(tx), row.group, row.payload, row.key, row.klass,
+                         queue.attempts_of(row), queue.losses_of(row), row.name, row.ends()))
         if should:
             raise Difference("there is no task %r" % list(should))
         for place in {(t.row.group, t.row.klass) for t in fed}:
@@ -285,6 +298,7 @@ class Compared:
         back = [t for t in queue.tasks.values() if t.lease and t.lease.runs_out() and t.lease.excused() and t.free(tx)
                 and t.id in settling and t.seen(tx) is not None and not t.seen(tx).expired]
         for task in back:
+            self.model.ran_out(tx, task)
             self.model.settle(tx, task)
         return back
 
@@ -321,6 +335,7 @@ class Compared:
                     raise Difference("maintain leaves %r, %r" % (self.model.must_pass(queue), self.waits_differ(queue)))
                 self.maintain_queue(c, queue)
                 time.sleep(0.02)
+            queue.has_suspects = bool(queue.suspects())
         self.compare_counts()
 
     def waits_differ(self, queue):

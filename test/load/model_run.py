@@ -25,6 +25,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import psycopg
 from hypothesis import strategies as st
@@ -32,13 +33,14 @@ from psycopg import sql
 
 import schedules
 from model import Difference, Model, Queue, Row, Session, Transaction
-from model_compare import COLUMNS, GROUPS
+from model_compare import COLUMNS, ENDS, GROUPS, ends
 from model_steps import C, PAST, PICKS, QUEUE, STEPS, Steps, step
 from schedules import PICK, percent, pick
 
 CLASSES = [0, 1, 2, None]
 KEYS = ["k1", "k2", "k3"]
 TOPICS = ["a", "a.b", "a.b.c", "b"]
+NAMES = [None, None, "mail", "ü" * 50]
 PATTERNS = ["a", "a.*", "a.#", "#", "*.b", "b"]
 ON_DEAD = ["hold", "cancel", "run"]
 FAR = "2100-01-01"
@@ -49,7 +51,7 @@ SETTINGS = [dict(zip(["buckets", "durable", "room", "archives", "priority"], val
     [1, 2, 4, 16], percent(25), [None, None, (3, 8), (1, 3), (4, 100)], percent(50), [4, 0, 1])]
 BEGIN = "begin", {"first": SETTINGS, "second": SETTINGS}
 ROW = {"group": GROUPS, "klass": CLASSES, "max_attempts": [None, None, 1, 2], "max_lost": [None, None, 0, 1, 3], "later": percent(10),
-       "key": [None] * 7 + KEYS, "expired": percent(5), "remembers": percent(25)}
+       "name": NAMES, "key": [None] * 7 + KEYS, "expired": percent(5), "remembers": percent(25)}
 ALTERED = [(name, value) for name, values in {
     "buckets": [1, 2, 5, 16], "max_attempts": [1, 2, 3, 5], "max_lost": [0, 1, 3, 5], "max_ready_per_group": [1, 2, 4, 50],
     "max_ready": [2, 5, 20, 50], "durable": [False, False, True], "archives": [False, True],
@@ -59,12 +61,12 @@ class Run(Steps):
     def __init__(self, options):
         super().__init__()
         self.options = options
-        self.counts = {}
+        self.counts = Counter()
 
     def take_step(self, name, values):
         known = {"c": self.connections, "queue": list(self.model.queues.values())}
         getattr(self, name)(**{key: known[key][value] if key in known else value for key, value in values.items()})
-        self.counts[name] = self.counts.get(name, 0) + 1
+        self.counts[name] += 1
 
     def idle(self, c):
         """c, or another one without a transaction, or None."""
@@ -81,11 +83,11 @@ class Run(Steps):
         return key is None or not queue.key_is_busy(key, tx)
 
     ENQUEUE = ("%s::jsonb, group_key => %s, priority => %s, run_at => %s::timestamptz, max_attempts => %s, max_lost => %s, "
-               "unique_key => %s, on_duplicate => %s, expires_at => %s::timestamptz, unique_for => %s::interval)")
+               "name => %s, unique_key => %s, on_duplicate => %s, expires_at => %s::timestamptz, unique_for => %s::interval)")
 
     def arguments(self, row, replaces, remembers, run_at=FAR):
         return (json.dumps(row.payload), row.group, row.klass, run_at if row.later else None, row.max_attempts, row.max_lost,
-                row.key, "replace" if replaces else "keep",
+                row.name, row.key, "replace" if replaces else "keep",
                 PAST if row.expired else FAR if row.payload % 2 and not row.later else None,
                 "1 year" if remembers and row.key is not None else None)
 
@@ -117,18 +119,18 @@ class Run(Steps):
                             row.max_attempts, ids, on_dead)
             self.model.enqueue_after(tx, queue, id, row, {queue.tasks[id] for id in ids if id in queue.tasks}, on_dead)
 
-    @step(12, c=C, queue=QUEUE, group=GROUPS, klass=CLASSES, later=percent(10), n=[2, 5, 12],
+    @step(12, c=C, queue=QUEUE, group=GROUPS, klass=CLASSES, name=NAMES, later=percent(10), n=[2, 5, 12],
           keys=[()] * 14 + list(itertools.permutations(KEYS, 2)), remembers=percent(25))
-    def enqueue_many(self, c, queue, group, klass, later, n, keys, remembers):
-        rows = [self.new_row({"group": group, "klass": klass, "later": later, "key": key})
+    def enqueue_many(self, c, queue, group, klass, name, later, n, keys, remembers):
+        rows = [self.new_row({"group": group, "klass": klass, "name": name, "later": later, "key": key})
                 for key in [*keys, *[None] * n][:n]]
         with self.within(c) as tx:
             if not all(self.can_enqueue(tx, queue, row.key) for row in rows):
                 return
             ids = self.value(c, "SELECT fairq.enqueue_many(%s, %s::jsonb[], %s::text[], %s::bigint[], "
-                             "run_ats => %s::timestamptz[], unique_keys => %s::text[], unique_for => %s::interval)",
+                             "run_ats => %s::timestamptz[], unique_keys => %s::text[], unique_for => %s::interval, names => %s::text[])",
                              queue.name, [json.dumps(row.payload) for row in rows], [group], [klass],
-                             [FAR if later else None], [row.key for row in rows], "1 year" if keys and remembers else None)
+                             [FAR if later else None], [row.key for row in rows], "1 year" if keys and remembers else None, [name])
             for id, row in zip(ids, rows):
                 self.model.enqueue(tx, queue, id, row, remembers=remembers)
 
@@ -165,15 +167,15 @@ class Run(Steps):
 
     @step(48, c=C, queue=QUEUE, n=[1, 1, 2, 5, 20], wait=["0", "0", "0", "10 ms"],
           groups=[None] * 23 + list(itertools.combinations(GROUPS, 2)),
-          session=[None] * 7 + [0, 1, 2], peeks=percent(30))
-    def claim(self, c, queue, n, wait, groups, session, peeks):
+          session=[None] * 3 + [0, 1, 2], lease=["1 day", None], peeks=percent(30))
+    def claim(self, c, queue, n, wait, groups, session, lease, peeks):
         session = None if session is None else self.session(session)
         peeked = None
         with self.within(c) as tx:
             if groups is None and not queue.ever_limited and peeks and not queue.suspects():
                 peeked = [x[0] for x in self.call(c, "SELECT id FROM fairq.peek(%s, %s)", queue.name, n)]
-            rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, %s, lease => '1 day', session => %s, "
-                             "wait => %s, group_keys => %s::text[])", queue.name, n, session and session.uuid,
+            rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, %s, lease => %s, session => %s, "
+                             "wait => %s, group_keys => %s::text[])", queue.name, n, lease, session and session.uuid,
                              wait, groups and list(groups))
             self.take(tx, queue, rows, n, groups and (lambda t: t.row.group in groups), session=session)
             if peeked is not None:
@@ -240,14 +242,15 @@ class Run(Steps):
                 self.expect("nack", done, True)
                 self.model.failed(tx, task, not final and delay == "1 year", error="no", final=final)
 
-    @step(6, c=C, leases=PICKS)
-    def nack_many(self, c, leases):
+    @step(6, c=C, leases=PICKS, error=[None, "many"], final=percent(25))
+    def nack_many(self, c, leases, error, final):
         with self.within(c) as tx:
             tasks = self.leases(tx, *leases)
-            done = self.call(c, "SELECT fairq.nack_many(%s::uuid[], delay => '0')", self.receipts(tasks))
+            done = self.call(c, "SELECT fairq.nack_many(%s::uuid[], %s::text[], %s::interval, final => %s)", self.receipts(tasks),
+                             [error] * len(tasks), None if final else "0", final)
             self.expect("nack_many", sorted(x[0] for x in done), sorted(self.receipts(tasks)))
             for task in tasks:
-                self.model.failed(tx, task)
+                self.model.failed(tx, task, error=error, final=final)
 
     @step(16, c=C, lease=PICK, delay=DELAYS)
     def release(self, c, lease, delay):
@@ -274,16 +277,18 @@ class Run(Steps):
                                                  task.lease.receipt), task.lease.session is None)
                 self.model.extend(tx, task)
 
-    @step(4, c=C, lease=PICK)
-    def expire(self, c, lease):
+    @step(12, c=C, leases=PICKS)
+    def expire(self, c, leases):
         """What has run out is put back by whoever does the worker's work next."""
         c = self.idle(c)
-        for task in self.leases(None, lease) if c else []:
+        tasks = self.leases(None, *leases) if c else []
+        for task in tasks:
             self.call(c, "SELECT fairq.extend(%s, '1 microsecond')", task.lease.receipt)
             self.model.extend(None, task)
             task.lease.expired = True
+        if tasks:
             self.call(c, "SELECT pg_sleep(0.11)")       # two ticks of the wheel
-            self.maintain_queue(c, task.queue)
+            self.maintain_queue(c, tasks[0].queue)
 
     @step(6, c=C, receipt=PICK)
     def old_receipt(self, c, receipt):
@@ -301,16 +306,17 @@ class Run(Steps):
     def session(self, number):
         return next(iter(pick((s for s in self.model.sessions if not s.over), number)), None)
 
-    @step(6, c=C, bound=percent(30))
+    @step(9, c=C, bound=percent(60))
     def open_session(self, c, bound):
         if sum(not s.over for s in self.model.sessions) < 4:
             uuid = self.value(c, "SELECT fairq.open_session(%s, '1 day', %s)", "s", bound)
-            self.model.sessions.append(Session(uuid, c if bound else None))
+            self.model.sessions.append(Session(uuid, "s", c.pid, c if bound else None))
 
     @step(4, c=C, session=PICK)
     def heartbeat(self, c, session):
         for session in pick(self.model.sessions, session):
             self.expect("heartbeat", self.value(c, "SELECT fairq.heartbeat(%s)", session.uuid), not session.over)
+            session.unseen &= session.over
 
     @step(4, c=C, session=PICK)
     def close_session(self, c, session):
@@ -328,15 +334,15 @@ class Run(Steps):
             self.expect("close_session", self.value(c, "SELECT fairq.close_session(%s)", session.uuid), len(tasks))
             for task in tasks:
                 self.model.release(tx, task)
-            tx.owes(lambda: (setattr(session, "over", True), setattr(session, "closed", True)))
+            tx.owes(lambda: (setattr(session, "over", True), setattr(session, "excused", True)))
 
-    @step(4, c=C, queue=QUEUE, lease=PICK)
+    @step(6, c=C, queue=QUEUE, lease=PICK)
     def short_session(self, c, queue, lease):
         """One that misses its ttl, with what was claimed under it."""
         c = self.idle(c)
         if c is None:
             return
-        session = Session(self.value(c, "SELECT fairq.open_session(ttl => '60 ms')"), None)
+        session = Session(self.value(c, "SELECT fairq.open_session(ttl => '60 ms')"), "", c.pid)
         self.model.sessions.append(session)
         try:
             with self.within(c) as tx:
@@ -385,8 +391,9 @@ class Run(Steps):
         for task in pick(queue.tasks.values(), task):
             row = task.seen(tx)
             state = None if row is None else task.shown(tx)
-            self.expect("get_task", self.call(c, "SELECT state, payload, unique_key FROM fairq.get_task(%s, %s)",
-                                              queue.name, task.id), [(state, row.payload, row.key)] if row else [])
+            is_ = self.call(c, "SELECT state, payload, unique_key, name, " + ENDS + " FROM fairq.get_task(%s, %s)", queue.name, task.id)
+            self.expect("get_task", [(*one[:-4], ends(*one[-4:])) for one in is_],
+                        [(state, row.payload, row.key, row.name, row.ends())] if row else [])
             is_, ahead, exact = self.call(c, "SELECT state, ahead, exact FROM fairq.get_task_position(%s, %s)",
                                           queue.name, task.id)[0]
             self.expect("position: state", is_, state)
@@ -464,6 +471,16 @@ class Run(Steps):
                 self.call(c, "UPDATE fairq." + table + " SET run_at = now() - interval '1 s' WHERE id = %s", task.id)
                 self.model.change(tx, task, later=False)
 
+    @step(9, c=C, queue=QUEUE, task=PICK, n=[8, 9, 10], lost=[0, 1, 1, 2])
+    def age(self, c, queue, task, n, lost):
+        """With SQL: a task has a long history, as if it had failed so often, and was lost."""
+        table = sql.Identifier("q_" + queue.name).as_string(c.db)
+        with self.within(c) as tx:
+            for task in pick((t for t in queue.tasks.values() if t.free(tx) and t.row), task):
+                self.call(c, "UPDATE fairq." + table + " SET lost = %s, history = (SELECT jsonb_agg(jsonb_build_object("
+                          "'at', now(), 'attempt', n, 'end', 'failed', 'worker', 'w', 'seconds', 1)) FROM generate_series(1, %s) n) WHERE id = %s", lost, n, task.id)
+                self.model.change(tx, task, lost=lost, history=tuple((i, "failed", "w", None) for i in range(1, n + 1)))
+
     @step(6, c=C, queue=QUEUE, group=GROUPS + [None] * 4, rolled_back=percent(20))
     def pause(self, c, queue, group, rolled_back):
         c = self.idle(c)
@@ -537,18 +554,22 @@ class Run(Steps):
             c.tx = None
             self.resolve(c)
 
-    @step(4, c=C)
-    def reconnect(self, c):
-        """A connection is lost, with its transaction and its bound sessions."""
-        pid = c.db.info.backend_pid
-        self.log.append([c.name, "-- is lost", (), None])
-        c.db.close()
-        self.lose_transaction(c)
-        for session in self.model.sessions:
-            session.over |= session.opener is c
+    @step(6, c=C, terminated=percent(50))
+    def reconnect(self, c, terminated):
+        """A connection is lost, with its transaction and its bound sessions; or the server ends it."""
+        lost, pid = c.db, c.pid
+        self.log.append([c.name, "-- is terminated" if terminated else "-- is lost", (), None])
+        if not terminated:
+            lost.close()
         c.connect(self.options.conninfo)
+        if terminated:
+            c.db.execute("SELECT pg_terminate_backend(%s)", [pid])
         while c.db.execute("SELECT true FROM pg_stat_activity WHERE pid = %s", [pid]).fetchall():
             time.sleep(0.002)
+        lost.close()
+        self.lose_transaction(c)
+        for session in [s for s in self.model.sessions if s.opener is c and not s.over]:
+            session.over, session.excused = True, terminated
 
     @step(2, mode=["fast", "immediate"])
     def restart(self, mode):
@@ -570,7 +591,7 @@ class Run(Steps):
         c = self.connections[0]
         for name, settings in (NAME, first), (NAME + " b", second):
             per_group, in_all = settings["room"] or (None, None)
-            self.call(c, "SELECT fairq.create_queue(%s, buckets => %s, max_attempts => 3, backoff_base => '0', "
+            self.call(c, "SELECT fairq.create_queue(%s, buckets => %s, max_attempts => 3, lease => '1 day', backoff_base => '0', "
                       "durable_leases => %s, max_ready_per_group => %s, max_ready => %s, keep_done => %s, default_priority => %s)",
                       name, settings["buckets"], settings["durable"], per_group, in_all,
                       "1 year" if settings["archives"] else None, settings["priority"])
@@ -601,7 +622,7 @@ class Run(Steps):
 
     def go(self, schedule, shortening):
         """An error says what is wrong."""
-        self.model, self.log, self.payloads = Model(), [], itertools.count()
+        self.model, self.log, self.payloads = Model(self.counts), [], itertools.count()
         self.passed = []        # queues with a pass that is not looked at yet
         self.patience = 2 if shortening else 20
         for c in self.connections:
@@ -632,10 +653,10 @@ class Run(Steps):
         return functools.partial(self.show, self.log)
 
     def show(self, log):
-        for name, text, args, result in log:
-            with psycopg.connect(self.options.conninfo) as db:
+        with psycopg.connect(self.options.conninfo) as db:
+            for name, text, args, result in log:
                 line = psycopg.ClientCursor(db).mogrify(text, args) if args else text
-            print("%s: %s%s" % (name, line, "" if not result else "\n        " + repr(result)))
+                print("%s: %s%s" % (name, line, "" if not result else "\n        " + repr(result)))
 
 
 def main():

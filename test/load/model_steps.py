@@ -4,7 +4,7 @@ what groups are given. And what all steps choose from."""
 import json
 
 from model import Transaction
-from model_compare import GROUPS, Compared, short
+from model_compare import ENDS, GROUPS, Compared, ends
 from schedules import PICK, percent, pick
 
 PAST = "2020-01-01"
@@ -45,14 +45,14 @@ class Steps(Compared):
                 self.model.remove(tx, task, "acked", (result,))
 
     def outcome(self, queue, id, tx):
-        """What await answers, without done_at; errors are several that it may be."""
+        """What await answers, without done_at, and the row."""
         task = queue.tasks.get(id)
         row = task and task.seen(tx)
         if row is not None:
-            return task.shown(tx), None, (row.error,), False
+            return task.shown(tx), None, row, False
         done = queue.archive.get(id)
         if done is not None and done.writer in (None, tx):
-            return done.outcome, done.result, done.errors, True
+            return done.outcome, done.result, done.row, True
         return None
 
     @step(24, c=C, queue=QUEUE, ended=percent(50), task=PICK, timeout=["0", "0", "0", "2 ms"])
@@ -72,8 +72,9 @@ class Steps(Compared):
                 self.expect("outcome of %d" % id, (state, null, error, done), (None, True, None, False))
                 continue
             self.expect("outcome of %d" % id, (state, None if null else (result,), done), (should[0], should[1], should[3]))
-            if short(error) not in should[2]:
-                self.expect("last_error of %d" % id, short(error), should[2])
+            row = should[2]
+            name, *runs = self.call(c, "SELECT name, " + ENDS + " FROM fairq." + ("get_done_task" if done else "get_task") + "(%s, %s)", queue.name, id)[0]
+            self.expect("of %d" % id, (name, ends(*runs), error), (row.name, row.ends(), runs[2]))
 
     # --- keys that are remembered -----------------------------------------
 

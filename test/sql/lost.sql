@@ -275,6 +275,13 @@ CALL pg_temp.set_up('{s}');
 SELECT pg_temp.both_ways($$ fairq.claim('lost alone', 10, group_keys => '{s,i1,i2}') $$);
 CALL pg_temp.set_up('{s}');
 SELECT pg_temp.both_ways($$ fairq.claim('lost alone', 10, buckets => '{0}') $$);
+-- Nor has it one of its own priority that comes next.
+CALL pg_temp.set_up('{s}');
+SELECT fairq.enqueue('lost alone', '"i0"', 'i0', priority => 0) IS NOT NULL;
+SELECT pg_temp.both_ways($$ fairq.claim('lost alone', 10) $$);
+CALL pg_temp.set_up('{s}');
+SELECT fairq.enqueue('lost alone', '"i0"', 'i0', priority => 0) IS NOT NULL;
+SELECT pg_temp.both_ways($$ fairq.claim('lost alone', 10, group_keys => '{s,i0,i1}') $$);
 -- Behind the others it ends the claim that comes to it, or is left for the next.
 CALL pg_temp.set_up('{s}');
 UPDATE fairq."q_lost alone" SET lost = CASE WHEN priority = 0 THEN 1 WHEN group_key = 'i6' THEN 2 END;

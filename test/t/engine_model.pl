@@ -7,7 +7,8 @@
 # FAIRQ_MODEL_SCHEDULES sets how many schedules, each with another seed; they
 # are the same ones each time, and FAIRQ_MODEL_SEED begins with others. The first
 # that fails is shortened, for five minutes at most, and printed as a list of steps;
-# FAIRQ_MODEL_REPLAY=FILE takes the steps that are in the file.
+# FAIRQ_MODEL_REPLAY=FILE takes the steps that are in the file. FAIRQ_MODEL_STEPS sets how
+# many steps each has (150); of more than a thousand none is shortened.
 #
 # To see it fail: do not look behind a task that has gone (unique_keys.c); let new
 # tasks overtake the overflow (groups.c); let an ack that is rolled back end the
@@ -38,6 +39,7 @@ note(defined $replay ? "replays $replay" : "seed $seed");
 my ($ran, $output) = run_restarting($node, 'model_run.py',
 	'--seed', $seed,
 	'--schedules', $ENV{FAIRQ_MODEL_SCHEDULES} // 12,
+	'--steps', $ENV{FAIRQ_MODEL_STEPS} // 150,
 	defined $replay ? ('--replay', $replay) : ());
 ok($ran, 'the queues do what the model says') or diag($output);
 # A single schedule has not all of them.
@@ -49,9 +51,11 @@ if (!defined $replay)
 		qw(enqueue enqueue_after enqueue_many publish subscribe claim claim_any pop ack ack_with_result await_task
 		ack_and_claim nack nack_many release release_many extend expire old_receipt contested
 		open_session heartbeat close_session short_session buckets look cancel purge revive
-		revive_group overdue hasten forget pause set_group reset_group create_again alter maintain
+		revive_group overdue hasten age forget pause set_group reset_group create_again alter maintain
 		transaction reconnect counts));
 	cmp_ok($counts->{restart} // 0, '>', 1, 'the server was restarted');
+	cmp_ok($counts->{$_} // 0, '>', 0, "$_: it has come to that")
+	  foreach (qw(lost excused lost_dead alone full_history));
 }
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/,
 	'no server process broke down');
