@@ -98,6 +98,8 @@ count_dependencies(Pass *pass)
 	}
 	row_reader_end(&row);
 	pfree(rows);
+	if (successors->recount_at <= pass->now)
+		pass_again(pass, pass->now + USECS_PER_SEC);
 	if (n == READ_ROWS)
 		pass->more = true;
 	else
