@@ -88,7 +88,7 @@ is(sql($proxy, "SELECT max(n) FILTER (WHERE group_key <> 's7'), max(n) FILTER (W
 	(SELECT group_key, count(DISTINCT id >> 48) AS n FROM fairq.tasks('s') GROUP BY group_key) x"), '2|1', 'a width of a queue, and of a group');
 is(sql($proxy, "SELECT fairq.reset_spread('s'), fairq.reset_spread('s'), fairq.reset_spread('s', 's7')"), 't|f|t', 'is taken away');
 refused($proxy, "SELECT fairq.set_spread('s', 0)", '22023', qr/"width": "0"/, qr/reset_spread/, 'a width of none');
-refused($proxy, "SELECT fairq.set_spread(NULL, 1)", '22023', qr/"queue"/, undef, 'of no queue');
+refused($proxy, "SELECT fairq.set_spread(NULL, 1, 's1')", '22023', qr/"queue"/, qr/the queue that the group is of/, 'of a group of no queue');
 refused($proxy, "SET ROLE clerk; SELECT fairq.set_spread('g', 1)", '42501', qr/set_spread/, undef, 'by a role that may not');
 refused($proxy, "SET ROLE clerk; UPDATE fairq.spread SET nodes = NULL", '42501', undef, undef, 'nor write the table');
 refused($proxy, "SET ROLE clerk; SELECT fairq.set_group('s', 's1', max_leased => 1)", '42501', qr/must be owner of queue/, undef, 'nor set limits of a queue of another');
