@@ -69,7 +69,8 @@ class Setting:
     duration: float = 1000.0
 
     # Where to claim: "front", of some random nodes at the one whose front is the
-    # lowest; "any"; "own", each worker at its node; "length", at the longest.
+    # lowest; "turn", at each once, in a random order; "any"; "own", each worker at its node;
+    # "length", at the longest.
     rule: str = "front"
     among: int = 3          # random nodes that are compared; 0: all
     blind: float = 0.1      # share of claims at a random node all the same
@@ -191,6 +192,7 @@ class Cluster:
         seats = setting.nodes + setting.uneven - 1
         self.own = [max(0, worker % seats - setting.uneven + 1) for worker in range(workers)]
         self.until = [setting.stay * self.random() for _ in range(workers if setting.stay else 0)]
+        self.turns = [[] for _ in range(workers)]
         self.refused = []       # groups whose tasks no node takes at the moment
         self.claims = self.calls = 0
 
@@ -235,6 +237,10 @@ class Cluster:
                 self.until[worker] = now + setting.stay * (0.5 + self.random())
                 self.own[worker] = self.by_rule(now, view)
             return self.own[worker]
+        if setting.rule == "turn":
+            if not self.turns[worker]:
+                self.turns[worker] = sorted(range(setting.nodes), key=lambda _: self.random())
+            return self.turns[worker].pop()
         return self.by_rule(now, view)
 
     def by_rule(self, now, view):
@@ -444,6 +450,8 @@ AWAY = {"dead": (0.3, 0.6)}
 
 
 def spread(nodes, width, **more):
+    if width == nodes:      # then nothing is asked and no floor raised (route_claim.c)
+        more = {"rule": "turn", "floors": "none", **more}
     return Setting(nodes=nodes, width=width, **{"duration": DURATIONS[nodes], **more})
 
 
