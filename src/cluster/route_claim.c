@@ -4,8 +4,8 @@
  *	  The ways of claims, of waiting, and of sessions, to nodes.
  *
  * A claim goes to one node after the other until one has tasks; so it returns
- * nothing only when no node has any.  Where every group has all nodes, a session
- * begins at each in turn; otherwise fronts.c says which.  A claim that
+ * nothing only when no node has any.  Where every group has all nodes, a
+ * session begins at each in turn; otherwise fronts.c says which.  A claim that
  * waits does so at a node for a slice of time, and then looks at the others:
  * with as many claimers as nodes, each node has one that waits there, and a
  * task is met at once.  A session is of one node, and so are its claims.

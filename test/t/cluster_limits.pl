@@ -46,7 +46,7 @@ enqueue_all('d', 'd');
 sql($proxy, "SELECT fairq.enqueue('r', '1', 'r0') FROM generate_series(1, 100)");
 is(spread_of('d'), '1|3', 'with a limit for all, each group is at one node, and groups are at all');
 is(sql($proxy, "SELECT count(DISTINCT id >> 48) FROM fairq.tasks('g', NULL, 'g3')"), 1, 'a group with a limit is at one');
-is(sql($proxy, "SELECT count(DISTINCT id >> 48) FROM fairq.tasks('g', NULL, 'free3')"), 3, 'one without is at all');
+is(sql($proxy, "SELECT max(n) FROM (SELECT count(DISTINCT id >> 48) AS n FROM fairq.tasks('g') WHERE group_key LIKE 'free%' GROUP BY group_key) x"), 3, 'those without are at all');
 is(sql($proxy, "SELECT fairq.enqueue_many('g', array_fill('1'::jsonb, ARRAY[300]), array_fill('g3'::text, ARRAY[300])) IS NOT NULL"), 't', 'a batch, too');
 is(sql($proxy, "SELECT count(DISTINCT id >> 48) FROM fairq.tasks('g', NULL, 'g3')"), 1, 'goes there');
 is(sql($proxy, "SELECT max_leased, (SELECT group_max_leased FROM fairq.queues WHERE queue = 'd') FROM fairq.group_settings WHERE queue = 'g' AND group_key = 'g3'"),
