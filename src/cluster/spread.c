@@ -147,7 +147,7 @@ keep_named(Relation table, const char *index, ScanKey keys, int n_keys,
 	return least;
 }
 
-/* Keep those that the row of a queue names, of a group of it, or of all queues. */
+/* Keep those that the row of a queue names, or of a group; NULL: of all. */
 static int
 keep_named_of(Relation table, const text *queue, const text *group, ClusterNode **nodes, int *n)
 {
