@@ -11,14 +11,15 @@ SELECT pg_catalog.pg_extension_config_dump('fairq.node', '');
 REVOKE ALL ON fairq.node FROM PUBLIC;
 GRANT SELECT (node, place, state) ON fairq.node TO PUBLIC;
 
--- To how many nodes the tasks of a queue go, or of a group of it. Where there is no row,
--- to all up to 8, and else to 4. Where nodes are named, to these: a group that has a limit
--- keeps its node when others are added.
+-- To how many nodes the tasks of a queue go, or of a group of it, or, where queue is null,
+-- of all other queues. Where there is no row, to all. Where nodes are named, to these: a
+-- group that has a limit keeps its node when others are added.
 CREATE TABLE fairq.spread (
-    queue pg_catalog.text COLLATE pg_catalog."C" NOT NULL,
+    queue pg_catalog.text COLLATE pg_catalog."C",
     group_key pg_catalog.text COLLATE pg_catalog."C",
     width pg_catalog.int4 NOT NULL CHECK (width > 0),
-    nodes pg_catalog.int4[]
+    nodes pg_catalog.int4[],
+    CHECK (queue IS NOT NULL OR group_key IS NULL)
 );
 CREATE UNIQUE INDEX spread_by_queue ON fairq.spread USING btree (queue, group_key) NULLS NOT DISTINCT;
 CREATE INDEX spread_by_group ON fairq.spread USING btree (group_key);

@@ -4,7 +4,7 @@ COMMENT ON TABLE fairq.node IS 'The servers that have the queues.';
 COMMENT ON TABLE fairq.spread IS 'To how many nodes the tasks of queues and groups go, where that was said.';
 COMMENT ON FUNCTION fairq_internal.make_twins IS 'Makes of each function that is called at nodes, and each view, its call at one node.';
 COMMENT ON TABLE fairq.schedule_node IS 'At which node a schedule is active.';
-COMMENT ON FUNCTION fairq.set_spread IS 'Set to how many nodes the tasks of a queue go, or of one of its groups.';
+COMMENT ON FUNCTION fairq.set_spread IS 'Set to how many nodes the tasks of a queue go, or of one of its groups, or of all queues of which nothing is said.';
 COMMENT ON FUNCTION fairq.reset_spread IS 'Take away what was set for a queue, or for one of its groups, by fairq.set_spread() or by a limit.';
 COMMENT ON FUNCTION fairq.add_node IS 'Add a server to the nodes of the cluster, with the queues that the others have.';
 COMMENT ON FUNCTION fairq.drain_node IS 'Give a node no new tasks and sessions.';

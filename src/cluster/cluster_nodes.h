@@ -17,6 +17,7 @@ typedef struct ClusterNode
 	int			place;
 	bool		draining;		/* gets no new tasks */
 	bool		recognized;		/* said its number on this connection */
+	bool		had_turn;		/* has begun a claim, see route_claim.c */
 	TimestampTz suspect_until;	/* was out of reach: asked last until then */
 } ClusterNode;
 

@@ -4,8 +4,8 @@
  *	  The ways of claims, of waiting, and of sessions, to nodes.
  *
  * A claim goes to one node after the other until one has tasks; so it returns
- * nothing only when no node has any.  Where every group has all nodes, any node
- * is as good to begin with; otherwise fronts.c says which.  A claim that
+ * nothing only when no node has any.  Where every group has all nodes, a
+ * session begins at each in turn; otherwise fronts.c says which.  A claim that
  * waits does so at a node for a slice of time, and then looks at the others:
  * with as many claimers as nodes, each node has one that waits there, and a
  * task is met at once.  A session is of one node, and so are its claims.
@@ -37,7 +37,7 @@ typedef struct Claim
 	ClusterNode **nodes;		/* that may have tasks for it */
 	int			n;
 	const text *queue;			/* NULL: of several */
-	bool		by_front;		/* not any node is as good as another */
+	bool		by_front;		/* nodes are not asked in turn */
 	int			wait;			/* the position of the argument */
 	ErrorData  *error;			/* of a node that was out of reach */
 	int			answers;
@@ -79,6 +79,33 @@ claim_at(Claim *claim, ClusterNode *node, int64 wait)
 }
 
 /*
+ * Put a node first at which the session has not begun while it has at others.
+ * If each claim began anywhere, some nodes would be claimed from more than
+ * others, and give all that large tenants have there.  The order is random, or
+ * whoever claims of two queues in turn would not come to all nodes with each.
+ */
+static void
+put_next_first(Claim *claim)
+{
+	ClusterNode **nodes = claim->nodes;
+	ClusterNode *node;
+	int			next = 0;
+
+	while (next < claim->n && (nodes[next]->had_turn || cluster_nodes_suspect(nodes[next])))
+		next++;
+	if (next == claim->n)
+	{
+		for (int i = 0; i < claim->n; i++)
+			nodes[i]->had_turn = false;
+		next = 0;
+	}
+	node = nodes[next];
+	nodes[next] = nodes[0];
+	nodes[0] = node;
+	node->had_turn = true;
+}
+
+/*
  * Ask all nodes without waiting, suspects only if no other one has answered.
  */
 static bool
@@ -87,6 +114,8 @@ claim_anywhere(Claim *claim)
 	cluster_nodes_shuffle(claim->nodes, claim->n);
 	if (claim->by_front)
 		fronts_put_first(claim->queue, claim->nodes, claim->n);
+	else
+		put_next_first(claim);
 	for (int i = 0; i < claim->n; i++)
 	{
 		if (claim->answers > 0 && cluster_nodes_suspect(claim->nodes[i]))

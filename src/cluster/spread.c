@@ -7,9 +7,9 @@
  * group and each node's number, highest first (rendezvous hashing: Thaler and
  * Ravishankar 1998).  So all proxies choose alike and remember nothing, and a
  * node that is added takes its part of each group's choices and changes no
- * other.  How many a group has is its width: of the group, of the queue, or
- * all nodes up to SPREAD_ALL_UP_TO and SPREAD_WIDTH of more.  That few are
- * enough is computed in test/simulation.
+ * other.  How many a group has is its width: of the group, of the queue, of
+ * all queues, or all nodes, which is what is fair to those who claim at nodes
+ * (test/simulation).
  *
  * The hash is of the group alone, so that a tenant's tasks of several queues
  * are on the same nodes; tasks without a group go by their queue.  It must
@@ -147,7 +147,7 @@ keep_named(Relation table, const char *index, ScanKey keys, int n_keys,
 	return least;
 }
 
-/* Keep those that the row of a queue names, or of a group of it. */
+/* Keep those that the row of a queue names, or of a group; NULL: of all. */
 static int
 keep_named_of(Relation table, const text *queue, const text *group, ClusterNode **nodes, int *n)
 {
@@ -168,12 +168,29 @@ keep_named_in_all(Relation table, const text *group, ClusterNode **nodes, int *n
 	return keep_named(table, "spread_by_group", &key, 1, nodes, n);
 }
 
-/* The table, or NULL if nothing was ever said in it. */
+/*
+ * To how many of n nodes tasks go where nothing is said.  SQL of before 0.3.0
+ * meant few of many; its update writes down what it meant, so that keys are
+ * looked for where they are.  Its table has no place for that.
+ */
+static int
+default_width(Relation table, int n)
+{
+	bool		before = TupleDescAttr(RelationGetDescr(table), SPREAD_QUEUE - 1)->attnotnull;
+
+	return before && n > 8 ? 4 : n;
+}
+
+/*
+ * The table, or NULL if nothing was ever said in it.  *width: where it says
+ * nothing, of n nodes.
+ */
 static Relation
-open_spread_table(void)
+open_spread_table(int n, int *width)
 {
 	Relation	table = own_table_open("fairq", "spread", AccessShareLock);
 
+	*width = default_width(table, n);
 	if (RelationGetNumberOfBlocks(table) > 0)
 		return table;
 	table_close(table, AccessShareLock);
@@ -201,12 +218,6 @@ spread_candidates(ClusterNode ***result)
 	return n;
 }
 
-static int
-default_width(int n)
-{
-	return n <= SPREAD_ALL_UP_TO ? n : SPREAD_WIDTH;
-}
-
 /*
  * Tasks of a queue are going to be placed.  The caller ends it.
  */
@@ -217,10 +228,11 @@ spread_begin(Spread *spread, const text *queue)
 
 	spread->queue = queue;
 	spread->n = spread_candidates(&spread->nodes);
-	spread->width = default_width(spread->n);
-	spread->table = open_spread_table();
+	spread->table = open_spread_table(spread->n, &spread->width);
 	if (spread->table != NULL)
 		width = keep_named_of(spread->table, queue, NULL, spread->nodes, &spread->n);
+	if (spread->table != NULL && width == 0)
+		width = keep_named_of(spread->table, NULL, NULL, spread->nodes, &spread->n);
 	if (width > 0)
 		spread->width = width;
 }
@@ -260,14 +272,12 @@ spread_of_group(Spread *spread, const text *group, ClusterNode **nodes)
 bool
 spread_has_parts(int n)
 {
-	Relation	table;
+	int			width;
+	Relation	table = open_spread_table(n, &width);
 
-	if (default_width(n) < n)
-		return true;
-	table = open_spread_table();
 	if (table != NULL)
 		table_close(table, AccessShareLock);
-	return table != NULL;
+	return table != NULL || width < n;
 }
 
 /*
@@ -279,8 +289,8 @@ int
 spread_of_topic(const text *group, ClusterNode ***nodes)
 {
 	int			n = spread_candidates(nodes);
-	int			width = default_width(n);
-	Relation	table = open_spread_table();
+	int			width;
+	Relation	table = open_spread_table(n, &width);
 
 	if (table != NULL)
 	{

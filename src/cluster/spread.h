@@ -12,10 +12,6 @@
 
 #include "cluster/cluster_nodes.h"
 
-/* Tasks go to all nodes up to so many, and else to SPREAD_WIDTH of them. */
-#define SPREAD_ALL_UP_TO	8
-#define SPREAD_WIDTH		4
-
 /* The nodes that may get new tasks, while tasks of one queue are placed. */
 typedef struct Spread
 {

@@ -22,6 +22,9 @@ nodes in the order of a hash of group and node (rendezvous). A worker that is
 done claims at one node by the rule, and where that has nothing, goes to the
 others in turn before it gives up. No call takes time, but for `latency`.
 
+There are two ways of claiming: through proxies, each claim by the rule, and
+workers that are at nodes, which claim at their own.
+
 What is measured, from a fifth of the run on:
 
 range      the most served less the least served, by the mean, in per cent, of
@@ -66,11 +69,14 @@ class Setting:
     duration: float = 1000.0
 
     # Where to claim: "front", of some random nodes at the one whose front is the
-    # lowest; "any"; "own", each worker at one node; "length", at the longest.
+    # lowest; "turn", at each once, in a random order; "any"; "own", each worker at its node;
+    # "length", at the longest.
     rule: str = "front"
     among: int = 3          # random nodes that are compared; 0: all
     blind: float = 0.1      # share of claims at a random node all the same
     batch: int = 1          # tasks in a claim
+    uneven: int = 1         # "own": so many times as many workers have node 0
+    stay: float = 0.0       # "own": after so long a worker asks, and goes where a claim would
 
     # What is known of fronts and virtual times: what claims have brought. It is
     # shared by the workers of a proxy; 0: each has only what it has seen itself.
@@ -183,6 +189,10 @@ class Cluster:
         self.views = [View(setting.nodes) for _ in range(setting.proxies or workers)]
         self.tenants = tenants
         self.groups = {}
+        seats = setting.nodes + setting.uneven - 1
+        self.own = [max(0, worker % seats - setting.uneven + 1) for worker in range(workers)]
+        self.until = [setting.stay * self.random() for _ in range(workers if setting.stay else 0)]
+        self.turns = [[] for _ in range(workers)]
         self.refused = []       # groups whose tasks no node takes at the moment
         self.claims = self.calls = 0
 
@@ -223,7 +233,18 @@ class Cluster:
         """The node that a claim goes to first."""
         setting = self.setting
         if setting.rule == "own":
-            return worker % setting.nodes
+            if setting.stay and now >= self.until[worker]:
+                self.until[worker] = now + setting.stay * (0.5 + self.random())
+                self.own[worker] = self.by_rule(now, view)
+            return self.own[worker]
+        if setting.rule == "turn":
+            if not self.turns[worker]:
+                self.turns[worker] = sorted(range(setting.nodes), key=lambda _: self.random())
+            return self.turns[worker].pop()
+        return self.by_rule(now, view)
+
+    def by_rule(self, now, view):
+        setting = self.setting
         if now - view.asked >= setting.ask:
             view.asked = now
             for number, node in enumerate(self.nodes):
@@ -231,7 +252,7 @@ class Cluster:
         best = self.below(setting.nodes)
         if setting.rule == "any" or self.random() < setting.blind:
             return best
-        known = view.fronts if setting.rule == "front" else view.lengths
+        known = view.lengths if setting.rule == "length" else view.fronts
         others = [self.below(setting.nodes) for _ in range(setting.among - 1)]
         for other in others if setting.among else range(setting.nodes):
             if known[other] < known[best]:
@@ -421,7 +442,7 @@ def measure(setting, seeds):
 
 
 # About as many tasks in each run, but for 100 nodes.
-DURATIONS = {4: 2400.0, 8: 1200.0, 16: 800.0, 100: 200.0}
+DURATIONS = {4: 2400.0, 5: 1920.0, 8: 1200.0, 16: 800.0, 32: 800.0, 100: 200.0}
 
 QUIET = {"quiet": (0.5, 0.8), "latency": 0.2, "duration": 1000.0}
 BACK = {"dead": (0.48, 0.5), "forgets": True}
@@ -429,6 +450,8 @@ AWAY = {"dead": (0.3, 0.6)}
 
 
 def spread(nodes, width, **more):
+    if width == nodes:      # then nothing is asked and no floor raised (route_claim.c)
+        more = {"rule": "turn", "floors": "none", **more}
     return Setting(nodes=nodes, width=width, **{"duration": DURATIONS[nodes], **more})
 
 
@@ -450,6 +473,9 @@ def goals(changes, seeds):
         ("16 nodes, groups on 4: newcomer's mean wait, by that at one node", lambda: times("mean", at(16, 4)), 6),
         ("16 nodes, groups on 4: newcomer's 99 %, by that at one node", lambda: times("p99", at(16, 4)), 10),
         ("4 nodes, groups on all: range, %", lambda: at(4, 4).range, 3),
+        ("16 nodes, groups on all: range, %", lambda: at(16, 16).range, 6),
+        ("16 nodes, groups on all, workers at their own nodes: range, %", lambda: at(16, 16, rule="own").range, 6),
+        ("5 nodes, groups on all, workers at their own nodes: range, %", lambda: at(5, 5, rule="own").range, 6),
         ("after a time with little to do: range, %", lambda: at(16, 4, **QUIET).range, 10),
         ("after a time with little to do: newcomer's 99 %, by that at one node",
          lambda: times("p99", at(16, 4, **QUIET)), 12),
@@ -472,43 +498,67 @@ def print_goals(changes, only, seeds):
     return not failed
 
 
-# (servers, a group is on, otherwise, setting)
+# The ways of claiming
+BOTH = ("front", "own")
+PROXIES, OWN = BOTH[:1], BOTH[1:]
+
+# (servers, a group is on, otherwise, ways of claiming, setting)
 ROWS = [
-    (4, "all", "", spread(4, 4)),
-    (8, "4", "", spread(8, 4)),
-    (8, "all", "", spread(8, 8)),
-    (16, "1", "", spread(16, 1)),
-    (16, "2", "", spread(16, 2)),
-    (16, "4", "", spread(16, 4)),
-    (16, "all", "", spread(16, 16)),
-    (100, "4", "", spread(100, 4)),
-    (100, "16", "", spread(100, 16)),
-    (100, "4", "four proxies", spread(100, 4, proxies=4)),
-    (16, "4", "four proxies", spread(16, 4, proxies=4)),
-    (16, "4", "a proxy for each worker", spread(16, 4, proxies=0)),
-    (16, "4", "claims of 10", spread(16, 4, batch=10)),
-    (16, "4", "tasks of cost 0.1, 1 and 10", spread(16, 4, costs=(0.1, 1.0, 10.0))),
-    (16, "4", "a server is away for 30 % of the time", spread(16, 4, **AWAY)),
-    (16, "1", "a server is away for 30 % of the time", spread(16, 1, **AWAY)),
-    (16, "4", "after a time with little to do", spread(16, 4, **QUIET)),
-    (16, "4", "the same, without floors", spread(16, 4, floors="none", **QUIET)),
-    (16, "4", "claims at random", spread(16, 4, rule="any")),
-    (16, "4", "claims where most tasks wait", spread(16, 4, rule="length")),
+    (4, "all", "", BOTH, spread(4, 4)),
+    (5, "all", "", BOTH, spread(5, 5)),
+    (8, "4", "", BOTH, spread(8, 4)),
+    (8, "all", "", BOTH, spread(8, 8)),
+    (16, "1", "", BOTH, spread(16, 1)),
+    (16, "2", "", BOTH, spread(16, 2)),
+    (16, "4", "", BOTH, spread(16, 4)),
+    (16, "12", "", BOTH, spread(16, 12)),
+    (16, "all", "", BOTH, spread(16, 16)),
+    (32, "4", "", BOTH, spread(32, 4)),
+    (32, "all", "", BOTH, spread(32, 32)),
+    (100, "4", "", BOTH, spread(100, 4)),
+    (100, "16", "", BOTH, spread(100, 16)),
+    (16, "all", "three times as many workers at one server", OWN, spread(16, 16, uneven=3)),
+    (16, "all", "claims of 10", BOTH, spread(16, 16, batch=10)),
+    (16, "all", "tasks of cost 0.1, 1 and 10", BOTH, spread(16, 16, costs=(0.1, 1.0, 10.0))),
+    (16, "all", "a server is away for 30 % of the time", BOTH, spread(16, 16, **AWAY)),
+    (16, "all", "after a time with little to do", BOTH, spread(16, 16, **QUIET)),
+    (16, "4", "workers go to another server each 10", OWN, spread(16, 4, stay=10.0)),
+    (100, "4", "four proxies", PROXIES, spread(100, 4, proxies=4)),
+    (16, "4", "four proxies", PROXIES, spread(16, 4, proxies=4)),
+    (16, "4", "a proxy for each worker", PROXIES, spread(16, 4, proxies=0)),
+    (16, "4", "claims of 10", PROXIES, spread(16, 4, batch=10)),
+    (16, "4", "tasks of cost 0.1, 1 and 10", PROXIES, spread(16, 4, costs=(0.1, 1.0, 10.0))),
+    (16, "4", "a server is away for 30 % of the time", PROXIES, spread(16, 4, **AWAY)),
+    (16, "1", "a server is away for 30 % of the time", PROXIES, spread(16, 1, **AWAY)),
+    (16, "4", "after a time with little to do", PROXIES, spread(16, 4, **QUIET)),
+    (16, "4", "the same, without floors", PROXIES, spread(16, 4, floors="none", **QUIET)),
+    (16, "4", "claims at random", PROXIES, spread(16, 4, rule="any")),
+    (16, "4", "claims where most tasks wait", PROXIES, spread(16, 4, rule="length")),
 ]
 
 
 def print_table(part, seeds):
     """All rows, or only those of up to 16 servers with nothing otherwise."""
     # Integers and tenths, so that the page has what is printed anywhere.
-    print("| servers | a group is on | | range, % | newcomer waits, mean / 99 % | times as long as at one server |")
-    print("|---|---|---|---|---|---|")
-    for nodes, width, otherwise, setting in ROWS:
-        if not part or (nodes <= 16 and not otherwise):
-            result = measure(setting, seeds)
-            one = measure(alone(nodes, costs=setting.costs, batch=setting.batch), seeds)
-            print("| %d | %s | %s | %d | %.1f / %.1f | %.1f |" % (
-                nodes, width, otherwise, math.ceil(result.range), result.mean, result.p99,
-                result.mean / one.mean), flush=True)
+    print("| servers | a group is on | | range, %: through proxies | at their own nodes"
+          " | newcomer waits, mean / 99 %: through proxies | at their own nodes | times as long as at one server |")
+    print("|---|---|---|---|---|---|---|---|")
+    for nodes, width, otherwise, ways, setting in ROWS:
+        if part and (nodes > 16 or otherwise):
+            continue
+        one = measure(alone(nodes, costs=setting.costs, batch=setting.batch), seeds)
+        ranges, waits, times = [], [], []
+        for way in BOTH:
+            if way not in ways:
+                ranges.append("")
+                waits.append("")
+                continue
+            result = measure(replace(setting, rule="own") if way == "own" else setting, seeds)
+            ranges.append("%d" % math.ceil(result.range))
+            waits.append("%.1f / %.1f" % (result.mean, result.p99))
+            times.append("%.1f" % (result.mean / one.mean))
+        print("| %d | %s | %s | %s | %s |" % (nodes, width, otherwise, " | ".join(ranges + waits), "; ".join(times)),
+              flush=True)
 
 
 def value_of(text):

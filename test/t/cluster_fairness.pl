@@ -1,9 +1,9 @@
 # Tenants that are over their share all the time are served alike by claims through a proxy,
-# at random over four nodes: after 1,000 tasks each, the most and the least served differ by
+# at four nodes in turn: after 1,000 tasks each, the most and the least served differ by
 # 3 % at most; and a newcomer's task does not wait behind all of theirs.
 #
-# Seen to fail: with claims that do not shuffle the nodes (claim_anywhere: newcomers at other
-# nodes wait until the first is empty), with width 1 in fairq.spread (the range), with all
+# Seen to fail: with claims that all begin at one node (claim_anywhere: newcomers at other
+# nodes wait until it is empty), with width 1 in fairq.spread (the range), with all
 # claims at random (RANDOM_CLAIMS 100: tenants at one node), and without raise_floors().
 
 use strict;

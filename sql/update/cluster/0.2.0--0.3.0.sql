@@ -46,6 +46,15 @@ ALTER TYPE fairq.task_done
     ADD ATTRIBUTE lost pg_catalog.int4 CASCADE,
     ADD ATTRIBUTE history pg_catalog.jsonb CASCADE;
 
+-- Where nothing was said, groups had four of more than eight nodes, and keep them: unique
+-- keys are there. They have all now, so it is written down.
+ALTER TABLE fairq.spread
+    ALTER COLUMN queue DROP NOT NULL,
+    ADD CHECK (queue IS NOT NULL OR group_key IS NULL);
+INSERT INTO fairq.spread (queue, width)
+    SELECT NULL, 4 FROM fairq.node n WHERE n.state OPERATOR(pg_catalog.=) 'active'
+    HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 8;
+
 -- ---------------------------------------------------------------------------
 -- What is as in a new database
 -- ---------------------------------------------------------------------------
