@@ -85,7 +85,7 @@ typedef struct ProbedServer
 	int			next;			/* address */
 	int			socket;
 	int64		deadline;
-	bool		waited;			/* an address did not take the connection */
+	bool		waited;			/* an address did not refuse, nor answer */
 } ProbedServer;
 
 static ProbedServer *servers[NODE_HEALTH_SERVERS];
@@ -198,6 +198,17 @@ end_try(int number, bool answered)
 		node_health_judge(number, true);
 }
 
+/*
+ * A host has refused a connection; other errors are no word of it, and come
+ * when they come.
+ */
+static void
+note_error(ProbedServer *server, int error)
+{
+	if (error != ECONNREFUSED && error != ENOENT)
+		server->waited = true;
+}
+
 /* Connect to the next address that does not refuse. */
 static void
 next_address(int number)
@@ -222,8 +233,7 @@ next_address(int number)
 			server->deadline = wall_clock_real() + HOST_USECS;
 			return;
 		}
-		/* a Unix socket whose server takes no more */
-		server->waited |= errno == EAGAIN;
+		note_error(server, errno);
 		close(server->socket);
 		server->socket = -1;
 	}
@@ -241,6 +251,7 @@ ask(int number)
 
 	if (getsockopt(server->socket, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
 	{
+		note_error(server, error);
 		next_address(number);
 		return;
 	}
