@@ -389,13 +389,14 @@ patience(const NodeCall *call)
 	return node_timeout + call->wait / 1000;
 }
 
-/* Describe the error of a call that was left. */
-static void
-describe_left(ErrorData *error, const ClusterNode *node, CallEnd end, int64 msecs)
+/* What an error says of a call that was left. */
+static char *
+why_left(CallEnd end, bool connecting, int64 msecs)
 {
-	describe_lost(error, node, NODE_SILENT);
-	error->detail = end == CALL_SILENT ? pstrdup("Its server does not answer.") :
-		psprintf("It has not answered within %d ms.", (int) msecs);
+	if (end == CALL_SILENT)
+		return "Its server does not answer.";
+	return psprintf(connecting ? "It could not be connected to within %d ms." :
+					"It has not answered within %d ms.", (int) msecs);
 }
 
 /*
@@ -428,10 +429,9 @@ ask(NodeCall *call, ClusterNode *node, int64 msecs, bool connecting, ErrorData *
 	}
 	if (connecting)
 		answer = NODE_NOT_ASKED;
-	if (end == CALL_ENDED)
-		describe_lost(*error, node, answer);
-	else
-		describe_left(*error, node, end, msecs);
+	describe_lost(*error, node, answer);
+	if (end != CALL_ENDED)
+		(*error)->detail = why_left(end, connecting, msecs);
 	cluster_nodes_lost(node, wall_clock_real() - began, answer == NODE_NOT_ASKED);
 	return end == CALL_ENDED || connecting ? answer : NODE_LEFT;
 }

@@ -31,7 +31,7 @@
 #define WANTED_USECS	(3600 * USECS_PER_SEC)
 
 /* How old what the probe has found may be. */
-#define KNOWN_USECS		(6 * USECS_PER_SEC)
+#define KNOWN_USECS		(20 * USECS_PER_SEC)
 
 /* A probe that was started and is not there is started again after this. */
 #define START_USECS		(5 * USECS_PER_SEC)

@@ -62,7 +62,10 @@
 /* Ends when there is nothing to probe for so long. */
 #define IDLE_USECS		(60 * USECS_PER_SEC)
 
-#define MAX_ADDRESSES	16
+/* How long to wait for tries before looking what else is due. */
+#define POLL_MSECS		50
+
+#define MAX_ADDRESSES	8
 
 typedef enum TryState
 {
@@ -79,6 +82,7 @@ typedef struct ProbedServer
 	int			n;
 	int64		resolved_at;	/* 0: not */
 	int			failed;			/* tries, one after the other */
+	int64		due;			/* the next try */
 
 	/* the try under way */
 	TryState	state;
@@ -284,63 +288,74 @@ go_on(int number, bool ready, int64 now)
 	}
 }
 
+/* Begin a try of a server. */
+static void
+begin_try(int number, char *address)
+{
+	ProbedServer *server = servers[number];
+	int64		now = wall_clock_real();
+
+	server->due = now + settings_node_probe_interval * INT64CONST(1000);
+	if (now - server->resolved_at > NAMES_USECS)
+		resolve(server, address);
+	server->next = 0;
+	server->waited = false;
+	if (server->n > 0)
+		next_address(number);
+}
+
 /*
- * Begin a try of each server that is wanted.  Returns whether there are any.
+ * Begin the tries that are due, of the servers that are wanted.  Returns when
+ * the next is, and PG_INT64_MAX if there is none.
  */
-static bool
-begin_tries(int n)
+static int64
+begin_tries(void)
 {
 	char		address[NODE_ADDRESS_LENGTH];
-	bool		any = false;
+	int64		next = PG_INT64_MAX;
+	int			n = node_health_servers();
 
 	for (int i = 0; i < n; i++)
 	{
 		if (!node_health_wanted(i, address))
 			continue;
-		any = true;
 		if (servers[i] == NULL)
 		{
 			servers[i] = MemoryContextAllocZero(TopMemoryContext, sizeof(ProbedServer));
 			servers[i]->socket = -1;
 		}
-		if (wall_clock_real() - servers[i]->resolved_at > NAMES_USECS)
-			resolve(servers[i], address);
-		servers[i]->next = 0;
-		servers[i]->waited = false;
-		if (servers[i]->n > 0)
-			next_address(i);
+		if (servers[i]->state == TRY_OVER && wall_clock_real() >= servers[i]->due)
+			begin_try(i, address);
+		next = Min(next, servers[i]->due);
 	}
-	return any;
+	return next;
 }
 
-/* Follow the tries until all are over. */
-static void
-follow_tries(int n)
+/* Follow the tries that are under way.  Returns whether there are any. */
+static bool
+follow_tries(void)
 {
 	static struct pollfd polled[NODE_HEALTH_SERVERS];
 	static int	numbers[NODE_HEALTH_SERVERS];
+	int			open = 0;
+	int			ready;
+	int64		now;
 
-	while (!ShutdownRequestPending)
-	{
-		int			open = 0;
-		int64		now;
-		int			ready;
-
-		for (int i = 0; i < n; i++)
-			if (servers[i] != NULL && servers[i]->state != TRY_OVER)
-			{
-				polled[open].fd = servers[i]->socket;
-				polled[open].events = servers[i]->state == TRY_CONNECTS ? POLLOUT : POLLIN;
-				polled[open].revents = 0;
-				numbers[open++] = i;
-			}
-		if (open == 0)
-			return;
-		ready = poll(polled, open, 50);
-		now = wall_clock_real();
-		for (int i = 0; i < open; i++)
-			go_on(numbers[i], ready > 0 && polled[i].revents != 0, now);
-	}
+	for (int i = 0; i < NODE_HEALTH_SERVERS; i++)
+		if (servers[i] != NULL && servers[i]->state != TRY_OVER)
+		{
+			polled[open].fd = servers[i]->socket;
+			polled[open].events = servers[i]->state == TRY_CONNECTS ? POLLOUT : POLLIN;
+			polled[open].revents = 0;
+			numbers[open++] = i;
+		}
+	if (open == 0)
+		return false;
+	ready = poll(polled, open, POLL_MSECS);
+	now = wall_clock_real();
+	for (int i = 0; i < open; i++)
+		go_on(numbers[i], ready > 0 && polled[i].revents != 0, now);
+	return true;
 }
 
 void
@@ -359,26 +374,26 @@ node_probe_main(Datum arg)
 
 	while (!ShutdownRequestPending && settings_node_probe_interval > 0)
 	{
-		int64		began = wall_clock_real();
-		int			n = node_health_servers();
-		int64		rest;
+		int64		next = begin_tries();
+		int64		now = wall_clock_real();
+		bool		open = follow_tries();
 
+		if (next != PG_INT64_MAX)
+			busy_at = now;
+		else if (now - busy_at > IDLE_USECS)
+			break;
+
+		/* The latch is also how a signal is noticed, and the postmaster's end. */
+		next = Min(next, now + USECS_PER_SEC);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 open ? 0 : Max(next - now, 0) / 1000 + 1,
+						 shared_memory_wait_event(FAIRQ_WAIT_PROBE));
+		ResetLatch(MyLatch);
 		if (ConfigReloadPending)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		if (begin_tries(n))
-		{
-			follow_tries(n);
-			busy_at = wall_clock_real();
-		}
-		else if (began - busy_at > IDLE_USECS)
-			break;
-		rest = began + settings_node_probe_interval * INT64CONST(1000) - wall_clock_real();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 Max(rest, 0) / 1000, shared_memory_wait_event(FAIRQ_WAIT_PROBE));
-		ResetLatch(MyLatch);
 	}
 	proc_exit(0);
 }
