@@ -4,17 +4,17 @@
  *	  How long a call at a node may take, and how it ends before that.
  *
  * PL/Proxy waits for a node without a limit: its own query_timeout and
- * connect_timeout are looked at only when something has come from the node.  But
- * it looks for a cancel whenever a signal comes.  So while a call is under way
- * a timer looks whether its time is over, or the probe of nodes has found that
- * the server does not answer, and then cancels the call, and only that.
+ * connect_timeout are looked at only when something has come from the node.
+ * But it looks for a cancel whenever a signal comes.  So while a call is under
+ * way a timer looks whether its time is over, or the probe of nodes has found
+ * that the server does not answer, and then cancels the call, and only that.
  *
  * PL/Proxy must not hear of a cancel, be it ours or one that is meant for the
  * statement.  It would ask the node to cancel the call, and wait for the end of
  * that connection without a limit, in a loop of libpq that no signal ends.  So
- * an error that means a cancel has another SQLSTATE on its way through PL/Proxy,
- * and gets its own back here.  After any other error PL/Proxy only leaves the
- * connection, and drops it at its next use.
+ * an error that means a cancel has another SQLSTATE on its way through
+ * PL/Proxy, and gets its own back here.  After any other error PL/Proxy only
+ * leaves the connection, and drops it at its next use.
  *
  * A cancel of the statement that comes when ours has been set, and has had no
  * effect yet, must not be taken for ours: we count the signals.
@@ -115,9 +115,9 @@ begin(int server, int64 msecs)
 }
 
 /*
- * Call work(arg), which calls a node, in a subtransaction.  Returns NULL, or its
- * error, with what has ended it.  Nothing is pending afterwards but a cancel of
- * the statement.
+ * Call work(arg), which calls a node, in a subtransaction.  Returns NULL, or
+ * its error, with what has ended it.  Nothing is pending afterwards but a
+ * cancel of the statement.
  *
  * server: the number of node_health.c; msecs: how long it may take.
  */

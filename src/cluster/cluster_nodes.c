@@ -8,11 +8,11 @@
  * at the same time, and all backends hear of that, PL/Proxy's part of them too.
  *
  * A node that was out of reach is suspect for a while: what can be asked of
- * another node is asked of the others first.  What it has cost to find out is
- * not paid again before twenty times as much time has passed, so that a node
- * that is sick takes a twentieth of a backend's time: until then it is suspect,
- * and if it could not be connected to it is closed, that is, not asked at all.
- * The next try then may take little time, and twice as much each time.
+ * another node is asked of the others first.  If it could not be connected to it
+ * is closed besides, that is, not asked at all.  The next try may take little
+ * time, and each one after that twice as much; and before it twenty times as
+ * long passes, so that a node that is sick takes a twentieth of a backend's
+ * time.
  *
  * Where the library is preloaded the probe knows more (node_health.c): a node
  * whose server is silent is closed, and open again as soon as it is not.
@@ -240,8 +240,8 @@ cluster_nodes_patience(const ClusterNode *node)
 }
 
 /*
- * The node was out of reach, which has cost so much time; and could not be
- * connected to.
+ * The node was out of reach, which has cost so much time; it could not be
+ * connected to, or has not answered a call.
  */
 void
 cluster_nodes_lost(ClusterNode *node, int64 usecs, bool connecting)
@@ -251,11 +251,13 @@ cluster_nodes_lost(ClusterNode *node, int64 usecs, bool connecting)
 
 	node->recognized = false;
 	node->lost_at = wall_clock_real();
+	if (connecting)
+	{
+		node->trial = node->trial == 0 ? TRIAL_MSECS : Min(2 * node->trial, usual_patience(node));
+		usecs = Min(usecs, node->trial * INT64CONST(1000));
+		node->closed_until = node->lost_at + COST_FACTOR * usecs;
+	}
 	node->suspect_until = node->lost_at + Max(least, COST_FACTOR * usecs);
-	if (!connecting)
-		return;
-	node->closed_until = node->lost_at + COST_FACTOR * usecs;
-	node->trial = node->trial == 0 ? TRIAL_MSECS : Min(2 * node->trial, usual_patience(node));
 }
 
 /* It can be connected to. */

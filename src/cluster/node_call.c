@@ -46,7 +46,7 @@
 /* For a call that may take long, so many times the limit of another. */
 #define LONG_FACTOR		60
 
-/* How long to try to connect anew when a call has been left, in milliseconds. */
+/* How long to try to connect anew when a call was left, in milliseconds. */
 #define HANG_UP_MSECS	100
 
 static bool calls_in_transaction = false;
@@ -459,7 +459,7 @@ recognize(ClusterNode *node, int64 msecs, int *number, ErrorData **error)
 
 /*
  * Close the connection of a call that was left: the node would go on with it.
- * PL/Proxy does so when it is to connect anew, which the next call needs anyway.
+ * PL/Proxy does so when it is to connect anew, as the next call needs anyway.
  */
 static void
 hang_up(ClusterNode *node)

@@ -107,8 +107,7 @@ settings_define(void)
 							PGC_SIGHUP, 0,
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.node_probe_interval",
-							"Time between looks of a proxy whether the servers of its nodes answer.",
-							"0: never; each session finds out by itself.",
+							"Time between looks of a proxy whether its nodes answer; 0: never.", NULL,
 							&settings_node_probe_interval,
 							1000, 0, 5000,
 							PGC_SIGHUP, GUC_UNIT_MS,

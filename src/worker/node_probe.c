@@ -8,14 +8,14 @@
  * the library preloaded has one process that tries all servers of nodes once a
  * second, and writes into shared memory (node_health.c) which of them do not
  * answer.  A backend that needs a node starts it; it is connected to no
- * database, so it serves all of them, runs at a standby, and is in nobody's
- * way.
+ * database, so it serves all of them, runs at a standby, and is in the way of
+ * no command.
  *
  * A try is a connection and the eight bytes that ask for encryption by GSSAPI.
- * A server answers them with one byte before it looks at anything else, and is
- * not heard of it in its log; a pooler does so, or ends the connection, which is
- * a sign of life, too.  So there is no role and no password to it, and next to
- * no work for the server.
+ * A server answers them with one byte before it looks at anything else, and
+ * writes nothing in its log; a pooler does so, or ends the connection, which is a
+ * sign of life, too.  So there is no role and no password to it, and next to no
+ * work for the server.
  *
  * The hosts of a node are tried as libpq tries them: the next one where a
  * connection is refused, or not made in time; the first that takes the
@@ -144,8 +144,10 @@ resolve_host(ProbedServer *server, const char *host, const char *port)
 	}
 	if (pg_getaddrinfo_all(host, port, &hint, &found) != 0)
 		return;
-	for (struct addrinfo *each = found; each != NULL && server->n < MAX_ADDRESSES; each = each->ai_next)
+	for (struct addrinfo *each = found; each != NULL; each = each->ai_next)
 	{
+		if (server->n == MAX_ADDRESSES)
+			break;
 		memcpy(&server->addresses[server->n], each->ai_addr, each->ai_addrlen);
 		server->lengths[server->n++] = each->ai_addrlen;
 	}

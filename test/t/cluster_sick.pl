@@ -8,7 +8,7 @@
 # Seen to fail:
 # - without the timer (enable_timeout_every() in call_limit.c): the first call at a backend
 #   that hangs ends by its statement_timeout;
-# - without hide_cancel(): the cancels hang in PQcancel(), and this test with them;
+# - without hide_cancel(): the cancels hang in libpq, and this test with them;
 # - without the verdict of the probe in cluster_nodes_closed(): the calls of new sessions
 #   take two seconds each at the node that hangs, and it is tried too often;
 # - without the verdict in tick(): a claim under a session at the node waits on;
@@ -139,9 +139,6 @@ refused($proxy, "SELECT fairq.ack('$receipt')", '08006', qr/^node 3 is out of re
 	cmp_ok(time() - $begin, '<', 60, 'at once: two hundred calls, where one that tries takes two seconds');
 }
 
-# Whatever ends a call, with nothing else that would: neither probe nor limit.
-my @held = map { connected($plain) } 1 .. 4;
-
 go_on();
 ok(wait_for(sub { sql($proxy, "SELECT bool_and(reachable) FROM fairq.nodes") eq 't' }), 'the node goes on');
 ok(wait_for(sub { $sessions[0]->safe("SELECT fairq.node_of_id(fairq.enqueue('q', '0'))") eq '3' }), 'and is used again');
@@ -153,6 +150,8 @@ $times{$_}++ for grep { $_ > 0 } values %there;
 my @twice = grep { $times{$_} > 1 && $_ > 40 } keys %times;
 is("@twice", '', 'and none is there twice');
 
+# Whatever ends a call, with nothing else that would: neither probe nor limit.
+my @held = map { connected($plain) } 1 .. 4;
 for my $session (@held)
 {
 	$session->safe("SET pgfairq.node_timeout = 0; SET statement_timeout = 0; SELECT count(*) FROM fairq.tasks('q')");
