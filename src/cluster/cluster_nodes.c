@@ -8,8 +8,8 @@
  * at the same time, and all backends hear of that, PL/Proxy's part of them too.
  *
  * A node that was out of reach is suspect for a while: what can be asked of
- * another node is asked of the others first.  If it could not be connected to it
- * is closed besides, that is, not asked at all.  The next try may take little
+ * another node is asked of the others first.  If connecting has failed it is
+ * closed besides, that is, not asked at all.  The next try may take little
  * time, and each one after that twice as much; and before it twenty times as
  * long passes, so that a node that is sick takes a twentieth of a backend's
  * time.

@@ -521,7 +521,8 @@ ask_recognized(NodeCall *call, ClusterNode *node, ErrorData **error)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the server of node %d says that it is node %d", node->number, number),
 				 errhint("Correct the connection in table fairq.node, or the server's number with fairq.set_node().")));
-	answer = settled(ask(call, node, patience(call), false, error), node, *error);
+	answer = ask(call, node, patience(call), false, error);
+	answer = settled(answer, node, *error);
 	if (answer == NODE_ANSWERED)
 		cluster_nodes_answered(node);
 	return answer;
@@ -587,14 +588,16 @@ node_call_at(NodeCall *call, ClusterNode *node)
 void
 node_call_of_server(NodeCall *call, ClusterNode *node)
 {
-	ErrorData  *error = NULL;
+	ErrorData  *error;
+	NodeAnswer	answer;
 	int64		msecs = patience(call);
 
 	if (cluster_nodes_closed(node))
 		ReThrowError(closed_error(node));
 	if (msecs != CALL_UNLIMITED)
 		msecs += cluster_nodes_patience(node);
-	if (settled(ask(call, node, msecs, false, &error), node, error) != NODE_ANSWERED)
+	answer = ask(call, node, msecs, false, &error);
+	if (settled(answer, node, error) != NODE_ANSWERED)
 		ReThrowError(error);
 }
 

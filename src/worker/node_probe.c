@@ -13,8 +13,8 @@
  *
  * A try is a connection and the eight bytes that ask for encryption by GSSAPI.
  * A server answers them with one byte before it looks at anything else, and
- * writes nothing in its log; a pooler does so, or ends the connection, which is a
- * sign of life, too.  So there is no role and no password to it, and next to no
+ * writes nothing in its log; a pooler does so, or ends the connection, which is
+ * a sign of life, too.  So there is no role and no password to it, and next to no
  * work for the server.
  *
  * The hosts of a node are tried as libpq tries them: the next one where a
@@ -385,7 +385,7 @@ node_probe_main(Datum arg)
 		else if (now - busy_at > IDLE_USECS)
 			break;
 
-		/* The latch is also how a signal is noticed, and the postmaster's end. */
+		/* By the latch we hear of signals, and of the postmaster's end. */
 		next = Min(next, now + USECS_PER_SEC);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 open ? 0 : Max(next - now, 0) / 1000 + 1,
