@@ -447,7 +447,7 @@ recognize(ClusterNode *node, int64 msecs, int *number, ErrorData **error)
 	bool		isnull;
 
 	node_call_other(&who, "this_node", 0);
-	answer = ask(&who, node, node_timeout == 0 ? CALL_UNLIMITED : msecs, true, error);
+	answer = ask(&who, node, msecs, true, error);
 	if (answer != NODE_ANSWERED)
 		return answer;
 	*number = DatumGetInt32(node_call_value(&who, &isnull));
@@ -510,7 +510,8 @@ ask_recognized(NodeCall *call, ClusterNode *node, ErrorData **error)
 	}
 	if (!node->recognized)
 	{
-		answer = recognize(node, cluster_nodes_patience(node), &number, error);
+		answer = recognize(node, node_timeout == 0 ? CALL_UNLIMITED : cluster_nodes_patience(node),
+						   &number, error);
 		if (answer == NODE_CANCELLED)
 			ReThrowError(*error);
 		if (answer != NODE_ANSWERED)
