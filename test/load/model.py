@@ -97,6 +97,7 @@ class Lease:
     alone: bool = False         # it is that of a suspect
     extender: object = None     # of a durable lease: the one that has written its row
     expired: bool = False       # its time has passed; good until it is put back
+    kept_expired: bool = False  # so says its row, if it is durable
 
     def lost(self):
         return self.session is not None and self.session.over
@@ -439,10 +440,9 @@ class Model:
         if lease.session is not None:
             lease.session.unseen = False
         if lease.durable and tx is not None:
-            def end():
-                lease.extender = None
             lease.extender = tx
-            tx.owes(end, end)
+            tx.owes(lambda: (setattr(lease, "extender", None), setattr(lease, "kept_expired", False)),
+                    lambda: setattr(lease, "extender", None))
 
     def remove(self, tx, task, outcome, result=None, row=None):
         """ack, pop, cancel, or it has expired. row: what it has become by that."""
@@ -697,6 +697,7 @@ class Model:
                 self.drop_lease(task, lease)
             elif lease is not None:
                 lease.restored, lease.pid = True, None
+                lease.expired = lease.kept_expired if crash else lease.expired
 
     # --- what may change by itself ----------------------------------------
 
