@@ -196,6 +196,10 @@ class Task:
             (lease is None or (lease.settler in (None, tx) and lease.extender in (None, tx) and
                                not (lease.durable and lease.claimer not in (None, tx))))
 
+    def removable(self, tx):
+        """Whoever removes it does not have to wait for who ends what it waits for."""
+        return self.free(tx) and all(wait.task.writer in (None, tx) for wait in self.waits)
+
     def claimable(self):
         return self.writer is None and self.lease is None and self.row.state == "ready" and not self.row.expired
 
@@ -639,11 +643,15 @@ class Model:
         self.change(tx, task, state="scheduled" if later else task.queue.place(),
                     turn=task.queue.next_turn())
 
+    @staticmethod
+    def purged(tx, queue, group):
+        return [t for t in queue.tasks.values() if t.writer in (None, tx) and t.row is not None
+                and t.lease is None and group in (None, t.row.group)]
+
     def purge(self, tx, queue, group):
         """Returns how many go. What is left is in flight, or in somebody's hands,
         and its group begins anew."""
-        gone = [t for t in queue.tasks.values() if t.writer in (None, tx) and t.row is not None
-                and t.lease is None and group in (None, t.row.group)]
+        gone = self.purged(tx, queue, group)
         for task in gone:
             self.ends(tx, task, "dead" if task.row.state == "dead" else "cancelled", None, task.row)
         turn, groups = queue.last_turn, {t.row.group for t in queue.tasks.values() if t.row} | {group}

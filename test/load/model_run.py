@@ -410,7 +410,7 @@ class Run(Steps):
             if unknown:
                 self.expect("cancel", self.value(c, "SELECT fairq.cancel(%s, 999999999)", queue.name), False)
                 return
-            for task in pick((t for t in queue.tasks.values() if t.free(tx)), task):
+            for task in pick((t for t in queue.tasks.values() if t.removable(tx)), task):
                 there = task.row is not None
                 self.expect("cancel", self.value(c, "SELECT fairq.cancel(%s, %s)", queue.name, task.id), there)
                 if there:
@@ -420,6 +420,8 @@ class Run(Steps):
     def purge(self, c, queue, group, does):
         if does:
             with self.within(c) as tx:
+                if not all(t.removable(tx) for t in self.model.purged(tx, queue, group)):
+                    return
                 n = (self.value(c, "SELECT fairq.purge(%s)", queue.name) if group is None else
                      self.value(c, "SELECT fairq.purge_group(%s, %s)", queue.name, group))
                 self.expect("purge", n, self.model.purge(tx, queue, group))
