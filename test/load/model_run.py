@@ -473,12 +473,13 @@ class Run(Steps):
                 self.call(c, "UPDATE fairq." + table + " SET run_at = now() - interval '1 s' WHERE id = %s", task.id)
                 self.model.change(tx, task, later=False)
 
-    @step(9, c=C, queue=QUEUE, task=PICK, n=[8, 9, 10], lost=[0, 1, 2, 2])
-    def age(self, c, queue, task, n, lost):
+    @step(9, c=C, queue=QUEUE, task=PICK, leased=percent(50), n=[8, 9, 10], lost=[0, 1, 2, 2])
+    def age(self, c, queue, task, leased, n, lost):
         """With SQL: a task has a long history, as if it had failed so often, and was lost."""
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
         with self.within(c) as tx:
-            for task in pick((t for t in queue.tasks.values() if t.free(tx) and t.row), task):
+            tasks = [t for t in queue.tasks.values() if t.free(tx) and t.row]
+            for task in pick([t for t in tasks if t.lease and leased] or tasks, task):
                 self.call(c, "UPDATE fairq." + table + " SET lost = %s, history = (SELECT jsonb_agg(jsonb_build_object("
                           "'at', now(), 'attempt', n, 'end', 'failed', 'worker', 'w', 'seconds', 1)) FROM generate_series(1, %s) n) WHERE id = %s", lost, n, task.id)
                 self.model.change(tx, task, lost=lost, history=tuple((i, "failed", "w", None) for i in range(1, n + 1)))
@@ -556,9 +557,16 @@ class Run(Steps):
             c.tx = None
             self.resolve(c)
 
-    @step(6, c=C, terminated=percent(50))
-    def reconnect(self, c, terminated):
-        """A connection is lost, with its transaction and its bound sessions; or the server ends it."""
+    @step(6, c=C, terminated=percent(50), works=percent(50), queue=QUEUE)
+    def reconnect(self, c, terminated, works, queue):
+        """A connection is lost, with its transaction and its bound sessions; or the server ends it.
+        works: it has tasks under one."""
+        if works:
+            session = Session(self.value(c, "SELECT fairq.open_session(bound => true, ttl => '1 day')"), "", c.pid, c)
+            self.model.sessions.append(session)
+            with self.within(c) as tx:
+                rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, 2, session => %s)", queue.name, session.uuid)
+                self.take(tx, queue, rows, 2, session=session)
         lost, pid = c.db, c.pid
         self.log.append([c.name, "-- is terminated" if terminated else "-- is lost", (), None])
         if not terminated:
