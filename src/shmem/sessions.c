@@ -15,9 +15,9 @@
  * How a session ends says what becomes of the leases that it leaves behind.
  * One that is closed in order, or whose connection the server itself ends (a
  * shutdown, a restart, pg_terminate_backend), is excused: its tasks are given
- * back as they were.  So is one of before a restart, until its worker has sent a
- * heartbeat, claimed or extended a lease.  One that missed its ttl, or whose client
- * went away, has lost them.
+ * back as they were.  So is one of before a restart, until its worker has sent
+ * a heartbeat, claimed or extended a lease.  One that missed its ttl, or whose
+ * client went away, has lost them.
  *
  * Sessions can own buckets (session_buckets.c), and be in quarantine
  * (quarantine.c).

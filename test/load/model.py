@@ -97,6 +97,7 @@ class Lease:
     alone: bool = False         # it is that of a suspect
     extender: object = None     # of a durable lease: the one that has written its row
     expired: bool = False       # its time has passed; good until it is put back
+    kept_expired: bool = False  # so says its row, if it is durable
 
     def lost(self):
         return self.session is not None and self.session.over
@@ -194,6 +195,10 @@ class Task:
         return self.writer in (None, tx) and \
             (lease is None or (lease.settler in (None, tx) and lease.extender in (None, tx) and
                                not (lease.durable and lease.claimer not in (None, tx))))
+
+    def removable(self, tx):
+        """Whoever removes it does not have to wait for who ends what it waits for."""
+        return self.free(tx) and all(wait.task.writer in (None, tx) for wait in self.waits)
 
     def claimable(self):
         return self.writer is None and self.lease is None and self.row.state == "ready" and not self.row.expired
@@ -439,10 +444,9 @@ class Model:
         if lease.session is not None:
             lease.session.unseen = False
         if lease.durable and tx is not None:
-            def end():
-                lease.extender = None
             lease.extender = tx
-            tx.owes(end, end)
+            tx.owes(lambda: (setattr(lease, "extender", None), setattr(lease, "kept_expired", False)),
+                    lambda: setattr(lease, "extender", None))
 
     def remove(self, tx, task, outcome, result=None, row=None):
         """ack, pop, cancel, or it has expired. row: what it has become by that."""
@@ -639,11 +643,15 @@ class Model:
         self.change(tx, task, state="scheduled" if later else task.queue.place(),
                     turn=task.queue.next_turn())
 
+    @staticmethod
+    def purged(tx, queue, group):
+        return [t for t in queue.tasks.values() if t.writer in (None, tx) and t.row is not None
+                and t.lease is None and group in (None, t.row.group)]
+
     def purge(self, tx, queue, group):
         """Returns how many go. What is left is in flight, or in somebody's hands,
         and its group begins anew."""
-        gone = [t for t in queue.tasks.values() if t.writer in (None, tx) and t.row is not None
-                and t.lease is None and group in (None, t.row.group)]
+        gone = self.purged(tx, queue, group)
         for task in gone:
             self.ends(tx, task, "dead" if task.row.state == "dead" else "cancelled", None, task.row)
         turn, groups = queue.last_turn, {t.row.group for t in queue.tasks.values() if t.row} | {group}
@@ -697,6 +705,7 @@ class Model:
                 self.drop_lease(task, lease)
             elif lease is not None:
                 lease.restored, lease.pid = True, None
+                lease.expired = lease.kept_expired if crash else lease.expired
 
     # --- what may change by itself ----------------------------------------
 

@@ -285,7 +285,7 @@ class Run(Steps):
         for task in tasks:
             self.call(c, "SELECT fairq.extend(%s, '1 microsecond')", task.lease.receipt)
             self.model.extend(None, task)
-            task.lease.expired = True
+            task.lease.expired = task.lease.kept_expired = True
         if tasks:
             self.call(c, "SELECT pg_sleep(0.11)")       # two ticks of the wheel
             self.maintain_queue(c, tasks[0].queue)
@@ -410,7 +410,7 @@ class Run(Steps):
             if unknown:
                 self.expect("cancel", self.value(c, "SELECT fairq.cancel(%s, 999999999)", queue.name), False)
                 return
-            for task in pick((t for t in queue.tasks.values() if t.free(tx)), task):
+            for task in pick((t for t in queue.tasks.values() if t.removable(tx)), task):
                 there = task.row is not None
                 self.expect("cancel", self.value(c, "SELECT fairq.cancel(%s, %s)", queue.name, task.id), there)
                 if there:
@@ -420,6 +420,8 @@ class Run(Steps):
     def purge(self, c, queue, group, does):
         if does:
             with self.within(c) as tx:
+                if not all(t.removable(tx) for t in self.model.purged(tx, queue, group)):
+                    return
                 n = (self.value(c, "SELECT fairq.purge(%s)", queue.name) if group is None else
                      self.value(c, "SELECT fairq.purge_group(%s, %s)", queue.name, group))
                 self.expect("purge", n, self.model.purge(tx, queue, group))
@@ -471,12 +473,13 @@ class Run(Steps):
                 self.call(c, "UPDATE fairq." + table + " SET run_at = now() - interval '1 s' WHERE id = %s", task.id)
                 self.model.change(tx, task, later=False)
 
-    @step(9, c=C, queue=QUEUE, task=PICK, n=[8, 9, 10], lost=[0, 1, 1, 2])
-    def age(self, c, queue, task, n, lost):
+    @step(9, c=C, queue=QUEUE, task=PICK, leased=percent(50), n=[8, 9, 10], lost=[0, 1, 2, 2])
+    def age(self, c, queue, task, leased, n, lost):
         """With SQL: a task has a long history, as if it had failed so often, and was lost."""
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
         with self.within(c) as tx:
-            for task in pick((t for t in queue.tasks.values() if t.free(tx) and t.row), task):
+            tasks = [t for t in queue.tasks.values() if t.free(tx) and t.row]
+            for task in pick([t for t in tasks if t.lease and leased] or tasks, task):
                 self.call(c, "UPDATE fairq." + table + " SET lost = %s, history = (SELECT jsonb_agg(jsonb_build_object("
                           "'at', now(), 'attempt', n, 'end', 'failed', 'worker', 'w', 'seconds', 1)) FROM generate_series(1, %s) n) WHERE id = %s", lost, n, task.id)
                 self.model.change(tx, task, lost=lost, history=tuple((i, "failed", "w", None) for i in range(1, n + 1)))
@@ -554,9 +557,16 @@ class Run(Steps):
             c.tx = None
             self.resolve(c)
 
-    @step(6, c=C, terminated=percent(50))
-    def reconnect(self, c, terminated):
-        """A connection is lost, with its transaction and its bound sessions; or the server ends it."""
+    @step(6, c=C, terminated=percent(50), works=percent(50), queue=QUEUE)
+    def reconnect(self, c, terminated, works, queue):
+        """A connection is lost, with its transaction and its bound sessions; or the server ends it.
+        works: it has tasks under one."""
+        if works:
+            session = Session(self.value(c, "SELECT fairq.open_session(bound => true, ttl => '1 day')"), "", c.pid, c)
+            self.model.sessions.append(session)
+            with self.within(c) as tx:
+                rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, 2, session => %s)", queue.name, session.uuid)
+                self.take(tx, queue, rows, 2, session=session)
         lost, pid = c.db, c.pid
         self.log.append([c.name, "-- is terminated" if terminated else "-- is lost", (), None])
         if not terminated:
