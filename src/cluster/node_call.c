@@ -37,7 +37,9 @@
 
 #include "common/compat.h"
 #include "common/run_as.h"
+#include "cluster/called_nodes.h"
 #include "cluster/node_call.h"
+#include "cluster/node_refusals.h"
 #include "sql/arguments.h"
 
 #define TWIN_SCHEMA	"fairq_internal"
@@ -169,6 +171,7 @@ find_function(const char *name)
 void
 node_call_begin(FunctionCallInfo fcinfo, NodeCall *call)
 {
+	call->writes = call->elsewhere = false;
 	if (fcinfo->flinfo->fn_extra == NULL)
 	{
 		char	   *name = get_func_name(fcinfo->flinfo->fn_oid);
@@ -190,6 +193,7 @@ node_call_begin(FunctionCallInfo fcinfo, NodeCall *call)
 void
 node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call)
 {
+	call->writes = call->elsewhere = false;
 	if (fcinfo->flinfo->fn_extra == NULL)
 		fcinfo->flinfo->fn_extra = find_function(get_func_name(fcinfo->flinfo->fn_oid));
 	call->function = fcinfo->flinfo->fn_extra;
@@ -206,6 +210,7 @@ node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call)
 void
 node_call_other(NodeCall *call, const char *name, int arguments)
 {
+	call->writes = call->elsewhere = false;
 	call->function = find_function(name);
 	if (call->function->arguments != arguments + 1)
 		elog(ERROR, "the twin of %s has %d arguments", name, call->function->arguments);
@@ -294,7 +299,7 @@ describe_lost(ErrorData *error, const ClusterNode *node, NodeAnswer answer)
 	error->context = NULL;
 	error->hint = answer == NODE_NOT_ASKED ?
 		"Nothing was done there: the call may be repeated." :
-		"The connection was lost during the call: whether it has taken effect is not known.";
+		"The connection was lost during the call: whether it has taken effect is not known. An enqueue may be repeated if it has a unique_key and a unique_for that lasts until then: it is one task.";
 }
 
 /*
@@ -417,11 +422,17 @@ ask(NodeCall *call, ClusterNode *node, ErrorData **error)
 	if (*error == NULL)
 	{
 		node->suspect_until = 0;
+		if (call->writes)
+			called_nodes_note(call, node);
 		return NODE_ANSWERED;
 	}
 	answer = answer_of(*error);
 	if (answer == NODE_REFUSED)
+	{
 		describe_refused(*error, node);
+		if (node_refusals_elsewhere(call, node, *error))
+			answer = NODE_NOT_ASKED;
+	}
 	else
 	{
 		describe_lost(*error, node, answer);
