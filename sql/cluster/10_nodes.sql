@@ -33,8 +33,9 @@ CREATE SERVER pgfairq FOREIGN DATA WRAPPER plproxy OPTIONS (modular_mapping '1',
 GRANT USAGE ON FOREIGN SERVER pgfairq TO PUBLIC;
 CREATE USER MAPPING FOR PUBLIC SERVER pgfairq;
 
--- The server has what the table has. A change of it is also how all backends learn of a
--- change of the table, at the same moment as PL/Proxy does.
+-- The server has what the table has, and names each connection after the node that is
+-- meant: a node refuses a call for another one (src/storage/proxy_calls.c). A change of it is
+-- also how all backends learn of a change of the table, at the same moment as PL/Proxy does.
 CREATE FUNCTION fairq_internal.node_written()
 RETURNS trigger LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -56,7 +57,8 @@ BEGIN
     FOR p IN SELECT generate_series(0, greatest(places, cardinality(had)) - 1) LOOP
         IF p < places THEN
             options := options || format('%s p%s %L', CASE WHEN 'p' || p = ANY (had) THEN 'SET' ELSE 'ADD' END, p,
-                coalesce((SELECT n.connection FROM fairq.node n WHERE n.place = p), 'host=/nonexistent'));
+                coalesce((SELECT format('%s application_name=''pgfairq proxy, node %s''', n.connection, n.node)
+                    FROM fairq.node n WHERE n.place = p), 'host=/nonexistent'));
         ELSIF 'p' || p = ANY (had) THEN
             options := options || format('DROP p%s', p);
         END IF;

@@ -238,6 +238,7 @@ BEGIN
     PERFORM fairq_internal.check_server(node);
     PERFORM fairq_internal.copy_queues(node);
     PERFORM fairq_internal.copy_schedules(node);
+    PERFORM fairq_internal.mark_node(node, 'active');
 END
 $$;
 REVOKE ALL ON FUNCTION fairq.add_node(int, text) FROM PUBLIC;
@@ -256,8 +257,8 @@ BEGIN
 END
 $$;
 
--- From the commit on new tasks and sessions go to the others. The tasks that are there are
--- claimed as before, or moved by fairq.move_tasks().
+-- First the node refuses new tasks and sessions, and from the commit on they go to the
+-- others. The tasks that are there are claimed as before, or moved by fairq.move_tasks().
 CREATE FUNCTION fairq.drain_node(node int)
 RETURNS void LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -271,6 +272,7 @@ BEGIN
         RAISE EXCEPTION 'node % is the last one that gets new tasks', node
             USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Add a node with fairq.add_node() first.';
     END IF;
+    PERFORM fairq_internal.begin_drain(node);
     UPDATE fairq.node n SET state = 'draining' WHERE n.node = drain_node.node AND n.state <> 'draining';
     PERFORM fairq_internal.move_schedules(node, false);
 END
@@ -286,6 +288,7 @@ BEGIN
     PERFORM fairq_internal.require_owner('undrain_node');
     PERFORM fairq_internal.lock_nodes();
     PERFORM fairq_internal.require_node(node);
+    PERFORM fairq_internal.mark_node(node, 'active');
     UPDATE fairq.node n SET state = 'active' WHERE n.node = undrain_node.node AND n.state <> 'active';
 END
 $$;

@@ -166,7 +166,6 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    load record;
     other int;
     away bigint;
 BEGIN
@@ -186,11 +185,7 @@ BEGIN
                     USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call fairq.move_tasks() for that node, or fairq.check_cluster(repair => true).';
             END IF;
         END LOOP;
-        SELECT * INTO load FROM fairq_internal.node_load(node);
-        IF load.ready + load.leased + load.waiting > 0 THEN
-            RAISE EXCEPTION 'node % has % tasks, of which % are leased', node, load.ready + load.leased + load.waiting, load.leased
-                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Call fairq.move_tasks(), and wait for the leases to end. Or say lost => true, if the server is lost for good.';
-        END IF;
+        PERFORM fairq_internal.close_node(node);
     END IF;
     DELETE FROM fairq.node n WHERE n.node = drop_node.node;
     IF EXISTS (SELECT FROM fairq.node n WHERE n.state = 'active') THEN

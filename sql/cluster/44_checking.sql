@@ -158,6 +158,7 @@ BEGIN
             ELSE fairq_internal.repair(format('SELECT fairq_internal.node_define_queue(%s, %L, %L, true)', d.number, d.queue, reference), repair) END;
         RETURN NEXT;
     END LOOP;
+    RETURN QUERY SELECT * FROM fairq_internal.check_memberships(well, repair);
     RETURN QUERY SELECT * FROM fairq_internal.check_schedules(well, repair);
 END
 $$;

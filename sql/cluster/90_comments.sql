@@ -113,3 +113,14 @@ COMMENT ON FUNCTION fairq.worker_node IS 'The node that a worker of a queue is t
 COMMENT ON FUNCTION fairq_internal.node_report IS 'What a node says of itself.';
 COMMENT ON FUNCTION fairq_internal.at_node_report IS 'fairq_internal.node_report, at the node of a place.';
 COMMENT ON FUNCTION fairq_internal.reports_of_nodes IS 'What is behind the view fairq.nodes.';
+COMMENT ON FUNCTION fairq_internal.node_membership IS 'Calls fairq_internal.membership at a node.';
+COMMENT ON FUNCTION fairq_internal.at_node_membership IS 'fairq_internal.node_membership, at the node of a place.';
+COMMENT ON FUNCTION fairq_internal.node_set_membership IS 'Calls fairq_internal.set_membership at a node.';
+COMMENT ON FUNCTION fairq_internal.at_node_set_membership IS 'fairq_internal.node_set_membership, at the node of a place.';
+COMMENT ON FUNCTION fairq_internal.node_proxy_calls IS 'Calls fairq_internal.proxy_calls at a node.';
+COMMENT ON FUNCTION fairq_internal.at_node_proxy_calls IS 'fairq_internal.node_proxy_calls, at the node of a place.';
+COMMENT ON FUNCTION fairq_internal.await_calls IS 'Wait for calls of proxies that are writing to queues of a node.';
+COMMENT ON FUNCTION fairq_internal.mark_node IS 'Tell a node what it is to the cluster.';
+COMMENT ON FUNCTION fairq_internal.begin_drain IS 'Have a node refuse new tasks and sessions, and wait for calls under way.';
+COMMENT ON FUNCTION fairq_internal.close_node IS 'Have a node refuse all that is new, and see that it has no tasks.';
+COMMENT ON FUNCTION fairq_internal.check_memberships IS 'Nodes that were told something else than the list says, for fairq.check_cluster().';

@@ -449,7 +449,12 @@ COMMENT ON TABLE fairq.schedule IS 'Schedules; written by fairq.schedule() and b
 COMMENT ON TABLE fairq.dependency IS 'Which tasks wait for which others, as after of fairq.enqueue() says; written by the engine alone, read through the view fairq.dependencies.';
 COMMENT ON TABLE fairq.durable_lease IS 'Leases that survive a crash and a failover; written by the engine alone, and may have no index.';
 COMMENT ON TABLE fairq_internal.remembered_key IS 'Unique keys that are remembered for unique_for of fairq.enqueue(), with the task of each; written by the engine alone.';
-COMMENT ON TABLE fairq_internal.node IS 'The number of this database as a node; written by fairq.set_node().';
+COMMENT ON TABLE fairq_internal.node IS 'The number of this database as a node, written by fairq.set_node(), and what proxies say that it is to their cluster.';
+COMMENT ON FUNCTION fairq_internal.membership IS 'What this node is to a cluster: alone, active, draining or dropped.';
+COMMENT ON FUNCTION fairq_internal.set_membership IS 'Note what this node is to a cluster; a proxy calls it.';
+COMMENT ON FUNCTION fairq_internal.proxy_calls IS 'Calls of proxies that are writing to a queue now; of some, those that still are.';
+COMMENT ON FUNCTION fairq_internal.lineage IS 'Which history of the server this is: another one after a restore, a promotion or a move.';
+COMMENT ON TABLE fairq_internal.id_lineage IS 'To which history of the server the ids of each queue belong.';
 
 COMMENT ON FUNCTION fairq_internal.address_in IS 'Text input of fairq.address.';
 COMMENT ON FUNCTION fairq_internal.address_out IS 'Text output of fairq.address.';

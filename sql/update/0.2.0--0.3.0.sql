@@ -10,7 +10,7 @@
 \include sql/update/retire.sql
 SELECT fairq_internal.retire(oid, '0.2.0') FROM pg_catalog.pg_proc
     WHERE pronamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace
-    AND proname OPERATOR(pg_catalog.=) ANY ('{create_queue,alter_queue,enqueue,enqueue_many,publish,schedule,tasks}'::pg_catalog.name[]);
+    AND proname OPERATOR(pg_catalog.=) ANY ('{create_queue,alter_queue,enqueue,enqueue_many,publish,schedule,tasks,set_node}'::pg_catalog.name[]);
 
 -- Functions that views read, until these are replaced: their columns may change.
 ALTER FUNCTION fairq_internal.stats_of_queues RENAME TO stats_of_queues_0_2;
@@ -30,6 +30,10 @@ ALTER TABLE fairq.queue ADD COLUMN max_lost pg_catalog.int4;
 UPDATE fairq.queue SET max_lost = 5;
 ALTER TABLE fairq.queue ALTER COLUMN max_lost SET DEFAULT 5, ALTER COLUMN max_lost SET NOT NULL;
 ALTER TABLE fairq.schedule ADD COLUMN task_name pg_catalog.text;
+ALTER TABLE fairq_internal.node ADD COLUMN membership pg_catalog.text NOT NULL DEFAULT 'alone'
+    CHECK (membership OPERATOR(pg_catalog.=) ANY ('{alone,active,draining,dropped}'::pg_catalog.text[]));
+\include sql/install/72_id_lineage.sql
+INSERT INTO fairq_internal.id_lineage (queue) SELECT queue FROM fairq.queue;
 
 ALTER TYPE fairq.task ADD ATTRIBUTE name pg_catalog.text CASCADE;
 ALTER TYPE fairq.queue_task ADD ATTRIBUTE name pg_catalog.text CASCADE;

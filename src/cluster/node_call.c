@@ -38,7 +38,9 @@
 #include "common/wall_clock.h"
 #include "shmem/node_health.h"
 #include "cluster/call_limit.h"
+#include "cluster/called_nodes.h"
 #include "cluster/node_call.h"
+#include "cluster/node_refusals.h"
 #include "sql/arguments.h"
 
 #define TWIN_SCHEMA	"fairq_internal"
@@ -179,6 +181,7 @@ find_function(const char *name)
 void
 node_call_begin(FunctionCallInfo fcinfo, NodeCall *call)
 {
+	call->writes = call->elsewhere = false;
 	if (fcinfo->flinfo->fn_extra == NULL)
 	{
 		char	   *name = get_func_name(fcinfo->flinfo->fn_oid);
@@ -201,6 +204,7 @@ node_call_begin(FunctionCallInfo fcinfo, NodeCall *call)
 void
 node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call)
 {
+	call->writes = call->elsewhere = false;
 	if (fcinfo->flinfo->fn_extra == NULL)
 		fcinfo->flinfo->fn_extra = find_function(get_func_name(fcinfo->flinfo->fn_oid));
 	call->function = fcinfo->flinfo->fn_extra;
@@ -218,6 +222,7 @@ node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call)
 void
 node_call_other(NodeCall *call, const char *name, int arguments)
 {
+	call->writes = call->elsewhere = false;
 	call->function = find_function(name);
 	call->wait = 0;
 	if (call->function->arguments != arguments + 1)
@@ -307,7 +312,7 @@ describe_lost(ErrorData *error, const ClusterNode *node, NodeAnswer answer)
 	error->context = NULL;
 	error->hint = answer == NODE_NOT_ASKED ?
 		"Nothing was done there: the call may be repeated." :
-		"The connection was lost during the call: whether it has taken effect is not known.";
+		"The connection was lost during the call: whether it has taken effect is not known. An enqueue may be repeated if it has a unique_key and a unique_for that lasts until then: it is one task.";
 }
 
 /*
@@ -417,7 +422,11 @@ ask(NodeCall *call, ClusterNode *node, int64 msecs, bool connecting, ErrorData *
 	*error = call_limit_run(execute, call, node->server, msecs, &end);
 	client_min_messages = messages;
 	if (*error == NULL)
+	{
+		if (call->writes)
+			called_nodes_note(call, node);
 		return NODE_ANSWERED;
+	}
 	node->recognized = false;
 	if (end == CALL_CANCELLED)
 		return NODE_CANCELLED;
@@ -425,7 +434,7 @@ ask(NodeCall *call, ClusterNode *node, int64 msecs, bool connecting, ErrorData *
 	if (answer == NODE_REFUSED)
 	{
 		describe_refused(*error, node);
-		return answer;
+		return node_refusals_elsewhere(call, node, *error) ? NODE_NOT_ASKED : answer;
 	}
 	if (connecting)
 		answer = NODE_NOT_ASKED;

@@ -28,6 +28,8 @@ typedef struct NodeFunction
 typedef struct NodeCall
 {
 	NodeFunction *function;
+	bool		writes;			/* and is not undone with the transaction */
+	bool		elsewhere;		/* another node may have it if one has no room */
 	Datum		values[FUNC_MAX_ARGS];
 	char		nulls[FUNC_MAX_ARGS];	/* as SPI has them */
 	int64		wait;			/* microseconds that the call itself takes, such
@@ -41,7 +43,8 @@ typedef struct NodeCall
 typedef enum NodeAnswer
 {
 	NODE_ANSWERED,
-	NODE_NOT_ASKED,				/* no connection: nothing was done there */
+	NODE_NOT_ASKED,				/* nothing was done there: no connection, or
+								 * it has sent us elsewhere (node_refusals.c) */
 	NODE_SILENT,				/* connection lost: the outcome is unknown */
 	NODE_REFUSED,				/* the node has raised an error */
 

@@ -35,6 +35,7 @@ route_begin(FunctionCallInfo fcinfo, NodeCall *call, bool writes)
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	node_call_begin(fcinfo, call);
+	call->writes = writes;
 }
 
 /*
@@ -109,25 +110,29 @@ route_answer(FunctionCallInfo fcinfo, NodeCall *call)
 
 /*
  * Make the call at the first of these nodes that can be asked, in a random
- * order, suspects last.
+ * order, suspects last.  If none has taken it, *error is of the last, and the
+ * answer says whether that may have done it.
  */
+NodeAnswer
+route_try(NodeCall *call, ClusterNode **nodes, int n, ErrorData **error)
+{
+	NodeAnswer	answer = NODE_NOT_ASKED;
+
+	cluster_nodes_shuffle(nodes, n);
+	for (int i = 0; i < n && answer == NODE_NOT_ASKED; i++)
+		answer = node_call_try(call, nodes[i], error);
+	return answer;
+}
+
+/* Make it at the first of these nodes, of which one has to take it. */
 Datum
 route_first(FunctionCallInfo fcinfo, NodeCall *call, ClusterNode **nodes, int n)
 {
 	ErrorData  *error = NULL;
 
-	cluster_nodes_shuffle(nodes, n);
-	for (int i = 0; i < n; i++)
-	{
-		NodeAnswer	answer = node_call_try(call, nodes[i], &error);
-
-		if (answer == NODE_ANSWERED)
-			return route_answer(fcinfo, call);
-		if (answer == NODE_SILENT)
-			break;
-	}
-	ReThrowError(error);
-	pg_unreachable();
+	if (route_try(call, nodes, n, &error) != NODE_ANSWERED)
+		ReThrowError(error);
+	return route_answer(fcinfo, call);
 }
 
 /*

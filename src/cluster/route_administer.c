@@ -20,6 +20,7 @@
 #include "utils/memutils.h"
 
 #include "common/run_as.h"
+#include "cluster/called_nodes.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
 #include "sql/arguments.h"
@@ -66,6 +67,7 @@ everywhere(NodeCall *call, bool (*is_done) (const ErrorData *error),
 	List	   *done = NIL;
 	ErrorData  *first = NULL;
 	int			before = 0;
+	int			mark = called_nodes_mark();
 
 	call->wait = NODE_CALL_LONG;
 	for (int i = 0; i < n; i++)
@@ -84,6 +86,7 @@ everywhere(NodeCall *call, bool (*is_done) (const ErrorData *error),
 		else if (error != NULL)
 		{
 			describe_half(error, done);
+			called_nodes_forget(mark);
 			ReThrowError(error);
 		}
 		else

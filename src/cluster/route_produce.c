@@ -7,7 +7,8 @@
  * to the key's node, and with predecessors to theirs, for what they are
  * compared with is there.  A node that cannot be reached is passed over where
  * another one will do; a connection that is lost during the call is an error,
- * for the task may be there.
+ * for the task may be there.  A node that says that it is drained is passed
+ * over likewise: the choice is made again without it.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,6 +22,8 @@
 
 #include "common/compat.h"
 #include "common/node_number.h"
+#include "common/proxy_call.h"
+#include "cluster/node_refusals.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
 
@@ -71,7 +74,7 @@ some_are_there(Datum queue, ArrayType **ids, ClusterNode *node)
 /*
  * The node of a task's predecessors, which have to be on one; NULL: any, or
  * what is named is no id, which the node will say.  Predecessors that no node
- * has are over, and are found to be so at each.
+ * has are over, and are found to be so at each that gets new tasks.
  */
 static ClusterNode *
 node_of_predecessors(Datum queue, ArrayType *ids)
@@ -106,7 +109,9 @@ node_of_predecessors(Datum queue, ArrayType *ids)
 					 errhint("Give tasks that are to be waited for together the same group, in a queue or group of width 1.")));
 		node = its;
 	}
-	return node != NULL ? node : giver;
+	if (node == NULL && giver != NULL && !giver->draining)
+		node = giver;
+	return node;
 }
 
 /* Of enqueue. */
@@ -123,38 +128,68 @@ group_of(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * fairq.enqueue(queue, payload, group_key, …)
+ * The nodes that may have a new task; gone: the number of one that has said
+ * that what the task is to come after is not there any more, or -1.
  */
-Datum
-route_enqueue(FunctionCallInfo fcinfo)
+static int
+nodes_of_task(FunctionCallInfo fcinfo, int gone, ClusterNode ***nodes)
 {
-	NodeCall	call;
 	Spread		spread;
-	ClusterNode **nodes;
 	int			n;
 
-	route_begin(fcinfo, &call, true);
-	if (PG_ARGISNULL(ENQUEUE_QUEUE))
-		return route_any_node(fcinfo, &call);
 	spread_begin(&spread, PG_GETARG_TEXT_PP(ENQUEUE_QUEUE));
-	nodes = palloc(spread.n * sizeof(ClusterNode *));
-	n = spread_of_group(&spread, group_of(fcinfo, ENQUEUE_GROUP), nodes);
+	*nodes = palloc(spread.n * sizeof(ClusterNode *));
+	n = spread_of_group(&spread, group_of(fcinfo, ENQUEUE_GROUP), *nodes);
 	spread_end(&spread);
 	if (!PG_ARGISNULL(ENQUEUE_AFTER))
 	{
 		ClusterNode *node = node_of_predecessors(PG_GETARG_DATUM(ENQUEUE_QUEUE),
 												 PG_GETARG_ARRAYTYPE_P(ENQUEUE_AFTER));
 
-		if (node != NULL)
-			return route_first(fcinfo, &call, &node, 1);
+		if (node != NULL && node->number != gone)
+		{
+			(*nodes)[0] = node;
+			return 1;
+		}
 	}
 	if (!PG_ARGISNULL(ENQUEUE_KEY))
 	{
-		nodes[0] = spread_node_of_key(PG_GETARG_TEXT_PP(ENQUEUE_QUEUE),
-									  PG_GETARG_TEXT_PP(ENQUEUE_KEY), nodes, n);
-		n = 1;
+		(*nodes)[0] = spread_node_of_key(PG_GETARG_TEXT_PP(ENQUEUE_QUEUE),
+										 PG_GETARG_TEXT_PP(ENQUEUE_KEY), *nodes, n);
+		return 1;
 	}
-	return route_first(fcinfo, &call, nodes, n);
+	return n;
+}
+
+/*
+ * fairq.enqueue(queue, payload, group_key, …)
+ */
+Datum
+route_enqueue(FunctionCallInfo fcinfo)
+{
+	NodeCall	call;
+	int			gone = -1;
+
+	route_begin(fcinfo, &call, true);
+	if (PG_ARGISNULL(ENQUEUE_QUEUE))
+		return route_any_node(fcinfo, &call);
+	call.elsewhere = PG_ARGISNULL(ENQUEUE_KEY) && PG_ARGISNULL(ENQUEUE_AFTER);
+	for (;;)
+	{
+		uint32		drained = node_refusals_drained();
+		ClusterNode **nodes;
+		ErrorData  *error;
+		int			n = nodes_of_task(fcinfo, gone, &nodes);
+		NodeAnswer	answer = route_try(&call, nodes, n, &error);
+
+		if (answer == NODE_ANSWERED)
+			return route_answer(fcinfo, &call);
+		if (answer == NODE_NOT_ASKED && node_refusals_drained() != drained)
+			continue;
+		if (error->sqlerrcode != ERRCODE_NODE_DRAINED || gone >= 0)
+			ReThrowError(error);
+		gone = nodes[0]->number;
+	}
 }
 
 /* Of publish. */
@@ -177,14 +212,26 @@ route_publish(FunctionCallInfo fcinfo)
 	route_begin(fcinfo, &call, true);
 	if (PG_ARGISNULL(PUBLISH_TOPIC))
 		return route_any_node(fcinfo, &call);
-	n = spread_of_topic(group_of(fcinfo, PUBLISH_GROUP), &nodes);
-	if (!PG_ARGISNULL(PUBLISH_KEY))
+	call.elsewhere = PG_ARGISNULL(PUBLISH_KEY);
+	for (;;)
 	{
-		nodes[0] = spread_node_of_key(PG_GETARG_TEXT_PP(PUBLISH_TOPIC),
-									  PG_GETARG_TEXT_PP(PUBLISH_KEY), nodes, n);
-		n = 1;
+		uint32		drained = node_refusals_drained();
+		ErrorData  *error;
+		NodeAnswer	answer;
+
+		n = spread_of_topic(group_of(fcinfo, PUBLISH_GROUP), &nodes);
+		if (!PG_ARGISNULL(PUBLISH_KEY))
+		{
+			nodes[0] = spread_node_of_key(PG_GETARG_TEXT_PP(PUBLISH_TOPIC),
+										  PG_GETARG_TEXT_PP(PUBLISH_KEY), nodes, n);
+			n = 1;
+		}
+		answer = route_try(&call, nodes, n, &error);
+		if (answer == NODE_ANSWERED)
+			return route_answer(fcinfo, &call);
+		if (answer != NODE_NOT_ASKED || node_refusals_drained() == drained)
+			ReThrowError(error);
 	}
-	return route_first(fcinfo, &call, nodes, n);
 }
 
 /* Of enqueue_many: arrays of one element a task, or null. */
@@ -273,6 +320,20 @@ first_in_order(ClusterNode **order, int n_order, int turn, ClusterNode **nodes, 
 	return nodes[0];
 }
 
+/* Put a node behind the others, if it is one of them. */
+static void
+put_last(ClusterNode **order, int n, const ClusterNode *node)
+{
+	for (int i = 0; i + 1 < n; i++)
+		if (order[i] == node)
+		{
+			ClusterNode *next = order[i + 1];
+
+			order[i + 1] = order[i];
+			order[i] = next;
+		}
+}
+
 /*
  * Choose a node for each task that is at a node that could not be asked, or at
  * none yet (NULL).  There is an order of nodes for the batch, which is random,
@@ -293,6 +354,7 @@ assign_nodes(const text *queue, Batch *batch, ClusterNode *away)
 	nodes = palloc(spread.n * sizeof(ClusterNode *));
 	memcpy(order, spread.nodes, spread.n * sizeof(ClusterNode *));
 	cluster_nodes_shuffle(order, spread.n);
+	put_last(order, spread.n, away);
 	pieces = Max(1, Min(spread.n - (away != NULL), batch->tasks / PIECE_LEAST));
 	for (int i = 0; i < batch->tasks; i++)
 	{
@@ -393,8 +455,9 @@ enqueue_at(FunctionCallInfo fcinfo, NodeCall *call, Batch *batch, ClusterNode *n
 			return;
 	}
 	if (batch->done > 0)
-		error->detail = psprintf("%d of the %d tasks are enqueued at other nodes. %s",
-								 batch->done, batch->tasks, error->detail);
+		error->detail = psprintf("%d of the %d tasks are enqueued at other nodes.%s%s",
+								 batch->done, batch->tasks, error->detail == NULL ? "" : " ",
+								 error->detail == NULL ? "" : error->detail);
 	ReThrowError(error);
 }
 
@@ -408,6 +471,7 @@ route_enqueue_many(FunctionCallInfo fcinfo)
 	Batch		batch;
 
 	route_begin(fcinfo, &call, true);
+	call.elsewhere = true;
 	if (PG_ARGISNULL(MANY_QUEUE) || !read_batch(fcinfo, &batch))
 		return route_any_node(fcinfo, &call);
 	assign_nodes(PG_GETARG_TEXT_PP(MANY_QUEUE), &batch, NULL);

@@ -231,6 +231,7 @@ route_ack_many(ArrayType *array)
 	if (!read_receipts(array, &receipts))
 		return false;
 	node_call_other(&call, "ack_many", 1);
+	call.writes = true;
 	settle_all(&call, &receipts);
 	return true;
 }

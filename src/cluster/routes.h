@@ -21,6 +21,7 @@ extern Datum route_end(FunctionCallInfo fcinfo, Datum value, bool isnull);
 extern Datum route_end_void(void);
 extern void route_put_rows(FunctionCallInfo fcinfo);
 extern Datum route_answer(FunctionCallInfo fcinfo, NodeCall *call);
+extern NodeAnswer route_try(NodeCall *call, ClusterNode **nodes, int n, ErrorData **error);
 extern Datum route_first(FunctionCallInfo fcinfo, NodeCall *call, ClusterNode **nodes, int n);
 extern Datum route_any_node(FunctionCallInfo fcinfo, NodeCall *call);
 extern int	route_node_of_uuid(const pg_uuid_t *uuid);

@@ -134,6 +134,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->relation_file = InvalidRelFileNumber;
 	queue->recovery.groups = QUEUE_UNKNOWN;
 	queue->recovery.leases = QUEUE_UNKNOWN;
+	queue->recovery.ids = QUEUE_UNKNOWN;
 	queue->recovery.leases_file = InvalidRelFileNumber;
 	ConditionVariableInit(&queue->recovery.done);
 	queue->tallies.since = GetCurrentTimestamp();

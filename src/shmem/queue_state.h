@@ -130,10 +130,12 @@ typedef struct QueueIds
  */
 typedef struct QueueRecoveries
 {
-	slock_t		mutex;			/* guards the next three */
+	slock_t		mutex;			/* guards the next four */
 	QueueRecovery groups;		/* tags and depths */
 	bool		classes;		/* every class with rows has its lanes */
 	QueueRecovery leases;		/* those that have rows in fairq.durable_lease */
+	QueueRecovery ids;			/* the sequence is beyond all that may have
+								 * been given out: id_sequence.c */
 	ConditionVariable done;		/* of either */
 	RelFileNumber leases_file;	/* who recovers: the file of those rows */
 } QueueRecoveries;

@@ -32,6 +32,7 @@
 #include "shmem/waiters.h"
 #include "sql/arguments.h"
 #include "storage/extension_version.h"
+#include "storage/proxy_calls.h"
 
 #define MAX_CLAIM		100000
 #define MAX_GROUP_KEY	1024
@@ -72,6 +73,7 @@ arguments_require_preload(FunctionCallInfo fcinfo)
 						arguments_function(fcinfo)),
 				 errhint("Add \"pgfairq\" to the setting \"shared_preload_libraries\" and restart the server.")));
 	extension_version_require();
+	proxy_calls_check_number();
 }
 
 /* A function that changes something begins: 55000, 25006. */

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "commands/trigger.h"
 #include "fmgr.h"
 #include "storage/lmgr.h"
@@ -21,6 +22,7 @@
 #include "common/node_number.h"
 #include "common/shared_memory.h"
 #include "sql/arguments.h"
+#include "storage/id_sequence.h"
 #include "storage/node_table.h"
 #include "storage/own_table.h"
 #include "storage/queue_catalog.h"
@@ -32,9 +34,10 @@ PG_FUNCTION_INFO_V1(fairq_this_node);
 PG_FUNCTION_INFO_V1(fairq_node_of_id);
 PG_FUNCTION_INFO_V1(fairq_node_of_uuid);
 PG_FUNCTION_INFO_V1(fairq_node_written);
+PG_FUNCTION_INFO_V1(fairq_lineage);
 
 /*
- * fairq.set_node(node)
+ * fairq.set_node(node, force)
  */
 Datum
 fairq_set_node(PG_FUNCTION_ARGS)
@@ -48,7 +51,7 @@ fairq_set_node(PG_FUNCTION_ARGS)
 	if (node < 0 || node > NODE_MAX)
 		arguments_invalid(fcinfo, "node", psprintf("%d", node),
 						  psprintf("It must be from 0 to %d.", NODE_MAX));
-	node_admin_set(node);
+	node_admin_set(node, !PG_ARGISNULL(1) && PG_GETARG_BOOL(1));
 	PG_RETURN_VOID();
 }
 
@@ -104,6 +107,8 @@ fairq_node_written(PG_FUNCTION_ARGS)
 	if (!shared_memory_ready())
 		PG_RETURN_POINTER(NULL);
 
+	CacheInvalidateRelcacheByRelid(own_table_require(INTERNAL_SCHEMA, NODE_TABLE));
+
 	/* A queue that is being made has the number of before: it is awaited. */
 	LockRelationOid(own_table_require(QUEUE_SCHEMA, "queue"), ShareLock);
 	foreach(lc, queue_catalog_list(NULL))
@@ -112,4 +117,15 @@ fairq_node_written(PG_FUNCTION_ARGS)
 		pending_settings(lfirst_oid(lc));
 	}
 	PG_RETURN_POINTER(NULL);
+}
+
+/*
+ * fairq_internal.lineage(): NULL on a standby, which gives out no ids.
+ */
+Datum
+fairq_lineage(PG_FUNCTION_ARGS)
+{
+	if (RecoveryInProgress())
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(id_sequence_lineage()));
 }

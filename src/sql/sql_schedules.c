@@ -30,6 +30,7 @@
 #include "sql/arguments.h"
 #include "sql/sql_schedules.h"
 #include "storage/own_table.h"
+#include "storage/proxy_calls.h"
 #include "storage/queue_open.h"
 #include "xact/pending_queue.h"
 
@@ -155,6 +156,8 @@ schedule_arguments(FunctionCallInfo fcinfo, Schedule *schedule, Cron *cron, pg_t
 		PG_GETARG_TEXT_P_COPY(ARG_TASK_NAME);
 	schedule->overlap = !PG_ARGISNULL(ARG_OVERLAP) && PG_GETARG_BOOL(ARG_OVERLAP);
 	schedule->active = PG_ARGISNULL(ARG_ACTIVE) || PG_GETARG_BOOL(ARG_ACTIVE);
+	if (schedule->active)
+		proxy_calls_check_new(false);
 }
 
 /* The queue, which has to be there and to take the task now. */

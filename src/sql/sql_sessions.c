@@ -23,6 +23,7 @@
 #include "shmem/sessions.h"
 #include "sql/arguments.h"
 #include "storage/node_table.h"
+#include "storage/proxy_calls.h"
 #include "storage/queue_open.h"
 #include "verbs/settle.h"
 #include "xact/pending_queue.h"
@@ -55,6 +56,7 @@ fairq_open_session(PG_FUNCTION_ARGS)
 	bool		own_node;
 
 	arguments_begin(fcinfo);
+	proxy_calls_check_new(false);
 	if (strlen(name) >= NAMEDATALEN)
 		arguments_bad_length(fcinfo, "name", (int) strlen(name),
 							 psprintf("It may have %d bytes.", NAMEDATALEN - 1));

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * node_table.c
- *	  The number that this database has as a node.
+ *	  The number that this database has as a node, and what it is to a cluster.
  *
  * A row of the table fairq_internal.node, so that a standby has the number of
  * its primary, and a database that is restored the one that it had.  There is
@@ -11,6 +11,10 @@
  * and is void when the row is written: its trigger says so of all queues of
  * the database.  So the number is in force when the transaction commits, as
  * settings are, and nothing that claims or enqueues looks at the table.
+ *
+ * What proxies are held to (proxy_calls.c) a backend keeps by itself, until it
+ * hears that the table was written.  It hears of that at the latest when it has
+ * locked a queue's table.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,6 +27,8 @@
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/inval.h"
 #include "utils/rel.h"
 
 #include "common/compat.h"
@@ -32,35 +38,103 @@
 #include "storage/own_table.h"
 #include "storage/queue_catalog.h"
 
-/* The column of the table, as sql/install makes it. */
+/* Columns of the table, as sql/install makes it. */
 #define NODE_NUMBER		1
+#define NODE_MEMBERSHIP	3
+
+static const char *const memberships[] = {"alone", "active", "draining", "dropped"};
+
+/* The table that facts are of, InvalidOid: they are not known. */
+static Oid	known = InvalidOid;
+static NodeFacts facts;
+
+static void
+forget(Datum arg, Oid relation)
+{
+	if (!OidIsValid(relation) || relation == known)
+		known = InvalidOid;
+}
 
 /*
- * The number of this node.  *own: this transaction has written it, so that it
- * is not in force yet.
+ * Read the row.  Returns whether this transaction has written it, so that it is
+ * not in force yet.  The owner of the table may have dropped its constraints.
  */
-int
-node_table_read(bool *own)
+static bool
+read_row(NodeFacts *result, Oid *relation)
 {
 	Relation	table = own_table_open(INTERNAL_SCHEMA, NODE_TABLE, AccessShareLock);
 	SysScanDesc scan = systable_beginscan(table, InvalidOid, false, NULL, 0, NULL);
 	HeapTuple	tuple = systable_getnext(scan);
-	int			node = 0;
+	bool		own = false;
 
-	*own = false;
+	*relation = RelationGetRelid(table);
+	result->number = 0;
+	result->membership = NODE_ALONE;
 	if (HeapTupleIsValid(tuple))
 	{
 		bool		isnull;
-		Datum		number = heap_getattr(tuple, NODE_NUMBER, RelationGetDescr(table), &isnull);
+		Datum		value = heap_getattr(tuple, NODE_NUMBER, RelationGetDescr(table), &isnull);
 
-		*own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
-		/* The owner of the table may have dropped its constraints. */
-		if (!isnull && DatumGetInt32(number) >= 0 && DatumGetInt32(number) <= NODE_MAX)
-			node = DatumGetInt32(number);
+		own = TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(tuple->t_data));
+		if (!isnull && DatumGetInt32(value) >= 0 && DatumGetInt32(value) <= NODE_MAX)
+			result->number = DatumGetInt32(value);
+		value = heap_getattr(tuple, NODE_MEMBERSHIP, RelationGetDescr(table), &isnull);
+		for (int i = 0; i < (int) lengthof(memberships) && !isnull; i++)
+			if (strcmp(TextDatumGetCString(value), memberships[i]) == 0)
+				result->membership = (NodeMembership) i;
 	}
 	systable_endscan(scan);
 	table_close(table, AccessShareLock);
-	return node;
+	return own;
+}
+
+/*
+ * The number of this node.  *own: this transaction has written it.
+ */
+int
+node_table_read(bool *own)
+{
+	NodeFacts	row;
+	Oid			relation;
+
+	*own = read_row(&row, &relation);
+	return row.number;
+}
+
+/*
+ * What this node is, as it was when the transaction last heard of a change.
+ */
+const NodeFacts *
+node_table_facts(void)
+{
+	static bool registered = false;
+
+	if (likely(OidIsValid(known)))
+		return &facts;
+	if (!registered)
+	{
+		CacheRegisterRelcacheCallback(forget, (Datum) 0);
+		registered = true;
+	}
+	/* First: what comes while we read is then seen. */
+	known = own_table_require(INTERNAL_SCHEMA, NODE_TABLE);
+	PG_TRY();
+	{
+		NodeFacts	row;
+		Oid			relation;
+
+		(void) read_row(&row, &relation);
+		facts = row;
+		if (relation != known)
+			known = InvalidOid;
+	}
+	PG_CATCH();
+	{
+		known = InvalidOid;
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return &facts;
 }
 
 /*
@@ -81,14 +155,17 @@ node_table_require_owned(void)
 }
 
 /*
- * Write the number, which the caller has checked.
+ * Write the number, which the caller has checked.  One of another number is a
+ * node that no proxy has yet.
  */
 void
 node_table_write(int node)
 {
 	static OwnStatement put = {
 		.text = "INSERT INTO " INTERNAL_SCHEMA "." NODE_TABLE " AS n (number) VALUES ($1)"
-		" ON CONFLICT (single) DO UPDATE SET number = excluded.number",
+		" ON CONFLICT (single) DO UPDATE SET number = excluded.number,"
+		" membership = CASE WHEN n.number OPERATOR(pg_catalog.=) excluded.number"
+		" THEN n.membership ELSE 'alone' END",
 		.parameters = 1,
 		.types = {INT4OID}
 	};

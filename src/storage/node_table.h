@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * node_table.h
- *	  The number that this database has as a node.
+ *	  The number that this database has as a node, and what it is to a cluster.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,7 +10,24 @@
 
 #define NODE_TABLE		"node"
 
+/* What the node is to the cluster that it is in. */
+typedef enum NodeMembership
+{
+	NODE_ALONE,					/* no proxy has it, as far as it knows */
+	NODE_ACTIVE,
+	NODE_DRAINING,				/* gets nothing new from proxies, but for
+								 * tasks that wait for some of its own */
+	NODE_DROPPED				/* gets nothing new from proxies */
+} NodeMembership;
+
+typedef struct NodeFacts
+{
+	int			number;
+	NodeMembership membership;
+} NodeFacts;
+
 extern int	node_table_read(bool *own);
+extern const NodeFacts *node_table_facts(void);
 extern Oid	node_table_require_owned(void);
 extern void node_table_write(int node);
 

@@ -39,6 +39,7 @@
 #include "common/run_as.h"
 #include "common/settings.h"
 #include "shmem/worker_slots.h"
+#include "storage/id_sequence.h"
 #include "storage/row_writer.h"
 #include "storage/table_check.h"
 #include "xact/pending_queue.h"
@@ -52,21 +53,6 @@
  */
 #define MAX_BLOCKS		1000
 #define BEHIND_BLOCKS	10
-
-/*
- * The sequence is behind the ids that were given out: TRUNCATE ... RESTART
- * IDENTITY, a restore or a user has set it back.  Have it go on where they do.
- */
-static void
-advance_sequence(QueueInfo *info, int64 next_id)
-{
-	RunAs		context;
-
-	run_as_owner(run_as_owner_of(info->relation), InvalidOid, &context);
-	(void) DirectFunctionCall2(setval_oid, ObjectIdGetDatum(info->id_sequence),
-							   Int64GetDatum(next_id - QUEUE_ID_BLOCK));
-	run_as_end(&context);
-}
 
 /*
  * Get new ids for tasks: n or fewer, *got, from the result on.
@@ -86,6 +72,7 @@ row_writer_new_ids(QueueInfo *info, int n, int *got)
 
 	Assert(n > 0);
 	(void) GetTopTransactionId();
+	id_sequence_follow(info);
 	*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
 	for (int blocks = 1; *got == 0; blocks++)
 	{
@@ -103,7 +90,7 @@ row_writer_new_ids(QueueInfo *info, int n, int *got)
 		queue_state_give_ids(info->state, block, block + QUEUE_ID_BLOCK);
 		*got = queue_state_take_ids(info->state, n, &first, &wake_sweep);
 		if (*got == 0 && blocks % BEHIND_BLOCKS == 0)
-			advance_sequence(info, first);
+			id_sequence_advance(info, first);
 	}
 	if (wake_sweep && settings_sweep_interval > 0)
 		worker_slots_wake_at(MyDatabaseId, GetCurrentTimestamp() +

@@ -20,7 +20,10 @@
 #include "utils/timestamp.h"
 
 #include "common/contracts.h"
+#include "common/node_number.h"
 #include "shmem/stats.h"
+#include "storage/node_table.h"
+#include "storage/proxy_calls.h"
 #include "storage/remembered_keys.h"
 #include "storage/row_reader.h"
 #include "storage/row_writer.h"
@@ -250,17 +253,25 @@ static void
 read_waits(RowReader *row, const NewTask *task, int64 id, NewDependencies *waits)
 {
 	bool		brief = row->brief;
+	int			last;
 
 	memset(waits, 0, sizeof(NewDependencies));
 	if (task->after_count == 0)
 		return;
 
-	/* Ids are given out in order, so all before this one have been. */
-	if (task->after[task->after_count - 1] >= id)
+	/*
+	 * Ids are given out in order, so all before this one have been; those of
+	 * other nodes of a cluster have come from there, or are over.
+	 */
+	last = task->after_count - 1;
+	while (last >= 0 && NODE_OF_ID(task->after[last]) > NODE_OF_ID(id) &&
+		   node_table_facts()->membership != NODE_ALONE)
+		last--;
+	if (last >= 0 && task->after[last] >= id)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("cannot wait for task " INT64_FORMAT " of queue \"%s\": there has not been one yet",
-						task->after[task->after_count - 1], row->info->name),
+						task->after[last], row->info->name),
 				 errhint("Give the ids of earlier tasks of the queue.")));
 	waits->task = id;
 	waits->on_dead = task->on_dead;
@@ -270,6 +281,8 @@ read_waits(RowReader *row, const NewTask *task, int64 id, NewDependencies *waits
 	row->brief = true;
 	dependencies_read(row, waits);
 	row->brief = brief;
+	if (waits->n == 0)
+		proxy_calls_check_new(false);
 }
 
 /*
@@ -518,6 +531,7 @@ enqueue_tasks(Relation rel, QueueInfo *info, int n, const NewTask *tasks,
 	Assert(n >= 0);
 	if (n == 0)
 		return;
+	proxy_calls_check_new(tasks[0].after_count > 0);
 	placement_begin(&placement, rel, info);
 	for (int i = 0; i < n && !unique; i++)
 		unique = (tasks[i].unique_key != NULL);

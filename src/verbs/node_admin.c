@@ -127,15 +127,36 @@ lock_all(int node)
 }
 
 /*
+ * Proxies know a node of a cluster by its number, and so do receipts, sessions
+ * and ids of tasks that are here.
+ */
+static void
+refuse_member(int node)
+{
+	const NodeFacts *facts = node_table_facts();
+
+	if (facts->number == node ||
+		(facts->membership != NODE_ACTIVE && facts->membership != NODE_DRAINING))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot make this node %d: it is node %d of a cluster", node, facts->number),
+			 errdetail("Proxies, and the receipts and sessions that it has given out, know it by that number."),
+			 errhint("Drain, move and drop it with fairq.drain_node(), fairq.move_tasks() and fairq.drop_node() at a proxy first. If no proxy has it any more, say force => true.")));
+}
+
+/*
  * Give this database a number, from 0 to NODE_MAX.  In force for what is
  * enqueued, claimed and opened when it has committed.
  */
 void
-node_admin_set(int node)
+node_admin_set(int node, bool force)
 {
 	LOCKMODE	lockmode = lock_all(node);
 	ListCell   *lc;
 
+	if (!force)
+		refuse_member(node);
 	foreach(lc, queue_catalog_list(NULL))
 	{
 		Relation	rel;

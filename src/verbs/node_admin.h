@@ -8,6 +8,6 @@
 #ifndef FAIRQ_NODE_ADMIN_H
 #define FAIRQ_NODE_ADMIN_H
 
-extern void node_admin_set(int node);
+extern void node_admin_set(int node, bool force);
 
 #endif							/* FAIRQ_NODE_ADMIN_H */

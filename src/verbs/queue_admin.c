@@ -35,6 +35,7 @@
 #include "storage/archive.h"
 #include "storage/archive_look.h"
 #include "storage/group_settings.h"
+#include "storage/id_sequence.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "verbs/queue_admin.h"
@@ -331,6 +332,7 @@ queue_admin_create(const text *name, const QueueSettings *settings, bool if_not_
 	delete_settings(queue);
 	write_settings(queue, settings, true);
 	SPI_finish();
+	id_sequence_remember(queue);
 	pending_settings(get_relname_relid(relname, schema));
 	if (wants_archive(settings))
 		archive_provide(queue, get_relname_relid(relname, schema), GetUserId());

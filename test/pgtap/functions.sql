@@ -78,7 +78,7 @@ INSERT INTO contract (name, arguments, result) VALUES
     ('tasks', 'queue text, state text DEFAULT NULL::text, group_key text DEFAULT NULL::text, name text DEFAULT NULL::text', 'SETOF fairq.task_status'),
     ('cancel', 'queue text, id bigint', 'boolean'),
     ('reset_stats', 'queue text', 'void'),
-    ('set_node', 'node integer', 'void'),
+    ('set_node', 'node integer, force boolean DEFAULT false', 'void'),
     ('front', 'queue text', 'SETOF fairq.class_front'),
     ('raise_floor', 'queue text, class integer, block numeric', 'boolean'),
     ('revive', 'queue text, id bigint', 'bigint'),
@@ -122,7 +122,8 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('tasks_page'), ('done_page'),
     ('queue_definitions'), ('define_queue'), ('give_queue'), ('update_queue'), ('update_queues'),
     ('tasks_here'), ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
-    ('stop_schedule'), ('start_schedule'), ('schedule_definitions'), ('define_schedule')$$,
+    ('stop_schedule'), ('start_schedule'), ('schedule_definitions'), ('define_schedule'),
+    ('membership'), ('set_membership'), ('proxy_calls'), ('lineage')$$,
     'and no others but these');
 -- What everybody may call of them, and why. A function that is added is not for everybody.
 CREATE TEMP TABLE everybodys (name text, reason text);

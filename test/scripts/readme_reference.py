@@ -196,6 +196,8 @@ def check_errors(tap, cursor, text, source):
             words = line.split()
             if len(words) == 4 and words[2].startswith("ERRCODE_"):
                 codes[words[2]] = (words[0], words[3])
+    for name, state in re.findall(r"#define ERRCODE_(\w+)\s+MAKE_SQLSTATE\((.*?)\)", source):  # our own
+        codes["ERRCODE_" + name] = (re.sub("[', ]", "", state), name.lower())
     raised = {codes[name] for name in re.findall(r"errcode\((ERRCODE_\w+)\)", source)}
     if "PreventCommandIfReadOnly" in source:  # the server's way to raise it
         raised.add(codes["ERRCODE_READ_ONLY_SQL_TRANSACTION"])
@@ -227,7 +229,7 @@ def main():
         with open(os.path.join(sys.argv[1], *path), encoding="utf-8") as file:
             return file.read()
 
-    source = "".join(read(path) for path in sorted(glob.glob("src/**/*.c", root_dir=sys.argv[1], recursive=True)))
+    source = "".join(read(path) for path in sorted(glob.glob("src/**/*.[ch]", root_dir=sys.argv[1], recursive=True)))
     reference = read("doc", "reference.md")
     monitoring = read("doc", "monitoring.md")
     tap = Tap()

@@ -1,6 +1,6 @@
 -- Nothing that an owner does to his sequence or writes into his table keeps anybody
 -- busy without end.
--- Seen to fail: without advance_sequence() (no new ids); without the bound of
+-- Seen to fail: without id_sequence_advance() (no new ids); without the bound of
 -- row_writer_new_ids() (for ever); without id_sequence in relcache_callback() (altered
 -- and not noticed); with (int) around the class in queue_index_overflow_after()
 -- (for ever, with CHECK_FOR_INTERRUPTS in seek_lost() until the time-out); without

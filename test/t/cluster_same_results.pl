@@ -157,6 +157,9 @@ sub of_proxy
 	# Where it was is said of every error.
 	$said =~ s/^(CONTEXT:  |)at node 1\n//mg;
 
+	# What a rollback leaves in force is said at a proxy only (cluster_rollback).
+	$said =~ s/^WARNING:  what was called at nodes stays in force, .*\nDETAIL:  In force: .*\nHINT:  A call at a proxy .*\n//mg;
+
 	# Of the tables that stand for others.
 	$said =~ s/^CONTEXT:  remote SQL command: .*\n//mg;
 

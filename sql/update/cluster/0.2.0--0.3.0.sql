@@ -77,4 +77,7 @@ DROP FUNCTION fairq_internal.retire;
 GRANT SELECT ON fairq.queue_histograms, fairq.name_stats, fairq.name_histograms TO PUBLIC;
 SELECT fairq_internal.make_twins();
 
+-- Connections get their names: the trigger writes the options of the server anew.
+UPDATE fairq.node SET state = state;
+
 \include sql/cluster/84_internal_functions.sql
