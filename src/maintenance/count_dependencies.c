@@ -10,7 +10,7 @@
  *
  * What is counted stays so if the transaction rolls back, and what it had
  * deleted before, and not seen, would be missing.  So only a transaction counts
- * that has written nothing yet.  What it deletes itself is counted all the same,
+ * that has written nothing yet.  What it deletes itself is counted as well,
  * and another count follows, which finds what a rollback has brought back.
  *
  * Locking: the maintenance lock.  Nothing is waited for.
