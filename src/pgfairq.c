@@ -44,6 +44,7 @@
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/name_stats.h"
+#include "shmem/node_health.h"
 #include "shmem/parking.h"
 #include "shmem/queue_state.h"
 #include "shmem/replenished_tasks.h"
@@ -94,6 +95,7 @@ static const struct
 	{"pgfairq waiters", waiters_shmem_size, waiters_shmem_init},
 	{"pgfairq in transit", transit_horizon_shmem_size, transit_horizon_shmem_init},
 	{"pgfairq pages seen", page_hints_shmem_size, page_hints_shmem_init},
+	{"pgfairq nodes", node_health_shmem_size, node_health_shmem_init},
 };
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;

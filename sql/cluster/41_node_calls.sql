@@ -24,7 +24,7 @@ $$;
 -- How much there is at a node; refused where the library is not preloaded.
 CREATE FUNCTION fairq_internal.node_load(node int, OUT ready bigint, OUT leased bigint, OUT waiting bigint)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
-AS 'MODULE_PATHNAME', 'fairq_cluster_of_node';
+AS 'MODULE_PATHNAME', 'fairq_cluster_look_at_node';
 
 CREATE FUNCTION fairq_internal.at_node_load(int, OUT ready bigint, OUT leased bigint, OUT waiting bigint)
 RETURNS SETOF record LANGUAGE plproxy VOLATILE

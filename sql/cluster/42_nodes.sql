@@ -92,7 +92,7 @@ BEGIN
     END IF;
     SELECT connection || coalesce(string_agg(format(' %s=%s', d.word, d.value), '' ORDER BY n), '') INTO connection
         FROM (VALUES (1, 'connect_timeout', '2'), (2, 'keepalives_idle', '5'), (3, 'keepalives_interval', '2'),
-            (4, 'keepalives_count', '3'), (5, 'tcp_user_timeout', '10000')) d(n, word, value)
+            (4, 'keepalives_count', '3'), (5, 'tcp_user_timeout', '3000')) d(n, word, value)
         WHERE connection !~ format('\m%s\s*=', d.word);
     RETURN connection;
 END

@@ -2,7 +2,7 @@
 CREATE FUNCTION fairq_internal.node_report(node int, OUT version text, OUT ready bigint, OUT leased bigint, OUT waiting bigint,
     OUT sessions bigint, OUT connections bigint, OUT standbys int, OUT standby_lag interval)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
-AS 'MODULE_PATHNAME', 'fairq_cluster_of_node';
+AS 'MODULE_PATHNAME', 'fairq_cluster_look_at_node';
 
 CREATE FUNCTION fairq_internal.at_node_report(int, OUT version text, OUT ready bigint, OUT leased bigint, OUT waiting bigint,
     OUT sessions bigint, OUT connections bigint, OUT standbys int, OUT standby_lag interval)

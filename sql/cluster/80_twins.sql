@@ -57,9 +57,15 @@ $$;
 
 SELECT fairq_internal.make_twins();
 
+-- The first call on each connection. When a proxy closes it, the node is to end the call
+-- that is under way on it: it looks whether the connection is there, once a second.
 CREATE FUNCTION fairq_internal.at_this_node(int)
 RETURNS int LANGUAGE plproxy VOLATILE
-AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq.this_node(); $$;
+AS $$
+    CLUSTER 'pgfairq'; RUN ON $1;
+    SELECT fairq.this_node() FROM (SELECT CASE WHEN pg_catalog.current_setting('client_connection_check_interval') OPERATOR(pg_catalog.=) '0'
+        THEN pg_catalog.set_config('client_connection_check_interval', '1s', false) END OFFSET 0) checks;
+$$;
 
 CREATE FUNCTION fairq_internal.at_wait_ready(int, text[], interval)
 RETURNS boolean LANGUAGE plproxy VOLATILE

@@ -55,7 +55,7 @@ ROUTED(extend_many, route_by_receipts);
 /* To the node of the id. */
 ROUTED(get_task, route_look_by_id);
 ROUTED(get_task_position, route_position);
-ROUTED(await, route_look_by_id);
+ROUTED(await, route_await);
 ROUTED(cancel, route_by_id);
 ROUTED(revive, route_by_id);
 
@@ -89,6 +89,7 @@ ROUTED(unschedule, route_unschedule);
 
 /* To one by its number: of administration, for functions with a twin each. */
 ROUTED(of_node, route_of_node);
+ROUTED(look_at_node, route_look_at_node);
 ROUTED(of_server, route_of_server);
 ROUTED(place_task, route_place_task);
 ROUTED(place_schedule, route_place_schedule);

@@ -8,10 +8,14 @@
  * at the same time, and all backends hear of that, PL/Proxy's part of them too.
  *
  * A node that was out of reach is suspect for a while: what can be asked of
- * another node is asked of the others first, so that a dead node costs a
- * backend one try in a while and not one with each call.  Each backend finds
- * that out by itself; there is nothing in shared memory, which a proxy need
- * not have.
+ * another node is asked of the others first.  If connecting has failed it is
+ * closed besides, that is, not asked at all.  The next try may take little
+ * time, and each one after that twice as much; and before it twenty times as
+ * long passes, so that a node that is sick takes a twentieth of a backend's
+ * time.
+ *
+ * Where the library is preloaded the probe knows more (node_health.c): a node
+ * whose server is silent is closed, and open again as soon as it is not.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,20 +30,34 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
-#include "utils/timestamp.h"
 
 #include "common/compat.h"
+#include "common/wall_clock.h"
+#include "shmem/node_health.h"
 #include "storage/own_table.h"
+#include "worker/node_probe.h"
 #include "cluster/cluster_nodes.h"
+#include "cluster/connection_words.h"
 
 /* Columns of fairq.node, as sql/cluster makes it. */
 #define NODE_NUMBER		1
 #define NODE_PLACE		2
+#define NODE_CONNECTION	3
 #define NODE_STATE		4
 
 /* How long a node is suspect, at random: backends do not come at once. */
 #define SUSPECT_LEAST	(2 * USECS_PER_SEC)
 #define SUSPECT_MOST	(5 * USECS_PER_SEC)
+
+/* And for how many times what it has cost. */
+#define COST_FACTOR		20
+
+/* How long connecting may take in milliseconds, with one host; what each other
+ * host adds, of which the first may be dead; and at the first try after it took
+ * too long. */
+#define CONNECT_MSECS	2000
+#define HOST_MSECS		4000
+#define TRIAL_MSECS		100
 
 static MemoryContext nodes_context = NULL;
 static ClusterNode **nodes;
@@ -52,14 +70,16 @@ forget_nodes(Datum arg, int cache, uint32 hash)
 	nodes_valid = false;
 }
 
-/* What was known of a node stays known. */
+/* What was known of a node stays known, but it may be asked. */
 static void
 keep_known(ClusterNode *node, ClusterNode **before, int n_before)
 {
 	for (int i = 0; i < n_before; i++)
 		if (before[i]->number == node->number && before[i]->place == node->place)
 		{
+			node->lost_at = before[i]->lost_at;
 			node->suspect_until = before[i]->suspect_until;
+			node->trial = before[i]->trial;
 			return;
 		}
 }
@@ -69,11 +89,15 @@ read_node(Relation table, HeapTuple tuple)
 {
 	ClusterNode *node = palloc0(sizeof(ClusterNode));
 	char	   *state = TextDatumGetCString(own_table_column(table, tuple, NODE_STATE));
+	char	   *connection = TextDatumGetCString(own_table_column(table, tuple, NODE_CONNECTION));
+	char	   *address = connection_words_address(connection, &node->hosts);
 
 	node->number = DatumGetInt32(own_table_column(table, tuple, NODE_NUMBER));
 	node->place = DatumGetInt32(own_table_column(table, tuple, NODE_PLACE));
 	node->draining = strcmp(state, "draining") == 0;
+	node->server = address == NULL ? -1 : node_health_find(address);
 	pfree(state);
+	pfree(connection);
 	return node;
 }
 
@@ -167,20 +191,89 @@ cluster_nodes_find(int number)
 	return NULL;
 }
 
+/*
+ * Has the probe found, since the node was out of reach, that its server answers
+ * again?
+ */
+static bool
+is_back(const ClusterNode *node)
+{
+	return node_health_well_since(node->server) > node->lost_at;
+}
+
 /* Is the node better left alone for now? */
 bool
 cluster_nodes_suspect(const ClusterNode *node)
 {
-	return node->suspect_until != 0 && GetCurrentTimestamp() < node->suspect_until;
+	if (node_health_of(node->server) == NODE_HEALTH_SILENT)
+		return true;
+	return node->lost_at != 0 && wall_clock_real() < node->suspect_until && !is_back(node);
 }
 
-/* The node was out of reach. */
-void
-cluster_nodes_lost(ClusterNode *node)
+/*
+ * Is the node not to be asked now, whatever for?  Called before each call.
+ */
+bool
+cluster_nodes_closed(ClusterNode *node)
 {
+	node_health_want(node->server);
+	if (node->server >= 0)
+		node_probe_start();
+	if (node_health_of(node->server) == NODE_HEALTH_SILENT)
+		return true;
+	return node->lost_at != 0 && wall_clock_real() < node->closed_until && !is_back(node);
+}
+
+static int
+usual_patience(const ClusterNode *node)
+{
+	return CONNECT_MSECS + (node->hosts - 1) * HOST_MSECS;
+}
+
+/* How many milliseconds connecting to it may take. */
+int
+cluster_nodes_patience(const ClusterNode *node)
+{
+	if (node->trial == 0 || node_health_of(node->server) == NODE_HEALTH_WELL)
+		return usual_patience(node);
+	return node->trial;
+}
+
+/*
+ * The node was out of reach, which has cost so much time; it could not be
+ * connected to, or has not answered a call.
+ */
+void
+cluster_nodes_lost(ClusterNode *node, int64 usecs, bool connecting)
+{
+	int64		least = (int64) pg_prng_uint64_range(&pg_global_prng_state, SUSPECT_LEAST,
+													 SUSPECT_MOST);
+
 	node->recognized = false;
-	node->suspect_until = GetCurrentTimestamp() +
-		(TimestampTz) pg_prng_uint64_range(&pg_global_prng_state, SUSPECT_LEAST, SUSPECT_MOST);
+	node->lost_at = wall_clock_real();
+	if (connecting)
+	{
+		node->trial = node->trial == 0 ? TRIAL_MSECS : Min(2 * node->trial, usual_patience(node));
+		usecs = Min(usecs, node->trial * INT64CONST(1000));
+		node->closed_until = node->lost_at + COST_FACTOR * usecs;
+	}
+	node->suspect_until = node->lost_at + Max(least, COST_FACTOR * usecs);
+}
+
+/* It can be connected to. */
+void
+cluster_nodes_connected(ClusterNode *node)
+{
+	node->recognized = true;
+	node->closed_until = 0;
+	node->trial = 0;
+}
+
+/* It has answered a call. */
+void
+cluster_nodes_answered(ClusterNode *node)
+{
+	node->lost_at = 0;
 }
 
 /* Put nodes into a random order, suspects last. */

@@ -8,8 +8,6 @@
 #ifndef FAIRQ_CLUSTER_NODES_H
 #define FAIRQ_CLUSTER_NODES_H
 
-#include "datatype/timestamp.h"
-
 /* A node.  PL/Proxy's connection to it is known by its place. */
 typedef struct ClusterNode
 {
@@ -17,13 +15,25 @@ typedef struct ClusterNode
 	int			place;
 	bool		draining;		/* gets no new tasks */
 	bool		recognized;		/* said its number on this connection */
-	TimestampTz suspect_until;	/* was out of reach: asked last until then */
+	int			hosts;			/* that its connection names */
+	int			server;			/* its number in node_health.c; -1: none */
+
+	/* Times are of wall_clock_real. */
+	int64		lost_at;		/* was out of reach; 0: is not */
+	int64		suspect_until;	/* asked last until then */
+	int64		closed_until;	/* not asked at all until then */
+	int			trial;			/* milliseconds that connecting may take; 0:
+								 * as long as it needs */
 } ClusterNode;
 
 extern int	cluster_nodes(ClusterNode ***nodes);
 extern ClusterNode *cluster_nodes_find(int number);
 extern bool cluster_nodes_suspect(const ClusterNode *node);
-extern void cluster_nodes_lost(ClusterNode *node);
+extern bool cluster_nodes_closed(ClusterNode *node);
+extern int	cluster_nodes_patience(const ClusterNode *node);
+extern void cluster_nodes_lost(ClusterNode *node, int64 usecs, bool connecting);
+extern void cluster_nodes_connected(ClusterNode *node);
+extern void cluster_nodes_answered(ClusterNode *node);
 extern void cluster_nodes_shuffle(ClusterNode **nodes, int n);
 
 #endif							/* FAIRQ_CLUSTER_NODES_H */

@@ -33,28 +33,31 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
-#include "utils/timeout.h"
 
 #include "common/compat.h"
-#include "common/run_as.h"
+#include "common/wall_clock.h"
+#include "cluster/call_limit.h"
 #include "cluster/node_call.h"
 #include "sql/arguments.h"
 
 #define TWIN_SCHEMA	"fairq_internal"
 #define TWIN_PREFIX	"at_"
 
-/* How long a node may take to cancel a call, in milliseconds. */
-#define CANCEL_PATIENCE	1000
+/* For a call that may take long, so many times the limit of another. */
+#define LONG_FACTOR		60
+
+/* How long to try to connect anew when a call was left, in milliseconds. */
+#define HANG_UP_MSECS	100
 
 static bool calls_in_transaction = false;
+static int	node_timeout = 5000;
 static HTAB *functions = NULL;
-static TimeoutId cancel_timeout = MAX_TIMEOUTS; /* not registered */
 
 /* One in which the first to write was a call itself, on tables of ours. */
 static TransactionId own_transaction = InvalidTransactionId;
 
 /*
- * The setting.  Also without preload, which a proxy does not need.
+ * The settings.  Also without preload, which a proxy does not need.
  */
 void
 node_call_settings_define(void)
@@ -65,6 +68,13 @@ node_call_settings_define(void)
 							 &calls_in_transaction,
 							 false, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
+	DefineCustomIntVariable("pgfairq.node_timeout",
+							"How long a node may take to answer a call, beside the time that the call itself waits.",
+							"Then the connection is closed. Administration has sixty times as long. 0: no limit.",
+							&node_timeout,
+							5000, 0, 3600 * 1000,
+							PGC_USERSET, GUC_UNIT_MS,
+							NULL, NULL, NULL);
 }
 
 /*
@@ -176,6 +186,7 @@ node_call_begin(FunctionCallInfo fcinfo, NodeCall *call)
 		fcinfo->flinfo->fn_extra = find_function(name);
 	}
 	call->function = fcinfo->flinfo->fn_extra;
+	call->wait = 0;
 	if (call->function->arguments != fcinfo->nargs + 1)
 		elog(ERROR, "%s has %d arguments, its twin %d", call->function->name,
 			 fcinfo->nargs, call->function->arguments);
@@ -193,6 +204,7 @@ node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call)
 	if (fcinfo->flinfo->fn_extra == NULL)
 		fcinfo->flinfo->fn_extra = find_function(get_func_name(fcinfo->flinfo->fn_oid));
 	call->function = fcinfo->flinfo->fn_extra;
+	call->wait = 0;
 	if (call->function->arguments != fcinfo->nargs)
 		elog(ERROR, "%s has %d arguments, its twin %d", call->function->name,
 			 fcinfo->nargs, call->function->arguments);
@@ -207,6 +219,7 @@ void
 node_call_other(NodeCall *call, const char *name, int arguments)
 {
 	call->function = find_function(name);
+	call->wait = 0;
 	if (call->function->arguments != arguments + 1)
 		elog(ERROR, "the twin of %s has %d arguments", name, call->function->arguments);
 }
@@ -365,110 +378,154 @@ execute(void *arg)
 	AtEOXact_GUC(true, level);
 }
 
+/* How many milliseconds the node may take. */
+static int64
+patience(const NodeCall *call)
+{
+	if (node_timeout == 0)
+		return CALL_UNLIMITED;
+	if (call->wait == NODE_CALL_LONG)
+		return (int64) node_timeout * LONG_FACTOR;
+	return node_timeout + call->wait / 1000;
+}
+
+/* What an error says of a call that was left. */
+static char *
+why_left(CallEnd end, bool connecting, int64 msecs)
+{
+	if (end == CALL_SILENT)
+		return "Its server does not answer.";
+	return psprintf(connecting ? "It could not be connected to within %d ms." :
+					"It has not answered within %d ms.", (int) msecs);
+}
+
 /*
- * When a call is cancelled PL/Proxy cancels it at the node, and waits for the
- * node to say so.  One that hangs does not: then the call is cancelled again,
- * which ends that wait.
+ * Make a call, of which connecting is a part if it is said so.  An error leaves
+ * PL/Proxy's connection as it is, and the next call makes a new one.
  */
-static void
-cancel_again(void)
-{
-	QueryCancelPending = true;
-	InterruptPending = true;
-}
-
-static void
-note_cancel(void *arg)
-{
-	if (geterrcode() == ERRCODE_QUERY_CANCELED && !get_timeout_active(cancel_timeout))
-		enable_timeout_after(cancel_timeout, CANCEL_PATIENCE);
-}
-
-static ErrorData *
-execute_cancellable(NodeCall *call)
-{
-	ErrorContextCallback context;
-	ErrorData  *error;
-
-	if (cancel_timeout == MAX_TIMEOUTS)
-		cancel_timeout = RegisterTimeout(USER_TIMEOUT, cancel_again);
-	context.callback = note_cancel;
-	context.arg = NULL;
-	context.previous = error_context_stack;
-	error_context_stack = &context;
-	error = run_as_try(execute, call);
-	error_context_stack = context.previous;
-	if (error != NULL)
-		disable_timeout(cancel_timeout, false);
-	return error;
-}
-
 static NodeAnswer
-ask(NodeCall *call, ClusterNode *node, ErrorData **error)
+ask(NodeCall *call, ClusterNode *node, int64 msecs, bool connecting, ErrorData **error)
 {
 	NodeAnswer	answer;
+	CallEnd		end;
 	int			messages = client_min_messages;
+	int64		began = wall_clock_real();
 
 	/* PL/Proxy has a notice when it connects anew, as after each error. */
 	client_min_messages = Max(messages, WARNING);
 	node_call_set(call, 0, Int32GetDatum(node->place), false);
-	*error = execute_cancellable(call);
+	*error = call_limit_run(execute, call, node->server, msecs, &end);
 	client_min_messages = messages;
 	if (*error == NULL)
-	{
-		node->suspect_until = 0;
 		return NODE_ANSWERED;
-	}
-	answer = answer_of(*error);
+	node->recognized = false;
+	if (end == CALL_CANCELLED)
+		return NODE_CANCELLED;
+	answer = end == CALL_ENDED ? answer_of(*error) : NODE_SILENT;
 	if (answer == NODE_REFUSED)
-		describe_refused(*error, node);
-	else
 	{
-		describe_lost(*error, node, answer);
-		cluster_nodes_lost(node);
+		describe_refused(*error, node);
+		return answer;
 	}
-	return answer;
+	if (connecting)
+		answer = NODE_NOT_ASKED;
+	describe_lost(*error, node, answer);
+	if (end != CALL_ENDED)
+		(*error)->detail = why_left(end, connecting, msecs);
+	cluster_nodes_lost(node, wall_clock_real() - began, answer == NODE_NOT_ASKED);
+	return end == CALL_ENDED || connecting ? answer : NODE_LEFT;
 }
 
 /*
- * Ask the node who it is.
+ * Ask the node who it is, which is the first call on each connection.
  */
 static NodeAnswer
-recognize(ClusterNode *node, ErrorData **error)
+recognize(ClusterNode *node, int64 msecs, int *number, ErrorData **error)
 {
 	NodeCall	who;
 	NodeAnswer	answer;
-	int			number;
 	bool		isnull;
 
 	node_call_other(&who, "this_node", 0);
-	answer = ask(&who, node, error);
-	if (answer == NODE_SILENT)
-		return NODE_NOT_ASKED;
+	answer = ask(&who, node, node_timeout == 0 ? CALL_UNLIMITED : msecs, true, error);
 	if (answer != NODE_ANSWERED)
 		return answer;
-	number = DatumGetInt32(node_call_value(&who, &isnull));
-	if (number != node->number)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the server of node %d says that it is node %d", node->number, number),
-				 errhint("Correct the connection in table fairq.node, or the server's number with fairq.set_node().")));
-	node->recognized = true;
+	*number = DatumGetInt32(node_call_value(&who, &isnull));
+	SPI_freetuptable(SPI_tuptable);
+	if (*number == node->number)
+		cluster_nodes_connected(node);
 	return NODE_ANSWERED;
+}
+
+/*
+ * Close the connection of a call that was left: the node would go on with it.
+ * PL/Proxy does so when it is to connect anew, as the next call needs anyway.
+ */
+static void
+hang_up(ClusterNode *node)
+{
+	ErrorData  *error;
+	int			number;
+
+	if (recognize(node, HANG_UP_MSECS, &number, &error) == NODE_CANCELLED)
+		ReThrowError(error);
+}
+
+/* What becomes of a call that is over: one that was left has to be closed. */
+static NodeAnswer
+settled(NodeAnswer answer, ClusterNode *node, ErrorData *error)
+{
+	if (answer == NODE_LEFT || answer == NODE_CANCELLED)
+		hang_up(node);
+	if (answer == NODE_CANCELLED)
+		ReThrowError(error);
+	return answer == NODE_LEFT ? NODE_SILENT : answer;
+}
+
+/* An error as ereport would have it, for a node that is not asked. */
+static ErrorData *
+closed_error(const ClusterNode *node)
+{
+	ErrorData  *error = palloc0(sizeof(ErrorData));
+
+	error->elevel = ERROR;
+	error->output_to_server = error->output_to_client = true;
+	error->assoc_context = CurrentMemoryContext;
+	error->message = pstrdup("): Its server does not answer, and is not asked for a while.");
+	describe_lost(error, node, NODE_NOT_ASKED);
+	return error;
 }
 
 /* Once it is known that the node is the one that is meant. */
 static NodeAnswer
 ask_recognized(NodeCall *call, ClusterNode *node, ErrorData **error)
 {
+	NodeAnswer	answer;
+	int			number = node->number;
+
+	if (cluster_nodes_closed(node))
+	{
+		*error = closed_error(node);
+		return NODE_NOT_ASKED;
+	}
 	if (!node->recognized)
 	{
-		NodeAnswer	answer = recognize(node, error);
-
+		answer = recognize(node, cluster_nodes_patience(node), &number, error);
+		if (answer == NODE_CANCELLED)
+			ReThrowError(*error);
 		if (answer != NODE_ANSWERED)
 			return answer;
 	}
-	return ask(call, node, error);
+	if (number != node->number)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the server of node %d says that it is node %d", node->number, number),
+				 errhint("Correct the connection in table fairq.node, or the server's number with fairq.set_node().")));
+	answer = ask(call, node, patience(call), false, error);
+	answer = settled(answer, node, *error);
+	if (answer == NODE_ANSWERED)
+		cluster_nodes_answered(node);
+	return answer;
 }
 
 /*
@@ -532,8 +589,15 @@ void
 node_call_of_server(NodeCall *call, ClusterNode *node)
 {
 	ErrorData  *error;
+	NodeAnswer	answer;
+	int64		msecs = patience(call);
 
-	if (ask(call, node, &error) != NODE_ANSWERED)
+	if (cluster_nodes_closed(node))
+		ReThrowError(closed_error(node));
+	if (msecs != CALL_UNLIMITED)
+		msecs += cluster_nodes_patience(node);
+	answer = ask(call, node, msecs, false, &error);
+	if (settled(answer, node, error) != NODE_ANSWERED)
 		ReThrowError(error);
 }
 

@@ -30,7 +30,12 @@ typedef struct NodeCall
 	NodeFunction *function;
 	Datum		values[FUNC_MAX_ARGS];
 	char		nulls[FUNC_MAX_ARGS];	/* as SPI has them */
+	int64		wait;			/* microseconds that the call itself takes, such
+								 * as waiting; NODE_CALL_LONG */
 } NodeCall;
+
+/* A call that may take long, such as one of administration. */
+#define NODE_CALL_LONG	(-1)
 
 /* What has come of it at a node. */
 typedef enum NodeAnswer
@@ -38,7 +43,11 @@ typedef enum NodeAnswer
 	NODE_ANSWERED,
 	NODE_NOT_ASKED,				/* no connection: nothing was done there */
 	NODE_SILENT,				/* connection lost: the outcome is unknown */
-	NODE_REFUSED				/* the node has raised an error */
+	NODE_REFUSED,				/* the node has raised an error */
+
+	/* Within node_call.c only: */
+	NODE_LEFT,					/* as silent, and the connection is open */
+	NODE_CANCELLED				/* the statement is cancelled */
 } NodeAnswer;
 
 /* Position of an argument in NodeCall, from its position in SQL. */

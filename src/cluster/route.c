@@ -10,11 +10,14 @@
 #include "access/htup_details.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "utils/lsyscache.h"
 #include "utils/builtins.h"
+#include "utils/wait_event.h"
 
 #include "cluster/routes.h"
 #include "common/node_number.h"
+#include "common/wall_clock.h"
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
 
@@ -180,6 +183,33 @@ route_warn_missing(List *numbers)
 						   list_length(numbers), route_name_nodes(numbers)),
 			 errdetail("What concerns it is missing in the result, and its outcome is not known."),
 			 errhint("Repeat the call for what is missing.")));
+}
+
+/*
+ * How many microseconds a call is to wait; -1: a node is to say what is wrong
+ * with that.
+ */
+int64
+route_waits(const Interval *interval)
+{
+	double		usecs = (double) interval->time +
+		(interval->day + interval->month * 30.0) * USECS_PER_DAY;
+
+	if (usecs < 0 || usecs > 3650.0 * USECS_PER_DAY)
+		return -1;
+	return wall_clock_usecs(interval);
+}
+
+/*
+ * Wait for so long, where no node does it for us.
+ */
+void
+route_rest(int64 usecs)
+{
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					 (long) (usecs / 1000), PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
 }
 
 /* What cannot be done through a proxy. */

@@ -67,6 +67,7 @@ everywhere(NodeCall *call, bool (*is_done) (const ErrorData *error),
 	ErrorData  *first = NULL;
 	int			before = 0;
 
+	call->wait = NODE_CALL_LONG;
 	for (int i = 0; i < n; i++)
 	{
 		Attempt		attempt = {.call = call,.node = nodes[i]};
@@ -219,7 +220,7 @@ route_sum(FunctionCallInfo fcinfo)
  * repeatable.
  */
 static Datum
-at_number(FunctionCallInfo fcinfo, void (*make) (NodeCall *call, ClusterNode *node))
+at_number(FunctionCallInfo fcinfo, int64 wait, void (*make) (NodeCall *call, ClusterNode *node))
 {
 	NodeCall	call;
 	ClusterNode **nodes;
@@ -230,6 +231,7 @@ at_number(FunctionCallInfo fcinfo, void (*make) (NodeCall *call, ClusterNode *no
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	node_call_begin_at(fcinfo, &call);
+	call.wait = wait;
 	(void) cluster_nodes(&nodes);
 	node = PG_ARGISNULL(0) ? NULL : cluster_nodes_find(PG_GETARG_INT32(0));
 	if (node == NULL)
@@ -245,13 +247,20 @@ at_number(FunctionCallInfo fcinfo, void (*make) (NodeCall *call, ClusterNode *no
 Datum
 route_of_node(FunctionCallInfo fcinfo)
 {
-	return at_number(fcinfo, node_call_at);
+	return at_number(fcinfo, NODE_CALL_LONG, node_call_at);
+}
+
+/* One that only looks, and does not take long. */
+Datum
+route_look_at_node(FunctionCallInfo fcinfo)
+{
+	return at_number(fcinfo, 0, node_call_at);
 }
 
 Datum
 route_of_server(FunctionCallInfo fcinfo)
 {
-	return at_number(fcinfo, node_call_of_server);
+	return at_number(fcinfo, 0, node_call_of_server);
 }
 
 /*

@@ -22,7 +22,6 @@
 #include "utils/uuid.h"
 
 #include "common/compat.h"
-#include "common/wall_clock.h"
 #include "cluster/fronts.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
@@ -40,6 +39,7 @@ typedef struct Claim
 	bool		by_front;		/* not any node is as good as another */
 	int			wait;			/* the position of the argument */
 	ErrorData  *error;			/* of a node that was out of reach */
+	int64		waits;			/* for so long */
 	int			answers;
 } Claim;
 
@@ -61,6 +61,7 @@ claim_at(Claim *claim, ClusterNode *node, int64 wait)
 	NodeAnswer	answer;
 
 	node_call_set(&claim->call, ARGUMENT(claim->wait), interval_of(wait), false);
+	claim->call.wait = wait;
 	answer = node_call_try(&claim->call, node, &claim->error);
 
 	/*
@@ -109,13 +110,16 @@ claim_until(Claim *claim, int64 wait)
 
 	while (!claim_anywhere(claim))
 	{
-		int64		rest = deadline - GetCurrentTimestamp();
+		int64		rest = Min(deadline - GetCurrentTimestamp(), SLICE);
+		int			answers = claim->answers;
 
 		if (rest <= 0)
 			return false;
 		CHECK_FOR_INTERRUPTS();
-		if (claim_at(claim, claim->nodes[0], Min(rest, SLICE)))
+		if (claim_at(claim, claim->nodes[0], rest))
 			return true;
+		if (claim->answers == answers)
+			route_rest(rest);
 	}
 	return true;
 }
@@ -128,8 +132,7 @@ static int64
 claim_begin(FunctionCallInfo fcinfo, Claim *claim, const text *queue, int wait)
 {
 	ClusterNode **all;
-	Interval   *interval;
-	double		usecs;
+	int64		usecs;
 
 	route_begin(fcinfo, &claim->call, true);
 	claim->n = cluster_nodes(&all);
@@ -140,13 +143,12 @@ claim_begin(FunctionCallInfo fcinfo, Claim *claim, const text *queue, int wait)
 	claim->wait = wait;
 	claim->answers = 0;
 	claim->error = NULL;
+	claim->waits = 0;
 	if (PG_ARGISNULL(wait))
 		return 0;
-	interval = PG_GETARG_INTERVAL_P(wait);
-	usecs = (double) interval->time + (interval->day + interval->month * 30.0) * USECS_PER_DAY;
-	if (usecs < 0 || usecs > 3650.0 * USECS_PER_DAY)
-		return -1;
-	return wall_clock_usecs(interval);
+	usecs = route_waits(PG_GETARG_INTERVAL_P(wait));
+	claim->waits = Max(usecs, 0);
+	return usecs;
 }
 
 /* Claim and return what there is. */
@@ -171,6 +173,7 @@ claim_in_session(FunctionCallInfo fcinfo, Claim *claim, int session)
 
 	if (node == NULL)
 		return route_any_node(fcinfo, &claim->call);
+	claim->call.wait = claim->waits;
 	node_call_at(&claim->call, node);
 	return route_answer(fcinfo, &claim->call);
 }

@@ -67,7 +67,7 @@ node_of_task(FunctionCallInfo fcinfo)
  * A call with a queue and the id of a task of it.
  */
 static Datum
-by_id(FunctionCallInfo fcinfo, bool writes)
+by_id(FunctionCallInfo fcinfo, bool writes, int64 waits)
 {
 	NodeCall	call;
 	ClusterNode *node;
@@ -76,6 +76,7 @@ by_id(FunctionCallInfo fcinfo, bool writes)
 	node = node_of_task(fcinfo);
 	if (node == NULL)
 		return route_any_node(fcinfo, &call);
+	call.wait = waits;
 	node_call_at(&call, node);
 	return route_answer(fcinfo, &call);
 }
@@ -83,13 +84,22 @@ by_id(FunctionCallInfo fcinfo, bool writes)
 Datum
 route_by_id(FunctionCallInfo fcinfo)
 {
-	return by_id(fcinfo, true);
+	return by_id(fcinfo, true, 0);
 }
 
 Datum
 route_look_by_id(FunctionCallInfo fcinfo)
 {
-	return by_id(fcinfo, false);
+	return by_id(fcinfo, false, 0);
+}
+
+/*
+ * fairq.await(queue, id, timeout): the node says what is wrong with the time.
+ */
+Datum
+route_await(FunctionCallInfo fcinfo)
+{
+	return by_id(fcinfo, false, PG_ARGISNULL(2) ? 0 : Max(route_waits(PG_GETARG_INTERVAL_P(2)), 0));
 }
 
 /*
@@ -100,7 +110,7 @@ route_look_by_id(FunctionCallInfo fcinfo)
 Datum
 route_position(FunctionCallInfo fcinfo)
 {
-	Datum		value = by_id(fcinfo, false);
+	Datum		value = by_id(fcinfo, false, 0);
 	ClusterNode **nodes;
 	TupleDesc	tupdesc;
 	HeapTupleData tuple = {0};
@@ -133,6 +143,7 @@ route_all_rows(FunctionCallInfo fcinfo)
 	List	   *missing = NIL;
 
 	route_begin(fcinfo, &call, false);
+	call.wait = NODE_CALL_LONG;
 	n = cluster_nodes(&nodes);
 	for (int i = 0; i < n; i++)
 	{
@@ -199,6 +210,8 @@ route_view(FunctionCallInfo fcinfo)
 	Datum		numbers;
 
 	route_begin(fcinfo, &call, false);
+	if (strstr(call.function->name, "_tasks") != NULL)
+		call.wait = NODE_CALL_LONG; /* there may be very many */
 	n = cluster_nodes(&nodes);
 	tables = palloc0(n * sizeof(SPITupleTable *));
 	for (int i = 0; i < n; i++)

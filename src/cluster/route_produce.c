@@ -27,6 +27,9 @@
 /* A batch is divided into pieces of so many: a call costs as much as these. */
 #define PIECE_LEAST		100
 
+/* What a task of a batch adds to the time that a node may take. */
+#define TASK_USECS		INT64CONST(1000)
+
 /*
  * Ask a node which of some tasks it has.  False: it has none, or does not say.
  * *ids: those that it does not have.
@@ -372,6 +375,7 @@ enqueue_at(FunctionCallInfo fcinfo, NodeCall *call, Batch *batch, ClusterNode *n
 	for (int i = MANY_PAYLOADS; i < MANY_ARRAYS; i++)
 		if (batch->values[i] != NULL)
 			node_call_set(call, ARGUMENT(i), elements_at(batch, i, node), false);
+	call->wait = batch->tasks * TASK_USECS;
 	answer = node_call_try(call, node, &error);
 	if (answer == NODE_ANSWERED)
 	{

@@ -109,6 +109,7 @@ route_schedule(FunctionCallInfo fcinfo)
 	first = runner(PG_GETARG_TEXT_PP(SCHEDULE_NAME));
 	number = first->number;
 	n = cluster_nodes(&nodes);
+	call.wait = NODE_CALL_LONG;
 	node_call_set(&call, ARGUMENT(SCHEDULE_ACTIVE), BoolGetDatum(false), false);
 	for (int i = 0; i < n; i++)
 		if (nodes[i]->number != number)

@@ -20,6 +20,9 @@
 #include "cluster/routes.h"
 #include "sql/result_rows.h"
 
+/* What a receipt adds to the time that a node may take. */
+#define RECEIPT_USECS	INT64CONST(1000)
+
 /* Receipts of many nodes, with an error each where the call takes them. */
 typedef struct Receipts
 {
@@ -177,6 +180,7 @@ settle_all(NodeCall *call, Receipts *receipts)
 		if (node == NULL)
 			continue;
 		set_part(call, receipts, node);
+		call->wait = receipts->n * RECEIPT_USECS;
 		answered = node_call_try(call, node, &error) == NODE_ANSWERED;
 		if (!answered)
 			missing = lappend_int(missing, node->number);

@@ -52,6 +52,7 @@ ready_at(NodeCall *call, ClusterNode *node, int64 usecs, ErrorData **error)
 	bool		isnull;
 
 	node_call_set(call, ARGUMENT(READY_TIMEOUT), IntervalPGetDatum(&timeout), false);
+	call->wait = usecs;
 	if (node_call_try(call, node, error) != NODE_ANSWERED)
 		return false;
 	*error = NULL;
@@ -121,6 +122,8 @@ wait_at_nodes(ArrayType *queues, int64 deadline)
 		{
 			ready = ready_at(&call, node, Min(rest, SLICE), &error);
 			CHECK_FOR_INTERRUPTS();
+			if (error != NULL)
+				route_rest(Min(rest, SLICE));
 		}
 		MemoryContextSwitchTo(outer);
 		MemoryContextReset(look);

@@ -8,6 +8,7 @@
 #ifndef FAIRQ_ROUTES_H
 #define FAIRQ_ROUTES_H
 
+#include "datatype/timestamp.h"
 #include "fmgr.h"
 #include "utils/array.h"
 #include "utils/uuid.h"
@@ -25,6 +26,8 @@ extern Datum route_any_node(FunctionCallInfo fcinfo, NodeCall *call);
 extern int	route_node_of_uuid(const pg_uuid_t *uuid);
 extern char *route_name_nodes(List *numbers);
 extern void route_warn_missing(List *numbers);
+extern int64 route_waits(const Interval *interval);
+extern void route_rest(int64 usecs);
 extern void route_unsupported(FunctionCallInfo fcinfo, const char *why, const char *hint);
 
 /* route_produce.c */
@@ -47,6 +50,7 @@ extern bool route_ack_many(ArrayType *receipts);
 /* route_look.c */
 extern Datum route_by_id(FunctionCallInfo fcinfo);
 extern Datum route_look_by_id(FunctionCallInfo fcinfo);
+extern Datum route_await(FunctionCallInfo fcinfo);
 extern Datum route_position(FunctionCallInfo fcinfo);
 extern Datum route_peek(FunctionCallInfo fcinfo);
 extern Datum route_all_rows(FunctionCallInfo fcinfo);
@@ -58,6 +62,7 @@ extern Datum route_create_queue(FunctionCallInfo fcinfo);
 extern bool route_lock_nodes(void);
 extern void route_let_nodes_go(bool locked);
 extern Datum route_of_node(FunctionCallInfo fcinfo);
+extern Datum route_look_at_node(FunctionCallInfo fcinfo);
 extern Datum route_place_task(FunctionCallInfo fcinfo);
 extern Datum route_of_server(FunctionCallInfo fcinfo);
 extern Datum route_sum(FunctionCallInfo fcinfo);

@@ -46,7 +46,8 @@ static const char *const wait_event_names[FAIRQ_WAIT_EVENTS] = {
 	"FairqIndexRead",
 	"FairqOverflow",
 	"FairqRecovery",
-	"FairqOutcome"
+	"FairqOutcome",
+	"FairqProbe"
 };
 
 static SharedIds *ids = NULL;

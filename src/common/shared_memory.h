@@ -39,10 +39,11 @@ typedef enum FairqWaitEvent
 								 * index */
 	FAIRQ_WAIT_OVERFLOW,		/* a claim: for tasks out of the overflow */
 	FAIRQ_WAIT_RECOVERY,		/* for a queue's rows to be read at a start */
-	FAIRQ_WAIT_OUTCOME			/* fairq.await: for the end of a task */
+	FAIRQ_WAIT_OUTCOME,			/* fairq.await: for the end of a task */
+	FAIRQ_WAIT_PROBE			/* the probe of nodes: for its next round */
 } FairqWaitEvent;
 
-#define FAIRQ_WAIT_EVENTS	(FAIRQ_WAIT_OUTCOME + 1)
+#define FAIRQ_WAIT_EVENTS	(FAIRQ_WAIT_PROBE + 1)
 
 extern Size shared_memory_shmem_size(void);
 extern void shared_memory_shmem_init(void *area, bool found);

@@ -137,9 +137,9 @@ SELECT function_returns('fairq', 'slot', ARRAY['fairq.address'], 'bigint');
 
 -- Settings.
 SELECT set_has('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%''',
-    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.max_names''), (''pgfairq.sweep_interval''), (''pgfairq.max_schedules'')', 'there are these settings');
+    'VALUES (''pgfairq.max_queues''), (''pgfairq.max_lanes''), (''pgfairq.max_groups''), (''pgfairq.max_leases''), (''pgfairq.max_workers''), (''pgfairq.max_sessions''), (''pgfairq.max_names''), (''pgfairq.sweep_interval''), (''pgfairq.max_schedules''), (''pgfairq.node_probe_interval''), (''pgfairq.node_timeout'')', 'there are these settings');
 SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND coalesce(short_desc, '''') = ''''', 'each has a description');
-SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> CASE WHEN name = ''pgfairq.calls_in_transaction'' THEN ''user'' WHEN name IN (''pgfairq.sweep_interval'', ''pgfairq.max_schedules'') THEN ''sighup'' ELSE ''postmaster'' END', 'each is fixed at server start, but for three');
+SELECT is_empty('SELECT name FROM pg_settings WHERE name LIKE ''pgfairq.%'' AND context <> CASE WHEN name IN (''pgfairq.calls_in_transaction'', ''pgfairq.node_timeout'') THEN ''user'' WHEN name IN (''pgfairq.sweep_interval'', ''pgfairq.max_schedules'', ''pgfairq.node_probe_interval'') THEN ''sighup'' ELSE ''postmaster'' END', 'each is fixed at server start, but for five');
 SELECT is(current_setting('pgfairq.max_queues') || ' ' || current_setting('pgfairq.max_lanes') || ' ' || current_setting('pgfairq.max_groups') || ' ' || current_setting('pgfairq.max_leases')
     || ' ' || current_setting('pgfairq.max_workers') || ' ' || current_setting('pgfairq.max_sessions') || ' ' || current_setting('pgfairq.max_names') || ' ' || current_setting('pgfairq.sweep_interval') || ' ' || current_setting('pgfairq.max_schedules'), '256 4096 1048576 1048576 8 1024 1024 10s 10000', 'their defaults') FROM pg_settings WHERE name = 'pgfairq.max_queues' AND source = 'default';
 SELECT throws_ok('SET pgfairq.no_such_setting = 1', '42602', NULL, 'the prefix is ours');

@@ -10,8 +10,8 @@
 # - with a connection that is lost during a call taken for one that could not be made
 #   (NODE_SILENT for NODE_NOT_ASKED): a task was there twice;
 # - with the error of one node rethrown in settle_all(): nothing of the others' came back;
-# - without the second cancel (note_cancel): the call at a node that hangs hung, and this
-#   test with it.
+# - with a cancel that PL/Proxy hears of (hide_cancel): the call at a node that hangs hung,
+#   and this test with it.
 
 use strict;
 use warnings;

@@ -1,0 +1,259 @@
+# A node that is sick, that is, neither there nor dead: its processes are stopped, or only
+# its backends, or nobody answers at its address. Calls go on at the others, each call has
+# an end, whatever ends it, and what is not known is said to be so.
+#
+# The nodes go on only when the tests of their sickness are over: a call that waits for
+# them would wait until its statement_timeout, two minutes, or for ever.
+#
+# Seen to fail:
+# - without the timer (enable_timeout_every() in call_limit.c): the first call at a backend
+#   that hangs ends by its statement_timeout;
+# - without hide_cancel(): the cancels hang in libpq, and this test with them;
+# - without the verdict of the probe in cluster_nodes_closed(): the calls of new sessions
+#   take two seconds each at the node that hangs, and it is tried too often;
+# - without the verdict in tick(): a claim under a session at the node waits on;
+# - without hang_up(): a claim that was cancelled takes a task at its node;
+# - without COST_FACTOR in cluster_nodes_lost(): a listener that does not answer is tried
+#   with each call.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::RealBin/lib";
+
+use FairqCluster;
+use FairqNode;
+use IO::Socket::UNIX;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+
+my $small = "max_connections = 40\nshared_buffers = 16MB\npgfairq.max_leases = 10000\npgfairq.max_groups = 10000\n";
+my ($proxy, @nodes) = fairq_cluster(3, conf => $small, proxy => "shared_preload_libraries = 'pgfairq'\n");
+my $sick = $nodes[2];
+my %stopped;
+
+# A session finds out by itself: there is no probe here.
+my $plain = fairq_proxy('plain');
+add_node($plain, $_, $nodes[ $_ - 1 ]) for 1 .. 3;
+
+# Stop processes, and let them go on.
+sub stop
+{
+	my (@pids) = @_;
+
+	kill 'STOP', @pids;
+	@stopped{@pids} = ();
+	return;
+}
+
+sub go_on
+{
+	kill 'CONT', keys %stopped;
+	%stopped = ();
+	return;
+}
+
+END { local $?; go_on() }
+
+# All processes of a node, the postmaster first: it starts no others then.
+sub stop_node
+{
+	my ($node) = @_;
+	my ($postmaster) = split /\n/, slurp_file($node->data_dir . '/postmaster.pid');
+
+	stop($postmaster);
+	stop(split /\s+/, `pgrep -P $postmaster`);
+	return;
+}
+
+# The pid of the backend at a node that has run what is like this.
+sub backend_of
+{
+	my ($node, $query) = @_;
+
+	return sql($node, "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND query LIKE '%$query%' AND pid <> pg_backend_pid() ORDER BY state_change DESC LIMIT 1");
+}
+
+# A session that is connected to all nodes.
+sub connected
+{
+	my ($at) = @_;
+	my $session = session($at);
+
+	$session->safe("SELECT count(*) FROM fairq.tasks('q')");
+	return $session;
+}
+
+sql($proxy, "SELECT fairq.create_queue('q', lease => '1 h')");
+
+#
+# All processes of a node are stopped
+#
+my @sessions = map { connected($proxy) } 1 .. 3;
+my $waiter = session($proxy);
+my $receipt = sql($sick, "SELECT fairq.enqueue('q', '0'); SELECT receipt FROM fairq.claim('q')") =~ s/.*\n//r;
+my $own = '';
+while ($own !~ /^\w+-0003-/)
+{
+	$own = $waiter->safe("SELECT fairq.open_session('at 3', '1 h', bound => false)");
+}
+$waiter->send("SELECT count(*) FROM fairq.claim('q', session => '$own', wait => '100 h')");
+ok($sick->poll_query_until('postgres', "SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%fairq.claim(%'"),
+	'a claim waits at the node');
+stop_node($sick);
+
+my (%told, @unknown);
+for my $i (1 .. 60)
+{
+	my $session = $sessions[ $i % 3 ];
+	my $id = $session->query("SELECT fairq.enqueue('q', '$i')");
+
+	if ($session->error eq '')
+	{
+		$told{$id} = $i;
+		next;
+	}
+	push @unknown, $i;
+	like($session->error, qr/ERROR:  node 3 is out of reach.*HINT:  .*whether it has taken effect is not known/s, 'a call that was under way is not known');
+}
+cmp_ok(scalar @unknown, '<=', 3, 'each session has one at most') or diag("@unknown");
+like($waiter->ended, qr/ERROR:  node 3 is out of reach/, 'the claim that waited ends');
+
+# What the probe has found all know, new sessions too.
+is(sql($proxy, 'SELECT reachable, problem FROM fairq.nodes WHERE node = 3'), 'f|node 3 is out of reach', 'nodes says which');
+for my $look ("DISTINCT missing FROM fairq.queue_stats", "DISTINCT missing FROM fairq.queues")
+{
+	is(sql($proxy, "SELECT $look"), '{3}', "$look: missing");
+}
+is(sql($proxy, "SELECT DISTINCT node, problem FROM fairq.check_cluster()"), '3|node 3 is out of reach', 'check_cluster says which');
+like(sql($proxy, "SELECT node FROM fairq.worker_node('q')"), qr/^[12]$/, 'worker_node leaves it out');
+is(sql($proxy, "SELECT string_agg(DISTINCT fairq.node_of_id(fairq.enqueue('q', to_jsonb(i)))::text, ' ') FROM generate_series(1, 40) i"), '1 2', 'new sessions do not go there');
+refused($proxy, "SELECT fairq.ack('$receipt')", '08006', qr/^node 3 is out of reach$/, qr/Nothing was done there/, 'what is meant for it is refused');
+{
+	my $begin = time();
+	my $session = session($proxy);
+
+	$session->query("SELECT fairq.ack('$receipt')") for 1 .. 200;
+	cmp_ok(time() - $begin, '<', 60, 'at once: two hundred calls, where one that tries takes two seconds');
+}
+
+go_on();
+ok(wait_for(sub { sql($proxy, "SELECT bool_and(reachable) FROM fairq.nodes") eq 't' }), 'the node goes on');
+ok(wait_for(sub { $sessions[0]->safe("SELECT fairq.node_of_id(fairq.enqueue('q', '0'))") eq '3' }), 'and is used again');
+is(sql($proxy, "SELECT fairq.ack('$receipt')"), 't', 'what is meant for it is done');
+my %there = map { $_->[0] => $_->[1] } rows($proxy, "SELECT id, payload FROM fairq.tasks('q')");
+is(join(' ', grep { !exists $there{$_} } sort keys %told), '', 'no task is lost that was told');
+my %times;
+$times{$_}++ for grep { $_ > 0 } values %there;
+my @twice = grep { $times{$_} > 1 && $_ > 40 } keys %times;
+is("@twice", '', 'and none is there twice');
+
+# Whatever ends a call, with nothing else that would: neither probe nor limit.
+my @held = map { connected($plain) } 1 .. 4;
+for my $session (@held)
+{
+	$session->safe("SET pgfairq.node_timeout = 0; SET statement_timeout = 0; SELECT count(*) FROM fairq.tasks('q')");
+}
+my @pids = map { $_->pid } @held;
+$receipt = sql($sick, "SELECT fairq.enqueue('q', '0'); SELECT receipt FROM fairq.claim('q', group_keys => '{}')") =~ s/.*\n//r;
+($receipt) = column($sick, "SELECT receipt FROM fairq.claim('q', 1)") if $receipt !~ /-/;
+stop_node($sick);
+$held[0]->query("SET statement_timeout = '300ms'; SELECT fairq.extend('$receipt', '1 h')");
+like($held[0]->error, qr/ERROR:  canceling statement due to statement timeout/, 'statement_timeout');
+$_->send("SELECT fairq.extend('$receipt', '1 h')") for @held[ 1 .. 3 ];
+for my $i (1 .. 3)
+{
+	ok($plain->poll_query_until('postgres', "SELECT query LIKE '%extend%' AND state = 'active' FROM pg_stat_activity WHERE pid = $pids[$i]"), "call $i is under way");
+}
+sql($plain, "SELECT pg_cancel_backend($pids[1])");
+like($held[1]->ended, qr/ERROR:  canceling statement due to user request/, 'pg_cancel_backend');
+sql($plain, "SELECT pg_terminate_backend($pids[2])");
+ok($plain->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $pids[2]"), 'pg_terminate_backend');
+$plain->stop('fast');
+ok(1, 'and a fast shutdown of the proxy');
+go_on();
+$plain->start;
+$_->quit for @held;
+
+#
+# Only the backend of a session is stopped
+#
+my $kept = connected($proxy);
+$kept->safe("SET pgfairq.node_timeout = '1s'; SELECT fairq.extend('$receipt', '1 h')");
+my $hangs = backend_of($sick, 'fairq.extend(');
+stop($hangs);
+$kept->query("SELECT fairq.extend('$receipt', '1 h')");
+like($kept->error, qr/ERROR:  node 3 is out of reach.*DETAIL:  It has not answered within 1000 ms.*HINT:  .*not known/s, 'a backend that hangs: the call ends, and is not known');
+is($kept->safe("SELECT fairq.extend('$receipt', '1 h') > now()"), 't', 'the next one goes by a new connection');
+is($kept->safe("SELECT DISTINCT missing FROM fairq.queue_stats"), '{}', 'and views see the node');
+go_on();
+ok($sick->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $hangs"), 'the backend ends when it goes on');
+
+# The time that a call waits is its own.
+is($kept->safe("SELECT fairq.purge('q') >= 0; SELECT count(*) FROM fairq.claim('q', wait => '2 s')"), "t\n0", 'a claim that waits longer than the limit');
+my $id = sql($sick, "SELECT fairq.enqueue('q', '1', delay => '1 h')");
+is($kept->safe("SELECT fairq.await('q', $id, '2 s')"), $kept->safe("SELECT fairq.await('q', $id, '0 s')"), 'await, too');
+
+# A claim that is cancelled takes no task at its node afterwards.
+$own = '';
+while ($own !~ /^\w+-0003-/)
+{
+	$own = $kept->safe("SELECT fairq.open_session('again at 3', '1 h', bound => false)");
+}
+sql($sick, "SELECT fairq.purge('q')");
+my $pid = $kept->pid;
+$kept->send("SELECT count(*) FROM fairq.claim('q', session => '$own', wait => '100 h')");
+my $waits = "FROM pg_stat_activity WHERE wait_event_type = 'Extension' AND query LIKE '%fairq.claim(%' AND state = 'active'";
+ok($sick->poll_query_until('postgres', "SELECT count(*) = 1 $waits"), 'a claim waits at its node');
+sql($proxy, "SELECT pg_cancel_backend($pid)");
+like($kept->ended, qr/canceling statement due to user request/, 'and is cancelled');
+ok($sick->poll_query_until('postgres', "SELECT count(*) = 0 $waits"), 'it ends there');
+sql($sick, "SELECT fairq.enqueue('q', '1')");
+is(sql($sick, "SELECT count(*) FROM fairq.claim('q')"), 1, 'so a task that comes is there');
+
+#
+# Somebody takes connections and does not answer
+#
+{
+	my $directory = PostgreSQL::Test::Utils::tempdir_short();
+	my $tries = "$directory/tries";
+	my $listener = IO::Socket::UNIX->new(Local => "$directory/.s.PGSQL.5999", Listen => 100) or die "no socket: $!";
+	my $child = fork;
+
+	if (!$child)
+	{
+		my @open;
+		while (my $connection = $listener->accept)
+		{
+			# that of the probe asks for nothing but encryption
+			sysread $connection, my $packet, 8;
+			append_to_file($tries, 'x') if unpack('N', substr $packet, 0, 4) > 8;
+			push @open, $connection;
+		}
+		POSIX::_exit(0);
+	}
+	close $listener;
+	append_to_file($tries, '');
+	for my $at ($plain, $proxy)
+	{
+		my $name = $at == $plain ? 'without a probe' : 'with a probe';
+		my $session = session($at);
+
+		sql($at, "INSERT INTO fairq.node VALUES (9, 9, 'host=$directory port=5999 dbname=postgres')");
+		my $begin = time();
+		my $before = length slurp_file($tries);
+		is($session->safe("SELECT count(fairq.enqueue('q', '1')) FROM generate_series(1, 200)"), 200, "$name: beside a server that does not answer");
+		ok(wait_for(sub { $session->query("SELECT DISTINCT missing FROM fairq.queue_stats") eq '{9}' }), "$name: views say which");
+		$session->query("SELECT DISTINCT missing FROM fairq.queue_stats") for 1 .. 50;
+		my $tried = length(slurp_file($tries)) - $before;
+		my $most = 2 + int((time() - $begin) / 2);
+		cmp_ok($tried, '<=', $most, "$name: it was tried seldom");
+		sql($at, "DELETE FROM fairq.node WHERE node = 9");
+	}
+	kill 'KILL', $child;
+	waitpid $child, 0;
+}
+
+done_testing();
