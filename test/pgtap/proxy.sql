@@ -30,7 +30,7 @@ SELECT throws_ok('CREATE EXTENSION pgfairq', '55000', 'a database that has the e
 CREATE TEMP TABLE not_at_proxy (name text);
 INSERT INTO not_at_proxy VALUES ('set_node'), ('this_node'), ('front'), ('raise_floor');
 CREATE TEMP TABLE only_at_proxy (name text);
-INSERT INTO only_at_proxy SELECT unnest('{add_node,drain_node,undrain_node,drop_node,move_tasks,set_spread,reset_spread,check_cluster,worker_node,nodes_of_group}'::text[]);
+INSERT INTO only_at_proxy SELECT unnest('{add_node,drain_node,undrain_node,drop_node,move_tasks,set_spread,reset_spread,check_cluster,worker_node,worker_node_any,nodes_of_group}'::text[]);
 SELECT set_eq('SELECT name FROM there_functions EXCEPT SELECT name FROM only_at_proxy', 'SELECT name FROM node_functions EXCEPT SELECT name FROM not_at_proxy',
     'the functions: those of a node, and what administers nodes');
 SELECT results_eq('SELECT * FROM there_functions WHERE name NOT IN (SELECT name FROM only_at_proxy) ORDER BY name',
