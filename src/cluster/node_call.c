@@ -447,7 +447,7 @@ recognize(ClusterNode *node, int64 msecs, int *number, ErrorData **error)
 	bool		isnull;
 
 	node_call_other(&who, "this_node", 0);
-	answer = ask(&who, node, node_timeout == 0 ? CALL_UNLIMITED : msecs, true, error);
+	answer = ask(&who, node, msecs, true, error);
 	if (answer != NODE_ANSWERED)
 		return answer;
 	*number = DatumGetInt32(node_call_value(&who, &isnull));
@@ -460,14 +460,20 @@ recognize(ClusterNode *node, int64 msecs, int *number, ErrorData **error)
 /*
  * Close the connection of a call that was left: the node would go on with it.
  * PL/Proxy does so when it is to connect anew, as the next call needs anyway.
+ * That there was too little time for it says nothing of a node whose call was
+ * cancelled.
  */
 static void
-hang_up(ClusterNode *node)
+hang_up(ClusterNode *node, bool cancelled)
 {
+	ClusterNode before = *node;
 	ErrorData  *error;
 	int			number;
+	NodeAnswer	answer = recognize(node, HANG_UP_MSECS, &number, &error);
 
-	if (recognize(node, HANG_UP_MSECS, &number, &error) == NODE_CANCELLED)
+	if (cancelled && answer != NODE_ANSWERED)
+		*node = before;
+	if (answer == NODE_CANCELLED)
 		ReThrowError(error);
 }
 
@@ -476,7 +482,7 @@ static NodeAnswer
 settled(NodeAnswer answer, ClusterNode *node, ErrorData *error)
 {
 	if (answer == NODE_LEFT || answer == NODE_CANCELLED)
-		hang_up(node);
+		hang_up(node, answer == NODE_CANCELLED);
 	if (answer == NODE_CANCELLED)
 		ReThrowError(error);
 	return answer == NODE_LEFT ? NODE_SILENT : answer;
@@ -513,7 +519,8 @@ node_call_ask(NodeCall *call, ClusterNode *node, ErrorData **error)
 	}
 	if (!node->recognized)
 	{
-		answer = recognize(node, cluster_nodes_patience(node), &number, error);
+		answer = recognize(node, node_timeout == 0 ? CALL_UNLIMITED : cluster_nodes_patience(node),
+						   &number, error);
 		if (answer == NODE_CANCELLED)
 			ReThrowError(*error);
 		if (answer != NODE_ANSWERED)

@@ -14,8 +14,8 @@
  * A try is a connection and the eight bytes that ask for encryption by GSSAPI.
  * A server answers them with one byte before it looks at anything else, and
  * writes nothing in its log; a pooler does so, or ends the connection, which is
- * a sign of life, too.  So there is no role and no password to it, and next to no
- * work for the server.
+ * a sign of life, too.  So there is no role and no password to it, and next to
+ * no work for the server.
  *
  * The hosts of a node are tried as libpq tries them: the next one where a
  * connection is refused, or not made in time; the first that takes the

@@ -25,12 +25,13 @@ use lib "$FindBin::RealBin/lib";
 use FairqCluster;
 use FairqNode;
 use IO::Socket::UNIX;
+use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
 my $small = "max_connections = 40\nshared_buffers = 16MB\npgfairq.max_leases = 10000\npgfairq.max_groups = 10000\n";
-my ($proxy, @nodes) = fairq_cluster(3, conf => $small, proxy => "shared_preload_libraries = 'pgfairq'\n");
+my ($proxy, @nodes) = fairq_cluster(3, conf => $small, proxy => "shared_preload_libraries = 'pgfairq'\nwal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
 my $sick = $nodes[2];
 my %stopped;
 
@@ -88,6 +89,11 @@ sub connected
 
 sql($proxy, "SELECT fairq.create_queue('q', lease => '1 h')");
 
+$proxy->backup('copy');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($proxy, 'copy', has_streaming => 1);
+$standby->start;
+
 #
 # All processes of a node are stopped
 #
@@ -131,6 +137,11 @@ is(sql($proxy, "SELECT DISTINCT node, problem FROM fairq.check_cluster()"), '3|n
 like(sql($proxy, "SELECT node FROM fairq.worker_node('q')"), qr/^[12]$/, 'worker_node leaves it out');
 is(sql($proxy, "SELECT string_agg(DISTINCT fairq.node_of_id(fairq.enqueue('q', to_jsonb(i)))::text, ' ') FROM generate_series(1, 40) i"), '1 2', 'new sessions do not go there');
 refused($proxy, "SELECT fairq.ack('$receipt')", '08006', qr/^node 3 is out of reach$/, qr/Nothing was done there/, 'what is meant for it is refused');
+ok(wait_for(sub { (error_of($standby, "SELECT fairq.ack('$receipt')"))[3] =~ /DETAIL:  Its server does not answer, and is not asked/ }),
+	'a hot standby of the proxy has a probe, too, for new sessions');
+my @error = error_of($plain, "SELECT fairq.ack('$receipt')");
+like($error[3], qr/DETAIL:  It could not be connected to within 2000 ms/, 'a session without a probe tries it once');
+like($error[2], qr/Nothing was done there/, 'and says what that means');
 {
 	my $begin = time();
 	my $session = session($proxy);
