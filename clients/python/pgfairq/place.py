@@ -125,7 +125,8 @@ class AsyncGuide(GuideBase):
         try:
             with self.watch.within(connection):
                 if self.is_proxy is None:
-                    self.is_proxy = await run_async(connection, statements.is_proxy())
+                    is_proxy: bool = await run_async(connection, statements.is_proxy())
+                    self.is_proxy = is_proxy
                 if not self.is_proxy:
                     return None
                 return self.answer(await run_async(connection, self.question(session)), connection.info)

@@ -299,7 +299,12 @@ def worker_node(queues: Sequence[str], session: Optional[str], but: Sequence[int
     """Node, connection, ready tasks, and when to ask again, in seconds."""
     return Statement(b"SELECT node, connection, ready, extract(epoch FROM ask_after)::float8"
                      b" FROM fairq.worker_node_any(%s::text[], %s::uuid, %s::int[])",
-                     (list(queues), session, list(but)), lambda rows: rows[0])
+                     (list(queues), session, list(but)), node_and_pause)
+
+
+def node_and_pause(rows: Rows) -> Tuple[int, str, int, float]:
+    number, connection, ready, pause = rows[0]
+    return number, connection, ready, pause
 
 
 def heartbeat(session: str) -> Statement[bool]:
