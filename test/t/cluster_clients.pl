@@ -33,7 +33,7 @@ my ($run, $in, $out, $kind);
 my $enqueued = 0;
 
 # Tell the program something, and wait for its answer.
-sub tell
+sub say_to
 {
 	my ($line, $answer) = @_;
 
@@ -47,7 +47,7 @@ sub enqueue
 {
 	my ($word, $number, $takes) = @_;
 
-	tell("$word $number $takes", qr/^enqueued $number$/m);
+	say_to("$word $number $takes", qr/^enqueued $number$/m);
 	$enqueued += $number;
 	return;
 }
@@ -79,7 +79,7 @@ foreach my $program (qw(sync async))
 {
 	$kind = $program;
 	$run = IPC::Run::start([ $python, @options, $kind, $proxy->connstr('postgres'), 2 ], \$in, \$out, '2>', \my $err, IPC::Run::timeout(600));
-	tell('', qr/^ready$/m);
+	say_to('', qr/^ready$/m);
 
 	enqueue('enqueue', 400, 0);
 	ok(wait_for(\&all_done), "$kind: two workers do all tasks of four nodes");
