@@ -63,10 +63,10 @@ for line in sys.stdin:
         break
     takes = float(values[1]) if word == "slow" else 0
     number = int(values[0])
-    for done in range(0, number, 50):
+    for done in range(0, number, 10):
         while True:
             try:
-                queue.enqueue_many([{"takes": takes}] * min(50, number - done), group=[f"g{n % 97}" for n in range(done, min(done + 50, number))])
+                queue.enqueue_many([{"takes": takes}] * min(10, number - done), group=[f"g{n % 97}" for n in range(done, min(done + 10, number))])
                 break
             except psycopg.OperationalError as error:   # of a node that was dead before
                 print(f"# {error}", file=sys.stderr)
