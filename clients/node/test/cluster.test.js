@@ -71,21 +71,24 @@ async function newCluster(t, count) {
   return { proxy, nodes, queue, addNode, done, allDone, start };
 }
 
-const some = (count) => Array.from({ length: count }, (_, i) => ({ data: i, group: `g${i}` }));
+/** In small batches, each of which goes to one node. */
+async function addSome(queue, count) {
+  for (let i = 0; i < count; i += 4) await queue.addMany([0, 1, 2, 3].map((n) => ({ data: i + n, group: `g${i + n}` })));
+}
 
 test('a worker at a proxy works at all nodes, also at those that are added, and leaves the drained', async (t) => {
   const { proxy, nodes, queue, addNode, done, allDone, start } = await newCluster(t, 2);
   const worker = start();
-  await queue.addMany(some(40));
+  await addSome(queue, 40);
   await until('all are done', async () => await allDone() === 40);
   assert.ok(await done(nodes[0]) > 0 && await done(nodes[1]) > 0);
   const third = await addNode(3);
-  await queue.addMany(some(60));
+  await addSome(queue, 60);
   await until('all are done', async () => await allDone() === 100);
   assert.ok(await done(third) > 0);
   await run(proxy, 'SELECT fairq.drain_node(1)');
   const sessions = async () => Number((await run(nodes[0], 'SELECT count(*) AS n FROM fairq.sessions'))[0].n);
-  await queue.addMany(some(20));
+  await addSome(queue, 20);
   await until('all are done', async () => await allDone() === 120);
   await until('the drained one is left', async () => await sessions() === 0);
   assert.deepStrictEqual([worker.seen.failed.length, worker.seen.lost.length], [0, 0]);
