@@ -6,9 +6,9 @@
  * A claim goes to one node after the other until one has tasks; so it returns
  * nothing only when no node has any.  Where every group has all nodes, any node
  * is as good to begin with; otherwise fronts.c says which.  A claim that
- * waits does so at a node for a slice of time, and then looks at the others; the
- * slices grow.  A task at a node where none waits is met when one looks.  A
- * session is of one node, and so are its claims.
+ * waits does so at a node for a slice of time, and then looks at the others;
+ * the slices grow.  A task at a node where none waits is met when one looks.
+ * A session is of one node, and so are its claims.
  *
  *-------------------------------------------------------------------------
  */

@@ -5,14 +5,14 @@
  *
  * A worker asks every so often, with its session, which says where it is.  All
  * nodes are asked who attends to its queues.  First come nodes that have ready
- * tasks and nobody; then those where most tasks are ready for each worker, if
- * that is much more than where it is; where nothing is to be done, workers are
- * dealt out evenly, so that each node has some that wait.  A node where one
- * waits needs nobody: its ready tasks are about to be taken.
+ * tasks and no worker; then those where most tasks are ready for each worker,
+ * if that is much more than where it is; where nothing is to be done, workers
+ * are dealt out evenly, so that each node has some that wait.  A node where one
+ * waits needs no other: its ready tasks are about to be taken.
  *
  * Where there are fewer workers than nodes with tasks, each that asks leaves
- * its own for one that has nobody, so all are attended by turns.  One answer in
- * ten is any node that needs somebody, for the leases of a worker that stands
+ * its own for one that has none, so all are attended by turns.  One answer in
+ * ten is any node that needs a worker, for the leases of a worker that stands
  * still look like work.
  *
  * How soon to ask again goes by the number of workers: together they ask some
@@ -33,7 +33,7 @@
 #include "common/compat.h"
 #include "cluster/routes.h"
 
-/* Of a hundred answers, how many are any node that needs somebody. */
+/* Of a hundred answers, how many are any node that needs a worker. */
 #define RANDOM_ANSWERS	10
 
 /* How many times more to do for each worker makes it worth a move. */

@@ -253,7 +253,7 @@ fairq_raise_floor(PG_FUNCTION_ARGS)
 	PG_RETURN_BOOL(raised);
 }
 
-/* How many sessions of this database have leases, but for one of that number. */
+/* How many sessions of this database have leases, without one of them. */
 static int
 working_sessions(uint32 but)
 {
