@@ -52,12 +52,14 @@
 /* And for how many times what it has cost. */
 #define COST_FACTOR		20
 
-/* How long connecting may take in milliseconds, with one host; what each other
- * host adds, of which the first may be dead; and at the first try after it took
- * too long. */
-#define CONNECT_MSECS	2000
+/* How much of the time that a call may take connecting may take; how many
+ * milliseconds each host but the last adds, which may be dead; and what the
+ * first try has after one that took too long. */
+#define CONNECT_PART(msecs)	((msecs) * 2 / 5)
 #define HOST_MSECS		4000
 #define TRIAL_MSECS		100
+
+int			cluster_nodes_timeout = 5000;
 
 static MemoryContext nodes_context = NULL;
 static ClusterNode **nodes;
@@ -227,7 +229,7 @@ cluster_nodes_closed(ClusterNode *node)
 static int
 usual_patience(const ClusterNode *node)
 {
-	return CONNECT_MSECS + (node->hosts - 1) * HOST_MSECS;
+	return CONNECT_PART(cluster_nodes_timeout) + (node->hosts - 1) * HOST_MSECS;
 }
 
 /* How many milliseconds connecting to it may take. */
@@ -253,7 +255,7 @@ cluster_nodes_lost(ClusterNode *node, int64 usecs, bool connecting)
 	node->lost_at = wall_clock_real();
 	if (connecting)
 	{
-		node->trial = node->trial == 0 ? TRIAL_MSECS : Min(2 * node->trial, usual_patience(node));
+		node->trial = node->trial == 0 ? TRIAL_MSECS : Max(Min(2 * node->trial, usual_patience(node)), TRIAL_MSECS);
 		usecs = Min(usecs, node->trial * INT64CONST(1000));
 		node->closed_until = node->lost_at + COST_FACTOR * usecs;
 	}

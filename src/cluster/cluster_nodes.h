@@ -26,6 +26,9 @@ typedef struct ClusterNode
 								 * as long as it needs */
 } ClusterNode;
 
+/* The setting pgfairq.node_timeout, in milliseconds; 0: no limit. */
+extern int	cluster_nodes_timeout;
+
 extern int	cluster_nodes(ClusterNode ***nodes);
 extern ClusterNode *cluster_nodes_find(int number);
 extern bool cluster_nodes_suspect(const ClusterNode *node);

@@ -36,6 +36,7 @@
 
 #include "common/compat.h"
 #include "common/wall_clock.h"
+#include "shmem/node_health.h"
 #include "cluster/call_limit.h"
 #include "cluster/node_call.h"
 #include "sql/arguments.h"
@@ -50,7 +51,6 @@
 #define HANG_UP_MSECS	100
 
 static bool calls_in_transaction = false;
-static int	node_timeout = 5000;
 static HTAB *functions = NULL;
 
 /* One in which the first to write was a call itself, on tables of ours. */
@@ -71,7 +71,7 @@ node_call_settings_define(void)
 	DefineCustomIntVariable("pgfairq.node_timeout",
 							"How long a node may take to answer a call, beside the time that the call itself waits.",
 							"Then the connection is closed. Administration has sixty times as long. 0: no limit.",
-							&node_timeout,
+							&cluster_nodes_timeout,
 							5000, 0, 3600 * 1000,
 							PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
@@ -382,11 +382,11 @@ execute(void *arg)
 static int64
 patience(const NodeCall *call)
 {
-	if (node_timeout == 0)
+	if (cluster_nodes_timeout == 0)
 		return CALL_UNLIMITED;
 	if (call->wait == NODE_CALL_LONG)
-		return (int64) node_timeout * LONG_FACTOR;
-	return node_timeout + call->wait / 1000;
+		return (int64) cluster_nodes_timeout * LONG_FACTOR;
+	return cluster_nodes_timeout + call->wait / 1000;
 }
 
 /* What an error says of a call that was left. */
@@ -461,7 +461,7 @@ recognize(ClusterNode *node, int64 msecs, int *number, ErrorData **error)
  * Close the connection of a call that was left: the node would go on with it.
  * PL/Proxy does so when it is to connect anew, as the next call needs anyway.
  * That there was too little time for it says nothing of a node whose call was
- * cancelled.
+ * cancelled, or whose server answers the probe.
  */
 static void
 hang_up(ClusterNode *node, bool cancelled)
@@ -471,7 +471,8 @@ hang_up(ClusterNode *node, bool cancelled)
 	int			number;
 	NodeAnswer	answer = recognize(node, HANG_UP_MSECS, &number, &error);
 
-	if (cancelled && answer != NODE_ANSWERED)
+	if (answer != NODE_ANSWERED &&
+		(cancelled || node_health_of(node->server) == NODE_HEALTH_WELL))
 		*node = before;
 	if (answer == NODE_CANCELLED)
 		ReThrowError(error);
@@ -519,7 +520,7 @@ node_call_ask(NodeCall *call, ClusterNode *node, ErrorData **error)
 	}
 	if (!node->recognized)
 	{
-		answer = recognize(node, node_timeout == 0 ? CALL_UNLIMITED : cluster_nodes_patience(node),
+		answer = recognize(node, cluster_nodes_timeout == 0 ? CALL_UNLIMITED : cluster_nodes_patience(node),
 						   &number, error);
 		if (answer == NODE_CANCELLED)
 			ReThrowError(*error);

@@ -14,7 +14,9 @@
 # - without the verdict in tick(): a claim under a session at the node waits on;
 # - without hang_up(): a claim that was cancelled takes a task at its node;
 # - without COST_FACTOR in cluster_nodes_lost(): a listener that does not answer is tried
-#   with each call.
+#   with each call;
+# - without client_connection_check_interval in at_this_node(): a backend that was left goes
+#   on with its claim.
 
 use strict;
 use warnings;
@@ -30,13 +32,13 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time);
 
-my $small = "max_connections = 40\nshared_buffers = 16MB\npgfairq.max_leases = 10000\npgfairq.max_groups = 10000\n";
-my ($proxy, @nodes) = fairq_cluster(3, conf => $small, proxy => "shared_preload_libraries = 'pgfairq'\nwal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
+my $small = "statement_timeout = 0\nmax_connections = 40\nshared_buffers = 16MB\npgfairq.max_leases = 10000\npgfairq.max_groups = 10000\n";
+my ($proxy, @nodes) = fairq_cluster(3, conf => $small, proxy => "pgfairq.node_timeout = 5s\nshared_preload_libraries = 'pgfairq'\nwal_level = replica\nmax_wal_senders = 4\nhot_standby = on\n");
 my $sick = $nodes[2];
 my %stopped;
 
 # A session finds out by itself: there is no probe here.
-my $plain = fairq_proxy('plain');
+my $plain = fairq_proxy('plain', conf => "pgfairq.node_timeout = 5s\n");
 add_node($plain, $_, $nodes[ $_ - 1 ]) for 1 .. 3;
 
 # Stop processes, and let them go on.
@@ -192,20 +194,20 @@ $_->quit for @held;
 # Only the backend of a session is stopped
 #
 my $kept = connected($proxy);
-$kept->safe("SET pgfairq.node_timeout = '1s'; SELECT fairq.extend('$receipt', '1 h')");
+$kept->safe("SELECT fairq.extend('$receipt', '1 h')");
 my $hangs = backend_of($sick, 'fairq.extend(');
 stop($hangs);
 $kept->query("SELECT fairq.extend('$receipt', '1 h')");
-like($kept->error, qr/ERROR:  node 3 is out of reach.*DETAIL:  It has not answered within 1000 ms.*HINT:  .*not known/s, 'a backend that hangs: the call ends, and is not known');
+like($kept->error, qr/ERROR:  node 3 is out of reach.*DETAIL:  It has not answered within 5000 ms.*HINT:  .*not known/s, 'a backend that hangs: the call ends, and is not known');
 is($kept->safe("SELECT fairq.extend('$receipt', '1 h') > now()"), 't', 'the next one goes by a new connection');
 is($kept->safe("SELECT DISTINCT missing FROM fairq.queue_stats"), '{}', 'and views see the node');
 go_on();
 ok($sick->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $hangs"), 'the backend ends when it goes on');
 
 # The time that a call waits is its own.
-is($kept->safe("SELECT fairq.purge('q') >= 0; SELECT count(*) FROM fairq.claim('q', wait => '2 s')"), "t\n0", 'a claim that waits longer than the limit');
+$kept->safe("SET pgfairq.node_timeout = '3s'");
 my $id = sql($sick, "SELECT fairq.enqueue('q', '1', delay => '1 h')");
-is($kept->safe("SELECT fairq.await('q', $id, '2 s')"), $kept->safe("SELECT fairq.await('q', $id, '0 s')"), 'await, too');
+is($kept->safe("SELECT fairq.await('q', $id, '6 s')"), $kept->safe("SELECT fairq.await('q', $id, '0 s')"), 'it may be longer than the limit');
 
 # A claim that is cancelled takes no task at its node afterwards.
 $own = '';
@@ -253,14 +255,11 @@ is(sql($sick, "SELECT count(*) FROM fairq.claim('q')"), 1, 'so a task that comes
 		my $session = session($at);
 
 		sql($at, "INSERT INTO fairq.node VALUES (9, 9, 'host=$directory port=5999 dbname=postgres')");
-		my $begin = time();
-		my $before = length slurp_file($tries);
 		is($session->safe("SELECT count(fairq.enqueue('q', '1')) FROM generate_series(1, 200)"), 200, "$name: beside a server that does not answer");
 		ok(wait_for(sub { $session->query("SELECT DISTINCT missing FROM fairq.queue_stats") eq '{9}' }), "$name: views say which");
+		my $before = length slurp_file($tries);
 		$session->query("SELECT DISTINCT missing FROM fairq.queue_stats") for 1 .. 50;
-		my $tried = length(slurp_file($tries)) - $before;
-		my $most = 2 + int((time() - $begin) / 2);
-		cmp_ok($tried, '<=', $most, "$name: it was tried seldom");
+		cmp_ok(length(slurp_file($tries)) - $before, '<=', 10, "$name: and try it seldom, where each of fifty could");
 		sql($at, "DELETE FROM fairq.node WHERE node = 9");
 	}
 	kill 'KILL', $child;

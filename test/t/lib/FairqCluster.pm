@@ -38,7 +38,10 @@ sub fairq_cluster
 sub fairq_proxy
 {
 	my ($name, %params) = @_;
-	my $proxy = fairq_node($name, preload => 0, %params);
+
+	# On a machine that is busy no call is to end because it takes its time.
+	my $conf = "pgfairq.node_timeout = 60s\n" . ($params{conf} // '');
+	my $proxy = fairq_node($name, preload => 0, %params, conf => $conf);
 
 	sql($proxy, 'CREATE EXTENSION pgfairq_cluster CASCADE');
 	return $proxy;
