@@ -16,7 +16,7 @@
  * still look like work.
  *
  * How soon to ask again goes by the number of workers: together they ask some
- * ten times a second, however many they are, and find a new node as soon.
+ * five times a second, however many they are, and find a new node as soon.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,9 +40,9 @@
 #define WORTH_A_MOVE	2.0
 
 /* When to ask again: so much for each worker, and at least and most. */
-#define ASK_EACH		(USECS_PER_SEC / 10)
+#define ASK_EACH		(USECS_PER_SEC / 5)
 #define ASK_LEAST		(2 * USECS_PER_SEC)
-#define ASK_MOST		(60 * USECS_PER_SEC)
+#define ASK_MOST		(120 * USECS_PER_SEC)
 
 /* Of fairq_internal.attended_node. */
 enum
