@@ -3,7 +3,6 @@
 require "logger"
 require "socket"
 require "active_job/fairq/crew"
-require "active_job/fairq/guide"
 require "active_job/fairq/session"
 
 module ActiveJob
