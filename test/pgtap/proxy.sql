@@ -48,7 +48,7 @@ INSERT INTO everybodys SELECT p.name || c.relation, 'view ' || c.relation FROM (
     WHERE c.relation <> 'nodes';
 INSERT INTO everybodys VALUES ('reports_of_nodes', 'view nodes'), ('node_report', 'view nodes'), ('at_node_report', 'view nodes'),
     ('at_this_node', 'asked before the first call'), ('at_wait_ready', 'a claim that waits'), ('at_tasks_here', 'an enqueue with predecessors'),
-    ('at_front', 'a claim'), ('at_raise_floor', 'a claim');
+    ('at_front', 'a claim'), ('at_raise_floor', 'a claim'), ('attended_node', 'worker_node'), ('at_attendance', 'worker_node');
 SELECT set_eq('SELECT proname::text FROM internal WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', 'SELECT name FROM everybodys',
     'of the others everybody may call what is on the list, and nothing else');
 SELECT is_empty('SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE pronamespace IN (''fairq''::regnamespace, ''fairq_internal''::regnamespace)
