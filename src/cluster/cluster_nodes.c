@@ -255,7 +255,7 @@ cluster_nodes_lost(ClusterNode *node, int64 usecs, bool connecting)
 	node->lost_at = wall_clock_real();
 	if (connecting)
 	{
-		node->trial = node->trial == 0 ? TRIAL_MSECS : Max(Min(2 * node->trial, usual_patience(node)), TRIAL_MSECS);
+		node->trial = Max(Min(2 * node->trial, usual_patience(node)), TRIAL_MSECS);
 		usecs = Min(usecs, node->trial * INT64CONST(1000));
 		node->closed_until = node->lost_at + COST_FACTOR * usecs;
 	}

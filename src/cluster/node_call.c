@@ -520,8 +520,10 @@ node_call_ask(NodeCall *call, ClusterNode *node, ErrorData **error)
 	}
 	if (!node->recognized)
 	{
-		answer = recognize(node, cluster_nodes_timeout == 0 ? CALL_UNLIMITED : cluster_nodes_patience(node),
-						   &number, error);
+		int64		msecs = cluster_nodes_timeout == 0 ? CALL_UNLIMITED :
+			cluster_nodes_patience(node);
+
+		answer = recognize(node, msecs, &number, error);
 		if (answer == NODE_CANCELLED)
 			ReThrowError(*error);
 		if (answer != NODE_ANSWERED)
