@@ -3,9 +3,8 @@
 # that is drained is left, one that is killed is left and come back to; handlers write at
 # the node of their task, in its transaction. No task is done twice, or fails.
 #
-# Seen to fail: in place.py with Guide.ask() that returns the first node for ever; without
-# unreached(), where the program stands still while the node is away; with a session that is
-# closed before its handlers have ended, where attempts are 2.
+# Seen to fail: in worker.py with a session that is closed when its node is left, before
+# its handlers have ended, where attempts are 1 to 4.
 
 use strict;
 use warnings;

@@ -1,10 +1,5 @@
 'use strict';
 // A worker that is given a proxy of a cluster: here a database beside those of its nodes.
-// Seen to fail, each with its guard removed:
-// - "at all nodes", "added", "drained": Guide.ask() answers what it answered first
-// - "while its handlers run": connectAndClaim() closes the session that it leaves
-// - "cannot be reached": unreached() does nothing
-// - the parts of connection strings: keywords() takes no quotes; configsAt() lets the own host stand
 
 const test = require('node:test');
 const assert = require('node:assert');

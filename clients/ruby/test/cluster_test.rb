@@ -3,9 +3,6 @@
 require "helper"
 
 # A worker that is given a proxy of a cluster: here a database beside those of its nodes.
-# Seen to fail: with a Guide that always answers the first node, "works at all nodes"; with
-# a session that is closed when its node is left, "while its jobs run"; without
-# refuse_records, "Active Record".
 class ClusterTest < FairqTest
   NODES = 3
 

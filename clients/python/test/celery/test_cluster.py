@@ -1,7 +1,4 @@
 """A worker whose broker is a proxy of a cluster: here a database beside those of its nodes.
-
-Seen to fail: all nodes, and the new one, with Nodes.place() that stays where it is; the long task with
-a session that is closed when its node is left; the control with the session's database for LISTEN.
 """
 
 import os
