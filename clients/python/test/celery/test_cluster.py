@@ -1,5 +1,4 @@
-"""A worker whose broker is a proxy of a cluster: here a database beside those of its nodes.
-"""
+"""A worker whose broker is a proxy of a cluster: here a database beside those of its nodes."""
 
 import os
 
