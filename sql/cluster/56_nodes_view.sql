@@ -52,11 +52,29 @@ CREATE VIEW fairq.nodes AS
 SELECT node, state, reachable, version, ready, leased, waiting, sessions, connections, standbys, standby_lag, problem FROM fairq_internal.reports_of_nodes();
 GRANT SELECT ON fairq.nodes TO PUBLIC;
 
--- The node that a worker is to connect to: the one with the fewest connections of those
--- that are there, and not one that is drained if there is another. Connections are in the
--- options of the server, which everyone may read; they have no passwords.
-CREATE FUNCTION fairq.worker_node(queue text)
-RETURNS TABLE (node int, connection text) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+-- The node that a worker is to be at, as route_worker.c says.
+CREATE FUNCTION fairq_internal.attended_node(queues text[], session uuid, but int[], OUT node int, OUT ready bigint, OUT ask_after interval)
+LANGUAGE C VOLATILE PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'fairq_cluster_attended_node';
+
+CREATE FUNCTION fairq_internal.at_attendance(int, text[], uuid, OUT ready bigint, OUT waiting int, OUT working int)
+RETURNS SETOF record LANGUAGE plproxy VOLATILE
+AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT ready, waiting, working FROM fairq_internal.attendance($2, $3); $$;
+
+-- Connections are in the options of the server, which everyone may read; they have no
+-- passwords.
+CREATE FUNCTION fairq.worker_node_any(queues text[], session uuid DEFAULT NULL, but int[] DEFAULT NULL)
+RETURNS TABLE (node int, connection text, ready bigint, ask_after interval) LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT a.node, substr(o.option, strpos(o.option, '=') + 1), a.ready, a.ask_after
+    FROM fairq_internal.attended_node(worker_node_any.queues, worker_node_any.session, worker_node_any.but) a
+    JOIN fairq.node n ON n.node = a.node, pg_foreign_server s, unnest(s.srvoptions) o (option)
+    WHERE s.srvname = 'pgfairq' AND split_part(o.option, '=', 1) = 'p' || n.place
+$$;
+
+CREATE FUNCTION fairq.worker_node(queue text, session uuid DEFAULT NULL, but int[] DEFAULT NULL)
+RETURNS TABLE (node int, connection text, ready bigint, ask_after interval) LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
@@ -65,20 +83,6 @@ BEGIN
         RAISE EXCEPTION 'argument "queue" must not be null'
             USING ERRCODE = 'invalid_parameter_value', HINT = 'Give the name of a queue.';
     END IF;
-    PERFORM FROM fairq.queues q WHERE q.queue = worker_node.queue;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'queue "%" does not exist', worker_node.queue
-            USING ERRCODE = 'undefined_object', HINT = 'The view fairq.queues has those that there are.';
-    END IF;
-    SELECT r.node INTO node FROM fairq_internal.reports_of_nodes() r WHERE r.reachable AND r.problem IS NULL
-        ORDER BY r.state, r.connections, random() LIMIT 1;
-    IF node IS NULL THEN
-        RAISE EXCEPTION 'no node is in reach'
-            USING ERRCODE = 'connection_failure', HINT = 'Try again; the view fairq.nodes says what is wrong.';
-    END IF;
-    SELECT substr(o.option, strpos(o.option, '=') + 1) INTO connection
-        FROM pg_foreign_server s, unnest(s.srvoptions) o (option), fairq.node n
-        WHERE s.srvname = 'pgfairq' AND n.node = worker_node.node AND split_part(o.option, '=', 1) = 'p' || n.place;
-    RETURN NEXT;
+    RETURN QUERY SELECT * FROM fairq.worker_node_any(ARRAY[worker_node.queue], worker_node.session, worker_node.but);
 END
 $$;

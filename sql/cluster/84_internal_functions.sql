@@ -10,7 +10,7 @@ BEGIN
         SELECT p.oid FROM pg_catalog.pg_proc p
         WHERE p.pronamespace = 'fairq_internal'::regnamespace
         AND (p.proname ~ '^(address_|rows_of_|at_rows_of_)'
-            OR p.proname = ANY ('{reports_of_nodes,node_report,at_node_report,at_this_node,at_wait_ready,at_tasks_here,at_front,at_raise_floor}')
+            OR p.proname = ANY ('{reports_of_nodes,node_report,at_node_report,at_this_node,at_wait_ready,at_tasks_here,at_front,at_raise_floor,attended_node,at_attendance}')
             OR EXISTS (SELECT FROM pg_catalog.pg_proc a
                 WHERE a.pronamespace = 'fairq'::regnamespace AND p.proname = 'at_' || a.proname))
     LOOP

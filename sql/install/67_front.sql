@@ -18,3 +18,8 @@ AS 'MODULE_PATHNAME', 'fairq_raise_floor';
 CREATE FUNCTION fairq_internal.wait_ready(queues text[], timeout interval DEFAULT '1 s')
 RETURNS boolean LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_wait_ready';
+
+-- What a proxy asks that sends workers to nodes.
+CREATE FUNCTION fairq_internal.attendance(queues text[], session uuid, OUT ready bigint, OUT waiting int, OUT working int)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1
+AS 'MODULE_PATHNAME', 'fairq_attendance';

@@ -33,7 +33,8 @@ COMMENT ON FUNCTION fairq.node_of_receipt IS 'The number of the node that a leas
 COMMENT ON FUNCTION fairq.node_of_session IS 'The number of the node that a session is of; null if it is no session.';
 COMMENT ON FUNCTION fairq.front IS 'Return how far a queue has got in virtual time: its next task and its floor, for each class with ready tasks.';
 COMMENT ON FUNCTION fairq.raise_floor IS 'Raise the virtual time at which groups without tasks start in a class, up to its first ready task; return whether it was lower.';
-COMMENT ON FUNCTION fairq_internal.wait_ready IS 'Wait, for a second at most, until something may be claimable in any of the queues; return whether it may.';
+COMMENT ON FUNCTION fairq_internal.attendance IS 'How many tasks of some queues are ready, how many sessions wait for tasks, and how many work on some, without that of the worker who asks.';
+COMMENT ON FUNCTION fairq_internal.wait_ready IS 'Wait, for five seconds at most, until something may be claimable in any of the queues; return whether it may.';
 
 -- ---------------------------------------------------------------------------
 -- Producing

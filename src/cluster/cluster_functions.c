@@ -98,5 +98,8 @@ ROUTED(place_schedule, route_place_schedule);
 ROUTED(wait, route_wait);
 ROUTED(wait_any, route_wait_any);
 
+/* To all nodes, of which one is chosen. */
+ROUTED(attended_node, route_worker_node);
+
 /* To none. */
 ROUTED(my_buckets, route_my_buckets);

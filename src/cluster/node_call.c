@@ -512,9 +512,12 @@ closed_error(const ClusterNode *node)
 	return error;
 }
 
-/* Once it is known that the node is the one that is meant. */
-static NodeAnswer
-ask_recognized(NodeCall *call, ClusterNode *node, ErrorData **error)
+/*
+ * Make the call at a node, once it is known that it is the one that is meant.
+ * *error is what to raise if it has not answered, or has refused.
+ */
+NodeAnswer
+node_call_ask(NodeCall *call, ClusterNode *node, ErrorData **error)
 {
 	NodeAnswer	answer;
 	int			number = node->number;
@@ -555,7 +558,7 @@ ask_recognized(NodeCall *call, ClusterNode *node, ErrorData **error)
 NodeAnswer
 node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error)
 {
-	NodeAnswer	answer = ask_recognized(call, node, error);
+	NodeAnswer	answer = node_call_ask(call, node, error);
 
 	if (answer == NODE_REFUSED)
 		ReThrowError(*error);
@@ -582,7 +585,7 @@ bool
 node_call_quietly(NodeCall *call, ClusterNode *node)
 {
 	ErrorData  *error;
-	NodeAnswer	answer = ask_recognized(call, node, &error);
+	NodeAnswer	answer = node_call_ask(call, node, &error);
 
 	if (answer == NODE_REFUSED && error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		ReThrowError(error);

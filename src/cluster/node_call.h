@@ -60,6 +60,7 @@ extern void node_call_begin(FunctionCallInfo fcinfo, NodeCall *call);
 extern void node_call_begin_at(FunctionCallInfo fcinfo, NodeCall *call);
 extern void node_call_other(NodeCall *call, const char *name, int arguments);
 extern void node_call_set(NodeCall *call, int number, Datum value, bool isnull);
+extern NodeAnswer node_call_ask(NodeCall *call, ClusterNode *node, ErrorData **error);
 extern NodeAnswer node_call_try(NodeCall *call, ClusterNode *node, ErrorData **error);
 extern NodeAnswer node_call_look(NodeCall *call, ClusterNode *node, ErrorData **error);
 extern bool node_call_quietly(NodeCall *call, ClusterNode *node);

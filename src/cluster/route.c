@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/htup_details.h"
+#include "common/pg_prng.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "storage/latch.h"
@@ -20,6 +21,10 @@
 #include "common/wall_clock.h"
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
+
+/* How long to wait at a node before the others are looked at, in the mean. */
+#define SLICE_FIRST		(250 * INT64CONST(1000))
+#define SLICE_LAST		(4 * USECS_PER_SEC)
 
 /*
  * A call begins.  A call that writes is refused where its effect would not go
@@ -203,6 +208,19 @@ route_waits(const Interval *interval)
 	if (usecs < 0 || usecs > 3650.0 * USECS_PER_DAY)
 		return -1;
 	return wall_clock_usecs(interval);
+}
+
+/*
+ * How long a call that has waited for so long waits at a node before it looks
+ * at the others.  That grows, so that who waits for long does not ask all nodes
+ * all the time; and it is not the same for all who wait.
+ */
+int64
+route_slice(int64 waited)
+{
+	int64		slice = Min(Max(waited / 2, SLICE_FIRST), SLICE_LAST);
+
+	return slice * 3 / 4 + (int64) pg_prng_uint64_range(&pg_global_prng_state, 0, slice / 2);
 }
 
 /*

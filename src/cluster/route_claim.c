@@ -6,9 +6,9 @@
  * A claim goes to one node after the other until one has tasks; so it returns
  * nothing only when no node has any.  Where every group has all nodes, a
  * session begins at each in turn; otherwise fronts.c says which.  A claim that
- * waits does so at a node for a slice of time, and then looks at the others:
- * with as many claimers as nodes, each node has one that waits there, and a
- * task is met at once.  A session is of one node, and so are its claims.
+ * waits does so at a node for a slice of time, and then looks at the others;
+ * the slices grow.  A task at a node where none waits is met when one looks.
+ * A session is of one node, and so are its claims.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,9 +25,6 @@
 #include "cluster/fronts.h"
 #include "cluster/routes.h"
 #include "cluster/spread.h"
-
-/* How long a claim waits at a node before it looks at the others. */
-#define SLICE			(250 * INT64CONST(1000))
 
 /* A claim, as all its functions have it. */
 typedef struct Claim
@@ -135,11 +132,12 @@ claim_anywhere(Claim *claim)
 static bool
 claim_until(Claim *claim, int64 wait)
 {
-	TimestampTz deadline = GetCurrentTimestamp() + wait;
+	TimestampTz begun = GetCurrentTimestamp();
 
 	while (!claim_anywhere(claim))
 	{
-		int64		rest = Min(deadline - GetCurrentTimestamp(), SLICE);
+		int64		waited = GetCurrentTimestamp() - begun;
+		int64		rest = Min(wait - waited, route_slice(waited));
 		int			answers = claim->answers;
 
 		if (rest <= 0)

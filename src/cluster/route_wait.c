@@ -5,8 +5,7 @@
  *
  * PL/Proxy carries no procedures, so at the nodes there is a function that
  * waits for a slice of time.  We wait at one node for a slice, look at all
- * others, and so on: with as many callers as nodes, each node has one that
- * waits there, and what becomes ready is seen at once; else within a slice.
+ * others, and so on; the slices grow.
  *
  * Our own transaction ends with each slice, so that no snapshot is held for
  * longer, here or at a node.
@@ -27,9 +26,6 @@
 #include "common/wall_clock.h"
 #include "cluster/routes.h"
 #include "sql/arguments.h"
-
-/* How long to wait at a node before the others are looked at. */
-#define SLICE			(250 * INT64CONST(1000))
 
 /* How long to wait if nothing else is said. */
 #define WAIT_DEFAULT	(30 * USECS_PER_SEC)
@@ -101,6 +97,7 @@ wait_at_nodes(ArrayType *queues, int64 deadline)
 	NodeCall	call;
 	MemoryContext outer;
 	MemoryContext look;
+	int64		begun = wall_clock_real();
 	bool		ready;
 
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
@@ -117,13 +114,13 @@ wait_at_nodes(ArrayType *queues, int64 deadline)
 
 		MemoryContextSwitchTo(look);
 		ready = ready_anywhere(&call, &node);
-		rest = deadline - wall_clock_real();
+		rest = Min(deadline - wall_clock_real(), route_slice(wall_clock_real() - begun));
 		if (!ready && rest > 0)
 		{
-			ready = ready_at(&call, node, Min(rest, SLICE), &error);
+			ready = ready_at(&call, node, rest, &error);
 			CHECK_FOR_INTERRUPTS();
 			if (error != NULL)
-				route_rest(Min(rest, SLICE));
+				route_rest(rest);
 		}
 		MemoryContextSwitchTo(outer);
 		MemoryContextReset(look);

@@ -28,6 +28,7 @@ extern int	route_node_of_uuid(const pg_uuid_t *uuid);
 extern char *route_name_nodes(List *numbers);
 extern void route_warn_missing(List *numbers);
 extern int64 route_waits(const Interval *interval);
+extern int64 route_slice(int64 waited);
 extern void route_rest(int64 usecs);
 extern void route_unsupported(FunctionCallInfo fcinfo, const char *why, const char *hint);
 
@@ -72,6 +73,9 @@ extern Datum route_my_buckets(FunctionCallInfo fcinfo);
 /* route_wait.c */
 extern Datum route_wait(FunctionCallInfo fcinfo);
 extern Datum route_wait_any(FunctionCallInfo fcinfo);
+
+/* route_worker.c */
+extern Datum route_worker_node(FunctionCallInfo fcinfo);
 
 /* route_schedule.c */
 extern Datum route_schedule(FunctionCallInfo fcinfo);

@@ -70,7 +70,7 @@
 #define WAIT_DEFAULT	(30 * USECS_PER_SEC)
 
 /* And how long fairq_internal.wait_ready does at most. */
-#define MAX_WAIT_READY	USECS_PER_SEC
+#define MAX_WAIT_READY	(5 * USECS_PER_SEC)
 
 /*
  * How soon to look again while a queue has suspects: a claim may have one that

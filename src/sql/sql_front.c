@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * sql_front.c
- *	  How far a queue has got in virtual time, and that it goes on from there.
+ *	  How far a queue has got in virtual time, that it goes on from there, and
+ *	  who attends to it.
  *
  * For whoever spreads the groups of one queue over several servers: claims go
  * to the server whose next task has the lowest start tag, and the floor of one
@@ -28,14 +29,19 @@
 
 #include "access/relation.h"
 #include "funcapi.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/timestamp.h"
+#include "utils/uuid.h"
 
 #include "common/address.h"
 #include "common/virtual_time.h"
+#include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/queue_order.h"
 #include "shmem/replenish.h"
+#include "shmem/sessions.h"
 #include "shmem/waiter_seats.h"
 #include "sql/arguments.h"
 #include "sql/result_rows.h"
@@ -45,6 +51,7 @@
 
 PG_FUNCTION_INFO_V1(fairq_front);
 PG_FUNCTION_INFO_V1(fairq_raise_floor);
+PG_FUNCTION_INFO_V1(fairq_attendance);
 
 /* Columns of fairq.class_front. */
 enum
@@ -244,4 +251,71 @@ fairq_raise_floor(PG_FUNCTION_ARGS)
 	}
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_BOOL(raised);
+}
+
+/* How many sessions of this database have leases, without one of them. */
+static int
+working_sessions(uint32 but)
+{
+	SessionInfo *sessions;
+	TimestampTz now = GetCurrentTimestamp();
+	int			n = sessions_list(&sessions);
+	int			working = 0;
+
+	for (int i = 0; i < n; i++)
+		working += (sessions[i].database == MyDatabaseId && sessions[i].leases > 0 &&
+					sessions[i].deadline > now && sessions[i].ref.number != but);
+	return working;
+}
+
+/*
+ * fairq_internal.attendance(queues, session): how many tasks are ready, how
+ * many wait for tasks, and how many work on some.  The session is that of the
+ * worker who asks, who is none of them.
+ *
+ * Leases are not looked at one by one.  So a session that works on other queues
+ * may be counted, but not more of them than these queues have leases.
+ */
+Datum
+fairq_attendance(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SessionInfo asker = {.ref.number = NO_SESSION};
+	text	  **queues;
+	int64		ready = 0;
+	int			waiting = 0;
+	int			leased = 0;
+	int			working = 0;
+	int			n;
+	Datum		values[3];
+	bool		nulls[3] = {false};
+
+	arguments_begin(fcinfo);
+	n = arguments_queues(fcinfo, &queues);
+	if (!PG_ARGISNULL(1) && !sessions_find(PG_GETARG_UUID_P(1), &asker))
+		asker.leases = 0;
+	for (int i = 0; i < n; i++)
+	{
+		Relation	rel;
+		QueueInfo  *info = queue_open(queues[i], AccessShareLock, ACL_SELECT, &rel);
+		int			number = queue_state_number(info->state);
+		int			of_overflow;
+
+		if (!info->paused)
+			recovery_classes(rel, info);
+		for (int class = 0; class < info->state->classes && !info->paused; class++)
+			ready += look_at_class(rel, info, class).ready;
+		waiting = Max(waiting, (int) waiter_seats_count(waiter_seats_list(number)));
+		leased += leases_count(number, &of_overflow);
+		relation_close(rel, AccessShareLock);
+	}
+	leased -= asker.leases;
+	if (leased > 0)
+		working = Min(Max(working_sessions(asker.ref.number), 1), leased);
+	InitMaterializedSRF(fcinfo, 0);
+	values[0] = Int64GetDatum(ready);
+	values[1] = Int32GetDatum(waiting);
+	values[2] = Int32GetDatum(working);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+	return (Datum) 0;
 }

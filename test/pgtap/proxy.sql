@@ -30,7 +30,7 @@ SELECT throws_ok('CREATE EXTENSION pgfairq', '55000', 'a database that has the e
 CREATE TEMP TABLE not_at_proxy (name text);
 INSERT INTO not_at_proxy VALUES ('set_node'), ('this_node'), ('front'), ('raise_floor');
 CREATE TEMP TABLE only_at_proxy (name text);
-INSERT INTO only_at_proxy SELECT unnest('{add_node,drain_node,undrain_node,drop_node,move_tasks,set_spread,reset_spread,check_cluster,worker_node,nodes_of_group}'::text[]);
+INSERT INTO only_at_proxy SELECT unnest('{add_node,drain_node,undrain_node,drop_node,move_tasks,set_spread,reset_spread,check_cluster,worker_node,worker_node_any,nodes_of_group}'::text[]);
 SELECT set_eq('SELECT name FROM there_functions EXCEPT SELECT name FROM only_at_proxy', 'SELECT name FROM node_functions EXCEPT SELECT name FROM not_at_proxy',
     'the functions: those of a node, and what administers nodes');
 SELECT results_eq('SELECT * FROM there_functions WHERE name NOT IN (SELECT name FROM only_at_proxy) ORDER BY name',
@@ -48,7 +48,7 @@ INSERT INTO everybodys SELECT p.name || c.relation, 'view ' || c.relation FROM (
     WHERE c.relation <> 'nodes';
 INSERT INTO everybodys VALUES ('reports_of_nodes', 'view nodes'), ('node_report', 'view nodes'), ('at_node_report', 'view nodes'),
     ('at_this_node', 'asked before the first call'), ('at_wait_ready', 'a claim that waits'), ('at_tasks_here', 'an enqueue with predecessors'),
-    ('at_front', 'a claim'), ('at_raise_floor', 'a claim');
+    ('at_front', 'a claim'), ('at_raise_floor', 'a claim'), ('attended_node', 'worker_node'), ('at_attendance', 'worker_node');
 SELECT set_eq('SELECT proname::text FROM internal WHERE has_function_privilege(''public'', oid, ''EXECUTE'')', 'SELECT name FROM everybodys',
     'of the others everybody may call what is on the list, and nothing else');
 SELECT is_empty('SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang WHERE pronamespace IN (''fairq''::regnamespace, ''fairq_internal''::regnamespace)

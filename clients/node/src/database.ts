@@ -91,8 +91,8 @@ export class Database {
     if (this.own) this.pool.on('error', this.ignore);
   }
 
-  ask(statement: Statement, values: unknown[], client: Queryable = this.pool): Promise<Row[]> {
-    return ask(client, statement, values, this.prepare);
+  ask(statement: Statement, values: unknown[], client: Queryable = this.pool, timeout?: number): Promise<Row[]> {
+    return ask(client, statement, values, this.prepare, timeout);
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
-import { Statement, Database, ask } from './database';
+import { Statement, ask } from './database';
 import { FairqError, LeaseLost, Snooze, Unrecoverable } from './errors';
+import { Place } from './place';
 import { Held, Session } from './session';
 import { Task } from './task';
 import { Transaction } from './transaction';
@@ -35,23 +36,23 @@ export class Run<Data> implements Held, TaskContext {
   readonly session: Session;
   /** `settling`: the handler has ended. `over`: settled, or lost. */
   state: 'running' | 'settling' | 'over' = 'running';
-  private readonly database: Database;
+  readonly place: Place;
   private readonly onLost: (run: Run<Data>, reason: Error) => void;
   private transaction: Transaction | undefined;
   private controller: AbortController | undefined;
 
-  constructor(task: Task<Data>, receipt: string, session: Session, database: Database,
+  constructor(task: Task<Data>, receipt: string, session: Session, place: Place,
     onLost: (run: Run<Data>, reason: Error) => void) {
     this.task = task;
     this.receipt = receipt;
     this.session = session;
-    this.database = database;
+    this.place = place;
     this.onLost = onLost;
     session.held.add(this);
   }
 
   get tx(): Transaction {
-    this.transaction ??= new Transaction(this.database.pool, this.database.prepare);
+    this.transaction ??= new Transaction(this.place.database.pool, this.place.database.prepare);
     return this.transaction;
   }
 
@@ -84,7 +85,7 @@ export class Run<Data> implements Held, TaskContext {
   get extend(): (lease?: Duration) => Promise<Date> {
     return async (lease) => {
       this.mustRun('extend()');
-      const [[until]] = await this.database.ask(EXTEND, [this.receipt, durationText('the lease of extend()', lease)]);
+      const [[until]] = await this.place.database.ask(EXTEND, [this.receipt, durationText('the lease of extend()', lease)]);
       if (until === null) {
         this.lose(new LeaseLost(`the lease of ${String(this.task)} is lost`));
         throw this.lostBecause;
@@ -96,7 +97,7 @@ export class Run<Data> implements Held, TaskContext {
   get progress(): (value: unknown) => Promise<void> {
     return async (value) => {
       this.mustRun('progress()');
-      await ask(this.database.pool, PROGRESS, [this.receipt, jsonText('the value of progress()', value)], false);
+      await ask(this.place.database.pool, PROGRESS, [this.receipt, jsonText('the value of progress()', value)], false);
     };
   }
 

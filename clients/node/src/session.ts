@@ -1,10 +1,9 @@
 import * as pg from 'pg';
 import { DirectConnection, PoolLike, Row, Statement, ask } from './database';
-import { LeaseLost, hopeless } from './errors';
+import { LeaseLost } from './errors';
 import { arrayText } from './values';
 
-const OPEN = new Statement(`SELECT fairq.open_session($1, $2, bound => true),
-  EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pgfairq_cluster')`);
+const OPEN = new Statement('SELECT fairq.open_session($1, $2, bound => true)');
 const BEAT = new Statement('SELECT fairq.heartbeat($1)');
 const STILL_OURS = new Statement('SELECT fairq.extend_many($1)');
 const CLOSE = new Statement('SELECT fairq.close_session($1)');
@@ -61,12 +60,7 @@ export class Session {
     try {
       const opened = performance.now();
       const rows = await ask(connection.client, OPEN, [settings.name, `${settings.ttl} ms`], false);
-      const [id, isProxy] = rows[0];
-      if (isProxy === 't') { // a session is of one node: the tasks of the others would wait forever
-        throw hopeless('0A000', 'this database is a proxy of a cluster, and a worker works at a node: give it the connection that ' +
-          "SELECT connection FROM fairq.worker_node('queue') says, and run one at each node or more");
-      }
-      return new Session(String(id), connection, settings.ttl, opened);
+      return new Session(String(rows[0][0]), connection, settings.ttl, opened);
     } catch (error) {
       await connection.end();
       throw error;

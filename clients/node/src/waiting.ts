@@ -10,8 +10,10 @@ export function sleep(millis: number, until?: Promise<unknown>): Promise<void> {
 export class Backoff {
   private tries = 0;
 
+  constructor(private readonly first = 50, private readonly most = 10_000) {}
+
   next(): number {
-    const longest = Math.min(10_000, 50 * 2 ** this.tries++);
+    const longest = Math.min(this.most, this.first * 2 ** this.tries++);
     return longest * (0.5 + Math.random() / 2);
   }
 

@@ -7,6 +7,7 @@ import {
   ErrorClass, FairqError, LeaseLost, RetryLater, Snooze, Unrecoverable, WorkerClosed, errorClasses, errorText, hopeless, isConnectionError,
   isHopeless,
 } from './errors';
+import { Guide, Node, Place } from './place';
 import { Run, TaskContext } from './run';
 import { Session } from './session';
 import { Settler, Verdict } from './settler';
@@ -77,8 +78,8 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   readonly queues: readonly string[];
   readonly name: string;
   private readonly handler: Handler<Data, Result>;
-  private readonly database: Database;
-  private readonly settler: Settler;
+  private readonly home: Place;
+  private readonly guide: Guide;
   private readonly concurrency: number;
   private readonly prefetch: number;
   private readonly ttl: number;
@@ -93,6 +94,9 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private settings = new Map<string, Settings>();
   private settingsAt = 0;
   private ahead: (Claimed & { at: number })[] = [];
+  /** Where the worker claims; others are left when their tasks are settled. */
+  private place: Place;
+  private readonly left = new Set<Promise<void>>();
   private session: Session | undefined;
   private running: Promise<void> | undefined;
   private closing = false;
@@ -118,9 +122,9 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     this.giveUpOn = errorClasses('giveUpOn', options.giveUpOn ?? []);
     this.direct = options.direct;
     this.name = (options.name ?? `${hostname().slice(0, 40)} ${process.pid}`).replaceAll('\0', '');
-    this.database = new Database(connection, options.prepare ?? options.direct === undefined);
-    this.settler = new Settler(this.database.pool, this.database.prepare, Math.max(this.ttl, 5000),
-      (error) => this.report(error));
+    this.home = this.placeOf(new Database(connection, options.prepare ?? options.direct === undefined), undefined);
+    this.place = this.home;
+    this.guide = new Guide(this.home.database, this.queues);
     this.closed = new Promise((resolve) => { this.startClosing = resolve; });
     this.hurried = new Promise((resolve) => { this.hurry = resolve; });
   }
@@ -142,7 +146,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     const hurry = setTimeout(this.hurry, timeout);
     try {
       await this.running?.catch(() => {}); // whoever called run() is told
-      if (!this.running) await this.database.close();
+      if (!this.running) await this.home.database.close();
     } finally {
       clearTimeout(hurry);
     }
@@ -152,7 +156,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
 
   private async serve(): Promise<void> {
     const onPoolError = (error: Error): void => this.report(error);
-    const { pool } = this.database;
+    const { pool } = this.home.database;
     pool.on('error', onPoolError);
     const chores = setInterval(() => this.doChores(), PATIENCE);
     try {
@@ -161,26 +165,36 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
       clearInterval(chores);
       await this.shutDown();
       pool.removeListener('error', onPoolError);
-      await this.database.close();
+      await Promise.all(this.left);
+      await this.home.database.close();
     }
   }
 
   private async connectAndClaim(): Promise<void> {
     const backoff = new Backoff();
     let first = true;
+    let node: Node | undefined; // to go to
     while (!this.closing) {
       let session: Session, claims: Claims;
       try {
-        ({ session, claims } = await this.connect());
+        node ??= await this.guide.ask();
+        ({ session, claims } = await this.connect(node));
       } catch (error) {
-        if (first && isHopeless(error)) throw error;
+        if (first && !node && isHopeless(error)) throw error;
+        if (node) this.guide.unreached(node);
+        node = undefined;
         this.report(error);
         await sleep(backoff.next(), this.closed);
         continue;
       }
       first = false;
       backoff.reset();
-      await this.claimUnder(session, claims).catch((error) => this.closing || this.report(error));
+      const at = node;
+      node = await this.claimUnder(session, claims).catch((error) => {
+        if (at) this.guide.unreached(at);
+        if (!this.closing) this.report(error);
+        return undefined;
+      });
       // What the last answer may have granted, and nobody has seen, is given back with the session.
       if (!this.closing) session.retire();
       if (!session.alive) this.ahead = [];
@@ -188,30 +202,52 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     }
   }
 
-  private async connect(): Promise<{ session: Session; claims: Claims }> {
+  private async connect(node: Node | undefined): Promise<{ session: Session; claims: Claims }> {
     this.giveBackAhead();
-    const session = await Session.open(this.database.pool, { name: this.name.slice(0, 63), ttl: this.ttl, direct: this.direct });
+    const place = node ? this.placeOf(await this.guide.open(node), node) : this.home;
+    const direct = node ? undefined : this.direct;
+    const { pool } = place.database;
+    let session: Session | undefined;
     let claims: Claims;
     try {
-      await this.readSettings();
-      claims = await Claims.open(this.database.pool, this.direct, this.ttl, [...this.queues], this.rotate);
+      session = await Session.open(pool, { name: this.name.slice(0, 63), ttl: this.ttl, direct });
+      await this.readSettings(place);
+      claims = await Claims.open(pool, direct, this.ttl, [...this.queues], this.rotate, node !== undefined);
     } catch (error) {
-      await session.close();
+      await session?.close();
+      if (node) await place.database.close();
       throw error;
     }
     const { connection } = claims;
+    this.place = place;
     this.session = session;
     this.sessions.add(session);
+    const over = session;
     void session.over.then((reason) => {
-      this.sessions.delete(session);
+      this.sessions.delete(over);
       connection.destroy();
       this.bell.ring();
       if (reason) this.report(reason);
+      if (node) this.leave(place);
     });
     return { session, claims };
   }
 
-  private async claimUnder(session: Session, claims: Claims): Promise<void> {
+  private placeOf(database: Database, node: Node | undefined): Place {
+    const settler = new Settler(database.pool, database.prepare, Math.max(this.ttl, 5000), (error) => this.report(error));
+    return { node, database, settler };
+  }
+
+  /** Its session is over: what is under way there ends, and then its connections. */
+  private leave(place: Place): void {
+    const leaving = place.settler.idle().then(() => place.database.close()).catch((error) => this.report(error));
+    this.left.add(leaving);
+    void leaving.then(() => this.left.delete(leaving));
+  }
+
+  /** Until the worker or the session ends; or until it is another node's turn, which is returned. */
+  private async claimUnder(session: Session, claims: Claims): Promise<Node | undefined> {
+    const { node } = this.place;
     const stopWaiting = this.closed.then(async () => {
       while (!claims.connection.closed && this.claiming) { // a cancel may come between two statements
         await claims.cancel(session);
@@ -225,29 +261,36 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
         await this.bell.heard();
         continue;
       }
+      if (this.guide.dueIn() === 0) {
+        // Whoever stays at a node needs no proxy.
+        const following = await this.guide.ask(session.id).catch((error) => void this.report(error));
+        if (following && following.number !== node?.number) return following;
+      }
       const free = this.runs.size < this.concurrency;
       try {
         this.claiming = true;
-        const claimed = await claims.claim(session, most, free);
+        const claimed = await claims.claim(session, most, free, this.guide.dueIn());
+        this.guide.found(node, claimed.length);
         this.claimBackoff.reset();
         this.short = !free && claimed.length < most;
         const at = performance.now();
         for (const one of claimed) this.ahead.push({ ...one, at });
         this.begin();
       } catch (error) {
-        if (claims.connection.closed || isConnectionError(error)) throw error;
+        if (node || claims.connection.closed || isConnectionError(error)) throw error;
         if (!this.closing) this.report(error);
         await sleep(this.claimBackoff.next(), this.closed);
       } finally {
         this.claiming = false;
       }
     }
+    return undefined;
   }
   private claiming = false;
 
   /** How many to claim: for those who are free, and some ahead. */
   private wanted(): number {
-    if (this.settler.unsettled > Math.max(UNSETTLED, this.concurrency + this.prefetch)) return 0;
+    if (this.place.settler.unsettled > Math.max(UNSETTLED, this.concurrency + this.prefetch)) return 0;
     const free = this.concurrency - this.runs.size;
     const ahead = Math.min(this.prefetch, Math.floor(AHEAD / this.typical * this.concurrency));
     if (free > 0) return free + ahead;
@@ -257,7 +300,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   private begin(): void {
     while (this.runs.size < this.concurrency && this.ahead.length > 0 && !this.closing && this.session?.alive) {
       const { task, receipt } = this.ahead.shift() as Claimed;
-      const run = new Run<Data>(task as Task<Data>, receipt, this.session, this.database, this.onLost);
+      const run = new Run<Data>(task as Task<Data>, receipt, this.session, this.place, this.onLost);
       this.runs.add(run);
       void this.work(run);
     }
@@ -274,20 +317,20 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     }
     if (performance.now() - this.settingsAt > SETTINGS_AGE) {
       this.settingsAt = performance.now();
-      this.readSettings().catch((error) => this.report(error));
+      this.readSettings(this.place).catch((error) => this.report(error));
     }
   }
 
   private giveBackAhead(): void {
     const { session } = this;
     for (const { receipt } of this.ahead) {
-      this.settler.add({ receipt, verdict: { kind: 'release', delay: '0' }, alive: () => session?.alive ?? false, settled: () => {} });
+      this.place.settler.add({ receipt, verdict: { kind: 'release', delay: '0' }, alive: () => session?.alive ?? false, settled: () => {} });
     }
     this.ahead = [];
   }
 
-  private async readSettings(): Promise<void> {
-    const rows = await this.database.ask(QUEUES, [arrayText([...this.queues])]);
+  private async readSettings({ database }: Place): Promise<void> {
+    const rows = await database.ask(QUEUES, [arrayText([...this.queues])]);
     const found = new Map(rows.map(([queue, keeps]) => [queue as string, { keepsResults: keeps === 't' }]));
     const quoted = (names: readonly string[]): string => names.map((name) => JSON.stringify(name)).join(', ');
     const missing = this.queues.filter((queue) => !found.has(queue));
@@ -345,8 +388,8 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
   }
 
   private settle(run: Run<Data>, verdict: Verdict, done: () => void): void {
-    const { receipt, session } = run;
-    this.settler.add({
+    const { receipt, session, place } = run;
+    place.settler.add({
       receipt, verdict, alive: () => session.alive,
       settled: (mine, error) => {
         this.bell.ring();
@@ -385,7 +428,7 @@ export class Worker<Data = unknown, Result = unknown> extends EventEmitter {
     for (const run of this.runs) run.lose(late);
     const settling = (async () => {
       while ([...this.runs].some((run) => run.state === 'settling')) await this.bell.heard();
-      await this.settler.idle();
+      await this.place.settler.idle();
     })();
     await Promise.race([settling, sleep(LAST_ANSWERS, settling)]);
     await Promise.all([...this.sessions].map((session) => session.close()));

@@ -16,6 +16,7 @@ from .context import PATIENCE, ContextBase, log
 from .delivery import Delivery
 from .errors import LeaseLost, NoConnection
 from .pace import Backoff
+from .place import hang_up
 from .report import first_line
 from .values import Duration
 
@@ -99,7 +100,8 @@ class AsyncContext(ContextBase):
             return
         if isinstance(error, asyncio.CancelledError):
             # It may be in the middle of a statement, whose answer no one has read.
-            await cancel(connection)
+            if not self._given_up():
+                await cancel(connection)
             await connection.close()
         else:
             try:
@@ -111,7 +113,13 @@ class AsyncContext(ContextBase):
 
     def _lose(self, why: str) -> None:
         """Stop the handler: it is cancelled, and with it the statement that it waits for."""
+        if self._given_up() and self._connection is not None:
+            hang_up(self._connection)
         if not self._settling:
             self._lost = self._lost or why
             if self._task is not None:
                 self._task.cancel()
+
+    def _given_up(self) -> bool:
+        """Whether its node may be one that hangs, which would not answer to a cancel either."""
+        return bool(self._delivery.session.over and self._delivery.session.station.node is not None)

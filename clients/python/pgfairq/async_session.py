@@ -13,6 +13,7 @@ from .async_context import cancel
 from .connections import AsyncSource, run_async
 from .delivery import Delivery
 from .pace import is_interrupted
+from .place import Watch
 from .session import SETTINGS, Beats, SessionOver
 from .statements import Statement
 
@@ -25,21 +26,24 @@ class AsyncSession:
     id: str
     connection: "AsyncConnection[Any]"
 
-    def __init__(self, source: AsyncSource, ttl: float) -> None:
+    def __init__(self, source: AsyncSource, ttl: float, watch: Watch) -> None:
         self.source = source
+        self.watch = watch
+        self.station: Any = None
+        self._closed = False
         self.over = False
         self.waits = False  # for a task, at the server
         self.beats = Beats(ttl)
 
     @classmethod
-    async def open(cls, source: AsyncSource, name: str, ttl: float, bound: bool) -> AsyncSession:
-        self = cls(source, ttl)
+    async def open(cls, source: AsyncSource, name: str, ttl: float, bound: bool, watch: Watch) -> AsyncSession:
+        self = cls(source, ttl, watch)
         self.connection = await source.connect()
         try:
             if bound:  # else the connection may be another one with each statement
                 await self.connection.execute(SETTINGS, (str(int(self.beats.interval * 1000)),))
                 self.connection.prepare_threshold = 5
-            self.id = await run_async(self.connection, statements.open_session(name, ttl, bound))
+            self.id = await self._ask(statements.open_session(name, ttl, bound))
         except BaseException:
             await self._let_go()
             raise
@@ -54,7 +58,7 @@ class AsyncSession:
         if not receipts:
             return []
         try:
-            return await run_async(self.connection, statements.still_held(receipts))
+            return await self._ask(statements.still_held(receipts))
         except psycopg.Error as error:
             if self.connection.closed or not is_interrupted(error):
                 raise
@@ -64,7 +68,7 @@ class AsyncSession:
         """What could be claimed; None if the call was interrupted."""
         self.waits = wait > 0
         try:
-            rows = await run_async(self.connection, statements.claim(queues, count, self.id, wait))
+            rows = await self._ask(statements.claim(queues, count, self.id, wait), wait)
         except psycopg.Error as error:
             if self.connection.closed or not is_interrupted(error):
                 raise
@@ -91,6 +95,9 @@ class AsyncSession:
 
     async def close(self) -> None:
         """What it still has is back in its place."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             if not self.over and not self.connection.closed:
                 await self._run(statements.close_session(self.id))
@@ -99,11 +106,15 @@ class AsyncSession:
         self.over = True
         await self._let_go()
 
+    async def _ask(self, statement: Statement[T], waits: float = 0.0) -> T:
+        with self.watch.within(self.connection, waits):
+            return await run_async(self.connection, statement)
+
     async def _run(self, statement: Statement[T]) -> T:
         """Again, if an interrupt comes late that was for a claim."""
         for attempt in range(3):
             try:
-                return await run_async(self.connection, statement)
+                return await self._ask(statement)
             except psycopg.Error as error:
                 if self.connection.closed or not is_interrupted(error) or attempt == 2:
                     raise

@@ -12,14 +12,16 @@ from psycopg import AsyncConnection
 from .connections import AsyncSource, run_async
 from .delivery import Settlement, batches, refused
 from .pace import Backoff, is_interrupted, is_of_connection
+from .place import Watch
 from .report import first_line
 from .settler import DOUBT, MOST
 from .worker_base import log, lost_ones, tell_lost
 
 
 class AsyncSettler:
-    def __init__(self, source: AsyncSource, settled: Callable[[int], None]) -> None:
+    def __init__(self, source: AsyncSource, settled: Callable[[int], None], watch: Watch) -> None:
         self.source = source
+        self.watch = watch
         self.settled = settled
         self._inbox: List[Settlement] = []
         self._filled = asyncio.Event()
@@ -78,7 +80,8 @@ class AsyncSettler:
             self._connection = await self.source.acquire()
         for statement, some in list(batches(work)):
             try:
-                done = await run_async(self._connection, statement)
+                with self.watch.within(self._connection):
+                    done = await run_async(self._connection, statement)
             except psycopg.Error as error:
                 if is_of_connection(error, self._connection.closed) or is_interrupted(error):
                     raise
@@ -96,7 +99,8 @@ class AsyncSettler:
             while current is not None:
                 (statement, _), = batches([current])
                 try:
-                    self._note([current], await run_async(self._connection, statement))
+                    with self.watch.within(self._connection):
+                        self._note([current], await run_async(self._connection, statement))
                     break
                 except psycopg.Error as alone:
                     if is_of_connection(alone, self._connection.closed) or is_interrupted(alone):

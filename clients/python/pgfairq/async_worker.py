@@ -7,7 +7,9 @@ import signal
 import threading
 import time
 from collections import deque
-from typing import Any, Deque, Dict, List, Optional, Sequence, Set, Tuple, Type, Union
+from typing import Any, Coroutine, Deque, Dict, List, Optional, Sequence, Set, Tuple, Type, Union
+
+import psycopg
 
 from .async_context import AsyncContext
 from .async_queue import AsyncQueue
@@ -17,7 +19,9 @@ from .connections import AsyncGiven, AsyncSource
 from .delivery import Delivery, Settlement, after_error, result_text
 from .errors import Exceptions, LeaseLost
 from .pace import STALE, Backoff, Pace
+from .place import AsyncGuide, Node, NoWatch, Watch
 from .report import first_line
+from .session import SessionOver
 from .values import Duration
 from .worker_base import Options, WorkerBase, log, tell_failed, tell_stopping
 
@@ -79,8 +83,38 @@ class AsyncWorker(WorkerBase[AsyncSource]):
                 run.loop.remove_signal_handler(number)
 
 
+class AsyncStation:
+    """Where a run works: the database of its queues, or a node; with the session there, and who settles what is of it."""
+
+    session: AsyncSession
+
+    def __init__(self, run: AsyncRun, node: Optional[Node]) -> None:
+        self.node = node
+        self.source = run.worker.source if node is None else AsyncSource(node.conninfo)
+        self.watch = run.home_watch if node is None else run.watch
+        self.settler = run.settler
+
+    @classmethod
+    async def open(cls, run: AsyncRun, node: Optional[Node]) -> AsyncStation:
+        self = cls(run, node)
+        direct = run.worker.direct if node is None else self.source
+        self.session = await AsyncSession.open(direct, run.name, run.options.ttl, run.options.bound, self.watch)
+        self.session.station = self
+        if node is not None:
+            self.settler = AsyncSettler(self.source, run._settled, self.watch)
+        return self
+
+    async def close(self, seconds: float) -> None:
+        """Settle what is to be settled, give back the rest."""
+        await self.settler.close(seconds)
+        await self.session.close()
+        if self.node is not None:
+            await self.source.close()
+
+
 class AsyncRun:
-    """One run of a worker: the task of the session, those of handlers, and the settler."""
+    """One run of a worker: the task of the session, those of handlers, and the settler. At a proxy of a cluster
+    the session is one after the other at its nodes, and what was left has a task, until its handlers have ended."""
 
     def __init__(self, worker: AsyncWorker, drain: bool) -> None:
         self.worker = worker
@@ -97,7 +131,11 @@ class AsyncRun:
         self.stopping = False
         self.aborting = False
         self.signals = 0
-        self.settler = AsyncSettler(worker.source, self._settled)
+        self.finish_by: Optional[float] = None
+        self.watch, self.home_watch = Watch(), NoWatch()
+        self.guide = AsyncGuide(worker.source, worker.names, self.watch)
+        self.leaving: Set["asyncio.Task[None]"] = set()
+        self.settler = AsyncSettler(worker.source, self._settled, self.home_watch)
 
     # -- the end, asked for
 
@@ -130,17 +168,24 @@ class AsyncRun:
 
     async def serve(self) -> None:
         backoff = Backoff()
+        node: Optional[Node] = None     # to go to
         try:
             while not self.stopping:
                 try:
                     for one in self.worker.queues:
                         await one.ensure()
-                    await self._one_session(backoff)
+                    node = node or await self.guide.ask(None)
+                    node = await self._one_session(node, backoff)
                 except Exception as error:
                     pause = backoff.next()
-                    self.worker.trouble(error, pause)
+                    self.worker.trouble(error, pause, node)
+                    if node is not None:
+                        self.guide.unreached(node)
+                        node = None
                     await self._pause(pause)
         finally:
+            if self.leaving:
+                await asyncio.wait(set(self.leaving))
             await self.settler.close(1)
             await self.worker.source.close()
 
@@ -156,29 +201,52 @@ class AsyncRun:
             self.room.clear()
             await self._wait(max(0.0, end - time.monotonic()))
 
-    async def _one_session(self, backoff: Backoff) -> None:
-        session = await AsyncSession.open(self.worker.direct, self.name, self.options.ttl, self.options.bound)
-        self.session = session
+    async def _one_session(self, node: Optional[Node], backoff: Backoff) -> Optional[Node]:
+        """Work there until the worker stops, or until it is another node's turn, which is returned."""
+        station = await AsyncStation.open(self, node)
+        session = self.session = station.session
         why = "the session of its worker is over"
+        following: Optional[Node] = None
         try:
-            await self._claim(session, backoff)
-            await self._finish(session)
+            following = await self._claim(station, backoff)
+            await session.release([delivery.receipt for delivery in self._take_back()])
+            if following is None:
+                await self._let_end(station)
         except Exception as error:
             why = f"{why}: {first_line(error)}"
+            following = None
             raise
         finally:
             self.session = None
-            session.over = session.over or not self.stopping
-            self._take_back()
-            self._lose(self._contexts(session), why)
-            await session.close()
+            if following is not None:
+                self._leave(self._let_end(station))
+            else:
+                session.over = session.over or not self.stopping
+                self._take_back()
+                self._lose(self._contexts(session), why)
+                if node is None:
+                    await session.close()
+                else:   # what was settled may be told when the node is back
+                    self._leave(station.close(1 if self.aborting else self.options.ttl))
+        return following
 
-    async def _claim(self, session: AsyncSession, backoff: Backoff) -> None:
+    def _leave(self, end: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(end)
+        self.leaving.add(task)
+        task.add_done_callback(self.leaving.discard)
+
+    async def _claim(self, station: AsyncStation, backoff: Backoff) -> Optional[Node]:
+        session = station.session
         while not self.stopping:
             self.room.clear()
             due = session.beats.due_in()
             if not due:
                 await self._beat(session)
+            if not self.guide.due_in():
+                following = await self._following(station)
+                if following is not None:
+                    return following
+            due = min(due, self.guide.due_in())
             await self._give_back_stale(session)
             wanted, idle_handler = self.pace.claim()
             all_told = self.pace.idle   # before the claim: what is given back while it runs may be missing in its answer
@@ -187,14 +255,30 @@ class AsyncRun:
                 continue
             claimed = await session.claim(self.worker.names, wanted, due if idle_handler and not self.drain else 0)
             backoff.reset()
+            if claimed is not None:
+                self.guide.found(station.node, len(claimed))
             if claimed:
                 self.pace.waiting += len(claimed)
                 self.ready += claimed
                 self._start()
             elif claimed is not None and self.drain and all_told:
+                following = await self._following(station)
+                if following is not None and following.ready:
+                    return following
                 self.stopping = True
             elif self.drain or not idle_handler:
                 await self._wait(due)
+        return None
+
+    async def _following(self, station: AsyncStation) -> Optional[Node]:
+        """Another node, if the worker is to go there."""
+        try:
+            node = await self.guide.ask(station.session.id)
+        except (psycopg.Error, OSError) as error:   # whoever stays at a node needs no proxy
+            log.warning("cannot ask for a node: %s; staying", first_line(error))
+            self.guide.postpone()
+            return None
+        return None if node is None or station.node is None or node.number == station.node.number else node
 
     async def _beat(self, session: AsyncSession) -> None:
         contexts = self._contexts(session)
@@ -227,21 +311,29 @@ class AsyncRun:
                     delivery.claimed = time.monotonic()
                     self.ready.append(delivery)
 
-    async def _finish(self, session: AsyncSession) -> None:
-        """Give back what has not begun, and let handlers finish for their time. The end of the session releases the rest."""
-        await session.release([delivery.receipt for delivery in self._take_back()])
-        end = time.monotonic() + self.options.finish
-        while self._contexts(session) and not self.aborting and time.monotonic() < end:
-            if not session.beats.due_in():
-                await self._beat(session)
-            self.room.clear()
-            await self._wait(min(0.1, max(0.0, end - time.monotonic())))
+    async def _let_end(self, station: AsyncStation) -> None:
+        """Let handlers end, for their time once the worker stops. The end of the session releases the rest."""
+        session = station.session
+        why = "its worker ends"
+        try:
+            while self._contexts(session) and not self._time_is_over():
+                if not session.beats.due_in():
+                    await self._beat(session)
+                await asyncio.sleep(0.05)
+        except (psycopg.Error, SessionOver, OSError) as error:
+            session.over = True
+            why = f"the session of its worker is over: {first_line(error)}"
         rest = self._contexts(session)
         if rest:
             log.warning("%d handlers have not finished in time; their tasks are given back", len(rest))
-            self._lose(rest, "its worker ends")
+            self._lose(rest, why)
             await asyncio.wait([context._task for context in rest if context._task is not None], timeout=1)
-        await self.settler.close(1 if self.aborting else 10)
+        await station.close(1 if self.aborting else 10)
+
+    def _time_is_over(self) -> bool:
+        if self.stopping and self.finish_by is None:
+            self.finish_by = time.monotonic() + self.options.finish
+        return self.aborting or (self.finish_by is not None and time.monotonic() > self.finish_by)
 
     # -- handlers
 
@@ -253,7 +345,7 @@ class AsyncRun:
     def _begin(self) -> AsyncContext:
         delivery = self.ready.popleft()
         self.pace.begin()
-        context = self.active[delivery.receipt] = AsyncContext(delivery, self.worker.source, self.name)
+        context = self.active[delivery.receipt] = AsyncContext(delivery, delivery.session.station.source, self.name)
         return context
 
     async def _work(self, context: AsyncContext) -> None:
@@ -279,7 +371,7 @@ class AsyncRun:
             self.pace.end(time.monotonic() - began)
             if settlement is not None:
                 self.pace.unsettled += 1
-                self.settler.put(settlement)
+                delivery.session.station.settler.put(settlement)
             if self.stopping or self.drain or self.pace.claim()[0] > 0:
                 self.room.set()
 

@@ -186,6 +186,8 @@ class Context(ContextBase):
         One that is acknowledging is left alone: the server's answer decides.
         """
         with self._lock:
+            if self._connection is not None and self._delivery.session.over:
+                self._delivery.session.watch.end_soon(self._connection)
             if self._settling:
                 return
             self._lost = self._lost or why

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import time
-from typing import List, Optional, Sequence, TypeVar
+from typing import Any, List, Optional, Sequence, TypeVar
 
 import psycopg
 
@@ -13,6 +13,7 @@ from . import statements
 from .connections import Source, run
 from .delivery import Delivery
 from .pace import beat_interval, is_interrupted
+from .place import Watch
 from .statements import Statement
 
 T = TypeVar("T")
@@ -43,8 +44,11 @@ class Beats:
 class Session:
     """One at a time uses it: the worker's thread for claims. Others may interrupt()."""
 
-    def __init__(self, source: Source, name: str, ttl: float, bound: bool) -> None:
+    def __init__(self, source: Source, name: str, ttl: float, bound: bool, watch: Watch) -> None:
         self.source = source
+        self.watch = watch
+        self.station: Any = None
+        self._closed = False
         self.over = False
         self.waits = False  # for a task, at the server
         self.beats = Beats(ttl)
@@ -53,7 +57,7 @@ class Session:
             if bound:  # else the connection may be another one with each statement
                 self.connection.execute(SETTINGS, (str(int(self.beats.interval * 1000)),))
                 self.connection.prepare_threshold = 5
-            self.id: str = run(self.connection, statements.open_session(name, ttl, bound))
+            self.id: str = self._ask(statements.open_session(name, ttl, bound))
         except BaseException:
             self._let_go()
             raise
@@ -67,7 +71,7 @@ class Session:
         if not receipts:
             return []
         try:
-            return run(self.connection, statements.still_held(receipts))
+            return self._ask(statements.still_held(receipts))
         except psycopg.Error as error:
             if self.connection.closed or not is_interrupted(error):
                 raise
@@ -77,7 +81,7 @@ class Session:
         """What could be claimed; None if the call was interrupted."""
         self.waits = wait > 0
         try:
-            rows = run(self.connection, statements.claim(queues, count, self.id, wait))
+            rows = self._ask(statements.claim(queues, count, self.id, wait), wait)
         except psycopg.Error as error:
             if self.connection.closed or not is_interrupted(error):
                 raise
@@ -107,6 +111,9 @@ class Session:
 
     def close(self) -> None:
         """What it still has is back in its place."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             if not self.over and not self.connection.closed:
                 self._run(statements.close_session(self.id))
@@ -115,11 +122,15 @@ class Session:
         self.over = True
         self._let_go()
 
+    def _ask(self, statement: Statement[T], waits: float = 0.0) -> T:
+        with self.watch.within(self.connection, waits):
+            return run(self.connection, statement)
+
     def _run(self, statement: Statement[T]) -> T:
         """Again, if an interrupt comes late that was for a claim."""
         for attempt in range(3):
             try:
-                return run(self.connection, statement)
+                return self._ask(statement)
             except psycopg.Error as error:
                 if self.connection.closed or not is_interrupted(error) or attempt == 2:
                     raise

@@ -13,6 +13,7 @@ from psycopg import Connection
 from .connections import Source, run
 from .delivery import Settlement, batches, refused
 from .pace import Backoff, is_interrupted, is_of_connection
+from .place import Watch
 from .report import first_line
 from .worker_base import log, lost_ones, tell_lost
 
@@ -23,8 +24,9 @@ DOUBT = 1.0     # seconds until one that was refused in doubt is told again
 class Settler:
     """A thread. What it is given while it waits for the server goes in its next statements."""
 
-    def __init__(self, source: Source, settled: Callable[[int], None]) -> None:
+    def __init__(self, source: Source, settled: Callable[[int], None], watch: Watch) -> None:
         self.source = source
+        self.watch = watch
         self.settled = settled
         self._inbox: "queue.SimpleQueue[Optional[Settlement]]" = queue.SimpleQueue()
         self._connection: Optional["Connection[Any]"] = None
@@ -86,7 +88,8 @@ class Settler:
             self._connection = self.source.acquire()
         for statement, some in list(batches(work)):
             try:
-                done = run(self._connection, statement)
+                with self.watch.within(self._connection):
+                    done = run(self._connection, statement)
             except psycopg.Error as error:
                 if is_of_connection(error, self._connection.closed) or is_interrupted(error):
                     raise
@@ -104,7 +107,8 @@ class Settler:
             while current is not None:
                 (statement, _), = batches([current])
                 try:
-                    self._note([current], run(self._connection, statement))
+                    with self.watch.within(self._connection):
+                        self._note([current], run(self._connection, statement))
                     break
                 except psycopg.Error as alone:
                     if is_of_connection(alone, self._connection.closed) or is_interrupted(alone):

@@ -287,18 +287,24 @@ def schedules(queue: Optional[str]) -> Statement[List[models.Schedule]]:
 # -- what a worker sends --------------------------------------------------------------------------
 
 def open_session(name: str, ttl: float, bound: bool) -> Statement[str]:
-    return Statement(b"SELECT fairq.open_session(%s, make_interval(secs => %s), bound => %s)::text,"
-                     b" EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pgfairq_cluster')",
-                     (name[:63], ttl, bound), session_at_node)
+    return Statement(b"SELECT fairq.open_session(%s, make_interval(secs => %s), bound => %s)::text", (name[:63], ttl, bound), single)
 
 
-def session_at_node(rows: Rows) -> str:
-    """A session is of one node, and so are its claims: at a proxy the tasks of the other nodes would wait forever."""
-    session, is_proxy = rows[0]
-    if is_proxy:
-        raise FairqError("this database is a proxy of a cluster, and a worker works at a node: give it the connection that"
-                         " SELECT connection FROM fairq.worker_node('queue') says, and run one at each node or more")
-    return str(session)
+def is_proxy() -> Statement[bool]:
+    """A proxy has no tasks: a worker works at its nodes."""
+    return Statement(b"SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pgfairq_cluster')", (), single)
+
+
+def worker_node(queues: Sequence[str], session: Optional[str], but: Sequence[int]) -> Statement[Tuple[int, str, int, float]]:
+    """Node, connection, ready tasks, and when to ask again, in seconds."""
+    return Statement(b"SELECT node, connection, ready, extract(epoch FROM ask_after)::float8"
+                     b" FROM fairq.worker_node_any(%s::text[], %s::uuid, %s::int[])",
+                     (list(queues), session, list(but)), node_and_pause)
+
+
+def node_and_pause(rows: Rows) -> Tuple[int, str, int, float]:
+    number, connection, ready, pause = rows[0]
+    return number, connection, ready, pause
 
 
 def heartbeat(session: str) -> Statement[bool]:

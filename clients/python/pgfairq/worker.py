@@ -8,14 +8,17 @@ import threading
 import time
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Type, Union
 
+import psycopg
+
 from .connections import Given, Source
 from .context import Context
 from .delivery import Delivery, Settlement, after_error, result_text
 from .errors import Exceptions, LeaseLost
 from .pace import STALE, Backoff, Pace
+from .place import Guide, Node, NoWatch, Watch
 from .queue import Queue
 from .report import first_line
-from .session import Session
+from .session import Session, SessionOver
 from .settler import Settler
 from .supervisor import supervise
 from .values import Duration
@@ -90,8 +93,29 @@ class Signals:
         self.stop(self.count > 1)
 
 
+class Station:
+    """Where a run works: the database of its queues, or a node; with the session there, and who settles what is of it."""
+
+    def __init__(self, run: Run, node: Optional[Node]) -> None:
+        worker, options = run.worker, run.options
+        self.node = node
+        self.source = worker.source if node is None else Source(node.conninfo)
+        watch = run.home_watch if node is None else run.watch
+        self.session = Session(worker.direct if node is None else self.source, run.name, options.ttl, options.bound, watch)
+        self.session.station = self
+        self.settler = run.settler if node is None else Settler(self.source, run._settled, watch)
+
+    def close(self, seconds: float) -> None:
+        """Settle what is to be settled, give back the rest."""
+        self.settler.close(seconds)
+        self.session.close()
+        if self.node is not None:
+            self.source.close()
+
+
 class Run:
-    """One run of a worker: the thread of the session, those of handlers, and the settler."""
+    """One run of a worker: the thread of the session, those of handlers, and the settler. At a proxy of a cluster
+    the session is one after the other at its nodes, and what was left has a thread, until its handlers have ended."""
 
     def __init__(self, worker: Worker, drain: bool) -> None:
         self.worker = worker
@@ -107,8 +131,12 @@ class Run:
         self.session: Optional[Session] = None
         self.stopping = False
         self.aborting = False
+        self.finish_by: Optional[float] = None
         self.error: Optional[Exception] = None
-        self.settler = Settler(worker.source, self._settled)
+        self.watch, self.home_watch = Watch(), NoWatch()
+        self.guide = Guide(worker.source, worker.names, self.watch)
+        self.leaving: List[threading.Thread] = []
+        self.settler = Settler(worker.source, self._settled, self.home_watch)
 
     # -- the main thread
 
@@ -140,19 +168,26 @@ class Run:
 
     def _serve(self) -> None:
         backoff = Backoff()
+        node: Optional[Node] = None     # to go to
         try:
             while not self.stopping:
                 try:
                     for one in self.worker.queues:
                         one.ensure()
-                    self._one_session(backoff)
+                    node = node or self.guide.ask(None)
+                    node = self._one_session(node, backoff)
                 except Exception as error:
                     pause = backoff.next()
-                    self.worker.trouble(error, pause)
+                    self.worker.trouble(error, pause, node)
+                    if node is not None:
+                        self.guide.unreached(node)
+                        node = None
                     self._pause(pause)
         except Exception as error:
             self.error = error
         finally:
+            for thread in self.leaving:
+                thread.join()
             for _ in self.threads:
                 self.ready.put(None)
             self.settler.close(1)
@@ -164,29 +199,53 @@ class Run:
             self.room.clear()
             self.room.wait(min(0.5, max(0.0, end - time.monotonic())))
 
-    def _one_session(self, backoff: Backoff) -> None:
-        session = Session(self.worker.direct, self.name, self.options.ttl, self.options.bound)
-        self.session = session
+    def _one_session(self, node: Optional[Node], backoff: Backoff) -> Optional[Node]:
+        """Work there until the worker stops, or until it is another node's turn, which is returned."""
+        station = Station(self, node)
+        session = self.session = station.session
         why = "the session of its worker is over"
+        following: Optional[Node] = None
         try:
-            self._claim(session, backoff)
-            self._finish(session)
+            following = self._claim(station, backoff)
+            session.release([delivery.receipt for delivery in self._take_back()])
+            if following is None:
+                self._let_end(station)
         except Exception as error:
             why = f"{why}: {first_line(error)}"
+            following = None
             raise
         finally:
             self.session = None
-            session.over = session.over or not self.stopping
-            self._take_back()
-            self._lose(self._contexts(session), why)
-            session.close()
+            if following is not None:
+                self._leave(station, self._let_end)
+            else:
+                session.over = session.over or not self.stopping
+                self._take_back()
+                self._lose(self._contexts(session), why)
+                if node is None:
+                    session.close()
+                else:   # what was settled may be told when the node is back
+                    self._leave(station, lambda station: station.close(1 if self.aborting else self.options.ttl))
+        return following
 
-    def _claim(self, session: Session, backoff: Backoff) -> None:
+    def _leave(self, station: Station, end: Callable[[Station], None]) -> None:
+        self.leaving = [thread for thread in self.leaving if thread.is_alive()]
+        thread = threading.Thread(target=end, args=(station,), name="pgfairq leaving", daemon=True)
+        self.leaving.append(thread)
+        thread.start()
+
+    def _claim(self, station: Station, backoff: Backoff) -> Optional[Node]:
+        session = station.session
         while not self.stopping:
             self.room.clear()
             due = session.beats.due_in()
             if not due:
                 self._beat(session)
+            if not self.guide.due_in():
+                following = self._following(station)
+                if following is not None:
+                    return following
+            due = min(due, self.guide.due_in())
             self._give_back_stale(session)
             with self.lock:
                 wanted, idle_handler = self.pace.claim()
@@ -197,12 +256,28 @@ class Run:
                 continue
             claimed = session.claim(self.worker.names, wanted, due if idle_handler and not self.drain else 0)
             backoff.reset()
+            if claimed is not None:
+                self.guide.found(station.node, len(claimed))
             if claimed:
                 self._hand_out(claimed)
             elif claimed is not None and self.drain and all_told:
+                following = self._following(station)
+                if following is not None and following.ready:
+                    return following
                 self.stopping = True
             elif self.drain or not idle_handler:
                 self.room.wait(due)
+        return None
+
+    def _following(self, station: Station) -> Optional[Node]:
+        """Another node, if the worker is to go there."""
+        try:
+            node = self.guide.ask(station.session.id)
+        except (psycopg.Error, OSError) as error:   # whoever stays at a node needs no proxy
+            log.warning("cannot ask for a node: %s; staying", first_line(error))
+            self.guide.postpone()
+            return None
+        return None if node is None or station.node is None or node.number == station.node.number else node
 
     def _hand_out(self, claimed: List[Delivery]) -> None:
         with self.lock:
@@ -264,20 +339,28 @@ class Run:
 
     # -- the end
 
-    def _finish(self, session: Session) -> None:
-        """Give back what has not begun, and let handlers finish for their time. The end of the session releases the rest."""
-        session.release([delivery.receipt for delivery in self._take_back()])
-        end = time.monotonic() + self.options.finish
-        while self._contexts(session) and not self.aborting and time.monotonic() < end:
-            if not session.beats.due_in():
-                self._beat(session)
-            self.room.clear()
-            self.room.wait(min(0.1, max(0.0, end - time.monotonic())))
+    def _let_end(self, station: Station) -> None:
+        """Let handlers end, for their time once the worker stops. The end of the session releases the rest."""
+        session = station.session
+        why = "its worker ends"
+        try:
+            while self._contexts(session) and not self._time_is_over():
+                if not session.beats.due_in():
+                    self._beat(session)
+                time.sleep(0.05)
+        except (psycopg.Error, SessionOver, OSError) as error:
+            session.over = True
+            why = f"the session of its worker is over: {first_line(error)}"
         rest = self._contexts(session)
         if rest:
             log.warning("%d handlers have not finished in time; their tasks are given back", len(rest))
-            self._lose(rest, "its worker ends")
-        self.settler.close(1 if self.aborting else 10)
+            self._lose(rest, why)
+        station.close(1 if self.aborting else 10)
+
+    def _time_is_over(self) -> bool:
+        if self.stopping and self.finish_by is None:
+            self.finish_by = time.monotonic() + self.options.finish
+        return self.aborting or (self.finish_by is not None and time.monotonic() > self.finish_by)
 
     # -- handlers' threads
 
@@ -288,7 +371,7 @@ class Run:
                 return
             with self.lock:
                 self.pace.begin()
-                context = Context(delivery, self.worker.source, self.name)
+                context = Context(delivery, delivery.session.station.source, self.name)
                 self.active[delivery.receipt] = context
             began = time.monotonic()
             settlement = None if delivery.session.over else self._handle(delivery, context)
@@ -299,7 +382,7 @@ class Run:
                     self.pace.unsettled += 1
                 wake = self.stopping or self.drain or self.pace.claim()[0] > 0
             if settlement is not None:
-                self.settler.put(settlement)
+                delivery.session.station.settler.put(settlement)
             if wake:
                 self.room.set()
 

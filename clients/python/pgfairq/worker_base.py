@@ -11,6 +11,7 @@ from .delivery import Delivery, Settlement
 from .errors import Exceptions, NoConnection, exceptions
 from .handlers import Registered, Registry, task_name
 from .pace import is_hopeless
+from .place import Node
 from .report import first_line
 from .session import SessionOver, default_name
 from .values import Duration, seconds, text
@@ -74,13 +75,13 @@ class WorkerBase(Generic[S]):
         function, give_up_on = registry.find(delivery.name)
         return Registered(function, give_up_on + self.options.give_up_on)
 
-    def trouble(self, error: Exception, pause: float) -> None:
-        """The session ended with this error. Raises it if no later one will fare better."""
-        if isinstance(error, psycopg.Error) and is_hopeless(error):
+    def trouble(self, error: Exception, pause: float, node: Optional[Node]) -> None:
+        """The session ended with this error. Raises it if no later one will fare better: another node may."""
+        if node is None and isinstance(error, psycopg.Error) and is_hopeless(error):
             raise error
         if not isinstance(error, (psycopg.Error, SessionOver, OSError)):
             raise error
-        log.warning("%s; a new session in %.1f s", first_line(error), pause)
+        log.warning("%s%s; a new session in %.1f s", "" if node is None else f"node {node.number}: ", first_line(error), pause)
 
 
 def lost_ones(some: Sequence[Settlement], done: Sequence[str]) -> Tuple[List[Settlement], List[Settlement]]:

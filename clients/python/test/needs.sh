@@ -6,3 +6,4 @@ python_has pip || need "Python's pip" python3-pip
 python_has psycopg_pool || need "Python's psycopg_pool" python3-psycopg-pool
 python_has mypy || need "mypy" mypy
 have pgbouncer || [ -x /usr/sbin/pgbouncer ] || need "PgBouncer" pgbouncer
+look_for_plproxy

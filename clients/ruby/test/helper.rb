@@ -36,9 +36,13 @@ class FairqTest < Minitest::Test
     ENV["JOBS_MARKS"] = @marks
     Jobs.connect(self.class.database)
     ActiveJob::Fairq.reset
+    clean
+    ActiveJob::Fairq::Queues.forget
+  end
+
+  def clean
     sql("TRUNCATE results; DO $$ DECLARE q text; BEGIN FOR q IN SELECT queue FROM fairq.queues LOOP " \
         "PERFORM fairq.drop_queue(q); END LOOP; END $$")
-    ActiveJob::Fairq::Queues.forget
   end
 
   def teardown

@@ -10,7 +10,7 @@
 \include sql/update/retire.sql
 SELECT fairq_internal.retire(oid, '0.2.0') FROM pg_catalog.pg_proc
     WHERE pronamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace
-    AND proname OPERATOR(pg_catalog.=) ANY ('{create_queue,alter_queue,enqueue,enqueue_many,publish,schedule,tasks}'::pg_catalog.name[]);
+    AND proname OPERATOR(pg_catalog.=) ANY ('{create_queue,alter_queue,enqueue,enqueue_many,publish,schedule,tasks,worker_node}'::pg_catalog.name[]);
 
 -- The twins, which are found by name when a call is made: all are made anew below. And the
 -- functions that views read, until these are replaced: their columns may change.

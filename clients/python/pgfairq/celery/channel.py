@@ -205,14 +205,26 @@ class Channel(virtual.Channel):
             return
         if len(queues) > MOST_QUEUES:
             raise ChannelError(f"a worker can consume from {MOST_QUEUES} queues at most, not from {len(queues)}; use more workers (-Q)")
+        nodes = self.connection.nodes
+        place = nodes.place(queues)
         if self.claimer is None:
-            self.claimer = Claimer(self.connection.parameters, f"{self.connection.options.claim_wait} s")
+            self.claimer = Claimer(place.parameters, self.connection.options.claim_wait)
             self.connection.watch(self.claimer)
-        self.claimer.start(self._order.consume(len(queues)), room, self._open_session())
+        self.claimer.start(self._order.consume(len(queues)), room, self._open_session(queues), max(0.1, nodes.guide.due_in()))
 
-    def _open_session(self) -> str:
-        self._session = self.connection.session
-        return self.connection.open_session()
+    def _open_session(self, queues: list[str]) -> Session:
+        self._session = self.connection.nodes.place(queues).session
+        self.connection.open_session(self._session)
+        return self._session
+
+    def leave_claimer(self) -> None:
+        """The next claim is elsewhere."""
+        claimer = self.claimer
+        if claimer is not None:
+            self._stop_claim()
+            self.claimer = None
+            self.connection.unwatch(claimer)
+            claimer.close()
 
     def _room(self) -> int:
         room = self.qos.can_consume_max_estimate()
@@ -232,7 +244,7 @@ class Channel(virtual.Channel):
         if isinstance(arrived, Task):
             self._order.rotate(queue)
             if queue in self._no_ack:
-                self._session.ack(arrived.lease)
+                arrived.lease.session.ack(arrived.lease)
             else:
                 self._leases[arrived.lease.receipt] = arrived.lease
             callback(message)
@@ -255,7 +267,7 @@ class Channel(virtual.Channel):
         except NotAMessage as error:
             logger.error("%s: %s", arrived.lease if isinstance(arrived, Task) else f"queue {queue}", error)
             if isinstance(arrived, Task):
-                self._session.bury(arrived.lease, str(error))
+                arrived.lease.session.bury(arrived.lease, str(error))
             return None
         refused = None if isinstance(arrived, Task) else broadcast.unfit(message)
         if refused is not None:
@@ -275,21 +287,21 @@ class Channel(virtual.Channel):
     def refuse(self, arrived: "Task | str") -> None:
         """It is not to be delivered: back to its place."""
         if isinstance(arrived, Task):
-            self._session.release(arrived.lease)
+            arrived.lease.session.release(arrived.lease)
 
     def basic_get(self, queue: str, no_ack: bool = False, **kwargs: Any) -> Any:
         """One message, without waiting; None if there is none."""
         if queue in self.connection.mailboxes:
             arrived: Any = self.connection.mailboxes.take(queue)
         else:
-            arrived = self._queues.claim_one(queue, self._open_session())
+            arrived = self._queues.claim_one(queue, self._open_session([queue]))
         message = None if arrived is None else self._open(queue, arrived)
         if message is None:
             return None
         message = self.Message(message, channel=self)
         if isinstance(arrived, Task):
             if no_ack:
-                self._session.ack(arrived.lease)
+                arrived.lease.session.ack(arrived.lease)
                 return message
             self._leases[arrived.lease.receipt] = arrived.lease
             self.qos.append(message, message.delivery_tag)
@@ -312,7 +324,7 @@ class Channel(virtual.Channel):
     def ack_lease(self, delivery_tag: str) -> None:
         lease = self._leases.pop(delivery_tag, None)
         if lease is not None:
-            self._session.ack(lease)
+            lease.session.ack(lease)
             self._there_is_room()
 
     def reject_lease(self, delivery_tag: str, requeue: bool, why: str) -> None:
@@ -320,9 +332,9 @@ class Channel(virtual.Channel):
         if lease is None:
             return
         if requeue:
-            self._session.release(lease)  # and then there is room: not before it is back in its place
+            lease.session.release(lease)  # and then there is room: not before it is back in its place
         else:
-            self._session.bury(lease, why)
+            lease.session.bury(lease, why)
             self._there_is_room()
 
     def _there_is_room(self) -> None:

@@ -24,7 +24,7 @@ from .session import Lease
 logger = logging.getLogger(__name__)
 
 # A statement keeps a snapshot while it waits, and vacuum leaves alone what that may see: so not for long.
-WAIT = "10 s"
+WAIT = 10.0     # seconds
 
 CLAIM = b"""
 SELECT queue, id, receipt, enqueued_at, attempt, group_key, payload, coalesce(name, '')
@@ -44,7 +44,7 @@ class Task(NamedTuple):
 
 
 class Claimer:
-    def __init__(self, parameters: dict[str, Any], wait: str = WAIT) -> None:
+    def __init__(self, parameters: dict[str, Any], wait: float = WAIT) -> None:
         try:
             self._connection = psycopg.connect(**parameters, autocommit=True)
             # A role's own timeouts are meant for statements of people.
@@ -53,7 +53,8 @@ class Claimer:
             self._expect(self._pgconn.prepare(b"claim", CLAIM), pq.ExecStatus.COMMAND_OK)
         except psycopg.Error as error:
             raise as_kombu(error, None) from error
-        self._wait = wait.encode()
+        self._wait = wait
+        self._session: Any = None
         self._results: list[Any] = []
         self._lock = threading.Lock()
         self.under_way = False
@@ -62,10 +63,11 @@ class Claimer:
     def fileno(self) -> int:
         return self._connection.fileno()
 
-    def start(self, queues: Sequence[str], most: int, session: str) -> None:
-        """Claim up to so many tasks, of the queues in this order."""
+    def start(self, queues: Sequence[str], most: int, session: Any, longest: float = float("inf")) -> None:
+        """Claim up to so many tasks, of the queues in this order, under an open session."""
         with self._lock:
-            self._send([array_of(queues), str(most).encode(), session.encode(), self._wait])
+            self._session = session
+            self._send([array_of(queues), str(most).encode(), session.id.encode(), f"{min(self._wait, longest)} s".encode()])
 
     def _send(self, values: list[Optional[bytes]]) -> None:
         try:
@@ -102,7 +104,8 @@ class Claimer:
             self._expect(result, pq.ExecStatus.TUPLES_OK)
             for row in range(result.ntuples):
                 queue, id, receipt, enqueued, attempt, group, payload, name = (result.get_value(row, column).decode() for column in range(8))
-                tasks.append(Task(Lease(queue, int(id), receipt, enqueued, name), int(attempt), group, payload))
+                tasks.append(Task(Lease(queue, int(id), receipt, enqueued, name, self._session), int(attempt), group, payload))
+        self._session.count(len(tasks))
         return tasks
 
     def _expect(self, result: Any, status: Any) -> None:

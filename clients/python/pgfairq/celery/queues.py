@@ -8,7 +8,7 @@ from . import topics
 from .claimer import Task
 from .database import Database
 from .options import QUEUE_OPTIONS
-from .session import Lease
+from .session import Lease, Session
 
 EXISTS = "SELECT true FROM fairq.queues WHERE queue = %s"
 BOUND = "SELECT true FROM fairq.topics WHERE topic = %s AND queue = %s"
@@ -68,12 +68,14 @@ class Queues:
         rows = self._database.execute(BOUND_TO, (topics.PREFIX, topics.PREFIX))
         return [(queue, *topics.parts(topic)) for topic, queue in rows]
 
-    def claim_one(self, queue: str, session: str) -> Optional[Task]:
-        rows = self._database.execute(CLAIM, (queue, session))
+    def claim_one(self, queue: str, session: Session) -> Optional[Task]:
+        """At a proxy the call goes to the node of the session."""
+        rows = self._database.execute(CLAIM, (queue, session.id))
         if not rows:
             return None
         [(id, receipt, enqueued_at, attempt, group, payload, name)] = rows
-        return Task(Lease(queue, id, receipt, enqueued_at, name), attempt, group, payload)
+        session.count(1)
+        return Task(Lease(queue, id, receipt, enqueued_at, name, session), attempt, group, payload)
 
 
 def _of_amqp(arguments: dict[str, Any]) -> dict[str, Any]:

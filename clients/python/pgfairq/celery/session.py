@@ -11,8 +11,9 @@ import select
 import threading
 import time
 from collections import deque
-from typing import Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple, Optional
 
+from ..place import NoWatch, Watch
 from .database import Database
 from .errors import ConnectionLost, Refused
 from .unsettled import Unsettled
@@ -40,14 +41,22 @@ class Lease(NamedTuple):
     receipt: str
     enqueued_at: str
     name: str   # empty: none
+    session: Any = None     # who settles it
 
     def __str__(self) -> str:
         return f"task {self.id}{f' ({self.name!r})' if self.name else ''} of queue {self.queue}"
 
 
 class Session:
-    def __init__(self, database: Database, ttl: float, on_event: Callable[[], None], unsettled: Unsettled) -> None:
+    def __init__(self, database: Database, ttl: float, on_event: Callable[[], None], unsettled: Unsettled,
+                 home: Optional[Database] = None, watch: Optional[Watch] = None) -> None:
+        """home: where what others left unsettled is looked for, if that is not the database of the session."""
         self.database = database
+        self._home = home or database
+        self._watch = watch or NoWatch()
+        self._retired = False
+        self._out = 0   # tasks that are not settled
+        self._counting = threading.Lock()
         self.ttl = ttl
         self.id: Optional[str] = None
         self.error: Optional[Exception] = None
@@ -69,12 +78,30 @@ class Session:
     def open(self, name: str) -> str:
         """The session of the leases; only who claims needs one."""
         if self.id is None:
-            self._unsettled.settle(self.database)
-            [(self.id,)] = self.database.execute(OPEN, (name.encode()[:63].decode(errors="ignore"), self.ttl))
+            self._unsettled.settle(self._home)
+            [(self.id,)] = self._execute(OPEN, (name.encode()[:63].decode(errors="ignore"), self.ttl))
             self._wake.set()
         return self.id
 
+    def _execute(self, sql: str, values: Any) -> list:
+        with self._watch.within(self.database.connection):
+            return self.database.execute(sql, values)
+
     # What the other threads ask for. None of these waits for the server.
+
+    @property
+    def over(self) -> bool:
+        return self._over
+
+    def count(self, tasks: int) -> None:
+        """So many more are out, or fewer."""
+        with self._counting:
+            self._out += tasks
+
+    def retire(self) -> None:
+        """Nothing more is claimed: it ends when all that is out is settled."""
+        self._retired = True
+        self._wake.set()
 
     def ack(self, lease: Lease) -> None:
         self._acks.append(lease)
@@ -99,6 +126,9 @@ class Session:
         try:
             while not self._closing:
                 self._settle()
+                if self._retired and self._out <= 0:
+                    self._end()
+                    return
                 if time.monotonic() >= beat_at:
                     self._heartbeat()
                     beat_at = time.monotonic() + self.ttl / 4
@@ -129,13 +159,13 @@ class Session:
     def _heartbeat(self) -> None:
         if self.id is None:
             return
-        [(alive,)] = self.database.execute(HEARTBEAT, (self.id,))
+        [(alive,)] = self._execute(HEARTBEAT, (self.id,))
         if not alive:
             raise ConnectionLost(f"the session is over: no heartbeat came within {self.ttl} s; its tasks are delivered again")
 
     def _settle(self) -> None:
         if self._unsettled and self.id is not None:
-            self._unsettled.settle(self.database)
+            self._unsettled.settle(self._home)
         while self._acks or self._releases or self._burials:
             self._ack_some()
             self._release_some()
@@ -146,6 +176,7 @@ class Session:
         self._acking = _take(self._acks)
         for lease in self._many(ACK, self._acking):
             logger.warning("%s was acknowledged when its lease was lost: it is delivered again, or was cancelled", lease)
+        self.count(-len(self._acking))
         self._acking = []
 
     def _release_some(self) -> None:
@@ -153,6 +184,7 @@ class Session:
         for lease in self._many(RELEASE, leases):
             logger.debug("%s could not be given back: its lease is lost", lease)
         if leases:
+            self.count(-len(leases))
             self.releasing.difference_update(lease.receipt for lease in leases)
             self._on_event()  # whoever claims now finds them in their places
 
@@ -160,12 +192,13 @@ class Session:
         """Settle them; those whose lease was lost."""
         if not leases:
             return []
-        settled = {receipt for receipt, in self.database.execute(sql, ([lease.receipt for lease in leases],))}
+        settled = {receipt for receipt, in self._execute(sql, ([lease.receipt for lease in leases],))}
         return [lease for lease in leases if lease.receipt not in settled]
 
     def _bury_one(self, lease: Lease, error: str) -> None:
         try:
-            self.database.execute(BURY, (lease.receipt, error.replace("\0", "\ufffd")))
+            self.count(-1)
+            self._execute(BURY, (lease.receipt, error.replace("\0", "\ufffd")))
         except Refused as refused:
             logger.error("%s could not be made dead: %s", lease, refused)
 
@@ -174,10 +207,13 @@ class Session:
         self._closing = True
         self._wake.set()
         self._thread.join()
+        self._end()
+
+    def _end(self) -> None:
         self._unsettled.unlisten(self._wake.set)
         try:
-            if self.id is not None and self.error is None:
-                self.database.execute(CLOSE, (self.id,))
+            if self.id is not None and self.error is None and not self.database.closed:
+                self._execute(CLOSE, (self.id,))
         except (ConnectionLost, Refused) as error:
             logger.debug("the session could not be closed: %s", error)  # it ends with the connection
         finally:

@@ -20,6 +20,7 @@ from .channel import Channel
 from .database import Database
 from .errors import ConnectionLost, Refused
 from .loop import Loop
+from .nodes import Nodes
 from .options import Options
 from .session import Session
 from .unsettled import unsettled_of
@@ -58,6 +59,7 @@ class Transport(virtual.Transport):
         self._parameters: dict[str, Any] = {}
         self._database: Optional[Database] = None
         self._session: Optional[Session] = None
+        self._nodes: Optional[Nodes] = None
         self._listening: set[str] = set()
         self._loop: Optional[Loop] = None
         self._wake: Optional[Wake] = None
@@ -90,7 +92,12 @@ class Transport(virtual.Transport):
 
     @property
     def connected(self) -> bool:
-        return self._database is not None and not self._database.closed and (self._session is None or self._session.error is None)
+        return self._database is not None and not self._database.closed and self._error() is None
+
+    def _error(self) -> Optional[Exception]:
+        """What has ended a session that is needed."""
+        error = None if self._session is None else self._session.error
+        return error or (None if self._nodes is None else self._nodes.error)
 
     def verify_connection(self, connection: "Transport") -> bool:
         return self.connected
@@ -108,8 +115,19 @@ class Transport(virtual.Transport):
             self._session = Session(self.database, self.options.session_ttl, self.wake, unsettled_of(self._url))
         return self._session
 
-    def open_session(self) -> str:
-        return self.session.open(f"celery {socket.gethostname()} {os.getpid()}")
+    @property
+    def nodes(self) -> Nodes:
+        """Where it consumes."""
+        if self._nodes is None:
+            self._nodes = Nodes(self, self._url)
+        return self._nodes
+
+    def open_session(self, session: Session) -> None:
+        session.open(f"celery {socket.gethostname()} {os.getpid()}")
+
+    def stop_claims(self) -> None:
+        for channel in self.channels:
+            channel.leave_claimer()
 
     def create_channel(self, connection: "Transport") -> Channel:
         channel = self.Channel(connection)
@@ -123,8 +141,11 @@ class Transport(virtual.Transport):
         finally:
             self._forget_loop()
             session, self._session = self._session, None
+            nodes, self._nodes = self._nodes, None
             database, self._database = self._database, None
             wake, self._wake = self._wake, None
+            if nodes is not None:
+                nodes.close()
             if session is not None:
                 session.close()
             if database is not None:
@@ -190,11 +211,25 @@ class Transport(virtual.Transport):
             self._wake.clear()
             if self._loop is not None:
                 self._loop.hear()
-        if self._session is not None and self._session.error is not None:
-            raise self._session.error
+        error = self._error()
+        if error is not None:
+            if self._nodes is not None:
+                self._nodes.lost()
+            raise error
         for channel in self.channels:
             if channel.claimer is source:
-                self._inbox.extend((channel, task.lease.queue, task) for task in channel.claimer.read() or ())
+                self._inbox.extend((channel, task.lease.queue, task) for task in self._read(channel.claimer))
+
+    def _read(self, claimer: Any) -> list[Any]:
+        try:
+            tasks = claimer.read()
+        except ConnectionLost:
+            self.nodes.lost()
+            raise
+        if tasks is None:
+            return []
+        self.nodes.found(len(tasks))
+        return tasks
 
     def _claim(self) -> None:
         for channel in list(self.channels):

@@ -18,6 +18,7 @@ module ActiveJob
   module Fairq
     autoload :PgDatabase, "active_job/fairq/pg_database"
     autoload :RecordDatabase, "active_job/fairq/record_database"
+    autoload :Guide, "active_job/fairq/guide"
     autoload :Execution, "active_job/fairq/execution"
     autoload :Worker, "active_job/fairq/worker"
 

@@ -15,6 +15,7 @@ module ActiveJob
         @free = size
         @size = size
         @running = {}
+        @tasks = Hash.new(0).compare_by_identity # how many a session has
         @threads = Array.new(size) { |i| Thread.new { serve("fairq #{i + 1}") } }
       end
 
@@ -31,7 +32,10 @@ module ActiveJob
       end
 
       def start(task, session)
-        @lock.synchronize { @free -= 1 }
+        @lock.synchronize do
+          @free -= 1
+          @tasks[session] += 1
+        end
         @inbox << [task, session]
       end
 
@@ -41,6 +45,11 @@ module ActiveJob
           @changed.wait(@lock, 0.2) while @free < @size && yield
           @free == @size
         end
+      end
+
+      # Until no thread works under the session, or it is over.
+      def wait_for(session)
+        @lock.synchronize { @changed.wait(@lock, 1) while @tasks.key?(session) && !session.over? }
       end
 
       # Raises in the threads that work under the session.
@@ -77,6 +86,7 @@ module ActiveJob
         forget_interruptions
         @lock.synchronize do
           @free += 1
+          @tasks.delete(session) if (@tasks[session] -= 1).zero?
           @changed.broadcast
         end
       end

@@ -56,6 +56,15 @@ module ActiveJob
         result
       end
 
+      # What is idle. What is lent is closed by who has it, when it comes back.
+      def close
+        idle = @lock.synchronize do
+          @closed = true
+          @idle.tap { @idle = [] }
+        end
+        idle.each(&:close)
+      end
+
       private
 
       # An interruption may come in the middle of a statement, which is ended first.
@@ -104,7 +113,7 @@ module ActiveJob
       def give_back(pg, clean)
         keep = pg.status == PG::CONNECTION_OK && pg.transaction_status == PG::PQTRANS_IDLE &&
                (clean || alive?(pg))
-        keep &&= @lock.synchronize { @idle << pg if @idle.size < IDLE }
+        keep &&= @lock.synchronize { @idle << pg if @idle.size < IDLE && !@closed }
         pg.close unless keep || pg.finished?
       end
     end

@@ -18,16 +18,23 @@ module ActiveJob
               "FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid)"
 
       # Long jobs and long waits, whatever the role's settings say.
-      OPEN = "SELECT fairq.open_session($1, $2::interval, bound => true), " \
-             "EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pgfairq_cluster')"
+      OPEN = "SELECT fairq.open_session($1, $2::interval, bound => true)"
 
       NO_TIMEOUTS = "SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN " \
                     "('statement_timeout', 'idle_session_timeout', 'transaction_timeout')"
 
-      # ttl: seconds without a heartbeat after which it is over. The block is called,
-      # once, when it is over before it was closed.
-      def initialize(address, name:, ttl:, &on_over)
+      NODE_PATIENCE = 10 # seconds for an answer where there are other nodes to go to
+
+      attr_reader :id, :node, :database
+
+      # ttl: seconds without a heartbeat after which it is over. node: of a cluster; nil:
+      # there is only one place. database: where its tasks are settled. The block is
+      # called, once, when it is over before it was closed.
+      def initialize(address, database, name:, ttl:, node: nil, &on_over)
         @ttl = ttl
+        @node = node
+        @database = database
+        @patience = node ? NODE_PATIENCE : ttl
         @on_over = on_over
         @lock = Mutex.new
         @changed = ConditionVariable.new
@@ -35,10 +42,9 @@ module ActiveJob
         @beats = connect(address)
         @claims = connect(address)
         @alive_until = now + ttl
-        @id, is_proxy = ask(@beats, OPEN, name, "#{ttl} s").first
-        refuse_proxy if is_proxy == "t"
+        @id = ask(@beats, OPEN, name, "#{ttl} s").first.first
         @thread = Thread.new { beat }
-      rescue PG::Error, ConfigurationError
+      rescue PG::Error
         @connections.each(&:close)
         raise
       end
@@ -55,8 +61,8 @@ module ActiveJob
       end
 
       # Until there may be something to claim.
-      def wait(queues)
-        ask(@claims, "CALL fairq.wait_any($1::text[], $2::interval)", Queues.array(queues), "#{WAIT} s")
+      def wait(queues, longest = WAIT)
+        ask(@claims, "CALL fairq.wait_any($1::text[], $2::interval)", Queues.array(queues), "#{[WAIT, longest].min} s")
       end
 
       # Ends a call that waits, from another thread.
@@ -125,16 +131,9 @@ module ActiveJob
       end
 
       # An answer that does not come is a connection that is lost.
-      # A session is of one node: the tasks of the others would wait forever.
-      def refuse_proxy
-        raise ConfigurationError, "this database is a proxy of a cluster, and a worker works at a node: give it the " \
-                                  "connection that SELECT connection FROM fairq.worker_node('queue') says, " \
-                                  "and run one at each node or more"
-      end
-
       def ask(connection, sql, *params)
         connection.send_query_params(sql, params)
-        raise PG::ConnectionBad, "no answer within #{WAIT + @ttl} s" unless connection.block(WAIT + @ttl)
+        raise PG::ConnectionBad, "no answer within #{WAIT + @patience} s" unless connection.block(WAIT + @patience)
 
         connection.get_last_result.values
       end

@@ -39,12 +39,16 @@ module ActiveJob
         check_pool
         Execution.watch_retries
         @database = Fairq.database
+        @guide = Guide.new(Fairq.worker_address, @queues)
+        @leaving = {} # sessions at nodes that are left, and who waits until their jobs have ended
         @crew = Crew.new(@threads) { |task, session| work(task, session) }
         @logger.info("#{@threads} threads for #{@queues.join(', ')}")
         serve_until_stopped
         @claims_ended = true
         ended = idle_within(UNWINDING)
         @crew.dismiss if ended
+        @leaving.values.each(&:join) if ended
+        @guide.close
         @logger.info("stopped")
         ended
       end
@@ -70,17 +74,23 @@ module ActiveJob
           rescue StandardError => error
             raise unless of_database?(error)
 
+            @guide.unreached(@node) if @node
+            @next = nil
             @logger.error("#{error.class}: #{error.message.strip}; connecting again in #{@pause.round(1)} s") unless @stopping
             pause
           end
         end
       end
 
+      # At one node, if there are several, until it is another one's turn.
       def serve
-        session = open_session
+        @node = nil
+        @node = @next || @guide.ask(nil)
+        @next = nil
+        session = open_session(@node)
         prepare
         @session = session
-        claim_from(session) until @stopping || session.over?
+        claim_from(session) until @stopping || session.over? || @next
       ensure
         leave(session) if session
       end
@@ -88,13 +98,15 @@ module ActiveJob
       def claim_from(session)
         free = @crew.free(1)
         return if free.zero? || @stopping
+        return if @guide.due_in.zero? && (@next = following(session))
 
         tasks = session.claim(@queues, free)
+        @guide.found(session.node, tasks.size)
         @pause = FIRST_PAUSE
         if @stopping
           session.release(tasks)
         elsif tasks.empty?
-          session.wait(@queues)
+          session.wait(@queues, @guide.due_in)
         else
           tasks.each { |task| @crew.start(task, session) }
         end
@@ -102,10 +114,35 @@ module ActiveJob
         nil
       end
 
-      # A session that serves no more. Jobs go on under it only while the worker stops.
+      # Another node, if the worker is to go there. Whoever stays needs no proxy.
+      def following(session)
+        node = @guide.ask(session.id)
+        node if node && node.number != session.node.number
+      rescue PG::Error => error
+        @logger.warn("cannot ask for a node: #{error.message.strip}; staying")
+        @guide.postpone
+        nil
+      end
+
+      # A session that serves no more. Jobs go on under it while the worker stops, or if
+      # it has only gone to another node.
       def leave(session)
-        @stopping ? let_end(session) : session.end_now
+        if @stopping
+          let_end(session)
+        elsif @next
+          return @leaving[session] = Thread.new { @crew.wait_for(session); close(session) }
+        else
+          session.end_now
+          return @leaving[session] = Thread.new { close(session) } if session.node
+        end
+        close(session)
+      end
+
+      def close(session)
         session.close
+        session.database.close if session.node
+      ensure
+        @leaving.delete(session)
       end
 
       def let_end(session)
@@ -113,7 +150,7 @@ module ActiveJob
         return if @crew.idle_while { time < @deadline && !session.over? }
 
         @logger.warn("jobs that did not end in time are given back")
-        @crew.interrupt(session, WorkerStopped)
+        [session, *@leaving.keys].each { |one| @crew.interrupt(one, WorkerStopped) }
         idle_within(UNWINDING)
       end
 
@@ -123,7 +160,7 @@ module ActiveJob
       end
 
       def work(task, session)
-        execution = Execution.new(task, @database)
+        execution = Execution.new(task, session.database)
         execution.run
       rescue Exception => error
         reason = Interruption.behind(error)
@@ -133,14 +170,23 @@ module ActiveJob
         execution.failed(error, session) { |trouble| @logger.error("#{task}: #{ErrorText.head(trouble)}") }
       end
 
-      def open_session
-        Session.new(Fairq.worker_address, name: "#{Socket.gethostname}:#{Process.pid}"[0, 63], ttl: @ttl) do |over|
+      def open_session(node)
+        refuse_records if node && @database.records?
+        Session.new(node ? node.address : Fairq.worker_address, node ? PgDatabase.new(node.address) : @database,
+                    name: "#{Socket.gethostname}:#{Process.pid}"[0, 63], ttl: @ttl, node: node) do |over|
           @crew.interrupt(over, LeaseLost)
           @crew.wake
         end
       rescue PG::InvalidSchemaName, PG::UndefinedFunction => error
         raise ConfigurationError, "pgfairq is not in this database (#{error.message.lines.first.strip}): " \
                                   "run CREATE EXTENSION pgfairq in it, or set FAIRQ_DATABASE_URL to where it is"
+      end
+
+      # What a job writes by Active Record is not at the node of its task.
+      def refuse_records
+        raise ConfigurationError, "the queues are at a proxy of a cluster, where jobs have no transaction of Active Record: " \
+                                  "set config.fairq.record_class to false and config.fairq.database_url to the proxy; " \
+                                  "or work at one node, whose connection SELECT connection FROM fairq.worker_node('queue') says"
       end
 
       def prepare
