@@ -13,6 +13,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "shmem/groups.h"
@@ -188,6 +189,32 @@ typedef struct TaskPlace
 } TaskPlace;
 
 /*
+ * Read the row of a task.  Of one that is being changed the index may have led
+ * to the new version first: then it is the one before that we look at.
+ */
+static bool
+read_task(RowReader *row, int64 id)
+{
+	RowStatus	status = row_reader_task(row, id, NULL);
+	ItemPointerData tid;
+
+	while ((status == ROW_IN_PROGRESS || status == ROW_IN_DOUBT) && !row->deleting)
+	{
+		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+		bool		found = queue_index_find(row->rel, row->info, id, snapshot, &tid);
+
+		CHECK_FOR_INTERRUPTS();
+		UnregisterSnapshot(snapshot);
+		if (!found)
+			return false;		/* it is new */
+		status = row_reader_read(row, &tid);
+		if (status == ROW_GONE)
+			status = row_reader_task(row, id, NULL);
+	}
+	return status == ROW_LIVE || status == ROW_OWN || (status != ROW_GONE && row->deleting);
+}
+
+/*
  * Look up a task.  Returns false if there is none.
  */
 static bool
@@ -195,10 +222,9 @@ find_task(TaskPlace *task, int64 id)
 {
 	RowReader  *row = &task->row;
 	QueueState *state = row->info->state;
-	RowStatus	status = row_reader_task(row, id, NULL);
 	char		task_state;
 
-	if (status == ROW_GONE || (status != ROW_LIVE && status != ROW_OWN && !row->deleting))
+	if (!read_task(row, id))
 		return false;
 	task_state = DatumGetChar(row_value(row, COLUMN_STATE));
 	task->state = task_state_name(task_state);

@@ -26,7 +26,8 @@
 # - recovery_recount(): without the lock, or do_pass(): do not come again for it: others who
 #   write meanwhile;
 # - stats_before_prepare(): nothing where there is no lane: the purge after a restart;
-# - prepared_before_start(): none: what was prepared before a restart.
+# - prepared_before_start(): none: what was prepared before a restart;
+# - read_task() of task_position.c: take the version that comes first: its position.
 #
 # Not seen to fail, as only a race of some instructions, or a count of many rows, meets
 # them: leases_feed() that does not look for a lease (refill_group has looked), leases_count_anew(),
@@ -282,6 +283,20 @@ note($output);
 my $counts = $ran ? decode_json($output) : {};
 cmp_ok($counts->{$_} // 0, '>', 0, "there were some: $_")
   foreach (qw(rounds enqueue claim ack nack release cancel purge rollback));
+
+# A task that is being changed is where it was, also when its row's new version is before the old.
+sql($node, "SELECT fairq.create_queue('moved', buckets => 1)");
+sql($node, "SELECT cardinality(fairq.enqueue_many('moved', array_agg(to_jsonb(n)))) FROM generate_series(1, 300) n");
+is(sql($node, "SELECT count(*) FROM fairq.pop('moved', 150)"), '150', 'half of the tasks are done');
+sql($node, 'VACUUM fairq.q_moved');
+my $changes = session($node);
+$changes->safe('BEGIN');
+is($changes->safe("WITH was AS (SELECT id, ctid AS place FROM fairq.q_moved ORDER BY id OFFSET 50 LIMIT 1) UPDATE fairq.q_moved q SET headers = '{}' FROM was WHERE q.id = was.id RETURNING q.ctid < was.place"),
+	't', 'one is being changed, and moves to the front of the table');
+is(sql($node, "SELECT p.state || ' ' || p.ahead FROM (SELECT id FROM fairq.tasks('moved') ORDER BY id OFFSET 50 LIMIT 1) t, fairq.get_task_position('moved', t.id) p"),
+	'ready 50', 'it has its position');
+$changes->safe('ROLLBACK');
+$changes->quit;
 unlike(slurp_file($node->logfile), qr/PANIC|TRAP|terminated by signal/, 'no server process broke down');
 
 $node->stop;
