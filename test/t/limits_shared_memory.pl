@@ -54,6 +54,7 @@ sub calls_of
 	  foreach qw(stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 	$calls{tasks_page} = "SELECT * FROM fairq_internal.tasks_page('q', 0, 10, 10, NULL, NULL)";
 	$calls{done_page} = "SELECT * FROM fairq_internal.done_page('q', NULL, NULL, 10, 10, NULL, NULL)";
+	$calls{attendance} = "SELECT * FROM fairq_internal.attendance(ARRAY['q'], NULL)";
 	$calls{wait_ready} = "SELECT fairq_internal.wait_ready(ARRAY['q'])";
 	$calls{wait} = "CALL fairq.wait('q')";
 	$calls{wait_any} = "CALL fairq.wait_any(ARRAY['q'])";
@@ -61,7 +62,7 @@ sub calls_of
 }
 
 # Those that change nothing: where nothing may be written they can be called.
-my @looks = qw(heartbeat await peek get_task get_task_by_key get_done_task get_task_position tasks reset_stats tasks_page done_page
+my @looks = qw(heartbeat await peek get_task get_task_by_key get_done_task get_task_position tasks reset_stats tasks_page done_page attendance
   stats_of_queues histograms_of_queues stats_of_names histograms_of_names stats_of_buckets stats_of_groups live_leases open_sessions dead_of_queues done_of_queues);
 
 # One test: none of the functions is left out.  (Those of the type and
