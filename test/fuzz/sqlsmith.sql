@@ -50,7 +50,7 @@ BEGIN
                   LATERAL (SELECT string_agg('$' || n, ', ' ORDER BY n) AS passed,
                                   string_agg(CASE WHEN name = 'run_at' OR name = 'session' AND proname IN ('claim', 'claim_any', 'ack_and_claim') THEN 'NULL'
                                                   WHEN name = 'session' THEN '(SELECT session FROM fairq.sessions LIMIT 1)'
-                                                  WHEN name = 'name' THEN 'm.policy' WHEN name = 'ttl' THEN 'm.lease' WHEN name IN ('bound', 'final') THEN 'm.yes'
+                                                  WHEN name = 'name' THEN 'm.policy' WHEN name = 'ttl' THEN 'm.lease' WHEN name IN ('bound', 'final', 'force') THEN 'm.yes'
                                                   WHEN name IN ('wait', 'on_duplicate', 'backoff_base', 'backoff_max', 'keep_done', 'durable_leases', 'charge', 'notify',
                                                                 'max_depth', 'backoff_jitter', 'default_priority', 'group_required', 'if_not_exists', 'expire_after',
                                                                 'timezone', 'catch_up', 'overlap', 'active') THEN 'DEFAULT'
