@@ -81,6 +81,7 @@ GRANT SELECT ON fairq.sessions TO PUBLIC;
 REVOKE EXECUTE ON FUNCTION fairq.drain_node FROM reader;
 SQL
 	same_catalog($proxy, 'pgfairq_cluster', 'postgres', $db, $version);
+	sql($proxy, 'SELECT FROM fairq.check_cluster(repair => true)', $db);    # which tells the nodes that they are of a cluster
 	is(sql($proxy, 'SELECT string_agg(problem, $$, $$) FROM fairq.check_cluster()', $db), '', "$version: the cluster is well");
 	ok(wait_for(sub { $serve->(100); $served == 23 }), "$version: all tasks are served");
 	sql($proxy, "SELECT fairq.unschedule('leap'), fairq.drop_queue('q')", $db);
