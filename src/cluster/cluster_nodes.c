@@ -183,6 +183,23 @@ cluster_nodes(ClusterNode ***result)
 	return n_nodes;
 }
 
+/*
+ * A node says that it is drained, which the list does not.  So the list is an
+ * old one: where no other node is left those that it has as drained count as
+ * active, and say themselves if they are not.
+ */
+void
+cluster_nodes_drained(ClusterNode *node)
+{
+	bool		others = false;
+
+	node->draining = node->refused = true;
+	for (int i = 0; i < n_nodes; i++)
+		others |= !nodes[i]->draining;
+	for (int i = 0; i < n_nodes && !others; i++)
+		nodes[i]->draining = nodes[i]->refused;
+}
+
 /* NULL: there is none of this number.  After cluster_nodes(). */
 ClusterNode *
 cluster_nodes_find(int number)

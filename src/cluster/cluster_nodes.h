@@ -14,6 +14,7 @@ typedef struct ClusterNode
 	int			number;
 	int			place;
 	bool		draining;		/* gets no new tasks */
+	bool		refused;		/* has said so itself, since the list was read */
 	bool		recognized;		/* said its number on this connection */
 	bool		had_turn;		/* has begun a claim, see route_claim.c */
 	int			hosts;			/* that its connection names */
@@ -31,6 +32,7 @@ typedef struct ClusterNode
 extern int	cluster_nodes_timeout;
 
 extern int	cluster_nodes(ClusterNode ***nodes);
+extern void cluster_nodes_drained(ClusterNode *node);
 extern ClusterNode *cluster_nodes_find(int number);
 extern bool cluster_nodes_suspect(const ClusterNode *node);
 extern bool cluster_nodes_closed(ClusterNode *node);

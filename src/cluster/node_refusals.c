@@ -27,7 +27,7 @@ node_refusals_elsewhere(const NodeCall *call, ClusterNode *node, const ErrorData
 	if (error->sqlerrcode == ERRCODE_NODE_DRAINED)
 	{
 		drained += !node->draining;
-		node->draining = true;
+		cluster_nodes_drained(node);
 		return true;
 	}
 	return call->elsewhere &&

@@ -7,8 +7,8 @@
 # Seen to fail: without proxy_calls_check_new() in enqueue_tasks(), read_waits() or
 # fairq_open_session(); with the former called before the table is locked (at the head of
 # fairq_enqueue), and without await_calls() in sql/cluster/47_membership.sql (the races);
-# without mark_node(.., 'dropped') (tasks that wait); without "draining = true" in
-# node_refusals.c.
+# without mark_node(.., 'dropped') (tasks that wait); in cluster_nodes_drained() without
+# "draining = true", or without the doubt in what the list has as drained.
 
 use strict;
 use warnings;
@@ -157,6 +157,19 @@ is( sql($proxy, "SELECT node, object, problem, repaired FROM fairq.check_cluster
 	'3|membership|says that it is draining, and the list that it is active|yes', 'check_cluster() finds a node that was told something else');
 is(sql($three, "SELECT fairq_internal.membership()"), 'active', 'and tells it');
 is(sql($proxy, 'SELECT count(*) FROM fairq.check_cluster()'), 0, 'then nothing is wrong');
+
+# What an old list has as active may all be drained, and what it has as drained may not.
+sql($proxy, 'SELECT fairq.drain_node(3)');
+$proxy->wait_for_catchup($standby);
+sql($standby, 'SELECT pg_wal_replay_pause()');
+ok(wait_for(sub { sql($standby, 'SELECT pg_get_wal_replay_pause_state()') eq 'paused' }), 'the replay is paused again');
+sql($proxy, 'SELECT fairq.undrain_node(3), fairq.drain_node(1), fairq.drain_node(2)');
+is($lagging->safe("SELECT string_agg(state, ' ' ORDER BY node) FROM fairq.node"), 'active active draining', 'the list of the standby is wrong in all');
+is($lagging->safe("SELECT count(fairq.enqueue('q', '9', 'g' || i)) FROM generate_series(1, 30) i"), 30, 'no call fails');
+is(with_payload(9, $three), 30, 'tasks go to the node that is not drained any more');
+sql($standby, 'SELECT pg_wal_replay_resume()');
+sql($proxy, 'SELECT fairq.undrain_node(1), fairq.undrain_node(2)');
+$proxy->wait_for_catchup($standby);
 
 #
 # Calls under way
