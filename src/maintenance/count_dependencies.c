@@ -10,7 +10,8 @@
  *
  * What is counted stays so if the transaction rolls back, and what it had
  * deleted before, and not seen, would be missing.  So only a transaction counts
- * that has written nothing yet.
+ * that has written nothing yet; and after one that has deleted rows, all is
+ * counted once more.
  *
  * Locking: the maintenance lock.  Nothing is waited for.
  *
@@ -26,6 +27,7 @@
 #include "maintenance/count_dependencies.h"
 #include "storage/dependency_table.h"
 #include "storage/row_reader.h"
+#include "xact/pending_successors.h"
 
 /* How often to count them again, if there are any. */
 #define RECOUNT_USECS	USECS_PER_HOUR
@@ -91,6 +93,8 @@ count_dependencies(Pass *pass)
 		task = rows[i].task;
 		if (held || rows[i].busy || !dependency_table_delete(info, &rows[i], false))
 			(void) successor_filter_raise(successors, rows[i].predecessor);
+		else
+			pending_recount_dependencies(info->state);
 		successors->next_task = task;
 		successors->next_predecessor = rows[i].predecessor + 1;
 	}
