@@ -458,7 +458,7 @@ class Run(Steps):
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
         with self.within(c) as tx:
             # One that is to be cancelled would end as either.
-            tasks = [t for t in queue.tasks.values() if t.free(tx) and t.row and t.row.state != "dead"
+            tasks = [t for t in queue.tasks.values() if t.removable(tx) and t.row and t.row.state != "dead"
                      and not (t.row.state == "held" and t.waits and t.on_dead == "cancel")]
             for task in pick([t for t in tasks if t.lease and leased] or tasks, task):
                 self.call(c, "UPDATE fairq." + table + " SET expires_at = '" + PAST + "' WHERE id = %s", task.id)
@@ -478,7 +478,7 @@ class Run(Steps):
         """With SQL: a task has a long history, as if it had failed so often, and was lost."""
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
         with self.within(c) as tx:
-            tasks = [t for t in queue.tasks.values() if t.free(tx) and t.row]
+            tasks = [t for t in queue.tasks.values() if t.removable(tx) and t.row]
             for task in pick([t for t in tasks if t.lease and leased] or tasks, task):
                 self.call(c, "UPDATE fairq." + table + " SET lost = %s, history = (SELECT jsonb_agg(jsonb_build_object("
                           "'at', now(), 'attempt', n, 'end', 'failed', 'worker', 'w', 'seconds', 1)) FROM generate_series(1, %s) n) WHERE id = %s", lost, n, task.id)
