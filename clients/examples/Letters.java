@@ -29,7 +29,16 @@ public class Letters {
 	static final int TTL = 5; // seconds; a worker that is silent for so long is taken for dead
 	static final Duration GRACE = Duration.ofSeconds(25); // how long tasks may go on after SIGTERM
 
-	record Task(long id, UUID receipt, int attempt, String name, String seconds) {
+	/** name: what is to be done. */
+	record Task(long id, UUID receipt, String name, int attempt, String to, String seconds) {
+	}
+
+	/** An error that no other attempt would mend: the task is dead at once. */
+	@SuppressWarnings("serial")
+	static class Final extends Exception {
+		Final(String message) {
+			super(message);
+		}
 	}
 
 	static final Semaphore free = new Semaphore(SLOTS);
@@ -52,11 +61,18 @@ public class Letters {
 		}
 	}
 
-	/** What is done with a task. It writes through the connection, within its transaction. */
+	/** What is done with a task, by its name. It writes through the connection, within its transaction. */
 	static void handle(Connection connection, Task task) throws Exception {
-		if (task.name() == null)
-			throw new IllegalArgumentException("the letter has no name");
-		call(connection, "INSERT INTO letter (task, attempt, text) VALUES (?, ?, ?)", task.id(), task.attempt(), "Dear " + task.name());
+		switch (task.name()) {
+			case "letter" -> letter(connection, task);
+			default -> throw new IllegalArgumentException("there is no handler for \"" + task.name() + "\""); // another worker may know it
+		}
+	}
+
+	static void letter(Connection connection, Task task) throws Exception {
+		if (task.to() == null)
+			throw new Final("the letter goes to nobody");
+		call(connection, "INSERT INTO letter (task, attempt, text) VALUES (?, ?, ?)", task.id(), task.attempt(), "Dear " + task.to());
 		if (task.seconds() != null)
 			Thread.sleep((long) (Double.parseDouble(task.seconds()) * 1000));
 	}
@@ -72,11 +88,12 @@ public class Letters {
 				connection.rollback(); // another worker has the task
 			connection.setAutoCommit(true);
 		} catch (Exception error) {
-			System.err.printf("task %d, attempt %d: %s%n", task.id(), task.attempt(), error);
+			System.err.printf("task %d (\"%s\"), attempt %d: %s%n", task.id(), task.name(), task.attempt(), error);
 			connection.rollback();
 			connection.setAutoCommit(true);
 			byte[] text = error.toString().replace("\0", "").getBytes(StandardCharsets.UTF_8); // as the server takes it
-			call(connection, "SELECT fairq.nack(?, left(?, 4000))", task.receipt(), new String(text, StandardCharsets.UTF_8));
+			call(connection, "SELECT fairq.nack(?, left(?, 4000), final => ?)", task.receipt(), new String(text, StandardCharsets.UTF_8),
+				error instanceof Final);
 		}
 	}
 
@@ -91,7 +108,7 @@ public class Letters {
 	}
 
 	static List<Task> claim(Connection connection, UUID session, int count) throws SQLException {
-		String sql = "SELECT id, receipt, attempt, payload->>'name', payload->>'seconds' FROM fairq.claim(?, ?, session => ?)";
+		String sql = "SELECT id, receipt, coalesce(name, ''), attempt, payload->>'to', payload->>'seconds' FROM fairq.claim(?, ?, session => ?)";
 		List<Task> tasks = new ArrayList<>();
 		try (PreparedStatement statement = connection.prepareStatement(sql)) {
 			statement.setString(1, QUEUE);
@@ -99,7 +116,7 @@ public class Letters {
 			statement.setObject(3, session);
 			ResultSet rows = statement.executeQuery();
 			while (rows.next())
-				tasks.add(new Task(rows.getLong(1), rows.getObject(2, UUID.class), rows.getInt(3), rows.getString(4), rows.getString(5)));
+				tasks.add(new Task(rows.getLong(1), rows.getObject(2, UUID.class), rows.getString(3), rows.getInt(4), rows.getString(5), rows.getString(6)));
 		}
 		return tasks;
 	}
@@ -160,7 +177,7 @@ public class Letters {
 		try (Connection connection = connect()) {
 			connection.setAutoCommit(false);
 			for (int i = 0; i < count; i++)
-				call(connection, "SELECT fairq.enqueue(?, jsonb_build_object('name', ?::text), group_key => ?)", QUEUE, tenant + " " + i, tenant);
+				call(connection, "SELECT fairq.enqueue(?, jsonb_build_object('to', ?::text), name => 'letter', group_key => ?)", QUEUE, tenant + " " + i, tenant);
 			connection.commit();
 		}
 	}

@@ -34,23 +34,36 @@ const (
 
 type task struct {
 	id, receipt string
+	name        string // what is to be done
 	attempt     int
 	payload     []byte
 }
 
-// What is done with a task. It writes within tx.
+// An error that no other attempt would mend: the task is dead at once.
+type final struct{ error }
+
+// What is done with a task, by its name. It writes within tx.
 func handle(tx *sql.Tx, t task) error {
+	switch t.name {
+	case "letter":
+		return letter(tx, t)
+	default: // another worker may know it
+		return fmt.Errorf("there is no handler for %q", t.name)
+	}
+}
+
+func letter(tx *sql.Tx, t task) error {
 	var letter struct {
-		Name    string
+		To      string
 		Seconds float64
 	}
 	if err := json.Unmarshal(t.payload, &letter); err != nil {
-		return err
+		return final{err}
 	}
-	if letter.Name == "" {
-		return errors.New("the letter has no name")
+	if letter.To == "" {
+		return final{errors.New("the letter goes to nobody")}
 	}
-	_, err := tx.Exec("INSERT INTO letter (task, attempt, text) VALUES ($1, $2, $3)", t.id, t.attempt, "Dear "+letter.Name)
+	_, err := tx.Exec("INSERT INTO letter (task, attempt, text) VALUES ($1, $2, $3)", t.id, t.attempt, "Dear "+letter.To)
 	time.Sleep(time.Duration(letter.Seconds * float64(time.Second)))
 	return err
 }
@@ -74,9 +87,9 @@ func attempt(db *sql.DB, t task) error {
 
 func run(db *sql.DB, t task) {
 	if err := attempt(db, t); err != nil {
-		log.Printf("task %s, attempt %d: %v", t.id, t.attempt, err)
+		log.Printf("task %s (%q), attempt %d: %v", t.id, t.name, t.attempt, err)
 		text := strings.ToValidUTF8(strings.ReplaceAll(err.Error(), "\x00", ""), "?") // as the server takes it
-		if _, err := db.Exec("SELECT fairq.nack($1, left($2, 4000))", t.receipt, text); err != nil {
+		if _, err := db.Exec("SELECT fairq.nack($1, left($2, 4000), final => $3)", t.receipt, text, errors.As(err, &final{})); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -96,14 +109,14 @@ func beat(beats *sql.Conn, session string) {
 }
 
 func claim(db *sql.DB, session string, count int) (tasks []task, err error) {
-	rows, err := db.Query("SELECT id, receipt, attempt, payload FROM fairq.claim($1, $2, session => $3)", queue, count, session)
+	rows, err := db.Query("SELECT id, receipt, coalesce(name, ''), attempt, payload FROM fairq.claim($1, $2, session => $3)", queue, count, session)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var t task
-		if err := rows.Scan(&t.id, &t.receipt, &t.attempt, &t.payload); err != nil {
+		if err := rows.Scan(&t.id, &t.receipt, &t.name, &t.attempt, &t.payload); err != nil {
 			return nil, err
 		}
 		tasks = append(tasks, t)
@@ -163,8 +176,8 @@ func produce(db *sql.DB, count int, tenant string) error {
 	}
 	defer tx.Rollback()
 	for i := 0; i < count; i++ {
-		payload, _ := json.Marshal(map[string]string{"name": fmt.Sprintf("%s %d", tenant, i)})
-		if _, err := tx.Exec("SELECT fairq.enqueue($1, $2, group_key => $3)", queue, payload, tenant); err != nil {
+		payload, _ := json.Marshal(map[string]string{"to": fmt.Sprintf("%s %d", tenant, i)})
+		if _, err := tx.Exec("SELECT fairq.enqueue($1, $2, name => 'letter', group_key => $3)", queue, payload, tenant); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,8 @@
 Seen to fail: another query in one of the two exporters' files; an alert with a
 runbook that is not there, or without a unit test; a metric that no
 query gives; two panels on one place; a threshold in alerts.yml changed without the
-unit tests; a runbook of no alert.
+unit tests; a runbook of no alert; a quantile of all time, of a metric or of buckets
+without rate().
 """
 
 import json
@@ -78,6 +79,15 @@ def test_alerts_and_dashboard_name_metrics_that_there_are():
     text = read("alerts.yml") + read("grafana.json")
     named = set(re.findall(r"\b(?:fairq|pg_exporter|sql_exporter)_\w+", text)) - {"fairq_monitor"}
     assert named <= metrics() | EXPORTERS_OWN, named - metrics() - EXPORTERS_OWN
+
+
+def test_quantiles_are_of_five_minutes():
+    assert not [metric for metric in metrics() if re.search(r"_p\d+_seconds$", metric)]
+    text = re.sub(r"\{[^{}]*\}", "", read("alerts.yml") + read("grafana.json"))
+    named = re.findall(r"(\S*?)(fairq_\w+_bucket)(\S*)", text)
+    assert {metric for _, metric, _ in named} == {f"{name}_bucket" for name in queries() if name.endswith("_seconds")}
+    for before, metric, after in named:
+        assert before.endswith("rate(") and after.startswith("[5m])"), metric
 
 
 def test_dashboard_is_of_a_form_that_grafana_9_to_11_take():

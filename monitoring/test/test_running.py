@@ -5,7 +5,7 @@ Seen to fail: without the ids of keys that are cut off (two that begin alike mak
 whole scrape an error); without LIMIT 200; without coalesce() for null (sql_exporter
 leaves the metric out); an interval in place of its seconds; with leases that are
 overdue after a thousand seconds, not ten; without pg_monitor for the role; without the
-rules that rename the metrics of sql_exporter.
+rules that rename the metrics of sql_exporter; with the tasks of further names left out.
 """
 
 import json
@@ -45,11 +45,15 @@ def fill(connection):
     run("SELECT fairq.set_group('limited', 'vip', weight => 5)")
     run("SELECT fairq.pause_group('emails', 'paused')")
     run("SELECT fairq.enqueue('emails', '{}', 'ann', name => 'send')")
-    enqueue(connection, "emails", "ann", 60)
+    enqueue(connection, "emails", "ann", 59)
     enqueue(connection, "emails", "bob", 40)
     enqueue(connection, "emails", "paused", 7)
+    run("SELECT fairq.enqueue('limited', '{}', 'bob', name => 'hang', max_lost => 1)")
+    run("SELECT count(*) FROM fairq.claim('limited', 1, lease => '1 ms')")
+    wait_until(lambda: run("SELECT dead FROM fairq.name_stats WHERE name = 'hang'").fetchone() == (1,), "a task that was lost")
     enqueue(connection, "limited", "vip", 3)
-    enqueue(connection, "batch", "ann", 12)
+    run("SELECT fairq.enqueue('batch', '{}', 'ann', name => 'bill') FROM generate_series(1, 2)")
+    enqueue(connection, "batch", "ann", 10)
     for group in HOSTILE:
         enqueue(connection, 'odd "queue"\n{}\\', group)
     run("SELECT fairq.enqueue('emails', '{}', delay => '1 h')")
@@ -82,6 +86,17 @@ def stack(database):
         yield running
     finally:
         running.stop()
+
+
+def numbers(stack, database, expression):
+    """Whether the expression comes to have a number, while tasks are worked on: quantiles and
+    parts of the last minutes are NaN without any."""
+    with psycopg.connect(conninfo(database), autocommit=True) as connection:
+        def there(found):
+            connection.execute("SELECT fairq.enqueue('batch', '{}', 'ann', name => 'report')")
+            connection.execute("SELECT fairq.ack(receipt) FROM fairq.claim('batch', 20)")
+            return any(not math.isnan(value) for _, value in found)
+        return stack.await_series(expression, there)
 
 
 def compared(expression):
@@ -155,7 +170,12 @@ def test_figures_are_those_of_the_views(stack):
             (f'fairq_worker_expected{{{job}}}', 1), (f'fairq_launcher_running{{{job}}}', 1), (f'fairq_sessions{{{job}}}', 1),
             (f'fairq_setting_used{{{job},setting="max_queues"}}', 4), (f'fairq_setting_size{{{job},setting="max_queues"}}', 256),
             (f'fairq_setting_used_percent{{{job},setting="max_queues"}}', 100 * 4 / 256),
-            (f'fairq_schedule_failures{{{job},schedule="nightly <b>"}}', 0)):
+            (f'fairq_schedule_failures{{{job},schedule="nightly <b>"}}', 0), (f'fairq_setting_used{{{job},setting="max_names"}}', 3),
+            (f'fairq_name_enqueued_total{{{job},name="send"}}', 1), (f'fairq_name_done_total{{{job},name="send"}}', 1),
+            (f'fairq_name_run_seconds_count{{{job},name="send"}}', 1), (f'fairq_name_failed_total{{{job},name="bill"}}', 2),
+            (f'fairq_name_dead_total{{{job},name="bill"}}', 2), (f'fairq_name_lost_total{{{job},name="hang"}}', 1),
+            (f'fairq_name_dead_total{{{job},name="hang"}}', 1), (f'fairq_name_failed_total{{{job},name="hang"}}', 0),
+            (f'count({{{job},name="send"}})', 49)):
         assert stack.value(expression) == value, expression
     buckets = stack.query(f'fairq_queue_wait_seconds_bucket{{{job},queue="emails"}}')
     assert len(buckets) == 20 and {value for labels, value in buckets if labels["le"] == "+Inf"} == {15}
@@ -166,12 +186,12 @@ def test_figures_are_those_of_the_views(stack):
     assert 0 < waits < 600, "seconds"
 
 
-def test_each_alert_expression_returns_a_series(stack):
+def test_each_alert_expression_returns_a_series(stack, database):
     for alert in alerts():
         parts = compared(alert["expr"])
         assert parts, alert["alert"]
         for part in parts:
-            assert stack.await_series(part), f"{alert['alert']}: {part}"
+            assert numbers(stack, database, part), f"{alert['alert']}: {part}"
 
 
 def test_each_alert_rule_is_evaluated_without_an_error(stack):
@@ -184,14 +204,8 @@ def test_each_alert_rule_is_evaluated_without_an_error(stack):
 
 
 def test_each_dashboard_expression_returns_a_series(stack, database):
-    with psycopg.connect(conninfo(database), autocommit=True) as connection:
-        for title, expression in dashboard_targets():
-            def there(found):
-                # quantiles of the last minutes take tasks that are worked on in these
-                connection.execute("SELECT fairq.enqueue('batch', '{}', 'ann')")
-                connection.execute("SELECT fairq.ack(receipt) FROM fairq.claim('batch', 1)")
-                return any(not math.isnan(value) for _, value in found)
-            assert stack.await_series(expression, there), f"{title}: {expression}"
+    for title, expression in dashboard_targets():
+        assert numbers(stack, database, expression), f"{title}: {expression}"
 
 
 def test_dashboard_variables_have_values(stack, database):
@@ -202,6 +216,25 @@ def test_dashboard_variables_have_values(stack, database):
         found[name] = stack.api(f"label/{label}/values", **{"match[]": match.replace("$database", ".*")})
     assert found["database"] == [database]
     assert set(found["queue"]) == {"emails", "batch", "limited", 'odd "queue"\n{}\\'}
+
+
+# --- names ---
+
+def test_names_are_bounded():
+    """In a database that no exporter reads, with more names than there is room for."""
+    database = re.search(r"dbname=(\S+)", new_database())[1]
+    with psycopg.connect(conninfo(database), autocommit=True) as connection, as_monitor(database) as monitor:
+        most = int(connection.execute("SHOW pgfairq.max_names").fetchone()[0])
+        connection.execute("SELECT fairq.create_queue('many')")
+        connection.execute("""SELECT fairq.enqueue_many('many', array_agg('1'::jsonb), names => array_agg('name ' || n))
+            FROM generate_series(1, %s) n""", (most + 100,))
+        tasks = {row[2]: row[3] for row in monitor.execute(queries()["fairq_name"][0])}
+        waits = monitor.execute(queries()["fairq_name_wait_seconds"][0]).fetchall()
+        used, = monitor.execute(f"SELECT used FROM ({queries()['fairq_setting'][0]}) q WHERE setting = 'max_names'").fetchone()
+        connection.execute("SELECT fairq.drop_queue('many')")
+    assert used == len(tasks) - 1 <= most, used
+    assert sum(tasks.values()) == most + 100 and tasks[""] >= 100, "further names are counted together"
+    assert len(waits) == 20 * len(tasks)
 
 
 # --- tenants ---

@@ -255,7 +255,7 @@ COMMENT ON COLUMN fairq.queue_stats.nacked IS 'how many attempts were said to ha
 COMMENT ON COLUMN fairq.queue_stats.released IS 'how many were given back without an attempt';
 COMMENT ON COLUMN fairq.queue_stats.expired IS 'how many leases ran out, those of sessions included';
 COMMENT ON COLUMN fairq.queue_stats.cancelled IS 'how many were removed by fairq.cancel()';
-COMMENT ON COLUMN fairq.queue_stats.dead_total IS 'how many used up their attempts';
+COMMENT ON COLUMN fairq.queue_stats.dead_total IS 'how many became dead';
 COMMENT ON COLUMN fairq.queue_stats.swept IS 'how many the sweep had to find: 0, or something is wrong';
 COMMENT ON COLUMN fairq.queue_stats.enqueue_rate IS 'tasks enqueued a second in the last minute';
 COMMENT ON COLUMN fairq.queue_stats.claim_rate IS 'tasks claimed a second in the last minute';

@@ -10,8 +10,8 @@
  *
  * What is counted stays so if the transaction rolls back, and what it had
  * deleted before, and not seen, would be missing.  So only a transaction counts
- * that has written nothing yet; and after one that has deleted rows, all is
- * counted once more.
+ * that has written nothing yet.  What it deletes itself is counted as well,
+ * and another count follows, which finds what a rollback has brought back.
  *
  * Locking: the maintenance lock.  Nothing is waited for.
  *
@@ -27,7 +27,6 @@
 #include "maintenance/count_dependencies.h"
 #include "storage/dependency_table.h"
 #include "storage/row_reader.h"
-#include "xact/pending_successors.h"
 
 /* How often to count them again, if there are any. */
 #define RECOUNT_USECS	USECS_PER_HOUR
@@ -91,15 +90,16 @@ count_dependencies(Pass *pass)
 		if (i == 0 || rows[i].task != task)
 			held = is_held(&row, rows[i].task);
 		task = rows[i].task;
-		if (held || rows[i].busy || !dependency_table_delete(info, &rows[i], false))
-			(void) successor_filter_raise(successors, rows[i].predecessor);
-		else
-			pending_recount_dependencies(info->state);
+		(void) successor_filter_raise(successors, rows[i].predecessor);
+		if (!held && !rows[i].busy && dependency_table_delete(info, &rows[i], false))
+			successors->recount_at = pass->now;
 		successors->next_task = task;
 		successors->next_predecessor = rows[i].predecessor + 1;
 	}
 	row_reader_end(&row);
 	pfree(rows);
+	if (successors->recount_at <= pass->now)
+		pass_again(pass, pass->now + USECS_PER_SEC);
 	if (n == READ_ROWS)
 		pass->more = true;
 	else

@@ -22,6 +22,7 @@
 
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 #include "common/maintenance_lock.h"
@@ -136,9 +137,9 @@ cancel_task(void *arg)
 }
 
 /*
- * End a task that is not to run, for one that it waits for has failed.  An
- * error, which only code of the owner's can raise, is no reason for the rest of
- * a pass to fail.
+ * End the task whose row was read: it is not to run, for one that it waits for
+ * has failed.  An error, which only code of the owner's can raise, is no reason
+ * for the rest of a pass to fail.
  */
 static LookResult
 end_task(HeldLook *look, int64 id)
@@ -150,8 +151,12 @@ end_task(HeldLook *look, int64 id)
 		return cancel.done ? LOOK_RAN : LOOK_AGAIN;
 	ereport(LOG,
 			(errcode(error->sqlerrcode),
+			 row_is_null(&look->row, COLUMN_NAME) ?
 			 errmsg("could not cancel task " INT64_FORMAT " of queue \"%s\" after its predecessor failed: %s",
-					id, look->pass->info->name, error->message),
+					id, look->pass->info->name, error->message) :
+			 errmsg("could not cancel task " INT64_FORMAT " (\"%s\") of queue \"%s\" after its predecessor failed: %s",
+					id, TextDatumGetCString(row_value(&look->row, COLUMN_NAME)),
+					look->pass->info->name, error->message),
 			 errhint("It stays held, and it is tried again from time to time.")));
 	FreeErrorData(error);
 	return LOOK_FAILED;

@@ -301,13 +301,12 @@ recount(PendingAction *action)
 static const PendingKind unknown_dependencies = {
 	.name = "unknown dependencies",
 	.commit = recount,
-	.abort = recount,
 	.prepare = recount,
 };
 
 /*
- * Held tasks have ended, and it is not known which, or rows of such are being
- * deleted: what they waited for is looked through, also after a rollback.
+ * Held tasks have ended, and it is not known which: what they waited for is
+ * looked through.
  */
 void
 pending_recount_dependencies(QueueState *queue)

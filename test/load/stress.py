@@ -846,7 +846,7 @@ def main():
     args = parser.parse_args()
 
     with psycopg.connect(args.conninfo, autocommit=True) as conn:
-        conn.execute("SELECT fairq.create_queue(%s, buckets => %s, lease => %s::interval, max_attempts => 0, backoff_base => '0')",
+        conn.execute("SELECT fairq.create_queue(%s, buckets => %s, lease => %s::interval, max_attempts => 0, max_lost => 0, backoff_base => '0')",
                      (QUEUE, BUCKETS, LEASE))
         conn.execute("CREATE TABLE produced (task bigint, n text)")
         conn.execute("CREATE TABLE results (task bigint, receipt uuid, n text, how text)")

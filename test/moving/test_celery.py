@@ -130,6 +130,7 @@ def test_each_message_is_moved_as_it_was(celery, emails):
     assert celery.waiting() == 0
     assert move(celery, emails) == "0 messages moved, 0 tasks made"
     assert emails.rows("SELECT source, count(*) FROM moved GROUP BY source") == [("celery redis celery", 5)]
+    assert emails.value("SELECT count(*) FROM fairq.tasks('celery', name => 'send')") == 5
 
 
 def test_in_their_order_with_a_group_of_the_application(celery, emails):

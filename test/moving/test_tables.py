@@ -118,6 +118,7 @@ def test_solid_queue_jobs_are_moved_as_they_were(solid):
     assert [(i, task.payload, task.group_key, task.priority, task.state) for i, task in tasks.items()] == [
         (1, json.loads(serialized(1)), "", 4, "ready"), (2, json.loads(serialized(2)), "", 1, "scheduled"),
         (3, json.loads(serialized(3)), "MailJob/42", 9, "ready"), (4, json.loads(serialized(4)), "MailJob/42", 4, "ready")]
+    assert {task.name for task in tasks.values()} == {"MailJob"}
     assert abs(tasks[2].run_at - tasks[2].enqueued_at - HOUR) < HOUR / 2       # zones differ by more
     assert [row[0] for row in solid.rows("SELECT id FROM solid_queue_jobs ORDER BY id")] == [5, 6, 7]
     assert solid.rows("SELECT key FROM solid_queue_semaphores") == [("MailJob/43",)]
@@ -176,7 +177,7 @@ def test_river_jobs_are_moved_as_they_were(river):
             for i, task in tasks.items()] == [
         (1, 1, "", 4, "ready", 25, None), (2, 2, "shop 42", 7, "scheduled", 3, "00ff"), (3, 3, "", 5, "scheduled", 3, None)]
     assert tasks[2].run_at == times[2] and tasks[3].run_at == times[3]
-    assert tasks[2].headers["tags"] == ["a", "b"] and tasks[3].headers["task"] == "letter"
+    assert [task.name for task in tasks.values()] == ["mail", "mail", "letter"] and tasks[2].headers["tags"] == ["a", "b"]
     assert tasks[3].headers["last_error"] == "no paper"
     assert page.run(river.conninfo, "River left") == [["running", "1"]]
     assert page.moved(river.conninfo, "River move") == (0, 0)

@@ -30,19 +30,20 @@ SELECT payload, expires_at FROM fairq.tasks('dl') ORDER BY id;
 SELECT fairq.purge('dl');
 
 -- A claim never returns a task that has expired, nor does pop or peek; in whatever
--- bucket, with groups given or not.
+-- bucket, with groups given or not. Which of the others comes first depends on how many
+-- a pass has ended before: at a proxy each enqueue is committed by itself.
 BEGIN;
 SELECT count(fairq.enqueue('dl', to_jsonb(i), 'g' || i % 3, expires_at => '2020-01-01')) FROM generate_series(1, 20) i;
 SELECT count(fairq.enqueue('dl', to_jsonb(i), 'g' || i % 3, expires_at => '2100-01-01')) FROM generate_series(21, 26) i;
 COMMIT;
 SELECT payload FROM fairq.peek('dl', 100) ORDER BY id;
-SELECT payload, expires_at = '2100-01-01' FROM fairq.claim('dl', 3, group_keys => '{g0,g1}') ORDER BY id;
-SELECT payload FROM fairq.pop('dl', 1);
+SELECT count(*), min(payload::int) > 20, bool_and(expires_at = '2100-01-01') FROM fairq.claim('dl', 3, group_keys => '{g0,g1}');
+SELECT payload::int > 20 FROM fairq.pop('dl', 1);
 SELECT count(*) FROM fairq.claim('dl', 100);
 CALL pg_temp.maintain_until('dl', $$pg_temp.ended('dl') = 20$$);
 SELECT outcome, count(*), min(attempts), bool_and(claimed_at IS NULL) FROM fairq.done_dl GROUP BY 1 ORDER BY 1;
 SELECT ready, leased, scheduled, overflow, held, dead, expired, expired_tasks, cancelled FROM fairq.queue_stats WHERE queue = 'dl';
-SELECT group_key, ready, leased FROM fairq.group_stats WHERE queue = 'dl' ORDER BY 1;
+SELECT count(*), sum(ready), sum(leased) FROM fairq.group_stats WHERE queue = 'dl';
 SELECT count(*) FROM fairq.ack_many((SELECT array_agg(receipt) FROM fairq.leases WHERE queue = 'dl'));
 
 -- In every state: those of the overflow have no place; one waits for a retry, one is

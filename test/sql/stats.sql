@@ -118,7 +118,8 @@ SELECT fairq.release(receipt) FROM fairq.claim('sta');
 SELECT pg_temp.counts('sta'), pg_temp.times('sta', '0', '0');
 
 -- An ack is near the end of its lease when less than a fifth of that is left: not if the lease was extended or is short,
--- or under a session, which ends it. To see it fail: leases_near_end() without usual, or without the lease's own length.
+-- or under a session, which ends it. To see it fail: leases_near_end() without usual, without the lease's own length, or with
+-- no more than usual for a deadline.
 SELECT fairq.create_queue('sta near', buckets => 1, lease => '2 s');
 SELECT count(fairq.enqueue('sta near', to_jsonb(n))) FROM generate_series(1, 4) n;
 CREATE FUNCTION pg_temp.ack_with(rest interval, lease interval, pause float8, session uuid DEFAULT NULL) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -138,7 +139,7 @@ SELECT pg_temp.ack_with('0.3 s', '1 h', 3.5), pg_temp.near() AS before_commit;
 SELECT pg_temp.near();
 SELECT pg_temp.ack_with('0.8 s', '1 h', 3.5), pg_temp.ack_with(NULL, '0.3 s', 0);
 SELECT pg_temp.near();
-SELECT pg_temp.ack_with(NULL, NULL, 0.5, fairq.open_session(ttl => '1 h'));
+SELECT pg_temp.ack_with(NULL, NULL, 1.9, fairq.open_session(ttl => '1 h'));
 SELECT pg_temp.near();
 SELECT fairq.reset_stats('sta near');
 SELECT pg_temp.near(), fairq.drop_queue('sta near');

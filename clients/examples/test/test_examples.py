@@ -2,7 +2,7 @@
 
 Seen to fail, in Go: with an acknowledgement in a transaction after that of the letter
 ("each once"); without heartbeats ("longer than the time to live"); with a claim of more
-than the free slots ("sigterm").
+than the free slots ("sigterm"); without final, and without the name in the log ("that fails").
 """
 
 import os
@@ -66,8 +66,8 @@ class Example:
     def produce(self, count, tenant):
         subprocess.run([*self.command, "produce", str(count), tenant], check=True, env=self.environment, stderr=self.log)
 
-    def enqueue(self, payload):
-        self.rows("SELECT fairq.enqueue('letters', %s::text::jsonb, group_key => 'odd')", payload)
+    def enqueue(self, payload, name="letter"):
+        self.rows("SELECT fairq.enqueue('letters', %s::text::jsonb, name => %s, group_key => 'odd')", payload, name)
 
     def work(self):
         worker = subprocess.Popen([*self.command, "work"], env=self.environment, stdout=self.log, stderr=self.log)
@@ -109,9 +109,9 @@ def test_each_once(example):
     """Two workers, of which one is killed in the midst of its tasks; fairness; a stop in good order."""
     for tenant in "acme", "o'hara \"42\"; --":
         example.produce(150, tenant)
-    example.enqueue('{"name": "slow", "seconds": 0.2}')
+    example.enqueue('{"to": "slow", "seconds": 0.2}')
     for _ in range(20):
-        example.enqueue('{"name": "slow", "seconds": 0.3}')
+        example.enqueue('{"to": "slow", "seconds": 0.3}')
     killed, other = example.work(), example.work()
     wait_until(lambda: example.count("letter") > 20, "20 letters")
     killed.kill()
@@ -134,7 +134,7 @@ def test_both_tenants_have_their_turns(example):
 
 def test_a_killed_worker_holds_nothing(example):
     for _ in range(4):
-        example.enqueue('{"name": "long", "seconds": 600}')
+        example.enqueue('{"to": "long", "seconds": 600}')
     killed = example.work()
     wait_until(lambda: example.count("fairq.tasks('letters', 'leased')") == 4, "four are leased")
     killed.kill()
@@ -144,7 +144,7 @@ def test_a_killed_worker_holds_nothing(example):
 
 
 def test_a_task_longer_than_the_time_to_live(example):
-    example.enqueue('{"name": "patience", "seconds": 7}')
+    example.enqueue('{"to": "patience", "seconds": 7}')
     example.work()
     example.work()
     wait_until(lambda: example.count("fairq.tasks('letters')") == 0, "it is done")
@@ -152,19 +152,38 @@ def test_a_task_longer_than_the_time_to_live(example):
 
 
 def test_a_task_that_fails(example):
-    example.enqueue('{"nobody": "here"}')
-    example.enqueue('[1]')
-    example.enqueue('{"name": "odd", "seconds": "soon"}')
+    """One of an unknown name as often as its queue says, one that no other attempt would mend once; the log names them."""
+    tasks = [('{"nobody": "here"}', "letter"), ('[1]', "letter"), ('{"to": "ann"}', "postcard"), ('{"to": "ann"}', None)]
+    for payload, name in tasks:
+        example.enqueue(payload, name)
     example.work()
-    wait_until(lambda: example.count("fairq.tasks('letters', 'dead')") == 3, "all three are dead")
-    errors = [error for (error,) in example.rows("SELECT last_error FROM fairq.tasks('letters') ORDER BY id")]
-    assert "the letter has no name" in errors[0] and all(errors)
+    wait_until(lambda: example.count("fairq.tasks('letters', 'dead')") == len(tasks), "all are dead")
+    rows = example.rows("SELECT name, attempts, lost, jsonb_array_length(history), last_error FROM fairq.tasks('letters') ORDER BY id")
+    assert [row[:4] for row in rows] == [("letter", 1, 0, 1), ("letter", 1, 0, 1), ("postcard", 3, 0, 3), (None, 3, 0, 3)]
+    assert "the letter goes to nobody" in rows[0][4] and 'there is no handler for "postcard"' in rows[2][4] and all(row[4] for row in rows)
     assert example.count("letter") == 0
+    said = example.errors()
+    assert 'task 1 ("letter"), attempt 1: ' in said and 'task 3 ("postcard"), attempt 3: ' in said and 'task 4 (""), attempt 3: ' in said
+
+
+def test_a_task_that_is_lost(example):
+    """Once with its worker; then it is done, by another."""
+    example.enqueue('{"to": "ann", "seconds": 600}')
+    killed = example.work()
+    wait_until(lambda: example.count("fairq.tasks('letters', 'leased')") == 1, "it is leased")
+    killed.kill()
+    killed.wait()
+    wait_until(lambda: example.count("fairq.tasks('letters', 'ready')") == 1, "it is ready again")
+    assert example.rows("SELECT attempts, lost, history -> 0 ->> 'end' FROM fairq.tasks('letters')") == [(0, 1, "lost")]
+    example.rows("UPDATE fairq.q_letters SET payload = '{\"to\": \"ann\"}'")
+    example.work()
+    wait_until(lambda: example.count("fairq.tasks('letters')") == 0, "it is done")
+    assert example.rows("SELECT attempt, text FROM letter") == [(2, "Dear ann")]
 
 
 def test_sigterm_lets_tasks_end_and_claims_no_more(example):
     for _ in range(8):
-        example.enqueue('{"name": "slow", "seconds": 2}')
+        example.enqueue('{"to": "slow", "seconds": 2}')
     worker = example.work()
     wait_until(lambda: example.count("fairq.tasks('letters', 'leased')") == 4, "four are leased")
     worker.send_signal(signal.SIGTERM)
@@ -174,7 +193,7 @@ def test_sigterm_lets_tasks_end_and_claims_no_more(example):
 
 
 def test_a_session_that_is_over_ends_the_worker(example):
-    example.enqueue('{"name": "long", "seconds": 600}')
+    example.enqueue('{"to": "long", "seconds": 600}')
     worker = example.work()
     wait_until(lambda: example.count("fairq.tasks('letters', 'leased')") == 1, "it is leased")
     example.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "

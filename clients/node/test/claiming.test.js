@@ -116,8 +116,7 @@ test('close: what runs is finished, what is ahead is given back', async (t) => {
   const worker = start((task) => (task.data === 'quick' ? null : (begun += 1, gate)), { concurrency: 2, prefetch: 4 });
   await warmUp(queue, worker);
   await queue.addMany(tasks(10));
-  await until('six are claimed', async () => (await queue.counts()).leased === 6);
-  await until('two have begun', () => begun === 2); // the server has leased them a moment before
+  await until('two have begun, four are ahead', () => begun === 2 && worker.ahead.length === 4);
   const closed = worker.close();
   await until('four are given back', async () => (await queue.counts()).leased === 2);
   go();

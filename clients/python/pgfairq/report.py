@@ -17,12 +17,17 @@ def clean(text: str, longest: int = LONGEST) -> str:
     return f"{text[:half]}\n… {len(text) - 2 * half} characters left out …\n{text[-half:]}"
 
 
+def error_head(error: BaseException) -> str:
+    """Type and message."""
+    try:
+        return "".join(traceback.format_exception_only(type(error), error)).strip()
+    except Exception:  # an exception whose __str__ fails
+        return type(error).__name__
+
+
 def error_text(error: BaseException) -> str:
     """One line with type and message, then the frames, the innermost last, as Python prints them."""
-    try:
-        message = "".join(traceback.format_exception_only(type(error), error)).strip()
-    except Exception:  # an exception whose __str__ fails
-        message = type(error).__name__
+    message = error_head(error)
     try:
         # Without the frames of this library, which are the same each time.
         frames = traceback.extract_tb(error.__traceback__)

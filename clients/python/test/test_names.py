@@ -101,13 +101,15 @@ def test_which_handler(make_queue, caplog):
     assert (bad.name, unknown.name, none.name) == (None, "\x1bsent", None)
 
 
-def test_asyncio(database):
+def test_asyncio(database, caplog):
     async def main():
         queue, seen = AsyncQueue(database, "asynchronous names", max_attempts=1, max_lost=7), []
 
         @queue.task("send")
         async def send(payload, context):
             seen.append((payload, context.name, context.headers))
+            if payload == 3:
+                raise ValueError
 
         await send.enqueue(1, max_lost=0)
         await send.enqueue_many([2, 3])
@@ -118,6 +120,9 @@ def test_asyncio(database):
         await queue.unschedule("asynchronous")
         await AsyncWorker(queue, concurrency=1).run(drain=True)
         assert sorted(seen) == [(1, "send", None), (2, "send", None), (3, "send", None), (4, "send", EARLIER)]
+        bad, = await queue.dead()
+        said = [record.getMessage() for record in caplog.records if record.name == "pgfairq"]
+        assert said == [f"task {bad.id} ('send') of queue 'asynchronous names': attempt 1 failed: ValueError"]
         await queue.close()
 
     asyncio.run(main())

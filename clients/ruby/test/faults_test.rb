@@ -5,7 +5,8 @@ require "helper"
 # Workers that are killed and stopped, sessions and servers that go. Seen to fail:
 # with a fixed lease instead of the session, "slow jobs and a short time to live";
 # without close_session on SIGTERM, "a job that does not end in time" (its attempt
-# counts); without the interruption, "a session that is over".
+# counts); without the interruption, "a session that is over"; without Interruption.behind
+# in the worker, or in the job, "fails as it cleans up" (its attempt counts; it is retried).
 class FaultsTest < FairqTest
   def test_slow_jobs_and_a_short_time_to_live
     queue(lease: "2 s", max_attempts: 2)
@@ -66,6 +67,15 @@ class FaultsTest < FairqTest
     assert_equal ["interrupted long ActiveJob::Fairq::WorkerStopped"], marks("interrupted")
     assert_empty results
     assert_equal [%w[ready 0]], tasks.map { |task| task.values_at("state", "attempts") }
+  end
+
+  def test_an_interrupted_job_that_fails_as_it_cleans_up_is_given_back
+    queue
+    %w[IOError KeyError].each { |error| UntidyJob.perform_later(error) }
+    pid = worker("--timeout", 0.2, "--threads", 2)
+    wait_until("both run") { marks("begun").size == 2 }
+    assert_equal 0, stop(pid)
+    assert_equal [%w[1 ready 0], %w[2 ready 0]], tasks.map { |task| task.values_at("id", "state", "attempts") }, "none failed, none is retried"
   end
 
   def test_a_second_signal_ends_the_patience

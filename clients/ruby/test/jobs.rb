@@ -67,6 +67,18 @@ class SlowJob < ApplicationJob
   end
 end
 
+# It is no clean interruption: so is one in the midst of a require, for example.
+class UntidyJob < ApplicationJob
+  retry_on IOError, wait: 0.seconds, attempts: 5
+
+  def perform(error)
+    Jobs.mark("begun")
+    sleep 600
+  ensure
+    raise error.constantize, "it cannot clean up"
+  end
+end
+
 class AsleepJob < ApplicationJob
   def perform(result)
     Result.connection.execute("SELECT pg_sleep(600)") if executions == 1

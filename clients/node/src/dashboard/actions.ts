@@ -3,6 +3,7 @@
 import type { Database } from './database.js';
 import { count } from './format.js';
 import { address, foreign, html, type Child, type Markup } from './html.js';
+import { groupParams } from './layout.js';
 import type { Params } from './params.js';
 import { Problem } from './problem.js';
 
@@ -10,6 +11,7 @@ import { Problem } from './problem.js';
 interface Subject {
   queue: string;
   group: string;
+  name: string;
   id: string;
 }
 
@@ -44,6 +46,7 @@ const toQueue = ({ queue }: Subject): string => address('/queue', { queue });
 const toTenant = ({ queue, group }: Subject): string => address('/tenant', { queue, group });
 const toTask = ({ queue, id }: Subject): string => address('/task', { queue, id });
 const toDead = ({ queue }: Subject): string => address('/dead', { queue });
+const toDeadOfTenant = ({ queue, group }: Subject): string => address('/dead', { queue, ...groupParams(group) });
 
 const revived = (answer: unknown): string =>
   `${count(Number(answer))} ${Number(answer) === 1 ? 'task is' : 'tasks are'} ready again.`;
@@ -107,7 +110,7 @@ const TENANT: Record<string, Action> = {
     says: (subject) => html`All dead tasks of ${tenant(subject)} become ready, with all attempts, and run again.`,
     sql: 'SELECT fairq.revive_group($1::text, $2::text)',
     outcome: revived,
-    then: toDead,
+    then: toDeadOfTenant,
   },
   'set-tenant': {
     verb: 'Set weight and limits',
@@ -153,6 +156,34 @@ const TENANT: Record<string, Action> = {
   },
 };
 
+/** The dead of a name, by the functions for one; of all tenants, or of that which $3 is. */
+const revivedOf = (group: 'NULL' | '$3'): string =>
+  `SELECT coalesce(sum(fairq.revive($1::text, t.id)), 0)
+            FROM fairq.tasks($1::text, 'dead', ${group}::text, $2::text) t`;
+
+const NAME: Record<string, Action> = {
+  'revive-name': {
+    verb: 'Revive the dead tasks',
+    danger: true,
+    about: ['queue', 'name'],
+    says: ({ queue, name }) =>
+      html`All dead tasks named ${foreign(name)} of queue ${foreign(queue)} become ready, with all attempts, and run again.`,
+    sql: revivedOf('NULL'),
+    outcome: revived,
+    then: ({ queue, name }) => address('/dead', { queue, name }),
+  },
+  'revive-tenant-name': {
+    verb: 'Revive the dead tasks',
+    danger: true,
+    about: ['queue', 'name', 'group'],
+    says: (subject) =>
+      html`All dead tasks named ${foreign(subject.name)} of ${tenant(subject)} become ready, with all attempts, and run again.`,
+    sql: revivedOf('$3'),
+    outcome: revived,
+    then: ({ queue, group, name }) => address('/dead', { queue, ...groupParams(group), name }),
+  },
+};
+
 const TASK: Record<string, Action> = {
   revive: {
     verb: 'Revive the task',
@@ -181,10 +212,10 @@ const TASK: Record<string, Action> = {
   },
 };
 
-export const ACTIONS: ReadonlyMap<string, Action> = new Map(Object.entries({ ...QUEUE, ...TENANT, ...TASK }));
+export const ACTIONS: ReadonlyMap<string, Action> = new Map(Object.entries({ ...QUEUE, ...TENANT, ...NAME, ...TASK }));
 
 export function subjectOf(action: Action, params: Params): Subject {
-  const subject: Subject = { queue: '', group: '', id: '' };
+  const subject: Subject = { queue: '', group: '', name: '', id: '' };
   for (const part of action.about) {
     subject[part] = part === 'id' ? params.requiredId(part) : params.required(part);
   }

@@ -111,7 +111,12 @@ export function fullPage(context: Context, view: View): Markup {
 /** A column of a table: its name, and whether it has numbers. */
 export type Column = string | { name: string; number?: boolean; title?: string };
 
-export function table(columns: readonly Column[], rows: readonly (readonly Child[])[], none: Child): Markup {
+export function table(
+  columns: readonly Column[],
+  rows: readonly (readonly Child[])[],
+  none: Child,
+  caption?: string,
+): Markup {
   if (rows.length === 0) {
     return html`<p class="none">${none}</p>`;
   }
@@ -128,7 +133,9 @@ export function table(columns: readonly Column[], rows: readonly (readonly Child
         parts[index]!.number === true ? html`<td class="number">${cell}</td>` : html`<td>${cell}</td>`,
       )}</tr>\n`,
   );
-  return html`<div class="scroll"><table><thead><tr>${head}</tr></thead><tbody>
+  return html`<div class="scroll"><table>${
+    caption !== undefined && html`<caption>${caption}</caption>`
+  }<thead><tr>${head}</tr></thead><tbody>
 ${body}</tbody></table></div>`;
 }
 
@@ -181,6 +188,10 @@ export function tenantLink(queue: string, key: string, id?: string): Markup {
   const name = key === '' ? html`<span class="none">(no group)</span>` : foreign(key);
   return html`<a href="${address('/tenant', { queue, group: key })}">${name}</a>`;
 }
+
+/** A name of tasks, with the list of those that have it. */
+export const nameLink = (list: '/tasks' | '/archive', queue: string, name: string): Markup =>
+  html`<a href="${address(list, { queue, name })}">${foreign(name)}</a>`;
 
 /** The parameters of a list that say which tenant it is of. */
 export function groupParams(group: string | undefined): Record<string, string | undefined> {

@@ -12,6 +12,7 @@ import { fullPage, plainPage } from './layout.js';
 import type { Options } from './options.js';
 import { archiveList } from './pages/archive.js';
 import { confirmPage } from './pages/confirm.js';
+import { namesPage } from './pages/names.js';
 import { queuePage } from './pages/queue.js';
 import { queuesPage } from './pages/queues.js';
 import { schedulesPage } from './pages/schedules.js';
@@ -30,6 +31,7 @@ import { sameText, Visits, type Visit } from './visits.js';
 const PAGES: ReadonlyMap<string, Page> = new Map<string, Page>([
   ['/', queuesPage],
   ['/queue', queuePage],
+  ['/names', namesPage],
   ['/tenants', tenantsPage],
   ['/tenant', tenantPage],
   ['/tasks', tasksPage],

@@ -41,6 +41,7 @@ h2 { font-size: 16px; margin: 26px 0 10px; }
 footer { padding: 14px 24px 20px; color: var(--quiet); font-size: 13px; display: flex; flex-wrap: wrap; gap: 4px 24px; max-width: 1440px; margin: 0 auto; }
 .scroll { overflow-x: auto; background: var(--card); border: 1px solid var(--edge); border-radius: 8px; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding: 7px 12px; font-size: 13px; color: var(--quiet); border-bottom: 1px solid var(--edge); }
 th, td { text-align: left; padding: 7px 12px; vertical-align: top; }
 th { font-weight: 600; font-size: 13px; color: var(--quiet); white-space: nowrap; border-bottom: 1px solid var(--edge); }
 td > a > .foreign { min-width: 7em; }

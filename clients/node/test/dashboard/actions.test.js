@@ -3,7 +3,7 @@
  *
  * Seen to fail: perform() called by the first POST, whatever `confirmed` says (weights are set
  * before they are confirmed); one name of cookies for all ports (signing in at another dashboard
- * signs out here).
+ * signs out here); revivedOf() that has NULL for the name, or for the tenant.
  */
 'use strict';
 
@@ -134,10 +134,54 @@ test('revive a task, those of a tenant, and all', async () => {
   await press('Revive the dead tasks');
   assert.equal(await notice(), '1 task is ready again.');
   assert.equal(await dead(), 4);
+  await go('/dead?queue=emails');
   await follow('Revive all');
   await press('Revive all dead tasks');
   assert.equal(await notice(), '4 tasks are ready again.');
   assert.equal(await dead(), 0);
+});
+
+test('revive those of a name, in all tenants or in one: what a list is narrowed to, and no other', async () => {
+  await database.client.query("SELECT fairq.create_queue('named', max_attempts => 1)");
+  await database.client.query(`SELECT fairq.enqueue('named', '1', group_key => g, name => n), fairq.enqueue('named', '1', group_key => g)
+    FROM unnest('{ann,bob,""}'::text[]) g, unnest($1::text[]) n`, [['greet', HOSTILE.attribute]]);
+  await database.client.query("SELECT fairq.nack(receipt, 'no') FROM fairq.claim('named', 100)");
+  const dead = async () =>
+    (await database.client.query(`SELECT concat_ws(' ', group_key, name) AS one, count(*)::int FROM fairq.dead_tasks WHERE queue = 'named'
+      GROUP BY group_key, name ORDER BY group_key COLLATE "C", name COLLATE "C"`)).rows.map(({ one, count }) => `${count} ${one}`);
+  const buttons = () => page.locator('main a.button').allInnerTexts();
+  const other = HOSTILE.attribute;
+  const all = ['1  ' + other, '1  greet', '2 ', '1 ann ' + other, '1 ann greet', '2 ann', '1 bob ' + other, '1 bob greet', '2 bob'];
+  assert.deepEqual(await dead(), all);
+  await go('/dead?queue=named');
+  assert.deepEqual(await buttons(), ['Revive all']);
+  await page.getByRole('textbox', { name: 'Name' }).fill('greet');
+  await page.getByRole('textbox', { name: 'Tenant' }).fill('ann');
+  await page.getByRole('button', { name: 'Show' }).click();
+  assert.deepEqual(await buttons(), ['Revive those of the tenant and the name']);
+  const filtered = page.url();
+  await follow('Revive those of the tenant and the name');
+  assert.match(await page.locator('main').innerText(), /All dead tasks named greet of tenant ann in queue named/);
+  await follow('Leave it');
+  assert.deepEqual(new URL(page.url()).searchParams.getAll('name'), ['greet']);
+  assert.equal(new URL(page.url()).searchParams.get('group'), 'ann');
+  assert.deepEqual(await dead(), all);
+  await page.goto(filtered);
+  await follow('Revive those of the tenant and the name');
+  await press('Revive the dead tasks');
+  assert.equal(await notice(), '1 task is ready again.');
+  assert.deepEqual(await dead(), all.filter((one) => one !== '1 ann greet'));
+  await go('/dead?queue=named&nogroup=1&name=greet');
+  await follow('Revive those of the tenant and the name');
+  await press('Revive the dead tasks');
+  assert.deepEqual(await dead(), all.filter((one) => one !== '1 ann greet' && one !== '1  greet'));
+  await go(`/dead?queue=named&name=${q(other)}`);
+  assert.deepEqual(await buttons(), ['Revive those of the name']);
+  await follow('Revive those of the name');
+  await press('Revive the dead tasks');
+  assert.equal(await notice(), '3 tasks are ready again.');
+  assert.equal(new URL(page.url()).searchParams.get('name'), other);
+  assert.deepEqual(await dead(), ['2 ', '2 ann', '1 bob greet', '2 bob']);
 });
 
 test('cancel a task that waits, and one that a worker has', async () => {

@@ -281,6 +281,9 @@ test('parameters that are none are refused with words, and none is SQL', async (
     '/tenants?queue=emails&order=id;--',
     '/tenants?queue=emails&rank=NaN&key=x',
     '/sessions?after=x',
+    '/names',
+    '/names?queue=emails&order=name',
+    '/tasks?queue=emails&name=a&name=b',
     '/archive?queue=emails&time=1.5&id=1',
     '/whole?queue=emails&id=1&part=pg_authid',
   ];

@@ -22,8 +22,11 @@ const HOSTILE = {
 };
 
 const LONG = 'x'.repeat(9000) + '<b>end</b>';
-/** Keys that are longer than what the engine shows, and begin alike. */
-const LONG_GROUPS = [`${'g'.repeat(60)}<i>`, `${'g'.repeat(60)}<b>`];
+/**
+ * Keys that are longer than what the engine shows, and begin alike. Of the last two it shows 45 bytes, for there a
+ * character ends, and three dots: as long as a key that is shown whole.
+ */
+const LONG_GROUPS = [`${'g'.repeat(60)}<i>`, `${'g'.repeat(60)}<b>`, `g${'🦊'.repeat(12)}1`, `g${'🦊'.repeat(12)}2`];
 const HOSTILE_QUEUE = '<b>"q\'&`</b>';
 
 /** The latest statement of a test's set-up; each is one query. */
@@ -80,7 +83,13 @@ async function fill(client) {
       JSON.stringify({ text }),
       text,
     ]);
-    await run(`SELECT fairq.nack(receipt, error => $2) FROM fairq.claim($1, 1)`, [HOSTILE_QUEUE, text]);
+    const [{ session }] = await run('SELECT fairq.open_session($1) AS session', [text]);
+    await run('SELECT fairq.nack(receipt, error => $2) FROM fairq.claim($1, 1, session => $3)', [
+      HOSTILE_QUEUE,
+      text,
+      session,
+    ]);
+    await run('SELECT fairq.close_session($1)', [session]);
   }
   for (const group of LONG_GROUPS) {
     await run("SELECT fairq.enqueue($1, '{}', group_key => $2)", [HOSTILE_QUEUE, group]);

@@ -1,7 +1,7 @@
 /**
  * What tenants write appears, and does nothing else: with scripts allowed, on every page, light or
- * dark. Each text stands in group keys, payloads, headers, unique keys, errors, names of queues,
- * sessions and schedules.
+ * dark. Each text stands in group keys, names of tasks, payloads, headers, unique keys, errors, names of
+ * queues, sessions, workers and schedules.
  *
  * Seen to fail: escapeText() that gives back its argument (pages lose their tables, the title
  * changes); foreign() without <bdi>, and visible() that only escapes (what is shown differs).
@@ -96,6 +96,33 @@ test('errors, whole, of the dead', async () => {
   for (const { id, last_error: error } of dead) {
     const main = await harmless(`/task?queue=${q(HOSTILE_QUEUE)}&id=${id}`);
     assert.equal(await main.locator('pre').first().textContent(), written(error));
+    const [end] = await main.locator('h2:has-text("Failures and losses") + .scroll tbody tr').all();
+    const cells = await end.locator('td').allTextContents();
+    assert.ok(cells.at(-2).startsWith(`session "${written(error)}"`), cells.at(-2));
+    assert.equal(cells.at(-1), written(error));
+    assert.equal(await main.locator('dd a bdi').first().textContent(), written(error), 'its name');
+  }
+});
+
+test('names: in figures, in filters, and in links', async () => {
+  for (const path of ['/queue?queue=emails', '/names?queue=emails', `/names?queue=${q(HOSTILE_QUEUE)}`]) {
+    const main = await harmless(path);
+    if (path.startsWith('/queue')) continue;
+    const shown = await main.locator('td a bdi').allTextContents();
+    const links = await main.locator('td a').evaluateAll((all) => all.map((one) => new URL(one.href).searchParams.get('name')));
+    for (const [name, text] of Object.entries(HOSTILE)) {
+      assert.ok(shown.includes(written(text)), `${path} shows ${name}`);
+      assert.ok(links.includes(text), `${path} leads to ${name}`);
+    }
+  }
+  for (const [name, text] of Object.entries(HOSTILE)) {
+    for (const path of [`/tasks?queue=emails&name=${q(text)}`, `/dead?queue=${q(HOSTILE_QUEUE)}&name=${q(text)}`]) {
+      const main = await harmless(path);
+      assert.equal(await main.locator('table').last().locator('tbody tr').count(), 1, `${path}: ${name}`);
+      // A field of a form has no line breaks and no controls in it.
+      assert.ok((await main.getByRole('textbox', { name: 'Name' }).getAttribute('value')) === text.replace(/\r\n?/g, '\n'), `${path}: ${name}`);
+    }
+    await harmless(`/archive?queue=emails&name=${q(text)}`);
   }
 });
 

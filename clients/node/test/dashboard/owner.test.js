@@ -23,7 +23,7 @@ before(async () => {
   database = await newDatabase();
   await newRole(database.client, 'tenant');
   await rows("SELECT fairq.create_queue('theirs', keep_done => '1 day', max_attempts => 1)");
-  await rows("SELECT fairq.enqueue('theirs', to_jsonb(n), group_key => 'g' || n % 3, unique_key => 'key ' || n) FROM generate_series(1, 60) n");
+  await rows("SELECT fairq.enqueue('theirs', to_jsonb(n), group_key => 'g' || n % 3, unique_key => 'key ' || n, name => 'task') FROM generate_series(1, 60) n");
   await rows("SELECT fairq.nack(receipt, 'no') FROM fairq.claim('theirs', 10)");
   await rows("SELECT fairq.ack(receipt, '1') FROM fairq.claim('theirs', 10)");
   await rows("SELECT fairq.enqueue('theirs', '1', delay => '1 h')");
@@ -84,7 +84,7 @@ test('the trap is one: a SELECT on the table runs the code as the role that sele
 test('no page runs it', async () => {
   const pages = ['/', '/queue?queue=theirs', '/tenants?queue=theirs', '/tenant?queue=theirs&group=g1', '/dead', '/dead?queue=theirs&group=g1',
     '/search?q=key+40', '/search?q=g1', `/search?q=${tasks.done}`, '/archive?queue=theirs', '/archive?queue=theirs&outcome=dead&group=g1',
-    '/tasks?queue=theirs', '/tasks?queue=theirs&group=g1', '/leases', '/sessions', '/schedules', '/settings', '/workers'];
+    '/tasks?queue=theirs', '/tasks?queue=theirs&group=g1', '/names?queue=theirs', '/tasks?queue=theirs&name=task', '/archive?queue=theirs&name=task', '/leases', '/sessions', '/schedules', '/settings', '/workers'];
   for (const state of ['ready', 'leased', 'scheduled', 'overflow', 'held', 'dead']) {
     pages.push(`/tasks?queue=theirs&state=${state}`, `/tasks?queue=theirs&state=${state}&group=g1`);
   }
@@ -125,6 +125,8 @@ test('no action runs it as the operator', async () => {
   await act('cancel', { ...of, id: tasks.ready });
   await act('cancel', { ...of, id: tasks.leased });
   await act('revive-tenant', { ...of, group: 'g1' });
+  await act('revive-tenant-name', { ...of, group: 'g2', name: 'task' });
+  await act('revive-name', { ...of, name: 'task' });
   await act('revive-all', of);
   assert.equal((await rows("SELECT count(*) FROM fairq.tasks('theirs', 'dead')"))[0].count, '0');
 });

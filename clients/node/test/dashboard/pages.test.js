@@ -3,8 +3,10 @@
  * says.
  *
  * Seen to fail: the order of leases by the text of ids (ORDER BY id beside id::text AS id), which
- * lost tasks between pages; NAMED without its condition; endsTable() with
- * the earliest first.
+ * lost tasks between pages; NAMED without its condition, in tasks.ts and in archive.ts; endsTable() with
+ * the earliest first, and without its limit of ten; a tenant whose key is cut by the length of what is
+ * shown; names() without its condition on rank, without `other`, and with one order for all; a list
+ * that leaves out name of the next page's address.
  */
 'use strict';
 
@@ -113,12 +115,12 @@ test('tenants: work, share and due, limits', async () => {
 test('tenants: keys that begin alike have a link each, to the tenant of the whole key', async () => {
   const queue = encodeURIComponent(HOSTILE_QUEUE);
   const found = [];
-  for (const place of [0, 1]) {
-    await go(`/tenants?queue=${queue}&find=ggg`);
+  for (const place of LONG_GROUPS.keys()) {
+    const beginning = place < 2 ? 'g'.repeat(48) : `g${'🦊'.repeat(11)}`;
+    await go(`/tenants?queue=${queue}&find=${encodeURIComponent(beginning)}`);
     const links = page.locator('table a');
-    assert.equal(await links.count(), 2);
-    assert.match(await links.nth(place).innerText(), /^g{48}\.\.\.$/);
-    await links.nth(place).click();
+    assert.deepEqual(await links.allInnerTexts(), Array(2).fill(`${beginning}...`));
+    await links.nth(place % 2).click();
     found.push((await page.locator('h1').innerText()).replace('Tenant ', ''));
     const [work, tasks] = [await tableOf(page), await tableOf(page, 'table >> nth=1')];
     assert.deepEqual([work.length, work[0].Ready, tasks.length], [1, '1', 1]);
@@ -359,6 +361,7 @@ test('search: by id, by unique key, by tenant', async () => {
   await go('/');
   await search('order 42');
   const [found] = await tableOf(page);
+  assert.equal(found.Name, '');
   assert.equal(found.Id, known.first);
   assert.equal(found['Unique key'], 'order 42');
   await search(known.first);
@@ -368,10 +371,10 @@ test('search: by id, by unique key, by tenant', async () => {
   );
   await search('1');
   assert.deepEqual(
-    (await tableOf(page)).map((row) => [row.Queue, row.State]).sort(),
+    (await tableOf(page)).map((row) => [row.Queue, row.State, row.Name]).sort(),
     [
-      [HOSTILE_QUEUE, 'dead'],
-      ['emails', 'acked'],
+      [HOSTILE_QUEUE, 'dead', HOSTILE.script],
+      ['emails', 'acked', 'greet'],
     ].sort(),
   );
   await search('carol');
@@ -390,6 +393,7 @@ test('settings in use: used, and how many there are', async () => {
   const [use] =
     await rows(`SELECT (SELECT count(*) FROM fairq.queues) AS queues, (SELECT count(*) FROM fairq.leases) AS leases,
     (SELECT count(*) FROM fairq.group_stats) AS groups, (SELECT count(*) FROM fairq.group_settings) AS limits,
+    (SELECT count(*) FROM fairq.name_stats) AS names,
     (SELECT count(*) FROM fairq.sessions) AS sessions, (SELECT count(*) FROM fairq.bucket_stats) AS lanes`);
   for (const [name, used] of Object.entries(use)) {
     const row = shown[`pgfairq.max_${name}`];
@@ -465,6 +469,152 @@ test('tasks of a name, also far behind others', async () => {
   assert.equal((await tableOf(page, 'main table >> nth=1')).length, 5);
   await go('/dead?queue=emails&name=none');
   assert.match(await page.locator('main').innerText(), /None\./);
+});
+
+test('the last ten ends of a task, with the workers, and so when it is done', async () => {
+  await rows("SELECT fairq.create_queue('often', max_attempts => 0, keep_done => '1 day')");
+  await rows('GRANT SELECT ON ALL TABLES IN SCHEMA fairq TO viewer');
+  const [{ task }] = await rows("SELECT fairq.enqueue('often', '1', name => 'retry') AS task");
+  const [{ session }] = await rows("SELECT fairq.open_session('mender <2>', '1 h') AS session");
+  const take = (what) =>
+    until(
+      async () => (await rows(`SELECT ${what} FROM fairq.claim('often', session => $1)`, [session])).length === 1,
+      'a claim of it',
+    );
+  for (let attempt = 1; attempt <= 12; attempt += 1) {
+    await take(`fairq.nack(receipt, 'error ' || attempt, delay => '0')`);
+  }
+  const shown = async () => {
+    await go(`/task?queue=often&id=${task}`);
+    const ends = await tableOf(page, 'h2:has-text("Failures and losses") + .scroll table');
+    assert.deepEqual(
+      ends.map((row) => [row.Attempt, row.End, row.Error]),
+      [12, 11, 10, 9, 8, 7, 6, 5, 4, 3].map((attempt) => [String(attempt), 'failed', `error ${attempt}`]),
+    );
+    assert.ok(ends.every((row) => /^session "mender <2>".*process \d+$/.test(row.Worker)), ends[0].Worker);
+    assert.ok(ends.every((row) => /^[\d.]+ (ms|s)/.test(row.Ran) && /^now|ago$/.test(row.When)), ends[0].When);
+    return (await factsOf(page)).state;
+  };
+  // Somebody with a right to write has written more than the engine keeps.
+  await rows(`UPDATE fairq.q_often SET history = jsonb_build_array(history -> 0, history -> 0) || history`);
+  assert.notEqual(await shown(), undefined);
+  await take('fairq.ack(receipt)');
+  assert.equal(await shown(), undefined, 'it is in the archive');
+  await rows('SELECT fairq.close_session($1)', [session]);
+});
+
+test('names: what became of the tasks of each, in orders, and all further ones in a line', async () => {
+  await rows("SELECT fairq.create_queue('named', max_attempts => 1, max_lost => 1, keep_done => '1 day')");
+  await rows('GRANT SELECT ON ALL TABLES IN SCHEMA fairq TO viewer');
+  const add = (name, times) =>
+    rows("SELECT fairq.enqueue('named', '1', group_key => $1, name => $1) FROM generate_series(1, $2::int)", [name, times]);
+  const claimed = (name, most, what = '') => rows(`SELECT ${what} FROM fairq.claim('named', $2, group_keys => ARRAY[$1])`, [name, most]);
+  await add('resize', 12);
+  await add('mail', 7);
+  await rows("SELECT fairq.enqueue('named', '1', name => 'few ' || n) FROM generate_series(1, 60) n");
+  await claimed('resize', 2, 'fairq.ack(receipt)');
+  await claimed('resize', 1, "fairq.nack(receipt, 'no')");
+  await claimed('mail', 3, "fairq.nack(receipt, 'no')");
+  await rows("SELECT FROM fairq.claim('named', group_keys => '{resize}', lease => '1 microsecond')");
+  await rows("SELECT FROM fairq.claim('named', 1, group_keys => '{resize}', lease => '1 h')");
+  await until(
+    async () => (await rows("SELECT FROM fairq.name_stats WHERE queue = 'named' AND lost = 1")).length === 1,
+    'it is lost',
+  );
+  const counted = ['Enqueued', 'Done', 'Failed', 'Lost', 'Died'];
+  const line = (row) => [row.Name, ...counted.map((column) => row[column])];
+
+  await go('/queue?queue=named');
+  const table = 'h2:has-text("By name") + .scroll table';
+  const busy = await tableOf(page, table);
+  assert.equal(busy.length, 8);
+  assert.deepEqual(busy.slice(0, 2).map(line), [
+    ['resize', '12', '2', '1', '1', '2'],
+    ['mail', '7', '0', '3', '0', '3'],
+  ]);
+  assert.match(busy[0]['p95 wait'], /^[\d.]+ (ms|s)/);
+  assert.match(busy[0]['p95 run'], /^[\d.]+ (ms|s)/);
+  assert.deepEqual([busy[2]['p95 wait'], busy[2]['p95 run']], ['–', '–']);
+  assert.match(await page.locator(`${table} caption`).innerText(), /^What became of the tasks of each name in the last /);
+  assert.equal(await page.locator(`${table} th[scope=col]`).count(), 8);
+
+  await page.getByRole('link', { name: 'All names' }).click();
+  for (const [order, first] of Object.entries({ failed: 'mail', lost: 'resize', 'longest waits': /^(resize|mail)$/, died: 'mail', enqueued: 'resize' })) {
+    await page.getByLabel('First').selectOption(order);
+    await page.getByRole('button', { name: 'Show' }).click();
+    assert.match((await tableOf(page))[0].Name, typeof first === 'string' ? new RegExp(`^${first}$`) : first, order);
+  }
+  const there = await rows('SELECT name, enqueued FROM fairq.name_stats WHERE queue = $1 ORDER BY enqueued DESC, name COLLATE "C"', ['named']);
+  const pages = [await tableOf(page)];
+  await page.getByRole('link', { name: 'Next page' }).click();
+  pages.push(await tableOf(page));
+  assert.equal(await page.getByRole('link', { name: 'Next page' }).count(), 0);
+  assert.deepEqual(
+    pages.map((rows) => rows.length),
+    [50, 12],
+  );
+  assert.deepEqual(
+    pages.flat().map((row) => [row.Name, row.Enqueued]),
+    there.map((row) => [row.name, row.enqueued]),
+  );
+
+  // More names than the server has room for: the rest is one line, the last of each page.
+  await rows("SELECT fairq.create_queue('crowded')");
+  await rows("SELECT fairq.enqueue('crowded', '1', name => 'n' || n) FROM generate_series(1, current_setting('pgfairq.max_names')::int) n");
+  await add('late', 2);
+  await add('later', 3);
+  const [rest] = await rows("SELECT enqueued FROM fairq.name_stats WHERE queue = 'named' AND other");
+  assert.equal(rest.enqueued, '5');
+  for (const target of ['/queue?queue=named', '/names?queue=named', '/names?queue=named&order=lost']) {
+    await go(target);
+    const list = await tableOf(page, target.startsWith('/queue') ? table : 'table');
+    assert.deepEqual(line(list.at(-1)), ['all further names', '5', '0', '0', '0', '0'], target);
+    assert.equal(list.filter((row) => row.Name === 'all further names').length, 1, target);
+  }
+  await rows("SELECT fairq.drop_queue('crowded')");
+  await go('/names?queue=reports');
+  assert.match(await page.locator('main').innerText(), /No task that has a name was counted/);
+});
+
+test('a name leads to the tasks that have it, and the filter stays', async () => {
+  await go('/names?queue=named');
+  await page.getByRole('link', { name: 'resize' }).click();
+  const named = async (name, column = 'Name') => {
+    const list = await tableOf(page);
+    assert.ok(list.length > 0 && list.every((row) => row[column] === name), JSON.stringify(list));
+    assert.equal(await page.getByRole('textbox', { name: 'Name' }).inputValue(), name);
+    return list;
+  };
+  const all = await named('resize');
+  assert.equal(all.length, 10);
+  assert.deepEqual([...new Set(all.map((row) => row.State))].sort(), ['dead', 'leased', 'ready']);
+  await page.getByLabel('State').selectOption('dead');
+  await page.getByRole('button', { name: 'Show' }).click();
+  assert.equal((await named('resize')).length, 2);
+  await page.getByRole('link', { name: '5 s' }).click();
+  assert.equal((await named('resize')).length, 2);
+  await page.locator('td a').first().click();
+  await page.locator('dd').getByRole('link', { name: 'resize' }).click();
+  assert.equal((await named('resize')).length, 10);
+  // done ones: sixty others in between, so that a page of them is full
+  await rows("SELECT fairq.enqueue('named', '1', group_key => 'g', name => CASE WHEN n % 2 = 0 THEN 'often' END) FROM generate_series(1, 124) n");
+  await rows("SELECT fairq.ack(receipt) FROM fairq.claim('named', 124, group_keys => '{g}')");
+  await go('/archive?queue=named&name=often');
+  const done = await named('often');
+  assert.equal(done.length, 50);
+  await page.getByRole('link', { name: 'Next page' }).click();
+  done.push(...(await named('often')));
+  assert.equal(await page.getByRole('link', { name: 'Next page' }).count(), 0);
+  const kept = await rows("SELECT d.id::text FROM fairq.done_named d WHERE d.name = 'often' ORDER BY done_at DESC, d.id DESC");
+  assert.deepEqual(
+    done.map((row) => row.Id),
+    kept.map((row) => row.id),
+  );
+  await page.locator('td a').first().click();
+  await page.locator('dd').getByRole('link', { name: 'often' }).click();
+  assert.equal((await named('often')).length, 50);
+  await go('/archive?queue=named&name=resize&outcome=acked');
+  assert.equal((await named('resize')).length, 2);
 });
 
 test('a page asks to be loaded again only if that is wanted', async () => {

@@ -172,12 +172,20 @@ test('SIGTERM and SIGINT end it in good order', async () => {
 
 test('a role without pg_monitor is told what it lacks, and sees its own queues', async () => {
   await database.client.query("SELECT fairq.create_queue('hidden')");
+  await database.client.query("SELECT fairq.enqueue('hidden', '1', name => 'secret'), fairq.enqueue('emails', '1', name => 'greet')");
   const role = await newRole(database.client, 'plain', 'GRANT SELECT ON fairq.q_emails');
   const dashboard = await start(database.name, role);
   assert.match(dashboard.errors(), /not a member of pg_monitor.*GRANT pg_monitor TO plain/s);
   const { text } = await request(dashboard.base, '/');
   assert.match(text, /not a member of <code>pg_monitor<\/code>/);
   assert.match(text, /not shown to this role/);
+  for (const page of ['queue', 'names']) {
+    assert.match((await request(dashboard.base, `/${page}?queue=emails`)).text, /greet/);
+    const hidden = (await request(dashboard.base, `/${page}?queue=hidden`)).text;
+    assert.match(hidden, /figures of this queue are not shown to this role/);
+    assert.doesNotMatch(hidden, /secret|No task that has a name/);
+  }
+  assert.doesNotMatch((await request(dashboard.base, '/tasks?queue=hidden&name=secret')).text, /<td/);
   for (const target of [
     '/queue?queue=hidden',
     '/tasks?queue=hidden',
@@ -211,9 +219,12 @@ test('a role with pg_monitor alone sees figures, and is told how to see tasks', 
     (await request(dashboard.base, '/archive?queue=kept')).text,
     /GRANT SELECT ON .*fairq\.&quot;done_kept&quot;/,
   );
+  assert.match((await request(dashboard.base, '/names?queue=emails')).text, /greet/);
   for (const target of [
     '/',
     '/queue?queue=emails',
+    '/tasks?queue=emails&name=greet',
+    '/archive?queue=kept&name=greet',
     '/dead',
     '/dead?queue=emails',
     '/task?queue=emails&id=1',

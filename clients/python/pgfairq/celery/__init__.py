@@ -5,7 +5,9 @@
 """
 
 from celery.app.backends import BACKEND_ALIASES
+from celery.app.task import Task
 from kombu.transport import TRANSPORT_ALIASES
 
 TRANSPORT_ALIASES["fairq"] = "pgfairq.celery.transport:Transport"
 BACKEND_ALIASES["fairq"] = "pgfairq.celery.backend:Backend"
+Task.Request = "pgfairq.celery.request:Request"     # unless a task has its own

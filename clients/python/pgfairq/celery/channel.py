@@ -37,8 +37,9 @@ class QoS(virtual.QoS):
         self.channel.ack_lease(delivery_tag)
 
     def reject(self, delivery_tag: str, requeue: bool = False) -> None:
+        why = getattr(self._delivered.get(delivery_tag), "why", "rejected")  # noted by Request
         self._quick_ack(delivery_tag)
-        self.channel.reject_lease(delivery_tag, requeue)
+        self.channel.reject_lease(delivery_tag, requeue, why)
 
     def restore_unacked(self) -> list:
         self._flush()
@@ -314,14 +315,14 @@ class Channel(virtual.Channel):
             self._session.ack(lease)
             self._there_is_room()
 
-    def reject_lease(self, delivery_tag: str, requeue: bool) -> None:
+    def reject_lease(self, delivery_tag: str, requeue: bool, why: str) -> None:
         lease = self._leases.pop(delivery_tag, None)
         if lease is None:
             return
         if requeue:
             self._session.release(lease)  # and then there is room: not before it is back in its place
         else:
-            self._session.bury(lease, "rejected")
+            self._session.bury(lease, why)
             self._there_is_room()
 
     def _there_is_room(self) -> None:

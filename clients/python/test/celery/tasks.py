@@ -78,6 +78,18 @@ def keep_failures():
     raise ValueError("no address")
 
 
+@app.task(acks_late=True)
+def reject_as(how):
+    if how == "error":
+        try:
+            raise LookupError("no mailbox of ann")
+        except LookupError as error:
+            raise Reject(error)
+    if how == "odd":
+        raise Reject(ValueError("a\0\ud800"))
+    raise Reject({"nothing": None, "long": "a" * 20000}[how])
+
+
 @app.task
 def reject_early():
     note("reject_early")

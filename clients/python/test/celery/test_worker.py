@@ -5,7 +5,8 @@ for the patience of any test.
 
 Seen to fail: fairness with the group key left out of enqueue; the run of many tasks in threads without
 the wake of Channel._there_is_room(), and with gaps of 2 s without Loop; the ETA with run_at left out;
-what Celery's exceptions mean with a nack that is not final, and with one that gives back.
+what Celery's exceptions mean with a nack that is not final, and with one that gives back, and both tests
+of a rejection without Request.
 """
 
 import time
@@ -66,10 +67,29 @@ def test_what_celerys_exceptions_mean(server, pool):
     server.wait_notes(5, "end_as")
     server.wait_notes(1, "reject_early")
     wait_until(lambda: server.tasks() == {"dead": 2}, "two are dead, and nothing else is left")
-    assert sorted(server.sql("SELECT payload->'headers'->>'task', attempts, last_error FROM fairq.dead_tasks")) == [
-        ("tasks.end_as", 1, "rejected"), ("tasks.keep_failures", 1, "rejected")]
+    dead = sorted(server.sql("SELECT name, attempts, last_error FROM fairq.dead_tasks"))
+    assert [(name, attempts, error.split("\n")[0]) for name, attempts, error in dead] == [
+        ("tasks.end_as", 1, "Reject: no such mailbox"), ("tasks.keep_failures", 1, "ValueError: no address")]
+    assert all("Traceback" in error and "tasks.py" in error for _, _, error in dead)
     assert sorted(note.words[1] for note in server.notes("end_as")) == ["failed", "ignored", "rejected", "requeued", "requeued"]
     assert len(server.notes("keep_failures")) == len(server.notes("reject_early")) == 1
     assert server.sql("SELECT fairq.revive_all('celery')") == [(2,)]     # and each is tried again, and is dead again
     server.wait_notes(2, "keep_failures")
     wait_until(lambda: server.tasks() == {"dead": 2}, "both are dead again")
+
+
+def test_why_a_message_is_rejected(server, pool):
+    """In the words of the reason, which may be an exception, of any length and with whatever in it."""
+    tasks = server.app()
+    for how in ("error", "nothing", "long", "odd"):
+        tasks.reject_as.delay(how)
+    tasks.app.send_task("tasks.unknown")
+    server.worker(pool, concurrency=1)
+    wait_until(lambda: server.tasks() == {"dead": 5}, "all are dead")
+    rows = server.sql("SELECT coalesce(payload #>> '{headers,argsrepr}', ''), last_error FROM fairq.dead_tasks")
+    errors = {args.strip("()',"): error for args, error in rows}
+    assert errors.pop("") == "rejected"     # by Celery itself, which says why in its log
+    heads = {how: error.split("\n")[0] for how, error in errors.items()}
+    long = heads.pop("long")
+    assert heads == {"error": "LookupError: no mailbox of ann", "nothing": "Reject", "odd": "ValueError: a\\0?"}
+    assert long.startswith("Reject: aaaa") and len(errors["long"]) < 8200

@@ -57,6 +57,7 @@ export interface ArchiveQuery {
   queue: Queue;
   outcome?: Outcome | undefined;
   group?: string | undefined;
+  name?: string | undefined;
   before?: Place | undefined;
   limit: number;
 }
@@ -71,24 +72,41 @@ const AT = (value: string): string => `'epoch'::timestamptz + ${value}::bigint *
 const TIME = (value: string): string => `(extract(epoch FROM ${value}) * 1000000)::bigint::text`;
 
 interface PageRow {
-  times: string[];
-  ids: string[];
+  /** each a time and an id */
+  found: string[];
   time: string | null;
   id: string | null;
 }
 
-/** A page of done tasks. */
+/** The ids and times of a window; of a name, those of the tasks that have it. */
+const ALL = 'unnest(ids, times) WITH ORDINALITY u(id, at, place)';
+const NAMED = `${ALL}, LATERAL fairq.get_done_task($1::text, u.id, u.at) d WHERE d.name = $8::text`;
+
+/** A page of done tasks, those of an outcome, a group or a name if wanted. */
 export async function archivePage(reader: Reader, query: ArchiveQuery): Promise<ArchivePage> {
-  const name = query.queue.queue;
+  const { queue } = query.queue;
+  const all = query.name === undefined;
   const page: Scan<Place> = await scan<Place>(query.limit, query.before, async (before, rows, wanted) => {
     const row = (await reader.row<PageRow>(
-      `SELECT ARRAY(SELECT ${TIME('t')} FROM unnest(times) WITH ORDINALITY u(t, n) ORDER BY n) AS times, ids::text[] AS ids,
+      `SELECT ARRAY(SELECT ${TIME('u.at')} || ' ' || u.id FROM ${all ? ALL : NAMED} ORDER BY u.place) AS found,
             ${TIME('last_time')} AS time, last_id::text AS id
             FROM fairq_internal.done_page($1::text, ${AT('$2')}, $3::bigint, $4::int, $5::int, $6::text, $7::text)`,
-      [name, before?.time ?? null, before?.id ?? null, rows, wanted, query.outcome ?? null, query.group ?? null],
+      [
+        queue,
+        before?.time ?? null,
+        before?.id ?? null,
+        rows,
+        all ? wanted : rows,
+        query.outcome ?? null,
+        query.group ?? null,
+        ...(all ? [] : [query.name]),
+      ],
     ))!;
     return {
-      found: row.ids.map((id, n) => ({ time: row.times[n]!, id })),
+      found: row.found.map((one) => {
+        const [time, id] = one.split(' ') as [string, string];
+        return { time, id };
+      }),
       ...(row.id === null || row.time === null ? {} : { last: { time: row.time, id: row.id } }),
     };
   });
@@ -100,7 +118,7 @@ export async function archivePage(reader: Reader, query: ArchiveQuery): Promise<
             FROM unnest($2::bigint[], $3::bigint[]) WITH ORDINALITY u(time, id, place),
                 LATERAL fairq.get_done_task($1::text, u.id, ${AT('u.time')}) d
             ORDER BY u.place`,
-          [name, page.found.map((one) => one.time), page.found.map((one) => one.id)],
+          [queue, page.found.map((one) => one.time), page.found.map((one) => one.id)],
         );
   return { tasks, next: page.next, unfinished: page.unfinished };
 }

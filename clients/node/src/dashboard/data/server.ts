@@ -46,6 +46,7 @@ export function settingsInUse(reader: Reader): Promise<Use[]> {
                 UNION ALL SELECT 'max_limits', count(*) FROM fairq.group_settings
                 UNION ALL SELECT 'max_leases', coalesce(sum(leased), 0) FROM fairq.queue_stats
                 UNION ALL SELECT 'max_sessions', count(*) FROM fairq.sessions
+                UNION ALL SELECT 'max_names', count(*) FILTER (WHERE NOT other) FROM fairq.name_stats
                 UNION ALL SELECT 'max_schedules', count(*) FROM fairq.schedules) u
             ORDER BY used::float8 / greatest(current_setting('pgfairq.' || setting)::float8, 1) DESC, setting`,
   );

@@ -40,7 +40,7 @@ const RANKS: Record<TenantOrder, string> = {
 };
 
 const COLUMNS = `
-    group_key, group_id::text, octet_length(group_key) > 48 AS cut,
+    group_key, group_id::text, group_id <> fairq.group_id(group_key) AS cut,
     ready::float8 AS ready, overflow::float8 AS overflow, leased::float8 AS leased,
     weight, max_leased, rate, burst, tokens, paused, served::float8 AS served,
     share, expected_share, -share_error * all_served_cost AS behind,

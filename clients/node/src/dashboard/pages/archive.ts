@@ -79,14 +79,15 @@ async function list(context: Context, queue: Queue): Promise<Markup> {
   }
   const outcome = params.choice('outcome', OUTCOMES);
   const group = params.group();
+  const name = params.text('name') || undefined;
   const found = await reader.attempt(() =>
-    archivePage(reader, { queue, outcome, group, before: place(context), limit: PAGE_ROWS }),
+    archivePage(reader, { queue, outcome, group, name, before: place(context), limit: PAGE_ROWS }),
   );
   if (found.problem !== undefined) {
     return notShown('The archive is not shown.', found.problem);
   }
   const none = found.value.unfinished ? 'None among those that were looked at.' : 'None.';
-  return html`${doneTable(queue.queue, found.value.tasks, server.now, none)}${goOn(found.value, { queue: queue.queue, outcome, ...groupParams(group) })}`;
+  return html`${doneTable(queue.queue, found.value.tasks, server.now, none)}${goOn(found.value, { queue: queue.queue, outcome, name, ...groupParams(group) })}`;
 }
 
 export async function archiveList(context: Context): Promise<View> {
@@ -106,7 +107,7 @@ export async function archiveList(context: Context): Promise<View> {
     'Tenant',
     params.text('group'),
     'the whole key',
-  )}`;
+  )}${input('name', 'Name', params.text('name'))}`;
   return {
     title: 'Archive',
     section: 'archive',

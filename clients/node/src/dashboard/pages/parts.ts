@@ -2,11 +2,12 @@
 
 import type { Context } from '../context.js';
 import type { DoneTask } from '../data/archive.js';
+import type { QueueStats } from '../data/queues.js';
 import type { State, Task } from '../data/tasks.js';
 import { endsOf } from '../../status.js';
 import { bytes, count, decimal, duration, moment, NOTHING } from '../format.js';
 import { address, foreign, foreignBlock, html, type Child, type Markup } from '../html.js';
-import { badge, facts, number, table, taskLink, tenantLink } from '../layout.js';
+import { badge, facts, nameLink, number, table, taskLink, tenantLink } from '../layout.js';
 
 const LEVELS: Partial<Record<State, 'good' | 'warn' | 'bad'>> = {
   leased: 'good',
@@ -44,8 +45,14 @@ export function endsTable(history: string | null, now: number): Markup | false {
         one.error === null ? '' : foreign(one.error),
       ]),
       '',
+      'How its last runs ended that failed or were lost, the latest first',
     )}`
   );
+}
+
+/** The time that counters and quantiles of a queue are of. */
+export function counted(stats: QueueStats, now: number): string {
+  return stats.stats_reset === null ? 'no time' : `the last ${duration(Math.max(0, now - stats.stats_reset))}`;
 }
 
 const ofMost = (number: number, most: number): string => `${number}/${most === 0 ? '∞' : most}`;
@@ -137,10 +144,10 @@ export function outcomeBadge(outcome: string): Markup {
 export const between = (from: number | null, to: number | null): string =>
   from === null || to === null ? NOTHING : duration(Math.max(0, to - from));
 
-export function doneFacts(one: DoneTask, now: number): Markup {
+export function doneFacts(queue: string, one: DoneTask, now: number): Markup {
   return facts([
     ['outcome', outcomeBadge(one.outcome)],
-    ['name', one.name === null ? NOTHING : foreign(one.name)],
+    ['name', one.name === null ? NOTHING : nameLink('/archive', queue, one.name)],
     ['attempts', String(one.attempts)],
     ['lost', String(one.lost)],
     ['enqueued', moment(one.enqueued_at, now)],

@@ -6,23 +6,21 @@ import { findQueue, queueStats, type Queue, type QueueStats } from '../data/queu
 import { tenants } from '../data/tenants.js';
 import { bytes, count, decimal, duration, moment, rate } from '../format.js';
 import { address, foreign, html, type Child, type Markup } from '../html.js';
-import { actions, badge, facts, figures, notShown } from '../layout.js';
+import { actions, badge, facts, figures } from '../layout.js';
 import type { Sample } from '../sampler.js';
+import { busyNames, FIGURES_NOT_SHOWN } from './names.js';
+import { counted } from './parts.js';
 import { remarks } from './queues.js';
 import { tenantTable } from './tenants.js';
 
 const TENANTS = 8;
+const NAMES = 8;
 
 function seriesOf(
   history: readonly Sample[],
   ...which: [string, Series['colour'], (sample: Sample) => number | null][]
 ): Series[] {
   return which.map(([name, colour, value]) => ({ name, colour, values: history.map(value) }));
-}
-
-/** The time that counters and quantiles are of. */
-function counted(stats: QueueStats, now: number): string {
-  return stats.stats_reset === null ? 'no time' : `the last ${duration(Math.max(0, now - stats.stats_reset))}`;
 }
 
 function charts(queue: Queue, stats: QueueStats, history: readonly Sample[], now: number): Markup {
@@ -179,10 +177,7 @@ export async function queuePage(context: Context): Promise<View> {
   const busy = await tenants(reader, { queue: name, order: 'waiting', find: '', limit: TENANTS });
   const figuresOrWhy =
     stats === undefined
-      ? notShown(
-          'The figures of this queue are not shown to this role.',
-          html`They take <code>SELECT</code> on its table, or <code>pg_monitor</code>.`,
-        )
+      ? FIGURES_NOT_SHOWN
       : html`${stateFigures(name, stats)}${charts(queue, stats, sampler.history(name), server.now)}
             <p class="note">Lines are what this process has seen since ${moment(sampler.since, server.now)}, every
             ${duration(sampler.interval)}, up to half an hour. Bars are the engine's own, of everything since counting began.</p>`;
@@ -200,6 +195,10 @@ export async function queuePage(context: Context): Promise<View> {
             <a href="${address('/tasks', { queue: name })}">Tasks</a>
             <a href="${address('/leases', { queue: name })}">Leases</a>
             ${queue.done_readable !== null && html`<a href="${address('/archive', { queue: name })}">Archive</a>`}</p>
-            ${stats !== undefined && counters(stats, server.now)}${settings(queue)}`,
+            ${
+              stats !== undefined &&
+              html`<h2>By name</h2>${await busyNames(context, stats, NAMES)}
+            <p class="next"><a href="${address('/names', { queue: name })}">All names</a></p>${counters(stats, server.now)}`
+            }${settings(queue)}`,
   };
 }

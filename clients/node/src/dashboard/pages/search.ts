@@ -9,7 +9,7 @@ import { moment } from '../format.js';
 import { foreign, html, type Child, type Markup } from '../html.js';
 import { number, queueLink, table, taskLink, tenantLink } from '../layout.js';
 import { isId } from '../params.js';
-import { excerpt, outcomeBadge, stateBadge } from './parts.js';
+import { excerpt, named, outcomeBadge, stateBadge } from './parts.js';
 import { foundTenants } from './tenants.js';
 
 const QUEUES = 500;
@@ -27,6 +27,7 @@ function taskRow(queue: string, one: Task, now: number): Child[] {
     queueLink(queue),
     taskLink(queue, one.id),
     stateBadge(one.state),
+    named(one.name),
     tenantLink(queue, one.group_key),
     one.unique_key === null ? '' : foreign(one.unique_key),
     excerpt(one.payload, one.payload_length, 'large'),
@@ -48,6 +49,7 @@ async function byId(context: Context, queue: Queue, id: string): Promise<Child[]
           queueLink(queue.queue),
           taskLink(queue.queue, id),
           outcomeBadge(done.outcome),
+          named(done.name),
           tenantLink(queue.queue, done.group_key),
           done.unique_key === null ? '' : foreign(done.unique_key),
           excerpt(done.payload, done.payload_length, 'large'),
@@ -82,7 +84,7 @@ async function through(
 }
 
 function results(title: string, found: Found, none: string): Markup {
-  return html`<h2>${title}</h2>${table(['Queue', number('Id'), 'State', 'Tenant', 'Unique key', 'Payload', number('Enqueued')], found.rows, none)}
+  return html`<h2>${title}</h2>${table(['Queue', number('Id'), 'State', 'Name', 'Tenant', 'Unique key', 'Payload', number('Enqueued')], found.rows, none)}
         ${
           found.left > 0 &&
           html`<p class="note">${found.left} queues were not looked at: this role may not read them, they are locked, or

@@ -15,6 +15,7 @@ const MEANING: Record<string, string> = {
   max_leases: 'tasks in flight',
   max_sessions: 'sessions',
   max_schedules: 'schedules',
+  max_names: 'names of tasks, once for each queue',
 };
 
 function workers(context: Context, list: readonly Worker[]): Markup {
@@ -58,7 +59,8 @@ export async function settingsPage(context: Context): Promise<View> {
     refreshable: true,
     body: html`${table(['Setting', 'Counts', number('Used here'), number('There are'), number('In use'), ''], rows, '')}
             <p class="note">What this database uses of settings that are for all databases of the server together
-            (but <code>max_schedules</code>, which is for each). When one is reached, the call that needs one more fails, and nothing is lost.</p>
+            (but <code>max_schedules</code>, which is for each). When one is reached, the call that needs one more fails, and nothing is lost;
+            further names are counted together.</p>
             <h2>Background worker</h2>
             ${
               overdue > 0 &&

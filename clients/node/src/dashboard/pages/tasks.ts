@@ -23,6 +23,7 @@ import {
   facts,
   groupParams,
   input,
+  nameLink,
   nextPage,
   notShown,
   number,
@@ -122,6 +123,8 @@ export async function deadPage(context: Context): Promise<View> {
   const queue = await findQueue(reader, asked);
   const dead = stats.find((one) => one.queue === asked)?.dead ?? 0;
   const group = params.group();
+  const name = params.text('name') || undefined;
+  const of = { queue: asked, group, name };
   const summary = table(
     ['Queue', number('Dead')],
     stats
@@ -137,29 +140,33 @@ export async function deadPage(context: Context): Promise<View> {
     section: 'dead',
     refreshable: true,
     body: html`${summary}<h2>Of queue ${queueLink(asked)}</h2>
-            <p>Their attempts are used up. They stay until they are revived, cancelled or purged.</p>
+            <p>Their attempts are used up, they were lost too often, or they failed for good. They stay until they are revived,
+            cancelled or purged.</p>
             <form class="filter" action="/dead"><input type="hidden" name="queue" value="${asked}">${input(
               'group',
               'Tenant',
               group,
               'the whole key',
-            )}${input('name', 'Name', params.text('name'))}<button>Show</button></form>
+            )}${input('name', 'Name', name)}<button>Show</button></form>
             ${
               dead > 0 &&
               actions(
                 context,
-                ['revive-all', 'Revive all', { queue: asked }],
-                group !== undefined && ['revive-tenant', 'Revive those of the tenant', { queue: asked, group }],
+                group === undefined && name === undefined && ['revive-all', 'Revive all', of],
+                group !== undefined && name === undefined && ['revive-tenant', 'Revive those of the tenant', of],
+                group === undefined && name !== undefined && ['revive-name', 'Revive those of the name', of],
+                group !== undefined &&
+                  name !== undefined && ['revive-tenant-name', 'Revive those of the tenant and the name', of],
               )
             }
             ${dead === 0 ? html`<p class="none">None.</p>` : await list(context, queue, '/dead', 'dead')}`,
   };
 }
 
-function taskFacts(one: Task, now: number): Markup {
+function taskFacts(queue: string, one: Task, now: number): Markup {
   return facts([
     ['state', stateBadge(one.state)],
-    ['name', one.name === null ? NOTHING : foreign(one.name)],
+    ['name', one.name === null ? NOTHING : nameLink('/tasks', queue, one.name)],
     ['attempts', `${one.attempts} of ${one.max_attempts === 0 ? 'any number' : one.max_attempts}`],
     ['lost', `${one.lost} of ${one.max_lost === 0 ? 'any number' : one.max_lost}`],
     ['enqueued', moment(one.enqueued_at, now)],
@@ -204,7 +211,7 @@ async function waiting(context: Context, queue: Queue, one: Task): Promise<Marku
   const waits = one.state === 'held' ? await dependencies(reader, queue.queue, one.id) : [];
   return html`<p>of tenant ${tenantLink(queue.queue, one.group_key)} in queue ${queueLink(queue.queue)}</p>
         ${actions(context, one.state === 'dead' && ['revive', 'Revive', of], ['cancel', 'Cancel', of])}
-        ${taskFacts(one, server.now)}${await positionOf(context, queue.queue, one)}
+        ${taskFacts(queue.queue, one, server.now)}${await positionOf(context, queue.queue, one)}
         ${long('Last error', one.last_error, one.last_error_length, { ...of, part: 'last_error' }, '/whole')}
         ${endsTable(one.history, server.now)}
         ${long('Payload', one.payload, one.payload_length, { ...of, part: 'payload' }, '/whole')}
@@ -215,7 +222,7 @@ async function waiting(context: Context, queue: Queue, one: Task): Promise<Marku
 function done(context: Context, queue: Queue, one: DoneTask): Markup {
   const of = { queue: queue.queue, id: one.id };
   return html`<p>of tenant ${tenantLink(queue.queue, one.group_key)} in queue ${queueLink(queue.queue)}; it has ended, and is in the archive.</p>
-        ${doneFacts(one, context.server.now)}
+        ${doneFacts(queue.queue, one, context.server.now)}
         ${long('Result', one.result, one.result_length, { ...of, part: 'result' }, '/whole-done')}
         ${long('Last error', one.last_error, one.last_error_length, { ...of, part: 'last_error' }, '/whole-done')}
         ${endsTable(one.history, context.server.now)}

@@ -19,7 +19,14 @@ module ActiveJob
 
     # Raised in the thread of a job that must not go on. They are no StandardError,
     # so neither `rescue =>` nor retry_on takes them for a failure of the job.
-    class Interruption < Exception; end
+    class Interruption < Exception
+      # The one that an error stands for: what an interrupted job raises while it cleans up
+      # takes the place of the interruption. Nil if there is none.
+      def self.behind(error)
+        error = error.cause until error.nil? || error.is_a?(self)
+        error
+      end
+    end
 
     # The lease is gone, and another worker has the task.
     class LeaseLost < Interruption; end

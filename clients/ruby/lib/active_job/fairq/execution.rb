@@ -100,7 +100,7 @@ module ActiveJob
         Thread.handle_interrupt(Interruption => :immediate) { ActiveJob::Base.execute(data) }
         return if @database.call(ACK, @task.receipt).first.first == "true"
 
-        raise LeaseLost, "the lease of task #{@task.id} is gone"
+        raise LeaseLost, "the lease of #{@task} is gone"
       end
 
       def settle_failure(error)

@@ -61,9 +61,9 @@ module ActiveJob
       end
 
       # An error that says what it means is not for those who say it of a class of errors,
-      # or of its cause.
+      # or of its cause; nor is an interruption.
       def rescue_with_handler(error)
-        error.is_a?(Unrecoverable) ? nil : super
+        error.is_a?(Unrecoverable) || Interruption.behind(error) ? nil : super
       end
 
       # The next attempt is enqueued in the transaction that acknowledges this one,

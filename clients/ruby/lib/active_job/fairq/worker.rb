@@ -125,9 +125,10 @@ module ActiveJob
       def work(task, session)
         execution = Execution.new(task, @database)
         execution.run
-      rescue Interruption => reason
-        @logger.warn("#{task}, attempt #{task.attempt}: #{reason.class.name.demodulize}")
       rescue Exception => error
+        reason = Interruption.behind(error)
+        return @logger.warn("#{task}, attempt #{task.attempt}: #{reason.class.name.demodulize}") if reason
+
         @logger.error("#{task}, attempt #{task.attempt}: #{ErrorText.head(error)}")
         execution.failed(error, session) { |trouble| @logger.error("#{task}: #{ErrorText.head(trouble)}") }
       end

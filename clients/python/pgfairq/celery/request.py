@@ -1,0 +1,28 @@
+"""A task in the hands of Celery's worker, which tells its broker that a message is rejected, and not why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from billiard.einfo import ExceptionInfo, ExceptionWithTraceback
+from celery.exceptions import Reject
+from celery.worker import request
+
+from ..report import LONGEST, clean, error_head
+
+
+class Request(request.Request):
+    def on_failure(self, exc_info: ExceptionInfo, *args: Any, **kwargs: Any) -> Any:
+        self.message.why = why(exc_info)  # of the channel; the message of another broker does not mind
+        return super().on_failure(exc_info, *args, **kwargs)
+
+
+def why(exc_info: ExceptionInfo) -> str:
+    """What an operator reads in last_error: type and message, then the frames. Of a Reject, those of its reason."""
+    error = exc_info.exception
+    if isinstance(error, ExceptionWithTraceback):  # of a thread; a process sends the exception itself
+        error = error.exc
+    head = error_head(error)
+    if isinstance(error, Reject):
+        head = error_head(error.reason) if isinstance(error.reason, BaseException) else f"Reject: {error.reason or ''}".rstrip(": ")
+    return clean(f"{clean(head, LONGEST // 2)}\n{exc_info.traceback or ''}".strip())
