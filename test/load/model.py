@@ -197,7 +197,7 @@ class Task:
                                not (lease.durable and lease.claimer not in (None, tx))))
 
     def removable(self, tx):
-        """Whoever removes it does not have to wait for who ends what it waits for."""
+        """Whoever removes it, or changes it with SQL, does not have to wait for who ends what it waits for."""
         return self.free(tx) and all(wait.task.writer in (None, tx) for wait in self.waits)
 
     def claimable(self):

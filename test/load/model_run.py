@@ -458,7 +458,7 @@ class Run(Steps):
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
         with self.within(c) as tx:
             # One that is to be cancelled would end as either.
-            tasks = [t for t in queue.tasks.values() if t.free(tx) and t.row and t.row.state != "dead"
+            tasks = [t for t in queue.tasks.values() if t.removable(tx) and t.row and t.row.state != "dead"
                      and not (t.row.state == "held" and t.waits and t.on_dead == "cancel")]
             for task in pick([t for t in tasks if t.lease and leased] or tasks, task):
                 self.call(c, "UPDATE fairq." + table + " SET expires_at = '" + PAST + "' WHERE id = %s", task.id)
@@ -478,7 +478,7 @@ class Run(Steps):
         """With SQL: a task has a long history, as if it had failed so often, and was lost."""
         table = sql.Identifier("q_" + queue.name).as_string(c.db)
         with self.within(c) as tx:
-            tasks = [t for t in queue.tasks.values() if t.free(tx) and t.row]
+            tasks = [t for t in queue.tasks.values() if t.removable(tx) and t.row]
             for task in pick([t for t in tasks if t.lease and leased] or tasks, task):
                 self.call(c, "UPDATE fairq." + table + " SET lost = %s, history = (SELECT jsonb_agg(jsonb_build_object("
                           "'at', now(), 'attempt', n, 'end', 'failed', 'worker', 'w', 'seconds', 1)) FROM generate_series(1, %s) n) WHERE id = %s", lost, n, task.id)
@@ -581,11 +581,29 @@ class Run(Steps):
         for session in [s for s in self.model.sessions if s.opener is c and not s.over]:
             session.over, session.excused = True, terminated
 
-    @step(2, mode=["fast", "immediate"])
-    def restart(self, mode):
+    def leave_behind(self, c, queue):
+        """Some leases that nobody extends, with a session that gets no heartbeat and without one."""
+        session = Session(self.value(c, "SELECT fairq.open_session(ttl => '300 ms')"), "", c.pid)
+        self.model.sessions.append(session)
+        left = []
+        try:
+            for under in None, session:
+                with self.within(c) as tx:
+                    rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, 2, lease => %s, session => %s)", queue.name,
+                                     None if under else "300 ms", under and under.uuid)
+                    self.take(tx, queue, rows, 2, session=under)
+                    left += [] if under else [queue.tasks[row[0]].lease for row in rows]
+        except psycopg.Error as e:
+            self.expect("SQLSTATE", e.sqlstate, "55000")        # we were too slow
+        return session, left
+
+    @step(3, c=C, queue=QUEUE, mode=["fast", "immediate"])
+    def restart(self, c, queue, mode):
         o = self.options
         if not o.pg_ctl:
             return
+        c = self.idle(c)
+        session, left = self.leave_behind(c, queue) if c else (None, [])
         self.log.append(["", "-- restart, " + mode, (), None])
         subprocess.run([o.pg_ctl, "-D", o.data, "-l", o.log, "-m", mode, "-w", "-s", "restart"],
                        check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -593,7 +611,13 @@ class Run(Steps):
             self.lose_transaction(c)
             c.db.close()
             c.connect(o.conninfo)
+        for lease in left:
+            lease.expired = lease.kept_expired = True
         self.model.restart(crash=mode == "immediate")
+        if session:
+            self.call(self.connections[0], "SELECT pg_sleep(0.5)")
+            session.over = True
+            self.maintain_queue(self.connections[0], queue)
 
     # --- the whole --------------------------------------------------------
 
