@@ -40,7 +40,7 @@ class Clients:
         self.times = {}         # name -> when it was asked for and answered
         self.excused = set()    # names that a restored node does not know any more
         self.surplus = 0        # results of tasks that came again, less what is gone
-        self.calls = []         # of proxies: when it was completed, at which node if known, how long it took
+        self.calls = []         # of proxies: when it began, when it was completed, and at which node, if it was
         self.unknown = set()    # names whose outcome the producer does not know
         self.done = 0           # results that were written
         self.forgotten = 0
@@ -85,13 +85,13 @@ class Clients:
                 end = time.monotonic()
                 self.times.update((name, (begin, end)) for name in names)
                 self.answered.update(zip(names, ids))
-                self.calls += [(end, node_of(task), end - begin) for task in set(ids)]
+                self.calls += [(begin, end, node) for node in set(map(node_of, ids))]
                 if rng.random() < 0.01:
                     conn.close()    # and the next one goes to any proxy
                     conn = None
             except psycopg.OperationalError as error:
                 self.refused += 1
-                self.calls.append((0, None, time.monotonic() - begin))
+                self.calls.append((begin, time.monotonic(), None))
                 if self.plant == "unanswered":
                     self.answered.update((name, None) for name in names)
                 # Of a batch some may be there, whatever is said of the rest.
@@ -166,7 +166,7 @@ class Clients:
                     "SELECT id, receipt, payload #>> '{}' FROM fairq.claim('inbox', %s, lease => %s, wait => '0.5 s')",
                     (rng.choice((1, 10, 50)), LEASE)).fetchall()
                 end = time.monotonic()
-                self.calls.append((end, node_of(tasks[0][0]) if tasks else None, end - begin))
+                self.calls.append((begin, end, node_of(tasks[0][0]) if tasks else None))
                 tasks = [task for task in tasks if rng.random() >= 0.01]
                 if not tasks:
                     continue
@@ -181,7 +181,7 @@ class Clients:
                     conn = None
             except psycopg.OperationalError:
                 self.refused += 1
-                self.calls.append((0, None, time.monotonic() - begin))
+                self.calls.append((begin, time.monotonic(), None))
                 conn = self.closed(conn)
 
 
@@ -265,9 +265,9 @@ class Cluster(Faults):
     def held_up(self, sick, begin, end):
         """Meanwhile: the longest time between two calls that others completed, and the longest call."""
         calls = list(self.clients.calls)
-        times = sorted(when for when, node, _ in calls if begin < when < end and node is not None and node not in sick)
+        times = sorted(when for _, when, node in calls if begin < when < end and node is not None and node not in sick)
         times = [begin] + times + [end]
-        return max(b - a for a, b in zip(times, times[1:])), max((took for _, _, took in calls), default=0)
+        return max(b - a for a, b in zip(times, times[1:])), max((when - since for since, when, _ in calls if since > begin), default=0)
 
     def waiting(self):
         """Tasks that are there."""
@@ -294,10 +294,11 @@ class Cluster(Faults):
             for name, in server.execute("SELECT name FROM result"):
                 times[name] = times.get(name, 0) + 1
         told = self.clients.answered
-        lost = [name for name in told if name not in times and name not in self.clients.excused]
+        missing = [name for name in told if name not in times]
+        lost = [name for name in missing if name not in self.clients.excused]
         double = [name for name in times if times[name] > 1]
         nowhere = [name for name in times if name not in told and name not in self.clients.unknown]
-        return lost, double, nowhere, sum(name in times for name in self.clients.unknown)
+        return lost, len(missing) - len(lost), double, nowhere, sum(name in times for name in self.clients.unknown)
 
 
 FAULTS = ("kill", "promote", "switch", "kill_proxy", "add_drain", "stop_node", "stop_backends", "stop_walwriter",
@@ -333,7 +334,7 @@ def main():
         cluster = Cluster(options)
         cluster.run(faults, options.rounds, options.seconds)
         stuck = cluster.finish()
-        lost, double, nowhere, known = cluster.judge()
+        lost, gone, double, nowhere, known = cluster.judge()
     except Trouble as trouble:
         print(f"trouble: {trouble}")
         print(f"errors of clients: {cluster.clients.errors if cluster and hasattr(cluster, 'clients') else ''}")
@@ -350,8 +351,8 @@ def main():
               + " | ".join(f"{max(times):.1f} s" for times in zip(*rounds or [(0, 0, 0)])) + " |")
     print(f"{len(clients.answered)} tasks were enqueued; of {len(clients.unknown)} more the producer was not told, {known} of these are done")
     print(f"{clients.forgotten} claims were forgotten, {clients.refused} calls refused or lost")
-    if clients.excused:
-        print(f"{len(clients.excused)} came to a node after the backup that it was restored from, and are gone, as is documented")
+    if "restore" in faults:
+        print(f"{gone} came to a node after the backup that it was restored from and are gone, as is documented")
     print(f"{len(lost)} lost, {len(double)} double, {stuck} stuck, {len(nowhere)} of nowhere")
     for what in lost, double, nowhere, clients.errors:
         if what:
