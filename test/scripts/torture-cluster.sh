@@ -5,9 +5,9 @@
 #
 #   ROUNDS=n          so many (100)
 #   MINUTES=n         and so long at most (600)
-#   FAULTS="kill …"   only these: kill promote switch kill_proxy add_drain drain_kills lag
-#                     restore stop_node stop_backends stop_walwriter drop_answers drop_all
-#                     reset full_disk clock
+#   FAULTS="kill …"   only these: nothing kill promote switch kill_proxy add_drain drain_kills
+#                     lag restore stop_node stop_backends stop_walwriter drop_answers
+#                     drop_all reset full_disk clock
 #   LONGEST=s         how long a node is sick, at the most (10)
 #   SEED=n            other choices
 #   PLANT=ack-first, PLANT=unanswered

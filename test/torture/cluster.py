@@ -255,12 +255,24 @@ class Cluster(Faults):
                     return
                 clients.calls.clear()
                 begin = time.monotonic()
-                sick = getattr(self, fault)()
-                self.goes_on()
+                try:
+                    sick = getattr(self, fault)()
+                    self.goes_on()
+                except Trouble as trouble:
+                    raise Trouble(f"{self.title(fault)}, round {turn + 1}: {trouble}") from trouble
                 end = time.monotonic()
                 self.rounds.setdefault(fault, []).append((end - begin, *self.held_up(sick, begin, end)))
             if turn % 10 == 9:
                 print(f"{turn + 1} rounds, {len(clients.answered)} tasks enqueued", flush=True)
+
+    def title(self, fault):
+        return getattr(self, fault).__doc__
+
+    def print_rounds(self, faults):
+        print("| fault | rounds | longest round | others: longest time without a call | longest call |\n|---|---:|---:|---:|---:|")
+        for fault in faults:
+            rounds = self.rounds.get(fault, [])
+            print(f"| {self.title(fault)} | {len(rounds)} | " + " | ".join(f"{max(times):.1f} s" for times in zip(*rounds or [(0, 0, 0)])) + " |")
 
     def held_up(self, sick, begin, end):
         """Meanwhile: the longest time between two calls that others completed, and the longest call."""
@@ -301,7 +313,7 @@ class Cluster(Faults):
         return lost, len(missing) - len(lost), double, nowhere, sum(name in times for name in self.clients.unknown)
 
 
-FAULTS = ("kill", "promote", "switch", "kill_proxy", "add_drain", "stop_node", "stop_backends", "stop_walwriter",
+FAULTS = ("nothing", "kill", "promote", "switch", "kill_proxy", "add_drain", "stop_node", "stop_backends", "stop_walwriter",
           "drain_kills", "lag", "restore", "drop_answers", "drop_all", "reset", "full_disk", "clock")
 
 MISSING = {"network": "needs root, nft, and a network namespace", "clock": "needs clock.c, compiled"}
@@ -337,6 +349,8 @@ def main():
         lost, gone, double, nowhere, known = cluster.judge()
     except Trouble as trouble:
         print(f"trouble: {trouble}")
+        if cluster:
+            cluster.print_rounds(faults)
         print(f"errors of clients: {cluster.clients.errors if cluster and hasattr(cluster, 'clients') else ''}")
         return 2
     finally:
@@ -344,11 +358,7 @@ def main():
             cluster.place.end()
             cluster.results.end()
     clients = cluster.clients
-    print("| fault | rounds | longest round | others: longest time without a call | longest call |\n|---|---:|---:|---:|---:|")
-    for fault in faults:
-        rounds = cluster.rounds.get(fault, [])
-        print(f"| {getattr(Cluster, fault).__doc__} | {len(rounds)} | "
-              + " | ".join(f"{max(times):.1f} s" for times in zip(*rounds or [(0, 0, 0)])) + " |")
+    cluster.print_rounds(faults)
     print(f"{len(clients.answered)} tasks were enqueued; of {len(clients.unknown)} more the producer was not told, {known} of these are done")
     print(f"{clients.forgotten} claims were forgotten, {clients.refused} calls refused or lost")
     if "restore" in faults:

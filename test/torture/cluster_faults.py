@@ -107,6 +107,11 @@ class Faults:
 
     # -- sick, not dead -----------------------------------------------------
 
+    def nothing(self):
+        """nothing, to compare with"""
+        self.a_while()
+        return set()
+
     def a_while(self):
         time.sleep(self.random.uniform(min(3, self.longest), self.longest))
 
