@@ -10,9 +10,10 @@
 #                     drop_all reset full_disk clock
 #   LONGEST=s         how long a node is sick, at the most (10)
 #   SEED=n            other choices
-#   PLANT=ack-first, PLANT=unanswered
+#   PLANT=ack-first, PLANT=unanswered, PLANT=unmarked
 #                     a worker that acknowledges before it writes, a producer that takes
-#                     what was not answered for enqueued, to see that it is found
+#                     what was not answered for enqueued, nodes that are not told that they
+#                     are drained (FAULTS=lag), to see that it is found
 #   BUILD="…"         variables for make when pgfairq is built
 #
 # Root makes a network namespace for it, where packets can be dropped. Without root, or

@@ -77,7 +77,7 @@ class Clients:
             try:
                 if self.plant == "unanswered" and calls % 10 == 1:
                     raise psycopg.OperationalError("as if no proxy were there")
-                conn = conn or psycopg.connect(self.cluster.proxies(), autocommit=True)
+                conn = conn or psycopg.connect(self.cluster.proxies(produces=True), autocommit=True)
                 if len(names) == 1:
                     ids = [conn.execute("SELECT fairq.enqueue(%s, %s, %s)", (queue, Jsonb(names[0]), groups[0])).fetchone()[0]]
                 else:
@@ -196,6 +196,7 @@ class Cluster(Faults):
         self.longest = options.longest
         self.patience = PATIENCE
         self.standbys = options.standbys
+        self.unmarked = options.plant == "unmarked"
         self.nodes = {}
         self.results = Server(self.place, "results", next(self.place.ports))
         self.results.init("shared_preload_libraries = ''\n")
@@ -203,6 +204,7 @@ class Cluster(Faults):
         self.results.execute("CREATE DATABASE app", "postgres")
         self.results.execute("CREATE TABLE result (task bigint PRIMARY KEY, name text)")
         self.proxy = self.place.proxy()
+        self.lagging = False
         for number in range(1, options.nodes + 1):
             self.new_node(number)
             self.add(number)
@@ -219,15 +221,21 @@ class Cluster(Faults):
         self.nodes[number] = self.place.node(number, standby=number <= self.standbys)
         # No key: what is there twice is to be seen.
         self.nodes[number].primary.execute("CREATE TABLE result (task bigint, name text)")
+        if self.unmarked:
+            self.nodes[number].primary.execute(
+                "CREATE OR REPLACE FUNCTION fairq_internal.set_membership(membership text) RETURNS void LANGUAGE sql AS ''")
         if self.nodes[number].standby:
             self.nodes[number].attach()
 
     def add(self, number):
         self.proxy.primary.execute(f"SELECT fairq.add_node({number}, $${self.nodes[number].conninfo()}$$)")
 
-    def proxies(self):
+    def proxies(self, produces=False):
         servers = self.proxy.both()
         self.random.shuffle(servers)
+        if self.lagging:
+            # Who produces has an old list, who works does not go where it has put tasks.
+            servers = [self.proxy.standby, self.proxy.primary] if produces else [self.proxy.primary]
         return "host=%s port=%s dbname=app user=postgres connect_timeout=10" % (
             ",".join([self.place.sockets] * len(servers)), ",".join(str(server.port) for server in servers))
 
@@ -333,7 +341,7 @@ def main():
     parser.add_argument("--longest", type=float, default=10, help="seconds that a node is sick")
     parser.add_argument("--network", action="store_true", help="there is a network namespace for this alone, and the right to change it")
     parser.add_argument("--clock", help="clock.c, as a library")
-    parser.add_argument("--plant", choices=("ack-first", "unanswered"))
+    parser.add_argument("--plant", choices=("ack-first", "unanswered", "unmarked"))
     options = parser.parse_args()
     asked = options.faults.split()
     faults = [fault for fault in asked if fault not in NEEDS or getattr(options, NEEDS[fault])]

@@ -230,10 +230,14 @@ class Faults:
         """the standby of the proxy does not replay while a node is added, another one drained and dropped"""
         standby = self.proxy.standby
         standby.execute("SELECT pg_wal_replay_pause()", "postgres")
+        self.lagging = True
+        for server in self.proxy.both():
+            server.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'app' AND pid <> pg_backend_pid()")
         try:
             sick = self.replace()
             self.a_while()
         finally:
+            self.lagging = False
             standby.execute("SELECT pg_wal_replay_resume()", "postgres")
         end = self.proxy.primary.execute("SELECT pg_current_wal_lsn()", "postgres")[0][0]
         wait_for("the standby of the proxy to have replayed", lambda: standby.execute(
