@@ -173,10 +173,15 @@ look() {
 		look_for_plproxy
 		return
 		;;
+	cluster)
+		look_for_plproxy
+		return
+		;;
 	torture-cluster)
 		look_for_plproxy
-		[ -x /usr/sbin/nft ] || wish "nft" nftables
-		[ -x /usr/sbin/ip ] || have ip || wish "ip" iproute2
+		# Not in every PATH.
+		have nft || [ -x /usr/sbin/nft ] || wish "nft" nftables
+		have ip || [ -x /usr/sbin/ip ] || wish "ip" iproute2
 		return
 		;;
 	check-patroni)

@@ -65,6 +65,7 @@ as_test_user mkdir "$WORK/run"
 
 # The right to change the namespace's network is all that is left of root's.
 network=() may=(as_test_user)
+PATH=$PATH:/usr/sbin:/sbin
 if [ -n "${TORTURE_NETWORK:-}" ] && ip link set lo up && nft list ruleset >/dev/null 2>&1 && have setpriv; then
 	network=(--network)
 	may=(env -i "PATH=$PATH" "HOME=$WORK" LANG=C.UTF-8 LC_ALL=C.UTF-8 setpriv --reuid "$TEST_USER" --regid "$(id -g "$TEST_USER")"
