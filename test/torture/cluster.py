@@ -37,6 +37,7 @@ class Clients:
         self.producing = True
         self.working = True
         self.answered = {}      # name -> id
+        self.lock = threading.Lock()
         self.times = {}         # name -> when it was asked for and answered
         self.excused = set()    # names that a restored node does not know any more
         self.surplus = 0        # results of tasks that came again, less what is gone
@@ -83,8 +84,9 @@ class Clients:
                 else:
                     ids, = conn.execute("SELECT fairq.enqueue_many(%s, %s, %s)", (queue, [Jsonb(name) for name in names], groups)).fetchone()
                 end = time.monotonic()
-                self.times.update((name, (begin, end)) for name in names)
-                self.answered.update(zip(names, ids))
+                with self.lock:
+                    self.answered.update(zip(names, ids))
+                    self.times.update((name, (begin, end)) for name in names)
                 self.calls += [(begin, end, node) for node in set(map(node_of, ids))]
                 if rng.random() < 0.01:
                     conn.close()    # and the next one goes to any proxy
@@ -102,9 +104,9 @@ class Clients:
 
     def gone(self, node, begin, end):
         """A node does not know what it was given between these times."""
-        self.excused.update(
-            name for name, (asked, answered) in list(self.times.items())
-            if asked <= end and answered >= begin and node_of(self.answered.get(name) or 0) == node)
+        with self.lock:
+            self.excused.update(name for name, (asked, answered) in self.times.items()
+                                if asked <= end and answered >= begin and node_of(self.answered[name]) == node)
 
     def count(self, waiting):
         """So many tasks are there now."""
