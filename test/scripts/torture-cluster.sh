@@ -67,9 +67,9 @@ as_test_user mkdir "$WORK/run"
 network=() may=(as_test_user)
 PATH=$PATH:/usr/sbin:/sbin
 if [ -n "${TORTURE_NETWORK:-}" ] && ip link set lo up && nft list ruleset >/dev/null 2>&1 && have setpriv; then
-	network=(--network)
+	network=(--network) right=+net_admin
 	may=(env -i "PATH=$PATH" "HOME=$WORK" LANG=C.UTF-8 LC_ALL=C.UTF-8 setpriv --reuid "$TEST_USER" --regid "$(id -g "$TEST_USER")"
-		--init-groups --inh-caps=+net_admin --ambient-caps=+net_admin --)
+		--init-groups "--inh-caps=$right" "--ambient-caps=$right" --)
 fi
 
 say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2), as user $TEST_USER, in $WORK"
