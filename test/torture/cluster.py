@@ -207,6 +207,7 @@ class Cluster(Faults):
         self.results.execute("CREATE TABLE result (task bigint PRIMARY KEY, name text)")
         self.proxy = self.place.proxy()
         self.lagging = False
+        self.furthest = 0       # how far a clock has been ahead
         for number in range(1, options.nodes + 1):
             self.new_node(number)
             self.add(number)
@@ -299,6 +300,9 @@ class Cluster(Faults):
     def finish(self):
         """All that is there is done, and the clients end.  What is left is stuck."""
         self.clients.producing = False
+        # What was put off by a clock that was ahead is due then, too.
+        for node in self.nodes.values():
+            node.primary.set_clock(self.furthest)
         try:
             wait_for("the nodes to be empty", lambda: self.waiting() == 0, PATIENCE)
         except Trouble:

@@ -200,7 +200,9 @@ class Faults:
     def clock(self):
         """the clock of a node or a proxy an hour off, and right again"""
         pair = self.random.choice([self.proxy] + [self.nodes[number] for number in self.listed()])
-        pair.primary.set_clock(self.random.choice((-3600, 3600)))
+        ahead = self.random.choice((-3600, 3600))
+        self.furthest = max(self.furthest, ahead)
+        pair.primary.set_clock(ahead)
         self.a_while()
         pair.primary.set_clock(0)
         return set() if pair is self.proxy else {self.number_of(pair)}
