@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what a purpose needs and this machine lacks.
 #
-#   prerequisites.sh build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|bench-clients|torture
+#   prerequisites.sh build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|bench-clients|torture|torture-cluster
 #
 # With SUITES, a check needs what these suites need; check-versions needs only
 # what makes a chroot, in which the rest is installed.
@@ -14,8 +14,8 @@ set -euo pipefail
 
 purpose=${1:-check}
 case $purpose in
-build | demo | cluster | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | bench-cluster | bench-clients | torture) ;;
-*) die "usage: ${0##*/} build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|bench-clients|torture" ;;
+build | demo | cluster | check | check-assert | check-asan | check-valgrind | check-versions | check-patroni | bench | bench-cluster | bench-clients | torture | torture-cluster) ;;
+*) die "usage: ${0##*/} build|demo|cluster|check|check-assert|check-asan|check-valgrind|check-versions|check-patroni|bench|bench-cluster|bench-clients|torture|torture-cluster" ;;
 esac
 
 # --- what is missing --------------------------------------------------------
@@ -171,6 +171,17 @@ look() {
 	bench-cluster)
 		have valgrind || need "valgrind" valgrind
 		look_for_plproxy
+		return
+		;;
+	cluster)
+		look_for_plproxy
+		return
+		;;
+	torture-cluster)
+		look_for_plproxy
+		# Not in every PATH.
+		have nft || [ -x /usr/sbin/nft ] || wish "nft" nftables
+		have ip || [ -x /usr/sbin/ip ] || wish "ip" iproute2
 		return
 		;;
 	check-patroni)

@@ -20,6 +20,7 @@ import time
 import psycopg
 from psycopg.types.json import Jsonb
 
+from cluster_faults import NEEDS, Faults
 from cluster_servers import Place, Server, Trouble, wait_for
 
 LEASE = "2 s"
@@ -36,6 +37,11 @@ class Clients:
         self.producing = True
         self.working = True
         self.answered = {}      # name -> id
+        self.lock = threading.Lock()
+        self.times = {}         # name -> when it was asked for and answered
+        self.excused = set()    # names that a restored node does not know any more
+        self.surplus = 0        # results of tasks that came again, less what is gone
+        self.calls = []         # of proxies: when it began, when it was completed, and at which node, if it was
         self.unknown = set()    # names whose outcome the producer does not know
         self.done = 0           # results that were written
         self.forgotten = 0
@@ -60,7 +66,7 @@ class Clients:
         conn = None
         count = calls = 0
         while self.producing:
-            if len(self.answered) - self.done > BACKLOG:
+            if len(self.answered) - self.done + self.surplus > BACKLOG:
                 time.sleep(0.02)
                 continue
             names = [f"{number}.{count + i}" for i in range(rng.choice((1, 1, 1, 5, 250)))]
@@ -68,17 +74,26 @@ class Clients:
             queue = rng.choice(("local", "inbox"))
             groups = [f"group {rng.randrange(8)}" for _ in names]
             calls += 1
+            begin = time.monotonic()
             try:
                 if self.plant == "unanswered" and calls % 10 == 1:
                     raise psycopg.OperationalError("as if no proxy were there")
-                conn = conn or psycopg.connect(self.cluster.proxies(), autocommit=True)
+                conn = conn or psycopg.connect(self.cluster.proxies(produces=True), autocommit=True)
                 if len(names) == 1:
                     ids = [conn.execute("SELECT fairq.enqueue(%s, %s, %s)", (queue, Jsonb(names[0]), groups[0])).fetchone()[0]]
                 else:
                     ids, = conn.execute("SELECT fairq.enqueue_many(%s, %s, %s)", (queue, [Jsonb(name) for name in names], groups)).fetchone()
-                self.answered.update(zip(names, ids))
+                end = time.monotonic()
+                with self.lock:
+                    self.answered.update(zip(names, ids))
+                    self.times.update((name, (begin, end)) for name in names)
+                self.calls += [(begin, end, node) for node in set(map(node_of, ids))]
+                if rng.random() < 0.01:
+                    conn.close()    # and the next one goes to any proxy
+                    conn = None
             except psycopg.OperationalError as error:
                 self.refused += 1
+                self.calls.append((begin, time.monotonic(), None))
                 if self.plant == "unanswered":
                     self.answered.update((name, None) for name in names)
                 # Of a batch some may be there, whatever is said of the rest.
@@ -86,6 +101,16 @@ class Clients:
                     self.unknown.update(names)
                 conn = self.closed(conn)
             time.sleep(0.01 * len(names) ** 0.5)
+
+    def gone(self, node, begin, end):
+        """A node does not know what it was given between these times."""
+        with self.lock:
+            self.excused.update(name for name, (asked, answered) in self.times.items()
+                                if asked <= end and answered >= begin and node_of(self.answered[name]) == node)
+
+    def count(self, waiting):
+        """So many tasks are there now."""
+        self.surplus = waiting - (len(self.answered) - self.done)
 
     def closed(self, conn):
         """None, when the connection is not to be used any more."""
@@ -136,28 +161,44 @@ class Clients:
         conn = None
         results = self.cluster.results.connect()
         while self.working:
+            begin = time.monotonic()
             try:
                 conn = conn or psycopg.connect(self.cluster.proxies(), autocommit=True)
-                tasks = [task for task in conn.execute(
+                tasks = conn.execute(
                     "SELECT id, receipt, payload #>> '{}' FROM fairq.claim('inbox', %s, lease => %s, wait => '0.5 s')",
-                    (rng.choice((1, 10, 50)), LEASE)).fetchall() if rng.random() >= 0.01]
+                    (rng.choice((1, 10, 50)), LEASE)).fetchall()
+                end = time.monotonic()
+                self.calls.append((begin, end, node_of(tasks[0][0]) if tasks else None))
+                tasks = [task for task in tasks if rng.random() >= 0.01]
                 if not tasks:
                     continue
                 with results.transaction():
                     for task, _, name in tasks:
                         results.execute("INSERT INTO result VALUES (%s, %s) ON CONFLICT DO NOTHING", (task, name))
                 self.done += len(tasks)
+                begin = time.monotonic()
                 conn.execute("SELECT count(*) FROM fairq.ack_many(%s)", ([receipt for _, receipt, _ in tasks],))
+                if rng.random() < 0.01:
+                    conn.close()
+                    conn = None
             except psycopg.OperationalError:
                 self.refused += 1
+                self.calls.append((begin, time.monotonic(), None))
                 conn = self.closed(conn)
 
 
-class Cluster:
+def node_of(task):
+    return task >> 48
+
+
+class Cluster(Faults):
     def __init__(self, options):
         self.random = random.Random(options.seed)
-        self.place = Place(options.work, options.bindir)
+        self.place = Place(options.work, options.bindir, options.network, options.clock)
+        self.longest = options.longest
+        self.patience = PATIENCE
         self.standbys = options.standbys
+        self.unmarked = options.plant == "unmarked"
         self.nodes = {}
         self.results = Server(self.place, "results", next(self.place.ports))
         self.results.init("shared_preload_libraries = ''\n")
@@ -165,6 +206,8 @@ class Cluster:
         self.results.execute("CREATE DATABASE app", "postgres")
         self.results.execute("CREATE TABLE result (task bigint PRIMARY KEY, name text)")
         self.proxy = self.place.proxy()
+        self.lagging = False
+        self.furthest = 0       # how far a clock has been ahead
         for number in range(1, options.nodes + 1):
             self.new_node(number)
             self.add(number)
@@ -181,73 +224,23 @@ class Cluster:
         self.nodes[number] = self.place.node(number, standby=number <= self.standbys)
         # No key: what is there twice is to be seen.
         self.nodes[number].primary.execute("CREATE TABLE result (task bigint, name text)")
+        if self.unmarked:
+            self.nodes[number].primary.execute(
+                "CREATE OR REPLACE FUNCTION fairq_internal.set_membership(membership text) RETURNS void LANGUAGE sql AS ''")
         if self.nodes[number].standby:
             self.nodes[number].attach()
 
     def add(self, number):
         self.proxy.primary.execute(f"SELECT fairq.add_node({number}, $${self.nodes[number].conninfo()}$$)")
 
-    def proxies(self):
+    def proxies(self, produces=False):
         servers = self.proxy.both()
         self.random.shuffle(servers)
+        if self.lagging:
+            # Who produces has an old list, who works does not go where it has put tasks.
+            servers = [self.proxy.standby, self.proxy.primary] if produces else [self.proxy.primary]
         return "host=%s port=%s dbname=app user=postgres connect_timeout=10" % (
             ",".join([self.place.sockets] * len(servers)), ",".join(str(server.port) for server in servers))
-
-    # -- the faults ---------------------------------------------------------
-
-    def listed(self):
-        return [number for number, in self.proxy.primary.execute("SELECT node FROM fairq.node WHERE state = 'active' ORDER BY 1")]
-
-    def a_node(self, standby=False):
-        return self.nodes[self.random.choice([number for number in self.listed() if self.nodes[number].standby or not standby])]
-
-    def kill(self):
-        """kill -9 of a node, which is started again"""
-        node = self.a_node()
-        node.primary.kill()
-        time.sleep(self.random.uniform(0, 1))
-        node.primary.start()
-
-    def promote(self):
-        """kill -9 of a node, and its standby is promoted"""
-        node = self.a_node(standby=True)
-        node.fail_over()
-        self.goes_on()
-        node.attach()
-
-    def switch(self):
-        """planned switchover to the standby, and back"""
-        node = self.a_node(standby=True)
-        node.switch_over()
-        self.goes_on()
-        node.switch_over()
-
-    def kill_proxy(self):
-        """kill -9 of a proxy, which is started again"""
-        server = self.random.choice(self.proxy.both())
-        server.kill()
-        time.sleep(self.random.uniform(0, 0.5))
-        server.start()
-
-    def add_drain(self):
-        """a node is added, another one drained and dropped"""
-        self.add(self.spare)
-        self.goes_on()
-        others = [number for number in self.listed() if number != self.spare]
-        # One with a standby stays, for the faults that need it.
-        old = self.random.choice([number for number in others if not self.nodes[number].standby] or others)
-        self.proxy.primary.execute(f"SELECT fairq.drain_node({old})")
-
-        def dropped():
-            with self.proxy.primary.connect() as conn:
-                conn.execute(f"SELECT fairq.move_tasks({old})")
-                try:
-                    conn.execute(f"SELECT fairq.drop_node({old})")
-                    return True
-                except psycopg.errors.ObjectNotInPrerequisiteState:
-                    return False
-        wait_for(f"node {old} to be dropped", dropped, PATIENCE)
-        self.spare = old
 
     # -- the run ------------------------------------------------------------
 
@@ -271,24 +264,54 @@ class Cluster:
             for fault in faults:
                 if time.monotonic() > deadline:
                     return
+                clients.calls.clear()
                 begin = time.monotonic()
-                getattr(self, fault)()
-                self.goes_on()
-                times = self.rounds.setdefault(fault, [])
-                times.append(time.monotonic() - begin)
+                try:
+                    sick = getattr(self, fault)()
+                    self.goes_on()
+                except Trouble as trouble:
+                    raise Trouble(f"{self.title(fault)}, round {turn + 1}: {trouble}") from trouble
+                end = time.monotonic()
+                self.rounds.setdefault(fault, []).append((end - begin, *self.held_up(sick, begin, end)))
             if turn % 10 == 9:
                 print(f"{turn + 1} rounds, {len(clients.answered)} tasks enqueued", flush=True)
 
+    def title(self, fault):
+        return getattr(self, fault).__doc__
+
+    def print_rounds(self, faults):
+        print("| fault | rounds | longest round | others: longest time without a call | longest call |\n|---|---:|---:|---:|---:|")
+        for fault in faults:
+            rounds = self.rounds.get(fault, [])
+            print(f"| {self.title(fault)} | {len(rounds)} | " + " | ".join(f"{max(times):.1f} s" for times in zip(*rounds or [(0, 0, 0)])) + " |")
+
+    def held_up(self, sick, begin, end):
+        """Meanwhile: the longest time between two calls that others completed, and the longest call."""
+        calls = list(self.clients.calls)
+        times = sorted(when for _, when, node in calls if begin < when < end and node is not None and node not in sick)
+        times = [begin] + times + [end]
+        return max(b - a for a, b in zip(times, times[1:])), max((when - since for since, when, _ in calls if since > begin), default=0)
+
+    def waiting(self):
+        """Tasks that are there."""
+        return sum(node.primary.execute("SELECT (SELECT count(*) FROM fairq.q_local) + (SELECT count(*) FROM fairq.q_inbox)")[0][0]
+                   for node in self.nodes.values() if node.primary.execute("SELECT to_regclass('fairq.q_inbox') IS NOT NULL")[0][0])
+
     def finish(self):
-        """All that is there is done, and the clients end."""
+        """All that is there is done, and the clients end.  What is left is stuck."""
         self.clients.producing = False
-        for number in self.listed():
-            node = self.nodes[number].primary
-            wait_for(f"node {number} to be empty", lambda node=node: node.execute(
-                "SELECT NOT EXISTS (SELECT FROM fairq.q_local) AND NOT EXISTS (SELECT FROM fairq.q_inbox)")[0][0], PATIENCE)
+        # What was put off by a clock that was ahead is due then, too.
+        for node in self.nodes.values():
+            node.primary.set_clock(self.furthest)
+        try:
+            wait_for("the nodes to be empty", lambda: self.waiting() == 0, PATIENCE)
+        except Trouble:
+            pass
+        stuck = self.waiting()
         self.clients.working = False
         for thread in self.clients.threads:
             thread.join(30)
+        return stuck
 
     def judge(self):
         """What is lost, and what is there twice."""
@@ -297,13 +320,17 @@ class Cluster:
             for name, in server.execute("SELECT name FROM result"):
                 times[name] = times.get(name, 0) + 1
         told = self.clients.answered
-        lost = [name for name in told if name not in times]
+        missing = [name for name in told if name not in times]
+        lost = [name for name in missing if name not in self.clients.excused]
         double = [name for name in times if times[name] > 1]
         nowhere = [name for name in times if name not in told and name not in self.clients.unknown]
-        return lost, double, nowhere, sum(name in times for name in self.clients.unknown)
+        return lost, len(missing) - len(lost), double, nowhere, sum(name in times for name in self.clients.unknown)
 
 
-FAULTS = ("kill", "promote", "switch", "kill_proxy", "add_drain")
+FAULTS = ("nothing", "kill", "promote", "switch", "kill_proxy", "add_drain", "stop_node", "stop_backends", "stop_walwriter",
+          "drain_kills", "lag", "restore", "drop_answers", "drop_all", "reset", "full_disk", "clock")
+
+MISSING = {"network": "needs root, nft, and a network namespace", "clock": "needs clock.c, compiled"}
 
 
 def main():
@@ -317,18 +344,27 @@ def main():
     parser.add_argument("--seconds", type=int, default=3600)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--faults", default=" ".join(FAULTS))
-    parser.add_argument("--plant", choices=("ack-first", "unanswered"))
+    parser.add_argument("--longest", type=float, default=10, help="seconds that a node is sick")
+    parser.add_argument("--network", action="store_true", help="there is a network namespace for this alone, and the right to change it")
+    parser.add_argument("--clock", help="clock.c, as a library")
+    parser.add_argument("--plant", choices=("ack-first", "unanswered", "unmarked"))
     options = parser.parse_args()
-    faults = options.faults.split()
-    options.spare = "add_drain" in faults
+    asked = options.faults.split()
+    faults = [fault for fault in asked if fault not in NEEDS or getattr(options, NEEDS[fault])]
+    for fault in asked:
+        if fault not in faults:
+            print(f"left out: {getattr(Cluster, fault).__doc__}: {MISSING[NEEDS[fault]]}", flush=True)
+    options.spare = bool({"add_drain", "drain_kills", "lag"}.intersection(faults))
     cluster = None
     try:
         cluster = Cluster(options)
         cluster.run(faults, options.rounds, options.seconds)
-        cluster.finish()
-        lost, double, nowhere, known = cluster.judge()
+        stuck = cluster.finish()
+        lost, gone, double, nowhere, known = cluster.judge()
     except Trouble as trouble:
         print(f"trouble: {trouble}")
+        if cluster:
+            cluster.print_rounds(faults)
         print(f"errors of clients: {cluster.clients.errors if cluster and hasattr(cluster, 'clients') else ''}")
         return 2
     finally:
@@ -336,17 +372,16 @@ def main():
             cluster.place.end()
             cluster.results.end()
     clients = cluster.clients
-    print("| fault | rounds | longest |\n|---|---:|---:|")
-    for fault in faults:
-        times = cluster.rounds.get(fault, [])
-        print(f"| {getattr(Cluster, fault).__doc__} | {len(times)} | {max(times, default=0):.1f} s |")
+    cluster.print_rounds(faults)
     print(f"{len(clients.answered)} tasks were enqueued; of {len(clients.unknown)} more the producer was not told, {known} of these are done")
     print(f"{clients.forgotten} claims were forgotten, {clients.refused} calls refused or lost")
-    print(f"{len(lost)} lost, {len(double)} double, {len(nowhere)} of nowhere")
+    if "restore" in faults:
+        print(f"{gone} came to a node after the backup that it was restored from and are gone, as is documented")
+    print(f"{len(lost)} lost, {len(double)} double, {stuck} stuck, {len(nowhere)} of nowhere")
     for what in lost, double, nowhere, clients.errors:
         if what:
             print(what[:5])
-    return 1 if lost or double or nowhere or clients.errors else 0
+    return 1 if lost or double or stuck or nowhere or clients.errors else 0
 
 
 if __name__ == "__main__":

@@ -1,19 +1,21 @@
 """Servers of a cluster on one machine: nodes, each with a synchronous standby if it is to
 have one, and a proxy with a hot standby.  For the torture of a cluster, and its demo.
 
-A server listens on a socket only.  Its postmaster is a child of this process, so that one
+A server listens on a socket only, or on an address of the loopback as well, if it has a
+network namespace for itself.  Its postmaster is a child of this process, so that one
 that was killed is gone, and its pid is not taken for alive."""
 
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
 import psycopg
 
 SETTINGS = """
-listen_addresses = ''
+listen_addresses = '{address}'
 unix_socket_directories = '{sockets}'
 port = {port}
 fsync = off
@@ -64,13 +66,30 @@ class Server:
         self.data = os.path.join(place.work, name)
         self.log = os.path.join(place.work, name + ".log")
         self.process = None
+        self.clock = os.path.join(place.work, name + ".clock")
+        self.set_clock(0)
+
+    def address(self):
+        """That of the node; its standby, with another port, has the same."""
+        return f"127.0.1.{int(self.name.strip('nodeb'))}" if self.place.network and self.name.startswith("node") else ""
+
+    def host(self):
+        return self.address() or self.place.sockets
+
+    def set_clock(self, seconds):
+        """It is so much ahead.  In place, as the server has it mapped; see clock.c."""
+        clock = os.open(self.clock, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.write(clock, struct.pack("=q", seconds))
+        os.close(clock)
 
     def init(self, settings):
         """A copy of a cluster that is made once."""
         if not os.path.isdir(self.place.template):
             self.place.run("initdb", "-D", self.place.template, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
         shutil.copytree(self.place.template, self.data, symlinks=True)
-        self.configure(SETTINGS.format(sockets=self.place.sockets, port=self.port) + settings)
+        self.configure(SETTINGS.format(sockets=self.place.sockets, port=self.port, address=self.address()) + settings)
+        with open(os.path.join(self.data, "pg_hba.conf"), "a", encoding="utf-8") as hba:
+            hba.write("host all all 127.0.0.0/8 trust\n")
 
     def configure(self, settings):
         with open(os.path.join(self.data, "postgresql.conf"), "a", encoding="utf-8") as conf:
@@ -79,9 +98,20 @@ class Server:
     def copy_of(self, primary):
         """Become a standby of a server."""
         shutil.rmtree(self.data, ignore_errors=True)
-        self.place.run("pg_basebackup", "-h", self.place.sockets, "-p", str(primary.port), "-U", "postgres", "-D", self.data,
-                       "-X", "stream", "-c", "fast", "--no-sync")
+        primary.back_up(self.data)
         self.follow(primary)
+
+    def back_up(self, data):
+        self.place.run("pg_basebackup", "-h", self.place.sockets, "-p", str(self.port), "-U", "postgres", "-D", data,
+                       "-X", "stream", "-c", "fast", "--no-sync")
+
+    def recover(self):
+        """From its next start on it has a timeline of its own, and waits for no standby."""
+        self.configure("restore_command = 'false'\n")
+        with open(os.path.join(self.data, "recovery.signal"), "w", encoding="utf-8"):
+            pass
+        with open(os.path.join(self.data, "postgresql.auto.conf"), "a", encoding="utf-8") as conf:
+            conf.write("synchronous_standby_names = ''\n")
 
     def follow(self, primary):
         self.configure(f"port = {self.port}\nprimary_conninfo = 'host={self.place.sockets} port={primary.port} user=postgres"
@@ -93,9 +123,10 @@ class Server:
         return self.process is not None and self.process.poll() is None
 
     def spawn(self):
+        environment = dict(os.environ, **({"LD_PRELOAD": self.place.clock, "TORTURE_CLOCK": self.clock} if self.place.clock else {}))
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen([os.path.join(self.place.bindir, "postgres"), "-D", self.data], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, start_new_session=True)
+                                            stdout=log, stderr=log, start_new_session=True, env=environment)
 
     def start(self, seconds=90):
         """Until it takes connections.  Processes of a killed postmaster may still be there."""
@@ -155,7 +186,7 @@ class Pair:
         """Of whoever is the primary."""
         servers = self.both()
         return "host=%s port=%s dbname=%s target_session_attrs=%s" % (
-            ",".join([servers[0].place.sockets] * len(servers)), ",".join(str(server.port) for server in servers), database, attributes)
+            ",".join(server.host() for server in servers), ",".join(str(server.port) for server in servers), database, attributes)
 
     def attach(self, synchronous=True):
         """Give the primary its standby anew."""
@@ -207,7 +238,9 @@ class Pair:
 class Place:
     """Where all of them are."""
 
-    def __init__(self, work, bindir):
+    def __init__(self, work, bindir, network=False, clock=None):
+        self.network = network  # with a namespace for itself
+        self.clock = clock      # what makes a server's clock another one
         self.work = work
         self.bindir = bindir
         self.sockets = os.path.join(work, "s")
@@ -241,7 +274,7 @@ class Place:
         return pair
 
     def proxy(self, name="proxy", standby=True):
-        return self.pair(name, "", ["pgfairq_cluster"], standby)
+        return self.pair(name, "shared_preload_libraries = 'pgfairq'\n", ["pgfairq_cluster"], standby)
 
     def end(self):
         for pair in self.pairs:
