@@ -139,4 +139,3 @@ export class Guide {
     return new Database(await primary(configsAt(connection, this.database.pool.options)), this.database.prepare);
   }
 }
-
