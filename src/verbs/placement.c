@@ -107,12 +107,8 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 				/* The caller notes what the tag owes, and must not fail. */
 				pending_reserve(1);
 				place->tag.start = placement->v[class];
-				if (unlikely(task->first))
-					groups_tag_first(info->state, class, &name, (uint32) task->turn,
-									 &place->tag);
-				else
-					place->overflow = !groups_tag(info->state, class, &name, task->cost,
-												  task->may_overflow, &place->tag);
+				place->overflow = !groups_tag(info->state, class, &name, task->cost,
+											  task->may_overflow, &place->tag);
 				if (place->overflow)
 					return;
 				address->class = class;
@@ -328,26 +324,6 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 						  (scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0 &&
 						   row_reader_lost(row) == 0),
 						  wait);
-}
-
-/*
- * A place for a suspect whose time has come, as its row says: the first, or
- * where the order is by a number, the first of those that came after it.  Only
- * so many suspects have one at a time, and one that waited for a backlog of its
- * group would keep those of other groups waiting.
- */
-bool
-placement_suspect(Placement *placement, RowReader *row, bool wait)
-{
-	PlaceFor	task = place_for(row, DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)), false);
-	Place		place;
-
-	Assert(DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_SCHEDULED &&
-		   row_reader_is_suspect(row));
-	task.turn = DatumGetInt64(row_value(row, COLUMN_ID));
-	task.first = true;
-	placement_assign(placement, &task, &place);
-	return write_place(row, TASK_SCHEDULED, &place, wait);
 }
 
 /*
