@@ -4,6 +4,8 @@ require "helper"
 
 # A worker that is given a proxy of a cluster: here a database beside those of its nodes.
 class ClusterTest < FairqTest
+  include PlainConnections
+
   NODES = 3
 
   class << self
@@ -37,9 +39,6 @@ class ClusterTest < FairqTest
 
   def setup
     super
-    ActiveJob::Fairq.record_class = false
-    ActiveJob::Fairq.database_url = Server.url(self.class.database)
-    ActiveJob::Fairq.reset
     queue
   end
 
@@ -47,13 +46,6 @@ class ClusterTest < FairqTest
   def clean
     sql("SELECT fairq.drop_queue(queue) FROM fairq.queues")
     self.class.nodes.each { |node| at(node, "TRUNCATE results") }
-  end
-
-  def teardown
-    super
-    ActiveJob::Fairq.record_class = "ActiveRecord::Base"
-    ActiveJob::Fairq.database_url = nil
-    ActiveJob::Fairq.reset
   end
 
   def at(node, text)

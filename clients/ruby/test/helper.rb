@@ -130,3 +130,20 @@ class FairqTest < Minitest::Test
     wait_until("#{queue} is empty") { tasks(queue).empty? }
   end
 end
+
+# A test without Active Record: by plain connections of pg.
+module PlainConnections
+  def setup
+    super
+    ActiveJob::Fairq.record_class = false
+    ActiveJob::Fairq.database_url = Server.url(self.class.database)
+    ActiveJob::Fairq.reset
+  end
+
+  def teardown
+    super
+    ActiveJob::Fairq.record_class = "ActiveRecord::Base"
+    ActiveJob::Fairq.database_url = nil
+    ActiveJob::Fairq.reset
+  end
+end

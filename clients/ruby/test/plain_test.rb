@@ -7,19 +7,7 @@ require "helper"
 # connection kept that the server has closed, "connections that were closed"; with the
 # parent's connections in the child, "a child process".
 class PlainTest < FairqTest
-  def setup
-    super
-    ActiveJob::Fairq.record_class = false
-    ActiveJob::Fairq.database_url = Server.url(self.class.database)
-    ActiveJob::Fairq.reset
-  end
-
-  def teardown
-    super
-    ActiveJob::Fairq.record_class = "ActiveRecord::Base"
-    ActiveJob::Fairq.database_url = nil
-    ActiveJob::Fairq.reset
-  end
+  include PlainConnections
 
   def test_jobs_write_through_the_connection
     WriteJob.perform_later("a")

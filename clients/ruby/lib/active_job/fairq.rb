@@ -16,6 +16,7 @@ module ActiveJob
   end
 
   module Fairq
+    autoload :Answers, "active_job/fairq/answers"
     autoload :PgDatabase, "active_job/fairq/pg_database"
     autoload :RecordDatabase, "active_job/fairq/record_database"
     autoload :Guide, "active_job/fairq/guide"

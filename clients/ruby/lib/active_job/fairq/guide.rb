@@ -5,6 +5,8 @@ module ActiveJob
     # Where a worker works: in the database of its queues, or, if that is a proxy of a
     # cluster, at a node that the proxy names. The proxy says as well when to ask it again.
     class Guide
+      include Answers
+
       IS_PROXY = "SELECT EXISTS (SELECT FROM pg_catalog.pg_extension WHERE extname = 'pgfairq_cluster')"
       WORKER_NODE = "SELECT node, connection, extract(epoch FROM ask_after) " \
                     "FROM fairq.worker_node_any($1::text[], $2::uuid, $3::int[])"
@@ -44,8 +46,8 @@ module ActiveJob
 
         answer = nil
         talk do |pg|
-          @proxy = query(pg, IS_PROXY).first.first == "t" if @proxy.nil?
-          answer = query(pg, WORKER_NODE, Queues.array(@queues), session, Queues.array(absent)).first if @proxy
+          @proxy = answer_of(pg, ANSWER, IS_PROXY).first.first == "t" if @proxy.nil?
+          answer = answer_of(pg, ANSWER, WORKER_NODE, Queues.array(@queues), session, Queues.array(absent)).first if @proxy
           answer &&= [answer, pg.conninfo_hash]
         end
         answer && note(*answer)
@@ -95,17 +97,6 @@ module ActiveJob
         clean = true
       ensure
         close unless clean && @pause <= KEPT && @proxy
-      end
-
-      def query(pg, sql, *params)
-        pg.send_query_params(sql, params)
-        raise PG::ConnectionBad, "no answer within #{ANSWER} s" unless pg.block(ANSWER)
-
-        pg.get_last_result.values
-      end
-
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
       end
     end
   end

@@ -12,6 +12,8 @@ module ActiveJob
     # A bound session of pgfairq: a thread that sends its heartbeats, on a connection of
     # their own, and a connection that claims and waits.
     class Session
+      include Answers
+
       WAIT = 5 # seconds that a call waits for tasks
 
       CLAIM = "SELECT queue, id, receipt, group_key, payload::text, name, attempt " \
@@ -130,16 +132,8 @@ module ActiveJob
         connection
       end
 
-      # An answer that does not come is a connection that is lost.
       def ask(connection, sql, *params)
-        connection.send_query_params(sql, params)
-        raise PG::ConnectionBad, "no answer within #{WAIT + @patience} s" unless connection.block(WAIT + @patience)
-
-        connection.get_last_result.values
-      end
-
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
+        answer_of(connection, WAIT + @patience, sql, *params)
       end
     end
   end
