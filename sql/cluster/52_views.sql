@@ -7,7 +7,7 @@ CREATE FUNCTION fairq_internal.rows_of_queues(
     OUT max_ready_per_group bigint, OUT max_depth bigint, OUT keep_done interval, OUT durable_leases boolean,
     OUT charge text, OUT notify boolean, OUT group_weight real, OUT group_max_leased int, OUT group_rate real,
     OUT group_burst int, OUT paused boolean, OUT expire_after interval, OUT backoff_jitter float8,
-    OUT default_priority bigint, OUT group_required boolean, OUT max_lost int, OUT node int, OUT missing int[])
+    OUT default_priority bigint, OUT group_required boolean, OUT max_lost int, OUT class_weights float8[], OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -117,7 +117,7 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE VIEW fairq.queues AS
 SELECT DISTINCT ON (queue) queue, owner, relation, policy, buckets, lease, max_attempts, backoff_base, backoff_max,
     max_ready, max_ready_per_group, max_depth, keep_done, durable_leases, charge, notify, group_weight, group_max_leased,
-    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, missing, max_lost
+    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, missing, max_lost, class_weights
 FROM fairq_internal.rows_of_queues()
 ORDER BY queue, node;
 

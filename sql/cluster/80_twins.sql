@@ -77,9 +77,10 @@ RETURNS bigint[] LANGUAGE plproxy VOLATILE
 AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT fairq_internal.tasks_here($2, $3); $$;
 
 -- What a claim asks of nodes besides.
-CREATE FUNCTION fairq_internal.at_front(int, text, OUT class int, OUT ready bigint, OUT front float8, OUT floor float8)
+CREATE FUNCTION fairq_internal.at_front(int, text, OUT class int, OUT ready bigint, OUT front float8, OUT floor float8, OUT shares bool)
 RETURNS SETOF record LANGUAGE plproxy VOLATILE
-AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT class, ready, front::float8 AS front, floor::float8 AS floor FROM fairq.front($2); $$;
+AS $$ CLUSTER 'pgfairq'; RUN ON $1; SELECT class, ready, front::float8 AS front, floor::float8 AS floor,
+    (SELECT class_weights IS NOT NULL FROM fairq.queue q WHERE q.queue OPERATOR(pg_catalog.=) $2) AS shares FROM fairq.front($2); $$;
 
 CREATE FUNCTION fairq_internal.at_raise_floor(int, text, int, float8)
 RETURNS bool LANGUAGE plproxy VOLATILE

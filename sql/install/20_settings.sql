@@ -23,7 +23,8 @@ CREATE TABLE fairq.queue (
     backoff_jitter pg_catalog.float8 NOT NULL DEFAULT 0.1,
     default_priority pg_catalog.int8 NOT NULL DEFAULT 4,
     group_required pg_catalog.bool NOT NULL DEFAULT false,
-    max_lost pg_catalog.int4 NOT NULL DEFAULT 5
+    max_lost pg_catalog.int4 NOT NULL DEFAULT 5,
+    class_weights pg_catalog.float8[]
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.queue', '');
 REVOKE ALL ON fairq.queue FROM PUBLIC;

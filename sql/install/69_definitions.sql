@@ -50,7 +50,7 @@ BEGIN
     END LOOP;
     IF creates OR anew THEN
         EXECUTE (SELECT format('SELECT fairq.%I(%L', f, name) || (
-            SELECT coalesce(string_agg(format(', %I => %L', key, coalesce(value, '0')), ''), '') || ')' FROM jsonb_each_text(s)
+            SELECT coalesce(string_agg(format(', %I => %L', key, CASE WHEN key <> 'class_weights' THEN coalesce(value, '0') ELSE coalesce(translate(value, '[]', '{}'), '{}') END), ''), '') || ')' FROM jsonb_each_text(s)
             WHERE (value IS NOT NULL OR NOT creates) AND key = ANY ((SELECT p.proargnames FROM pg_proc p
                 WHERE p.pronamespace = 'fairq'::regnamespace AND p.proname = f)::text[]))
             FROM (VALUES (CASE WHEN creates THEN 'create_queue' ELSE 'alter_queue' END)) v(f));

@@ -3,7 +3,7 @@ SELECT q.queue, c.relowner::pg_catalog.regrole AS owner, c.oid::pg_catalog.regcl
     q.policy, q.buckets, q.lease, q.max_attempts, q.backoff_base, q.backoff_max,
     q.max_ready, q.max_ready_per_group, q.max_depth, q.keep_done, q.durable_leases, q.charge, q.notify,
     q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused, q.expire_after,
-    q.backoff_jitter, q.default_priority, q.group_required, q.max_lost
+    q.backoff_jitter, q.default_priority, q.group_required, q.max_lost, q.class_weights
 FROM fairq.queue q
 JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)
     AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;

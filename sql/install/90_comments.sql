@@ -82,7 +82,7 @@ COMMENT ON FUNCTION fairq.my_buckets IS 'Return the buckets of a queue that are 
 -- Looking
 -- ---------------------------------------------------------------------------
 
-COMMENT ON FUNCTION fairq.peek IS 'Return what fairq.claim() would return next, in order, without leasing it.';
+COMMENT ON FUNCTION fairq.peek IS 'Return what fairq.claim() would return next, class by class and in order, without leasing it.';
 COMMENT ON FUNCTION fairq.get_task IS 'Return one task in whatever state, or no row if there is none.';
 COMMENT ON FUNCTION fairq.get_task_by_key IS 'Return the task that has a unique key and is not dead, or no row if there is none.';
 COMMENT ON FUNCTION fairq.get_done_task IS 'Return what is kept of a done task, of several of one id that of a time or the latest; no row if nothing is.';
@@ -239,6 +239,7 @@ COMMENT ON COLUMN fairq.queues.backoff_jitter IS 'how much of a wait is left to 
 COMMENT ON COLUMN fairq.queues.default_priority IS 'the priority of tasks that are given none';
 COMMENT ON COLUMN fairq.queues.group_required IS 'whether a task has to have a group key';
 COMMENT ON COLUMN fairq.queues.max_lost IS 'after how many lost leases a task is dead; 0: no limit';
+COMMENT ON COLUMN fairq.queues.class_weights IS 'the shares of classes from 0 on, the last one for those that follow; null: a lower class goes first';
 
 COMMENT ON VIEW fairq.queue_stats IS 'For each queue that one may read, to pg_monitor for all: how many tasks there are in each state, and what happened since stats_reset.';
 COMMENT ON COLUMN fairq.queue_stats.queue IS 'its name';

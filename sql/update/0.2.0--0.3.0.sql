@@ -29,6 +29,7 @@ ALTER FUNCTION fairq_internal.done_of_queues RENAME TO done_of_queues_0_2;
 ALTER TABLE fairq.queue ADD COLUMN max_lost pg_catalog.int4;
 UPDATE fairq.queue SET max_lost = 5;
 ALTER TABLE fairq.queue ALTER COLUMN max_lost SET DEFAULT 5, ALTER COLUMN max_lost SET NOT NULL;
+ALTER TABLE fairq.queue ADD COLUMN class_weights pg_catalog.float8[];
 ALTER TABLE fairq.schedule ADD COLUMN task_name pg_catalog.text;
 ALTER TABLE fairq_internal.node ADD COLUMN membership pg_catalog.text NOT NULL DEFAULT 'alone'
     CHECK (membership OPERATOR(pg_catalog.=) ANY ('{alone,active,draining,dropped}'::pg_catalog.text[]));

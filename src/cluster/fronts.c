@@ -51,6 +51,7 @@ typedef struct NodeFront
 	int			node;
 	int			class;			/* the most urgent with anything ready; -1:
 								 * none */
+	bool		shares;			/* classes have weights: none is more urgent */
 	double		front[FAIRQ_CLASSES];	/* virtual time of what is next; -1:
 										 * nothing ready */
 	double		floor[FAIRQ_CLASSES];	/* where groups that come start; -1:
@@ -73,6 +74,7 @@ static void
 note_front(NodeFront *front)
 {
 	front->class = -1;
+	front->shares = false;
 	for (int class = 0; class < FAIRQ_CLASSES; class++)
 		front->front[class] = front->floor[class] = -1;
 	for (uint64 i = 0; i < SPI_processed; i++)
@@ -92,6 +94,8 @@ note_front(NodeFront *front)
 		value = SPI_getbinval(row, desc, 4, &isnull);
 		if (!isnull)
 			front->floor[class] = DatumGetFloat8(value);
+		value = SPI_getbinval(row, desc, 5, &isnull);
+		front->shares = !isnull && DatumGetBool(value);
 		if (ready > 0 && (front->class < 0 || class < front->class))
 			front->class = class;
 	}
@@ -192,6 +196,8 @@ is_before(const NodeFront *a, const NodeFront *b)
 {
 	if (a->class < 0 || b->class < 0)
 		return a->class >= 0;
+	if (a->shares)
+		return false;
 	if (a->class != b->class)
 		return a->class < b->class;
 	return a->front[a->class] < b->front[b->class];

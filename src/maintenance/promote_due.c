@@ -6,8 +6,9 @@
  * A scheduled task has no address: it is in the way of none, however many there
  * are.  When it is due it gets one, as if it were enqueued then.
  *
- * Of suspects only so many may have one at a time (suspects.c).  Those for
- * which there is no room stay scheduled, and are looked at each second.
+ * Of suspects only so many may have one at a time (suspects.c), and it is the
+ * first.  Those for which there is no room stay scheduled, and are looked at
+ * each second.
  *
  *-------------------------------------------------------------------------
  */
@@ -84,7 +85,7 @@ promote_suspect(Placement *placement, RowReader *row)
 
 	if (!suspects_note(state, task))
 		return IN_HANDS;
-	if (!placement_replace(placement, row, false))
+	if (!placement_suspect(placement, row, false))
 	{
 		suspects_forget(state, task);
 		return IN_HANDS;

@@ -493,12 +493,12 @@ group_overflow_replenished(QueueState *queue, uint32 number, const GroupFed *fed
 {
 	FairGroup  *group = group_table_lock_number(number);
 
-	Assert(group->replenish == REFILL_UNDER_WAY && fed->written >= 0);
+	Assert(group->replenish == REFILL_UNDER_WAY);
 	group->overflow_from = Min(fed->next, group->overflow_limit);
 	group->overflow_held = Min(fed->held, group->overflow_held);
 	group->overflow_lost = Max(group->overflow_lost, fed->lost);
-	group_overflow_count(queue, group, -fed->written);
-	if (fed->written > 0)
+	note_overflow(queue, group);
+	if (fed->written)
 		group->offered_finish = group->finish;
 	group->replenish = REFILL_NONE;
 	end_refill(queue, group);

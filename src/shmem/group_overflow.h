@@ -28,7 +28,7 @@ typedef struct StarvedGroup
 typedef struct GroupFed
 {
 	bool		moved;			/* tasks were moved out of the overflow */
-	int			written;		/* so many of them have addresses now */
+	bool		written;		/* some of them have addresses now */
 	int64		next;			/* the next tasks have this id, or a higher
 								 * one; PG_INT64_MAX: there are none */
 	int64		held;			/* from here on some are in hand elsewhere */

@@ -99,6 +99,22 @@ had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
 }
 
 /*
+ * A group has a task ready that it had not, at v: if it has its tag from there
+ * on it had nothing to be served before.
+ */
+static void
+one_more_ready(QueueState *queue, int class, FairGroup *group, VirtualTime v)
+{
+	if (group->since.whole == v_none.whole ||
+		(!group->backlogged && virtual_time_compare(v, group->finish) > 0))
+		had_no_work(&queue->orders[class], group, virtual_time_max(v, group->finish));
+	if (group->ready == 0)
+		group->head_time = GetCurrentTimestamp();
+	group_table_count_ready(queue, group, 1);
+	group->unseen += (group->replenish == REFILL_UNDER_WAY);
+}
+
+/*
  * Give a task of a group its tags: S = max(v, F), F = S + cost / weight, where
  * v is in tag->start, as the caller has read it.  While the group has
  * overflow, and could be served, S = F: v is beyond F only because it has not
@@ -130,20 +146,34 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 
 		if (unlikely(group->refund > 0))
 			charge = refunded(group, charge, v);
-		if (group->since.whole == v_none.whole ||
-			(!group->backlogged && virtual_time_compare(v, group->finish) > 0))
-			had_no_work(&queue->orders[class], group, virtual_time_max(v, group->finish));
+		one_more_ready(queue, class, group, v);
 		tag->start = group->backlogged ? group->finish : virtual_time_max(v, group->finish);
 		tag->finish = virtual_time_add(tag->start, charge, weight_of(queue, group));
 		tag->slot = group->slot;
 		group->finish = tag->finish;
-		if (group->ready == 0)
-			group->head_time = GetCurrentTimestamp();
-		group_table_count_ready(queue, group, 1);
-		group->unseen += (group->replenish == REFILL_UNDER_WAY);
 	}
 	group_table_unlock(group);
 	return !overflow;
+}
+
+/*
+ * Give a task of a group the first place instead, beside others by their order.
+ * The group is not charged for it, and its finish tag stays: the tag given here
+ * is none that it ever has, so groups_untag does not give it back either.
+ */
+void
+groups_tag_first(QueueState *queue, int class, const GroupName *name, uint32 order,
+				 GroupTag *tag)
+{
+	VirtualTime v = tag->start;
+	FairGroup  *group = group_table_lock(queue, class, name, v);
+
+	Assert(class >= 0 && class < queue->classes);
+	tag->group = group - group_entries;
+	tag->slot = group->slot;
+	tag->start = tag->finish = (VirtualTime) {-1, order};
+	one_more_ready(queue, class, group, v);
+	group_table_unlock(group);
 }
 
 /*

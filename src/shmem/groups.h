@@ -80,6 +80,8 @@ typedef struct GroupInfo
 
 extern bool groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 					   bool may_overflow, GroupTag *tag);
+extern void groups_tag_first(QueueState *queue, int class, const GroupName *name,
+							 uint32 order, GroupTag *tag);
 extern void groups_count_anew(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
 								const ItemPointerData *tid, const GroupName *name,

@@ -211,6 +211,21 @@ lock_lease(const LeaseRef *ref, LWLockMode mode)
 	}
 }
 
+/*
+ * Lock the partition of a task, and find its lease; NULL: it has none.
+ */
+static inline Lease *
+lock_task(int queue, int64 task, LWLockMode mode, Partition **partition)
+{
+	uint32		hash = lease_hash(queue, task);
+	uint32		number;
+
+	*partition = partition_of(hash);
+	LWLockAcquire(&(*partition)->lock, mode);
+	number = search_chain(hash, queue, task);
+	return number != NO_ENTRY ? &lease_entries[number] : NULL;
+}
+
 static inline void
 copy_lease(uint32 number, LeaseInfo *info)
 {

@@ -176,6 +176,7 @@ leases_end_sessions(void)
 /*
  * The task of a lease is gone, which has been found out otherwise than by
  * whoever settles it: from now on it cannot be settled, and it has run out.
+ * One that is settling ends when that commits, and has run out if it does not.
  */
 void
 leases_end_vain(const LeaseRef *ref)
@@ -185,10 +186,10 @@ leases_end_vain(const LeaseRef *ref)
 
 	if (partition == NULL)
 		return;
+	lease->deadline = LEASE_VAIN_UNTIL;
 	if (lease->state == LEASE_HELD)
 	{
 		lease->state = LEASE_VAIN;
-		lease->deadline = LEASE_VAIN_UNTIL;
 		if (lease->wheel_slot != WHEEL_EXPIRED)
 		{
 			wheel_unlink(partition, ref->entry);

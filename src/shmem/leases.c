@@ -159,21 +159,6 @@ leases_look(const LeaseRef *ref, LeaseInfo *info)
 }
 
 /*
- * Lock the partition of a task, and find its lease; NULL: it has none.
- */
-static inline Lease *
-lock_task(int queue, int64 task, LWLockMode mode, Partition **partition)
-{
-	uint32		hash = lease_hash(queue, task);
-	uint32		number;
-
-	*partition = partition_of(hash);
-	LWLockAcquire(&(*partition)->lock, mode);
-	number = search_chain(hash, queue, task);
-	return number != NO_ENTRY ? &lease_entries[number] : NULL;
-}
-
-/*
  * The lease on a task.  Returns false if there is none.
  */
 bool
@@ -515,108 +500,6 @@ leases_adopt(const LeaseRef *ref, uint32 group)
 	}
 	if (!adopted)
 		groups_lease_ends(group, -1, 0);
-}
-
-/* ----------------------------------------------------------------
- * What groups count.  A task is counted in its group, or it has a lease that
- * knows whether it will be: who looks under the lease's lock finds it so.
- * ----------------------------------------------------------------
- */
-
-/*
- * The row of a task is being counted, and locked.  If the task has a lease,
- * which goes into *info, that lease's end counts it (if its group is known).
- * Returns whether it has one.
- */
-bool
-leases_count_row(int queue, int64 task, LeaseInfo *info)
-{
-	Partition  *partition;
-	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
-
-	if (lease != NULL)
-	{
-		copy_lease(lease - lease_entries, info);
-		lease->counted = (info->group != FAIRQ_NO_GROUP);
-	}
-	unlock_partition(partition);
-	return lease != NULL;
-}
-
-/*
- * The rows of a queue are going to be counted.
- */
-void
-leases_count_anew(int queue)
-{
-	for (uint32 i = 0; i < lease_table->free.high_water; i++)
-	{
-		Lease	   *lease = &lease_entries[i];
-		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
-		Partition  *partition;
-
-		if (lease->state == LEASE_FREE || lease->queue != queue)
-			continue;
-		partition = lock_lease(&ref, LW_EXCLUSIVE);
-		if (partition == NULL)
-			continue;
-		if (lease->queue == queue)
-			lease->counted = false;
-		unlock_partition(partition);
-	}
-}
-
-/*
- * A task of the overflow is about to get a place, see group_overflow_leave.
- * Returns false if it is leased.
- */
-bool
-leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
-{
-	Partition  *partition;
-	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
-
-	if (lease == NULL)
-		*fed = group_overflow_leave(queue_state_by_number(queue), group, task);
-	unlock_partition(partition);
-	return lease == NULL;
-}
-
-/*
- * A task was removed, not by who has it leased: it is not counted any more.
- * Returns whether it is leased.
- */
-bool
-leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
-{
-	Partition  *partition;
-	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
-
-	if (lease == NULL)
-		groups_removed(queue, group, task, overflow);
-	else
-		lease->counted = false;
-	unlock_partition(partition);
-	return lease != NULL;
-}
-
-/*
- * The row of a task was written with SQL.  If the task is leased its lease's
- * end counts it.  Returns whether it is.
- */
-bool
-leases_task_written(int queue, int64 task, bool overflow)
-{
-	Partition  *partition;
-	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
-
-	if (lease != NULL)
-	{
-		lease->counted = true;
-		lease->overflow = overflow;
-	}
-	unlock_partition(partition);
-	return lease != NULL;
 }
 
 /*

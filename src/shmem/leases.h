@@ -160,6 +160,7 @@ extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
 extern void leases_count_anew(int queue);
 extern bool leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed);
 extern bool leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
+extern void leases_task_addressed(int queue, uint32 group, int64 task);
 extern bool leases_task_written(int queue, int64 task, bool overflow);
 extern void leases_tick(TimestampTz now);
 extern void leases_end_sessions(void);

@@ -27,6 +27,7 @@
 #include "common/settings.h"
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
+#include "shmem/class_shares.h"
 #include "shmem/group_overflow.h"
 #include "shmem/group_table.h"
 #include "shmem/lanes.h"
@@ -128,6 +129,7 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	pg_atomic_init_u32(&queue->remembered.none_of, 0);
 	successor_filter_init(&queue->successors);
 	SpinLockInit(&queue->suspects.mutex);
+	class_shares_init(&queue->shares);
 	pg_atomic_init_u32(&queue->suspects.turns, 0);
 	queue->ids.all_swept = true;
 	queue->sweep.hand.due = PG_INT64_MIN;

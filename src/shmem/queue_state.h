@@ -239,6 +239,15 @@ typedef struct SuspectTasks
 	pg_atomic_uint32 turns;
 } SuspectTasks;
 
+/* How far each class has got, where they share by weights: class_shares.c. */
+typedef struct ClassShares
+{
+	slock_t		mutex;
+	double		time;			/* virtual time */
+	double		tags[FAIRQ_CLASSES];	/* start tags of what is next */
+	double		costs[FAIRQ_CLASSES];	/* of a task, usually */
+} ClassShares;
+
 typedef struct QueueState
 {
 	/* Identity; guarded by the directory lock, fixed while in use. */
@@ -269,6 +278,7 @@ typedef struct QueueState
 	QueueRemembered remembered;
 	QueueSuccessors successors;
 	SuspectTasks suspects;
+	ClassShares shares;
 
 	uint16		owners[FAIRQ_MAX_BUCKETS];	/* sessions' lock: whose a bucket
 											 * is */

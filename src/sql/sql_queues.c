@@ -13,6 +13,7 @@
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 
 #include "maintenance/maintain.h"
@@ -43,6 +44,31 @@ PG_FUNCTION_INFO_V1(fairq_set_group);
 PG_FUNCTION_INFO_V1(fairq_reset_group);
 PG_FUNCTION_INFO_V1(fairq_set_group_defaults);
 PG_FUNCTION_INFO_V1(fairq_maintain);
+
+/*
+ * Numbers, one for each class, as the setting has them.  Returns false if there
+ * are none.
+ */
+static bool
+check_numbers(FunctionCallInfo fcinfo, int number, const SettingDef *def)
+{
+	Datum	   *values;
+	bool	   *nulls;
+	int			n = arguments_array(fcinfo, number, def->argument, FLOAT8OID, &values, &nulls);
+	bool		valid = (n <= FAIRQ_CLASSES);
+
+	/* Also false for NaN. */
+	for (int i = 0; i < n && valid; i++)
+		valid = (!nulls[i] && DatumGetFloat8(values[i]) >= def->min &&
+				 DatumGetFloat8(values[i]) <= def->max);
+	if (!valid)
+	{
+		char	   *given = OidOutputFunctionCall(F_ARRAY_OUT, PG_GETARG_DATUM(number));
+
+		arguments_invalid(fcinfo, def->argument, arguments_clip(given, strlen(given)), def->hint);
+	}
+	return n > 0;
+}
 
 /*
  * One setting: an argument that is not null.
@@ -89,6 +115,9 @@ setting_argument(FunctionCallInfo fcinfo, int number, QueueSetting setting,
 			value = PG_GETARG_FLOAT8(number);
 			given = DatumGetCString(DirectFunctionCall1(float8out, PG_GETARG_DATUM(number)));
 			break;
+		case FLOAT8ARRAYOID:
+			settings->nulls[setting] = !check_numbers(fcinfo, number, def);
+			return;
 		default:
 			return;
 	}
@@ -120,7 +149,8 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	settings_arguments(fcinfo, 1, SETTING_POLICY, SETTING_GROUP_REQUIRED, &settings);
-	settings_arguments(fcinfo, IF_NOT_EXISTS + 1, SETTING_MAX_LOST, SETTING_MAX_LOST, &settings);
+	settings_arguments(fcinfo, IF_NOT_EXISTS + 1, SETTING_MAX_LOST, SETTING_CLASS_WEIGHTS,
+					   &settings);
 	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings,
 					   !PG_ARGISNULL(IF_NOT_EXISTS) && PG_GETARG_BOOL(IF_NOT_EXISTS));
 	PG_RETURN_VOID();
@@ -133,7 +163,7 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_MAX_LOST, &settings);
+	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_CLASS_WEIGHTS, &settings);
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }

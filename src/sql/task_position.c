@@ -246,6 +246,55 @@ find_task(TaskPlace *task, int64 id)
 }
 
 /*
+ * Count the ready tasks of a class that are before an address in it; NULL: all
+ * of them.
+ */
+static void
+count_class(RowReader *row, int class, const FairqAddress *address, Position *position)
+{
+	const LaneSet *set = &row->info->state->orders[class].lanes;
+	FairqAddress before;
+	Lane	   *lane;
+
+	if (address != NULL)
+		before = *address;
+	else
+	{
+		before.block = PG_INT64_MAX;
+		before.fraction = PG_UINT32_MAX;
+		before.slot = PG_UINT64_MAX;
+	}
+	for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
+		count_before(row, lane, &before, POSITION_ROWS / Max(row->info->buckets, 1), position);
+}
+
+/*
+ * Where classes have weights, the others are served meanwhile as theirs say,
+ * if they have so much.  What their tasks cost is not looked at.
+ */
+static void
+add_shares(TaskPlace *task, Position *position)
+{
+	const double *weights = task->row.info->class_weights;
+	double		turns = (position->ahead + 1) / weights[task->address.class];
+
+	for (int class = 0; class < task->row.info->state->classes; class++)
+	{
+		Position	other = *position;
+
+		if (class == task->address.class)
+			continue;
+		other.ahead = other.own = 0;
+		count_class(&task->row, class, NULL, &other);
+		if (other.ahead == 0)
+			continue;
+		position->ahead += Min(other.ahead, turns * weights[class]);
+		position->own += other.own * Min(1, turns * weights[class] / other.ahead);
+		position->exact = false;
+	}
+}
+
+/*
  * Count the ready tasks before one that has a place.
  */
 static void
@@ -258,21 +307,14 @@ find_position(TaskPlace *task, Position *position)
 	position->group = DatumGetTextPCopy(row_value(row, COLUMN_GROUP_KEY));
 	name = group_name(position->group);
 	position->limit = limited_groups_find(state, &name);
-	for (int class = 0; class <= task->address.class && class < state->classes; class++)
+	if (task->address.class < state->classes)
+		count_class(row, task->address.class, &task->address, position);
+	if (row->info->class_weights[0] > 0)
+		add_shares(task, position);
+	else
 	{
-		const LaneSet *set = &state->orders[class].lanes;
-		FairqAddress before = task->address;
-		Lane	   *lane;
-
-		/* All of a class that comes before. */
-		if (class < task->address.class)
-		{
-			before.block = PG_INT64_MAX;
-			before.fraction = PG_UINT32_MAX;
-			before.slot = PG_UINT64_MAX;
-		}
-		for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
-			count_before(row, lane, &before, POSITION_ROWS / Max(row->info->buckets, 1), position);
+		for (int class = 0; class < task->address.class && class < state->classes; class++)
+			count_class(row, class, NULL, position);
 	}
 	/* Claims have come to these, and left them to the group for later. */
 	if (position->limit != NO_LIMIT)

@@ -101,6 +101,8 @@ typedef struct QueueInfo
 	bool		notify;
 	int64		default_priority;	/* of tasks that have none */
 	bool		group_required;
+	double		class_weights[FAIRQ_CLASSES];	/* the first is 0: a lower
+												 * class goes first */
 	bool		paused;
 	LimitSettings group_defaults;
 	bool		own_settings;	/* written by this transaction */

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "catalog/pg_type_d.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 
@@ -59,6 +60,10 @@ const SettingDef queue_settings[QUEUE_SETTINGS] = {
 	ANY, NULL, FIELD(group_required)},
 	[SETTING_MAX_LOST] = {"max_lost", "max_lost", INT4OID, NULL, false, false, FROM(0),
 	"It must be 0, for no limit, or more.", FIELD(max_lost)},
+	[SETTING_CLASS_WEIGHTS] = {"class_weights", "class_weights", FLOAT8ARRAYOID, NULL, true,
+		false, FAIRQ_MIN_WEIGHT, FAIRQ_MAX_WEIGHT,
+		"Give one number from 0.001 to 1000 for each class from 0 on, at most "
+		CppAsString2(FAIRQ_CLASSES) "; or '{}', for none.", FIELD(class_weights)},
 	[SETTING_GROUP_WEIGHT] = {"group_weight", "weight", FLOAT4OID, NULL, false, false,
 		(float4) FAIRQ_MIN_WEIGHT, FAIRQ_MAX_WEIGHT, "It must be from 0.001 to 1000.",
 	FIELD(group_defaults.weight)},
@@ -91,6 +96,22 @@ queue_settings_word(const SettingDef *def, const char *value)
 }
 
 /*
+ * Weights of classes.  Those that are not given are as the last one that is.
+ */
+static void
+store_weights(double *weights, ArrayType *given)
+{
+	Datum	   *values;
+	int			n;
+
+	deconstruct_array(given, FLOAT8OID, sizeof(float8), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE,
+					  &values, NULL, &n);
+	for (int i = 0; i < FAIRQ_CLASSES; i++)
+		weights[i] = (n == 0) ? 0 : DatumGetFloat8(values[Min(i, n - 1)]);
+	pfree(values);
+}
+
+/*
  * Set a field of info to what the column of a setting says.
  */
 void
@@ -109,6 +130,14 @@ queue_settings_store(QueueInfo *info, QueueSetting which, Datum value, bool isnu
 	if (!isnull && def->type == FLOAT8OID)
 	{
 		*(double *) field = DatumGetFloat8(value);
+		return;
+	}
+	if (def->type == FLOAT8ARRAYOID)
+	{
+		if (isnull)
+			memset(field, 0, def->size);
+		else
+			store_weights(field, DatumGetArrayTypeP(value));
 		return;
 	}
 	if (!isnull)

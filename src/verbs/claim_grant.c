@@ -158,7 +158,7 @@ count_claimed(Claim *claim)
  * wait, but the entry is looked at again soon.
  */
 static bool
-pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
+pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease, int claimed)
 {
 	RowReader  *row = &claim->row;
 	QueueState *state = claim->info->state;
@@ -167,7 +167,7 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease)
 	Assert(!row->locked);
 	if (!row_writer_delete(claim->rel, &row->tuple.t_self, false))
 	{
-		(void) leases_drop(&lease->ref, false, NULL);
+		pending_not_claimed(claimed);
 		lane_doubts_add(lane, InvalidTransactionId, entry, false);
 		return false;
 	}
@@ -219,6 +219,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	TimestampTz deadline;
 	LeaseInfo	lease;
 	LeaseGrant	result;
+	int			claimed;
 
 	if (unlikely(row_reader_has_expired(row)))
 	{
@@ -267,7 +268,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 			session_over(claim);
 		return false;
 	}
-	pending_claimed(&lease, lane, entry);
+	claimed = pending_claimed(&lease, lane, entry);
 	if (unlikely(group.may_be_last))
 		claim_note_dry(claim, &group);
 	if (unlikely(group.group == FAIRQ_NO_GROUP))
@@ -275,7 +276,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
 	if (claim->request->pop)
 	{
-		if (!pop_task(claim, lane, entry, &lease))
+		if (!pop_task(claim, lane, entry, &lease, claimed))
 			return false;
 	}
 	else if (claim->info->durable_leases)
@@ -296,6 +297,7 @@ claim_tell_served(Claim *claim, QueueOrder *order)
 	Assert(claim->served_cost >= 0);
 	if (claim->served_cost > 0)
 		queue_order_served(order, claim->served_cost);
+	claim->turns_cost += claim->served_cost;
 	claim->served_cost = 0;
 }
 

@@ -11,7 +11,9 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 
+#include "shmem/class_shares.h"
 #include "shmem/lane_unwritten.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
@@ -104,84 +106,111 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 }
 
 /*
- * Claim tasks of some groups only: walk through the lanes, in the order of the
- * addresses across them, and pass over the others.  Lanes are left as they are:
- * whoever comes to an entry of a task that we leased passes over it.
+ * Claim tasks of some groups of a class: walk through the lanes, in the order
+ * of the addresses across them, and pass over the others.  Lanes are left as
+ * they are: whoever comes to an entry of a task that we leased passes over it.
+ * Returns false if there are no more leases to be had.
  */
-void
-claim_of_groups(Claim *claim)
+static bool
+claim_of_class(Claim *claim, int class, LaneWalk *sources)
 {
 	QueueInfo  *info = claim->info;
 	QueueState *state = info->state;
 	int			max = claim->request->max_tasks;
-	LaneWalk   *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
+	LaneSet    *set = &state->orders[class].lanes;
+	VirtualTime finish = {PG_INT64_MIN, 0};
+	VirtualTime left = {PG_INT64_MAX, 0};	/* the first that we pass over */
+	Lane	   *lane;
+	int			n_sources = 0;
 
-	for (int class = 0; class < state->classes && claim->got < max; class++)
+	for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
 	{
-		LaneSet    *set = &state->orders[class].lanes;
-		VirtualTime finish = {PG_INT64_MIN, 0};
-		VirtualTime left = {PG_INT64_MAX, 0};	/* the first that we pass over */
-		Lane	   *lane;
-		int			n_sources = 0;
+		if (claim_wants_bucket(claim, lane))
+			queue_index_walk_window(&sources[n_sources++], lane, LANE_WINDOW / 8);
+		else
+			left.whole = PG_INT64_MIN;
+	}
 
-		for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
-		{
-			if (claim_wants_bucket(claim, lane))
-				queue_index_walk_window(&sources[n_sources++], lane, LANE_WINDOW / 8);
-			else
-				left.whole = PG_INT64_MIN;
-		}
+	while (claim->got < max && !claim->full)
+	{
+		LaneWalk   *best = NULL;
 
-		while (claim->got < max && !claim->full)
-		{
-			LaneWalk   *best = NULL;
-
-			CHECK_FOR_INTERRUPTS();
-			for (int i = 0; i < n_sources; i++)
-			{
-				LaneWalk   *source = &sources[i];
-
-				if (queue_index_has_entry(claim->rel, info, source) &&
-					(best == NULL ||
-					 lanes_compare(&source->read.entries[source->at],
-								   &best->read.entries[best->at]) < 0))
-					best = source;
-			}
-			if (best == NULL)
-				break;
-			if (leases_reserve(1) == 0)
-			{
-				if (claim->got == 0)
-					claim_no_leases(claim);
-				return;
-			}
-			pending_reserve(8);
-			claim_wanted(claim, best->lane, &best->read.entries[best->at++], &finish, &left);
-		}
-
-		/*
-		 * Virtual time goes on to the first task that is left: of those
-		 * passed over, or of those that the walk did not come to.
-		 */
+		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < n_sources; i++)
 		{
 			LaneWalk   *source = &sources[i];
 
-			if (source->at < source->n || source->read.more)
-			{
-				const LaneEntry *entry = source->at < source->n ?
-					&source->read.entries[source->at] : &source->read.next;
-				VirtualTime next = {entry->block, entry->fraction};
-
-				if (virtual_time_compare(next, left) < 0)
-					left = next;
-			}
-			pfree(source->read.entries);
+			if (queue_index_has_entry(claim->rel, info, source) &&
+				(best == NULL ||
+				 lanes_compare(&source->read.entries[source->at],
+							   &best->read.entries[best->at]) < 0))
+				best = source;
 		}
-		claim_tell_served(claim, &state->orders[class]);
-		if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
-			queue_order_advance(&state->orders[class],
-								left.whole == PG_INT64_MAX ? finish : left, finish);
+		if (best == NULL)
+			break;
+		if (leases_reserve(1) == 0)
+		{
+			if (claim->got == 0)
+				claim_no_leases(claim);
+			return false;
+		}
+		pending_reserve(8);
+		claim_wanted(claim, best->lane, &best->read.entries[best->at++], &finish, &left);
+	}
+
+	/*
+	 * Virtual time goes on to the first task that is left: of those
+	 * passed over, or of those that the walk did not come to.
+	 */
+	for (int i = 0; i < n_sources; i++)
+	{
+		LaneWalk   *source = &sources[i];
+
+		if (source->at < source->n || source->read.more)
+		{
+			const LaneEntry *entry = source->at < source->n ?
+				&source->read.entries[source->at] : &source->read.next;
+			VirtualTime next = {entry->block, entry->fraction};
+
+			if (virtual_time_compare(next, left) < 0)
+				left = next;
+		}
+		pfree(source->read.entries);
+	}
+	claim_tell_served(claim, &state->orders[class]);
+	if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
+		queue_order_advance(&state->orders[class],
+							left.whole == PG_INT64_MAX ? finish : left, finish);
+	return true;
+}
+
+/*
+ * Claim tasks of some groups only.  The lowest class goes first or, where
+ * classes have weights, that whose turn it is: with all that is asked for, as
+ * each walk passes over the other groups again.
+ */
+void
+claim_of_groups(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	int			max = claim->request->max_tasks;
+	uint32		left = claim_classes(claim);
+	LaneWalk   *sources = palloc(FAIRQ_MAX_BUCKETS * sizeof(LaneWalk));
+	bool		more = true;
+
+	while (more && left != 0 && claim->got < max)
+	{
+		int			got = claim->got;
+		double		cost = claim->turns_cost;
+		ClassTurn	turn = {.class = pg_rightmost_one_pos32(left)};
+
+		if (claim_by_weights(claim))
+			(void) class_shares_begin(&state->shares, claim->info->class_weights, left,
+									  max - got, &turn);
+		left &= ~(1 << turn.class);
+		more = claim_of_class(claim, turn.class, sources);
+		if (claim_by_weights(claim))
+			class_shares_end(&state->shares, &turn, claim->got - got, claim->turns_cost - cost);
 	}
 	pfree(sources);
 }

@@ -14,6 +14,7 @@
 
 #include "miscadmin.h"
 
+#include "shmem/class_shares.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
@@ -569,59 +570,125 @@ turns_before(Claim *claim, int class, int want)
 		(void) parking_turns(&state->limits, class, &upto, want);
 }
 
+/* What has become of a class. */
+typedef enum ClassEnd
+{
+	CLASS_ENDS,					/* it has no more, or the claim as many as it
+								 * may have */
+	CLASSES_AGAIN,				/* a task was offered, of whatever class */
+	CLAIM_ENDS					/* there is nothing for any class */
+} ClassEnd;
+
+/*
+ * Claim up to most tasks of a class.
+ */
+static ClassEnd
+claim_from_class(Claim *claim, int class, int most)
+{
+	QueueState *state = claim->info->state;
+	int			end = claim->got + most;
+
+	while (claim->got < end && !claim->full)
+	{
+		int			want = Min(end - claim->got, LANE_WINDOW);
+		int			got = claim->got;
+		int			reserved;
+		int			taken;
+		bool		again;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!lanes_any(&state->orders[class].lanes))
+			break;
+		if (unlikely(((volatile QueueState *) state)->replenish.dry > 0))
+			claim_wait_dry(claim);
+		pending_reserve(want * 2 + 8);
+		if (unlikely(limit_table_in_turn(&state->limits)))
+			turns_before(claim, class, want);
+		transit_horizon_begins(claim->now);
+		take_from_class(claim, class, want);
+		taken = in_hand;
+
+		/* Only what it takes: the free list is one for everybody. */
+		reserved = taken > 0 ? leases_reserve(taken) : 0;
+		if (reserved == 0 && taken > 0 && claim->got == 0)
+			claim_no_leases(claim);
+		claim->drained &= (reserved == taken);
+		lease_held(claim, class, reserved);
+		if (unlikely(claim->dry_met))
+			claim_feed_dry(claim);
+
+		/* Then the group may have the next one, of whatever class. */
+		again = claim->stray && limit_table_any_parked(&state->limits);
+		if (again)
+			(void) parking_tick(&state->limits, claim->now, NULL);
+		claim->stray = false;
+		/* There are no more; but what led nowhere has left some of them. */
+		if (reserved < taken && claim->got - got == reserved)
+			return CLAIM_ENDS;
+		if (again)
+			return CLASSES_AGAIN;
+
+		/* Where there is nothing else no task waits for its turn. */
+		if (taken == 0 && limit_table_in_turn(&state->limits) &&
+			parking_turns(&state->limits, class, NULL, want) > 0)
+			continue;
+		if (taken == 0)
+			break;
+	}
+	return CLASS_ENDS;
+}
+
+/*
+ * Claim from the classes in turn, as their weights say.
+ */
+static void
+claim_in_shares(Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	int			max = claim->request->max_tasks;
+	uint32		none = 0;		/* of these classes there are no more */
+	ClassTurn	turn;
+
+	while (claim->got < max && !claim->full &&
+		   class_shares_begin(&state->shares, claim->info->class_weights,
+							  claim_classes(claim) & ~none, max - claim->got, &turn))
+	{
+		int			got = claim->got;
+		double		cost = claim->turns_cost;
+		ClassEnd	end = claim_from_class(claim, turn.class, turn.most);
+
+		class_shares_end(&state->shares, &turn, claim->got - got, claim->turns_cost - cost);
+		if (end == CLAIM_ENDS)
+			return;
+		if (end == CLASSES_AGAIN)
+			none = 0;
+		else if (claim->got - got < turn.most)
+			none |= 1 << turn.class;
+	}
+}
+
+/*
+ * Claim what comes first: of the lowest class that has anything; or, where
+ * classes have weights, of that whose turn it is.
+ */
 void
 claim_from_lanes(Claim *claim)
 {
 	QueueState *state = claim->info->state;
 	int			max = claim->request->max_tasks;
 
+	if (unlikely(claim_by_weights(claim)))
+	{
+		claim_in_shares(claim);
+		return;
+	}
 	for (int class = 0; class < state->classes && claim->got < max; class++)
 	{
-		while (claim->got < max && !claim->full)
-		{
-			int			want = Min(max - claim->got, LANE_WINDOW);
-			int			got = claim->got;
-			int			reserved;
-			int			taken;
+		ClassEnd	end = claim_from_class(claim, class, max - claim->got);
 
-			CHECK_FOR_INTERRUPTS();
-			if (!lanes_any(&state->orders[class].lanes))
-				break;
-			if (unlikely(((volatile QueueState *) state)->replenish.dry > 0))
-				claim_wait_dry(claim);
-			pending_reserve(want * 2 + 8);
-			if (unlikely(limit_table_in_turn(&state->limits)))
-				turns_before(claim, class, want);
-			transit_horizon_begins(claim->now);
-			take_from_class(claim, class, want);
-			taken = in_hand;
-
-			/* Only what it takes: the free list is one for everybody. */
-			reserved = taken > 0 ? leases_reserve(taken) : 0;
-			if (reserved == 0 && taken > 0 && claim->got == 0)
-				claim_no_leases(claim);
-			claim->drained &= (reserved == taken);
-			lease_held(claim, class, reserved);
-			if (unlikely(claim->dry_met))
-				claim_feed_dry(claim);
-
-			/* Then the group may have the next one, of whatever class. */
-			if (claim->stray && limit_table_any_parked(&state->limits))
-			{
-				(void) parking_tick(&state->limits, claim->now, NULL);
-				class = -1;
-			}
-			claim->stray = false;
-			/* There are no more; but what led nowhere has left some of them. */
-			if (reserved < taken && claim->got - got == reserved)
-				return;
-
-			/* Where there is nothing else no task waits for its turn. */
-			if (taken == 0 && class >= 0 && limit_table_in_turn(&state->limits) &&
-				parking_turns(&state->limits, class, NULL, want) > 0)
-				continue;
-			if (taken == 0 || class < 0)
-				break;
-		}
+		if (end == CLAIM_ENDS)
+			return;
+		if (end == CLASSES_AGAIN)
+			class = -1;
 	}
 }

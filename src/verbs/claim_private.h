@@ -42,6 +42,7 @@ typedef struct Claim
 	int			got;
 	double		served_cost;	/* what they were charged, those of this order
 								 * that it does not know yet */
+	double		turns_cost;		/* and those that orders know of */
 	Lane	   *refilling;		/* a lane that another backend is reading */
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
@@ -84,6 +85,26 @@ extern void claim_alone_not(Claim *claim);
 extern void claim_give_back_aside(void);
 extern void claim_from_lanes(Claim *claim);
 extern void claim_of_groups(Claim *claim);
+
+/* Do the classes of the queue share by weights? */
+static inline bool
+claim_by_weights(const Claim *claim)
+{
+	return claim->info->class_weights[0] > 0;
+}
+
+/* The classes that may have anything, a bit for each. */
+static inline uint32
+claim_classes(const Claim *claim)
+{
+	QueueState *state = claim->info->state;
+	uint32		classes = 0;
+
+	for (int class = 0; class < state->classes; class++)
+		if (lanes_any(&state->orders[class].lanes))
+			classes |= 1 << class;
+	return classes;
+}
 
 /*
  * Would the task at a place be claimed before a group that is to be refilled

@@ -105,6 +105,7 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	place_for.run_at = task->run_at == DT_NOBEGIN ? now : task->run_at;
 	place_for.cost = task->cost;
 	place_for.may_overflow = true;
+	place_for.first = false;
 	placement_assign(placement, &place_for, &place->place);
 	if (place->place.overflow)
 	{

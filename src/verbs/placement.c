@@ -107,8 +107,12 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 				/* The caller notes what the tag owes, and must not fail. */
 				pending_reserve(1);
 				place->tag.start = placement->v[class];
-				place->overflow = !groups_tag(info->state, class, &name, task->cost,
-											  task->may_overflow, &place->tag);
+				if (unlikely(task->first))
+					groups_tag_first(info->state, class, &name, (uint32) task->turn,
+									 &place->tag);
+				else
+					place->overflow = !groups_tag(info->state, class, &name, task->cost,
+												  task->may_overflow, &place->tag);
 				if (place->overflow)
 					return;
 				address->class = class;
@@ -268,6 +272,7 @@ placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
 	Place		place;
 	bool		gone = false;
 	bool		tagged = true;
+	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
 
 	Assert(group != FAIRQ_NO_GROUP && !row->locked);
 	placement_assign(placement, &task, &place);
@@ -280,9 +285,12 @@ placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
 		return gone ? FEED_IN_HANDS : FEED_NO_ROOM;
 	}
 	*how = FEED_WRITTEN;
-	(void) group_overflow_return(row->info->state, group,
-								 DatumGetInt64(row_value(row, COLUMN_ID)));
-	return write_place(row, TASK_OVERFLOW, &place, false) ? FEED_DONE : FEED_IN_HANDS;
+	pending_reserve(4);
+	(void) group_overflow_return(row->info->state, group, id);
+	if (!write_place(row, TASK_OVERFLOW, &place, false))
+		return FEED_IN_HANDS;
+	pending_addressed(row->info->state, group, id);
+	return FEED_DONE;
 }
 
 /*
@@ -324,6 +332,26 @@ placement_replace(Placement *placement, RowReader *row, bool wait)
 						  (scheduled && DatumGetInt32(row_value(row, COLUMN_ATTEMPTS)) == 0 &&
 						   row_reader_lost(row) == 0),
 						  wait);
+}
+
+/*
+ * A place for a suspect whose time has come, as its row says: the first, or
+ * where the order is by a number, the first of those that came after it.  Only
+ * so many suspects have one at a time, and one that waited for a backlog of its
+ * group would keep those of other groups waiting.
+ */
+bool
+placement_suspect(Placement *placement, RowReader *row, bool wait)
+{
+	PlaceFor	task = place_for(row, DatumGetTimestampTz(row_value(row, COLUMN_RUN_AT)), false);
+	Place		place;
+
+	Assert(DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_SCHEDULED &&
+		   row_reader_is_suspect(row));
+	task.turn = DatumGetInt64(row_value(row, COLUMN_ID));
+	task.first = true;
+	placement_assign(placement, &task, &place);
+	return write_place(row, TASK_SCHEDULED, &place, wait);
 }
 
 /*

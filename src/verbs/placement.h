@@ -32,6 +32,7 @@ typedef struct PlaceFor
 	TimestampTz run_at;			/* under policy time */
 	double		cost;
 	bool		may_overflow;
+	bool		first;			/* before all that are ready */
 } PlaceFor;
 
 /* A task's place: where it is, and what it owes there. */
@@ -73,6 +74,7 @@ extern void placement_leaves(RowReader *row);
 extern FeedResult placement_feed(Placement *placement, RowReader *row, uint32 group,
 								 FeedHow *how);
 extern void placement_is_fed(RowReader *row, uint32 group);
+extern bool placement_suspect(Placement *placement, RowReader *row, bool wait);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);
 

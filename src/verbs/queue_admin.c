@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
@@ -140,6 +141,15 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 				 errmsg("invalid value for argument \"charge\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
 						queue, TextDatumGetCString(settings->values[SETTING_CHARGE])),
 				 errhint("Leave it out: only under policy \"fair\" are groups charged for their tasks.")));
+	if (!fair && settings->given[SETTING_CLASS_WEIGHTS] &&
+		!settings->nulls[SETTING_CLASS_WEIGHTS])
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for argument \"class_weights\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
+						queue,
+						OidOutputFunctionCall(F_ARRAY_OUT,
+											  settings->values[SETTING_CLASS_WEIGHTS])),
+				 errhint("Leave it out: only under policy \"fair\" are there priority classes.")));
 	if (fair && settings->given[SETTING_DEFAULT_PRIORITY])
 	{
 		int64		priority = DatumGetInt64(settings->values[SETTING_DEFAULT_PRIORITY]);

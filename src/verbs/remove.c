@@ -55,18 +55,21 @@ settle_deleted(RowReader *row, EndedTasks *ended)
 	QueueInfo  *info = row->info;
 	TimestampTz claimed_at = DT_NOBEGIN;
 	LeaseInfo	lease;
+	bool		leased;
 	bool		settled;
 
 	pending_reserve(4);
-	settled = leases_find(queue_state_number(info->state),
-						  DatumGetInt64(row_value(row, COLUMN_ID)), &lease) &&
-		leases_settle(&lease.ref, &lease);
+	leased = leases_find(queue_state_number(info->state),
+						 DatumGetInt64(row_value(row, COLUMN_ID)), &lease);
+	settled = leased && leases_settle(&lease.ref, &lease);
 	if (settled)
 	{
 		pending_settled(&lease);
 		durable_leases_delete(row->rel, info, &lease);
 		claimed_at = lease.started;
 	}
+	else if (leased)
+		pending_vain(&lease);
 	ended_tasks_add(ended, row,
 					DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_DEAD ?
 					ARCHIVE_DEAD : ARCHIVE_CANCELLED, claimed_at);

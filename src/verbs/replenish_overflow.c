@@ -166,7 +166,7 @@ typedef struct GroupRefill
 	UnwrittenTasks parked;		/* tasks of its that are */
 	int			moved;			/* tasks that got places */
 	int			fed;			/* those of them that had none before */
-	int			written;
+	bool		written;		/* some of them have addresses now */
 	int64		left;			/* the first that there was no room for */
 	int64		held;			/* the first that others are writing */
 } GroupRefill;
@@ -245,7 +245,7 @@ give_place(Replenish *replenish, GroupRefill *group, int64 id)
 		case FEED_DONE:
 			group->moved++;
 			group->fed += !known;
-			group->written += (group->how == FEED_WRITTEN);
+			group->written |= (group->how == FEED_WRITTEN);
 			break;
 		case FEED_NO_ROOM:
 			group->left = Min(group->left, id);

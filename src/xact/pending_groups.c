@@ -362,7 +362,7 @@ pending_feeding(QueueState *queue, uint32 group, int64 lost)
 	feeding->group = group;
 	feeding->lost = lost;
 	feeding->fed.moved = false;
-	feeding->fed.written = 0;
+	feeding->fed.written = false;
 	feeding->fed.next = PG_INT64_MIN;
 	feeding->fed.held = PG_INT64_MAX;
 	feeding->fed.lost = lost;
@@ -393,7 +393,7 @@ pending_fed(int number, const GroupFed *what, bool at_once)
 	pending_data(action, PendingFeeding)->fed = *what;
 	if (at_once)
 	{
-		Assert(what->written == 0);
+		Assert(!what->written);
 		fed(action);
 		pending_drop(action);
 	}

@@ -89,6 +89,13 @@ unsettle(PendingAction *action)
 }
 
 static void
+end_vain(PendingAction *action)
+{
+	leases_end_vain(&pending_data(action, PendingLease)->lease);
+	worker_slots_wake_at(MyDatabaseId, 0);
+}
+
+static void
 refuse_prepare(PendingAction *action)
 {
 	ereport(ERROR,
@@ -119,12 +126,20 @@ static const PendingKind released_lease = {
 	.check_prepare = refuse_prepare,
 };
 
+static const PendingKind vain_lease = {
+	.name = "vain lease",
+	.commit = end_vain,
+	.check_prepare = refuse_prepare,
+};
+
 /*
- * A lease was granted, on a task in a place.
+ * A lease was granted, on a task in a place.  The result names the action to
+ * pending_not_claimed.
  */
-void
+int
 pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
 {
+	int			number = pending_mark();
 	PendingLease *claimed = pending_new(claimed_task, PendingLease);
 
 	Assert(lease->ref.token != 0);
@@ -132,6 +147,24 @@ pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry)
 	claimed->place.lane = lane;
 	claimed->place.entry = *entry;
 	claimed->place.waiting_group = WAITERS_ANY_GROUP;
+	return number;
+}
+
+/*
+ * The task is not claimed after all, and the caller sees to its place.  A
+ * transaction that deletes the row may be settling the lease already: then it
+ * keeps that, as in leases_give_back.
+ */
+void
+pending_not_claimed(int claimed)
+{
+	PendingAction *action = pending_action(claimed);
+	LeaseInfo	lease;
+
+	Assert(action != NULL);
+	Assert(action->kind == &claimed_task);
+	(void) leases_give_back(&pending_data(action, PendingLease)->lease, &lease);
+	pending_drop(action);
 }
 
 /*
@@ -151,6 +184,19 @@ pending_settled(const LeaseInfo *lease)
 	settled->outcome = NOT_ENDED;
 	settled->task = lease->task;
 	return number;
+}
+
+/*
+ * The row of a leased task is deleted, and another transaction is settling the
+ * lease.  That has to fail, for it does not have the row; but the lease must
+ * not go on without one.
+ */
+void
+pending_vain(const LeaseInfo *lease)
+{
+	PendingLease *vain = pending_new(vain_lease, PendingLease);
+
+	vain->lease = lease->ref;
 }
 
 /*

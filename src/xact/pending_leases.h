@@ -11,7 +11,9 @@
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 
-extern void pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry);
+extern int	pending_claimed(const LeaseInfo *lease, Lane *lane, const LaneEntry *entry);
+extern void pending_not_claimed(int claimed);
+extern void pending_vain(const LeaseInfo *lease);
 extern int	pending_settled(const LeaseInfo *lease);
 extern void pending_released(int settled, Lane *lane, const FairqAddress *address,
 							 int64 task);

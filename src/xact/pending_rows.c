@@ -231,6 +231,23 @@ static const PendingKind removed_task = {
 	.prepare = remove_task,
 };
 
+static void
+address_task(PendingAction *action)
+{
+	PendingTask *addressed = pending_data(action, PendingTask);
+
+	leases_task_addressed(queue_state_number(addressed->queue), addressed->group,
+						  addressed->task);
+}
+
+/* Before it is offered: a lease that there is then is of its entry before. */
+static const PendingKind addressed_task = {
+	.name = "task of the overflow that has an address",
+	.phase = PENDING_LEASES_END,
+	.commit = address_task,
+	.prepare = address_task,
+};
+
 static const PendingKind written_task = {
 	.name = "task written with SQL",
 	.commit = write_task,
@@ -482,6 +499,20 @@ pending_removed(QueueState *queue, uint32 group, int64 task,
 	removed->refund = 0;
 	if (address != NULL)
 		removed->address = *address;
+}
+
+/*
+ * The row of a task of the overflow was written with an address.
+ */
+void
+pending_addressed(QueueState *queue, uint32 group, int64 task)
+{
+	PendingTask *addressed = pending_new(addressed_task, PendingTask);
+
+	Assert(task != 0);
+	addressed->queue = queue;
+	addressed->task = task;
+	addressed->group = group;
 }
 
 /*

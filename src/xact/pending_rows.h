@@ -36,6 +36,7 @@ extern void pending_removed(QueueState *queue, uint32 group, int64 task,
 							const FairqAddress *address);
 extern void pending_expired(QueueState *queue, uint32 group, int64 task,
 							const FairqAddress *address, int class, float4 refund);
+extern void pending_addressed(QueueState *queue, uint32 group, int64 task);
 extern void pending_row_written(QueueState *queue, uint32 group, int64 task,
 								bool of_overflow);
 extern void pending_not_moved(int mark);

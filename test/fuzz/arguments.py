@@ -280,6 +280,8 @@ class Worker:
             return r.choice([None, "infinity", "2200-01-01"])
         if argument == "expire_after":
             return r.choice([None, "0", "1 year"])
+        if argument == "class_weights":
+            return r.choice([None, "{}", "{4,2,1}", "{0.5}"])
         if argument in ("max_attempts", "max_lost"):
             return str(r.choice([0, 1, 3, 20]))
         if argument == "names":

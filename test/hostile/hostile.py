@@ -55,7 +55,7 @@ import psycopg
 import every_function
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PATIENCE = 30           # seconds for what takes milliseconds, on a machine that is busy with other things
+PATIENCE = 120          # seconds for what takes milliseconds, on a machine that is busy with other things
 IMPATIENCE = 0.3        # for those who may have to wait for the attacker
 VICTIMS = []
 NEVER = {"57014": "was cancelled by its timeout", "57P01": "was terminated", "57P02": "lost its connection in a crash"}

@@ -250,8 +250,10 @@ class Queue:
         return "ready" if self.max_ready is None else "placed"
 
     def in_order(self, task):
+        """Is its place behind those of its group that came before? A suspect's is the first, from
+        when it was put back as one."""
         group = task.row.group
-        return group not in self.ever_limited and task.row.turn > self.purged.get(group, 0)
+        return group not in self.ever_limited and task.row.turn > self.purged.get(group, 0) and not task.row.suspect
 
     def attempts_of(self, row):
         return self.max_attempts if row.max_attempts is None else row.max_attempts

@@ -32,8 +32,8 @@ SELECT is_empty('SELECT relname FROM pg_class WHERE relnamespace = ''fairq''::re
 -- Views, with at least these columns.
 CREATE TEMP TABLE contract (view text, name text, type text);
 INSERT INTO contract
-    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required,max_lost}'::text[],
-        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean,integer}'::text[]) c(n, t)
+    SELECT 'queues', n, t FROM unnest('{queue,policy,buckets,lease,max_attempts,backoff_base,backoff_max,max_ready,max_ready_per_group,max_depth,keep_done,durable_leases,charge,notify,group_weight,group_max_leased,group_rate,group_burst,paused,backoff_jitter,default_priority,group_required,max_lost,class_weights}'::text[],
+        '{text,text,integer,interval,integer,interval,interval,bigint,bigint,bigint,interval,boolean,text,boolean,real,integer,real,integer,boolean,double precision,bigint,boolean,integer,double precision[]}'::text[]) c(n, t)
     UNION ALL
     SELECT 'queue_stats', n, 'bigint' FROM unnest('{ready,leased,scheduled,overflow,held,dead,enqueued,claimed,acked,nacked,released,expired,cancelled,dead_total,swept,deduplicated,snoozed,near_lease_end}'::text[]) n
     UNION ALL

@@ -8,7 +8,8 @@
 -- suspect whether it is its turn; a claim of several queues that has a suspect beside tasks of
 -- the queue before, or goes on behind it (sql_claim.c); quarantine_step (quarantine.c)
 -- that says QUARANTINE_OPEN, no quarantine_drain, others_go_on that says true; suspects_note
--- (suspects.c) that has room for all; a revival that forgets losses.
+-- (suspects.c) that has room for all; a revival that forgets losses; placement_replace for
+-- placement_suspect (promote_due.c); groups_tag_first that moves the finish tag.
 \i test/sql/include/helpers.sql
 \pset format unaligned
 \pset tuples_only on
@@ -391,6 +392,26 @@ SELECT count(fairq.cancel('lost alone', id)) FROM (SELECT id FROM fairq.tasks('l
 UPDATE fairq."q_lost alone" SET lost = 1 WHERE id = (SELECT id FROM fairq.tasks('lost alone', 'ready') WHERE lost = 2 ORDER BY id LIMIT 1);
 CALL pg_temp.maintain_until('lost alone', $$ count(*) = 18 FROM fairq.tasks('lost alone', 'scheduled') $$);
 SELECT pg_temp.placed() + count(*) FROM fairq.tasks('lost alone', 'leased') WHERE lost = 2;
+
+-- A suspect has the first place: it does not wait for what its group has ready, nor
+-- does that of another group. Its group is not charged for it again.
+SELECT fairq.create_queue('lost first', buckets => 1);
+BEGIN;
+SELECT fairq.enqueue('lost first', to_jsonb(s), left(s, 1), delay => '0.1 s') IS NOT NULL FROM unnest('{a suspect,b suspect,a other}'::text[]) s;
+UPDATE fairq."q_lost first" SET lost = 2;
+COMMIT;
+SELECT cardinality(fairq.enqueue_many('lost first', '{1,2,3}', '{a}'));
+CALL pg_temp.maintain_until('lost first', $$ count(*) = 6 FROM fairq.peek('lost first', 10) $$);
+SELECT fairq.enqueue('lost first', '"b"', 'b') IS NOT NULL, fairq.enqueue('lost first', '"a"', 'a') IS NOT NULL;
+SELECT string_agg(payload #>> '{}', ', ') FROM fairq.peek('lost first', 10);
+SELECT fairq.create_queue('lost by number', buckets => 1, policy => 'priority');
+BEGIN;
+SELECT fairq.enqueue('lost by number', '"suspect"', priority => 5, delay => '0.1 s') IS NOT NULL;
+UPDATE fairq."q_lost by number" SET lost = 2;
+COMMIT;
+SELECT cardinality(fairq.enqueue_many('lost by number', '{4,5,5,6}', priorities => '{4,5,5,6}'));
+CALL pg_temp.maintain_until('lost by number', $$ count(*) = 5 FROM fairq.peek('lost by number', 10) $$);
+SELECT string_agg(payload #>> '{}', ', ') FROM fairq.peek('lost by number', 10);
 
 -- Names.
 SELECT fairq.create_queue('lost names', buckets => 1, keep_done => '1 h', lease => '1 h');

@@ -34,7 +34,7 @@ sub add
 sql($_, "CREATE ROLE clerk LOGIN; CREATE ROLE \"the reader\" LOGIN; GRANT CREATE ON SCHEMA fairq TO clerk") for $proxy, @nodes;
 sql($proxy, <<'SQL');
 SET ROLE clerk;
-SELECT fairq.create_queue('owned', lease => '1 min', keep_done => '1 day', max_depth => 1000000, default_priority => 3);
+SELECT fairq.create_queue('owned', lease => '1 min', keep_done => '1 day', max_depth => 1000000, default_priority => 3, class_weights => '{4,2.5,1}');
 SELECT fairq.set_group('owned', 'bob', weight => 2.5), fairq.set_group('owned', 'it''s', weight => 0.1), fairq.set_group_defaults('owned', weight => 3);
 SELECT fairq.pause_group('owned', 'eve'), fairq.subscribe('news', 'owned');
 RESET ROLE;
@@ -131,19 +131,19 @@ refused($proxy, "SELECT fairq.create_queue('half')", '42710', qr/queue "half" al
 sql($nodes[0], 'CREATE TABLE fairq.q_taken ()');
 refused($proxy, "SELECT fairq.create_queue('taken')", '42710', qr/cannot create queue "taken"/, undef, 'as is one whose table is something else');
 
-sql($nodes[1], "SELECT fairq.drop_queue('half'), fairq.alter_queue('owned', lease => '9 s', keep_done => '0', max_depth => 0), fairq.resume('paused'),
+sql($nodes[1], "SELECT fairq.drop_queue('half'), fairq.alter_queue('owned', lease => '9 s', keep_done => '0', max_depth => 0, class_weights => '{2,1}'), fairq.alter_queue('paused', class_weights => '{1}'), fairq.resume('paused'),
 	fairq.set_group('owned', 'bob', weight => 7), fairq.set_group('owned', 'more', weight => 7), fairq.reset_group('owned', 'it''s'),
 	fairq.unsubscribe('news', 'owned'), fairq.subscribe('olds', 'owned'); ALTER TABLE fairq.q_paused OWNER TO clerk");
 my $found = problems();
 is($found, join("\n", '2|queue "half"|is missing|no',
-		'2|queue "owned"|differs from that of node 1: group "bob", group "it\'s", group "more", keep_done, lease, max_depth, topics|no',
-		'2|queue "paused"|differs from that of node 1: owner, paused|no'), 'what differs is said');
+		'2|queue "owned"|differs from that of node 1: class_weights, group "bob", group "it\'s", group "more", keep_done, lease, max_depth, topics|no',
+		'2|queue "paused"|differs from that of node 1: class_weights, owner, paused|no'), 'what differs is said');
 my $owner = sql($nodes[0], 'SELECT current_user');
 is(problems('true'),
 	$found =~ s/\|no$/|yes/mgr =~ s/paused\|yes$/paused|no: table "fairq.q_paused" belongs to role "clerk", and is not given to role "$owner"/mr,
 	'and mended, but for a table that a role has attached code to, perhaps');
 sql($nodes[1], 'ALTER TABLE fairq.q_paused OWNER TO CURRENT_USER');
-is(problems('true'), '2|queue "paused"|differs from that of node 1: paused|yes', 'until that is given by hand');
+is(problems('true'), '2|queue "paused"|differs from that of node 1: class_weights, paused|yes', 'until that is given by hand');
 is(problems(), '', 'then nothing differs');
 is(sql($nodes[1], $definitions), sql($nodes[0], $definitions), 'to the last grant');
 sql($nodes[2] // $spare, "SELECT fairq.drop_queue('q'), fairq.create_queue('q')");

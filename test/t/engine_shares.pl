@@ -17,6 +17,8 @@
 # the order in which the claims returned.
 #
 # To see it fail, take one of these guards out of the engine:
+# - the weight of a class (class_shares_begin): classes. What a turn is charged in advance is not
+#   missed here: eight claimers stay within the bound without it;
 # - the weight, or the cost, in charge_of (the model, shares, bounds);
 # - v: let a group that comes back start at its old F (credit), a new one at 0;
 # - the fresh address of a nack (a group whose tasks all fail);
@@ -252,6 +254,27 @@ foreach my $case ([ "0", 'at once' ], [ undef, 'with backoff' ])
 	cmp_ok($n{bad}, '>', 400, "fails $what: it is served ($n{bad} of " . scalar(@order) . ')');
 	cmp_ok($most, '<=', 2 + 20, "fails $what: no more than its share (at most $most tasks more than another)");
 	sql($node, "SELECT fairq.drop_queue('f')");
+}
+
+#
+# Priority classes that share by weights: the same bound, a level up
+#
+my %class_weights = (k0 => 4, k1 => 2, k2 => 1);
+foreach my $batch (1, 10, 100)
+{
+	sql($node, "SELECT fairq.create_queue('k', class_weights => '{4,2,1}')");
+	sql($node, "SELECT count(fairq.enqueue_many('k', array_fill('1'::jsonb, '{4000}'), ARRAY['k' || c], ARRAY[c])) FROM generate_series(0, 2) c");
+	my @order = claimers('k', '--claimers' => 8, '--batch' => $batch, '--limit' => 5600);
+	my %n = map { $_ => 0 } keys %class_weights;
+	my $off = 0;
+	foreach my $row (@order)
+	{
+		$n{ $row->[2] }++;
+		my @served = map { $n{$_} / $class_weights{$_} } keys %n;
+		$off = max($off, max(@served) - min(@served));
+	}
+	cmp_ok($off, '<=', 2 + 8 * $batch, "classes by $batch: within the bound at every prefix, " . join(' ', map { "$_ $n{$_}" } sort keys %n));
+	sql($node, "SELECT fairq.drop_queue('k')");
 }
 
 $node->stop;

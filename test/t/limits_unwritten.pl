@@ -30,6 +30,10 @@
 # - one with a place that is removed makes room (group_overflow_removed);
 # - a task counts where its row says, whoever has it (row_reader_depth), and leases that
 #   are restored say so (leases_restore, durable_leases.c: restore_row);
+# - a task whose row is given an address may be leased by the entry that it had before
+#   (leases_task_addressed, counted as if it were not), and a pop that finds its row being
+#   deleted leaves the lease to who does that (pending_not_claimed, dropped): what is
+#   counted, in one of three runs;
 # - peek reads rows as if they had the addresses (row_reader_is_at): it crashes.
 
 use strict;

@@ -152,7 +152,12 @@ sub made_again
 	is(q1("SELECT count(*) FROM fairq.claim('run', 20)"), 20, "$name: twenty are leased");
 	$how->();
 	set_clock(86400 * 365 * 90);
-	ended('run', q1("SELECT 40 - count(*) FROM fairq.leases WHERE queue = 'run'"), "$name: the others have ended");
+
+	# A lease that was kept may run out meanwhile: one query counts both.
+	my $n;
+	ok(wait_for(sub { ($n = q1("SELECT (SELECT count(*) FROM fairq.done_run WHERE outcome = 'expired') + (SELECT count(*) FROM fairq.leases WHERE queue = 'run')")) eq '40' }, $soon),
+		"$name: the others have ended")
+	  or diag("$n ended or leased, not 40");
 	q1("SELECT count(fairq.release(receipt)) FROM fairq.leases WHERE queue = 'run'");
 	ended('run', 40, "$name: and those, when they are given back");
 	set_clock(0);

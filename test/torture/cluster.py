@@ -25,6 +25,7 @@ from cluster_servers import Place, Server, Trouble, wait_for
 
 LEASE = "2 s"
 PATIENCE = 120
+LONG = 20           # work that stands still so long is reported, with what waits for what
 BACKLOG = 500       # tasks that are enqueued and not done, about
 
 
@@ -247,7 +248,16 @@ class Cluster(Faults):
     def goes_on(self):
         """Until there are more results."""
         before = self.clients.done
-        wait_for("more results", lambda: self.clients.done > before + 5 or self.clients.errors, PATIENCE)
+        last = time.monotonic() + LONG
+
+        def more():
+            nonlocal last
+            if self.clients.done <= before + 5 and time.monotonic() > last:
+                last += LONG
+                self.report()
+            return self.clients.done > before + 5 or self.clients.errors
+
+        wait_for("more results", more, PATIENCE)
         if self.clients.errors:
             raise Trouble("a client has failed: " + self.clients.errors[0])
 
@@ -291,6 +301,18 @@ class Cluster(Faults):
         times = sorted(when for _, when, node in calls if begin < when < end and node is not None and node not in sick)
         times = [begin] + times + [end]
         return max(b - a for a, b in zip(times, times[1:])), max((when - since for since, when, _ in calls if since > begin), default=0)
+
+    def report(self):
+        """What the tasks wait for that are there."""
+        for number, node in self.nodes.items():
+            if not node.primary.execute("SELECT to_regclass('fairq.q_inbox') IS NOT NULL")[0][0]:
+                continue
+            for queue in "local", "inbox":
+                states = node.primary.execute(
+                    "SELECT state, lost, count(*), min(run_at) - clock_timestamp(), max(run_at) - clock_timestamp()"
+                    f" FROM fairq.tasks('{queue}') GROUP BY 1, 2 ORDER BY 1, 2")
+                print(f"node {number}, {queue}: " + ("; ".join(f"{n} {state}, lost {lost} times, due in {first} to {last}"
+                                                               for state, lost, n, first, last in states) or "nothing"), flush=True)
 
     def waiting(self):
         """Tasks that are there."""

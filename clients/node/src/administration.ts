@@ -22,6 +22,8 @@ export interface QueueSettings {
   expireAfter?: Duration;
   defaultPriority?: number;
   groupRequired?: boolean;
+  /** Classes share the queue by these; []: a lower class goes first. */
+  classWeights?: readonly number[];
 }
 
 export interface CreateSettings extends QueueSettings {
@@ -39,7 +41,7 @@ export interface GroupSettings {
   burst?: number;
 }
 
-type Kind = 'text' | 'int' | 'bigint' | 'float8' | 'interval' | 'boolean';
+type Kind = 'text' | 'int' | 'bigint' | 'float8' | 'float8[]' | 'interval' | 'boolean';
 type Arguments = Record<string, { argument: string; type: Kind }>;
 
 const SETTINGS: Arguments = {
@@ -60,6 +62,7 @@ const SETTINGS: Arguments = {
   expireAfter: { argument: 'expire_after', type: 'interval' },
   defaultPriority: { argument: 'default_priority', type: 'bigint' },
   groupRequired: { argument: 'group_required', type: 'boolean' },
+  classWeights: { argument: 'class_weights', type: 'float8[]' },
 };
 const CREATE_SETTINGS: Arguments = {
   ...SETTINGS,
@@ -93,6 +96,10 @@ function settingText(what: string, type: Kind, value: unknown): string | null {
   if (type === 'boolean' || type === 'text') {
     if (typeof value !== (type === 'text' ? 'string' : 'boolean')) throw new TypeError(`${what} is no ${type}`);
     return String(value);
+  }
+  if (type === 'float8[]') {
+    if (!Array.isArray(value)) throw new TypeError(`${what} is no array`);
+    return `{${value.map((one: number) => optionalNumber(what, one)).join(',')}}`;
   }
   return optionalNumber(what, value as number);
 }

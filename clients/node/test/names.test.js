@@ -99,6 +99,11 @@ test('a task that was lost so often is dead', async (t) => {
   assert.deepStrictEqual((await queue.list()).map(({ maxLost }) => maxLost), [7, 1, 3, 0]);
   await queue.alter({ maxLost: 6 });
   assert.deepStrictEqual(await rows('SELECT max_lost FROM fairq.queues'), [{ max_lost: 6 }]);
+  await queue.alter({ classWeights: [4, 2.5] });
+  assert.deepStrictEqual(await rows('SELECT class_weights FROM fairq.queues'), [{ class_weights: [4, 2.5] }]);
+  await queue.alter({ classWeights: [] });
+  assert.deepStrictEqual(await rows('SELECT class_weights FROM fairq.queues'), [{ class_weights: null }]);
+  await assert.rejects(queue.alter({ classWeights: 4 }), /classWeights of alter\(\) is no array/);
   await rows(`SELECT FROM fairq.claim('emails', 2, lease => '1 microsecond')`);
   await until('it is dead', async () => (await queue.get(ids[0])).state === 'dead');
   assert.deepStrictEqual([(await queue.get(ids[0])).attempts, (await queue.get(ids[0])).lost], [0, 1]);

@@ -28,6 +28,7 @@ class AlterOptions(TypedDict, total=False):
     expire_after: Duration
     default_priority: int
     group_required: bool
+    class_weights: Sequence[float]
 
 
 class QueueOptions(AlterOptions, total=False):

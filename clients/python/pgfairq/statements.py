@@ -21,7 +21,7 @@ CASTS = {
     "unique_for": "::interval", "max_attempts": "::int", "lease": "::interval", "after": "::bigint[]",
     "name": "::text", "max_lost": "::int", "task_name": "::text",
     "backoff_jitter": "::float8", "buckets": "::int", "max_ready": "::bigint", "max_ready_per_group": "::bigint",
-    "max_depth": "::bigint", "default_priority": "::bigint", "weight": "::float8", "rate": "::float8", "max_leased": "::int", "burst": "::int",
+    "max_depth": "::bigint", "default_priority": "::bigint", "weight": "::float8", "rate": "::float8", "class_weights": "::float8[]", "max_leased": "::int", "burst": "::int",
 }
 
 JSON = ("payload", "headers", "result", "history")
@@ -79,8 +79,12 @@ def call(function: str, positional: Sequence[Any], named: Mapping[str, Any], rea
 
 
 def queue_options(options: Mapping[str, Any]) -> Dict[str, Any]:
-    return {name: values.duration(value, name) if name in DURATIONS else value
-            for name, value in options.items() if value is not None}
+    def setting(name: str, value: Any) -> Any:
+        if name == "class_weights":     # psycopg sends no list of floats and integers
+            return [float(weight) for weight in value]
+        return values.duration(value, name) if name in DURATIONS else value
+
+    return {name: setting(name, value) for name, value in options.items() if value is not None}
 
 
 def create_queue(queue: str, options: Mapping[str, Any]) -> Statement[None]:

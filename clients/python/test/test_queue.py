@@ -157,8 +157,13 @@ def test_created_when_it_is_used(database):
     [thread.join() for thread in threads]
     assert queue.stats().ready == 8
     assert Queue(database, name, max_attempts=5).get(queue.enqueue(1)).max_attempts == 3    # it is left as it is
-    queue.alter(max_attempts=6, lease=60)
+    queue.alter(max_attempts=6, lease=60, class_weights=[1, 0.5, 0.5, 0.5, 1])
     assert queue.get(queue.enqueue(1)).max_attempts == 6
+    queue.enqueue_many([-1, -1], priority=0)
+    with psycopg.connect(database, autocommit=True) as connection:
+        claimed = connection.execute("SELECT priority FROM fairq.claim(%s, 4)", (name,)).fetchall()
+    assert claimed == [(0,), (4,), (0,), (4,)]      # classes in turn
+    queue.alter(class_weights=[])
     assert queue.drop() and not queue.drop()
     with pytest.raises(TypeError, match="no argument 'max_atempts'"):
         Queue(database, name, max_atempts=3)

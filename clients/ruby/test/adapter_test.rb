@@ -78,10 +78,10 @@ class AdapterTest < FairqTest
   end
 
   def test_a_queue_with_settings
-    ActiveJob::Fairq.create_queue("big", lease: 5.minutes, max_attempts: 3, keep_done: "1 day", max_lost: 2)
+    ActiveJob::Fairq.create_queue("big", lease: 5.minutes, max_attempts: 3, keep_done: "1 day", max_lost: 2, class_weights: [4, 2.5])
     ActiveJob::Fairq.create_queue("big", lease: 1.minute)
-    assert_equal({ "lease" => "00:05:00", "max_attempts" => "3", "max_lost" => "2" },
-                 sql("SELECT lease, max_attempts, max_lost FROM fairq.queues WHERE queue = 'big'").first)
+    assert_equal({ "lease" => "00:05:00", "max_attempts" => "3", "max_lost" => "2", "class_weights" => "{4,2.5}" },
+                 sql("SELECT lease, max_attempts, max_lost, class_weights FROM fairq.queues WHERE queue = 'big'").first)
     error = assert_raises(ArgumentError) { ActiveJob::Fairq.create_queue("big", leese: 1) }
     assert_match(/leese.*lease/, error.message)
   end

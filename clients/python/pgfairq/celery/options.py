@@ -15,6 +15,7 @@ QUEUE_OPTIONS = {
     "backoff_max": "interval", "max_ready": "bigint", "max_ready_per_group": "bigint", "max_depth": "bigint",
     "keep_done": "interval", "durable_leases": "boolean", "charge": "text", "expire_after": "interval",
     "backoff_jitter": "float8", "default_priority": "bigint", "group_required": "boolean",
+    "class_weights": "float8[]",
 }
 
 ORDERS = ("round_robin", "priority", "sorted")
@@ -25,6 +26,8 @@ class Options:
         self.group: Any = given.get("group")
         self.session_ttl = float(given.get("session_ttl", 30))
         self.queue_options: dict[str, Any] = {"backoff_base": "0", **dict(given.get("queue_options", {}))}
+        if "class_weights" in self.queue_options:    # psycopg sends no list of floats and integers
+            self.queue_options["class_weights"] = [float(weight) for weight in self.queue_options["class_weights"]]
         self.queue_order_strategy: str = given.get("queue_order_strategy", "round_robin")
         self.priority_order: str = given.get("priority_order", "amqp")
         self.publish_once = bool(given.get("publish_once", True))

@@ -260,10 +260,10 @@ def test_what_a_queue_says_of_itself(server, connect):
 
 
 def test_options_of_queues(server, connect):
-    connection = connect(queue_options={"max_attempts": 3, "keep_done": "1 day", "backoff_base": "5 s"})
+    connection = connect(queue_options={"max_attempts": 3, "keep_done": "1 day", "backoff_base": "5 s", "class_weights": [4, 2.5]})
     Queue('a "queue"', message_ttl=60, queue_arguments={"x-message-ttl": 60000})(connection.channel()).declare()
-    assert server.sql("SELECT queue, max_attempts, keep_done::text, backoff_base::text, expire_after::text FROM fairq.queues") == [
-        ('a "queue"', 3, "1 day", "00:00:05", "00:01:00")]
+    assert server.sql("SELECT queue, max_attempts, keep_done::text, backoff_base::text, expire_after::text, class_weights FROM fairq.queues") == [
+        ('a "queue"', 3, "1 day", "00:00:05", "00:01:00", [4, 2.5])]
 
 
 @pytest.mark.parametrize("body, options", [

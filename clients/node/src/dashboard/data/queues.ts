@@ -28,6 +28,7 @@ export interface Queue {
   expire_after: number | null;
   backoff_jitter: number;
   default_priority: string;
+  class_weights: string | null;
   group_required: boolean;
   /** whether the role may read the table of the queue */
   readable: boolean;
@@ -82,7 +83,7 @@ const numbers = (...names: string[]): string => names.map((name) => `${name}::fl
 const QUEUE_COLUMNS = `
     queue, owner::text, policy, buckets, max_attempts, max_lost, durable_leases, charge, notify, paused,
     group_required, group_max_leased, group_burst, group_weight, group_rate, backoff_jitter,
-    default_priority::text,
+    default_priority::text, array_to_string(class_weights, ' : ') AS class_weights,
     ${seconds('lease', 'backoff_base', 'backoff_max', 'keep_done', 'expire_after')},
     ${numbers('max_ready', 'max_ready_per_group', 'max_depth')},
     has_table_privilege(relation::oid, 'SELECT') AS readable,

@@ -159,6 +159,7 @@ function settings(queue: Queue): Markup {
     ],
     ['charged by', queue.charge],
     ['default priority', queue.default_priority],
+    ['weights of classes', queue.class_weights ?? 'none: the lowest goes first'],
     ['tenant required', yes(queue.group_required)],
     ['durable leases', yes(queue.durable_leases)],
     ['NOTIFY', yes(queue.notify)],

@@ -21,7 +21,7 @@ module ActiveJob
                 backoff_max: "interval", max_ready: "bigint", max_ready_per_group: "bigint", max_depth: "bigint",
                 keep_done: "interval", durable_leases: "boolean", charge: "text", notify: "boolean",
                 expire_after: "interval", backoff_jitter: "float8", default_priority: "bigint",
-                group_required: "boolean" }.freeze
+                group_required: "boolean", class_weights: "float8[]" }.freeze
 
       @known = Set.new
       @lock = Mutex.new
@@ -114,6 +114,7 @@ module ActiveJob
         def text(value)
           case value
           when nil, String then value
+          when Array then "{#{value.join(",")}}"
           when ActiveSupport::Duration then "#{value.to_f} seconds"
           else value.to_s
           end

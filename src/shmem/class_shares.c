@@ -1,0 +1,119 @@
+/*-------------------------------------------------------------------------
+ *
+ * class_shares.c
+ *	  Priority classes that share a queue by weights.
+ *
+ * Without class_weights a lower class goes first for as long as it has work.
+ * With them classes are served as groups are, by start-time fair queueing
+ * (Goyal, Vin and Cheng 1996) one level up: the class with the least start tag
+ * is next, and its tag moves on by the cost of what it was served, divided by
+ * its weight.  A class that had nothing starts at virtual time, which is the
+ * tag of the class that was served last.  So between two classes that both
+ * have work, what they were served for their weights differs by no more than
+ * one task of each, and by what other claims have in hand.
+ *
+ * A turn is charged when it begins, by the class's usual cost, or claims that
+ * come at once would all turn to one class; what it took is put right when it
+ * ends.  A claim that fails in between has charged its class for nothing, once.
+ * Nothing of this is kept over a restart: all classes begin level.
+ *
+ * Locking: the mutex, under which nothing is called.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include <math.h>
+
+#include "shmem/class_shares.h"
+
+/* Tags are moved back from here, so that a small charge still moves them. */
+#define REBASE_AT		1e9
+
+/* Of what a turn's tasks cost, how much goes into what the next is charged. */
+#define NEW_COST		0.25
+
+void
+class_shares_init(ClassShares *shares)
+{
+	SpinLockInit(&shares->mutex);
+	shares->time = 0;
+	for (int i = 0; i < FAIRQ_CLASSES; i++)
+	{
+		shares->tags[i] = 0;
+		shares->costs[i] = 1;
+	}
+}
+
+/* Tags are differences only: let virtual time begin again. */
+static void
+rebase(ClassShares *shares)
+{
+	for (int i = 0; i < FAIRQ_CLASSES; i++)
+		shares->tags[i] = Max(shares->tags[i] - shares->time, 0);
+	shares->time = 0;
+}
+
+/*
+ * Give a turn to the class that is to be served next, of those in the bitmap
+ * classes: to up to max tasks, but not so many that another of them would have
+ * been next meanwhile.  Returns false if there are none.  The caller says with
+ * class_shares_end what came of it.
+ */
+bool
+class_shares_begin(ClassShares *shares, const double *weights, uint32 classes, int max,
+				   ClassTurn *turn)
+{
+	double		least = INFINITY;
+	double		next = INFINITY;	/* of the others */
+	double		step;
+
+	Assert(max > 0);
+	turn->class = -1;
+	SpinLockAcquire(&shares->mutex);
+	for (int i = 0; i < FAIRQ_CLASSES; i++)
+	{
+		double		tag = Max(shares->tags[i], shares->time);
+
+		if ((classes & (1 << i)) == 0)
+			continue;
+		if (tag < least)
+		{
+			next = least;
+			least = tag;
+			turn->class = i;
+		}
+		else
+			next = Min(next, tag);
+	}
+	if (turn->class >= 0)
+	{
+		turn->weight = weights[turn->class];
+		step = shares->costs[turn->class] / turn->weight;
+		turn->most = (int) Max(1, Min(ceil((next - least) / step), max));
+		turn->charged = turn->most * step;
+		shares->time = least;
+		shares->tags[turn->class] = least + turn->charged;
+		if (shares->time > REBASE_AT)
+			rebase(shares);
+	}
+	SpinLockRelease(&shares->mutex);
+	return turn->class >= 0;
+}
+
+/*
+ * A turn has ended: so many tasks were served, which cost so much in all.
+ */
+void
+class_shares_end(ClassShares *shares, const ClassTurn *turn, int served, double cost)
+{
+	double	   *tag = &shares->tags[turn->class];
+	double	   *usual = &shares->costs[turn->class];
+
+	Assert(served >= 0 && cost >= 0);
+	SpinLockAcquire(&shares->mutex);
+	*tag = Max(*tag + cost / turn->weight - turn->charged, 0);
+	if (served > 0 && cost > 0)
+		*usual += NEW_COST * (cost / served - *usual);
+	SpinLockRelease(&shares->mutex);
+}

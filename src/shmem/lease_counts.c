@@ -1,0 +1,137 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_counts.c
+ *	  What groups count of leased tasks.
+ *
+ * A task is counted in its group, or it has a lease that knows whether it will
+ * be when that ends: whoever looks under the lock of the lease finds one of the
+ * two.  So a count is changed with that lock held; the lock of the group is
+ * taken inside it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "shmem/group_overflow.h"
+#include "shmem/groups.h"
+#include "shmem/lease_table.h"
+#include "shmem/queue_state.h"
+
+/*
+ * The row of a task is being counted, and locked.  If the task has a lease,
+ * which goes into *info, that lease's end counts it (if its group is known).
+ * Returns whether it has one.
+ */
+bool
+leases_count_row(int queue, int64 task, LeaseInfo *info)
+{
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
+
+	if (lease != NULL)
+	{
+		copy_lease(lease - lease_entries, info);
+		lease->counted = (info->group != FAIRQ_NO_GROUP);
+	}
+	unlock_partition(partition);
+	return lease != NULL;
+}
+
+/*
+ * The rows of a queue are going to be counted.
+ */
+void
+leases_count_anew(int queue)
+{
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
+	{
+		Lease	   *lease = &lease_entries[i];
+		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
+		Partition  *partition;
+
+		if (lease->state == LEASE_FREE || lease->queue != queue)
+			continue;
+		partition = lock_lease(&ref, LW_EXCLUSIVE);
+		if (partition == NULL)
+			continue;
+		if (lease->queue == queue)
+			lease->counted = false;
+		unlock_partition(partition);
+	}
+}
+
+/*
+ * A task of the overflow is about to get a place, see group_overflow_leave.
+ * Returns false if it is leased.
+ */
+bool
+leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
+{
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
+
+	if (lease == NULL)
+		*fed = group_overflow_leave(queue_state_by_number(queue), group, task);
+	unlock_partition(partition);
+	return lease == NULL;
+}
+
+/*
+ * A task was removed, not by who has it leased: it is not counted any more.
+ * Returns whether it is leased.
+ */
+bool
+leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
+{
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
+
+	if (lease == NULL)
+		groups_removed(queue, group, task, overflow);
+	else
+		lease->counted = false;
+	unlock_partition(partition);
+	return lease != NULL;
+}
+
+/*
+ * The row of a task was written with SQL.  If the task is leased its lease's
+ * end counts it.  Returns whether it is.
+ */
+bool
+leases_task_written(int queue, int64 task, bool overflow)
+{
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
+
+	if (lease != NULL)
+	{
+		lease->counted = true;
+		lease->overflow = overflow;
+	}
+	unlock_partition(partition);
+	return lease != NULL;
+}
+
+/*
+ * The row of a task of the overflow was written with an address, and the tag of
+ * that counts it as ready: it is counted off where it was.  If it is leased,
+ * by an entry that was in a lane before, it was counted off then, and is ready
+ * when it is given back, not before.
+ */
+void
+leases_task_addressed(int queue, uint32 group, int64 task)
+{
+	Partition  *partition;
+	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
+
+	if (lease == NULL)
+		groups_removed(queue, group, task, true);
+	else
+	{
+		lease->counted = true;
+		lease->overflow = false;
+		groups_written(queue_state_by_number(queue), group, -1);
+	}
+	unlock_partition(partition);
+}
