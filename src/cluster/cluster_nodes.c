@@ -211,8 +211,9 @@ cluster_nodes_find(int number)
 }
 
 /*
- * Has the probe found, since the node was out of reach, that its server answers
- * again?
+ * Has the probe found, since the call that was lost began, that its server
+ * answers again?  Not since the call has ended: it may have waited for the
+ * network longer than its server was away.
  */
 static bool
 is_back(const ClusterNode *node)
@@ -267,16 +268,17 @@ cluster_nodes_lost(ClusterNode *node, int64 usecs, bool connecting)
 {
 	int64		least = (int64) pg_prng_uint64_range(&pg_global_prng_state, SUSPECT_LEAST,
 													 SUSPECT_MOST);
+	int64		now = wall_clock_real();
 
 	node->recognized = false;
-	node->lost_at = wall_clock_real();
+	node->lost_at = now - usecs;
 	if (connecting)
 	{
 		node->trial = Max(Min(2 * node->trial, usual_patience(node)), TRIAL_MSECS);
 		usecs = Min(usecs, node->trial * INT64CONST(1000));
-		node->closed_until = node->lost_at + COST_FACTOR * usecs;
+		node->closed_until = now + COST_FACTOR * usecs;
 	}
-	node->suspect_until = node->lost_at + Max(least, COST_FACTOR * usecs);
+	node->suspect_until = now + Max(least, COST_FACTOR * usecs);
 }
 
 /* It can be connected to. */

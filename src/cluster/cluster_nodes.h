@@ -21,7 +21,8 @@ typedef struct ClusterNode
 	int			server;			/* its number in node_health.c; -1: none */
 
 	/* Times are of wall_clock_real. */
-	int64		lost_at;		/* was out of reach; 0: is not */
+	int64		lost_at;		/* when a call began that was lost; 0: it has
+								 * answered since */
 	int64		suspect_until;	/* asked last until then */
 	int64		closed_until;	/* not asked at all until then */
 	int			trial;			/* milliseconds that connecting may take; 0:

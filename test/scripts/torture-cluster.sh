@@ -7,13 +7,15 @@
 #   MINUTES=n         and so long at most (600)
 #   FAULTS="kill …"   only these: nothing kill promote switch kill_proxy add_drain drain_kills
 #                     lag restore stop_node stop_backends stop_walwriter drop_answers
-#                     drop_all reset full_disk clock
+#                     drop_all reset full_disk clock upgrade
 #   LONGEST=s         how long a node is sick, at the most (10)
 #   SEED=n            other choices
 #   PLANT=ack-first, PLANT=unanswered, PLANT=unmarked
 #                     a worker that acknowledges before it writes, a producer that takes
 #                     what was not answered for enqueued, nodes that are not told that they
 #                     are drained (FAULTS=lag), to see that it is found
+#   OLD=commit        all servers begin with pgfairq as it was then, and are upgraded one
+#                     after the other, each in the fault "upgrade": nodes, then proxies
 #   BUILD="…"         variables for make when pgfairq is built
 #
 # Root makes a network namespace for it, where packets can be dropped. Without root, or
@@ -43,7 +45,7 @@ cleanup() {
 	fi
 	cd /
 	stop_clusters_below "$WORK" # of a run that was killed itself
-	rm -rf "${root:?}" "${tree:?}"
+	rm -rf "${root:?}" "${tree:?}" "$WORK/old-root" "$WORK/old-tree"
 	if [ $status -ne 0 ] && [ -d "$WORK/run" ]; then
 		warn "The data and the servers' logs are in $WORK/run, which may be deleted."
 	else
@@ -57,9 +59,21 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
+# The tree, built into a server of its own.
+build() {
+	local tree=$1 root=$2
+	make_private_server "$root"
+	build_and_install "$tree" "$root" "${build_variables[@]}" >"$WORK/build.log" 2>&1 || { cat "$WORK/build.log"; die "it cannot be built"; }
+}
+old=()
+if [ -n "${OLD:-}" ]; then
+	as_test_user mkdir "$WORK/old-tree"
+	git -C "$CHECKOUT" archive "$OLD" | as_test_user tar -x -f - -C "$WORK/old-tree"
+	build "$WORK/old-tree" "$WORK/old-root"
+	old=(--old-bindir "$BINDIR")
+fi
 copy_tree "$tree"
-make_private_server "$root"
-build_and_install "$tree" "$root" "${build_variables[@]}" >"$WORK/build.log" 2>&1 || { cat "$WORK/build.log"; die "it cannot be built"; }
+build "$tree" "$root"
 as_test_user cc -shared -fPIC -O2 -Wall -Wextra -Werror -o "$WORK/clock.so" "$tree/test/torture/clock.c"
 as_test_user mkdir "$WORK/run"
 
@@ -75,7 +89,7 @@ fi
 say "PostgreSQL $("$PG_CONFIG" --version | cut -d ' ' -f 2), as user $TEST_USER, in $WORK"
 status=0
 (EXEC=yes "${may[@]}" "$PYTHON" -B "$tree/test/torture/cluster.py" --work "$WORK/run" --bindir "$BINDIR" \
-	--clock "$WORK/clock.so" "${network[@]}" --longest "${LONGEST:-10}" --rounds "${ROUNDS:-100}" --seconds "$((${MINUTES:-600} * 60))" --seed "${SEED:-1}" ${FAULTS:+--faults "$FAULTS"} ${PLANT:+--plant "$PLANT"}) </dev/null &
+	--clock "$WORK/clock.so" "${network[@]}" "${old[@]}" --longest "${LONGEST:-10}" --rounds "${ROUNDS:-100}" --seconds "$((${MINUTES:-600} * 60))" --seed "${SEED:-1}" ${FAULTS:+--faults "$FAULTS"} ${PLANT:+--plant "$PLANT"}) </dev/null &
 running=$!
 wait $running || status=$?
 running=

@@ -195,7 +195,7 @@ def node_of(task):
 class Cluster(Faults):
     def __init__(self, options):
         self.random = random.Random(options.seed)
-        self.place = Place(options.work, options.bindir, options.network, options.clock)
+        self.place = Place(options.work, options.bindir, options.network, options.clock, options.old_bindir)
         self.longest = options.longest
         self.patience = PATIENCE
         self.standbys = options.standbys
@@ -309,8 +309,8 @@ class Cluster(Faults):
                 continue
             for queue in "local", "inbox":
                 states = node.primary.execute(
-                    "SELECT state, lost, count(*), min(run_at) - clock_timestamp(), max(run_at) - clock_timestamp()"
-                    f" FROM fairq.tasks('{queue}') GROUP BY 1, 2 ORDER BY 1, 2")
+                    "SELECT state, to_jsonb(t)->>'lost', count(*), min(run_at) - clock_timestamp(), max(run_at) - clock_timestamp()"
+                    f" FROM fairq.tasks('{queue}') t GROUP BY 1, 2 ORDER BY 1, 2")
                 print(f"node {number}, {queue}: " + ("; ".join(f"{n} {state}, lost {lost} times, due in {first} to {last}"
                                                                for state, lost, n, first, last in states) or "nothing"), flush=True)
 
@@ -352,7 +352,7 @@ class Cluster(Faults):
 FAULTS = ("nothing", "kill", "promote", "switch", "kill_proxy", "add_drain", "stop_node", "stop_backends", "stop_walwriter",
           "drain_kills", "lag", "restore", "drop_answers", "drop_all", "reset", "full_disk", "clock")
 
-MISSING = {"network": "needs root, nft, and a network namespace", "clock": "needs clock.c, compiled"}
+MISSING = {"network": "needs root, nft, and a network namespace", "clock": "needs clock.c, compiled", "old_bindir": "needs a server with an earlier version"}
 
 
 def main():
@@ -369,6 +369,7 @@ def main():
     parser.add_argument("--longest", type=float, default=10, help="seconds that a node is sick")
     parser.add_argument("--network", action="store_true", help="there is a network namespace for this alone, and the right to change it")
     parser.add_argument("--clock", help="clock.c, as a library")
+    parser.add_argument("--old-bindir", help="of a server with an earlier version of pgfairq, with which all begin")
     parser.add_argument("--plant", choices=("ack-first", "unanswered", "unmarked"))
     options = parser.parse_args()
     asked = options.faults.split()

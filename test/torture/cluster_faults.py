@@ -14,7 +14,7 @@ import psycopg
 
 from cluster_servers import wait_for
 
-NEEDS = {"drop_answers": "network", "drop_all": "network", "reset": "network", "clock": "clock"}
+NEEDS = {"drop_answers": "network", "drop_all": "network", "reset": "network", "clock": "clock", "upgrade": "old_bindir"}
 
 FULL = """
 CREATE OR REPLACE FUNCTION disk(bigint) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -206,6 +206,24 @@ class Faults:
         self.a_while()
         pair.primary.set_clock(0)
         return set() if pair is self.proxy else {self.number_of(pair)}
+
+    # -- versions -----------------------------------------------------------
+
+    def upgrade(self):
+        """a server of an earlier version upgraded"""
+        for number, node in sorted(self.nodes.items()):
+            if node.primary.bindir != self.place.bindir:
+                node.upgrade("pgfairq")
+                return {number}
+        if self.proxy.primary.bindir != self.place.bindir:
+            # Its standby has calls, too, and does not take its place.
+            for server in self.proxy.standby, self.proxy.primary:
+                server.upgrade()
+                server.stop()
+                server.start()
+            self.proxy.update("pgfairq_cluster")
+            self.proxy.primary.execute("SELECT fairq.check_cluster(repair => true)")
+        return set()
 
     # -- administration -----------------------------------------------------
 

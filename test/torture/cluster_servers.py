@@ -61,6 +61,7 @@ class Server:
 
     def __init__(self, place, name, port):
         self.place = place      # of sockets, programs and directories
+        self.bindir = place.old_bindir or place.bindir
         self.name = name
         self.port = port
         self.data = os.path.join(place.work, name)
@@ -125,7 +126,7 @@ class Server:
     def spawn(self):
         environment = dict(os.environ, **({"LD_PRELOAD": self.place.clock, "TORTURE_CLOCK": self.clock} if self.place.clock else {}))
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([os.path.join(self.place.bindir, "postgres"), "-D", self.data], stdin=subprocess.DEVNULL,
+            self.process = subprocess.Popen([os.path.join(self.bindir, "postgres"), "-D", self.data], stdin=subprocess.DEVNULL,
                                             stdout=log, stderr=log, start_new_session=True, env=environment)
 
     def start(self, seconds=90):
@@ -146,6 +147,10 @@ class Server:
     def stop(self, how=signal.SIGINT):
         self.process.send_signal(how)
         self.process.wait(60)
+
+    def upgrade(self):
+        """From its next start on it has the new library."""
+        self.bindir = self.place.bindir
 
     def promote(self):
         with self.connect("postgres") as conn:
@@ -230,6 +235,27 @@ class Pair:
         self.standby.start()
         self.wait_for_standby()
 
+    def upgrade(self, extension):
+        """As doc/cluster.md says: the standby first, which then takes the place of its primary."""
+        for server in self.both():
+            server.upgrade()
+        if self.standby:
+            self.standby.stop()
+            self.standby.start()
+            self.switch_over()
+        else:
+            self.primary.stop()
+            self.primary.start()
+        self.update(extension)
+
+    def update(self, extension):
+        """The SQL of the new library, which runs."""
+        version = f"SELECT extversion FROM pg_extension WHERE extname = '{extension}'"
+        old, = self.primary.execute(version)[0]
+        self.primary.execute(f"ALTER EXTENSION {extension} UPDATE")
+        new, = self.primary.execute(version)[0]
+        print(f"{self.primary.name}: {extension} {old} is now {new}", flush=True)
+
     def end(self):
         for server in self.both():
             server.end()
@@ -238,11 +264,12 @@ class Pair:
 class Place:
     """Where all of them are."""
 
-    def __init__(self, work, bindir, network=False, clock=None):
+    def __init__(self, work, bindir, network=False, clock=None, old_bindir=None):
         self.network = network  # with a namespace for itself
         self.clock = clock      # what makes a server's clock another one
         self.work = work
         self.bindir = bindir
+        self.old_bindir = old_bindir    # of an earlier version, with which servers begin
         self.sockets = os.path.join(work, "s")
         self.template = os.path.join(work, "template")
         self.ports = iter(range(6001, 6100))
