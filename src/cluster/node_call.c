@@ -108,14 +108,31 @@ node_call_writes_own(void)
 		own_transaction = GetTopTransactionId();
 }
 
+/*
+ * ALTER EXTENSION UPDATE has replaced the function that is called, and its
+ * twin, since the statement was parsed.
+ */
+static void
+replaced_meanwhile(const char *twin)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("function %s.%s has been replaced by an upgrade of pgfairq_cluster",
+					TWIN_SCHEMA, twin),
+			 errhint("Nothing was done: the call may be repeated.")));
+}
+
 /* The function of this name in TWIN_SCHEMA; it has no overload. */
 static Oid
 find_twin(const char *name)
 {
 	List	   *names = list_make2(makeString(TWIN_SCHEMA), makeString(pstrdup(name)));
 	Oid			any = InvalidOid;	/* not looked at, but asserted to be there */
+	Oid			oid = LookupFuncName(names, -1, &any, true);
 
-	return LookupFuncName(names, -1, &any, false);
+	if (!OidIsValid(oid))
+		replaced_meanwhile(name);
+	return oid;
 }
 
 /* The statement that calls the twin, which SPI keeps. */
@@ -130,7 +147,20 @@ prepare(NodeFunction *function, const char *twin)
 	for (int i = 0; i < function->arguments; i++)
 		appendStringInfo(&text, "%s$%d", i == 0 ? "" : ", ", i + 1);
 	appendStringInfoChar(&text, ')');
-	function->plan = SPI_prepare(text.data, function->arguments, function->types);
+	PG_TRY();
+	{
+		function->plan = SPI_prepare(text.data, function->arguments, function->types);
+	}
+	PG_CATCH();
+	{
+		if (geterrcode() == ERRCODE_UNDEFINED_FUNCTION)
+		{
+			FlushErrorState();
+			replaced_meanwhile(twin);
+		}
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
 	if (function->plan == NULL || SPI_keepplan(function->plan) != 0)
 		elog(ERROR, "SPI_prepare failed (%s): %s", SPI_result_code_string(SPI_result), text.data);
 	pfree(text.data);
