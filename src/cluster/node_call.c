@@ -46,6 +46,11 @@
 #define TWIN_SCHEMA	"fairq_internal"
 #define TWIN_PREFIX	"at_"
 
+/* What is said when ALTER EXTENSION UPDATE has replaced a function and its twin
+ * since the statement that calls it was parsed. */
+#define REPLACED		"a function of pgfairq_cluster has been replaced by its upgrade"
+#define REPLACED_HINT	"Nothing was done: the call may be repeated."
+
 /* For a call that may take long, so many times the limit of another. */
 #define LONG_FACTOR		60
 
@@ -108,18 +113,13 @@ node_call_writes_own(void)
 		own_transaction = GetTopTransactionId();
 }
 
-/*
- * ALTER EXTENSION UPDATE has replaced the function that is called, and its
- * twin, since the statement was parsed.
- */
 static void
-replaced_meanwhile(const char *twin)
+replaced_meanwhile(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("function %s.%s has been replaced by an upgrade of pgfairq_cluster",
-					TWIN_SCHEMA, twin),
-			 errhint("Nothing was done: the call may be repeated.")));
+			 errmsg(REPLACED),
+			 errhint(REPLACED_HINT)));
 }
 
 /* The function of this name in TWIN_SCHEMA; it has no overload. */
@@ -131,7 +131,7 @@ find_twin(const char *name)
 	Oid			oid = LookupFuncName(names, -1, &any, true);
 
 	if (!OidIsValid(oid))
-		replaced_meanwhile(name);
+		replaced_meanwhile();
 	return oid;
 }
 
@@ -156,7 +156,7 @@ prepare(NodeFunction *function, const char *twin)
 		if (geterrcode() == ERRCODE_UNDEFINED_FUNCTION)
 		{
 			FlushErrorState();
-			replaced_meanwhile(twin);
+			replaced_meanwhile();
 		}
 		PG_RE_THROW();
 	}
@@ -361,6 +361,13 @@ describe_refused(ErrorData *error, const ClusterNode *node)
 		 * ours
 		 */
 		error->context = NULL;
+		if (error->sqlerrcode == ERRCODE_UNDEFINED_FUNCTION &&
+			strstr(error->message, TWIN_SCHEMA "." TWIN_PREFIX) != NULL)
+		{
+			error->sqlerrcode = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+			error->message = pstrdup(REPLACED);
+			error->hint = pstrdup(REPLACED_HINT);
+		}
 		return;
 	}
 	error->message = words_of(words, ": ");
