@@ -47,7 +47,7 @@
 #include "shmem/node_health.h"
 #include "shmem/parking.h"
 #include "shmem/queue_state.h"
-#include "shmem/replenished_tasks.h"
+#include "shmem/turns.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/transit_horizon.h"
@@ -85,7 +85,7 @@ static const struct
 	{"pgfairq names", name_stats_shmem_size, name_stats_shmem_init},
 	{"pgfairq lanes", lane_table_shmem_size, lane_table_shmem_init},
 	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
-	{"pgfairq replenished tasks", replenished_tasks_shmem_size, replenished_tasks_shmem_init},
+	{"pgfairq turns", turns_shmem_size, turns_shmem_init},
 	{"pgfairq limits", limit_table_shmem_size, limit_table_shmem_init},
 	{"pgfairq parked", parked_tree_shmem_size, parked_tree_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
@@ -157,6 +157,7 @@ _PG_init(void)
 
 	/* A refill ends before what is in hand goes back to its lane. */
 	pending_at_abort(lanes_at_abort);
+	pending_at_abort(turns_at_abort);
 	pending_at_abort(leases_return_reserved);
 	pending_at_abort(claim_at_abort);
 	pending_at_abort(waiters_at_abort);

@@ -86,7 +86,7 @@ COMMENT ON FUNCTION fairq.peek IS 'Return what fairq.claim() would return next, 
 COMMENT ON FUNCTION fairq.get_task IS 'Return one task in whatever state, or no row if there is none.';
 COMMENT ON FUNCTION fairq.get_task_by_key IS 'Return the task that has a unique key and is not dead, or no row if there is none.';
 COMMENT ON FUNCTION fairq.get_done_task IS 'Return what is kept of a done task, of several of one id that of a time or the latest; no row if nothing is.';
-COMMENT ON FUNCTION fairq.get_task_position IS 'Return how many ready tasks are ahead of a task, and about when it will start.';
+COMMENT ON FUNCTION fairq.get_task_position IS 'Return how many tasks are ahead of a task, and about when it will start.';
 COMMENT ON FUNCTION fairq.tasks IS 'Return all tasks of a queue, or those of one state or one group, in no order.';
 COMMENT ON FUNCTION fairq.cancel IS 'Remove a task, whose lease is lost if it has one; returns false if there is no such task.';
 COMMENT ON FUNCTION fairq.revive IS 'Make a dead task ready again, with all its attempts; returns how many that were.';
@@ -197,7 +197,7 @@ COMMENT ON COLUMN fairq.outcome.done_at IS 'when it was done, as the queue has k
 
 COMMENT ON TYPE fairq.task_position IS 'A task''s place in the queue.';
 COMMENT ON COLUMN fairq.task_position.state IS 'ready, leased, scheduled, overflow, held or dead';
-COMMENT ON COLUMN fairq.task_position.ahead IS 'how many ready tasks come before it; null if it is neither ready nor leased';
+COMMENT ON COLUMN fairq.task_position.ahead IS 'how many tasks come before it; null if it is neither ready, in the overflow nor leased';
 COMMENT ON COLUMN fairq.task_position.starts_at IS 'about when it will start; null if nothing tells';
 COMMENT ON COLUMN fairq.task_position.exact IS 'whether the tasks ahead were counted, not estimated';
 
@@ -222,8 +222,8 @@ COMMENT ON COLUMN fairq.queues.lease IS 'how long a claim lasts unless the claim
 COMMENT ON COLUMN fairq.queues.max_attempts IS 'after how many a task is dead; 0: no limit';
 COMMENT ON COLUMN fairq.queues.backoff_base IS 'the wait after the first attempt that fails; it doubles with each';
 COMMENT ON COLUMN fairq.queues.backoff_max IS 'the longest wait after an attempt that failed';
-COMMENT ON COLUMN fairq.queues.max_ready IS 'how many tasks are ready at most; more wait in the overflow';
-COMMENT ON COLUMN fairq.queues.max_ready_per_group IS 'how many tasks of a group are ready at most; more wait in the overflow';
+COMMENT ON COLUMN fairq.queues.max_ready IS 'how many tasks have an address at most; more are in the overflow';
+COMMENT ON COLUMN fairq.queues.max_ready_per_group IS 'how many tasks of a group have an address at most; more are in the overflow';
 COMMENT ON COLUMN fairq.queues.max_depth IS 'how many tasks it takes, but for the dead; null: no limit';
 COMMENT ON COLUMN fairq.queues.keep_done IS 'how long done tasks are kept; null: not at all';
 COMMENT ON COLUMN fairq.queues.durable_leases IS 'whether leases survive a crash and a failover';
@@ -246,7 +246,7 @@ COMMENT ON COLUMN fairq.queue_stats.queue IS 'its name';
 COMMENT ON COLUMN fairq.queue_stats.ready IS 'tasks that can be claimed now, if limits let them';
 COMMENT ON COLUMN fairq.queue_stats.leased IS 'tasks in flight';
 COMMENT ON COLUMN fairq.queue_stats.scheduled IS 'tasks that wait for their time';
-COMMENT ON COLUMN fairq.queue_stats.overflow IS 'tasks that wait for room';
+COMMENT ON COLUMN fairq.queue_stats.overflow IS 'tasks without an address, of which claims take the next at their group''s turn';
 COMMENT ON COLUMN fairq.queue_stats.held IS 'tasks that wait behind another one of their unique key';
 COMMENT ON COLUMN fairq.queue_stats.dead IS 'tasks whose attempts are used up';
 COMMENT ON COLUMN fairq.queue_stats.oldest_ready_age IS 'how long ago the oldest task at the front was enqueued; null if none is ready';
@@ -312,7 +312,7 @@ COMMENT ON VIEW fairq.group_stats IS 'For each group with work, in the queues th
 COMMENT ON COLUMN fairq.group_stats.queue IS 'the queue';
 COMMENT ON COLUMN fairq.group_stats.group_key IS 'the group; a key above 48 bytes is cut';
 COMMENT ON COLUMN fairq.group_stats.ready IS 'its tasks that can be claimed now, if limits let them';
-COMMENT ON COLUMN fairq.group_stats.overflow IS 'its tasks that wait for room';
+COMMENT ON COLUMN fairq.group_stats.overflow IS 'its tasks without an address';
 COMMENT ON COLUMN fairq.group_stats.leased IS 'its tasks in flight';
 COMMENT ON COLUMN fairq.group_stats.weight IS 'the weight in force; null: the policy has none';
 COMMENT ON COLUMN fairq.group_stats.max_leased IS 'the limit of tasks in flight; null: none';

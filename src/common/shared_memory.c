@@ -44,7 +44,6 @@ static const char *const wait_event_names[FAIRQ_WAIT_EVENTS] = {
 	"FairqLauncherMain",
 	"FairqWorkerStop",
 	"FairqIndexRead",
-	"FairqOverflow",
 	"FairqRecovery",
 	"FairqOutcome",
 	"FairqProbe"

@@ -37,7 +37,6 @@ typedef enum FairqWaitEvent
 	FAIRQ_WAIT_WORKER_STOP,		/* a command: for the worker to leave */
 	FAIRQ_WAIT_INDEX,			/* a claim: for another one that reads the
 								 * index */
-	FAIRQ_WAIT_OVERFLOW,		/* a claim: for tasks out of the overflow */
 	FAIRQ_WAIT_RECOVERY,		/* for a queue's rows to be read at a start */
 	FAIRQ_WAIT_OUTCOME,			/* fairq.await: for the end of a task */
 	FAIRQ_WAIT_PROBE			/* the probe of nodes: for its next round */

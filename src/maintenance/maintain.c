@@ -4,15 +4,14 @@
  *	  One bounded pass of what time does to a queue.
  *
  * Leases that have run out, tasks that have expired or become due, overflow
- * that there is room for, tasks that are held for nothing any more,
- * transactions that were prepared and have ended, rows of the archive that are
- * old, keys that were remembered long enough; and now and then a look for what
- * was overlooked.  The background worker calls it when something is due,
+ * that is in no line, tasks that are held for nothing any more, transactions
+ * that were prepared and have ended, rows of the archive that are old, keys
+ * that were remembered long enough; and now and then a look for what was
+ * overlooked.  The background worker calls it when something is due,
  * fairq.maintain() at a user's wish; claims that come up short call it where
  * there is no worker, for what makes tasks ready.  It is bounded: the
  * transaction is short, and the caller comes again if there is more.  (But for
- * the look for places of the overflow that were lost, which comes to each group
- * that has any: replenish_overflow.c.)
+ * the look for overflow, which comes to each group that has any.)
  *
  * One pass at a time on a queue: the maintenance lock, which is tried, not
  * waited for.  It is held to the end of the transaction, in which what was
@@ -35,6 +34,7 @@
 #include "maintenance/archive_expiry.h"
 #include "maintenance/count_dependencies.h"
 #include "maintenance/expire_due.h"
+#include "maintenance/find_overflow.h"
 #include "maintenance/forget_keys.h"
 #include "maintenance/maintain.h"
 #include "maintenance/promote_due.h"
@@ -51,7 +51,6 @@
 #include "verbs/claim.h"
 #include "verbs/held_pass.h"
 #include "verbs/lost_leases.h"
-#include "verbs/replenish_overflow.h"
 #include "xact/pending_queue.h"
 
 /* Rows that a pass writes at most. */
@@ -99,7 +98,6 @@ clock_was_set(QueueState *state, TimestampTz now)
 	if (likely(state->clock_steps == steps))
 		return;
 	state->clock_steps = steps;
-	state->replenish.seek_at = 0;
 	state->archive.retry_at = 0;
 	state->expiry.retry_at = 0;
 	state->archive.reread_at = 0;
@@ -142,7 +140,7 @@ end_leases(Pass *pass)
 	return ended;
 }
 
-/* Make tasks ready for which it is time, or for which there is room. */
+/* Make tasks ready for which it is time. */
 static int
 make_ready(Pass *pass, Maintenance *maintenance)
 {
@@ -150,7 +148,7 @@ make_ready(Pass *pass, Maintenance *maintenance)
 	int			moved;
 
 	moved = promote_due(pass, &maintenance->due_from);
-	moved += replenish_overflow(pass, !maintenance->claiming && !maintenance->by_hand);
+	find_overflow(pass);
 	pass_again(pass, parking_tick(&state->limits, pass->now, NULL));
 	if (claim_resolve_doubts(state))
 		pass_again(pass, pass->now + LANE_DOUBT_USECS);
@@ -254,8 +252,6 @@ maintain_is_due(QueueInfo *info)
 		successor_filter_is_unknown(&info->state->successors) ||
 		index_cursor_next(&info->state->due) <= now || expire_is_due(info->state, now) ||
 		sweep_is_due(info, now) ||
-		pg_atomic_read_u32(&info->state->counts.overflowing) > 0 ||
-		info->state->replenish.count > 0 ||
 		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
 }
 

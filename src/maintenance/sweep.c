@@ -49,7 +49,6 @@
 
 #include "access/transam.h"
 #include "miscadmin.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/limited_groups.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
@@ -60,12 +59,12 @@
 #include "common/settings.h"
 #include "maintenance/sweep.h"
 #include "shmem/groups.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
 #include "shmem/transit_horizon.h"
+#include "shmem/turns.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/placement.h"
@@ -144,7 +143,6 @@ is_overlooked(QueueInfo *info, RowReader *row)
 {
 	QueueState *state = info->state;
 	const FairqAddress *address;
-	FairqAddress place;
 	LeaseInfo	lease;
 	Lane	   *lane;
 	GroupName	name;
@@ -197,12 +195,9 @@ is_overlooked(QueueInfo *info, RowReader *row)
 				id >= queue_order_lost(&state->orders[class]))
 				return false;
 
-			/* Its group comes to it, or has given it a place in memory. */
+			/* Of a line that is blocked one is parked. */
 			name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
-			return (!groups_look(state, class, &name,
-								 &tag) ||
-					id < tag.overflow_from) &&
-				!lane_unwritten_find(&state->orders[class].lanes, id, &place) &&
+			return (!groups_look(state, class, &name, &tag) || !turns_have(tag.group, id)) &&
 				!limited_groups_waits(state, &name);
 		default:
 			/* Held tasks are looked at by a pass of their own. */

@@ -47,6 +47,7 @@ groups_list(QueueState *queue, GroupInfo **infos)
 		{
 			(void) group_table_lock_number(i);
 			info = &(*infos)[n++];
+			info->number = i;
 			info->class = group->key.class;
 			info->hash[0] = group->key.low;
 			info->hash[1] = group->key.high;
@@ -54,6 +55,10 @@ groups_list(QueueState *queue, GroupInfo **infos)
 			info->ready = group->ready;
 			info->leased = group->leased;
 			info->overflow = group->overflow;
+			/* Of a moment ago: without the lane's lock. */
+			info->turns = group->line.lane != 0 && ((volatile FairGroup *) group)->line.standing;
+			if (info->turns)
+				info->turn = group_line_tag(&group->line);
 			info->served = group->served;
 			info->served_cost = group->served_cost;
 			info->known = group->since.whole != v_none.whole;

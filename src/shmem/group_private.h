@@ -2,7 +2,7 @@
  *
  * group_private.h
  *	  The entries of groups, for the files that work on them:
- *	  group_table.c, groups.c, limited_groups.c and group_overflow.c.
+ *	  group_table.c, groups.c, limited_groups.c, group_overflow.c and turns.c.
  *
  * The head of group_table.c says which lock guards what.
  *
@@ -12,7 +12,7 @@
 #define FAIRQ_GROUP_PRIVATE_H
 
 #include "common/hashfn.h"
-#include "lib/ilist.h"
+#include "lib/pairingheap.h"
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
@@ -32,13 +32,54 @@ typedef struct GroupKey
 	uint8		class;
 } GroupKey;
 
-typedef enum RefillState
+/*
+ * A group's tasks of the overflow, and its turn: turns.c.  Guarded by the lock
+ * of the home lane; to set which that is, by the partition's besides.
+ */
+typedef struct GroupLine
 {
-	REFILL_NONE,
-	REFILL_LISTED,				/* in the starved list */
-	REFILL_URGENT,				/* in it, whatever there is ready */
-	REFILL_UNDER_WAY
-} RefillState;
+	uint32		lane;			/* number of the home lane, plus one; 0: there
+								 * is no line, and the rest is not set */
+	uint32		head;			/* candidates */
+	uint32		tail;
+	uint16		count;
+	uint16		target;			/* how many are read at a time */
+	bool		standing;		/* in the lane's heap */
+	bool		reading;		/* a backend reads on from the frontier */
+	bool		blocked;		/* the group may not have another task now */
+	int64		frontier;		/* tasks from here on are in the index;
+								 * PG_INT64_MAX: there are none */
+	int64		lowered;		/* of a reading: from here on it is to be
+								 * repeated */
+	int64		next_whole;		/* the start tag of the next task ... */
+	int64		tag_whole;		/* ... and where it stands in the heap, */
+	uint32		next_fraction;	/* so laid out that they take less room */
+	uint32		tag_fraction;
+	pairingheap_node node;
+} GroupLine;
+
+static inline VirtualTime
+group_line_next(const GroupLine *line)
+{
+	VirtualTime next = {line->next_whole, line->next_fraction};
+
+	return next;
+}
+
+static inline void
+group_line_set_next(GroupLine *line, VirtualTime next)
+{
+	line->next_whole = next.whole;
+	line->next_fraction = next.fraction;
+}
+
+static inline VirtualTime
+group_line_tag(const GroupLine *line)
+{
+	VirtualTime tag = {line->tag_whole, line->tag_fraction};
+
+	return tag;
+}
 
 /*
  * What a claim needs comes first: two cache lines, and with many groups
@@ -53,9 +94,6 @@ typedef struct FairGroup
 	uint32		limit;			/* limit_table.c's number, or NO_LIMIT */
 	int32		ready;			/* tasks that have entries and are not leased */
 	int32		leased;			/* tasks in flight */
-	int64		overflow_from;	/* tasks in the overflow have this id, or a
-								 * higher one; PG_INT64_MAX: there are none */
-
 	uint64		served;			/* tasks leased */
 	double		served_cost;	/* what they were charged */
 	int64		run_time;		/* of tasks that were worked on, microseconds */
@@ -67,39 +105,16 @@ typedef struct FairGroup
 	bool		in_use;
 
 	/* partition's lock */
-	bool		overflows;		/* it has overflow, or may have some */
-	uint8		replenish;		/* a RefillState */
-	bool		backlogged;		/* it has had overflow since the last
-								 * replenish, and nothing kept it from being
-								 * served */
-	int32		unseen;			/* of ready, since its replenish began: they
-								 * may not be in lanes yet */
 	int32		pending;		/* of the overflow, not committed yet */
-	int32		overflow;		/* tasks in the overflow that have no places */
-	int64		overflow_limit; /* what came in a replenish is from here on */
-	int64		overflow_held;	/* from here on some were in hand elsewhere */
-	int64		overflow_lost;	/* some below may have lost their places;
-								 * PG_INT64_MIN: none have */
-	VirtualTime seen_finish;	/* F when its replenish began */
-	VirtualTime offered_finish; /* F when the last of them got it, or later */
+	int32		overflow;		/* tasks in the overflow, not leased */
+	int			keylen;
+	GroupLine	line;			/* what its fields say */
 	double		refund;			/* what it was charged for tasks that have
 								 * expired */
-	int			keylen;
 	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
-
-	/*
-	 * partition's lock and the queue's replenish.mutex to change, one of them
-	 * to read
-	 */
-	uint32		dry_epoch;		/* the queue's when claims began to wait for
-								 * it to be replenished; 0: they do not */
-
-	/* the queue's replenish.mutex */
-	bool		listed;			/* it is in the starved list */
-	dlist_node	starved_node;
 
 	/*
 	 * partition's lock: of the periods in which it had work, those without it
@@ -139,12 +154,21 @@ extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, int class,
 extern FAIRQ_PRIVATE FairGroup *group_table_lock_number(uint32 number);
 extern FAIRQ_PRIVATE void group_table_no_entry(void);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
-extern FAIRQ_PRIVATE void group_overflow_count(QueueState *queue, FairGroup *group, int n);
-extern FAIRQ_PRIVATE void group_overflow_add(QueueState *queue, FairGroup *group, int n,
-											 int64 id);
-extern FAIRQ_PRIVATE void group_overflow_list(QueueState *queue, FairGroup *group);
-extern FAIRQ_PRIVATE void group_overflow_check(QueueState *queue, FairGroup *group);
-extern FAIRQ_PRIVATE void group_overflow_settle(QueueState *queue, FairGroup *group);
+extern FAIRQ_PRIVATE void group_had_no_work(const QueueOrder *order, FairGroup *group,
+											VirtualTime v);
+
+/* turns.c */
+extern FAIRQ_PRIVATE void turns_line_begin(QueueState *queue, FairGroup *group);
+extern FAIRQ_PRIVATE bool turns_line_lower(QueueState *queue, FairGroup *group, int64 id,
+										   bool resumes);
+extern FAIRQ_PRIVATE bool turns_line_end(FairGroup *group);
+extern FAIRQ_PRIVATE void turns_line_tag(FairGroup *group, VirtualTime v, double charge,
+										 double weight, GroupTag *tag);
+extern FAIRQ_PRIVATE void turns_line_untag(FairGroup *group, VirtualTime start,
+										   VirtualTime finish);
+extern FAIRQ_PRIVATE void turns_line_bound(FairGroup *group, VirtualTime low,
+										   const VirtualTime *high);
+extern FAIRQ_PRIVATE void turns_line_forget(FairGroup *group);
 
 /* Before all tags. */
 static const VirtualTime v_none = {PG_INT64_MIN, 0};
@@ -169,10 +193,8 @@ group_table_partition(uint32 hash)
 
 #ifdef USE_ASSERT_CHECKING
 extern FAIRQ_PRIVATE void group_check(const FairGroup *group);
-extern FAIRQ_PRIVATE void group_check_starved(QueueState *queue);
 #else
 #define group_check(group)	((void) 0)
-#define group_check_starved(queue)	((void) 0)
 #endif
 
 /* Unlock the partition of a group, which is as it should be. */
@@ -181,17 +203,6 @@ group_table_unlock(const FairGroup *group)
 {
 	group_check(group);
 	LWLockRelease(group_table_partition(group_table_hash(&group->key)));
-}
-
-/*
- * If a group is to be replenished, enter it into the starved list.
- */
-static inline void
-group_overflow_look(QueueState *queue, FairGroup *group)
-{
-	AssertGroupLockedExclusively(group);
-	if (unlikely(group->overflow_from != PG_INT64_MAX))
-		group_overflow_list(queue, group);
 }
 
 #endif							/* FAIRQ_GROUP_PRIVATE_H */

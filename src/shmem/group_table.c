@@ -25,8 +25,8 @@
  *
  * Locking: the lock of the partition guards its chains and the entries in
  * them.  The creation lock guards rings, free list and slot counters, and is
- * taken before a partition's.  The mutex of a queue's replenish is taken
- * after.
+ * taken before a partition's.  The lock of a group's home lane (turns.c) is
+ * taken after.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,7 +47,6 @@
 #define RECLAIM_USECS	INT64CONST(100000)
 
 GroupTable *group_table = NULL;
-FairGroup  *group_entries = NULL;
 
 static uint32 *chains = NULL;
 static uint32 chain_mask;
@@ -194,9 +193,11 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 
 	AssertLockedExclusively(&group_table->creation_lock);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
+	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0)
+		(void) turns_line_end(group);
 	idle = virtual_time_compare(group->finish, v) <= 0 &&
 		group->ready == 0 && group->leased == 0 &&
-		group->pending == 0 && !group->overflows && group->replenish == REFILL_NONE &&
+		group->pending == 0 && group->overflow <= 0 && group->line.lane == 0 &&
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 	if (idle)
 	{
@@ -359,11 +360,6 @@ init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, Virtual
 	group->ring_next = ring_next;
 	group->key = *key;
 	group->finish = v;
-	group->overflow_from = PG_INT64_MAX;
-	group->overflow_limit = PG_INT64_MAX;
-	group->overflow_held = PG_INT64_MAX;
-	group->overflow_lost = PG_INT64_MIN;
-	group->offered_finish = v_none;
 	group->since = v_none;
 	group->limit = NO_LIMIT;
 	group->seconds = -1;
@@ -490,8 +486,12 @@ group_table_forget_queue(int queue)
 		group->ready = 0;
 		group->pending = 0;
 		group->overflow = 0;
-		group->overflows = false;
-		group->replenish = REFILL_NONE;
+		if (group->line.lane != 0)
+		{
+			(void) group_table_lock_number(i);
+			turns_line_forget(group);
+			group_table_unlock(group);
+		}
 		if (unlink_if_idle(group, end))
 			free_entries_give(&group_table->free, i, &group->ring_next);
 	}

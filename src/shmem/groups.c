@@ -10,7 +10,8 @@
  * and without waiting for any other transaction (invariant I6).
  *
  * group_table.c finds and makes the entries, and says which lock guards what;
- * group_overflow.c has what a group may not have ready yet.
+ * group_overflow.c counts what has no address, and turns.c says when that is
+ * claimed.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +28,6 @@
 #include "shmem/limited_groups.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
-#include "shmem/replenished_tasks.h"
 
 /*
  * The weight of a group.
@@ -79,8 +79,8 @@ refunded(FairGroup *group, double charge, VirtualTime v)
  * it had nothing to be served, which is left out of the periods of which the
  * view of groups shows its share.
  */
-static void
-had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
+void
+group_had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
 {
 	double		served = ((volatile const QueueOrder *) order)->served_cost;
 
@@ -105,20 +105,17 @@ had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
 static void
 one_more_ready(QueueState *queue, int class, FairGroup *group, VirtualTime v)
 {
-	if (group->since.whole == v_none.whole ||
-		(!group->backlogged && virtual_time_compare(v, group->finish) > 0))
-		had_no_work(&queue->orders[class], group, virtual_time_max(v, group->finish));
+	if (group->since.whole == v_none.whole || virtual_time_compare(v, group->finish) > 0)
+		group_had_no_work(&queue->orders[class], group, virtual_time_max(v, group->finish));
 	if (group->ready == 0)
 		group->head_time = GetCurrentTimestamp();
 	group_table_count_ready(queue, group, 1);
-	group->unseen += (group->replenish == REFILL_UNDER_WAY);
 }
 
 /*
  * Give a task of a group its tags: S = max(v, F), F = S + cost / weight, where
- * v is in tag->start, as the caller has read it.  While the group has
- * overflow, and could be served, S = F: v is beyond F only because it has not
- * been replenished yet.
+ * v is in tag->start, as the caller has read it.  While the group has overflow
+ * its tags go on in its line (turns.c).
  *
  * Returns false if the task has to wait in the overflow, if it may; then
  * tag->group is its group, which is not forgotten until group_overflow_ends.
@@ -133,9 +130,10 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 
 	Assert(class >= 0 && class < queue->classes);
 	tag->group = group - group_entries;
+	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0)
+		(void) turns_line_end(group);
 	overflow = may_overflow &&
-		(group->overflows || group->pending > 0 ||
-		 virtual_time_compare(v, group->offered_finish) < 0 ||
+		(group->line.lane != 0 || group->pending > 0 ||
 		 group->ready >= queue->published.max_ready_per_group ||
 		 queue_state_ready(queue) >= queue->published.max_ready);
 	if (overflow)
@@ -147,8 +145,13 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 		if (unlikely(group->refund > 0))
 			charge = refunded(group, charge, v);
 		one_more_ready(queue, class, group, v);
-		tag->start = group->backlogged ? group->finish : virtual_time_max(v, group->finish);
-		tag->finish = virtual_time_add(tag->start, charge, weight_of(queue, group));
+		if (unlikely(group->line.lane != 0))
+			turns_line_tag(group, v, charge, weight_of(queue, group), tag);
+		else
+		{
+			tag->start = virtual_time_max(v, group->finish);
+			tag->finish = virtual_time_add(tag->start, charge, weight_of(queue, group));
+		}
 		tag->slot = group->slot;
 		group->finish = tag->finish;
 	}
@@ -247,7 +250,6 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	lease->limit = NO_LIMIT;
 	lease->cost = 0;
 	lease->counted = queue_state_is_counted(queue, tid);
-	lease->may_be_last = false;
 	if (group == NULL)
 	{
 		/*
@@ -275,16 +277,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		lease->cost = cost;
 		if (likely(lease->counted && !of_overflow))
 			group_table_count_ready(queue, group, -1);
-
-		/* The worker is woken when the claim is at its end. */
-		group_overflow_look(queue, group);
-		/* One of the overflow is counted off when it is leased. */
-		lease->may_be_last = (group->ready - of_overflow - group->unseen <= 1 &&
-							  group->overflow_from != PG_INT64_MAX);
-		lease->finish = (group->replenish == REFILL_UNDER_WAY) ? group->seen_finish : group->finish;
 	}
-	else
-		group->backlogged = false;	/* and has nothing to make up for */
 	lease->group = group - group_entries;
 	lease->charge = cost / weight_of(queue, group);
 	group_table_unlock(group);
@@ -367,49 +360,36 @@ groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
 }
 
 /*
- * A task of the overflow is in neither count of its group any more.
- */
-static void
-count_off_overflow(QueueState *queue, FairGroup *group, int64 task)
-{
-	AssertGroupLockedExclusively(group);
-	Assert(task != 0);
-	if (replenished_tasks_take(queue_state_number(queue), task))
-		group_table_count_ready(queue, group, -1);
-	else
-		group_overflow_count(queue, group, -1);
-}
-
-/*
  * A task of the overflow is leased.  The lock of its lease is held, here and
  * in the next two: so who looks under that lock finds the task leased or
  * counted, not both and not neither.
  */
 void
-groups_leased(int queue_number, uint32 number, int64 task)
+groups_leased(uint32 number)
 {
-	QueueState *queue = queue_state_by_number(queue_number);
 	FairGroup  *group = group_table_lock_number(number);
 
-	count_off_overflow(queue, group, task);
-	group_overflow_look(queue, group);
+	group->overflow--;
 	group_table_unlock(group);
 }
 
 /*
  * A lease has ended, and its task is as it was before: ready, at its old place
- * or at another one.
+ * or at another one, or in the overflow.
  */
 void
-groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
+groups_given_back(int queue_number, uint32 number, bool of_overflow)
 {
 	QueueState *queue = queue_state_by_number(queue_number);
 	FairGroup  *group = group_table_lock_number(number);
 
-	if (!of_overflow || replenished_tasks_add(queue_number, task) == REPLENISHED_NEW)
+	if (of_overflow)
+	{
+		group->overflow++;
+		turns_line_begin(queue, group);
+	}
+	else
 		group_table_count_ready(queue, group, 1);
-	else						/* no room: its group comes to it */
-		group_overflow_add(queue, group, 1, task);
 	group_table_unlock(group);
 }
 
@@ -417,16 +397,15 @@ groups_given_back(int queue_number, uint32 number, int64 task, bool of_overflow)
  * A task was removed that was not leased.
  */
 void
-groups_removed(int queue_number, uint32 number, int64 task, bool of_overflow)
+groups_removed(int queue_number, uint32 number, bool of_overflow)
 {
 	QueueState *queue = queue_state_by_number(queue_number);
 	FairGroup  *group = group_table_lock_number(number);
 
 	if (of_overflow)
-		count_off_overflow(queue, group, task);
+		group->overflow--;
 	else
 		group_table_count_ready(queue, group, -1);
-	group_overflow_settle(queue, group);
 	group_table_unlock(group);
 }
 
@@ -459,7 +438,6 @@ groups_written(QueueState *queue, uint32 number, int n)
 	FairGroup  *group = group_table_lock_number(number);
 
 	group_table_count_ready(queue, group, n);
-	group_overflow_settle(queue, group);
 	group_table_unlock(group);
 }
 
@@ -496,16 +474,37 @@ groups_count_anew(QueueState *queue)
 			continue;
 		(void) group_table_lock_number(i);
 		group_table_count_ready(queue, group, -group->ready);
-		group->overflow_from = PG_INT64_MAX;
-		group->overflow_held = PG_INT64_MAX;
-		group->overflow_lost = PG_INT64_MIN;
-		group_overflow_count(queue, group, -group->overflow);
-		group->offered_finish = v_none;
-		group->backlogged = false;
+		group->overflow = 0;
+		if (group->line.lane != 0)
+			turns_line_forget(group);
 		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
-	replenished_tasks_forget_queue(queue_number);
+}
+
+/*
+ * The rows of a queue were read, and virtual time begins at the first of them:
+ * no group with a line is before that.
+ */
+void
+groups_begin_lines(QueueState *queue)
+{
+	int			queue_number = queue_state_number(queue);
+
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+
+		if (!group->in_use || group->key.queue != queue_number)
+			continue;
+		(void) group_table_lock_number(i);
+		if (group->line.lane != 0)
+			turns_line_bound(group, queue_order_virtual_time(&queue->orders[group->key.class]),
+							 NULL);
+		group_table_unlock(group);
+	}
+	LWLockRelease(&group_table->creation_lock);
 }
 
 /*
@@ -530,9 +529,12 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
 
 		(void) group_table_lock_number(number);
 		if (virtual_time_compare(group->finish, finish) == 0)
+		{
 			group->finish = start;
+			if (unlikely(group->line.lane != 0))
+				turns_line_untag(group, start, finish);
+		}
 		group_table_count_ready(queue, group, -ready);
-		group_overflow_check(queue, group);
 		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
@@ -554,8 +556,6 @@ groups_look(QueueState *queue, int class, const GroupName *name,
 		tag->finish = group->finish;
 		tag->slot = group->slot;
 		tag->group = group - group_entries;
-		tag->starved = (group->replenish != REFILL_NONE);
-		tag->overflow_from = Min(group->overflow_from, group->overflow_held);
 	}
 	LWLockRelease(lock);
 	return group != NULL;
@@ -586,8 +586,6 @@ groups_refund(QueueState *queue, int class, uint32 number, double cost)
 		if (virtual_time_compare(group->finish, level) > 0)
 			group->finish = level;
 		group->refund = 0;
-		group->offered_finish = v_none;
-		group->backlogged = false;
 	}
 	group_table_unlock(group);
 }
@@ -607,13 +605,19 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 		 virtual_time_compare(group->finish, *if_finish) == 0) &&
 		virtual_time_compare(group->finish, level) > 0)
 		group->finish = level;
-	group->offered_finish = v_none;
-	group->backlogged = false;
-	group_overflow_check(queue, group);
+	if (group->line.lane != 0)
+		turns_line_bound(group, v_none, &level);
 	limit = group->limit;
 	group_table_unlock(group);
-	if (limit != NO_LIMIT)
-		parking_purged(limit);
+	if (limit == NO_LIMIT)
+		return;
+	parking_purged(limit);
+
+	/* What a line was blocked for is parked no more. */
+	(void) group_table_lock_number(group - group_entries);
+	if (group->line.lane != 0)
+		(void) turns_line_lower(queue, group, PG_INT64_MAX, true);
+	group_table_unlock(group);
 }
 
 /*
@@ -667,6 +671,8 @@ groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *
 		group->finish = finish;
 		if (slot < FAIRQ_SLOTS)
 			group->slot = slot;
+		if (group->line.lane != 0)
+			turns_line_bound(group, finish, NULL);
 	}
 	if (!leased)
 		group_table_count_ready(queue, group, 1);

@@ -29,8 +29,6 @@ typedef struct GroupTag
 	uint64		slot;
 	uint32		group;
 	double		weight;			/* of groups_look only */
-	bool		starved;		/* of groups_look only: a replenish is due */
-	int64		overflow_from;	/* of groups_look only: where to replenish */
 } GroupTag;
 
 /* What a group knows of a task that is going to be leased. */
@@ -45,8 +43,6 @@ typedef struct GroupLease
 	bool		counted;		/* the task is counted in its group, and so
 								 * not as ready while it is leased */
 	bool		of_overflow;	/* leases_grant counts it */
-	bool		may_be_last;	/* the group may have overflow only */
-	VirtualTime finish;			/* F of the group after what it has ready */
 } GroupLease;
 
 /* Bytes of a key that views can show. */
@@ -55,12 +51,15 @@ typedef struct GroupLease
 /* What is known of a group in one class: a copy for those who look. */
 typedef struct GroupInfo
 {
+	uint32		number;
 	int			class;
 	uint64		hash[2];		/* of the key */
 	VirtualTime finish;
 	int			ready;
 	int			leased;
 	int			overflow;
+	bool		turns;			/* it has a turn, at this tag: */
+	VirtualTime turn;
 	uint64		served;
 	double		served_cost;
 	bool		known;			/* the next three are */
@@ -83,6 +82,7 @@ extern bool groups_tag(QueueState *queue, int class, const GroupName *name, doub
 extern void groups_tag_first(QueueState *queue, int class, const GroupName *name,
 							 uint32 order, GroupTag *tag);
 extern void groups_count_anew(QueueState *queue);
+extern void groups_begin_lines(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
 								const ItemPointerData *tid, const GroupName *name,
 								TimestampTz enqueued_at, GroupLease *lease);
@@ -90,9 +90,9 @@ extern void groups_lease_refused(const GroupLease *lease);
 extern void groups_lease_ends(uint32 group, int64 run, int64 charged);
 extern uint32 groups_adopt_lease(QueueState *queue, int class, const GroupName *name);
 extern void groups_check_unknown(QueueState *queue);
-extern void groups_leased(int queue, uint32 group, int64 task);
-extern void groups_given_back(int queue, uint32 group, int64 task, bool of_overflow);
-extern void groups_removed(int queue, uint32 group, int64 task, bool of_overflow);
+extern void groups_leased(uint32 group);
+extern void groups_given_back(int queue, uint32 group, bool of_overflow);
+extern void groups_removed(int queue, uint32 group, bool of_overflow);
 extern void groups_place_removed(QueueState *queue, uint32 group,
 								 const FairqAddress *address);
 extern void groups_written(QueueState *queue, uint32 group, int n);

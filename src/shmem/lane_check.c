@@ -29,25 +29,25 @@
 static uint32 looks = 0;
 
 static void
-check_entry(const LaneRun *run, const LaneEntry *entries, int i, bool unwritten)
+check_entry(const LaneRun *run, const LaneEntry *entries, int i)
 {
 	const LaneEntry *entry = &entries[run->head + i];
 
-	Assert((lanes_entry_task(entry) != 0) == unwritten);
+	Assert(!lanes_entry_is_turn(entry));
 	Assert(i == 0 || lanes_compare(entry - 1, entry) < 0);
 }
 
 static void
-check_run(const LaneRun *run, const LaneEntry *entries, int size, bool unwritten, bool all)
+check_run(const LaneRun *run, const LaneEntry *entries, int size, bool all)
 {
 	int			ends = Min(CHECK_AT_ENDS, run->count);
 
 	Assert(run->count >= 0 && run->head >= 0);
 	Assert(run->head + run->count <= size);
 	for (int i = 0; i < (all ? run->count : ends); i++)
-		check_entry(run, entries, i, unwritten);
+		check_entry(run, entries, i);
 	for (int i = run->count - ends; i < run->count; i++)
-		check_entry(run, entries, i, unwritten);
+		check_entry(run, entries, i);
 }
 
 static void
@@ -75,8 +75,8 @@ lane_check(const Lane *lane)
 	Assert(lane->in_use);
 	Assert(lane->queue >= 0 && lane->queue < settings_max_queues);
 	Assert(lane->bucket < FAIRQ_MAX_BUCKETS && lane->class < FAIRQ_CLASSES);
-	check_run(&lane->window, lane->entries, LANE_WINDOW, false, all);
-	check_run(&lane->unwritten, lane->unwritten_entries, LANE_UNWRITTEN, true, all);
+	check_run(&lane->window, lane->entries, LANE_WINDOW, all);
+	Assert((lane->turns == NULL) == (lane->turn_view == LANE_EMPTY));
 	check_doubts(lane);
 	if (lane->window.count > 0 && !lane->complete && !lane->refilling)
 	{

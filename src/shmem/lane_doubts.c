@@ -18,9 +18,8 @@
 
 #include "shmem/lane_check.h"
 #include "shmem/lane_doubts.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
-#include "shmem/queue_state.h"
+#include "shmem/queue_order.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
@@ -39,7 +38,7 @@ lane_doubts_add(Lane *lane, TransactionId xid, const LaneEntry *place, bool coun
 	int64		task = lanes_entry_task(place);
 
 	/* No index has the place of a task of the overflow. */
-	if (task != 0)
+	if (lanes_entry_is_turn(place))
 		lane_entry_set_last(&first);
 	ItemPointerSet(&first.tid, 0, 0);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
@@ -137,7 +136,8 @@ lane_doubts_resolve(Lane *lane, const LaneDoubt *doubt)
 			lanes_compare(&other->place, &doubt->place) == 0)
 		{
 			if (other->task != 0)
-				lane_unwritten_lose(lane, other->task);
+				queue_order_overflow_lost(queue_state_by_number(lane->queue), lane->class,
+										  other->task);
 			lane->doubts[i] = lane->doubts[--lane->doubt_count];
 			if (lanes_compare(&doubt->place, &end) < 0)
 				lanes_cut(lane, &doubt->place);

@@ -40,15 +40,10 @@
  *
  * An entry too many does no harm: the row and the lease table decide.
  *
- * The overflow.  A task that waits for room has no address, so no index has
- * its place; it gets one here when it is about to be its turn
- * (replenish_overflow.c), in an array of its own.  Such an unwritten entry
- * stays until it is taken, also from the frontier on; there it is not yet to
- * be taken.  A take merges the fronts of both arrays.  When the array is full
- * the last one is lost, and the overflow is read again from that task on
- * (queue_order_overflow_lost).  A claimer that has taken one gives it back,
- * leases the task, or knows that there is no such task any more: no index
- * would lead to it again.
+ * The overflow.  A task that waits for room has no address, and no index has
+ * its place in the lane.  Its group has a turn here instead (turns.c), which
+ * is an entry whose task is chosen when it is taken.  A take merges the window
+ * and the turns.  A turn from the frontier on is not yet to be taken.
  *
  * Who waits for tasks (waiters.c) is told here, of each offer and of each
  * frontier that is lowered, so whatever makes tasks claimable comes by.
@@ -63,8 +58,8 @@
 #include "common/shared_memory.h"
 #include "shmem/lane_check.h"
 #include "shmem/lane_run.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
+#include "shmem/turns.h"
 #include "shmem/waiters.h"
 
 /* The lane that this backend is refilling, to be let go if that fails. */
@@ -112,7 +107,7 @@ static void
 enter(Lane *lane, const LaneEntry *place)
 {
 	AssertLaneLockedExclusively(lane);
-	Assert(lanes_entry_task(place) == 0);
+	Assert(!lanes_entry_is_turn(place));
 	if (lane->window.count == LANE_WINDOW)
 	{
 		LaneEntry	last = lane->entries[lane->window.head + LANE_WINDOW - 1];
@@ -166,9 +161,7 @@ lanes_return_entry(Lane *lane, const LaneEntry *place)
 {
 	Assert(lane->in_use);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	if (unlikely(lanes_entry_task(place) != 0))
-		lane_unwritten_enter(lane, place);
-	else if (lane->refilling || belongs(lane, place))
+	if (lane->refilling || belongs(lane, place))
 		enter(lane, place);
 	lane_check(lane);
 	LWLockRelease(&lane->lock);
@@ -187,7 +180,7 @@ lanes_offer(Lane *lane, const FairqAddress *address, const ItemPointerData *tid)
 }
 
 /*
- * A task that may be claimed, by its place, which may be unwritten.
+ * A task that may be claimed, by its place.
  */
 void
 lanes_offer_entry(Lane *lane, const LaneEntry *place)
@@ -252,8 +245,8 @@ lanes_has(Lane *lane, const FairqAddress *address)
 
 /*
  * What is next in a lane.  An entry of the index that was entered during a
- * refill may lie beyond the frontier, an unwritten one always: then it is not
- * yet to be taken.
+ * refill may lie beyond the frontier, a turn always: then it is not yet to be
+ * taken.
  */
 static inline void
 look(const Lane *lane, LaneTop *top)
@@ -266,14 +259,15 @@ look(const Lane *lane, LaneTop *top)
 		(!now->refilling || now->complete ||
 		 lanes_compare(&lane->entries[head], &lane->frontier) < 0))
 		first = &lane->entries[head];
-	if (unlikely(now->unwritten.count > 0))
+	top->turn = false;
+	if (unlikely(now->turn_view != LANE_EMPTY) &&
+		(now->complete || lanes_compare(&lane->turn, &lane->frontier) < 0) &&
+		(first == NULL || lanes_compare(&lane->turn, first) < 0))
 	{
-		int			at = Min(now->unwritten.head, LANE_UNWRITTEN - 1);
-		const LaneEntry *unwritten = &lane->unwritten_entries[at];
-
-		if ((now->complete || lanes_compare(unwritten, &lane->frontier) < 0) &&
-			(first == NULL || lanes_compare(unwritten, first) < 0))
-			first = unwritten;
+		top->view = now->turn_view;
+		top->turn = true;
+		top->first = lane->turn;
+		return;
 	}
 
 	if (first != NULL)
@@ -353,33 +347,35 @@ takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bo
 }
 
 /*
- * Copy the first entries of both runs in order: of the window's first n, and
- * the unwritten's first u, up to max.  Returns how many are unwritten.
+ * Take entries of the window and turns in order, up to max and none that comes
+ * after upto (NULL: any), as far as the lines of the turns are read.
  */
 static int
-merge(const Lane *lane, int n, int u, int max, LaneEntry *entries)
+take_turns(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries, LaneTurn *turns)
 {
-	const LaneEntry *written = &lane->entries[lane->window.head];
-	const LaneEntry *unwritten = &lane->unwritten_entries[lane->unwritten.head];
-	int			j = 0;
+	int			n = 0;
 
-	AssertLaneLocked(lane);
-	Assert(n >= 0 && n <= lane->window.count);
-	Assert(u >= 0 && u <= lane->unwritten.count);
-	for (int i = 0; i + j < Min(n + u, max);)
+	AssertLaneLockedExclusively(lane);
+	while (n < max)
 	{
-		if (j == u || (i < n && lanes_compare(&written[i], &unwritten[j]) < 0))
-		{
-			entries[i + j] = written[i];
-			i++;
-		}
-		else
-		{
-			entries[i + j] = unwritten[j];
-			j++;
-		}
+		const LaneEntry *turn = NULL;
+		int			window;
+
+		if (lane->turn_view != LANE_EMPTY &&
+			(lane->complete || lanes_compare(&lane->turn, &lane->frontier) < 0) &&
+			(upto == NULL || lanes_compare(&lane->turn, upto) <= 0))
+			turn = &lane->turn;
+		window = takeable(lane, &lane->window, lane->entries, lane->refilling,
+						  turn ? turn : upto, max - n);
+		memcpy(&entries[n], &lane->entries[lane->window.head], window * sizeof(LaneEntry));
+		lane_run_taken(&lane->window, window);
+		n += window;
+		if (n == max || turn == NULL || lane->turn_view != LANE_READY)
+			break;
+		turns_take_first(lane, &entries[n], &turns[n]);
+		n++;
 	}
-	return j;
+	return n;
 }
 
 /*
@@ -390,7 +386,7 @@ merge(const Lane *lane, int n, int u, int max, LaneEntry *entries)
  * later ones.)
  */
 int
-lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
+lanes_take(Lane *lane, int max, const LaneEntry *upto, const LaneRoom *room,
 		   LaneTop *top, bool nowait)
 {
 	int			n;
@@ -406,22 +402,14 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	}
 	lane->taking = true;
-	n = takeable(lane, &lane->window, lane->entries, lane->refilling, upto, max);
-	if (likely(lane->unwritten.count == 0))
+	if (likely(lane->turn_view == LANE_EMPTY))
 	{
-		memcpy(entries, &lane->entries[lane->window.head], n * sizeof(LaneEntry));
+		n = takeable(lane, &lane->window, lane->entries, lane->refilling, upto, max);
+		memcpy(room->entries, &lane->entries[lane->window.head], n * sizeof(LaneEntry));
 		lane_run_taken(&lane->window, n);
 	}
 	else
-	{
-		int			u = takeable(lane, &lane->unwritten, lane->unwritten_entries, true, upto, max);
-		int			total = Min(n + u, max);
-
-		u = merge(lane, n, u, max, entries);
-		lane_run_taken(&lane->window, total - u);
-		lane_run_taken(&lane->unwritten, u);
-		n = total;
-	}
+		n = take_turns(lane, max, upto, room->entries, room->turns);
 	look(lane, top);
 	top->low = !lane->complete && !lane->refilling && lane->window.count < LANE_LOW_WATER;
 	lane->taking = false;
@@ -433,23 +421,21 @@ lanes_take(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries,
 
 /*
  * Copy a lane's entries up to the frontier, for those who only look.  Returns
- * how many; entries has room for LANE_ENTRIES.
+ * how many; entries has room for LANE_WINDOW.
  */
 int
 lanes_copy_window(Lane *lane, LaneEntry *entries, FairqAddress *frontier,
 				  bool *complete)
 {
 	int			n;
-	int			u;
 
 	LWLockAcquire(&lane->lock, LW_SHARED);
 	n = takeable(lane, &lane->window, lane->entries, true, NULL, LANE_WINDOW);
-	u = takeable(lane, &lane->unwritten, lane->unwritten_entries, true, NULL, LANE_UNWRITTEN);
-	(void) merge(lane, n, u, LANE_ENTRIES, entries);
+	memcpy(entries, &lane->entries[lane->window.head], n * sizeof(LaneEntry));
 	lanes_entry_address(lane, &lane->frontier, frontier);
 	*complete = lane->complete;
 	LWLockRelease(&lane->lock);
-	return n + u;
+	return n;
 }
 
 /*
@@ -518,24 +504,31 @@ lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 }
 
 /*
- * Wait until the refill under way has ended.
+ * Wait until no other backend is reading what comes next in a lane: its index,
+ * or the line of its first turn.  Up to so many milliseconds; -1: as long as it
+ * takes.  Returns whether that is so.
  */
-void
-lanes_refill_wait(Lane *lane)
+bool
+lanes_refill_wait(Lane *lane, long msecs)
 {
+	bool		under_way;
+
 	ConditionVariablePrepareToSleep(&lane->refilled);
 	for (;;)
 	{
-		bool		under_way;
-
 		LWLockAcquire(&lane->lock, LW_SHARED);
-		under_way = lane->refilling;
+		under_way = lane->refilling || lane->turn_view == LANE_REFILLING;
 		LWLockRelease(&lane->lock);
 		if (!under_way)
 			break;
-		ConditionVariableSleep(&lane->refilled, shared_memory_wait_event(FAIRQ_WAIT_INDEX));
+		if (msecs < 0)
+			ConditionVariableSleep(&lane->refilled, shared_memory_wait_event(FAIRQ_WAIT_INDEX));
+		else if (ConditionVariableTimedSleep(&lane->refilled, msecs,
+											 shared_memory_wait_event(FAIRQ_WAIT_INDEX)))
+			break;
 	}
 	ConditionVariableCancelSleep();
+	return !under_way;
 }
 
 /*

@@ -8,12 +8,14 @@
 #ifndef FAIRQ_LANES_H
 #define FAIRQ_LANES_H
 
+#include "lib/pairingheap.h"
 #include "storage/condition_variable.h"
 #include "storage/itemptr.h"
 #include "storage/lwlock.h"
 
 #include "common/address.h"
 #include "common/contracts.h"
+#include "common/virtual_time.h"
 
 /*
  * Entries in the window of a lane.  Tests build with a few, so that windows
@@ -27,31 +29,37 @@
 #define LANE_LOW_WATER	(LANE_WINDOW / 8)
 
 /*
- * Unwritten entries of a lane, and how many it gets while others have room: the
- * rest is for those that a claim is about to take, or gives back.
- */
-#define LANE_UNWRITTEN	(LANE_WINDOW * 5 / 8)
-#define LANE_UNWRITTEN_USUAL	(LANE_WINDOW / 2)
-
-/* Entries of a lane of both kinds, for those who copy them. */
-#define LANE_ENTRIES	(LANE_WINDOW + LANE_UNWRITTEN)
-
-/*
  * A task's place in a lane, and where its row was seen.  Bucket and class are
  * the lane's.  Places are ordered by address and then TID, as in the B-tree.
  *
- * An unwritten entry is of a task of the overflow: its row has no address, and
- * the entry says which task it is, in 48 bits.  Else those are 0.
+ * A turn (turns.c) is in no window.  Taken, it is an entry as well: of a task
+ * of the overflow, whose row has no address.  It says which task that is, and
+ * has its tag and its group's slot for a place.  The accessors below tell the
+ * two apart.
  */
 typedef struct LaneEntry
 {
 	int64		block;
-	uint64		slot;
+	uint64		slot;			/* of a turn: the task's id */
 	uint32		fraction;
 	ItemPointerData tid;
-	int16		task_high;
-	uint32		task_low;
+	uint16		turn_high;		/* of a turn: the slot, plus one, in 48 bits */
+	uint32		turn_low;		/* else 0 */
 } LaneEntry;
+
+/* Where what is taken goes; turns: of the entries that are turns. */
+typedef struct LaneRoom
+{
+	LaneEntry  *entries;
+	struct LaneTurn *turns;
+} LaneRoom;
+
+/* Of a turn that was taken: whose, and what the group was charged for it. */
+typedef struct LaneTurn
+{
+	uint32		group;
+	VirtualTime charge;
+} LaneTurn;
 
 /*
  * A row in the hands of a transaction that does not hand it over when it ends:
@@ -93,15 +101,18 @@ typedef struct Lane
 	uint16		bucket;
 	uint8		class;
 	LaneRun		window;			/* of entries[]: what the index has */
-	LaneRun		unwritten;		/* of unwritten_entries[] */
 	LaneEntry	frontier;		/* what lies before is in the window */
 	LaneEntry	cut_at;
 	ConditionVariable refilled;
 	int			doubt_count;
 	LaneDoubt	doubts[LANE_DOUBTS];
 
+	/* turns.c: the groups that have a turn, and a copy of the first one */
+	pairingheap_node *turns;	/* of GroupLine */
+	int			turn_view;		/* a LaneView; LANE_EMPTY: there is none */
+	LaneEntry	turn;
+
 	LaneEntry	entries[LANE_WINDOW];
-	LaneEntry	unwritten_entries[LANE_UNWRITTEN];
 } Lane;
 
 #define AssertLaneLocked(lane)	AssertLocked(&(lane)->lock)
@@ -111,7 +122,7 @@ typedef struct Lane
 typedef enum LaneView
 {
 	LANE_EMPTY,					/* nothing there */
-	LANE_READY,					/* first is the next entry */
+	LANE_READY,					/* first is the next entry, or turn */
 	LANE_UNREAD,				/* nothing before first; read the index */
 	LANE_REFILLING,				/* as LANE_UNREAD, but a backend is reading */
 	LANE_LOCKED					/* a claimer's note: it was locked */
@@ -120,6 +131,7 @@ typedef enum LaneView
 typedef struct LaneTop
 {
 	LaneView	view;
+	bool		turn;			/* first is a turn: what is unread is its line */
 	bool		low;			/* of lanes_take: the window should be
 								 * refilled in passing */
 	LaneEntry	first;
@@ -152,7 +164,7 @@ extern bool lanes_has(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);
 extern void lanes_look_locked(Lane *lane, LaneTop *top);
 extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
-					   LaneEntry *entries, LaneTop *top, bool nowait);
+					   const LaneRoom *room, LaneTop *top, bool nowait);
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 							  FairqAddress *frontier, bool *complete);
 
@@ -162,7 +174,7 @@ extern void lanes_cut(Lane *lane, const LaneEntry *place);
 extern bool lanes_refill_begin(Lane *lane, LaneEntry *from, int *room);
 extern void lanes_refill_end(Lane *lane, const LaneEntry *entries, int n,
 							 const LaneEntry *next);
-extern void lanes_refill_wait(Lane *lane);
+extern bool lanes_refill_wait(Lane *lane, long msecs);
 extern void lanes_at_abort(void);
 
 /* The lane of a bucket, or NULL if it has none. */
@@ -197,13 +209,26 @@ lanes_next(const LaneSet *set, int *bucket)
 	return NULL;
 }
 
-/* How many tasks of a lane are in memory, without the lock: for who looks. */
+/* How many entries of a lane are in memory, without the lock: for who looks. */
 static inline int
 lanes_count(const Lane *lane)
 {
-	volatile const Lane *now = lane;
+	return ((volatile const Lane *) lane)->window.count;
+}
 
-	return now->window.count + now->unwritten.count;
+/* Is an entry a turn? */
+static inline bool
+lanes_entry_is_turn(const LaneEntry *entry)
+{
+	return unlikely((entry->turn_low | entry->turn_high) != 0);
+}
+
+/* Its slot, by which entries of one tag are told apart. */
+static inline uint64
+lanes_entry_slot(const LaneEntry *entry)
+{
+	return likely(!lanes_entry_is_turn(entry)) ? entry->slot :
+		(((uint64) entry->turn_high << 32) | entry->turn_low) - 1;
 }
 
 static inline int
@@ -213,8 +238,8 @@ lanes_compare(const LaneEntry *a, const LaneEntry *b)
 		return (a->block < b->block) ? -1 : 1;
 	if (a->fraction != b->fraction)
 		return (a->fraction < b->fraction) ? -1 : 1;
-	if (a->slot != b->slot)
-		return (a->slot < b->slot) ? -1 : 1;
+	if (lanes_entry_slot(a) != lanes_entry_slot(b))
+		return (lanes_entry_slot(a) < lanes_entry_slot(b)) ? -1 : 1;
 	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
 							  unconstify(ItemPointerData *, &b->tid));
 }
@@ -230,7 +255,7 @@ lanes_may_precede(const Lane *lane, const LaneEntry *place)
 
 	return (((volatile const Lane *) lane)->window.count > 0 && head < LANE_WINDOW &&
 			lane->entries[head].block <= place->block) ||
-		unlikely(((volatile const Lane *) lane)->unwritten.count > 0);
+		unlikely(((volatile const Lane *) lane)->turn_view == LANE_READY);
 }
 
 /* The smallest place: the frontier of a lane of which nothing is known. */
@@ -240,6 +265,8 @@ lane_entry_set_first(LaneEntry *entry)
 	entry->block = PG_INT64_MIN;
 	entry->fraction = 0;
 	entry->slot = 0;
+	entry->turn_high = 0;
+	entry->turn_low = 0;
 	ItemPointerSet(&entry->tid, 0, 0);
 }
 
@@ -250,6 +277,8 @@ lane_entry_set_last(LaneEntry *entry)
 	entry->block = PG_INT64_MAX;
 	entry->fraction = PG_UINT32_MAX;
 	entry->slot = PG_UINT64_MAX;
+	entry->turn_high = 0;
+	entry->turn_low = 0;
 	ItemPointerSet(&entry->tid, 0, 0);
 }
 
@@ -261,8 +290,8 @@ lanes_entry(LaneEntry *entry, const FairqAddress *address,
 	entry->fraction = address->fraction;
 	entry->slot = address->slot;
 	entry->tid = *tid;
-	entry->task_high = 0;
-	entry->task_low = 0;
+	entry->turn_high = 0;
+	entry->turn_low = 0;
 }
 
 /*
@@ -271,19 +300,26 @@ lanes_entry(LaneEntry *entry, const FairqAddress *address,
 static inline int64
 lanes_entry_task(const LaneEntry *entry)
 {
-	return (int64) entry->task_high * (INT64CONST(1) << 32) + entry->task_low;
+	return lanes_entry_is_turn(entry) ? (int64) entry->slot : 0;
 }
 
-/*
- * An entry is of a task of the overflow.  Returns false if its id is one that
- * cannot be kept here.
- */
-static inline bool
-lanes_entry_set_task(LaneEntry *entry, int64 task)
+/* An entry is a turn from now on, of a task. */
+static inline void
+lanes_entry_set_turn(LaneEntry *entry, int64 task, uint64 slot)
 {
-	entry->task_low = (uint32) task;
-	entry->task_high = (int16) ((task - (int64) entry->task_low) / (INT64CONST(1) << 32));
-	return task != 0 && lanes_entry_task(entry) == task;
+	slot = slot % (UINT64CONST(1) << 47) + 1;
+	entry->slot = (uint64) task;
+	entry->turn_low = (uint32) slot;
+	entry->turn_high = (uint16) (slot >> 32);
+}
+
+/* The start tag of an entry, in queues that have tags. */
+static inline VirtualTime
+lanes_entry_tag(const LaneEntry *entry)
+{
+	VirtualTime tag = {entry->block, entry->fraction};
+
+	return tag;
 }
 
 static inline void
@@ -292,7 +328,7 @@ lanes_entry_address(const Lane *lane, const LaneEntry *entry,
 {
 	Assert(lane->class < FAIRQ_CLASSES && lane->bucket < FAIRQ_MAX_BUCKETS);
 	address->block = entry->block;
-	address->slot = entry->slot;
+	address->slot = lanes_entry_slot(entry);
 	address->fraction = entry->fraction;
 	address->bucket = lane->bucket;
 	address->class = lane->class;

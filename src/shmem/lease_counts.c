@@ -12,7 +12,6 @@
  */
 #include "postgres.h"
 
-#include "shmem/group_overflow.h"
 #include "shmem/groups.h"
 #include "shmem/lease_table.h"
 #include "shmem/queue_state.h"
@@ -61,22 +60,6 @@ leases_count_anew(int queue)
 }
 
 /*
- * A task of the overflow is about to get a place, see group_overflow_leave.
- * Returns false if it is leased.
- */
-bool
-leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed)
-{
-	Partition  *partition;
-	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
-
-	if (lease == NULL)
-		*fed = group_overflow_leave(queue_state_by_number(queue), group, task);
-	unlock_partition(partition);
-	return lease == NULL;
-}
-
-/*
  * A task was removed, not by who has it leased: it is not counted any more.
  * Returns whether it is leased.
  */
@@ -87,7 +70,7 @@ leases_task_removed(int queue, uint32 group, int64 task, bool overflow)
 	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
 
 	if (lease == NULL)
-		groups_removed(queue, group, task, overflow);
+		groups_removed(queue, group, overflow);
 	else
 		lease->counted = false;
 	unlock_partition(partition);
@@ -111,27 +94,4 @@ leases_task_written(int queue, int64 task, bool overflow)
 	}
 	unlock_partition(partition);
 	return lease != NULL;
-}
-
-/*
- * The row of a task of the overflow was written with an address, and the tag of
- * that counts it as ready: it is counted off where it was.  If it is leased,
- * by an entry that was in a lane before, it was counted off then, and is ready
- * when it is given back, not before.
- */
-void
-leases_task_addressed(int queue, uint32 group, int64 task)
-{
-	Partition  *partition;
-	Lease	   *lease = lock_task(queue, task, LW_EXCLUSIVE, &partition);
-
-	if (lease == NULL)
-		groups_removed(queue, group, task, true);
-	else
-	{
-		lease->counted = true;
-		lease->overflow = false;
-		groups_written(queue_state_by_number(queue), group, -1);
-	}
-	unlock_partition(partition);
 }

@@ -32,7 +32,6 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
-#include "shmem/group_overflow.h"
 #include "shmem/groups.h"
 #include "shmem/lease_table.h"
 #include "shmem/queue_state.h"
@@ -83,7 +82,7 @@ new_token(void)
  *
  * The caller sets the lease's queue, task, tid, attempt (its number), started
  * (now), deadline, group (which counts it already: groups_lease_begins) and
- * overflow (its entry is unwritten).  The rest is set here.  session is whose
+ * overflow (its entry is a turn).  The rest is set here.  session is whose
  * the lease is going to be (number NO_SESSION: of none); counted says whether
  * the group counts the task.  There is a reserved entry.
  *
@@ -138,7 +137,7 @@ leases_grant(LeaseInfo *info, const SessionRef *session, bool counted)
 	wheel_schedule(partition, number);
 	copy_lease(number, info);
 	if (unlikely(info->overflow) && counted)
-		groups_leased(info->queue, info->group, info->task);
+		groups_leased(info->group);
 	unlock_partition(partition);
 	return LEASE_GRANTED;
 }
@@ -378,7 +377,7 @@ count_given_back(const Lease *lease)
 	if (unlikely(lease->outlived))
 		queue_state_outlived(queue_state_by_number(lease->queue), lease->task);
 	if (lease->counted && lease->group != FAIRQ_NO_GROUP)
-		groups_given_back(lease->queue, lease->group, lease->task, lease->overflow);
+		groups_given_back(lease->queue, lease->group, lease->overflow);
 }
 
 /*

@@ -12,7 +12,6 @@
 #include "storage/itemptr.h"
 #include "utils/uuid.h"
 
-#include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 
 /* Names one lease, for ever: an entry's number and the token it has. */
@@ -158,9 +157,7 @@ extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
 extern void leases_count_anew(int queue);
-extern bool leases_feed(int queue, uint32 group, int64 task, ReplenishedTask *fed);
 extern bool leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
-extern void leases_task_addressed(int queue, uint32 group, int64 task);
 extern bool leases_task_written(int queue, int64 task, bool overflow);
 extern void leases_tick(TimestampTz now);
 extern void leases_end_sessions(void);

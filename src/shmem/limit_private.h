@@ -133,6 +133,7 @@ typedef struct ParkedEntry
 {
 	LaneEntry	entry;
 	Lane	   *lane;
+	uint32		group;			/* of a turn: its group */
 	float4		charge;			/* of the task, by its group's weight */
 	uint32		left;			/* or next in the free list */
 	uint32		right;
@@ -144,10 +145,9 @@ extern const ParkedEntry *parked_tree_first(const GroupLimit *limit);
 extern bool parked_tree_precedes(const GroupLimit *limit, const FairqAddress *address);
 extern int	parked_tree_before(const GroupLimit *limit, const FairqAddress *address,
 							   int max);
-extern int	parked_tree_tasks(const GroupLimit *limit, int64 *tasks, int size);
 extern bool parked_tree_has(const GroupLimit *limit, const FairqAddress *address);
 extern bool parked_tree_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry,
-							double charge);
+							uint32 group, double charge);
 extern void parked_tree_remove_first(GroupLimit *limit);
 extern bool parked_tree_remove(GroupLimit *limit, const FairqAddress *address);
 

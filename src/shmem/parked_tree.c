@@ -225,34 +225,6 @@ parked_tree_has(const GroupLimit *limit, const FairqAddress *address)
 	return search(limit, address->class, entry, true);
 }
 
-/*
- * Note the tasks of the overflow in a tree, as far as there is room for size.
- */
-static void
-note_tasks(uint32 number, int64 *tasks, int *n, int size)
-{
-	while (number != NO_PARKED)
-	{
-		int64		task = lanes_entry_task(&entries[number].entry);
-
-		if (task != 0 && *n < size)
-			tasks[(*n)++] = task;
-		note_tasks(entries[number].left, tasks, n, size);
-		number = entries[number].right;
-	}
-}
-
-/* The tasks of the overflow that have entries here.  Returns how many. */
-int
-parked_tree_tasks(const GroupLimit *limit, int64 *tasks, int size)
-{
-	int			n = 0;
-
-	AssertLimitLocked(limit);
-	note_tasks(limit->root, tasks, &n, size);
-	return n;
-}
-
 static void
 enter(GroupLimit *limit, uint32 number)
 {
@@ -296,7 +268,8 @@ enter(GroupLimit *limit, uint32 number)
  * was read again leads to the same rows.  Returns false if there is no room.
  */
 bool
-parked_tree_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry, double charge)
+parked_tree_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry, uint32 group,
+				double charge)
 {
 	uint32		number;
 
@@ -307,6 +280,7 @@ parked_tree_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry, double ch
 		return false;
 	entries[number].entry = *entry;
 	entries[number].lane = lane;
+	entries[number].group = group;
 	entries[number].charge = charge;
 	enter(limit, number);
 	return true;

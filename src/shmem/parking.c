@@ -41,6 +41,9 @@
  * have one, and those with offers under way in a list.  So nothing looks
  * through all groups.
  *
+ * Of the line of a group's overflow (turns.c) one turn is parked at the most:
+ * the line is blocked until that is offered.
+ *
  * There is room for so many entries (parked_tree.c).  When that is used up,
  * the lowest entry that was let go is remembered, and when the group may go on
  * the lanes are read again from there.  What comes then has its old address,
@@ -60,6 +63,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/queue_state.h"
+#include "shmem/turns.h"
 #include "shmem/waiters.h"
 #include "shmem/worker_slots.h"
 
@@ -388,7 +392,14 @@ offer_entries(uint32 number, int max, int forced)
 		offered += offers.n;
 
 		for (int i = 0; i < offers.n; i++)
-			lanes_offer_entry(offers.entries[i].lane, &offers.entries[i].entry);
+		{
+			const ParkedEntry *offer = &offers.entries[i];
+
+			if (lanes_entry_is_turn(&offer->entry))
+				turns_return(offer->lane, offer->group, &offer->entry, true, true);
+			else
+				lanes_offer_entry(offer->lane, &offer->entry);
+		}
 
 		/* If all claimers are asleep none comes to it: they may have it. */
 		if (offers.turn_of != NULL)
@@ -521,7 +532,7 @@ parking_park(uint32 number, const GroupAtLimit *group, Lane *lane, const LaneEnt
 	/* What was offered comes before all that is parked, and has come back. */
 	if (!before && limit->offered > 0)
 		limit->offered--;
-	if (!(first_only && was) && !parked_tree_add(limit, lane, entry, group->charge))
+	if (!(first_only && was) && !parked_tree_add(limit, lane, entry, group->group, group->charge))
 		drop_entry(limit, lane->class, entry);
 	set_waiting(limit, was);
 	limit_unlock(number);

@@ -9,7 +9,6 @@
 #define FAIRQ_PARKING_H
 
 #include "common/virtual_time.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/limit_table.h"
 
@@ -19,6 +18,7 @@ typedef struct GroupAtLimit
 	uint64		low;			/* its key */
 	uint64		high;
 	double		charge;			/* of the task */
+	uint32		group;			/* of a turn: its number */
 } GroupAtLimit;
 
 extern Size parked_tree_shmem_size(void);
@@ -29,7 +29,6 @@ extern bool parking_park(uint32 number, const GroupAtLimit *group, Lane *lane,
 extern int	parking_before_address(uint32 number, const FairqAddress *address, int max,
 								   bool *all);
 extern bool parking_has(uint32 number, const FairqAddress *address);
-extern bool parking_has_task(uint32 number, UnwrittenTasks *parked, int64 task);
 extern void parking_removed(uint32 number, const FairqAddress *address);
 extern bool parking_passed(uint32 number, const FairqAddress *address);
 extern void parking_purged(uint32 number);

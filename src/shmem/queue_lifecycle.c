@@ -25,7 +25,6 @@
 #include "shmem/parking.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
-#include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/waiters.h"
@@ -83,7 +82,6 @@ queue_lifecycle_release(Oid database, Oid relation)
 		leases_forget_queue(number);
 		parking_forget_queue(number);
 		group_table_forget_queue(number);
-		replenished_tasks_forget_queue(number);
 		limit_table_forget_queue(number);
 		name_stats_forget_queue(number);
 		sessions_forget_queue(queue);

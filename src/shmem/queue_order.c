@@ -13,9 +13,9 @@
 #include "shmem/worker_slots.h"
 
 /*
- * A task of the overflow may have lost its place in its lane: have a pass read
- * the overflow of its class again, from that on.  Never fails: called at the
- * end of transactions, and under a lane's lock.
+ * A task of the overflow may be in no line (turns.c), and it is not known
+ * whose it is: have a pass read the overflow of its class, from that on.
+ * Never fails: called at the end of transactions, and under a lane's lock.
  */
 void
 queue_order_overflow_lost(QueueState *queue, int class, int64 task)

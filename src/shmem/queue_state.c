@@ -28,13 +28,12 @@
 #include "common/shared_memory.h"
 #include "common/wall_clock.h"
 #include "shmem/class_shares.h"
-#include "shmem/group_overflow.h"
 #include "shmem/group_table.h"
+#include "shmem/groups.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/queue_state.h"
-#include "shmem/replenished_tasks.h"
 #include "shmem/sessions.h"
 #include "shmem/stats.h"
 #include "shmem/transit_horizon.h"
@@ -143,17 +142,9 @@ queue_state_init(QueueState *queue, Oid database, Oid relation, int classes)
 	queue->published.max_ready = PG_INT64_MAX;
 	queue->published.max_ready_per_group = PG_INT64_MAX;
 	pg_atomic_init_u64(&queue->counts.ready, 0);
-	pg_atomic_init_u32(&queue->counts.replenished_tasks, 0);
 	pg_atomic_init_u64(&queue->counts.counted, 0);
 	pg_atomic_init_u64(&queue->counts.reserved, 0);
 	queue_state_init_limits(&queue->limits);
-	pg_atomic_init_u32(&queue->counts.overflowing, 0);
-	SpinLockInit(&queue->replenish.mutex);
-	dlist_init(&queue->replenish.urgent);
-	dlist_init(&queue->replenish.starved);
-	queue->replenish.dry = 0;
-	queue->replenish.dry_epoch = 1;
-	ConditionVariableInit(&queue->replenish.done);
 	pg_atomic_init_u32(&queue->published.changes, 0);
 	pg_atomic_init_u64(&queue->pass_after, 0);
 	pg_atomic_init_u64(&queue->tick, 0);

@@ -35,9 +35,8 @@ typedef struct QueueOrder
 	VirtualTime served_finish;	/* the highest finish tag of a claimed task */
 	double		served_cost;	/* what claimed tasks were charged; for views,
 								 * so it may be read without the lock */
-	int64		overflow_lost;	/* tasks of the overflow from here on may have
-								 * lost their places in lanes; PG_INT64_MAX:
-								 * none have */
+	int64		overflow_lost;	/* tasks of the overflow from here on may be
+								 * in no line; PG_INT64_MAX: none are */
 	int64		overflow_sought;	/* and of those that a pass is looking
 									 * for, or was when it failed */
 	uint64		next_slot;		/* group lock: slots handed out so far */
@@ -140,29 +139,6 @@ typedef struct QueueRecoveries
 	RelFileNumber leases_file;	/* who recovers: the file of those rows */
 } QueueRecoveries;
 
-/*
- * The starved list: groups that have room for tasks of their overflow, which
- * the worker moves to them (replenishes them): group_overflow.c.
- */
-typedef struct QueueReplenish
-{
-	slock_t		mutex;			/* guards the next eight */
-	dlist_head	urgent;			/* the list's first part: they are replenished
-								 * whatever there is ready */
-	dlist_head	starved;		/* and the rest of it */
-	int			count;
-	int			under_way;		/* groups that transactions replenish now */
-	int			dry;			/* groups that have run out of places, and are
-								 * being replenished; read without the lock */
-	uint32		dry_epoch;		/* claims have given up waiting for those of
-								 * earlier ones */
-	uint32		times;			/* that were done, their tasks offered */
-	bool		late;			/* a claim has waited for one in vain */
-	ConditionVariable done;
-	TimestampTz seek_at;		/* maintenance lock: when to look at all */
-	uint32		seeks;			/* maintenance lock: how often that was done */
-} QueueReplenish;
-
 /* A task that looks as if it were in no lane. */
 typedef struct MissingTask
 {
@@ -211,12 +187,9 @@ typedef struct QueueCounts
 {
 	pg_atomic_uint64 ready;		/* the sum over groups; tasks of open
 								 * transactions are among them: group_table.c */
-	pg_atomic_uint32 replenished_tasks; /* of these, of the overflow:
-										 * replenished_tasks.c */
 	pg_atomic_uint64 counted;	/* rows before this place (queue_state_place)
 								 * are counted in their groups; 0: none are */
 	bool		recount;		/* counts are off: see recovery_recount() */
-	pg_atomic_uint32 overflowing;	/* groups that may have overflow */
 	pg_atomic_uint64 reserved;	/* tasks of open transactions, of max_depth */
 } QueueCounts;
 
@@ -273,7 +246,6 @@ typedef struct QueueState
 	QueueLimits limits;			/* limit_table.c */
 
 	QueueCounts counts;
-	QueueReplenish replenish;
 	QueueHeldChecks held;
 	QueueRemembered remembered;
 	QueueSuccessors successors;

@@ -22,10 +22,10 @@
 #include "shmem/groups.h"
 #include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
-#include "shmem/replenished_tasks.h"
 #include "sql/arguments.h"
 #include "sql/inspect_tasks.h"
 #include "sql/result_rows.h"
+#include "sql/turn_walk.h"
 #include "storage/queue_index.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
@@ -120,15 +120,90 @@ lane_candidates(RowReader *row, Lane *lane, int64 look, int max, Candidate *cand
 	return found;
 }
 
+static int
+compare_group_turns(const void *a, const void *b)
+{
+	return virtual_time_compare(((const GroupInfo *) a)->turn, ((const GroupInfo *) b)->turn);
+}
+
+/*
+ * The groups that have turns in a class, in the order of these: of n groups.
+ * Returns how many, which are the first then.
+ */
+static int
+groups_with_turns(GroupInfo *groups, int n, int class)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < n; i++)
+		if (groups[i].class == class && groups[i].turns)
+		{
+			GroupInfo	other = groups[kept];
+
+			groups[kept++] = groups[i];
+			groups[i] = other;
+		}
+	qsort(groups, kept, sizeof(GroupInfo), compare_group_turns);
+	return kept;
+}
+
+/*
+ * The first max candidates of the turns of n groups, and of each group no more
+ * than come before the first one of the group after those.
+ */
+static int
+turn_candidates(RowReader *row, const GroupInfo *groups, int n, int max, Candidate *candidates)
+{
+	int			found = 0;
+
+	for (int i = 0; i < n && i < max; i++)
+	{
+		const VirtualTime *bound = max < n ? &groups[max].turn : NULL;
+		TurnWalk	walk;
+		LaneEntry	entry;
+		Lane	   *lane;
+		int			of_group = 0;
+
+		turn_walk_begin(&walk, row, groups[i].number);
+		while (of_group < max && turn_walk_next(&walk, &lane, &entry))
+		{
+			Candidate  *candidate = &candidates[found];
+
+			if (of_group > 0 && bound != NULL &&
+				virtual_time_compare(lanes_entry_tag(&entry), *bound) > 0)
+				break;
+			if (row_reader_has_expired(row))
+				continue;
+			if (!group_may(row))
+				break;
+			lanes_entry_address(lane, &entry, &candidate->address);
+			candidate->lane = lane;
+			candidate->place = entry;
+			of_group++;
+			/* Keep the first max. */
+			if (++found == 2 * max)
+			{
+				qsort(candidates, found, sizeof(Candidate), compare_candidates);
+				found = max;
+			}
+		}
+		turn_walk_end(&walk);
+	}
+	return found;
+}
+
 /*
  * Read the row of a candidate once more.  Returns false if it is gone
  * meanwhile, or has another place.
  */
 static bool
-read_candidate(RowReader *row, const Candidate *candidate)
+read_candidate(RowReader *row, Candidate *candidate)
 {
-	return row_reader_read(row, &candidate->place.tid) == ROW_LIVE &&
-		row_reader_is_at(row, candidate->lane, &candidate->place);
+	RowStatus	status = row_reader_entry(row, &candidate->place);
+
+	if (status == ROW_LIVE)
+		row_reader_unlock(row);
+	return status == ROW_LIVE && row_reader_is_at(row, candidate->lane, &candidate->place);
 }
 
 /*
@@ -144,6 +219,8 @@ fairq_peek(PG_FUNCTION_ARGS)
 	QueueInfo  *info;
 	QueueState *state;
 	RowReader	row;
+	GroupInfo  *groups;
+	int			n_groups;
 	int			shown = 0;
 
 	arguments_require_preload(fcinfo);
@@ -154,24 +231,24 @@ fairq_peek(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	recovery_classes(rel, info);
 	row_reader_begin(&row, rel, info);
+	n_groups = groups_list(state, &groups);
 	for (int class = 0; class < state->classes && shown < max && !info->paused; class++)
 	{
 		const LaneSet *set = &state->orders[class].lanes;
-		Candidate  *candidates = NULL;
+		int			turns = groups_with_turns(groups, n_groups, class);
+		Candidate  *candidates = MemoryContextAllocHuge(CurrentMemoryContext,
+														2 * (Size) max * sizeof(Candidate));
 		Lane	   *lane;
-		int			n = 0;
+		int			n = turn_candidates(&row, groups, turns, max - shown, candidates);
 
 		for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
 		{
 			Size		size = (Size) (n + max - shown) * sizeof(Candidate);
 
-			candidates = (candidates == NULL) ?
-				MemoryContextAllocHuge(CurrentMemoryContext, size) :
-				repalloc_huge(candidates, size);
+			if (size > 2 * (Size) max * sizeof(Candidate))
+				candidates = repalloc_huge(candidates, size);
 			n += lane_candidates(&row, lane, PG_INT64_MAX, max - shown, candidates + n);
 		}
-		if (n == 0)
-			continue;
 		qsort(candidates, n, sizeof(Candidate), compare_candidates);
 		for (int i = 0; i < n && shown < max; i++)
 		{
@@ -200,10 +277,7 @@ inspect_tasks_state(QueueInfo *info, int64 id, char row_state, bool addressed,
 	*leased = (addressed || row_state == TASK_OVERFLOW) && leases_find(queue, id, lease);
 	if (*leased)
 		return "leased";
-	/* The place of one in the overflow, if it has one, is in memory. */
-	if (addressed || (row_state == TASK_OVERFLOW && replenished_tasks_has(queue, id)))
-		return "ready";
-	return task_state_name(row_state);
+	return addressed ? "ready" : task_state_name(row_state);
 }
 
 /* Which tasks are asked for; NULL: any. */

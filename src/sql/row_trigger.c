@@ -120,6 +120,7 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 		tag.group = groups_begin_row(info->state, class, &name);
 	else
 	{
+		placement_prepare(info, class);
 		group_overflow_begins(info->state, class, &name, &tag);
 		pending_overflowed(info->state, tag.group, id);
 	}

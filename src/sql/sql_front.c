@@ -40,7 +40,6 @@
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/queue_order.h"
-#include "shmem/replenish.h"
 #include "shmem/sessions.h"
 #include "shmem/waiter_seats.h"
 #include "sql/arguments.h"
@@ -236,7 +235,6 @@ fairq_raise_floor(PG_FUNCTION_ARGS)
 	info = queue_open(queue, AccessShareLock, ACL_SELECT | ACL_UPDATE, &rel);
 	if (info->policy == QUEUE_FAIR)
 	{
-		uint32		feeds = ((volatile QueueState *) info->state)->replenish.times;
 		ClassFront	front;
 
 		/* Without this virtual time would not begin at the first row. */
@@ -245,9 +243,7 @@ fairq_raise_floor(PG_FUNCTION_ARGS)
 		front = look_at_class(rel, info, class);
 		if (front.ready > 0 && virtual_time_compare(front.first, floor) < 0)
 			floor = front.first;
-		/* A group whose tasks are on their way to places is in no lane now. */
-		if (front.ready > 0 || !replenish_expected(info->state, feeds))
-			raised = queue_order_raise(&info->state->orders[class], floor);
+		raised = queue_order_raise(&info->state->orders[class], floor);
 	}
 	relation_close(rel, AccessShareLock);
 	PG_RETURN_BOOL(raised);

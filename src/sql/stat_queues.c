@@ -118,15 +118,10 @@ put_queue(ReturnSetInfo *rsinfo, const char *name, QueueState *state,
 			nulls[i] = (depths == NULL);
 		if (depths != NULL)
 		{
-			/* By its row a task that is leased or has a place is overflow. */
-			int64		overflow = Max(depths[QUEUE_OVERFLOW] - of_overflow, 0);
-			int64		places = Min(overflow,
-									 pg_atomic_read_u32(&state->counts.replenished_tasks));
-
-			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0) +
-									  places);
+			/* Of the overflow: their rows say so when they are leased, too. */
+			values[1] = Int64GetDatum(Max(depths[QUEUE_ADDRESSED] - (leased - of_overflow), 0));
 			values[3] = Int64GetDatum(depths[QUEUE_SCHEDULED]);
-			values[4] = Int64GetDatum(overflow - places);
+			values[4] = Int64GetDatum(Max(depths[QUEUE_OVERFLOW] - of_overflow, 0));
 			values[5] = Int64GetDatum(depths[QUEUE_HELD]);
 			values[6] = Int64GetDatum(depths[QUEUE_DEAD]);
 		}
@@ -287,7 +282,7 @@ fairq_stats_of_buckets(PG_FUNCTION_ARGS)
 
 			for (int b = 0; (lane = lanes_next(set, &b)) != NULL; b++)
 			{
-				LaneEntry	entries[LANE_ENTRIES];
+				LaneEntry	entries[LANE_WINDOW];
 				FairqAddress *frontier = palloc(sizeof(FairqAddress));
 				FairqAddress *next = palloc(sizeof(FairqAddress));
 				bool		complete;

@@ -7,6 +7,8 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "access/relation.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -17,19 +19,19 @@
 #include "utils/timestamp.h"
 
 #include "shmem/groups.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
 #include "shmem/parking.h"
-#include "shmem/replenished_tasks.h"
 #include "shmem/stats.h"
 #include "sql/arguments.h"
+#include "sql/turn_walk.h"
 #include "storage/queue_index.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
 #include "storage/row_reader.h"
+#include "verbs/placement.h"
 
 PG_FUNCTION_INFO_V1(fairq_get_task_position);
 
@@ -40,7 +42,10 @@ PG_FUNCTION_INFO_V1(fairq_get_task_position);
 typedef struct Position
 {
 	text	   *group;
+	uint32		number;			/* of its group, or FAIRQ_NO_GROUP */
 	uint32		limit;			/* of its group, or NO_LIMIT */
+	GroupInfo  *groups;			/* all there are */
+	int			n_groups;
 	bool		exact;			/* all was counted */
 	double		ahead;			/* ready tasks before it ... */
 	double		own;			/* ... and those of its group among them */
@@ -181,6 +186,9 @@ limit_allows(QueueState *state, const Position *position)
 typedef struct TaskPlace
 {
 	RowReader	row;
+	uint32		group;			/* its number, or FAIRQ_NO_GROUP */
+	double		in_line;		/* of the overflow: tasks before it in its line */
+	bool		exact;
 	const char *state;
 	bool		leased;
 	LeaseInfo	lease;
@@ -215,6 +223,50 @@ read_task(RowReader *row, int64 id)
 }
 
 /*
+ * Where a task of the overflow comes: at which tag, and behind how many of its
+ * group.  Returns false if its line does not have it.
+ */
+static bool
+find_in_line(TaskPlace *task, int64 id)
+{
+	RowReader	row;
+	TurnWalk	walk;
+	LaneEntry	entry = {0};
+	LaneEntry	first = {0};
+	Lane	   *lane = NULL;
+	int			n = 0;
+	bool		more = false;
+
+	if (task->group == FAIRQ_NO_GROUP)
+		return false;
+	row_reader_begin(&row, task->row.rel, task->row.info);
+	turn_walk_begin(&walk, &row, task->group);
+	while (n < POSITION_ROWS && (more = turn_walk_next(&walk, &lane, &entry)) &&
+		   lanes_entry_task(&entry) < id)
+	{
+		if (n++ == 0)
+			first = entry;
+	}
+	task->in_line = n;
+	task->exact = more && lanes_entry_task(&entry) == id;
+	if (more && !task->exact && n > 1)
+	{
+		/* So far as its id is beyond those that were looked at. */
+		double		times = ((double) id - (double) lanes_entry_task(&first)) /
+			((double) lanes_entry_task(&entry) - (double) lanes_entry_task(&first));
+		double		far = (mark_of(&entry) - mark_of(&first)) * times;
+
+		task->in_line = n * times;
+		entry.block = first.block + (int64) far;
+	}
+	if (lane != NULL)
+		lanes_entry_address(lane, &entry, &task->address);
+	turn_walk_end(&walk);
+	row_reader_end(&row);
+	return more;
+}
+
+/*
  * Look up a task.  Returns false if there is none.
  */
 static bool
@@ -229,25 +281,89 @@ find_task(TaskPlace *task, int64 id)
 	task_state = DatumGetChar(row_value(row, COLUMN_STATE));
 	task->state = task_state_name(task_state);
 	task->placed = !row_is_null(row, COLUMN_ADDRESS);
+	task->group = placement_group(row);
+	task->in_line = 0;
+	task->exact = true;
 	task->leased = (task->placed || task_state == TASK_OVERFLOW) &&
 		leases_find(queue_state_number(state), id, &task->lease);
 	if (task->placed)
 		task->address = *DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
 	else if (task_state == TASK_OVERFLOW && !task->leased)
-	{
-		task->placed = lane_unwritten_find(&state->orders[row_reader_class(row)].lanes,
-										   id, &task->address);
-		if (task->placed || replenished_tasks_has(queue_state_number(state), id))
-			task->state = task_state_name(TASK_READY);
-	}
+		task->placed = find_in_line(task, id);
 	if (task->leased)
 		task->state = "leased";
 	return true;
 }
 
 /*
- * Count the ready tasks of a class that are before an address in it; NULL: all
- * of them.
+ * The tasks of the overflow that claims of a class come to before an address;
+ * NULL: all of them.  Those of other groups are not looked at: a group has so
+ * many as fit between its turn and the address, if each costs what its tasks
+ * have cost so far.
+ */
+static void
+count_turns(RowReader *row, int class, const FairqAddress *address, Position *position)
+{
+	LaneEntry	target = {0};
+
+	if (address != NULL)
+		lanes_entry(&target, address, &row->tuple.t_self);
+	for (int i = 0; i < position->n_groups; i++)
+	{
+		const GroupInfo *info = &position->groups[i];
+		double		charge = info->served > 0 ? info->served_cost / info->served : 1;
+		double		far;
+
+		if (info->class != class || !info->turns || info->overflow <= 0 ||
+			info->number == position->number)
+			continue;
+		if (address == NULL)
+		{
+			position->ahead += info->overflow;
+			continue;
+		}
+		far = virtual_time_distance(info->turn, lanes_entry_tag(&target));
+		if (far <= 0)
+			continue;
+		position->exact = false;
+		charge /= info->limit == NO_LIMIT ? row->info->state->limits.defaults.weight :
+			limit_table_weight(info->limit);
+		position->ahead += Min((double) info->overflow, 1 + floor(far / charge));
+	}
+}
+
+/*
+ * Of the task's own group: those of its line that come before it, if it has an
+ * address.
+ */
+static void
+count_own_line(TaskPlace *task, Position *position)
+{
+	RowReader	row;
+	TurnWalk	walk;
+	LaneEntry	target;
+	LaneEntry	entry;
+	Lane	   *lane;
+	int			n = 0;
+
+	if (task->group == FAIRQ_NO_GROUP || row_is_null(&task->row, COLUMN_ADDRESS))
+		return;
+	lanes_entry(&target, &task->address, &task->row.tuple.t_self);
+	row_reader_begin(&row, task->row.rel, task->row.info);
+	turn_walk_begin(&walk, &row, task->group);
+	while (n < POSITION_ROWS && turn_walk_next(&walk, &lane, &entry) &&
+		   virtual_time_compare(lanes_entry_tag(&entry), lanes_entry_tag(&target)) < 0)
+		n++;
+	turn_walk_end(&walk);
+	row_reader_end(&row);
+	position->ahead += n;
+	position->own += n;
+	position->exact &= n < POSITION_ROWS;
+}
+
+/*
+ * Count the tasks of a class that are before an address in it; NULL: all of
+ * them.
  */
 static void
 count_class(RowReader *row, int class, const FairqAddress *address, Position *position)
@@ -266,6 +382,7 @@ count_class(RowReader *row, int class, const FairqAddress *address, Position *po
 	}
 	for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
 		count_before(row, lane, &before, POSITION_ROWS / Max(row->info->buckets, 1), position);
+	count_turns(row, class, address, position);
 }
 
 /*
@@ -307,6 +424,11 @@ find_position(TaskPlace *task, Position *position)
 	position->group = DatumGetTextPCopy(row_value(row, COLUMN_GROUP_KEY));
 	name = group_name(position->group);
 	position->limit = limited_groups_find(state, &name);
+	position->number = task->group;
+	position->n_groups = groups_list(state, &position->groups);
+	position->ahead = position->own = task->in_line;
+	position->exact = task->exact;
+	count_own_line(task, position);
 	if (task->address.class < state->classes)
 		count_class(row, task->address.class, &task->address, position);
 	if (row->info->class_weights[0] > 0)
@@ -329,11 +451,11 @@ find_position(TaskPlace *task, Position *position)
 	if (!position->exact)
 		position->ahead = Min(position->ahead,
 							  (double) queue_state_counter(state, QUEUE_ADDRESSED) +
-							  pg_atomic_read_u32(&state->counts.replenished_tasks));
+							  (double) queue_state_counter(state, QUEUE_OVERFLOW));
 }
 
 /*
- * fairq.get_task_position(queue, id): how many ready tasks are before it, and
+ * fairq.get_task_position(queue, id): how many tasks are before it, and
  * when it will start: at the rate of late, and when its group's limit has
  * room.  Tasks of other groups that are parked are in the way of none, and not
  * counted.
@@ -407,9 +529,7 @@ fairq_get_task_position(PG_FUNCTION_ARGS)
 
 			values[2] = TimestampTzGetDatum(now + (TimestampTz) Min(usecs, 1e16));
 		}
-		/* Tasks of the overflow may come before it, and are not counted. */
-		values[3] = BoolGetDatum(position.exact &&
-								 pg_atomic_read_u32(&info->state->counts.overflowing) == 0);
+		values[3] = BoolGetDatum(position.exact);
 	}
 	row_reader_end(&task.row);
 	relation_close(rel, NoLock);

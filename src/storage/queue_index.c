@@ -23,7 +23,6 @@
 #include "utils/snapmgr.h"
 
 #include "common/contracts.h"
-#include "shmem/lane_unwritten.h"
 #include "storage/queue_index.h"
 
 /* Strategy number and procedure of >= of fairq.address. */
@@ -121,42 +120,6 @@ queue_index_walk(Relation rel, QueueInfo *info, Lane *lane, const LaneEntry *fro
 	return n;
 }
 
-static int
-compare_entries(const void *a, const void *b)
-{
-	return lanes_compare(a, b);
-}
-
-/*
- * Read on a lane from read->next, with the tasks of the overflow that have
- * places there, which no index has: for callers that take nothing.
- */
-static int
-read_on(Relation rel, QueueInfo *info, Lane *lane, LaneRead *read)
-{
-	LaneEntry	start = read->next;
-	LaneEntry  *all;
-	int			n = queue_index_walk(rel, info, lane, &start, read);
-	int			unwritten;
-
-	if (likely(lane->unwritten.count == 0))
-		return n;
-	all = palloc((n + LANE_UNWRITTEN) * sizeof(LaneEntry));
-	memcpy(all, read->entries, n * sizeof(LaneEntry));
-	unwritten = lane_unwritten_copy(lane, &start, read->more ? &read->next : NULL, all + n);
-	qsort(all, n + unwritten, sizeof(LaneEntry), compare_entries);
-	n += unwritten;
-	if (n > read->max)
-	{
-		read->next = all[read->max];
-		read->more = true;
-		n = read->max;
-	}
-	memcpy(read->entries, all, n * sizeof(LaneEntry));
-	pfree(all);
-	return n;
-}
-
 /*
  * Begin with what is in the lane's window: all that may be claimed before the
  * frontier is there.  The index is read from there on, so not what has been
@@ -170,7 +133,7 @@ queue_index_walk_window(LaneWalk *walk, Lane *lane, int max)
 
 	Assert(max > 0);
 	walk->lane = lane;
-	walk->read.entries = palloc(LANE_ENTRIES * sizeof(LaneEntry));
+	walk->read.entries = palloc(Max(LANE_WINDOW, max) * sizeof(LaneEntry));
 	walk->read.max = max;
 	walk->at = 0;
 	walk->n = lanes_copy_window(lane, walk->read.entries, &frontier, &complete);
@@ -192,9 +155,11 @@ queue_index_has_entry(Relation rel, QueueInfo *info, LaneWalk *walk)
 {
 	while (walk->at == walk->n && walk->read.more)
 	{
+		LaneEntry	from = walk->read.next;
+
 		CHECK_FOR_INTERRUPTS();
 		walk->at = 0;
-		walk->n = read_on(rel, info, walk->lane, &walk->read);
+		walk->n = queue_index_walk(rel, info, walk->lane, &from, &walk->read);
 	}
 	return walk->at < walk->n;
 }

@@ -147,6 +147,7 @@ note_overflow(RowCount *count, Buffer buffer, HeapTuple tuple)
 	int64		id = DatumGetInt64(VALUE(COLUMN_ID));
 	GroupName	name;
 
+	(void) queue_catalog_lane(count->info, class, 0);
 	if (count_row(count->info, buffer, tuple, id, class, VALUE(COLUMN_GROUP_KEY)))
 		return;
 	name = group_name(DatumGetTextPP(VALUE(COLUMN_GROUP_KEY)));
@@ -243,6 +244,8 @@ read_rows(Relation rel, QueueInfo *info, bool tags, QueueDepths depths)
 		if (count->any[class])
 			queue_order_start_at(&state->orders[class], count->first[class]);
 	}
+	if (tags)
+		groups_begin_lines(state);
 }
 
 #undef VALUE

@@ -12,13 +12,11 @@
  * How an entry becomes a lease is in claim_grant.c.  Between lane and lease
  * entries are in hand (claim_lanes.c), and go back if the claim fails.
  *
- * Nothing here waits, but in three cases.  In two the alternative is to say
- * that a queue is empty that is not.  When there is nothing to claim and
- * another claimer is reading the index of a lane, its refill is waited for: a
- * few dozen microseconds.  And when there is nothing to claim but the worker
- * is about to move tasks out of the overflow: some milliseconds.  And a third
- * (claim_feed.c), where it is the turn of another group, which is being given
- * places just then.
+ * Nothing here waits, but in two cases.  When there is nothing to claim and
+ * another claimer is reading what comes next in a lane, that is waited for, a
+ * few dozen microseconds: or the queue would be said to be empty.  And where it
+ * is the turn of a group whose line another claimer is reading, for a
+ * millisecond at most (claim_lanes.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +28,6 @@
 #include "shmem/lane_doubts.h"
 #include "shmem/limited_groups.h"
 #include "shmem/parking.h"
-#include "shmem/replenish.h"
 #include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
@@ -38,25 +35,17 @@
 
 #include "common/contracts.h"
 #include "common/settings.h"
-#include "shmem/group_overflow.h"
 #include "shmem/lane_doubts.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/quarantine.h"
-#include "shmem/replenish.h"
 #include "shmem/transit_horizon.h"
 #include "shmem/worker_slots.h"
 #include "storage/durable_leases.h"
+#include "storage/queue_index.h"
 #include "storage/recovery.h"
 #include "verbs/claim_private.h"
 #include "verbs/unique_keys.h"
-#include "xact/pending_groups.h"
-
-/* How long to wait for tasks of the overflow that are about to be moved. */
-#define FEED_WAIT_USECS	USECS_PER_SEC
-
-/* How often to wait, a millisecond, for others to lease what they took. */
-#define WAITS_FOR_OTHERS	3
 
 /*
  * Prepared transactions hand nothing over when they end.  Look whether any has
@@ -93,67 +82,6 @@ claim_resolve_doubts(QueueState *state)
 	return left;
 }
 
-/*
- * There is nothing to claim, and nothing is about to be moved out of the
- * overflow.  But if some tasks are said to be ready, others have taken them
- * and are about to lease them, and then more will be moved.  That is a matter
- * of microseconds; and should they be said to be by mistake, of a few short
- * waits.
- */
-static bool
-wait_for_others(Claim *claim)
-{
-	QueueState *state = claim->info->state;
-
-	if (likely(pg_atomic_read_u32(&state->counts.overflowing) == 0) ||
-		queue_state_ready(state) <= 0 || limit_table_any_parked(&state->limits) ||
-		claim->wanted != NULL || claim->request->group_count >= 0 ||
-		claim->waits_for_others++ == WAITS_FOR_OTHERS ||
-		pending_feeds() || !worker_slots_alive(MyDatabaseId))
-		return false;
-	CHECK_FOR_INTERRUPTS();
-	pg_usleep(1000L);
-	claim->now = GetCurrentTimestamp();
-	return true;
-}
-
-/*
- * There is nothing to claim.  If tasks of the overflow that we may claim are
- * about to be moved, wait for that; or if some have been moved since the lanes
- * were looked at, when feeds was read.  Returns whether to look again.
- */
-static bool
-wait_for_overflow(Claim *claim, uint32 feeds)
-{
-	const ClaimRequest *request = claim->request;
-	QueueState *state = claim->info->state;
-	bool		wanted = (request->group_count < 0);
-
-	/* Not for ourselves, nor for what only a claim without a worker does. */
-	if (likely(!replenish_expected(state, feeds)))
-		return wait_for_others(claim);
-	if (pending_feeds() || !worker_slots_alive(MyDatabaseId))
-		return false;
-	for (int i = 0; i < request->group_count && !wanted; i++)
-	{
-		GroupName	name = group_name(request->groups[i]);
-
-		for (int class = 0; class < state->classes && !wanted; class++)
-		{
-			GroupTag	tag;
-
-			wanted = groups_look(state, class, &name, &tag) && tag.starved;
-		}
-	}
-	if (!wanted)
-		return false;
-	worker_slots_wake_at(MyDatabaseId, 0);
-	if (!replenish_wait(state, feeds, claim->give_up))
-		return false;
-	claim->now = GetCurrentTimestamp();
-	return true;
-}
-
 static void
 begin(Claim *claim)
 {
@@ -164,7 +92,6 @@ begin(Claim *claim)
 	claim->queue = queue_state_number(info->state);
 	claim->now = GetCurrentTimestamp();
 	claim->first_deadline = DT_NOEND;
-	claim->give_up = claim->now + FEED_WAIT_USECS;
 	claim->buckets = info->buckets;
 	if (request->bucket_count >= 0)
 	{
@@ -214,6 +141,25 @@ release_and_claim(Claim *claim)
 }
 
 /*
+ * There is not so much to claim.  Of a queue whose rows have not been read
+ * since the server was started the lines are not known.  Returns whether to
+ * look again.
+ */
+static bool
+reads_overflow(Claim *claim)
+{
+	QueueInfo  *info = claim->info;
+
+	if (likely(info->state->recovery.groups == QUEUE_KNOWN) || info->policy != QUEUE_FAIR ||
+		!queue_index_has_overflow(claim->rel, info))
+		return false;
+	/* While we read others may need what is reserved for us. */
+	leases_return_reserved();
+	recovery_try_tags(claim->rel, info);
+	return info->state->recovery.groups == QUEUE_KNOWN;
+}
+
+/*
  * Claim what is there.  Returns whether to look again; *sought: what may have
  * gone astray has been sought.
  */
@@ -222,7 +168,6 @@ claim_once(Claim *claim, bool *sought)
 {
 	const ClaimRequest *request = claim->request;
 	QueueState *state = claim->info->state;
-	uint32		feeds = ((volatile QueueState *) state)->replenish.times;
 
 	claim->refilling = NULL;
 	if (request->group_count >= 0)
@@ -233,7 +178,7 @@ claim_once(Claim *claim, bool *sought)
 		return false;
 	if (claim->refilling != NULL)
 	{
-		lanes_refill_wait(claim->refilling);
+		(void) lanes_refill_wait(claim->refilling, -1);
 		return true;
 	}
 
@@ -253,12 +198,7 @@ claim_once(Claim *claim, bool *sought)
 		if (offers > 0)
 			return true;
 	}
-	if (claim->got > 0)
-		return false;
-
-	/* While we wait others may need what is reserved for us. */
-	leases_return_reserved();
-	return wait_for_overflow(claim, feeds);
+	return reads_overflow(claim);
 }
 
 /*
@@ -317,8 +257,6 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		;
 	if (unlikely(claim.met_suspect))
 		suspects_met(&claim);
-	if (claim.dry_met)
-		claim_feed_dry(&claim);
 	leases_return_reserved();
 	row_reader_end(&claim.row);
 	if (claim.durable_count > 0)
@@ -333,7 +271,6 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		stats_count(info->state, QUEUE_CLAIMED, claim.got, claim.now);
 		stats_flush(info->state, STATS_WAIT, &claim.waits);
 	}
-	group_overflow_wake_worker(info->state);
 	if (unlikely(claim.met_expired))
 	{
 		info->state->expiry.passed_over = true;

@@ -39,6 +39,8 @@ extern int64 claim_lease_of(RowReader *row);
 extern int	claim_max_attempts_of(RowReader *row);
 extern bool claim_resolve_doubts(QueueState *state);
 extern bool claim_refill(Relation rel, QueueInfo *info, Lane *lane);
+extern bool claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry,
+							LaneTurn *turn, int *taken);
 extern bool claim_look(Relation rel, QueueInfo *info, Lane *lane, LaneTop *top);
 
 #endif							/* FAIRQ_CLAIM_H */

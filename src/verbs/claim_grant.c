@@ -75,9 +75,23 @@ claim_refill(Relation rel, QueueInfo *info, Lane *lane)
 	return true;
 }
 
+/* Read on in the line of the first turn of a lane, taking nothing. */
+static bool
+look_at_turn(Relation rel, QueueInfo *info, Lane *lane)
+{
+	RowReader	row;
+	int			taken;
+	bool		read;
+
+	row_reader_begin(&row, rel, info);
+	read = claim_read_line(&row, lane, FAIRQ_NO_GROUP, NULL, NULL, &taken);
+	row_reader_end(&row);
+	return read;
+}
+
 /*
- * What is next in a lane, for certain: its index is read as far as that takes.
- * Returns false if there is nothing.
+ * What is next in a lane, for certain: its index, and lines, are read as far as
+ * that takes.  Returns false if there is nothing.
  */
 bool
 claim_look(Relation rel, QueueInfo *info, Lane *lane, LaneTop *top)
@@ -88,8 +102,9 @@ claim_look(Relation rel, QueueInfo *info, Lane *lane, LaneTop *top)
 		lanes_look_locked(lane, top);
 		if (top->view == LANE_READY || top->view == LANE_EMPTY)
 			return top->view == LANE_READY;
-		if (!claim_refill(rel, info, lane))
-			lanes_refill_wait(lane);
+		if (top->turn ? look_at_turn(rel, info, lane) : claim_refill(rel, info, lane))
+			continue;
+		(void) lanes_refill_wait(lane, -1);
 	}
 }
 
@@ -241,6 +256,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 		claim->at_limit.low = name.low;
 		claim->at_limit.high = name.high;
 		claim->at_limit.charge = group.charge;
+		claim->at_limit.group = claim->turn_group;
 		/* A task that is leased is offered again by its holder, from here. */
 		*limit = leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 							 &row->tuple.t_self) ? NO_LIMIT : group.limit;
@@ -269,8 +285,6 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 		return false;
 	}
 	claimed = pending_claimed(&lease, lane, entry);
-	if (unlikely(group.may_be_last))
-		claim_note_dry(claim, &group);
 	if (unlikely(group.group == FAIRQ_NO_GROUP))
 		groups_check_unknown(claim->info->state);
 	claim->first_deadline = Min(claim->first_deadline, lease.deadline);
@@ -343,9 +357,9 @@ pass_over_busy(Claim *claim, Lane *lane, const LaneEntry *entry)
  * Can the task whose row is read be leased, as far as the row says?  If not,
  * it is handed over by another transaction, or noted to be in doubt.
  *
- * The place of a task of the overflow must be kept until it is known what
- * becomes of its row, also if it is this transaction that has changed or
- * removed it: without it no claim finds the task.
+ * A turn must be kept until it is known what becomes of its row, also if it is
+ * this transaction that has changed or removed it: its line comes to it no
+ * more.
  */
 bool
 claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *entry)
@@ -366,7 +380,7 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 				return false;
 			if (task != 0)
-				pending_passed(lane, entry, false);
+				pending_passed(lane, entry, claim->turn_group, false);
 			else
 			{
 				FairqAddress address;
@@ -378,7 +392,7 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 		case ROW_OWN:			/* handed over when we commit */
 			pass_over_busy(claim, lane, entry);
 			if (task != 0)
-				pending_passed(lane, entry, true);
+				pending_passed(lane, entry, claim->turn_group, true);
 			return false;
 		case ROW_IN_PROGRESS:
 			/* An offer was of a row that all could see. */

@@ -14,10 +14,10 @@
 #include "port/pg_bitutils.h"
 
 #include "shmem/class_shares.h"
-#include "shmem/lane_unwritten.h"
 #include "shmem/limit_table.h"
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
+#include "shmem/turns.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"
@@ -63,8 +63,6 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 		!row_reader_is_at(row, lane, &entry))
 	{
 		claim->stray = true;
-		if (status == ROW_GONE && lanes_entry_task(place) != 0)
-			lane_unwritten_forget(lane, place);
 		return;
 	}
 	if (!group_wanted(claim))
@@ -105,6 +103,65 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 	}
 }
 
+/* The line of a group that is asked for, as it was seen last. */
+typedef struct WantedLine
+{
+	uint32		group;
+	LaneView	view;
+	Lane	   *lane;
+	LaneEntry	first;			/* unless there is none */
+} WantedLine;
+
+/*
+ * The lines in a class of the groups that are asked for.  Returns how many.
+ */
+static int
+find_lines(Claim *claim, int class, WantedLine *lines)
+{
+	int			n = 0;
+
+	for (int i = 0; i < claim->request->group_count; i++)
+	{
+		GroupName	name = group_name(claim->request->groups[i]);
+		GroupTag	tag;
+
+		if (groups_look(claim->info->state, class, &name, &tag))
+			lines[n++].group = tag.group;
+	}
+	return n;
+}
+
+/*
+ * The line that comes first, read as far as that takes; NULL: all are empty.
+ */
+static WantedLine *
+first_line(Claim *claim, WantedLine *lines, int n)
+{
+	WantedLine *first = NULL;
+
+	for (WantedLine *line = lines; line < lines + n; line++)
+	{
+		int			taken;
+
+		line->view = turns_look(line->group, &line->lane, &line->first);
+		while (line->view == LANE_UNREAD || line->view == LANE_REFILLING)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (!claim_read_line(&claim->row, line->lane, line->group, NULL, NULL, &taken) &&
+				!lanes_refill_wait(line->lane, 1))
+				break;
+			line->view = turns_look(line->group, &line->lane, &line->first);
+			/* No room to keep what was read. */
+			if (line->view == LANE_UNREAD)
+				break;
+		}
+		if (line->view == LANE_READY && claim_wants_bucket(claim, line->lane) &&
+			(first == NULL || lanes_compare(&line->first, &first->first) < 0))
+			first = line;
+	}
+	return first;
+}
+
 /*
  * Claim tasks of some groups of a class: walk through the lanes, in the order
  * of the addresses across them, and pass over the others.  Lanes are left as
@@ -117,9 +174,12 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 	QueueInfo  *info = claim->info;
 	QueueState *state = info->state;
 	int			max = claim->request->max_tasks;
-	LaneSet    *set = &state->orders[class].lanes;
+	QueueOrder *order = &state->orders[class];
+	LaneSet    *set = &order->lanes;
 	VirtualTime finish = {PG_INT64_MIN, 0};
 	VirtualTime left = {PG_INT64_MAX, 0};	/* the first that we pass over */
+	WantedLine *lines = palloc(claim->request->group_count * sizeof(WantedLine));
+	int			n_lines = find_lines(claim, class, lines);
 	Lane	   *lane;
 	int			n_sources = 0;
 
@@ -134,6 +194,8 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 	while (claim->got < max && !claim->full)
 	{
 		LaneWalk   *best = NULL;
+		WantedLine *line = first_line(claim, lines, n_lines);
+		const LaneEntry *entry;
 
 		CHECK_FOR_INTERRUPTS();
 		for (int i = 0; i < n_sources; i++)
@@ -146,7 +208,8 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 							   &best->read.entries[best->at]) < 0))
 				best = source;
 		}
-		if (best == NULL)
+		entry = best == NULL ? NULL : &best->read.entries[best->at];
+		if (entry == NULL && line == NULL)
 			break;
 		if (leases_reserve(1) == 0)
 		{
@@ -154,14 +217,16 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 				claim_no_leases(claim);
 			return false;
 		}
+		if (line != NULL && (entry == NULL || lanes_compare(&line->first, entry) < 0))
+		{
+			claim_turn_of(claim, line->group, &finish);
+			continue;
+		}
 		pending_reserve(8);
 		claim_wanted(claim, best->lane, &best->read.entries[best->at++], &finish, &left);
 	}
 
-	/*
-	 * Virtual time goes on to the first task that is left: of those
-	 * passed over, or of those that the walk did not come to.
-	 */
+	/* Virtual time goes on to the first that is left, or was passed over. */
 	for (int i = 0; i < n_sources; i++)
 	{
 		LaneWalk   *source = &sources[i];
@@ -177,10 +242,10 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 		}
 		pfree(source->read.entries);
 	}
-	claim_tell_served(claim, &state->orders[class]);
+	pfree(lines);
+	claim_tell_served(claim, order);
 	if (info->policy == QUEUE_FAIR && finish.whole != PG_INT64_MIN)
-		queue_order_advance(&state->orders[class],
-							left.whole == PG_INT64_MAX ? finish : left, finish);
+		queue_order_advance(order, left.whole == PG_INT64_MAX ? finish : left, finish);
 	return true;
 }
 

@@ -4,9 +4,8 @@
  *	  Claims of whatever comes first: from the fronts of the lanes.
  *
  * A class's lanes are taken from in the order of addresses across lanes, and
- * what is taken is in hand until its row has been read and it is leased.  It
- * is in no window any more, so if the claim fails it goes back.  While there
- * is any, other processes see that in transit_horizon.c.
+ * what is taken is in hand (claim_hand.c) until its row has been read and it is
+ * leased.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,6 +18,7 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/transit_horizon.h"
+#include "shmem/turns.h"
 #include "storage/page_hints.h"
 #include "storage/row_reader.h"
 #include "verbs/claim_private.h"
@@ -30,125 +30,6 @@ typedef struct Source
 	Lane	   *lane;
 	LaneTop		top;
 } Source;
-
-/*
- * What is in hand: entries in order, and the lane of each.  Behind them there
- * is room for what is just taken.
- */
-static LaneEntry hand[2 * LANE_WINDOW];
-static Lane *hand_lanes[2 * LANE_WINDOW];
-static int	in_hand = 0;
-
-/*
- * And what is set aside until the claim ends: suspects that it may not have.
- * Then they go back as they were, and no waiter is told, or claims that may not
- * have them either would wake each other for ever.
- */
-#define ASIDE_MAX		64
-
-static LaneEntry aside[ASIDE_MAX];
-static Lane *aside_lanes[ASIDE_MAX];
-static int	aside_count = 0;
-
-/* Give back what is in hand, but for the first kept entries. */
-static void
-give_back(int kept)
-{
-	Assert(kept >= 0);
-	while (in_hand > kept)
-	{
-		in_hand--;
-		lanes_offer_entry(hand_lanes[in_hand], &hand[in_hand]);
-	}
-}
-
-/*
- * The claim failed: nothing that is in hand was leased.  Never fails.
- */
-void
-claim_at_abort(void)
-{
-	give_back(0);
-	claim_give_back_aside();
-	transit_horizon_ends();
-}
-
-/*
- * The claim ends, or looks again: what was set aside goes back.  Never fails.
- */
-void
-claim_give_back_aside(void)
-{
-	while (aside_count > 0)
-	{
-		aside_count--;
-		lanes_return_entry(aside_lanes[aside_count], &aside[aside_count]);
-	}
-}
-
-/*
- * Set an entry in hand aside, whose row is locked.  If there is no room for it
- * it goes back at once, and the claim takes nothing else.
- */
-static void
-set_aside(Claim *claim, int number)
-{
-	row_reader_unlock(&claim->row);
-	if (aside_count == ASIDE_MAX)
-	{
-		claim->full = true;
-		lanes_return_entry(hand_lanes[number], &hand[number]);
-		return;
-	}
-	aside[aside_count] = hand[number];
-	aside_lanes[aside_count++] = hand_lanes[number];
-}
-
-#ifdef USE_ASSERT_CHECKING
-
-/* What is in hand is in order, and each lane that of its entry. */
-static void
-check_hand(void)
-{
-	Assert(in_hand >= 0 && in_hand <= (int) lengthof(hand));
-	for (int i = 0; i < in_hand; i++)
-	{
-		Assert(hand_lanes[i] != NULL && hand_lanes[i]->in_use);
-		Assert(i == 0 || lanes_compare(&hand[i - 1], &hand[i]) <= 0);
-	}
-}
-
-#else
-#define check_hand() ((void) 0)
-#endif
-
-/*
- * Hold n entries that were taken from a lane, and are behind those in hand.
- * All that is held is in order, also when some came late; what is then more
- * than max goes back, from the end.
- */
-static void
-hold(Lane *lane, int n, int max)
-{
-	Assert(n >= 0 && max > 0);
-	Assert(in_hand + n <= (int) lengthof(hand));
-	for (int end = in_hand + n; in_hand < end; in_hand++)
-	{
-		LaneEntry	entry = hand[in_hand];
-		int			at;
-
-		/* Mostly it stays: lanes are taken from in order. */
-		for (at = in_hand; at > 0 && lanes_compare(&entry, &hand[at - 1]) < 0; at--)
-		{
-			hand[at] = hand[at - 1];
-			hand_lanes[at] = hand_lanes[at - 1];
-		}
-		hand[at] = entry;
-		hand_lanes[at] = lane;
-	}
-	check_hand();
-	give_back(max);
-}
 
 /*
  * Look at the lanes of a class of buckets below high: those that have anything
@@ -183,6 +64,17 @@ find_sources(Claim *claim, int class, int high, bool locked, Source *sources,
 }
 
 /*
+ * Is there anything to take, or to read, in a source's lane? If another
+ * claimer reads the line whose turn it is that is waited for.
+ */
+static inline bool
+has_next(const Source *source)
+{
+	return source->top.view == LANE_READY || source->top.view == LANE_UNREAD ||
+		(unlikely(source->top.turn) && source->top.view == LANE_REFILLING);
+}
+
+/*
  * Let a source take its place in the line of those that have something, the one
  * least far along at its end.
  */
@@ -192,7 +84,7 @@ line_up(Source **line, int *n, Source *source)
 	int			low = 0;
 	int			high = *n;
 
-	if (source->top.view != LANE_READY && source->top.view != LANE_UNREAD)
+	if (!has_next(source))
 		return;
 	while (low < high)
 	{
@@ -222,7 +114,7 @@ take_overtaken(Claim *claim, int class, int high, const Source *sources,
 			   int n_sources, int max)
 {
 	const LaneSet *set = &claim->info->state->orders[class].lanes;
-	bool		again = (in_hand > 0);
+	bool		again = (claim_in_hand > 0);
 	Lane	   *all = lanes_get(0);
 
 	while (again)
@@ -235,7 +127,8 @@ take_overtaken(Claim *claim, int class, int high, const Source *sources,
 			int			number = ((volatile const LaneSet *) set)->lanes[b];
 			Lane	   *lane;
 			LaneTop		top;
-			const LaneEntry *last = &hand[in_hand - 1];
+			const LaneEntry *last = &claim_hand[claim_in_hand - 1];
+			const LaneRoom room = {&claim_hand[claim_in_hand], &claim_hand_turns[claim_in_hand]};
 			bool		skip;
 			int			n;
 
@@ -252,10 +145,10 @@ take_overtaken(Claim *claim, int class, int high, const Source *sources,
 				skip = (sources[i].lane == lane && sources[i].top.view == LANE_LOCKED);
 			if (skip)
 				continue;
-			n = lanes_take(lane, max, last, &hand[in_hand], &top, true);
+			n = lanes_take(lane, max, last, &room, &top, true);
 			if (n <= 0)
 				continue;
-			hold(lane, n, max);
+			claim_hand_hold(lane, n, max);
 			again = true;
 		}
 	}
@@ -271,12 +164,32 @@ first_source(Source *sources, int n)
 
 	for (Source *source = sources; source < sources + n; source++)
 	{
-		if ((source->top.view == LANE_READY || source->top.view == LANE_UNREAD) &&
+		if (has_next(source) &&
 			(first == NULL ||
 			 lanes_compare(&source->top.first, &first->top.first) < 0))
 			first = source;
 	}
 	return first;
+}
+
+/* For how many milliseconds to wait for a line that another claimer reads. */
+#define LINE_WAIT_MSECS		1
+
+/*
+ * The turn that is first in a source's lane is of a line that is not read so
+ * far: read on, or wait until another claimer has.  What is behind would come
+ * before its turn else.
+ */
+static void
+take_unread(Claim *claim, Source *source, int max)
+{
+	int			taken;
+
+	if (claim_read_line(&claim->row, source->lane, FAIRQ_NO_GROUP, &claim_hand[claim_in_hand],
+						&claim_hand_turns[claim_in_hand], &taken))
+		claim_hand_hold(source->lane, taken, max);
+	else if (!lanes_refill_wait(source->lane, LINE_WAIT_MSECS))
+		claim->passed = source->lane;
 }
 
 /*
@@ -288,10 +201,11 @@ first_source(Source *sources, int n)
 static void
 take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
 {
-	Assert(max > in_hand);
+	Assert(max > claim_in_hand);
 	if (source->top.view == LANE_READY)
 	{
-		int			n = lanes_take(source->lane, max - in_hand, upto, &hand[in_hand],
+		const LaneRoom room = {&claim_hand[claim_in_hand], &claim_hand_turns[claim_in_hand]};
+		int			n = lanes_take(source->lane, max - claim_in_hand, upto, &room,
 								   &source->top, nowait);
 
 		if (n < 0)
@@ -299,11 +213,14 @@ take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool now
 			source->top.view = LANE_LOCKED;
 			return;
 		}
-		hold(source->lane, n, max);
+		claim_hand_hold(source->lane, n, max);
 		if (!source->top.low)
 			return;
 	}
-	(void) claim_refill(claim->rel, claim->info, source->lane);
+	if (source->top.turn && source->top.view != LANE_READY)
+		take_unread(claim, source, max);
+	else
+		(void) claim_refill(claim->rel, claim->info, source->lane);
 	lanes_look(source->lane, &source->top);
 }
 
@@ -349,7 +266,7 @@ take_from_class(Claim *claim, int class, int max)
 	bool		others_empty = true;
 	bool		looked_twice = false;
 
-	Assert(max > 0 && in_hand == 0);
+	Assert(max > 0 && claim_in_hand == 0);
 	if (high > (int) lengthof(few_sources))
 	{
 		sources = palloc(high * sizeof(Source));
@@ -361,10 +278,10 @@ take_from_class(Claim *claim, int class, int max)
 	best = (max == 1) ? first_source(sources, n_sources) : NULL;
 	if (best != NULL && best->top.view == LANE_READY)
 		take_from(claim, best, max, NULL, nowait);
-	for (int i = 0; i < n_sources && in_hand < max; i++)
+	for (int i = 0; i < n_sources && claim_in_hand < max; i++)
 		line_up(line, &n_line, &sources[i]);
 
-	while (in_hand < max)
+	while (claim_in_hand < max)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (n_line == 0)
@@ -372,7 +289,7 @@ take_from_class(Claim *claim, int class, int max)
 			n_line = line_up_locked(line, sources, n_sources);
 			nowait &= (n_line == 0);
 		}
-		if (n_line == 0 && in_hand == 0 && !looked_twice)
+		if (n_line == 0 && claim_in_hand == 0 && !looked_twice)
 		{
 			/*
 			 * A look without the lock may be wrong.  Not when something is in
@@ -388,12 +305,15 @@ take_from_class(Claim *claim, int class, int max)
 			break;
 		best = line[--n_line];
 
+		claim->passed = NULL;
 		take_from(claim, best, max, n_line == 0 ? NULL : &line[n_line - 1]->top.first, nowait);
-		line_up(line, &n_line, best);
+		/* A line that is read for long is passed by. */
+		if (likely(claim->passed == NULL))
+			line_up(line, &n_line, best);
 	}
 	if (high > 1)
 		take_overtaken(claim, class, high, sources, n_sources, max);
-	claim->drained = others_empty && (looked_twice || in_hand == max);
+	claim->drained = others_empty && (looked_twice || claim_in_hand == max);
 	for (int i = 0; i < n_sources; i++)
 	{
 		if (sources[i].top.view == LANE_REFILLING)
@@ -435,13 +355,34 @@ offer_row(Claim *claim)
 static void
 not_granted(Claim *claim, int number, uint32 limit)
 {
+	Lane	   *lane = claim_hand_lanes[number];
+	const LaneEntry *entry = &claim_hand[number];
+	const LaneTurn *turn = &claim_hand_turns[number];
+
 	if (unlikely(claim->alone))
 		claim_alone_not(claim);
+	if (lanes_entry_is_turn(entry))
+	{
+		if (limit == NO_LIMIT)
+			turns_refund(turn->group, turn->charge);
+		else if (turns_block(lane, turn->group, entry) &&
+				 !parking_park(limit, &claim->at_limit, lane, entry, false))
+			turns_return(lane, turn->group, entry, true, true);
+		return;
+	}
 
 	/* By now the group may have it: then whoever comes next may. */
 	if (limit != NO_LIMIT &&
-		!parking_park(limit, &claim->at_limit, hand_lanes[number], &hand[number], false))
-		lanes_offer_entry(hand_lanes[number], &hand[number]);
+		!parking_park(limit, &claim->at_limit, lane, entry, false))
+		lanes_offer_entry(lane, entry);
+}
+
+/* An entry in hand has led nowhere: if it is a turn that is not charged for. */
+static void
+led_nowhere(int number)
+{
+	if (lanes_entry_is_turn(&claim_hand[number]))
+		turns_refund(claim_hand_turns[number].group, claim_hand_turns[number].charge);
 }
 
 /*
@@ -453,28 +394,34 @@ fetch_rows(Claim *claim, int n)
 	if (n <= 1)
 		return;
 	for (int i = 0; i < n; i++)
-		row_reader_fetch_page(&claim->row, &hand[i].tid);
+		row_reader_fetch_page(&claim->row, &claim_hand[i].tid);
 	for (int i = 0; i < n; i++)
-		page_hints_fetch_row(claim->rel, &hand[i].tid);
+		page_hints_fetch_row(claim->rel, &claim_hand[i].tid);
 }
+
+/* How far the tasks reach that a claim has leased: the highest tags. */
+typedef struct ClaimEnd
+{
+	VirtualTime start;
+	VirtualTime finish;
+} ClaimEnd;
 
 /*
  * Lease what is in hand, but not more than max; the rest goes back.
  */
 static void
-lease_held(Claim *claim, int class, int max)
+lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 {
 	QueueInfo  *info = claim->info;
-	QueueOrder *order = &info->state->orders[class];
-	VirtualTime start = {PG_INT64_MIN, 0};
-	VirtualTime finish = start;
-	int			n = Min(in_hand, max);
+	int			n = Min(claim_in_hand, max);
 
 	Assert(max >= 0);
+	end->start.whole = end->finish.whole = PG_INT64_MIN;
+	end->start.fraction = end->finish.fraction = 0;
 	fetch_rows(claim, n);
 	for (int i = 0; i < n; i++)
 	{
-		Lane	   *lane = hand_lanes[i];
+		Lane	   *lane = claim_hand_lanes[i];
 		RowReader  *row = &claim->row;
 		VirtualTime task_finish;
 		uint32		limit;
@@ -487,33 +434,30 @@ lease_held(Claim *claim, int class, int max)
 			break;
 		}
 
-		/* A group is to be fed first. */
-		if (unlikely(claim_passes_dry(claim, &hand[i])))
+		claim->turn_group = claim_hand_turns[i].group;
+		if (!claim_can_lease(claim, lane, row_reader_entry(row, &claim_hand[i]), &claim_hand[i]))
 		{
-			claim->drained = false;
-			n = i;
-			break;
+			led_nowhere(i);
+			continue;
 		}
 
-		if (!claim_can_lease(claim, lane, row_reader_entry(row, &hand[i]), &hand[i]))
-			continue;
-
 		/* Another row may be there by now, or the same with another address. */
-		if (!row_reader_is_at(row, lane, &hand[i]))
+		if (!row_reader_is_at(row, lane, &claim_hand[i]))
 		{
 			row_reader_unlock(row);
 			claim->stray = true;
 			offer_row(claim);
-			if (lanes_entry_task(&hand[i]) != 0)
-				queue_order_overflow_lost(info->state, class, lanes_entry_task(&hand[i]));
+			if (lanes_entry_is_turn(&claim_hand[i]))
+				queue_order_overflow_lost(info->state, class, lanes_entry_task(&claim_hand[i]));
+			led_nowhere(i);
 			continue;
 		}
 		if (unlikely(claim_asks(claim)) && !claim_admits(claim))
 		{
-			set_aside(claim, i);
+			claim_hand_set_aside(claim, i);
 			continue;
 		}
-		if (!claim_grant(claim, lane, &hand[i], &task_finish, &limit))
+		if (!claim_grant(claim, lane, &claim_hand[i], &task_finish, &limit))
 		{
 			not_granted(claim, i, limit);
 			continue;
@@ -521,24 +465,39 @@ lease_held(Claim *claim, int class, int max)
 
 		if (info->policy == QUEUE_FAIR)
 		{
-			VirtualTime s = {hand[i].block, hand[i].fraction};
-
-			start = virtual_time_max(start, s);
-			finish = virtual_time_max(finish, task_finish);
+			end->start = virtual_time_max(end->start, lanes_entry_tag(&claim_hand[i]));
+			end->finish = virtual_time_max(end->finish, task_finish);
 		}
 		claim->full |= claim->alone;
 	}
-	give_back(n);
-	in_hand = 0;
-	if (likely(aside_count == 0))
+	claim_hand_give_back(n);
+	claim_in_hand = 0;
+	if (likely(!claim_hand_any_aside()))
 		transit_horizon_ends();
 	else
 		claim->drained = false;
-	if (start.whole != PG_INT64_MIN)
-		queue_order_advance(order, start, finish);
-	claim_tell_served(claim, order);
-	if (claim->drained && !limit_table_in_turn(&info->state->limits))
-		queue_order_idle(order);
+}
+
+/*
+ * Claim the first task of the line of a group, for claims of some groups.
+ * *finish is raised to its finish tag if it was leased.
+ */
+void
+claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish)
+{
+	ClaimEnd	end;
+
+	Assert(claim_in_hand == 0);
+	pending_reserve(8);
+	transit_horizon_begins(claim->now);
+	if (!turns_take_of(group, &claim_hand[0], &claim_hand_turns[0], &claim_hand_lanes[0]))
+	{
+		transit_horizon_ends();
+		return;
+	}
+	claim_in_hand = 1;
+	lease_held(claim, claim_hand_lanes[0]->class, 1, &end);
+	*finish = virtual_time_max(*finish, end.finish);
 }
 
 /*
@@ -586,6 +545,8 @@ static ClassEnd
 claim_from_class(Claim *claim, int class, int most)
 {
 	QueueState *state = claim->info->state;
+	QueueOrder *order = &state->orders[class];
+	ClaimEnd	reached;
 	int			end = claim->got + most;
 
 	while (claim->got < end && !claim->full)
@@ -599,23 +560,24 @@ claim_from_class(Claim *claim, int class, int most)
 		CHECK_FOR_INTERRUPTS();
 		if (!lanes_any(&state->orders[class].lanes))
 			break;
-		if (unlikely(((volatile QueueState *) state)->replenish.dry > 0))
-			claim_wait_dry(claim);
 		pending_reserve(want * 2 + 8);
 		if (unlikely(limit_table_in_turn(&state->limits)))
 			turns_before(claim, class, want);
 		transit_horizon_begins(claim->now);
 		take_from_class(claim, class, want);
-		taken = in_hand;
+		taken = claim_in_hand;
 
 		/* Only what it takes: the free list is one for everybody. */
 		reserved = taken > 0 ? leases_reserve(taken) : 0;
 		if (reserved == 0 && taken > 0 && claim->got == 0)
 			claim_no_leases(claim);
 		claim->drained &= (reserved == taken);
-		lease_held(claim, class, reserved);
-		if (unlikely(claim->dry_met))
-			claim_feed_dry(claim);
+		lease_held(claim, class, reserved, &reached);
+		if (reached.start.whole != PG_INT64_MIN)
+			queue_order_advance(order, reached.start, reached.finish);
+		claim_tell_served(claim, order);
+		if (claim->drained && !limit_table_in_turn(&state->limits))
+			queue_order_idle(order);
 
 		/* Then the group may have the next one, of whatever class. */
 		again = claim->stray && limit_table_any_parked(&state->limits);

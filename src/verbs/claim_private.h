@@ -2,29 +2,20 @@
  *
  * claim_private.h
  *	  A claim in progress, as the files see it that make up the verb: claim.c,
- *	  claim_grant.c, claim_lanes.c, claim_groups.c and claim_feed.c.
+ *	  claim_grant.c, claim_hand.c, claim_lanes.c, claim_groups.c and
+ *	  claim_turns.c.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_CLAIM_PRIVATE_H
 #define FAIRQ_CLAIM_PRIVATE_H
 
-#include "shmem/group_overflow.h"
 #include "shmem/lanes.h"
 #include "shmem/quarantine.h"
 #include "shmem/parking.h"
 #include "shmem/stats.h"
 #include "verbs/claim.h"
 #include "verbs/ended_tasks.h"
-
-/* A group whose last place a claim has used up, and which it is to refill. */
-typedef struct DryGroup
-{
-	StarvedGroup starved;
-	int			feeding;		/* its pending action */
-} DryGroup;
-
-#define MAX_DRY_GROUPS	LANE_WINDOW
 
 /* A claim in progress. */
 typedef struct Claim
@@ -44,6 +35,9 @@ typedef struct Claim
 								 * that it does not know yet */
 	double		turns_cost;		/* and those that orders know of */
 	Lane	   *refilling;		/* a lane that another backend is reading */
+	uint32		turn_group;		/* of the entry that is looked at, if that is a
+								 * turn: its group */
+	Lane	   *passed;			/* whose first turn was passed by */
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
 								 * offered for a group at its limit */
@@ -62,14 +56,20 @@ typedef struct Claim
 	LeaseInfo  *durable;		/* leases to be written, but for a pop */
 	int			durable_count;
 	int			durable_size;
-	TimestampTz give_up;		/* waiting for tasks of the overflow */
-	int			waits_for_others;	/* to lease what they have taken */
-	DryGroup   *dry;			/* room for MAX_DRY_GROUPS; NULL: none yet */
-	int			dry_count;
-	bool		dry_met;		/* these, or some that others refill, have
-								 * been met: */
-	VirtualTime dry_finish;		/* what begins here or later is after them */
 } Claim;
+
+/* claim_hand.c: there is room for what is just taken, besides. */
+#define CLAIM_HAND_SIZE	(2 * LANE_WINDOW)
+
+extern LaneEntry claim_hand[CLAIM_HAND_SIZE];
+extern Lane *claim_hand_lanes[CLAIM_HAND_SIZE];
+extern LaneTurn claim_hand_turns[CLAIM_HAND_SIZE];	/* of those that are turns */
+extern int	claim_in_hand;
+
+extern void claim_hand_give_back(int kept);
+extern void claim_hand_hold(Lane *lane, int n, int max);
+extern void claim_hand_set_aside(Claim *claim, int number);
+extern bool claim_hand_any_aside(void);
 
 extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
 							const LaneEntry *entry);
@@ -77,13 +77,11 @@ extern bool claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry,
 						VirtualTime *finish, uint32 *limit);
 extern void claim_tell_served(Claim *claim, QueueOrder *order);
 extern void claim_no_leases(Claim *claim);
-extern void claim_note_dry(Claim *claim, const GroupLease *group);
-extern void claim_feed_dry(Claim *claim);
-extern void claim_wait_dry(Claim *claim);
 extern bool claim_admits(Claim *claim);
 extern void claim_alone_not(Claim *claim);
 extern void claim_give_back_aside(void);
 extern void claim_from_lanes(Claim *claim);
+extern void claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish);
 extern void claim_of_groups(Claim *claim);
 
 /* Do the classes of the queue share by weights? */
@@ -104,18 +102,6 @@ claim_classes(const Claim *claim)
 		if (lanes_any(&state->orders[class].lanes))
 			classes |= 1 << class;
 	return classes;
-}
-
-/*
- * Would the task at a place be claimed before a group that is to be refilled
- * first?
- */
-static inline bool
-claim_passes_dry(const Claim *claim, const LaneEntry *entry)
-{
-	VirtualTime start = {entry->block, entry->fraction};
-
-	return claim->dry_met && virtual_time_compare(start, claim->dry_finish) >= 0;
 }
 
 /*

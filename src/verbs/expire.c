@@ -30,7 +30,6 @@
 #include "common/run_as.h"
 #include "shmem/groups.h"
 #include "shmem/leases.h"
-#include "shmem/replenished_tasks.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
 #include "storage/recovery.h"
@@ -77,7 +76,7 @@ leave_place(RowReader *row)
 						row_reader_class(row), cost);
 	else if (DatumGetChar(row_value(row, COLUMN_STATE)) == TASK_OVERFLOW)
 		pending_expired(state, group, id, NULL, row_reader_class(row),
-						replenished_tasks_has(queue_state_number(state), id) ? cost : 0);
+						0);
 }
 
 /*

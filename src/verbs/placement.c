@@ -15,8 +15,6 @@
 #include "utils/timestamp.h"
 
 #include "shmem/group_overflow.h"
-#include "shmem/lane_unwritten.h"
-#include "shmem/leases.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
 #include "shmem/waiters.h"
@@ -43,8 +41,7 @@ placement_begin(Placement *placement, Relation rel, QueueInfo *info)
 
 /*
  * Tasks of a class are going to be placed, now or when it is their turn: see
- * to it that there are lanes for them.  If there are none to be had it is the
- * producer who is told, not the worker, who could not help it.
+ * to it that there are lanes for them.
  */
 void
 placement_prepare(QueueInfo *info, int class)
@@ -215,103 +212,6 @@ placement_by_run_at(Placement *placement, RowReader *row, char from, bool wait)
 	stats_tally(info->state, task_state_depth(from), -1);
 	stats_tally(info->state, QUEUE_SCHEDULED, 1);
 	return true;
-}
-
-/*
- * Give the task that row has read, of the overflow, a place in memory: if it
- * is there still and not leased, and its lane takes it.  If not it counts in
- * the overflow, as before.  *gone: another transaction is writing it, or it
- * is leased.  *tagged: the group counts it as ready because of its tag, which
- * the caller has just made.
- */
-static bool
-feed_in_memory(RowReader *row, uint32 group, const Place *place, bool urgent,
-			   bool *gone, bool *tagged)
-{
-	QueueState *state = row->info->state;
-	int			queue = queue_state_number(state);
-	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
-	ItemPointerData tid = row->tuple.t_self;
-	LaneEntry	entry;
-	ReplenishedTask fed = REPLENISHED_NO_ROOM;
-
-	lanes_entry(&entry, &place->address, &tid);
-	if (!lanes_entry_set_task(&entry, task))
-		return false;
-	*gone = !leases_feed(queue, group, task, &fed);
-	if (*gone || fed == REPLENISHED_NO_ROOM)
-		return false;
-
-	/*
-	 * A transaction that removes it now finds it fed.  One that did so
-	 * before, or is about to, is writing the row; then that counts it off.
-	 */
-	*gone = (row_reader_read(row, &tid) != ROW_LIVE);
-	if (!*gone && lane_unwritten_offer(place->lane, &entry, place->waiters, urgent))
-		return true;
-	*tagged = group_overflow_return(state, group, task);
-	if (*tagged)
-		groups_written(state, group, 1);
-	*gone |= !*tagged;
-	return false;
-}
-
-/*
- * Make the task ready that row has read, of the overflow of a group: at once
- * if its lane takes it, and then its row stays as it is; else it is written,
- * if it may be.
- *
- * Once a task had to be written (then *how says so), which can be claimed when
- * we commit, so are those that come after it in its group, to be claimed after
- * it.
- */
-FeedResult
-placement_feed(Placement *placement, RowReader *row, uint32 group, FeedHow *how)
-{
-	PlaceFor	task = place_for(row, 0, false);
-	Place		place;
-	bool		gone = false;
-	bool		tagged = true;
-	int64		id = DatumGetInt64(row_value(row, COLUMN_ID));
-
-	Assert(group != FAIRQ_NO_GROUP && !row->locked);
-	placement_assign(placement, &task, &place);
-	if (*how != FEED_WRITTEN &&
-		feed_in_memory(row, group, &place, *how == FEED_IN_LANE_ONLY, &gone, &tagged))
-		return FEED_DONE;
-	if (gone || *how == FEED_IN_LANE_ONLY)
-	{
-		groups_untag(place.tag.slot, group, place.tag.start, place.tag.finish, tagged);
-		return gone ? FEED_IN_HANDS : FEED_NO_ROOM;
-	}
-	*how = FEED_WRITTEN;
-	pending_reserve(4);
-	(void) group_overflow_return(row->info->state, group, id);
-	if (!write_place(row, TASK_OVERFLOW, &place, false))
-		return FEED_IN_HANDS;
-	pending_addressed(row->info->state, group, id);
-	return FEED_DONE;
-}
-
-/*
- * The task that row has read, of the overflow of a group, has a place: it
- * counts as ready.
- */
-void
-placement_is_fed(RowReader *row, uint32 group)
-{
-	QueueState *state = row->info->state;
-	int64		task = DatumGetInt64(row_value(row, COLUMN_ID));
-	ItemPointerData tid = row->tuple.t_self;
-	ReplenishedTask fed;
-
-	Assert(group != FAIRQ_NO_GROUP);
-	/* As in feed_in_memory. */
-	groups_written(state, group, 1);
-	if (!leases_feed(queue_state_number(state), group, task, &fed) || fed == REPLENISHED_NO_ROOM)
-		groups_written(state, group, -1);
-	else if (row_reader_read(row, &tid) != ROW_LIVE)
-		(void) group_overflow_return(state, group, task);
 }
 
 /*

@@ -46,21 +46,6 @@ typedef struct Place
 	bool		overflow;		/* it has none, but waits for room */
 } Place;
 
-/* How a task of the overflow may be made ready, and what came of it. */
-typedef enum FeedHow
-{
-	FEED_IN_LANE_ONLY,
-	FEED_IN_LANE,				/* or written */
-	FEED_WRITTEN
-} FeedHow;
-
-typedef enum FeedResult
-{
-	FEED_DONE,
-	FEED_IN_HANDS,				/* its row is being written */
-	FEED_NO_ROOM				/* in its lane, where it has to be */
-} FeedResult;
-
 extern void placement_begin(Placement *placement, Relation rel, QueueInfo *info);
 extern void placement_prepare(QueueInfo *info, int class);
 extern void placement_assign(Placement *placement, const PlaceFor *task, Place *place);
@@ -71,9 +56,6 @@ extern void placement_first(RowReader *row, FairqAddress *address);
 extern uint32 placement_group(RowReader *row);
 extern void placement_uncharge(RowReader *row, const FairqAddress *address);
 extern void placement_leaves(RowReader *row);
-extern FeedResult placement_feed(Placement *placement, RowReader *row, uint32 group,
-								 FeedHow *how);
-extern void placement_is_fed(RowReader *row, uint32 group);
 extern bool placement_suspect(Placement *placement, RowReader *row, bool wait);
 extern bool placement_replace(Placement *placement, RowReader *row, bool wait);
 extern Lane *placement_lane(QueueInfo *info, const FairqAddress *address);

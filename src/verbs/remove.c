@@ -19,7 +19,6 @@
 
 #include "shmem/groups.h"
 #include "shmem/leases.h"
-#include "shmem/replenished_tasks.h"
 #include "shmem/stats.h"
 #include "storage/durable_leases.h"
 #include "storage/row_reader.h"
@@ -93,9 +92,9 @@ count_purged(HTAB *counts, RowReader *row)
 	if (row->info->policy != QUEUE_FAIR ||
 		(!addressed && DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW))
 		return;
-	if (leases_find(queue, id, &lease) || (!addressed && replenished_tasks_has(queue, id)))
+	if (leases_find(queue, id, &lease))
 	{
-		/* It is being settled, and may yet be released; or it has a place. */
+		/* It is being settled, and may yet be released. */
 		placement_leaves(row);
 		return;
 	}

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pending_groups.c
- *	  Pending actions about groups: what they have, may have and are given.
+ *	  Pending actions about groups: what they have, and what they may have.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,6 @@
 #include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
 #include "shmem/limited_groups.h"
-#include "shmem/replenish.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
 
@@ -48,18 +47,6 @@ typedef struct PendingTasks
 	/* Of another count, at commit. */
 	CountChange change;
 } PendingTasks;
-
-/* A group that is given places out of its overflow. */
-typedef struct PendingFeeding
-{
-	QueueState *queue;
-	uint32		group;
-	int64		lost;			/* when undone: look for those below again */
-	GroupFed	fed;			/* when not */
-} PendingFeeding;
-
-/* Groups that this transaction feeds. */
-static int	feedings = 0;
 
 /*
  * Where the list has the overflow of a group: a hint, by group.  So there is
@@ -310,91 +297,4 @@ pending_not_overflowed(QueueState *queue, uint32 group)
 	if (--pending_data(action, PendingTasks)->n == 0)
 		pending_drop(action);
 	group_overflow_ends(queue, group, 1, PG_INT64_MAX, false);
-}
-
-/* Tell the group what it was given. */
-static void
-fed(PendingAction *action)
-{
-	PendingFeeding *feeding = pending_data(action, PendingFeeding);
-
-	group_overflow_replenished(feeding->queue, feeding->group, &feeding->fed);
-	replenish_ended(feeding->queue, true);
-	Assert(feedings > 0);
-	feedings--;
-}
-
-static void
-not_fed(PendingAction *action)
-{
-	PendingFeeding *feeding = pending_data(action, PendingFeeding);
-
-	group_overflow_not_replenished(feeding->queue, feeding->group, feeding->lost);
-	replenish_ended(feeding->queue, false);
-	Assert(feedings > 0);
-	feedings--;
-}
-
-/*
- * A group that hears that its overflow is empty gives its next task an address
- * at once, and that task must not be claimed before those that were moved can
- * be.  So it hears so last.
- */
-static const PendingKind fed_group = {
-	.name = "fed group",
-	.phase = PENDING_LAST,
-	.commit = fed,
-	.abort = not_fed,
-	.prepare = not_fed,
-};
-
-/*
- * A group was taken from the starved list.  The caller has reserved
- * room.  The result is for pending_fed to say what came of it.
- */
-int
-pending_feeding(QueueState *queue, uint32 group, int64 lost)
-{
-	int			number = pending_mark();
-	PendingFeeding *feeding = pending_new(fed_group, PendingFeeding);
-
-	feeding->queue = queue;
-	feeding->group = group;
-	feeding->lost = lost;
-	feeding->fed.moved = false;
-	feeding->fed.written = false;
-	feeding->fed.next = PG_INT64_MIN;
-	feeding->fed.held = PG_INT64_MAX;
-	feeding->fed.lost = lost;
-	feedings++;
-	return number;
-}
-
-/*
- * Does this transaction replenish any group?
- */
-bool
-pending_feeds(void)
-{
-	return feedings > 0;
-}
-
-/*
- * What came of a feeding: at commit the group is told.  If nothing was written
- * it is told at once, for all that it was given is there, whatever becomes of
- * this transaction.
- */
-void
-pending_fed(int number, const GroupFed *what, bool at_once)
-{
-	PendingAction *action = pending_action(number);
-
-	Assert(action != NULL && action->kind == &fed_group);
-	pending_data(action, PendingFeeding)->fed = *what;
-	if (at_once)
-	{
-		Assert(!what->written);
-		fed(action);
-		pending_drop(action);
-	}
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pending_groups.h
- *	  Pending actions about groups: what they have, may have and are given.
+ *	  Pending actions about groups: what they have, and what they may have.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,8 +20,5 @@ extern void pending_ready_removed(QueueState *queue, uint32 group, int n);
 extern void pending_overflow_removed(QueueState *queue, uint32 group, int n);
 extern void pending_overflowed(QueueState *queue, uint32 group, int64 id);
 extern void pending_not_overflowed(QueueState *queue, uint32 group);
-extern int	pending_feeding(QueueState *queue, uint32 group, int64 lost);
-extern bool pending_feeds(void);
-extern void pending_fed(int feeding, const GroupFed *what, bool at_once);
 
 #endif							/* FAIRQ_PENDING_GROUPS_H */

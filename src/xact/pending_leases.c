@@ -48,6 +48,7 @@ give_back(PendingAction *action)
 	if (leases_give_back(&claimed->lease, &lease))
 	{
 		claimed->place.entry.tid = lease.tid;
+		claimed->place.group = lease.group;
 		pending_offer_place(&claimed->place);
 	}
 	else
@@ -79,6 +80,7 @@ end_released(PendingAction *action)
 	if (!leases_drop(&released->lease, false, &lease) || !ItemPointerIsValid(&lease.tid))
 		return;
 	released->place.entry.tid = lease.tid;
+	released->place.group = lease.group;
 	pending_become_offer(action, &released->place);
 }
 
@@ -217,7 +219,7 @@ pending_settled_ends(int queue, int64 task, int outcome)
 
 /*
  * The lease is given back: its task is as it was.  task is which one it is, if
- * it is of the overflow and the address is in memory only; else 0.
+ * it is of the overflow; else 0.
  */
 void
 pending_released(int settled, Lane *lane, const FairqAddress *address, int64 task)
@@ -234,7 +236,7 @@ pending_released(int settled, Lane *lane, const FairqAddress *address, int64 tas
 	released->place.waiting_group = WAITERS_ANY_GROUP;
 	lanes_entry(&released->place.entry, address, &no_tid);
 	if (task != 0)
-		(void) lanes_entry_set_task(&released->place.entry, task);
+		lanes_entry_set_turn(&released->place.entry, task, address->slot);
 }
 
 /*

@@ -23,6 +23,7 @@
 #include "shmem/group_overflow.h"
 #include "shmem/lane_doubts.h"
 #include "shmem/leases.h"
+#include "shmem/turns.h"
 #include "shmem/waiters.h"
 #include "xact/pending_queue.h"
 #include "xact/pending_rows.h"
@@ -77,7 +78,10 @@ static int	written_hints[FOLD_HINTS];
 void
 pending_offer_place(const PendingPlace *place)
 {
-	lanes_offer_of_group(place->lane, &place->entry, place->waiting_group);
+	if (lanes_entry_is_turn(&place->entry))
+		turns_return(place->lane, place->group, &place->entry, false, true);
+	else
+		lanes_offer_of_group(place->lane, &place->entry, place->waiting_group);
 }
 
 static void
@@ -231,21 +235,20 @@ static const PendingKind removed_task = {
 	.prepare = remove_task,
 };
 
+/* The line of a group is read again, from a task on. */
 static void
-address_task(PendingAction *action)
+read_overflow(PendingAction *action)
 {
-	PendingTask *addressed = pending_data(action, PendingTask);
+	PendingTask *unread = pending_data(action, PendingTask);
 
-	leases_task_addressed(queue_state_number(addressed->queue), addressed->group,
-						  addressed->task);
+	group_overflow_again(unread->queue, unread->address.class, unread->group, unread->task);
 }
 
-/* Before it is offered: a lease that there is then is of its entry before. */
-static const PendingKind addressed_task = {
-	.name = "task of the overflow that has an address",
-	.phase = PENDING_LEASES_END,
-	.commit = address_task,
-	.prepare = address_task,
+static const PendingKind unread_overflow = {
+	.name = "overflow that was passed over",
+	.commit = read_overflow,
+	.abort = read_overflow,
+	.prepare = read_overflow,
 };
 
 static const PendingKind written_task = {
@@ -452,9 +455,9 @@ pending_become_offer(PendingAction *action, const PendingPlace *place)
  * known when it ends.
  */
 void
-pending_passed(Lane *lane, const LaneEntry *entry, bool written)
+pending_passed(Lane *lane, const LaneEntry *entry, uint32 group, bool written)
 {
-	const PendingPlace place = {lane, *entry, WAITERS_ANY_GROUP};
+	const PendingPlace place = {lane, *entry, WAITERS_ANY_GROUP, group};
 
 	pending_new(offered_at_abort, PendingRow)->place = place;
 	if (written)
@@ -502,17 +505,18 @@ pending_removed(QueueState *queue, uint32 group, int64 task,
 }
 
 /*
- * The row of a task of the overflow was written with an address.
+ * Who has read a line has passed over a task that this transaction may have
+ * changed or removed: it is read again when that ends.
  */
 void
-pending_addressed(QueueState *queue, uint32 group, int64 task)
+pending_overflow_unread(QueueState *queue, int class, uint32 group, int64 task)
 {
-	PendingTask *addressed = pending_new(addressed_task, PendingTask);
+	PendingTask *unread = pending_new(unread_overflow, PendingTask);
 
-	Assert(task != 0);
-	addressed->queue = queue;
-	addressed->task = task;
-	addressed->group = group;
+	unread->queue = queue;
+	unread->address.class = class;
+	unread->group = group;
+	unread->task = task;
 }
 
 /*

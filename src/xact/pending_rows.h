@@ -18,6 +18,7 @@ typedef struct PendingPlace
 	Lane	   *lane;
 	LaneEntry	entry;
 	uint16		waiting_group;
+	uint32		group;			/* of a turn: its group */
 } PendingPlace;
 
 extern int	pending_placed(Lane *lane, const FairqAddress *address,
@@ -30,13 +31,13 @@ extern void pending_offer_at_commit(Lane *lane, const FairqAddress *address,
 extern void pending_offer_at_abort(Lane *lane, const FairqAddress *address,
 								   const ItemPointerData *tid);
 extern void pending_lower_at_abort(Lane *lane, const FairqAddress *address);
-extern void pending_passed(Lane *lane, const LaneEntry *entry, bool written);
+extern void pending_passed(Lane *lane, const LaneEntry *entry, uint32 group, bool written);
+extern void pending_overflow_unread(QueueState *queue, int class, uint32 group, int64 task);
 extern void pending_cancelled(const FairqAddress *address, const GroupTag *tag);
 extern void pending_removed(QueueState *queue, uint32 group, int64 task,
 							const FairqAddress *address);
 extern void pending_expired(QueueState *queue, uint32 group, int64 task,
 							const FairqAddress *address, int class, float4 refund);
-extern void pending_addressed(QueueState *queue, uint32 group, int64 task);
 extern void pending_row_written(QueueState *queue, uint32 group, int64 task,
 								bool of_overflow);
 extern void pending_not_moved(int mark);

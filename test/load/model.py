@@ -201,7 +201,7 @@ class Task:
         return self.free(tx) and all(wait.task.writer in (None, tx) for wait in self.waits)
 
     def claimable(self):
-        return self.writer is None and self.lease is None and self.row.state == "ready" and not self.row.expired
+        return self.writer is None and self.lease is None and self.row.state in ("ready", "overflow") and not self.row.expired
 
     def may_end(self, tx):
         """A pass in tx may end it, for it has expired."""
@@ -255,6 +255,11 @@ class Queue:
         group = task.row.group
         return group not in self.ever_limited and task.row.turn > self.purged.get(group, 0) and not task.row.suspect
 
+    @staticmethod
+    def order(task):
+        """Of tasks of a group, class and state: those of the overflow are in the order of their ids."""
+        return task.id if task.row.state == "overflow" else task.row.turn
+
     def attempts_of(self, row):
         return self.max_attempts if row.max_attempts is None else row.max_attempts
 
@@ -295,7 +300,8 @@ class Queue:
             return row is not None and row.state == "ready" and (not here or (row.group, row.klass) == place)
         others = [t for t in self.tasks.values() if t is not task]
         if state == "ready":
-            if any(t.row.state == "overflow" and (t.row.group, t.row.klass) == place for t in others if t.writer is None):
+            if any(t.row.state == "overflow" and (t.row.group, t.row.klass) == place for t in others
+                   if t.writer is None and t.lease is None and not t.was_leased):
                 raise Difference("task %d overtakes the overflow" % task.id)
             sure = [t.row for t in others if t.writer is None and not t.was_leased]
             if self.room_is_exact and not self.ever_limited and (
@@ -721,8 +727,7 @@ class Model:
             if lease is not None and lease.runs_out():
                 if self.put_back(tx, task, state, ends):
                     return
-            elif row.state == "overflow" and state == "ready" or \
-                    row.state == "scheduled" and not row.later and state in ("ready", "overflow"):
+            elif row.state == "scheduled" and not row.later and state in ("ready", "overflow"):
                 return self.change(tx, task, state=state, turn=queue.next_turn())
             elif row.state == "held" and self.may_run(tx, task):
                 wanted = ("scheduled",) if row.later else ("ready", "overflow")
@@ -764,15 +769,6 @@ class Model:
                or (t.row.state == "scheduled" and not t.row.later and not (t.row.suspect and full))
                or (t.row.state == "held" and self.may_run(None, t))
                or self.is_cancelled(None, t)]
-        if queue.max_ready is not None:
-            ready = [t.row for t in queue.tasks.values() if t.row.state == "ready" and t.lease is None]
-            for task in queue.tasks.values():
-                if task.row.state != "overflow" or task.row.expired or len(ready) >= queue.max_ready:
-                    continue
-                same = sum((r.group, r.klass) == (task.row.group, task.row.klass) for r in ready)
-                # A group is fed before it runs dry, and may be as soon as it has room.
-                if same == 0 or same <= queue.max_ready_per_group - max(queue.max_ready_per_group // 4, 1):
-                    due.append(task)
         return due
 
     # --- topics -----------------------------------------------------------

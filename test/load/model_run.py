@@ -381,7 +381,10 @@ class Run(Steps):
         with self.within(c) as tx:
             rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.claim(%s, %s, session => %s, buckets => %s::int[])",
                              queue.name, n, session.uuid, mine)
-            self.take(tx, queue, rows, n, lambda t: of[t.id] % queue.buckets in mine, session=session)
+            # The overflow of a group is in one bucket, and SQL does not show in which.
+            came = {(t.row.group, t.row.klass) for t in (queue.tasks[row[0]] for row in rows) if t.id not in of}
+            self.take(tx, queue, rows, n, lambda t: of[t.id] % queue.buckets in mine if t.id in of
+                      else (t.row.group, t.row.klass) in came, session=session)
 
     # --- looking, and the rest --------------------------------------------
 
@@ -399,9 +402,9 @@ class Run(Steps):
             self.expect("position: state", is_, state)
             if state == "leased":
                 self.expect("ahead of a leased task", ahead, 0)
-            elif state != "ready":
+            elif state not in ("ready", "overflow"):
                 self.expect("ahead of a task that is not ready", ahead, None)
-            elif exact and all(c.tx is None for c in self.connections):
+            elif exact and ahead is not None and all(c.tx is None for c in self.connections):
                 self.check_position(queue, task, ahead)
 
     @step(9, c=C, queue=QUEUE, task=PICK, unknown=percent(10))
@@ -650,9 +653,6 @@ class Run(Steps):
                     rows = self.call(c, "SELECT " + COLUMNS + " FROM fairq.pop(%s, 10)", queue.name)
                     self.take(tx, queue, rows, 10, leased=False)
                 self.compare_depths()
-        for queue in self.model.queues.values():
-            if any(t.row.state == "overflow" for t in queue.tasks.values()):
-                raise Difference("what is in the overflow stays there")
 
     def go(self, schedule, shortening):
         """An error says what is wrong."""

@@ -32,7 +32,7 @@ UNITS = {"": 1, "kB": 1024, "MB": 1e6, "million": 1e6}
 # What each setting of a size is for, and the areas that grow with it.
 AREAS = {
     "max_queues": ["pgfairq queues", "pgfairq stats"],
-    "max_lanes": ["pgfairq lanes"],
+    "max_lanes": ["pgfairq lanes", "pgfairq turns"],
     "max_groups": ["pgfairq groups"],
     "max_limits": ["pgfairq limits", "pgfairq parked"],
     "max_leases": ["pgfairq leases"],
@@ -93,12 +93,8 @@ def constant(source, name):
 
 
 def source_figures(source):
-    usual = constant(source, "LANE_UNWRITTEN_USUAL")
     return {
-        "lane_overflow": usual * 3 / 4,
-        "refill_at_once": constant(source, "REFILL_AT_ONCE"),
-        "refill_least": constant(source, "REFILL_LEAST"),
-        "refill_dry": constant(source, "REFILL_DRY"),
+        "turns_read": constant(source, "TURNS_READ"),
         "max_after": constant(source, "MAX_AFTER"),
         "max_members": constant(source, "MAX_MEMBERS"),
         "max_group_key": constant(source, "MAX_GROUP_KEY"),

@@ -3,7 +3,7 @@
 -- Seen to fail: without id_sequence_advance() (no new ids); without the bound of
 -- row_writer_new_ids() (for ever); without id_sequence in relcache_callback() (altered
 -- and not noticed); with (int) around the class in queue_index_overflow_after()
--- (for ever, with CHECK_FOR_INTERRUPTS in seek_lost() until the time-out); without
+-- (for ever, with CHECK_FOR_INTERRUPTS in find_of_class() until the time-out); without
 -- check_block() (taken), virtual_time_leap() (blocks of 2^63 - 1 and 2^62 - 1, and then in
 -- order of group), its like for the finish in queue_order_advance(), FAIRQ_TAGS_GROUPS
 -- (after VACUUM FULL), FAIRQ_TAGS_START (in the new queue).

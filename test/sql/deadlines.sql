@@ -46,7 +46,7 @@ SELECT ready, leased, scheduled, overflow, held, dead, expired, expired_tasks, c
 SELECT count(*), sum(ready), sum(leased) FROM fairq.group_stats WHERE queue = 'dl';
 SELECT count(*) FROM fairq.ack_many((SELECT array_agg(receipt) FROM fairq.leases WHERE queue = 'dl'));
 
--- In every state: those of the overflow have no place; one waits for a retry, one is
+-- In every state: those of the overflow have no address; one waits for a retry, one is
 -- held behind its key, and one is set aside, for its group is at its limit; and the
 -- queue is paused.
 SELECT fairq.create_queue('dlstate', buckets => 1, max_ready_per_group => 2, backoff_base => '1 h', lease => '1 h', keep_done => '1 day');
@@ -67,7 +67,6 @@ UPDATE fairq.q_dlstate SET expires_at = '2020-01-01' WHERE expires_at IS NOT NUL
 CALL pg_temp.maintain_until('dlstate', $$pg_temp.ended('dlstate') = 8$$);
 SELECT payload, attempts, last_error FROM fairq.done_dlstate WHERE outcome = 'expired' ORDER BY payload;
 SELECT fairq.resume('dlstate');
-CALL pg_temp.maintain_until('dlstate', $$(SELECT state = 'ready' FROM fairq.tasks('dlstate') WHERE payload = '"stays"')$$);
 SELECT ready, leased, scheduled, overflow, held, dead, expired_tasks FROM fairq.queue_stats WHERE queue = 'dlstate';
 SELECT group_key, ready, overflow, leased FROM fairq.group_stats WHERE queue = 'dlstate' ORDER BY 1;
 SELECT payload FROM fairq.claim('dlstate', 10);

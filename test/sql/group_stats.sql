@@ -14,8 +14,6 @@ FROM fairq.group_stats WHERE queue = 'gst' ORDER BY 1;
 SELECT count(fairq.ack(receipt)) FROM claimed;
 SELECT group_key, leased, run_time > '0' AS ran FROM fairq.group_stats WHERE queue = 'gst' ORDER BY 1;
 SELECT * FROM fairq.group_settings WHERE queue = 'gst' ORDER BY group_key;
--- (What the worker has in its hands is not purged: until there is nothing left for it to do.)
-CALL pg_temp.maintain_until('gst', $$ sum(overflow) = 0 FROM fairq.group_stats WHERE queue = 'gst' $$);
 SELECT fairq.purge('gst');
 SELECT count(*) FROM fairq.group_stats WHERE queue = 'gst';
 -- Classes of a group are one; a long key is cut, between characters.
@@ -168,7 +166,7 @@ SELECT fairq.create_queue('gst', charge => 'minutes');
 
 -- The share is of what was served while the group had work: a group that comes later, or was
 -- idle for a while, has had what it was due, and so has one that was alone meanwhile. To see it
--- fail: have had_no_work() in groups.c do nothing but for new groups.
+-- fail: have group_had_no_work() in groups.c do nothing but for new groups.
 SELECT fairq.create_queue('gst share', buckets => 2);
 SELECT fairq.set_group('gst share', 'heavy', weight => 3);
 CREATE PROCEDURE pg_temp.serve(n int) LANGUAGE plpgsql AS $$

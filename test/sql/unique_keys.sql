@@ -298,7 +298,7 @@ SELECT count(fairq.enqueue('uni over', '"3 kept"', 'g', unique_key => 'k3'));
 SELECT count(fairq.enqueue('uni over', '"4 replaced"', 'g', unique_key => 'k4', on_duplicate => 'replace'));
 SELECT count(fairq.enqueue('uni over', '"5 moved"', 'other', unique_key => 'k5', on_duplicate => 'replace'));
 SELECT count(fairq.enqueue('uni over', '"2 later"', 'g', unique_key => 'k2', on_duplicate => 'replace', run_at => now() + interval '1 day'));
-CALL pg_temp.maintain_until('uni over', $$ pg_temp.all_of('uni over') = 'k1:1 ready, k2:2 later scheduled, k3:3 ready, k4:4 replaced overflow, k5:5 moved ready' $$);
+SELECT pg_temp.all_of('uni over');
 -- One that was held has to wait there as well.
 CREATE TEMP TABLE flying AS SELECT * FROM fairq.claim('uni over', 10, group_keys => '{other}');
 SELECT count(fairq.enqueue('uni over', '"5 held"', 'g', unique_key => 'k5'));

@@ -9,8 +9,6 @@
 # To see it fail:
 # - lanes_has(): compare with the frontier as it is: one task a lane is swept;
 # - is_overlooked(): take a lane that is not there for one without the task;
-# - nothing_ready(): do not ask whether the lanes are set up, and let
-#   group_overflow_seek_starved() believe it: twice as many are ready after a restart;
 # - note_of_group() (row_trigger.c): do not say that a row may have been missed by who
 #   counts them (pending_not_counted).
 

@@ -12,11 +12,10 @@
 # windows one with LANE_WINDOW=8 has three of them, too few, and fails here.
 #
 # To see it fail, take one of these guards out of the engine:
-# - the claim that uses up a group's places feeds it (claim_note_dry in claim_grant);
-# - what it has in hand that comes after goes back first (claim_passes_dry in
-#   lease_held): claims of 10 and 100;
-# - a group that was fed late begins where it had got (backlogged in groups_tag), and
-#   claims wait for a group that is being fed (claim_wait_dry): several claimers.
+# - a turn is taken at the tag of its line, and that goes on by what it is charged
+#   (take_first in turns.c), and what leads nowhere gives its charge back (led_nowhere);
+# - a claim that comes to a line without candidates reads on (take_unread): claims of all
+#   sizes.
 
 use strict;
 use warnings;

@@ -61,9 +61,13 @@ class FaultsTest < FairqTest
   def test_a_job_that_does_not_end_in_time_is_given_back
     queue
     SlowJob.perform_later("long", 600)
-    pid = worker("--timeout", 0.2)
-    wait_until("it runs") { marks("begun").any? }
-    assert_equal 0, stop(pid)
+    # A machine that is very busy may not let it end within the two seconds that it has.
+    (1..5).each do |turn|
+      pid = worker("--timeout", 0.2)
+      wait_until("it runs") { marks("begun").size == turn }
+      assert_equal 0, stop(pid)
+      break if marks("interrupted").any?
+    end
     assert_equal ["interrupted long ActiveJob::Fairq::WorkerStopped"], marks("interrupted")
     assert_empty results
     assert_equal [%w[ready 0]], tasks.map { |task| task.values_at("state", "attempts") }

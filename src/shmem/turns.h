@@ -1,0 +1,87 @@
+/*-------------------------------------------------------------------------
+ *
+ * turns.h
+ *	  Turns: where the tasks of a group come that have no address.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FAIRQ_TURNS_H
+#define FAIRQ_TURNS_H
+
+#include "shmem/groups.h"
+#include "shmem/lanes.h"
+
+/* A task that was read, for the line of its group. */
+typedef struct TurnTask
+{
+	int64		task;
+	ItemPointerData tid;
+	float4		cost;
+} TurnTask;
+
+/* At most so many are read at a time. */
+#define TURNS_READ		512
+
+/* A line, for those who only look: its first candidates, and what is behind. */
+typedef struct LineCopy
+{
+	Lane	   *lane;
+	int			class;
+	uint64		slot;
+	uint64		low;			/* the key of the group */
+	uint64		high;
+	double		weight;
+	double		seconds;		/* what each task is charged; < 0: its cost */
+	VirtualTime next;			/* the tag of the first that was not charged */
+	int64		frontier;
+	int			n;
+	struct
+	{
+		int64		task;
+		ItemPointerData tid;
+		bool		charged;	/* it has this tag: */
+		VirtualTime tag;
+	}			tasks[TURNS_READ];
+} LineCopy;
+
+/* The reading of a line: what of it, and for whom. */
+typedef struct TurnRead
+{
+	uint32		group;
+	int			class;
+	uint64		low;			/* the key of the group, see group_name.h */
+	uint64		high;
+	int64		from;			/* the first id */
+	int			max;
+} TurnRead;
+
+extern Size turns_shmem_size(void);
+extern void turns_shmem_init(void *area, bool found);
+
+/* For lanes.c, which has the lane locked. */
+extern void turns_take_first(Lane *lane, LaneEntry *entry, LaneTurn *turn);
+
+/* For claims. */
+extern bool turns_take_of(uint32 group, LaneEntry *entry, LaneTurn *turn, Lane **lane);
+extern LaneView turns_look(uint32 group, Lane **lane, LaneEntry *first);
+extern void turns_return(Lane *lane, uint32 group, const LaneEntry *entry, bool resumes,
+						 bool tell);
+extern bool turns_block(Lane *lane, uint32 group, const LaneEntry *entry);
+extern void turns_refund(uint32 group, VirtualTime charge);
+extern bool turns_read_begin(Lane *lane, uint32 group, TurnRead *read);
+extern int	turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry,
+						   LaneTurn *turn);
+extern void turns_at_abort(void);
+
+/* For those who look. */
+extern bool turns_have(uint32 group, int64 task);
+extern bool turns_copy(uint32 group, LineCopy *copy);
+
+/* The tag after that of a task of this cost. */
+static inline VirtualTime
+turns_charged(const LineCopy *line, double cost)
+{
+	return virtual_time_add(line->next, line->seconds < 0 ? cost : line->seconds, line->weight);
+}
+
+#endif							/* FAIRQ_TURNS_H */

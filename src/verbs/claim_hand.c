@@ -1,0 +1,164 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim_hand.c
+ *	  What a claim has in hand: taken from lanes, and not leased yet.
+ *
+ * It is in no window any more, so if the claim fails it goes back.  While there
+ * is any, other processes see that in transit_horizon.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "shmem/transit_horizon.h"
+#include "shmem/turns.h"
+#include "verbs/claim_private.h"
+
+/*
+ * What is in hand: entries in order, and the lane of each.  Behind them there
+ * is room for what is just taken.
+ */
+LaneEntry	claim_hand[CLAIM_HAND_SIZE];
+Lane	   *claim_hand_lanes[CLAIM_HAND_SIZE];
+LaneTurn	claim_hand_turns[CLAIM_HAND_SIZE];
+int			claim_in_hand = 0;
+
+/*
+ * And what is set aside until the claim ends: suspects that it may not have.
+ * Then they go back as they were, and no waiter is told, or claims that may not
+ * have them either would wake each other for ever.
+ */
+#define ASIDE_MAX		64
+
+static LaneEntry aside[ASIDE_MAX];
+static Lane *aside_lanes[ASIDE_MAX];
+static LaneTurn aside_turns[ASIDE_MAX];
+static int	aside_count = 0;
+
+/* Give an entry back.  tell: those who wait for tasks. */
+static void
+return_entry(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell)
+{
+	if (lanes_entry_is_turn(entry))
+		turns_return(lane, turn->group, entry, false, tell);
+	else if (tell)
+		lanes_offer_entry(lane, entry);
+	else
+		lanes_return_entry(lane, entry);
+}
+
+/* Give back what is in hand, but for the first kept entries. */
+void
+claim_hand_give_back(int kept)
+{
+	Assert(kept >= 0);
+	while (claim_in_hand > kept)
+	{
+		claim_in_hand--;
+		return_entry(claim_hand_lanes[claim_in_hand], &claim_hand[claim_in_hand],
+					 &claim_hand_turns[claim_in_hand], true);
+	}
+}
+
+/*
+ * Was anything set aside?
+ */
+bool
+claim_hand_any_aside(void)
+{
+	return aside_count > 0;
+}
+
+/*
+ * The claim failed: nothing that is in hand was leased.  Never fails.
+ */
+void
+claim_at_abort(void)
+{
+	claim_hand_give_back(0);
+	claim_give_back_aside();
+	transit_horizon_ends();
+}
+
+/*
+ * The claim ends, or looks again: what was set aside goes back.  Never fails.
+ */
+void
+claim_give_back_aside(void)
+{
+	while (aside_count > 0)
+	{
+		aside_count--;
+		return_entry(aside_lanes[aside_count], &aside[aside_count], &aside_turns[aside_count],
+					 false);
+	}
+}
+
+/*
+ * Set an entry in hand aside, whose row is locked.  If there is no room for it
+ * it goes back at once, and the claim takes nothing else.
+ */
+void
+claim_hand_set_aside(Claim *claim, int number)
+{
+	row_reader_unlock(&claim->row);
+	if (aside_count == ASIDE_MAX)
+	{
+		claim->full = true;
+		return_entry(claim_hand_lanes[number], &claim_hand[number], &claim_hand_turns[number],
+					 false);
+		return;
+	}
+	aside_turns[aside_count] = claim_hand_turns[number];
+	aside[aside_count] = claim_hand[number];
+	aside_lanes[aside_count++] = claim_hand_lanes[number];
+}
+
+#ifdef USE_ASSERT_CHECKING
+
+/* What is in hand is in order, and each lane that of its entry. */
+static void
+check_hand(void)
+{
+	Assert(claim_in_hand >= 0 && claim_in_hand <= (int) lengthof(claim_hand));
+	for (int i = 0; i < claim_in_hand; i++)
+	{
+		Assert(claim_hand_lanes[i] != NULL && claim_hand_lanes[i]->in_use);
+		Assert(i == 0 || lanes_compare(&claim_hand[i - 1], &claim_hand[i]) <= 0);
+	}
+}
+
+#else
+#define check_hand() ((void) 0)
+#endif
+
+/*
+ * Hold n entries that were taken from a lane, and are behind those in hand.
+ * All that is held is in order, also when some came late; what is then more
+ * than max goes back, from the end.
+ */
+void
+claim_hand_hold(Lane *lane, int n, int max)
+{
+	Assert(n >= 0 && max > 0);
+	Assert(claim_in_hand + n <= (int) lengthof(claim_hand));
+	for (int end = claim_in_hand + n; claim_in_hand < end; claim_in_hand++)
+	{
+		LaneEntry	entry = claim_hand[claim_in_hand];
+		LaneTurn	turn = claim_hand_turns[claim_in_hand];
+		int			at;
+
+		/* Mostly it stays: lanes are taken from in order. */
+		for (at = claim_in_hand; at > 0 && lanes_compare(&entry, &claim_hand[at - 1]) < 0; at--)
+		{
+			claim_hand[at] = claim_hand[at - 1];
+			claim_hand_lanes[at] = claim_hand_lanes[at - 1];
+			claim_hand_turns[at] = claim_hand_turns[at - 1];
+		}
+		claim_hand[at] = entry;
+		claim_hand_turns[at] = turn;
+		claim_hand_lanes[at] = lane;
+	}
+	check_hand();
+	claim_hand_give_back(max);
+}
