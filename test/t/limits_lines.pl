@@ -18,7 +18,10 @@
 #   (lane_doubts_resolve): the sweep reports them; what was to be read still is if the
 #   worker is ended meanwhile (overflow_sought);
 # - a line is read again from what has become claimable before its frontier
-#   (turns_line_lower, cut): who commits late;
+#   (turns_line_lower, cut): who commits late. That it is so while the line is read
+#   (turns_read_end, lowered) takes a pause before turns_read_end() to be seen;
+# - what leads nowhere gives its charge back (led_nowhere), and what is given back keeps its
+#   tag (turn_candidates_put_back, charged): the shares of two groups;
 # - a task counts where its row says, whoever has it (row_reader_depth), and leases that
 #   are restored say so (leases_restore, durable_leases.c: restore_row);
 # - a pop that finds its row being deleted leaves the lease to who does that
@@ -348,6 +351,27 @@ is(waiting('twice'), 6, 'who commits late is found, and nobody else again');
 $two->safe('ROLLBACK');
 is(waiting('twice'), 7, 'and one that was leased meanwhile is there again');
 is(popped('twice', 20), '3 4 5 6 7 8 9', 'in order');
+
+#
+# What leads nowhere, or is given back, is not charged for
+#
+foreach my $what ('cancelled', 'rolled back')
+{
+	sql($node, "SELECT fairq.create_queue('charged', max_ready_per_group => 1, buckets => 1)");
+	sql($node, "SELECT fairq.enqueue_many('charged', array_fill('1'::jsonb, ARRAY[200]), ARRAY['$_'])") foreach ('a', 'b');
+	is(sql($node, "SELECT count(*) FROM fairq.pop('charged', 10)"), 10, "$what: two groups have overflow, which is read");
+	if ($what eq 'cancelled')
+	{
+		sql($node, "SELECT count(fairq.cancel('charged', id)) FROM (SELECT id FROM fairq.tasks('charged', group_key => 'a') ORDER BY id LIMIT 20) t");
+	}
+	else
+	{
+		$one->safe("BEGIN; SELECT count(*) FROM fairq.claim('charged', 20, group_keys => '{a}'); ROLLBACK");
+	}
+	is(sql($node, "SELECT string_agg(n::text, ' ' ORDER BY group_key) FROM (SELECT group_key, count(*) AS n FROM fairq.pop('charged', 20) GROUP BY 1) t"),
+		'10 10', "$what: and each has its share afterwards");
+	sql($node, "SELECT fairq.drop_queue('charged')");
+}
 
 #
 # A group that is paused, or may have one task at a time

@@ -12,7 +12,6 @@
 # - a group with overflow, committed or not, puts all into it (groups_tag): order;
 # - rows in somebody's hands are read again (lane_doubts_resolve), and so are those that
 #   a claim's own transaction has changed (pending_overflow_unread);
-# - a line is read again from what comes while it is read (turns_read_end, lowered);
 # - recovery counts the overflow (group_overflow_found), and a claim that comes up short
 #   reads the rows (reads_overflow): nothing after a crash;
 # - a line whose group is at its limit is blocked, and another group's is not
