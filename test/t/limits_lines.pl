@@ -21,7 +21,8 @@
 #   (turns_line_lower, cut): who commits late. That it is so while the line is read
 #   (turns_read_end, lowered) takes a pause before turns_read_end() to be seen;
 # - what leads nowhere gives its charge back (led_nowhere), and what is given back keeps its
-#   tag (turn_candidates_put_back, charged): the shares of two groups;
+#   tag (turn_candidates_put_back, charged): the shares of two groups; so are they if a group
+#   that was paused does not begin at virtual time (resume);
 # - a task counts where its row says, whoever has it (row_reader_depth), and leases that
 #   are restored say so (leases_restore, durable_leases.c: restore_row);
 # - a pop that finds its row being deleted leaves the lease to who does that
@@ -353,9 +354,10 @@ is(waiting('twice'), 7, 'and one that was leased meanwhile is there again');
 is(popped('twice', 20), '3 4 5 6 7 8 9', 'in order');
 
 #
-# What leads nowhere, or is given back, is not charged for
+# What leads nowhere, or is given back, is not charged for; nor is there anything to make
+# up for when a group was paused
 #
-foreach my $what ('cancelled', 'rolled back')
+foreach my $what ('cancelled', 'rolled back', 'paused')
 {
 	sql($node, "SELECT fairq.create_queue('charged', max_ready_per_group => 1, buckets => 1)");
 	sql($node, "SELECT fairq.enqueue_many('charged', array_fill('1'::jsonb, ARRAY[200]), ARRAY['$_'])") foreach ('a', 'b');
@@ -363,6 +365,12 @@ foreach my $what ('cancelled', 'rolled back')
 	if ($what eq 'cancelled')
 	{
 		sql($node, "SELECT count(fairq.cancel('charged', id)) FROM (SELECT id FROM fairq.tasks('charged', group_key => 'a') ORDER BY id LIMIT 20) t");
+	}
+	elsif ($what eq 'paused')
+	{
+		sql($node, "SELECT fairq.pause_group('charged', 'a')");
+		is(sql($node, "SELECT string_agg(DISTINCT group_key, ' ') FROM fairq.pop('charged', 60)"), 'b', 'paused: the other is served');
+		sql($node, "SELECT fairq.resume_group('charged', 'a')");
 	}
 	else
 	{
