@@ -54,11 +54,15 @@ typedef struct LaneRoom
 	struct LaneTurn *turns;
 } LaneRoom;
 
-/* Of a turn that was taken: whose, and what the group was charged for it. */
+/*
+ * Of a turn that was taken: whose, and what the group was charged for it; nothing
+ * if it keeps the tag of a time before.
+ */
 typedef struct LaneTurn
 {
 	uint32		group;
-	VirtualTime charge;
+	float4		cost;			/* of the task */
+	VirtualTime charge;			/* by the group's weight */
 } LaneTurn;
 
 /*

@@ -394,9 +394,10 @@ offer_entries(uint32 number, int max, int forced)
 		for (int i = 0; i < offers.n; i++)
 		{
 			const ParkedEntry *offer = &offers.entries[i];
+			const LaneTurn turn = {.group = offer->group};
 
 			if (lanes_entry_is_turn(&offer->entry))
-				turns_return(offer->lane, offer->group, &offer->entry, true, true);
+				turns_return(offer->lane, &offer->entry, &turn, true, true);
 			else
 				lanes_offer_entry(offer->lane, &offer->entry);
 		}

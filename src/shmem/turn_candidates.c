@@ -115,13 +115,22 @@ turn_candidates_cut(GroupLine *line, int64 task)
 /*
  * A task that was taken comes back.  What is from the frontier on is found in
  * the index.
+ *
+ * What was charged for it just now is given back, and it is charged when it is
+ * taken again; one that was leased meanwhile keeps its tag.
  */
 void
-turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry)
+turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry,
+						 const LaneTurn *turn)
 {
+	bool		charged = virtual_time_compare(turn->charge, turns_no_charge) != 0;
+
 	uint32	   *link = &line->head;
 	uint32		number;
 
+	if (charged)
+		group_line_set_next(line, virtual_time_moved(group_line_next(line), turn->charge,
+													 turns_no_charge));
 	if (task >= line->frontier)
 	{
 		if (line->reading)
@@ -148,5 +157,6 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry)
 	}
 	turn_candidates[number].tid = entry->tid;
 	turn_candidates[number].tag = lanes_entry_tag(entry);
-	turn_candidates[number].charged = true;
+	turn_candidates[number].cost = turn->cost;
+	turn_candidates[number].charged = !charged;
 }

@@ -39,7 +39,8 @@ extern FAIRQ_PRIVATE void turn_candidates_free(uint32 number);
 extern FAIRQ_PRIVATE bool turn_candidates_are_few(void);
 extern FAIRQ_PRIVATE void turn_candidates_cut(GroupLine *line, int64 task);
 extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
-												   const LaneEntry *entry);
+												   const LaneEntry *entry,
+												   const LaneTurn *turn);
 
 /* turns.c */
 extern FAIRQ_PRIVATE Lane *turns_lock_home(FairGroup *group);

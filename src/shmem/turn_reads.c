@@ -105,6 +105,7 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 				entry->tid = tasks[i].tid;
 				lanes_entry_set_turn(entry, tasks[i].task, group->slot);
 				turn->group = group - group_entries;
+				turn->cost = tasks[i].cost;
 				turn->charge = virtual_time_moved(turns_no_charge, group_line_next(line), after);
 				group_line_set_next(line, after);
 				taken = 1;

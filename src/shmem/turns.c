@@ -15,8 +15,8 @@
  * Tags.  "next" is the start tag of the next task that is taken (start-time
  * fair queueing, virtual_time.h).  A task is charged when it is taken, by the
  * weight that its group has then.  What is taken and leads nowhere gives its
- * charge back.  What is taken and comes back keeps its tag, and is not charged
- * again.  A group whose line was empty, or blocked, begins at virtual time
+ * charge back, and so does what is taken and not leased.  What was leased and
+ * comes back as it was keeps its tag, and is not charged again.  A group whose line was empty, or blocked, begins at virtual time
  * again.
  *
  * Invariants, under the home lane's lock:
@@ -384,6 +384,7 @@ take_first(FairGroup *group, LaneEntry *entry, LaneTurn *turn)
 	entry->tid = candidate->tid;
 	lanes_entry_set_turn(entry, candidate->task, group->slot);
 	turn->group = group - group_entries;
+	turn->cost = candidate->cost;
 	turn->charge = turns_no_charge;
 	if (!candidate->charged)
 	{
@@ -467,9 +468,9 @@ has_no_line(Lane *lane, const LaneEntry *entry)
  * for it, and is not any more.  tell: those who wait for tasks.  Never fails.
  */
 void
-turns_return(Lane *lane, uint32 number, const LaneEntry *entry, bool resumes, bool tell)
+turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool resumes, bool tell)
 {
-	FairGroup  *group = number == FAIRQ_NO_GROUP ? NULL : &group_entries[number];
+	FairGroup  *group = turn->group == FAIRQ_NO_GROUP ? NULL : &group_entries[turn->group];
 	Lane	   *home = group == NULL ? NULL : turns_lock_home(group);
 
 	Assert(lanes_entry_is_turn(entry));
@@ -478,7 +479,7 @@ turns_return(Lane *lane, uint32 number, const LaneEntry *entry, bool resumes, bo
 		has_no_line(lane, entry);
 		return;
 	}
-	turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry);
+	turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry, turn);
 	if (resumes)
 		resume(group);
 	turns_take_place(group);
@@ -494,9 +495,9 @@ turns_return(Lane *lane, uint32 number, const LaneEntry *entry, bool resumes, bo
  * line again.
  */
 bool
-turns_block(Lane *lane, uint32 number, const LaneEntry *entry)
+turns_block(Lane *lane, const LaneEntry *entry, const LaneTurn *turn)
 {
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = &group_entries[turn->group];
 	Lane	   *home = turns_lock_home(group);
 	bool		first;
 
@@ -509,7 +510,7 @@ turns_block(Lane *lane, uint32 number, const LaneEntry *entry)
 	if (first)
 		group->line.blocked = true;
 	else
-		turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry);
+		turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry, turn);
 	/* Who waits for long does not keep what others need. */
 	if (turn_candidates_are_few() && group->line.head != NO_ENTRY)
 		turn_candidates_cut(&group->line, turn_candidates[group->line.head].task);

@@ -64,9 +64,9 @@ extern void turns_take_first(Lane *lane, LaneEntry *entry, LaneTurn *turn);
 /* For claims. */
 extern bool turns_take_of(uint32 group, LaneEntry *entry, LaneTurn *turn, Lane **lane);
 extern LaneView turns_look(uint32 group, Lane **lane, LaneEntry *first);
-extern void turns_return(Lane *lane, uint32 group, const LaneEntry *entry, bool resumes,
-						 bool tell);
-extern bool turns_block(Lane *lane, uint32 group, const LaneEntry *entry);
+extern void turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn,
+						 bool resumes, bool tell);
+extern bool turns_block(Lane *lane, const LaneEntry *entry, const LaneTurn *turn);
 extern void turns_refund(uint32 group, VirtualTime charge);
 extern bool turns_read_begin(Lane *lane, uint32 group, TurnRead *read);
 extern int	turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry,

@@ -40,7 +40,7 @@ static void
 return_entry(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell)
 {
 	if (lanes_entry_is_turn(entry))
-		turns_return(lane, turn->group, entry, false, tell);
+		turns_return(lane, entry, turn, false, tell);
 	else if (tell)
 		lanes_offer_entry(lane, entry);
 	else

@@ -365,9 +365,9 @@ not_granted(Claim *claim, int number, uint32 limit)
 	{
 		if (limit == NO_LIMIT)
 			turns_refund(turn->group, turn->charge);
-		else if (turns_block(lane, turn->group, entry) &&
+		else if (turns_block(lane, entry, turn) &&
 				 !parking_park(limit, &claim->at_limit, lane, entry, false))
-			turns_return(lane, turn->group, entry, true, true);
+			turns_return(lane, entry, turn, true, true);
 		return;
 	}
 

@@ -78,8 +78,10 @@ static int	written_hints[FOLD_HINTS];
 void
 pending_offer_place(const PendingPlace *place)
 {
+	const LaneTurn turn = {.group = place->group};
+
 	if (lanes_entry_is_turn(&place->entry))
-		turns_return(place->lane, place->group, &place->entry, false, true);
+		turns_return(place->lane, &place->entry, &turn, false, true);
 	else
 		lanes_offer_of_group(place->lane, &place->entry, place->waiting_group);
 }
