@@ -55,8 +55,8 @@ typedef struct LaneRoom
 } LaneRoom;
 
 /*
- * Of a turn that was taken: whose, and what the group was charged for it; nothing
- * if it keeps the tag of a time before.
+ * Of a turn that was taken: whose, and what the group was charged for it;
+ * nothing if it keeps the tag of a time before.
  */
 typedef struct LaneTurn
 {

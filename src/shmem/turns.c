@@ -16,8 +16,8 @@
  * fair queueing, virtual_time.h).  A task is charged when it is taken, by the
  * weight that its group has then.  What is taken and leads nowhere gives its
  * charge back, and so does what is taken and not leased.  What was leased and
- * comes back as it was keeps its tag, and is not charged again.  A group whose line was empty, or blocked, begins at virtual time
- * again.
+ * comes back as it was keeps its tag, and is not charged again.  A group whose
+ * line was empty, or blocked, begins at virtual time again.
  *
  * Invariants, under the home lane's lock:
  *
