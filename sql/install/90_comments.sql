@@ -205,7 +205,7 @@ COMMENT ON TYPE fairq.class_front IS 'How far a class of a queue has got in virt
 COMMENT ON COLUMN fairq.class_front.class IS 'priority class, 0 to 9; 0 under the policies priority and time';
 COMMENT ON COLUMN fairq.class_front.ready IS 'tasks at hand that a claim would come to: all of them, or as many as memory has of the first';
 COMMENT ON COLUMN fairq.class_front.waiting IS 'how many sessions wait for tasks of the queue';
-COMMENT ON COLUMN fairq.class_front.front IS 'block of the address of the next task; null if none is ready';
+COMMENT ON COLUMN fairq.class_front.front IS 'block of the address of the next task; null if none is ready or in the overflow';
 COMMENT ON COLUMN fairq.class_front.floor IS 'virtual time: where a group without tasks starts; null if the policy is not fair';
 
 -- ---------------------------------------------------------------------------
@@ -249,7 +249,7 @@ COMMENT ON COLUMN fairq.queue_stats.scheduled IS 'tasks that wait for their time
 COMMENT ON COLUMN fairq.queue_stats.overflow IS 'tasks without an address, of which claims take the next at their group''s turn';
 COMMENT ON COLUMN fairq.queue_stats.held IS 'tasks that wait behind another one of their unique key';
 COMMENT ON COLUMN fairq.queue_stats.dead IS 'tasks whose attempts are used up';
-COMMENT ON COLUMN fairq.queue_stats.oldest_ready_age IS 'how long ago the oldest task at the front was enqueued; null if none is ready';
+COMMENT ON COLUMN fairq.queue_stats.oldest_ready_age IS 'how long ago the oldest task at the front was enqueued; null if none is ready or in the overflow';
 COMMENT ON COLUMN fairq.queue_stats.enqueued IS 'how many were enqueued';
 COMMENT ON COLUMN fairq.queue_stats.claimed IS 'how many were claimed';
 COMMENT ON COLUMN fairq.queue_stats.acked IS 'how many were acknowledged';

@@ -231,7 +231,7 @@ fairq_peek(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	recovery_classes(rel, info);
 	row_reader_begin(&row, rel, info);
-	n_groups = groups_list(state, &groups);
+	n_groups = groups_list(state, true, &groups);
 	for (int class = 0; class < state->classes && shown < max && !info->paused; class++)
 	{
 		const LaneSet *set = &state->orders[class].lanes;
@@ -463,6 +463,22 @@ fairq_tasks(PG_FUNCTION_ARGS)
 }
 
 /*
+ * The task whose row was read waits for a claim: is it the oldest that does?
+ * Of one that was written with SQL it may not be known for how long it has.
+ */
+static void
+note_oldest(RowReader *row, TimestampTz *oldest, bool *any)
+{
+	TimestampTz at = DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT));
+
+	if (TIMESTAMP_NOT_FINITE(at))
+		return;
+	if (!*any || at < *oldest)
+		*oldest = at;
+	*any = true;
+}
+
+/*
  * When the longest waiting of the tasks at the fronts of the lanes was
  * enqueued.  Returns false if none is ready, or none that has waited for a time
  * that can be told.
@@ -482,18 +498,18 @@ inspect_tasks_oldest_ready(Relation rel, QueueInfo *info, TimestampTz *oldest)
 		for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 		{
 			Candidate	candidate;
-			TimestampTz at;
+			TurnWalk	walk;
+			uint32		group = turns_first_group(lane);
 
-			if (lane_candidates(&row, lane, LANE_WINDOW, 1, &candidate) == 0 ||
-				!read_candidate(&row, &candidate))
+			if (lane_candidates(&row, lane, LANE_WINDOW, 1, &candidate) > 0 &&
+				read_candidate(&row, &candidate))
+				note_oldest(&row, oldest, &any);
+			if (group == FAIRQ_NO_GROUP)
 				continue;
-			at = DatumGetTimestampTz(row_value(&row, COLUMN_ENQUEUED_AT));
-			/* Written with SQL: how long it has waited is not known. */
-			if (TIMESTAMP_NOT_FINITE(at))
-				continue;
-			if (!any || at < *oldest)
-				*oldest = at;
-			any = true;
+			turn_walk_begin(&walk, &row, group);
+			if (turn_walk_next(&walk, &lane, &candidate.place))
+				note_oldest(&row, oldest, &any);
+			turn_walk_end(&walk);
 		}
 	}
 	row_reader_end(&row);

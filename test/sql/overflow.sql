@@ -57,6 +57,11 @@ SELECT fairq.enqueue('ovf', '7', 'carol', run_at => clock_timestamp() + '1 ms') 
 CALL pg_temp.maintain_until('ovf', $$ scheduled = 0 FROM pg_temp.depths('ovf') $$);
 SELECT payload, state FROM fairq.tasks('ovf', group_key => 'carol') WHERE payload = '7';
 SELECT fairq.purge('ovf');
+-- What waits in the overflow alone shows how long it waits.
+SELECT cardinality(fairq.enqueue_many('ovf', '{1,2,3,4,5,6}'::jsonb[], '{carol}'));
+SELECT count(*) FROM fairq.pop('ovf', 3);
+SELECT ready, overflow, oldest_ready_age < '1 h' AS waits FROM fairq.queue_stats WHERE queue = 'ovf';
+SELECT fairq.purge('ovf');
 
 -- A task whose row is in the overflow is released to its place.
 SELECT fairq.alter_queue('ovf', max_ready_per_group => 2);

@@ -10,7 +10,7 @@ import type { Sample } from '../sampler.js';
 
 /** When a queue is worth a look: the limits of doc/monitoring.md. */
 const LONG_WAIT_SECONDS = 600;
-const GROWING_READY = 10_000;
+const GROWING_WAITING = 10_000;
 const NEAR_LEASE = 0.01;
 
 /** What is worth a look in a queue, in words. */
@@ -22,17 +22,18 @@ export function remarks(queue: Queue, stats: QueueStats | undefined): Markup[] {
   if (stats === undefined) {
     return words;
   }
-  const { ready, oldest_ready_age: oldest } = stats;
+  const oldest = stats.oldest_ready_age;
+  const waiting = (stats.ready ?? 0) + (stats.overflow ?? 0);
   if (!queue.paused && (oldest ?? 0) > LONG_WAIT_SECONDS) {
     words.push(badge('waits', 'warn'));
   }
-  if (stats.enqueue_rate > 2 * stats.ack_rate && (ready ?? 0) > GROWING_READY) {
+  if (stats.enqueue_rate > 2 * stats.ack_rate && waiting > GROWING_WAITING) {
     words.push(badge('grows', 'warn'));
   }
   if (stats.near_lease_end > NEAR_LEASE * stats.acked) {
     words.push(badge('runs near its lease', 'warn'));
   }
-  if (!queue.paused && (ready ?? 0) > 0 && stats.claim_rate === 0) {
+  if (!queue.paused && waiting > 0 && stats.claim_rate === 0) {
     words.push(badge('no claims', 'warn'));
   }
   if ((stats.dead ?? 0) > 0) {
