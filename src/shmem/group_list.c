@@ -13,12 +13,28 @@
 
 #include "shmem/group_private.h"
 
+/* Has any group of a queue a turn? */
+static bool
+any_turns(QueueState *queue)
+{
+	for (int class = 0; class < queue->classes; class++)
+	{
+		Lane	   *lane;
+
+		for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
+			if (((volatile Lane *) lane)->turn_view != LANE_EMPTY)
+				return true;
+	}
+	return false;
+}
+
 /*
  * Copy what is known of the groups of a queue, a palloc'd array of one entry
- * for each group and class that has an entry.  Returns how many.
+ * for each group and class that has an entry; turns: only of those that have a
+ * turn, without a look at any group if none has.  Returns how many.
  */
 int
-groups_list(QueueState *queue, GroupInfo **infos)
+groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 {
 	int			queue_number = queue_state_number(queue);
 	uint32		high_water = group_table->free.high_water;
@@ -26,13 +42,17 @@ groups_list(QueueState *queue, GroupInfo **infos)
 	int			n = 0;
 
 	*infos = palloc(size * sizeof(GroupInfo));
+	if (turns && !any_turns(queue))
+		return 0;
 	for (uint32 i = 0; i < high_water; i++)
 	{
 		FairGroup  *group = &group_entries[i];
 		GroupInfo  *info;
 
 		if (!((volatile FairGroup *) group)->in_use ||
-			((volatile FairGroup *) group)->key.queue != queue_number)
+			((volatile FairGroup *) group)->key.queue != queue_number ||
+			(turns && (((volatile FairGroup *) group)->line.lane == 0 ||
+					   !((volatile FairGroup *) group)->line.standing)))
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		if (n == size)

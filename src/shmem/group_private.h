@@ -42,7 +42,6 @@ typedef struct GroupLine
 								 * is no line, and the rest is not set */
 	uint32		head;			/* candidates */
 	uint32		tail;
-	uint16		count;
 	uint16		target;			/* how many are read at a time */
 	bool		standing;		/* in the lane's heap */
 	bool		reading;		/* a backend reads on from the frontier */
@@ -172,6 +171,29 @@ extern FAIRQ_PRIVATE void turns_line_forget(FairGroup *group);
 
 /* Before all tags. */
 static const VirtualTime v_none = {PG_INT64_MIN, 0};
+
+/* The weight of a group.  Without its lock: of a moment ago. */
+static inline double
+group_weight(QueueState *queue, const FairGroup *group)
+{
+	uint32		limit = ((volatile const FairGroup *) group)->limit;
+
+	return limit == NO_LIMIT ? queue->limits.defaults.weight : limit_table_weight(limit);
+}
+
+/*
+ * What a task is charged: its cost, or what tasks of its group have taken of
+ * late.  Without the group's lock: of a moment ago.
+ */
+static inline double
+group_charge(QueueState *queue, const FairGroup *group, double cost)
+{
+	double		seconds = ((volatile const FairGroup *) group)->seconds;
+
+	if (!queue->published.charge_seconds || seconds < 0)
+		return cost;
+	return Min(Max(seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
+}
 
 static inline uint32
 group_table_hash(const GroupKey *key)

@@ -29,30 +29,6 @@
 #include "shmem/parking.h"
 #include "shmem/queue_order.h"
 
-/*
- * The weight of a group.
- */
-static inline double
-weight_of(QueueState *queue, const FairGroup *group)
-{
-	AssertGroupLocked(group);
-	return group->limit == NO_LIMIT ? queue->limits.defaults.weight :
-		limit_table_weight(group->limit);
-}
-
-/*
- * What a task is charged: its cost, or what tasks of its group have taken of
- * late.
- */
-static inline double
-charge_of(QueueState *queue, const FairGroup *group, double cost)
-{
-	AssertGroupLockedExclusively(group);
-	if (!queue->published.charge_seconds || group->seconds < 0)
-		return cost;
-	return Min(Max(group->seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
-}
-
 /* A task that a refund pays for is charged so much of it still: F goes on. */
 #define REFUND_LEFT		(1.0 / 64)
 
@@ -140,17 +116,17 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 		group->pending++;
 	else
 	{
-		double		charge = charge_of(queue, group, cost);
+		double		charge = group_charge(queue, group, cost);
 
 		if (unlikely(group->refund > 0))
 			charge = refunded(group, charge, v);
 		one_more_ready(queue, class, group, v);
 		if (unlikely(group->line.lane != 0))
-			turns_line_tag(group, v, charge, weight_of(queue, group), tag);
+			turns_line_tag(group, v, charge, group_weight(queue, group), tag);
 		else
 		{
 			tag->start = virtual_time_max(v, group->finish);
-			tag->finish = virtual_time_add(tag->start, charge, weight_of(queue, group));
+			tag->finish = virtual_time_add(tag->start, charge, group_weight(queue, group));
 		}
 		tag->slot = group->slot;
 		group->finish = tag->finish;
@@ -266,7 +242,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	lease->limit = group->limit;
 	if (group->limit != NO_LIMIT)
 		may = group_limits_take(group->limit, address);
-	cost = charge_of(queue, group, cost);
+	cost = group_charge(queue, group, cost);
 	if (may)
 	{
 		group->leased++;
@@ -279,7 +255,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 			group_table_count_ready(queue, group, -1);
 	}
 	lease->group = group - group_entries;
-	lease->charge = cost / weight_of(queue, group);
+	lease->charge = cost / group_weight(queue, group);
 	group_table_unlock(group);
 	return may;
 }
@@ -552,7 +528,7 @@ groups_look(QueueState *queue, int class, const GroupName *name,
 
 	if (group != NULL)
 	{
-		tag->weight = weight_of(queue, group);
+		tag->weight = group_weight(queue, group);
 		tag->finish = group->finish;
 		tag->slot = group->slot;
 		tag->group = group - group_entries;
@@ -580,7 +556,7 @@ groups_refund(QueueState *queue, int class, uint32 number, double cost)
 
 	Assert(cost > 0);
 	if (group->ready > 1)
-		group->refund += charge_of(queue, group, cost);
+		group->refund += group_charge(queue, group, cost);
 	else
 	{
 		if (virtual_time_compare(group->finish, level) > 0)
@@ -664,7 +640,7 @@ groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *
 	FairGroup  *group = group_table_lock(queue, class, name, v_none);
 	VirtualTime finish;
 
-	finish = virtual_time_add(start, cost, weight_of(queue, group));
+	finish = virtual_time_add(start, cost, group_weight(queue, group));
 	if (start.whole < FAIRQ_TAGS_GROUPS &&
 		virtual_time_compare(group->finish, finish) < 0)
 	{

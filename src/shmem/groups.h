@@ -107,6 +107,6 @@ extern void groups_restore(QueueState *queue, const FairqAddress *address,
 						   const GroupName *name, double cost, bool leased);
 
 /* group_list.c */
-extern int	groups_list(QueueState *queue, GroupInfo **infos);
+extern int	groups_list(QueueState *queue, bool turns, GroupInfo **infos);
 
 #endif							/* FAIRQ_GROUPS_H */

@@ -3,8 +3,7 @@
  * lane_run.h
  *	  Sorted runs of a lane's entries.
  *
- * A lane has two: the window and the unwritten entries.  The caller has the
- * lane locked.
+ * A lane has one, its window.  The caller has the lane locked.
  *
  *-------------------------------------------------------------------------
  */

@@ -104,7 +104,6 @@ turn_candidates_cut(GroupLine *line, int64 task)
 		uint32		next = turn_candidates[number].next;
 
 		turn_candidates_free(number);
-		line->count--;
 		number = next;
 	}
 	line->frontier = Min(line->frontier, task);
@@ -151,7 +150,6 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry,
 		turn_candidates[number].next = *link;
 		turn_candidates[number].task = task;
 		*link = number;
-		line->count++;
 		if (turn_candidates[number].next == NO_ENTRY)
 			line->tail = number;
 	}

@@ -41,14 +41,11 @@ turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 	{
 		GroupLine  *line = &group->line;
 
-		begun = !line->reading && line->frontier != PG_INT64_MAX &&
-			line->count < TURNS_READ_LEAST / 4;
+		begun = !line->reading && line->frontier != PG_INT64_MAX && line->head == NO_ENTRY;
 		if (begun)
 		{
-			if (turn_candidates_are_few())
-				line->target = TURNS_READ_LEAST;
-			else if (line->head == NO_ENTRY)
-				line->target = Min(2 * line->target, TURNS_READ);
+			line->target = turn_candidates_are_few() ? TURNS_READ_LEAST :
+				Min(2 * line->target, TURNS_READ);
 			line->reading = true;
 			line->lowered = PG_INT64_MAX;
 			read->group = group - group_entries;
@@ -124,7 +121,6 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 		else
 			turn_candidates[line->tail].next = number;
 		line->tail = number;
-		line->count++;
 	}
 	line->frontier = next;
 	line->lowered = PG_INT64_MAX;
@@ -189,7 +185,6 @@ turns_copy(uint32 number, LineCopy *copy)
 	FairGroup  *group = &group_entries[number];
 	Lane	   *lane = turns_lock_home(group);
 	QueueState *queue;
-	uint32		limit;
 
 	if (lane == NULL)
 		return false;
@@ -199,12 +194,8 @@ turns_copy(uint32 number, LineCopy *copy)
 	copy->low = group->key.low;
 	copy->high = group->key.high;
 	queue = queue_state_by_number(group->key.queue);
-	limit = ((volatile FairGroup *) group)->limit;
-	copy->weight = limit == NO_LIMIT ? queue->limits.defaults.weight : limit_table_weight(limit);
-	copy->seconds = queue->published.charge_seconds ?
-		((volatile FairGroup *) group)->seconds : -1;
-	if (copy->seconds >= 0)
-		copy->seconds = Min(Max(copy->seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
+	copy->weight = group_weight(queue, group);
+	copy->seconds = group_charge(queue, group, -1);
 	copy->next = group_line_next(&group->line);
 	copy->frontier = group->line.frontier;
 	copy->n = 0;
@@ -218,4 +209,19 @@ turns_copy(uint32 number, LineCopy *copy)
 	}
 	LWLockRelease(&lane->lock);
 	return true;
+}
+
+/*
+ * The group that has the first turn of a lane; FAIRQ_NO_GROUP: none has.
+ */
+uint32
+turns_first_group(Lane *lane)
+{
+	uint32		result = FAIRQ_NO_GROUP;
+
+	LWLockAcquire(&lane->lock, LW_SHARED);
+	if (lane->turns != NULL)
+		result = pairingheap_container(FairGroup, line.node, lane->turns) - group_entries;
+	LWLockRelease(&lane->lock);
+	return result;
 }

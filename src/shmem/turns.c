@@ -74,26 +74,27 @@ change_heap(Lane *lane, FairGroup *group, bool add)
 	group->line.standing = add;
 }
 
+/* Where a group that stands has its turn, and whether a task can be taken. */
+static LaneView
+turn_of(const FairGroup *group, LaneEntry *turn)
+{
+	Assert(group->line.standing);
+	turn->block = group->line.tag_whole;
+	turn->fraction = group->line.tag_fraction;
+	lanes_entry_set_turn(turn, 0, group->slot);
+	/* Behind what has an address. */
+	ItemPointerSet(&turn->tid, MaxBlockNumber, PG_UINT16_MAX);
+	return group->line.head != NO_ENTRY ? LANE_READY :
+		group->line.reading ? LANE_REFILLING : LANE_UNREAD;
+}
+
 /* Say what the first turn of a lane is, for those who look without the lock. */
 void
 turns_show_first(Lane *lane)
 {
-	const FairGroup *group;
-
 	AssertLaneLockedExclusively(lane);
-	if (lane->turns == NULL)
-	{
-		lane->turn_view = LANE_EMPTY;
-		return;
-	}
-	group = pairingheap_container(FairGroup, line.node, lane->turns);
-	lane->turn.block = group->line.tag_whole;
-	lane->turn.fraction = group->line.tag_fraction;
-	lanes_entry_set_turn(&lane->turn, 0, group->slot);
-	/* Behind what has an address. */
-	ItemPointerSet(&lane->turn.tid, MaxBlockNumber, PG_UINT16_MAX);
-	lane->turn_view = group->line.head != NO_ENTRY ? LANE_READY :
-		group->line.reading ? LANE_REFILLING : LANE_UNREAD;
+	lane->turn_view = lane->turns == NULL ? LANE_EMPTY :
+		turn_of(pairingheap_container(FairGroup, line.node, lane->turns), &lane->turn);
 }
 
 /*
@@ -196,7 +197,6 @@ lock_line(QueueState *queue, FairGroup *group)
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
 	line->lane = set->lanes[bucket];
 	line->head = line->tail = NO_ENTRY;
-	line->count = 0;
 	line->target = TURNS_READ_LEAST;
 	line->standing = line->reading = line->blocked = false;
 	group_line_set_next(line, group->finish);
@@ -359,14 +359,9 @@ VirtualTime
 turns_charge(const FairGroup *group, VirtualTime next, double cost)
 {
 	QueueState *queue = queue_state_by_number(group->key.queue);
-	uint32		limit = ((volatile const FairGroup *) group)->limit;
-	double		seconds = ((volatile const FairGroup *) group)->seconds;
 
 	/* Both without their lock: either is as it was a moment ago. */
-	if (queue->published.charge_seconds && seconds >= 0)
-		cost = Min(Max(seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
-	return virtual_time_add(next, cost, limit == NO_LIMIT ? queue->limits.defaults.weight :
-							limit_table_weight(limit));
+	return virtual_time_add(next, group_charge(queue, group, cost), group_weight(queue, group));
 }
 
 /* A task is taken out of a line, at the tag of that. */
@@ -396,7 +391,6 @@ take_first(FairGroup *group, LaneEntry *entry, LaneTurn *turn)
 	line->head = candidate->next;
 	if (line->head == NO_ENTRY)
 		line->tail = NO_ENTRY;
-	line->count--;
 	turn_candidates_free(number);
 	turns_take_place(group);
 }
@@ -424,14 +418,7 @@ turns_look(uint32 number, Lane **lane, LaneEntry *first)
 	if (*lane == NULL)
 		return LANE_EMPTY;
 	if (group->line.standing)
-	{
-		first->block = group->line.tag_whole;
-		first->fraction = group->line.tag_fraction;
-		lanes_entry_set_turn(first, 0, group->slot);
-		ItemPointerSet(&first->tid, MaxBlockNumber, PG_UINT16_MAX);
-		view = group->line.head != NO_ENTRY ? LANE_READY :
-			group->line.reading ? LANE_REFILLING : LANE_UNREAD;
-	}
+		view = turn_of(group, first);
 	LWLockRelease(&(*lane)->lock);
 	return view;
 }

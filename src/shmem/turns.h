@@ -76,6 +76,7 @@ extern void turns_at_abort(void);
 /* For those who look. */
 extern bool turns_have(uint32 group, int64 task);
 extern bool turns_copy(uint32 group, LineCopy *copy);
+extern uint32 turns_first_group(Lane *lane);
 
 /* The tag after that of a task of this cost. */
 static inline VirtualTime

@@ -204,7 +204,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	GroupInfo  *infos;
-	int			n = groups_list(state, &infos);
+	int			n = groups_list(state, false, &infos);
 	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
 	double		weights = 0;
 

@@ -425,7 +425,7 @@ find_position(TaskPlace *task, Position *position)
 	name = group_name(position->group);
 	position->limit = limited_groups_find(state, &name);
 	position->number = task->group;
-	position->n_groups = groups_list(state, &position->groups);
+	position->n_groups = groups_list(state, true, &position->groups);
 	position->ahead = position->own = task->in_line;
 	position->exact = task->exact;
 	count_own_line(task, position);

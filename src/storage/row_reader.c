@@ -509,9 +509,8 @@ row_reader_class(RowReader *reader)
 
 /*
  * The depth that the task of the row that was read counts in.  It goes by what
- * the row says, also while the task is leased or has a place in memory: so
- * whoever removes or changes the row knows where it counts, whatever others do
- * meanwhile.
+ * the row says, also while the task is leased: so whoever removes or changes
+ * the row knows where it counts, whatever others do meanwhile.
  */
 QueueCounter
 row_reader_depth(RowReader *reader)

@@ -10,7 +10,7 @@
  * granted (durable_leases.c).
  *
  * How an entry becomes a lease is in claim_grant.c.  Between lane and lease
- * entries are in hand (claim_lanes.c), and go back if the claim fails.
+ * entries are in hand (claim_hand.c), and go back if the claim fails.
  *
  * Nothing here waits, but in two cases.  When there is nothing to claim and
  * another claimer is reading what comes next in a lane, that is waited for, a

@@ -144,12 +144,19 @@ claim_hand_hold(Lane *lane, int n, int max)
 	Assert(claim_in_hand + n <= (int) lengthof(claim_hand));
 	for (int end = claim_in_hand + n; claim_in_hand < end; claim_in_hand++)
 	{
-		LaneEntry	entry = claim_hand[claim_in_hand];
-		LaneTurn	turn = claim_hand_turns[claim_in_hand];
-		int			at;
+		LaneEntry	entry;
+		LaneTurn	turn;
+		int			at = claim_in_hand;
 
 		/* Mostly it stays: lanes are taken from in order. */
-		for (at = claim_in_hand; at > 0 && lanes_compare(&entry, &claim_hand[at - 1]) < 0; at--)
+		if (at == 0 || lanes_compare(&claim_hand[at], &claim_hand[at - 1]) >= 0)
+		{
+			claim_hand_lanes[at] = lane;
+			continue;
+		}
+		entry = claim_hand[at];
+		turn = claim_hand_turns[at];
+		for (; at > 0 && lanes_compare(&entry, &claim_hand[at - 1]) < 0; at--)
 		{
 			claim_hand[at] = claim_hand[at - 1];
 			claim_hand_lanes[at] = claim_hand_lanes[at - 1];

@@ -178,9 +178,9 @@ first_source(Source *sources, int n)
 /*
  * The turn that is first in a source's lane is of a line that is not read so
  * far: read on, or wait until another claimer has.  What is behind would come
- * before its turn else.
+ * before its turn else.  Returns false if that takes too long.
  */
-static void
+static bool
 take_unread(Claim *claim, Source *source, int max)
 {
 	int			taken;
@@ -188,19 +188,22 @@ take_unread(Claim *claim, Source *source, int max)
 	if (claim_read_line(&claim->row, source->lane, FAIRQ_NO_GROUP, &claim_hand[claim_in_hand],
 						&claim_hand_turns[claim_in_hand], &taken))
 		claim_hand_hold(source->lane, taken, max);
-	else if (!lanes_refill_wait(source->lane, LINE_WAIT_MSECS))
-		claim->passed = source->lane;
+	else
+		return lanes_refill_wait(source->lane, LINE_WAIT_MSECS);
+	return true;
 }
 
 /*
  * Take entries from the front of a source's lane, until max are in hand, but
  * none that comes after upto (NULL: any); or read on in the index if the
  * lane's window is empty.  With nowait a lane that is locked is left for
- * later.
+ * later.  Returns false if its first turn is passed by.
  */
-static void
+static bool
 take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool nowait)
 {
+	bool		waited = true;
+
 	Assert(max > claim_in_hand);
 	if (source->top.view == LANE_READY)
 	{
@@ -211,17 +214,18 @@ take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool now
 		if (n < 0)
 		{
 			source->top.view = LANE_LOCKED;
-			return;
+			return true;
 		}
 		claim_hand_hold(source->lane, n, max);
 		if (!source->top.low)
-			return;
+			return true;
 	}
 	if (source->top.turn && source->top.view != LANE_READY)
-		take_unread(claim, source, max);
+		waited = take_unread(claim, source, max);
 	else
 		(void) claim_refill(claim->rel, claim->info, source->lane);
 	lanes_look(source->lane, &source->top);
+	return waited;
 }
 
 /*
@@ -277,7 +281,7 @@ take_from_class(Claim *claim, int class, int max)
 	/* A claim of one needs no line, unless it finds the first lane locked. */
 	best = (max == 1) ? first_source(sources, n_sources) : NULL;
 	if (best != NULL && best->top.view == LANE_READY)
-		take_from(claim, best, max, NULL, nowait);
+		(void) take_from(claim, best, max, NULL, nowait);
 	for (int i = 0; i < n_sources && claim_in_hand < max; i++)
 		line_up(line, &n_line, &sources[i]);
 
@@ -305,10 +309,9 @@ take_from_class(Claim *claim, int class, int max)
 			break;
 		best = line[--n_line];
 
-		claim->passed = NULL;
-		take_from(claim, best, max, n_line == 0 ? NULL : &line[n_line - 1]->top.first, nowait);
 		/* A line that is read for long is passed by. */
-		if (likely(claim->passed == NULL))
+		if (likely(take_from(claim, best, max, n_line == 0 ? NULL : &line[n_line - 1]->top.first,
+							 nowait)))
 			line_up(line, &n_line, best);
 	}
 	if (high > 1)

@@ -37,7 +37,6 @@ typedef struct Claim
 	Lane	   *refilling;		/* a lane that another backend is reading */
 	uint32		turn_group;		/* of the entry that is looked at, if that is a
 								 * turn: its group */
-	Lane	   *passed;			/* whose first turn was passed by */
 	bool		drained;		/* the class has nothing left */
 	bool		stray;			/* an entry led nowhere: perhaps one that was
 								 * offered for a group at its limit */

@@ -21,7 +21,7 @@
 # - that failures are forgotten when it can list the queues again: the next one is
 #   followed by minutes of rest;
 # - that a queue is forgotten after everything else a transaction owes: an assertion
-#   fails, in a build that has them, where a queue is fed and dropped.
+#   fails, in a build that has them, where a queue is maintained and dropped.
 #
 # Not seen to fail: without fenced in worker_slots_fenced(), so that a worker is started while CREATE
 # or DROP DATABASE is under way.  Its hold has to meet the launcher between the stop of the

@@ -19,7 +19,7 @@
 # To see it fail, take one of these guards out of the engine:
 # - the weight of a class (class_shares_begin): classes. What a turn is charged in advance is not
 #   missed here: eight claimers stay within the bound without it;
-# - the weight, or the cost, in charge_of (the model, shares, bounds);
+# - the weight, or the cost, in group_charge (the model, shares, bounds);
 # - v: let a group that comes back start at its old F (credit), a new one at 0;
 # - the fresh address of a nack (a group whose tasks all fail);
 # - the merge of the lanes in take_from_class: take from the first lane without

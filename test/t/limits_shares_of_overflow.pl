@@ -7,9 +7,7 @@
 #
 #     | served_f / w_f - served_m / w_m |  <=  c_f / w_f + c_m / w_m
 #
-# for claims of 1, and what claims of many may have in hand on top.  It holds while a bucket
-# has a place in memory for each group with overflow; of the builds for tests with small
-# windows one with LANE_WINDOW=8 has three of them, too few, and fails here.
+# for claims of 1, and what claims of many may have in hand on top.
 #
 # To see it fail, take one of these guards out of the engine:
 # - a turn is taken at the tag of its line, and that goes on by what it is charged
