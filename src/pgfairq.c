@@ -45,7 +45,6 @@
 #include "shmem/limit_table.h"
 #include "shmem/name_stats.h"
 #include "shmem/node_health.h"
-#include "shmem/parking.h"
 #include "shmem/queue_state.h"
 #include "shmem/turns.h"
 #include "shmem/sessions.h"
@@ -87,7 +86,6 @@ static const struct
 	{"pgfairq groups", group_table_shmem_size, group_table_shmem_init},
 	{"pgfairq turns", turns_shmem_size, turns_shmem_init},
 	{"pgfairq limits", limit_table_shmem_size, limit_table_shmem_init},
-	{"pgfairq parked", parked_tree_shmem_size, parked_tree_shmem_init},
 	{"pgfairq leases", leases_shmem_size, leases_shmem_init},
 	{"pgfairq sessions", sessions_shmem_size, sessions_shmem_init},
 	{"pgfairq workers", worker_slots_shmem_size, worker_slots_shmem_init},

@@ -22,6 +22,15 @@ typedef struct GroupName
 	uint64		high;			/* with a seed that is new at each start */
 } GroupName;
 
+/* A group's entries: one for each class of its queue. */
+typedef struct GroupKey
+{
+	uint64		low;
+	uint64		high;
+	uint16		queue;
+	uint8		class;
+} GroupKey;
+
 static inline GroupName
 group_name(const text *key)
 {

@@ -45,7 +45,7 @@ settings_define(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("pgfairq.max_lanes",
 							"Maximum number of lanes, over all databases.",
-							"A queue has one lane for each bucket and priority class in use. A lane takes 27 kB once used.",
+							"A queue has one lane for each bucket and priority class in use. A lane takes 20 kB once used.",
 							&settings_max_lanes,
 							4096, 1, 1024 * 1024,
 							PGC_POSTMASTER, 0,

@@ -40,9 +40,11 @@
 #include "maintenance/promote_due.h"
 #include "maintenance/sweep.h"
 #include "shmem/group_limits.h"
+#include "shmem/limit_room.h"
 #include "shmem/lanes.h"
 #include "shmem/leases.h"
-#include "shmem/parking.h"
+#include "shmem/group_limits.h"
+#include "shmem/limit_room.h"
 #include "shmem/queue_order.h"
 #include "shmem/sessions.h"
 #include "shmem/worker_slots.h"
@@ -149,7 +151,7 @@ make_ready(Pass *pass, Maintenance *maintenance)
 
 	moved = promote_due(pass, &maintenance->due_from);
 	find_overflow(pass);
-	pass_again(pass, parking_tick(&state->limits, pass->now, NULL));
+	pass_again(pass, group_limits_tick(&state->limits, pass->now));
 	if (claim_resolve_doubts(state))
 		pass_again(pass, pass->now + LANE_DOUBT_USECS);
 	/* It is written to just now, and the writer does not say when it ends. */
@@ -252,7 +254,7 @@ maintain_is_due(QueueInfo *info)
 		successor_filter_is_unknown(&info->state->successors) ||
 		index_cursor_next(&info->state->due) <= now || expire_is_due(info->state, now) ||
 		sweep_is_due(info, now) ||
-		pg_atomic_read_u32(&info->state->limits.waiting) > 0;
+		limit_room_next_token(&info->state->limits) <= now;
 }
 
 /*
@@ -261,9 +263,12 @@ maintain_is_due(QueueInfo *info)
 TimestampTz
 maintain_next_due(QueueInfo *info)
 {
-	return wall_clock_earlier(wall_clock_earlier(index_cursor_next(&info->state->due),
-												 index_cursor_next(&info->state->expiry.cursor)),
-							  maintain_next_lease());
+	QueueState *state = info->state;
+
+	return wall_clock_earlier(wall_clock_earlier(index_cursor_next(&state->due),
+												 index_cursor_next(&state->expiry.cursor)),
+							  wall_clock_earlier(limit_room_next_token(&state->limits),
+												 maintain_next_lease()));
 }
 
 /*

@@ -195,10 +195,8 @@ is_overlooked(QueueInfo *info, RowReader *row)
 				id >= queue_order_lost(&state->orders[class]))
 				return false;
 
-			/* Of a line that is blocked one is parked. */
 			name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
-			return (!groups_look(state, class, &name, &tag) || !turns_have(tag.group, id)) &&
-				!limited_groups_waits(state, &name);
+			return !groups_look(state, class, &name, &tag) || !turns_have(tag.group, id);
 		default:
 			/* Held tasks are looked at by a pass of their own. */
 			return false;

@@ -92,6 +92,7 @@ class_shares_begin(ClassShares *shares, const double *weights, uint32 classes, i
 		step = shares->costs[turn->class] / turn->weight;
 		turn->most = (int) Max(1, Min(ceil((next - least) / step), max));
 		turn->charged = turn->most * step;
+		turn->start = least;
 		shares->time = least;
 		shares->tags[turn->class] = least + turn->charged;
 		if (shares->time > REBASE_AT)
@@ -114,6 +115,12 @@ class_shares_end(ClassShares *shares, const ClassTurn *turn, int served, double 
 	SpinLockAcquire(&shares->mutex);
 	*tag = Max(*tag + cost / turn->weight - turn->charged, 0);
 	if (served > 0 && cost > 0)
+	{
+		/* Virtual time is where the last began, unless it has begun anew. */
+		if (turn->start <= shares->time)
+			shares->time = Max(shares->time, turn->start +
+							   cost / turn->weight * (served - 1) / served);
 		*usual += NEW_COST * (cost / served - *usual);
+	}
 	SpinLockRelease(&shares->mutex);
 }

@@ -16,6 +16,7 @@ typedef struct ClassTurn
 	int			class;
 	int			most;			/* tasks that it may take */
 	double		weight;
+	double		start;			/* its tag */
 	double		charged;		/* in advance */
 } ClassTurn;
 

@@ -8,45 +8,80 @@
  * came about.
  *
  * limit_table.c has the entries and says which lock guards what.  What a group
- * may not have just now is parked until it may (parking.c): so whatever is
- * changed here lets the group go on.
+ * may not have just now waits in its line (turns.c).  So whatever is changed
+ * here lets the group go on.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "utils/timestamp.h"
+
 #include "shmem/group_limits.h"
 #include "shmem/limit_private.h"
+#include "shmem/limit_room.h"
+#include "shmem/queue_state.h"
+#include "shmem/turns.h"
+#include "shmem/worker_slots.h"
 
 /*
- * A task of the group, at this address, is going to be leased, if it may.
+ * Let a group go on that may, and unlock its limit.  Called without locks but
+ * that, and those that are taken before a lane's.  Returns whether it does.
+ */
+static bool
+unlock_and_go_on(uint32 number)
+{
+	GroupLimit *limit = &limit_entries[number];
+	uint32		groups[FAIRQ_CLASSES];
+	int			n = limit_room_unblock(limit, groups);
+	TimestampTz token = limit->awaits_token ? limit->token_due : DT_NOEND;
+	int			queue = limit->queue;
+
+	limit_unlock(number);
+	for (int i = 0; i < n; i++)
+		turns_resume(groups[i]);
+	if (token != DT_NOEND)
+		worker_slots_wake_at(queue_state_by_number(queue)->database, token);
+	return n > 0;
+}
+
+/*
+ * A task of the group is going to be leased, if it may.  reserved is the limit
+ * that has kept room for it; NO_LIMIT: it was not in the group's line, and
+ * those that are parked there come first.
+ *
+ * What was kept is given up first: what the group may have may be less now.
  */
 bool
-group_limits_take(uint32 number, const FairqAddress *address)
+group_limits_take(uint32 number, uint32 reserved)
 {
 	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 	TimestampTz token;
 	bool		limited;
-	bool		waits;
 	bool		may;
 
-	waits = limit_waits(limit);
+	if (reserved == number)
+		limit_room_give_up(limit);
 	may = limit_table_room(limit, &token, &limited) > 0 &&
-		!(waits && parked_tree_precedes(limit, address));
+		(reserved == number || limit->parked == 0);
 	if (may)
 	{
 		limit->leased++;
-		if (limited)
-			limit->tokens -= 1;
-		if (waits)
-			parking_taken(limit, address);
+		limit->tokens -= limited;
 	}
 	limit_unlock(number);
-
-	/* It may have been the last token, or the last that was offered. */
-	if (may && waits)
-		(void) parking_go_on(number);
 	return may;
+}
+
+/*
+ * The task for which room was kept is not leased: others of the group may be.
+ * Returns whether any were waiting.  Never fails.
+ */
+bool
+group_limits_give_up(uint32 number)
+{
+	limit_room_give_up(limit_lock(number, LW_EXCLUSIVE));
+	return unlock_and_go_on(number);
 }
 
 /*
@@ -56,16 +91,11 @@ void
 group_limits_give(uint32 number, bool unused)
 {
 	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
-	bool		waits;
 
 	Assert(limit->in_use && limit->leased > 0);
 	limit->leased--;
-	if (unused)
-		limit->tokens += 1;
-	waits = limit_waits(limit);
-	limit_unlock(number);
-	if (waits)
-		(void) parking_go_on(number);
+	limit->tokens += unused;
+	(void) unlock_and_go_on(number);
 }
 
 /*
@@ -75,8 +105,7 @@ void
 group_limits_joined(uint32 number)
 {
 	limit_lock(number, LW_EXCLUSIVE)->joining--;
-	limit_unlock(number);
-	(void) parking_go_on(number);
+	(void) unlock_and_go_on(number);
 	limit_table_detach(number);
 }
 
@@ -88,7 +117,8 @@ void
 group_limits_change(uint32 number, const LimitSettings *settings)
 {
 	limit_table_change(number, settings);
-	(void) parking_go_on(number);
+	(void) limit_lock(number, LW_EXCLUSIVE);
+	(void) unlock_and_go_on(number);
 }
 
 /*
@@ -100,7 +130,26 @@ group_limits_defaults_changed(int queue)
 {
 	for (uint32 i = 0; i < limit_table_high_water(); i++)
 	{
-		if (limit_entries[i].in_use && limit_entries[i].queue == queue)
-			(void) parking_go_on(i);
+		if (!limit_entries[i].in_use || limit_entries[i].queue != queue)
+			continue;
+		(void) limit_lock(i, LW_EXCLUSIVE);
+		(void) unlock_and_go_on(i);
 	}
+}
+
+/*
+ * Let the groups of a queue go on that have a token again.  Returns when the
+ * next one has.
+ */
+TimestampTz
+group_limits_tick(QueueLimits *limits, TimestampTz now)
+{
+	uint32		number;
+
+	while ((number = limit_room_first_due(limits, now)) != NO_LIMIT)
+	{
+		(void) limit_lock(number, LW_EXCLUSIVE);
+		(void) unlock_and_go_on(number);
+	}
+	return limit_room_next_token(limits);
 }

@@ -8,13 +8,14 @@
 #ifndef FAIRQ_GROUP_LIMITS_H
 #define FAIRQ_GROUP_LIMITS_H
 
-#include "common/address.h"
 #include "shmem/limit_table.h"
 
-extern bool group_limits_take(uint32 number, const FairqAddress *address);
+extern bool group_limits_take(uint32 number, uint32 reserved);
+extern bool group_limits_give_up(uint32 number);
 extern void group_limits_give(uint32 number, bool unused);
 extern void group_limits_joined(uint32 number);
 extern void group_limits_change(uint32 number, const LimitSettings *settings);
 extern void group_limits_defaults_changed(int queue);
+extern TimestampTz group_limits_tick(QueueLimits *limits, TimestampTz now);
 
 #endif							/* FAIRQ_GROUP_LIMITS_H */

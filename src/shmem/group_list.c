@@ -22,7 +22,7 @@ any_turns(QueueState *queue)
 		Lane	   *lane;
 
 		for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
-			if (((volatile Lane *) lane)->turn_view != LANE_EMPTY)
+			if (lanes_have_turns(lane))
 				return true;
 	}
 	return false;
@@ -75,10 +75,7 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 			info->ready = group->ready;
 			info->leased = group->leased;
 			info->overflow = group->overflow;
-			/* Of a moment ago: without the lane's lock. */
-			info->turns = group->line.lane != 0 && ((volatile FairGroup *) group)->line.standing;
-			if (info->turns)
-				info->turn = group_line_tag(&group->line);
+			info->turns = group->line.lane != 0 && turn_lines_turn(group, &info->turn);
 			info->served = group->served;
 			info->served_cost = group->served_cost;
 			info->known = group->since.whole != v_none.whole;

@@ -36,15 +36,12 @@ overflow_comes(QueueState *queue, FairGroup *group, int n, int64 id)
 	VirtualTime v = queue_order_virtual_time(order);
 	VirtualTime begins = group->finish;
 	bool		empty = group->ready == 0 && group->overflow <= 0;
-	bool		resumes;
 
 	AssertGroupLockedExclusively(group);
 	group->overflow += n;
-	/* What it was blocked for may have been parked and is gone. */
-	resumes = n == 0 || group->limit == NO_LIMIT || !limit_table_waits(group->limit);
 	if (group->line.lane != 0)
 		begins = virtual_time_max(begins, group_line_next(&group->line));
-	if (turns_line_lower(queue, group, id, resumes) && empty &&
+	if (turn_lines_lower(queue, group, id) && empty &&
 		(group->since.whole == v_none.whole || virtual_time_compare(v, begins) > 0))
 		group_had_no_work(order, group, virtual_time_max(v, begins));
 }

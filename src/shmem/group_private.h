@@ -24,36 +24,33 @@
 
 #define PARTITIONS		256
 
-typedef struct GroupKey
-{
-	uint64		low;
-	uint64		high;
-	uint16		queue;
-	uint8		class;
-} GroupKey;
-
 /*
- * A group's tasks of the overflow, and its turn: turns.c.  Guarded by the lock
- * of the home lane; to set which that is, by the partition's besides.
+ * A group's tasks that are in no window, and its turn: turns.c.  Guarded by the
+ * lock of the home lane; to set which that is, by the partition's besides.
  */
 typedef struct GroupLine
 {
 	uint32		lane;			/* number of the home lane, plus one; 0: there
 								 * is no line, and the rest is not set */
-	uint32		head;			/* candidates */
+	uint32		head;			/* candidates: those that are parked first */
 	uint32		tail;
+	uint32		last_parked;	/* NO_ENTRY: none is */
 	uint16		target;			/* how many are read at a time */
 	bool		standing;		/* in the lane's heap */
 	bool		reading;		/* a backend reads on from the frontier */
 	bool		blocked;		/* the group may not have another task now */
-	int64		frontier;		/* tasks from here on are in the index;
-								 * PG_INT64_MAX: there are none */
+	bool		dropped;		/* there was no room to park some: from
+								 * dropped_from on */
+	int64		frontier;		/* tasks of the overflow from here on are in
+								 * the index; PG_INT64_MAX: there are none */
 	int64		lowered;		/* of a reading: from here on it is to be
 								 * repeated */
-	int64		next_whole;		/* the start tag of the next task ... */
-	int64		tag_whole;		/* ... and where it stands in the heap, */
-	uint32		next_fraction;	/* so laid out that they take less room */
-	uint32		tag_fraction;
+	int64		dropped_from;	/* a block */
+	int64		resumed_whole;	/* no task has its turn before this tag, */
+	int64		next_whole;		/* the start tag of the next task of the
+								 * overflow; */
+	uint32		resumed_fraction;	/* so laid out that they take less room */
+	uint32		next_fraction;
 	pairingheap_node node;
 } GroupLine;
 
@@ -73,11 +70,18 @@ group_line_set_next(GroupLine *line, VirtualTime next)
 }
 
 static inline VirtualTime
-group_line_tag(const GroupLine *line)
+group_line_resumed(const GroupLine *line)
 {
-	VirtualTime tag = {line->tag_whole, line->tag_fraction};
+	VirtualTime resumed = {line->resumed_whole, line->resumed_fraction};
 
-	return tag;
+	return resumed;
+}
+
+static inline void
+group_line_set_resumed(GroupLine *line, VirtualTime resumed)
+{
+	line->resumed_whole = resumed.whole;
+	line->resumed_fraction = resumed.fraction;
 }
 
 /*
@@ -108,9 +112,10 @@ typedef struct FairGroup
 	int32		overflow;		/* tasks in the overflow, not leased */
 	int			keylen;
 	GroupLine	line;			/* what its fields say */
-	double		refund;			/* what it was charged for tasks that have
-								 * expired */
 	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
+
+	float4		refund;			/* what it was charged for tasks that have
+								 * expired */
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
@@ -156,18 +161,21 @@ extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *
 extern FAIRQ_PRIVATE void group_had_no_work(const QueueOrder *order, FairGroup *group,
 											VirtualTime v);
 
-/* turns.c */
-extern FAIRQ_PRIVATE void turns_line_begin(QueueState *queue, FairGroup *group);
-extern FAIRQ_PRIVATE bool turns_line_lower(QueueState *queue, FairGroup *group, int64 id,
-										   bool resumes);
-extern FAIRQ_PRIVATE bool turns_line_end(FairGroup *group);
-extern FAIRQ_PRIVATE void turns_line_tag(FairGroup *group, VirtualTime v, double charge,
+/* turn_lines.c */
+extern FAIRQ_PRIVATE void turn_lines_begin(QueueState *queue, FairGroup *group);
+extern FAIRQ_PRIVATE bool turn_lines_lower(QueueState *queue, FairGroup *group, int64 id);
+extern FAIRQ_PRIVATE bool turn_lines_end(FairGroup *group);
+extern FAIRQ_PRIVATE void turn_lines_tag(FairGroup *group, VirtualTime v, double charge,
 										 double weight, GroupTag *tag);
-extern FAIRQ_PRIVATE void turns_line_untag(FairGroup *group, VirtualTime start,
+extern FAIRQ_PRIVATE void turn_lines_untag(FairGroup *group, VirtualTime start,
 										   VirtualTime finish);
-extern FAIRQ_PRIVATE void turns_line_bound(FairGroup *group, VirtualTime low,
+extern FAIRQ_PRIVATE void turn_lines_bound(FairGroup *group, VirtualTime low,
 										   const VirtualTime *high);
-extern FAIRQ_PRIVATE void turns_line_forget(FairGroup *group);
+extern FAIRQ_PRIVATE bool turn_lines_turn(FairGroup *group, VirtualTime *tag);
+extern FAIRQ_PRIVATE void turn_lines_forget(FairGroup *group, bool all);
+extern FAIRQ_PRIVATE void turn_lines_park(QueueState *queue, FairGroup *group, Lane *lane,
+										  const LaneEntry *entry, float4 cost);
+extern FAIRQ_PRIVATE void turn_lines_unpark(FairGroup *group, bool read_again);
 
 /* Before all tags. */
 static const VirtualTime v_none = {PG_INT64_MIN, 0};

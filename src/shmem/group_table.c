@@ -194,7 +194,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	AssertLockedExclusively(&group_table->creation_lock);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0)
-		(void) turns_line_end(group);
+		(void) turn_lines_end(group);
 	idle = virtual_time_compare(group->finish, v) <= 0 &&
 		group->ready == 0 && group->leased == 0 &&
 		group->pending == 0 && group->overflow <= 0 && group->line.lane == 0 &&
@@ -489,7 +489,7 @@ group_table_forget_queue(int queue)
 		if (group->line.lane != 0)
 		{
 			(void) group_table_lock_number(i);
-			turns_line_forget(group);
+			turn_lines_forget(group, true);
 			group_table_unlock(group);
 		}
 		if (unlink_if_idle(group, end))

@@ -26,7 +26,6 @@
 #include "shmem/group_overflow.h"
 #include "shmem/group_private.h"
 #include "shmem/limited_groups.h"
-#include "shmem/parking.h"
 #include "shmem/queue_order.h"
 
 /* A task that a refund pays for is charged so much of it still: F goes on. */
@@ -102,14 +101,15 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 {
 	VirtualTime v = tag->start;
 	FairGroup  *group = group_table_lock(queue, class, name, v);
+	bool		in_line = false;
 	bool		overflow;
 
 	Assert(class >= 0 && class < queue->classes);
 	tag->group = group - group_entries;
 	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0)
-		(void) turns_line_end(group);
+		in_line = !turn_lines_end(group);
 	overflow = may_overflow &&
-		(group->line.lane != 0 || group->pending > 0 ||
+		(in_line || group->overflow > 0 || group->pending > 0 ||
 		 group->ready >= queue->published.max_ready_per_group ||
 		 queue_state_ready(queue) >= queue->published.max_ready);
 	if (overflow)
@@ -122,7 +122,7 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 			charge = refunded(group, charge, v);
 		one_more_ready(queue, class, group, v);
 		if (unlikely(group->line.lane != 0))
-			turns_line_tag(group, v, charge, group_weight(queue, group), tag);
+			turn_lines_tag(group, v, charge, group_weight(queue, group), tag);
 		else
 		{
 			tag->start = virtual_time_max(v, group->finish);
@@ -194,8 +194,10 @@ note_leased(const QueueOrder *order, FairGroup *group, const FairqAddress *addre
 /*
  * A task of a group is going to be leased, of this age; its row is at tid, and
  * locked.  The caller fills in cost and of_overflow of *lease, as the row
- * says.  *lease says then which group that is, which is not forgotten until
- * the lease ends, and what the task is charged, by the group's weight.
+ * says, and the limit that has kept room for the task, or NO_LIMIT. *lease
+ * says then which group that is, which is not forgotten until the lease ends,
+ * and what the task is charged, by the group's weight.  What was kept by
+ * another limit, which the group had before, the caller gives up.
  *
  * Returns false if the group is at its limit.
  */
@@ -207,6 +209,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	FairGroup  *group;
 	bool		may = true;
 	bool		of_overflow = lease->of_overflow;
+	uint32		reserved = lease->limit;
 	double		cost = lease->cost;
 	int			class = address->class;
 
@@ -241,7 +244,7 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 	}
 	lease->limit = group->limit;
 	if (group->limit != NO_LIMIT)
-		may = group_limits_take(group->limit, address);
+		may = group_limits_take(group->limit, reserved);
 	cost = group_charge(queue, group, cost);
 	if (may)
 	{
@@ -362,7 +365,7 @@ groups_given_back(int queue_number, uint32 number, bool of_overflow)
 	if (of_overflow)
 	{
 		group->overflow++;
-		turns_line_begin(queue, group);
+		turn_lines_begin(queue, group);
 	}
 	else
 		group_table_count_ready(queue, group, 1);
@@ -383,25 +386,6 @@ groups_removed(int queue_number, uint32 number, bool of_overflow)
 	else
 		group_table_count_ready(queue, group, -1);
 	group_table_unlock(group);
-}
-
-/*
- * A ready task of a group was removed, with this address: what is parked of
- * the group goes on.  The group may have been forgotten, and its entry be
- * another's.
- */
-void
-groups_place_removed(QueueState *queue, uint32 number, const FairqAddress *address)
-{
-	uint32		limit = NO_LIMIT;
-
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	if (group_entries[number].in_use &&
-		group_entries[number].key.queue == queue_state_number(queue))
-		limit = ((volatile FairGroup *) &group_entries[number])->limit;
-	LWLockRelease(&group_table->creation_lock);
-	if (limit != NO_LIMIT)
-		parking_removed(limit, address);
 }
 
 /*
@@ -452,7 +436,30 @@ groups_count_anew(QueueState *queue)
 		group_table_count_ready(queue, group, -group->ready);
 		group->overflow = 0;
 		if (group->line.lane != 0)
-			turns_line_forget(group);
+			turn_lines_forget(group, false);
+		group_table_unlock(group);
+	}
+	LWLockRelease(&group_table->creation_lock);
+}
+
+/*
+ * The lanes of a queue are read anew: what is parked will be found again.
+ */
+void
+groups_unpark(QueueState *queue)
+{
+	int			queue_number = queue_state_number(queue);
+
+	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
+	for (uint32 i = 0; i < group_table->free.high_water; i++)
+	{
+		FairGroup  *group = &group_entries[i];
+
+		if (!group->in_use || group->key.queue != queue_number)
+			continue;
+		(void) group_table_lock_number(i);
+		if (group->line.lane != 0)
+			turn_lines_unpark(group, false);
 		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
@@ -476,7 +483,7 @@ groups_begin_lines(QueueState *queue)
 			continue;
 		(void) group_table_lock_number(i);
 		if (group->line.lane != 0)
-			turns_line_bound(group, queue_order_virtual_time(&queue->orders[group->key.class]),
+			turn_lines_bound(group, queue_order_virtual_time(&queue->orders[group->key.class]),
 							 NULL);
 		group_table_unlock(group);
 	}
@@ -508,7 +515,7 @@ groups_untag(uint64 slot, uint32 number, VirtualTime start, VirtualTime finish,
 		{
 			group->finish = start;
 			if (unlikely(group->line.lane != 0))
-				turns_line_untag(group, start, finish);
+				turn_lines_untag(group, start, finish);
 		}
 		group_table_count_ready(queue, group, -ready);
 		group_table_unlock(group);
@@ -571,7 +578,6 @@ static void
 level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 {
 	VirtualTime level;
-	uint32		limit;
 
 	AssertCreationLocked();
 	level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
@@ -582,17 +588,10 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 		virtual_time_compare(group->finish, level) > 0)
 		group->finish = level;
 	if (group->line.lane != 0)
-		turns_line_bound(group, v_none, &level);
-	limit = group->limit;
-	group_table_unlock(group);
-	if (limit == NO_LIMIT)
-		return;
-	parking_purged(limit);
-
-	/* What a line was blocked for is parked no more. */
-	(void) group_table_lock_number(group - group_entries);
-	if (group->line.lane != 0)
-		(void) turns_line_lower(queue, group, PG_INT64_MAX, true);
+	{
+		turn_lines_bound(group, v_none, &level);
+		turn_lines_unpark(group, true);
+	}
 	group_table_unlock(group);
 }
 
@@ -648,7 +647,7 @@ groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *
 		if (slot < FAIRQ_SLOTS)
 			group->slot = slot;
 		if (group->line.lane != 0)
-			turns_line_bound(group, finish, NULL);
+			turn_lines_bound(group, finish, NULL);
 	}
 	if (!leased)
 		group_table_count_ready(queue, group, 1);

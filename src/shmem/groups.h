@@ -35,7 +35,8 @@ typedef struct GroupTag
 typedef struct GroupLease
 {
 	uint32		group;			/* its number, or FAIRQ_NO_GROUP */
-	uint32		limit;			/* NO_LIMIT: it has none */
+	uint32		limit;			/* that has kept room for the task; then its
+								 * own; NO_LIMIT: it has none */
 	double		charge;			/* by its weight */
 	double		cost;			/* as the row says; then what it adds to what
 								 * the group was served */
@@ -83,6 +84,7 @@ extern void groups_tag_first(QueueState *queue, int class, const GroupName *name
 							 uint32 order, GroupTag *tag);
 extern void groups_count_anew(QueueState *queue);
 extern void groups_begin_lines(QueueState *queue);
+extern void groups_unpark(QueueState *queue);
 extern bool groups_lease_begins(QueueState *queue, const FairqAddress *address,
 								const ItemPointerData *tid, const GroupName *name,
 								TimestampTz enqueued_at, GroupLease *lease);
@@ -93,8 +95,6 @@ extern void groups_check_unknown(QueueState *queue);
 extern void groups_leased(uint32 group);
 extern void groups_given_back(int queue, uint32 group, bool of_overflow);
 extern void groups_removed(int queue, uint32 group, bool of_overflow);
-extern void groups_place_removed(QueueState *queue, uint32 group,
-								 const FairqAddress *address);
 extern void groups_written(QueueState *queue, uint32 group, int n);
 extern uint32 groups_begin_row(QueueState *queue, int class, const GroupName *name);
 extern void groups_untag(uint64 slot, uint32 group, VirtualTime start,

@@ -304,8 +304,6 @@ look(const Lane *lane, LaneTop *top)
  *	 With all that it wants in hand it may think that no lane has more, and end the
  *	 busy period (queue_order_idle): then whoever comes next starts at the finish of
  *	 the task served last, and not at its start.
- *	 turns_before() may let a group have its turn too early, or not yet: then it has it
- *	 when nothing else is taken.
  */
 void
 lanes_look(const Lane *lane, LaneTop *top)
@@ -346,17 +344,22 @@ takeable(const Lane *lane, const LaneRun *run, const LaneEntry *entries, bool bo
 	return n;
 }
 
+/* Turns that are blocked while a lane is locked. */
+#define BLOCK_AT_ONCE	64
+
 /*
  * Take entries of the window and turns in order, up to max and none that comes
- * after upto (NULL: any), as far as the lines of the turns are read.
+ * after upto (NULL: any), as far as the lines of the turns are read.  Turns of
+ * groups that may not have a task now are blocked on the way, so many at once.
  */
 static int
 take_turns(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries, LaneTurn *turns)
 {
 	int			n = 0;
+	int			blocked = 0;
 
 	AssertLaneLockedExclusively(lane);
-	while (n < max)
+	while (n < max && blocked < BLOCK_AT_ONCE)
 	{
 		const LaneEntry *turn = NULL;
 		int			window;
@@ -372,9 +375,55 @@ take_turns(Lane *lane, int max, const LaneEntry *upto, LaneEntry *entries, LaneT
 		n += window;
 		if (n == max || turn == NULL || lane->turn_view != LANE_READY)
 			break;
-		turns_take_first(lane, &entries[n], &turns[n]);
-		n++;
+		if (turns_take_first(lane, &entries[n], &turns[n]))
+			n++;
+		else
+			blocked++;
 	}
+	return n;
+}
+
+/* What is next of a lane's turns alone. */
+static void
+look_at_turns(const Lane *lane, LaneTop *top)
+{
+	top->view = ((volatile const Lane *) lane)->turn_view;
+	top->turn = true;
+	top->low = false;
+	top->first = lane->turn;
+}
+
+/*
+ * As lanes_look, of a lane of which the turns alone are taken.
+ */
+void
+lanes_look_turns(Lane *lane, LaneTop *top)
+{
+	LWLockAcquire(&lane->lock, LW_SHARED);
+	look_at_turns(lane, top);
+	LWLockRelease(&lane->lock);
+}
+
+/*
+ * As lanes_take, of a lane of which the turns alone are taken.
+ */
+int
+lanes_take_turns(Lane *lane, int max, const LaneEntry *upto, const LaneRoom *room, LaneTop *top)
+{
+	int			n = 0;
+	int			blocked = 0;
+
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	while (n < max && blocked < BLOCK_AT_ONCE && lane->turn_view == LANE_READY &&
+		   (upto == NULL || lanes_compare(&lane->turn, upto) <= 0))
+	{
+		if (turns_take_first(lane, &room->entries[n], &room->turns[n]))
+			n++;
+		else
+			blocked++;
+	}
+	look_at_turns(lane, top);
+	LWLockRelease(&lane->lock);
 	return n;
 }
 

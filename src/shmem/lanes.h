@@ -32,10 +32,10 @@
  * A task's place in a lane, and where its row was seen.  Bucket and class are
  * the lane's.  Places are ordered by address and then TID, as in the B-tree.
  *
- * A turn (turns.c) is in no window.  Taken, it is an entry as well: of a task
- * of the overflow, whose row has no address.  It says which task that is, and
- * has its tag and its group's slot for a place.  The accessors below tell the
- * two apart.
+ * What is taken out of a group's line (turns.c) is in no window.  It is an
+ * entry as well: of a task of the overflow, whose row has no address, it says
+ * which task that is, and has its tag and its group's slot for a place; of one
+ * that was parked it has the address.  The accessors below tell them apart.
  */
 typedef struct LaneEntry
 {
@@ -43,9 +43,12 @@ typedef struct LaneEntry
 	uint64		slot;			/* of a turn: the task's id */
 	uint32		fraction;
 	ItemPointerData tid;
-	uint16		turn_high;		/* of a turn: the slot, plus one, in 48 bits */
-	uint32		turn_low;		/* else 0 */
+	uint16		turn_high;		/* of a turn: the slot, plus one, in 48 bits; */
+	uint32		turn_low;		/* LANE_PARKED and 0; else 0 and 0 */
 } LaneEntry;
+
+/* The turn_high of an entry that was parked. */
+#define LANE_PARKED		PG_UINT16_MAX
 
 /* Where what is taken goes; turns: of the entries that are turns. */
 typedef struct LaneRoom
@@ -61,7 +64,10 @@ typedef struct LaneRoom
 typedef struct LaneTurn
 {
 	uint32		group;
+	uint32		limit;			/* that keeps room for it, or NO_LIMIT */
+	int			lane;			/* of one that was parked: its number */
 	float4		cost;			/* of the task */
+	VirtualTime tag;
 	VirtualTime charge;			/* by the group's weight */
 } LaneTurn;
 
@@ -167,8 +173,11 @@ extern void lanes_lower(Lane *lane, const FairqAddress *address);
 extern bool lanes_has(Lane *lane, const FairqAddress *address);
 extern void lanes_look(const Lane *lane, LaneTop *top);
 extern void lanes_look_locked(Lane *lane, LaneTop *top);
+extern void lanes_look_turns(Lane *lane, LaneTop *top);
 extern int	lanes_take(Lane *lane, int max, const LaneEntry *upto,
 					   const LaneRoom *room, LaneTop *top, bool nowait);
+extern int	lanes_take_turns(Lane *lane, int max, const LaneEntry *upto,
+							 const LaneRoom *room, LaneTop *top);
 extern int	lanes_copy_window(Lane *lane, LaneEntry *entries,
 							  FairqAddress *frontier, bool *complete);
 
@@ -220,19 +229,33 @@ lanes_count(const Lane *lane)
 	return ((volatile const Lane *) lane)->window.count;
 }
 
-/* Is an entry a turn? */
+/* Has any group its turn there?  Likewise. */
+static inline bool
+lanes_have_turns(const Lane *lane)
+{
+	return ((volatile const Lane *) lane)->turn_view != LANE_EMPTY;
+}
+
+/* Was an entry taken out of a group's line? */
 static inline bool
 lanes_entry_is_turn(const LaneEntry *entry)
 {
 	return unlikely((entry->turn_low | entry->turn_high) != 0);
 }
 
+/* Was it parked there, and its row has an address? */
+static inline bool
+lanes_entry_is_parked(const LaneEntry *entry)
+{
+	return unlikely(entry->turn_high == LANE_PARKED);
+}
+
 /* Its slot, by which entries of one tag are told apart. */
 static inline uint64
 lanes_entry_slot(const LaneEntry *entry)
 {
-	return likely(!lanes_entry_is_turn(entry)) ? entry->slot :
-		(((uint64) entry->turn_high << 32) | entry->turn_low) - 1;
+	return likely(!lanes_entry_is_turn(entry)) || entry->turn_high == LANE_PARKED ?
+		entry->slot : (((uint64) entry->turn_high << 32) | entry->turn_low) - 1;
 }
 
 static inline int
@@ -304,7 +327,8 @@ lanes_entry(LaneEntry *entry, const FairqAddress *address,
 static inline int64
 lanes_entry_task(const LaneEntry *entry)
 {
-	return lanes_entry_is_turn(entry) ? (int64) entry->slot : 0;
+	return lanes_entry_is_turn(entry) && entry->turn_high != LANE_PARKED ?
+		(int64) entry->slot : 0;
 }
 
 /* An entry is a turn from now on, of a task. */

@@ -1,33 +1,24 @@
 /*-------------------------------------------------------------------------
  *
  * limit_private.h
- *	  A group's limit, as limit_table.c, parked_tree.c, parking.c and
- *	  group_limits.c see it.
+ *	  A group's limit, as limit_table.c, limit_room.c and group_limits.c see
+ *	  it.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef FAIRQ_LIMIT_PRIVATE_H
 #define FAIRQ_LIMIT_PRIVATE_H
 
-#include "lib/ilist.h"
 #include "lib/pairingheap.h"
 #include "storage/lwlock.h"
 
 #include "common/compat.h"
 #include "common/contracts.h"
-#include "common/virtual_time.h"
-#include "shmem/lanes.h"
+#include "common/address.h"
 #include "shmem/limit_table.h"
 
-/* What a group waits for that has tasks parked. */
-typedef enum LimitLine
-{
-	NOT_IN_LINE,				/* a lease to end, or to be resumed; or it
-								 * does not wait */
-	LINE_OFFERED,				/* that what was offered is taken */
-	LINE_TURN,					/* its turn */
-	LINE_TOKEN					/* a token */
-} LimitLine;
+/* No line of a class is blocked. */
+#define NOT_BLOCKED		PG_UINT32_MAX
 
 typedef struct GroupLimit
 {
@@ -49,28 +40,24 @@ typedef struct GroupLimit
 								 * counted */
 	int			references;		/* groups that know it: its classes */
 	int			leased;
+	int			reserved;		/* tasks in claimers' hands, for which room is
+								 * kept, and tokens were taken */
 	LimitSettings settings;
 	double		tokens;
 	TimestampTz token_time;		/* tokens are counted up to then */
 
-	/* the entry's lock, for parking.c */
-	uint32		root;			/* of the tree of parked entries */
-	int			parked;			/* how many there are */
-	int			offered;		/* entries on their way: a hint */
-	bool		dropped;		/* entries were let go: from dropped_from on */
-	uint8		line;			/* a LimitLine */
-	uint8		turn_class;
-	int			dropped_class;
-	LaneEntry	dropped_from;
-	VirtualTime turn;			/* start tag of the next entry to be offered,
-								 * in turn_class */
+	/* the entry's lock: the lines of the group's classes, see turns.c */
+	int			parked;			/* tasks that are parked, and lines that had
+								 * no room for some */
+	int			blocked_count;
+	uint32		blocked[FAIRQ_CLASSES]; /* the group's number in each class
+										 * whose line is blocked; or
+										 * NOT_BLOCKED */
+	bool		awaits_token;	/* it stands in its queue's heap */
 
-	/* lock of the queue's lines */
-	pairingheap_node node;		/* of LINE_TURN or LINE_TOKEN */
-	dlist_node	offered_node;	/* of LINE_OFFERED */
-	uint8		line_class;		/* LINE_TURN: what orders it */
-	VirtualTime line_turn;
-	TimestampTz line_token;		/* LINE_TOKEN: what orders it */
+	/* lock of the queue's tokens */
+	pairingheap_node node;
+	TimestampTz token_due;		/* what orders it */
 } GroupLimit;
 
 /* limit_table.c */
@@ -95,12 +82,8 @@ limit_number(const GroupLimit *limit)
 
 #ifdef USE_ASSERT_CHECKING
 extern FAIRQ_PRIVATE void limit_check(const GroupLimit *limit);
-extern FAIRQ_PRIVATE void limit_check_lines(const QueueLimits *limits);
-extern void parked_tree_check(const GroupLimit *limit);
 #else
 #define limit_check(limit)	((void) 0)
-#define limit_check_lines(limits)	((void) 0)
-#define parked_tree_check(limit)	((void) 0)
 #endif
 
 /* Lock a limit's entry. */
@@ -120,39 +103,16 @@ limit_unlock(uint32 number)
 	LWLockRelease(limit_table_lock(number));
 }
 
-/* Does a group wait, with tasks parked? */
+/* Does a group wait: has it tasks parked, or a line that is blocked? */
 static inline bool
 limit_waits(const GroupLimit *limit)
 {
 	AssertLimitLocked(limit);
-	return limit->parked > 0 || limit->dropped;
+	return limit->parked > 0 || limit->blocked_count > 0;
 }
 
-/* parked_tree.c */
-typedef struct ParkedEntry
-{
-	LaneEntry	entry;
-	Lane	   *lane;
-	uint32		group;			/* of a turn: its group */
-	float4		charge;			/* of the task, by its group's weight */
-	uint32		left;			/* or next in the free list */
-	uint32		right;
-} ParkedEntry;
-
-#define NO_PARKED		PG_UINT32_MAX
-
-extern const ParkedEntry *parked_tree_first(const GroupLimit *limit);
-extern bool parked_tree_precedes(const GroupLimit *limit, const FairqAddress *address);
-extern int	parked_tree_before(const GroupLimit *limit, const FairqAddress *address,
-							   int max);
-extern bool parked_tree_has(const GroupLimit *limit, const FairqAddress *address);
-extern bool parked_tree_add(GroupLimit *limit, Lane *lane, const LaneEntry *entry,
-							uint32 group, double charge);
-extern void parked_tree_remove_first(GroupLimit *limit);
-extern bool parked_tree_remove(GroupLimit *limit, const FairqAddress *address);
-
-/* parking.c */
-extern FAIRQ_PRIVATE int parking_go_on(uint32 number);
-extern FAIRQ_PRIVATE void parking_taken(GroupLimit *limit, const FairqAddress *address);
+/* limit_room.c */
+extern FAIRQ_PRIVATE void limit_room_give_up(GroupLimit *limit);
+extern FAIRQ_PRIVATE int limit_room_unblock(GroupLimit *limit, uint32 *groups);
 
 #endif							/* FAIRQ_LIMIT_PRIVATE_H */

@@ -212,7 +212,7 @@ limit_table_room(GroupLimit *limit, TimestampTz *token, bool *limited)
 	if (settings.paused || limit->joining > 0)
 		return 0;
 	if (settings.max_leased > 0)
-		result = Max(settings.max_leased - limit->leased, 0);
+		result = Max(settings.max_leased - limit->leased - limit->reserved, 0);
 	if (settings.rate > 0 && result > 0)
 	{
 		TimestampTz now = GetCurrentTimestamp();
@@ -243,8 +243,8 @@ free_unneeded(uint32 number)
 	LWLockAcquire(lock, LW_EXCLUSIVE);
 	/* A lease that has just ended may not have been counted off yet. */
 	unneeded = limit->in_use && !limit->given && limit->references == 0 &&
-		limit->pending == 0 && limit->leased == 0 && !limit_waits(limit) &&
-		limit->line == NOT_IN_LINE;
+		limit->pending == 0 && limit->leased == 0 && limit->reserved == 0 &&
+		!limit_waits(limit);
 	if (unneeded)
 	{
 		/* A group that is forgotten must not have its tokens anew. */
@@ -341,14 +341,12 @@ limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool ann
 	limit->references = !announced;
 	limit->leased = 0;
 	limit->settings = LIMIT_SETTINGS_NONE;
-	limit->root = NO_PARKED;
+	limit->reserved = 0;
 	limit->parked = 0;
-	limit->offered = 0;
-	limit->dropped = false;
-	limit->line = NOT_IN_LINE;
-	limit->turn_class = 0;
-	limit->turn.whole = PG_INT64_MIN;
-	limit->turn.fraction = 0;
+	limit->blocked_count = 0;
+	for (int class = 0; class < FAIRQ_CLASSES; class++)
+		limit->blocked[class] = NOT_BLOCKED;
+	limit->awaits_token = false;
 	settings_in_force(limit, &settings);
 	limit->tokens = settings.burst;
 	limit->token_time = GetCurrentTimestamp();
@@ -474,7 +472,7 @@ limit_table_detach(uint32 number)
 
 /*
  * A group, with leased tasks in flight, does without its limit if it has one
- * for nothing: no settings, nothing parked, and no transaction is about to
+ * for nothing: no settings, nothing that waits, and no transaction is about to
  * give it any. Its queue's defaults do not limit.
  */
 bool
@@ -536,33 +534,8 @@ limit_table_copy(uint32 number, LimitInfo *info)
 	if (info->settings.rate > 0)
 		count_tokens(limit, &info->settings, GetCurrentTimestamp());
 	info->leased = limit->leased;
-	info->parked = limit->parked;
 	info->tokens = limit->tokens;
 	limit_unlock(number);
-}
-
-/*
- * Which turn comes next, of the groups that only wait for theirs: the lowest
- * class has the first one.  Returns false if none does.
- */
-bool
-limit_table_next_turn(QueueLimits *limits, int *class, VirtualTime *turn)
-{
-	bool		found;
-
-	if (!limit_table_in_turn(limits))
-		return false;
-	LWLockAcquire(&limits->line_lock, LW_SHARED);
-	found = (limits->turns != NULL);
-	if (found)
-	{
-		GroupLimit *limit = pairingheap_container(GroupLimit, node, limits->turns);
-
-		*class = limit->line_class;
-		*turn = limit->line_turn;
-	}
-	LWLockRelease(&limits->line_lock);
-	return found;
 }
 
 /*
@@ -580,7 +553,7 @@ limit_table_available(uint32 number)
 }
 
 /*
- * Are tasks of the group parked?
+ * Has the group tasks that wait until it may have them?
  */
 bool
 limit_table_waits(uint32 number)
@@ -592,7 +565,7 @@ limit_table_waits(uint32 number)
 }
 
 /*
- * Free the limits of a queue that is gone; parking.c has forgotten its entries.
+ * Free the limits of a queue that is gone; limit_room.c has forgotten it.
  */
 void
 limit_table_forget_queue(int queue)
@@ -605,7 +578,7 @@ limit_table_forget_queue(int queue)
 		if (!limit->in_use || limit->queue != queue)
 			continue;
 		(void) limit_lock(i, LW_EXCLUSIVE);
-		Assert(!limit_waits(limit) && limit->line == NOT_IN_LINE);
+		Assert(!limit_waits(limit) && !limit->awaits_token);
 		limit->given = false;
 		limit->pending = 0;
 		limit->references = 0;

@@ -9,7 +9,6 @@
 #define FAIRQ_LIMIT_TABLE_H
 
 #include "datatype/timestamp.h"
-#include "lib/ilist.h"
 #include "port/atomics.h"
 #include "storage/lwlock.h"
 
@@ -45,15 +44,10 @@ typedef struct QueueLimits
 	pg_atomic_uint32 strangers; /* tasks may be in flight whose groups are not
 								 * known */
 
-	/* The lines in which groups wait that have tasks parked: parking.c. */
-	LWLock		line_lock;		/* guards the next three */
-	struct pairingheap_node *turns;
+	/* limit_room.c: groups that wait for a token */
+	LWLock		token_lock;		/* guards the next */
 	struct pairingheap_node *tokens;
-	dlist_head	offered;
-	pg_atomic_uint32 waiting;	/* how many there are */
-	pg_atomic_uint32 in_turn;	/* those that wait for their turn only */
-	pg_atomic_uint64 next_token;	/* when the first one has a token */
-	pg_atomic_uint64 sought;	/* when claims looked for them */
+	pg_atomic_uint64 next_token;	/* when the first of them has one */
 } QueueLimits;
 
 /* A copy for those who look. */
@@ -61,7 +55,6 @@ typedef struct LimitInfo
 {
 	LimitSettings settings;		/* in force */
 	int			leased;
-	int			parked;
 	double		tokens;
 } LimitInfo;
 
@@ -83,15 +76,7 @@ extern void limit_table_adopt(uint32 number);
 extern double limit_table_weight(uint32 number);
 extern void limit_table_copy(uint32 number, LimitInfo *info);
 extern int	limit_table_available(uint32 number);
-extern bool limit_table_next_turn(QueueLimits *limits, int *class, VirtualTime *turn);
 extern void limit_table_forget_queue(int queue);
-
-/* Are tasks of any group parked? */
-static inline bool
-limit_table_any_parked(QueueLimits *limits)
-{
-	return pg_atomic_read_u32(&limits->waiting) > 0;
-}
 
 /* Do the settings of a group say nothing that its queue's defaults do not? */
 static inline bool
@@ -109,15 +94,6 @@ limit_table_same(const LimitSettings *a, const LimitSettings *b)
 {
 	return a->weight == b->weight && a->max_leased == b->max_leased &&
 		a->rate == b->rate && a->burst == b->burst && a->paused == b->paused;
-}
-
-/*
- * Does any group only wait for its turn, or for a claim that finds no others?
- */
-static inline bool
-limit_table_in_turn(QueueLimits *limits)
-{
-	return pg_atomic_read_u32(&limits->in_turn) > 0;
 }
 
 /* Does a queue have a default that limits, so that every group has a limit? */

@@ -18,7 +18,6 @@
 #include "shmem/group_limits.h"
 #include "shmem/group_private.h"
 #include "shmem/limited_groups.h"
-#include "shmem/parking.h"
 
 /*
  * A group is told its limit.
@@ -163,26 +162,34 @@ limited_groups_weight(QueueState *queue, const GroupName *name)
 }
 
 /*
- * Offer a group up to n of its tasks that are parked, whether its turn has
- * come or not, to who asks for the group.  Returns how many.
+ * A task of a group may not have it now, as its claimer has found: its entry is
+ * parked in the group's line until it may, if lane is its own.  lane NULL: the
+ * claimer has left it where it is, and waits for the group.  Returns false if
+ * the group has no limit any more.
  */
-int
-limited_groups_release(QueueState *queue, const GroupName *name, int n)
+bool
+limited_groups_park(QueueState *queue, int class, const GroupName *name, Lane *lane,
+					const LaneEntry *entry, float4 cost)
 {
-	uint32		limit = limited_groups_find(queue, name);
+	LWLock	   *lock;
+	FairGroup  *group = group_table_find(queue, class, name, LW_EXCLUSIVE, &lock);
+	bool		parks = group != NULL && group->limit != NO_LIMIT;
 
-	return limit == NO_LIMIT ? 0 : parking_release(limit, n, n);
+	if (parks)
+		turn_lines_park(queue, group, lane, entry, cost);
+	LWLockRelease(lock);
+	return parks;
 }
 
 /*
- * Has a group tasks parked, until it may have them in flight?
+ * Does a group wait, with tasks parked, until it may have them in flight?
  */
 bool
 limited_groups_waits(QueueState *queue, const GroupName *name)
 {
 	uint32		limit;
 
-	if (pg_atomic_read_u32(&queue->limits.waiting) == 0)
+	if (pg_atomic_read_u32(&queue->limits.entries) == 0)
 		return false;
 	limit = limited_groups_find(queue, name);
 	return limit != NO_LIMIT && limit_table_waits(limit);

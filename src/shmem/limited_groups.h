@@ -12,7 +12,8 @@
 
 extern uint32 limited_groups_find(QueueState *queue, const GroupName *name);
 extern double limited_groups_weight(QueueState *queue, const GroupName *name);
-extern int	limited_groups_release(QueueState *queue, const GroupName *name, int n);
+extern bool limited_groups_park(QueueState *queue, int class, const GroupName *name, Lane *lane,
+								const LaneEntry *entry, float4 cost);
 extern bool limited_groups_waits(QueueState *queue, const GroupName *name);
 extern void limited_groups_join(QueueState *queue, const GroupName *name);
 extern uint32 limited_groups_announce(QueueState *queue, const GroupName *name);

@@ -22,7 +22,7 @@
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/name_stats.h"
-#include "shmem/parking.h"
+#include "shmem/limit_room.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/queue_state.h"
 #include "shmem/sessions.h"
@@ -80,7 +80,7 @@ queue_lifecycle_release(Oid database, Oid relation)
 			continue;
 
 		leases_forget_queue(number);
-		parking_forget_queue(number);
+		limit_room_forget_queue(number);
 		group_table_forget_queue(number);
 		limit_table_forget_queue(number);
 		name_stats_forget_queue(number);

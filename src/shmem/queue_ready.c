@@ -11,7 +11,6 @@
  */
 #include "postgres.h"
 
-#include "shmem/limit_table.h"
 #include "shmem/lanes.h"
 #include "shmem/queue_ready.h"
 
@@ -26,8 +25,7 @@ queue_ready_nothing(QueueState *queue, int class)
 {
 	Lane	   *lane;
 
-	/* What waits for its turn may be claimed. */
-	if (limit_table_in_turn(&queue->limits) || !queue->recovery.classes)
+	if (!queue->recovery.classes)
 		return false;
 	for (int b = 0; (lane = lanes_next(&queue->orders[class].lanes, &b)) != NULL; b++)
 	{
@@ -43,7 +41,7 @@ queue_ready_nothing(QueueState *queue, int class)
 static bool
 bucket_has_ready(QueueState *queue, int bucket)
 {
-	if (limit_table_in_turn(&queue->limits) || !queue->recovery.classes)
+	if (!queue->recovery.classes)
 		return true;
 	for (int class = 0; class < queue->classes; class++)
 	{

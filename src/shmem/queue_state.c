@@ -96,14 +96,9 @@ queue_state_init_limits(QueueLimits *limits)
 	pg_atomic_init_u32(&limits->changes, 0);
 	pg_atomic_init_u32(&limits->entries, 0);
 	pg_atomic_init_u32(&limits->strangers, 0);
-	LWLockInitialize(&limits->line_lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
-	limits->turns = NULL;
+	LWLockInitialize(&limits->token_lock, shared_memory_tranche(FAIRQ_TRANCHE_LIMIT));
 	limits->tokens = NULL;
-	dlist_init(&limits->offered);
-	pg_atomic_init_u32(&limits->waiting, 0);
-	pg_atomic_init_u32(&limits->in_turn, 0);
 	pg_atomic_init_u64(&limits->next_token, (uint64) DT_NOEND);
-	pg_atomic_init_u64(&limits->sought, 0);
 }
 
 static void

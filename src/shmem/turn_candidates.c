@@ -3,10 +3,20 @@
  * turn_candidates.c
  *	  The tasks of lines that are in memory.
  *
- * A line's candidates are linked in the order of their ids.  They are from one
- * pool: a line that finds that used up is cut, and read again from there.
+ * A line's candidates are linked: first those that are parked, in the order of
+ * their addresses, then those of the overflow, in the order of their ids.  They
+ * are from one pool.  A line that finds that used up is cut, and read again
+ * from there.  What is parked may take three quarters of the pool: what is
+ * beyond is dropped, and the lanes are read again from there when it comes to
+ * it.
  *
- * Locking: the lock of a line's home lane guards its list, a spinlock the pool.
+ * Those that are parked are found by their addresses, too, through chains: so
+ * who reads the index of a lane again leaves out what is parked, and nothing is
+ * parked twice.
+ *
+ * Locking: the lock of a line's home lane guards its list, a spinlock the pool,
+ * and others the chains; what a chain's entries say of themselves does not
+ * change while they are in it.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,36 +30,141 @@
 /* Candidates in the pool, for each lane that there may be. */
 #define CANDIDATES_PER_LANE	64
 
+#define CHAIN_LOCKS		64
+
 typedef struct CandidatePool
 {
 	slock_t		mutex;
 	FreeEntries free;
 	uint32		used;
+	slock_t		chain_locks[CHAIN_LOCKS];
 } CandidatePool;
 
 static CandidatePool *pool = NULL;
+static uint32 *chains = NULL;
+static uint32 chain_mask;
 TurnCandidate *turn_candidates = NULL;
 
 #define POOL_SIZE		((uint32) settings_max_lanes * CANDIDATES_PER_LANE)
-#define POOL_OFFSET		CACHELINEALIGN(sizeof(CandidatePool))
 
 Size
 turns_shmem_size(void)
 {
-	return add_size(POOL_OFFSET, mul_size(POOL_SIZE, sizeof(TurnCandidate)));
+	return fixed_table_size(sizeof(CandidatePool), POOL_SIZE, sizeof(TurnCandidate));
 }
 
 void
 turns_shmem_init(void *area, bool found)
 {
 	pool = area;
-	turn_candidates = (TurnCandidate *) ((char *) area + POOL_OFFSET);
+	turn_candidates = fixed_table_init(area, sizeof(CandidatePool), POOL_SIZE, found, &chains,
+									   &chain_mask);
 	if (found)
 		return;
 	SpinLockInit(&pool->mutex);
 	pool->free = all_entries_free;
 	pool->used = 0;
+	for (int i = 0; i < CHAIN_LOCKS; i++)
+		SpinLockInit(&pool->chain_locks[i]);
 }
+
+/* ----------------------------------------------------------------
+ * Chains
+ * ----------------------------------------------------------------
+ */
+
+static uint32
+chain_of(int lane, int64 whole, uint32 fraction, uint64 slot)
+{
+	uint64		hash = hash_combine64(hash_combine64((uint64) whole, slot),
+									  ((uint64) fraction << 32) | (uint32) lane);
+
+	return murmurhash32((uint32) (hash ^ hash >> 32)) & chain_mask;
+}
+
+static inline bool
+is_at(const TurnCandidate *candidate, int lane, const LaneEntry *entry)
+{
+	return candidate->whole == entry->block && candidate->fraction == entry->fraction &&
+		(uint64) candidate->task == entry->slot && candidate->lane == lane;
+}
+
+/*
+ * Is an entry of a lane parked? moved: its row may have been seen elsewhere,
+ * and is where the entry says from now on; else it was seen there.
+ */
+static bool
+is_parked(int lane, const LaneEntry *entry, bool moved)
+{
+	uint32		chain = chain_of(lane, entry->block, entry->fraction, entry->slot);
+	slock_t    *lock = &pool->chain_locks[chain % CHAIN_LOCKS];
+	uint32		number;
+	bool		result;
+
+	SpinLockAcquire(lock);
+	for (number = chains[chain]; number != NO_ENTRY; number = turn_candidates[number].chain)
+	{
+		if (is_at(&turn_candidates[number], lane, entry))
+			break;
+	}
+	result = number != NO_ENTRY;
+	if (result && moved)
+		turn_candidates[number].tid = entry->tid;
+	else if (result)
+		result = ItemPointerEquals(&turn_candidates[number].tid,
+								   unconstify(ItemPointerData *, &entry->tid));
+	SpinLockRelease(lock);
+	return result;
+}
+
+/* A candidate is parked, or not any more. */
+static void
+change_chain(uint32 number, bool add)
+{
+	TurnCandidate *candidate = &turn_candidates[number];
+	uint32		chain = chain_of(candidate->lane, candidate->whole, candidate->fraction,
+								 (uint64) candidate->task);
+	slock_t    *lock = &pool->chain_locks[chain % CHAIN_LOCKS];
+	uint32	   *link = &chains[chain];
+
+	SpinLockAcquire(lock);
+	if (add)
+	{
+		candidate->chain = *link;
+		*link = number;
+	}
+	else
+	{
+		while (*link != number)
+			link = &turn_candidates[*link].chain;
+		*link = candidate->chain;
+	}
+	SpinLockRelease(lock);
+}
+
+/*
+ * Leave out those of n entries that were read in the index of a lane which are
+ * parked.  Returns how many are left.  Whatever was parked comes back to the
+ * lane by name, which its reader hears of: so it may leave this lane's reading.
+ */
+int
+turns_not_parked(const Lane *lane, LaneEntry *entries, int n)
+{
+	int			number = lane - lanes_get(0);
+	int			left = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (!is_parked(number, &entries[i], false))
+			entries[left++] = entries[i];
+	}
+	return left;
+}
+
+/* ----------------------------------------------------------------
+ * The pool, and the list of a line
+ * ----------------------------------------------------------------
+ */
 
 /* NO_ENTRY: there is no room. */
 uint32
@@ -81,24 +196,63 @@ turn_candidates_are_few(void)
 }
 
 /*
- * Let a line end before an id; from there on the index is read again.
+ * Link a candidate into a line, after another one; NO_ENTRY: as the first.
+ */
+void
+turn_candidates_add(GroupLine *line, uint32 number, uint32 after)
+{
+	TurnCandidate *candidate = &turn_candidates[number];
+
+	candidate->prev = after;
+	candidate->next = after == NO_ENTRY ? line->head : turn_candidates[after].next;
+	if (after == NO_ENTRY)
+		line->head = number;
+	else
+		turn_candidates[after].next = number;
+	if (candidate->next == NO_ENTRY)
+		line->tail = number;
+	else
+		turn_candidates[candidate->next].prev = number;
+}
+
+/* The first candidate of a line has been taken. */
+void
+turn_candidates_remove_first(GroupLine *line)
+{
+	uint32		number = line->head;
+
+	Assert(number != NO_ENTRY);
+	line->head = turn_candidates[number].next;
+	if (line->head == NO_ENTRY)
+		line->tail = NO_ENTRY;
+	else
+		turn_candidates[line->head].prev = NO_ENTRY;
+	if (turn_candidates[number].parked)
+		change_chain(number, false);
+	if (number == line->last_parked)
+		line->last_parked = NO_ENTRY;
+	turn_candidates_free(number);
+}
+
+/*
+ * Let a line end before an id of the overflow; from there on the index is read
+ * again.
  */
 void
 turn_candidates_cut(GroupLine *line, int64 task)
 {
-	uint32		last = NO_ENTRY;
-	uint32		number = line->head;
+	uint32		number = turns_first_of_overflow(line);
 
 	while (number != NO_ENTRY && turn_candidates[number].task < task)
-	{
-		last = number;
 		number = turn_candidates[number].next;
+	if (number != NO_ENTRY)
+	{
+		line->tail = turn_candidates[number].prev;
+		if (line->tail == NO_ENTRY)
+			line->head = NO_ENTRY;
+		else
+			turn_candidates[line->tail].next = NO_ENTRY;
 	}
-	if (last == NO_ENTRY)
-		line->head = NO_ENTRY;
-	else
-		turn_candidates[last].next = NO_ENTRY;
-	line->tail = last;
 	while (number != NO_ENTRY)
 	{
 		uint32		next = turn_candidates[number].next;
@@ -112,8 +266,8 @@ turn_candidates_cut(GroupLine *line, int64 task)
 }
 
 /*
- * A task that was taken comes back.  What is from the frontier on is found in
- * the index.
+ * A task of the overflow that was taken comes back.  What is from the frontier
+ * on is found in the index.
  *
  * What was charged for it just now is given back, and it is charged when it is
  * taken again; one that was leased meanwhile keeps its tag.
@@ -123,8 +277,7 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry,
 						 const LaneTurn *turn)
 {
 	bool		charged = virtual_time_compare(turn->charge, turns_no_charge) != 0;
-
-	uint32	   *link = &line->head;
+	uint32		after = line->last_parked;
 	uint32		number;
 
 	if (charged)
@@ -136,9 +289,12 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry,
 			line->lowered = Min(line->lowered, task);
 		return;
 	}
-	while (*link != NO_ENTRY && turn_candidates[*link].task < task)
-		link = &turn_candidates[*link].next;
-	number = *link;
+	number = turns_first_of_overflow(line);
+	while (number != NO_ENTRY && turn_candidates[number].task < task)
+	{
+		after = number;
+		number = turn_candidates[number].next;
+	}
 	if (number == NO_ENTRY || turn_candidates[number].task != task)
 	{
 		number = turn_candidates_new();
@@ -147,14 +303,83 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry,
 			turn_candidates_cut(line, task);
 			return;
 		}
-		turn_candidates[number].next = *link;
 		turn_candidates[number].task = task;
-		*link = number;
-		if (turn_candidates[number].next == NO_ENTRY)
-			line->tail = number;
+		turn_candidates[number].parked = false;
+		turn_candidates_add(line, number, after);
 	}
 	turn_candidates[number].tid = entry->tid;
-	turn_candidates[number].tag = lanes_entry_tag(entry);
+	turn_candidate_set_tag(&turn_candidates[number], lanes_entry_tag(entry));
 	turn_candidates[number].cost = turn->cost;
 	turn_candidates[number].charged = !charged;
+}
+
+/*
+ * The entry of a candidate, as it was taken out of its lane, if it is parked;
+ * slot is its group's.
+ */
+void
+turn_candidates_entry(const TurnCandidate *candidate, uint64 slot, LaneEntry *entry)
+{
+	entry->block = candidate->whole;
+	entry->fraction = candidate->fraction;
+	entry->tid = candidate->tid;
+	if (candidate->parked)
+	{
+		entry->slot = (uint64) candidate->task;
+		entry->turn_high = LANE_PARKED;
+		entry->turn_low = 0;
+	}
+	else
+		lanes_entry_set_turn(entry, candidate->task, slot);
+}
+
+/* Is a candidate that is parked behind an entry? */
+static bool
+is_behind(uint32 number, const LaneEntry *entry)
+{
+	LaneEntry	other;
+
+	turn_candidates_entry(&turn_candidates[number], 0, &other);
+	return lanes_compare(&other, entry) > 0;
+}
+
+/*
+ * Park an entry in a line, unless it is there: a lane that was read again
+ * leads to the same rows, and perhaps to where they are now.  Mostly it
+ * belongs at the end of those that are parked, or in front.  Returns whether
+ * it was; *room is set to false if there is none.
+ */
+bool
+turn_candidates_park(GroupLine *line, const Lane *lane, const LaneEntry *entry, float4 cost,
+					 bool *room)
+{
+	int			lane_number = lane - lanes_get(0);
+	uint32		after = line->last_parked;
+	uint32		number;
+	TurnCandidate *candidate;
+
+	if (is_parked(lane_number, entry, true))
+		return false;
+	if (after != NO_ENTRY && is_behind(line->head, entry))
+		after = NO_ENTRY;
+	while (after != NO_ENTRY && is_behind(after, entry))
+		after = turn_candidates[after].prev;
+	number = ((volatile CandidatePool *) pool)->used < POOL_SIZE / 4 * 3 ?
+		turn_candidates_new() : NO_ENTRY;
+	*room = (number != NO_ENTRY);
+	if (!*room)
+		return false;
+	candidate = &turn_candidates[number];
+	candidate->task = (int64) entry->slot;
+	turn_candidate_set_tag(candidate, lanes_entry_tag(entry));
+	candidate->tid = entry->tid;
+	candidate->parked = true;
+	candidate->charged = false;
+	candidate->cost = cost;
+	candidate->lane = lane_number;
+	change_chain(number, true);
+	turn_candidates_add(line, number, after);
+	if (after == line->last_parked)
+		line->last_parked = number;
+	return true;
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * turn_private.h
- *	  Lines, for the files that work on them: turns.c, turn_candidates.c and
- *	  turn_reads.c.
+ *	  Lines, for the files that work on them: turns.c, turn_candidates.c,
+ *	  turn_lines.c and turn_reads.c.
  *
  * The head of turns.c says which lock guards what.
  *
@@ -21,13 +21,35 @@
 /* A task of a line that is in memory. */
 typedef struct TurnCandidate
 {
-	int64		task;
-	VirtualTime tag;			/* of one that was charged */
+	int64		task;			/* its id; of one that is parked the slot of
+								 * its address */
+	int64		whole;			/* the tag of one that was charged; of one
+								 * that is parked that of its address */
+	uint32		fraction;
 	ItemPointerData tid;
 	bool		charged;
-	float4		cost;			/* of one that was not */
+	bool		parked;
+	float4		cost;			/* of one that was not charged */
+	int			lane;			/* of one that is parked: the lane's number */
+	uint32		prev;			/* in the line */
 	uint32		next;			/* in the line, or the free list */
+	uint32		chain;			/* of one that is parked: in its chain */
 } TurnCandidate;
+
+static inline VirtualTime
+turn_candidate_tag(const TurnCandidate *candidate)
+{
+	VirtualTime tag = {candidate->whole, candidate->fraction};
+
+	return tag;
+}
+
+static inline void
+turn_candidate_set_tag(TurnCandidate *candidate, VirtualTime tag)
+{
+	candidate->whole = tag.whole;
+	candidate->fraction = tag.fraction;
+}
 
 static const VirtualTime turns_no_charge = {0, 0};
 
@@ -37,6 +59,13 @@ extern FAIRQ_PRIVATE TurnCandidate *turn_candidates;
 extern FAIRQ_PRIVATE uint32 turn_candidates_new(void);
 extern FAIRQ_PRIVATE void turn_candidates_free(uint32 number);
 extern FAIRQ_PRIVATE bool turn_candidates_are_few(void);
+extern FAIRQ_PRIVATE void turn_candidates_add(GroupLine *line, uint32 number, uint32 after);
+extern FAIRQ_PRIVATE void turn_candidates_remove_first(GroupLine *line);
+extern FAIRQ_PRIVATE bool turn_candidates_park(GroupLine *line, const Lane *lane,
+											   const LaneEntry *entry, float4 cost,
+											   bool *room);
+extern FAIRQ_PRIVATE void turn_candidates_entry(const TurnCandidate *candidate, uint64 slot,
+												LaneEntry *entry);
 extern FAIRQ_PRIVATE void turn_candidates_cut(GroupLine *line, int64 task);
 extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
 												   const LaneEntry *entry,
@@ -44,10 +73,11 @@ extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
 
 /* turns.c */
 extern FAIRQ_PRIVATE Lane *turns_lock_home(FairGroup *group);
+extern FAIRQ_PRIVATE VirtualTime turns_tag(const FairGroup *group);
 extern FAIRQ_PRIVATE void turns_take_place(FairGroup *group);
 extern FAIRQ_PRIVATE void turns_show_first(Lane *lane);
-extern FAIRQ_PRIVATE VirtualTime turns_charge(const FairGroup *group, VirtualTime next,
-											  double cost);
+extern FAIRQ_PRIVATE bool turns_take_candidate(FairGroup *group, const TurnCandidate *candidate,
+											   bool more, LaneEntry *entry, LaneTurn *turn);
 
 /* The home lane of a group that has a line. */
 static inline Lane *
@@ -58,11 +88,40 @@ turns_home(const FairGroup *group)
 
 #define AssertLineLocked(group)	AssertLaneLockedExclusively(turns_home(group))
 
+/* The first candidate of the overflow; NO_ENTRY: there is none. */
+static inline uint32
+turns_first_of_overflow(const GroupLine *line)
+{
+	return line->last_parked == NO_ENTRY ? line->head : turn_candidates[line->last_parked].next;
+}
+
+/* Is there any of the overflow in a line, as far as is known? */
+static inline bool
+turns_has_overflow(const GroupLine *line)
+{
+	return line->frontier != PG_INT64_MAX || line->reading ||
+		turns_first_of_overflow(line) != NO_ENTRY;
+}
+
 /* Is there anything in the line, as far as is known? */
 static inline bool
 turns_has_any(const GroupLine *line)
 {
-	return line->head != NO_ENTRY || line->frontier != PG_INT64_MAX;
+	return line->head != NO_ENTRY || line->frontier != PG_INT64_MAX || line->dropped;
+}
+
+/* The tag of the first task of the overflow that was not charged. */
+static inline VirtualTime
+turns_next(const GroupLine *line)
+{
+	return virtual_time_max(group_line_next(line), group_line_resumed(line));
+}
+
+/* Has the policy of a queue tags?  The others have addresses only. */
+static inline bool
+turns_have_tags(const FairGroup *group)
+{
+	return queue_state_by_number(group->key.queue)->classes > 1;
 }
 
 #endif							/* FAIRQ_TURN_PRIVATE_H */

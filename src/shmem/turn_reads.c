@@ -7,16 +7,78 @@
  * of the lane; the head of turns.c says how it learns what comes meanwhile.
  * One claimer at a time reads a line.
  *
+ * What there was no room to park is read on in the lanes: they are lowered to
+ * where the first of it was, and claims come to it once more.
+ *
  * Locking: the home lane's lock guards a line.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "shmem/limit_room.h"
 #include "shmem/turn_private.h"
 
 /* The group whose line this backend reads; NULL: none. */
 static FairGroup *reading = NULL;
+
+/* The group with the first turn of a lane, or this one, if it stands there. */
+static FairGroup *
+group_that_stands(Lane *lane, uint32 number)
+{
+	FairGroup  *group = NULL;
+
+	AssertLaneLocked(lane);
+	if (number != FAIRQ_NO_GROUP)
+		group = &group_entries[number];
+	else if (lane->turns != NULL)
+		group = pairingheap_container(FairGroup, line.node, lane->turns);
+	if (group != NULL && group->in_use &&
+		lanes_get(0) + ((volatile FairGroup *) group)->line.lane == lane + 1)
+		return group;
+	return NULL;
+}
+
+/*
+ * If the next tasks of a line are such as there was no room to park, the lanes
+ * are read again from there.  Of which line is said as in turns_read_begin.
+ * Returns whether that is so.
+ */
+bool
+turns_read_dropped(Lane *lane, uint32 number)
+{
+	FairGroup  *group;
+	QueueState *queue = queue_state_by_number(lane->queue);
+	LaneSet    *set = &queue->orders[lane->class].lanes;
+	VirtualTime from = {0, 0};
+	bool		reads;
+	Lane	   *other;
+
+	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
+	group = group_that_stands(lane, number);
+	reads = group != NULL && group->line.dropped &&
+		group->line.last_parked == NO_ENTRY;
+	if (reads)
+	{
+		from.whole = group->line.dropped_from;
+		group->line.dropped = false;
+		limit_room_parked(group->limit, -1);
+		turns_take_place(group);
+	}
+	LWLockRelease(&lane->lock);
+	for (int b = 0; reads && (other = lanes_next(set, &b)) != NULL; b++)
+	{
+		FairqAddress address = {
+			.block = from.whole,
+			.fraction = from.fraction,
+			.bucket = other->bucket,
+			.class = other->class,
+		};
+
+		lanes_lower(other, &address);
+	}
+	return reads;
+}
 
 /*
  * Begin to read the line of the first turn of a lane, or (not FAIRQ_NO_GROUP)
@@ -27,17 +89,13 @@ static FairGroup *reading = NULL;
 bool
 turns_read_begin(Lane *lane, uint32 number, TurnRead *read)
 {
-	FairGroup  *group = NULL;
+	FairGroup  *group;
 	bool		begun = false;
 
 	Assert(reading == NULL);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	if (number != FAIRQ_NO_GROUP)
-		group = &group_entries[number];
-	else if (lane->turns != NULL)
-		group = pairingheap_container(FairGroup, line.node, lane->turns);
-	if (group != NULL && group->in_use &&
-		lanes_get(0) + ((volatile FairGroup *) group)->line.lane == lane + 1)
+	group = group_that_stands(lane, number);
+	if (group != NULL)
 	{
 		GroupLine  *line = &group->line;
 
@@ -86,41 +144,30 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 	next = Min(next, line->lowered);
 	for (int i = 0; i < n && tasks[i].task < next; i++)
 	{
+		TurnCandidate candidate = {
+			.task = tasks[i].task,
+			.tid = tasks[i].tid,
+			.cost = tasks[i].cost,
+		};
 		uint32		number;
 
-		if (line->tail != NO_ENTRY && turn_candidates[line->tail].task >= tasks[i].task)
+		if (turns_first_of_overflow(line) != NO_ENTRY &&
+			turn_candidates[line->tail].task >= tasks[i].task)
 			continue;			/* it has come back meanwhile */
 		number = turn_candidates_new();
 		if (number == NO_ENTRY)
 		{
-			if (entry != NULL && i == 0 && line->head == NO_ENTRY && !line->blocked)
+			if (entry != NULL && i == 0 && line->head == NO_ENTRY && !line->blocked &&
+				turns_take_candidate(group, &candidate, true, entry, turn))
 			{
-				VirtualTime after = turns_charge(group, group_line_next(line), tasks[i].cost);
-
-				entry->block = group_line_next(line).whole;
-				entry->fraction = group_line_next(line).fraction;
-				entry->tid = tasks[i].tid;
-				lanes_entry_set_turn(entry, tasks[i].task, group->slot);
-				turn->group = group - group_entries;
-				turn->cost = tasks[i].cost;
-				turn->charge = virtual_time_moved(turns_no_charge, group_line_next(line), after);
-				group_line_set_next(line, after);
 				taken = 1;
 				continue;
 			}
 			next = tasks[i].task;
 			break;
 		}
-		turn_candidates[number].task = tasks[i].task;
-		turn_candidates[number].tid = tasks[i].tid;
-		turn_candidates[number].cost = tasks[i].cost;
-		turn_candidates[number].charged = false;
-		turn_candidates[number].next = NO_ENTRY;
-		if (line->tail == NO_ENTRY)
-			line->head = number;
-		else
-			turn_candidates[line->tail].next = number;
-		line->tail = number;
+		turn_candidates[number] = candidate;
+		turn_candidates_add(line, number, line->tail);
 	}
 	line->frontier = next;
 	line->lowered = PG_INT64_MAX;
@@ -155,8 +202,8 @@ turns_at_abort(void)
 }
 
 /*
- * Will claims come to a task of a group's overflow, as far as its line knows?
- * Not if the line is blocked: then that depends on what is parked.
+ * Will claims come to a task of a group's overflow, as far as its line knows,
+ * now or when the group may have it?
  */
 bool
 turns_have(uint32 number, int64 task)
@@ -168,9 +215,9 @@ turns_have(uint32 number, int64 task)
 	if (lane == NULL)
 		return false;
 	found = task >= group->line.frontier || task >= group->line.lowered;
-	for (uint32 i = group->line.head; i != NO_ENTRY && !found; i = turn_candidates[i].next)
+	for (uint32 i = turns_first_of_overflow(&group->line); i != NO_ENTRY && !found;
+		 i = turn_candidates[i].next)
 		found = turn_candidates[i].task == task;
-	found &= !group->line.blocked;
 	LWLockRelease(&lane->lock);
 	return found;
 }
@@ -196,16 +243,32 @@ turns_copy(uint32 number, LineCopy *copy)
 	queue = queue_state_by_number(group->key.queue);
 	copy->weight = group_weight(queue, group);
 	copy->seconds = group_charge(queue, group, -1);
-	copy->next = group_line_next(&group->line);
+	copy->resumed = group_line_resumed(&group->line);
+	copy->tags = turns_have_tags(group);
+	copy->next = turns_next(&group->line);
 	copy->frontier = group->line.frontier;
 	copy->n = 0;
-	for (uint32 i = group->line.head; i != NO_ENTRY && copy->n < TURNS_READ;
-		 i = turn_candidates[i].next)
+	for (uint32 i = group->line.head; i != NO_ENTRY; i = turn_candidates[i].next)
 	{
-		copy->tasks[copy->n].task = turn_candidates[i].task;
-		copy->tasks[copy->n].tid = turn_candidates[i].tid;
-		copy->tasks[copy->n].charged = turn_candidates[i].charged;
-		copy->tasks[copy->n++].tag = turn_candidates[i].tag;
+		const TurnCandidate *candidate = &turn_candidates[i];
+
+		if (copy->n == TURNS_READ)
+		{
+			/* The rest is read, but for what is parked. */
+			i = turns_first_of_overflow(&group->line);
+			if (i != NO_ENTRY && !candidate->parked)
+				copy->frontier = candidate->task;
+			else if (i != NO_ENTRY)
+				copy->frontier = turn_candidates[i].task;
+			break;
+		}
+		copy->tasks[copy->n].task = candidate->task;
+		copy->tasks[copy->n].tid = candidate->tid;
+		copy->tasks[copy->n].parked = candidate->parked;
+		copy->tasks[copy->n].charged = candidate->charged;
+		copy->tasks[copy->n].lane = candidate->lane;
+		copy->tasks[copy->n].cost = candidate->cost;
+		copy->tasks[copy->n++].tag = turn_candidate_tag(candidate);
 	}
 	LWLockRelease(&lane->lock);
 	return true;
@@ -224,4 +287,53 @@ turns_first_group(Lane *lane)
 		result = pairingheap_container(FairGroup, line.node, lane->turns) - group_entries;
 	LWLockRelease(&lane->lock);
 	return result;
+}
+
+/*
+ * How many tasks of a group are parked that come before an address (NULL: any),
+ * up to max; *exact is set to false if there may be more.  *last is the last
+ * that is parked; returns whether there is one.
+ */
+bool
+turns_parked_before(uint32 number, const FairqAddress *address, int max, int *before,
+					LaneEntry *last, bool *exact)
+{
+	FairGroup  *group = &group_entries[number];
+	Lane	   *lane = turns_lock_home(group);
+	const GroupLine *line = &group->line;
+	LaneEntry	bound;
+	bool		any;
+
+	*before = 0;
+	if (lane == NULL)
+		return false;
+	any = line->last_parked != NO_ENTRY;
+	if (line->dropped)
+		*exact = false;
+	if (any)
+	{
+		uint32		candidate = line->head;
+
+		turn_candidates_entry(&turn_candidates[line->last_parked], 0, last);
+		if (address != NULL)
+			lanes_entry(&bound, address, &last->tid);
+		for (; candidate != turns_first_of_overflow(line);
+			 candidate = turn_candidates[candidate].next)
+		{
+			LaneEntry	entry;
+
+			turn_candidates_entry(&turn_candidates[candidate], 0, &entry);
+			ItemPointerCopy(&last->tid, &entry.tid);
+			if (address != NULL && lanes_compare(&entry, &bound) >= 0)
+				break;
+			if (*before == max)
+			{
+				*exact = false;
+				break;
+			}
+			(*before)++;
+		}
+	}
+	LWLockRelease(&lane->lock);
+	return any;
 }

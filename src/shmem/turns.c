@@ -1,23 +1,38 @@
 /*-------------------------------------------------------------------------
  *
  * turns.c
- *	  Turns: where the tasks of a group come that have no address.
+ *	  Turns: where a group stands that has tasks which are in no window.
  *
- * A group's tasks of the overflow stand in its line: first candidates, which
- * are in memory, in the order of their ids; then all from the line's frontier
- * on, which are found by reading the index.  The group itself stands in the
- * heap of one lane, its home, with the start tag of the first task of its
- * line: its turn.  A claim merges the window of a lane and its turns.  Which
- * task a turn is of is chosen when it is taken.  So however many groups have
- * overflow, and however much, a claim comes to each in its order, and nothing
- * has to be moved before.
+ * Such tasks stand in their group's line.  First come those that are parked:
+ * a claim met them, and the group could not have them.  Their rows have an
+ * address.  Then comes the overflow, whose rows have none: candidates, which
+ * are in memory, in the order of their ids; and from the line's frontier on
+ * what is found by reading the index.  The group itself stands in the heap of
+ * one lane, its home, with the start tag of the first task of its line: its
+ * turn.  A claim merges the window of a lane and its turns.  Which task a turn
+ * is of is chosen when it is taken.  So however many groups wait, and for
+ * however many tasks, a claim comes to each in its order, and nothing has to be
+ * moved before.
  *
- * Tags.  "next" is the start tag of the next task that is taken (start-time
- * fair queueing, virtual_time.h).  A task is charged when it is taken, by the
- * weight that its group has then.  What is taken and leads nowhere gives its
- * charge back, and so does what is taken and not leased.  What was leased and
- * comes back as it was keeps its tag, and is not charged again.  A group whose
- * line was empty, or blocked, begins at virtual time again.
+ * Tags.  "next" is the start tag of the next task of the overflow (start-time
+ * fair queueing, virtual_time.h).  A task of it is charged when it is taken, by
+ * the weight that its group has then.  What is taken and leads nowhere gives
+ * its charge back, and so does what is taken and not leased.  What was leased
+ * and comes back as it was keeps its tag, and is not charged again.  A group
+ * whose line was empty, or blocked, begins at virtual time again.
+ *
+ * A parked task was charged when it was enqueued, and has its address.  But a
+ * group that could not be served is like one that had nothing to do: it gets no
+ * credit for that.  Were all its tasks taken at addresses long passed they
+ * would come before those of all other groups.  So no task of a line has its
+ * turn before "resumed": where virtual time was when the group could go on, and
+ * on from there by what is charged for each that was parked.  Policies without
+ * tags go by addresses alone.
+ *
+ * Limits.  Who takes a task of a group with a limit has that keep room for it
+ * (limit_room.c), or finds that there is none: then the line is blocked, and
+ * stands in no heap until a lease of the group has ended, a token has come, or
+ * its settings have changed (group_limits.c).
  *
  * Invariants, under the home lane's lock:
  *
@@ -25,26 +40,62 @@
  *		candidate, or in a claimer's hands.
  *	 T2	A line stands in the heap if there is something in it, or may be, and it
  *		is not blocked.
- *	 T3	A blocked line has one task parked, or in the hands of who blocks it
- *		(parking.c).  When that comes back the line goes on.
+ *	 T3	The limit of a group whose line is blocked knows that.
  *
  * The race that matters is that of lanes.c: a task may become claimable, with
  * an id before where its line has been read, while it is read.  Whoever makes
- * it so comes here afterwards (turns_line_lower, turns_return), and either
+ * it so comes here afterwards (turn_lines_lower, turns_return), and either
  * finds the frontier beyond it, or the reading under way, and says from where
  * on it has to be read again.
  *
  * Locking: the home lane's lock guards a line.  A line is begun and ended with
- * the lock of the group's partition, too, which is taken before.
+ * the lock of the group's partition, too, which is taken before.  A limit's
+ * lock is taken after.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "shmem/lane_check.h"
+#include "shmem/limit_room.h"
 #include "shmem/queue_order.h"
 #include "shmem/turn_private.h"
 #include "shmem/waiters.h"
+
+/* The tag of a task that is parked, or was to be, with this in its address. */
+static VirtualTime
+tag_of_parked(const FairGroup *group, VirtualTime address)
+{
+	return turns_have_tags(group) ?
+		virtual_time_max(group_line_resumed(&group->line), address) : address;
+}
+
+/*
+ * The tag of the first task of a line.  Where a group stands in its heap goes
+ * by that: so when it changes the group takes its place anew, before anything
+ * else does (turns_take_place).
+ */
+VirtualTime
+turns_tag(const FairGroup *group)
+{
+	const GroupLine *line = &group->line;
+
+	if (line->last_parked != NO_ENTRY)
+		return tag_of_parked(group, turn_candidate_tag(&turn_candidates[line->head]));
+	if (line->dropped)
+		return tag_of_parked(group, (VirtualTime) {line->dropped_from, 0});
+	if (line->head != NO_ENTRY && turn_candidates[line->head].charged)
+		return turn_candidate_tag(&turn_candidates[line->head]);
+	return turns_next(line);
+}
+
+/* And the slot, by which those of one tag are told apart. */
+static uint64
+first_slot(const FairGroup *group)
+{
+	return group->line.last_parked == NO_ENTRY ? group->slot :
+		(uint64) turn_candidates[group->line.head].task;
+}
 
 /* The heap has the largest first, so this is the other way round. */
 static int
@@ -52,9 +103,9 @@ compare_turns(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
 	const FairGroup *x = pairingheap_const_container(FairGroup, line.node, a);
 	const FairGroup *y = pairingheap_const_container(FairGroup, line.node, b);
-	int			result = virtual_time_compare(group_line_tag(&y->line), group_line_tag(&x->line));
+	int			result = virtual_time_compare(turns_tag(y), turns_tag(x));
 
-	return result != 0 ? result : (y->slot > x->slot) - (y->slot < x->slot);
+	return result != 0 ? result : (first_slot(y) > first_slot(x)) - (first_slot(y) < first_slot(x));
 }
 
 /* Only the root is shared: the rest of a heap is the code that compares. */
@@ -78,14 +129,18 @@ change_heap(Lane *lane, FairGroup *group, bool add)
 static LaneView
 turn_of(const FairGroup *group, LaneEntry *turn)
 {
-	Assert(group->line.standing);
-	turn->block = group->line.tag_whole;
-	turn->fraction = group->line.tag_fraction;
-	lanes_entry_set_turn(turn, 0, group->slot);
+	const GroupLine *line = &group->line;
+	VirtualTime tag = turns_tag(group);
+
+	Assert(line->standing);
+	turn->block = tag.whole;
+	turn->fraction = tag.fraction;
+	lanes_entry_set_turn(turn, 0, first_slot(group));
 	/* Behind what has an address. */
 	ItemPointerSet(&turn->tid, MaxBlockNumber, PG_UINT16_MAX);
-	return group->line.head != NO_ENTRY ? LANE_READY :
-		group->line.reading ? LANE_REFILLING : LANE_UNREAD;
+	if (line->dropped && line->last_parked == NO_ENTRY)
+		return LANE_UNREAD;
+	return line->head != NO_ENTRY ? LANE_READY : line->reading ? LANE_REFILLING : LANE_UNREAD;
 }
 
 /* Say what the first turn of a lane is, for those who look without the lock. */
@@ -107,41 +162,48 @@ turns_take_place(FairGroup *group)
 	GroupLine  *line = &group->line;
 	Lane	   *lane = turns_home(group);
 	bool		stands = turns_has_any(line) && !line->blocked;
-	VirtualTime tag = group_line_next(line);
+	bool		alone = lane->turns == &line->node && line->node.first_child == NULL;
 
 	AssertLineLocked(group);
-	if (line->head != NO_ENTRY && turn_candidates[line->head].charged)
-		tag = turn_candidates[line->head].tag;
-	if (line->standing && (!stands || virtual_time_compare(tag, group_line_tag(line)) != 0))
+	if (line->standing && !(stands && alone))
 		change_heap(lane, group, false);
 	if (stands && !line->standing)
-	{
-		line->tag_whole = tag.whole;
-		line->tag_fraction = tag.fraction;
 		change_heap(lane, group, true);
-	}
 	turns_show_first(lane);
 	lane_check(lane);
 }
 
 /*
- * A line is blocked no more: the group begins at virtual time, as if it had had
- * nothing to be served.
+ * The group of a line may have tasks again, if it was blocked: it begins at
+ * virtual time, as if it had had nothing to be served.  The group may have been
+ * forgotten, and its entry be another's: then that finds its limit as it is.
  */
-static void
-resume(FairGroup *group)
+void
+turns_resume(uint32 number)
 {
+	FairGroup  *group = &group_entries[number];
+	Lane	   *lane = turns_lock_home(group);
 	GroupLine  *line = &group->line;
-	QueueState *queue = queue_state_by_number(group->key.queue);
-	VirtualTime v;
+	bool		resumes;
 
-	if (!line->blocked)
+	if (lane == NULL)
 		return;
-	line->blocked = false;
-	v = queue_order_virtual_time(&queue->orders[group->key.class]);
-	group_line_set_next(line, virtual_time_max(group_line_next(line), v));
-	for (uint32 i = line->head; i != NO_ENTRY; i = turn_candidates[i].next)
-		turn_candidates[i].tag = virtual_time_max(turn_candidates[i].tag, v);
+	resumes = line->blocked;
+	if (resumes)
+	{
+		QueueState *queue = queue_state_by_number(group->key.queue);
+		VirtualTime v = queue_order_virtual_time(&queue->orders[group->key.class]);
+
+		line->blocked = false;
+		group_line_set_resumed(line, virtual_time_max(group_line_resumed(line), v));
+		for (uint32 i = turns_first_of_overflow(line); i != NO_ENTRY; i = turn_candidates[i].next)
+			turn_candidate_set_tag(&turn_candidates[i],
+								   virtual_time_max(turn_candidate_tag(&turn_candidates[i]), v));
+		turns_take_place(group);
+	}
+	LWLockRelease(&lane->lock);
+	if (resumes)
+		waiters_lowered(lane->queue, WAITERS_ANY_BUCKET);
 }
 
 /*
@@ -166,243 +228,97 @@ turns_lock_home(FairGroup *group)
 }
 
 /* ----------------------------------------------------------------
- * For those who have the group's partition locked
- * ----------------------------------------------------------------
- */
-
-/*
- * See that a group has a line, in the lane that its slot says.  Returns the
- * lane, locked; or NULL, if its class has no lanes yet.
- */
-static Lane *
-lock_line(QueueState *queue, FairGroup *group)
-{
-	const LaneSet *set = &queue->orders[group->key.class].lanes;
-	GroupLine  *line = &group->line;
-	Lane	   *lane;
-	int			bucket;
-
-	AssertGroupLockedExclusively(group);
-	if (line->lane != 0)
-	{
-		lane = turns_home(group);
-		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-		return lane;
-	}
-	if (!lanes_any(set))
-		return NULL;
-	bucket = group->slot % ((volatile const LaneSet *) set)->high;
-	lane = lanes_next(set, &bucket);
-	Assert(lane != NULL);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	line->lane = set->lanes[bucket];
-	line->head = line->tail = NO_ENTRY;
-	line->target = TURNS_READ_LEAST;
-	line->standing = line->reading = line->blocked = false;
-	group_line_set_next(line, group->finish);
-	line->frontier = line->lowered = PG_INT64_MAX;
-	return lane;
-}
-
-/*
- * See that a group has a line: a task of its is of the overflow.
- */
-void
-turns_line_begin(QueueState *queue, FairGroup *group)
-{
-	Lane	   *lane;
-
-	if (likely(group->line.lane != 0))
-		return;
-	lane = lock_line(queue, group);
-	if (lane != NULL)
-		LWLockRelease(&lane->lock);
-}
-
-/*
- * There are tasks of the group's overflow from an id on that the line may not
- * have (PG_INT64_MAX: none).  resumes: the line is not blocked any more.
- * Returns whether the line was empty, so that the group had nothing there to be
- * served.
- */
-bool
-turns_line_lower(QueueState *queue, FairGroup *group, int64 id, bool resumes)
-{
-	GroupLine  *line = &group->line;
-	VirtualTime v = queue_order_virtual_time(&queue->orders[group->key.class]);
-	Lane	   *lane = lock_line(queue, group);
-	bool		empty;
-
-	if (lane == NULL)
-		return false;
-	empty = !turns_has_any(line) && !line->reading;
-	if (empty)
-		group_line_set_next(line, virtual_time_max(group_line_next(line), v));
-	group_line_set_next(line, virtual_time_max(group_line_next(line), group->finish));
-	if (resumes)
-		resume(group);
-	if (line->reading)
-		line->lowered = Min(line->lowered, id);
-	if (id < line->frontier)
-		turn_candidates_cut(line, id);
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
-	waiters_lowered(lane->queue, lane->bucket);
-	return empty;
-}
-
-/*
- * A group has nothing in the overflow, by its count.  If its line has nothing
- * either that ends, and the group's tasks have addresses again, from where the
- * line has come to.  Returns whether that is so.
- */
-bool
-turns_line_end(FairGroup *group)
-{
-	GroupLine  *line = &group->line;
-	Lane	   *lane = turns_home(group);
-	bool		ends;
-
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	ends = !turns_has_any(line) && !line->reading && !line->blocked;
-	if (ends)
-	{
-		Assert(!line->standing);
-		group->finish = virtual_time_max(group->finish, group_line_next(line));
-		line->lane = 0;
-	}
-	LWLockRelease(&lane->lock);
-	return ends;
-}
-
-/*
- * Give an addressed task of a group that has a line the next tag of that, from
- * virtual time v on.
- */
-void
-turns_line_tag(FairGroup *group, VirtualTime v, double charge, double weight, GroupTag *tag)
-{
-	GroupLine  *line = &group->line;
-	Lane	   *lane = turns_home(group);
-
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	tag->start = virtual_time_max(virtual_time_max(v, group->finish), group_line_next(line));
-	tag->finish = virtual_time_add(tag->start, charge, weight);
-	group_line_set_next(line, tag->finish);
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
-}
-
-/*
- * As group's tags, those of its line go back from finish to start, if there was
- * none since.
- */
-void
-turns_line_untag(FairGroup *group, VirtualTime start, VirtualTime finish)
-{
-	Lane	   *lane = turns_home(group);
-
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	if (virtual_time_compare(group_line_next(&group->line), finish) == 0)
-		group_line_set_next(&group->line, start);
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
-}
-
-/*
- * The tags of a line are changed: they are at least low, and at most *high
- * (NULL: there is no bound).
- */
-void
-turns_line_bound(FairGroup *group, VirtualTime low, const VirtualTime *high)
-{
-	GroupLine  *line = &group->line;
-	Lane	   *lane = turns_home(group);
-
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	group_line_set_next(line, virtual_time_max(group_line_next(line), low));
-	if (high != NULL && virtual_time_compare(group_line_next(line), *high) > 0)
-		group_line_set_next(line, *high);
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
-}
-
-/*
- * The overflow of a queue is read anew: a line forgets all that it has.
- */
-void
-turns_line_forget(FairGroup *group)
-{
-	GroupLine  *line = &group->line;
-	Lane	   *lane = turns_home(group);
-
-	AssertGroupLockedExclusively(group);
-	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	turn_candidates_cut(line, PG_INT64_MIN);
-	line->frontier = PG_INT64_MAX;
-	line->blocked = false;
-	turns_take_place(group);
-	LWLockRelease(&lane->lock);
-}
-
-/* ----------------------------------------------------------------
  * Taking, and what was taken
  * ----------------------------------------------------------------
  */
 
-/* What a task of a group is charged, as settings are now. */
-VirtualTime
-turns_charge(const FairGroup *group, VirtualTime next, double cost)
+/* What a task of a group is charged from a tag on, as settings are now. */
+static VirtualTime
+charged(const FairGroup *group, VirtualTime tag, double cost)
 {
 	QueueState *queue = queue_state_by_number(group->key.queue);
 
 	/* Both without their lock: either is as it was a moment ago. */
-	return virtual_time_add(next, group_charge(queue, group, cost), group_weight(queue, group));
-}
-
-/* A task is taken out of a line, at the tag of that. */
-static void
-take_first(FairGroup *group, LaneEntry *entry, LaneTurn *turn)
-{
-	GroupLine  *line = &group->line;
-	uint32		number = line->head;
-	TurnCandidate  *candidate = &turn_candidates[number];
-	VirtualTime tag = candidate->charged ? candidate->tag : group_line_next(line);
-
-	AssertLineLocked(group);
-	entry->block = tag.whole;
-	entry->fraction = tag.fraction;
-	entry->tid = candidate->tid;
-	lanes_entry_set_turn(entry, candidate->task, group->slot);
-	turn->group = group - group_entries;
-	turn->cost = candidate->cost;
-	turn->charge = turns_no_charge;
-	if (!candidate->charged)
-	{
-		VirtualTime next = turns_charge(group, group_line_next(line), candidate->cost);
-
-		turn->charge = virtual_time_moved(turns_no_charge, group_line_next(line), next);
-		group_line_set_next(line, next);
-	}
-	line->head = candidate->next;
-	if (line->head == NO_ENTRY)
-		line->tail = NO_ENTRY;
-	turn_candidates_free(number);
-	turns_take_place(group);
+	return virtual_time_add(tag, group_charge(queue, group, cost), group_weight(queue, group));
 }
 
 /*
- * Take the first turn of a lane, which is ready.
+ * Take a task at its turn: the first candidate of a line, or one that there was
+ * no room for.  more: there are others behind it.  Returns false if the group
+ * may not have it now; then its line is blocked.
  */
-void
+bool
+turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more,
+					 LaneEntry *entry, LaneTurn *turn)
+{
+	GroupLine  *line = &group->line;
+	VirtualTime tag = turns_next(line);
+	VirtualTime next;
+
+	AssertLineLocked(group);
+	turn->limit = ((volatile FairGroup *) group)->limit;
+	if (unlikely(turn->limit != NO_LIMIT) &&
+		!limit_room_reserve(&turn->limit, &group->key, group - group_entries,
+							candidate->parked, more, &line->blocked))
+		return false;
+	turn->group = group - group_entries;
+	turn->cost = candidate->cost;
+	turn->lane = candidate->lane;
+	turn_candidates_entry(candidate, group->slot, entry);
+	if (candidate->parked)
+		tag = tag_of_parked(group, turn_candidate_tag(candidate));
+	else if (candidate->charged)
+		tag = turn_candidate_tag(candidate);
+	turn->tag = tag;
+	turn->charge = turns_no_charge;
+	if (!candidate->parked)
+	{
+		entry->block = tag.whole;
+		entry->fraction = tag.fraction;
+	}
+	if (candidate->parked ? !turns_have_tags(group) : candidate->charged)
+		return true;
+	next = charged(group, tag, candidate->cost);
+	turn->charge = virtual_time_moved(turns_no_charge, tag, next);
+	if (candidate->parked)
+		group_line_set_resumed(line, next);
+	else
+		group_line_set_next(line, next);
+	return true;
+}
+
+/*
+ * Take the first task of a line that has one.  Returns false if the group may
+ * not have it now.
+ */
+static bool
+take_first(FairGroup *group, LaneEntry *entry, LaneTurn *turn)
+{
+	GroupLine  *line = &group->line;
+	const TurnCandidate *first = &turn_candidates[line->head];
+	bool		takes = turns_take_candidate(group, first,
+											 first->next != NO_ENTRY || line->dropped ||
+											 line->frontier != PG_INT64_MAX, entry, turn);
+
+	if (takes)
+		turn_candidates_remove_first(line);
+	/* Who waits for long does not keep what others need. */
+	if (line->blocked && turn_candidates_are_few() &&
+		turns_first_of_overflow(line) != NO_ENTRY)
+		turn_candidates_cut(line, turn_candidates[turns_first_of_overflow(line)].task);
+	turns_take_place(group);
+	return takes;
+}
+
+/*
+ * Take the first turn of a lane, which is ready.  Returns false if its group
+ * may not have the task now; then another turn is the first.
+ */
+bool
 turns_take_first(Lane *lane, LaneEntry *entry, LaneTurn *turn)
 {
 	Assert(lane->turn_view == LANE_READY);
-	take_first(pairingheap_container(FairGroup, line.node, lane->turns), entry, turn);
+	return take_first(pairingheap_container(FairGroup, line.node, lane->turns), entry, turn);
 }
 
 /*
@@ -424,104 +340,73 @@ turns_look(uint32 number, Lane **lane, LaneEntry *first)
 }
 
 /*
- * Take the first task of the line of a group.  Returns whether there is one.
+ * Take the first task of the line of a group.  Returns whether there is one,
+ * and the group may have it.
  */
 bool
 turns_take_of(uint32 number, LaneEntry *entry, LaneTurn *turn, Lane **lane)
 {
 	FairGroup  *group = &group_entries[number];
+	LaneEntry	first;
 	bool		takes;
 
 	*lane = turns_lock_home(group);
 	if (*lane == NULL)
 		return false;
-	takes = group->line.standing && group->line.head != NO_ENTRY;
-	if (takes)
+	takes = group->line.standing && turn_of(group, &first) == LANE_READY &&
 		take_first(group, entry, turn);
 	LWLockRelease(&(*lane)->lock);
 	return takes;
 }
 
-/* The group's line is not there: a pass has the overflow read. */
-static void
-has_no_line(Lane *lane, const LaneEntry *entry)
-{
-	queue_order_overflow_lost(queue_state_by_number(lane->queue), lane->class,
-							  lanes_entry_task(entry));
-}
-
 /*
- * A turn that was taken comes back, from a lane.  resumes: the line was blocked
- * for it, and is not any more.  tell: those who wait for tasks.  Never fails.
+ * A task of the overflow that was taken comes back, from a lane.  tell: those
+ * who wait for tasks.  The caller gives back the room that was kept for it.
+ * Never fails.
  */
 void
-turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool resumes, bool tell)
+turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell)
 {
 	FairGroup  *group = turn->group == FAIRQ_NO_GROUP ? NULL : &group_entries[turn->group];
 	Lane	   *home = group == NULL ? NULL : turns_lock_home(group);
 
-	Assert(lanes_entry_is_turn(entry));
+	Assert(lanes_entry_is_turn(entry) && !lanes_entry_is_parked(entry));
 	if (home == NULL)
 	{
-		has_no_line(lane, entry);
+		/* It has no line any more: a pass has the overflow read. */
+		queue_order_overflow_lost(queue_state_by_number(lane->queue), lane->class,
+								  lanes_entry_task(entry));
 		return;
 	}
 	turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry, turn);
-	if (resumes)
-		resume(group);
 	turns_take_place(group);
 	LWLockRelease(&home->lock);
 	if (tell)
-		waiters_offered(home->queue, home->bucket, WAITERS_ANY_GROUP);
+		waiters_offered(home->queue, WAITERS_ANY_BUCKET, WAITERS_ANY_GROUP);
 }
 
 /*
- * The group of a turn that was taken may not have another task now: its line is
- * blocked.  Returns whether the caller is to park the turn: the line goes on
- * when that comes back.  False: another one is parked, and this one is in the
- * line again.
- */
-bool
-turns_block(Lane *lane, const LaneEntry *entry, const LaneTurn *turn)
-{
-	FairGroup  *group = &group_entries[turn->group];
-	Lane	   *home = turns_lock_home(group);
-	bool		first;
-
-	if (home == NULL)
-	{
-		has_no_line(lane, entry);
-		return false;
-	}
-	first = !group->line.blocked;
-	if (first)
-		group->line.blocked = true;
-	else
-		turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry, turn);
-	/* Who waits for long does not keep what others need. */
-	if (turn_candidates_are_few() && group->line.head != NO_ENTRY)
-		turn_candidates_cut(&group->line, turn_candidates[group->line.head].task);
-	turns_take_place(group);
-	LWLockRelease(&home->lock);
-	return first;
-}
-
-/*
- * A turn that was taken has led nowhere: its group was charged in vain.
+ * A task that was taken has led nowhere, or goes back to its window: its group
+ * was charged in vain.  The caller gives back the room that was kept for it.
  */
 void
-turns_refund(uint32 number, VirtualTime charge)
+turns_refund(const LaneEntry *entry, const LaneTurn *turn)
 {
-	FairGroup  *group = &group_entries[number];
+	FairGroup  *group = &group_entries[turn->group];
+	GroupLine  *line = &group->line;
 	Lane	   *home;
 
-	if (virtual_time_compare(charge, turns_no_charge) == 0)
+	if (virtual_time_compare(turn->charge, turns_no_charge) == 0)
 		return;
 	home = turns_lock_home(group);
 	if (home == NULL)
 		return;
-	group_line_set_next(&group->line, virtual_time_moved(group_line_next(&group->line), charge,
-														 turns_no_charge));
+	if (!lanes_entry_is_parked(entry))
+		group_line_set_next(line, virtual_time_moved(group_line_next(line), turn->charge,
+													 turns_no_charge));
+	else
+		group_line_set_resumed(line, virtual_time_moved(group_line_resumed(line), turn->charge,
+														turns_no_charge));
 	turns_take_place(group);
 	LWLockRelease(&home->lock);
 }

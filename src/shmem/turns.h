@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * turns.h
- *	  Turns: where the tasks of a group come that have no address.
+ *	  Turns: where a group stands that has tasks which are in no window.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,14 +32,21 @@ typedef struct LineCopy
 	uint64		high;
 	double		weight;
 	double		seconds;		/* what each task is charged; < 0: its cost */
-	VirtualTime next;			/* the tag of the first that was not charged */
+	bool		tags;			/* the queue's policy has tags */
+	VirtualTime resumed;		/* no parked task has its turn before */
+	VirtualTime next;			/* the tag of the first of the overflow that
+								 * was not charged */
 	int64		frontier;
 	int			n;
 	struct
 	{
-		int64		task;
+		int64		task;			/* or the slot of the address of one that
+									 * is parked */
 		ItemPointerData tid;
-		bool		charged;	/* it has this tag: */
+		bool		parked;			/* with the tag of its address, */
+		bool		charged;		/* or it has this one */
+		int			lane;			/* of one that is parked */
+		float4		cost;
 		VirtualTime tag;
 	}			tasks[TURNS_READ];
 } LineCopy;
@@ -59,15 +66,18 @@ extern Size turns_shmem_size(void);
 extern void turns_shmem_init(void *area, bool found);
 
 /* For lanes.c, which has the lane locked. */
-extern void turns_take_first(Lane *lane, LaneEntry *entry, LaneTurn *turn);
+extern bool turns_take_first(Lane *lane, LaneEntry *entry, LaneTurn *turn);
+
+/* For group_limits.c. */
+extern void turns_resume(uint32 group);
 
 /* For claims. */
 extern bool turns_take_of(uint32 group, LaneEntry *entry, LaneTurn *turn, Lane **lane);
 extern LaneView turns_look(uint32 group, Lane **lane, LaneEntry *first);
-extern void turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn,
-						 bool resumes, bool tell);
-extern bool turns_block(Lane *lane, const LaneEntry *entry, const LaneTurn *turn);
-extern void turns_refund(uint32 group, VirtualTime charge);
+extern void turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell);
+extern void turns_refund(const LaneEntry *entry, const LaneTurn *turn);
+extern bool turns_read_dropped(Lane *lane, uint32 group);
+extern int	turns_not_parked(const Lane *lane, LaneEntry *entries, int n);
 extern bool turns_read_begin(Lane *lane, uint32 group, TurnRead *read);
 extern int	turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry,
 						   LaneTurn *turn);
@@ -77,12 +87,14 @@ extern void turns_at_abort(void);
 extern bool turns_have(uint32 group, int64 task);
 extern bool turns_copy(uint32 group, LineCopy *copy);
 extern uint32 turns_first_group(Lane *lane);
+extern bool turns_parked_before(uint32 group, const FairqAddress *address, int max,
+								int *before, LaneEntry *last, bool *exact);
 
-/* The tag after that of a task of this cost. */
+/* The tag after one, of a task of this cost. */
 static inline VirtualTime
-turns_charged(const LineCopy *line, double cost)
+turns_charged(const LineCopy *line, VirtualTime tag, double cost)
 {
-	return virtual_time_add(line->next, line->seconds < 0 ? cost : line->seconds, line->weight);
+	return virtual_time_add(tag, line->seconds < 0 ? cost : line->seconds, line->weight);
 }
 
 #endif							/* FAIRQ_TURNS_H */

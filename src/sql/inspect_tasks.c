@@ -170,13 +170,15 @@ turn_candidates(RowReader *row, const GroupInfo *groups, int n, int max, Candida
 			Candidate  *candidate = &candidates[found];
 
 			if (of_group > 0 && bound != NULL &&
-				virtual_time_compare(lanes_entry_tag(&entry), *bound) > 0)
+				virtual_time_compare(walk.tag, *bound) > 0)
 				break;
 			if (row_reader_has_expired(row))
 				continue;
 			if (!group_may(row))
 				break;
 			lanes_entry_address(lane, &entry, &candidate->address);
+			candidate->address.block = walk.tag.whole;
+			candidate->address.fraction = walk.tag.fraction;
 			candidate->lane = lane;
 			candidate->place = entry;
 			of_group++;

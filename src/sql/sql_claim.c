@@ -513,9 +513,6 @@ anything_ready(Relation rel, QueueInfo *info)
 	if (info->paused)
 		return false;
 
-	/* What waits for its turn is in no lane, and may be claimed. */
-	if (limit_table_in_turn(&state->limits))
-		return true;
 	recovery_classes(rel, info);
 	for (int class = 0; class < state->classes; class++)
 	{

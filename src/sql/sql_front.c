@@ -89,8 +89,6 @@ look_at_class(Relation rel, QueueInfo *info, int class)
 	QueueState *state = info->state;
 	ClassFront	front = {0};
 	Lane	   *lane;
-	VirtualTime turn;
-	int			turn_class;
 
 	for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
 	{
@@ -100,13 +98,9 @@ look_at_class(Relation rel, QueueInfo *info, int class)
 		{
 			VirtualTime start = {top.first.block, top.first.fraction};
 
-			note_first(&front, start, Max(lanes_count(lane), 1));
+			note_first(&front, start, Max(lanes_count(lane) + lanes_have_turns(lane), 1));
 		}
 	}
-
-	/* What waits for its turn is in no lane, and may be claimed. */
-	if (limit_table_next_turn(&state->limits, &turn_class, &turn) && turn_class == class)
-		note_first(&front, turn, 1);
 	return front;
 }
 

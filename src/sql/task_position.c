@@ -23,8 +23,8 @@
 #include "shmem/leases.h"
 #include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
-#include "shmem/parking.h"
 #include "shmem/stats.h"
+#include "shmem/turns.h"
 #include "sql/arguments.h"
 #include "sql/turn_walk.h"
 #include "storage/queue_index.h"
@@ -46,6 +46,8 @@ typedef struct Position
 	uint32		limit;			/* of its group, or NO_LIMIT */
 	GroupInfo  *groups;			/* all there are */
 	int			n_groups;
+	bool		any_parked;		/* of its group, up to last_parked */
+	LaneEntry	last_parked;
 	bool		exact;			/* all was counted */
 	double		ahead;			/* ready tasks before it ... */
 	double		own;			/* ... and those of its group among them */
@@ -139,7 +141,8 @@ count_before(RowReader *row, Lane *lane, const FairqAddress *address, int max,
 						DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
 			continue;
 		is_own = position->limit != NO_LIMIT && same_group(position, row);
-		if (is_own && parking_has(position->limit, &place))
+		if (is_own && position->any_parked &&
+			lanes_compare(entry, &position->last_parked) <= 0)
 			continue;			/* it is counted there */
 		counted = place;
 		ahead++;
@@ -244,12 +247,14 @@ find_in_line(TaskPlace *task, int64 id)
 	while (n < POSITION_ROWS && (more = turn_walk_next(&walk, &lane, &entry)) &&
 		   lanes_entry_task(&entry) < id)
 	{
-		if (n++ == 0)
+		n++;
+		if (lanes_entry_task(&first) == 0)
 			first = entry;
 	}
 	task->in_line = n;
 	task->exact = more && lanes_entry_task(&entry) == id;
-	if (more && !task->exact && n > 1)
+	if (more && !task->exact && lanes_entry_task(&first) != 0 &&
+		lanes_entry_task(&first) < lanes_entry_task(&entry))
 	{
 		/* So far as its id is beyond those that were looked at. */
 		double		times = ((double) id - (double) lanes_entry_task(&first)) /
@@ -352,8 +357,9 @@ count_own_line(TaskPlace *task, Position *position)
 	row_reader_begin(&row, task->row.rel, task->row.info);
 	turn_walk_begin(&walk, &row, task->group);
 	while (n < POSITION_ROWS && turn_walk_next(&walk, &lane, &entry) &&
-		   virtual_time_compare(lanes_entry_tag(&entry), lanes_entry_tag(&target)) < 0)
-		n++;
+		   (lanes_entry_task(&entry) == 0 ||
+			virtual_time_compare(walk.tag, lanes_entry_tag(&target)) < 0))
+		n += lanes_entry_task(&entry) != 0;
 	turn_walk_end(&walk);
 	row_reader_end(&row);
 	position->ahead += n;
@@ -383,6 +389,36 @@ count_class(RowReader *row, int class, const FairqAddress *address, Position *po
 	for (int b = 0; b < FAIRQ_MAX_BUCKETS && (lane = lanes_next(set, &b)) != NULL; b++)
 		count_before(row, lane, &before, POSITION_ROWS / Max(row->info->buckets, 1), position);
 	count_turns(row, class, address, position);
+}
+
+/*
+ * Of the task's own group: those that are parked before it, in its class, and
+ * in those before.  Claims have come to these, and left them for later.
+ */
+static void
+count_parked(TaskPlace *task, const GroupName *name, Position *position)
+{
+	QueueState *state = task->row.info->state;
+
+	for (int class = 0; class <= task->address.class && class < state->classes; class++)
+	{
+		bool		last = class == task->address.class;
+		GroupTag	tag;
+		LaneEntry	end;
+		int			before;
+
+		if (!groups_look(state, class, name, &tag) ||
+			!turns_parked_before(tag.group, last ? &task->address : NULL, POSITION_ROWS,
+								 &before, &end, &position->exact))
+			continue;
+		/* Of the overflow it is known how many are in front in its line. */
+		if (last && row_is_null(&task->row, COLUMN_ADDRESS))
+			continue;
+		position->any_parked |= last;
+		position->last_parked = end;
+		position->ahead += before;
+		position->own += before;
+	}
 }
 
 /*
@@ -428,6 +464,7 @@ find_position(TaskPlace *task, Position *position)
 	position->n_groups = groups_list(state, true, &position->groups);
 	position->ahead = position->own = task->in_line;
 	position->exact = task->exact;
+	count_parked(task, &name, position);
 	count_own_line(task, position);
 	if (task->address.class < state->classes)
 		count_class(row, task->address.class, &task->address, position);
@@ -437,15 +474,6 @@ find_position(TaskPlace *task, Position *position)
 	{
 		for (int class = 0; class < task->address.class && class < state->classes; class++)
 			count_class(row, class, NULL, position);
-	}
-	/* Claims have come to these, and left them to the group for later. */
-	if (position->limit != NO_LIMIT)
-	{
-		int			parked = parking_before_address(position->limit, &task->address,
-													POSITION_ROWS, &position->exact);
-
-		position->ahead += parked;
-		position->own += parked;
 	}
 	/* An estimate knows no more than that it is among those there are. */
 	if (!position->exact)

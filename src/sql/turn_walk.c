@@ -49,13 +49,19 @@ turn_walk_end(TurnWalk *walk)
 	pfree(walk->read.tids);
 }
 
-/* Where the next task of the line was seen.  False: there is none. */
+/*
+ * Where the next task of the line was seen.  Returns false if there is none.
+ * *parked: it is the number walk->at - 1 of the line's copy, and has an
+ * address.
+ */
 static bool
-next_place(TurnWalk *walk, int64 *task, ItemPointerData *tid)
+next_place(TurnWalk *walk, int64 *task, ItemPointerData *tid, bool *parked)
 {
+	*parked = false;
 	if (walk->at < walk->line->n)
 	{
 		*task = walk->line->tasks[walk->at].task;
+		*parked = walk->line->tasks[walk->at].parked;
 		*tid = walk->line->tasks[walk->at++].tid;
 		return true;
 	}
@@ -91,8 +97,45 @@ is_of_line(TurnWalk *walk, int64 task)
 }
 
 /*
- * The next task that may be claimed: its row is read as if it had the tag that
- * it would be taken with.  Returns false if there are no more.
+ * Look at a task that is parked: it is in its own lane, and comes at walk->tag.
+ * Returns whether it may be claimed.
+ */
+static bool
+look_at_parked(TurnWalk *walk, Lane **lane, LaneEntry *entry)
+{
+	LineCopy   *line = walk->line;
+	RowReader  *row = walk->row;
+	int			i = walk->at - 1;
+	LeaseInfo	lease;
+
+	*lane = lanes_get(line->tasks[i].lane);
+	entry->block = line->tasks[i].tag.whole;
+	entry->fraction = line->tasks[i].tag.fraction;
+	entry->slot = (uint64) line->tasks[i].task;
+	entry->tid = line->tasks[i].tid;
+	entry->turn_high = 0;
+	entry->turn_low = 0;
+	if (row_reader_entry(row, entry) != ROW_LIVE)
+		return false;
+	row_reader_unlock(row);
+	if (!row_reader_is_at(row, *lane, entry) ||
+		leases_find(queue_state_number(row->info->state),
+					DatumGetInt64(row_value(row, COLUMN_ID)), &lease))
+		return false;
+	walk->tag = line->tasks[i].tag;
+	if (line->tags)
+	{
+		walk->tag = virtual_time_max(walk->tag, line->resumed);
+		line->resumed = turns_charged(line, walk->tag, line->tasks[i].cost);
+		line->next = virtual_time_max(line->next, line->resumed);
+	}
+	return true;
+}
+
+/*
+ * The next task that may be claimed, and its tag in walk->tag.  If it has no
+ * address, its row is read as if it had that for one.  Returns false if there
+ * are no more.
  */
 bool
 turn_walk_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
@@ -101,15 +144,20 @@ turn_walk_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 	RowReader  *row = walk->row;
 	int64		task;
 	ItemPointerData tid;
+	bool		parked;
 
-	*lane = line->lane;
-	while (next_place(walk, &task, &tid))
+	while (next_place(walk, &task, &tid, &parked))
 	{
 		VirtualTime tag = line->next;
 		bool		charged = walk->read_n == 0 && line->tasks[walk->at - 1].charged;
 		RowStatus	status;
 
 		CHECK_FOR_INTERRUPTS();
+		if (parked && look_at_parked(walk, lane, entry))
+			return true;
+		if (parked)
+			continue;
+		*lane = line->lane;
 		if (charged)
 			tag = line->tasks[walk->at - 1].tag;
 		entry->block = tag.whole;
@@ -122,7 +170,8 @@ turn_walk_next(TurnWalk *walk, Lane **lane, LaneEntry *entry)
 		if (status != ROW_LIVE || !is_of_line(walk, task))
 			continue;
 		if (!charged)
-			line->next = turns_charged(line, DatumGetFloat4(row_value(row, COLUMN_COST)));
+			line->next = turns_charged(line, tag, DatumGetFloat4(row_value(row, COLUMN_COST)));
+		walk->tag = tag;
 		entry->tid = row->tuple.t_self;
 		(void) row_reader_is_at(row, *lane, entry);
 		return true;

@@ -21,6 +21,7 @@ typedef struct TurnWalk
 	OverflowRead read;			/* behind the candidates */
 	int			read_at;
 	int			read_n;
+	VirtualTime tag;			/* of the task that was found */
 } TurnWalk;
 
 extern void turn_walk_begin(TurnWalk *walk, RowReader *row, uint32 group);

@@ -40,7 +40,7 @@
 #include "shmem/gone_queues.h"
 #include "shmem/group_limits.h"
 #include "shmem/lanes.h"
-#include "shmem/parking.h"
+#include "shmem/groups.h"
 #include "shmem/queue_lifecycle.h"
 #include "shmem/waiter_errands.h"
 #include "shmem/worker_slots.h"
@@ -188,11 +188,11 @@ check_file(QueueInfo *info, Relation rel)
 	if (fairq_relation_rewritten(rel))
 		pending_read_again(info->relation);
 
+	/* First: what is parked from now on may have been read since. */
+	groups_unpark(state);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	if (state->relation_file != fairq_relation_file(rel))
 	{
-		/* First: what is set aside from now on may have been read since. */
-		parking_forget_queue(queue_state_number(state));
 		for (int class = 0; class < state->classes; class++)
 		{
 			Lane	   *lane;

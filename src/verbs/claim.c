@@ -26,8 +26,7 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "shmem/lane_doubts.h"
-#include "shmem/limited_groups.h"
-#include "shmem/parking.h"
+#include "shmem/group_limits.h"
 #include "shmem/stats.h"
 #include "storage/procarray.h"
 #include "utils/builtins.h"
@@ -36,8 +35,7 @@
 #include "common/contracts.h"
 #include "common/settings.h"
 #include "shmem/lane_doubts.h"
-#include "shmem/limit_table.h"
-#include "shmem/parking.h"
+#include "shmem/limit_room.h"
 #include "shmem/quarantine.h"
 #include "shmem/transit_horizon.h"
 #include "shmem/worker_slots.h"
@@ -86,7 +84,6 @@ static void
 begin(Claim *claim)
 {
 	QueueInfo  *info = claim->info;
-	QueueLimits *limits = &info->state->limits;
 	const ClaimRequest *request = claim->request;
 
 	claim->queue = queue_state_number(info->state);
@@ -110,34 +107,7 @@ begin(Claim *claim)
 	if (queue_state_tick(info->state, claim->now))
 		(void) claim_resolve_doubts(info->state);
 	/* Tokens that have come, whether there is a worker or not. */
-	if (limit_table_any_parked(limits) &&
-		((TimestampTz) pg_atomic_read_u64(&limits->next_token) <= claim->now ||
-		 (TimestampTz) pg_atomic_read_u64(&limits->sought) <= claim->now - USECS_PER_SEC))
-		(void) parking_seek(limits, claim->now);
-}
-
-/*
- * A claim of groups looks at lanes only: all that may be claimed is to be
- * there, and what is offered there may lead nowhere.
- */
-static void
-release_and_claim(Claim *claim)
-{
-	const ClaimRequest *request = claim->request;
-	QueueState *state = claim->info->state;
-	int			offers;
-
-	do
-	{
-		offers = 0;
-		for (int i = 0; i < request->group_count && limit_table_any_parked(&state->limits); i++)
-		{
-			GroupName	name = group_name(request->groups[i]);
-
-			offers += limited_groups_release(state, &name, request->max_tasks - claim->got);
-		}
-		claim_of_groups(claim);
-	} while (offers > 0 && claim->got < request->max_tasks);
+	(void) group_limits_tick(&info->state->limits, claim->now);
 }
 
 /*
@@ -160,18 +130,16 @@ reads_overflow(Claim *claim)
 }
 
 /*
- * Claim what is there.  Returns whether to look again; *sought: what may have
- * gone astray has been sought.
+ * Claim what is there.  Returns whether to look again.
  */
 static bool
-claim_once(Claim *claim, bool *sought)
+claim_once(Claim *claim)
 {
 	const ClaimRequest *request = claim->request;
-	QueueState *state = claim->info->state;
 
 	claim->refilling = NULL;
 	if (request->group_count >= 0)
-		release_and_claim(claim);
+		claim_of_groups(claim);
 	else
 		claim_from_lanes(claim);
 	if (claim->got >= request->max_tasks || claim->full)
@@ -182,22 +150,6 @@ claim_once(Claim *claim, bool *sought)
 		return true;
 	}
 
-	/* Should what was offered of a group at its limit have gone astray. */
-	if (!*sought && parking_seek(&state->limits, claim->now))
-	{
-		*sought = true;
-		return true;
-	}
-
-	/* Or it is in buckets that are not ours, and the next may be in ours. */
-	if (claim->wanted != NULL && request->group_count < 0)
-	{
-		int			offers;
-
-		(void) parking_tick(&state->limits, claim->now, &offers);
-		if (offers > 0)
-			return true;
-	}
 	return reads_overflow(claim);
 }
 
@@ -208,14 +160,12 @@ claim_once(Claim *claim, bool *sought)
 static void
 suspects_met(Claim *claim)
 {
-	bool		sought = true;
-
 	claim_give_back_aside();
 	if (claim->got == 0 && !claim->request->beside)
 	{
 		claim->nothing_else = true;
 		claim->full = false;
-		(void) claim_once(claim, &sought);
+		(void) claim_once(claim);
 		claim_give_back_aside();
 	}
 	transit_horizon_ends();
@@ -240,7 +190,6 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		.sink = sink,
 		.arg = arg,
 	};
-	bool		sought = false;
 
 	AssertRelationLocked(rel, request->pop ? RowExclusiveLock : RowShareLock);
 	Assert(request->max_tasks > 0);
@@ -253,7 +202,7 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 		return 0;
 
 	begin(&claim);
-	while (claim.got < request->max_tasks && claim_once(&claim, &sought))
+	while (claim.got < request->max_tasks && claim_once(&claim))
 		;
 	if (unlikely(claim.met_suspect))
 		suspects_met(&claim);
@@ -266,6 +215,8 @@ claim_tasks(Relation rel, QueueInfo *info, const ClaimRequest *request,
 	}
 	if (!request->pop)
 		worker_slots_wake_at(MyDatabaseId, claim.first_deadline);
+	if (unlikely(limit_room_next_token(&info->state->limits) != DT_NOEND))
+		worker_slots_wake_at(MyDatabaseId, limit_room_next_token(&info->state->limits));
 	if (claim.got > 0)
 	{
 		stats_count(info->state, QUEUE_CLAIMED, claim.got, claim.now);

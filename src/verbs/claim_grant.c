@@ -24,11 +24,13 @@
 #include "common/contracts.h"
 #include "common/settings.h"
 #include "common/wall_clock.h"
+#include "shmem/group_limits.h"
 #include "shmem/lane_doubts.h"
 #include "shmem/limit_table.h"
 #include "shmem/limited_groups.h"
 #include "shmem/queue_order.h"
 #include "shmem/stats.h"
+#include "shmem/turns.h"
 #include "storage/durable_leases.h"
 #include "storage/queue_index.h"
 #include "storage/row_reader.h"
@@ -70,6 +72,8 @@ claim_refill(Relation rel, QueueInfo *info, Lane *lane)
 		return false;
 	read.entries = palloc(read.max * sizeof(LaneEntry));
 	n = queue_index_walk(rel, info, lane, &from, &read);
+	if (unlikely(pg_atomic_read_u32(&info->state->limits.entries) > 0))
+		n = turns_not_parked(lane, read.entries, n);
 	lanes_refill_end(lane, read.entries, n, read.more ? &read.next : NULL);
 	pfree(read.entries);
 	return true;
@@ -201,44 +205,100 @@ pop_task(Claim *claim, Lane *lane, const LaneEntry *entry, LeaseInfo *lease, int
  * entry is of no use.
  */
 static void
-pass_over_expired(Claim *claim, uint32 *limit)
+pass_over_expired(Claim *claim)
 {
-	QueueState *state = claim->info->state;
-	GroupName	name = group_name(DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY)));
-
 	Assert(claim->row.locked);
 	row_reader_unlock(&claim->row);
-	*limit = NO_LIMIT;
 	claim->met_expired = true;
+	if (unlikely(claim->turn != NULL) && claim->turn->limit != NO_LIMIT)
+		claim->goes_on |= group_limits_give_up(claim->turn->limit);
+}
 
-	/* It may be the one that was offered for a group at its limit. */
-	claim->stray |= limit_table_any_parked(&state->limits) &&
-		limited_groups_find(state, &name) != NO_LIMIT;
+/*
+ * The limit that has kept room for a task is not its group's any more.
+ */
+static void
+claim_kept_by(Claim *claim, const GroupLease *group)
+{
+	const LaneTurn *turn = claim->turn;
+
+	if (turn != NULL && turn->limit != NO_LIMIT && turn->limit != group->limit)
+		claim->goes_on |= group_limits_give_up(turn->limit);
+}
+
+/*
+ * A task that was refused may not go to its group, which has claim_grant said:
+ * it is parked if it was taken out of its lane.  Else that is left as it is,
+ * and the group is waited for.
+ */
+void
+claim_park(Claim *claim, Lane *lane, const LaneEntry *entry, bool taken)
+{
+	GroupName	name = group_name(DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY)));
+
+	if (!limited_groups_park(claim->info->state, lane->class, &name, taken ? lane : NULL, entry,
+							 DatumGetFloat4(row_value(&claim->row, COLUMN_COST))) && taken)
+		lanes_offer_entry(lane, entry);
+}
+
+/*
+ * groups_lease_begins for the task whose row is read and locked.
+ *
+ * Room may be kept for one that is in hand behind it, which was taken out of
+ * its group's line: then this one has it, and that one comes back when it is
+ * met.
+ */
+static bool
+begins(Claim *claim, const LaneEntry *entry, const GroupName *name, GroupLease *group)
+{
+	RowReader  *row = &claim->row;
+	uint32		reserved = claim->turn == NULL ? NO_LIMIT : claim->turn->limit;
+
+	for (;;)
+	{
+		LaneTurn   *other;
+
+		group->cost = DatumGetFloat4(row_value(row, COLUMN_COST));
+		group->before = claim->served_cost;
+		group->of_overflow = lanes_entry_task(entry) != 0;
+		group->limit = reserved;
+		if (groups_lease_begins(claim->info->state,
+								DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)),
+								&row->tuple.t_self, name,
+								DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
+								group))
+			return true;
+		other = reserved == NO_LIMIT ? claim_hand_reserved(group->limit) : NULL;
+		if (other == NULL)
+			return false;
+		reserved = other->limit;
+		other->limit = NO_LIMIT;
+	}
 }
 
 /*
  * Put a lease on the task whose row is read and locked, and unlock the row.
- * Returns whether it is ours, and its finish tag.  If it was not granted,
- * because its group is at its limit, *limit is that; else NO_LIMIT.
+ * Returns whether it is ours, and the tags at which it is served. *at_limit:
+ * it was not granted, because its group may not have it now.
  */
 bool
-claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finish,
-			uint32 *limit)
+claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start,
+			VirtualTime *finish, bool *at_limit)
 {
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
 	int64		usecs = claim->request->lease;
 	GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
 	GroupLease	group;
-	VirtualTime start;
 	TimestampTz deadline;
 	LeaseInfo	lease;
 	LeaseGrant	result;
 	int			claimed;
 
+	*at_limit = false;
 	if (unlikely(row_reader_has_expired(row)))
 	{
-		pass_over_expired(claim, limit);
+		pass_over_expired(claim);
 		return false;
 	}
 	address = DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS));
@@ -246,27 +306,26 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *finis
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
-	group.cost = DatumGetFloat4(row_value(row, COLUMN_COST));
-	group.before = claim->served_cost;
-	group.of_overflow = lanes_entry_task(entry) != 0;
-	if (!groups_lease_begins(claim->info->state, address, &row->tuple.t_self, &name,
-							 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
-							 &group))
+	if (!begins(claim, entry, &name, &group))
 	{
-		claim->at_limit.low = name.low;
-		claim->at_limit.high = name.high;
-		claim->at_limit.charge = group.charge;
-		claim->at_limit.group = claim->turn_group;
 		/* A task that is leased is offered again by its holder, from here. */
-		*limit = leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
-							 &row->tuple.t_self) ? NO_LIMIT : group.limit;
+		*at_limit = !leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
+								 &row->tuple.t_self);
 		row_reader_unlock(row);
+		claim_kept_by(claim, &group);
 		return false;
 	}
-	*limit = NO_LIMIT;
-	start.whole = address->block;
-	start.fraction = address->fraction;
-	*finish = virtual_time_add(start, group.charge, 1.0);
+	if (unlikely(claim->turn != NULL))
+	{
+		claim_kept_by(claim, &group);
+		*start = claim->turn->tag;
+	}
+	else
+	{
+		start->whole = address->block;
+		start->fraction = address->fraction;
+	}
+	*finish = virtual_time_add(*start, group.charge, 1.0);
 	lease.queue = claim->queue;
 	lease.task = DatumGetInt64(row_value(row, COLUMN_ID));
 	lease.tid = row->tuple.t_self;
@@ -330,30 +389,6 @@ claim_no_leases(Claim *claim)
 }
 
 /*
- * The row that is read is in a transaction's hands, perhaps this one's.  A
- * group at its limit that was offered this task goes on with the next one.
- *
- * A claim of groups has offers released itself, and leaves lanes as they are:
- * each one that came by would pass over the same task again.
- */
-static void
-pass_over_busy(Claim *claim, Lane *lane, const LaneEntry *entry)
-{
-	QueueState *state = claim->info->state;
-	GroupName	name;
-	uint32		limit;
-	FairqAddress address;
-
-	if (likely(!limit_table_any_parked(&state->limits)) || claim->request->group_count >= 0)
-		return;
-	name = group_name(DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY)));
-	limit = limited_groups_find(state, &name);
-	lanes_entry_address(lane, entry, &address);
-	if (limit != NO_LIMIT && parking_passed(limit, &address))
-		claim->stray = true;
-}
-
-/*
  * Can the task whose row is read be leased, as far as the row says?  If not,
  * it is handed over by another transaction, or noted to be in doubt.
  *
@@ -371,8 +406,6 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 	switch (status)
 	{
 		case ROW_GONE:
-			claim->stray = true;
-
 			/*
 			 * It may be this transaction that has removed it, and its lease
 			 * may have seen the row elsewhere.
@@ -380,7 +413,7 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			if (!TransactionIdIsValid(GetTopTransactionIdIfAny()))
 				return false;
 			if (task != 0)
-				pending_passed(lane, entry, claim->turn_group, false);
+				pending_passed(lane, entry, claim->turn->group, false);
 			else
 			{
 				FairqAddress address;
@@ -390,15 +423,10 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			}
 			return false;
 		case ROW_OWN:			/* handed over when we commit */
-			pass_over_busy(claim, lane, entry);
 			if (task != 0)
-				pending_passed(lane, entry, claim->turn_group, true);
+				pending_passed(lane, entry, claim->turn->group, true);
 			return false;
 		case ROW_IN_PROGRESS:
-			/* An offer was of a row that all could see. */
-			if (row->deleting)
-				pass_over_busy(claim, lane, entry);
-
 			/*
 			 * Who inserts it hands it over.  So does a function of ours that
 			 * deletes it; a user's statement may fail before its triggers are
@@ -406,8 +434,8 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 			 * the row elsewhere, before it moved, would give it back there.
 			 */
 			if (row->deleting && row_reader_has_expired(row))
-				claim->stray = true;	/* and a pass is just ending it */
-			else if ((row->deleting || task != 0) &&
+				return false;	/* and a pass is just ending it */
+			if ((row->deleting || task != 0) &&
 					 (!leases_find(claim->queue,
 								   task != 0 ? task : DatumGetInt64(row_value(row, COLUMN_ID)),
 								   &lease) ||
@@ -415,8 +443,6 @@ claim_can_lease(Claim *claim, Lane *lane, RowStatus status, const LaneEntry *ent
 				lane_doubts_add(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_IN_DOUBT:
-			if (row->deleting)
-				pass_over_busy(claim, lane, entry);
 			lane_doubts_add(lane, row->in_progress, entry, false);
 			return false;
 		case ROW_LIVE:

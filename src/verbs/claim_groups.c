@@ -14,8 +14,6 @@
 #include "port/pg_bitutils.h"
 
 #include "shmem/class_shares.h"
-#include "shmem/limit_table.h"
-#include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/turns.h"
 #include "storage/queue_index.h"
@@ -52,19 +50,17 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 	LaneEntry	entry = *place;
 	RowStatus	status = row_reader_entry(row, &entry);
 	VirtualTime start = {place->block, place->fraction};
+	VirtualTime task_start;
 	VirtualTime task_finish;
 	LeaseInfo	lease;
-	uint32		limit;
+	bool		at_limit;
 
 	/* The key is looked at without the page's lock: it may be toasted. */
 	if (status == ROW_LIVE)
 		row_reader_unlock(row);
 	if (!claim_can_lease(claim, lane, status, &entry) ||
 		!row_reader_is_at(row, lane, &entry))
-	{
-		claim->stray = true;
 		return;
-	}
 	if (!group_wanted(claim))
 	{
 		if (virtual_time_compare(start, *left) < 0 &&
@@ -86,7 +82,7 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 			*left = start;
 		return;
 	}
-	if (claim_grant(claim, lane, &entry, &task_finish, &limit))
+	if (claim_grant(claim, lane, &entry, &task_start, &task_finish, &at_limit))
 	{
 		*finish = virtual_time_max(*finish, task_finish);
 		claim->full |= claim->alone;
@@ -94,12 +90,11 @@ claim_wanted(Claim *claim, Lane *lane, const LaneEntry *place,
 	}
 	if (unlikely(claim->alone))
 		claim_alone_not(claim);
-	if (limit != NO_LIMIT)
+	if (at_limit)
 	{
 		if (virtual_time_compare(start, *left) < 0)
 			*left = start;
-		if (!parking_park(limit, &claim->at_limit, lane, &entry, true))
-			lanes_offer_entry(lane, &entry);
+		claim_park(claim, lane, &entry, false);
 	}
 }
 
@@ -155,7 +150,7 @@ first_line(Claim *claim, WantedLine *lines, int n)
 			if (line->view == LANE_UNREAD)
 				break;
 		}
-		if (line->view == LANE_READY && claim_wants_bucket(claim, line->lane) &&
+		if (line->view == LANE_READY &&
 			(first == NULL || lanes_compare(&line->first, &first->first) < 0))
 			first = line;
 	}
@@ -219,7 +214,7 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 		}
 		if (line != NULL && (entry == NULL || lanes_compare(&line->first, entry) < 0))
 		{
-			claim_turn_of(claim, line->group, &finish);
+			(void) claim_turn_of(claim, line->group, &finish);
 			continue;
 		}
 		pending_reserve(8);

@@ -10,6 +10,7 @@
  */
 #include "postgres.h"
 
+#include "shmem/group_limits.h"
 #include "shmem/transit_horizon.h"
 #include "shmem/turns.h"
 #include "verbs/claim_private.h"
@@ -35,16 +36,59 @@ static Lane *aside_lanes[ASIDE_MAX];
 static LaneTurn aside_turns[ASIDE_MAX];
 static int	aside_count = 0;
 
-/* Give an entry back.  tell: those who wait for tasks. */
+/*
+ * What was taken out of a line is not leased: what was charged and kept for it
+ * is given up.  Returns whether that lets others of its group go on, that
+ * waited.
+ */
+bool
+claim_hand_led_nowhere(const LaneEntry *entry, const LaneTurn *turn)
+{
+	turns_refund(entry, turn);
+	return turn->limit != NO_LIMIT && group_limits_give_up(turn->limit);
+}
+
+/*
+ * The last that is in hand for which a limit has kept room; NULL: there is
+ * none.  What was leased already has none.
+ */
+LaneTurn *
+claim_hand_reserved(uint32 limit)
+{
+	for (int i = claim_in_hand - 1; i >= 0; i--)
+	{
+		if (lanes_entry_is_turn(&claim_hand[i]) && claim_hand_turns[i].limit == limit)
+			return &claim_hand_turns[i];
+	}
+	return NULL;
+}
+
+/*
+ * Give an entry back.  tell: those who wait for tasks.  What was parked goes to
+ * its window: whoever meets it there parks it again, or has it.
+ */
 static void
 return_entry(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell)
 {
-	if (lanes_entry_is_turn(entry))
-		turns_return(lane, entry, turn, false, tell);
-	else if (tell)
-		lanes_offer_entry(lane, entry);
+	LaneEntry	place = *entry;
+
+	if (lanes_entry_task(entry) != 0)
+	{
+		turns_return(lane, entry, turn, tell);
+		if (turn->limit != NO_LIMIT)
+			(void) group_limits_give_up(turn->limit);
+		return;
+	}
+	if (lanes_entry_is_parked(entry))
+	{
+		(void) claim_hand_led_nowhere(entry, turn);
+		lane = lanes_get(turn->lane);
+		place.turn_high = 0;
+	}
+	if (tell)
+		lanes_offer_entry(lane, &place);
 	else
-		lanes_return_entry(lane, entry);
+		lanes_return_entry(lane, &place);
 }
 
 /* Give back what is in hand, but for the first kept entries. */

@@ -14,8 +14,6 @@
 #include "miscadmin.h"
 
 #include "shmem/class_shares.h"
-#include "shmem/limit_table.h"
-#include "shmem/parking.h"
 #include "shmem/queue_order.h"
 #include "shmem/transit_horizon.h"
 #include "shmem/turns.h"
@@ -29,7 +27,23 @@ typedef struct Source
 {
 	Lane	   *lane;
 	LaneTop		top;
+	bool		turns_only;		/* its bucket was not asked for: but whoever
+								 * comes first has a turn, or those of a group
+								 * would hang on who has the bucket of its
+								 * home lane */
 } Source;
+
+/* What is next in a source's lane; locked: for certain. */
+static inline void
+look_at(Source *source, bool locked)
+{
+	if (unlikely(source->turns_only))
+		lanes_look_turns(source->lane, &source->top);
+	else if (locked)
+		lanes_look_locked(source->lane, &source->top);
+	else
+		lanes_look(source->lane, &source->top);
+}
 
 /*
  * Look at the lanes of a class of buckets below high: those that have anything
@@ -49,16 +63,17 @@ find_sources(Claim *claim, int class, int high, bool locked, Source *sources,
 		Source	   *source = &sources[n];
 
 		source->lane = lane;
-		if (locked)
-			lanes_look_locked(lane, &source->top);
-		else
-			lanes_look(lane, &source->top);
-		if (source->top.view == LANE_EMPTY)
-			continue;
-		if (claim_wants_bucket(claim, lane))
+		source->turns_only = !claim_wants_bucket(claim, lane);
+		look_at(source, locked);
+		if (unlikely(source->turns_only))
+		{
+			LaneTop		all;
+
+			lanes_look(lane, &all);
+			*others_empty &= all.view == LANE_EMPTY;
+		}
+		if (source->top.view != LANE_EMPTY)
 			n++;
-		else
-			*others_empty = false;
 	}
 	return n;
 }
@@ -208,9 +223,12 @@ take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool now
 	if (source->top.view == LANE_READY)
 	{
 		const LaneRoom room = {&claim_hand[claim_in_hand], &claim_hand_turns[claim_in_hand]};
-		int			n = lanes_take(source->lane, max - claim_in_hand, upto, &room,
-								   &source->top, nowait);
+		int			n;
 
+		if (unlikely(source->turns_only))
+			n = lanes_take_turns(source->lane, max - claim_in_hand, upto, &room, &source->top);
+		else
+			n = lanes_take(source->lane, max - claim_in_hand, upto, &room, &source->top, nowait);
 		if (n < 0)
 		{
 			source->top.view = LANE_LOCKED;
@@ -224,7 +242,7 @@ take_from(Claim *claim, Source *source, int max, const LaneEntry *upto, bool now
 		waited = take_unread(claim, source, max);
 	else
 		(void) claim_refill(claim->rel, claim->info, source->lane);
-	lanes_look(source->lane, &source->top);
+	look_at(source, false);
 	return waited;
 }
 
@@ -352,40 +370,37 @@ offer_row(Claim *claim)
 }
 
 /*
- * An entry in hand was not leased: its group is at its limit (NO_LIMIT: it is
- * not), or it is another claim's.
+ * An entry in hand was not leased: its group may not have it now (at_limit), or
+ * it is another claim's.
  */
 static void
-not_granted(Claim *claim, int number, uint32 limit)
+not_granted(Claim *claim, Lane *lane, const LaneEntry *entry, bool at_limit)
 {
-	Lane	   *lane = claim_hand_lanes[number];
-	const LaneEntry *entry = &claim_hand[number];
-	const LaneTurn *turn = &claim_hand_turns[number];
+	const LaneTurn *turn = claim->turn;
+	LaneTurn	given_up;
 
 	if (unlikely(claim->alone))
 		claim_alone_not(claim);
-	if (lanes_entry_is_turn(entry))
+	if (!at_limit || lanes_entry_task(entry) == 0)
 	{
-		if (limit == NO_LIMIT)
-			turns_refund(turn->group, turn->charge);
-		else if (turns_block(lane, entry, turn) &&
-				 !parking_park(limit, &claim->at_limit, lane, entry, false))
-			turns_return(lane, entry, turn, true, true);
+		if (turn != NULL)
+			turns_refund(&claim_hand[turn - claim_hand_turns], turn);
+		if (at_limit)
+			claim_park(claim, lane, entry, true);
 		return;
 	}
-
-	/* By now the group may have it: then whoever comes next may. */
-	if (limit != NO_LIMIT &&
-		!parking_park(limit, &claim->at_limit, lane, entry, false))
-		lanes_offer_entry(lane, entry);
+	/* Whoever comes next finds that there is no room. */
+	given_up = *turn;
+	given_up.limit = NO_LIMIT;
+	turns_return(lane, entry, &given_up, false);
 }
 
-/* An entry in hand has led nowhere: if it is a turn that is not charged for. */
+/* An entry in hand leads nowhere: if it is from a line its charge goes back. */
 static void
-led_nowhere(int number)
+led_nowhere(Claim *claim, int number)
 {
-	if (lanes_entry_is_turn(&claim_hand[number]))
-		turns_refund(claim_hand_turns[number].group, claim_hand_turns[number].charge);
+	if (claim->turn != NULL)
+		claim->goes_on |= claim_hand_led_nowhere(&claim_hand[number], claim->turn);
 }
 
 /*
@@ -425,34 +440,45 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 	for (int i = 0; i < n; i++)
 	{
 		Lane	   *lane = claim_hand_lanes[i];
+		LaneEntry  *entry = &claim_hand[i];
+		LaneEntry	place;
 		RowReader  *row = &claim->row;
+		VirtualTime task_start;
 		VirtualTime task_finish;
-		uint32		limit;
+		bool		at_limit;
 
-		/* What is before the rest may not be in a lane yet: they go back. */
-		if (unlikely(claim->full) ||
-			(unlikely(claim->stray) && limit_table_any_parked(&info->state->limits)))
+		if (unlikely(claim->full))
 		{
 			n = i;
 			break;
 		}
-
-		claim->turn_group = claim_hand_turns[i].group;
-		if (!claim_can_lease(claim, lane, row_reader_entry(row, &claim_hand[i]), &claim_hand[i]))
+		/* Whatever has become of the one before, no room is kept for it. */
+		if (unlikely(claim->turn != NULL))
+			claim_hand_turns[i - 1].limit = NO_LIMIT;
+		claim->turn = NULL;
+		if (lanes_entry_is_turn(entry))
+			claim->turn = &claim_hand_turns[i];
+		if (lanes_entry_is_parked(entry))
 		{
-			led_nowhere(i);
+			lane = lanes_get(claim->turn->lane);
+			place = *entry;
+			place.turn_high = 0;
+			entry = &place;
+		}
+		if (!claim_can_lease(claim, lane, row_reader_entry(row, entry), entry))
+		{
+			led_nowhere(claim, i);
 			continue;
 		}
 
 		/* Another row may be there by now, or the same with another address. */
-		if (!row_reader_is_at(row, lane, &claim_hand[i]))
+		if (!row_reader_is_at(row, lane, entry))
 		{
 			row_reader_unlock(row);
-			claim->stray = true;
 			offer_row(claim);
-			if (lanes_entry_is_turn(&claim_hand[i]))
-				queue_order_overflow_lost(info->state, class, lanes_entry_task(&claim_hand[i]));
-			led_nowhere(i);
+			if (lanes_entry_task(entry) != 0)
+				queue_order_overflow_lost(info->state, class, lanes_entry_task(entry));
+			led_nowhere(claim, i);
 			continue;
 		}
 		if (unlikely(claim_asks(claim)) && !claim_admits(claim))
@@ -460,19 +486,20 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 			claim_hand_set_aside(claim, i);
 			continue;
 		}
-		if (!claim_grant(claim, lane, &claim_hand[i], &task_finish, &limit))
+		if (!claim_grant(claim, lane, entry, &task_start, &task_finish, &at_limit))
 		{
-			not_granted(claim, i, limit);
+			not_granted(claim, lane, entry, at_limit);
 			continue;
 		}
 
 		if (info->policy == QUEUE_FAIR)
 		{
-			end->start = virtual_time_max(end->start, lanes_entry_tag(&claim_hand[i]));
+			end->start = virtual_time_max(end->start, task_start);
 			end->finish = virtual_time_max(end->finish, task_finish);
 		}
 		claim->full |= claim->alone;
 	}
+	claim->turn = NULL;
 	claim_hand_give_back(n);
 	claim_in_hand = 0;
 	if (likely(!claim_hand_any_aside()))
@@ -483,9 +510,10 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 
 /*
  * Claim the first task of the line of a group, for claims of some groups.
- * *finish is raised to its finish tag if it was leased.
+ * *finish is raised to its finish tag if it was leased.  Returns false if there
+ * is none that the group may have.
  */
-void
+bool
 claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish)
 {
 	ClaimEnd	end;
@@ -496,40 +524,12 @@ claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish)
 	if (!turns_take_of(group, &claim_hand[0], &claim_hand_turns[0], &claim_hand_lanes[0]))
 	{
 		transit_horizon_ends();
-		return;
+		return false;
 	}
 	claim_in_hand = 1;
 	lease_held(claim, claim_hand_lanes[0]->class, 1, &end);
 	*finish = virtual_time_max(*finish, end.finish);
-}
-
-/*
- * Groups wait for their turn: have those in the lanes that are before the
- * first task there.
- */
-static void
-turns_before(Claim *claim, int class, int want)
-{
-	QueueState *state = claim->info->state;
-	VirtualTime upto = {PG_INT64_MAX, 0};
-	Lane	   *lane;
-
-	Assert(want > 0);
-	for (int b = 0; (lane = lanes_next(&state->orders[class].lanes, &b)) != NULL; b++)
-	{
-		LaneTop		top;
-		VirtualTime start;
-
-		lanes_look(lane, &top);
-		if (top.view == LANE_EMPTY || !claim_wants_bucket(claim, lane))
-			continue;
-		start.whole = top.first.block;
-		start.fraction = top.first.fraction;
-		if (virtual_time_compare(start, upto) < 0)
-			upto = start;
-	}
-	if (upto.whole != PG_INT64_MAX)
-		(void) parking_turns(&state->limits, class, &upto, want);
+	return true;
 }
 
 /* What has become of a class. */
@@ -537,7 +537,7 @@ typedef enum ClassEnd
 {
 	CLASS_ENDS,					/* it has no more, or the claim as many as it
 								 * may have */
-	CLASSES_AGAIN,				/* a task was offered, of whatever class */
+	CLASSES_AGAIN,				/* a group goes on, in whatever class */
 	CLAIM_ENDS					/* there is nothing for any class */
 } ClassEnd;
 
@@ -564,8 +564,6 @@ claim_from_class(Claim *claim, int class, int most)
 		if (!lanes_any(&state->orders[class].lanes))
 			break;
 		pending_reserve(want * 2 + 8);
-		if (unlikely(limit_table_in_turn(&state->limits)))
-			turns_before(claim, class, want);
 		transit_horizon_begins(claim->now);
 		take_from_class(claim, class, want);
 		taken = claim_in_hand;
@@ -579,24 +577,15 @@ claim_from_class(Claim *claim, int class, int most)
 		if (reached.start.whole != PG_INT64_MIN)
 			queue_order_advance(order, reached.start, reached.finish);
 		claim_tell_served(claim, order);
-		if (claim->drained && !limit_table_in_turn(&state->limits))
+		if (claim->drained)
 			queue_order_idle(order);
-
-		/* Then the group may have the next one, of whatever class. */
-		again = claim->stray && limit_table_any_parked(&state->limits);
-		if (again)
-			(void) parking_tick(&state->limits, claim->now, NULL);
-		claim->stray = false;
+		again = claim->goes_on;
+		claim->goes_on = false;
 		/* There are no more; but what led nowhere has left some of them. */
 		if (reserved < taken && claim->got - got == reserved)
 			return CLAIM_ENDS;
 		if (again)
 			return CLASSES_AGAIN;
-
-		/* Where there is nothing else no task waits for its turn. */
-		if (taken == 0 && limit_table_in_turn(&state->limits) &&
-			parking_turns(&state->limits, class, NULL, want) > 0)
-			continue;
 		if (taken == 0)
 			break;
 	}

@@ -12,7 +12,6 @@
 
 #include "shmem/lanes.h"
 #include "shmem/quarantine.h"
-#include "shmem/parking.h"
 #include "shmem/stats.h"
 #include "verbs/claim.h"
 #include "verbs/ended_tasks.h"
@@ -35,20 +34,19 @@ typedef struct Claim
 								 * that it does not know yet */
 	double		turns_cost;		/* and those that orders know of */
 	Lane	   *refilling;		/* a lane that another backend is reading */
-	uint32		turn_group;		/* of the entry that is looked at, if that is a
-								 * turn: its group */
+	const LaneTurn *turn;		/* of the entry that is looked at, if it was
+								 * taken out of a line */
 	bool		drained;		/* the class has nothing left */
-	bool		stray;			/* an entry led nowhere: perhaps one that was
-								 * offered for a group at its limit */
+	bool		goes_on;		/* a group may have a task that waited, of
+								 * whatever class */
 	bool		met_expired;	/* tasks that have expired were passed over */
 	QuarantineStep quarantine;	/* of the session */
 	bool		nothing_else;	/* there is nothing to claim but suspects */
 	bool		met_suspect;	/* one was passed over */
 	bool		turn_asked;		/* whether it has the turn of one */
-	bool		turn;
+	bool		has_turn;
 	bool		alone;			/* it has a suspect, and takes nothing else */
 	bool		full;			/* it takes nothing else, however little it has */
-	GroupAtLimit at_limit;		/* the group of the task that was refused last */
 	TimestampTz first_deadline; /* of the leases granted */
 	StatsBatch	waits;			/* how long the tasks have waited */
 	EndedTasks	ended;			/* tasks popped */
@@ -68,19 +66,22 @@ extern int	claim_in_hand;
 extern void claim_hand_give_back(int kept);
 extern void claim_hand_hold(Lane *lane, int n, int max);
 extern void claim_hand_set_aside(Claim *claim, int number);
+extern LaneTurn *claim_hand_reserved(uint32 limit);
+extern bool claim_hand_led_nowhere(const LaneEntry *entry, const LaneTurn *turn);
 extern bool claim_hand_any_aside(void);
 
 extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
 							const LaneEntry *entry);
 extern bool claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry,
-						VirtualTime *finish, uint32 *limit);
+						VirtualTime *start, VirtualTime *finish, bool *at_limit);
+extern void claim_park(Claim *claim, Lane *lane, const LaneEntry *entry, bool taken);
 extern void claim_tell_served(Claim *claim, QueueOrder *order);
 extern void claim_no_leases(Claim *claim);
 extern bool claim_admits(Claim *claim);
 extern void claim_alone_not(Claim *claim);
 extern void claim_give_back_aside(void);
 extern void claim_from_lanes(Claim *claim);
-extern void claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish);
+extern bool claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish);
 extern void claim_of_groups(Claim *claim);
 
 /* Do the classes of the queue share by weights? */

@@ -32,9 +32,9 @@ has_turn(Claim *claim)
 
 	/* Once for each claim, however many suspects it comes to. */
 	if (!claim->turn_asked)
-		claim->turn = suspects_turn(claim->info->state);
+		claim->has_turn = suspects_turn(claim->info->state);
 	claim->turn_asked = true;
-	return claim->turn;
+	return claim->has_turn;
 }
 
 /*

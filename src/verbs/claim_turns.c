@@ -134,6 +134,8 @@ claim_read_line(RowReader *row, Lane *lane, uint32 group, LaneEntry *entry, Lane
 	int			looked = 0;
 
 	*taken = 0;
+	if (turns_read_dropped(lane, group))
+		return true;
 	pending_reserve(1);
 	if (!turns_read_begin(lane, group, &reading.read))
 		return false;

@@ -78,10 +78,10 @@ static int	written_hints[FOLD_HINTS];
 void
 pending_offer_place(const PendingPlace *place)
 {
-	const LaneTurn turn = {.group = place->group};
+	const LaneTurn turn = {.group = place->group,.limit = NO_LIMIT};
 
 	if (lanes_entry_is_turn(&place->entry))
-		turns_return(place->lane, &place->entry, &turn, false, true);
+		turns_return(place->lane, &place->entry, &turn, true);
 	else
 		lanes_offer_of_group(place->lane, &place->entry, place->waiting_group);
 }
@@ -139,22 +139,15 @@ remove_task(PendingAction *action)
 {
 	PendingTask *removed = pending_data(action, PendingTask);
 	QueueState *queue = removed->queue;
-	int			number = queue_state_number(queue);
-	LeaseInfo	lease;
-	bool		leased;
 
 	/* First: once it is counted off the group may be forgotten. */
 	if (removed->refund > 0)
 		groups_refund(queue, removed->address.class, removed->group, removed->refund);
 
 	/* Only orders by groups count what these have. */
-	if (queue->classes == 1)
-		leased = leases_find(number, removed->task, &lease);
-	else
-		leased = leases_task_removed(number, removed->group, removed->task,
-									 removed->of_overflow);
-	if (!leased && !removed->of_overflow)
-		groups_place_removed(queue, removed->group, &removed->address);
+	if (queue->classes > 1)
+		(void) leases_task_removed(queue_state_number(queue), removed->group, removed->task,
+								   removed->of_overflow);
 }
 
 /*

@@ -95,6 +95,7 @@ def constant(source, name):
 def source_figures(source):
     return {
         "turns_read": constant(source, "TURNS_READ"),
+        "parked_each": constant(source, "CANDIDATES_PER_LANE") * 3 / 4,
         "max_after": constant(source, "MAX_AFTER"),
         "max_members": constant(source, "MAX_MEMBERS"),
         "max_group_key": constant(source, "MAX_GROUP_KEY"),

@@ -5,7 +5,6 @@
 -- Seen to fail, in sql_front.c:
 -- - leave out the bound by the first ready task in fairq_raise_floor: what is capped is
 --   not, and "b" is served last;
--- - leave out limit_table_next_turn: a group that waits for its turn is not seen;
 -- - look at the queue though it is paused;
 -- - leave out the bound of wait_ready's timeout: the file does not end.
 \i test/sql/include/helpers.sql

@@ -3,11 +3,14 @@
 # Shown, with the pages that claims of ten look at: they are as many beside a
 # backlog of 200,000 tasks, beside 100,000 that are leased, beside 100,000 finished
 # ones that vacuum may not remove, for there is an old snapshot, and beside 10,000
-# groups, as in a queue that has little of everything.
+# groups, as in a queue that has little of everything.  Nor does it depend on groups
+# that are paused, once claims have met their tasks; and to pause and to resume a
+# group costs the same for ten tasks and for 100,000.
 #
 # To see it fail: let queue_index_walk() begin its scan at the start of the lane
 # (address_lane_start()): all that is leased or finished is passed again whenever
-# the window is refilled.
+# the window is refilled.  Or let a line that is blocked stand (turns_take_place): no
+# claim of ten beside those that are paused ends.
 
 use strict;
 use warnings;
@@ -92,6 +95,34 @@ $reader->quit;
 
 fill('groups', 30000, 10000);
 as_many('groups', '10,000 groups');
+
+# The pages that a call looks at.
+sub pages_of
+{
+	my ($call) = @_;
+
+	return sql($node, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT $call") =~ /"Shared Hit Blocks": (\d+).*?"Shared Read Blocks": (\d+)/s ? $1 + $2 : die;
+}
+
+# Twenty groups that are paused, each with tasks that have an address and others.
+sql($node, "SELECT fairq.create_queue('paused', buckets => 1, max_ready_per_group => 2000)");
+sql($node, "SELECT cardinality(fairq.enqueue_many('paused', array_fill('{}'::jsonb, ARRAY[5000]), group_keys => '{p$_}'))") foreach 1 .. 19;
+sql($node, "SELECT cardinality(fairq.enqueue_many('paused', array_fill('{}'::jsonb, ARRAY[n]), group_keys => ARRAY[name])) FROM (VALUES ('ten', 10), ('many', 100000)) v(name, n)");
+sql($node, "SELECT fairq.pause_group('paused', 'p' || i) FROM generate_series(1, 19) i");
+foreach my $round (1 .. 3)
+{
+	my %pages;
+
+	$pages{$_} = pages_of("fairq.pause_group('paused', '$_')") foreach 'ten', 'many';
+	cmp_ok($pages{many}, '<=', $pages{ten} + 10, "to pause a group of 100,000 tasks costs no more than one of ten: $pages{many} pages, and $pages{ten}");
+	is(sql($node, "SELECT count(*) FROM fairq.claim('paused', 10)"), 0, 'nothing is claimed of either');
+	last if $round == 3;
+	$pages{$_} = pages_of("fairq.resume_group('paused', '$_')") foreach 'ten', 'many';
+	cmp_ok($pages{many}, '<=', $pages{ten} + 10, "nor to resume it: $pages{many} pages, and $pages{ten}");
+	is(sql($node, "SELECT count(*) FROM fairq.pop('paused', 2)"), 2, 'and its tasks come at once');
+}
+sql($node, "SELECT cardinality(fairq.enqueue_many('paused', array_fill('{}'::jsonb, ARRAY[6500]), group_keys => ARRAY(SELECT 'n' || i % 10 FROM generate_series(1, 6500) i)))");
+as_many('paused', 'beside twenty groups that are paused with 200,000 tasks');
 
 $node->stop;
 done_testing();

@@ -9,7 +9,7 @@
 #   one run in twenty fails, when the machine is so busy that claims are interrupted;
 # - that a claimer waits for a lane that somebody else than a claimer has locked
 #   (lanes_take);
-# - parked_tree_precedes (what comes later waits for what is parked).
+# - that what comes later waits for what is parked (group_limits_take).
 #
 # FAIRQ_ORDER_TASKS sets how many tasks there are each time.
 

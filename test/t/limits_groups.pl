@@ -3,12 +3,12 @@
 #
 # To see it fail, take one of these guards out of the engine:
 # - the count before the lease (group_limits_take), or that it is given back (group_limits_give);
-# - parking_purged: that the lanes are read again;
-# - the class in the order of places (compare_entries);
-# - that claims call parking_seek (rates, without a worker);
-# - that a group of which one place is set aside counts as one that waits (set_waiting);
-# - that a claim that comes to a place where no task is any more has what was offered
-#   taken for lost (stray; after a purge, under the policy time);
+# - after a purge, that the lanes are read again (turn_lines_unpark);
+# - that claims call group_limits_tick (rates, without a worker);
+# - what is kept for a task that leads nowhere is given up (claim_hand_led_nowhere);
+# - a line that is blocked does not stand (limit_room_reserve), and the limit knows it;
+# - what there was no room to park is read again (turns_read_dropped);
+# - what is parked stays when the rows are counted anew (turn_lines_forget);
 # - let_go_of_limits;
 # - groups_adopt_lease (leases from before a restart are not counted).
 
@@ -213,20 +213,20 @@ foreach my $workers (8, 0)
 # Little room
 #
 {
-	my $node = fairq_node('little', conf => 'pgfairq.max_limits = 16');
+	my $node = fairq_node('little', conf => "pgfairq.max_limits = 16\npgfairq.max_lanes = 16");
 
-	# 32 places; 200 tasks of several classes have to wait.
+	# There is room to park 768; 1000 tasks of several classes have to wait.
 	sql($node,
-		"SELECT fairq.create_queue('q', buckets => 4, lease => '1 h'); SELECT fairq.set_group('q', 'a', max_leased => 2);"
-		  . join('', map { fill('q', 'a', 20, $_) } 9, 3, 5, 0, 1, 2, 4, 6, 7, 8));
+		"SELECT fairq.create_queue('q', buckets => 1, lease => '1 h'); SELECT fairq.set_group('q', 'a', max_leased => 10);"
+		  . join('', map { fill('q', 'a', 100, $_) } 9, 3, 5, 0, 1, 2, 4, 6, 7, 8));
 	my @order = split /\s+/, sql($node, <<'SQL' x 110);
 SELECT string_agg(priority::text, ' ' ORDER BY id) FROM fairq.claim('q', 100);
 DO 'BEGIN PERFORM fairq.ack(receipt) FROM fairq.leases WHERE queue = ''q''; END';
 SQL
-	is("@order", join(' ', map { ($_) x 20 } 0 .. 9), 'no room to set tasks aside: all come, by class');
+	is("@order", join(' ', map { ($_) x 100 } 0 .. 9), 'no room to park tasks: all come, by class');
 
 	# Groups that wait in several classes go on with the lowest.
-	sql($node, fill('q', 'a', 2, 0) . fill('q', 'a', 4, 7));
+	sql($node, "SELECT fairq.set_group('q', 'a', max_leased => 2)" . ';' . fill('q', 'a', 2, 0) . fill('q', 'a', 4, 7));
 	is(claimed($node, 'q', 100), 'a 2', 'those of a higher class wait');
 	sql($node, fill('q', 'a', 4, 3));
 	is(claimed($node, 'q', 100), '', 'those that come later in a lower one, too');
@@ -241,7 +241,7 @@ SQL
 
 	# More groups than have room, in turn.
 	sql($node,
-		"SELECT fairq.create_queue('q', lease => '1 h'); SELECT fairq.set_group_defaults('q', max_leased => 1);"
+		"SELECT fairq.create_queue('q', buckets => 8, lease => '1 h'); SELECT fairq.set_group_defaults('q', max_leased => 1);"
 		  . "SELECT cardinality(fairq.enqueue_many('q', array_fill('{}'::jsonb, ARRAY[600]), group_keys => ARRAY(SELECT 'g' || i % 200 FROM generate_series(1, 600) i)))");
 	is( sql(
 			$node, <<'SQL'),

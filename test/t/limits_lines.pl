@@ -18,11 +18,11 @@
 #   (lane_doubts_resolve): the sweep reports them; what was to be read still is if the
 #   worker is ended meanwhile (overflow_sought);
 # - a line is read again from what has become claimable before its frontier
-#   (turns_line_lower, cut): who commits late. That it is so while the line is read
+#   (turn_lines_lower, cut): who commits late. That it is so while the line is read
 #   (turns_read_end, lowered) takes a pause before turns_read_end() to be seen;
 # - what leads nowhere gives its charge back (led_nowhere), what is not leased as well, and
 #   what is rolled back keeps its tag (turn_candidates_put_back): the shares of two groups; so
-#   are they if a group that was paused does not begin at virtual time (resume);
+#   are they if a group that was paused does not begin at virtual time (turns_resume);
 # - a task counts where its row says, whoever has it (row_reader_depth), and leases that
 #   are restored say so (leases_restore, durable_leases.c: restore_row);
 # - a pop that finds its row being deleted leaves the lease to who does that

@@ -14,8 +14,6 @@
 #   a claim's own transaction has changed (pending_overflow_unread);
 # - recovery counts the overflow (group_overflow_found), and a claim that comes up short
 #   reads the rows (reads_overflow): nothing after a crash;
-# - a line whose group is at its limit is blocked, and another group's is not
-#   (turns_block): newcomers' tasks never come;
 # - a task of a transaction that is rolled back makes room (groups_untag), also of
 #   one so large that its list is folded (fold_tag);
 # - the overflow is read on from an entry, not from an id (queue_index_overflow): a task

@@ -3,12 +3,10 @@
 # on, and no more, though the places of its tasks have long been passed.  What nobody
 # else wants is its own.
 #
-# To see it fail, take one of these guards out of the engine (parking.c):
-# - that take_turn says no (all that was set aside comes before everybody else's);
-# - that a turn begins at v after a group has waited, or that it grows by the charge;
-# - parking_turns where a claim has found nothing else (empty-handed);
-# - that sleepers are told of what only waits for its turn (waiters_lowered);
-# - parked_tree_precedes (the order within the group).
+# To see it fail, take one of these guards out of the engine:
+# - that a group begins at v after it has waited (turns_resume);
+# - that its turn grows by the charge (turns_take_candidate);
+# - that what comes later waits for what is parked (group_limits_take): shares, too.
 
 use strict;
 use warnings;

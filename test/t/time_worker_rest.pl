@@ -10,9 +10,7 @@
 #   queue);
 # - take the lower of two times with Min() in database_worker_main, which asks for the
 #   next lease twice, and it may be another one by then (the task is not put back: in
-#   one round of twenty or so; FAIRQ_REST_ROUNDS=100 for sure);
-# - count a group as one that waits each time it takes something of what was set aside
-#   (set_waiting(limit, false) in parking.c: it is looked after for ever).
+#   one round of twenty or so; FAIRQ_REST_ROUNDS=100 for sure).
 #
 # Not seen to fail: with told_at set at each pass in sessions_overdue(), also when nothing
 # was told.  Then a lease that was granted in the moment in which its session is closed is

@@ -16,10 +16,6 @@
 # - do not end the transaction before fairq.wait sleeps (its snapshot);
 # - keep the lock while a claim sleeps (ALTER TABLE hangs);
 # - let a worker that ends not tell those who wait (they sleep on).
-#
-# Not seen to fail: without limit_table_in_turn() in bucket_has_ready().  A word would have to
-# be of the last task in its bucket, its owner to take another one, and the task, in
-# between, to be set aside in its group's line by a third.
 
 use strict;
 use warnings;

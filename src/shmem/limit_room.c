@@ -1,0 +1,254 @@
+/*-------------------------------------------------------------------------
+ *
+ * limit_room.c
+ *	  Room for tasks that are taken, and groups that wait for it.
+ *
+ * Who takes a task out of the line of a group with a limit (turns.c) has room
+ * reserved for it, so that no more are in claimers' hands than may be leased.
+ * If there is none the line is blocked, and the limit remembers that.  Both is
+ * under the limit's lock, under which a lease that ends is counted off: so
+ * there is either room, or whoever makes some finds the group (T3 in turns.c).
+ *
+ * Groups that wait for a token only stand in a heap of their queue, by when
+ * they have one.  So nothing looks through all groups.
+ *
+ * Locking: the lock of a group's limit, see limit_table.c, which is taken after
+ * that of a lane.  The lock of a queue's tokens is taken after that.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "utils/timestamp.h"
+
+#include "shmem/limit_private.h"
+#include "shmem/limit_room.h"
+
+/* The heap has the largest first, so this is the other way round. */
+static int
+compare_tokens(const pairingheap_node *a, const pairingheap_node *b, void *arg)
+{
+	const GroupLimit *x = pairingheap_const_container(GroupLimit, node, a);
+	const GroupLimit *y = pairingheap_const_container(GroupLimit, node, b);
+
+	return (x->token_due < y->token_due) - (x->token_due > y->token_due);
+}
+
+/* Only the root is shared: the rest of a heap is the code that compares. */
+static void
+change_heap(QueueLimits *limits, GroupLimit *limit, bool add)
+{
+	pairingheap heap = {0};
+
+	AssertLockedExclusively(&limits->token_lock);
+	heap.ph_compare = compare_tokens;
+	heap.ph_root = limits->tokens;
+	if (add)
+		pairingheap_add(&heap, &limit->node);
+	else
+		pairingheap_remove(&heap, &limit->node);
+	limits->tokens = heap.ph_root;
+}
+
+/* A group waits for a token until then; DT_NOEND: it does not. */
+static void
+wait_for_token(GroupLimit *limit, TimestampTz token)
+{
+	QueueLimits *limits = limit->of_queue;
+
+	AssertLimitLockedExclusively(limit);
+	if (!limit->awaits_token && token == DT_NOEND)
+		return;
+	LWLockAcquire(&limits->token_lock, LW_EXCLUSIVE);
+	if (limit->awaits_token)
+		change_heap(limits, limit, false);
+	limit->awaits_token = (token != DT_NOEND);
+	limit->token_due = token;
+	if (limit->awaits_token)
+		change_heap(limits, limit, true);
+	pg_atomic_write_u64(&limits->next_token, limits->tokens == NULL ? (uint64) DT_NOEND :
+						(uint64) pairingheap_container(GroupLimit, node,
+													   limits->tokens)->token_due);
+	LWLockRelease(&limits->token_lock);
+}
+
+/* The line of a class is blocked until there is room; or a token, by then. */
+static void
+block(GroupLimit *limit, int class, uint32 group, TimestampTz token)
+{
+	Assert(class < FAIRQ_CLASSES && group != NOT_BLOCKED);
+	if (limit->blocked[class] == NOT_BLOCKED)
+		limit->blocked_count++;
+	limit->blocked[class] = group;
+	wait_for_token(limit, token);
+}
+
+static bool
+is_of(const GroupLimit *limit, const GroupKey *key)
+{
+	AssertLimitLocked(limit);
+	return limit->in_use && limit->low == key->low && limit->high == key->high &&
+		limit->queue == key->queue;
+}
+
+/*
+ * Keep room for a task of a group that is taken out of its line, where it was
+ * parked or not.  Returns false if there is none.  *blocked is set to true if
+ * the line is blocked by that: now, or (more: the line has more) after this
+ * one.
+ *
+ * *number is set to NO_LIMIT if it is not the group's limit any more: then
+ * nothing is kept, and the grant finds whether it has another.
+ */
+bool
+limit_room_reserve(uint32 *number, const GroupKey *key, uint32 group, bool parked, bool more,
+				   bool *blocked)
+{
+	GroupLimit *limit = limit_lock(*number, LW_EXCLUSIVE);
+	TimestampTz token;
+	bool		limited;
+	int			room;
+
+	if (!is_of(limit, key))
+	{
+		limit_unlock(*number);
+		*number = NO_LIMIT;
+		return true;
+	}
+	room = limit_table_room(limit, &token, &limited);
+	if (room > 0)
+	{
+		limit->reserved++;
+		limit->tokens -= limited;
+		limit->parked -= parked;
+	}
+	if (room <= 1 && (more || room <= 0))
+	{
+		(void) limit_table_room(limit, &token, &limited);
+		block(limit, key->class, group, token);
+		*blocked = true;
+	}
+	limit_unlock(*number);
+	return room > 0;
+}
+
+/*
+ * A line of a group has tasks, and stands nowhere: *blocked is set to true if
+ * it has to wait.
+ */
+void
+limit_room_block(uint32 number, const GroupKey *key, uint32 group, bool *blocked)
+{
+	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+	TimestampTz token;
+	bool		limited;
+
+	if (is_of(limit, key) && limit_table_room(limit, &token, &limited) <= 0)
+	{
+		block(limit, key->class, group, token);
+		*blocked = true;
+	}
+	limit_unlock(number);
+}
+
+/*
+ * n more tasks of the group are parked; or (n < 0) so many less.
+ */
+void
+limit_room_parked(uint32 number, int n)
+{
+	GroupLimit *limit;
+
+	if (number == NO_LIMIT)
+		return;
+	limit = limit_lock(number, LW_EXCLUSIVE);
+	limit->parked += n;
+	limit_unlock(number);
+}
+
+/*
+ * Room that was kept is not needed any more, or taken now.
+ */
+void
+limit_room_give_up(GroupLimit *limit)
+{
+	AssertLimitLockedExclusively(limit);
+	Assert(limit->in_use && limit->reserved > 0);
+	limit->reserved--;
+	limit->tokens += 1;
+}
+
+/*
+ * If a group may have a task its lines are blocked no more: the caller has
+ * those of groups go on, when it has unlocked the limit.  Else they wait on.
+ * Returns how many; groups has room for FAIRQ_CLASSES.
+ */
+int
+limit_room_unblock(GroupLimit *limit, uint32 *groups)
+{
+	TimestampTz token;
+	bool		limited;
+	int			n = 0;
+
+	AssertLimitLockedExclusively(limit);
+	if (likely(limit->blocked_count == 0))
+		return 0;
+	if (limit_table_room(limit, &token, &limited) <= 0)
+	{
+		wait_for_token(limit, token);
+		return 0;
+	}
+	for (int class = 0; class < FAIRQ_CLASSES; class++)
+	{
+		if (limit->blocked[class] == NOT_BLOCKED)
+			continue;
+		groups[n++] = limit->blocked[class];
+		limit->blocked[class] = NOT_BLOCKED;
+	}
+	limit->blocked_count = 0;
+	wait_for_token(limit, DT_NOEND);
+	return n;
+}
+
+/*
+ * A group that waits for a token and has it by now; NO_LIMIT: there is none.
+ */
+uint32
+limit_room_first_due(QueueLimits *limits, TimestampTz now)
+{
+	uint32		result = NO_LIMIT;
+
+	if (likely(limit_room_next_token(limits) > now))
+		return NO_LIMIT;
+	LWLockAcquire(&limits->token_lock, LW_SHARED);
+	if (limits->tokens != NULL)
+		result = limit_number(pairingheap_container(GroupLimit, node, limits->tokens));
+	LWLockRelease(&limits->token_lock);
+	return result;
+}
+
+/*
+ * A queue is gone: its groups wait for nothing.
+ */
+void
+limit_room_forget_queue(int queue)
+{
+	for (uint32 i = 0; i < limit_table_high_water(); i++)
+	{
+		GroupLimit *limit = &limit_entries[i];
+
+		if (!limit->in_use || limit->queue != queue)
+			continue;
+		(void) limit_lock(i, LW_EXCLUSIVE);
+		if (limit->in_use && limit->queue == queue)
+		{
+			for (int class = 0; class < FAIRQ_CLASSES; class++)
+				limit->blocked[class] = NOT_BLOCKED;
+			limit->blocked_count = 0;
+			limit->parked = 0;
+			limit->reserved = 0;
+			wait_for_token(limit, DT_NOEND);
+		}
+		limit_unlock(i);
+	}
+}
