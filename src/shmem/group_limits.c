@@ -26,9 +26,9 @@
 
 /*
  * Let a group go on that may, and unlock its limit.  Called without locks but
- * that, and those that are taken before a lane's.  Returns whether it does.
+ * that, and those that are taken before a lane's.
  */
-static bool
+static void
 unlock_and_go_on(uint32 number)
 {
 	GroupLimit *limit = &limit_entries[number];
@@ -42,7 +42,6 @@ unlock_and_go_on(uint32 number)
 		turns_resume(groups[i]);
 	if (token != DT_NOEND)
 		worker_slots_wake_at(queue_state_by_number(queue)->database, token);
-	return n > 0;
 }
 
 /*
@@ -75,13 +74,13 @@ group_limits_take(uint32 number, uint32 reserved)
 
 /*
  * The task for which room was kept is not leased: others of the group may be.
- * Returns whether any were waiting.  Never fails.
+ * Never fails.
  */
-bool
+void
 group_limits_give_up(uint32 number)
 {
 	limit_room_give_up(limit_lock(number, LW_EXCLUSIVE));
-	return unlock_and_go_on(number);
+	unlock_and_go_on(number);
 }
 
 /*
@@ -95,7 +94,7 @@ group_limits_give(uint32 number, bool unused)
 	Assert(limit->in_use && limit->leased > 0);
 	limit->leased--;
 	limit->tokens += unused;
-	(void) unlock_and_go_on(number);
+	unlock_and_go_on(number);
 }
 
 /*
@@ -105,7 +104,7 @@ void
 group_limits_joined(uint32 number)
 {
 	limit_lock(number, LW_EXCLUSIVE)->joining--;
-	(void) unlock_and_go_on(number);
+	unlock_and_go_on(number);
 	limit_table_detach(number);
 }
 
@@ -118,7 +117,7 @@ group_limits_change(uint32 number, const LimitSettings *settings)
 {
 	limit_table_change(number, settings);
 	(void) limit_lock(number, LW_EXCLUSIVE);
-	(void) unlock_and_go_on(number);
+	unlock_and_go_on(number);
 }
 
 /*
@@ -133,7 +132,7 @@ group_limits_defaults_changed(int queue)
 		if (!limit_entries[i].in_use || limit_entries[i].queue != queue)
 			continue;
 		(void) limit_lock(i, LW_EXCLUSIVE);
-		(void) unlock_and_go_on(i);
+		unlock_and_go_on(i);
 	}
 }
 
@@ -149,7 +148,7 @@ group_limits_tick(QueueLimits *limits, TimestampTz now)
 	while ((number = limit_room_first_due(limits, now)) != NO_LIMIT)
 	{
 		(void) limit_lock(number, LW_EXCLUSIVE);
-		(void) unlock_and_go_on(number);
+		unlock_and_go_on(number);
 	}
 	return limit_room_next_token(limits);
 }

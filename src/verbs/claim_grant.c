@@ -211,7 +211,7 @@ pass_over_expired(Claim *claim)
 	row_reader_unlock(&claim->row);
 	claim->met_expired = true;
 	if (unlikely(claim->turn != NULL) && claim->turn->limit != NO_LIMIT)
-		claim->goes_on |= group_limits_give_up(claim->turn->limit);
+		group_limits_give_up(claim->turn->limit);
 }
 
 /*
@@ -223,7 +223,7 @@ claim_kept_by(Claim *claim, const GroupLease *group)
 	const LaneTurn *turn = claim->turn;
 
 	if (turn != NULL && turn->limit != NO_LIMIT && turn->limit != group->limit)
-		claim->goes_on |= group_limits_give_up(turn->limit);
+		group_limits_give_up(turn->limit);
 }
 
 /*

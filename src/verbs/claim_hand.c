@@ -38,14 +38,14 @@ static int	aside_count = 0;
 
 /*
  * What was taken out of a line is not leased: what was charged and kept for it
- * is given up.  Returns whether that lets others of its group go on, that
- * waited.
+ * is given up.
  */
-bool
+void
 claim_hand_led_nowhere(const LaneEntry *entry, const LaneTurn *turn)
 {
 	turns_refund(entry, turn);
-	return turn->limit != NO_LIMIT && group_limits_give_up(turn->limit);
+	if (turn->limit != NO_LIMIT)
+		group_limits_give_up(turn->limit);
 }
 
 /*
@@ -76,12 +76,12 @@ return_entry(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell
 	{
 		turns_return(lane, entry, turn, tell);
 		if (turn->limit != NO_LIMIT)
-			(void) group_limits_give_up(turn->limit);
+			group_limits_give_up(turn->limit);
 		return;
 	}
 	if (lanes_entry_is_parked(entry))
 	{
-		(void) claim_hand_led_nowhere(entry, turn);
+		claim_hand_led_nowhere(entry, turn);
 		lane = lanes_get(turn->lane);
 		place.turn_high = 0;
 	}

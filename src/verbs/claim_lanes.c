@@ -400,7 +400,7 @@ static void
 led_nowhere(Claim *claim, int number)
 {
 	if (claim->turn != NULL)
-		claim->goes_on |= claim_hand_led_nowhere(&claim_hand[number], claim->turn);
+		claim_hand_led_nowhere(&claim_hand[number], claim->turn);
 }
 
 /*
@@ -532,19 +532,11 @@ claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish)
 	return true;
 }
 
-/* What has become of a class. */
-typedef enum ClassEnd
-{
-	CLASS_ENDS,					/* it has no more, or the claim as many as it
-								 * may have */
-	CLASSES_AGAIN,				/* a group goes on, in whatever class */
-	CLAIM_ENDS					/* there is nothing for any class */
-} ClassEnd;
-
 /*
- * Claim up to most tasks of a class.
+ * Claim up to most tasks of a class.  Returns false if there are no more leases
+ * to be had.
  */
-static ClassEnd
+static bool
 claim_from_class(Claim *claim, int class, int most)
 {
 	QueueState *state = claim->info->state;
@@ -558,7 +550,6 @@ claim_from_class(Claim *claim, int class, int most)
 		int			got = claim->got;
 		int			reserved;
 		int			taken;
-		bool		again;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!lanes_any(&state->orders[class].lanes))
@@ -579,17 +570,13 @@ claim_from_class(Claim *claim, int class, int most)
 		claim_tell_served(claim, order);
 		if (claim->drained)
 			queue_order_idle(order);
-		again = claim->goes_on;
-		claim->goes_on = false;
-		/* There are no more; but what led nowhere has left some of them. */
+		/* What led nowhere has left some of them. */
 		if (reserved < taken && claim->got - got == reserved)
-			return CLAIM_ENDS;
-		if (again)
-			return CLASSES_AGAIN;
+			return false;
 		if (taken == 0)
 			break;
 	}
-	return CLASS_ENDS;
+	return true;
 }
 
 /*
@@ -609,14 +596,12 @@ claim_in_shares(Claim *claim)
 	{
 		int			got = claim->got;
 		double		cost = claim->turns_cost;
-		ClassEnd	end = claim_from_class(claim, turn.class, turn.most);
+		bool		more = claim_from_class(claim, turn.class, turn.most);
 
 		class_shares_end(&state->shares, &turn, claim->got - got, claim->turns_cost - cost);
-		if (end == CLAIM_ENDS)
+		if (!more)
 			return;
-		if (end == CLASSES_AGAIN)
-			none = 0;
-		else if (claim->got - got < turn.most)
+		if (claim->got - got < turn.most)
 			none |= 1 << turn.class;
 	}
 }
@@ -638,11 +623,7 @@ claim_from_lanes(Claim *claim)
 	}
 	for (int class = 0; class < state->classes && claim->got < max; class++)
 	{
-		ClassEnd	end = claim_from_class(claim, class, max - claim->got);
-
-		if (end == CLAIM_ENDS)
+		if (!claim_from_class(claim, class, max - claim->got))
 			return;
-		if (end == CLASSES_AGAIN)
-			class = -1;
 	}
 }

@@ -37,8 +37,6 @@ typedef struct Claim
 	const LaneTurn *turn;		/* of the entry that is looked at, if it was
 								 * taken out of a line */
 	bool		drained;		/* the class has nothing left */
-	bool		goes_on;		/* a group may have a task that waited, of
-								 * whatever class */
 	bool		met_expired;	/* tasks that have expired were passed over */
 	QuarantineStep quarantine;	/* of the session */
 	bool		nothing_else;	/* there is nothing to claim but suspects */
@@ -67,7 +65,7 @@ extern void claim_hand_give_back(int kept);
 extern void claim_hand_hold(Lane *lane, int n, int max);
 extern void claim_hand_set_aside(Claim *claim, int number);
 extern LaneTurn *claim_hand_reserved(uint32 limit);
-extern bool claim_hand_led_nowhere(const LaneEntry *entry, const LaneTurn *turn);
+extern void claim_hand_led_nowhere(const LaneEntry *entry, const LaneTurn *turn);
 extern bool claim_hand_any_aside(void);
 
 extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,

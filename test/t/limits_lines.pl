@@ -27,6 +27,7 @@
 #   are restored say so (leases_restore, durable_leases.c: restore_row);
 # - a pop that finds its row being deleted leaves the lease to who does that
 #   (pending_not_claimed, dropped): what is counted, in one of three runs;
+# - a claim with buckets takes turns of all lanes (turns_only in claim_lanes.c);
 # - peek reads rows as if they had the addresses (row_reader_is_at): it crashes.
 
 use strict;
@@ -397,6 +398,21 @@ sql($node, "SELECT fairq.set_group('limited', 'bob', max_leased => 1)");
 my @limited;
 ok(wait_for(sub { push @limited, split / /, popped('limited', 5); return @limited >= 20; }), 'a group with one task at a time');
 is("@limited", join(' ', 1 .. 20), 'has them all in turn');
+
+# Whoever asks for a bucket has turns: a group's do not hang on who has its home lane's.
+sql($node, <<'SQL');
+SELECT fairq.create_queue('buckets', buckets => 4, max_ready_per_group => 10, lease => '1 h'), fairq.set_group('buckets', 'bob', max_leased => 1);
+SELECT cardinality(fairq.enqueue_many('buckets', array_agg(to_jsonb(n)), group_keys => '{bob}')) FROM generate_series(1, 15) n;
+SELECT count(*) FROM fairq.claim('buckets', 20);
+SQL
+foreach my $task (2 .. 15)
+{
+	my $bucket = $task % 4;
+
+	is(sql($node, "SELECT count(fairq.ack(receipt)) FROM fairq.leases WHERE queue = 'buckets'; SELECT payload FROM fairq.claim('buckets', 20, buckets => '{$bucket}')"),
+		"1\n$task", "bucket $bucket: the next one, " . ($task <= 10 ? 'which was parked' : 'of the overflow'));
+}
+sql($node, "SELECT fairq.drop_queue('buckets')");
 
 # Set aside while the tasks before it are purged, which does not see it.
 make_queue('late', 5);
