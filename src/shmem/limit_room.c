@@ -245,7 +245,6 @@ limit_room_forget_queue(int queue)
 			for (int class = 0; class < FAIRQ_CLASSES; class++)
 				limit->blocked[class] = NOT_BLOCKED;
 			limit->blocked_count = 0;
-			limit->parked = 0;
 			limit->reserved = 0;
 			wait_for_token(limit, DT_NOEND);
 		}
