@@ -15,7 +15,7 @@
 /*
  * The index in entries[] of a run's first entry not before place.
  */
-static inline int
+static pg_attribute_always_inline int
 lane_run_find(const LaneRun *run, const LaneEntry *entries, const LaneEntry *place)
 {
 	int			low = run->head;

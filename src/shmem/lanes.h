@@ -43,12 +43,14 @@ typedef struct LaneEntry
 	uint64		slot;			/* of a turn: the task's id */
 	uint32		fraction;
 	ItemPointerData tid;
-	uint16		turn_high;		/* of a turn: the slot, plus one, in 48 bits; */
-	uint32		turn_low;		/* LANE_PARKED and 0; else 0 and 0 */
+	uint16		turn_high;		/* 0; LANE_PARKED; or LANE_TURN and the slot, */
+	uint32		turn_low;		/* in 46 bits, of a turn */
 } LaneEntry;
 
-/* The turn_high of an entry that was parked. */
+/* Of what was taken out of a line: it was parked, or is of the overflow. */
 #define LANE_PARKED		PG_UINT16_MAX
+#define LANE_TURN		0x8000
+#define LANE_TURN_SLOT	0x3FFF
 
 /* Where what is taken goes; turns: of the entries that are turns. */
 typedef struct LaneRoom
@@ -240,7 +242,7 @@ lanes_have_turns(const Lane *lane)
 static inline bool
 lanes_entry_is_turn(const LaneEntry *entry)
 {
-	return unlikely((entry->turn_low | entry->turn_high) != 0);
+	return unlikely(entry->turn_high != 0);
 }
 
 /* Was it parked there, and its row has an address? */
@@ -255,7 +257,8 @@ static inline uint64
 lanes_entry_slot(const LaneEntry *entry)
 {
 	return likely(!lanes_entry_is_turn(entry)) || entry->turn_high == LANE_PARKED ?
-		entry->slot : (((uint64) entry->turn_high << 32) | entry->turn_low) - 1;
+		entry->slot :
+		((uint64) (entry->turn_high & LANE_TURN_SLOT) << 32) | entry->turn_low;
 }
 
 static inline int
@@ -265,7 +268,12 @@ lanes_compare(const LaneEntry *a, const LaneEntry *b)
 		return (a->block < b->block) ? -1 : 1;
 	if (a->fraction != b->fraction)
 		return (a->fraction < b->fraction) ? -1 : 1;
-	if (lanes_entry_slot(a) != lanes_entry_slot(b))
+	if (likely((a->turn_high | b->turn_high) == 0))
+	{
+		if (a->slot != b->slot)
+			return (a->slot < b->slot) ? -1 : 1;
+	}
+	else if (lanes_entry_slot(a) != lanes_entry_slot(b))
 		return (lanes_entry_slot(a) < lanes_entry_slot(b)) ? -1 : 1;
 	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
 							  unconstify(ItemPointerData *, &b->tid));
@@ -335,10 +343,9 @@ lanes_entry_task(const LaneEntry *entry)
 static inline void
 lanes_entry_set_turn(LaneEntry *entry, int64 task, uint64 slot)
 {
-	slot = slot % (UINT64CONST(1) << 47) + 1;
 	entry->slot = (uint64) task;
 	entry->turn_low = (uint32) slot;
-	entry->turn_high = (uint16) (slot >> 32);
+	entry->turn_high = LANE_TURN | ((uint16) (slot >> 32) & LANE_TURN_SLOT);
 }
 
 /* The start tag of an entry, in queues that have tags. */

@@ -241,39 +241,36 @@ claim_park(Claim *claim, Lane *lane, const LaneEntry *entry, bool taken)
 		lanes_offer_entry(lane, entry);
 }
 
+/* What its group is told of the task whose row is read. */
+static inline void
+group_lease(Claim *claim, const LaneEntry *entry, uint32 reserved, GroupLease *group)
+{
+	group->cost = DatumGetFloat4(row_value(&claim->row, COLUMN_COST));
+	group->before = claim->served_cost;
+	group->of_overflow = lanes_entry_task(entry) != 0;
+	group->limit = reserved;
+}
+
 /*
- * groups_lease_begins for the task whose row is read and locked.
- *
- * Room may be kept for one that is in hand behind it, which was taken out of
- * its group's line: then this one has it, and that one comes back when it is
- * met.
+ * The group may not have the task whose row is read and locked; but room is
+ * kept for one that is in hand behind it, which was taken out of its group's
+ * line.  Then this one has it, and that one comes back when it is met.
+ * Returns whether the lease begins.
  */
 static bool
-begins(Claim *claim, const LaneEntry *entry, const GroupName *name, GroupLease *group)
+take_over(Claim *claim, const LaneEntry *entry, const FairqAddress *address,
+		  const GroupName *name, GroupLease *group)
 {
 	RowReader  *row = &claim->row;
-	uint32		reserved = claim->turn == NULL ? NO_LIMIT : claim->turn->limit;
+	LaneTurn   *other = claim->turn != NULL && claim->turn->limit != NO_LIMIT ? NULL :
+		claim_hand_reserved(group->limit);
 
-	for (;;)
-	{
-		LaneTurn   *other;
-
-		group->cost = DatumGetFloat4(row_value(row, COLUMN_COST));
-		group->before = claim->served_cost;
-		group->of_overflow = lanes_entry_task(entry) != 0;
-		group->limit = reserved;
-		if (groups_lease_begins(claim->info->state,
-								DatumGetFairqAddressP(row_value(row, COLUMN_ADDRESS)),
-								&row->tuple.t_self, name,
-								DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
-								group))
-			return true;
-		other = reserved == NO_LIMIT ? claim_hand_reserved(group->limit) : NULL;
-		if (other == NULL)
-			return false;
-		reserved = other->limit;
-		other->limit = NO_LIMIT;
-	}
+	if (other == NULL)
+		return false;
+	group_lease(claim, entry, other->limit, group);
+	other->limit = NO_LIMIT;
+	return groups_lease_begins(claim->info->state, address, &row->tuple.t_self, name,
+							   DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)), group);
 }
 
 /*
@@ -306,7 +303,11 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
-	if (!begins(claim, entry, &name, &group))
+	group_lease(claim, entry, claim->turn == NULL ? NO_LIMIT : claim->turn->limit, &group);
+	if (unlikely(!groups_lease_begins(claim->info->state, address, &row->tuple.t_self, &name,
+									  DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
+									  &group)) &&
+		!take_over(claim, entry, address, &name, &group))
 	{
 		/* A task that is leased is offered again by its holder, from here. */
 		*at_limit = !leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
@@ -315,15 +316,12 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 		claim_kept_by(claim, &group);
 		return false;
 	}
+	start->whole = address->block;
+	start->fraction = address->fraction;
 	if (unlikely(claim->turn != NULL))
 	{
 		claim_kept_by(claim, &group);
 		*start = claim->turn->tag;
-	}
-	else
-	{
-		start->whole = address->block;
-		start->fraction = address->fraction;
 	}
 	*finish = virtual_time_add(*start, group.charge, 1.0);
 	lease.queue = claim->queue;

@@ -211,5 +211,6 @@ claim_hand_hold(Lane *lane, int n, int max)
 		claim_hand_lanes[at] = lane;
 	}
 	check_hand();
-	claim_hand_give_back(max);
+	if (unlikely(claim_in_hand > max))
+		claim_hand_give_back(max);
 }

@@ -93,7 +93,7 @@ has_next(const Source *source)
  * Let a source take its place in the line of those that have something, the one
  * least far along at its end.
  */
-static inline void
+static pg_attribute_always_inline void
 line_up(Source **line, int *n, Source *source)
 {
 	int			low = 0;

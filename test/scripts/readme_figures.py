@@ -34,7 +34,7 @@ AREAS = {
     "max_queues": ["pgfairq queues", "pgfairq stats"],
     "max_lanes": ["pgfairq lanes", "pgfairq turns"],
     "max_groups": ["pgfairq groups"],
-    "max_limits": ["pgfairq limits", "pgfairq parked"],
+    "max_limits": ["pgfairq limits"],
     "max_leases": ["pgfairq leases"],
     "max_sessions": ["pgfairq sessions"],
     "max_names": ["pgfairq names"],
