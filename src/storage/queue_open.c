@@ -188,11 +188,11 @@ check_file(QueueInfo *info, Relation rel)
 	if (fairq_relation_rewritten(rel))
 		pending_read_again(info->relation);
 
-	/* First: what is parked from now on may have been read since. */
-	groups_unpark(state);
 	LWLockAcquire(&state->lock, LW_EXCLUSIVE);
 	if (state->relation_file != fairq_relation_file(rel))
 	{
+		/* First: what is parked from now on may have been read since. */
+		groups_unpark(state);
 		for (int class = 0; class < state->classes; class++)
 		{
 			Lane	   *lane;

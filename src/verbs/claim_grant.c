@@ -210,20 +210,20 @@ pass_over_expired(Claim *claim)
 	Assert(claim->row.locked);
 	row_reader_unlock(&claim->row);
 	claim->met_expired = true;
-	if (unlikely(claim->turn != NULL) && claim->turn->limit != NO_LIMIT)
-		group_limits_give_up(claim->turn->limit);
+	if (unlikely(claim->turn != NULL))
+		claim_hand_give_up(claim->turn);
 }
 
 /*
- * The limit that has kept room for a task is not its group's any more.
+ * groups_lease_begins has had the room that was kept for a task, unless it was
+ * another limit that has kept it, which the group has no more.
  */
 static void
-claim_kept_by(Claim *claim, const GroupLease *group)
+had_room(LaneTurn *turn, const GroupLease *group)
 {
-	const LaneTurn *turn = claim->turn;
-
-	if (turn != NULL && turn->limit != NO_LIMIT && turn->limit != group->limit)
-		group_limits_give_up(turn->limit);
+	if (turn->limit == group->limit)
+		turn->limit = NO_LIMIT;
+	claim_hand_give_up(turn);
 }
 
 /*
@@ -264,13 +264,15 @@ take_over(Claim *claim, const LaneEntry *entry, const FairqAddress *address,
 	RowReader  *row = &claim->row;
 	LaneTurn   *other = claim->turn != NULL && claim->turn->limit != NO_LIMIT ? NULL :
 		claim_hand_reserved(group->limit);
+	bool		begins;
 
 	if (other == NULL)
 		return false;
 	group_lease(claim, entry, other->limit, group);
-	other->limit = NO_LIMIT;
-	return groups_lease_begins(claim->info->state, address, &row->tuple.t_self, name,
-							   DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)), group);
+	begins = groups_lease_begins(claim->info->state, address, &row->tuple.t_self, name,
+								 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)), group);
+	had_room(other, group);
+	return begins;
 }
 
 /*
@@ -313,14 +315,15 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 		*at_limit = !leases_seen(claim->queue, DatumGetInt64(row_value(row, COLUMN_ID)),
 								 &row->tuple.t_self);
 		row_reader_unlock(row);
-		claim_kept_by(claim, &group);
+		if (claim->turn != NULL)
+			had_room(claim->turn, &group);
 		return false;
 	}
 	start->whole = address->block;
 	start->fraction = address->fraction;
 	if (unlikely(claim->turn != NULL))
 	{
-		claim_kept_by(claim, &group);
+		had_room(claim->turn, &group);
 		*start = claim->turn->tag;
 	}
 	*finish = virtual_time_add(*start, group.charge, 1.0);

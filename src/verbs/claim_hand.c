@@ -37,15 +37,27 @@ static LaneTurn aside_turns[ASIDE_MAX];
 static int	aside_count = 0;
 
 /*
+ * Room that was kept for what was taken out of a line is given up, once.
+ */
+void
+claim_hand_give_up(LaneTurn *turn)
+{
+	uint32		limit = turn->limit;
+
+	turn->limit = NO_LIMIT;
+	if (limit != NO_LIMIT)
+		group_limits_give_up(limit);
+}
+
+/*
  * What was taken out of a line is not leased: what was charged and kept for it
  * is given up.
  */
 void
-claim_hand_led_nowhere(const LaneEntry *entry, const LaneTurn *turn)
+claim_hand_led_nowhere(const LaneEntry *entry, LaneTurn *turn)
 {
 	turns_refund(entry, turn);
-	if (turn->limit != NO_LIMIT)
-		group_limits_give_up(turn->limit);
+	claim_hand_give_up(turn);
 }
 
 /*
@@ -68,15 +80,14 @@ claim_hand_reserved(uint32 limit)
  * its window: whoever meets it there parks it again, or has it.
  */
 static void
-return_entry(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell)
+return_entry(Lane *lane, const LaneEntry *entry, LaneTurn *turn, bool tell)
 {
 	LaneEntry	place = *entry;
 
 	if (lanes_entry_task(entry) != 0)
 	{
 		turns_return(lane, entry, turn, tell);
-		if (turn->limit != NO_LIMIT)
-			group_limits_give_up(turn->limit);
+		claim_hand_give_up(turn);
 		return;
 	}
 	if (lanes_entry_is_parked(entry))
@@ -154,6 +165,7 @@ claim_hand_set_aside(Claim *claim, int number)
 		return;
 	}
 	aside_turns[aside_count] = claim_hand_turns[number];
+	claim_hand_turns[number].limit = NO_LIMIT;
 	aside[aside_count] = claim_hand[number];
 	aside_lanes[aside_count++] = claim_hand_lanes[number];
 }

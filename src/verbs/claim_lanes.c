@@ -377,7 +377,6 @@ static void
 not_granted(Claim *claim, Lane *lane, const LaneEntry *entry, bool at_limit)
 {
 	const LaneTurn *turn = claim->turn;
-	LaneTurn	given_up;
 
 	if (unlikely(claim->alone))
 		claim_alone_not(claim);
@@ -390,9 +389,7 @@ not_granted(Claim *claim, Lane *lane, const LaneEntry *entry, bool at_limit)
 		return;
 	}
 	/* Whoever comes next finds that there is no room. */
-	given_up = *turn;
-	given_up.limit = NO_LIMIT;
-	turns_return(lane, entry, &given_up, false);
+	turns_return(lane, entry, turn, false);
 }
 
 /* An entry in hand leads nowhere: if it is from a line its charge goes back. */
@@ -452,9 +449,6 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 			n = i;
 			break;
 		}
-		/* Whatever has become of the one before, no room is kept for it. */
-		if (unlikely(claim->turn != NULL))
-			claim_hand_turns[i - 1].limit = NO_LIMIT;
 		claim->turn = NULL;
 		if (lanes_entry_is_turn(entry))
 			claim->turn = &claim_hand_turns[i];

@@ -34,7 +34,7 @@ typedef struct Claim
 								 * that it does not know yet */
 	double		turns_cost;		/* and those that orders know of */
 	Lane	   *refilling;		/* a lane that another backend is reading */
-	const LaneTurn *turn;		/* of the entry that is looked at, if it was
+	LaneTurn   *turn;			/* of the entry that is looked at, if it was
 								 * taken out of a line */
 	bool		drained;		/* the class has nothing left */
 	bool		met_expired;	/* tasks that have expired were passed over */
@@ -65,7 +65,8 @@ extern void claim_hand_give_back(int kept);
 extern void claim_hand_hold(Lane *lane, int n, int max);
 extern void claim_hand_set_aside(Claim *claim, int number);
 extern LaneTurn *claim_hand_reserved(uint32 limit);
-extern void claim_hand_led_nowhere(const LaneEntry *entry, const LaneTurn *turn);
+extern void claim_hand_give_up(LaneTurn *turn);
+extern void claim_hand_led_nowhere(const LaneEntry *entry, LaneTurn *turn);
 extern bool claim_hand_any_aside(void);
 
 extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
