@@ -86,35 +86,28 @@ static inline bool
 is_at(const TurnCandidate *candidate, int lane, const LaneEntry *entry)
 {
 	return candidate->whole == entry->block && candidate->fraction == entry->fraction &&
-		(uint64) candidate->task == entry->slot && candidate->lane == lane;
+		(uint64) candidate->task == entry->slot && candidate->lane == lane &&
+		candidate->tid.ip_posid == entry->tid.ip_posid &&
+		BlockIdEquals(&candidate->tid.ip_blkid, &entry->tid.ip_blkid);
 }
 
 /*
- * Is an entry of a lane parked? moved: its row may have been seen elsewhere,
- * and is where the entry says from now on; else it was seen there.
+ * Is an entry of a lane parked?  By its row's position, too: SQL may give two
+ * rows one address.
  */
 static bool
-is_parked(int lane, const LaneEntry *entry, bool moved)
+is_parked(int lane, const LaneEntry *entry)
 {
 	uint32		chain = chain_of(lane, entry->block, entry->fraction, entry->slot);
 	slock_t    *lock = &pool->chain_locks[chain % CHAIN_LOCKS];
 	uint32		number;
-	bool		result;
 
 	SpinLockAcquire(lock);
-	for (number = chains[chain]; number != NO_ENTRY; number = turn_candidates[number].chain)
-	{
-		if (is_at(&turn_candidates[number], lane, entry))
-			break;
-	}
-	result = number != NO_ENTRY;
-	if (result && moved)
-		turn_candidates[number].tid = entry->tid;
-	else if (result)
-		result = ItemPointerEquals(&turn_candidates[number].tid,
-								   unconstify(ItemPointerData *, &entry->tid));
+	number = chains[chain];
+	while (number != NO_ENTRY && !is_at(&turn_candidates[number], lane, entry))
+		number = turn_candidates[number].chain;
 	SpinLockRelease(lock);
-	return result;
+	return number != NO_ENTRY;
 }
 
 /* A candidate is parked, or not any more. */
@@ -155,7 +148,7 @@ turns_not_parked(const Lane *lane, LaneEntry *entries, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		if (!is_parked(number, &entries[i], false))
+		if (!is_parked(number, &entries[i]))
 			entries[left++] = entries[i];
 	}
 	return left;
@@ -345,9 +338,9 @@ is_behind(uint32 number, const LaneEntry *entry)
 
 /*
  * Park an entry in a line, unless it is there: a lane that was read again
- * leads to the same rows, and perhaps to where they are now.  Mostly it
- * belongs at the end of those that are parked, or in front.  Returns whether
- * it was; *room is set to false if there is none.
+ * leads to the same rows.  Mostly it belongs at the end of those that are
+ * parked, or in front.  Returns whether it was; *room is set to false if there
+ * is none.
  */
 bool
 turn_candidates_park(GroupLine *line, const Lane *lane, const LaneEntry *entry, float4 cost,
@@ -358,7 +351,7 @@ turn_candidates_park(GroupLine *line, const Lane *lane, const LaneEntry *entry, 
 	uint32		number;
 	TurnCandidate *candidate;
 
-	if (is_parked(lane_number, entry, true))
+	if (is_parked(lane_number, entry))
 		return false;
 	if (after != NO_ENTRY && is_behind(line->head, entry))
 		after = NO_ENTRY;

@@ -9,8 +9,8 @@
 #
 # To see it fail: let queue_index_walk() begin its scan at the start of the lane
 # (address_lane_start()): all that is leased or finished is passed again whenever
-# the window is refilled.  Or let a line that is blocked stand (turns_take_place): no
-# claim of ten beside those that are paused ends.
+# the window is refilled.  Or do without turns_not_parked() (claim_refill): 20 pages
+# for each claim beside groups that are paused.
 
 use strict;
 use warnings;

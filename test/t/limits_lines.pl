@@ -28,6 +28,7 @@
 # - a pop that finds its row being deleted leaves the lease to who does that
 #   (pending_not_claimed, dropped): what is counted, in one of three runs;
 # - a claim with buckets takes turns of all lanes (turns_only in claim_lanes.c);
+# - of what is parked those of one address are told apart by their rows (is_at);
 # - peek reads rows as if they had the addresses (row_reader_is_at): it crashes.
 
 use strict;
@@ -413,6 +414,18 @@ foreach my $task (2 .. 15)
 		"1\n$task", "bucket $bucket: the next one, " . ($task <= 10 ? 'which was parked' : 'of the overflow'));
 }
 sql($node, "SELECT fairq.drop_queue('buckets')");
+
+# SQL may give two rows one address: both are parked.
+sql($node, <<'SQL');
+SELECT fairq.create_queue('copied', buckets => 1);
+SELECT cardinality(fairq.enqueue_many('copied', '{1,2,3}', group_keys => '{bob}'));
+SELECT fairq.pause_group('copied', 'bob');
+INSERT INTO fairq.q_copied SELECT (jsonb_populate_record(q, jsonb_build_object('id', id + 1000))).* FROM fairq.q_copied q;
+SQL
+is(popped('copied', 10), '', 'rows of one address in a group that is paused');
+sql($node, "SELECT fairq.resume_group('copied', 'bob')");
+is(sql($node, "SELECT count(*) FROM fairq.pop('copied', 10)"), 6, 'all of them come when it is resumed');
+sql($node, "SELECT fairq.drop_queue('copied')");
 
 # Set aside while the tasks before it are purged, which does not see it.
 make_queue('late', 5);
