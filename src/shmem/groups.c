@@ -416,12 +416,9 @@ groups_begin_row(QueueState *queue, int class, const GroupName *name)
 	return group - group_entries;
 }
 
-/*
- * The rows of a queue are going to be read and counted; the caller has the
- * leases counted anew after this.
- */
-void
-groups_count_anew(QueueState *queue)
+/* Do something to each group of a queue, whose partition is locked. */
+static void
+for_groups_of(QueueState *queue, void (*work) (QueueState *queue, FairGroup *group))
 {
 	int			queue_number = queue_state_number(queue);
 
@@ -433,13 +430,36 @@ groups_count_anew(QueueState *queue)
 		if (!group->in_use || group->key.queue != queue_number)
 			continue;
 		(void) group_table_lock_number(i);
-		group_table_count_ready(queue, group, -group->ready);
-		group->overflow = 0;
-		if (group->line.lane != 0)
-			turn_lines_forget(group, false);
+		work(queue, group);
 		group_table_unlock(group);
 	}
 	LWLockRelease(&group_table->creation_lock);
+}
+
+static void
+count_anew(QueueState *queue, FairGroup *group)
+{
+	group_table_count_ready(queue, group, -group->ready);
+	group->overflow = 0;
+	if (group->line.lane != 0)
+		turn_lines_forget(group, false);
+}
+
+/*
+ * The rows of a queue are going to be read and counted; the caller has the
+ * leases counted anew after this.
+ */
+void
+groups_count_anew(QueueState *queue)
+{
+	for_groups_of(queue, count_anew);
+}
+
+static void
+unpark(QueueState *queue, FairGroup *group)
+{
+	if (group->line.lane != 0)
+		turn_lines_unpark(group, false);
 }
 
 /*
@@ -448,21 +468,15 @@ groups_count_anew(QueueState *queue)
 void
 groups_unpark(QueueState *queue)
 {
-	int			queue_number = queue_state_number(queue);
+	for_groups_of(queue, unpark);
+}
 
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (uint32 i = 0; i < group_table->free.high_water; i++)
-	{
-		FairGroup  *group = &group_entries[i];
-
-		if (!group->in_use || group->key.queue != queue_number)
-			continue;
-		(void) group_table_lock_number(i);
-		if (group->line.lane != 0)
-			turn_lines_unpark(group, false);
-		group_table_unlock(group);
-	}
-	LWLockRelease(&group_table->creation_lock);
+static void
+begin_line(QueueState *queue, FairGroup *group)
+{
+	if (group->line.lane != 0)
+		turn_lines_bound(group, queue_order_virtual_time(&queue->orders[group->key.class]),
+						 NULL);
 }
 
 /*
@@ -472,22 +486,7 @@ groups_unpark(QueueState *queue)
 void
 groups_begin_lines(QueueState *queue)
 {
-	int			queue_number = queue_state_number(queue);
-
-	LWLockAcquire(&group_table->creation_lock, LW_SHARED);
-	for (uint32 i = 0; i < group_table->free.high_water; i++)
-	{
-		FairGroup  *group = &group_entries[i];
-
-		if (!group->in_use || group->key.queue != queue_number)
-			continue;
-		(void) group_table_lock_number(i);
-		if (group->line.lane != 0)
-			turn_lines_bound(group, queue_order_virtual_time(&queue->orders[group->key.class]),
-							 NULL);
-		group_table_unlock(group);
-	}
-	LWLockRelease(&group_table->creation_lock);
+	for_groups_of(queue, begin_line);
 }
 
 /*

@@ -68,6 +68,7 @@ typedef struct LaneTurn
 	uint32		group;
 	uint32		limit;			/* that keeps room for it, or NO_LIMIT */
 	int			lane;			/* of one that was parked: its number */
+	bool		parked;
 	float4		cost;			/* of the task */
 	VirtualTime tag;
 	VirtualTime charge;			/* by the group's weight */

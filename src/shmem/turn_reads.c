@@ -223,8 +223,7 @@ turns_have(uint32 number, int64 task)
 }
 
 /*
- * Copy what is known of the line of a group.  Returns false if there is none,
- * or the group may not have a task now.
+ * Copy what is known of the line of a group.  Returns false if there is none.
  */
 bool
 turns_copy(uint32 number, LineCopy *copy)

@@ -264,6 +264,7 @@ turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more
 	turn->group = group - group_entries;
 	turn->cost = candidate->cost;
 	turn->lane = candidate->lane;
+	turn->parked = candidate->parked;
 	turn_candidates_entry(candidate, group->slot, entry);
 	if (candidate->parked)
 		tag = tag_of_parked(group, turn_candidate_tag(candidate));
@@ -390,7 +391,7 @@ turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell
  * was charged in vain.  The caller gives back the room that was kept for it.
  */
 void
-turns_refund(const LaneEntry *entry, const LaneTurn *turn)
+turns_refund(const LaneTurn *turn)
 {
 	FairGroup  *group = &group_entries[turn->group];
 	GroupLine  *line = &group->line;
@@ -401,7 +402,7 @@ turns_refund(const LaneEntry *entry, const LaneTurn *turn)
 	home = turns_lock_home(group);
 	if (home == NULL)
 		return;
-	if (!lanes_entry_is_parked(entry))
+	if (!turn->parked)
 		group_line_set_next(line, virtual_time_moved(group_line_next(line), turn->charge,
 													 turns_no_charge));
 	else

@@ -214,7 +214,7 @@ claim_of_class(Claim *claim, int class, LaneWalk *sources)
 		}
 		if (line != NULL && (entry == NULL || lanes_compare(&line->first, entry) < 0))
 		{
-			(void) claim_turn_of(claim, line->group, &finish);
+			claim_turn_of(claim, line->group, &finish);
 			continue;
 		}
 		pending_reserve(8);

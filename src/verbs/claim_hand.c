@@ -54,9 +54,9 @@ claim_hand_give_up(LaneTurn *turn)
  * is given up.
  */
 void
-claim_hand_led_nowhere(const LaneEntry *entry, LaneTurn *turn)
+claim_hand_led_nowhere(LaneTurn *turn)
 {
-	turns_refund(entry, turn);
+	turns_refund(turn);
 	claim_hand_give_up(turn);
 }
 
@@ -92,7 +92,7 @@ return_entry(Lane *lane, const LaneEntry *entry, LaneTurn *turn, bool tell)
 	}
 	if (lanes_entry_is_parked(entry))
 	{
-		claim_hand_led_nowhere(entry, turn);
+		claim_hand_led_nowhere(turn);
 		lane = lanes_get(turn->lane);
 		place.turn_high = 0;
 	}

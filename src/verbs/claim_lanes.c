@@ -383,7 +383,7 @@ not_granted(Claim *claim, Lane *lane, const LaneEntry *entry, bool at_limit)
 	if (!at_limit || lanes_entry_task(entry) == 0)
 	{
 		if (turn != NULL)
-			turns_refund(&claim_hand[turn - claim_hand_turns], turn);
+			turns_refund(turn);
 		if (at_limit)
 			claim_park(claim, lane, entry, true);
 		return;
@@ -394,10 +394,10 @@ not_granted(Claim *claim, Lane *lane, const LaneEntry *entry, bool at_limit)
 
 /* An entry in hand leads nowhere: if it is from a line its charge goes back. */
 static void
-led_nowhere(Claim *claim, int number)
+led_nowhere(Claim *claim)
 {
 	if (claim->turn != NULL)
-		claim_hand_led_nowhere(&claim_hand[number], claim->turn);
+		claim_hand_led_nowhere(claim->turn);
 }
 
 /*
@@ -461,7 +461,7 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 		}
 		if (!claim_can_lease(claim, lane, row_reader_entry(row, entry), entry))
 		{
-			led_nowhere(claim, i);
+			led_nowhere(claim);
 			continue;
 		}
 
@@ -472,7 +472,7 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 			offer_row(claim);
 			if (lanes_entry_task(entry) != 0)
 				queue_order_overflow_lost(info->state, class, lanes_entry_task(entry));
-			led_nowhere(claim, i);
+			led_nowhere(claim);
 			continue;
 		}
 		if (unlikely(claim_asks(claim)) && !claim_admits(claim))
@@ -504,10 +504,9 @@ lease_held(Claim *claim, int class, int max, ClaimEnd *end)
 
 /*
  * Claim the first task of the line of a group, for claims of some groups.
- * *finish is raised to its finish tag if it was leased.  Returns false if there
- * is none that the group may have.
+ * *finish is raised to its finish tag if it was leased.
  */
-bool
+void
 claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish)
 {
 	ClaimEnd	end;
@@ -518,12 +517,11 @@ claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish)
 	if (!turns_take_of(group, &claim_hand[0], &claim_hand_turns[0], &claim_hand_lanes[0]))
 	{
 		transit_horizon_ends();
-		return false;
+		return;
 	}
 	claim_in_hand = 1;
 	lease_held(claim, claim_hand_lanes[0]->class, 1, &end);
 	*finish = virtual_time_max(*finish, end.finish);
-	return true;
 }
 
 /*

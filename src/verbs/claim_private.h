@@ -66,7 +66,7 @@ extern void claim_hand_hold(Lane *lane, int n, int max);
 extern void claim_hand_set_aside(Claim *claim, int number);
 extern LaneTurn *claim_hand_reserved(uint32 limit);
 extern void claim_hand_give_up(LaneTurn *turn);
-extern void claim_hand_led_nowhere(const LaneEntry *entry, LaneTurn *turn);
+extern void claim_hand_led_nowhere(LaneTurn *turn);
 extern bool claim_hand_any_aside(void);
 
 extern bool claim_can_lease(Claim *claim, Lane *lane, RowStatus status,
@@ -80,7 +80,7 @@ extern bool claim_admits(Claim *claim);
 extern void claim_alone_not(Claim *claim);
 extern void claim_give_back_aside(void);
 extern void claim_from_lanes(Claim *claim);
-extern bool claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish);
+extern void claim_turn_of(Claim *claim, uint32 group, VirtualTime *finish);
 extern void claim_of_groups(Claim *claim);
 
 /* Do the classes of the queue share by weights? */
