@@ -33,6 +33,7 @@ typedef struct QueueLimits
 {
 	/* Written by who opens or changes the queue; read without a lock. */
 	LimitSettings defaults;		/* none below zero */
+	LimitSettings subgroup_defaults;
 	bool		known;			/* the groups' settings have been read */
 	bool		prepared;		/* some were changed by a prepared
 								 * transaction, and may change whenever the

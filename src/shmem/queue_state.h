@@ -177,6 +177,7 @@ typedef struct QueuePublished
 	int64		max_ready;
 	int64		max_ready_per_group;
 	bool		charge_seconds;
+	bool		subgroups;
 	pg_atomic_uint32 changes;	/* of settings that have committed; the
 								 * queue's lock, if the limits' defaults
 								 * change */
@@ -272,7 +273,9 @@ typedef struct QueuePublic
 	int64		max_ready_per_group;
 	bool		charge_seconds;
 	int			node;			/* the number of this node */
+	bool		subgroups;
 	LimitSettings group_defaults;
+	LimitSettings subgroup_defaults;
 } QueuePublic;
 
 /* What of a queue is kept across a restart: which one its number means. */

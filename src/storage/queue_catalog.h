@@ -52,10 +52,11 @@ typedef enum QueueColumn
 	COLUMN_NAME,
 	COLUMN_LOST,				/* null: never */
 	COLUMN_MAX_LOST,
-	COLUMN_HISTORY				/* null: it has never failed nor been lost */
+	COLUMN_HISTORY,				/* null: it has never failed nor been lost */
+	COLUMN_SUBGROUP_KEY			/* null: none, or that with the empty key */
 } QueueColumn;
 
-#define QUEUE_COLUMNS	(COLUMN_HISTORY + 1)
+#define QUEUE_COLUMNS	(COLUMN_SUBGROUP_KEY + 1)
 
 /*
  * What a backend knows about a queue of its database.  Good for as long as
@@ -104,12 +105,22 @@ typedef struct QueueInfo
 	double		class_weights[FAIRQ_CLASSES];	/* the first is 0: a lower
 												 * class goes first */
 	bool		paused;
+	bool		subgroups;		/* groups are divided: tasks have subgroups */
 	LimitSettings group_defaults;
+	LimitSettings subgroup_defaults;
 	bool		own_settings;	/* written by this transaction */
 	uint32		settings;		/* how often they had changed when read */
 
 	QueueState *state;
 } QueueInfo;
+
+/* What a task counts for: its group, or its subgroup where there are some. */
+static inline GroupName
+queue_catalog_group(const QueueInfo *info, const text *group_key, const text *subgroup_key)
+{
+	return unlikely(info->subgroups) ? group_name_of_subgroup(group_key, subgroup_key) :
+		group_name(group_key);
+}
 
 extern Oid	queue_catalog_schema(bool missing_ok);
 extern Oid	queue_catalog_member(const char *name);

@@ -67,6 +67,15 @@ row_reader_same_text(const text *a, const text *b)
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
+/* What the task whose row was read counts for. */
+static inline GroupName
+row_reader_group(RowReader *reader)
+{
+	return queue_catalog_group(reader->info, DatumGetTextPP(row_value(reader, COLUMN_GROUP_KEY)),
+							   row_is_null(reader, COLUMN_SUBGROUP_KEY) ? NULL :
+							   DatumGetTextPP(row_value(reader, COLUMN_SUBGROUP_KEY)));
+}
+
 /* Has the task whose row was read an expires_at that has come by now? */
 static inline bool
 row_reader_has_expired(RowReader *reader)
