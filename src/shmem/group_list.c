@@ -68,6 +68,7 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 			(void) group_table_lock_number(i);
 			info = &(*infos)[n++];
 			info->number = i;
+			info->parent = FAIRQ_NO_GROUP;
 			info->class = group->key.class;
 			info->hash[0] = group->key.low;
 			info->hash[1] = group->key.high;

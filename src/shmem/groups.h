@@ -53,6 +53,8 @@ typedef struct GroupLease
 typedef struct GroupInfo
 {
 	uint32		number;
+	uint32		parent;			/* of a subgroup: the number of its group; else
+								 * FAIRQ_NO_GROUP */
 	int			class;
 	uint64		hash[2];		/* of the key */
 	VirtualTime finish;
