@@ -24,7 +24,12 @@ CREATE TABLE fairq.queue (
     default_priority pg_catalog.int8 NOT NULL DEFAULT 4,
     group_required pg_catalog.bool NOT NULL DEFAULT false,
     max_lost pg_catalog.int4 NOT NULL DEFAULT 5,
-    class_weights pg_catalog.float8[]
+    class_weights pg_catalog.float8[],
+    subgroups pg_catalog.bool NOT NULL DEFAULT false,
+    subgroup_weight pg_catalog.float4 NOT NULL DEFAULT 1,
+    subgroup_max_leased pg_catalog.int4 NOT NULL DEFAULT 0,
+    subgroup_rate pg_catalog.float4 NOT NULL DEFAULT 0,
+    subgroup_burst pg_catalog.int4 NOT NULL DEFAULT 0
 );
 SELECT pg_catalog.pg_extension_config_dump('fairq.queue', '');
 REVOKE ALL ON fairq.queue FROM PUBLIC;

@@ -10,7 +10,8 @@ CREATE TYPE fairq.task AS (
     lease_until pg_catalog.timestamptz,
     address fairq.address,
     expires_at pg_catalog.timestamptz,
-    name pg_catalog.text
+    name pg_catalog.text,
+    subgroup_key pg_catalog.text
 );
 
 CREATE TYPE fairq.task_status AS (
@@ -34,7 +35,8 @@ CREATE TYPE fairq.task_status AS (
     name pg_catalog.text,
     lost pg_catalog.int4,
     max_lost pg_catalog.int4,
-    history pg_catalog.jsonb
+    history pg_catalog.jsonb,
+    subgroup_key pg_catalog.text
 );
 
 CREATE TYPE fairq.task_position AS (

@@ -12,7 +12,8 @@ CREATE TYPE fairq.queue_task AS (
     lease_until pg_catalog.timestamptz,
     address fairq.address,
     expires_at pg_catalog.timestamptz,
-    name pg_catalog.text
+    name pg_catalog.text,
+    subgroup_key pg_catalog.text
 );
 
 CREATE TYPE fairq.outcome AS (
@@ -40,5 +41,6 @@ CREATE TYPE fairq.task_done AS (
     result pg_catalog.jsonb,
     name pg_catalog.text,
     lost pg_catalog.int4,
-    history pg_catalog.jsonb
+    history pg_catalog.jsonb,
+    subgroup_key pg_catalog.text
 );

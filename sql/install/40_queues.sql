@@ -8,7 +8,8 @@ CREATE OR REPLACE FUNCTION fairq.create_queue(queue text,
     expire_after interval DEFAULT NULL,
     backoff_jitter double precision DEFAULT 0.1, default_priority bigint DEFAULT 4,
     group_required boolean DEFAULT false, if_not_exists boolean DEFAULT false,
-    max_lost int DEFAULT 5, class_weights double precision[] DEFAULT NULL)
+    max_lost int DEFAULT 5, class_weights double precision[] DEFAULT NULL,
+    subgroups boolean DEFAULT false)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_create_queue';
 
@@ -21,7 +22,7 @@ CREATE OR REPLACE FUNCTION fairq.alter_queue(queue text,
     expire_after interval DEFAULT NULL,
     backoff_jitter double precision DEFAULT NULL, default_priority bigint DEFAULT NULL,
     group_required boolean DEFAULT NULL, max_lost int DEFAULT NULL,
-    class_weights double precision[] DEFAULT NULL)
+    class_weights double precision[] DEFAULT NULL, subgroups boolean DEFAULT NULL)
 RETURNS void LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_alter_queue';
 

@@ -11,6 +11,7 @@ CREATE OR REPLACE FUNCTION fairq.publish(topic text, payload jsonb,
     run_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL, on_duplicate text DEFAULT 'keep',
     max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, headers jsonb DEFAULT NULL,
     expires_at timestamptz DEFAULT NULL, unique_for interval DEFAULT NULL,
-    delay interval DEFAULT NULL, name text DEFAULT NULL, max_lost int DEFAULT NULL)
+    delay interval DEFAULT NULL, name text DEFAULT NULL, max_lost int DEFAULT NULL,
+    subgroup_key text DEFAULT NULL)
 RETURNS int LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_publish';

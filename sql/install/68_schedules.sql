@@ -23,7 +23,8 @@ CREATE TABLE fairq.schedule (
     failures pg_catalog.int4 NOT NULL DEFAULT 0,
     last_error pg_catalog.text,
     last_error_at pg_catalog.timestamptz,
-    task_name pg_catalog.text
+    task_name pg_catalog.text,
+    subgroup_key pg_catalog.text
 ) WITH (fillfactor = 50, toast_tuple_target = 256);
 SELECT pg_catalog.pg_extension_config_dump('fairq.schedule', '');
 REVOKE ALL ON fairq.schedule FROM PUBLIC;
@@ -49,7 +50,8 @@ ALTER TABLE fairq.schedule ENABLE ALWAYS TRIGGER fairq_schedule_written;
 CREATE OR REPLACE FUNCTION fairq.schedule(name text, queue text, cron text, payload jsonb DEFAULT '{}',
     group_key text DEFAULT '', priority bigint DEFAULT NULL, cost double precision DEFAULT 1,
     headers jsonb DEFAULT NULL, timezone text DEFAULT 'UTC', catch_up text DEFAULT 'one',
-    overlap boolean DEFAULT false, active boolean DEFAULT true, task_name text DEFAULT NULL)
+    overlap boolean DEFAULT false, active boolean DEFAULT true, task_name text DEFAULT NULL,
+    subgroup_key text DEFAULT NULL)
 RETURNS timestamptz LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_schedule';
 
@@ -74,7 +76,7 @@ SELECT s.name, s.queue,
     s.group_key, s.priority, s.cost,
     CASE WHEN m.member THEN s.payload END AS payload,
     CASE WHEN m.member THEN s.headers END AS headers,
-    s.task_name
+    s.task_name, s.subgroup_key
 FROM fairq.schedule s
 CROSS JOIN LATERAL (SELECT fairq_internal.schedule_owner(s.owner, s.owner_oid) AS oid) o
 CROSS JOIN LATERAL (SELECT COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'),

@@ -17,8 +17,11 @@ AS $$
                 'grantable', a.is_grantable, 'role', CASE WHEN a.grantee <> 0 THEN pg_get_userbyid(a.grantee) END) AS grant) g
             WHERE a.grantee <> r.relowner), '[]'),
         'groups', coalesce((
-            SELECT jsonb_object_agg(s.group_key, to_jsonb(s) - '{queue,group_key}'::text[])
-            FROM fairq.group_setting s WHERE s.queue = q.queue), '{}'),
+            SELECT jsonb_object_agg(s.group_key, to_jsonb(s) - '{queue,group_key,subgroup_key}'::text[])
+            FROM fairq.group_setting s WHERE s.queue = q.queue AND s.subgroup_key IS NULL), '{}'),
+        'subgroups', coalesce((
+            SELECT jsonb_agg(to_jsonb(s) - 'queue' ORDER BY s.group_key, s.subgroup_key)
+            FROM fairq.group_setting s WHERE s.queue = q.queue AND s.subgroup_key IS NOT NULL), '[]'),
         'topics', coalesce((
             SELECT jsonb_agg(t.topic ORDER BY t.topic) FROM fairq.topic t WHERE t.queue = q.queue), '[]'))
     FROM fairq.queue q
@@ -56,6 +59,10 @@ BEGIN
             FROM (VALUES (CASE WHEN creates THEN 'create_queue' ELSE 'alter_queue' END)) v(f));
         PERFORM fairq.set_group_defaults(name, (s ->> 'group_weight')::float8, (s ->> 'group_max_leased')::int,
             (s ->> 'group_rate')::float8, (s ->> 'group_burst')::int);
+        IF (s ->> 'subgroups')::boolean THEN
+            PERFORM fairq.set_subgroup_defaults(name, (s ->> 'subgroup_weight')::float8, (s ->> 'subgroup_max_leased')::int,
+                (s ->> 'subgroup_rate')::float8, (s ->> 'subgroup_burst')::int);
+        END IF;
         IF (s ->> 'paused')::boolean THEN
             PERFORM fairq.pause(name);
         ELSIF anew THEN
@@ -64,17 +71,33 @@ BEGIN
     END IF;
     IF anew THEN
         PERFORM fairq.reset_group(name, o.group_key) FROM fairq.group_setting o
-            WHERE o.queue = name AND definition -> 'groups' -> o.group_key IS DISTINCT FROM to_jsonb(o) - '{queue,group_key}'::text[];
+            WHERE o.queue = name AND o.subgroup_key IS NULL
+            AND definition -> 'groups' -> o.group_key IS DISTINCT FROM to_jsonb(o) - '{queue,group_key,subgroup_key}'::text[];
+        PERFORM fairq.reset_subgroup(name, o.group_key, o.subgroup_key) FROM fairq.group_setting o
+            WHERE o.queue = name AND o.subgroup_key IS NOT NULL AND (s ->> 'subgroups')::boolean
+            AND NOT coalesce(definition -> 'subgroups', '[]') @> jsonb_build_array(to_jsonb(o) - 'queue');
         PERFORM fairq.unsubscribe(o.topic, name) FROM fairq.topic o WHERE o.queue = name AND NOT definition -> 'topics' ? o.topic;
     END IF;
     FOR g IN
         SELECT d.key, d.value AS v FROM jsonb_each(definition -> 'groups') d
-        WHERE NOT EXISTS (SELECT FROM fairq.group_setting o WHERE o.queue = name AND o.group_key = d.key)
+        WHERE NOT EXISTS (SELECT FROM fairq.group_setting o
+            WHERE o.queue = name AND o.group_key = d.key AND o.subgroup_key IS NULL)
     LOOP
         PERFORM fairq.set_group(name, g.key, (g.v ->> 'weight')::float8, (g.v ->> 'max_leased')::int,
             (g.v ->> 'rate')::float8, (g.v ->> 'burst')::int);
         IF (g.v ->> 'paused')::boolean THEN
             PERFORM fairq.pause_group(name, g.key);
+        END IF;
+    END LOOP;
+    FOR g IN
+        SELECT d.v FROM jsonb_array_elements(definition -> 'subgroups') d (v), fairq.queue q
+        WHERE q.queue = name AND q.subgroups AND NOT EXISTS (SELECT FROM fairq.group_setting o
+            WHERE o.queue = name AND o.group_key = d.v ->> 'group_key' AND o.subgroup_key = d.v ->> 'subgroup_key')
+    LOOP
+        PERFORM fairq.set_subgroup(name, g.v ->> 'group_key', g.v ->> 'subgroup_key', (g.v ->> 'weight')::float8,
+            (g.v ->> 'max_leased')::int, (g.v ->> 'rate')::float8, (g.v ->> 'burst')::int);
+        IF (g.v ->> 'paused')::boolean THEN
+            PERFORM fairq.pause_subgroup(name, g.v ->> 'group_key', g.v ->> 'subgroup_key');
         END IF;
     END LOOP;
     PERFORM fairq.subscribe(t, name) FROM jsonb_array_elements_text(definition -> 'topics') t

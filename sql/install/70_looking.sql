@@ -97,6 +97,14 @@ CREATE OR REPLACE FUNCTION fairq_internal.stats_of_groups(
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
 AS 'MODULE_PATHNAME', 'fairq_stats_of_groups';
 
+-- One row a subgroup with work, in queues whose groups are divided.
+CREATE OR REPLACE FUNCTION fairq_internal.stats_of_subgroups(
+    OUT queue text, OUT group_key text, OUT subgroup_key text, OUT overflow bigint, OUT leased bigint,
+    OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
+    OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT run_time interval)
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 100
+AS 'MODULE_PATHNAME', 'fairq_stats_of_subgroups';
+
 CREATE OR REPLACE FUNCTION fairq.get_task_position(queue text, id bigint)
 RETURNS fairq.task_position LANGUAGE C VOLATILE PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'fairq_get_task_position';
@@ -111,7 +119,7 @@ CREATE OR REPLACE FUNCTION fairq_internal.done_of_queues(
     OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
     OUT run_at timestamptz, OUT priority bigint, OUT cost real, OUT attempts int, OUT outcome text, OUT group_key text,
     OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb,
-    OUT name text, OUT lost int, OUT history jsonb)
+    OUT name text, OUT lost int, OUT history jsonb, OUT subgroup_key text)
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_done_of_queues';
 
@@ -119,7 +127,7 @@ AS 'MODULE_PATHNAME', 'fairq_done_of_queues';
 CREATE OR REPLACE FUNCTION fairq_internal.dead_of_queues(
     OUT queue text, OUT id bigint, OUT group_key text, OUT payload jsonb, OUT headers jsonb,
     OUT priority bigint, OUT attempts int, OUT enqueued_at timestamptz, OUT last_error text,
-    OUT name text, OUT lost int, OUT history jsonb)
+    OUT name text, OUT lost int, OUT history jsonb, OUT subgroup_key text)
 RETURNS SETOF record LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -137,7 +145,7 @@ BEGIN
         BEGIN
             EXECUTE pg_catalog.format('LOCK TABLE ONLY fairq.%I IN ACCESS SHARE MODE NOWAIT', 'q_' || one);
             RETURN QUERY SELECT one, t.id, t.group_key, t.payload, t.headers,
-                t.priority, t.attempts, t.enqueued_at, t.last_error, t.name, t.lost, t.history
+                t.priority, t.attempts, t.enqueued_at, t.last_error, t.name, t.lost, t.history, t.subgroup_key
                 FROM fairq.tasks(one, 'dead'::pg_catalog.text, NULL::pg_catalog.text, NULL::pg_catalog.text) t; -- no other function's arguments
         EXCEPTION WHEN invalid_table_definition OR insufficient_privilege OR configuration_limit_exceeded OR lock_not_available THEN
             NULL;

@@ -13,7 +13,7 @@ DECLARE
         WHERE a.oid = to_regclass(format('fairq.%I', 'done_' || name)) AND a.relkind = 'r' AND q.oid = queue_table);
 BEGIN
     FOR wanted IN
-        SELECT * FROM (VALUES ('expires_at', 'timestamptz'::regtype), ('name', 'text'), ('lost', 'int'), ('max_lost', 'int'), ('history', 'jsonb')) v(name, type)
+        SELECT * FROM (VALUES ('expires_at', 'timestamptz'::regtype), ('name', 'text'), ('lost', 'int'), ('max_lost', 'int'), ('history', 'jsonb'), ('subgroup_key', 'text')) v(name, type)
     LOOP
         EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS %I %s', queue_table, wanted.name, wanted.type);
         IF (SELECT atttypid FROM pg_attribute WHERE attrelid = queue_table AND attname = wanted.name) <> wanted.type THEN
@@ -21,6 +21,7 @@ BEGIN
                 USING ERRCODE = 'invalid_table_definition';
         END IF;
     END LOOP;
+    EXECUTE format('ALTER TABLE %s ALTER subgroup_key SET STORAGE MAIN', queue_table);
     IF to_regclass(format('fairq.%I', 'expiry_of_' || name)) IS NULL THEN
         EXECUTE format('CREATE INDEX %I ON %s USING btree (expires_at)'
             ' WHERE expires_at IS NOT NULL AND state <> %L', 'expiry_of_' || name, queue_table, 'd');
@@ -31,7 +32,7 @@ BEGIN
     IF EXISTS (SELECT FROM pg_constraint WHERE conrelid = done_table AND conname = 'archived_of_' || name) THEN
         EXECUTE format('ALTER TABLE %s RENAME CONSTRAINT %I TO %I', done_table, 'archived_of_' || name, 'when_done_of_' || name);
     END IF;
-    FOR wanted IN SELECT * FROM (VALUES ('name', 'text'), ('lost', 'int'), ('history', 'jsonb')) v(name, type)
+    FOR wanted IN SELECT * FROM (VALUES ('name', 'text'), ('lost', 'int'), ('history', 'jsonb'), ('subgroup_key', 'text')) v(name, type)
     LOOP
         -- A column of the owner's own making stays, and ours is not kept there.
         EXECUTE format('ALTER TABLE %s ADD COLUMN IF NOT EXISTS %I %s', done_table, wanted.name, wanted.type);

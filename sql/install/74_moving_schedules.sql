@@ -40,9 +40,9 @@ BEGIN
             HINT = 'Create the role at this node, and try again.';
     END IF;
     INSERT INTO fairq.schedule (name, queue, owner, owner_oid, cron, timezone, payload, group_key, priority, cost, headers,
-            catch_up, overlap, active, anchor, next_run, last_run, skipped, task_name)
+            catch_up, overlap, active, anchor, next_run, last_run, skipped, task_name, subgroup_key)
         SELECT r.name, r.queue, r.owner, r.owner_oid, r.cron, r.timezone, coalesce(r.payload, 'null'), r.group_key, r.priority, r.cost, r.headers,
-            r.catch_up, r.overlap, false, r.anchor, r.next_run, r.last_run, r.skipped, r.task_name
+            r.catch_up, r.overlap, false, r.anchor, r.next_run, r.last_run, r.skipped, r.task_name, r.subgroup_key
         FROM jsonb_populate_record(NULL::fairq.schedule, definition) r
         ON CONFLICT DO NOTHING;
     RETURN FOUND;

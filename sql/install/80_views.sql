@@ -3,7 +3,8 @@ SELECT q.queue, c.relowner::pg_catalog.regrole AS owner, c.oid::pg_catalog.regcl
     q.policy, q.buckets, q.lease, q.max_attempts, q.backoff_base, q.backoff_max,
     q.max_ready, q.max_ready_per_group, q.max_depth, q.keep_done, q.durable_leases, q.charge, q.notify,
     q.group_weight, q.group_max_leased, q.group_rate, q.group_burst, q.paused, q.expire_after,
-    q.backoff_jitter, q.default_priority, q.group_required, q.max_lost, q.class_weights
+    q.backoff_jitter, q.default_priority, q.group_required, q.max_lost, q.class_weights,
+    q.subgroups, q.subgroup_weight, q.subgroup_max_leased, q.subgroup_rate, q.subgroup_burst
 FROM fairq.queue q
 JOIN pg_catalog.pg_class c ON c.relname::pg_catalog.text OPERATOR(pg_catalog.=) ('q_' OPERATOR(pg_catalog.||) q.queue)
     AND c.relnamespace OPERATOR(pg_catalog.=) 'fairq'::pg_catalog.regnamespace;
@@ -23,8 +24,17 @@ SELECT s.queue, s.group_key, s.weight, s.max_leased, s.rate, s.burst, s.paused,
     fairq.group_id(s.group_key) AS group_id
 FROM fairq.group_setting s
 JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) s.queue
-WHERE pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')
-    OR pg_catalog.pg_has_role('pg_monitor', 'USAGE');
+WHERE s.subgroup_key IS NULL AND (pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')
+    OR pg_catalog.pg_has_role('pg_monitor', 'USAGE'));
+
+CREATE OR REPLACE VIEW fairq.subgroup_stats AS SELECT * FROM fairq_internal.stats_of_subgroups();
+
+CREATE OR REPLACE VIEW fairq.subgroup_settings AS
+SELECT s.queue, s.group_key, s.subgroup_key, s.weight, s.max_leased, s.rate, s.burst, s.paused
+FROM fairq.group_setting s
+JOIN fairq.queues q ON q.queue OPERATOR(pg_catalog.=) s.queue
+WHERE s.subgroup_key IS NOT NULL AND (pg_catalog.has_table_privilege(q.relation::pg_catalog.oid, 'SELECT')
+    OR pg_catalog.pg_has_role('pg_monitor', 'USAGE'));
 
 CREATE OR REPLACE VIEW fairq.bucket_stats AS SELECT * FROM fairq_internal.stats_of_buckets();
 

@@ -12,7 +12,7 @@ BEGIN
         SELECT p.oid FROM pg_catalog.pg_proc p
         WHERE p.pronamespace OPERATOR(pg_catalog.=) 'fairq_internal'::pg_catalog.regnamespace
         AND (p.proname OPERATOR(pg_catalog.~) '^address_' OR p.proname OPERATOR(pg_catalog.=) ANY (
-            '{stats_of_queues,histograms_of_queues,stats_of_names,histograms_of_names,stats_of_groups,stats_of_buckets,live_leases,open_sessions,dead_of_queues,done_of_queues,schedule_owner,tasks_here,wait_ready,attendance,tasks_page,done_page,row_written}'))
+            '{stats_of_queues,histograms_of_queues,stats_of_names,histograms_of_names,stats_of_groups,stats_of_subgroups,stats_of_buckets,live_leases,open_sessions,dead_of_queues,done_of_queues,schedule_owner,tasks_here,wait_ready,attendance,tasks_page,done_page,row_written}'))
     LOOP
         EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO PUBLIC', f);
     END LOOP;

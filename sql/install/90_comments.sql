@@ -23,6 +23,11 @@ COMMENT ON FUNCTION fairq.resume_group IS 'Let claims of the tasks of a paused g
 COMMENT ON FUNCTION fairq.set_group IS 'Set the weight, the limit of tasks in flight and the rate of a group; null leaves one as it is.';
 COMMENT ON FUNCTION fairq.reset_group IS 'Take away what a group was given, a pause included; returns false if it had nothing of its own.';
 COMMENT ON FUNCTION fairq.set_group_defaults IS 'Set what each group of a queue has that was not given something else; null leaves a setting as it is.';
+COMMENT ON FUNCTION fairq.set_subgroup IS 'Set the weight, the limit of tasks in flight and the rate of a subgroup of a group; null leaves one as it is.';
+COMMENT ON FUNCTION fairq.reset_subgroup IS 'Take away what a subgroup was given, a pause included; returns false if it had nothing of its own.';
+COMMENT ON FUNCTION fairq.pause_subgroup IS 'Pause a subgroup: claims return none of its tasks until fairq.resume_subgroup().';
+COMMENT ON FUNCTION fairq.resume_subgroup IS 'Let claims of the tasks of a paused subgroup go on.';
+COMMENT ON FUNCTION fairq.set_subgroup_defaults IS 'Set what each subgroup of a queue has that was not given something else; null leaves a setting as it is.';
 COMMENT ON FUNCTION fairq.maintain IS 'Do by hand what the background worker does for a queue; returns how many tasks that were.';
 COMMENT ON FUNCTION fairq.group_id IS 'What names a group in 16 bytes, the same for ever: for keys that are too long to be shown.';
 COMMENT ON FUNCTION fairq.reset_stats IS 'Count anew what the views fairq.queue_stats, fairq.queue_histograms, fairq.name_stats and fairq.name_histograms show of a queue.';
@@ -130,6 +135,7 @@ COMMENT ON COLUMN fairq.task.lease_until IS 'when the lease ends, under a sessio
 COMMENT ON COLUMN fairq.task.address IS 'its place in the order';
 COMMENT ON COLUMN fairq.task.expires_at IS 'it is not begun then or later; null: it does not expire';
 COMMENT ON COLUMN fairq.task.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.task.subgroup_key IS 'for which subgroup of the group; null: none, or that with the empty key';
 
 COMMENT ON TYPE fairq.queue_task IS 'A task as a claimer of several queues gets it: the queue it is of, then the columns of fairq.task.';
 COMMENT ON COLUMN fairq.queue_task.queue IS 'the queue it is of';
@@ -145,6 +151,7 @@ COMMENT ON COLUMN fairq.queue_task.lease_until IS 'when the lease ends, under a 
 COMMENT ON COLUMN fairq.queue_task.address IS 'its place in the order';
 COMMENT ON COLUMN fairq.queue_task.expires_at IS 'it is not begun then or later; null: it does not expire';
 COMMENT ON COLUMN fairq.queue_task.name IS 'what is to be done, for handlers and figures; null: none';
+COMMENT ON COLUMN fairq.queue_task.subgroup_key IS 'for which subgroup of the group; null: none, or that with the empty key';
 
 COMMENT ON TYPE fairq.task_status IS 'A task as the queue knows it.';
 COMMENT ON COLUMN fairq.task_status.id IS 'its id, for its whole life';
@@ -168,6 +175,7 @@ COMMENT ON COLUMN fairq.task_status.name IS 'what is to be done, for handlers an
 COMMENT ON COLUMN fairq.task_status.lost IS 'how many leases have ended without an answer';
 COMMENT ON COLUMN fairq.task_status.max_lost IS 'after how many of these it is dead; 0: no limit';
 COMMENT ON COLUMN fairq.task_status.history IS 'its last ten ends that were failures or losses; null: none';
+COMMENT ON COLUMN fairq.task_status.subgroup_key IS 'for which subgroup of the group; null: none, or that with the empty key';
 
 COMMENT ON TYPE fairq.task_done IS 'What is kept of a task that is done.';
 COMMENT ON COLUMN fairq.task_done.id IS 'its id, for its whole life';
@@ -188,6 +196,7 @@ COMMENT ON COLUMN fairq.task_done.result IS 'what fairq.ack() was given';
 COMMENT ON COLUMN fairq.task_done.name IS 'what is to be done, for handlers and figures; null: none';
 COMMENT ON COLUMN fairq.task_done.lost IS 'how many leases have ended without an answer; null: none';
 COMMENT ON COLUMN fairq.task_done.history IS 'its last ten ends that were failures or losses; null: none';
+COMMENT ON COLUMN fairq.task_done.subgroup_key IS 'for which subgroup of the group; null: none, or that with the empty key';
 
 COMMENT ON TYPE fairq.outcome IS 'How a task has ended, or its present state if it has not.';
 COMMENT ON COLUMN fairq.outcome.state IS 'acked, dead, cancelled or expired; else its present state';
@@ -240,6 +249,11 @@ COMMENT ON COLUMN fairq.queues.default_priority IS 'the priority of tasks that a
 COMMENT ON COLUMN fairq.queues.group_required IS 'whether a task has to have a group key';
 COMMENT ON COLUMN fairq.queues.max_lost IS 'after how many lost leases a task is dead; 0: no limit';
 COMMENT ON COLUMN fairq.queues.class_weights IS 'the shares of classes from 0 on, the last one for those that follow; null: a lower class goes first';
+COMMENT ON COLUMN fairq.queues.subgroups IS 'whether groups are divided into subgroups, between which a group''s share is fair';
+COMMENT ON COLUMN fairq.queues.subgroup_weight IS 'the weight of subgroups that have none of their own';
+COMMENT ON COLUMN fairq.queues.subgroup_max_leased IS 'the limit of tasks in flight of subgroups that have none of their own; 0: none';
+COMMENT ON COLUMN fairq.queues.subgroup_rate IS 'the claims a second of subgroups that have no rate of their own; 0: no limit';
+COMMENT ON COLUMN fairq.queues.subgroup_burst IS 'the burst of subgroups that have none of their own; 0: as many as the rate';
 
 COMMENT ON VIEW fairq.queue_stats IS 'For each queue that one may read, to pg_monitor for all: how many tasks there are in each state, and what happened since stats_reset.';
 COMMENT ON COLUMN fairq.queue_stats.queue IS 'its name';
@@ -340,6 +354,34 @@ COMMENT ON COLUMN fairq.group_settings.burst IS 'so many at once after a while w
 COMMENT ON COLUMN fairq.group_settings.paused IS 'whether claims return none of its tasks';
 COMMENT ON COLUMN fairq.group_settings.group_id IS 'what fairq.group_id() says of the key';
 
+COMMENT ON VIEW fairq.subgroup_stats IS 'For each subgroup with work, in the queues that one may read, to pg_monitor in all: its tasks, its limits and its share of its group''s.';
+COMMENT ON COLUMN fairq.subgroup_stats.queue IS 'the queue';
+COMMENT ON COLUMN fairq.subgroup_stats.group_key IS 'the group; a key above 48 bytes is cut';
+COMMENT ON COLUMN fairq.subgroup_stats.subgroup_key IS 'the subgroup; a key above 48 bytes is cut; empty: of tasks that have none';
+COMMENT ON COLUMN fairq.subgroup_stats.overflow IS 'its tasks that wait';
+COMMENT ON COLUMN fairq.subgroup_stats.leased IS 'its tasks in flight';
+COMMENT ON COLUMN fairq.subgroup_stats.weight IS 'the weight in force, between the subgroups of its group';
+COMMENT ON COLUMN fairq.subgroup_stats.max_leased IS 'the limit of tasks in flight; null: none';
+COMMENT ON COLUMN fairq.subgroup_stats.rate IS 'the limit of claims a second; null: none';
+COMMENT ON COLUMN fairq.subgroup_stats.burst IS 'how many claims may come at once; null: no limit';
+COMMENT ON COLUMN fairq.subgroup_stats.tokens IS 'how many claims its rate allows just now';
+COMMENT ON COLUMN fairq.subgroup_stats.paused IS 'whether claims return none of its tasks';
+COMMENT ON COLUMN fairq.subgroup_stats.served IS 'tasks claimed since it was idle last';
+COMMENT ON COLUMN fairq.subgroup_stats.served_cost IS 'what they were charged: costs, or seconds';
+COMMENT ON COLUMN fairq.subgroup_stats.share IS 'its part of what the known subgroups of its group were served; null: nothing';
+COMMENT ON COLUMN fairq.subgroup_stats.expected_share IS 'its part by the weights of the subgroups of its group that have work';
+COMMENT ON COLUMN fairq.subgroup_stats.run_time IS 'how long its tasks have run since it was idle last, in all';
+
+COMMENT ON VIEW fairq.subgroup_settings IS 'What subgroups were given, in the queues that one may read, to pg_monitor in all; null is the default of the queue.';
+COMMENT ON COLUMN fairq.subgroup_settings.queue IS 'the queue';
+COMMENT ON COLUMN fairq.subgroup_settings.group_key IS 'the group';
+COMMENT ON COLUMN fairq.subgroup_settings.subgroup_key IS 'the subgroup; empty: of tasks that have none';
+COMMENT ON COLUMN fairq.subgroup_settings.weight IS 'its share between the subgroups of its group that have work';
+COMMENT ON COLUMN fairq.subgroup_settings.max_leased IS 'at most so many of its tasks in flight; 0: no limit';
+COMMENT ON COLUMN fairq.subgroup_settings.rate IS 'at most so many claims a second; 0: no limit';
+COMMENT ON COLUMN fairq.subgroup_settings.burst IS 'so many at once after a while with fewer; 0: as many as rate';
+COMMENT ON COLUMN fairq.subgroup_settings.paused IS 'whether claims return none of its tasks';
+
 COMMENT ON VIEW fairq.bucket_stats IS 'For each bucket and class in use what the engine has of it in memory, of the queues that one may read, to pg_monitor of all.';
 COMMENT ON COLUMN fairq.bucket_stats.queue IS 'the queue';
 COMMENT ON COLUMN fairq.bucket_stats.bucket IS 'the bucket';
@@ -384,6 +426,7 @@ COMMENT ON COLUMN fairq.dead_tasks.last_error IS 'of the last attempt that gave 
 COMMENT ON COLUMN fairq.dead_tasks.name IS 'what is to be done, for handlers and figures; null: none';
 COMMENT ON COLUMN fairq.dead_tasks.lost IS 'how many leases have ended without an answer';
 COMMENT ON COLUMN fairq.dead_tasks.history IS 'its last ten ends that were failures or losses; null: none';
+COMMENT ON COLUMN fairq.dead_tasks.subgroup_key IS 'for which subgroup of the group; null: none, or that with the empty key';
 
 COMMENT ON VIEW fairq.done_tasks IS 'The done tasks that queues have kept, in the tables that one may read.';
 COMMENT ON COLUMN fairq.done_tasks.queue IS 'the queue';
@@ -405,6 +448,7 @@ COMMENT ON COLUMN fairq.done_tasks.result IS 'what fairq.ack() was given';
 COMMENT ON COLUMN fairq.done_tasks.name IS 'what is to be done, for handlers and figures; null: none';
 COMMENT ON COLUMN fairq.done_tasks.lost IS 'how many leases have ended without an answer; null: none';
 COMMENT ON COLUMN fairq.done_tasks.history IS 'its last ten ends that were failures or losses; null: none';
+COMMENT ON COLUMN fairq.done_tasks.subgroup_key IS 'for which subgroup of the group; null: none, or that with the empty key';
 
 COMMENT ON VIEW fairq.topics IS 'The subscriptions of the queues of this database.';
 COMMENT ON COLUMN fairq.topics.topic IS 'the topic, with the wildcards * and #';
@@ -439,13 +483,14 @@ COMMENT ON COLUMN fairq.schedules.cost IS 'of its tasks';
 COMMENT ON COLUMN fairq.schedules.payload IS 'of its tasks; null to who may not act as the owner';
 COMMENT ON COLUMN fairq.schedules.headers IS 'of its tasks, without what a tick adds; null to who may not act as the owner';
 COMMENT ON COLUMN fairq.schedules.task_name IS 'the name of its tasks; null: none';
+COMMENT ON COLUMN fairq.schedules.subgroup_key IS 'the subgroup of its tasks; null: none';
 
 -- ---------------------------------------------------------------------------
 -- What is not for applications
 -- ---------------------------------------------------------------------------
 
 COMMENT ON TABLE fairq.queue IS 'Settings of queues; written by fairq.create_queue() and fairq.alter_queue(), read through the view fairq.queues.';
-COMMENT ON TABLE fairq.group_setting IS 'Settings of groups; written by fairq.set_group() and fairq.pause_group(), read through the view fairq.group_settings.';
+COMMENT ON TABLE fairq.group_setting IS 'Settings of groups and subgroups; written by fairq.set_group(), fairq.pause_group() and their twins, read through the views fairq.group_settings and fairq.subgroup_settings.';
 COMMENT ON TABLE fairq.topic IS 'Subscriptions of queues; written by fairq.subscribe() and fairq.unsubscribe(), read through the view fairq.topics.';
 COMMENT ON TABLE fairq.schedule IS 'Schedules; written by fairq.schedule() and by whoever runs them, read through the view fairq.schedules.';
 COMMENT ON TABLE fairq.dependency IS 'Which tasks wait for which others, as after of fairq.enqueue() says; written by the engine alone, read through the view fairq.dependencies.';
@@ -506,6 +551,7 @@ COMMENT ON FUNCTION fairq_internal.histograms_of_queues IS 'What is behind the v
 COMMENT ON FUNCTION fairq_internal.stats_of_names IS 'What is behind the view fairq.name_stats.';
 COMMENT ON FUNCTION fairq_internal.histograms_of_names IS 'What is behind the view fairq.name_histograms.';
 COMMENT ON FUNCTION fairq_internal.stats_of_groups IS 'What is behind the view fairq.group_stats.';
+COMMENT ON FUNCTION fairq_internal.stats_of_subgroups IS 'What is behind the view fairq.subgroup_stats.';
 COMMENT ON FUNCTION fairq_internal.stats_of_buckets IS 'What is behind the view fairq.bucket_stats.';
 COMMENT ON FUNCTION fairq_internal.live_leases IS 'What is behind the view fairq.leases.';
 COMMENT ON FUNCTION fairq_internal.open_sessions IS 'What is behind the view fairq.sessions.';

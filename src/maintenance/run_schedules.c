@@ -159,6 +159,7 @@ enqueue_task(Tick *tick, Relation rel, QueueInfo *info)
 
 	task.payload = schedule->payload;
 	task.group_key = schedule->group_key;
+	task.subgroup_key = schedule->subgroup_key;
 	task.has_priority = schedule->has_priority;
 	task.priority = schedule->priority;
 	task.cost = schedule->cost;

@@ -347,8 +347,12 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 		queue->published.max_ready = public->max_ready;
 		queue->published.max_ready_per_group = public->max_ready_per_group;
 		queue->published.charge_seconds = public->charge_seconds;
-		changed = !limit_table_same(&queue->limits.defaults, &public->group_defaults);
+		changed = queue->published.subgroups != public->subgroups ||
+			!limit_table_same(&queue->limits.defaults, &public->group_defaults) ||
+			!limit_table_same(&queue->limits.subgroup_defaults, &public->subgroup_defaults);
+		queue->published.subgroups = public->subgroups;
 		queue->limits.defaults = public->group_defaults;
+		queue->limits.subgroup_defaults = public->subgroup_defaults;
 		SpinLockAcquire(&queue->ids.mutex);
 		queue->ids.node = public->node;
 		if (queue->ids.end < NODE_FIRST_ID(public->node))
@@ -366,11 +370,29 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
  * was before.
  */
 void
-queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults)
+queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults,
+						 const LimitSettings *subgroup_defaults)
 {
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 	pg_atomic_fetch_add_u32(&queue->published.changes, 1);
 	queue->limits.defaults = *defaults;
+	queue->limits.subgroup_defaults = *subgroup_defaults;
+	LWLockRelease(&queue->lock);
+}
+
+/*
+ * Groups of a queue are divided from now on, or are not any more, and that has
+ * committed: what is known of them is of others.  Whoever opens the queue next
+ * reads its rows anew, and what groups were given.  Never fails.
+ */
+void
+queue_state_regroup(QueueState *queue, bool subgroups)
+{
+	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
+	pg_atomic_fetch_add_u32(&queue->published.changes, 1);
+	queue->published.subgroups = subgroups;
+	queue->limits.prepared = true;
+	queue->relation_file = InvalidRelFileNumber;
 	LWLockRelease(&queue->lock);
 }
 

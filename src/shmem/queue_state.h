@@ -307,7 +307,9 @@ extern void queue_state_recovery_end(QueueState *queue, QueueRecovery *what,
 extern bool queue_state_publish(QueueState *queue, const QueuePublic *public,
 								uint32 settings);
 extern void queue_state_set_defaults(QueueState *queue,
-									 const LimitSettings *defaults);
+									 const LimitSettings *defaults,
+									 const LimitSettings *subgroup_defaults);
+extern void queue_state_regroup(QueueState *queue, bool subgroups);
 extern void queue_state_read_again(Oid relation);
 
 extern bool queue_state_reserve(QueueState *queue, int n, int64 max);

@@ -19,6 +19,10 @@
 /* Tasks that fairq.peek() shows where no number is given. */
 #define ARGUMENTS_PEEK_DEFAULT	10
 
+/* Bytes. */
+#define MAX_GROUP_KEY	1024
+#define MAX_UNIQUE_KEY	1024
+
 extern const char *arguments_function(FunctionCallInfo fcinfo);
 extern void arguments_require_preload(FunctionCallInfo fcinfo);
 extern void arguments_begin(FunctionCallInfo fcinfo);
@@ -45,14 +49,19 @@ extern pg_uuid_t *arguments_receipt(FunctionCallInfo fcinfo);
 extern int	arguments_receipts(FunctionCallInfo fcinfo, int number, Datum **receipts);
 extern void arguments_buckets(FunctionCallInfo fcinfo, int number, QueueInfo *info,
 							  ClaimRequest *request);
+extern void arguments_check_bytes(FunctionCallInfo fcinfo, const char *argument,
+								  const text *value, int min, int max, const char *or);
 extern text *arguments_group(FunctionCallInfo fcinfo, int number);
+extern text *arguments_subgroup(FunctionCallInfo fcinfo);
 extern void arguments_groups(FunctionCallInfo fcinfo, int number, ClaimRequest *request);
+extern text *arguments_unique_key(FunctionCallInfo fcinfo, int number);
+extern void arguments_outside_transaction(FunctionCallInfo fcinfo, const char *instead);
+
+/* arguments_task.c */
 extern bool arguments_on_duplicate(FunctionCallInfo fcinfo, int number);
 extern float4 arguments_cost(FunctionCallInfo fcinfo, double cost);
-extern text *arguments_unique_key(FunctionCallInfo fcinfo, int number);
 extern int64 arguments_unique_for(FunctionCallInfo fcinfo, int number, bool has_keys);
 extern void arguments_task(FunctionCallInfo fcinfo, int name, NewTask *task);
-extern void arguments_outside_transaction(FunctionCallInfo fcinfo, const char *instead);
 extern void arguments_check_task(FunctionCallInfo fcinfo, const QueueInfo *info,
 								 NewTask *task);
 

@@ -60,7 +60,8 @@ compare_candidates(const void *a, const void *b)
 }
 
 /*
- * May the group of the task that row has read have another one?
+ * May the group of the task that row has read, and its subgroup, have another
+ * one?
  */
 static bool
 group_may(RowReader *row)
@@ -71,7 +72,13 @@ group_may(RowReader *row)
 
 	if (likely(pg_atomic_read_u32(&state->limits.entries) == 0))
 		return true;
-	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+	name = row_reader_group(row);
+	limit = limited_groups_find(state, &name);
+	if (limit != NO_LIMIT && limit_table_available(limit) <= 0)
+		return false;
+	if (!name.subgroup)
+		return true;
+	name = group_name_above(&name);
 	limit = limited_groups_find(state, &name);
 	return limit == NO_LIMIT || limit_table_available(limit) > 0;
 }
@@ -304,7 +311,8 @@ put_status(ReturnSetInfo *rsinfo, QueueInfo *info, HeapTuple tuple,
 		COLUMN_PRIORITY, COLUMN_COST, COLUMN_ATTEMPTS, COLUMN_MAX_ATTEMPTS,
 		COLUMN_ENQUEUED_AT, COLUMN_RUN_AT, COLUMN_LEASE /* lease_until */ ,
 		COLUMN_ADDRESS, COLUMN_UNIQUE_KEY, COLUMN_LAST_ERROR, COLUMN_EXPIRES_AT,
-		COLUMN_LEASE, COLUMN_NAME, COLUMN_LOST, COLUMN_MAX_LOST, COLUMN_HISTORY
+		COLUMN_LEASE, COLUMN_NAME, COLUMN_LOST, COLUMN_MAX_LOST, COLUMN_HISTORY,
+		COLUMN_SUBGROUP_KEY
 	};
 	Datum		row[MaxHeapAttributeNumber];
 	bool		row_nulls[MaxHeapAttributeNumber];

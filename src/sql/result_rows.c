@@ -24,7 +24,7 @@
 #define ROW_COLUMNS		16
 
 /* Of fairq.task. */
-#define TASK_COLUMNS	12
+#define TASK_COLUMNS	13
 
 /*
  * The text of a hundred receipts takes more memory than glibc keeps at the end
@@ -162,6 +162,8 @@ put_task(RowReader *row, const LeaseInfo *lease, ReturnSetInfo *rsinfo, const te
 	values[10] = row_value(row, COLUMN_EXPIRES_AT);
 	values[11] = row_value(row, COLUMN_NAME);
 	nulls[11] = row_is_null(row, COLUMN_NAME);
+	values[12] = row_value(row, COLUMN_SUBGROUP_KEY);
+	nulls[12] = row_is_null(row, COLUMN_SUBGROUP_KEY);
 	/* Rows that are written with SQL may have infinite times. */
 	nulls[7] = TIMESTAMP_NOT_FINITE(DatumGetTimestampTz(values[7]));
 	nulls[10] = row_is_null(row, COLUMN_EXPIRES_AT) ||

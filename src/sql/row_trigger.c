@@ -88,6 +88,20 @@ check_block(QueueInfo *info, const FairqAddress *address)
 						 FAIRQ_TAGS_ROWS)));
 }
 
+/* What the task of a row counts for. */
+static GroupName
+name_of(QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc)
+{
+	bool		isnull;
+	bool		none;
+	Datum		group = heap_getattr(tuple, info->columns[COLUMN_GROUP_KEY], tupdesc, &isnull);
+	Datum		subgroup = heap_getattr(tuple, info->columns[COLUMN_SUBGROUP_KEY], tupdesc,
+										&none);
+
+	return queue_catalog_group(info, DatumGetTextPP(group),
+							   none ? NULL : DatumGetTextPP(subgroup));
+}
+
 /*
  * A row with an address (else NULL: in the overflow) was written, or (change
  * -1) removed: its group has one task more, or less.
@@ -97,9 +111,7 @@ note_of_group(Relation rel, QueueInfo *info, HeapTuple tuple, TupleDesc tupdesc,
 			  const FairqAddress *address, int change)
 {
 	bool		isnull;
-	GroupName	name = group_name(DatumGetTextPP(heap_getattr(tuple,
-															  info->columns[COLUMN_GROUP_KEY],
-															  tupdesc, &isnull)));
+	GroupName	name = name_of(info, tuple, tupdesc);
 	int64		priority = DatumGetInt64(heap_getattr(tuple, info->columns[COLUMN_PRIORITY],
 													  tupdesc, &isnull));
 	int			class = address ? address->class : queue_state_class(info->state, priority);

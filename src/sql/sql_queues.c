@@ -43,6 +43,11 @@ PG_FUNCTION_INFO_V1(fairq_resume_group);
 PG_FUNCTION_INFO_V1(fairq_set_group);
 PG_FUNCTION_INFO_V1(fairq_reset_group);
 PG_FUNCTION_INFO_V1(fairq_set_group_defaults);
+PG_FUNCTION_INFO_V1(fairq_pause_subgroup);
+PG_FUNCTION_INFO_V1(fairq_resume_subgroup);
+PG_FUNCTION_INFO_V1(fairq_set_subgroup);
+PG_FUNCTION_INFO_V1(fairq_reset_subgroup);
+PG_FUNCTION_INFO_V1(fairq_set_subgroup_defaults);
 PG_FUNCTION_INFO_V1(fairq_maintain);
 
 /*
@@ -149,7 +154,7 @@ fairq_create_queue(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	settings_arguments(fcinfo, 1, SETTING_POLICY, SETTING_GROUP_REQUIRED, &settings);
-	settings_arguments(fcinfo, IF_NOT_EXISTS + 1, SETTING_MAX_LOST, SETTING_CLASS_WEIGHTS,
+	settings_arguments(fcinfo, IF_NOT_EXISTS + 1, SETTING_MAX_LOST, SETTING_SUBGROUPS,
 					   &settings);
 	queue_admin_create(PG_GETARG_TEXT_PP(0), &settings,
 					   !PG_ARGISNULL(IF_NOT_EXISTS) && PG_GETARG_BOOL(IF_NOT_EXISTS));
@@ -163,7 +168,7 @@ fairq_alter_queue(PG_FUNCTION_ARGS)
 
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
-	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_CLASS_WEIGHTS, &settings);
+	settings_arguments(fcinfo, 1, SETTING_BUCKETS, SETTING_SUBGROUPS, &settings);
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
@@ -243,8 +248,11 @@ set_paused(FunctionCallInfo fcinfo, bool paused)
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
 }
 
+/*
+ * Of a group, argument 1, or of a subgroup of it, argument 2.
+ */
 static void
-set_group_paused(FunctionCallInfo fcinfo, bool paused)
+set_group_paused(FunctionCallInfo fcinfo, bool subgroup, bool paused)
 {
 	QueueSettings settings = {0};
 	text	   *group;
@@ -253,7 +261,8 @@ set_group_paused(FunctionCallInfo fcinfo, bool paused)
 	(void) arguments_queue(fcinfo);
 	group = arguments_group(fcinfo, 1);
 	queue_settings_give(&settings, SETTING_PAUSED, BoolGetDatum(paused));
-	group_admin_set(PG_GETARG_TEXT_PP(0), group, &settings);
+	group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup ? arguments_subgroup(fcinfo) : NULL,
+					&settings);
 }
 
 Datum
@@ -273,14 +282,14 @@ fairq_resume(PG_FUNCTION_ARGS)
 Datum
 fairq_pause_group(PG_FUNCTION_ARGS)
 {
-	set_group_paused(fcinfo, true);
+	set_group_paused(fcinfo, false, true);
 	PG_RETURN_VOID();
 }
 
 Datum
 fairq_resume_group(PG_FUNCTION_ARGS)
 {
-	set_group_paused(fcinfo, false);
+	set_group_paused(fcinfo, false, false);
 	PG_RETURN_VOID();
 }
 
@@ -292,7 +301,7 @@ fairq_reset_group(PG_FUNCTION_ARGS)
 	arguments_begin(fcinfo);
 	(void) arguments_queue(fcinfo);
 	group = arguments_group(fcinfo, 1);
-	PG_RETURN_BOOL(group_admin_reset(PG_GETARG_TEXT_PP(0), group));
+	PG_RETURN_BOOL(group_admin_reset(PG_GETARG_TEXT_PP(0), group, NULL));
 }
 
 Datum
@@ -305,7 +314,7 @@ fairq_set_group(PG_FUNCTION_ARGS)
 	(void) arguments_queue(fcinfo);
 	group = arguments_group(fcinfo, 1);
 	settings_arguments(fcinfo, 2, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST, &settings);
-	group_admin_set(PG_GETARG_TEXT_PP(0), group, &settings);
+	group_admin_set(PG_GETARG_TEXT_PP(0), group, NULL, &settings);
 	PG_RETURN_VOID();
 }
 
@@ -318,6 +327,67 @@ fairq_set_group_defaults(PG_FUNCTION_ARGS)
 	(void) arguments_queue(fcinfo);
 	settings_arguments(fcinfo, 1, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST, &settings);
 	queue_admin_alter(PG_GETARG_TEXT_PP(0), &settings);
+	PG_RETURN_VOID();
+}
+
+/* ----------------------------------------------------------------
+ * Subgroups
+ * ----------------------------------------------------------------
+ */
+
+Datum
+fairq_pause_subgroup(PG_FUNCTION_ARGS)
+{
+	set_group_paused(fcinfo, true, true);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_resume_subgroup(PG_FUNCTION_ARGS)
+{
+	set_group_paused(fcinfo, true, false);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_reset_subgroup(PG_FUNCTION_ARGS)
+{
+	text	   *group;
+
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	group = arguments_group(fcinfo, 1);
+	PG_RETURN_BOOL(group_admin_reset(PG_GETARG_TEXT_PP(0), group, arguments_subgroup(fcinfo)));
+}
+
+/*
+ * What a subgroup is given has the arguments of what its group is.
+ */
+Datum
+fairq_set_subgroup(PG_FUNCTION_ARGS)
+{
+	QueueSettings settings = {0};
+	text	   *group;
+	text	   *subgroup;
+
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	group = arguments_group(fcinfo, 1);
+	subgroup = arguments_subgroup(fcinfo);
+	settings_arguments(fcinfo, 3, SETTING_GROUP_WEIGHT, SETTING_GROUP_BURST, &settings);
+	group_admin_set(PG_GETARG_TEXT_PP(0), group, subgroup, &settings);
+	PG_RETURN_VOID();
+}
+
+Datum
+fairq_set_subgroup_defaults(PG_FUNCTION_ARGS)
+{
+	QueueSettings settings = {0};
+
+	arguments_begin(fcinfo);
+	(void) arguments_queue(fcinfo);
+	settings_arguments(fcinfo, 1, SETTING_SUBGROUP_WEIGHT, SETTING_SUBGROUP_BURST, &settings);
+	queue_admin_set_subgroups(PG_GETARG_TEXT_PP(0), &settings);
 	PG_RETURN_VOID();
 }
 

@@ -47,7 +47,8 @@ PG_FUNCTION_INFO_V1(fairq_schedule_inserted);
 enum
 {
 	ARG_NAME, ARG_QUEUE, ARG_CRON, ARG_PAYLOAD, ARG_GROUP_KEY, ARG_PRIORITY, ARG_COST,
-	ARG_HEADERS, ARG_TIMEZONE, ARG_CATCH_UP, ARG_OVERLAP, ARG_ACTIVE, ARG_TASK_NAME
+	ARG_HEADERS, ARG_TIMEZONE, ARG_CATCH_UP, ARG_OVERLAP, ARG_ACTIVE, ARG_TASK_NAME,
+	ARG_SUBGROUP_KEY
 };
 
 /* The name of a schedule, argument 0. */
@@ -154,6 +155,8 @@ schedule_arguments(FunctionCallInfo fcinfo, Schedule *schedule, Cron *cron, pg_t
 	headers_argument(fcinfo, schedule);
 	schedule->task_name = PG_ARGISNULL(ARG_TASK_NAME) ? NULL :
 		PG_GETARG_TEXT_P_COPY(ARG_TASK_NAME);
+	schedule->subgroup_key = PG_ARGISNULL(ARG_SUBGROUP_KEY) ? NULL :
+		PG_GETARG_TEXT_P_COPY(ARG_SUBGROUP_KEY);
 	schedule->overlap = !PG_ARGISNULL(ARG_OVERLAP) && PG_GETARG_BOOL(ARG_OVERLAP);
 	schedule->active = PG_ARGISNULL(ARG_ACTIVE) || PG_GETARG_BOOL(ARG_ACTIVE);
 	if (schedule->active)
@@ -175,11 +178,13 @@ queue_argument(FunctionCallInfo fcinfo, Schedule *schedule)
 	info = queue_open(schedule->queue, RowExclusiveLock, ACL_INSERT, &rel);
 	task.payload = schedule->payload;
 	task.group_key = schedule->group_key;
+	task.subgroup_key = schedule->subgroup_key;
 	task.has_priority = schedule->has_priority;
 	task.priority = schedule->priority;
 	task.cost = schedule->cost;
 	task.name = schedule->task_name;
 	arguments_check_task(fcinfo, info, &task);
+	schedule->subgroup_key = task.subgroup_key;
 	relation_close(rel, NoLock);
 }
 

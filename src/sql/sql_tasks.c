@@ -196,6 +196,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	TaskArray	run_ats;
 	TaskArray	unique_keys;
 	TaskArray	names;
+	TaskArray	subgroup_keys;
 	bool		replace;
 	int64		unique_for;
 	text	   *no_group = cstring_to_text("");
@@ -220,6 +221,7 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 	replace = arguments_on_duplicate(fcinfo, 7);
 	unique_for = arguments_unique_for(fcinfo, 8, unique_keys.n >= 0);
 	task_array(fcinfo, 9, "names", TEXTOID, &names, &n);
+	task_array(fcinfo, 10, "subgroup_keys", TEXTOID, &subgroup_keys, &n);
 
 	if (n < 0)
 		n = 1;					/* all arrays that are given have length 1 */
@@ -234,6 +236,8 @@ fairq_enqueue_many(PG_FUNCTION_ARGS)
 		(void) task_element(&payloads, i, &tasks[i].payload);
 		tasks[i].group_key = task_element(&group_keys, i, &value) ?
 			DatumGetTextPP(value) : no_group;
+		tasks[i].subgroup_key = task_element(&subgroup_keys, i, &value) ?
+			DatumGetTextPP(value) : NULL;
 		tasks[i].has_priority = task_element(&priorities, i, &value);
 		if (tasks[i].has_priority)
 			tasks[i].priority = DatumGetInt64(value);

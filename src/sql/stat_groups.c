@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * stat_groups.c
- *	  The function behind the view of groups, and what names a group there.
+ *	  The functions behind the views of groups and of their subgroups, and what
+ *	  names a group there.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +26,7 @@
 #include "storage/recovery.h"
 
 PG_FUNCTION_INFO_V1(fairq_stats_of_groups);
+PG_FUNCTION_INFO_V1(fairq_stats_of_subgroups);
 PG_FUNCTION_INFO_V1(fairq_group_id);
 
 static int
@@ -32,6 +34,44 @@ compare_groups(const void *a, const void *b)
 {
 	return memcmp(((const GroupInfo *) a)->hash, ((const GroupInfo *) b)->hash,
 				  sizeof(((GroupInfo *) 0)->hash));
+}
+
+/*
+ * Of n infos those of groups come first, and then those of subgroups.  Returns
+ * how many the former are.
+ */
+static int
+part_groups(GroupInfo *infos, int n)
+{
+	int			groups = 0;
+
+	for (int i = 0; i < n; i++)
+		if (infos[i].above == FAIRQ_NO_GROUP)
+		{
+			GroupInfo	other = infos[groups];
+
+			infos[groups++] = infos[i];
+			infos[i] = other;
+		}
+	return groups;
+}
+
+/* Make one of the infos of a group in two of its classes. */
+static void
+merge_infos(GroupInfo *to, const GroupInfo *from)
+{
+	if (to->ready == 0 || (from->ready > 0 && from->head_time < to->head_time))
+		to->head_time = from->head_time;
+	to->ready += from->ready;
+	to->leased += from->leased;
+	to->overflow += from->overflow;
+	to->served += from->served;
+	to->served_cost += from->served_cost;
+	to->due += from->due;
+	to->all_served += from->all_served;
+	to->run_time += from->run_time;
+	if (to->limit == NO_LIMIT)
+		to->limit = from->limit;
 }
 
 /* Make one of a group's classes.  Returns how many groups there are. */
@@ -46,23 +86,9 @@ merge_classes(GroupInfo *infos, int n)
 		GroupInfo  *to = &infos[kept - 1];
 
 		if (kept == 0 || compare_groups(to, &infos[i]) != 0)
-		{
 			infos[kept++] = infos[i];
-			continue;
-		}
-		if (to->ready == 0 ||
-			(infos[i].ready > 0 && infos[i].head_time < to->head_time))
-			to->head_time = infos[i].head_time;
-		to->ready += infos[i].ready;
-		to->leased += infos[i].leased;
-		to->overflow += infos[i].overflow;
-		to->served += infos[i].served;
-		to->served_cost += infos[i].served_cost;
-		to->due += infos[i].due;
-		to->all_served += infos[i].all_served;
-		to->run_time += infos[i].run_time;
-		if (to->limit == NO_LIMIT)
-			to->limit = infos[i].limit;
+		else
+			merge_infos(to, &infos[i]);
 	}
 	return kept;
 }
@@ -199,6 +225,35 @@ key_of(const GroupInfo *info)
 	return CStringGetTextDatum(psprintf("%.*s...", len, info->key));
 }
 
+/* What a group or a subgroup may have, in force. */
+static void
+copy_limit(const GroupInfo *info, const LimitSettings *defaults, LimitInfo *limit)
+{
+	if (info->limit != NO_LIMIT)
+	{
+		limit_table_copy(info->limit, limit);
+		return;
+	}
+	memset(limit, 0, sizeof(LimitInfo));
+	limit->settings = *defaults;
+}
+
+/* From weight on: the limits of a group or a subgroup. */
+static void
+put_limit(const LimitInfo *limit, Datum *values, bool *nulls)
+{
+	const LimitSettings *settings = &limit->settings;
+
+	values[0] = Float4GetDatum(settings->weight);
+	values[1] = Int32GetDatum(settings->max_leased);
+	nulls[1] = (settings->max_leased == 0);
+	values[2] = Float4GetDatum(settings->rate);
+	values[3] = Int32GetDatum(settings->burst);
+	values[4] = Float8GetDatum(limit->tokens);
+	nulls[2] = nulls[3] = nulls[4] = (settings->rate == 0);
+	values[5] = BoolGetDatum(settings->paused);
+}
+
 static void
 put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 {
@@ -208,30 +263,24 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 	LimitInfo  *limits = palloc(Max(n, 1) * sizeof(LimitInfo));
 	double		weights = 0;
 
+	n = part_groups(infos, n);
 	find_dues(state, infos, n);
 	n = merge_classes(infos, n);
 	for (int i = 0; i < n; i++)
 	{
-		if (infos[i].limit != NO_LIMIT)
-			limit_table_copy(infos[i].limit, &limits[i]);
-		else
-		{
-			memset(&limits[i], 0, sizeof(LimitInfo));
-			limits[i].settings = state->limits.defaults;
-		}
+		copy_limit(&infos[i], &state->limits.defaults, &limits[i]);
 		if (has_work(&infos[i]))
 			weights += limits[i].settings.weight;
 	}
 	for (int i = 0; i < n; i++)
 	{
 		GroupInfo  *info = &infos[i];
-		const LimitSettings *settings = &limits[i].settings;
 		Datum		values[20];
 		bool		nulls[20] = {false};
 		bool		known = info->all_served > 0;
 		double		share = known ? info->served_cost / info->all_served : 0;
 		double		expected = known ? info->due / info->all_served :
-			settings->weight / weights;
+			limits[i].settings.weight / weights;
 
 		if (!has_work(info))
 			continue;
@@ -240,14 +289,7 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 		values[2] = Int64GetDatum(info->ready);
 		values[3] = Int64GetDatum(info->overflow);
 		values[4] = Int64GetDatum(info->leased);
-		values[5] = Float4GetDatum(settings->weight);
-		values[6] = Int32GetDatum(settings->max_leased);
-		nulls[6] = (settings->max_leased == 0);
-		values[7] = Float4GetDatum(settings->rate);
-		values[8] = Int32GetDatum(settings->burst);
-		values[9] = Float8GetDatum(limits[i].tokens);
-		nulls[7] = nulls[8] = nulls[9] = (settings->rate == 0);
-		values[10] = BoolGetDatum(settings->paused);
+		put_limit(&limits[i], values + 5, nulls + 5);
 		values[11] = Int64GetDatum((int64) info->served);
 		values[12] = Float8GetDatum(info->served_cost);
 		values[13] = Float8GetDatum(share);
@@ -267,11 +309,131 @@ put_groups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
 	pfree(limits);
 }
 
+/* A subgroup, the group it is of, and what it may have. */
+typedef struct Subgroup
+{
+	GroupInfo	info;
+	const GroupInfo *group;
+	LimitInfo	limit;
+} Subgroup;
+
+static int
+compare_numbers(const void *a, const void *b)
+{
+	uint32		x = ((const GroupInfo *) a)->number;
+	uint32		y = ((const GroupInfo *) b)->number;
+
+	return (x > y) - (x < y);
+}
+
+/* Those of a group, each with its classes one after the other. */
+static int
+compare_subgroups(const void *a, const void *b)
+{
+	const Subgroup *x = a;
+	const Subgroup *y = b;
+	int			order = compare_groups(x->group, y->group);
+
+	return order != 0 ? order : compare_groups(&x->info, &y->info);
+}
+
 /*
- * fairq_internal.stats_of_groups(): one row a group with work.
+ * The subgroups among n infos, with their groups, those of a group one after
+ * the other; and of each one only.  Those are left out whose groups have gone
+ * while they were listed.  Returns how many.
  */
-Datum
-fairq_stats_of_groups(PG_FUNCTION_ARGS)
+static int
+find_subgroups(QueueState *state, GroupInfo *infos, int n, Subgroup *found)
+{
+	int			groups = part_groups(infos, n);
+	int			count = 0;
+	int			kept = 0;
+
+	qsort(infos, groups, sizeof(GroupInfo), compare_numbers);
+	for (int i = groups; i < n; i++)
+	{
+		GroupInfo	key = {.number = infos[i].above};
+
+		found[count].info = infos[i];
+		found[count].group = bsearch(&key, infos, groups, sizeof(GroupInfo), compare_numbers);
+		count += (found[count].group != NULL);
+	}
+	qsort(found, count, sizeof(Subgroup), compare_subgroups);
+	for (int i = 0; i < count; i++)
+	{
+		if (kept > 0 && compare_subgroups(&found[kept - 1], &found[i]) == 0)
+			merge_infos(&found[kept - 1].info, &found[i].info);
+		else
+			found[kept++] = found[i];
+	}
+	for (int i = 0; i < kept; i++)
+		copy_limit(&found[i].info, &state->limits.subgroup_defaults, &found[i].limit);
+	return kept;
+}
+
+/*
+ * One subgroup, of whose group all were served so much, and those with work
+ * have so much weight.
+ */
+static void
+put_subgroup(ReturnSetInfo *rsinfo, const char *name, const Subgroup *subgroup,
+			 double served, double weights)
+{
+	const GroupInfo *info = &subgroup->info;
+	Datum		values[16];
+	bool		nulls[16] = {false};
+
+	values[0] = CStringGetTextDatum(name);
+	values[1] = key_of(subgroup->group);
+	values[2] = key_of(info);
+	values[3] = Int64GetDatum((int64) info->overflow + info->ready);
+	values[4] = Int64GetDatum(info->leased);
+	put_limit(&subgroup->limit, values + 5, nulls + 5);
+	values[11] = Int64GetDatum((int64) info->served);
+	values[12] = Float8GetDatum(info->served_cost);
+	nulls[13] = (served <= 0);
+	values[13] = Float8GetDatum(nulls[13] ? 0 : info->served_cost / served);
+	values[14] = Float8GetDatum(subgroup->limit.settings.weight / weights);
+	values[15] = usecs_to_interval(info->run_time);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+static void
+put_subgroups(ReturnSetInfo *rsinfo, const char *name, QueueState *state)
+{
+	GroupInfo  *infos;
+	int			n = groups_list(state, false, &infos);
+	Subgroup   *subgroups = MemoryContextAllocHuge(CurrentMemoryContext,
+												   Max(n, 1) * sizeof(Subgroup));
+	int			end;
+
+	n = find_subgroups(state, infos, n, subgroups);
+	for (int first = 0; first < n; first = end)
+	{
+		double		served = 0;
+		double		weights = 0;
+
+		for (end = first; end < n &&
+			 compare_groups(subgroups[first].group, subgroups[end].group) == 0; end++)
+		{
+			served += subgroups[end].info.served_cost;
+			if (has_work(&subgroups[end].info))
+				weights += subgroups[end].limit.settings.weight;
+		}
+		for (int i = first; i < end; i++)
+			if (has_work(&subgroups[i].info))
+				put_subgroup(rsinfo, name, &subgroups[i], served, weights);
+	}
+	pfree(subgroups);
+	pfree(infos);
+}
+
+/* What a queue has for a view. */
+typedef void (*PutStats) (ReturnSetInfo *rsinfo, const char *name, QueueState *state);
+
+/* Of all queues that the caller may look at. */
+static void
+put_visible(FunctionCallInfo fcinfo, PutStats put)
 {
 	ListCell   *lc;
 
@@ -280,7 +442,7 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 
 	/* On a standby nothing is counted. */
 	if (RecoveryInProgress())
-		return (Datum) 0;
+		return;
 	foreach(lc, visible_queues_list())
 	{
 		Relation	rel;
@@ -293,13 +455,32 @@ fairq_stats_of_groups(PG_FUNCTION_ARGS)
 			char	   *queue = queue_catalog_name_of(lfirst_oid(lc));
 
 			if (queue != NULL && state != NULL && state->recovery.groups == QUEUE_KNOWN)
-				put_groups((ReturnSetInfo *) fcinfo->resultinfo, queue, state);
+				put((ReturnSetInfo *) fcinfo->resultinfo, queue, state);
 			continue;
 		}
 		recovery_tags(rel, info);
-		put_groups((ReturnSetInfo *) fcinfo->resultinfo, info->name, info->state);
+		put((ReturnSetInfo *) fcinfo->resultinfo, info->name, info->state);
 		relation_close(rel, AccessShareLock);
 	}
+}
+
+/*
+ * fairq_internal.stats_of_groups(): one row a group with work.
+ */
+Datum
+fairq_stats_of_groups(PG_FUNCTION_ARGS)
+{
+	put_visible(fcinfo, put_groups);
+	return (Datum) 0;
+}
+
+/*
+ * fairq_internal.stats_of_subgroups(): one row a subgroup with work.
+ */
+Datum
+fairq_stats_of_subgroups(PG_FUNCTION_ARGS)
+{
+	put_visible(fcinfo, put_subgroups);
 	return (Datum) 0;
 }
 

@@ -84,6 +84,7 @@ const ArchiveDefinition archive_columns[DONE_COLUMNS] = {
 	{"name", "pg_catalog.text", TEXTOID},
 	{"lost", "pg_catalog.int4", INT4OID},
 	{"history", "pg_catalog.jsonb", JSONBOID},
+	{"subgroup_key", "pg_catalog.text", TEXTOID},
 };
 
 const char *const archive_outcomes[] = {
@@ -468,6 +469,7 @@ archive_add(ArchiveBatch *batch, RowReader *row, ArchiveOutcome outcome,
 		{DONE_NAME, COLUMN_NAME},
 		{DONE_LOST, COLUMN_LOST},
 		{DONE_HISTORY, COLUMN_HISTORY},
+		{DONE_SUBGROUP_KEY, COLUMN_SUBGROUP_KEY},
 	};
 	Datum		values[DONE_COLUMNS];
 	bool		nulls[DONE_COLUMNS] = {false};

@@ -42,10 +42,11 @@ typedef enum ArchiveColumn
 	DONE_RESULT,
 	DONE_NAME,
 	DONE_LOST,
-	DONE_HISTORY
+	DONE_HISTORY,
+	DONE_SUBGROUP_KEY
 } ArchiveColumn;
 
-#define DONE_COLUMNS	(DONE_HISTORY + 1)
+#define DONE_COLUMNS	(DONE_SUBGROUP_KEY + 1)
 
 /* An archive of an earlier version may lack what comes after these. */
 #define DONE_REQUIRED	(DONE_LAST_ERROR + 1)

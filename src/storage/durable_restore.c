@@ -76,7 +76,7 @@ restore_row(RowReader *row, HeapTuple tuple, TupleDesc tupdesc, Buffer buffer,
 	if (row_reader_task(row, lease.task, NULL) == ROW_LIVE &&
 		row_reader_is_placed(row))
 	{
-		GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+		GroupName	name = row_reader_group(row);
 
 		lease.tid = row->tuple.t_self;
 		lease.overflow = row_is_null(row, COLUMN_ADDRESS);

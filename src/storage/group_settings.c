@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * group_settings.c
- *	  What groups were given: the rows of fairq.group_setting.
+ *	  What groups and subgroups were given: the rows of fairq.group_setting.
  *
  * They are read once for each queue, by the first who opens it after a start
  * of the server; from then on whoever changes a row hands over what it says,
@@ -128,15 +128,16 @@ read_rows(QueueInfo *info, HTAB *found)
 							  indexes != NIL, snapshot, 1, &key);
 	while ((tuple = systable_getnext(scan)) != NULL)
 	{
-		Datum		values[7];
-		bool		nulls[7];
+		Datum		values[8];
+		bool		nulls[8];
 		GroupName	name;
 		LimitSettings settings;
 		GroupHash	hash;
 
 		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 		group_settings_of_row(values + 2, nulls + 2, &settings);
-		name = group_name(DatumGetTextPP(values[1]));
+		name = nulls[7] ? queue_catalog_whole_group(info, DatumGetTextPP(values[1])) :
+			group_name_of_subgroup(DatumGetTextPP(values[1]), DatumGetTextPP(values[7]));
 		hash.low = name.low;
 		hash.high = name.high;
 		hash_search(found, &hash, HASH_ENTER, NULL);

@@ -77,7 +77,7 @@ lease_rows_check(Relation rel, QueueInfo *info, bool unknown_only)
 		else if ((status == ROW_LIVE || status == ROW_OWN) &&
 				 leases[i].group == FAIRQ_NO_GROUP)
 		{
-			GroupName	name = group_name(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)));
+			GroupName	name = row_reader_group(&row);
 
 			leases_adopt(&leases[i].ref,
 						 groups_adopt_lease(info->state, row_reader_class(&row),

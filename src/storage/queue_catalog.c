@@ -143,6 +143,7 @@ queue_catalog_read_settings(QueueInfo *info)
 			queue_settings_store(info, i, values[column], nulls[column]);
 		}
 		info->group_defaults.paused = false;
+		info->subgroup_defaults.paused = false;
 		info->node = node_table_read(&own_node);
 		info->own_settings |= own_node;
 		pfree(values);

@@ -40,7 +40,7 @@
 #define COLUMNS \
 	"name, queue, owner, owner_oid, cron, timezone, payload, group_key, " \
 	"priority, cost, headers, catch_up, overlap, active, anchor, next_run, last_run, " \
-	"last_task, skipped, failures, task_name"
+	"last_task, skipped, failures, task_name, subgroup_key"
 
 typedef enum Statement
 {
@@ -79,17 +79,19 @@ static OwnStatement statements[] = {
 	/* One that was not there is not overwritten when it has come meanwhile. */
 	[PUT] = {"INSERT INTO fairq.schedule AS s (name, queue, owner, owner_oid, cron,"
 		" timezone, payload, group_key, priority, cost, headers, catch_up, overlap, active,"
-		" anchor, next_run, task_name)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $18)"
+		" anchor, next_run, task_name, subgroup_key)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $18,"
+		" $19)"
 		" ON CONFLICT (name) DO UPDATE SET queue = $2, owner = $3, owner_oid = $4,"
 		" cron = $5, timezone = $6, payload = $7, group_key = $8, priority = $9, cost = $10,"
 		" headers = $11, catch_up = $12, overlap = $13, active = $14, anchor = $15,"
-		" next_run = $16, task_name = $18, failures = 0, last_error = NULL, last_error_at = NULL,"
+		" next_run = $16, task_name = $18, subgroup_key = $19,"
+		" failures = 0, last_error = NULL, last_error_at = NULL,"
 		" last_task = CASE WHEN s.queue OPERATOR(pg_catalog.=) $2 THEN s.last_task END"
 		" WHERE $17",
-		18, {TEXTOID, TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID,
+		19, {TEXTOID, TEXTOID, TEXTOID, OIDOID, TEXTOID, TEXTOID, JSONBOID, TEXTOID,
 			INT8OID, FLOAT8OID, JSONBOID, TEXTOID, BOOLOID, BOOLOID, TIMESTAMPTZOID,
-	TIMESTAMPTZOID, BOOLOID, TEXTOID}},
+	TIMESTAMPTZOID, BOOLOID, TEXTOID, TEXTOID}},
 	[REMOVE] = {"DELETE FROM fairq.schedule WHERE name OPERATOR(pg_catalog.=) $1", 1, {TEXTOID}},
 	[COUNT] = {"SELECT pg_catalog.count(*) FROM fairq.schedule", 0, {0}},
 };
@@ -213,8 +215,8 @@ read_row(Schedule *schedule)
 	schedule->last_task = DatumGetInt64(plain_column(18));
 	schedule->skipped = DatumGetInt64(plain_column(19));
 	schedule->failures = DatumGetInt32(plain_column(20));
-	(void) column(0, 21, &isnull);
-	schedule->task_name = isnull ? NULL : text_column(0, 21);
+	schedule->task_name = text_column(0, 21);
+	schedule->subgroup_key = text_column(0, 22);
 	schedule->found = true;
 	schedule->error = NULL;
 }
@@ -360,8 +362,8 @@ schedule_table_find(text *name, bool lock, Schedule *schedule)
 bool
 schedule_table_put(const Schedule *schedule)
 {
-	Datum		values[18];
-	char		nulls[] = "                  ";
+	Datum		values[19];
+	char		nulls[] = "                   ";
 	bool		written;
 
 	values[0] = PointerGetDatum(schedule->name);
@@ -384,6 +386,8 @@ schedule_table_put(const Schedule *schedule)
 	values[16] = BoolGetDatum(schedule->found);
 	values[17] = PointerGetDatum(schedule->task_name);
 	nulls[17] = schedule->task_name != NULL ? ' ' : 'n';
+	values[18] = PointerGetDatum(schedule->subgroup_key);
+	nulls[18] = schedule->subgroup_key != NULL ? ' ' : 'n';
 	SPI_connect();
 	written = execute(PUT, values, nulls) > 0;
 	SPI_finish();

@@ -29,6 +29,7 @@ typedef struct Schedule
 	Datum		headers;		/* jsonb */
 	bool		has_headers;
 	text	   *task_name;		/* NULL: none */
+	text	   *subgroup_key;	/* NULL: none */
 	char	   *catch_up;
 	bool		overlap;
 	bool		active;

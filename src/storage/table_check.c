@@ -71,6 +71,7 @@ static const struct
 	{"lost", INT4OID, false},
 	{"max_lost", INT4OID, false},
 	{"history", JSONBOID, false},
+	{"subgroup_key", TEXTOID, false},
 };
 
 static void
@@ -202,25 +203,70 @@ is_char_test(const Node *node, AttrNumber column, Oid function, char value)
 		DatumGetChar(constant->constvalue) == value;
 }
 
-/* Is it: hashtextextended(group_key COLLATE "C", 0)? */
+/*
+ * Is it: hashtextextended(key COLLATE "C", seed)?  If so, *key and *seed are
+ * set.
+ */
 static bool
-is_group_hash(const Node *node, AttrNumber column)
+is_hash(const Node *node, const Node **key, const Node **seed)
 {
 	const FuncExpr *hash = (const FuncExpr *) node;
-	const Node *key;
-	const Node *seed;
 
 	if (!IsA(node, FuncExpr) || hash->funcid != F_HASHTEXTEXTENDED ||
 		hash->inputcollid != C_COLLATION_OID)
 		return false;
-	key = linitial(hash->args);
-	if (IsA(key, CollateExpr))
-		key = (const Node *) ((const CollateExpr *) key)->arg;
-	seed = lsecond(hash->args);
+	*key = linitial(hash->args);
+	if (IsA(*key, CollateExpr))
+		*key = (const Node *) ((const CollateExpr *) *key)->arg;
+	*seed = lsecond(hash->args);
+	return true;
+}
+
+/* Is it: hashtextextended(group_key COLLATE "C", 0)? */
+static bool
+is_group_hash(const Node *node, AttrNumber column)
+{
+	const Node *key;
+	const Node *seed;
+
+	if (!is_hash(node, &key, &seed))
+		return false;
 	if (IsA(seed, FuncExpr) && ((const FuncExpr *) seed)->funcid == F_INT8_INT4)
 		seed = linitial(((const FuncExpr *) seed)->args);
 	return is_column(key, column) && IsA(seed, Const) &&
 		!((const Const *) seed)->constisnull && ((const Const *) seed)->constvalue == 0;
+}
+
+/* Is it: coalesce(column, '')? */
+static bool
+is_column_or_empty(const Node *node, AttrNumber column)
+{
+	const CoalesceExpr *coalesce = (const CoalesceExpr *) node;
+	const Const *empty;
+
+	if (!IsA(node, CoalesceExpr) || list_length(coalesce->args) != 2 ||
+		!is_column(linitial(coalesce->args), column) || !IsA(lsecond(coalesce->args), Const))
+		return false;
+	empty = lsecond_node(Const, coalesce->args);
+	return empty->consttype == TEXTOID && !empty->constisnull &&
+		VARSIZE_ANY_EXHDR(DatumGetPointer(empty->constvalue)) == 0;
+}
+
+/*
+ * Is it what the overflow is found by: the hash of the group, or where groups
+ * are divided that of the subgroup, with that of its group for a seed?
+ */
+static bool
+is_overflow_hash(const QueueInfo *info, const Node *node)
+{
+	AttrNumber	group = info->columns[COLUMN_GROUP_KEY];
+	const Node *key;
+	const Node *seed;
+
+	if (!info->subgroups)
+		return is_group_hash(node, group);
+	return is_hash(node, &key, &seed) &&
+		is_column_or_empty(key, info->columns[COLUMN_SUBGROUP_KEY]) && is_group_hash(seed, group);
 }
 
 /* The predicates of our indexes. */
@@ -323,7 +369,7 @@ fit_index(QueueInfo *info, Relation index, int i)
 				castNode(List, stored_expression(index, Anum_pg_index_indexprs));
 
 			if (list_length(expressions) != 1 ||
-				!is_group_hash(linitial(expressions), info->columns[column]))
+				!is_overflow_hash(info, linitial(expressions)))
 				return false;
 		}
 	}
@@ -373,8 +419,10 @@ examine_indexes(QueueInfo *info, Relation rel)
 		if (expected_indexes[i].name == NULL)
 			unfit_table(rel, psprintf("It has no valid unique index on (%s).",
 									  expected_indexes[i].on));
-		unfit_table(rel, psprintf("It has no valid index \"%s%s\" on (%s), such as fairq.create_queue() makes.",
+		unfit_table(rel, psprintf("It has no valid index \"%s%s\" on (%s%s), such as fairq.create_queue() makes.",
 								  expected_indexes[i].name, info->name,
+								  info->subgroups && expected_indexes[i].ncolumns == 3 ?
+								  "subgroup_key, " : "",
 								  expected_indexes[i].on));
 	}
 }

@@ -101,6 +101,7 @@ place_task(Placement *placement, const NewTask *task, TimestampTz now,
 	}
 	place_for.turn = place->id;
 	place_for.group_key = task->group_key;
+	place_for.subgroup_key = task->subgroup_key;
 	place_for.priority = task->priority;
 	place_for.run_at = task->run_at == DT_NOBEGIN ? now : task->run_at;
 	place_for.cost = task->cost;
@@ -204,6 +205,8 @@ write_tasks(Relation rel, QueueInfo *info, int n, const NewTask *const *tasks,
 		SET(COLUMN_ATTEMPTS, Int32GetDatum(0));
 		SET(COLUMN_STATE, CharGetDatum(place->state));
 		SET(COLUMN_GROUP_KEY, PointerGetDatum(task->group_key));
+		if (task->subgroup_key != NULL)
+			SET(COLUMN_SUBGROUP_KEY, PointerGetDatum(task->subgroup_key));
 		SET(COLUMN_PAYLOAD, task->payload);
 		if (task->run_at != DT_NOBEGIN)
 			SET(COLUMN_RUN_AT, TimestampTzGetDatum(task->run_at));

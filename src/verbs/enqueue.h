@@ -16,6 +16,7 @@ typedef struct NewTask
 {
 	Datum		payload;		/* jsonb */
 	text	   *group_key;
+	text	   *subgroup_key;	/* NULL: none, or that with the empty key */
 	bool		has_priority;	/* else the queue's default, once it is known */
 	int64		priority;
 	float4		cost;

@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * group_admin.c
- *	  What groups are given, and that it is taken away.
+ *	  What groups and subgroups are given, and that it is taken away.
  *
- * What a group is given is a row of fairq.group_setting, and a limit in shared
+ * What one is given is a row of fairq.group_setting, and a limit in shared
  * memory once it has committed (limited_groups.c).  Settings that say nothing
  * that the queue's defaults do not say have neither: a server with many
  * tenants, of which each is paused once, is not to fill up.
@@ -25,63 +25,81 @@
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
 
+/* What is given something: a group, or a subgroup of it. */
+static GroupName
+name_of(const QueueInfo *info, const text *group, const text *subgroup)
+{
+	return subgroup == NULL ? queue_catalog_whole_group(info, group) :
+		group_name_of_subgroup(group, subgroup);
+}
+
 /*
- * A group has these settings from the commit on.
+ * A group or a subgroup has these settings from the commit on.
  */
 static void
-announce(QueueInfo *info, Relation rel, const text *group, const LimitSettings *settings)
+announce(QueueInfo *info, Relation rel, const GroupName *name, const LimitSettings *settings)
 {
-	GroupName	name = group_name(group);
 	uint32		limit;
 
 	/* Nothing may fail between the two. */
 	pending_reserve(1);
-	limit = limited_groups_announce(info->state, &name);
+	limit = limited_groups_announce(info->state, name);
 	pending_group_set(info->state, limit, settings);
 	group_settings_adopt(info, rel);
 }
 
-/* Remove a group's row.  Returns whether there was one.  Connected to SPI. */
+/*
+ * Remove a row: of a group, or of a subgroup (else NULL).  Returns whether
+ * there was one.  Connected to SPI.
+ */
 static bool
-delete_row(const QueueInfo *info, const text *group)
+delete_row(const QueueInfo *info, const text *group, const text *subgroup)
 {
-	Oid			types[2] = {TEXTOID, TEXTOID};
-	Datum		values[2] = {CStringGetTextDatum(info->name), PointerGetDatum(group)};
+	Oid			types[3] = {TEXTOID, TEXTOID, TEXTOID};
+	Datum		values[3] = {CStringGetTextDatum(info->name), PointerGetDatum(group),
+	PointerGetDatum(subgroup)};
 
 	return queue_admin_execute("DELETE FROM fairq.group_setting"
 							   " WHERE queue OPERATOR(pg_catalog.=) $1"
-							   " AND group_key OPERATOR(pg_catalog.=) $2",
-							   2, types, values, "  ") > 0;
+							   " AND group_key OPERATOR(pg_catalog.=) $2"
+							   " AND (subgroup_key OPERATOR(pg_catalog.=) $3"
+							   " OR (subgroup_key IS NULL AND $3 IS NULL))",
+							   3, types, values, subgroup == NULL ? "  n" : "   ") > 0;
 }
 
-/* Write a group's row: what is not given stays.  Connected to SPI. */
+/*
+ * Write a row, of a group or of a subgroup (else NULL): what is not given
+ * stays.  Connected to SPI.
+ */
 static void
-write_row(const QueueInfo *info, const text *group, const QueueSettings *settings,
-		  LimitSettings *after)
+write_row(const QueueInfo *info, const text *group, const text *subgroup,
+		  const QueueSettings *settings, LimitSettings *after)
 {
-	Oid			types[7] = {TEXTOID, TEXTOID};
-	Datum		values[7] = {CStringGetTextDatum(info->name), PointerGetDatum(group)};
-	char		nulls[8] = "  ";
+	Oid			types[8] = {TEXTOID, TEXTOID, TEXTOID};
+	Datum		values[8] = {CStringGetTextDatum(info->name), PointerGetDatum(group),
+	PointerGetDatum(subgroup)};
+	char		nulls[9] = "   ";
 	Datum		result[5];
 	bool		result_nulls[5];
 
-	for (int i = SETTING_GROUP_WEIGHT, n = 2; i <= SETTING_PAUSED; i++, n++)
+	nulls[2] = (subgroup == NULL) ? 'n' : ' ';
+	for (int i = SETTING_GROUP_WEIGHT, n = 3; i <= SETTING_PAUSED; i++, n++)
 	{
 		types[n] = queue_settings[i].type;
 		values[n] = settings->values[i];
 		nulls[n] = settings->given[i] ? ' ' : 'n';
 	}
 	queue_admin_execute("INSERT INTO fairq.group_setting AS s"
-						" (queue, group_key, weight, max_leased, rate, burst, paused)"
-						" VALUES ($1, $2, $3, $4, $5, $6, coalesce($7, false))"
-						" ON CONFLICT (queue, group_key) DO UPDATE SET"
-						" weight = coalesce($3, s.weight),"
-						" max_leased = coalesce($4, s.max_leased),"
-						" rate = coalesce($5, s.rate),"
-						" burst = coalesce($6, s.burst),"
-						" paused = coalesce($7, s.paused)"
+						" (queue, group_key, subgroup_key, weight, max_leased, rate, burst, paused)"
+						" VALUES ($1, $2, $3, $4, $5, $6, $7, coalesce($8, false))"
+						" ON CONFLICT (queue, group_key, subgroup_key) DO UPDATE SET"
+						" weight = coalesce($4, s.weight),"
+						" max_leased = coalesce($5, s.max_leased),"
+						" rate = coalesce($6, s.rate),"
+						" burst = coalesce($7, s.burst),"
+						" paused = coalesce($8, s.paused)"
 						" RETURNING weight, max_leased, rate, burst, paused",
-						7, types, values, nulls);
+						8, types, values, nulls);
 	if (SPI_processed != 1)
 		elog(ERROR, "settings of a group were written " UINT64_FORMAT " times", SPI_processed);
 	heap_deform_tuple(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, result, result_nulls);
@@ -89,47 +107,57 @@ write_row(const QueueInfo *info, const text *group, const QueueSettings *setting
 }
 
 /*
- * Change what a group was given, when the transaction commits.  Errors: 42704,
- * 42501, 53400.
+ * Change what a group was given, or a subgroup of it (else NULL), when the
+ * transaction commits.  Errors: 42704, 42501, 53400; of a subgroup 55000, where
+ * groups are not divided.
  */
 void
-group_admin_set(const text *queue, const text *group, const QueueSettings *settings)
+group_admin_set(const text *queue, const text *group, const text *subgroup,
+				const QueueSettings *settings)
 {
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(queue, &rel);
+	GroupName	name = name_of(info, group, subgroup);
 	LimitSettings after;
 
+	if (subgroup != NULL)
+		queue_admin_require_subgroups(info);
 	SPI_connect();
-	write_row(info, group, settings, &after);
-	if (limit_settings_are_void(&after, &info->group_defaults))
+	write_row(info, group, subgroup, settings, &after);
+	if (limit_settings_are_void(&after, subgroup == NULL ? &info->group_defaults :
+								&info->subgroup_defaults))
 	{
-		(void) delete_row(info, group);
+		(void) delete_row(info, group, subgroup);
 		after = LIMIT_SETTINGS_NONE;
 	}
 	SPI_finish();
-	announce(info, rel, group, &after);
+	announce(info, rel, &name, &after);
 	relation_close(rel, NoLock);
 }
 
 /*
- * A group has the queue's defaults again, when the transaction commits.
- * Returns whether it had others.
+ * A group, or a subgroup of it (else NULL), has the queue's defaults again, when
+ * the transaction commits.  Returns whether it had others.  Errors: as
+ * group_admin_set.
  */
 bool
-group_admin_reset(const text *queue, const text *group)
+group_admin_reset(const text *queue, const text *group, const text *subgroup)
 {
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(queue, &rel);
+	GroupName	name = name_of(info, group, subgroup);
 	bool		had;
 
+	if (subgroup != NULL)
+		queue_admin_require_subgroups(info);
 	SPI_connect();
-	had = delete_row(info, group);
+	had = delete_row(info, group, subgroup);
 	SPI_finish();
 	if (had)
 	{
 		LimitSettings none = LIMIT_SETTINGS_NONE;
 
-		announce(info, rel, group, &none);
+		announce(info, rel, &name, &none);
 	}
 	relation_close(rel, NoLock);
 	return had;

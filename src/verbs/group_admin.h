@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * group_admin.h
- *	  What groups are given, and that it is taken away.
+ *	  What groups and subgroups are given, and that it is taken away.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,8 +10,8 @@
 
 #include "storage/queue_settings.h"
 
-extern void group_admin_set(const text *queue, const text *group,
+extern void group_admin_set(const text *queue, const text *group, const text *subgroup,
 							const QueueSettings *settings);
-extern bool group_admin_reset(const text *queue, const text *group);
+extern bool group_admin_reset(const text *queue, const text *group, const text *subgroup);
 
 #endif							/* FAIRQ_GROUP_ADMIN_H */

@@ -55,6 +55,8 @@ place_for(RowReader *row, TimestampTz run_at, bool may_overflow)
 {
 	PlaceFor	task = {
 		.group_key = DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)),
+		.subgroup_key = row_is_null(row, COLUMN_SUBGROUP_KEY) ? NULL :
+		DatumGetTextPP(row_value(row, COLUMN_SUBGROUP_KEY)),
 		.priority = DatumGetInt64(row_value(row, COLUMN_PRIORITY)),
 		.run_at = run_at,
 		.cost = DatumGetFloat4(row_value(row, COLUMN_COST)),
@@ -77,7 +79,7 @@ placement_assign(Placement *placement, const PlaceFor *task, Place *place)
 {
 	QueueInfo  *info = placement->info;
 	FairqAddress *address = &place->address;
-	GroupName	name = group_name(task->group_key);
+	GroupName	name = queue_catalog_group(info, task->group_key, task->subgroup_key);
 
 	Assert(task->group_key != NULL);
 	place->waiters = waiters_group(&name);
@@ -279,7 +281,7 @@ uint32
 placement_group(RowReader *row)
 {
 	QueueInfo  *info = row->info;
-	GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+	GroupName	name = row_reader_group(row);
 	int64		class = info->policy == QUEUE_FAIR ?
 		DatumGetInt64(row_value(row, COLUMN_PRIORITY)) : 0;
 	GroupTag	tag;
@@ -298,7 +300,7 @@ void
 placement_uncharge(RowReader *row, const FairqAddress *address)
 {
 	QueueInfo  *info = row->info;
-	GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+	GroupName	name = row_reader_group(row);
 	VirtualTime start = {address->block, address->fraction};
 	GroupTag	tag;
 

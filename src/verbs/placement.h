@@ -28,6 +28,7 @@ typedef struct PlaceFor
 	int64		turn;			/* among those of one number, but under policy
 								 * fair */
 	const text *group_key;
+	const text *subgroup_key;	/* NULL: none, or that with the empty key */
 	int64		priority;		/* checked: 0..9 under policy fair */
 	TimestampTz run_at;			/* under policy time */
 	double		cost;

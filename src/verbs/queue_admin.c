@@ -39,6 +39,7 @@
 #include "storage/id_sequence.h"
 #include "storage/queue_open.h"
 #include "storage/recovery.h"
+#include "storage/row_scan.h"
 #include "verbs/queue_admin.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
@@ -150,6 +151,13 @@ check_fair_settings(const char *queue, bool fair, const QueueSettings *settings)
 						OidOutputFunctionCall(F_ARRAY_OUT,
 											  settings->values[SETTING_CLASS_WEIGHTS])),
 				 errhint("Leave it out: only under policy \"fair\" are there priority classes.")));
+	if (!fair && settings->given[SETTING_SUBGROUPS] &&
+		DatumGetBool(settings->values[SETTING_SUBGROUPS]))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid value for argument \"subgroups\" for queue \"%s\", whose policy is not \"fair\": \"%s\"",
+						queue, "true"),
+				 errhint("Leave it out: only under policy \"fair\" are there shares that can be divided.")));
 	if (fair && settings->given[SETTING_DEFAULT_PRIORITY])
 	{
 		int64		priority = DatumGetInt64(settings->values[SETTING_DEFAULT_PRIORITY]);
@@ -196,8 +204,7 @@ wants_archive(const QueueSettings *settings)
  *
  * Keys stay in the row: a claim reads them with the row's page locked, and
  * must not come to another table then.  The index on unique keys is by bytes:
- * what an update of the locale data cannot spoil.  That on the overflow is by
- * group, class and id; group_table.c has the same hash.
+ * what an update of the locale data cannot spoil.
  */
 static const char queue_definition[] =
 "CREATE TABLE fairq.\"q_%1$s\" ("
@@ -223,16 +230,15 @@ static const char queue_definition[] =
 " ADD name pg_catalog.text,"
 " ADD lost pg_catalog.int4,"
 " ADD max_lost pg_catalog.int4,"
-" ADD history pg_catalog.jsonb;"
+" ADD history pg_catalog.jsonb,"
+" ADD subgroup_key pg_catalog.text;"
 "ALTER TABLE fairq.\"q_%1$s\" ALTER priority DROP DEFAULT, ALTER cost DROP DEFAULT,"
-" ALTER attempts DROP DEFAULT, ALTER group_key SET STORAGE MAIN;"
+" ALTER attempts DROP DEFAULT, ALTER group_key SET STORAGE MAIN,"
+" ALTER subgroup_key SET STORAGE MAIN;"
 "CREATE INDEX \"address_of_%1$s\" ON fairq.\"q_%1$s\" USING btree (address)"
 " WHERE address IS NOT NULL;"
 "CREATE INDEX \"due_of_%1$s\" ON fairq.\"q_%1$s\" USING btree (run_at)"
 " WHERE state OPERATOR(pg_catalog.=) 's';"
-"CREATE INDEX \"overflow_of_%1$s\" ON fairq.\"q_%1$s\" USING btree"
-" (pg_catalog.hashtextextended(group_key COLLATE pg_catalog.\"C\", 0), priority, id)"
-" WHERE state OPERATOR(pg_catalog.=) 'o';"
 "CREATE INDEX \"key_of_%1$s\" ON fairq.\"q_%1$s\" USING btree"
 " (unique_key COLLATE pg_catalog.\"C\")"
 " WHERE unique_key IS NOT NULL AND state OPERATOR(pg_catalog.<>) 'd';"
@@ -245,6 +251,19 @@ static const char queue_definition[] =
 "CREATE TRIGGER fairq_row_written AFTER INSERT OR UPDATE OR DELETE ON fairq.\"q_%1$s\""
 " FOR EACH ROW EXECUTE FUNCTION fairq_internal.row_written();"
 "ALTER TABLE fairq.\"q_%1$s\" ENABLE ALWAYS TRIGGER fairq_row_written";
+
+/*
+ * The index on the overflow: by group or subgroup, class and id.  The hashes
+ * are those of group_name.h, and table_check.c looks for them.
+ */
+#define GROUP_HASH	"pg_catalog.hashtextextended(group_key COLLATE pg_catalog.\"C\", 0)"
+#define SUBGROUP_HASH	\
+	"pg_catalog.hashtextextended(coalesce(subgroup_key, '') COLLATE pg_catalog.\"C\", " \
+	GROUP_HASH ")"
+
+static const char overflow_index[] =
+"CREATE INDEX \"overflow_of_%1$s\" ON fairq.\"q_%1$s\" USING btree"
+" (%2$s, priority, id) WHERE state OPERATOR(pg_catalog.=) 'o'";
 
 /* The name of a queue, as it stands between double quotes. */
 static const char *
@@ -260,6 +279,14 @@ in_quotes(const char *queue)
 		appendStringInfoChar(&result, *queue);
 	}
 	return result.data;
+}
+
+/* Make the index on the overflow of a queue.  Connected to SPI. */
+static void
+create_overflow_index(const char *queue, bool subgroups)
+{
+	run_as_sql(psprintf(overflow_index, in_quotes(queue),
+						subgroups ? SUBGROUP_HASH : GROUP_HASH));
 }
 
 /*
@@ -337,6 +364,8 @@ queue_admin_create(const text *name, const QueueSettings *settings, bool if_not_
 						psprintf(INT64_FORMAT, settings->given[SETTING_DEFAULT_PRIORITY] ?
 								 DatumGetInt64(settings->values[SETTING_DEFAULT_PRIORITY]) :
 								 DEFAULT_PRIORITY)));
+	create_overflow_index(queue, settings->given[SETTING_SUBGROUPS] &&
+						  DatumGetBool(settings->values[SETTING_SUBGROUPS]));
 
 	/* Settings that a dropped table of this name has left behind are void. */
 	delete_settings(queue);
@@ -395,14 +424,59 @@ settings_changed(Relation rel)
 }
 
 /*
- * Change settings of a queue; those not given stay.  In force for others', and
- * for what is shared with them, when the transaction has committed.
+ * Refuse what is for a queue only whose groups are divided (55000).
  */
 void
-queue_admin_alter(const text *name, const QueueSettings *settings)
+queue_admin_require_subgroups(const QueueInfo *info)
 {
-	Relation	rel;
-	QueueInfo  *info = queue_admin_open(name, &rel);
+	if (info->subgroups)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("queue \"%s\" has no subgroups", info->name),
+			 errhint("Have its groups divided with fairq.alter_queue(subgroups => true).")));
+}
+
+/* Has a queue, whose table is locked exclusively, any task? */
+static bool
+has_tasks(QueueInfo *info, Relation rel)
+{
+	RowScan		scan;
+	bool		any;
+
+	row_scan_begin(&scan, rel, info);
+	any = (row_scan_next(&scan) != NULL);
+	row_scan_end(&scan);
+	return any;
+}
+
+/*
+ * Divide the groups of a queue into subgroups, or do not any more, from the
+ * commit on.  Tasks that are there have no subgroup, or would lose it: the
+ * former is as if they had the empty one.
+ */
+static void
+change_subgroups(QueueInfo *info, Relation rel, bool subgroups)
+{
+	LockRelation(rel, AccessExclusiveLock);
+	if (!subgroups && has_tasks(info, rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot do without the subgroups of queue \"%s\", which has tasks",
+						info->name),
+				 errhint("Wait until its tasks are done, dead ones included, or purge it.")));
+	pending_reserve(1);
+	SPI_connect();
+	run_as_sql(psprintf("DROP INDEX fairq.\"overflow_of_%s\"", in_quotes(info->name)));
+	create_overflow_index(info->name, subgroups);
+	SPI_finish();
+	pending_regroup(info->state, subgroups);
+}
+
+/* Change settings of a queue that is open. */
+static void
+alter_open(QueueInfo *info, Relation rel, const QueueSettings *settings)
+{
 	QueueInfo	after = *info;
 	bool		defaults = false;
 
@@ -422,10 +496,13 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 		/* Rows may be there that have not been read yet. */
 		pending_due_added(&info->state->archive.cursor, DT_NOBEGIN, DT_NOEND);
 	}
+	if (settings->given[SETTING_SUBGROUPS] &&
+		DatumGetBool(settings->values[SETTING_SUBGROUPS]) != info->subgroups)
+		change_subgroups(info, rel, !info->subgroups);
 	SPI_connect();
 	write_settings(info->name, settings, false);
 	SPI_finish();
-	for (int i = SETTING_GROUP_WEIGHT; i <= SETTING_GROUP_BURST; i++)
+	for (int i = SETTING_SUBGROUP_WEIGHT; i <= SETTING_GROUP_BURST; i++)
 	{
 		if (!settings->given[i])
 			continue;
@@ -434,10 +511,38 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	}
 	if (defaults)
 	{
-		pending_defaults_set(info->state, &after.group_defaults);
+		pending_defaults_set(info->state, &after.group_defaults, &after.subgroup_defaults);
 		group_settings_adopt(info, rel);
 	}
 	settings_changed(rel);
+}
+
+/*
+ * Change settings of a queue; those not given stay.  In force for others', and
+ * for what is shared with them, when the transaction has committed.
+ */
+void
+queue_admin_alter(const text *name, const QueueSettings *settings)
+{
+	Relation	rel;
+	QueueInfo  *info = queue_admin_open(name, &rel);
+
+	alter_open(info, rel, settings);
+	relation_close(rel, NoLock);
+}
+
+/*
+ * Change what the subgroups of a queue have that were not given something
+ * else.  Errors: also 55000, where groups are not divided.
+ */
+void
+queue_admin_set_subgroups(const text *name, const QueueSettings *settings)
+{
+	Relation	rel;
+	QueueInfo  *info = queue_admin_open(name, &rel);
+
+	queue_admin_require_subgroups(info);
+	alter_open(info, rel, settings);
 	relation_close(rel, NoLock);
 }
 

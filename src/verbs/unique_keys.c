@@ -120,6 +120,18 @@ same_text(const text *a, const text *b)
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
+/* Does the task that was read count for what a producer's does? */
+static bool
+same_group(RowReader *row, const NewTask *task)
+{
+	bool		none = row_is_null(row, COLUMN_SUBGROUP_KEY);
+
+	return same_text(task->group_key, DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY))) &&
+		none == (task->subgroup_key == NULL) &&
+		(none || same_text(task->subgroup_key,
+						   DatumGetTextPP(row_value(row, COLUMN_SUBGROUP_KEY))));
+}
+
 /*
  * Does a task that waits keep its place if it becomes what a producer gives?
  */
@@ -141,8 +153,7 @@ keeps_place(RowReader *row, const NewTask *task)
 		task->priority == DatumGetInt64(row_value(row, COLUMN_PRIORITY)) &&
 		(row->info->policy != QUEUE_FAIR ||
 		 (task->cost == DatumGetFloat4(row_value(row, COLUMN_COST)) &&
-		  same_text(task->group_key,
-					DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)))));
+		  same_group(row, task)));
 }
 
 /*
@@ -163,6 +174,7 @@ take_values(RowReader *row, const NewTask *task, bool same_place)
 	SET(COLUMN_PAYLOAD, true, task->payload);
 	SET(COLUMN_HEADERS, task->has_headers, task->headers);
 	SET(COLUMN_GROUP_KEY, true, PointerGetDatum(task->group_key));
+	SET(COLUMN_SUBGROUP_KEY, task->subgroup_key != NULL, PointerGetDatum(task->subgroup_key));
 	SET(COLUMN_PRIORITY, true, Int64GetDatum(task->priority));
 	SET(COLUMN_COST, true, Float4GetDatum(task->cost));
 	SET(COLUMN_MAX_ATTEMPTS, task->max_attempts >= 0, Int32GetDatum(task->max_attempts));

@@ -11,6 +11,7 @@
 
 #include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
+#include "shmem/leases.h"
 #include "shmem/limited_groups.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
@@ -23,16 +24,28 @@ typedef struct PendingPurge
 	uint32		group;			/* FAIRQ_NO_GROUP: all */
 } PendingPurge;
 
-/*
- * What a group may have, or (limit is not used) those that were not told
- * apart.
- */
+/* What a group may have. */
 typedef struct PendingLimit
 {
 	QueueState *queue;
 	uint32		limit;
 	LimitSettings settings;
 } PendingLimit;
+
+/* What all groups of a queue may have that were not told apart. */
+typedef struct PendingDefaults
+{
+	QueueState *queue;
+	LimitSettings groups;
+	LimitSettings subgroups;
+} PendingDefaults;
+
+/* The groups of a queue are divided, or are not any more. */
+typedef struct PendingRegroup
+{
+	QueueState *queue;
+	bool		subgroups;
+} PendingRegroup;
 
 typedef void (*CountChange) (QueueState *queue, uint32 group, int n);
 
@@ -144,15 +157,15 @@ pending_group_set(QueueState *queue, uint32 limit, const LimitSettings *settings
 static void
 keep_defaults(PendingAction *action)
 {
-	pg_atomic_fetch_sub_u32(&pending_data(action, PendingLimit)->queue->limits.entries, 1);
+	pg_atomic_fetch_sub_u32(&pending_data(action, PendingDefaults)->queue->limits.entries, 1);
 }
 
 static void
 set_defaults(PendingAction *action)
 {
-	PendingLimit *set = pending_data(action, PendingLimit);
+	PendingDefaults *set = pending_data(action, PendingDefaults);
 
-	queue_state_set_defaults(set->queue, &set->settings);
+	queue_state_set_defaults(set->queue, &set->groups, &set->subgroups);
 	group_limits_defaults_changed(queue_state_number(set->queue));
 	pg_atomic_fetch_sub_u32(&set->queue->limits.entries, 1);
 }
@@ -165,19 +178,49 @@ static const PendingKind default_limits = {
 };
 
 /*
- * What those groups of a queue may have that were not given settings of their
- * own is being changed.
+ * What those groups and subgroups of a queue may have that were not given
+ * settings of their own is being changed.
  */
 void
-pending_defaults_set(QueueState *queue, const LimitSettings *settings)
+pending_defaults_set(QueueState *queue, const LimitSettings *groups,
+					 const LimitSettings *subgroups)
 {
-	PendingLimit *set = pending_new(default_limits, PendingLimit);
+	PendingDefaults *set = pending_new(default_limits, PendingDefaults);
 
 	set->queue = queue;
-	set->settings = *settings;
+	set->groups = *groups;
+	set->subgroups = *subgroups;
 
 	/* As if one of them had a limit: every lease that is granted is counted. */
 	pg_atomic_fetch_add_u32(&queue->limits.entries, 1);
+}
+
+static void
+regroup(PendingAction *action)
+{
+	PendingRegroup *change = pending_data(action, PendingRegroup);
+
+	queue_state_regroup(change->queue, change->subgroups);
+	leases_leave_groups(queue_state_number(change->queue));
+}
+
+static const PendingKind regrouped = {
+	.name = "groups divided or not",
+	.commit = regroup,
+	.prepare = regroup,
+};
+
+/*
+ * The groups of a queue, whose table is locked exclusively, are being divided
+ * into subgroups, or are not any more.
+ */
+void
+pending_regroup(QueueState *queue, bool subgroups)
+{
+	PendingRegroup *change = pending_new(regrouped, PendingRegroup);
+
+	change->queue = queue;
+	change->subgroups = subgroups;
 }
 
 static void
