@@ -470,7 +470,7 @@ change_subgroups(QueueInfo *info, Relation rel, bool subgroups)
 	run_as_sql(psprintf("DROP INDEX fairq.\"overflow_of_%s\"", in_quotes(info->name)));
 	create_overflow_index(info->name, subgroups);
 	SPI_finish();
-	pending_regroup(info->state, subgroups);
+	pending_regroup(info->state);
 }
 
 /* Change settings of a queue that is open. */

@@ -44,7 +44,6 @@ typedef struct PendingDefaults
 typedef struct PendingRegroup
 {
 	QueueState *queue;
-	bool		subgroups;
 } PendingRegroup;
 
 typedef void (*CountChange) (QueueState *queue, uint32 group, int n);
@@ -198,10 +197,10 @@ pending_defaults_set(QueueState *queue, const LimitSettings *groups,
 static void
 regroup(PendingAction *action)
 {
-	PendingRegroup *change = pending_data(action, PendingRegroup);
+	QueueState *queue = pending_data(action, PendingRegroup)->queue;
 
-	queue_state_regroup(change->queue, change->subgroups);
-	leases_leave_groups(queue_state_number(change->queue));
+	queue_state_regroup(queue);
+	leases_leave_groups(queue_state_number(queue));
 }
 
 static const PendingKind regrouped = {
@@ -215,12 +214,9 @@ static const PendingKind regrouped = {
  * into subgroups, or are not any more.
  */
 void
-pending_regroup(QueueState *queue, bool subgroups)
+pending_regroup(QueueState *queue)
 {
-	PendingRegroup *change = pending_new(regrouped, PendingRegroup);
-
-	change->queue = queue;
-	change->subgroups = subgroups;
+	pending_new(regrouped, PendingRegroup)->queue = queue;
 }
 
 static void
