@@ -123,7 +123,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
     ('address_eq'), ('address_ne'), ('address_lt'), ('address_le'), ('address_gt'), ('address_ge'), ('address_cmp'),
     ('address_sortsupport'), ('address_hash'), ('address_hash_extended'),
     ('row_written'), ('durable_lease_written'), ('remembered_key_written'), ('dependency_written'), ('schedule_written'), ('schedule_inserted'), ('schedule_owner'), ('cron_next'), ('node_written'),
-    ('stats_of_queues'), ('histograms_of_queues'), ('stats_of_names'), ('histograms_of_names'), ('stats_of_buckets'), ('stats_of_groups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'), ('attendance'),
+    ('stats_of_queues'), ('histograms_of_queues'), ('stats_of_names'), ('histograms_of_names'), ('stats_of_buckets'), ('stats_of_groups'), ('stats_of_subgroups'), ('live_leases'), ('dead_of_queues'), ('done_of_queues'), ('open_sessions'), ('wait_ready'), ('attendance'),
     ('tasks_page'), ('done_page'),
     ('queue_definitions'), ('define_queue'), ('give_queue'), ('update_queue'), ('update_queues'),
     ('tasks_here'), ('as_owner'), ('tasks_to_move'), ('depart'), ('departures'), ('departing_tasks'), ('forget_departed'), ('arrive'), ('depart_no_more'),
@@ -134,7 +134,7 @@ SELECT set_eq('SELECT proname::text FROM internal', $$VALUES
 CREATE TEMP TABLE everybodys (name text, reason text);
 INSERT INTO everybodys SELECT proname, 'the operators of type address call it as whoever compares' FROM internal WHERE proname ~ '^address_';
 INSERT INTO everybodys VALUES
-    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('histograms_of_queues', 'view queue_histograms'), ('stats_of_names', 'view name_stats'), ('histograms_of_names', 'view name_histograms'), ('stats_of_groups', 'view group_stats'), ('stats_of_buckets', 'view bucket_stats'),
+    ('stats_of_queues', 'view queue_stats, and a proxy''s view nodes'), ('histograms_of_queues', 'view queue_histograms'), ('stats_of_names', 'view name_stats'), ('histograms_of_names', 'view name_histograms'), ('stats_of_groups', 'view group_stats'), ('stats_of_subgroups', 'view subgroup_stats'), ('stats_of_buckets', 'view bucket_stats'),
     ('live_leases', 'view leases'), ('open_sessions', 'view sessions'), ('dead_of_queues', 'view dead_tasks'), ('done_of_queues', 'view done_tasks'),
     ('schedule_owner', 'view schedules'), ('tasks_here', 'a proxy calls it for an enqueue'), ('wait_ready', 'a proxy and the clients wait with it'), ('attendance', 'a proxy calls it for a worker'),
     ('tasks_page', 'the dashboard reads with it, as its role'), ('done_page', 'the dashboard reads with it, as its role'),
@@ -166,8 +166,8 @@ SELECT is_empty('SELECT oid::regprocedure FROM present WHERE (proname LIKE ''nod
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE proargmodes IS NOT NULL OR provariadic <> 0',
     'no function has OUT or VARIADIC arguments');
 -- Every argument after the first two has a default; so have all but the queue, the receipt and what the verb is about.
-SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > CASE WHEN proname IN (''schedule'', ''raise_floor'') THEN 3 ELSE 2 END',
-    'every argument after the first two has a default; a schedule has to have a time as well, and a floor a class');
+SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE pronargs - pronargdefaults > CASE WHEN proname IN (''schedule'', ''raise_floor'') OR proname LIKE ''%\_subgroup'' THEN 3 ELSE 2 END',
+    'every argument after the first two has a default; a schedule has to have a time as well, a floor a class, and a subgroup its key');
 SELECT is_empty('SELECT oid::regprocedure FROM present p JOIN contract c ON p.proname = c.name WHERE ''-'' = ANY (proargnames) OR cardinality(proargnames) <> pronargs',
     'every argument has a name');
 

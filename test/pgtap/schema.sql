@@ -197,7 +197,7 @@ TRUNCATE columns;
 INSERT INTO columns VALUES ('id', 'bigint', true), ('outcome', 'text', true), ('group_key', 'text', true), ('priority', 'bigint', true), ('cost', 'real', true),
     ('attempts', 'integer', true), ('enqueued_at', 'timestamp with time zone', true), ('claimed_at', 'timestamp with time zone', false),
     ('done_at', 'timestamp with time zone', true), ('run_at', 'timestamp with time zone', false), ('payload', 'jsonb', true), ('headers', 'jsonb', false),
-    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false), ('name', 'text', false), ('lost', 'integer', false), ('history', 'jsonb', false);
+    ('unique_key', 'text', false), ('last_error', 'text', false), ('result', 'jsonb', false), ('name', 'text', false), ('lost', 'integer', false), ('history', 'jsonb', false), ('subgroup_key', 'text', false);
 SELECT bag_eq('SELECT attname::text, format_type(atttypid, atttypmod), attnotnull FROM pg_attribute WHERE attrelid = ''fairq."done_Tap queue"''::regclass AND attnum > 0 AND NOT attisdropped',
     'TABLE columns', 'it has these columns');
 SELECT col_is_pk('fairq', 'done_Tap queue', ARRAY['done_at', 'id'], 'its primary key is in the order of time');
