@@ -21,6 +21,8 @@ typedef struct GroupName
 								 * overflow is found by it; of a subgroup with
 								 * that of its group for a seed */
 	uint64		high;			/* with a seed that is new at each start */
+	bool		divided;		/* a group that has subgroups: as a group
+								 * without, it would be another */
 
 	/* Of the group that it is a subgroup of. */
 	bool		subgroup;		/* else the rest is not set */
@@ -37,19 +39,40 @@ typedef struct GroupKey
 	uint64		high;
 	uint16		queue;
 	uint8		class;
+	uint8		partition;		/* of group_table.c; a subgroup's is its
+								 * group's */
+	uint32		above;			/* of a subgroup: the number of its group;
+								 * FAIRQ_NO_GROUP: it is none */
 } GroupKey;
+
+static inline GroupName
+group_name_bytes(const char *text, int len, uint64 low_seed, uint64 high_seed)
+{
+	GroupName	name;
+
+	name.text = text;
+	name.len = len;
+	name.low = hash_bytes_extended((const unsigned char *) text, len, low_seed);
+	name.high = hash_bytes_extended((const unsigned char *) text, len, high_seed);
+	name.divided = name.subgroup = false;
+	return name;
+}
 
 static inline GroupName
 group_name(const text *key)
 {
-	GroupName	name;
+	return group_name_bytes(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), 0,
+							shared_memory_seed());
+}
 
-	name.text = VARDATA_ANY(key);
-	name.len = VARSIZE_ANY_EXHDR(key);
-	name.low = hash_bytes_extended((const unsigned char *) name.text, name.len, 0);
-	name.high = hash_bytes_extended((const unsigned char *) name.text, name.len,
-									shared_memory_seed());
-	name.subgroup = false;
+/* A group that is divided into subgroups. */
+static inline GroupName
+group_name_divided(const text *key)
+{
+	GroupName	name = group_name_bytes(VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), 0,
+										~shared_memory_seed());
+
+	name.divided = true;
 	return name;
 }
 
@@ -57,13 +80,11 @@ group_name(const text *key)
 static inline GroupName
 group_name_of_subgroup(const text *key, const text *subgroup_key)
 {
-	GroupName	group = group_name(key);
-	GroupName	name;
+	GroupName	group = group_name_divided(key);
+	GroupName	name = subgroup_key == NULL ? group_name_bytes("", 0, group.low, group.high) :
+		group_name_bytes(VARDATA_ANY(subgroup_key), VARSIZE_ANY_EXHDR(subgroup_key),
+						 group.low, group.high);
 
-	name.text = subgroup_key == NULL ? "" : VARDATA_ANY(subgroup_key);
-	name.len = subgroup_key == NULL ? 0 : VARSIZE_ANY_EXHDR(subgroup_key);
-	name.low = hash_bytes_extended((const unsigned char *) name.text, name.len, group.low);
-	name.high = hash_bytes_extended((const unsigned char *) name.text, name.len, group.high);
 	name.subgroup = true;
 	name.group_len = group.len;
 	name.group_text = group.text;
@@ -83,6 +104,7 @@ group_name_above(const GroupName *name)
 	group.len = name->group_len;
 	group.low = name->group_low;
 	group.high = name->group_high;
+	group.divided = true;
 	group.subgroup = false;
 	return group;
 }

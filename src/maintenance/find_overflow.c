@@ -64,8 +64,7 @@ find_of_class(Relation rel, QueueInfo *info, int class, int64 lost)
 					DatumGetChar(row_value(&row, COLUMN_STATE)) == TASK_OVERFLOW;
 				if (found)
 				{
-					GroupName	name =
-						group_name(DatumGetTextPP(row_value(&row, COLUMN_GROUP_KEY)));
+					GroupName	name = row_reader_group(&row);
 
 					group_overflow_found(info->state, class, &name, ids[i], true);
 				}

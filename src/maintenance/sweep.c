@@ -180,7 +180,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 			 * Of a group at its limit any task may be set aside; those that
 			 * are not are found when it has gone on.
 			 */
-			name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+			name = row_reader_group(row);
 			return !limited_groups_waits(state, &name);
 		case TASK_SCHEDULED:
 			if (row_is_null(row, COLUMN_RUN_AT))
@@ -195,7 +195,7 @@ is_overlooked(QueueInfo *info, RowReader *row)
 				id >= queue_order_lost(&state->orders[class]))
 				return false;
 
-			name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+			name = row_reader_group(row);
 			return !groups_look(state, class, &name, &tag) || !turns_have(tag.group, id);
 		default:
 			/* Held tasks are looked at by a pass of their own. */

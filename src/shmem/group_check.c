@@ -29,7 +29,6 @@ group_check(const FairGroup *group)
 	Assert(group->pending >= 0);
 	Assert(group->run_time >= 0);
 	Assert(group->refund >= 0);
-	Assert(group->keylen >= 0);
 	Assert(group->limit == NO_LIMIT || group->limit < (uint32) settings_max_limits);
 }
 

@@ -45,30 +45,45 @@ unlock_and_go_on(uint32 number)
 }
 
 /*
- * A task of the group is going to be leased, if it may.  reserved is the limit
- * that has kept room for it; NO_LIMIT: it was not in the group's line, and
- * those that are parked there come first.
+ * A task of the group is going to be leased, if it may, by the limits of all
+ * levels.  reserved are those that have kept room for it; NO_LIMIT: it was not
+ * in the group's line, and those that are parked there come first.
  *
- * What was kept is given up first: what the group may have may be less now.
+ * What was kept is not needed any more if it may; else it is kept on, though
+ * there is no room for it, as what the group may have is less now.
  */
 bool
-group_limits_take(uint32 number, uint32 reserved)
+group_limits_take(const uint32 limits[LIMIT_LEVELS], const uint32 reserved[LIMIT_LEVELS])
 {
-	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 	TimestampTz token;
-	bool		limited;
-	bool		may;
+	bool		limited[LIMIT_LEVELS];
+	bool		may = true;
 
-	if (reserved == number)
-		limit_room_give_up(limit);
-	may = limit_table_room(limit, &token, &limited) > 0 &&
-		(reserved == number || limit->parked == 0);
-	if (may)
+	limit_lock_levels(limits);
+	for (int i = 0; i < LIMIT_LEVELS; i++)
 	{
-		limit->leased++;
-		limit->tokens -= limited;
+		GroupLimit *limit = &limit_entries[limits[i]];
+
+		if (limits[i] == NO_LIMIT)
+			continue;
+		if (reserved[i] == limits[i])
+			limit_room_give_up(limit);
+		may &= limit_table_room(limit, &token, &limited[i]) > 0 &&
+			(reserved[i] == limits[i] || limit->parked == 0);
 	}
-	limit_unlock(number);
+	for (int i = 0; i < LIMIT_LEVELS; i++)
+	{
+		if (limits[i] == NO_LIMIT)
+			continue;
+		if (may)
+		{
+			limit_entries[limits[i]].leased++;
+			limit_entries[limits[i]].tokens -= limited[i];
+		}
+		else if (reserved[i] == limits[i])
+			limit_room_keep(&limit_entries[limits[i]]);
+	}
+	limit_unlock_levels(limits);
 	return may;
 }
 
@@ -79,18 +94,23 @@ group_limits_take(uint32 number, uint32 reserved)
 void
 group_limits_give_up(uint32 number)
 {
+	Assert(number != NO_LIMIT);
 	limit_room_give_up(limit_lock(number, LW_EXCLUSIVE));
 	unlock_and_go_on(number);
 }
 
 /*
  * A lease of the group has ended, or unused: was not granted after all.
+ * NO_LIMIT: it has none.
  */
 void
 group_limits_give(uint32 number, bool unused)
 {
-	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+	GroupLimit *limit;
 
+	if (number == NO_LIMIT)
+		return;
+	limit = limit_lock(number, LW_EXCLUSIVE);
 	Assert(limit->in_use && limit->leased > 0);
 	limit->leased--;
 	limit->tokens += unused;

@@ -10,7 +10,8 @@
 
 #include "shmem/limit_table.h"
 
-extern bool group_limits_take(uint32 number, uint32 reserved);
+extern bool group_limits_take(const uint32 limits[LIMIT_LEVELS],
+							  const uint32 reserved[LIMIT_LEVELS]);
 extern void group_limits_give_up(uint32 number);
 extern void group_limits_give(uint32 number, bool unused);
 extern void group_limits_joined(uint32 number);

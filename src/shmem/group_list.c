@@ -52,6 +52,7 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 		if (!((volatile FairGroup *) group)->in_use ||
 			((volatile FairGroup *) group)->key.queue != queue_number ||
 			(turns && (((volatile FairGroup *) group)->line.lane == 0 ||
+					   ((volatile FairGroup *) group)->key.above != FAIRQ_NO_GROUP ||
 					   !((volatile FairGroup *) group)->line.standing)))
 			continue;
 		CHECK_FOR_INTERRUPTS();
@@ -68,7 +69,8 @@ groups_list(QueueState *queue, bool turns, GroupInfo **infos)
 			(void) group_table_lock_number(i);
 			info = &(*infos)[n++];
 			info->number = i;
-			info->parent = FAIRQ_NO_GROUP;
+			info->above = group->key.above;
+			info->divided = group->divided;
 			info->class = group->key.class;
 			info->hash[0] = group->key.low;
 			info->hash[1] = group->key.high;

@@ -34,16 +34,17 @@ overflow_comes(QueueState *queue, FairGroup *group, int n, int64 id)
 {
 	QueueOrder *order = &queue->orders[group->key.class];
 	VirtualTime v = queue_order_virtual_time(order);
-	VirtualTime begins = group->finish;
-	bool		empty = group->ready == 0 && group->overflow <= 0;
+	FairGroup  *whole = group_whole(group);
+	VirtualTime begins = whole->finish;
+	bool		empty = whole->ready == 0 && whole->overflow <= 0;
 
 	AssertGroupLockedExclusively(group);
-	group->overflow += n;
-	if (group->line.lane != 0)
-		begins = virtual_time_max(begins, group_line_next(&group->line));
+	group_table_count_overflow(group, n);
+	if (whole->line.lane != 0)
+		begins = virtual_time_max(begins, group_line_next(&whole->line));
 	if (turn_lines_lower(queue, group, id) && empty &&
-		(group->since.whole == v_none.whole || virtual_time_compare(v, begins) > 0))
-		group_had_no_work(order, group, virtual_time_max(v, begins));
+		(whole->since.whole == v_none.whole || virtual_time_compare(v, begins) > 0))
+		group_had_no_work(order, whole, virtual_time_max(v, begins));
 }
 
 /*
@@ -86,7 +87,7 @@ group_overflow_removed(QueueState *queue, uint32 number, int n)
 {
 	FairGroup  *group = group_table_lock_number(number);
 
-	group->overflow -= n;
+	group_table_count_overflow(group, -n);
 	group_table_unlock(group);
 }
 

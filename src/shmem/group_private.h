@@ -4,6 +4,10 @@
  *	  The entries of groups, for the files that work on them:
  *	  group_table.c, groups.c, limited_groups.c, group_overflow.c and turns.c.
  *
+ * A group may be divided into subgroups, each of which has an entry of its own.
+ * Then tasks count for a subgroup and for its group, and the line is that of
+ * the subgroup.
+ *
  * The head of group_table.c says which lock guards what.
  *
  *-------------------------------------------------------------------------
@@ -32,20 +36,35 @@ typedef struct GroupLine
 {
 	uint32		lane;			/* number of the home lane, plus one; 0: there
 								 * is no line, and the rest is not set */
-	uint32		head;			/* candidates: those that are parked first */
-	uint32		tail;
-	uint32		last_parked;	/* NO_ENTRY: none is */
 	uint16		target;			/* how many are read at a time */
-	bool		standing;		/* in the lane's heap */
+	bool		standing;		/* in the lane's heap, or its group's */
 	bool		reading;		/* a backend reads on from the frontier */
 	bool		blocked;		/* the group may not have another task now */
 	bool		dropped;		/* there was no room to park some: from
 								 * dropped_from on */
-	int64		frontier;		/* tasks of the overflow from here on are in
-								 * the index; PG_INT64_MAX: there are none */
-	int64		lowered;		/* of a reading: from here on it is to be
-								 * repeated */
-	int64		dropped_from;	/* a block */
+	uint32		last_parked;	/* NO_ENTRY: none is */
+	union
+	{
+		struct
+		{
+			uint32		head;	/* candidates: those that are parked first */
+			uint32		tail;
+			int64		frontier;	/* tasks of the overflow from here on are
+									 * in the index; PG_INT64_MAX: there are
+									 * none */
+			int64		lowered;	/* of a reading: from here on it is to be
+									 * repeated */
+			int64		dropped_from;	/* a block */
+		};
+		struct					/* of a group that is divided */
+		{
+			pairingheap_node *subgroups;	/* those that have a turn */
+			int64		time_whole; /* virtual time between them */
+			int64		last_whole; /* the highest tag they were charged to */
+			uint32		time_fraction;
+			uint32		last_fraction;
+		};
+	};
 	int64		resumed_whole;	/* no task has its turn before this tag, */
 	int64		next_whole;		/* the start tag of the next task of the
 								 * overflow; */
@@ -84,6 +103,38 @@ group_line_set_resumed(GroupLine *line, VirtualTime resumed)
 	line->resumed_fraction = resumed.fraction;
 }
 
+/* Virtual time between the subgroups of a group: as that of a queue. */
+static inline VirtualTime
+group_line_time(const GroupLine *line)
+{
+	VirtualTime time = {line->time_whole, line->time_fraction};
+
+	return time;
+}
+
+static inline void
+group_line_set_time(GroupLine *line, VirtualTime time)
+{
+	line->time_whole = time.whole;
+	line->time_fraction = time.fraction;
+}
+
+/* What it is when none of them has a turn: none owes another anything. */
+static inline VirtualTime
+group_line_last(const GroupLine *line)
+{
+	VirtualTime last = {line->last_whole, line->last_fraction};
+
+	return last;
+}
+
+static inline void
+group_line_set_last(GroupLine *line, VirtualTime last)
+{
+	line->last_whole = last.whole;
+	line->last_fraction = last.fraction;
+}
+
 /*
  * What a claim needs comes first: two cache lines, and with many groups
  * neither of them is in a cache.
@@ -106,11 +157,12 @@ typedef struct FairGroup
 	/* both to change */
 	uint64		slot;
 	bool		in_use;
+	bool		divided;		/* it has subgroups, and no tasks but theirs */
+	uint16		keylen;			/* at most what there is room for */
 
 	/* partition's lock */
 	int32		pending;		/* of the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow, not leased */
-	int			keylen;
 	GroupLine	line;			/* what its fields say */
 	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
 
@@ -119,6 +171,7 @@ typedef struct FairGroup
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
+	uint32		subgroups;		/* entries of its subgroups */
 
 	/*
 	 * partition's lock: of the periods in which it had work, those without it
@@ -158,8 +211,29 @@ extern FAIRQ_PRIVATE FairGroup *group_table_lock(QueueState *queue, int class,
 extern FAIRQ_PRIVATE FairGroup *group_table_lock_number(uint32 number);
 extern FAIRQ_PRIVATE void group_table_no_entry(void);
 extern FAIRQ_PRIVATE void group_table_count_ready(QueueState *queue, FairGroup *group, int n);
+extern FAIRQ_PRIVATE void group_table_count_overflow(FairGroup *group, int n);
 extern FAIRQ_PRIVATE void group_had_no_work(const QueueOrder *order, FairGroup *group,
 											VirtualTime v);
+
+/* The group of a subgroup; NULL: it is none. */
+static inline FairGroup *
+group_above(const FairGroup *group)
+{
+	return likely(group->key.above == FAIRQ_NO_GROUP) ? NULL : &group_entries[group->key.above];
+}
+
+/* What shares the queue: a group, or that of a subgroup. */
+static inline FairGroup *
+group_whole(FairGroup *group)
+{
+	FairGroup  *above = group_above(group);
+
+	return above == NULL ? group : above;
+}
+
+/* A subgroup and its group; or a group alone. */
+#define FOR_LEVELS(level, group) \
+	for (FairGroup *level = (group); level != NULL; level = group_above(level))
 
 /* turn_lines.c */
 extern FAIRQ_PRIVATE void turn_lines_begin(QueueState *queue, FairGroup *group);
@@ -172,6 +246,7 @@ extern FAIRQ_PRIVATE void turn_lines_untag(FairGroup *group, VirtualTime start,
 extern FAIRQ_PRIVATE void turn_lines_bound(FairGroup *group, VirtualTime low,
 										   const VirtualTime *high);
 extern FAIRQ_PRIVATE bool turn_lines_turn(FairGroup *group, VirtualTime *tag);
+extern FAIRQ_PRIVATE VirtualTime turn_lines_time(FairGroup *group);
 extern FAIRQ_PRIVATE void turn_lines_forget(FairGroup *group, bool all);
 extern FAIRQ_PRIVATE void turn_lines_park(QueueState *queue, FairGroup *group, Lane *lane,
 										  const LaneEntry *entry, float4 cost);
@@ -180,13 +255,23 @@ extern FAIRQ_PRIVATE void turn_lines_unpark(FairGroup *group, bool read_again);
 /* Before all tags. */
 static const VirtualTime v_none = {PG_INT64_MIN, 0};
 
+/* What a group, or a subgroup, has that was not given anything else. */
+static inline const LimitSettings *
+group_defaults(QueueState *queue, const FairGroup *group)
+{
+	return group_above(group) == NULL ? &queue->limits.defaults :
+		&queue->limits.subgroup_defaults;
+}
+
 /* The weight of a group.  Without its lock: of a moment ago. */
 static inline double
 group_weight(QueueState *queue, const FairGroup *group)
 {
 	uint32		limit = ((volatile const FairGroup *) group)->limit;
 
-	return limit == NO_LIMIT ? queue->limits.defaults.weight : limit_table_weight(limit);
+	if (likely(limit == NO_LIMIT))
+		return group_defaults(queue, group)->weight;
+	return limit_table_weight(limit);
 }
 
 /*
@@ -198,15 +283,25 @@ group_charge(QueueState *queue, const FairGroup *group, double cost)
 {
 	double		seconds = ((volatile const FairGroup *) group)->seconds;
 
+	if (unlikely(seconds < 0) && group_above(group) != NULL)
+		seconds = ((volatile const FairGroup *) group_above(group))->seconds;
 	if (!queue->published.charge_seconds || seconds < 0)
 		return cost;
 	return Min(Max(seconds, FAIRQ_MIN_COST), FAIRQ_MAX_COST);
 }
 
 static inline uint32
+group_table_mix(uint64 high, int queue, int class)
+{
+	return hash_combine((uint32) high, queue * FAIRQ_CLASSES + class);
+}
+
+/* What an entry is found by.  Those of a group's subgroups are in its partition. */
+static inline uint32
 group_table_hash(const GroupKey *key)
 {
-	return hash_combine((uint32) key->high, key->queue * FAIRQ_CLASSES + key->class);
+	return (group_table_mix(key->high, key->queue, key->class) & ~(uint32) (PARTITIONS - 1)) |
+		key->partition;
 }
 
 static inline LWLock *

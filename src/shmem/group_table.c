@@ -17,6 +17,11 @@
  * start of the server.  Should two keys ever collide (one in 10^26 with a
  * million groups) they would share one place in the fair order, no more.
  *
+ * Of a group that is divided each subgroup has an entry, too, which leads to
+ * that of the group: so that is not forgotten while there are some, and made
+ * before them.  They are in the group's partition, so that who has that locked
+ * has both.  A subgroup is forgotten by virtual time between those of its group.
+ *
  * Entries are found through chains of a hash table, in partitions with a lock
  * each, and each order (class of a queue) links its groups in a ring.  A new
  * group first looks at the next two of the ring and takes over the entry of
@@ -79,7 +84,16 @@ group_table_shmem_init(void *area, bool found)
 static inline GroupKey
 key_of(const QueueState *queue, int class, const GroupName *name)
 {
-	GroupKey	key = {name->low, name->high, queue_state_number(queue), class};
+	int			number = queue_state_number(queue);
+	GroupKey	key = {
+		.low = name->low,
+		.high = name->high,
+		.queue = number,
+		.class = class,
+		.partition = group_table_mix(name->subgroup ? name->group_high : name->high, number,
+									 class) % PARTITIONS,
+		.above = FAIRQ_NO_GROUP,
+	};
 
 	Assert(class >= 0 && class < queue->classes);
 	return key;
@@ -177,8 +191,20 @@ void
 group_table_count_ready(QueueState *queue, FairGroup *group, int n)
 {
 	AssertGroupLockedExclusively(group);
-	group->ready += n;
+	FOR_LEVELS(level, group)
+		level->ready += n;
 	pg_atomic_fetch_add_u64(&queue->counts.ready, (int64) n);
+}
+
+/*
+ * Count tasks of the overflow of a group.
+ */
+void
+group_table_count_overflow(FairGroup *group, int n)
+{
+	AssertGroupLockedExclusively(group);
+	FOR_LEVELS(level, group)
+		level->overflow += n;
 }
 
 /*
@@ -189,14 +215,17 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 {
 	uint32		hash = group_table_hash(&group->key);
 	LWLock	   *lock = group_table_partition(hash);
+	FairGroup  *above = group_above(group);
 	bool		idle;
 
 	AssertLockedExclusively(&group_table->creation_lock);
 	LWLockAcquire(lock, LW_EXCLUSIVE);
-	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0)
+	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0 &&
+		group->subgroups == 0)
 		(void) turn_lines_end(group);
-	idle = virtual_time_compare(group->finish, v) <= 0 &&
-		group->ready == 0 && group->leased == 0 &&
+	idle = virtual_time_compare(group->finish,
+								above == NULL ? v : turn_lines_time(above)) <= 0 &&
+		group->subgroups == 0 && group->ready == 0 && group->leased == 0 &&
 		group->pending == 0 && group->overflow <= 0 && group->line.lane == 0 &&
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
 	if (idle)
@@ -209,6 +238,8 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 		if (group->limit != NO_LIMIT)
 			limit_table_detach(group->limit);
 		group->in_use = false;
+		if (above != NULL)
+			above->subgroups--;
 	}
 	LWLockRelease(lock);
 	return idle;
@@ -274,7 +305,8 @@ reclaim_order(QueueState *queue, int class, bool nothing_ready)
 
 		do
 		{
-			v = virtual_time_max(v, group_entries[number].finish);
+			if (group_above(&group_entries[number]) == NULL)
+				v = virtual_time_max(v, group_entries[number].finish);
 			number = group_entries[number].ring_next;
 		} while (number != order->group_ring);
 		queue_order_advance(order, v, v);
@@ -350,6 +382,8 @@ reclaim(bool hurry)
 static void
 init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, VirtualTime v)
 {
+	const VirtualTime start = {0, 0};
+
 	uint64		slot = group->slot;
 	uint32		ring_next = group->ring_next;
 
@@ -359,15 +393,67 @@ init_entry(FairGroup *group, const GroupKey *key, const GroupName *name, Virtual
 	group->slot = slot;
 	group->ring_next = ring_next;
 	group->key = *key;
-	group->finish = v;
+	group->finish = name->subgroup ? start : v;
+	group->divided = name->divided;
 	group->since = v_none;
 	group->limit = NO_LIMIT;
 	group->seconds = -1;
-	group->keylen = name->len;
+	group->keylen = Min(name->len, PG_UINT16_MAX);
 	memcpy(group->shown, name->text, Min(name->len, GROUP_KEY_SHOWN));
 	if (name->len > GROUP_KEY_SHOWN)
 		group_id(name->text, name->len, &group->id);
 	group->in_use = true;
+}
+
+/*
+ * The entry of a group, made if there is none; of a subgroup with that of its
+ * group.  NULL: there is none to be had.
+ */
+static FairGroup *
+make_entry(QueueState *queue, int class, const GroupName *name, VirtualTime v)
+{
+	GroupKey	key = key_of(queue, class, name);
+	uint32		hash = group_table_hash(&key);
+	LWLock	   *lock = group_table_partition(hash);
+	FairGroup  *above = NULL;
+	FairGroup  *group;
+
+	/* No other process can make it: so look once more. */
+	AssertLockedExclusively(&group_table->creation_lock);
+	LWLockAcquire(lock, LW_SHARED);
+	group = search_chain(hash, &key);
+	LWLockRelease(lock);
+	if (group != NULL)
+		return group;
+
+	if (name->subgroup)
+	{
+		GroupName	name_above = group_name_above(name);
+
+		above = make_entry(queue, class, &name_above, v);
+		if (above == NULL)
+			return NULL;
+		/* Now, or the next entry that is wanted may be this. */
+		above->subgroups++;
+		key.above = above - group_entries;
+	}
+	group = new_entry(&queue->orders[class], v);
+	if (group == NULL)
+	{
+		if (above != NULL)
+			above->subgroups--;
+		return NULL;
+	}
+	LWLockAcquire(lock, LW_EXCLUSIVE);
+	init_entry(group, &key, name, v);
+	if (pg_atomic_read_u32(&queue->limits.entries) > 0)
+		group->limit = limit_table_find(key.queue, name, true);
+	group->hash_next = chains[hash & chain_mask];
+	chains[hash & chain_mask] = group - group_entries;
+	check_chain(hash);
+	check_ring(&queue->orders[class], &key);
+	LWLockRelease(lock);
+	return group;
 }
 
 /*
@@ -395,36 +481,15 @@ group_table_try_lock(QueueState *queue, int class, const GroupName *name, Virtua
 		LWLockRelease(lock);
 
 		LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-
-		/*
-		 * Under the creation lock no other process can make it: look once
-		 * more.
-		 */
-		LWLockAcquire(lock, LW_SHARED);
-		group = search_chain(hash, &key);
-		LWLockRelease(lock);
-		if (group == NULL)
-		{
-			group = new_entry(&queue->orders[class], v);
-			if (group != NULL)
-			{
-				LWLockAcquire(lock, LW_EXCLUSIVE);
-				init_entry(group, &key, name, v);
-				if (pg_atomic_read_u32(&queue->limits.entries) > 0)
-					group->limit = limit_table_find(key.queue, name, true);
-				group->hash_next = chains[hash & chain_mask];
-				chains[hash & chain_mask] = group - group_entries;
-				check_chain(hash);
-				check_ring(&queue->orders[class], &key);
-				LWLockRelease(&group_table->creation_lock);
-				return group;
-			}
-		}
+		group = make_entry(queue, class, name, v);
+		if (group != NULL)
+			LWLockAcquire(lock, LW_EXCLUSIVE);
 		LWLockRelease(&group_table->creation_lock);
-
-		if (group == NULL && (reclaimed || !reclaim(hurry)))
+		if (group != NULL)
+			return group;
+		if (reclaimed || !reclaim(hurry))
 			return NULL;
-		reclaimed |= (group == NULL);
+		reclaimed = true;
 	}
 }
 
@@ -469,31 +534,41 @@ group_table_lock_number(uint32 number)
 	return group;
 }
 
+/* Free an entry of a queue that is gone. */
+static void
+forget_entry(FairGroup *group)
+{
+	VirtualTime end = {PG_INT64_MAX, PG_UINT32_MAX};
+
+	group->ready = 0;
+	group->pending = 0;
+	group->overflow = 0;
+	if (group->line.lane != 0)
+	{
+		(void) group_table_lock_number(group - group_entries);
+		turn_lines_forget(group, true);
+		group_table_unlock(group);
+	}
+	if (unlink_if_idle(group, end))
+		free_entries_give(&group_table->free, group - group_entries, &group->ring_next);
+}
+
 /*
- * Free the groups of a queue that is gone.
+ * Free the groups of a queue that is gone: subgroups first.
  */
 void
 group_table_forget_queue(int queue)
 {
 	LWLockAcquire(&group_table->creation_lock, LW_EXCLUSIVE);
-	for (uint32 i = 0; i < group_table->free.high_water; i++)
+	for (int divided = false; divided <= true; divided++)
 	{
-		FairGroup  *group = &group_entries[i];
-		VirtualTime end = {PG_INT64_MAX, PG_UINT32_MAX};
-
-		if (!group->in_use || group->key.queue != queue)
-			continue;
-		group->ready = 0;
-		group->pending = 0;
-		group->overflow = 0;
-		if (group->line.lane != 0)
+		for (uint32 i = 0; i < group_table->free.high_water; i++)
 		{
-			(void) group_table_lock_number(i);
-			turn_lines_forget(group, true);
-			group_table_unlock(group);
+			FairGroup  *group = &group_entries[i];
+
+			if (group->in_use && group->key.queue == queue && group->divided == divided)
+				forget_entry(group);
 		}
-		if (unlink_if_idle(group, end))
-			free_entries_give(&group_table->free, i, &group->ring_next);
 	}
 	LWLockRelease(&group_table->creation_lock);
 }

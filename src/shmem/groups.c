@@ -80,10 +80,15 @@ group_had_no_work(const QueueOrder *order, FairGroup *group, VirtualTime v)
 static void
 one_more_ready(QueueState *queue, int class, FairGroup *group, VirtualTime v)
 {
-	if (group->since.whole == v_none.whole || virtual_time_compare(v, group->finish) > 0)
-		group_had_no_work(&queue->orders[class], group, virtual_time_max(v, group->finish));
-	if (group->ready == 0)
-		group->head_time = GetCurrentTimestamp();
+	FairGroup  *whole = group_whole(group);
+
+	if (whole->since.whole == v_none.whole || virtual_time_compare(v, whole->finish) > 0)
+		group_had_no_work(&queue->orders[class], whole, virtual_time_max(v, whole->finish));
+	FOR_LEVELS(level, group)
+	{
+		if (level->ready == 0)
+			level->head_time = GetCurrentTimestamp();
+	}
 	group_table_count_ready(queue, group, 1);
 }
 
@@ -94,6 +99,8 @@ one_more_ready(QueueState *queue, int class, FairGroup *group, VirtualTime v)
  *
  * Returns false if the task has to wait in the overflow, if it may; then
  * tag->group is its group, which is not forgotten until group_overflow_ends.
+ * Whose turn it is between the subgroups of a group is known only when that
+ * comes to its turn: so all their tasks are of the overflow.
  */
 bool
 groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
@@ -108,10 +115,10 @@ groups_tag(QueueState *queue, int class, const GroupName *name, double cost,
 	tag->group = group - group_entries;
 	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0)
 		in_line = !turn_lines_end(group);
-	overflow = may_overflow &&
+	overflow = name->subgroup || (may_overflow &&
 		(in_line || group->overflow > 0 || group->pending > 0 ||
 		 group->ready >= queue->published.max_ready_per_group ||
-		 queue_state_ready(queue) >= queue->published.max_ready);
+		 queue_state_ready(queue) >= queue->published.max_ready));
 	if (overflow)
 		group->pending++;
 	else
@@ -191,13 +198,53 @@ note_leased(const QueueOrder *order, FairGroup *group, const FairqAddress *addre
 	group->leased_cost = before + cost;
 }
 
+/* The limits of a group, and of that above it.  Returns whether it has any. */
+static inline bool
+limits_of(const FairGroup *group, uint32 limits[GROUP_LEVELS])
+{
+	const FairGroup *above = group_above(group);
+
+	limits[0] = group->limit;
+	limits[1] = above == NULL ? NO_LIMIT : above->limit;
+	return limits[0] != NO_LIMIT || limits[1] != NO_LIMIT;
+}
+
+/*
+ * If a level of a group that is locked has no limit, though defaults say that
+ * it has one, that is made.  Returns whether it was; then the group is not
+ * locked any more.
+ */
+static bool
+joins(QueueState *queue, FairGroup *group, const GroupName *name)
+{
+	FairGroup  *lacks = NULL;
+	GroupName	above;
+
+	FOR_LEVELS(level, group)
+	{
+		if (level->limit == NO_LIMIT && limit_settings_limit(group_defaults(queue, level)))
+			lacks = level;
+	}
+	if (lacks == NULL)
+		return false;
+	group_table_unlock(group);
+	if (lacks != group)
+	{
+		above = group_name_above(name);
+		name = &above;
+	}
+	limited_groups_join(queue, name);
+	return true;
+}
+
 /*
  * A task of a group is going to be leased, of this age; its row is at tid, and
  * locked.  The caller fills in cost and of_overflow of *lease, as the row
- * says, and the limit that has kept room for the task, or NO_LIMIT. *lease
+ * says, and the limits that have kept room for the task, or NO_LIMIT. *lease
  * says then which group that is, which is not forgotten until the lease ends,
  * and what the task is charged, by the group's weight.  What was kept by
- * another limit, which the group had before, the caller gives up.
+ * other limits, which the group had before, the caller gives up; or all, if
+ * the task is not leased.
  *
  * Returns false if the group is at its limit.
  */
@@ -207,26 +254,23 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 					TimestampTz enqueued_at, GroupLease *lease)
 {
 	FairGroup  *group;
+	FairGroup  *whole;
 	bool		may = true;
 	bool		of_overflow = lease->of_overflow;
-	uint32		reserved = lease->limit;
+	uint32		reserved[GROUP_LEVELS];
 	double		cost = lease->cost;
 	int			class = address->class;
 
 	Assert(class < queue->classes);
-	for (;;)
+	memcpy(reserved, lease->limits, sizeof(reserved));
+	do
 	{
 		group = group_table_try_lock(queue, class, name,
 									 queue_order_virtual_time(&queue->orders[class]),
 									 !limit_table_by_default(&queue->limits) &&
 									 pg_atomic_read_u32(&queue->limits.entries) == 0);
-		if (likely(group == NULL || group->limit != NO_LIMIT ||
-				   !limit_table_by_default(&queue->limits)))
-			break;
-		group_table_unlock(group);
-		limited_groups_join(queue, name);
-	}
-	lease->limit = NO_LIMIT;
+	} while (unlikely(group != NULL && limit_table_by_default(&queue->limits) &&
+					  joins(queue, group, name)));
 	lease->cost = 0;
 	lease->counted = queue_state_is_counted(queue, tid);
 	if (group == NULL)
@@ -238,33 +282,34 @@ groups_lease_begins(QueueState *queue, const FairqAddress *address,
 		pg_atomic_write_u32(&queue->limits.strangers, 1);
 		groups_check_unknown(queue);
 		lease->group = FAIRQ_NO_GROUP;
+		lease->limits[0] = lease->limits[1] = NO_LIMIT;
 		lease->counted = false;
 		lease->charge = cost / queue->limits.defaults.weight;
 		return true;
 	}
-	lease->limit = group->limit;
-	if (group->limit != NO_LIMIT)
-		may = group_limits_take(group->limit, reserved);
+	whole = group_whole(group);
+	if (limits_of(group, lease->limits))
+		may = group_limits_take(lease->limits, reserved);
 	cost = group_charge(queue, group, cost);
 	if (may)
 	{
-		group->leased++;
-		group->served++;
-		group->served_cost += cost;
-		note_leased(&queue->orders[class], group, address, lease, cost);
-		group->head_time = Max(group->head_time, enqueued_at);
+		note_leased(&queue->orders[class], whole, address, lease, cost);
+		FOR_LEVELS(level, group)
+		{
+			level->leased++;
+			level->served++;
+			level->served_cost += cost;
+			level->head_time = Max(level->head_time, enqueued_at);
+		}
 		lease->cost = cost;
 		if (likely(lease->counted && !of_overflow))
 			group_table_count_ready(queue, group, -1);
 	}
 	lease->group = group - group_entries;
-	lease->charge = cost / group_weight(queue, group);
+	lease->charge = cost / group_weight(queue, whole);
 	group_table_unlock(group);
 	return may;
 }
-
-/* Of what a task took, how much goes into what the next is charged. */
-#define NEW_SECONDS		0.1
 
 /*
  * Another claim has a lease on the task: all is as it was before
@@ -274,21 +319,27 @@ void
 groups_lease_refused(const GroupLease *lease)
 {
 	FairGroup  *group;
-	uint32		limit;
+	uint32		limits[GROUP_LEVELS];
 
 	if (lease->group == FAIRQ_NO_GROUP)
 		return;
 	group = group_table_lock_number(lease->group);
-	limit = group->limit;
-	group->leased--;
-	group->served--;
-	group->served_cost -= lease->cost;
+	(void) limits_of(group, limits);
+	FOR_LEVELS(level, group)
+	{
+		level->leased--;
+		level->served--;
+		level->served_cost -= lease->cost;
+	}
 	if (lease->counted && !lease->of_overflow)
 		group_table_count_ready(queue_state_by_number(group->key.queue), group, 1);
 	group_table_unlock(group);
-	if (limit != NO_LIMIT)
-		group_limits_give(limit, true);
+	for (int i = 0; i < GROUP_LEVELS; i++)
+		group_limits_give(limits[i], true);
 }
+
+/* Of what a task took, how much goes into what the next is charged. */
+#define NEW_SECONDS		0.1
 
 /*
  * A lease has ended that ran for so many microseconds; run < 0: its task was
@@ -300,26 +351,27 @@ void
 groups_lease_ends(uint32 number, int64 run, int64 charged)
 {
 	FairGroup  *group;
-	uint32		limit;
+	uint32		limits[GROUP_LEVELS];
 
 	if (number == FAIRQ_NO_GROUP)
 		return;
 	group = group_table_lock_number(number);
-	limit = group->limit;
-	if (run >= 0)
+	/* The limits first: a group with tasks in flight keeps its own. */
+	(void) limits_of(group, limits);
+	FOR_LEVELS(level, group)
 	{
 		double		seconds = charged / (double) USECS_PER_SEC;
 
-		group->run_time += run;
-		group->seconds = group->seconds < 0 ? seconds :
-			group->seconds + NEW_SECONDS * (seconds - group->seconds);
+		level->leased--;
+		if (run < 0)
+			continue;
+		level->run_time += run;
+		level->seconds = level->seconds < 0 ? seconds :
+			level->seconds + NEW_SECONDS * (seconds - level->seconds);
 	}
-
-	/* The limit first: a group with tasks in flight keeps it. */
-	group->leased--;
 	group_table_unlock(group);
-	if (limit != NO_LIMIT)
-		group_limits_give(limit, false);
+	for (int i = 0; i < GROUP_LEVELS; i++)
+		group_limits_give(limits[i], false);
 }
 
 /*
@@ -331,9 +383,12 @@ groups_adopt_lease(QueueState *queue, int class, const GroupName *name)
 	FairGroup  *group = group_table_lock(queue, class, name,
 										 queue_order_virtual_time(&queue->orders[class]));
 
-	group->leased++;
-	if (group->limit != NO_LIMIT)
-		limit_table_adopt(group->limit);
+	FOR_LEVELS(level, group)
+	{
+		level->leased++;
+		if (level->limit != NO_LIMIT)
+			limit_table_adopt(level->limit);
+	}
 	group_table_unlock(group);
 	return group - group_entries;
 }
@@ -348,7 +403,7 @@ groups_leased(uint32 number)
 {
 	FairGroup  *group = group_table_lock_number(number);
 
-	group->overflow--;
+	group_table_count_overflow(group, -1);
 	group_table_unlock(group);
 }
 
@@ -364,7 +419,7 @@ groups_given_back(int queue_number, uint32 number, bool of_overflow)
 
 	if (of_overflow)
 	{
-		group->overflow++;
+		group_table_count_overflow(group, 1);
 		turn_lines_begin(queue, group);
 	}
 	else
@@ -382,7 +437,7 @@ groups_removed(int queue_number, uint32 number, bool of_overflow)
 	FairGroup  *group = group_table_lock_number(number);
 
 	if (of_overflow)
-		group->overflow--;
+		group_table_count_overflow(group, -1);
 	else
 		group_table_count_ready(queue, group, -1);
 	group_table_unlock(group);
@@ -439,7 +494,9 @@ for_groups_of(QueueState *queue, void (*work) (QueueState *queue, FairGroup *gro
 static void
 count_anew(QueueState *queue, FairGroup *group)
 {
-	group_table_count_ready(queue, group, -group->ready);
+	if (!group->divided)
+		pg_atomic_fetch_sub_u64(&queue->counts.ready, (int64) group->ready);
+	group->ready = 0;
 	group->overflow = 0;
 	if (group->line.lane != 0)
 		turn_lines_forget(group, false);
@@ -458,7 +515,7 @@ groups_count_anew(QueueState *queue)
 static void
 unpark(QueueState *queue, FairGroup *group)
 {
-	if (group->line.lane != 0)
+	if (group->line.lane != 0 && !group->divided)
 		turn_lines_unpark(group, false);
 }
 
@@ -474,7 +531,7 @@ groups_unpark(QueueState *queue)
 static void
 begin_line(QueueState *queue, FairGroup *group)
 {
-	if (group->line.lane != 0)
+	if (group->line.lane != 0 && group_above(group) == NULL)
 		turn_lines_bound(group, queue_order_virtual_time(&queue->orders[group->key.class]),
 						 NULL);
 }
@@ -558,7 +615,7 @@ groups_refund(QueueState *queue, int class, uint32 number, double cost)
 {
 	VirtualTime level = virtual_time_add(queue_order_virtual_time(&queue->orders[class]),
 										 1.0, 1.0);
-	FairGroup  *group = group_table_lock_number(number);
+	FairGroup  *group = group_whole(group_table_lock_number(number));
 
 	Assert(cost > 0);
 	if (group->ready > 1)
@@ -582,15 +639,15 @@ level_group(QueueState *queue, FairGroup *group, const VirtualTime *if_finish)
 	level = virtual_time_add(queue_order_virtual_time(&queue->orders[group->key.class]),
 							 1.0, 1.0);
 	(void) group_table_lock_number(group - group_entries);
-	if ((if_finish == NULL ||
+	if (group_above(group) == NULL &&
+		(if_finish == NULL ||
 		 virtual_time_compare(group->finish, *if_finish) == 0) &&
 		virtual_time_compare(group->finish, level) > 0)
 		group->finish = level;
-	if (group->line.lane != 0)
-	{
+	if (group->line.lane != 0 && group_above(group) == NULL)
 		turn_lines_bound(group, v_none, &level);
+	if (group->line.lane != 0 && !group->divided)
 		turn_lines_unpark(group, true);
-	}
 	group_table_unlock(group);
 }
 
@@ -636,17 +693,18 @@ groups_restore(QueueState *queue, const FairqAddress *address, const GroupName *
 	uint64		slot = address->slot;
 	VirtualTime start = {address->block, address->fraction};
 	FairGroup  *group = group_table_lock(queue, class, name, v_none);
+	FairGroup  *whole = group_whole(group);
 	VirtualTime finish;
 
-	finish = virtual_time_add(start, cost, group_weight(queue, group));
+	finish = virtual_time_add(start, cost, group_weight(queue, whole));
 	if (start.whole < FAIRQ_TAGS_GROUPS &&
-		virtual_time_compare(group->finish, finish) < 0)
+		virtual_time_compare(whole->finish, finish) < 0)
 	{
-		group->finish = finish;
+		whole->finish = finish;
 		if (slot < FAIRQ_SLOTS)
-			group->slot = slot;
-		if (group->line.lane != 0)
-			turn_lines_bound(group, finish, NULL);
+			whole->slot = slot;
+		if (whole->line.lane != 0)
+			turn_lines_bound(whole, finish, NULL);
 	}
 	if (!leased)
 		group_table_count_ready(queue, group, 1);

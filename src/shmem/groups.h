@@ -15,6 +15,9 @@
 
 #define FAIRQ_NO_GROUP	PG_UINT32_MAX
 
+/* Which of the levels that share: a group or a subgroup, and what is above. */
+#define GROUP_LEVELS	LIMIT_LEVELS
+
 /*
  * Slots are numbered 0 .. FAIRQ_SLOTS - 1, so that SQL can show them all as
  * bigint, and a row that was written with SQL leaves enough.
@@ -35,8 +38,8 @@ typedef struct GroupTag
 typedef struct GroupLease
 {
 	uint32		group;			/* its number, or FAIRQ_NO_GROUP */
-	uint32		limit;			/* that has kept room for the task; then its
-								 * own; NO_LIMIT: it has none */
+	uint32		limits[GROUP_LEVELS];	/* that have kept room for the task;
+										 * then its own; NO_LIMIT: none */
 	double		charge;			/* by its weight */
 	double		cost;			/* as the row says; then what it adds to what
 								 * the group was served */
@@ -53,8 +56,8 @@ typedef struct GroupLease
 typedef struct GroupInfo
 {
 	uint32		number;
-	uint32		parent;			/* of a subgroup: the number of its group; else
-								 * FAIRQ_NO_GROUP */
+	uint32		above;			/* of a subgroup: the number of its group */
+	bool		divided;
 	int			class;
 	uint64		hash[2];		/* of the key */
 	VirtualTime finish;

@@ -16,6 +16,7 @@
 #include "common/address.h"
 #include "common/contracts.h"
 #include "common/virtual_time.h"
+#include "shmem/limit_table.h"
 
 /*
  * Entries in the window of a lane.  Tests build with a few, so that windows
@@ -66,12 +67,12 @@ typedef struct LaneRoom
 typedef struct LaneTurn
 {
 	uint32		group;
-	uint32		limit;			/* that keeps room for it, or NO_LIMIT */
+	uint32		limits[LIMIT_LEVELS];	/* that keep room for it, or NO_LIMIT */
 	int			lane;			/* of one that was parked: its number */
 	bool		parked;
 	float4		cost;			/* of the task */
 	VirtualTime tag;
-	VirtualTime charge;			/* by the group's weight */
+	VirtualTime charges[LIMIT_LEVELS];	/* by the weight of each level */
 } LaneTurn;
 
 /*

@@ -60,6 +60,36 @@ leases_count_anew(int queue)
 }
 
 /*
+ * The groups of a queue are others from now on: the leased tasks count for none
+ * until they are adopted.  Never fails.
+ */
+void
+leases_leave_groups(int queue)
+{
+	for (uint32 i = 0; i < lease_table->free.high_water; i++)
+	{
+		Lease	   *lease = &lease_entries[i];
+		LeaseRef	ref = {i, ((volatile Lease *) lease)->token};
+		uint32		group = FAIRQ_NO_GROUP;
+		Partition  *partition;
+
+		if (lease->state == LEASE_FREE || lease->queue != queue)
+			continue;
+		partition = lock_lease(&ref, LW_EXCLUSIVE);
+		if (partition == NULL)
+			continue;
+		if (lease->queue == queue)
+		{
+			group = lease->group;
+			lease->group = FAIRQ_NO_GROUP;
+			lease->counted = false;
+		}
+		unlock_partition(partition);
+		groups_lease_ends(group, -1, 0);
+	}
+}
+
+/*
  * A task was removed, not by who has it leased: it is not counted any more.
  * Returns whether it is leased.
  */

@@ -157,6 +157,7 @@ extern bool leases_find_moved(const pg_uuid_t *receipt, LeaseRef *ref);
 extern void leases_adopt(const LeaseRef *ref, uint32 group);
 extern bool leases_count_row(int queue, int64 task, LeaseInfo *lease);
 extern void leases_count_anew(int queue);
+extern void leases_leave_groups(int queue);
 extern bool leases_task_removed(int queue, uint32 group, int64 task, bool overflow);
 extern bool leases_task_written(int queue, int64 task, bool overflow);
 extern void leases_tick(TimestampTz now);

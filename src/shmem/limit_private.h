@@ -25,6 +25,8 @@ typedef struct GroupLimit
 	/* table lock */
 	uint64		low;			/* the group's key, see group_private.h */
 	uint64		high;
+	uint64		group_high;		/* of a subgroup's group: part of its name */
+	bool		subgroup;
 	int			queue;
 	uint32		hash_next;		/* or next in the free list */
 	QueueLimits *of_queue;
@@ -86,6 +88,13 @@ extern FAIRQ_PRIVATE void limit_check(const GroupLimit *limit);
 #define limit_check(limit)	((void) 0)
 #endif
 
+/* What the groups of a limit have that were not given anything else. */
+static inline const LimitSettings *
+limit_defaults(const GroupLimit *limit)
+{
+	return limit->subgroup ? &limit->of_queue->subgroup_defaults : &limit->of_queue->defaults;
+}
+
 /* Lock a limit's entry. */
 static inline GroupLimit *
 limit_lock(uint32 number, LWLockMode mode)
@@ -103,6 +112,37 @@ limit_unlock(uint32 number)
 	LWLockRelease(limit_table_lock(number));
 }
 
+/* Lock those of all levels, in the order in which all do. */
+static inline void
+limit_lock_levels(const uint32 limits[LIMIT_LEVELS])
+{
+	LWLock	   *a = limits[0] == NO_LIMIT ? NULL : limit_table_lock(limits[0]);
+	LWLock	   *b = limits[1] == NO_LIMIT ? NULL : limit_table_lock(limits[1]);
+
+	StaticAssertStmt(LIMIT_LEVELS == 2, "one lock for each level");
+	if (a != NULL)
+		LWLockAcquire(b != NULL && b < a ? b : a, LW_EXCLUSIVE);
+	if (b != NULL && b != a)
+		LWLockAcquire(a != NULL && b < a ? a : b, LW_EXCLUSIVE);
+}
+
+static inline void
+limit_unlock_levels(const uint32 limits[LIMIT_LEVELS])
+{
+	LWLock	   *a = limits[0] == NO_LIMIT ? NULL : limit_table_lock(limits[0]);
+	LWLock	   *b = limits[1] == NO_LIMIT ? NULL : limit_table_lock(limits[1]);
+
+	for (int i = 0; i < LIMIT_LEVELS; i++)
+	{
+		if (limits[i] != NO_LIMIT)
+			limit_check(&limit_entries[limits[i]]);
+	}
+	if (a != NULL)
+		LWLockRelease(a);
+	if (b != NULL && b != a)
+		LWLockRelease(b);
+}
+
 /* Does a group wait: has it tasks parked, or a line that is blocked? */
 static inline bool
 limit_waits(const GroupLimit *limit)
@@ -112,6 +152,7 @@ limit_waits(const GroupLimit *limit)
 }
 
 /* limit_room.c */
+extern FAIRQ_PRIVATE void limit_room_keep(GroupLimit *limit);
 extern FAIRQ_PRIVATE void limit_room_give_up(GroupLimit *limit);
 extern FAIRQ_PRIVATE int limit_room_unblock(GroupLimit *limit, uint32 *groups);
 

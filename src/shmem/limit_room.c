@@ -93,60 +93,73 @@ is_of(const GroupLimit *limit, const GroupKey *key)
 
 /*
  * Keep room for a task of a group that is taken out of its line, where it was
- * parked or not.  Returns false if there is none.  *blocked is set to true if
- * the line is blocked by that: now, or (more: the line has more) after this
- * one.
+ * parked or not: at each level, or at none.  Returns false if a level has none.
+ * A level waits then; or after this task, if it has more and the room is used
+ * up.
  *
- * *number is set to NO_LIMIT if it is not the group's limit any more: then
- * nothing is kept, and the grant finds whether it has another.
+ * A number is set to NO_LIMIT if it is not the limit of that level any more:
+ * then nothing is kept, and the grant finds whether there is another.
  */
 bool
-limit_room_reserve(uint32 *number, const GroupKey *key, uint32 group, bool parked, bool more,
-				   bool *blocked)
+limit_room_reserve(uint32 limits[LIMIT_LEVELS], const RoomLevel levels[LIMIT_LEVELS],
+				   bool parked)
 {
-	GroupLimit *limit = limit_lock(*number, LW_EXCLUSIVE);
+	uint32		locked[LIMIT_LEVELS];
+	int			room[LIMIT_LEVELS];
+	bool		limited[LIMIT_LEVELS];
 	TimestampTz token;
-	bool		limited;
-	int			room;
+	bool		any = true;
 
-	if (!is_of(limit, key))
+	memcpy(locked, limits, sizeof(locked));
+	limit_lock_levels(locked);
+	for (int i = 0; i < LIMIT_LEVELS; i++)
 	{
-		limit_unlock(*number);
-		*number = NO_LIMIT;
-		return true;
+		if (limits[i] != NO_LIMIT && !is_of(&limit_entries[limits[i]], levels[i].key))
+			limits[i] = NO_LIMIT;
+		if (limits[i] == NO_LIMIT)
+			continue;
+		room[i] = limit_table_room(&limit_entries[limits[i]], &token, &limited[i]);
+		any &= (room[i] > 0);
 	}
-	room = limit_table_room(limit, &token, &limited);
-	if (room > 0)
+	for (int i = 0; i < LIMIT_LEVELS; i++)
 	{
-		limit->reserved++;
-		limit->tokens -= limited;
-		limit->parked -= parked;
+		GroupLimit *limit = &limit_entries[limits[i]];
+
+		if (limits[i] == NO_LIMIT)
+			continue;
+		if (any)
+		{
+			limit_room_keep(limit);
+			limit->parked -= parked;
+		}
+		if (any ? room[i] <= 1 && levels[i].more : room[i] <= 0)
+		{
+			(void) limit_table_room(limit, &token, &limited[i]);
+			block(limit, levels[i].key->class, levels[i].group, token);
+			*levels[i].blocked = true;
+		}
 	}
-	if (room <= 1 && (more || room <= 0))
-	{
-		(void) limit_table_room(limit, &token, &limited);
-		block(limit, key->class, group, token);
-		*blocked = true;
-	}
-	limit_unlock(*number);
-	return room > 0;
+	limit_unlock_levels(locked);
+	return any;
 }
 
 /*
- * A line of a group has tasks, and stands nowhere: *blocked is set to true if
- * it has to wait.
+ * A group has tasks, and stands nowhere: see whether it has to wait.
  */
 void
-limit_room_block(uint32 number, const GroupKey *key, uint32 group, bool *blocked)
+limit_room_block(uint32 number, const RoomLevel *level)
 {
-	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
+	GroupLimit *limit;
 	TimestampTz token;
 	bool		limited;
 
-	if (is_of(limit, key) && limit_table_room(limit, &token, &limited) <= 0)
+	if (number == NO_LIMIT)
+		return;
+	limit = limit_lock(number, LW_EXCLUSIVE);
+	if (is_of(limit, level->key) && limit_table_room(limit, &token, &limited) <= 0)
 	{
-		block(limit, key->class, group, token);
-		*blocked = true;
+		block(limit, level->key->class, level->group, token);
+		*level->blocked = true;
 	}
 	limit_unlock(number);
 }
@@ -164,6 +177,17 @@ limit_room_parked(uint32 number, int n)
 	limit = limit_lock(number, LW_EXCLUSIVE);
 	limit->parked += n;
 	limit_unlock(number);
+}
+
+/*
+ * Room is kept for a task.
+ */
+void
+limit_room_keep(GroupLimit *limit)
+{
+	AssertLimitLockedExclusively(limit);
+	limit->reserved++;
+	limit->tokens -= 1;
 }
 
 /*

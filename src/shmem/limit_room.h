@@ -11,10 +11,19 @@
 #include "common/group_name.h"
 #include "shmem/limit_table.h"
 
+/* A group, or a subgroup, a task of which is taken; or nothing. */
+typedef struct RoomLevel
+{
+	const GroupKey *key;		/* NULL: there is no such level */
+	uint32		group;			/* its number */
+	bool		more;			/* it has others that wait */
+	bool	   *blocked;		/* set to true if it has to wait */
+} RoomLevel;
+
 /* For lines, whose lane is locked: turns.c. */
-extern bool limit_room_reserve(uint32 *number, const GroupKey *key, uint32 group, bool parked,
-							   bool more, bool *blocked);
-extern void limit_room_block(uint32 number, const GroupKey *key, uint32 group, bool *blocked);
+extern bool limit_room_reserve(uint32 limits[LIMIT_LEVELS],
+							   const RoomLevel levels[LIMIT_LEVELS], bool parked);
+extern void limit_room_block(uint32 number, const RoomLevel *level);
 extern void limit_room_parked(uint32 number, int n);
 
 /* For group_limits.c. */

@@ -163,7 +163,7 @@ limit_table_find(int queue, const GroupName *name, bool attach)
 static void
 settings_in_force(const GroupLimit *limit, LimitSettings *settings)
 {
-	const LimitSettings *defaults = &limit->of_queue->defaults;
+	const LimitSettings *defaults = limit_defaults(limit);
 
 	AssertLimitLocked(limit);
 	*settings = limit->settings;
@@ -331,6 +331,8 @@ limit_table_make(int queue, QueueLimits *limits, const GroupName *name, bool ann
 	Assert(!limit->in_use);
 	limit->low = name->low;
 	limit->high = name->high;
+	limit->subgroup = name->subgroup;
+	limit->group_high = name->subgroup ? name->group_high : 0;
 	limit->queue = queue;
 	limit->of_queue = limits;
 	limit->in_use = true;
@@ -371,6 +373,8 @@ limit_table_settling(uint32 number, GroupName *name)
 	limit->joining++;
 	name->low = limit->low;
 	name->high = limit->high;
+	name->subgroup = limit->subgroup;
+	name->group_high = limit->group_high;
 	limit_unlock(number);
 }
 
@@ -440,7 +444,9 @@ limit_table_given(int queue, GroupName **names)
 		if (!limit->in_use || !limit->given || limit->queue != queue)
 			continue;
 		(*names)[n].low = limit->low;
-		(*names)[n++].high = limit->high;
+		(*names)[n].high = limit->high;
+		(*names)[n].subgroup = limit->subgroup;
+		(*names)[n++].group_high = limit->group_high;
 	}
 	LWLockRelease(&table->lock);
 	return n;
@@ -480,7 +486,7 @@ limit_table_leave(uint32 number, int leased)
 {
 	GroupLimit *limit = limit_lock(number, LW_EXCLUSIVE);
 	bool		leaves = !limit->given && limit->joining == 0 && !limit_waits(limit) &&
-		!limit_table_by_default(limit->of_queue);
+		!limit_settings_limit(limit_defaults(limit));
 
 	if (leaves)
 	{
@@ -522,7 +528,7 @@ limit_table_weight(uint32 number)
 {
 	float4		weight = ((volatile GroupLimit *) &limit_entries[number])->settings.weight;
 
-	return weight > 0 ? weight : limit_entries[number].of_queue->defaults.weight;
+	return weight > 0 ? weight : limit_defaults(&limit_entries[number])->weight;
 }
 
 void

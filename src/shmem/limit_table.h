@@ -16,6 +16,10 @@
 #include "common/virtual_time.h"
 #define NO_LIMIT	PG_UINT32_MAX
 
+/* A task has a limit at each level: its group's, or its subgroup's and that. */
+#define LIMIT_LEVELS	2
+#define NO_LIMITS		{NO_LIMIT, NO_LIMIT}
+
 /* The settings of a group; what is below zero is the queue's default. */
 typedef struct LimitSettings
 {
@@ -97,11 +101,19 @@ limit_table_same(const LimitSettings *a, const LimitSettings *b)
 		a->rate == b->rate && a->burst == b->burst && a->paused == b->paused;
 }
 
-/* Does a queue have a default that limits, so that every group has a limit? */
+/* Do defaults limit, so that every group has a limit? */
+static inline bool
+limit_settings_limit(const LimitSettings *defaults)
+{
+	return defaults->max_leased > 0 || defaults->rate > 0;
+}
+
+/* Does a queue have some that do, of groups or of subgroups? */
 static inline bool
 limit_table_by_default(const QueueLimits *limits)
 {
-	return limits->defaults.max_leased > 0 || limits->defaults.rate > 0;
+	return limit_settings_limit(&limits->defaults) ||
+		limit_settings_limit(&limits->subgroup_defaults);
 }
 
 #endif							/* FAIRQ_LIMIT_TABLE_H */

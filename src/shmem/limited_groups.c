@@ -158,7 +158,9 @@ limited_groups_weight(QueueState *queue, const GroupName *name)
 {
 	uint32		limit = limited_groups_find(queue, name);
 
-	return limit == NO_LIMIT ? queue->limits.defaults.weight : limit_table_weight(limit);
+	if (limit != NO_LIMIT)
+		return limit_table_weight(limit);
+	return name->subgroup ? queue->limits.subgroup_defaults.weight : queue->limits.defaults.weight;
 }
 
 /*
@@ -173,8 +175,10 @@ limited_groups_park(QueueState *queue, int class, const GroupName *name, Lane *l
 {
 	LWLock	   *lock;
 	FairGroup  *group = group_table_find(queue, class, name, LW_EXCLUSIVE, &lock);
-	bool		parks = group != NULL && group->limit != NO_LIMIT;
+	bool		parks = false;
 
+	FOR_LEVELS(level, group)
+		parks |= (level->limit != NO_LIMIT);
 	if (parks)
 		turn_lines_park(queue, group, lane, entry, cost);
 	LWLockRelease(lock);
@@ -188,11 +192,17 @@ bool
 limited_groups_waits(QueueState *queue, const GroupName *name)
 {
 	uint32		limit;
+	GroupName	above;
 
 	if (pg_atomic_read_u32(&queue->limits.entries) == 0)
 		return false;
 	limit = limited_groups_find(queue, name);
-	return limit != NO_LIMIT && limit_table_waits(limit);
+	if (limit != NO_LIMIT && limit_table_waits(limit))
+		return true;
+	if (!name->subgroup)
+		return false;
+	above = group_name_above(name);
+	return limited_groups_waits(queue, &above);
 }
 
 /*

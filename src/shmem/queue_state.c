@@ -347,10 +347,8 @@ queue_state_publish(QueueState *queue, const QueuePublic *public, uint32 setting
 		queue->published.max_ready = public->max_ready;
 		queue->published.max_ready_per_group = public->max_ready_per_group;
 		queue->published.charge_seconds = public->charge_seconds;
-		changed = queue->published.subgroups != public->subgroups ||
-			!limit_table_same(&queue->limits.defaults, &public->group_defaults) ||
+		changed = !limit_table_same(&queue->limits.defaults, &public->group_defaults) ||
 			!limit_table_same(&queue->limits.subgroup_defaults, &public->subgroup_defaults);
-		queue->published.subgroups = public->subgroups;
 		queue->limits.defaults = public->group_defaults;
 		queue->limits.subgroup_defaults = public->subgroup_defaults;
 		SpinLockAcquire(&queue->ids.mutex);
@@ -382,25 +380,17 @@ queue_state_set_defaults(QueueState *queue, const LimitSettings *defaults,
 
 /*
  * Groups of a queue are divided from now on, or are not any more, and that has
- * committed: what is known of them is of others, and is read anew.  Never
- * fails.
+ * committed: what is known of them is of others.  Whoever opens the queue next
+ * reads its rows anew, and what groups were given.  Never fails.
  */
 void
-queue_state_regroup(QueueState *queue, bool subgroups)
+queue_state_regroup(QueueState *queue)
 {
 	LWLockAcquire(&queue->lock, LW_EXCLUSIVE);
 	pg_atomic_fetch_add_u32(&queue->published.changes, 1);
-	queue->published.subgroups = subgroups;
+	queue->limits.prepared = true;
+	queue->relation_file = InvalidRelFileNumber;
 	LWLockRelease(&queue->lock);
-
-	/* Who is reading has the table open, and we have it locked. */
-	SpinLockAcquire(&queue->recovery.mutex);
-	if (queue->recovery.groups == QUEUE_KNOWN)
-	{
-		queue->recovery.groups = QUEUE_UNKNOWN;
-		pg_atomic_write_u64(&queue->counts.counted, 0);
-	}
-	SpinLockRelease(&queue->recovery.mutex);
 }
 
 /*

@@ -177,7 +177,6 @@ typedef struct QueuePublished
 	int64		max_ready;
 	int64		max_ready_per_group;
 	bool		charge_seconds;
-	bool		subgroups;
 	pg_atomic_uint32 changes;	/* of settings that have committed; the
 								 * queue's lock, if the limits' defaults
 								 * change */
@@ -273,7 +272,6 @@ typedef struct QueuePublic
 	int64		max_ready_per_group;
 	bool		charge_seconds;
 	int			node;			/* the number of this node */
-	bool		subgroups;
 	LimitSettings group_defaults;
 	LimitSettings subgroup_defaults;
 } QueuePublic;
@@ -309,7 +307,7 @@ extern bool queue_state_publish(QueueState *queue, const QueuePublic *public,
 extern void queue_state_set_defaults(QueueState *queue,
 									 const LimitSettings *defaults,
 									 const LimitSettings *subgroup_defaults);
-extern void queue_state_regroup(QueueState *queue, bool subgroups);
+extern void queue_state_regroup(QueueState *queue);
 extern void queue_state_read_again(Oid relation);
 
 extern bool queue_state_reserve(QueueState *queue, int n, int64 max);

@@ -260,22 +260,15 @@ turn_candidates_cut(GroupLine *line, int64 task)
 
 /*
  * A task of the overflow that was taken comes back.  What is from the frontier
- * on is found in the index.
- *
- * What was charged for it just now is given back, and it is charged when it is
- * taken again; one that was leased meanwhile keeps its tag.
+ * on is found in the index.  charged: it keeps the tag of its entry.
  */
 void
-turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry,
-						 const LaneTurn *turn)
+turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry, float4 cost,
+						 bool charged)
 {
-	bool		charged = virtual_time_compare(turn->charge, turns_no_charge) != 0;
 	uint32		after = line->last_parked;
 	uint32		number;
 
-	if (charged)
-		group_line_set_next(line, virtual_time_moved(group_line_next(line), turn->charge,
-													 turns_no_charge));
 	if (task >= line->frontier)
 	{
 		if (line->reading)
@@ -302,8 +295,8 @@ turn_candidates_put_back(GroupLine *line, int64 task, const LaneEntry *entry,
 	}
 	turn_candidates[number].tid = entry->tid;
 	turn_candidate_set_tag(&turn_candidates[number], lanes_entry_tag(entry));
-	turn_candidates[number].cost = turn->cost;
-	turn_candidates[number].charged = !charged;
+	turn_candidates[number].cost = cost;
+	turn_candidates[number].charged = charged;
 }
 
 /*

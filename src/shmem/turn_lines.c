@@ -19,38 +19,61 @@
 #include "shmem/turn_private.h"
 #include "shmem/waiters.h"
 
+/* The line of a group begins, in a lane that is locked. */
+static void
+begin_line(FairGroup *group, uint32 lane)
+{
+	GroupLine  *line = &group->line;
+	const VirtualTime start = {0, 0};
+
+	if (line->lane != 0)
+		return;
+	line->lane = lane;
+	line->last_parked = NO_ENTRY;
+	line->target = TURNS_READ_LEAST;
+	line->standing = line->reading = line->blocked = line->dropped = false;
+	group_line_set_next(line, group->finish);
+	group_line_set_resumed(line, v_none);
+	if (group->divided)
+	{
+		line->subgroups = NULL;
+		group_line_set_time(line, start);
+		group_line_set_last(line, start);
+		return;
+	}
+	line->head = line->tail = NO_ENTRY;
+	line->frontier = line->lowered = PG_INT64_MAX;
+}
+
 /*
- * See that a group has a line, in the lane that its slot says.  Returns the
- * lane, locked; or NULL, if its class has no lanes yet.
+ * See that a group has a line, in the lane that its slot says; a subgroup in
+ * that of its group.  Returns the lane, locked; or NULL, if its class has no
+ * lanes yet.
  */
 static Lane *
 lock_line(QueueState *queue, FairGroup *group)
 {
 	const LaneSet *set = &queue->orders[group->key.class].lanes;
-	GroupLine  *line = &group->line;
+	FairGroup  *whole = group_whole(group);
+	uint32		number = whole->line.lane;
 	Lane	   *lane;
-	int			bucket;
 
 	AssertGroupLockedExclusively(group);
-	if (line->lane != 0)
+	if (number == 0)
 	{
-		lane = turns_home(group);
-		LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-		return lane;
+		int			bucket;
+
+		if (!lanes_any(set))
+			return NULL;
+		bucket = whole->slot % ((volatile const LaneSet *) set)->high;
+		lane = lanes_next(set, &bucket);
+		Assert(lane != NULL);
+		number = set->lanes[bucket];
 	}
-	if (!lanes_any(set))
-		return NULL;
-	bucket = group->slot % ((volatile const LaneSet *) set)->high;
-	lane = lanes_next(set, &bucket);
-	Assert(lane != NULL);
+	lane = lanes_get(number - 1);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	line->lane = set->lanes[bucket];
-	line->head = line->tail = line->last_parked = NO_ENTRY;
-	line->target = TURNS_READ_LEAST;
-	line->standing = line->reading = line->blocked = line->dropped = false;
-	group_line_set_next(line, group->finish);
-	group_line_set_resumed(line, v_none);
-	line->frontier = line->lowered = PG_INT64_MAX;
+	FOR_LEVELS(level, group)
+		begin_line(level, number);
 	return lane;
 }
 
@@ -71,31 +94,37 @@ turn_lines_begin(QueueState *queue, FairGroup *group)
 
 /*
  * There are tasks of the group's overflow from an id on that the line may not
- * have.  Returns whether the line was empty, so that the group had nothing
- * there to be served.
+ * have.  Returns whether the group had nothing there to be served.
  */
 bool
 turn_lines_lower(QueueState *queue, FairGroup *group, int64 id)
 {
 	GroupLine  *line = &group->line;
-	VirtualTime v = queue_order_virtual_time(&queue->orders[group->key.class]);
+	FairGroup  *above = group_above(group);
 	Lane	   *lane = lock_line(queue, group);
 	bool		empty;
 	bool		moves;
 	VirtualTime before;
+	VirtualTime above_before;
 
 	if (lane == NULL)
 		return false;
 	before = turns_tag(group);
-	empty = !turns_has_any(line) && !line->reading;
+	above_before = turns_tag(group_whole(group));
+	empty = above == NULL ? !turns_has_any(group) && !line->reading : !turns_has_any(above);
 	if (!turns_has_overflow(line))
-		group_line_set_next(line, virtual_time_max(group_line_next(line), v));
-	group_line_set_next(line, virtual_time_max(group_line_next(line), group->finish));
+		turns_begin_at_time(group);
+	if (above != NULL && empty)
+		turns_begin_at_time(above);
+	FOR_LEVELS(level, group)
+		group_line_set_next(&level->line,
+							virtual_time_max(group_line_next(&level->line), level->finish));
 	if (line->reading)
 		line->lowered = Min(line->lowered, id);
 	if (id < line->frontier)
 		turn_candidates_cut(line, id);
-	moves = !line->standing || virtual_time_compare(turns_tag(group), before) != 0;
+	moves = !line->standing || virtual_time_compare(turns_tag(group), before) != 0 ||
+		virtual_time_compare(turns_tag(group_whole(group)), above_before) != 0;
 	if (moves)
 		turns_take_place(group);
 	else
@@ -119,16 +148,34 @@ turn_lines_end(FairGroup *group)
 
 	AssertGroupLockedExclusively(group);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	ends = !turns_has_overflow(line);
+	ends = group->divided ? group->subgroups == 0 : !turns_has_overflow(line);
 	if (ends)
 		group->finish = virtual_time_max(group->finish, group_line_next(line));
-	if (ends && !turns_has_any(line) && !line->blocked)
+	if (ends && !turns_has_any(group) && !line->blocked)
 	{
 		Assert(!line->standing);
 		line->lane = 0;
 	}
 	LWLockRelease(&lane->lock);
 	return ends;
+}
+
+/*
+ * Virtual time between the subgroups of a group.
+ */
+VirtualTime
+turn_lines_time(FairGroup *group)
+{
+	VirtualTime time = {0, 0};
+
+	AssertGroupLocked(group);
+	if (group->line.lane != 0)
+	{
+		LWLockAcquire(&turns_home(group)->lock, LW_SHARED);
+		time = group_line_time(&group->line);
+		LWLockRelease(&turns_home(group)->lock);
+	}
+	return time;
 }
 
 /*
@@ -205,6 +252,14 @@ turn_lines_turn(FairGroup *group, VirtualTime *tag)
 	return standing;
 }
 
+/* Count n more tasks that are parked, or were to be; n < 0: fewer. */
+static void
+count_parked(FairGroup *group, int n)
+{
+	FOR_LEVELS(level, group)
+		limit_room_parked(level->limit, n);
+}
+
 /*
  * Let go of what is parked.  Returns whether anything is, or was to be; *from
  * is the tag of the first then.
@@ -223,7 +278,7 @@ remove_parked(FairGroup *group, VirtualTime *from)
 	line->dropped = false;
 	for (; line->last_parked != NO_ENTRY; n++)
 		turn_candidates_remove_first(line);
-	limit_room_parked(group->limit, -n);
+	count_parked(group, -n);
 	return n > 0;
 }
 
@@ -240,13 +295,14 @@ turn_lines_forget(FairGroup *group, bool all)
 
 	AssertGroupLockedExclusively(group);
 	LWLockAcquire(&lane->lock, LW_EXCLUSIVE);
-	turn_candidates_cut(line, PG_INT64_MIN);
-	line->frontier = PG_INT64_MAX;
-	if (all)
+	if (!group->divided)
 	{
-		(void) remove_parked(group, &from);
-		line->blocked = false;
+		turn_candidates_cut(line, PG_INT64_MIN);
+		line->frontier = PG_INT64_MAX;
+		if (all)
+			(void) remove_parked(group, &from);
 	}
+	line->blocked &= !all;
 	turns_take_place(group);
 	LWLockRelease(&lane->lock);
 }
@@ -260,7 +316,7 @@ drop(FairGroup *group, VirtualTime tag)
 	if (!line->dropped || tag.whole < line->dropped_from)
 		line->dropped_from = tag.whole;
 	if (!line->dropped)
-		limit_room_parked(group->limit, 1);
+		count_parked(group, 1);
 	line->dropped = true;
 }
 
@@ -300,13 +356,18 @@ turn_lines_park(QueueState *queue, FairGroup *group, Lane *lane, const LaneEntry
 	Lane	   *home = lock_line(queue, group);
 	bool		room = true;
 
-	Assert(home != NULL && group->limit != NO_LIMIT);
+	Assert(home != NULL);
 	if (lane != NULL && turn_candidates_park(line, lane, entry, cost, &room))
-		limit_room_parked(group->limit, 1);
+		count_parked(group, 1);
 	if (!room)
 		drop(group, lanes_entry_tag(entry));
-	if (!line->blocked)
-		limit_room_block(group->limit, &group->key, group - group_entries, &line->blocked);
+	FOR_LEVELS(level, group)
+	{
+		RoomLevel	blocks = {&level->key, level - group_entries, true, &level->line.blocked};
+
+		if (!level->line.blocked)
+			limit_room_block(level->limit, &blocks);
+	}
 	turns_take_place(group);
 	LWLockRelease(&home->lock);
 }

@@ -68,12 +68,14 @@ extern FAIRQ_PRIVATE void turn_candidates_entry(const TurnCandidate *candidate, 
 												LaneEntry *entry);
 extern FAIRQ_PRIVATE void turn_candidates_cut(GroupLine *line, int64 task);
 extern FAIRQ_PRIVATE void turn_candidates_put_back(GroupLine *line, int64 task,
-												   const LaneEntry *entry,
-												   const LaneTurn *turn);
+												   const LaneEntry *entry, float4 cost,
+												   bool charged);
 
 /* turns.c */
 extern FAIRQ_PRIVATE Lane *turns_lock_home(FairGroup *group);
+extern FAIRQ_PRIVATE FairGroup *turns_next_line(FairGroup *group);
 extern FAIRQ_PRIVATE VirtualTime turns_tag(const FairGroup *group);
+extern FAIRQ_PRIVATE void turns_begin_at_time(FairGroup *group);
 extern FAIRQ_PRIVATE void turns_take_place(FairGroup *group);
 extern FAIRQ_PRIVATE void turns_show_first(Lane *lane);
 extern FAIRQ_PRIVATE bool turns_take_candidate(FairGroup *group, const TurnCandidate *candidate,
@@ -103,10 +105,14 @@ turns_has_overflow(const GroupLine *line)
 		turns_first_of_overflow(line) != NO_ENTRY;
 }
 
-/* Is there anything in the line, as far as is known? */
+/* Has a group anything in its line, or a subgroup that may have it? */
 static inline bool
-turns_has_any(const GroupLine *line)
+turns_has_any(const FairGroup *group)
 {
+	const GroupLine *line = &group->line;
+
+	if (unlikely(group->divided))
+		return line->subgroups != NULL;
 	return line->head != NO_ENTRY || line->frontier != PG_INT64_MAX || line->dropped;
 }
 

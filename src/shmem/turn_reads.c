@@ -22,7 +22,10 @@
 /* The group whose line this backend reads; NULL: none. */
 static FairGroup *reading = NULL;
 
-/* The group with the first turn of a lane, or this one, if it stands there. */
+/*
+ * The group whose line is that of the first turn of a lane, or of this group,
+ * if that stands there; of one that is divided the subgroup that is next.
+ */
 static FairGroup *
 group_that_stands(Lane *lane, uint32 number)
 {
@@ -35,7 +38,7 @@ group_that_stands(Lane *lane, uint32 number)
 		group = pairingheap_container(FairGroup, line.node, lane->turns);
 	if (group != NULL && group->in_use &&
 		lanes_get(0) + ((volatile FairGroup *) group)->line.lane == lane + 1)
-		return group;
+		return turns_next_line(group);
 	return NULL;
 }
 
@@ -62,7 +65,8 @@ turns_read_dropped(Lane *lane, uint32 number)
 	{
 		from.whole = group->line.dropped_from;
 		group->line.dropped = false;
-		limit_room_parked(group->limit, -1);
+		FOR_LEVELS(level, group)
+			limit_room_parked(level->limit, -1);
 		turns_take_place(group);
 	}
 	LWLockRelease(&lane->lock);
@@ -134,6 +138,7 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 	FairGroup  *group = reading;
 	GroupLine  *line = &group->line;
 	Lane	   *lane = turns_home(group);
+	bool		blocked;
 	int			taken = 0;
 
 	Assert(group != NULL);
@@ -142,6 +147,7 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 	line->reading = false;
 	reading = NULL;
 	next = Min(next, line->lowered);
+	blocked = line->blocked || group_whole(group)->line.blocked;
 	for (int i = 0; i < n && tasks[i].task < next; i++)
 	{
 		TurnCandidate candidate = {
@@ -157,7 +163,7 @@ turns_read_end(const TurnTask *tasks, int n, int64 next, LaneEntry *entry, LaneT
 		number = turn_candidates_new();
 		if (number == NO_ENTRY)
 		{
-			if (entry != NULL && i == 0 && line->head == NO_ENTRY && !line->blocked &&
+			if (entry != NULL && i == 0 && line->head == NO_ENTRY && !blocked &&
 				turns_take_candidate(group, &candidate, true, entry, turn))
 			{
 				taken = 1;
@@ -283,7 +289,8 @@ turns_first_group(Lane *lane)
 
 	LWLockAcquire(&lane->lock, LW_SHARED);
 	if (lane->turns != NULL)
-		result = pairingheap_container(FairGroup, line.node, lane->turns) - group_entries;
+		result = turns_next_line(pairingheap_container(FairGroup, line.node, lane->turns)) -
+			group_entries;
 	LWLockRelease(&lane->lock);
 	return result;
 }

@@ -29,6 +29,15 @@
  * on from there by what is charged for each that was parked.  Policies without
  * tags go by addresses alone.
  *
+ * Subgroups.  Of a group that is divided each subgroup has a line, and those
+ * with a turn stand in a heap of the group; only the group stands in the lane.
+ * So the lane says which group is next, by the tags of groups, and the group
+ * which of its subgroups, by tags of their own: start-time fair queueing at
+ * each level (Goyal, Vin and Cheng 1996, "hierarchical"), with the bound of one
+ * level at each.  A task that is taken is charged to both.  What comes back
+ * with its tag, or was parked, comes before the group's others: it was its turn
+ * already.  All this is under one lock, that of the group's home lane.
+ *
  * Limits.  Who takes a task of a group with a limit has that keep room for it
  * (limit_room.c), or finds that there is none: then the line is blocked, and
  * stands in no heap until a lease of the group has ended, a token has come, or
@@ -38,8 +47,9 @@
  *
  *	 T1	Every claimable task of the overflow with an id before the frontier is a
  *		candidate, or in a claimer's hands.
- *	 T2	A line stands in the heap if there is something in it, or may be, and it
- *		is not blocked.
+ *	 T2	A line stands in its heap if there is something in it, or may be, and it
+ *		is not blocked; and a group that is divided if one of its lines does, and
+ *		it is not blocked.
  *	 T3	The limit of a group whose line is blocked knows that.
  *
  * The race that matters is that of lanes.c: a task may become claimable, with
@@ -64,75 +74,139 @@
 
 /* The tag of a task that is parked, or was to be, with this in its address. */
 static VirtualTime
-tag_of_parked(const FairGroup *group, VirtualTime address)
+tag_of_parked(const FairGroup *whole, VirtualTime address)
 {
-	return turns_have_tags(group) ?
-		virtual_time_max(group_line_resumed(&group->line), address) : address;
+	return turns_have_tags(whole) ?
+		virtual_time_max(group_line_resumed(&whole->line), address) : address;
 }
 
 /*
- * The tag of the first task of a line.  Where a group stands in its heap goes
- * by that: so when it changes the group takes its place anew, before anything
- * else does (turns_take_place).
+ * Has the first task of a line a tag of its own, that of its address or of a
+ * time before?  Then that is in *tag.
+ */
+static bool
+first_has_tag(const FairGroup *group, VirtualTime *tag)
+{
+	const GroupLine *line = &group->line;
+	const FairGroup *above = group_above(group);
+	const FairGroup *whole = above == NULL ? group : above;
+
+	if (line->last_parked != NO_ENTRY)
+		*tag = tag_of_parked(whole, turn_candidate_tag(&turn_candidates[line->head]));
+	else if (line->dropped)
+		*tag = tag_of_parked(whole, (VirtualTime) {line->dropped_from, 0});
+	else if (line->head != NO_ENTRY && turn_candidates[line->head].charged)
+	{
+		*tag = turn_candidate_tag(&turn_candidates[line->head]);
+		if (above != NULL)
+			*tag = virtual_time_max(*tag, group_line_resumed(&above->line));
+	}
+	else
+		return false;
+	return true;
+}
+
+/* The line of a group that is next: its own, or that of a subgroup; or NULL. */
+FairGroup *
+turns_next_line(FairGroup *group)
+{
+	if (likely(!group->divided))
+		return group;
+	if (group->line.subgroups == NULL)
+		return NULL;
+	return pairingheap_container(FairGroup, line.node, group->line.subgroups);
+}
+
+/*
+ * The tag of the first task of a group.  Where it stands in its lane's heap
+ * goes by that: so when it changes the group takes its place anew, before
+ * anything else does (turns_take_place).
  */
 VirtualTime
 turns_tag(const FairGroup *group)
 {
-	const GroupLine *line = &group->line;
+	const FairGroup *next = turns_next_line(unconstify(FairGroup *, group));
+	VirtualTime tag;
 
-	if (line->last_parked != NO_ENTRY)
-		return tag_of_parked(group, turn_candidate_tag(&turn_candidates[line->head]));
-	if (line->dropped)
-		return tag_of_parked(group, (VirtualTime) {line->dropped_from, 0});
-	if (line->head != NO_ENTRY && turn_candidates[line->head].charged)
-		return turn_candidate_tag(&turn_candidates[line->head]);
-	return turns_next(line);
+	if (next != NULL && first_has_tag(next, &tag))
+		return tag;
+	return turns_next(&group->line);
 }
 
 /* And the slot, by which those of one tag are told apart. */
 static uint64
 first_slot(const FairGroup *group)
 {
-	return group->line.last_parked == NO_ENTRY ? group->slot :
-		(uint64) turn_candidates[group->line.head].task;
+	const FairGroup *next = turns_next_line(unconstify(FairGroup *, group));
+
+	return next == NULL || next->line.last_parked == NO_ENTRY ? group->slot :
+		(uint64) turn_candidates[next->line.head].task;
 }
 
-/* The heap has the largest first, so this is the other way round. */
+static inline int
+compare_places(VirtualTime a, uint64 slot_a, VirtualTime b, uint64 slot_b)
+{
+	int			result = virtual_time_compare(a, b);
+
+	return result != 0 ? result : (slot_a > slot_b) - (slot_a < slot_b);
+}
+
+/* The heaps have the largest first, so these are the other way round. */
 static int
 compare_turns(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
 	const FairGroup *x = pairingheap_const_container(FairGroup, line.node, a);
 	const FairGroup *y = pairingheap_const_container(FairGroup, line.node, b);
-	int			result = virtual_time_compare(turns_tag(y), turns_tag(x));
 
-	return result != 0 ? result : (first_slot(y) > first_slot(x)) - (first_slot(y) < first_slot(x));
+	return compare_places(turns_tag(y), first_slot(y), turns_tag(x), first_slot(x));
 }
 
-/* Only the root is shared: the rest of a heap is the code that compares. */
-static void
-change_heap(Lane *lane, FairGroup *group, bool add)
+static int
+compare_subgroups(const pairingheap_node *a, const pairingheap_node *b, void *arg)
 {
+	const FairGroup *x = pairingheap_const_container(FairGroup, line.node, a);
+	const FairGroup *y = pairingheap_const_container(FairGroup, line.node, b);
+	VirtualTime tag_x = turns_next(&x->line);
+	VirtualTime tag_y = turns_next(&y->line);
+	bool		first_x = first_has_tag(x, &tag_x);
+	bool		first_y = first_has_tag(y, &tag_y);
+
+	if (first_x != first_y)
+		return first_x ? 1 : -1;
+	return compare_places(tag_y, first_slot(y), tag_x, first_slot(x));
+}
+
+/*
+ * See that a group stands in a heap, at its place there, or does not.  Only the
+ * root is shared: the rest of a heap is the code that compares.
+ */
+static void
+stand(pairingheap_node **root, pairingheap_comparator compare, FairGroup *group, bool stands)
+{
+	GroupLine  *line = &group->line;
 	pairingheap heap = {0};
 
-	AssertLaneLockedExclusively(lane);
-	heap.ph_compare = compare_turns;
-	heap.ph_root = lane->turns;
-	if (add)
-		pairingheap_add(&heap, &group->line.node);
-	else
-		pairingheap_remove(&heap, &group->line.node);
-	lane->turns = heap.ph_root;
-	group->line.standing = add;
+	AssertLineLocked(group);
+	if (line->standing && stands && *root == &line->node && line->node.first_child == NULL)
+		return;					/* alone */
+	heap.ph_compare = compare;
+	heap.ph_root = *root;
+	if (line->standing)
+		pairingheap_remove(&heap, &line->node);
+	if (stands)
+		pairingheap_add(&heap, &line->node);
+	*root = heap.ph_root;
+	line->standing = stands;
 }
 
 /* Where a group that stands has its turn, and whether a task can be taken. */
 static LaneView
-turn_of(const FairGroup *group, LaneEntry *turn)
+turn_of(FairGroup *group, LaneEntry *turn)
 {
-	const GroupLine *line = &group->line;
+	const GroupLine *line = &turns_next_line(group)->line;
 	VirtualTime tag = turns_tag(group);
 
-	Assert(line->standing);
+	Assert(group->line.standing && group_above(group) == NULL);
 	turn->block = tag.whole;
 	turn->fraction = tag.fraction;
 	lanes_entry_set_turn(turn, 0, first_slot(group));
@@ -153,24 +227,66 @@ turns_show_first(Lane *lane)
 }
 
 /*
- * A line has changed: see that the group has its turn, at the tag of its first
- * task.
+ * Something of a group has changed: see that it has its turn, at the tag of its
+ * first task; and if it is a subgroup, its group.
  */
 void
 turns_take_place(FairGroup *group)
 {
 	GroupLine  *line = &group->line;
+	FairGroup  *above = group_above(group);
 	Lane	   *lane = turns_home(group);
-	bool		stands = turns_has_any(line) && !line->blocked;
-	bool		alone = lane->turns == &line->node && line->node.first_child == NULL;
 
-	AssertLineLocked(group);
-	if (line->standing && !(stands && alone))
-		change_heap(lane, group, false);
-	if (stands && !line->standing)
-		change_heap(lane, group, true);
+	if (above == NULL)
+		stand(&lane->turns, compare_turns, group, turns_has_any(group) && !line->blocked);
+	else
+	{
+		stand(&above->line.subgroups, compare_subgroups, group,
+			  turns_has_any(group) && !line->blocked);
+		if (above->line.subgroups == NULL)
+			group_line_set_time(&above->line, group_line_last(&above->line));
+		stand(&lane->turns, compare_turns, above, turns_has_any(above) && !above->line.blocked);
+	}
 	turns_show_first(lane);
 	lane_check(lane);
+}
+
+/*
+ * What a group has begins at virtual time, or not before: it had nothing to be
+ * served until now.
+ */
+void
+turns_begin_at_time(FairGroup *group)
+{
+	QueueState *queue = queue_state_by_number(group->key.queue);
+	VirtualTime v = group_above(group) != NULL ? group_line_time(&group_above(group)->line) :
+		queue_order_virtual_time(&queue->orders[group->key.class]);
+
+	AssertLineLocked(group);
+	group_line_set_next(&group->line, virtual_time_max(group_line_next(&group->line), v));
+}
+
+/*
+ * A line that was blocked is not any more: what it has begins at virtual time.
+ */
+static void
+unblock(FairGroup *group)
+{
+	GroupLine  *line = &group->line;
+	FairGroup  *above = group_above(group);
+	QueueState *queue = queue_state_by_number(group->key.queue);
+	VirtualTime v = queue_order_virtual_time(&queue->orders[group->key.class]);
+	VirtualTime begins = above == NULL ? v : group_line_time(&above->line);
+
+	line->blocked = false;
+	group_line_set_resumed(line, virtual_time_max(group_line_resumed(line), begins));
+	for (uint32 i = group->divided ? NO_ENTRY : turns_first_of_overflow(line); i != NO_ENTRY;
+		 i = turn_candidates[i].next)
+		turn_candidate_set_tag(&turn_candidates[i],
+							   virtual_time_max(turn_candidate_tag(&turn_candidates[i]), v));
+	if (above != NULL && above->line.subgroups == NULL)
+		group_line_set_resumed(&above->line,
+							   virtual_time_max(group_line_resumed(&above->line), v));
 }
 
 /*
@@ -183,22 +299,14 @@ turns_resume(uint32 number)
 {
 	FairGroup  *group = &group_entries[number];
 	Lane	   *lane = turns_lock_home(group);
-	GroupLine  *line = &group->line;
 	bool		resumes;
 
 	if (lane == NULL)
 		return;
-	resumes = line->blocked;
+	resumes = group->line.blocked;
 	if (resumes)
 	{
-		QueueState *queue = queue_state_by_number(group->key.queue);
-		VirtualTime v = queue_order_virtual_time(&queue->orders[group->key.class]);
-
-		line->blocked = false;
-		group_line_set_resumed(line, virtual_time_max(group_line_resumed(line), v));
-		for (uint32 i = turns_first_of_overflow(line); i != NO_ENTRY; i = turn_candidates[i].next)
-			turn_candidate_set_tag(&turn_candidates[i],
-								   virtual_time_max(turn_candidate_tag(&turn_candidates[i]), v));
+		unblock(group);
 		turns_take_place(group);
 	}
 	LWLockRelease(&lane->lock);
@@ -232,69 +340,121 @@ turns_lock_home(FairGroup *group)
  * ----------------------------------------------------------------
  */
 
-/* What a task of a group is charged from a tag on, as settings are now. */
+/* What a task of a group is charged at a level from a tag on, as settings are now. */
 static VirtualTime
-charged(const FairGroup *group, VirtualTime tag, double cost)
+charged(const FairGroup *level, VirtualTime tag, double charge)
 {
-	QueueState *queue = queue_state_by_number(group->key.queue);
+	/* The weight without its lock: it is as it was a moment ago. */
+	return virtual_time_add(tag, charge,
+							group_weight(queue_state_by_number(level->key.queue), level));
+}
 
-	/* Both without their lock: either is as it was a moment ago. */
-	return virtual_time_add(tag, group_charge(queue, group, cost), group_weight(queue, group));
+/*
+ * A task of the overflow is taken at its turn: each level is charged for it, and
+ * goes on from there.
+ */
+static void
+charge_levels(FairGroup *group, double charge, LaneTurn *turn)
+{
+	VirtualTime *charges = turn->charges;
+
+	FOR_LEVELS(level, group)
+	{
+		GroupLine  *line = &level->line;
+		VirtualTime tag = turns_next(line);
+		VirtualTime next = charged(level, tag, charge);
+
+		*charges++ = virtual_time_moved(turns_no_charge, tag, next);
+		group_line_set_next(line, next);
+		if (group_above(level) != NULL)
+		{
+			GroupLine  *above = &group_above(level)->line;
+
+			group_line_set_time(above, virtual_time_max(group_line_time(above), tag));
+			group_line_set_last(above, virtual_time_max(group_line_last(above), next));
+		}
+	}
+}
+
+/*
+ * Have room kept for the first task of a line, by the limits of all levels.
+ * more: the line has others behind it.  Returns false if there is none.
+ */
+static bool
+reserve(FairGroup *group, bool parked, bool more, LaneTurn *turn)
+{
+	RoomLevel	levels[LIMIT_LEVELS];
+	int			i = 0;
+
+	turn->limits[1] = NO_LIMIT;
+	FOR_LEVELS(level, group)
+	{
+		if (level->divided)
+			more |= level->line.subgroups != NULL &&
+				level->line.subgroups->first_child != NULL;
+		turn->limits[i] = ((volatile FairGroup *) level)->limit;
+		levels[i].key = &level->key;
+		levels[i].group = level - group_entries;
+		levels[i].more = more;
+		levels[i++].blocked = &level->line.blocked;
+	}
+	return likely(turn->limits[0] == NO_LIMIT && turn->limits[1] == NO_LIMIT) ||
+		limit_room_reserve(turn->limits, levels, parked);
 }
 
 /*
  * Take a task at its turn: the first candidate of a line, or one that there was
  * no room for.  more: there are others behind it.  Returns false if the group
- * may not have it now; then its line is blocked.
+ * may not have it now; then its line is blocked, or the group.
  */
 bool
 turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more,
 					 LaneEntry *entry, LaneTurn *turn)
 {
-	GroupLine  *line = &group->line;
-	VirtualTime tag = turns_next(line);
-	VirtualTime next;
+	QueueState *queue = queue_state_by_number(group->key.queue);
+	FairGroup  *whole = group_whole(group);
+	/* Without its lock: it is as it was a moment ago. */
+	double		charge = group_charge(queue, group, candidate->cost);
 
 	AssertLineLocked(group);
-	turn->limit = ((volatile FairGroup *) group)->limit;
-	if (unlikely(turn->limit != NO_LIMIT) &&
-		!limit_room_reserve(&turn->limit, &group->key, group - group_entries,
-							candidate->parked, more, &line->blocked))
+	if (!reserve(group, candidate->parked, more, turn))
 		return false;
 	turn->group = group - group_entries;
 	turn->cost = candidate->cost;
 	turn->lane = candidate->lane;
 	turn->parked = candidate->parked;
 	turn_candidates_entry(candidate, group->slot, entry);
+	turn->charges[0] = turn->charges[1] = turns_no_charge;
+	turn->tag = turns_next(&whole->line);
 	if (candidate->parked)
-		tag = tag_of_parked(group, turn_candidate_tag(candidate));
-	else if (candidate->charged)
-		tag = turn_candidate_tag(candidate);
-	turn->tag = tag;
-	turn->charge = turns_no_charge;
-	if (!candidate->parked)
 	{
-		entry->block = tag.whole;
-		entry->fraction = tag.fraction;
-	}
-	if (candidate->parked ? !turns_have_tags(group) : candidate->charged)
+		turn->tag = tag_of_parked(whole, turn_candidate_tag(candidate));
+		if (turns_have_tags(group))
+		{
+			VirtualTime next = charged(whole, turn->tag, charge);
+
+			turn->charges[whole != group] = virtual_time_moved(turns_no_charge, turn->tag, next);
+			group_line_set_resumed(&whole->line, next);
+		}
 		return true;
-	next = charged(group, tag, candidate->cost);
-	turn->charge = virtual_time_moved(turns_no_charge, tag, next);
-	if (candidate->parked)
-		group_line_set_resumed(line, next);
+	}
+	if (candidate->charged)
+		(void) first_has_tag(group, &turn->tag);
 	else
-		group_line_set_next(line, next);
+		charge_levels(group, charge, turn);
+	entry->block = turn->tag.whole;
+	entry->fraction = turn->tag.fraction;
 	return true;
 }
 
 /*
- * Take the first task of a line that has one.  Returns false if the group may
- * not have it now.
+ * Take the first task of a group that has one.  Returns false if it may not
+ * have it now.
  */
 static bool
-take_first(FairGroup *group, LaneEntry *entry, LaneTurn *turn)
+take_first(FairGroup *whole, LaneEntry *entry, LaneTurn *turn)
 {
+	FairGroup  *group = turns_next_line(whole);
 	GroupLine  *line = &group->line;
 	const TurnCandidate *first = &turn_candidates[line->head];
 	bool		takes = turns_take_candidate(group, first,
@@ -349,21 +509,52 @@ turns_take_of(uint32 number, LaneEntry *entry, LaneTurn *turn, Lane **lane)
 {
 	FairGroup  *group = &group_entries[number];
 	LaneEntry	first;
-	bool		takes;
+	bool		takes = false;
 
 	*lane = turns_lock_home(group);
 	if (*lane == NULL)
 		return false;
-	takes = group->line.standing && turn_of(group, &first) == LANE_READY &&
-		take_first(group, entry, turn);
+	/* Of a group that is divided another subgroup may be next. */
+	while (!takes && group->line.standing && turn_of(group, &first) == LANE_READY)
+		takes = take_first(group, entry, turn);
 	LWLockRelease(&(*lane)->lock);
 	return takes;
+}
+
+/* What a line was charged goes back, unless nothing was. */
+static void
+uncharge(FairGroup *group, const LaneTurn *turn)
+{
+	const VirtualTime *charge = turn->charges;
+
+	FOR_LEVELS(level, group)
+	{
+		GroupLine  *line = &level->line;
+
+		if (!turn->parked)
+			group_line_set_next(line, virtual_time_moved(group_line_next(line), *charge,
+														 turns_no_charge));
+		else
+			group_line_set_resumed(line, virtual_time_moved(group_line_resumed(line), *charge,
+															turns_no_charge));
+		charge++;
+	}
+}
+
+static inline bool
+is_charged(const LaneTurn *turn)
+{
+	return virtual_time_compare(turn->charges[0], turns_no_charge) != 0 ||
+		virtual_time_compare(turn->charges[1], turns_no_charge) != 0;
 }
 
 /*
  * A task of the overflow that was taken comes back, from a lane.  tell: those
  * who wait for tasks.  The caller gives back the room that was kept for it.
  * Never fails.
+ *
+ * What was charged for it just now is given back, and it is charged when it is
+ * taken again; one that was leased meanwhile keeps its tag.
  */
 void
 turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell)
@@ -372,14 +563,19 @@ turns_return(Lane *lane, const LaneEntry *entry, const LaneTurn *turn, bool tell
 	Lane	   *home = group == NULL ? NULL : turns_lock_home(group);
 
 	Assert(lanes_entry_is_turn(entry) && !lanes_entry_is_parked(entry));
-	if (home == NULL)
+	if (home == NULL || group->divided)
 	{
 		/* It has no line any more: a pass has the overflow read. */
+		if (home != NULL)
+			LWLockRelease(&home->lock);
 		queue_order_overflow_lost(queue_state_by_number(lane->queue), lane->class,
 								  lanes_entry_task(entry));
 		return;
 	}
-	turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry, turn);
+	if (is_charged(turn))
+		uncharge(group, turn);
+	turn_candidates_put_back(&group->line, lanes_entry_task(entry), entry, turn->cost,
+							 !is_charged(turn));
 	turns_take_place(group);
 	LWLockRelease(&home->lock);
 	if (tell)
@@ -394,20 +590,14 @@ void
 turns_refund(const LaneTurn *turn)
 {
 	FairGroup  *group = &group_entries[turn->group];
-	GroupLine  *line = &group->line;
 	Lane	   *home;
 
-	if (virtual_time_compare(turn->charge, turns_no_charge) == 0)
+	if (!is_charged(turn))
 		return;
 	home = turns_lock_home(group);
 	if (home == NULL)
 		return;
-	if (!turn->parked)
-		group_line_set_next(line, virtual_time_moved(group_line_next(line), turn->charge,
-													 turns_no_charge));
-	else
-		group_line_set_resumed(line, virtual_time_moved(group_line_resumed(line), turn->charge,
-														turns_no_charge));
+	uncharge(group, turn);
 	turns_take_place(group);
 	LWLockRelease(&home->lock);
 }

@@ -136,7 +136,7 @@ owner_of(int seat)
 uint16
 waiters_group(const GroupName *name)
 {
-	uint16		group = name->low & 0xFFFF;
+	uint16		group = (name->subgroup ? name->group_low : name->low) & 0xFFFF;
 
 	return group == WAITERS_ANY_GROUP ? 1 : group;
 }

@@ -46,7 +46,7 @@ part_groups(GroupInfo *infos, int n)
 	int			groups = 0;
 
 	for (int i = 0; i < n; i++)
-		if (infos[i].parent == FAIRQ_NO_GROUP)
+		if (infos[i].above == FAIRQ_NO_GROUP)
 		{
 			GroupInfo	other = infos[groups];
 
@@ -352,7 +352,7 @@ find_subgroups(QueueState *state, GroupInfo *infos, int n, Subgroup *found)
 	qsort(infos, groups, sizeof(GroupInfo), compare_numbers);
 	for (int i = groups; i < n; i++)
 	{
-		GroupInfo	key = {.number = infos[i].parent};
+		GroupInfo	key = {.number = infos[i].above};
 
 		found[count].info = infos[i];
 		found[count].group = bsearch(&key, infos, groups, sizeof(GroupInfo), compare_numbers);

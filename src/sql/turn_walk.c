@@ -91,7 +91,7 @@ is_of_line(TurnWalk *walk, int64 task)
 		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW ||
 		!row_is_null(row, COLUMN_ADDRESS))
 		return false;
-	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+	name = row_reader_group(row);
 	return name.low == walk->line->low && name.high == walk->line->high &&
 		!leases_find(queue_state_number(row->info->state), task, &lease);
 }

@@ -136,7 +136,7 @@ read_rows(QueueInfo *info, HTAB *found)
 
 		heap_deform_tuple(tuple, RelationGetDescr(rel), values, nulls);
 		group_settings_of_row(values + 2, nulls + 2, &settings);
-		name = nulls[7] ? group_name(DatumGetTextPP(values[1])) :
+		name = nulls[7] ? queue_catalog_whole_group(info, DatumGetTextPP(values[1])) :
 			group_name_of_subgroup(DatumGetTextPP(values[1]), DatumGetTextPP(values[7]));
 		hash.low = name.low;
 		hash.high = name.high;

@@ -122,6 +122,13 @@ queue_catalog_group(const QueueInfo *info, const text *group_key, const text *su
 		group_name(group_key);
 }
 
+/* A group as a whole. */
+static inline GroupName
+queue_catalog_whole_group(const QueueInfo *info, const text *group_key)
+{
+	return unlikely(info->subgroups) ? group_name_divided(group_key) : group_name(group_key);
+}
+
 extern Oid	queue_catalog_schema(bool missing_ok);
 extern Oid	queue_catalog_member(const char *name);
 extern void queue_catalog_check_name(const text *name, char *result);

@@ -125,7 +125,6 @@ publish_settings(const QueueInfo *info, bool new)
 	public.max_ready_per_group = info->max_ready_per_group;
 	public.charge_seconds = info->charge_seconds;
 	public.node = info->node;
-	public.subgroups = info->subgroups;
 	public.group_defaults = info->group_defaults;
 	public.subgroup_defaults = info->subgroup_defaults;
 	if (queue_state_publish(info->state, &public, info->settings))

@@ -88,41 +88,6 @@ recovery_failed(int code, Datum arg)
 	queue_state_recovery_end(state, &state->recovery.groups, QUEUE_UNKNOWN);
 }
 
-/*
- * Count a row: from now on its task counts.  Returns whether it is leased.
- */
-static bool
-count_row(QueueInfo *info, Buffer buffer, HeapTuple tuple, int64 id, int class,
-		  Datum key)
-{
-	QueueState *state = info->state;
-	LeaseInfo	lease;
-	bool		leased;
-
-	Assert(class >= 0 && class < state->classes);
-	for (;;)
-	{
-		text	   *group;
-		GroupName	name;
-
-		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-		leased = leases_count_row(queue_state_number(state), id, &lease);
-		if (!leased || lease.group != FAIRQ_NO_GROUP)
-			break;
-
-		/* First its group has to be known, or it could not be counted. */
-		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-		group = DatumGetTextPP(key);
-		name = group_name(group);
-		leases_adopt(&lease.ref, groups_adopt_lease(state, class, &name));
-		if ((Pointer) group != DatumGetPointer(key))
-			pfree(group);
-	}
-	pg_atomic_write_u64(&state->counts.counted, queue_state_place(&tuple->t_self) + 1);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	return leased;
-}
-
 /* A pass over the rows. */
 typedef struct RowCount
 {
@@ -132,9 +97,59 @@ typedef struct RowCount
 	bool		any[FAIRQ_CLASSES]; /* rows with addresses; where the first
 									 * is: */
 	VirtualTime first[FAIRQ_CLASSES];
+	text	   *keys[2];		/* of the row's group and subgroup */
 } RowCount;
 
 #define VALUE(column) count->values[count->info->columns[column] - 1]
+
+/* What the task of a row counts for.  Its keys may be copies: see group_end. */
+static GroupName
+group_of(RowCount *count)
+{
+	bool		subgroup = !count->nulls[count->info->columns[COLUMN_SUBGROUP_KEY] - 1];
+
+	count->keys[0] = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
+	count->keys[1] = subgroup ? DatumGetTextPP(VALUE(COLUMN_SUBGROUP_KEY)) : NULL;
+	return queue_catalog_group(count->info, count->keys[0], count->keys[1]);
+}
+
+static void
+group_end(RowCount *count)
+{
+	if ((Pointer) count->keys[0] != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))
+		pfree(count->keys[0]);
+	if (count->keys[1] != NULL &&
+		(Pointer) count->keys[1] != DatumGetPointer(VALUE(COLUMN_SUBGROUP_KEY)))
+		pfree(count->keys[1]);
+}
+
+/*
+ * Count a row: from now on its task counts.  Returns whether it is leased.
+ */
+static bool
+count_row(RowCount *count, Buffer buffer, HeapTuple tuple, int class, const GroupName *name)
+{
+	QueueState *state = count->info->state;
+	int64		id = DatumGetInt64(VALUE(COLUMN_ID));
+	LeaseInfo	lease;
+	bool		leased;
+
+	Assert(class >= 0 && class < state->classes);
+	for (;;)
+	{
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		leased = leases_count_row(queue_state_number(state), id, &lease);
+		if (!leased || lease.group != FAIRQ_NO_GROUP)
+			break;
+
+		/* First its group has to be known, or it could not be counted. */
+		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+		leases_adopt(&lease.ref, groups_adopt_lease(state, class, name));
+	}
+	pg_atomic_write_u64(&state->counts.counted, queue_state_place(&tuple->t_self) + 1);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return leased;
+}
 
 /*
  * A row in the overflow.
@@ -144,14 +159,12 @@ note_overflow(RowCount *count, Buffer buffer, HeapTuple tuple)
 {
 	QueueState *state = count->info->state;
 	int			class = queue_state_class(state, DatumGetInt64(VALUE(COLUMN_PRIORITY)));
-	int64		id = DatumGetInt64(VALUE(COLUMN_ID));
-	GroupName	name;
+	GroupName	name = group_of(count);
 
 	(void) queue_catalog_lane(count->info, class, 0);
-	if (count_row(count->info, buffer, tuple, id, class, VALUE(COLUMN_GROUP_KEY)))
-		return;
-	name = group_name(DatumGetTextPP(VALUE(COLUMN_GROUP_KEY)));
-	group_overflow_found(state, class, &name, id, false);
+	if (!count_row(count, buffer, tuple, class, &name))
+		group_overflow_found(state, class, &name, DatumGetInt64(VALUE(COLUMN_ID)), false);
+	group_end(count);
 }
 
 /*
@@ -164,7 +177,6 @@ note_tag(RowCount *count, Buffer buffer, HeapTuple tuple)
 	FairqAddress *address = DatumGetFairqAddressP(VALUE(COLUMN_ADDRESS));
 	VirtualTime start = {address->block, address->fraction};
 	int			class = address->class;
-	text	   *key;
 	GroupName	name;
 
 	if (class >= state->classes)
@@ -172,13 +184,10 @@ note_tag(RowCount *count, Buffer buffer, HeapTuple tuple)
 	if (!count->any[class] || virtual_time_compare(start, count->first[class]) < 0)
 		count->first[class] = start;
 	count->any[class] = true;
-	key = DatumGetTextPP(VALUE(COLUMN_GROUP_KEY));
-	name = group_name(key);
+	name = group_of(count);
 	groups_restore(state, address, &name, DatumGetFloat4(VALUE(COLUMN_COST)),
-				   count_row(count->info, buffer, tuple, DatumGetInt64(VALUE(COLUMN_ID)),
-							 class, VALUE(COLUMN_GROUP_KEY)));
-	if ((Pointer) key != DatumGetPointer(VALUE(COLUMN_GROUP_KEY)))
-		pfree(key);
+				   count_row(count, buffer, tuple, class, &name));
+	group_end(count);
 }
 
 /*

@@ -215,14 +215,17 @@ pass_over_expired(Claim *claim)
 }
 
 /*
- * groups_lease_begins has had the room that was kept for a task, unless it was
- * another limit that has kept it, which the group has no more.
+ * The lease that has begun has had the room that was kept for its task, unless
+ * it was another limit that has kept it, which the group has no more.
  */
 static void
 had_room(LaneTurn *turn, const GroupLease *group)
 {
-	if (turn->limit == group->limit)
-		turn->limit = NO_LIMIT;
+	for (int i = 0; i < LIMIT_LEVELS; i++)
+	{
+		if (turn->limits[i] == group->limits[i])
+			turn->limits[i] = NO_LIMIT;
+	}
 	claim_hand_give_up(turn);
 }
 
@@ -234,7 +237,7 @@ had_room(LaneTurn *turn, const GroupLease *group)
 void
 claim_park(Claim *claim, Lane *lane, const LaneEntry *entry, bool taken)
 {
-	GroupName	name = group_name(DatumGetTextPP(row_value(&claim->row, COLUMN_GROUP_KEY)));
+	GroupName	name = row_reader_group(&claim->row);
 
 	if (!limited_groups_park(claim->info->state, lane->class, &name, taken ? lane : NULL, entry,
 							 DatumGetFloat4(row_value(&claim->row, COLUMN_COST))) && taken)
@@ -243,12 +246,13 @@ claim_park(Claim *claim, Lane *lane, const LaneEntry *entry, bool taken)
 
 /* What its group is told of the task whose row is read. */
 static inline void
-group_lease(Claim *claim, const LaneEntry *entry, uint32 reserved, GroupLease *group)
+group_lease(Claim *claim, const LaneEntry *entry, const LaneTurn *turn, GroupLease *group)
 {
 	group->cost = DatumGetFloat4(row_value(&claim->row, COLUMN_COST));
 	group->before = claim->served_cost;
 	group->of_overflow = lanes_entry_task(entry) != 0;
-	group->limit = reserved;
+	for (int i = 0; i < LIMIT_LEVELS; i++)
+		group->limits[i] = turn == NULL ? NO_LIMIT : turn->limits[i];
 }
 
 /*
@@ -262,16 +266,16 @@ take_over(Claim *claim, const LaneEntry *entry, const FairqAddress *address,
 		  const GroupName *name, GroupLease *group)
 {
 	RowReader  *row = &claim->row;
-	LaneTurn   *other = claim->turn != NULL && claim->turn->limit != NO_LIMIT ? NULL :
-		claim_hand_reserved(group->limit);
+	LaneTurn   *other = claim_hand_reserved(group->limits);
 	bool		begins;
 
-	if (other == NULL)
+	if (other == NULL || other == claim->turn)
 		return false;
-	group_lease(claim, entry, other->limit, group);
+	group_lease(claim, entry, other, group);
 	begins = groups_lease_begins(claim->info->state, address, &row->tuple.t_self, name,
 								 DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)), group);
-	had_room(other, group);
+	if (begins)
+		had_room(other, group);
 	return begins;
 }
 
@@ -287,7 +291,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 	RowReader  *row = &claim->row;
 	const FairqAddress *address;
 	int64		usecs = claim->request->lease;
-	GroupName	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+	GroupName	name = row_reader_group(row);
 	GroupLease	group;
 	TimestampTz deadline;
 	LeaseInfo	lease;
@@ -305,7 +309,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 	deadline = claim->request->pop ||
 		(usecs < 0 && claim->request->session.number != NO_SESSION) ? DT_NOEND :
 		claim->now + (usecs < 0 ? claim_lease_of(row) : usecs);
-	group_lease(claim, entry, claim->turn == NULL ? NO_LIMIT : claim->turn->limit, &group);
+	group_lease(claim, entry, claim->turn, &group);
 	if (unlikely(!groups_lease_begins(claim->info->state, address, &row->tuple.t_self, &name,
 									  DatumGetTimestampTz(row_value(row, COLUMN_ENQUEUED_AT)),
 									  &group)) &&
@@ -316,7 +320,7 @@ claim_grant(Claim *claim, Lane *lane, const LaneEntry *entry, VirtualTime *start
 								 &row->tuple.t_self);
 		row_reader_unlock(row);
 		if (claim->turn != NULL)
-			had_room(claim->turn, &group);
+			claim_hand_give_up(claim->turn);
 		return false;
 	}
 	start->whole = address->block;

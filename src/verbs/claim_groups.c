@@ -117,7 +117,7 @@ find_lines(Claim *claim, int class, WantedLine *lines)
 
 	for (int i = 0; i < claim->request->group_count; i++)
 	{
-		GroupName	name = group_name(claim->request->groups[i]);
+		GroupName	name = queue_catalog_whole_group(claim->info, claim->request->groups[i]);
 		GroupTag	tag;
 
 		if (groups_look(claim->info->state, class, &name, &tag))

@@ -42,11 +42,14 @@ static int	aside_count = 0;
 void
 claim_hand_give_up(LaneTurn *turn)
 {
-	uint32		limit = turn->limit;
+	for (int i = 0; i < LIMIT_LEVELS; i++)
+	{
+		uint32		limit = turn->limits[i];
 
-	turn->limit = NO_LIMIT;
-	if (limit != NO_LIMIT)
-		group_limits_give_up(limit);
+		turn->limits[i] = NO_LIMIT;
+		if (limit != NO_LIMIT)
+			group_limits_give_up(limit);
+	}
 }
 
 /*
@@ -61,15 +64,16 @@ claim_hand_led_nowhere(LaneTurn *turn)
 }
 
 /*
- * The last that is in hand for which a limit has kept room; NULL: there is
- * none.  What was leased already has none.
+ * The last that is in hand for which these limits have kept room; NULL: there
+ * is none.  What was leased already has none.
  */
 LaneTurn *
-claim_hand_reserved(uint32 limit)
+claim_hand_reserved(const uint32 limits[LIMIT_LEVELS])
 {
 	for (int i = claim_in_hand - 1; i >= 0; i--)
 	{
-		if (lanes_entry_is_turn(&claim_hand[i]) && claim_hand_turns[i].limit == limit)
+		if (lanes_entry_is_turn(&claim_hand[i]) && 
+			memcmp(claim_hand_turns[i].limits, limits, LIMIT_LEVELS * sizeof(uint32)) == 0)
 			return &claim_hand_turns[i];
 	}
 	return NULL;
@@ -165,7 +169,7 @@ claim_hand_set_aside(Claim *claim, int number)
 		return;
 	}
 	aside_turns[aside_count] = claim_hand_turns[number];
-	claim_hand_turns[number].limit = NO_LIMIT;
+	claim_hand_turns[number].limits[0] = claim_hand_turns[number].limits[1] = NO_LIMIT;
 	aside[aside_count] = claim_hand[number];
 	aside_lanes[aside_count++] = claim_hand_lanes[number];
 }

@@ -64,7 +64,7 @@ extern int	claim_in_hand;
 extern void claim_hand_give_back(int kept);
 extern void claim_hand_hold(Lane *lane, int n, int max);
 extern void claim_hand_set_aside(Claim *claim, int number);
-extern LaneTurn *claim_hand_reserved(uint32 limit);
+extern LaneTurn *claim_hand_reserved(const uint32 limits[LIMIT_LEVELS]);
 extern void claim_hand_give_up(LaneTurn *turn);
 extern void claim_hand_led_nowhere(LaneTurn *turn);
 extern bool claim_hand_any_aside(void);

@@ -99,7 +99,7 @@ look_at(LineReading *reading, int64 id, const ItemPointerData *tid)
 	if (DatumGetInt64(row_value(row, COLUMN_ID)) != id ||
 		DatumGetChar(row_value(row, COLUMN_STATE)) != TASK_OVERFLOW)
 		return;
-	name = group_name(DatumGetTextPP(row_value(row, COLUMN_GROUP_KEY)));
+	name = row_reader_group(row);
 	if (name.low != reading->read.low || name.high != reading->read.high ||
 		leases_find(queue_state_number(state), id, &lease))
 		return;

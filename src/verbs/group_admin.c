@@ -27,9 +27,10 @@
 
 /* What is given something: a group, or a subgroup of it. */
 static GroupName
-name_of(const text *group, const text *subgroup)
+name_of(const QueueInfo *info, const text *group, const text *subgroup)
 {
-	return subgroup == NULL ? group_name(group) : group_name_of_subgroup(group, subgroup);
+	return subgroup == NULL ? queue_catalog_whole_group(info, group) :
+		group_name_of_subgroup(group, subgroup);
 }
 
 /*
@@ -116,7 +117,7 @@ group_admin_set(const text *queue, const text *group, const text *subgroup,
 {
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(queue, &rel);
-	GroupName	name = name_of(group, subgroup);
+	GroupName	name = name_of(info, group, subgroup);
 	LimitSettings after;
 
 	if (subgroup != NULL)
@@ -144,7 +145,7 @@ group_admin_reset(const text *queue, const text *group, const text *subgroup)
 {
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(queue, &rel);
-	GroupName	name = name_of(group, subgroup);
+	GroupName	name = name_of(info, group, subgroup);
 	bool		had;
 
 	if (subgroup != NULL)

@@ -476,7 +476,7 @@ change_subgroups(QueueInfo *info, Relation *rel, bool subgroups)
 	create_overflow_index(info->name, subgroups);
 	SPI_finish();
 	*rel = relation_open(relation, NoLock);
-	pending_regroup(info->state, subgroups);
+	pending_regroup(info->state);
 }
 
 /* Change settings of a queue that is open, and close it. */

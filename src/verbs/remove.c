@@ -181,7 +181,7 @@ announce_purge(QueueInfo *info, const text *group)
 		pending_purged(info->state, NULL);
 	for (int class = 0; group != NULL && class < FAIRQ_CLASSES; class++)
 	{
-		GroupName	name = group_name(group);
+		GroupName	name = queue_catalog_whole_group(info, group);
 
 		if (groups_look(info->state, class, &name, &tag))
 			pending_purged(info->state, &tag);

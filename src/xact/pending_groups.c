@@ -11,6 +11,7 @@
 
 #include "shmem/group_limits.h"
 #include "shmem/group_overflow.h"
+#include "shmem/leases.h"
 #include "shmem/limited_groups.h"
 #include "xact/pending.h"
 #include "xact/pending_groups.h"
@@ -43,7 +44,6 @@ typedef struct PendingDefaults
 typedef struct PendingRegroup
 {
 	QueueState *queue;
-	bool		subgroups;
 } PendingRegroup;
 
 typedef void (*CountChange) (QueueState *queue, uint32 group, int n);
@@ -197,9 +197,10 @@ pending_defaults_set(QueueState *queue, const LimitSettings *groups,
 static void
 regroup(PendingAction *action)
 {
-	PendingRegroup *change = pending_data(action, PendingRegroup);
+	QueueState *queue = pending_data(action, PendingRegroup)->queue;
 
-	queue_state_regroup(change->queue, change->subgroups);
+	queue_state_regroup(queue);
+	leases_leave_groups(queue_state_number(queue));
 }
 
 static const PendingKind regrouped = {
@@ -213,12 +214,9 @@ static const PendingKind regrouped = {
  * into subgroups, or are not any more.
  */
 void
-pending_regroup(QueueState *queue, bool subgroups)
+pending_regroup(QueueState *queue)
 {
-	PendingRegroup *change = pending_new(regrouped, PendingRegroup);
-
-	change->queue = queue;
-	change->subgroups = subgroups;
+	pending_new(regrouped, PendingRegroup)->queue = queue;
 }
 
 static void

@@ -17,7 +17,7 @@ extern void pending_group_set(QueueState *queue, uint32 limit,
 							  const LimitSettings *settings);
 extern void pending_defaults_set(QueueState *queue, const LimitSettings *groups,
 								 const LimitSettings *subgroups);
-extern void pending_regroup(QueueState *queue, bool subgroups);
+extern void pending_regroup(QueueState *queue);
 extern void pending_ready_removed(QueueState *queue, uint32 group, int n);
 extern void pending_overflow_removed(QueueState *queue, uint32 group, int n);
 extern void pending_overflowed(QueueState *queue, uint32 group, int64 id);

@@ -78,7 +78,7 @@ static int	written_hints[FOLD_HINTS];
 void
 pending_offer_place(const PendingPlace *place)
 {
-	const LaneTurn turn = {.group = place->group,.limit = NO_LIMIT};
+	const LaneTurn turn = {.group = place->group,.limits = NO_LIMITS};
 
 	if (lanes_entry_is_turn(&place->entry))
 		turns_return(place->lane, &place->entry, &turn, true);
