@@ -263,6 +263,16 @@ lanes_entry_slot(const LaneEntry *entry)
 		((uint64) (entry->turn_high & LANE_TURN_SLOT) << 32) | entry->turn_low;
 }
 
+/*
+ * Which task of the overflow an entry is of; 0: its row has an address.
+ */
+static inline int64
+lanes_entry_task(const LaneEntry *entry)
+{
+	return lanes_entry_is_turn(entry) && entry->turn_high != LANE_PARKED ?
+		(int64) entry->slot : 0;
+}
+
 static inline int
 lanes_compare(const LaneEntry *a, const LaneEntry *b)
 {
@@ -277,6 +287,9 @@ lanes_compare(const LaneEntry *a, const LaneEntry *b)
 	}
 	else if (lanes_entry_slot(a) != lanes_entry_slot(b))
 		return (lanes_entry_slot(a) < lanes_entry_slot(b)) ? -1 : 1;
+	else if (lanes_entry_task(a) != 0 && lanes_entry_task(b) != 0)
+		return (lanes_entry_task(a) > lanes_entry_task(b)) -
+			(lanes_entry_task(a) < lanes_entry_task(b));
 	return ItemPointerCompare(unconstify(ItemPointerData *, &a->tid),
 							  unconstify(ItemPointerData *, &b->tid));
 }
@@ -329,16 +342,6 @@ lanes_entry(LaneEntry *entry, const FairqAddress *address,
 	entry->tid = *tid;
 	entry->turn_high = 0;
 	entry->turn_low = 0;
-}
-
-/*
- * Which task of the overflow an entry is of; 0: its row has an address.
- */
-static inline int64
-lanes_entry_task(const LaneEntry *entry)
-{
-	return lanes_entry_is_turn(entry) && entry->turn_high != LANE_PARKED ?
-		(int64) entry->slot : 0;
 }
 
 /* An entry is a turn from now on, of a task. */

@@ -88,22 +88,27 @@ bool
 turns_first_has_tag(const FairGroup *group, VirtualTime *tag)
 {
 	const GroupLine *line = &group->line;
-	const FairGroup *above = group_above(group);
-	const FairGroup *whole = above == NULL ? group : above;
+	bool		parked = line->last_parked != NO_ENTRY;
 
-	if (line->last_parked != NO_ENTRY)
-		*tag = tag_of_parked(whole, turn_candidate_tag(&turn_candidates[line->head]));
-	else if (line->dropped)
-		*tag = tag_of_parked(whole, (VirtualTime) {line->dropped_from, 0});
-	else if (line->head != NO_ENTRY && turn_candidates[line->head].charged)
-	{
+	if (!parked && line->dropped)
+		*tag = (VirtualTime) {line->dropped_from, 0};
+	else if (parked || (line->head != NO_ENTRY && turn_candidates[line->head].charged))
 		*tag = turn_candidate_tag(&turn_candidates[line->head]);
-		if (above != NULL)
-			*tag = virtual_time_max(*tag, group_line_resumed(&above->line));
-	}
 	else
 		return false;
 	return true;
+}
+
+/*
+ * The tag at which a task comes that has one of its own, of a group (whole)
+ * that may have had nothing to be served meanwhile.
+ */
+static VirtualTime
+tag_of_kept(const FairGroup *whole, bool parked, VirtualTime tag)
+{
+	if (parked)
+		return tag_of_parked(whole, tag);
+	return whole->divided ? virtual_time_max(tag, group_line_resumed(&whole->line)) : tag;
 }
 
 /* The line of a group that is next: its own, or that of a subgroup; or NULL. */
@@ -129,7 +134,7 @@ turns_tag(const FairGroup *group)
 	VirtualTime tag;
 
 	if (next != NULL && turns_first_has_tag(next, &tag))
-		return tag;
+		return tag_of_kept(group, next->line.last_parked != NO_ENTRY || next->line.dropped, tag);
 	return turns_next(&group->line);
 }
 
@@ -173,7 +178,11 @@ compare_subgroups(const pairingheap_node *a, const pairingheap_node *b, void *ar
 
 	if (first_x != first_y)
 		return first_x ? 1 : -1;
-	return compare_places(tag_y, first_slot(y), tag_x, first_slot(x));
+	/* Of one tag the first come. */
+	if (first_x && x->line.head != NO_ENTRY && y->line.head != NO_ENTRY)
+		return compare_places(tag_y, (uint64) turn_candidates[y->line.head].task,
+							  tag_x, (uint64) turn_candidates[x->line.head].task);
+	return compare_places(tag_y, y->slot, tag_x, x->slot);
 }
 
 /*
@@ -439,7 +448,7 @@ turns_take_candidate(FairGroup *group, const TurnCandidate *candidate, bool more
 		return true;
 	}
 	if (candidate->charged)
-		(void) turns_first_has_tag(group, &turn->tag);
+		turn->tag = tag_of_kept(whole, false, turn_candidate_tag(candidate));
 	else
 		charge_levels(group, charge, turn);
 	entry->block = turn->tag.whole;

@@ -275,6 +275,13 @@ compare_lines(Datum a, Datum b, void *arg)
 		return kept_x ? 1 : -1;
 	if (result != 0)
 		return result;
+	if (kept_x && x->line != NULL && y->line != NULL)
+	{
+		int64		task_x = x->line->tasks[x->at].task;
+		int64		task_y = y->line->tasks[y->at].task;
+
+		return (task_y > task_x) - (task_y < task_x);
+	}
 	return (y->info->slot > x->info->slot) - (y->info->slot < x->info->slot);
 }
 

@@ -5,7 +5,7 @@ Each process claims again and again until the queue gives nothing, and
 acknowledges nothing, so that what comes out is the order of claims alone.
 With --fail GROUP tasks are acknowledged, but those of GROUP fail, with --delay.
 Printed: one JSON list of [time, task, group, cost, claimer, begin], in the order
-in which the claims returned. The time is taken by the server after the claim has
+in which the claims returned; group has "/" and the subgroup behind it. The time is taken by the server after the claim has
 returned, per row, so rows of one claim stay in their order; begin is when it
 gave the lease.
 
@@ -23,7 +23,7 @@ import time
 import psycopg
 
 CLAIM = ("WITH c AS MATERIALIZED (SELECT * FROM fairq.claim(%s, %s, lease => '1 h'))"
-         " SELECT extract(epoch FROM clock_timestamp())::float8, id, group_key,"
+         " SELECT extract(epoch FROM clock_timestamp())::float8, id, group_key || coalesce('/' || subgroup_key, ''),"
          " coalesce((payload->>'cost')::float8, 1), receipt,"
          " extract(epoch FROM lease_until - interval '1 h')::float8 FROM c")
 

@@ -9,7 +9,8 @@ S, with its first task: T goes on by c / W, S by c / w. Who gets a task and had 
 begins at virtual time: v of the queue, v_t of the group. What was leased and is
 given back with its claim keeps its tag, and comes before all else of its group. Who may not have a task
 stands nowhere; who may again begins at virtual time. In units of 2^-32; of equal tags
-that of the lower slot is next, and slots are given in the order in which groups come.
+that of the lower slot is next, and slots are given in the order in which groups come; of tasks
+that keep one tag the lower id.
 
 Printed: the number of claims that were compared, or the first difference.
 """
@@ -75,7 +76,7 @@ class Group(Level):
     def following(self):
         """The subgroup that is next; None: none stands."""
         return min(self.standing(), default=None, key=lambda s: (
-            (0, max(s.kept(), self.resumed), s.slot) if s.kept() is not None else (1, s.tag(), s.slot)))
+            (0, s.kept(), s.first()) if s.kept() is not None else (1, s.tag(), s.slot)))
 
     def turn(self):
         kept = self.following().kept()
@@ -158,7 +159,8 @@ class Model:
             got.append(taken[:2])
             v, self.served = max(v, taken[1]), max(self.served, taken[2])
         self.v = v if len(got) == n else max(v, self.served)
-        return got
+        # What one claim gets is in order, too.
+        return sorted(got, key=lambda one: (one[1], self.tasks[one[0]][0].slot, one[0]))
 
     def resume(self, level, group):
         """A level may have room again."""

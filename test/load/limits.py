@@ -25,8 +25,9 @@ import time
 
 import psycopg
 
-CLAIM = "SELECT id, receipt, group_key, extract(epoch FROM lease_until)::float8 FROM fairq.claim(%s, %s, lease => %s)"
-POP = "SELECT id, receipt, group_key, 0 FROM fairq.pop(%s, %s)"
+KEY = "group_key || coalesce('/' || subgroup_key, '')"
+CLAIM = f"SELECT id, receipt, {KEY}, extract(epoch FROM lease_until)::float8 FROM fairq.claim(%s, %s, lease => %s)"
+POP = f"SELECT id, receipt, {KEY}, 0 FROM fairq.pop(%s, %s)"
 WAYS = ["ack", "ack", "ack", "ack many", "nack", "nack later", "release", "expire", "rollback", "savepoint",
         "pop", "pop rolled back", "ack rolled back", "cancel", "session"]
 
@@ -90,7 +91,7 @@ class Claimer:
         elif way == "session":
             session = conn.execute("SELECT fairq.open_session(ttl => '60 s')").fetchone()[0]
             begun = time.time()
-            tasks = conn.execute("SELECT id, receipt, group_key FROM fairq.claim(%s, %s, session => %s)",
+            tasks = conn.execute(f"SELECT id, receipt, {KEY} FROM fairq.claim(%s, %s, session => %s)",
                                  (self.args.queue, n, session)).fetchall()
             now = time.time()
             self.calls.append([begun, now, [t[2] for t in tasks]])
@@ -178,7 +179,7 @@ def observer(args, barrier, stop, queue):
             unknown = [i for i in now.values() if i not in groups]
             if unknown:
                 groups.update(conn.execute(
-                    "SELECT id, group_key FROM fairq.\"q_%s\" WHERE id = ANY (%%s)" % args.queue, (unknown,)).fetchall())
+                    f"SELECT id, {KEY} FROM fairq.\"q_%s\" WHERE id = ANY (%%s)" % args.queue, (unknown,)).fetchall())
             both = {}
             for receipt in before & set(now):
                 group = groups.get(now[receipt], "")
@@ -195,12 +196,13 @@ def producer(args, barrier, stop, queue):
     with psycopg.connect(args.conninfo, autocommit=True) as conn:
         barrier.wait()
         while not stop.is_set():
-            for group in args.groups.split(","):
-                n = conn.execute("SELECT count(*) FROM fairq.\"q_%s\" WHERE group_key = %%s" % args.queue,
-                                 (group,)).fetchone()[0]
+            for key in args.groups.split(","):
+                group, _, subgroup = key.partition("/")
+                n = conn.execute(f"SELECT count(*) FROM fairq.\"q_%s\" WHERE {KEY} = %%s" % args.queue, (key,)).fetchone()[0]
                 if n < args.backlog:
-                    conn.execute("SELECT fairq.enqueue_many(%s, array_fill('{}'::jsonb, ARRAY[%s::int]), group_keys => ARRAY[%s])",
-                                 (args.queue, args.backlog - n, group))
+                    conn.execute("SELECT fairq.enqueue_many(%s, array_fill('{}'::jsonb, ARRAY[%s::int]), group_keys => ARRAY[%s],"
+                                 " subgroup_keys => ARRAY[%s])",
+                                 (args.queue, args.backlog - n, group, subgroup or None))
             time.sleep(0.1)
     queue.put(["producer"])
 
@@ -214,10 +216,12 @@ def judge(args, results):
             for way, n in r[3].items():
                 ways[way] = ways.get(way, 0) + n
     overlap, gaps, leases = {}, {}, {}
-    for group in {h[0] for h in held}:
+    # Of subgroups, "group/subgroup", and of groups as a whole.
+    for group in {h[0] for h in held} | {h[0].partition("/")[0] for h in held}:
+        of = [h for h in held if h[0] == group or h[0].partition("/")[0] == group]
         # What ends at a moment ends before what begins then.
-        events = sorted([h[1], 1] for h in held if h[0] == group)
-        events = sorted(events + [[h[2], -1] for h in held if h[0] == group])
+        events = sorted([h[1], 1] for h in of)
+        events = sorted(events + [[h[2], -1] for h in of])
         n = worst = 0
         for _, change in events:
             n += change
