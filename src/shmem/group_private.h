@@ -163,6 +163,8 @@ typedef struct FairGroup
 	/* partition's lock */
 	int32		pending;		/* of the overflow, not committed yet */
 	int32		overflow;		/* tasks in the overflow, not leased */
+	uint32		subgroups;		/* entries of its subgroups; the creation lock,
+								 * too, to change */
 	GroupLine	line;			/* what its fields say */
 	char		shown[GROUP_KEY_SHOWN]; /* the key, or its beginning */
 
@@ -171,7 +173,6 @@ typedef struct FairGroup
 
 	/* creation lock */
 	uint32		ring_next;		/* or next in the free list */
-	uint32		subgroups;		/* entries of its subgroups */
 
 	/*
 	 * partition's lock: of the periods in which it had work, those without it
