@@ -7,7 +7,9 @@ CREATE FUNCTION fairq_internal.rows_of_queues(
     OUT max_ready_per_group bigint, OUT max_depth bigint, OUT keep_done interval, OUT durable_leases boolean,
     OUT charge text, OUT notify boolean, OUT group_weight real, OUT group_max_leased int, OUT group_rate real,
     OUT group_burst int, OUT paused boolean, OUT expire_after interval, OUT backoff_jitter float8,
-    OUT default_priority bigint, OUT group_required boolean, OUT max_lost int, OUT class_weights float8[], OUT node int, OUT missing int[])
+    OUT default_priority bigint, OUT group_required boolean, OUT max_lost int, OUT class_weights float8[],
+    OUT subgroups boolean, OUT subgroup_weight real, OUT subgroup_max_leased int, OUT subgroup_rate real, OUT subgroup_burst int,
+    OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -59,6 +61,20 @@ CREATE FUNCTION fairq_internal.rows_of_group_settings(
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 300
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
+CREATE FUNCTION fairq_internal.rows_of_subgroup_stats(
+    OUT queue text, OUT group_key text, OUT subgroup_key text, OUT overflow bigint, OUT leased bigint,
+    OUT weight real, OUT max_leased int, OUT rate real, OUT burst int, OUT tokens float8, OUT paused boolean,
+    OUT served bigint, OUT served_cost float8, OUT share float8, OUT expected_share float8, OUT run_time interval,
+    OUT node int, OUT missing int[])
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 300
+AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
+
+CREATE FUNCTION fairq_internal.rows_of_subgroup_settings(
+    OUT queue text, OUT group_key text, OUT subgroup_key text, OUT weight real, OUT max_leased int, OUT rate real,
+    OUT burst int, OUT paused boolean, OUT node int, OUT missing int[])
+RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 300
+AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
+
 CREATE FUNCTION fairq_internal.rows_of_bucket_stats(
     OUT queue text, OUT bucket int, OUT class int, OUT ready bigint, OUT complete boolean,
     OUT next_address fairq.address, OUT frontier fairq.address, OUT node int, OUT missing int[])
@@ -81,7 +97,7 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE FUNCTION fairq_internal.rows_of_dead_tasks(
     OUT queue text, OUT id bigint, OUT group_key text, OUT payload jsonb, OUT headers jsonb,
     OUT priority bigint, OUT attempts int, OUT enqueued_at timestamptz, OUT last_error text,
-    OUT name text, OUT lost int, OUT history jsonb, OUT node int, OUT missing int[])
+    OUT name text, OUT lost int, OUT history jsonb, OUT subgroup_key text, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 1000
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -89,7 +105,7 @@ CREATE FUNCTION fairq_internal.rows_of_done_tasks(
     OUT queue text, OUT id bigint, OUT enqueued_at timestamptz, OUT claimed_at timestamptz, OUT done_at timestamptz,
     OUT run_at timestamptz, OUT priority bigint, OUT cost real, OUT attempts int, OUT outcome text, OUT group_key text,
     OUT payload jsonb, OUT headers jsonb, OUT unique_key text, OUT last_error text, OUT result jsonb,
-    OUT name text, OUT lost int, OUT history jsonb, OUT node int, OUT missing int[])
+    OUT name text, OUT lost int, OUT history jsonb, OUT subgroup_key text, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 3000
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -108,7 +124,7 @@ CREATE FUNCTION fairq_internal.rows_of_schedules(
     OUT overlap boolean, OUT active boolean, OUT next_run timestamptz, OUT last_run timestamptz,
     OUT last_task bigint, OUT skipped bigint, OUT failures int, OUT last_error text, OUT last_error_at timestamptz,
     OUT group_key text, OUT priority bigint, OUT cost float8, OUT payload jsonb, OUT headers jsonb,
-    OUT task_name text, OUT node int, OUT missing int[])
+    OUT task_name text, OUT subgroup_key text, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
@@ -117,7 +133,8 @@ AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 CREATE VIEW fairq.queues AS
 SELECT DISTINCT ON (queue) queue, owner, relation, policy, buckets, lease, max_attempts, backoff_base, backoff_max,
     max_ready, max_ready_per_group, max_depth, keep_done, durable_leases, charge, notify, group_weight, group_max_leased,
-    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, missing, max_lost, class_weights
+    group_rate, group_burst, paused, expire_after, backoff_jitter, default_priority, group_required, missing, max_lost, class_weights,
+    subgroups, subgroup_weight, subgroup_max_leased, subgroup_rate, subgroup_burst
 FROM fairq_internal.rows_of_queues()
 ORDER BY queue, node;
 
@@ -126,13 +143,18 @@ SELECT DISTINCT ON (queue, group_key) queue, group_key, weight, max_leased, rate
 FROM fairq_internal.rows_of_group_settings()
 ORDER BY queue, group_key, node;
 
+CREATE VIEW fairq.subgroup_settings AS
+SELECT DISTINCT ON (queue, group_key, subgroup_key) queue, group_key, subgroup_key, weight, max_leased, rate, burst, paused, missing
+FROM fairq_internal.rows_of_subgroup_settings()
+ORDER BY queue, group_key, subgroup_key, node;
+
 CREATE VIEW fairq.topics AS
 SELECT DISTINCT topic, queue, missing FROM fairq_internal.rows_of_topics();
 
 -- One node has a schedule that is active.
 CREATE VIEW fairq.schedules AS
 SELECT DISTINCT ON (name) name, queue, owner, cron, timezone, catch_up, overlap, active, next_run, last_run, last_task,
-    skipped, failures, last_error, last_error_at, group_key, priority, cost, payload, headers, missing, task_name
+    skipped, failures, last_error, last_error_at, group_key, priority, cost, payload, headers, missing, task_name, subgroup_key
 FROM fairq_internal.rows_of_schedules()
 ORDER BY name, active DESC, last_run DESC NULLS LAST, node;
 
@@ -203,6 +225,26 @@ FROM (
         FROM fairq_internal.rows_of_group_stats()
         GROUP BY queue, group_id) g) s;
 
+-- As of groups: of what the nodes have served of the group that have tasks of the subgroup,
+-- which each says with the shares of its rows. They have no ids: of keys that are cut,
+-- those that begin alike are one row.
+CREATE VIEW fairq.subgroup_stats AS
+SELECT queue, group_key, subgroup_key, overflow, leased, weight, max_leased, rate, burst, tokens, paused, served, served_cost,
+    share, CASE WHEN all_served_cost > 0 THEN due / all_served_cost
+        ELSE weight / sum(weight) OVER (PARTITION BY queue, group_key) END AS expected_share, run_time, missing
+FROM (
+    SELECT queue, group_key, subgroup_key, sum(overflow)::bigint AS overflow, sum(leased)::bigint AS leased,
+        (array_agg(weight ORDER BY node))[1] AS weight, (array_agg(max_leased ORDER BY node))[1] AS max_leased,
+        (array_agg(rate ORDER BY node))[1] AS rate, (array_agg(burst ORDER BY node))[1] AS burst,
+        sum(tokens) AS tokens, (array_agg(paused ORDER BY node))[1] AS paused,
+        sum(served)::bigint AS served, sum(served_cost) AS served_cost,
+        coalesce(sum(served_cost) / nullif(sum(all_served_cost), 0), min(share)) AS share, sum(run_time) AS run_time,
+        sum(all_served_cost) AS all_served_cost, sum(expected_share * all_served_cost) AS due, min(missing) AS missing
+    FROM (
+        SELECT *, max(served_cost / nullif(share, 0)) OVER (PARTITION BY node, queue, group_key) AS all_served_cost
+        FROM fairq_internal.rows_of_subgroup_stats()) r
+    GROUP BY queue, group_key, subgroup_key) s;
+
 CREATE VIEW fairq.bucket_stats AS
 SELECT queue, bucket, class, ready, complete, next_address, frontier, node, missing FROM fairq_internal.rows_of_bucket_stats();
 
@@ -214,16 +256,17 @@ SELECT session, name, role, opened_at, ttl, alive_until, bound, pid, leases, nod
 FROM fairq_internal.rows_of_sessions();
 
 CREATE VIEW fairq.dead_tasks AS
-SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, missing, name, lost, history
+SELECT queue, id, group_key, payload, headers, priority, attempts, enqueued_at, last_error, missing, name, lost, history, subgroup_key
 FROM fairq_internal.rows_of_dead_tasks();
 
 CREATE VIEW fairq.done_tasks AS
 SELECT queue, id, enqueued_at, claimed_at, done_at, run_at, priority, cost, attempts, outcome, group_key, payload, headers,
-    unique_key, last_error, result, missing, name, lost, history
+    unique_key, last_error, result, missing, name, lost, history, subgroup_key
 FROM fairq_internal.rows_of_done_tasks();
 
 CREATE VIEW fairq.dependencies AS
 SELECT queue, task, predecessor, on_dead, failed, missing FROM fairq_internal.rows_of_dependencies();
 
 GRANT SELECT ON fairq.queues, fairq.group_settings, fairq.topics, fairq.schedules, fairq.queue_stats, fairq.queue_histograms, fairq.name_stats, fairq.name_histograms, fairq.group_stats,
+    fairq.subgroup_stats, fairq.subgroup_settings,
     fairq.bucket_stats, fairq.leases, fairq.sessions, fairq.dead_tasks, fairq.done_tasks, fairq.dependencies TO PUBLIC;
