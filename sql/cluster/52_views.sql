@@ -8,8 +8,8 @@ CREATE FUNCTION fairq_internal.rows_of_queues(
     OUT charge text, OUT notify boolean, OUT group_weight real, OUT group_max_leased int, OUT group_rate real,
     OUT group_burst int, OUT paused boolean, OUT expire_after interval, OUT backoff_jitter float8,
     OUT default_priority bigint, OUT group_required boolean, OUT max_lost int, OUT class_weights float8[],
-    OUT subgroups boolean, OUT subgroup_weight real, OUT subgroup_max_leased int, OUT subgroup_rate real, OUT subgroup_burst int,
-    OUT node int, OUT missing int[])
+    OUT subgroups boolean, OUT subgroup_weight real, OUT subgroup_max_leased int, OUT subgroup_rate real,
+    OUT subgroup_burst int, OUT node int, OUT missing int[])
 RETURNS SETOF record LANGUAGE C VOLATILE PARALLEL UNSAFE ROWS 30
 AS 'MODULE_PATHNAME', 'fairq_cluster_rows_of_view';
 
