@@ -1,9 +1,10 @@
 # Subgroups at a proxy: users of a tenant are served alike over the nodes, what they are
 # given is at every node, also one that is added, and what is moved keeps its user.
 #
-# Seen to fail: with set_subgroup at one node (route_any_node), where a batch is divided
-# without the arrays behind "unique_for" (MANY_ARRAYS), without the lines on subgroups in
-# definitions_differ(), and with route_set_group for set_subgroup (the limit).
+# Seen to fail: without arrays behind "unique_for" in many_arrays (names and users of a
+# batch), with route_set_group for set_subgroup, without subgroups or with what is said of
+# them where groups are not divided in definitions_differ(), and without the node in
+# the window of fairq.subgroup_stats.
 
 use strict;
 use warnings;
