@@ -160,7 +160,8 @@ END
 $$;
 
 -- In which words two definitions of a queue differ; null: in none. Unless all is said,
--- what one has more of groups' settings and topics is no difference.
+-- what one has more of settings of groups and subgroups, and topics, is no difference. What
+-- is said of subgroups counts where groups are divided, and of a node whose version has them.
 CREATE FUNCTION fairq_internal.definitions_differ(one jsonb, other jsonb, everything boolean)
 RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -168,6 +169,7 @@ AS $$
     SELECT string_agg(word, ', ' ORDER BY word) FROM (
         SELECT s.key AS word FROM jsonb_each(one -> 'settings') s
             WHERE other -> 'settings' ? s.key AND other -> 'settings' -> s.key <> s.value
+            AND (s.key NOT LIKE 'subgroup\_%' OR (one -> 'settings' ->> 'subgroups')::boolean)
         UNION ALL
         SELECT 'owner' WHERE one -> 'owner' <> other -> 'owner'
         UNION ALL
@@ -177,7 +179,15 @@ AS $$
         UNION ALL
         SELECT format('group "%s"', key) FROM jsonb_each(one -> 'groups') g
             FULL JOIN jsonb_each(other -> 'groups') o USING (key)
-            WHERE g.value <> o.value OR everything AND (g.value IS NULL OR o.value IS NULL)) differences
+            WHERE g.value <> o.value OR everything AND (g.value IS NULL OR o.value IS NULL)
+        UNION ALL
+        SELECT format('subgroup "%s" of group "%s"', d ->> 'subgroup_key', d ->> 'group_key')
+            FROM jsonb_array_elements(one -> 'subgroups') g
+            FULL JOIN jsonb_array_elements(other -> 'subgroups') o
+                ON g.value ->> 'group_key' = o.value ->> 'group_key' AND g.value ->> 'subgroup_key' = o.value ->> 'subgroup_key'
+            CROSS JOIN LATERAL coalesce(g.value, o.value) d
+            WHERE (one -> 'settings' ->> 'subgroups')::boolean AND other ? 'subgroups'
+            AND (g.value <> o.value OR everything AND (g.value IS NULL OR o.value IS NULL))) differences
 $$;
 
 -- Give a node the queues of the others. One that differs is refused.

@@ -16,6 +16,8 @@ COMMENT ON COLUMN fairq.name_stats.missing IS 'the nodes that are out of reach, 
 COMMENT ON COLUMN fairq.name_histograms.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.group_stats.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.group_settings.missing IS 'the nodes that are out of reach, which the view is without';
+COMMENT ON COLUMN fairq.subgroup_stats.missing IS 'the nodes that are out of reach, which the view is without';
+COMMENT ON COLUMN fairq.subgroup_settings.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.bucket_stats.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.leases.missing IS 'the nodes that are out of reach, which the view is without';
 COMMENT ON COLUMN fairq.sessions.missing IS 'the nodes that are out of reach, which the view is without';

@@ -10,6 +10,10 @@
  * when the nodes have accepted the call.  With the limits of all groups the
  * nodes that there are now are named, in whose order each group has the first.
  *
+ * A limit of a subgroup goes to all nodes and leaves its group where it is
+ * (route_everywhere), so it holds at each node: one user's limit is no reason
+ * to have a tenant's whole work done at one node.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -234,20 +234,25 @@ route_publish(FunctionCallInfo fcinfo)
 	}
 }
 
-/* Of enqueue_many: arrays of one element a task, or null. */
+/* Of enqueue_many. */
 enum
 {
-	MANY_QUEUE = 0, MANY_PAYLOADS = 1, MANY_GROUPS = 2, MANY_KEYS = 6, MANY_ARRAYS = 7
+	MANY_QUEUE = 0, MANY_PAYLOADS = 1, MANY_GROUPS = 2, MANY_KEYS = 6, MANY_ARGUMENTS = 11
 };
+
+/* Arrays of one element a task, or null; its others are of all tasks. */
+static const int many_arrays[] = {MANY_PAYLOADS, MANY_GROUPS, 3, 4, 5, MANY_KEYS, 9, 10};
+
+#define MANY_ARRAYS		((int) lengthof(many_arrays))
 
 /* A batch that is divided: its arrays, and what becomes of each task. */
 typedef struct Batch
 {
 	int			tasks;
-	Datum	   *values[MANY_ARRAYS];	/* NULL: not given */
-	bool	   *nulls[MANY_ARRAYS];
-	bool		one[MANY_ARRAYS];	/* a single element, for all tasks */
-	Oid			types[MANY_ARRAYS];
+	Datum	   *values[MANY_ARGUMENTS];	/* NULL: not given */
+	bool	   *nulls[MANY_ARGUMENTS];
+	bool		one[MANY_ARGUMENTS];	/* a single element, for all tasks */
+	Oid			types[MANY_ARGUMENTS];
 	ClusterNode **nodes;		/* NULL: the task is enqueued */
 	Datum	   *ids;
 	int			done;
@@ -261,13 +266,14 @@ typedef struct Batch
 static bool
 read_batch(FunctionCallInfo fcinfo, Batch *batch)
 {
-	int			lengths[MANY_ARRAYS];
+	int			lengths[MANY_ARGUMENTS];
 
 	batch->tasks = 0;
 	batch->done = 0;
 	batch->refused = 0;
-	for (int i = MANY_PAYLOADS; i < MANY_ARRAYS; i++)
+	for (int n = 0; n < MANY_ARRAYS; n++)
 	{
+		int			i = many_arrays[n];
 		ArrayType  *array;
 		int16		length;
 		bool		by_value;
@@ -287,8 +293,10 @@ read_batch(FunctionCallInfo fcinfo, Batch *batch)
 	}
 	if (batch->values[MANY_PAYLOADS] == NULL)
 		return false;
-	for (int i = MANY_PAYLOADS; i < MANY_ARRAYS; i++)
+	for (int n = 0; n < MANY_ARRAYS; n++)
 	{
+		int			i = many_arrays[n];
+
 		batch->one[i] = batch->values[i] != NULL && lengths[i] == 1;
 		if (batch->values[i] != NULL && lengths[i] != batch->tasks && !batch->one[i])
 			return false;
@@ -434,9 +442,13 @@ enqueue_at(FunctionCallInfo fcinfo, NodeCall *call, Batch *batch, ClusterNode *n
 	ErrorData  *error;
 	NodeAnswer	answer;
 
-	for (int i = MANY_PAYLOADS; i < MANY_ARRAYS; i++)
+	for (int n = 0; n < MANY_ARRAYS; n++)
+	{
+		int			i = many_arrays[n];
+
 		if (batch->values[i] != NULL)
 			node_call_set(call, ARGUMENT(i), elements_at(batch, i, node), false);
+	}
 	call->wait = batch->tasks * TASK_USECS;
 	answer = node_call_try(call, node, &error);
 	if (answer == NODE_ANSWERED)

@@ -178,3 +178,11 @@ SELECT relreplident FROM pg_class WHERE oid = 'fairq.group_setting'::regclass;
 -- With the queue goes what its subgroups were given.
 SELECT fairq.drop_queue('sub'), fairq.drop_queue('sub none');
 SELECT count(*) FROM fairq.subgroup_settings;
+
+-- Two groups at one tag, of which the second has its place between the first and a subgroup
+-- of that: to see a claim without an end, give a task the slot of its subgroup in
+-- turns_take_candidate().
+SELECT fairq.create_queue('sub slots', buckets => 2, subgroups => true);
+SELECT count(fairq.enqueue('sub slots', '1', g, subgroup_key => u)) FROM (VALUES ('acme', 'ann'), ('globex', 'cy'), ('globex', 'cy'), ('acme', 'bob')) v(g, u);
+SELECT t.group_key, t.subgroup_key FROM generate_series(1, 4) i, fairq.pop('sub slots', 1 + 0 * i) t;
+SELECT fairq.drop_queue('sub slots');

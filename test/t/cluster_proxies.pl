@@ -53,7 +53,7 @@ is(sql($standby, "SELECT fairq.cancel('q', $tasks[1][0]), fairq.cancel('q', $tas
 is(sql($standby, "SELECT count(*) FROM fairq.pop('r')") . sql($standby, "SELECT count(*) FROM fairq.claim_any('{r,q}')"), '11', 'pop and claim_any');
 is(sql($standby, "SELECT fairq.heartbeat(s), fairq.close_session(s) FROM fairq.open_session('s') s"), 't|0', 'sessions');
 is(sql($standby, "SELECT count(*), bool_and(missing = '{}') FROM fairq.$_"), sql($proxy, "SELECT count(*), bool_and(missing = '{}') FROM fairq.$_"), "view $_")
-  for qw(queues queue_stats queue_histograms name_stats name_histograms group_stats group_settings bucket_stats leases sessions dead_tasks done_tasks topics dependencies schedules);
+  for qw(queues queue_stats queue_histograms name_stats name_histograms group_stats group_settings subgroup_stats subgroup_settings bucket_stats leases sessions dead_tasks done_tasks topics dependencies schedules);
 refused($standby, "SELECT fairq.add_node(3, 'dbname=none')", '25006', qr/add_node/, qr/primary/, 'but nodes are added at the primary');
 my $session = session($standby);
 my $count = $session->safe("SELECT count(*) FROM fairq.bucket_stats WHERE node = 3");

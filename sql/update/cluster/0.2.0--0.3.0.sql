@@ -80,7 +80,8 @@ BEGIN
 END
 $$;
 DROP FUNCTION fairq_internal.retire;
-GRANT SELECT ON fairq.queue_histograms, fairq.name_stats, fairq.name_histograms TO PUBLIC;
+GRANT SELECT ON fairq.queue_histograms, fairq.name_stats, fairq.name_histograms,
+    fairq.subgroup_stats, fairq.subgroup_settings TO PUBLIC;
 SELECT fairq_internal.make_twins();
 
 -- Connections get their names: the trigger writes the options of the server anew.
