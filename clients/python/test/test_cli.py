@@ -28,8 +28,8 @@ def pgfairq(database, *arguments, code=0, **options):
     return done.stdout if code == 0 else done.stderr
 
 
-def dead_queue(make_queue):
-    queue = make_queue(max_attempts=1)
+def dead_queue(make_queue, **settings):
+    queue = make_queue(max_attempts=1, **settings)
 
     @queue.task()
     def fail(payload, context):
@@ -54,11 +54,10 @@ def test_nothing_steers_the_terminal(make_queue, database):
 
 
 def test_json(make_queue, database):
-    queue = dead_queue(make_queue)
-    queue.alter(subgroups=True)
+    queue = dead_queue(make_queue, subgroups=True)
     queue.enqueue([1], group=5, subgroup=6)
     (row,) = json.loads(pgfairq(database, "stats", queue.name, "--json"))
-    assert (row["queue"], row["ready"], row["dead"]) == (queue.name, 1, 3) and row["oldest_ready_age"] >= 0
+    assert (row["queue"], row["ready"] + row["overflow"], row["dead"]) == (queue.name, 1, 3) and row["oldest_ready_age"] >= 0
     (task,) = json.loads(pgfairq(database, "peek", queue.name, "--json"))
     assert (task["payload"], task["group"], task["subgroup"]) == ([1], "5", "6")
     tasks = json.loads(pgfairq(database, "dead", queue.name, "--json"))
