@@ -18,6 +18,10 @@ def tenant(task, args, kwargs, headers):
     return kwargs.get("tenant")
 
 
+def user(task, args, kwargs, headers):
+    return f"user {args[0]}"
+
+
 @app.task(name="send", bind=True)
 def send(self, number, tenant=None):
     note = os.environ.get("NOTES")

@@ -139,6 +139,26 @@ def test_in_their_order_with_a_group_of_the_application(celery, emails):
     assert [(n, group, priority) for n, group, priority, *_ in messages(emails)] == [(n, str(n % 2), 0) for n in range(20)]
 
 
+def subgroups(database):
+    return database.rows("SELECT group_key, subgroup_key, payload->'headers'->>'fairq_subgroup' FROM fairq.tasks('celery') ORDER BY id")
+
+
+def test_subgroups_of_headers_and_of_the_application_and_back(celery, emails):
+    emails.rows("SELECT fairq.alter_queue('celery', subgroups => true)")
+    celery.send({"args": [1], "headers": {"fairq_group": "shop", "fairq_subgroup": "ann"}}, {"args": [2], "headers": {"fairq_group": "shop"}})
+    move(celery, emails)
+    assert subgroups(emails) == [("shop", "ann", "ann"), ("shop", None, None)]
+    assert move(celery, emails, "--back") == "2 tasks put back"
+    headers = [json.loads(message)["headers"] for message in celery.client.lrange("celery", 0, -1)[::-1]]
+    assert [one.get("fairq_subgroup") for one in headers] == ["ann", None]
+    move(celery, emails)
+    assert subgroups(emails) == [("shop", "ann", "ann"), ("shop", None, None)]
+    emails.rows("SELECT fairq.purge('celery')")
+    celery.send({"args": [3], "kwargs": {"tenant": 5}})
+    move(celery, emails, "--group", "mail_app:tenant", "--subgroup", "mail_app:user")
+    assert subgroups(emails) == [("5", "user 3", "user 3")]
+
+
 def test_what_workers_held_when_they_were_killed(celery, emails):
     """One is being worked on, one waits for its time in the worker; --unacked takes both, once."""
     celery.send({"args": [2], "countdown": 3600}, {"args": [-1]})     # what waits does not count as prefetched

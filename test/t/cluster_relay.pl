@@ -102,6 +102,20 @@ is( sql($target,
 is(outbox(), '', 'the outbox is empty');
 sql($target, "SELECT fairq.purge('in'), fairq.purge('mail')");
 
+# Subgroups, of many tasks in one call and of one with a header
+sql($origin, "SELECT fairq.create_queue('divided', backoff_base => '1 h', subgroups => true)");
+sql($target, "SELECT fairq.alter_queue('in', subgroups => true)");
+sql($origin, <<'SQL');
+SELECT fairq.enqueue('divided', '1', group_key => 'shop', subgroup_key => 'ann'), fairq.enqueue('divided', '2', group_key => 'shop');
+SELECT fairq.enqueue('divided', '3', group_key => 'shop', subgroup_key => 'bob', headers => '{"trace": 1}');
+SELECT fairq.enqueue('divided', '4', group_key => 'shop', subgroup_key => 'bob', headers => '{"relay": {"queue": "mail"}}');
+SQL
+ok(relay_once('--queue', 'divided', '--to-queue', 'in'), 'an outbox whose groups are divided');
+is(sql($target, "SELECT payload, group_key, subgroup_key FROM fairq.tasks('in') ORDER BY payload"),
+	"1|shop|ann\n2|shop|\n3|shop|bob", 'the subgroups have travelled');
+like(sql($origin, "SELECT last_error FROM fairq.tasks('divided')"), qr/^22023: .*subgroup_key/, 'but not to a queue that has none');
+sql($target, "SELECT fairq.purge('in')");
+
 # What is refused
 sql($origin, <<'SQL');
 SELECT fairq.enqueue('outbox', '1', headers => '{"relay": {"queue": "none"}}');

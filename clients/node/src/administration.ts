@@ -24,6 +24,8 @@ export interface QueueSettings {
   groupRequired?: boolean;
   /** Classes share the queue by these; []: a lower class goes first. */
   classWeights?: readonly number[];
+  /** Whether groups are divided into subgroups, between which the share of a group is fair. */
+  subgroups?: boolean;
 }
 
 export interface CreateSettings extends QueueSettings {
@@ -32,6 +34,7 @@ export interface CreateSettings extends QueueSettings {
   ifNotExists?: boolean;
 }
 
+/** Of a group, or of a subgroup within its group. */
 export interface GroupSettings {
   weight?: number;
   /** At most so many of its tasks in flight; 0: no limit. */
@@ -63,6 +66,7 @@ const SETTINGS: Arguments = {
   defaultPriority: { argument: 'default_priority', type: 'bigint' },
   groupRequired: { argument: 'group_required', type: 'boolean' },
   classWeights: { argument: 'class_weights', type: 'float8[]' },
+  subgroups: { argument: 'subgroups', type: 'boolean' },
 };
 const CREATE_SETTINGS: Arguments = {
   ...SETTINGS,
@@ -117,3 +121,9 @@ export const setGroup = (queue: string, group: string, settings: GroupSettings):
 
 export const setGroupDefaults = (queue: string, settings: GroupSettings): Call =>
   call('setGroupDefaults()', 'set_group_defaults', [queue], GROUP_SETTINGS, settings);
+
+export const setSubgroup = (queue: string, group: string, subgroup: string, settings: GroupSettings): Call =>
+  call('setSubgroup()', 'set_subgroup', [queue, group, subgroup], GROUP_SETTINGS, settings);
+
+export const setSubgroupDefaults = (queue: string, settings: GroupSettings): Call =>
+  call('setSubgroupDefaults()', 'set_subgroup_defaults', [queue], GROUP_SETTINGS, settings);

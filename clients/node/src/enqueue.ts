@@ -7,6 +7,8 @@ import {
 export interface TaskOptions {
   /** Whom the task counts for; fairness is between groups. */
   group?: GroupKey;
+  /** Whom of the group it counts for, such as a user of the tenant; for queues with `subgroups`. */
+  subgroup?: GroupKey;
   /** 0 to 9 in a fair queue, the lower first; else any number. */
   priority?: number | bigint;
   /** How many turns of its group the task takes; 1. */
@@ -39,12 +41,12 @@ export interface TaskOptions {
   onDead?: 'hold' | 'cancel' | 'run';
 }
 
-const TASK_OPTIONS = ['group', 'priority', 'cost', 'delay', 'runAt', 'uniqueKey', 'onDuplicate', 'uniqueFor', 'maxAttempts',
-  'lease', 'headers', 'name', 'maxLost', 'expiresAt', 'after', 'onDead'] as const;
+const TASK_OPTIONS = ['group', 'subgroup', 'priority', 'cost', 'delay', 'runAt', 'uniqueKey', 'onDuplicate', 'uniqueFor',
+  'maxAttempts', 'lease', 'headers', 'name', 'maxLost', 'expiresAt', 'after', 'onDead'] as const;
 
 /** The same for a topic, and for each of many; a column is an array for the server then. */
 type Column = 'payload' | 'group' | 'priority' | 'cost' | 'runAt' | 'uniqueKey' | 'onDuplicate' | 'maxAttempts' | 'lease' |
-  'headers' | 'expiresAt' | 'uniqueFor' | 'delay' | 'name' | 'maxLost' | 'after' | 'onDead';
+  'headers' | 'expiresAt' | 'uniqueFor' | 'delay' | 'name' | 'maxLost' | 'subgroup' | 'after' | 'onDead';
 
 const ARGUMENTS: Record<Column, { argument: string; type: string }> = {
   payload: { argument: 'payload', type: 'jsonb' },
@@ -62,6 +64,7 @@ const ARGUMENTS: Record<Column, { argument: string; type: string }> = {
   delay: { argument: 'delay', type: 'interval' },
   name: { argument: 'name', type: 'text' },
   maxLost: { argument: 'max_lost', type: 'int' },
+  subgroup: { argument: 'subgroup_key', type: 'text' },
   after: { argument: 'after', type: 'bigint[]' },
   onDead: { argument: 'on_dead', type: 'text' },
 };
@@ -78,9 +81,10 @@ export const ENQUEUE = new Statement(`SELECT fairq.enqueue($1, ${call(COLUMNS, p
 export const PUBLISH = new Statement(`SELECT fairq.publish($1, ${call(TOPIC_COLUMNS, placeholder)})`);
 
 /** What the server does fastest, for tasks that say no more than this. */
-const FAST: Column[] = ['payload', 'group', 'priority', 'cost', 'runAt', 'uniqueKey', 'name'];
+const FAST: Column[] = ['payload', 'group', 'priority', 'cost', 'runAt', 'uniqueKey', 'name', 'subgroup'];
 export const ENQUEUE_MANY = new Statement(`SELECT n, id FROM unnest(fairq.enqueue_many($1, $2::jsonb[], $3::text[],
-  $4::bigint[], $5::float8[], $6::timestamptz[], $7::text[], names => $8::text[])) WITH ORDINALITY AS t (id, n)`);
+  $4::bigint[], $5::float8[], $6::timestamptz[], $7::text[], names => $8::text[], subgroup_keys => $9::text[]))
+  WITH ORDINALITY AS t (id, n)`);
 
 /** Keys are taken in their order, so that two calls do not wait for each other in a circle. Arrays travel as texts. */
 export const ENQUEUE_EACH = new Statement(`SELECT n, fairq.enqueue($1, ${call(COLUMNS, (column) =>
@@ -114,6 +118,7 @@ function texts(what: string, data: unknown, options: TaskOptions, others: readon
     delay: durationText(`the delay of ${what}`, options.delay),
     name: text('name'),
     maxLost: optionalNumber(`maxLost of ${what}`, options.maxLost),
+    subgroup: groupText(`the subgroup of ${what}`, options.subgroup),
     after: options.after === undefined ? null : `{${options.after.map((id) => idText(`after of ${what}`, id)).join(',')}}`,
     onDead: text('onDead'),
   };

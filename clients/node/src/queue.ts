@@ -1,11 +1,15 @@
-import { CreateSettings, GroupSettings, QueueSettings, alterQueue, createQueue, setGroup, setGroupDefaults } from './administration';
+import {
+  CreateSettings, GroupSettings, QueueSettings, alterQueue, createQueue, setGroup, setGroupDefaults, setSubgroup, setSubgroupDefaults,
+} from './administration';
 import { Connection, Database, Queryable, Row, Statement } from './database';
 import { ENQUEUE, PUBLISH, TaskOptions, enqueueValues, manyValues, publishValues } from './enqueue';
 import { FairqError, TaskFailed, WaitTimeout, isConnectionError } from './errors';
 import { SCHEDULE, SCHEDULES, Schedule, ScheduleOptions, UNSCHEDULE, scheduleOf, scheduleValues } from './schedules';
 import { TASK_COLUMNS, Task } from './task';
 import { STATUS_COLUMNS, State, TaskStatus, statusOf } from './status';
-import { GroupKey, TaskId, checkOptions, dateOf, idText, milliseconds, namedGroup, numberOf, queueName, wholeNumber } from './values';
+import {
+  GroupKey, TaskId, checkOptions, dateOf, idText, milliseconds, namedGroup, namedSubgroup, numberOf, queueName, wholeNumber,
+} from './values';
 import { Backoff, sleep } from './waiting';
 
 const COUNTS = new Statement(`SELECT ready, leased, scheduled, overflow, held, dead FROM fairq.queue_stats WHERE queue = $1`);
@@ -293,6 +297,32 @@ export class Queue<Data = unknown, Result = unknown> {
 
   async setGroupDefaults(settings: GroupSettings): Promise<void> {
     const { statement, values } = setGroupDefaults(this.name, settings);
+    await this.database.ask(statement, values);
+  }
+
+  /** Of a group. The subgroup of tasks that have none is `''`. */
+  async pauseSubgroup(group: GroupKey, subgroup: GroupKey): Promise<void> {
+    await this.text(new Statement('SELECT fairq.pause_subgroup($1, $2, $3)'), [this.name, ...namedSubgroup('pauseSubgroup()', group, subgroup)]);
+  }
+
+  async resumeSubgroup(group: GroupKey, subgroup: GroupKey): Promise<void> {
+    await this.text(new Statement('SELECT fairq.resume_subgroup($1, $2, $3)'), [this.name, ...namedSubgroup('resumeSubgroup()', group, subgroup)]);
+  }
+
+  /** Weight and limits of a subgroup within its group. */
+  async setSubgroup(group: GroupKey, subgroup: GroupKey, settings: GroupSettings): Promise<void> {
+    const { statement, values } = setSubgroup(this.name, ...namedSubgroup('setSubgroup()', group, subgroup), settings);
+    await this.database.ask(statement, values);
+  }
+
+  /** Takes all of that away, a pause included. */
+  async resetSubgroup(group: GroupKey, subgroup: GroupKey): Promise<boolean> {
+    return this.yes('SELECT fairq.reset_subgroup($1, $2, $3)', [this.name, ...namedSubgroup('resetSubgroup()', group, subgroup)]);
+  }
+
+  /** Of subgroups that have none of their own, whatever their group. */
+  async setSubgroupDefaults(settings: GroupSettings): Promise<void> {
+    const { statement, values } = setSubgroupDefaults(this.name, settings);
     await this.database.ask(statement, values);
   }
 

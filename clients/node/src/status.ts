@@ -53,13 +53,15 @@ export interface TaskStatus<Data = unknown> {
   maxLost: number;
   /** Its last ten ends that were failures or losses, the earliest first. */
   history: TaskEnd[];
+  /** Of its group; null: none. */
+  subgroup: string | null;
   /** What the handler has given to `progress`. */
   progress: unknown;
 }
 
 export const STATUS_COLUMNS = `id, state, group_key, payload, headers, priority, cost, attempts, max_attempts,
   extract(epoch FROM enqueued_at) * 1000, extract(epoch FROM run_at) * 1000, extract(epoch FROM lease_until) * 1000,
-  unique_key, last_error, extract(epoch FROM expires_at) * 1000, name, lost, max_lost, history`;
+  unique_key, last_error, extract(epoch FROM expires_at) * 1000, name, lost, max_lost, history, subgroup_key`;
 
 export function statusOf<Data>(queue: string, row: Row): TaskStatus<Data> {
   const headers = row[4] === null ? null : JSON.parse(row[4]) as Record<string, unknown> | null;
@@ -69,6 +71,7 @@ export function statusOf<Data>(queue: string, row: Row): TaskStatus<Data> {
     priority: Number(row[5]), cost: Number(row[6]), attempts: Number(row[7]), maxAttempts: Number(row[8]),
     enqueuedAt: dateOf(row[9]) as Date, runAt: dateOf(row[10]), leaseUntil: dateOf(row[11]),
     uniqueKey: row[12], lastError: row[13], expiresAt: dateOf(row[14]),
-    name: row[15], lost: Number(row[16]), maxLost: Number(row[17]), history: endsOf(row[18]), progress: headers?.progress ?? null,
+    name: row[15], lost: Number(row[16]), maxLost: Number(row[17]), history: endsOf(row[18]), subgroup: row[19],
+    progress: headers?.progress ?? null,
   };
 }

@@ -3,10 +3,10 @@ import { dateOf } from './values';
 
 /** The columns of `fairq.task` that a task is made of; times in milliseconds. */
 export const TASK_COLUMNS = `id, group_key, payload, headers, attempt, priority,
-  extract(epoch FROM enqueued_at) * 1000, extract(epoch FROM expires_at) * 1000, name`;
+  extract(epoch FROM enqueued_at) * 1000, extract(epoch FROM expires_at) * 1000, name, subgroup_key`;
 
 /** The place of the first column after them. */
-export const AFTER_TASK = 9;
+export const AFTER_TASK = 10;
 
 /** A task as a handler gets it, and as `peek` shows it. Its JSON is read when it is asked for. */
 export class Task<Data = unknown> {
@@ -14,6 +14,8 @@ export class Task<Data = unknown> {
   readonly id: string;
   readonly queue: string;
   readonly group: string;
+  /** Of the group; null: none. */
+  readonly subgroup: string | null;
   /** 1 is the first. */
   readonly attempt: number;
   readonly priority: number;
@@ -27,6 +29,7 @@ export class Task<Data = unknown> {
     this.row = row;
     this.id = row[0] as string;
     this.group = row[1] as string;
+    this.subgroup = row[9];
     this.rawData = row[2] as string;
     this.attempt = Number(row[4]);
     this.priority = Number(row[5]);
@@ -66,7 +69,7 @@ export class Task<Data = unknown> {
   }
 
   toJSON(): object {
-    const { id, queue, group, attempt, priority, name, data, headers, enqueuedAt, expiresAt } = this;
-    return { id, queue, group, attempt, priority, name, data, headers, enqueuedAt, expiresAt };
+    const { id, queue, group, subgroup, attempt, priority, name, data, headers, enqueuedAt, expiresAt } = this;
+    return { id, queue, group, subgroup, attempt, priority, name, data, headers, enqueuedAt, expiresAt };
   }
 }

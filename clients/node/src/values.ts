@@ -9,7 +9,7 @@ export type Moment = Date | string;
 /** The id of a task. The library gives strings, since ids have 64 bits. */
 export type TaskId = string | number | bigint;
 
-/** Whom a task counts for. */
+/** Whom a task counts for: a group, or a subgroup of it. */
 export type GroupKey = string | number | bigint;
 
 function shown(value: unknown): string {
@@ -57,6 +57,12 @@ export function groupText(what: string, value: GroupKey | undefined): string | n
 /** A group that is named, for what is done to it alone: never none. */
 export function namedGroup(what: string, value: GroupKey): string {
   return groupText(what, value) ?? refuse(what, value, 'the key of a group');
+}
+
+/** Both keys, for what is done to a subgroup alone. That of tasks without any has the key ''. */
+export function namedSubgroup(method: string, group: GroupKey, subgroup: GroupKey): [string, string] {
+  const what = `the subgroup of ${method}`;
+  return [namedGroup(`the group of ${method}`, group), groupText(what, subgroup) ?? refuse(what, subgroup, "the key of a subgroup, or ''")];
 }
 
 export function idText(what: string, value: TaskId): string {

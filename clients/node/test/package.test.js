@@ -52,7 +52,8 @@ test('the archive has what is compiled, and the page', (t) => {
 test('the examples of the page are typed and run, the worker with SIGTERM', async (t) => {
   const { config, rows } = await newDatabase(t, 'CREATE TABLE sent (task bigint, receiver text); CREATE TABLE orders (shop int)');
   const blocks = examples();
-  const directory = project(t, { 'emails.ts': blocks['emails.ts'], 'produce.ts': blocks['produce.ts'] });
+  const names = ['emails.ts', 'produce.ts', 'subgroups.ts'];
+  const directory = project(t, Object.fromEntries(names.map((name) => [name, blocks[name]])));
   tsc(directory);
   const env = { ...process.env, PGHOST: config.host, PGUSER: config.user, PGDATABASE: config.database };
   const producer = start(t, { program: path.join(directory, 'produce.js'), env });
@@ -64,6 +65,8 @@ test('the examples of the page are typed and run, the worker with SIGTERM', asyn
   assert.deepStrictEqual(await rows('SELECT receiver FROM sent'), [{ receiver: 'ann@example.com' }]);
   worker.child.kill('SIGTERM');
   assert.deepStrictEqual(await worker.ended, { code: 0, signal: null });
+  execFileSync(process.execPath, ['-e', "require('./subgroups').order().then(() => require('./emails').pool.end())"], { cwd: directory, env });
+  assert.deepStrictEqual((await rows("SELECT payload FROM fairq.claim('reports', 2)")).map(({ payload }) => payload.page).sort(), [1, 9]);
 });
 
 test('types say what is wrong, and a module may import by name', async (t) => {
@@ -84,7 +87,7 @@ test('types say what is wrong, and a module may import by name', async (t) => {
     };
     export async function main(pool: Pool, client: Client): Promise<void> {
       const queue = new Queue<Mail, number>(pool, 'emails');
-      const id: string = await queue.add({ to: 'x' }, { group: 1n, delay: '1 min', client, expiresAt: new Date() });
+      const id: string = await queue.add({ to: 'x' }, { group: 1n, subgroup: 'ann', delay: '1 min', client, expiresAt: new Date() });
       const result: number | null = await queue.waitUntilFinished(id);
       const worker = new Worker(pool, ['emails'], handler, { concurrency: 2, direct: { host: 'x' }, giveUpOn: [TypeError, Odd, Refused] });
       worker.on('completed', (task, value) => { console.log(task.data.to.length, value.toFixed(), result); });

@@ -21,7 +21,7 @@ test('a task has what was said of it', async (t) => {
   assert.deepStrictEqual(task, {
     id, queue: 'emails', state: 'scheduled', group: '100000000000000000000', data: { a: 1 }, headers: { trace: 'x' },
     priority: 7, cost: 2.5, attempts: 0, maxAttempts: 3, enqueuedAt: task.enqueuedAt, runAt, leaseUntil: null, uniqueKey: 'k',
-    lastError: null, expiresAt: new Date('2099-01-01'), progress: null, name: 'kind', lost: 0, maxLost: 5, history: [],
+    lastError: null, expiresAt: new Date('2099-01-01'), progress: null, name: 'kind', lost: 0, maxLost: 5, history: [], subgroup: null,
   });
   assert.strictEqual(await queue.add({ a: 2 }, { uniqueKey: 'k' }), id);
   assert.strictEqual(await queue.add({ a: 3 }, { uniqueKey: 'k', onDuplicate: 'replace', delay: 60_000 }), id);
@@ -215,7 +215,7 @@ test('bad arguments are refused, with what is wrong and what to give', async (t)
     [() => queue.add(undefined), /the data of add\(\) is undefined; give something that JSON can say/],
     [() => queue.add(() => 1), /the data of add\(\) is/],
     [() => queue.add(1n), /BigInt/],
-    [() => queue.add(1, { grup: 1 }), /add\(\) has no option "grup"; there are group, priority/],
+    [() => queue.add(1, { grup: 1 }), /add\(\) has no option "grup"; there are group, subgroup, priority/],
     [() => queue.add(1, { group: null }), /the group of add\(\) is null; give the key of a tenant/],
     [() => queue.add(1, { group: NaN }), /the group of add\(\) is NaN/],
     [() => queue.add(1, { group: { id: 1 } }), /the group of add\(\) is an object/],

@@ -177,10 +177,36 @@ class AsyncQueue(QueueBase[AsyncSource]):
     async def set_group(self, group: Group, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
                   rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
         """Weight and limits of a group; None leaves one as it is."""
-        await self._run(statements.set_group(self.name, group, weight, max_leased, rate, burst), connection)
+        await self._run(statements.limits("set_group", [self.name, statements.named_group(group)], weight, max_leased, rate, burst), connection)
 
     async def reset_group(self, group: Group, *, connection: Transaction = None) -> bool:
         return await self._run(statements.reset_group(self.name, group), connection)
+
+    async def set_group_defaults(self, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
+                                 rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
+        """Of groups that have none of their own; None leaves one as it is."""
+        await self._run(statements.limits("set_group_defaults", [self.name], weight, max_leased, rate, burst), connection)
+
+    async def pause_subgroup(self, group: Group, subgroup: Group, *, connection: Transaction = None) -> None:
+        """Of a group. The subgroup of tasks that have none is ""."""
+        await self._run(statements.of_subgroup("pause_subgroup", self.name, group, subgroup), connection)
+
+    async def resume_subgroup(self, group: Group, subgroup: Group, *, connection: Transaction = None) -> None:
+        await self._run(statements.of_subgroup("resume_subgroup", self.name, group, subgroup), connection)
+
+    async def set_subgroup(self, group: Group, subgroup: Group, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
+                           rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
+        """Weight and limits of a subgroup within its group; None leaves one as it is."""
+        of = [self.name, *statements.named_subgroup(group, subgroup)]
+        await self._run(statements.limits("set_subgroup", of, weight, max_leased, rate, burst), connection)
+
+    async def reset_subgroup(self, group: Group, subgroup: Group, *, connection: Transaction = None) -> bool:
+        return await self._run(statements.reset_subgroup(self.name, group, subgroup), connection)
+
+    async def set_subgroup_defaults(self, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
+                                    rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
+        """Of subgroups that have none of their own, of all groups; None leaves one as it is."""
+        await self._run(statements.limits("set_subgroup_defaults", [self.name], weight, max_leased, rate, burst), connection)
 
     async def alter(self, *, connection: Transaction = None, **settings: Unpack[AlterOptions]) -> None:
         await self._run(self._alter(settings), connection)

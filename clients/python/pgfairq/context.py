@@ -39,6 +39,7 @@ class ContextBase:
     queue: str = property(lambda self: self._delivery.queue)  # type: ignore[assignment]
     name: Optional[str] = property(lambda self: self._delivery.name)  # type: ignore[assignment]
     group: str = property(lambda self: self._delivery.group)  # type: ignore[assignment]
+    subgroup: Optional[str] = property(lambda self: self._delivery.subgroup)  # type: ignore[assignment]
     priority: int = property(lambda self: self._delivery.priority)  # type: ignore[assignment]
     attempt: int = property(lambda self: self._delivery.attempt)  # type: ignore[assignment]
     receipt: str = property(lambda self: self._delivery.receipt)  # type: ignore[assignment]

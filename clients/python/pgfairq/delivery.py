@@ -25,11 +25,11 @@ class Delivery:
     """One claimed task."""
 
     __slots__ = ("queue", "id", "receipt", "group", "priority", "attempt", "enqueued", "expires", "payload_text", "headers_text",
-                 "claimed", "session", "name")
+                 "claimed", "session", "name", "subgroup")
 
     def __init__(self, row: Tuple[Any, ...], session: Any) -> None:
         (self.queue, self.id, self.receipt, self.group, self.priority, self.attempt, self.enqueued,
-         self.expires, self.name) = json.loads(row[0])
+         self.expires, self.name, self.subgroup) = json.loads(row[0])
         self.payload_text: str = row[1]
         self.headers_text: Optional[str] = row[2]
         self.claimed = time.monotonic()

@@ -51,6 +51,7 @@ class Task:
     enqueued_at: datetime
     expires_at: Optional[datetime]
     name: Optional[str]
+    subgroup: Optional[str]     # of its group
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ class TaskStatus:
     lost: int
     max_lost: int
     history: List[TaskEnd]      # the last ten failures and losses
+    subgroup: Optional[str]     # of its group
 
     @property
     def progress(self) -> Any:
@@ -96,6 +98,7 @@ class DeadTask:
     name: Optional[str]
     lost: int
     history: List[TaskEnd]
+    subgroup: Optional[str]
 
 
 @dataclass(frozen=True)
@@ -173,10 +176,11 @@ class Schedule:
     group: str
     payload: Any
     task_name: Optional[str]
+    subgroup: Optional[str]
 
 
 # Columns of a type here that have another name in the server.
-RENAMED = {"group": "group_key"}
+RENAMED = {"group": "group_key", "subgroup": "subgroup_key"}
 
 
 def columns(model: Any) -> Tuple[str, ...]:

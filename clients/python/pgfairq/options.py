@@ -29,6 +29,7 @@ class AlterOptions(TypedDict, total=False):
     default_priority: int
     group_required: bool
     class_weights: Sequence[float]
+    subgroups: bool
 
 
 class QueueOptions(AlterOptions, total=False):
@@ -54,6 +55,7 @@ class PublishOptions(TypedDict, total=False):
     headers: Optional[Mapping[str, Any]]
     name: Optional[str]
     max_lost: Optional[int]
+    subgroup: Optional[Group]
 
 
 class EnqueueOptions(PublishOptions, total=False):
@@ -75,6 +77,7 @@ class ManyOptions(TypedDict, total=False):
     expires_at: Union[datetime, None, Sequence[Optional[datetime]]]
     headers: Union[Mapping[str, Any], None, Sequence[Optional[Mapping[str, Any]]]]
     name: Union[str, None, Sequence[Optional[str]]]
+    subgroup: Union[Group, None, Sequence[Optional[Group]]]
     unique_for: Optional[Duration]
     on_duplicate: Optional[str]
     max_attempts: Optional[int]
@@ -88,6 +91,7 @@ class ScheduleOptions(TypedDict, total=False):
     cost: Optional[float]
     headers: Optional[Mapping[str, Any]]
     task_name: Optional[str]
+    subgroup: Optional[Group]
     timezone: str
     catch_up: str
     overlap: bool

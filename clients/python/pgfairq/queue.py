@@ -181,10 +181,36 @@ class Queue(QueueBase[Source]):
     def set_group(self, group: Group, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
                   rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
         """Weight and limits of a group; None leaves one as it is."""
-        self._run(statements.set_group(self.name, group, weight, max_leased, rate, burst), connection)
+        self._run(statements.limits("set_group", [self.name, statements.named_group(group)], weight, max_leased, rate, burst), connection)
 
     def reset_group(self, group: Group, *, connection: Transaction = None) -> bool:
         return self._run(statements.reset_group(self.name, group), connection)
+
+    def set_group_defaults(self, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
+                           rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
+        """Of groups that have none of their own; None leaves one as it is."""
+        self._run(statements.limits("set_group_defaults", [self.name], weight, max_leased, rate, burst), connection)
+
+    def pause_subgroup(self, group: Group, subgroup: Group, *, connection: Transaction = None) -> None:
+        """Of a group. The subgroup of tasks that have none is ""."""
+        self._run(statements.of_subgroup("pause_subgroup", self.name, group, subgroup), connection)
+
+    def resume_subgroup(self, group: Group, subgroup: Group, *, connection: Transaction = None) -> None:
+        self._run(statements.of_subgroup("resume_subgroup", self.name, group, subgroup), connection)
+
+    def set_subgroup(self, group: Group, subgroup: Group, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
+                     rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
+        """Weight and limits of a subgroup within its group; None leaves one as it is."""
+        of = [self.name, *statements.named_subgroup(group, subgroup)]
+        self._run(statements.limits("set_subgroup", of, weight, max_leased, rate, burst), connection)
+
+    def reset_subgroup(self, group: Group, subgroup: Group, *, connection: Transaction = None) -> bool:
+        return self._run(statements.reset_subgroup(self.name, group, subgroup), connection)
+
+    def set_subgroup_defaults(self, *, weight: Optional[float] = None, max_leased: Optional[int] = None,
+                              rate: Optional[float] = None, burst: Optional[int] = None, connection: Transaction = None) -> None:
+        """Of subgroups that have none of their own, of all groups; None leaves one as it is."""
+        self._run(statements.limits("set_subgroup_defaults", [self.name], weight, max_leased, rate, burst), connection)
 
     def alter(self, *, connection: Transaction = None, **settings: Unpack[AlterOptions]) -> None:
         self._run(self._alter(settings), connection)

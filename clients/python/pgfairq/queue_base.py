@@ -46,6 +46,7 @@ class QueueBase(Generic[S]):
         options.check(given, options.ScheduleOptions, "schedule")
         named = dict(given)
         named["group_key"] = values.group_key(named.pop("group", None))
+        named["subgroup_key"] = values.group_key(named.pop("subgroup", None), "subgroup")
         named["headers"] = values.json_object(named.get("headers"), "headers")
         named["task_name"] = values.task_name(named.get("task_name"), "task_name")
         return statements.schedule(self.name, name, cron, {"payload": values.json_text(payload, "payload"), **named})

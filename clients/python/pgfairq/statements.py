@@ -19,7 +19,7 @@ CASTS = {
     "payload": "::jsonb", "headers": "::jsonb", "group_key": "::text", "priority": "::bigint", "cost": "::float8",
     "delay": "::interval", "run_at": "::timestamptz", "expires_at": "::timestamptz", "unique_key": "::text",
     "unique_for": "::interval", "max_attempts": "::int", "lease": "::interval", "after": "::bigint[]",
-    "name": "::text", "max_lost": "::int", "task_name": "::text",
+    "name": "::text", "max_lost": "::int", "task_name": "::text", "subgroup_key": "::text",
     "backoff_jitter": "::float8", "buckets": "::int", "max_ready": "::bigint", "max_ready_per_group": "::bigint",
     "max_depth": "::bigint", "default_priority": "::bigint", "weight": "::float8", "rate": "::float8", "class_weights": "::float8[]", "max_leased": "::int", "burst": "::int",
 }
@@ -118,6 +118,7 @@ class Details:
     on_dead: Optional[str] = None
     name: Any = None
     max_lost: Any = None
+    subgroup: Any = None
 
     def named(self) -> Dict[str, Any]:
         """The arguments of fairq.enqueue for one task."""
@@ -138,6 +139,7 @@ class Details:
             "on_dead": self.on_dead,
             "name": values.task_name(self.name),
             "max_lost": self.max_lost,
+            "subgroup_key": values.group_key(self.subgroup, "subgroup"),
         }
 
 
@@ -158,12 +160,12 @@ ENQUEUE_EACH = b"""
 SELECT t.n, fairq.enqueue(%s, t.payload, group_key => t.group_key, priority => t.priority, cost => t.cost,
         run_at => t.run_at, delay => t.delay, unique_key => t.unique_key, headers => t.headers, expires_at => t.expires_at,
         on_duplicate => %s, unique_for => %s::interval, max_attempts => %s::int, max_lost => %s::int, lease => %s::interval,
-        name => t.name)
+        name => t.name, subgroup_key => t.subgroup_key)
 FROM (
     SELECT * FROM ROWS FROM (jsonb_array_elements(%s::jsonb), unnest(%s::text[]), unnest(%s::bigint[]), unnest(%s::float8[]),
             unnest(%s::timestamptz[]), unnest(%s::interval[]), unnest(%s::text[]), jsonb_array_elements(%s::jsonb),
-            unnest(%s::timestamptz[]), unnest(%s::text[]))
-        WITH ORDINALITY AS a(payload, group_key, priority, cost, run_at, delay, unique_key, headers, expires_at, name, n)
+            unnest(%s::timestamptz[]), unnest(%s::text[]), unnest(%s::text[]))
+        WITH ORDINALITY AS a(payload, group_key, priority, cost, run_at, delay, unique_key, headers, expires_at, name, subgroup_key, n)
     ORDER BY unique_key COLLATE "C", n
 ) t
 """
@@ -171,7 +173,7 @@ FROM (
 ENQUEUE_MANY = b"""
 SELECT fairq.enqueue_many(%s, ARRAY(SELECT jsonb_array_elements(%s::jsonb)), group_keys => %s::text[], priorities => %s::bigint[],
     costs => %s::float8[], run_ats => %s::timestamptz[], unique_keys => %s::text[], on_duplicate => %s, unique_for => %s::interval,
-    names => %s::text[])
+    names => %s::text[], subgroup_keys => %s::text[])
 """
 
 
@@ -191,7 +193,7 @@ def enqueue_many(queue: str, payloads: Sequence[Any], details: Details) -> State
     if details.after is not None:
         raise ValueError("enqueue_many has no after: give the tasks that wait for others to enqueue")
     encoded = values.json_text(payloads, "payloads")
-    groups, keys = column("group", values.group_key), column("unique_key", values.group_key)
+    groups, subgroups, keys = (column(name, values.group_key) for name in ("group", "subgroup", "unique_key"))
     run_ats = column("run_at", values.moment)
     priorities = column("priority")
     names = column("name", lambda value, name: values.task_name(value))
@@ -199,12 +201,13 @@ def enqueue_many(queue: str, payloads: Sequence[Any], details: Details) -> State
     on_duplicate = details.on_duplicate
     unique_for = values.duration(details.unique_for, "unique_for")
     if (details.headers, details.expires_at, details.delay, details.max_attempts, details.max_lost, details.lease) == (None,) * 6:
-        return Statement(ENQUEUE_MANY, (queue, encoded, groups, priorities, costs, run_ats, keys, on_duplicate, unique_for, names), single)
+        return Statement(ENQUEUE_MANY, (queue, encoded, groups, priorities, costs, run_ats, keys, on_duplicate, unique_for, names,
+                                        subgroups), single)
     headers = column("headers")
     return Statement(ENQUEUE_EACH, (
         queue, on_duplicate, unique_for, details.max_attempts, details.max_lost, values.duration(details.lease, "lease"), encoded,
         groups, priorities, costs, run_ats, column("delay", values.duration), keys, values.json_object(headers, "headers"),
-        column("expires_at", values.moment), names), in_order)
+        column("expires_at", values.moment), names, subgroups), in_order)
 
 
 # -- looking, and what operators do ---------------------------------------------------------------
@@ -256,14 +259,30 @@ def named_group(group: Group) -> str:
     return key
 
 
-def set_group(queue: str, group: Group, weight: Optional[float], max_leased: Optional[int], rate: Optional[float],
-              burst: Optional[int]) -> Statement[None]:
-    named = {"weight": weight, "max_leased": max_leased, "rate": rate, "burst": burst}
-    return call("set_group", [queue, named_group(group)], named, nothing)
+def of_subgroup(function: str, queue: str, group: Group, subgroup: Group) -> Statement[Any]:
+    """pause_subgroup and the like. The empty text is the subgroup of tasks that have none."""
+    return call(function, [queue, *named_subgroup(group, subgroup)], {})
+
+
+def named_subgroup(group: Group, subgroup: Group) -> Tuple[str, str]:
+    key = values.group_key(subgroup, "subgroup")
+    if key is None:
+        raise TypeError("subgroup must not be None: that of tasks which have none is ''")
+    return named_group(group), key
+
+
+def limits(function: str, whose: Sequence[str], weight: Optional[float], max_leased: Optional[int],
+           rate: Optional[float], burst: Optional[int]) -> Statement[None]:
+    """set_group and the like: for the queue and the keys, the weight and the limits that are given."""
+    return call(function, whose, {"weight": weight, "max_leased": max_leased, "rate": rate, "burst": burst}, nothing)
 
 
 def reset_group(queue: str, group: Group) -> Statement[bool]:
     return call("reset_group", [queue, named_group(group)], {})
+
+
+def reset_subgroup(queue: str, group: Group, subgroup: Group) -> Statement[bool]:
+    return call("reset_subgroup", [queue, *named_subgroup(group, subgroup)], {})
 
 
 REVIVE_SOME = b"""
@@ -323,7 +342,7 @@ def close_session(session: str) -> Statement[int]:
 # headers are a tenant's: they are read later, where a failure is the task's own.
 CLAIM = b"""
 SELECT json_build_array(queue, id, receipt, group_key, priority, attempt, (extract(epoch FROM enqueued_at) * 1000000)::bigint,
-        (extract(epoch FROM expires_at) * 1000000)::bigint, name)::text, payload::text, headers::text
+        (extract(epoch FROM expires_at) * 1000000)::bigint, name, subgroup_key)::text, payload::text, headers::text
 FROM fairq.claim_any(%s::text[], %s, session => %s::uuid, wait => make_interval(secs => %s))
 """
 

@@ -28,8 +28,8 @@ def pgfairq(database, *arguments, code=0, **options):
     return done.stdout if code == 0 else done.stderr
 
 
-def dead_queue(make_queue):
-    queue = make_queue(max_attempts=1)
+def dead_queue(make_queue, **settings):
+    queue = make_queue(max_attempts=1, **settings)
 
     @queue.task()
     def fail(payload, context):
@@ -54,12 +54,12 @@ def test_nothing_steers_the_terminal(make_queue, database):
 
 
 def test_json(make_queue, database):
-    queue = dead_queue(make_queue)
-    queue.enqueue([1], group=5)
+    queue = dead_queue(make_queue, subgroups=True)
+    queue.enqueue([1], group=5, subgroup=6)
     (row,) = json.loads(pgfairq(database, "stats", queue.name, "--json"))
-    assert (row["queue"], row["ready"], row["dead"]) == (queue.name, 1, 3) and row["oldest_ready_age"] >= 0
+    assert (row["queue"], row["ready"] + row["overflow"], row["dead"]) == (queue.name, 1, 3) and row["oldest_ready_age"] >= 0
     (task,) = json.loads(pgfairq(database, "peek", queue.name, "--json"))
-    assert (task["payload"], task["group"]) == ([1], "5")
+    assert (task["payload"], task["group"], task["subgroup"]) == ([1], "5", "6")
     tasks = json.loads(pgfairq(database, "dead", queue.name, "--json"))
     assert {one["group"] for one in tasks} == {"a", "b", HOSTILE} and [one["history"][0]["end"] for one in tasks] == ["failed"] * 3
 
@@ -88,12 +88,13 @@ def test_revive_of_many(make_queue, database):
 
 
 def test_schedules(make_queue, database):
-    queue = make_queue()
-    assert "next: " in pgfairq(database, "schedule", "add", "one", queue.name, "@every 1 h", '{"a": 1}', "--task", "send", "--group", "7")
+    queue = make_queue(subgroups=True)
+    assert "next: " in pgfairq(database, "schedule", "add", "one", queue.name, "@every 1 h", '{"a": 1}', "--task", "send", "--group", "7",
+                               "--subgroup", "8")
     assert "not active" in pgfairq(database, "schedule", "add", "two", queue.name, "@hourly", "--inactive", "--overlap", "--catch-up", "all",
                                    "--timezone", "Europe/Berlin")
     (one, two) = json.loads(pgfairq(database, "schedule", "list", "--queue", queue.name, "--json"))
-    assert (one["cron"], one["payload"], one["group"], one["task_name"]) == ("@every 1 h", {"a": 1}, "7", "send")
+    assert (one["cron"], one["payload"], one["group"], one["task_name"], one["subgroup"]) == ("@every 1 h", {"a": 1}, "7", "send", "8")
     assert (two["active"], two["overlap"], two["catch_up"], two["timezone"]) == (False, True, "all", "Europe/Berlin")
     assert "one" in pgfairq(database, "schedule", "list")
     assert pgfairq(database, "schedule", "remove", "one") == "removed\n"

@@ -44,11 +44,13 @@ def test_examples(examples, tmp_path):
         assert worker.wait(120) == 0
     assert done.stdout == "{'sent': 'ann@example.com'}\n"
     give_up(examples["give_up_on"], tmp_path, environment)
-    subprocess.run([sys.executable, "-c", examples["asyncio"]], cwd=tmp_path, env=environment, check=True, timeout=120)
+    for name in ("subgroups", "asyncio"):
+        subprocess.run([sys.executable, "-c", examples[name]], cwd=tmp_path, env=environment, check=True, timeout=120)
     shown = subprocess.run(["sh", "-ec", examples["commands"]], cwd=tmp_path, env=environment, check=True, stdout=subprocess.PIPE,
                            text=True, timeout=300).stdout
     assert "emails" in shown and "nightly" in shown and "tasks/s" in shown
     with psycopg.connect(conninfo) as connection:
+        assert connection.execute("SELECT payload->'page' FROM fairq.claim('reports', 2) ORDER BY 1").fetchall() == [(1,), (9,)]
         assert connection.execute("SELECT receiver FROM sent").fetchall() == [("ann@example.com",)]
         assert sorted(connection.execute("SELECT page FROM fetched").fetchall()) == [("/a",), ("/b",), ("/c",)]
         assert connection.execute("SELECT shop FROM orders").fetchall() == [(42,)]

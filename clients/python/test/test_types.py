@@ -24,7 +24,7 @@ def test_installed(tmp_path):
 
 
 USE = """
-from typing import Dict
+from typing import Dict, Optional
 from uuid import UUID
 from pgfairq import AsyncContext, AsyncQueue, AsyncWorker, Context, Queue, Unrecoverable, Worker
 
@@ -42,9 +42,12 @@ def send(payload: Dict[str, str], context: Context) -> int:
 
 number: int = send.enqueue({"a": "b"}, group=UUID(int=1), delay=5, max_lost=2)
 queue.enqueue_many([1, 2], name=["send", None], max_lost=0)
-queue.alter(max_lost=3)
+queue.alter(max_lost=3, subgroups=True)
+queue.enqueue_many([1, 2], group=1, subgroup=["ann", None])
+queue.set_subgroup(1, "ann", weight=2)
 task = queue.get(number)
 if task is not None:
+    user: Optional[str] = task.subgroup
     seconds: float = sum(end.seconds for end in task.history if end.end == "lost")
 Worker([queue], concurrency=2, give_up_on=LookupError).run(drain=True)
 other = AsyncQueue("", "pages")

@@ -23,6 +23,29 @@ class AdapterTest < FairqTest
     assert_equal %w[42 2.5], tasks.first.values_at("group_key", "cost")
   end
 
+  def test_subgroups_by_callables_and_values
+    ActiveJob::Fairq.create_queue("default", subgroups: true)
+    parent = job_class { fairq group: "acme", subgroup: 7 }
+    child = Class.new(parent) do
+      define_singleton_method(:name) { "ChildJob" }
+      fairq subgroup: nil
+    end
+    UserJob.perform_later("acme", "ann", "x")
+    parent.perform_later
+    child.perform_later
+    ActiveJob::Base.queue_adapter.enqueue_all([UserJob.new("acme", "bob", "y"), WriteJob.new("z")])
+    assert_equal [%w[acme ann], %w[acme 7], ["acme", nil], %w[acme bob], ["", nil]],
+                 tasks.map { |task| task.values_at("group_key", "subgroup_key") }
+    assert_equal({ "group" => "acme", "subgroup" => "ann" }, JSON.parse(tasks.first["payload"])["fairq"])
+  end
+
+  def test_a_queue_without_subgroups_refuses_them
+    error = assert_raises(ActiveRecord::StatementInvalid) { UserJob.perform_later("acme", "ann", "x") }
+    assert_match(/subgroup_key.*not divided/m, error.message)
+    error = assert_raises(ActiveJob::Fairq::PlaceError) { UserJob.perform_later("acme", nil, "x") }
+    assert_match(/\Asubgroup: of `fairq` in UserJob, .*got nil/, error.message)
+  end
+
   def test_values_instead_of_callables_and_inheritance
     parent = job_class { fairq group: "acme", cost: 2 }
     child = Class.new(parent) do

@@ -50,6 +50,14 @@ class TenantJob < ApplicationJob
   end
 end
 
+class UserJob < ApplicationJob
+  fairq group: ->(job) { job.arguments[0] }, subgroup: ->(job) { job.arguments[1] }
+
+  def perform(_tenant, user, text)
+    Jobs.write("#{user} #{text}")
+  end
+end
+
 class WhereJob < ApplicationJob
   def perform
     Jobs.write("#{I18n.locale} #{Time.zone.name} #{provider_job_id} #{executions} #{priority}")
@@ -110,6 +118,10 @@ class RetriedJob < ApplicationJob
     when "refused" then Jobs.write("refused")
     end
   end
+end
+
+class RetriedOfUserJob < RetriedJob
+  fairq subgroup: "ann"
 end
 
 class Broken < StandardError; end

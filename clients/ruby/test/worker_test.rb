@@ -102,6 +102,29 @@ class WorkerTest < FairqTest
     assert_equal({ "retry_of" => first.provider_job_id, "executions" => 1, "error" => "Flaky: not yet" }, JSON.parse(done[1]["headers"]))
   end
 
+  def test_the_users_of_a_group_are_served_by_turns
+    queue(subgroups: true)
+    ActiveJob::Base.queue_adapter.enqueue_all([%w[ann 1], %w[ann 2], %w[ann 3], %w[bob 1]].map { |user, n| UserJob.new("acme", user, n) })
+    sql("SELECT fairq.enqueue('default', '{\"job_class\": \"UserJob\", \"arguments\": [\"acme\", \"eve\", \"1\"]}', group_key => 'acme', subgroup_key => 'eve')")
+    sql("SELECT fairq.pause_subgroup('default', 'acme', 'eve')")
+    worker("--threads", 1)
+    wait_for_results(4)
+    assert_equal ["ann 1", "bob 1"], results.first(2).sort
+    assert_equal ["ann 2", "ann 3"], results.last(2)
+    sql("SELECT fairq.resume_subgroup('default', 'acme', 'eve')")
+    wait_for_results(5)
+    wait_until_empty
+  end
+
+  def test_a_retry_keeps_its_subgroup
+    queue(subgroups: true, keep_done: "1 day")
+    RetriedOfUserJob.perform_later("acme", "flaky once")
+    worker("--threads", 1)
+    wait_until_empty
+    assert_equal [%w[acme ann], %w[acme ann]],
+                 sql("SELECT group_key, subgroup_key FROM fairq.done_default ORDER BY id").map(&:values)
+  end
+
   def test_retry_on_that_has_had_its_attempts_leaves_the_task_dead
     queue
     RetriedJob.perform_later("acme", "flaky")
@@ -129,11 +152,12 @@ class WorkerTest < FairqTest
   end
 
   def test_a_retry_of_a_job_that_sql_has_enqueued
-    queue("low")
-    sql("SELECT fairq.enqueue('low', '{\"job_class\": \"UnreadableJob\", \"arguments\": [{\"_aj_globalid\": \"gid://test/Gone/1\"}]}', group_key => 'acme')")
+    queue("low", subgroups: true)
+    sql("SELECT fairq.enqueue('low', '{\"job_class\": \"UnreadableJob\", \"arguments\": [{\"_aj_globalid\": \"gid://test/Gone/1\"}]}', " \
+        "group_key => 'acme', subgroup_key => 'ann')")
     worker("--queues", "low")
     wait_until("a dead task") { tasks("low", "dead").size == 1 }
-    assert_equal %w[acme 1], tasks("low").first.values_at("group_key", "cost")
+    assert_equal %w[acme ann 1], tasks("low").first.values_at("group_key", "subgroup_key", "cost")
     assert_equal 1, JSON.parse(tasks("low").first["headers"])["executions"]
   end
 

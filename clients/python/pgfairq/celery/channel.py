@@ -13,7 +13,7 @@ from kombu.utils.scheduling import cycle_by_name
 
 from . import broadcast
 from .claimer import MOST_QUEUES, Claimer, Task
-from .envelope import GROUP, NotAMessage, from_payload
+from .envelope import GROUP, SUBGROUP, NotAMessage, from_payload
 from .publisher import Publisher
 from .queues import Queues
 from .session import Lease, Session
@@ -66,7 +66,7 @@ class Channel(virtual.Channel):
         options = connection.options
         self.claimer: Optional[Claimer] = None
         self._queues = Queues(connection.database, options.queue_options)
-        self._publisher = Publisher(connection.database, options.group, options.priority_order, options.publish_once)
+        self._publisher = Publisher(connection.database, options.group, options.subgroup, options.priority_order, options.publish_once)
         self._order = cycle_by_name(options.queue_order_strategy)()
         self._no_ack: set[str] = set()
         self._leases: dict[str, Lease] = {}
@@ -281,6 +281,8 @@ class Channel(virtual.Channel):
             properties["delivery_info"]["redelivered"] = arrived.attempt > 1
             if arrived.group:
                 message["headers"][GROUP] = arrived.group
+            if arrived.subgroup is not None:
+                message["headers"][SUBGROUP] = arrived.subgroup
         message["properties"].setdefault("delivery_tag", str(uuid.uuid4()))
         return message
 

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 WAIT = 10.0     # seconds
 
 CLAIM = b"""
-SELECT queue, id, receipt, enqueued_at, attempt, group_key, payload, coalesce(name, '')
+SELECT queue, id, receipt, enqueued_at, attempt, group_key, subgroup_key, payload, coalesce(name, '')
 FROM fairq.claim_any($1::text[], $2::int, session => $3::uuid, wait => $4::interval)
 """
 
@@ -40,6 +40,7 @@ class Task(NamedTuple):
     lease: Lease
     attempt: int
     group: str
+    subgroup: Optional[str]
     payload: str
 
 
@@ -103,8 +104,9 @@ class Claimer:
                 continue  # stop() has cancelled it
             self._expect(result, pq.ExecStatus.TUPLES_OK)
             for row in range(result.ntuples):
-                queue, id, receipt, enqueued, attempt, group, payload, name = (result.get_value(row, column).decode() for column in range(8))
-                tasks.append(Task(Lease(queue, int(id), receipt, enqueued, name, self._session), int(attempt), group, payload))
+                values = (result.get_value(row, column) for column in range(9))
+                queue, id, receipt, enqueued, attempt, group, subgroup, payload, name = (value and value.decode() for value in values)
+                tasks.append(Task(Lease(queue, int(id), receipt, enqueued, name, self._session), int(attempt), group, subgroup, payload))
         self._session.count(len(tasks))
         return tasks
 

@@ -7,7 +7,7 @@ import json
 import uuid
 from typing import Any
 
-GROUP, COST = "fairq_group", "fairq_cost"
+GROUP, SUBGROUP, COST = "fairq_group", "fairq_subgroup", "fairq_cost"
 
 
 class NotAMessage(ValueError):

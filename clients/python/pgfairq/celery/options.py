@@ -15,7 +15,7 @@ QUEUE_OPTIONS = {
     "backoff_max": "interval", "max_ready": "bigint", "max_ready_per_group": "bigint", "max_depth": "bigint",
     "keep_done": "interval", "durable_leases": "boolean", "charge": "text", "expire_after": "interval",
     "backoff_jitter": "float8", "default_priority": "bigint", "group_required": "boolean",
-    "class_weights": "float8[]",
+    "class_weights": "float8[]", "subgroups": "boolean",
 }
 
 ORDERS = ("round_robin", "priority", "sorted")
@@ -24,6 +24,7 @@ ORDERS = ("round_robin", "priority", "sorted")
 class Options:
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.group: Any = given.get("group")
+        self.subgroup: Any = given.get("subgroup")
         self.session_ttl = float(given.get("session_ttl", 30))
         self.queue_options: dict[str, Any] = {"backoff_base": "0", **dict(given.get("queue_options", {}))}
         if "class_weights" in self.queue_options:    # psycopg sends no list of floats and integers
@@ -48,5 +49,6 @@ class Options:
         for name in self.queue_options:
             if name not in QUEUE_OPTIONS:
                 raise ValueError(f"queue_options has {name!r}; give arguments of fairq.create_queue: {', '.join(QUEUE_OPTIONS)}")
-        if self.group is not None and not (callable(self.group) or isinstance(self.group, str)):
-            raise ValueError(f"group is {self.group!r}; give a function, or its name as 'module:function'")
+        for name, function in (("group", self.group), ("subgroup", self.subgroup)):
+            if function is not None and not (callable(function) or isinstance(function, str)):
+                raise ValueError(f"{name} is {function!r}; give a function, or its name as 'module:function'")

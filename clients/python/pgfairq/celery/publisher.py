@@ -14,7 +14,7 @@ from kombu.utils.imports import symbol_by_name
 
 from . import broadcast, topics
 from .database import Database
-from .envelope import COST, GROUP, to_payload
+from .envelope import COST, GROUP, SUBGROUP, to_payload
 from .errors import Refused
 from ..values import LONGEST_NAME
 
@@ -22,9 +22,12 @@ logger = logging.getLogger(__name__)
 
 ARGUMENTS = """
 (%(name)s, %(payload)s::jsonb, group_key => %(group)s, priority => %(priority)s::bigint, cost => %(cost)s::float8,
-    run_at => %(run_at)s::timestamptz, expires_at => %(expires_at)s::timestamptz, name => %(task)s)
+    run_at => %(run_at)s::timestamptz, expires_at => %(expires_at)s::timestamptz, name => %(task)s, subgroup_key => %(subgroup)s)
 """
 ENQUEUE = "SELECT fairq.enqueue" + ARGUMENTS
+# A queue whose groups are not divided refuses a subgroup, and a task that hands its own on does not know the queue.
+ENQUEUE_HANDED_ON = ENQUEUE.replace(
+    "%(subgroup)s", "(SELECT %(subgroup)s::text FROM fairq.queues WHERE queue = %(name)s AND subgroups)")
 PUBLISH = "SELECT fairq.publish" + ARGUMENTS
 TELL = "SELECT count(pg_notify(%(channel)s, part)) FROM unnest(%(parts)s::text[]) part"
 
@@ -41,6 +44,8 @@ class Place(NamedTuple):
     """Where in the queue a message goes."""
 
     group: str
+    subgroup: Optional[str]
+    handed_on: bool     # the subgroup: by the task that is running
     cost: float
     priority: Optional[int]
     run_at: Optional[datetime]
@@ -48,9 +53,11 @@ class Place(NamedTuple):
 
 
 class Publisher:
-    def __init__(self, database: Database, group: Any = None, priority_order: str = "amqp", publish_once: bool = True) -> None:
+    def __init__(self, database: Database, group: Any = None, subgroup: Any = None, priority_order: str = "amqp",
+                 publish_once: bool = True) -> None:
         self._database = database
         self._group: Optional[Callable[..., Any]] = symbol_by_name(group) if isinstance(group, str) else group
+        self._subgroup: Optional[Callable[..., Any]] = symbol_by_name(subgroup) if isinstance(subgroup, str) else subgroup
         self._priority_order = priority_order
         self._once = publish_once
 
@@ -97,6 +104,10 @@ class Publisher:
             return  # an earlier attempt, whose answer was lost
         place = self._place(message)
         values = {"name": name, "payload": _payload(message), "task": _task_name(message["headers"].get("task")), **place._asdict()}
+        if place.handed_on and call is ENQUEUE:
+            call = ENQUEUE_HANDED_ON
+        elif place.handed_on:   # to several queues, maybe
+            values["subgroup"] = None
         if self._once:
             self._database.transact(call, values, lambda begun, row: message["properties"].__setitem__(PENDING, begun))
         else:
@@ -114,11 +125,26 @@ class Publisher:
         if cost is None and running is not None and headers.get("id") == running.id:
             cost = getattr(running, COST, None)
         group, cost = _group_key(group), _cost(cost)
+        subgroup, handed_on = self._subgroup_of(message, group, running)
         if group:
             headers[GROUP] = group
+        if subgroup is not None:
+            headers[SUBGROUP] = subgroup
         if cost != 1:
             headers[COST] = cost
-        return Place(group, cost, self._class(properties.get("priority")), _eta(headers.get("eta")), _expires(properties))
+        return Place(group, subgroup, handed_on, cost, self._class(properties.get("priority")), _eta(headers.get("eta")),
+                     _expires(properties))
+
+    def _subgroup_of(self, message: dict[str, Any], group: str, running: Any) -> tuple[Optional[str], bool]:
+        """The subgroup, and whether it is that of the running task, for whose group alone it means something."""
+        subgroup = message["headers"].get(SUBGROUP)
+        if subgroup is None and self._subgroup is not None:
+            subgroup = self._subgroup(*_call_of(message))
+        of_running = None
+        if running is not None and _group_key(getattr(running, GROUP, None)) == group:
+            of_running = getattr(running, SUBGROUP, None)
+        subgroup = _group_key(of_running if subgroup is None else subgroup, SUBGROUP) or None
+        return subgroup, subgroup is not None and subgroup == of_running    # also one that a retry repeats
 
     def _class(self, priority: Any) -> int:
         """0 is the most urgent in the queue; in AMQP 9 is, with Redis 0."""
@@ -163,13 +189,13 @@ def _call_of(message: dict[str, Any]) -> tuple[Optional[str], Any, Any, dict[str
     return None, (), {}, headers
 
 
-def _group_key(group: Any) -> str:
+def _group_key(group: Any, header: str = GROUP) -> str:
     if group is None:
         return ""
     if isinstance(group, bool) or not isinstance(group, (str, numbers.Integral, uuid.UUID)):
-        raise ValueError(f"{GROUP} is {group!r}; give a text, an integer or a UUID")
+        raise ValueError(f"{header} is {group!r}; give a text, an integer or a UUID")
     if "\0" in str(group):
-        raise ValueError(f"{GROUP} {group!r} has a zero byte, which the server does not take")
+        raise ValueError(f"{header} {group!r} has a zero byte, which the server does not take")
     return str(group)
 
 

@@ -15,7 +15,8 @@ BOUND = "SELECT true FROM fairq.topics WHERE topic = %s AND queue = %s"
 BOUND_TO = "SELECT topic, queue FROM fairq.topics WHERE topic = %s OR starts_with(topic, %s)"
 SIZE = "SELECT ready + overflow FROM fairq.queue_stats WHERE queue = %s"
 CLAIM = """
-SELECT id, receipt::text, enqueued_at::text, attempt, group_key, payload::text, coalesce(name, '') FROM fairq.claim(%s, session => %s)
+SELECT id, receipt::text, enqueued_at::text, attempt, group_key, subgroup_key, payload::text, coalesce(name, '')
+FROM fairq.claim(%s, session => %s)
 """
 
 
@@ -73,9 +74,9 @@ class Queues:
         rows = self._database.execute(CLAIM, (queue, session.id))
         if not rows:
             return None
-        [(id, receipt, enqueued_at, attempt, group, payload, name)] = rows
+        [(id, receipt, enqueued_at, attempt, group, subgroup, payload, name)] = rows
         session.count(1)
-        return Task(Lease(queue, id, receipt, enqueued_at, name, session), attempt, group, payload)
+        return Task(Lease(queue, id, receipt, enqueued_at, name, session), attempt, group, subgroup, payload)
 
 
 def _of_amqp(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -76,8 +76,8 @@ def peek(given: Any) -> int:
     if given.json:
         print_json(tasks)
         return 0
-    print("\n".join(table(["id", "name", "group", "priority", "attempt", "enqueued", "payload"],
-                          [[str(one.id), one.name, one.group, one.priority, one.attempt, one.enqueued_at, Json(one.payload)] for one in tasks])))
+    print("\n".join(table(["id", "name", "group", "subgroup", "priority", "attempt", "enqueued", "payload"], [
+        [str(one.id), one.name, one.group, one.subgroup, one.priority, one.attempt, one.enqueued_at, Json(one.payload)] for one in tasks])))
     return 0
 
 
@@ -87,8 +87,8 @@ def dead(given: Any) -> int:
         print_json(tasks)
     elif given.full:
         for one in tasks:
-            print(f"task {one.id}, name {cell(one.name, 100)}, group {cell(one.group, 1000)}, {one.attempts} attempts, lost {one.lost} times,"
-                  f" enqueued {cell(one.enqueued_at)}")
+            print(f"task {one.id}, name {cell(one.name, 100)}, group {cell(one.group, 1000)}, subgroup {cell(one.subgroup, 1000)},"
+                  f" {one.attempts} attempts, lost {one.lost} times, enqueued {cell(one.enqueued_at)}")
             print(f"  payload {cell(Json(one.payload), 10000)}")
             for line in (one.last_error or "").split("\n"):
                 print(f"  {printable(line)}")
@@ -97,6 +97,7 @@ def dead(given: Any) -> int:
                       f" {cell((end.error or '').split(chr(10))[0], 200)}")
             print()
     else:
-        print("\n".join(table(["id", "name", "group", "attempts", "lost", "enqueued", "error"], [
-            [str(one.id), one.name, one.group, one.attempts, one.lost, one.enqueued_at, (one.last_error or "").split("\n")[0]] for one in tasks])))
+        print("\n".join(table(["id", "name", "group", "subgroup", "attempts", "lost", "enqueued", "error"], [
+            [str(one.id), one.name, one.group, one.subgroup, one.attempts, one.lost, one.enqueued_at, (one.last_error or "").split("\n")[0]]
+            for one in tasks])))
     return 0

@@ -43,6 +43,7 @@ def add_to(commands: Any) -> None:
     action.add_argument("payload", nargs="?", default="{}", help="JSON")
     action.add_argument("--task", help="the name of its tasks, and so their handler")
     action.add_argument("--group")
+    action.add_argument("--subgroup", help="of the group")
     action.add_argument("--timezone")
     action.add_argument("--catch-up", choices=["one", "all", "none"])
     action.add_argument("--overlap", action="store_true")
@@ -107,7 +108,7 @@ def add_schedule(given: Any) -> int:
         payload = json.loads(given.payload)
     except ValueError as error:
         raise ValueError(f"the payload is no JSON: {error}") from error
-    options: Any = {"group": given.group, "overlap": given.overlap, "active": not given.inactive}
+    options: Any = {"group": given.group, "subgroup": given.subgroup, "overlap": given.overlap, "active": not given.inactive}
     options.update({name: value for name, value in (("timezone", given.timezone), ("catch_up", given.catch_up)) if value is not None})
     if given.task is not None:
         options["task_name"] = given.task

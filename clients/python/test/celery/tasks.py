@@ -22,8 +22,12 @@ def group_of(task, args, kwargs, headers):
     return kwargs.get("tenant") or (args[0] if args else None)
 
 
+def subgroup_of(task, args, kwargs, headers):
+    return kwargs.get("user")
+
+
 @app.task
-def work(*words, tenant=None):
+def work(*words, tenant=None, user=None):
     note("work", *words)
     return list(words)
 
@@ -51,9 +55,15 @@ def fail(self, word):
 
 
 @app.task(bind=True)
-def parent(self, word):
+def parent(self, word, **options):
     note("parent", word)
-    work.delay("child of", word)
+    work.apply_async(("child of", word), **options)
+
+
+@app.task(bind=True, max_retries=1)
+def again(self, word):
+    note("again", word, self.request.get("fairq_subgroup"))
+    raise self.retry(countdown=0)
 
 
 @app.task(acks_late=True)

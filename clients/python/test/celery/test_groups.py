@@ -1,6 +1,7 @@
 """Whom a message counts for, what it costs, what its task is called, and where the server is.
 
-Seen to fail: _task_name() without its cut, that cuts in a character, and that keeps a NUL; Lease.__str__() without the name.
+Seen to fail: _task_name() without its cut, that cuts in a character, and that keeps a NUL; Lease.__str__() without the name;
+ENQUEUE in place of ENQUEUE_HANDED_ON, _subgroup_of() without its look at the group, and always false.
 """
 
 import uuid
@@ -64,6 +65,82 @@ def test_a_task_that_is_started_by_another_is_of_its_group(server):
     server.wait_notes(1, "parent")
     server.wait_empty("parents")
     assert row(server) == ("shop", 1)
+
+
+def keys(server, queue="celery"):
+    return server.sql("SELECT group_key, subgroup_key, payload->'headers'->>'fairq_subgroup' FROM fairq.tasks(%s) ORDER BY id", (queue,))
+
+
+DIVIDED = {"queue_options": {"subgroups": True}}
+
+
+@pytest.mark.parametrize("subgroup, key", [("ann", "ann"), (42, "42"), ("", None), (None, None), ("'; --\"ä", "'; --\"ä")])
+def test_subgroups_of_simple_types(server, subgroup, key):
+    tasks = server.app(broker_transport_options=DIVIDED)
+    tasks.work.apply_async(("x",), headers={"fairq_group": "acme", "fairq_subgroup": subgroup})
+    assert keys(server) == [("acme", key, key if subgroup != "" else "")]
+
+
+@pytest.mark.parametrize("subgroup, text", [(1.5, "fairq_subgroup is 1.5; give a text"), (True, "fairq_subgroup is True"), ("a\0", "zero byte")])
+def test_subgroups_that_are_none(server, subgroup, text):
+    tasks = server.app(broker_transport_options=DIVIDED)
+    with pytest.raises(ValueError, match=text):
+        tasks.work.apply_async(("x",), headers={"fairq_group": "acme", "fairq_subgroup": subgroup})
+
+
+@pytest.mark.parametrize("function", ["tasks:subgroup_of", None])
+def test_a_function_names_the_subgroup(server, function):
+    tasks = server.app()
+    tasks = server.app(broker_transport_options={**DIVIDED, "subgroup": function or tasks.subgroup_of, "group": "tasks:group_of"})
+    tasks.work.apply_async(("acme",), {"user": "ann"})
+    tasks.work.apply_async(("acme",), {"user": "ann"}, headers={"fairq_subgroup": "bob"})
+    tasks.work.apply_async(("acme",))
+    assert keys(server) == [("acme", "ann", "ann"), ("acme", "bob", "bob"), ("acme", None, None)]
+
+
+def test_a_queue_without_subgroups_refuses_one(server):
+    tasks = server.app()
+    with pytest.raises(Exception, match="subgroup_key"):
+        tasks.work.apply_async(("x",), headers={"fairq_group": "acme", "fairq_subgroup": "ann"}, retry=False)
+
+
+def test_users_of_a_group_take_turns(server):
+    tasks = server.app(broker_transport_options=DIVIDED)
+    for user, n in (("ann", 1), ("ann", 2), ("ann", 3), ("bob", 1), ("eve", 1)):
+        tasks.work.apply_async((user, n), headers={"fairq_group": "acme", "fairq_subgroup": user})
+    server.sql("SELECT fairq.pause_subgroup('celery', 'acme', 'eve')")
+    server.worker("solo", worker_prefetch_multiplier=1)
+    served = [tuple(note.words[1:]) for note in server.wait_notes(4, "work")]
+    assert sorted(served[:2]) == [("ann", "1"), ("bob", "1")] and served[2:] == [("ann", "2"), ("ann", "3")]
+    server.sql("SELECT fairq.resume_subgroup('celery', 'acme', 'eve')")
+    server.wait_notes(5, "work")
+    server.wait_empty()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_retry_is_of_the_same_subgroup(server, late):
+    tasks = server.app(broker_transport_options=DIVIDED)
+    tasks.again.apply_async(("x",), headers={"fairq_group": "acme", "fairq_subgroup": "ann"})
+    server.worker("solo", task_acks_late=late)
+    assert [note.words for note in server.wait_notes(2, "again")] == [["again", "x", "ann"]] * 2
+    server.wait_empty()
+
+
+@pytest.mark.parametrize("divided, headers, expected", [
+    (True, None, ("shop", "ann", "ann")),
+    (False, None, ("shop", None, "ann")),       # it does not know the queue, and goes on with the header
+    (True, {"fairq_group": "other"}, ("other", None, None)),
+    (True, {"fairq_subgroup": "bob"}, ("shop", "bob", "bob")),
+])
+def test_a_task_that_is_started_by_another_is_of_its_subgroup(server, divided, headers, expected):
+    tasks = server.app(broker_transport_options=DIVIDED)
+    server.sql("SELECT fairq.create_queue('children', subgroups => %s)", (divided,))
+    options = {"queue": "children", **({"headers": headers} if headers else {})}
+    tasks.parent.apply_async(("y",), options, headers={"fairq_group": "shop", "fairq_subgroup": "ann"}, queue="parents")
+    server.worker("solo", arguments=["-Q", "parents"])
+    server.wait_notes(1, "parent")
+    server.wait_empty("parents")
+    assert keys(server, "children") == [expected]
 
 
 @pytest.mark.parametrize("url, expected", [

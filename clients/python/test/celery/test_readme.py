@@ -26,6 +26,9 @@ def test_the_example(server):
     printed = subprocess.run([sys.executable, "-c", producer], env=environment, cwd=server.directory, check=True, stdout=subprocess.PIPE, text=True)
     assert printed.stdout == "invoice of order 7\n"
     worker.stop()
+    server.sql("SELECT fairq.alter_queue('celery', subgroups => true)")
+    subprocess.run([sys.executable, "-c", "from shop import invoice\n" + blocks["a subgroup"]], env=environment, cwd=server.directory, check=True)
+    assert server.sql("SELECT group_key, subgroup_key FROM fairq.tasks('celery')") == [("tenant 42", "ann")]
 
 
 def test_sql_sends_a_task(server):

@@ -308,7 +308,7 @@ def test_a_message_that_expires(server, connect):
 def test_options_that_are_wrong(server, connect, caplog):
     for options, text in [({"session_ttl": 0}, "session_ttl is 0.0; give seconds"), ({"priority_order": "x"}, "give 'amqp'"),
                           ({"queue_order_strategy": "x"}, "give one of round_robin"), ({"queue_options": {"x": 1}}, "queue_options has 'x'"),
-                          ({"group": 7}, "group is 7"), ({"claim_wait": 0}, "claim_wait is 0.0")]:
+                          ({"group": 7}, "^group is 7"), ({"subgroup": 7}, "^subgroup is 7"), ({"claim_wait": 0}, "claim_wait is 0.0")]:
         with pytest.raises(ValueError, match=text):
             connect(**options).connect()
     connect(visibility_timeout=3600).connect()
@@ -334,4 +334,13 @@ def test_messages_of_sql(server, connect):
     server.sql("""SELECT fairq.purge('q'), fairq.enqueue('q', '{"task": "tasks.add", "args": [1, 2], "id": "one"}', group_key => 'acme')""")
     [message] = Receiver(connect(), "q").get()
     assert message.headers["task"] == "tasks.add" and message.headers["id"] == "one" and message.headers["fairq_group"] == "acme"
-    assert json.loads(message.body)[:2] == [[1, 2], {}]
+    assert json.loads(message.body)[:2] == [[1, 2], {}] and "fairq_subgroup" not in message.headers
+
+
+def test_messages_of_sql_with_a_subgroup(server, connect):
+    server.sql("SELECT fairq.create_queue('q', subgroups => true)")
+    for _ in range(2):
+        server.sql("""SELECT fairq.enqueue('q', '{"task": "tasks.add"}', group_key => 'acme', subgroup_key => 'ann')""")
+    one = Queue("q")(connect().channel()).get()
+    [other] = Receiver(connect(), "q").get()
+    assert [message.headers["fairq_subgroup"] for message in (one, other)] == ["ann", "ann"]

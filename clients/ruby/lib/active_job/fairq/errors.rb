@@ -7,7 +7,7 @@ module ActiveJob
     # A setting, an option or a queue is not as it must be.
     class ConfigurationError < Error; end
 
-    # What `fairq` says of a job class gives no group, cost or key.
+    # What `fairq` says of a job class gives no group, subgroup, cost or key.
     class PlaceError < Error; end
 
     # A task that no worker of Active Job can run.

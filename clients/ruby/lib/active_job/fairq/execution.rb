@@ -85,7 +85,8 @@ module ActiveJob
 
       # What a payload need not have that SQL or a schedule has made, for a retry.
       def missing(data)
-        place = @task.group.empty? || data["fairq"] ? {} : { "fairq" => { "group" => @task.group } }
+        keys = { "group" => @task.group, "subgroup" => @task.subgroup }.reject { |_, key| key.to_s.empty? }
+        place = keys.empty? || data["fairq"] ? {} : { "fairq" => keys }
         { "queue_name" => @task.queue, **place }
       end
 

@@ -6,7 +6,7 @@ module ActiveJob
     module Job
       extend ActiveSupport::Concern
 
-      OPTIONS = %i[group cost unique_key transaction].freeze
+      OPTIONS = %i[group subgroup cost unique_key transaction].freeze
 
       included do
         class_attribute :fairq_options, instance_accessor: false, instance_predicate: false, default: {}.freeze
@@ -16,7 +16,7 @@ module ActiveJob
       end
 
       class_methods do
-        # group, cost, unique_key: a value, or a callable that is given the job.
+        # group, subgroup, cost, unique_key: a value, or a callable that is given the job.
         # transaction: whether what the job writes and its acknowledgement commit together.
         # What a class says, its subclasses have; nil takes it away.
         def fairq(**options)

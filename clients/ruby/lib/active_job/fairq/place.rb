@@ -4,14 +4,14 @@ module ActiveJob
   module Fairq
     # Whom a job counts for, with how much, and what it is about: what the class says
     # with `fairq`, worked out for one job.
-    Place = Struct.new(:group, :cost, :unique_key) do
+    Place = Struct.new(:group, :cost, :unique_key, :subgroup) do
       def self.of(job)
         options = job.class.fairq_options
         new(*members.map { |name| Value.new(job, name, options[name]).public_send(name) if options[name] })
       end
 
       def self.from(hash)
-        new(*hash.values_at("group", "cost", "unique_key"))
+        new(*hash.values_at("group", "cost", "unique_key", "subgroup"))
       end
 
       def to_hash
@@ -31,6 +31,10 @@ module ActiveJob
       end
 
       def group
+        key
+      end
+
+      def subgroup
         key
       end
 

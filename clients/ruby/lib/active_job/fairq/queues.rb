@@ -9,10 +9,11 @@ module ActiveJob
     # Queues, and what is put into them.
     module Queues
       ENQUEUE = "SELECT fairq.enqueue($1, $2::jsonb, group_key => $3, priority => $4::bigint, cost => $5::float8, " \
-                "run_at => $6::timestamptz, unique_key => $7, headers => $8::jsonb, name => $9)::text"
+                "run_at => $6::timestamptz, unique_key => $7, headers => $8::jsonb, name => $9, " \
+                "subgroup_key => $10)::text"
       ENQUEUE_MANY = "SELECT unnest(fairq.enqueue_many($1, $2::jsonb[], group_keys => $3::text[], " \
                      "priorities => $4::bigint[], costs => $5::float8[], run_ats => $6::timestamptz[], " \
-                     "unique_keys => $7::text[], names => $8::text[]))::text"
+                     "unique_keys => $7::text[], names => $8::text[], subgroup_keys => $9::text[]))::text"
 
       NAME_BYTES = 100
 
@@ -21,7 +22,7 @@ module ActiveJob
                 backoff_max: "interval", max_ready: "bigint", max_ready_per_group: "bigint", max_depth: "bigint",
                 keep_done: "interval", durable_leases: "boolean", charge: "text", notify: "boolean",
                 expire_after: "interval", backoff_jitter: "float8", default_priority: "bigint",
-                group_required: "boolean", class_weights: "float8[]" }.freeze
+                group_required: "boolean", class_weights: "float8[]", subgroups: "boolean" }.freeze
 
       @known = Set.new
       @lock = Mutex.new
@@ -65,7 +66,7 @@ module ActiveJob
           place = job.fairq_place
           ensure_there(database, job.queue_name)
           database.call(ENQUEUE, job.queue_name, payload(job, place), place.group || "", integer(job.priority), place.cost&.to_s || "1",
-                        time(run_at), place.unique_key, headers(job), name(job)).first.first
+                        time(run_at), place.unique_key, headers(job), name(job), place.subgroup).first.first
         end
 
         # All of one queue; the ids in their order.
@@ -74,7 +75,8 @@ module ActiveJob
           ensure_there(database, queue)
           columns = [jobs.zip(places).map { |job, place| payload(job, place) }, places.map(&:group),
                      jobs.map { |job| integer(job.priority) }, places.map { |place| place.cost&.to_s },
-                     jobs.map { |job| time(job.scheduled_at) }, places.map(&:unique_key), jobs.map { |job| name(job) }]
+                     jobs.map { |job| time(job.scheduled_at) }, places.map(&:unique_key), jobs.map { |job| name(job) },
+                     places.map(&:subgroup)]
           database.call(ENQUEUE_MANY, queue, *columns.map { |column| array(column) }).map(&:first)
         end
 
