@@ -208,10 +208,22 @@ group_table_count_overflow(FairGroup *group, int n)
 }
 
 /*
- * Take a group out of its chain, if it can be forgotten at virtual time v.
+ * Is a group not beyond virtual time: that of its order, v; or that of its group?
  */
 static bool
-unlink_if_idle(FairGroup *group, VirtualTime v)
+is_reached(FairGroup *group, VirtualTime v)
+{
+	FairGroup  *above = group_above(group);
+
+	return virtual_time_compare(group->finish, above == NULL ? v : turn_lines_time(above)) <= 0;
+}
+
+/*
+ * Take a group out of its chain, if it can be forgotten at virtual time v
+ * (NULL: whatever that is).
+ */
+static bool
+unlink_if_idle(FairGroup *group, const VirtualTime *v)
 {
 	uint32		hash = group_table_hash(&group->key);
 	LWLock	   *lock = group_table_partition(hash);
@@ -223,8 +235,7 @@ unlink_if_idle(FairGroup *group, VirtualTime v)
 	if (unlikely(group->line.lane != 0) && group->overflow <= 0 && group->pending == 0 &&
 		group->subgroups == 0)
 		(void) turn_lines_end(group);
-	idle = virtual_time_compare(group->finish,
-								above == NULL ? v : turn_lines_time(above)) <= 0 &&
+	idle = (v == NULL || is_reached(group, *v)) &&
 		group->subgroups == 0 && group->ready == 0 && group->leased == 0 &&
 		group->pending == 0 && group->overflow <= 0 && group->line.lane == 0 &&
 		(group->limit == NO_LIMIT || !limit_table_waits(group->limit));
@@ -260,7 +271,7 @@ new_entry(QueueOrder *order, VirtualTime v)
 	{
 		group = &group_entries[order->group_ring];
 		order->group_ring = group->ring_next;
-		if (unlink_if_idle(group, v))
+		if (unlink_if_idle(group, &v))
 			return group;
 	}
 
@@ -316,7 +327,7 @@ reclaim_order(QueueState *queue, int class, bool nothing_ready)
 	{
 		uint32		number = group_entries[previous].ring_next;
 
-		if (unlink_if_idle(&group_entries[number], v))
+		if (unlink_if_idle(&group_entries[number], &v))
 		{
 			group_entries[previous].ring_next = group_entries[number].ring_next;
 			free_entries_give(&group_table->free, number, &group_entries[number].ring_next);
@@ -538,8 +549,6 @@ group_table_lock_number(uint32 number)
 static void
 forget_entry(FairGroup *group)
 {
-	VirtualTime end = {PG_INT64_MAX, PG_UINT32_MAX};
-
 	group->ready = 0;
 	group->pending = 0;
 	group->overflow = 0;
@@ -549,7 +558,7 @@ forget_entry(FairGroup *group)
 		turn_lines_forget(group, true);
 		group_table_unlock(group);
 	}
-	if (unlink_if_idle(group, end))
+	if (unlink_if_idle(group, NULL))
 		free_entries_give(&group_table->free, group - group_entries, &group->ring_next);
 }
 

@@ -136,8 +136,8 @@ group_admin_set(const text *queue, const text *group, const text *subgroup,
 }
 
 /*
- * A group, or a subgroup of it (else NULL), has the queue's defaults again, when
- * the transaction commits.  Returns whether it had others.  Errors: as
+ * A group, or a subgroup of it (else NULL), has the queue's defaults again,
+ * when the transaction commits.  Returns whether it had others.  Errors: as
  * group_admin_set.
  */
 bool

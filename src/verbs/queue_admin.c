@@ -452,30 +452,36 @@ has_tasks(QueueInfo *info, Relation rel)
 
 /*
  * Divide the groups of a queue into subgroups, or do not any more, from the
- * commit on.  Tasks that are there have no subgroup, or would lose it: the
- * former is as if they had the empty one.
+ * commit on.  Tasks that are there have none, which is as if they had the empty
+ * one; where groups are not divided none may be there, for it would lose it.
+ * The relation is another one then, of the same table.
  */
 static void
-change_subgroups(QueueInfo *info, Relation rel, bool subgroups)
+change_subgroups(QueueInfo *info, Relation *rel, bool subgroups)
 {
-	LockRelation(rel, AccessExclusiveLock);
-	if (!subgroups && has_tasks(info, rel))
+	Oid			relation = RelationGetRelid(*rel);
+
+	LockRelation(*rel, AccessExclusiveLock);
+	if (!subgroups && has_tasks(info, *rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot do without the subgroups of queue \"%s\", which has tasks",
 						info->name),
 				 errhint("Wait until its tasks are done, dead ones included, or purge it.")));
-	pending_reserve(1);
+
+	/* No index is made on a table that is in use. */
+	relation_close(*rel, NoLock);
 	SPI_connect();
 	run_as_sql(psprintf("DROP INDEX fairq.\"overflow_of_%s\"", in_quotes(info->name)));
 	create_overflow_index(info->name, subgroups);
 	SPI_finish();
+	*rel = relation_open(relation, NoLock);
 	pending_regroup(info->state);
 }
 
-/* Change settings of a queue that is open. */
+/* Change settings of a queue that is open, and close it. */
 static void
-alter_open(QueueInfo *info, Relation rel, const QueueSettings *settings)
+alter_and_close(QueueInfo *info, Relation rel, const QueueSettings *settings)
 {
 	QueueInfo	after = *info;
 	bool		defaults = false;
@@ -498,7 +504,7 @@ alter_open(QueueInfo *info, Relation rel, const QueueSettings *settings)
 	}
 	if (settings->given[SETTING_SUBGROUPS] &&
 		DatumGetBool(settings->values[SETTING_SUBGROUPS]) != info->subgroups)
-		change_subgroups(info, rel, !info->subgroups);
+		change_subgroups(info, &rel, !info->subgroups);
 	SPI_connect();
 	write_settings(info->name, settings, false);
 	SPI_finish();
@@ -515,6 +521,7 @@ alter_open(QueueInfo *info, Relation rel, const QueueSettings *settings)
 		group_settings_adopt(info, rel);
 	}
 	settings_changed(rel);
+	relation_close(rel, NoLock);
 }
 
 /*
@@ -527,8 +534,7 @@ queue_admin_alter(const text *name, const QueueSettings *settings)
 	Relation	rel;
 	QueueInfo  *info = queue_admin_open(name, &rel);
 
-	alter_open(info, rel, settings);
-	relation_close(rel, NoLock);
+	alter_and_close(info, rel, settings);
 }
 
 /*
@@ -542,8 +548,7 @@ queue_admin_set_subgroups(const text *name, const QueueSettings *settings)
 	QueueInfo  *info = queue_admin_open(name, &rel);
 
 	queue_admin_require_subgroups(info);
-	alter_open(info, rel, settings);
-	relation_close(rel, NoLock);
+	alter_and_close(info, rel, settings);
 }
 
 /*

@@ -24,6 +24,7 @@ $$;
 -- Ready, leased and dead tasks in a queue of each policy.
 SELECT count(fairq.create_queue('bad ' || policy, policy, buckets => 2, lease => '1 h', max_attempts => 2))
     FROM unnest('{fair,priority,time}'::text[]) policy;
+SELECT fairq.create_queue('bad sub', subgroups => true);
 SELECT count(fairq.enqueue('bad ' || policy, to_jsonb(n), group_key => 'g' || n % 3, priority => n % 4, headers => '{"h": 1}'))
     FROM unnest('{fair,priority,time}'::text[]) policy, generate_series(1, 12) n;
 CREATE TEMP TABLE leased AS SELECT policy, c.* FROM unnest('{fair,priority,time}'::text[]) policy, LATERAL fairq.claim('bad ' || policy, 4) c;
@@ -43,7 +44,7 @@ SELECT queue, state, count(*) FROM before GROUP BY 1, 2 ORDER BY 1, 2;
 -- A good call of every function: what each argument is when another one is bad.
 CREATE TEMP TABLE good (function text, argument text, value text);
 INSERT INTO good
-    SELECT proname, 'queue', CASE proname WHEN 'create_queue' THEN '''bad new''' ELSE '''bad fair''' END
+    SELECT proname, 'queue', CASE WHEN proname = 'create_queue' THEN '''bad new''' WHEN proname LIKE '%subgroup%' THEN '''bad sub''' ELSE '''bad fair''' END
         FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proargnames[1] = 'queue' AND proargmodes IS NULL
             AND proname <> 'reset_stats';       -- is not undone; in stats.sql
 INSERT INTO good VALUES ('enqueue', 'payload', '''1'''), ('enqueue_many', 'payloads', '''{1,2}''');
@@ -55,7 +56,9 @@ INSERT INTO good SELECT proname, 'receipt', quote_literal((SELECT receipt FROM l
 INSERT INTO good SELECT proname, 'receipts', quote_literal(ARRAY(SELECT receipt FROM leased WHERE policy = 'fair' ORDER BY id))
     FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND 'receipts' = ANY (proargnames);
 INSERT INTO good SELECT proname, 'group_key', '''bad group'''
-    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND (proname = 'set_group' OR proname LIKE '%\_group');
+    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND (proname LIKE '%\_group' OR proname LIKE '%\_subgroup');
+INSERT INTO good SELECT proname, 'subgroup_key', '''bad subgroup'''
+    FROM pg_proc WHERE pronamespace = 'fairq'::regnamespace AND proname LIKE '%\_subgroup';
 INSERT INTO good VALUES ('forget_key', 'unique_key', '''bad key''');
 INSERT INTO good SELECT f, 'queues', '''{bad fair,bad time}''' FROM unnest('{claim_any,wait_any}'::text[]) f;
 INSERT INTO good VALUES ('set_node', 'node', '5'), ('node_of_id', 'id', '1'), ('node_of_session', 'session', 'gen_random_uuid()');
